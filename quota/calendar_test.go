@@ -55,8 +55,10 @@ func TestQuota18PeriodsAreHalfOpenLocalTimes(t *testing.T) {
 		{"Cairo, the last hour twice", "Africa/Cairo", Day, "2026-10-29T23:30+02:00", "2026-10-29T00:00+03:00", "2026-10-30T00:00+02:00"},
 		{"Lord Howe, 24.5 h", "Australia/Lord_Howe", Day, "2026-04-05T12:00+10:30", "2026-04-05T00:00+11:00", "2026-04-06T00:00+10:30"},
 		{"Lord Howe, 0.5 h", "Australia/Lord_Howe", Hour, "2026-10-04T02:30+11:00", "2026-10-04T02:30+11:00", "2026-10-04T03:00+11:00"},
-		{"St. John's, midnight twice", "America/St_Johns", Day, "2009-10-31T23:30-03:30", "2009-11-01T00:00-02:30",
-			"2009-11-02T00:00-03:30"},
+		{
+			"St. John's, midnight twice", "America/St_Johns", Day, "2009-10-31T23:30-03:30", "2009-11-01T00:00-02:30",
+			"2009-11-02T00:00-03:30",
+		},
 		{"Samoa, a day left out", "Pacific/Apia", Day, "2011-12-31T00:00+14:00", "2011-12-31T00:00+14:00", "2012-01-01T00:00+14:00"},
 	} {
 		rule := calendar(1, c.per, zone(t, c.zone))
@@ -72,8 +74,10 @@ func TestQuota18PeriodsAreHalfOpenLocalTimes(t *testing.T) {
 // Every period begins where the one before it ended, contains its own instants, and lasts no longer
 // than its events are kept.
 func TestQuota18PeriodsLeaveNoGap(t *testing.T) {
-	for _, name := range []string{"Europe/Berlin", "Africa/Cairo", "Australia/Lord_Howe", "Asia/Shanghai", "America/St_Johns",
-		"Antarctica/Casey", "Pacific/Apia", "Pacific/Kwajalein"} {
+	for _, name := range []string{
+		"Europe/Berlin", "Africa/Cairo", "Australia/Lord_Howe", "Asia/Shanghai", "America/St_Johns",
+		"Antarctica/Casey", "Pacific/Apia", "Pacific/Kwajalein",
+	} {
 		for _, per := range []Period{Hour, Day, Week, Month} {
 			r, from, months := calendar(1, per, zone(t, name)), "2009-01-01T00:00Z", 48
 			// went back by 23 hours on 30 September: a day that is cut when its events are kept no
@@ -165,24 +169,40 @@ func TestDatesAreLocal(t *testing.T) {
 		days                    int
 		now, start, end, leaves string // leaves: an event of now
 	}{
-		{"a week", "Asia/Shanghai", 7, "2026-11-20T23:59+08:00", "2026-11-14T00:00+08:00", "2026-11-21T00:00+08:00",
-			"2026-11-27T00:00+08:00"},
-		{"then", "Asia/Shanghai", 7, "2026-11-21T00:00+08:00", "2026-11-15T00:00+08:00", "2026-11-22T00:00+08:00",
-			"2026-11-28T00:00+08:00"},
+		{
+			"a week", "Asia/Shanghai", 7, "2026-11-20T23:59+08:00", "2026-11-14T00:00+08:00", "2026-11-21T00:00+08:00",
+			"2026-11-27T00:00+08:00",
+		},
+		{
+			"then", "Asia/Shanghai", 7, "2026-11-21T00:00+08:00", "2026-11-15T00:00+08:00", "2026-11-22T00:00+08:00",
+			"2026-11-28T00:00+08:00",
+		},
 		{"UTC, over the end of February", "UTC", 3, "2028-03-01T12:00Z", "2028-02-28T00:00Z", "2028-03-02T00:00Z", "2028-03-04T00:00Z"},
 		{"31 dates", "UTC", 31, "2026-01-30T12:00Z", "2025-12-31T00:00Z", "2026-01-31T00:00Z", "2026-03-02T00:00Z"},
-		{"spring", "America/New_York", 7, "2026-03-10T12:00-04:00", "2026-03-04T00:00-05:00", "2026-03-11T00:00-04:00",
-			"2026-03-17T00:00-04:00"},
-		{"autumn", "America/New_York", 7, "2026-11-03T12:00-05:00", "2026-10-28T00:00-04:00", "2026-11-04T00:00-05:00",
-			"2026-11-10T00:00-05:00"},
-		{"23 hours", "Europe/Berlin", 3, "2026-03-30T00:00+02:00", "2026-03-28T00:00+01:00", "2026-03-31T00:00+02:00",
-			"2026-04-02T00:00+02:00"},
-		{"no 0:00", "Africa/Cairo", 2, "2026-04-25T12:00+03:00", "2026-04-24T01:00+03:00", "2026-04-26T00:00+03:00",
-			"2026-04-27T00:00+03:00"},
-		{"with a skipped date", "Pacific/Apia", 3, "2011-12-31T12:00+14:00", "2011-12-29T00:00-10:00", "2012-01-01T00:00+14:00",
-			"2012-01-03T00:00+14:00"},
-		{"skipped", "Pacific/Apia", 3, "2011-12-27T12:00-10:00", "2011-12-25T00:00-10:00", "2011-12-28T00:00-10:00",
-			"2011-12-31T00:00+14:00"},
+		{
+			"spring", "America/New_York", 7, "2026-03-10T12:00-04:00", "2026-03-04T00:00-05:00", "2026-03-11T00:00-04:00",
+			"2026-03-17T00:00-04:00",
+		},
+		{
+			"autumn", "America/New_York", 7, "2026-11-03T12:00-05:00", "2026-10-28T00:00-04:00", "2026-11-04T00:00-05:00",
+			"2026-11-10T00:00-05:00",
+		},
+		{
+			"23 hours", "Europe/Berlin", 3, "2026-03-30T00:00+02:00", "2026-03-28T00:00+01:00", "2026-03-31T00:00+02:00",
+			"2026-04-02T00:00+02:00",
+		},
+		{
+			"no 0:00", "Africa/Cairo", 2, "2026-04-25T12:00+03:00", "2026-04-24T01:00+03:00", "2026-04-26T00:00+03:00",
+			"2026-04-27T00:00+03:00",
+		},
+		{
+			"with a skipped date", "Pacific/Apia", 3, "2011-12-31T12:00+14:00", "2011-12-29T00:00-10:00", "2012-01-01T00:00+14:00",
+			"2012-01-03T00:00+14:00",
+		},
+		{
+			"skipped", "Pacific/Apia", 3, "2011-12-27T12:00-10:00", "2011-12-25T00:00-10:00", "2011-12-28T00:00-10:00",
+			"2011-12-31T00:00+14:00",
+		},
 	} {
 		r, now := dates(1, c.days, zone(t, c.zone)), parse(t, c.now)
 		start, end := r.Period(now)

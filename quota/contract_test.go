@@ -120,8 +120,10 @@ func TestARefundedIDStaysRefundedForAMinute(t *testing.T) {
 			w.pass(-30 * time.Second)
 			must(w.t, w.Refund(w.t.Context(), "second", ann()))
 		}, 90 * time.Second},
-		"events come back": {second, func(w *world) { w.take(second) },
-			func(w *world) { w.pass(-30 * time.Second); w.peek(second) }, 90 * time.Second},
+		"events come back": {
+			second, func(w *world) { w.take(second) },
+			func(w *world) { w.pass(-30 * time.Second); w.peek(second) }, 90 * time.Second,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			both(t, func(t *testing.T, w *world) {

@@ -59,8 +59,14 @@ func TestRoundingUp(t *testing.T) {
 		s  int
 		ms int64
 	}{
-		{0, 0, 0}, {-time.Second, 0, 0}, {1, 1, 1}, {time.Millisecond, 1, 1}, {time.Millisecond + 1, 1, 2},
-		{time.Second - 1, 1, 1000}, {time.Second, 1, 1000}, {time.Second + 1, 2, 1001},
+		{0, 0, 0},
+		{-time.Second, 0, 0},
+		{1, 1, 1},
+		{time.Millisecond, 1, 1},
+		{time.Millisecond + 1, 1, 2},
+		{time.Second - 1, 1, 1000},
+		{time.Second, 1, 1000},
+		{time.Second + 1, 2, 1001},
 		{41713 * time.Millisecond, 42, 41713},
 		{math.MaxInt64, 9223372037, 9223372036855},
 	} {

@@ -19,8 +19,10 @@ var policy = quota.Policy{Name: "default", Rules: []quota.Rule{
 func ExampleMemory_Refund() {
 	ctx, limiter := context.Background(), quota.NewMemory(time.Now)
 	bucket := quota.Bucket("recipient", "ann")
-	request := quota.Request{ID: "send 1", Rules: policy.Rules,
-		Buckets: map[quota.Scope]string{quota.Recipient: bucket}}
+	request := quota.Request{
+		ID: "send 1", Rules: policy.Rules,
+		Buckets: map[quota.Scope]string{quota.Recipient: bucket},
+	}
 	if _, err := limiter.Take(ctx, request); err != nil {
 		fmt.Println(err)
 	}
@@ -40,8 +42,10 @@ func ExampleMemory_Refund() {
 // Evaluate explains a history that was found elsewhere, such as in the log of what was sent.
 func ExampleEvaluate() {
 	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
-	history := []quota.Event{{ID: "send 1", At: now.Add(-50 * time.Minute)},
-		{ID: "send 2", At: now.Add(-18287 * time.Millisecond)}}
+	history := []quota.Event{
+		{ID: "send 1", At: now.Add(-50 * time.Minute)},
+		{ID: "send 2", At: now.Add(-18287 * time.Millisecond)},
+	}
 	d := quota.Evaluate(policy.Rules, map[quota.Scope][]quota.Event{quota.Recipient: history}, now)
 	blocking, _ := d.Blocking()
 	fmt.Println(d.Allowed(), blocking.Name, quota.Seconds(d.RetryAfter()), quota.Milliseconds(d.RetryAfter()))

@@ -65,8 +65,10 @@ func TestQuota14ARedisThatMayNotWriteAdmitsNothing(t *testing.T) {
 	for name, fault := range map[string]struct{ begin, end []any }{
 		"OOM":      {[]any{"config", "set", "maxmemory", "1"}, []any{"config", "set", "maxmemory", "0"}},
 		"READONLY": {[]any{"replicaof", "127.0.0.1", "1"}, []any{"replicaof", "no", "one"}},
-		"MISCONF": {[]any{"config", "set", "stop-writes-on-bgsave-error", "yes"},
-			[]any{"config", "set", "stop-writes-on-bgsave-error", "no"}},
+		"MISCONF": {
+			[]any{"config", "set", "stop-writes-on-bgsave-error", "yes"},
+			[]any{"config", "set", "stop-writes-on-bgsave-error", "no"},
+		},
 		"NOREPLICAS": {[]any{"config", "set", "min-replicas-to-write", "1"}, []any{"config", "set", "min-replicas-to-write", "0"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -75,7 +75,8 @@ func TestMemoryDropsNothingThatARuleNeeds(t *testing.T) {
 	rules := [][]Rule{
 		{sliding(Recipient, 2, time.Second)},
 		{sliding(Recipient, 3, time.Minute), {Name: "day", Scope: Recipient, Limit: 5, Per: Day}},
-		{{Name: "hour", Scope: Recipient, Limit: 2, Per: Hour}}, {sliding(Recipient, 4, time.Hour)},
+		{{Name: "hour", Scope: Recipient, Limit: 2, Per: Hour}},
+		{sliding(Recipient, 4, time.Hour)},
 	}
 	history := map[string][]Event{}
 	for step := range 15_000 {

@@ -65,18 +65,35 @@ func TestSixLimitersLetThroughWhatThePageSays(t *testing.T) {
 		{0, 0, inARow(1, 0), defaults, epoch, "arithmetic on"},
 		{0, 1, []pitfallCall{{ahead: time.Minute, member: "a"}}, defaults, epoch, ""},
 		{1, 0, []pitfallCall{{}, {}, {}, {}, {}}, []Rule{sliding(Recipient, 3, time.Second)}, epoch, ""},
-		{1, 0, append(inARow(3, 0), pitfallCall{at: time.Minute, member: "x"}, pitfallCall{at: time.Minute, member: "y"}),
-			[]Rule{sliding(Recipient, 3, time.Second)}, epoch, ""},
-		{2, 0, []pitfallCall{{member: "a"}, {at: 24 * time.Hour, member: "b"}, {at: 48 * time.Hour, member: "c"},
-			{at: 168*time.Hour + 40*time.Minute, member: "d"}},
-			[]Rule{{Name: "week", Scope: Recipient, Limit: 3, Days: 7, Zone: berlin}}, monday, ""},
+		{
+			1, 0, append(inARow(3, 0), pitfallCall{at: time.Minute, member: "x"}, pitfallCall{at: time.Minute, member: "y"}),
+			[]Rule{sliding(Recipient, 3, time.Second)},
+			epoch, "",
+		},
+		{
+			2, 0,
+			[]pitfallCall{
+				{member: "a"},
+				{at: 24 * time.Hour, member: "b"},
+				{at: 48 * time.Hour, member: "c"},
+				{at: 168*time.Hour + 40*time.Minute, member: "d"},
+			},
+			[]Rule{{Name: "week", Scope: Recipient, Limit: 3, Days: 7, Zone: berlin}},
+			monday, "",
+		},
 		{3, 0, inARow(200, 250*time.Microsecond), []Rule{sliding(Recipient, 100, time.Minute)}, epoch.Truncate(time.Second), ""},
 		{4, 0, inARow(3, 0), []Rule{{Name: "hour", Scope: Recipient, Limit: 3, Per: Hour}}, epoch, ""},
 		{5, 0, inARow(4, time.Minute), []Rule{sliding(Recipient, 3, time.Hour)}, epoch, ""},
-		{6, 0, slices.Concat(inARow(1, 0), after(inARow(4, 0), time.Hour-time.Second), after(inARow(5, 0), time.Hour+time.Second)),
-			[]Rule{sliding(Recipient, 5, time.Hour)}, epoch, ""},
-		{7, 0, append(inARow(5, 0), after(inARow(4, 12*time.Minute), 12*time.Minute)...),
-			[]Rule{sliding(Recipient, 5, time.Hour)}, epoch, ""},
+		{
+			6, 0, slices.Concat(inARow(1, 0), after(inARow(4, 0), time.Hour-time.Second), after(inARow(5, 0), time.Hour+time.Second)),
+			[]Rule{sliding(Recipient, 5, time.Hour)},
+			epoch, "",
+		},
+		{
+			7, 0, append(inARow(5, 0), after(inARow(4, 12*time.Minute), 12*time.Minute)...),
+			[]Rule{sliding(Recipient, 5, time.Hour)},
+			epoch, "",
+		},
 	} {
 		w.flush()
 		w.set(c.begin)

@@ -47,8 +47,10 @@ type Queue struct {
 
 // NewQueue makes an empty queue.
 func NewQueue() *Queue {
-	return &Queue{lines: map[string]*waitingLine{}, places: map[string][]*waitingPlace{}, sharedWaits: map[sharedWaitKey]*sharedWait{},
-		ended: make(chan struct{})}
+	return &Queue{
+		lines: map[string]*waitingLine{}, places: map[string][]*waitingPlace{}, sharedWaits: map[sharedWaitKey]*sharedWait{},
+		ended: make(chan struct{}),
+	}
 }
 
 // waitingPlace is the waiting place of one caller, one of MaxWaiting.
@@ -88,7 +90,8 @@ type waiter struct {
 // take; RetryAfter then lasts until those callers and then this one can be admitted. For a Repeated
 // request it always calls take. Errors: those of take.
 func (q *Queue) Take(ctx context.Context, req Request, take func(context.Context, Request) (Decision, error)) (Decision,
-	error) {
+	error,
+) {
 	if d, refused := q.refusalBehindLine(req); refused && !req.Repeated {
 		return d, nil
 	}
@@ -104,7 +107,8 @@ func (q *Queue) Take(ctx context.Context, req Request, take func(context.Context
 // If another Repeated request already waits with the same event, a Repeated request shares that
 // wait and is admitted with it. If the other request is not admitted, this one waits itself.
 func (q *Queue) Wait(ctx context.Context, req Request, take func(context.Context, Request) (Decision, error)) (Decision,
-	error) {
+	error,
+) {
 	key := lineKey(req)
 	if !req.Repeated {
 		return q.waitUnshared(ctx, key, req, take)
@@ -178,7 +182,8 @@ func (q *Queue) endSharedWait(e sharedWaitKey, t *sharedWait) {
 
 // waitUnshared is Wait without shared waits.
 func (q *Queue) waitUnshared(ctx context.Context, key string, req Request,
-	take func(context.Context, Request) (Decision, error)) (Decision, error) {
+	take func(context.Context, Request) (Decision, error),
+) (Decision, error) {
 	counting := context.WithoutCancel(ctx) // the end of ctx interrupts no call
 	if req.Repeated {                      // the event may be counted already
 		if d, err := take(counting, req); err != nil || d.Admitted {

@@ -33,8 +33,10 @@ type waiters struct {
 func queued(t *testing.T, limit int, window time.Duration, test func(w *waiters)) {
 	t.Helper()
 	servertest.Bubble(t, func(t *testing.T) {
-		test(&waiters{T: t, Queue: NewQueue(), Memory: NewMemory(time.Now), began: time.Now(), refused: map[time.Duration]int{},
-			rules: []Rule{{Name: "only", Scope: "key:user", Limit: limit, Window: window}}})
+		test(&waiters{
+			T: t, Queue: NewQueue(), Memory: NewMemory(time.Now), began: time.Now(), refused: map[time.Duration]int{},
+			rules: []Rule{{Name: "only", Scope: "key:user", Limit: limit, Window: window}},
+		})
 	})
 }
 

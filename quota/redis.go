@@ -222,7 +222,8 @@ var errOutsidePeriods = errors.New("quota: the clock is outside of the periods")
 // trip of its own, since a shared one would wait for a dead node. The client may retry, so every
 // script may run twice. The caller bounds ctx by the budget. Error: ErrUnavailable.
 func (r *Redis) runScript(ctx context.Context, script *redis.Script, buckets []string, args []any) (cmd *redis.Cmd,
-	err error) {
+	err error,
+) {
 	switch {
 	case r.pipe != nil:
 		cmd, err = r.pipe.run(ctx, script, r.keys(buckets), args)

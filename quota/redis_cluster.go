@@ -162,7 +162,8 @@ func (n *nodeHealth) note(addr string, err error) {
 // runOnNode runs a script on the node of its keys, which are in one slot, unless the node is
 // paused. An error wraps ErrPartly while another node answers.
 func (r *Redis) runOnNode(ctx context.Context, script *redis.Script, keys []string, args []any) (cmd *redis.Cmd,
-	err error) {
+	err error,
+) {
 	master, err := r.cluster.MasterForKey(ctx, keys[0])
 	if err != nil {
 		return nil, err

@@ -37,8 +37,10 @@ func (r *Redis) explainClusterNode(err error) error {
 
 // probeRequest has several buckets, as a send has.
 var probeRequest = Request{Buckets: map[Scope]string{Recipient: "probe 1", IP: "probe 2", App: "probe 3"}, Rules: []Rule{
-	{Name: "1", Scope: Recipient, Limit: 1, Window: MinWindow}, {Name: "2", Scope: IP, Limit: 1, Window: MinWindow},
-	{Name: "3", Scope: App, Limit: 1, Window: MinWindow}}}
+	{Name: "1", Scope: Recipient, Limit: 1, Window: MinWindow},
+	{Name: "2", Scope: IP, Limit: 1, Window: MinWindow},
+	{Name: "3", Scope: App, Limit: 1, Window: MinWindow},
+}}
 
 // Ping returns nil if a Take could be decided now. Unlike the command PING it also fails on a
 // replica, if Redis cannot write (out of memory, failing disk), if its user lacks rights, if it runs no script on

@@ -111,7 +111,8 @@ func asPlain(url string) string { return strings.Replace(url, "://", "://plain:s
 // setUser gives a user these rights alone.
 func setUser(t *testing.T, server interface {
 	Process(context.Context, redis.Cmder) error
-}, name string, rights []string) {
+}, name string, rights []string,
+) {
 	t.Helper()
 	args := []any{"ACL", "SETUSER", name, "reset", "on", ">secret"}
 	for _, r := range rights {

@@ -103,9 +103,17 @@ func (s *schedule) revives(now time.Time) bool {
 func (s *schedule) request(id string) Request {
 	var rules []Rule
 	for _, scope := range [][]Scope{
-		{Recipient}, {IP}, {Recipient, IP}, {IP, Recipient}, {App}, {App, IP}, {Failures}, {Failures, Recipient},
+		{Recipient},
+		{IP},
+		{Recipient, IP},
+		{IP, Recipient},
+		{App},
+		{App, IP},
+		{Failures},
+		{Failures, Recipient},
 		{Recipient, Failures},
-		{Purpose}, {App, Purpose},
+		{Purpose},
+		{App, Purpose},
 	}[s.dice(11)] {
 		if scope == Purpose {
 			rules = append(rules, threeDates(1+s.dice(5)))
@@ -128,8 +136,10 @@ func (s *schedule) request(id string) Request {
 	return Request{ID: id, Rules: rules, Buckets: all}
 }
 
-var keepOf = map[Scope]time.Duration{Recipient: 30 * time.Second, IP: 7 * time.Second, App: 5 * time.Hour, Failures: 20 * time.Second,
-	Purpose: 76 * time.Hour}
+var keepOf = map[Scope]time.Duration{
+	Recipient: 30 * time.Second, IP: 7 * time.Second, App: 5 * time.Hour, Failures: 20 * time.Second,
+	Purpose: 76 * time.Hour,
+}
 
 func (s *schedule) name() string { return []string{"ann", "bob"}[s.dice(2)] }
 
@@ -285,9 +295,11 @@ func TestMemoryDecidesAsTheModel(t *testing.T) {
 func TestRandomScheduleOfManySteps(t *testing.T) {
 	s := newSchedule(t, rand.New(rand.NewPCG(1, 1)).IntN, memoryWorld(t), redisWorld(t), sentinelWorld(t), clusterWorld(t))
 	s.play()
-	for _, e := range []string{"admitted", "refused", "refunded", "repeated", "stepped back", "refused by the hour", "refused by dates",
+	for _, e := range []string{
+		"admitted", "refused", "refunded", "repeated", "stepped back", "refused by the hour", "refused by dates",
 		"several dates to wait for", "let in by observing rules", "refused by failures alone", "large bucket",
-		"not recorded", "brought back"} {
+		"not recorded", "brought back",
+	} {
 		if s.seen[e] < 10 {
 			t.Errorf("%s: only %d times, so the schedule tests too little: %v", e, s.seen[e], s.seen)
 		}

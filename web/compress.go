@@ -20,8 +20,10 @@ import (
 // no cookies with another site's requests for a page.
 func Compress(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
-		w := &compressingWriter{ResponseWriter: c.Response().Writer,
-			encoding: encodingFor(c.Request().Header.Get("Accept-Encoding"))}
+		w := &compressingWriter{
+			ResponseWriter: c.Response().Writer,
+			encoding:       encodingFor(c.Request().Header.Get("Accept-Encoding")),
+		}
 		c.Response().Writer = w
 		defer func() {
 			w.close()

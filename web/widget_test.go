@@ -61,8 +61,10 @@ func TestTheWidgetIsForEverySite(t *testing.T) {
 
 func TestTheWidgetSpeaksTheReadersLanguage(t *testing.T) {
 	for _, c := range []struct{ target, accepts, lang, vary string }{
-		{"/widget.js", "", "en", "Accept-Language"}, {"/widget.js", "zh-TW, en;q=0.5", "zh-Hans", "Accept-Language"},
-		{"/widget.js", "xx", "en", "Accept-Language"}, {"/widget.js?lang=zh-CN", "en", "zh-Hans", ""},
+		{"/widget.js", "", "en", "Accept-Language"},
+		{"/widget.js", "zh-TW, en;q=0.5", "zh-Hans", "Accept-Language"},
+		{"/widget.js", "xx", "en", "Accept-Language"},
+		{"/widget.js?lang=zh-CN", "en", "zh-Hans", ""},
 		{"/widget.js?lang=xx", "zh", "en", ""},
 	} {
 		w := askWidget(c.target, "Accept-Language", c.accepts)

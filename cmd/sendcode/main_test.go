@@ -89,8 +89,10 @@ func runInProcess(p program, args ...string) (stdout, stderr string, code int) {
 
 func TestCommands(t *testing.T) {
 	mistakes := []string{"SENDCODE_ADDR=nowhere", "SENDCODE_ADR=x", "SENDCODE_REDIS_URL=redis://u:12/hidden@h", "SENDCODE_API_KEY=hidden"}
-	valid := []string{"SENDCODE_API_KEY=sk_hiddenhiddenhidden1", "SENDCODE_DATABASE_URL=postgres://u:hidden@h/d",
-		"SENDCODE_ADDR=127.0.0.1:9"}
+	valid := []string{
+		"SENDCODE_API_KEY=sk_hiddenhiddenhidden1", "SENDCODE_DATABASE_URL=postgres://u:hidden@h/d",
+		"SENDCODE_ADDR=127.0.0.1:9",
+	}
 	const all = "4 mistakes|SENDCODE_ADDR: |did you mean SENDCODE_ADDR?|SENDCODE_REDIS_URL: |SENDCODE_API_KEY: "
 	for _, c := range []struct {
 		args        string
@@ -98,19 +100,25 @@ func TestCommands(t *testing.T) {
 		code        int
 		out, stderr string // what they hold; "" for nothing at all
 	}{
-		{"", mistakes, 1, "", all}, {"serve", mistakes, 1, "", all}, {"migrate", mistakes, 1, "", all},
+		{"", mistakes, 1, "", all},
+		{"serve", mistakes, 1, "", all},
+		{"migrate", mistakes, 1, "", all},
 		{"config", mistakes, 1, "", all},
 		{"doctor", mistakes, 1, "", all},
-		{"config", valid, 0, "addr: 127.0.0.1:9\n|postgres://u:***@h/d|SENDCODE_API_KEY: set\n",
-			"warning: SENDCODE_REDIS_URL is not set"},
+		{
+			"config", valid, 0, "addr: 127.0.0.1:9\n|postgres://u:***@h/d|SENDCODE_API_KEY: set\n",
+			"warning: SENDCODE_REDIS_URL is not set",
+		},
 		{"config --example", mistakes, 0, "\nretention: 2160h\n|With type: twilio", ""},
 		{"config --schema", mistakes, 0, "https://json-schema.org/draft/2020-12/schema|requests_per_minute", ""},
 		{"version", mistakes, 0, "sendcode 0.", ""},
 		{"health --addr=127.0.0.1:1", mistakes, 1, "", "connect: connection refused"},
-		{"bounce", mistakes, 75, "", "4 mistakes"}, {"bounce --urls=x", nil, 75, "", "unknown flag --urls"},
+		{"bounce", mistakes, 75, "", "4 mistakes"},
+		{"bounce --urls=x", nil, 75, "", "unknown flag --urls"},
 		{"bounce", []string{"SENDCODE_DATA_DIR=" + t.TempDir()}, 75, "", "no provider_events has the scheme dsn"},
 		{"help --as=man", mistakes, 0, ".TH SENDCODE 1|, 2 for a command line that is not understood|.B \\-\\-kind=\\fIsecret|public", ""},
-		{"help --as=tcsh", mistakes, 2, "", "bash"}, {"demo", mistakes, 2, "", "sendcode: error: "},
+		{"help --as=tcsh", mistakes, 2, "", "bash"},
+		{"demo", mistakes, 2, "", "sendcode: error: "},
 		{"man", mistakes, 2, "", "sendcode: error: "},
 		{"--help", mistakes, 0, "doctor|docs/configuration.md", ""},
 		{"help party", mistakes, 2, "", "party"},
@@ -128,8 +136,10 @@ func TestCommands(t *testing.T) {
 		{"admin", nil, 2, "", "usage: admin <do>|add, role, identity, password, factor, close, open or list"},
 		{"admin export", nil, 2, "", "export needs --to and --reason"},
 		{"admin add", nil, 2, "", "add needs <name> and --reason"},
-		{"admin close ana", nil, 2, "", "close needs --reason"}, {"key --kind=rsa", nil, 2, "", "sendcode: error: "},
-		{"config x", nil, 2, "", "sendcode: error: "}, {"--colour", nil, 2, "", "sendcode: error: "},
+		{"admin close ana", nil, 2, "", "close needs --reason"},
+		{"key --kind=rsa", nil, 2, "", "sendcode: error: "},
+		{"config x", nil, 2, "", "sendcode: error: "},
+		{"--colour", nil, 2, "", "sendcode: error: "},
 	} {
 		out, stderr, code := sendcode(t, c.environ, strings.Fields(c.args)...)
 		if code != c.code || strings.Contains(out+stderr, "hidden") {
@@ -168,9 +178,11 @@ func TestKeys(t *testing.T) {
 		out, _, _ := sendcode(t, nil, "key", "--kind="+kind)
 		return strings.Fields(out)[0]
 	}
-	environ := []string{"SENDCODE_SECRET_KEYS=" + made("ring"), "SENDCODE_INDEX_KEY=" + made("index"),
+	environ := []string{
+		"SENDCODE_SECRET_KEYS=" + made("ring"), "SENDCODE_INDEX_KEY=" + made("index"),
 		"SENDCODE_API_KEY=" + made("secret"),
-		"SENDCODE_WEBHOOK_SECRETS=default:" + made("webhook")}
+		"SENDCODE_WEBHOOK_SECRETS=default:" + made("webhook"),
+	}
 	if _, err, code := sendcode(t, environ, "config"); code != 0 {
 		t.Errorf("the settings refuse what key makes: %s", err)
 	}
@@ -235,8 +247,10 @@ func TestDoctor(t *testing.T) {
 	for line, c := range map[string]struct{ environ, args []string }{
 		"✗ redis: ":                     {[]string{"SENDCODE_REDIS_URL=redis://127.0.0.1:1"}, nil},
 		"SENDCODE_REDIS_URL is not set": {[]string{"SENDCODE_DATABASE_URL=postgres://u@127.0.0.1:1/d"}, nil},
-		"s1._domainkey.shop.invalid": {[]string{"SENDCODE_SMTP_URL=smtp://127.0.0.1:1", "SENDCODE_MAIL_FROM=codes@shop.invalid"},
-			[]string{"--dkim-selector=s1"}},
+		"s1._domainkey.shop.invalid": {
+			[]string{"SENDCODE_SMTP_URL=smtp://127.0.0.1:1", "SENDCODE_MAIL_FROM=codes@shop.invalid"},
+			[]string{"--dkim-selector=s1"},
+		},
 	} {
 		cmd := process(t, c.environ...)
 		cmd.Args = append(append(cmd.Args, "doctor"), c.args...)
@@ -434,8 +448,10 @@ func TestWebhookCommand(t *testing.T) {
 		}
 	}))
 	t.Cleanup(hook.Close)
-	environ := []string{"SENDCODE_CONFIG_YAML=webhook_networks: [127.0.0.0/8]\napps: [{name: shop, webhook: {url: " + hook.URL + "}}]",
-		"SENDCODE_WEBHOOK_SECRETS=shop:whsec_Q2hlZXIgdXAsIGl0IGlzIGEgdGVzdCBzZWNyZXQh"}
+	environ := []string{
+		"SENDCODE_CONFIG_YAML=webhook_networks: [127.0.0.0/8]\napps: [{name: shop, webhook: {url: " + hook.URL + "}}]",
+		"SENDCODE_WEBHOOK_SECRETS=shop:whsec_Q2hlZXIgdXAsIGl0IGlzIGEgdGVzdCBzZWNyZXQh",
+	}
 	out, said, code := sendcode(t, environ, "webhook", "--sample", "send.bounced", "--app", "shop")
 	if out != "200\n" || said != "" || code != 0 {
 		t.Errorf("%q, %q, %d", out, said, code)

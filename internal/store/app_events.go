@@ -36,9 +36,15 @@ const (
 
 // EventTypes are all types of events, in the order of the documentation.
 var EventTypes = []EventType{
-	{"send.sent", string(Sent)}, {"send.failed", string(Failed)}, {"send.unknown", string(Unknown)},
-	{SendBounced, "bounced"}, {SendDelivered, string(Delivered)}, {SendUndelivered, string(Undelivered)},
-	{VerificationApproved, "approved"}, {VerificationExpired, "expired"}, {VerificationCanceled, "canceled"},
+	{"send.sent", string(Sent)},
+	{"send.failed", string(Failed)},
+	{"send.unknown", string(Unknown)},
+	{SendBounced, "bounced"},
+	{SendDelivered, string(Delivered)},
+	{SendUndelivered, string(Undelivered)},
+	{VerificationApproved, "approved"},
+	{VerificationExpired, "expired"},
+	{VerificationCanceled, "canceled"},
 	{VerificationLocked, "max_attempts_reached"},
 }
 

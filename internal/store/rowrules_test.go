@@ -21,8 +21,10 @@ var gateNow = time.Date(2030, 3, 1, 12, 0, 0, 123457000, time.UTC)
 func askGate(limit int, window time.Duration, change ...func(*store.Intent)) store.Intent {
 	in := store.Intent{
 		Send: store.Send{ID: uuid.UUID{15: 9}, App: "shop", Channel: recipient.Email, Purpose: "login", Recipient: recipient.Hash{1}},
-		Verification: store.Verification{ID: "new", App: "shop", Channel: recipient.Email, Purpose: "login", Recipient: recipient.Hash{1},
-			Holder: "session", MaxAttempts: 5},
+		Verification: store.Verification{
+			ID: "new", App: "shop", Channel: recipient.Email, Purpose: "login", Recipient: recipient.Hash{1},
+			Holder: "session", MaxAttempts: 5,
+		},
 		Purposes: []string{"login"}, TTL: 10 * time.Minute, MinLife: 2 * time.Minute, Lease: 8 * time.Second,
 		Rules: []quota.Rule{{Name: "rule", Scope: quota.Recipient, Limit: limit, Window: window}},
 	}
@@ -54,8 +56,10 @@ func TestDecideByTheDatabasesClock(t *testing.T) {
 func TestLockout(t *testing.T) {
 	tried := func(n int, attempts int, ago time.Duration, change ...func(*store.Verification)) (list []store.Verification) {
 		for range n {
-			c := store.Verification{Attempts: attempts, ExpiresAt: gateNow.Add(20 * time.Hour),
-				Checks: slices.Repeat([]store.Check{{At: gateNow.Add(-ago)}}, attempts)}
+			c := store.Verification{
+				Attempts: attempts, ExpiresAt: gateNow.Add(20 * time.Hour),
+				Checks: slices.Repeat([]store.Check{{At: gateNow.Add(-ago)}}, attempts),
+			}
 			for _, x := range change {
 				x(&c)
 			}

@@ -13,8 +13,10 @@ func TestDaysBeginAtLocalMidnight(t *testing.T) {
 		days       int
 		want       []string // their beginnings
 	}{
-		{"Europe/Berlin", "2030-03-30T10:00:00Z", 4,
-			[]string{"2030-03-29T23:00Z", "2030-03-30T23:00Z", "2030-03-31T22:00Z", "2030-04-01T22:00Z"}},
+		{
+			"Europe/Berlin", "2030-03-30T10:00:00Z", 4,
+			[]string{"2030-03-29T23:00Z", "2030-03-30T23:00Z", "2030-03-31T22:00Z", "2030-04-01T22:00Z"},
+		},
 		{"America/New_York", "2030-11-02T10:00:00Z", 3, []string{"2030-11-02T04:00Z", "2030-11-03T04:00Z", "2030-11-04T05:00Z"}},
 		// no 00:00 on the 10th
 		{"America/Havana", "2030-03-09T10:00:00Z", 3, []string{"2030-03-09T05:00Z", "2030-03-10T05:00Z", "2030-03-11T04:00Z"}},

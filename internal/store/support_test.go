@@ -25,8 +25,10 @@ func TestSupportReferenceVector(t *testing.T) {
 		want, _ := ParseSupportReference(meant)
 		servertest.Same(t, typed, ok && got == want, true)
 	}
-	for _, none := range []uuid.UUID{uuid.Nil, uuid.Max, uuid.MustParse("019a9f3e-5c00-4abc-8def-0123456789ff"),
-		uuid.MustParse("01000000-0000-7abc-8def-0123456789ff")} {
+	for _, none := range []uuid.UUID{
+		uuid.Nil, uuid.Max, uuid.MustParse("019a9f3e-5c00-4abc-8def-0123456789ff"),
+		uuid.MustParse("01000000-0000-7abc-8def-0123456789ff"),
+	} {
 		servertest.Same(t, none.String(), SupportReference(none), "")
 	}
 }

@@ -74,8 +74,10 @@ type Guard struct {
 
 // New makes a Guard. It fails if the settings are invalid; the error names every problem.
 func New(c Config) (*Guard, error) {
-	subjects := map[quota.Scope]Namer{quota.IP: ClientIP, quota.Network: ClientNetwork, quota.Purpose: oneNameForAll,
-		quota.Global: oneNameForAll}
+	subjects := map[quota.Scope]Namer{
+		quota.IP: ClientIP, quota.Network: ClientNetwork, quota.Purpose: oneNameForAll,
+		quota.Global: oneNameForAll,
+	}
 	maps.Copy(subjects, c.Subjects)
 	c.Subjects = subjects
 	keep := map[quota.Scope]time.Duration{}
@@ -125,7 +127,8 @@ func (g *Guard) Peek(next echo.HandlerFunc) echo.HandlerFunc {
 }
 
 func (g *Guard) decide(next echo.HandlerFunc, ask func(context.Context, quota.Request) (quota.Decision, error),
-	admits func(quota.Decision) bool) echo.HandlerFunc {
+	admits func(quota.Decision) bool,
+) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		if g.c.Skip(c) {
 			return next(c)

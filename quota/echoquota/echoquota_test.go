@@ -134,13 +134,21 @@ func TestSeveralScopes(t *testing.T) {
 	})
 	const far = "198.51.100.1:1"
 	for i, r := range []struct{ path, peer, user, blocked string }{
-		{"/stock", ann, "u1", ""}, {"/stock", ann, "u1", ""}, {"/stock", ann, "u1", "user"},
+		{"/stock", ann, "u1", ""},
+		{"/stock", ann, "u1", ""},
 		{"/stock", ann, "u1", "user"},
-		{"/stock", ann, "u2", ""}, {"/stock", ann, "u2", "address"}, {"/stock", bob, "u2", ""},
-		{"/stock", far, "u3", ""}, {"/stock", far, "u4", "route"},
+		{"/stock", ann, "u1", "user"},
+		{"/stock", ann, "u2", ""},
+		{"/stock", ann, "u2", "address"},
+		{"/stock", bob, "u2", ""},
+		{"/stock", far, "u3", ""},
+		{"/stock", far, "u4", "route"},
 		// another resource: only "all" counts on
-		{"/prices/1", bob, "v0", ""}, {"/prices/1", bob, "v1", ""}, {"/prices/1", bob, "v2", ""},
-		{"/prices/1", ann, "v4", ""}, {"/prices/1", ann, "v5", "all"},
+		{"/prices/1", bob, "v0", ""},
+		{"/prices/1", bob, "v1", ""},
+		{"/prices/1", bob, "v2", ""},
+		{"/prices/1", ann, "v4", ""},
+		{"/prices/1", ann, "v5", "all"},
 	} {
 		var body struct {
 			BlockedBy string `json:"blocked_by"`

@@ -47,8 +47,10 @@ func Example() {
 func ExampleGuard_Peek() {
 	guard, err := echoquota.New(echoquota.Config{
 		Limiter: quota.NewMemory(time.Now),
-		Policy: quota.Policy{Name: "login",
-			Rules: []quota.Rule{{Name: "wrong", Scope: quota.IP, Limit: 3, Window: time.Hour}}},
+		Policy: quota.Policy{
+			Name:  "login",
+			Rules: []quota.Rule{{Name: "wrong", Scope: quota.IP, Limit: 3, Window: time.Hour}},
+		},
 	})
 	if err != nil {
 		fmt.Println(err)
@@ -77,8 +79,10 @@ func ExampleGuard_Peek() {
 func ExampleGuard_Record() {
 	guard, err := echoquota.New(echoquota.Config{
 		Limiter: quota.NewMemory(time.Now),
-		Policy: quota.Policy{Name: "tenant",
-			Rules: []quota.Rule{{Name: "calls", Scope: quota.App, Limit: 3, Window: time.Minute}}},
+		Policy: quota.Policy{
+			Name:  "tenant",
+			Rules: []quota.Rule{{Name: "calls", Scope: quota.App, Limit: 3, Window: time.Minute}},
+		},
 		Resource: func(echo.Context) string { return "" }, // one place for all routes
 		Subjects: map[quota.Scope]echoquota.Namer{
 			// as the authentication before it found

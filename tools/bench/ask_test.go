@@ -68,8 +68,10 @@ type request struct {
 // askService makes requests as the service and the floor take them.
 func askService(workload string, o *opened) request {
 	const path = "/v1/verifications"
-	r := request{http.MethodPost, path, "Authorization: Bearer " + apiKey + "\r\nContent-Type: application/json\r\n",
-		`{"channel":"email","to":"` + o.to() + `","locale":"en"}`, http.StatusAccepted, ""}
+	r := request{
+		http.MethodPost, path, "Authorization: Bearer " + apiKey + "\r\nContent-Type: application/json\r\n",
+		`{"channel":"email","to":"` + o.to() + `","locale":"en"}`, http.StatusAccepted, "",
+	}
 	switch workload {
 	case keyedSend:
 		r.header += fmt.Sprintf("Idempotency-Key: key-of-a-measured-send-%d\r\n", o.n)
@@ -91,9 +93,11 @@ func askService(workload string, o *opened) request {
 // code.
 func askOTPGateway(workload string, o *opened) request {
 	auth := base64.StdEncoding.EncodeToString([]byte("bench:secret"))
-	r := request{http.MethodPut, fmt.Sprintf("/api/otp/someone-%d", o.n),
+	r := request{
+		http.MethodPut, fmt.Sprintf("/api/otp/someone-%d", o.n),
 		"Authorization: Basic " + auth + "\r\nContent-Type: application/x-www-form-urlencoded\r\n",
-		"provider=smtp&to=" + o.to(), http.StatusOK, `"otp":`}
+		"provider=smtp&to=" + o.to(), http.StatusOK, `"otp":`,
+	}
 	switch workload {
 	case wrongCheck:
 		r.method, r.body, r.status, r.says = http.MethodPost, "otp="+codetest.Wrong(o.code, int(o.n)), http.StatusBadRequest, ""

@@ -37,8 +37,10 @@ const (
 	figureCount
 )
 
-var figureNames = [figureCount]string{"a second", "p50, ms", "p99, ms", "program, µs", "Redis, µs", "Postgres, µs",
-	"allocations", "allocated, B", "statements", "WAL, B", "disk, B", "Redis, B", "memory, MB"}
+var figureNames = [figureCount]string{
+	"a second", "p50, ms", "p99, ms", "program, µs", "Redis, µs", "Postgres, µs",
+	"allocations", "allocated, B", "statements", "WAL, B", "disk, B", "Redis, B", "memory, MB",
+}
 
 type figures [figureCount]float64
 

@@ -43,9 +43,12 @@ type label struct {
 
 func (u *units) labels() []label {
 	return []label{
-		{"processor time of a send and one check: the program", "µs", &u.program}, {"… Postgres", "µs", &u.postgres},
-		{"… Redis", "µs", &u.redis}, {"WAL of a send, without whole pages", "B", &u.wal},
-		{"tables and indexes of a send", "B", &u.row}, {"memory of Redis for a recipient", "B", &u.key},
+		{"processor time of a send and one check: the program", "µs", &u.program},
+		{"… Postgres", "µs", &u.postgres},
+		{"… Redis", "µs", &u.redis},
+		{"WAL of a send, without whole pages", "B", &u.wal},
+		{"tables and indexes of a send", "B", &u.row},
+		{"memory of Redis for a recipient", "B", &u.key},
 	}
 }
 
@@ -91,8 +94,10 @@ func growth(u units, days ...float64) string {
 		{"the database", "sendcode_database_bytes", func(n float64) string { return size(n * u.row * (retention + 7)) }},
 		{"… a week of it", "sendcode_database_bytes", func(n float64) string { return size(n * u.row * 7) }},
 		{"memory of Redis", "sendcode_redis_memory_bytes", func(n float64) string { return size(n * u.key) }},
-		{"WAL a day, at most", "the archive's size",
-			func(n float64) string { return size(n * (u.wal + scattered*pageSize)) }},
+		{
+			"WAL a day, at most", "the archive's size",
+			func(n float64) string { return size(n * (u.wal + scattered*pageSize)) },
+		},
 		{"sends a second, peak", "Sends by outcome", func(n float64) string { return number(peak(n)) }},
 		{"processors, the program", "Processor and memory", func(n float64) string { return fmt.Sprintf("%.2g", processors(n, u.program)) }},
 		{"processors, Postgres", "the machine", func(n float64) string { return fmt.Sprintf("%.2g", processors(n, u.postgres)) }},

@@ -102,8 +102,10 @@ func (b *rig) summary(few, many int) string {
 	rows := [][]string{{"what", "callers", "a second", "p50, ms", "p99, ms"}}
 	b.cells(slices.Compact([]int{few, many}), func(at cell) {
 		if at.contender == ours {
-			rows = append(rows, []string{at.workload, named(at.callers), spread(each(b.results[at], figure(rate))),
-				number(b.median(at, figure(p50))), number(b.median(at, figure(p99)))})
+			rows = append(rows, []string{
+				at.workload, named(at.callers), spread(each(b.results[at], figure(rate))),
+				number(b.median(at, figure(p50))), number(b.median(at, figure(p99))),
+			})
 		}
 	})
 	return table(rows)
@@ -112,8 +114,10 @@ func (b *rig) summary(few, many int) string {
 func (b *rig) unitCosts(callers int) units {
 	sends, checks := cell{ours, send, callers}, cell{ours, rightCheck, callers}
 	cost := func(i int) float64 { return b.median(sends, figure(i)) + b.median(checks, figure(i)) }
-	return units{program: cost(service), postgres: cost(inPostgres), redis: cost(inRedis), wal: b.median(sends, figure(walBytes)),
-		row: b.median(sends, figure(diskBytes)), key: b.median(sends, figure(redisBytes))}
+	return units{
+		program: cost(service), postgres: cost(inPostgres), redis: cost(inRedis), wal: b.median(sends, figure(walBytes)),
+		row: b.median(sends, figure(diskBytes)), key: b.median(sends, figure(redisBytes)),
+	}
 }
 
 // all is a table of all figures.
@@ -134,9 +138,11 @@ func (b *rig) beside(callers []int) string {
 	rows := [][]string{{"callers, workload, beside", "a second", "p50", "p99", "processor time"}}
 	b.cells(callers, func(at cell) {
 		if at.contender != ours {
-			rows = append(rows, []string{named(at.callers) + ", " + at.workload + ", " + at.contender,
+			rows = append(rows, []string{
+				named(at.callers) + ", " + at.workload + ", " + at.contender,
 				spread(b.ratios(at, figure(rate))), spread(b.ratios(at, figure(p50))), spread(b.ratios(at, figure(p99))),
-				spread(b.ratios(at, processor))})
+				spread(b.ratios(at, processor)),
+			})
 		}
 	})
 	return table(rows)

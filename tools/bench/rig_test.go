@@ -164,9 +164,11 @@ func (b *rig) startAll() {
 	}
 	url, name := b.createDatabase()
 	cmd := exec.Command(filepath.Join(b.dir, "floor"))
-	cmd.Env = []string{"GOGC=1000", // with its small heap about as few collections as the service has
+	cmd.Env = []string{
+		"GOGC=1000", // with its small heap about as few collections as the service has
 		fmt.Sprintf("FLOOR_BYTES=%d %d", answer-floorHead, text), "FLOOR_REDIS_URL=" + b.redisURL(),
-		"FLOOR_DATABASE_URL=" + url, "FLOOR_SMTP_ADDR=" + b.mails.Addr().String()}
+		"FLOOR_DATABASE_URL=" + url, "FLOOR_SMTP_ADDR=" + b.mails.Addr().String(),
+	}
 	floor := &contender{name: fairFloor, ask: askService, knows: []string{send, wrongCheck, rightCheck}, database: name}
 	b.start(floor, cmd)
 	if a, t := b.bytesOf(floor); a < answer || t != text { // none wins by saying less

@@ -64,7 +64,8 @@ func openDatabase(ctx context.Context, url string) (*pgxpool.Pool, error) {
 	}
 	config.MaxConns = mailConns
 	for name, value := range map[string]string{
-		"plan_cache_mode": "force_generic_plan", "enable_seqscan": "off", "enable_bitmapscan": "off", "jit": "off"} {
+		"plan_cache_mode": "force_generic_plan", "enable_seqscan": "off", "enable_bitmapscan": "off", "jit": "off",
+	} {
 		config.ConnConfig.RuntimeParams[name] = value
 	}
 	db, err := pgxpool.NewWithConfig(ctx, config)

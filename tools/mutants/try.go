@@ -90,8 +90,10 @@ const (
 
 // run returns the innermost test that failed first; "": none.
 func (t tester) run(ctx context.Context, overlay string, x tests) (name string, err error) {
-	args := []string{"test", "-tags=nightly", "-vet=off", "-count=1", "-short", "-failfast", "-timeout=" + t.timeout.String(),
-		"-overlay=" + overlay, x.Package}
+	args := []string{
+		"test", "-tags=nightly", "-vet=off", "-count=1", "-short", "-failfast", "-timeout=" + t.timeout.String(),
+		"-overlay=" + overlay, x.Package,
+	}
 	cmd := exec.CommandContext(ctx, "go", append(args, x.Flags...)...)
 	cmd.Dir = t.root
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }

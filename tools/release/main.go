@@ -205,9 +205,11 @@ func (r release) files(built, goos, arch string, common map[string][]byte) (map[
 	}
 	sum := sha256.Sum256(files["sendcode"])
 	bom := cyclonedx.NewBOM()
-	bom.Metadata = &cyclonedx.Metadata{Component: &cyclonedx.Component{BOMRef: "sendcode",
-		Type: cyclonedx.ComponentTypeApplication, Name: "sendcode", Version: r.version,
-		Hashes: &[]cyclonedx.Hash{{Algorithm: cyclonedx.HashAlgoSHA256, Value: hex.EncodeToString(sum[:])}}}}
+	bom.Metadata = &cyclonedx.Metadata{Component: &cyclonedx.Component{
+		BOMRef: "sendcode",
+		Type:   cyclonedx.ComponentTypeApplication, Name: "sendcode", Version: r.version,
+		Hashes: &[]cyclonedx.Hash{{Algorithm: cyclonedx.HashAlgoSHA256, Value: hex.EncodeToString(sum[:])}},
+	}}
 	bom.Components = &[]cyclonedx.Component{}
 	add := func(name, version, folder string, terms map[string][]byte) error {
 		licenses, err := named(terms)
@@ -217,8 +219,10 @@ func (r release) files(built, goos, arch string, common map[string][]byte) (map[
 		for file, text := range terms {
 			files[path.Join("licences", folder, file)] = text
 		}
-		*bom.Components = append(*bom.Components, cyclonedx.Component{BOMRef: name, Type: cyclonedx.ComponentTypeLibrary, Name: name,
-			Version: version, Licenses: licenses, PackageURL: "pkg:golang/" + name + "@" + strings.TrimPrefix(version, "go")})
+		*bom.Components = append(*bom.Components, cyclonedx.Component{
+			BOMRef: name, Type: cyclonedx.ComponentTypeLibrary, Name: name,
+			Version: version, Licenses: licenses, PackageURL: "pkg:golang/" + name + "@" + strings.TrimPrefix(version, "go"),
+		})
 		return nil
 	}
 	root, err := exec.Command("go", "env", "GOROOT").Output() // runtime.GOROOT knows none in a program built with -trimpath
@@ -260,8 +264,10 @@ func pack(folder string, files map[string][]byte, at time.Time) ([]byte, error) 
 		if name == "sendcode" {
 			mode = 0o755
 		}
-		header := &tar.Header{Name: path.Join(folder, name), Mode: int64(mode), Size: int64(len(files[name])),
-			ModTime: at, Format: tar.FormatPAX}
+		header := &tar.Header{
+			Name: path.Join(folder, name), Mode: int64(mode), Size: int64(len(files[name])),
+			ModTime: at, Format: tar.FormatPAX,
+		}
 		if err := archive.WriteHeader(header); err != nil {
 			return nil, err
 		}

@@ -27,9 +27,11 @@ import (
 // nothing and takes a request.
 func TestArchive(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "dist")
-	r := release{tree: "../..", out: out, version: "0.1.0-test", at: time.Unix(1e9, 0).UTC(),
+	r := release{
+		tree: "../..", out: out, version: "0.1.0-test", at: time.Unix(1e9, 0).UTC(),
 		// what the other tests have compiled is linked once more
-		flags: []string{"-ldflags=-s -X sendcode/internal/run/app.version="}}
+		flags: []string{"-ldflags=-s -X sendcode/internal/run/app.version="},
+	}
 	if err := r.make([]string{runtime.GOOS + "/" + runtime.GOARCH}); err != nil {
 		t.Fatal(err)
 	}
@@ -40,11 +42,13 @@ func TestArchive(t *testing.T) {
 		t.Fatalf("%v: %v\n%s", unpack, err, said)
 	}
 	folder := filepath.Join(out, name)
-	for _, want := range []string{"README.md", "UPGRADING.md", "SECURITY.md", "sendcode", "sendcode.1", "sendcode.yaml",
+	for _, want := range []string{
+		"README.md", "UPGRADING.md", "SECURITY.md", "sendcode", "sendcode.1", "sendcode.yaml",
 		"completions/_sendcode", "compose.yaml", "compose.postgres.yaml", "Dockerfile", "deploy/systemd/sendcode.service",
 		"deploy/nginx.conf", "deploy/kubernetes/sendcode.yaml", "deploy/kubernetes-postgres/kustomization.yaml",
 		"deploy/grafana/sendcode.json", "docs/sms.md", "docs/decisions/0001-two-gates.md", "docs/examples/SignIn.jsx",
-		"docs/pictures/page.png", "licences/go/LICENSE", "licences/github.com/jackc/pgx/v5/LICENSE", "sbom.cdx.json"} {
+		"docs/pictures/page.png", "licences/go/LICENSE", "licences/github.com/jackc/pgx/v5/LICENSE", "sbom.cdx.json",
+	} {
 		if info, err := os.Stat(filepath.Join(folder, want)); err != nil || !info.ModTime().Equal(r.at) {
 			t.Errorf("%s is missing, or of another time: %v", want, err)
 		}

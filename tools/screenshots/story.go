@@ -53,18 +53,28 @@ func drawStory(browser context.Context, base, key string) error {
 	}
 	s := story{tab: tab}
 	err := s.play([]beat{
-		{"Ana asks for a code", 6 * moment,
-			steps{look.Apply(), chromedp.Navigate(base + "/"), chromedp.WaitVisible(css("#to"))}},
+		{
+			"Ana asks for a code", 6 * moment,
+			steps{look.Apply(), chromedp.Navigate(base + "/"), chromedp.WaitVisible(css("#to"))},
+		},
 		{"", 2 * moment, keys("#to", to[:4])},
 		{"", 2 * moment, keys("#to", to[4:11])},
 		{"", 5 * moment, keys("#to", to[11:])},
-		{"It is mailed; the next one in a minute", 8 * moment,
-			steps{chromedp.Click(css("#send")), chromedp.WaitVisible(css("#code")), shows("in 0:5")}},
-		{"She asks again at once …", 7 * moment,
-			steps{chromedp.Click(css(".help summary")), chromedp.Click(css("a.change")), chromedp.WaitVisible(css("#to")),
-				chromedp.SetValue(css("#to"), to)}},
-		{"… too early: refused, and it costs her nothing", 14 * moment,
-			steps{chromedp.Click(css("#send")), chromedp.WaitVisible(css("#code")), shows("in 0:5")}},
+		{
+			"It is mailed; the next one in a minute", 8 * moment,
+			steps{chromedp.Click(css("#send")), chromedp.WaitVisible(css("#code")), shows("in 0:5")},
+		},
+		{
+			"She asks again at once …", 7 * moment,
+			steps{
+				chromedp.Click(css(".help summary")), chromedp.Click(css("a.change")), chromedp.WaitVisible(css("#to")),
+				chromedp.SetValue(css("#to"), to),
+			},
+		},
+		{
+			"… too early: refused, and it costs her nothing", 14 * moment,
+			steps{chromedp.Click(css("#send")), chromedp.WaitVisible(css("#code")), shows("in 0:5")},
+		},
 	})
 	if err != nil {
 		return err
@@ -76,8 +86,10 @@ func drawStory(browser context.Context, base, key string) error {
 	if err := s.play([]beat{
 		{"She types the code", 3 * moment, keys("#code", code[:2])},
 		{"", 3 * moment, keys("#code", code[2:4])},
-		{"Welcome: the address is hers", 26 * moment,
-			append(keys("#code", code[4:]), until(`document.querySelector("#card").dataset.kind === "approved"`))},
+		{
+			"Welcome: the address is hers", 26 * moment,
+			append(keys("#code", code[4:]), until(`document.querySelector("#card").dataset.kind === "approved"`)),
+		},
 	}); err != nil {
 		return err
 	}

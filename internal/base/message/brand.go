@@ -148,9 +148,11 @@ func (c colour) withLightness(least float64) colour {
 		return c
 	}
 	long, medium, short = math.Pow(long+more, 3), math.Pow(medium+more, 3), math.Pow(short+more, 3)
-	for i, v := range [3]float64{4.0767416621*long - 3.3077115913*medium + 0.2309699292*short,
+	for i, v := range [3]float64{
+		4.0767416621*long - 3.3077115913*medium + 0.2309699292*short,
 		-1.2684380046*long + 2.6097574011*medium - 0.3413193965*short,
-		-0.0041960863*long - 0.7034186147*medium + 1.7076147010*short} {
+		-0.0041960863*long - 0.7034186147*medium + 1.7076147010*short,
+	} {
 		c[i] = 12.92 * max(v, 0)
 		if v > 0.0031308 {
 			c[i] = min(1.055*math.Pow(v, 1/2.4)-0.055, 1)

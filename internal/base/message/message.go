@@ -147,8 +147,10 @@ func newTemplateData(d Data, glance bool, locale string) templateData {
 		groups = []string{d.Code[:half], d.Code[half:]}
 	}
 	d.Accent, d.DarkAccent = cmp.Or(d.Accent, defaultAccent), cmp.Or(d.DarkAccent, defaultDarkAccent)
-	v := templateData{Data: d, Glance: glance, Language: locale, Dir: textDirection(locale), Groups: groups,
-		OutlookTable: outlookTable, OutlookTableEnd: outlookTableEnd}
+	v := templateData{
+		Data: d, Glance: glance, Language: locale, Dir: textDirection(locale), Groups: groups,
+		OutlookTable: outlookTable, OutlookTableEnd: outlookTableEnd,
+	}
 	if d.Minutes >= 120 {
 		v.Hours = d.Minutes / 60
 	}

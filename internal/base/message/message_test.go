@@ -202,8 +202,10 @@ func TestLifeInWords(t *testing.T) {
 		"en":      {{plural.One: "1 minute", plural.Other: "# minutes"}, {plural.Other: "# hours"}},
 		"es":      {{plural.One: "1 minuto", plural.Other: "# minutos"}, {plural.Other: "# horas"}},
 		"zh-Hans": {{plural.Other: "# 分钟"}, {plural.Other: "# 小时"}},
-		"ar": {{plural.One: "دقيقة واحدة", plural.Two: "دقيقتين", plural.Few: "# دقائق", plural.Other: "# دقيقة"},
-			{plural.Two: "ساعتين", plural.Few: "# ساعات", plural.Other: "# ساعة"}},
+		"ar": {
+			{plural.One: "دقيقة واحدة", plural.Two: "دقيقتين", plural.Few: "# دقائق", plural.Other: "# دقيقة"},
+			{plural.Two: "ساعتين", plural.Few: "# ساعات", plural.Other: "# ساعة"},
+		},
 	}
 	r := renderer(t)
 	for _, locale := range r.Locales("") {
@@ -337,8 +339,12 @@ func TestNothingThatHoldsACodePrintsIt(t *testing.T) {
 	m := render(t, renderer(t), req)
 	var out bytes.Buffer
 	prepared, err := renderer(t).Prepare(req)
-	for _, v := range []any{prepared, &prepared, req, &req, req.Data, &req.Data, m, &m, []MailTexts{m},
-		map[string]Data{"x": req.Data}, err} {
+	for _, v := range []any{
+		prepared, &prepared, req, &req, req.Data, &req.Data, m, &m,
+		[]MailTexts{m},
+		map[string]Data{"x": req.Data},
+		err,
+	} {
 		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
 			fmt.Fprintf(&out, verb, v)
 		}

@@ -53,8 +53,11 @@ func checkCodeAndNotifyMode(req RenderRequest) error {
 
 func checkRequest(req RenderRequest) error {
 	d := req.Data
-	for _, field := range []struct{ name, text string }{{"app", d.App}, {"purpose", d.Purpose},
-		{"support", d.Support}} {
+	for _, field := range []struct{ name, text string }{
+		{"app", d.App},
+		{"purpose", d.Purpose},
+		{"support", d.Support},
+	} {
 		if err := CheckName(field.text); err != nil {
 			return fmt.Errorf("message: %s: %w", field.name, err)
 		}
@@ -92,9 +95,11 @@ func HiddenCharacter(s string) string {
 }
 
 // joiningScripts are those whose letters change their form where a joiner stands between them.
-var joiningScripts = []*unicode.RangeTable{unicode.Arabic, unicode.Syriac, unicode.Mongolian, unicode.Nko, unicode.Devanagari,
+var joiningScripts = []*unicode.RangeTable{
+	unicode.Arabic, unicode.Syriac, unicode.Mongolian, unicode.Nko, unicode.Devanagari,
 	unicode.Bengali, unicode.Gurmukhi, unicode.Gujarati, unicode.Oriya, unicode.Tamil, unicode.Telugu, unicode.Kannada,
-	unicode.Malayalam, unicode.Sinhala, unicode.Khmer, unicode.Myanmar, unicode.Tibetan}
+	unicode.Malayalam, unicode.Sinhala, unicode.Khmer, unicode.Myanmar, unicode.Tibetan,
+}
 
 // isJoined reports whether r is a joiner that has its place between these characters.
 func isJoined(before, r, after rune) bool {

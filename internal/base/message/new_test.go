@@ -68,9 +68,12 @@ func TestOverrides(t *testing.T) {
 		t.Errorf("locales %q", own.Locales(""))
 	}
 	for _, c := range []struct{ purpose, locale, subject string }{
-		{"", "en", "Hello from Shop & Söhne"}, {"login", "en", "Hello from Shop & Söhne"},
+		{"", "en", "Hello from Shop & Söhne"},
+		{"login", "en", "Hello from Shop & Söhne"},
 		{"gift", "en", "Your gift from Shop & Söhne"},
-		{"gift", "zh", ""}, {"", "es", ""}, {"", "ar", ""},
+		{"gift", "zh", ""},
+		{"", "es", ""},
+		{"", "ar", ""},
 	} {
 		want := render(t, plain, RenderRequest{Locale: c.locale, Data: shop()})
 		want.Subject = cmp.Or(c.subject, want.Subject)

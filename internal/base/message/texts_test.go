@@ -42,8 +42,10 @@ func TestTexts(t *testing.T) {
 	if _, err := r.Render(RenderRequest{Data: Data{App: "shop.com", Code: "739154", Minutes: 9}}); err == nil {
 		t.Error("a link as the app's name is taken")
 	}
-	for locale, want := range map[string]string{"en": "739154 is your Shop code. Do not share it with anyone.",
-		"zh-Hans": "【Shop】验证码 739154，请勿告诉任何人。", "es": "739154 es tu clave de Shop. No la compartas con nadie."} {
+	for locale, want := range map[string]string{
+		"en":      "739154 is your Shop code. Do not share it with anyone.",
+		"zh-Hans": "【Shop】验证码 739154，请勿告诉任何人。", "es": "739154 es tu clave de Shop. No la compartas con nadie.",
+	} {
 		got, err := r.Render(RenderRequest{Locale: locale, Data: Data{App: "Shop", Code: "739154"}})
 		if err != nil || got.Text != want {
 			t.Errorf("no time is known: %q, %v", got.Text, err)
@@ -95,8 +97,10 @@ func TestTextsThatDoNotFit(t *testing.T) {
 		t.Errorf("the line of a site that is not in the configuration costs a segment: %q, %v", got.Text, err)
 	}
 	hashed := fstest.MapFS{"sms/login/en/text.txt": {Data: []byte("{{.Code}} {{.Hash}}")}}
-	got, err = textRenderer(t, hashed, TextLimits{}).Render(RenderRequest{Purpose: "login", Site: "a.example",
-		Data: Data{App: "A", Code: "739154", Minutes: 1, Hash: "FA+9qCX9VSu"}})
+	got, err = textRenderer(t, hashed, TextLimits{}).Render(RenderRequest{
+		Purpose: "login", Site: "a.example",
+		Data: Data{App: "A", Code: "739154", Minutes: 1, Hash: "FA+9qCX9VSu"},
+	})
 	if err != nil || got.Text != "739154 FA+9qCX9VSu\n@a.example #739154" {
 		t.Errorf("%q, %v", got.Text, err)
 	}

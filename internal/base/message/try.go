@@ -25,9 +25,11 @@ const sampleCode = "739154"
 var sampleData = []Data{
 	{App: "A", Code: sampleCode, Minutes: 1},
 	{App: "A", Code: sampleCode},
-	{App: strings.Repeat("Wide App ", 7), Code: sampleCode, Minutes: 1440, Purpose: strings.Repeat("Purpose ", 8),
+	{
+		App: strings.Repeat("Wide App ", 7), Code: sampleCode, Minutes: 1440, Purpose: strings.Repeat("Purpose ", 8),
 		Support: "S-Q2HK", Hash: "FA+9qCX9VSu",
-		Home: "https://shop.example/", Accent: "#1f5fd1", DarkAccent: "#8ab4ff"},
+		Home: "https://shop.example/", Accent: "#1f5fd1", DarkAccent: "#8ab4ff",
+	},
 }
 
 // trySamples renders all samples with the templates and returns all faults: template errors, and

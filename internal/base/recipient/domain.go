@@ -48,8 +48,10 @@ func misplacedDomainDot(domain string) error {
 	case strings.HasSuffix(domain, "."):
 		place = "at its end"
 	}
-	return &InvalidError{Reason: errMisplacedDot.(*InvalidError).Reason,
-		Detail: "The part after the @ has a dot where none may stand: " + place + "."}
+	return &InvalidError{
+		Reason: errMisplacedDot.(*InvalidError).Reason,
+		Detail: "The part after the @ has a dot where none may stand: " + place + ".",
+	}
 }
 
 func checkLabels(labels []string, readable string) error {

@@ -7,9 +7,16 @@ func TestEditDistance(t *testing.T) {
 		a, b string
 		want int
 	}{
-		{"", "", 0}, {"", "abc", 3}, {"gmail", "gmail", 0}, {"gmial", "gmail", 1}, {"gmal", "gmail", 1},
+		{"", "", 0},
+		{"", "abc", 3},
+		{"gmail", "gmail", 0},
+		{"gmial", "gmail", 1},
+		{"gmal", "gmail", 1},
 		{"gmaiil", "gmail", 1},
-		{"gmaul", "gmail", 1}, {"ca", "abc", 3}, {"zürich", "zurich", 1}, {"policies", "polices", 1},
+		{"gmaul", "gmail", 1},
+		{"ca", "abc", 3},
+		{"zürich", "zurich", 1},
+		{"policies", "polices", 1},
 		{"brand", "breaker", 4},
 	} {
 		if got, back := EditDistance(c.a, c.b), EditDistance(c.b, c.a); got != c.want || back != c.want {

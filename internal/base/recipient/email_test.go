@@ -77,27 +77,35 @@ func TestParseEmailRefuses(t *testing.T) {
 		"local_part_too_long": {local64 + "l@example.com", strings.Repeat("é", 33) + "@example.com"},
 		"domain_incomplete":   {"ana@localhost"},
 		"encoding":            {"an\xffa@example.com"},
-		"misplaced_dot": {".ana@example.com", "ana.@example.com", "a..b@example.com", "ana@.example.com",
+		"misplaced_dot": {
+			".ana@example.com", "ana.@example.com", "a..b@example.com", "ana@.example.com",
 			"ana@example.com..", "ana@example.com...", "ana@例子。中国。。",
-			"ana@example｡．com", "ana@example..com"},
+			"ana@example｡．com", "ana@example..com",
+		},
 		"too_long": {local64 + "@" + label63 + "." + label63 + "." + strings.Repeat("e", 59) + ".ab", // 255 octets
 			"ana@" + strings.Repeat("dddddddddd.", 34) + "example", strings.Repeat("a", 1100) + "@example.com"},
-		"invalid_domain": {"ana@example.123", "ana@" + label63 + "d.com", "ana@ex_ample.com", "ana@-example.com", "ana@example-.com",
-			"ana@xn--a.com", "ana@xn--example-.com", "ana@💩.la", "ana@xn--ls8h.la", "ana@example.com/x", "ana@אa1.example"},
+		"invalid_domain": {
+			"ana@example.123", "ana@" + label63 + "d.com", "ana@ex_ample.com", "ana@-example.com", "ana@example-.com",
+			"ana@xn--a.com", "ana@xn--example-.com", "ana@💩.la", "ana@xn--ls8h.la", "ana@example.com/x", "ana@אa1.example",
+		},
 		"invalid_character":    {`a\b@example.com`, "😀@example.com", "•••@example.com", "\u0301a@example.com", "o’neil@example.com"},
 		"full_width_character": {"ana＠example.com", "ａna@example.com", "ｱ@example.com"},
 		"control_character":    {"ana@example.com\nBcc: b@example.com", "ana\r@example.com", "ana\x00@example.com", "ana\x7f@example.com", "ana\u0085@example.com", "ana@example\u2028.com"},
 		// Bidi override, zero-width space and joiner, soft hyphen, byte order mark, variation
 		// selector, Hangul filler, tag character.
-		"invisible_character": {"ana\u202emoc@example.com", "ana\u200b@example.com", "a\u200dna@example.com", "ana@exam\u200bple.com",
-			"ana@exam\u00adple.com", "ana\ufe0f@example.com", "ana\u3164@example.com", "ana\U000e0041@example.com"},
+		"invisible_character": {
+			"ana\u202emoc@example.com", "ana\u200b@example.com", "a\u200dna@example.com", "ana@exam\u200bple.com",
+			"ana@exam\u00adple.com", "ana\ufe0f@example.com", "ana\u3164@example.com", "ana\U000e0041@example.com",
+		},
 	})
 }
 
 // A refusal names the character, so that a person can find what cannot be seen.
 func TestParseNamesTheCharacter(t *testing.T) {
-	for raw, want := range map[string]string{"ana\u200b@example.com": "It is U+200B.", "o’neil@example.com": "It is U+2019 '’'.",
-		"an a@example.com": "It is U+0020 ' '.", "ana\x07@example.com": "It is U+0007.", "ａna@example.com": "It is U+FF41 'ａ'."} {
+	for raw, want := range map[string]string{
+		"ana\u200b@example.com": "It is U+200B.", "o’neil@example.com": "It is U+2019 '’'.",
+		"an a@example.com": "It is U+0020 ' '.", "ana\x07@example.com": "It is U+0007.", "ａna@example.com": "It is U+FF41 'ａ'.",
+	} {
 		if _, err := Parse(Email, raw); !strings.HasSuffix(err.(*InvalidError).Detail, want) {
 			t.Errorf("%q: %s", raw, err.(*InvalidError).Detail)
 		}
@@ -109,8 +117,10 @@ func TestParseNamesTheCharacter(t *testing.T) {
 
 // A dot of the domain is named with its place, and no quotes are advised, which help before the @ alone.
 func TestParseNamesTheDot(t *testing.T) {
-	for raw, want := range map[string]string{"ana@example.com..": "at its end.", "ana@.example.com": "at its beginning.",
-		"ana@example..com": "twice in a row.", "ana@.例子": "at its beginning.", "ana.@example.com": `"ana."@example.com.`} {
+	for raw, want := range map[string]string{
+		"ana@example.com..": "at its end.", "ana@.example.com": "at its beginning.",
+		"ana@example..com": "twice in a row.", "ana@.例子": "at its beginning.", "ana.@example.com": `"ana."@example.com.`,
+	} {
 		if _, err := Parse(Email, raw); !strings.HasSuffix(err.(*InvalidError).Detail, want) ||
 			strings.Contains(err.(*InvalidError).Detail, "after the @") != strings.Contains(want, " ") {
 			t.Errorf("%q: %s", raw, err.(*InvalidError).Detail)
@@ -138,9 +148,11 @@ func TestParseCopied(t *testing.T) {
 			}
 		}
 	}
-	for typed, want := range map[string]string{"'ana@example.com": "'ana@example.com", "_ana@example.com.": "_ana@example.com",
+	for typed, want := range map[string]string{
+		"'ana@example.com": "'ana@example.com", "_ana@example.com.": "_ana@example.com",
 		"_ana@example.com~": "_ana@example.com", "*ana@example.com_": "*ana@example.com",
-		"mailto:ana%2Bx@example.com": "ana+x@example.com", "mailto:50%off@example.com": "50%off@example.com", "mailto:ana%EF%B8%8F@example.com": "ana%EF%B8%8F@example.com", "what?@example.com": "what?@example.com"} {
+		"mailto:ana%2Bx@example.com": "ana+x@example.com", "mailto:50%off@example.com": "50%off@example.com", "mailto:ana%EF%B8%8F@example.com": "ana%EF%B8%8F@example.com", "what?@example.com": "what?@example.com",
+	} {
 		if got := mustParse(t, Email, typed).Address(); got != want {
 			t.Errorf("%q: %q, want %q", typed, got, want)
 		}

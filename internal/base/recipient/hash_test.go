@@ -43,8 +43,10 @@ func TestHashWithoutAKey(t *testing.T) {
 // Two spellings share the hash of the address, only the one by which sends are counted (with these
 // domains' folding), only the one of the mailbox, or none.
 func TestSpellings(t *testing.T) {
-	f := Folding{"gmail.com": {PlusTags: true, Dots: true}, "tags.example": {PlusTags: true}, "dots.example": {Dots: true},
-		"xn--bcher-kva.example": {PlusTags: true}, "": {PlusTags: true, Dots: true}}
+	f := Folding{
+		"gmail.com": {PlusTags: true, Dots: true}, "tags.example": {PlusTags: true}, "dots.example": {Dots: true},
+		"xn--bcher-kva.example": {PlusTags: true}, "": {PlusTags: true, Dots: true},
+	}
 	const address, counted, mailbox, none = 3, 2, 1, 0
 	for _, c := range []struct {
 		a, b  string
@@ -173,8 +175,10 @@ func TestEqual(t *testing.T) {
 
 func TestRecipientPrintsMasked(t *testing.T) {
 	r := mustParse(t, Email, "leaky.person@example.com")
-	for verb, want := range map[string]string{"%v": "l•••@example.com", "%d": "l•••@example.com", "%q": `"l•••@example.com"`,
-		"%18s|": "  l•••@example.com|", "%#v": "recipient.Recipient(l•••@example.com)"} {
+	for verb, want := range map[string]string{
+		"%v": "l•••@example.com", "%d": "l•••@example.com", "%q": `"l•••@example.com"`,
+		"%18s|": "  l•••@example.com|", "%#v": "recipient.Recipient(l•••@example.com)",
+	} {
 		if got, pointed := fmt.Sprintf(verb, r), fmt.Sprintf(verb, &r); got != want || pointed != want {
 			t.Errorf("%s gives %q, of a pointer %q, want %q", verb, got, pointed, want)
 		}
@@ -196,9 +200,15 @@ func TestRecipientNeverLeaks(t *testing.T) {
 		secret := map[Channel]string{Email: "eaky", SMS: "5123456"}[ch]
 		var out bytes.Buffer
 		nested := []any{
-			r, &r, holder{r, &r, r}, &holder{r, &r, r}, []Recipient{r}, map[string]Recipient{"x": r},
+			r, &r,
+			holder{r, &r, r},
+			&holder{r, &r, r},
+			[]Recipient{r},
+			map[string]Recipient{"x": r},
 			[1]holder{{r, &r, r}},
-			map[string]holder{"x": {r, &r, r}}, struct{ a any }{r}, struct{ a any }{holder{r, &r, r}},
+			map[string]holder{"x": {r, &r, r}},
+			struct{ a any }{r},
+			struct{ a any }{holder{r, &r, r}},
 			fmt.Errorf("to %v", r),
 		}
 		for _, v := range nested {

@@ -48,13 +48,19 @@ func TestParsePhoneRefuses(t *testing.T) {
 		"no_country_code": {"4915123456789", "004915123456789", "0151 23456789"},
 		"too_short":       {"+1 202 555"},
 		"too_long":        {"+4921111111111111", "+" + strings.Repeat("1", 2000)}, // the first one is valid in its plan
-		"invalid_number": {"+", "+491512345678901234", "+999 12345678", "+0151 23456789", "+44 7700 900123",
-			"+52 123 456 7890"}, // its 1 is not that of mobile numbers until 2019
+		"invalid_number": {
+			"+", "+491512345678901234", "+999 12345678", "+0151 23456789", "+44 7700 900123",
+			"+52 123 456 7890",
+		}, // its 1 is not that of mobile numbers until 2019
 		// Premium and shared-cost numbers of countries and of none.
-		"number_not_allowed": {"+49 900 1234567", "+44 9012345678", "+1 900 555 1234", "+979 123456789",
-			"+49 180 5 123456", "+44 843 1234567", "+808 1234 5678"},
-		"invalid_character": {"++4915123456789", "+49151+23456789", "+1 800 FLOWERS", "+4915123456789 ext. 5", "+4915123456789;ext=5",
-			"tel:+4915123456789", "ana@example.com", "+49📞", "+4915123456789,+4915123456780", "+४९१५१२३४५६७८९"},
+		"number_not_allowed": {
+			"+49 900 1234567", "+44 9012345678", "+1 900 555 1234", "+979 123456789",
+			"+49 180 5 123456", "+44 843 1234567", "+808 1234 5678",
+		},
+		"invalid_character": {
+			"++4915123456789", "+49151+23456789", "+1 800 FLOWERS", "+4915123456789 ext. 5", "+4915123456789;ext=5",
+			"tel:+4915123456789", "ana@example.com", "+49📞", "+4915123456789,+4915123456780", "+४९१५१२३४५६७८९",
+		},
 		"control_character": {"+49151\x0023456789"},
 		"encoding":          {"+49\xff"},
 	})
@@ -89,8 +95,10 @@ func TestAttributesOfANumber(t *testing.T) {
 }
 
 func TestMaskedDomain(t *testing.T) {
-	for typed, want := range map[string]string{"QQ.com": "qq.com", " @qq.com ": "qq.com", "例子。中国": "例子.中国",
-		"xn--fsqu00a.xn--fiqs8s": "例子.中国", "localhost": "", "a b.com": "", "": "", "x@qq.com": ""} {
+	for typed, want := range map[string]string{
+		"QQ.com": "qq.com", " @qq.com ": "qq.com", "例子。中国": "例子.中国",
+		"xn--fsqu00a.xn--fiqs8s": "例子.中国", "localhost": "", "a b.com": "", "": "", "x@qq.com": "",
+	} {
 		got, err := MaskedDomain(typed)
 		if got != want || (err == nil) != (want != "") {
 			t.Errorf("%q: %q, %v", typed, got, err)
@@ -105,18 +113,24 @@ func TestMaskedDomain(t *testing.T) {
 // before calls abroad, it has its own country code.
 func TestParseInACountry(t *testing.T) {
 	for _, c := range []struct{ country, raw, want string }{
-		{"DE", "0151 23456789", "+4915123456789"}, {"DE", "151 23456789", "+4915123456789"},
+		{"DE", "0151 23456789", "+4915123456789"},
+		{"DE", "151 23456789", "+4915123456789"},
 		{"DE", "(0151) 234/567-89", "+4915123456789"},
-		{"DE", "+1 202 555 0143", "+12025550143"}, {"DE", "(+49) 151 23456789", "+4915123456789"},
+		{"DE", "+1 202 555 0143", "+12025550143"},
+		{"DE", "(+49) 151 23456789", "+4915123456789"},
 		{"DE", "00 44 7400 123456", "+447400123456"},
 		{"US", "0049 151 23456789", "+4915123456789"}, // 00 is not usual there
-		{"US", "011 49 151 23456789", "+4915123456789"}, {"AU", "0011 49 151 23456789", "+4915123456789"},
+		{"US", "011 49 151 23456789", "+4915123456789"},
+		{"AU", "0011 49 151 23456789", "+4915123456789"},
 		{"FR", "33 6 12 34 56 78", "+33612345678"}, // with the code and no plus
-		{"US", "(202) 555-0143", "+12025550143"}, {"US", "1-202-555-0143", "+12025550143"},
+		{"US", "(202) 555-0143", "+12025550143"},
+		{"US", "1-202-555-0143", "+12025550143"},
 		{"US", "416 555 0123", "+14165550123"}, // a neighbour under the same code
-		{"CN", "138 0013 8021", "+8613800138021"}, {"CN", "１３８００１３８０２１", "+8613800138021"},
+		{"CN", "138 0013 8021", "+8613800138021"},
+		{"CN", "１３８００１３８０２１", "+8613800138021"},
 		{"AE", "٠٥٠ ١٢٣ ٤٥٦٧", "+971501234567"},
-		{"IT", "06 698 12345", "+390669812345"}, {"RU", "8 (912) 345-67-89", "+79123456789"},
+		{"IT", "06 698 12345", "+390669812345"},
+		{"RU", "8 (912) 345-67-89", "+79123456789"},
 	} {
 		r, err := ParseInCountry(SMS, c.raw, c.country)
 		if err != nil || r.Address() != c.want {
@@ -129,8 +143,10 @@ func TestParseInACountry(t *testing.T) {
 		nonGeographic: {"no_country_code": {"0151 23456789"}},
 		"FR":          {"too_short": {"06 12 34"}, "invalid_number": {"0151 23456789"}},
 		"US":          {"too_short": {"555-0143"}, "invalid_number": {"202 555 0143 999"}, "invalid_character": {"800 FLOWERS"}},
-		"DE": {"too_short": {"0044 7", "110"}, "invalid_number": {"()"}, "number_not_allowed": {"0900 1234567"}, "empty": {" "},
-			"invalid_character": {"0151+23456789", "+(+49) 151 23456789", "ana@example.com"}},
+		"DE": {
+			"too_short": {"0044 7", "110"}, "invalid_number": {"()"}, "number_not_allowed": {"0900 1234567"}, "empty": {" "},
+			"invalid_character": {"0151+23456789", "+(+49) 151 23456789", "ana@example.com"},
+		},
 	} {
 		refuses(t, func(raw string) error { _, err := ParseInCountry(SMS, raw, country); return err }, reasons)
 	}

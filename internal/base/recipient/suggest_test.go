@@ -56,9 +56,11 @@ func TestOneTypoAway(t *testing.T) {
 		channel         Channel
 		to, near, never string
 	}{
-		{Email, "Ana@gmail.com",
+		{
+			Email, "Ana@gmail.com",
 			"ana@gmial.com ana@gmail.con ana@gmail.co ana@gmaill.com anna@gmail.com an@gmail.com naa@gmail.com ana@g.mail.com",
-			"ana@gmail.com ana@gamli.com ana@qq.com"},
+			"ana@gmail.com ana@gamli.com ana@qq.com",
+		},
 		{Email, "mañana@example.com", "mañana@exmaple.com", "mañana@example.com"},
 		{SMS, "+4915123456789", "+4915123456798 +4915123456780 +4915213456789", "+4915123456789 +4915123456000"},
 	} {

@@ -120,9 +120,11 @@ func parseFile(tag language.Tag, file []byte) (Words, error) {
 // PluralForm returns the CLDR plural category of n in a language: "zero", "one", "two", "few",
 // "many" or "other".
 func PluralForm(tag language.Tag, n int) string {
-	names := [...]string{plural.Other: "other", plural.Zero: "zero", plural.One: "one", plural.Two: "two",
+	names := [...]string{
+		plural.Other: "other", plural.Zero: "zero", plural.One: "one", plural.Two: "two",
 		plural.Few:  "few",
-		plural.Many: "many"}
+		plural.Many: "many",
+	}
 	return names[plural.Cardinal.MatchPlural(tag, n, 0, 0, 0, 0)]
 }
 

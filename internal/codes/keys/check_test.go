@@ -50,8 +50,10 @@ func TestChecks(t *testing.T) {
 
 func TestLacking(t *testing.T) {
 	checks := vault(t, 1, "b:"+secret2+",a:"+secret1).KeyCheckValues()
-	for entries, want := range map[string][]string{"a:" + secret1: {"b"}, "c:" + secret1: {"a", "b"},
-		"b:" + secret2 + ",a:" + secret1: nil} {
+	for entries, want := range map[string][]string{
+		"a:" + secret1: {"b"}, "c:" + secret1: {"a", "b"},
+		"b:" + secret2 + ",a:" + secret1: nil,
+	} {
 		if got := ring(t, entries).MissingKeys(checks); !slices.Equal(got, want) {
 			t.Errorf("lacks %q, want %q", got, want)
 		}

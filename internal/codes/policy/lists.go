@@ -57,11 +57,15 @@ func (n ServedNumbers) Validate(r recipient.Recipient) *recipient.InvalidError {
 	case r.Channel() != recipient.SMS:
 		return nil
 	case !n.Everywhere && !slices.Contains(n.Countries, r.Country()):
-		return &recipient.InvalidError{Reason: ReasonCountryNotServed,
-			Detail: "Codes are not sent to phone numbers of this country."}
+		return &recipient.InvalidError{
+			Reason: ReasonCountryNotServed,
+			Detail: "Codes are not sent to phone numbers of this country.",
+		}
 	case n.RefuseVoIP && r.VoIP():
-		return &recipient.InvalidError{Reason: ReasonVoIP,
-			Detail: "Codes are not sent to numbers of internet telephony; use a mobile number."}
+		return &recipient.InvalidError{
+			Reason: ReasonVoIP,
+			Detail: "Codes are not sent to numbers of internet telephony; use a mobile number.",
+		}
 	}
 	return nil
 }
@@ -100,8 +104,10 @@ func (s Set) ValidateRecipient(r recipient.Recipient) *recipient.InvalidError {
 		return refusal
 	}
 	if domainListed(r.Domain(), s.Blocks.Disposable) {
-		return &recipient.InvalidError{Reason: ReasonDisposable,
-			Detail: "Addresses at this domain live for a short while only; use another one."}
+		return &recipient.InvalidError{
+			Reason: ReasonDisposable,
+			Detail: "Addresses at this domain live for a short while only; use another one.",
+		}
 	}
 	return nil
 }

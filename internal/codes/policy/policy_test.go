@@ -45,8 +45,10 @@ func TestStrangersLeaveEachReserve(t *testing.T) {
 		Apps: map[string]policy.App{"open": {ReachedByStrangers: true}},
 	}
 	p := policy.Purpose{Reserve: map[string]int{}}
-	for _, scope := range []quota.Scope{quota.Recipient, quota.IP, quota.Network, quota.App, quota.Purpose,
-		quota.Country, quota.Prefix, quota.Global} {
+	for _, scope := range []quota.Scope{
+		quota.Recipient, quota.IP, quota.Network, quota.App, quota.Purpose,
+		quota.Country, quota.Prefix, quota.Global,
+	} {
 		p.Policy.Rules = append(p.Policy.Rules, quota.Rule{Name: string(scope), Scope: scope, Limit: 5})
 		p.Reserve[string(scope)] = 2
 	}

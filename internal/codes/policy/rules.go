@@ -112,8 +112,10 @@ func (p Pass) Limit(class store.Class, r quota.Rule) int {
 }
 
 // RuleScopes are the scopes that a rule of a policy may have.
-var RuleScopes = []quota.Scope{quota.Recipient, quota.IP, quota.Network, quota.App, quota.Purpose, quota.Country,
-	quota.Prefix, quota.Global, quota.Failures}
+var RuleScopes = []quota.Scope{
+	quota.Recipient, quota.IP, quota.Network, quota.App, quota.Purpose, quota.Country,
+	quota.Prefix, quota.Global, quota.Failures,
+}
 
 // recipientScopes count the sends to one recipient, or to one mailbox.
 var recipientScopes = []quota.Scope{quota.Recipient, quota.Failures, quota.Backoff, quota.FailedChecks, SpellingsScope}

@@ -120,9 +120,11 @@ func (r *reader) readStatus(body io.Reader) {
 		action := strings.ToLower(strings.TrimSpace(h.Get("Action")))
 		if action == "failed" || action == "delayed" {
 			status, _, _ := strings.Cut(strings.TrimSpace(h.Get("Status")), " ")
-			r.addRecipient(Recipient{Final: addressIn(h.Get("Final-Recipient")),
+			r.addRecipient(Recipient{
+				Final:    addressIn(h.Get("Final-Recipient")),
 				Original: addressIn(h.Get("Original-Recipient")), Delayed: action == "delayed", Status: status,
-				Words: withoutType(h.Get("Diagnostic-Code"))})
+				Words: withoutType(h.Get("Diagnostic-Code")),
+			})
 		}
 		if err != nil {
 			return

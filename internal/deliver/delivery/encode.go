@@ -101,8 +101,10 @@ func (e *MailEncoder) partsOf(m Mail) (*sharedParts, *Error) {
 	}
 	filled, err := m.WithTexts()
 	if err != nil {
-		return nil, &Error{Class: Rejected, Stage: StagePrepare, Reason: ReasonTemplate,
-			Err: SafeError("the texts cannot be made")}
+		return nil, &Error{
+			Class: Rejected, Stage: StagePrepare, Reason: ReasonTemplate,
+			Err: SafeError("the texts cannot be made"),
+		}
 	}
 	from, problem := filled.checkSharedFields()
 	if problem != "" {

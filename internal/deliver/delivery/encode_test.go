@@ -107,8 +107,10 @@ func sameMail(t *testing.T, e *MailEncoder, m Mail) {
 		"To":   {"<" + got.To + ">"}, "Subject": {plain.Subject}, "Auto-Submitted": {"auto-generated"},
 		"Mime-Version":     {"1.0"},
 		"Content-Language": {m.Language}, "Content-Type": {"multipart/alternative"},
-	}, bodies: []string{"text/plain; charset=UTF-8\n" + strings.TrimSuffix(plain.Text, "\n"),
-		"text/html; charset=UTF-8\n" + strings.TrimSuffix(plain.HTML, "\n")}}
+	}, bodies: []string{
+		"text/plain; charset=UTF-8\n" + strings.TrimSuffix(plain.Text, "\n"),
+		"text/html; charset=UTF-8\n" + strings.TrimSuffix(plain.HTML, "\n"),
+	}}
 	for name, value := range m.IDHeaders {
 		is.header[name] = []string{value}
 	}
@@ -129,17 +131,22 @@ func sameMail(t *testing.T, e *MailEncoder, m Mail) {
 func TestEncodedMailsAreReadAsGiven(t *testing.T) {
 	long := strings.Repeat("Words that are wrapped, for no line is that long. ", 4)
 	fills := []string{"123456S-7K3M-Q2XP", "654321S-AAAA-0000", "ABCDEFGHIJ", "A-B-CDEFGH", "------", "1111111111S-1111-1111", "12=456"}
-	recipients := []string{"ada@example.org", "A+b=c_!#$%&'*/?^`{|}~@X.example", "用户@例子.example",
-		strings.Repeat("a", 60) + "@example.org", strings.Repeat("l", 48) + "@example.org"}
+	recipients := []string{
+		"ada@example.org", "A+b=c_!#$%&'*/?^`{|}~@X.example", "用户@例子.example",
+		strings.Repeat("a", 60) + "@example.org", strings.Repeat("l", 48) + "@example.org",
+	}
 	marks := []map[string]string{nil, {"X-Send": "0199a1b2-c3d4-7e5f-8a6b-0123456789ab"}, {"X-Send": "1"}}
 	for _, form := range []*fillForm{
 		{"Your code", "Code:\n\n§\n\n" + long, "<p>§</p>\n<p>" + long + "</p>"},
 		{"§ is your code", "§", ""},
 		{"§", "§§§ " + strings.Repeat("§ ", 40), "<a href='?c=¤'>§</a>"},
-		{"Code", "\x1f§\x7f", ""}, {"Code", "\x01§", ""},
+		{"Code", "\x1f§\x7f", ""},
+		{"Code", "\x01§", ""},
 		{"您的验证码 §", "验证码 §\n.§\n§.\n", "<b>§</b>=§"},
-		{strings.Repeat("long ", 30) + "§", strings.Repeat("x", 200) + "§" + strings.Repeat("é", 50),
-			long + "§" + long},
+		{
+			strings.Repeat("long ", 30) + "§", strings.Repeat("x", 200) + "§" + strings.Repeat("é", 50),
+			long + "§" + long,
+		},
 	} {
 		var e MailEncoder
 		for _, fill := range fills {

@@ -108,9 +108,11 @@ func TestMailAPIMailArrivesWhole(t *testing.T) {
 		if err != nil || *from != (mail.Address{Name: "Läden, Ltd", Address: "codes@news.shop.example"}) {
 			t.Errorf("it is from %q (%v)", got.From, err)
 		}
-		for name, want := range map[string]string{"Message-Id": "<" + m.MessageID + ">", "Content-Language": "de",
+		for name, want := range map[string]string{
+			"Message-Id": "<" + m.MessageID + ">", "Content-Language": "de",
 			"References": "<thread-" + m.MessageID + ">", "X-Entity-Ref-Id": m.MessageID, "X-Auto-Response-Suppress": "All",
-			"Auto-Submitted": "auto-generated", "X-Pm-Metadata-Send": "mark-1", "X-Mailgun-Variables": "mark-2"} {
+			"Auto-Submitted": "auto-generated", "X-Pm-Metadata-Send": "mark-1", "X-Mailgun-Variables": "mark-2",
+		} {
 			servertest.Same(t, name, got.Header[name], want)
 		}
 	})
@@ -260,8 +262,10 @@ func TestMailAPIParseURL(t *testing.T) {
 		"scheme":         {"http://x", "unknown://:x@y"},
 		"malformed":      {"resend://:" + secret + "#x@h", "resend://:" + secret + "\n@h"},
 		"must be resend": {"resend://api.resend.com", "resend://" + secret + "@api.resend.com", "resend://a:" + secret + "@api.resend.com"},
-		"must be ses": {"ses://AKIAIOSFODNN7EXAMPLE@eu-west-1", "ses://a:" + secret + "@eu-west-1",
-			"ses://AKIAIOSFODNN7EXAMPLE:" + secret + "@h"},
+		"must be ses": {
+			"ses://AKIAIOSFODNN7EXAMPLE@eu-west-1", "ses://a:" + secret + "@eu-west-1",
+			"ses://AKIAIOSFODNN7EXAMPLE:" + secret + "@h",
+		},
 		"must be scheme":    {"resend://:" + secret + "@h/x"},
 		"unknown parameter": {"resend://:" + secret + "@h?region=x", "ses://AKIAIOSFODNN7EXAMPLE:" + secret + "@eu-west-1?x=" + secret},
 		"twice":             {"resend://:" + secret + "@h?conns=1&conns=2"},
@@ -286,10 +290,14 @@ func TestMailAPIParseURL(t *testing.T) {
 // the first, and that of AWS's own POST (post-x-www-form-urlencoded of its test suite).
 func TestAWS4Authorization(t *testing.T) {
 	for _, c := range []struct{ method, path, query, contentType, body, signature string }{
-		{"GET", "/", "Action=ListUsers&Version=2010-05-08", "application/x-www-form-urlencoded; charset=utf-8", "",
-			"5d672d79c15b13162d9279b0855cfba6789a8edb4c82c400e06b5924a6f2b5d7"},
-		{"POST", "/v2/email/outbound-emails", "", "application/json", "{}",
-			"066e547f39cb04c72be819e27216ac0f4780eed39286fe14687ebc6f66300c3f"},
+		{
+			"GET", "/", "Action=ListUsers&Version=2010-05-08", "application/x-www-form-urlencoded; charset=utf-8", "",
+			"5d672d79c15b13162d9279b0855cfba6789a8edb4c82c400e06b5924a6f2b5d7",
+		},
+		{
+			"POST", "/v2/email/outbound-emails", "", "application/json", "{}",
+			"066e547f39cb04c72be819e27216ac0f4780eed39286fe14687ebc6f66300c3f",
+		},
 	} {
 		at := time.Date(2015, 8, 30, 12, 36, 0, 0, time.UTC)
 		got := mailapi.AWS4Authorization("AKIDEXAMPLE", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY", "us-east-1", "iam", at, c.method,

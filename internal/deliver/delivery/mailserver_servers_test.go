@@ -32,12 +32,18 @@ func TestServersInOrder(t *testing.T) {
 		"the first defers":        {rule: smtptest.Rule{Stage: smtptest.Rcpt, Reply: "451 4.7.1 later"}, second: 1},
 		"the first wants no mail": {rule: smtptest.Rule{Stage: smtptest.Greet, Reply: "554 5.3.2 no service", Close: true}, second: 1},
 		"the first cannot log in": {rule: smtptest.Rule{Stage: smtptest.Mail, Reply: "530 5.7.0 log in"}, second: 1},
-		"the first rejects": {rule: smtptest.Rule{Stage: smtptest.Rcpt, Reply: "550 5.1.1 no"},
-			want: smtptest.Outcome{Class: delivery.Rejected, Stage: delivery.StageRcpt, Status: 550, Code: "5.1.1"}},
-		"the first is silent after the dot": {rule: smtptest.Rule{Stage: smtptest.Dot, Close: true}, first: 1,
-			want: smtptest.Outcome{Class: delivery.Unknown, Stage: delivery.StageDot}},
-		"the first takes all the time": {rule: smtptest.Rule{Stage: smtptest.Rcpt, Stall: true},
-			want: smtptest.Outcome{Class: delivery.Temporary, Stage: delivery.StageRcpt}},
+		"the first rejects": {
+			rule: smtptest.Rule{Stage: smtptest.Rcpt, Reply: "550 5.1.1 no"},
+			want: smtptest.Outcome{Class: delivery.Rejected, Stage: delivery.StageRcpt, Status: 550, Code: "5.1.1"},
+		},
+		"the first is silent after the dot": {
+			rule: smtptest.Rule{Stage: smtptest.Dot, Close: true}, first: 1,
+			want: smtptest.Outcome{Class: delivery.Unknown, Stage: delivery.StageDot},
+		},
+		"the first takes all the time": {
+			rule: smtptest.Rule{Stage: smtptest.Rcpt, Stall: true},
+			want: smtptest.Outcome{Class: delivery.Temporary, Stage: delivery.StageRcpt},
+		},
 	} {
 		servertest.Bubble(t, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -109,8 +115,10 @@ func TestDeadServerCostsFewMailsTheirTime(t *testing.T) {
 func TestOneMailTriesAServerSetAside(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		servers, first, second := pair(t,
-			smtptest.Misbehaving(smtptest.Rule{Stage: smtptest.Greet, Delay: time.Second, Reply: "421 4.3.2 busy",
-				Close: true}), smtptest.Script{})
+			smtptest.Misbehaving(smtptest.Rule{
+				Stage: smtptest.Greet, Delay: time.Second, Reply: "421 4.3.2 busy",
+				Close: true,
+			}), smtptest.Script{})
 		var heard []delivery.Health
 		servers.OnHealthChange(func(h delivery.Health) { heard = append(heard, h) })
 		post(t, servers, 1, 100)

@@ -32,9 +32,11 @@ func TestParseURLs(t *testing.T) {
 		t.Fatalf("%v, %v", servers, err)
 	}
 	_ = servers.Close()
-	for list, conns := range map[string]int{"smtp://u@smtp.office365.com?oauth=m": 3, "smtp://u:p@smtp.office365.com": 3,
+	for list, conns := range map[string]int{
+		"smtp://u@smtp.office365.com?oauth=m": 3, "smtp://u:p@smtp.office365.com": 3,
 		"smtp://u@smtp.office365.com?oauth=m&conns=9": 9, "smtp://smtp.office365.com": 3,
-		"smtp://a.example": 20, "smtp://a.example?conns=4": 4} {
+		"smtp://a.example": 20, "smtp://a.example?conns=4": 4,
+	} {
 		configs, err := mailserver.ParseURLs(list, nil)
 		servertest.OK(t, err)
 		servers, err := mailserver.Open(configs, "codes.example")

@@ -9,8 +9,10 @@ import (
 	"sendcode/internal/kit/servertest"
 )
 
-var replyPrivate = PrivateData{To: "Ana.Maria+News@example.org", Content: "Your code is S3140, 493817. K7M3QX",
-	Login: []string{"relay-user", "correct horse/battery"}}
+var replyPrivate = PrivateData{
+	To: "Ana.Maria+News@example.org", Content: "Your code is S3140, 493817. K7M3QX",
+	Login: []string{"relay-user", "correct horse/battery"},
+}
 
 // Replies as large providers and servers write them, as far as their words are known from public
 // reports; the recipient is ours.
@@ -114,8 +116,10 @@ func FuzzRedactReply(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, reply string) {
 		for _, name := range []string{"zuluquark", "Zulu.Quark"} {
-			for _, form := range []string{reply + name, name + reply, reply + "/" + name,
-				reply + " <" + name + "@example.org>", "https://example.com/" + name + reply} {
+			for _, form := range []string{
+				reply + name, name + reply, reply + "/" + name,
+				reply + " <" + name + "@example.org>", "https://example.com/" + name + reply,
+			} {
 				got := strings.ToLower(RedactReply(form, PrivateData{To: "Zulu.Quark@example.org"}))
 				if strings.Contains(got, "zuluquark") || strings.Contains(got, "zulu.quark") ||
 					strings.ContainsFunc(got, func(r rune) bool { return r < ' ' || r == 0x7f }) {

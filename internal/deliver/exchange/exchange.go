@@ -166,8 +166,10 @@ func (c *Client) Do(ctx context.Context, r Request) (Response, *delivery.Error) 
 	case err != nil:
 		return Response{}, transportError(ctx, true, err)
 	case len(body) > maxResponseBytes:
-		return Response{}, &delivery.Error{Class: delivery.Unknown, Stage: delivery.StageRequest,
-			Status: response.StatusCode, Err: errAnswerTooLong}
+		return Response{}, &delivery.Error{
+			Class: delivery.Unknown, Stage: delivery.StageRequest,
+			Status: response.StatusCode, Err: errAnswerTooLong,
+		}
 	}
 	return Response{response.StatusCode, response.Header, body, response.TLS}, nil
 }

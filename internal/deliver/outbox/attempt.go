@@ -95,8 +95,10 @@ func (o *Outbox) currentWork(ctx context.Context, f *flight) store.Work {
 func (o *Outbox) outcomeWithoutSending(set policy.Set, w store.Work) (out store.Outcome, ends bool) {
 	v, now := w.Verification, w.Now
 	// The failure keeps the provider and the code of the last attempt.
-	failed := store.Outcome{Status: store.Failed, Provider: w.Send.Provider, ProviderCode: w.Send.ProviderCode,
-		Refund: true}
+	failed := store.Outcome{
+		Status: store.Failed, Provider: w.Send.Provider, ProviderCode: w.Send.ProviderCode,
+		Refund: true,
+	}
 	switch {
 	case len(v.Sealed) == 0: // erased: not refunded
 		return store.Outcome{Status: store.Failed, Reason: store.ReasonErased}, true
@@ -179,9 +181,11 @@ func (o *Outbox) logAttempt(f *flight, out store.Outcome, fail *delivery.Error) 
 	if fail == nil || known {
 		return
 	}
-	line := []any{"send", f.work.Send.ID, "request_id", f.work.Send.RequestID, "attempt", f.work.Send.Attempt, "server",
+	line := []any{
+		"send", f.work.Send.ID, "request_id", f.work.Send.RequestID, "attempt", f.work.Send.Attempt, "server",
 		out.Provider,
-		"class", fail.Class, "stage", fail.Stage, "reply", out.ProviderCode, "cause", fail.Err}
+		"class", fail.Class, "stage", fail.Stage, "reply", out.ProviderCode, "cause", fail.Err,
+	}
 	if fail.Text != "" {
 		line = append(line, "reply_text", fail.Text)
 	}
@@ -191,7 +195,8 @@ func (o *Outbox) logAttempt(f *flight, out store.Outcome, fail *delivery.Error) 
 // classifyFailure decides what a failure means: an outcome with a refund, a suppression of the
 // address, unknown, or a postponement.
 func (o *Outbox) classifyFailure(w store.Work, out store.Outcome, fail *delivery.Error,
-	suppressFor time.Duration) (store.Outcome, *store.Postponement) {
+	suppressFor time.Duration,
+) (store.Outcome, *store.Postponement) {
 	out.Status, out.Refund = store.Failed, true
 	switch fail.Class {
 	case delivery.Rejected:
@@ -209,8 +214,10 @@ func (o *Outbox) classifyFailure(w store.Work, out store.Outcome, fail *delivery
 			wait = min(fail.RetryAfter, w.Verification.ExpiresAt.Sub(w.Now)-1)
 		}
 		if w.Now.Add(wait).Before(w.Verification.ExpiresAt) {
-			return out, &store.Postponement{After: wait, Reason: "temporary_" + fail.Stage, Provider: out.Provider,
-				ProviderCode: out.ProviderCode}
+			return out, &store.Postponement{
+				After: wait, Reason: "temporary_" + fail.Stage, Provider: out.Provider,
+				ProviderCode: out.ProviderCode,
+			}
 		}
 		out.Reason = ReasonExpired
 	default:

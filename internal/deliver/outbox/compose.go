@@ -82,7 +82,8 @@ func (o *Outbox) recipientOf(w store.Work) (to recipient.Recipient, address reci
 }
 
 func (o *Outbox) composeMail(w store.Work, to recipient.Recipient, request message.RenderRequest, from string,
-	used []string) (transmitFunc, store.Outcome) {
+	used []string,
+) (transmitFunc, store.Outcome) {
 	request.Data.Support = store.SupportReference(w.Send.ID)
 	m, err := o.Mails.Prepare(request)
 	if err != nil {
@@ -107,7 +108,8 @@ func (o *Outbox) composeMail(w store.Work, to recipient.Recipient, request messa
 }
 
 func (o *Outbox) composeText(w store.Work, to recipient.Recipient, request message.RenderRequest,
-	left time.Duration, used []string) (transmitFunc, store.Outcome) {
+	left time.Duration, used []string,
+) (transmitFunc, store.Outcome) {
 	if o.Carrier == nil {
 		return o.failToCompose(w, reasonNotConfigured, errNoCarrier)
 	}

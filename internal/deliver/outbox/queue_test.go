@@ -196,8 +196,10 @@ func TestAHangingChannelHoldsUpNoOther(t *testing.T) {
 		hanging, other func(n int) verification.Request
 		hang, failOne  func(r *vtest.Rig)
 	}{
-		"a carrier": {text, mail, func(r *vtest.Rig) { r.Carrier.Each = 20 * time.Second; r.Carrier.Fail(dead) },
-			func(r *vtest.Rig) { r.MailServer.Answer(later) }},
+		"a carrier": {
+			text, mail, func(r *vtest.Rig) { r.Carrier.Each = 20 * time.Second; r.Carrier.Fail(dead) },
+			func(r *vtest.Rig) { r.MailServer.Answer(later) },
+		},
 		"a mail server": {mail, text, func(r *vtest.Rig) { r.MailServer.Each = time.Minute }, func(r *vtest.Rig) { r.Carrier.Fail(dead) }},
 	} {
 		t.Run(name, func(t *testing.T) {

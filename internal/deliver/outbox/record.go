@@ -107,8 +107,10 @@ func (o *Outbox) countBadAddress(ctx context.Context, s store.Send) {
 		return
 	}
 	if o.Limiter.Record(ctx, quota.Failures, bucket, keep, o.Now(), quota.AgedEvent{ID: string(s.ID[:])}) != nil {
-		o.enqueueUnsettled(unsettled{send: s.ID, scope: quota.Failures,
-			buckets: map[quota.Scope]string{quota.Failures: bucket}})
+		o.enqueueUnsettled(unsettled{
+			send: s.ID, scope: quota.Failures,
+			buckets: map[quota.Scope]string{quota.Failures: bucket},
+		})
 	}
 }
 

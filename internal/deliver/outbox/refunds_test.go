@@ -53,7 +53,8 @@ func (l *fakeLimiter) Refund(ctx context.Context, id string, buckets ...string) 
 }
 
 func (l *fakeLimiter) Record(_ context.Context, _ quota.Scope, bucket string, keep time.Duration, _ time.Time,
-	events ...quota.AgedEvent) error {
+	events ...quota.AgedEvent,
+) error {
 	return l.call("record %s %v %s", bucket, keep, strings.TrimSpace(events[0].ID))
 }
 
@@ -83,8 +84,10 @@ func (l *fakeDatabase) Ping(context.Context) error { return l.call("Ping") }
 func (l *fakeDatabase) SendsByID(_ context.Context, ids []uuid.UUID) (rows []store.SendOrRefusal, now time.Time, err error) {
 	for _, id := range ids {
 		if status, there := l.rows[id]; there || l.rows == nil {
-			row := store.Send{ID: id, Status: status, App: "shop", Channel: recipient.Email, Purpose: "login",
-				Recipient: recipient.Hash{1}, LoggedAt: l.logged, FinishedAt: l.logged, Counts: !l.reset[strings.TrimSpace(string(id[:]))]}
+			row := store.Send{
+				ID: id, Status: status, App: "shop", Channel: recipient.Email, Purpose: "login",
+				Recipient: recipient.Hash{1}, LoggedAt: l.logged, FinishedAt: l.logged, Counts: !l.reset[strings.TrimSpace(string(id[:]))],
+			}
 			rows = append(rows, store.SendOrRefusal{Send: row})
 		}
 	}
@@ -208,8 +211,10 @@ func TestRefundsOfTheDatabaseAreRepeated(t *testing.T) {
 	r := newIdle(t)
 	for n := range byte(2) {
 		r.db.due = append(r.db.due, store.Refund{
-			AttemptID: store.AttemptID{ID: uuid.UUID{n + 1}, Attempt: 1}, Verification: store.Verification{App: "shop",
-				Channel: recipient.Email, Purpose: "login", Recipient: recipient.Hash{n}},
+			AttemptID: store.AttemptID{ID: uuid.UUID{n + 1}, Attempt: 1}, Verification: store.Verification{
+				App:     "shop",
+				Channel: recipient.Email, Purpose: "login", Recipient: recipient.Hash{n},
+			},
 		})
 	}
 	repeat := func() {
@@ -244,8 +249,10 @@ func TestRefundsOfTheDatabaseAreRepeated(t *testing.T) {
 func TestWhatWaitsForTheLimiterEnds(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		var bucket string
-		for after, tried := range map[time.Duration][]bool{0: {true, true}, time.Hour: {true, true}, time.Hour + 1: {true, false},
-			24 * time.Hour: {true, false}, 24*time.Hour + 1: {false, false}} {
+		for after, tried := range map[time.Duration][]bool{
+			0: {true, true}, time.Hour: {true, true}, time.Hour + 1: {true, false},
+			24 * time.Hour: {true, false}, 24*time.Hour + 1: {false, false},
+		} {
 			r := newIdle(t)
 			r.RefundLater("a", place("ana"))
 			bucket = r.sent(1, "b")

@@ -59,8 +59,10 @@ func (c counted) Spent(_ context.Context, x store.Charge) (int64, error) { retur
 // Strangers hold half from half of the limit less the reserve on, by some cap.
 func TestStrangersHoldHalf(t *testing.T) {
 	for used, want := range map[int64]bool{349: false, 350: true} {
-		b := NewBudget(counted{"lands country DE": used}, []SpendCap{{Name: "day", Scope: quota.Global, Per: quota.Day, Limit: 1000},
-			{Name: "lands", Scope: quota.Country, Per: quota.Day, Limit: 1000, Reserve: 300}}, slog.New(slog.DiscardHandler), nil)
+		b := NewBudget(counted{"lands country DE": used}, []SpendCap{
+			{Name: "day", Scope: quota.Global, Per: quota.Day, Limit: 1000},
+			{Name: "lands", Scope: quota.Country, Per: quota.Day, Limit: 1000, Reserve: 300},
+		}, slog.New(slog.DiscardHandler), nil)
 		if got := b.StrangersHoldHalf(t.Context(), "shop", "DE"); got != want || b.StrangersHoldHalf(t.Context(), "shop", "AT") {
 			t.Errorf("%d used: %v", used, got)
 		}
@@ -112,9 +114,12 @@ func TestWhatCapsTellOperators(t *testing.T) {
 		cost     int64
 		want     string // the lines so far
 	}{
-		{true, 700, ""}, {true, 1, "callers=strangers"}, {true, 1, "callers=strangers"},
+		{true, 700, ""},
+		{true, 1, "callers=strangers"},
+		{true, 1, "callers=strangers"},
 		{false, 100, "callers=strangers 80 %"},
-		{false, 200, "callers=strangers 80 %"}, {false, 1, "callers=strangers 80 % callers=all"},
+		{false, 200, "callers=strangers 80 %"},
+		{false, 1, "callers=strangers 80 % callers=all"},
 		{false, 1, "callers=strangers 80 % callers=all"},
 	} {
 		_, _ = b.Reserve(t.Context(), sms.Message{Stranger: c.stranger}, c.cost)

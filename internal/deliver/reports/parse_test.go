@@ -41,10 +41,14 @@ func TestParse(t *testing.T) {
 		event string
 		want  Event
 	}{
-		"all": {`{"kind":"back","sub":"never","tag":"` + id +
-			`","to":["ana@example.com","bo@example.com"],"at":"2026-03-04T05:06:07Z","code":"550 5.1.1"}`,
-			Event{Type: "back.never", Meaning: BouncedForGood, Mapped: true, Send: send, To: "ana@example.com", At: at,
-				Detail: "550 5.1.1", Words: "550 5.1.1"}},
+		"all": {
+			`{"kind":"back","sub":"never","tag":"` + id +
+				`","to":["ana@example.com","bo@example.com"],"at":"2026-03-04T05:06:07Z","code":"550 5.1.1"}`,
+			Event{
+				Type: "back.never", Meaning: BouncedForGood, Mapped: true, Send: send, To: "ana@example.com", At: at,
+				Detail: "550 5.1.1", Words: "550 5.1.1",
+			},
+		},
 		"a longer type":   {`{"kind":"back","sub":"soon"}`, Event{Type: "back.soon", Meaning: Bounced, Mapped: true}},
 		"no such type":    {`{"kind":"never"}`, Event{Type: "never", Meaning: Ignored}},
 		"nothing":         {`{}`, Event{Meaning: Ignored}},
@@ -59,10 +63,14 @@ func TestParse(t *testing.T) {
 		"another time":    {`{"when":"2026-03-04T06:06:07+01:00"}`, Event{Meaning: Ignored, At: at}},
 		"no time":         {`{"at":"yesterday"}`, Event{Meaning: Ignored}},
 		"a time too far":  {`{"at":1e300}`, Event{Meaning: Ignored}},
-		"codes in words": {`{"why":"smtp; 550 5.1.1 <ana@example.com>: no such user (1.2.3.4)"}`,
-			Event{Meaning: Ignored, Detail: "550 5.1.1", Says: delivery.MissingMailbox, Words: "550 5.1.1 smtp no such user"}},
-		"words of two parts": {`{"code":"552","why":"the mailbox of <ana@example.com> is full"}`,
-			Event{Meaning: Ignored, Detail: "552", Says: delivery.AnotherReason, Words: "552 the mailbox of is full"}},
+		"codes in words": {
+			`{"why":"smtp; 550 5.1.1 <ana@example.com>: no such user (1.2.3.4)"}`,
+			Event{Meaning: Ignored, Detail: "550 5.1.1", Says: delivery.MissingMailbox, Words: "550 5.1.1 smtp no such user"},
+		},
+		"words of two parts": {
+			`{"code":"552","why":"the mailbox of <ana@example.com> is full"}`,
+			Event{Meaning: Ignored, Detail: "552", Says: delivery.AnotherReason, Words: "552 the mailbox of is full"},
+		},
 		"one word":         {`{"code":"","why":"HardBounce"}`, Event{Meaning: Ignored, Detail: "HardBounce", Words: "HardBounce"}},
 		"a sentence":       {`{"why":"ana@example.com is away"}`, Event{Meaning: Ignored, Words: "is"}},
 		"an address":       {`{"why":"ana@example.com"}`, Event{Meaning: Ignored}},

@@ -47,8 +47,10 @@ var kindByMeaning = map[EventMeaning]store.ProviderEventKind{
 }
 
 // appEventByKind has the types of the events that apps get.
-var appEventByKind = map[store.ProviderEventKind]string{store.ProviderDelivered: store.SendDelivered,
-	store.ProviderBounced: store.SendBounced}
+var appEventByKind = map[store.ProviderEventKind]string{
+	store.ProviderDelivered: store.SendDelivered,
+	store.ProviderBounced:   store.SendBounced,
+}
 
 // EventStore are the database's methods for provider events. Implementation: sqldb.DB.
 type EventStore interface {

@@ -80,7 +80,8 @@ func (r *ReceiptRecorder) Record(ctx context.Context, send uuid.UUID, delivered 
 // RecordByCarrierID is Record for a receipt that has only the carrier's message ID. Error:
 // fault.NotFound if no send waits for a receipt with that ID.
 func (r *ReceiptRecorder) RecordByCarrierID(ctx context.Context, carrier, id string, delivered bool) (changed bool,
-	err error) {
+	err error,
+) {
 	send, err := r.Store.SendByMessageID(ctx, carrier, id)
 	if err != nil {
 		return false, err

@@ -107,8 +107,10 @@ func (c *aliyunAPI) signedRequest(action string, params map[string]string) excha
 		}
 	}
 	header.Set("Authorization", ACS3Authorization(c.KeyID, c.Secret, http.MethodPost, query, signed))
-	return exchange.Request{Method: http.MethodPost, URL: strings.TrimSuffix(c.Endpoint, "/") + "/?" + query,
-		Header: header}
+	return exchange.Request{
+		Method: http.MethodPost, URL: strings.TrimSuffix(c.Endpoint, "/") + "/?" + query,
+		Header: header,
+	}
 }
 
 // ACS3Authorization returns the Authorization header of a request to /. The names of the signed headers are in

@@ -17,8 +17,10 @@ import (
 // The worked example of the vendor's page on the signature
 // (help.aliyun.com/zh/sdk/product-overview/v3-request-structure-and-signature).
 func TestACS3AsDocumented(t *testing.T) {
-	query := sms.CanonicalQuery(map[string]string{"ImageId": "win2019_1809_x64_dtc_zh-cn_40G_alibase_20230811.vhd",
-		"RegionId": "cn-shanghai"})
+	query := sms.CanonicalQuery(map[string]string{
+		"ImageId":  "win2019_1809_x64_dtc_zh-cn_40G_alibase_20230811.vhd",
+		"RegionId": "cn-shanghai",
+	})
 	got := sms.ACS3Authorization("YourAccessKeyId", "YourAccessKeySecret", "POST", query, map[string]string{
 		"host": "ecs.cn-shanghai.aliyuncs.com", "x-acs-action": "RunInstances", "x-acs-version": "2014-05-26",
 		"x-acs-date": "2023-10-26T10:22:32Z", "x-acs-signature-nonce": "3156853299f313e23d1673dc12e1703d",
@@ -36,8 +38,10 @@ func TestACS3AsDocumented(t *testing.T) {
 // checkACS3 is the vendor's side: it signs again what arrived.
 func checkACS3(r *http.Request, body string) error {
 	signed := smstest.Signed(r)
-	for _, needed := range []string{"host", "x-acs-action", "x-acs-version", "x-acs-date", "x-acs-signature-nonce",
-		"x-acs-content-sha256"} {
+	for _, needed := range []string{
+		"host", "x-acs-action", "x-acs-version", "x-acs-date", "x-acs-signature-nonce",
+		"x-acs-content-sha256",
+	} {
 		if signed[needed] == "" {
 			return fmt.Errorf("%s is not signed, only %v", needed, signed)
 		}
@@ -69,8 +73,10 @@ func aliyunRig() smstest.Rig {
 		Check: func(r *http.Request, body string) error {
 			q := r.URL.Query()
 			return errors.Join(checkACS3(r, body), smstest.Want(
-				[]string{r.Method, r.URL.Path, r.Header.Get("x-acs-action"), r.Header.Get("x-acs-version"),
-					q.Get("PhoneNumbers"), q.Get("SignName"), q.Get("TemplateCode"), q.Get("TemplateParam"), q.Get("OutId")},
+				[]string{
+					r.Method, r.URL.Path, r.Header.Get("x-acs-action"), r.Header.Get("x-acs-version"),
+					q.Get("PhoneNumbers"), q.Get("SignName"), q.Get("TemplateCode"), q.Get("TemplateParam"), q.Get("OutId"),
+				},
 				"POST", "/", "SendSms", "2017-05-25", "13812345678", "商店", "SMS_3", `{"code":"739154","minutes":"9"}`,
 				smstest.Sample().ID))
 		},
@@ -98,7 +104,8 @@ func aliyunRig() smstest.Rig {
 
 func TestAliyunNumbers(t *testing.T) {
 	for _, c := range []struct{ to, country, want string }{
-		{"+8613812345678", "CN", "13812345678"}, {"+85261234567", "HK", "85261234567"},
+		{"+8613812345678", "CN", "13812345678"},
+		{"+85261234567", "HK", "85261234567"},
 		{"+4915123456789", "DE", "4915123456789"},
 	} {
 		servertest.Same(t, c.to, sms.FormatNumber(c.to, c.country), c.want)
@@ -131,8 +138,10 @@ func TestAliyunSettings(t *testing.T) {
 	smstest.Refused(t, map[string]map[string]error{
 		"key_id": sms.Aliyun{Account: sms.Account{KeyID: "a b", Sign: "s", Templates: approved}}.Check(),
 		"sign":   sms.Aliyun{Account: sms.Account{KeyID: "LTAI", Templates: approved}}.Check(),
-		"templates": sms.Aliyun{Account: sms.Account{KeyID: "LTAI", Sign: "s",
-			Templates: sms.ApprovedTemplates{"login": {"en": "x"}}}}.Check(),
+		"templates": sms.Aliyun{Account: sms.Account{
+			KeyID: "LTAI", Sign: "s",
+			Templates: sms.ApprovedTemplates{"login": {"en": "x"}},
+		}}.Check(),
 		"params": sms.Aliyun{Account: sms.Account{KeyID: "LTAI", Sign: "s", Templates: approved, Params: []string{"minutes"}}}.Check(),
 	})
 }

@@ -40,8 +40,10 @@ func (c AliyunVerify) Open(s Setup) Carrier {
 // one.
 func (c *aliyunVerifyCarrier) Send(ctx context.Context, m Message) (delivery.Result, *delivery.Error) {
 	if m.Country != "CN" {
-		return delivery.Result{}, &delivery.Error{Class: delivery.Rejected, Stage: delivery.StagePrepare, Unreachable: true,
-			Err: errNotMainland}
+		return delivery.Result{}, &delivery.Error{
+			Class: delivery.Rejected, Stage: delivery.StagePrepare, Unreachable: true,
+			Err: errNotMainland,
+		}
 	}
 	template, values, fail := c.Template(m)
 	if fail != nil {

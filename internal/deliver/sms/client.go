@@ -32,7 +32,8 @@ func (x *Client) Name() string { return x.Setup.Name }
 // message. The result has ID and code also if read returns a failure, and is empty if no whole
 // response came.
 func (x *Client) Attempt(ctx context.Context, r exchange.Request,
-	read func(exchange.Response) (id, code string, fail *delivery.Error)) (delivery.Result, *delivery.Error) {
+	read func(exchange.Response) (id, code string, fail *delivery.Error),
+) (delivery.Result, *delivery.Error) {
 	a, fail := x.Do(ctx, r)
 	if fail != nil {
 		return delivery.Result{}, fail
@@ -99,8 +100,10 @@ func errorByCode(a exchange.Response, code string, table map[string]Meaning) *de
 // answer asks for, and is not PerNumber if the status shows that the failure is about our account or the
 // carrier.
 func (v Meaning) ToError(a exchange.Response, code string) *delivery.Error {
-	e := &delivery.Error{Class: v.class, Stage: delivery.StageAnswer, Status: a.Status, Code: exchange.SafeErrorCode(code),
-		Reason: v.reason, Hold: v.hold, BadNumber: v.badNumber, Unreachable: v.unreachable}
+	e := &delivery.Error{
+		Class: v.class, Stage: delivery.StageAnswer, Status: a.Status, Code: exchange.SafeErrorCode(code),
+		Reason: v.reason, Hold: v.hold, BadNumber: v.badNumber, Unreachable: v.unreachable,
+	}
 	if v.class == delivery.Temporary {
 		e.RetryAfter = exchange.RetryAfter(a)
 		e.PerNumber = v.perNumber && a.Status < 500 && !slices.Contains(accountRefusalStatuses, a.Status)
@@ -109,5 +112,7 @@ func (v Meaning) ToError(a exchange.Response, code string) *delivery.Error {
 }
 
 // accountRefusalStatuses are the HTTP statuses that refuse all our requests, and not one number.
-var accountRefusalStatuses = []int{http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden,
-	http.StatusProxyAuthRequired, http.StatusTooManyRequests}
+var accountRefusalStatuses = []int{
+	http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden,
+	http.StatusProxyAuthRequired, http.StatusTooManyRequests,
+}

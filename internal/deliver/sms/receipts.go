@@ -69,8 +69,10 @@ func (x *Client) Query(ctx context.Context, r exchange.Request) (exchange.Respon
 	case fail != nil:
 		return a, fail
 	case a.Status != http.StatusOK:
-		return a, &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageAnswer, Status: a.Status,
-			RetryAfter: exchange.RetryAfter(a)}
+		return a, &delivery.Error{
+			Class: delivery.Temporary, Stage: delivery.StageAnswer, Status: a.Status,
+			RetryAfter: exchange.RetryAfter(a),
+		}
 	}
 	return a, nil
 }
@@ -78,8 +80,10 @@ func (x *Client) Query(ctx context.Context, r exchange.Request) (exchange.Respon
 // StatusQueryError returns the error for an answer to a StatusQuery that cannot be read, or that
 // refuses the query.
 func StatusQueryError(a exchange.Response, code string) error {
-	return &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageAnswer, Status: a.Status,
-		Code: exchange.SafeErrorCode(code), Err: exchange.ErrUnreadableAnswer}
+	return &delivery.Error{
+		Class: delivery.Temporary, Stage: delivery.StageAnswer, Status: a.Status,
+		Code: exchange.SafeErrorCode(code), Err: exchange.ErrUnreadableAnswer,
+	}
 }
 
 // ReportByStatus returns the report that a carrier's status word stands for; false if the word is

@@ -159,7 +159,8 @@ func (c *Carriers) tryEach(ctx context.Context, m Message) (receipt delivery.Res
 // attempt reserves the cost and offers the message to one carrier; report is that of its breaker. unpaid is
 // why Reserve failed.
 func (c *Carriers) attempt(ctx context.Context, r *routeWithBreaker, m Message, report func(error)) (receipt delivery.Result,
-	fail, unpaid *delivery.Error) {
+	fail, unpaid *delivery.Error,
+) {
 	var health error = delivery.ErrHealthUnknown // if Reserve fails, and after a panic
 	defer func() { report(health) }()
 	back, unpaid := c.Reserve(ctx, m, r.costOf(m))

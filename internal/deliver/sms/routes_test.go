@@ -112,8 +112,10 @@ func TestSendToAnUnreachableNumber(t *testing.T) {
 
 func TestRoutesByPrefix(t *testing.T) {
 	china, rest := &scripted{name: "china"}, &scripted{name: "rest"}
-	all := NewCarriers([]Route{{Carrier: china, Prefixes: []string{"+86", "+852"}},
-		{Carrier: rest, Prefixes: []string{"+1", "+49"}}}, Options{
+	all := NewCarriers([]Route{
+		{Carrier: china, Prefixes: []string{"+86", "+852"}},
+		{Carrier: rest, Prefixes: []string{"+1", "+49"}},
+	}, Options{
 		Sender: "Shop", Senders: map[string]string{"DE": "12345", "CN": ""},
 		CallbackURL: func(carrier, send string) string { return "https://x/" + carrier + "/" + send },
 	})
@@ -175,8 +177,10 @@ func TestSuspended(t *testing.T) {
 // A suspension lasts until a message would be tried again, for all numbers.
 func TestHowLongASuspensionLasts(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
-		all := NewCarriers([]Route{{Carrier: &scripted{name: "one"}, Prefixes: []string{"+1"}},
-			{Carrier: &scripted{name: "two"}, Prefixes: []string{"+49"}}}, Options{})
+		all := NewCarriers([]Route{
+			{Carrier: &scripted{name: "one"}, Prefixes: []string{"+1"}},
+			{Carrier: &scripted{name: "two"}, Prefixes: []string{"+49"}},
+		}, Options{})
 		want := func(when string, want string) {
 			t.Helper()
 			suspended, untried := all.SomeNumbersSuspended()
@@ -306,8 +310,10 @@ func TestCosts(t *testing.T) {
 	for name, c := range map[string]struct {
 		outcome *delivery.Error
 		back    int
-	}{"accepted": {nil, 0}, "unknown": {failing(delivery.Unknown), 0}, "rejected": {failing(delivery.Rejected), 1},
-		"temporary": {failing(delivery.Temporary), 1}} {
+	}{
+		"accepted": {nil, 0}, "unknown": {failing(delivery.Unknown), 0}, "rejected": {failing(delivery.Rejected), 1},
+		"temporary": {failing(delivery.Temporary), 1},
+	} {
 		carrier, back, costs := &scripted{name: "c", fail: c.outcome}, 0, []int64(nil)
 		all := NewCarriers([]Route{{Carrier: carrier, Prices: map[string]int64{"DE": 75_000}, DefaultPrice: 100_000}}, Options{
 			Reserve: func(_ context.Context, _ Message, cost int64) (func(), *delivery.Error) {
@@ -408,7 +414,8 @@ func TestACarrierThatPanics(t *testing.T) {
 		servertest.Bubble(t, func(t *testing.T) {
 			cost := 0
 			all := NewCarriers([]Route{{Carrier: &panicking{after: after}}}, Options{
-				Reserve: func(context.Context, Message, int64) (func(), *delivery.Error) { cost++; return func() { cost-- }, nil }})
+				Reserve: func(context.Context, Message, int64) (func(), *delivery.Error) { cost++; return func() { cost-- }, nil },
+			})
 			suspend(all, 0)
 			time.Sleep(delivery.BreakerOpenFor + 1)
 			func() {

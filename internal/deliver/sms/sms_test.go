@@ -28,7 +28,10 @@ func TestMain(m *testing.M) {
 func TestApprovedTemplates(t *testing.T) {
 	a := ApprovedTemplates{"default": {"en": "e", "zh-Hans": "z"}, "login": {"zh-Hans": "l"}}
 	for _, c := range []struct{ purpose, language, want string }{
-		{"login", "zh-Hans", "l"}, {"login", "en", "e"}, {"other", "zh-Hans", "z"}, {"login", "de", "e"},
+		{"login", "zh-Hans", "l"},
+		{"login", "en", "e"},
+		{"other", "zh-Hans", "z"},
+		{"login", "de", "e"},
 		{"other", "de", "e"},
 	} {
 		servertest.Same(t, c.purpose+" "+c.language, a.findTemplate(c.purpose, c.language), c.want)
@@ -86,8 +89,11 @@ func (p *probed) PollStatus(context.Context, StatusQuery) (Report, bool, error) 
 
 func TestWhoCanBeAsked(t *testing.T) {
 	silent, listed := &probed{scripted: scripted{name: "silent"}}, &probed{scripted: scripted{name: "listed"}}
-	routes := []Route{{Carrier: silent}, {Carrier: listed, Polled: true},
-		{Carrier: &scripted{name: "mute"}, Polled: true}}
+	routes := []Route{
+		{Carrier: silent},
+		{Carrier: listed, Polled: true},
+		{Carrier: &scripted{name: "mute"}, Polled: true},
+	}
 	all := NewCarriers(routes, Options{CallbackURL: func(string, string) string { return "x" }})
 	for name, want := range map[string]bool{"silent": false, "listed": true, "mute": false, "stranger": false} {
 		if _, ok := all.Poller(name); ok != want {
@@ -107,8 +113,10 @@ func TestProbeOfAHostThatIsNotThere(t *testing.T) {
 	unused := fmt.Sprint("http://127.0.0.1:", servertest.FreePort(t))
 	foreign := httptest.NewTLSServer(http.NotFoundHandler()) // of a certificate that is not trusted
 	t.Cleanup(foreign.Close)
-	for endpoint, want := range map[string]error{unused: errNoConnection, foreign.URL: errNoTLS,
-		"https://unknown.invalid": errResolve, "http://behind.the.proxy.invalid": errNoConnection} {
+	for endpoint, want := range map[string]error{
+		unused: errNoConnection, foreign.URL: errNoTLS,
+		"https://unknown.invalid": errResolve, "http://behind.the.proxy.invalid": errNoConnection,
+	} {
 		if got, err := Probe(context.Background(), &probed{scripted{name: "c"}, endpoint}); !errors.Is(err, want) ||
 			got != "" {
 			t.Errorf("%s: %q, %v", endpoint, got, err)

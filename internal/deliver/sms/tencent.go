@@ -103,7 +103,8 @@ func (c *tencentCarrier) signedRequest(action string, content map[string]any) ex
 // TC3Authorization returns the Authorization header of a request to /. The names of the signed headers are in
 // lower case.
 func TC3Authorization(id, secret, service string, at time.Time, method, query string, signed map[string]string,
-	body string) string {
+	body string,
+) string {
 	canonical, list := exchange.CanonicalRequest(method, "/", query, signed, exchange.HexSHA256(body))
 	date := at.UTC().Format(time.DateOnly)
 	scope := date + "/" + service + "/tc3_request"
@@ -241,8 +242,10 @@ func (c *tencentCarrier) fetchApproved(ctx context.Context, international int, i
 	case strings.HasPrefix(code, "AuthFailure"):
 		return ErrLogin
 	case code != "":
-		return &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageAnswer, Status: a.Status,
-			Code: exchange.SafeErrorCode(code)}
+		return &delivery.Error{
+			Class: delivery.Temporary, Stage: delivery.StageAnswer, Status: a.Status,
+			Code: exchange.SafeErrorCode(code),
+		}
 	}
 	for _, t := range said.Response.DescribeTemplateStatusSet {
 		approved[t.TemplateID] = approved[t.TemplateID] || t.StatusCode == 0

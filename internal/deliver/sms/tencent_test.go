@@ -131,8 +131,10 @@ func TestTencentSettings(t *testing.T) {
 	smstest.Refused(t, map[string]map[string]error{
 		"app":    sms.Tencent{Account: sms.Account{KeyID: "AKID", Templates: approved}}.Check(),
 		"region": sms.Tencent{Account: sms.Account{KeyID: "AKID", Templates: approved}, App: "1400006666", Region: "x"}.Check(),
-		"params": sms.Tencent{Account: sms.Account{KeyID: "AKID", Templates: approved, Params: []string{"code", "name"}},
-			App: "1400006666"}.Check(),
+		"params": sms.Tencent{
+			Account: sms.Account{KeyID: "AKID", Templates: approved, Params: []string{"code", "name"}},
+			App:     "1400006666",
+		}.Check(),
 	})
 }
 

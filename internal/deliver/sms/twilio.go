@@ -79,8 +79,10 @@ const minValiditySeconds, maxValiditySeconds = 1, 36_000
 
 func (t *twilioCarrier) messageForm(m Message) url.Values {
 	form := url.Values{"To": {m.To}, "Body": {m.Text}}
-	for name, value := range map[string]string{"MessagingServiceSid": t.Service, "From": m.Sender,
-		"StatusCallback": m.CallbackURL} {
+	for name, value := range map[string]string{
+		"MessagingServiceSid": t.Service, "From": m.Sender,
+		"StatusCallback": m.CallbackURL,
+	} {
 		if value != "" {
 			form.Set(name, value)
 		}
@@ -96,8 +98,10 @@ func (t *twilioCarrier) newRequest(method, resource string, form url.Values) exc
 	r := exchange.Request{
 		Method: method, URL: strings.TrimSuffix(t.Endpoint, "/") + "/2010-04-01/Accounts/" + t.Account +
 			resource + ".json",
-		Header: http.Header{"Authorization": {exchange.BasicAuth(cmp.Or(t.Key, t.Account), t.Secret)},
-			"Accept": {"application/json"}},
+		Header: http.Header{
+			"Authorization": {exchange.BasicAuth(cmp.Or(t.Key, t.Account), t.Secret)},
+			"Accept":        {"application/json"},
+		},
 	}
 	if form != nil {
 		r.Body = []byte(form.Encode())
@@ -201,8 +205,10 @@ func WebhookSignature(token, address string, form url.Values) string {
 // PollStatus implements Poller: it fetches the message.
 func (t *twilioCarrier) PollStatus(ctx context.Context, q StatusQuery) (Report, bool, error) {
 	if !sidPattern.MatchString(q.CarrierID) {
-		return Report{}, false, &delivery.Error{Class: delivery.Rejected, Stage: delivery.StagePrepare,
-			Err: exchange.ErrIncompleteMessage}
+		return Report{}, false, &delivery.Error{
+			Class: delivery.Rejected, Stage: delivery.StagePrepare,
+			Err: exchange.ErrIncompleteMessage,
+		}
 	}
 	a, err := t.Query(ctx, t.statusRequest(q.CarrierID))
 	if err != nil {

@@ -35,8 +35,10 @@ func twilioRig() smstest.Rig {
 		},
 		Check: func(r *http.Request, body string) error {
 			m := smstest.Sample()
-			form := url.Values{"To": {m.To}, "From": {m.Sender}, "Body": {m.Text}, "StatusCallback": {m.CallbackURL},
-				"ValidityPeriod": {"540"}}
+			form := url.Values{
+				"To": {m.To}, "From": {m.Sender}, "Body": {m.Text}, "StatusCallback": {m.CallbackURL},
+				"ValidityPeriod": {"540"},
+			}
 			return smstest.Want([]string{r.Method, r.URL.Path, r.Header.Get("Authorization"), body},
 				"POST", "/2010-04-01/Accounts/"+twilioAccount+"/Messages.json", twilioLogin, form.Encode())
 		},
@@ -65,8 +67,10 @@ func TestTwilioWithServiceAndKey(t *testing.T) {
 		user, _, _ := r.BasicAuth()
 		return smstest.Want([]string{got.Get("MessagingServiceSid"), got.Get("From"), user}, service, "", key)
 	}}, smstest.Says(twilioRig().Taken))
-	c := sms.Twilio{Account: twilioAccount, Key: key, Service: service,
-		Endpoint: f.URL}.Open(sms.Setup{Name: "t", Secret: smstest.Private})
+	c := sms.Twilio{
+		Account: twilioAccount, Key: key, Service: service,
+		Endpoint: f.URL,
+	}.Open(sms.Setup{Name: "t", Secret: smstest.Private})
 	m := smstest.Sample()
 	m.Sender = ""
 	if _, err := c.Send(t.Context(), m); err != nil {
@@ -140,11 +144,15 @@ func TestTwilioReceipts(t *testing.T) {
 	r := smstest.ReporterOf(t, twilioRig().Make(t, "https://api.twilio.com"))
 	signed := func(status, at, token string) sms.IncomingRequest {
 		form := url.Values{"MessageStatus": {status}, "MessageSid": {"SM1"}, "To": {"+49"}}
-		return sms.IncomingRequest{URL: address, Body: []byte(form.Encode()),
-			Header: http.Header{"X-Twilio-Signature": {sms.WebhookSignature(token, at, form)}}}
+		return sms.IncomingRequest{
+			URL: address, Body: []byte(form.Encode()),
+			Header: http.Header{"X-Twilio-Signature": {sms.WebhookSignature(token, at, form)}},
+		}
 	}
-	for status, want := range map[string][]sms.Report{"delivered": {{Send: "s1", Delivered: true}}, "undelivered": {{Send: "s1"}},
-		"failed": {{Send: "s1"}}, "sent": nil, "queued": nil} {
+	for status, want := range map[string][]sms.Report{
+		"delivered": {{Send: "s1", Delivered: true}}, "undelivered": {{Send: "s1"}},
+		"failed": {{Send: "s1"}}, "sent": nil, "queued": nil,
+	} {
 		if got, _, err := r.ParseReports(signed(status, address, smstest.Private), "s1"); err != nil || !slices.Equal(got, want) {
 			t.Errorf("%s: %v, %v", status, got, err)
 		}

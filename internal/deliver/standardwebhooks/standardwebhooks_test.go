@@ -79,8 +79,10 @@ func TestVerifyComputesOneMACForEachSecret(t *testing.T) {
 	right := standardwebhooks.Sign(secrets[1:], "id-1", now, body)
 	forged := standardwebhooks.Sign([][]byte{[]byte("a secret of no sender here...")}, "id-1", now, body)
 	verify := func(signatures string) (right bool, allocations float64) {
-		h := http.Header{"Webhook-Id": {"id-1"}, "Webhook-Signature": {signatures},
-			"Webhook-Timestamp": {strconv.FormatInt(now.Unix(), 10)}}
+		h := http.Header{
+			"Webhook-Id": {"id-1"}, "Webhook-Signature": {signatures},
+			"Webhook-Timestamp": {strconv.FormatInt(now.Unix(), 10)},
+		}
 		allocations = testing.AllocsPerRun(10, func() {
 			right = standardwebhooks.Verify(h, standardwebhooks.HeaderPrefix, body, secrets, now)
 		})

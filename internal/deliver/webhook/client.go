@@ -57,8 +57,10 @@ func (g Guard) NewClient(roots *x509.CertPool, resolver *net.Resolver) http.Clie
 	dialer := func(plain bool) *net.Dialer {
 		return &net.Dialer{Timeout: attemptTimeout, Resolver: resolver, ControlContext: g.checkDial(plain)}
 	}
-	encrypted := &tls.Dialer{NetDialer: dialer(false),
-		Config: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots}}
+	encrypted := &tls.Dialer{
+		NetDialer: dialer(false),
+		Config:    &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots},
+	}
 	return http.Client{
 		Transport: &http.Transport{
 			Proxy: nil, DialContext: dialer(true).DialContext, DialTLSContext: encrypted.DialContext,

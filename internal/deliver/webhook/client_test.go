@@ -134,13 +134,17 @@ func TestPostMisbehavingReceivers(t *testing.T) {
 		"410":           {status(410), attemptResult{word: "410", gone: true}},
 		"redirect":      {status(302, "Location", other.URL), attemptResult{word: "302"}},
 		"wait, seconds": {status(503, "Retry-After", " 120 "), attemptResult{word: "503", retryAfter: 2 * time.Minute}},
-		"wait, a date": {status(429, "Retry-After", at.Add(time.Minute).UTC().Format(http.TimeFormat)),
-			attemptResult{word: "429", retryAfter: time.Minute}},
+		"wait, a date": {
+			status(429, "Retry-After", at.Add(time.Minute).UTC().Format(http.TimeFormat)),
+			attemptResult{word: "429", retryAfter: time.Minute},
+		},
 		"wait for ever": {status(503, "Retry-After", "99999999999"), attemptResult{word: "503", retryAfter: time.Hour}},
 		"closes":        {raw(""), attemptResult{word: "no answer"}},
 		"garbage":       {raw("220 mail.example ESMTP\r\n"), attemptResult{word: "no answer"}},
-		"long headers": {raw("HTTP/1.1 200 OK\r\n" + strings.Repeat("X-A: 0123456789\r\n", 10_000) + "\r\n"),
-			attemptResult{word: "no answer"}},
+		"long headers": {
+			raw("HTTP/1.1 200 OK\r\n" + strings.Repeat("X-A: 0123456789\r\n", 10_000) + "\r\n"),
+			attemptResult{word: "no answer"},
+		},
 		"endless body": {func(w http.ResponseWriter, _ *http.Request) {
 			for range 1000 {
 				if _, err := w.Write(make([]byte, maxAnswerBytes)); err != nil {
@@ -196,8 +200,13 @@ func TestPostGuardsWhatItDials(t *testing.T) {
 		{"loopback by its address", Guard{}, encrypted.URL, nil, "forbidden address"},
 		{"loopback as one number", Guard{}, "https://2130706433" + port(encrypted), []string{"127.0.0.1"}, "unknown host"},
 		{"a name that leads inside", Guard{}, "https://hook.example" + port(encrypted), []string{"127.0.0.1"}, "forbidden address"},
-		{"a name that leads to metadata, all allowed", Guard{AlsoAllow: mustParsePrefixes("0.0.0.0/1", "128.0.0.0/1")},
-			"http://hook.example", []string{"169.254.169.254"}, "forbidden address"},
+		{
+			"a name that leads to metadata, all allowed",
+			Guard{AlsoAllow: mustParsePrefixes("0.0.0.0/1", "128.0.0.0/1")},
+			"http://hook.example",
+			[]string{"169.254.169.254"},
+			"forbidden address",
+		},
 		{"allowed, but another certificate", loopback, "https://hook.other" + port(encrypted), []string{"127.0.0.1"}, "bad certificate"},
 		{"allowed, TLS where there is none", loopback, "https://hook.example" + port(plain), []string{"127.0.0.1"}, "no TLS"},
 		{"no address", loopback, "http://\x7f", nil, "bad address"},

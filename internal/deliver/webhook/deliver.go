@@ -197,8 +197,10 @@ func (d *Deliverer) endAttempt(l *appLane, got attemptResult) {
 // recordResult writes the result of an attempt. If the database fails, the event is delivered again
 // after its lease, so it may arrive twice but is not lost.
 func (d *Deliverer) recordResult(e store.AppEvent, age time.Duration, got attemptResult) {
-	end := store.AppEventAttemptEnd{AttemptID: store.AttemptID{ID: e.ID, Attempt: e.Attempt}, Answer: got.word,
-		State: store.EventPending}
+	end := store.AppEventAttemptEnd{
+		AttemptID: store.AttemptID{ID: e.ID, Attempt: e.Attempt}, Answer: got.word,
+		State: store.EventPending,
+	}
 	outcome := Retried
 	wait := max(d.retryDelay(e.Attempt), got.retryAfter)
 	switch {
@@ -216,7 +218,8 @@ func (d *Deliverer) recordResult(e store.AppEvent, age time.Duration, got attemp
 }
 
 func (d *Deliverer) logAndCount(e store.AppEvent, end store.AppEventAttemptEnd, outcome string, age time.Duration, applied bool,
-	err error) {
+	err error,
+) {
 	about := []any{"event", e.ID, "app", e.App, "type", e.Type, "attempt", e.Attempt, "answer", end.Answer}
 	switch {
 	case err != nil:

@@ -123,8 +123,10 @@ func (r *rig) happens(app string) uuid.UUID {
 		r.Fatal(err)
 	}
 	tell := store.NewEvent{ID: id, Type: "send.sent"}
-	if done, err := r.Store.Finish(r.Context(), store.Outcome{AttemptID: store.AttemptID{ID: id, Attempt: 1}, Status: store.Sent,
-		Event: tell}); err != nil || !done {
+	if done, err := r.Store.Finish(r.Context(), store.Outcome{
+		AttemptID: store.AttemptID{ID: id, Attempt: 1}, Status: store.Sent,
+		Event: tell,
+	}); err != nil || !done {
 		r.Fatal(done, err)
 	}
 	return id

@@ -47,8 +47,10 @@ func sampleEvent(app, event string) (e store.AppEvent, err error) {
 	if i < 0 {
 		return e, fault.Invalid("event", "unknown", "There is no event of this type; docs/webhooks.md lists them.")
 	}
-	e = store.AppEvent{App: app, Type: event, VerificationID: "sample", Status: store.EventTypes[i].Status, Test: true,
-		Channel: recipient.Email, Purpose: "default", To: "a•••@example.com", Reference: "sample"}
+	e = store.AppEvent{
+		App: app, Type: event, VerificationID: "sample", Status: store.EventTypes[i].Status, Test: true,
+		Channel: recipient.Email, Purpose: "default", To: "a•••@example.com", Reference: "sample",
+	}
 	switch event {
 	case store.SendDelivered, store.SendUndelivered:
 		e.Channel, e.To = recipient.SMS, "+49 151•••789"

@@ -87,9 +87,11 @@ func toVerificationJSON(a verification.Answer, kind verification.CallerKind) ver
 		PurposeTitle: v.PurposeTitle, Labels: v.Labels,
 		CreatedAt: formatTime(v.CreatedAt), ExpiresAt: formatTime(v.ExpiresAt), AttemptsRemaining: v.AttemptsRemaining,
 		Test: v.Test,
-		Send: &sendJSON{ID: v.Send.ID, Number: v.Send.Number, Status: v.Send.Status, Final: v.Send.Final,
+		Send: &sendJSON{
+			ID: v.Send.ID, Number: v.Send.Number, Status: v.Send.Status, Final: v.Send.Final,
 			Counts:  v.Send.Counts,
-			Support: store.SupportReference(send), Instead: verification.AlternativeChannel(v.Channel, v.Send.Status)},
+			Support: store.SupportReference(send), Instead: verification.AlternativeChannel(v.Channel, v.Send.Status),
+		},
 		Quota: toQuotaJSON(a),
 	}
 	out.ExpiresIn = int(max(0, v.ExpiresAt.Sub(v.Now)) / time.Second)

@@ -19,8 +19,10 @@ func TestBrowsersSeeNoReasons(t *testing.T) {
 
 func TestLifeIsNeverPromisedTooLong(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	for left, want := range map[time.Duration]int{10 * time.Minute: 600, 1999 * time.Millisecond: 1,
-		999 * time.Millisecond: 0, -time.Second: 0} {
+	for left, want := range map[time.Duration]int{
+		10 * time.Minute: 600, 1999 * time.Millisecond: 1,
+		999 * time.Millisecond: 0, -time.Second: 0,
+	} {
 		v := verification.View{Now: now, ExpiresAt: now.Add(left), CodeShape: code.Shape{Alphabet: code.Unambiguous, Length: 8}}
 		got := toVerificationJSON(verification.Answer{View: v}, verification.Browser)
 		if got.ExpiresIn != want || got.CodeFormat == nil || *got.CodeFormat != (codeFormatJSON{8, code.Unambiguous}) {

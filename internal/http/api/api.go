@@ -107,23 +107,33 @@ func (a *API) routes() []route {
 	return []route{
 		{http.MethodPost, "/v1/verifications", KeyScopeSend, withBody(a.send), "", verificationNotFound, CodeService.SendsOverloadError},
 		{http.MethodGet, "/v1/verifications/:id", KeyScopeRead, a.get, "", verificationNotFound, nil},
-		{http.MethodPost, "/v1/verifications/:id/check", KeyScopeCheck, withBody(a.check), "", verificationNotFound,
-			CodeService.ChecksOverloadError},
+		{
+			http.MethodPost, "/v1/verifications/:id/check", KeyScopeCheck, withBody(a.check), "", verificationNotFound,
+			CodeService.ChecksOverloadError,
+		},
 		{http.MethodPost, "/v1/verifications/:id/cancel", KeyScopeSend, a.cancel, "", verificationNotFound, nil},
-		{http.MethodPost, "/v1/verifications/check", KeyScopeCheck, withBody(a.checkByRecipient), "check without an ID",
-			pendingNotFound, CodeService.ChecksOverloadError},
+		{
+			http.MethodPost, "/v1/verifications/check", KeyScopeCheck, withBody(a.checkByRecipient), "check without an ID",
+			pendingNotFound, CodeService.ChecksOverloadError,
+		},
 		{http.MethodPost, "/v1/verifications/:id/outcome", KeyScopeCheck, withBody(a.report), reportPhrase, verificationNotFound, nil},
 		{http.MethodPost, "/v1/verifications/outcome", KeyScopeCheck, withBody(a.reportByRecipient), reportPhrase, reportNotFound, nil},
 		// a public key may not redeem: browsers hold the proofs, and the answer has the whole address
 		{http.MethodPost, "/v1/proofs/redeem", KeyScopeCheck, withBody(a.redeem), "redeem proofs", "", nil},
 		{http.MethodPost, "/v1/quota", KeyScopeRead, withBody(a.quota), "ask for a recipient's quota", "", nil},
 		{http.MethodGet, "/v1/channels", KeyScopeRead, a.channels, "", "", nil},
-		{http.MethodPost, "/v1/limits/:limit/take", KeyScopeLimit, withBody(a.limitHandler(limits.Take)), useLimitsPhrase,
-			limitNotFound, nil},
-		{http.MethodPost, "/v1/limits/:limit/peek", KeyScopeLimit, withBody(a.limitHandler(limits.Peek)), useLimitsPhrase,
-			limitNotFound, nil},
-		{http.MethodPost, "/v1/limits/:limit/record", KeyScopeLimit, withBody(a.limitHandler(limits.Record)), useLimitsPhrase,
-			limitNotFound, nil},
+		{
+			http.MethodPost, "/v1/limits/:limit/take", KeyScopeLimit, withBody(a.limitHandler(limits.Take)), useLimitsPhrase,
+			limitNotFound, nil,
+		},
+		{
+			http.MethodPost, "/v1/limits/:limit/peek", KeyScopeLimit, withBody(a.limitHandler(limits.Peek)), useLimitsPhrase,
+			limitNotFound, nil,
+		},
+		{
+			http.MethodPost, "/v1/limits/:limit/record", KeyScopeLimit, withBody(a.limitHandler(limits.Record)), useLimitsPhrase,
+			limitNotFound, nil,
+		},
 	}
 }
 

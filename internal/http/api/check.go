@@ -52,8 +52,10 @@ func (a *API) checkByRecipient(c echo.Context, who verification.Caller, body che
 	if err := setKeyAndClientIP(c, &who, body.ClientIP); err != nil {
 		return err
 	}
-	ask := verification.Request{Caller: who, Channel: body.Channel, To: body.To, Purpose: body.Purpose,
-		Session: body.Session}
+	ask := verification.Request{
+		Caller: who, Channel: body.Channel, To: body.To, Purpose: body.Purpose,
+		Session: body.Session,
+	}
 	checked, err := a.codes.CheckByRecipient(c.Request().Context(), ask, body.Code)
 	if err != nil {
 		return err

@@ -26,8 +26,10 @@ func (a *API) useCORS(e *echo.Echo) {
 		},
 		AllowMethods: []string{http.MethodGet, http.MethodPost},
 		AllowHeaders: nil, // those that the preflight asks for; see checkRequestedHeaders
-		ExposeHeaders: []string{echo.HeaderLocation, echo.HeaderRetryAfter, "RateLimit", "RateLimit-Policy",
-			"Idempotent-Replayed"},
+		ExposeHeaders: []string{
+			echo.HeaderLocation, echo.HeaderRetryAfter, "RateLimit", "RateLimit-Policy",
+			"Idempotent-Replayed",
+		},
 		MaxAge: 600,
 	}))
 }

@@ -38,9 +38,16 @@ func TestIdempotencyKey(t *testing.T) {
 		}
 	}
 	for _, bad := range [][]string{
-		{`8e03978e-40d5-4`}, {`"8e03978e-40d5-4"`}, {strings.Repeat("k", 256)}, {""}, {`"0123456789abcdef`},
+		{`8e03978e-40d5-4`},
+		{`"8e03978e-40d5-4"`},
+		{strings.Repeat("k", 256)},
+		{""},
+		{`"0123456789abcdef`},
 		{`"0123456789abcdef";q=1`},
-		{"0123456789abcdef b"}, {"0123456789abcdef,b"}, {`0123456789abcdef"b`}, {"schlüssel-0123456789"},
+		{"0123456789abcdef b"},
+		{"0123456789abcdef,b"},
+		{`0123456789abcdef"b`},
+		{"schlüssel-0123456789"},
 		{"0123456789abcdef", "0123456789abcdef"},
 	} {
 		if got, err := idempotencyKey(http.Header{"Idempotency-Key": bad}); err == nil {

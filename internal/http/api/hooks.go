@@ -243,9 +243,11 @@ func (v *vote) wait(ctx context.Context) bool {
 func codeRequests(hook hooks.Hook, r hooks.Request) (all []verification.Request) {
 	for i, m := range r.Messages {
 		all = append(all, verification.Request{
-			Caller: verification.Caller{App: hook.App, Kind: verification.BackEnd, IP: r.IP, Stranger: true,
+			Caller: verification.Caller{
+				App: hook.App, Kind: verification.BackEnd, IP: r.IP, Stranger: true,
 				// with a space, so that no Idempotency-Key header can equal it
-				IdempotencyKey: "hook " + hook.Name + " " + r.ID + " " + strconv.Itoa(i)},
+				IdempotencyKey: "hook " + hook.Name + " " + r.ID + " " + strconv.Itoa(i),
+			},
 			Channel: string(hook.Kind.Channel()), To: m.To, Purpose: hook.Purposes[r.Action],
 			Code: m.Code, TTL: hook.TTL, Reports: hook.AppReports, Wait: hookDeadline,
 		})

@@ -78,8 +78,10 @@ func (c *stubCodes) post(t *testing.T, body string) string {
 	e := server.New(server.Config{Logger: logger})
 	NewHooks([]hooks.Hook{{Name: "auth", App: "shop", Kind: hooks.SupabaseEmail, Secrets: secrets}}, c, logger).Register(e)
 	r := httptest.NewRequest(http.MethodPost, "/v1/hooks/auth", strings.NewReader(body))
-	r.Header = http.Header{"Webhook-Id": {"1"}, "Webhook-Timestamp": {strconv.FormatInt(time.Now().Unix(), 10)},
-		"Webhook-Signature": {standardwebhooks.Sign(secrets, "1", time.Now(), []byte(body))}}
+	r.Header = http.Header{
+		"Webhook-Id": {"1"}, "Webhook-Timestamp": {strconv.FormatInt(time.Now().Unix(), 10)},
+		"Webhook-Signature": {standardwebhooks.Sign(secrets, "1", time.Now(), []byte(body))},
+	}
 	w := httptest.NewRecorder()
 	e.ServeHTTP(w, r)
 	return fmt.Sprint(w.Code, " ", strings.TrimSpace(w.Body.String()))
@@ -90,8 +92,10 @@ const change = `{"user":{"email":"a@example.com","new_email":"b@example.com"},"e
 // Two codes of one request leave together, or none does: whatever happens to the second. If the second
 // message fails after that, the first code is canceled, since the server forgets both.
 func TestHookSendsAllCodesOrNone(t *testing.T) {
-	refused := quota.Decision{Rules: []quota.State{{Rule: quota.Rule{Name: "minute", Scope: quota.Recipient, Limit: 1, Window: time.Minute},
-		Used: 1, RetryAfter: 42 * time.Second, ResetAfter: 42 * time.Second}}}
+	refused := quota.Decision{Rules: []quota.State{{
+		Rule: quota.Rule{Name: "minute", Scope: quota.Recipient, Limit: 1, Window: time.Minute},
+		Used: 1, RetryAfter: 42 * time.Second, ResetAfter: 42 * time.Second,
+	}}}
 	busy := "409 " + server.ProblemOf(verification.ErrKeyInProgress).Kind.Say
 	away, gone := "503 "+server.Unavailable.Say, "422 "+server.DeliveryFailed.Say
 	const both, canceled = "mail a@example.com, mail b@example.com", "cancel a@example.com, mail a@example.com, mail b@example.com"

@@ -47,8 +47,10 @@ type supabase struct {
 func newSupabase(r *vtest.Rig, kind hooks.HookKind, change ...func(*hooks.Hook)) *supabase {
 	logger := slog.New(slog.NewJSONHandler(io.Discard, nil))
 	e := server.New(server.Config{Logger: logger})
-	hook := hooks.Hook{Name: "auth", App: "shop", Kind: kind, Secrets: hookSecrets[:1], TTL: time.Hour,
-		Purposes: map[string]string{"email_change": "login"}}
+	hook := hooks.Hook{
+		Name: "auth", App: "shop", Kind: kind, Secrets: hookSecrets[:1], TTL: time.Hour,
+		Purposes: map[string]string{"email_change": "login"},
+	}
 	for _, f := range change {
 		f(&hook)
 	}
@@ -71,9 +73,11 @@ func (s *supabase) post(ctx context.Context, body string) *httptest.ResponseReco
 	s.Helper()
 	req := httptest.NewRequestWithContext(ctx, http.MethodPost, "/v1/hooks/"+s.hook, strings.NewReader(body))
 	id := uuid.NewString() // a new one for each attempt
-	req.Header = http.Header{"Content-Type": {"application/json"}, "Webhook-Id": {id},
+	req.Header = http.Header{
+		"Content-Type": {"application/json"}, "Webhook-Id": {id},
 		"Webhook-Timestamp": {strconv.FormatInt(time.Now().Unix(), 10)},
-		"Webhook-Signature": {strings.ReplaceAll(standardwebhooks.Sign(s.secret, id, time.Now(), []byte(body)), " ", ", ")}}
+		"Webhook-Signature": {strings.ReplaceAll(standardwebhooks.Sign(s.secret, id, time.Now(), []byte(body)), " ", ", ")},
+	}
 	w := httptest.NewRecorder()
 	s.e.ServeHTTP(w, req)
 	return w

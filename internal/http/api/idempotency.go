@@ -36,9 +36,11 @@ func idempotencyKey(h http.Header) (string, error) {
 		})
 	}
 	if !ok || len(values) > 1 || len(key) < minIdempotencyKeyLength || len(key) > maxIdempotencyKeyLength {
-		return "", &server.Problem{Kind: server.BadRequest,
+		return "", &server.Problem{
+			Kind: server.BadRequest,
 			Detail: "An Idempotency-Key is one text of 16 to 255 visible characters; make it of 32 random hexadecimal digits, " +
-				`such as "5f0c9a4be1d24786a35e70c81b9f2d63".`}
+				`such as "5f0c9a4be1d24786a35e70c81b9f2d63".`,
+		}
 	}
 	return key, nil
 }

@@ -68,24 +68,30 @@ func (a *API) authenticate(r route) echo.HandlerFunc {
 		}
 		presented, ok := server.BearerToken(c)
 		if !ok {
-			return &server.Problem{Kind: server.Unauthorized,
-				Detail: "The request carries no API key: send Authorization: Bearer sk_…"}
+			return &server.Problem{
+				Kind:   server.Unauthorized,
+				Detail: "The request carries no API key: send Authorization: Bearer sk_…",
+			}
 		}
 		key, now := a.Keys().keyFor(presented), time.Now()
 		switch {
 		case key == nil:
 			return &server.Problem{Kind: server.Unauthorized, Detail: "The API key is not known here."}
 		case key.Local && !server.IsLocal(c.Request()):
-			return &server.Problem{Kind: server.Forbidden,
+			return &server.Problem{
+				Kind: server.Forbidden,
 				Detail: "This key is a generated one, which works for programs on this machine alone, and not through a proxy: " +
-					"make one with `sendcode key`."}
+					"make one with `sendcode key`.",
+			}
 		case !key.Expires.IsZero() && !now.Before(key.Expires):
 			return &server.Problem{Kind: server.Unauthorized, Detail: "The API key has expired."}
 		case key.Kind == verification.BackEnd && isFromOtherOriginsPage(c.Request()):
 			return &server.Problem{Kind: server.SecretInPage}
 		case key.Kind == verification.Browser && !isFromOriginsOrSelf(c.Request(), key.Origins):
-			return &server.Problem{Kind: server.Forbidden,
-				Detail: "A public key works on pages of its app's origins only; a back end needs a secret key."}
+			return &server.Problem{
+				Kind:   server.Forbidden,
+				Detail: "A public key works on pages of its app's origins only; a back end needs a secret key.",
+			}
 		}
 		if key.Kind == verification.BackEnd {
 			server.AdoptRequestID(c)

@@ -53,10 +53,13 @@ type EventHandlers struct {
 // count is called with the outcome of each event, and of each request that was rejected.
 func NewEventHandlers(sources []reports.Source, ingester eventIngester, limiter replayGuard,
 	count func(provider, outcome string),
-	logger *slog.Logger) *EventHandlers {
-	p := &EventHandlers{sources: map[string]reports.Source{}, events: ingester, used: limiter, count: count,
+	logger *slog.Logger,
+) *EventHandlers {
+	p := &EventHandlers{
+		sources: map[string]reports.Source{}, events: ingester, used: limiter, count: count,
 		logger: logger,
-		lines:  logs.Throttle{Every: time.Minute}}
+		lines:  logs.Throttle{Every: time.Minute},
+	}
 	for _, s := range sources {
 		p.sources[s.Name] = s
 	}
@@ -91,8 +94,10 @@ func readBody(r *http.Request, most int64) ([]byte, error) {
 	case err != nil:
 		return nil, server.UnreadableBodyProblem(err)
 	case int64(len(body)) > most:
-		return nil, &server.Problem{Kind: server.TooLarge,
-			Detail: fmt.Sprintf("This body may have at most %d KiB.", most>>10)}
+		return nil, &server.Problem{
+			Kind:   server.TooLarge,
+			Detail: fmt.Sprintf("This body may have at most %d KiB.", most>>10),
+		}
 	}
 	return body, nil
 }
@@ -153,8 +158,10 @@ func (p *EventHandlers) ingest(c echo.Context, source reports.Source, body []byt
 		p.logger.WarnContext(c.Request().Context(), "provider events rejected: body not of the configured shape",
 			"provider",
 			source.Name, logs.SeeEvents)
-		return &server.Problem{Kind: server.MalformedJSON,
-			Detail: "The body is not JSON of the shape that is configured."}
+		return &server.Problem{
+			Kind:   server.MalformedJSON,
+			Detail: "The body is not JSON of the shape that is configured.",
+		}
 	}
 	if err := p.ingestOnce(c.Request().Context(), source, body, all); err != nil {
 		return err
@@ -166,7 +173,8 @@ func (p *EventHandlers) ingest(c echo.Context, source reports.Source, body []byt
 // cover the events: with a copied signature, an attacker could send any event. A repetition is no
 // error, so that a provider whose first answer was lost stops sending it.
 func (p *EventHandlers) ingestOnce(ctx context.Context, source reports.Source, body []byte,
-	all []reports.Event) error {
+	all []reports.Event,
+) error {
 	signature := source.ReplayKey(body)
 	if signature == "" {
 		return p.ingestAll(ctx, source.Name, all)

@@ -67,9 +67,11 @@ func providerAPIWith(t *testing.T, auth reports.Auth, used signatures, topic *sn
 	source := reports.Source{Name: "post", Auth: auth, Format: reports.EventFormat{
 		Type: []reports.JSONPath{{"kind"}}, Message: []reports.JSONPath{{"tag"}}, To: []reports.JSONPath{{"to"}},
 		Detail: []reports.JSONPath{{"why"}},
-		Outcomes: map[string]reports.EventMeaning{"ok": reports.Delivered, "gone": reports.BouncedForGood, "back": reports.Bounced,
+		Outcomes: map[string]reports.EventMeaning{
+			"ok": reports.Delivered, "gone": reports.BouncedForGood, "back": reports.Bounced,
 			"spam": reports.Complained,
-			"stop": reports.OptedOut, "read": reports.Ignored},
+			"stop": reports.OptedOut, "read": reports.Ignored,
+		},
 	}}
 	x := &providerAPI{T: t, events: &ingester{answer: "delivered"}, kind: "text/plain; charset=UTF-8"} // as Amazon says
 	logger := slog.New(slog.DiscardHandler)

@@ -14,9 +14,11 @@ func TestDetailOfARefusal(t *testing.T) {
 	for scope, want := range map[quota.Scope][2]string{
 		quota.Recipient: {"", "The rule backoff has no place left; the next code can be sent in 42 s."},
 		quota.Failures:  {"", "The rule backoff has no place left; the next code can be sent in 42 s."},
-		quota.Backoff: {"backoff",
+		quota.Backoff: {
+			"backoff",
 			"The rule backoff has no place left: codes to this recipient fail at the moment for a reason of ours, and nothing is wrong " +
-				"with the address or number. The next code can be sent in 42 s."},
+				"with the address or number. The next code can be sent in 42 s.",
+		},
 	} {
 		p := quotaProblem(verification.Answer{Quota: quota.Decision{Rules: []quota.State{
 			{Rule: quota.Rule{Name: "backoff", Scope: scope, Limit: 1, Window: time.Hour}, Used: 1, RetryAfter: 42 * time.Second},

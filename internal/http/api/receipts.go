@@ -73,8 +73,10 @@ func (a *ReceiptHandlers) receive(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	reports, reply, err := reporter.ParseReports(sms.IncomingRequest{URL: a.Addresses.PublicURL + r.URL.RequestURI(),
-		Header: r.Header, Body: body}, send)
+	reports, reply, err := reporter.ParseReports(sms.IncomingRequest{
+		URL:    a.Addresses.PublicURL + r.URL.RequestURI(),
+		Header: r.Header, Body: body,
+	}, send)
 	switch {
 	case errors.Is(err, sms.ErrForged):
 		a.Logger.Warn("receipt rejected: it was forged, or public_url is not the address that the carrier calls",
@@ -82,8 +84,10 @@ func (a *ReceiptHandlers) receive(c echo.Context) error {
 			carrier, logs.SeeEvents)
 		return &server.Problem{Kind: server.Forbidden, Detail: "The receipt's signature is not this carrier's."}
 	case err != nil:
-		return &server.Problem{Kind: server.BadRequest,
-			Detail: "The receipt has not the form of this carrier's receipts."}
+		return &server.Problem{
+			Kind:   server.BadRequest,
+			Detail: "The receipt has not the form of this carrier's receipts.",
+		}
 	}
 	for _, report := range reports {
 		if err := a.recordReport(c, carrier, report); err != nil {

@@ -37,6 +37,8 @@ func (a *API) redeem(c echo.Context, who verification.Caller, body redeemBody) e
 	if err != nil {
 		return err
 	}
-	return c.JSON(http.StatusOK, redeemedJSON{r.ID, string(r.Channel), r.To, r.RecipientHash, r.Purpose,
-		formatTime(r.ApprovedAt), string(r.Method), r.Test})
+	return c.JSON(http.StatusOK, redeemedJSON{
+		r.ID, string(r.Channel), r.To, r.RecipientHash, r.Purpose,
+		formatTime(r.ApprovedAt), string(r.Method), r.Test,
+	})
 }

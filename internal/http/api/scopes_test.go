@@ -69,8 +69,10 @@ func TestAnOverloadIsRefusedUnread(t *testing.T) {
 		"checks": {full{checks: over}, []string{"/v1/verifications/x/check", "/v1/verifications/check"}},
 	} {
 		e := serve(c.codes)
-		for _, path := range []string{"/v1/verifications", "/v1/verifications/x/check", "/v1/verifications/check",
-			"/v1/verifications/x/cancel", "/v1/proofs/redeem", "/v1/quota", "/v1/limits/x/take"} {
+		for _, path := range []string{
+			"/v1/verifications", "/v1/verifications/x/check", "/v1/verifications/check",
+			"/v1/verifications/x/cancel", "/v1/proofs/redeem", "/v1/quota", "/v1/limits/x/take",
+		} {
 			r, w := httptest.NewRequest(http.MethodPost, path, unread{t}), httptest.NewRecorder()
 			r.Header.Set("Authorization", "Bearer sk_unknown")
 			e.ServeHTTP(w, r)

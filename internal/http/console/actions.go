@@ -90,8 +90,10 @@ func actionErrorOf(answer verification.Answer, err error, limitedKey string) err
 	var locked *verification.TooManyChecksError
 	switch {
 	case errors.As(err, &locked):
-		return &actionError{status: http.StatusTooManyRequests, key: "action.problem.locked_out",
-			wait: locked.RetryAfter}
+		return &actionError{
+			status: http.StatusTooManyRequests, key: "action.problem.locked_out",
+			wait: locked.RetryAfter,
+		}
 	case err == nil && !answer.Admitted:
 		return &actionError{status: http.StatusTooManyRequests, key: limitedKey, wait: answer.Quota.RetryAfter()}
 	}
@@ -213,7 +215,8 @@ func (a *Console) actionJSON(d sendAction) echo.HandlerFunc {
 
 // recipientActionJSON handles an action on the recipient that the request's body names.
 func (a *Console) recipientActionJSON(name string,
-	do func(context.Context, support.Target, store.AuditEntry) error) echo.HandlerFunc {
+	do func(context.Context, support.Target, store.AuditEntry) error,
+) echo.HandlerFunc {
 	return a.recipientJSON(name, func(c echo.Context, p support.Target, act store.AuditEntry) error {
 		if err := do(c.Request().Context(), p, act); err != nil {
 			return err

@@ -214,8 +214,10 @@ func TestOnlyWhatARoleMayIsOffered(t *testing.T) {
 	story, err := r.Store.SendDetails(context.Background(), s.ID)
 	r.Must(err)
 	const operators = "quota.reset verification.resend verification.cancel recipient.reveal recipient.export"
-	for role, want := range map[auth.Role]string{auth.Reader: "", auth.Operator: operators,
-		auth.Owner: operators + " recipient.erase", "": ""} {
+	for role, want := range map[auth.Role]string{
+		auth.Reader: "", auth.Operator: operators,
+		auth.Owner: operators + " recipient.erase", "": "",
+	} {
 		for _, callers := range []bool{false, true} {
 			story.Verification.CallerChecks = callers
 			var got []string

@@ -26,8 +26,10 @@ import (
 // These tests share one browser; each has a window with cookies of its own. What make nightly runs
 // besides is in nightly_test.go.
 func TestInABrowser(t *testing.T) {
-	inWindows(t, map[string]func(*testing.T, chromium){"fits": mainPagesFit, "resets": resetsAQuota,
-		"list": worksTheList, "ticks": followsTheList, "provider": logsInByTheProvider})
+	inWindows(t, map[string]func(*testing.T, chromium){
+		"fits": mainPagesFit, "resets": resetsAQuota,
+		"list": worksTheList, "ticks": followsTheList, "provider": logsInByTheProvider,
+	})
 }
 
 func inWindows(t *testing.T, tests map[string]func(*testing.T, chromium)) {
@@ -54,8 +56,10 @@ func mainPagesFit(t *testing.T, browser chromium) {
 	w.goTo("/admin/login")
 	w.fits("login")
 	w.logIn()
-	for name, path := range map[string]string{"overview": "/admin/overview", "sends": "/admin?limit=5",
-		"refused": explain.SendPageAddress(row.ID)} {
+	for name, path := range map[string]string{
+		"overview": "/admin/overview", "sends": "/admin?limit=5",
+		"refused": explain.SendPageAddress(row.ID),
+	} {
 		w.goTo(path)
 		w.fits(name)
 	}
@@ -227,7 +231,8 @@ func followsTheList(t *testing.T, browser chromium) {
 	})
 	w := openWindow(r, browser)
 	w.do(browsertest.Command(devtools.AddScriptToEvaluateOnNewDocument, devtools.AddScriptToEvaluateOnNewDocumentParams{
-		Source: `{ const sleep = setTimeout; window.setTimeout = (run, ms) => sleep(run, Math.min(ms, 50)) }`}))
+		Source: `{ const sleep = setTimeout; window.setTimeout = (run, ms) => sleep(run, Math.min(ms, 50)) }`,
+	}))
 	w.logIn()
 	const top, state = `document.querySelector("tbody tr").innerText`, `document.querySelector(".live").innerText.trim()`
 	w.goTo("/admin?app=shop")

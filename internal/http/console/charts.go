@@ -160,8 +160,10 @@ func (d ChartBuilder) SendsChart() (Chart, Table) {
 		}
 		return stack, cmp.Or(strings.Join(parts, d.W.Get("list.comma")), "0")
 	})
-	chart := Chart{Alt: d.W.Get("overview.chart"), Top: strconv.Itoa(int(most)), Half: strconv.Itoa(int(most / 2)),
-		Bars: bars}
+	chart := Chart{
+		Alt: d.W.Get("overview.chart"), Top: strconv.Itoa(int(most)), Half: strconv.Itoa(int(most / 2)),
+		Bars: bars,
+	}
 	var heads []string
 	for _, o := range chartedOutcomes {
 		chart.Keys = append(chart.Keys, legendEntry{o.class, d.W.Get(o.key)})

@@ -103,8 +103,10 @@ func (a *Console) routes() []auth.Route {
 		{Method: get, Path: "/admin/sends/:id", Handler: a.sendPage, Action: auth.ActionRead},
 		{Method: post, Path: "/admin/search", Handler: frame.FormHandler(a.searchPage), Action: auth.ActionRead},
 		{Method: get, Path: "/admin/overview", Handler: a.overviewPage, Action: auth.ActionRead},
-		{Method: get, Path: "/admin/policies", Handler: records.NewPoliciesPage(a.Policies, a.layout).Show,
-			Action: auth.ActionRead},
+		{
+			Method: get, Path: "/admin/policies", Handler: records.NewPoliciesPage(a.Policies, a.layout).Show,
+			Action: auth.ActionRead,
+		},
 		{Method: get, Path: "/admin/preview", Handler: a.previewPage, Action: auth.ActionRead},
 		{Method: get, Path: "/admin/preview/html", Handler: a.previewHTML, Action: auth.ActionRead},
 		{Method: post, Path: "/admin/preview", Handler: frame.FormHandler(a.sendPreview), Action: auth.ActionPreview},
@@ -115,20 +117,30 @@ func (a *Console) routes() []auth.Route {
 		{Method: get, Path: "/v1/admin/stats", Handler: a.statsJSON, Action: auth.ActionRead},
 		{Method: get, Path: "/v1/admin/sends.csv", Handler: a.exportCSV, Action: auth.ActionExport},
 		{Method: post, Path: "/v1/admin/search", Handler: a.searchJSON, Action: auth.ActionRead},
-		{Method: post, Path: "/v1/admin/quota/reset",
+		{
+			Method: post, Path: "/v1/admin/quota/reset",
 			Handler: a.recipientActionJSON(auth.ActionResetQuota, a.Desk.ResetQuota),
-			Action:  auth.ActionResetQuota},
-		{Method: post, Path: "/v1/admin/export", Handler: a.recipientJSON(auth.ActionExportRecipient, a.exportPerson),
-			Action: auth.ActionExportRecipient},
-		{Method: post, Path: "/v1/admin/erase", Handler: a.recipientActionJSON(auth.ActionEraseRecipient, a.Desk.EraseRecipient),
-			Action: auth.ActionEraseRecipient},
+			Action:  auth.ActionResetQuota,
+		},
+		{
+			Method: post, Path: "/v1/admin/export", Handler: a.recipientJSON(auth.ActionExportRecipient, a.exportPerson),
+			Action: auth.ActionExportRecipient,
+		},
+		{
+			Method: post, Path: "/v1/admin/erase", Handler: a.recipientActionJSON(auth.ActionEraseRecipient, a.Desk.EraseRecipient),
+			Action: auth.ActionEraseRecipient,
+		},
 	}
 	for _, d := range sendActions {
-		all = append(all, auth.Route{Method: post, Path: "/admin/sends/:id/" + d.Path, Handler: a.actionForm(d),
-			Action: d.Name})
+		all = append(all, auth.Route{
+			Method: post, Path: "/admin/sends/:id/" + d.Path, Handler: a.actionForm(d),
+			Action: d.Name,
+		})
 		if d.needsVerification {
-			all = append(all, auth.Route{Method: post, Path: "/v1/admin/sends/:id/" + d.Path, Handler: a.actionJSON(d),
-				Action: d.Name})
+			all = append(all, auth.Route{
+				Method: post, Path: "/v1/admin/sends/:id/" + d.Path, Handler: a.actionJSON(d),
+				Action: d.Name,
+			})
 		}
 	}
 	return all
@@ -136,8 +148,10 @@ func (a *Console) routes() []auth.Route {
 
 // Register adds the pages and the JSON API.
 func (a *Console) Register(e *echo.Echo) {
-	lists := &records.Handlers{Store: a.DB, Desk: a.Desk, Auth: a.auth, Layout: a.layout, Now: a.Now, TopicProviders: a.TopicProviders,
-		Webhooks: a.Webhooks}
+	lists := &records.Handlers{
+		Store: a.DB, Desk: a.Desk, Auth: a.auth, Layout: a.layout, Now: a.Now, TopicProviders: a.TopicProviders,
+		Webhooks: a.Webhooks,
+	}
 	a.auth.AddRoutes(e, append(a.routes(), lists.Routes()...))
 	a.layout.Register(e)
 	a.auth.Register(e)

@@ -85,7 +85,8 @@ func (a *Console) showSend(c echo.Context, status int, s store.SendDetails, n ac
 // verdictAndQuota returns the verdict on a row and what its recipient's rules say now. If the
 // limiter fails, only the quota is missing.
 func (a *Console) verdictAndQuota(ctx context.Context, s store.SendDetails, w texts.Words) (explain.Verdict,
-	quotaView, error) {
+	quotaView, error,
+) {
 	now, away := a.quotaOf(ctx, s.Send)
 	if away != nil && !errors.Is(away, errSeveralRecipients) {
 		server.LogFailure(ctx, a.Logger, away)
@@ -122,7 +123,8 @@ func quotaViewOf(s store.SendOrRefusal, d quota.Decision, err error, w texts.Wor
 // readVerdictFacts reads what the verdict on a row depends on beside its story. decision is the
 // quota of the row's recipient; it is unknown if quotaErr is not nil.
 func (a *Console) readVerdictFacts(ctx context.Context, s store.SendDetails, decision quota.Decision, quotaErr error) (known explain.VerdictFacts,
-	err error) {
+	err error,
+) {
 	known.ResendOther = a.ResendOther
 	if quotaErr == nil {
 		known.Quota = &decision
@@ -171,8 +173,10 @@ func (a *Console) latestIfNewer(ctx context.Context, s store.SendOrRefusal) (*st
 	if s.Recipient.IsZero() {
 		return nil, nil
 	}
-	rows, err := a.DB.Sends(ctx, store.Filter{Recipient: &s.Recipient, App: s.App, Channel: s.Channel,
-		Purpose: s.Purpose, Limit: 1})
+	rows, err := a.DB.Sends(ctx, store.Filter{
+		Recipient: &s.Recipient, App: s.App, Channel: s.Channel,
+		Purpose: s.Purpose, Limit: 1,
+	})
 	switch {
 	case err != nil:
 		return nil, err

@@ -30,8 +30,10 @@ var exportColumns = slices.Concat([]string{
 	"at", "id", "app", "channel", "to", "recipient", "purpose", "status", "reason", "blocked_by", "retry_after",
 	"count", "attempts",
 	"provider", "provider_code", "took_ms",
-}, store.LabelNames(), []string{"number", "locale", "network", "country", "recipients",
-	"outcome", "outcome_at"})
+}, store.LabelNames(), []string{
+	"number", "locale", "network", "country", "recipients",
+	"outcome", "outcome_at",
+})
 
 // Bounds of exports in a process.
 const (
@@ -99,8 +101,10 @@ func (a *Console) beginExport() (end func(), err error) {
 	case a.exports <- struct{}{}:
 		return func() { <-a.exports }, nil
 	default:
-		return nil, &server.Problem{Kind: server.Unavailable,
-			Detail: "Other exports are under way; try again when they have ended."}
+		return nil, &server.Problem{
+			Kind:   server.Unavailable,
+			Detail: "Other exports are under way; try again when they have ended.",
+		}
 	}
 }
 

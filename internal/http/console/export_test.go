@@ -64,8 +64,10 @@ func TestExport(t *testing.T) {
 	lacks(t, rec, s.VerificationID)
 	rows := exportOf(t, rec.Body.Bytes())
 	holds(t, rows[0], map[string]string{"status": "refused", "retry_after": "42", "took_ms": ""})
-	holds(t, rows[1], map[string]string{"id": s.ID.String(), "retry_after": "", "reference": "'" + s.Reference,
-		"outcome": "waiting", "outcome_at": ""})
+	holds(t, rows[1], map[string]string{
+		"id": s.ID.String(), "retry_after": "", "reference": "'" + s.Reference,
+		"outcome": "waiting", "outcome_at": "",
+	})
 	holds(t, rows[2], map[string]string{"reference": "two\nlines, \"quoted\""})
 	head := want(t, b.Do(http.MethodHead, "/v1/admin/sends.csv", ""), http.StatusOK) // is no export, and not recorded
 	servertest.Same(t, "type of HEAD", head.Header().Get("Content-Type"), rec.Header().Get("Content-Type"))
@@ -132,8 +134,10 @@ func (r *rig) refusedOften(n int, reference string) {
 	r.Helper()
 	var rows []store.SendOrRefusal
 	for i := range n {
-		rows = append(rows, store.SendOrRefusal{Send: store.Send{ID: uuid.UUID{5, 14: byte(i >> 8), 15: byte(i)}, App: "shop", Channel: "email",
-			Labels: store.Labels{Reference: reference}}, Refusal: store.Refusal{BlockedBy: "minute", Count: 1}})
+		rows = append(rows, store.SendOrRefusal{Send: store.Send{
+			ID: uuid.UUID{5, 14: byte(i >> 8), 15: byte(i)}, App: "shop", Channel: "email",
+			Labels: store.Labels{Reference: reference},
+		}, Refusal: store.Refusal{BlockedBy: "minute", Count: 1}})
 	}
 	r.Must(r.Store.RecordRefusals(r.Context(), rows))
 }
@@ -212,9 +216,12 @@ func TestOutcomes(t *testing.T) {
 		outcome any
 		at      time.Time
 	}{
-		{approved.ID, "entered", right}, {locked.ID, "locked", fifth}, {canceled.ID, "canceled", fifth},
+		{approved.ID, "entered", right},
+		{locked.ID, "locked", fifth},
+		{canceled.ID, "canceled", fifth},
 		{waiting.ID, "waiting", time.Time{}},
-		{expired.ID, "expired", expired.LoggedAt.Add(10 * time.Minute)}, {refused.ID, nil, time.Time{}},
+		{expired.ID, "expired", expired.LoggedAt.Add(10 * time.Minute)},
+		{refused.ID, nil, time.Time{}},
 	} {
 		at, id := frame.Timestamp(c.at), c.id.String()
 		for how, row := range map[string]map[string]any{

@@ -60,8 +60,10 @@ func FuzzConsole(f *testing.F) {
 		r := newRig(t)
 		r.sent("ana@example.com")
 		for _, c := range []struct{ method, path string }{
-			{http.MethodGet, "/v1/admin/sends"}, {http.MethodPost, "/v1/admin/search"},
-			{http.MethodGet, "/v1/admin/sends/x"}, {http.MethodGet, "/admin/login"},
+			{http.MethodGet, "/v1/admin/sends"},
+			{http.MethodPost, "/v1/admin/search"},
+			{http.MethodGet, "/v1/admin/sends/x"},
+			{http.MethodGet, "/admin/login"},
 		} {
 			req := httptest.NewRequest(c.method, c.path, strings.NewReader(body))
 			req.URL.RawQuery = query

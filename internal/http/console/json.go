@@ -20,8 +20,10 @@ import (
 // clientJSON answers where the request comes from, for `sendcode doctor --behind`.
 func clientJSON(c echo.Context) error {
 	peer, _ := server.ParseHop(c.Request().RemoteAddr)
-	return c.JSON(http.StatusOK, map[string]any{"address": server.ClientIP(c), "peer": peer,
-		"header": frame.OrNull(server.ForwardingHeader(c.Request().Header))})
+	return c.JSON(http.StatusOK, map[string]any{
+		"address": server.ClientIP(c), "peer": peer,
+		"header": frame.OrNull(server.ForwardingHeader(c.Request().Header)),
+	})
 }
 
 func (a *Console) listJSON(c echo.Context) error {
@@ -153,7 +155,9 @@ func quotaJSON(d quota.Decision) any {
 }
 
 func providerEventJSON(e store.ProviderEvent) frame.JSONObject {
-	return frame.JSONObject{"kind": e.Kind, "at": frame.Timestamp(e.At), "heard_at": frame.Timestamp(e.HeardAt),
+	return frame.JSONObject{
+		"kind": e.Kind, "at": frame.Timestamp(e.At), "heard_at": frame.Timestamp(e.HeardAt),
 		"provider": e.Provider,
-		"detail":   frame.OrNull(e.Detail)}
+		"detail":   frame.OrNull(e.Detail),
+	}
 }

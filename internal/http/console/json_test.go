@@ -64,8 +64,10 @@ func TestUnknownSends(t *testing.T) {
 	r := newRig(t)
 	id := r.sent("ana@example.com").ID.String()
 	b := r.LoggedIn()
-	for _, path := range []string{"x", "0198f2b0-0000-7000-8000-000000000001", "{" + id + "}", "urn:uuid:" + id,
-		strings.ReplaceAll(id, "-", ""), "%00", strings.Repeat("a", 3000)} {
+	for _, path := range []string{
+		"x", "0198f2b0-0000-7000-8000-000000000001", "{" + id + "}", "urn:uuid:" + id,
+		strings.ReplaceAll(id, "-", ""), "%00", strings.Repeat("a", 3000),
+	} {
 		rec := want(t, b.Get("/v1/admin/sends/"+path), http.StatusNotFound)
 		servertest.Same(t, "rec.Header().Get('Content-Type')", rec.Header().Get("Content-Type"), "application/problem+json")
 		contains(t, want(t, b.Get("/admin/sends/"+path), http.StatusNotFound), "No such send")

@@ -107,8 +107,10 @@ func (a *Console) showList(c echo.Context, status int, q listQuery, s searchView
 		return err
 	}
 	w := frame.Words(c)
-	v := listView{Page: frame.NewPage(c, "list.title", "sends"), page: found, Search: s, Filter: filterView{q.given, w},
-		Choices: a.filterSuggestions()}
+	v := listView{
+		Page: frame.NewPage(c, "list.title", "sends"), page: found, Search: s, Filter: filterView{q.given, w},
+		Choices: a.filterSuggestions(),
+	}
 	if v.Rows, err = a.rowsWithState(ctx, found.Rows, w); err != nil {
 		return err
 	}

@@ -28,8 +28,10 @@ import (
 )
 
 func TestAllInABrowser(t *testing.T) {
-	inWindows(t, map[string]func(*testing.T, chromium){"fits": everyPageFits, "broken": fitsWhileBroken,
-		"reach": reachesTheList, "factor": setsUpASecondFactor})
+	inWindows(t, map[string]func(*testing.T, chromium){
+		"fits": everyPageFits, "broken": fitsWhileBroken,
+		"reach": reachesTheList, "factor": setsUpASecondFactor,
+	})
 }
 
 // Every page fits every width, axe-core finds nothing wrong with it, and nothing on it is refused

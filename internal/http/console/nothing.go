@@ -33,8 +33,10 @@ var lookalikes = []struct {
 func (a *Console) explainNothing(typed string, w texts.Words) (why string, ways []wayOn) {
 	if at, ok := a.parseTypedTime(typed, w.Zone()); ok {
 		from := url.Values{"from": {at.Add(-time.Minute).Format(time.RFC3339Nano)}}
-		return w.Get("search.why.time"), []wayOn{{w.Get("search.around", "time", w.Clock(at).String()),
-			listAddress(from, "to", at.Add(time.Minute).Format(time.RFC3339Nano))}}
+		return w.Get("search.why.time"), []wayOn{{
+			w.Get("search.around", "time", w.Clock(at).String()),
+			listAddress(from, "to", at.Add(time.Minute).Format(time.RFC3339Nano)),
+		}}
 	}
 	kind := "part"
 	for _, l := range lookalikes {

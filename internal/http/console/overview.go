@@ -200,8 +200,10 @@ func (v overviewView) FormatBytes(bytes int64) string {
 func figureViews(now, before Total, w texts.Words) (all []figureView) {
 	// good: how many times beyond what chance explains a change is, positive if it is good news, else negative
 	add := func(key, value, earlier, change string, good float64, rows store.Status) {
-		all = append(all, figureView{Name: w.Get(key), Value: value, Before: earlier, Change: change, Better: change != "" && good > 1,
-			Worse: change != "" && good < -1, Status: rows})
+		all = append(all, figureView{
+			Name: w.Get(key), Value: value, Before: earlier, Change: change, Better: change != "" && good > 1,
+			Worse: change != "" && good < -1, Status: rows,
+		})
 	}
 	// a count varies by its square root; good is 0 where more is neither good nor bad
 	count := func(key string, now, before int, good float64, rows store.Status) {

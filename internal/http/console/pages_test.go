@@ -58,7 +58,8 @@ func partlyBroken() ServiceStatus {
 	return ServiceStatus{
 		Reasons: []server.HealthReason{{Part: "redis", Word: "redis_away", Since: since}},
 		Parts: []ServicePart{
-			{Kind: "database", Up: true, Slow: true}, {Kind: "redis"},
+			{Kind: "database", Up: true, Slow: true},
+			{Kind: "redis"},
 			{Kind: "mail", Name: "mx2.example:587", Up: true},
 			{Kind: "mail", Name: "mx1.example:587", Since: since.Add(-30 * time.Second), Why: "dial: temporary: <refused>"},
 			{Kind: "sms", Name: "aliyun", Since: since, Why: "dial: temporary"},
@@ -71,14 +72,22 @@ func partlyBroken() ServiceStatus {
 func allBroken() ServiceStatus {
 	since := consoletest.Start.Add(-27 * time.Hour)
 	s := ServiceStatus{Parts: []ServicePart{{Kind: "database"}, {Kind: "redis"}}}
-	for _, r := range []server.HealthReason{{Part: "database", Word: "database_away"}, {Part: "keys", Word: "other_keys"},
-		{Part: "redis", Word: "redis_away"}, {Part: "mail", Word: "mail_servers_suspended"}, {Part: "sms", Word: "carriers_suspended"}} {
+	for _, r := range []server.HealthReason{
+		{Part: "database", Word: "database_away"},
+		{Part: "keys", Word: "other_keys"},
+		{Part: "redis", Word: "redis_away"},
+		{Part: "mail", Word: "mail_servers_suspended"},
+		{Part: "sms", Word: "carriers_suspended"},
+	} {
 		r.Since = since
 		s.Reasons = append(s.Reasons, r)
 	}
 	const why = "rcpt: temporary: 451 4.7.0 See_https://postmaster.example/" + "a-long-address-without-a-space-in-it/"
-	for _, p := range []ServicePart{{Kind: "mail", Name: "email-smtp.ap-southeast-2.amazonaws.example:2587"},
-		{Kind: "mail", Name: "mx." + longDomain + ":587"}, {Kind: "sms", Name: "a-carrier-with-a-long-name-of-its-own"}} {
+	for _, p := range []ServicePart{
+		{Kind: "mail", Name: "email-smtp.ap-southeast-2.amazonaws.example:2587"},
+		{Kind: "mail", Name: "mx." + longDomain + ":587"},
+		{Kind: "sms", Name: "a-carrier-with-a-long-name-of-its-own"},
+	} {
 		p.Since, p.Why = since, why+why
 		s.Parts = append(s.Parts, p)
 	}
@@ -140,8 +149,10 @@ func TestPages(t *testing.T) {
 		store.ProviderEvent{Send: bounced.ID, Kind: store.ProviderBounced, Provider: "postmark"}, store.NewSuppression{}))
 	paused := r.begin("hal@example.com", texted("+49151")).Send
 	r.finish(paused, store.Outcome{Status: store.Failed, Reason: store.ReasonPaused, Refund: true})
-	for name, s := range map[string]store.Send{"tried": tried, "several": several.Send, "many": many.Send, "bounced": bounced,
-		"gone": gone.Send, "paused": paused} {
+	for name, s := range map[string]store.Send{
+		"tried": tried, "several": several.Send, "many": many.Send, "bounced": bounced,
+		"gone": gone.Send, "paused": paused,
+	} {
 		pages[name], pages[name+".json"] = explain.SendPageAddress(s.ID), "/v1"+explain.SendPageAddress(s.ID)
 	}
 	for range 5 {

@@ -46,8 +46,10 @@ func TestPolicies(t *testing.T) {
 		{Name: "office", Scope: quota.IP, Limit: 100, Window: time.Hour},
 	}
 	r.Svc.Change(policy.Set{Purposes: map[string]policy.Purpose{
-		"login": {Name: "login", Policy: quota.Policy{Name: "gift", Rules: rules}, PolicyPurposes: []string{"login"},
-			Reserve: map[string]int{"dates": 1, "office": 20}},
+		"login": {
+			Name: "login", Policy: quota.Policy{Name: "gift", Rules: rules}, PolicyPurposes: []string{"login"},
+			Reserve: map[string]int{"dates": 1, "office": 20},
+		},
 	}})
 	reads(t, b.Get("/admin/policies"), "today recipient 2 calendar day, Europe/Berlin 1 recipient",
 		"dates recipient 3; unknown browsers 2 the last 7 calendar days, Europe/Berlin",

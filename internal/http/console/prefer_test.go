@@ -37,8 +37,10 @@ func TestLanguageIsTheReadersChoice(t *testing.T) {
 	rec := b.Post("/admin/prefer", url.Values{"language": {"zh-Hans"}, "back": {"/admin/overview?last=7d"}})
 	redirects(t, rec, "/admin/overview?last=7d")
 	contains(t, b.Get("/admin/overview", "Accept-Language", "en"), `<html lang="zh-Hans"`, "概览", `lang="en">English</button>`)
-	for _, back := range []string{"", "https://evil.example/admin", "//evil.example/admin/", `/\\evil.example/admin`,
-		"/admin\\..//x", "/administrator", "javascript:/admin"} {
+	for _, back := range []string{
+		"", "https://evil.example/admin", "//evil.example/admin/", `/\\evil.example/admin`,
+		"/admin\\..//x", "/administrator", "javascript:/admin",
+	} {
 		rec := b.Post("/admin/prefer", url.Values{"language": {"xx"}, "zone": {"../etc/passwd"}, "back": {back}})
 		if at := rec.Header().Get("Location"); at != "/admin" || len(rec.Result().Cookies()) != 0 {
 			t.Errorf("%q leads to %q, with %v", back, at, rec.Result().Cookies())

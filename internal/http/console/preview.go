@@ -60,7 +60,8 @@ func (a *Console) previewPage(c echo.Context) error {
 }
 
 func (a *Console) showPreview(c echo.Context, status int, values url.Values, typed support.PreviewRequest,
-	problem string) error {
+	problem string,
+) error {
 	v := previewView{
 		Page: frame.NewPage(c, "preview.title", "preview"), May: auth.ActorOf(c).May(auth.ActionPreview),
 		Problem: problem, Typed: typed,

@@ -27,10 +27,14 @@ type listQuery struct {
 
 // The values of the filters status, outcome, channel and last.
 var (
-	statusChoices = []store.Status{store.Queued, store.Sending, store.Sent, store.Delivered, store.Undelivered, store.Failed,
-		store.Unknown, store.Proven, store.Refused}
-	codeStateChoices = []store.CodeState{store.CodeEntered, store.CodeWaiting, store.CodeExpired, store.CodeUsedUp,
-		store.CodeCanceled, store.CodeOfCaller}
+	statusChoices = []store.Status{
+		store.Queued, store.Sending, store.Sent, store.Delivered, store.Undelivered, store.Failed,
+		store.Unknown, store.Proven, store.Refused,
+	}
+	codeStateChoices = []store.CodeState{
+		store.CodeEntered, store.CodeWaiting, store.CodeExpired, store.CodeUsedUp,
+		store.CodeCanceled, store.CodeOfCaller,
+	}
 	channelChoices  = []recipient.Channel{recipient.Email, recipient.SMS}
 	timeSpanChoices = []string{"1h", "24h", "7d", "30d"}
 )
@@ -46,21 +50,25 @@ type filterParameter struct {
 // filterParameters returns all filters, which parse into f and last.
 func filterParameters(f *store.Filter, last *string, zone *time.Location) []filterParameter {
 	list := []filterParameter{
-		{"from", frame.TimeParameter(&f.From, zone), true, true}, {"to", frame.TimeParameter(&f.To, zone), true, true},
+		{"from", frame.TimeParameter(&f.From, zone), true, true},
+		{"to", frame.TimeParameter(&f.To, zone), true, true},
 		{"last", frame.OneOfParameter(last, timeSpanChoices...), true, false},
 		{"status", frame.OneOfParameter(&f.Status, statusChoices...), true, false},
 		{"outcome", frame.OneOfParameter(&f.Outcome, codeStateChoices...), true, false},
 		{"channel", frame.OneOfParameter(&f.Channel, channelChoices...), true, false},
 		{"country", countryParameter(&f.Country), true, true},
-		{"app", frame.ShortTextParameter(&f.App), false, true}, {"purpose", frame.ShortTextParameter(&f.Purpose), false, true},
+		{"app", frame.ShortTextParameter(&f.App), false, true},
+		{"purpose", frame.ShortTextParameter(&f.Purpose), false, true},
 		{"blocked_by", frame.ShortTextParameter(&f.BlockedBy), false, true},
 	}
 	for _, c := range f.LabelColumns() {
 		list = append(list, filterParameter{c.Name, frame.ShortTextParameter(c.Field.(*string)), false, true})
 	}
 	return append(list, []filterParameter{
-		{"carrier", frame.ShortTextParameter(&f.Provider), false, true}, {"domain", domainParameter(&f.Domain), false, true},
-		{"network", networkParameter(&f.Network), false, true}, {"request", frame.ShortTextParameter(&f.Request), false, true},
+		{"carrier", frame.ShortTextParameter(&f.Provider), false, true},
+		{"domain", domainParameter(&f.Domain), false, true},
+		{"network", networkParameter(&f.Network), false, true},
+		{"request", frame.ShortTextParameter(&f.Request), false, true},
 		{"support", supportReferenceParameter(&f.Support), false, false},
 		{"recipient", frame.RecipientParameter(&f.Recipient), false, false},
 	}...)

@@ -70,8 +70,10 @@ var statusSigns = map[store.Status]string{
 
 // State returns the status as a label.
 func (r sendRow) State() explain.StateLabel {
-	return explain.StateLabel{Sign: statusSigns[r.Status], Word: r.W.Or("status", string(r.Status)),
-		Tone: explain.ToneOf(r.Status)}
+	return explain.StateLabel{
+		Sign: statusSigns[r.Status], Word: r.W.Or("status", string(r.Status)),
+		Tone: explain.ToneOf(r.Status),
+	}
 }
 
 // Why returns the reason in words, and then the server's code: "mailbox full · 552 5.2.2 · did not

@@ -59,9 +59,11 @@ func setSearchedCookie(c echo.Context, typed string) {
 		return
 	}
 	if r, err := verification.ParseRecipient(string(ch), to, ""); err == nil {
-		c.SetCookie(&http.Cookie{Name: searchedCookie, Value: url.QueryEscape(r.Masked()), Path: "/admin", MaxAge: 60,
+		c.SetCookie(&http.Cookie{
+			Name: searchedCookie, Value: url.QueryEscape(r.Masked()), Path: "/admin", MaxAge: 60,
 			HttpOnly: true,
-			Secure:   c.Scheme() == "https", SameSite: http.SameSiteStrictMode})
+			Secure:   c.Scheme() == "https", SameSite: http.SameSiteStrictMode,
+		})
 	}
 }
 

@@ -274,9 +274,14 @@ func TestVerdictsWithoutRows(t *testing.T) {
 	row := r.sent("ana@gmial.com")
 	var out strings.Builder
 	for _, h := range []searchHints{
-		{}, {near: []recipient.Hash{row.Recipient}}, {near: []recipient.Hash{{1}}},
+		{},
+		{near: []recipient.Hash{row.Recipient}},
+		{near: []recipient.Hash{{1}}},
 		{unserved: "country_not_served", near: []recipient.Hash{row.Recipient}},
-		{unserved: "voip"}, {unserved: "disposable"}, {unserved: "not_configured"}, {unserved: "of a later version"},
+		{unserved: "voip"},
+		{unserved: "disposable"},
+		{unserved: "not_configured"},
+		{unserved: "of a later version"},
 	} {
 		fmt.Fprintf(&out, "== %q, %d near\n", h.unserved, len(h.near))
 		for _, w := range texts.ConsoleLanguages() {
@@ -347,10 +352,15 @@ func TestRefusalNamesTheCodeThatTheyHave(t *testing.T) {
 // The scope of a rule is told if the rule is in force for the purpose of the row.
 func TestRefusalSaysWhomItsRuleCounts(t *testing.T) {
 	r := newRig(t)
-	for _, c := range []struct{ purpose, rule, scope string }{{"login", "minute", "recipient"}, {"login", "gone", ""},
-		{"signup", "minute", ""}} {
-		row := store.SendDetails{Send: store.SendOrRefusal{Send: store.Send{Purpose: c.purpose, Status: store.Refused},
-			Refusal: store.Refusal{BlockedBy: c.rule}}}
+	for _, c := range []struct{ purpose, rule, scope string }{
+		{"login", "minute", "recipient"},
+		{"login", "gone", ""},
+		{"signup", "minute", ""},
+	} {
+		row := store.SendDetails{Send: store.SendOrRefusal{
+			Send:    store.Send{Purpose: c.purpose, Status: store.Refused},
+			Refusal: store.Refusal{BlockedBy: c.rule},
+		}}
 		got, err := r.console.readVerdictFacts(t.Context(), row, quota.Decision{}, errSeveralRecipients)
 		r.Must(err)
 		if string(got.RuleScope) != c.scope {

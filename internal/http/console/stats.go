@@ -35,7 +35,8 @@ const maxStatsTime = time.Minute
 // and its parameters. Days begin at midnight in zone.
 func (a *Console) stats(ctx context.Context, raw string, zone *time.Location) (s Statistics,
 	asked store.StatsQuery,
-	given url.Values, err error) {
+	given url.Values, err error,
+) {
 	q, err := parseQuery(raw, a.Now(), zone)
 	if err == nil {
 		asked, err = a.statsQuery(q, zone)
@@ -84,6 +85,8 @@ func (a *Console) statsQuery(q listQuery, zone *time.Location) (store.StatsQuery
 	case length > maxHourlyPeriod:
 		each = 24 * time.Hour
 	}
-	return store.StatsQuery{App: f.App, Channel: f.Channel, Purpose: f.Purpose, From: f.From, To: f.To, Each: each,
-		Zone: zone}, nil
+	return store.StatsQuery{
+		App: f.App, Channel: f.Channel, Purpose: f.Purpose, From: f.From, To: f.To, Each: each,
+		Zone: zone,
+	}, nil
 }

@@ -118,8 +118,16 @@ func TestChange(t *testing.T) {
 	for _, c := range []struct {
 		now, before float64
 		want        string
-	}{{3, 2, "+50 %"}, {1, 2, "−50 %"}, {0, 2, "−100 %"}, {2, 2, "±0 %"}, {1000, 1001, "±0 %"}, {2, 0, ""}, {0, 0, ""},
-		{1200, 1, "+119900 %"}} {
+	}{
+		{3, 2, "+50 %"},
+		{1, 2, "−50 %"},
+		{0, 2, "−100 %"},
+		{2, 2, "±0 %"},
+		{1000, 1001, "±0 %"},
+		{2, 0, ""},
+		{0, 0, ""},
+		{1200, 1, "+119900 %"},
+	} {
 		servertest.Same(t, fmt.Sprint(c.now, " after ", c.before), percentChange(c.now, c.before, 20), c.want)
 	}
 	servertest.Same(t, "of few", percentChange(3, 2, 19), "")
@@ -134,9 +142,16 @@ func TestVerdictOnAChange(t *testing.T) {
 	for _, c := range []struct {
 		now  Total
 		want string
-	}{{total(100, 900, 200), ""}, {total(110, 910, 208), ""}, {total(150, 900, 200), "-Failed"}, {total(60, 900, 200), "+Failed"},
-		{total(100, 840, 200), "-Codes approved"}, {total(100, 950, 200), "+Codes approved"},
-		{total(100, 900, 300), "-Send time, median · p95"}, {total(100, 900, 120), "+Send time, median · p95"}} {
+	}{
+		{total(100, 900, 200), ""},
+		{total(110, 910, 208), ""},
+		{total(150, 900, 200), "-Failed"},
+		{total(60, 900, 200), "+Failed"},
+		{total(100, 840, 200), "-Codes approved"},
+		{total(100, 950, 200), "+Codes approved"},
+		{total(100, 900, 300), "-Send time, median · p95"},
+		{total(100, 900, 120), "+Send time, median · p95"},
+	} {
 		got := ""
 		for _, f := range figureViews(c.now, total(100, 900, 200), texts.ForConsole("en")) {
 			if f.Better || f.Worse {
@@ -153,11 +168,13 @@ func TestOverviewSaysHowFarTheDatabaseReaches(t *testing.T) {
 	r := counted(t)
 	b := r.As("reader")
 	contains(t, b.Get("/admin/overview"), "Its rows are kept for 90 d.", "It reaches back to ")
-	e := store.StorageStatus{Age: 24 * time.Hour, Due: store.MaxDueCounted, Forgetting: 2, ForgettingDue: 1,
+	e := store.StorageStatus{
+		Age: 24 * time.Hour, Due: store.MaxDueCounted, Forgetting: 2, ForgettingDue: 1,
 		Partitions: []store.Partition{
 			{Name: "sends_before", Ends: consoletest.Start, Rows: -1, Bytes: 900},
 			{Name: "sends_2027_01", Begins: consoletest.Start, Ends: consoletest.Start.AddDate(0, 1, 0), Rows: 5, Bytes: 3 << 20},
-		}}
+		},
+	}
 	r.console.StorageStatus = func(context.Context) (store.StorageStatus, error) { return e, nil }
 	rec := b.Get("/admin/overview")
 	contains(t, rec, "It is empty.", "10000 rows or more are older", "Of 2 erased recipients", "1 of these is due to go.", "3 MiB", "900 B")

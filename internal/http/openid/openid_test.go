@@ -200,8 +200,10 @@ func TestNames(t *testing.T) {
 			t.Errorf("%v: %v, %v", c.claims, person, err)
 		}
 	}
-	for raw, want := range map[string]string{`"staff"`: "[staff]", `null`: "[]", `7`: "[]", `{"staff":true}`: "[]",
-		`["a",["b"],"c"]`: "[a c]", ``: "[]"} {
+	for raw, want := range map[string]string{
+		`"staff"`: "[staff]", `null`: "[]", `7`: "[]", `{"staff":true}`: "[]",
+		`["a",["b"],"c"]`: "[a c]", ``: "[]",
+	} {
 		servertest.Same(t, raw, fmt.Sprint(textClaims(json.RawMessage(raw))), want)
 	}
 }

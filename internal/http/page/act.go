@@ -93,8 +93,10 @@ func (u *Page) handlePost(c echo.Context) error {
 	}
 	if intent := f.Get("intent"); len(intent) >= minRenderingIDLength {
 		hash := func(intent string) string { // since what was typed must not be stored
-			sum := sha256.Sum256([]byte(strings.Join([]string{intent, f.Get("act"), string(p.channel), p.to, p.country,
-				p.sure, s.ID, p.locale}, "\x00")))
+			sum := sha256.Sum256([]byte(strings.Join([]string{
+				intent, f.Get("act"), string(p.channel), p.to, p.country,
+				p.sure, s.ID, p.locale,
+			}, "\x00")))
 			return hex.EncodeToString(sum[:])
 		}
 		p.click, p.key = hash(intent), hash(cmp.Or(s.Intent, intent))
@@ -250,8 +252,10 @@ func (u *Page) requestCode(ctx context.Context, s session, p postedForm) session
 		if a.View.ID != s.ID {
 			before = s.ID
 		}
-		s.channelState = channelState{Channel: s.Channel, ID: a.View.ID, Before: before, To: s.To,
-			Expires: u.Now().Add(a.View.ExpiresAt.Sub(a.View.Now))}
+		s.channelState = channelState{
+			Channel: s.Channel, ID: a.View.ID, Before: before, To: s.To,
+			Expires: u.Now().Add(a.View.ExpiresAt.Sub(a.View.Now)),
+		}
 		s.Draft, s.DraftOn, s.Intent = "", "", ""
 		return s
 	}

@@ -53,9 +53,11 @@ func (l *visit) askCard(on recipient.Channel) *card {
 			lead = "AskLeadEither"
 			k.Ask.Choices = append(k.Ask.Choices, channelChoice{o.Channel, t[channelNameKeys[o.Channel]], o.Channel == on})
 		}
-		f := textField{Name: recipientFieldNames[o.Channel], Label: t.forChannel(o.Channel)["AddressLabel"],
+		f := textField{
+			Name: recipientFieldNames[o.Channel], Label: t.forChannel(o.Channel)["AddressLabel"],
 			Value: l.fieldValue(o.Channel),
-			Focus: o.Channel == on}
+			Focus: o.Channel == on,
+		}
 		if o.Channel == recipient.SMS {
 			k.Ask.Phone = l.newPhoneField(o.Countries, f)
 		} else {

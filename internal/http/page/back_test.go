@@ -109,8 +109,10 @@ func TestThePageOfAnAppThatIsNamed(t *testing.T) {
 	})
 	first := get(t, w, "?app=news")
 	shows(t, first, "ask", "The News")
-	own := []string{`<a href="https://news.example/">`, `<img src="https://cdn.example/logo.svg" alt="">`,
-		`href="/brand.css?app=news&amp;v=`}
+	own := []string{
+		`<a href="https://news.example/">`, `<img src="https://cdn.example/logo.svg" alt="">`,
+		`href="/brand.css?app=news&amp;v=`,
+	}
 	contains(t, first, own...)
 	silent(t, get(t, w, ""), own...)
 	csp := func(query string) string {

@@ -122,8 +122,10 @@ func (l *visit) unavailableText(key string) string {
 
 // endedCard returns the card of a code that is no longer valid.
 func (l *visit) endedCard(v verification.View) *card {
-	key := map[verification.State]string{verification.MaxAttemptsReached: "TooManyTries",
-		verification.Canceled: "Canceled"}[v.State]
+	key := map[verification.State]string{
+		verification.MaxAttemptsReached: "TooManyTries",
+		verification.Canceled:           "Canceled",
+	}[v.State]
 	key = cmp.Or(key, "Expired")
 	k := l.newCard("ended", l.t[key])
 	lead := l.t.fill(key+"Lead", "d", l.t.durationRoundedUp(v.ExpiresAt.Sub(v.CreatedAt)))

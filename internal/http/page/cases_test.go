@@ -124,9 +124,11 @@ func (c cardCase) text(t words, key string) string {
 	return t.fill(key, "n", "6")
 }
 
-var cardParts = map[string]string{"help": `<details class="help"`, "rules": `class="rules"`,
+var cardParts = map[string]string{
+	"help": `<details class="help"`, "rules": `class="rules"`,
 	"open": `class="rules" open`, "instead": `class="instead"`, "forget": `id="forget"`, "last": `href="/?view=code"`,
-	"title": "</strong> to confirm your address"}
+	"title": "</strong> to confirm your address",
+}
 
 func drawnIn(page string) (d drawn) {
 	one := func(pattern string) string {
@@ -164,8 +166,10 @@ func TestTheServerDrawsTheTable(t *testing.T) {
 		l := &visit{
 			Page: u, ctx: t.Context(), view: c.State.Screen, t: english.forChannel(c.channel()),
 			regions: []string{"DE"}, known: c.State.Known,
-			session: session{channelState: channelState{Channel: c.channel(), ID: "v", Refused: c.State.Refused},
-				Note: notes[c.State.Note]},
+			session: session{
+				channelState: channelState{Channel: c.channel(), ID: "v", Refused: c.State.Refused},
+				Note:         notes[c.State.Note],
+			},
 		}
 		if c.State.Status == "" { // nothing was sent yet
 			l.session.channelState = channelState{

@@ -196,8 +196,10 @@ func FuzzPage(f *testing.F) {
 		w := world(t)
 		w.Codes.SetCountries("DE", "US")
 		mail := url.Values{"act": {act}, "to": {typed}, "code": {typed}, "sure": {typed}, "intent": {typed}, "of": {""}}
-		phone := url.Values{"act": {act}, "channel": {"sms"}, "phone": {typed}, "country": {typed}, "code": {typed},
-			"sure": {typed}, "of": {""}}
+		phone := url.Values{
+			"act": {act}, "channel": {"sms"}, "phone": {typed}, "country": {typed}, "code": {typed},
+			"sure": {typed}, "of": {""},
+		}
 		for _, form := range []url.Values{phone, mail, nil} {
 			method := http.MethodPost
 			if form == nil {

@@ -169,8 +169,10 @@ func aWidgetWhoseValueIsSet(b *tab, w *pagetest.World, set func(value string) (e
 // neither.
 func TestWidgetTypes(t *testing.T) {
 	t.Parallel()
-	for file, declarations := range map[string][]string{"types.tsx": {"widget.d.ts", "client.d.ts"},
-		"widget.d.ts": {"widget.d.ts"}, "client.d.ts": {"client.d.ts"}} {
+	for file, declarations := range map[string][]string{
+		"types.tsx":   {"widget.d.ts", "client.d.ts"},
+		"widget.d.ts": {"widget.d.ts"}, "client.d.ts": {"client.d.ts"},
+	} {
 		dir, modules := frameworks(t)
 		for _, name := range declarations {
 			write(t, dir, name, read(t, "../../../web/widget/"+name))

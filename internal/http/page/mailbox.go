@@ -37,8 +37,10 @@ func RegisterMailbox(e *echo.Echo, box Mailbox, key, apiKey string) {
 	g := e.Group("/mailbox", server.RequireLocal, func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
 			if k := c.QueryParam("k"); server.SameSecret(k, key) {
-				c.SetCookie(&http.Cookie{Name: mailboxCookie, Value: key, Path: "/mailbox", HttpOnly: true,
-					SameSite: http.SameSiteLaxMode})
+				c.SetCookie(&http.Cookie{
+					Name: mailboxCookie, Value: key, Path: "/mailbox", HttpOnly: true,
+					SameSite: http.SameSiteLaxMode,
+				})
 				return c.Redirect(http.StatusSeeOther, "/mailbox")
 			}
 			cookie, err := c.Cookie(mailboxCookie)

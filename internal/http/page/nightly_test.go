@@ -106,8 +106,10 @@ func everyOtherPage(t *testing.T, browser context.Context, engine *pagetest.Axe)
 	defer empty.Close()
 	look := pagetest.Look{Width: 320, Height: 640, Lang: "en"}
 	for _, step := range []struct{ name, address string }{
-		{"no mail", empty.URL + "/mailbox?k=the-key"}, {"a mail", site.URL + "/mailbox?k=the-key"},
-		{"a problem", site.URL + "/problems/quota-exceeded"}, {"what happened", site.URL + "/problems/none"},
+		{"no mail", empty.URL + "/mailbox?k=the-key"},
+		{"a mail", site.URL + "/mailbox?k=the-key"},
+		{"a problem", site.URL + "/problems/quota-exceeded"},
+		{"what happened", site.URL + "/problems/none"},
 		{"the specification", site.URL + "/docs"},
 	} {
 		for _, look := range look.WideAndDark() {

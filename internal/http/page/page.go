@@ -102,8 +102,10 @@ func New(c Config) *Page {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	u := &Page{Config: c, current: &atomic.Pointer[[]AppPage]{}, clicks: &sync.Map{},
-		lines: &logs.Throttle{Every: time.Minute}}
+	u := &Page{
+		Config: c, current: &atomic.Pointer[[]AppPage]{}, clicks: &sync.Map{},
+		lines: &logs.Throttle{Every: time.Minute},
+	}
 	u.Configure(c.AppPage)
 	return u
 }

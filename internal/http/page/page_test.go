@@ -145,8 +145,10 @@ func read(t *testing.T, name string) string {
 func TestAPersonWithoutScriptsGetsInWithFormsAlone(t *testing.T) {
 	w := world(t)
 	shows(t, get(t, w, ""), "ask", "Get a code", "6-digit code", "Send code")
-	for typed, words := range map[string]string{"": "Enter your email address.", " ": "Enter your email address.",
-		"ana’s@example.com": "Check this character: U+2019"} {
+	for typed, words := range map[string]string{
+		"": "Enter your email address.", " ": "Enter your email address.",
+		"ana’s@example.com": "Check this character: U+2019",
+	} {
 		shows(t, post(t, w, "", "send", "to", typed), "ask", words)
 	}
 	shows(t, post(t, w, "", "send", "to", pagetest.Address), "code", "On its way", "Sending a code to a•••@example.com",

@@ -23,16 +23,20 @@ func ourMessages(t *testing.T) (all []pastedMessage) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	texts, err := message.NewTextRenderer(message.TextLimits{Measure: func(string) int { return 1 }, Segments: 1,
-		Site: "codes.shop.example"}, templates.FS)
+	texts, err := message.NewTextRenderer(message.TextLimits{
+		Measure: func(string) int { return 1 }, Segments: 1,
+		Site: "codes.shop.example",
+	}, templates.FS)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, one := range []string{pagetest.Code, pagetest.LongCode, "4829137650", pagetest.Letters} {
 		paste := func(text string) { all = append(all, pastedMessage{one, text, one == pagetest.Letters}) }
 		for _, minutes := range []int{1, 10, 1440} {
-			data := message.Data{App: "Shop", Code: one, Minutes: minutes, Purpose: "sign in", Support: "S-Q2HK",
-				Home: "https://shop.example/"}
+			data := message.Data{
+				App: "Shop", Code: one, Minutes: minutes, Purpose: "sign in", Support: "S-Q2HK",
+				Home: "https://shop.example/",
+			}
 			for _, notify := range []message.NotifyMode{message.NotifyPrivate, message.NotifyGlance} {
 				for _, locale := range mails.Locales("") {
 					m, err := mails.Render(message.RenderRequest{Locale: locale, Notify: notify, Data: data})

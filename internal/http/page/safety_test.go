@@ -16,7 +16,8 @@ import (
 
 // raw asks without following redirects.
 func raw(t *testing.T, w *pagetest.World, method, query string, form url.Values,
-	edit func(*http.Request)) *http.Response {
+	edit func(*http.Request),
+) *http.Response {
 	t.Helper()
 	r, err := http.NewRequest(method, w.URL+query, strings.NewReader(form.Encode()))
 	if err != nil {
@@ -92,8 +93,10 @@ func TestEveryAnswerIsFencedIn(t *testing.T) {
 
 func TestLookingChangesNothing(t *testing.T) {
 	w := mailed(t)
-	for _, query := range []string{"", "?view=change", "?view=code", "?view=new", "?act=again",
-		"?act=check&code=" + pagetest.Code} {
+	for _, query := range []string{
+		"", "?view=change", "?view=code", "?view=new", "?act=again",
+		"?act=check&code=" + pagetest.Code,
+	} {
 		if answer := raw(t, w, http.MethodGet, query, nil, nil); len(answer.Cookies()) != 0 {
 			t.Errorf("%q sets a cookie", query)
 		}
@@ -113,8 +116,10 @@ func TestBadPostsGetAFourHundred(t *testing.T) {
 		"unknown act": {url.Values{"act": {"launch"}}, nil, http.StatusBadRequest},
 		"no act":      {url.Values{"to": {pagetest.Address}}, nil, http.StatusBadRequest},
 		"too large":   {url.Values{"act": {"send"}, "to": {strings.Repeat("a", 20_000)}}, nil, http.StatusRequestEntityTooLarge},
-		"not a form": {url.Values{"act": {"send"}},
-			func(r *http.Request) { r.Header.Set("Content-Type", "application/json") }, http.StatusBadRequest},
+		"not a form": {
+			url.Values{"act": {"send"}},
+			func(r *http.Request) { r.Header.Set("Content-Type", "application/json") }, http.StatusBadRequest,
+		},
 		"in the query": {nil, func(r *http.Request) { r.URL.RawQuery = "act=send&to=ana@example.com" }, http.StatusBadRequest},
 	} {
 		if answer := raw(t, w, http.MethodPost, "", c.form, c.edit); answer.StatusCode != c.want {
@@ -128,8 +133,10 @@ func TestBadPostsGetAFourHundred(t *testing.T) {
 // is no markup.
 func TestWhatIsTypedStaysInTheForm(t *testing.T) {
 	w := mailed(t)
-	for _, typed := range []string{"ana@example.com\r\nBcc: x@y.example", "😀@example.com", "ana@example.com\x00",
-		"\xff\xfe@example.com", "{{.T}}@example.com"} {
+	for _, typed := range []string{
+		"ana@example.com\r\nBcc: x@y.example", "😀@example.com", "ana@example.com\x00",
+		"\xff\xfe@example.com", "{{.T}}@example.com",
+	} {
 		if page := post(t, w, "?view=new", "send", "to", typed); kind(page) != "ask" && kind(page) != "code" {
 			t.Errorf("%q: %s", typed, kind(page))
 		}

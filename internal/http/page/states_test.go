@@ -98,7 +98,8 @@ const faults = `((scope) => {
 // everyCard of the page and of the widget can be used in each look, and axe-core finds nothing wrong
 // with it.
 func everyCard(t *testing.T, tab *browsertest.Tab, engine *pagetest.Axe, looks []browsertest.Look, pages []pagetest.State,
-	widgets []pagetest.WidgetState, lang string) {
+	widgets []pagetest.WidgetState, lang string,
+) {
 	t.Helper()
 	var shown atomic.Pointer[pagetest.World] // all at one address, so that the browser keeps scripts and styles
 	mux := http.NewServeMux()

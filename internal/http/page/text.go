@@ -40,8 +40,10 @@ var wordsByLanguage = sync.OnceValue(func() map[string]map[recipient.Channel]wor
 func (t words) forChannel(ch recipient.Channel) words { return wordsByLanguage()[t["Lang"]][ch] }
 
 // scriptTextKeys are the keys of the texts that the page's script shows.
-var scriptTextKeys = []string{"HoursMinutes", "Hours", "Minutes", "Seconds", "Offline", "Online",
-	"OneMoment", "Trouble", "HumanWork", "HumanProgress"}
+var scriptTextKeys = []string{
+	"HoursMinutes", "Hours", "Minutes", "Seconds", "Offline", "Online",
+	"OneMoment", "Trouble", "HumanWork", "HumanProgress",
+}
 
 // ScriptTexts returns the texts for the script as JSON.
 func (k *card) ScriptTexts() (string, error) {

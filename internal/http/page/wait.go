@@ -136,8 +136,10 @@ func timeSpanTextKey(r quota.Rule) string {
 	case r.Days == 1:
 		return "Today"
 	case r.Per != "":
-		return map[quota.Period]string{quota.Hour: "ThisHour", quota.Day: "Today", quota.Week: "ThisWeek",
-			quota.Month: "ThisMonth"}[r.Per]
+		return map[quota.Period]string{
+			quota.Hour: "ThisHour", quota.Day: "Today", quota.Week: "ThisWeek",
+			quota.Month: "ThisMonth",
+		}[r.Per]
 	case r.Days == 0 && r.Window == namedWindows[r.Name]:
 		return map[string]string{"minute": "PerMinute", "hour": "PerHour", "day": "PerDay"}[r.Name]
 	}

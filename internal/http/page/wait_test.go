@@ -61,8 +61,10 @@ func TestPipsSayTheTruthBesideThem(t *testing.T) {
 	}) {
 		got = append(got, fmt.Sprint(row.Note, ", ", row.Spoken, ", ", row.Wait.MS))
 	}
-	want := []string{"next in 0:42, 1 of 1 used, 41713", "3 left, 2 of 5 used, 0",
-		"next in 28 min, 5 of 5 used, 1680000", "next in 1:00, , 60000"}
+	want := []string{
+		"next in 0:42, 1 of 1 used, 41713", "3 left, 2 of 5 used, 0",
+		"next in 28 min, 5 of 5 used, 1680000", "next in 1:00, , 60000",
+	}
 	if !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
@@ -80,24 +82,32 @@ func TestNothingIsReckonedFromARoundedWait(t *testing.T) {
 	}{
 		"Hourly limit reached: At most 1 code per hour goes to a•••@x.example.": {hour, time.Hour + 93*time.Second},
 		"Daily limit reached: At most 5 codes in 24 hours go to a•••@x.example.": {
-			quota.Rule{Name: "day", Limit: 5, Window: 24 * time.Hour}, 24*time.Hour + 93*time.Second},
+			quota.Rule{Name: "day", Limit: 5, Window: 24 * time.Hour}, 24*time.Hour + 93*time.Second,
+		},
 		"Limit reached: 1 code was sent to a•••@x.example in the last 15 min.": {
-			quota.Rule{Name: "x", Limit: 1, Window: 30 * time.Minute}, 15 * time.Minute},
+			quota.Rule{Name: "x", Limit: 1, Window: 30 * time.Minute}, 15 * time.Minute,
+		},
 		"Daily limit reached: 1 code was sent to a•••@x.example today.": {
-			quota.Rule{Name: "x", Limit: 1, Per: quota.Day, Window: time.Hour}, time.Minute},
+			quota.Rule{Name: "x", Limit: 1, Per: quota.Day, Window: time.Hour}, time.Minute,
+		},
 		"Monthly limit reached: 1 code was sent to a•••@x.example this month.": {
-			quota.Rule{Name: "x", Limit: 1, Per: quota.Month, Window: time.Hour}, time.Minute},
+			quota.Rule{Name: "x", Limit: 1, Per: quota.Month, Window: time.Hour}, time.Minute,
+		},
 		"Limit reached: 1 code was sent to a•••@x.example in 7 days.": {quota.Rule{Limit: 1, Days: 7}, time.Minute},
 	} {
 		c.rule.Scope = quota.Recipient
-		heading, lead := english.ruleExplanation(quota.State{Rule: c.rule, Used: c.rule.Limit, ResetAfter: c.ends,
-			RetryAfter: c.ends}, "a•••@x.example")
+		heading, lead := english.ruleExplanation(quota.State{
+			Rule: c.rule, Used: c.rule.Limit, ResetAfter: c.ends,
+			RetryAfter: c.ends,
+		}, "a•••@x.example")
 		if got := heading + ": " + lead.Else; got != want || (lead.Pattern != "") != strings.Contains(want, "in the last") {
 			t.Errorf("%q, want %q; with the time of a send %q", got, want, lead.Pattern)
 		}
 	}
-	for wait, duration := range map[time.Duration]bool{59 * time.Minute: true, time.Hour: true,
-		time.Hour + 93*time.Second: false} {
+	for wait, duration := range map[time.Duration]bool{
+		59 * time.Minute: true, time.Hour: true,
+		time.Hour + 93*time.Second: false,
+	} {
 		l := visit{t: english, blocking: quota.State{Rule: hour, Used: 1, ResetAfter: wait, RetryAfter: wait}}
 		b := l.resendButton("SendCode")
 		if strings.Contains(b.Wait.Long, "{d}") != duration || strings.Contains(b.Spoken.Long, "{d}") != duration ||

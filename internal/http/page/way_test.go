@@ -48,7 +48,8 @@ func every(window time.Duration) quota.Rule {
 // onPageAndWidget runs a test in a tab that shows the page and in another that shows a widget, each
 // at its first card and in a world of its own.
 func onPageAndWidget(t *testing.T, browser context.Context, make func(*testing.T, ...quota.Rule) *pagetest.World,
-	test func(b *tab)) {
+	test func(b *tab),
+) {
 	t.Run("page", func(t *testing.T) { test(visiting(t, browser, make(t))) })
 	t.Run("widget", func(t *testing.T) { test(embedded(t, browser, make(t), pagetest.Look{}, tag(""))) })
 }

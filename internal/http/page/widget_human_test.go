@@ -197,6 +197,7 @@ func aWidgetLeavesAVendor(t *testing.T, browser context.Context) {
 	b.card("code")
 	contains(t, b.tokens(3), " work:", " token")
 	b.pass(61 * time.Second)
+	b.ready()
 	b.run(`answers.push(` + asksFor(428, "turnstile", work, noRule) + `)`)
 	b.click("#again")
 	solve()

@@ -26,8 +26,10 @@ func aWidgetOnAPageThatMayNot(t *testing.T, browser context.Context) {
 		"there is no key":               {`<send-code></send-code>`, "it has no public key"},
 		"the key is a secret one":       {`<send-code public-key="sk_uitest_0123456789abcdef"></send-code>`, "a secret key"},
 		"the purpose is not configured": {tag(`purpose="gifts"`), "No purpose of that name is configured."},
-		"by phone, the key is not known": {`<send-code public-key="pk_unknown" channel="sms"></send-code>`,
-			"The API key is not known here."},
+		"by phone, the key is not known": {
+			`<send-code public-key="pk_unknown" channel="sms"></send-code>`,
+			"The API key is not known here.",
+		},
 		"the channel is not set up there": {tag(`channel="fax"`), ""},
 	} {
 		w := running(t)
@@ -58,8 +60,10 @@ func aWidgetBehindAPagesTools(t *testing.T, browser context.Context) {
 	for _, c := range map[string]struct{ headers, added string }{
 		"Sentry":        {"sentry-trace baggage traceparent", `real(url, { ...init, headers: { ...init.headers, ...more } })`},
 		"OpenTelemetry": {"traceparent tracestate baggage b3 x-b3-traceid x-b3-spanid x-b3-sampled uber-trace-id", `real(new Request(new Request(url, init), { headers: all }))`},
-		"Datadog": {"x-datadog-origin x-datadog-parent-id x-datadog-sampling-priority x-datadog-trace-id x-datadog-tags traceparent tracestate",
-			`real(url, { ...init, headers: [...all] })`},
+		"Datadog": {
+			"x-datadog-origin x-datadog-parent-id x-datadog-sampling-priority x-datadog-trace-id x-datadog-tags traceparent tracestate",
+			`real(url, { ...init, headers: [...all] })`,
+		},
 		"New Relic": {"newrelic traceparent tracestate", `real(url, { ...init, headers: all })`},
 		"Elastic":   {"elastic-apm-traceparent traceparent tracestate", `real(new Request(url, { ...init, headers: all }))`},
 	} {

@@ -94,9 +94,11 @@ func (m mediaType) ExampleJSON() (string, error) {
 func (d *document) resolveParameter(p parameter) parameter {
 	return resolve(p, p.Ref, d.Components.Parameters)
 }
+
 func (d *document) resolveBody(b *requestBody) requestBody {
 	return resolve(*b, b.Ref, d.Components.RequestBodies)
 }
+
 func (d *document) resolveResponse(r response) response {
 	return resolve(r, r.Ref, d.Components.Responses)
 }

@@ -95,8 +95,10 @@ func UnreadableBodyProblem(err error) error {
 // at the byte at; the detail names its line and column.
 func malformedJSONProblem(detail string, body []byte, at int64) error {
 	line, column := lineAndColumn(body, at)
-	return &Problem{Kind: MalformedJSON, Detail: fmt.Sprintf("%s (line %d, column %d).", detail, line, column),
-		Extra: withPositionMembers(body, at, nil)}
+	return &Problem{
+		Kind: MalformedJSON, Detail: fmt.Sprintf("%s (line %d, column %d).", detail, line, column),
+		Extra: withPositionMembers(body, at, nil),
+	}
 }
 
 // withPositionMembers returns the members with those for the position at in the body added:

@@ -46,8 +46,10 @@ type Conns struct {
 // one that waits longest of the /24 or /48 that has most, never one of these proxies, and logs it at most
 // once a minute. 0 for max means any number.
 func NewConns(maxWaiting int, proxies []netip.Prefix, logger *slog.Logger) *Conns {
-	return &Conns{UnreadWait: DefaultUnreadWait, max: maxWaiting, proxies: proxies, logger: logger, lines: logs.Throttle{Every: time.Minute},
-		open: map[*conn]bool{}, queues: map[netip.Prefix]*list.List{}}
+	return &Conns{
+		UnreadWait: DefaultUnreadWait, max: maxWaiting, proxies: proxies, logger: logger, lines: logs.Throttle{Every: time.Minute},
+		open: map[*conn]bool{}, queues: map[netip.Prefix]*list.List{},
+	}
 }
 
 // conn is an accepted connection. Only what follows blocked changes, and the set's lock guards it.

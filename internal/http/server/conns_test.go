@@ -177,8 +177,10 @@ func (p refusingPort) Accept() (net.Conn, error) { return nil, p.err }
 func TestAcceptErrorsAreLogged(t *testing.T) {
 	var log servertest.Text
 	conns := NewConns(0, nil, slog.New(slog.NewTextHandler(&log, nil)))
-	for err, want := range map[error]error{net.ErrClosed: net.ErrClosed, syscall.EINVAL: net.ErrClosed, os.ErrDeadlineExceeded: net.ErrClosed,
-		syscall.EMFILE: syscall.EMFILE, syscall.ENFILE: syscall.ENFILE} {
+	for err, want := range map[error]error{
+		net.ErrClosed: net.ErrClosed, syscall.EINVAL: net.ErrClosed, os.ErrDeadlineExceeded: net.ErrClosed,
+		syscall.EMFILE: syscall.EMFILE, syscall.ENFILE: syscall.ENFILE,
+	} {
 		_, got := conns.Listener(refusingPort{err: err}).Accept()
 		servertest.Same(t, "error", got, want)
 	}

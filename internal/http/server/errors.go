@@ -94,8 +94,10 @@ func mapErrorValue(target error, problem Problem) func(error) *Problem {
 
 // problemKindForStatus returns the most general kind for a status that echo or a middleware chose.
 func problemKindForStatus(status int) ProblemKind {
-	for _, k := range []ProblemKind{Unauthorized, Forbidden, NotFound, methodNotAllowed, TooLarge, UnsupportedMedia,
-		TooManyAttempts, Unavailable} {
+	for _, k := range []ProblemKind{
+		Unauthorized, Forbidden, NotFound, methodNotAllowed, TooLarge, UnsupportedMedia,
+		TooManyAttempts, Unavailable,
+	} {
 		if k.Status == status {
 			return k
 		}

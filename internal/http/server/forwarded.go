@@ -168,9 +168,11 @@ func RequireDirect(next echo.HandlerFunc) echo.HandlerFunc {
 func refuseUnless(admits func(*http.Request) bool, next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		if !admits(c.Request()) {
-			return &Problem{Kind: Forbidden,
+			return &Problem{
+				Kind: Forbidden,
 				Detail: "What is here is for programs on this machine: it is closed to requests that came through a " +
-					"proxy, or for another host than this machine."}
+					"proxy, or for another host than this machine.",
+			}
 		}
 		return next(c)
 	}

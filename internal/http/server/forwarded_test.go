@@ -81,8 +81,10 @@ func TestRequestsOfThisMachine(t *testing.T) {
 		"HTTP/1.0":        {func(r *http.Request) { r.Proto, r.ProtoMajor, r.ProtoMinor = "HTTP/1.0", 1, 0 }, false, false},
 	} {
 		for _, https := range []bool{false, true} {
-			e := New(Config{Logger: slog.New(slog.DiscardHandler), AssumeHTTPS: https,
-				TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
+			e := New(Config{
+				Logger: slog.New(slog.DiscardHandler), AssumeHTTPS: https,
+				TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
+			})
 			scheme := func(c echo.Context) error { return c.String(http.StatusOK, c.Scheme()) }
 			e.GET("/scheme", scheme)
 			e.GET("/direct", scheme, RequireDirect)

@@ -21,12 +21,18 @@ func TestReadiness(t *testing.T) {
 	}{
 		{"all there", nil, nil, 200, "ok"},
 		{"redis away", nil, away, 200, "degraded: redis_away: " + redisText},
-		{"redis refuses", nil, &HealthReason{Word: "redis_no_permission", Err: broken}, 200,
-			"degraded: redis_no_permission: The user of Redis may not run what the limiter needs; docs/operations.md lists it."},
-		{"database away", &HealthReason{Word: "database_full", Err: broken}, away, 200,
-			"degraded: database_full: The database has no room left to write.\ndegraded: redis_away: " + redisText},
-		{"database away here alone", &HealthReason{Word: "database_full", Also: "other_replica", Unready: true, Err: broken}, away, 503,
-			"unavailable: database_full: The database has no room left to write. Another replica can write.\ndegraded: redis_away: " + redisText},
+		{
+			"redis refuses", nil, &HealthReason{Word: "redis_no_permission", Err: broken}, 200,
+			"degraded: redis_no_permission: The user of Redis may not run what the limiter needs; docs/operations.md lists it.",
+		},
+		{
+			"database away", &HealthReason{Word: "database_full", Err: broken}, away, 200,
+			"degraded: database_full: The database has no room left to write.\ndegraded: redis_away: " + redisText,
+		},
+		{
+			"database away here alone", &HealthReason{Word: "database_full", Also: "other_replica", Unready: true, Err: broken}, away, 503,
+			"unavailable: database_full: The database has no room left to write. Another replica can write.\ndegraded: redis_away: " + redisText,
+		},
 	} {
 		e, _ := testServer(t)
 		var h Health
@@ -59,8 +65,12 @@ func TestReasonsSince(t *testing.T) {
 			word string
 			ago  time.Duration
 		}{
-			{"database_full", 0}, {"database_full", time.Minute}, {"database_full", 2 * time.Minute},
-			{"database_read_only", 0}, {"", 0}, {"database_read_only", 0},
+			{"database_full", 0},
+			{"database_full", time.Minute},
+			{"database_full", 2 * time.Minute},
+			{"database_read_only", 0},
+			{"", 0},
+			{"database_read_only", 0},
 		} {
 			word = c.word
 			all := h.RunChecks(t.Context())

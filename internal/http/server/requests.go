@@ -42,9 +42,11 @@ const (
 // NewRequestLimiter makes a limiter that admits perMinute requests of each network in a minute; 0
 // admits all. It calls refused at each refusal.
 func NewRequestLimiter(perMinute int, logger *slog.Logger, refused func(), now func() time.Time) *RequestLimiter {
-	r := &RequestLimiter{logger: logger, refused: refused, now: now, counts: map[netip.Prefix]int64{},
+	r := &RequestLimiter{
+		logger: logger, refused: refused, now: now, counts: map[netip.Prefix]int64{},
 		before: map[netip.Prefix]int64{},
-		lines:  logs.Throttle{Every: requestWindow}, largest: maxNetworks}
+		lines:  logs.Throttle{Every: requestWindow}, largest: maxNetworks,
+	}
 	r.SetLimit(perMinute)
 	return r
 }

@@ -54,8 +54,10 @@ func TestErrorsBecomeProblems(t *testing.T) {
 		{fmt.Errorf("outer: %w", fault.Invalid("to", "", "")), 422, "invalid-field", `"field":"to"`, ""},
 		{fmt.Errorf("outer: %w", fault.Unavailable), 503, "unavailable", `"may_have_counted":false`, "2"},
 		{fmt.Errorf("outer: %w", fault.Uncertain), 503, "unavailable", `"may_have_counted":true`, "2"},
-		{&verification.HoldUntilError{Until: time.Unix(1e9, 0), RetryAfter: 1500 * time.Millisecond}, 503, "unavailable",
-			"before 2001-09-09T01:46:40Z", "2"},
+		{
+			&verification.HoldUntilError{Until: time.Unix(1e9, 0), RetryAfter: 1500 * time.Millisecond}, 503, "unavailable",
+			"before 2001-09-09T01:46:40Z", "2",
+		},
 		{&verification.TooManyChecksError{RetryAfter: 59*time.Second + time.Microsecond}, 429, "too-many-checks", `"retry_after":60`, "60"},
 		{&verification.TooManyChecksError{RetryAfter: time.Microsecond, Send: true}, 429, "too-many-checks", "can be sent in 1 s.", "1"},
 		{verification.ErrKeyInProgress, 409, "conflict", "", "1"},

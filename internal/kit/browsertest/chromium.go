@@ -17,7 +17,8 @@ import (
 // directory of its own, since its child processes may still write there when the first one has
 // ended. It loads only the pages that it is sent to. Features that serve only many pages are off.
 func StartChromium(ctx context.Context, program string, more ...chromedp.ExecAllocatorOption) (context.Context,
-	context.CancelFunc) {
+	context.CancelFunc,
+) {
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.ExecPath(program), chromedp.NoSandbox, chromedp.DisableGPU,
 		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true),

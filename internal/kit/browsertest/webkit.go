@@ -39,7 +39,8 @@ func WebKit(t testing.TB) Browser {
 		w := &webkitTab{base + "/session", look}
 		if err := w.call(http.MethodPost, "", object{"capabilities": object{"alwaysMatch": object{
 			"timeouts":                 object{"script": patience, "pageLoad": patience},
-			"webkitgtk:browserOptions": object{"args": args}}}}, &session); err != nil {
+			"webkitgtk:browserOptions": object{"args": args},
+		}}}, &session); err != nil {
 			return nil, err
 		}
 		w.session += "/" + session.SessionID

@@ -232,8 +232,10 @@ type judge struct {
 // Judge returns the violations of a history, how many sends, answers or checks were judged by each
 // promise, and what broke it and is allowed by a sentence.
 func Judge(h History) (found []Violation, judged map[string]int, allowed []Allowance) {
-	j := &judge{History: h, sends: map[string]*send{}, of: map[string][]request{}, byPerson: map[string][]*send{},
-		judged: map[string]int{}}
+	j := &judge{
+		History: h, sends: map[string]*send{}, of: map[string][]request{}, byPerson: map[string][]*send{},
+		judged: map[string]int{},
+	}
 	j.read()
 	j.collect()
 	j.overPolicy()

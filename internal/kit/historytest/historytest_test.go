@@ -276,14 +276,18 @@ func TestEachViolationIsFound(t *testing.T) {
 			r.refuse(2*time.Hour+31*time.Second, time.Second)
 		}},
 		"a place of a process that died, for longer": {history.Untrue, func(r *historyRun) { lostPlace(r, 59*time.Second) }},
-		"told that it may send, and refused": {history.Untrue,
-			func(r *historyRun) { r.look(3 * time.Hour); r.refuse(3*time.Hour+time.Second, time.Second) }},
+		"told that it may send, and refused": {
+			history.Untrue,
+			func(r *historyRun) { r.look(3 * time.Hour); r.refuse(3*time.Hour+time.Second, time.Second) },
+		},
 		"admitted before the wait was over": {history.Untrue, func(r *historyRun) {
 			r.refuse(time.Hour+5*time.Second, 2*time.Hour)
 			r.send(5, 2*time.Hour+time.Minute)
 		}},
-		"more left than is true": {history.Untrue,
-			func(r *historyRun) { r.sent = slices.Delete(r.sent, 1, 2); r.look(time.Hour + 30*time.Second) }},
+		"more left than is true": {
+			history.Untrue,
+			func(r *historyRun) { r.sent = slices.Delete(r.sent, 1, 2); r.look(time.Hour + 30*time.Second) },
+		},
 		"a refusal that costs": {history.Costs, func(r *historyRun) {
 			r.refuse(time.Hour+5*time.Second, 55*time.Second)
 			r.sent = append(r.sent, time.Hour+5*time.Second)
@@ -311,8 +315,10 @@ func TestEachViolationIsFound(t *testing.T) {
 				r.check(80*time.Second+time.Duration(i)*time.Second, "222222", "pending", false)
 			}
 		}},
-		"approved after the last try": {history.Guessing,
-			func(r *historyRun) { r.check(80*time.Second, "222222", "max_attempts_reached", false) }},
+		"approved after the last try": {
+			history.Guessing,
+			func(r *historyRun) { r.check(80*time.Second, "222222", "max_attempts_reached", false) },
+		},
 		"a header of its own": {history.Surface, func(r *historyRun) { r.Requests[1].Header.Set("Retry-After", "29") }},
 		"not JSON":            {history.Surface, func(r *historyRun) { r.look(time.Second).Body = []byte("<html>") }},
 	} {

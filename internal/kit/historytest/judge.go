@@ -171,16 +171,24 @@ func (j *judge) wait(q request, next []request, least, most time.Duration) {
 		if r.Begin.Before(q.End.Add(most + j.Slack)) {
 			early := q.Begin.Add(least - j.Skew).Sub(r.End)
 			if r.accepted() && early > 0 && !q.Browser && j.sends[r.answer.Send.ID].from.Equal(r.Begin) && !j.freed(q, r) {
-				j.brokeUnless([]allowance{{StaysTaken, j.mayStayTaken(q.Begin, r.End)},
-					{AwayForOne, j.keptWhileAway(q, q.Begin.Add(-j.longest()))}, {OldPolicies, j.changed(q, r)}}, Untrue,
+				j.brokeUnless([]allowance{
+					{StaysTaken, j.mayStayTaken(q.Begin, r.End)},
+					{AwayForOne, j.keptWhileAway(q, q.Begin.Add(-j.longest()))},
+					{OldPolicies, j.changed(q, r)},
+				}, Untrue,
 					"%s was told at %s to wait %v, and was admitted %v before", q.Recipient, stamp(q.End), most, early)
 			}
 			continue
 		}
 		j.judged[Untrue]++
 		if r.refused() && !j.taken(q, r) {
-			j.brokeUnless([]allowance{{OldPolicies, j.changed(q, r)}, {GivenBackLate, j.mayTakeEffect(q, r)},
-				{StaysTaken, j.countedLate(q, r)}, {AwayForOne, j.keptWhileAway(r, j.since(r))}, {Stepped, j.steppedBack(q, r, most)}}, Untrue,
+			j.brokeUnless([]allowance{
+				{OldPolicies, j.changed(q, r)},
+				{GivenBackLate, j.mayTakeEffect(q, r)},
+				{StaysTaken, j.countedLate(q, r)},
+				{AwayForOne, j.keptWhileAway(r, j.since(r))},
+				{Stepped, j.steppedBack(q, r, most)},
+			}, Untrue,
 				"%s was told at %s to wait %v, asked at %s, and was refused for %d s more", q.Recipient, stamp(q.End), most,
 				stamp(r.Begin), r.RetryAfter)
 		}
@@ -296,8 +304,10 @@ func (j *judge) figures() {
 				j.broke(Untrue, "at %s %s was told %d of %d left of %s, and %d sends count", stamp(q.End), q.Recipient, left.Remaining,
 					left.Limit, rule.Name, surely)
 			} else if used > maybe {
-				j.brokeUnless([]allowance{{StaysTaken, j.mayStayTaken(q.Begin, q.End)},
-					{AwayForOne, j.keptWhileAway(q, q.Begin.Add(-rule.Window-j.Skew))}}, Costs,
+				j.brokeUnless([]allowance{
+					{StaysTaken, j.mayStayTaken(q.Begin, q.End)},
+					{AwayForOne, j.keptWhileAway(q, q.Begin.Add(-rule.Window-j.Skew))},
+				}, Costs,
 					"at %s %s was told %d of %d left of %s, and only %d sends may count", stamp(q.End),
 					q.Recipient, left.Remaining,
 					left.Limit, rule.Name, maybe)

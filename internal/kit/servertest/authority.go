@@ -27,9 +27,11 @@ type Authority struct {
 func NewAuthority(t testing.TB) *Authority {
 	t.Helper()
 	a := &Authority{File: filepath.Join(t.TempDir(), "ca.pem"), serial: 1}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), IsCA: true, BasicConstraintsValid: true,
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), IsCA: true, BasicConstraintsValid: true,
 		KeyUsage: x509.KeyUsageCertSign, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		NotAfter: time.Now().Add(24 * time.Hour)}
+		NotAfter: time.Now().Add(24 * time.Hour),
+	}
 	var err error
 	a.key, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	need(t, err)
@@ -53,8 +55,10 @@ func (a *Authority) Issue(t testing.TB, change ...func(*x509.Certificate)) (cert
 	a.serial++
 	own, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	need(t, err)
-	template := &x509.Certificate{SerialNumber: big.NewInt(a.serial), NotAfter: time.Now().Add(24 * time.Hour),
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(a.serial), NotAfter: time.Now().Add(24 * time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+	}
 	for _, c := range change {
 		c(template)
 	}

@@ -25,15 +25,27 @@ type ReverseProxy struct {
 
 // The reverse proxies. PORT and DIR are the test's own.
 var (
-	HAProxy = ReverseProxy{locate.HAProxy, "haproxy.cfg", []string{"-db", "-f"},
-		[][2]string{{":443 ssl crt /etc/haproxy/codes.pem", "127.0.0.1:PORT"}}}
-	Nginx = ReverseProxy{locate.Nginx, "nginx.conf", []string{"-e", "stderr", "-g", "daemon off; pid DIR/pid;", "-c"},
-		[][2]string{{"listen 443 ssl;", "listen 127.0.0.1:PORT;"}, {"        ssl_certificate     /etc/nginx/codes.pem;\n", ""},
+	HAProxy = ReverseProxy{
+		locate.HAProxy, "haproxy.cfg",
+		[]string{"-db", "-f"},
+		[][2]string{{":443 ssl crt /etc/haproxy/codes.pem", "127.0.0.1:PORT"}},
+	}
+	Nginx = ReverseProxy{
+		locate.Nginx, "nginx.conf",
+		[]string{"-e", "stderr", "-g", "daemon off; pid DIR/pid;", "-c"},
+		[][2]string{
+			{"listen 443 ssl;", "listen 127.0.0.1:PORT;"},
+			{"        ssl_certificate     /etc/nginx/codes.pem;\n", ""},
 			{"        ssl_certificate_key /etc/nginx/codes.key;\n", ""},
 			{"http {", "http {\n    access_log off;\n    client_body_temp_path DIR/1;\n    proxy_temp_path DIR/2;\n" +
-				"    fastcgi_temp_path DIR/3;\n    uwsgi_temp_path DIR/4;\n    scgi_temp_path DIR/5;\n"}}}
-	Caddy = ReverseProxy{locate.Caddy, "Caddyfile", []string{"run", "--adapter", "caddyfile", "--config"},
-		[][2]string{{"codes.example {", "{\n\tadmin off\n}\nhttp://127.0.0.1:PORT {"}}}
+				"    fastcgi_temp_path DIR/3;\n    uwsgi_temp_path DIR/4;\n    scgi_temp_path DIR/5;\n"},
+		},
+	}
+	Caddy = ReverseProxy{
+		locate.Caddy, "Caddyfile",
+		[]string{"run", "--adapter", "caddyfile", "--config"},
+		[][2]string{{"codes.example {", "{\n\tadmin off\n}\nhttp://127.0.0.1:PORT {"}},
+	}
 )
 
 // With returns the proxy with new instead of old in its file.

@@ -180,6 +180,8 @@ type Stats struct {
 func (a *Admission) Stats() Stats {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return Stats{Limit: a.limit(time.Now()), Refused: maps.Clone(a.refused),
-		UnderWay: map[string]int{ClassStranger: a.strangers, ClassKnown: a.underWay.Len() - a.strangers}}
+	return Stats{
+		Limit: a.limit(time.Now()), Refused: maps.Clone(a.refused),
+		UnderWay: map[string]int{ClassStranger: a.strangers, ClassKnown: a.underWay.Len() - a.strangers},
+	}
 }

@@ -103,8 +103,12 @@ func TestOverloadIsServedAtCapacity(t *testing.T) {
 	for _, c := range []struct {
 		rate float64
 		base time.Duration
-	}{{150, 300 * time.Millisecond}, {200, 450 * time.Millisecond}, {400, 2 * time.Second},
-		{1000, 10 * time.Millisecond}} {
+	}{
+		{150, 300 * time.Millisecond},
+		{200, 450 * time.Millisecond},
+		{400, 2 * time.Second},
+		{1000, 10 * time.Millisecond},
+	} {
 		for _, times := range []int{2, 5, 20} {
 			servertest.Bubble(t, func(t *testing.T) {
 				a, p := New(), &pace{rate: c.rate, base: c.base}
@@ -180,10 +184,14 @@ func TestAnUnreadRequestIsRefusedWhereAnyIs(t *testing.T) {
 		stands           bool // for so long that fewer have places
 		want             string
 	}{
-		{0, 2*half - 1, false, "false false false"}, {0, 2 * half, false, "true true true"},
-		{half - 1, half + 1, false, "true true true"}, {half, half, false, "true true true"},
-		{half, half - 1, false, "false false true"}, {half, 0, true, "false false true"},
-		{half - 1, 1, true, "false false true"}, {0, half, true, "true true true"},
+		{0, 2*half - 1, false, "false false false"},
+		{0, 2 * half, false, "true true true"},
+		{half - 1, half + 1, false, "true true true"},
+		{half, half, false, "true true true"},
+		{half, half - 1, false, "false false true"},
+		{half, 0, true, "false false true"},
+		{half - 1, 1, true, "false false true"},
+		{0, half, true, "true true true"},
 	} {
 		servertest.Bubble(t, func(t *testing.T) {
 			a := New()

@@ -119,10 +119,12 @@ type Gates struct {
 // New makes a Gates of a limiter and a database. A limiter in this process decides only the scopes
 // that the database does not.
 func New(shared Limiter, db Database, p *policy.CurrentSet, now func() time.Time, logger *slog.Logger) *Gates {
-	g := &Gates{shared: shared, db: db, policy: p, now: now, logger: logger,
+	g := &Gates{
+		shared: shared, db: db, policy: p, now: now, logger: logger,
 		histories: newSharedReads[rowrules.History](), backoffs: newSharedReads[quota.State](), sent: newRecipientsUntil(),
 		lines:       logs.Throttle{Every: time.Minute},
-		RefundLater: func(string, map[quota.Scope]string) {}, OnEventLoss: func() {}, BeforeReturn: func(context.Context) {}}
+		RefundLater: func(string, map[quota.Scope]string) {}, OnEventLoss: func() {}, BeforeReturn: func(context.Context) {},
+	}
 	g.trials, g.Stop = context.WithCancel(context.Background())
 	if InProcess(shared) {
 		g.shared, g.local, g.refused = nil, shared, newRecipientsUntil()
@@ -219,7 +221,8 @@ var errLimiterAway = errors.New("gates: limiter unavailable")
 // if it did not answer, in which case it may have counted the event; other errors of call, and those of
 // confirmLocally.
 func (g *Gates) callLimiter(ctx context.Context, r quota.Request,
-	call func(Limiter, context.Context, quota.Request) (quota.Decision, error), refundable bool) (quota.Decision, error) {
+	call func(Limiter, context.Context, quota.Request) (quota.Decision, error), refundable bool,
+) (quota.Decision, error) {
 	turns := g.outage.turns.Load()
 	if g.shared == nil || turns%2 == 1 {
 		return quota.Decision{}, errLimiterAway
@@ -248,7 +251,8 @@ func (g *Gates) callLimiter(ctx context.Context, r quota.Request,
 // decides too: the states are the stricter ones of both, and an event that this process refuses is
 // refunded in the limiter if refundable. Error: quota.ErrRefunded.
 func (g *Gates) confirmLocally(ctx context.Context, r quota.Request, d quota.Decision,
-	refundable bool) (quota.Decision, error) {
+	refundable bool,
+) (quota.Decision, error) {
 	own, decides, err := g.countLocally(ctx, r, d.Admitted)
 	if err != nil || !decides {
 		return d, err
@@ -266,7 +270,8 @@ func (g *Gates) confirmLocally(ctx context.Context, r quota.Request, d quota.Dec
 // countLocally counts an event in this process if the limiter admitted it and a rule counts it here. decides:
 // this process decided as well, and own is its decision.
 func (g *Gates) countLocally(ctx context.Context, r quota.Request,
-	admitted bool) (own quota.Decision, decides bool, err error) {
+	admitted bool,
+) (own quota.Decision, decides bool, err error) {
 	g.deciding.RLock()
 	defer g.deciding.RUnlock()
 	counts := admitted && slices.ContainsFunc(r.Rules, func(r quota.Rule) bool { return r.Scope.Counted() && !policy.CountedInDatabase(r) })

@@ -318,8 +318,10 @@ func TestWhatThisProcessRefusesIsRefundedInTheLimiter(t *testing.T) {
 		limiter, g := r.Limiter, r.Svc.Gates
 		var refunded []string
 		g.RefundLater = func(id string, _ map[quota.Scope]string) { refunded = append(refunded, id) }
-		request := quota.Request{Buckets: map[quota.Scope]string{"key:user": "a"},
-			Rules: []quota.Rule{{Name: "only", Scope: "key:user", Limit: 2, Window: time.Minute}}}
+		request := quota.Request{
+			Buckets: map[quota.Scope]string{"key:user": "a"},
+			Rules:   []quota.Rule{{Name: "only", Scope: "key:user", Limit: 2, Window: time.Minute}},
+		}
 		take := func(id string) bool {
 			of := request
 			of.ID, of.Repeated = id, strings.HasPrefix(id, "again")

@@ -53,14 +53,17 @@ type sharedRead[T any] struct {
 }
 
 func newSharedReads[T any]() sharedReads[T] {
-	return sharedReads[T]{strangers: make(chan struct{}, maxReadsOfStrangers), others: make(chan struct{}, maxReadsOfOthers),
-		waiting: map[readKey]*sharedRead[T]{}, last: map[readKey]*sharedRead[T]{}}
+	return sharedReads[T]{
+		strangers: make(chan struct{}, maxReadsOfStrangers), others: make(chan struct{}, maxReadsOfOthers),
+		waiting: map[readKey]*sharedRead[T]{}, last: map[readKey]*sharedRead[T]{},
+	}
 }
 
 // read returns the answer of a read of the key that began after the call. Errors: of read, or
 // fault.Unavailable if the read did not begin within store.CallTimeout.
 func (r *sharedReads[T]) read(ctx context.Context, key readKey, now func() time.Time,
-	read func(context.Context) (T, error)) *sharedRead[T] {
+	read func(context.Context) (T, error),
+) *sharedRead[T] {
 	r.mu.Lock()
 	x, before := r.waiting[key], r.last[key]
 	if x != nil {
@@ -148,8 +151,10 @@ func (g *Gates) readHistory(ctx context.Context, s bucketnames.Subject, refusal 
 	if look.CountedWithin == 0 && look.RejectedWithin == 0 {
 		return nil, asked, nil
 	}
-	key := readKey{bucketnames.Recipient(s.App, s.Channel, s.Purpose.CountedAs(), s.Recipient), look.CountedWithin, look.RejectedWithin,
-		s.Class.IsStranger(), !refusal}
+	key := readKey{
+		bucketnames.Recipient(s.App, s.Channel, s.Purpose.CountedAs(), s.Recipient), look.CountedWithin, look.RejectedWithin,
+		s.Class.IsStranger(), !refusal,
+	}
 	x := g.histories.read(ctx, key, g.now, func(ctx context.Context) (rowrules.History, error) { return g.db.ReadHistory(ctx, look) })
 	return &x.rows, x.asked, x.err
 }

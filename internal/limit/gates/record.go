@@ -24,7 +24,8 @@ const maxRecordDelay = 5 * time.Second
 //
 // Errors: of the limiter; errLimiterAway during an outage; an error if read is more than maxRecordDelay ago.
 func (g *Gates) Record(ctx context.Context, scope quota.Scope, bucket string, keep time.Duration, read time.Time,
-	events ...quota.AgedEvent) error {
+	events ...quota.AgedEvent,
+) error {
 	if scope == quota.Backoff {
 		if err := g.local.Record(ctx, bucket, keep, agedBy(events, g.now().Sub(read), time.Time{})); err != nil {
 			return err

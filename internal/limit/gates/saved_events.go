@@ -65,9 +65,12 @@ type SavedEvents struct {
 // NewSavedEvents makes a limiter in this process on the clock now, and the SavedEvents that keep them. seal and
 // open encrypt and decrypt the names of buckets.
 func NewSavedEvents(db EventDatabase, now func() time.Time, seal func(bucket string) []byte,
-	open func(sealed []byte) (bucket string, err error), logger *slog.Logger) *SavedEvents {
-	k := &SavedEvents{Ahead: func() time.Duration { return 0 }, limiter: quota.NewMemory(now), db: db, seal: seal, open: open, now: now,
-		logger: logger, writer: rand.Int64(), read: -1, lines: logs.Throttle{Every: time.Minute}}
+	open func(sealed []byte) (bucket string, err error), logger *slog.Logger,
+) *SavedEvents {
+	k := &SavedEvents{
+		Ahead: func() time.Duration { return 0 }, limiter: quota.NewMemory(now), db: db, seal: seal, open: open, now: now,
+		logger: logger, writer: rand.Int64(), read: -1, lines: logs.Throttle{Every: time.Minute},
+	}
 	k.limiter.OnChange = k.add
 	return k
 }

@@ -74,16 +74,20 @@ func networkRules(s *vtest.Settings) {
 }
 
 // failedChecks is the request that counts a failed check of the back end's network.
-var failedChecks = quota.Request{ID: "1", Rules: []quota.Rule{{Name: "checks", Scope: quota.IP, Limit: 2, Window: time.Hour}},
-	Buckets: bucketnames.NetworkFailedChecks("shop", vtest.BackEnd.IP, "email")}
+var failedChecks = quota.Request{
+	ID: "1", Rules: []quota.Rule{{Name: "checks", Scope: quota.IP, Limit: 2, Window: time.Hour}},
+	Buckets: bucketnames.NetworkFailedChecks("shop", vtest.BackEnd.IP, "email"),
+}
 
 // states are those of a process for the back end, with what the next request of each kind is told.
 func (p *keptProcess) states(r *vtest.Rig) (all []string) {
 	r.Helper()
 	a, err := p.Service.Quota(r.Context(), vtest.BackEnd, "email", "next@example.com", "")
 	r.NoError(err)
-	limit, err := p.Limits.Apply(r.Context(), limits.Request{Operation: limits.Peek, App: "shop", Limit: "exports",
-		Keys: map[string]string{"user": "42"}})
+	limit, err := p.Limits.Apply(r.Context(), limits.Request{
+		Operation: limits.Peek, App: "shop", Limit: "exports",
+		Keys: map[string]string{"user": "42"},
+	})
 	r.NoError(err)
 	checks, err := p.Gates.PeekOrLocal(r.Context(), failedChecks)
 	r.NoError(err)
@@ -99,8 +103,10 @@ func (p *keptProcess) use(r *vtest.Rig, n int) {
 	a, err := p.Service.Send(r.Context(), vtest.AskFor(fmt.Sprintf("%d@example.com", n)))
 	r.NoError(err)
 	r.Want("admitted", a.Admitted, true)
-	_, err = p.Limits.Apply(r.Context(), limits.Request{Operation: limits.Take, App: "shop", Limit: "exports",
-		Keys: map[string]string{"user": "42"}})
+	_, err = p.Limits.Apply(r.Context(), limits.Request{
+		Operation: limits.Take, App: "shop", Limit: "exports",
+		Keys: map[string]string{"user": "42"},
+	})
 	r.NoError(err)
 	check := failedChecks
 	check.ID = fmt.Sprint(n)

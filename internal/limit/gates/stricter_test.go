@@ -22,13 +22,22 @@ func TestMergeStates(t *testing.T) {
 		"one send":               {[]quota.State{state(rule, 1, 60)}, []quota.State{state(rule, 1, 55)}, []quota.State{state(rule, 1, 55)}},
 		"the limiter's is later": {[]quota.State{state(rule, 1, 66)}, []quota.State{state(rule, 1, 55)}, []quota.State{state(rule, 1, 63)}},
 		"its wait has ended":     {[]quota.State{state(rule, 1, 10)}, []quota.State{state(rule, 0, 0)}, []quota.State{state(rule, 0, 0)}},
-		"the order of the rules": {[]quota.State{state(wide, 1, 60)}, []quota.State{state(rule, 1, 55)},
-			[]quota.State{state(rule, 1, 55), state(wide, 1, 57)}},
+		"the order of the rules": {
+			[]quota.State{state(wide, 1, 60)},
+			[]quota.State{state(rule, 1, 55)},
+			[]quota.State{state(rule, 1, 55), state(wide, 1, 57)},
+		},
 		"the rows' longer wait": {[]quota.State{state(rule, 9, 11)}, []quota.State{state(rule, 5, 2)}, []quota.State{state(rule, 5, 2)}},
-		"the limiter's counts more": {[]quota.State{state(rule, 4, 0)}, []quota.State{state(rule, 3, 0)},
-			[]quota.State{state(rule, 4, 0)}},
-		"the limiter's counts longer": {[]quota.State{{Rule: rule, Used: 3, ResetAfter: 20}}, []quota.State{{Rule: rule, Used: 3, ResetAfter: 5}},
-			[]quota.State{{Rule: rule, Used: 3, ResetAfter: 17}}},
+		"the limiter's counts more": {
+			[]quota.State{state(rule, 4, 0)},
+			[]quota.State{state(rule, 3, 0)},
+			[]quota.State{state(rule, 4, 0)},
+		},
+		"the limiter's counts longer": {
+			[]quota.State{{Rule: rule, Used: 3, ResetAfter: 20}},
+			[]quota.State{{Rule: rule, Used: 3, ResetAfter: 5}},
+			[]quota.State{{Rule: rule, Used: 3, ResetAfter: 17}},
+		},
 		"neither": {nil, nil, nil},
 	} {
 		if got := mergeStates([]quota.Rule{rule, wide}, c.limited, c.rows, 3, 10); !slices.Equal(got, c.want) {

@@ -135,7 +135,8 @@ func (g *Gates) addRows(ctx context.Context, s bucketnames.Subject, d quota.Deci
 // returned taken, and Begin returned begun. Without the limiter, other rules than the
 // recipient's have the states of this process.
 func (g *Gates) AnswerAdmitted(ctx context.Context, s bucketnames.Subject, taken quota.Decision, asked time.Time,
-	begun store.BeginAnswer) quota.Decision {
+	begun store.BeginAnswer,
+) quota.Decision {
 	own := quota.Event{ID: string(begun.Send.ID[:]), At: begun.Now}
 	r := newDatabaseRows(s, append(slices.Clip(begun.History), own), begun.Rejected, begun.Now, asked)
 	g.rememberWait(s, r)
@@ -147,7 +148,8 @@ func (g *Gates) AnswerAdmitted(ctx context.Context, s bucketnames.Subject, taken
 // send, adds the events that the limiter lacked, and returns the answer. If this process took the
 // send alone or the refund fails, it passes the send to RefundLater and answers from the rows.
 func (g *Gates) RefundOverruled(ctx context.Context, s bucketnames.Subject, id uuid.UUID, taken quota.Decision, asked time.Time,
-	begun store.BeginAnswer) (told Answer) {
+	begun store.BeginAnswer,
+) (told Answer) {
 	r := newDatabaseRows(s, begun.History, begun.Rejected, begun.Now, asked)
 	g.rememberWait(s, r)
 	// Unless the limiter is asked again, the rows' states alone are told: those in taken contain the send.

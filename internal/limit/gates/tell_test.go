@@ -78,8 +78,10 @@ func TestCallsOfARequest(t *testing.T) {
 		abandon := func() { // the process dies between the gates
 			ana, err := r.Svc.Desk.HashRecipient("email", vtest.Ana)
 			r.NoError(err)
-			r.NoError(vtest.Err(r.Limiter.Take(r.Context(), quota.Request{ID: "no row", Rules: secondAndHourRules,
-				Buckets: vtest.BucketsOf(r.Svc.Terms().Purposes["default"], ana)})))
+			r.NoError(vtest.Err(r.Limiter.Take(r.Context(), quota.Request{
+				ID: "no row", Rules: secondAndHourRules,
+				Buckets: vtest.BucketsOf(r.Svc.Terms().Purposes["default"], ana),
+			})))
 		}
 		second := func() { r.Sleep(time.Second) }
 		const looked, added = "Peek ReadHistory", "Peek ReadHistory Record Peek"
@@ -87,12 +89,29 @@ func TestCallsOfARequest(t *testing.T) {
 			do   func()
 			want string
 		}{
-			{send(true), "Take Begin"}, {look, looked}, {look, looked},
-			{send(false), "Take ReadHistory"}, {send(false), "Take ReadHistory"}, {second, ""},
-			{send(true), "Take Begin"}, {flush, ""}, {look, added}, {look, looked}, {second, ""},
-			{flush, ""}, {send(true), "Take Begin Record Peek"}, {look, looked},
-			{flush, ""}, {send(false), "Take Refund Record Peek"}, {send(false), "Take ReadHistory"}, {second, ""}, // a refused Begin only reads
-			{send(true), "Take Begin"}, {second, ""}, {abandon, ""}, {look, looked}, {second, ""},
+			{send(true), "Take Begin"},
+			{look, looked},
+			{look, looked},
+			{send(false), "Take ReadHistory"},
+			{send(false), "Take ReadHistory"},
+			{second, ""},
+			{send(true), "Take Begin"},
+			{flush, ""},
+			{look, added},
+			{look, looked},
+			{second, ""},
+			{flush, ""},
+			{send(true), "Take Begin Record Peek"},
+			{look, looked},
+			{flush, ""},
+			{send(false), "Take Refund Record Peek"},
+			{send(false), "Take ReadHistory"},
+			{second, ""}, // a refused Begin only reads
+			{send(true), "Take Begin"},
+			{second, ""},
+			{abandon, ""},
+			{look, looked},
+			{second, ""},
 			{send(false), "Take ReadHistory"}, // the hour is full
 		} {
 			r.Want(fmt.Sprint("calls of step ", i), w.during(step.do), step.want)
@@ -258,8 +277,10 @@ func TestASlowGateIsNoLoss(t *testing.T) {
 // sends count there while it lasts, and no longer; so it is where a replica still has the file with
 // the mistake, at the cost of a query a look.
 func TestAPolicyMistakeThatIsUndoneCostsNothing(t *testing.T) {
-	vtest.InBubbleWith(t, vtest.MinuteTick(vtest.WithRules(quota.Rule{Name: "hour", Scope: quota.Recipient, Limit: 3,
-		Window: time.Hour})), func(r *vtest.Rig) {
+	vtest.InBubbleWith(t, vtest.MinuteTick(vtest.WithRules(quota.Rule{
+		Name: "hour", Scope: quota.Recipient, Limit: 3,
+		Window: time.Hour,
+	})), func(r *vtest.Rig) {
 		mapped := func(s *vtest.Service, gift string, shares ...string) {
 			terms := s.Terms()
 			terms.Purposes = maps.Clone(terms.Purposes)
@@ -394,8 +415,10 @@ func (l *lateLook) ReadHistory(ctx context.Context, look rowrules.HistoryQuery) 
 
 // A browser is told the wait by its own sends exactly, however slow the database is to tell them.
 func TestASlowLookTellsOwnSends(t *testing.T) {
-	vtest.InBubbleWith(t, vtest.WithRules(quota.Rule{Name: "hour", Scope: quota.Recipient, Limit: 2,
-		Window: time.Hour}), func(r *vtest.Rig) {
+	vtest.InBubbleWith(t, vtest.WithRules(quota.Rule{
+		Name: "hour", Scope: quota.Recipient, Limit: 2,
+		Window: time.Hour,
+	}), func(r *vtest.Rig) {
 		r.Sleep(17 * time.Second)
 		first := r.SendTo(vtest.Ana, vtest.By(vtest.Browser))
 		r.Sleep(9 * time.Minute)
@@ -540,8 +563,10 @@ func TestRecordAddsTheTimeSinceTheRead(t *testing.T) {
 			r.NoError(r.Svc.Gates.Record(r.Context(), quota.Backoff, "bucket", time.Hour, time.Now().Add(-since),
 				quota.AgedEvent{ID: "send", Age: 10 * time.Second}))
 			for _, place := range []string{"the limiter", "this process"} {
-				d, err := r.Svc.Gates.PeekOrLocal(r.Context(), quota.Request{Rules: []quota.Rule{rule},
-					Buckets: map[quota.Scope]string{quota.Backoff: "bucket"}})
+				d, err := r.Svc.Gates.PeekOrLocal(r.Context(), quota.Request{
+					Rules:   []quota.Rule{rule},
+					Buckets: map[quota.Scope]string{quota.Backoff: "bucket"},
+				})
 				r.NoError(err)
 				r.Want("the wait by "+place, d.RetryAfter(), time.Hour-age-time.Second)
 				r.LoseLimiter()

@@ -112,8 +112,10 @@ func TestWithoutRedisNothingIsDoneTwice(t *testing.T) {
 	vtest.InBubbleWith(t, withoutRedis, func(r *vtest.Rig) {
 		looks := 0
 		g := gates.New(looked{quota.NewMemory(time.Now), &looks}, r.Store, policy.NewCurrentSet(r.Settings.Set, time.Now), time.Now, r.Logger)
-		ana := bucketnames.Subject{App: "shop", IP: vtest.BackEnd.IP, Channel: "email", Recipient: r.Person().Recipient,
-			Purpose: r.Svc.Terms().Purposes["default"]}
+		ana := bucketnames.Subject{
+			App: "shop", IP: vtest.BackEnd.IP, Channel: "email", Recipient: r.Person().Recipient,
+			Purpose: r.Svc.Terms().Purposes["default"],
+		}
 		r.SendTo(vtest.Ana)
 		g.RefundOverruled(r.Context(), ana, uuid.New(), quota.Decision{}, time.Now(),
 			store.BeginAnswer{Now: time.Now(), History: []quota.Event{{ID: "a", At: time.Now()}}})

@@ -201,8 +201,10 @@ func (s *Service) quotaRequest(l preparedRules, ask Request) (quota.Request, err
 	if err != nil {
 		return quota.Request{}, err
 	}
-	r := quota.Request{ID: id, Repeated: ask.ID != "", Tenant: ask.App, Rules: l.rules,
-		Buckets: make(map[quota.Scope]string, len(l.keys))}
+	r := quota.Request{
+		ID: id, Repeated: ask.ID != "", Tenant: ask.App, Rules: l.rules,
+		Buckets: make(map[quota.Scope]string, len(l.keys)),
+	}
 	for _, rule := range l.rules {
 		if _, done := r.Buckets[rule.Scope]; done {
 			continue

@@ -30,7 +30,8 @@ type sharedLimiter struct {
 }
 
 func (s *sharedLimiter) unlessAway(ctx context.Context, r quota.Request,
-	call func(context.Context, quota.Request) (quota.Decision, error)) (quota.Decision, error) {
+	call func(context.Context, quota.Request) (quota.Decision, error),
+) (quota.Decision, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.buckets = slices.AppendSeq(s.buckets, maps.Values(r.Buckets))
@@ -154,8 +155,10 @@ func TestWhatCountsTogether(t *testing.T) {
 		}
 		r.expect(limits.Take, "words", "", "checks=a failures=b", "true [0 0] 1m0s false") // names of scopes
 		r.expect(limits.Take, "words", "", "checks=a failures=c", "false [0 1] 1m0s false")
-		r.SetLimits(limits.Set{"web": {limitsRule("minute", 2, time.Minute, "ip", "resource"),
-			limitsRule("hour", 5, time.Hour, "resource", "ip")}})
+		r.SetLimits(limits.Set{"web": {
+			limitsRule("minute", 2, time.Minute, "ip", "resource"),
+			limitsRule("hour", 5, time.Hour, "resource", "ip"),
+		}})
 		r.expect(limits.Peek, "web", "", "resource=/x ip=1", "false [1 4] 0s false")
 	})
 }
@@ -293,8 +296,10 @@ func TestTakesWaitForAPlace(t *testing.T) {
 		r.expect(limits.Take, "web", "", keys, "true [0] 1m0s true")
 		time.Sleep(40 * time.Second)
 		wait := func(most time.Duration) (limits.Answer, error) {
-			ask := limits.Request{Operation: limits.Take, App: "shop", Limit: "web",
-				Keys: map[string]string{"resource": "/x", "ip": "1"}, Wait: most}
+			ask := limits.Request{
+				Operation: limits.Take, App: "shop", Limit: "web",
+				Keys: map[string]string{"resource": "/x", "ip": "1"}, Wait: most,
+			}
 			return r.Apply(r.Context(), ask)
 		}
 		done := make(chan limits.Answer, 2)
@@ -331,8 +336,10 @@ func TestLimitsAppsShareTheQueue(t *testing.T) {
 		r.expect(limits.Take, "web", "", "user=42", "true [0] 20s false")
 		r.expect(limits.Take, "web", "", "user=42 app=blog", "true [0] 20s false")
 		take := func(app, id, user string) (limits.Answer, error) {
-			return r.Apply(r.Context(), limits.Request{Operation: limits.Take, App: app, Limit: "web", ID: id,
-				Keys: map[string]string{"user": user}, Wait: limits.MaxWait})
+			return r.Apply(r.Context(), limits.Request{
+				Operation: limits.Take, App: app, Limit: "web", ID: id,
+				Keys: map[string]string{"user": user}, Wait: limits.MaxWait,
+			})
 		}
 		var all sync.WaitGroup
 		for i := range quota.MaxWaiting { // in lines of their own, since none but the first of one line has a chance

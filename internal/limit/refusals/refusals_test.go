@@ -28,8 +28,10 @@ func stranger(n int) recipient.Hash {
 }
 
 func refusal(n int, ip string) store.SendOrRefusal {
-	return store.SendOrRefusal{Send: store.Send{App: "shop", Channel: recipient.Email, Purpose: "login", Recipient: stranger(n),
-		To: "a•••@example.com", Network: ip}, Refusal: store.Refusal{BlockedBy: "rule", RetryAfter: time.Hour, Count: 1}}
+	return store.SendOrRefusal{Send: store.Send{
+		App: "shop", Channel: recipient.Email, Purpose: "login", Recipient: stranger(n),
+		To: "a•••@example.com", Network: ip,
+	}, Refusal: store.Refusal{BlockedBy: "rule", RetryAfter: time.Hour, Count: 1}}
 }
 
 // drained wants that so many rows of their own and shared ones are written, for so many requests,
@@ -76,8 +78,10 @@ func TestRefusalsShareARowUntilTheirDeadline(t *testing.T) {
 
 // Whatever the scope, but the recipient's own rules, which cost a send each: see TestRefusalsAreBoundedAndCounted.
 func TestRefusalsByAWiderRuleHaveFiftyRowsAndOneThatTheRestShare(t *testing.T) {
-	for _, scope := range []quota.Scope{quota.IP, quota.Network, quota.App, quota.Purpose, quota.Country, quota.Prefix, quota.Global,
-		"everything"} {
+	for _, scope := range []quota.Scope{
+		quota.IP, quota.Network, quota.App, quota.Purpose, quota.Country, quota.Prefix, quota.Global,
+		"everything",
+	} {
 		r := New(nil, time.Now, nil)
 		for i := range 1000 {
 			r.addAt(refusal(i, "192.0.2.0/24"), scope, refusedAt)

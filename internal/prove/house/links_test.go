@@ -138,8 +138,10 @@ func namesOf(pattern *regexp.Regexp, text string) (names []string) {
 func TestRecipesNameFilesThatExist(t *testing.T) {
 	recipe := regexp.MustCompile(
 		`(?m)^//\t(?:((?:internal|docs|web|migrations|templates)/[^ ,]*(?:,[^ ]+\})?)|([\w/]+\.(?:go|yaml|txt)))((?:, [\w./-]+\.\w+)*)`)
-	for _, file := range []string{"internal/store/store.go", "internal/verify/support/support.go", "internal/deliver/sms/doc.go",
-		"internal/deliver/delivery/mailapi/doc.go", "internal/run/config/config.go"} {
+	for _, file := range []string{
+		"internal/store/store.go", "internal/verify/support/support.go", "internal/deliver/sms/doc.go",
+		"internal/deliver/delivery/mailapi/doc.go", "internal/run/config/config.go",
+	} {
 		comment, _, ok := strings.Cut(readFile(t, file), "\npackage ")
 		if !ok || !strings.Contains(comment, "\n// # A new ") {
 			t.Errorf("%s has no recipe in its package comment", file)

@@ -271,8 +271,10 @@ func (w *world) check(e Event, by actor, p *person, code string, ip string) *req
 		return nil
 	}
 	w.touch(p)
-	q := w.do(e, checking, by, p, outgoing{method: http.MethodPost, path: "/v1/verifications/" + id + "/check",
-		body: map[string]any{"code": code}, ip: ip})
+	q := w.do(e, checking, by, p, outgoing{
+		method: http.MethodPost, path: "/v1/verifications/" + id + "/check",
+		body: map[string]any{"code": code}, ip: ip,
+	})
 	w.touch(p)
 	q.code, q.right, q.verification = code, code == right, id
 	if q.body.Known != "" {

@@ -70,12 +70,16 @@ func (l *ledger) asSeen() {
 	}
 	for _, a := range l.acts {
 		h.FewerLeft = h.FewerLeft || !a.done
-		h.Requests = append(h.Requests, history.Request{Kind: history.Reset, Recipient: a.person.to, Begin: a.began,
-			End: a.ended.Add(h.Slack), Status: map[bool]int{true: http.StatusNoContent}[a.done]})
+		h.Requests = append(h.Requests, history.Request{
+			Kind: history.Reset, Recipient: a.person.to, Begin: a.began,
+			End: a.ended.Add(h.Slack), Status: map[bool]int{true: http.StatusNoContent}[a.done],
+		})
 	}
 	for _, row := range l.sends {
-		text := must(json.Marshal(map[string]any{"sends": []any{map[string]any{"id": row.ID, "status": row.Status,
-			"reason": row.Reason, "at": row.LoggedAt}}}))
+		text := must(json.Marshal(map[string]any{"sends": []any{map[string]any{
+			"id": row.ID, "status": row.Status,
+			"reason": row.Reason, "at": row.LoggedAt,
+		}}}))
 		seen := time.Now()
 		if l.plan.WithoutRedis && !row.Counts && !row.WasReset {
 			seen = row.FinishedAt // from when on its place is free

@@ -83,8 +83,10 @@ var (
 var ofLimiter = []Kind{Flush, FailOver, LimiterAway, LimiterSlow, LimiterDeaf, LimiterStalls, ClockStep, ClockRight, OtherClock}
 
 // committed are methods of the database whose commits may go wrong.
-var committed = []string{"", "", "Begin", "Begin", "Finish", "Finish", "Postpone", "TakeOver", "RenewLeases", "Check",
-	"Check", "ClaimIdempotencyKey", "ReleaseIdempotencyKey", "ConfirmRefund", "EndAppEventAttempt"}
+var committed = []string{
+	"", "", "Begin", "Begin", "Finish", "Finish", "Postpone", "TakeOver", "RenewLeases", "Check",
+	"Check", "ClaimIdempotencyKey", "ReleaseIdempotencyKey", "ConfirmRefund", "EndAppEventAttempt",
+}
 
 // CallFaults are the ways in which a single call fails, by what is called: a statement or a commit
 // of the database, the limiter, a mail server or carrier.
@@ -178,16 +180,20 @@ func NewPlan(seed uint64, replicas int) Plan {
 
 // add draws an event. Most come in bursts around few instants, so that they meet.
 func (p *Plan) add(r *rand.Rand, k Kind) {
-	e := Event{ID: len(p.Events), Kind: k, Person: r.IntN(people), Replica: r.IntN(p.Replicas), Browser: r.IntN(3) == 0,
-		Wait: r.IntN(6) == 0, N: 1 + r.IntN(5)}
+	e := Event{
+		ID: len(p.Events), Kind: k, Person: r.IntN(people), Replica: r.IntN(p.Replicas), Browser: r.IntN(3) == 0,
+		Wait: r.IntN(6) == 0, N: 1 + r.IntN(5),
+	}
 	e.At = time.Duration(r.Int64N(int64(p.Span)))
 	if r.IntN(3) > 0 {
 		burst := p.Span / 8 * time.Duration(r.IntN(8))
 		e.At = burst + time.Duration(r.Int64N(int64(20*time.Second)))
 		e.Person = r.IntN(2) + 2*r.IntN(2)*r.IntN(2)
 	}
-	e.For = []time.Duration{time.Second, 5 * time.Second, 20 * time.Second, 20 * time.Second,
-		3 * time.Minute}[r.IntN(5)] + time.Duration(r.Int64N(int64(time.Second)))
+	e.For = []time.Duration{
+		time.Second, 5 * time.Second, 20 * time.Second, 20 * time.Second,
+		3 * time.Minute,
+	}[r.IntN(5)] + time.Duration(r.Int64N(int64(time.Second)))
 	switch k {
 	case Attack:
 		e.N = 4
@@ -202,8 +208,10 @@ func (p *Plan) add(r *rand.Rand, k Kind) {
 	case CallFails, CallUnheard:
 		e.Method, e.N = []string{"commit", "limiter", "server", "database"}[r.IntN(len(CallFaults))], 1+r.IntN(50)
 	case ClockStep, OtherClock:
-		e.For = []time.Duration{-25 * time.Hour, -time.Hour, -5 * time.Minute, -time.Minute, -time.Second,
-			900 * time.Millisecond, time.Minute, 2 * time.Hour, 25 * time.Hour}[r.IntN(9)]
+		e.For = []time.Duration{
+			-25 * time.Hour, -time.Hour, -5 * time.Minute, -time.Minute, -time.Second,
+			900 * time.Millisecond, time.Minute, 2 * time.Hour, 25 * time.Hour,
+		}[r.IntN(9)]
 	case DatabaseClockStep:
 		e.For = []time.Duration{-5 * time.Minute, -time.Minute, -time.Second, time.Second, time.Minute, time.Hour}[r.IntN(6)]
 	}

@@ -135,8 +135,10 @@ func (w *world) start(index, life int) *Replica {
 	settings := verificationtest.Settings{
 		Set:   w.policySet(w.policies[len(w.policies)-1].number),
 		Vault: keys.Vault{IndexKey: []byte("a simulated index key of 32 bytes or more"), Ring: ring()},
-		Webhooks: webhook.Settings{Endpoints: map[string]webhook.Endpoint{app: {URL: "https://shop.example/hook",
-			Secrets: [][]byte{make([]byte, 32)}}}},
+		Webhooks: webhook.Settings{Endpoints: map[string]webhook.Endpoint{app: {
+			URL:     "https://shop.example/hook",
+			Secrets: [][]byte{make([]byte, 32)},
+		}}},
 		JobTick: 10 * tick,
 	}
 	if w.plan.Folding && source(w.plan.Seed, "folding "+r.name).IntN(2) == 0 {

@@ -200,8 +200,10 @@ func runSteps(steps ...func() error) error {
 }
 
 func newApp(cfg config.Config, logger *slog.Logger, now func() time.Time) *App {
-	return &App{cfg: cfg, loaded: cfg, logger: logger, localNow: now, now: now, metrics: metrics.New(), started: time.Now(),
-		ports: ports{failed: make(chan error, 2), serving: make(chan struct{})}}
+	return &App{
+		cfg: cfg, loaded: cfg, logger: logger, localNow: now, now: now, metrics: metrics.New(), started: time.Now(),
+		ports: ports{failed: make(chan error, 2), serving: make(chan struct{})},
+	}
 }
 
 // lockDataDir locks the data directory for this process, with SQLite alone. If another process still
@@ -243,8 +245,10 @@ func (a *App) Serve(ctx context.Context) error {
 	var work sync.WaitGroup
 	own := []jobs.Job{{Name: "keys", Every: keyCheckEvery, Run: a.keyCheck.run}}
 	if a.clock != nil {
-		own = append(own, jobs.Job{Name: "clock", Every: clockReadEvery,
-			Run: func(ctx context.Context) (bool, error) { return false, a.clock.measure(ctx) }})
+		own = append(own, jobs.Job{
+			Name: "clock", Every: clockReadEvery,
+			Run: func(ctx context.Context) (bool, error) { return false, a.clock.measure(ctx) },
+		})
 	} else if len(a.ring.IDs()) > 1 {
 		own = append(own, a.rekeyJob())
 	}

@@ -27,8 +27,10 @@ func ExportPerson(ctx context.Context, cfg config.Config, channel, to string, ac
 	if _, err := db.AddKeyCheckValues(ctx, a.keys.KeyCheckValues()); err != nil {
 		return explainOtherKeys(err)
 	}
-	desk := support.New(support.Dependencies{Store: db, Policy: policy.NewCurrentSet(cfg.PolicySet(time.Now()), time.Now), Vault: a.keys,
-		Now: time.Now, Logger: slog.Default()})
+	desk := support.New(support.Dependencies{
+		Store: db, Policy: policy.NewCurrentSet(cfg.PolicySet(time.Now()), time.Now), Vault: a.keys,
+		Now: time.Now, Logger: slog.Default(),
+	})
 	p, err := desk.ParseTarget("", channel, to, "", act.Reason)
 	if err != nil {
 		return err

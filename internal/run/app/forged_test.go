@@ -31,8 +31,10 @@ func credentials(long string) map[string]http.Header {
 	cookie := func(name string) http.Header { return http.Header{"Cookie": {name + "=" + long}} }
 	return map[string]http.Header{
 		"a bearer": {"Authorization": {"Bearer " + long}}, "a user": {"Authorization": {"Basic " + long}},
-		"signatures": {"Webhook-Id": {"1"}, "Webhook-Timestamp": {"1"}, "Webhook-Signature": {strings.ReplaceAll(long, ".", " v1,")},
-			"X-Twilio-Signature": {long}},
+		"signatures": {
+			"Webhook-Id": {"1"}, "Webhook-Timestamp": {"1"}, "Webhook-Signature": {strings.ReplaceAll(long, ".", " v1,")},
+			"X-Twilio-Signature": {long},
+		},
 		"the page": cookie("sendcode"), "a known browser": cookie("known_sendcode"), "the console": cookie("sendcode-admin"),
 		"the console's factor": cookie("sendcode-admin-browser-8c6976e5"), "the mailbox": cookie("sendcode_mailbox"),
 	}

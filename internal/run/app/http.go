@@ -112,9 +112,11 @@ func (a *App) openPorts() error {
 		}
 		*address = port.Addr().String()
 		newEcho := func(health *server.Health) *echo.Echo {
-			e := server.New(server.Config{Logger: a.logger, TrustedProxies: a.cfg.TrustedProxies,
+			e := server.New(server.Config{
+				Logger: a.logger, TrustedProxies: a.cfg.TrustedProxies,
 				AssumeHTTPS: config.RequiresHTTPS(port.Addr().String()),
-				PublicURL:   a.cfg.SMS.PublicURL, Served: a.metrics.Served})
+				PublicURL:   a.cfg.SMS.PublicURL, Served: a.metrics.Served,
+			})
 			health.Register(e)
 			if a.traces != nil {
 				e.Use(traceRoute)
@@ -294,8 +296,10 @@ func subjectByLanguage(r *message.MailRenderer, p policy.Purpose, app, title str
 	return func(lang string) string {
 		subject, ok := known.Load(lang)
 		if !ok { // if rendering fails, the subject is empty
-			m, _ := r.Render(message.RenderRequest{App: app, Locale: lang, Purpose: p.Name, Titles: p.Titles,
-				Data: message.Data{App: title, Code: "000000", Minutes: 1}})
+			m, _ := r.Render(message.RenderRequest{
+				App: app, Locale: lang, Purpose: p.Name, Titles: p.Titles,
+				Data: message.Data{App: title, Code: "000000", Minutes: 1},
+			})
 			subject, _ = known.LoadOrStore(lang, m.Subject)
 		}
 		return subject.(string)
@@ -358,8 +362,10 @@ func (a *App) storageStatus(ctx context.Context) (store.StorageStatus, error) {
 // AdminTokens returns the settings' tokens for /v1/admin.
 func AdminTokens(c config.Config) (all []auth.Token) {
 	if c.AdminToken.IsSet() {
-		all = append(all, auth.Token{SHA256: sha256.Sum256([]byte(c.AdminToken.Reveal())),
-			Role: auth.Role(c.Admin.TokenRole)})
+		all = append(all, auth.Token{
+			SHA256: sha256.Sum256([]byte(c.AdminToken.Reveal())),
+			Role:   auth.Role(c.Admin.TokenRole),
+		})
 	}
 	for _, t := range c.Admin.Tokens {
 		all = append(all, auth.Token{ID: t.ID, SHA256: t.SHA256, Role: auth.Role(t.Role), Expires: t.Expires})

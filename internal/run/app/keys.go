@@ -198,8 +198,10 @@ func (k *keyCheck) recordMissing(missing []string) {
 		k.setReason(nil)
 	} else {
 		list := strings.Join(missing, ", ")
-		k.setReason(&server.HealthReason{Part: "keys", Word: "key_missing", Values: []string{"keys", list},
-			Err: keys.ErrUnknownKey})
+		k.setReason(&server.HealthReason{
+			Part: "keys", Word: "key_missing", Values: []string{"keys", list},
+			Err: keys.ErrUnknownKey,
+		})
 	}
 	switch {
 	case slices.Equal(missing, k.missing):

@@ -42,8 +42,10 @@ func newKeyed(t *testing.T) *keyed {
 func (k *keyed) process(ring, index string) *keyCheck {
 	k.Helper()
 	parsed := storetest.Must(keys.Parse(ring))(k.T)
-	return &keyCheck{vault: keys.Vault{IndexKey: []byte(strings.Repeat(index, 32)), Ring: parsed}, db: k.DB,
-		logger: slog.New(slog.NewTextHandler(&k.printed, nil))}
+	return &keyCheck{
+		vault: keys.Vault{IndexKey: []byte(strings.Repeat(index, 32)), Ring: parsed}, db: k.DB,
+		logger: slog.New(slog.NewTextHandler(&k.printed, nil)),
+	}
 }
 
 // writes adds a code of ten minutes by a process with this ring, in the week of this letter, and

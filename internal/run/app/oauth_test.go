@@ -22,8 +22,10 @@ func TestTokenServerRefuses(t *testing.T) {
 	s := apptest.Embedded(t)
 	token := oauthtest.JWT(`"SMTP.SendAsApp"`)
 	tokens := oauthtest.Start(t, oauthtest.Refuses("invalid_client", "7000222"))
-	s.SMTP = smtptest.Start(t, smtptest.Script{TLS: smtptest.STARTTLS, Username: "codes@shop.example", Password: token, OAuth: "m365",
-		Mechanisms: []string{"LOGIN", "XOAUTH2"}})
+	s.SMTP = smtptest.Start(t, smtptest.Script{
+		TLS: smtptest.STARTTLS, Username: "codes@shop.example", Password: token, OAuth: "m365",
+		Mechanisms: []string{"LOGIN", "XOAUTH2"},
+	})
 	s.Env["SENDCODE_SMTP_URL"], s.Env["SECRET"] = s.SMTP.URL(), oauthtest.Secret
 	s.Write("oauth: {m365: {token_url: '" + tokens.Client.TokenURL + "', client_id: client, client_secret_env: SECRET, scope: '" + oauth.MicrosoftScope + "'}}").Start(1)
 	s.Await("the state without any mail", func() bool {

@@ -83,8 +83,10 @@ func (a *App) pools() []store.PoolStats {
 	all := slices.Clone(a.db.Pools())
 	if a.redisClient != nil {
 		s := a.redisClient.PoolStats()
-		all = append(all, store.PoolStats{Name: "redis", InUse: int(s.TotalConns - s.IdleConns), Idle: int(s.IdleConns),
-			Waits: int64(s.Misses)})
+		all = append(all, store.PoolStats{
+			Name: "redis", InUse: int(s.TotalConns - s.IdleConns), Idle: int(s.IdleConns),
+			Waits: int64(s.Misses),
+		})
 	}
 	for _, server := range a.servers {
 		p := store.PoolStats{Name: server.Address()}
@@ -108,8 +110,10 @@ type statementObserver struct {
 }
 
 func (a *App) newStatementObserver() *statementObserver {
-	return &statementObserver{App: a, observe: a.metrics.RegisterStatementObserver(sqldb.CallKinds),
-		lines: logs.Throttle{Every: slowLogEvery}}
+	return &statementObserver{
+		App: a, observe: a.metrics.RegisterStatementObserver(sqldb.CallKinds),
+		lines: logs.Throttle{Every: slowLogEvery},
+	}
 }
 
 // Began implements sqldb.Observer.
@@ -167,14 +171,16 @@ func (a *App) startProfileServer() error {
 	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
 	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
 	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
-	s := &http.Server{ReadHeaderTimeout: time.Second,
+	s := &http.Server{
+		ReadHeaderTimeout: time.Second,
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if host, _, err := net.SplitHostPort(r.Host); err != nil || !loopback.IsHost(host) {
 				http.Error(w, "only for this machine", http.StatusForbidden)
 				return
 			}
 			mux.ServeHTTP(w, r)
-		})}
+		}),
+	}
 	go func() { _ = s.Serve(l) }()
 	a.onClose(s.Close)
 	a.logger.Info("profiles served", "address", l.Addr().String())

@@ -73,8 +73,10 @@ func TestServeProfiles(t *testing.T) {
 	s.Serve(a)
 	var line struct{ Address string }
 	apptest.Must(t, json.Unmarshal([]byte(s.LinesOf(`"msg":"profiles served"`)), &line))
-	for host, want := range map[string]int{"": http.StatusOK, "localhost:6060": http.StatusOK,
-		"rebound.example:6060": http.StatusForbidden} {
+	for host, want := range map[string]int{
+		"": http.StatusOK, "localhost:6060": http.StatusOK,
+		"rebound.example:6060": http.StatusForbidden,
+	} {
 		a, err := s.At("http://"+line.Address, http.MethodGet, "/debug/pprof/heap", "", func(r *http.Request) { r.Host = host })
 		apptest.Must(t, err)
 		if a.StatusCode != want {
@@ -101,8 +103,10 @@ func TestTracesOfASend(t *testing.T) {
 	})
 	s.Is("a send", a, http.StatusAccepted, a.Send.Status == "sent", a.Header.Get("X-Request-Id") == fmt.Sprintf("%x", trace))
 	s.Stop(0)
-	for _, span := range []string{string(trace), "POST /v1/verifications", "limiter take", "database begin", "attempt",
-		"offer", "database finish"} {
+	for _, span := range []string{
+		string(trace), "POST /v1/verifications", "limiter take", "database begin", "attempt",
+		"offer", "database finish",
+	} {
 		if !strings.Contains(raw.String(), span) {
 			t.Errorf("no span has %q", span)
 		}

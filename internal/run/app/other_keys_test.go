@@ -26,8 +26,10 @@ func TestNewRefusesOtherKeys(t *testing.T) {
 	s.Start(1)
 	s.Stop(0)
 	for what, c := range map[string]struct{ ring, index, said string }{
-		"another index key": {"k1:" + one, otherIndex,
-			"with other keys: index key: set SENDCODE_INDEX_KEY to the one that the database was written with"},
+		"another index key": {
+			"k1:" + one, otherIndex,
+			"with other keys: index key: set SENDCODE_INDEX_KEY to the one that the database was written with",
+		},
 		"other bytes": {"k1:" + other, index, "with other keys: key k1: in SENDCODE_SECRET_KEYS key k1 has other bytes than before"},
 		"both":        {"k1:" + other + ",k9:" + one, otherIndex, "with other keys: index key, key k1: "},
 	} {

@@ -39,8 +39,10 @@ func (a *App) registerHealthChecks() {
 		}
 		return nil
 	})
-	checks := []server.HealthCheck{a.databaseProbe.whyUnwritable, a.databaseProbe.whySlow, a.keyCheck.whyIncomplete, limiter,
-		a.mailServersCheck()}
+	checks := []server.HealthCheck{
+		a.databaseProbe.whyUnwritable, a.databaseProbe.whySlow, a.keyCheck.whyIncomplete, limiter,
+		a.mailServersCheck(),
+	}
 	if carriers, ok := a.carrier.(*sms.Carriers); ok {
 		checks = append(checks, a.carriersCheck(carriers))
 	}
@@ -60,8 +62,10 @@ func (a *App) registerHealthChecks() {
 		})
 	}
 	a.metrics.RegisterHeldBursts(a.db.HeldBursts)
-	checks = append(checks, burstsCheck(&metrics.Recent[[]store.HeldBurst]{Ask: a.db.HeldBursts, Every: 10 * time.Second,
-		Timeout: store.CallTimeout}))
+	checks = append(checks, burstsCheck(&metrics.Recent[[]store.HeldBurst]{
+		Ask: a.db.HeldBursts, Every: 10 * time.Second,
+		Timeout: store.CallTimeout,
+	}))
 	a.backlog = newRecentValue(a.db.Backlog)
 	a.health.MarkStarted(checks...)
 }
@@ -74,8 +78,10 @@ func burstsCheck(held *metrics.Recent[[]store.HeldBurst]) server.HealthCheck {
 			return nil
 		}
 		b := list[0]
-		return &server.HealthReason{Part: "sends", Word: "suppressions_held", Err: errBurstHeld,
-			Values: []string{"recipients", strconv.Itoa(b.Recipients), "server", b.Server, "words", b.Words}}
+		return &server.HealthReason{
+			Part: "sends", Word: "suppressions_held", Err: errBurstHeld,
+			Values: []string{"recipients", strconv.Itoa(b.Recipients), "server", b.Server, "words", b.Words},
+		}
 	}
 }
 
@@ -97,8 +103,10 @@ func (a *App) Status(ctx context.Context) console.ServiceStatus {
 	add := func(kind string) {
 		slow := func(r server.HealthReason) bool { return r.Part == kind && r.Word == reasonDatabaseSlow }
 		broken := func(r server.HealthReason) bool { return r.Part == kind && !slow(r) }
-		s.Parts = append(s.Parts, console.ServicePart{Kind: kind, Up: !slices.ContainsFunc(s.Reasons, broken),
-			Slow: slices.ContainsFunc(s.Reasons, slow)})
+		s.Parts = append(s.Parts, console.ServicePart{
+			Kind: kind, Up: !slices.ContainsFunc(s.Reasons, broken),
+			Slow: slices.ContainsFunc(s.Reasons, slow),
+		})
 	}
 	add(databasePartName)
 	if a.redis != nil {

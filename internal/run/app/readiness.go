@@ -55,7 +55,8 @@ const (
 )
 
 func newDatabaseProbe(ping func(context.Context) error, commit func() *sqldb.CommitTiming, beats heartbeats,
-	logger *slog.Logger) *databaseProbe {
+	logger *slog.Logger,
+) *databaseProbe {
 	p := &databaseProbe{ping: ping, commit: commit, beats: beats, logger: logger}
 	p.latest.Ask, p.latest.Every = p.check, time.Second
 	return p

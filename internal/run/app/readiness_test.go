@@ -64,8 +64,13 @@ func TestReasonsOfTheDatabase(t *testing.T) {
 		for _, c := range []struct {
 			err  error
 			word string
-		}{{store.ErrNoSpace, "database_full"}, {store.ErrReadOnly, "database_read_only"}, {store.ErrSchema, "database_schema!"},
-			{store.ErrNoPartition, "database_no_partition"}, {errors.New("dial /var/run"), "database_away"}} {
+		}{
+			{store.ErrNoSpace, "database_full"},
+			{store.ErrReadOnly, "database_read_only"},
+			{store.ErrSchema, "database_schema!"},
+			{store.ErrNoPartition, "database_no_partition"},
+			{errors.New("dial /var/run"), "database_away"},
+		} {
 			d := played{err: c.err}
 			p := d.probe()
 			for n := 1; n <= missedPingsTillAway; n++ {
@@ -253,13 +258,15 @@ func TestAReplicaThatAloneCannotWrite(t *testing.T) {
 func TestDatabaseClockMeasure(t *testing.T) {
 	process := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	ahead, there, back := 11*time.Minute, time.Duration(0), time.Duration(0)
-	c := &databaseClock{localNow: func() time.Time { return process }, logger: slog.New(slog.DiscardHandler),
+	c := &databaseClock{
+		localNow: func() time.Time { return process }, logger: slog.New(slog.DiscardHandler),
 		read: func(context.Context) (time.Time, error) {
 			process = process.Add(there)
 			at := process.Add(ahead)
 			process = process.Add(back)
 			return at, nil
-		}}
+		},
+	}
 	measure := func(out, in, want time.Duration) {
 		t.Helper()
 		there, back = out, in

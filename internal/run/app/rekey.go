@@ -22,8 +22,10 @@ import (
 const rekeyBatchSize = 100
 
 // sealLabels has the label of each of sqldb.SealedTables.
-var sealLabels = map[string]string{"verifications": keys.RecipientLabel, "second_factors": auth.SecondFactorSealLabel,
-	"outbox": keys.CallerCodeLabel, "oauth_tokens": oauthTokensLabel}
+var sealLabels = map[string]string{
+	"verifications": keys.RecipientLabel, "second_factors": auth.SecondFactorSealLabel,
+	"outbox": keys.CallerCodeLabel, "oauth_tokens": oauthTokensLabel,
+}
 
 // Rekey encrypts the rows under older keys of the ring with the ring's first key, and prints its progress
 // to out. On Postgres the service may run meanwhile; a service on a SQLite file does the same by rekeyJob.

@@ -142,7 +142,8 @@ func (r *reloader) reloadFrom(ctx context.Context, read func(string) ([]byte, er
 // load loads the configuration as at the start, and the templates of its apps. needRestart has the
 // changed settings that need a restart.
 func (r *reloader) load(read func(string) ([]byte, error)) (renewed config.Config, own appTemplates,
-	needRestart []string, err error) {
+	needRestart []string, err error,
+) {
 	next, err := config.Load(r.reload.Environ, read)
 	if err != nil {
 		return config.Config{}, own, nil, err

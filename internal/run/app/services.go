@@ -23,8 +23,10 @@ func (a *App) newCore() error {
 		Outbox: outbox.Config{
 			MailFrom: a.cfg.MailFrom, Domain: a.cfg.MailDomain(), IDHeaders: providerHeaders(a.cfg), Watch: a.prefixWatch(),
 			PollAfter: a.receiptPollDelay(),
-			ResendOther: map[recipient.Channel]bool{recipient.Email: a.cfg.ResendsOther() && len(a.servers) > 1,
-				recipient.SMS: a.cfg.ResendsOther() && len(a.cfg.SMS.Carriers) > 1},
+			ResendOther: map[recipient.Channel]bool{
+				recipient.Email: a.cfg.ResendsOther() && len(a.servers) > 1,
+				recipient.SMS:   a.cfg.ResendsOther() && len(a.cfg.SMS.Carriers) > 1,
+			},
 			// each worker uses one connection: with fewer workers some connections would stay idle
 			Workers: max(outbox.DefaultWorkers, a.servers.MaxConns()),
 		},

@@ -77,8 +77,10 @@ func apiKeys(cfg config.Config) api.Keys {
 			if k.Kind == config.SecretKeyKind {
 				kind = verification.BackEnd
 			}
-			key := &api.Key{App: a.Name, ID: k.ID, Kind: kind, SHA256: k.SHA256, Expires: k.Expires,
-				Local: cfg.LocalPublicKey != ""} // with a LocalPublicKey, the only key is the generated one
+			key := &api.Key{
+				App: a.Name, ID: k.ID, Kind: kind, SHA256: k.SHA256, Expires: k.Expires,
+				Local: cfg.LocalPublicKey != "",
+			} // with a LocalPublicKey, the only key is the generated one
 			if kind == verification.Browser {
 				key.Origins = a.Origins
 			}

@@ -116,7 +116,9 @@ func TestAStopEnds(t *testing.T) {
 		mails, texts bool // are paused
 		lines        int
 	}{
-		{first.Add(-1), true, true, 0}, {first, false, true, 1}, {first.Add(time.Hour - 1), false, true, 1},
+		{first.Add(-1), true, true, 0},
+		{first, false, true, 1},
+		{first.Add(time.Hour - 1), false, true, 1},
 		{first.Add(time.Hour), false, false, 2},
 		{first.Add(2 * time.Hour), false, false, 2},
 	} {

@@ -55,7 +55,8 @@ func (a *App) openDatabase(ctx context.Context) error {
 
 // openStore opens the configured store. It migrates SQLite; Postgres must have been migrated.
 func openStore(ctx context.Context, cfg config.Config, now func() time.Time,
-	tracer ...pgx.QueryTracer) (*sqldb.DB, error) {
+	tracer ...pgx.QueryTracer,
+) (*sqldb.DB, error) {
 	if cfg.DatabaseURL == "" {
 		db, err := sqlite.Open(ctx, filepath.Join(cfg.DataDir, config.DatabaseFile), now)
 		if err != nil {
@@ -144,7 +145,8 @@ const waitLogEvery = 10 * time.Second
 // retryAtStart calls open again while its error says that the part named by a setting is away, at
 // most until Config.StartWait after the start. It logs that it waits. The last error says what to do.
 func (a *App) retryAtStart(ctx context.Context, setting string, away func(error) bool,
-	open func(context.Context) error) error {
+	open func(context.Context) error,
+) error {
 	var said time.Time
 	for {
 		err := open(ctx)

@@ -64,9 +64,12 @@ sms:
 // whatRefuses are all refusals that depend on what others did. TestEveryRefusalHasARow compares them
 // with lists of the code.
 var whatRefuses = []refusal{
-	{by: "quota-exceeded/recipient", text: "a recipient's rule without `reserve`, as `minute`", secret: true, known: true, apart: true,
-		price: "{n} send to the recipient, until the rule's window ends", exhaust: untilRefused(toPerson)},
-	{by: "quota-exceeded/recipient", text: "a recipient's rule with `reserve`", apart: true,
+	{
+		by: "quota-exceeded/recipient", text: "a recipient's rule without `reserve`, as `minute`", secret: true, known: true, apart: true,
+		price: "{n} send to the recipient, until the rule's window ends", exhaust: untilRefused(toPerson),
+	},
+	{
+		by: "quota-exceeded/recipient", text: "a recipient's rule with `reserve`", apart: true,
 		left: "the reserve: after {n} sends of strangers to the recipient one code an hour, two a day",
 		exhaust: func(w *world) {
 			for by := ""; by != "hour"; w.Sleep(time.Minute) {
@@ -75,43 +78,65 @@ var whatRefuses = []refusal{
 					w.spent++
 				}
 			}
-		}},
-	{by: "quota-exceeded/ip", text: "`client`, of browsers alone", known: true, file: roomy,
+		},
+	},
+	{
+		by: "quota-exceeded/ip", text: "`client`, of browsers alone", known: true, file: roomy,
 		price:   "{n} sends from its own address in an hour",
-		exhaust: untilRefused(func(w *world, n int) reply { return w.send(neighbor, w.other(n), "") })},
-	{by: "quota-exceeded/ip", text: "a policy's rule on `ip` without `reserve`", secret: true, known: true,
+		exhaust: untilRefused(func(w *world, n int) reply { return w.send(neighbor, w.other(n), "") }),
+	},
+	{
+		by: "quota-exceeded/ip", text: "a policy's rule on `ip` without `reserve`", secret: true, known: true,
 		file: fmt.Sprintf(bound, "ip"), price: "{n} sends, its limit, from the address that the secret key names as `client_ip`",
-		exhaust: untilRefused(func(w *world, n int) reply { return w.send(neighbor, w.other(n), "") })},
-	{by: "quota-exceeded/network", text: "`network`, of browsers alone", known: true, file: roomy + "\nrequests_per_minute: 0\n",
+		exhaust: untilRefused(func(w *world, n int) reply { return w.send(neighbor, w.other(n), "") }),
+	},
+	{
+		by: "quota-exceeded/network", text: "`network`, of browsers alone", known: true, file: roomy + "\nrequests_per_minute: 0\n",
 		price:   "{n} sends from its own /24 or /48 in an hour",
-		exhaust: untilRefused(func(w *world, n int) reply { return w.send(inNetwork(n%20), w.other(n), "") })},
-	{by: "quota-exceeded/network", text: "a policy's rule on `network` without `reserve`", secret: true, known: true,
+		exhaust: untilRefused(func(w *world, n int) reply { return w.send(inNetwork(n%20), w.other(n), "") }),
+	},
+	{
+		by: "quota-exceeded/network", text: "a policy's rule on `network` without `reserve`", secret: true, known: true,
 		file: fmt.Sprintf(bound, "network"), price: "{n} sends, its limit, from the /24 or /48 of `client_ip`",
-		exhaust: untilRefused(func(w *world, n int) reply { return w.send(inNetwork(n), w.other(n), "") })},
+		exhaust: untilRefused(func(w *world, n int) reply { return w.send(inNetwork(n), w.other(n), "") }),
+	},
 	wideRule("app", false), wideRule("purpose", false), wideRule("country", false), wideRule("prefix", false),
 	wideRule("global", true),
-	{by: "quota-exceeded/everything", text: "`breaker`", known: true, abroad: true,
+	{
+		by: "quota-exceeded/everything", text: "`breaker`", known: true, abroad: true,
 		file: roomy + "\nbreaker: {limit: 10, window: 1h}\n", price: "{n} of 10 sends: its limit less its `reserve`",
-		exhaust: untilRefused(toOthers)},
-	{by: "human-check", text: "a [human check](docs/policies.md#human-checks), in an app that asks", known: true,
+		exhaust: untilRefused(toOthers),
+	},
+	{
+		by: "human-check", text: "a [human check](docs/policies.md#human-checks), in an app that asks", known: true,
 		price: "half of what strangers may send by a rule that recipients share; a pass admits",
-		test:  "internal/verify/verification/human_test.go TestAPassAdmitsBeyondTheHalf"},
-	{by: "quota-exceeded/failures", text: "`failures`", file: roomy, bounds: func(s *policy.Set) { s.SuppressFor = 0 },
-		left: "strangers' sends to a bad address fill half of it, {n}", exhaust: untilFailuresRefuse(vtest.NoMailbox)},
-	{by: "quota-exceeded/backoff", text: "`backoff`", file: roomy, bounds: func(s *policy.Set) { s.Spellings = quota.Rule{} },
+		test:  "internal/verify/verification/human_test.go TestAPassAdmitsBeyondTheHalf",
+	},
+	{
+		by: "quota-exceeded/failures", text: "`failures`", file: roomy, bounds: func(s *policy.Set) { s.SuppressFor = 0 },
+		left: "strangers' sends to a bad address fill half of it, {n}", exhaust: untilFailuresRefuse(vtest.NoMailbox),
+	},
+	{
+		by: "quota-exceeded/backoff", text: "`backoff`", file: roomy, bounds: func(s *policy.Set) { s.Spellings = quota.Rule{} },
 		left:    "counted by class: {n} sends that fail for no fault of the address stop strangers",
-		exhaust: untilFailuresRefuse(vtest.FailWith(delivery.Rejected, "rcpt", 550, "5.7.1"))},
-	{by: "quota-exceeded/spellings", text: "`spellings`", gmail: true, file: roomy, left: "it binds strangers alone, after {n} sends",
-		exhaust: untilRefused(func(w *world, n int) reply { return w.send(nth(n), fmt.Sprintf("ana.maria+%d@gmail.com", n), "") })},
-	{by: "quota-exceeded/carrier", text: "a carrier's hold on a number", secret: true, known: true, others: true, abroad: true,
+		exhaust: untilFailuresRefuse(vtest.FailWith(delivery.Rejected, "rcpt", 550, "5.7.1")),
+	},
+	{
+		by: "quota-exceeded/spellings", text: "`spellings`", gmail: true, file: roomy, left: "it binds strangers alone, after {n} sends",
+		exhaust: untilRefused(func(w *world, n int) reply { return w.send(nth(n), fmt.Sprintf("ana.maria+%d@gmail.com", n), "") }),
+	},
+	{
+		by: "quota-exceeded/carrier", text: "a carrier's hold on a number", secret: true, known: true, others: true, abroad: true,
 		sms: true, file: roomy + carrier,
 		price: "as many text messages as the carrier takes for the number; none if its limit is above what strangers may send",
 		exhaust: func(w *world) {
 			w.Carrier.Fail(&delivery.Error{Class: delivery.Rejected, Reason: sms.ReasonCarrierLimit, Hold: time.Hour})
 			w.spend(toPerson)
 			w.Carrier.Fail(nil)
-		}},
-	{by: "quota-exceeded/checks", text: "an app's failed checks", free: true, file: roomy,
+		},
+	},
+	{
+		by: "quota-exceeded/checks", text: "an app's failed checks", free: true, file: roomy,
 		bounds: func(s *policy.Set) { s.Checks.App.Limit = 50 },
 		left:   "after 10,000 wrong codes for an app in an hour its browsers get codes of 8 characters; nothing is refused",
 		exhaust: func(w *world) {
@@ -120,57 +145,81 @@ var whatRefuses = []refusal{
 			}
 			w.Sleep(11 * time.Minute) // the job has run
 			w.Want("characters of a browser's next code", w.send(nth(99), w.other(99), "").CodeFormat.Length, 8)
-		}},
+		},
+	},
 
-	{by: "too-many-checks/FailedCheckLimit", text: "20 failed checks of a recipient's codes in a day",
+	{
+		by: "too-many-checks/FailedCheckLimit", text: "20 failed checks of a recipient's codes in a day",
 		file: roomy, left: "counted by class: {n} wrong codes stop strangers",
-		exhaust: func(w *world) { w.guess(nth(0), w.person(), 100) }},
-	{by: "too-many-checks/ConsecutiveFailedCheckLimit", text: "100 failed checks of a recipient's codes in a row", secret: true,
+		exhaust: func(w *world) { w.guess(nth(0), w.person(), 100) },
+	},
+	{
+		by: "too-many-checks/ConsecutiveFailedCheckLimit", text: "100 failed checks of a recipient's codes in a row", secret: true,
 		known: true, file: roomy, price: "{n} wrong codes, 20 a day, with no right code between them",
 		exhaust: func(w *world) {
 			for d := range 5 {
 				w.guess(nth(d), w.person(), 100)
 				w.Sleep(24 * time.Hour)
 			}
-		}},
-	{by: "too-many-checks/Network", text: "`failed_checks_per_hour`", secret: true, known: true, file: roomy,
+		},
+	},
+	{
+		by: "too-many-checks/Network", text: "`failed_checks_per_hour`", secret: true, known: true, file: roomy,
 		price: "{n} wrong codes from its own address, or that of `client_ip`, in an hour",
 		exhaust: func(w *world) {
 			for n := range 30 {
 				w.guess(neighbor, w.other(n), 5)
 			}
-		}},
-	{by: "too-many-checks/WideNetwork", text: "`failed_checks_per_hour`, of a wide network", secret: true, known: true, file: roomy,
+		},
+	},
+	{
+		by: "too-many-checks/WideNetwork", text: "`failed_checks_per_hour`, of a wide network", secret: true, known: true, file: roomy,
 		price: "{n} wrong codes from its own /24 or /48, or that of `client_ip`, in an hour",
 		exhaust: func(w *world) {
 			for n := range 100 {
 				w.guess(inNetwork(n%20), w.other(n), 5)
 			}
-		}},
-	{by: "too-many-checks/App", text: "an app's bound on failed checks, 10,000 an hour", free: true,
+		},
+	},
+	{
+		by: "too-many-checks/App", text: "an app's bound on failed checks, 10,000 an hour", free: true,
 		left: "it alarms", file: roomy, bounds: func(s *policy.Set) { s.Checks.App.Limit = 5 },
 		exhaust: func(w *world) {
 			w.guess(nth(0), w.other(0), 5)
 			w.guess(nth(1), w.other(1), 5)
-		}},
-	{by: "too-many-requests", text: "`requests_per_minute`", free: true, known: true, abroad: true, file: roomy,
+		},
+	},
+	{
+		by: "too-many-requests", text: "`requests_per_minute`", free: true, known: true, abroad: true, file: roomy,
 		price:   "{n} requests from its own address in a minute",
-		exhaust: untilRefused(func(w *world, _ int) reply { return w.do(neighbor, "GET", "/v1/verifications/unknown", "", nil) })},
-	{by: "idempotency-key-reused", text: "an `Idempotency-Key` that can be guessed", free: true, apart: true, known: true, file: roomy,
+		exhaust: untilRefused(func(w *world, _ int) reply { return w.do(neighbor, "GET", "/v1/verifications/unknown", "", nil) }),
+	},
+	{
+		by: "idempotency-key-reused", text: "an `Idempotency-Key` that can be guessed", free: true, apart: true, known: true, file: roomy,
 		key: "order-2026-11-23-01", price: "a guess from its own address, before it asks",
-		exhaust: func(w *world) { w.send(neighbor, w.other(0), "order-2026-11-23-01") }},
-	{by: "conflict", text: "the same, while the guess is worked on", known: true,
+		exhaust: func(w *world) { w.send(neighbor, w.other(0), "order-2026-11-23-01") },
+	},
+	{
+		by: "conflict", text: "the same, while the guess is worked on", known: true,
 		price: "a guess from its own address, at the same moment",
-		test:  "internal/http/api/public_test.go TestAGuessedKeyHandsNoVerificationOver"},
-	{by: "unavailable", text: "a place among the requests for one recipient",
-		left: "strangers have half of the places", test: "internal/verify/verification/reserve_test.go TestStrangersDelayNoOthers"},
-	{by: "unavailable", text: "a place among all requests, in an overload",
-		left: "strangers have half of the places", test: "internal/limit/admission/admission_test.go TestStrangersHaveHalf"},
-	{by: "unavailable", text: "more connections than the machines carry", secret: true, known: true, others: true, abroad: true,
+		test:  "internal/http/api/public_test.go TestAGuessedKeyHandsNoVerificationOver",
+	},
+	{
+		by: "unavailable", text: "a place among the requests for one recipient",
+		left: "strangers have half of the places", test: "internal/verify/verification/reserve_test.go TestStrangersDelayNoOthers",
+	},
+	{
+		by: "unavailable", text: "a place among all requests, in an overload",
+		left: "strangers have half of the places", test: "internal/limit/admission/admission_test.go TestStrangersHaveHalf",
+	},
+	{
+		by: "unavailable", text: "more connections than the machines carry", secret: true, known: true, others: true, abroad: true,
 		price: "a flood from many networks; each is bounded",
-		test:  "internal/http/server/requests_test.go TestRequestsOfANetworkAreBounded"},
+		test:  "internal/http/server/requests_test.go TestRequestsOfANetworkAreBounded",
+	},
 
-	{by: "delivery-failed/suppressed", text: "`suppressed`", secret: true, known: true, file: roomy,
+	{
+		by: "delivery-failed/suppressed", text: "`suppressed`", secret: true, known: true, file: roomy,
 		price: "{n} message that bounces (in a [burst](docs/policies.md#bursts-of-suppressions) of strangers after an hour; such a burst " +
 			`neither holds nor lifts others' suppressions, [test](internal/store/storetest/contract_suppressions.go "burstsByClass")), ` +
 			"that the person reports as spam, or answers with STOP",
@@ -182,16 +231,20 @@ var whatRefuses = []refusal{
 				reports.Event{Meaning: reports.Complained, Mapped: true, Send: sent.ID, At: time.Now()})
 			w.NoError(err)
 			return a
-		})},
-	{by: "delivery-failed/opted_out", text: "`opted_out`", apart: true, secret: true, known: true, others: true, abroad: true,
+		}),
+	},
+	{
+		by: "delivery-failed/opted_out", text: "`opted_out`", apart: true, secret: true, known: true, others: true, abroad: true,
 		sms: true, file: roomy + carrier,
 		price: "{n} text message that the person answers with STOP; the carrier stops all messages of its sender",
 		exhaust: func(w *world) {
 			w.send(nth(0), w.person(), "")
 			w.spent++
 			w.Carrier.Fail(&delivery.Error{Class: delivery.Rejected, Reason: sms.ReasonOptedOut})
-		}},
-	{by: "delivery-failed/paused", text: "`paused`, by the watch on pumping", sms: true, file: roomy + carrier,
+		},
+	},
+	{
+		by: "delivery-failed/paused", text: "`paused`, by the watch on pumping", sms: true, file: roomy + carrier,
 		left: "counted by class: {n} text messages whose codes are not entered stop strangers, by the defaults of `sms.watch`",
 		exhaust: func(w *world) {
 			for range 24 {
@@ -200,15 +253,19 @@ var whatRefuses = []refusal{
 			}
 			w.Sleep(21 * time.Minute) // until the jobs look at codes that have expired
 			w.Want("a stranger's message", w.refusedBy(w.send(nth(30), w.other(30), "")), "delivery-failed/paused")
-		}},
+		},
+	},
 	spendCap("global", true), spendCap("app", false), spendCap("country", true),
-	{by: "delivery-failed/carrier_limit", text: "`carrier_limit`", secret: true, known: true, others: true, abroad: true,
+	{
+		by: "delivery-failed/carrier_limit", text: "`carrier_limit`", secret: true, known: true, others: true, abroad: true,
 		sms: true, file: roomy + carrier, price: "as many text messages as the carrier takes for the number",
 		exhaust: func(w *world) {
 			w.send(nth(0), w.person(), "")
 			w.Carrier.Fail(&delivery.Error{Class: delivery.Rejected, Reason: sms.ReasonCarrierLimit})
-		}},
-	{by: "delivery-failed/rejected", text: "`rejected`, for what the mail server thinks of us", secret: true, known: true,
+		},
+	},
+	{
+		by: "delivery-failed/rejected", text: "`rejected`, for what the mail server thinks of us", secret: true, known: true,
 		others: true, abroad: true, file: roomy, price: "as many messages to bad addresses, from many networks, as the mail server bears",
 		exhaust: func(w *world) {
 			for n := range 20 {
@@ -218,8 +275,10 @@ var whatRefuses = []refusal{
 			for range 5 { // from now on
 				w.MailServer.Answer(vtest.FailWith(delivery.Rejected, "rcpt", 550, "5.7.1"))
 			}
-		}},
-	{by: "delivery-failed/expired", text: "`expired`: the queue of a channel is longer than a code lives",
+		},
+	},
+	{
+		by: "delivery-failed/expired", text: "`expired`: the queue of a channel is longer than a code lives",
 		file: roomy, waits: 10 * time.Minute, apart: true,
 		left: "strangers' messages wait apart, and have half of the attempts; {n} are more than these take in a code's life",
 		exhaust: func(w *world) {
@@ -227,19 +286,26 @@ var whatRefuses = []refusal{
 			for ; w.spent < 16*12; w.spent++ {
 				w.send(nth(w.spent), w.other(w.spent), "")
 			}
-		}},
-	{by: "delivery-failed/expired", text: "`expired`: a carrier is set aside", sms: true, file: roomy + carrier, tick: time.Second, free: true,
+		},
+	},
+	{
+		by: "delivery-failed/expired", text: "`expired`: a carrier is set aside", sms: true, file: roomy + carrier, tick: time.Second, free: true,
 		left: "a temporary answer that may be about the number is not held against the carrier for strangers; {n} numbers without a route, of 20 prefixes, were tried",
 		exhaust: func(w *world) {
 			for ; w.spent < 40; w.spent++ {
 				w.send(nth(w.spent), fmt.Sprintf("+49%d5550%03d9", 160+w.spent%20, w.spent), "")
 			}
-		}},
-	{by: "check/max_attempts_reached", text: "five tries of a code", known: true, file: roomy,
+		},
+	},
+	{
+		by: "check/max_attempts_reached", text: "five tries of a code", known: true, file: roomy,
 		price: "the ID of its verification, 128 random bits",
-		test:  "internal/verify/verification/resend_test.go TestABrowserReachesNothingOfABackEnd"},
-	{by: "check/canceled", text: "a code that was canceled", known: true, price: "the ID of its verification, 128 random bits",
-		test: "internal/verify/verification/resend_test.go TestABrowserReachesNothingOfABackEnd"},
+		test:  "internal/verify/verification/resend_test.go TestABrowserReachesNothingOfABackEnd",
+	},
+	{
+		by: "check/canceled", text: "a code that was canceled", known: true, price: "the ID of its verification, 128 random bits",
+		test: "internal/verify/verification/resend_test.go TestABrowserReachesNothingOfABackEnd",
+	},
 }
 
 // inNetwork is the nth stranger in the network of the honest callers.

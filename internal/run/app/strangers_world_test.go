@@ -47,8 +47,10 @@ const home = "198.51.100.7" // address of the honest callers
 
 // honest are those for which the table says whether strangers can cause a refusal.
 var honest = []caller{
-	{app: "shop", kind: "secret", ip: home}, {app: "shop", kind: "public", ip: home},
-	{app: "other", kind: "secret", ip: home}, {app: "other", kind: "public", ip: home},
+	{app: "shop", kind: "secret", ip: home},
+	{app: "shop", kind: "public", ip: home},
+	{app: "other", kind: "secret", ip: home},
+	{app: "other", kind: "public", ip: home},
 }
 
 // nth is the nth stranger: a browser at an address of its own.

@@ -46,8 +46,10 @@ func (a *App) openCarriers() error {
 			Polled: c.Polled(),
 		})
 	}
-	options := sms.Options{Sender: a.cfg.SMS.Senders["default"], Senders: a.cfg.SMS.Senders,
-		OnHealthChange: a.healthLogger("carrier", "carrier")}
+	options := sms.Options{
+		Sender: a.cfg.SMS.Senders["default"], Senders: a.cfg.SMS.Senders,
+		OnHealthChange: a.healthLogger("carrier", "carrier"),
+	}
 	observe, logCode := a.deliveryObserver(recipient.SMS), newCarrierCodeLogger(a.logger)
 	options.OnAttempt = func(ctx context.Context, carrier string, fail *delivery.Error, took time.Duration) {
 		observe(ctx, carrier, fail, took)

@@ -22,11 +22,22 @@ func TestAFileIsNotReadHalfWay(t *testing.T) {
 		err     error
 		want    string // what would be loaded; "-" for nothing
 	}{
-		{"one", nil, "-"}, {"one", nil, "one"}, {"one", nil, "-"},
-		{"tw", nil, "-"}, {"two", nil, "-"}, {"two", nil, "two"},
-		{"thr", nil, "-"}, {"two", nil, "-"}, {"two", nil, "-"},
-		{"", failure, "-"}, {"", failure, "gone"}, {"", failure, "-"},
-		{"", nil, "-"}, {"", nil, ""}, {"two", nil, "-"}, {"two", nil, "two"},
+		{"one", nil, "-"},
+		{"one", nil, "one"},
+		{"one", nil, "-"},
+		{"tw", nil, "-"},
+		{"two", nil, "-"},
+		{"two", nil, "two"},
+		{"thr", nil, "-"},
+		{"two", nil, "-"},
+		{"two", nil, "-"},
+		{"", failure, "-"},
+		{"", failure, "gone"},
+		{"", failure, "-"},
+		{"", nil, "-"},
+		{"", nil, ""},
+		{"two", nil, "-"},
+		{"two", nil, "two"},
 	}
 	for i, step := range steps {
 		content, err = step.content, step.err

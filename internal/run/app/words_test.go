@@ -20,17 +20,28 @@ var conditions = []struct {
 	file    string   // of the line below
 	line    string   // how the log says it; empty: not here
 }{
-	{[]string{"database_away", "database_full", "database_read_only", "database_schema", "database_no_partition"},
+	{
+		[]string{"database_away", "database_full", "database_read_only", "database_schema", "database_no_partition"},
 		"away", "Database away", "SendcodeDatabaseAway",
 		"The database is away: no row can be written within 5 s, so no code is sent; /readyz says why",
-		"readiness.go", `"database away: nothing is sent"`},
+		"readiness.go", `"database away: nothing is sent"`,
+	},
 	{[]string{"database_slow"}, "slow", "Database slow", "SendcodeDatabaseSlow", "", "readiness.go", `"database slow: look`},
-	{[]string{"redis_away", "redis_part_away", "redis_no_permission", "redis_cluster_node"}, "away", "Redis", "SendcodeRedisAway", "",
-		"../../limit/gates/gates.go", `"Redis away: the database decides for recipients`},
-	{[]string{"mail_servers_suspended"}, "suspended", "Sends wait", "SendcodeAllServersSuspended", "",
-		"stores.go", `" suspended after failures"`},
-	{[]string{"carriers_suspended"}, "suspended", "Sends wait", "SendcodeServerSuspended", "has been suspended after failures",
-		"stores.go", `" suspended after failures"`},
+	{
+		[]string{"redis_away", "redis_part_away", "redis_no_permission", "redis_cluster_node"},
+		"away", "Redis", "SendcodeRedisAway", "",
+		"../../limit/gates/gates.go", `"Redis away: the database decides for recipients`,
+	},
+	{
+		[]string{"mail_servers_suspended"},
+		"suspended", "Sends wait", "SendcodeAllServersSuspended", "",
+		"stores.go", `" suspended after failures"`,
+	},
+	{
+		[]string{"carriers_suspended"},
+		"suspended", "Sends wait", "SendcodeServerSuspended", "has been suspended after failures",
+		"stores.go", `" suspended after failures"`,
+	},
 	{[]string{"clock_off"}, "", "Clock", "SendcodeClockOff", "", "clock.go", `"clock off: let NTP run"`},
 	{[]string{"suppressions_held"}, "", "Bursts", "SendcodeSuppressionsHeld", "addresses within minutes with", "", ""},
 	{[]string{"key_missing", "other_keys"}, "", "Keys", "", "", "", ""},

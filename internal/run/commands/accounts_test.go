@@ -20,7 +20,8 @@ func TestTheListHasTheAccountsOfTheSettings(t *testing.T) {
 	for want, environ := range map[string][]string{
 		"admin owner open settings|token:ci operator open settings|mei reader open": nil, // a generated password
 		"admin owner open settings|token reader open settings|token:ci operator open settings|mei reader open": {
-			"SENDCODE_ADMIN_PASSWORD=correct horse battery", "SENDCODE_ADMIN_TOKEN=tok_0123456789abcdefghij"},
+			"SENDCODE_ADMIN_PASSWORD=correct horse battery", "SENDCODE_ADMIN_TOKEN=tok_0123456789abcdefghij",
+		},
 	} {
 		cfg, err := config.Load(append(environ, "SENDCODE_CONFIG_YAML="+tokens, "SENDCODE_DATA_DIR="+t.TempDir()), os.ReadFile)
 		apptest.Must(t, err)

@@ -26,8 +26,10 @@ func TestPostBounce(t *testing.T) {
 		w.WriteHeader(status)
 	}))
 	defer s.Close()
-	cfg, err := config.Load([]string{"BOUNCES=a secret of bounces", "SENDCODE_DATA_DIR=" + t.TempDir(), "SENDCODE_ADDR=" + s.Listener.Addr().String(),
-		"SENDCODE_CONFIG_YAML=provider_events: [{name: pipe, scheme: dsn, secret_env: BOUNCES}]"}, os.ReadFile)
+	cfg, err := config.Load([]string{
+		"BOUNCES=a secret of bounces", "SENDCODE_DATA_DIR=" + t.TempDir(), "SENDCODE_ADDR=" + s.Listener.Addr().String(),
+		"SENDCODE_CONFIG_YAML=provider_events: [{name: pipe, scheme: dsn, secret_env: BOUNCES}]",
+	}, os.ReadFile)
 	apptest.Must(t, err)
 	file := filepath.Join(t.TempDir(), "secret")
 	apptest.Must(t, os.WriteFile(file, []byte("another secret\n"), 0o600))

@@ -71,11 +71,15 @@ func (i *Installation) ask(in io.Reader, out io.Writer) error {
 		answer *string
 		open   func() bool // nil: always
 	}{
-		{"Domain, such as https://codes.example", &i.Origin, nil}, {"Sender, such as Shop <no-reply@shop.example>", &i.MailFrom, nil},
+		{"Domain, such as https://codes.example", &i.Origin, nil},
+		{"Sender, such as Shop <no-reply@shop.example>", &i.MailFrom, nil},
 		{"Mail server, such as smtp://user:password@mail.example:587, or with a token smtp://user@smtp.office365.com:587?oauth=m365", &i.SMTPURL, nil},
-		{"Tenant of Microsoft 365", &i.Tenant, i.hasTenant}, {"Client ID there", &i.ClientID, i.hasTenant}, {"Client's secret there", &i.Secret, i.hasTenant},
+		{"Tenant of Microsoft 365", &i.Tenant, i.hasTenant},
+		{"Client ID there", &i.ClientID, i.hasTenant},
+		{"Client's secret there", &i.Secret, i.hasTenant},
 		{"JSON file of Google's service account", &i.Account, i.atGoogle},
-		{"page or widget", &i.Show, nil}, {"systemd or compose", &i.Where, nil},
+		{"page or widget", &i.Show, nil},
+		{"systemd or compose", &i.Where, nil},
 	} {
 		if q.open != nil && !q.open() {
 			continue
@@ -195,8 +199,10 @@ func (i Installation) settings() (lines []string, public string, err error) {
 
 // composeFiles returns the compose file, its settings as one YAML flow, and a file for each secret.
 func (i Installation) composeFiles(flow string, secrets []string) []installed {
-	files := []installed{{"compose.yaml", sendcode.Compose, 0o644},
-		{".env", "SENDCODE_MAIL_FROM='" + i.MailFrom + "'\nSENDCODE_CONFIG_YAML='" + flow + "'\n", 0o600}}
+	files := []installed{
+		{"compose.yaml", sendcode.Compose, 0o644},
+		{".env", "SENDCODE_MAIL_FROM='" + i.MailFrom + "'\nSENDCODE_CONFIG_YAML='" + flow + "'\n", 0o600},
+	}
 	switch {
 	case i.atGoogle():
 		account, _ := os.ReadFile(i.Account) // Load has read it
@@ -221,7 +227,8 @@ func (i Installation) systemdFiles(settings, secrets []string) []installed {
 		env += name + "='" + value + "'\n"
 	}
 	files := []installed{
-		{"etc/sendcode/sendcode.yaml", strings.Join(settings, "\n") + "\n", 0o644}, {"etc/sendcode/env", env, 0o600},
+		{"etc/sendcode/sendcode.yaml", strings.Join(settings, "\n") + "\n", 0o644},
+		{"etc/sendcode/env", env, 0o600},
 		{"etc/systemd/system/sendcode.service", sendcode.Service, 0o644},
 		{"etc/systemd/system/sendcode.socket", sendcode.Socket, 0o644},
 		{"etc/systemd/system/sendcode-backup.service", sendcode.Backup, 0o644},

@@ -39,8 +39,10 @@ func TestInstall(t *testing.T) {
 		var out strings.Builder
 		apptest.Must(t, commands.Install(commands.Installation{Show: "page", Where: "systemd", Root: root}, strings.NewReader(answers+show+"\n\n"), &out))
 		files := written(t, root)
-		names := []string{"etc/sendcode/env", "etc/sendcode/sendcode.yaml", "etc/systemd/system/sendcode-backup.service",
-			"etc/systemd/system/sendcode-backup.timer", "etc/systemd/system/sendcode.service", "etc/systemd/system/sendcode.socket"}
+		names := []string{
+			"etc/sendcode/env", "etc/sendcode/sendcode.yaml", "etc/systemd/system/sendcode-backup.service",
+			"etc/systemd/system/sendcode-backup.timer", "etc/systemd/system/sendcode.service", "etc/systemd/system/sendcode.socket",
+		}
 		if got := slices.Sorted(maps.Keys(files)); !slices.Equal(got, names) || strings.Contains(out.String(), "send-code") != (show == "widget") {
 			t.Errorf("%q, %s", got, out.String())
 		}
@@ -54,8 +56,10 @@ func TestInstall(t *testing.T) {
 		}
 		apptest.Must(t, os.Remove(filepath.Join(root, names[0])))
 		delete(files, names[0])
-		err = commands.Install(commands.Installation{Show: show, Where: "systemd", Root: root, Yes: true, Origin: "https://codes.example",
-			MailFrom: "a@shop.example", SMTPURL: "smtp://mail.example"}, nil, io.Discard)
+		err = commands.Install(commands.Installation{
+			Show: show, Where: "systemd", Root: root, Yes: true, Origin: "https://codes.example",
+			MailFrom: "a@shop.example", SMTPURL: "smtp://mail.example",
+		}, nil, io.Discard)
 		if err == nil || !strings.Contains(err.Error(), "sendcode.yaml is there already") || !maps.Equal(written(t, root), files) {
 			t.Errorf("over files: %v", err)
 		}
@@ -103,10 +107,14 @@ func TestInstallGoogle(t *testing.T) {
 	}
 	apptest.Must(t, os.WriteFile(key, []byte(oauthtest.Account("https://oauth2.googleapis.com/token")), 0o600))
 	for where, want := range map[string]map[string]string{
-		"systemd": {"etc/sendcode/sendcode.yaml": `oauth: {google: {service_account_file: /run/credentials/sendcode.service/google.json, subject: "codes@shop.example"}}`,
-			"etc/systemd/system/sendcode.service.d/google.conf": "LoadCredential=google.json:" + key + "\n"},
-		"compose": {".env": `oauth: {google: {service_account_file: /run/secrets/google_json, subject: "codes@shop.example"}}`,
-			"compose.override.yaml": "secrets: {google_json: {file: ./secrets/google_json}}", "secrets/google_json": "PRIVATE KEY"},
+		"systemd": {
+			"etc/sendcode/sendcode.yaml":                        `oauth: {google: {service_account_file: /run/credentials/sendcode.service/google.json, subject: "codes@shop.example"}}`,
+			"etc/systemd/system/sendcode.service.d/google.conf": "LoadCredential=google.json:" + key + "\n",
+		},
+		"compose": {
+			".env":                  `oauth: {google: {service_account_file: /run/secrets/google_json, subject: "codes@shop.example"}}`,
+			"compose.override.yaml": "secrets: {google_json: {file: ./secrets/google_json}}", "secrets/google_json": "PRIVATE KEY",
+		},
 	} {
 		files, err := install(where, key)
 		apptest.Must(t, err)
@@ -124,8 +132,10 @@ func TestInstallGoogle(t *testing.T) {
 func TestInstallCompose(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
-	good := commands.Installation{Yes: true, Show: "page", Where: "compose", Root: root, Origin: "https://codes.example",
-		MailFrom: "Shop <no-reply@shop.example>", SMTPURL: "smtp://u:p@mail.example:587"}
+	good := commands.Installation{
+		Yes: true, Show: "page", Where: "compose", Root: root, Origin: "https://codes.example",
+		MailFrom: "Shop <no-reply@shop.example>", SMTPURL: "smtp://u:p@mail.example:587",
+	}
 	for want, change := range map[string]func(*commands.Installation){
 		"neither page nor widget":     func(i *commands.Installation) { i.Show = "both" },
 		"neither systemd nor compose": func(i *commands.Installation) { i.Where = "cloud" },

@@ -350,10 +350,14 @@ func (s storedSecret) isDatabaseKey() bool { return s.label == "" }
 // storedSecrets are all secrets of the data directory, in the order of their file. The database's
 // keys come last: a file that was cut lacks them, and is found to be damaged.
 var storedSecrets = []storedSecret{
-	{"api_key", "API key", func(c *Config) *Secret { return &c.APIKey }, Config.GeneratesAPIKey,
-		checkDefaultAppKey, func() string { key, _ := NewAPIKey(SecretKeyKind); return key }},
-	{"admin_password", "password", func(c *Config) *Secret { return &c.AdminPassword }, Config.generatesPassword,
-		checkAdminPassword, func() string { return randomText(passwordBytes) }},
+	{
+		"api_key", "API key", func(c *Config) *Secret { return &c.APIKey }, Config.GeneratesAPIKey,
+		checkDefaultAppKey, func() string { key, _ := NewAPIKey(SecretKeyKind); return key },
+	},
+	{
+		"admin_password", "password", func(c *Config) *Secret { return &c.AdminPassword }, Config.generatesPassword,
+		checkAdminPassword, func() string { return randomText(passwordBytes) },
+	},
 	{"secret_keys", "", func(c *Config) *Secret { return &c.SecretKeys }, Config.Loopback, checkSecretKeys, NewRingKey},
 	{"index_key", "", func(c *Config) *Secret { return &c.IndexKey }, Config.Loopback, checkIndexKey, NewIndexKey},
 }

@@ -87,8 +87,11 @@ func TestGeneratedSecrets(t *testing.T) {
 		"its secret key":  {keyOf("default", "secret"), nil, password + ring + index},
 		"another app's":   {keyOf("shop", "secret"), nil, password + ring + index},
 		"a public key":    {keyOf("shop", "public"), nil, password + ring + index},
-		"variables' public key": {"", []string{"SENDCODE_PUBLIC_KEY=pk_" + goodKey[3:], "SENDCODE_ORIGINS=https://shop.example"},
-			password + ring + index},
+		"variables' public key": {
+			"",
+			[]string{"SENDCODE_PUBLIC_KEY=pk_" + goodKey[3:], "SENDCODE_ORIGINS=https://shop.example"},
+			password + ring + index,
+		},
 		"all but the ring":       {"", given, ring},
 		"all":                    {"", append(given, "SENDCODE_SECRET_KEYS="+goodRing, postgres), ""},
 		"reachable, console off": {"", without(reachable, "SENDCODE_ADMIN_PASSWORD_HASH"), ""},
@@ -147,8 +150,10 @@ func TestSecretsAreForTheOwnerOnly(t *testing.T) {
 	c := loaded(t)
 	filled(t, c)
 	secrets := filepath.Join(c.DataDir, "secrets.yaml")
-	for path, want := range map[string]os.FileMode{c.DataDir: 0o700, filepath.Dir(c.DataDir): 0o700, secrets: 0o600,
-		secrets + ".lock": 0o600} {
+	for path, want := range map[string]os.FileMode{
+		c.DataDir: 0o700, filepath.Dir(c.DataDir): 0o700, secrets: 0o600,
+		secrets + ".lock": 0o600,
+	} {
 		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != want {
 			t.Errorf("%s: %v, %v, want %o", filepath.Base(path), info, err, want)
 		}
@@ -180,8 +185,10 @@ func TestDamagedSecretsAreNeverMadeAnew(t *testing.T) {
 	c, _ := filled(t, loaded(t))
 	path := filepath.Join(c.DataDir, "secrets.yaml")
 	whole := read(t, path)
-	damaged := map[string]string{"empty": "", "zeros": strings.Repeat("\x00", len(whole)), "not YAML": "{", "other": "hello: world\n",
-		"an extra": whole + "more: 1\n", "twice": whole + strings.SplitAfter(whole, "\n")[2]}
+	damaged := map[string]string{
+		"empty": "", "zeros": strings.Repeat("\x00", len(whole)), "not YAML": "{", "other": "hello: world\n",
+		"an extra": whole + "more: 1\n", "twice": whole + strings.SplitAfter(whole, "\n")[2],
+	}
 	for cut := strings.Index(whole, "secret_keys"); cut < len(whole)-2; cut += 7 {
 		damaged[fmt.Sprintf("cut at %d", cut)] = whole[:cut]
 	}

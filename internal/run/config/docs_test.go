@@ -72,8 +72,10 @@ func yamlBlocks(t *testing.T, page string) (blocks []string) {
 // The policies of docs/policies.md by what the page says of them, in its words' order, then its
 // limits.
 var documentedPolicies = []struct{ says, rules string }{
-	{"1 per 60 seconds, 5 per hour and 10 per 24 hours for an address",
-		"recipient 1 in 1m0s, recipient 5 in 1h0m0s, recipient 10 in 24h0m0s; "},
+	{
+		"1 per 60 seconds, 5 per hour and 10 per 24 hours for an address",
+		"recipient 1 in 1m0s, recipient 5 in 1h0m0s, recipient 10 in 24h0m0s; ",
+	},
 	{"Human checks", "; "},
 	{"1,000 requests per second for a route key", "recipient 5 in 1h0m0s, purpose 1000 in 1s; "},
 	{"at most 1 per calendar day and 3 per 7 days for a user", "recipient 1 a day, recipient 3 in 7 days; "},

@@ -54,9 +54,11 @@ const hiddenSecret = "a-hidden-secret-of-others"
 // loadYAML loads one file, c.yaml, below an environment; it may name the variables and files given
 // here.
 func loadYAML(yaml string, environ ...string) (Config, error) {
-	return Load(with([]string{"SENDCODE_CONFIG=c.yaml", "SECRET=" + hiddenSecret, "SHORT=fifteen-letters",
+	return Load(with([]string{
+		"SENDCODE_CONFIG=c.yaml", "SECRET=" + hiddenSecret, "SHORT=fifteen-letters",
 		"KEPT_FILE=/run/secret", "LOST_FILE=/no", "BLANK_FILE=/empty", "TWICE=" + hiddenSecret,
-		"TWICE_FILE=/run/secret"}, environ...), files{
+		"TWICE_FILE=/run/secret",
+	}, environ...), files{
 		"c.yaml": yaml, "/run/secret": hiddenSecret + "\n", "/bad": "# a comment\ngood.example\nnot_a_domain\n",
 		"/pem": oauthtest.PrivateKey() + oauthtest.Certificate(), "/only-certificate": oauthtest.Certificate(),
 		"/google": oauthtest.Account("https://oauth2.googleapis.com/token"), "/google-http": oauthtest.Account("http://h/"),

@@ -39,8 +39,10 @@ const (
 )
 
 // hookActions are the actions for which an auth server makes codes.
-var hookActions = []string{"signup", "recovery", "invite", "magiclink", "email_change", "email", "reauthentication",
-	hooks.ActionSMS}
+var hookActions = []string{
+	"signup", "recovery", "invite", "magiclink", "email_change", "email", "reauthentication",
+	hooks.ActionSMS,
+}
 
 // checkHookAction returns the problem with the name of an action, or "".
 func checkHookAction(text string) string {
@@ -83,6 +85,8 @@ func (h *authHook) Check(p *document.Mapping) {
 
 // Hook returns the hook with its secrets.
 func (h authHook) Hook() hooks.Hook {
-	return hooks.Hook{Name: h.Name, App: h.App, Kind: h.Server, Secrets: h.secrets(), Purposes: h.Purposes,
-		TTL: h.TTL, AppReports: h.Reports}
+	return hooks.Hook{
+		Name: h.Name, App: h.App, Kind: h.Server, Secrets: h.secrets(), Purposes: h.Purposes,
+		TTL: h.TTL, AppReports: h.Reports,
+	}
 }

@@ -84,8 +84,10 @@ func (a App) HumanCheckVendor() (vendors.Config, bool) {
 			hosts = append(hosts, u.Hostname())
 		}
 	}
-	return vendors.Config{By: h.By, SiteKey: h.SiteKey, Secret: h.Secret.Reveal(), URL: h.URL, Hostnames: hosts,
-		MinScore: float64(h.MinScore) / 1e6, SendIP: h.SendIP, AsksPerHour: cmp.Or(h.AsksPerHour, 10_000)}, true
+	return vendors.Config{
+		By: h.By, SiteKey: h.SiteKey, Secret: h.Secret.Reveal(), URL: h.URL, Hostnames: hosts,
+		MinScore: float64(h.MinScore) / 1e6, SendIP: h.SendIP, AsksPerHour: cmp.Or(h.AsksPerHour, 10_000),
+	}, true
 }
 
 // HumanCheckOf returns the app's human check, without its vendor. False: it has none.

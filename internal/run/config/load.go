@@ -23,8 +23,10 @@ type Errors = document.Errors
 func Load(environ []string, readFile func(string) ([]byte, error)) (Config, error) {
 	var c Config
 	from := &settingsSource{readFile: readFile, environ: environMap(environ), hasFailuresRule: map[string]bool{}}
-	from.Decoder = &document.Decoder{Errs: &document.Errors{}, Checks: checksByName, Sources: map[*yaml.Node]string{},
-		Owner: from}
+	from.Decoder = &document.Decoder{
+		Errs: &document.Errors{}, Checks: checksByName, Sources: map[*yaml.Node]string{},
+		Owner: from,
+	}
 	d := &loader{from, &c, nil}
 	given := d.readEnviron()
 	file := d.parseFile(given[configFileKey], given[configTextKey])

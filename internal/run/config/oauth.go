@@ -118,7 +118,8 @@ func (c *oauthClient) readSecrets(p *document.Mapping) {
 		into      *Secret
 		parse     func(text []byte) (*oauth.Key, error) // nil: one line
 	}{
-		{"client_secret_file", c.SecretFile, &c.Secret, nil}, {"refresh_token_file", c.RefreshTokenFile, &c.RefreshToken, nil},
+		{"client_secret_file", c.SecretFile, &c.Secret, nil},
+		{"refresh_token_file", c.RefreshTokenFile, &c.RefreshToken, nil},
 		{"client_certificate_file", c.CertificateFile, &c.Key, oauth.ParseCertificate},
 		{"service_account_file", c.ServiceAccountFile, &c.Key, oauth.ParseAccount},
 	} {
@@ -150,8 +151,10 @@ func (c *oauthClient) readSecrets(p *document.Mapping) {
 
 // client returns the client with its secrets. shared keeps its refresh tokens.
 func (c oauthClient) client(shared oauth.Shared) oauth.Client {
-	client := oauth.Client{TokenURL: c.TokenURL, ID: c.ClientID, Secret: c.Secret.Reveal(), Scope: c.Scope, Subject: c.Subject,
-		RefreshToken: c.RefreshToken.Reveal(), Shared: shared, Command: c.Command, File: c.TokenFile}
+	client := oauth.Client{
+		TokenURL: c.TokenURL, ID: c.ClientID, Secret: c.Secret.Reveal(), Scope: c.Scope, Subject: c.Subject,
+		RefreshToken: c.RefreshToken.Reveal(), Shared: shared, Command: c.Command, File: c.TokenFile,
+	}
 	if c.Tenant != "" {
 		client.TokenURL = oauth.MicrosoftTokenURL(c.Tenant)
 		client.Scope = cmp.Or(c.Scope, oauth.MicrosoftScope)

@@ -141,8 +141,10 @@ func (r policyRule) countsManyRecipients() bool {
 
 // checkPolicyName returns what package quota finds wrong with the name of a policy, or "".
 func checkPolicyName(name string) string {
-	if err := (quota.Policy{Name: name,
-		Rules: []quota.Rule{failuresRule.quotaRule(failuresRuleName, quota.Failures)}}).Validate(); err != nil {
+	if err := (quota.Policy{
+		Name:  name,
+		Rules: []quota.Rule{failuresRule.quotaRule(failuresRuleName, quota.Failures)},
+	}).Validate(); err != nil {
 		return document.Printable(err.Error())
 	}
 	return ""
@@ -151,8 +153,10 @@ func checkPolicyName(name string) string {
 // failuresRule bounds rejected sends, which are refunded, so that a bad address can't be mailed
 // without end. It is added to each policy that limits recipients and has no rule with scope
 // failures.
-var failuresRule = policyRule{Name: failuresRuleName, Scope: quota.Failures,
-	Allowance: Allowance{Limit: 20, Window: 24 * time.Hour}}
+var failuresRule = policyRule{
+	Name: failuresRuleName, Scope: quota.Failures,
+	Allowance: Allowance{Limit: 20, Window: 24 * time.Hour},
+}
 
 // limitsRecipients reports whether one of the rules is enforced, with scope recipient.
 func limitsRecipients(rules []policyRule) bool {

@@ -30,7 +30,8 @@ limits:
 	for policy, want := range map[string][]quota.Rule{
 		"own": {day, {Name: "bounces", Scope: quota.Failures, Limit: 5, Window: time.Hour, Observe: true}},
 		"default": {
-			day, {Name: "own", Scope: quota.Recipient, Limit: 3, Window: time.Hour},
+			day,
+			{Name: "own", Scope: quota.Recipient, Limit: 3, Window: time.Hour},
 			{Name: "today", Scope: quota.Recipient, Limit: 1, Per: quota.Day, Zone: time.UTC, Observe: true},
 			{Name: "failures", Scope: quota.Failures, Limit: 20, Window: 24 * time.Hour},
 		},
@@ -137,9 +138,13 @@ func TestTitles(t *testing.T) {
 		"purposes: {confirm: {kind: confirm, code: {length: 8}}, own: {kind: confirm, code: {length: 8}, title: {zh: 用于开通}}, login: {}}")
 	all := c.PolicySet(time.Now()).Purposes
 	for _, x := range []struct{ purpose, locale, title string }{
-		{"confirm", "en-GB", "to confirm your address"}, {"confirm", "zh-TW", "用于确认您的地址"},
+		{"confirm", "en-GB", "to confirm your address"},
+		{"confirm", "zh-TW", "用于确认您的地址"},
 		{"confirm", "es", "para confirmar tu dirección"},
-		{"confirm", "ar", "لتأكيد عنوانك"}, {"confirm", "sux", ""}, {"own", "zh-CN", "用于开通"}, {"own", "en", ""},
+		{"confirm", "ar", "لتأكيد عنوانك"},
+		{"confirm", "sux", ""},
+		{"own", "zh-CN", "用于开通"},
+		{"own", "en", ""},
 		{"login", "en", ""},
 	} {
 		is(t, x.purpose+" in "+x.locale, all[x.purpose].Titles.ForLocaleOrEmpty(x.locale), x.title)

@@ -37,11 +37,15 @@ func (c Config) PolicySet(now time.Time) policy.Set {
 			recipient.Email: len(c.Providers) > 0,
 			recipient.SMS:   c.SMS.PublicURL != "" || slices.ContainsFunc(c.SMS.Carriers, SMSCarrier.Polled),
 		},
-		Breaker: quota.Rule{Name: policy.BreakerName, Scope: policy.BreakerScope, Limit: breaker.Limit,
-			Window: breaker.Window},
+		Breaker: quota.Rule{
+			Name: policy.BreakerName, Scope: policy.BreakerScope, Limit: breaker.Limit,
+			Window: breaker.Window,
+		},
 		BreakerReserve: breaker.Reserve,
-		Spellings: quota.Rule{Name: policy.SpellingsName, Scope: policy.SpellingsScope, Limit: 20,
-			Window: 24 * time.Hour},
+		Spellings: quota.Rule{
+			Name: policy.SpellingsName, Scope: policy.SpellingsScope, Limit: 20,
+			Window: 24 * time.Hour,
+		},
 	}
 	set.Blocks, set.Pauses = c.stopsInForce(now)
 	for name, p := range c.Purposes {

@@ -28,8 +28,10 @@ const yamlHead = `# The effective configuration, as a file for SENDCODE_CONFIG w
 var Example string
 
 // maskingEncoder masks the passwords of URLs.
-var maskingEncoder = document.Encoder{"database_url": maskURL, "redis_url": maskURL, "webhook_url": maskURL,
-	"smtp_url": maskURLs}
+var maskingEncoder = document.Encoder{
+	"database_url": maskURL, "redis_url": maskURL, "webhook_url": maskURL,
+	"smtp_url": maskURLs,
+}
 
 // YAML returns the effective configuration for people. Secrets are only counted, and URLs have no
 // passwords. If there is no URL with a password and no single recipient, it is a file with the same meaning.

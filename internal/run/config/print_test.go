@@ -150,9 +150,11 @@ func TestConfigurationNeverPrintsSecrets(t *testing.T) {
 			verbs = prints(c) + prints(&c)
 			shown += verbs
 		}
-		for name, s := range map[string]string{"ring": onlyRing, "hook": hook[6:], "index": index, "key": key,
+		for name, s := range map[string]string{
+			"ring": onlyRing, "hook": hook[6:], "index": index, "key": key,
 			"token": token, "password": admin,
-			"database": database, "redis": redis, "smtp": smtp, "smtp2": smtp2} {
+			"database": database, "redis": redis, "smtp": smtp, "smtp2": smtp2,
+		} {
 			if in(shown, s) {
 				t.Fatalf("%s is shown", name)
 			}

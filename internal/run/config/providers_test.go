@@ -14,9 +14,11 @@ import (
 	"sendcode/internal/deliver/sns/snstest"
 )
 
-var providerVariables = []string{"POSTMARK_SECRET=" + hiddenSecret, "SENDGRID_SECRET=" + hiddenSecret,
+var providerVariables = []string{
+	"POSTMARK_SECRET=" + hiddenSecret, "SENDGRID_SECRET=" + hiddenSecret,
 	"MAILGUN_SIGNING_KEY=" + hiddenSecret,
-	"RESEND_WEBHOOK_SECRET=whsec_" + standardSecret}
+	"RESEND_WEBHOOK_SECRET=whsec_" + standardSecret,
+}
 
 // standardSecret signs by Standard Webhooks.
 const standardSecret = "aGlkZGVuIHNlY3JldCBvZiBhIHdlYmhvb2s="
@@ -51,8 +53,10 @@ func TestDocumentedProviders(t *testing.T) {
 		ok(t, err)
 		mac := hmac.New(sha256.New, secret)
 		mac.Write([]byte("msg_1.1772600767." + strings.ReplaceAll(read(t, "testdata/events/"+file), "SEND", send)))
-		return http.Header{"Svix-Id": {"msg_1"}, "Svix-Timestamp": {"1772600767"},
-			"Svix-Signature": {"v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))}}
+		return http.Header{
+			"Svix-Id": {"msg_1"}, "Svix-Timestamp": {"1772600767"},
+			"Svix-Signature": {"v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))},
+		}
 	}
 	mac := hmac.New(sha256.New, []byte(hiddenSecret))
 	mac.Write([]byte("1772600767tok"))
@@ -84,7 +88,8 @@ func TestDocumentedProviders(t *testing.T) {
 		{"mailgun-old.json", "mailgun", nil, []string{"failed.permanent.old bounced old"}},
 		{"mailgun-rejected.json", "mailgun", nil, []string{"rejected bounced "}},
 		{"mailgun-unsubscribed.json", "mailgun", nil, []string{
-			"failed.permanent.suppress-unsubscribe opted_out suppress-unsubscribe"}},
+			"failed.permanent.suppress-unsubscribe opted_out suppress-unsubscribe",
+		}},
 	} {
 		body := strings.NewReplacer("SEND", send, "SIGNATURE",
 			hex.EncodeToString(mac.Sum(nil))).Replace(read(t, "testdata/events/"+x.file))

@@ -140,8 +140,10 @@ func (c *Config) addPublicKey() {
 		return
 	}
 	app := &c.Apps[0]
-	app.Keys = append(app.Keys, appKey{ID: publicKeyID, Kind: publicKeyKind,
-		SHA256: sha256.Sum256([]byte(c.PublicKey.Reveal()))})
+	app.Keys = append(app.Keys, appKey{
+		ID: publicKeyID, Kind: publicKeyKind,
+		SHA256: sha256.Sum256([]byte(c.PublicKey.Reveal())),
+	})
 	for origin := range strings.SplitSeq(c.Origins.Reveal(), ",") {
 		origin = strings.TrimSpace(origin)
 		if !slices.Contains(app.Origins, origin) {
@@ -212,7 +214,10 @@ func GenerateSecretVariables() string {
 	public, _ := NewAPIKey(publicKeyKind)
 	var b strings.Builder
 	for _, v := range []struct{ key, value string }{
-		{"secret_keys", NewRingKey()}, {"index_key", NewIndexKey()}, {"api_key", secret}, {"public_key", public},
+		{"secret_keys", NewRingKey()},
+		{"index_key", NewIndexKey()},
+		{"api_key", secret},
+		{"public_key", public},
 		{"admin_password", randomText(passwordBytes)},
 	} {
 		b.WriteString(envName(v.key) + "=" + v.value + "\n")

@@ -78,8 +78,10 @@ var defaultWatch = watchSettings{Sends: 20, ApprovedPercent: 10, Within: time.Ho
 
 // or returns the settings, with those of other where none is given.
 func (w watchSettings) or(other watchSettings) watchSettings {
-	return watchSettings{cmp.Or(w.Sends, other.Sends), cmp.Or(w.ApprovedPercent, other.ApprovedPercent),
-		cmp.Or(w.Within, other.Within), cmp.Or(w.Pause, other.Pause)}
+	return watchSettings{
+		cmp.Or(w.Sends, other.Sends), cmp.Or(w.ApprovedPercent, other.ApprovedPercent),
+		cmp.Or(w.Within, other.Within), cmp.Or(w.Pause, other.Pause),
+	}
 }
 
 // Prefixes returns the settings as the database takes them.

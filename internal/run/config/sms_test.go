@@ -13,8 +13,10 @@ func TestCarriers(t *testing.T) {
 	for _, c := range s.Carriers {
 		got = append(got, fmt.Sprint(c.Open().Name(), " ", c.Polled(), " ", c.Secret.Reveal()))
 	}
-	is(t, "name, polled and secret", got, []string{"aliyun true " + hiddenSecret, "verify false " + hiddenSecret, "tencent true " + hiddenSecret,
-		"twilio true " + hiddenSecret, "rest true " + hiddenSecret})
+	is(t, "name, polled and secret", got, []string{
+		"aliyun true " + hiddenSecret, "verify false " + hiddenSecret, "tencent true " + hiddenSecret,
+		"twilio true " + hiddenSecret, "rest true " + hiddenSecret,
+	})
 	for _, c := range carrierTypes[1:] { // the first is of package generic
 		test := "../../deliver/sms/" + strings.ReplaceAll(c.name, "-", "_") + "_test.go"
 		is(t, test+" has smstest.Contract", strings.Contains(read(t, test), "smstest.Contract("), true)

@@ -7,14 +7,18 @@ import (
 )
 
 // outside are the variables that an address that others can reach needs beside the generated ones.
-var outside = []string{"SENDCODE_SMTP_URL=resend://:re_hiddenhiddenhidden@api.resend.com",
-	"SENDCODE_ORIGINS=https://shop.example, https://www.shop.example"}
+var outside = []string{
+	"SENDCODE_SMTP_URL=resend://:re_hiddenhiddenhidden@api.resend.com",
+	"SENDCODE_ORIGINS=https://shop.example, https://www.shop.example",
+}
 
 // What `sendcode key --kind env` prints is all that a deployment needs, beside its addresses, and
 // is accepted.
 func TestOnlyVariables(t *testing.T) {
-	environ := slices.Concat(outside, strings.Fields(GenerateSecretVariables()), []string{"PORT=10000",
-		"SENDCODE_CONFIG_YAML=  policies:\n    default: [{name: day, scope: recipient, limit: 3, window: 24h}]\n"})
+	environ := slices.Concat(outside, strings.Fields(GenerateSecretVariables()), []string{
+		"PORT=10000",
+		"SENDCODE_CONFIG_YAML=  policies:\n    default: [{name: day, scope: recipient, limit: 3, window: 24h}]\n",
+	})
 	c, err := Load(environ, files{}.read)
 	ok(t, err)
 	app := c.Apps[0]

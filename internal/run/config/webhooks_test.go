@@ -33,8 +33,10 @@ func TestWebhooks(t *testing.T) {
 	is(t, "events", gift.Events, webhookEvents)
 	is(t, "no webhook", c.Apps[3].Webhook, webhookSettings{})
 	is(t, "a new secret", c.ReloadableChanges(must(t, hooked, secrets+",gift:whsec_"+strings.Repeat("A", 64))), []string{"apps"})
-	for _, want := range []string{"of=***", "events: [send.failed, verification.approved]", "webhook: {}",
-		"SENDCODE_WEBHOOK_SECRETS: set, 4 secrets"} {
+	for _, want := range []string{
+		"of=***", "events: [send.failed, verification.approved]", "webhook: {}",
+		"SENDCODE_WEBHOOK_SECRETS: set, 4 secrets",
+	} {
 		if !strings.Contains(c.YAML(), want) {
 			t.Errorf("%q is not printed:\n%s", want, c.YAML())
 		}

@@ -53,7 +53,8 @@ func TestJobsRunWhenTheyAreDue(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		seldom, busy, last := &counter{}, &counter{again: 2}, &counter{panic: true}
 		during(90*time.Second, []jobs.Job{
-			{Name: "seldom", Every: time.Minute, Run: seldom.run}, {Name: "busy", Every: time.Minute, Run: busy.run},
+			{Name: "seldom", Every: time.Minute, Run: seldom.run},
+			{Name: "busy", Every: time.Minute, Run: busy.run},
 			{Name: "last", Every: time.Hour, Run: last.run, AtStop: true},
 		}, nil, slog.New(slog.DiscardHandler))
 		got := fmt.Sprint("seldom ", seldom.runs, ", busy ", busy.runs, ", last ", last.runs)

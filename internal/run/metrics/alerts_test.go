@@ -163,16 +163,20 @@ func TestAlertsFireForTheFirstEvent(t *testing.T) {
 		{"SendcodeDatabaseAway", 2 * m, 4 * m, 0, values{`sendcode_database_writable`: up}},
 		{"SendcodeUnavailable", 2 * m, soon, 0, values{unavailable: down, admitted: often}},
 		{"SendcodeUnavailable", 2 * m, soon, 0, values{
-			answers(`proofs/redeem",status="5xx"`): down, answers(`verifications",status="2xx"`): often}},
+			answers(`proofs/redeem",status="5xx"`): down, answers(`verifications",status="2xx"`): often,
+		}},
 		{"SendcodeUnavailable", 20 * m, 0, 0, values{unavailable: down, admitted: "0+90x400"}},
 		{"SendcodeUnavailable", 2 * m, soon, 8 * m, values{
 			requests(`"unavailable",instance="a"`): "0+0x8 0+3x12 36+0x400",
-			requests(`"unavailable",instance="b"`): "0+0x8 0+3x12 36+0x400", requests(`"admitted",instance="b"`): often}},
+			requests(`"unavailable",instance="b"`): "0+0x8 0+3x12 36+0x400", requests(`"admitted",instance="b"`): often,
+		}},
 		{"SendcodeUnavailable", 20 * m, 0, 0, values{
 			requests(`"unavailable",instance="a"`): down, requests(`"admitted",instance="b"`): often,
-			answers(`proofs/redeem",status="5xx",instance="a"`): down, answers(`proofs/redeem",status="2xx",instance="b"`): often}},
+			answers(`proofs/redeem",status="5xx",instance="a"`): down, answers(`proofs/redeem",status="2xx",instance="b"`): often,
+		}},
 		{"SendcodeOverload", 2 * m, soon, 11 * m, values{
-			overloaded("unread"): "0+0x8 0+30x12 360+0x400", admitted: "0+20x400", approved: "0+20x400"}},
+			overloaded("unread"): "0+0x8 0+30x12 360+0x400", admitted: "0+20x400", approved: "0+20x400",
+		}},
 		{"SendcodeOverload", 20 * m, 0, 0, values{overloaded("known"): "0+0x8 0+3x400", admitted: "0+40x400", approved: "0+20x400"}},
 		{"SendcodeOverload", 20 * m, 0, 0, values{overloaded("known"): "0+0x8 4+0x400", admitted: stays, approved: stays}},
 		{"SendcodeSendsWait", 3 * m, 4 * m, 0, values{oldest: "0+0x8 0+15x400", sent: stays}},
@@ -182,16 +186,20 @@ func TestAlertsFireForTheFirstEvent(t *testing.T) {
 		{"SendcodeAllServersSuspended", 2 * m, 4 * m, 0, values{`sendcode_sms_carrier_up{carrier="a",order="1"}`: up}},
 		{"SendcodeServerSuspended", 10 * m, 13 * m, 0, values{serverA: up, serverB: "1+0x400"}},
 		{"SendcodeServerSuspended", 10 * m, 13 * m, 0, values{`sendcode_sms_carrier_up{carrier="a",order="1"}`: up}},
-		{"SendcodeDiskNearlyFull", 5 * m, 8 * m, 0,
-			values{`sendcode_disk_free_bytes`: "50+0x8 9+0x400", `sendcode_disk_size_bytes`: "100+0x400"}},
+		{
+			"SendcodeDiskNearlyFull", 5 * m, 8 * m, 0,
+			values{`sendcode_disk_free_bytes`: "50+0x8 9+0x400", `sendcode_disk_size_bytes`: "100+0x400"},
+		},
 		{"SendcodeDiskNearlyFull", 5 * m, 8 * m, 0, values{
 			`node_filesystem_avail_bytes{mountpoint="/var/lib/postgresql"}`: "50+0x8 9+0x400",
-			`node_filesystem_size_bytes{mountpoint="/var/lib/postgresql"}`:  "100+0x400"}},
+			`node_filesystem_size_bytes{mountpoint="/var/lib/postgresql"}`:  "100+0x400",
+		}},
 		{"SendcodeBackupOld", 2 * m, soon, 0, values{backup: "-172680+0x400"}},                  // the series begin in 1970
 		{"SendcodeBackupOld", 2 * m, soon, 0, values{backup: stays, database: "-172680+0x400"}}, // never
 		{"SendcodeBackupOld", 20 * m, 0, 0, values{database: "-172680+0x400"}},                  // a trial, or Postgres
 		{"SendcodeDescriptors", 2 * m, 5 * m, 0, values{
-			`process_open_fds{job="sendcode"}`: "80+0x8 81+0x400", `process_max_fds{job="sendcode"}`: "100+0x400"}},
+			`process_open_fds{job="sendcode"}`: "80+0x8 81+0x400", `process_max_fds{job="sendcode"}`: "100+0x400",
+		}},
 		{"SendcodeGuessing", 10 * m, 20 * m, 0, values{`sendcode_checks_total{outcome="wrong"}`: "0+0x8 0+10x400", approved: "0+1x400"}},
 		{"SendcodeAppUnderAttack", 2 * m, soon, 0, values{`sendcode_check_bounds_total{bound="app",app="a",channel="email"}`: once}},
 		{"SendcodeFewCodesComeBack", 10 * m, 40 * m, 0, values{sent: "0+0x8 0+5x400", approvedByMail: stays}},
@@ -217,10 +225,12 @@ func TestAlertsFireForTheFirstEvent(t *testing.T) {
 		{"SendcodeCertificateEnds", 20 * m, 0, 0, values{certificate: stays}}, // no connection by TLS yet
 		{"SendcodeDatabaseSlow", 2 * m, 7 * m, 0, values{
 			`sendcode_statement_seconds_sum{kind="begin"}`:   "0+0.1x8 1+6x400",
-			`sendcode_statement_seconds_count{kind="begin"}`: "0+10x400"}},
+			`sendcode_statement_seconds_count{kind="begin"}`: "0+10x400",
+		}},
 		{"SendcodeClockOff", 2 * m, 4 * m, 0, values{`sendcode_clock_offset_seconds`: "4.9x8 -5.1x400"}},
 		{"SendcodeRedisSlow", 2 * m, 7 * m, 0, values{
-			`sendcode_redis_seconds_sum{call="pipeline"}`: "0+0.01x8 0.1+3x400", `sendcode_redis_seconds_count{call="pipeline"}`: "0+10x400"}},
+			`sendcode_redis_seconds_sum{call="pipeline"}`: "0+0.01x8 0.1+3x400", `sendcode_redis_seconds_count{call="pipeline"}`: "0+10x400",
+		}},
 		{"SendcodeRedisAway", 5 * m, 8 * m, 0, values{`sendcode_limiter_up`: up}},
 		{"SendcodeRedisForgets", 2 * m, soon, 6 * m, values{lost: "0+0x8 30+0x400"}},
 		{"SendcodeRedisForgets", 2 * m, soon, 6 * m, values{overruled: "0+0x8 30+0x400", tookRedis: "0+0.01x400", askedRedis: "0+10x400"}},
@@ -230,12 +240,15 @@ func TestAlertsFireForTheFirstEvent(t *testing.T) {
 		{"SendcodeSuppressionsHeld", 2 * m, soon, 0, values{`sendcode_suppressions_held{server="mx",words="550 5.1.1"}`: once}},
 		{"SendcodeSpendCapReached", 2 * m, soon, 0, values{`sendcode_spend_refused_total{cap="day"}`: once}},
 		{"SendcodeLoginAttacked", 2 * m, soon, 0, values{`sendcode_admin_refusals_total{what="login",rule="account"}`: once}},
-		{"SendcodeConfigRejected", 2 * m, soon, 4*m + 15*time.Second,
-			values{`sendcode_config_last_reload_successful`: "1+0x8 0+0x7 1+0x400"}},
+		{
+			"SendcodeConfigRejected", 2 * m, soon, 4*m + 15*time.Second,
+			values{`sendcode_config_last_reload_successful`: "1+0x8 0+0x7 1+0x400"},
+		},
 		{"SendcodeSettingsDiffer", 10 * m, 25 * m, 60 * m, values{
 			`sendcode_settings_info{instance="a",hash="1"}`: "1+0x400",
 			`sendcode_settings_info{instance="b",hash="1"}`: "1+0x8 _x400",
-			`sendcode_settings_info{instance="b",hash="2"}`: "_x8 1+0x180 _x400"}},
+			`sendcode_settings_info{instance="b",hash="2"}`: "_x8 1+0x180 _x400",
+		}},
 		{"SendcodeRoomForRows", 30 * m, 70 * m, 0, values{`sendcode_database_weeks_ahead`: "3+0x8 1+0x400"}},
 		{"SendcodeDeletionLate", 30 * m, 70 * m, 0, values{`sendcode_retention_due_rows`: once}},
 		{"SendcodeHumanCheckVendorAway", 10 * m, 13 * m, 0, values{`sendcode_human_check_vendor_up{app="a",by="turnstile"}`: up}},

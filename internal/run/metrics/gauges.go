@@ -202,7 +202,8 @@ func (m *Metrics) RegisterStorage(status func(context.Context) (store.StorageSta
 			"13 weeks before now, or older; none on SQLite.", []string{"age"}, nil)
 	late := desc("sendcode_erasures_due", "Erased recipients whose keyed hash is due for deletion.")
 	stored := newReading(status)
-	m.registry.MustRegister(collector{described: []*prometheus.Desc{ahead, oldest, due, late, size, rows},
+	m.registry.MustRegister(collector{
+		described: []*prometheus.Desc{ahead, oldest, due, late, size, rows},
 		collect: func(show showFunc) {
 			s, ok := stored.get()
 			if !ok {
@@ -220,7 +221,8 @@ func (m *Metrics) RegisterStorage(status func(context.Context) (store.StorageSta
 			show(due, float64(s.Due))
 			show(late, float64(s.ForgettingDue))
 			show(size, float64(s.Bytes))
-		}})
+		},
+	})
 }
 
 // sendsByAge sums the partitions' estimated rows by the age of each partition's end.

@@ -52,8 +52,10 @@ func New() *Metrics {
 		return promauto.With(registry).NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
 	}
 	seconds := func(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
-		return promauto.With(registry).NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help,
-			Buckets: buckets}, labels)
+		return promauto.With(registry).NewHistogramVec(prometheus.HistogramOpts{
+			Name: name, Help: help,
+			Buckets: buckets,
+		}, labels)
 	}
 	m := &Metrics{
 		registry: registry,
@@ -110,8 +112,10 @@ func New() *Metrics {
 	m.reloaded.Set(1)
 	// These counters begin at 0, so that alerts on an increase see the first event.
 	for where, n := range panics.Counts {
-		promauto.With(registry).NewCounterFunc(prometheus.CounterOpts{Name: "sendcode_panics_total",
-			Help: "Panics, by the work that each ended.", ConstLabels: prometheus.Labels{"where": where}},
+		promauto.With(registry).NewCounterFunc(prometheus.CounterOpts{
+			Name: "sendcode_panics_total",
+			Help: "Panics, by the work that each ended.", ConstLabels: prometheus.Labels{"where": where},
+		},
 			func() float64 { return float64(n.Load()) })
 	}
 	for _, outcome := range []string{ReloadApplied, ReloadUnchanged, ReloadRejected} {

@@ -32,8 +32,10 @@ func (m *Metrics) RegisterSettings(hash func() string) {
 	info := prometheus.NewDesc("sendcode_settings_info",
 		"1; the label is a hash of the settings in force, without secrets and without the "+
 			"addresses that this replica listens on. It is the same where the settings are.", []string{"hash"}, nil)
-	m.registry.MustRegister(collector{described: []*prometheus.Desc{info},
-		collect: func(show showFunc) { show(info, 1, hash()) }})
+	m.registry.MustRegister(collector{
+		described: []*prometheus.Desc{info},
+		collect:   func(show showFunc) { show(info, 1, hash()) },
+	})
 }
 
 // RegisterBacklog adds gauges of the sends without an outcome. While the database does not answer,
@@ -63,14 +65,16 @@ func (m *Metrics) RegisterPools(read func() []store.PoolStats) {
 	waits := prometheus.NewDesc("sendcode_pool_waits_total",
 		"How often a connection of a pool had to be waited for, or opened.",
 		[]string{"pool"}, nil)
-	m.registry.MustRegister(collector{described: []*prometheus.Desc{conns, waits}, counter: waits,
+	m.registry.MustRegister(collector{
+		described: []*prometheus.Desc{conns, waits}, counter: waits,
 		collect: func(show showFunc) {
 			for _, p := range read() {
 				show(conns, float64(p.InUse), p.Name, "in_use")
 				show(conns, float64(p.Idle), p.Name, "idle")
 				show(waits, float64(p.Waits), p.Name)
 			}
-		}})
+		},
+	})
 }
 
 // RegisterAdmissions adds metrics of the requests under way, by kind: sends or checks. read must not
@@ -86,7 +90,8 @@ func (m *Metrics) RegisterAdmissions(read func() map[string]admission.Stats) {
 		"Sends or checks that were refused at once, since more came than can be "+
 			"served in time, by class: stranger, known, or unread, where all places were taken and the class was not looked at.",
 		[]string{"of", "class"}, nil)
-	m.registry.MustRegister(collector{described: []*prometheus.Desc{most, under, refused}, counter: refused,
+	m.registry.MustRegister(collector{
+		described: []*prometheus.Desc{most, under, refused}, counter: refused,
 		collect: func(show showFunc) {
 			for of, a := range read() {
 				show(most, float64(a.Limit), of)
@@ -97,7 +102,8 @@ func (m *Metrics) RegisterAdmissions(read func() map[string]admission.Stats) {
 					show(refused, float64(n), of, class)
 				}
 			}
-		}})
+		},
+	})
 }
 
 // RegisterDisk adds gauges of the free space and size of the disk that holds a directory. They are

@@ -44,10 +44,15 @@ func TestReading(t *testing.T) {
 			want         int
 			ok           bool
 		}{
-			{0, 0, false, 1, true}, {2*readingPauseFactor*MaxRecentWait - 1, 0, false, 1, true}, {1, 0, false, 2, true},
+			{0, 0, false, 1, true},
+			{2*readingPauseFactor*MaxRecentWait - 1, 0, false, 1, true},
+			{1, 0, false, 2, true},
 			{readingEvery - 1, 0, false, 2, true},
-			{1, 0, true, 3, false}, {readingEvery, time.Second, false, 4, false}, {time.Second, 0, false, 4, true},
-			{readingPauseFactor*time.Second - time.Second, 0, false, 4, true}, {time.Second, 2 * readingValidFor, false, 4, true},
+			{1, 0, true, 3, false},
+			{readingEvery, time.Second, false, 4, false},
+			{time.Second, 0, false, 4, true},
+			{readingPauseFactor*time.Second - time.Second, 0, false, 4, true},
+			{time.Second, 2 * readingValidFor, false, 4, true},
 			{readingValidFor - MaxRecentWait, 0, false, 0, false},
 		} {
 			time.Sleep(c.after)
@@ -93,9 +98,13 @@ func TestWhatGrowsIsShown(t *testing.T) {
 		return store.Partition{Ends: now.Add(-weeks * store.Week), Rows: rows}
 	}
 	m.RegisterStorage(func(context.Context) (store.StorageStatus, error) {
-		return store.StorageStatus{Now: now, Bytes: 99,
-			Partitions: []store.Partition{ended(60, 1), ended(12, 2), ended(11, 4), ended(3, 8), ended(2, 16),
-				ended(0, 32), ended(-1, 64), ended(-2, -1)}}, nil
+		return store.StorageStatus{
+			Now: now, Bytes: 99,
+			Partitions: []store.Partition{
+				ended(60, 1), ended(12, 2), ended(11, 4), ended(3, 8), ended(2, 16),
+				ended(0, 32), ended(-1, 64), ended(-2, -1),
+			},
+		}, nil
 	})
 	m.RegisterRedis(func(context.Context) (keys, bytes int64, err error) { return 5, 6, nil })
 	shows(t, m, true, `sendcode_database_sends{age="week"} 64`, `sendcode_database_sends{age="4 weeks"} 48`,

@@ -54,8 +54,10 @@ func TestRecentTimeoutAndShare(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		v := metrics.Recent[int]{Every: time.Second, PauseFactor: 20, Timeout: 5 * time.Second,
-			Ask: func(ctx context.Context) (int, error) { <-ctx.Done(); return 0, ctx.Err() }}
+		v := metrics.Recent[int]{
+			Every: time.Second, PauseFactor: 20, Timeout: 5 * time.Second,
+			Ask: func(ctx context.Context) (int, error) { <-ctx.Done(); return 0, ctx.Err() },
+		}
 		began := time.Now()
 		servertest.Same(t, "no answer yet", v.Get(ctx), metrics.RecentAnswer[int]{})
 		servertest.Same(t, "the canceled caller waits", time.Since(began), 0)

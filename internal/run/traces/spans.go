@@ -79,7 +79,8 @@ type childTracer struct{ trace.Tracer }
 
 // Start implements trace.Tracer.
 func (t childTracer) Start(ctx context.Context, name string, options ...trace.SpanStartOption) (context.Context,
-	trace.Span) {
+	trace.Span,
+) {
 	if span := trace.SpanFromContext(ctx); !span.IsRecording() {
 		return ctx, trace.SpanFromContext(context.Background()) // a span that records nothing
 	}

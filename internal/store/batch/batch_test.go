@@ -116,9 +116,20 @@ func TestBatcherMakesSmallerBatchesWhenTheyAreSlow(t *testing.T) {
 		for _, c := range []struct {
 			calls int
 			took  time.Duration
-		}{{256, 1001 * time.Millisecond}, {128, time.Second}, {128, 1001 * time.Millisecond}, {64, time.Minute},
-			{32, time.Minute}, {16, time.Minute},
-			{16, 500 * time.Millisecond}, {16, 499 * time.Millisecond}, {32, 0}, {64, 0}, {128, 0}, {120, 0}} {
+		}{
+			{256, 1001 * time.Millisecond},
+			{128, time.Second},
+			{128, 1001 * time.Millisecond},
+			{64, time.Minute},
+			{32, time.Minute},
+			{16, time.Minute},
+			{16, 500 * time.Millisecond},
+			{16, 499 * time.Millisecond},
+			{32, 0},
+			{64, 0},
+			{128, 0},
+			{120, 0},
+		} {
 			storetest.Equal(t, "calls in a batch", len(<-g.begun), c.calls)
 			time.Sleep(c.took)
 			g.end <- struct{}{}

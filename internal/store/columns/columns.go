@@ -59,9 +59,11 @@ func (t Table[T]) AsRefusals(read map[string]string) Table[T] {
 }
 
 // zeroSQL maps each type to its zero value in SQL.
-var zeroSQL = map[elementType]string{Text: "''", Integer: "0", Bigint: "0", Boolean: "false",
+var zeroSQL = map[elementType]string{
+	Text: "''", Integer: "0", Bigint: "0", Boolean: "false",
 	Instant: "CAST(NULL AS timestamptz)",
-	UUID:    "CAST(NULL AS uuid)"}
+	UUID:    "CAST(NULL AS uuid)",
+}
 
 // SelectList returns the columns as a SELECT list, in the order of Destinations.
 func (t Table[T]) SelectList() string {

@@ -139,7 +139,8 @@ func (p *DB) beginTogether(ctx context.Context, brief bool, batch []*beginCall) 
 // it does so only if repeatable is set. brief is as in together. The error wraps fault.Uncertain if rows
 // may have been written.
 func (p *DB) withRetry(ctx context.Context, brief, repeatable bool,
-	transaction func(*pgxpool.Conn) (notCommitted bool, err error)) error {
+	transaction func(*pgxpool.Conn) (notCommitted bool, err error),
+) error {
 	notCommitted, err := p.runOnWriter(ctx, brief, transaction)
 	if err == nil || ctx.Err() != nil || !notCommitted && !repeatable ||
 		!isConnectionLost(err) && !isServerReadOnly(err) && !strings.HasPrefix(sqlState(err), "40") {

@@ -124,9 +124,12 @@ func (p *DB) beginFirst(ctx context.Context, brief bool, batch []*beginCall) (er
 // writeFirst runs writeFirstSQL for calls whose Answer was decided at near. notCommitted means, with an error, that
 // nothing was committed.
 func (p *DB) writeFirst(ctx context.Context, conn *pgxpool.Conn, batch []*beginCall, b idBounds, near time.Time) (
-	v batchFacts, notCommitted bool, err error) {
-	statement := map[string]string{stmtGateCounted: stmtFirstCounted, stmtGateHolders: stmtFirstHolders,
-		stmtGateCountedAndHolders: stmtFirstCountedAndHolders}[gateStatementName(batch)]
+	v batchFacts, notCommitted bool, err error,
+) {
+	statement := map[string]string{
+		stmtGateCounted: stmtFirstCounted, stmtGateHolders: stmtFirstHolders,
+		stmtGateCountedAndHolders: stmtFirstCountedAndHolders,
+	}[gateStatementName(batch)]
 	instant := func(t time.Time) any { return pgtype.Timestamptz{Time: t, Valid: true} }
 	var queued pgx.Batch
 	queued.Queue(p.text[stmtBeginTransaction])

@@ -82,8 +82,10 @@ func TestPostgresTripsOfGuesses(t *testing.T) {
 	// A few failed checks change nothing, and a suppression only the row.
 	tried := f.Admit(t, f.Intent(4))
 	storetest.Must(f.Check(t.Context(), storetest.Wrong(tried.Verification.ID)))(t)
-	f.Ended(t, f.Intent(5), store.Outcome{Status: store.Failed, Refund: true, Reason: store.ReasonRejected,
-		Suppress: store.NewSuppression{Cause: store.CauseHardBounce, Address: storetest.Address(5), For: time.Hour}})
+	f.Ended(t, f.Intent(5), store.Outcome{
+		Status: store.Failed, Refund: true, Reason: store.ReasonRejected,
+		Suppress: store.NewSuppression{Cause: store.CauseHardBounce, Address: storetest.Address(5), For: time.Hour},
+	})
 	storetest.Must(db.pool.Exec(t.Context(), `UPDATE sends SET counts = false WHERE id = $1`, tried.Send.ID))(t)
 	trips("a send after a failed check", 1, f.Intent(4, likely, once))
 	storetest.Equal(t, "suppressed", trips("a suppressed send", 1, f.Intent(5, likely, addressed, once)).Send.Suppression != uuid.Nil, true)

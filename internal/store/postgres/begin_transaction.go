@@ -52,7 +52,8 @@ const maxClockTries = 3
 // runOnWriter runs a transaction on a connection of the pool writers. notCommitted means, with an
 // error, that nothing was committed. brief is as in together.
 func (p *DB) runOnWriter(ctx context.Context, brief bool,
-	transaction func(*pgxpool.Conn) (notCommitted bool, err error)) (notCommitted bool, err error) {
+	transaction func(*pgxpool.Conn) (notCommitted bool, err error),
+) (notCommitted bool, err error) {
 	// Until runAndCommit, which recovers itself, nothing is committed. The error is one of the store's, so
 	// that withRetry does not repeat the transaction.
 	defer panics.Recover(panics.Batch, func() { notCommitted, err = true, store.WrapUnavailable(panics.Err) })
@@ -94,7 +95,8 @@ func (p *DB) forgetSuccess() {
 // within the bounds that the read assumed, it rolls back and reads again; it reads maxClockTries times at most.
 // notCommitted means, with an error, that nothing was committed.
 func (p *DB) beginOnConn(ctx context.Context, conn *pgxpool.Conn, batch []*beginCall) (left []*beginCall, answers []beginAnswer,
-	notCommitted bool, err error) {
+	notCommitted bool, err error,
+) {
 	if len(batch) == 0 {
 		return nil, nil, true, nil
 	}
@@ -187,7 +189,8 @@ func (p *DB) lockAndRead(ctx context.Context, conn *pgxpool.Conn, batch []*begin
 // readFacts takes a round trip: it runs the queued statements, which return nothing, locks the
 // candidates and reads what the gate needs to decide the calls.
 func (p *DB) readFacts(ctx context.Context, conn *pgxpool.Conn, queued *pgx.Batch, calls []*beginCall, list []joinCandidate,
-	b idBounds) (v batchFacts, err error) {
+	b idBounds,
+) (v batchFacts, err error) {
 	before := queued.Len()
 	if len(list) > 0 {
 		queued.Queue(p.text[stmtLockCandidates], candidateParameters(list)...)
@@ -233,7 +236,8 @@ func (p *DB) writeAndCommit(ctx context.Context, conn *pgxpool.Conn, answers []b
 // runAndCommit sends the queued statements and a COMMIT; read reads the results of the statements.
 // notCommitted means, with an error, that nothing was committed.
 func (p *DB) runAndCommit(ctx context.Context, conn *pgxpool.Conn, queued *pgx.Batch,
-	read func(pgx.BatchResults) error) (notCommitted bool, err error) {
+	read func(pgx.BatchResults) error,
+) (notCommitted bool, err error) {
 	n := queued.Len()
 	queued.Queue(p.text[stmtCommit])
 	defer panics.Recover(panics.Batch, func() {

@@ -121,11 +121,15 @@ func meddle(db *DB, what int, first store.BeginAnswer, act store.AuditEntry) err
 		_, err = db.Cancel(ctx, first.Verification.ID)
 	case 3:
 		s := first.Send
-		err = db.ResetCounters(ctx, []store.Bucket{{App: s.App, Channel: s.Channel, Recipient: s.Recipient,
-			Purposes: []string{"login", "signup"}}}, act)
+		err = db.ResetCounters(ctx, []store.Bucket{{
+			App: s.App, Channel: s.Channel, Recipient: s.Recipient,
+			Purposes: []string{"login", "signup"},
+		}}, act)
 	case 4:
-		_, err = db.Finish(ctx, store.Outcome{AttemptID: store.AttemptID{ID: first.Send.ID, Attempt: 1}, Status: store.Failed,
-			Reason: store.ReasonRejected, Refund: true})
+		_, err = db.Finish(ctx, store.Outcome{
+			AttemptID: store.AttemptID{ID: first.Send.ID, Attempt: 1}, Status: store.Failed,
+			Reason: store.ReasonRejected, Refund: true,
+		})
 	}
 	return err
 }
@@ -230,8 +234,10 @@ func TestPostgresFinishIsHot(t *testing.T) {
 			begun, err := db.Begin(t.Context(), g.Intent(1000*caller+i))
 			if err == nil {
 				_, err = db.Finish(t.Context(),
-					store.Outcome{AttemptID: store.AttemptID{ID: begun.Send.ID, Attempt: 1}, Status: store.Sent, Provider: "mx",
-						ProviderCode: "250 2.0.0"})
+					store.Outcome{
+						AttemptID: store.AttemptID{ID: begun.Send.ID, Attempt: 1}, Status: store.Sent, Provider: "mx",
+						ProviderCode: "250 2.0.0",
+					})
 			}
 			if err != nil {
 				t.Error(err)

@@ -35,8 +35,12 @@ const (
 
 // checkStatements are the statements of checks.
 func (p *DB) checkStatements() []statement {
-	return []statement{{stmtLockChecks, lockChecksSQL}, {stmtReadChecked, p.replaceNow(readCheckedSQL)},
-		{stmtCountChecks, countChecksSQL}, {stmtKeepKey, keepKeySQL}}
+	return []statement{
+		{stmtLockChecks, lockChecksSQL},
+		{stmtReadChecked, p.replaceNow(readCheckedSQL)},
+		{stmtCountChecks, countChecksSQL},
+		{stmtKeepKey, keepKeySQL},
+	}
 }
 
 // lockChecksSQL takes the locks on the recipients' checks. It is a separate statement, so that the
@@ -118,7 +122,8 @@ func (p *DB) checkTogether(ctx context.Context, brief bool, batch []*checkCall) 
 // Answer and Err of the decided calls. left has the calls whose recipient another call of the batch
 // has.
 func (p *DB) decideChecks(ctx context.Context, conn *pgxpool.Conn, batch []*checkCall) (decided, left []*checkCall,
-	err error) {
+	err error,
+) {
 	ids := columns.NewArrayParameters(batch, 1)
 	ids.Add(columns.Text, func(buf []byte, x *checkCall) []byte { return append(buf, x.In.ID...) })
 	var trip pgx.Batch
@@ -142,8 +147,10 @@ func (p *DB) decideChecks(ctx context.Context, conn *pgxpool.Conn, batch []*chec
 		r := read[x.In.ID]
 		if r == nil {
 			x.Answer, x.Err = store.CheckAnswer{}, fault.NotFound
-		} else if key := store.RecipientLockKey(store.Send{App: r.v.App, Channel: r.v.Channel,
-			Recipient: r.v.Recipient}); taken[key] {
+		} else if key := store.RecipientLockKey(store.Send{
+			App: r.v.App, Channel: r.v.Channel,
+			Recipient: r.v.Recipient,
+		}); taken[key] {
 			left = append(left, x)
 			continue
 		} else {

@@ -99,8 +99,10 @@ func TestPostgresBetweenTheTripsOfACheck(t *testing.T) {
 // and its caller learns that.
 func TestPostgresCountsNothingThatEnded(t *testing.T) {
 	f, db, _ := betweenFixture(t)
-	for n, ended := range []string{"approved_at = clock_timestamp()", "canceled_at = clock_timestamp()", "attempts = max_attempts",
-		"expires_at = created_at"} {
+	for n, ended := range []string{
+		"approved_at = clock_timestamp()", "canceled_at = clock_timestamp()", "attempts = max_attempts",
+		"expires_at = created_at",
+	} {
 		v := f.Admit(t, f.Intent(n)).Verification
 		conn := storetest.Must(db.writers.Acquire(t.Context()))(t)
 		list, _, err := db.decideChecks(t.Context(), conn, []*checkCall{checked(storetest.Right(v.ID))})

@@ -75,9 +75,11 @@ RETURNING k.key, k.send_id, @now`)},
 		// The next three read the claims of keys that were used before. As separate statements,
 		// they also see the commit of another transaction for which stmtClaimIdempotencyKeys
 		// waited.
-		{stmtReadIdempotencyClaims,
+		{
+			stmtReadIdempotencyClaims,
 			p.replaceNow(
-				`SELECT k.key, @now, k.fingerprint, k.send_id FROM idempotency_keys k WHERE k.key = ANY ($1::bytea[])`)},
+				`SELECT k.key, @now, k.fingerprint, k.send_id FROM idempotency_keys k WHERE k.key = ANY ($1::bytea[])`),
+		},
 		{stmtReadClaimedSends, `SELECT k.key, ` + sqldb.SendColumns + claimed + ` WHERE k.key = ANY ($1::bytea[])`},
 		{stmtReadClaimedVerifications, `SELECT k.key, ` + sqldb.VerificationColumns + claimed + `
 CROSS JOIN LATERAL (SELECT * FROM verifications v WHERE v.id = s.verification_id LIMIT 1) v WHERE k.key = ANY ($1::bytea[])`},
@@ -152,7 +154,8 @@ func (p *DB) changeClaimsTogether(ctx context.Context, brief bool, batch []*idem
 // earlier run may have been committed.
 func (p *DB) changeClaimsOnConn(ctx context.Context, conn *pgxpool.Conn, claims, ended, forgotten []*idempotencyCall,
 	again bool) (
-	answers map[[32]byte]store.IdempotencyClaimAnswer, notCommitted bool, err error) {
+	answers map[[32]byte]store.IdempotencyClaimAnswer, notCommitted bool, err error,
+) {
 	var trip pgx.Batch
 	trip.Queue(p.text[stmtBeginTransaction])
 	trip.Queue(p.text[stmtAsynchronousCommit])
@@ -230,7 +233,8 @@ func readHeldClaims(results pgx.BatchResults, held map[[32]byte]store.Idempotenc
 // readEarlierClaims adds the answers to claims of keys that were used before. answers has those
 // that their callers hold now. again is as for changeClaimsOnConn.
 func (p *DB) readEarlierClaims(ctx context.Context, conn *pgxpool.Conn, used []*idempotencyCall, answers map[[32]byte]store.IdempotencyClaimAnswer,
-	again bool) (err error) {
+	again bool,
+) (err error) {
 	defer panics.Recover(panics.Batch, func() { err = store.WrapUnavailable(panics.Err) }) // the claims are committed
 	var trip pgx.Batch
 	keys := claimKeyParameters(used).Args()
@@ -251,8 +255,10 @@ func (p *DB) readEarlierClaims(ctx context.Context, conn *pgxpool.Conn, used []*
 		fields []any
 		each   func(key [32]byte)
 	}{
-		{[]any{columns.ScannerFor(&now), &row.Fingerprint, &row.SendID},
-			func(key [32]byte) { stored[key] = row; row = store.IdempotencyClaimRow{} }},
+		{
+			[]any{columns.ScannerFor(&now), &row.Fingerprint, &row.SendID},
+			func(key [32]byte) { stored[key] = row; row = store.IdempotencyClaimRow{} },
+		},
 		{sqldb.SendTable.Destinations(&s), func(key [32]byte) { sends[key] = s; s = store.Send{} }},
 		{sqldb.VerificationFields(&v), func(key [32]byte) { verifications[key] = v; v = store.Verification{} }},
 	} {

@@ -21,8 +21,10 @@ func TestOpeningTakesTwoRoundTrips(t *testing.T) {
 	connect(t, through) // stays open: its end would count
 	login := p.turns.Load()
 	for name, o := range map[string]poolOptions{
-		"writers": {conns: 1, session: writerSettings,
-			statements: prepared((*DB).claimStatements, (*DB).beginStatements, (*DB).checkStatements)},
+		"writers": {
+			conns: 1, session: writerSettings,
+			statements: prepared((*DB).claimStatements, (*DB).beginStatements, (*DB).checkStatements),
+		},
 		"others": {conns: 1},
 	} {
 		pool := storetest.Must(newPool(t.Context(), through, "", o))(t)

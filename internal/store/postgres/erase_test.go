@@ -47,7 +47,8 @@ var erasable = map[string]kinds{
 	"audit_recipients": {nothing: `entry`, erased: `masked`, hash: `recipient`},
 	// of the administrator; a reason that names a person is refused
 	"audit_entries": {
-		nothing: `id at actor role network action app channel purpose target reason outcome detail completes`},
+		nothing: `id at actor role network action app channel purpose target reason outcome detail completes`,
+	},
 	"idempotency_keys": {nothing: `key fingerprint send_id created_at held_until`}, // keyed hashes, for a day
 	"erasures":         {nothing: `forget_at`, hash: `recipient`},
 	"suppressions": {
@@ -56,7 +57,8 @@ var erasable = map[string]kinds{
 		hash:    `address recipient`,
 	},
 	"app_events": {
-		nothing: `id app type send_id verification_id status reason test at state attempt due_at ended_at answer`},
+		nothing: `id app type send_id verification_id status reason test at state attempt due_at ended_at answer`,
+	},
 	"accounts":        {nothing: `name role password identity created_at disabled_at`}, // of administrators
 	"sessions":        {nothing: `id account bound via granted passed started_at seen_at network browser`},
 	"second_factors":  {nothing: `account sealed step created_at`},
@@ -67,7 +69,8 @@ var erasable = map[string]kinds{
 	"carrier_holds":   {nothing: `channel since until`, hash: `recipient`},
 	// of numbers, not of a number
 	"prefix_pauses": {
-		nothing: `id app country prefix class since until sends approved usual lifted_at lifted_by lifted_why`},
+		nothing: `id app country prefix class since until sends approved usual lifted_at lifted_by lifted_why`,
+	},
 	"leases": {nothing: `name until`},
 	// the carrier's names for messages, for three days
 	"pending_receipts":    {nothing: `carrier message_id send_id at ask_at asked`},

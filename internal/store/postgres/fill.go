@@ -106,9 +106,11 @@ func (f *fill) run() error {
 			return fmt.Errorf("store: table %s: %w", table, err)
 		}
 	}
-	for _, statement := range []string{fillMinutesSQL,
+	for _, statement := range []string{
+		fillMinutesSQL,
 		`UPDATE outbox SET due_at = clock_timestamp() WHERE due_at > clock_timestamp()`,
-		`ANALYZE ` + strings.Join(tables, ", ")} {
+		`ANALYZE ` + strings.Join(tables, ", "),
+	} {
 		if _, err := f.tx.Exec(f.ctx, statement); err != nil {
 			return err
 		}

@@ -30,9 +30,11 @@ const (
 // finishStatements are the statements of the finishers' pool.
 func (p *DB) finishStatements() []statement {
 	return []statement{
-		{stmtFinishSent, p.replaceNow(finishSentSQL)}, {stmtFinish, p.replaceNow(finishSQL)},
+		{stmtFinishSent, p.replaceNow(finishSentSQL)},
+		{stmtFinish, p.replaceNow(finishSQL)},
 		{stmtPostpone, p.replaceNow(postponeSQL)},
-		{stmtRenew, p.replaceNow(renewSQL)}, {stmtTakeOver, p.replaceNow(takeOverSQL(""))},
+		{stmtRenew, p.replaceNow(renewSQL)},
+		{stmtTakeOver, p.replaceNow(takeOverSQL(""))},
 		{stmtTakeOverWithExpiredCode, p.replaceNow(takeOverSQL(" AND f.expires_at <= $4"))},
 		{stmtEndEvents, p.replaceNow(endEventsSQL)},
 	}
@@ -158,7 +160,8 @@ func (p *DB) postponeBatch(batch []*postponeCall) {
 // is whether its row was changed. No statement begins after the end of ctx or store.CallTimeout; then
 // the calls that are left get an error, and their callers repeat them.
 func changeBatch[In rowChange](ctx context.Context, p *DB, statement string, calls []*batch.Call[In, bool],
-	parameters func([]*batch.Call[In, bool]) []any) {
+	parameters func([]*batch.Call[In, bool]) []any,
+) {
 	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
 	slices.SortFunc(calls, func(x, y *batch.Call[In, bool]) int {
@@ -198,7 +201,8 @@ func changeBatch[In rowChange](ctx context.Context, p *DB, statement string, cal
 // execReturningIDs runs a prepared statement and returns the IDs of the rows that it changed. brief is as
 // in together.
 func (p *DB) execReturningIDs(ctx context.Context, brief bool, statement string,
-	parameters []any) (changed map[uuid.UUID]bool, err error) {
+	parameters []any,
+) (changed map[uuid.UUID]bool, err error) {
 	defer panics.Recover(panics.Batch, func() { err = store.WrapUncertain(panics.Err) })
 	changed = map[uuid.UUID]bool{}
 	err = withConn(ctx, p.finishers, briefly(brief, func(ctx context.Context, conn *pgxpool.Conn) error {

@@ -69,8 +69,10 @@ func newReplicas(t *testing.T) *replicas {
 		counts := scans(ctx, t, admin)
 		var erased bool
 		storetest.OK(t, admin.QueryRow(ctx, `SELECT n_tup_ins > 0 FROM pg_stat_user_tables WHERE relname = 'erasures'`).Scan(&erased))
-		for _, table := range []string{"sends", "refusals", "verifications", "suppressions", "app_events",
-			"provider_events", "outbox", "failures", "refunds", "minute_index"} {
+		for _, table := range []string{
+			"sends", "refusals", "verifications", "suppressions", "app_events",
+			"provider_events", "outbox", "failures", "refunds", "minute_index",
+		} {
 			if n := counts[table]; n > 0 && !(erased && table == "verifications") {
 				t.Errorf("%s was read from end to end %d times, by %q", table, n, r.cases)
 			}

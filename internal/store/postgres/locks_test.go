@@ -17,8 +17,11 @@ func TestLocksAreTakenInOrder(t *testing.T) {
 	storetest.Equal(t, "keys", sortedLockKeys(batch), []int64{-7, -3, 0, 5, 9})
 
 	a := store.Send{App: "a", Channel: "b"}
-	for _, other := range []store.Send{{App: "ab", Channel: ""}, {App: "", Channel: "ab"},
-		{App: "a", Channel: "b", Recipient: recipient.Hash{1}}} {
+	for _, other := range []store.Send{
+		{App: "ab", Channel: ""},
+		{App: "", Channel: "ab"},
+		{App: "a", Channel: "b", Recipient: recipient.Hash{1}},
+	} {
 		if store.RecipientLockKey(a) == store.RecipientLockKey(other) {
 			t.Errorf("one key for %+v and %+v", a, other)
 		}

@@ -89,8 +89,11 @@ SELECT @now, ` + sqldb.SendColumns + `, ` + sqldb.VerificationColumns + ` FROM v
 var rowsSQL = `SELECT @now, ` + sqldb.VerificationColumns + ` FROM verifications v WHERE v.id = ANY ($1::text[])`
 
 func (p *DB) readStatements() []statement {
-	return []statement{{stmtReadHistory, p.replaceNow(historySQL)}, {stmtReadVerifications, p.replaceNow(verificationsSQL)},
-		{stmtReadRows, p.replaceNow(rowsSQL)}}
+	return []statement{
+		{stmtReadHistory, p.replaceNow(historySQL)},
+		{stmtReadVerifications, p.replaceNow(verificationsSQL)},
+		{stmtReadRows, p.replaceNow(rowsSQL)},
+	}
 }
 
 // ReadHistory implements sqldb.Engine. Calls that come while a round trip is under way share the
@@ -140,6 +143,7 @@ func submitRead[In, Answer any](ctx context.Context, p *DB, reads *batch.Batcher
 // answerHistories answers a batch of ReadHistory, answerVerifications one of Verification, and
 // answerSharedReads one of ReadShared.
 func (p *DB) answerHistories(looks []*historyCall) { answerReads(p, looks, p.readHistories) }
+
 func (p *DB) answerVerifications(finds []*verificationCall) {
 	answerReads(p, finds, p.readVerifications)
 }
@@ -148,7 +152,8 @@ func (p *DB) answerSharedReads(steps []*sharedReadCall) { answerReads(p, steps, 
 // answerReads answers a batch by one trip, which returns an answer for each call. It repeats the trip
 // once after a lost connection.
 func answerReads[In, Answer any](p *DB, calls []*batch.Call[In, Answer],
-	trip func(ctx context.Context, brief bool, calls []*batch.Call[In, Answer]) ([]Answer, error)) {
+	trip func(ctx context.Context, brief bool, calls []*batch.Call[In, Answer]) ([]Answer, error),
+) {
 	ctx, cancel := context.WithTimeout(calls[0].RoundTripContext(), store.CallTimeout)
 	defer cancel()
 	runByHalves(ctx, false, calls, func(ctx context.Context, brief bool, calls []*batch.Call[In, Answer]) error {

@@ -105,7 +105,8 @@ func lockSchema(ctx context.Context, db *sql.DB) (unlock func() error, err error
 // ownFingerprints returns the fingerprints of this program's migrations. It computes them once,
 // since the migrations are embedded.
 var ownFingerprints = sync.OnceValues(func() (map[int64]string,
-	error) {
+	error,
+) {
 	return migrations.Fingerprints(migrations.Postgres, "postgres")
 })
 

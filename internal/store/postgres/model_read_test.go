@@ -21,11 +21,15 @@ func (m *model) read(*rapid.T) {
 		story.Verification = nil
 		return answers(story, fmt.Sprintf("%+v", v), err)
 	})
-	v := store.Verification{App: "shop", Channel: recipient.Email, Recipient: recipient.Hash{15: 1},
-		Class: rapid.SampledFrom(store.Classes).Draw(m.T, "class")}
+	v := store.Verification{
+		App: "shop", Channel: recipient.Email, Recipient: recipient.Hash{15: 1},
+		Class: rapid.SampledFrom(store.Classes).Draw(m.T, "class"),
+	}
 	m.same("Lockout", func(f *storetest.Fixture) []any { return answers(f.Lockout(m.ctx, v)) })
-	id, holder := m.code(), store.HolderQuery{App: "shop", Channel: recipient.Email, Recipient: v.Recipient,
-		Purpose: "login", Holder: "s:1"}
+	id, holder := m.code(), store.HolderQuery{
+		App: "shop", Channel: recipient.Email, Recipient: v.Recipient,
+		Purpose: "login", Holder: "s:1",
+	}
 	m.same("Verification", func(f *storetest.Fixture) []any { return answers(f.Verification(m.ctx, id)) })
 	m.same("Newest", func(f *storetest.Fixture) []any { return answers(f.VerificationToCheck(m.ctx, holder)) })
 	within := max(0, m.span("within"))

@@ -185,13 +185,17 @@ func (m *model) held() store.AttemptID {
 }
 
 func (m *model) finish(*rapid.T) {
-	o := store.Outcome{AttemptID: m.held(), Status: pick(m, "status", store.Sent, store.Failed, store.Failed, store.Unknown),
+	o := store.Outcome{
+		AttemptID: m.held(), Status: pick(m, "status", store.Sent, store.Failed, store.Failed, store.Unknown),
 		Reason:   pick(m, "reason", "r", store.ReasonRejected, store.ReasonSuppressed, store.ReasonPaused),
-		Provider: pick(m, "provider", "p", "q"), ProviderCode: "250", Took: time.Second}
+		Provider: pick(m, "provider", "p", "q"), ProviderCode: "250", Took: time.Second,
+	}
 	o.Refund = o.Status == store.Failed && rapid.Bool().Draw(m.T, "refund")
 	if o.Status == store.Failed && m.number("bounce", 0, 3) == 0 {
-		o.Suppress = store.NewSuppression{Cause: store.CauseHardBounce, Address: storetest.Address(1),
-			For: max(time.Microsecond, m.span("lasts"))}
+		o.Suppress = store.NewSuppression{
+			Cause: store.CauseHardBounce, Address: storetest.Address(1),
+			For: max(time.Microsecond, m.span("lasts")),
+		}
 	}
 	if rapid.Bool().Draw(m.T, "event") {
 		o.Event = m.real.Telling("send." + string(o.Status))
@@ -251,15 +255,19 @@ func (m *model) cancel(*rapid.T) {
 }
 
 func (m *model) suppress(*rapid.T) {
-	s := store.Suppression{ID: uuid.UUID{0: byte(m.number("id", 1, 4))}, Channel: recipient.Email, Address: storetest.Address(1),
-		Cause: store.CauseManual, App: pick(m, "app", "", "shop", "desk")}
+	s := store.Suppression{
+		ID: uuid.UUID{0: byte(m.number("id", 1, 4))}, Channel: recipient.Email, Address: storetest.Address(1),
+		Cause: store.CauseManual, App: pick(m, "app", "", "shop", "desk"),
+	}
 	lasts := max(time.Microsecond, m.span("lasts"))
 	m.same("Suppress", func(f *storetest.Fixture) []any { return answers(f.Suppress(m.ctx, s, lasts, nil)) })
 }
 
 func (m *model) lift(*rapid.T) {
-	l := store.LiftSuppressionsRequest{Channel: recipient.Email, Address: storetest.Address(1), App: pick(m, "app", "", "shop"),
-		By: "ops", Why: "mended"}
+	l := store.LiftSuppressionsRequest{
+		Channel: recipient.Email, Address: storetest.Address(1), App: pick(m, "app", "", "shop"),
+		By: "ops", Why: "mended",
+	}
 	m.same("Lift", func(f *storetest.Fixture) []any { return answers(f.LiftSuppressions(m.ctx, l, nil)) })
 }
 
@@ -267,8 +275,10 @@ func (m *model) lift(*rapid.T) {
 // the send.
 func (m *model) claim(*rapid.T) {
 	in := m.real.Intent(m.number("recipient", 1, 2))
-	c := store.IdempotencyClaim{Key: [32]byte{byte(m.number("key", 1, 3))}, Fingerprint: [32]byte{byte(m.number("asked", 1, 2))},
-		SendID: in.Send.ID, Lease: 8 * time.Second, Life: 24 * time.Hour}
+	c := store.IdempotencyClaim{
+		Key: [32]byte{byte(m.number("key", 1, 3))}, Fingerprint: [32]byte{byte(m.number("asked", 1, 2))},
+		SendID: in.Send.ID, Lease: 8 * time.Second, Life: 24 * time.Hour,
+	}
 	if m.number("release", 0, 2) == 0 {
 		id, forget := pick(m, "released", m.claimed[c.Key], m.claimed[c.Key], m.held().ID), rapid.Bool().Draw(m.T, "forget")
 		m.same("ReleaseIdempotencyKey", func(f *storetest.Fixture) []any { return answers(f.ReleaseIdempotencyKey(m.ctx, c.Key, id, forget)) })
@@ -291,18 +301,24 @@ func (m *model) events(*rapid.T) {
 		return answers(f.LeaseDueAppEvents(m.ctx, 30*time.Second, shares))
 	})
 	if len(m.told) > 0 {
-		end := store.AppEventAttemptEnd{AttemptID: store.AttemptID{ID: pick(m, "event", m.told...),
-			Attempt: pick(m, "attempt", 1, 1, 2, 3)}, Answer: "503",
+		end := store.AppEventAttemptEnd{
+			AttemptID: store.AttemptID{
+				ID:      pick(m, "event", m.told...),
+				Attempt: pick(m, "attempt", 1, 1, 2, 3),
+			}, Answer: "503",
 			State: pick(m, "state", store.EventPending, store.EventDelivered, store.EventGivenUp),
-			After: max(0, m.span("after"))}
+			After: max(0, m.span("after")),
+		}
 		m.same("EndAppEventAttempt", func(f *storetest.Fixture) []any { return answers(f.EndAppEventAttempt(m.ctx, end)) })
 	}
 	if m.number("forget", 0, 3) == 0 {
 		keep, limit := max(0, m.span("keep")), m.number("limit", 1, 3)
 		m.same("ForgetAppEvents", func(f *storetest.Fixture) []any { return answers(f.ForgetAppEvents(m.ctx, keep, limit)) })
 	}
-	filter := store.AppEventFilter{App: pick(m, "app", "", "shop"),
-		State: pick(m, "listed", "", store.EventPending, store.EventGivenUp), Limit: 9}
+	filter := store.AppEventFilter{
+		App:   pick(m, "app", "", "shop"),
+		State: pick(m, "listed", "", store.EventPending, store.EventGivenUp), Limit: 9,
+	}
 	m.same("AppEvents", func(f *storetest.Fixture) []any { return answers(f.AppEvents(m.ctx, filter)) })
 }
 
@@ -320,8 +336,10 @@ func (m *model) report(*rapid.T) {
 }
 
 func (m *model) reset(*rapid.T) {
-	b := store.Bucket{App: "shop", Channel: recipient.Email, Purposes: pick(m, "purposes", []string{"login", "signup"}, []string{"gift"}),
-		Recipient: recipient.Hash{15: byte(m.number("recipient", 1, 2))}}
+	b := store.Bucket{
+		App: "shop", Channel: recipient.Email, Purposes: pick(m, "purposes", []string{"login", "signup"}, []string{"gift"}),
+		Recipient: recipient.Hash{15: byte(m.number("recipient", 1, 2))},
+	}
 	act := m.real.Act(func(a *store.AuditEntry) { a.ID = uuid.New() })
 	m.same("ResetCounters", func(f *storetest.Fixture) []any { return answers(f.ResetCounters(m.ctx, []store.Bucket{b}, act)) })
 }

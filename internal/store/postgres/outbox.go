@@ -172,7 +172,8 @@ LEFT JOIN verifications v ON v.id = s.verification_id ORDER BY leased.since, lea
 // changeRows runs a statement that changes rows, and returns the rows of its RETURNING clause. It
 // does not repeat the statement.
 func changeRows[T any](ctx context.Context, pool *pgxpool.Pool, fields func(*T) []any, statement string,
-	args ...any) (list []T, err error) {
+	args ...any,
+) (list []T, err error) {
 	err = withConn(ctx, pool, func(ctx context.Context, conn *pgxpool.Conn) error {
 		rows, _ := conn.Query(ctx, statement, args...) // the rows have the error
 		_, err := drainRows(rows, sqldb.AppendTo(&list, fields))

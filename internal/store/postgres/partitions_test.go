@@ -289,10 +289,12 @@ func TestReadsLeavePartitionsOut(t *testing.T) {
 		only string
 	}
 	queries := []query{{"statistics", "SELECT count(*) FROM sends s" + stats.Where(), stats.Args, "sends_1"}}
-	for name, filter := range map[string]store.Filter{"times": {From: from, To: to},
+	for name, filter := range map[string]store.Filter{
+		"times": {From: from, To: to},
 		"kind":  {From: from, To: to, App: "shop", Status: store.Sent},
 		"mark":  {From: from, Before: &store.Cursor{At: to, ID: uuid.Max}, Status: store.Sent},
-		"after": {After: &store.Cursor{At: from}, To: to}} {
+		"after": {After: &store.Cursor{At: from}, To: to},
+	} {
 		filter.Limit = 10
 		text, args := postgresFilter{sqldb.SendFilter{Filter: filter}}.postgresQuery()
 		if i := strings.Index(text, "SELECT s.* FROM kind"); i >= 0 { // the kinds themselves are looked for everywhere

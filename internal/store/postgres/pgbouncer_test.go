@@ -71,8 +71,10 @@ func TestPoolersThatDivideSessionsAreRefused(t *testing.T) {
 			url := servertest.PgBouncer(t, server, settings...).Through(direct)
 			_, opened := Open(t.Context(), url, "")
 			for _, err := range []error{opened, Migrate(t.Context(), url, "")} {
-				want := map[bool]string{true: "pool_mode = session",
-					false: "default_pool_size in PgBouncer to 17 for each replica"}[strings.HasPrefix(settings[0], "pool_mode")]
+				want := map[bool]string{
+					true:  "pool_mode = session",
+					false: "default_pool_size in PgBouncer to 17 for each replica",
+				}[strings.HasPrefix(settings[0], "pool_mode")]
 				if err == nil || !strings.Contains(err.Error(), want) {
 					t.Errorf("%v", err)
 				}

@@ -45,8 +45,11 @@ func TestPostgresHotPlans(t *testing.T) {
 		name string
 		do   func()
 	}{
-		{"new", func() {}}, {"empty", func() { exec(t, direct, `ANALYZE`) }}, {"small, analysed empty", admit},
-		{"small", func() { exec(t, direct, `ANALYZE`) }}, {"large, analysed small", grow},
+		{"new", func() {}},
+		{"empty", func() { exec(t, direct, `ANALYZE`) }},
+		{"small, analysed empty", admit},
+		{"small", func() { exec(t, direct, `ANALYZE`) }},
+		{"large, analysed small", grow},
 		{"large", func() { exec(t, direct, `ANALYZE`) }},
 		{"empty, analysed large", func() { exec(t, direct, `TRUNCATE sends, verifications, outbox, failures`) }},
 	} {
@@ -223,8 +226,10 @@ func hotPlans(t *testing.T, db *DB, now time.Time) {
 		{stmtDeleteOldClaims, nulls(3), "idempotency_keys_created idempotency_keys_pkey"},
 		{stmtReadIdempotencyClaims, nulls(1), "idempotency_keys_pkey"},
 		{stmtReadClaimedSends, nulls(1), keys + " idempotency_keys_pkey"},
-		{stmtReadClaimedVerifications, nulls(1),
-			"idempotency_keys_pkey sends_0_pkey sends_1_pkey sends_2_pkey sends_3_pkey sends_4_pkey verifications_pkey"},
+		{
+			stmtReadClaimedVerifications, nulls(1),
+			"idempotency_keys_pkey sends_0_pkey sends_1_pkey sends_2_pkey sends_3_pkey sends_4_pkey verifications_pkey",
+		},
 	} {
 		plan := planOf(t, db, c.statement, c.parameters[2:])
 		// one row of verifications each

@@ -14,8 +14,12 @@ type namedPool struct {
 
 // pools returns all pools; those that are not open yet are nil.
 func (p *DB) pools() []namedPool {
-	return []namedPool{{"postgres_begin", p.writers}, {"postgres_finish", p.finishers}, {"postgres_look", p.readers},
-		{"postgres", p.pool}}
+	return []namedPool{
+		{"postgres_begin", p.writers},
+		{"postgres_finish", p.finishers},
+		{"postgres_look", p.readers},
+		{"postgres", p.pool},
+	}
 }
 
 // Pools implements sqldb.Engine.

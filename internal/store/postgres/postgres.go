@@ -170,13 +170,17 @@ func (p *DB) openPools(ctx context.Context, url, role string, tracer []pgx.Query
 	if err = p.checkSchema(ctx); err != nil {
 		return now, err
 	}
-	o := poolOptions{tracer: tracer, conns: writerConns, open: writerConns, session: writerSettings,
-		statements: p.addStatements(p.claimStatements(), p.beginStatements(), p.checkStatements())}
+	o := poolOptions{
+		tracer: tracer, conns: writerConns, open: writerConns, session: writerSettings,
+		statements: p.addStatements(p.claimStatements(), p.beginStatements(), p.checkStatements()),
+	}
 	if p.writers, err = newPool(ctx, url, role, o); err != nil {
 		return now, err
 	}
-	o = poolOptions{tracer: tracer, conns: finisherConns, open: finisherConns, session: finisherSettings,
-		statements: p.addStatements(p.finishStatements())}
+	o = poolOptions{
+		tracer: tracer, conns: finisherConns, open: finisherConns, session: finisherSettings,
+		statements: p.addStatements(p.finishStatements()),
+	}
 	if p.finishers, err = newPool(ctx, url, role, o); err != nil {
 		return now, err
 	}

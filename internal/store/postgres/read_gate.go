@@ -196,9 +196,11 @@ func (r *gateRow) withChecksFields() []any {
 // verificationWithChecks returns the fields of a row of verificationsWithChecksSQL, by which
 // lockouts are decided.
 func (r *gateRow) verificationWithChecks() store.Verification {
-	v := store.Verification{ExpiresAt: store.TruncateToMicroseconds(r.at.Time), Attempts: int(r.attempts.Int32),
+	v := store.Verification{
+		ExpiresAt: store.TruncateToMicroseconds(r.at.Time), Attempts: int(r.attempts.Int32),
 		AttemptsReset: int(r.attemptsReset.Int32),
-		Class:         store.Class(r.class.String), Checks: r.checks}
+		Class:         store.Class(r.class.String), Checks: r.checks,
+	}
 	if r.approved.Valid {
 		v.ApprovedAt = store.TruncateToMicroseconds(r.approved.Time)
 	}

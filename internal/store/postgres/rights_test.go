@@ -82,8 +82,10 @@ func TestPostgresActsAreOnlyAdded(t *testing.T) {
 		why := storetest.Must(db.AuditWeakness(t.Context()))(t)
 		storetest.Equal(t, "guarded, with "+name, why == "", c.guarded)
 		storetest.Equal(t, name+" is told of a right to delete", strings.Contains(why, "DELETE"), c.role == "")
-		for _, statement := range []string{`UPDATE audit_recipients SET masked = '•••'`,
-			`UPDATE audit_recipients SET masked = '•••', recipient = NULL`} {
+		for _, statement := range []string{
+			`UPDATE audit_recipients SET masked = '•••'`,
+			`UPDATE audit_recipients SET masked = '•••', recipient = NULL`,
+		} {
 			storetest.Must(db.pool.Exec(t.Context(), statement))(t)
 		}
 		storetest.Equal(t, "masked", f.ListActs(t, store.AuditFilter{})[0].To, store.ErasedMask)

@@ -55,7 +55,8 @@ func Decide(in store.Intent, now time.Time, has Facts) Decision {
 // joinOrOpen returns the newest candidate that the intent may resend (joined), or else a new
 // verification.
 func joinOrOpen(in store.Intent, now time.Time, candidates []store.Verification) (best store.Verification,
-	joined bool) {
+	joined bool,
+) {
 	for _, v := range candidates {
 		if isJoinable(v, in, now) && (!joined || isNewer(v, best)) {
 			best, joined = v, true
@@ -185,7 +186,8 @@ func RepeatedAnswer(in store.Intent, s store.Send, v store.Verification) (store.
 
 // admittedAnswer returns the answer to an intent that the gate admits.
 func admittedAnswer(in store.Intent, v store.Verification, suppression uuid.UUID, now time.Time,
-	events, rejections []quota.Event) store.BeginAnswer {
+	events, rejections []quota.Event,
+) store.BeginAnswer {
 	return store.BeginAnswer{
 		Admitted: true, Verification: v, Send: newSend(in, v, v.Sends, suppression, now), Code: in.Code,
 		History: events, Rejected: rejections, Now: now,

@@ -30,7 +30,8 @@ const (
 // classes; now is on the database's clock. The caller writes a Counted check, with its approval and
 // event, and CheckKey if it is KeyReused. Errors: those of Judge.
 func DecideCheck(c store.CheckRequest, v store.Verification, tried []store.Verification,
-	now time.Time) (d store.CheckAnswer, err error) {
+	now time.Time,
+) (d store.CheckAnswer, err error) {
 	d = store.CheckAnswer{Verification: v, Now: now}
 	again := len(c.Key) > 0 && bytes.HasPrefix(v.CheckKey, c.Key)
 	if !again && IsPending(v, now) {

@@ -103,7 +103,8 @@ func (db *DB) Accounts(ctx context.Context) ([]store.Account, error) {
 // BeginSession adds a session that starts now and the audit entry of the login, and returns the
 // session with its instants set. It deletes sessions that started longer than life ago.
 func (db *DB) BeginSession(ctx context.Context, s store.Session, life time.Duration,
-	act store.AuditEntry) (store.Session, error) {
+	act store.AuditEntry,
+) (store.Session, error) {
 	act, err := s.Validated(act)
 	if err != nil {
 		return s, err
@@ -154,7 +155,8 @@ func (db *DB) EndSession(ctx context.Context, id [32]byte) error {
 // EndSessions deletes the account's session with this ID, or all of them if id is nil, and adds the
 // audit entry, whose Detail becomes their number. False: there is none, and nothing was changed.
 func (db *DB) EndSessions(ctx context.Context, account string, id *[32]byte, act store.AuditEntry) (ended bool,
-	err error) {
+	err error,
+) {
 	act, err = store.Session{Account: account}.Validated(act)
 	if err != nil {
 		return false, err

@@ -82,7 +82,8 @@ SELECT c.now, EXISTS (SELECT 1 FROM app_events e WHERE e.app `+db.Dialect.inList
 // it takes at most AppEventLimit.Limit events, those that are longest overdue. It returns all of
 // them sorted by ID, and the time on the database's clock.
 func (db *DB) LeaseDueAppEvents(ctx context.Context, lease time.Duration,
-	shares []store.AppEventLimit) (events []store.AppEvent, now time.Time, err error) {
+	shares []store.AppEventLimit,
+) (events []store.AppEvent, now time.Time, err error) {
 	ctx, cancel := store.Bounded(ctx)
 	defer cancel()
 	if now, idle := db.noEventDue(ctx, shares); idle {
@@ -166,7 +167,8 @@ func (q Tx) AddAppEvents(id any, why string, events ...store.NewEvent) error {
 // verifications that expired less than two store.CallTimeout ago, since a check of them may be
 // about to commit, and those that expired more than an hour before that.
 func (db *DB) AddExpiryEvents(ctx context.Context, apps []string, from store.ExpiryCursor, limit int,
-	event func(store.Verification) (store.NewEvent, error)) (to store.ExpiryCursor, read int, err error) {
+	event func(store.Verification) (store.NewEvent, error),
+) (to store.ExpiryCursor, read int, err error) {
 	to, err = WriteWithResult(ctx, db, "AddExpiryEvents", func(q Tx) (store.ExpiryCursor, error) {
 		until := q.Now.Add(-2 * store.CallTimeout)
 		if earliest := until.Add(-time.Hour); from.At.Before(earliest) {

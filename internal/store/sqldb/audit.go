@@ -30,8 +30,10 @@ func (q Tx) addAuditEntry(a store.AuditEntry) error {
 	if err != nil || !a.HasRecipient() {
 		return err
 	}
-	return q.exec(addAuditRecipientSQL, Args{"id": a.ID, "recipient": columns.NullIfZero(a.Recipient), "masked": a.To,
-		"completes": a.Completes})
+	return q.exec(addAuditRecipientSQL, Args{
+		"id": a.ID, "recipient": columns.NullIfZero(a.Recipient), "masked": a.To,
+		"completes": a.Completes,
+	})
 }
 
 // Write is Engine.Write, InOrder. After the commit it logs the audit entries of the transaction.
@@ -59,9 +61,16 @@ func (db *DB) writeInTurn(ctx context.Context, name string, turn Turn, f func(q 
 func logAction(ctx context.Context, logger *slog.Logger, a store.AuditEntry) {
 	fields := []slog.Attr{slog.String("event", "action"), slog.String("id", a.ID.String())}
 	for _, f := range []struct{ name, value string }{
-		{"who", a.Who}, {"role", a.Role}, {"network", a.Network}, {"action", a.What}, {"app", a.App},
+		{"who", a.Who},
+		{"role", a.Role},
+		{"network", a.Network},
+		{"action", a.What},
+		{"app", a.App},
 		{"channel", string(a.Channel)},
-		{"purpose", a.Purpose}, {"target", a.Target}, {"outcome", string(a.Outcome)}, {"detail", a.Detail},
+		{"purpose", a.Purpose},
+		{"target", a.Target},
+		{"outcome", string(a.Outcome)},
+		{"detail", a.Detail},
 	} {
 		if f.value != "" {
 			fields = append(fields, slog.String(f.name, f.value))

@@ -179,8 +179,10 @@ func (db *DB) Erase(ctx context.Context, h recipient.Hash, keep time.Duration, a
 			return err
 		}
 		statements := columns.MapSlice(q.Dialect.personalTables(), func(p personalTable) string { return p.Erase })
-		args := Args{"recipient": h, "now": q.Now, "until": q.Now.Add(keep.Truncate(time.Microsecond)),
-			"empty": []byte{}}
+		args := Args{
+			"recipient": h, "now": q.Now, "until": q.Now.Add(keep.Truncate(time.Microsecond)),
+			"empty": []byte{},
+		}
 		if err := q.ExecAll(args, append(statements, addErasureSQL)...); err != nil {
 			return err
 		}

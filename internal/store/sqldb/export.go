@@ -62,8 +62,10 @@ var exportTables = map[string]exportTable{
 		where: `WHERE t.recipient = @recipient`, key: "t.expires_at@ t.id",
 		columns: "created_at@ expires_at@ approved_at@ canceled_at@ redeemed_at@ app channel purpose masked locale reference sends# " +
 			"attempts# max_attempts# attempts_reset# code_length# alphabet class method reported caller_checks?",
-		leftOut: map[string]string{hashReason: "recipient", holderReason: "id replaces", keyReason: "nonce key_id check_key holder redeemed_by",
-			"your address, which you know, encrypted": "sealed", "times and networks of wrong codes, perhaps of another person; attempts has their number": "checks"},
+		leftOut: map[string]string{
+			hashReason: "recipient", holderReason: "id replaces", keyReason: "nonce key_id check_key holder redeemed_by",
+			"your address, which you know, encrypted": "sealed", "times and networks of wrong codes, perhaps of another person; attempts has their number": "checks",
+		},
 	},
 	"audit_entries": {
 		about: "What members of staff did with your data; kept for ever. Your address in it goes when you are erased.",

@@ -27,7 +27,8 @@ func factorFields(f *store.SecondFactor) []any {
 // AddSecondFactor gives an account a second factor and recovery codes; codes are their hashes.
 // False: the account has a second factor already, and nothing was changed.
 func (db *DB) AddSecondFactor(ctx context.Context, f store.SecondFactor, codes [][32]byte,
-	act store.AuditEntry) (bool, error) {
+	act store.AuditEntry,
+) (bool, error) {
 	return db.changeFactor(ctx, "AddSecondFactor", act, addFactorSQL, Args{"account": f.Account, "sealed": f.Sealed, "step": f.Step},
 		codes)
 }
@@ -35,7 +36,8 @@ func (db *DB) AddSecondFactor(ctx context.Context, f store.SecondFactor, codes [
 // PutRecoveryCodes replaces all recovery codes of the account; codes are the hashes. False: the
 // account has no second factor.
 func (db *DB) PutRecoveryCodes(ctx context.Context, account string, codes [][32]byte,
-	act store.AuditEntry) (bool, error) {
+	act store.AuditEntry,
+) (bool, error) {
 	return db.changeFactor(ctx, "PutRecoveryCodes", act, lockFactorSQL, Args{"account": account}, codes)
 }
 
@@ -50,7 +52,8 @@ func (db *DB) DropSecondFactor(ctx context.Context, account string, act store.Au
 // all recovery codes by codes and writes act. It reports whether a row was changed. The row lock
 // makes two such calls run one after the other.
 func (db *DB) changeFactor(ctx context.Context, name string, act store.AuditEntry, statement string, args Args,
-	codes [][32]byte) (bool, error) {
+	codes [][32]byte,
+) (bool, error) {
 	return db.changeAndAudit(ctx, name, act, statement, args, func(q Tx) error {
 		if err := q.exec(`DELETE FROM recovery_codes WHERE account = @account`, args); err != nil {
 			return err
@@ -69,7 +72,8 @@ func (db *DB) changeFactor(ctx context.Context, name string, act store.AuditEntr
 // changeAndAudit runs a statement and, if it changed a row, the function and the audit entry, in
 // one transaction. It reports whether a row was changed.
 func (db *DB) changeAndAudit(ctx context.Context, name string, act store.AuditEntry, statement string, args Args,
-	then func(q Tx) error) (bool, error) {
+	then func(q Tx) error,
+) (bool, error) {
 	act, err := act.Validated()
 	if err != nil {
 		return false, err

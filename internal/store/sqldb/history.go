@@ -10,7 +10,8 @@ import (
 
 // readSince runs a statement with @after set to the database's time minus within.
 func readSince[T any](ctx context.Context, db *DB, name string, within time.Duration, fields func(*T) []any, statement string,
-	args Args) (rows []T, err error) {
+	args Args,
+) (rows []T, err error) {
 	_, err = db.readWithClock(ctx, name, func(q Tx, now time.Time) error {
 		args["after"] = now.Add(-within.Truncate(time.Microsecond))
 		rows, err = QueryAll(q, fields, statement, args)
@@ -21,7 +22,8 @@ func readSince[T any](ctx context.Context, db *DB, name string, within time.Dura
 
 // FailedSends returns the sends that q selects, oldest first, and the time on the database's clock.
 func (db *DB) FailedSends(ctx context.Context,
-	q store.FailedSendsQuery) (failed []store.FailedSend, now time.Time, err error) {
+	q store.FailedSendsQuery,
+) (failed []store.FailedSend, now time.Time, err error) {
 	now, err = db.readWithClock(ctx, "FailedSends", func(tx Tx, now time.Time) error {
 		failed, err = QueryAll(tx, func(f *store.FailedSend) []any {
 			return []any{&f.ID, columns.ScannerFor(&f.EndedAt), &f.Purpose, &f.CountsForBackoff, &f.Paused, &f.PauseInForce}
@@ -33,8 +35,10 @@ SELECT s.id, f.finished_at, s.purpose, s.was_reset = false AND s.reason NOT IN (
 FROM `+tx.Dialect.pick(failuresFromSQL)+` JOIN verifications v ON v.id = s.verification_id
 WHERE f.recipient = @recipient AND f.app = @app AND f.channel = @channel AND f.finished_at > @after
   AND f.status = 'failed' AND f.counts = false AND v.class = @class
-ORDER BY f.finished_at, f.id`, Args{"recipient": q.Recipient, "app": q.App, "channel": q.Channel, "class": q.Class, "at": now,
-			"after": now.Add(-q.Within.Truncate(time.Microsecond))})
+ORDER BY f.finished_at, f.id`, Args{
+			"recipient": q.Recipient, "app": q.App, "channel": q.Channel, "class": q.Class, "at": now,
+			"after": now.Add(-q.Within.Truncate(time.Microsecond)),
+		})
 		return err
 	})
 	return failed, now, err
@@ -54,8 +58,10 @@ GROUP BY s.app, s.channel, s.recipient HAVING count(*) >= @least ORDER BY max(s.
 func (db *DB) HeavyRecipients(ctx context.Context, q store.HeavyRecipientsQuery) ([]store.HeavyRecipient, int, error) {
 	all := 0
 	rows, err := readSince(ctx, db, "HeavyRecipients", q.Within, func(c *store.HeavyRecipient) []any {
-		return []any{&c.App, &c.Channel, columns.ScannerFor(&c.Recipient), &c.To, &c.Purpose, &c.Sends,
-			columns.ScannerFor(&c.Newest), &all}
+		return []any{
+			&c.App, &c.Channel, columns.ScannerFor(&c.Recipient), &c.To, &c.Purpose, &c.Sends,
+			columns.ScannerFor(&c.Newest), &all,
+		}
 	}, db.Dialect.HeavyRecipientsSQL(), Args{"purposes": q.Purposes, "least": q.AtLeast, "limit": q.Limit})
 	return rows, all, err
 }

@@ -19,11 +19,13 @@ const refundedEventLife = time.Minute
 
 // changesSQL returns a subquery with the events in the parameter list, which limiterEventsJSON made.
 func (d dialect) changesSQL(list string) string {
-	return d.pick(dialectSQL{`(SELECT decode(x.value ->> 0, 'hex') AS bucket, decode(x.value ->> 1, 'hex') AS id,
+	return d.pick(dialectSQL{
+		`(SELECT decode(x.value ->> 0, 'hex') AS bucket, decode(x.value ->> 1, 'hex') AS id,
     timestamptz 'epoch' + (x.value ->> 2)::bigint * interval '1 microsecond' AS at,
     timestamptz 'epoch' + (x.value ->> 3)::bigint * interval '1 microsecond' AS until
   FROM jsonb_array_elements(CAST(CAST(@` + list + ` AS text) AS jsonb)) AS x(value))`,
-		`(SELECT unhex(x.value ->> 0) AS bucket, unhex(x.value ->> 1) AS id, x.value ->> 2 AS at, x.value ->> 3 AS until FROM json_each(@` + list + `) x)`})
+		`(SELECT unhex(x.value ->> 0) AS bucket, unhex(x.value ->> 1) AS id, x.value ->> 2 AS at, x.value ->> 3 AS until FROM json_each(@` + list + `) x)`,
+	})
 }
 
 // endEventsSQL returns the statement that marks as refunded the rows e of events that a refund or a
@@ -61,8 +63,10 @@ func (db *DB) KeepLimiterEvents(ctx context.Context, writer int64, changes []sto
 		}
 	}
 	d := db.Dialect
-	args := Args{"writer": writer, "life": refundedEventLife, "key": int64(limiterEventsLockKey), "refunded": true, "counts": false,
-		"added": limiterEventsJSON(added), "ended": limiterEventsJSON(refunded), "reset": limiterEventsJSON(reset)}
+	args := Args{
+		"writer": writer, "life": refundedEventLife, "key": int64(limiterEventsLockKey), "refunded": true, "counts": false,
+		"added": limiterEventsJSON(added), "ended": limiterEventsJSON(refunded), "reset": limiterEventsJSON(reset),
+	}
 	var steps []*Statement
 	for _, x := range []struct {
 		sql string

@@ -12,9 +12,11 @@ import (
 
 // CallKinds are the kinds of calls that an Observer distinguishes: one for each method of PerDatabase
 // (one for both TakeOver methods), one for ReadHistory (look), one for Verification and VerificationRow, else read or write.
-var CallKinds = []string{"read", "write", "look", "verification", "claim", "release", "begin", "refused", "check", "renew",
+var CallKinds = []string{
+	"read", "write", "look", "verification", "claim", "release", "begin", "refused", "check", "renew",
 	"finish", "postpone", "take_over", "refunds_due",
-	"app_event_ended", "count_hours", "ensure_partitions", "ping"}
+	"app_event_ended", "count_hours", "ensure_partitions", "ping",
+}
 
 // Observer is called for each call of the database. Its methods must not block.
 type Observer interface {
@@ -72,7 +74,8 @@ func (e measuredEngine) ReadHistory(ctx context.Context, l rowrules.HistoryQuery
 
 // Verification implements Engine.
 func (e measuredEngine) Verification(ctx context.Context, id string) (store.Verification, store.Send,
-	time.Time, error) {
+	time.Time, error,
+) {
 	defer e.measure(&ctx, "verification", "verification")()
 	return e.Engine.Verification(ctx, id)
 }
@@ -144,14 +147,16 @@ func (n measuredPerDatabase) Postpone(ctx context.Context, p store.Postponement)
 
 // TakeOver implements PerDatabase.
 func (n measuredPerDatabase) TakeOver(ctx context.Context, q store.Queue, lease time.Duration,
-	limit int) ([]store.Work, error) {
+	limit int,
+) ([]store.Work, error) {
 	defer n.measure(&ctx, "take_over", "take_over")()
 	return n.PerDatabase.TakeOver(ctx, q, lease, limit)
 }
 
 // TakeOverWithExpiredCode implements PerDatabase.
 func (n measuredPerDatabase) TakeOverWithExpiredCode(ctx context.Context, q store.Queue, lease time.Duration,
-	limit int) ([]store.Work, error) {
+	limit int,
+) ([]store.Work, error) {
 	defer n.measure(&ctx, "take_over", "take_over")()
 	return n.PerDatabase.TakeOverWithExpiredCode(ctx, q, lease, limit)
 }

@@ -83,8 +83,10 @@ func (q Tx) pausePrefixes(w store.PrefixWatch) (started []store.PrefixPause, err
 	to := q.Now.Add(-w.TTL.Truncate(time.Microsecond))
 	from := to.Add(-w.Within.Truncate(time.Microsecond))
 	found, err := QueryAll(q, prefixConversionFields, lowConversionPrefixesSQL+q.Dialect.inList("apps")+notYetPausedSQL,
-		Args{"from": from, "to": to, "sends": w.MinSends, "percent": w.MinApprovedPercent, "most": maxNewPauses,
-			"apps": append([]string{}, w.Apps...), "only": w.Only})
+		Args{
+			"from": from, "to": to, "sends": w.MinSends, "percent": w.MinApprovedPercent, "most": maxNewPauses,
+			"apps": append([]string{}, w.Apps...), "only": w.Only,
+		})
 	if err != nil {
 		return nil, err
 	}
@@ -115,8 +117,10 @@ func (q Tx) usualPercent(w store.PrefixWatch, c prefixConversion, before time.Ti
 	most := store.UnknownUsualPercent
 	for _, country := range []string{c.country, ""} {
 		s, err := queryFirst(q, prefixConversionFields, conversionElsewhereSQL,
-			Args{"app": c.app, "prefix": c.prefix, "class": c.class, "country": country,
-				"from": before.Add(-usualPercentSpan), "to": before, "most": usualPercentSends})
+			Args{
+				"app": c.app, "prefix": c.prefix, "class": c.class, "country": country,
+				"from": before.Add(-usualPercentSpan), "to": before, "most": usualPercentSends,
+			})
 		if err != nil {
 			return 0, err
 		}
@@ -130,8 +134,10 @@ func (q Tx) usualPercent(w store.PrefixWatch, c prefixConversion, before time.Ti
 // startPause pauses a prefix for a class and returns the pause. Each earlier pause of the last week
 // that was not lifted makes the new one twice as long, up to maxPrefixPause.
 func (q Tx) startPause(w store.PrefixWatch, c prefixConversion, usual int) (store.PrefixPause, error) {
-	earlier, err := queryFirst(q, OneColumn[int], countEarlierPausesSQL, Args{"app": c.app, "prefix": c.prefix, "class": c.class,
-		"after": q.Now.Add(-usualPercentSpan)})
+	earlier, err := queryFirst(q, OneColumn[int], countEarlierPausesSQL, Args{
+		"app": c.app, "prefix": c.prefix, "class": c.class,
+		"after": q.Now.Add(-usualPercentSpan),
+	})
 	if err != nil {
 		return store.PrefixPause{}, err
 	}
@@ -174,7 +180,8 @@ func (db *DB) PausePrefixes(ctx context.Context, w store.PrefixWatch) ([]store.P
 // PrefixPaused returns the pause that stops an app's messages to a prefix now, for a class. False:
 // there is none.
 func (db *DB) PrefixPaused(ctx context.Context, app, prefix string, class store.Class) (p store.PrefixPause,
-	paused bool, err error) {
+	paused bool, err error,
+) {
 	p, err = readFirst(ctx, db, "PrefixPaused", prefixPauseTable.Destinations, prefixPauseSQL+currentPauseSQL,
 		Args{"app": app, "prefix": prefix, "class": class})
 	if errors.Is(err, fault.NotFound) {
@@ -186,7 +193,8 @@ func (db *DB) PrefixPaused(ctx context.Context, app, prefix string, class store.
 // PrefixPauses returns pauses, newest first, by Since and then ID, and the time on the database's
 // clock.
 func (db *DB) PrefixPauses(ctx context.Context,
-	f store.PrefixPauseFilter) (list []store.PrefixPause, now time.Time, err error) {
+	f store.PrefixPauseFilter,
+) (list []store.PrefixPause, now time.Time, err error) {
 	now, err = db.readWithClock(ctx, "PrefixPauses", func(q Tx, now time.Time) error {
 		var c Conditions
 		if f.Active {
@@ -203,7 +211,8 @@ func (db *DB) PrefixPauses(ctx context.Context,
 // LiftPrefixPause ends a pause, writes the audit entry (nil: none), and returns the pause. False:
 // the pause had ended before; nothing was written. Error: fault.NotFound.
 func (db *DB) LiftPrefixPause(ctx context.Context, l store.LiftPauseRequest,
-	act *store.AuditEntry) (lifted store.PrefixPause, done bool, err error) {
+	act *store.AuditEntry,
+) (lifted store.PrefixPause, done bool, err error) {
 	if l, act, err = l.Validated(act); err != nil {
 		return store.PrefixPause{}, false, err
 	}

@@ -48,7 +48,8 @@ var providerEventsSQL = `SELECT ` + providerEventTable.SelectList() +
 // marks the send; the status stays. False: the send has an event of this kind already, and no
 // second one was recorded. Errors: fault.NotFound, fault.Unavailable.
 func (db *DB) IngestProviderEvent(ctx context.Context, e store.ProviderEvent, suppress store.NewSuppression,
-	tell ...store.NewEvent) (bool, error) {
+	tell ...store.NewEvent,
+) (bool, error) {
 	e, suppress = e.Sanitized(suppress)
 	recorded, err := WriteWithResult(ctx, db, "IngestProviderEvent", func(q Tx) (bool, error) {
 		row, err := queryFirst(q, sendFields, `SELECT `+SendColumns+` FROM sends s WHERE s.id = @id`+
@@ -85,7 +86,8 @@ func (db *DB) IngestProviderEvent(ctx context.Context, e store.ProviderEvent, su
 // nothing was changed, since the send did not go out or has a receipt already. Undelivered may
 // still become Delivered.
 func (db *DB) RecordReceipt(ctx context.Context, id uuid.UUID, status store.Status,
-	tell ...store.NewEvent) (bool, error) {
+	tell ...store.NewEvent,
+) (bool, error) {
 	statement := db.Dialect.pick(addDeliveredMinuteSQL)
 	if status == store.Undelivered {
 		statement = addUndeliveredSQL

@@ -58,8 +58,10 @@ func (db *DB) SendByMessageID(ctx context.Context, carrier, id string) (uuid.UUI
 // caller dies. It gives up messages that have waited for three days.
 func (db *DB) TakeDuePolls(ctx context.Context, limit int) (list []store.PendingReceipt, err error) {
 	err = db.Run(ctx,
-		"TakeDuePolls", InOrder, &Statement{SQL: `DELETE FROM pending_receipts WHERE at <= (SELECT @now - CAST(@await AS interval))`,
-			Args: Args{"await": store.AwaitReceiptFor}},
+		"TakeDuePolls", InOrder, &Statement{
+			SQL:  `DELETE FROM pending_receipts WHERE at <= (SELECT @now - CAST(@await AS interval))`,
+			Args: Args{"await": store.AwaitReceiptFor},
+		},
 		&Statement{SQL: db.Dialect.duePollsSQL(), Each: AppendTo(&list, pendingReceiptTable.Destinations), Args: Args{
 			"first": store.FirstPollPause, "last": store.LongestPollPause, "doublings": store.PollDoublings,
 			"limit": limit,

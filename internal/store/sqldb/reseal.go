@@ -11,8 +11,12 @@ import (
 )
 
 // SealedTables are the tables with a column "sealed", which keys.Ring.Seal made for the row's key.
-var SealedTables = []store.SealedTable{{Name: "verifications", Key: "id"}, {Name: "second_factors", Key: "account"},
-	{Name: "outbox", Key: "id", UUID: true}, {Name: "oauth_tokens", Key: "client"}}
+var SealedTables = []store.SealedTable{
+	{Name: "verifications", Key: "id"},
+	{Name: "second_factors", Key: "account"},
+	{Name: "outbox", Key: "id", UUID: true},
+	{Name: "oauth_tokens", Key: "client"},
+}
 
 // sealedPrefixLength is how many bytes of sealed data are read to find the ID of the key that
 // sealed it.
@@ -24,7 +28,8 @@ func sealedRowDestinations(r *store.SealedRow) []any { return []any{&r.Key, &r.S
 // transaction. It skips rows that another transaction has locked, so that it never waits, and rows
 // for which seal returns nil. It returns the number of rows that it changed.
 func (db *DB) Reseal(ctx context.Context, t store.SealedTable, rows []string,
-	seal func(store.SealedRow) []byte) (int, error) {
+	seal func(store.SealedRow) []byte,
+) (int, error) {
 	return WriteInTurn(ctx, db, "Reseal", Behind, func(q Tx) (int, error) {
 		keys, err := keysParameter(t, rows)
 		if err != nil {
@@ -97,7 +102,8 @@ func (db *DB) EachSealedPage(ctx context.Context, limit int, page func(store.Sea
 // SealedPage returns the sealed rows among the first limit rows of a table whose keys follow after,
 // and the last of their keys; "" if no more rows follow. Only the first bytes of Sealed are set.
 func (db *DB) SealedPage(ctx context.Context, t store.SealedTable, after string, limit int) (rows []store.SealedRow,
-	next string, err error) {
+	next string, err error,
+) {
 	if t.UUID {
 		after = cmp.Or(after, uuid.Nil.String())
 	}

@@ -41,8 +41,10 @@ func (db *DB) ResetCounters(ctx context.Context, buckets []store.Bucket, act sto
 		locks := []string{q.Dialect.pick(advisoryLockSQL), q.Dialect.pick(checksLockSQL)}
 		for _, statements := range [][]string{locks, q.Dialect.resetCountersSQL()} {
 			for _, b := range buckets {
-				args := Args{"recipient": b.Recipient, "app": b.App, "channel": b.Channel, "purposes": b.Purposes,
-					"key": store.RecipientLockKey(b.AsSend()), "window": rowrules.ConsecutiveFailedCheckWindow}
+				args := Args{
+					"recipient": b.Recipient, "app": b.App, "channel": b.Channel, "purposes": b.Purposes,
+					"key": store.RecipientLockKey(b.AsSend()), "window": rowrules.ConsecutiveFailedCheckWindow,
+				}
 				if err := q.ExecAll(args, statements...); err != nil {
 					return err
 				}

@@ -36,9 +36,11 @@ var agedTables = [...]struct {
 	partitioned       bool // only in Postgres, where sends have partitions
 }{
 	{"verifications", `o.expires_at < @before AND ` + settledVerificationSQL, "o.expires_at", 12, true},
-	{"failures",
+	{
+		"failures",
 		`o.status IN ('failed', 'unknown', 'undelivered') AND o.logged_at < @before AND o.id NOT IN (SELECT r.id FROM refunds r)`,
-		"o.status, o.logged_at, o.id", 1, true},
+		"o.status, o.logged_at, o.id", 1, true,
+	},
 	{"provider_events", `o.send_id < @lowest`, "o.send_id, o.kind", 1, false},
 	{"suppressions", `o.since < @before AND o.until < @before`, "o.since, o.id", 1, false},
 	{"refusals", `o.logged_at < @before`, "o.logged_at, o.id", 1, false},
@@ -239,8 +241,10 @@ func (db *DB) databaseSize(ctx context.Context) (int64, error) {
 	return sizes[0], nil
 }
 
-var databaseSizeSQL = dialectSQL{"SELECT pg_database_size(current_database())",
-	"SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()"}
+var databaseSizeSQL = dialectSQL{
+	"SELECT pg_database_size(current_database())",
+	"SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()",
+}
 
 // Partitions returns the partitions of sends, oldest first; none in SQLite.
 func (db *DB) Partitions(ctx context.Context) ([]store.Partition, error) {

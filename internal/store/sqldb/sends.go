@@ -126,8 +126,10 @@ func (q Tx) sendDetails(id uuid.UUID) (story store.SendDetails, err error) {
 	}
 	if story.Send.StoppedByPause() {
 		pauses, err := QueryAll(q, prefixPauseTable.Destinations, prefixPauseSQL+pauseAtSendEndSQL,
-			Args{"app": story.Send.App, "prefix": story.Send.Prefix, "at": story.Send.FinishedAt,
-				"verification": story.Send.VerificationID})
+			Args{
+				"app": story.Send.App, "prefix": story.Send.Prefix, "at": story.Send.FinishedAt,
+				"verification": story.Send.VerificationID,
+			})
 		if err != nil {
 			return story, err
 		}
@@ -162,9 +164,11 @@ func (q Tx) relatedRows(v store.Verification) ([]store.SendOrRefusal, error) {
 UNION ALL `+refusalRows.selectWhere(`s.recipient = @recipient AND s.app = @app AND s.channel = @channel AND s.logged_at >= @created_at
   AND s.logged_at < @expires_at`)+fmt.Sprintf(`
 ORDER BY logged_at, id LIMIT %d`, store.MaxRelatedRows),
-		Args{"id": v.ID, "its_recipient": v.Recipient, "since": v.CreatedAt.Add(-store.MaxIDTimeDrift),
+		Args{
+			"id": v.ID, "its_recipient": v.Recipient, "since": v.CreatedAt.Add(-store.MaxIDTimeDrift),
 			"recipient": refusalSearchHash(v.Recipient),
-			"app":       v.App, "channel": v.Channel, "created_at": v.CreatedAt, "expires_at": v.ExpiresAt})
+			"app":       v.App, "channel": v.Channel, "created_at": v.CreatedAt, "expires_at": v.ExpiresAt,
+		})
 }
 
 // refusalSearchHash returns the hash for a search of refusals. For the zero hash, which all

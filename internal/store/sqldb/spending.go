@@ -77,8 +77,10 @@ func (db *DB) Spent(ctx context.Context, c store.Charge) (used int64, err error)
 func (db *DB) UndoSpend(ctx context.Context, spent []store.SpentCharge) error {
 	return db.Write(ctx, "UndoSpend", func(q Tx) error {
 		for _, x := range spent {
-			if err := q.exec(undoChargeSQL, Args{"amount": x.Amount, "cap": x.Cap,
-				"period": x.Period}); err != nil {
+			if err := q.exec(undoChargeSQL, Args{
+				"amount": x.Amount, "cap": x.Cap,
+				"period": x.Period,
+			}); err != nil {
 				return err
 			}
 		}
@@ -95,13 +97,16 @@ func (db *DB) AddCarrierHold(ctx context.Context, ch recipient.Channel, h recipi
 
 // CarrierHold returns the present hold on a recipient; zero if there is none.
 func (db *DB) CarrierHold(ctx context.Context, ch recipient.Channel, h recipient.Hash) (hold store.CarrierHold,
-	err error) {
-	err = db.ReadShared(ctx, "CarrierHold", &Statement{SQL: carrierHoldSQL, Args: Args{"channel": ch, "recipient": h},
+	err error,
+) {
+	err = db.ReadShared(ctx, "CarrierHold", &Statement{
+		SQL: carrierHoldSQL, Args: Args{"channel": ch, "recipient": h},
 		Each: func(read Scan) error {
 			var since, until, now time.Time
 			err := read(columns.ScannerFor(&since), columns.ScannerFor(&until), columns.ScannerFor(&now))
 			hold = store.CarrierHold{Left: until.Sub(now), Whole: until.Sub(since)}
 			return err
-		}})
+		},
+	})
 	return hold, err
 }

@@ -278,7 +278,8 @@ func WriteInTurn[T any](ctx context.Context, db *DB, name string, turn Turn, f f
 
 // withResult runs f by run (Read or Write) and returns f's result, or zero with an error.
 func withResult[T any](ctx context.Context, name string, run func(context.Context, string, func(Tx) error) error,
-	f func(q Tx) (T, error)) (T, error) {
+	f func(q Tx) (T, error),
+) (T, error) {
 	var x, none T
 	err := run(ctx, name, func(q Tx) (err error) {
 		x, err = f(q)
@@ -297,7 +298,8 @@ func ReadAll[T any](ctx context.Context, db *DB, name string, fields func(*T) []
 
 // readAllShared is ReadAll through ReadShared.
 func readAllShared[T any](ctx context.Context, db *DB, name string, fields func(*T) []any, statement string,
-	args Args) (rows []T, err error) {
+	args Args,
+) (rows []T, err error) {
 	s := Statement{SQL: statement, Args: args, Each: AppendTo(&rows, fields), Restart: func() { rows = nil }}
 	if err = db.ReadShared(ctx, name, &s); err != nil {
 		return nil, err

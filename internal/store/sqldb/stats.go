@@ -124,8 +124,11 @@ UNION ALL
 SELECT `+tx.Dialect.intervalSQL("s.logged_at", q)+`, 'refused', '', s.blocked_by, count(*), sum(s.requests), 0, 0
 FROM refusals s%[1]s GROUP BY 1, 4`)
 	rows, err := QueryAll(tx, func(r *row) []any {
-		return []any{intervalStartScanner{&r.At, q}, &r.Status, &r.Reason, &r.BlockedBy, &r.Rows, &r.Requests, &r.opened,
-			&r.approved}
+		return []any{
+			intervalStartScanner{&r.At, q},
+			&r.Status, &r.Reason, &r.BlockedBy, &r.Rows, &r.Requests, &r.opened,
+			&r.approved,
+		}
 	}, `SELECT interval_no, status, reason, blocked_by, `+sumColumns("n", "requests", "opened", "approved")+` FROM `+subquery+`
 GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4`, args)
 	var tallies []store.Tally
@@ -152,7 +155,8 @@ type deliveryTimeCount struct {
 // deliveryTimes sets the median and the 95th percentile of the delivery times of each interval in
 // by, and returns those of the whole time range.
 func (tx Tx) deliveryTimes(q store.StatsQuery, parts []statsPart, by map[time.Time]store.Measures) (median,
-	p95 time.Duration, err error) {
+	p95 time.Duration, err error,
+) {
 	subquery, args := tx.unionOfParts(parts, `SELECT `+tx.Dialect.intervalSQL("s.hour", q)+` AS interval_no, s.bucket, s.n FROM hour_times s%s`, `
 SELECT `+tx.Dialect.intervalSQL("s.logged_at", q)+` AS interval_no, `+tx.Dialect.pick(deliveryTimeBucketSQL)+` AS bucket, count(*) AS n
 FROM sends s%s AND s.status IN ('sent', 'delivered', 'undelivered') AND s.finished_at IS NOT NULL GROUP BY 1, 2`)
@@ -297,9 +301,11 @@ FROM failed f ORDER BY f.failed DESC, f.domain`, c.Args
 }
 
 // DimensionColumns are the columns of sends s by which codes can be grouped.
-var DimensionColumns = map[store.Dimension]string{store.ByPurpose: "s.purpose", store.ByApp: "s.app",
+var DimensionColumns = map[store.Dimension]string{
+	store.ByPurpose: "s.purpose", store.ByApp: "s.app",
 	store.ByCountry: "s.country",
-	store.ByCarrier: "s.provider", store.ByDomain: "s.domain"}
+	store.ByCarrier: "s.provider", store.ByDomain: "s.domain",
+}
 
 // ApprovalsBy returns how many codes were sent and entered for each value of a dimension: at most
 // maxApprovals values, the one with the most codes first.

@@ -73,8 +73,10 @@ func inBurstSQL(x string) string {
 
 // burstArgs are the parameters of the statements about bursts.
 func burstArgs(now time.Time) Args {
-	return Args{"now": now, "reach": now.Add(-store.BurstReach), "window": now.Add(-store.BurstWindow),
-		"held": now.Add(store.BurstHold), "limit": store.BurstLimit, "known": now.Add(-knownRecipient)}
+	return Args{
+		"now": now, "reach": now.Add(-store.BurstReach), "window": now.Add(-store.BurstWindow),
+		"held": now.Add(store.BurstHold), "limit": store.BurstLimit, "known": now.Add(-knownRecipient),
+	}
 }
 
 // knownRecipient is how long after an approved code HeldBursts assumes that the address works.
@@ -131,7 +133,8 @@ func (q Tx) suppressions(ids []uuid.UUID) ([]store.Suppression, error) {
 // Suppress adds a suppression that begins now, and returns it. False: a suppression with this ID
 // exists, perhaps a lifted one; it is returned unchanged. The audit entry is written in both cases.
 func (db *DB) Suppress(ctx context.Context, x store.Suppression, lasts time.Duration,
-	act *store.AuditEntry) (out store.Suppression, added bool, err error) {
+	act *store.AuditEntry,
+) (out store.Suppression, added bool, err error) {
 	x, act, err = x.Validated(act)
 	if err != nil {
 		return x, false, err
@@ -162,7 +165,8 @@ func (db *DB) Suppress(ctx context.Context, x store.Suppression, lasts time.Dura
 // Suppressions returns suppressions, newest first, by Since and then ID, and the time on the
 // database's clock.
 func (db *DB) Suppressions(ctx context.Context, f store.SuppressionFilter) (list []store.Suppression, now time.Time,
-	err error) {
+	err error,
+) {
 	now, err = db.readWithClock(ctx, "Suppressions", func(q Tx, now time.Time) error {
 		var c Conditions
 		if f.ActiveOrHeld {
@@ -183,14 +187,17 @@ func (db *DB) Suppressions(ctx context.Context, f store.SuppressionFilter) (list
 // the bursts that they belong to (also of other addresses), and returns them, oldest first. The audit entry is written even if there
 // were none. Its Detail becomes their number, and its recipient, if it has none, that of one of them.
 func (db *DB) LiftSuppressions(ctx context.Context, l store.LiftSuppressionsRequest, act *store.AuditEntry) (lifted []store.Suppression,
-	err error) {
+	err error,
+) {
 	if l, act, err = l.Validated(act); err != nil {
 		return nil, err
 	}
 	lifted, err = WriteWithResult(ctx, db, "LiftSuppressions", func(q Tx) ([]store.Suppression, error) {
 		list, err := QueryAll(q, suppressionTable.Destinations, liftSuppressionsSQL,
-			Args{"by": l.By, "why": l.Why, "channel": l.Channel, "address": l.Address, "app": l.App, "now": q.Now,
-				"reach": q.Now.Add(-store.BurstReach)})
+			Args{
+				"by": l.By, "why": l.Why, "channel": l.Channel, "address": l.Address, "app": l.App, "now": q.Now,
+				"reach": q.Now.Add(-store.BurstReach),
+			})
 		if err != nil || act == nil {
 			return list, err
 		}

@@ -8,11 +8,15 @@ import (
 // The tables, by Columns of the types in package store.
 var (
 	SendTable = columns.New("sends", "s", (*store.Send).Columns,
-		map[string]string{"refund_due": refundDueSQL, "due_at": dueAtSQL,
-			"status": statusSQL})
+		map[string]string{
+			"refund_due": refundDueSQL, "due_at": dueAtSQL,
+			"status": statusSQL,
+		})
 	sendOrRefusalTable = columns.New("sends", "s", (*store.SendOrRefusal).Columns,
-		map[string]string{"refund_due": refundDueSQL, "due_at": dueAtSQL,
-			"status": statusSQL, "requests": "1", "recipients": "0", "retry_after": "0", "blocked_by": "''"})
+		map[string]string{
+			"refund_due": refundDueSQL, "due_at": dueAtSQL,
+			"status": statusSQL, "requests": "1", "recipients": "0", "retry_after": "0", "blocked_by": "''",
+		})
 	RefusalTable      = sendOrRefusalTable.AsRefusals(map[string]string{"status": "'refused'", "finished_at": "s.logged_at"})
 	VerificationTable = columns.New("verifications", "v", (*store.Verification).Columns, nil)
 
@@ -78,6 +82,8 @@ const RefundColumns = `s.app, s.channel, s.purpose, s.recipient, s.verification_
 // RefundFields returns the destinations to scan an attempt and RefundColumns into.
 func RefundFields(r *store.Refund) []any {
 	v := &r.Verification
-	return []any{&r.ID, &r.Attempt, &v.App, &v.Channel, &v.Purpose, columns.ScannerFor(&v.Recipient), &v.ID, &v.Class,
-		&v.Sealed}
+	return []any{
+		&r.ID, &r.Attempt, &v.App, &v.Channel, &v.Purpose, columns.ScannerFor(&v.Recipient), &v.ID, &v.Class,
+		&v.Sealed,
+	}
 }

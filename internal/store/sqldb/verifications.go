@@ -102,8 +102,10 @@ func (db *DB) VerificationToCheck(ctx context.Context, h store.HolderQuery) (sto
 // fault.NotFound.
 func (db *DB) firstOfRecipient(ctx context.Context, name, statement string, h store.HolderQuery, life time.Duration) (store.Verification, error) {
 	found, err := readAllShared(ctx, db, name, VerificationFields, statement,
-		Args{"recipient": h.Recipient, "app": h.App, "channel": h.Channel, "purpose": h.Purpose, "holder": h.Holder,
-			"key": h.CheckKey, "life": life})
+		Args{
+			"recipient": h.Recipient, "app": h.App, "channel": h.Channel, "purpose": h.Purpose, "holder": h.Holder,
+			"key": h.CheckKey, "life": life,
+		})
 	if err != nil {
 		return store.Verification{}, err
 	}

@@ -69,7 +69,8 @@ func readCounted(q sqldb.Tx, in store.Intent) (rowrules.Facts, error) {
 	s := in.Send
 	counted, err := readHistory(q, rowrules.HistoryQuery{
 		Bucket:        store.Bucket{App: s.App, Channel: s.Channel, Recipient: s.Recipient, Purposes: in.Purposes},
-		CountedWithin: quota.LongestKeep(in.Rules), RejectedWithin: quota.LongestKeep(in.RejectionRules)})
+		CountedWithin: quota.LongestKeep(in.Rules), RejectedWithin: quota.LongestKeep(in.RejectionRules),
+	})
 	return rowrules.Facts{Past: counted.Past, Rejections: counted.Rejections}, err
 }
 
@@ -140,9 +141,11 @@ func writeAdmitted(q sqldb.Tx, r rowrules.Decision) (err error) {
 	}
 	_, err = q.Change(`INSERT INTO outbox (id, due_at, attempt, queued, channel, stranger, expires_at, sealed)
 VALUES (@id, @due, 1, 0, @channel, @stranger, @expires, @sealed)`,
-		sqldb.Args{"id": r.Send.ID, "due": r.Send.DueAt, "channel": r.Send.Channel,
+		sqldb.Args{
+			"id": r.Send.ID, "due": r.Send.DueAt, "channel": r.Send.Channel,
 			"stranger": r.Verification.Class.IsStranger(),
-			"expires":  r.Verification.ExpiresAt, "sealed": sealed})
+			"expires":  r.Verification.ExpiresAt, "sealed": sealed,
+		})
 	return err
 }
 

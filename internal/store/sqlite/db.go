@@ -102,8 +102,10 @@ func jsonList[T any](list []T, text func(T) string) string {
 
 // pointReads are the reads that a send, a check or a look waits for: they read few rows by an index, in
 // microseconds.
-var pointReads = map[string]bool{"Begin": true, "ReadHistory": true, "Verification": true, "VerificationsByID": true,
-	"VerificationToCheck": true, "CarrierHold": true, "Lockout": true, "PrefixPaused": true, "Session": true}
+var pointReads = map[string]bool{
+	"Begin": true, "ReadHistory": true, "Verification": true, "VerificationsByID": true,
+	"VerificationToCheck": true, "CarrierHold": true, "Lockout": true, "PrefixPaused": true, "Session": true,
+}
 
 // Read implements sqldb.Engine: f runs outside of a transaction, so two of its statements may see
 // different states. Of pointReads only the wait for a connection ends with ctx: to let ctx end a

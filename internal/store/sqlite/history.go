@@ -33,8 +33,10 @@ func readHistory(q sqldb.Tx, l rowrules.HistoryQuery) (rowrules.History, error) 
 	if l.RejectedWithin == 0 {
 		statement = countedSQL
 	}
-	_, err := q.Run(statement, sqldb.Args{"recipient": l.Recipient, "app": l.App, "channel": l.Channel, "purposes": l.Purposes,
-		"counted_after": q.Now.Add(-l.CountedWithin), "rejected_after": q.Now.Add(-l.RejectedWithin.Truncate(time.Microsecond))},
+	_, err := q.Run(statement, sqldb.Args{
+		"recipient": l.Recipient, "app": l.App, "channel": l.Channel, "purposes": l.Purposes,
+		"counted_after": q.Now.Add(-l.CountedWithin), "rejected_after": q.Now.Add(-l.RejectedWithin.Truncate(time.Microsecond)),
+	},
 		func(read sqldb.Scan) error {
 			var p rowrules.PastSend
 			err := read(&p.ID, columns.ScannerFor(&p.At), &p.Verification)

@@ -52,10 +52,12 @@ func finish(q sqldb.Tx, o store.Outcome) error {
 	if o.Event.Type != "" {
 		statements = append(statements, addEventSQL)
 	}
-	args := sqldb.Args{"id": o.ID, "status": o.Status, "reason": o.Reason, "provider": o.Provider,
+	args := sqldb.Args{
+		"id": o.ID, "status": o.Status, "reason": o.Reason, "provider": o.Provider,
 		"code": o.ProviderCode, "took": o.Took,
 		"refund": o.Refund, "event": o.Event.ID, "type": o.Event.Type, "test": o.Event.Test,
-		"bad": o.BadAddress}
+		"bad": o.BadAddress,
+	}
 	if err := q.ExecAll(args, statements...); err != nil || o.Suppress.For <= 0 {
 		return err
 	}
@@ -89,8 +91,10 @@ SELECT @event, s.app, @type, s.id, s.verification_id, s.status, s.reason, @test,
 // Postpone implements sqldb.PerDatabase.
 func (s *DB) Postpone(ctx context.Context, postponement store.Postponement) (bool, error) {
 	p := postponement.Sanitized()
-	args := sqldb.Args{"id": p.ID, "attempt": p.Attempt, "after": p.After, "reason": p.Reason, "provider": p.Provider,
-		"code": p.ProviderCode}
+	args := sqldb.Args{
+		"id": p.ID, "attempt": p.Attempt, "after": p.After, "reason": p.Reason, "provider": p.Provider,
+		"code": p.ProviderCode,
+	}
 	return sqldb.WriteInTurn(ctx, &s.DB, "Postpone", sqldb.Ahead, func(q sqldb.Tx) (bool, error) {
 		held, err := q.Change(
 			`UPDATE outbox SET queued = 1, due_at = @now + @after WHERE id = @id AND attempt = @attempt`, args)
@@ -113,7 +117,8 @@ func (s *DB) TakeOverWithExpiredCode(ctx context.Context, q store.Queue, lease t
 }
 
 func (s *DB) takeOver(ctx context.Context, name string, queue store.Queue, lease time.Duration, limit int,
-	which string) ([]store.Work, error) {
+	which string,
+) ([]store.Work, error) {
 	which += ` AND f.channel = @channel AND f.stranger = @stranger`
 	args := sqldb.Args{"channel": queue.Channel, "stranger": queue.Strangers, "limit": limit}
 	due, err := s.anyDue(ctx, name, `SELECT EXISTS (SELECT 1 FROM outbox f WHERE `+which+`)`, args)

@@ -92,8 +92,13 @@ func TestSQLiteSettings(t *testing.T) {
 		db           *sql.DB
 		pragma, want string
 	}{
-		{db.writer, "journal_mode", "wal"}, {db.writer, "synchronous", "2"}, {db.writer, "foreign_keys", "1"},
-		{db.writer, "busy_timeout", "5000"}, {db.writer, "temp_store", "2"}, {db.readers, "query_only", "1"}, {db.readers, "busy_timeout", "5000"},
+		{db.writer, "journal_mode", "wal"},
+		{db.writer, "synchronous", "2"},
+		{db.writer, "foreign_keys", "1"},
+		{db.writer, "busy_timeout", "5000"},
+		{db.writer, "temp_store", "2"},
+		{db.readers, "query_only", "1"},
+		{db.readers, "busy_timeout", "5000"},
 	} {
 		var got string
 		storetest.OK(t, c.db.QueryRow("PRAGMA "+c.pragma).Scan(&got))
@@ -275,9 +280,11 @@ func TestSQLitePlans(t *testing.T) {
 		"holder":       {candidatesSQL, "sends_recipient"},
 		"in flight": {
 			`SELECT f.id FROM outbox f CROSS JOIN sends s ON s.id = f.id WHERE f.due_at <= 5 AND f.channel = 'email'`,
-			"outbox_due"},
+			"outbox_due",
+		},
 		"refunds": {
-			`SELECT r.id FROM refunds r CROSS JOIN sends s ON s.id = r.id WHERE r.since <= 5 ORDER BY r.since, r.id LIMIT 3`, "refunds_since"},
+			`SELECT r.id FROM refunds r CROSS JOIN sends s ON s.id = r.id WHERE r.since <= 5 ORDER BY r.since, r.id LIMIT 3`, "refunds_since",
+		},
 		"newest":    {`SELECT id FROM sends s WHERE ` + sqldb.SendsOfVerificationSQL, "sends_recipient"},
 		"failed":    {filter(store.Filter{Status: store.Failed, Before: &store.Cursor{}}), "sqlite_autoindex_failures_1"},
 		"refused":   {filter(store.Filter{Status: store.Refused, Before: &store.Cursor{}}), "refusals_logged"},
@@ -295,7 +302,8 @@ func TestSQLitePlans(t *testing.T) {
 		"codes":     {sqldb.ExportPageSQL("verifications", false), "verifications_expires"},
 		"bounces":   {sqldb.ExportPageSQL("provider_events", false), "sends_recipient (recipient=? AND (logged_at,id)>"},
 		"counting": {
-			`SELECT id FROM sends s WHERE (s.logged_at, s.id) > (@at, @id) AND s.counts = 1 ORDER BY s.logged_at, s.id LIMIT 9`, "sends_logged"},
+			`SELECT id FROM sends s WHERE (s.logged_at, s.id) > (@at, @id) AND s.counts = 1 ORDER BY s.logged_at, s.id LIMIT 9`, "sends_logged",
+		},
 	} {
 		plan := sqlitePlan(t, db, c.query)
 		// that merges two

@@ -140,7 +140,8 @@ func mustRunUnprepared(text string) bool {
 // runPrepared calls run with a prepared statement. It returns the result and the statement, which
 // the caller must pass to putStatement after use. If run fails, runPrepared closes the statement.
 func runPrepared[T any](ctx context.Context, c *stmtCachingConn, text string,
-	run func(preparedStmt) (T, error)) (out T, stmt preparedStmt, err error) {
+	run func(preparedStmt) (T, error),
+) (out T, stmt preparedStmt, err error) {
 	if stmt, err = c.takeStatement(ctx, text); err != nil {
 		return out, nil, err
 	}
@@ -152,7 +153,8 @@ func runPrepared[T any](ctx context.Context, c *stmtCachingConn, text string,
 
 // ExecContext implements driver.ExecerContext.
 func (c *stmtCachingConn) ExecContext(ctx context.Context, text string,
-	args []driver.NamedValue) (driver.Result, error) {
+	args []driver.NamedValue,
+) (driver.Result, error) {
 	if mustRunUnprepared(text) {
 		return c.sqliteConn.ExecContext(ctx, text, args)
 	}
@@ -166,7 +168,8 @@ func (c *stmtCachingConn) ExecContext(ctx context.Context, text string,
 
 // QueryContext implements driver.QueryerContext.
 func (c *stmtCachingConn) QueryContext(ctx context.Context, text string,
-	args []driver.NamedValue) (driver.Rows, error) {
+	args []driver.NamedValue,
+) (driver.Rows, error) {
 	if mustRunUnprepared(text) {
 		return c.sqliteConn.QueryContext(ctx, text, args)
 	}

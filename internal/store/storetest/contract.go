@@ -13,19 +13,27 @@ import (
 // contract is what every database must do, by group. A case is named after its function, and gets
 // an empty database.
 var contract = map[string][]func(t *testing.T, f *Fixture){
-	"begin": {beginWrites, onlyBucketsSendsCount, repeatedBegin, badIntents,
-		rejectionsOfARecipient, onlyRecipientsRejectionsCount, mixedRecipients},
+	"begin": {
+		beginWrites, onlyBucketsSendsCount, repeatedBegin, badIntents,
+		rejectionsOfARecipient, onlyRecipientsRejectionsCount, mixedRecipients,
+	},
 	"join": {joins, strangersJoinNone, sendsCountLongerThanTheyAreJoined},
-	"check": {guessesAtOnce, checksAreKept, checksWithKeys, failuresOfARecipient, failuresApart, failuresByClass, failuresInARow,
-		cancelOrApprove, redeemedOnce, newestOfHolder},
+	"check": {
+		guessesAtOnce, checksAreKept, checksWithKeys, failuresOfARecipient, failuresApart, failuresByClass, failuresInARow,
+		cancelOrApprove, redeemedOnce, newestOfHolder,
+	},
 	"report": {reportsOfCallers, reportsByRecipient},
 	"claim":  {claimsGivenUp, claimsEndAfterADay, claimsAtOnce},
-	"flight": {finish, endTogether, postponeAndTakeOver, firstToExpire, queuesApart, takeOverWithExpiredCode, callersCode,
-		refundsAreLeased, takenOnce},
+	"flight": {
+		finish, endTogether, postponeAndTakeOver, firstToExpire, queuesApart, takeOverWithExpiredCode, callersCode,
+		refundsAreLeased, takenOnce,
+	},
 	"refused": {refusalsAddUp, manyRefusals},
-	"read": {story, historyOfVerifications, findBySupportReference,
+	"read": {
+		story, historyOfVerifications, findBySupportReference,
 		readFailedSends, heavyRecipients,
-		hostileTexts, codeStates},
+		hostileTexts, codeStates,
+	},
 	"acts":       {acts, actsOnce, cancelsBy},
 	"suppressed": {bounceSuppresses, suppressionList, suppressionActs, burstOfAServer, burstOfMissing, burstOfAStranger, burstsByClass, burstIsLifted},
 	"events":     {eventOfASend, eventShares, eventsOnce, eventsOfExpiry},
@@ -40,8 +48,10 @@ var contract = map[string][]func(t *testing.T, f *Fixture){
 	"spending":   {spendTogether, spendPeriods, spendInParallel, carrierHolds},
 	"heard":      {providerEvents, providerEventsAtOnce, providerEventsExpire},
 	"receipts":   {receipts, pollsBackOffAndEnd, duePollsShared, receiptFirst},
-	"watch": {watchPauses, watchLeavesCallersCodesOut, watchCountsReports, watchJudgesByClass, watchNamesApps, watchCounts, watchKnowsWhatIsUsual,
-		watchGrowsStricter, watchLifted, watchedAtOnce, storyNamesThePause},
+	"watch": {
+		watchPauses, watchLeavesCallersCodesOut, watchCountsReports, watchJudgesByClass, watchNamesApps, watchCounts, watchKnowsWhatIsUsual,
+		watchGrowsStricter, watchLifted, watchedAtOnce, storyNamesThePause,
+	},
 	"observe":    {backlog, waiting, observed},
 	"turn":       {leaseOfOneReplica},
 	"partitions": {driftedIDs, windowOverMonths, pagesOverMonths, idleReplicaSeesOthers, storageStatus},

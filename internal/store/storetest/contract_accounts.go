@@ -21,8 +21,10 @@ func accounts(t *testing.T, f *Fixture) {
 	OK(t, f.AddAccount(t.Context(), li, f.Act()))
 	changed := mei
 	changed.Role, changed.Password, changed.DisabledAt = "owner", "other", f.Now
-	OK(t, f.ChangeAccount(t.Context(), "mei", store.AccountChange{Role: &changed.Role, Password: &changed.Password,
-		DisabledAt: &changed.DisabledAt}, f.Act()))
+	OK(t, f.ChangeAccount(t.Context(), "mei", store.AccountChange{
+		Role: &changed.Role, Password: &changed.Password,
+		DisabledAt: &changed.DisabledAt,
+	}, f.Act()))
 	Equal(t, "changed", Must(f.Replica.Account(t.Context(), "mei"))(t), changed)
 	Equal(t, "of the identity", Must(f.Replica.AccountByIdentity(t.Context(), "li@example.com"))(t), li)
 	for _, unknown := range []string{"", "Li@example.com", "\x00", "a.li-2"} {
@@ -53,8 +55,12 @@ func accountsAtOnce(t *testing.T, f *Fixture) {
 	OK(t, f.AddAccount(t.Context(), mei, f.Act()))
 	want := mei
 	want.Role, want.Password, want.Identity, want.DisabledAt = "reader", "new", "mei@example.com", f.Now
-	changes := []store.AccountChange{{Role: &want.Role}, {Password: &want.Password}, {Identity: &want.Identity},
-		{DisabledAt: &want.DisabledAt}}
+	changes := []store.AccountChange{
+		{Role: &want.Role},
+		{Password: &want.Password},
+		{Identity: &want.Identity},
+		{DisabledAt: &want.DisabledAt},
+	}
 	var acts []store.AuditEntry
 	for range changes {
 		acts = append(acts, f.Act())
@@ -68,8 +74,10 @@ func accountsAtOnce(t *testing.T, f *Fixture) {
 
 func sessions(t *testing.T, f *Fixture) {
 	begin := func(n byte) store.Session {
-		s := store.Session{ID: [32]byte{n}, Account: "mei", Bound: [32]byte{9, n}, Via: "oidc", Granted: "staff", FactorPassed: n == 1,
-			Network: "192.0.2.0/24", Browser: "Firefox/Linux"}
+		s := store.Session{
+			ID: [32]byte{n}, Account: "mei", Bound: [32]byte{9, n}, Via: "oidc", Granted: "staff", FactorPassed: n == 1,
+			Network: "192.0.2.0/24", Browser: "Firefox/Linux",
+		}
 		return Must(f.BeginSession(t.Context(), s, 12*time.Hour, f.Act()))(t)
 	}
 	find := func(n byte) error { return err2(f.Session(t.Context(), [32]byte{n})) }

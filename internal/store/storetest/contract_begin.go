@@ -154,12 +154,18 @@ var joinRows = []struct {
 	{name: "no try left", before: func(t *testing.T, f *Fixture, v store.Verification) { useTries(t, f, v.ID, 5) }},
 	{name: "just enough life", joins: true, before: func(_ *testing.T, f *Fixture, _ store.Verification) { f.Pass(8 * time.Minute) }},
 	{name: "by a rule of more than a day", joins: true, change: WithRules(Rule(2, 30*time.Hour))},
-	{name: "1 µs too little life",
-		before: func(_ *testing.T, f *Fixture, _ store.Verification) { f.Pass(8*time.Minute + time.Microsecond) }},
-	{name: "expired, no life asked for", change: func(in *store.Intent) { in.MinLife = 0 },
-		before: func(_ *testing.T, f *Fixture, _ store.Verification) { f.Pass(10 * time.Minute) }},
-	{name: "last instant, no life asked for", joins: true, change: func(in *store.Intent) { in.MinLife = 0 },
-		before: func(_ *testing.T, f *Fixture, _ store.Verification) { f.Pass(10*time.Minute - time.Microsecond) }},
+	{
+		name:   "1 µs too little life",
+		before: func(_ *testing.T, f *Fixture, _ store.Verification) { f.Pass(8*time.Minute + time.Microsecond) },
+	},
+	{
+		name: "expired, no life asked for", change: func(in *store.Intent) { in.MinLife = 0 },
+		before: func(_ *testing.T, f *Fixture, _ store.Verification) { f.Pass(10 * time.Minute) },
+	},
+	{
+		name: "last instant, no life asked for", joins: true, change: func(in *store.Intent) { in.MinLife = 0 },
+		before: func(_ *testing.T, f *Fixture, _ store.Verification) { f.Pass(10*time.Minute - time.Microsecond) },
+	},
 	{name: "refunded sends do not matter", joins: true, before: func(t *testing.T, f *Fixture, v store.Verification) {
 		_, s, _ := Must3(f.Verification(t.Context(), v.ID))(t)
 		Must(f.Finish(t.Context(), store.Outcome{AttemptID: Held(s.ID, 1), Status: store.Failed, Refund: true}))(t)

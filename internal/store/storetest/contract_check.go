@@ -88,8 +88,10 @@ func checksWithKeys(t *testing.T, f *Fixture) {
 
 // Wrong is a check of a wrong code.
 func Wrong(id string) store.CheckRequest {
-	return store.CheckRequest{ID: id, Network: "192.0.2.0/24",
-		Judge: func(store.Verification, bool) (store.Judgement, error) { return store.Judgement{}, nil }}
+	return store.CheckRequest{
+		ID: id, Network: "192.0.2.0/24",
+		Judge: func(store.Verification, bool) (store.Judgement, error) { return store.Judgement{}, nil },
+	}
 }
 
 // withKey returns the check with hashes of a key and a code.

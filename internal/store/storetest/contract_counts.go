@@ -107,8 +107,10 @@ func readFailedSends(t *testing.T, f *Fixture) {
 	failed := func(out store.Outcome, changes ...func(*store.Intent)) store.FailedSend {
 		t.Helper()
 		begun := f.fail(t, f.Intent(1, append(changes, number)...), out)
-		return store.FailedSend{ID: begun.Send.ID, EndedAt: f.Now, Purpose: begun.Send.Purpose, CountsForBackoff: true,
-			Paused: out.Reason == store.ReasonPaused}
+		return store.FailedSend{
+			ID: begun.Send.ID, EndedAt: f.Now, Purpose: begun.Send.Purpose, CountsForBackoff: true,
+			Paused: out.Reason == store.ReasonPaused,
+		}
 	}
 	stranger, rejected := byBrowser, store.Outcome{Reason: store.ReasonRejected}
 	f.fail(t, f.Intent(1, number, stranger), store.Outcome{Reason: store.ReasonEnded})
@@ -173,8 +175,12 @@ func historyOfVerifications(t *testing.T, f *Fixture) {
 		of       []string
 		all, own int
 		within   time.Duration
-	}{{v.IDsWithReplaced(), 3, 2, time.Hour}, {v.IDsWithReplaced()[:1], 3, 1, time.Hour}, {nil, 3, 0, time.Hour},
-		{v.IDsWithReplaced(), 2, 1, 2 * time.Minute}} {
+	}{
+		{v.IDsWithReplaced(), 3, 2, time.Hour},
+		{v.IDsWithReplaced()[:1], 3, 1, time.Hour},
+		{nil, 3, 0, time.Hour},
+		{v.IDsWithReplaced(), 2, 1, 2 * time.Minute},
+	} {
 		h := Must(f.History(t.Context(), bucket(one), time.Hour))(t)
 		all, own := h.Sends(c.within), h.SendsOfVerifications(c.of, c.within)
 		Equal(t, "all", len(all), c.all)
@@ -201,8 +207,10 @@ func heavyRecipients(t *testing.T, f *Fixture) {
 
 	now := f.Now
 	crowd := func(n byte, sends int, ago time.Duration) store.HeavyRecipient {
-		return store.HeavyRecipient{App: "shop", Channel: recipient.Email, Recipient: recipient.Hash{15: n}, To: "a•••@example.com",
-			Purpose: "login", Sends: sends, Newest: now.Add(-ago)}
+		return store.HeavyRecipient{
+			App: "shop", Channel: recipient.Email, Recipient: recipient.Hash{15: n}, To: "a•••@example.com",
+			Purpose: "login", Sends: sends, Newest: now.Add(-ago),
+		}
 	}
 	login := []string{"signup", "login"}
 	one, two := crowd(1, 3, time.Minute), crowd(2, 2, 2*time.Minute)
@@ -215,8 +223,11 @@ func heavyRecipients(t *testing.T, f *Fixture) {
 		{store.HeavyRecipientsQuery{Purposes: login, Within: time.Hour, AtLeast: 2, Limit: 1}, 2, []store.HeavyRecipient{one}},
 		{store.HeavyRecipientsQuery{Purposes: login, Within: time.Hour, AtLeast: 3, Limit: 10}, 1, []store.HeavyRecipient{one}},
 		// 5 min ago is out
-		{store.HeavyRecipientsQuery{Purposes: login, Within: 5 * time.Minute, AtLeast: 2, Limit: 10}, 2,
-			[]store.HeavyRecipient{crowd(1, 2, time.Minute), two}},
+		{
+			store.HeavyRecipientsQuery{Purposes: login, Within: 5 * time.Minute, AtLeast: 2, Limit: 10},
+			2,
+			[]store.HeavyRecipient{crowd(1, 2, time.Minute), two},
+		},
 		{store.HeavyRecipientsQuery{Purposes: login, Within: time.Hour, AtLeast: 4, Limit: 10}, 0, nil},
 		{store.HeavyRecipientsQuery{Purposes: []string{"signup"}, Within: time.Hour, AtLeast: 1, Limit: 10}, 0, nil},
 	} {

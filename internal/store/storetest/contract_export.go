@@ -34,8 +34,10 @@ func exportsAPerson(t *testing.T, f *Fixture) {
 	WriteTraces(t, f, 77)
 	f.Admit(t, f.Intent(3))
 	rows, text := f.exported(t, 77)
-	for table, want := range map[string]int{"sends": 5, "verifications": 5, "refusals": 1, "suppressions": 1, "audit_entries": 1,
-		"audit_recipients": 1, "carrier_holds": 1, "erasures": 0} {
+	for table, want := range map[string]int{
+		"sends": 5, "verifications": 5, "refusals": 1, "suppressions": 1, "audit_entries": 1,
+		"audit_recipients": 1, "carrier_holds": 1, "erasures": 0,
+	} {
 		Equal(t, table, len(rows[table]), want)
 	}
 	ids := map[any]bool{}

@@ -52,8 +52,10 @@ func finish(t *testing.T, f *Fixture) {
 	for n, status := range []store.Status{store.Sent, store.Failed, store.Unknown} {
 		begun := f.Admit(t, f.Intent(n))
 		f.Pass(3 * time.Second)
-		o := store.Outcome{AttemptID: Held(begun.Send.ID, 1), Status: status, Reason: "why\x00\xff", Provider: "mx.example.com",
-			ProviderCode: "250 2.0.0", Took: 1500*time.Microsecond + 999}
+		o := store.Outcome{
+			AttemptID: Held(begun.Send.ID, 1), Status: status, Reason: "why\x00\xff", Provider: "mx.example.com",
+			ProviderCode: "250 2.0.0", Took: 1500*time.Microsecond + 999,
+		}
 		f.MustFinish(t, o, true)
 		want := begun.Send
 		want.Status, want.Reason, want.Provider, want.ProviderCode = status, "why\uFFFD\uFFFD", "mx.example.com", "250 2.0.0"
@@ -239,9 +241,11 @@ func refundsAreLeased(t *testing.T, f *Fixture) {
 		f.Pass(5*time.Second - time.Microsecond)
 		due()
 		f.Pass(time.Microsecond)
-		due(store.Refund{AttemptID: Held(id, 1), Verification: store.Verification{ID: v.ID, App: "shop",
+		due(store.Refund{AttemptID: Held(id, 1), Verification: store.Verification{
+			ID: v.ID, App: "shop",
 			Channel: recipient.Email, Purpose: "login", Recipient: recipient.Hash{15: 1}, Class: store.UnknownBrowser,
-			Sealed: []byte{0, 1, 255}}})
+			Sealed: []byte{0, 1, 255},
+		}})
 		OK(t, f.ConfirmRefund(t.Context(), Held(id, attempt)))
 	}
 	f.Pass(time.Hour)
@@ -280,8 +284,10 @@ func endTogether(t *testing.T, f *Fixture) {
 		case 0:
 			return f.Finish(t.Context(), store.Outcome{AttemptID: h, Status: store.Sent, Provider: "mx", Took: took(i), Event: events[i]})
 		case 1:
-			return f.Finish(t.Context(), store.Outcome{AttemptID: h, Status: store.Failed, Reason: "rejected", Refund: true,
-				Suppress: store.NewSuppression{Cause: store.CauseOptOut, Address: Address(byte(i)), For: time.Hour}})
+			return f.Finish(t.Context(), store.Outcome{
+				AttemptID: h, Status: store.Failed, Reason: "rejected", Refund: true,
+				Suppress: store.NewSuppression{Cause: store.CauseOptOut, Address: Address(byte(i)), For: time.Hour},
+			})
 		case 2:
 			return f.Postpone(t.Context(), store.Postponement{AttemptID: h, After: took(i), Reason: "temporary_rcpt"})
 		default: // an attempt that does not hold it
@@ -313,8 +319,10 @@ func endTogether(t *testing.T, f *Fixture) {
 
 // claim is one with key n for the send of an intent.
 func claim(n byte, in store.Intent) store.IdempotencyClaim {
-	return store.IdempotencyClaim{Key: [32]byte{31: n}, Fingerprint: [32]byte{0: 1}, SendID: in.Send.ID, Lease: 15 * time.Second,
-		Life: 24 * time.Hour}
+	return store.IdempotencyClaim{
+		Key: [32]byte{31: n}, Fingerprint: [32]byte{0: 1}, SendID: in.Send.ID, Lease: 15 * time.Second,
+		Life: 24 * time.Hour,
+	}
 }
 
 func (f *Fixture) claim(t *testing.T, c store.IdempotencyClaim, want store.IdempotencyClaimState) store.IdempotencyClaimAnswer {

@@ -85,8 +85,10 @@ func limiterEventsOfReplicas(t *testing.T, f *Fixture) {
 		for n := range each {
 			if i == writers {
 				next()
-			} else if err := f.Both(i).KeepLimiterEvents(t.Context(), int64(i+1), []store.LimiterEvent{{Bucket: []byte("net"),
-				ID: fmt.Sprint(i, " ", n), At: f.Now, Until: f.Now.Add(time.Hour)}}); err != nil {
+			} else if err := f.Both(i).KeepLimiterEvents(t.Context(), int64(i+1), []store.LimiterEvent{{
+				Bucket: []byte("net"),
+				ID:     fmt.Sprint(i, " ", n), At: f.Now, Until: f.Now.Add(time.Hour),
+			}}); err != nil {
 				t.Error(err)
 			}
 		}

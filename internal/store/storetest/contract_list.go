@@ -22,9 +22,11 @@ func WithID(f *Fixture, drift time.Duration) func(*store.Intent) {
 // it: reads that leave other times out would miss it. One that is there already is answered,
 // however much later.
 func driftedIDs(t *testing.T, f *Fixture) {
-	for _, drift := range []time.Duration{-store.MaxIDTimeDrift - time.Millisecond, store.MaxIDTimeDrift + 2*time.Millisecond,
+	for _, drift := range []time.Duration{
+		-store.MaxIDTimeDrift - time.Millisecond, store.MaxIDTimeDrift + 2*time.Millisecond,
 		-60 * 24 * time.Hour,
-		60 * 24 * time.Hour} {
+		60 * 24 * time.Hour,
+	} {
 		_, err := f.Begin(t.Context(), f.Intent(1, WithID(f, drift), WithRules(Rule(1, time.Hour))))
 		Certain(t, err)
 		Is(t, err, store.ErrIDTimeDrift)
@@ -110,8 +112,10 @@ func storageStatus(t *testing.T, f *Fixture) {
 	Equal(t, "due", look(), store.StorageStatus{Now: f.Now, Age: time.Hour, Oldest: refused, Due: 1, Forgetting: 1})
 	f.Pass(time.Minute)
 	f.expireAndCheck(t, time.Hour, 10, 2)
-	Equal(t, "expired", look(), store.StorageStatus{Now: f.Now, Age: time.Hour, Oldest: flying.Send.LoggedAt,
-		Forgetting: 1, ForgettingDue: 1})
+	Equal(t, "expired", look(), store.StorageStatus{
+		Now: f.Now, Age: time.Hour, Oldest: flying.Send.LoggedAt,
+		Forgetting: 1, ForgettingDue: 1,
+	})
 	Equal(t, "kept for ever", Must(f.StorageStatus(t.Context(), 0))(t).Due, 0)
 	until := Must(f.EnsurePartitions(t.Context()))(t)
 	if !until.IsZero() && until.Before(time.Now().Add(60*24*time.Hour)) {

@@ -45,8 +45,10 @@ func backlog(t *testing.T, f *Fixture) {
 	second := f.Admit(t, f.Intent(2))
 	text := f.Admit(t, f.Intent(3, bySMS))
 	f.Pass(time.Second)
-	check(map[recipient.Channel]store.Backlog{recipient.Email: {Sends: 2, Age: 61 * time.Second},
-		recipient.SMS: {Sends: 1, Age: time.Second}})
+	check(map[recipient.Channel]store.Backlog{
+		recipient.Email: {Sends: 2, Age: 61 * time.Second},
+		recipient.SMS:   {Sends: 1, Age: time.Second},
+	})
 	f.End(t, first.Send.ID, Sent)
 	check(map[recipient.Channel]store.Backlog{recipient.Email: {Sends: 1, Age: time.Second}, recipient.SMS: {Sends: 1, Age: time.Second}})
 	f.End(t, second.Send.ID, Sent)

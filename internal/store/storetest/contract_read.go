@@ -58,8 +58,10 @@ func refusalsAddUp(t *testing.T, f *Fixture) {
 
 // Sends are found by what became of their codes, and by the network and the request of the client.
 func codeStates(t *testing.T, f *Fixture) {
-	states := []store.CodeState{store.CodeEntered, store.CodeCanceled, store.CodeUsedUp, store.CodeExpired,
-		store.CodeOfCaller, store.CodeWaiting}
+	states := []store.CodeState{
+		store.CodeEntered, store.CodeCanceled, store.CodeUsedUp, store.CodeExpired,
+		store.CodeOfCaller, store.CodeWaiting,
+	}
 	var sends []uuid.UUID
 	codes := []string{"unknown"}
 	for n, state := range states {
@@ -84,8 +86,11 @@ func codeStates(t *testing.T, f *Fixture) {
 	}
 	late := f.Admit(t, f.Intent(9, withCode("sealed"))).Send.ID // a caller's code does not wait for its entry either
 	for n, state := range states {
-		for _, filter := range []store.Filter{{Outcome: state}, {Network: fmt.Sprintf("192.0.2.%d/32", n)},
-			{Request: fmt.Sprint("request", n)}} {
+		for _, filter := range []store.Filter{
+			{Outcome: state},
+			{Network: fmt.Sprintf("192.0.2.%d/32", n)},
+			{Request: fmt.Sprint("request", n)},
+		} {
 			filter.From, filter.Limit = Epoch.Add(-time.Hour), 10
 			want := sends[n : n+1]
 			if filter.Outcome == store.CodeOfCaller {

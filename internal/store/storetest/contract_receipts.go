@@ -148,10 +148,12 @@ func providerEvents(t *testing.T, f *Fixture) {
 	event := func(kind store.ProviderEventKind, at time.Time) store.ProviderEvent {
 		return store.ProviderEvent{Send: begun.Send.ID, Kind: kind, At: at, Provider: "postmark", Detail: "550 5.1.1\x00"}
 	}
-	events := []store.ProviderEvent{event(store.ProviderDelivered, Epoch.Add(time.Second)), event(store.ProviderBounced,
-		Epoch.Add(time.Minute+7)), event(store.ProviderDelayed, Epoch.Add(2*time.Minute)),
+	events := []store.ProviderEvent{
+		event(store.ProviderDelivered, Epoch.Add(time.Second)), event(store.ProviderBounced,
+			Epoch.Add(time.Minute+7)), event(store.ProviderDelayed, Epoch.Add(2*time.Minute)),
 		// a wrong clock, and none
-		event(store.ProviderComplained, f.Now.Add(time.Hour)), event(store.ProviderOptedOut, time.Time{})}
+		event(store.ProviderComplained, f.Now.Add(time.Hour)), event(store.ProviderOptedOut, time.Time{}),
+	}
 	for _, i := range []int{1, 3, 0, 4, 2} {
 		f.ingest(t, true, events[i])
 		f.ingest(t, false, events[i])

@@ -31,8 +31,10 @@ func reportsOfCallers(t *testing.T, f *Fixture) {
 	f.Pass(store.MaxCodeLife) // after its own life, too
 	approvedAt := time.Time{}
 	for _, step := range []struct{ told, want store.Report }{
-		{store.ReportFailed, store.ReportFailed}, {store.ReportFailed, store.ReportFailed},
-		{store.ReportApproved, store.ReportApproved}, {store.ReportApproved, store.ReportApproved},
+		{store.ReportFailed, store.ReportFailed},
+		{store.ReportFailed, store.ReportFailed},
+		{store.ReportApproved, store.ReportApproved},
+		{store.ReportApproved, store.ReportApproved},
 		{store.ReportFailed, store.ReportApproved},
 	} {
 		f.Pass(time.Second)
@@ -52,8 +54,10 @@ func reportsOfCallers(t *testing.T, f *Fixture) {
 // By recipient the newest code without a report is meant, and with a key the one that was reported
 // with it. Codes that failed, ended, are checked here or are of another app or purpose are not.
 func reportsByRecipient(t *testing.T, f *Fixture) {
-	for _, other := range []func(*store.Intent){inApp("gym"), func(in *store.Intent) { in.Verification.Holder = "s:1" },
-		func(in *store.Intent) { in.Send.Purpose, in.Purposes = "reset", []string{"reset"} }} {
+	for _, other := range []func(*store.Intent){
+		inApp("gym"), func(in *store.Intent) { in.Verification.Holder = "s:1" },
+		func(in *store.Intent) { in.Send.Purpose, in.Purposes = "reset", []string{"reset"} },
+	} {
 		f.Admit(t, f.Intent(1, other, func(in *store.Intent) {
 			if in.Verification.Holder == "" {
 				withCode("sealed")(in)

@@ -60,14 +60,20 @@ func statsOfTimeRange(t *testing.T, f *Fixture) {
 			{At: next, Status: store.Sending, Rows: 1, Requests: 1},
 			{At: next, Status: store.Unknown, Reason: "no_answer", Rows: 1, Requests: 1},
 		},
-		Intervals: []store.StatsInterval{{At: begin,
-			Measures: store.Measures{Opened: 3, Approved: 1, Median: time.Second, P95: 3 * time.Second}},
-			{At: next, Measures: store.Measures{Opened: 2}}},
+		Intervals: []store.StatsInterval{
+			{
+				At:       begin,
+				Measures: store.Measures{Opened: 3, Approved: 1, Median: time.Second, P95: 3 * time.Second},
+			},
+			{At: next, Measures: store.Measures{Opened: 2}},
+		},
 		Measures: store.Measures{Opened: 5, Approved: 1, Median: time.Second, P95: 3 * time.Second}, Undelivered: 1,
 	})
 	desk, texts := store.Measures{Opened: 1, Approved: 0, Median: time.Second, P95: 3 * time.Second}, store.Measures{Opened: 1}
-	ask(store.StatsQuery{App: "desk"}, store.Stats{Tallies: []store.Tally{{At: begin, Status: store.Sent, Rows: 2, Requests: 2}},
-		Intervals: []store.StatsInterval{{At: begin, Measures: desk}}, Measures: desk})
+	ask(store.StatsQuery{App: "desk"}, store.Stats{
+		Tallies:   []store.Tally{{At: begin, Status: store.Sent, Rows: 2, Requests: 2}},
+		Intervals: []store.StatsInterval{{At: begin, Measures: desk}}, Measures: desk,
+	})
 	ask(store.StatsQuery{Channel: recipient.SMS}, store.Stats{
 		Tallies:   []store.Tally{{At: next, Status: store.Unknown, Reason: "no_answer", Rows: 1, Requests: 1}},
 		Intervals: []store.StatsInterval{{At: next, Measures: texts}}, Measures: texts, Undelivered: 1,
@@ -92,8 +98,10 @@ func statsOfTimeRange(t *testing.T, f *Fixture) {
 		want []store.DomainTally
 	}{
 		{store.StatsQuery{To: begin.Add(2 * time.Hour)}, []store.DomainTally{{Domain: "example.com", Sends: 7, Failed: 1, Rejected: 1}}},
-		{store.StatsQuery{To: begin.Add(3 * time.Hour)}, []store.DomainTally{{Domain: "example.com", Sends: 8, Failed: 1, Rejected: 1},
-			{Domain: "example.org", Sends: 1, Failed: 1, Rejected: 0}}},
+		{store.StatsQuery{To: begin.Add(3 * time.Hour)}, []store.DomainTally{
+			{Domain: "example.com", Sends: 8, Failed: 1, Rejected: 1},
+			{Domain: "example.org", Sends: 1, Failed: 1, Rejected: 0},
+		}},
 		{store.StatsQuery{To: begin.Add(3 * time.Hour), App: "desk"}, nil},
 	} {
 		c.q.From, c.q.Each = begin, time.Hour
@@ -117,9 +125,11 @@ func daysOfZone(t *testing.T, f *Fixture) {
 	zone := Must(time.LoadLocation("America/New_York"))(t)
 	midnight := func(day int) time.Time { return time.Date(2030, 3, day, 0, 0, 0, 0, zone).UTC() }
 	var want []time.Time
-	for n, at := range []time.Time{midnight(9).Add(-time.Second), midnight(9), midnight(10).Add(-time.Second),
+	for n, at := range []time.Time{
+		midnight(9).Add(-time.Second), midnight(9), midnight(10).Add(-time.Second),
 		midnight(10), midnight(11).Add(-time.Second),
-		midnight(11)} {
+		midnight(11),
+	} {
 		f.Pass(at.Sub(f.Now))
 		f.Ended(t, f.Intent(n), Sent)
 		want = append(want, midnight(8+(n+1)/2))
@@ -216,7 +226,8 @@ func countsFrom(t *testing.T, f *Fixture, first func()) {
 // statsQueries are of times that begin and end within hours, and of parts of what there is.
 func statsQueries(from, to time.Time) []store.StatsQuery {
 	return []store.StatsQuery{
-		{From: from, To: to, Each: time.Hour}, {From: from.Add(17 * time.Minute), To: to, Each: 24 * time.Hour},
+		{From: from, To: to, Each: time.Hour},
+		{From: from.Add(17 * time.Minute), To: to, Each: 24 * time.Hour},
 		{From: from.Add(time.Hour + time.Microsecond), To: to.Add(-3*time.Hour - 11*time.Minute), Each: time.Hour},
 		{From: from, To: to.Add(-4 * time.Hour), Each: 24 * time.Hour, App: "desk"},
 		{From: from, To: to, Each: time.Hour, App: "desk"},
@@ -282,7 +293,8 @@ func traffic(t *testing.T, f *Fixture, hours int) {
 		outcomes := []store.Outcome{
 			{Status: store.Failed, Reason: store.ReasonRejected, Refund: true, BadAddress: true},
 			{Status: store.Failed, Reason: "expired"},
-			{Status: store.Unknown, Reason: "no_answer"}, {Status: store.Sent, Provider: []string{"mx1", "mx2"}[n%2]},
+			{Status: store.Unknown, Reason: "no_answer"},
+			{Status: store.Sent, Provider: []string{"mx1", "mx2"}[n%2]},
 		}
 		o := outcomes[min(random.IntN(8), 3)]
 		f.End(t, begun.Send.ID, o)

@@ -118,13 +118,17 @@ func suppressionList(t *testing.T, f *Fixture) {
 // An act is written with what it changed, or neither.
 func suppressionActs(t *testing.T, f *Fixture) {
 	act := func(n byte, what string) *store.AuditEntry {
-		return &store.AuditEntry{ID: uuid.UUID{1, n, 6: 0x70, 8: 0x80}, Who: "mei", Role: "operator", What: what, Channel: recipient.Email,
-			Reason: "asked", Outcome: store.AuditDone}
+		return &store.AuditEntry{
+			ID: uuid.UUID{1, n, 6: 0x70, 8: 0x80}, Who: "mei", Role: "operator", What: what, Channel: recipient.Email,
+			Reason: "asked", Outcome: store.AuditDone,
+		}
 	}
 	add := act(1, "suppression.add")
 	add.Recipient, add.To = recipient.Hash{15: 1}, "a•••@example.com"
-	s := store.Suppression{ID: uuid.UUID{1}, Channel: recipient.Email, Address: Address(1), Recipient: recipient.Hash{15: 1},
-		To: "a•••@example.com", Cause: store.CauseManual, By: "mei"}
+	s := store.Suppression{
+		ID: uuid.UUID{1}, Channel: recipient.Email, Address: Address(1), Recipient: recipient.Hash{15: 1},
+		To: "a•••@example.com", Cause: store.CauseManual, By: "mei",
+	}
 	must2(f.Suppress(t.Context(), s, time.Hour, add))(t)
 	f.Pass(time.Second)
 	lifted := Must(f.LiftSuppressions(t.Context(),
@@ -143,8 +147,10 @@ func suppressionActs(t *testing.T, f *Fixture) {
 	Equal(t, "acts", list, []store.AuditEntry{none, lift, *add})
 
 	bad := act(4, "")
-	Is(t, err2(f.Suppress(t.Context(), store.Suppression{ID: uuid.UUID{2}, Channel: recipient.Email, Address: Address(2),
-		Cause: store.CauseManual}, time.Hour, bad)), store.ErrBadRequest)
+	Is(t, err2(f.Suppress(t.Context(), store.Suppression{
+		ID: uuid.UUID{2}, Channel: recipient.Email, Address: Address(2),
+		Cause: store.CauseManual,
+	}, time.Hour, bad)), store.ErrBadRequest)
 	Is(t, Err(f.LiftSuppressions(t.Context(), store.LiftSuppressionsRequest{Channel: recipient.Email, Address: Address(1)}, bad)),
 		store.ErrBadRequest)
 	Equal(t, "suppressions", len(f.suppressions(t, store.SuppressionFilter{})), 1)
@@ -160,9 +166,13 @@ func (f *Fixture) person(n int) store.Intent {
 // refusedAs is the outcome of a mail to recipient n that the server refused with words: there is no
 // such mailbox.
 func refusedAs(n int, words string) store.Outcome {
-	return store.Outcome{Status: store.Failed, Reason: store.ReasonRejected, Refund: true, Provider: "mx", ProviderCode: "550 5.1.1",
-		Suppress: store.NewSuppression{Cause: store.CauseHardBounce, For: 30 * 24 * time.Hour, Words: words,
-			Address: recipient.Hash{0: 0xad, 14: byte(n >> 8), 15: byte(n)}}}
+	return store.Outcome{
+		Status: store.Failed, Reason: store.ReasonRejected, Refund: true, Provider: "mx", ProviderCode: "550 5.1.1",
+		Suppress: store.NewSuppression{
+			Cause: store.CauseHardBounce, For: 30 * 24 * time.Hour, Words: words,
+			Address: recipient.Hash{0: 0xad, 14: byte(n >> 8), 15: byte(n)},
+		},
+	}
 }
 
 var acceptedByMX = store.Outcome{Status: store.Sent, Provider: "mx", ProviderCode: "250"}
@@ -317,8 +327,10 @@ func burstsByClass(t *testing.T, f *Fixture) {
 	Equal(t, "in force: those of no burst", f.inForce(t), 3)
 
 	f.refuse(t, 300, 1, words)
-	OK(t, Err(f.LiftSuppressions(t.Context(), store.LiftSuppressionsRequest{Channel: recipient.Email, Address: f.person(300).Address,
-		By: "ops", Why: "asked"}, nil)))
+	OK(t, Err(f.LiftSuppressions(t.Context(), store.LiftSuppressionsRequest{
+		Channel: recipient.Email, Address: f.person(300).Address,
+		By: "ops", Why: "asked",
+	}, nil)))
 	f.refuse(t, 301, 6, words)
 	first := f.Now.Add(store.BurstHold)
 	f.Pass(time.Minute)
@@ -333,8 +345,10 @@ func burstsByClass(t *testing.T, f *Fixture) {
 // there only a delivery lifts it, since the server has accepted those mails as well.
 func burstIsLifted(t *testing.T, f *Fixture) {
 	f.refuse(t, 1, 6, "550 5.1.1 unknown")
-	lifted := Must(f.LiftSuppressions(t.Context(), store.LiftSuppressionsRequest{Channel: recipient.Email,
-		Address: f.person(2).Address, By: "ops", Why: "asked"}, nil))(t)
+	lifted := Must(f.LiftSuppressions(t.Context(), store.LiftSuppressionsRequest{
+		Channel: recipient.Email,
+		Address: f.person(2).Address, By: "ops", Why: "asked",
+	}, nil))(t)
 	Equal(t, "lifted", len(lifted), 6)
 
 	var last uuid.UUID

@@ -87,8 +87,10 @@ func watchPauses(t *testing.T, f *Fixture) {
 	f.Pass(10*time.Minute - time.Microsecond)
 	Equal(t, "while they may come back", f.pausePrefixes(t, watching), nil)
 	f.Pass(time.Microsecond)
-	a := store.PrefixPause{App: "shop", Country: "DE", Prefix: "+49154", Since: f.Now, Until: f.Now.Add(time.Hour), Sends: 11, Approved: 1,
-		UsualPercent: 60}
+	a := store.PrefixPause{
+		App: "shop", Country: "DE", Prefix: "+49154", Since: f.Now, Until: f.Now.Add(time.Hour), Sends: 11, Approved: 1,
+		UsualPercent: 60,
+	}
 	b, c := a, a
 	b.App, b.Prefix, b.Sends, b.Approved, b.UsualPercent = "gym", "+49151", 10, 0, store.UnknownUsualPercent
 	c.Prefix, c.Sends, c.Approved = "+49151", 10, 0
@@ -172,7 +174,8 @@ func watchNamesApps(t *testing.T, f *Fixture) {
 // recipients got, nor exempt prefixes.
 func watchCounts(t *testing.T, f *Fixture) {
 	for i, o := range []store.Outcome{
-		{Status: store.Failed, Provider: "carrier"}, {Status: store.Sent, Provider: "test"},
+		{Status: store.Failed, Provider: "carrier"},
+		{Status: store.Sent, Provider: "test"},
 		{Status: store.Unknown, Provider: "carrier"},
 		{Status: store.Sent, Provider: "carrier"},
 	} {
@@ -258,8 +261,10 @@ func watchGrowsStricter(t *testing.T, f *Fixture) {
 func watchLifted(t *testing.T, f *Fixture) {
 	f.pausesOne(t, "+49151")
 	p := f.prefixPaused(t, "shop", "+49151", true)
-	act := &store.AuditEntry{ID: uuid.UUID{1, 6: 0x70, 8: 0x80}, Who: "mei", Role: "operator", What: "prefix.lift", Reason: "ours",
-		Outcome: store.AuditDone}
+	act := &store.AuditEntry{
+		ID: uuid.UUID{1, 6: 0x70, 8: 0x80}, Who: "mei", Role: "operator", What: "prefix.lift", Reason: "ours",
+		Outcome: store.AuditDone,
+	}
 	Is(t, err2(f.LiftPrefixPause(t.Context(), store.LiftPauseRequest{ID: uuid.UUID{9}}, act)), fault.NotFound)
 	f.Pass(time.Minute)
 	p.LiftedAt, p.LiftedBy, p.LiftedWhy = f.Now, "mei\uFFFD", "ours"
@@ -319,9 +324,11 @@ func storyNamesThePause(t *testing.T, f *Fixture) {
 		return f.Ended(t, f.Intent(50, changes...), store.Outcome{Status: store.Failed, Reason: reason, Refund: true}).Send.ID
 	}
 	stopped := end(store.ReasonPaused, text("+49151", "DE"))
-	others := []uuid.UUID{end(store.ReasonPaused), end(store.ReasonPaused, text("+49152", "DE")),
+	others := []uuid.UUID{
+		end(store.ReasonPaused), end(store.ReasonPaused, text("+49152", "DE")),
 		end(store.ReasonPaused, text("+49151", "DE"), inApp("gym")), end(store.ReasonRejected, text("+49151", "DE")),
-		end(store.ReasonPaused, text("+49151", "DE"), byKnown)}
+		end(store.ReasonPaused, text("+49151", "DE"), byKnown),
+	}
 	f.Pass(2 * time.Hour)
 	others = append(others, end(store.ReasonPaused, text("+49151", "DE")))
 	Equal(t, "pause", Must(f.SendDetails(t.Context(), stopped))(t).Pause, &p)
@@ -363,8 +370,10 @@ func (f *Fixture) spend(t *testing.T, by string, charges ...store.Charge) []stor
 
 func spendTogether(t *testing.T, f *Fixture) {
 	spent := f.spend(t, "", charge("b", 40, 100), charge("a", 60, 100))
-	Equal(t, "first", spent, []store.SpentCharge{{Charge: charge("a", 60, 100), Period: "2030-03-01", Used: 60},
-		{Charge: charge("b", 40, 100), Period: "2030-03-01", Used: 40}})
+	Equal(t, "first", spent, []store.SpentCharge{
+		{Charge: charge("a", 60, 100), Period: "2030-03-01", Used: 60},
+		{Charge: charge("b", 40, 100), Period: "2030-03-01", Used: 40},
+	})
 	f.spend(t, "b", charge("a", 40, 100), charge("b", 61, 100))
 	spent = f.spend(t, "", charge("a", 40, 100)) // to the last millionth: the refusal had spent nothing
 	Equal(t, "used", spent[0].Used, int64(100))

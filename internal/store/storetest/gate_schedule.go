@@ -79,12 +79,16 @@ func (s *gateSchedule) randomIntent() store.Intent {
 	in := s.Intent(100+2*s.recipient+s.dice(2), heldBy([]string{"", "s:1"}[s.dice(2)]))
 	in.Rules = []quota.Rule{{Name: "long", Scope: quota.Recipient, Limit: 1 + s.dice(4), Window: 40 * time.Second}}
 	if s.dice(2) == 0 {
-		in.Rules = append(in.Rules, quota.Rule{Name: "short", Scope: quota.Recipient, Limit: 1 + s.dice(2),
-			Window: time.Duration(1+s.dice(9)) * time.Second})
+		in.Rules = append(in.Rules, quota.Rule{
+			Name: "short", Scope: quota.Recipient, Limit: 1 + s.dice(2),
+			Window: time.Duration(1+s.dice(9)) * time.Second,
+		})
 	}
 	if s.dice(3) == 0 {
-		in.Rules = append(in.Rules, quota.Rule{Name: "hourly", Scope: quota.Recipient, Limit: 1 + s.dice(4), Per: quota.Hour,
-			Zone: time.FixedZone("India", 19800)}) // half an hour off the hours of UTC
+		in.Rules = append(in.Rules, quota.Rule{
+			Name: "hourly", Scope: quota.Recipient, Limit: 1 + s.dice(4), Per: quota.Hour,
+			Zone: time.FixedZone("India", 19800),
+		}) // half an hour off the hours of UTC
 	}
 	return in
 }

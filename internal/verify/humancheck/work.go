@@ -75,8 +75,10 @@ func NewWork(ring *keys.Ring, binding string, cost int64, now time.Time) (*Chall
 		return nil, err
 	}
 	expires := now.Add(WorkLife)
-	c, err := altcha.CreateChallenge(altcha.ChallengeOptions{HMACKey: string(key), MaxNumber: cost, Expires: &expires,
-		Params: url.Values{"key": {id}, "for": {bindingMAC(key, binding)}}})
+	c, err := altcha.CreateChallenge(altcha.ChallengeOptions{
+		HMACKey: string(key), MaxNumber: cost, Expires: &expires,
+		Params: url.Values{"key": {id}, "for": {bindingMAC(key, binding)}},
+	})
 	return &c, err
 }
 

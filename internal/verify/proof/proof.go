@@ -133,8 +133,10 @@ func (s *Signer) VerifySignature(token string) (f Claims, expires time.Time, err
 	if parsed.Claims(key.Public(), &c) != nil || c.Issuer != issuerClaim || len(c.Audience) != 1 || c.Expiry == nil {
 		return Claims{}, time.Time{}, errInvalid
 	}
-	return Claims{ID: c.ID, App: c.Audience[0], RecipientHash: c.Subject, Channel: c.Channel, Purpose: c.Purpose,
-			Test: c.Test},
+	return Claims{
+			ID: c.ID, App: c.Audience[0], RecipientHash: c.Subject, Channel: c.Channel, Purpose: c.Purpose,
+			Test: c.Test,
+		},
 		c.Expiry.Time(), nil
 }
 
@@ -146,8 +148,10 @@ func (s *Signer) KeySet() ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		set.Keys = append(set.Keys, jose.JSONWebKey{Key: key.Public(), KeyID: id, Algorithm: string(jose.EdDSA),
-			Use: "sig"})
+		set.Keys = append(set.Keys, jose.JSONWebKey{
+			Key: key.Public(), KeyID: id, Algorithm: string(jose.EdDSA),
+			Use: "sig",
+		})
 	}
 	return json.Marshal(set)
 }

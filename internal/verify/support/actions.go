@@ -45,8 +45,10 @@ func (d *Desk) ParseTarget(app, channel, to, purpose, reason string) (Target, er
 		return Target{}, err
 	}
 	h := d.Vault.Hashes(r)
-	return Target{App: app, Channel: r.Channel(), Purpose: p.Name, Recipient: h.Counted, Mailbox: h.Mailbox,
-			To: r.Masked()},
+	return Target{
+			App: app, Channel: r.Channel(), Purpose: p.Name, Recipient: h.Counted, Mailbox: h.Mailbox,
+			To: r.Masked(),
+		},
 		nil
 }
 
@@ -92,8 +94,10 @@ func (d *Desk) ResetQuota(ctx context.Context, p Target, act store.AuditEntry) e
 	var logged []store.Bucket
 	var limited []string
 	for _, app := range d.affectedApps(p) {
-		logged = append(logged, store.Bucket{App: app, Channel: p.Channel, Recipient: p.Recipient,
-			Purposes: purpose.PolicyPurposes})
+		logged = append(logged, store.Bucket{
+			App: app, Channel: p.Channel, Recipient: p.Recipient,
+			Purposes: purpose.PolicyPurposes,
+		})
 		limited = append(limited, bucketnames.Failures(app, p.Channel, p.Recipient), bucketnames.Spellings(app, p.mailbox()))
 		for _, class := range store.Classes {
 			limited = append(limited, bucketnames.Backoff(app, p.Channel, p.Recipient, class))
@@ -170,13 +174,16 @@ func targetOf(v store.Verification) Target {
 // *fault.InvalidError if the code has ended or will soon end, and those of
 // verification.Service.Send.
 func (d *Desk) Resend(ctx context.Context, v store.Verification, from netip.Addr,
-	act store.AuditEntry) (verification.Answer, error) {
+	act store.AuditEntry,
+) (verification.Answer, error) {
 	now, err := d.loadResendable(ctx, v)
 	if err != nil {
 		return verification.Answer{}, err
 	}
-	return d.sendWithAuditEntries(ctx, verification.Request{Caller: verification.Caller{App: v.App, Kind: verification.BackEnd, IP: from},
-		Resend: now.ID},
+	return d.sendWithAuditEntries(ctx, verification.Request{
+		Caller: verification.Caller{App: v.App, Kind: verification.BackEnd, IP: from},
+		Resend: now.ID,
+	},
 		targetOf(v).auditEntryWithTarget(act))
 }
 

@@ -187,9 +187,11 @@ func TestReasonsNameNoRecipient(t *testing.T) {
 func TestPersonsAreUnderstood(t *testing.T) {
 	r := vtest.NewRig(t, nil)
 	for _, c := range []struct{ app, channel, to, purpose, reason, field string }{
-		{"none", "email", vtest.Ana, "", "x", "app"}, {"", "pigeon", vtest.Ana, "", "x", "channel"},
+		{"none", "email", vtest.Ana, "", "x", "app"},
+		{"", "pigeon", vtest.Ana, "", "x", "channel"},
 		{"", "email", "ana", "", "x", "to"},
-		{"", "email", vtest.Ana, "none", "x", "purpose"}, {"", "email", vtest.Ana, "", "", "reason"},
+		{"", "email", vtest.Ana, "none", "x", "purpose"},
+		{"", "email", vtest.Ana, "", "", "reason"},
 		{"shop", "email", vtest.Ana, "login", vtest.Ana, "reason"},
 	} {
 		r.WantInvalid(vtest.Err(r.Svc.Desk.ParseTarget(c.app, c.channel, c.to, c.purpose, c.reason)), c.field, "")

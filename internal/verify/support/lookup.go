@@ -37,7 +37,8 @@ func (d *Desk) SimilarRecipients(ctx context.Context, channel, to string, limit 
 // Lockouts returns the recipient's current lockouts, at most one for each class of callers. Error:
 // fault.Unavailable.
 func (d *Desk) Lockouts(ctx context.Context, app string, ch recipient.Channel,
-	h recipient.Hash) (all []store.Lockout, err error) {
+	h recipient.Hash,
+) (all []store.Lockout, err error) {
 	for _, class := range store.Classes {
 		out, err := d.Store.Lockout(ctx, store.Verification{App: app, Channel: ch, Recipient: h, Class: class})
 		if err != nil {

@@ -34,7 +34,8 @@ func (d *Desk) Policies() []Policy {
 // those with the newest send first, and how many there are in all. The rule must have the scope
 // recipient, since the database counts no other. Error: fault.Unavailable.
 func (d *Desk) RecipientsAtLimit(ctx context.Context, p Policy, rule quota.Rule, limit int) ([]store.HeavyRecipient,
-	int, error) {
+	int, error,
+) {
 	now := d.Now()
 	within := now.Sub(quota.Cutoffs([]quota.Rule{rule}, now)[0])
 	crowds, all, err := d.Store.HeavyRecipients(ctx,

@@ -52,8 +52,10 @@ func (d *Desk) SampleMessages(app, purpose string) ([]SampleMessage, error) {
 	}
 	digits := map[code.Alphabet]string{code.Digits: sampleDigitCode, code.Unambiguous: sampleLetterCode}[p.Alphabet]
 	shown := set.Apps[app]
-	request := message.RenderRequest{App: app, Purpose: p.Name, Notify: p.Notify, Titles: p.Titles,
-		Data: message.AppData(app, shown.Title, shown.Brand, shown.AndroidHash)}
+	request := message.RenderRequest{
+		App: app, Purpose: p.Name, Notify: p.Notify, Titles: p.Titles,
+		Data: message.AppData(app, shown.Title, shown.Brand, shown.AndroidHash),
+	}
 	request.Data.Code, request.Data.Minutes = digits[:min(max(p.CodeLength, 0), len(digits))],
 		message.WholeMinutesLeft(p.TTL)
 	request.Data.Support = sampleSupportReference
@@ -76,8 +78,10 @@ func (d *Desk) sampleMails(request message.RenderRequest) (all []SampleMessage, 
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, SampleMessage{Channel: recipient.Email, Locale: m.Language, Subject: m.Subject, Text: m.Text,
-			HTML: m.HTML})
+		all = append(all, SampleMessage{
+			Channel: recipient.Email, Locale: m.Language, Subject: m.Subject, Text: m.Text,
+			HTML: m.HTML,
+		})
 	}
 	return all, nil
 }

@@ -57,8 +57,10 @@ func TestTrial(t *testing.T) {
 	const ben = "ben@example.com"
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		pending := r.SendTo(ben).View.ID
-		trial := support.PreviewRequest{App: "shop", Channel: "email", To: vtest.Ana, Purpose: "login", Locale: "zh-CN",
-			From: netip.MustParseAddr("192.0.2.1")}
+		trial := support.PreviewRequest{
+			App: "shop", Channel: "email", To: vtest.Ana, Purpose: "login", Locale: "zh-CN",
+			From: netip.MustParseAddr("192.0.2.1"),
+		}
 		try := func(what string, admitted bool) verification.View {
 			a, err := r.Svc.Desk.SendPreview(r.Context(), trial, vtest.AuditEntry("try"))
 			r.NoError(err)

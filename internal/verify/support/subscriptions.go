@@ -33,7 +33,8 @@ func (d *Desk) AcceptSubscription(ctx context.Context, provider, reason string, 
 // records that it is done. If confirm fails, the acceptance stays, so that a repetition can
 // succeed. Errors: those of confirm, fault.Unavailable.
 func (d *Desk) ConfirmSubscription(ctx context.Context, provider string,
-	confirm func(context.Context) error) (accepted bool, err error) {
+	confirm func(context.Context) error,
+) (accepted bool, err error) {
 	entries, err := d.Store.AuditEntries(ctx, store.AuditFilter{What: AcceptSubscriptionAction, Limit: maxSearchedEntries})
 	if err != nil {
 		return false, err

@@ -102,8 +102,10 @@ func TestSuppressByHandAndLift(t *testing.T) {
 			"reason":  {Channel: "email", To: vtest.Ana},
 		} {
 			r.WantInvalid(vtest.Err(r.Svc.Desk.Suppress(r.Context(), wish, vtest.AuditEntry("suppression.add"))), field, "")
-			r.WantInvalid(vtest.Err(lift(support.LiftSuppressionsRequest{Channel: wish.Channel, To: wish.To, App: wish.App,
-				Reason: wish.Reason})), field, "")
+			r.WantInvalid(vtest.Err(lift(support.LiftSuppressionsRequest{
+				Channel: wish.Channel, To: wish.To, App: wish.App,
+				Reason: wish.Reason,
+			})), field, "")
 		}
 		_, err = lift(support.LiftSuppressionsRequest{Channel: "email", Address: again.Address, Reason: strings.Repeat("x", 201)})
 		r.WantInvalid(err, "reason", "too_long")
@@ -115,8 +117,12 @@ func TestSuppressByHandAndLift(t *testing.T) {
 // What is stopped, lifted or erased of a number is so for its handset, with or without Argentina's 9 and
 // Mexico's 1.
 func TestSuppressionsOfNumbersFollowTheCountedForm(t *testing.T) {
-	for _, pair := range [][2]string{{"+541166773399", "+5491166773399"}, {"+5491166773399", "+541166773399"},
-		{"+5215512345678", "+525512345678"}, {"+525512345678", "+5215512345678"}} {
+	for _, pair := range [][2]string{
+		{"+541166773399", "+5491166773399"},
+		{"+5491166773399", "+541166773399"},
+		{"+5215512345678", "+525512345678"},
+		{"+525512345678", "+5215512345678"},
+	} {
 		vtest.InBubbleWith(t, vtest.MinuteTick(func(s *vtest.Settings) { vtest.SuppressBounces(s); vtest.ServeCountries("AR", "MX")(s) }), func(r *vtest.Rig) {
 			r.Svc.Desk.Suppress(r.Context(), support.SuppressRequest{Channel: "sms", To: pair[0], Reason: "asked"}, vtest.AuditEntry("suppression.add"))
 			r.Want("suppressed", r.Status(r.Send(vtest.TextTo(pair[1]))), "failed suppressed")

@@ -61,8 +61,10 @@ type LiftSuppressionsRequest struct {
 // LiftSuppressions ends the recipient's current suppressions, returns them, and records the action. Errors:
 // *fault.InvalidError, fault.Unavailable.
 func (d *Desk) LiftSuppressions(ctx context.Context, l LiftSuppressionsRequest, act store.AuditEntry) ([]store.Suppression, error) {
-	lifting := store.LiftSuppressionsRequest{Channel: recipient.Channel(l.Channel), Address: l.Address, App: l.App, By: act.Who,
-		Why: l.Reason}
+	lifting := store.LiftSuppressionsRequest{
+		Channel: recipient.Channel(l.Channel), Address: l.Address, App: l.App, By: act.Who,
+		Why: l.Reason,
+	}
 	act.App, act.Channel, act.Reason = l.App, lifting.Channel, l.Reason
 	record := &act
 	if l.Address.IsZero() {
@@ -113,7 +115,8 @@ func checkSuppressionReason(why, address string) error {
 // LiftPrefixPause ends the pause of a prefix early, and records the action, unless the pause had
 // ended before. Errors: fault.NotFound, *fault.InvalidError, fault.Unavailable.
 func (d *Desk) LiftPrefixPause(ctx context.Context, id uuid.UUID, reason string,
-	act store.AuditEntry) (store.PrefixPause, error) {
+	act store.AuditEntry,
+) (store.PrefixPause, error) {
 	if err := CheckReason(reason, ""); err != nil {
 		return store.PrefixPause{}, err
 	}

@@ -212,16 +212,26 @@ func TestWhatAFailureSays(t *testing.T) {
 		"a bare 550":      {mail(vtest.FailWith(delivery.Rejected, "rcpt", 550, "")), "rejected 1 0"},
 		"sent":            {mail(func(context.Context) error { return nil }), " 0 0"},
 		"no answer":       {mail(vtest.FailWith(delivery.Unknown, "dot", 0, "")), outbox.ReasonNoAnswer + " 0 0"},
-		"away until the code's end": {failing(&delivery.Error{Class: delivery.Temporary, Stage: "dial", RetryAfter: time.Hour,
-			Err: errors.New("away")}), outbox.ReasonExpired + " 0 1"},
-		"a template that cannot be filled": {failing(&delivery.Error{Class: delivery.Rejected, Stage: "message",
-			Reason: delivery.ReasonTemplate}), "template 0 1"},
-		"a number that does not exist": {carrier(&delivery.Error{Class: delivery.Rejected, Stage: delivery.StageAnswer,
-			BadNumber: true}), "rejected 1 0"},
-		"a carrier's refusal": {carrier(&delivery.Error{Class: delivery.Rejected, Stage: delivery.StageAnswer,
-			Code: "30450"}), "rejected 0 1"},
-		"a spend cap": {carrier(&delivery.Error{Class: delivery.Rejected, Stage: sms.StageBudget,
-			Reason: sms.ReasonSpendCap}), "spend_cap 0 1"},
+		"away until the code's end": {failing(&delivery.Error{
+			Class: delivery.Temporary, Stage: "dial", RetryAfter: time.Hour,
+			Err: errors.New("away"),
+		}), outbox.ReasonExpired + " 0 1"},
+		"a template that cannot be filled": {failing(&delivery.Error{
+			Class: delivery.Rejected, Stage: "message",
+			Reason: delivery.ReasonTemplate,
+		}), "template 0 1"},
+		"a number that does not exist": {carrier(&delivery.Error{
+			Class: delivery.Rejected, Stage: delivery.StageAnswer,
+			BadNumber: true,
+		}), "rejected 1 0"},
+		"a carrier's refusal": {carrier(&delivery.Error{
+			Class: delivery.Rejected, Stage: delivery.StageAnswer,
+			Code: "30450",
+		}), "rejected 0 1"},
+		"a spend cap": {carrier(&delivery.Error{
+			Class: delivery.Rejected, Stage: sms.StageBudget,
+			Reason: sms.ReasonSpendCap,
+		}), "spend_cap 0 1"},
 		"suppressed": {func(r *vtest.Rig) verification.Request {
 			r.MailServer.Answer(vtest.NoMailbox)
 			r.SendTo(vtest.Ana)
@@ -255,8 +265,10 @@ func TestWhatAFailureSays(t *testing.T) {
 			}
 			r.WantLine(name, c.want, row.Reason, count(quota.Failures, bucketnames.Failures("shop", v.Channel, v.Recipient)),
 				count(quota.Backoff, bucketnames.Backoff("shop", v.Channel, v.Recipient, store.SecretKeyClass)))
-			h, err := r.Store.ReadHistory(r.Context(), rowrules.HistoryQuery{RejectedWithin: 24 * time.Hour,
-				Bucket: store.Bucket{App: "shop", Channel: v.Channel, Recipient: v.Recipient}})
+			h, err := r.Store.ReadHistory(r.Context(), rowrules.HistoryQuery{
+				RejectedWithin: 24 * time.Hour,
+				Bucket:         store.Bucket{App: "shop", Channel: v.Channel, Recipient: v.Recipient},
+			})
 			r.NoError(err)
 			r.Want(name+": in the database", len(h.Rejections), count(quota.Failures, bucketnames.Failures("shop", v.Channel, v.Recipient)))
 		})
@@ -267,7 +279,8 @@ func TestWhatAFailureSays(t *testing.T) {
 		r.Cancel(a.View.ID)
 		r.Sleep(2 * time.Minute)
 		d, err := r.Limiter.Peek(r.Context(), quota.Request{Rules: []quota.Rule{policy.BackoffRule}, Buckets: map[quota.Scope]string{
-			quota.Backoff: bucketnames.Backoff("shop", "email", r.Person().Recipient, store.SecretKeyClass)}})
+			quota.Backoff: bucketnames.Backoff("shop", "email", r.Person().Recipient, store.SecretKeyClass),
+		}})
 		r.WantLine("ended", "failed ended 0 <nil>", r.Status(a), d.Rules[0].Used, err)
 	})
 }
@@ -334,8 +347,10 @@ func TestAnHourOfRefusalsCostsNothing(t *testing.T) {
 		known := byBrowser(vtest.Ana, presenting(knownBrowser(r)))
 		r.Sleep(24 * time.Hour)
 		stranger := vtest.AskFor("ana.maria+3@gmail.com", vtest.By(vtest.ForStranger))
-		asks := []verification.Request{known, vtest.AskFor(vtest.Ana), byBrowser("ana.maria@gmail.com"), byBrowser("anamaria@gmail.com"),
-			byBrowser("ana.maria+2@gmail.com"), stranger}
+		asks := []verification.Request{
+			known, vtest.AskFor(vtest.Ana), byBrowser("ana.maria@gmail.com"), byBrowser("anamaria@gmail.com"),
+			byBrowser("ana.maria+2@gmail.com"), stranger,
+		}
 		c.begin(r)
 		for range policy.BackoffRule.Limit {
 			for n, ask := range asks {

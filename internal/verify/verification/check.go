@@ -64,8 +64,10 @@ func (s *Service) check(ctx context.Context, k checkInProgress) (result CheckRes
 	}
 	// From here the check goes on, even if the client hangs up.
 	ctx = context.WithoutCancel(ctx)
-	checked, err := s.Store.Check(ctx, store.CheckRequest{ID: k.id, Network: k.network(), Key: s.checkKey(k.Caller),
-		Judge: func(v store.Verification, counts bool) (store.Judgement, error) { return s.judge(k, v, counts) }})
+	checked, err := s.Store.Check(ctx, store.CheckRequest{
+		ID: k.id, Network: k.network(), Key: s.checkKey(k.Caller),
+		Judge: func(v store.Verification, counts bool) (store.Judgement, error) { return s.judge(k, v, counts) },
+	})
 	if wrong := err == nil && checked.Counted && !checked.Approved; !wrong && len(k.failed.Buckets) > 0 {
 		s.Outbox.RefundLater(k.failed.ID, k.failed.Buckets)
 	}
@@ -168,9 +170,11 @@ func (s *Service) approvedResult(c Caller, checked store.CheckAnswer) CheckResul
 		result.KnownToken, err = s.Vault.SealKnownToken(v, spelling)
 	}
 	if err == nil && s.Prover != nil {
-		result.Proof, err = s.Prover.Sign(proof.Claims{ID: v.ID, App: v.App, RecipientHash: spelling.String(),
+		result.Proof, err = s.Prover.Sign(proof.Claims{
+			ID: v.ID, App: v.App, RecipientHash: spelling.String(),
 			Channel: string(v.Channel),
-			Purpose: v.Purpose, Test: result.Test}, v.ApprovedAt)
+			Purpose: v.Purpose, Test: result.Test,
+		}, v.ApprovedAt)
 	}
 	if err != nil { // the approval is valid without a proof or token
 		s.Logger.Error("could not sign proof", "error", err, logs.SeeDefect)

@@ -38,8 +38,10 @@ func (s *Service) takeNetworkQuota(ctx context.Context, k *checkInProgress) (err
 		v = store.Verification{Channel: recipient.Email}
 	}
 	checks := s.Policy.Get().Checks
-	r := quota.Request{Rules: []quota.Rule{checks.Network, checks.WideNetwork},
-		Buckets: bucketnames.NetworkFailedChecks(k.App, k.IP, v.Channel)}
+	r := quota.Request{
+		Rules:   []quota.Rule{checks.Network, checks.WideNetwork},
+		Buckets: bucketnames.NetworkFailedChecks(k.App, k.IP, v.Channel),
+	}
 	switch {
 	case errors.Is(err, fault.NotFound): // the limiter is asked as often as for a known verification
 		_, _ = s.Gates.PeekOrLocal(ctx, r)
@@ -70,8 +72,10 @@ func (s *Service) takeWithNewID(ctx context.Context, r *quota.Request) (quota.De
 
 // wrongCodeRequest returns the request that counts a wrong code for an app, without an ID.
 func (s *Service) wrongCodeRequest(app string, ch recipient.Channel) quota.Request {
-	return quota.Request{Buckets: map[quota.Scope]string{quota.App: bucketnames.AppFailedChecks(app, ch)},
-		Rules: []quota.Rule{s.Policy.Get().Checks.App}}
+	return quota.Request{
+		Buckets: map[quota.Scope]string{quota.App: bucketnames.AppFailedChecks(app, ch)},
+		Rules:   []quota.Rule{s.Policy.Get().Checks.App},
+	}
 }
 
 // wrongCodes are the wrong codes that are not in the apps' rules on failed checks yet.

@@ -72,16 +72,26 @@ func TestASendHasOneDeadline(t *testing.T) {
 	vtest.EachInBubble(t, map[string]aCase{
 		"in time":      {late: late{claim: 2 * time.Second, begin: 4*time.Second - tick}, want: answered{after: 6*time.Second - tick}},
 		"a late claim": {late: late{claim: time.Minute}, want: answered{after: 5 * time.Second, err: fault.Unavailable}},
-		"too late together": {late: late{claim: 2 * time.Second, begin: 4*time.Second + tick},
-			want: answered{after: 6 * time.Second, err: fault.Unavailable}},
-		"a client that left": {late: late{claim: 2 * time.Second, begin: 4*time.Second + tick}, left: true,
-			want: answered{after: 6 * time.Second, err: fault.Unavailable}},
-		"may have counted": {late: late{claim: 2 * time.Second, begin: time.Minute, uncertain: true},
-			want: answered{after: 6 * time.Second, err: fault.Uncertain}},
-		"a release just in time": {late: late{claim: 2 * time.Second, begin: time.Minute, release: 1500*time.Millisecond - tick},
-			want: answered{after: 7500*time.Millisecond - tick, err: fault.Unavailable}},
-		"no release": {late: late{claim: 2 * time.Second, begin: time.Minute, release: time.Minute},
-			want: answered{after: 7500 * time.Millisecond, err: fault.Unavailable, own: verification.ErrKeyInProgress}},
+		"too late together": {
+			late: late{claim: 2 * time.Second, begin: 4*time.Second + tick},
+			want: answered{after: 6 * time.Second, err: fault.Unavailable},
+		},
+		"a client that left": {
+			late: late{claim: 2 * time.Second, begin: 4*time.Second + tick}, left: true,
+			want: answered{after: 6 * time.Second, err: fault.Unavailable},
+		},
+		"may have counted": {
+			late: late{claim: 2 * time.Second, begin: time.Minute, uncertain: true},
+			want: answered{after: 6 * time.Second, err: fault.Uncertain},
+		},
+		"a release just in time": {
+			late: late{claim: 2 * time.Second, begin: time.Minute, release: 1500*time.Millisecond - tick},
+			want: answered{after: 7500*time.Millisecond - tick, err: fault.Unavailable},
+		},
+		"no release": {
+			late: late{claim: 2 * time.Second, begin: time.Minute, release: time.Minute},
+			want: answered{after: 7500 * time.Millisecond, err: fault.Unavailable, own: verification.ErrKeyInProgress},
+		},
 	}, nil, func(r *vtest.Rig, c aCase) {
 		c.Database = r.Store
 		slow := r.ReplicaOn(&c.late, r.MailServer, r.Carrier)

@@ -136,8 +136,10 @@ func (s *Service) checkToken(ctx context.Context, r *sendInProgress) (v humanche
 	v = humancheck.Verdict{Away: true}
 	if vendor.Available() {
 		var err error
-		v, err = vendor.Check(ctx, humancheck.Question{Token: r.Request.HumanCheck, App: r.App, Network: r.network(),
-			ClientIP: r.clientIP(), Now: now})
+		v, err = vendor.Check(ctx, humancheck.Question{
+			Token: r.Request.HumanCheck, App: r.App, Network: r.network(),
+			ClientIP: r.clientIP(), Now: now,
+		})
 		v.Away = v.Away || err != nil
 		v.Passed = v.Passed && !v.Away
 	}
@@ -198,8 +200,10 @@ func (s *Service) decideSpending(ctx, waiting context.Context, r *sendInProgress
 	claim := keyClaim{send: r.send, key: r.spent, keyed: true}
 	bounded, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
-	got, err := s.Store.ClaimIdempotencyKey(bounded, store.IdempotencyClaim{Key: claim.key, SendID: r.send, Lease: claimLease(),
-		Life: IdempotencyKeyLife, Fingerprint: s.Vault.KeyedHash(humanCheckLabel, string(r.send[:]))})
+	got, err := s.Store.ClaimIdempotencyKey(bounded, store.IdempotencyClaim{
+		Key: claim.key, SendID: r.send, Lease: claimLease(),
+		Life: IdempotencyKeyLife, Fingerprint: s.Vault.KeyedHash(humanCheckLabel, string(r.send[:])),
+	})
 	if err != nil {
 		return Answer{}, withoutUncertain(err)
 	}

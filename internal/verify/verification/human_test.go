@@ -40,8 +40,10 @@ func solve(r *vtest.Rig, a verification.Answer) string {
 	c := a.HumanCheck.Work
 	found, err := altcha.SolveChallenge(c.Challenge, c.Salt, altcha.SHA256, int(c.MaxNumber), 0, nil)
 	r.NoError(err)
-	text, err := json.Marshal(altcha.Payload{Algorithm: c.Algorithm, Challenge: c.Challenge, Number: int64(found.Number), Salt: c.Salt,
-		Signature: c.Signature})
+	text, err := json.Marshal(altcha.Payload{
+		Algorithm: c.Algorithm, Challenge: c.Challenge, Number: int64(found.Number), Salt: c.Salt,
+		Signature: c.Signature,
+	})
 	r.NoError(err)
 	return humancheck.WorkPrefix + base64.StdEncoding.EncodeToString(text)
 }

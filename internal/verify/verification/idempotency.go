@@ -249,8 +249,10 @@ const (
 // same key. It ignores the client's address, which may change at a retry (see idempotencyKeyHash), and HumanCheck, which a
 // request has only after it was asked for one.
 func (s *Service) fingerprint(a parsedRequest) [32]byte {
-	parts := []string{string(a.to.Channel()), a.to.Address(), a.subject.Purpose.Name, cmp.Or(a.Locale, a.Languages),
-		a.Session, a.Resend}
+	parts := []string{
+		string(a.to.Channel()), a.to.Address(), a.subject.Purpose.Name, cmp.Or(a.Locale, a.Languages),
+		a.Session, a.Resend,
+	}
 	for name, text := range a.Labels.All() {
 		if text != "" { // a label that a later version adds leaves earlier fingerprints as they are
 			parts = append(parts, name, text)

@@ -57,8 +57,10 @@ func TestALockoutIsOfTheVerificationsClass(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := parsedRequest{Request: Request{Caller: Caller{App: "shop"}}, to: to, subject: bucketnames.Subject{Class: store.SecretKeyClass},
-		joins: storedVerification{Verification: store.Verification{Class: store.UnknownBrowser}}}
+	a := parsedRequest{
+		Request: Request{Caller: Caller{App: "shop"}}, to: to, subject: bucketnames.Subject{Class: store.SecretKeyClass},
+		joins: storedVerification{Verification: store.Verification{Class: store.UnknownBrowser}},
+	}
 	s.lockouts.remember(a.lockoutKey(store.SecretKeyClass), time.Hour, seenAt)
 	cached := func() time.Duration {
 		left, err := s.knownLockout(t.Context(), a)

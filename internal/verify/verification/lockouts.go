@@ -16,8 +16,10 @@ import (
 // many wrong codes for a recipient, among the codes that one class of callers requested.
 const LockoutRuleName = "checks"
 
-var lockoutRule = quota.Rule{Name: LockoutRuleName, Scope: quota.Recipient, Limit: rowrules.FailedCheckLimit,
-	Window: rowrules.FailedCheckWindow}
+var lockoutRule = quota.Rule{
+	Name: LockoutRuleName, Scope: quota.Recipient, Limit: rowrules.FailedCheckLimit,
+	Window: rowrules.FailedCheckWindow,
+}
 
 // lockoutKey identifies a lockout: its recipient, and the class of callers that requested the
 // codes.
@@ -52,7 +54,8 @@ func (l *lockouts) remember(key lockoutKey, wait time.Duration, now time.Time) {
 	defer l.mu.Unlock()
 	if len(l.known) >= maxCachedLockouts {
 		maps.DeleteFunc(l.known, func(
-			_ lockoutKey, k lockoutEntry) bool {
+			_ lockoutKey, k lockoutEntry,
+		) bool {
 			return now.Sub(k.reported) >= lockoutFreshFor
 		})
 	}
@@ -106,8 +109,10 @@ func (s *Service) knownLockout(ctx context.Context, a parsedRequest) (time.Durat
 	if !old {
 		return left, nil
 	}
-	out, err := s.Store.Lockout(ctx, store.Verification{App: key.app, Channel: key.channel, Recipient: key.recipient,
-		Class: key.class})
+	out, err := s.Store.Lockout(ctx, store.Verification{
+		App: key.app, Channel: key.channel, Recipient: key.recipient,
+		Class: key.class,
+	})
 	if err != nil {
 		return 0, err
 	}

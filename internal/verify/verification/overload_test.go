@@ -25,13 +25,17 @@ func TestASendIsRefusedUnparsed(t *testing.T) {
 		r.Want("refused of none", []bool{refused(browser), refused(stranger), r.Svc.SendsOverloadError() != nil},
 			[]bool{false, false, false})
 		r.Svc.FillSends(admission.MaxUnderWay/2, true)
-		r.Want("refused at strangers' half", []bool{refused(browser), refused(stranger), refused(), refused(browser, known),
-			refused(browser, vtest.Resending("x")), overloaded(r.Svc.SendsOverloadError())},
+		r.Want("refused at strangers' half", []bool{
+			refused(browser), refused(stranger), refused(), refused(browser, known),
+			refused(browser, vtest.Resending("x")), overloaded(r.Svc.SendsOverloadError()),
+		},
 			[]bool{true, true, false, false, false, false})
 		r.Want("the log tells", strings.Contains(r.Printed.String(), "requests refused at once: more than can be served in time"), true)
 		r.Svc.FillSends(admission.MaxUnderWay/2, false)
-		r.Want("refused of all", []bool{refused(browser), refused(stranger), refused(), overloaded(r.Svc.SendsOverloadError()),
-			overloaded(r.Svc.ChecksOverloadError())}, []bool{true, true, true, true, false})
+		r.Want("refused of all", []bool{
+			refused(browser), refused(stranger), refused(), overloaded(r.Svc.SendsOverloadError()),
+			overloaded(r.Svc.ChecksOverloadError()),
+		}, []bool{true, true, true, true, false})
 		r.Svc.FillChecks(admission.MaxUnderWay, false)
 		r.Want("refused of checks", overloaded(r.Svc.ChecksOverloadError()), true)
 	})

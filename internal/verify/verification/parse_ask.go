@@ -188,13 +188,15 @@ func (s *Service) isKnownBrowser(ctx context.Context, a parsedRequest) bool {
 // subjectWithRules returns the subject that a request counts for: its caller, class and recipient,
 // with the purpose and its rules.
 func (s *Service) subjectWithRules(set policy.Set, c Caller, class store.Class, p policy.Purpose, r recipient.Recipient,
-	h recipient.Hashes) bucketnames.Subject {
+	h recipient.Hashes,
+) bucketnames.Subject {
 	p = s.purposeWithRules(set, c, class, p, r.Channel(), h.Address)
 	return subjectOf(c, class, r.Channel(), h.Counted, bucketnames.GroupsOf(s.Vault, r, h), p)
 }
 
 func subjectOf(c Caller, class store.Class, ch recipient.Channel, h recipient.Hash, in bucketnames.RecipientGroups,
-	p policy.Purpose) bucketnames.Subject {
+	p policy.Purpose,
+) bucketnames.Subject {
 	of := bucketnames.Subject{App: c.App, IP: c.IP, Channel: ch, Recipient: h, Groups: in, Purpose: p, Class: class}
 	if c.Kind == BackEnd {
 		return of.WithoutUnnamedClient()
@@ -205,7 +207,8 @@ func subjectOf(c Caller, class store.Class, ch recipient.Channel, h recipient.Ha
 // purposeWithRules returns the purpose with the rules and limits that apply to the caller, the
 // class and the channel. If the address is a test recipient's, the rules only observe.
 func (s *Service) purposeWithRules(set policy.Set, c Caller, class store.Class, p policy.Purpose, ch recipient.Channel,
-	address recipient.Hash) policy.Purpose {
+	address recipient.Hash,
+) policy.Purpose {
 	if c.Kind == Browser {
 		p = set.ForBrowser(p, c.App, class)
 	} else {

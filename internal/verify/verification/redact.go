@@ -45,7 +45,8 @@ type sendHistory struct {
 // caller names none. If the database does not answer, a browser sees as much as a browser that names
 // no verification.
 func (s *Service) redact(ctx context.Context, of bucketnames.Subject, told gates.Answer, c Caller, state State,
-	chain []string) quota.Decision {
+	chain []string,
+) quota.Decision {
 	var sends sendHistory
 	if c.Kind != BackEnd && len(chain) > 0 {
 		if told.History == nil {

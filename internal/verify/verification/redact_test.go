@@ -167,7 +167,8 @@ func TestABrowserIsToldNothingOfTheTimeBefore(t *testing.T) {
 // world has others ask for codes at these instants, then a browser at ask, and returns what that
 // browser is told, then and each time that it looks until end.
 func world(t *testing.T, others []time.Duration, asks []time.Duration, end,
-	every time.Duration) (answers []quota.Decision) {
+	every time.Duration,
+) (answers []quota.Decision) {
 	servertest.Bubble(t, func(t *testing.T) {
 		r := vtest.NewRig(t, slowly)
 		began, id := time.Now(), ""
@@ -233,8 +234,10 @@ func TestABrowserCannotTellWhenOthersAsked(t *testing.T) {
 // Whatever happened before, a browser that waits as told is admitted: as told when it is refused,
 // when it is admitted, and by looks.
 func TestABrowserThatWaitsAsToldIsAdmitted(t *testing.T) {
-	rules := append([]quota.Rule{{Name: "minute", Scope: quota.Recipient, Limit: 1, Window: time.Minute},
-		{Name: "wide", Scope: quota.App, Limit: 9, Window: 2 * time.Hour}}, slow...)
+	rules := append([]quota.Rule{
+		{Name: "minute", Scope: quota.Recipient, Limit: 1, Window: time.Minute},
+		{Name: "wide", Scope: quota.App, Limit: 9, Window: 2 * time.Hour},
+	}, slow...)
 	idle := vtest.DayTick(vtest.WithRules(rules...))
 	for seed := range uint64(10) {
 		vtest.InForms(t, idle, func(r *vtest.Rig) {

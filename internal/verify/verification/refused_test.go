@@ -23,8 +23,10 @@ func TestStrangersDoNotFillTheDatabase(t *testing.T) {
 	const strangers = 2000
 	office := vtest.AlsoRules(quota.Rule{Name: "office", Scope: quota.IP, Limit: 1, Window: time.Hour})
 	vtest.InBubbleWith(t, office, func(r *vtest.Rig) {
-		ask := verification.Request{Caller: vtest.Browser, Channel: "email", To: vtest.Ana, Languages: "de-CH, de;q=0.9",
-			Labels: store.Labels{Reference: "not needed"}}
+		ask := verification.Request{
+			Caller: vtest.Browser, Channel: "email", To: vtest.Ana, Languages: "de-CH, de;q=0.9",
+			Labels: store.Labels{Reference: "not needed"},
+		}
 		r.Send(ask)
 		for i := range strangers {
 			ask.To = vtest.NthAddress(i)

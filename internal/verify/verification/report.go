@@ -27,8 +27,10 @@ func (s *Service) ReportByRecipient(ctx context.Context, ask Request, outcome st
 	if err != nil {
 		return store.Verification{}, err
 	}
-	v, err := s.Store.NewestCallerCode(ctx, store.HolderQuery{App: a.App, Channel: a.to.Channel(), Recipient: a.subject.Recipient,
-		Purpose: a.subject.Purpose.Name, CheckKey: s.reportKey(a.Caller)})
+	v, err := s.Store.NewestCallerCode(ctx, store.HolderQuery{
+		App: a.App, Channel: a.to.Channel(), Recipient: a.subject.Recipient,
+		Purpose: a.subject.Purpose.Name, CheckKey: s.reportKey(a.Caller),
+	})
 	if err != nil {
 		return store.Verification{}, err
 	}

@@ -30,8 +30,10 @@ func TestResend(t *testing.T) {
 		"another purpose of the policy":       {again: func(a *verification.Request) { a.Purpose = "login" }},
 		"browser that knows the address only": {again: browser},
 		"browser that names it":               {first: browser, again: browser, named: true, same: true},
-		"browser that names it and nothing else": {first: browser, named: true, same: true,
-			again: func(a *verification.Request) { *a = verification.Request{Caller: vtest.Browser} }},
+		"browser that names it and nothing else": {
+			first: browser, named: true, same: true,
+			again: func(a *verification.Request) { *a = verification.Request{Caller: vtest.Browser} },
+		},
 		"browser after browser": {first: browser, again: browser},
 		"strangers":             {first: stranger, again: stranger},
 		"stranger, named":       {first: stranger, again: stranger, named: true, same: true},
@@ -146,8 +148,10 @@ func TestASpellingIsResentToItselfAlone(t *testing.T) {
 			r.Sleep(time.Minute)
 		}
 		for _, to := range []string{plainAna, otherAna} {
-			r.WantInvalid(r.SendError(verification.Request{Caller: vtest.BackEnd, Channel: "email", To: to,
-				Resend: ids[0]}), "to", "mismatch")
+			r.WantInvalid(r.SendError(verification.Request{
+				Caller: vtest.BackEnd, Channel: "email", To: to,
+				Resend: ids[0],
+			}), "to", "mismatch")
 		}
 		for n, ask := range []verification.Request{
 			vtest.AskFor("an.a+SHOP@gmail.com"), // as it was typed, but for case

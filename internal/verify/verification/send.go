@@ -282,7 +282,8 @@ func (s *Service) writeSend(ctx context.Context, r *sendInProgress, d quota.Deci
 // deliverAdmitted passes the send to the outbox, waits for the outcome if the request has a Wait,
 // and returns the answer. If Request.MaySend returns false, it cancels the send and returns ErrKeptBack.
 func (s *Service) deliverAdmitted(ctx context.Context, r *sendInProgress, d quota.Decision,
-	begun store.BeginAnswer) (Answer, error) {
+	begun store.BeginAnswer,
+) (Answer, error) {
 	r.slot.ReleaseNow()
 	r.leave(true)
 	held := r.MaySend != nil && !r.MaySend()
@@ -359,7 +360,8 @@ func (s *Service) statesOfRefusal(ctx context.Context, a parsedRequest, d quota.
 // refuseByDatabase records and answers a send that the limiter admitted and the database refused.
 // It removes the send from the limiter.
 func (s *Service) refuseByDatabase(ctx context.Context, r *sendInProgress, taken quota.Decision, asked time.Time,
-	begun store.BeginAnswer) Answer {
+	begun store.BeginAnswer,
+) Answer {
 	d := s.Gates.RefundOverruled(ctx, r.subject, r.send, taken, asked, begun)
 	outcome := "refused_by_database"
 	switch {
@@ -376,8 +378,10 @@ func (s *Service) refuse(ctx context.Context, a parsedRequest, d gates.Answer, o
 	blocking, _ := d.Blocking()
 	s.countBreakerRefusal(a.App, blocking)
 	s.recordRefusal(a, outcome, blocking.Name, blocking.Scope, blocking.RetryAfter)
-	return Answer{Quota: s.redact(ctx, a.subject, d, a.Caller, a.joins.state(), a.joins.IDsWithReplaced()), View: a.refusedView(),
-		AsksNext: s.asksNext(a.subject, d.Decision)}
+	return Answer{
+		Quota: s.redact(ctx, a.subject, d, a.Caller, a.joins.state(), a.joins.IDsWithReplaced()), View: a.refusedView(),
+		AsksNext: s.asksNext(a.subject, d.Decision),
+	}
 }
 
 // refusedView returns what a caller sees of a request that made no send.

@@ -41,11 +41,13 @@ func TestAppsAreToldHowSendsEnd(t *testing.T) {
 		"expired": {want: []string{"send.failed expired"}, run: send, answer: func(context.Context) error {
 			return &delivery.Error{Class: delivery.Temporary, Stage: "rcpt", RetryAfter: time.Hour, Err: errors.New("too late")}
 		}},
-		"canceled while it waited": {answer: retried, want: []string{"verification.canceled", "send.failed ended"},
+		"canceled while it waited": {
+			answer: retried, want: []string{"verification.canceled", "send.failed ended"},
 			run: func(r *vtest.Rig) {
 				r.Cancel(r.SendTo(vtest.Ana).View.ID)
 				r.Sleep(10 * time.Second)
-			}},
+			},
+		},
 		"blocked": {want: []string{"send.failed blocked"}, run: send, prepare: func(s *vtest.Settings) {
 			s.Blocks = policy.BlockLists{Domains: map[string]bool{"example.com": true}}
 		}},
@@ -93,21 +95,25 @@ func TestAppsAreToldHowSendsEnd(t *testing.T) {
 			run:     func(r *vtest.Rig) { send(r); r.Sleep(15 * time.Minute) },
 		},
 		"bounced, once": {want: []string{"send.sent", "send.bounced 5.1.1"}, run: func(r *vtest.Rig) {
-			bounce := reports.Event{Meaning: reports.BouncedForGood, Send: uuid.MustParse(r.SendTo(vtest.Ana).View.Send.ID),
-				Detail: "5.1.1"}
+			bounce := reports.Event{
+				Meaning: reports.BouncedForGood, Send: uuid.MustParse(r.SendTo(vtest.Ana).View.Send.ID),
+				Detail: "5.1.1",
+			}
 			r.Ingest("bounced", bounce)
 			r.Ingest(reports.Repeated, bounce)
 		}},
 		"reported as delivered": {want: []string{"send.sent", "send.delivered"}, run: func(r *vtest.Rig) {
 			r.Ingest("delivered", reports.Event{Meaning: reports.Delivered, Send: uuid.MustParse(r.SendTo(vtest.Ana).View.Send.ID)})
 		}},
-		"a text, lost and then delivered": {prepare: vtest.ServeCountries("DE"),
-			want: []string{"send.sent", "send.undelivered", "send.delivered"}, run: func(r *vtest.Rig) {
+		"a text, lost and then delivered": {
+			prepare: vtest.ServeCountries("DE"),
+			want:    []string{"send.sent", "send.undelivered", "send.delivered"}, run: func(r *vtest.Rig) {
 				id := uuid.MustParse(r.Send(vtest.TextTo(vtest.Mobile)).View.Send.ID)
 				for _, delivered := range []bool{false, false, true, true, false} {
 					r.NoError(vtest.Err(r.Svc.Receipts.Record(r.Context(), id, delivered)))
 				}
-			}},
+			},
+		},
 		"canceled by an administrator, once": {want: []string{"send.sent", "verification.canceled"}, run: func(r *vtest.Rig) {
 			v := r.Verification(r.SendTo(vtest.Ana).View.ID)
 			for range 2 {

@@ -216,15 +216,18 @@ func (s *Service) NeverTogether(c Caller, channel, purpose string, to ...string)
 // *fault.InvalidError, fault.Unavailable.
 func (s *Service) RecipientQuota(
 	ctx context.Context, app string, ch recipient.Channel, purpose string, h recipient.Hash,
-	class store.Class) (quota.Decision, error) {
+	class store.Class,
+) (quota.Decision, error) {
 	set := s.Policy.Get()
 	p, err := FindPurpose(set, purpose)
 	if err != nil {
 		return quota.Decision{}, err
 	}
 	p = set.ForClass(p, app, class)
-	told, err := s.peek(ctx, bucketnames.Subject{App: app, Channel: ch, Recipient: h, Purpose: p.ForChannel(ch),
-		Class: class})
+	told, err := s.peek(ctx, bucketnames.Subject{
+		App: app, Channel: ch, Recipient: h, Purpose: p.ForChannel(ch),
+		Class: class,
+	})
 	return told.Decision, err
 }
 
@@ -305,8 +308,10 @@ type Appearance struct {
 func (s *Service) Appearance(c Caller, purpose, languages string) Appearance {
 	set := s.Policy.Get()
 	look := set.Apps[c.App].Brand
-	return Appearance{set.Purposes[cmp.Or(purpose, policy.DefaultPurpose)].Titles.ForLocaleOrEmpty(languages), look.Light.Accent,
-		look.Dark.Accent}
+	return Appearance{
+		set.Purposes[cmp.Or(purpose, policy.DefaultPurpose)].Titles.ForLocaleOrEmpty(languages), look.Light.Accent,
+		look.Dark.Accent,
+	}
 }
 
 // Channels returns the channels of a purpose: mail, and text messages if a carrier is configured.
@@ -321,8 +326,10 @@ func (s *Service) Channels(purpose string) ([]ChannelInfo, error) {
 	offers := []ChannelInfo{{Channel: recipient.Email, Paused: paused}}
 	if s.Texts != nil {
 		_, paused = set.Paused(recipient.SMS, purpose)
-		offers = append(offers, ChannelInfo{Channel: recipient.SMS, Paused: paused,
-			Countries: set.Numbers.ServedCountries()})
+		offers = append(offers, ChannelInfo{
+			Channel: recipient.SMS, Paused: paused,
+			Countries: set.Numbers.ServedCountries(),
+		})
 	}
 	return offers, nil
 }

@@ -16,8 +16,10 @@ const CallBudget = 2 * time.Second
 // defaults are the parameters that keep a call within CallBudget, where the URL sets no other
 // value: each dial, read, write and wait for a pooled connection ends within a second. If a server
 // refuses connections, a call fails within 0.2 s.
-var defaults = map[string]string{"dial_timeout": "1s", "read_timeout": "1s", "write_timeout": "1s",
-	"pool_timeout": "1s", "min_retry_backoff": "10ms", "max_retry_backoff": "100ms"}
+var defaults = map[string]string{
+	"dial_timeout": "1s", "read_timeout": "1s", "write_timeout": "1s",
+	"pool_timeout": "1s", "min_retry_backoff": "10ms", "max_retry_backoff": "100ms",
+}
 
 // How often a failed call is repeated, and how often each try dials: once, since a repeated call dials again.
 const (
@@ -27,8 +29,10 @@ const (
 
 // refused are the parameters of go-redis that a URL for Sentinel or Cluster must not have: its other
 // parts say the same, or with them a replica, whose data may be old, would decide.
-var refused = []string{"addr", "db", "master_name", "username", "password", "read_only", "replica_only",
-	"use_disconnected_replicas", "route_by_latency", "route_by_latency_tolerance", "route_randomly"}
+var refused = []string{
+	"addr", "db", "master_name", "username", "password", "read_only", "replica_only",
+	"use_disconnected_replicas", "route_by_latency", "route_by_latency_tolerance", "route_randomly",
+}
 
 // errNotURL hides the error of a parser, which could show a password.
 var errNotURL = errors.New("redis URL: it is not a URL; in a user name or password, write special characters as %XX")

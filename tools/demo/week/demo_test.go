@@ -66,8 +66,10 @@ func TestDemo(t *testing.T) {
 	defer stop()
 	banner := servertest.Text{}
 	must(app.Run(ctx, cfg, app.ReloadOptions{}, slog.New(slog.DiscardHandler), io.MultiWriter(&banner, stopper(stop))))
-	for _, open := range []string{"/mailbox?k=", "/metrics   with the token ", "this machine alone", "curl -i http://127.0.0.1:",
-		`<send-code public-key="pk_`} {
+	for _, open := range []string{
+		"/mailbox?k=", "/metrics   with the token ", "this machine alone", "curl -i http://127.0.0.1:",
+		`<send-code public-key="pk_`,
+	} {
 		if !strings.Contains(banner.String(), open) {
 			t.Errorf("the banner does not say %q: %s", open, banner.String())
 		}

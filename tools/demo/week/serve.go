@@ -72,11 +72,17 @@ func play(ctx context.Context, environ []string, dir string) (served config.Conf
 		return served, err
 	}
 	mails := newMailServer(clock)
-	w := &week{receipts: db.Store(), clock: clock, mailServer: mails, rng: newSeededRand(2), begin: clock.Now(),
-		Process: verificationtest.New(verificationtest.Settings{Set: played.PolicySet(clock.Now()),
-			Vault: keys.Vault{IndexKey: played.IndexKeyBytes(), Folding: played.Folding(), Ring: ring}},
-			core.Dependencies{DB: db.Store(), Sender: mails, Carrier: carrier{mails}, Now: clock.Now,
-				Around: func(o *outbox.Outbox) verification.Outbox { return syncOutbox{o} }})}
+	w := &week{
+		receipts: db.Store(), clock: clock, mailServer: mails, rng: newSeededRand(2), begin: clock.Now(),
+		Process: verificationtest.New(verificationtest.Settings{
+			Set:   played.PolicySet(clock.Now()),
+			Vault: keys.Vault{IndexKey: played.IndexKeyBytes(), Folding: played.Folding(), Ring: ring},
+		},
+			core.Dependencies{
+				DB: db.Store(), Sender: mails, Carrier: carrier{mails}, Now: clock.Now,
+				Around: func(o *outbox.Outbox) verification.Outbox { return syncOutbox{o} },
+			}),
+	}
 	w.plan()
 	return served, errors.Join(w.play(ctx), db.Close())
 }

@@ -88,8 +88,10 @@ type person struct {
 
 // newVisitor returns a person with a browser on a page of an app.
 func newVisitor(to, app string, ip netip.Addr) person {
-	return person{Caller: verification.Caller{App: app, Kind: verification.Browser, IP: ip}, channel: recipient.Email, to: to,
-		locale: "en"}
+	return person{
+		Caller: verification.Caller{App: app, Kind: verification.Browser, IP: ip}, channel: recipient.Email, to: to,
+		locale: "en",
+	}
 }
 
 var (
@@ -206,14 +208,17 @@ func (w *week) guess(ctx context.Context) error {
 
 // scheduleAction adds an action of an administrator, with its audit entry.
 func (w *week) scheduleAction(at time.Time, what, reason string,
-	do func(ctx context.Context, entry store.AuditEntry) error) {
+	do func(ctx context.Context, entry store.AuditEntry) error,
+) {
 	w.schedule(at, func(ctx context.Context) error {
 		id, err := w.ids.New(w.clock.Now())
 		if err != nil {
 			return err
 		}
-		return do(ctx, store.AuditEntry{ID: id, Who: "mei", Role: "operator", Network: "203.0.113.0/24", What: what, Reason: reason,
-			Outcome: store.AuditDone})
+		return do(ctx, store.AuditEntry{
+			ID: id, Who: "mei", Role: "operator", Network: "203.0.113.0/24", What: what, Reason: reason,
+			Outcome: store.AuditDone,
+		})
 	})
 }
 
@@ -238,8 +243,10 @@ func (w *week) play(ctx context.Context) error {
 
 // requestCode asks for a code.
 func (w *week) requestCode(ctx context.Context, who person, purpose string) (verification.Answer, error) {
-	answer, err := w.Codes.Send(ctx, verification.Request{Caller: who.Caller, Channel: string(who.channel), To: who.to,
-		Purpose: purpose, Locale: who.locale})
+	answer, err := w.Codes.Send(ctx, verification.Request{
+		Caller: who.Caller, Channel: string(who.channel), To: who.to,
+		Purpose: purpose, Locale: who.locale,
+	})
 	return answer, ignoreLockout(err)
 }
 

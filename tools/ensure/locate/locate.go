@@ -57,8 +57,12 @@ var (
 		atPath("/Applications/Google Chrome.app/Contents/MacOS/Google Chrome"))}
 	// HeadlessShell is Chromium without windows, menus and developer tools. It shows the same pages
 	// and takes half of the processor time. Where it is missing, Chromium does its work.
-	HeadlessShell = Part{"chromium-headless-shell", []string{"chromium-headless-shell"}, "--cask chromium",
-		firstOf(inPath("chromium-headless-shell", "chrome-headless-shell"), Chromium.find)}
+	HeadlessShell = Part{
+		"chromium-headless-shell",
+		[]string{"chromium-headless-shell"},
+		"--cask chromium",
+		firstOf(inPath("chromium-headless-shell", "chrome-headless-shell"), Chromium.find),
+	}
 	// Firefox and WebKit are the other two families of browsers. WebKitWebDriver starts a WebKitGTK,
 	// which needs a display: Xvfb has one in memory.
 	Firefox = Part{"firefox-esr", []string{"firefox-esr"}, "--cask firefox", firstOf(inPath("firefox-esr", "firefox"),
@@ -81,8 +85,10 @@ var (
 )
 
 // All lists every part, in the order in which they are reported.
-var All = []Part{Redis, Postgres, PgBouncer, HAProxy, Nginx, Caddy, Chromium, HeadlessShell, Firefox, WebKit, Xvfb, Compiler, Node, Python, Django,
-	Promtool, Prometheus}
+var All = []Part{
+	Redis, Postgres, PgBouncer, HAProxy, Nginx, Caddy, Chromium, HeadlessShell, Firefox, WebKit, Xvfb, Compiler, Node, Python, Django,
+	Promtool, Prometheus,
+}
 
 func findCompiler() (string, bool) {
 	if cc := strings.Fields(os.Getenv("CC")); len(cc) > 0 {

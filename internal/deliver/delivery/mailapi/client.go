@@ -114,7 +114,8 @@ func (s *Client) Close() { s.closed.Store(true) }
 // offered: fail says that ctx ended or the server is closed; without fail, begin returned false or
 // no slot became free.
 func (s *Client) Deliver(ctx context.Context, patience time.Duration, begin func() bool,
-	mail *delivery.RenderedMail) (reply string, tried bool, fail *delivery.Error) {
+	mail *delivery.RenderedMail,
+) (reply string, tried bool, fail *delivery.Error) {
 	ok, fail := s.acquire(ctx, patience)
 	if !ok {
 		return "", false, fail
@@ -186,7 +187,8 @@ func (s *Client) send(ctx context.Context, mail *delivery.RenderedMail) (reply s
 
 // requestOnce makes the request once, and returns what the answer means for the mail.
 func (s *Client) requestOnce(ctx context.Context, r exchange.Request, private delivery.PrivateData) (reply string,
-	fail *delivery.Error) {
+	fail *delivery.Error,
+) {
 	a, fail := s.http.Do(ctx, r)
 	if fail != nil {
 		return "", fail

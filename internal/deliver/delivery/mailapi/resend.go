@@ -26,11 +26,15 @@ func (r resendAPI) idempotent() bool { return true }
 func (r resendAPI) buildRequest(mail *delivery.RenderedMail) (exchange.Request, *delivery.Error) {
 	m, err := mail.Message.WithTexts()
 	if err != nil {
-		return exchange.Request{}, &delivery.Error{Class: delivery.Rejected, Stage: delivery.StagePrepare,
-			Reason: delivery.ReasonTemplate, Err: exchange.ErrIncompleteMessage}
+		return exchange.Request{}, &delivery.Error{
+			Class: delivery.Rejected, Stage: delivery.StagePrepare,
+			Reason: delivery.ReasonTemplate, Err: exchange.ErrIncompleteMessage,
+		}
 	}
-	headers := map[string]string{"Message-ID": "<" + m.MessageID + ">", "References": "<thread-" + m.MessageID + ">",
-		"X-Entity-Ref-ID": m.MessageID, "Auto-Submitted": "auto-generated", "X-Auto-Response-Suppress": "All"}
+	headers := map[string]string{
+		"Message-ID": "<" + m.MessageID + ">", "References": "<thread-" + m.MessageID + ">",
+		"X-Entity-Ref-ID": m.MessageID, "Auto-Submitted": "auto-generated", "X-Auto-Response-Suppress": "All",
+	}
 	if m.Language != "" {
 		headers["Content-Language"] = m.Language
 	}

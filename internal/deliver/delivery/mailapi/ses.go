@@ -35,8 +35,10 @@ func openSES(c *Config) (providerAPI, error) {
 	case !regionPattern.MatchString(region):
 		return nil, delivery.SafeError("must be ses://id:secret@region, with a region such as eu-west-1")
 	}
-	c.Parameters = map[string]string{"region": region,
-		"configuration_set": c.Parameters["configuration_set"]}
+	c.Parameters = map[string]string{
+		"region":            region,
+		"configuration_set": c.Parameters["configuration_set"],
+	}
 	if c.Host == "" {
 		return nil, delivery.SafeError("the host is missing")
 	}
@@ -59,8 +61,11 @@ func (s sesAPI) buildRequest(mail *delivery.RenderedMail) (exchange.Request, *de
 		ConfigurationSetName string `json:",omitempty"`
 		EmailTags            []tag
 	}{
-		mail.From, struct{ ToAddresses []string }{[]string{mail.To}}, struct{ Raw raw }{raw{mail.Content}},
-		s.Parameters["configuration_set"], []tag{{"send", sendIDOf(mail)}},
+		mail.From,
+		struct{ ToAddresses []string }{[]string{mail.To}},
+		struct{ Raw raw }{raw{mail.Content}},
+		s.Parameters["configuration_set"],
+		[]tag{{"send", sendIDOf(mail)}},
 	})
 	return s.signedRequest(http.MethodPost, "/v2/email/outbound-emails", body), nil
 }
@@ -70,8 +75,10 @@ func (s sesAPI) buildRequest(mail *delivery.RenderedMail) (exchange.Request, *de
 func (s sesAPI) signedRequest(method, path string, body []byte) exchange.Request {
 	now := s.Now().UTC()
 	url := s.endpoint(path)
-	headers := map[string]string{"content-type": "application/json", "host": exchange.Host(url),
-		"x-amz-date": now.Format(amzDateFormat)}
+	headers := map[string]string{
+		"content-type": "application/json", "host": exchange.Host(url),
+		"x-amz-date": now.Format(amzDateFormat),
+	}
 	return exchange.Request{Method: method, URL: url, Body: body, Header: http.Header{
 		"Authorization": {AWS4Authorization(s.Username, s.Password, s.Parameters["region"], "ses", now, method, path, "",
 			headers, string(body))},
@@ -87,7 +94,8 @@ const (
 // AWS4Authorization returns the Authorization header of a request. The names of the signed headers are in
 // lower case, and one of them is x-amz-date.
 func AWS4Authorization(id, secret, region, service string, at time.Time, method, path, query string, signed map[string]string,
-	body string) string {
+	body string,
+) string {
 	canonical, list := exchange.CanonicalRequest(method, path, query, signed, exchange.HexSHA256(body))
 	date := at.UTC().Format("20060102")
 	scope := strings.Join([]string{date, region, service, "aws4_request"}, "/")

@@ -27,8 +27,10 @@ func TestEverySharedFieldIsSent(t *testing.T) {
 	}
 	var encoder delivery.MailEncoder
 	encoded := func(shared delivery.SharedFields) (mail, request []byte, fail *delivery.Error) {
-		rendered, fail := encoder.Encode(delivery.Mail{MessageID: "send-1@codes.example", To: "ana@example.org", Form: texts("493817\n"),
-			Fill: "493817", Date: time.Unix(1, 0), SharedFields: shared})
+		rendered, fail := encoder.Encode(delivery.Mail{
+			MessageID: "send-1@codes.example", To: "ana@example.org", Form: texts("493817\n"),
+			Fill: "493817", Date: time.Unix(1, 0), SharedFields: shared,
+		})
 		if fail != nil {
 			return nil, nil, fail
 		}

@@ -49,8 +49,10 @@ func TestMailboxReceives(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := box.Messages()
-	want := mailbox.Mail{ID: m.MessageID, At: got[0].At, To: "用户@xn--fsqu00a.example", Subject: m.Subject, Text: m.Text,
-		HTML: m.HTML, Channel: "email", Code: smtptest.Code}
+	want := mailbox.Mail{
+		ID: m.MessageID, At: got[0].At, To: "用户@xn--fsqu00a.example", Subject: m.Subject, Text: m.Text,
+		HTML: m.HTML, Channel: "email", Code: smtptest.Code,
+	}
 	if len(got) != 1 || got[0] != want || got[0].At.Location() != time.UTC {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
@@ -60,8 +62,10 @@ func TestMailboxReceives(t *testing.T) {
 	if len(got) != 2 || got[0] != want {
 		t.Errorf("got %+v", got)
 	}
-	text, err := json.Marshal([]mailbox.Mail{{ID: "a", At: time.Date(2026, 3, 4, 4, 6, 7, 0, time.UTC), To: "b",
-		Subject: "c", Text: "d", HTML: "e", Channel: "f", Code: "g"}})
+	text, err := json.Marshal([]mailbox.Mail{{
+		ID: "a", At: time.Date(2026, 3, 4, 4, 6, 7, 0, time.UTC), To: "b",
+		Subject: "c", Text: "d", HTML: "e", Channel: "f", Code: "g",
+	}})
 	servertest.OK(t, err)
 	servertest.Same(t, "JSON", string(text),
 		`[{"id":"a","at":"2026-03-04T04:06:07Z","to":"b","subject":"c","text":"d","html":"e","channel":"f","code":"g"}]`)
@@ -134,15 +138,20 @@ func TestMailboxReadsOthersMail(t *testing.T) {
 		"an attachment": {
 			"Content-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\nContent-Type: text/plain\r\n\r\nhello\r\n--b\r\n" +
 				"Content-Type: text/plain\r\nContent-Disposition: attachment\r\n\r\nno\r\n--b--\r\n",
-			mailbox.Mail{ID: "1", Text: "hello"}},
+			mailbox.Mail{ID: "1", Text: "hello"},
+		},
 		"a part that never ends, as it came": {
 			"Subject: hi\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\nContent-Type: text/plain\r\n\r\nno end\r\n",
-			mailbox.Mail{ID: "1", Subject: "hi",
-				Text: "Subject: hi\nContent-Type: multipart/mixed; boundary=b\n\n--b\nContent-Type: text/plain\n\nno end\n"}},
+			mailbox.Mail{
+				ID: "1", Subject: "hi",
+				Text: "Subject: hi\nContent-Type: multipart/mixed; boundary=b\n\n--b\nContent-Type: text/plain\n\nno end\n",
+			},
+		},
 		"an unknown charset in a part": {
 			"Content-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\nContent-Type: text/plain; charset=x-none\r\n\r\nhello\r\n" +
 				"--b\r\nContent-Type: text/html\r\n\r\n<p>\r\n--b--\r\n",
-			mailbox.Mail{ID: "1", Text: "hello", HTML: "<p>"}},
+			mailbox.Mail{ID: "1", Text: "hello", HTML: "<p>"},
+		},
 	} {
 		box, _ := open(t)
 		c.want.To, c.want.Channel = "c@d,e@f", "email"

@@ -63,8 +63,10 @@ type serverWithBreaker struct {
 func New(all ...Server) Servers {
 	servers := make(Servers, len(all))
 	for n, server := range all {
-		servers[n] = &serverWithBreaker{Server: server, health: delivery.NewBreaker(server.Address(), false),
-			encoder: &delivery.MailEncoder{}}
+		servers[n] = &serverWithBreaker{
+			Server: server, health: delivery.NewBreaker(server.Address(), false),
+			encoder: &delivery.MailEncoder{},
+		}
 	}
 	return servers
 }
@@ -124,7 +126,8 @@ func allSetAside(fail *delivery.Error) bool { return fail != nil && fail.Err == 
 // accepts it or fails otherwise than Temporary. Servers in Mail.Used are last, and are tried after a
 // refusal too that says nothing against the recipient. If those that are left have no turn yet, it returns ErrPace.
 func (s Servers) tryEach(ctx context.Context, mail *delivery.RenderedMail) (receipt delivery.Result,
-	fail *delivery.Error) {
+	fail *delivery.Error,
+) {
 	fail = &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageAllSetAside, Err: errAllSetAside}
 	var paced *delivery.Error // by the server whose turn comes first
 	busy := false
@@ -164,7 +167,8 @@ func (r *serverWithBreaker) host() string {
 
 // try offers the mail to the server, one of all, if its breaker admits an attempt; see Server.Deliver.
 func (r *serverWithBreaker) try(ctx context.Context, all Servers, mail *delivery.RenderedMail) (reply string, tried bool,
-	fail *delivery.Error) {
+	fail *delivery.Error,
+) {
 	patience := unlimitedWait
 	switch state, _ := r.health.State(); {
 	case state == gobreaker.StateOpen:

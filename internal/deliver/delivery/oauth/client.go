@@ -76,9 +76,11 @@ var (
 )
 
 // knownErrors are the codes of RFC 6749 sections 4.1.2.1 and 5.2, RFC 8707 and Microsoft. Another text may be private.
-var knownErrors = []string{"invalid_request", "invalid_client", "invalid_grant", "invalid_scope", "invalid_resource", "invalid_target",
+var knownErrors = []string{
+	"invalid_request", "invalid_client", "invalid_grant", "invalid_scope", "invalid_resource", "invalid_target",
 	"unauthorized_client", "unsupported_grant_type", "access_denied", "server_error", "temporarily_unavailable", "interaction_required",
-	"consent_required", "slow_down"}
+	"consent_required", "slow_down",
+}
 
 // microsoftErrors says what to do about Microsoft's errors, by number.
 var microsoftErrors = map[string]string{
@@ -155,8 +157,10 @@ func (c Client) ask(ctx context.Context, by *exchange.Client) (a answer, err err
 	if err != nil {
 		return a, delivery.SafeError("oauth can't sign the assertion")
 	}
-	response, fail := by.Do(ctx, exchange.Request{Method: http.MethodPost, URL: c.TokenURL, Body: []byte(form.Encode()),
-		Header: http.Header{"Content-Type": {"application/x-www-form-urlencoded"}, "Accept": {"application/json"}}})
+	response, fail := by.Do(ctx, exchange.Request{
+		Method: http.MethodPost, URL: c.TokenURL, Body: []byte(form.Encode()),
+		Header: http.Header{"Content-Type": {"application/x-www-form-urlencoded"}, "Accept": {"application/json"}},
+	})
 	if fail != nil {
 		return a, delivery.SafeError("the token server: " + fail.Err.Error())
 	}

@@ -56,8 +56,10 @@ func (s *session) peerIsLoopback() bool {
 
 // mechanisms are those that are known, the strongest first. The last two show the server the password.
 // Those with channel binding (-PLUS, RFC 5802) are used with TLS 1.3 only (RFC 9266).
-var mechanisms = []string{"SCRAM-SHA-256-PLUS", "SCRAM-SHA-256", "SCRAM-SHA-1-PLUS", "SCRAM-SHA-1", "CRAM-MD5", "PLAIN",
-	"LOGIN"}
+var mechanisms = []string{
+	"SCRAM-SHA-256-PLUS", "SCRAM-SHA-256", "SCRAM-SHA-1-PLUS", "SCRAM-SHA-1", "CRAM-MD5", "PLAIN",
+	"LOGIN",
+}
 
 func showsPassword(mechanism string) bool { return mechanism == "PLAIN" || mechanism == "LOGIN" }
 

@@ -21,8 +21,10 @@ func New(config Config) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &pool{least: config.MinConns, begin: config.beginConns, worked: config.beginConns, most: config.MaxConns,
-		maxMails: config.MaxMails, perMinute: config.PerMinute}
+	p := &pool{
+		least: config.MinConns, begin: config.beginConns, worked: config.beginConns, most: config.MaxConns,
+		maxMails: config.MaxMails, perMinute: config.PerMinute,
+	}
 	return &Client{config: config, pool: p}, nil
 }
 
@@ -64,7 +66,8 @@ func (s *Client) Close() { s.pool.close() }
 // with fail, because ctx ended, the server is closed, or the pace allows no mail now (ErrPace). If the server refuses one more connection than
 // there are, the mail waits for one of these, within patience again.
 func (s *Client) Deliver(ctx context.Context, patience time.Duration, begin func() bool,
-	mail *delivery.RenderedMail) (reply string, tried bool, fail *delivery.Error) {
+	mail *delivery.RenderedMail,
+) (reply string, tried bool, fail *delivery.Error) {
 	kept, ok, fail := s.pool.acquire(ctx, patience)
 	if !ok {
 		return "", false, fail
@@ -104,7 +107,8 @@ func (s *Client) mayBegin(kept *session, begin func() bool) (ok bool) {
 // sent (Temporary); if it ends after the dot, the outcome is Unknown. A slow server may answer as
 // late as ten minutes after the dot.
 func (s *Client) deliver(ctx context.Context, held *session, mail *delivery.RenderedMail) (reply string,
-	fail *delivery.Error, refused bool) {
+	fail *delivery.Error, refused bool,
+) {
 	usable := false // so that a panic closes the session without QUIT
 	defer func() { s.pool.release(held, usable) }()
 	if held != nil {

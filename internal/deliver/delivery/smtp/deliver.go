@@ -12,7 +12,8 @@ import (
 // mail, and whether the session can be used again. Cancelling ctx closes the socket at whatever
 // stage.
 func (s *session) deliver(ctx context.Context, mail *delivery.RenderedMail) (reply string, usable bool,
-	fail *delivery.Error) {
+	fail *delivery.Error,
+) {
 	stop := context.AfterFunc(ctx, s.closeSocket)
 	defer stop()
 	s.kept = s.mails > 0

@@ -44,8 +44,10 @@ const (
 func newError(ctx context.Context, stage string, err error, private delivery.PrivateData) *delivery.Error {
 	var reply *textproto.Error
 	if errors.As(err, &reply) && reply.Code >= 200 && reply.Code < 600 {
-		e := &delivery.Error{Class: classOfReply(stage, reply.Code), Stage: stage, Status: reply.Code,
-			Code: parseEnhancedCode(reply.Code, reply.Msg)}
+		e := &delivery.Error{
+			Class: classOfReply(stage, reply.Code), Stage: stage, Status: reply.Code,
+			Code: parseEnhancedCode(reply.Code, reply.Msg),
+		}
 		if stage != delivery.StageAuth {
 			e.Text = delivery.RedactReply(withoutEnhancedCode(reply.Msg, e.Code), private)
 			e.Says = delivery.MeaningOf(reply.Msg)

@@ -111,22 +111,34 @@ func silences(stage smtptest.Stage) []misbehaviour {
 // oddities are single cases.
 func oddities() []misbehaviour {
 	return []misbehaviour{
-		{name: "greeting byte by byte",
-			rule: smtptest.Rule{Stage: smtptest.Greet, Slow: true, Reply: "220-hello\r\n220 there"}, accepted: 1},
+		{
+			name: "greeting byte by byte",
+			rule: smtptest.Rule{Stage: smtptest.Greet, Slow: true, Reply: "220-hello\r\n220 there"}, accepted: 1,
+		},
 		{name: "answer byte by byte", rule: smtptest.Rule{Stage: smtptest.Dot, Slow: true, Reply: "250 2.0.0 taken"}, accepted: 1},
-		{name: "a byte a second, within the limit", accepted: 1,
-			rule: smtptest.Rule{Stage: smtptest.Rcpt, Slow: true, Pause: time.Second, Reply: "250 2.1.5 in a minute"}},
+		{
+			name: "a byte a second, within the limit", accepted: 1,
+			rule: smtptest.Rule{Stage: smtptest.Rcpt, Slow: true, Pause: time.Second, Reply: "250 2.1.5 in a minute"},
+		},
 		{name: "EHLO unknown, HELO known", rule: smtptest.Rule{Stage: smtptest.Hello, Times: 1, Reply: "500 5.5.1 what?"}, accepted: 1},
 		{name: "other 2xx after the dot", rule: smtptest.Rule{Stage: smtptest.Dot, Reply: "252 2.0.0 queued"}, accepted: 1},
-		{name: "3xx after the dot", rule: smtptest.Rule{Stage: smtptest.Dot, Reply: "354 more"}, accepted: 1,
-			want: outcome{Class: delivery.Unknown, Stage: delivery.StageDot, Status: 354}},
-		{name: "250 in place of 354", rule: smtptest.Rule{Stage: smtptest.Data, Reply: "250 ok"},
-			want: outcome{Class: delivery.Temporary, Stage: delivery.StageData, Status: 250}},
-		{name: "an answer before the body", rule: smtptest.Rule{Stage: smtptest.Data, Raw: "354 go\r\n250 2.0.0 accepted\r\n"},
-			want: outcome{Class: delivery.Temporary, Stage: delivery.StageBody}},
+		{
+			name: "3xx after the dot", rule: smtptest.Rule{Stage: smtptest.Dot, Reply: "354 more"}, accepted: 1,
+			want: outcome{Class: delivery.Unknown, Stage: delivery.StageDot, Status: 354},
+		},
+		{
+			name: "250 in place of 354", rule: smtptest.Rule{Stage: smtptest.Data, Reply: "250 ok"},
+			want: outcome{Class: delivery.Temporary, Stage: delivery.StageData, Status: 250},
+		},
+		{
+			name: "an answer before the body", rule: smtptest.Rule{Stage: smtptest.Data, Raw: "354 go\r\n250 2.0.0 accepted\r\n"},
+			want: outcome{Class: delivery.Temporary, Stage: delivery.StageBody},
+		},
 		{name: "late 250", accepted: 1, rule: smtptest.Rule{Stage: smtptest.Dot, Delay: 9 * time.Minute}},
-		{name: "too late 250", accepted: 1, rule: smtptest.Rule{Stage: smtptest.Dot, Delay: 11 * time.Minute},
-			want: outcome{Class: delivery.Unknown, Stage: delivery.StageDot}},
+		{
+			name: "too late 250", accepted: 1, rule: smtptest.Rule{Stage: smtptest.Dot, Delay: 11 * time.Minute},
+			want: outcome{Class: delivery.Unknown, Stage: delivery.StageDot},
+		},
 		{name: "250 and reset", accepted: 1, rule: smtptest.Rule{Stage: smtptest.Idle, Abort: true}},
 	}
 }

@@ -49,8 +49,11 @@ func TestRefusals(t *testing.T) {
 		"one by one, DATA":          {nil, data, []smtptest.Rule{no(data)}, "EHLO MAIL RCPT DATA RSET"},
 		"the mail":                  {nil, dot, []smtptest.Rule{no(dot)}, "EHLO MAIL RCPT DATA RSET"},
 		"RSET fails":                {nil, rcpt, []smtptest.Rule{no(rcpt), no(smtptest.Reset)}, "EHLO MAIL RCPT RSET EHLO"},
-		"RSET closes": {nil, rcpt, []smtptest.Rule{no(rcpt), {Stage: smtptest.Reset, Close: true}},
-			"EHLO MAIL RCPT RSET EHLO"},
+		"RSET closes": {
+			nil, rcpt,
+			[]smtptest.Rule{no(rcpt), {Stage: smtptest.Reset, Close: true}},
+			"EHLO MAIL RCPT RSET EHLO",
+		},
 
 		"the sender":    {pipelining, mail, []smtptest.Rule{no(mail)}, "EHLO MAIL RCPT DATA RSET"},
 		"the recipient": {pipelining, rcpt, []smtptest.Rule{no(rcpt)}, "EHLO MAIL RCPT DATA RSET"},
@@ -62,8 +65,11 @@ func TestRefusals(t *testing.T) {
 		"and closed":     {pipelining, rcpt, []smtptest.Rule{no(rcpt), {Stage: data, Times: 1, Close: true}}, "EHLO MAIL RCPT DATA EHLO"},
 		"and 421":        {pipelining, rcpt, []smtptest.Rule{no(rcpt), at(data, "421 4.3.2 bye")}, "EHLO MAIL RCPT DATA EHLO"},
 		"and 421 midway": {pipelining, mail, []smtptest.Rule{no(mail), at(rcpt, "421 4.3.2 bye")}, "EHLO MAIL RCPT DATA EHLO"},
-		"and half a refusal": {pipelining, rcpt, []smtptest.Rule{no(rcpt), {Stage: data, Times: 1, Raw: "503 5.5", Close: true}},
-			"EHLO MAIL RCPT DATA EHLO"},
+		"and half a refusal": {
+			pipelining, rcpt,
+			[]smtptest.Rule{no(rcpt), {Stage: data, Times: 1, Raw: "503 5.5", Close: true}},
+			"EHLO MAIL RCPT DATA EHLO",
+		},
 	} {
 		servertest.Bubble(t, func(t *testing.T) {
 			server, s := inBubble(t, smtptest.Script{Extensions: c.extensions, Rules: c.rules})
@@ -87,7 +93,8 @@ func TestRepliesWithoutText(t *testing.T) {
 			}
 			server, s := overTCP(t, smtptest.Script{Extensions: extensions, Rules: []smtptest.Rule{
 				bare(smtptest.Greet, "220-protected\r\n220"), bare(smtptest.Mail, "250"),
-				{Stage: smtptest.Rcpt, Skip: 1, Reply: "550"}, bare(smtptest.Rcpt, "250"), bare(smtptest.Data, "354"),
+				{Stage: smtptest.Rcpt, Skip: 1, Reply: "550"},
+				bare(smtptest.Rcpt, "250"), bare(smtptest.Data, "354"),
 				bare(smtptest.Dot, "250-\r\n250"),
 			}})
 			receipt, err := s.Send(t.Context(), smtptest.Sample(1))
@@ -111,29 +118,48 @@ func TestKeptConnectionThatFails(t *testing.T) {
 		messages, connections int
 	}{
 		"closed while idle": {smtptest.Rule{Stage: smtptest.Idle, Times: 1, Close: true}, sent, 2, 2},
-		"421 while idle": {smtptest.Rule{Stage: smtptest.Idle, Times: 1, Reply: "421 4.4.2 idle for too long",
-			Close: true}, sent, 2, 2},
+		"421 while idle": {smtptest.Rule{
+			Stage: smtptest.Idle, Times: 1, Reply: "421 4.4.2 idle for too long",
+			Close: true,
+		}, sent, 2, 2},
 		"a line out of turn": {smtptest.Rule{Stage: smtptest.Idle, Times: 1, Reply: "250 2.0.0 by the way"}, sent, 2, 2},
 		"closed at MAIL":     {smtptest.Rule{Stage: smtptest.Mail, Skip: 1, Times: 1, Close: true}, sent, 2, 2},
 		"421 at MAIL":        {smtptest.Rule{Stage: smtptest.Mail, Skip: 1, Times: 1, Reply: "421 4.4.5 busy"}, sent, 2, 2},
-		"503 at MAIL": {smtptest.Rule{Stage: smtptest.Mail, Skip: 1, Times: 1, Reply: "503 5.5.1 Sender already specified"},
-			sent, 2, 2},
-		"503 at MAIL, on the fresh one too": {smtptest.Rule{Stage: smtptest.Mail, Skip: 1, Reply: "503 5.5.1 no"},
-			outcome{delivery.Rejected, delivery.StageMail, 503, "5.5.1"}, 1, 2},
+		"503 at MAIL": {
+			smtptest.Rule{Stage: smtptest.Mail, Skip: 1, Times: 1, Reply: "503 5.5.1 Sender already specified"},
+			sent, 2, 2,
+		},
+		"503 at MAIL, on the fresh one too": {
+			smtptest.Rule{Stage: smtptest.Mail, Skip: 1, Reply: "503 5.5.1 no"},
+			outcome{delivery.Rejected, delivery.StageMail, 503, "5.5.1"},
+			1, 2,
+		},
 		"half a refusal at MAIL":  {smtptest.Rule{Stage: smtptest.Mail, Skip: 1, Times: 1, Raw: "550 5.1", Close: true}, sent, 2, 2},
 		"closed at RCPT":          {smtptest.Rule{Stage: smtptest.Rcpt, Skip: 1, Times: 1, Close: true}, sent, 2, 2},
 		"250 in place of the 354": {smtptest.Rule{Stage: smtptest.Data, Skip: 1, Times: 1, Reply: "250 ok"}, sent, 2, 2},
 
 		"the fresh one fails too": {smtptest.Rule{Stage: smtptest.Mail, Skip: 1, Close: true}, notSent(delivery.StageMail), 1, 2},
 		"reset within the body":   {smtptest.Rule{Stage: smtptest.Body, Skip: 1, Abort: true}, notSent(delivery.StageBody), 1, 1},
-		"closed after the dot": {smtptest.Rule{Stage: smtptest.Dot, Skip: 1, Close: true},
-			outcome{Class: delivery.Unknown, Stage: delivery.StageDot}, 2, 1},
-		"refused for now": {smtptest.Rule{Stage: smtptest.Rcpt, Skip: 1, Reply: "450 4.2.1 busy"},
-			outcome{delivery.Temporary, delivery.StageRcpt, 450, "4.2.1"}, 1, 1},
-		"refused for good": {smtptest.Rule{Stage: smtptest.Mail, Skip: 1, Reply: "550 5.7.1 no"},
-			outcome{delivery.Rejected, delivery.StageMail, 550, "5.7.1"}, 1, 1},
-		"421 after the dot": {smtptest.Rule{Stage: smtptest.Dot, Skip: 1, Reply: "421 4.3.0 no"},
-			outcome{delivery.Temporary, delivery.StageDot, 421, "4.3.0"}, 1, 1},
+		"closed after the dot": {
+			smtptest.Rule{Stage: smtptest.Dot, Skip: 1, Close: true},
+			outcome{Class: delivery.Unknown, Stage: delivery.StageDot},
+			2, 1,
+		},
+		"refused for now": {
+			smtptest.Rule{Stage: smtptest.Rcpt, Skip: 1, Reply: "450 4.2.1 busy"},
+			outcome{delivery.Temporary, delivery.StageRcpt, 450, "4.2.1"},
+			1, 1,
+		},
+		"refused for good": {
+			smtptest.Rule{Stage: smtptest.Mail, Skip: 1, Reply: "550 5.7.1 no"},
+			outcome{delivery.Rejected, delivery.StageMail, 550, "5.7.1"},
+			1, 1,
+		},
+		"421 after the dot": {
+			smtptest.Rule{Stage: smtptest.Dot, Skip: 1, Reply: "421 4.3.0 no"},
+			outcome{delivery.Temporary, delivery.StageDot, 421, "4.3.0"},
+			1, 1,
+		},
 	}
 	bothWays(t, func(t *testing.T, extensions []string) {
 		for name, c := range rows {
@@ -164,8 +190,10 @@ func TestKeptConnectionThatGoesDark(t *testing.T) {
 		"dark at MAIL": {[]smtptest.Rule{{Stage: smtptest.Mail, Skip: 1, Times: 1, Stall: true}}, 5 * time.Second, 2},
 		"dark at RSET": {[]smtptest.Rule{refused, {Stage: smtptest.Reset, Times: 1, Stall: true}}, 5 * time.Second, 2},
 		"slow at RCPT": {[]smtptest.Rule{{Stage: smtptest.Rcpt, Skip: 1, Delay: 6 * time.Second}}, 6 * time.Second, 1},
-		"dark at MAIL, and slow to greet": {[]smtptest.Rule{{Stage: smtptest.Mail, Skip: 1, Times: 1, Stall: true},
-			{Stage: smtptest.Greet, Skip: 1, Delay: 6 * time.Second}}, 11 * time.Second, 2},
+		"dark at MAIL, and slow to greet": {[]smtptest.Rule{
+			{Stage: smtptest.Mail, Skip: 1, Times: 1, Stall: true},
+			{Stage: smtptest.Greet, Skip: 1, Delay: 6 * time.Second},
+		}, 11 * time.Second, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			servertest.Bubble(t, func(t *testing.T) { // its clock moves by the waits alone

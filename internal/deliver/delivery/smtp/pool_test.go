@@ -316,8 +316,12 @@ func TestConnectionsFollowTheServer(t *testing.T) {
 			stage smtptest.Stage
 			reply string
 			most  int
-		}{{smtptest.Rcpt, "452 4.5.3 too many", 19}, {smtptest.Rcpt, "450 4.7.1 later", 18}, {smtptest.Dot, "421 4.7.0 bye", 17},
-			{smtptest.Rcpt, "450 4.2.1 later", 20}} {
+		}{
+			{smtptest.Rcpt, "452 4.5.3 too many", 19},
+			{smtptest.Rcpt, "450 4.7.1 later", 18},
+			{smtptest.Dot, "421 4.7.0 bye", 17},
+			{smtptest.Rcpt, "450 4.2.1 later", 20},
+		} {
 			time.Sleep(10 * time.Minute)
 			burst(t, s, 1000*(1+n), 300)
 			server.SetScript(smtptest.Misbehaving(smtptest.Rule{Stage: c.stage, Times: 20 - min(c.most, 19), Reply: c.reply}, takes300ms.Rules[0]))

@@ -46,8 +46,10 @@ func TestEnvelope(t *testing.T) {
 			m := smtptest.Sample(1)
 			m.From, m.To = c.from, c.to
 			_, err := s.Send(t.Context(), m)
-			want := []string{"EHLO localhost", "MAIL FROM:<" + c.sender + "> BODY=8BITMIME" + c.options,
-				"RCPT TO:<" + c.recipient + ">", "DATA"}
+			want := []string{
+				"EHLO localhost", "MAIL FROM:<" + c.sender + "> BODY=8BITMIME" + c.options,
+				"RCPT TO:<" + c.recipient + ">", "DATA",
+			}
 			if refused := c.options != "" && extensions != nil; refused {
 				want = want[:1]
 				expect(t, err, outcome{Class: delivery.Rejected, Stage: delivery.StageMail})
@@ -118,8 +120,10 @@ func FuzzHeaders(f *testing.F) {
 	f.Add("a@b", "\"\\\"\" <a@b>", "a@b", " =?x?= ", "-", "--\r\n\r\n", "\x00")
 	f.Fuzz(func(t *testing.T, id, from, to, subject, language, text, html string) {
 		server, s := inBubble(t, smtptest.Script{})
-		m := delivery.Mail{MessageID: id, To: to, Subject: subject, Text: text, HTML: html, Date: time.Unix(1, 0),
-			SharedFields: delivery.SharedFields{From: from, Language: language}}
+		m := delivery.Mail{
+			MessageID: id, To: to, Subject: subject, Text: text, HTML: html, Date: time.Unix(1, 0),
+			SharedFields: delivery.SharedFields{From: from, Language: language},
+		}
 		if _, err := s.Send(t.Context(), m); err != nil {
 			if o := outcomeOf(t, err); o != (outcome{Class: delivery.Rejected, Stage: delivery.StagePrepare}) ||
 				server.Connections() != 0 {
@@ -137,9 +141,11 @@ func FuzzHeaders(f *testing.F) {
 func checkFuzzed(t *testing.T, got smtptest.Message, m delivery.Mail) {
 	header, err := mail.ReadMessage(bytes.NewReader(got.Data))
 	servertest.OK(t, err)
-	known := []string{"Auto-Submitted", "Content-Language", "Content-Transfer-Encoding", "Content-Type", "Date", "From",
+	known := []string{
+		"Auto-Submitted", "Content-Language", "Content-Transfer-Encoding", "Content-Type", "Date", "From",
 		"Message-Id",
-		"Mime-Version", "References", "Subject", "To", "X-Auto-Response-Suppress", "X-Entity-Ref-Id"}
+		"Mime-Version", "References", "Subject", "To", "X-Auto-Response-Suppress", "X-Entity-Ref-Id",
+	}
 	for name, values := range header.Header {
 		if !slices.Contains(known, name) || len(values) != 1 {
 			t.Fatalf("header %q %d times", name, len(values))

@@ -72,11 +72,17 @@ func TestStrongestMechanism(t *testing.T) {
 		want    string
 		given   string
 	}{
-		{all, modern, "SCRAM-SHA-256-PLUS", ""}, {all, old, "SCRAM-SHA-256", ""}, {all, nil, "SCRAM-SHA-256", ""},
+		{all, modern, "SCRAM-SHA-256-PLUS", ""},
+		{all, old, "SCRAM-SHA-256", ""},
+		{all, nil, "SCRAM-SHA-256", ""},
 		{"LOGIN PLAIN CRAM-MD5 SCRAM-SHA-1 SCRAM-SHA-1-PLUS", modern, "SCRAM-SHA-1-PLUS", ""},
 		{"LOGIN PLAIN CRAM-MD5 SCRAM-SHA-1 SCRAM-SHA-1-PLUS", old, "SCRAM-SHA-1", ""},
-		{"LOGIN PLAIN CRAM-MD5", modern, "CRAM-MD5", ""}, {"LOGIN PLAIN", modern, "PLAIN", ""}, {"LOGIN", modern, "LOGIN", ""},
-		{all, modern, "PLAIN", "PLAIN"}, {"LOGIN", modern, "", "PLAIN"}, {"XOAUTH2 NTLM", modern, "", ""},
+		{"LOGIN PLAIN CRAM-MD5", modern, "CRAM-MD5", ""},
+		{"LOGIN PLAIN", modern, "PLAIN", ""},
+		{"LOGIN", modern, "LOGIN", ""},
+		{all, modern, "PLAIN", "PLAIN"},
+		{"LOGIN", modern, "", "PLAIN"},
+		{"XOAUTH2 NTLM", modern, "", ""},
 	} {
 		name := chooseMechanism(strings.Fields(c.offered), Config{Mechanism: c.given}, c.state)
 		if name == "" && c.want == "" {

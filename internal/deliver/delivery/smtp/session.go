@@ -69,8 +69,10 @@ func connect(ctx context.Context, config Config) (*session, *delivery.Error) {
 	if err != nil {
 		return nil, newError(ctx, delivery.StageDial, err, delivery.PrivateData{})
 	}
-	s := &session{config: config, conn: &countedConn{Conn: conn}, guard: &replyReader{},
-		private: delivery.PrivateData{Login: []string{config.Username, config.Password}}}
+	s := &session{
+		config: config, conn: &countedConn{Conn: conn}, guard: &replyReader{},
+		private: delivery.PrivateData{Login: []string{config.Username, config.Password}},
+	}
 	stop, ready := context.AfterFunc(ctx, s.closeSocket), false
 	defer func() {
 		stop()

@@ -75,31 +75,49 @@ func TestEncryption(t *testing.T) {
 		{name: "none where the policy is opportunistic", change: opportunistic},
 
 		{name: "STARTTLS stripped", change: required, want: tlsFailure(), cause: "does not offer STARTTLS"},
-		{name: "EHLO stripped to HELO", script: startTLS(smtptest.Rule{Stage: smtptest.Hello, Times: 1, Reply: "502 5.5.1 no"}),
-			want: tlsFailure(), cause: "does not offer STARTTLS"},
-		{name: "bytes injected behind the answer", script: startTLS(smtptest.Rule{Stage: smtptest.StartTLS,
-			Raw: "220 go\r\n250-evil.example\r\n250 AUTH PLAIN\r\n"}), want: tlsFailure(), cause: "bytes in the clear"},
-		{name: "bytes injected a little later", script: startTLS(smtptest.Rule{Stage: smtptest.Handshake,
-			Delay: 20 * time.Millisecond, Raw: "250 evil.example\r\n"}), want: tlsFailure()},
+		{
+			name: "EHLO stripped to HELO", script: startTLS(smtptest.Rule{Stage: smtptest.Hello, Times: 1, Reply: "502 5.5.1 no"}),
+			want: tlsFailure(), cause: "does not offer STARTTLS",
+		},
+		{name: "bytes injected behind the answer", script: startTLS(smtptest.Rule{
+			Stage: smtptest.StartTLS,
+			Raw:   "220 go\r\n250-evil.example\r\n250 AUTH PLAIN\r\n",
+		}), want: tlsFailure(), cause: "bytes in the clear"},
+		{name: "bytes injected a little later", script: startTLS(smtptest.Rule{
+			Stage: smtptest.Handshake,
+			Delay: 20 * time.Millisecond, Raw: "250 evil.example\r\n",
+		}), want: tlsFailure()},
 		{name: "unknown authority", script: startTLS(), change: distrustful, want: tlsFailure(), cause: "unknown authority"},
-		{name: "unknown authority, implicit TLS", script: smtptest.Script{TLS: smtptest.Implicit}, change: distrustful, want: tlsFailure(),
-			cause: "unknown authority"},
+		{
+			name: "unknown authority, implicit TLS", script: smtptest.Script{TLS: smtptest.Implicit}, change: distrustful, want: tlsFailure(),
+			cause: "unknown authority",
+		},
 		{name: "another host's certificate", script: startTLS(), change: misnamed, want: tlsFailure(), cause: "certificate"},
 		{name: "TLS 1.1", script: smtptest.Script{TLS: smtptest.STARTTLS, MaxTLS: tls.VersionTLS11}, want: tlsFailure()},
-		{name: "TLS 1.1 where the policy is opportunistic", change: opportunistic,
-			script: smtptest.Script{TLS: smtptest.STARTTLS, MaxTLS: tls.VersionTLS11}},
-		{name: "closed at the handshake where the policy is opportunistic", change: opportunistic, want: tlsFailure(),
-			script: startTLS(smtptest.Rule{Stage: smtptest.Handshake, Close: true})},
-		{name: "STARTTLS refused where the policy is opportunistic", change: opportunistic,
+		{
+			name: "TLS 1.1 where the policy is opportunistic", change: opportunistic,
+			script: smtptest.Script{TLS: smtptest.STARTTLS, MaxTLS: tls.VersionTLS11},
+		},
+		{
+			name: "closed at the handshake where the policy is opportunistic", change: opportunistic, want: tlsFailure(),
+			script: startTLS(smtptest.Rule{Stage: smtptest.Handshake, Close: true}),
+		},
+		{
+			name: "STARTTLS refused where the policy is opportunistic", change: opportunistic,
 			script: startTLS(smtptest.Rule{Stage: smtptest.StartTLS, Reply: "454 4.7.0 not now"}),
-			want:   outcome{delivery.Temporary, delivery.StageTLS, 454, "4.7.0"}},
-		{name: "STARTTLS refused for good", script: startTLS(smtptest.Rule{Stage: smtptest.StartTLS, Reply: blabbing("502 5.5.1")}),
-			want: outcome{delivery.Temporary, delivery.StageTLS, 502, "5.5.1"}},
+			want:   outcome{delivery.Temporary, delivery.StageTLS, 454, "4.7.0"},
+		},
+		{
+			name: "STARTTLS refused for good", script: startTLS(smtptest.Rule{Stage: smtptest.StartTLS, Reply: blabbing("502 5.5.1")}),
+			want: outcome{delivery.Temporary, delivery.StageTLS, 502, "5.5.1"},
+		},
 		{name: "closed at STARTTLS", script: startTLS(smtptest.Rule{Stage: smtptest.StartTLS, Close: true}), want: tlsFailure()},
 		{name: "closed at the handshake", script: startTLS(smtptest.Rule{Stage: smtptest.Handshake, Close: true}), want: tlsFailure()},
 		{name: "implicit expected, plain found", want: tlsFailure(), cause: "smtp:// for STARTTLS", change: func(c *smtp.Config) { c.TLS = smtp.TLSImplicit }},
-		{name: "refused at RCPT within TLS", script: startTLS(smtptest.Rule{Stage: smtptest.Rcpt, Reply: blabbing("550 5.1.1")}),
-			want: outcome{delivery.Rejected, delivery.StageRcpt, 550, "5.1.1"}},
+		{
+			name: "refused at RCPT within TLS", script: startTLS(smtptest.Rule{Stage: smtptest.Rcpt, Reply: blabbing("550 5.1.1")}),
+			want: outcome{delivery.Rejected, delivery.StageRcpt, 550, "5.1.1"},
+		},
 		{name: "PLAIN", script: login(password, "X-UNKNOWN", "PLAIN"), change: withUser},
 		{name: "LOGIN", script: login(password, "X-UNKNOWN", "LOGIN"), change: withUser},
 		{name: "PLAIN, wrong", script: login("another", "PLAIN"), change: withUser, want: loginFailure(535, "5.7.8")},
@@ -107,10 +125,14 @@ func TestEncryption(t *testing.T) {
 		{name: "no AUTH at all", script: startTLS(), change: withUser, want: loginFailure(0, "")},
 		{name: "refused", script: answers(smtptest.Rule{Reply: blabbing("535 5.7.8")}), change: withUser, want: loginFailure(535, "5.7.8")},
 		{name: "closed at AUTH", script: answers(smtptest.Rule{Close: true}), change: withUser, want: loginFailure(0, "")},
-		{name: "a broken challenge", script: answers(smtptest.Rule{Reply: blabbing("334 %%%")}), change: withUser,
-			want: loginFailure(0, "")},
-		{name: "half a refusal within TLS", script: startTLS(smtptest.Rule{Stage: smtptest.Rcpt, Raw: blabbing("550 5.1.1"), Close: true}),
-			want: outcome{Class: delivery.Temporary, Stage: delivery.StageRcpt}},
+		{
+			name: "a broken challenge", script: answers(smtptest.Rule{Reply: blabbing("334 %%%")}), change: withUser,
+			want: loginFailure(0, ""),
+		},
+		{
+			name: "half a refusal within TLS", script: startTLS(smtptest.Rule{Stage: smtptest.Rcpt, Raw: blabbing("550 5.1.1"), Close: true}),
+			want: outcome{Class: delivery.Temporary, Stage: delivery.StageRcpt},
+		},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			server := smtptest.Start(t, row.script)

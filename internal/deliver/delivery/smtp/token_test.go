@@ -65,19 +65,31 @@ func TestLoginByToken(t *testing.T) {
 		"none is offered":             {tokens: []string{"short"}, offered: "PLAIN LOGIN CRAM-MD5", want: loginFailure(0, ""), says: "does not offer OAuth", asked: 1},
 		"the second token is taken":   {tokens: []string{"t0ken-1", "t0ken-2"}, accepted: "t0ken-2", offered: "XOAUTH2", line: "AUTH XOAUTH2", asked: 2},
 		"the second one, OAUTHBEARER": {tokens: []string{"t0ken-1", "t0ken-2"}, accepted: "t0ken-2", offered: "OAUTHBEARER", line: "AUTH OAUTHBEARER", asked: 2},
-		"both are refused": {tokens: []string{"t0ken-1", "t0ken-2"}, offered: "XOAUTH2", want: no("5.7.8"), asked: 2, line: "AUTH XOAUTH2",
-			says: "configuration of oauth m365: Exchange refuses the token: register the enterprise application there"},
-		"refused in JSON": {tokens: []string{"t0ken-1"}, offered: "OAUTHBEARER", want: no("5.7.8"), asked: 2, line: "AUTH OAUTHBEARER",
-			says: "the server says status 401 for https://mail.google.com"},
-		"the permission is missing": {tokens: []string{without}, offered: "XOAUTH2", rules: auth(blabbing("535 5.7.3")), want: no("5.7.3"), asked: 2,
-			line: "AUTH XOAUTH2", says: "the API permission SMTP.SendAsApp"},
-		"SMTP AUTH is off": {tokens: []string{long}, offered: "XOAUTH2", rules: auth(blabbing("535 5.7.139")), want: no("5.7.139"), asked: 1, line: "AUTH XOAUTH2",
-			says: "Set-CASMailbox"},
+		"both are refused": {
+			tokens: []string{"t0ken-1", "t0ken-2"}, offered: "XOAUTH2", want: no("5.7.8"), asked: 2, line: "AUTH XOAUTH2",
+			says: "configuration of oauth m365: Exchange refuses the token: register the enterprise application there",
+		},
+		"refused in JSON": {
+			tokens: []string{"t0ken-1"}, offered: "OAUTHBEARER", want: no("5.7.8"), asked: 2, line: "AUTH OAUTHBEARER",
+			says: "the server says status 401 for https://mail.google.com",
+		},
+		"the permission is missing": {
+			tokens: []string{without}, offered: "XOAUTH2", rules: auth(blabbing("535 5.7.3")), want: no("5.7.3"), asked: 2,
+			line: "AUTH XOAUTH2", says: "the API permission SMTP.SendAsApp",
+		},
+		"SMTP AUTH is off": {
+			tokens: []string{long}, offered: "XOAUTH2", rules: auth(blabbing("535 5.7.139")), want: no("5.7.139"), asked: 1, line: "AUTH XOAUTH2",
+			says: "Set-CASMailbox",
+		},
 		"busy": {tokens: []string{"short"}, offered: "XOAUTH2", rules: auth("454 4.7.0 too many"), want: loginFailure(454, "4.7.0"), asked: 1, line: "AUTH XOAUTH2"},
-		"an unverified certificate": {tokens: []string{"short"}, accepted: "short", offered: "XOAUTH2", want: loginFailure(0, ""), asked: 1,
-			change: func(c *smtp.Config) { opportunistic(c); distrustful(c) }, says: "without a verified certificate"},
-		"no encryption": {tokens: []string{"short"}, accepted: "short", offered: "XOAUTH2", want: loginFailure(0, ""), asked: 1,
-			change: func(c *smtp.Config) { c.TLS = smtp.TLSNone }, says: "over an unencrypted connection"},
+		"an unverified certificate": {
+			tokens: []string{"short"}, accepted: "short", offered: "XOAUTH2", want: loginFailure(0, ""), asked: 1,
+			change: func(c *smtp.Config) { opportunistic(c); distrustful(c) }, says: "without a verified certificate",
+		},
+		"no encryption": {
+			tokens: []string{"short"}, accepted: "short", offered: "XOAUTH2", want: loginFailure(0, ""), asked: 1,
+			change: func(c *smtp.Config) { c.TLS = smtp.TLSNone }, says: "over an unencrypted connection",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var answers []oauthtest.Answer

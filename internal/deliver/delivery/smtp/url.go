@@ -95,8 +95,10 @@ func parseCount(into *int, text string, most int) bool {
 }
 
 func parseTLSRequirement(scheme string, query url.Values, host string) (tlsRequirement, error) {
-	policy, known := map[string]tlsRequirement{"required": TLSRequired, "opportunistic": TLSOpportunistic,
-		"none": TLSNone}[query.Get("tls")]
+	policy, known := map[string]tlsRequirement{
+		"required": TLSRequired, "opportunistic": TLSOpportunistic,
+		"none": TLSNone,
+	}[query.Get("tls")]
 	switch given := query.Has("tls"); {
 	case scheme == "smtps" && given:
 		return 0, delivery.SafeError("smtps is always encrypted, tls has no place there")

@@ -23,8 +23,10 @@ func TestParseURL(t *testing.T) {
 		"smtp://LOCALHOST":                            {Host: "LOCALHOST", TLS: smtp.TLSNone},
 		"smtp://[::1]:25":                             {Host: "::1", Port: 25, TLS: smtp.TLSNone},
 		"smtp://localhost?tls=required":               {Host: "localhost"},
-		"smtp://u:p@[2001:db8::1]:587?tls=opportunistic": {Host: "2001:db8::1", Port: 587, TLS: smtp.TLSOpportunistic, Username: "u",
-			Password: "p"},
+		"smtp://u:p@[2001:db8::1]:587?tls=opportunistic": {
+			Host: "2001:db8::1", Port: 587, TLS: smtp.TLSOpportunistic, Username: "u",
+			Password: "p",
+		},
 	} {
 		got, err := smtp.ParseURL(text)
 		if err != nil || fmt.Sprintf("%#v", fieldsOf(got)) != fmt.Sprintf("%#v", fieldsOf(want)) {
@@ -61,8 +63,10 @@ func TestParseURLRefuses(t *testing.T) {
 		"no certificate":    {"smtp://mail.example?ca=/dev/null"},
 		"go together":       {"smtp://user@mail.example", "smtp://:" + secret + "@mail.example"},
 		"in the clear":      {"smtp://user:" + secret + "@mail.example?tls=none", "smtp://user@mail.example?tls=none&oauth=m365"},
-		"with oauth": {"smtp://mail.example?oauth=m365", "smtp://user:" + secret + "@mail.example?oauth=m365",
-			"smtp://user@mail.example?oauth=m365&auth=plain", "smtp://us%01er@mail.example?oauth=m365"},
+		"with oauth": {
+			"smtp://mail.example?oauth=m365", "smtp://user:" + secret + "@mail.example?oauth=m365",
+			"smtp://user@mail.example?oauth=m365&auth=plain", "smtp://us%01er@mail.example?oauth=m365",
+		},
 	} {
 		for _, text := range texts {
 			_, err := smtp.ParseURL(text)

@@ -199,8 +199,10 @@ func (g Config) Open(s sms.Setup) sms.Carrier {
 // Send implements sms.Carrier.
 func (g *carrier) Send(ctx context.Context, m sms.Message) (delivery.Result, *delivery.Error) {
 	if m.Minutes == 0 && g.usesPlaceholder("minutes") {
-		return delivery.Result{}, &delivery.Error{Class: delivery.Temporary, Stage: delivery.StagePrepare,
-			Err: sms.ErrNoMinutes}
+		return delivery.Result{}, &delivery.Error{
+			Class: delivery.Temporary, Stage: delivery.StagePrepare,
+			Err: sms.ErrNoMinutes,
+		}
 	}
 	return g.Attempt(ctx, g.buildSendRequest(m), g.parseSendAnswer)
 }
@@ -247,8 +249,10 @@ func (g *carrier) parseSendAnswer(a exchange.Response) (id, code string, fail *d
 	case coded:
 		fail = sms.MeaningPerNumber.ToError(a, code) // the answer has a code, which is not one of acceptance
 	default:
-		fail = &delivery.Error{Class: delivery.Unknown, Stage: delivery.StageAnswer, Status: a.Status,
-			Err: exchange.ErrUnreadableAnswer}
+		fail = &delivery.Error{
+			Class: delivery.Unknown, Stage: delivery.StageAnswer, Status: a.Status,
+			Err: exchange.ErrUnreadableAnswer,
+		}
 	}
 	return id, code, fail
 }

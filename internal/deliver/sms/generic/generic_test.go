@@ -32,8 +32,10 @@ func description(endpoint string) Config {
 		Body:   `{"to": "{to}", "from": "{sender}", "text": "{text}", "left": {minutes}, "cb": "{callback}"}`,
 		Answer: answerSettings{
 			ID: extract("$.messages.0.id"), Code: extract("$.messages.0.status"),
-			Codes: map[string]codeMeaning{"0": "accepted", "1": "temporary", "6": "rejected", "7": "opted_out", "8": "unknown",
-				"9": "limit 60s"},
+			Codes: map[string]codeMeaning{
+				"0": "accepted", "1": "temporary", "6": "rejected", "7": "opted_out", "8": "unknown",
+				"9": "limit 60s",
+			},
 			Statuses: map[string]codeMeaning{"404": "rejected", "203": "temporary"},
 		},
 	}
@@ -63,8 +65,10 @@ func genericRig() smstest.Rig {
 	r.Make = func(t *testing.T, endpoint string) sms.Carrier { return open(description(endpoint)) }
 	r.Check = func(r *http.Request, body string) error {
 		m := smstest.Sample()
-		return smstest.Want([]string{r.Method, r.URL.Path, r.Header.Get("X-Key"), r.Header.Get("Idempotency-Key"),
-			r.Header.Get("Content-Type"), r.Header.Get("Authorization"), body},
+		return smstest.Want([]string{
+			r.Method, r.URL.Path, r.Header.Get("X-Key"), r.Header.Get("Idempotency-Key"),
+			r.Header.Get("Content-Type"), r.Header.Get("Authorization"), body,
+		},
 			"POST", "/v1/CN/messages", smstest.Private, m.ID, "application/json; charset=utf-8",
 			exchange.BasicAuth("shop", smstest.Private),
 			`{"to": "`+m.To+`", "from": "Shop", "text": "739154 is your \"code\" & more", "left": 9, "cb": "`+
@@ -79,9 +83,11 @@ func kannelDescription(endpoint string) Config {
 		URL: endpoint +
 			"/cgi-bin/sendsms?username=sendcode&password={secret}&from={sender}&to={to}&text={text}&charset=UTF-8&coding={coding}" +
 			"&dlr-mask=19&dlr-url={callback}%26status=%25d",
-		Answer: answerSettings{Code: extract("^(0: Accepted|3: Queued)"),
+		Answer: answerSettings{
+			Code:     extract("^(0: Accepted|3: Queued)"),
 			Codes:    map[string]codeMeaning{"0: Accepted": meansAccepted, "3: Queued": meansAccepted},
-			Statuses: map[string]codeMeaning{"404": "temporary"}},
+			Statuses: map[string]codeMeaning{"404": "temporary"},
+		},
 	}
 }
 
@@ -91,8 +97,10 @@ func kannelRig() smstest.Rig {
 		Make: func(t *testing.T, endpoint string) sms.Carrier { return open(kannelDescription(endpoint)) },
 		Check: func(r *http.Request, body string) error {
 			m := smstest.Sample()
-			query := url.Values{"username": {"sendcode"}, "password": {smstest.Private}, "from": {m.Sender}, "to": {m.To}, "text": {m.Text},
-				"charset": {"UTF-8"}, "coding": {"0"}, "dlr-mask": {"19"}, "dlr-url": {m.CallbackURL + "&status=%d"}}
+			query := url.Values{
+				"username": {"sendcode"}, "password": {smstest.Private}, "from": {m.Sender}, "to": {m.To}, "text": {m.Text},
+				"charset": {"UTF-8"}, "coding": {"0"}, "dlr-mask": {"19"}, "dlr-url": {m.CallbackURL + "&status=%d"},
+			}
 			return smstest.Want([]string{r.Method, r.URL.Query().Encode(), body}, "GET", query.Encode(), "")
 		},
 		Cases: map[string]smstest.Outcome{
@@ -116,8 +124,10 @@ func TestFormBodies(t *testing.T) {
 }
 
 func TestFormatOf(t *testing.T) {
-	for body, want := range map[string]bodyFormat{`{"to":"{to}"}`: jsonBodyFormat, `[{"to":"{to}"}]`: jsonBodyFormat,
-		"to={to}": formBodyFormat} {
+	for body, want := range map[string]bodyFormat{
+		`{"to":"{to}"}`: jsonBodyFormat, `[{"to":"{to}"}]`: jsonBodyFormat,
+		"to={to}": formBodyFormat,
+	} {
 		if got := formatOf(body); got.contentType != want.contentType {
 			t.Errorf("%s: %s", body, got.contentType)
 		}

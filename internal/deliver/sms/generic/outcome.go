@@ -164,13 +164,17 @@ const errNoPoll = delivery.SafeError("it is not described how the carrier is ask
 // PollStatus implements sms.Poller.
 func (g *carrier) PollStatus(ctx context.Context, q sms.StatusQuery) (sms.Report, bool, error) {
 	if !g.Poll.isSet() {
-		return sms.Report{}, false, &delivery.Error{Class: delivery.Rejected, Stage: delivery.StagePrepare,
-			Err: errNoPoll}
+		return sms.Report{}, false, &delivery.Error{
+			Class: delivery.Rejected, Stage: delivery.StagePrepare,
+			Err: errNoPoll,
+		}
 	}
 	filled := placeholderValues(sms.Message{ID: q.Send, To: q.To, Country: q.Country}, g.Secret)
 	filled["message"] = q.CarrierID
-	r := exchange.Request{Method: http.MethodGet, URL: fillIn(g.Poll.URL, filled, exchange.EscapeURLPart),
-		Header: g.requestHeader(filled)}
+	r := exchange.Request{
+		Method: http.MethodGet, URL: fillIn(g.Poll.URL, filled, exchange.EscapeURLPart),
+		Header: g.requestHeader(filled),
+	}
 	a, err := g.Query(ctx, r)
 	if err != nil {
 		return sms.Report{}, false, err

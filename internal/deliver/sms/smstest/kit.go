@@ -204,8 +204,10 @@ func Contract(t *testing.T, r Rig) {
 		class   delivery.ErrorClass
 		wait    time.Duration
 	}{
-		"too many, with a wait": {with(Says(Said{http.StatusTooManyRequests, quoting}), "Retry-After", "7"),
-			delivery.Temporary, 7 * time.Second},
+		"too many, with a wait": {
+			with(Says(Said{http.StatusTooManyRequests, quoting}), "Retry-After", "7"),
+			delivery.Temporary, 7 * time.Second,
+		},
 		"away, with a date": {with(Says(Said{http.StatusServiceUnavailable, ""}), "Date", "Fri, 20 Nov 2026 13:00:00 GMT",
 			"Retry-After", "Fri, 20 Nov 2026 13:00:09 GMT"), delivery.Temporary, 9 * time.Second},
 		"our key is refused":    {Says(Said{http.StatusUnauthorized, quoting}), delivery.Temporary, 0},

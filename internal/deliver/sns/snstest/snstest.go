@@ -126,7 +126,8 @@ func server(name string, serial int64) x509.Certificate {
 }
 
 func issue(t testing.TB, template x509.Certificate, parent *x509.Certificate, public crypto.PublicKey,
-	key crypto.Signer) *x509.Certificate {
+	key crypto.Signer,
+) *x509.Certificate {
 	t.Helper()
 	der := must(x509.CreateCertificate(rand.Reader, &template, parent, public, key))(t)
 	return must(x509.ParseCertificate(der))(t)

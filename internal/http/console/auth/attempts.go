@@ -130,13 +130,15 @@ func (a attemptLimiter) countWrongToken(ctx context.Context, address netip.Addr)
 }
 
 func (a attemptLimiter) take(ctx context.Context, rules []quota.Rule,
-	buckets map[quota.Scope]string) (quota.Decision, error) {
+	buckets map[quota.Scope]string,
+) (quota.Decision, error) {
 	t, err := a.takeAttempt(ctx, rules, buckets)
 	return t.Decision, err
 }
 
 func (a attemptLimiter) takeAttempt(ctx context.Context, rules []quota.Rule,
-	buckets map[quota.Scope]string) (t attempt, err error) {
+	buckets map[quota.Scope]string,
+) (t attempt, err error) {
 	t.id, t.buckets = rand.Text(), buckets
 	t.Decision, err = a.limiter.TakeOrLocal(ctx, quota.Request{ID: t.id, Rules: rules, Buckets: buckets})
 	return t, err

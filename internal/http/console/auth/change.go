@@ -42,7 +42,8 @@ type AccountChangeRequest struct {
 // ChangeAccount changes an account and returns the new password if one was made; only its hash is
 // stored. Errors: *fault.InvalidError, fault.Unavailable.
 func ChangeAccount(ctx context.Context, db accountStore, w AccountChangeRequest, now time.Time,
-	act store.AuditEntry) (password string, err error) {
+	act store.AuditEntry,
+) (password string, err error) {
 	if err := support.CheckReason(w.Reason, ""); err != nil {
 		return "", err
 	}
@@ -92,7 +93,8 @@ func ChangeAccount(ctx context.Context, db accountStore, w AccountChangeRequest,
 // prepareChange returns the store's change for the requested one, and the new password if one was
 // made.
 func prepareChange(ctx context.Context, db accountStore, w AccountChangeRequest, now time.Time) (c store.AccountChange, password string,
-	err error) {
+	err error,
+) {
 	if w.Do == "add" || w.Do == "role" {
 		if roleRanks[w.Role] == 0 {
 			return c, "", fault.Invalid("role", "bad_role", "A role is reader, operator or owner.")

@@ -93,8 +93,10 @@ func (a *Auth) requireTokenOrSession(next echo.HandlerFunc) echo.HandlerFunc {
 			return err
 		}
 		if !ok || v.lacks != "" {
-			return &server.Problem{Kind: server.Unauthorized,
-				Detail: "Send the admin token as a bearer token, or log in at /admin."}
+			return &server.Problem{
+				Kind:   server.Unauthorized,
+				Detail: "Send the admin token as a bearer token, or log in at /admin.",
+			}
 		}
 		if err := a.attachAndTouchSession(c, v); err != nil {
 			return err

@@ -168,8 +168,10 @@ func TestCookiesOfOthersAreNotKnown(t *testing.T) {
 		t.Fatalf("%v", owner.Cookies)
 	}
 	r.attackLogins()
-	for what, value := range map[string]string{"another account's": other, "cut": good[:len(good)-2], "empty": "",
-		"text": "known", "altered": "B" + good[1:]} {
+	for what, value := range map[string]string{
+		"another account's": other, "cut": good[:len(good)-2], "empty": "",
+		"text": "known", "altered": "B" + good[1:],
+	} {
 		owner.Cookies[admins].Value = value
 		servertest.Same(t, what, owner.Login(consoletest.Password).Code, http.StatusTooManyRequests)
 	}

@@ -44,8 +44,10 @@ const loginCookieName = sessionCookieName + "-login"
 func setLoginCookie(c echo.Context) { c.SetCookie(newCookie(c, loginCookieName, "set", 0)) }
 
 func (a *Auth) showLogin(c echo.Context, status int, next, name, problem string) error {
-	v := loginView{Page: frame.NewPage(c, "login.title", ""), Next: next, Name: name, Problem: problem,
-		Off: !a.adminPassword.isSet() && a.Provider == nil}
+	v := loginView{
+		Page: frame.NewPage(c, "login.title", ""), Next: next, Name: name, Problem: problem,
+		Off: !a.adminPassword.isSet() && a.Provider == nil,
+	}
 	if a.Provider != nil {
 		v.Provider = a.Provider.Title
 	}
@@ -110,7 +112,8 @@ func (a *Auth) secondFactorOf(ctx context.Context, account string) (f store.Seco
 // not be counted (503), and returns true; for an admitted attempt it does nothing and returns
 // false.
 func (a *Auth) answerIfRefused(c echo.Context, count quota.Decision, err error, next,
-	name string) (answered bool, _ error) {
+	name string,
+) (answered bool, _ error) {
 	switch {
 	case err != nil:
 		a.logUncountedLogin(c.Request().Context(), err)

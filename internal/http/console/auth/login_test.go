@@ -39,8 +39,10 @@ func TestWithoutSession(t *testing.T) {
 func TestLogin(t *testing.T) {
 	r := newRig(t)
 	b := r.Browser()
-	for _, wrong := range []string{"x", consoletest.Password + " ", strings.ToUpper(consoletest.Password),
-		consoletest.Password[1:], strings.Repeat("x", 5000), "\x00"} {
+	for _, wrong := range []string{
+		"x", consoletest.Password + " ", strings.ToUpper(consoletest.Password),
+		consoletest.Password[1:], strings.Repeat("x", 5000), "\x00",
+	} {
 		want(t, b.Login(wrong), http.StatusUnauthorized)
 		servertest.Same(t, "cookies after a wrong password", len(b.Cookies), 0)
 	}
@@ -91,8 +93,10 @@ func TestPasswordsByTheSettings(t *testing.T) {
 }
 
 func TestLoginComesBack(t *testing.T) {
-	for _, path := range []string{"/admin/sends/x", "/admin?status=sent", "/admin/preview?template=x",
-		"/admin/overview?last=24h", "/admin/policies", "/admin/accounts"} {
+	for _, path := range []string{
+		"/admin/sends/x", "/admin?status=sent", "/admin/preview?template=x",
+		"/admin/overview?last=24h", "/admin/policies", "/admin/accounts",
+	} {
 		servertest.Same(t, "leads to", consolePageOrEmpty(path), path)
 	}
 	for _, path := range []string{

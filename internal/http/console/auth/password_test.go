@@ -60,8 +60,10 @@ func TestNewPasswords(t *testing.T) {
 // cost, and an account of the database.
 func TestALoginCostsTheSame(t *testing.T) {
 	atProductCost(t)
-	for plain, hash := range map[string]string{"plain": "", "": "", "default": hashPassword("x"),
-		"costly": "$argon2id$v=19$m=64,t=3,p=4$AAAAAAAAAAAAAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"} {
+	for plain, hash := range map[string]string{
+		"plain": "", "": "", "default": hashPassword("x"),
+		"costly": "$argon2id$v=19$m=64,t=3,p=4$AAAAAAAAAAAAAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA",
+	} {
 		configured, err := newCredential(plain, hash)
 		kept, err2 := newCredential("", hashPassword("y"))
 		if err != nil || err2 != nil {

@@ -129,8 +129,10 @@ func (a *Auth) showProviderError(c echo.Context, next string, err error) error {
 	}
 	a.logger.WarnContext(ctx, "OpenID login failed", "kind", string(known.Kind), "reason", known.Why,
 		"network", clientNetwork(c), logs.SeeConsole)
-	status := map[openid.ErrorKind]int{openid.Unavailable: http.StatusServiceUnavailable,
-		openid.Untrusted: http.StatusUnauthorized}[known.Kind]
+	status := map[openid.ErrorKind]int{
+		openid.Unavailable: http.StatusServiceUnavailable,
+		openid.Untrusted:   http.StatusUnauthorized,
+	}[known.Kind]
 	if status == 0 {
 		status = http.StatusForbidden
 	}
@@ -197,8 +199,10 @@ func (a *Auth) principalByIdentity(known store.Account) principal {
 
 // newProviderPrincipal returns the actor with the credential of a person whom the provider calls name.
 func (a *Auth) newProviderPrincipal(who Actor, name string) principal {
-	return principal{who,
-		credential{identity: sha256.Sum256([]byte("provider\x00" + a.Provider.Fingerprint + "\x00" + name))}}
+	return principal{
+		who,
+		credential{identity: sha256.Sum256([]byte("provider\x00" + a.Provider.Fingerprint + "\x00" + name))},
+	}
 }
 
 // newStateCookie returns the cookie of a login by the provider. It is Lax, since it must come with

@@ -73,8 +73,10 @@ func TestProviderInTrouble(t *testing.T) {
 		says   string
 	}{
 		"down": {func(p *openidtest.Provider) { p.At("", down) }, "", http.StatusServiceUnavailable, "cannot be reached"},
-		"denied": {func(*openidtest.Provider) {}, "&error=access_denied&error_description=%3Cb%3Eevil",
-			http.StatusForbidden, "did not log you in"},
+		"denied": {
+			func(*openidtest.Provider) {}, "&error=access_denied&error_description=%3Cb%3Eevil",
+			http.StatusForbidden, "did not log you in",
+		},
 		"nameless": {func(p *openidtest.Provider) {
 			p.Do(func() { p.Claims = map[string]any{"sub": "x", "groups": []string{"support"}} })
 		}, "", http.StatusForbidden, "does not vouch for the name"},

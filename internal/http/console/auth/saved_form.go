@@ -26,8 +26,10 @@ const (
 
 // savedFields are the fields of forms that are kept: no password, code or secret. The box that
 // confirms an action is not kept either.
-var savedFields = []string{"address", "app", "channel", "days", "do", "event", "id", "identity", "locale", "name",
-	"provider", "purpose", "q", "reason", "role", "to"}
+var savedFields = []string{
+	"address", "app", "channel", "days", "do", "event", "id", "identity", "locale", "name",
+	"provider", "purpose", "q", "reason", "role", "to",
+}
 
 type savedForm struct {
 	Page   string     `json:"page"` // the address of the page that has the form

@@ -53,8 +53,10 @@ func TestKeepForm(t *testing.T) {
 	b := r.Browser()
 	token, err := seal(r.auth, formTokenSealLabel, nil, configuredAccount.Name, formTokenLife)
 	r.Must(err)
-	want(t, b.Post("/admin/search", url.Values{"q": {"order 7"}, "password": {"x"}, "code": {"123456"}, "kept": {"x"}, "sure": {"yes"},
-		"token": {token}}), http.StatusSeeOther)
+	want(t, b.Post("/admin/search", url.Values{
+		"q": {"order 7"}, "password": {"x"}, "code": {"123456"}, "kept": {"x"}, "sure": {"yes"},
+		"token": {token},
+	}), http.StatusSeeOther)
 	kept, ok := unseal[savedForm](r.auth, savedFormSealLabel, []byte(configuredAccount.Name), b.Cookies[savedFormCookie].Value)
 	servertest.Same(t, "kept", ok && len(kept.Fields) == 1 && kept.Fields.Get("q") == "order 7" && kept.Page == "/admin", true)
 

@@ -43,9 +43,11 @@ func (a *Auth) listSessions(ctx context.Context, w texts.Words, s session) (list
 		if browser, system, known := strings.Cut(x.Browser, "/"); known {
 			name = w.Get("sessions.browser", "browser", browser, "system", system)
 		}
-		list = append(list, sessionView{ID: hex.EncodeToString(x.ID[:]), Browser: name, Network: x.Network,
+		list = append(list, sessionView{
+			ID: hex.EncodeToString(x.ID[:]), Browser: name, Network: x.Network,
 			Since: w.Clock(x.StartedAt),
-			Used:  w.Clock(x.SeenAt), Here: x.ID == s.ID, Provider: x.Via == viaProvider, HalfIn: v.lacks == lacksCode})
+			Used:  w.Clock(x.SeenAt), Here: x.ID == s.ID, Provider: x.Via == viaProvider, HalfIn: v.lacks == lacksCode,
+		})
 	}
 	return list, err
 }
@@ -80,12 +82,25 @@ func (a *Auth) endSessions(c echo.Context, form url.Values) error {
 // of a list that occurs decides, since a browser also names the browsers that it resembles (RFC 9110
 // section 10.1.5).
 var (
-	browserNames = [][2]string{{"Edg", "Edge"}, {"OPR/", "Opera"}, {"SamsungBrowser/", "Samsung Internet"},
+	browserNames = [][2]string{
+		{"Edg", "Edge"},
+		{"OPR/", "Opera"},
+		{"SamsungBrowser/", "Samsung Internet"},
 		{"Firefox/", "Firefox"},
-		{"FxiOS/", "Firefox"}, {"CriOS/", "Chrome"}, {"Chrome/", "Chrome"}, {"Safari/", "Safari"}}
-	systemNames = [][2]string{{"Android", "Android"}, {"iPhone", "iOS"}, {"iPad", "iPadOS"}, {"CrOS", "ChromeOS"},
+		{"FxiOS/", "Firefox"},
+		{"CriOS/", "Chrome"},
+		{"Chrome/", "Chrome"},
+		{"Safari/", "Safari"},
+	}
+	systemNames = [][2]string{
+		{"Android", "Android"},
+		{"iPhone", "iOS"},
+		{"iPad", "iPadOS"},
+		{"CrOS", "ChromeOS"},
 		{"Windows", "Windows"},
-		{"Mac OS X", "macOS"}, {"Linux", "Linux"}}
+		{"Mac OS X", "macOS"},
+		{"Linux", "Linux"},
+	}
 )
 
 // browserOf returns the browser and the system of a User-Agent, such as "Firefox/Linux"; "" unless

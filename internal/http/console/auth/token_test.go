@@ -82,8 +82,10 @@ func TestListedTokens(t *testing.T) {
 		c.Tokens = append(c.Tokens, token("charts", Reader, consoletest.Start.Add(time.Hour)), token("desk", Operator, time.Time{}))
 	})
 	b := r.Browser()
-	for id, is := range map[string][2]int{"charts": {http.StatusOK, http.StatusForbidden},
-		"desk": {http.StatusOK, http.StatusOK}, "none": {http.StatusUnauthorized, http.StatusUnauthorized}} {
+	for id, is := range map[string][2]int{
+		"charts": {http.StatusOK, http.StatusForbidden},
+		"desk":   {http.StatusOK, http.StatusOK}, "none": {http.StatusUnauthorized, http.StatusUnauthorized},
+	} {
 		header := []string{"Authorization", "Bearer the-token-of-" + id}
 		servertest.Same(t, id, [2]int{b.Get("/v1/admin/sends", header...).Code, b.Get("/v1/admin/sends.csv", header...).Code}, is)
 	}
@@ -91,8 +93,10 @@ func TestListedTokens(t *testing.T) {
 	if len(acts) == 0 || acts[0].Who != "token:desk" {
 		t.Errorf("%+v", acts)
 	}
-	for role, is := range map[Role]int{"": http.StatusForbidden, "root": http.StatusForbidden,
-		Reader: http.StatusForbidden, Operator: http.StatusOK} {
+	for role, is := range map[Role]int{
+		"": http.StatusForbidden, "root": http.StatusForbidden,
+		Reader: http.StatusForbidden, Operator: http.StatusOK,
+	} {
 		own := newRig(t, func(c *Config) { c.Tokens[0].Role = role }).Browser()
 		got := own.Get("/v1/admin/sends.csv", "Authorization", "Bearer "+consoletest.Token).Code
 		servertest.Same(t, "the token of the environment, "+string(role), got, is)

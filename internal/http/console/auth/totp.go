@@ -23,8 +23,10 @@ const (
 )
 
 // totpOptions are the options that every authenticator app supports; some support no others.
-var totpOptions = totp.ValidateOpts{Period: uint(totpPeriod / time.Second), Digits: otp.DigitsSix,
-	Algorithm: otp.AlgorithmSHA1}
+var totpOptions = totp.ValidateOpts{
+	Period: uint(totpPeriod / time.Second), Digits: otp.DigitsSix,
+	Algorithm: otp.AlgorithmSHA1,
+}
 
 // totpSecretSize is in bytes (RFC 4226 section 4, R6).
 const totpSecretSize = 20

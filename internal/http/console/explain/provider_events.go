@@ -18,8 +18,10 @@ var providerEventKinds = []struct {
 }{
 	{store.ProviderComplained, Bad, store.CauseComplaint, "unwanted"},
 	{store.ProviderOptedOut, Warn, store.CauseOptOut, "unwanted"},
-	{store.ProviderBounced, Bad, store.CauseHardBounce, "bounced"}, {kind: store.ProviderDelivered, tone: Good},
-	{kind: store.ProviderDelayed, tone: Warn}, {kind: store.ProviderUnmapped, tone: Warn},
+	{store.ProviderBounced, Bad, store.CauseHardBounce, "bounced"},
+	{kind: store.ProviderDelivered, tone: Good},
+	{kind: store.ProviderDelayed, tone: Warn},
+	{kind: store.ProviderUnmapped, tone: Warn},
 }
 
 // withProviderEvent adds the worst provider event to a verdict. The next step stays if the code was

@@ -162,8 +162,10 @@ func (t rowTimeline) serverReply() string {
 
 // codeEntries returns the entries about the code itself.
 func codeEntries(v store.Verification, now time.Time, w texts.Words) []TimelineEntry {
-	tries := []texts.Substitution{texts.Plain("tries", strconv.Itoa(v.Attempts)),
-		texts.Plain("of", strconv.Itoa(v.MaxAttempts))}
+	tries := []texts.Substitution{
+		texts.Plain("tries", strconv.Itoa(v.Attempts)),
+		texts.Plain("of", strconv.Itoa(v.MaxAttempts)),
+	}
 	line := func(when time.Time, tone Tone, key string) TimelineEntry {
 		return TimelineEntry{At: w.Exactly(when), Tone: tone, What: w.Sentence(key, tries...), order: when}
 	}

@@ -104,6 +104,7 @@ func checked(v *store.Verification, n int) {
 		v.Checks = append(v.Checks, store.Check{At: consoletest.Start.Add(time.Duration(i+1) * 20 * time.Second), Network: "198.51.100.0/24"})
 	}
 }
+
 func expired(_ *store.SendOrRefusal, v *store.Verification) {
 	v.ExpiresAt = consoletest.Start.Add(3 * time.Minute)
 }
@@ -331,8 +332,10 @@ func (s situation) stopped(x store.Suppression) situation {
 // later is what a provider told of the row.
 func (s situation) later(kind store.ProviderEventKind, detail string) situation {
 	n := time.Duration(len(s.story.Events) + 1)
-	s.story.Events = append(s.story.Events, store.ProviderEvent{Kind: kind, At: consoletest.Start.Add(n * time.Second),
-		HeardAt: consoletest.Start.Add(time.Minute), Provider: "postmark", Detail: detail})
+	s.story.Events = append(s.story.Events, store.ProviderEvent{
+		Kind: kind, At: consoletest.Start.Add(n * time.Second),
+		HeardAt: consoletest.Start.Add(time.Minute), Provider: "postmark", Detail: detail,
+	})
 	s.story.Send.WorstEvent = kind
 	return s
 }
@@ -349,8 +352,10 @@ func (s situation) pausedFor(why string) situation {
 	return s
 }
 
-var statuses = []store.Status{store.Queued, store.Sending, store.Sent, store.Delivered, store.Undelivered, store.Failed,
-	store.Unknown, store.Proven, store.Refused}
+var statuses = []store.Status{
+	store.Queued, store.Sending, store.Sent, store.Delivered, store.Undelivered, store.Failed,
+	store.Unknown, store.Proven, store.Refused,
+}
 
 // Every pair of a status and a code's state says something in both languages, also those that
 // should not happen.
@@ -361,8 +366,10 @@ func TestEveryCombinationHasAVerdict(t *testing.T) {
 	}
 	for _, status := range statuses {
 		for state, end := range ends {
-			for _, reason := range []string{"", "rejected", "expired", "ended", "unreadable", "template", "no_answer",
-				"temporary_rcpt", "suppressed", "paused", "new"} {
+			for _, reason := range []string{
+				"", "rejected", "expired", "ended", "unreadable", "template", "no_answer",
+				"temporary_rcpt", "suppressed", "paused", "new",
+			} {
 				s := told("", sentAs(status, "", end, func(s *store.SendOrRefusal, _ *store.Verification) { s.Reason = reason }))
 				if got := verification.StateOf(*s.story.Verification, s.story.Now); got != state {
 					t.Fatalf("%s is %s", state, got)

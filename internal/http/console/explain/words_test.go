@@ -34,7 +34,8 @@ func TestFailureText(t *testing.T) {
 		{store.Failed, "expired", "452 4.2.2", "the code expired first · mailbox full"},
 		{store.Queued, "temporary_rcpt", "452 4.2.2", "mailbox full"},
 		{store.Queued, "temporary_rcpt", "450 4.7.1", "put off at the recipient"},
-		{store.Sent, "", "250 2.0.0", ""}, {store.Failed, store.ReasonPaused, "", "paused"},
+		{store.Sent, "", "250 2.0.0", ""},
+		{store.Failed, store.ReasonPaused, "", "paused"},
 	} {
 		if got := FailureText(store.Send{Status: c.status, Reason: c.reason, ProviderCode: c.code}, w); got != c.want {
 			t.Errorf("%s %s %s: %q, want %q", c.status, c.reason, c.code, got, c.want)

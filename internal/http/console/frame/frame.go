@@ -50,8 +50,10 @@ type Layout struct {
 
 // New parses the embedded templates. It panics if they are wrong.
 func New(logger *slog.Logger, status func(context.Context) ServiceStatus) *Layout {
-	l := &Layout{logger: logger, status: status, templates: map[string]*template.Template{},
-		files: map[string]*web.File{}}
+	l := &Layout{
+		logger: logger, status: status, templates: map[string]*template.Template{},
+		files: map[string]*web.File{},
+	}
 	for _, name := range []string{"admin.css", "console.js"} {
 		body := must(web.FS.ReadFile("admin/" + name))
 		l.files[name] = web.NewFile(mime.TypeByExtension(path.Ext(name)), body)

@@ -217,8 +217,10 @@ func (l List[F, R]) ServeJSON(c echo.Context) error {
 // WriteJSON answers with a page as JSON: an array of its rows, under the list's name, and "next",
 // the cursor of the next page or null.
 func (l List[F, R]) WriteJSON(c echo.Context, p ListPage[F, R]) error {
-	return c.JSON(http.StatusOK, JSONObject{l.Name: JSONObjects(p.Rows, func(r R) JSONObject { return l.JSON(r, p.Now) }),
-		"next": OrNull(p.NextCursor)})
+	return c.JSON(http.StatusOK, JSONObject{
+		l.Name: JSONObjects(p.Rows, func(r R) JSONObject { return l.JSON(r, p.Now) }),
+		"next": OrNull(p.NextCursor),
+	})
 }
 
 // JSONObject is an object in JSON. Missing values are null.

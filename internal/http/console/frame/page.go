@@ -164,6 +164,8 @@ func savePreferences(c echo.Context, form url.Values) error {
 
 // setPreferenceCookie stores a preference for a year.
 func setPreferenceCookie(c echo.Context, name, value string) {
-	c.SetCookie(&http.Cookie{Name: name, Value: url.QueryEscape(value), Path: homePath, MaxAge: int(preferenceLife / time.Second),
-		Secure: c.Scheme() == "https", SameSite: http.SameSiteLaxMode})
+	c.SetCookie(&http.Cookie{
+		Name: name, Value: url.QueryEscape(value), Path: homePath, MaxAge: int(preferenceLife / time.Second),
+		Secure: c.Scheme() == "https", SameSite: http.SameSiteLaxMode,
+	})
 }

@@ -23,8 +23,10 @@ const (
 )
 
 // TimeSpans are the values of "last", which pages have beside "from" and "to".
-var TimeSpans = map[string]time.Duration{"1h": time.Hour, "24h": 24 * time.Hour, "7d": 7 * 24 * time.Hour,
-	"30d": 30 * 24 * time.Hour}
+var TimeSpans = map[string]time.Duration{
+	"1h": time.Hour, "24h": 24 * time.Hour, "7d": 7 * 24 * time.Hour,
+	"30d": 30 * 24 * time.Hour,
+}
 
 // ParseFunc parses a parameter's value into the variable that it was made for. It returns the
 // problem with the value, else "".
@@ -66,8 +68,10 @@ func (known Parameters) Parse(raw string) (given url.Values, err error) {
 func ParseRawQuery(raw string) (url.Values, error) {
 	values, err := url.ParseQuery(raw)
 	if err != nil {
-		return nil, &server.Problem{Kind: server.BadRequest,
-			Detail: "The part of the address after the question mark could not be read."}
+		return nil, &server.Problem{
+			Kind:   server.BadRequest,
+			Detail: "The part of the address after the question mark could not be read.",
+		}
 	}
 	return values, nil
 }

@@ -28,8 +28,10 @@ type problemView struct {
 
 // problemPages are the kinds of problems that the console shows as pages of its own, with the key
 // of their texts.
-var problemPages = map[server.ProblemKind]string{server.InvalidField: "invalid", server.NotFound: "notfound",
-	server.Unavailable: "unavailable"}
+var problemPages = map[server.ProblemKind]string{
+	server.InvalidField: "invalid", server.NotFound: "notfound",
+	server.Unavailable: "unavailable",
+}
 
 // showErrorsAsPages shows invalid parameters, unknown rows and a database that failed as pages of
 // the console. Other errors are left to the server.
@@ -45,8 +47,10 @@ func (l *Layout) showErrorsAsPages(next echo.HandlerFunc) echo.HandlerFunc {
 			return err
 		}
 		server.LogFailure(c.Request().Context(), l.logger, err)
-		v := problemView{Page: NewPage(c, "problem."+name+".title", ""),
-			Detail: Words(c).Get("problem." + name + ".detail")}
+		v := problemView{
+			Page:   NewPage(c, "problem."+name+".title", ""),
+			Detail: Words(c).Get("problem." + name + ".detail"),
+		}
 		if bad, ok := errors.AsType[*fault.InvalidError](err); ok {
 			v.Detail, v.Field = cmp.Or(bad.Detail, v.Detail), bad.Field
 		}

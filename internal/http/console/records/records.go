@@ -63,8 +63,10 @@ func (a *Handlers) Routes() []auth.Route {
 		{Method: post, Path: suppressionsPath, Handler: frame.FormHandler(a.suppressForm), Action: auth.ActionSuppress},
 		{Method: post, Path: suppressionsPath + "/lift", Handler: frame.FormHandler(a.liftSuppressionsForm), Action: auth.ActionLiftSuppression},
 		{Method: get, Path: prefixesPath, Handler: a.prefixesPage, Action: auth.ActionRead},
-		{Method: post, Path: prefixesPath + "/lift", Handler: frame.FormHandler(a.liftPrefixForm),
-			Action: auth.ActionLiftPrefixPause},
+		{
+			Method: post, Path: prefixesPath + "/lift", Handler: frame.FormHandler(a.liftPrefixForm),
+			Action: auth.ActionLiftPrefixPause,
+		},
 		{Method: get, Path: "/admin/webhooks", Handler: a.webhookEventsPage, Action: auth.ActionRead},
 		{Method: post, Path: "/admin/webhooks", Handler: frame.FormHandler(a.postSampleEventForm), Action: auth.ActionSampleEvent},
 		{Method: get, Path: "/v1/admin/acts", Handler: a.auditEntryList().ServeJSON, Action: auth.ActionRead},

@@ -167,9 +167,11 @@ func (a *Handlers) suppressJSON(c echo.Context) error {
 // suppressForm handles the form that suppresses a recipient. Like liftSuppressionsForm, it
 // redirects to the list, or shows the list again with what was wrong in the form.
 func (a *Handlers) suppressForm(c echo.Context, form url.Values) error {
-	w := suppressBody{SuppressRequest: support.SuppressRequest{Channel: form.Get("channel"),
-		To:  strings.TrimSpace(form.Get("to")),
-		App: form.Get("app"), Reason: strings.TrimSpace(form.Get("reason"))}}
+	w := suppressBody{SuppressRequest: support.SuppressRequest{
+		Channel: form.Get("channel"),
+		To:      strings.TrimSpace(form.Get("to")),
+		App:     form.Get("app"), Reason: strings.TrimSpace(form.Get("reason")),
+	}}
 	if days := form.Get("days"); days != "" {
 		n, err := strconv.ParseInt(days, 10, 32)
 		if err != nil {

@@ -49,8 +49,10 @@ type Provider struct {
 
 // New starts a provider that ends with the test.
 func New(t testing.TB, redirect string) *Provider {
-	p := &Provider{t: t, Now: time.Now, Redirect: redirect, Claims: map[string]any{"sub": "1"}, codes: map[string]url.Values{},
-		seen: map[string]int{}}
+	p := &Provider{
+		t: t, Now: time.Now, Redirect: redirect, Claims: map[string]any{"sub": "1"}, codes: map[string]url.Values{},
+		seen: map[string]int{},
+	}
 	p.Server = httptest.NewServer(p)
 	t.Cleanup(p.Close)
 	p.Rotate()

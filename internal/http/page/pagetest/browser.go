@@ -70,8 +70,10 @@ func (w *World) Adopt() chromedp.Action[chromedp.Void] {
 func Offline(off bool) chromedp.Action[chromedp.Void] {
 	return chromedp.Steps(
 		browsertest.Command(network.EmulateNetworkConditionsByRule, network.EmulateNetworkConditionsByRuleParams{
-			MatchedNetworkConditions: []*network.Conditions{{Offline: off, DownloadThroughput: -1,
-				UploadThroughput: -1}},
+			MatchedNetworkConditions: []*network.Conditions{{
+				Offline: off, DownloadThroughput: -1,
+				UploadThroughput: -1,
+			}},
 		}),
 		browsertest.Command(network.OverrideNetworkState,
 			network.OverrideNetworkStateParams{Offline: off, DownloadThroughput: -1, UploadThroughput: -1}),

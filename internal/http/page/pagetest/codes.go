@@ -81,11 +81,15 @@ func newCodes(now func() time.Time, rules []quota.Rule, ring *keys.Ring, logger 
 	c.offered.Apps = map[string]policy.App{"shop": {Title: "Shop"}, "news": {Title: "News"}, "branded": {Title: "Shop"}}
 	names := []string{policy.DefaultPurpose, "gift", "confirm"}
 	for _, name := range names {
-		c.offered.Purposes[name] = policy.Purpose{Name: name, PolicyPurposes: names,
-			Policy: quota.Policy{Name: "default", Rules: rules}}
+		c.offered.Purposes[name] = policy.Purpose{
+			Name: name, PolicyPurposes: names,
+			Policy: quota.Policy{Name: "default", Rules: rules},
+		}
 	}
-	c.Process = verificationtest.New(verificationtest.Settings{Set: c.inForce(),
-		Vault: keys.Vault{IndexKey: []byte("an index key of 32 bytes or more"), Ring: ring}},
+	c.Process = verificationtest.New(verificationtest.Settings{
+		Set:   c.inForce(),
+		Vault: keys.Vault{IndexKey: []byte("an index key of 32 bytes or more"), Ring: ring},
+	},
 		core.Dependencies{
 			DB: database{db, c}, Sender: provider{c}, Carrier: carrier{c}, Logger: logger, Now: now,
 			Around: func(o *outbox.Outbox) verification.Outbox { return byHand{o, c} },
@@ -403,7 +407,8 @@ func (c *Codes) Get(ctx context.Context, caller verification.Caller, id string) 
 
 // Check implements page.codes.
 func (c *Codes) Check(ctx context.Context, caller verification.Caller, id,
-	typed string) (verification.CheckResult, error) {
+	typed string,
+) (verification.CheckResult, error) {
 	c.mu.Lock()
 	real := c.realID(id)
 	if n := slices.Index(c.names, real); n >= 0 {

@@ -39,25 +39,35 @@ func phoneStates() []State {
 		{Name: "phone-code-nothing-yet", Steps: steps{texted, later(18 * time.Second)}},
 		{Name: "phone-code-ready", Steps: steps{texted, later(75 * time.Second)}},
 		{Name: "phone-code-unknown", Steps: steps{both, text(Number), settle(store.Unknown), later(6 * time.Second)}},
-		{Name: "phone-code-arrived", Steps: steps{both, text(Number), settle(store.Delivered),
-			later(20 * time.Second)}},
-		{Name: "phone-code-undelivered",
-			Steps: steps{both, text(Number), settle(store.Undelivered), later(8 * time.Second)}},
+		{Name: "phone-code-arrived", Steps: steps{
+			both, text(Number), settle(store.Delivered),
+			later(20 * time.Second),
+		}},
+		{
+			Name:  "phone-code-undelivered",
+			Steps: steps{both, text(Number), settle(store.Undelivered), later(8 * time.Second)},
+		},
 		{Name: "phone-code-wrong", Steps: steps{texted, later(9 * time.Second), check("111111")}},
-		{Name: "phone-enough-hour", Steps: steps{both, immediately(store.Sent), text(Number),
+		{Name: "phone-enough-hour", Steps: steps{
+			both, immediately(store.Sent), text(Number),
 			repeat(4, later(7*time.Minute), again()),
-			later(3 * time.Minute), again()}},
+			later(3 * time.Minute), again(),
+		}},
 		{Name: "phone-failed", Steps: steps{both, text(Number), settle(store.Failed)}},
 		{Name: "phone-carrier-limit", Steps: steps{both, text(Number), bar(23 * time.Hour), again()}},
 		{Name: "phone-expired", Steps: steps{texted, later(11 * time.Minute)}},
 		{Name: "phone-away", Steps: steps{both, down, text(Number)}},
 		{Name: "phone-approved", Steps: steps{texted, later(10 * time.Second), check(Code)}},
-		{Name: "phone-after-mail", Steps: steps{mailed, later(70 * time.Second), textFrom("?view=instead", Number),
+		{Name: "phone-after-mail", Steps: steps{
+			mailed, later(70 * time.Second), textFrom("?view=instead", Number),
 			settle(store.Sent),
-			later(75 * time.Second)}},
+			later(75 * time.Second),
+		}},
 		{Name: "phone-mail-ready", Steps: steps{mailed, later(75 * time.Second)}},
-		{Name: "phone-mail-other-waits", Query: "?view=other", Steps: steps{mailed, later(40 * time.Second),
-			textFrom("?view=instead", Number), settle(store.Sent), later(25 * time.Second)}},
+		{Name: "phone-mail-other-waits", Query: "?view=other", Steps: steps{
+			mailed, later(40 * time.Second),
+			textFrom("?view=instead", Number), settle(store.Sent), later(25 * time.Second),
+		}},
 	}
 }
 

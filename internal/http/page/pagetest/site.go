@@ -77,6 +77,8 @@ func (w *World) Embed(markup, css string) *Site {
 
 // Allow allows pages of these origins, and no others, to use the public key.
 func (w *World) Allow(origins ...string) {
-	w.api.SetKeys(api.Keys{{App: "shop", ID: "web", Kind: verification.Browser,
-		SHA256: sha256.Sum256([]byte(PublicKey)), Origins: origins}})
+	w.api.SetKeys(api.Keys{{
+		App: "shop", ID: "web", Kind: verification.Browser,
+		SHA256: sha256.Sum256([]byte(PublicKey)), Origins: origins,
+	}})
 }

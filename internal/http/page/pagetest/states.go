@@ -70,8 +70,10 @@ func letters(w *World) error { w.SendLetters(); return nil }
 // alsoBranded lets the page serve an app with a brand as well, whose logo is on another origin.
 func alsoBranded(w *World) error {
 	logo := strings.Replace(w.URL, "127.0.0.1", "localhost", 1) + "static/icon.svg"
-	w.Also(page.AppPage{App: "branded", Title: "Shop", Sender: "no-reply@shop.example",
-		Brand: message.NewBrand(logo, "#e3632d", "https://shop.example/")})
+	w.Also(page.AppPage{
+		App: "branded", Title: "Shop", Sender: "no-reply@shop.example",
+		Brand: message.NewBrand(logo, "#e3632d", "https://shop.example/"),
+	})
 	return nil
 }
 
@@ -134,26 +136,33 @@ func mailStates() []State {
 	return []State{
 		{Name: "ask"},
 		{Name: "ask-branded", Query: "?app=branded", Steps: steps{alsoBranded}},
-		{Name: "code-branded", Query: "?app=branded",
-			Steps: steps{alsoBranded, post("?app=branded", "send", "to", Address), settle(store.Sent)}},
+		{
+			Name: "code-branded", Query: "?app=branded",
+			Steps: steps{alsoBranded, post("?app=branded", "send", "to", Address), settle(store.Sent)},
+		},
 		{Name: "ask-bad-address", Query: "?view=change", Steps: steps{send("ana.example.com")}},
 		{Name: "ask-did-you-mean", Query: "?view=change", Steps: steps{send(Slip)}},
 		{Name: "ask-press-again", Steps: steps{sendWithoutCookie}},
-		{Name: "no-cookies", Query: "?view=kept"}, {Name: "no-cookies-sent", Query: "?view=sent"},
+		{Name: "no-cookies", Query: "?view=kept"},
+		{Name: "no-cookies-sent", Query: "?view=sent"},
 		{Name: "ask-known", Query: "?view=new", Steps: steps{sent, check(Code)}},
 		{Name: "ask-change", Query: "?view=change", Steps: steps{sent}},
 		{Name: "sending", Steps: steps{send(Address), settle(store.Sending)}},
 		{Name: "code-counting", Steps: steps{sent, later(4 * time.Second)}},
 		{Name: "code-nothing-yet", Steps: steps{sent, later(18 * time.Second)}},
 		{Name: "code-ready", Steps: steps{sent, later(75 * time.Second)}},
-		{Name: "code-sent-again", Steps: steps{sent, later(61 * time.Second), again(), settle(store.Sent),
-			later(2 * time.Second)}},
+		{Name: "code-sent-again", Steps: steps{
+			sent, later(61 * time.Second), again(), settle(store.Sent),
+			later(2 * time.Second),
+		}},
 		{Name: "code-wrong", Steps: steps{sent, later(9 * time.Second), check("111111"), check("222222")}},
 		{Name: "ask-letters", Steps: steps{letters}},
 		{Name: "code-letters", Steps: steps{letters, sent, later(9 * time.Second)}},
 		{Name: "ask-purpose", Query: "?purpose=confirm"},
-		{Name: "code-purpose", Query: "?purpose=confirm",
-			Steps: steps{post("?purpose=confirm", "send", "to", Address), settle(store.Sent)}},
+		{
+			Name: "code-purpose", Query: "?purpose=confirm",
+			Steps: steps{post("?purpose=confirm", "send", "to", Address), settle(store.Sent)},
+		},
 		{Name: "link-refused", Query: "?purpose=gift"},
 		{Name: "code-unknown", Steps: steps{send(Address), settle(store.Unknown), later(6 * time.Second)}},
 		{Name: "code-resend-failed", Steps: steps{sent, later(61 * time.Second), again(), settle(store.Failed)}},
@@ -162,8 +171,10 @@ func mailStates() []State {
 		{Name: "enough-minute", Steps: steps{sent, later(12 * time.Second), forget, send(Address)}},
 		{Name: "enough-hour", Steps: steps{spent(5, 7*time.Minute), later(3 * time.Minute), again()}},
 		{Name: "enough-day", Steps: steps{spent(10, 55*time.Minute), later(5 * time.Minute), forget, send(Address)}},
-		{Name: "enough-network", Rules: networkSpentRules(),
-			Steps: steps{send("ben@example.com"), send("cem@example.com"), send(Address)}},
+		{
+			Name: "enough-network", Rules: networkSpentRules(),
+			Steps: steps{send("ben@example.com"), send("cem@example.com"), send(Address)},
+		},
 		{Name: "locked-out", Steps: steps{lockOut, send(Address)}},
 		{Name: "locked-out-code", Steps: steps{sent, lockOut, later(9 * time.Second), check("111111")}},
 		{Name: "too-many-requests", Steps: steps{sent, exhaust}},

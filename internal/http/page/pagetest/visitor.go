@@ -123,8 +123,10 @@ func (v *Visitor) request(method, query string, form url.Values) (string, error)
 	defer answer.Body.Close()
 	body, err := io.ReadAll(answer.Body)
 	// that have one of the page's cards
-	cards := []int{http.StatusOK, http.StatusServiceUnavailable, http.StatusTooManyRequests,
-		http.StatusUnprocessableEntity}
+	cards := []int{
+		http.StatusOK, http.StatusServiceUnavailable, http.StatusTooManyRequests,
+		http.StatusUnprocessableEntity,
+	}
 	if err == nil && !slices.Contains(cards, answer.StatusCode) {
 		err = fmt.Errorf("status %d", answer.StatusCode)
 	}

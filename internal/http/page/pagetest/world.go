@@ -76,8 +76,10 @@ func NewWorld(rules ...quota.Rule) *World {
 	w.api = w.Codes.NewAPI(w.Codes, nil)
 	w.api.Requests = requests{&w.exhausted}
 	w.api.Register(e)
-	w.page = newPage(page.Config{Codes: w.Codes, Cookies: ring, Now: w.clock.now, Logger: logger,
-		Requests: requests{&w.exhausted}})
+	w.page = newPage(page.Config{
+		Codes: w.Codes, Cookies: ring, Now: w.clock.now, Logger: logger,
+		Requests: requests{&w.exhausted},
+	})
 	w.page.Register(e)
 	w.server = httptest.NewServer(e)
 	w.URL = w.server.URL + "/"

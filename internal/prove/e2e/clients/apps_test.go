@@ -107,8 +107,10 @@ func (a *tenant) settle(s *apptest.Stack) {
 	_, err := v.Get("?app=" + a.name + "&return_url=" + url.QueryEscape("https://"+a.name+".example/signup?state=1"))
 	apptest.Must(s.T, err)
 	a.reference = approved(s, v, a.name, at("dora")).Query().Get("reference")
-	a.secrets = []string{a.pending.ID, a.pending.Send.ID, bea.ID, bea.Send.ID, a.code, a.proof, a.reference,
-		"order-of-" + a.name, a.own, at("ana"), at("bea"), at("dora"), at("finn")}
+	a.secrets = []string{
+		a.pending.ID, a.pending.Send.ID, bea.ID, bea.Send.ID, a.code, a.proof, a.reference,
+		"order-of-" + a.name, a.own, at("ana"), at("bea"), at("dora"), at("finn"),
+	}
 }
 
 // approved has a visitor of an app's page ask for a code and enter it, and returns the way back
@@ -183,10 +185,14 @@ func attempts(owner *tenant) map[string][]attempt {
 		"cancel":     {{path: verification + "/cancel", backEnd: 404, browser: 404}},
 		"checkNamed": {{body: `{` + person("ana") + `,"code":"` + owner.code + `"}`, backEnd: 404, browser: 403}},
 		"report":     {{path: "/v1/verifications/" + owner.own + "/outcome", body: `{"outcome":"approved"}`, backEnd: 404, browser: 403}},
-		"reportNamed": {{path: "/v1/verifications/outcome", body: `{` + person("finn") + `,"outcome":"approved"}`, backEnd: 404,
-			browser: 403}},
-		"redeemProof": {{body: `{"proof":"` + owner.proof + `"}`, backEnd: 422, browser: 403},
-			{body: `{"reference":"` + owner.reference + `"}`, backEnd: 422, browser: 403}},
+		"reportNamed": {{
+			path: "/v1/verifications/outcome", body: `{` + person("finn") + `,"outcome":"approved"}`, backEnd: 404,
+			browser: 403,
+		}},
+		"redeemProof": {
+			{body: `{"proof":"` + owner.proof + `"}`, backEnd: 422, browser: 403},
+			{body: `{"reference":"` + owner.reference + `"}`, backEnd: 422, browser: 403},
+		},
 		"quota":       {{body: `{` + person("ana") + `}`, backEnd: 200, browser: 403, left: 1}},
 		"takeLimit":   {{path: "/v1/limits/month/take", body: month, backEnd: 200, browser: 403, left: 3}},
 		"peekLimit":   {{path: "/v1/limits/month/peek", body: month, backEnd: 200, browser: 403, left: 3}},

@@ -43,8 +43,10 @@ func TestAuthLibraries(t *testing.T) {
 			}
 			dir, node := t.TempDir(), servertest.Node(t)
 			apptest.Must(t, os.Symlink(modules, filepath.Join(dir, "node_modules")))
-			for name, text := range map[string]string{"sample.mjs": blocks[i], "back.mjs": readFile(t, "docs/examples/back.mjs"),
-				library.driver: readFile(t, "internal/prove/e2e/clients/testdata/auth/"+library.driver)} {
+			for name, text := range map[string]string{
+				"sample.mjs": blocks[i], "back.mjs": readFile(t, "docs/examples/back.mjs"),
+				library.driver: readFile(t, "internal/prove/e2e/clients/testdata/auth/"+library.driver),
+			} {
 				apptest.Must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 			}
 			p := newShopper(t, s, "ana."+strings.TrimSuffix(library.driver, ".mjs")+"@example.com")

@@ -79,8 +79,12 @@ func TestOriginsOfAPublicKey(t *testing.T) {
 			t.Errorf("%.80s: %v", headers, h)
 		}
 	}
-	for _, c := range [][2]string{{"https://evil.example", "/v1/verifications"}, {"null", "/v1/verifications"},
-		{shop, "/v1/admin/sends"}, {shop, "/"}} {
+	for _, c := range [][2]string{
+		{"https://evil.example", "/v1/verifications"},
+		{"null", "/v1/verifications"},
+		{shop, "/v1/admin/sends"},
+		{shop, "/"},
+	} {
 		if h := ask(c[0], c[1], own); h.Get("Access-Control-Allow-Origin") != "" || h.Get("Access-Control-Allow-Headers") != "" {
 			t.Errorf("%v: %v", c, h)
 		}
@@ -161,8 +165,10 @@ func TestAProxyOnTheSameMachine(t *testing.T) {
 		for path, secret := range map[string]string{"/metrics": cfg.TrialMetricsToken(), "/mailbox": cfg.MailboxKey()} {
 			s.Is(name+", "+path, s.Get(path, with("Authorization", "Bearer "+secret), c.change), c.status)
 		}
-		for path, form := range map[string]string{"/": "act=send&to=ana%40example.com",
-			"/admin/login": "password=" + s.Env["SENDCODE_ADMIN_PASSWORD"]} {
+		for path, form := range map[string]string{
+			"/":            "act=send&to=ana%40example.com",
+			"/admin/login": "password=" + s.Env["SENDCODE_ADMIN_PASSWORD"],
+		} {
 			if got := cookieOf(s, path, form, c.change); !strings.HasPrefix(got, c.prefix) ||
 				strings.Contains(got, "; Secure") != (c.status != http.StatusOK) {
 				t.Errorf("%s, %s: %.80q", name, path, got)

@@ -75,8 +75,10 @@ func TestNoSinkShowsACallersCode(t *testing.T) {
 		exec(`UPDATE outbox SET due_at = now() WHERE queued`) // their next attempts are now
 		return len(sealed()) == 0
 	})
-	for what, status := range map[string]string{"sent": "sent", "failed": "failed", "canceled": "failed",
-		"expired": "failed", "killed": "sent"} {
+	for what, status := range map[string]string{
+		"sent": "sent", "failed": "failed", "canceled": "failed",
+		"expired": "failed", "killed": "sent",
+	} {
 		if got := s.Look(ids[what]); string(got.Send.Status) != status {
 			t.Errorf("%s: %s", what, got.Raw)
 		}

@@ -29,8 +29,10 @@ func logStatements(s *apptest.Stack) {
 	conn, err := pgx.Connect(s.Context(), s.Postgres.AdminURL())
 	apptest.Must(s.T, err)
 	defer conn.Close(s.Context())
-	for _, sql := range []string{"ALTER SYSTEM SET log_statement = 'all'",
-		"ALTER SYSTEM SET log_parameter_max_length = -1", "SELECT pg_reload_conf()"} {
+	for _, sql := range []string{
+		"ALTER SYSTEM SET log_statement = 'all'",
+		"ALTER SYSTEM SET log_parameter_max_length = -1", "SELECT pg_reload_conf()",
+	} {
 		_, err := conn.Exec(s.Context(), sql)
 		apptest.Must(s.T, err)
 	}
@@ -86,9 +88,11 @@ func TestNoSinkShowsACanary(t *testing.T) {
 	try("list", s.Get("/v1/admin/sends", apptest.As(apptest.Token)))
 	try("export", s.Get("/v1/admin/sends.csv", apptest.As(apptest.Token)))
 	try("acts", s.Get("/v1/admin/acts", apptest.As(apptest.Token)))
-	for what, want := range map[string]int{"replay": 202, "bounce": 502, "wrong key": 401, "wrong address": 422,
+	for what, want := range map[string]int{
+		"replay": 202, "bounce": 502, "wrong key": 401, "wrong address": 422,
 		"unknown field": 400, "named": 200, "wrong token": 401, "search": 200, "suppress": 201, "suppressed": 502,
-		"reset": 204, "list": 200, "export": 200, "acts": 200} {
+		"reset": 204, "list": 200, "export": 200, "acts": 200,
+	} {
 		if statuses[what] != want {
 			t.Errorf("%s: %d, want %d", what, statuses[what], want)
 		}

@@ -89,8 +89,10 @@ func TestANodeOfAClusterIsNamed(t *testing.T) {
 	apptest.Must(t, node.Client(t).ConfigSet(t.Context(), "requirepass", "hidden").Err())
 	_, err := s.New(s.Config())
 	var said strings.Builder
-	for what, text := range map[string]string{"the start": fmt.Sprint(err),
-		"the doctor": fmt.Sprint(doctor.Examine(t.Context(), s.Config(), &said), said.String())} {
+	for what, text := range map[string]string{
+		"the start":  fmt.Sprint(err),
+		"the doctor": fmt.Sprint(doctor.Examine(t.Context(), s.Config(), &said), said.String()),
+	} {
 		if !strings.Contains(text, "write redis+cluster://default:***@"+node.Addr()) || strings.Contains(text, "hidden") {
 			t.Errorf("%s: %s", what, text)
 		}

@@ -103,8 +103,10 @@ func (r requests) caller(path string) []func(*http.Request) {
 	if strings.HasPrefix(path, "/v1/admin") {
 		right = apptest.AsAdmin
 	}
-	wrong := []func(*http.Request){with("Authorization", ""), with("Authorization", "Bearer x"), apptest.AsAdmin,
-		apptest.As(apptest.APIKey), r.public}
+	wrong := []func(*http.Request){
+		with("Authorization", ""), with("Authorization", "Bearer x"), apptest.AsAdmin,
+		apptest.As(apptest.APIKey), r.public,
+	}
 	if r.IntN(10) == 0 {
 		right = pick(r, wrong)
 	}
@@ -165,8 +167,13 @@ func (requests) text(value any) []byte {
 }
 
 func (r requests) junk() any {
-	return pick(r, []any{true, -1, 1.5, "", "x", "a\x00b", "\u202e", strings.Repeat("é", 300), []any{},
-		map[string]any{}, map[string]any{"a": 1}, "😀"})
+	return pick(r, []any{
+		true, -1, 1.5, "", "x", "a\x00b", "\u202e", strings.Repeat("é", 300),
+		[]any{},
+		map[string]any{},
+		map[string]any{"a": 1},
+		"😀",
+	})
 }
 
 // value returns a value that the schema allows, if its pattern is one of those that are known here.
@@ -205,8 +212,10 @@ func (r requests) value(ref *openapi3.SchemaRef) any {
 	case s.Pattern == "":
 		return pick(r, []any{"x", "default", "123456", "é", strings.Repeat("y", 64)})
 	}
-	for _, text := range []string{"DE", "203.0.113.9", "203.0.113.0/24", "0123456789abcdef0123456789abcdef",
-		"S-7K3M-Q2XP", "login", "ticket 7"} {
+	for _, text := range []string{
+		"DE", "203.0.113.9", "203.0.113.0/24", "0123456789abcdef0123456789abcdef",
+		"S-7K3M-Q2XP", "login", "ticket 7",
+	} {
 		if s.VisitJSON(text) == nil && r.IntN(3) > 0 {
 			return text
 		}

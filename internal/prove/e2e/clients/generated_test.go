@@ -29,8 +29,10 @@ var generated = map[string]struct {
 			{"go", "get", "github.com/oapi-codegen/runtime@v1.8.0"},
 		},
 		build: [][]string{
-			{"go", "run", "github.com/oapi-codegen/oapi-codegen/v2/cmd/oapi-codegen@v2.8.2", "-generate", "types,client",
-				"-package", "main", "-o", "client.go", "openapi.yaml"},
+			{
+				"go", "run", "github.com/oapi-codegen/oapi-codegen/v2/cmd/oapi-codegen@v2.8.2", "-generate", "types,client",
+				"-package", "main", "-o", "client.go", "openapi.yaml",
+			},
 			{"go", "build", "-o", "client", "."},
 		},
 		run: []string{"./client"},
@@ -43,8 +45,10 @@ var generated = map[string]struct {
 		},
 		build: [][]string{
 			{"npx", "--yes", "--package=openapi-typescript@7.13.0", "--", "openapi-typescript", "openapi.yaml", "-o", "api.ts"},
-			{"npx", "--yes", "--package=typescript@5.9.3", "--", "tsc", "--strict", "--target", "es2022", "--module", "esnext",
-				"--moduleResolution", "bundler", "caller.ts"},
+			{
+				"npx", "--yes", "--package=typescript@5.9.3", "--", "tsc", "--strict", "--target", "es2022", "--module", "esnext",
+				"--moduleResolution", "bundler", "caller.ts",
+			},
 			{"mv", "caller.js", "caller.mjs"},
 		},
 		run: []string{"node", "caller.mjs"},
@@ -89,7 +93,8 @@ func TestGeneratedClients(t *testing.T) {
 				RetryAfter        int    `json:"retry_after"`
 				BlockedBy         string `json:"blocked_by"`
 				Left              int    `json:"attempts_remaining"`
-			}) {
+			},
+			) {
 				t.Helper()
 				out, err := do(append(g.run, arguments...))
 				if err == nil {

@@ -60,7 +60,8 @@ http {
         }
     }
 }
-`}} {
+`},
+	} {
 		apptest.Must(t, os.WriteFile(filepath.Join(dir, p.Config), []byte(p.config), 0o600))
 		base := servertest.Proxy(t, p.ReverseProxy, dir, [2]string{replica, replica})
 		for _, host := range []string{"127.0.0.1", "localhost", replica, "codes.example"} {

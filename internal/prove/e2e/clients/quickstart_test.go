@@ -66,10 +66,16 @@ func main() {
 	json.NewEncoder(os.Stdout).Encode(status)
 }
 `, []string{"go", "run", "main.go"}},
-	"js": {"node", "back.mjs",
-		"{}\nconst [does, ...rest] = process.argv.slice(2).map((one) => one || undefined);\nconst [status, answer] = await { send, check }[does](...rest);\nconsole.log(JSON.stringify(answer), status);\n", []string{"node", "back.mjs"}},
-	"python": {"python3", "back.py",
-		"{}\nimport sys\nstatus, answer = {\"send\": send, \"check\": check}[sys.argv[1]](*sys.argv[2:])\nprint(json.dumps(answer), status)\n", []string{"python3", "back.py"}},
+	"js": {
+		"node", "back.mjs",
+		"{}\nconst [does, ...rest] = process.argv.slice(2).map((one) => one || undefined);\nconst [status, answer] = await { send, check }[does](...rest);\nconsole.log(JSON.stringify(answer), status);\n",
+		[]string{"node", "back.mjs"},
+	},
+	"python": {
+		"python3", "back.py",
+		"{}\nimport sys\nstatus, answer = {\"send\": send, \"check\": check}[sys.argv[1]](*sys.argv[2:])\nprint(json.dumps(answer), status)\n",
+		[]string{"python3", "back.py"},
+	},
 }
 
 // twoAnHour has room for a code and the same code again. Its second rule applies to requests that
@@ -117,7 +123,8 @@ func TestQuickStarts(t *testing.T) {
 				RetryAfter int `json:"retry_after"`
 				Quota      json.RawMessage
 				HTTP       int `json:"-"` // the status of the answer
-			}) {
+			},
+			) {
 				c := exec.Command(q.run[0], append(q.run[1:], arguments...)...)
 				c.Dir, c.Stderr = dir, os.Stderr
 				c.Env = append(os.Environ(), "CODES_URL="+base, "CODES_KEY="+s.Key, "GOFLAGS=-mod=mod", "GOWORK=off")

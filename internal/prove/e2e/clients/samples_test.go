@@ -33,10 +33,14 @@ var samples = map[string]struct {
 	run    func(testing.TB) []string
 	proof  bool // takes a proof of the widget; the others ask for a code and keep it in the session
 }{
-	"express": {files: []string{"express.mjs", "back.mjs"},
-		fetch: []string{"npm", "install", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error",
-			"express@5.3.0", "express-session@1.19.0"},
-		run: func(t testing.TB) []string { return []string{servertest.Node(t), "express.mjs"} }},
+	"express": {
+		files: []string{"express.mjs", "back.mjs"},
+		fetch: []string{
+			"npm", "install", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error",
+			"express@5.3.0", "express-session@1.19.0",
+		},
+		run: func(t testing.TB) []string { return []string{servertest.Node(t), "express.mjs"} },
+	},
 	"next": {files: []string{"next.js"}, driver: [2]string{"server.mjs", `import { createServer } from 'node:http';
 import { readFile } from 'node:fs/promises';
 const { POST } = await import('data:text/javascript,' + encodeURIComponent(await readFile('next.js', 'utf8')));

@@ -75,17 +75,21 @@ func TestRekeyIsKilledWhileCodesAreSent(t *testing.T) {
 	}
 	n := 0
 	_, err := owner.CopyFrom(s.Context(), pgx.Identifier{"verifications"},
-		[]string{"created_at", "expires_at", "max_attempts", "sends", "code_length",
+		[]string{
+			"created_at", "expires_at", "max_attempts", "sends", "code_length",
 			"id", "app", "channel", "purpose", "recipient", "masked", "sealed", "holder", "nonce", "key_id", "alphabet",
-			"locale", "reference"},
+			"locale", "reference",
+		},
 		pgx.CopyFromFunc(func() ([]any, error) {
 			if n++; n > *rekeyRows {
 				return nil, nil
 			}
 			at, id := time.Now().Add(-time.Hour), fmt.Sprintf("000row%07d", n)
-			return []any{at, at, 5, 1, 6, id, "default", "email", "login", make([]byte, 16), "a•••@example.com",
+			return []any{
+				at, at, 5, 1, 6, id, "default", "email", "login", make([]byte, 16), "a•••@example.com",
 				seal(keys.RecipientLabel, "to "+id, id),
-				"", []byte("nonce"), "k1", "digits", "en", ""}, nil
+				"", []byte("nonce"), "k1", "digits", "en", "",
+			}, nil
 		}))
 	apptest.Must(t, err)
 	owner.exec(`UPDATE verifications SET sealed = NULL WHERE id = '000row0000001'`) // as an erasure does

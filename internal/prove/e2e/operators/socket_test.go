@@ -137,8 +137,10 @@ func restartUnderLoad(t *testing.T, passed bool, restarts int, requests int64) {
 		load.Go(func() {
 			for !stop.Load() && !t.Failed() {
 				var connected, wrote atomic.Int64
-				trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(time.Now().UnixNano()) },
-					WroteRequest: func(httptrace.WroteRequestInfo) { wrote.Store(time.Now().UnixNano()) }}
+				trace := &httptrace.ClientTrace{
+					GotConn:      func(httptrace.GotConnInfo) { connected.Store(time.Now().UnixNano()) },
+					WroteRequest: func(httptrace.WroteRequestInfo) { wrote.Store(time.Now().UnixNano()) },
+				}
 				a, err := s.At("http://"+s.Env["SENDCODE_ADDR"], http.MethodPost, "/v1/verifications",
 					`{"channel":"email","to":"ana@example.com"}`, func(r *http.Request) {
 						*r = *r.WithContext(httptrace.WithClientTrace(r.Context(), trace))

@@ -26,9 +26,11 @@ func TestDeployedTwiceWithNothingButVariables(t *testing.T) {
 	s := apptest.OnRealParts(t)
 	provider := mailapitest.Start(t, mailapitest.Rigs()[0])
 	const page, person = "https://shop.example", "dora@example.com"
-	s.Env = map[string]string{"SENDCODE_DATABASE_URL": s.Env["SENDCODE_DATABASE_URL"], "SENDCODE_SMTP_URL": provider.URL(),
+	s.Env = map[string]string{
+		"SENDCODE_DATABASE_URL": s.Env["SENDCODE_DATABASE_URL"], "SENDCODE_SMTP_URL": provider.URL(),
 		"SENDCODE_MAIL_FROM": "Shop <codes@shop.example>", "SENDCODE_ORIGINS": page,
-		"SENDCODE_CONFIG_YAML": "purposes:\n  sign-up: {ttl: 5m}\n"}
+		"SENDCODE_CONFIG_YAML": "purposes:\n  sign-up: {ttl: 5m}\n",
+	}
 	for line := range strings.Lines(config.GenerateSecretVariables()) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), "=")
 		s.Env[name] = value

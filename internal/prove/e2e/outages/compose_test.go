@@ -99,8 +99,10 @@ func TestComposedPartsCarryTheService(t *testing.T) {
 	s.Is("a second one", s.Ask(1, apptest.Ana), http.StatusTooManyRequests)
 	s.Approves(1, a.ID, code)
 	s.AwaitReady(0, 200, "ok")
-	for _, what := range []string{`"level":"WARN","msg":"Redis`, `"level":"WARN","msg":"refused_by_database`,
-		`"level":"WARN","msg":"permission`, "NOPERM"} {
+	for _, what := range []string{
+		`"level":"WARN","msg":"Redis`, `"level":"WARN","msg":"refused_by_database`,
+		`"level":"WARN","msg":"permission`, "NOPERM",
+	} {
 		if s.Logged(what) {
 			t.Errorf("the log speaks of %s", what)
 		}
@@ -133,8 +135,14 @@ FROM pg_authid WHERE rolname IN ('sendcode_owner', 'sendcode_app')`).Scan(&roles
 	}
 	closed("", "", "PING")
 	closed("sendcode", "wrong", "PING")
-	for _, command := range [][]any{{"FLUSHALL"}, {"CONFIG", "SET", "dir", "/"}, {"KEYS", "*"},
-		{"ZADD", "another", 1, "x"}, {"SET", "sendcode", 1}, {"ACL", "LIST"}} {
+	for _, command := range [][]any{
+		{"FLUSHALL"},
+		{"CONFIG", "SET", "dir", "/"},
+		{"KEYS", "*"},
+		{"ZADD", "another", 1, "x"},
+		{"SET", "sendcode", 1},
+		{"ACL", "LIST"},
+	} {
 		closed("sendcode", "redis1", command...)
 	}
 }

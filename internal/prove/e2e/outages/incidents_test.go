@@ -59,9 +59,11 @@ func late(setting string) func(s *apptest.Stack) {
 func TestIncidents(t *testing.T) {
 	for name, c := range map[string]incident{
 		"Redis is slow": {late("SENDCODE_REDIS_URL"), nil, func(s *incidents) bool { return s.mean("sendcode_redis_seconds") > .1 }},
-		"Postgres is slow": {late("SENDCODE_DATABASE_URL"),
+		"Postgres is slow": {
+			late("SENDCODE_DATABASE_URL"),
 			[]string{`"msg":"slow statement","statement":"begin"`, `"see":"docs/runbooks.md#database-slow"`},
-			func(s *incidents) bool { return s.mean("sendcode_statement_seconds") > .25 }},
+			func(s *incidents) bool { return s.mean("sendcode_statement_seconds") > .25 },
+		},
 		"everything is greylisted": {
 			func(s *apptest.Stack) {
 				s.MailRules(smtptest.Rule{Stage: smtptest.Rcpt, Reply: "450 4.7.1 greylisted"})
@@ -72,7 +74,8 @@ func TestIncidents(t *testing.T) {
 					s.metric(`sendcode_outbox_oldest_seconds{channel="email"}`) > 1 &&
 					s.metric(`sendcode_delivery_attempt_seconds_count{channel="email",class="temporary"`) > 0 &&
 					s.metric(`sendcode_send_seconds_count{app="default",channel="email",code="ours",outcome="sent"}`) == 0
-			}},
+			},
+		},
 		"a certificate is not verified, and need not be": {
 			func(s *apptest.Stack) {
 				url, _, _ := strings.Cut(s.SMTP.URL(), "?")
@@ -81,7 +84,8 @@ func TestIncidents(t *testing.T) {
 			[]string{`"msg":"mail server unverified`, `unknown authority`, `"see":"docs/runbooks.md#sends-wait"`},
 			func(s *incidents) bool {
 				return s.metric(`sendcode_send_seconds_count{app="default",channel="email",code="ours",outcome="sent"}`) == 1
-			}},
+			},
+		},
 		"the only server's certificate is not trusted": {
 			func(s *apptest.Stack) {
 				url, _, _ := strings.Cut(s.SMTP.URL(), "?")
@@ -91,7 +95,8 @@ func TestIncidents(t *testing.T) {
 			func(s *incidents) bool {
 				s.Ask(0, fmt.Sprintf("more%v@example.com", s.metric("sendcode_http_request_seconds_count")))
 				return s.metric("sendcode_mail_server_up") == 0
-			}},
+			},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

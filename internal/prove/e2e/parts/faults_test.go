@@ -23,12 +23,19 @@ type fault struct {
 
 var (
 	ofProcesses = []fault{{"kills", (*proof).kill}, {"stops", (*proof).stop}, {"freezes", (*proof).freeze}}
-	ofRedis     = []fault{{"flushes", func(p *proof, _ context.Context) { p.Flush() }}, {"stalls", (*proof).stall},
-		{"failovers to an empty Redis", (*proof).empty}}
+	ofRedis     = []fault{
+		{"flushes", func(p *proof, _ context.Context) { p.Flush() }},
+		{"stalls", (*proof).stall},
+		{"failovers to an empty Redis", (*proof).empty},
+	}
 	cutLinks   = fault{"cuts of the links", (*proof).cutLinks}
 	ofPostgres = []fault{{"restarts of Postgres", (*proof).restart}, cutLinks}
-	ofNights   = []fault{{"kills on a full disk", (*proof).fill}, {"kills of all replicas", (*proof).killAll},
-		{"locks of the tables", (*proof).lock}, {"changes of policies", (*proof).reload}}
+	ofNights   = []fault{
+		{"kills on a full disk", (*proof).fill},
+		{"kills of all replicas", (*proof).killAll},
+		{"locks of the tables", (*proof).lock},
+		{"changes of policies", (*proof).reload},
+	}
 )
 
 // fail has each fault happen once, in some order, again and again for a while, and until so many requests

@@ -38,8 +38,10 @@ func aSolutionIsOneSend(s *apptest.Stack, f form) {
 	c := told.HumanCheck.Work
 	found, err := altcha.SolveChallenge(c.Challenge, c.Salt, altcha.SHA256, int(c.MaxNumber), 0, nil)
 	apptest.Must(s.T, err)
-	solution, err := json.Marshal(altcha.Payload{Algorithm: c.Algorithm, Challenge: c.Challenge, Number: int64(found.Number), Salt: c.Salt,
-		Signature: c.Signature})
+	solution, err := json.Marshal(altcha.Payload{
+		Algorithm: c.Algorithm, Challenge: c.Challenge, Number: int64(found.Number), Salt: c.Salt,
+		Signature: c.Signature,
+	})
 	apptest.Must(s.T, err)
 	statuses := map[int]int{}
 	var mu sync.Mutex

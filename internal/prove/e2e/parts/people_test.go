@@ -28,7 +28,8 @@ func (p *proof) call(method, path, body string, q history.Request, change ...fun
 
 // reach makes a request at the replica whose turn it is and returns it with its answer.
 func (p *proof) reach(method, path, body string, q history.Request,
-	change ...func(*http.Request)) (history.Request, apptest.Answer) {
+	change ...func(*http.Request),
+) (history.Request, apptest.Answer) {
 	p.mu.Lock()
 	p.turn++
 	base := p.replicas[p.turn%len(p.replicas)].Base

@@ -254,12 +254,16 @@ func (p *proof) report() {
 	}
 	fmt.Printf("%6d requests, of them %d without an answer and %d answered 503\n", len(p.seen.Requests), p.cut, p.unavailable)
 	for _, line := range []struct{ promise, of string }{
-		{history.OverPolicy, "sends over the policy"}, {reserve, "sends of a stranger from the reserve"},
-		{history.Lost, "sends lost, or told falsely"}, {history.Doubled, "mails doubled in silence, or unasked"},
-		{history.Untrue, "waits untrue"}, {history.Costs, "figures that count what failed or was refused"},
+		{history.OverPolicy, "sends over the policy"},
+		{reserve, "sends of a stranger from the reserve"},
+		{history.Lost, "sends lost, or told falsely"},
+		{history.Doubled, "mails doubled in silence, or unasked"},
+		{history.Untrue, "waits untrue"},
+		{history.Costs, "figures that count what failed or was refused"},
 		{history.SameCode, "resends with another code"},
 		{history.Guessing, "checks that let a guess through, or refuse the right code"},
-		{secrecy, "codes outside their message"}, {history.Surface, ""},
+		{secrecy, "codes outside their message"},
+		{history.Surface, ""},
 	} {
 		broken := slices.Collect(func(yield func(history.Violation) bool) {
 			for _, v := range found {

@@ -93,8 +93,10 @@ func TestProveWhileAClockIsSet(t *testing.T) {
 			s.Env["SENDCODE_REDIS_URL"] = s.Redis.URL()
 			return clock
 		}, []time.Duration{-5 * time.Minute, 0, -time.Hour, 0, 25 * time.Hour, 0}},
-		"Postgres": {onPostgresAlone, func(s *apptest.Stack) *servertest.Clock { return s.Postgres.SetUpClock(s) },
-			[]time.Duration{-500 * time.Millisecond, 0, 500 * time.Millisecond, 0}},
+		"Postgres": {
+			onPostgresAlone, func(s *apptest.Stack) *servertest.Clock { return s.Postgres.SetUpClock(s) },
+			[]time.Duration{-500 * time.Millisecond, 0, 500 * time.Millisecond, 0},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := c.open(t)

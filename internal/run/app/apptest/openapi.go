@@ -36,7 +36,8 @@ func (s *Stack) SpecRouter() routers.Router {
 
 // inputOf returns a request as it is held against the OpenAPI document.
 func inputOf(router routers.Router, method, path, body string, change ...func(*http.Request)) (
-	*openapi3filter.RequestValidationInput, error) {
+	*openapi3filter.RequestValidationInput, error,
+) {
 	req, err := http.NewRequest(method, path, strings.NewReader(body))
 	if err != nil {
 		return nil, err

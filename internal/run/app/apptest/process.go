@@ -35,8 +35,10 @@ var longer = 4
 // waitLonger applies longer.
 var waitLonger = sync.OnceFunc(func() {
 	postgres.OpenConnsAhead = longer == 1 // else at their first use
-	for _, bound := range []*time.Duration{&store.CallTimeout, &gates.LimiterTimeout, &outbox.DefaultLease, &outbox.MaxStopWait,
-		&admission.MaxSlotWait} {
+	for _, bound := range []*time.Duration{
+		&store.CallTimeout, &gates.LimiterTimeout, &outbox.DefaultLease, &outbox.MaxStopWait,
+		&admission.MaxSlotWait,
+	} {
 		*bound *= time.Duration(longer)
 	}
 })

@@ -69,12 +69,14 @@ func Embedded(t *testing.T) *Stack {
 func newStack(t *testing.T) *Stack {
 	t.Helper()
 	waitLonger()
-	s := &Stack{T: t, Key: APIKey, Wrong: codetest.WrongCodes(t.Name()), Printed: &servertest.Text{},
+	s := &Stack{
+		T: t, Key: APIKey, Wrong: codetest.WrongCodes(t.Name()), Printed: &servertest.Text{},
 		Answered: &servertest.Text{}, Env: map[string]string{
 			"SENDCODE_ADDR": "127.0.0.1:0", "SENDCODE_DRAIN": "0s", "SENDCODE_API_KEY": APIKey,
 			"SENDCODE_ADMIN_TOKEN": Token, "SENDCODE_ADMIN_TOKEN_ROLE": "owner",
 			"SENDCODE_METRICS_TOKEN": servertest.MetricsToken,
-		}}
+		},
+	}
 	t.Cleanup(s.checkLog)
 	return s
 }

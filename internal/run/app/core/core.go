@@ -129,12 +129,16 @@ type Core struct {
 
 // New connects the services. Nothing runs in the background until Run.
 func New(s Settings, p Dependencies) *Core {
-	c := &Core{settings: s, dependencies: p, Policy: policy.NewCurrentSet(s.Policy, p.Now),
+	c := &Core{
+		settings: s, dependencies: p, Policy: policy.NewCurrentSet(s.Policy, p.Now),
 		Refusals: refusals.New(p.DB, p.Now, p.Logger),
-		Signer:   proof.New(s.Vault.Ring)}
-	c.Webhooks = webhook.New(s.Webhooks, webhook.Dependencies{DB: p.DB, Observer: p.Observer, Tracer: p.Tracer, Logger: p.Logger,
+		Signer:   proof.New(s.Vault.Ring),
+	}
+	c.Webhooks = webhook.New(s.Webhooks, webhook.Dependencies{
+		DB: p.DB, Observer: p.Observer, Tracer: p.Tracer, Logger: p.Logger,
 		Now: p.Now, Random: p.Random,
-		Transport: p.Transport})
+		Transport: p.Transport,
+	})
 	ids := &store.IDGenerator{}
 	c.Gates = gates.New(p.Limiter, p.DB, c.Policy, p.Now, p.Logger)
 	c.Outbox = outbox.New(s.Outbox, outbox.Dependencies{
@@ -174,9 +178,11 @@ func (c *Core) addUseCases(teller webhook.EventMaker) {
 	c.Limits = limits.New(c.Gates, s.Vault.IndexKey, s.Limits, p.Observer.LimitAnswered)
 	c.Receipts = &reports.ReceiptRecorder{Store: p.DB, Carriers: p.Receipts, Vault: s.Vault, Teller: teller, Logger: p.Logger}
 	c.ProviderEvents = &reports.ProviderEvents{Store: p.DB, Policy: c.Policy, Vault: s.Vault, Teller: teller, Logger: p.Logger}
-	c.Maintenance = &jobs.Maintenance{Store: p.DB, Policy: c.Policy, Watch: s.Outbox.Watch, Tick: s.Tick,
+	c.Maintenance = &jobs.Maintenance{
+		Store: p.DB, Policy: c.Policy, Watch: s.Outbox.Watch, Tick: s.Tick,
 		Observer: p.Observer, Now: p.Now,
-		Teller: teller, Logger: p.Logger}
+		Teller: teller, Logger: p.Logger,
+	}
 }
 
 // jobs returns the periodic jobs.

@@ -101,10 +101,16 @@ func TestDoctorSaysHowTheMailServerIsEncrypted(t *testing.T) {
 		late   time.Duration
 		want   string
 	}{
-		{smtptest.Script{TLS: smtptest.STARTTLS}, 0,
-			"! TLS of the mail server: TLS 1.3 by STARTTLS; its certificate, of an authority without a name, ends in 23 hours: renew it"},
-		{smtptest.Script{TLS: smtptest.STARTTLS}, 31 * 24 * time.Hour,
-			"✓ TLS of the mail server: TLS 1.3 by STARTTLS; its certificate, of an authority without a name, is valid for 31 days"},
+		{
+			smtptest.Script{TLS: smtptest.STARTTLS},
+			0,
+			"! TLS of the mail server: TLS 1.3 by STARTTLS; its certificate, of an authority without a name, ends in 23 hours: renew it",
+		},
+		{
+			smtptest.Script{TLS: smtptest.STARTTLS},
+			31 * 24 * time.Hour,
+			"✓ TLS of the mail server: TLS 1.3 by STARTTLS; its certificate, of an authority without a name, is valid for 31 days",
+		},
 		{smtptest.Script{TLS: smtptest.Implicit}, 31 * 24 * time.Hour, "✓ TLS of the mail server: TLS 1.3 from the first byte; "},
 		{smtptest.Script{}, 0, "✓ TLS of the mail server: none, and none is needed: it is on this machine"},
 	} {
@@ -253,11 +259,14 @@ func saidOfMail(t *testing.T, cfg config.Config, names dns) string {
 // Each domain that an app sends from is looked at.
 func TestDoctorLooksAtTheSendersOfApps(t *testing.T) {
 	t.Parallel()
-	said := saidOfMail(t, config.Config{SMTPURL: "smtp://h", MailFrom: "codes@shop.example", DKIMSelector: "s1",
+	said := saidOfMail(t, config.Config{
+		SMTPURL: "smtp://h", MailFrom: "codes@shop.example", DKIMSelector: "s1",
 		Reloadable: config.Reloadable{Apps: []config.App{
-			{Name: "news", MailFrom: "News <codes@News.example>"}, {Name: "same", MailFrom: "other@shop.example"},
+			{Name: "news", MailFrom: "News <codes@News.example>"},
+			{Name: "same", MailFrom: "other@shop.example"},
 			{Name: "here", MailFrom: "a@localhost"},
-		}}}, dns{"TXT shop.example": {"v=spf1"}, "TXT _dmarc.shop.example": {"v=DMARC1"}})
+		}},
+	}, dns{"TXT shop.example": {"v=spf1"}, "TXT _dmarc.shop.example": {"v=DMARC1"}})
 	says(t, said, "✓ sender domain: shop.example has SPF and DMARC records\n", "! sender domain: news.example has no SPF record",
 		"! sender domain: news.example has no DMARC record")
 	if strings.Count(said, "s1._domainkey.") != 2 || strings.Count(said, "sender domain: ") != 3 {
@@ -315,8 +324,10 @@ func TestDoctorLooksAtDKIM(t *testing.T) {
 func TestDoctorLooksAtPTRAndTheSendersDomain(t *testing.T) {
 	t.Parallel()
 	const ip = "203.0.113.5"
-	mail := dns{"A mail.shop.example": {ip}, "PTR " + ip: {"out.shop.example."}, "A out.shop.example": {ip},
-		"TXT shop.example": {"v=spf1 a -all"}, "TXT _dmarc.shop.example": {"v=DMARC1; p=reject"}}
+	mail := dns{
+		"A mail.shop.example": {ip}, "PTR " + ip: {"out.shop.example."}, "A out.shop.example": {ip},
+		"TXT shop.example": {"v=spf1 a -all"}, "TXT _dmarc.shop.example": {"v=DMARC1; p=reject"},
+	}
 	changed := func(key string, value ...string) dns {
 		c := maps.Clone(mail)
 		if c[key] = value; len(value) == 0 {

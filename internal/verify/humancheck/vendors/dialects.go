@@ -36,23 +36,35 @@ type dialect struct {
 // capjs.js.org/guide/standalone, help.aliyun.com/zh/captcha/captcha2-0. With the site key hCaptcha and Friendly Captcha refuse the
 // tokens of other sites.
 var dialects = map[string]dialect{
-	"turnstile": {url: "https://challenges.cloudflare.com/turnstile/v0/siteverify", siteKeyForm: missing, request: form("secret", "", "remoteip"),
-		read: readSuccess, tellsHost: true, tellsAction: true, testToken: "XXXX.DUMMY.TOKEN.XXXX"},
-	"hcaptcha": {url: "https://api.hcaptcha.com/siteverify", siteKeyForm: missing, request: form("secret", "sitekey", "remoteip"),
-		read: readSuccess, tellsHost: true, testToken: "10000000-aaaa-bbbb-cccc-000000000001"},
-	"recaptcha": {url: "https://www.google.com/recaptcha/api/siteverify", siteKeyForm: missing, request: form("secret", "", "remoteip"),
-		read: readSuccess, tellsHost: true},
-	"friendly": {url: "https://global.frcapi.com/api/v2/captcha/siteverify", siteKeyForm: missing, request: form("", "sitekey", ""),
-		read: readSuccess, tellsHost: true},
-	"cap": {siteKeyForm: "must be the address of the site on the instance, as https://cap.example/0123456789/", request: form("secret", "", ""),
+	"turnstile": {
+		url: "https://challenges.cloudflare.com/turnstile/v0/siteverify", siteKeyForm: missing, request: form("secret", "", "remoteip"),
+		read: readSuccess, tellsHost: true, tellsAction: true, testToken: "XXXX.DUMMY.TOKEN.XXXX",
+	},
+	"hcaptcha": {
+		url: "https://api.hcaptcha.com/siteverify", siteKeyForm: missing, request: form("secret", "sitekey", "remoteip"),
+		read: readSuccess, tellsHost: true, testToken: "10000000-aaaa-bbbb-cccc-000000000001",
+	},
+	"recaptcha": {
+		url: "https://www.google.com/recaptcha/api/siteverify", siteKeyForm: missing, request: form("secret", "", "remoteip"),
+		read: readSuccess, tellsHost: true,
+	},
+	"friendly": {
+		url: "https://global.frcapi.com/api/v2/captcha/siteverify", siteKeyForm: missing, request: form("", "sitekey", ""),
+		read: readSuccess, tellsHost: true,
+	},
+	"cap": {
+		siteKeyForm: "must be the address of the site on the instance, as https://cap.example/0123456789/", request: form("secret", "", ""),
 		read: func(a reply, status int) (clear, passed bool) {
 			clear, passed = readSuccess(a, status)
 			return clear || a.Error != nil, passed
-		}},
-	"aliyun": {siteKeyForm: "must be region, prefix and scene, as cn/1a2b3c/4d5e6f; the region is cn or sgp", request: aliyunRequest,
+		},
+	},
+	"aliyun": {
+		siteKeyForm: "must be region, prefix and scene, as cn/1a2b3c/4d5e6f; the region is cn or sgp", request: aliyunRequest,
 		read: func(a reply, _ int) (clear, passed bool) {
 			return a.Code != "", a.Code == "Success" && a.Result.VerifyResult
-		}},
+		},
+	},
 	"http": {request: ownRequest, read: func(a reply, status int) (clear, passed bool) {
 		return status == http.StatusOK && a.Passed != nil, a.Passed != nil && *a.Passed
 	}},
@@ -96,8 +108,10 @@ func ownRequest(c Config, q humancheck.Question) exchange.Request {
 		fields["ip"] = q.ClientIP
 	}
 	body, _ := json.Marshal(fields) // texts always encode
-	return exchange.Request{Method: http.MethodPost, URL: c.URL, Body: body,
-		Header: http.Header{"Content-Type": {"application/json"}, "Authorization": {"Bearer " + c.Secret}}}
+	return exchange.Request{
+		Method: http.MethodPost, URL: c.URL, Body: body,
+		Header: http.Header{"Content-Type": {"application/json"}, "Authorization": {"Bearer " + c.Secret}},
+	}
 }
 
 // aliyunURLs are the endpoints by region.

@@ -29,8 +29,10 @@ const (
 )
 
 // kinds are the site keys by vendor. recaptcha-v3 is recaptcha with a least score.
-var kinds = map[string]string{"turnstile": "0xAAA", "hcaptcha": "h-site", "recaptcha": "6Lsite", "recaptcha-v3": "6Lscore", "friendly": "FCsite",
-	"cap": "http://127.0.0.1/c4p/", "aliyun": "cn/prefix/scene", "http": ""}
+var kinds = map[string]string{
+	"turnstile": "0xAAA", "hcaptcha": "h-site", "recaptcha": "6Lsite", "recaptcha-v3": "6Lscore", "friendly": "FCsite",
+	"cap": "http://127.0.0.1/c4p/", "aliyun": "cn/prefix/scene", "http": "",
+}
 
 // fake is a vendor's server. A token that begins with good passes once. While mode is set, the server answers badly.
 type fake struct {
@@ -49,8 +51,10 @@ type fake struct {
 func newVendor(t testing.TB, kind string, change ...func(*vendors.Config)) (*vendors.Client, *fake, *[]delivery.Health) {
 	t.Helper()
 	f, heard := &fake{t: t, kind: kind, used: map[string]bool{}}, new([]delivery.Health)
-	c := vendors.Config{By: strings.TrimSuffix(kind, "-v3"), SiteKey: kinds[kind], Secret: secret, Hostnames: []string{"other.example", "Shop.example"},
-		AsksPerHour: 100_000}
+	c := vendors.Config{
+		By: strings.TrimSuffix(kind, "-v3"), SiteKey: kinds[kind], Secret: secret, Hostnames: []string{"other.example", "Shop.example"},
+		AsksPerHour: 100_000,
+	}
 	if c.By != "cap" {
 		c.URL = "http://127.0.0.1/verify"
 	}
@@ -205,8 +209,10 @@ func (f *fake) says(what string) (status int, body string) {
 		if passes {
 			return 200, fmt.Sprintf(`{"success":true,"challenge_ts":"2026-11-27T19:00:00Z","hostname":%q%s}`, host, extra)
 		}
-		codes := map[string]string{"secret": "invalid-input-secret", "used": "timeout-or-duplicate", "old": "timeout-or-duplicate", "malformed": "bad-request",
-			"internal": "internal-error"}
+		codes := map[string]string{
+			"secret": "invalid-input-secret", "used": "timeout-or-duplicate", "old": "timeout-or-duplicate", "malformed": "bad-request",
+			"internal": "internal-error",
+		}
 		if f.kind == "hcaptcha" {
 			codes["used"], codes["old"] = "already-seen-response", "expired-input-response"
 			codes["othersite"], codes["10000000-aaaa-bbbb-cccc-000000000001"] = "sitekey-secret-mismatch", "not-using-dummy-passcode"
@@ -218,7 +224,8 @@ func (f *fake) says(what string) (status int, body string) {
 		}
 		status := map[string]int{"secret": 401, "malformed": 400}[what]
 		return max(status, 200), fmt.Sprintf(`{"success":false,"error":{"error_code":%q,"detail":"no %s"}}`, pick(map[string]string{
-			"secret": "auth_invalid", "used": "response_duplicate", "old": "response_timeout", "malformed": "bad_request"}, "response_invalid"), secret)
+			"secret": "auth_invalid", "used": "response_duplicate", "old": "response_timeout", "malformed": "bad_request",
+		}, "response_invalid"), secret)
 	case "cap":
 		switch {
 		case passes:
@@ -234,7 +241,8 @@ func (f *fake) says(what string) (status int, body string) {
 			return 400, `{"Code":"SignatureDoesNotMatch","Message":"` + secret + `"}`
 		}
 		return 200, fmt.Sprintf(`{"Success":true,"Code":"Success","Result":{"VerifyResult":%v,"VerifyCode":%q}}`, passes, pick(map[string]string{
-			"passed": "T001", "used": "F008", "old": "F019", "malformed": "F002"}, "F003"))
+			"passed": "T001", "used": "F008", "old": "F019", "malformed": "F002",
+		}, "F003"))
 	}
 	return max(map[string]int{"secret": 401, "malformed": 400}[what], 200), fmt.Sprintf(`{"passed":%v}`, passes)
 }

@@ -129,8 +129,10 @@ func New(c Config, app string, b *Bounds, changed func(delivery.Health)) (*Clien
 		return nil, fmt.Errorf("human_check.%s %w", key, problem)
 	}
 	c.URL = c.endpoint()
-	v := &Client{Config: c, dialect: dialects[c.By], http: exchange.Client{Timeout: timeout}, bounds: b,
-		breaker: delivery.NewBreaker(app+"/"+c.By, false), suspect: make(chan struct{}, 1)}
+	v := &Client{
+		Config: c, dialect: dialects[c.By], http: exchange.Client{Timeout: timeout}, bounds: b,
+		breaker: delivery.NewBreaker(app+"/"+c.By, false), suspect: make(chan struct{}, 1),
+	}
 	v.breaker.OnHealthChange(changed)
 	return v, nil
 }

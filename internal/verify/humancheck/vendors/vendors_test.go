@@ -220,15 +220,21 @@ func TestSettings(t *testing.T) {
 		change func(*vendors.Config)
 		wrong  string // keys
 	}{
-		{func(*vendors.Config) {}, ""}, {func(c *vendors.Config) { c.By = "altcha" }, "by"},
+		{func(*vendors.Config) {}, ""},
+		{func(c *vendors.Config) { c.By = "altcha" }, "by"},
 		{func(c *vendors.Config) { *c = vendors.Config{By: "hcaptcha"} }, "asks_per_hour hostnames secret site_key"},
-		{func(c *vendors.Config) { c.URL = "http://vendor.example/verify" }, "url"}, {func(c *vendors.Config) { c.URL = "http://127.0.0.1:3000/" }, ""},
-		{func(c *vendors.Config) { c.By, c.MinScore = "recaptcha", 0.5 }, ""}, {func(c *vendors.Config) { c.MinScore = 0.5 }, "min_score"},
+		{func(c *vendors.Config) { c.URL = "http://vendor.example/verify" }, "url"},
+		{func(c *vendors.Config) { c.URL = "http://127.0.0.1:3000/" }, ""},
+		{func(c *vendors.Config) { c.By, c.MinScore = "recaptcha", 0.5 }, ""},
+		{func(c *vendors.Config) { c.MinScore = 0.5 }, "min_score"},
 		{func(c *vendors.Config) { c.By, c.MinScore = "recaptcha", 1.5 }, "min_score"},
-		{func(c *vendors.Config) { c.By = "http" }, "url"}, {func(c *vendors.Config) { c.By, c.SiteKey, c.URL = "http", "", "https://h/" }, ""},
-		{func(c *vendors.Config) { c.By = "cap" }, "site_key"}, {func(c *vendors.Config) { c.By, c.SiteKey = "cap", "http://cap.example/k/" }, "site_key"},
+		{func(c *vendors.Config) { c.By = "http" }, "url"},
+		{func(c *vendors.Config) { c.By, c.SiteKey, c.URL = "http", "", "https://h/" }, ""},
+		{func(c *vendors.Config) { c.By = "cap" }, "site_key"},
+		{func(c *vendors.Config) { c.By, c.SiteKey = "cap", "http://cap.example/k/" }, "site_key"},
 		{func(c *vendors.Config) { c.By, c.SiteKey, c.Hostnames = "cap", "https://cap.example/k", nil }, ""},
-		{func(c *vendors.Config) { c.By = "aliyun" }, "secret site_key"}, {func(c *vendors.Config) { c.By, c.Secret, c.SiteKey = "aliyun", "a:b", "us/p/s" }, "site_key"},
+		{func(c *vendors.Config) { c.By = "aliyun" }, "secret site_key"},
+		{func(c *vendors.Config) { c.By, c.Secret, c.SiteKey = "aliyun", "a:b", "us/p/s" }, "site_key"},
 		{func(c *vendors.Config) { c.By, c.Secret, c.SiteKey = "aliyun", "a:b", "sgp/p/s" }, ""},
 	} {
 		config := good

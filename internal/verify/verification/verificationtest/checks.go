@@ -43,7 +43,8 @@ func (r *Rig) WantApproved(id, code string) {
 // Try checks a code. It also returns whether the code was compared and, after too many failed checks,
 // how long to wait.
 func (r *Rig) Try(c verification.Caller, id, code string) (checked verification.CheckResult, compared bool,
-	wait time.Duration) {
+	wait time.Duration,
+) {
 	r.Helper()
 	checked, err := r.Svc.Check(r.Context(), c, id, code)
 	var many *verification.TooManyChecksError

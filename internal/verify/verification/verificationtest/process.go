@@ -115,8 +115,10 @@ func New(s Settings, p core.Dependencies) *Process {
 	}
 	p.Receipts = s.Receipts
 	s.MailFrom, s.Domain = "Shop <no-reply@shop.example>", "shop.example"
-	c := core.New(core.Settings{Policy: withChecks(s.Set), Outbox: s.Config, Vault: s.Vault, Webhooks: s.Webhooks, Humans: s.Humans,
-		Tick: cmp.Or(s.JobTick, s.Tick)}, p)
+	c := core.New(core.Settings{
+		Policy: withChecks(s.Set), Outbox: s.Config, Vault: s.Vault, Webhooks: s.Webhooks, Humans: s.Humans,
+		Tick: cmp.Or(s.JobTick, s.Tick),
+	}, p)
 	c.Webhooks.Tick = cmp.Or(s.Tick, c.Webhooks.Tick)
 	return &Process{Core: c, Service: c.Codes, logger: p.Logger}
 }

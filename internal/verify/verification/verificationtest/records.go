@@ -205,8 +205,10 @@ func (r *Rig) Person() support.Target {
 
 // AuditEntry is the record of an administrator's action.
 func AuditEntry(action string) store.AuditEntry {
-	return store.AuditEntry{ID: uuid.Must(uuid.NewV7()), Who: "mei", Role: "operator", What: action, Reason: "ticket 7",
-		Outcome: store.AuditDone}
+	return store.AuditEntry{
+		ID: uuid.Must(uuid.NewV7()), Who: "mei", Role: "operator", What: action, Reason: "ticket 7",
+		Outcome: store.AuditDone,
+	}
 }
 
 // Actions are the actions of administrators with outcome, detail and masked recipient, the oldest

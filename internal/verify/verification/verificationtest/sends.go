@@ -142,7 +142,8 @@ func (r *Rig) SendID(to string) uuid.UUID {
 // Orphan has Ana's send admitted by a process that does not run: it renews no lease. Its mail
 // server waits until release is called, and then answers; nil: it accepts.
 func (r *Rig) Orphan(answer func(context.Context) error, options ...Option) (a verification.Answer, dead *MailServer,
-	release func()) {
+	release func(),
+) {
 	r.Helper()
 	released := make(chan struct{})
 	dead = &MailServer{}

@@ -176,8 +176,10 @@ func Start(tb testing.TB, rig Rig) *Server {
 }
 
 func newServer(tb testing.TB, rig Rig) *Server {
-	s := &Server{tb: tb, rig: rig, authority: servertest.NewAuthority(tb), pipes: make(chan net.Conn), stopped: make(chan struct{}),
-		known: map[string]bool{}, then: Accepts}
+	s := &Server{
+		tb: tb, rig: rig, authority: servertest.NewAuthority(tb), pipes: make(chan net.Conn), stopped: make(chan struct{}),
+		known: map[string]bool{}, then: Accepts,
+	}
 	var err error
 	if s.identity, err = tls.LoadX509KeyPair(s.authority.Issue(tb)); err != nil {
 		tb.Fatal(err)

@@ -22,8 +22,10 @@ const (
 // ses is Amazon SES, API v2 (docs.aws.amazon.com/ses/latest/APIReference-V2/API_SendEmail.html).
 func ses() Rig {
 	fails := func(status int, code string) Said {
-		return Said{Status: status, Header: http.Header{"X-Amzn-Errortype": {code + ":http://internal.amazon.com/"}},
-			Body: `{"message":"Email address ada.lovelace@example.org is not verified."}`}
+		return Said{
+			Status: status, Header: http.Header{"X-Amzn-Errortype": {code + ":http://internal.amazon.com/"}},
+			Body: `{"message":"Email address ada.lovelace@example.org is not verified."}`,
+		}
 	}
 	return Rig{
 		Scheme: "ses", User: url.UserPassword(sesKeyID, sesSecret), Read: readSES,
@@ -32,14 +34,18 @@ func ses() Rig {
 		Refused:    fails(400, "MessageRejected"), Later: fails(429, "TooManyRequestsException"),
 		Outcomes: map[string]Outcome{
 			"a field is wrong": {fails(400, "BadRequestException"), delivery.Rejected, "BadRequestException"},
-			"the domain is not ours": {fails(400, "MailFromDomainNotVerifiedException"), delivery.Temporary,
-				"MailFromDomainNotVerifiedException"},
+			"the domain is not ours": {
+				fails(400, "MailFromDomainNotVerifiedException"), delivery.Temporary,
+				"MailFromDomainNotVerifiedException",
+			},
 			"the account may not":    {fails(400, "AccountSuspendedException"), delivery.Temporary, "AccountSuspendedException"},
 			"sending is paused":      {fails(400, "SendingPausedException"), delivery.Temporary, "SendingPausedException"},
 			"too fast":               {fails(400, "ThrottlingException"), delivery.Temporary, "ThrottlingException"},
 			"the signature is wrong": {fails(403, "InvalidSignatureException"), delivery.Temporary, "InvalidSignatureException"},
-			"a code in the body": {Said{Status: 400,
-				Body: `{"__type":"com.amazonaws.ses.v2#AccountSuspendedException"}`}, delivery.Temporary, "AccountSuspendedException"},
+			"a code in the body": {Said{
+				Status: 400,
+				Body:   `{"__type":"com.amazonaws.ses.v2#AccountSuspendedException"}`,
+			}, delivery.Temporary, "AccountSuspendedException"},
 			"it broke": {fails(500, "InternalFailure"), delivery.Unknown, "InternalFailure"},
 		},
 		Probe: "GET /v2/email/account",

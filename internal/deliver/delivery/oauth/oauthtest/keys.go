@@ -52,8 +52,10 @@ func PrivateKey() string {
 
 // Account is the file of a service account with this token server.
 func Account(tokenURL string) string {
-	text, err := json.Marshal(map[string]string{"type": "service_account", "client_email": AccountEmail, "private_key_id": AccountKeyID,
-		"private_key": PrivateKey(), "token_uri": tokenURL})
+	text, err := json.Marshal(map[string]string{
+		"type": "service_account", "client_email": AccountEmail, "private_key_id": AccountKeyID,
+		"private_key": PrivateKey(), "token_uri": tokenURL,
+	})
 	if err != nil {
 		panic(err)
 	}
