@@ -39,10 +39,10 @@ func (s *Client) MaxConns() int { return s.config.MaxConns }
 func (s *Client) ConnLimit() int {
 	s.pool.mu.Lock()
 	defer s.pool.mu.Unlock()
-	if s.pool.heldLocked() {
-		return s.pool.worked
+	if trials := s.pool.trialsLocked(); trials > 0 {
+		return min(s.pool.most, s.pool.worked+trials+1)
 	}
-	return min(s.pool.most, s.pool.worked+s.pool.trialsLocked()+1)
+	return s.pool.worked
 }
 
 // LoginProblem returns why no mail can log in now, and since when; nil if nothing is known to be in the way.

@@ -82,7 +82,7 @@ http {
 }
 
 // The time of an answer tells nothing of what it must not tell: whether a recipient was sent a code before, and whether an ID that
-// one app asks for is another app's or nobody's. Of many pairs of requests, one after the other, the medians are alike.
+// one app asks for belongs to another app or to none. Of many pairs of requests, one after the other, the medians are alike.
 func TestTimesTellNothing(t *testing.T) {
 	const pairs = 2000
 	s := apptest.Embedded(t).Tenants().Start(1)
