@@ -3,6 +3,8 @@ package parts
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
+	"fmt"
 	"net/http"
 	"path/filepath"
 	"strings"
@@ -12,6 +14,7 @@ import (
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver pgx
 
 	"sendcode/internal/kit/servertest"
+	"sendcode/internal/limit/gates"
 	"sendcode/internal/run/app/apptest"
 )
 
@@ -48,11 +51,16 @@ func (p *proof) fail(ctx context.Context, least time.Duration, requests int, fau
 			order = p.random.Perm(len(faults))
 		}
 		f := faults[order[n%len(faults)]]
+		began := time.Now()
 		f.do(p, ctx)
 		p.happened[f.name]++
+		p.order = append(p.order, fmt.Sprintf("%s to %s: %s", began.Format(instants), time.Now().Format(instants), f.name))
 		p.pause(ctx, 300, 1000)
 	}
 }
+
+// instants is the form of instants in what a run prints.
+const instants = "15:04:05.000"
 
 // answered returns how many requests were answered.
 func (p *proof) answered() int {
@@ -72,7 +80,33 @@ func (p *proof) spawn(i int) *apptest.Process {
 	if p.programs[i] != "" {
 		cmd.Path = p.programs[i]
 	}
-	return p.SpawnCommand(cmd)
+	r := p.SpawnCommand(cmd)
+	p.logs = append(p.logs, r.Log)
+	return r
+}
+
+// outages returns from when until when replicas did not reach Redis, by their logs. A call that fails has begun up to
+// gates.LimiterTimeout before the line. A replica that ended meanwhile gave nothing back later.
+func (p *proof) outages() (away [][2]time.Time) {
+	for _, log := range p.logs {
+		var since time.Time
+		for line := range strings.Lines(log.String()) {
+			var entry struct {
+				Time time.Time
+				Msg  string
+			}
+			if json.Unmarshal([]byte(line), &entry) != nil { // a panic's story
+				continue
+			}
+			switch {
+			case strings.HasPrefix(entry.Msg, "Redis away"):
+				since = entry.Time
+			case entry.Msg == "Redis back":
+				away = append(away, [2]time.Time{since.Add(-gates.LimiterTimeout), entry.Time})
+			}
+		}
+	}
+	return away
 }
 
 // some returns one of the replicas, and its place.
@@ -188,7 +222,7 @@ func (p *proof) freeze(ctx context.Context) {
 	apptest.Must(p.T, r.Cmd.Process.Signal(syscall.SIGCONT))
 }
 
-// away notes that Redis was away since began. Replicas try again a second later, and wait two for the answer.
+// away notes that Redis was away since began: a refund whose call failed is repeated within three seconds, though no outage is logged.
 func (p *proof) away(began time.Time) {
 	p.seen.Away = append(p.seen.Away, [2]time.Time{began, time.Now().Add(3 * time.Second)})
 }

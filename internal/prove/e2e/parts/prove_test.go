@@ -93,6 +93,8 @@ type proof struct {
 	random        *rand.Rand
 	links         []*toxiproxy.Proxy // to Redis, Postgres and the mail server
 	happened      map[string]int     // faults by name
+	order         []string           // faults with their begin and end, printed if a promise is broken
+	logs          []*servertest.Text // of each process
 	disk          *servertest.Disk   // of the database; nil: that of the machine
 	fewer         bool               // the policy in force has a place less than the loosest
 	programs      [2]string          // what each replica runs; "": this build
@@ -226,6 +228,8 @@ const (
 func (p *proof) report() {
 	p.Helper()
 	codes := p.arrived()
+	away := p.outages()
+	p.seen.Away = append(p.seen.Away, away...)
 	found, judged, allowed := history.Judge(p.seen)
 	judged[secrecy] = len(codes)
 	said := []string{p.Printed.String()}
@@ -283,6 +287,12 @@ func (p *proof) report() {
 		}
 		for _, v := range broken[:min(3, len(broken))] {
 			p.Errorf("broken: %s: %s", v.Promise, v.Detail)
+		}
+	}
+	if p.Failed() {
+		fmt.Println("  " + strings.Join(p.order, "\n  "))
+		for _, a := range away {
+			fmt.Printf("  %s to %s: a replica without Redis\n", a[0].Format(instants), a[1].Format(instants))
 		}
 	}
 	by := map[string]int{}

@@ -56,6 +56,7 @@ func onRedis() string {
 type Process struct {
 	Cmd  *exec.Cmd
 	Base string
+	Log  *servertest.Text // what it alone has printed
 }
 
 // serves is the environment variable that makes a test's program run the service, or rekey.
@@ -131,9 +132,9 @@ func (s *Stack) SpawnCommand(cmd *exec.Cmd) *Process {
 	s.Helper()
 	out, err := cmd.StdoutPipe()
 	Must(s.T, err)
-	cmd.Stderr = s.Printed
+	p := &Process{Cmd: cmd, Log: &servertest.Text{}}
+	cmd.Stderr = io.MultiWriter(s.Printed, p.Log)
 	Must(s.T, cmd.Start())
-	p := &Process{Cmd: cmd}
 	s.Cleanup(p.Kill)
 	for lines := bufio.NewScanner(out); p.Base == "" && lines.Scan(); {
 		_, base, _ := strings.Cut(lines.Text(), "page ")
