@@ -189,11 +189,21 @@ func (j *judge) wait(q request, next []request, least, most time.Duration) {
 				{AwayForOne, j.keptWhileAway(r, j.since(r))},
 				{Stepped, j.steppedBack(q, r, most)},
 			}, Untrue,
-				"%s was told at %s to wait %v, asked at %s, and was refused for %d s more", q.Recipient, stamp(q.End), most,
-				stamp(r.Begin), r.RetryAfter)
+				"%s was told at %s to wait %v, asked at %s, and was refused for %d s more%s", q.Recipient, stamp(q.End), most,
+				stamp(r.Begin), r.RetryAfter, j.between(q, r))
 		}
 		return
 	}
+}
+
+// between lists the sends of the recipient that were asked for between an answer and a later one.
+func (j *judge) between(q, r request) (list string) {
+	for _, u := range j.of[q.Recipient] {
+		if u.Kind == Send && u.Begin.Before(r.End) && u.End.After(q.Begin) && !u.Begin.Equal(r.Begin) {
+			list += fmt.Sprintf("; %s to %s: %d %s", stamp(u.Begin), stamp(u.End), u.Request.Status, u.BlockedBy)
+		}
+	}
+	return list
 }
 
 // steppedBack reports whether a refusal after a wait is explained by a clock that was set meanwhile.

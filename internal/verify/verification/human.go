@@ -57,6 +57,13 @@ func (s *Service) asksNext(of bucketnames.Subject, d quota.Decision) bool {
 	})
 }
 
+// isAlwaysAsked reports whether a send to a recipient needs a pass even where the rules have places. first: it is the first of
+// its verification.
+func (s *Service) isAlwaysAsked(ctx context.Context, c humancheck.Check, of bucketnames.Subject, to recipient.Recipient, first bool) bool {
+	return c.Always && of.Class.IsStranger() && first ||
+		to.Channel() == recipient.SMS && s.Budget != nil && s.Budget.StrangersHoldHalf(ctx, of.App, to.Country())
+}
+
 // humanCheck is what a request on its way has of its app's check.
 type humanCheck struct {
 	check humancheck.Check
@@ -72,8 +79,7 @@ func (s *Service) humanCheckFor(ctx context.Context, a parsedRequest) humanCheck
 	if !in || s.Policy.Get().TestRecipients.Has(a.address, s.Now()) {
 		return humanCheck{pass: policy.FullPass}
 	}
-	return humanCheck{check: c, needs: c.Always && a.subject.Class.IsStranger() && a.joins.ID == "" ||
-		a.to.Channel() == recipient.SMS && s.Budget != nil && s.Budget.StrangersHoldHalf(ctx, a.App, a.to.Country())}
+	return humanCheck{check: c, needs: s.isAlwaysAsked(ctx, c, a.subject, a.to, a.joins.ID == "")}
 }
 
 // errTokenUnchecked says that the limits without a pass refuse a request, and that its token is not checked yet. The answer

@@ -67,6 +67,14 @@ func asked(r *vtest.Rig, request verification.Request) verification.Answer {
 	return a
 }
 
+// asksNext returns what a look at a recipient's rules says of a check.
+func asksNext(r *vtest.Rig, a verification.Request) bool {
+	r.Helper()
+	told, err := r.Svc.Quota(r.Context(), a.Caller, a.Channel, a.To, a.Purpose)
+	r.NoError(err)
+	return told.AsksNext
+}
+
 // press uses up what strangers have without a pass.
 func press(r *vtest.Rig) {
 	r.Helper()
@@ -247,6 +255,8 @@ func TestAlwaysAsksTheFirstSend(t *testing.T) {
 		vtest.TestRecipient(t, reviewer, "123456")(s)
 	}
 	vtest.InBubbleWith(t, settings, func(r *vtest.Rig) {
+		r.WantLine("told before: a stranger, a secret key, a test recipient", "true false false",
+			asksNext(r, stranger(1)), asksNext(r, vtest.AskFor(vtest.NthAddress(1))), asksNext(r, vtest.AskFor(reviewer, vtest.By(vtest.Browser))))
 		a := asked(r, stranger(1))
 		r.Want("a rule is in the way", a.Quota.Allowed(), true)
 		first := r.Send(stranger(1, withToken(solve(r, a))))
@@ -327,6 +337,8 @@ func TestASpendCapAsks(t *testing.T) {
 		text := vtest.TextTo(vtest.Mobile)
 		text.Caller = vtest.Browser
 		r.Svc.Process.Service.Budget = spent(true)
+		r.WantLine("told before: a text message, a mail, by a secret key", "true false false", asksNext(r, text), asksNext(r, stranger(1)),
+			asksNext(r, vtest.TextTo(vtest.OtherMobile)))
 		a := asked(r, text)
 		r.Want("a rule is in the way", a.Quota.Allowed(), true)
 		r.Send(vtest.TextTo(vtest.OtherMobile))
@@ -334,6 +346,7 @@ func TestASpendCapAsks(t *testing.T) {
 		text.HumanCheck = solve(r, a)
 		r.Send(text)
 		r.Svc.Process.Service.Budget = spent(false)
+		r.Want("told before: half is not spent", asksNext(r, text), false)
 		text.HumanCheck = ""
 		r.Send(text)
 	})

@@ -173,13 +173,21 @@ func (s *Service) Quota(ctx context.Context, c Caller, channel, to, purpose stri
 	if err != nil {
 		return Answer{}, err
 	}
-	of := s.subjectWithRules(set, c, c.classWithoutTokens(), p, r, s.Vault.Hashes(r))
+	hashes := s.Vault.Hashes(r)
+	of := s.subjectWithRules(set, c, c.classWithoutTokens(), p, r, hashes)
 	d, err := s.peek(ctx, of)
 	if err != nil {
 		return Answer{}, err
 	}
 	view := View{Channel: r.Channel(), To: r.Masked(), Purpose: p.Name}
-	return Answer{Quota: s.redact(ctx, of, d, c, "", nil), View: view, AsksNext: s.asksNext(of, d.Decision)}, nil
+	asks := s.asksNext(of, d.Decision)
+	if check, in := s.humanCheckOf(of); in && !asks {
+		bounded, cancel := context.WithTimeout(ctx, store.CallTimeout)
+		defer cancel()
+		asks = s.isAlwaysAsked(bounded, check, of, r, true)
+	}
+	asks = asks && !set.TestRecipients.Has(hashes.Address, s.Now())
+	return Answer{Quota: s.redact(ctx, of, d, c, "", nil), View: view, AsksNext: asks}, nil
 }
 
 // NeverTogether reports whether some rule has too few places for a send to each of these recipients
