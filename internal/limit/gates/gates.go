@@ -102,9 +102,8 @@ type Gates struct {
 	now    func() time.Time
 	logger *slog.Logger
 
-	// Stop ends the trials whether the limiter is back. Call it before the limiter is closed.
-	Stop   context.CancelFunc
-	trials context.Context
+	trials    context.Context // of the trials whether the limiter is back
+	endTrials context.CancelFunc
 
 	outage    outage
 	deciding  sync.RWMutex  // write lock: local decides alone; read lock: local counts what shared admitted
@@ -125,7 +124,7 @@ func New(shared Limiter, db Database, p *policy.CurrentSet, now func() time.Time
 		lines:       logs.Throttle{Every: time.Minute},
 		RefundLater: func(string, map[quota.Scope]string) {}, OnEventLoss: func() {}, BeforeReturn: func(context.Context) {},
 	}
-	g.trials, g.Stop = context.WithCancel(context.Background())
+	g.trials, g.endTrials = context.WithCancel(context.Background())
 	if InProcess(shared) {
 		g.shared, g.local, g.refused = nil, shared, newRecipientsUntil()
 	} else {
@@ -156,12 +155,21 @@ type outage struct {
 
 func (o *outage) lasts() bool { return o.turns.Load()%2 == 1 }
 
+// Stop ends the trials whether the limiter is back. If an outage lasts, it makes the last one at once: else BeforeReturn
+// would never be called, and the refunds that wait would end with the process. Call it after the last send and
+// before the limiter is closed.
+func (g *Gates) Stop() {
+	g.endTrials()
+	g.tryAgain(context.Background(), 1)
+}
+
 // tryAgain ends the outage if the limiter counts an event in as many buckets as the call had that
 // failed. Else it does so again after LimiterRetryDelay. A ping would not do: a Redis that runs no
 // scripts answers it, and so does a node of a Cluster, which runs none on several keys. No request
 // waits for the trial.
-func (g *Gates) tryAgain(buckets int) {
-	if !g.outage.lasts() {
+func (g *Gates) tryAgain(ctx context.Context, buckets int) {
+	turns := g.outage.turns.Load()
+	if turns%2 == 0 {
 		return // a trial that panicked had ended it
 	}
 	r := quota.Request{ID: rand.Text(), Buckets: map[quota.Scope]string{}}
@@ -170,7 +178,7 @@ func (g *Gates) tryAgain(buckets int) {
 		r.Rules = append(r.Rules, quota.Rule{Name: string(scope), Scope: scope, Limit: 1, Window: quota.MinWindow, Observe: true})
 		r.Buckets[scope] = bucketnames.Trial(i)
 	}
-	ctx, cancel := context.WithTimeout(g.trials, LimiterTimeout)
+	ctx, cancel := context.WithTimeout(ctx, LimiterTimeout)
 	defer cancel()
 	if _, err := g.shared.Take(ctx, r); err != nil && !errors.Is(err, quota.ErrPartly) {
 		g.outage.cause.Store(&err)
@@ -181,8 +189,9 @@ func (g *Gates) tryAgain(buckets int) {
 	defer g.outage.back.Store(false)
 	g.BeforeReturn(ctx)
 	g.outage.ended.Store(g.now().UnixMicro())
-	g.outage.turns.Add(1)
-	g.logger.Info("Redis back", "sends_decided_by_database", g.outage.sends.Swap(0))
+	if g.outage.turns.CompareAndSwap(turns, turns+1) { // else Stop has ended it
+		g.logger.Info("Redis back", "sends_decided_by_database", g.outage.sends.Swap(0))
+	}
 }
 
 // tryLater calls tryAgain after LimiterRetryDelay, unless Stop was called.
@@ -190,7 +199,7 @@ func (g *Gates) tryLater(buckets int) {
 	time.AfterFunc(LimiterRetryDelay, func() {
 		defer panics.Recover(panics.Other, func() { g.tryLater(buckets) })
 		if g.trials.Err() == nil {
-			g.tryAgain(buckets)
+			g.tryAgain(g.trials, buckets)
 		}
 	})
 }

@@ -1,6 +1,7 @@
 package gates_test
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"maps"
@@ -187,4 +188,21 @@ func (l *loss) wait(i int, wait time.Duration) {
 	if a, err := l.replicas[i].Send(l.Context(), vtest.AskFor(vtest.Ana)); err != nil || !a.Admitted {
 		l.Errorf("seed %d: refused after the wait that was told, %v %+v", l.seed, err, a.Quota)
 	}
+}
+
+// A process that stops before it would try the limiter again makes its refunds all the same: no other tells a place as
+// taken whose send has failed.
+func TestAStopMakesTheRefundsOfAnOutage(t *testing.T) {
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		other := r.Replica(r.MailServer)
+		r.MailServer.Answer(func(ctx context.Context) error {
+			r.Limiter.Around(nil)
+			r.Want("while it goes out", r.QuotaAt(other).Rules[0].Used, 1) // the row's event is added to the limiter
+			return vtest.NoMailbox(ctx)
+		})
+		r.LoseLimiter()
+		r.WantStatus(r.SendTo(vtest.Ana), "failed rejected")
+		r.Quit()
+		r.Want("after the stop", r.QuotaAt(other).Rules[0].Used, 0)
+	})
 }
