@@ -58,8 +58,8 @@ func (c *Carriers) Poller(name string) (Poller, bool) {
 // ReportsUseCarrierID reports whether the carrier of a name sends us receipts that name messages by
 // the carrier's own IDs.
 func (c *Carriers) ReportsUseCarrierID(name string) bool {
-	told, ok := c.routeByName(name).Carrier.(carrierIDReporter)
-	return ok && told.ReportsUseCarrierID() && c.CallbackURL != nil
+	reporter, ok := c.routeByName(name).Carrier.(carrierIDReporter)
+	return ok && reporter.ReportsUseCarrierID() && c.CallbackURL != nil
 }
 
 // Query makes a request and returns its answer. A status other than 200 is a Temporary error.

@@ -11,7 +11,7 @@ import (
 func quotaProblem(a verification.Answer) *server.Problem {
 	p := refusalProblem(a.Quota, "The rule {blocked_by} has no place left; the next code can be sent in {wait}.")
 	p.Extra["quota"] = toQuotaJSON(a)
-	if worst, _ := a.Quota.Blocking(); worst.Scope == quota.Backoff {
+	if blocking, _ := a.Quota.Blocking(); blocking.Scope == quota.Backoff {
 		p.Variant = string(quota.Backoff)
 		p.Detail = "The rule {blocked_by} has no place left: codes to this recipient fail at the moment for a reason of ours, " +
 			"and nothing is wrong with the address or number. The next code can be sent in {wait}."

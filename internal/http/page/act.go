@@ -268,8 +268,8 @@ func (u *Page) requestCode(ctx context.Context, s session, p postedForm) session
 	}
 	s.Refused, s.Until = true, u.Now().Add(a.Quota.RetryAfter())
 	if s.ID == "" {
-		worst, _ := a.Quota.Blocking()
-		s.By = worst.Rule
+		blocking, _ := a.Quota.Blocking()
+		s.By = blocking.Rule
 		s.By.Zone = nil // not needed: Until has the end of the wait
 	}
 	return s

@@ -45,14 +45,14 @@ var spentRuleHeadings = map[string]string{
 	"ThisWeek": "EnoughWeek", "ThisMonth": "EnoughMonth",
 }
 
-// ruleExplanation returns the heading and the sentence about worst, the rule with the longest wait.
-func (t words) ruleExplanation(worst quota.State, to string) (heading string, detail relativeTime) {
+// ruleExplanation returns the heading and the sentence about blocking, the rule with the longest wait.
+func (t words) ruleExplanation(blocking quota.State, to string) (heading string, detail relativeTime) {
 	lead := func(key string) (string, relativeTime) {
 		return t[key], relativeTime{Else: t.fill(key+"Lead", "to", to)}
 	}
-	switch worst.Scope {
+	switch blocking.Scope {
 	case quota.Recipient, policy.SpellingsScope:
-		if worst.Name == verification.CarrierRuleName {
+		if blocking.Name == verification.CarrierRuleName {
 			return lead("EnoughCarrier")
 		}
 	case quota.Failures:
@@ -64,17 +64,17 @@ func (t words) ruleExplanation(worst quota.State, to string) (heading string, de
 	default:
 		return lead("EnoughNetwork")
 	}
-	heading = t[cmp.Or(spentRuleHeadings[timeSpanTextKey(worst.Rule)], "Enough")]
-	if worst.Calendar() {
-		return heading, relativeTime{Else: fill(t.plural("SentWithin", worst.Used), "to", to, "when", t.ruleName(worst.Rule))}
+	heading = t[cmp.Or(spentRuleHeadings[timeSpanTextKey(blocking.Rule)], "Enough")]
+	if blocking.Calendar() {
+		return heading, relativeTime{Else: fill(t.plural("SentWithin", blocking.Used), "to", to, "when", t.ruleName(blocking.Rule))}
 	}
-	if worst.Window >= verification.MinRoundedWindow { // its wait was rounded, so the time of the first send cannot be told
-		return heading, relativeTime{Else: fill(t.plural("AtMost", worst.Limit), "to", to, "when", t.ruleName(worst.Rule))}
+	if blocking.Window >= verification.MinRoundedWindow { // its wait was rounded, so the time of the first send cannot be told
+		return heading, relativeTime{Else: fill(t.plural("AtMost", blocking.Limit), "to", to, "when", t.ruleName(blocking.Rule))}
 	}
-	age := worst.Window - worst.ResetAfter // the oldest counted send leaves when it is as old as the window
+	age := blocking.Window - blocking.ResetAfter // the oldest counted send leaves when it is as old as the window
 	return heading, relativeTimeIn(-age,
-		fill(t.plural("SentSince", worst.Used), "to", to),
-		fill(t.plural("SentElse", worst.Used), "to", to, "d", t.durationRoundedUp(max(age, time.Second))))
+		fill(t.plural("SentSince", blocking.Used), "to", to),
+		fill(t.plural("SentElse", blocking.Used), "to", to, "d", t.durationRoundedUp(max(age, time.Second))))
 }
 
 // failedCard returns the card of a verification whose first message was refused at once, or came

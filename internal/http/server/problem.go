@@ -141,9 +141,9 @@ func (p *Problem) in(words texts.Words) *Problem {
 	if title == "" { // English
 		title, detail = p.Kind.Title, cmp.Or(p.Detail, p.Kind.Cause)
 	}
-	told := *p
-	told.Kind.Title = title
-	told.Detail = placeholderPattern.ReplaceAllStringFunc(detail, func(name string) string {
+	localized := *p
+	localized.Kind.Title = title
+	localized.Detail = placeholderPattern.ReplaceAllStringFunc(detail, func(name string) string {
 		if name == "{wait}" {
 			return words.Duration(p.wait())
 		}
@@ -152,7 +152,7 @@ func (p *Problem) in(words texts.Words) *Problem {
 		}
 		return name
 	})
-	return &told
+	return &localized
 }
 
 // InEnglish returns the detail in English, with the wait: "42 s", "23 h 10 min".

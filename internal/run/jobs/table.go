@@ -46,7 +46,7 @@ type Maintenance struct {
 
 	expired   int                // rows deleted since the last log line about them
 	alarmedAt time.Time          // last alarm about partitions
-	told      store.ExpiryCursor // expiry events up to this one are written
+	announced store.ExpiryCursor // expiry events up to this one are written
 	held      []store.HeldBurst  // the bursts that the last run of settleBursts found
 }
 
@@ -113,14 +113,14 @@ func (l *Maintenance) addExpiryEvents(ctx context.Context) (again bool, err erro
 	if len(apps) == 0 {
 		return false, nil
 	}
-	to, read, err := l.Store.AddExpiryEvents(ctx, apps, l.told, expiryEventsPerRun,
+	to, read, err := l.Store.AddExpiryEvents(ctx, apps, l.announced, expiryEventsPerRun,
 		func(v store.Verification) (store.NewEvent, error) {
 			return l.Teller.NewEvent(v, store.VerificationExpired)
 		})
 	if err != nil {
 		return false, err
 	}
-	l.told = to
+	l.announced = to
 	if read > 0 {
 		l.Teller.WakeWebhooks()
 	}

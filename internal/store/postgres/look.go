@@ -221,14 +221,14 @@ func (p *DB) runSharedReads(ctx context.Context, brief bool, steps []*sharedRead
 
 // readHistories reads the histories of a batch of calls. If the database's clock is not within the
 // bounds that it assumed, it reads again, maxClockTries times in all.
-func (p *DB) readHistories(ctx context.Context, brief bool, looks []*historyCall) (seen []rowrules.History, err error) {
+func (p *DB) readHistories(ctx context.Context, brief bool, looks []*historyCall) (histories []rowrules.History, err error) {
 	reach := slices.MaxFunc(looks, func(x, y *historyCall) int { return int(x.In.CountedWithin - y.In.CountedWithin) }).In.CountedWithin
 	for range maxClockTries {
 		b := idBoundsAround(p.likelyNow(), reach)
 		var now time.Time
 		err = withConn(ctx, p.readers, briefly(brief, func(ctx context.Context, conn *pgxpool.Conn) error {
 			rows, _ := conn.Query(ctx, p.text[stmtReadHistory], historyParameters(looks, b)...) // the rows have the error
-			seen, now, err = readHistoryRows(rows, len(looks))
+			histories, now, err = readHistoryRows(rows, len(looks))
 			return err
 		}))
 		if err != nil {
@@ -236,7 +236,7 @@ func (p *DB) readHistories(ctx context.Context, brief bool, looks []*historyCall
 		}
 		p.sawClock(now)
 		if b.contains(now) {
-			return seen, nil
+			return histories, nil
 		}
 		err = errClockJumps
 	}
@@ -262,8 +262,8 @@ func historyParameters(looks []*historyCall, b idBounds) []any {
 }
 
 // readHistoryRows reads the rows of historySQL for n calls.
-func readHistoryRows(rows pgx.Rows, n int) (seen []rowrules.History, now time.Time, err error) {
-	seen = make([]rowrules.History, n)
+func readHistoryRows(rows pgx.Rows, n int) (histories []rowrules.History, now time.Time, err error) {
+	histories = make([]rowrules.History, n)
 	var i int64
 	var id pgtype.UUID
 	var verification pgtype.Text
@@ -274,7 +274,7 @@ func readHistoryRows(rows pgx.Rows, n int) (seen []rowrules.History, now time.Ti
 			now = store.TruncateToMicroseconds(at.Time)
 			return nil
 		}
-		x := &seen[i-1]
+		x := &histories[i-1]
 		row := rowrules.PastSend{ID: id.Bytes, At: store.TruncateToMicroseconds(at.Time), Verification: verification.String}
 		if rejected.Bool {
 			x.Rejections = append(x.Rejections, row)
@@ -286,8 +286,8 @@ func readHistoryRows(rows pgx.Rows, n int) (seen []rowrules.History, now time.Ti
 	if err == nil && now.IsZero() {
 		err = errNoClock
 	}
-	for i := range seen {
-		seen[i].Now = now
+	for i := range histories {
+		histories[i].Now = now
 	}
-	return seen, now, err
+	return histories, now, err
 }

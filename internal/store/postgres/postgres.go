@@ -137,12 +137,12 @@ func openWithClock(ctx context.Context, url, now, role string, tracer ...pgx.Que
 	p := &DB{now: now, text: map[string]string{}}
 	p.DB = sqldb.DB{Dialect: sqldb.Postgres, Engine: p, PerDatabase: p}
 	var err error
-	told, err := p.openPools(ctx, url, role, tracer)
+	clock, err := p.openPools(ctx, url, role, tracer)
 	if err != nil {
 		p.closePools()
 		return nil, err
 	}
-	p.sawClock(told)
+	p.sawClock(clock)
 	p.claims = batch.New(maxWriters, p.changeIdempotencyClaims)
 	p.begins, p.checks = batch.New(maxWriters, p.beginBatch), batch.New(maxWriters, p.checkBatch)
 	p.histories, p.verifications, p.sharedStatements = batch.New(maxReaders, p.answerHistories), batch.New(maxReaders, p.answerVerifications),

@@ -29,7 +29,7 @@ WHERE f.recipient = @recipient AND f.app = @app AND f.channel = @channel AND f.c
 
 // readHistory reads the rows that a query selects, of all purposes for rejected sends; see store.Outcome.BadAddress.
 func readHistory(q sqldb.Tx, l rowrules.HistoryQuery) (rowrules.History, error) {
-	seen, statement := rowrules.History{Now: q.Now}, historySQL
+	history, statement := rowrules.History{Now: q.Now}, historySQL
 	if l.RejectedWithin == 0 {
 		statement = countedSQL
 	}
@@ -41,13 +41,13 @@ func readHistory(q sqldb.Tx, l rowrules.HistoryQuery) (rowrules.History, error) 
 			var p rowrules.PastSend
 			err := read(&p.ID, columns.ScannerFor(&p.At), &p.Verification)
 			if p.Verification == "" {
-				seen.Rejections = append(seen.Rejections, p)
+				history.Rejections = append(history.Rejections, p)
 			} else {
-				seen.Past = append(seen.Past, p)
+				history.Past = append(history.Past, p)
 			}
 			return err
 		})
-	return seen, err
+	return history, err
 }
 
 // ReadHistory implements sqldb.Engine.

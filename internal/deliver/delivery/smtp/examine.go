@@ -40,7 +40,7 @@ func Examine(ctx context.Context, config Config, senders ...string) (delivery.En
 		offered, _ := session.client.Extension("STARTTLS")
 		return delivery.Encryption{Offered: offered}, nil
 	}
-	seen := delivery.NewEncryption(session.state, config.TLS == TLSImplicit)
-	seen.Unverified = session.unverified
-	return seen, nil
+	encryption := delivery.NewEncryption(session.state, config.TLS == TLSImplicit)
+	encryption.Unverified = session.unverified
+	return encryption, nil
 }

@@ -204,8 +204,8 @@ func (c verdictInput) nextAllowedAt() (free time.Time, known bool) {
 	if c.facts.Quota == nil || !c.quotaHasRule(c.BlockedBy) {
 		return c.LoggedAt.Add(c.RetryAfter), c.Count <= 1
 	}
-	if worst, blocked := c.facts.Quota.Blocking(); blocked {
-		return ruleAdmitsAt(*c.facts.Quota, worst), true
+	if blocking, blocked := c.facts.Quota.Blocking(); blocked {
+		return ruleAdmitsAt(*c.facts.Quota, blocking), true
 	}
 	return time.Time{}, true
 }

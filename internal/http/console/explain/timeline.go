@@ -31,11 +31,11 @@ type TimelineEntry struct {
 func Timeline(s store.SendDetails, w texts.Words) []TimelineEntry {
 	var all []TimelineEntry
 	for _, row := range relatedAndSelf(s) {
-		told := rowTimeline{Words: w, row: row, over: codeHasEnded(s)}.entries()
+		entries := rowTimeline{Words: w, row: row, over: codeHasEnded(s)}.entries()
 		if row.ID != s.Send.ID {
-			told[len(told)-1].Link = SendPageAddress(row.ID)
+			entries[len(entries)-1].Link = SendPageAddress(row.ID)
 		}
-		all = append(all, told...)
+		all = append(all, entries...)
 	}
 	all = append(all, providerEventEntries(s, w)...)
 	if s.Verification != nil {

@@ -121,15 +121,15 @@ func (c verdictInput) nextAdmittedTextByQuota() texts.Sentence {
 	if c.facts.Quota == nil {
 		return c.text("next.refused.later")
 	}
-	if worst, blocked := c.facts.Quota.Blocking(); blocked {
+	if blocking, blocked := c.facts.Quota.Blocking(); blocked {
 		key := "next.refused.wait"
 		switch {
-		case c.facts.Reserved && policy.IsStrangerInScope(store.KnownBrowser, worst.Scope):
+		case c.facts.Reserved && policy.IsStrangerInScope(store.KnownBrowser, blocking.Scope):
 			key = "next.refused.reserved.wide"
 		case c.facts.Reserved:
 			key = "next.refused.reserved"
 		}
-		return c.text(key, texts.AtTime("free", ruleAdmitsAt(*c.facts.Quota, worst)), texts.Strong("rule", worst.Name))
+		return c.text(key, texts.AtTime("free", ruleAdmitsAt(*c.facts.Quota, blocking)), texts.Strong("rule", blocking.Name))
 	}
 	return c.text("next.refused.free")
 }

@@ -70,12 +70,12 @@ func (l *statusLine) fill(s ServiceStatus) {
 		if p.state() != "suspended" {
 			continue
 		}
-		told := l.W.Sentence("health.suspended."+p.Kind, texts.Strong("server", p.Name), texts.Plain("why", p.Why),
+		sentence := l.W.Sentence("health.suspended."+p.Kind, texts.Strong("server", p.Name), texts.Plain("why", p.Why),
 			texts.Plain("for", l.W.Wait(s.Now.Sub(p.Since))))
 		if slices.ContainsFunc(s.Parts, func(other ServicePart) bool { return other.Kind == p.Kind && other.Up }) {
-			told = append(append(told, l.W.Sentence("sentence.space")...), l.W.Sentence("health.next."+p.Kind)...)
+			sentence = append(append(sentence, l.W.Sentence("sentence.space")...), l.W.Sentence("health.next."+p.Kind)...)
 		}
-		l.Troubles = append(l.Troubles, told)
+		l.Troubles = append(l.Troubles, sentence)
 	}
 	l.Well = s.Counted && len(s.Reasons) == 0 && !slices.ContainsFunc(s.Parts, func(p ServicePart) bool { return p.state() != "up" })
 	switch {

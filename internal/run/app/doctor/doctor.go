@@ -155,8 +155,8 @@ func (d *doctor) checkRedis(ctx context.Context) (string, error) {
 		return "", app.ExplainRedis(d.cfg, err)
 	}
 	d.compareClock(ctx, "Redis", func(ctx context.Context) (time.Time, error) {
-		seen, err := r.Peek(ctx, quota.Request{})
-		return seen.At, err
+		decision, err := r.Peek(ctx, quota.Request{})
+		return decision.At, err
 	})
 	for _, w := range r.Warnings(ctx) {
 		d.remark("redis", w)

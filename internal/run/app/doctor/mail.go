@@ -75,11 +75,11 @@ func (d *doctor) openTokens(ctx context.Context) (tokens oauth.Sources, done fun
 }
 
 func (d *doctor) checkMailServer(ctx context.Context, name string, c mailserver.Config) (string, error) {
-	seen, err := c.Examine(ctx, d.cfg.MailSenders())
+	encryption, err := c.Examine(ctx, d.cfg.MailSenders())
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", c.Address, err)
 	}
-	d.reportEncryption("TLS of the "+name, loopback.IsHost(c.Host), seen)
+	d.reportEncryption("TLS of the "+name, loopback.IsHost(c.Host), encryption)
 	said := c.Address + " answers; encryption and login are as configured"
 	if c.OAuth != "" {
 		said = c.Address + " answers, and takes the token of oauth " + c.OAuth + "; encryption is as configured"

@@ -37,22 +37,22 @@ func (d *doctor) checkProxy(ctx context.Context) (string, error) {
 		return "", err
 	}
 	defer resp.Body.Close()
-	var told struct {
+	var reply struct {
 		Address, Peer netip.Addr
 		Header        string
 	}
-	if json.NewDecoder(resp.Body).Decode(&told) != nil || resp.StatusCode != http.StatusOK {
+	if json.NewDecoder(resp.Body).Decode(&reply) != nil || resp.StatusCode != http.StatusOK {
 		return "", fmt.Errorf("%s answers %d to GET /v1/admin/client: the URL must lead to the listener that has /admin, and the token must be "+
 			"the service's", r.URL.Host, resp.StatusCode)
 	}
-	trusted := slices.ContainsFunc(d.cfg.TrustedProxies, func(p netip.Prefix) bool { return p.Contains(told.Peer) })
+	trusted := slices.ContainsFunc(d.cfg.TrustedProxies, func(p netip.Prefix) bool { return p.Contains(reply.Peer) })
 	switch {
-	case told.Header == forwardedFor && !trusted:
-		return "", fmt.Errorf("all clients count as %s, which is not in SENDCODE_TRUSTED_PROXIES", told.Peer)
-	case told.Header != forwardedFor && (told.Header != "" || trusted):
-		return "", fmt.Errorf("all clients count as %s, which sends no X-Forwarded-For; a header that it sends: %s", told.Peer,
-			cmp.Or(told.Header, "none"))
+	case reply.Header == forwardedFor && !trusted:
+		return "", fmt.Errorf("all clients count as %s, which is not in SENDCODE_TRUSTED_PROXIES", reply.Peer)
+	case reply.Header != forwardedFor && (reply.Header != "" || trusted):
+		return "", fmt.Errorf("all clients count as %s, which sends no X-Forwarded-For; a header that it sends: %s", reply.Peer,
+			cmp.Or(reply.Header, "none"))
 	}
 	return fmt.Sprintf("a request through %s arrives from %s; this must be the address that this machine has for others",
-		r.URL.Host, told.Address), nil
+		r.URL.Host, reply.Address), nil
 }
