@@ -18,16 +18,19 @@ import (
 	"sendcode/internal/store/storetest"
 )
 
-// The whole contract is kept by the role that has the fewest rights. The cases take turns with a few
-// databases and their open connections: a server's process for each connection of each case costs
-// several times what the cases do.
-func TestPostgres(t *testing.T) {
+// The whole contract is kept by the role that has the fewest rights.
+func TestPostgres(t *testing.T) { runContract(t, func(f *storetest.Fixture) *storetest.Fixture { return f }) }
+
+// runContract runs groups of the contract, all where none is named. The cases take turns with a few databases and their open
+// connections: a server's process for each connection of each case costs several times what the cases do.
+func runContract(t *testing.T, change func(*storetest.Fixture) *storetest.Fixture, groups ...string) {
+	t.Helper()
 	makeAppRole(t)
 	var mu sync.Mutex
 	var idle []*replicas
 	storetest.Run(t, func(sub *testing.T) *storetest.Fixture {
 		if strings.Contains(sub.Name(), "/end/") { // its case closes the database
-			return newPostgresFixture(sub, appRole)
+			return change(newPostgresFixture(sub, appRole))
 		}
 		mu.Lock()
 		defer mu.Unlock()
@@ -43,8 +46,8 @@ func TestPostgres(t *testing.T) {
 			defer mu.Unlock()
 			idle = append(idle, r)
 		})
-		return fixtureOf(r.db, r.other, r.clock)
-	})
+		return change(fixtureOf(r.db, r.other, r.clock))
+	}, groups...)
 }
 
 // replicas are two replicas on one database, the connection that steps its clock, and the cases of
