@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -144,22 +145,68 @@ func TestWriteTakesTurns(t *testing.T) {
 	})
 }
 
-// Old rows are deleted in transactions of a few rows each, between which others write.
+// slowly is an engine that takes so long for each send that is deleted, by the clock of a bubble. It keeps how long each
+// transaction took, and for how many times as long as that the writer was free before the next one.
+type slowly struct {
+	*DB
+	each  time.Duration
+	ended time.Time
+	took  []time.Duration
+	free  []float64
+}
+
+func (e *slowly) Write(ctx context.Context, name string, turn sqldb.Turn, f func(sqldb.Tx) error) error {
+	return e.DB.Write(ctx, name, turn, func(q sqldb.Tx) error {
+		began, sends := time.Now(), func() (n int) {
+			_, _ = q.Run(`SELECT count(*) FROM sends`, nil, func(scan sqldb.Scan) error { return scan(&n) })
+			return n
+		}
+		if n := len(e.took); n > 0 {
+			e.free = append(e.free, float64(began.Sub(e.ended))/float64(e.took[n-1]))
+		}
+		before := sends()
+		err := f(q)
+		time.Sleep(time.Duration(before-sends()) * e.each)
+		e.ended = time.Now()
+		e.took = append(e.took, e.ended.Sub(began))
+		return err
+	})
+}
+
+// Old rows are deleted in transactions of a few rows each, as many as take 5 ms. Between two of them the writer is free for four
+// times as long. On a slow disk a transaction has ten rows.
 func TestDeleteAgedInSteps(t *testing.T) {
-	f := newSQLiteFixture(t)
-	for n := range 60 {
-		f.Ended(t, f.Intent(n), storetest.Sent)
-	}
-	f.Pass(time.Hour + store.MaxCodeLife + time.Second)
-	db := f.Engine.(*DB)
-	before, rows := db.written.Load(), 0
-	for more := true; more; {
-		gone := storetest.Must(f.DeleteAged(t.Context(), time.Hour, 2000))(t)
-		rows, more = rows+gone.Rows, gone.More
-	}
-	storetest.Equal(t, "deleted", rows, 60)
-	if n := db.written.Load() - before; n < 3 {
-		t.Errorf("%d transactions", n)
+	for name, c := range map[string]struct {
+		each, longest time.Duration
+		calls, steps  int
+	}{
+		"fast": {50 * time.Microsecond, 4 * time.Millisecond, 1, 6}, // of 10, 20, 40, 80, 80 and 70 rows
+		"slow": {time.Millisecond, 10 * time.Millisecond, 2, 31},    // the last one finds nothing
+	} {
+		t.Run(name, func(t *testing.T) {
+			servertest.Bubble(t, func(t *testing.T) {
+				f := newSQLiteFixture(t)
+				for n := range 300 {
+					f.Ended(t, f.Intent(n), storetest.Sent)
+				}
+				f.Pass(time.Hour + store.MaxCodeLife + time.Second)
+				disk := &slowly{DB: f.Engine.(*DB), each: c.each}
+				disk.DB.Engine = disk
+				rows, calls := 0, 0
+				for more := true; more; calls++ {
+					gone := storetest.Must(f.DeleteAged(t.Context(), time.Hour, 2000))(t)
+					rows, more = rows+gone.Rows, gone.More
+					if more {
+						time.Sleep(time.Second) // until the next call
+					}
+				}
+				storetest.Equal(t, "deleted rows, calls, transactions", []int{rows, calls, len(disk.took)}, []int{300, c.calls, c.steps})
+				storetest.Equal(t, "the longest transaction", slices.Max(disk.took), c.longest)
+				if least := slices.Min(disk.free); least < 4 {
+					t.Errorf("between two transactions the writer was free for %.1f times as long as the first took", least)
+				}
+			})
+		})
 	}
 }
 
