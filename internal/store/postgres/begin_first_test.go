@@ -40,8 +40,7 @@ func guess(f *storetest.Fixture, always bool) *storetest.Fixture {
 
 // A guess changes no answer and no row, be it right or wrong.
 func TestPostgresGuesses(t *testing.T) {
-	makeAppRole(t)
-	storetest.Run(t, func(sub *testing.T) *storetest.Fixture { return guess(newPostgresFixture(sub, appRole), true) },
+	runContract(t, func(f *storetest.Fixture) *storetest.Fixture { return guess(f, true) },
 		"begin", "join", "check", "flight", "suppressed", "reset", "erase", "partitions")
 }
 

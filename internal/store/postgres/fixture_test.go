@@ -18,16 +18,21 @@ import (
 	"sendcode/internal/store/storetest"
 )
 
-// The whole contract is kept by the role that has the fewest rights. The cases take turns with a few
-// databases and their open connections: a server's process for each connection of each case costs
-// several times what the cases do.
+// The whole contract is kept by the role that has the fewest rights.
 func TestPostgres(t *testing.T) {
+	runContract(t, func(f *storetest.Fixture) *storetest.Fixture { return f })
+}
+
+// runContract runs groups of the contract, all where none is named. The cases take turns with a few databases and their open
+// connections: a server's process for each connection of each case costs several times what the cases do.
+func runContract(t *testing.T, change func(*storetest.Fixture) *storetest.Fixture, groups ...string) {
+	t.Helper()
 	makeAppRole(t)
 	var mu sync.Mutex
 	var idle []*replicas
 	storetest.Run(t, func(sub *testing.T) *storetest.Fixture {
 		if strings.Contains(sub.Name(), "/end/") { // its case closes the database
-			return newPostgresFixture(sub, appRole)
+			return change(newPostgresFixture(sub, appRole))
 		}
 		mu.Lock()
 		defer mu.Unlock()
@@ -43,8 +48,8 @@ func TestPostgres(t *testing.T) {
 			defer mu.Unlock()
 			idle = append(idle, r)
 		})
-		return fixtureOf(r.db, r.other, r.clock)
-	})
+		return change(fixtureOf(r.db, r.other, r.clock))
+	}, groups...)
 }
 
 // replicas are two replicas on one database, the connection that steps its clock, and the cases of
@@ -145,15 +150,18 @@ func newPostgresFixture(t *testing.T, role ...string) *storetest.Fixture {
 
 func newTestSchema(t *testing.T, role ...string) string {
 	t.Helper()
-	return lent(t, "test clock, "+strings.Join(role, ""), func(url string) {
-		conn := storetest.Must(pgx.Connect(t.Context(), url))(t)
-		storetest.Must(conn.Exec(t.Context(), `CREATE TABLE test_clock AS SELECT $1::timestamptz AS at`, storetest.Epoch))(t)
-		storetest.Must(conn.Exec(t.Context(), `CREATE FUNCTION test_now() RETURNS timestamptz LANGUAGE plpgsql STABLE AS
+	return lent(t, "test clock, "+strings.Join(role, ""), func(url string) { makeTestSchema(t, url, role...) })
+}
+
+func makeTestSchema(t *testing.T, url string, role ...string) {
+	t.Helper()
+	conn := storetest.Must(pgx.Connect(t.Context(), url))(t)
+	storetest.Must(conn.Exec(t.Context(), `CREATE TABLE test_clock AS SELECT $1::timestamptz AS at`, storetest.Epoch))(t)
+	storetest.Must(conn.Exec(t.Context(), `CREATE FUNCTION test_now() RETURNS timestamptz LANGUAGE plpgsql STABLE AS
 $$ BEGIN RETURN (SELECT at FROM test_clock); END $$`))(t)
-		storetest.OK(t, Migrate(t.Context(), url, strings.Join(role, "")))
-		divide(t, conn, storetest.Epoch.Add(time.Minute), storetest.Epoch.Add(time.Hour), storetest.Epoch.Add(40*24*time.Hour))
-		storetest.OK(t, conn.Close(t.Context()))
-	})
+	storetest.OK(t, Migrate(t.Context(), url, strings.Join(role, "")))
+	divide(t, conn, storetest.Epoch.Add(time.Minute), storetest.Epoch.Add(time.Hour), storetest.Epoch.Add(40*24*time.Hour))
+	storetest.OK(t, conn.Close(t.Context()))
 }
 
 // idle has the databases of each kind that no test works on. To make and drop one costs more than

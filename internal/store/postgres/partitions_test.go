@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -89,6 +91,51 @@ SELECT query_start FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND quer
 	exec(t, owner, `ROLLBACK`)
 	storetest.OK(t, <-made)
 	storetest.Equal(t, "made after another", names(t, db), partitions)
+}
+
+// The clock goes past the end of a partition while sends come, of IDs on both sides, and another partition is attached meanwhile.
+// Each recipient gets as many as the rule admits in both together, and each row is in the partition of its ID.
+func TestPartitionEndsUnderLoad(t *testing.T) {
+	const recipients, each, limit, workers = 4, 50, 30, 8
+	url := shared.Server(t).NewDatabase(t)
+	makeTestSchema(t, url)
+	f, owner := postgresFixture(t, url+unhurried), connect(t, url)
+	end := storetest.Epoch.Add(time.Minute)
+	exec(t, owner, `ALTER TABLE sends DETACH PARTITION sends_3`)
+	f.Pass(end.Sub(f.Now) - recipients*each/2*time.Millisecond)
+	intents := make(chan store.Intent)
+	var admitted [recipients]atomic.Int64
+	var all sync.WaitGroup
+	for i := range workers {
+		all.Go(func() {
+			for in := range intents {
+				begun, err := f.Both(i).Begin(t.Context(), in)
+				if err != nil {
+					t.Error(err)
+				} else if begun.Admitted {
+					admitted[in.Send.Recipient[15]].Add(1)
+				}
+			}
+		})
+	}
+	for n := range recipients * each {
+		if n == recipients*each/2 {
+			exec(t, owner, `ALTER TABLE sends ATTACH PARTITION sends_3 FOR VALUES FROM ('`+
+				store.LowestID(storetest.Epoch.Add(40*day)).String()+`') TO (MAXVALUE)`)
+		}
+		f.Pass(time.Millisecond)
+		drift := time.Duration(n%3-1) * 20 * time.Millisecond // a replica's clock is behind the database's, or ahead
+		intents <- f.Intent(n%recipients, storetest.WithRules(storetest.Rule(limit, time.Hour)), storetest.WithID(f, drift))
+	}
+	close(intents)
+	all.Wait()
+	for i := range admitted {
+		storetest.Equal(t, "admitted", admitted[i].Load(), limit)
+	}
+	rows := one[[]int](t, owner, `SELECT ARRAY[(SELECT count(*) FROM sends_0), (SELECT count(*) FROM sends_1)]`)
+	if rows[0]+rows[1] != recipients*limit || rows[0] == 0 || rows[1] == 0 {
+		t.Errorf("rows on both sides: %v", rows)
+	}
 }
 
 // Without a partition for now nothing is sent, everybody hears why, and it is made at the next

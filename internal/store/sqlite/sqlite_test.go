@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -144,22 +145,70 @@ func TestWriteTakesTurns(t *testing.T) {
 	})
 }
 
-// Old rows are deleted in transactions of a few rows each, between which others write.
+// slowly is an engine that takes so long for each send that is deleted, by the clock of a bubble; after three transactions
+// another time. It keeps how many sends each deleted, and for how many times as long as it took the writer was free after it.
+type slowly struct {
+	*DB
+	each, later time.Duration
+	began       time.Time
+	took        time.Duration // of the last one
+	deleted     []int
+	free        []float64
+}
+
+func (e *slowly) Write(ctx context.Context, name string, turn sqldb.Turn, f func(sqldb.Tx) error) error {
+	return e.DB.Write(ctx, name, turn, func(q sqldb.Tx) error {
+		sends := func() (n int) {
+			_, _ = q.Run(`SELECT count(*) FROM sends`, nil, func(scan sqldb.Scan) error { return scan(&n) })
+			return n
+		}
+		if len(e.deleted) > 0 {
+			e.free = append(e.free, float64(time.Since(e.began)-e.took)/float64(e.took))
+		}
+		each := e.each
+		if len(e.deleted) >= 3 {
+			each = e.later
+		}
+		before := sends()
+		err := f(q)
+		n := before - sends()
+		e.began, e.took, e.deleted = time.Now(), time.Duration(n)*each, append(e.deleted, n)
+		time.Sleep(e.took)
+		return err
+	})
+}
+
+// Old rows are deleted in transactions of a few rows each, as many as take 5 ms; of ten, where the disk is slower. Between two
+// of them the writer is free for four times as long.
 func TestDeleteAgedInSteps(t *testing.T) {
-	f := newSQLiteFixture(t)
-	for n := range 60 {
-		f.Ended(t, f.Intent(n), storetest.Sent)
-	}
-	f.Pass(time.Hour + store.MaxCodeLife + time.Second)
-	db := f.Engine.(*DB)
-	before, rows := db.written.Load(), 0
-	for more := true; more; {
-		gone := storetest.Must(f.DeleteAged(t.Context(), time.Hour, 2000))(t)
-		rows, more = rows+gone.Rows, gone.More
-	}
-	storetest.Equal(t, "deleted", rows, 60)
-	if n := db.written.Load() - before; n < 3 {
-		t.Errorf("%d transactions", n)
+	const fast, slow = 50 * time.Microsecond, time.Millisecond
+	tens := func(n int) []int { return slices.Repeat([]int{10}, n) }
+	for name, c := range map[string]struct {
+		each, later time.Duration
+		deleted     []int
+	}{
+		"fast":       {fast, fast, []int{10, 20, 40, 80, 80, 70}},
+		"slow":       {slow, slow, append(tens(30), 0)},
+		"turns slow": {fast, slow, append([]int{10, 20, 40, 80, 40, 20}, append(tens(9), 0)...)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			servertest.Bubble(t, func(t *testing.T) {
+				f := newSQLiteFixture(t)
+				for n := range 300 {
+					f.Ended(t, f.Intent(n), storetest.Sent)
+				}
+				f.Pass(time.Hour + store.MaxCodeLife + time.Second)
+				disk := &slowly{DB: f.Engine.(*DB), each: c.each, later: c.later}
+				disk.DB.Engine = disk
+				for storetest.Must(f.DeleteAged(t.Context(), time.Hour, 2000))(t).More {
+					time.Sleep(time.Second) // until the next call
+				}
+				storetest.Equal(t, "deleted by each transaction", disk.deleted, c.deleted)
+				if least := slices.Min(disk.free); least < 4 {
+					t.Errorf("between two transactions the writer was free for %.1f times as long as the first took", least)
+				}
+			})
+		})
 	}
 }
 
