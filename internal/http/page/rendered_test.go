@@ -28,6 +28,10 @@ var rendering = map[string]struct {
 	sample, at   string   // where the application has the sample
 	build, serve []string // programs of npm's; {} is the port
 }{
+	"astro": {
+		"SignIn.astro", "src/SignIn.astro",
+		[]string{"astro", "build"}, []string{"astro", "preview", "--host", "127.0.0.1", "--port", "{}"},
+	},
 	"sveltekit": {
 		"SignIn.svelte", "src/SignIn.svelte",
 		[]string{"vite", "build"}, []string{"vite", "preview", "--host", "127.0.0.1", "--port", "{}"},
@@ -60,7 +64,7 @@ func TestServersOfFrameworks(t *testing.T) {
 				arguments := strings.Split(strings.ReplaceAll(strings.Join(words[1:], " "), "{}", port), " ")
 				c := exec.CommandContext(t.Context(), filepath.Join(modules, ".bin", words[0]), arguments...)
 				c.Dir, c.Stdout, c.Stderr = dir, t.Output(), t.Output()
-				c.Env = append(os.Environ(), "CI=1", "PORT="+port, "HOST=127.0.0.1")
+				c.Env = append(os.Environ(), "CI=1", "ASTRO_TELEMETRY_DISABLED=1", "PORT="+port, "HOST=127.0.0.1")
 				return c
 			}
 			servertest.OK(t, npm(framework.build).Run())
