@@ -25,17 +25,12 @@ import (
 // testdata/rendered, around a sample of docs/examples. There is no lock file: it would have thousands
 // of lines; package.json has the exact versions of what the application names.
 var rendering = map[string]struct {
-	sample, at   string   // where the application has the sample
-	build, serve []string // programs of npm's; {} is the port
+	sample, at   string // where the application has the sample
+	build, serve string // commands of a shell, among npm's programs
 }{
-	"astro": {
-		"SignIn.astro", "src/SignIn.astro",
-		[]string{"astro", "build"}, []string{"astro", "preview", "--host", "127.0.0.1", "--port", "{}"},
-	},
-	"sveltekit": {
-		"SignIn.svelte", "src/SignIn.svelte",
-		[]string{"vite", "build"}, []string{"vite", "preview", "--host", "127.0.0.1", "--port", "{}"},
-	},
+	"astro":     {"SignIn.astro", "src/SignIn.astro", "astro build", "astro preview --host 127.0.0.1 --port $PORT"},
+	"next":      {"SignIn.jsx", "app/SignIn.jsx", "next build", "next start --hostname 127.0.0.1 --port $PORT"},
+	"sveltekit": {"SignIn.svelte", "src/SignIn.svelte", "vite build", "vite preview --host 127.0.0.1 --port $PORT"},
 }
 
 // A page that a framework's server rendered has the widget with its attributes. In the browser the
@@ -46,7 +41,7 @@ func TestServersOfFrameworks(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			source := "testdata/rendered/" + name
 			modules := servertest.NodeModules(t, source)
-			dir, err := os.MkdirTemp(filepath.Dir(modules), "application-") // programs find the modules above it
+			dir, err := os.MkdirTemp(filepath.Dir(modules), "application-") // programs look for modules above it
 			servertest.OK(t, err)
 			t.Cleanup(func() { _ = os.RemoveAll(dir) })
 			b, w := inAShop(t, browser)
@@ -60,15 +55,15 @@ func TestServersOfFrameworks(t *testing.T) {
 				return os.WriteFile(path, []byte(own.Replace(read(t, path))), 0o600)
 			}))
 			port := fmt.Sprint(servertest.FreePort(t))
-			npm := func(words []string) *exec.Cmd {
-				arguments := strings.Split(strings.ReplaceAll(strings.Join(words[1:], " "), "{}", port), " ")
-				c := exec.CommandContext(t.Context(), filepath.Join(modules, ".bin", words[0]), arguments...)
+			npm := func(command string) *exec.Cmd {
+				c := exec.CommandContext(t.Context(), "sh", "-c", command)
 				c.Dir, c.Stdout, c.Stderr = dir, t.Output(), t.Output()
-				c.Env = append(os.Environ(), "CI=1", "ASTRO_TELEMETRY_DISABLED=1", "PORT="+port, "HOST=127.0.0.1")
+				c.Env = append(os.Environ(), "PATH="+filepath.Join(modules, ".bin")+":"+os.Getenv("PATH"), "PORT="+port,
+					"CI=1", "ASTRO_TELEMETRY_DISABLED=1", "NEXT_TELEMETRY_DISABLED=1")
 				return c
 			}
 			servertest.OK(t, npm(framework.build).Run())
-			server := npm(framework.serve)
+			server := npm("exec " + framework.serve)
 			servertest.OK(t, server.Start())
 			t.Cleanup(func() { _ = server.Process.Kill(); _ = server.Wait() })
 			site := "http://127.0.0.1:" + port
