@@ -28,6 +28,10 @@ var rendering = map[string]struct {
 	sample, at   string // where the application has the sample
 	build, serve string // commands of a shell, among npm's programs
 }{
+	"angular": {
+		"sign-in.ts", "sign-in.ts",
+		"ngc && esbuild main.js --bundle --outfile=out/browser.js && esbuild server.js --bundle --platform=node --outfile=out/server.cjs", "node out/server.cjs",
+	},
 	"astro":     {"SignIn.astro", "src/SignIn.astro", "astro build", "astro preview --host 127.0.0.1 --port $PORT"},
 	"next":      {"SignIn.jsx", "app/SignIn.jsx", "next build", "next start --hostname 127.0.0.1 --port $PORT"},
 	"sveltekit": {"SignIn.svelte", "src/SignIn.svelte", "vite build", "vite preview --host 127.0.0.1 --port $PORT"},
