@@ -34,6 +34,7 @@ var rendering = map[string]struct {
 	},
 	"astro":     {"SignIn.astro", "src/SignIn.astro", "astro build", "astro preview --host 127.0.0.1 --port $PORT"},
 	"next":      {"SignIn.jsx", "app/SignIn.jsx", "next build", "next start --hostname 127.0.0.1 --port $PORT"},
+	"nuxt":      {"SignIn.vue", "app/SignIn.vue", "nuxt build", "env HOST=127.0.0.1 node .output/server/index.mjs"},
 	"sveltekit": {"SignIn.svelte", "src/SignIn.svelte", "vite build", "vite preview --host 127.0.0.1 --port $PORT"},
 }
 
@@ -63,7 +64,7 @@ func TestServersOfFrameworks(t *testing.T) {
 				c := exec.CommandContext(t.Context(), "sh", "-c", command)
 				c.Dir, c.Stdout, c.Stderr = dir, t.Output(), t.Output()
 				c.Env = append(os.Environ(), "PATH="+filepath.Join(modules, ".bin")+":"+os.Getenv("PATH"), "PORT="+port,
-					"CI=1", "ASTRO_TELEMETRY_DISABLED=1", "NEXT_TELEMETRY_DISABLED=1")
+					"CI=1", "ASTRO_TELEMETRY_DISABLED=1", "NEXT_TELEMETRY_DISABLED=1", "NUXT_TELEMETRY_DISABLED=1")
 				return c
 			}
 			servertest.OK(t, npm(framework.build).Run())
