@@ -15,7 +15,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"strings"
 	"time"
 
 	"github.com/chromedp/chromedp"
@@ -46,28 +45,27 @@ func drawDemo(ctx context.Context, browser context.Context) (err error) {
 		_ = out.CloseWithError(errors.Join(io.ErrUnexpectedEOF, failed))
 		ended <- failed
 	}()
-	base, key, password, err := readBanner(banner)
+	base, password, err := readBanner(banner)
 	if err == nil {
-		// with cookies of its own
-		err = errors.Join(drawStory(browser, strings.Replace(base, "127.0.0.1", "localhost", 1), key), drawScenes(browser, base, password))
+		err = drawScenes(browser, base, password)
 	}
 	stop()
 	return errors.Join(err, <-ended)
 }
 
-var wholeBanner = regexp.MustCompile(`(?s)page +(http://\S+?)/?\n.*API key +(\S+)\n.*password +(\S+)\n`)
+var wholeBanner = regexp.MustCompile(`(?s)page +(http://\S+?)/?\n.*password +(\S+)\n`)
 
 // readBanner waits until the service says where it is, and goes on reading what else it says.
-func readBanner(banner io.Reader) (base, key, password string, err error) {
+func readBanner(banner io.Reader) (base, password string, err error) {
 	said, lines := "", bufio.NewScanner(banner)
 	for lines.Scan() {
 		said += lines.Text() + "\n"
 		if found := wholeBanner.FindStringSubmatch(said); found != nil {
 			go func() { _, _ = io.Copy(io.Discard, banner) }()
-			return found[1], found[2], found[3], nil
+			return found[1], found[2], nil
 		}
 	}
-	return "", "", "", fmt.Errorf("the demonstration did not start: %w", lines.Err())
+	return "", "", fmt.Errorf("the demonstration did not start: %w", lines.Err())
 }
 
 func drawScenes(browser context.Context, base, password string) error {

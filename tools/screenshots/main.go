@@ -5,6 +5,7 @@
 //	go run ./tools/screenshots            all of them
 //	go run ./tools/screenshots code       those whose name begins with "code"
 //	go run ./tools/screenshots demo       those of the README, of the week that make demo plays, into docs/pictures
+//	go run ./tools/screenshots story      the moving one of the README, also there
 package main
 
 import (
@@ -50,6 +51,11 @@ func run(ctx context.Context, prefix string) error {
 	}
 	if err := drawAll(browser, prefix); err != nil {
 		return err
+	}
+	if strings.HasPrefix("story", prefix) {
+		if err := drawStory(browser); err != nil {
+			return err
+		}
 	}
 	if !strings.HasPrefix("demo", prefix) {
 		return nil

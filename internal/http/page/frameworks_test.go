@@ -35,7 +35,7 @@ func aWidgetInVue(t *testing.T, browser context.Context) {
 
 // inABrowserAndRendered has an application drawn by the browser, and by a server before.
 func inABrowserAndRendered(t *testing.T, browser context.Context, script string) {
-	t.Run("in the browser", func(t *testing.T) { aWidgetInAFramework(t, browser, script, "") })
+	t.Run("in the browser", func(t *testing.T) { aWidgetInAFramework(visitingAnApplication(t, browser, script, "")) })
 	t.Run("rendered", func(t *testing.T) {
 		render := exec.CommandContext(t.Context(), "node", "--input-type=module")
 		render.Stdin, render.Stderr = strings.NewReader(script), t.Output()
@@ -43,61 +43,69 @@ func inABrowserAndRendered(t *testing.T, browser context.Context, script string)
 		if err != nil || !strings.Contains(string(page), "<send-code") {
 			t.Fatalf("%v: %q", err, page)
 		}
-		aWidgetInAFramework(t, browser, script, strings.TrimSpace(string(page)))
+		aWidgetInAFramework(visitingAnApplication(t, browser, script, strings.TrimSpace(string(page))))
 	})
 }
 
 // aWidgetInAFramework signs in: the application sets the attributes and hears the events; a changed
 // purpose begins anew; the proof is the form's value, and where it is refused the card begins anew.
-func aWidgetInAFramework(t *testing.T, browser context.Context, script, rendered string) {
-	b, w := visitingAnApplication(t, browser, script, rendered)
+func aWidgetInAFramework(b *tab, w *pagetest.World) {
+	b.Helper()
 	const form = `document.querySelector('form')`
+	b.until(`window.change`)
 	b.asked(pagetest.Address)
 	b.card("code")
 	for _, wrong := range []string{"111111", "222222"} {
 		b.fills("code", wrong+kb.Enter)
 		b.until(fmt.Sprintf(`heard.some(([name, detail]) => name === 'wrong' && detail.attempts_remaining === %d)`, 5-int(wrong[0]-'0')))
 	}
-	b.until(form + `.querySelector('a')`) // the application counts the wrong codes that it hears of
+	b.until(form + `.querySelector('a')?.checkVisibility()`) // the application counts the wrong codes that it hears of
 	b.run(`change('gift')`)
 	b.card("ask")
-	is(t, eval[bool](b, form+`.checkValidity()`), false)
+	is(b, eval[bool](b, form+`.checkValidity()`), false)
 	b.asked("ben@example.com")
 	b.getsIn()
 	submitted := func(accepts bool) {
-		t.Helper()
+		b.Helper()
 		b.run(`window.proof = undefined`, fmt.Sprintf(`window.accepts = %v`, accepts), form+`.querySelector('button').click()`)
 		b.until(`window.proof === 'a.b.c'`)
 	}
 	submitted(false) // the application's server refuses the proof
 	b.card("ask")
-	is(t, eval[bool](b, form+`.checkValidity()`), false)
+	is(b, eval[bool](b, form+`.checkValidity()`), false)
 	w.Advance(time.Minute)
 	b.asked("ben@example.com")
 	b.getsIn()
 	submitted(true)
-	is(t, b.proof(), "a.b.c")
+	is(b, b.proof(), "a.b.c")
 	asks := w.Codes.Asks()
-	is(t, len(asks), 3)
-	is(t, [2]string{asks[0].Purpose, asks[1].Purpose}, [2]string{"default", "gift"})
+	is(b, len(asks), 3)
+	is(b, [2]string{asks[0].Purpose, asks[1].Purpose}, [2]string{"default", "gift"})
 }
 
 // visitingAnApplication opens a site's page with an application that draws the widget, or takes over what a server
 // rendered.
 func visitingAnApplication(t *testing.T, browser context.Context, script, rendered string) (*tab, *pagetest.World) {
 	t.Helper()
-	w := accepting(t)
-	w.Codes.Proof = "a.b.c"
+	b, w := inAShop(t, browser)
 	own := strings.NewReplacer("pk_your_public_key", pagetest.PublicKey)
 	s := w.Embed(`<main id="app">`+own.Replace(rendered)+`</main><script type="module" src="/own.js"></script>`, "")
 	t.Cleanup(s.Close)
 	s.Script = own.Replace(script)
+	b.do(chromedp.Navigate(s.URL))
+	b.until(`document.querySelector('send-code')`)
+	return b, w
+}
+
+// inAShop is a tab for a site's page with an application, and the world that the site trusts.
+func inAShop(t *testing.T, browser context.Context) (*tab, *pagetest.World) {
+	t.Helper()
+	w := accepting(t)
+	w.Codes.Proof = "a.b.c"
 	b := open(t, browser, w, pagetest.Look{})
 	b.tolerate = "rusted" // Vue asks for a policy that the site does not allow, and goes on without
 	b.root = `document.querySelector('send-code').shadowRoot`
 	b.first(listening)
-	b.do(chromedp.Navigate(s.URL))
-	b.until(`document.querySelector('send-code')`)
 	return b, w
 }
 

@@ -15,12 +15,17 @@ import (
 // errNoModules says that this machine cannot have what a lock file names.
 var errNoModules = errors.New("npm did not bring the modules")
 
-// NodeModules returns the node_modules of a folder with a package.json and a package-lock.json. npm
-// brings them once for each lock file, into the user's folder for caches. Without npm or its
-// packages the test is skipped; in CI it fails.
+// NodeModules returns the node_modules of a folder with a package.json, whose versions are exact,
+// and mostly a package-lock.json. npm brings them once for each such file, into the user's folder
+// for caches. Without npm or its packages the test is skipped; in CI it fails.
 func NodeModules(t testing.TB, source string) string {
 	t.Helper()
+	command := "ci"
 	lock, err := os.ReadFile(filepath.Join(source, "package-lock.json"))
+	if os.IsNotExist(err) {
+		command = "install"
+		lock, err = os.ReadFile(filepath.Join(source, "package.json"))
+	}
 	need(t, err)
 	cache, err := os.UserCacheDir()
 	need(t, err)
@@ -36,7 +41,7 @@ func NodeModules(t testing.TB, source string) string {
 	if err := os.CopyFS(folder, os.DirFS(source)); !os.IsExist(err) {
 		need(t, err)
 	}
-	bring := exec.CommandContext(t.Context(), "npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error")
+	bring := exec.CommandContext(t.Context(), "npm", command, "--ignore-scripts", "--no-audit", "--no-fund", "--prefer-offline", "--loglevel=error")
 	bring.Dir = folder
 	if said, err := bring.CombinedOutput(); err != nil {
 		need(t, fmt.Errorf("%w of %s: %w: %s", errNoModules, source, err, said))

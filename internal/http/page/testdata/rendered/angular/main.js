@@ -1,0 +1,3 @@
+import { start } from './out/app.js';
+
+start();

@@ -1,0 +1,1 @@
+export const onProof = async (proof) => { window.proof = proof; return window.accepts; };

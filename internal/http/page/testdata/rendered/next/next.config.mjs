@@ -1,0 +1,1 @@
+export default { turbopack: { root: new URL('..', import.meta.url).pathname } };
