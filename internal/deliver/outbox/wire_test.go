@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -102,6 +103,20 @@ func TestServerSetAside(t *testing.T) {
 			r.SendTo(vtest.NthAddress(5 + n))
 		}
 		r.Want("lines once it was in use again", strings.Count(r.Printed.String(), "stage=aside"), 2)
+	})
+}
+
+// A spike of strangers' sends under default settings is not refused: while the connections grow, the server's pace does.
+func TestASpikeIsTaken(t *testing.T) {
+	onTheWire(t, nil, smtptest.Script{Rules: []smtptest.Rule{{Stage: smtptest.Dot, Delay: 300 * time.Millisecond}}}, func(r *wire) {
+		for n := range 2000 {
+			stranger := vtest.ForStranger
+			stranger.IP = netip.AddrFrom4([4]byte{10, byte(n >> 8), byte(n), 1})
+			r.AskAt(r.Svc, vtest.AskFor(vtest.NthAddress(n), vtest.By(stranger)), true)
+			r.Sleep(3 * time.Second / 2000)
+		}
+		r.Sleep(time.Minute)
+		r.Want("mails", len(r.server.Messages()), 2000)
 	})
 }
 
