@@ -166,6 +166,12 @@ type Backlog struct {
 	Age   time.Duration // age of the oldest, on the database's clock
 }
 
+// OutboxCount counts the sends of a queue, of all replicas, of the oldest MaxBacklogCounted of all queues.
+type OutboxCount struct {
+	Due  int // that no replica holds, and whose next attempt is due
+	Held int // that a replica holds
+}
+
 // PoolStats is the state of a pool of connections.
 type PoolStats struct {
 	Name        string

@@ -33,7 +33,7 @@ export interface Problem {
   type: string; title: string; status: number; detail: string; request_id: string;
   field: string; reason: string; // with 422
   quota: Quota; blocked_by: string; retry_after: number; retry_after_ms: number; // with 429
-  may_have_counted: boolean; // with 503 of a send
+  may_have_counted: boolean; slow?: 'email' | 'sms'; // with 503 of a send
   human_check: HumanCheck; // with 428, and with 422 of a token that is none
 }
 

@@ -102,7 +102,7 @@ const instead = (w, state, code) => state.phones?.instead(w, state, code);
 const neverSent = ({ send }) => send.status === 'failed' && send.number <= 1;
 
 // awayBox returns the box which says, on another card, why a request failed.
-const awayBox = (w, note) => note?.kind === 'away' && (note.unchecked ? [w.HumanNeeded, w.HumanNeededLead].join(w.Stop) : note.crowded ? w.CrowdedCode : w.AwayCode);
+const awayBox = (w, note) => note?.kind === 'away' && (note.unchecked ? [w.HumanNeeded, w.HumanNeededLead].join(w.Stop) : note.crowded ? w.CrowdedCode : note.slow ? w.SlowCode : w.AwayCode);
 
 function code(w, state) {
   const { view, quota, note } = state;
@@ -209,11 +209,12 @@ function approved(w, { view }) {
   };
 }
 
-// away says that a part of the service does not answer, that too many requests came from the network, or that a human check could not be done.
+// away says that a part of the service does not answer, that too many requests came from the network, that messages go out too late, or that a human check
+// could not be done.
 function away(w, state) {
-  const { note, to } = state, [head, why] = note.unchecked ? [w.HumanNeeded, w.HumanNeededLead] : note.crowded ? [w.Crowded, w.CrowdedLead] : [w.Away, w.AwayLead];
+  const { note, to } = state, [head, why] = note.unchecked ? [w.HumanNeeded, w.HumanNeededLead] : note.crowded ? [w.Crowded, w.CrowdedLead] : note.slow ? [w.Slow, w.SlowLead] : [w.Away, w.AwayLead];
   return {
-    say: note.unchecked || note.crowded ? [head, why].join(w.Stop) : head, rev: [note, there(state)],
+    say: note.unchecked || note.crowded || note.slow ? [head, why].join(w.Stop) : head, rev: [note, there(state)],
     body: [
       heading(head), lead(why), to && h('p', { class: 'kept' }, emphasised(w.AwayKept, { to })),
       act(note.reading ? 'look' : 'retry', button(w, { label: w.TryAgain, ms: note.ms, timer: false })),

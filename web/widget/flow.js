@@ -298,7 +298,7 @@ export class Flow {
     if (a.status === 0 && !reading) return 'lost';
     const now = this.#asked(wanted), crowded = kindOf(a.body) === 'too-many-requests', wait = a.retry || shortWait, moment = a.moment ?? new Moment();
     if (!now.view) this.desk.moment = moment; // else that counts from when it was told
-    this.#state = { ...now, note: { kind: 'away', ms: wait * second + moment.steady - this.desk.moment.steady, reading, crowded } };
+    this.#state = { ...now, note: { kind: 'away', ms: wait * second + moment.steady - this.desk.moment.steady, reading, crowded, slow: !!a.body?.slow } };
     this.#tell('failed', { reason: crowded ? 'too-many-requests' : 'unavailable' });
     return undefined;
   }

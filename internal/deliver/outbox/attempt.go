@@ -51,12 +51,17 @@ func (o *Outbox) attempt(ctx context.Context, f *flight) (out store.Outcome, aga
 	}
 	out, fail := o.send(ctx, w, message)
 	o.logAttempt(f, out, fail)
+	o.noteAttempt(f.lane, fail)
 	if fail == nil {
 		return out, nil
 	}
 	o.recordCarrierHold(ctx, w, fail)
 	w.Now = f.now()
-	return o.classifyFailure(w, out, fail, set.SuppressFor)
+	out, again = o.classifyFailure(w, out, fail, set.SuppressFor)
+	if again != nil {
+		o.notePostponed(f, fail, again.After)
+	}
+	return out, again
 }
 
 // outcomeOfPanic returns the outcome of an attempt that panicked, or its postponement. If a provider may have

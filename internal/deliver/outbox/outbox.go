@@ -61,6 +61,7 @@ type Store interface {
 	ExpectReceipt(ctx context.Context, a store.PendingReceipt, ask time.Duration) error
 	AddCarrierHold(ctx context.Context, ch recipient.Channel, h recipient.Hash, lasts time.Duration) error
 
+	OutboxCounts(ctx context.Context) (map[store.Queue]store.OutboxCount, error)
 	Ping(ctx context.Context) error
 	SendsByID(ctx context.Context, ids []uuid.UUID) (list []store.SendOrRefusal, now time.Time, err error)
 }
@@ -229,7 +230,7 @@ func New(c Config, p Dependencies) *Outbox {
 		wake: make(chan struct{}, 1), room: make(chan struct{}, 1),
 	}
 	for _, q := range store.Queues() {
-		o.lanes[q] = &lane{Queue: q, queues: map[string][]*flight{}, held: map[string]int{}, behind: map[string]bool{}}
+		o.lanes[q] = &lane{Queue: q, queues: map[string][]*flight{}, held: map[string]int{}, behind: map[string]bool{}, pace: pace{waits: map[string]int{}}}
 	}
 	stopping, beginStop := context.WithCancel(context.Background())
 	o.beginStop = beginStop
@@ -309,6 +310,7 @@ func (o *Outbox) tick(ctx context.Context) {
 	}
 	o.settle(ctx)
 	o.takeOverIfReady(ctx)
+	o.readBacklog(ctx)
 }
 
 // keepLeases renews leases until the channel is closed. It waits for nothing else: a limiter or a

@@ -47,6 +47,7 @@ type lane struct {
 	workers          int                  // running workers
 	behind           map[string]bool      // apps of which rows wait in the database, since memory was full
 	suspensionLogged bool                 // logAttempt has logged that all servers are set aside
+	pace
 }
 
 // byExpiry orders flights by the end of their code's life, and those that end together by age.
@@ -290,6 +291,7 @@ func (o *Outbox) enqueue(f *flight) {
 	i, _ := slices.BinarySearchFunc(waiting, f, byExpiry)
 	l.queues[app] = slices.Insert(waiting, i, f)
 	l.queued++
+	l.addWaiting(app, 1)
 	o.addWorker(l)
 }
 
@@ -361,6 +363,7 @@ func (o *Outbox) dequeueOrEndWorker(l *lane) *flight {
 	first := l.queues[app][0]
 	l.queues[app] = slices.Delete(l.queues[app], 0, 1)
 	l.queued--
+	l.addWaiting(app, -1)
 	if len(l.queues[app]) > 0 {
 		l.turns = append(l.turns, app)
 	} else {

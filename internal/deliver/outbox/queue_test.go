@@ -129,10 +129,10 @@ func TestBacklogLeavesInTheOrderOfItsExpiry(t *testing.T) {
 // one waits there, a new one does as well, also where there is room again: else the old one might
 // never have its turn.
 func TestRoomToTheLast(t *testing.T) {
-	slowly(t, time.Minute, 1, memory, func(r *vtest.Rig) {
+	slowly(t, time.Second, 1, memory, func(r *vtest.Rig) {
 		r.Sleep(500 * time.Millisecond) // between two looks at the database
 		ids := r.SendMany(0, memory+1)
-		r.Sleep(time.Minute + time.Millisecond) // one was delivered
+		r.Sleep(time.Second + time.Millisecond) // one was delivered
 		ids = append(ids, r.SendMany(memory+1, 1)...)
 		synctest.Wait()
 		for n, want := range map[int]string{memory - 1: "", memory: "backlog", memory + 1: "backlog"} {

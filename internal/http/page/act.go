@@ -18,6 +18,7 @@ import (
 	"sendcode/internal/base/logs"
 	"sendcode/internal/base/recipient"
 	"sendcode/internal/http/server"
+	"sendcode/internal/limit/admission"
 	"sendcode/internal/verify/verification"
 )
 
@@ -324,6 +325,9 @@ func (u *Page) sessionAfterError(ctx context.Context, s session, err error) sess
 	}
 	server.LogFailure(ctx, u.Logger, err)
 	s.Note = postNote{Kind: noteUnavailable, At: u.Now()}
+	if full, ok := errors.AsType[*admission.OverloadedError](err); ok && full.Slow != "" {
+		s.Note.Reason = slowReason
+	}
 	return s
 }
 

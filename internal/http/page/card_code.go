@@ -73,7 +73,7 @@ func (l *visit) addCodeNote(k *card, v verification.View) {
 	case noteStaleForm:
 		k.Note = &notice{"warn", l.t["Stale"]}
 	case noteUnavailable:
-		k.Note = &notice{"bad", l.unavailableText("AwayCode")}
+		k.Note = &notice{"bad", l.unavailableText()}
 	}
 	switch {
 	case k.Note != nil:

@@ -105,19 +105,22 @@ func (l *visit) failedCard(v verification.View) *card {
 func (l *visit) addNotSentNote(k *card) {
 	switch l.session.Note.Kind {
 	case noteUnavailable:
-		k.Note = &notice{"bad", l.unavailableText("AwayCode")}
+		k.Note = &notice{"bad", l.unavailableText()}
 	case noteTooManyChecks:
 		k.Note = &notice{"bad", l.t["TooManyChecks"]}
 		k.Say = k.Note.Text
 	}
 }
 
-// unavailableText says why the last request sent no code: a human check was missing, or what key says.
-func (l *visit) unavailableText(key string) string {
-	if l.session.Note.Reason == humanCheckReason {
+// unavailableText says on another card why the last request sent no code.
+func (l *visit) unavailableText() string {
+	switch l.session.Note.Reason {
+	case humanCheckReason:
 		return l.t["HumanNeeded"] + l.t["Stop"] + l.t["HumanNeededLead"]
+	case slowReason:
+		return l.t["SlowCode"]
 	}
-	return l.t[key]
+	return l.t["AwayCode"]
 }
 
 // endedCard returns the card of a code that is no longer valid.
@@ -142,8 +145,9 @@ func (l *visit) endedCard(v verification.View) *card {
 func (l *visit) unavailableCard(onlyReload bool) *card {
 	k := l.newCard("away", l.t["Away"])
 	k.Lead, k.Away, k.Reload = l.t.fillHTML("AwayLead"), true, onlyReload
-	if !onlyReload && l.session.Note.Reason == humanCheckReason {
-		k.Heading, k.Say, k.Lead = l.t["HumanNeeded"], l.t["HumanNeeded"], l.t.fillHTML("HumanNeededLead")
+	why := map[string]string{humanCheckReason: "HumanNeeded", slowReason: "Slow"}[l.session.Note.Reason]
+	if !onlyReload && why != "" {
+		k.Heading, k.Say, k.Lead = l.t[why], l.t[why], l.t.fillHTML(why+"Lead")
 	}
 	wait := unavailableRetryWait
 	if !onlyReload {

@@ -108,7 +108,7 @@ func (c cardCase) tries() int { return cmp.Or(c.State.Tries, 5) }
 
 // notes are the words of the table in those of a cookie.
 var notes = map[string]postNote{
-	"wrong": {Kind: noteWrongCode}, "many": {Kind: noteTooManyChecks}, "away": {Kind: noteUnavailable},
+	"wrong": {Kind: noteWrongCode}, "many": {Kind: noteTooManyChecks}, "away": {Kind: noteUnavailable}, "slow": {Kind: noteUnavailable, Reason: slowReason},
 	"required": {Kind: noteBadCode, Reason: "required"}, "foreign": {Kind: noteBadCode, Reason: "not_digits"},
 	"length": {Kind: noteBadCode, Reason: "too_long"},
 }

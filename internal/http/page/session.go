@@ -97,7 +97,7 @@ func otherChannel(ch recipient.Channel) recipient.Channel {
 // postNote tells the next page the result of the last post.
 type postNote struct {
 	Kind   noteKind  `json:"k,omitempty"`
-	Reason string    `json:"r,omitempty"` // machine word of an *InvalidError
+	Reason string    `json:"r,omitempty"` // machine word of an *InvalidError, humanCheckReason or slowReason
 	At     time.Time `json:"a,omitzero"`
 	// Character is that of a *recipient.InvalidError
 	Character string `json:"c,omitempty"`
@@ -113,13 +113,16 @@ const (
 	noteBadCode         noteKind = "code"    // the text cannot be a code; no try was spent
 	noteTooManyChecks   noteKind = "many"    // too many failed checks: no try was spent, and nothing was sent
 	noteWrongCode       noteKind = "wrong"   // a try was spent
-	noteUnavailable     noteKind = "away"    // the limiter or the database did not answer, or, with humanCheckReason, the browser did no human check
+	noteUnavailable     noteKind = "away"    // the limiter or the database did not answer, or one of the reasons below
 	noteStaleForm       noteKind = "stale"   // the form was not of the session's verification
 	noteNotSent         noteKind = "unsent"  // the browser had no cookie: nothing was sent
 )
 
 // humanCheckReason is the reason of noteUnavailable where a human check alone was missing.
 const humanCheckReason = "human_check"
+
+// slowReason is the reason of noteUnavailable where the message would go out too late.
+const slowReason = "slow"
 
 // A cookie lives for an hour, or longer while a code or a refusal lasts, but at most a day: the
 // next person at this computer should not find an address.

@@ -271,7 +271,7 @@ const drawing = `(async (cases) => {
       attempts_remaining: tries, purpose_title: state.title, code_format: { length: 6, alphabet: 'digits' }, send: { id: 's', status: state.send, number: state.number ?? 1, counts: state.counts ?? false },
     };
     const drawn = draw(words, {
-      view, quota, channel, refused: state.refused, note: state.note && { kind: state.note }, screen: state.screen, known: state.known,
+      view, quota, channel, refused: state.refused, note: state.note === 'slow' ? { kind: 'away', slow: true } : state.note && { kind: state.note }, screen: state.screen, known: state.known,
       channels: ['email', 'sms'], moment: new Moment(), pick, cards, phones: numbers, country: 'DE', countries: [], to: 'ana@example.com', proof: 'a.b.c',
     });
     const text = (keys) => keys.split(' ').map((key) => !key ? '' : w[key].one ? w[key][tries === 1 ? 'one' : 'other'].replace('{n}', tries) : w[key].replace('{n}', 6)).join(w.Separator);

@@ -35,6 +35,11 @@ var errorTable = []func(error) *Problem{
 		return unavailableProblem("No code is sent before "+e.Until.UTC().Format(time.RFC3339)+".", e.RetryAfter)
 	}),
 	mapErrorType(func(e *admission.OverloadedError) *Problem {
+		if e.Slow != "" {
+			p := unavailableProblem("Messages of this channel go out slowly just now: the code would arrive too late.", e.RetryAfter)
+			p.Extra["slow"] = e.Slow
+			return p
+		}
 		return unavailableProblem("More requests came than can be served in time.", e.RetryAfter)
 	}),
 	mapErrorValue(fault.NotFound, Problem{Kind: NotFound}),

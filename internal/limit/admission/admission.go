@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"sendcode/internal/base/fault"
+	"sendcode/internal/base/recipient"
 	"sendcode/internal/store"
 )
 
@@ -62,12 +63,16 @@ func New() *Admission {
 }
 
 // OverloadedError refuses a request because as many requests are under way as can be decided in
-// time. It is a fault.Unavailable: nothing was done or counted for the request.
+// time, or because its message would go out too late. It is a fault.Unavailable: nothing was done or counted for the request.
 type OverloadedError struct {
-	RetryAfter time.Duration // positive
+	RetryAfter time.Duration     // positive
+	Slow       recipient.Channel // the channel whose messages go out too late; empty: too many requests are under way
 }
 
 func (e *OverloadedError) Error() string {
+	if e.Slow != "" {
+		return "admission: messages go out too late: " + string(e.Slow)
+	}
 	return "admission: more requests than can be served in time"
 }
 
@@ -115,7 +120,7 @@ func (a *Admission) refuseIfFullLocked(class string, now time.Time) error {
 		return nil
 	}
 	a.refused[class]++
-	return &OverloadedError{retryAfter}
+	return &OverloadedError{RetryAfter: retryAfter}
 }
 
 // ClassOf returns the class of a request whose key was read.

@@ -38,6 +38,10 @@ func (a *App) registerPartMetrics(front *echo.Echo) {
 	a.metrics.RegisterBacklog(a.db.Backlog)
 	a.metrics.RegisterPools(a.pools)
 	a.metrics.RegisterAdmissions(a.core.Codes.AdmissionStats)
+	a.metrics.RegisterSlowRefusals(func(ch recipient.Channel) (known, strangers int, wait time.Duration) {
+		known, strangers, _ = a.core.Codes.SlowRefusals(ch)
+		return known, strangers, a.core.Outbox.LongestWait(ch)
+	})
 	if a.cfg.DatabaseURL == "" {
 		a.metrics.RegisterDisk(a.cfg.DataDir)
 		a.metrics.RegisterLastBackup(func() (time.Time, bool) {

@@ -41,7 +41,8 @@ func (a *App) registerHealthChecks() {
 	})
 	checks := []server.HealthCheck{
 		a.databaseProbe.whyUnwritable, a.databaseProbe.whySlow, a.keyCheck.whyIncomplete, limiter,
-		a.mailServersCheck(),
+		a.mailServersCheck(), a.slowCheck(recipient.Email, server.HealthReason{Part: "mail", Word: "mails_slow", Err: fault.Unavailable}),
+		a.slowCheck(recipient.SMS, server.HealthReason{Part: "sms", Word: "texts_slow", Err: fault.Unavailable}),
 	}
 	if carriers, ok := a.carrier.(*sms.Carriers); ok {
 		checks = append(checks, a.carriersCheck(carriers))
@@ -183,6 +184,17 @@ func (a *App) carriersCheck(carriers *sms.Carriers) server.HealthCheck {
 	return func(ctx context.Context) *server.HealthReason {
 		suspended, untried := carriers.SomeNumbersSuspended()
 		return carriersReason(suspended, untried, func() bool { return waits(ctx) })
+	}
+}
+
+// slowCheck returns a health check that gives this reason while sends of a channel are refused since their messages would go out too
+// late: for a minute after the last one.
+func (a *App) slowCheck(ch recipient.Channel, reason server.HealthReason) server.HealthCheck {
+	return func(context.Context) *server.HealthReason {
+		if _, _, last := a.core.Codes.SlowRefusals(ch); time.Since(last) >= time.Minute {
+			return nil
+		}
+		return &reason
 	}
 }
 

@@ -42,6 +42,7 @@ var conditions = []struct {
 		"suspended", "Sends wait", "SendcodeServerSuspended", "has been suspended after failures",
 		"stores.go", `" suspended after failures"`,
 	},
+	{[]string{"mails_slow", "texts_slow"}, "", "Sends wait", "SendcodeDeliverySlow", "messages go out too slowly", "", ""},
 	{[]string{"clock_off"}, "", "Clock", "SendcodeClockOff", "", "clock.go", `"clock off: let NTP run"`},
 	{[]string{"suppressions_held"}, "", "Bursts", "SendcodeSuppressionsHeld", "addresses within minutes with", "", ""},
 	{[]string{"key_missing", "other_keys"}, "", "Keys", "", "", "", ""},

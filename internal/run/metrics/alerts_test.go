@@ -182,6 +182,7 @@ func TestAlertsFireForTheFirstEvent(t *testing.T) {
 		{"SendcodeSendsWait", 3 * m, 4 * m, 0, values{oldest: "0+0x8 0+15x400", sent: stays}},
 		{"SendcodeSendsWait", 20 * m, 0, 0, values{oldest: "90+0x400", sent: "0+1x400"}},
 		{"SendcodeSendsLate", 2 * m, 6 * m, 0, values{oldest: "90+0x400", sent: "0+1x400"}},
+		{"SendcodeDeliverySlow", 2 * m, soon, 0, values{`sendcode_delivery_refusals_total{channel="email",class="stranger"}`: "0+0x8 0+30x400"}},
 		{"SendcodeAllServersSuspended", 4 * m, 6 * m, 0, values{serverA: up, serverB: "1+0x16 0+0x400"}},
 		{"SendcodeAllServersSuspended", 2 * m, 4 * m, 0, values{`sendcode_sms_carrier_up{carrier="a",order="1"}`: up}},
 		{"SendcodeServerSuspended", 10 * m, 13 * m, 0, values{serverA: up, serverB: "1+0x400"}},

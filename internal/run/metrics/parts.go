@@ -106,6 +106,23 @@ func (m *Metrics) RegisterAdmissions(read func() map[string]admission.Stats) {
 	})
 }
 
+// RegisterSlowRefusals adds a counter of the sends that were refused since their messages would go out too late, and a gauge of the expected
+// wait. read must not block.
+func (m *Metrics) RegisterSlowRefusals(read func(recipient.Channel) (known, strangers int, wait time.Duration)) {
+	refusals := prometheus.NewDesc("sendcode_delivery_refusals_total", "Sends that were refused at once, since their messages would go out too late, "+
+		"by class: stranger (without a secret key) or known.", []string{"channel", "class"}, nil)
+	expected := prometheus.NewDesc("sendcode_delivery_expected_wait_seconds",
+		"How long a new message of the app that waits longest would wait until it goes out; 0: none waits.", []string{"channel"}, nil)
+	m.registry.MustRegister(collector{described: []*prometheus.Desc{refusals, expected}, counter: refusals, collect: func(show showFunc) {
+		for _, ch := range recipient.Channels() {
+			known, strangers, wait := read(ch)
+			show(expected, wait.Seconds(), string(ch))
+			show(refusals, float64(known), string(ch), admission.ClassKnown)
+			show(refusals, float64(strangers), string(ch), admission.ClassStranger)
+		}
+	}})
+}
+
 // RegisterDisk adds gauges of the free space and size of the disk that holds a directory. They are
 // missing where the system does not report them.
 func (m *Metrics) RegisterDisk(dir string) {

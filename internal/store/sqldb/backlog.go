@@ -23,6 +23,27 @@ FROM (SELECT channel, id FROM outbox ORDER BY id LIMIT %d) o GROUP BY o.channel`
 var anySendWaitsSQL = fmt.Sprintf(`
 SELECT EXISTS (SELECT 1 FROM (SELECT channel, queued FROM outbox ORDER BY id LIMIT %d) o WHERE o.channel = @channel AND o.queued = true)`, store.MaxBacklogCounted)
 
+// outboxCountsSQL looks at the same rows, too. What is due has no lease, or one that has ended.
+var outboxCountsSQL = fmt.Sprintf(`
+SELECT o.channel, o.stranger, count(CASE WHEN o.due_at <= @now THEN 1 END), count(CASE WHEN o.due_at > @now AND o.queued = false THEN 1 END)
+FROM (SELECT channel, stranger, due_at, queued FROM outbox ORDER BY id LIMIT %d) o GROUP BY o.channel, o.stranger`, store.MaxBacklogCounted)
+
+// OutboxCounts counts what waits in the outbox and what replicas hold.
+func (db *DB) OutboxCounts(ctx context.Context) (map[store.Queue]store.OutboxCount, error) {
+	type row struct {
+		store.Queue
+		store.OutboxCount
+	}
+	rows, err := ReadAll(ctx, db, "OutboxCounts", func(r *row) []any {
+		return []any{&r.Channel, &r.Strangers, &r.Due, &r.Held}
+	}, outboxCountsSQL, nil)
+	all := map[store.Queue]store.OutboxCount{}
+	for _, r := range rows {
+		all[r.Queue] = r.OutboxCount
+	}
+	return all, err
+}
+
 // AnySendWaits reports whether a send of a channel waits for its next attempt. It looks at the
 // oldest MaxBacklogCounted sends of all channels.
 func (db *DB) AnySendWaits(ctx context.Context, ch recipient.Channel) (bool, error) {

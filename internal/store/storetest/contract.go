@@ -52,7 +52,7 @@ var contract = map[string][]func(t *testing.T, f *Fixture){
 		watchPauses, watchLeavesCallersCodesOut, watchCountsReports, watchJudgesByClass, watchNamesApps, watchCounts, watchKnowsWhatIsUsual,
 		watchGrowsStricter, watchLifted, watchedAtOnce, storyNamesThePause,
 	},
-	"observe":    {backlog, waiting, observed},
+	"observe":    {backlog, outboxCounts, waiting, observed},
 	"turn":       {leaseOfOneReplica},
 	"partitions": {driftedIDs, windowOverMonths, pagesOverMonths, idleReplicaSeesOthers, storageStatus},
 	"end":        {callsAfterCancelAndClose},

@@ -56,6 +56,29 @@ func backlog(t *testing.T, f *Fixture) {
 	check(nil)
 }
 
+// What waits in the outbox is counted by queue, apart from what replicas hold, so that each knows its share.
+func outboxCounts(t *testing.T, f *Fixture) {
+	check := func(want map[store.Queue]store.OutboxCount) {
+		t.Helper()
+		Equal(t, "counts", Must(f.OutboxCounts(t.Context()))(t), want)
+	}
+	mails, texts, strangers := store.Queue{Channel: recipient.Email}, store.Queue{Channel: recipient.SMS},
+		store.Queue{Channel: recipient.Email, Strangers: true}
+	check(map[store.Queue]store.OutboxCount{})
+	first, second := f.Admit(t, f.Intent(1)).Send.ID, f.Admit(t, f.Intent(2)).Send.ID
+	f.Admit(t, f.Intent(3, bySMS))
+	f.Admit(t, f.Intent(4, byBrowser))
+	check(map[store.Queue]store.OutboxCount{mails: {Held: 2}, texts: {Held: 1}, strangers: {Held: 1}})
+	for id, after := range map[uuid.UUID]time.Duration{first: time.Second, second: time.Minute} {
+		Equal(t, "postponed", Must(f.Postpone(t.Context(), store.Postponement{AttemptID: Held(id, 1), After: after}))(t), true)
+	}
+	check(map[store.Queue]store.OutboxCount{mails: {}, texts: {Held: 1}, strangers: {Held: 1}})
+	f.Pass(2 * time.Second)
+	check(map[store.Queue]store.OutboxCount{mails: {Due: 1}, texts: {Held: 1}, strangers: {Held: 1}})
+	f.Pass(time.Minute) // the leases have ended, too
+	check(map[store.Queue]store.OutboxCount{mails: {Due: 2}, texts: {Due: 1}, strangers: {Due: 1}})
+}
+
 type kindKey struct{}
 
 // noting is a sqldb.Observer. Contexts have the kind of their call.

@@ -2,7 +2,10 @@ package verification
 
 import (
 	"context"
+	"sync"
+	"time"
 
+	"sendcode/internal/base/recipient"
 	"sendcode/internal/limit/admission"
 	"sendcode/internal/store"
 )
@@ -55,4 +58,58 @@ func (s *Service) refuseIfOverloaded(ask Request) error {
 		return nil
 	}
 	return s.countOverload(sendsAdmissionName, s.sends.RefuseIfFull(admission.ClassOf(ask.Caller.classWithoutTokens().IsStranger())))
+}
+
+// The parts of a code's life that its message may wait until it goes out. What would wait longer is refused: a code that
+// arrives dead helps no one, and spends a place.
+const (
+	lateForStrangers = 5 // the divisor for requests without a secret key, and for all while no message goes out
+	lateForAll       = 2 // the divisor for others
+	maxLateRetry     = time.Minute
+)
+
+// slowRefusals are the sends that refuseIfLate refused.
+type slowRefusals struct {
+	mu    sync.Mutex
+	count map[store.Queue]int // Queue.Strangers: without a secret key
+	last  map[recipient.Channel]time.Time
+}
+
+// refuseIfLate returns an *admission.OverloadedError for a send whose message would go out too late, or nil. A known browser counts
+// as a stranger, since what waits is wider than one recipient. A repetition whose first request may have written the send is
+// not refused.
+func (s *Service) refuseIfLate(r *sendInProgress) error {
+	ch, class := r.to.Channel(), r.subject.Class
+	wait, stalled := s.Outbox.ExpectedWait(store.Queue{Channel: ch, Strangers: class.IsStranger()}, r.App)
+	if wait == 0 || r.again || s.Policy.Get().TestRecipients.Has(r.address, s.Now()) {
+		return nil
+	}
+	most := r.subject.Purpose.TTL
+	if r.joins.ID != "" {
+		most = r.joins.ExpiresAt.Sub(r.joins.now)
+	}
+	if class != store.SecretKeyClass || stalled {
+		most /= lateForStrangers
+	} else {
+		most /= lateForAll
+	}
+	if wait <= most {
+		return nil
+	}
+	s.slow.mu.Lock()
+	defer s.slow.mu.Unlock()
+	if s.slow.count == nil {
+		s.slow.count, s.slow.last = map[store.Queue]int{}, map[recipient.Channel]time.Time{}
+	}
+	s.slow.count[store.Queue{Channel: ch, Strangers: class != store.SecretKeyClass}]++
+	s.slow.last[ch] = time.Now()
+	return &admission.OverloadedError{Slow: ch, RetryAfter: min(max(wait-most, time.Second), maxLateRetry)}
+}
+
+// SlowRefusals returns how many sends of a channel were refused since their messages would go out too late, with a secret key and
+// without, and when the last one was; zero: never.
+func (s *Service) SlowRefusals(ch recipient.Channel) (known, strangers int, last time.Time) {
+	s.slow.mu.Lock()
+	defer s.slow.mu.Unlock()
+	return s.slow.count[store.Queue{Channel: ch}], s.slow.count[store.Queue{Channel: ch, Strangers: true}], s.slow.last[ch]
 }

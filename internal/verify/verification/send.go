@@ -122,6 +122,9 @@ func (s *Service) decide(ctx, waiting context.Context, r *sendInProgress) (Answe
 	if left := s.HoldUntil.Sub(s.Now()); left > 0 {
 		return Answer{}, &HoldUntilError{s.HoldUntil, left}
 	}
+	if err := s.refuseIfLate(r); err != nil {
+		return Answer{}, err
+	}
 	if refusal, refused, err := s.refuseIfLockedOutOrHeld(ctx, r.parsedRequest); refused || err != nil {
 		return refusal, err
 	}

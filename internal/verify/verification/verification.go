@@ -62,6 +62,9 @@ type Outbox interface {
 	// Deliver starts a send and waits for its outcome, at most for wait. It returns the send with
 	// its outcome, or as Queued.
 	Deliver(ctx context.Context, w store.Work, wait time.Duration) store.Send
+	// ExpectedWait returns how long a new message of an app would wait until it goes out. stalled: none goes out, and the
+	// wait is as long as that has lasted.
+	ExpectedWait(q store.Queue, app string) (wait time.Duration, stalled bool)
 	// RefundLater refunds, in the background, an event that certainly has no row.
 	RefundLater(id string, buckets map[quota.Scope]string)
 	// SettleLater makes the limiter agree, in the background, with the row of a send, or refunds the
@@ -161,6 +164,7 @@ type Service struct {
 	turns      keyTurns
 	lockouts   lockouts
 	human      atomic.Pointer[map[string]humancheck.Check]
+	slow       slowRefusals
 	overload   alarm // requests that an admission refused
 	breaker    alarm // sends that the breaker refused
 	networks   alarm // checks that the bound of a network refused

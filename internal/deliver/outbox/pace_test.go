@@ -1,0 +1,128 @@
+package outbox
+
+import (
+	"log/slog"
+	"testing"
+	"time"
+
+	"sendcode/internal/base/recipient"
+	"sendcode/internal/deliver/delivery"
+	"sendcode/internal/kit/servertest"
+	"sendcode/internal/store"
+)
+
+// ends lets n attempts end, one after the other.
+type ends func(n int, every time.Duration, fail *delivery.Error)
+
+// The wait is what is before a new message of an app in its lane, by the pace of the last attempts; see ExpectedWait.
+func TestExpectedWait(t *testing.T) {
+	mails := store.Queue{Channel: recipient.Email}
+	refused := func(stage string, status int) *delivery.Error {
+		return &delivery.Error{Class: delivery.Temporary, Stage: stage, Status: status}
+	}
+	paced := &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageDial, Err: delivery.ErrPace}
+	for name, c := range map[string]struct {
+		run     func(l *lane, end ends)
+		want    time.Duration
+		stalled bool
+	}{
+		"nothing waits": {func(_ *lane, end ends) { end(10, time.Second, nil) }, 0, false},
+		"not for a second": {func(l *lane, end ends) {
+			l.addWaiting("shop", 1000)
+			end(9, time.Second/10, nil)
+		}, 0, false},
+		"2 a second": {func(l *lane, end ends) {
+			l.addWaiting("shop", 100)
+			end(40, time.Second/2, nil)
+		}, 50 * time.Second, false},
+		"what went out before is no pace": {func(l *lane, end ends) {
+			end(15, time.Millisecond, nil)
+			l.addWaiting("shop", 100)
+			end(4, time.Second/2, nil)
+		}, 50 * time.Second, false},
+		"it is quicker now": {func(l *lane, end ends) {
+			l.addWaiting("shop", 100)
+			end(40, time.Second, nil)
+			end(40, time.Second/10, nil)
+		}, 10 * time.Second, false},
+		"it hangs now": {func(l *lane, end ends) {
+			l.addWaiting("shop", 100)
+			end(40, time.Second/10, nil)
+			time.Sleep(18 * time.Second)
+		}, 100 * time.Second, false},
+		"no attempt has ended": {func(l *lane, _ ends) {
+			l.workers = 5
+			l.addWaiting("shop", 95)
+			time.Sleep(2 * time.Second)
+		}, 40 * time.Second, false},
+		"another app's backlog": {func(l *lane, end ends) {
+			l.addWaiting("club", 1000)
+			l.addWaiting("shop", 9)
+			end(40, time.Second/2, nil)
+		}, 19 * time.Second / 2, false},
+		"a domain defers mails": {func(l *lane, end ends) {
+			l.addWaiting("shop", 100)
+			end(1000, time.Millisecond, refused(delivery.StageRcpt, 451))
+		}, time.Second / 10, false},
+		"the server takes no more": {func(l *lane, end ends) {
+			l.addWaiting("shop", 2)
+			end(98, time.Millisecond, refused(delivery.StageAnswer, 429))
+			end(40, time.Second/2, nil)
+		}, 50 * time.Second, false},
+		"30 a minute": {func(l *lane, end ends) {
+			end(30, time.Second/30, nil)
+			end(100, 0, paced)
+			time.Sleep(2 * time.Second)
+		}, 200 * time.Second, false},
+		"suspended": {func(l *lane, end ends) {
+			l.addWaiting("shop", 2)
+			end(40, time.Second, nil)
+			l.suspended = time.Now()
+			l.addWaiting("shop", 100)
+			time.Sleep(30 * time.Second)
+		}, 30 * time.Second, true},
+		"suspended, nothing waits": {func(l *lane, end ends) {
+			l.suspended = time.Now()
+			time.Sleep(time.Hour)
+		}, 0, false},
+		"suspended, and then one waits": {func(l *lane, end ends) {
+			l.suspended = time.Now()
+			time.Sleep(time.Hour)
+			l.addWaiting("shop", 1)
+		}, time.Hour, true},
+		"again and again suspended": {func(l *lane, end ends) {
+			l.addWaiting("shop", 100)
+			for range 10 {
+				l.suspended = time.Now()
+				l.addWaiting("shop", 0)
+				end(4, time.Second, nil)
+			}
+		}, 100 * time.Second, false},
+		"the rest waits in the database": {func(l *lane, end ends) {
+			l.addWaiting("shop", 20)
+			l.behind["shop"], l.inStore = true, 80
+			end(40, time.Second/2, nil)
+		}, 50 * time.Second, false},
+	} {
+		servertest.Bubble(t, func(t *testing.T) {
+			o := New(Config{}, Dependencies{Logger: slog.New(slog.DiscardHandler)})
+			l := o.lanes[mails]
+			c.run(l, func(n int, every time.Duration, fail *delivery.Error) {
+				for range n {
+					time.Sleep(every)
+					o.noteAttempt(l, fail)
+					if fail != nil {
+						o.notePostponed(&flight{lane: l, work: store.Work{Send: store.Send{App: "shop"}}}, fail, time.Hour)
+					}
+				}
+			})
+			wait, stalled := o.ExpectedWait(mails, "shop")
+			servertest.Same(t, name+": stalled", stalled, c.stalled)
+			if off := wait - c.want; off < -c.want/20 || off > c.want/20 {
+				t.Errorf("%s: %v, want %v", name, wait, c.want)
+			}
+			strangers, _ := o.ExpectedWait(store.Queue{Channel: recipient.Email, Strangers: true}, "shop")
+			servertest.Same(t, name+": strangers' lane", strangers, 0)
+		})
+	}
+}

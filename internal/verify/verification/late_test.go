@@ -1,0 +1,159 @@
+package verification_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"sendcode/internal/base/recipient"
+	"sendcode/internal/deliver/delivery"
+	"sendcode/internal/limit/admission"
+	"sendcode/internal/verify/verification"
+	vtest "sendcode/internal/verify/verification/verificationtest"
+)
+
+// slowServer is a mail server with few connections. A mail without one waits for it, in turn.
+type slowServer struct {
+	*vtest.MailServer
+	conns chan struct{}
+}
+
+func (c slowServer) ConnLimit() int { return cap(c.conns) }
+
+func (c slowServer) Send(ctx context.Context, m delivery.Mail) (delivery.Result, error) {
+	c.conns <- struct{}{}
+	defer func() { <-c.conns }()
+	return c.MailServer.Send(ctx, m)
+}
+
+// ttl sets how long codes live.
+func ttl(d time.Duration) func(*vtest.Settings) {
+	return func(s *vtest.Settings) {
+		p := s.Purposes["default"]
+		p.TTL = d
+		s.Purposes["default"] = p
+	}
+}
+
+// tooLate reports whether a send was refused since mail is slow; any other error fails the test.
+func tooLate(r *vtest.Rig, err error) bool {
+	r.Helper()
+	full, refused := errors.AsType[*admission.OverloadedError](err)
+	if !refused {
+		r.NoError(err)
+	} else if full.Slow != recipient.Email || full.RetryAfter < time.Second || full.RetryAfter > time.Minute {
+		r.Errorf("%+v", full)
+	}
+	return refused
+}
+
+// Strangers ask for far more mails than a slow domain takes. Their sends are refused, and no others: those of a secret key and
+// of another app's strangers, who take turns with them.
+func TestAStrangersBacklogRefusesNoOthers(t *testing.T) {
+	vtest.InBubbleIdle(t, func(s *vtest.Settings) {
+		ttl(time.Minute)(s)
+		s.Tick = time.Second
+	}, func(r *vtest.Rig) {
+		r.MailServer.Each = 2 * time.Second
+		r.Svc = r.ReplicaOn(r.Store, slowServer{r.MailServer, make(chan struct{}, 4)}, nil)
+		r.Start()
+		other, refused := vtest.ForStranger, 0
+		other.App = "club"
+		for n := range 1000 {
+			_, err := r.Svc.Send(r.Context(), vtest.AskFor(vtest.NthAddress(n), vtest.By(vtest.ForStranger)))
+			if tooLate(r, err) {
+				refused++
+			}
+			if n%200 == 199 {
+				for i, c := range []verification.Caller{vtest.BackEnd, other} {
+					r.AskAt(r.Svc, vtest.AskFor(vtest.NthAddress(10_000+10*n+i), vtest.By(c)), true)
+				}
+			}
+			r.Sleep(50 * time.Millisecond)
+		}
+		r.Want("strangers are refused", refused > 500, true)
+	})
+}
+
+// A resend by ID has what is left of its code's life, and a new code has all of it.
+func TestAResendIsJudgedByWhatIsLeft(t *testing.T) {
+	vtest.InBubbleIdle(t, ttl(5*time.Minute), func(r *vtest.Rig) {
+		r.MailServer.Each = time.Second
+		r.Svc = r.ReplicaOn(r.Store, slowServer{r.MailServer, make(chan struct{}, 1)}, nil)
+		r.Start()
+		first := r.AskAt(r.Svc, vtest.AskFor(vtest.Ana), true)
+		r.Sleep(4 * time.Minute)
+		for n := range 60 {
+			r.AskAt(r.Svc, vtest.AskFor(vtest.NthAddress(n)), true)
+		}
+		r.Sleep(2 * time.Second)
+		_, err := r.Svc.Send(r.Context(), vtest.AskFor("", vtest.Resending(first.View.ID)))
+		r.Want("the resend is refused", tooLate(r, err), true)
+		r.AskAt(r.Svc, vtest.AskFor(vtest.NthAddress(60)), true)
+	})
+}
+
+// A server takes fewer mails than there are sends. What would go out later than half of its code's life is refused at once,
+// and of strangers a fifth; no send expires, and the refused ones count nowhere. Then all are taken again.
+func TestWhatWouldGoOutTooLateIsRefused(t *testing.T) {
+	for name, c := range map[string]struct {
+		caller      verification.Caller
+		conns       int // of each replica
+		replicas    int
+		every, last time.Duration // between two sends, and of all sends
+		oldest      time.Duration
+	}{
+		"secret key, 2 of 20 a second": {vtest.BackEnd, 4, 1, time.Second / 20, 50 * time.Second, 30 * time.Second},
+		"strangers, 1 of 20 a second":  {vtest.ForStranger, 4, 1, time.Second / 20, 50 * time.Second, 25 * time.Second},
+		"secret key, 5 of 50 a second": {vtest.BackEnd, 10, 1, time.Second / 50, 5 * time.Minute, 30 * time.Second},
+		"two replicas":                 {vtest.BackEnd, 2, 2, time.Second / 20, 50 * time.Second, 30 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			vtest.InBubbleIdle(t, ttl(time.Minute), func(r *vtest.Rig) {
+				r.MailServer.Each = 2 * time.Second
+				var replicas []*vtest.Service
+				for range c.replicas {
+					svc, stop := r.StartReplica(slowServer{r.MailServer, make(chan struct{}, c.conns)})
+					defer stop()
+					replicas = append(replicas, svc)
+				}
+				ask := vtest.AskFor(vtest.Ana, vtest.By(c.caller), vtest.WithKey("again"))
+				accepted, refused := 0, 0
+				for n := range int(c.last / c.every) {
+					svc := replicas[n%len(replicas)]
+					_, err := svc.Send(r.Context(), vtest.AskFor(vtest.NthAddress(n), vtest.By(c.caller)))
+					if tooLate(r, err) {
+						if refused++; refused%100 == 1 {
+							_, err := svc.Send(r.Context(), ask)
+							r.Want("Ana's is refused, too", tooLate(r, err), true)
+							refused++
+						}
+					} else {
+						accepted++
+					}
+					r.Sleep(c.every)
+				}
+				r.WantCounted("of the refused one", 0)
+				r.Sleep(time.Minute)
+				oldest := time.Duration(0)
+				for _, row := range r.Rows() {
+					oldest = max(oldest, row.FinishedAt.Sub(row.LoggedAt))
+					r.Want("status", row.Status, "sent")
+				}
+				if oldest > c.oldest || oldest < c.oldest/2 {
+					r.Errorf("the oldest mail is %v old, want up to %v", oldest, c.oldest)
+				}
+				r.WantMails(accepted)
+				counted := 0
+				for _, svc := range replicas {
+					known, strangers, _ := svc.SlowRefusals(recipient.Email)
+					counted += known + strangers
+					r.Want("refusals of strangers", strangers > 0, c.caller.Stranger)
+				}
+				r.Want("refusals", counted, refused)
+				r.AskAt(replicas[0], ask, true)
+			})
+		})
+	}
+}
