@@ -107,7 +107,7 @@ func (g *Gates) Peek(ctx context.Context, s bucketnames.Subject) (Answer, error)
 		defer panics.Recover(panics.Request)
 		rows, failed = g.readHistory(ctx, s, false)
 	})
-	d, err := g.PeekFirstGate(ctx, s)
+	d, err := g.peekFirstGate(ctx, s)
 	d = g.correctBackoff(ctx, s, d)
 	heard := g.now()
 	reading.Wait()
@@ -122,8 +122,8 @@ func (g *Gates) Peek(ctx context.Context, s bucketnames.Subject) (Answer, error)
 	return Answer{g.correctAndMerge(ctx, s, d, asked, heard, g.countedRows(s, h, rows.asked)), &h}, nil
 }
 
-// PeekFirstGate is Peek by the limiter or, without it, by this process, and reads no row. Error: of a bad request.
-func (g *Gates) PeekFirstGate(ctx context.Context, s bucketnames.Subject) (quota.Decision, error) {
+// peekFirstGate is Peek by the limiter or, without it, by this process, and reads no row. Error: of a bad request.
+func (g *Gates) peekFirstGate(ctx context.Context, s bucketnames.Subject) (quota.Decision, error) {
 	d, err := g.peekLimiter(ctx, s)
 	if errors.Is(err, errLimiterAway) {
 		return g.peekLocally(ctx, s)
