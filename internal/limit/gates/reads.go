@@ -53,6 +53,9 @@ type sharedRead[T any] struct {
 	err   error
 }
 
+// errPanicked is the error of a read that a panic ended.
+var errPanicked = store.WrapUnavailable(panics.Err)
+
 func newSharedReads[T any]() sharedReads[T] {
 	return sharedReads[T]{
 		strangers: make(chan struct{}, maxReadsOfStrangers), others: make(chan struct{}, maxReadsOfOthers),
@@ -72,7 +75,7 @@ func (r *sharedReads[T]) read(ctx context.Context, key readKey, now func() time.
 		<-x.done
 		return x
 	}
-	x = &sharedRead[T]{done: make(chan struct{}), err: store.WrapUnavailable(panics.Err)}
+	x = &sharedRead[T]{done: make(chan struct{}), err: errPanicked}
 	r.waiting[key] = x
 	r.mu.Unlock()
 	defer close(x.done)
@@ -103,7 +106,7 @@ func (r *sharedReads[T]) read(ctx context.Context, key readKey, now func() time.
 		}
 	})
 	defer func() { <-slots }()
-	x.asked, x.err = now(), store.WrapUnavailable(panics.Err)
+	x.asked, x.err = now(), errPanicked
 	x.rows, x.err = read(ctx)
 	x.heard = now()
 	return x

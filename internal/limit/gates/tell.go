@@ -99,19 +99,22 @@ func newDatabaseRows(s bucketnames.Subject, sends, rejected []quota.Event, now, 
 // Peek returns the state of every rule for a subject now, and counts nothing. The limiter and the database are asked
 // at once. Without the limiter, the database and this process answer. Errors: of the database, or of a bad request.
 func (g *Gates) Peek(ctx context.Context, s bucketnames.Subject) (Answer, error) {
-	var reading sync.WaitGroup
-	var rows *sharedRead[rowrules.History]
-	failed := store.WrapUnavailable(panics.Err)
+	reading := &struct {
+		sync.WaitGroup
+		rows *sharedRead[rowrules.History]
+		err  error
+	}{err: errPanicked}
 	asked := g.now()
 	reading.Go(func() {
 		defer panics.Recover(panics.Request)
-		rows, failed = g.readHistory(ctx, s, false)
+		reading.rows, reading.err = g.readHistory(ctx, s, false)
 	})
 	d, err := g.peekFirstGate(ctx, s)
 	d = g.correctBackoff(ctx, s, d)
 	heard := g.now()
 	reading.Wait()
-	if err = cmp.Or(err, failed); err != nil || rows == nil {
+	rows := reading.rows
+	if err = cmp.Or(err, reading.err); err != nil || rows == nil {
 		return Answer{Decision: d}, err
 	}
 	h := rows.rows // as it is now, when both have answered
