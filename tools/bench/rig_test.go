@@ -38,6 +38,7 @@ const (
 	far        = "ours, Postgres 1 ms away"
 	fairFloor  = "fair floor"
 	otpgateway = "otpgateway"
+	again      = " again" // ends the name of a commit that is measured twice
 )
 
 // rig is the servers that all contenders share, and what was measured.
@@ -160,7 +161,7 @@ func (b *rig) startAll() {
 	for _, commit := range strings.FieldsFunc(*older, func(r rune) bool { return r == ',' }) {
 		program, name := filepath.Join(b.dir, "sendcode-"+commit), commit
 		if _, err := os.Stat(program); err == nil {
-			name += " again"
+			name += again
 		} else {
 			tree := filepath.Join(b.dir, "tree-"+commit)
 			b.run(root, "git", "worktree", "add", "--detach", tree, commit)
