@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,8 +21,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/Shopify/toxiproxy/v2"
 	"github.com/jackc/pgx/v5"
 	"github.com/redis/go-redis/v9"
+	"github.com/rs/zerolog"
 
 	"sendcode/internal/kit/servertest"
 	"sendcode/internal/run/commands"
@@ -32,8 +35,10 @@ import (
 // The contenders beside older commits, as the tables name them.
 const (
 	ours       = "ours"
+	far        = "ours, Postgres 1 ms away"
 	fairFloor  = "fair floor"
 	otpgateway = "otpgateway"
+	again      = " again" // ends the name of a commit that is measured twice
 )
 
 // rig is the servers that all contenders share, and what was measured.
@@ -150,10 +155,13 @@ func (b *rig) startAll() {
 	b.run(root, "go", "build", "-buildvcs=false", "-o", b.dir, "./cmd/sendcode", "./tools/floor")
 	b.startService(ours, filepath.Join(b.dir, "sendcode"))
 	answer, text := b.bytesOf(b.contenders[0])
+	if *form != "file" {
+		b.startService(far, filepath.Join(b.dir, "sendcode"))
+	}
 	for _, commit := range strings.FieldsFunc(*older, func(r rune) bool { return r == ',' }) {
 		program, name := filepath.Join(b.dir, "sendcode-"+commit), commit
 		if _, err := os.Stat(program); err == nil {
-			name += " again"
+			name += again
 		} else {
 			tree := filepath.Join(b.dir, "tree-"+commit)
 			b.run(root, "git", "worktree", "add", "--detach", tree, commit)
@@ -223,13 +231,17 @@ func (b *rig) startService(name, program string) {
 	data, err := os.MkdirTemp(b.dir, "data-")
 	b.must(err)
 	var on []string
-	database := ""
+	database, knows := "", workloads
 	if *form != "file" {
 		var url string
 		url, database = b.createDatabase()
 		on = []string{"SENDCODE_DATABASE_URL=" + url}
 		if *prefilled > 0 {
 			b.fill(url, data)
+		}
+		if name == far {
+			knows = []string{send, laterLook, wrongCheck, keyedSend}
+			on = []string{"SENDCODE_DATABASE_URL=" + b.farAway(url)}
 		}
 	}
 	if *form == "redis" {
@@ -239,7 +251,20 @@ func (b *rig) startService(name, program string) {
 	cmd.Env = append(on, "SENDCODE_ADDR=127.0.0.1:0", "SENDCODE_DRAIN=0s", "SENDCODE_API_KEY="+apiKey,
 		"SENDCODE_METRICS_TOKEN="+servertest.MetricsToken,
 		"SENDCODE_DATA_DIR="+data, "SENDCODE_SMTP_URL=smtp://"+b.mails.Addr().String()+"?conns=16")
-	b.start(&contender{name: name, ask: askService, knows: workloads, database: database}, cmd)
+	b.start(&contender{name: name, ask: askService, knows: knows, database: database}, cmd)
+}
+
+// farAway is the address of a database by way of a link that delays each answer by 1 ms.
+func (b *rig) farAway(address string) string {
+	at, err := url.Parse(address)
+	b.must(err)
+	link := toxiproxy.NewProxy(toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop()), far, "127.0.0.1:0", at.Host)
+	b.must(link.Start())
+	b.Cleanup(link.Stop)
+	_, err = link.Toxics.AddToxicJson(strings.NewReader(`{"type":"latency","stream":"downstream","attributes":{"latency":1}}`))
+	b.must(err)
+	at.Host = link.Listen
+	return at.String()
 }
 
 // startOTPGateway runs it with as many connections to the mail server as the others have.

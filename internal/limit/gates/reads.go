@@ -48,9 +48,13 @@ type sharedRead[T any] struct {
 	done  chan struct{} // closed when the fields below are set
 	turn  time.Time     // when the next read begins if all begin minReadSpacing apart
 	asked time.Time     // when it began, on this process's clock
+	heard time.Time     // when it had its answer, on this process's clock
 	rows  T
 	err   error
 }
+
+// errPanicked is the error of a read that a panic ended.
+var errPanicked = store.WrapUnavailable(panics.Err)
 
 func newSharedReads[T any]() sharedReads[T] {
 	return sharedReads[T]{
@@ -71,7 +75,7 @@ func (r *sharedReads[T]) read(ctx context.Context, key readKey, now func() time.
 		<-x.done
 		return x
 	}
-	x = &sharedRead[T]{done: make(chan struct{}), err: store.WrapUnavailable(panics.Err)}
+	x = &sharedRead[T]{done: make(chan struct{}), err: errPanicked}
 	r.waiting[key] = x
 	r.mu.Unlock()
 	defer close(x.done)
@@ -102,8 +106,9 @@ func (r *sharedReads[T]) read(ctx context.Context, key readKey, now func() time.
 		}
 	})
 	defer func() { <-slots }()
-	x.asked, x.err = now(), store.WrapUnavailable(panics.Err)
+	x.asked, x.err = now(), errPanicked
 	x.rows, x.err = read(ctx)
+	x.heard = now()
 	return x
 }
 
@@ -138,9 +143,8 @@ func (x *sharedRead[T]) takeTurn(ctx context.Context, before *sharedRead[T], slo
 }
 
 // readHistory reads the rows of a subject's recipient, in a read that other refusals or other looks may share.
-// asked is when the read began, on this process's clock. Without a rule on the recipient it reads
-// nothing and returns nil. Error: of the database.
-func (g *Gates) readHistory(ctx context.Context, s bucketnames.Subject, refusal bool) (h *rowrules.History, asked time.Time, err error) {
+// Without a rule on the recipient it reads nothing and returns nil. Error: of the database.
+func (g *Gates) readHistory(ctx context.Context, s bucketnames.Subject, refusal bool) (*sharedRead[rowrules.History], error) {
 	look := rowrules.HistoryQuery{Bucket: s.DatabaseBucket()}
 	if window := s.Purpose.LongestRecipientWindow(); window > 0 {
 		look.CountedWithin = window + HistoryMargin
@@ -149,12 +153,12 @@ func (g *Gates) readHistory(ctx context.Context, s bucketnames.Subject, refusal 
 		look.RejectedWithin = g.policy.Get().LongestFailureWindow()
 	}
 	if look.CountedWithin == 0 && look.RejectedWithin == 0 {
-		return nil, asked, nil
+		return nil, nil
 	}
 	key := readKey{
 		bucketnames.Recipient(s.App, s.Channel, s.Purpose.CountedAs(), s.Recipient), look.CountedWithin, look.RejectedWithin,
 		s.Class.IsStranger(), !refusal,
 	}
 	x := g.histories.read(ctx, key, g.now, func(ctx context.Context) (rowrules.History, error) { return g.db.ReadHistory(ctx, look) })
-	return &x.rows, x.asked, x.err
+	return x, x.err
 }

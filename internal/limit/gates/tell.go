@@ -5,10 +5,12 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
 
+	"sendcode/internal/base/panics"
 	"sendcode/internal/codes/policy"
 	"sendcode/internal/limit/bucketnames"
 	"sendcode/internal/store"
@@ -44,9 +46,19 @@ func stricter(a, b quota.State) quota.State {
 }
 
 // mergeStates returns the stricter state of each rule by the limiter and by the rows, in the order of
-// the rules. The limiter's states are older than the rows' by a time between least and most. They are
+// the rules. The limiter computed its states at some time between most and least ago. They are
 // compared as they are after most: so if both count the same sends, the rows' state is returned. A
 // state of the limiter is returned as it is after least, so that its waits are not too short.
+//
+// The limiter may have been asked before the rows were read, after that, or meanwhile. Let it have computed its
+// states at l, the rows be read at r, and t be now. Of l only asked <= l <= heard is known, and asked <= r <= t.
+//
+//   - No wait is too short. A wait w of the limiter ends at l + w, which is at most heard + w, so least = t - heard may be
+//     taken off. The rows' states are those of an instant that is at most t.
+//   - No figure is too low. A send that was answered before asked is in both, or one gate has lost it: the stricter
+//     state has it. A send or a refund between l and r is under way, and is told as the gate has it that is stricter.
+//   - The rows' state is told if both count the same sends. They count each no earlier than the limiter, so their wait at r
+//     is at least the limiter's wait less r - l, and most = t - asked is at least r - l, whichever came first.
 func mergeStates(rules []quota.Rule, limited, rows []quota.State, least, most time.Duration) []quota.State {
 	merged := make([]quota.State, 0, len(rules))
 	for _, rule := range rules {
@@ -84,19 +96,37 @@ func newDatabaseRows(s bucketnames.Subject, sends, rejected []quota.Event, now, 
 	return databaseRows{events, quota.Evaluate(policy.ForDatabase(s.Purpose.Policy.Rules), events, now).Rules, now, asked}
 }
 
-// Peek returns the state of every rule for a subject now, and counts nothing. Without the limiter,
-// the database and this process answer. Errors: of the database, or of a bad request.
+// Peek returns the state of every rule for a subject now, and counts nothing. The limiter and the database are asked
+// at once. Without the limiter, the database and this process answer. Errors: of the database, or of a bad request.
 func (g *Gates) Peek(ctx context.Context, s bucketnames.Subject) (Answer, error) {
+	reading := &struct {
+		sync.WaitGroup
+		rows *sharedRead[rowrules.History]
+		err  error
+	}{err: errPanicked}
 	asked := g.now()
-	d, err := g.PeekFirstGate(ctx, s)
-	if err != nil {
+	reading.Go(func() {
+		defer panics.Recover(panics.Request)
+		reading.rows, reading.err = g.readHistory(ctx, s, false)
+	})
+	d, err := g.peekFirstGate(ctx, s)
+	d = g.correctBackoff(ctx, s, d)
+	heard := g.now()
+	reading.Wait()
+	rows := reading.rows
+	if err = cmp.Or(err, reading.err); err != nil || rows == nil {
 		return Answer{Decision: d}, err
 	}
-	return g.addRows(ctx, s, d, asked, false)
+	h := rows.rows // as it is now, when both have answered
+	h.Now = h.Now.Add(g.now().Sub(rows.heard))
+	// recordRows takes the ages as of an instant of the limiter's clock that was over by h.Now. The limiter's answer is of one
+	// at most as long after the rows were asked for as the earlier one of both answers came.
+	d.At = d.At.Add(-max(0, min(heard.Sub(rows.asked), rows.heard.Sub(rows.asked))))
+	return Answer{g.correctAndMerge(ctx, s, d, asked, heard, g.countedRows(s, h, rows.asked)), &h}, nil
 }
 
-// PeekFirstGate is Peek by the limiter or, without it, by this process, and reads no row. Error: of a bad request.
-func (g *Gates) PeekFirstGate(ctx context.Context, s bucketnames.Subject) (quota.Decision, error) {
+// peekFirstGate is Peek by the limiter or, without it, by this process, and reads no row. Error: of a bad request.
+func (g *Gates) peekFirstGate(ctx context.Context, s bucketnames.Subject) (quota.Decision, error) {
 	d, err := g.peekLimiter(ctx, s)
 	if errors.Is(err, errLimiterAway) {
 		return g.peekLocally(ctx, s)
@@ -112,23 +142,18 @@ func (g *Gates) peekLimiter(ctx context.Context, s bucketnames.Subject) (quota.D
 // answer is Allowed, a wait has ended meanwhile, or the sends that the rule backoff counted no longer
 // count: repeat the Take. Error: of the database.
 func (g *Gates) AnswerRefusal(ctx context.Context, s bucketnames.Subject, d quota.Decision, asked time.Time) (Answer, error) {
-	return g.addRows(ctx, s, d, asked, true)
-}
-
-// addRows reads the rows and adds their states to d, for which the limiter or this process was asked at
-// asked. refusal: nothing is added to the limiter. Error: of the database.
-func (g *Gates) addRows(ctx context.Context, s bucketnames.Subject, d quota.Decision, asked time.Time, refusal bool) (Answer, error) {
-	heard := g.now()
 	d = g.correctBackoff(ctx, s, d)
-	h, read, err := g.readHistory(ctx, s, refusal)
-	if err != nil || h == nil {
+	heard := g.now()
+	rows, err := g.readHistory(ctx, s, true)
+	if err != nil || rows == nil {
 		return Answer{Decision: d}, err
 	}
-	r := newDatabaseRows(s, h.Sends(s.Purpose.LongestRecipientWindow()), h.RejectedSends(g.policy.Get().LongestFailureWindow()), h.Now, read)
-	if refusal {
-		return Answer{g.merge(s, d, asked, heard, r), h}, nil
-	}
-	return Answer{g.correctAndMerge(ctx, s, d, asked, heard, r), h}, nil
+	return Answer{g.merge(s, d, asked, heard, g.countedRows(s, rows.rows, rows.asked)), &rows.rows}, nil
+}
+
+// countedRows returns what a history counts for a subject. The history was asked for at asked.
+func (g *Gates) countedRows(s bucketnames.Subject, h rowrules.History, asked time.Time) databaseRows {
+	return newDatabaseRows(s, h.Sends(s.Purpose.LongestRecipientWindow()), h.RejectedSends(g.policy.Get().LongestFailureWindow()), h.Now, asked)
 }
 
 // AnswerAdmitted returns the decision on a send that both gates admitted. TakeSend, called at asked,
@@ -212,9 +237,8 @@ func lackingScopes(limited, rows []quota.State) (scopes []quota.Scope) {
 	return scopes
 }
 
-// recordRows records the rows' events of some scopes in the limiter. at is an instant of the limiter's clock from
-// before the rows were read: with their ages as of at, no event is recorded with a later instant than
-// it had. Errors: those of record.
+// recordRows records the rows' events of some scopes in the limiter. at is an instant of the limiter's clock that was
+// over by r.now: with their ages as of at, no event is recorded with a later instant than it had. Errors: those of record.
 func (g *Gates) recordRows(ctx context.Context, s bucketnames.Subject, r databaseRows, at time.Time, scopes ...quota.Scope) (err error) {
 	names := s.Buckets()
 	for _, scope := range scopes {

@@ -34,6 +34,7 @@ var (
 type watched struct {
 	*vtest.Service
 	db    *sqlitetest.DB
+	mu    sync.Mutex // of calls: a look asks both gates at once
 	calls []string
 }
 
@@ -41,23 +42,29 @@ func watch(r *vtest.Rig) *watched {
 	w := &watched{db: r.Store.Replica()}
 	w.db.SetFault(func(method string) sqlitetest.Fault {
 		if slices.Contains([]string{"Begin", "ReadHistory"}, method) {
-			w.calls = append(w.calls, method)
+			w.note(method)
 		}
 		return sqlitetest.None
 	})
 	w.Service = r.ReplicaOn(w.db, r.MailServer, r.Carrier)
 	w.Limiter.Around(func(_ context.Context, call string, do func() error) error {
-		w.calls = append(w.calls, call)
+		w.note(call)
 		return do()
 	})
 	return w
 }
 
-// during returns the calls that do makes.
+func (w *watched) note(call string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.calls = append(w.calls, call)
+}
+
+// during returns the calls that do makes, the limiter's first where both gates are asked at once.
 func (w *watched) during(do func()) string {
 	w.calls = nil
 	do()
-	return strings.Join(w.calls, " ")
+	return strings.Replace(strings.Join(w.calls, " "), "ReadHistory Peek", "Peek ReadHistory", 1)
 }
 
 // The calls of each kind of request. While nothing is lost, it costs one call of each gate, and only a
@@ -411,6 +418,47 @@ func (l *lateLook) ReadHistory(ctx context.Context, look rowrules.HistoryQuery) 
 	h, err := l.DB.ReadHistory(ctx, look)
 	<-time.After(l.after)
 	return h, err
+}
+
+// A look asks both gates at once, whichever answers first. What it tells is true when both have answered, or some of what that
+// took longer. What it adds to the limiter counts no longer than it should. net is what the limiter alone counts.
+func TestALookAsksBothGatesAtOnce(t *testing.T) {
+	const late, part = 900 * time.Millisecond, 400 * time.Millisecond
+	rules := append(slices.Clone(secondAndHourRules), quota.Rule{Name: "net", Scope: quota.IP, Limit: 1, Window: time.Minute})
+	vtest.InBubbleWith(t, vtest.MinuteTick(vtest.WithRules(rules...)), func(r *vtest.Rig) {
+		for name, c := range map[string]struct{ limiter, limiterAfter, rows, rowsAfter, told, net time.Duration }{
+			"the limiter is late":         {limiter: late, told: time.Second - late, net: time.Minute - late},
+			"its answer is late":          {limiterAfter: late, told: time.Second - late, net: time.Minute},
+			"the rows are late":           {rows: late, told: time.Second - late, net: time.Minute - late},
+			"their answer is late":        {rowsAfter: late, told: time.Second, net: time.Minute - late},
+			"the rows are read before":    {limiter: late, rowsAfter: late, told: time.Second, net: time.Minute - late},
+			"the limiter is asked before": {limiterAfter: late, rows: late, told: time.Second - late, net: time.Minute},
+			"the limiter is later":        {part, late - part, 0, part, time.Second - late + part, time.Minute - part},
+		} {
+			for _, lost := range []bool{false, true} {
+				r.Sleep(time.Hour)
+				r.SendTo(vtest.Ana)
+				if lost {
+					r.EmptyLimiter()
+					c.net = 0
+				}
+				s := r.ReplicaOn(&lateLook{DB: r.Store, late: c.rows, after: c.rowsAfter}, r.MailServer, r.Carrier)
+				s.Limiter.Around(func(_ context.Context, call string, do func() error) error {
+					s.Limiter.Around(nil)
+					r.Sleep(c.limiter)
+					defer r.Sleep(c.limiterAfter)
+					return do()
+				})
+				began := time.Now()
+				d := r.QuotaAt(s)
+				r.WantLine(name+": second, used of the hour, net, it took", vtest.Line(c.told, 1, c.net, late),
+					d.Rules[0].RetryAfter, d.Rules[1].Used, d.Rules[2].RetryAfter, time.Since(began))
+				if counted := r.Counted(); counted.Rules[1].Used != 1 || counted.Rules[0].RetryAfter > time.Second-late {
+					t.Errorf("%s: the limiter counts %+v", name, counted)
+				}
+			}
+		}
+	})
 }
 
 // A browser is told the wait by its own sends exactly, however slow the database is to tell them.

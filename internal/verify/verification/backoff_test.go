@@ -98,7 +98,18 @@ func TestBackoffIsOfOneClass(t *testing.T) {
 	}
 }
 
-// The state is told exactly: the wait ends when the oldest leaves. A look tells it too, and a rule
+// slowFailures is a database that begins a read of failures so late.
+type slowFailures struct {
+	*sqlitetest.DB
+	late time.Duration
+}
+
+func (d slowFailures) FailedSends(ctx context.Context, q store.FailedSendsQuery) ([]store.FailedSend, time.Time, error) {
+	<-time.After(d.late)
+	return d.DB.FailedSends(ctx, q)
+}
+
+// The state is told exactly: the wait ends when the oldest leaves, however late the failures are read. A look tells it too, and a rule
 // that is free is not shown.
 func TestBackoffIsTold(t *testing.T) {
 	vtest.InBubbleWith(t, quiet, func(r *vtest.Rig) {
@@ -108,7 +119,11 @@ func TestBackoffIsTold(t *testing.T) {
 		wait := time.Hour - time.Duration(policy.BackoffRule.Limit)*time.Second
 		r.WantBlockedBy(r.QuotaOf(""), "backoff", wait)
 		r.WantBlockedBy(r.RefuseTo(vtest.Ana).Quota, "backoff", wait)
-		r.Sleep(wait - time.Microsecond)
+		const slow = 2 * time.Second
+		s := r.ReplicaOn(slowFailures{r.Store, slow}, r.MailServer, r.Carrier)
+		r.WantBlockedBy(r.QuotaAt(s), "backoff", wait-slow)
+		r.WantBlockedBy(r.AskAt(s, vtest.AskFor(vtest.Ana), false).Quota, "backoff", wait-2*slow)
+		r.Sleep(wait - 2*slow - time.Microsecond)
 		r.WantBlockedBy(r.RefuseTo(vtest.Ana).Quota, "backoff", time.Microsecond)
 		r.Sleep(time.Microsecond)
 		r.SendTo(vtest.Ana)

@@ -71,6 +71,8 @@ type humanCheck struct {
 	needs bool     // a pass is needed even where the rules have places
 	by    string   // who passed it; empty: nobody yet
 	spent [32]byte // with by: the key of the claim that spends the pass
+
+	whole []quota.State // of the last Take, by the whole limits
 }
 
 // humanCheckFor returns the check of a request, which has not shown anything yet.
@@ -243,15 +245,34 @@ func (r *sendInProgress) refusedByLowerLimits(d quota.Decision) bool {
 	return refused && r.pass != policy.FullPass
 }
 
-// restoreLimits returns the states of an admission by lower limits as the whole limits of the rules have them.
-func restoreLimits(states []quota.State, whole []quota.Rule) []quota.State {
-	restored := slices.Clone(states)
-	for i, x := range restored {
-		if limit := wholeLimit(whole, x); x.Used < limit {
-			restored[i].Limit, restored[i].RetryAfter = limit, 0
+// wholeName begins the names of the rules that withWholeLimits adds. No configured rule has a space in its name.
+const wholeName = "whole "
+
+// withWholeLimits adds the rules whose limits a pass makes lower, with their whole limits. They only observe. So the answer, which
+// is told by the whole limits, needs no second call.
+func withWholeLimits(lower, whole []quota.Rule) []quota.Rule {
+	rules := slices.Clip(lower)
+	for i, rule := range whole {
+		if rule.Limit != lower[i].Limit {
+			rule.Name, rule.Observe = wholeName+rule.Name, true
+			rules = append(rules, rule)
 		}
 	}
-	return restored
+	return rules
+}
+
+// splitWholeLimits removes from states those of the rules that withWholeLimits added; whole has all states by the whole limits.
+func splitWholeLimits(states []quota.State) (own, whole []quota.State) {
+	for _, x := range states {
+		name, added := strings.CutPrefix(x.Name, wholeName)
+		if !added {
+			own, whole = append(own, x), append(whole, x)
+			continue
+		}
+		x.Name, x.Observe = name, false
+		whole[slices.IndexFunc(whole, func(s quota.State) bool { return s.Name == x.Name && s.Scope == x.Scope })] = x
+	}
+	return own, whole
 }
 
 // wholeLimit returns the limit of a state's rule among rules; 0: it is none of them.

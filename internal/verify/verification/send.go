@@ -201,12 +201,7 @@ func (s *Service) answerRefusal(ctx context.Context, r *sendInProgress, d quota.
 		told, err = s.peek(ctx, r.subject)
 		return told, err == nil && told.Allowed(), err
 	}
-	if r.pass != policy.FullPass {
-		asked = s.Now()
-		if d, err = s.Gates.PeekFirstGate(ctx, r.subject); err != nil {
-			return gates.Answer{}, false, err
-		}
-	}
+	d.Rules = r.whole
 	told, err = s.statesOfRefusal(ctx, r.parsedRequest, d, asked)
 	return told, false, err
 }
@@ -239,7 +234,9 @@ func (s *Service) refuseIfLockedOutOrHeld(ctx context.Context, a parsedRequest) 
 // takeQuota counts the send in the limiter, the first gate, and sets r.longCode. Errors: those of
 // gates.Gates.TakeSend, and fault.Unavailable.
 func (s *Service) takeQuota(ctx context.Context, r *sendInProgress) (quota.Decision, error) {
-	take := quota.Request{ID: string(r.send[:]), Rules: r.subject.Purpose.ForPass(r.subject.Class, r.pass).Policy.Rules, Buckets: r.buckets}
+	whole := r.subject.Purpose.Policy.Rules
+	lower := r.subject.Purpose.ForPass(r.subject.Class, r.pass).Policy.Rules
+	take := quota.Request{ID: string(r.send[:]), Rules: withWholeLimits(lower, whole), Buckets: r.buckets}
 	guessable := r.subject.Class != store.SecretKeyClass
 	if guessable {
 		take = s.withFailedChecksRule(r.parsedRequest, take)
@@ -252,8 +249,12 @@ func (s *Service) takeQuota(ctx context.Context, r *sendInProgress) (quota.Decis
 	if guessable {
 		d, r.longCode = splitFailedChecksRule(d)
 	}
-	if d.Admitted && r.pass != policy.FullPass {
-		d.Rules = restoreLimits(d.Rules, r.subject.Purpose.Policy.Rules)
+	r.whole = d.Rules
+	if r.pass != policy.FullPass {
+		d.Rules, r.whole = splitWholeLimits(d.Rules)
+	}
+	if d.Admitted {
+		d.Rules = r.whole
 	}
 	return d, err
 }
