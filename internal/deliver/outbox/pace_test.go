@@ -82,6 +82,8 @@ func TestExpectedWait(t *testing.T) {
 			time.Sleep(30 * time.Second)
 		}, 30 * time.Second, true},
 		"suspended, nothing waits": {func(l *lane, end ends) {
+			l.addWaiting("shop", 1)
+			l.addWaiting("shop", -1)
 			l.suspended = time.Now()
 			time.Sleep(time.Hour)
 		}, 0, false},
@@ -93,9 +95,9 @@ func TestExpectedWait(t *testing.T) {
 		"again and again suspended": {func(l *lane, end ends) {
 			l.addWaiting("shop", 100)
 			for range 10 {
+				end(4, time.Second, nil)
 				l.suspended = time.Now()
 				l.addWaiting("shop", 0)
-				end(4, time.Second, nil)
 			}
 		}, 100 * time.Second, false},
 		"the rest waits in the database": {func(l *lane, end ends) {
