@@ -20,6 +20,7 @@ type pace struct {
 	suspended time.Time  // since when all servers have been suspended; zero: they are not
 	outage    bool       // since is the begin of a suspension
 	paced     time.Time  // when a mail last waited for its turn by per_minute (delivery.ErrPace)
+	tried     time.Time  // when an attempt last ended
 	ends      []interval // attempts that ended with an answer of a server, the oldest first
 }
 
@@ -62,7 +63,7 @@ func (o *Outbox) LongestWait(ch recipient.Channel) (longest time.Duration) {
 // expectedWait is ExpectedWait for a caller that holds the lock.
 func (o *Outbox) expectedWait(l *lane, app string) (wait time.Duration, stalled bool) {
 	now := time.Now()
-	if l.since.IsZero() || now.Sub(l.since) < judgedAfter {
+	if l.since.IsZero() || now.Sub(l.since) < judgedAfter || l.idle(now) {
 		return 0, false
 	}
 	count, took := l.measured(now)
@@ -76,10 +77,20 @@ func (o *Outbox) expectedWait(l *lane, app string) (wait time.Duration, stalled 
 	for _, n := range l.waits {
 		before += float64(min(n, l.waits[app]+1))
 	}
-	if l.behind[app] {
+	if l.behind[app] && l.held[app] >= o.capacity(l)/roomShare {
 		before += l.inStore
 	}
 	return time.Duration(before / float64(count) * float64(took)), false
+}
+
+// idle reports whether a new message would be tried at once.
+func (l *lane) idle(now time.Time) bool {
+	few := 0
+	for _, n := range l.waits {
+		few += n
+	}
+	return l.queued == 0 && l.workers == 0 && l.inStore == 0 && few < minEnds && l.suspended.IsZero() &&
+		now.Sub(l.tried) >= judgedAfter && now.Sub(l.paced) >= paceWindow
 }
 
 // measured returns how many attempts ended last, and within what time up to now.
@@ -103,6 +114,7 @@ func (o *Outbox) noteAttempt(l *lane, fail *delivery.Error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	now := time.Now()
+	l.tried = now
 	if fail != nil && fail.Err == delivery.ErrPace {
 		l.paced = now
 	}
@@ -133,19 +145,25 @@ func serverTakesNoMore(fail *delivery.Error) bool {
 	return fail.Stage != delivery.StagePrepare && !fail.PerNumber && fail.Hold == 0
 }
 
-// notePostponed counts a message as waiting until its next attempt, if the server took no more. Where a carrier of some numbers
-// alone is suspended, others do not wait.
+// notePostponed counts a message as waiting until its next attempt, if the server said that it takes no more. A server that gave
+// no answer did not say so: then messages wait for it only while it is suspended, and with it the whole channel. Else a
+// carrier of some numbers, or one recipient whose checks take too long, would refuse the others.
 func (o *Outbox) notePostponed(f *flight, fail *delivery.Error, after time.Duration) {
-	if !serverTakesNoMore(fail) || fail.Stage == delivery.StageAllSetAside && !o.suspended(f.lane.Channel) {
+	if !serverTakesNoMore(fail) {
 		return
 	}
+	answered := fail.Status != 0 || fail.Err == delivery.ErrPace || fail.Err == delivery.ErrConnLimit
+	if !answered && !o.suspended(f.lane.Channel) {
+		return
+	}
+	l, app := f.lane, f.work.Send.App
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	f.lane.addWaiting(f.work.Send.App, 1)
+	l.addWaiting(app, 1)
 	time.AfterFunc(after+o.Tick, func() { // a replica takes it over within a tick
 		o.mu.Lock()
 		defer o.mu.Unlock()
-		f.lane.addWaiting(f.work.Send.App, -1)
+		l.addWaiting(app, -1)
 	})
 }
 

@@ -102,9 +102,23 @@ func TestExpectedWait(t *testing.T) {
 		}, 100 * time.Second, false},
 		"the rest waits in the database": {func(l *lane, end ends) {
 			l.addWaiting("shop", 20)
-			l.behind["shop"], l.inStore = true, 80
+			l.behind["shop"], l.inStore, l.held["shop"] = true, 80, 1000
 			end(40, time.Second/2, nil)
 		}, 50 * time.Second, false},
+		"another app's rest waits there": {func(l *lane, end ends) {
+			l.addWaiting("shop", 20)
+			l.behind["shop"], l.inStore, l.held["shop"] = true, 80, 20
+			end(40, time.Second/2, nil)
+		}, 10 * time.Second, false},
+		"no answer, and another is up": {func(l *lane, end ends) {
+			end(40, time.Second, &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageDial})
+		}, 0, false},
+		"few wait for their turn, and others go out at once": {func(l *lane, end ends) {
+			l.addWaiting("shop", 19)
+			time.Sleep(time.Minute)
+			end(2, time.Minute, nil)
+			time.Sleep(time.Second)
+		}, 0, false},
 	} {
 		servertest.Bubble(t, func(t *testing.T) {
 			o := New(Config{}, Dependencies{Logger: slog.New(slog.DiscardHandler)})

@@ -421,7 +421,8 @@ func (l *lateLook) ReadHistory(ctx context.Context, look rowrules.HistoryQuery) 
 }
 
 // A look asks both gates at once, whichever answers first. What it tells is true when both have answered, or some of what that
-// took longer. What it adds to the limiter counts no longer than it should. net is what the limiter alone counts.
+// took longer. What it adds to the limiter counts no longer than it should. net is what the limiter alone counts: its wait is
+// from the instant of the rows, which may be that at which they were asked for.
 func TestALookAsksBothGatesAtOnce(t *testing.T) {
 	const late, part = 900 * time.Millisecond, 400 * time.Millisecond
 	rules := append(slices.Clone(secondAndHourRules), quota.Rule{Name: "net", Scope: quota.IP, Limit: 1, Window: time.Minute})
@@ -429,8 +430,8 @@ func TestALookAsksBothGatesAtOnce(t *testing.T) {
 		for name, c := range map[string]struct{ limiter, limiterAfter, rows, rowsAfter, told, net time.Duration }{
 			"the limiter is late":         {limiter: late, told: time.Second - late, net: time.Minute - late},
 			"its answer is late":          {limiterAfter: late, told: time.Second - late, net: time.Minute},
-			"the rows are late":           {rows: late, told: time.Second - late, net: time.Minute - late},
-			"their answer is late":        {rowsAfter: late, told: time.Second, net: time.Minute - late},
+			"the rows are late":           {rows: late, told: time.Second - late, net: time.Minute},
+			"their answer is late":        {rowsAfter: late, told: time.Second, net: time.Minute},
 			"the rows are read before":    {limiter: late, rowsAfter: late, told: time.Second, net: time.Minute - late},
 			"the limiter is asked before": {limiterAfter: late, rows: late, told: time.Second - late, net: time.Minute},
 			"the limiter is later":        {part, late - part, 0, part, time.Second - late + part, time.Minute - part},
@@ -458,6 +459,18 @@ func TestALookAsksBothGatesAtOnce(t *testing.T) {
 				}
 			}
 		}
+	})
+}
+
+// The instant of a look is in whole microseconds, as the ends of windows are, whenever the gates answer.
+func TestALookIsAtAWholeMicrosecond(t *testing.T) {
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		r.SendTo(vtest.Ana)
+		r.Limiter.Around(func(_ context.Context, _ string, do func() error) error {
+			r.Sleep(1500 * time.Nanosecond)
+			return do()
+		})
+		r.Want("nanoseconds", r.QuotaAt(r.Svc).At.Nanosecond()%1000, 0)
 	})
 }
 
@@ -558,7 +571,7 @@ func TestARefusalTellsWhatWasAnsweredBefore(t *testing.T) {
 		r.SendTo("eve@example.com")
 		began := time.Now()
 		a := r.AskAt(other, vtest.AskFor(vtest.Ana), false)
-		r.WantQuota("a refusal", a.Quota, "[0 3 0]", time.Minute-time.Since(began))
+		r.WantQuota("a refusal", a.Quota, "[0 3 0]", time.Minute-time.Since(began)+lasts) // from when the rows were asked for
 		read.Wait()
 	})
 }

@@ -166,6 +166,10 @@ func TestAlertsFireForTheFirstEvent(t *testing.T) {
 			answers(`proofs/redeem",status="5xx"`): down, answers(`verifications",status="2xx"`): often,
 		}},
 		{"SendcodeUnavailable", 20 * m, 0, 0, values{unavailable: down, admitted: "0+90x400"}},
+		{"SendcodeUnavailable", 20 * m, 0, 0, values{
+			unavailable: down, admitted: often, answers(`verifications",status="5xx"`): down,
+			`sendcode_delivery_refusals_total{channel="email",class="known"}`: down,
+		}},
 		{"SendcodeUnavailable", 2 * m, soon, 8 * m, values{
 			requests(`"unavailable",instance="a"`): "0+0x8 0+3x12 36+0x400",
 			requests(`"unavailable",instance="b"`): "0+0x8 0+3x12 36+0x400", requests(`"admitted",instance="b"`): often,

@@ -3,6 +3,9 @@ package verification_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
@@ -76,22 +79,78 @@ func TestAStrangersBacklogRefusesNoOthers(t *testing.T) {
 	})
 }
 
-// A resend by ID has what is left of its code's life, and a new code has all of it.
+// A resend by ID has what is left of its code's life, and a new code has all of it: also where a resend opens a new one,
+// since the code has ended or has little life left. A caller's own code has the life that the request names.
 func TestAResendIsJudgedByWhatIsLeft(t *testing.T) {
 	vtest.InBubbleIdle(t, ttl(5*time.Minute), func(r *vtest.Rig) {
 		r.MailServer.Each = time.Second
 		r.Svc = r.ReplicaOn(r.Store, slowServer{r.MailServer, make(chan struct{}, 1)}, nil)
 		r.Start()
-		first := r.AskAt(r.Svc, vtest.AskFor(vtest.Ana), true)
-		r.Sleep(4 * time.Minute)
-		for n := range 60 {
-			r.AskAt(r.Svc, vtest.AskFor(vtest.NthAddress(n)), true)
+		next := 0
+		send := func(n int) {
+			for range n {
+				next++
+				r.AskAt(r.Svc, vtest.AskFor(vtest.NthAddress(next)), true)
+			}
+			r.Sleep(2 * time.Second)
 		}
-		r.Sleep(2 * time.Second)
-		_, err := r.Svc.Send(r.Context(), vtest.AskFor("", vtest.Resending(first.View.ID)))
-		r.Want("the resend is refused", tooLate(r, err), true)
-		r.AskAt(r.Svc, vtest.AskFor(vtest.NthAddress(60)), true)
+		refused := func(what string, want bool, ask verification.Request) {
+			r.Helper()
+			_, err := r.Svc.Send(r.Context(), ask)
+			r.Want(what, tooLate(r, err), want)
+		}
+		resending := func() verification.Request {
+			a := r.AskAt(r.Svc, vtest.AskFor(vtest.NthAddress(0)), true)
+			return vtest.AskFor("", vtest.Resending(a.View.ID))
+		}
+		resend := resending()
+		r.Sleep(3 * time.Minute)
+		send(100)
+		refused("a resend of a code with two minutes", true, resend)
+		own := vtest.AskFor(vtest.Ana)
+		own.Code, own.TTL = "123456", time.Minute
+		refused("a code of a minute of the caller's", true, own)
+		send(1)
+		r.Sleep(65 * time.Second)
+		refused("a resend of a code with little life", false, resend)
+		r.Sleep(10 * time.Minute)
+		send(20)
+		refused("a resend of a code that has ended", false, resend)
 	})
+}
+
+// downFor is a server or carrier that does not answer for some recipients.
+type downFor struct {
+	*vtest.MailServer
+	prefix string
+}
+
+func (s downFor) Send(ctx context.Context, m delivery.Mail) (delivery.Result, error) {
+	if strings.HasPrefix(m.To, s.prefix) {
+		return delivery.Result{Provider: "mx"}, &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageDial}
+	}
+	return s.MailServer.Send(ctx, m)
+}
+
+// Messages that are postponed while others go out at once refuse no one: neither few nor many, however rarely others ask.
+func TestPostponedMessagesRefuseNoOthers(t *testing.T) {
+	for _, postponed := range []int{3, 40} {
+		for _, every := range []time.Duration{20 * time.Second, 45 * time.Second, 130 * time.Second} {
+			vtest.InBubbleIdle(t, func(s *vtest.Settings) { ttl(10 * time.Minute)(s); s.Tick = time.Second }, func(r *vtest.Rig) {
+				r.Svc = r.ReplicaOn(r.Store, downFor{r.MailServer, "down"}, nil)
+				r.Start()
+				for n := range postponed {
+					r.AskAt(r.Svc, vtest.AskFor(fmt.Sprintf("down%d@example.com", n)), true)
+				}
+				for n := range int(12 * time.Minute / every) {
+					r.Sleep(every)
+					stranger := vtest.ForStranger
+					stranger.IP = netip.AddrFrom4([4]byte{10, 1, byte(n), 1})
+					r.AskAt(r.Svc, vtest.AskFor(vtest.NthAddress(n), vtest.By(stranger)), true)
+				}
+			})
+		}
+	}
 }
 
 // A server takes fewer mails than there are sends. What would go out later than half of its code's life is refused at once,

@@ -1,6 +1,7 @@
 package verification
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"time"
@@ -65,6 +66,7 @@ func (s *Service) refuseIfOverloaded(ask Request) error {
 const (
 	lateForStrangers = 5 // the divisor for requests without a secret key, and for all while no message goes out
 	lateForAll       = 2 // the divisor for others
+	minLateRetry     = 5 * time.Second
 	maxLateRetry     = time.Minute
 )
 
@@ -84,9 +86,9 @@ func (s *Service) refuseIfLate(r *sendInProgress) error {
 	if wait == 0 || r.again || s.Policy.Get().TestRecipients.Has(r.address, s.Now()) {
 		return nil
 	}
-	most := r.subject.Purpose.TTL
-	if r.joins.ID != "" {
-		most = r.joins.ExpiresAt.Sub(r.joins.now)
+	most := cmp.Or(r.TTL, r.subject.Purpose.TTL)
+	if left := r.joins.ExpiresAt.Sub(r.joins.now); r.joins.ID != "" && r.joins.state() == Pending && left >= MinResendLife(r.subject.Purpose.TTL) {
+		most = left // else the send opens a verification with a whole life
 	}
 	if class != store.SecretKeyClass || stalled {
 		most /= lateForStrangers
@@ -103,7 +105,7 @@ func (s *Service) refuseIfLate(r *sendInProgress) error {
 	}
 	s.slow.count[store.Queue{Channel: ch, Strangers: class != store.SecretKeyClass}]++
 	s.slow.last[ch] = time.Now()
-	return &admission.OverloadedError{Slow: ch, RetryAfter: min(max(wait-most, time.Second), maxLateRetry)}
+	return &admission.OverloadedError{Slow: ch, RetryAfter: min(max(wait-most, minLateRetry), maxLateRetry)}
 }
 
 // SlowRefusals returns how many sends of a channel were refused since their messages would go out too late, with a secret key and

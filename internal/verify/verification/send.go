@@ -152,7 +152,7 @@ func (s *Service) decide(ctx, waiting context.Context, r *sendInProgress) (Answe
 			break
 		}
 		if again {
-			told.Rules = decision.Rules // a wait that has ended meanwhile is told, too
+			told.Rules = r.whole // a wait that has ended meanwhile is told, too
 			break
 		}
 		asked = s.Now()

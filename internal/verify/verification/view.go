@@ -182,7 +182,7 @@ func (s *Service) Quota(ctx context.Context, c Caller, channel, to, purpose stri
 	view := View{Channel: r.Channel(), To: r.Masked(), Purpose: p.Name}
 	asks := s.asksNext(of, d.Decision)
 	if check, in := s.humanCheckOf(of); in && !asks {
-		bounded, cancel := context.WithTimeout(ctx, store.CallTimeout)
+		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), store.CallTimeout) // others get what it reads, too
 		defer cancel()
 		asks = s.isAlwaysAsked(bounded, check, of, r, true)
 	}

@@ -201,6 +201,9 @@ func (c *Core) jobs() []jobs.Job {
 	return table
 }
 
+// lastRefundsWait bounds the refunds at a stop that waited for the limiter.
+const lastRefundsWait = 5 * time.Second
+
 // Run delivers messages and webhooks and runs the jobs, those of more too, until ctx ends. Then it
 // ends or releases the sends in flight, and writes what Dependencies.SavedEvents has not written yet.
 func (c *Core) Run(ctx context.Context, more ...jobs.Job) {
@@ -212,6 +215,9 @@ func (c *Core) Run(ctx context.Context, more ...jobs.Job) {
 	work.Go(func() { c.Webhooks.Run(ctx) })
 	work.Wait()
 	c.Gates.Stop()
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastRefundsWait)
+	c.Outbox.MakePendingRefunds(last) // those for which the last trial of Stop had no time
+	cancel()
 	if k := c.dependencies.SavedEvents; k != nil {
 		if err := k.Flush(context.WithoutCancel(ctx)); err != nil {
 			c.dependencies.Logger.Warn("limiter's last events not written", "error", err, logs.SeeJobs)
