@@ -33,7 +33,7 @@ func faultFixture(t *testing.T, lockTimeout ...string) (*storetest.Fixture, *pro
 }
 
 func TestPostgresLostConnections(t *testing.T) {
-	cases := []struct {
+	for _, c := range []struct {
 		name  string
 		mode  cut
 		times int
@@ -41,7 +41,7 @@ func TestPostgresLostConnections(t *testing.T) {
 		ok    bool
 		trips int // of Begin
 	}{
-		{"reply lost, then no server", cutReply, 1, 1, false, 1}, // first: no further connection is open
+		{"reply lost, then no server", cutReply, 1, 1, false, 1},
 		{"request lost once", cutRequest, 1, 1, true, 2},
 		{"request lost twice", cutRequest, 2, 0, false, 2},
 		{"reply lost once", cutReply, 1, 1, true, 2},
@@ -49,14 +49,13 @@ func TestPostgresLostConnections(t *testing.T) {
 		{"reply to the commit lost once", cutBefore, 1, 1, true, 2},
 		{"reply to the commit lost twice", cutBefore, 2, 1, false, 2},
 		{"lost after the reply to the commit", cutAfter, 1, 1, true, 1},
-	}
-	for _, likely := range []bool{false, true} {
-		f, p := faultFixture(t)
-		for n, c := range cases {
+	} {
+		for _, likely := range []bool{false, true} {
 			t.Run(fmt.Sprint(c.name, ", likely first ", likely), func(t *testing.T) {
-				before := f.Count(t)
+				t.Parallel()
+				f, p := faultFixture(t)
 				p.arm(cuts{mode: c.mode, times: c.times, leaving: !c.ok && c.times == 1})
-				in := f.Intent(1+n, storetest.WithRules(storetest.Rule(1, time.Hour)))
+				in := f.Intent(1, storetest.WithRules(storetest.Rule(1, time.Hour)))
 				in.LikelyFirst = likely
 				begun, err := f.Begin(t.Context(), in)
 				trips, _ := p.seen()
@@ -69,12 +68,12 @@ func TestPostgresLostConnections(t *testing.T) {
 					storetest.Is(t, err, fault.Unavailable)
 					storetest.Is(t, err, fault.Uncertain)
 				}
-				storetest.Equal(t, "rows", f.Count(t)-before, c.rows)
+				storetest.Equal(t, "rows", f.Count(t), 1+c.rows)
 				p.arm(cuts{})
 				// It goes on, and what was written is there to be found.
 				storetest.Equal(t, "repeated", f.MustBegin(t, in).Admitted, true)
-				f.Refuse(t, f.Intent(1+n, storetest.WithRules(storetest.Rule(1, time.Hour))))
-				storetest.Equal(t, "rows", f.Count(t)-before, 1)
+				f.Refuse(t, f.Intent(1, storetest.WithRules(storetest.Rule(1, time.Hour))))
+				storetest.Equal(t, "rows", f.Count(t), 2)
 			})
 		}
 	}
