@@ -129,9 +129,9 @@ func (a *App) openPorts() error {
 		l.setHandler(starting)
 		l.server = server.NewHTTPServer(a.conns.MarkRead(a.traceRequests(a.health.EndConnectionsWhenStopping(l))), a.logger)
 		l.server.ConnState = a.conns.Changed
-		a.onClose(l.server.Close)
 		a.listeners = append(a.listeners, l)
-		a.onClose(func() error { _ = port.Close(); return nil }) // http.Server.Serve may have closed it
+		a.onClose(func() error { _ = port.Close(); return nil }) // the server has closed it if it served
+		a.onClose(l.server.Close)                                // before that: it returns the error of a port that it finds closed
 		if !l.passed() {
 			late := time.AfterFunc(quietStart, func() { l.startServing(a.failed) })
 			a.onClose(func() error { late.Stop(); return nil })
