@@ -53,8 +53,8 @@ func stricter(a, b quota.State) quota.State {
 // The limiter may have been asked before the rows were read, after that, or meanwhile. Let it have computed its
 // states at l, the rows be read at r, and t be now. Of l only asked <= l <= heard is known, and asked <= r <= t.
 //
-//   - No wait is too short, from the instant n that is told with it: that of the rows, asked <= n <= t. A wait w of the limiter
-//     ends at l + w, which is at most heard + w, so what of n is known to be after heard may be taken off: least.
+//   - No wait is too short. A wait w of the limiter ends at l + w, which is at most heard + w, so least may be taken off if it is no
+//     more than t - heard. Nor is its end too early, which is told from r, if r is after l by least or more.
 //   - No figure is too low. A send that was answered before asked is in both, or one gate has lost it: the stricter
 //     state has it. A send or a refund between l and r is under way, and is told as the gate has it that is stricter.
 //   - The rows' state is told if both count the same sends. They count each no earlier than the limiter, so their wait at r
@@ -89,13 +89,11 @@ type databaseRows struct {
 	states []quota.State // of the rules whose states follow from the events
 	now    time.Time     // on the database's clock
 	asked  time.Time     // when the rows were asked for, on this process's clock; before now
-	// nowAfter is an instant of this process's clock that was over by now
-	nowAfter time.Time
 }
 
 func newDatabaseRows(s bucketnames.Subject, sends, rejected []quota.Event, now, asked time.Time) databaseRows {
 	events := map[quota.Scope][]quota.Event{quota.Recipient: sends, quota.Failures: rejected}
-	return databaseRows{events, quota.Evaluate(policy.ForDatabase(s.Purpose.Policy.Rules), events, now).Rules, now, asked, asked}
+	return databaseRows{events, quota.Evaluate(policy.ForDatabase(s.Purpose.Policy.Rules), events, now).Rules, now, asked}
 }
 
 // Peek returns the state of every rule for a subject now, and counts nothing. The limiter and the database are asked
@@ -119,14 +117,12 @@ func (g *Gates) Peek(ctx context.Context, s bucketnames.Subject) (Answer, error)
 	if err = cmp.Or(err, reading.err); err != nil || rows == nil {
 		return Answer{Decision: d}, err
 	}
-	h, since := rows.rows, g.now().Sub(rows.heard).Truncate(time.Microsecond) // as it is now, when both have answered
-	h.Now = h.Now.Add(since)
+	h := rows.rows // as it is now, when both have answered
+	h.Now = h.Now.Add(g.now().Sub(rows.heard).Truncate(time.Microsecond))
 	// recordRows takes the ages as of an instant of the limiter's clock that was over by h.Now. The limiter's answer is of one
 	// at most as long after the rows were asked for as the earlier one of both answers came.
 	d.At = d.At.Add(-max(0, min(heard.Sub(rows.asked), rows.heard.Sub(rows.asked))))
-	r := g.countedRows(s, h, rows.asked)
-	r.nowAfter = rows.asked.Add(since)
-	return Answer{g.correctAndMerge(ctx, s, d, asked, heard, r), &h}, nil
+	return Answer{g.correctAndMerge(ctx, s, d, asked, heard, g.countedRows(s, h, rows.asked)), &h}, nil
 }
 
 // peekFirstGate is Peek by the limiter or, without it, by this process, and reads no row. Error: of a bad request.
@@ -225,7 +221,7 @@ func (g *Gates) correctAndMerge(ctx context.Context, s bucketnames.Subject, d qu
 
 // merge returns d with the stricter states of d and of the rows, as they are at r.now. asked and heard are as in correctAndMerge.
 func (g *Gates) merge(s bucketnames.Subject, d quota.Decision, asked, heard time.Time, r databaseRows) quota.Decision {
-	least := max(0, r.nowAfter.Sub(heard)) // with r.now, the end of a wait is never too early
+	least := max(0, r.asked.Sub(heard)) // r.now may be as early as r.asked, and the end of a wait is told from it
 	d.At, d.Rules = r.now, mergeStates(s.Purpose.Policy.Rules, d.Rules, r.states, least, g.now().Sub(asked))
 	return d
 }
