@@ -51,10 +51,12 @@ func (o *Outbox) LongestWait(ch recipient.Channel) (longest time.Duration) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, l := range o.lanes {
+		if l.Channel != ch {
+			continue
+		}
 		for app := range l.waits {
-			if wait, _ := o.expectedWait(l, app); l.Channel == ch {
-				longest = max(longest, wait)
-			}
+			wait, _ := o.expectedWait(l, app)
+			longest = max(longest, wait)
 		}
 	}
 	return longest
@@ -85,11 +87,11 @@ func (o *Outbox) expectedWait(l *lane, app string) (wait time.Duration, stalled 
 
 // idle reports whether a new message would be tried at once.
 func (l *lane) idle(now time.Time) bool {
-	few := 0
+	waiting := 0
 	for _, n := range l.waits {
-		few += n
+		waiting += n
 	}
-	return l.queued == 0 && l.workers == 0 && l.inStore == 0 && few < minEnds && l.suspended.IsZero() &&
+	return l.queued == 0 && l.workers == 0 && l.inStore == 0 && waiting < minEnds && l.suspended.IsZero() &&
 		now.Sub(l.tried) >= judgedAfter && now.Sub(l.paced) >= paceWindow
 }
 
@@ -153,7 +155,7 @@ func (o *Outbox) notePostponed(f *flight, fail *delivery.Error, after time.Durat
 		return
 	}
 	answered := fail.Status != 0 || fail.Err == delivery.ErrPace || fail.Err == delivery.ErrConnLimit
-	if !answered && !o.suspended(f.lane.Channel) {
+	if !answered && !o.suspended(f.lane) {
 		return
 	}
 	l, app := f.lane, f.work.Send.App
@@ -183,18 +185,15 @@ func (p *pace) addWaiting(app string, n int) {
 	}
 }
 
-// suspended reports whether all servers or carriers of a channel are suspended.
-func (o *Outbox) suspended(ch recipient.Channel) bool {
-	r, ok := o.senderOrCarrier(ch).(suspendable)
-	return ok && r.AttemptsAllowed() < delivery.UnlimitedAttempts
-}
+// suspended reports whether all servers or carriers of a lane's channel are suspended. The caller does not hold the lock.
+func (o *Outbox) suspended(l *lane) bool { return o.attemptsAllowed(l) < delivery.UnlimitedAttempts }
 
 // readBacklog reads how many messages wait in the database, if any may that this process does not know of: while memory is full, or
 // all servers of a channel are suspended. Of those that no replica holds it takes over as large a part as it has of those that are held.
 func (o *Outbox) readBacklog(ctx context.Context) {
 	unknown := false
 	for _, l := range o.lanes {
-		suspended := o.suspended(l.Channel)
+		suspended := o.suspended(l)
 		o.mu.Lock()
 		if !suspended {
 			l.suspended = time.Time{}
