@@ -123,23 +123,25 @@ func MergeRefusals(refusals []SendOrRefusal) []SendOrRefusal {
 		byID[r.ID] = r
 	}
 	rows := make([]SendOrRefusal, 0, len(byID))
-	for _, r := range byID {
-		rows = append(rows, sanitizedRefusal(r))
+	var r SendOrRefusal
+	columns := r.Columns()
+	for _, r = range byID {
+		sanitizeRefusal(&r, columns)
+		rows = append(rows, r)
 	}
 	slices.SortFunc(rows, func(a, b SendOrRefusal) int { return slices.Compare(a.ID[:], b.ID[:]) })
 	return rows
 }
 
-// sanitizedRefusal returns the row of a refusal, without LoggedAt. Texts that no database could
+// sanitizeRefusal makes a refusal with these columns its row, without LoggedAt. Texts that no database could
 // store are repaired, not rejected, since every refused request is recorded.
-func sanitizedRefusal(r SendOrRefusal) SendOrRefusal {
-	for _, c := range r.Columns() {
+func sanitizeRefusal(r *SendOrRefusal, columns []Column) {
+	for _, c := range columns {
 		if text, ok := c.Field.(*string); ok && c.Flags&InsertedByRefusal != 0 {
 			*text = sanitized(*text)
 		}
 	}
 	r.Status, r.RetryAfter = Refused, r.RetryAfter.Truncate(time.Microsecond)
-	return r
 }
 
 // MayMatchAny reports whether a row can match the filter's texts. If not, the caller returns no

@@ -220,8 +220,9 @@ func (w Words) Has(key string) bool {
 
 // Get returns a text of the console or the replies, "" if there is none. pairs are names and values
 // in turn: each "{name}" in the text becomes the value.
-func (w Words) Get(key string, pairs ...string) string {
-	s := w.texts[key]
+func (w Words) Get(key string, pairs ...string) string { return fill(w.texts[key], pairs...) }
+
+func fill(s string, pairs ...string) string {
 	for i := 0; i+1 < len(pairs); i += 2 {
 		s = strings.ReplaceAll(s, "{"+pairs[i]+"}", pairs[i+1])
 	}
@@ -284,8 +285,7 @@ func DurationRoundedUp(page map[string]string, d time.Duration) string {
 	case m == 0:
 		key = "Hours"
 	}
-	return strings.NewReplacer("{s}", strconv.Itoa(seconds), "{h}", strconv.Itoa(h), "{m}",
-		strconv.Itoa(m)).Replace(page[key])
+	return fill(page[key], "s", strconv.Itoa(seconds), "h", strconv.Itoa(h), "m", strconv.Itoa(m))
 }
 
 func (w Words) units(n int, unit string, rest int, smaller string) string {

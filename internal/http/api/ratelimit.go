@@ -10,7 +10,9 @@ import (
 // quotaProblem returns the 429 of a refused send, with the wait and the rules' states.
 func quotaProblem(a verification.Answer) *server.Problem {
 	p := refusalProblem(a.Quota, "The rule {blocked_by} has no place left; the next code can be sent in {wait}.")
-	p.Extra["quota"] = toQuotaJSON(a)
+	if a.AsksNext {
+		p.Extra["quota"] = toQuotaJSON(a)
+	}
 	if blocking, _ := a.Quota.Blocking(); blocking.Scope == quota.Backoff {
 		p.Variant = string(quota.Backoff)
 		p.Detail = "The rule {blocked_by} has no place left: codes to this recipient fail at the moment for a reason of ours, " +

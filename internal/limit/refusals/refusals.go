@@ -1,6 +1,6 @@
 // Package refusals collects refused requests and writes them to the database in batches, so that an
 // attack costs one row, not one write for each request, and no response waits for the database.
-// Package verification adds refusals, and package jobs calls Flush.
+// Package verification adds refusals, and package jobs calls WriteDue.
 //
 // A rule that counts by recipient has one row for each recipient. The row counts further refusals
 // until its deadline. A rule of a wider scope, such as a network, can refuse requests for any
@@ -27,7 +27,7 @@ type Database interface {
 	RecordRefusals(ctx context.Context, refusals []store.SendOrRefusal) error
 }
 
-// Batch collects refusals until Flush writes them. Safe for concurrent use.
+// Batch collects refusals until they are written. Safe for concurrent use.
 type Batch struct {
 	db     Database
 	logger *slog.Logger
@@ -72,6 +72,7 @@ type firstRecipientCounter struct {
 type openRow struct {
 	store.SendOrRefusal
 	until    time.Time               // deadline: a later refusal opens a new row
+	written  time.Time               // when it was last taken to be written; zero: never
 	first    bool                    // the recipient is one of the first recipients of its network
 	distinct map[recipient.Hash]bool // recipients of a shared row, at most store.ManyRecipients; nil for other rows
 }
@@ -209,18 +210,20 @@ func (r *Batch) closeRow(rows map[refusalKey]*openRow, key refusalKey) {
 	delete(rows, key)
 }
 
-// takeUnwritten returns all rows with refusals that are not in the database, and resets their counts. It
-// deletes the other rows, and the networks, whose deadlines have passed. lost is the number of
-// refusals that could not be counted in a row.
-func (r *Batch) takeUnwritten(now time.Time) (batch []store.SendOrRefusal, lost int) {
+// takeUnwritten returns the rows with refusals that are not in the database, and resets their counts: those that were
+// never written, that were last written so long ago, or whose deadlines have passed. It deletes the other rows, and the
+// networks, whose deadlines have passed. lost is the number of refusals that could not be counted in a row.
+func (r *Batch) takeUnwritten(now time.Time, ago time.Duration) (batch []store.SendOrRefusal, lost int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, rows := range []map[refusalKey]*openRow{r.own, r.shared} {
 		for key, open := range rows {
+			ended := !now.Before(open.until)
 			switch {
-			case open.Count > 0:
+			case open.Count > 0 && (ended || now.Sub(open.written).Abs() >= ago):
+				open.written = now
 				batch = append(batch, open.drain())
-			case !now.Before(open.until):
+			case open.Count == 0 && ended:
 				r.closeRow(rows, key)
 			}
 		}
@@ -256,23 +259,33 @@ func (r *Batch) putBack(batch []store.SendOrRefusal) {
 		}
 		if open := rows[keyOf(row)]; open != nil {
 			open.Count += row.Count
+			open.written = time.Time{}
 		} else {
 			r.lost += row.Count
 		}
 	}
 }
 
-// Flush writes the collected refusals to the database. If the write fails, the refusals stay for
-// the next Flush. Flush first waits for another Flush under way; if ctx ends meanwhile, it does
-// nothing.
-func (r *Batch) Flush(ctx context.Context) {
+// rewriteAfter is the shortest time between two writes of a row while it is open: a flood over a thousand recipients
+// refuses each of them several times a second.
+const rewriteAfter = 5 * time.Second
+
+// WriteDue writes each row at its first refusal, and then what has been added to it within rewriteAfter.
+func (r *Batch) WriteDue(ctx context.Context) { r.write(ctx, rewriteAfter) }
+
+// Flush writes all that was collected.
+func (r *Batch) Flush(ctx context.Context) { r.write(ctx, 0) }
+
+// write writes the rows that takeUnwritten returns to the database. If that fails, they stay for the next write. It first waits for
+// another write under way; if ctx ends meanwhile, it does nothing.
+func (r *Batch) write(ctx context.Context, ago time.Duration) {
 	select {
 	case r.flushing <- struct{}{}:
 		defer func() { <-r.flushing }()
 	case <-ctx.Done():
 		return
 	}
-	batch, lost := r.takeUnwritten(r.now())
+	batch, lost := r.takeUnwritten(r.now(), ago)
 	if lost > 0 {
 		r.logger.Error("refusals lost: too many waited for the database", "count", lost, logs.SeeDatabaseAway)
 	}

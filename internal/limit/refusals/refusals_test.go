@@ -38,7 +38,7 @@ func refusal(n int, ip string) store.SendOrRefusal {
 // and that none is lost.
 func drained(t *testing.T, what string, r *Batch, at time.Time, own, shared, requests int) []store.SendOrRefusal {
 	t.Helper()
-	batch, lost := r.takeUnwritten(at)
+	batch, lost := r.takeUnwritten(at, 0)
 	gotOwn, gotShared, gotRequests := storetest.SumRefusals(batch)
 	storetest.Equal(t, what+": own rows, shared, requests, lost", []int{gotOwn, gotShared, gotRequests, lost},
 		[]int{own, shared, requests, 0})
@@ -67,9 +67,9 @@ func TestRefusalsShareARowUntilTheirDeadline(t *testing.T) {
 		row := refusal(1, "")
 		row.RetryAfter = c.told
 		r.addAt(row, c.scope, refusedAt)
-		first, _ := r.takeUnwritten(refusedAt)
+		first, _ := r.takeUnwritten(refusedAt, 0)
 		r.addAt(row, c.scope, refusedAt.Add(c.later))
-		second, _ := r.takeUnwritten(refusedAt.Add(c.later))
+		second, _ := r.takeUnwritten(refusedAt.Add(c.later), 0)
 		if len(first) != 1 || len(second) != 1 || (first[0].ID == second[0].ID) != c.same {
 			t.Errorf("%s: %+v, %+v", c.name, first, second)
 		}
@@ -110,7 +110,7 @@ func TestEachNetworkHasRowsOfItsOwn(t *testing.T) {
 	}
 	drained(t, "three others", r, refusedAt, MaxOwnRowsPerNetwork+3, 1, 103)
 	later := refusedAt.Add(maxOpenTime)
-	r.takeUnwritten(later)
+	r.takeUnwritten(later, 0)
 	for i := range 100 {
 		r.addAt(refusal(1000+i, "192.0.2.0/24"), quota.IP, later)
 	}
@@ -134,7 +134,7 @@ func TestRefusalsAreBoundedAndCounted(t *testing.T) {
 	}
 	drained(t, "networks", r, refusedAt, maxFirstRecipientRows, maxSharedRows+1, networks*(MaxOwnRowsPerNetwork+2))
 	later := refusedAt.Add(maxOpenTime)
-	if r.takeUnwritten(later); len(r.own)+len(r.shared)+len(r.networks)+r.first != 0 {
+	if r.takeUnwritten(later, 0); len(r.own)+len(r.shared)+len(r.networks)+r.first != 0 {
 		t.Errorf("%d own, %d shared, %d networks and %d first ones are kept", len(r.own), len(r.shared), len(r.networks), r.first)
 	}
 }
@@ -151,12 +151,56 @@ func TestDistinctRecipients(t *testing.T) {
 			r.addAt(refusal(n, "192.0.2.0/24"), quota.IP, refusedAt)
 			r.addAt(refusal(n/2, "192.0.2.0/24"), quota.IP, refusedAt) // again
 		}
-		rows, _ := r.takeUnwritten(refusedAt)
+		rows, _ := r.takeUnwritten(refusedAt, 0)
 		i := slices.IndexFunc(rows, func(row store.SendOrRefusal) bool { return row.Recipients > 0 })
 		if got := rows[i].Recipients; got != min(size, store.ManyRecipients) {
 			t.Errorf("%d recipients are %d", size, got)
 		}
 	}
+}
+
+// written is a database that keeps the counts of all rows it was given.
+type written struct {
+	counts []int
+	err    error
+}
+
+func (w *written) RecordRefusals(_ context.Context, rows []store.SendOrRefusal) error {
+	for _, row := range rows {
+		w.counts = append(w.counts, row.Count)
+	}
+	return w.err
+}
+
+// A row is written at its first refusal, then once in five seconds, at its deadline, at a stop, and soon after a write that failed;
+// a clock that was set back delays none.
+func TestAnOpenRowIsRewrittenOnceInFiveSeconds(t *testing.T) {
+	db, now := &written{}, refusedAt
+	r := New(db, func() time.Time { return now }, slog.New(slog.DiscardHandler))
+	step := func(what string, after time.Duration, refusals int, write func(context.Context), want ...int) {
+		t.Helper()
+		db.counts, now = nil, now.Add(after)
+		for range refusals {
+			r.Add(refusal(1, ""), quota.Recipient)
+		}
+		write(t.Context())
+		storetest.Equal(t, what, fmt.Sprint(db.counts), fmt.Sprint(want))
+	}
+	step("the first one", 0, 1, r.WriteDue, 1)
+	step("half a second later", 500*time.Millisecond, 3, r.WriteDue)
+	step("just before five seconds", rewriteAfter-501*time.Millisecond, 1, r.WriteDue)
+	step("after five", time.Millisecond, 0, r.WriteDue, 4)
+	step("none came", rewriteAfter, 0, r.WriteDue)
+	step("one came", rewriteAfter, 1, r.WriteDue, 1)
+	step("a stop", time.Second, 2, r.Flush, 2)
+	db.err = context.DeadlineExceeded
+	step("a write fails", rewriteAfter, 2, r.WriteDue, 2)
+	db.err = nil
+	step("it is repeated", time.Second/2, 0, r.WriteDue, 2)
+	step("the clock is set back", -time.Minute, 1, r.WriteDue, 1)
+	step("the row's deadline", refusedAt.Add(maxOpenTime).Add(-1).Sub(now), 1, r.WriteDue, 1)
+	step("a refusal just before it", 0, 1, r.WriteDue)
+	step("the deadline", 1, 0, r.WriteDue, 1)
 }
 
 // hung is a database that takes a batch and does not answer.

@@ -188,7 +188,7 @@ func (c *Core) addUseCases(teller webhook.EventMaker) {
 // jobs returns the periodic jobs.
 func (c *Core) jobs() []jobs.Job {
 	table := append(c.Maintenance.Jobs(),
-		jobs.Job{Name: "refusals", Every: jobs.DefaultTick, Run: jobs.InfallibleRun(c.Refusals.Flush), AtStop: true},
+		jobs.Job{Name: "refusals", Every: jobs.DefaultTick, Run: jobs.InfallibleRun(c.Refusals.WriteDue)},
 		jobs.Job{Name: "wrong codes", Every: jobs.DefaultTick, Run: jobs.InfallibleRun(c.Codes.CountWrongCodes), AtStop: true},
 		jobs.Job{Name: "alarms", Every: jobs.DefaultTick, Run: jobs.InfallibleRun(c.Codes.LogAlarms)},
 	)
@@ -201,8 +201,8 @@ func (c *Core) jobs() []jobs.Job {
 	return table
 }
 
-// lastRefundsWait bounds the refunds at a stop that waited for the limiter.
-const lastRefundsWait = 5 * time.Second
+// lastWriteWait bounds at a stop the refunds that waited for the limiter, and the write of the last refusals.
+const lastWriteWait = 5 * time.Second
 
 // Run delivers messages and webhooks and runs the jobs, those of more too, until ctx ends. Then it
 // ends or releases the sends in flight, and writes what Dependencies.SavedEvents has not written yet.
@@ -215,9 +215,12 @@ func (c *Core) Run(ctx context.Context, more ...jobs.Job) {
 	work.Go(func() { c.Webhooks.Run(ctx) })
 	work.Wait()
 	c.Gates.Stop()
-	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastRefundsWait)
-	c.Outbox.MakePendingRefunds(last) // those for which the last trial of Stop had no time
-	cancel()
+	// the refunds for which the last trial of Stop had no time, and the last refusals
+	for _, write := range []func(context.Context){c.Outbox.MakePendingRefunds, c.Refusals.Flush} {
+		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWriteWait)
+		write(last)
+		cancel()
+	}
 	if k := c.dependencies.SavedEvents; k != nil {
 		if err := k.Flush(context.WithoutCancel(ctx)); err != nil {
 			c.dependencies.Logger.Warn("limiter's last events not written", "error", err, logs.SeeJobs)
