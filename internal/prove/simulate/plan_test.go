@@ -95,11 +95,12 @@ var CallFaults = map[string][]Kind{
 	"server": {CallFails, CallUnheard},
 }
 
-// Failing is a plan in which, of all calls of one part, the nth alone fails. Afterwards a caller
-// waits as told.
-func Failing(events []Event, fault Kind, part string, n int) Plan {
+// Failing is a plan in which, of all calls of one part from an instant on, the nth alone fails.
+// Afterwards a caller waits as told.
+func Failing(events []Event, from time.Duration, fault Kind, part string, n int) Plan {
 	p := Plan{Seed: 1, Replicas: 1, Span: events[len(events)-1].At + 35*time.Second}
-	p.Events = slices.Concat([]Event{{Kind: fault, Method: part, N: n}}, events, []Event{{Kind: WaitAsTold, At: p.Span + time.Minute}})
+	p.Events = slices.Concat([]Event{{At: from, Kind: fault, Method: part, N: n}}, events, []Event{{Kind: WaitAsTold, At: p.Span + time.Minute}})
+	slices.SortStableFunc(p.Events, func(a, b Event) int { return int(a.At - b.At) })
 	for i := range p.Events {
 		p.Events[i].ID = i
 	}

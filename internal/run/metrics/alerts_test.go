@@ -71,6 +71,7 @@ func labelsOfMetrics(t *testing.T) map[string][]string {
 // alertRule is one of docs/alerts.yaml.
 type alertRule struct {
 	Alert, Expr         string
+	For                 string `yaml:",omitempty"`
 	Labels, Annotations map[string]string
 }
 
@@ -261,34 +262,44 @@ func TestAlertsFireForTheFirstEvent(t *testing.T) {
 		{"SendcodeEventsLost", 2 * m, soon, 0, values{`sendcode_webhook_attempts_total{app="a",outcome="given_up"}`: once}},
 		{"SendcodeEventsLost", 2 * m, soon, 0, values{`sendcode_provider_events_total{provider="p",outcome="forged"}`: once}},
 	}
-	var b strings.Builder
-	rules, err := filepath.Abs(alertsFile)
-	fmt.Fprintf(&b, "rule_files: [%q]\nevaluation_interval: 15s\ntests:\n", rules)
-	for _, rule := range alertRules(t) {
-		if !slices.ContainsFunc(cases, func(c firing) bool { return c.alert == rule.Alert && c.fires > 0 }) {
+	promtool := servertest.Promtool(t)
+	if out, err := exec.Command(promtool, "check", "rules", alertsFile).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	dir, run, ran := t.TempDir(), []string{"test", "rules"}, 0
+	for _, rule := range alertRules(t) { // each alone, for promtool runs every rule of a file at each step of each case
+		text, err := yaml.Marshal(map[string]any{"groups": []any{map[string]any{"name": rule.Alert, "rules": []any{rule}}}})
+		servertest.OK(t, errors.Join(err, os.WriteFile(filepath.Join(dir, rule.Alert+".yaml"), text, 0o600)))
+		var b strings.Builder
+		fmt.Fprintf(&b, "rule_files: [%s.yaml]\nevaluation_interval: 15s\ntests:\n", rule.Alert)
+		fires := false
+		for _, c := range cases {
+			if c.alert != rule.Alert {
+				continue
+			}
+			fires, ran = fires || c.fires > 0, ran+1
+			b.WriteString("- interval: 15s\n  input_series:\n")
+			for name, steps := range c.series {
+				fmt.Fprintf(&b, "  - {series: %q, values: %q}\n", name, steps)
+			}
+			firing := fmt.Sprintf(`ALERTS{alertname="%s",alertstate="firing"}`, c.alert)
+			expr, ever := "count("+firing+")", fmt.Sprintf("count(count_over_time(%s[%v]))", firing, c.quiet)
+			fmt.Fprintf(&b, "  promql_expr_test:\n  - {expr: %q, eval_time: %v, exp_samples: []}\n", ever, c.quiet)
+			if c.fires > 0 {
+				fmt.Fprintf(&b, "  - {expr: %q, eval_time: %v, exp_samples: [{labels: \"{}\", value: 1}]}\n", expr, c.fires)
+			}
+			if c.ended > 0 {
+				fmt.Fprintf(&b, "  - {expr: %q, eval_time: %v, exp_samples: []}\n", expr, c.ended)
+			}
+		}
+		if !fires {
 			t.Errorf("%s is not tested", rule.Alert)
 		}
+		run = append(run, filepath.Join(dir, rule.Alert+"_test.yaml"))
+		servertest.OK(t, os.WriteFile(run[len(run)-1], []byte(b.String()), 0o600))
 	}
-	for _, c := range cases {
-		b.WriteString("- interval: 15s\n  input_series:\n")
-		for name, steps := range c.series {
-			fmt.Fprintf(&b, "  - {series: %q, values: %q}\n", name, steps)
-		}
-		firing := fmt.Sprintf(`ALERTS{alertname="%s",alertstate="firing"}`, c.alert)
-		expr, ever := "count("+firing+")", fmt.Sprintf("count(count_over_time(%s[%v]))", firing, c.quiet)
-		fmt.Fprintf(&b, "  promql_expr_test:\n  - {expr: %q, eval_time: %v, exp_samples: []}\n", ever, c.quiet)
-		if c.fires > 0 {
-			fmt.Fprintf(&b, "  - {expr: %q, eval_time: %v, exp_samples: [{labels: \"{}\", value: 1}]}\n", expr, c.fires)
-		}
-		if c.ended > 0 {
-			fmt.Fprintf(&b, "  - {expr: %q, eval_time: %v, exp_samples: []}\n", expr, c.ended)
-		}
-	}
-	file := filepath.Join(t.TempDir(), "tests.yaml")
-	if err = errors.Join(err, os.WriteFile(file, []byte(b.String()), 0o600)); err != nil {
-		t.Fatal(err)
-	}
-	if out, err := exec.Command(servertest.Promtool(t), "test", "rules", file).CombinedOutput(); err != nil {
+	servertest.Same(t, "cases of rules that there are", ran, len(cases))
+	if out, err := exec.Command(promtool, run...).CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
 }

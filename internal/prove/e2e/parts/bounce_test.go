@@ -20,9 +20,11 @@ func TestEachForm(t *testing.T) {
 			t.Parallel()
 			s := f.open(t)
 			s.Env["BOUNCE_SECRET"] = bounceSecret
-			s.Write("provider_events: [{name: pipe, scheme: dsn, secret_env: BOUNCE_SECRET}]\n" + askingForWork).Start(f.replicas)
+			carrier, sms := startAliyun(s)
+			s.Write("provider_events: [{name: pipe, scheme: dsn, secret_env: BOUNCE_SECRET}]\n" + askingForWork + sms).Start(f.replicas)
 			aSolutionIsOneSend(s, f)
 			bounceMails(s, f)
+			verificationMessages(s, f, carrier)
 		})
 	}
 }

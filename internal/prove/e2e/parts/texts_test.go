@@ -9,7 +9,6 @@ import (
 	"net/url"
 	"slices"
 	"sync"
-	"testing"
 
 	"sendcode/internal/kit/servertest"
 	"sendcode/internal/run/app/apptest"
@@ -42,53 +41,51 @@ func (a *aliyun) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = fmt.Fprintf(w, `{"Code":"OK","Success":true,"Model":{"VerifyCode":%q,"BizId":"%d^0"}}`, params.Code, len(a.sent))
 }
 
+// startAliyun starts one that is the carrier of the service.
+func startAliyun(s *apptest.Stack) (carrier *aliyun, settings string) {
+	carrier = &aliyun{}
+	server := httptest.NewServer(carrier)
+	s.Cleanup(server.Close)
+	s.Env["ALIYUN_SECRET"] = "the secret of the access key"
+	return carrier, "sms: {countries: [CN], carriers: [{name: verify, type: aliyun-verify, endpoint: '" + server.URL + "', key_id: LTAI5tExample, " +
+		"secret_env: ALIYUN_SECRET, sign: 速通互联验证码, templates: {default: {zh-Hans: '100001'}}, params: [code, minutes]}]}\n"
+}
+
 // A code by Aliyun's verification messages, in its own text: sent, sent again, and entered. Its limit of a number is a
 // wait for that number.
-func TestAliyunsVerificationMessagesInEachForm(t *testing.T) {
-	for _, f := range forms {
-		t.Run(f.name, func(t *testing.T) {
-			t.Parallel()
-			carrier, s := &aliyun{}, f.open(t)
-			server := httptest.NewServer(carrier)
-			t.Cleanup(server.Close)
-			s.Env["ALIYUN_SECRET"] = "the secret of the access key"
-			s.Write("policies: {default: [{name: some, scope: recipient, limit: 5, window: 1h}]}\nsms: {countries: [CN], carriers: [{name: verify, " +
-				"type: aliyun-verify, endpoint: '" + server.URL + "', key_id: LTAI5tExample, secret_env: ALIYUN_SECRET, sign: 速通互联验证码, " +
-				"templates: {default: {zh-Hans: '100001'}}, params: [code, minutes]}]}\n").Start(f.replicas)
-			last := f.replicas - 1
-			ask := func(number string) apptest.Answer {
-				return s.Post("/v1/verifications", `{"channel":"sms","to":"+86`+number+`","locale":"zh-CN"}`, apptest.Patiently)
-			}
-			first, second := ask("13812345678"), ask("13812345678")
-			for n, a := range []apptest.Answer{first, second} {
-				if a.StatusCode != http.StatusAccepted || a.Send.Status != "sent" || a.ID != first.ID {
-					t.Fatalf("send %d: %d %s", n+1, a.StatusCode, a.Raw)
-				}
-			}
-			for n, q := range carrier.sent {
-				if q.Get("TemplateCode") != "100001" || q.Get("SignName") != "速通互联验证码" || q.Get("CountryCode") != "86" {
-					t.Errorf("message %d: %v", n+1, q)
-				}
-			}
-			servertest.Same(t, "different codes in two messages", len(slices.Compact(slices.Clone(carrier.codes))), 1)
-			check := func(code string) apptest.Answer {
-				return s.Do(last, http.MethodPost, "/v1/verifications/"+first.ID+"/check", `{"code":"`+code+`"}`)
-			}
-			if a := check(s.Wrong(carrier.codes[0])); a.Valid {
-				t.Errorf("a wrong code: %s", a.Raw)
-			}
-			if a := check(carrier.codes[0]); !a.Valid || a.State() != "approved" {
-				t.Errorf("the right code: %s", a.Raw)
-			}
-			if a := ask(full); a.Send.Status != "failed" || a.Send.Reason != "carrier_limit" {
-				t.Errorf("a full number: %s", a.Raw)
-			}
-			if a := ask(full); a.StatusCode != http.StatusTooManyRequests || a.BlockedBy != "carrier" || a.RetryAfter < 1 || a.RetryAfter > 60 {
-				t.Errorf("a full number, again: %d %s", a.StatusCode, a.Raw)
-			}
-			if s.Logged(carrier.codes[0]) || s.Logged("13812345678") {
-				t.Error("the log has the code or the number")
-			}
-		})
+func verificationMessages(s *apptest.Stack, f form, carrier *aliyun) {
+	last := f.replicas - 1
+	ask := func(number string) apptest.Answer {
+		return s.Post("/v1/verifications", `{"channel":"sms","to":"+86`+number+`","locale":"zh-CN"}`, apptest.Patiently)
+	}
+	first, second := ask("13812345678"), ask("13812345678")
+	for n, a := range []apptest.Answer{first, second} {
+		if a.StatusCode != http.StatusAccepted || a.Send.Status != "sent" || a.ID != first.ID {
+			s.Fatalf("send %d: %d %s", n+1, a.StatusCode, a.Raw)
+		}
+	}
+	for n, q := range carrier.sent {
+		if q.Get("TemplateCode") != "100001" || q.Get("SignName") != "速通互联验证码" || q.Get("CountryCode") != "86" {
+			s.Errorf("message %d: %v", n+1, q)
+		}
+	}
+	servertest.Same(s, "different codes in two messages", len(slices.Compact(slices.Clone(carrier.codes))), 1)
+	check := func(code string) apptest.Answer {
+		return s.Do(last, http.MethodPost, "/v1/verifications/"+first.ID+"/check", `{"code":"`+code+`"}`)
+	}
+	if a := check(s.Wrong(carrier.codes[0])); a.Valid {
+		s.Errorf("a wrong code: %s", a.Raw)
+	}
+	if a := check(carrier.codes[0]); !a.Valid || a.State() != "approved" {
+		s.Errorf("the right code: %s", a.Raw)
+	}
+	if a := ask(full); a.Send.Status != "failed" || a.Send.Reason != "carrier_limit" {
+		s.Errorf("a full number: %s", a.Raw)
+	}
+	if a := ask(full); a.StatusCode != http.StatusTooManyRequests || a.BlockedBy != "carrier" || a.RetryAfter < 1 || a.RetryAfter > 60 {
+		s.Errorf("a full number, again: %d %s", a.StatusCode, a.Raw)
+	}
+	if s.Logged(carrier.codes[0]) || s.Logged("13812345678") {
+		s.Error("the log has the code or the number")
 	}
 }

@@ -72,7 +72,7 @@ func TestProveAtNight(t *testing.T) {
 				p.disk = disk
 				p.start(f.replicas)
 				p.underLoad(func(ctx context.Context) {
-					p.fail(ctx, *proving, *wanted, slices.Concat(f.faults, f.later, f.nights))
+					p.fail(ctx, *proving, *wanted, slices.Concat(f.faults, ofNights))
 				})
 				p.report()
 			})
