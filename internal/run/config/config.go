@@ -26,7 +26,7 @@
 //	                                  and run/app/http.go make one
 //	testdata/full.yaml                a value that is not the default
 //	reload_test.go, testdata/load.txt what changes at once and what needs a restart; what is refused
-//	docs/decisions/0012-settings.md   what sets it and what would break if it were a constant; CHANGELOG.md
+//	docs/decisions/0012-settings.md   which administrator sets it, and when; CHANGELOG.md
 //	internal/run/app/strangers_test.go    if requests are refused by it: SECURITY.md says what strangers can do
 //
 // Then `go test ./internal/run/config -update` writes docs/configuration.md, schema.json, example.yaml and default.yaml. It also
