@@ -66,6 +66,7 @@ func (s *Service) refuseIfOverloaded(ask Request) error {
 const (
 	lateForStrangers = 5 // the divisor for requests without a secret key, and for all while no message goes out
 	lateForAll       = 2 // the divisor for others
+	lateMargin       = 5 // the part of it kept for what the estimate misses: lanes and replicas share a server's pace in parts that vary
 	minLateRetry     = 5 * time.Second
 	maxLateRetry     = time.Minute
 )
@@ -94,6 +95,9 @@ func (s *Service) refuseIfLate(r *sendInProgress) error {
 		most /= lateForStrangers
 	} else {
 		most /= lateForAll
+	}
+	if !stalled {
+		most -= most / lateMargin
 	}
 	if wait <= most {
 		return nil
