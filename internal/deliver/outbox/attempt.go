@@ -49,9 +49,10 @@ func (o *Outbox) attempt(ctx context.Context, f *flight) (out store.Outcome, aga
 	if message == nil {
 		return out, nil
 	}
+	began := time.Now()
 	out, fail := o.send(ctx, w, message)
 	o.logAttempt(f, out, fail)
-	o.noteAttempt(f.lane, fail)
+	o.noteAttempt(f.lane, fail, time.Since(began))
 	if fail == nil {
 		return out, nil
 	}

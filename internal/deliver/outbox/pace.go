@@ -16,7 +16,8 @@ type pace struct {
 	// messages that wait for the server, by app: in the lane's queues, or postponed because the server takes no more
 	waits     map[string]int
 	inStore   float64    // messages that no replica holds, as far as this process will take them over
-	since     time.Time  // since when messages have waited; zero: none waits
+	since     time.Time  // since when messages have waited, or slow attempts have been under way; zero: none waits
+	slow      bool       // the last attempt took judgedAfter or longer, and others are under way
 	suspended time.Time  // since when all servers have been suspended; zero: they are not
 	outage    bool       // since is the begin of a suspension
 	paced     time.Time  // when a mail last waited for its turn by per_minute (delivery.ErrPace)
@@ -31,14 +32,14 @@ type interval struct {
 }
 
 const (
-	judgedAfter = time.Second // what has waited for less says nothing of the pace
+	judgedAfter = time.Second // what has waited or taken less says nothing of the pace
 	minEnds     = 20          // the pace is that of the last attempts, so many where there are
 	paceWindow  = time.Minute // with per_minute the pace is that of a minute: its mails begin together
 )
 
 // ExpectedWait returns how long a new message of an app would wait until it goes out: the messages that are before it in
 // its lane, by the pace of the last attempts. Apps take turns, so of each other app as many are before it as of its own. It is
-// 0 while no message waits, so one is always taken, and in the first second. stalled: nothing has gone out
+// 0 while no message waits and attempts are quick, so one is always taken, and in the first second. stalled: nothing has gone out
 // since messages began to wait or all servers were suspended, and wait is how long ago that was.
 func (o *Outbox) ExpectedWait(q store.Queue, app string) (wait time.Duration, stalled bool) {
 	o.mu.Lock()
@@ -111,12 +112,14 @@ func (p *pace) measured(now time.Time) (count int, took time.Duration) {
 	return count, now.Sub(from)
 }
 
-// noteAttempt takes in the end of an attempt at a server.
-func (o *Outbox) noteAttempt(l *lane, fail *delivery.Error) {
+// noteAttempt takes in the end of an attempt at a server that took a while. After a slow one, what is at the server waits
+// too, though it left the queue: a server may take 20 mails at once, and a second for each.
+func (o *Outbox) noteAttempt(l *lane, fail *delivery.Error, took time.Duration) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	now := time.Now()
-	l.tried = now
+	l.tried, l.slow = now, took >= judgedAfter && !serverTakesNoMore(fail)
+	defer l.addWaiting("", 0)
 	if fail != nil && fail.Err == delivery.ErrPace {
 		l.paced = now
 	}
@@ -176,7 +179,7 @@ func (p *pace) addWaiting(app string, n int) {
 		delete(p.waits, app)
 	}
 	switch {
-	case len(p.waits) == 0 && p.inStore == 0:
+	case len(p.waits) == 0 && p.inStore == 0 && !p.slow:
 		p.since, p.outage = time.Time{}, false
 	case !p.suspended.IsZero() && !p.outage: // once, since a server that comes back for a few messages has a pace
 		p.since, p.outage = p.suspended, true

@@ -110,6 +110,19 @@ func TestExpectedWait(t *testing.T) {
 			l.behind["shop"], l.inStore, l.held["shop"] = true, 80, 20
 			end(40, time.Second/2, nil)
 		}, 10 * time.Second, false},
+		"all that waits is at the server": {func(l *lane, end ends) {
+			l.workers = 15
+			l.addWaiting("shop", 1)
+			end(40, time.Second, nil)
+			l.addWaiting("shop", -1)
+		}, 15 * time.Second, false},
+		"all that waits is at the server, and it is quick": {func(l *lane, end ends) {
+			l.workers = 15
+			l.addWaiting("shop", 1)
+			end(40, time.Second, nil)
+			l.addWaiting("shop", -1)
+			end(1, time.Second/10, nil)
+		}, 0, false},
 		"no answer, and another is up": {func(l *lane, end ends) {
 			end(40, time.Second, &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageDial})
 		}, 0, false},
@@ -126,7 +139,7 @@ func TestExpectedWait(t *testing.T) {
 			c.run(l, func(n int, every time.Duration, fail *delivery.Error) {
 				for range n {
 					time.Sleep(every)
-					o.noteAttempt(l, fail)
+					o.noteAttempt(l, fail, every)
 					if fail != nil {
 						o.notePostponed(&flight{lane: l, work: store.Work{Send: store.Send{App: "shop"}}}, fail, time.Hour)
 					}
@@ -141,4 +154,17 @@ func TestExpectedWait(t *testing.T) {
 			servertest.Same(t, name+": strangers' lane", strangers, 0)
 		})
 	}
+}
+
+// Once nothing is at a slow server, nothing waits.
+func TestASlowServersLastAttemptEnds(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
+		o := New(Config{}, Dependencies{Logger: slog.New(slog.DiscardHandler)})
+		l := o.lanes[store.Queue{Channel: recipient.Email}]
+		l.workers = 1
+		o.noteAttempt(l, nil, time.Second)
+		servertest.Same(t, "another may be there", l.since.IsZero(), false)
+		o.dequeueOrEndWorker(l)
+		servertest.Same(t, "none is", l.since.IsZero(), true)
+	})
 }

@@ -356,6 +356,10 @@ func (o *Outbox) dequeueOrEndWorker(l *lane) *flight {
 	}
 	if l.queued == 0 || l.workers > o.maxWorkers(l) {
 		l.workers--
+		if l.workers == 0 {
+			l.slow = false
+			l.addWaiting("", 0)
+		}
 		return nil
 	}
 	app := l.turns[0]

@@ -110,6 +110,8 @@ func TestAResendIsJudgedByWhatIsLeft(t *testing.T) {
 		own := vtest.AskFor(vtest.Ana)
 		own.Code, own.TTL = "123456", time.Minute
 		refused("a code of a minute of the caller's", true, own)
+		own.TTL = 220 * time.Second
+		refused("a wait of nearly half of a code's life", true, own)
 		send(1)
 		r.Sleep(65 * time.Second)
 		refused("a resend of a code with little life", false, resend)

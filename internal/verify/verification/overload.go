@@ -66,6 +66,7 @@ func (s *Service) refuseIfOverloaded(ask Request) error {
 const (
 	lateForStrangers = 5 // the divisor for requests without a secret key, and for all while no message goes out
 	lateForAll       = 2 // the divisor for others
+	lateMargin       = 4 // the part of the expected wait that is added to it: lanes and replicas share a server's pace in parts that vary
 	minLateRetry     = 5 * time.Second
 	maxLateRetry     = time.Minute
 )
@@ -95,7 +96,11 @@ func (s *Service) refuseIfLate(r *sendInProgress) error {
 	} else {
 		most /= lateForAll
 	}
-	if wait <= most {
+	late := wait
+	if !stalled {
+		late += wait / lateMargin
+	}
+	if late <= most {
 		return nil
 	}
 	s.slow.mu.Lock()

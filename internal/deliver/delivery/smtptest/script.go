@@ -50,7 +50,7 @@ type Rule struct {
 	// all.
 	Skip, Times int
 
-	// Until, if set, is closed before anything else happens; Delay comes after that.
+	// Until, if set, is closed or sent to before anything else happens; Delay comes after that.
 	Until <-chan struct{}
 	Delay time.Duration
 	// Reply takes the place of the usual answer; CRLF is added.

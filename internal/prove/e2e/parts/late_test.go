@@ -1,0 +1,282 @@
+//go:build nightly
+
+// Only make nightly runs these tests, of minutes: internal/deliver/outbox and internal/verify/verification hold in virtual
+// time what is refused, and internal/deliver/delivery/smtp how many connections there are.
+
+package parts
+
+import (
+	"crypto/sha256"
+	"flag"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"sendcode/internal/deliver/delivery/smtptest"
+	"sendcode/internal/run/app/apptest"
+)
+
+var swamped = flag.Duration("parts.swamped", 70*time.Second, "how long ten times as many sends come as a mail server takes")
+
+// minuteCodes are codes that live for a minute.
+const minuteCodes = `policies: {default: [{name: hour, scope: recipient, limit: 3, window: 1h}]}
+purposes: {default: {ttl: 1m}}
+trusted_proxies: [127.0.0.1/32]
+apps: [{name: default, origins: ["https://shop.example"], keys: [{id: web, kind: public, sha256: %x}]}]
+`
+
+// swamp is sends to a slow mail server, each to a recipient of its own, at replicas in turn.
+type swamp struct {
+	*apptest.Stack
+	db *pgx.Conn
+
+	mu        sync.Mutex
+	replicas  []*apptest.Process
+	accepted  map[string]bool // by recipient
+	strangers int             // of accepted
+	refused   [2][]string     // of secret keys and of strangers
+	others    int             // requests without an answer, and other refusals
+}
+
+func newSwamp(s *apptest.Stack, replicas int, rules ...smtptest.Rule) *swamp {
+	w := &swamp{Stack: s, accepted: map[string]bool{}}
+	s.MailRules(rules...)
+	for range replicas {
+		w.replicas = append(w.replicas, s.Spawn())
+	}
+	var err error
+	w.db, err = pgx.Connect(s.Context(), s.Postgres.URL())
+	apptest.Must(s.T, err)
+	return w
+}
+
+// perSecond has the mail server take so many mails a second, over however many connections.
+func perSecond(s *apptest.Stack, mails int) smtptest.Rule {
+	tokens := make(chan struct{})
+	go func() {
+		ticks := time.NewTicker(time.Second / time.Duration(mails))
+		defer ticks.Stop()
+		for {
+			<-ticks.C
+			select {
+			case tokens <- struct{}{}:
+			case <-s.Context().Done():
+				return
+			}
+		}
+	}()
+	return smtptest.Rule{Stage: smtptest.Body, Until: tokens}
+}
+
+// comes sends n requests, so many a second; every fourth one is a stranger's, if there are strangers.
+func (w *swamp) comes(n, perSecond int, strangers bool) {
+	ticks := time.NewTicker(time.Second / time.Duration(perSecond))
+	defer ticks.Stop()
+	var all sync.WaitGroup
+	for n := range n {
+		<-ticks.C
+		all.Go(func() { w.ask(n, strangers && n%4 == 0) })
+	}
+	all.Wait()
+}
+
+func (w *swamp) ask(n int, stranger bool) {
+	to := fmt.Sprintf("swamp%d@example.com", n)
+	change, class := []func(*http.Request){apptest.WithKey(fmt.Sprintf("swamped-request-%06d", n))}, 0
+	if stranger {
+		class = 1
+		change = append(change, apptest.As(apptest.PublicKey), func(r *http.Request) {
+			r.Header.Set("X-Forwarded-For", fmt.Sprintf("198.18.%d.%d", n/256, n%256))
+		})
+	}
+	w.mu.Lock()
+	base := w.replicas[(n/4+n)%len(w.replicas)].Base
+	w.mu.Unlock()
+	a, err := w.At(base, http.MethodPost, "/v1/verifications", `{"channel":"email","to":"`+to+`"}`, change...)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	body := string(a.Raw)
+	switch {
+	case err == nil && a.StatusCode == http.StatusAccepted:
+		w.accepted[to] = true
+		w.strangers += class
+	case err != nil || a.StatusCode == http.StatusServiceUnavailable && !strings.Contains(body, `"slow"`):
+		w.others++
+	case a.StatusCode != http.StatusServiceUnavailable || a.Problem() != "unavailable" || a.Header.Get("Retry-After") == "" ||
+		!strings.Contains(body, `"slow":"email"`) || !strings.Contains(body, `"may_have_counted":false`):
+		w.Errorf("%d %s", a.StatusCode, body)
+	default:
+		w.refused[class] = append(w.refused[class], to)
+	}
+}
+
+// read reads a number from the database.
+func (w *swamp) read(query string) (n int) {
+	w.Helper()
+	apptest.Must(w.T, w.db.QueryRow(w.Context(), query).Scan(&n))
+	return n
+}
+
+// arrived waits until every send has ended, and returns how old the codes of accepted ones were when their mails arrived, the
+// youngest first.
+func (w *swamp) arrived() (ages []time.Duration) {
+	w.Helper()
+	w.Await("every send to end", func() bool { return w.read(`SELECT count(*) FROM outbox`) == 0 })
+	rows, err := w.db.Query(w.Context(), `SELECT id::text, logged_at FROM sends`)
+	apptest.Must(w.T, err)
+	began, id, at := map[string]time.Time{}, "", time.Time{}
+	_, err = pgx.ForEachRow(rows, []any{&id, &at}, func() error { began[id] = at; return nil })
+	apptest.Must(w.T, err)
+	first := map[string]bool{}
+	for _, m := range w.Mails() {
+		id, _, _ := strings.Cut(m.ID, ".")
+		if w.accepted[m.To] && !first[m.To] {
+			first[m.To] = true
+			ages = append(ages, m.At.Sub(began[id]).Round(time.Millisecond))
+		}
+		if slices.Contains(w.refused[0], m.To) || slices.Contains(w.refused[1], m.To) {
+			w.Errorf("a mail to %s, which was refused", m.To)
+		}
+	}
+	if lost := len(w.accepted) - len(ages) - w.read(`SELECT count(*) FROM sends WHERE reason = 'expired'`); lost != 0 || len(ages) == 0 {
+		w.Fatalf("of %d accepted sends %d have neither a mail nor expired", len(w.accepted), lost)
+	}
+	slices.Sort(ages)
+	fmt.Printf("%s: %d mails, after %v, %v and at most %v; refused %d, and %d of strangers; %d others\n", w.Name(), len(ages),
+		ages[len(ages)/2], ages[len(ages)*9/10], ages[len(ages)-1], len(w.refused[0]), len(w.refused[1]), w.others)
+	return ages
+}
+
+// A mail server takes a part of what comes. No accepted send's code ends before its mail arrives, and nine of ten are no older
+// than half of its life then. What is refused makes no mail and no row, and counts nowhere.
+func TestMailServerTakesFewerUnderLoad(t *testing.T) {
+	const room = 10 * time.Second // beyond half of a code's life, for a machine that is busy with more than this test
+	for _, f := range forms[1:] {
+		for name, c := range map[string]struct {
+			takes, come int // a second
+			lasts       time.Duration
+			disturb     func(w *swamp)
+		}{
+			"2 of 20 a second": {takes: 2, come: 20, lasts: 50 * time.Second},
+			"5 of 50 a second": {takes: 5, come: 50, lasts: *swamped},
+			"a replica dies": {takes: 3, come: 20, lasts: 50 * time.Second, disturb: func(w *swamp) {
+				w.mu.Lock()
+				defer w.mu.Unlock()
+				w.replicas[0].Kill()
+				w.replicas = w.replicas[1:]
+			}},
+			"Redis restarts": {takes: 3, come: 20, lasts: 50 * time.Second, disturb: func(w *swamp) {
+				if w.Redis != nil {
+					w.Redis.Stop()
+					apptest.Must(w.T, w.Redis.Start())
+				}
+			}},
+			"it is quick again": {takes: 3, come: 20, lasts: 50 * time.Second, disturb: func(w *swamp) {
+				w.MailRules()
+				w.Cleanup(func() {
+					if n := len(w.accepted); n < 400 { // 500 come from now on
+						w.Errorf("%d accepted", n)
+					}
+				})
+			}},
+		} {
+			t.Run(f.name+"/"+name, func(t *testing.T) {
+				t.Parallel()
+				s := f.open(t).Write(fmt.Sprintf(minuteCodes, sha256.Sum256([]byte(apptest.PublicKey))))
+				w := newSwamp(s, 2, perSecond(s, c.takes))
+				var disturbed sync.WaitGroup
+				if c.disturb != nil {
+					disturbed.Go(func() {
+						sleep(t.Context(), c.lasts/2)
+						c.disturb(w)
+					})
+				}
+				w.comes(int(c.lasts.Seconds())*c.come, c.come, true)
+				disturbed.Wait()
+				ages := w.arrived()
+				if age := ages[len(ages)*9/10]; age > 30*time.Second+room {
+					t.Errorf("a tenth of the mails is %v old, or older", age)
+				}
+				if n := w.read(`SELECT count(*) FROM sends WHERE reason = 'expired'`); n > 0 {
+					t.Errorf("%d expired", n)
+				}
+				rows := w.read(`SELECT count(*) FROM sends`)
+				if more := rows - len(w.accepted); more < 0 || more > w.others || rows != w.read(`SELECT count(*) FROM verifications`) ||
+					w.read(`SELECT count(*) FROM refusals`) > 0 || min(len(w.refused[0]), len(w.refused[1])) == 0 {
+					t.Errorf("%d rows, of %d accepted sends", rows, len(w.accepted))
+				}
+				w.countedNowhere(c.disturb == nil)
+			})
+		}
+	}
+}
+
+// countedNowhere fails the test if what was refused counts. all: all that Redis has is of accepted sends with an answer.
+func (w *swamp) countedNowhere(all bool) {
+	w.Helper()
+	if w.Redis != nil && all {
+		redis, events := w.RedisClient(), 0
+		keys, err := redis.Keys(w.Context(), "*").Result()
+		apptest.Must(w.T, err)
+		for _, key := range keys { // other keys have no events
+			if redis.Type(w.Context(), key).Val() == "zset" {
+				events += int(redis.ZCard(w.Context(), key).Val())
+			}
+		}
+		if want := len(w.accepted) + 3*w.strangers; events > want { // theirs count for their client and network, too
+			w.Errorf("Redis has %d events, want %d", events, want)
+		}
+	}
+	for n, to := range slices.Concat(w.refused[:]...) {
+		if n%10 > 0 {
+			continue
+		}
+		a, err := w.At(w.replicas[0].Base, http.MethodPost, "/v1/quota", `{"channel":"email","to":"`+to+`"}`)
+		apptest.Must(w.T, err)
+		if len(a.Quota.Rules) == 0 || !a.Quota.Allowed || a.Quota.Rules[0].Remaining != a.Quota.Rules[0].Limit {
+			w.Fatalf("%s was refused, and has %s", to, a.Raw)
+		}
+	}
+}
+
+// A mail server refuses each connection beyond the third. No mail fails, and it is asked for a fourth once.
+func TestMailServerRefusesTheFourthConnection(t *testing.T) {
+	t.Parallel()
+	w := newSwamp(apptest.OnOwnPostgres(t), 1,
+		smtptest.Rule{Stage: smtptest.Greet, Over: 3, Reply: "421 4.3.2 too many connections", Close: true},
+		smtptest.Rule{Stage: smtptest.Body, Delay: time.Second})
+	w.comes(90, 3, false)
+	w.arrived()
+	sessions := 0 // each says EHLO in the clear and encrypted
+	for _, line := range w.SMTP.Commands() {
+		if strings.HasPrefix(line, "EHLO") {
+			sessions++
+		}
+	}
+	if asked := w.SMTP.Connections() - sessions/2; asked != 1 {
+		t.Errorf("asked for a fourth connection %d times", asked)
+	}
+	if n := w.read(`SELECT count(*) FROM sends WHERE attempt > 1 OR status <> 'sent'`); n > 0 || len(w.accepted) != 90 {
+		t.Errorf("of %d mails %d were tried again", len(w.accepted), n)
+	}
+}
+
+// 2,000 sends come within 3 s, and a mail takes 300 ms.
+func TestSpikeUnderLoad(t *testing.T) {
+	w := newSwamp(apptest.OnOwnPostgres(t), 1, smtptest.Rule{Stage: smtptest.Body, Delay: 300 * time.Millisecond})
+	began := time.Now()
+	w.comes(2000, 667, false)
+	came := time.Since(began)
+	w.arrived()
+	mails := w.Mails()
+	fmt.Printf("%d accepted within %v; the last mail after %v\n", len(w.accepted), came, mails[len(mails)-1].At.Sub(began))
+	if len(w.refused[0]) > 0 || len(w.accepted)+w.others != 2000 {
+		t.Errorf("%d refused, %d accepted", len(w.refused[0]), len(w.accepted))
+	}
+}
