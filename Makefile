@@ -145,9 +145,7 @@ budget: ## what each part of a request takes, by builds without it (BENCH_FLAGS=
 	$(BENCH) -perf.rounds=3 -perf.for=1s $(BENCH_FLAGS)
 
 fuzz: ## every fuzz target, each for FUZZTIME=30s
-	@set -o pipefail; go test $(NIGHTLY) -list='^Fuzz' ./... \
-	| awk '/^Fuzz/ { names[++n] = $$1 } $$1 == "ok" { for (i = 1; i <= n; i++) print $$2, names[i]; n = 0 }' \
-	| while read -r package name; do \
+	@set -o pipefail; grep -roE '^func Fuzz\w+' --include='*_test.go' . | sed -E 's,/[^/]*:func , ,' | sort | while read -r package name; do \
 		echo "$$package $$name"; \
 		go test $(NIGHTLY) -run='^$$' -fuzz="^$$name\$$" -fuzztime=$(FUZZTIME) "$$package" < /dev/null || exit 1; \
 	done
