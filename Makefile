@@ -70,12 +70,12 @@ BENCH_FLAGS ?=
 BENCH = $(if $(shell command -v taskset),taskset -c $(BENCH_CPUS)) go test $(NIGHTLY) -run='^$(or $(BENCHED),TestBench)$$' -count=1 -v -timeout=6h ./tools/bench
 OUT ?= dist
 # What `make nightly` runs, one after another, and how long each part may take: three hours on two processors, all together.
-PARTS ?= outside tests goals budget fuzz prove soak sizes release simulate mutants
-BOUND_outside ?= 8m
+PARTS ?= goals tests outside prove soak sizes fuzz release budget simulate mutants
+BOUND_outside ?= 6m
 BOUND_tests ?= 45m
 BOUND_goals ?= 8m
 BOUND_budget ?= 10m
-BOUND_fuzz ?= 16m
+BOUND_fuzz ?= 18m
 BOUND_prove ?= 7m
 BOUND_soak ?= 22m
 BOUND_sizes ?= 20m
@@ -84,7 +84,7 @@ BOUND_simulate ?= 10m
 BOUND_mutants ?= 22m
 # The night's sizes. Worlds and mutants are of the day: seven nights run 21,000 worlds and all mutants.
 DAY = $(shell echo $$(($$(date +%s) / 86400 % 7)))
-NIGHT = SEEDS=3000 FROM=$$(($(DAY) * 3000 + 1)) MUTANTS=-day=$$(($(DAY) + 1)) PROVED=40000 RESTARTS=6 HELD=3m PEOPLE=300 OUT=bin/night/dist
+NIGHT = SEEDS=3000 FROM=$$(($(DAY) * 3000 + 1)) MUTANTS=-day=$$(($(DAY) + 1)) PROVED=40000 RESTARTS=6 HELD=3m PEOPLE=300 FUZZTIME=20s OUT=bin/night/dist
 
 .PHONY: help build run demo test tests nightly race lint sentences outside bench goals budget fuzz soak sizes prove simulate mutants up release version screenshots tools
 
@@ -145,9 +145,7 @@ budget: ## what each part of a request takes, by builds without it (BENCH_FLAGS=
 	$(BENCH) -perf.rounds=3 -perf.for=1s $(BENCH_FLAGS)
 
 fuzz: ## every fuzz target, each for FUZZTIME=30s
-	@set -o pipefail; go test $(NIGHTLY) -list='^Fuzz' ./... \
-	| awk '/^Fuzz/ { names[++n] = $$1 } $$1 == "ok" { for (i = 1; i <= n; i++) print $$2, names[i]; n = 0 }' \
-	| while read -r package name; do \
+	@set -o pipefail; grep -roE '^func Fuzz\w+' --include='*_test.go' . | sed -E 's,/[^/]*:func , ,' | sort | while read -r package name; do \
 		echo "$$package $$name"; \
 		go test $(NIGHTLY) -run='^$$' -fuzz="^$$name\$$" -fuzztime=$(FUZZTIME) "$$package" < /dev/null || exit 1; \
 	done

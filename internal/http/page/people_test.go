@@ -29,7 +29,7 @@ import (
 )
 
 var (
-	people  = flag.Int("page.people", 1000, "how many impatient people are tried at the page, and as many at the widget")
+	people  = flag.Int("page.people", 30, "how many impatient people are tried at the page, and as many at the widget")
 	firstOf = flag.Int("page.person", 1, "the first of them: its seed")
 )
 

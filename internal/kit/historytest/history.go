@@ -89,6 +89,8 @@ type History struct {
 	Unended bool
 	// FewerLeft permits the service to count a send that no answer shows.
 	FewerLeft bool
+	// OlderMails says that some processes are of a version whose Message-IDs have no HMAC.
+	OlderMails bool
 }
 
 // Violation is a promise that was broken.

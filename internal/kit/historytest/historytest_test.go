@@ -147,8 +147,9 @@ func TestCorrectHistoriesPass(t *testing.T) {
 			r.look(20 * time.Second)
 			r.send(2, 30*time.Second)
 		}},
-		"a crash doubles, and an answer is lost": {ordinary, func(r *historyRun) {
+		"a crash doubles, by a newer version, and an answer is lost": {ordinary, func(r *historyRun) {
 			r.mail(2, 2*time.Minute, "111111")
+			r.OlderMails, r.Messages[4].ID = true, "s2.ab@localhost"
 			r.Crashes = []time.Time{r.start.Add(90 * time.Second)}
 			r.add(history.Send, 2*time.Hour, 0, "")
 			r.mail(9, 2*time.Hour+time.Minute, "333333")
@@ -265,6 +266,11 @@ func TestEachViolationIsFound(t *testing.T) {
 		"a double that has another code": {history.Doubled, func(r *historyRun) {
 			r.Crashes = []time.Time{r.start.Add(time.Second)}
 			r.mail(1, 3*time.Second, "222222")
+		}},
+		"a double with another HMAC in its Message-ID": {history.Doubled, func(r *historyRun) {
+			r.mail(2, 2*time.Minute, "111111")
+			r.Crashes, r.OlderMails = []time.Time{r.start.Add(90 * time.Second)}, true
+			r.Messages[1].ID, r.Messages[4].ID = "s2.ab@localhost", "s2.cd@localhost"
 		}},
 		"a message that no request asked": {history.Doubled, func(r *historyRun) { r.mail(9, 2*time.Hour, "333333") }},
 		"one key, two sends": {history.Doubled, func(r *historyRun) {

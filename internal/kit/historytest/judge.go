@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -100,7 +101,8 @@ func (j *judge) outcomes() {
 				j.brokeUnless([]allowance{{Twice, j.crashed(s.from, s.messages[n-1].At)}}, Doubled, "%s came %d times, and nothing had crashed", s.id, n)
 			}
 			for _, m := range s.messages {
-				if m.Recipient != s.recipient || m.Code != s.messages[0].Code || m.ID != s.messages[0].ID {
+				sameID := m.ID == s.messages[0].ID || j.OlderMails && strings.Count(m.ID, ".") != strings.Count(s.messages[0].ID, ".")
+				if m.Recipient != s.recipient || m.Code != s.messages[0].Code || !sameID {
 					j.broke(Doubled, "%s came with two codes or Message-IDs, or to two recipients", s.id)
 				}
 			}

@@ -57,6 +57,8 @@ func TestEachQueryOfTheDashboardHasValues(t *testing.T) {
   spend: [{scope: global, per: day, limit: 100}]
 provider_events:
   - {name: post, scheme: basic, secret_env: POST_SECRET, message: [id], type: [type], outcomes: {Bounce: bounced}, recipient: [to]}
+apps:
+  - {name: shop, human_check: {by: turnstile, site_key: 0xSite, secret_env: POST_SECRET, hostnames: [shop.example]}}
 `)
 	s.Env["POST_SECRET"] = "a-secret-of-the-provider-and-ours"
 	s.Start(1)
