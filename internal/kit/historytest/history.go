@@ -37,7 +37,8 @@ type Rule struct {
 
 // oldest returns from when on, at the earliest, an event counts at an instant.
 func (r Rule) oldest(at time.Time) (since time.Time) {
-	if since = at.Add(-r.Window); at.Before(r.Until) {
+	since = at.Add(-r.Window)
+	if at.Before(r.Until) {
 		return since
 	}
 	return later(since, r.Until)
