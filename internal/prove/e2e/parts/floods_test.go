@@ -97,6 +97,7 @@ func TestPostgresAtEachDistanceUnderOverload(t *testing.T) {
 			if n := f.Unserved.Load(); n > int64(f.sent)/5 || f.Shed.Load() == 0 {
 				t.Errorf("of %d requests, %d waited in vain and %d were refused at once", f.sent, n, f.Shed.Load())
 			}
+			link.Toxics.ResetToxics(t.Context())
 			f.nothingIsLost()
 		})
 	}
