@@ -197,6 +197,11 @@ func TestWhatABrowserReadsOfItsVerification(t *testing.T) {
 		if a := read(t, refused); rules(t, refused) != "day" || fmt.Sprint(a.Violated) != "[day]" || a.RetryAfter != 24*3600-30 {
 			t.Errorf("%s", refused.Body)
 		}
+		back := client{t, e, "198.51.100.2", secret}.ask(alice) // a back end reads of every rule that blocks
+		if h := back.Header(); back.Code != http.StatusTooManyRequests || fmt.Sprint(read(t, back).Violated) != "[minute day]" ||
+			h.Get("Content-Type") != "application/problem+json" || h.Get("Cache-Control") != "no-store" {
+			t.Errorf("%d %v %s", back.Code, h, back.Body)
+		}
 		canceled := browser.do(http.MethodPost, "/v1/verifications/"+id+"/cancel", "")
 		for what, w := range map[string]*httptest.ResponseRecorder{"cancel": canceled, "look": look(), "resend": resend()} {
 			if got := rules(t, w); got != "day" || read(t, w).Quota.RetryAfter != 24*3600-30 {

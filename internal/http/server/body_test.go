@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/kit/servertest"
 )
 
 type sample struct {
@@ -77,6 +79,24 @@ func TestReadJSONSaysWhereAndWhat(t *testing.T) {
 		}
 		if (err != nil) != (c.slug != "") || p.Kind.Slug != c.slug || field != c.field || p.Extra["position"] != c.position {
 			t.Errorf("%s: %v, %v, want %v", c.body, err, p.Extra, c)
+		}
+	}
+}
+
+// A body may have 16 KiB, whether its length is announced or not.
+func TestBodiesAreBounded(t *testing.T) {
+	e, _ := testServer(t)
+	e.POST("/v1/x", func(c echo.Context) error { return ReadJSON(c, &sample{}) })
+	for size, want := range map[int]int{16 << 10: http.StatusOK, 16<<10 + 1: http.StatusRequestEntityTooLarge} {
+		for _, announced := range []bool{true, false} {
+			r := httptest.NewRequest(http.MethodPost, "/v1/x", strings.NewReader(`{"to":"`+strings.Repeat("x", size-9)+`"}`))
+			r.Header.Set("Content-Type", "application/json")
+			if !announced {
+				r.ContentLength = -1
+			}
+			w := httptest.NewRecorder()
+			e.ServeHTTP(w, r)
+			servertest.Same(t, fmt.Sprint(size, " bytes, announced ", announced), w.Code, want)
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
+	"strconv"
 	"strings"
 	"time"
 
@@ -70,7 +71,7 @@ func New(c Config) *echo.Echo {
 	e.HTTPErrorHandler = errorHandler(c.Logger, c.PublicURL)
 	e.Pre(recoverPanics(c.Logger), assignRequestID, warnOfForwarding(c.TrustedProxies, c.Logger, time.Now))
 	e.Use(accessLog(c.Logger, c.Served), web.Compress, securityHeaders(), recoverPanics(c.Logger),
-		middleware.BodyLimitWithConfig(middleware.BodyLimitConfig{Limit: "16K", Skipper: hasOwnBodyLimit}))
+		middleware.BodyLimitWithConfig(middleware.BodyLimitConfig{Limit: strconv.Itoa(maxBody), Skipper: hasOwnBodyLimit}))
 	e.GET(problemsPath+":slug", serveProblemPage)
 	return e
 }

@@ -30,6 +30,35 @@ type Rule struct {
 	Name   string
 	Limit  int
 	Window time.Duration
+	// Until, if it is not zero, is when a period of the calendar ends and the next one begins, both as long as Window at
+	// most: the rule admits Limit sends in each.
+	Until time.Time
+}
+
+// oldest returns from when on, at the earliest, an event counts at an instant.
+func (r Rule) oldest(at time.Time) (since time.Time) {
+	since = at.Add(-r.Window)
+	if at.Before(r.Until) {
+		return since
+	}
+	return later(since, r.Until)
+}
+
+// surelyOne reports whether no choice of instants from one on and until the other one lies in two windows, by clocks that differ
+// by skew.
+func (r Rule) surelyOne(from, to time.Time, skew time.Duration) bool {
+	if r.Until.IsZero() {
+		return to.Sub(from) < r.Window-skew
+	}
+	return to.Before(r.Until.Add(-skew)) || !from.Before(r.Until.Add(skew))
+}
+
+// perhapsOne reports whether two instants may lie in one window, if the later one is up to so much earlier.
+func (r Rule) perhapsOne(from, to time.Time, earlier time.Duration) bool {
+	if r.Until.IsZero() {
+		return to.Sub(from) < r.Window+earlier
+	}
+	return !from.Before(r.Until) || to.Before(r.Until.Add(earlier))
 }
 
 // Request is a request with its answer. Instants are of one clock, that of the client.
@@ -85,6 +114,8 @@ type History struct {
 	Slack time.Duration
 	// Skew is how far clocks may differ by which instants are told.
 	Skew time.Duration
+	// Ahead is how far the service's clocks are ahead of the client's.
+	Ahead time.Duration
 	// Unended permits sends that are still under way at the end.
 	Unended bool
 	// FewerLeft permits the service to count a send that no answer shows.
@@ -312,6 +343,7 @@ func (j *judge) collect() {
 	}
 	for _, q := range j.requests {
 		for _, o := range append(q.Sends, q.answer.Send) {
+			o.At = o.At.Add(-j.Ahead)
 			if s := j.sends[o.ID]; s != nil && (o.final() || !s.outcome.final()) {
 				s.outcome = o
 				if o.Status == "failed" && o.Reason != "erased" && s.failed.IsZero() { // an erasure gives nothing back
@@ -345,6 +377,13 @@ func (j *judge) firstUncertain(recipient string) time.Time {
 
 func earlier(a, b time.Time) time.Time {
 	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
 		return b
 	}
 	return a

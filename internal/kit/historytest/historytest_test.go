@@ -39,10 +39,16 @@ func (r *historyRun) add(kind history.Kind, at time.Duration, status int, body s
 func (r *historyRun) quota(at time.Duration) string {
 	text := ""
 	for _, rule := range r.Rules {
-		inside := slices.DeleteFunc(slices.Clone(r.sent), func(t time.Duration) bool { return at-t >= rule.Window })
+		end := func(t time.Duration) time.Duration { // of the window that a send is in
+			if until := rule.Until.Sub(r.start); !rule.Until.IsZero() && t < until {
+				return until
+			}
+			return t + rule.Window
+		}
+		inside := slices.DeleteFunc(slices.Clone(r.sent), func(t time.Duration) bool { return at >= end(t) })
 		wait := time.Duration(0)
 		if n := len(inside); n >= rule.Limit {
-			wait = inside[n-rule.Limit] + rule.Window - at
+			wait = end(inside[n-rule.Limit]) - at
 		}
 		text += fmt.Sprintf(`{"name":%q,"scope":"recipient","limit":%d,"remaining":%d,"window":%d,"retry_after":%d},`,
 			rule.Name, rule.Limit, max(0, rule.Limit-len(inside)), int(rule.Window.Seconds()),
@@ -240,6 +246,37 @@ func TestEachAllowanceIsASentence(t *testing.T) {
 			if within := beyond == 0; within != (len(found) == 0) || within != byIt {
 				t.Errorf("%s, %v beyond its bound: allowed %v; found were %v", sentence, beyond, allowed, found)
 			}
+		}
+	}
+}
+
+// A rule of a period: what was sent before its end and what is sent from then on count apart, and the wait ends with it.
+func TestPeriods(t *testing.T) {
+	const end = 40 * time.Second
+	for promise, change := range map[string]func(*historyRun){
+		"":                 func(*historyRun) {},
+		history.OverPolicy: func(r *historyRun) { r.send(3, 100*time.Second) },
+		history.Untrue: func(r *historyRun) { // a crash of before the end keeps no place taken after it
+			r.Requests, r.Messages = r.Requests[:2], r.Messages[:1]
+			r.Limiter, r.Crashes = true, []time.Time{r.start.Add(5 * time.Second)}
+			r.refuse(end+time.Second, time.Hour)
+		},
+		history.Costs: func(r *historyRun) {
+			r.Requests, r.Messages = r.Requests[:2], r.Messages[:1]
+			r.Rules[0].Until = r.start.Add(2 * end) // as the service counts
+			r.look(end + time.Second)
+			r.Rules[0].Until = r.start.Add(end)
+		},
+	} {
+		r := newRun()
+		r.Rules = []history.Rule{{Name: "minute", Limit: 1, Window: 31 * 24 * time.Hour, Until: r.start.Add(end)}}
+		r.send(1, 0)
+		r.refuse(10*time.Second, end-10*time.Second)
+		r.send(2, end)
+		change(r)
+		found, _, _ := history.Judge(r.History)
+		if len(found) > 0 != (promise != "") || promise != "" && found[0].Promise != promise {
+			t.Errorf("%q: found %v", promise, found)
 		}
 	}
 }

@@ -35,7 +35,7 @@ func (j *judge) crashed(from, to time.Time) bool { return within(j.Crashes, from
 // mayStayTaken reports whether a place may have stayed taken in the limiter between two instants, or
 // a window before them.
 func (j *judge) mayStayTaken(from, to time.Time) bool {
-	from = from.Add(-j.longest())
+	from = j.oldest(from)
 	return j.FewerLeft || j.Limiter && (j.crashed(from.Add(-j.Slack), to) || within(j.Stalls, from, to) || within(j.SetBack, from, to))
 }
 
@@ -57,7 +57,7 @@ func (j *judge) overPolicy() {
 			for _, last := range sends {
 				n, inside := 0, ""
 				for _, s := range sends {
-					if !s.to.After(last.to) && last.to.Sub(s.from) < rule.Window-j.Skew && s.outcome.Status != "failed" &&
+					if !s.to.After(last.to) && rule.surelyOne(s.from, last.to, j.Skew) && s.outcome.Status != "failed" &&
 						!j.resetBetween(recipient, s.from, last.to) {
 						n++
 						inside += fmt.Sprintf(" %s (%s to %s, answered %t, %s)", s.id, stamp(s.from), stamp(s.to),
@@ -175,7 +175,7 @@ func (j *judge) wait(q request, next []request, least, most time.Duration) {
 			if r.accepted() && early > 0 && !q.Browser && j.sends[r.answer.Send.ID].from.Equal(r.Begin) && !j.freed(q, r) {
 				j.brokeUnless([]allowance{
 					{StaysTaken, j.mayStayTaken(q.Begin, r.End)},
-					{AwayForOne, j.keptWhileAway(q, q.Begin.Add(-j.longest()))},
+					{AwayForOne, j.keptWhileAway(q, j.oldest(q.Begin))},
 					{OldPolicies, j.changed(q, r)},
 				}, Untrue,
 					"%s was told at %s to wait %v, and was admitted %v before", q.Recipient, stamp(q.End), most, early)
@@ -220,7 +220,7 @@ func (j *judge) since(r request) time.Time {
 	least, _ := r.wait()
 	for _, rule := range j.Rules {
 		if rule.Name == r.BlockedBy {
-			return r.Begin.Add(least - rule.Window - j.Slack)
+			return later(rule.oldest(r.Begin), r.Begin.Add(least-rule.Window)).Add(-j.Slack)
 		}
 	}
 	return r.End // of no rule that is known
@@ -230,7 +230,7 @@ func (j *judge) since(r request) time.Time {
 // at which a stalled limiter answered again, or for a place that was taken before a process died, or before
 // a reset that the limiter may not have got; or whether the limiter's clock was set back.
 func (j *judge) countedLate(q, r request) bool {
-	if within(j.SetBack, q.Begin.Add(-j.longest()), r.End) {
+	if within(j.SetBack, j.oldest(q.Begin), r.End) {
 		return true
 	}
 	since := j.since(r)
@@ -259,12 +259,14 @@ func (j *judge) notGivenBack(q request, since time.Time, when func(request) bool
 	})
 }
 
-// longest returns the longest window: for so long a crash between the gates may cost a place.
-func (j *judge) longest() (window time.Duration) {
+// oldest returns from when on, at the earliest, an event counts at an instant by some rule: for so long a crash between
+// the gates may cost a place.
+func (j *judge) oldest(at time.Time) (since time.Time) {
+	since = at
 	for _, r := range j.Rules {
-		window = max(window, r.Window)
+		since = earlier(since, r.oldest(at))
 	}
-	return window
+	return since
 }
 
 func stamp(t time.Time) string { return t.Format("15:04:05.000") }
@@ -318,7 +320,7 @@ func (j *judge) figures() {
 			} else if used > maybe {
 				j.brokeUnless([]allowance{
 					{StaysTaken, j.mayStayTaken(q.Begin, q.End)},
-					{AwayForOne, j.keptWhileAway(q, q.Begin.Add(-rule.Window-j.Skew))},
+					{AwayForOne, j.keptWhileAway(q, rule.oldest(q.Begin).Add(-j.Skew))},
 				}, Costs,
 					"at %s %s was told %d of %d left of %s, and only %d sends may count", stamp(q.End),
 					q.Recipient, left.Remaining,
@@ -333,14 +335,14 @@ func (j *judge) counting(q request, rule Rule) (surely, maybe int) {
 	for _, s := range j.byPerson[q.Recipient] {
 		own := q.accepted() && q.answer.Send.ID == s.id
 		reset := j.resetBetween(q.Recipient, s.from, q.End)
-		if s.answered && (own || s.to.Before(q.Begin)) && q.End.Sub(s.from) < rule.Window-j.Skew && s.outcome.Status != "failed" && !reset {
+		if s.answered && (own || s.to.Before(q.Begin)) && rule.surelyOne(s.from, q.End, j.Skew) && s.outcome.Status != "failed" && !reset {
 			surely++
 		}
 		gone := !s.failed.IsZero() && s.failed.Add(j.Slack).Before(q.Begin) && !(j.Limiter && j.crashed(s.from, q.Begin)) ||
 			slices.ContainsFunc(j.of[q.Recipient], func(u request) bool {
 				return u.Kind == Reset && u.Request.Status == http.StatusNoContent && !u.Begin.Before(s.to) && !u.End.After(q.Begin)
 			})
-		if s.from.Before(q.End) && q.Begin.Sub(s.to) < rule.Window+j.Skew && !gone {
+		if s.from.Before(q.End) && rule.perhapsOne(s.to, q.Begin, j.Skew) && !gone {
 			maybe++
 		}
 	}
@@ -348,7 +350,7 @@ func (j *judge) counting(q request, rule Rule) (surely, maybe int) {
 		if u.Kind != Send || u.accepted() || !u.Begin.Before(q.End) {
 			continue
 		}
-		if u.uncertain() && q.Begin.Sub(u.End) < rule.Window+j.Late || j.passing(u, q) {
+		if u.uncertain() && rule.perhapsOne(u.End, q.Begin, j.Late) || j.passing(u, q) {
 			maybe++
 		}
 	}

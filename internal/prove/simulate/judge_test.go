@@ -13,6 +13,7 @@ import (
 	"sendcode/internal/store"
 	"sendcode/internal/verify/verification"
 	"sendcode/quota"
+	"sendcode/quota/quotahttp"
 )
 
 // ledger is the whole database at the end, indexed for the oracles.
@@ -55,7 +56,11 @@ func (l *ledger) asSeen() {
 	}
 	for _, r := range policySet(l.plan, 0).Purposes["default"].Policy.Rules {
 		if r.Scope == quota.Recipient {
-			h.Rules = append(h.Rules, history.Rule{Name: r.Name, Limit: r.Limit, Window: r.Window})
+			rule := history.Rule{Name: r.Name, Limit: r.Limit, Window: r.Keep()}
+			if r.Calendar() {
+				rule.Until = countsUntil(month, l.begin)
+			}
+			h.Rules = append(h.Rules, rule)
 		}
 	}
 	kinds := map[string]history.Kind{sending: history.Send, checking: history.Check}
@@ -159,7 +164,7 @@ func (l *ledger) neverOverThePolicy() {
 			for _, before := range l.sends[:i] {
 				// the database's clock was set back between them
 				later := l.databaseStepped && before.ID.Time() > row.ID.Time()
-				if !later && l.shares(before, row.Recipient, row.Purpose, row.LoggedAt) && row.LoggedAt.Sub(before.LoggedAt) < rule &&
+				if !later && l.shares(before, row.Recipient, row.Purpose, row.LoggedAt) && row.LoggedAt.Before(countsUntil(rule, before.LoggedAt)) &&
 					l.counted(before, row.LoggedAt) {
 					n++
 				}
@@ -185,11 +190,31 @@ func (l *ledger) limitsAt(at time.Time) map[time.Duration]int {
 	for _, number := range l.inForce(at) {
 		for _, r := range policySet(l.plan, number).Purposes["default"].Policy.Rules {
 			if r.Scope == "recipient" {
-				limits[r.Window] = max(limits[r.Window], r.Limit)
+				limits[r.Keep()] = max(limits[r.Keep()], r.Limit)
 			}
 		}
 	}
 	return limits
+}
+
+// month is the window of a rule of the calendar month: its longest.
+const month = 31 * 24 * time.Hour
+
+// countsUntil returns until when what happens at an instant counts by a rule with a window.
+func countsUntil(window time.Duration, at time.Time) time.Time {
+	if window == month {
+		at = at.UTC()
+		return time.Date(at.Year(), at.Month()+1, 1, 0, 0, 0, 0, time.UTC)
+	}
+	return at.Add(window)
+}
+
+// windowOf returns the window of a rule that an answer tells.
+func windowOf(told quotahttp.Rule) time.Duration {
+	if told.Per != "" {
+		return month
+	}
+	return time.Duration(told.Window) * time.Second
 }
 
 // inForce returns the numbers of the policies that were in force at an instant, or during a request

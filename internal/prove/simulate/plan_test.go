@@ -126,7 +126,9 @@ type Plan struct {
 	// count as one
 	Folding      bool
 	WithoutRedis bool
-	Events       []Event
+	// a month ends in the middle, and a rule of the calendar month is in force
+	MonthEnds bool
+	Events    []Event
 }
 
 // Event is one thing that happens.
@@ -167,7 +169,7 @@ func NewPlan(seed uint64, replicas int) Plan {
 	for range 2 + r.IntN(7) {
 		p.add(r, faults[r.IntN(len(faults))])
 	}
-	p.Folding = r.IntN(5) == 0
+	p.Folding, p.MonthEnds = r.IntN(5) == 0, source(seed, "month").IntN(5) == 0
 	p.WithoutRedis = r.IntN(3) == 0
 	if p.WithoutRedis { // what one replica gives back the others must see
 		for range 4 + r.IntN(8) {

@@ -50,6 +50,9 @@ func TestMendedBugsAreFound(t *testing.T) {
 		"without Redis only one replica sees a refund": {func(r *simulate.Replica) {
 			r.Dependencies.DB = &remembers{Database: r.Dependencies.DB, past: map[string][]rowrules.PastSend{}}
 		}, "as seen: " + history.Costs, 235, append(calm, simulate.Reset)},
+		"the rows of a month count for 31 days": {func(r *simulate.Replica) {
+			r.Dependencies.DB = noMonths{r.Dependencies.DB}
+		}, "told wait", 188, calm},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := simulate.Options{Break: c.put, NoReserve: c.put == nil}
@@ -93,6 +96,19 @@ type oneKind struct{ core.Database }
 
 func (l oneKind) Begin(ctx context.Context, in store.Intent) (store.BeginAnswer, error) {
 	in.Verification.Class = store.SecretKeyClass
+	return l.Database.Begin(ctx, in)
+}
+
+// noMonths is a database that counts by windows alone.
+type noMonths struct{ core.Database }
+
+func (l noMonths) Begin(ctx context.Context, in store.Intent) (store.BeginAnswer, error) {
+	in.Rules = slices.Clone(in.Rules)
+	for i, r := range in.Rules {
+		if r.Per != "" {
+			in.Rules[i].Window, in.Rules[i].Per = r.Keep(), ""
+		}
+	}
 	return l.Database.Begin(ctx, in)
 }
 

@@ -76,6 +76,9 @@ func policySet(p Plan, number int) policy.Set {
 	}
 	s := verificationtest.BuiltIn(without...)
 	shared := s.Purposes["default"]
+	if p.MonthEnds {
+		shared.Policy.Rules = append(shared.Policy.Rules, quota.Rule{Name: "month", Scope: quota.Recipient, Limit: 3, Per: quota.Month})
+	}
 	limits := map[string]int{"minute": 1, "hour": 5, "day": 10, "failures": 3}
 	if number&otherLimits != 0 {
 		limits = map[string]int{"minute": 2, "hour": 4, "day": 8, "failures": 3}
@@ -85,7 +88,7 @@ func policySet(p Plan, number int) policy.Set {
 			shared.Policy.Rules[i].Limit = limit
 		}
 	}
-	shared.PolicyPurposes, shared.Reserve = []string{"default", "login"}, map[string]int{"hour": 1, "day": 2}
+	shared.PolicyPurposes, shared.Reserve = []string{"default", "login"}, map[string]int{"hour": 1, "day": 2, "month": 1}
 	shared.TTL, shared.CodeLength, shared.Alphabet = 5*time.Minute, 8, code.Unambiguous
 	login := shared
 	login.Name, login.CodeLength, login.Alphabet = "login", 6, code.Digits

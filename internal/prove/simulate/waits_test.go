@@ -50,13 +50,13 @@ func (l *ledger) countedFor(q *request) recipient.Hash {
 }
 
 func (l *ledger) toldRule(q *request, told quotahttp.Rule) {
-	window, wait := time.Duration(told.Window)*time.Second, time.Duration(told.RetryAfter)*time.Second
+	window, wait := windowOf(told), time.Duration(told.RetryAfter)*time.Second
 	var counted []time.Time // sends that an answer then must include
 	for _, row := range l.sends {
 		own := q.kind == sending && q.accepted() && row.ID.String() == q.body.Send.ID && !q.body.replayed
 		if row.Recipient == l.countedFor(q) && l.shares(row, row.Recipient, l.purpose(q), q.ended) &&
 			(row.LoggedAt.Before(q.began) || own && row.Counts) && l.counted(row, q.ended) &&
-			q.ended.Sub(row.LoggedAt) < window && !l.resetDuring(q) {
+			q.ended.Before(countsUntil(window, row.LoggedAt)) && !l.resetDuring(q) {
 			counted = append(counted, row.LoggedAt)
 		}
 	}
@@ -67,7 +67,7 @@ func (l *ledger) toldRule(q *request, told quotahttp.Rule) {
 	if len(counted) < told.Limit {
 		return
 	}
-	if free := counted[len(counted)-told.Limit].Add(window).Sub(q.ended); wait < free {
+	if free := countsUntil(window, counted[len(counted)-told.Limit]).Sub(q.ended); wait < free {
 		l.broke("told wait", "at %s person %d's back end was told to wait %v for %s, and the place is free in %v",
 			l.at(q.ended), q.person.index, wait, told.Name, free)
 	}
@@ -93,16 +93,16 @@ func (l *ledger) exactRefunds() {
 			if told.Scope != "recipient" || l.databaseStepped {
 				continue
 			}
-			window := time.Duration(told.Window) * time.Second
+			window := windowOf(told)
 			surely, atMost := 0, 0
 			for _, row := range l.sends {
 				if row.Recipient != q.counted || !l.shares(row, row.Recipient, l.purpose(q), q.ended) || !l.counted(row, q.ended) {
 					continue
 				}
-				if q.ended.Sub(row.LoggedAt) < window {
+				if q.ended.Before(countsUntil(window, row.LoggedAt)) {
 					surely++
 				}
-				if q.began.Sub(row.LoggedAt) < window {
+				if q.began.Before(countsUntil(window, row.LoggedAt)) {
 					atMost++
 				}
 			}

@@ -68,6 +68,9 @@ type inForce struct {
 }
 
 func newWorld(t *testing.T, p Plan, o Options) *world {
+	if p.MonthEnds { // in the middle of a burst
+		time.Sleep(time.Until(countsUntil(month, time.Now()).Add(-p.Span/2 - 10*time.Second)))
+	}
 	w := &world{
 		T: t, plan: p, options: o, begin: time.Now(), logged: &servertest.Text{}, posted: &servertest.Text{},
 		lasts: map[Kind]time.Time{}, calls: map[string]int{}, counts: map[string]int{}, hooks: map[string]string{},
@@ -76,6 +79,9 @@ func newWorld(t *testing.T, p Plan, o Options) *world {
 	w.redis, w.db = verificationtest.NewFakeRedis(), sqlitetest.Open(t, w.databaseNow)
 	w.policies = []inForce{{from: w.begin}}
 	w.counts[map[bool]string{true: "world without Redis", false: "world with Redis"}[p.WithoutRedis]]++
+	if p.MonthEnds {
+		w.counts["world over a month's end"]++
+	}
 	if p.Split {
 		w.policies[0].number = split
 	}
@@ -285,7 +291,8 @@ func Shrink(t *testing.T, p Plan, oracle string, o Options) Plan {
 func (r Result) Story() string {
 	var b strings.Builder
 	redis := map[bool]string{true: "without", false: "with"}[r.Plan.WithoutRedis]
-	fmt.Fprintf(&b, "Seed %d, %d replicas %s Redis:\n", r.Plan.Seed, r.Plan.Replicas, redis)
+	over := map[bool]string{true: ", over a month's end"}[r.Plan.MonthEnds]
+	fmt.Fprintf(&b, "Seed %d, %d replicas %s Redis%s:\n", r.Plan.Seed, r.Plan.Replicas, redis, over)
 	for i, e := range r.Plan.Events {
 		fmt.Fprintf(&b, "%3d. %s: %s\n", i+1, clock(e.At), e)
 	}

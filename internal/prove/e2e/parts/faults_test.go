@@ -102,7 +102,7 @@ func (p *proof) outages() (away [][2]time.Time) {
 			case strings.HasPrefix(entry.Msg, "Redis away"):
 				since = entry.Time
 			case entry.Msg == "Redis back":
-				away = append(away, [2]time.Time{since.Add(-gates.LimiterTimeout), entry.Time})
+				away = append(away, [2]time.Time{since.Add(-gates.LimiterTimeout - p.seen.Ahead), entry.Time.Add(-p.seen.Ahead)})
 			}
 		}
 	}

@@ -7,6 +7,8 @@ package parts
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -45,6 +47,58 @@ func TestEachPartIsSlowUnderOverload(t *testing.T) {
 			f.nothingIsLost()
 			s.Counts(`sendcode_admission_under_way{class="known",of="sends"`, "0")
 			s.Counts(`sendcode_admission_refusals_total{class="unread",of="sends"`, fmt.Sprint(f.Shed.Load()))
+		})
+	}
+}
+
+// Postgres is 20, 150 and 600 ms away, behind a link that is narrower than the machine is fast. The load grows until not all is
+// served: the most that was served a second is the capacity. Of two and of five times as many requests at least 80 % of the
+// capacity is served, and the rest is refused at once; nothing accepted is lost. Rates and times are printed. The ratio is held
+// where the machine is quiet enough: where the load at the capacity, once more, is served as before but for a tenth.
+func TestPostgresAtEachDistanceUnderOverload(t *testing.T) {
+	for _, distance := range []time.Duration{20 * time.Millisecond, 150 * time.Millisecond, 600 * time.Millisecond} {
+		t.Run(distance.String(), func(t *testing.T) {
+			s := apptest.OnOwnPostgres(t).Policy(apptest.LongRules)
+			link := s.Through("SENDCODE_DATABASE_URL")
+			s.Start(1)
+			const toxic = `{"type":%q,"stream":%q,"attributes":{%q:%d}}` // ms of a latency, kB/s of a rate
+			for _, add := range []string{
+				fmt.Sprintf(toxic, "latency", "upstream", "latency", distance.Milliseconds()/2),
+				fmt.Sprintf(toxic, "latency", "downstream", "latency", distance.Milliseconds()/2),
+				fmt.Sprintf(toxic, "bandwidth", "upstream", "rate", 60),
+			} {
+				_, err := link.Toxics.AddToxicJson(strings.NewReader(add))
+				apptest.Must(t, err)
+			}
+			f := newFlood(s)
+			served := func(rate float64) float64 { // a second
+				began := time.Now()
+				return float64(f.wave(int(rate), 4*time.Second)) / time.Since(began).Seconds()
+			}
+			capacity := 0.0
+			for rate := 10.0; f.Shed.Load() == 0 && rate < 2000; rate *= 1.5 {
+				capacity = max(capacity, served(rate))
+			}
+			again := served(capacity)
+			quiet := again > 0.9*capacity
+			t.Logf("the capacity is %.0f a second; asked for so many, the service accepts %.0f", capacity, again)
+			for _, times := range []float64{2, 5} {
+				f.shedIn = nil
+				got := served(times * capacity)
+				slices.Sort(f.shedIn)
+				t.Logf("of %.0f times as many, %.0f a second: %.0f %% of the capacity", times, got, 100*got/capacity)
+				if n := len(f.shedIn); n > 0 {
+					t.Logf("%d refused at once, half of them within %v, all within %v", n, f.shedIn[n/2], f.shedIn[n-1])
+				}
+				if got < 0.8*capacity && quiet {
+					t.Errorf("%.0f of a capacity of %.0f a second were served", got, capacity)
+				}
+			}
+			if n := f.Unserved.Load(); n > int64(f.sent)/5 || f.Shed.Load() == 0 {
+				t.Errorf("of %d requests, %d waited in vain and %d were refused at once", f.sent, n, f.Shed.Load())
+			}
+			link.Toxics.ResetToxics(t.Context())
+			f.nothingIsLost()
 		})
 	}
 }

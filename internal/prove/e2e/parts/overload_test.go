@@ -25,6 +25,9 @@ type flood struct {
 
 	sent                              int // requests so far
 	Accepted, Limited, Shed, Unserved atomic.Int64
+
+	mu     sync.Mutex
+	shedIn []time.Duration // after which requests were refused at once
 }
 
 func newFlood(s *apptest.Stack) *flood {
@@ -62,6 +65,7 @@ func (f *flood) ask(n, recipient int) {
 	req.Header.Set("Authorization", "Bearer "+f.Key)
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Idempotency-Key", fmt.Sprintf("flood-request-%06d", n))
+	began := time.Now()
 	resp, err := f.client.Do(req)
 	if err != nil {
 		f.Error(err)
@@ -80,6 +84,9 @@ func (f *flood) ask(n, recipient int) {
 		f.Errorf("refused at once, and yet %s", body)
 	case shed:
 		f.Shed.Add(1)
+		f.mu.Lock()
+		f.shedIn = append(f.shedIn, time.Since(began))
+		f.mu.Unlock()
 	default:
 		f.Unserved.Add(1)
 	}

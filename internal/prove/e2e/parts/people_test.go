@@ -246,10 +246,11 @@ func (p *proof) hook(random *rand.Rand, to string) time.Duration {
 		`"email_action_type":"signup"}}`, random.Uint64(), to, ownCode(random))
 	q, a := p.reach(http.MethodPost, "/v1/hooks/auth", body, history.Request{Kind: history.Send, Recipient: to},
 		func(r *http.Request) {
+			now := time.Now().Add(p.seen.Ahead)
 			r.Header.Del("Authorization")
 			r.Header.Set("Webhook-Id", "1")
-			r.Header.Set("Webhook-Timestamp", strconv.FormatInt(time.Now().Unix(), 10))
-			r.Header.Set("Webhook-Signature", standardwebhooks.Sign([][]byte{[]byte(hookSecret)}, "1", time.Now(), []byte(body)))
+			r.Header.Set("Webhook-Timestamp", strconv.FormatInt(now.Unix(), 10))
+			r.Header.Set("Webhook-Signature", standardwebhooks.Sign([][]byte{[]byte(hookSecret)}, "1", now, []byte(body)))
 		})
 	seconds := 0
 	switch told := toldByHook.FindSubmatch(a.Raw); {

@@ -72,7 +72,7 @@ const settings = `policies:
   default:
     - {name: short, scope: recipient, limit: 1, window: 2s}
     - {name: long, scope: recipient, limit: %d, window: 6s, reserve: 1}
-purposes: {default: {code: {length: 8, alphabet: unambiguous}}}
+%spurposes: {default: {code: {length: 8, alphabet: unambiguous}}}
 trusted_proxies: [127.0.0.1/32]
 apps: [{name: default, origins: ["https://shop.example"], keys: [{id: web, kind: public, sha256: %x}]}]
 hooks: [{name: auth, server: supabase-email, secret_env: AUTH_SECRETS}]
@@ -99,6 +99,7 @@ type proof struct {
 	logs          []*servertest.Text // of each process
 	disk          *servertest.Disk   // of the database; nil: that of the machine
 	fewer         bool               // the policy in force has a place less than the loosest
+	more          string             // rules of the policy, as lines of the configuration
 	programs      [2]string          // what each replica runs; "": this build
 	brokenByOlder []string           // promises that an older version breaks by itself: they are printed alone
 
@@ -157,7 +158,7 @@ func (p *proof) limit() int {
 }
 
 func (p *proof) configure() {
-	p.Write(fmt.Sprintf(settings, p.limit(), sha256.Sum256([]byte(apptest.PublicKey))))
+	p.Write(fmt.Sprintf(settings, p.limit(), p.more, sha256.Sum256([]byte(apptest.PublicKey))))
 }
 
 // start starts n replicas, with links that can be cut.
