@@ -127,7 +127,7 @@ func TestMonthEnds(t *testing.T) {
 			p.underLoad(func(ctx context.Context) {
 				p.fail(ctx, time.Until(month.Until), 0, f.faults)
 				for least := *proving / 4; !refused(false) || least > 0; least = 0 {
-					p.fail(ctx, least, 0, slices.Concat(f.later, f.faults))
+					p.fail(ctx, least, 0, f.faults)
 				}
 			})
 			if !refused(true) {
