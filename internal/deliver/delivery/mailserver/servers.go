@@ -54,6 +54,7 @@ type Servers []*serverWithBreaker
 // serverWithBreaker is a server with its circuit breaker.
 type serverWithBreaker struct {
 	Server
+	address string // of the server, which makes it anew at each call
 	health  *delivery.Breaker
 	encoder *delivery.MailEncoder
 	tried   func(ctx context.Context, server string, fail *delivery.Error, took time.Duration) // see OnAttempt; may be nil
@@ -64,7 +65,7 @@ func New(all ...Server) Servers {
 	servers := make(Servers, len(all))
 	for n, server := range all {
 		servers[n] = &serverWithBreaker{
-			Server: server, health: delivery.NewBreaker(server.Address(), false),
+			Server: server, address: server.Address(), health: delivery.NewBreaker(server.Address(), false),
 			encoder: &delivery.MailEncoder{},
 		}
 	}
@@ -161,7 +162,7 @@ func (s Servers) tryEach(ctx context.Context, mail *delivery.RenderedMail) (rece
 
 // host returns the name of the server in rows.
 func (r *serverWithBreaker) host() string {
-	host, _, _ := net.SplitHostPort(r.Address())
+	host, _, _ := net.SplitHostPort(r.address)
 	return host
 }
 
@@ -191,7 +192,7 @@ func (r *serverWithBreaker) try(ctx context.Context, all Servers, mail *delivery
 	}
 	delivery.SetHandover(ctx, fail.MayBeAccepted())
 	if r.tried != nil {
-		r.tried(ctx, r.Address(), fail, time.Since(began))
+		r.tried(ctx, r.address, fail, time.Since(began))
 	}
 	result = BreakerReport(ctx, fail)
 	return reply, true, fail
