@@ -17,7 +17,7 @@ type pace struct {
 	waits     map[string]int
 	inStore   float64    // messages that no replica holds, as far as this process will take them over
 	since     time.Time  // since when messages have waited, or slow attempts have been under way; zero: none waits
-	slow      bool       // the last attempt took judgedAfter or longer, and others are under way
+	slow      bool       // the last attempt took judgedAfter or longer, and most workers are busy
 	suspended time.Time  // since when all servers have been suspended; zero: they are not
 	outage    bool       // since is the begin of a suspension
 	paced     time.Time  // when a mail last waited for its turn by per_minute (delivery.ErrPace)
@@ -55,6 +55,8 @@ func (o *Outbox) LongestWait(ch recipient.Channel) (longest time.Duration) {
 		if l.Channel != ch {
 			continue
 		}
+		wait, _ := o.expectedWait(l, "") // all that waits may be at the server
+		longest = max(longest, wait)
 		for app := range l.waits {
 			wait, _ := o.expectedWait(l, app)
 			longest = max(longest, wait)
@@ -96,6 +98,9 @@ func (l *lane) idle(now time.Time) bool {
 		now.Sub(l.tried) >= judgedAfter && now.Sub(l.paced) >= paceWindow
 }
 
+// hasRoom reports whether at most half of the workers that a lane may have are busy: a new message is then tried at once.
+func (o *Outbox) hasRoom(l *lane) bool { return 2*l.workers <= o.maxWorkers(l) }
+
 // measured returns how many attempts ended last, and within what time up to now.
 func (p *pace) measured(now time.Time) (count int, took time.Duration) {
 	from, whole := p.since, now.Sub(p.paced) < paceWindow
@@ -118,7 +123,7 @@ func (o *Outbox) noteAttempt(l *lane, fail *delivery.Error, took time.Duration) 
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	now := time.Now()
-	l.tried, l.slow = now, took >= judgedAfter && !serverTakesNoMore(fail)
+	l.tried, l.slow = now, took >= judgedAfter && !serverTakesNoMore(fail) && !o.hasRoom(l)
 	defer l.addWaiting("", 0)
 	if fail != nil && fail.Err == delivery.ErrPace {
 		l.paced = now

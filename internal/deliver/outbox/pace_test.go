@@ -123,6 +123,12 @@ func TestExpectedWait(t *testing.T) {
 			l.addWaiting("shop", -1)
 			end(1, time.Second/10, nil)
 		}, 0, false},
+		"one attempt was slow, another hangs, and more would begin at once": {func(l *lane, end ends) {
+			l.workers = 2
+			end(1, 2*time.Second, nil)
+			l.workers = 1
+			time.Sleep(time.Minute)
+		}, 0, false},
 		"no answer, and another is up": {func(l *lane, end ends) {
 			end(40, time.Second, &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageDial})
 		}, 0, false},
@@ -150,6 +156,7 @@ func TestExpectedWait(t *testing.T) {
 			if off := wait - c.want; off < -c.want/20 || off > c.want/20 {
 				t.Errorf("%s: %v, want %v", name, wait, c.want)
 			}
+			servertest.Same(t, name+": the longest", o.LongestWait(recipient.Email) >= wait, true)
 			strangers, _ := o.ExpectedWait(store.Queue{Channel: recipient.Email, Strangers: true}, "shop")
 			servertest.Same(t, name+": strangers' lane", strangers, 0)
 		})
@@ -161,7 +168,7 @@ func TestASlowServersLastAttemptEnds(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		o := New(Config{}, Dependencies{Logger: slog.New(slog.DiscardHandler)})
 		l := o.lanes[store.Queue{Channel: recipient.Email}]
-		l.workers = 1
+		l.workers = o.maxWorkers(l)/2 + 1
 		o.noteAttempt(l, nil, time.Second)
 		servertest.Same(t, "another may be there", l.since.IsZero(), false)
 		o.dequeueOrEndWorker(l)

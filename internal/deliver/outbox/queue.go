@@ -356,7 +356,7 @@ func (o *Outbox) dequeueOrEndWorker(l *lane) *flight {
 	}
 	if l.queued == 0 || l.workers > o.maxWorkers(l) {
 		l.workers--
-		if l.workers == 0 {
+		if o.hasRoom(l) {
 			l.slow = false
 			l.addWaiting("", 0)
 		}

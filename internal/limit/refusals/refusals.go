@@ -270,6 +270,9 @@ func (r *Batch) putBack(batch []store.SendOrRefusal) {
 // refuses each of them several times a second.
 const rewriteAfter = 5 * time.Second
 
+// rowsAtOnce bounds the rows of one transaction: what a stop has no time to write is not lost with what it has written.
+const rowsAtOnce = 1000
+
 // WriteDue writes each row at its first refusal, and then what has been added to it within rewriteAfter.
 func (r *Batch) WriteDue(ctx context.Context) { r.write(ctx, rewriteAfter) }
 
@@ -289,12 +292,13 @@ func (r *Batch) write(ctx context.Context, ago time.Duration) {
 	if lost > 0 {
 		r.logger.Error("refusals lost: too many waited for the database", "count", lost, logs.SeeDatabaseAway)
 	}
-	if len(batch) == 0 {
-		return
-	}
-	if err := r.db.RecordRefusals(ctx, batch); err != nil {
-		r.logger.Warn("could not store refusals; retrying", "count", len(batch), "error", err,
-			logs.SeeDatabaseAway)
-		r.putBack(batch)
+	for len(batch) > 0 {
+		part := batch[:min(len(batch), rowsAtOnce)]
+		if err := r.db.RecordRefusals(ctx, part); err != nil {
+			r.logger.Warn("could not store refusals; retrying", "count", len(batch), "error", err, logs.SeeDatabaseAway)
+			r.putBack(batch)
+			return
+		}
+		batch = batch[len(part):]
 	}
 }

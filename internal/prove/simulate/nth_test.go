@@ -3,6 +3,7 @@ package simulate_test
 import (
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 	"time"
 
@@ -64,6 +65,7 @@ func TestEveryCallFailsOnce(t *testing.T) {
 			if !known {
 				from = started
 			}
+			events = slices.Clone(events)
 			for i := range events {
 				events[i].At += min(from, started)
 			}

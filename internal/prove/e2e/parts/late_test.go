@@ -208,8 +208,8 @@ func TestMailServerTakesFewerUnderLoad(t *testing.T) {
 				}
 				rows := w.read(`SELECT count(*) FROM sends`)
 				if more := rows - len(w.accepted); more < 0 || more > w.others || rows != w.read(`SELECT count(*) FROM verifications`) ||
-					w.read(`SELECT count(*) FROM refusals`) > 0 || min(len(w.refused[0]), len(w.refused[1])) == 0 {
-					t.Errorf("%d rows, of %d accepted sends", rows, len(w.accepted))
+					w.read(`SELECT count(*) FROM refusals`) > 0 || min(len(w.refused[0]), len(w.refused[1])) == 0 || c.disturb == nil && w.others > rows/20 {
+					t.Errorf("%d rows, of %d accepted sends; %d others", rows, len(w.accepted), w.others)
 				}
 				w.countedNowhere(c.disturb == nil)
 			})
@@ -276,7 +276,7 @@ func TestSpikeUnderLoad(t *testing.T) {
 	w.arrived()
 	mails := w.Mails()
 	fmt.Printf("%d accepted within %v; the last mail after %v\n", len(w.accepted), came, mails[len(mails)-1].At.Sub(began))
-	if len(w.refused[0]) > 0 || len(w.accepted)+w.others != 2000 {
+	if len(w.refused[0]) > 0 || len(w.accepted)+w.others != 2000 || len(w.accepted) < 1000 {
 		t.Errorf("%d refused, %d accepted", len(w.refused[0]), len(w.accepted))
 	}
 }

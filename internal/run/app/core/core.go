@@ -211,16 +211,16 @@ func (c *Core) Run(ctx context.Context, more ...jobs.Job) {
 	work.Go(func() { c.Outbox.Run(ctx) })
 	work.Go(func() {
 		jobs.Run(ctx, append(c.jobs(), more...), c.settings.Tick, c.dependencies.Observer, c.dependencies.Logger)
+		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWriteWait)
+		defer cancel()
+		c.Refusals.Flush(last)
 	})
 	work.Go(func() { c.Webhooks.Run(ctx) })
 	work.Wait()
 	c.Gates.Stop()
-	// the refunds for which the last trial of Stop had no time, and the last refusals
-	for _, write := range []func(context.Context){c.Outbox.MakePendingRefunds, c.Refusals.Flush} {
-		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWriteWait)
-		write(last)
-		cancel()
-	}
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWriteWait)
+	c.Outbox.MakePendingRefunds(last) // those for which the last trial of Stop had no time
+	cancel()
 	if k := c.dependencies.SavedEvents; k != nil {
 		if err := k.Flush(context.WithoutCancel(ctx)); err != nil {
 			c.dependencies.Logger.Warn("limiter's last events not written", "error", err, logs.SeeJobs)
