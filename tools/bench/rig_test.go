@@ -226,22 +226,22 @@ func (b *rig) createDatabase() (url, name string) {
 	return url, config.Database
 }
 
-// startService runs `sendcode serve` with the default settings.
-func (b *rig) startService(name, program string) {
+// startService runs `sendcode serve` with the default settings, and those of more.
+func (b *rig) startService(name, program string, more ...string) {
 	data, err := os.MkdirTemp(b.dir, "data-")
 	b.must(err)
-	var on []string
+	on := more
 	database, knows := "", workloads
 	if *form != "file" {
 		var url string
 		url, database = b.createDatabase()
-		on = []string{"SENDCODE_DATABASE_URL=" + url}
+		on = append(on, "SENDCODE_DATABASE_URL="+url)
 		if *prefilled > 0 {
 			b.fill(url, data)
 		}
 		if name == far {
 			knows = []string{send, laterLook, wrongCheck, keyedSend}
-			on = []string{"SENDCODE_DATABASE_URL=" + b.farAway(url)}
+			on[len(on)-1] = "SENDCODE_DATABASE_URL=" + b.farAway(url)
 		}
 	}
 	if *form == "redis" {

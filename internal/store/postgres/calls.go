@@ -16,15 +16,16 @@ const maxWriters = 2
 // the delay harms little, since few callers wait for an outcome.
 const finishPause = 10 * time.Millisecond
 
-// The calls of Begin, Check, Finish, Postpone and EndAppEventAttempt. The key of a Begin is that of
+// The calls of Begin, Check, Finish, Postpone, ConfirmRefund and EndAppEventAttempt. The key of a Begin is that of
 // the recipient's advisory lock; the key of the others is a hash of the ID of their row.
 type (
-	beginCall    = batch.Call[store.Intent, store.BeginAnswer]
-	checkCall    = batch.Call[store.CheckRequest, store.CheckAnswer]
-	finishCall   = batch.Call[store.Outcome, bool]
-	postponeCall = batch.Call[store.Postponement, bool]
-	renewCall    = batch.Call[store.AttemptID, bool]
-	eventEndCall = batch.Call[store.AppEventAttemptEnd, bool]
+	beginCall     = batch.Call[store.Intent, store.BeginAnswer]
+	checkCall     = batch.Call[store.CheckRequest, store.CheckAnswer]
+	finishCall    = batch.Call[store.Outcome, bool]
+	postponeCall  = batch.Call[store.Postponement, bool]
+	renewCall     = batch.Call[store.AttemptID, bool]
+	refundEndCall = batch.Call[store.AttemptID, bool]
+	eventEndCall  = batch.Call[store.AppEventAttemptEnd, bool]
 )
 
 // rowChange is a change of the row that the AttemptID names.

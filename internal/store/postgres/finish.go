@@ -25,6 +25,7 @@ const (
 	stmtTakeOver                = "sendcode_take_over"
 	stmtTakeOverWithExpiredCode = "sendcode_take_over_expired"
 	stmtEndEvents               = "sendcode_end_events"
+	stmtConfirmRefunds          = "sendcode_confirm_refunds"
 )
 
 // finishStatements are the statements of the finishers' pool.
@@ -37,6 +38,7 @@ func (p *DB) finishStatements() []statement {
 		{stmtTakeOver, p.replaceNow(takeOverSQL(""))},
 		{stmtTakeOverWithExpiredCode, p.replaceNow(takeOverSQL(" AND f.expires_at <= $4"))},
 		{stmtEndEvents, p.replaceNow(endEventsSQL)},
+		{stmtConfirmRefunds, confirmRefundsSQL},
 	}
 }
 
@@ -299,4 +301,23 @@ func endEventParameters(batch []*eventEndCall) []any {
 	p.Add(columns.Text, func(buf []byte, x *eventEndCall) []byte { return append(buf, x.In.Answer...) })
 	p.Add(columns.Bigint, func(buf []byte, x *eventEndCall) []byte { return columns.AppendBigint(buf, x.In.After.Microseconds()) })
 	return p.Args()
+}
+
+// confirmRefundsSQL deletes a batch of refunds.
+const confirmRefundsSQL = `
+DELETE FROM refunds r USING unnest($1::uuid[], $2::int[]) AS o(id, attempt)
+WHERE r.id = ANY ($1::uuid[]) AND r.id = o.id AND r.attempt = o.attempt
+RETURNING r.id`
+
+// ConfirmRefund implements sqldb.PerDatabase. The refunds of 10 ms share a commit, as outcomes do: a flood of suppressed
+// addresses has one for each send.
+func (p *DB) ConfirmRefund(ctx context.Context, held store.AttemptID) error {
+	_, err := p.refundEnds.Submit(ctx, held, batchKeyOfRow(held.ID))
+	return err
+}
+
+func (p *DB) confirmRefundBatch(calls []*refundEndCall) {
+	changeBatch(calls[0].RoundTripContext(), p, stmtConfirmRefunds, calls, func(some []*refundEndCall) []any {
+		return attemptIDParameters(some, 2).Args()
+	})
 }

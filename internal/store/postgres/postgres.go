@@ -34,7 +34,7 @@ type DB struct {
 	sqldb.DB
 
 	writers   *pgxpool.Pool // only for ClaimIdempotencyKey, ReleaseIdempotencyKey, Begin and Check, so that no slow reader delays them
-	finishers *pgxpool.Pool // for Finish, Postpone, RenewLeases, TakeOver and EndAppEventAttempt; see finisherSettings
+	finishers *pgxpool.Pool // for Finish, Postpone, ConfirmRefund, RenewLeases, TakeOver and EndAppEventAttempt; see finisherSettings
 	pool      *pgxpool.Pool // for everything else
 	readers   *pgxpool.Pool // for ReadHistory, Verification and ReadShared
 	claims    *batch.Batcher[idempotencyChange, store.IdempotencyClaimAnswer]
@@ -43,6 +43,7 @@ type DB struct {
 	outcomes  *batch.Batcher[store.Outcome, bool]
 
 	postponements    *batch.Batcher[store.Postponement, bool]
+	refundEnds       *batch.Batcher[store.AttemptID, bool]
 	eventEnds        *batch.Batcher[store.AppEventAttemptEnd, bool]
 	histories        *batch.Batcher[rowrules.HistoryQuery, rowrules.History]
 	verifications    *batch.Batcher[verificationQuery, storedVerification]
@@ -65,8 +66,8 @@ const (
 	serverClockSQL = "clock_timestamp()" // not now(), which is the start of the transaction, before the lock
 
 	otherConns = 4 // unless the URL says pool_max_conns
-	// Finish, Postpone and EndAppEventAttempt make one round trip at a time each; RenewLeases and
-	// TakeOver wait for a connection that one of these does not use
+	// Finish, Postpone, ConfirmRefund and EndAppEventAttempt make one round trip at a time each, and wait, as RenewLeases and
+	// TakeOver do, for a connection that the others do not use
 	finisherConns   = 3
 	maxConnIdleTime = 5 * time.Minute
 	maxConnLifetime = time.Hour
@@ -149,9 +150,9 @@ func openWithClock(ctx context.Context, url, now, role string, tracer ...pgx.Que
 		batch.New(maxReaders, p.answerSharedReads)
 	p.begins.Group = groupOfBegin
 	p.sharedStatements.WaitsOnceBegun = true // a caller must not return while its statement writes to its variables
-	p.outcomes, p.postponements, p.eventEnds = batch.New(1, p.finishBatch), batch.New(1, p.postponeBatch),
-		batch.New(1, p.endEventBatch)
-	p.outcomes.MinInterval = finishPause
+	p.outcomes, p.postponements, p.refundEnds, p.eventEnds = batch.New(1, p.finishBatch), batch.New(1, p.postponeBatch),
+		batch.New(1, p.confirmRefundBatch), batch.New(1, p.endEventBatch)
+	p.outcomes.MinInterval, p.refundEnds.MinInterval = finishPause, finishPause
 	slow := beginTimeout() * 3 / 4
 	p.claims.Slow, p.begins.Slow, p.checks.Slow, p.outcomes.Slow = slow, slow, slow, slow
 	return p, nil
@@ -328,6 +329,7 @@ func (p *DB) Close() error {
 	p.checks.Close()
 	p.outcomes.Close()
 	p.postponements.Close()
+	p.refundEnds.Close()
 	p.eventEnds.Close()
 	p.histories.Close()
 	p.verifications.Close()

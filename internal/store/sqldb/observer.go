@@ -11,7 +11,7 @@ import (
 )
 
 // CallKinds are the kinds of calls that an Observer distinguishes: one for each method of PerDatabase
-// (one for both TakeOver methods), one for ReadHistory (look), one for Verification and VerificationRow, else read or write.
+// (one for both TakeOver methods; ConfirmRefund is a write), one for ReadHistory (look), one for Verification and VerificationRow, else read or write.
 var CallKinds = []string{
 	"read", "write", "look", "verification", "claim", "release", "begin", "refused", "check", "renew",
 	"finish", "postpone", "take_over", "refunds_due",
@@ -165,6 +165,12 @@ func (n measuredPerDatabase) TakeOverWithExpiredCode(ctx context.Context, q stor
 func (n measuredPerDatabase) LeaseDueRefunds(ctx context.Context, lease time.Duration, limit int) ([]store.Refund, error) {
 	defer n.measure(&ctx, "refunds_due", "refunds_due")()
 	return n.PerDatabase.LeaseDueRefunds(ctx, lease, limit)
+}
+
+// ConfirmRefund implements PerDatabase.
+func (n measuredPerDatabase) ConfirmRefund(ctx context.Context, held store.AttemptID) error {
+	defer n.measure(&ctx, "write", "ConfirmRefund")()
+	return n.PerDatabase.ConfirmRefund(ctx, held)
 }
 
 // EndAppEventAttempt implements PerDatabase.

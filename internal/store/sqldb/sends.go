@@ -180,13 +180,6 @@ func refusalSearchHash(h recipient.Hash) []byte {
 	return h[:]
 }
 
-// ConfirmRefund confirms that the limiter has made a refund.
-func (db *DB) ConfirmRefund(ctx context.Context, held store.AttemptID) error {
-	_, err := db.runOne(ctx, "ConfirmRefund", `DELETE FROM refunds WHERE id = @id AND attempt = @attempt`,
-		Args{"id": held.ID, "attempt": held.Attempt})
-	return err
-}
-
 // OnConflictAddRefusalSQL is the end of an INSERT of refusals: a refusal whose ID has a row is added to
 // that row.
 const OnConflictAddRefusalSQL = `

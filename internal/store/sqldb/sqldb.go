@@ -136,6 +136,8 @@ type PerDatabase interface {
 	// other call returns them for that time. A refund is due one lease after Finish and after each
 	// time that it was leased.
 	LeaseDueRefunds(ctx context.Context, lease time.Duration, limit int) ([]store.Refund, error)
+	// ConfirmRefund confirms that the limiter has made a refund.
+	ConfirmRefund(ctx context.Context, held store.AttemptID) error
 	// EndAppEventAttempt ends an attempt. False: another attempt holds the event, or the event has
 	// ended; nothing was changed.
 	EndAppEventAttempt(ctx context.Context, end store.AppEventAttemptEnd) (bool, error)

@@ -169,6 +169,14 @@ LEFT JOIN verifications v ON v.id = s.verification_id WHERE r.since <= @now - @l
 	})
 }
 
+// ConfirmRefund implements sqldb.PerDatabase.
+func (s *DB) ConfirmRefund(ctx context.Context, held store.AttemptID) error {
+	_, err := sqldb.WriteInTurn(ctx, &s.DB, "ConfirmRefund", sqldb.InOrder, func(q sqldb.Tx) (bool, error) {
+		return q.Change(`DELETE FROM refunds WHERE id = @id AND attempt = @attempt`, sqldb.Args{"id": held.ID, "attempt": held.Attempt})
+	})
+	return err
+}
+
 // EndAppEventAttempt implements sqldb.PerDatabase.
 func (s *DB) EndAppEventAttempt(ctx context.Context, end store.AppEventAttemptEnd) (bool, error) {
 	e := end.Sanitized()
