@@ -281,6 +281,18 @@ func TestPeriods(t *testing.T) {
 	}
 }
 
+// A crash of the same month excuses nothing that other rules tell, and their windows have long ended.
+func TestAMonthExcusesNoOtherRule(t *testing.T) {
+	r := ordinary()
+	r.Rules = append(r.Rules, history.Rule{Name: "month", Limit: 100, Window: 31 * 24 * time.Hour, Until: r.start.Add(24 * time.Hour)})
+	r.Limiter, r.Crashes = true, []time.Time{r.start.Add(-24 * time.Hour)}
+	r.sent = append(r.sent, 2*time.Hour) // of no request
+	r.look(2*time.Hour + time.Second)
+	if found, _, _ := history.Judge(r.History); len(found) != 2 || found[0].Promise != history.Costs {
+		t.Errorf("of the minute and the hour: %v", found)
+	}
+}
+
 func TestEachViolationIsFound(t *testing.T) {
 	for name, c := range map[string]struct {
 		promise string

@@ -32,10 +32,10 @@ func (j *judge) brokeUnless(sentences []allowance, promise, format string, args 
 // crashed reports whether a process crashed between two instants.
 func (j *judge) crashed(from, to time.Time) bool { return within(j.Crashes, from, to) }
 
-// mayStayTaken reports whether a place may have stayed taken in the limiter between two instants, or
+// mayStayTaken reports whether a place of a rule may have stayed taken in the limiter between two instants, or
 // a window before them.
-func (j *judge) mayStayTaken(from, to time.Time) bool {
-	from = j.oldest(from)
+func (j *judge) mayStayTaken(rule string, from, to time.Time) bool {
+	from = j.oldest(rule, from)
 	return j.FewerLeft || j.Limiter && (j.crashed(from.Add(-j.Slack), to) || within(j.Stalls, from, to) || within(j.SetBack, from, to))
 }
 
@@ -174,8 +174,8 @@ func (j *judge) wait(q request, next []request, least, most time.Duration) {
 			early := q.Begin.Add(least - j.Skew).Sub(r.End)
 			if r.accepted() && early > 0 && !q.Browser && j.sends[r.answer.Send.ID].from.Equal(r.Begin) && !j.freed(q, r) {
 				j.brokeUnless([]allowance{
-					{StaysTaken, j.mayStayTaken(q.Begin, r.End)},
-					{AwayForOne, j.keptWhileAway(q, j.oldest(q.Begin))},
+					{StaysTaken, j.mayStayTaken(q.BlockedBy, q.Begin, r.End)},
+					{AwayForOne, j.keptWhileAway(q, j.oldest(q.BlockedBy, q.Begin))},
 					{OldPolicies, j.changed(q, r)},
 				}, Untrue,
 					"%s was told at %s to wait %v, and was admitted %v before", q.Recipient, stamp(q.End), most, early)
@@ -230,7 +230,7 @@ func (j *judge) since(r request) time.Time {
 // at which a stalled limiter answered again, or for a place that was taken before a process died, or before
 // a reset that the limiter may not have got; or whether the limiter's clock was set back.
 func (j *judge) countedLate(q, r request) bool {
-	if within(j.SetBack, j.oldest(q.Begin), r.End) {
+	if within(j.SetBack, j.oldest(r.BlockedBy, q.Begin), r.End) {
 		return true
 	}
 	since := j.since(r)
@@ -260,11 +260,14 @@ func (j *judge) notGivenBack(q request, since time.Time, when func(request) bool
 }
 
 // oldest returns from when on, at the earliest, an event counts at an instant by some rule: for so long a crash between
-// the gates may cost a place.
-func (j *judge) oldest(at time.Time) (since time.Time) {
+// the gates may cost a place. Of the rules of the calendar it asks only the named one: else a crash would excuse what
+// any rule tells until the month ends.
+func (j *judge) oldest(rule string, at time.Time) (since time.Time) {
 	since = at
 	for _, r := range j.Rules {
-		since = earlier(since, r.oldest(at))
+		if r.Until.IsZero() || r.Name == rule {
+			since = earlier(since, r.oldest(at))
+		}
 	}
 	return since
 }
@@ -319,7 +322,7 @@ func (j *judge) figures() {
 					left.Limit, rule.Name, surely)
 			} else if used > maybe {
 				j.brokeUnless([]allowance{
-					{StaysTaken, j.mayStayTaken(q.Begin, q.End)},
+					{StaysTaken, j.mayStayTaken(rule.Name, q.Begin, q.End)},
 					{AwayForOne, j.keptWhileAway(q, rule.oldest(q.Begin).Add(-j.Skew))},
 				}, Costs,
 					"at %s %s was told %d of %d left of %s, and only %d sends may count", stamp(q.End),
