@@ -44,7 +44,7 @@ var parts = []part{
 		{measureFile, "return &DB{db.Dialect, measuredEngine{db.Engine, o}, measuredPerDatabase{db.PerDatabase, o}, db.Actions}", "_ = o\n\treturn db"},
 	}},
 	{"Redis: the limiter is in the process", allBudgeted, false, []edit{
-		{"internal/limit/gates/gates.go", "g := &Gates{shared: shared,", "shared = quota.NewMemory(now)\n\tg := &Gates{shared: shared,"},
+		{"internal/limit/gates/gates.go", "g := &Gates{\n", "shared = quota.NewMemory(now)\n\tg := &Gates{\n"},
 	}},
 	{"compose and SMTP", []string{send}, true, []edit{
 		{"internal/deliver/outbox/attempt.go", "receipt, err := message(ctx)", `receipt, err := delivery.Result{Provider: "none"}, error(nil)`},
