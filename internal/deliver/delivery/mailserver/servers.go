@@ -64,8 +64,9 @@ type serverWithBreaker struct {
 func New(all ...Server) Servers {
 	servers := make(Servers, len(all))
 	for n, server := range all {
+		address := server.Address()
 		servers[n] = &serverWithBreaker{
-			Server: server, address: server.Address(), health: delivery.NewBreaker(server.Address(), false),
+			Server: server, address: address, health: delivery.NewBreaker(address, false),
 			encoder: &delivery.MailEncoder{},
 		}
 	}
@@ -321,7 +322,7 @@ func (s Servers) OnAttempt(f func(ctx context.Context, server string, fail *deli
 // mail. Call it before the first Send.
 func (s Servers) OnUnverified(f func(server string, why error)) {
 	for _, server := range s {
-		server.OnUnverified(func(why error) { f(server.Address(), why) })
+		server.OnUnverified(func(why error) { f(server.address, why) })
 	}
 }
 
