@@ -21,7 +21,7 @@ type pace struct {
 	suspended time.Time  // since when all servers have been suspended; zero: they are not
 	outage    bool       // since is the begin of a suspension
 	paced     time.Time  // when a mail last waited for its turn by per_minute (delivery.ErrPace)
-	tried     time.Time  // when an attempt last ended
+	refused   time.Time  // when a server last took no message
 	ends      []interval // attempts that ended with an answer of a server, the oldest first
 }
 
@@ -68,7 +68,7 @@ func (o *Outbox) LongestWait(ch recipient.Channel) (longest time.Duration) {
 // expectedWait is ExpectedWait for a caller that holds the lock.
 func (o *Outbox) expectedWait(l *lane, app string) (wait time.Duration, stalled bool) {
 	now := time.Now()
-	if l.since.IsZero() || now.Sub(l.since) < judgedAfter || l.idle(now) {
+	if l.since.IsZero() || now.Sub(l.since) < judgedAfter || o.idle(l, now) {
 		return 0, false
 	}
 	count, took := l.measured(now)
@@ -88,14 +88,15 @@ func (o *Outbox) expectedWait(l *lane, app string) (wait time.Duration, stalled 
 	return time.Duration(before / float64(count) * float64(took)), false
 }
 
-// idle reports whether a new message would be tried at once.
-func (l *lane) idle(now time.Time) bool {
+// idle reports whether a new message would be tried at once, by a server that may take it: of those that wait for their next attempt, none
+// was refused a moment ago.
+func (o *Outbox) idle(l *lane, now time.Time) bool {
 	waiting := 0
 	for _, n := range l.waits {
 		waiting += n
 	}
-	return l.queued == 0 && l.workers == 0 && l.inStore == 0 && waiting < minEnds && l.suspended.IsZero() &&
-		now.Sub(l.tried) >= judgedAfter && now.Sub(l.paced) >= paceWindow
+	return l.queued == 0 && o.hasRoom(l) && l.inStore == 0 && waiting < minEnds && l.suspended.IsZero() &&
+		now.Sub(l.refused) >= judgedAfter && now.Sub(l.paced) >= paceWindow
 }
 
 // hasRoom reports whether at most half of the workers that a lane may have are busy: a new message is then tried at once.
@@ -123,12 +124,13 @@ func (o *Outbox) noteAttempt(l *lane, fail *delivery.Error, took time.Duration) 
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	now := time.Now()
-	l.tried, l.slow = now, took >= judgedAfter && !serverTakesNoMore(fail) && !o.hasRoom(l)
+	l.slow = took >= judgedAfter && !serverTakesNoMore(fail) && !o.hasRoom(l)
 	defer l.addWaiting("", 0)
 	if fail != nil && fail.Err == delivery.ErrPace {
 		l.paced = now
 	}
 	if serverTakesNoMore(fail) {
+		l.refused = now
 		return
 	}
 	newest := len(l.ends) - 1
@@ -150,7 +152,7 @@ func serverTakesNoMore(fail *delivery.Error) bool {
 	}
 	switch fail.Stage {
 	case delivery.StageRcpt, delivery.StageData, delivery.StageDot:
-		return fail.Status/100 != 4 || fail.Status == 421
+		return fail.Status/100 != 4 || fail.Status == 421 || fail.Status == 432 || fail.Code == "4.3.2" // as refusesConnection of package smtp
 	}
 	return fail.Stage != delivery.StagePrepare && !fail.PerNumber && fail.Hold == 0
 }

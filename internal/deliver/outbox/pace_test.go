@@ -69,6 +69,12 @@ func TestExpectedWait(t *testing.T) {
 			end(98, time.Millisecond, refused(delivery.StageAnswer, 429))
 			end(40, time.Second/2, nil)
 		}, 50 * time.Second, false},
+		"the server takes no more once it has read a mail": {func(l *lane, end ends) {
+			l.addWaiting("shop", 2)
+			end(49, time.Millisecond, refused(delivery.StageDot, 432))
+			end(49, time.Millisecond, &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageData, Status: 451, Code: "4.3.2"})
+			end(40, time.Second/2, nil)
+		}, 50 * time.Second, false},
 		"30 a minute": {func(l *lane, end ends) {
 			end(30, time.Second/30, nil)
 			end(100, 0, paced)
@@ -132,6 +138,20 @@ func TestExpectedWait(t *testing.T) {
 		"no answer, and another is up": {func(l *lane, end ends) {
 			end(40, time.Second, &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageDial})
 		}, 0, false},
+		"few were refused, and the first new one is under way": {func(l *lane, _ ends) {
+			l.addWaiting("shop", 19)
+			time.Sleep(25 * time.Second)
+			l.workers = 1
+		}, 0, false},
+		"few were refused, and a new one went out": {func(l *lane, end ends) {
+			l.addWaiting("shop", 19)
+			end(1, 25*time.Second, nil)
+		}, 0, false},
+		"few were refused, one of them just now": {func(l *lane, end ends) {
+			l.addWaiting("shop", 9)
+			end(9, time.Second, nil)
+			end(1, time.Second, refused(delivery.StageMail, 421))
+		}, 100 * time.Second / 9, false},
 		"few wait for their turn, and others go out at once": {func(l *lane, end ends) {
 			l.addWaiting("shop", 19)
 			time.Sleep(time.Minute)

@@ -180,13 +180,18 @@ func (o *Outbox) takeOver(ctx context.Context) {
 // an attempt could only postpone them.
 func (o *Outbox) takeOverLane(ctx context.Context, l *lane) error {
 	admits := o.attemptsAllowed(l)
-	if admits == delivery.UnlimitedAttempts {
-		return o.takeOverUpTo(ctx, l, admits, o.Store.TakeOver)
+	if admits < delivery.UnlimitedAttempts {
+		if _, err := o.takeOverUpTo(ctx, l, delivery.UnlimitedAttempts, o.Store.TakeOverWithExpiredCode); err != nil {
+			return err
+		}
 	}
-	if err := o.takeOverUpTo(ctx, l, delivery.UnlimitedAttempts, o.Store.TakeOverWithExpiredCode); err != nil {
-		return err
+	all, err := o.takeOverUpTo(ctx, l, admits, o.Store.TakeOver)
+	if all {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		clear(l.behind)
 	}
-	return o.takeOverUpTo(ctx, l, admits, o.Store.TakeOver)
+	return err
 }
 
 // attemptsAllowed returns how many more messages of the lane would be tried now.
@@ -212,14 +217,15 @@ func (o *Outbox) attemptsAllowed(l *lane) int {
 type takeOverFunc func(ctx context.Context, q store.Queue, lease time.Duration, limit int) ([]store.Work, error)
 
 // takeOverUpTo leases rows of a lane by calling from, in batches, and queues their flights, until no
-// row is left, the lane's memory is full, or `most` rows were leased.
-func (o *Outbox) takeOverUpTo(ctx context.Context, l *lane, most int, from takeOverFunc) error {
+// row is left, as all says, the lane's memory is full, or `most` rows were leased.
+func (o *Outbox) takeOverUpTo(ctx context.Context, l *lane, most int, from takeOverFunc) (all bool, err error) {
 	for limit := min(o.freeCapacity(l), takeOverBatch, most); limit > 0; limit = min(o.freeCapacity(l), takeOverBatch, most) {
 		work, err := o.leaseRows(ctx, l.Queue, limit, from)
 		if err != nil {
-			return err
+			return false, err
 		}
 		most -= len(work)
+		all = len(work) < limit
 		func() {
 			o.mu.Lock()
 			defer o.mu.Unlock()
@@ -227,20 +233,16 @@ func (o *Outbox) takeOverUpTo(ctx context.Context, l *lane, most int, from takeO
 				if f := o.track(w); f != nil {
 					o.enqueue(f)
 				}
-			}
-			if len(work) < limit || most <= 0 {
-				clear(l.behind)
-				return
-			}
-			for _, w := range work { // there may be more
-				l.behind[w.Send.App] = true
+				if !all { // there may be more
+					l.behind[w.Send.App] = true
+				}
 			}
 		}()
-		if len(work) < limit {
+		if all {
 			break
 		}
 	}
-	return nil
+	return all, nil
 }
 
 func (o *Outbox) leaseRows(ctx context.Context, q store.Queue, limit int, from takeOverFunc) ([]store.Work, error) {

@@ -437,16 +437,19 @@ func TestAfterAnOutageOutcomesComeFirst(t *testing.T) {
 	})
 }
 
-// half admits two messages, since all but two servers are suspended.
-type half struct{ MailSender }
+// suspended admits so many messages, since all other servers are suspended.
+type suspended struct {
+	MailSender
+	admits int
+}
 
-func (half) AttemptsAllowed() int { return 2 }
+func (s suspended) AttemptsAllowed() int { return s.admits }
 
 // While all servers are suspended, the mails that wait in memory, strangers' or not, are tried
 // first. Text messages have a provider of their own.
 func TestWaitingMailsOfAllLanesAreTriedFirst(t *testing.T) {
 	s := newIdle(t)
-	s.Sender = half{}
+	s.Sender = suspended{admits: 2}
 	for _, q := range store.Queues() {
 		s.lanes[q].queued = 1
 	}
@@ -458,6 +461,18 @@ func TestWaitingMailsOfAllLanesAreTriedFirst(t *testing.T) {
 			want = delivery.UnlimitedAttempts
 		}
 		servertest.Same(t, fmt.Sprintf("what %+v admits", q), s.attemptsAllowed(s.lanes[q]), want)
+	}
+}
+
+// While all servers are suspended, the rows of expired codes say nothing of those that wait.
+func TestRowsWaitDuringASuspension(t *testing.T) {
+	s := newIdle(t)
+	l := s.lanes[store.Queue{Channel: recipient.Email}]
+	l.behind["shop"] = true
+	for admits, left := range []int{1, 0} {
+		s.Sender = suspended{admits: admits}
+		servertest.Same(t, "error", s.takeOverLane(t.Context(), l), nil)
+		servertest.Same(t, fmt.Sprintf("%d admitted, apps of which rows wait", admits), len(l.behind), left)
 	}
 }
 

@@ -328,7 +328,7 @@ func (p *pool) noteServed(s *session) {
 	if p.refusesAll {
 		p.worked, p.refused, p.refusesAll = p.begin, time.Time{}, false
 	}
-	p.worked = max(p.worked, p.open+p.quits)
+	p.worked = max(p.worked, p.open-p.unproven+p.quits)
 	p.serveWaitingLocked()
 }
 

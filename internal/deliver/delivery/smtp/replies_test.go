@@ -94,3 +94,18 @@ func TestStrongestMechanism(t *testing.T) {
 		}
 	}
 }
+
+// A connection that the server refused has not worked, though it is still counted while another one serves its first mail.
+func TestARefusedConnectionHasNotWorked(t *testing.T) {
+	p := &pool{least: 4, begin: 2, worked: 2, most: 20, open: 2}
+	trials := make([]*session, 2)
+	for i := range trials {
+		if _, ok := p.takeLocked(false); !ok {
+			t.Fatal("no trial")
+		}
+		trials[i] = &session{}
+	}
+	servertest.Same(t, "others", p.limitToOthers(), true)
+	p.noteServed(trials[0])
+	servertest.Same(t, "have worked", p.worked, 3)
+}
