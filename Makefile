@@ -60,6 +60,7 @@ FROM ?= 1
 PROCESSES ?= 2
 REPLICAS ?= 0
 PEOPLE ?= 1000
+RECIPIENTS ?= 10000
 REQUESTS ?= 10000
 MUTANTS ?=
 PROVE ?= TestProve
@@ -156,7 +157,7 @@ soak: tools ## faults under load for SOAKTIME=20s, PROVED=100000 requests in eac
 	go test $(NIGHTLY) -run='^TestProve.+|UnderLoad$$' -count=1 -v -timeout=90m ./internal/prove/e2e/parts -prove.time=$(SOAKTIME) -prove.requests=$(PROVED)
 	go test $(NIGHTLY) -run='^TestRollingRestarts' -count=1 -v -timeout=60m ./internal/prove/e2e/parts -parts.restarts=$(RESTARTS)
 
-sizes: tools ## STEPS=100000 random steps, a snapshot held for HELD=10m, LOSSES=10000 schedules of a limiter that forgets, REQUESTS=10000 held against the specification, PEOPLE=1000 impatient people at the page and at the widget, and CODES=10000000 counted
+sizes: tools ## STEPS=100000 random steps, a snapshot held for HELD=10m, LOSSES=10000 schedules of a limiter that forgets, REQUESTS=10000 held against the specification, PEOPLE=1000 impatient people at the page and at the widget, RECIPIENTS=10000 whose series are counted, and CODES=10000000 counted
 	@bin/ensure
 	go test $(NIGHTLY) -run='RandomScheduleOfManySteps' -count=1 -v -timeout=20m ./quota -quota.steps=$(STEPS)
 	go test $(NIGHTLY) -run='GateOnManySteps' -count=1 -v -timeout=20m ./internal/store/postgres ./internal/store/sqlite -store.steps=$(STEPS)
@@ -164,6 +165,7 @@ sizes: tools ## STEPS=100000 random steps, a snapshot held for HELD=10m, LOSSES=
 	go test $(NIGHTLY) -run='^TestQuota11RandomLosses$$' -count=1 -v -timeout=20m ./internal/limit/gates -gates.losses=$(LOSSES)
 	go test $(NIGHTLY) -run='^TestRandomRequestsMatch' -count=1 -v -timeout=20m ./internal/prove/e2e/clients -clients.requests=$(REQUESTS)
 	go test $(NIGHTLY) -run='^TestAllInABrowser$$/^impatient' -count=1 -v -timeout=40m ./internal/http/page -page.people=$(PEOPLE)
+	go test $(NIGHTLY) -run='^TestSeriesAreBounded$$' -count=1 -v -timeout=20m ./internal/run/app -app.recipients=$(RECIPIENTS)
 	go test $(NIGHTLY) -run='^TestDeriveIsUniform$$' -count=1 -v -timeout=20m ./internal/codes/code -code.codes=$(CODES)
 
 prove: ## in two to three minutes: what is promised, counted in each of three forms while replicas are killed, stopped and frozen, Redis is flushed, stalled and replaced, Postgres restarted and links cut (SEED=n; PROVE=TestMonthEnds: over the end of a month)

@@ -310,8 +310,11 @@ func TestEachViolationIsFound(t *testing.T) {
 			r.send(5, 2*time.Hour)
 			r.Messages = r.Messages[:4]
 		}},
-		"called failed, and it came": {history.Lost, func(r *historyRun) { r.outcomes(3*time.Hour, "sent", "failed") }},
-		"the same message twice":     {history.Doubled, func(r *historyRun) { r.mail(1, 3*time.Second, "111111") }},
+		"called failed, and it came, also after a crash": {history.Lost, func(r *historyRun) {
+			r.outcomes(3*time.Hour, "sent", "failed")
+			r.Crashes = []time.Time{r.start.Add(time.Second)}
+		}},
+		"the same message twice": {history.Doubled, func(r *historyRun) { r.mail(1, 3*time.Second, "111111") }},
 		"a double that has another code": {history.Doubled, func(r *historyRun) {
 			r.Crashes = []time.Time{r.start.Add(time.Second)}
 			r.mail(1, 3*time.Second, "222222")

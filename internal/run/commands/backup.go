@@ -15,7 +15,10 @@ import (
 	"sendcode/internal/store/sqlite"
 )
 
-const postgresBackup = "the database is Postgres: back it up with pg_dump (docs/operations.md#backup-and-restore)"
+const (
+	postgresBackup = "the database is Postgres: back it up with pg_dump (docs/operations.md#backup-and-restore)"
+	unrecorded     = "the backup is whole, but its instant can't be kept for metrics"
+)
 
 // Backup copies the SQLite file to path, and with secrets the data directory's file of secrets to
 // path.secrets.yaml. The service may run meanwhile: Backup takes none of its locks, and the copy is the
@@ -53,7 +56,7 @@ func Backup(ctx context.Context, cfg config.Config, path string, secrets bool, o
 		return fmt.Errorf("no backup was made: %w", err)
 	}
 	if err := config.RecordBackup(cfg.DataDir, began); err != nil {
-		return fmt.Errorf("the backup is whole, but its instant can't be kept for metrics: %w", err)
+		return fmt.Errorf("%s: %w", unrecorded, err)
 	}
 	if _, err = fmt.Fprintf(out, "%s has the database of %s.\n", path, began.UTC().Format(time.RFC3339)); err != nil {
 		return err

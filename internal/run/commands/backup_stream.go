@@ -47,6 +47,7 @@ func BackupTo(ctx context.Context, cfg config.Config, out io.Writer, secrets boo
 	if cfg.DatabaseURL != "" {
 		return errors.New(postgresBackup)
 	}
+	removeUnfinished(cfg.DataDir) // which may have taken the room
 	from := filepath.Join(cfg.DataDir, config.DatabaseFile)
 	if err := checkRoomFor(from, from); err != nil {
 		return err
@@ -54,7 +55,7 @@ func BackupTo(ctx context.Context, cfg config.Config, out io.Writer, secrets boo
 	made := manifest{At: time.Now().UTC()}
 	archive := tar.NewWriter(out)
 	add := func(name string, fill func(path string) error) error {
-		dir, err := makeTemporary(cfg.DataDir)
+		dir, err := os.MkdirTemp(cfg.DataDir, unfinished) // 0700
 		if err != nil {
 			return err
 		}
@@ -89,20 +90,23 @@ func BackupTo(ctx context.Context, cfg config.Config, out io.Writer, secrets boo
 	if err = errors.Join(err, archive.Close()); err != nil {
 		return fmt.Errorf("no whole backup was written: %w", err)
 	}
-	return config.RecordBackup(cfg.DataDir, made.At)
+	if err := config.RecordBackup(cfg.DataDir, made.At); err != nil {
+		return fmt.Errorf("%s: %w", unrecorded, err)
+	}
+	return nil
 }
 
-// makeTemporary makes a directory for unfinished files in the data directory, and removes those that a killed
-// process left more than a day ago.
-func makeTemporary(dataDir string) (string, error) {
-	const pattern = "unfinished-*.tmp"
-	left, _ := filepath.Glob(filepath.Join(dataDir, pattern)) // the pattern is well-formed
+// unfinished is the pattern of the directories for unfinished files in the data directory.
+const unfinished = "unfinished-*.tmp"
+
+// removeUnfinished removes what a killed process left twelve hours ago, so that the next day's backup has its room again.
+func removeUnfinished(dataDir string) {
+	left, _ := filepath.Glob(filepath.Join(dataDir, unfinished)) // the pattern is well-formed
 	for _, dir := range left {
-		if info, err := os.Stat(dir); err == nil && time.Since(info.ModTime()) > 24*time.Hour {
+		if info, err := os.Stat(dir); err == nil && time.Since(info.ModTime()) > 12*time.Hour {
 			_ = os.RemoveAll(dir) // the next call tries again
 		}
 	}
-	return os.MkdirTemp(dataDir, pattern) // 0700
 }
 
 // addToArchive adds an open file under a name.
@@ -124,17 +128,21 @@ func addToArchive(archive *tar.Writer, name string, f *os.File, progress io.Writ
 // Restore reads an archive of BackupTo into the data directory, which must have neither a database nor secrets. The
 // files get their names only once the manifest has been read and every sum is right.
 func Restore(ctx context.Context, cfg config.Config, in io.Reader, out io.Writer) error {
+	if cfg.DatabaseURL != "" {
+		return errors.New("the database is Postgres, which would not use the file: leave out SENDCODE_DATABASE_URL (docs/operations.md#backup-and-restore)")
+	}
 	unlock, err := config.LockDataDir(ctx, cfg.DataDir, 0)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	for _, name := range []string{config.DatabaseFile, config.DatabaseFile + "-wal", config.SecretsFile} {
+	for _, name := range []string{config.DatabaseFile, config.DatabaseFile + "-wal", config.DatabaseFile + "-shm", config.SecretsFile} {
 		if _, err := os.Lstat(filepath.Join(cfg.DataDir, name)); !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("%s has %s already: move that file away", cfg.DataDir, name)
 		}
 	}
-	dir, err := makeTemporary(cfg.DataDir)
+	removeUnfinished(cfg.DataDir)
+	dir, err := os.MkdirTemp(cfg.DataDir, unfinished)
 	if err != nil {
 		return err
 	}
@@ -148,6 +156,9 @@ func Restore(ctx context.Context, cfg config.Config, in io.Reader, out io.Writer
 		if err := os.Rename(filepath.Join(dir, name), filepath.Join(cfg.DataDir, name)); err != nil {
 			return err
 		}
+	}
+	if err := config.SyncDir(cfg.DataDir); err != nil {
+		return err
 	}
 	_, err = fmt.Fprintf(out, "%s has the database of %s.\n", cfg.DataDir, at.Format(time.RFC3339))
 	return err

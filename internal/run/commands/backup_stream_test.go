@@ -27,7 +27,7 @@ func TestBackupStream(t *testing.T) {
 	s.Is("the first", s.Ask(0, apptest.Ana), http.StatusAccepted)
 	cfg := s.Config()
 	old := filepath.Join(cfg.DataDir, "unfinished-1.tmp")
-	apptest.Must(t, errors.Join(os.Mkdir(old, 0o700), os.Chtimes(old, time.Time{}, time.Now().Add(-25*time.Hour))))
+	apptest.Must(t, errors.Join(os.Mkdir(old, 0o700), os.Chtimes(old, time.Time{}, time.Now().Add(-13*time.Hour))))
 	closed := errors.New("closed")
 	if err := commands.BackupTo(t.Context(), cfg, failingWriter{closed}, true, io.Discard); !errors.Is(err, closed) {
 		t.Error(err)
@@ -77,6 +77,20 @@ func TestBackupStream(t *testing.T) {
 		if files, err := os.ReadDir(cfg.DataDir); err != nil || len(files) != 1 || files[0].Name() != "lock" {
 			t.Errorf("%s: left %v, %v", want, files, err)
 		}
+	}
+
+	for _, name := range []string{"sendcode.db", "sendcode.db-wal", "sendcode.db-shm", "secrets.yaml"} {
+		there := filepath.Join(cfg.DataDir, name)
+		apptest.Must(t, os.WriteFile(there, nil, 0o600))
+		if err := commands.Restore(t.Context(), cfg, bytes.NewReader(whole), io.Discard); err == nil || !strings.Contains(err.Error(), "has "+name+" already") {
+			t.Error(name, err)
+		}
+		apptest.Must(t, os.Remove(there))
+	}
+	elsewhere := cfg
+	elsewhere.DatabaseURL = "postgres://db/sendcode"
+	if err := commands.Restore(t.Context(), elsewhere, bytes.NewReader(whole), io.Discard); err == nil || !strings.Contains(err.Error(), "the database is Postgres") {
+		t.Error(err)
 	}
 
 	var said strings.Builder

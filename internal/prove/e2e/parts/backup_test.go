@@ -1,0 +1,133 @@
+//go:build nightly
+
+package parts
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"sendcode/internal/kit/servertest"
+	"sendcode/internal/run/app/apptest"
+)
+
+// As in a container, where nothing but the program and its data is there and nothing else can be written, the program backs its file
+// up through a pipe while it serves under load, and another process restores it. What was accepted before the backup
+// began counts there, and its codes are right. An archive that is cut restores nothing.
+func TestBackupThroughAPipe(t *testing.T) {
+	s := oneFile(t)
+	root, user := t.TempDir(), 65532
+	build := exec.Command("go", "build", "-buildvcs=false", "-o", filepath.Join(root, "sendcode"), "./cmd/sendcode")
+	build.Dir, build.Env = "../../../..", append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	contained, alone := os.Geteuid() == 0, root
+	for _, name := range []string{"data", "restored", "cut"} {
+		apptest.Must(t, os.Mkdir(filepath.Join(root, name), 0o700))
+		if contained {
+			apptest.Must(t, os.Chown(filepath.Join(root, name), user, user))
+			alone = ""
+		}
+	}
+	program := func(data string, args ...string) *exec.Cmd {
+		s.Env["SENDCODE_DATA_DIR"] = filepath.Join(alone+"/", data)
+		cmd := s.Program("serve")
+		cmd.Path, cmd.Args, cmd.Stderr = alone+"/sendcode", append([]string{"sendcode"}, args...), s.Printed
+		if contained {
+			cmd.Dir, cmd.SysProcAttr = "/", &syscall.SysProcAttr{Chroot: root, Credential: &syscall.Credential{Uid: uint32(user), Gid: uint32(user)}}
+		}
+		return cmd
+	}
+	serve := func(data string) (base string) {
+		t.Helper()
+		s.Env["SENDCODE_ADDR"] = fmt.Sprintf("127.0.0.1:%d", servertest.FreePort(t))
+		process, err := servertest.Run(program(data, "serve"))
+		apptest.Must(t, err)
+		t.Cleanup(process.Kill)
+		base = "http://" + s.Env["SENDCODE_ADDR"]
+		s.Await("the service", func() bool {
+			a, err := http.Get(base + "/readyz")
+			return err == nil && a.Body.Close() == nil && a.StatusCode == http.StatusOK
+		})
+		return base
+	}
+	ask := func(base, to string) apptest.Answer {
+		a, err := s.At(base, http.MethodPost, "/v1/verifications", `{"channel":"email","to":"`+to+`"}`)
+		apptest.Must(t, err)
+		return a
+	}
+
+	base := serve("data")
+	ana := ask(base, apptest.Ana)
+	s.Is("a send", ana, http.StatusAccepted)
+	code := s.CodeIn(s.AwaitMail(apptest.Ana, 1)[0])
+	var mu sync.Mutex
+	var load sync.WaitGroup
+	accepted, stop := map[string]time.Time{}, make(chan struct{})
+	for i := range 8 {
+		load.Go(func() {
+			for n := 0; ; n++ {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				to := fmt.Sprintf("person%d.%d@example.com", i, n)
+				if a := ask(base, to); a.StatusCode == http.StatusAccepted {
+					mu.Lock()
+					accepted[to] = time.Now()
+					mu.Unlock()
+				}
+			}
+		})
+	}
+	s.Await("a thousand sends", func() bool { mu.Lock(); defer mu.Unlock(); return len(accepted) >= 1000 })
+	began := time.Now()
+	var archive bytes.Buffer
+	backup, restore := program("data", "backup", "--with-secrets", "-"), program("restored", "restore", "-")
+	pipe, err := restore.StdinPipe()
+	apptest.Must(t, err)
+	backup.Stdout = io.MultiWriter(&archive, pipe)
+	apptest.Must(t, restore.Start())
+	apptest.Must(t, backup.Run())
+	apptest.Must(t, pipe.Close())
+	apptest.Must(t, restore.Wait())
+	close(stop)
+	load.Wait()
+
+	base = serve("restored")
+	before := 0
+	for to, at := range accepted {
+		if at.Before(began) {
+			before++
+			if a := ask(base, to); a.StatusCode != http.StatusTooManyRequests {
+				t.Errorf("%s was accepted %v before the backup and is answered %d", to, began.Sub(at), a.StatusCode)
+			}
+		}
+	}
+	check, err := s.At(base, http.MethodPost, "/v1/verifications/"+ana.ID+"/check", `{"code":"`+code+`"}`)
+	apptest.Must(t, err)
+	s.Is("a code from before", check, http.StatusOK, check.Valid)
+	t.Logf("%d sends before the backup and %d beside or after it; an archive of %d bytes", before, len(accepted)-before, archive.Len())
+	for range 20 {
+		cut := rand.IntN(bytes.LastIndex(archive.Bytes(), []byte("manifest.json")))
+		restore := program("cut", "restore", "-")
+		restore.Stdin = bytes.NewReader(archive.Bytes()[:cut])
+		if err := restore.Run(); err == nil {
+			t.Errorf("an archive that was cut after %d bytes is restored", cut)
+		}
+		if files, err := os.ReadDir(filepath.Join(root, "cut")); err != nil || len(files) != 1 || files[0].Name() != "lock" {
+			t.Fatalf("cut after %d bytes: left %v, %v", cut, files, err)
+		}
+	}
+}

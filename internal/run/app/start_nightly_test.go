@@ -1,0 +1,69 @@
+//go:build nightly
+
+// Only make nightly runs this test: it writes a million rows.
+
+package app_test
+
+import (
+	"context"
+	"flag"
+	"net/http"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"sendcode/internal/kit/servertest"
+	"sendcode/internal/run/app/apptest"
+)
+
+var startRows = flag.Int64("app.rows", 1_000_000, "sends of the last day at which a replica starts")
+
+// fillDaySQL copies the one send $1 times, for recipients of their own, from 3 to 23 hours ago.
+const fillDaySQL = `
+INSERT INTO sends (id, logged_at, recipient, status, verification_id, number, app, channel, purpose, masked, domain, country, prefix, locale, reference,
+                   network, attempt, counts)
+SELECT (left(sendcode_lowest_id(now())::text, 13) || substr(gen_random_uuid()::text, 14))::uuid,
+       now() - interval '3 hours' - n * (interval '20 hours' / $1::bigint), decode(md5(n::text), 'hex'), 'sent', verification_id, number, app, channel,
+       purpose, masked, domain, country, prefix, locale, reference, network, attempt, counts
+FROM sends, generate_series(1, $1::bigint) n`
+
+// A replica without Redis that starts at a million sends of the last day reads none of them back, and tells what the
+// rows tell of a recipient.
+func TestQuota26StartAtManyRows(t *testing.T) {
+	s := apptest.OnRealParts(t)
+	delete(s.Env, "SENDCODE_REDIS_URL")
+	s.Policy("    - {name: day, scope: recipient, limit: 2, window: 24h}\n").Start(1)
+	admin, err := pgx.Connect(t.Context(), s.Env["SENDCODE_DATABASE_URL"])
+	apptest.Must(t, err)
+	defer admin.Close(context.WithoutCancel(t.Context()))
+	count := func(query string) (n int64) {
+		t.Helper()
+		apptest.Must(t, admin.QueryRow(t.Context(), query).Scan(&n))
+		return n
+	}
+	const ask = `{"channel":"email","to":"ana@example.com"}`
+	s.Is("the first send", s.Post("/v1/verifications", ask, apptest.Patiently), http.StatusAccepted)
+	_, err = admin.Exec(t.Context(), fillDaySQL, *startRows)
+	apptest.Must(t, err)
+	_, err = admin.Exec(t.Context(), "VACUUM ANALYZE")
+	apptest.Must(t, err)
+	rowsRead := func() int64 { // a backend's figures are told when it ends
+		t.Helper()
+		servertest.Await(t, "the replica's connections to end", func() bool {
+			return count(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND backend_type = 'client backend'
+AND pid <> pg_backend_pid()`) == 0
+		})
+		return count(`SELECT sum(seq_tup_read + coalesce(idx_tup_fetch, 0)) FROM pg_stat_user_tables`)
+	}
+	s.Restart() // after it the ended hours are counted once, from all rows
+	s.Await("the hours to be counted", func() bool { return count("SELECT count(*) FROM counted_hours") >= 20 })
+	s.Stop(0)
+	before := rowsRead()
+	s.Restart()
+	s.Is("the second send", s.Post("/v1/verifications", ask, apptest.Patiently), http.StatusAccepted)
+	s.Is("the third send", s.Post("/v1/verifications", ask), http.StatusTooManyRequests)
+	s.Stop(0)
+	if read := rowsRead() - before; read > 2_000 {
+		t.Errorf("a start and three requests read %d rows of %d", read, *startRows)
+	}
+}
