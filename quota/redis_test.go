@@ -86,7 +86,7 @@ func TestQuota6And7LookingAndRefusingWriteNothing(t *testing.T) {
 		before := snapshot(t, client)
 		same(t, name+": keys", len(before), 2)
 		look()
-		for i := range 10 {
+		for i := range 1000 {
 			mustTake(t, limiter, request(fmt.Sprint("more", i), rules...), false)
 		}
 		must(t, second(limiter.Take(t.Context(), request("one", rules...)))) // a repetition

@@ -127,6 +127,8 @@ export class Cards {
     if (!same || told) this.#fail(); // the card says what the act came to
     this.moment = moment;
     this.replace(next);
+    const unsent = same && this.#unsent && old.contains(this.#unsent) && this.#unsent.querySelector('button').id;
+    if (unsent) this.#unsent = next.querySelector(`#${unsent}`)?.form;
     const code = same && field && this.find('#code');
     if (code && (!mine?.contains(field) || 'keep' in code.dataset)) code.value = field.value;
     if (code && !mine && !told && !field.matches('[aria-invalid="true"]')) this.#mend(code);
