@@ -139,6 +139,27 @@ func aWidgetAndAnOutage(t *testing.T, browser context.Context) {
 	}
 }
 
+// aWidgetDrawnAnewOffline sends what was to be sent once the connection is back, by the card in the place of the one that was pressed.
+func aWidgetDrawnAnewOffline(t *testing.T, browser context.Context) {
+	w := accepting(t)
+	b := embedded(t, browser, w, pagetest.Look{}, tag(""))
+	b.card("ask")
+	w.Codes.SetDown(true)
+	b.asked("eve@example.com")
+	b.card("away", "Your address is kept: eve@example.com")
+	w.Codes.SetDown(false)
+	b.ready()
+	b.tolerate = "e" // the browser's own words for a request that fails
+	b.lose()
+	b.click("#again")
+	b.until(b.q("#again:not(.busy)") + ` && ` + b.q("#offline") + `.innerText.includes("We'll continue")`)
+	b.run(`window.was = `+b.q("#card"), `window.get = Storage.prototype.getItem`, // a code of another tab is right
+		`Storage.prototype.getItem = function (name) { return this === localStorage ? 'a token' : get.call(this, name) }`)
+	b.until(b.q("#card") + ` !== was`)
+	b.do(pagetest.Offline(false))
+	b.card("code", "e•••@example.com") // the card in its place sends
+}
+
 // aWidgetsAnswerIsLost, and found again: a reload and the same address bring the code that was sent. Until then a random
 // key is kept, and no word of the recipient. A key of another recipient gives way, and a known code's message stops nothing.
 func aWidgetsAnswerIsLost(t *testing.T, browser context.Context) {
