@@ -8,7 +8,7 @@ import { second } from './time.js';
 export class Cards {
   #said = '';
   #waiting; // timer: shows the next card once no button is pressed
-  #unsent; // the form that was submitted without a connection, until something is typed
+  #unsent; // the form that was submitted without a connection, or the one in its place, until something is typed
   #back; // the connection came back, and no request has failed since
   #line = ''; // the notice of the connection
   #failed = ''; // the notice of an act without an answer, until something is typed or submitted, or a card says more
@@ -127,8 +127,10 @@ export class Cards {
     if (!same || told) this.#fail(); // the card says what the act came to
     this.moment = moment;
     this.replace(next);
-    const unsent = same && this.#unsent && old.contains(this.#unsent) && this.#unsent.querySelector('button').id;
-    if (unsent) this.#unsent = next.querySelector(`#${unsent}`)?.form;
+    const unsent = this.#unsent;
+    if (unsent && same && next.dataset.kind === 'away') { // nothing was answered meanwhile: the form of the same act sends
+      this.#unsent = [...next.querySelectorAll('form')].find((form) => ['method', 'action'].every((of) => form[of] === unsent[of]) && form.dataset.act === unsent.dataset.act);
+    }
     const code = same && field && this.find('#code');
     if (code && (!mine?.contains(field) || 'keep' in code.dataset)) code.value = field.value;
     if (code && !mine && !told && !field.matches('[aria-invalid="true"]')) this.#mend(code);

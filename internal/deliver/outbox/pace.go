@@ -21,7 +21,8 @@ type pace struct {
 	suspended time.Time  // since when all servers have been suspended; zero: they are not
 	outage    bool       // since is the begin of a suspension
 	paced     time.Time  // when a mail last waited for its turn by per_minute (delivery.ErrPace)
-	refused   time.Time  // when a server last took no message
+	refused   time.Time  // when a message was last postponed because its server takes no more
+	busy      time.Time  // when the first of the workers began: before that no pace could be seen
 	ends      []interval // attempts that ended with an answer of a server, the oldest first
 }
 
@@ -39,7 +40,7 @@ const (
 
 // ExpectedWait returns how long a new message of an app would wait until it goes out: the messages that are before it in
 // its lane, by the pace of the last attempts. Apps take turns, so of each other app as many are before it as of its own. It is
-// 0 while no message waits and attempts are quick, so one is always taken, and in the first second. stalled: nothing has gone out
+// 0 while few messages or none wait and attempts are quick, so one is always taken, and in the first second. stalled: nothing has gone out
 // since messages began to wait or all servers were suspended, and wait is how long ago that was.
 func (o *Outbox) ExpectedWait(q store.Queue, app string) (wait time.Duration, stalled bool) {
 	o.mu.Lock()
@@ -72,11 +73,11 @@ func (o *Outbox) expectedWait(l *lane, app string) (wait time.Duration, stalled 
 		return 0, false
 	}
 	count, took := l.measured(now)
-	if count == 0 {
+	if count == 0 && l.suspended.IsZero() {
 		count = l.workers // the first attempts have taken so long already: the pace is this or less
 	}
 	if count == 0 {
-		return took, true
+		return now.Sub(l.since), true
 	}
 	before := float64(l.workers)
 	for _, n := range l.waits {
@@ -88,14 +89,14 @@ func (o *Outbox) expectedWait(l *lane, app string) (wait time.Duration, stalled 
 	return time.Duration(before / float64(count) * float64(took)), false
 }
 
-// idle reports whether a new message would be tried at once, by a server that may take it: of those that wait for their next attempt, none
-// was refused a moment ago.
+// idle reports whether a new message would be tried at once, but for what the channel's other lane has under way, by a server that may
+// take it: of those that wait for their next attempt, none was refused a moment ago.
 func (o *Outbox) idle(l *lane, now time.Time) bool {
 	waiting := 0
 	for _, n := range l.waits {
 		waiting += n
 	}
-	return l.queued == 0 && o.hasRoom(l) && l.inStore == 0 && waiting < minEnds && l.suspended.IsZero() &&
+	return l.queued == 0 && (o.hasRoom(l) || now.Sub(l.busy) < judgedAfter) && l.inStore == 0 && waiting < minEnds && l.suspended.IsZero() &&
 		now.Sub(l.refused) >= judgedAfter && now.Sub(l.paced) >= paceWindow
 }
 
@@ -105,6 +106,9 @@ func (o *Outbox) hasRoom(l *lane) bool { return 2*l.workers <= o.maxWorkers(l) }
 // measured returns how many attempts ended last, and within what time up to now.
 func (p *pace) measured(now time.Time) (count int, took time.Duration) {
 	from, whole := p.since, now.Sub(p.paced) < paceWindow
+	if p.busy.After(from) {
+		from = p.busy
+	}
 	if whole {
 		from = now.Add(-paceWindow)
 	}
@@ -130,7 +134,6 @@ func (o *Outbox) noteAttempt(l *lane, fail *delivery.Error, took time.Duration) 
 		l.paced = now
 	}
 	if serverTakesNoMore(fail) {
-		l.refused = now
 		return
 	}
 	newest := len(l.ends) - 1
@@ -171,6 +174,7 @@ func (o *Outbox) notePostponed(f *flight, fail *delivery.Error, after time.Durat
 	l, app := f.lane, f.work.Send.App
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	l.refused = time.Now()
 	l.addWaiting(app, 1)
 	time.AfterFunc(after+o.Tick, func() { // a replica takes it over within a tick
 		o.mu.Lock()

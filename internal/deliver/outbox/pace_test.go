@@ -147,6 +147,24 @@ func TestExpectedWait(t *testing.T) {
 			l.addWaiting("shop", 19)
 			end(1, 25*time.Second, nil)
 		}, 0, false},
+		"few were refused, and all workers have just begun": {func(l *lane, _ ends) {
+			l.addWaiting("shop", 5)
+			time.Sleep(25 * time.Second)
+			l.workers, l.busy = 16, time.Now()
+			time.Sleep(time.Second / 10)
+		}, 0, false},
+		"few were refused, all workers are busy, and one waits": {func(l *lane, end ends) {
+			l.addWaiting("shop", 5)
+			time.Sleep(25 * time.Second)
+			l.workers, l.busy, l.queued = 16, time.Now(), 1
+			end(1, 2*time.Second, nil)
+		}, 42 * time.Second, false},
+		"suspended, and one tries": {func(l *lane, _ ends) {
+			l.addWaiting("shop", 2)
+			l.suspended = time.Now()
+			time.Sleep(30 * time.Second)
+			l.workers, l.busy = 1, time.Now()
+		}, 30 * time.Second, true},
 		"few were refused, one of them just now": {func(l *lane, end ends) {
 			l.addWaiting("shop", 9)
 			end(9, time.Second, nil)

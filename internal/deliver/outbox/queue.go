@@ -300,6 +300,9 @@ func (o *Outbox) enqueue(f *flight) {
 // addWorker starts a worker if flights wait and there are too few. The caller holds the lock.
 func (o *Outbox) addWorker(l *lane) {
 	if l.queued > 0 && l.workers < o.maxWorkers(l) {
+		if l.workers == 0 {
+			l.busy = time.Now()
+		}
 		l.workers++
 		o.work.Go(func() { o.runWorker(l) })
 	}
@@ -350,7 +353,7 @@ func (o *Outbox) endAttemptTrace(ctx context.Context, s store.Status, reason str
 func (o *Outbox) dequeueOrEndWorker(l *lane) *flight {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if len(l.behind) > 0 && l.queued < o.capacity(l)/2 {
+	if len(l.behind) > 0 && l.suspended.IsZero() && l.queued < o.capacity(l)/2 {
 		select {
 		case o.room <- struct{}{}:
 		default:

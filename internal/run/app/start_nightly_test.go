@@ -53,7 +53,7 @@ func TestQuota26StartAtManyRows(t *testing.T) {
 			return count(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND backend_type = 'client backend'
 AND pid <> pg_backend_pid()`) == 0
 		})
-		return count(`SELECT sum(seq_tup_read + coalesce(idx_tup_fetch, 0)) FROM pg_stat_user_tables`)
+		return count(`SELECT (SELECT sum(seq_tup_read) FROM pg_stat_user_tables) + (SELECT sum(idx_tup_read) FROM pg_stat_user_indexes)`)
 	}
 	s.Restart() // after it the ended hours are counted once, from all rows
 	s.Await("the hours to be counted", func() bool { return count("SELECT count(*) FROM counted_hours") >= 20 })

@@ -47,8 +47,8 @@ func BackupTo(ctx context.Context, cfg config.Config, out io.Writer, secrets boo
 	if cfg.DatabaseURL != "" {
 		return errors.New(postgresBackup)
 	}
-	removeUnfinished(cfg.DataDir) // which may have taken the room
 	from := filepath.Join(cfg.DataDir, config.DatabaseFile)
+	removeUnfinished(cfg.DataDir) // which may have taken the room
 	if err := checkRoomFor(from, from); err != nil {
 		return err
 	}
@@ -99,11 +99,11 @@ func BackupTo(ctx context.Context, cfg config.Config, out io.Writer, secrets boo
 // unfinished is the pattern of the directories for unfinished files in the data directory.
 const unfinished = "unfinished-*.tmp"
 
-// removeUnfinished removes what a killed process left twelve hours ago, so that the next day's backup has its room again.
+// removeUnfinished removes what a killed process left more than a day ago, less an hour: the next daily backup has its room again.
 func removeUnfinished(dataDir string) {
 	left, _ := filepath.Glob(filepath.Join(dataDir, unfinished)) // the pattern is well-formed
 	for _, dir := range left {
-		if info, err := os.Stat(dir); err == nil && time.Since(info.ModTime()) > 12*time.Hour {
+		if info, err := os.Stat(dir); err == nil && time.Since(info.ModTime()) > 23*time.Hour {
 			_ = os.RemoveAll(dir) // the next call tries again
 		}
 	}

@@ -27,7 +27,7 @@ func TestBackupStream(t *testing.T) {
 	s.Is("the first", s.Ask(0, apptest.Ana), http.StatusAccepted)
 	cfg := s.Config()
 	old := filepath.Join(cfg.DataDir, "unfinished-1.tmp")
-	apptest.Must(t, errors.Join(os.Mkdir(old, 0o700), os.Chtimes(old, time.Time{}, time.Now().Add(-13*time.Hour))))
+	apptest.Must(t, errors.Join(os.Mkdir(old, 0o700), os.Chtimes(old, time.Time{}, time.Now().Add(-24*time.Hour))))
 	closed := errors.New("closed")
 	if err := commands.BackupTo(t.Context(), cfg, failingWriter{closed}, true, io.Discard); !errors.Is(err, closed) {
 		t.Error(err)
