@@ -8,7 +8,7 @@ import { second } from './time.js';
 export class Cards {
   #said = '';
   #waiting; // timer: shows the next card once no button is pressed
-  #unsent; // the form that was submitted without a connection, or the one in its place, until something is typed
+  #unsent; // the form that was submitted without a connection, until something is typed
   #back; // the connection came back, and no request has failed since
   #line = ''; // the notice of the connection
   #failed = ''; // the notice of an act without an answer, until something is typed or submitted, or a card says more
@@ -123,14 +123,11 @@ export class Cards {
     }
     const same = old.dataset.kind === next.dataset.kind;
     if (!mine && (same || !this.#failed) && this.typed.some((field) => field.closest('.ask'))) return false; // a person is typing
+    if (!mine && same && offline() && this.#unsent?.isConnected) return false; // what was submitted is sent once there is a connection
     const told = this.#failed && this.code?.news(next);
     if (!same || told) this.#fail(); // the card says what the act came to
     this.moment = moment;
     this.replace(next);
-    const unsent = this.#unsent;
-    if (unsent && same && next.dataset.kind === 'away') { // nothing was answered meanwhile: the form of the same act sends
-      this.#unsent = [...next.querySelectorAll('form')].find((form) => ['method', 'action'].every((of) => form[of] === unsent[of]) && form.dataset.act === unsent.dataset.act);
-    }
     const code = same && field && this.find('#code');
     if (code && (!mine?.contains(field) || 'keep' in code.dataset)) code.value = field.value;
     if (code && !mine && !told && !field.matches('[aria-invalid="true"]')) this.#mend(code);

@@ -27,7 +27,7 @@ func TestInABrowser(t *testing.T) {
 	browser, engine := chromium(t)
 	inTabs(t, browser, theWholeWay, theCountdownRunsOut, backAndForwardShowTheTruth, lettersThroughAnInputMethod,
 		aPressIsNotLost, anOutage, withoutScripts, numbersWhileTheyAreTyped, aWidgetsRefusal, aWidgetOnAPageThatMayNot,
-		aWidgetAndAnOutage, aWidgetDrawnAnewOffline, aWidgetBehindAPagesTools, aWidgetsAnswerIsLost, theAnswerToACodeIsLost, browsersThatLack,
+		aWidgetAndAnOutage, aWidgetContinues, aWidgetBehindAPagesTools, aWidgetsAnswerIsLost, theAnswerToACodeIsLost, browsersThatLack,
 		aWidgetIsMoved, aWidgetIsDrawnAgain,
 		severalWidgets, aWidgetThatIsRequired, aWidgetKeepsTheContractOfAField, aWidgetUnderForeignCSS, aWidgetInTheReadersSize, aWidgetTellsItsPage, aWidgetIsResetWhileItAsks,
 		aWidgetIsOneRequest, aWidgetIsItsApps, aWidgetByItsDocumentation, aWidgetByPhone, aWidgetsOtherChannel,
