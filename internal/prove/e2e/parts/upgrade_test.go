@@ -75,7 +75,7 @@ func TestProveAnUpgrade(t *testing.T) {
 	for _, f := range forms {
 		t.Run(f.name, func(t *testing.T) {
 			p := newProof(f.open(t), f.name+", an upgrade from "+olderCommit)
-			p.programs, p.seen.OlderMails = [2]string{older, older}, true
+			p.programs, p.seen.OlderVersion = [2]string{older, older}, true
 			if p.Redis == nil && p.Postgres != nil {
 				p.brokenByOlder = []string{history.Untrue, history.Costs} // two replicas of the older version break them without Redis
 			}
