@@ -118,6 +118,12 @@ func FormatReplyCodes(status int, code string) string {
 // MayBeAccepted reports whether the message may have been accepted: without an error, or if it is Unknown.
 func (e *Error) MayBeAccepted() bool { return e == nil || e.Class == Unknown }
 
+// AboutConnection reports whether a server's reply is about the connection or the server at any stage, also from RCPT on, where
+// others may be about the recipient or the mail: 421 (RFC 5321 section 3.8), Microsoft's 432, and 4.3.2 (RFC 3463 section 3.4).
+func (e *Error) AboutConnection() bool {
+	return e.Status == 421 || e.Status == 432 || e.Code == "4.3.2"
+}
+
 // Unwrap returns Err.
 func (e *Error) Unwrap() error { return e.Err }
 

@@ -128,12 +128,13 @@ func (o *Outbox) noteAttempt(l *lane, fail *delivery.Error, took time.Duration) 
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	now := time.Now()
-	l.slow = took >= judgedAfter && !serverTakesNoMore(fail) && !o.hasRoom(l)
+	refused := serverTakesNoMore(fail)
+	l.slow = took >= judgedAfter && !refused && !o.hasRoom(l)
 	defer l.addWaiting("", 0)
 	if fail != nil && fail.Err == delivery.ErrPace {
 		l.paced = now
 	}
-	if serverTakesNoMore(fail) {
+	if refused {
 		return
 	}
 	newest := len(l.ends) - 1
@@ -155,7 +156,7 @@ func serverTakesNoMore(fail *delivery.Error) bool {
 	}
 	switch fail.Stage {
 	case delivery.StageRcpt, delivery.StageData, delivery.StageDot:
-		return fail.Status/100 != 4 || fail.Status == 421 || fail.Status == 432 || fail.Code == "4.3.2" // as refusesConnection of package smtp
+		return fail.Status/100 != 4 || fail.AboutConnection()
 	}
 	return fail.Stage != delivery.StagePrepare && !fail.PerNumber && fail.Hold == 0
 }

@@ -95,7 +95,8 @@ func (j *judge) outcomes() {
 				j.broke(Lost, "%s is called sent, and no message came", s.id)
 			case n == 0 && !s.outcome.final() && !j.Unended:
 				j.broke(Lost, "%s was accepted, is %q in the end, and no message came", s.id, s.outcome.Status)
-			case n > 0 && s.outcome.Status == "failed" && !(j.OlderVersion && j.crashed(s.from, s.messages[n-1].At.Add(j.Late))): // after a crash it would be unknown
+			case n > 0 && s.outcome.Status == "failed" && // after a crash it would be unknown
+				!(j.OlderVersion && j.crashed(s.from, s.messages[n-1].At.Add(j.Late))):
 				j.broke(Lost, "%s is called failed (%s), and its message came", s.id, s.outcome.Reason)
 			case n > 1:
 				j.brokeUnless([]allowance{{Twice, j.crashed(s.from, s.messages[n-1].At)}}, Doubled, "%s came %d times, and nothing had crashed", s.id, n)

@@ -15,10 +15,7 @@ import (
 	"sendcode/internal/store/sqlite"
 )
 
-const (
-	postgresBackup = "the database is Postgres: back it up with pg_dump (docs/operations.md#backup-and-restore)"
-	unrecorded     = "the backup is whole, but its instant can't be kept for metrics"
-)
+const postgresBackup = "the database is Postgres: back it up with pg_dump (docs/operations.md#backup-and-restore)"
 
 // Backup copies the SQLite file to path, and with secrets the data directory's file of secrets to
 // path.secrets.yaml. The service may run meanwhile: Backup takes none of its locks, and the copy is the
@@ -55,8 +52,8 @@ func Backup(ctx context.Context, cfg config.Config, path string, secrets bool, o
 		}
 		return fmt.Errorf("no backup was made: %w", err)
 	}
-	if err := config.RecordBackup(cfg.DataDir, began); err != nil {
-		return fmt.Errorf("%s: %w", unrecorded, err)
+	if err := recordBackup(cfg, began); err != nil {
+		return err
 	}
 	if _, err = fmt.Fprintf(out, "%s has the database of %s.\n", path, began.UTC().Format(time.RFC3339)); err != nil {
 		return err
@@ -65,6 +62,14 @@ func Backup(ctx context.Context, cfg config.Config, path string, secrets bool, o
 		_, err = fmt.Fprintln(out, "Without the keys in secrets.yaml beside the database, it is of no use: keep a copy of that file, too (--with-secrets).")
 	}
 	return err
+}
+
+// recordBackup records for metrics and the doctor when a backup that is whole began.
+func recordBackup(cfg config.Config, began time.Time) error {
+	if err := config.RecordBackup(cfg.DataDir, began); err != nil {
+		return fmt.Errorf("the backup is whole, but its instant can't be kept for metrics: %w", err)
+	}
+	return nil
 }
 
 // createEmptyFile makes an empty file. Of two backups to one name, the second one fails here.

@@ -90,16 +90,13 @@ func BackupTo(ctx context.Context, cfg config.Config, out io.Writer, secrets boo
 	if err = errors.Join(err, archive.Close()); err != nil {
 		return fmt.Errorf("no whole backup was written: %w", err)
 	}
-	if err := config.RecordBackup(cfg.DataDir, made.At); err != nil {
-		return fmt.Errorf("%s: %w", unrecorded, err)
-	}
-	return nil
+	return recordBackup(cfg, made.At)
 }
 
 // unfinished is the pattern of the directories for unfinished files in the data directory.
 const unfinished = "unfinished-*.tmp"
 
-// removeUnfinished removes what a killed process left more than a day ago, less an hour: the next daily backup has its room again.
+// removeUnfinished removes what a killed process left more than 23 hours ago: the next daily backup has its room again.
 func removeUnfinished(dataDir string) {
 	left, _ := filepath.Glob(filepath.Join(dataDir, unfinished)) // the pattern is well-formed
 	for _, dir := range left {

@@ -84,7 +84,7 @@ func refusesConnection(fail *delivery.Error) bool {
 	case !saysTooMuch(fail):
 		return false
 	case fail.Stage == delivery.StageRcpt, fail.Stage == delivery.StageData, fail.Stage == delivery.StageDot:
-		return fail.Status == 421 || fail.Status == 432 || fail.Code == "4.3.2"
+		return fail.AboutConnection()
 	}
 	return true
 }
