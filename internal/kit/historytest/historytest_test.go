@@ -255,6 +255,26 @@ func TestEachAllowanceIsASentence(t *testing.T) {
 	}
 }
 
+// A place that a crash between the gates keeps is allowed by its sentence in a figure, too: it is counted, not left out.
+func TestAFigureAfterACrashIsAllowedByItsSentence(t *testing.T) {
+	for _, crashed := range []bool{true, false} {
+		r := newRun()
+		r.Limiter = true
+		r.send(1, 0)
+		r.Messages = nil
+		r.outcomes(10*time.Second, "failed")
+		if crashed {
+			r.Crashes = []time.Time{r.start.Add(5 * time.Second)}
+		}
+		r.look(20 * time.Second) // still counts the send
+		found, _, allowed := history.Judge(r.History)
+		byIt := slices.ContainsFunc(allowed, func(a history.Allowance) bool { return a.Sentence == history.StaysTaken && a.Promise == history.Costs })
+		if crashed != byIt || crashed == slices.ContainsFunc(found, func(v history.Violation) bool { return v.Promise == history.Costs }) {
+			t.Errorf("crashed %t: allowed %v, found %v", crashed, allowed, found)
+		}
+	}
+}
+
 // A rule of a period: what was sent before its end and what is sent from then on count apart, and the wait ends with it.
 func TestPeriods(t *testing.T) {
 	const end = 40 * time.Second

@@ -342,7 +342,7 @@ func (j *judge) counting(q request, rule Rule) (surely, maybe int) {
 		if s.answered && (own || s.to.Before(q.Begin)) && rule.surelyOne(s.from, q.End, j.Skew) && s.outcome.Status != "failed" && !reset {
 			surely++
 		}
-		gone := !s.failed.IsZero() && s.failed.Add(j.Slack).Before(q.Begin) && !(j.Limiter && j.crashed(s.from, q.Begin)) ||
+		gone := !s.failed.IsZero() && s.failed.Add(j.Slack).Before(q.Begin) ||
 			slices.ContainsFunc(j.of[q.Recipient], func(u request) bool {
 				return u.Kind == Reset && u.Request.Status == http.StatusNoContent && !u.Begin.Before(s.to) && !u.End.After(q.Begin)
 			})
