@@ -16,8 +16,8 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(apptest.Main(m, 5, 4)) }
 
-// A service on one file goes on in Postgres: the same recipients are refused for the same wait, a
-// send in flight arrives, a code from before is approved, and accounts, suppressions and the audit
+// A service on one file goes on in Postgres: the same recipients and networks are refused for the same wait, limits of
+// /v1/limits have as much left, a send in flight arrives, a code from before is approved, and accounts, suppressions and the audit
 // trail are there. The file serves no more.
 func TestCopy(t *testing.T) {
 	t.Parallel()
@@ -27,7 +27,22 @@ func TestCopy(t *testing.T) {
 		file[name] = s.Env[name]
 		delete(s.Env, name)
 	}
-	s.Start(1)
+	s.Write(`policies:
+  default:
+    - {name: minute, scope: recipient, limit: 1, window: 60s}
+    - {name: hour, scope: recipient, limit: 5, window: 1h}
+    - {name: network, scope: network, limit: 1, window: 1h}
+limits: {month: [{name: month, key: user, limit: 5, per: month}]}
+`).Start(1)
+	ofNetwork := func(to string) apptest.Answer {
+		return s.Post("/v1/verifications", `{"channel":"email","to":"`+to+`","client_ip":"203.0.113.7"}`)
+	}
+	s.Is("a send of a network", ofNetwork("one@example.com"), http.StatusAccepted)
+	blocked := ofNetwork("two@example.com")
+	s.Is("a network's refusal", blocked, http.StatusTooManyRequests, blocked.Quota.BlockedBy == "network")
+	user := `{"keys":{"user":"u"}}`
+	taken := s.Post("/v1/limits/month/take", user)
+	s.Is("a limit of its own", taken, http.StatusOK, taken.Quota.Rules[0].Remaining == 4)
 	const stopped, late = "ben@example.com", "late@example.com"
 	first := s.Ask(0, apptest.Ana)
 	s.Is("a send", first, http.StatusAccepted)
@@ -65,6 +80,15 @@ func TestCopy(t *testing.T) {
 	refused("a second time", copied(database), "an earlier copy has marked the file")
 
 	s.MailRules()
+	s.Env["SENDCODE_DATABASE_URL"] = database
+	s.Start(1)
+	still := ofNetwork("two@example.com")
+	s.Is("a network's refusal after the copy", still, http.StatusTooManyRequests, still.Quota.BlockedBy == "network",
+		still.Quota.RetryAt.Sub(blocked.Quota.RetryAt).Abs().Seconds() <= 1)
+	left := s.Post("/v1/limits/month/peek", user)
+	s.Is("the limit of its own after the copy", left, http.StatusOK, left.Quota.Rules[0].Remaining == 4)
+	s.Stop(0)
+	s.Replicas = nil
 	for name, value := range file {
 		s.Env[name] = value
 	}

@@ -6,6 +6,7 @@ package outages
 
 import (
 	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"strings"
@@ -13,6 +14,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"sendcode/internal/deliver/delivery/smtptest"
 	"sendcode/internal/kit/servertest"
@@ -50,36 +53,53 @@ func TestRedisAway(t *testing.T) {
 	s.Admits(0, 20, "before@example.com")
 }
 
-// A Redis that goes back to an older snapshot, or that lacks one event of a bucket, admits nobody twice: the rows of sends
-// count too, and Redis learns what it lacks.
+// fullest returns a bucket that has as many events as any in a Redis, and how many.
+func fullest(t *testing.T, client *redis.Client) (bucket string, events int64) {
+	for _, key := range client.Keys(t.Context(), app.RedisPrefix+"*").Val() {
+		if n := client.ZCard(t.Context(), key).Val(); n > events {
+			bucket, events = key, n
+		}
+	}
+	return bucket, events
+}
+
+// A Redis that goes back to an older snapshot, that lacks one event of a bucket, or whose replica did not have the newest
+// event and is promoted, admits nobody twice: the rows of sends count too, and Redis learns what it lacks.
 func TestRedisLacksEvents(t *testing.T) {
 	t.Parallel()
-	s := apptest.OnRealParts(t).Policy("    - {name: hour, scope: recipient, limit: 2, window: 1h}\n").Start(2)
+	s := apptest.OnRealParts(t).Policy("    - {name: hour, scope: recipient, limit: 2, window: 1h}\n")
+	link := s.Through("SENDCODE_REDIS_URL")
+	s.Start(2)
 	client := s.Redis.Client(t)
-	counted := func() (n int64, fullest string) {
-		for _, key := range client.Keys(t.Context(), app.RedisPrefix+"*").Val() {
-			if events := client.ZCard(t.Context(), key).Val(); events > n {
-				n, fullest = events, key
-			}
-		}
-		return n, fullest
-	}
 	learns := func() {
 		t.Helper()
-		s.Await("Redis to learn", func() bool { n, _ := counted(); return n >= 2 })
+		s.Await("Redis to learn", func() bool { _, n := fullest(t, client); return n >= 2 })
 		s.Admits(0, 10, apptest.Ana)
 	}
 	s.Is("a send", s.Ask(0, apptest.Ana), http.StatusAccepted)
 	apptest.Must(t, client.Save(t.Context()).Err())
+	host, port, err := net.SplitHostPort(s.Redis.Addr())
+	apptest.Must(t, err)
+	replica := servertest.Redis(t, "--repl-diskless-sync-delay", "0", "--replicaof", host+" "+port).Client(t)
+	s.Await("the replica to have it", func() bool { _, n := fullest(t, replica); return n == 1 })
+	apptest.Must(t, replica.SlaveOf(t.Context(), "no", "one").Err())
 	s.Is("another one", s.Ask(0, apptest.Ana), http.StatusAccepted)
 	s.Redis.Stop()
 	apptest.Must(t, s.Redis.Start())
-	n, _ := counted()
+	_, n := fullest(t, client)
 	s.Is("a refusal by the rows", s.Ask(1, apptest.Ana), http.StatusTooManyRequests, n < 2)
 	learns()
-	_, bucket := counted()
+	bucket, _ := fullest(t, client)
 	apptest.Must(t, client.ZRemRangeByRank(t.Context(), bucket, 0, 0).Err())
 	s.Is("a refusal without one event", s.Ask(0, apptest.Ana), http.StatusTooManyRequests)
+	learns()
+
+	link.Stop()
+	s.Redis.Stop()
+	link.Upstream, client = replica.Options().Addr, replica
+	apptest.Must(t, link.Start())
+	_, n = fullest(t, client)
+	s.Is("a refusal after the replica is promoted", s.Ask(1, apptest.Ana), http.StatusTooManyRequests, n == 1)
 	learns()
 }
 
