@@ -23,6 +23,7 @@ import (
 	"sendcode/internal/kit/servertest"
 	"sendcode/internal/run/app"
 	"sendcode/internal/run/config"
+	"sendcode/internal/store/sqlite"
 )
 
 // role has this binary run as the real sendcode.
@@ -341,6 +342,21 @@ func TestServeGetsTheConfigurationAndALogger(t *testing.T) {
 		out, stderr, code := runInProcess(p, "--hold-until="+until.Format(time.RFC3339), "--debug-addr=127.0.0.1:6060", "--wait=3s")
 		if code != 0 || out != "127.0.0.1:7" || !strings.Contains(stderr, want) || strings.Contains(stderr, "not this") {
 			t.Errorf("code %d, %q, %q", code, out, stderr)
+		}
+	}
+}
+
+// The progress of backup - is for a person at a terminal, not for a timer's log.
+func TestBackupShowsItsProgressAtATerminal(t *testing.T) {
+	dir := t.TempDir()
+	db, err := sqlite.Open(t.Context(), filepath.Join(dir, config.DatabaseFile), time.Now)
+	must(t, err)
+	must(t, db.Close())
+	for _, terminal := range []bool{true, false} {
+		p := program{terminal: terminal, environ: []string{"SENDCODE_DATA_DIR=" + dir}}
+		_, stderr, code := runInProcess(p, "backup", "-")
+		if code != 0 || strings.Contains(stderr, config.DatabaseFile+": ") != terminal {
+			t.Errorf("terminal %t: code %d, %q", terminal, code, stderr)
 		}
 	}
 }

@@ -67,9 +67,10 @@ func TestInstall(t *testing.T) {
 }
 
 // With oauth in the mail server's URL, init asks for the client at Microsoft. The settings load, and the secret is in one
-// file, which others can't reach.
+// file, which others can't reach. In each form init names the backup.
 func TestInstallOAuth(t *testing.T) {
 	t.Parallel()
+	backup := map[string]string{"systemd": "sendcode-backup.timer\n", "compose": "\ndocker compose exec -T sendcode /sendcode backup - > sendcode.tar\n"}
 	for where, secretIn := range map[string]string{"systemd": "etc/sendcode/env", "compose": "secrets/oauth_client_secret"} {
 		root := t.TempDir()
 		var out strings.Builder
@@ -79,6 +80,9 @@ func TestInstallOAuth(t *testing.T) {
 		if settings := files["etc/sendcode/sendcode.yaml"] + files[".env"]; !strings.Contains(settings,
 			`oauth: {m365: {tenant: "shop.onmicrosoft.com", client_id: "client", client_secret_env: OAUTH_CLIENT_SECRET}}`) {
 			t.Error(settings)
+		}
+		if !strings.Contains(out.String(), backup[where]) {
+			t.Errorf("%s: init names no backup: %s", where, out.String())
 		}
 		for name, text := range files {
 			if strings.Contains(text, oauthtest.Secret) != (name == secretIn) || strings.Contains(out.String(), oauthtest.Secret) {
