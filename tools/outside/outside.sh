@@ -45,11 +45,10 @@ if has dockerfile-utils "$lint"; then
   said=$(npm_run "$lint" dockerfile-utils lint Dockerfile 2> /dev/null); [ -z "$said" ] || { echo "Dockerfile: $said"; failed=1; }
 fi
 if command -v systemd-analyze > /dev/null; then
-  unit=$(mktemp -d)/sendcode.service
-  sed 's|/usr/local/bin/sendcode|/bin/true|' deploy/systemd/sendcode.service > "$unit"
-  cp deploy/systemd/sendcode.socket "$(dirname "$unit")"
-  found systemd-analyze systemd-analyze verify "$unit" "${unit%.service}.socket"
-  rm -r "$(dirname "$unit")"
+  units=$(mktemp -d)
+  for unit in deploy/systemd/*; do sed 's|/usr/local/bin/sendcode|/bin/true|' "$unit" > "$units/${unit##*/}"; done
+  found systemd-analyze systemd-analyze verify "$units"/*
+  rm -r "$units"
 else
   skip systemd-analyze 'it is not installed'
 fi
