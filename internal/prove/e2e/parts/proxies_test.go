@@ -31,27 +31,31 @@ func TestRollingRestartsBehindOthers(t *testing.T) {
 	}
 }
 
+// installation is a service by itself, behind a HAProxy with others.
+type installation struct {
+	*apptest.Stack
+	*apptest.Process
+}
+
+// severalBehind starts a HAProxy with the file in deploy in front of two installations, with the lines of apps.map.
+func severalBehind(t *testing.T, first, second installation, apps string) (base string) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "apps.map")
+	apptest.Must(t, os.WriteFile(file, []byte(apps), 0o600))
+	several := servertest.HAProxy.With("/etc/haproxy/apps.map", file)
+	several.Config = "haproxy-several.cfg"
+	return servertest.Proxy(t, several, deploy, [2]string{strings.TrimPrefix(first.Base, "http://"), strings.TrimPrefix(second.Base, "http://")})
+}
+
 // Each app has one of two installations behind one HAProxy, as docs/several-installations.md says: by its key, or without one
 // by the host. What the first one counts, the second one does not know.
 func TestSeveralInstallations(t *testing.T) {
-	type installation struct {
-		*apptest.Stack
-		*apptest.Process
-	}
 	const secondKey = "sk_ZYXWVUTSRQPONMLKJIHGFEDCBA9876543210"
 	first, second := installation{Stack: apptest.Embedded(t)}, installation{Stack: apptest.Embedded(t)}
 	second.Env["SENDCODE_API_KEY"] = secondKey
 	first.Process, second.Process = first.Spawn(), second.Spawn()
-	apps := filepath.Join(t.TempDir(), "apps.map")
-	apptest.Must(t, os.WriteFile(apps, fmt.Appendf(nil, "%x second\n%x first\ncodes.second.example second\n",
-		sha256.Sum256([]byte(secondKey)), sha256.Sum256([]byte(apptest.APIKey))), 0o600))
-	several := servertest.HAProxy.With("/etc/haproxy/apps.map", apps)
-	several.Config = "haproxy-several.cfg"
-	var addresses [2]string
-	for i, in := range []installation{first, second} {
-		addresses[i] = strings.TrimPrefix(in.Base, "http://")
-	}
-	base := servertest.Proxy(t, several, deploy, addresses)
+	base := severalBehind(t, first, second, fmt.Sprintf("%x second\n%x first\ncodes.second.example second\n",
+		sha256.Sum256([]byte(secondKey)), sha256.Sum256([]byte(apptest.APIKey))))
 	post := func(key, path, body string) apptest.Answer {
 		t.Helper()
 		a, err := first.At(base, http.MethodPost, path, body, func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+key) })
@@ -69,6 +73,49 @@ func TestSeveralInstallations(t *testing.T) {
 		_, err := in.At(base, http.MethodGet, "/v1/channels", "", func(r *http.Request) { r.Host, r.Header = host, http.Header{} })
 		apptest.Must(t, err)
 		in.Await("the request to "+host, func() bool { return strings.Count(in.Printed.String(), `"route":"/v1/channels"`) > before })
+	}
+}
+
+// An app moves to another installation, as docs/several-installations.md says: while it moves it gets no code, a code from
+// before is approved, and then no recipient has got more than the policy allows. A proxy for each state of the map stands for
+// its reload.
+func TestAnAppMoves(t *testing.T) {
+	const window = 3 * time.Second
+	from, to := installation{Stack: oneFile(t)}, installation{Stack: oneFile(t)}
+	for _, in := range []*installation{&from, &to} {
+		in.Policy("    - {name: window, scope: recipient, limit: 1, window: " + window.String() + "}\n")
+		in.Process = in.Spawn()
+	}
+	base := ""
+	is := func(backend string) {
+		t.Helper()
+		base = severalBehind(t, from, to, fmt.Sprintf("%x %s\n", sha256.Sum256([]byte(apptest.APIKey)), backend))
+	}
+	post := func(path, body string) apptest.Answer {
+		t.Helper()
+		a, err := from.At(base, http.MethodPost, path, body)
+		apptest.Must(t, err)
+		return a
+	}
+	const ana = `{"channel":"email","to":"` + apptest.Ana + `"}`
+	is("first")
+	before := post("/v1/verifications", ana)
+	from.Is("a send", before, http.StatusAccepted)
+	code := from.CodeIn(from.AwaitMail(apptest.Ana, 1)[0])
+	is("moving")
+	for _, path := range []string{"/v1/verifications", "/", "/v1/hooks/auth"} {
+		away := post(path, ana)
+		from.Is("a send while the app moves, to "+path, away, http.StatusServiceUnavailable, away.Header.Get("Retry-After") == "60")
+	}
+	checked := post("/v1/verifications/"+before.ID+"/check", `{"code":"`+code+`"}`)
+	from.Is("a code from before", checked, http.StatusOK, checked.Valid)
+	apptest.Sleep(window)
+	is("second")
+	to.Is("a send after the move", post("/v1/verifications", ana), http.StatusAccepted)
+	to.AwaitMail(apptest.Ana, 1)
+	to.Is("its second one", post("/v1/verifications", ana), http.StatusTooManyRequests)
+	if n := len(from.Mails()); n != 1 {
+		t.Errorf("the old installation has sent %d mails", n)
 	}
 }
 
