@@ -56,6 +56,17 @@ SELECT group_concat(name, ' ') FROM sqlite_master WHERE type = 'table' AND name 
 	storetest.ReadFrozen(t, storetest.NewFixture(db).Clocked(storetest.FrozenLater, nil).Numbered(1000))
 }
 
+// A file that commit b6aef0cf left, killed under load, opens, and has all that was written (UPGRADING.md).
+func TestOpenFileOfOlderVersion(t *testing.T) {
+	path := storetest.FrozenFile(t, "testdata/b6aef0cf.db.gz")
+	file := storetest.Must(sql.Open("sqlite", path))(t)
+	sends := storetest.OlderSends(t, file, "s.logged_at")
+	storetest.OK(t, file.Close())
+	later := storetest.OlderLater(sends)
+	db := openSQLite(t, path, &storetest.TestClock{At: later})
+	storetest.ReadOlder(t, storetest.NewFixture(db).Clocked(later, nil), sends)
+}
+
 func writeFrozenFile(t *testing.T) {
 	path, small := storetest.TempFile(t), filepath.Join(t.TempDir(), "small.db")
 	early := openSQLite(t, path, &storetest.TestClock{At: storetest.FrozenAt})

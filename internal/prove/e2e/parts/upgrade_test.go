@@ -5,13 +5,21 @@
 package parts
 
 import (
+	"bytes"
+	"compress/gzip"
 	"context"
+	"database/sql"
+	"flag"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -20,10 +28,80 @@ import (
 	history "sendcode/internal/kit/historytest"
 	"sendcode/internal/run/app/apptest"
 	"sendcode/internal/run/commands"
+	"sendcode/migrations"
 )
 
 // olderCommit is what UPGRADING.md says that an upgrade was tried from.
 const olderCommit = "b6aef0cf"
+
+var keepOlder = flag.Bool("parts.keep-older", false, "write what the older version leaves of a load anew, into testdata of both stores")
+
+// copied is the rows of one table with some, as pg_dump writes them.
+var copied = regexp.MustCompile(`(?s)COPY public\.(\w+) \([^)]*\) FROM stdin;\n(.*?)\\\.\n`)
+
+// keepLoad writes what the older version leaves if it is killed under load: a packed file of SQLite, and rows of Postgres.
+func keepLoad(t *testing.T, older string) {
+	t.Helper()
+	person := func(n int) string { return fmt.Sprintf("person%d@example.com", n) }
+	for _, f := range forms[:2] {
+		s := f.open(t)
+		rules := []smtptest.Rule{{Stage: smtptest.Dot, Delay: 30 * time.Millisecond}}
+		for _, n := range []int{5, 15, 25} {
+			rules = append(rules, smtptest.Rule{Stage: smtptest.Rcpt, To: person(n), Reply: "550 5.1.1 no such mailbox"},
+				smtptest.Rule{Stage: smtptest.Rcpt, To: person(n + 3), Reply: "450 4.2.1 later"})
+		}
+		if s.Postgres == nil {
+			s.SMTP.SetScript(smtptest.Script{Rules: rules})
+		} else {
+			s.MailRules(rules...)
+		}
+		cmd := s.Program("serve")
+		cmd.Path = older
+		p := s.SpawnCommand(cmd)
+		var load sync.WaitGroup
+		for range 8 {
+			load.Go(func() {
+				for n := 0; ; n++ {
+					a, err := s.At(p.Base, http.MethodPost, "/v1/verifications", `{"channel":"email","to":"`+person(n%60)+`"}`)
+					if err != nil {
+						return // killed
+					}
+					if a.StatusCode == http.StatusAccepted && n%3 == 0 {
+						_, _ = s.At(p.Base, http.MethodPost, "/v1/verifications/"+a.ID+"/check", `{"code":"000000"}`)
+					}
+				}
+			})
+		}
+		s.Await("forty mails", func() bool { return len(s.Mails()) >= 40 })
+		p.Kill()
+		load.Wait()
+		stores := filepath.Join("..", "..", "..", "store")
+		if s.Postgres == nil {
+			small := filepath.Join(t.TempDir(), "small.db")
+			db, err := sql.Open("sqlite", filepath.Join(s.Env["SENDCODE_DATA_DIR"], "sendcode.db"))
+			apptest.Must(t, err)
+			_, err = db.ExecContext(t.Context(), `VACUUM INTO '`+small+`'`)
+			apptest.Must(t, err)
+			apptest.Must(t, db.Close())
+			content, err := os.ReadFile(small)
+			apptest.Must(t, err)
+			var packed bytes.Buffer
+			w := gzip.NewWriter(&packed)
+			_, err = w.Write(content)
+			apptest.Must(t, err)
+			apptest.Must(t, w.Close())
+			apptest.Must(t, os.WriteFile(filepath.Join(stores, "sqlite", "testdata", olderCommit+".db.gz"), packed.Bytes(), 0o644))
+			continue
+		}
+		var rows strings.Builder
+		for _, c := range copied.FindAllStringSubmatch(s.Dump(), -1) {
+			if c[2] != "" && c[1] != "schema_fingerprints" && c[1] != migrations.MigrationsTable {
+				rows.WriteString(regexp.MustCompile(`^COPY public\.sends_\w+`).ReplaceAllString(c[0], "COPY public.sends") + "\n")
+			}
+		}
+		apptest.Must(t, os.WriteFile(filepath.Join(stores, "postgres", "testdata", olderCommit+".sql"), []byte(rows.String()), 0o644))
+	}
+}
 
 // buildOlder builds the older commit's sendcode, and its program of these tests, which serves as sendcode does and prints its
 // address as this one does.
@@ -95,10 +173,13 @@ func TestProveAnUpgrade(t *testing.T) {
 }
 
 // What the older version wrote into a file serves on: in the file itself after a kill, in a backup that the older version made
-// while it served, after the way back to it, and in Postgres. A code from before is approved, a recipient waits as before,
+// while it served, after the way back to it, there in a backup of this version, too, and in Postgres. A code from before is approved, a recipient waits as before,
 // and a send that waited for its mail server arrives.
 func TestFilesOfAnUpgrade(t *testing.T) {
 	sendcode, older := buildOlder(t)
+	if *keepOlder {
+		keepLoad(t, older)
+	}
 	s := oneFile(t)
 	s.Policy("    - {name: hour, scope: recipient, limit: 1, window: 1h}\n")
 	serve := func(program string) *apptest.Process {
@@ -149,11 +230,15 @@ func TestFilesOfAnUpgrade(t *testing.T) {
 		s.Is(what, a, http.StatusOK, a.Valid)
 	}
 
-	folder, restored := s.Env["SENDCODE_DATA_DIR"], filepath.Join(t.TempDir(), "restored")
-	apptest.Must(t, os.Mkdir(restored, 0o700))
+	folder := s.Env["SENDCODE_DATA_DIR"]
 	secrets, err := os.ReadFile(filepath.Join(folder, "secrets.yaml"))
 	apptest.Must(t, err)
-	apptest.Must(t, os.WriteFile(filepath.Join(restored, "secrets.yaml"), secrets, 0o600))
+	withSecrets := func() (folder string) {
+		folder = t.TempDir()
+		apptest.Must(t, os.WriteFile(filepath.Join(folder, "secrets.yaml"), secrets, 0o600))
+		return folder
+	}
+	restored, newer := withSecrets(), withSecrets()
 	backup := s.Program("serve")
 	backup.Path, backup.Args = sendcode, []string{"sendcode", "backup", filepath.Join(restored, "sendcode.db")}
 	if out, err := backup.CombinedOutput(); err != nil {
@@ -166,6 +251,7 @@ func TestFilesOfAnUpgrade(t *testing.T) {
 	waits("the file after a kill of the older version", p)
 	s.AwaitMail(late, 1)
 	approved("a code of the older version", p)
+	apptest.Must(t, commands.Backup(t.Context(), s.Config(), filepath.Join(newer, "sendcode.db"), false, io.Discard))
 	stop(p)
 
 	p = serve(older)
@@ -178,6 +264,11 @@ func TestFilesOfAnUpgrade(t *testing.T) {
 	p = serve("")
 	waits("the older version's backup", p)
 	approved("a code in the backup", p)
+	stop(p)
+
+	s.Env["SENDCODE_DATA_DIR"] = newer
+	p = serve(older)
+	waits("this version's backup, under the older one", p)
 	stop(p)
 
 	s.Env["SENDCODE_DATA_DIR"] = folder
