@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -107,6 +108,61 @@ func TestComposeConfiguresTheProgram(t *testing.T) {
 			if cfg, err := config.Load(environ, read); err != nil || len(cfg.Warnings) > 0 {
 				t.Errorf("%s: %s: %v, warnings %q", file, name, err, cfg.Warnings)
 			}
+		}
+	}
+}
+
+// The program takes what the manifests of Kubernetes and the image set, in the form on one file, in the form with Postgres and
+// Redis, and in its job that migrates, which has the owner's URL alone.
+func TestKubernetesConfiguresTheProgram(t *testing.T) {
+	folder := madeSecrets(t)
+	read := func(file string) ([]byte, error) {
+		switch name := strings.ToLower(strings.TrimPrefix(filepath.Base(file), "SENDCODE_")); name {
+		case "database_url":
+			return []byte("postgres://sendcode:secret@db.example/sendcode?sslmode=verify-full"), nil
+		case "redis_url":
+			return []byte("rediss://sendcode:secret@redis.example"), nil
+		default:
+			return os.ReadFile(filepath.Join(folder, name))
+		}
+	}
+	settings := func(file string) []string {
+		var k struct {
+			ConfigMapGenerator []struct{ Literals []string } `yaml:"configMapGenerator"`
+		}
+		if err := yaml.Unmarshal([]byte(readFile(t, file)), &k); err != nil || len(k.ConfigMapGenerator) != 1 {
+			t.Fatalf("%s: %v, %+v", file, err, k)
+		}
+		return k.ConfigMapGenerator[0].Literals
+	}
+	var job struct {
+		Spec struct {
+			Template struct {
+				Spec struct {
+					Containers []struct {
+						Env []struct{ Name, Value string }
+					}
+				}
+			}
+		}
+	}
+	if err := yaml.Unmarshal([]byte(readFile(t, "deploy/kubernetes-postgres/migrate.yaml")), &job); err != nil {
+		t.Fatal(err)
+	}
+	var migrates []string
+	for _, e := range job.Spec.Template.Spec.Containers[0].Env {
+		migrates = append(migrates, e.Name+"="+e.Value)
+	}
+	one := settings("deploy/kubernetes/kustomization.yaml")
+	image := regexp.MustCompile(`(?m)^ENV (\S+)$`).FindAllStringSubmatch(readFile(t, "Dockerfile"), -1)
+	for form, environ := range map[string][]string{
+		"one file": one, "Postgres and Redis": slices.Concat(one, settings("deploy/kubernetes-postgres/kustomization.yaml")), "the job": migrates,
+	} {
+		for _, e := range image {
+			environ = append([]string{e[1]}, environ...)
+		}
+		if cfg, err := config.Load(environ, read); err != nil || len(cfg.Warnings) > 0 && form != "the job" {
+			t.Errorf("%s: %v, warnings %q", form, err, cfg.Warnings)
 		}
 	}
 }
