@@ -152,7 +152,7 @@ func Install(i Installation, in io.Reader, out io.Writer) error {
 	var next string
 	switch i.Where {
 	case "compose":
-		files, next = i.composeFiles(flow, secrets), "docker compose up --detach, and each day\ndocker compose exec -T sendcode /sendcode backup - > sendcode.tar"
+		files, next = i.composeFiles(flow, secrets), "docker compose up --detach, and each day\ndocker compose exec -T sendcode /sendcode backup - > new.tar && mv new.tar sendcode.tar"
 	case "systemd":
 		files, next = i.systemdFiles(settings, secrets), "systemctl daemon-reload && systemctl enable --now sendcode.socket sendcode sendcode-backup.timer"
 		i.Root = filepath.Join("/", i.Root)

@@ -70,7 +70,7 @@ func TestInstall(t *testing.T) {
 // file, which others can't reach. In each form init names the backup.
 func TestInstallOAuth(t *testing.T) {
 	t.Parallel()
-	backup := map[string]string{"systemd": "sendcode-backup.timer\n", "compose": "\ndocker compose exec -T sendcode /sendcode backup - > sendcode.tar\n"}
+	backup := map[string]string{"systemd": "sendcode-backup.timer\n", "compose": "\ndocker compose exec -T sendcode /sendcode backup - > new.tar && mv new.tar sendcode.tar\n"}
 	for where, secretIn := range map[string]string{"systemd": "etc/sendcode/env", "compose": "secrets/oauth_client_secret"} {
 		root := t.TempDir()
 		var out strings.Builder
