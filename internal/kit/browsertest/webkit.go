@@ -9,6 +9,7 @@ import (
 	"math"
 	"net/http"
 	"testing"
+	"time"
 
 	"sendcode/internal/kit/servertest"
 )
@@ -35,12 +36,20 @@ func WebKit(t testing.TB) Browser {
 			args = append(args, "--cookies-policy=never")
 		}
 		patience := servertest.Patience.Milliseconds()
-		var session struct{ SessionID string }
-		w := &webkitTab{base + "/session", look}
-		if err := w.call(http.MethodPost, "", object{"capabilities": object{"alwaysMatch": object{
+		capabilities := object{"capabilities": object{"alwaysMatch": object{
 			"timeouts":                 object{"script": patience, "pageLoad": patience},
 			"webkitgtk:browserOptions": object{"args": args},
-		}}}, &session); err != nil {
+		}}}
+		var session struct{ SessionID string }
+		w := &webkitTab{base + "/session", look}
+		// A driver may open no session, and answer nothing, once in some hundred times; a new one does.
+		err := w.callWithin(servertest.Patience/5, http.MethodPost, "", capabilities, &session)
+		if errors.Is(err, context.DeadlineExceeded) {
+			base = servertest.WebKit(t)
+			w.session = base + "/session"
+			err = w.call(http.MethodPost, "", capabilities, &session)
+		}
+		if err != nil {
 			return nil, err
 		}
 		w.session += "/" + session.SessionID
@@ -51,7 +60,11 @@ func WebKit(t testing.TB) Browser {
 
 // call has the browser carry out a command.
 func (w *webkitTab) call(method, command string, params object, result any) error {
-	ctx, cancel := context.WithTimeout(context.Background(), servertest.Patience)
+	return w.callWithin(servertest.Patience, method, command, params, result)
+}
+
+func (w *webkitTab) callWithin(patience time.Duration, method, command string, params object, result any) error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	body, err := json.Marshal(params)
 	if err != nil {
