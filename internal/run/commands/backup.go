@@ -27,7 +27,7 @@ func Backup(ctx context.Context, cfg config.Config, path string, secrets bool, o
 		return errors.New(postgresBackup)
 	}
 	from, secretsPath := filepath.Join(cfg.DataDir, config.DatabaseFile), path+".secrets.yaml"
-	if err := checkRoomFor(from, path); err != nil {
+	if err := checkRoomFor(from, path, 1); err != nil {
 		return err
 	}
 	if err := createEmptyFile(path); err != nil {
@@ -84,21 +84,21 @@ func createEmptyFile(path string) error {
 	return f.Close()
 }
 
-// checkRoomFor returns an error if the disk of path has no room for a copy of the SQLite file from
+// checkRoomFor returns an error if the disk of path has no room, so many times, for a copy of the SQLite file from
 // with all that its write-ahead log may add.
-func checkRoomFor(from, path string) error {
-	size := int64(0)
+func checkRoomFor(from, path string, times float64) error {
+	size := 0.0
 	for _, name := range []string{from, from + "-wal"} {
 		switch info, err := os.Stat(name); {
 		case err == nil:
-			size += info.Size()
+			size += times * float64(info.Size())
 		case name == from:
 			return fmt.Errorf("there is no database to copy: %w", err)
 		}
 	}
-	if free, _, ok := disk.Space(filepath.Dir(path)); ok && free < float64(size) {
+	if free, _, ok := disk.Space(filepath.Dir(path)); ok && free < size {
 		return fmt.Errorf("the disk of %s has %s free, and the copy may take %s: free %s, or name a file on another disk", path,
-			megabytes(free), megabytes(float64(size)), megabytes(float64(size)-free))
+			megabytes(free), megabytes(size), megabytes(size-free))
 	}
 	return nil
 }

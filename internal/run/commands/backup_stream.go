@@ -42,14 +42,15 @@ type archivedFile struct {
 // BackupTo writes a tar archive (POSIX.1-2001, pax) to out: the SQLite file and, with secrets, the data directory's
 // file of secrets, then the manifest. The service may run meanwhile. SQLite copies into a file only, so BackupTo first
 // makes a copy in the data directory, which takes as much room there; the copy has no name once it is whole.
-// After the last byte BackupTo records the instant for metrics and the doctor. progress gets lines for a person.
+// A tenth of that room is left for the service's own writes. After the last byte BackupTo records the instant for metrics
+// and the doctor, unless ctx is done. progress gets lines for a person.
 func BackupTo(ctx context.Context, cfg config.Config, out io.Writer, secrets bool, progress io.Writer) error {
 	if cfg.DatabaseURL != "" {
 		return errors.New(postgresBackup)
 	}
 	from := filepath.Join(cfg.DataDir, config.DatabaseFile)
-	removeUnfinished(cfg.DataDir) // which may have taken the room
-	if err := checkRoomFor(from, from); err != nil {
+	removeUnfinished(cfg.DataDir, 23*time.Hour) // which may have taken the room; the next daily backup has it again
+	if err := checkRoomFor(from, from, 1.1); err != nil {
 		return err
 	}
 	made := manifest{At: time.Now().UTC()}
@@ -72,7 +73,7 @@ func BackupTo(ctx context.Context, cfg config.Config, out io.Writer, secrets boo
 		if err := os.Remove(path); err != nil {
 			return err
 		}
-		file, err := addToArchive(archive, name, f, progress)
+		file, err := addToArchive(ctx, archive, name, f, progress)
 		made.Files = append(made.Files, file)
 		return err
 	}
@@ -87,7 +88,7 @@ func BackupTo(ctx context.Context, cfg config.Config, out io.Writer, secrets boo
 			_, err = archive.Write(text)
 		}
 	}
-	if err = errors.Join(err, archive.Close()); err != nil {
+	if err = errors.Join(err, archive.Close(), ctx.Err()); err != nil {
 		return fmt.Errorf("no whole backup was written: %w", err)
 	}
 	return recordBackup(cfg, made.At)
@@ -96,18 +97,32 @@ func BackupTo(ctx context.Context, cfg config.Config, out io.Writer, secrets boo
 // unfinished is the pattern of the directories for unfinished files in the data directory.
 const unfinished = "unfinished-*.tmp"
 
-// removeUnfinished removes what a killed process left more than 23 hours ago: the next daily backup has its room again.
-func removeUnfinished(dataDir string) {
+// removeUnfinished removes what a killed process left longer ago than age.
+func removeUnfinished(dataDir string, age time.Duration) {
 	left, _ := filepath.Glob(filepath.Join(dataDir, unfinished)) // the pattern is well-formed
 	for _, dir := range left {
-		if info, err := os.Stat(dir); err == nil && time.Since(info.ModTime()) > 23*time.Hour {
+		if info, err := os.Stat(dir); err == nil && time.Since(info.ModTime()) > age {
 			_ = os.RemoveAll(dir) // the next call tries again
 		}
 	}
 }
 
+// interruptible is a reader that ends with the error of a context that is done.
+type interruptible struct {
+	ctx context.Context
+	io.Reader
+}
+
+// Read implements io.Reader.
+func (r interruptible) Read(p []byte) (int, error) {
+	if err := r.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return r.Reader.Read(p)
+}
+
 // addToArchive adds an open file under a name.
-func addToArchive(archive *tar.Writer, name string, f *os.File, progress io.Writer) (archivedFile, error) {
+func addToArchive(ctx context.Context, archive *tar.Writer, name string, f *os.File, progress io.Writer) (archivedFile, error) {
 	info, err := f.Stat()
 	if err != nil {
 		return archivedFile{}, err
@@ -115,7 +130,7 @@ func addToArchive(archive *tar.Writer, name string, f *os.File, progress io.Writ
 	sum := sha256.New()
 	err = archive.WriteHeader(&tar.Header{Name: name, Mode: 0o600, Size: info.Size(), ModTime: info.ModTime()})
 	for done := int64(0); err == nil && done < info.Size(); {
-		n, failed := io.CopyN(io.MultiWriter(archive, sum), f, min(progressEvery, info.Size()-done))
+		n, failed := io.CopyN(io.MultiWriter(archive, sum), interruptible{ctx, f}, min(progressEvery, info.Size()-done))
 		done, err = done+n, failed
 		_, _ = fmt.Fprintf(progress, "%s: %s of %s\n", name, megabytes(float64(done)), megabytes(float64(info.Size())))
 	}
@@ -123,7 +138,8 @@ func addToArchive(archive *tar.Writer, name string, f *os.File, progress io.Writ
 }
 
 // Restore reads an archive of BackupTo into the data directory, which must have neither a database nor secrets. The
-// files get their names only once the manifest has been read and every sum is right.
+// files get their names only once the manifest has been read and every sum is right. in is read to its end, so that its writer
+// can finish.
 func Restore(ctx context.Context, cfg config.Config, in io.Reader, out io.Writer) error {
 	if cfg.DatabaseURL != "" {
 		return errors.New("the database is Postgres, which would not use the file: leave out SENDCODE_DATABASE_URL (docs/operations.md#backup-and-restore)")
@@ -138,13 +154,13 @@ func Restore(ctx context.Context, cfg config.Config, in io.Reader, out io.Writer
 			return fmt.Errorf("%s has %s already: move that file away", cfg.DataDir, name)
 		}
 	}
-	removeUnfinished(cfg.DataDir)
+	removeUnfinished(cfg.DataDir, 0) // no backup runs without a database
 	dir, err := os.MkdirTemp(cfg.DataDir, unfinished)
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	at, names, err := readArchive(dir, tar.NewReader(in))
+	at, names, err := readArchive(dir, tar.NewReader(interruptible{ctx, in}))
 	if err != nil {
 		return fmt.Errorf("nothing was restored: %w", err)
 	}
@@ -191,6 +207,12 @@ func readArchive(dir string, archive *tar.Reader) (at time.Time, names []string,
 	}
 	if !slices.Equal(read, listed.Files) || !slices.Contains(names, config.DatabaseFile) {
 		return at, nil, errors.New("its files are not those of its manifest: it is damaged")
+	}
+	switch _, err := archive.Next(); {
+	case err == nil:
+		return at, nil, errors.New("it has a file after its manifest: it is damaged")
+	case errors.Is(err, context.Canceled):
+		return at, nil, err
 	}
 	return listed.At, names, nil
 }

@@ -3,6 +3,7 @@ package commands_test
 import (
 	"archive/tar"
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -20,7 +21,7 @@ import (
 )
 
 // An archive that a running service wrote is a whole service again. One that was cut or changed is refused, and
-// leaves nothing; one that was not taken to the end is not recorded as a backup.
+// leaves nothing; one that was not taken to the end, or was interrupted, is not recorded as a backup.
 func TestBackupStream(t *testing.T) {
 	t.Parallel()
 	s := apptest.Embedded(t).Policy("    - {name: hour, scope: recipient, limit: 1, window: 1h}\n").Start(1)
@@ -32,13 +33,19 @@ func TestBackupStream(t *testing.T) {
 	if err := commands.BackupTo(t.Context(), cfg, failingWriter{closed}, true, io.Discard); !errors.Is(err, closed) {
 		t.Error(err)
 	}
+	interrupted, interrupt := context.WithCancel(t.Context())
+	whenAsked := writerFunc(func(p []byte) (int, error) { interrupt(); return len(p), nil })
+	if err := commands.BackupTo(interrupted, cfg, io.Discard, true, whenAsked); !errors.Is(err, context.Canceled) {
+		t.Error("interrupted:", err)
+	}
 	if at := config.LastBackup(cfg.DataDir); !at.IsZero() {
-		t.Error("a backup whose reader had gone is recorded", at)
+		t.Error("a backup whose reader had gone, or that was interrupted, is recorded", at)
 	}
 	var archive, progress bytes.Buffer
 	apptest.Must(t, commands.BackupTo(t.Context(), cfg, &archive, true, &progress))
-	if at := config.LastBackup(cfg.DataDir); time.Since(at) > time.Hour || !strings.Contains(progress.String(), "sendcode.db: ") {
-		t.Errorf("recorded at %v, progress %q", at, &progress)
+	recorded := config.LastBackup(cfg.DataDir)
+	if time.Since(recorded) > time.Hour || !strings.Contains(progress.String(), "sendcode.db: ") {
+		t.Errorf("recorded at %v, progress %q", recorded, &progress)
 	}
 	if err := commands.Restore(t.Context(), cfg, &archive, io.Discard); !errors.Is(err, config.ErrDataDirInUse) {
 		t.Error("beside the service:", err)
@@ -60,7 +67,15 @@ func TestBackupStream(t *testing.T) {
 	manifest := bytes.Index(whole, []byte("manifest.json"))
 	changed := bytes.Clone(whole)
 	changed[len(changed)/3] ^= 1
+	after := bytes.NewBuffer(bytes.Clone(whole[:len(whole)-2*512])) // without the end of the archive
+	other = tar.NewWriter(after)
+	apptest.Must(t, errors.Join(other.WriteHeader(&tar.Header{Name: config.DatabaseFile}), other.Close()))
 	cfg.DataDir = filepath.Join(t.TempDir(), "restored")
+	young := filepath.Join(cfg.DataDir, "unfinished-2.tmp") // of a restore that was killed
+	apptest.Must(t, os.MkdirAll(young, 0o700))
+	if err := commands.Restore(interrupted, cfg, bytes.NewReader(whole), io.Discard); !errors.Is(err, context.Canceled) {
+		t.Error("an interrupted restore:", err)
+	}
 	for want, in := range map[string]io.Reader{
 		"before its manifest":          bytes.NewReader(whole[:manifest]),
 		"unexpected EOF":               bytes.NewReader(whole[:len(whole)/2]),
@@ -68,6 +83,7 @@ func TestBackupStream(t *testing.T) {
 		"not those of its manifest":    bytes.NewReader(changed),
 		"is no archive":                strings.NewReader(""),
 		"no file of a backup":          foreign,
+		"a file after its manifest":    after,
 		iotest.ErrTimeout.Error():      iotest.TimeoutReader(bytes.NewReader(whole)),
 		"nothing was restored: the ar": strings.NewReader(strings.Repeat("not a tar ", 200)),
 	} {
@@ -94,8 +110,12 @@ func TestBackupStream(t *testing.T) {
 	}
 
 	var said strings.Builder
-	apptest.Must(t, commands.Restore(t.Context(), cfg, bytes.NewReader(whole), &said))
-	if !strings.HasPrefix(said.String(), cfg.DataDir+" has the database of "+time.Now().UTC().Format("2006-01-02")) {
+	end := bytes.NewReader(whole)
+	apptest.Must(t, commands.Restore(t.Context(), cfg, end, &said))
+	if left := end.Len(); left > 0 {
+		t.Errorf("%d bytes of the archive are not read, so its writer fails", left)
+	}
+	if !strings.HasPrefix(said.String(), cfg.DataDir+" has the database of "+recorded.UTC().Format("2006-01-02T15:04:05Z")) {
 		t.Error(said.String())
 	}
 	db, err := sqlite.OpenPool("file:"+filepath.Join(cfg.DataDir, config.DatabaseFile)+"?mode=ro", 1)
@@ -108,6 +128,11 @@ func TestBackupStream(t *testing.T) {
 	s.Serve(restored)
 	s.Is("after the restore", s.Ask(0, apptest.Ana), http.StatusTooManyRequests)
 }
+
+type writerFunc func([]byte) (int, error)
+
+// Write implements io.Writer.
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
 // failingWriter is a reader that has gone.
 type failingWriter struct{ err error }
