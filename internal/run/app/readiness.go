@@ -204,19 +204,18 @@ type heartbeats interface {
 	Read(context.Context) (string, error)
 }
 
-// redisHeartbeats keeps the last heartbeat of all replicas in one field of Redis.
+// redisHeartbeats keeps the last heartbeat of all replicas as the one member of a sorted set: so it runs only commands that the
+// limiter runs, and needs no rights of its own.
 type redisHeartbeats struct{ client redis.UniversalClient }
 
 const (
-	heartbeatKey   = RedisPrefix + "{written}"
-	heartbeatField = "by"
-	noHeartbeat    = "none"
+	heartbeatKey = RedisPrefix + "{written-by}"
+	noHeartbeat  = "none"
 )
 
-// heartbeatScript runs only commands that the limiter's scripts run, so it needs no rights of its
-// own.
 var heartbeatScript = redis.NewScript(`local now = redis.call('TIME')
-redis.call('HSET', KEYS[1], '` + heartbeatField + `', ARGV[1])
+redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', '+inf')
+redis.call('ZADD', KEYS[1], 0, ARGV[1])
 return redis.call('PEXPIREAT', KEYS[1], now[1] * 1000 + ARGV[2])`)
 
 // Write implements heartbeats.
@@ -226,14 +225,11 @@ func (h redisHeartbeats) Write(ctx context.Context) error {
 
 // Read implements heartbeats.
 func (h redisHeartbeats) Read(ctx context.Context) (string, error) {
-	values, err := h.client.HMGet(ctx, heartbeatKey, heartbeatField).Result()
+	beats, err := h.client.ZRange(ctx, heartbeatKey, 0, 0).Result()
 	if err != nil {
 		return "", err
 	}
-	if beat, ok := values[0].(string); ok {
-		return beat, nil
-	}
-	return noHeartbeat, nil
+	return append(beats, noHeartbeat)[0], nil
 }
 
 const reasonDatabaseAway = "database_away"

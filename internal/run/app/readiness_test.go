@@ -5,10 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"sendcode/internal/base/texts"
 	"sendcode/internal/deliver/delivery"
@@ -291,4 +295,36 @@ func TestDatabaseClockMeasure(t *testing.T) {
 		t.Error("an error is lost")
 	}
 	servertest.Same(t, "while the database is away", -c.localAhead(), ahead)
+}
+
+// The user that deploy/redis/start.sh makes, which is the documented one, may write and read heartbeats.
+func TestTheDocumentedRightsAllowHeartbeats(t *testing.T) {
+	script, err := os.ReadFile("../../../deploy/redis/start.sh")
+	servertest.OK(t, err)
+	rights := regexp.MustCompile(`(?m)^user sendcode reset on >\$password (.*)$`).FindStringSubmatch(string(script))
+	server := servertest.Redis(t)
+	user := []any{"ACL", "SETUSER", "sendcode", "reset", "on", ">secret"}
+	for _, right := range strings.Fields(rights[1]) {
+		user = append(user, right)
+	}
+	servertest.OK(t, server.Client(t).Do(t.Context(), user...).Err())
+	client := redis.NewClient(&redis.Options{Addr: server.Addr(), Username: "sendcode", Password: "secret"})
+	defer client.Close()
+	beats := redisHeartbeats{client}
+	read := func() string {
+		t.Helper()
+		beat, err := beats.Read(t.Context())
+		servertest.OK(t, err)
+		return beat
+	}
+	servertest.Same(t, "before the first", read(), noHeartbeat)
+	servertest.OK(t, beats.Write(t.Context()))
+	first := read()
+	servertest.OK(t, beats.Write(t.Context()))
+	if second := read(); second == first || second == noHeartbeat || first == noHeartbeat {
+		t.Errorf("heartbeats %q, then %q", first, second)
+	}
+	if life := server.Client(t).PTTL(t.Context(), heartbeatKey).Val(); life <= 0 || life > heartbeatLife {
+		t.Errorf("a heartbeat lives %v", life)
+	}
 }
