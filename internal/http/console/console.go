@@ -94,6 +94,13 @@ func New(c Config) *Console {
 	}
 }
 
+// clientRoute tells where a request comes from.
+var clientRoute = auth.Route{Method: http.MethodGet, Path: "/v1/admin/client", Handler: clientJSON, Action: auth.ActionRead}
+
+// RegisterClient adds that route to the listener of the API, if the console has another one: `sendcode doctor --behind` asks
+// through the API's proxy.
+func (a *Console) RegisterClient(e *echo.Echo) { a.auth.AddRoutes(e, []auth.Route{clientRoute}) }
+
 // routes returns the routes of the pages and of the JSON API (below /v1), without those of records,
 // auth and layout. Paths and answers are a public contract.
 func (a *Console) routes() []auth.Route {
@@ -113,7 +120,7 @@ func (a *Console) routes() []auth.Route {
 		{Method: echo.RouteNotFound, Path: "/admin/*", Handler: a.layout.ShowNotFound, Action: auth.ActionRead},
 		{Method: get, Path: "/v1/admin/sends", Handler: a.listJSON, Action: auth.ActionRead},
 		{Method: get, Path: "/v1/admin/sends/:id", Handler: a.sendJSON, Action: auth.ActionRead},
-		{Method: get, Path: "/v1/admin/client", Handler: clientJSON, Action: auth.ActionRead},
+		clientRoute,
 		{Method: get, Path: "/v1/admin/stats", Handler: a.statsJSON, Action: auth.ActionRead},
 		{Method: get, Path: "/v1/admin/sends.csv", Handler: a.exportCSV, Action: auth.ActionExport},
 		{Method: post, Path: "/v1/admin/search", Handler: a.searchJSON, Action: auth.ActionRead},

@@ -179,7 +179,7 @@ func (a *App) addRoutes() error {
 		return err
 	}
 	a.registerPages(front)
-	a.registerConsole(back)
+	a.registerConsole(front, back)
 	a.core.Gates.OnEventLoss = a.metrics.CountRebuild
 	a.metrics.RegisterStorage(a.storageStatus)
 	if a.redis != nil {
@@ -306,7 +306,7 @@ func subjectByLanguage(r *message.MailRenderer, p policy.Purpose, app, title str
 	}
 }
 
-func (a *App) registerConsole(e *echo.Echo) {
+func (a *App) registerConsole(front, back *echo.Echo) {
 	if !a.cfg.AdminLoginEnabled() && !a.cfg.AdminToken.IsSet() && len(a.cfg.Admin.Tokens) == 0 {
 		return
 	}
@@ -333,7 +333,10 @@ func (a *App) registerConsole(e *echo.Echo) {
 			Tokens: AdminTokens(a.cfg), DemandFactor: a.cfg.Admin.SecondFactor == config.SecondFactorRequired,
 		},
 	})
-	pages.Register(e)
+	pages.Register(back)
+	if front != back {
+		pages.RegisterClient(front)
+	}
 }
 
 // registerMetricsRoute adds /metrics, with the metrics token if one is set. Without a token it is

@@ -395,6 +395,7 @@ func TestDoctorAsksThroughAProxy(t *testing.T) {
 	} {
 		s := apptest.Embedded(t)
 		s.Env["SENDCODE_ADMIN_TOKEN"], s.Env["SENDCODE_TRUSTED_PROXIES"] = apptest.Token, c.trusted
+		s.Env["SENDCODE_ADMIN_ADDR"] = "127.0.0.1:0" // no proxy leads to it
 		s.Start(1)
 		to, err := url.Parse(s.Replicas[0].Base)
 		apptest.Must(t, err)

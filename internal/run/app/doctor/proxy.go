@@ -42,8 +42,7 @@ func (d *doctor) checkProxy(ctx context.Context) (string, error) {
 		Header        string
 	}
 	if json.NewDecoder(resp.Body).Decode(&reply) != nil || resp.StatusCode != http.StatusOK {
-		return "", fmt.Errorf("%s answers %d to GET /v1/admin/client: the URL must lead to the listener that has /admin, and the token must be "+
-			"the service's", r.URL.Host, resp.StatusCode)
+		return "", fmt.Errorf("%s answers %d to GET /v1/admin/client: the URL must lead to the service, and the token must be its SENDCODE_ADMIN_TOKEN", r.URL.Host, resp.StatusCode)
 	}
 	trusted := slices.ContainsFunc(d.cfg.TrustedProxies, func(p netip.Prefix) bool { return p.Contains(reply.Peer) })
 	switch {
