@@ -129,6 +129,7 @@ type History struct {
 type Violation struct {
 	Promise string // one of the constants
 	Detail  string
+	At      time.Time // when the answer came that tells a wait or a figure; zero for other violations
 }
 
 // Allowance is what would break a promise, and the sentence of docs/PROMISES.md that allows it.
@@ -261,6 +262,7 @@ type judge struct {
 	found    []Violation
 	judged   map[string]int
 	allowed  []Allowance
+	at       time.Time // when the answer came that is judged
 }
 
 // Judge returns the violations of a history, how many sends, answers or checks were judged by each

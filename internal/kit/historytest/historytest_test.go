@@ -371,6 +371,21 @@ func TestEachViolationIsFound(t *testing.T) {
 			r.refuse(time.Hour+5*time.Second, 2*time.Hour)
 			r.send(5, 2*time.Hour+time.Minute)
 		}},
+		"admitted before the wait was over, long after a 503 and a failure": {history.Untrue, func(r *historyRun) {
+			r.send(5, 2*time.Hour)
+			r.outcomes(2*time.Hour+time.Minute, "sent", "sent", "sent", "sent", "failed")
+			r.Messages, r.sent = r.Messages[:4], r.sent[:4]
+			r.add(history.Send, 2*time.Hour+2*time.Minute, 503, "{}")
+			r.refuse(4*time.Hour, 2*time.Hour)
+			r.send(6, 5*time.Hour)
+		}},
+		"a place that stays taken where no process reaches a limiter": {history.Costs, func(r *historyRun) {
+			lostPlace(r, 50*time.Second)
+			r.Limiter, r.Crashes = false, nil
+			r.Away = [][2]time.Time{{r.start.Add(2*time.Hour - time.Second), r.start.Add(2*time.Hour + time.Minute)}}
+			r.sent = append(r.sent, 2*time.Hour)
+			r.look(2*time.Hour + 3*time.Second)
+		}},
 		"more left than is true": {
 			history.Untrue,
 			func(r *historyRun) { r.sent = slices.Delete(r.sent, 1, 2); r.look(time.Hour + 30*time.Second) },

@@ -9,7 +9,7 @@ import (
 )
 
 func (j *judge) broke(promise, format string, args ...any) {
-	j.found = append(j.found, Violation{promise, fmt.Sprintf(format, args...)})
+	j.found = append(j.found, Violation{promise, fmt.Sprintf(format, args...), j.at})
 }
 
 // allowance is a sentence of docs/PROMISES.md, and whether it allows what was found.
@@ -22,7 +22,7 @@ type allowance struct {
 func (j *judge) brokeUnless(sentences []allowance, promise, format string, args ...any) {
 	for _, a := range sentences {
 		if a.is {
-			j.allowed = append(j.allowed, Allowance{Violation{promise, fmt.Sprintf(format, args...)}, a.sentence})
+			j.allowed = append(j.allowed, Allowance{Violation{promise, fmt.Sprintf(format, args...), j.at}, a.sentence})
 			return
 		}
 	}
@@ -150,8 +150,10 @@ func (q request) blockedFor() (least, most time.Duration, says bool) {
 
 // waits compares each wait that was told with what came of the next requests.
 func (j *judge) waits() {
+	defer func() { j.at = time.Time{} }()
 	for _, requests := range j.of {
 		for i, q := range requests {
+			j.at = q.End
 			if q.refused() {
 				if header := q.Header.Get("Retry-After"); q.RetryAfter < 1 || header != fmt.Sprint(q.RetryAfter) {
 					j.broke(Surface, "a refusal has the header Retry-After %q and the member %d", header, q.RetryAfter)
@@ -245,7 +247,7 @@ func (j *judge) countedLate(q, r request) bool {
 // keptWhileAway reports whether, in an answer while a process may not reach the limiter, a place is taken
 // that was taken after an instant and is given back.
 func (j *judge) keptWhileAway(q request, since time.Time) bool {
-	return slices.ContainsFunc(j.Away, func(a [2]time.Time) bool { return !q.End.Before(a[0]) && !q.Begin.After(a[1]) }) &&
+	return j.Limiter && slices.ContainsFunc(j.Away, func(a [2]time.Time) bool { return !q.End.Before(a[0]) && !q.Begin.After(a[1]) }) &&
 		j.notGivenBack(q, since, func(u request) bool { return u.Kind == Send })
 }
 
@@ -293,20 +295,23 @@ func (j *judge) mayTakeEffect(q, r request) bool {
 	})
 }
 
-// freed reports whether a place of the recipient may have been given back before a request ended.
+// freed reports whether a place of the recipient that counted at an answer may have been given back before a request ended.
 func (j *judge) freed(q, r request) bool {
+	since := j.oldest(q.BlockedBy, q.Begin).Add(-j.Skew)
 	return j.resetBetween(q.Recipient, q.Begin, r.End) || slices.ContainsFunc(j.byPerson[q.Recipient], func(s *send) bool {
-		return s.outcome.Status == "failed" && s.from.Before(r.End)
+		return s.outcome.Status == "failed" && s.from.Before(r.End) && !s.to.Before(since)
 	}) || slices.ContainsFunc(j.of[q.Recipient], func(u request) bool {
-		return u.Kind == Send && !u.accepted() &&
-			(u.Request.Status == 0 || u.Request.Status >= 500 || j.passing(u, q)) && u.Begin.Before(r.End)
+		return u.Kind == Send && !u.accepted() && u.Begin.Before(r.End) && !u.End.Add(j.Late).Before(since) &&
+			(u.Request.Status == 0 || u.Request.Status >= 500 || j.passing(u, q))
 	})
 }
 
 // figures compares how much of each rule is left by an answer with the sends that surely count, and
 // with those that may.
 func (j *judge) figures() {
+	defer func() { j.at = time.Time{} }()
 	for _, q := range j.requests {
+		j.at = q.End
 		if q.Quota == nil || q.Browser || q.MayLack || q.Kind == Check {
 			continue
 		}

@@ -101,7 +101,8 @@ type proof struct {
 	fewer         bool               // the policy in force has a place less than the loosest
 	more          string             // rules of the policy, as lines of the configuration
 	programs      [2]string          // what each replica runs; "": this build
-	brokenByOlder []string           // promises that an older version breaks by itself: they are printed alone
+	brokenByOlder []string           // promises that an older version breaks by itself: until olderUntil they are printed alone
+	olderUntil    time.Time          // no older version runs any more
 
 	mu               sync.Mutex
 	replicas         []*apptest.Process
@@ -285,7 +286,7 @@ func (p *proof) report() {
 			}
 		}
 		if slices.Contains(p.brokenByOlder, line.promise) {
-			continue
+			broken = slices.DeleteFunc(broken, func(v history.Violation) bool { return v.At.Before(p.olderUntil) })
 		}
 		for _, v := range broken[:min(3, len(broken))] {
 			p.Errorf("broken: %s: %s", v.Promise, v.Detail)

@@ -147,7 +147,7 @@ func (p *proof) change(program string) fault {
 }
 
 // Replicas of the older version are replaced by this one, by the older one again, and by this one, under load; then
-// processes of both die. What both versions promise holds all the time.
+// processes of both die. What both versions promise holds all the time, and all that this one promises from when it is alone.
 func TestProveAnUpgrade(t *testing.T) {
 	_, older := buildOlder(t)
 	for _, f := range forms {
@@ -166,6 +166,8 @@ func TestProveAnUpgrade(t *testing.T) {
 				p.restartReplica(len(p.replicas) - 1)
 				p.fail(ctx, *proving, 0, slices.Clone(ofProcesses))
 				p.fail(ctx, 0, 0, []fault{p.change("")})
+				p.olderUntil = time.Now()
+				p.fail(ctx, *proving/2, 0, slices.Clone(ofProcesses))
 			})
 			p.report()
 		})
