@@ -42,12 +42,12 @@ fi
 lint=dockerfile-utils@0.16.3
 if has dockerfile-utils "$lint"; then
   # It always exits with 0, and prints what it finds.
-  said=$(npm_run "$lint" dockerfile-utils lint Dockerfile 2> /dev/null); [ -z "$said" ] || { echo "Dockerfile: $said"; failed=1; }
+  said=$(npm_run "$lint" dockerfile-utils lint Dockerfile 2> /dev/null) || said='the linter failed'; [ -z "$said" ] || { echo "Dockerfile: $said"; failed=1; }
 fi
 if command -v systemd-analyze > /dev/null; then
   units=$(mktemp -d)
   for unit in deploy/systemd/*; do sed 's|/usr/local/bin/sendcode|/bin/true|' "$unit" > "$units/${unit##*/}"; done
-  found systemd-analyze systemd-analyze verify "$units"/*
+  found systemd-analyze systemd-analyze verify --recursive-errors=no "$units"/*
   rm -r "$units"
 else
   skip systemd-analyze 'it is not installed'
