@@ -50,9 +50,11 @@ func TestMigrateOlderVersion(t *testing.T) {
 	url := schemaUntil(t, 7, store.TimeOfID(id))
 	copyInto(t, url, file)
 	db := stdlib.OpenDB(*storetest.Must(pgx.ParseConfig(url))(t))
-	sends := storetest.OlderSends(t, db, "(extract(epoch FROM s.logged_at) * 1000000)::bigint")
-	storetest.OK(t, db.Close())
+	defer db.Close()
+	const tables = `SELECT string_agg(relname, ' ') FROM pg_class WHERE relkind IN ('r', 'p') AND relnamespace = 'public'::regnamespace`
+	sends, rows := storetest.OlderSends(t, db, "(extract(epoch FROM s.logged_at) * 1000000)::bigint"), storetest.RowCounts(t, db, tables)
 	storetest.OK(t, Migrate(t.Context(), url, ""))
+	storetest.KeepsRows(t, rows, storetest.RowCounts(t, db, tables))
 	storetest.ReadOlder(t, frozenAt(t, url, storetest.OlderLater(sends)), sends)
 }
 

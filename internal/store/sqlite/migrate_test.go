@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/pressly/goose/v3"
@@ -32,7 +31,10 @@ func TestMigrateLaterFile(t *testing.T) {
 
 var writeFrozen = flag.Bool("write-frozen", false, "write testdata/frozen.db.gz anew: only before migration 1 is released")
 
-const frozenFile = "testdata/frozen.db.gz"
+const (
+	frozenFile = "testdata/frozen.db.gz"
+	tablesSQL  = `SELECT group_concat(name, ' ') FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'`
+)
 
 // A file from before the first release of a later migration opens, and has all that was written.
 func TestOpenFileOfFirstSchema(t *testing.T) {
@@ -41,12 +43,7 @@ func TestOpenFileOfFirstSchema(t *testing.T) {
 	}
 	path := storetest.FrozenFile(t, frozenFile)
 	file := storetest.Must(sql.Open("sqlite", path))(t)
-	var tables string
-	storetest.OK(t, file.QueryRow(`
-SELECT group_concat(name, ' ') FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'`).Scan(&tables))
-	for _, table := range strings.Fields(tables) {
-		var rows int
-		storetest.OK(t, file.QueryRow("SELECT count(*) FROM "+table).Scan(&rows))
+	for table, rows := range storetest.RowCounts(t, file, tablesSQL) {
 		if rows == 0 && table != "write_probe" {
 			t.Errorf("the file has no row of %s", table)
 		}
@@ -60,10 +57,11 @@ SELECT group_concat(name, ' ') FROM sqlite_master WHERE type = 'table' AND name 
 func TestOpenFileOfOlderVersion(t *testing.T) {
 	path := storetest.FrozenFile(t, "testdata/b6aef0cf.db.gz")
 	file := storetest.Must(sql.Open("sqlite", path))(t)
-	sends := storetest.OlderSends(t, file, "s.logged_at")
-	storetest.OK(t, file.Close())
+	sends, rows := storetest.OlderSends(t, file, "s.logged_at"), storetest.RowCounts(t, file, tablesSQL)
 	later := storetest.OlderLater(sends)
 	db := openSQLite(t, path, &storetest.TestClock{At: later})
+	storetest.KeepsRows(t, rows, storetest.RowCounts(t, file, tablesSQL))
+	storetest.OK(t, file.Close())
 	storetest.ReadOlder(t, storetest.NewFixture(db).Clocked(later, nil), sends)
 }
 

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"database/sql"
+	"strings"
 	"testing"
 	"time"
 
@@ -39,6 +40,30 @@ FROM sends s JOIN verifications v ON v.id = s.verification_id ORDER BY s.logged_
 	}
 	OK(t, rows.Err())
 	return sends
+}
+
+// RowCounts returns how many rows each table has; tables is SQL for their names.
+func RowCounts(t *testing.T, db *sql.DB, tables string) map[string]int {
+	t.Helper()
+	var names string
+	OK(t, db.QueryRowContext(t.Context(), tables).Scan(&names))
+	counts := map[string]int{}
+	for _, name := range strings.Fields(names) {
+		var n int
+		OK(t, db.QueryRowContext(t.Context(), "SELECT count(*) FROM "+name).Scan(&n))
+		counts[name] = n
+	}
+	return counts
+}
+
+// KeepsRows fails the test if a table has fewer rows than before.
+func KeepsRows(t *testing.T, before, after map[string]int) {
+	t.Helper()
+	for table, n := range before {
+		if after[table] < n {
+			t.Errorf("of %d rows of %s %d are left", n, table, after[table])
+		}
+	}
 }
 
 // OlderLater returns when the older version was dead and each lease of its sends had ended.
