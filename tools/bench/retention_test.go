@@ -21,10 +21,10 @@ SELECT v.n_tup_del, v.n_dead_tup, v.autovacuum_count, pg_current_wal_lsn() - '0/
 FROM pg_stat_user_tables v WHERE v.relname = 'verifications'`
 
 // Sends at a half of what the machine can do while a ninth of the rows of 90 days (-perf.rows) is due, with autovacuum, and with
-// none due. The job looks again at once while rows are due, else ten minutes later, so that phase is the first. The test prints what deletion does to them. It fails if there are
-// rows and none was deleted.
+// none due. The job looks again at once while rows are due, else ten minutes later, so that phase is the first. The test prints
+// what deletion does to them. It fails if there are rows and none was deleted.
 func TestBenchRetention(t *testing.T) {
-	b := openRig(t)
+	b := openRig(t, "autovacuum=on", "checkpoint_timeout=5min")
 	root, err := filepath.Abs("../..")
 	b.must(err)
 	b.run(root, "go", "build", "-buildvcs=false", "-o", b.dir, "./cmd/sendcode")
@@ -33,12 +33,6 @@ func TestBenchRetention(t *testing.T) {
 	keep("1920h")
 	b.startService(ours, filepath.Join(b.dir, "sendcode"), "SENDCODE_CONFIG="+settings)
 	c := b.contenders[0]
-	for _, set := range []string{"autovacuum = on", "checkpoint_timeout = '5min'"} {
-		_, err = b.admin.Exec(t.Context(), "ALTER SYSTEM SET "+set)
-		b.must(err)
-	}
-	_, err = b.admin.Exec(t.Context(), "SELECT pg_reload_conf()")
-	b.must(err)
 	at := b.admin.Config().Copy()
 	at.Database = c.database
 	conn, err := pgx.ConnectConfig(t.Context(), at)
