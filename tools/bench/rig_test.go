@@ -406,6 +406,7 @@ FROM sendcode_partitions`).Scan(&now, &parted, &lowest, &indexes))
 	exec("VACUUM ANALYZE")
 	db, err := postgres.Open(ctx, url, "")
 	b.must(err)
+	b.Logf("%d rows were written in %.0f s", all, time.Since(now).Seconds())
 	for counted := 1; counted > 0; { // in parts, for each has a bound in time
 		counted, err = db.CountHours(ctx, 10*time.Minute, 90*24*time.Hour, 50)
 		b.must(err)

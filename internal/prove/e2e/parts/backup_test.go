@@ -34,6 +34,9 @@ func TestBackupThroughAPipe(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	contained, alone := os.Geteuid() == 0, root
+	if !contained {
+		t.Run("alone in its root", func(t *testing.T) { t.Skip("root alone may change a process's root and user") })
+	}
 	for _, name := range []string{"data", "restored", "cut"} {
 		apptest.Must(t, os.Mkdir(filepath.Join(root, name), 0o700))
 		if contained {
