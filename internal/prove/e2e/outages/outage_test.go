@@ -82,7 +82,7 @@ func TestRedisLacksEvents(t *testing.T) {
 	apptest.Must(t, err)
 	replica := servertest.Redis(t, "--repl-diskless-sync-delay", "0", "--replicaof", host+" "+port).Client(t)
 	s.Await("the replica to have it", func() bool { _, n := fullest(t, replica); return n == 1 })
-	apptest.Must(t, replica.SlaveOf(t.Context(), "no", "one").Err())
+	apptest.Must(t, replica.ReplicaOf(t.Context(), "NO", "ONE").Err())
 	s.Is("another one", s.Ask(0, apptest.Ana), http.StatusAccepted)
 	s.Redis.Stop()
 	apptest.Must(t, s.Redis.Start())
