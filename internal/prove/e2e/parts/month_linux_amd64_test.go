@@ -123,7 +123,8 @@ func TestMonthEnds(t *testing.T) {
 				p.mu.Lock()
 				defer p.mu.Unlock()
 				return slices.ContainsFunc(p.seen.Requests, func(q history.Request) bool {
-					return q.Status == http.StatusTooManyRequests && strings.Contains(string(q.Body), `"blocked_by":"month"`) && q.End.Before(month.Until) == before
+					when := before && q.End.Before(month.Until) || !before && q.Begin.After(month.Until)
+					return when && q.Status == http.StatusTooManyRequests && strings.Contains(string(q.Body), `"blocked_by":"month"`)
 				})
 			}
 			p.underLoad(func(ctx context.Context) {
