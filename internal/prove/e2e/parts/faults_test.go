@@ -127,10 +127,16 @@ func (p *proof) put(i int, r *apptest.Process) {
 // crash notes that a process died, or may have lost its leases or an answer between the gates.
 func (p *proof) crash() { p.seen.Crashes = append(p.seen.Crashes, time.Now()) }
 
-func (p *proof) kill(context.Context) {
-	r, i := p.some()
+// end kills a process. It dies between the two instants, and others answer meanwhile.
+func (p *proof) end(r *apptest.Process) {
+	p.crash()
 	r.Kill()
 	p.crash()
+}
+
+func (p *proof) kill(context.Context) {
+	r, i := p.some()
+	p.end(r)
 	p.leave(i)
 	p.put(i, p.spawn(i))
 }
@@ -138,9 +144,8 @@ func (p *proof) kill(context.Context) {
 // killAll kills every process, and leaves the service away for a moment.
 func (p *proof) killAll(ctx context.Context) {
 	for _, r := range p.replicas {
-		r.Kill()
+		p.end(r)
 	}
-	p.crash()
 	p.pause(ctx, 100, 1000)
 	for i := range p.replicas {
 		p.put(i, p.spawn(i))
@@ -152,8 +157,7 @@ func (p *proof) fill(ctx context.Context) {
 	apptest.Must(p.T, p.disk.Fill())
 	p.pause(ctx, 500, 1000)
 	r, i := p.some()
-	r.Kill()
-	p.crash()
+	p.end(r)
 	apptest.Must(p.T, p.disk.MakeRoom())
 	p.leave(i)
 	p.put(i, p.spawn(i))
