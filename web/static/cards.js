@@ -123,7 +123,7 @@ export class Cards {
     }
     const same = old.dataset.kind === next.dataset.kind;
     if (!mine && (same || !this.#failed) && this.typed.some((field) => field.closest('.ask'))) return false; // a person is typing
-    if (!mine && same && offline() && this.#unsent?.isConnected) return false; // what was submitted is sent once there is a connection
+    if (!mine && offline() && this.#unsent?.isConnected) return false; // what was submitted is sent once there is a connection
     const told = this.#failed && this.code?.news(next);
     if (!same || told) this.#fail(); // the card says what the act came to
     this.moment = moment;

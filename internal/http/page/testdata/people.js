@@ -648,11 +648,13 @@ export async function people(first, count, worlds, kind, page, key) {
   const widget = await source('/widget.js?lang=en'), { code, languages } = constant(widget), faults = [];
   const served = { key, page: compiled(await source(page)), words: constant(await source(`/${languages.en}`)).mails, modules: { widget: compiled(widget) } };
   served.modules[new URL(code, origin).pathname] = compiled(await source(`/${code}`));
-  let next = first, sends = 0;
+  const next = [first + first % 2, first + (first + 1) % 2]; // an even seed goes to an even world, so that one person alone meets the same
+  let sends = 0;
   await Promise.all(Array.from({ length: worlds }, async (_, world) => {
-    while (next < first + count) {
+    for (let seed; (seed = next[world % 2]) < first + count;) {
+      next[world % 2] += 2;
       try {
-        const sent = await person(next++, world, kind, served);
+        const sent = await person(seed, world, kind, served);
         sends += sent;
       } catch (error) {
         faults.push(String(error.stack ?? error));
