@@ -1,13 +1,10 @@
 package sqlite
 
 import (
-	"bytes"
-	"compress/gzip"
 	"context"
 	"database/sql"
 	"flag"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"testing"
 
@@ -72,10 +69,5 @@ func writeFrozenFile(t *testing.T) {
 	storetest.FillFrozen(t, storetest.NewFixture(early).Beside(early).Clocked(storetest.FrozenAt, nil),
 		storetest.NewFixture(late).Clocked(storetest.FrozenLater, nil).Numbered(500))
 	storetest.Must(late.writer.Exec(`VACUUM INTO '` + small + `'`))(t)
-	var packed bytes.Buffer
-	w := storetest.Must(gzip.NewWriterLevel(&packed, gzip.BestCompression))(t)
-	storetest.Must(w.Write(storetest.Must(os.ReadFile(small))(t)))(t)
-	storetest.OK(t, w.Close())
-	storetest.OK(t, os.MkdirAll(filepath.Dir(frozenFile), 0o755))
-	storetest.OK(t, os.WriteFile(frozenFile, packed.Bytes(), 0o644))
+	storetest.PackFile(t, small, frozenFile)
 }

@@ -1,9 +1,11 @@
 package storetest
 
 import (
+	"bytes"
 	"compress/gzip"
 	"io"
 	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -36,6 +38,17 @@ func FrozenFile(t *testing.T, packed string) (path string) {
 	path = TempFile(t)
 	OK(t, os.WriteFile(path, Must(io.ReadAll(Must(gzip.NewReader(file))(t)))(t), 0o600))
 	return path
+}
+
+// PackFile packs a file of SQLite, as FrozenFile unpacks it.
+func PackFile(t *testing.T, path, packed string) {
+	t.Helper()
+	var text bytes.Buffer
+	w := Must(gzip.NewWriterLevel(&text, gzip.BestCompression))(t)
+	Must(w.Write(Must(os.ReadFile(path))(t)))(t)
+	OK(t, w.Close())
+	OK(t, os.MkdirAll(filepath.Dir(packed), 0o755))
+	OK(t, os.WriteFile(packed, text.Bytes(), 0o644))
 }
 
 // FillFrozen writes a row into every table but write_probe, by two fixtures of one database.

@@ -63,8 +63,8 @@ func fullest(t *testing.T, client *redis.Client) (bucket string, events int64) {
 	return bucket, events
 }
 
-// A Redis that goes back to an older snapshot, that lacks one event of a bucket, or whose replica did not have the newest
-// event and is promoted, admits nobody twice: the rows of sends count too, and Redis learns what it lacks.
+// Redis goes back to an older snapshot, lacks one event of a bucket, or is replaced by a replica without the newest event.
+// No recipient gets a send too many, since the rows of sends count too. Redis learns the events that it lacks.
 func TestRedisLacksEvents(t *testing.T) {
 	t.Parallel()
 	s := apptest.OnRealParts(t).Policy("    - {name: hour, scope: recipient, limit: 2, window: 1h}\n")

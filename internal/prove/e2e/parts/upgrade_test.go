@@ -5,8 +5,6 @@
 package parts
 
 import (
-	"bytes"
-	"compress/gzip"
 	"context"
 	"database/sql"
 	"flag"
@@ -28,6 +26,7 @@ import (
 	history "sendcode/internal/kit/historytest"
 	"sendcode/internal/run/app/apptest"
 	"sendcode/internal/run/commands"
+	"sendcode/internal/store/storetest"
 	"sendcode/migrations"
 )
 
@@ -83,14 +82,7 @@ func keepLoad(t *testing.T, older string) {
 			_, err = db.ExecContext(t.Context(), `VACUUM INTO '`+small+`'`)
 			apptest.Must(t, err)
 			apptest.Must(t, db.Close())
-			content, err := os.ReadFile(small)
-			apptest.Must(t, err)
-			var packed bytes.Buffer
-			w := gzip.NewWriter(&packed)
-			_, err = w.Write(content)
-			apptest.Must(t, err)
-			apptest.Must(t, w.Close())
-			apptest.Must(t, os.WriteFile(filepath.Join(stores, "sqlite", "testdata", olderCommit+".db.gz"), packed.Bytes(), 0o644))
+			storetest.PackFile(t, small, filepath.Join(stores, "sqlite", "testdata", olderCommit+".db.gz"))
 			continue
 		}
 		var rows strings.Builder
