@@ -88,7 +88,7 @@ BOUND_mutants ?= 22m
 DAY = $(shell echo $$(($$(date +%s) / 86400 % 7)))
 NIGHT = SEEDS=3000 FROM=$$(($(DAY) * 3000 + 1)) MUTANTS=-day=$$(($(DAY) + 1)) PROVED=40000 RESTARTS=6 HELD=3m PEOPLE=300 FUZZTIME=20s OUT=bin/night/dist
 
-.PHONY: help build run demo test tests nightly race lint sentences outside bench goals budget fuzz soak sizes prove simulate mutants up release version screenshots tools
+.PHONY: help build run demo test tests nightly race lint sentences outside bench goals budget fuzz soak sizes prove simulate mutants up release version screenshots tools servers
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -104,14 +104,12 @@ demo: ## the same with a week of made-up sends in it
 	@$(BUILD) ./tools/demo
 	@exec bin/demo
 
-test: tools ## the tests that every commit passes, on servers and browsers of their own
-	@bin/ensure
+test: servers ## the tests that every commit passes, on servers and browsers of their own
 	@$(LESS_GC) SENDCODE_TEST_RUN=$$(date +%s) $(GOTESTSUM) $(TESTFLAGS) $(if $(CI),$(FRESH)) $(SUITE)
 	@$(if $(UNRACED),$(LESS_GC) $(GOTESTSUM) $(TESTFLAGS) $(FRESH) -run='$(RACED_NOT)' $(RACED_NOT_IN))
 
 tests: TIMEOUT := 80m
-tests: tools ## every test, those too that only nightly runs
-	@bin/ensure
+tests: servers ## every test, those too that only nightly runs
 	@$(LESS_GC) $(GOTESTSUM) $(NIGHTLY) $(TESTFLAGS) $(FRESH) $(LONG) ./...
 
 nightly: ## all that `make test` leaves out, in three hours, then a page: what ran, when, what failed, what was skipped. Stopped, it goes on at the same commit (PARTS="tests fuzz" BOUND_fuzz=1h)
@@ -119,8 +117,7 @@ nightly: ## all that `make test` leaves out, in three hours, then a page: what r
 	@rm -rf bin/night/dist
 	@$(NIGHT) bin/nightly $(foreach part,$(PARTS),$(part):$(BOUND_$(part)))
 
-race: tools ## the tests of what goroutines share, under the race detector
-	@bin/ensure
+race: servers ## the tests of what goroutines share, under the race detector
 	@$(LESS_GC) GORACE="atexit_sleep_ms=50 $$GORACE" $(GOTESTSUM) $(RACE) $(TESTFLAGS) $(FRESH) -skip='$(RACED_NOT)' $(RACED)
 
 lint: ## gofmt, go vet, go.mod, staticcheck
@@ -136,31 +133,29 @@ sentences: ## the sentences of the documents with more than OVER=35 words; it on
 outside: ## what asks other machines: govulncheck, the specification and the Dockerfile under tools from npm, schemas of Kubernetes and compose
 	tools/outside/outside.sh
 
-bench: ## what requests cost beside a floor, into docs/PERFORMANCE.md and tools/bench/RESULTS.md; fails if a goal is missed; a quarter of an hour (BENCH_ROUNDS=5 BENCH_CPUS=0,1 BENCH_FLAGS="-perf.older=COMMIT": see tools/bench)
+bench: servers ## what requests cost beside a floor, into docs/PERFORMANCE.md and tools/bench/RESULTS.md; fails if a goal is missed; a quarter of an hour (BENCH_ROUNDS=5 BENCH_CPUS=0,1 BENCH_FLAGS="-perf.older=COMMIT": see tools/bench)
 	$(BENCH) -perf.rounds=$(BENCH_ROUNDS) -perf.write $(BENCH_FLAGS)
 
-goals: ## three rounds of bench, of 64 callers, against the goals in tools/bench/RESULTS.md; writes nothing
-	$(BENCH) -perf.rounds=3 -perf.for=1s -perf.callers=64 $(BENCH_FLAGS)
+goals: servers ## five rounds of bench, of 64 callers, against the goals in tools/bench/RESULTS.md; writes nothing
+	$(BENCH) -perf.rounds=5 -perf.for=1s -perf.callers=64 $(BENCH_FLAGS)
 
 budget: BENCHED := TestBudget
-budget: ## what each part of a request takes, by builds without it (BENCH_FLAGS=-perf.write: into tools/bench/RESULTS.md)
+budget: servers ## what each part of a request takes, by builds without it (BENCH_FLAGS=-perf.write: into tools/bench/RESULTS.md)
 	$(BENCH) -perf.rounds=3 -perf.for=1s $(BENCH_FLAGS)
 
 # A target that fails runs again: its input is kept, so a fault fails again, but not the end of its time while a worker is busy (go.dev/issue/75804).
-fuzz: ## every fuzz target, each for FUZZTIME=30s
+fuzz: servers ## every fuzz target, each for FUZZTIME=30s
 	@set -o pipefail; grep -roE '^func Fuzz\w+' --include='*_test.go' . | sed -E 's,/[^/]*:func , ,' | sort | while read -r package name; do \
 		echo "$$package $$name"; \
 		run() { go test $(NIGHTLY) -run='^$$' -fuzz="^$$name\$$" -fuzztime=$(FUZZTIME) "$$package" < /dev/null; }; \
 		run || run || exit 1; \
 	done
 
-soak: tools ## faults under load for SOAKTIME=20s, PROVED=100000 requests in each form while everything fails, and replicas restarted RESTARTS=20 times behind each proxy
-	@bin/ensure
+soak: servers ## faults under load for SOAKTIME=20s, PROVED=100000 requests in each form while everything fails, and replicas restarted RESTARTS=20 times behind each proxy
 	go test $(NIGHTLY) -run='^TestProve.+|^TestStalledRedisUnderLoad$$' -count=1 -v -timeout=90m ./internal/prove/e2e/parts -prove.time=$(SOAKTIME) -prove.requests=$(PROVED)
 	go test $(NIGHTLY) -run='^TestRollingRestarts' -count=1 -v -timeout=60m ./internal/prove/e2e/parts -parts.restarts=$(RESTARTS)
 
-sizes: tools ## STEPS=100000 random steps, a snapshot held for HELD=10m, LOSSES=10000 schedules of a limiter that forgets, REQUESTS=10000 held against the specification, PEOPLE=1000 impatient people at the page and at the widget, RECIPIENTS=10000 whose series are counted, and CODES=10000000 counted
-	@bin/ensure
+sizes: servers ## STEPS=100000 random steps, a snapshot held for HELD=10m, LOSSES=10000 schedules of a limiter that forgets, REQUESTS=10000 held against the specification, PEOPLE=1000 impatient people at the page and at the widget, RECIPIENTS=10000 whose series are counted, and CODES=10000000 counted
 	go test $(NIGHTLY) -run='RandomScheduleOfManySteps' -count=1 -v -timeout=20m ./quota -quota.steps=$(STEPS)
 	go test $(NIGHTLY) -run='GateOnManySteps' -count=1 -v -timeout=20m ./internal/store/postgres ./internal/store/sqlite -store.steps=$(STEPS)
 	go test $(NIGHTLY) -run='WhileASnapshotIsHeld' -count=1 -v -timeout=20m ./internal/store/postgres -store.held=$(HELD)
@@ -170,7 +165,7 @@ sizes: tools ## STEPS=100000 random steps, a snapshot held for HELD=10m, LOSSES=
 	go test $(NIGHTLY) -run='^TestSeriesAreBounded$$' -count=1 -v -timeout=20m ./internal/run/app -app.recipients=$(RECIPIENTS)
 	go test $(NIGHTLY) -run='^TestDeriveIsUniform$$' -count=1 -v -timeout=20m ./internal/codes/code -code.codes=$(CODES)
 
-prove: ## in four minutes: what is promised, counted in each of three forms while replicas are killed, stopped and frozen, Redis is flushed, stalled and replaced, Postgres restarted and links cut, then over the end of a month (SEED=n; PROVE=TestMonthEnds: that in each form)
+prove: servers ## in four minutes: what is promised, counted in each of three forms while replicas are killed, stopped and frozen, Redis is flushed, stalled and replaced, Postgres restarted and links cut, then over the end of a month (SEED=n; PROVE=TestMonthEnds: that in each form)
 	@go test $(NIGHTLY) -run='$(PROVE)' -count=1 -v -timeout=20m ./internal/prove/e2e/parts -prove.time=40s -prove.seed=$(SEED) 2>&1 | grep -vE '^ *(===|--- PASS|PASS|ok)'; exit $${PIPESTATUS[0]}
 
 simulate: ## SEEDS=100000 worlds by seed, the first one FROM=1, in PROCESSES=2 processes; stopped, it goes on where it was. SEED=n: the story of one
@@ -183,8 +178,7 @@ else
 	failed=0; for pid in $$pids; do wait $$pid || failed=1; done; $$run -test.v; exit $$failed
 endif
 
-mutants: tools ## changes one line at a time and prints which change no test notices; some hours, continued where it stopped (MUTANTS="-areas=gate -seeds=1000", -day=1 to 7: see tools/mutants)
-	@bin/ensure
+mutants: servers ## changes one line at a time and prints which change no test notices; some hours, continued where it stopped (MUTANTS="-areas=gate -seeds=1000", -day=1 to 7: see tools/mutants)
 	@$(BUILD) ./tools/mutants
 	@bin/mutants -results=bin/mutants.jsonl $(MUTANTS)
 
@@ -198,9 +192,12 @@ release: ## archives for Linux and macOS with licences, bills of materials and c
 version: ## what this tree calls itself
 	@echo $(VERSION)
 
-screenshots: ## pictures of every page, the console's too, and those of the README (docs/pictures)
+screenshots: servers ## pictures of every page, the console's too, and those of the README (docs/pictures)
 	@go run ./tools/screenshots
 	@SENDCODE_TEST_SCREENSHOTS=$(CURDIR)/screenshots go test $(NIGHTLY) -run='^TestAllInABrowser$$/^fits$$' -count=1 ./internal/http/console
 
 tools:
 	@$(BUILD) ./tools/ensure
+
+servers: tools # and browsers, installed where they lack; without them tests skip
+	@bin/ensure
