@@ -91,24 +91,6 @@ func unitCallers(callers []int) int {
 	return slices.Max(callers)
 }
 
-// A goal's factor is the noise of a commit that was measured twice.
-func TestNoise(t *testing.T) {
-	at := cell{fairFloor, send, 64}
-	b := &rig{results: map[cell][]figures{}}
-	if got := b.noise(at, figure(p50)); got != ratioFactor {
-		t.Errorf("without a commit: %v", got)
-	}
-	for name, list := range map[string][]float64{"abc": {10, 10, 10}, "abc" + again: {8, 10, 12}, fairFloor: {1, 1, 1}} {
-		b.contenders = append(b.contenders, &contender{name: name})
-		for _, x := range list {
-			b.results[cell{name, send, 64}] = append(b.results[cell{name, send, 64}], figures{p50: x})
-		}
-	}
-	if got := b.noise(at, figure(p50)); got < 1.2 || got > 1.25 {
-		t.Errorf("a fifth and a quarter apart: %v", got)
-	}
-}
-
 // The goals of a page are kept, those that were not measured too.
 func TestGoalsIn(t *testing.T) {
 	const page = "## Goals\n\n```\nwhat       recorded  at most  measured  result\ncost       2.00      2.50     2.00      met\n" +
