@@ -46,9 +46,13 @@ function lasting(s) {
   return of(Math.floor(all / 60), hours, all % 60, minutes);
 }
 
+// performance.now stands still while some machines sleep, and Date.now may be set back.
+const loaded = Date.now() - performance.now();
+const now = () => Math.max(performance.now(), Date.now() - loaded);
+
 function tick() {
   for (const wait of document.querySelectorAll("[data-left]")) {
-    const left = Math.ceil((Number(wait.dataset.left) - performance.now()) / 1000);
+    const left = Math.ceil((Number(wait.dataset.left) - now()) / 1000);
     wait.textContent = left > 0 ? (wait.dataset.said ?? "{wait}").replace("{wait}", lasting(left)) : wait.dataset.over;
     if (left <= 0) wait.closest(".pips-row")?.classList.remove("blocked");
   }
@@ -111,20 +115,24 @@ for (const form of document.querySelectorAll("form.filter")) {
 }
 
 // A text to copy. Where the clipboard may not be written, it is selected instead.
-for (const button of document.querySelectorAll("button[data-copy]")) {
-  const text = document.getElementById(button.dataset.copy);
-  const name = button.textContent;
-  button.hidden = false;
-  button.addEventListener("click", async () => {
-    try {
-      await navigator.clipboard.writeText(text.innerText.trim());
-      button.textContent = button.dataset.copied;
-      setTimeout(() => { button.textContent = name; }, 2000);
-    } catch {
-      getSelection().selectAllChildren(text);
-    }
-  });
+function offerCopies(part) {
+  for (const button of part.querySelectorAll("button[data-copy]")) {
+    const name = button.textContent;
+    button.hidden = false;
+    button.addEventListener("click", async () => {
+      const text = document.getElementById(button.dataset.copy);
+      try {
+        await navigator.clipboard.writeText(text.innerText.trim());
+        button.textContent = button.dataset.copied;
+        setTimeout(() => { button.textContent = name; }, 2000);
+      } catch {
+        getSelection().selectAllChildren(text);
+      }
+    });
+  }
 }
+
+offerCopies(document);
 
 // The list reads itself again every 5 s, at its own address, which answers 304 while neither rows nor their states have changed. Tabs that are
 // not seen ask for nothing, and nothing changes under a text that is being selected.
@@ -134,7 +142,7 @@ let tag = live?.dataset.tag;
 
 async function refresh() {
   if (document.hidden || !getSelection().isCollapsed) return;
-  const begun = performance.now();
+  const begun = now();
   const answer = await fetch(live.dataset.again, { headers: { "If-None-Match": tag } });
   if (answer.status === 304) return;
   if (answer.redirected) { // the session has ended
@@ -150,12 +158,15 @@ async function refresh() {
   tick();
 }
 
-function exchange(before, now) {
-  if (before === null || now === null) return;
-  const focused = document.activeElement.closest("tr")?.id;
-  before.replaceWith(now);
-  shortenIn(now);
-  if (focused && !document.activeElement.closest("tr")) document.getElementById(focused)?.querySelector("a")?.focus({ preventScroll: true });
+function exchange(before, after) {
+  if (before === null || after === null) return;
+  const active = before.contains(document.activeElement) && document.activeElement;
+  before.replaceWith(after);
+  shortenIn(after);
+  offerCopies(after);
+  if (!active) return;
+  const row = document.getElementById(active.closest("tr")?.id), kept = row ? row.querySelector("a") : document.getElementById(active.id);
+  kept?.focus({ preventScroll: true });
 }
 
 async function follow() {

@@ -172,8 +172,8 @@ func (a *Console) filterSuggestions() map[string][]string {
 	return all
 }
 
-// rowsTag returns an entity tag of the rows and their states. It leaves out what only passes with
-// time, which the open page counts down itself.
+// rowsTag returns an entity tag of the rows and their states, and of the reply to the person, which
+// tells waits in words. It leaves out what the open page counts down itself.
 func (v *listView) rowsTag() string {
 	h := fnv.New128a()
 	for _, r := range v.Rows {
@@ -181,6 +181,9 @@ func (v *listView) rowsTag() string {
 		for _, p := range r.Quota {
 			fmt.Fprintln(h, p.Name, p.Used)
 		}
+	}
+	if v.Verdict != nil {
+		fmt.Fprintln(h, v.Verdict.Answer.Text)
 	}
 	return fmt.Sprintf(`W/"%x"`, h.Sum(nil))
 }
