@@ -16,7 +16,7 @@ export { CodeField, Countdown, Flow };
 
 const helpAfter = 15 * second;
 const underway = new Set(['queued', 'sending']);
-const slips = new Set(['required', 'foreign', 'length']); // kinds of notes on a typed text that is no code, which stays in the field
+const slips = new Set(['required', 'foreign', 'length']); // kinds of notes on a typed text that is no code
 const day = 24 * 60 * minute;
 const roundedFrom = 3600; // seconds: the wait of a rule with this window or a longer one may be rounded up, so no send's time can be told from it
 
@@ -122,7 +122,7 @@ function code(w, state) {
           h('input', {
             id: 'code', class: 'code', type: 'text', inputmode: letters ? 'text' : 'numeric', autocapitalize: letters ? 'characters' : 'none',
             'data-letters': letters, autocomplete: 'one-time-code', autocorrect: 'off', spellcheck: 'false', required: true, dir: 'ltr', maxlength: 1000,
-            'data-1p-ignore': true, 'data-bwignore': true, 'data-lpignore': 'true', 'data-form-type': 'other', 'data-length': n, 'data-sms': state.channel === 'sms', 'data-focus': true, 'data-keep': slips.has(note?.kind), 'data-wrong': note?.kind === 'wrong', part: 'input code', 'aria-invalid': wrong && 'true',
+            'data-1p-ignore': true, 'data-bwignore': true, 'data-lpignore': 'true', 'data-form-type': 'other', 'data-length': n, 'data-sms': state.channel === 'sms', 'data-focus': true, 'data-keep': slips.has(note?.kind) || note?.kind === 'away', 'data-wrong': note?.kind === 'wrong', part: 'input code', 'aria-invalid': wrong && 'true',
             'aria-describedby': [wrong && 'code-error', n && 'code-hint', 'code-expiry'].filter(Boolean).join(' '),
           }),
           h('button', { id: 'check', class: 'button', part: 'button' }, w.CheckCode)),
@@ -145,12 +145,12 @@ function sending(w, { status, number }) {
 function help(w, state, wrong) {
   const { view, quota } = state, { status } = view.send, flying = underway.has(status), lost = status === 'failed' || status === 'undelivered' && view.channel === 'email';
   return h('details', { class: 'help', part: 'help', open: !wrong && (lost || status === 'unknown'), 'data-open': !wrong && !flying && helpAfter },
-    h('summary', {}, w.NothingYet),
+    h('summary', { id: 'nothing' }, w.NothingYet),
     h('ul', {},
       !lost && !flying && h('li', {}, w.LookInSpamElse),
       status === 'unknown' && h('li', {}, w.AcceptedHow),
       status === 'delivered' && h('li', {}, w.HasArrived)),
-    h('p', { class: 'act' }, h('button', { type: 'button', class: 'button quiet change', part: 'button quiet', 'data-act': 'change' }, w.WrongAddress)),
+    h('p', { class: 'act' }, h('button', { type: 'button', id: 'go-change', class: 'button quiet change', part: 'button quiet', 'data-act': 'change' }, w.WrongAddress)),
     rules(w, quota), instead(w, state, true), supported(w, 'help', view));
 }
 
@@ -178,7 +178,7 @@ function failed(w, state) {
     say: [head, text].filter(Boolean).join(w.Stop), rev: [view.send.id, quota.allowed, there(state)], next: back ? view.expires_in * second + second : null,
     body: [
       heading(head), lead(back ? w.NotArrivedLead : emphasised(w.NotDeliveredLead, { to: view.to })),
-      h('p', { class: 'act' }, h('button', { type: 'button', class: 'button', part: 'button', 'data-act': 'change' }, w.ChangeAddress)),
+      h('p', { class: 'act' }, h('button', { type: 'button', id: 'go-change', class: 'button', part: 'button', 'data-act': 'change' }, w.ChangeAddress)),
       again(w, w.TryAgain, quota, { quiet: true }), instead(w, state), box(trouble ? 'bad' : 'note', text), locked(w, note),
       back && last(w, view),
     ],

@@ -66,6 +66,7 @@ export class Flow {
   // #cross goes to the other channel, with all that is known of it.
   #cross() {
     const { moment, ...there } = this.desk.there, ms = this.desk.phones().left(there.quota, moment, this.desk.moment);
+    if (there.view) there.view = { ...there.view, expires_in: there.view.expires_in - (this.desk.moment.steady - moment.steady) / second };
     if (there.quota) there.quota = { ...there.quota, allowed: ms === 0, retry_after_ms: ms, retry_after: Math.ceil(ms / second) };
     this.desk.there = this.#leg();
     this.#state = there;
@@ -96,12 +97,19 @@ export class Flow {
   // other goes to the recipient that is known on the other channel, and asks for a code there; where that has to wait, it is
   // only gone to.
   async other() {
+    const { screen } = this.#state;
     this.#cross();
-    if (!this.#state.view) return this.again();
-    await this.look().catch(() => {});
-    if (this.#state.quota?.allowed) return this.again();
-    this.#state = { ...this.#state, refused: true };
-    return undefined;
+    if (this.#state.view) await this.look().catch(() => {});
+    if (this.#state.view && !this.#state.quota?.allowed) {
+      this.#state = { ...this.#state, refused: true };
+      return undefined;
+    }
+    const came = await this.again();
+    if (came === 'lost') { // what is pressed again goes to the same channel
+      this.#cross();
+      this.#state = { ...this.#state, screen };
+    }
+    return came;
   }
 
   async check(form) {

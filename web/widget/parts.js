@@ -7,7 +7,7 @@ export const act = (does, ...children) => h('form', { class: does === 'send' ? '
 
 export const box = (tone, text) => text && h('p', { class: `box ${tone}`, part: `note ${tone}` }, text);
 
-export const link = (does, text) => h('button', { type: 'button', class: 'link change', part: 'link', 'data-act': does }, text);
+export const link = (does, text) => h('button', { type: 'button', id: `go-${does}`, class: 'link change', part: 'link', 'data-act': does }, text);
 
 export const lead = (...children) => h('p', { class: 'lead', part: 'lead' }, children);
 

@@ -45,7 +45,7 @@ function choiceOfCountry(w, countries, chosen) {
   return [
     h('label', { for: 'country', part: 'label' }, w.CountryLabel),
     h('select', { id: 'country', autocomplete: 'country', part: 'input' },
-      sorted.map((c) => h('option', { value: c.country, selected: c.country === chosen }, `${c.name} (${c.dial_code})`))),
+      sorted.map((c) => h('option', { value: c.country, selected: c.country === chosen }, `${c.name} (\u200e${c.dial_code})`))),
   ];
 }
 

@@ -263,7 +263,7 @@ func (u *Page) requestCode(ctx context.Context, s session, p postedForm) session
 	if a.HumanCheck != nil {
 		s.work = a.HumanCheck.Work
 		if a.Quota.Allowed() { // no rule is in the way: no wait can be told
-			s.Note = postNote{Kind: noteUnavailable, Reason: humanCheckReason, At: u.Now()}
+			s.Note = postNote{Kind: noteUnavailable, Reason: humanCheckReason, Until: u.Now().Add(unavailableRetryWait)}
 			return s
 		}
 	}
@@ -324,10 +324,16 @@ func (u *Page) sessionAfterError(ctx context.Context, s session, err error) sess
 			logs.SeeConfiguration)
 	}
 	server.LogFailure(ctx, u.Logger, err)
-	s.Note = postNote{Kind: noteUnavailable, At: u.Now()}
-	if full, ok := errors.AsType[*admission.OverloadedError](err); ok && full.Slow != "" {
-		s.Note.Reason = slowReason
+	wait, reason := unavailableRetryWait, ""
+	if full, ok := errors.AsType[*admission.OverloadedError](err); ok {
+		wait = max(wait, full.RetryAfter)
+		if full.Slow != "" {
+			reason = slowReason
+		}
+	} else if held, ok := errors.AsType[*verification.HoldUntilError](err); ok {
+		wait = max(wait, held.RetryAfter)
 	}
+	s.Note = postNote{Kind: noteUnavailable, Reason: reason, Until: u.Now().Add(wait)}
 	return s
 }
 
@@ -394,6 +400,6 @@ func (u *Page) check(ctx context.Context, s session, p postedForm) session {
 	return s
 }
 
-// unavailableRetryWait is the wait that the page tells while a part of the service is away. It is
-// longer than the server's Retry-After of a 503, so that the person can read the card.
+// unavailableRetryWait is the shortest wait that the page tells while a part of the service is away.
+// It is longer than most waits of a 503, so that the person can read the card.
 const unavailableRetryWait = 5 * time.Second

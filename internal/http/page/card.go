@@ -21,7 +21,7 @@ type card struct {
 	Poll    bool          // the mail is under way
 	Follow  bool          // the script asks again soon
 	Next    int64         // ms until time alone changes the state; 0: never
-	Away    bool          // a part of the service does not answer: status 503
+	Away    time.Duration // a part of the service does not answer: the wait of a 503; 0: it does
 	Crowded time.Duration // the network made too many requests: the wait of a 429; 0: it did not
 	Rev     string        // hash of what the card shows but for times; see contentHash
 	Of      string        // mark of the verification that the forms belong to; see verificationMark

@@ -73,7 +73,7 @@ func (l *visit) addCodeNote(k *card, v verification.View) {
 	case noteStaleForm:
 		k.Note = &notice{"warn", l.t["Stale"]}
 	case noteUnavailable:
-		k.Note = &notice{"bad", l.unavailableText()}
+		k.Note, k.Code.Keep = &notice{"bad", l.unavailableText()}, true // the code was not compared
 	}
 	switch {
 	case k.Note != nil:

@@ -144,19 +144,20 @@ func (l *visit) endedCard(v verification.View) *card {
 // it.
 func (l *visit) unavailableCard(onlyReload bool) *card {
 	k := l.newCard("away", l.t["Away"])
-	k.Lead, k.Away, k.Reload = l.t.fillHTML("AwayLead"), true, onlyReload
+	k.Lead, k.Reload = l.t.fillHTML("AwayLead"), onlyReload
 	why := map[string]string{humanCheckReason: "HumanNeeded", slowReason: "Slow"}[l.session.Note.Reason]
 	if !onlyReload && why != "" {
 		k.Heading, k.Say, k.Lead = l.t[why], l.t[why], l.t.fillHTML(why+"Lead")
 	}
 	wait := unavailableRetryWait
 	if !onlyReload {
-		wait = l.session.Note.At.Add(unavailableRetryWait).Sub(l.Now())
+		wait = l.session.Note.Until.Sub(l.Now())
 	}
+	k.Away = max(wait, unavailableRetryWait)
 	if l.session.To != "" {
 		k.Kept = l.t.fillHTML("AwayKept", "to", l.session.displayedRecipient())
 	}
-	l.addRetryButton(k, wait, unavailableRetryWait)
+	l.addRetryButton(k, wait, k.Away)
 	return k
 }
 

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"sendcode/internal/http/page"
 	"sendcode/internal/http/page/pagetest"
 	"sendcode/internal/store"
 	"sendcode/quota"
@@ -162,6 +163,24 @@ func TestAPersonWithoutScriptsGetsInWithFormsAlone(t *testing.T) {
 	shows(t, get(t, w, ""), "approved")
 	shows(t, get(t, w, "?view=new"), "ask")
 	silent(t, get(t, w, "?view=new")+get(t, w, "?view=change"), "ana@")
+}
+
+// A hold after a restore is told as long as it is, and a code that could not be compared stays in its field.
+func TestAWaitOfTheService(t *testing.T) {
+	w := mailed(t)
+	w.Also(page.AppPage{App: "news", Title: "The News"})
+	post(t, w, "?app=news", "send", "to", pagetest.Address)
+	before := get(t, w, "")
+	w.Codes.SetDown(true)
+	shows(t, submit(t, w, before, "check", "code", pagetest.Code), "away")
+	contains(t, get(t, w, "?app=news"), `method="get" action="/?app=news"`)
+	w.Codes.SetDown(false)
+	contains(t, get(t, w, ""), "data-keep")
+	w.Codes.HoldUntil = w.Now().Add(2 * time.Hour)
+	shows(t, post(t, w, "?view=change", "send", "to", "ben@example.com"), "away", "Next code in 2 h")
+	answer := raw(t, w, http.MethodGet, "", nil, nil)
+	is(t, answer.StatusCode, http.StatusServiceUnavailable)
+	is(t, answer.Header.Get("Retry-After"), "7200")
 }
 
 // While the service is away the page is a 503, and speaks of no quota. What was typed is kept, and

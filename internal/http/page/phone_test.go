@@ -46,7 +46,7 @@ func texted(t *testing.T, w *pagetest.World, query, typed string) string {
 func TestAPersonWithoutScriptsGetsInByPhone(t *testing.T) {
 	w := world(t)
 	w.Codes.SetCountries("DE", "US")
-	shows(t, get(t, w, ""), "ask", "Email", "Text message", "Germany (+49)", "United States (+1)")
+	shows(t, get(t, w, ""), "ask", "Email", "Text message", "Germany (\u200e+49)", "United States (\u200e+1)")
 	shows(t, texted(t, w, "", "(0170) 111-22 23"), "code", "On its way", "Sending a code to "+maskedNumber, "Send again in 1:00")
 	w.Codes.Settle(store.Sent)
 	w.Advance(61 * time.Second)

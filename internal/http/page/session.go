@@ -98,7 +98,7 @@ func otherChannel(ch recipient.Channel) recipient.Channel {
 type postNote struct {
 	Kind   noteKind  `json:"k,omitempty"`
 	Reason string    `json:"r,omitempty"` // machine word of an *InvalidError, humanCheckReason or slowReason
-	At     time.Time `json:"a,omitzero"`
+	Until  time.Time `json:"a,omitzero"`  // of noteUnavailable: the end of its wait
 	// Character is that of a *recipient.InvalidError
 	Character string `json:"c,omitempty"`
 }

@@ -56,8 +56,8 @@ func (l *visit) writeCard(c echo.Context, k *card) error {
 		status, wait = http.StatusTooManyRequests, k.Crowded
 	case k.Kind == "link":
 		status = http.StatusUnprocessableEntity
-	case k.Away:
-		status, wait = http.StatusServiceUnavailable, unavailableRetryWait
+	case k.Away > 0:
+		status, wait = http.StatusServiceUnavailable, k.Away
 	}
 	server.SetRetryAfter(c, wait)
 	return c.HTMLBlob(status, body)

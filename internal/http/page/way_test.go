@@ -454,6 +454,10 @@ func losesItsConnection(b *tab) {
 	b.until(b.q("#card") + `.dataset.rev !== 'another'`) // the card that comes submits nothing by itself
 	is(b, b.value("#code"), pagetest.Code[:5])
 	is(b, codes.Checks(), 1)
+	b.focus("nothing")
+	b.run(b.q("#card")+`.dataset.rev = 'another'`, looks)
+	b.until(b.q("#card") + `.dataset.rev !== 'another'`)
+	b.focused("nothing")
 	b.types("code", pagetest.Code[5:])
 	b.card("approved")
 	is(b, codes.Checks(), 2)

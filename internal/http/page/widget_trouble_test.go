@@ -117,6 +117,7 @@ func aWidgetAndAnOutage(t *testing.T, browser context.Context) {
 	w.Codes.SetDown(true)
 	b.types("code", pagetest.Code)
 	b.card("code", "this didn't work")
+	is(t, b.value("#code"), pagetest.Code)
 	b.do(chromedp.Reload())
 	b.card("away", "We can't do this right now")
 	w.Codes.SetDown(false)
