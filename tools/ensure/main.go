@@ -1,5 +1,5 @@
 // Command ensure gets this machine ready for the tests: it looks for Redis, Postgres, PgBouncer,
-// HAProxy, nginx, Caddy, three browsers, a C compiler, Node, Python, Django, promtool and Prometheus,
+// HAProxy, nginx, Caddy, three browsers, a C compiler, curl, Node, Python, Django, promtool and Prometheus,
 // and as root on Debian installs those that are missing. Elsewhere it prints the command to install
 // them and goes on, for the tests then skip with the reason; only in CI (CI=true), where a skip
 // would hide that nothing was tested, is a missing part a failure.

@@ -15,6 +15,9 @@ func Chromium(t testing.TB) string { t.Helper(); return found(t, locate.Chromium
 // HeadlessShell returns the path of a browser's program that shows pages, and takes less.
 func HeadlessShell(t testing.TB) string { t.Helper(); return found(t, locate.HeadlessShell) }
 
+// Curl returns the path of the program.
+func Curl(t testing.TB) string { t.Helper(); return found(t, locate.Curl) }
+
 // Node returns the path of the program.
 func Node(t testing.TB) string { t.Helper(); return found(t, locate.Node) }
 

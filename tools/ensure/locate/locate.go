@@ -1,5 +1,5 @@
 // Package locate finds the programs that the tests need and Go does not bring:
-// Redis, Postgres, PgBouncer, proxies, browsers, a C compiler, Node, Python, Django.
+// Redis, Postgres, PgBouncer, proxies, browsers, a C compiler, curl, Node, Python, Django.
 //
 // internal/kit/servertest starts what is found here and tools/ensure installs what is
 // not, so both agree on what "missing" means. It has no dependencies, which
@@ -75,7 +75,8 @@ var (
 	HAProxy = Part{"haproxy", []string{"haproxy"}, "haproxy", firstOf(inPath("haproxy"), atPath("/usr/sbin/haproxy"))}
 	Nginx   = Part{"nginx", []string{"nginx-light"}, "nginx", firstOf(inPath("nginx"), atPath("/usr/sbin/nginx"))}
 	Caddy   = Part{"caddy", []string{"caddy"}, "caddy", inPath("caddy")}
-	// Node, Python and Django run the examples in their languages.
+	// Curl, Node, Python and Django run the examples in their languages.
+	Curl   = Part{"curl", []string{"curl"}, "curl", inPath("curl")}
 	Node   = Part{"node", []string{"nodejs"}, "node", inPath("node", "nodejs")}
 	Python = Part{"python3", []string{"python3"}, "python", inPath("python3")}
 	Django = Part{"Django", []string{"python3-django"}, "python && pip3 install django", findDjango}
@@ -86,7 +87,7 @@ var (
 
 // All lists every part, in the order in which they are reported.
 var All = []Part{
-	Redis, Postgres, PgBouncer, HAProxy, Nginx, Caddy, Chromium, HeadlessShell, Firefox, WebKit, Xvfb, Compiler, Node, Python, Django,
+	Redis, Postgres, PgBouncer, HAProxy, Nginx, Caddy, Chromium, HeadlessShell, Firefox, WebKit, Xvfb, Compiler, Curl, Node, Python, Django,
 	Promtool, Prometheus,
 }
 

@@ -58,9 +58,7 @@ func TestSamplesHaveTimeouts(t *testing.T) {
 // service.
 func sh(t *testing.T, s *apptest.Stack, lines string, replaced ...string) (said string) {
 	t.Helper()
-	if _, err := exec.LookPath("curl"); err != nil {
-		t.Skip(err)
-	}
+	servertest.Curl(t)
 	lines = strings.NewReplacer(append(replaced, "http://127.0.0.1:8080", s.Replicas[0].Base, "sk_…", s.Key)...).Replace(lines)
 	command := exec.CommandContext(t.Context(), "sh", "-c", lines)
 	command.Env = append(os.Environ(), "CODES_URL="+s.Replicas[0].Base, "CODES_KEY="+s.Key)

@@ -26,13 +26,13 @@ const mostLines = 12 // of a back end
 // quickStarts are how each snippet of docs/quickstart.md is made a program that is called with
 // `send <to> <client_ip> <id or ""> <key>` or `check <id> <code> <client_ip>`.
 var quickStarts = map[string]struct {
-	program string // what has to be there
-	file    string
-	around  string // with {} where the snippet stands
-	run     []string
+	needs  func(testing.TB) string // what runs it; nil: Go, which is there
+	file   string
+	around string // with {} where the snippet stands
+	run    []string
 }{
-	"sh": {"curl", "back.sh", "{}\n\"$@\"\n", []string{"sh", "back.sh"}},
-	"go": {"go", "main.go", `package main
+	"sh": {servertest.Curl, "back.sh", "{}\n\"$@\"\n", []string{"sh", "back.sh"}},
+	"go": {nil, "main.go", `package main
 
 import (
 	"bytes"
@@ -67,12 +67,12 @@ func main() {
 }
 `, []string{"go", "run", "main.go"}},
 	"js": {
-		"node", "back.mjs",
+		servertest.Node, "back.mjs",
 		"{}\nconst [does, ...rest] = process.argv.slice(2).map((one) => one || undefined);\nconst [status, answer] = await { send, check }[does](...rest);\nconsole.log(JSON.stringify(answer), status);\n",
 		[]string{"node", "back.mjs"},
 	},
 	"python": {
-		"python3", "back.py",
+		servertest.Python, "back.py",
 		"{}\nimport sys\nstatus, answer = {\"send\": send, \"check\": check}[sys.argv[1]](*sys.argv[2:])\nprint(json.dumps(answer), status)\n",
 		[]string{"python3", "back.py"},
 	},
@@ -109,8 +109,8 @@ func TestQuickStarts(t *testing.T) {
 		third += 2
 		t.Run(language, func(t *testing.T) {
 			t.Parallel()
-			if _, err := exec.LookPath(q.program); err != nil {
-				t.Skip(err)
+			if q.needs != nil {
+				q.needs(t)
 			}
 			dir := t.TempDir()
 			program := strings.Replace(q.around, "{}", snippet, 1)
