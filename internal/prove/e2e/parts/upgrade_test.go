@@ -101,8 +101,11 @@ func buildOlder(t *testing.T) (sendcode, serving string) {
 	t.Helper()
 	root, err := filepath.Abs("../../../..")
 	apptest.Must(t, err)
-	if err := exec.Command("git", "-C", root, "cat-file", "-e", olderCommit+"^{commit}").Run(); err != nil {
-		t.Skipf("the history does not have %s: %v", olderCommit, err)
+	find := exec.Command("git", "-C", root, "rev-parse", "--verify", "--quiet", olderCommit+"^{commit}")
+	if out, err := find.CombinedOutput(); find.ProcessState.ExitCode() == 1 {
+		t.Skipf("the history has no commit %s, or the clone is shallow", olderCommit)
+	} else if err != nil {
+		t.Fatalf("%v: %v: %s", find, err, out)
 	}
 	dir := t.TempDir()
 	tree := filepath.Join(dir, "tree")
