@@ -39,7 +39,7 @@ func TestUp(t *testing.T) {
 		t.Errorf("other secrets: %v", err)
 	}
 	mails := regexp.MustCompile(`mails +(\S+)`).FindStringSubmatch(out.String())[1]
-	for url, want := range map[string]string{base.FindStringSubmatch(out.String())[1] + "/readyz": "ok", mails: "<html"} {
+	for url, want := range map[string]string{base.FindStringSubmatch(out.String())[1] + "/readyz": "", mails: "<html"} {
 		jar, err := cookiejar.New(nil)
 		if err != nil {
 			t.Fatal(err)
@@ -49,7 +49,7 @@ func TestUp(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer answer.Body.Close()
-		if body, err := io.ReadAll(answer.Body); err != nil || !strings.Contains(string(body), want) {
+		if body, err := io.ReadAll(answer.Body); err != nil || answer.StatusCode != http.StatusOK || !strings.Contains(string(body), want) {
 			t.Errorf("%s: %d %s %v", url, answer.StatusCode, body, err)
 		}
 	}
