@@ -33,8 +33,9 @@ func homes(t *testing.T, r *Redis) (names []string) {
 func TestClusterThatBreaks(t *testing.T) {
 	t.Parallel() // it waits, on servers of its own
 	cluster := servertest.Cluster(t)
-	client := newClient(t, cluster.URL())
-	limiter := NewRedis(client, "q:")
+	url := cluster.URL() + servertest.Patiently
+	client := newClient(t, url)
+	limiter := patient(NewRedis(client, "q:"))
 	home := homes(t, limiter)
 	ctx := t.Context()
 	node := func(i int) redis.UniversalClient { return newClient(t, cluster.Nodes[i].URL()) }
@@ -48,7 +49,7 @@ func TestClusterThatBreaks(t *testing.T) {
 		for i := range cluster.Nodes {
 			setUser(t, node(i), "plain", rights)
 		}
-		allAre(t, nil, calls(t, NewRedis(newClient(t, asPlain(cluster.URL())), "sendcode"), 31))
+		allAre(t, nil, calls(t, patient(NewRedis(newClient(t, asPlain(url)), "sendcode")), 31))
 	})
 	t.Run("all masters are there, but a slot is not served", func(t *testing.T) {
 		whole(t)

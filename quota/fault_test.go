@@ -52,8 +52,8 @@ func TestQuota14ARedisThatMayNotWriteAdmitsNothing(t *testing.T) {
 	t.Parallel() // it waits, on servers of its own
 	dir := t.TempDir()
 	server := servertest.Redis(t, "--dir", dir, "--save", "3600 1000000", "--stop-writes-on-bgsave-error", "no")
-	client := newClient(t, server.URL())
-	limiter := NewRedis(client, "q:")
+	client := newClient(t, server.URL()+servertest.Patiently)
+	limiter := patient(NewRedis(client, "q:"))
 	ctx := t.Context()
 	must(t, second(limiter.Take(ctx, request("one", defaults...))))
 	before := snapshot(t, client)
@@ -175,7 +175,8 @@ func TestWarnings(t *testing.T) {
 		"hidden": {[]string{"--rename-command", "CONFIG", ""}, []string{"maxmemory-policy is unknown", "appendonly is unknown"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := NewRedis(newClient(t, servertest.Redis(t, server.args...).URL()), "q:").Warnings(t.Context())
+			url := servertest.Redis(t, server.args...).URL() + servertest.Patiently
+			got := patient(NewRedis(newClient(t, url), "q:")).Warnings(t.Context())
 			same(t, "warnings", len(got), len(server.want))
 			for i := range got {
 				if i < len(server.want) && !strings.Contains(got[i], server.want[i]) {
@@ -210,7 +211,8 @@ func TestThroughSentinelTheQuotaSurvivesAFailover(t *testing.T) {
 	for _, server := range []redis.UniversalClient{first, second} {
 		setUser(t, server, "plain", documented(t, operations, limiterRights))
 	}
-	limiter := NewRedis(newClient(t, asPlain(sentinel.URL())+"?sentinel_username=watcher&sentinel_password=secret"), "sendcode")
+	url := asPlain(sentinel.URL()) + servertest.Patiently + "&sentinel_username=watcher&sentinel_password=secret"
+	limiter := patient(NewRedis(newClient(t, url), "sendcode"))
 	mustTake(t, limiter, request("one", defaults...), true)
 
 	servertest.Await(t, "the replica to have it", func() bool { return second.Exists(t.Context(), limiter.key(ann())).Val() == 1 })

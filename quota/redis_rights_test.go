@@ -101,8 +101,9 @@ func commandsIn(pattern string, scripts ...string) (names []string) {
 // limiterOf makes a limiter whose user has these rights alone.
 func limiterOf(t *testing.T, server *servertest.RedisServer, rights []string) *Redis {
 	t.Helper()
-	setUser(t, newClient(t, server.URL()), "plain", rights)
-	return NewRedis(newClient(t, asPlain(server.URL())), "sendcode")
+	url := server.URL() + servertest.Patiently
+	setUser(t, newClient(t, url), "plain", rights)
+	return patient(NewRedis(newClient(t, asPlain(url)), "sendcode"))
 }
 
 // asPlain adds the user plain to a URL.

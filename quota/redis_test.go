@@ -14,12 +14,11 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// real returns a limiter as in production, on the server's clock, and another client of that
-// server.
+// real returns a limiter as in production but for its patience, on the server's clock, and another client of that server.
 func real(t *testing.T) (*Redis, redis.UniversalClient) {
 	client := newClient(t, sharedRedis(t))
 	flushAll(t, client)
-	return NewRedis(newClient(t, sharedRedis(t)), "q:"), client
+	return patient(NewRedis(newClient(t, sharedRedis(t)), "q:")), client
 }
 
 func request(id string, rules ...Rule) Request {
@@ -101,7 +100,6 @@ func second[T any](_ T, err error) error { return err }
 // A long history is recorded in steps, between which other callers get their turn.
 func TestALongHistoryIsRecordedInSteps(t *testing.T) {
 	limiter, client := real(t)
-	patient(limiter)
 	events := make([]AgedEvent, recordBatchSize+1)
 	for i := range events {
 		events[i] = AgedEvent{ID: fmt.Sprint(i)}
@@ -131,7 +129,6 @@ func (c lossyConn) Read(b []byte) (int, error) {
 // The client repeats a Take whose answer was lost, and the event counts once.
 func TestQuota8ALostReplyCountsOnce(t *testing.T) {
 	limiter, direct := real(t)
-	patient(limiter)
 	lose := new(atomic.Bool)
 	limiter.client.(*redis.Client).Options().Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
 		conn, err := new(net.Dialer).DialContext(ctx, network, addr)
