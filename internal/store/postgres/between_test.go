@@ -268,7 +268,7 @@ func TestPostgresTakesOverWhileASnapshotIsHeld(t *testing.T) {
 	exec(t, holder, `BEGIN ISOLATION LEVEL REPEATABLE READ`, `SELECT count(*) FROM outbox`)
 	var looks []int // pages of each
 	ended := 0
-	for began, next := time.Now(), time.Now(); time.Since(began) < *heldFor; ended++ {
+	for began, next := time.Now(), time.Now(); len(looks) < 4 || time.Since(began) < *heldFor; ended++ {
 		f.Ended(t, f.Intent(ended), store.Outcome{Status: store.Sent})
 		if time.Now().Before(next) {
 			continue
