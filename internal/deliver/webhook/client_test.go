@@ -167,7 +167,13 @@ func TestPostMisbehavingReceivers(t *testing.T) {
 			if strings.HasPrefix(name, "silence") {
 				client.timeout = 300 * time.Millisecond
 			}
-			servertest.Same(t, "answer", client.postEvent(t.Context(), Endpoint{URL: hook.URL}, someEvent), c.want)
+			got := client.postEvent(t.Context(), Endpoint{URL: hook.URL}, someEvent)
+			// a busy machine may not come to read the status in the first time
+			for c.want.ok && got.word == "timeout" && client.timeout < servertest.Patience/10 {
+				client.timeout *= 2
+				got = client.postEvent(t.Context(), Endpoint{URL: hook.URL}, someEvent)
+			}
+			servertest.Same(t, "answer", got, c.want)
 		})
 	}
 	servertest.Same(t, "redirects were followed", elsewhere.Load(), 0)
