@@ -20,18 +20,21 @@ func TestNightly(t *testing.T) {
 	program := filepath.Join(dir, "make")
 	script := "#!/bin/sh\ncase $1 in\nfuzz) echo '    a.go:1: no browser'; echo '--- SKIP: TestPage (0.00s)';;\n" +
 		"tests) echo '=== FAIL: web TestB (0.00s)'; exit 2;;\n" +
-		"*) echo 'caught  gate'; sleep 100 & echo $! > $0.pid; exec sleep 100;;\nesac\n"
+		"*) sleep 100 & echo $! > $0.pid; echo 'caught  gate'; exec sleep 100;;\nesac\n"
 	if err := os.WriteFile(program, []byte(script), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	var out strings.Builder
-	ok, err := nightly(t.Context(), []string{"tests:1m", "mutants:100ms", "prove:100ms", "fuzz:1m"}, program, dir, "0123abcd", &out)
+	ok, err := nightly(t.Context(), []string{"tests:1m", "mutants:2s", "prove:2s", "fuzz:1m"}, program, dir, "0123abcd", &out)
 	if err != nil || ok {
 		t.Errorf("passed: %v, %v", ok, err)
 	}
+	rows := regexp.MustCompile(`\n\| tests \| failed \| 2.* \| [\dms]+ \| 1m0s \|\n\| mutants \| stopped; the next run goes on \| 2.* \| [\dms]+ \| 2s \|\n\| prove \| failed \|`)
+	if !rows.MatchString(out.String()) {
+		t.Errorf("the rows are not in\n%s", &out)
+	}
 	for _, want := range []string{
-		"# make nightly, 0123abcd\n", "| tests | failed | 2", " | 0s | 1m0s |\n| mutants | stopped; the next run goes on | 2", " | 0s | 100ms |\n| prove | failed |",
-		"| fuzz | passed |", "## tests: failed\n\n- === FAIL: web TestB (0.00s)\n",
+		"# make nightly, 0123abcd\n", "| fuzz | passed |", "## tests: failed\n\n- === FAIL: web TestB (0.00s)\n",
 		"## prove: failed\n\n- signal: interrupt\n", "## fuzz: skipped\n\n- TestPage (0.00s): a.go:1: no browser\n",
 	} {
 		if !strings.Contains(out.String(), want) {
