@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// endAcceptingTimeout is the longest time that EndAccepting waits.
-const endAcceptingTimeout = time.Second
+// endAcceptingTimeout is the longest time that EndAccepting waits. Tests lengthen it.
+var endAcceptingTimeout = time.Second
 
 // EndAccepting stops listening on a port without refusing connections that the kernel has already
 // made. It waits, at most a second, until all of them are accepted. Closing the port would reset

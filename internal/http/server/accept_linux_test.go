@@ -18,6 +18,8 @@ import (
 // A connection that the kernel has made is not reset: the port ends once it is accepted. Then
 // others are refused.
 func TestEndAccepting(t *testing.T) {
+	defer func(wait time.Duration) { endAcceptingTimeout = wait }(endAcceptingTimeout)
+	endAcceptingTimeout = servertest.Patience
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
