@@ -29,10 +29,10 @@ func TestCopy(t *testing.T) {
 	}
 	s.Write(`policies:
   default:
-    - {name: minute, scope: recipient, limit: 1, window: 60s}
+    - {name: pause, scope: recipient, limit: 1, window: 600s}
     - {name: hour, scope: recipient, limit: 5, window: 1h}
     - {name: network, scope: network, limit: 1, window: 1h}
-limits: {month: [{name: month, key: user, limit: 5, per: month}]}
+limits: {month: [{name: month, key: user, limit: 5, window: 720h}]}
 `).Start(1)
 	ofNetwork := func(to string) apptest.Answer {
 		return s.Post("/v1/verifications", `{"channel":"email","to":"`+to+`","client_ip":"203.0.113.7"}`)
