@@ -58,12 +58,12 @@ func (a *tenant) browser(r *http.Request) {
 }
 
 // twoApps is a service with the apps shop and news. Each recipient has one code an hour, and each
-// user five events a month.
+// user five events in thirty days.
 func twoApps(s *apptest.Stack) (shop, news *tenant) {
 	s.Helper()
 	shop, news = tenantOf("shop"), tenantOf("news")
 	s.Write("trusted_proxies: [127.0.0.1]\npolicies: {default: [{name: hour, scope: recipient, limit: 1, window: 1h}]}\n" +
-		"limits: {month: [{name: month, key: user, limit: 5, per: month}]}\napps:\n" +
+		"limits: {month: [{name: month, key: user, limit: 5, window: 720h}]}\napps:\n" +
 		shop.yaml(s, "#0b7a5c") + news.yaml(s, "#8a1fb0"))
 	return shop, news
 }
