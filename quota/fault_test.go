@@ -213,7 +213,8 @@ func TestThroughSentinelTheQuotaSurvivesAFailover(t *testing.T) {
 	}
 	url := asPlain(sentinel.URL()) + servertest.Patiently + "&sentinel_username=watcher&sentinel_password=secret"
 	limiter := patient(NewRedis(newClient(t, url), "sendcode"))
-	mustTake(t, limiter, request("one", defaults...), true)
+	rule := sliding(Recipient, 1, time.Hour)
+	mustTake(t, limiter, request("one", rule), true)
 
 	servertest.Await(t, "the replica to have it", func() bool { return second.Exists(t.Context(), limiter.key(ann())).Val() == 1 })
 	servertest.Await(t, "the failover to begin", func() bool { return watcher.Failover(t.Context(), "main").Err() == nil })
@@ -221,5 +222,5 @@ func TestThroughSentinelTheQuotaSurvivesAFailover(t *testing.T) {
 	primary.Stop()
 	servertest.Await(t, "the limiter to follow", func() bool { return limiter.Ping(t.Context()) == nil })
 
-	same(t, "used", mustTake(t, limiter, request("two", defaults...), false).Rules[0].Used, 1)
+	same(t, "used", mustTake(t, limiter, request("two", rule), false).Rules[0].Used, 1)
 }
