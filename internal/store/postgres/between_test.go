@@ -146,7 +146,11 @@ func TestPostgresStopsBetweenTheTrips(t *testing.T) {
 	for _, killed := range []bool{true, false} {
 		t.Run(fmt.Sprintf("killed %v", killed), func(t *testing.T) {
 			t.Parallel()
-			f, db, other := betweenFixture(t)
+			address := lentDatabase(t)
+			if killed {
+				address += unhurried + "&statement_timeout=1min"
+			}
+			f, db, other := betweenOn(t, address)
 			f.Admit(t, f.Intent(0))
 			storetest.OK(t, other.Ping(t.Context()))
 			frozen, thaw := make(chan time.Time, 1), make(chan struct{})
@@ -185,7 +189,7 @@ func TestPostgresStopsBetweenTheTrips(t *testing.T) {
 func end(t *testing.T, db *DB) {
 	var n int
 	if err := db.pool.QueryRow(context.Background(), `
-SELECT count(*) FILTER (WHERE pg_terminate_backend(pid, 4000)) FROM pg_stat_activity WHERE datname = current_database() AND state = 'idle in transaction'`).Scan(&n); err != nil || n != 1 {
+SELECT count(*) FILTER (WHERE pg_terminate_backend(pid, 60000)) FROM pg_stat_activity WHERE datname = current_database() AND state = 'idle in transaction'`).Scan(&n); err != nil || n != 1 {
 		t.Errorf("%d processes ended: %v", n, err)
 	}
 }
