@@ -142,7 +142,7 @@ UNION ALL SELECT '`+strings.ReplaceAll(keys.CallerCodeLabel, "'", "''")+`', id::
 	}()
 	// The database stops at one row of a batch, so that the kill comes in its middle.
 	owner.exec(`CREATE FUNCTION stop_here() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN IF OLD.id = (SELECT id FROM stop_at) THEN PERFORM pg_sleep(15); END IF; RETURN NEW; END $$`)
+BEGIN IF OLD.id = (SELECT id FROM stop_at) THEN PERFORM pg_sleep(60); END IF; RETURN NEW; END $$`)
 	owner.exec(`CREATE TABLE stop_at AS SELECT '' AS id`)
 	owner.exec(`CREATE TRIGGER stop_here BEFORE UPDATE OF sealed ON verifications FOR EACH ROW EXECUTE FUNCTION stop_here()`)
 	before := 0
