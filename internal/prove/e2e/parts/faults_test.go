@@ -13,6 +13,7 @@ import (
 
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver pgx
 
+	"sendcode/internal/deliver/outbox"
 	"sendcode/internal/kit/servertest"
 	"sendcode/internal/limit/gates"
 	"sendcode/internal/run/app/apptest"
@@ -221,9 +222,13 @@ func (p *proof) restartReplica(i int) {
 
 func (p *proof) freeze(ctx context.Context) {
 	r, _ := p.some()
+	began := time.Now()
 	r.Freeze(p.T)
 	p.pause(ctx, 1000, 1000)
 	apptest.Must(p.T, r.Cmd.Process.Signal(syscall.SIGCONT))
+	if ended := time.Now(); ended.Sub(began) > outbox.DefaultLease/2 { // on a busy machine it takes longer than a lease
+		p.seen.Crashes = append(p.seen.Crashes, began, ended)
+	}
 }
 
 // away notes that Redis was away since began: a refund whose call failed is repeated within three seconds, though no outage is logged.
