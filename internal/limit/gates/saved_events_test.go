@@ -216,6 +216,31 @@ func TestSavedEventsAreSharedAndMove(t *testing.T) {
 	})
 }
 
+// After a change of the index key, the events whose names the old one encrypted count for nobody and stop nothing.
+func TestSavedEventsOfAnotherIndexKey(t *testing.T) {
+	vtest.InBubbleIdle(t, networkRules, func(r *vtest.Rig) {
+		old := startKept(r, 0, false)
+		unused := old.states(r)
+		old.use(r, 1)
+		old.stop()
+		r.Settings.Vault.IndexKey = []byte("another index key of 32 bytes or more")
+		next := startKept(r, 0, false)
+		r.WantLine("states", fmt.Sprint(unused), next.states(r))
+		r.Want("told", strings.Contains(r.Printed.String(), `another index key encrypted their names" count=5 `), true)
+		next.use(r, 2)
+		next.stop()
+		redis := quota.NewMemory(time.Now)
+		for _, read := range []int{10, 0} { // five of each key; then nothing
+			moved, err := newSavedEvents(r, r.Store, time.Now).MoveTo(r.Context(), redis)
+			r.NoError(err)
+			r.Want("read", moved, read)
+		}
+		d, err := redis.Peek(r.Context(), failedChecks)
+		r.NoError(err)
+		r.Want("failed checks", d.Rules[0].Used, 1)
+	})
+}
+
 // otherReads is a database of one event that reports when events are read.
 type otherReads struct {
 	gates.EventDatabase
