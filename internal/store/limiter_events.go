@@ -11,4 +11,5 @@ type LimiterEvent struct {
 	Until    time.Time // the event counts before this instant
 	Refunded bool      // the event counts no longer
 	Seq      int64     // see sqldb.DB.LimiterEvents
+	Own      bool      // the reader wrote it
 }

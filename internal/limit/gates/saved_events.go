@@ -31,7 +31,7 @@ const (
 	// eventsPerWrite bounds the changes in one transaction, in which SQLite's only writer is busy for
 	// some 10 ms.
 	eventsPerWrite = 1000
-	// eventsPerRead bounds the events of other replicas that are read at once.
+	// eventsPerRead bounds the events, with the process's own, that are read at once.
 	eventsPerRead = 10_000
 	// maxUnwritten bounds the changes that wait while the database is unavailable. Later changes are not kept.
 	maxUnwritten = 200_000
@@ -56,7 +56,7 @@ type SavedEvents struct {
 
 	writing sync.Mutex // held for a write of the queue, so that changes are written in their order
 	reading sync.Mutex // guards read
-	read    int64      // the number of the last event that was read
+	read    int64      // the number of the last event that was read, also of its own
 	mu      sync.Mutex // guards queue
 	queue   []quota.Change
 	lines   logs.Throttle // of the log lines on what is not kept or not counted
@@ -187,7 +187,9 @@ func (k *SavedEvents) loadBatch(ctx context.Context, to Limiter) (n int, err err
 		return k.addTo(context.WithValue(ctx, readKept{}, true), to, group)
 	}
 	err = k.db.LimiterEvents(ctx, k.writer, k.read, eventsPerRead, func(e store.LimiterEvent) error {
-		group[string(e.Bucket)] = append(group[string(e.Bucket)], e)
+		if !e.Own {
+			group[string(e.Bucket)] = append(group[string(e.Bucket)], e)
+		}
 		last = e.Seq
 		n++
 		if n%eventsPerRead == 0 { // bounds the memory: one read may yield more than eventsPerRead

@@ -245,11 +245,13 @@ func TestSavedEventsOfAnotherIndexKey(t *testing.T) {
 type otherReads struct {
 	gates.EventDatabase
 	event   store.LimiterEvent
+	after   int64 // of the last read
 	read    chan struct{}
 	deleted func()
 }
 
 func (d *otherReads) LimiterEvents(_ context.Context, _, after int64, _ int, yield func(store.LimiterEvent) error) error {
+	d.after = after
 	select {
 	case d.read <- struct{}{}:
 	default:
@@ -280,6 +282,20 @@ func TestSavedEventsMoveBeforeTheyAreDeleted(t *testing.T) {
 	moved, err := kept.MoveTo(t.Context(), quota.NewMemory(time.Now))
 	loading.Wait()
 	servertest.Same(t, "moved", fmt.Sprint(moved, err), "1 <nil>")
+}
+
+// A read goes on behind the process's own events, and does not count them again.
+func TestSavedEventsAreReadOnce(t *testing.T) {
+	open := func(sealed []byte) (string, error) { return string(sealed), nil }
+	now := time.Now()
+	db := &otherReads{event: store.LimiterEvent{Bucket: []byte("b"), ID: "1", At: now, Until: now.Add(time.Hour), Seq: 7, Own: true}}
+	kept := gates.NewSavedEvents(db, time.Now, func(b string) []byte { return []byte(b) }, open, nil)
+	servertest.OK(t, errors.Join(kept.Load(t.Context()), kept.Load(t.Context())))
+	d, err := kept.Limiter().Peek(t.Context(), quota.Request{
+		Rules:   []quota.Rule{{Name: "rule", Scope: quota.IP, Limit: 9, Window: time.Hour}},
+		Buckets: map[quota.Scope]string{quota.IP: "b"},
+	})
+	servertest.Same(t, "read after, counted", fmt.Sprint(db.after, d.Rules[0].Used, err), "7 0 <nil>")
 }
 
 // While the database is away, 200,000 changes wait; how many more there were is said once a minute.

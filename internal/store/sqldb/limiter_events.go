@@ -99,19 +99,20 @@ func limiterEventsJSON(events []store.LimiterEvent) string {
 	return string(append(list, ']'))
 }
 
-// LimiterEvents calls yield for events, refunded ones too, that other processes than reader wrote, whose
-// number (Seq) is greater than after, and whose Until has not come. In Postgres it reads the limit
-// events with the lowest numbers, in that order, and all others with the last one's number: all rows of
-// a copied file have one number. In SQLite, which only one process uses, it ignores limit and the order.
+// LimiterEvents calls yield for events, refunded ones too, whose number (Seq) is greater than after, and
+// whose Until has not come. Those that reader wrote itself are among them, so that its next call begins
+// behind them. In Postgres it reads the limit events with the lowest numbers, in that order, and all
+// others with the last one's number: all rows of a copied file have one number. In SQLite, which only
+// one process uses, it ignores limit and the order.
 func (db *DB) LimiterEvents(ctx context.Context, reader, after int64, limit int, yield func(store.LimiterEvent) error) error {
 	order := db.Dialect.pick(dialectSQL{Postgres: ` ORDER BY seq FETCH FIRST (@limit) ROWS WITH TIES`})
 	return db.Read(ctx, "LimiterEvents", func(q Tx) error {
 		_, err := q.Run(`
-SELECT bucket, id, at, until, refunded, seq FROM limiter_events WHERE seq > @after AND writer <> @reader AND until > @now`+order,
+SELECT bucket, id, at, until, refunded, seq, writer = @reader FROM limiter_events WHERE seq > @after AND until > @now`+order,
 			Args{"reader": reader, "after": after, "limit": limit}, func(read Scan) error {
 				var e store.LimiterEvent
 				var id []byte
-				err := read(&e.Bucket, &id, columns.ScannerFor(&e.At), columns.ScannerFor(&e.Until), &e.Refunded, &e.Seq)
+				err := read(&e.Bucket, &id, columns.ScannerFor(&e.At), columns.ScannerFor(&e.Until), &e.Refunded, &e.Seq, &e.Own)
 				if err != nil {
 					return err
 				}
