@@ -45,6 +45,7 @@ var agedTables = [...]struct {
 	{"suppressions", `o.since < @before AND o.until < @before`, "o.since, o.id", 1, false},
 	{"refusals", `o.logged_at < @before`, "o.logged_at, o.id", 1, false},
 	{"limiter_events", `o.until <= @now`, "o.until", 1, false},
+	{"carrier_holds", `o.until <= @now`, "o.until", 1, false}, // without an index: they are few
 	{"minute_index", `o.minute < CAST(@before AS timestamptz) - interval '1 minute'`, "o.minute", 1, true},
 }
 
@@ -116,7 +117,7 @@ func (e storageStatus) combined() store.StorageStatus {
 // oldest first, and up to a multiple of limit rows of each of agedTables. A send in flight or with a
 // refund due stays until it has its outcome or its refund, and so does its verification. With partitions,
 // it first drops the oldest partition if no row in it has to stay. With age 0 it deletes only events of
-// the limiter that have ended. Several replicas may call it at once.
+// the limiter and carriers' holds that have ended. Several replicas may call it at once.
 func (db *DB) DeleteAged(ctx context.Context, age time.Duration, limit int) (gone store.DeletedRows, err error) {
 	ctx, cancel := store.Bounded(ctx)
 	defer cancel()

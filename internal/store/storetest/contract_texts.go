@@ -418,7 +418,7 @@ func spendInParallel(t *testing.T, f *Fixture) {
 }
 
 // A hold lasts as long as it was first to last, and is one recipient's on one channel; a shorter
-// one does not end it.
+// one does not end it. Its row goes then, also where rows stay for ever.
 func carrierHolds(t *testing.T, f *Fixture) {
 	h := recipient.Hash{15: 9}
 	look := func(ch recipient.Channel, h recipient.Hash, want store.CarrierHold) {
@@ -430,7 +430,11 @@ func carrierHolds(t *testing.T, f *Fixture) {
 	look(recipient.SMS, recipient.Hash{15: 8}, store.CarrierHold{})
 	f.Pass(20 * time.Minute)
 	OK(t, f.AddCarrierHold(t.Context(), recipient.SMS, h, time.Minute))
+	Must(f.DeleteAged(t.Context(), 0, 10))(t)
 	look(recipient.SMS, h, store.CarrierHold{Left: 40 * time.Minute, Whole: time.Hour})
 	f.Pass(40 * time.Minute)
+	look(recipient.SMS, h, store.CarrierHold{})
+	Must(f.DeleteAged(t.Context(), 0, 10))(t)
+	f.Pass(-time.Minute)
 	look(recipient.SMS, h, store.CarrierHold{})
 }
