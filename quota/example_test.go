@@ -4,7 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
 	"time"
+
+	"github.com/google/uuid"
 
 	"sendcode/quota"
 )
@@ -13,6 +19,52 @@ var policy = quota.Policy{Name: "default", Rules: []quota.Rule{
 	{Name: "minute", Scope: quota.Recipient, Limit: 1, Window: time.Minute},
 	{Name: "hour", Scope: quota.Recipient, Limit: 5, Window: time.Hour},
 }}
+
+// The code of README.md.
+var _ = func(ctx context.Context) error {
+	client, err := quota.OpenRedis("redis://localhost:6379/0") // also redis+sentinel:// and redis+cluster://
+	if err != nil {
+		return err
+	}
+	limiter := quota.NewRedis(client, "quota:") // in one process: quota.NewMemory(time.Now)
+	d, err := limiter.Take(ctx, quota.Request{
+		ID: uuid.NewString(), // a retry has the same ID, and counts once
+		Rules: []quota.Rule{
+			{Name: "minute", Scope: quota.Recipient, Limit: 1, Window: time.Minute},
+			{Name: "hour", Scope: quota.Recipient, Limit: 5, Window: time.Hour},
+		},
+		Buckets: map[quota.Scope]string{quota.Recipient: quota.Bucket("shop", "recipient", "ann@example.com")},
+	})
+	if err != nil {
+		return err // not admitted, but it may count: repeat it with the same ID, or Refund the ID
+	}
+	if !d.Admitted {
+		return fmt.Errorf("wait %d s", quota.Seconds(d.RetryAfter()))
+	}
+	return nil
+}
+
+func TestTheCodeOfREADME(t *testing.T) {
+	read := func(name string) string {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	readme, code := read("README.md"), read("example_test.go")
+	_, sample, _ := strings.Cut(readme, "```go\n")
+	sample, _, _ = strings.Cut(sample, "```")
+	if sample = regexp.MustCompile(`(?m)^(.)`).ReplaceAllString(sample, "\t$1"); sample == "" || !strings.Contains(code, sample) {
+		t.Errorf("README.md shows other code than example_test.go:\n%s", sample)
+	}
+	code = regexp.MustCompile(`// .*`).ReplaceAllString(code, "")
+	for _, call := range regexp.MustCompile(`quota\.New\w+\(.*?\)`).FindAllString(readme, -1) {
+		if !strings.Contains(code, call) {
+			t.Errorf("no example here compiles %s of README.md", call)
+		}
+	}
+}
 
 // A send that failed for good gives its place back, once; a late copy of its Take cannot spend it
 // again.
