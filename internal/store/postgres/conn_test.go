@@ -91,6 +91,28 @@ func TestLeavingClosesNoConnection(t *testing.T) {
 	}
 }
 
+// Statistics read many rows, so the server gives their statements longer than others: a view in place of the table that all
+// of them read first tells so.
+func TestStatisticsHaveALongTimeout(t *testing.T) {
+	address := newDatabase(t)
+	db := openTest(t, address, serverClockSQL)
+	exec(t, connect(t, address), `ALTER TABLE counted_hours RENAME TO kept_hours`, `
+CREATE FUNCTION long() RETURNS bool LANGUAGE plpgsql AS $$ BEGIN
+  ASSERT current_setting('statement_timeout') = '1min', current_setting('statement_timeout');
+  RETURN true;
+END $$`, `CREATE VIEW counted_hours AS SELECT * FROM kept_hours WHERE long()`, `INSERT INTO kept_hours (hour) SELECT date_trunc('hour', now())`)
+	q := store.StatsQuery{From: time.Now().Add(-day), To: time.Now().Add(day), Each: time.Hour, Zone: time.UTC}
+	for name, read := range map[string]func() error{
+		"Stats":         func() error { _, err := db.Stats(t.Context(), q); return err },
+		"DomainTallies": func() error { _, err := db.DomainTallies(t.Context(), q); return err },
+		"ApprovalsBy":   func() error { _, err := db.ApprovalsBy(t.Context(), q, store.ByApp); return err },
+	} {
+		if err := read(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // A claim whose COMMIT had no answer is repeated, and is still held.
 func TestClaimSurvivesALostConnection(t *testing.T) {
 	f, p := faultFixture(t)

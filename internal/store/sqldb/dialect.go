@@ -64,5 +64,5 @@ SELECT pg_advisory_xact_lock(hashtextextended(@app || chr(31) || @channel || chr
 )
 
 // LongTimeoutSQL allows statements to take longer, since a recipient that was attacked may have
-// many rows.
+// many rows, and so may the time of statistics.
 var LongTimeoutSQL = dialectSQL{Postgres: `SET LOCAL statement_timeout = '60s'`}

@@ -221,7 +221,7 @@ func ExportPageSQL(table string, first bool) string {
 
 // exportPage reads a page of a table, after the row with a key; nil: the first page. Some tables have no index by
 // recipient, so a page may take longer than other reads.
-func (db *DB) exportPage(ctx context.Context, name string, h recipient.Hash, after []any, limit int) (rows []exportedRow, err error) {
+func (db *DB) exportPage(ctx context.Context, name string, h recipient.Hash, after []any, limit int) ([]exportedRow, error) {
 	ctx, cancel := context.WithTimeout(ctx, exportPageTimeout)
 	defer cancel()
 	args := Args{"recipient": h, "limit": limit}
@@ -229,22 +229,14 @@ func (db *DB) exportPage(ctx context.Context, name string, h recipient.Hash, aft
 		args[fmt.Sprint("after", i)] = value
 	}
 	statement, all := ExportPageSQL(name, after == nil), slices.Concat(exportTables[name].keys(), exportTables[name].exported())
-	read := func(q Tx) error {
-		rows = nil
-		if err := q.ExecAll(nil, q.Dialect.pick(LongTimeoutSQL)); err != nil {
-			return err
-		}
-		_, err := q.Run(statement, args, func(scan Scan) error {
+	return readLong(ctx, db, "ExportPerson", func(q Tx) (rows []exportedRow, err error) {
+		_, err = q.Run(statement, args, func(scan Scan) error {
 			r, err := scanExported(scan, len(exportTables[name].keys()), all)
 			rows = append(rows, r)
 			return err
 		})
-		return err
-	}
-	if db.Dialect == Postgres { // only a transaction can have a longer timeout
-		return rows, db.Write(ctx, "ExportPerson", read)
-	}
-	return rows, db.Read(ctx, "ExportPerson", read)
+		return rows, err
+	})
 }
 
 const exportPageTimeout = 60 * time.Second

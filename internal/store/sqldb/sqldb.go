@@ -266,6 +266,19 @@ func ReadWithResult[T any](ctx context.Context, db *DB, name string, f func(q Tx
 	return withResult(ctx, name, db.Read, f)
 }
 
+// readLong is ReadWithResult for an f whose statements may take long. In Postgres only a transaction can have a longer timeout.
+func readLong[T any](ctx context.Context, db *DB, name string, f func(q Tx) (T, error)) (T, error) {
+	if db.Dialect == SQLite {
+		return ReadWithResult(ctx, db, name, f)
+	}
+	return WriteWithResult(ctx, db, name, func(q Tx) (none T, err error) {
+		if err := q.ExecAll(nil, LongTimeoutSQL.Postgres); err != nil {
+			return none, err
+		}
+		return f(q)
+	})
+}
+
 // WriteWithResult is DB.Write for an f with a result; zero unless the transaction was committed.
 func WriteWithResult[T any](ctx context.Context, db *DB, name string, f func(q Tx) (T, error)) (T, error) {
 	return WriteInTurn(ctx, db, name, InOrder, f)

@@ -75,7 +75,7 @@ func (db *DB) Stats(ctx context.Context, q store.StatsQuery) (store.Stats, error
 	if err != nil {
 		return store.Stats{}, err
 	}
-	return ReadWithResult(ctx, db, "Stats", func(tx Tx) (store.Stats, error) { return tx.stats(q) })
+	return readLong(ctx, db, "Stats", func(tx Tx) (store.Stats, error) { return tx.stats(q) })
 }
 
 func (tx Tx) stats(q store.StatsQuery) (s store.Stats, err error) {
@@ -263,7 +263,7 @@ func (db *DB) DomainTallies(ctx context.Context, q store.StatsQuery) ([]store.Do
 	if err != nil {
 		return nil, err
 	}
-	return ReadWithResult(ctx, db, "DomainTallies", func(tx Tx) ([]store.DomainTally, error) {
+	return readLong(ctx, db, "DomainTallies", func(tx Tx) ([]store.DomainTally, error) {
 		parts, err := tx.statsParts(q)
 		if err != nil {
 			return nil, err
@@ -319,7 +319,7 @@ func (db *DB) ApprovalsBy(ctx context.Context, q store.StatsQuery, by store.Dime
 	if by == store.ByApp || by == store.ByPurpose {
 		hours = `SELECT ` + column + ` AS value, s.opened, s.approved FROM hour_tallies s%s`
 	}
-	return ReadWithResult(ctx, db, "ApprovalsBy", func(tx Tx) ([]store.ApprovalTally, error) {
+	return readLong(ctx, db, "ApprovalsBy", func(tx Tx) ([]store.ApprovalTally, error) {
 		parts, err := tx.statsParts(q)
 		if err != nil {
 			return nil, err
