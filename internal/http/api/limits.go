@@ -27,7 +27,7 @@ func (a *API) limitHandler(o limits.Operation) func(echo.Context, verification.C
 		if ask.Wait, err = preferredWait(c.Request().Header, limits.MaxWait); err != nil {
 			return err
 		}
-		extendDeadlines(c, ask.Wait)
+		allowWait(c, ask.Wait)
 		state, err := a.Limits.Apply(c.Request().Context(), ask)
 		if err == nil && o == limits.Take {
 			setPreferenceApplied(c.Response().Header(), ask.Wait)

@@ -33,15 +33,11 @@ func preferredWait(h http.Header, most time.Duration) (time.Duration, error) {
 	return 0, nil
 }
 
-// extendDeadlines lets a request wait for longer than the server's timeouts allow: at the end of
-// its timeout for reading, the server would take the client for gone.
-func extendDeadlines(c echo.Context, wait time.Duration) {
-	if wait == 0 {
-		return
+// allowWait lets a request wait for longer than the server's timeout for an answer allows.
+func allowWait(c echo.Context, wait time.Duration) {
+	if wait > 0 {
+		server.SetAnswerTime(c, wait+10*time.Second)
 	}
-	until, controller := time.Now().Add(wait+10*time.Second), http.NewResponseController(c.Response())
-	_ = controller.SetReadDeadline(until) // fails only for an http.ResponseWriter of a test
-	_ = controller.SetWriteDeadline(until)
 }
 
 // setPreferenceApplied sets the header Preference-Applied, which tells the wait that was applied (RFC

@@ -44,7 +44,7 @@ func (a *API) send(c echo.Context, who verification.Caller, body sendBody) error
 	if err != nil {
 		return err
 	}
-	extendDeadlines(c, ask.Wait)
+	allowWait(c, ask.Wait)
 	answer, err := a.codes.Send(c.Request().Context(), ask)
 	if err != nil {
 		return err

@@ -63,6 +63,7 @@ func (a *Console) exportRecipient(c echo.Context, s store.SendDetails, act store
 }
 
 func (a *Console) eraseRecipient(c echo.Context, s store.SendDetails, act store.AuditEntry) (shown string, err error) {
+	server.SetAnswerTime(c, support.EraseTimeout+writeTimeout)
 	return "", a.Desk.EraseRecipient(c.Request().Context(), targetOf(s.Send), act)
 }
 
@@ -218,6 +219,7 @@ func (a *Console) recipientActionJSON(name string,
 	do func(context.Context, support.Target, store.AuditEntry) error,
 ) echo.HandlerFunc {
 	return a.recipientJSON(name, func(c echo.Context, p support.Target, act store.AuditEntry) error {
+		server.SetAnswerTime(c, support.EraseTimeout+writeTimeout) // longer than any other action takes
 		if err := do(c.Request().Context(), p, act); err != nil {
 			return err
 		}

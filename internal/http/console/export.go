@@ -129,8 +129,7 @@ type personFile struct{ echo.Context }
 func (f personFile) Write(part []byte) (int, error) {
 	f.Response().Header().Set("Content-Type", "application/json")
 	f.Response().Header().Set("Content-Disposition", `attachment; filename="person.json"`)
-	// the server's own timeout is for a whole answer
-	_ = http.NewResponseController(f.Response()).SetWriteDeadline(time.Now().Add(writeTimeout))
+	server.SetAnswerTime(f, writeTimeout)
 	return f.Response().Write(part)
 }
 
@@ -192,7 +191,6 @@ func setExportHeader(c echo.Context) {
 // writeCSV writes the rows and those of the next pages, and returns the number of written rows.
 func (a *Console) writeCSV(c echo.Context, f store.Filter, rows []store.SendOrRefusal, separator rune) (n int, err error) {
 	setExportHeader(c)
-	rc := http.NewResponseController(c.Response())
 	if _, err := c.Response().Write([]byte(byteOrderMark)); err != nil {
 		return 0, err
 	}
@@ -219,9 +217,7 @@ func (a *Console) writeCSV(c echo.Context, f store.Filter, rows []store.SendOrRe
 		if len(rows) < f.Limit || n >= maxExportRows {
 			return n, nil
 		}
-		if err := rc.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil { // the server's own timeout is for a whole answer
-			return n, err
-		}
+		server.SetAnswerTime(c, writeTimeout)
 		f.Before = new(cursorOf(rows[len(rows)-1].Send))
 		if rows, err = a.DB.Sends(c.Request().Context(), f); err != nil {
 			return n, err

@@ -18,11 +18,13 @@ import (
 
 	"sendcode/internal/http/console/auth"
 	"sendcode/internal/http/console/consoletest"
+	"sendcode/internal/http/console/explain"
 	"sendcode/internal/http/console/frame"
 	"sendcode/internal/kit/servertest"
 	"sendcode/internal/store"
 	"sendcode/internal/store/sqlite/sqlitetest"
 	"sendcode/internal/store/storetest"
+	"sendcode/internal/verify/support"
 )
 
 // exportOf reads a whole export.
@@ -109,6 +111,43 @@ func served(t *testing.T) (r *rig, base string) {
 	s.Start()
 	t.Cleanup(s.Close)
 	return r, s.URL
+}
+
+// patient is an answer that notes its deadline.
+type patient struct {
+	http.ResponseWriter
+	until *time.Time
+}
+
+func (p patient) SetWriteDeadline(until time.Time) error { *p.until = until; return nil }
+
+// What the database may work on for longer than the server waits for an answer has time for it, and for its way.
+func TestLongAnswersHaveTheirTime(t *testing.T) {
+	r := counted(t)
+	var until time.Time
+	handler := r.Handler
+	r.Handler = http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) { handler.ServeHTTP(patient{w, &until}, req) })
+	b, row := r.LoggedIn(), r.sent("gil@example.com")
+	for name, c := range map[string]struct {
+		ask   func()
+		bound time.Duration
+	}{
+		"statistics": {func() { b.Script(http.StatusOK, "GET", "/v1/admin/stats", "") }, maxStatsTime},
+		"overview":   {func() { want(t, b.Get("/admin/overview"), http.StatusOK) }, maxStatsTime},
+		"erasing": {func() {
+			b.Script(http.StatusNoContent, "POST", "/v1/admin/erase", `{"channel":"email","to":"ana@example.com","purpose":"login","reason":"ticket 7"}`)
+		}, support.EraseTimeout},
+		"erasing by a form": {func() {
+			redirects(t, b.Post("/admin/sends/"+row.ID.String()+"/erase", url.Values{"reason": {"ticket 7"}, "sure": {"yes"}}),
+				explain.SendPageAddress(row.ID)+"?done="+auth.ActionEraseRecipient)
+		}, support.EraseTimeout},
+	} {
+		until = time.Time{}
+		least := time.Now().Add(c.bound + time.Second)
+		if c.ask(); until.Before(least) {
+			t.Errorf("%s has time until %v, want %v", name, until, least)
+		}
+	}
 }
 
 // exported requests an export with the token; its body is read while it comes.

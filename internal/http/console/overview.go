@@ -68,7 +68,9 @@ func (a *Console) overviewPage(c echo.Context) error {
 	if v.By != "" && !slices.Contains(approvalDimensions, v.By) {
 		return fault.Invalid("by", "invalid", "Codes are told apart by app, purpose, domain, country or carrier.")
 	}
-	if v.Statistics, v.query, v.values, err = a.stats(ctx, values.Encode(), w.Zone()); err != nil {
+	long, cancel := statsContext(c)
+	defer cancel()
+	if v.Statistics, v.query, v.values, err = a.stats(long, values.Encode(), w.Zone()); err != nil {
 		return err
 	}
 	only := maps.Clone(v.values)
@@ -101,7 +103,7 @@ func (a *Console) overviewPage(c echo.Context) error {
 	}
 	most := -1
 	for _, by := range by {
-		codes, err := a.DB.ApprovalsBy(ctx, v.query, by)
+		codes, err := a.DB.ApprovalsBy(long, v.query, by)
 		if err != nil {
 			return err
 		}

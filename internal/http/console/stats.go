@@ -10,6 +10,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"sendcode/internal/base/fault"
+	"sendcode/internal/http/server"
 	"sendcode/internal/store"
 )
 
@@ -21,7 +22,9 @@ const (
 )
 
 func (a *Console) statsJSON(c echo.Context) error {
-	s, _, _, err := a.stats(c.Request().Context(), c.Request().URL.RawQuery, time.UTC)
+	ctx, cancel := statsContext(c)
+	defer cancel()
+	s, _, _, err := a.stats(ctx, c.Request().URL.RawQuery, time.UTC)
 	if err != nil {
 		return err
 	}
@@ -30,6 +33,12 @@ func (a *Console) statsJSON(c echo.Context) error {
 
 // maxStatsTime bounds the statements of one answer: statistics of many rows take longer than store.CallTimeout.
 const maxStatsTime = time.Minute
+
+// statsContext returns the context of these statements, and gives the answer time for them.
+func statsContext(c echo.Context) (context.Context, context.CancelFunc) {
+	server.SetAnswerTime(c, maxStatsTime+writeTimeout)
+	return context.WithTimeout(c.Request().Context(), maxStatsTime)
+}
 
 // stats loads the statistics that the raw query string asks for, and also returns the parsed query
 // and its parameters. Days begin at midnight in zone.
@@ -44,8 +53,6 @@ func (a *Console) stats(ctx context.Context, raw string, zone *time.Location) (s
 	if err != nil {
 		return s, asked, q.given, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, maxStatsTime)
-	defer cancel()
 	now, err := a.DB.Stats(ctx, asked)
 	if err != nil {
 		return s, asked, q.given, err

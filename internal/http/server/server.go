@@ -100,6 +100,12 @@ func NewHTTPServer(h http.Handler, logger *slog.Logger) *http.Server {
 	}
 }
 
+// SetAnswerTime gives an answer d from now on until it is written, in place of the server's timeout, which is for a whole
+// answer.
+func SetAnswerTime(c echo.Context, d time.Duration) {
+	_ = http.NewResponseController(c.Response()).SetWriteDeadline(time.Now().Add(d)) // fails only for an http.ResponseWriter of a test
+}
+
 // accessLog logs one line for each request: with the route's template, since the path may have
 // secret IDs; with the client's /24 or /48, as the send log keeps it; and with the attributes that
 // handlers added by logs.AddAttrs (app, key, send). It stops a request whose client has

@@ -143,14 +143,14 @@ func (d *Desk) recordEnd(ctx context.Context, act store.AuditEntry, outcome stor
 // sends still count, under the keyed hash, until the longest window has passed. Error:
 // fault.Unavailable.
 func (d *Desk) EraseRecipient(ctx context.Context, p Target, act store.AuditEntry) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), eraseTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), EraseTimeout)
 	defer cancel()
 	p.App, p.Purpose = "", ""
 	return d.Store.Erase(ctx, p.Recipient, d.Policy.Get().RecipientHashRetention(), p.auditEntryWithTarget(act))
 }
 
-// eraseTimeout is longer than the timeout of other calls, since a recipient may have many rows.
-const eraseTimeout = 90 * time.Second
+// EraseTimeout is longer than the timeout of other calls, since a recipient may have many rows.
+const EraseTimeout = 90 * time.Second
 
 // CancelVerification cancels a verification for an administrator. It returns false if the
 // verification had ended before. Error: fault.Unavailable.
