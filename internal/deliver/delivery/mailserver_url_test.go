@@ -35,7 +35,7 @@ func TestParseURLs(t *testing.T) {
 	for list, conns := range map[string]int{
 		"smtp://u@smtp.office365.com?oauth=m": 3, "smtp://u:p@smtp.office365.com": 3,
 		"smtp://u@smtp.office365.com?oauth=m&conns=9": 9, "smtp://smtp.office365.com": 3,
-		"smtp://a.example": 20, "smtp://a.example?conns=4": 4,
+		"smtp://a.example": 20, "smtp://a.example?conns=4": 4, "smtp://a.example?connections=5": 5, "resend://:k@?connections=6": 6,
 	} {
 		configs, err := mailserver.ParseURLs(list, nil)
 		servertest.OK(t, err)
@@ -46,6 +46,9 @@ func TestParseURLs(t *testing.T) {
 	}
 	for list, reason := range map[string]string{
 		"smtp://a.example,":                 "server 2: the scheme",
+		"smtp://a.example?connections=0":    "conns is not within 1 to 1000",
+		"smtp://h?connections=4&conns=4":    "a parameter is given twice",
+		"resend://:k@?connections=4&conns=": "a parameter is given twice",
 		"smtp://a.example,http://b.example": "the scheme must be one of smtp, smtps, ",
 		"resend://:k@,resend://k@":          "server 2: must be resend",
 	} {

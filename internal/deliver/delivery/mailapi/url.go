@@ -74,9 +74,9 @@ func ParseURL(text string) (Config, error) {
 }
 
 func (c *Config) setFromURL(u *url.URL) error {
-	query, err := url.ParseQuery(u.RawQuery)
+	query, err := delivery.ParseParameters(u.RawQuery)
 	if err != nil {
-		return delivery.SafeError("malformed parameters")
+		return err
 	}
 	known := append([]string{"tls", "ca", "conns"}, providersByScheme[c.Scheme].parameters...)
 	for name, values := range query {

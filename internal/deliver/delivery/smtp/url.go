@@ -51,9 +51,9 @@ const maxConns = 1000
 const maxPerMinute = 1_000_000
 
 func (c *Config) setFromURL(u *url.URL) error {
-	query, err := url.ParseQuery(u.RawQuery)
+	query, err := delivery.ParseParameters(u.RawQuery)
 	if err != nil {
-		return delivery.SafeError("malformed parameters")
+		return err
 	}
 	for name, values := range query {
 		switch {
