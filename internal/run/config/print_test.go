@@ -55,6 +55,12 @@ func TestHashOfSettings(t *testing.T) {
 			t.Errorf("%s: %s, and it was %s", what, got, want)
 		}
 	}
+	pace := func(mails string) string {
+		return must(t, file, index, "SENDCODE_SMTP_URL=smtp://127.0.0.1?per_minute="+mails).Hash()
+	}
+	if pace("30") == pace("31") {
+		t.Error("two paces of a mail server have one hash")
+	}
 }
 
 // What can be written in several ways is printed in one.
@@ -196,21 +202,23 @@ func TestMistakesNeverShowPasswords(t *testing.T) {
 
 func TestMaskURL(t *testing.T) {
 	for text, want := range map[string]string{
-		"":                                     "",
-		"redis://h:6379/0":                     "redis://h:6379/0",
-		"redis://:pw@h":                        "redis://:***@h",
-		"redis://token@h":                      "redis://***:***@h",
-		"postgres://user:pw@h/d":               "postgres://user:***@h/d",
-		"postgres://user:pw-of-user@h/d":       "postgres://***:***@h/d",
-		"smtp://all-of-pw:pw@h":                "smtp://***:***@h",
-		"smtp://user:@h":                       "smtp://***:***@h",
-		"smtp://same:same@h":                   "smtp://***:***@h",
-		"smtp://me%40shop.example:pw@h":        "smtp://me%40shop.example:***@h",
-		"postgres://u:pw@h/d?sslmode=x&what=y": "postgres://u:***@h/d?sslmode=x&what=***",
-		"postgres://u:pw@h/d?%70assword=y":     "postgres://u:***@h/d?***",
-		"postgres://u:pw@h/d?password=a&b&C=d": "postgres://u:***@h/d?password=***&***&***",
-		"postgres://u:p/w@h/d":                 "***",
-		"no URL at all":                        "***",
+		"":                               "",
+		"redis://h:6379/0":               "redis://h:6379/0",
+		"redis://:pw@h":                  "redis://:***@h",
+		"redis://token@h":                "redis://***:***@h",
+		"postgres://user:pw@h/d":         "postgres://user:***@h/d",
+		"postgres://user:pw-of-user@h/d": "postgres://***:***@h/d",
+		"smtp://all-of-pw:pw@h":          "smtp://***:***@h",
+		"smtp://user:@h":                 "smtp://***:***@h",
+		"smtp://same:same@h":             "smtp://***:***@h",
+		"smtp://me%40shop.example:pw@h":  "smtp://me%40shop.example:***@h",
+		"smtp://h?conns=4&conns_min=2&connections=4&per_minute=9&auth=plain&oauth=m365": "smtp://h?conns=4&conns_min=2&connections=4&per_minute=9&auth=plain&oauth=m365",
+		"ses://id:pw@vpce?region=eu-west-1&configuration_set=x":                         "ses://id:***@vpce?region=eu-west-1&configuration_set=x",
+		"postgres://u:pw@h/d?sslmode=x&what=y":                                          "postgres://u:***@h/d?sslmode=x&what=***",
+		"postgres://u:pw@h/d?%70assword=y":                                              "postgres://u:***@h/d?***",
+		"postgres://u:pw@h/d?password=a&b&C=d":                                          "postgres://u:***@h/d?password=***&***&***",
+		"postgres://u:p/w@h/d":                                                          "***",
+		"no URL at all":                                                                 "***",
 	} {
 		if got := maskURL(text); got != want {
 			t.Errorf("%s: got %s, want %s", text, got, want)
