@@ -97,7 +97,7 @@ var (
 	NotDoneKind = registerProblemKind(ProblemKind{
 		"not-done", http.StatusConflict, "Not done",
 		"What was asked for is not possible any more, or a rule is against it.",
-		"`detail` says which. The attempt is recorded, and nothing else was done.", ourFaultMessage,
+		"`detail` says which. Nothing was done.", ourFaultMessage,
 	})
 	proofRedeemedKind = registerProblemKind(ProblemKind{
 		"proof-redeemed", http.StatusConflict, "Proof redeemed before",
