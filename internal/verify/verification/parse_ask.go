@@ -30,7 +30,6 @@ type parsedRequest struct {
 	subject   bucketnames.Subject    // has the purpose with its rules, and the class
 	buckets   map[quota.Scope]string // of the subject; must not be changed
 	holder    string                 // of a verification that the request opens
-	notServed string                 // why the recipient gets no codes; empty: it may get them
 }
 
 // parseRequest reads a request in three steps: its fields, the hashes of its recipient, and the
@@ -52,21 +51,21 @@ func (s *Service) parseRequest(ctx context.Context, ask Request) (parsedRequest,
 	if a.Kind == BackEnd {
 		a.Site = set.Apps[a.App].Site
 	}
-	if refusal := set.ValidateRecipient(a.to); refusal != nil {
-		a.notServed = refusal.Reason
-		return a, fault.Invalid("to", refusal.Reason, refusal.Detail)
-	}
 	return a, nil
 }
 
-// parseSend is parseRequest for a request that makes a send. If the recipient is not
-// served, it records the refusal, so that administrators see why there is no send.
+// parseSend is parseRequest for a request that makes a send. A recipient that is not served is a *fault.InvalidError. It
+// records that refusal, so that administrators see why there is no send.
 func (s *Service) parseSend(ctx context.Context, ask Request) (parsedRequest, error) {
 	a, err := s.parseRequest(ctx, ask)
-	if a.notServed != "" {
-		s.recordRefusal(a, "refused", a.notServed, quota.Global, 0)
+	if err != nil {
+		return a, err
 	}
-	return a, err
+	if refusal := s.Policy.Get().ValidateRecipient(a.to); refusal != nil {
+		s.recordRefusal(a, "refused", refusal.Reason, quota.Global, 0)
+		return a, fault.Invalid("to", refusal.Reason, refusal.Detail)
+	}
+	return a, nil
 }
 
 // parseFields parses the fields of a request. For a resend it also reads the verification. Errors:

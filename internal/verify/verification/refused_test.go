@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"sendcode/internal/base/fault"
 	"sendcode/internal/codes/policy"
 	"sendcode/internal/limit/bucketnames"
 	"sendcode/internal/limit/refusals"
@@ -99,15 +100,32 @@ func TestWhatIsTurnedAwayHasARow(t *testing.T) {
 			r.WantInvalid(r.SendError(short), "to", "disposable")
 		}
 		// a check or a report asks for no code: it adds nothing to the rows
-		_, err := r.Svc.CheckByRecipient(r.Context(), us, "123456")
-		r.WantInvalid(err, "to", "country_not_served")
-		_, err = r.Svc.ReportByRecipient(r.Context(), us, string(store.ReportApproved))
-		r.WantInvalid(err, "to", "country_not_served")
+		r.WantError(vtest.Err(r.Svc.CheckByRecipient(r.Context(), us, "123456")), fault.NotFound)
+		r.WantError(vtest.Err(r.Svc.ReportByRecipient(r.Context(), us, string(store.ReportApproved))), fault.NotFound)
 		r.Sleep(time.Minute)
 		for reason, ask := range map[string]verification.Request{"country_not_served": us, "voip": voip, "disposable": short} {
 			row := r.RowBlockedBy(reason, ask.Channel, ask.To)
 			r.WantLine(reason, "refused 3 0s true ", row.Status, row.Count, row.RetryAfter, row.To != "", row.Reference)
 		}
+	})
+}
+
+// What went out before a reload that serves its recipient no more can be checked and reported on.
+func TestWhatIsOutIsCheckedAfterAReload(t *testing.T) {
+	vtest.InBubbleWith(t, wide, func(r *vtest.Rig) {
+		r.SendTo(vtest.Ana)
+		code := r.LastCode()
+		r.SendTo(vtest.Ana, withCode("987654", 0))
+		set := r.Svc.Terms()
+		set.Blocks.Disposable = map[string]bool{"example.com": true}
+		r.Svc.Change(set)
+		r.WantInvalid(r.SendError(vtest.AskFor(vtest.Ana)), "to", "disposable")
+		checked, err := r.Svc.CheckByRecipient(r.Context(), anaByName, code)
+		r.NoError(err)
+		r.WantChecked("the right code", checked, "approved true")
+		reported, err := r.Svc.ReportByRecipient(r.Context(), anaByName, string(store.ReportApproved))
+		r.NoError(err)
+		r.Want("reported", reported.Reported, store.ReportApproved)
 	})
 }
 
