@@ -80,7 +80,7 @@ func (a *API) SetKeys(keys Keys) {
 // Register adds the routes and the CORS middleware. Paths and responses are a contract: see
 // docs/openapi.yaml.
 func (a *API) Register(e *echo.Echo) {
-	a.useCORS(e)
+	a.UseCORS(e)
 	// Not a group: echo gives a group with middleware catch-all routes, and a wrong method would
 	// become a 404.
 	for _, r := range a.routes() {

@@ -10,10 +10,10 @@ import (
 	"github.com/labstack/echo/v4/middleware"
 )
 
-// useCORS adds CORS middleware that lets pages of the keys' origins read responses (Fetch standard,
+// UseCORS adds CORS middleware that lets pages of the keys' origins read responses (Fetch standard,
 // section 3.3). Origins are compared byte by byte; cookies are not used. If no key has origins, the
 // middleware does nothing.
-func (a *API) useCORS(e *echo.Echo) {
+func (a *API) UseCORS(e *echo.Echo) {
 	hasOrigins := func(k *Key) bool { return len(k.Origins) > 0 }
 	e.Use(checkRequestedHeaders, middleware.CORSWithConfig(middleware.CORSConfig{
 		Skipper: func(c echo.Context) bool {

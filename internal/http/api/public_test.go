@@ -177,6 +177,17 @@ func TestAnExhaustedClientReadsTheSameOfEveryRecipient(t *testing.T) {
 	}
 }
 
+// A page reads every refusal, also that of a body whose head says that it is too large.
+func TestAPageReadsThatItsBodyIsTooLarge(t *testing.T) {
+	browser := client{t, newAPI(t), "203.0.113.9", public}
+	for _, path := range []string{"", "/x/check", "/x/cancel"} {
+		w := browser.do(http.MethodPost, "/v1/verifications"+path, `{"to":"`+strings.Repeat("x", 16<<10)+`"}`)
+		if origin := w.Header().Get("Access-Control-Allow-Origin"); w.Code != http.StatusRequestEntityTooLarge || origin != shop {
+			t.Errorf("%s: %d for %q", path, w.Code, origin)
+		}
+	}
+}
+
 // A browser reads every rule while its verification is pending, and then the rule that blocks,
 // alone; as one without a verification does.
 func TestWhatABrowserReadsOfItsVerification(t *testing.T) {

@@ -71,7 +71,7 @@ func New(c Config) *echo.Echo {
 	e.HTTPErrorHandler = errorHandler(c.Logger, c.PublicURL)
 	e.Pre(recoverPanics(c.Logger), assignRequestID, warnOfForwarding(c.TrustedProxies, c.Logger, time.Now))
 	e.Use(accessLog(c.Logger, c.Served), web.Compress, securityHeaders(), recoverPanics(c.Logger),
-		middleware.BodyLimitWithConfig(middleware.BodyLimitConfig{Limit: strconv.Itoa(maxBody), Skipper: hasOwnBodyLimit}))
+		middleware.BodyLimitWithConfig(middleware.BodyLimitConfig{Limit: strconv.Itoa(maxBody), Skipper: skipBodyLimit}))
 	e.GET(problemsPath+":slug", serveProblemPage)
 	return e
 }
@@ -85,10 +85,16 @@ const (
 	HooksPath          = "/v1/hooks/"
 )
 
-func hasOwnBodyLimit(c echo.Context) bool {
-	path := c.Request().URL.Path
-	return strings.HasPrefix(path, ProviderEventsPath) || strings.HasPrefix(path, ReceiptsPath) ||
-		strings.HasPrefix(path, HooksPath)
+// skipBodyLimit reports whether a path has its own limit. On the others of the API it hides a length above the limit, so that
+// the body is refused when it is read: only then the middleware by which a page may read the answer has run.
+func skipBodyLimit(c echo.Context) bool {
+	r := c.Request()
+	path := r.URL.Path
+	own := strings.HasPrefix(path, ProviderEventsPath) || strings.HasPrefix(path, ReceiptsPath) || strings.HasPrefix(path, HooksPath)
+	if !own && r.ContentLength > maxBody && strings.HasPrefix(path, "/v1/") && !strings.HasPrefix(path, "/v1/admin/") {
+		r.ContentLength = -1
+	}
+	return own
 }
 
 // NewHTTPServer returns an HTTP server with timeouts for the handler. It does not listen.

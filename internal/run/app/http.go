@@ -124,6 +124,7 @@ func (a *App) openPorts() error {
 			return e
 		}
 		starting := newEcho(&server.Health{}) // its Health never starts, so its /readyz answers 503
+		api.New(nil, apiKeys(a.cfg)).UseCORS(starting)
 		starting.Any("/*", func(echo.Context) error { return fault.Unavailable })
 		l := &listener{Listener: port, conns: a.conns, routes: newEcho(a.health), ended: make(chan struct{})}
 		l.setHandler(starting)

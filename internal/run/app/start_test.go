@@ -16,10 +16,11 @@ import (
 
 // A request that comes while the service starts waits for its routes. If the start takes longer than
 // quietStart, /readyz of no port is 200, even if the checks are known and pass: a load balancer sends
-// requests from the first 200 on.
+// requests from the first 200 on. A page may read the 503.
 func TestReadyOnlyWithItsRoutes(t *testing.T) {
 	cfg := loadConfig(t, "", "SENDCODE_ADDR=127.0.0.1:0", "SENDCODE_ADMIN_ADDR=127.0.0.1:0",
-		"SENDCODE_ADMIN_PASSWORD=a long password of a test", "SENDCODE_DATA_DIR="+t.TempDir())
+		"SENDCODE_ADMIN_PASSWORD=a long password of a test", "SENDCODE_DATA_DIR="+t.TempDir(),
+		"SENDCODE_PUBLIC_KEY=pk_"+strings.Repeat("a", 32), "SENDCODE_ORIGINS=https://shop.example")
 	defer func(wait time.Duration) { quietStart = wait }(quietStart)
 	quietStart = 0
 	ports := newApp(cfg, slog.New(slog.DiscardHandler), nil)
@@ -29,20 +30,28 @@ func TestReadyOnlyWithItsRoutes(t *testing.T) {
 		servertest.Same(t, "/readyz without routes", answer(t, l, "/readyz"), "503 starting")
 		servertest.Same(t, "/livez without routes", answer(t, l, "/livez"), "200 ok")
 	}
+	early, err := http.NewRequest(http.MethodPost, "http://"+ports.listeners[0].Addr().String()+"/v1/verifications", nil)
+	must(t, err)
+	early.Header.Set("Origin", "https://shop.example")
+	refused, err := http.DefaultClient.Do(early)
+	must(t, err)
+	_ = refused.Body.Close()
+	servertest.Same(t, "what a page reads without routes", refused.Status[:4]+refused.Header.Get("Access-Control-Allow-Origin"),
+		"503 https://shop.example")
 	servertest.Same(t, "closed", ports.close(), nil)
 
 	quietStart = time.Hour
 	a, err := New(t.Context(), cfg, slog.New(slog.DiscardHandler))
 	must(t, err)
-	early, err := net.Dial("tcp", a.Addr())
+	conn, err := net.Dial("tcp", a.Addr())
 	must(t, err)
-	defer early.Close()
-	_, err = early.Write([]byte("GET /openapi.yaml HTTP/1.1\r\nHost: localhost\r\n\r\n"))
+	defer conn.Close()
+	_, err = conn.Write([]byte("GET /openapi.yaml HTTP/1.1\r\nHost: localhost\r\n\r\n"))
 	must(t, err)
 	ctx, stop := context.WithCancelCause(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- a.Serve(ctx) }()
-	got, err := bufio.NewReader(early).ReadString('\n')
+	got, err := bufio.NewReader(conn).ReadString('\n')
 	must(t, err)
 	servertest.Same(t, "a request before Serve", strings.TrimSpace(got), "HTTP/1.1 200 OK")
 	for i, route := range []string{"/openapi.yaml", "/metrics"} {
