@@ -102,7 +102,12 @@ func warnOfExpiry(now, end time.Time, what string, add func(when bool, format st
 }
 
 func (c *Config) warnOfApps(now time.Time, add func(when bool, format string, args ...any)) {
+	add(c.Page.App == "" && len(c.Page.Channels) > 0, "page.channels has no effect without page.app.")
 	for _, a := range c.Apps {
+		add(c.Page.App == "" && len(a.ReturnURLs)+len(a.PagePurposes) > 0,
+			"return_urls and page_purposes of the app %s have no effect without page.app.", a.Name)
+		add(c.Page.App != "" && !c.HasPage(a) && len(a.PagePurposes) > 0,
+			"page_purposes of the app %s have no effect without return_urls: page.app is another app.", a.Name)
 		add(c.SMTPURL != "" && a.MailFrom != "" && senderDomain(a.MailFrom) == "localhost",
 			"mail_from of the app %s is an address at localhost: other mail servers will not accept it.", a.Name)
 		add(a.hasPublicKey() && len(a.Origins) == 0,
