@@ -15,6 +15,7 @@ write secret_keys "$ring"
 write index_key "$index"
 write api_key "$(printf '%s\n' "$api" | head -1)"
 write admin_password "$(random)"
+write admin_token "$(random)"
 write smtp_url smtp://user:password@mail.example.com:587
 write redis_password "$redis"
 write redis_url "redis://sendcode:$redis@redis:6379/0"

@@ -105,8 +105,9 @@ func TestComposeConfiguresTheProgram(t *testing.T) {
 			if s.Build == "" {
 				continue
 			}
-			if cfg, err := config.Load(environ, read); err != nil || len(cfg.Warnings) > 0 {
-				t.Errorf("%s: %s: %v, warnings %q", file, name, err, cfg.Warnings)
+			cfg, err := config.Load(environ, read)
+			if err != nil || len(cfg.Warnings) > 0 || cfg.AdminToken.IsSet() != (name == "sendcode") { // doctor --behind needs the token
+				t.Errorf("%s: %s: %v, warnings %q, a token: %v", file, name, err, cfg.Warnings, cfg.AdminToken.IsSet())
 			}
 		}
 	}

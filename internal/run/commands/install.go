@@ -2,6 +2,7 @@ package commands
 
 import (
 	"bufio"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -210,7 +211,7 @@ func (i Installation) composeFiles(flow string, secrets []string) []installed {
 	case i.hasOAuth():
 		files = append(files, installed{"compose.override.yaml", composeOAuth, 0o644})
 	}
-	for _, line := range secrets {
+	for _, line := range append(secrets, "SENDCODE_ADMIN_TOKEN="+rand.Text()) {
 		name, value, _ := strings.Cut(line, "=")
 		// compose mounts the file as it is, and the container has a user of its own; the folder keeps others out
 		files = append(files, installed{"secrets/" + strings.ToLower(strings.TrimPrefix(name, "SENDCODE_")), value + "\n", 0o644})

@@ -162,7 +162,7 @@ func TestInstallCompose(t *testing.T) {
 	}
 	apptest.Must(t, os.Mkdir(filepath.Join(root, "secrets"), 0o755)) // of the administrator's
 	apptest.Must(t, commands.Install(good, nil, io.Discard))
-	want := []string{".env", "compose.yaml", "secrets/admin_password", "secrets/api_key", "secrets/index_key", "secrets/secret_keys", "secrets/smtp_url"}
+	want := []string{".env", "compose.yaml", "secrets/admin_password", "secrets/admin_token", "secrets/api_key", "secrets/index_key", "secrets/secret_keys", "secrets/smtp_url"}
 	if got := slices.Sorted(maps.Keys(written(t, root))); !slices.Equal(got, want) {
 		t.Errorf("%q", got)
 	}
