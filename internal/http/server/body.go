@@ -161,6 +161,8 @@ func jsonTypeName(t reflect.Type) string {
 		return "an object"
 	case reflect.Int, reflect.Int64:
 		return "a whole number"
+	case reflect.Slice:
+		return "a list"
 	}
 	return "a " + t.Kind().String()
 }

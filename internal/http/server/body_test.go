@@ -18,6 +18,7 @@ type sample struct {
 	Count int               `json:"count"`
 	Rest  any               `json:"rest"`
 	Keys  map[string]string `json:"keys"`
+	Known []string          `json:"known"`
 }
 
 func readSample(body, media string, coding ...string) (sample, error) {
@@ -80,6 +81,17 @@ func TestReadJSONSaysWhereAndWhat(t *testing.T) {
 		if (err != nil) != (c.slug != "") || p.Kind.Slug != c.slug || field != c.field || p.Extra["position"] != c.position {
 			t.Errorf("%s: %v, %v, want %v", c.body, err, p.Extra, c)
 		}
+	}
+}
+
+func TestReadJSONSaysWhatAFieldMustBe(t *testing.T) {
+	for body, want := range map[string]string{
+		`{"to":1}`: "a string", `{"count":"1"}`: "a whole number", `{"keys":[]}`: "an object", `{"known":"x"}`: "a list",
+	} {
+		_, err := readSample(body, "application/json")
+		p := &Problem{}
+		errors.As(err, &p)
+		servertest.Same(t, body, p.Detail, "This field must be "+want+".")
 	}
 }
 
