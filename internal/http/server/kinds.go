@@ -126,7 +126,7 @@ var (
 		"idempotency-key-reused", http.StatusUnprocessableEntity,
 		"Idempotency-Key used before",
 		"This Idempotency-Key came with another request in the last 24 hours.",
-		"Use a new key for a new request, and the same key with the same body for a repetition. Nothing was done.",
+		"Use a new key for a new request. A repetition has the same key and body, and without `locale` the same Accept-Language. Nothing was done.",
 		ourFaultMessage,
 	})
 	keyOfOtherCode = registerProblemKind(ProblemKind{

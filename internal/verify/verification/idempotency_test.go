@@ -54,6 +54,11 @@ func TestKeyOfAnotherRequest(t *testing.T) {
 		for _, other := range []vtest.Option{withCode("123457", time.Hour), withCode("123456", 2*time.Hour), withCode("", 0)} {
 			r.WantError(r.SendError(vtest.AskFor("cleo@example.com", withKey, other)), verification.ErrKeyReused)
 		}
+		accepting := func(languages string) vtest.Option {
+			return func(a *verification.Request) { a.Locale, a.Languages, a.IdempotencyKey = "", languages, "of an Accept-Language" }
+		}
+		r.SendTo("dora@example.com", accepting("de"))
+		r.WantError(r.SendError(vtest.AskFor("dora@example.com", accepting("en"))), verification.ErrKeyReused)
 		for _, other := range []vtest.Option{vtest.By(vtest.Browser), vtest.InApp("bank")} {
 			r.Want("replayed", r.SendTo("bob@example.com", other, vtest.WithKey("k")).Replayed, false)
 			r.Sleep(time.Minute)
