@@ -97,6 +97,28 @@ func TestReferenceHasTheWholeSpecification(t *testing.T) {
 	}
 }
 
+// Every operation may answer 503, as while the service starts or stops, and one with a body 413 and 415.
+func TestOperationsNameWhatAllMayAnswer(t *testing.T) {
+	var spec struct {
+		Paths map[string]map[string]struct {
+			RequestBody any `yaml:"requestBody"`
+			Responses   map[string]any
+		}
+	}
+	if err := yaml.Unmarshal(docs.OpenAPI, &spec); err != nil {
+		t.Fatal(err)
+	}
+	for path, operations := range spec.Paths {
+		for method, o := range operations {
+			for _, status := range []string{"503", "413", "415"} {
+				if o.Responses[status] == nil && strings.HasPrefix(path, "/v1/") && (status == "503" || o.RequestBody != nil) {
+					t.Errorf("%s %s names no %s", method, path, status)
+				}
+			}
+		}
+	}
+}
+
 // Nothing of the page comes from elsewhere, nothing runs, and each link on it leads to something.
 func TestReferenceStandsAlone(t *testing.T) {
 	html := referencePage(t)
