@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"sendcode/internal/base/panics"
@@ -121,16 +122,15 @@ func (p *DB) beginTogether(ctx context.Context, brief bool, batch []*beginCall) 
 	if err != nil {
 		return err
 	}
+	var repeated []*beginCall
 	for i, x := range batch {
-		if !answers[i].repeated {
+		if answers[i].repeated {
+			repeated = append(repeated, x)
+		} else {
 			x.SetAnswer(x.Answer, answers[i].err)
 		}
 	}
-	for i, x := range batch {
-		if answers[i].repeated {
-			x.SetAnswer(p.answerRepeated(ctx, x.In))
-		}
-	}
+	p.answerRepeated(ctx, repeated)
 	return nil
 }
 
@@ -165,9 +165,32 @@ func uncertainUnlessNotCommitted(notCommitted bool, err error) error {
 	return store.WrapUncertain(withCause(err))
 }
 
-// answerRepeated returns the answer to a Begin whose send has a row already; see
+// answerRepeated answers Begins whose sends have rows already.
+func (p *DB) answerRepeated(ctx context.Context, calls []*beginCall) {
+	if len(calls) == 0 {
+		return
+	}
+	err := p.awaitStandby(ctx, calls[0].In.Send.ID)
+	for _, x := range calls {
+		if err == nil {
+			x.SetAnswer(p.readRepeated(ctx, x.In))
+		} else {
+			x.SetAnswer(store.BeginAnswer{}, store.WrapUncertain(withCause(err)))
+		}
+	}
+}
+
+// awaitStandby waits until a synchronous standby, if there is one, has all that was seen committed. If a server or a
+// client breaks a COMMIT off that waits for the standby, its rows are there, but perhaps only here. What only reads
+// waits for nothing. The lock is a write, and its COMMIT waits for all before it in the log.
+func (p *DB) awaitStandby(ctx context.Context, send uuid.UUID) error {
+	_, err := p.pool.Exec(ctx, "SELECT FROM sends WHERE id = $1 FOR KEY SHARE", send)
+	return err
+}
+
+// readRepeated returns the answer to a Begin whose send has a row already; see
 // rowrules.RepeatedAnswer.
-func (p *DB) answerRepeated(ctx context.Context, in store.Intent) (_ store.BeginAnswer, err error) {
+func (p *DB) readRepeated(ctx context.Context, in store.Intent) (_ store.BeginAnswer, err error) {
 	defer panics.Recover(panics.Batch, func() { err = store.WrapUncertain(panics.Err) })
 	story, err := p.SendDetails(ctx, in.Send.ID)
 	if err != nil {

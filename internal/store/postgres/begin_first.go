@@ -105,11 +105,12 @@ func (p *DB) beginFirst(ctx context.Context, brief bool, batch []*beginCall) (er
 	if err != nil {
 		return err
 	}
+	var repeated []*beginCall
 	for i, x := range batch {
 		d := rowrules.Decide(x.In, v.now, v.facts[i])
 		switch {
 		case v.repeated[i]:
-			x.SetAnswer(p.answerRepeated(ctx, x.In))
+			repeated = append(repeated, x)
 		case unsure && !v.written[i]:
 			x.SetAnswer(store.BeginAnswer{}, store.WrapUncertain(errFirstRunMayWrite))
 		case b.contains(v.now) && d.Admitted == v.written[i]:
@@ -118,6 +119,7 @@ func (p *DB) beginFirst(ctx context.Context, brief bool, batch []*beginCall) (er
 			x.SetAnswer(store.BeginAnswer{}, errWrongGuess)
 		}
 	}
+	p.answerRepeated(ctx, repeated)
 	return nil
 }
 

@@ -22,7 +22,8 @@ import (
 // one, as Begins do. A batch has one of each key at most. The keys are sorted, so that two replicas
 // lock them in one order. Their COMMIT does not wait for the disk. The send that follows a claim is
 // committed later in the same log, and its COMMIT waits until the log up to there is on the disk,
-// or at a synchronous standby. So no crash loses a claim and keeps its send.
+// or at a synchronous standby. So no crash loses a claim and keeps its send. Where a send is there already, the
+// COMMIT of the read that found it waits.
 
 const (
 	stmtAsynchronousCommit       = "sendcode_no_wait"
@@ -80,7 +81,8 @@ RETURNING k.key, k.send_id, @now`)},
 			p.replaceNow(
 				`SELECT k.key, @now, k.fingerprint, k.send_id FROM idempotency_keys k WHERE k.key = ANY ($1::bytea[])`),
 		},
-		{stmtReadClaimedSends, `SELECT k.key, ` + sqldb.SendColumns + claimed + ` WHERE k.key = ANY ($1::bytea[])`},
+		// Its lock is a write; see awaitStandby.
+		{stmtReadClaimedSends, `SELECT k.key, ` + sqldb.SendColumns + claimed + ` WHERE k.key = ANY ($1::bytea[]) FOR KEY SHARE OF k`},
 		{stmtReadClaimedVerifications, `SELECT k.key, ` + sqldb.VerificationColumns + claimed + `
 CROSS JOIN LATERAL (SELECT * FROM verifications v WHERE v.id = s.verification_id LIMIT 1) v WHERE k.key = ANY ($1::bytea[])`},
 	}
@@ -111,11 +113,11 @@ func (p *DB) changeIdempotencyClaims(batch []*idempotencyCall) {
 }
 
 // changeClaimsTogether makes the round trip of a batch, or one for each call if the claims'
-// leases or lives differ. A claim can be repeated, also after a commit
-// of which no answer came: its row then has the ID of its send.
+// leases or lives differ. Claims of keys that were used before take another one; the others are answered first.
+// A claim can be repeated, also after a commit of which no answer came: its row then has the ID of its send.
 func (p *DB) changeClaimsTogether(ctx context.Context, brief bool, batch []*idempotencyCall) error {
 	var answers map[[32]byte]store.IdempotencyClaimAnswer
-	var claims, ended, forgotten []*idempotencyCall
+	var claims, ended, forgotten, used []*idempotencyCall
 	alike := true
 	for _, x := range batch {
 		switch {
@@ -134,27 +136,34 @@ func (p *DB) changeClaimsTogether(ctx context.Context, brief bool, batch []*idem
 		}
 		return nil
 	}
-	again := false
+	runs := 0
 	err := p.withRetry(ctx, brief, true, func(conn *pgxpool.Conn) (notCommitted bool, err error) {
-		answers, notCommitted, err = p.changeClaimsOnConn(ctx, conn, claims, ended, forgotten, again)
-		again = true
+		runs++
+		answers, notCommitted, err = p.changeClaimsOnConn(ctx, conn, claims, ended, forgotten)
 		return notCommitted, err
 	})
 	if err != nil {
 		return err
 	}
 	for _, x := range batch {
-		x.SetAnswer(answers[x.In.Key], nil)
+		if x.In.release || answers[x.In.Key].SendID == x.In.SendID {
+			x.SetAnswer(answers[x.In.Key], nil)
+		} else {
+			used = append(used, x)
+		}
 	}
-	return nil
+	if len(used) == 0 {
+		return nil
+	}
+	return p.withRetry(ctx, brief, true, func(conn *pgxpool.Conn) (notCommitted bool, err error) {
+		return false, p.readEarlierClaims(ctx, conn, used, answers, runs > 1)
+	})
 }
 
-// changeClaimsOnConn sends the changes of a batch in one trip, and in a second one reads the keys
-// that were used before. notCommitted means, with an error, that nothing was committed. again: an
-// earlier run may have been committed.
-func (p *DB) changeClaimsOnConn(ctx context.Context, conn *pgxpool.Conn, claims, ended, forgotten []*idempotencyCall,
-	again bool) (
-	answers map[[32]byte]store.IdempotencyClaimAnswer, notCommitted bool, err error,
+// changeClaimsOnConn sends the changes of a batch in one trip, and returns the claims that their callers hold
+// now. notCommitted means, with an error, that nothing was committed.
+func (p *DB) changeClaimsOnConn(ctx context.Context, conn *pgxpool.Conn, claims, ended, forgotten []*idempotencyCall) (
+	held map[[32]byte]store.IdempotencyClaimAnswer, notCommitted bool, err error,
 ) {
 	var trip pgx.Batch
 	trip.Queue(p.text[stmtBeginTransaction])
@@ -172,7 +181,7 @@ func (p *DB) changeClaimsOnConn(ctx context.Context, conn *pgxpool.Conn, claims,
 	if len(claims) > 0 {
 		p.queueClaims(&trip, claims)
 	}
-	held := map[[32]byte]store.IdempotencyClaimAnswer{}
+	held = map[[32]byte]store.IdempotencyClaimAnswer{}
 	changes := trip.Len()
 	notCommitted, err = p.runAndCommit(ctx, conn, &trip, func(results pgx.BatchResults) error {
 		for i := range changes {
@@ -185,19 +194,7 @@ func (p *DB) changeClaimsOnConn(ctx context.Context, conn *pgxpool.Conn, claims,
 		}
 		return nil
 	})
-	if err != nil {
-		return nil, notCommitted, err
-	}
-	var used []*idempotencyCall
-	for _, x := range claims {
-		if held[x.In.Key].SendID != x.In.SendID {
-			used = append(used, x)
-		}
-	}
-	if len(used) > 0 {
-		err = p.readEarlierClaims(ctx, conn, used, held, again)
-	}
-	return held, false, err
+	return held, notCommitted, err
 }
 
 // queueClaims queues the statements of claims of one lease and one life.
@@ -230,8 +227,8 @@ func readHeldClaims(results pgx.BatchResults, held map[[32]byte]store.Idempotenc
 	return err
 }
 
-// readEarlierClaims adds the answers to claims of keys that were used before. answers has those
-// that their callers hold now. again is as for changeClaimsOnConn.
+// readEarlierClaims answers claims of keys that were used before. answers has those that their callers hold
+// now. again: an earlier run of the claims may have been committed, too.
 func (p *DB) readEarlierClaims(ctx context.Context, conn *pgxpool.Conn, used []*idempotencyCall, answers map[[32]byte]store.IdempotencyClaimAnswer,
 	again bool,
 ) (err error) {
@@ -269,14 +266,17 @@ func (p *DB) readEarlierClaims(ctx context.Context, conn *pgxpool.Conn, used []*
 			return err
 		}
 	}
+	if err := results.Close(); err != nil { // commits
+		return err
+	}
 	for _, x := range used {
 		_, held := answers[x.In.Key]
 		// if there is no row, another request has just released and deleted the claim
-		answers[x.In.Key] = store.IdempotencyClaimAnswer{State: store.IdempotencyClaimBusy}
+		answer := store.IdempotencyClaimAnswer{State: store.IdempotencyClaimBusy}
 		if row, found := stored[x.In.Key]; found {
-			answers[x.In.Key] = row.Answer(x.In.IdempotencyClaim, held || again && row.SendID == x.In.SendID,
-				sends[x.In.Key], verifications[x.In.Key], now)
+			answer = row.Answer(x.In.IdempotencyClaim, held || again && row.SendID == x.In.SendID, sends[x.In.Key], verifications[x.In.Key], now)
 		}
+		x.SetAnswer(answer, nil)
 	}
 	return nil
 }

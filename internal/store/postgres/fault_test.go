@@ -237,3 +237,46 @@ func TestPostgresIsDurable(t *testing.T) {
 		}
 	}
 }
+
+// What a commit wrote whose standby did not answer, no repetition is told before the standby has it: neither a claim of a
+// key, whose own commit does not wait, nor a Begin that finds its row and writes nothing.
+func TestPostgresRepeatsWhatTheStandbyHas(t *testing.T) {
+	t.Parallel()
+	server := servertest.Postgres(t, "synchronous_standby_names=nobody", "synchronous_commit=local")
+	storetest.OK(t, Migrate(t.Context(), server.URL(), ""))
+	cut := storetest.NewFixture(openTest(t, server.URL()+"&synchronous_commit=on", serverClockSQL))
+	joined := storetest.NewFixture(openTest(t, server.URL(), serverClockSQL)) // as if the standby answered
+	admin := connect(t, server.AdminURL())
+	uncertain := func(what string, call func() error) {
+		t.Helper()
+		done := make(chan error, 1)
+		go func() { done <- call() }()
+		var err error
+		servertest.Await(t, what, func() bool {
+			exec(t, admin, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'`)
+			select {
+			case err = <-done:
+				return true
+			default:
+				return false
+			}
+		})
+		if !errors.Is(err, fault.Unavailable) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	for i, likely := range []bool{false, true} {
+		in := cut.Intent(i, func(in *store.Intent) { in.LikelyFirst = likely })
+		c := store.IdempotencyClaim{Key: [32]byte{byte(i + 1)}, SendID: in.Send.ID, Lease: day, Life: day}
+		storetest.Equal(t, "claim", storetest.Must(cut.ClaimIdempotencyKey(t.Context(), c))(t).State, store.IdempotencyClaimGranted)
+		begin := func() error { return storetest.Err(cut.Begin(t.Context(), in)) }
+		uncertain("a send, and its second run", begin)
+		uncertain("its repetition", begin)
+		storetest.OK(t, cut.ReleaseIdempotencyKey(t.Context(), c.Key, c.SendID, false))
+		c.SendID = cut.Intent(i).Send.ID
+		uncertain("a repetition with its key", func() error { return storetest.Err(cut.ClaimIdempotencyKey(t.Context(), c)) })
+		again := storetest.Must(joined.ClaimIdempotencyKey(t.Context(), c))(t)
+		storetest.Equal(t, "repeated", fmt.Sprint(again.State, again.Send.ID), fmt.Sprint(store.IdempotencyClaimDone, in.Send.ID))
+		storetest.Equal(t, "repeated", joined.MustBegin(t, in).Repeated, true)
+	}
+}
