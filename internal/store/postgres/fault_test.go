@@ -239,7 +239,7 @@ func TestPostgresIsDurable(t *testing.T) {
 }
 
 // What a commit wrote whose standby did not answer, no repetition is told before the standby has it: neither a claim of a
-// key, whose own commit does not wait, nor a Begin that finds its row and writes nothing.
+// key, whose own commit does not wait, nor a call that finds all done and has nothing to write.
 func TestPostgresRepeatsWhatTheStandbyHas(t *testing.T) {
 	t.Parallel()
 	server := servertest.Postgres(t, "synchronous_standby_names=nobody", "synchronous_commit=local")
@@ -279,4 +279,19 @@ func TestPostgresRepeatsWhatTheStandbyHas(t *testing.T) {
 		storetest.Equal(t, "repeated", fmt.Sprint(again.State, again.Send.ID), fmt.Sprint(store.IdempotencyClaimDone, in.Send.ID))
 		storetest.Equal(t, "repeated", joined.MustBegin(t, in).Repeated, true)
 	}
+	ours := joined.Admit(t, joined.Intent(3)).Verification.ID
+	theirs := joined.Admit(t, joined.Intent(4, func(in *store.Intent) { in.Code, in.Verification.CallerChecks = []byte{1}, true })).Verification.ID
+	key := make([]byte, 2*store.CheckKeyHashSize)
+	check := store.CheckRequest{ID: ours, Key: key[:store.CheckKeyHashSize], Judge: func(store.Verification, bool) (store.Judgement, error) {
+		return store.Judgement{Right: true, CheckKey: key}, nil
+	}}
+	for _, what := range []string{"", "repeated "} {
+		uncertain(what+"check", func() error { return storetest.Err(cut.Check(t.Context(), check)) })
+		uncertain(what+"redemption", func() error { return storetest.Err(cut.Redeem(t.Context(), ours, key)) })
+		uncertain(what+"report", func() error {
+			return storetest.Err(cut.Report(t.Context(), theirs, store.ReportFailed, nil, store.NewEvent{}))
+		})
+	}
+	storetest.Equal(t, "redeemed", storetest.Must(joined.Redeem(t.Context(), ours, key))(t), true)
+	storetest.Equal(t, "redeemed with another key", storetest.Must(joined.Redeem(t.Context(), ours, key[1:]))(t), false)
 }

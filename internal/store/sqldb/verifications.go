@@ -31,12 +31,13 @@ func (q Tx) cancel(id string, tell []store.NewEvent) (bool, error) {
 }
 
 const redeemSQL = `
-UPDATE verifications SET redeemed_at = @now, redeemed_by = @by
-WHERE id = @id AND approved_at IS NOT NULL AND redeemed_at IS NULL`
+UPDATE verifications SET redeemed_at = coalesce(redeemed_at, @now), redeemed_by = @by
+WHERE id = @id AND approved_at IS NOT NULL AND (redeemed_at IS NULL OR redeemed_by = @by)`
 
 // Redeem records that the proof of an approved verification was redeemed, with the hash of the
-// request's Idempotency-Key, or nil. False: nothing was changed, since the proof was redeemed
-// before or there is no such approved verification.
+// request's Idempotency-Key, or nil. False: nothing was changed, since another request redeemed the proof
+// before or there is no such approved verification. A repetition with a key writes the same once more, so that
+// it waits for a synchronous standby that may not have the first.
 func (db *DB) Redeem(ctx context.Context, id string, keyHash []byte) (bool, error) {
 	if !store.AreValidTexts(id) {
 		return false, nil

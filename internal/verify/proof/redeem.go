@@ -96,18 +96,14 @@ func (s *Redeemer) redeem(ctx context.Context, v store.Verification, r RedeemReq
 		hash := s.Vault.KeyedHash("redemption", v.App, r.IdempotencyKey)
 		by = hash[:]
 	}
-	if v.RedeemedAt.IsZero() {
-		won, err := s.Store.Redeem(ctx, v.ID, by)
-		if err != nil {
-			return RedeemedVerification{}, err
-		}
-		if !won { // another request was first
-			if v, _, _, err = s.Store.Verification(ctx, v.ID); err != nil {
-				return RedeemedVerification{}, err
-			}
-		}
-	}
 	if !v.RedeemedAt.IsZero() && (len(by) == 0 || !bytes.Equal(v.RedeemedBy, by)) {
+		return RedeemedVerification{}, ErrRedeemed
+	}
+	won, err := s.Store.Redeem(ctx, v.ID, by)
+	switch {
+	case err != nil:
+		return RedeemedVerification{}, err
+	case !won: // another request was first
 		return RedeemedVerification{}, ErrRedeemed
 	}
 	return s.newRedeemed(v)

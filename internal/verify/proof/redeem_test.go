@@ -1,6 +1,7 @@
 package proof_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -28,6 +29,11 @@ func inRedemption(t *testing.T, test func(r *redeeming)) {
 	})
 }
 
+// away takes no write.
+type away struct{ proof.Store }
+
+func (away) Redeem(context.Context, string, []byte) (bool, error) { return false, fault.Unavailable }
+
 func (r *redeeming) reference(app string) string {
 	r.Helper()
 	text, err := r.NewReference(app, r.approved.ID)
@@ -52,6 +58,10 @@ func TestRedeemTellsTheAddressOnce(t *testing.T) {
 		if again, err := r.Redeem(r.Context(), "shop", by); err != nil || again != got {
 			r.Errorf("the same request again: %+v, %v", again, err)
 		}
+		stored := r.Redeemer.Store
+		r.Redeemer.Store = away{stored}
+		r.WantError(vtest.Err(r.Redeem(r.Context(), "shop", by)), fault.Unavailable)
+		r.Redeemer.Store = stored
 		for _, other := range []proof.RedeemRequest{
 			{Proof: r.approved.Proof, IdempotencyKey: "another"}, {Proof: r.approved.Proof}, {Reference: r.reference("shop")},
 		} {
