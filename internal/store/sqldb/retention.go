@@ -27,7 +27,7 @@ const (
 )
 
 // agedTables are the tables whose rows o are deleted by their own age. SQLite, without partitions,
-// deletes verifications and failures together with their sends; in Postgres a send in flight or
+// deletes verifications and failures only together with their sends; in Postgres a send in flight or
 // with a refund due keeps its verification. A dropped partition has a week of sends, so
 // verifications are deleted in larger steps than other rows: 24,000 take 100 ms.
 var agedTables = [...]struct {
@@ -61,12 +61,21 @@ func (d dialect) deleteAgedSQL(table, due, order string, times int) string {
 			order, times))))
 }
 
-// deleteWithSendsSQL deletes the rows of other tables that belong to the sends @ids. It is for
-// databases without partitions.
-var deleteWithSendsSQL = []string{
-	`DELETE FROM verifications WHERE id IN (SELECT s.verification_id FROM sends s WHERE s.id IN (SELECT value FROM json_each(@ids)))`,
-	`DELETE FROM failures WHERE status IN ('failed', 'unknown', 'undelivered') AND logged_at < @before
-  AND id IN (SELECT value FROM json_each(@ids))`,
+// deleteWithSendsSQL returns the statements that delete the sends @ids, and first the rows of other tables that belong to
+// them. Erase finds a verification by its sends, so none of these is deleted before it.
+func (d dialect) deleteWithSendsSQL() []string {
+	among := d.inList("ids")
+	due := `o.id ` + d.inSubquery(`SELECT s.verification_id FROM sends s WHERE s.id `+among)
+	var failures string
+	if d == SQLite {
+		failures = `DELETE FROM failures WHERE status IN ('failed', 'unknown', 'undelivered') AND logged_at < @before AND id ` + among
+	} else {
+		due += ` AND ` + settledVerificationSQL
+	}
+	return []string{
+		d.deleteAgedSQL("verifications", due, "o.id", 1), failures, `DELETE FROM provider_events WHERE send_id ` + among,
+		`DELETE FROM sends WHERE id ` + among,
+	}
 }
 
 // storageStatusSQL reads the fields of a StorageStatus. @before is the instant before which rows
@@ -200,13 +209,7 @@ func (q Tx) deleteAged(before time.Time, limit int) (gone store.DeletedRows, err
 			gone.Rows += int(n)
 		}
 	}
-	var first []string
-	if q.Dialect == SQLite {
-		first = deleteWithSendsSQL
-	}
-	among := q.Dialect.inList("ids")
-	return gone, q.ExecAll(args, append(slices.Clone(first), `DELETE FROM provider_events WHERE send_id `+among,
-		`DELETE FROM sends WHERE id `+among)...)
+	return gone, q.ExecAll(args, q.Dialect.deleteWithSendsSQL()...)
 }
 
 // StorageStatus returns the age of the oldest row, the size of the database, and how much
