@@ -2,8 +2,10 @@ package sqldb
 
 import (
 	"context"
+	"errors"
 	"time"
 
+	"sendcode/internal/base/fault"
 	"sendcode/internal/base/recipient"
 	"sendcode/internal/store"
 	"sendcode/internal/store/columns"
@@ -17,6 +19,9 @@ type personalTable struct{ Erase, Forget string }
 // except the hash; ForgetDueErased removes the hash. If a new table is missing here,
 // TestEveryColumnIsErased fails.
 func (d dialect) personalTables() []personalTable {
+	// The sends are locked first, as by ResetCounters.
+	ofSends := ` AND recipient = @recipient AND id ` + d.inSubquery(`
+    SELECT s.verification_id FROM sends s WHERE s.recipient = @recipient`+d.pick(dialectSQL{Postgres: ` FOR NO KEY UPDATE`}))
 	return []personalTable{
 		{
 			// A send that waits for its next attempt ends now. An attempt under way goes on to its
@@ -43,6 +48,14 @@ INSERT INTO failures (status, logged_at, id, finished_at, counts, app, channel, 
 SELECT s.status, s.logged_at, s.id, s.finished_at, false, s.app, s.channel, s.recipient
 FROM sends s WHERE s.recipient = @recipient AND s.reason = 'erased' ON CONFLICT DO NOTHING`,
 		},
+		{
+			// The index of sends finds the rows, so this comes before sends. DeleteAged deletes no send before it.
+			Erase: `
+UPDATE verifications SET ` + VerificationTable.EraseSetList(store.InsertedByBegin) + `, checks = '', check_key = NULL,
+       canceled_at = CASE WHEN approved_at IS NULL AND canceled_at IS NULL AND expires_at > @now THEN @now ELSE canceled_at END
+WHERE masked <> '•••'` + ofSends,
+			Forget: `UPDATE verifications SET recipient = @none WHERE masked = '•••'` + ofSends,
+		},
 		{Erase: eraseRowsSQL(SendTable, store.InsertedByBegin), Forget: forgetHashSQL("sends")},
 		{Erase: eraseRowsSQL(RefusalTable, store.InsertedByRefusal), Forget: forgetHashSQL("refusals")},
 		{
@@ -50,13 +63,6 @@ FROM sends s WHERE s.recipient = @recipient AND s.reason = 'erased' ON CONFLICT 
 			Forget: `
 UPDATE failures SET recipient = @none
 WHERE recipient = @recipient AND NOT EXISTS (SELECT 1 FROM sends s WHERE s.id = failures.id AND s.recipient = @recipient)`,
-		},
-		{
-			Erase: `
-UPDATE verifications SET ` + VerificationTable.EraseSetList(store.InsertedByBegin) + `, checks = '', check_key = NULL,
-       canceled_at = CASE WHEN approved_at IS NULL AND canceled_at IS NULL AND expires_at > @now THEN @now ELSE canceled_at END
-WHERE recipient = @recipient AND masked <> '•••'`,
-			Forget: forgetHashSQL("verifications"),
 		},
 		{
 			Erase:  `UPDATE audit_recipients SET masked = '•••' WHERE recipient = @recipient AND masked <> '•••'`,
@@ -96,7 +102,7 @@ const (
 INSERT INTO erasures (recipient, forget_at) VALUES (@recipient, @until)
 ON CONFLICT (recipient) DO UPDATE SET forget_at = excluded.forget_at`
 
-	dueErasuresSQL = `SELECT recipient FROM erasures WHERE forget_at <= @now ORDER BY forget_at LIMIT 100`
+	dueErasureSQL = `SELECT recipient FROM erasures WHERE forget_at <= @now ORDER BY forget_at LIMIT 1`
 
 	putOffErasureSQL = `
 UPDATE erasures SET forget_at = (SELECT max(x.until) FROM suppressions x WHERE x.recipient = @recipient AND x.masked = '•••')
@@ -194,30 +200,34 @@ func (db *DB) Erase(ctx context.Context, h recipient.Hash, keep time.Duration, a
 	return db.PurgeDeleted(ctx)
 }
 
-// ForgetDueErased deletes the hashes of erased recipients whose keep has passed. If a suppression of
-// the recipient is in force, the hash stays in the suppression until that ends. It returns the
+// ForgetDueErased deletes the hashes of erased recipients whose keep has passed, each in a transaction of its own. If a
+// suppression of the recipient is in force, the hash stays in the suppression until that ends. It returns the
 // number of recipients that were due, at most 100 in one call.
-func (db *DB) ForgetDueErased(ctx context.Context) (int, error) {
-	n, err := WriteWithResult(ctx, db, "ForgetDueErased", func(q Tx) (int, error) {
-		if err := q.ExecAll(nil, q.Dialect.pick(LongTimeoutSQL)); err != nil {
-			return 0, err
+func (db *DB) ForgetDueErased(ctx context.Context) (n int, err error) {
+	for due := true; due && n < 100; {
+		due, err = WriteInTurn(ctx, db, "ForgetDueErased", Behind, Tx.forgetDueErased)
+		if due {
+			n++
 		}
-		due, err := QueryAll(q, func(h *recipient.Hash) []any { return []any{columns.ScannerFor(h)} },
-			q.Dialect.lockRows(dueErasuresSQL), nil)
-		if err != nil {
-			return 0, err
-		}
-		statements := columns.MapSlice(q.Dialect.personalTables(), func(p personalTable) string { return p.Forget })
-		statements = append(statements, putOffErasureSQL, endErasureSQL)
-		for _, h := range due {
-			if err := q.ExecAll(Args{"recipient": h, "none": store.NoRecipient}, statements...); err != nil {
-				return 0, err
-			}
-		}
-		return len(due), nil
-	})
-	if err != nil || n == 0 {
-		return 0, err
 	}
-	return n, db.PurgeDeleted(ctx)
+	if n > 0 {
+		err = errors.Join(err, db.PurgeDeleted(ctx))
+	}
+	return n, err
+}
+
+// forgetDueErased deletes the hash of the recipient that is due longest. False: none is due.
+func (q Tx) forgetDueErased() (due bool, err error) {
+	if err := q.ExecAll(nil, q.Dialect.pick(LongTimeoutSQL)); err != nil {
+		return false, err
+	}
+	h, err := queryFirst(q, func(h *recipient.Hash) []any { return []any{columns.ScannerFor(h)} }, q.Dialect.lockRows(dueErasureSQL), nil)
+	if errors.Is(err, fault.NotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	statements := columns.MapSlice(q.Dialect.personalTables(), func(p personalTable) string { return p.Forget })
+	return true, q.ExecAll(Args{"recipient": h, "none": store.NoRecipient}, append(statements, putOffErasureSQL, endErasureSQL)...)
 }

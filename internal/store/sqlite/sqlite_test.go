@@ -362,6 +362,55 @@ func TestSQLitePlans(t *testing.T) {
 	}
 }
 
+// erasing is an engine that keeps the statements of its writes, and how many writes there are.
+type erasing struct {
+	*DB
+	statements []string
+	writes     int
+}
+
+func (e *erasing) Write(ctx context.Context, name string, turn sqldb.Turn, f func(sqldb.Tx) error) error {
+	e.writes++
+	return e.DB.Write(ctx, name, turn, func(q sqldb.Tx) error {
+		q.Conn = keptConn{q.Conn, e}
+		return f(q)
+	})
+}
+
+type keptConn struct {
+	sqldb.Conn
+	*erasing
+}
+
+func (c keptConn) Run(statement string, args sqldb.Args, each func(sqldb.Scan) error) (int64, error) {
+	c.statements = append(c.statements, statement)
+	return c.Conn.Run(statement, args, each)
+}
+
+// To erase and to forget people, and to delete what is old, no whole table is read. The only writer is free between two
+// people who are forgotten.
+func TestSQLiteErasesBesideSends(t *testing.T) {
+	f := newSQLiteFixture(t)
+	db := f.Engine.(*DB)
+	kept := &erasing{DB: db}
+	db.Engine = kept
+	for n := range 3 {
+		storetest.OK(t, f.Erase(t.Context(), recipient.Hash{15: byte(n + 1)}, time.Hour, f.Act()))
+	}
+	f.Pass(time.Hour)
+	kept.writes = 0
+	storetest.Equal(t, "forgotten", storetest.Must(f.ForgetDueErased(t.Context()))(t), 3)
+	storetest.Equal(t, "writes, of which the last finds none", kept.writes, 4)
+	f.Ended(t, f.Intent(1), storetest.Sent)
+	f.Pass(time.Hour + store.MaxCodeLife + time.Second)
+	storetest.Equal(t, "deleted", storetest.Must(f.DeleteAged(t.Context(), time.Hour, 10))(t).Rows, 1)
+	for _, statement := range kept.statements {
+		if plan := sqlitePlan(t, db, statement); strings.Contains(strings.ReplaceAll(plan, "SCAN json_each", ""), "SCAN ") {
+			t.Errorf("%s: %s", statement, plan)
+		}
+	}
+}
+
 func sqlitePlan(t *testing.T, db *DB, query string) string {
 	t.Helper()
 	var args []any
