@@ -210,10 +210,7 @@ func (db *DB) ForgetDueErased(ctx context.Context) (n int, err error) {
 			n++
 		}
 	}
-	if n > 0 {
-		err = errors.Join(err, db.PurgeDeleted(ctx))
-	}
-	return n, err
+	return n, errors.Join(err, db.PurgeDeleted(ctx)) // also of an earlier erasure, if a reader kept it
 }
 
 // forgetDueErased deletes the hash of the recipient that is due longest. False: none is due.

@@ -251,10 +251,18 @@ func (s *DB) Pools() (all []store.PoolStats) {
 }
 
 // PurgeDeleted implements sqldb.Engine. SQLite overwrites freed space (secure_delete), so PurgeDeleted only
-// copies the write-ahead log into the database file and empties the log, unless a reader still needs it.
+// copies the write-ahead log into the database file and empties the log, unless a reader still needs it after 50 ms, such
+// as a backup: then a later call does. While it waits, nobody can write.
 func (s *DB) PurgeDeleted(ctx context.Context) error {
 	ctx, cancel := store.Bounded(ctx)
 	defer cancel()
-	_, err := s.writer.ExecContext(ctx, `PRAGMA wal_checkpoint(TRUNCATE)`)
-	return store.WrapUnavailable(withCause(err))
+	conn, err := s.writer.Conn(ctx)
+	if err != nil {
+		return store.WrapUnavailable(withCause(err))
+	}
+	for _, pragma := range []string{`busy_timeout = 50`, `wal_checkpoint(TRUNCATE)`, `busy_timeout = 5000`} { // the last as commonPragmas
+		_, failed := conn.ExecContext(context.WithoutCancel(ctx), `PRAGMA `+pragma)
+		err = errors.Join(err, failed)
+	}
+	return store.WrapUnavailable(withCause(errors.Join(err, conn.Close())))
 }

@@ -485,6 +485,27 @@ func TestSQLiteKeepsNoTrace(t *testing.T) {
 	storetest.Equal(t, "the hash", bytes.Contains(files(), hash), false)
 }
 
+// A backup, which reads for long, keeps no erasure waiting, and so no send behind it. What it left of the log is emptied
+// with the next one.
+func TestSQLiteErasesBesideABackup(t *testing.T) {
+	clock, path := &storetest.TestClock{At: storetest.Epoch}, storetest.TempFile(t)
+	db := openSQLite(t, path, clock)
+	f := storetest.NewFixture(db).Clocked(storetest.Epoch, clock.Step)
+	storetest.WriteTraces(t, f, 77)
+	backup := storetest.Must(db.readers.Begin())(t)
+	storetest.Must(backup.Exec(`SELECT count(*) FROM sends`))(t)
+	storetest.Must(db.writer.Exec(`PRAGMA busy_timeout = 600000`))(t)
+	storetest.OK(t, f.Erase(t.Context(), recipient.Hash{15: 77}, time.Hour, f.Act()))
+	var waits int
+	storetest.OK(t, db.writer.QueryRow(`PRAGMA busy_timeout`).Scan(&waits))
+	storetest.Equal(t, "busy_timeout of what comes next", waits, 5000)
+	log := func() []byte { return storetest.Must(os.ReadFile(path + "-wal"))(t) }
+	storetest.Equal(t, "in the log that the backup reads", len(storetest.FoundIn(log())) > 0, true)
+	storetest.OK(t, backup.Rollback())
+	storetest.Equal(t, "forgotten", storetest.Must(f.ForgetDueErased(t.Context()))(t), 0)
+	storetest.Equal(t, "log", len(log()), 0)
+}
+
 // A write that panics fails alone: alone in its transaction, or among others, which are committed.
 func TestSQLiteWriteThatPanics(t *testing.T) {
 	db := newSQLiteFixture(t).Engine.(*DB)
