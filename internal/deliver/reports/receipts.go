@@ -23,7 +23,7 @@ import (
 type ReceiptStore interface {
 	TakeDuePolls(ctx context.Context, limit int) ([]store.PendingReceipt, error)
 	SendByMessageID(ctx context.Context, carrier, id string) (uuid.UUID, error)
-	StopAwaitingReceipt(ctx context.Context, send uuid.UUID) error
+	StopAwaitingReceipt(ctx context.Context, carrier string, send uuid.UUID) error
 	RecordReceipt(ctx context.Context, id uuid.UUID, status store.Status, tell ...store.NewEvent) (bool, error)
 	SendDetails(ctx context.Context, id uuid.UUID) (store.SendDetails, error)
 }
@@ -51,16 +51,24 @@ const (
 	pollTimeout     = time.Minute // for a whole batch; the carriers' own timeouts are shorter
 )
 
-// Record records a receipt in the send's status, writes the app's event, and ends the polling for it.
-// changed is false if the send has this or a better receipt already, or if it did not go out. Error: of
-// the database.
-func (r *ReceiptRecorder) Record(ctx context.Context, send uuid.UUID, delivered bool) (changed bool, err error) {
+// Record records a carrier's receipt in the send's status, writes the app's event, and ends the polling of this
+// carrier. changed is false if the send has this or a better receipt already, if it did not go out, or if another
+// carrier than the one that took the message calls it lost: that is about a refused attempt. Error: of
+// the database, or fault.Unavailable if the message is called lost while it is being sent. Then nobody knows which
+// carrier takes it, and the carrier must repeat the receipt or is polled.
+func (r *ReceiptRecorder) Record(ctx context.Context, carrier string, send uuid.UUID, delivered bool) (changed bool, err error) {
 	status, event := store.Undelivered, store.SendUndelivered
 	if delivered {
 		status, event = store.Delivered, store.SendDelivered
 	}
 	story, err := r.Store.SendDetails(ctx, send)
-	if errors.Is(err, fault.NotFound) || err == nil && story.Verification == nil {
+	switch {
+	case errors.Is(err, fault.NotFound) || err == nil && story.Verification == nil:
+		return false, nil
+	case err == nil && !delivered && story.Send.Status == store.Sending: // its provider, if any, refused an earlier attempt
+		return false, fault.Unavailable
+	case err == nil && !delivered && story.Send.Provider != "" && story.Send.Provider != carrier:
+		r.stopAwaitingReceipt(ctx, carrier, send)
 		return false, nil
 	}
 	var tell store.NewEvent
@@ -71,7 +79,7 @@ func (r *ReceiptRecorder) Record(ctx context.Context, send uuid.UUID, delivered 
 		return false, store.WrapUnavailable(err)
 	}
 	if changed, err = r.Store.RecordReceipt(ctx, send, status, tell); err == nil {
-		r.stopAwaitingReceipt(ctx, send)
+		r.stopAwaitingReceipt(ctx, carrier, send)
 		r.Teller.WakeForEvent(tell)
 	}
 	return changed, err
@@ -86,7 +94,7 @@ func (r *ReceiptRecorder) RecordByCarrierID(ctx context.Context, carrier, id str
 	if err != nil {
 		return false, err
 	}
-	return r.Record(ctx, send, delivered)
+	return r.Record(ctx, carrier, send, delivered)
 }
 
 // Poll asks the carriers for up to pollBatch receipts that are due, and records them. Package jobs
@@ -116,7 +124,7 @@ func (r *ReceiptRecorder) poll(ctx context.Context, a store.PendingReceipt) {
 	q, err := r.statusQuery(ctx, a)
 	poller, can := r.Carriers.Poller(a.Carrier)
 	if errors.Is(err, errNoStatusQuery) || !can {
-		r.stopAwaitingReceipt(ctx, a.Send) // no receipt is needed, or none can be asked for
+		r.stopAwaitingReceipt(ctx, a.Carrier, a.Send) // no receipt is needed, or none can be asked for
 		return
 	}
 	if err != nil {
@@ -126,11 +134,11 @@ func (r *ReceiptRecorder) poll(ctx context.Context, a store.PendingReceipt) {
 	fail, failed := errors.AsType[*delivery.Error](err)
 	switch {
 	case failed && fail.Class == delivery.Rejected:
-		r.stopAwaitingReceipt(ctx, a.Send)
+		r.stopAwaitingReceipt(ctx, a.Carrier, a.Send)
 	case err != nil:
 		r.Logger.Info("carrier did not answer status query", "send", a.Send, "carrier", a.Carrier, "error", err)
 	case known:
-		if _, err := r.Record(ctx, a.Send, report.Delivered); err != nil && ctx.Err() == nil {
+		if _, err := r.Record(ctx, a.Carrier, a.Send, report.Delivered); err != nil && ctx.Err() == nil {
 			r.Logger.Warn("could not store receipt", "send", a.Send, "error", err, logs.SeeEvents)
 		}
 	}
@@ -160,8 +168,8 @@ func needsNoPoll(s store.Status) bool {
 	return s == store.Delivered || s == store.Undelivered || s == store.Failed
 }
 
-func (r *ReceiptRecorder) stopAwaitingReceipt(ctx context.Context, send uuid.UUID) {
-	if err := r.Store.StopAwaitingReceipt(ctx, send); err != nil && ctx.Err() == nil {
+func (r *ReceiptRecorder) stopAwaitingReceipt(ctx context.Context, carrier string, send uuid.UUID) {
+	if err := r.Store.StopAwaitingReceipt(ctx, carrier, send); err != nil && ctx.Err() == nil {
 		r.Logger.Warn("could not store that no receipt is expected", "send", send, "error", err, logs.SeeEvents)
 	}
 }

@@ -103,7 +103,7 @@ func TestCarriersThatAreNotAsked(t *testing.T) {
 		changed, err := r.Svc.Receipts.RecordByCarrierID(r.Context(), "fake", "id-1", true)
 		r.WantLine("changed, and the send", "true <nil> delivered", changed, err, r.Status(told))
 		for _, again := range []bool{true, false} {
-			changed, err := r.Svc.Receipts.Record(r.Context(), uuid.MustParse(told.View.Send.ID), again)
+			changed, err := r.Svc.Receipts.Record(r.Context(), "fake", uuid.MustParse(told.View.Send.ID), again)
 			r.WantLine("changed again, and the send", "false <nil> delivered", changed, err, r.Status(told))
 		}
 		r.WantError(vtest.Err(r.Svc.Receipts.RecordByCarrierID(r.Context(), "fake", "id-1", true)), fault.NotFound)
@@ -126,6 +126,27 @@ func TestCarriersThatAreNotAsked(t *testing.T) {
 		r.NoError(r.Svc.Desk.EraseRecipient(r.Context(), p, vtest.AuditEntry("recipient.erase")))
 		r.Sleep(10 * time.Minute)
 		r.Want("inquiries about one who was erased", len(o.inquiries()), 0)
+	})
+}
+
+// A carrier that did not take the message, or whose answer is not known yet, does not tell that it is lost; any
+// carrier may tell that it arrived. The one that took it is asked all the same.
+func TestReceiptsOfRefusedAttempts(t *testing.T) {
+	o := &oracle{answer: func(int) (sms.Report, bool, error) { return sms.Report{}, true, nil }}
+	inquiring(t, o, func(r *vtest.Rig) {
+		r.Carrier.Each = time.Second
+		a := r.Send(vtest.TextTo(vtest.Mobile))
+		lost := func(carrier string) (bool, error) {
+			return r.Svc.Receipts.Record(r.Context(), carrier, uuid.MustParse(a.View.Send.ID), false)
+		}
+		r.WantError(vtest.Err(lost("fake")), fault.Unavailable)
+		r.Sleep(2 * time.Second)
+		changed, err := lost("refused")
+		r.WantLine("changed, and the send", "false <nil> sent", changed, err, r.Status(a))
+		r.Sleep(time.Minute)
+		r.WantStatus(a, "undelivered")
+		changed, err = r.Svc.Receipts.Record(r.Context(), "refused", uuid.MustParse(a.View.Send.ID), true)
+		r.WantLine("changed, and the send", "true <nil> delivered", changed, err, r.Status(a))
 	})
 }
 

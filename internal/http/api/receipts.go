@@ -114,7 +114,7 @@ func (a *ReceiptHandlers) recordReport(c echo.Context, carrier string, report sm
 	case unreadable != nil:
 		return nil
 	default:
-		_, err = a.Recorder.Record(c.Request().Context(), id, report.Delivered)
+		_, err = a.Recorder.Record(c.Request().Context(), carrier, id, report.Delivered)
 	}
 	if err != nil {
 		a.Logger.Warn("could not store receipt", "carrier", carrier, "send", id, "error", err, logs.SeeEvents)

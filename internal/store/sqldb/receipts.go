@@ -75,8 +75,9 @@ func (db *DB) TakeDuePolls(ctx context.Context, limit int) (list []store.Pending
 	return list, nil
 }
 
-// StopAwaitingReceipt ends the wait for a receipt of a send.
-func (db *DB) StopAwaitingReceipt(ctx context.Context, send uuid.UUID) error {
-	_, err := db.runOne(ctx, "StopAwaitingReceipt", `DELETE FROM pending_receipts WHERE send_id = @send`, Args{"send": send})
+// StopAwaitingReceipt ends the wait for a carrier's receipt of a send.
+func (db *DB) StopAwaitingReceipt(ctx context.Context, carrier string, send uuid.UUID) error {
+	_, err := db.runOne(ctx, "StopAwaitingReceipt", `DELETE FROM pending_receipts WHERE send_id = @send AND carrier = @carrier`,
+		Args{"send": send, "carrier": carrier})
 	return err
 }

@@ -109,8 +109,10 @@ func pollsBackOffAndEnd(t *testing.T, f *Fixture) {
 	for _, other := range [][2]string{{"c", "m3"}, {"d", "m1"}} {
 		Is(t, Err(f.SendByMessageID(t.Context(), other[0], other[1])), fault.NotFound)
 	}
-	OK(t, f.StopAwaitingReceipt(t.Context(), a.Send))
-	OK(t, f.StopAwaitingReceipt(t.Context(), a.Send))
+	OK(t, f.StopAwaitingReceipt(t.Context(), "d", a.Send))
+	Equal(t, "another carrier's", Must(f.SendByMessageID(t.Context(), "c", "m1"))(t), a.Send)
+	OK(t, f.StopAwaitingReceipt(t.Context(), "c", a.Send))
+	OK(t, f.StopAwaitingReceipt(t.Context(), "c", a.Send))
 	Is(t, Err(f.SendByMessageID(t.Context(), "c", "m1")), fault.NotFound)
 	f.Pass(72 * time.Hour)
 	Equal(t, "given up", f.duePolls(t, 9), nil)

@@ -110,7 +110,7 @@ func TestAppsAreToldHowSendsEnd(t *testing.T) {
 			want:    []string{"send.sent", "send.undelivered", "send.delivered"}, run: func(r *vtest.Rig) {
 				id := uuid.MustParse(r.Send(vtest.TextTo(vtest.Mobile)).View.Send.ID)
 				for _, delivered := range []bool{false, false, true, true, false} {
-					r.NoError(vtest.Err(r.Svc.Receipts.Record(r.Context(), id, delivered)))
+					r.NoError(vtest.Err(r.Svc.Receipts.Record(r.Context(), "fake", id, delivered)))
 				}
 			},
 		},
