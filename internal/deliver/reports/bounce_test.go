@@ -212,6 +212,18 @@ func TestBounceMails(t *testing.T) {
 	})
 }
 
+// Anyone can write a bounce mail, so the first one of a send counts, and no later one.
+func TestLaterBounceMails(t *testing.T) {
+	vtest.InBubbleWith(t, vtest.SuppressBounces, func(r *vtest.Rig) {
+		send := r.SendID(vtest.Ana)
+		for _, mail := range []string{writers["Postfix"]("failed", "5.2.2", "552 5.2.2 The mailbox is full"), writers["Postfix"]("failed", "5.1.1", "550 5.1.1 User unknown")} {
+			r.NoError(vtest.Err(r.Svc.ProviderEvents.IngestMail(r.Context(), "postfix", []byte(letter(mail, r.MailServer.Attempts()[0], "")))))
+		}
+		story, err := r.Store.SendDetails(r.Context(), send)
+		r.WantLine("bounced for good, suppressions", "false 0 <nil>", story.Send.Bounced, len(story.Suppressions), err)
+	})
+}
+
 // A code that was entered shows that its mail arrived; while the database is away nothing is taken for told; a
 // recipient that cannot be read is not compared.
 func TestBounceMailsThatDoNotCount(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 
@@ -159,6 +160,8 @@ func (s *ProviderEvents) record(ctx context.Context, provider string, kind store
 		return OtherRecipient, nil
 	case e.Forgeable && !story.Verification.ApprovedAt.IsZero():
 		return Unrecorded, nil
+	case e.Forgeable && slices.ContainsFunc(story.Events, func(told store.ProviderEvent) bool { return told.Kind == kind }):
+		return Repeated, nil
 	}
 	var suppress store.NewSuppression
 	if why := suppressionCause(e); known && why != "" && to.Domain() != delivery.SimulatorDomain {

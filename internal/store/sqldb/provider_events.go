@@ -46,7 +46,8 @@ var providerEventsSQL = `SELECT ` + providerEventTable.SelectList() +
 // IngestProviderEvent records a provider's event on a send that it had accepted, adds the
 // suppression if suppress.For > 0, and writes the event tell, in one transaction. A hard bounce
 // marks the send; the status stays. False: the send has an event of this kind already, and no
-// second one was recorded. Errors: fault.NotFound, fault.Unavailable.
+// second one was recorded; a hard bounce after a temporary one marks and suppresses all the same.
+// Errors: fault.NotFound, fault.Unavailable.
 func (db *DB) IngestProviderEvent(ctx context.Context, e store.ProviderEvent, suppress store.NewSuppression,
 	tell ...store.NewEvent,
 ) (bool, error) {
@@ -58,25 +59,23 @@ func (db *DB) IngestProviderEvent(ctx context.Context, e store.ProviderEvent, su
 			return false, err
 		}
 		e = e.WithTimes(q.Now)
-		// This precedes the INSERT: after a temporary bounce that adds no row, but a hard bounce must mark the send.
 		if err := q.exec(markBouncedSQL, Args{"id": e.Send, "cause": suppress.Cause}); err != nil {
 			return false, err
 		}
 		insert, args := providerEventTable.InsertSQL(store.InsertedColumn, &e)
 		recorded, err := q.Change(insert+` ON CONFLICT (send_id, kind) DO NOTHING`, args)
+		if err == nil && suppress.For > 0 {
+			_, err = q.Suppress(e.Suppression(suppress, row))
+		}
 		if err != nil || !recorded {
 			return false, err
 		}
 		if err := q.AddAppEvents(e.Send, e.Detail, tell...); err != nil {
 			return false, err
 		}
-		if err := q.exec(setWorstEventSQL, Args{"id": e.Send, "kind": e.Kind}); err != nil || suppress.For <= 0 {
-			return true, err
-		}
-		_, err = q.Suppress(e.Suppression(suppress, row))
-		return true, err
+		return true, q.exec(setWorstEventSQL, Args{"id": e.Send, "kind": e.Kind})
 	})
-	if recorded && suppress.Words != "" {
+	if err == nil && suppress.Words != "" {
 		_ = db.HoldBursts(ctx) // SettleBursts repeats it
 	}
 	return recorded, err

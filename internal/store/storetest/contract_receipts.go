@@ -167,6 +167,11 @@ func providerEvents(t *testing.T, f *Fixture) {
 	before.WorstEvent = store.ProviderComplained
 	Equal(t, "row", story.Send, before)
 	Equal(t, "suppressions", len(story.Suppressions), 0)
+	for range 2 { // a hard bounce after a temporary one
+		f.ingest(t, false, events[1], store.NewSuppression{Cause: store.CauseHardBounce, Address: Address(1), For: time.Hour})
+	}
+	story = Must(f.SendDetails(t.Context(), begun.Send.ID))(t)
+	Equal(t, "bounced, suppressions", []any{story.Send.Bounced, len(story.Suppressions)}, []any{true, 1})
 	refusal := f.Refusal(1, nil)
 	OK(t, f.RecordRefusals(t.Context(), []store.SendOrRefusal{refusal}))
 	for _, none := range []uuid.UUID{{1}, refusal.ID} {
