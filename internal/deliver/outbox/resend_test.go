@@ -2,6 +2,7 @@ package outbox_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -106,5 +107,42 @@ func TestResendsGoAnotherWay(t *testing.T) {
 				r.WantLine(name+", "+string(ch), vtest.Line(c.want, 1), strings.Join(tried, " "), len(ids))
 			})
 		}
+	}
+}
+
+// A resend that the other way refuses waits for the way that took the message before, if that is set aside.
+func TestAResendWaitsForAWaySetAside(t *testing.T) {
+	for _, ch := range []recipient.Channel{recipient.SMS, recipient.Email} {
+		vtest.InBubbleIdle(t, func(s *vtest.Settings) {
+			vtest.ServeCountries("DE")(s)
+			s.ResendOther = map[recipient.Channel]bool{ch: true}
+		}, func(r *vtest.Rig) {
+			var tried []string
+			a, b := way{"a", map[int]*delivery.Error{}, &tried}, way{"b", map[int]*delivery.Error{}, &tried}
+			for n := range delivery.FaultsToOpenBreaker {
+				a.fails[2+2*n] = &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageDial}
+			}
+			for n := range 9 {
+				b.fails[2+2*delivery.FaultsToOpenBreaker+n] = &delivery.Error{Class: delivery.Rejected, Stage: delivery.StageAnswer}
+			}
+			r.Svc = r.ReplicaOn(r.Store, mailserver.New(server{way: a}, server{way: b}), sms.NewCarriers([]sms.Route{{Carrier: a}, {Carrier: b}}, sms.Options{}))
+			r.Start()
+			send := func(n int) verification.Answer {
+				if ch == recipient.SMS {
+					return r.Send(vtest.TextTo(vtest.NthNumber(n)))
+				}
+				return r.SendTo(fmt.Sprintf("n%d@example.com", n))
+			}
+			send(0)
+			r.Sleep(61 * time.Second)
+			for n := range delivery.FaultsToOpenBreaker {
+				send(1 + n)
+			}
+			again := send(0)
+			r.Sleep(time.Second)
+			r.WantLine(string(ch)+", at first", "queued temporary_aside a a b a b a b b", r.Status(again), strings.Join(tried, " "))
+			r.Sleep(9 * time.Second)
+			r.WantLine(string(ch)+", at last", "sent a true", r.Status(again), tried[len(tried)-1], len(tried) < 13)
+		})
 	}
 }

@@ -100,7 +100,7 @@ func NewCarriers(routes []Route, o Options) *Carriers {
 // Temporary or Unreachable, after which the message was certainly not accepted, or after delivery.MayTryUsed. A message
 // that was rejected otherwise or may have been accepted is never offered to another carrier. The result and the
 // error are those of the last carrier that was tried. But if none was tried, or the last one cannot reach
-// the number, they are those of a carrier that may take the message later; if there is none, the error is
+// the number or MayTryUsed, they are those of a carrier that may take the message later; if there is none, the error is
 // that of Options.Reserve. Took is the whole time.
 func (c *Carriers) Send(ctx context.Context, m Message) (delivery.Result, error) {
 	began := time.Now()
@@ -147,7 +147,7 @@ func (c *Carriers) tryEach(ctx context.Context, m Message) (receipt delivery.Res
 			waits, waited = fail, receipt
 		}
 	}
-	if fail != nil && (fail.Err == errNoRoute || fail.Unreachable) { // none was tried, or the last can't reach it
+	if fail != nil && (fail.Err == errNoRoute || fail.Unreachable || delivery.MayTryUsed(fail, receipt.Provider, m.Used)) {
 		if waits != nil {
 			return waited, waits
 		}

@@ -75,6 +75,7 @@ func New(all ...Server) Servers {
 
 const (
 	errAllSetAside = delivery.SafeError("every server is set aside after failures")
+	errUsedAside   = delivery.SafeError("the server that took an earlier mail is set aside or busy, and the other ones refuse the mail")
 	errSlow        = delivery.SafeError("slow: no outcome after 5s")
 )
 
@@ -126,18 +127,19 @@ func allSetAside(fail *delivery.Error) bool { return fail != nil && fail.Err == 
 
 // tryEach offers the mail to one server after the other, except those set aside, until a server
 // accepts it or fails otherwise than Temporary. Servers in Mail.Used are last, and are tried after a
-// refusal too that says nothing against the recipient. If those that are left have no turn yet, it returns ErrPace.
+// refusal too that says nothing against the recipient. If those that are left have no turn yet, it returns ErrPace; if
+// they are set aside or busy after such a refusal, errUsedAside.
 func (s Servers) tryEach(ctx context.Context, mail *delivery.RenderedMail) (receipt delivery.Result,
 	fail *delivery.Error,
 ) {
 	fail = &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageAllSetAside, Err: errAllSetAside}
 	var paced *delivery.Error // by the server whose turn comes first
-	busy := false
+	skipped, busy := false, false
 	for _, server := range delivery.UnusedFirst(s, mail.Message.Used, (*serverWithBreaker).host) {
 		reply, tried, failed := server.try(ctx, s, mail)
 		switch {
 		case !tried && failed == nil:
-			busy = busy || server.health.Health().Up
+			skipped, busy = true, busy || server.health.Health().Up
 			continue
 		case failed != nil && failed.Err == delivery.ErrPace:
 			if paced == nil || failed.RetryAfter < paced.RetryAfter {
@@ -152,11 +154,15 @@ func (s Servers) tryEach(ctx context.Context, mail *delivery.RenderedMail) (rece
 			break
 		}
 	}
-	if paced != nil && (allSetAside(fail) || delivery.MayTryUsed(fail, receipt.Provider, mail.Message.Used)) {
+	mayTryUsed := delivery.MayTryUsed(fail, receipt.Provider, mail.Message.Used)
+	switch {
+	case paced != nil && (allSetAside(fail) || mayTryUsed):
 		receipt, fail = delivery.Result{}, paced
 		if busy { // a connection to another server may be free before that
 			fail.RetryAfter = 0
 		}
+	case skipped && mayTryUsed:
+		receipt, fail = delivery.Result{}, &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageAllSetAside, Err: errUsedAside}
 	}
 	return receipt, fail
 }
