@@ -31,8 +31,13 @@ const (
 	SchemeDSN authScheme = "dsn" // bounce mails, posted with the secret as a bearer token
 )
 
-// MaxAge is how far from now a signed time may lie, before or after.
-const MaxAge = standardwebhooks.MaxAge
+// MaxAge is how far from now a signed time may lie, before or after. MaxMailgunAge is how far before, in Mailgun's
+// scheme: for 8 hours Mailgun repeats a request that was not answered 200, with the time of the first one
+// (documentation.mailgun.com/docs/mailgun/user-manual/webhooks/webhook-retries).
+const (
+	MaxAge        = standardwebhooks.MaxAge
+	MaxMailgunAge = 9 * time.Hour
+)
 
 // Auth says how a source's requests are authenticated. Any one of the secrets is enough, so that
 // secrets can be replaced without an interruption.
@@ -76,7 +81,7 @@ func (s Source) Verify(h http.Header, body []byte, now time.Time) bool {
 
 func (a Auth) verifyMailgun(body []byte, now time.Time) bool {
 	s := parseMailgunSignature(body)
-	return standardwebhooks.IsRecent(s.time, now) && a.verifyHMAC(s.signature, []byte(s.time+s.token))
+	return standardwebhooks.IsRecent(s.time, now, MaxMailgunAge) && a.verifyHMAC(s.signature, []byte(s.time+s.token))
 }
 
 // mailgunSignature has the members of a body by which Mailgun authenticates it

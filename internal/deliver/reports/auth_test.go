@@ -85,7 +85,9 @@ func TestMailgun(t *testing.T) {
 	} {
 		s.checks(t, name, nil, b, now, false)
 	}
-	s.checks(t, "too old", nil, body("1614265330", "tok", right), now.Add(MaxAge+1), false)
+	for at, want := range map[time.Duration]bool{MaxMailgunAge: true, MaxMailgunAge + 1: false, -MaxAge: true, -MaxAge - 1: false} {
+		s.checks(t, "after "+at.String(), nil, body("1614265330", "tok", right), now.Add(at), want)
+	}
 }
 
 func TestSecretsThatTravel(t *testing.T) {

@@ -40,7 +40,7 @@ func Sign(secrets [][]byte, id string, at time.Time, body []byte) string {
 // time.
 func Verify(h http.Header, prefix string, body []byte, secrets [][]byte, now time.Time) bool {
 	id, at, signatures := h.Get(prefix+"id"), h.Get(prefix+"timestamp"), strings.Fields(h.Get(prefix+"signature"))
-	if id == "" || !IsRecent(at, now) || len(signatures) == 0 || len(signatures) > MaxSignatures {
+	if id == "" || !IsRecent(at, now, MaxAge) || len(signatures) == 0 || len(signatures) > MaxSignatures {
 		return false
 	}
 	right := false
@@ -61,11 +61,12 @@ func sign(secret []byte, id, at string, body []byte) string {
 	return "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))
 }
 
-// IsRecent reports whether a time, in seconds since 1970, is within MaxAge of now.
-func IsRecent(text string, now time.Time) bool {
+// IsRecent reports whether a time, in seconds since 1970, is at most oldest ago, and at most MaxAge ahead of now.
+func IsRecent(text string, now time.Time, oldest time.Duration) bool {
 	seconds, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || seconds < 0 || seconds > 1<<40 {
 		return false
 	}
-	return now.Sub(time.Unix(seconds, 0)).Abs() <= MaxAge
+	age := now.Sub(time.Unix(seconds, 0))
+	return age <= oldest && age >= -MaxAge
 }

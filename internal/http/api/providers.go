@@ -34,7 +34,7 @@ type replayGuard interface {
 
 // replayRule admits each signature once. Its window covers the accepted age, clocks of providers
 // that are ahead, and replicas whose clocks differ by a minute.
-var replayRule = quota.Rule{Name: "once", Scope: "signature", Limit: 1, Window: 2*reports.MaxAge + time.Minute}
+var replayRule = quota.Rule{Name: "once", Scope: "signature", Limit: 1, Window: reports.MaxMailgunAge + reports.MaxAge + time.Minute}
 
 // EventHandlers serves /v1/events, where mail providers report what became of mails.
 type EventHandlers struct {
@@ -102,7 +102,7 @@ func readBody(r *http.Request, most int64) ([]byte, error) {
 	return body, nil
 }
 
-// receive handles POST /v1/events/{name}. It answers 204 to every valid report, even for unknown
+// receive handles POST /v1/events/{name}. It answers 204, and Mailgun 200, to every valid report, even for unknown
 // messages and events that are ignored, so that the provider does not send it again. While the
 // database is away it answers 503, so that the provider sends it again.
 func (p *EventHandlers) receive(c echo.Context) error {
@@ -165,6 +165,9 @@ func (p *EventHandlers) ingest(c echo.Context, source reports.Source, body []byt
 	}
 	if err := p.ingestOnce(c.Request().Context(), source, body, all); err != nil {
 		return err
+	}
+	if source.Auth.Scheme == reports.SchemeMailgun { // it repeats whatever is not answered 200 (see reports.MaxMailgunAge)
+		return c.NoContent(http.StatusOK)
 	}
 	return c.NoContent(http.StatusNoContent)
 }
