@@ -73,11 +73,13 @@ func TestDocumentedProviders(t *testing.T) {
 			"SubscriptionChange.true.SpamComplaint complained ", "SubscriptionChange.false ignored ",
 		}},
 		{"sendgrid-more.json", "sendgrid", basic.Header, []string{
-			"bounce.bounce bounced_for_good 552 5.2.2", "dropped bounced ", "unsubscribe opted_out ",
+			"bounce.bounce.552 5.2.2 mailbox full bounced_for_good 552 5.2.2", "dropped.Bounced Address bounced ",
+			"dropped.Spam Reporting Address complained ", "dropped.Unsubscribed Address opted_out ", "unsubscribe opted_out ",
 			"group_unsubscribe opted_out ", "group_resubscribe ignored ", "deferred ignored 451", "processed ignored ",
 		}},
 		{"sendgrid.json", "sendgrid", basic.Header, []string{
-			"delivered delivered 250", "bounce.bounce bounced_for_good 550 5.1.1", "bounce.blocked bounced 554 5.7.1",
+			"delivered delivered 250", "bounce.bounce.550 5.1.1 <ana@example.com> unknown bounced_for_good 550 5.1.1",
+			"bounce.blocked.554 5.7.1 blocked by policy bounced 554 5.7.1",
 			"open ignored ", "spamreport complained ",
 		}},
 		{"resend.json", "resend", svix("resend.json"), []string{"email.bounced.Permanent bounced_for_good 550 5.1.1"}},
