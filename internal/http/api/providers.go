@@ -12,6 +12,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"sendcode/internal/base/fault"
 	"sendcode/internal/base/logs"
 	"sendcode/internal/deliver/reports"
 	"sendcode/internal/deliver/sns"
@@ -200,11 +201,18 @@ func (p *EventHandlers) ingestOnce(ctx context.Context, source reports.Source, b
 	return err
 }
 
-// ingestAll records the events in order, up to the first error. Error: fault.Unavailable if the
-// provider should send them again.
+// maxListTime is how long after its first event a list's next one may begin.
+const maxListTime = time.Minute
+
+// ingestAll records the events in order, up to the first error or for maxListTime, also after the provider hung up: it
+// would send the whole list again, and hang up again. Error: fault.Unavailable if the provider should send them again.
 func (p *EventHandlers) ingestAll(ctx context.Context, provider string, all []reports.Event) error {
+	began := time.Now()
 	for _, e := range all {
-		result, err := p.events.Ingest(ctx, provider, e)
+		result, err := reports.IngestResult(""), error(fault.Unavailable)
+		if time.Since(began) < maxListTime {
+			result, err = p.events.Ingest(context.WithoutCancel(ctx), provider, e) // without a deadline each statement has its own
+		}
 		if err = p.counted(provider, result, err); err != nil {
 			return err
 		}

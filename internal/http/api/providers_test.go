@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -11,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -19,6 +21,7 @@ import (
 	"sendcode/internal/deliver/sns"
 	"sendcode/internal/http/api"
 	"sendcode/internal/http/server"
+	"sendcode/internal/kit/servertest"
 	"sendcode/quota"
 )
 
@@ -27,11 +30,13 @@ type ingester struct {
 	heard  []reports.Event
 	answer reports.IngestResult
 	err    error
+	each   time.Duration // that an event takes
 }
 
-func (i *ingester) Ingest(_ context.Context, _ string, e reports.Event) (reports.IngestResult, error) {
+func (i *ingester) Ingest(ctx context.Context, _ string, e reports.Event) (reports.IngestResult, error) {
 	i.heard = append(i.heard, e)
-	return i.answer, i.err
+	time.Sleep(i.each)
+	return i.answer, cmp.Or(i.err, ctx.Err())
 }
 
 func (i *ingester) IngestMail(_ context.Context, _ string, mail []byte) (reports.IngestResult, error) {
@@ -44,6 +49,7 @@ type providerAPI struct {
 	events *ingester
 	counts []string
 	kind   string // Content-Type of requests
+	gone   bool   // the provider does not wait for the answer
 	h      http.Handler
 }
 
@@ -95,8 +101,13 @@ func (x *providerAPI) post(path, token, body string, status int) *httptest.Respo
 	req.Header.Set("X-Token", token)
 	req.Header.Set("Authorization", "Bearer "+token)
 	req.Header.Set("Content-Type", x.kind)
+	ctx, cancel := context.WithCancel(x.Context())
+	defer cancel()
+	if x.gone {
+		cancel()
+	}
 	rec := httptest.NewRecorder()
-	x.h.ServeHTTP(rec, req)
+	x.h.ServeHTTP(rec, req.WithContext(ctx))
 	if rec.Code != status {
 		x.Errorf("%s %.60s: %d %s, want %d", path, body, rec.Code, rec.Body, status)
 	}
@@ -131,6 +142,19 @@ func TestProviderEvents(t *testing.T) {
 	}
 	x.events.err = errors.New("something else")
 	x.post(here, right, `{"kind":"ok"}`, 500)
+}
+
+// A provider that hangs up posts the whole list again, so what was begun goes on, for a minute.
+func TestAProviderThatHangsUp(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
+		x := newProviderAPI(t)
+		x.gone, x.events.each = true, 20*time.Second
+		list := func(n int) string { return "[" + strings.TrimSuffix(strings.Repeat(`{"kind":"ok"},`, n), ",") + "]" }
+		x.post(here, right, list(3), 204)
+		servertest.Same(t, "heard", len(x.events.heard), 3)
+		x.post(here, right, list(9), 503)
+		servertest.Same(t, "heard of a longer list", len(x.events.heard), 3)
+	})
 }
 
 // A mail is answered 204 whatever it is, and 503 if a repetition may record it.

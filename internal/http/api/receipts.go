@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
@@ -89,8 +90,9 @@ func (a *ReceiptHandlers) receive(c echo.Context) error {
 			Detail: "The receipt has not the form of this carrier's receipts.",
 		}
 	}
+	ctx := context.WithoutCancel(r.Context()) // a carrier that hangs up would send the whole list again
 	for _, report := range reports {
-		if err := a.recordReport(c, carrier, report); err != nil {
+		if err := a.recordReport(ctx, carrier, report); err != nil {
 			return &server.Problem{Kind: server.Unavailable} // the carrier sends it again
 		}
 	}
@@ -102,11 +104,11 @@ func (a *ReceiptHandlers) receive(c echo.Context) error {
 
 // recordReport records one report. Reports on unknown messages are ignored, so that the carrier
 // does not repeat them. Errors are the database's.
-func (a *ReceiptHandlers) recordReport(c echo.Context, carrier string, report sms.Report) (err error) {
+func (a *ReceiptHandlers) recordReport(ctx context.Context, carrier string, report sms.Report) (err error) {
 	id, unreadable := uuid.Parse(report.Send)
 	switch {
 	case report.CarrierID != "":
-		if _, err = a.Recorder.RecordByCarrierID(c.Request().Context(), carrier, report.CarrierID,
+		if _, err = a.Recorder.RecordByCarrierID(ctx, carrier, report.CarrierID,
 			report.Delivered); errors.Is(err, fault.NotFound) {
 			a.Logger.Info("unexpected receipt ignored", "carrier", carrier)
 			return nil
@@ -114,7 +116,7 @@ func (a *ReceiptHandlers) recordReport(c echo.Context, carrier string, report sm
 	case unreadable != nil:
 		return nil
 	default:
-		_, err = a.Recorder.Record(c.Request().Context(), carrier, id, report.Delivered)
+		_, err = a.Recorder.Record(ctx, carrier, id, report.Delivered)
 	}
 	if err != nil {
 		a.Logger.Warn("could not store receipt", "carrier", carrier, "send", id, "error", err, logs.SeeEvents)
