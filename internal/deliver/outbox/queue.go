@@ -26,6 +26,9 @@ type flight struct {
 	inDoubt bool      // an earlier attempt may have delivered the message
 	renewed time.Time // start of the current lease
 	read    time.Time // when the work was read from the database or written to it
+
+	postponed store.AttemptID // zero unless the row was postponed under this attempt
+	next      *flight         // of the newest attempt that this process took over meanwhile
 }
 
 // now returns the time on the database's clock, as it went on since the work was read. Outbox.Now
@@ -266,20 +269,22 @@ func (o *Outbox) freeCapacity(l *lane) int {
 }
 
 // track adds a flight for the row and returns it. If the row has a flight already, it updates its
-// attempt and returns nil. The caller holds the lock.
+// attempt, keeps the new one for untrack, and returns nil. The caller holds the lock.
 func (o *Outbox) track(w store.Work) *flight {
 	held := store.AttemptID{ID: w.Send.ID, Attempt: w.Send.Attempt}
+	next := &flight{work: w, lane: o.lanes[w.Queue()], lease: held, inDoubt: w.Send.InDoubt, renewed: time.Now(), read: time.Now()}
 	if f, ok := o.flights[w.Send.ID]; ok {
 		// The lease ended while the database was unavailable, and this process took over its own
-		// row: the attempt under way continues under the new number.
+		// row: the attempt under way continues under the new number. Or the row was postponed and is due again, before
+		// Postpone has returned.
 		f.lease, f.inDoubt, f.renewed = held, w.Send.InDoubt, time.Now()
+		f.next = next
 		return nil
 	}
-	f := &flight{work: w, lane: o.lanes[w.Queue()], lease: held, inDoubt: w.Send.InDoubt, renewed: time.Now(), read: time.Now()}
-	o.flights[w.Send.ID] = f
-	f.lane.flights++
-	f.lane.held[w.Send.App]++
-	return f
+	o.flights[w.Send.ID] = next
+	next.lane.flights++
+	next.lane.held[w.Send.App]++
+	return next
 }
 
 // enqueue queues a flight in its lane, and starts a worker if there are too few. The caller holds
@@ -382,9 +387,15 @@ func (o *Outbox) dequeueOrEndWorker(l *lane) *flight {
 	return first
 }
 
+// untrack removes the flight. If its row was taken over after its postponement, the next attempt takes its place.
 func (o *Outbox) untrack(f *flight) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if f.postponed.Attempt > 0 && f.postponed != f.lease {
+		o.flights[f.work.Send.ID] = f.next
+		o.enqueue(f.next)
+		return
+	}
 	delete(o.flights, f.work.Send.ID)
 	f.lane.flights--
 	f.lane.held[f.work.Send.App]--

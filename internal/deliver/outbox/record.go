@@ -120,6 +120,7 @@ func (o *Outbox) postpone(ctx context.Context, f *flight, p store.Postponement) 
 		p.AttemptID, _ = o.leaseOf(f)
 		return o.Store.Postpone(ctx, p)
 	})
+	f.postponed = p.AttemptID
 }
 
 // retryWrite repeats a write to the database until it succeeds, and returns the write's result. If

@@ -81,6 +81,32 @@ func TestOwnRowIsTakenOver(t *testing.T) {
 	}
 }
 
+// lateAnswers is a database whose answer to Postpone comes late.
+type lateAnswers struct{ *sqlitetest.DB }
+
+func (d lateAnswers) Postpone(ctx context.Context, p store.Postponement) (bool, error) {
+	done, err := d.DB.Postpone(ctx, p)
+	time.Sleep(5 * time.Second)
+	return done, err
+}
+
+// A row that is due again, and taken over, before its postponement was answered gets its next attempt at once, and is
+// not in doubt.
+func TestPostponedRowIsTakenOverBeforeTheAnswer(t *testing.T) {
+	vtest.InBubbleIdle(t, nil, func(r *vtest.Rig) {
+		r.Svc = r.ReplicaOn(lateAnswers{r.Store}, r.MailServer, r.Carrier)
+		r.MailServer.Answer(vtest.FailWith(delivery.Temporary, "rcpt", 451, "4.7.1"))
+		r.Start()
+		a := r.SendTo(vtest.Ana)
+		r.Sleep(7 * time.Second)
+		s := r.NewestSend(a.View.ID)
+		r.WantLine("status, attempt, in doubt", "sent 2 false", s.Status, s.Attempt, s.InDoubt)
+		held, _ := r.Svc.Outbox.Held(recipient.Email)
+		r.Want("held", held, 0)
+		r.WantMails(2)
+	})
+}
+
 // A limiter that hangs keeps no lease from being renewed: another replica would send the mail
 // again.
 func TestLeasesAreRenewedWhileTheLimiterHangs(t *testing.T) {
