@@ -24,8 +24,13 @@ func (o *Outbox) finish(ctx context.Context, f *flight, out store.Outcome) {
 	out = o.withEvent(ctx, f, out)
 	defer o.endAttemptTrace(ctx, out.Status, out.Reason)
 	applied := o.retryWrite(ctx, func(ctx context.Context) (bool, error) {
-		out.AttemptID, _ = o.leaseOf(f)
-		return o.Store.Finish(ctx, out)
+		for { // again if this process took over its own row meanwhile
+			out.AttemptID, _ = o.leaseOf(f)
+			applied, err := o.Store.Finish(ctx, out)
+			if held, _ := o.leaseOf(f); applied || err != nil || held == out.AttemptID {
+				return applied, err
+			}
+		}
 	})
 	held, inDoubt := o.leaseOf(f)
 	if !applied {

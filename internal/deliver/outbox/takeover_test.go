@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -104,6 +105,32 @@ func TestPostponedRowIsTakenOverBeforeTheAnswer(t *testing.T) {
 		held, _ := r.Svc.Outbox.Held(recipient.Email)
 		r.Want("held", held, 0)
 		r.WantMails(2)
+	})
+}
+
+// lateOutcomes is a database that gets the first outcome late.
+type lateOutcomes struct {
+	*sqlitetest.DB
+	first *sync.Once
+}
+
+func (d lateOutcomes) Finish(ctx context.Context, out store.Outcome) (bool, error) {
+	d.first.Do(func() { time.Sleep(4 * time.Second) })
+	return d.DB.Finish(ctx, out)
+}
+
+// An outcome that is under way while this process takes over its own row is written under the new number.
+func TestOwnRowIsTakenOverDuringItsOutcome(t *testing.T) {
+	vtest.InBubbleIdle(t, nil, func(r *vtest.Rig) {
+		r.Svc = r.ReplicaOn(lateOutcomes{r.Store, new(sync.Once)}, r.MailServer, r.Carrier)
+		r.MailServer.Each = 7 * time.Second
+		r.FailStore(sqlitetest.Down, "RenewLeases")
+		r.Start()
+		a := r.SendTo(vtest.Ana)
+		r.Sleep(time.Minute)
+		s := r.NewestSend(a.View.ID)
+		r.WantLine("status, attempt", "sent 2", s.Status, s.Attempt)
+		r.WantMails(1)
 	})
 }
 
