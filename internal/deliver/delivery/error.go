@@ -82,7 +82,7 @@ type Error struct {
 	// has no route to it, and not about our account.
 	PerNumber bool
 	// Unreachable: the carrier's Rejected answer says that it cannot reach this number, as a number
-	// without WhatsApp. Another carrier may.
+	// without WhatsApp. Another carrier may. Of a mail server: it takes no address of this form.
 	Unreachable bool
 	// Err is a cause that the reply does not tell, in our own words; nil if there is none.
 	Err error

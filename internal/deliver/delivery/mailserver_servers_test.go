@@ -3,6 +3,7 @@ package delivery_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -57,6 +58,38 @@ func TestServersInOrder(t *testing.T) {
 			if len(first.Messages()) != c.first || len(second.Messages()) != c.second || receipt.Provider != "127.0.0.1" {
 				t.Errorf("%s: %d and %d messages, want %d and %d; %+v", name, len(first.Messages()),
 					len(second.Messages()), c.first, c.second, receipt)
+			}
+		})
+	}
+}
+
+// A server without SMTPUTF8 refuses a non-ASCII local part for itself alone, so the mail goes to another one, waits for it,
+// or is rejected if all refuse it.
+func TestServersWithoutSMTPUTF8(t *testing.T) {
+	without, defers := smtptest.Script{Extensions: []string{"8BITMIME"}}, smtptest.Misbehaving(smtptest.Rule{Stage: smtptest.Rcpt, Reply: "451 4.7.1 later"})
+	rejected := smtptest.Outcome{Class: delivery.Rejected, Stage: delivery.StageMail}
+	deferred := smtptest.Outcome{Class: delivery.Temporary, Stage: delivery.StageRcpt, Status: 451, Code: "4.7.1"}
+	for name, c := range map[string]struct {
+		first, second smtptest.Script
+		want          smtptest.Outcome
+	}{
+		"the first":                   {first: without},
+		"both":                        {first: without, second: without, want: rejected},
+		"the first; the other defers": {first: without, second: defers, want: deferred},
+		"the other; the first defers": {first: defers, second: without, want: deferred},
+	} {
+		servertest.Bubble(t, func(t *testing.T) {
+			servers, _, second := pair(t, c.first, c.second)
+			mail := smtptest.Sample(1)
+			mail.To = "用户@example.com"
+			_, err := servers.Send(t.Context(), mail)
+			smtptest.Expect(t, err, c.want)
+			servertest.Same(t, name, len(second.Messages()) == 1, c.want == smtptest.Outcome{})
+			second.Stop()
+			for n := range delivery.FaultsToOpenBreaker + 1 {
+				if _, err = servers.Send(t.Context(), mail); !strings.Contains(fmt.Sprint(err), "temporary") && c.want == (smtptest.Outcome{}) {
+					t.Errorf("%s, %d mails after the other one stopped: %v", name, n, err)
+				}
 			}
 		})
 	}

@@ -50,7 +50,7 @@ func (s sesAPI) idempotent() bool { return false }
 
 func (s sesAPI) buildRequest(mail *delivery.RenderedMail) (exchange.Request, *delivery.Error) {
 	if mail.UTF8 { // docs.aws.amazon.com/ses/latest/dg/send-email-concepts-email-format.html
-		return exchange.Request{}, &delivery.Error{Class: delivery.Rejected, Stage: delivery.StagePrepare, Err: errUTF8}
+		return exchange.Request{}, &delivery.Error{Class: delivery.Rejected, Stage: delivery.StagePrepare, Unreachable: true, Err: errUTF8}
 	}
 	type tag struct{ Name, Value string }
 	type raw struct{ Data []byte }

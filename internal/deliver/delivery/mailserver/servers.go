@@ -75,7 +75,7 @@ func New(all ...Server) Servers {
 
 const (
 	errAllSetAside = delivery.SafeError("every server is set aside after failures")
-	errUsedAside   = delivery.SafeError("the server that took an earlier mail is set aside or busy, and the other ones refuse the mail")
+	errOtherAside  = delivery.SafeError("a server that may take the mail is set aside or busy, and the others refuse it")
 	errSlow        = delivery.SafeError("slow: no outcome after 5s")
 )
 
@@ -90,8 +90,8 @@ const (
 )
 
 // Send tries one server after the other, but not those that are set aside. It goes on only after a
-// Temporary failure, after which the message was certainly not accepted. A message that was
-// rejected or may have been accepted is never offered to another server. If all servers are set
+// Temporary failure, after which the message was certainly not accepted, and after those of tryEach. A message that was
+// rejected otherwise or may have been accepted is never offered to another server. If all servers are set
 // aside, and a mail tries one of them, Send waits up to slowAfter for the outcome of that mail;
 // else it fails at once, Temporary. The result and the error are those of the last server that was
 // tried; Took is the whole time.
@@ -126,15 +126,18 @@ func (s Servers) send(ctx context.Context, mail *delivery.RenderedMail) (receipt
 func allSetAside(fail *delivery.Error) bool { return fail != nil && fail.Err == errAllSetAside }
 
 // tryEach offers the mail to one server after the other, except those set aside, until a server
-// accepts it or fails otherwise than Temporary. Servers in Mail.Used are last, and are tried after a
+// accepts it or fails otherwise than Temporary or Unreachable. Servers in Mail.Used are last, and are tried after a
 // refusal too that says nothing against the recipient. If those that are left have no turn yet, it returns ErrPace; if
-// they are set aside or busy after such a refusal, errUsedAside.
+// they are set aside or busy after such a refusal or Unreachable, errOtherAside. After Temporary, Unreachable is not returned.
 func (s Servers) tryEach(ctx context.Context, mail *delivery.RenderedMail) (receipt delivery.Result,
 	fail *delivery.Error,
 ) {
 	fail = &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageAllSetAside, Err: errAllSetAside}
 	var paced *delivery.Error // by the server whose turn comes first
 	skipped, busy := false, false
+	mayGoOn := func() bool {
+		return fail != nil && fail.Unreachable || delivery.MayTryUsed(fail, receipt.Provider, mail.Message.Used)
+	}
 	for _, server := range delivery.UnusedFirst(s, mail.Message.Used, (*serverWithBreaker).host) {
 		reply, tried, failed := server.try(ctx, s, mail)
 		switch {
@@ -146,23 +149,24 @@ func (s Servers) tryEach(ctx context.Context, mail *delivery.RenderedMail) (rece
 				paced = failed
 			}
 			continue
+		case failed != nil && failed.Unreachable && fail.Class == delivery.Temporary && !allSetAside(fail):
+			continue
 		}
 		receipt.Provider = server.host()
 		receipt.ReplyCodes, fail = reply, failed
-		goesOn := fail != nil && (fail.Class == delivery.Temporary || delivery.MayTryUsed(fail, server.host(), mail.Message.Used))
+		goesOn := fail != nil && fail.Class == delivery.Temporary || mayGoOn()
 		if !tried || !goesOn || ctx.Err() != nil {
 			break
 		}
 	}
-	mayTryUsed := delivery.MayTryUsed(fail, receipt.Provider, mail.Message.Used)
 	switch {
-	case paced != nil && (allSetAside(fail) || mayTryUsed):
+	case paced != nil && (allSetAside(fail) || mayGoOn()):
 		receipt, fail = delivery.Result{}, paced
 		if busy { // a connection to another server may be free before that
 			fail.RetryAfter = 0
 		}
-	case skipped && mayTryUsed:
-		receipt, fail = delivery.Result{}, &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageAllSetAside, Err: errUsedAside}
+	case skipped && mayGoOn():
+		receipt, fail = delivery.Result{}, &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageAllSetAside, Err: errOtherAside}
 	}
 	return receipt, fail
 }

@@ -35,7 +35,7 @@ func (s *session) openTransaction(ctx context.Context, mail *delivery.RenderedMa
 		return newError(ctx, delivery.StageMail, errRSET, delivery.PrivateData{})
 	}
 	if mail.UTF8 && !s.offers("SMTPUTF8") {
-		return &delivery.Error{Class: delivery.Rejected, Stage: delivery.StageMail, Err: errUTF8}
+		return &delivery.Error{Class: delivery.Rejected, Stage: delivery.StageMail, Unreachable: true, Err: errUTF8}
 	}
 	commands := s.openingCommands(mail)
 	if s.offers("PIPELINING") {
