@@ -48,15 +48,16 @@ INSERT INTO failures (status, logged_at, id, finished_at, counts, app, channel, 
 SELECT s.status, s.logged_at, s.id, s.finished_at, false, s.app, s.channel, s.recipient
 FROM sends s WHERE s.recipient = @recipient AND s.reason = 'erased' ON CONFLICT DO NOTHING`,
 		},
+		// The index of sends finds the verifications. DeleteAged deletes no send before its own, and Forget forgets none before.
+		{Forget: `UPDATE verifications SET recipient = @none WHERE masked = '•••'` + ofSends},
+		{Erase: eraseRowsSQL(SendTable, store.InsertedByBegin), Forget: forgetHashSQL("sends")},
 		{
-			// The index of sends finds the rows, so this comes before sends. DeleteAged deletes no send before it.
+			// This comes after the table sends: of a Begin in between, a second Erase finds the send.
 			Erase: `
 UPDATE verifications SET ` + VerificationTable.EraseSetList(store.InsertedByBegin) + `, checks = '', check_key = NULL,
        canceled_at = CASE WHEN approved_at IS NULL AND canceled_at IS NULL AND expires_at > @now THEN @now ELSE canceled_at END
 WHERE masked <> '•••'` + ofSends,
-			Forget: `UPDATE verifications SET recipient = @none WHERE masked = '•••'` + ofSends,
 		},
-		{Erase: eraseRowsSQL(SendTable, store.InsertedByBegin), Forget: forgetHashSQL("sends")},
 		{Erase: eraseRowsSQL(RefusalTable, store.InsertedByRefusal), Forget: forgetHashSQL("refusals")},
 		{
 			// This comes after the table sends: a failure keeps its hash as long as its send does.
