@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/url"
@@ -281,6 +282,7 @@ func TestPostgresRepeatsWhatTheStandbyHas(t *testing.T) {
 	}
 	ours := joined.Admit(t, joined.Intent(3)).Verification.ID
 	theirs := joined.Admit(t, joined.Intent(4, func(in *store.Intent) { in.Code, in.Verification.CallerChecks = []byte{1}, true })).Verification.ID
+	ended := joined.Admit(t, joined.Intent(5)).Verification.ID
 	key := make([]byte, 2*store.CheckKeyHashSize)
 	check := store.CheckRequest{ID: ours, Key: key[:store.CheckKeyHashSize], Judge: func(store.Verification, bool) (store.Judgement, error) {
 		return store.Judgement{Right: true, CheckKey: key}, nil
@@ -288,10 +290,26 @@ func TestPostgresRepeatsWhatTheStandbyHas(t *testing.T) {
 	for _, what := range []string{"", "repeated "} {
 		uncertain(what+"check", func() error { return storetest.Err(cut.Check(t.Context(), check)) })
 		uncertain(what+"redemption", func() error { return storetest.Err(cut.Redeem(t.Context(), ours, key)) })
+		uncertain(what+"cancel", func() error { return storetest.Err(cut.Cancel(t.Context(), ended)) })
 		uncertain(what+"report", func() error {
 			return storetest.Err(cut.Report(t.Context(), theirs, store.ReportFailed, nil, store.NewEvent{}))
 		})
 	}
 	storetest.Equal(t, "redeemed", storetest.Must(joined.Redeem(t.Context(), ours, key))(t), true)
 	storetest.Equal(t, "redeemed with another key", storetest.Must(joined.Redeem(t.Context(), ours, key[1:]))(t), false)
+}
+
+// A read that may take a minute waits for another one, as long as its caller does, and short ones do not.
+func TestPostgresLongReadsTakeTurns(t *testing.T) {
+	t.Parallel()
+	f := newPostgresFixture(t)
+	f.LongReads <- struct{}{}
+	q := store.StatsQuery{From: time.Unix(0, 0), To: time.Unix(3600, 0), Each: time.Hour}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := f.Stats(ctx, q)
+	storetest.Is(t, err, fault.Unavailable)
+	<-f.LongReads
+	storetest.OK(t, storetest.Err(f.Stats(t.Context(), q)))
+	storetest.Equal(t, "held", len(f.LongReads), 0)
 }

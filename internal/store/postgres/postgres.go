@@ -136,7 +136,7 @@ func Open(ctx context.Context, url, role string, tracer ...pgx.QueryTracer) (*DB
 // one.
 func openWithClock(ctx context.Context, url, now, role string, tracer ...pgx.QueryTracer) (*DB, error) {
 	p := &DB{now: now, text: map[string]string{}}
-	p.DB = sqldb.DB{Dialect: sqldb.Postgres, Engine: p, PerDatabase: p}
+	p.DB = sqldb.DB{Dialect: sqldb.Postgres, Engine: p, PerDatabase: p, LongReads: make(chan struct{}, 1)}
 	var err error
 	clock, err := p.openPools(ctx, url, role, tracer)
 	if err != nil {

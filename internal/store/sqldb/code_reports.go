@@ -16,8 +16,8 @@ const reportSQL = `
 UPDATE verifications SET reported = @report, approved_at = CASE WHEN @approves THEN @now END, check_key = @key
 WHERE id = @id AND masked <> '•••' AND caller_checks AND reported NOT IN (@report, 'approved')`
 
-// confirmReportSQL changes nothing. It is a write, which waits for a synchronous standby that may not have the report.
-const confirmReportSQL = `UPDATE verifications SET reported = reported WHERE id = @id`
+// confirmSQL changes nothing. It is a write, which waits for a synchronous standby that may not have what was found.
+const confirmSQL = `UPDATE verifications SET reported = reported WHERE id = @id`
 
 // Report writes what the caller said of a code that it checks, with the hash of its Idempotency-Key
 // (nil: none), and tell with ReportApproved. A repetition, and any report after an approval, change
@@ -31,7 +31,7 @@ func (db *DB) Report(ctx context.Context, id string, r store.Report, key []byte,
 			return err
 		}
 		if v.Reported == r || v.Reported == store.ReportApproved {
-			return q.exec(confirmReportSQL, Args{"id": id})
+			return q.exec(confirmSQL, Args{"id": id})
 		}
 		if err := db.DeleteHourCounts(q, v.CreatedAt); err != nil {
 			return err

@@ -30,7 +30,7 @@ type Observer interface {
 // WithObserver returns the store with an observer of each call.
 func WithObserver(db *DB, told Observer) *DB {
 	o := observer{told}
-	return &DB{db.Dialect, measuredEngine{db.Engine, o}, measuredPerDatabase{db.PerDatabase, o}, db.Actions}
+	return &DB{db.Dialect, measuredEngine{db.Engine, o}, measuredPerDatabase{db.PerDatabase, o}, db.Actions, db.LongReads}
 }
 
 type observer struct{ told Observer }

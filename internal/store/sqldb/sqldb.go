@@ -37,6 +37,8 @@ type DB struct {
 	Engine
 	PerDatabase
 	Actions *slog.Logger // gets a line for each committed audit entry; nil: none
+	// LongReads has room for one: a read that may take a minute leaves the other connections to short ones. In Postgres alone.
+	LongReads chan struct{}
 }
 
 // CommitTiming tells when a send was committed, and how long that took.
@@ -266,10 +268,17 @@ func ReadWithResult[T any](ctx context.Context, db *DB, name string, f func(q Tx
 	return withResult(ctx, name, db.Read, f)
 }
 
-// readLong is ReadWithResult for an f whose statements may take long. In Postgres only a transaction can have a longer timeout.
-func readLong[T any](ctx context.Context, db *DB, name string, f func(q Tx) (T, error)) (T, error) {
+// readLong is ReadWithResult for an f whose statements may take long. In Postgres only a transaction can have a longer timeout,
+// and one such read waits for the other.
+func readLong[T any](ctx context.Context, db *DB, name string, f func(q Tx) (T, error)) (none T, err error) {
 	if db.Dialect == SQLite {
 		return ReadWithResult(ctx, db, name, f)
+	}
+	select {
+	case db.LongReads <- struct{}{}:
+		defer func() { <-db.LongReads }()
+	case <-ctx.Done():
+		return none, store.WrapUnavailable(ctx.Err())
 	}
 	return WriteWithResult(ctx, db, name, func(q Tx) (none T, err error) {
 		if err := q.ExecAll(nil, LongTimeoutSQL.Postgres); err != nil {

@@ -24,8 +24,11 @@ func (db *DB) Cancel(ctx context.Context, id string, tell ...store.NewEvent) (bo
 
 func (q Tx) cancel(id string, tell []store.NewEvent) (bool, error) {
 	ok, err := q.Change(cancelSQL, Args{"id": id})
-	if err != nil || !ok {
+	if err != nil {
 		return false, err
+	}
+	if !ok {
+		return false, q.exec(confirmSQL, Args{"id": id})
 	}
 	return true, q.AddAppEvents(id, "", tell...)
 }

@@ -254,8 +254,8 @@ func (s *Service) Cancel(ctx context.Context, c Caller, id string) (Answer, erro
 	if err != nil {
 		return Answer{}, err
 	}
-	// a code without tries left can still be canceled
-	if state := v.state(); state == Pending || state == MaxAttemptsReached {
+	// a code without tries left can still be canceled, and the store confirms that one is
+	if state := v.state(); state == Pending || state == MaxAttemptsReached || state == Canceled {
 		err = s.cancel(ctx, v.Verification)
 	}
 	if err != nil {
