@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/labstack/echo/v4"
@@ -90,11 +91,12 @@ func (a *ReceiptHandlers) receive(c echo.Context) error {
 			Detail: "The receipt has not the form of this carrier's receipts.",
 		}
 	}
-	ctx := context.WithoutCancel(r.Context()) // a carrier that hangs up would send the whole list again
+	ctx, began, again := context.WithoutCancel(r.Context()), time.Now(), false // a carrier that hangs up would send the whole list again
 	for _, report := range reports {
-		if err := a.recordReport(ctx, carrier, report); err != nil {
-			return &server.Problem{Kind: server.Unavailable} // the carrier sends it again
-		}
+		again = time.Since(began) > maxListTime || a.recordReport(ctx, carrier, report) != nil || again // the next ones may be of other sends
+	}
+	if again {
+		return &server.Problem{Kind: server.Unavailable} // the carrier sends it again
 	}
 	if reply == "" {
 		return c.NoContent(http.StatusNoContent)

@@ -55,7 +55,9 @@ func TestKeyOfAnotherRequest(t *testing.T) {
 			r.WantError(r.SendError(vtest.AskFor("cleo@example.com", withKey, other)), verification.ErrKeyReused)
 		}
 		accepting := func(languages string) vtest.Option {
-			return func(a *verification.Request) { a.Locale, a.Languages, a.IdempotencyKey = "", languages, "of an Accept-Language" }
+			return func(a *verification.Request) {
+				a.Locale, a.Languages, a.IdempotencyKey = "", languages, "of an Accept-Language"
+			}
 		}
 		r.SendTo("dora@example.com", accepting("de"))
 		r.WantError(r.SendError(vtest.AskFor("dora@example.com", accepting("en"))), verification.ErrKeyReused)
