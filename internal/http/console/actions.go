@@ -200,8 +200,7 @@ func (a *Console) actionJSON(d sendAction) echo.HandlerFunc {
 			return err
 		}
 		shown, err := a.performAction(c, d, s, body.Reason)
-		var failed *actionError
-		if errors.As(err, &failed) {
+		if failed, ok := errors.AsType[*actionError](err); ok {
 			return &server.Problem{Kind: server.NotDoneKind, Detail: failed.text(texts.ForConsole("")), Wait: failed.wait}
 		}
 		if err != nil {

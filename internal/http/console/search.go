@@ -35,8 +35,7 @@ func (a *Console) searchPage(c echo.Context, form url.Values) error {
 	if err == nil && to == "" {
 		to, err = a.searchAddress(c.Request().Context(), typed)
 	}
-	var bad *fault.InvalidError
-	if errors.As(err, &bad) {
+	if bad, ok := errors.AsType[*fault.InvalidError](err); ok {
 		q := listQuery{filter: store.Filter{Limit: frame.DefaultPageRows}, given: url.Values{}}
 		return a.showList(c, http.StatusUnprocessableEntity, q, a.searchProblem(c, typed, bad))
 	}
@@ -272,8 +271,7 @@ const (
 // hintsOf returns the hints for a recipient without rows: why it is not served or, if it is,
 // similarly spelled recipients.
 func (a *Console) hintsOf(ctx context.Context, ch recipient.Channel, to string) (h searchHints, err error) {
-	var bad *fault.InvalidError
-	if errors.As(a.Desk.Codes.ValidateRecipient(string(ch), to), &bad) {
+	if bad, ok := errors.AsType[*fault.InvalidError](a.Desk.Codes.ValidateRecipient(string(ch), to)); ok {
 		h.unserved = bad.Reason
 		return h, nil
 	}

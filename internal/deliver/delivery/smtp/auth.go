@@ -40,8 +40,7 @@ func (s *session) authenticate() error {
 		return s.showToken(name)
 	}
 	err := s.client.Auth(newMechanism(name, s.config, s.state))
-	var reply *textproto.Error
-	if errors.As(err, &reply) && reply.Code == 535 && s.config.Mechanism == "" {
+	if reply, ok := errors.AsType[*textproto.Error](err); ok && reply.Code == 535 && s.config.Mechanism == "" {
 		s.config.preferPlain.Store(!showsPassword(name) && slices.ContainsFunc(offered, showsPassword))
 	}
 	return err

@@ -42,8 +42,7 @@ const (
 // newError returns the error of a step that failed with err. If there was a whole reply, its code
 // decides the class, and its text is redacted; while logging in, the text is left out.
 func newError(ctx context.Context, stage string, err error, private delivery.PrivateData) *delivery.Error {
-	var reply *textproto.Error
-	if errors.As(err, &reply) && reply.Code >= 200 && reply.Code < 600 {
+	if reply, ok := errors.AsType[*textproto.Error](err); ok && reply.Code >= 200 && reply.Code < 600 {
 		e := &delivery.Error{
 			Class: classOfReply(stage, reply.Code), Stage: stage, Status: reply.Code,
 			Code: parseEnhancedCode(reply.Code, reply.Msg),

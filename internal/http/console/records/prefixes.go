@@ -125,8 +125,7 @@ func (a *Handlers) liftPrefixJSON(c echo.Context) error {
 
 func (a *Handlers) liftPrefixForm(c echo.Context, form url.Values) error {
 	_, err := a.liftPrefix(c, form.Get("id"), form.Get("reason"))
-	var bad *fault.InvalidError
-	if errors.As(err, &bad) {
+	if bad, ok := errors.AsType[*fault.InvalidError](err); ok {
 		return a.showPrefixes(c, http.StatusUnprocessableEntity, c.Request().URL.RawQuery, form,
 			formProblemText(frame.Words(c), "prefixes", bad, support.MaxReasonLength))
 	}

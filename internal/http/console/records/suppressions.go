@@ -220,8 +220,7 @@ func (a *Handlers) liftSuppressionsForm(c echo.Context, form url.Values) error {
 }
 
 func (a *Handlers) answerSuppressionForm(c echo.Context, typed url.Values, err error) error {
-	var bad *fault.InvalidError
-	if errors.As(err, &bad) {
+	if bad, ok := errors.AsType[*fault.InvalidError](err); ok {
 		w := frame.Words(c)
 		problem := formProblemText(w, "suppressions", bad, support.MaxSuppressionReasonLength)
 		if typed.Has("to") {
