@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -119,12 +120,7 @@ func containsLink(s string) bool {
 	if strings.Contains(plain, "://") || strings.Contains(plain, "www.") || strings.Contains(plain, "mailto:") {
 		return true
 	}
-	for _, name := range dottedNamePattern.FindAllString(plain, -1) {
-		if isDomain(name) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(dottedNamePattern.FindAllString(plain, -1), isDomain)
 }
 
 // isDomain reports whether a name is an IPv4 address, or ends with a top-level domain: "shop.com" does,

@@ -24,12 +24,9 @@ func (b BlockLists) BlocksSend(r recipient.Recipient, address recipient.Hash) bo
 	if b.Recipients[address] || domainListed(r.Domain(), b.Domains) {
 		return true
 	}
-	for _, prefix := range b.Prefixes {
-		if r.Channel() == recipient.SMS && strings.HasPrefix(recipient.CountedForm(r.Address()), prefix) {
-			return true
-		}
-	}
-	return false
+	return r.Channel() == recipient.SMS && slices.ContainsFunc(b.Prefixes, func(prefix string) bool {
+		return strings.HasPrefix(recipient.CountedForm(r.Address()), prefix)
+	})
 }
 
 // domainListed reports whether the domain or one of its parent domains is listed.

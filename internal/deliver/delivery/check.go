@@ -102,18 +102,14 @@ func normalizeAddress(text string) (string, bool) {
 	return local + "@" + labels, err == nil && isHostName(labels) && at+1+len(labels) <= maxAddress
 }
 
-func isDotAtom(local string) bool {
-	for atom := range strings.SplitSeq(local, ".") {
-		if atom == "" || strings.ContainsFunc(atom, isForbiddenInAtom) {
-			return false
-		}
-	}
-	return true
-}
+func isDotAtom(local string) bool { return isDotted(local, isForbiddenInAtom) }
 
-func isHostName(domain string) bool {
-	for label := range strings.SplitSeq(domain, ".") {
-		if label == "" || strings.ContainsFunc(label, notLetterDigitHyphen) {
+func isHostName(domain string) bool { return isDotted(domain, notLetterDigitHyphen) }
+
+// isDotted reports whether no part of a text between its dots is empty or has a forbidden character.
+func isDotted(text string, forbidden func(rune) bool) bool {
+	for part := range strings.SplitSeq(text, ".") {
+		if part == "" || strings.ContainsFunc(part, forbidden) {
 			return false
 		}
 	}

@@ -2,6 +2,7 @@ package delivery
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -148,12 +149,7 @@ func plainWords(text string) string {
 }
 
 func containsAny(text string, phrases []string) bool {
-	for _, phrase := range phrases {
-		if strings.Contains(text, phrase) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(phrases, func(phrase string) bool { return strings.Contains(text, phrase) })
 }
 
 // containsPair reports whether a phrase of then follows one of first, with at most gap words between them.

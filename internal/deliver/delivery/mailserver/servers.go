@@ -10,6 +10,7 @@ import (
 	"math"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -255,12 +256,7 @@ func (r *serverWithBreaker) startAttempt(all Servers) (end func(result error), o
 
 // anotherIsUp reports whether the circuit breaker of a server other than this one is closed.
 func (s Servers) anotherIsUp(than *serverWithBreaker) bool {
-	for _, server := range s {
-		if server != than && server.health.Health().Up {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s, func(x *serverWithBreaker) bool { return x != than && x.health.Health().Up })
 }
 
 // awaitTrial reports whether the caller should try the servers again. If a mail is trying a server
