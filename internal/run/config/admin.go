@@ -120,8 +120,7 @@ func checkConsoleCallback(text string) string {
 	if problem := checkSecureURL(text); problem != "" {
 		return problem
 	}
-	if u, err := url.Parse(text); err != nil || u.Path != oidcCallbackPath {
-		return "must end in " + oidcCallbackPath + ", as in https://console.example" + oidcCallbackPath
-	}
-	return ""
+	u, err := url.Parse(text)
+	return problemIf(err != nil || u.Path != oidcCallbackPath,
+		"must end in "+oidcCallbackPath+", as in https://console.example"+oidcCallbackPath)
 }

@@ -113,11 +113,9 @@ func checkReturnURL(text string) string {
 // on the page, else the problem.
 func checkHomeLink(text string) string {
 	u, err := url.Parse(text)
-	if err != nil || u.Host == "" || u.User != nil || checkOrigin(u.Scheme+"://"+u.Host) != "" ||
-		u.Scheme != "https" && !loopback.IsHost(u.Hostname()) {
-		return "must be a URL such as https://shop.example/, with https"
-	}
-	return ""
+	return problemIf(err != nil || u.Host == "" || u.User != nil || checkOrigin(u.Scheme+"://"+u.Host) != "" ||
+		u.Scheme != "https" && !loopback.IsHost(u.Hostname()),
+		"must be a URL such as https://shop.example/, with https")
 }
 
 // logoPathPattern admits no character that ends a source in a content security policy. It admits no
@@ -126,11 +124,9 @@ var logoPathPattern = regexp.MustCompile(`^(/[A-Za-z0-9._~-]+)+$`)
 
 func checkLogo(text string) string {
 	u, err := url.Parse(text)
-	if err != nil || checkHomeLink(text) != "" || strings.ContainsAny(text, "?#") ||
-		!logoPathPattern.MatchString(u.EscapedPath()) {
-		return "must be the URL of an image such as https://shop.example/logo.svg, with https, a plain path and no query"
-	}
-	return ""
+	return problemIf(err != nil || checkHomeLink(text) != "" || strings.ContainsAny(text, "?#") ||
+		!logoPathPattern.MatchString(u.EscapedPath()),
+		"must be the URL of an image such as https://shop.example/logo.svg, with https, a plain path and no query")
 }
 
 // sha256Check returns a check that accepts a SHA-256 in hex, but neither zeros nor the hash of the

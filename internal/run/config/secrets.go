@@ -64,10 +64,8 @@ func checkDefaultAppKey(value string) string {
 var publicKeyShape = regexp.MustCompile(`^pk_[A-Za-z0-9_-]{20,200}$`)
 
 func checkPublicKey(value string) string {
-	if !publicKeyShape.MatchString(value) {
-		return "must be pk_ and at least 20 letters, digits, _ or -; make one with `sendcode key --kind public`"
-	}
-	return ""
+	return problemIf(!publicKeyShape.MatchString(value),
+		"must be pk_ and at least 20 letters, digits, _ or -; make one with `sendcode key --kind public`")
 }
 
 // checkOrigins returns the problem with a list of origins by commas, or "".

@@ -229,11 +229,8 @@ func (c *spendCap) Check(p *document.Mapping) {
 // checkCountry returns the problem with a country, or "". NO is false in YAML 1.1, but here it is
 // read as it is written: Norway.
 func checkCountry(country string) string {
-	if !recipient.KnownCountry(country) {
-		return document.Printable(country) +
-			` is no country such as DE (ISO 3166-1), nor "001" for satellite and international numbers`
-	}
-	return ""
+	return problemIf(!recipient.KnownCountry(country), document.Printable(country)+
+		` is no country such as DE (ISO 3166-1), nor "001" for satellite and international numbers`)
 }
 
 // senderPattern is a number, a short code, or a name of 11 characters at most (3GPP TS 23.040
@@ -242,10 +239,8 @@ var senderPattern = regexp.MustCompile(`^(\+?[0-9]{3,15}|[A-Za-z0-9 ._-]{0,10}[A
 
 func checkSender(text string) string {
 	digits := strings.Trim(text, "+0123456789") == ""
-	if !senderPattern.MatchString(text) || !digits && len(text) > 11 {
-		return "is no sender: a number, a short code, or a name of at most 11 letters and digits"
-	}
-	return ""
+	return problemIf(!senderPattern.MatchString(text) || !digits && len(text) > 11,
+		"is no sender: a number, a short code, or a name of at most 11 letters and digits")
 }
 
 // PageHost returns the public page's host, for the last line of text messages (WICG
@@ -261,10 +256,8 @@ func (c Config) PageHost() string {
 // checkPageHost returns the problem with the host of a page, or "". The last line of a text has
 // the host without scheme and port.
 func checkPageHost(text string) string {
-	if normalizeMailDomain(text) != text || strings.ContainsAny(text, ":/") {
-		return "must be the host of the page alone, in lower case, such as shop.example"
-	}
-	return ""
+	return problemIf(normalizeMailDomain(text) != text || strings.ContainsAny(text, ":/"),
+		"must be the host of the page alone, in lower case, such as shop.example")
 }
 
 func checkPublicURL(text string) string {

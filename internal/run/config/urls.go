@@ -220,10 +220,9 @@ func checkAddr(value string) string {
 	if number, err := strconv.ParseUint(port, 10, 16); err != nil || port != strconv.FormatUint(number, 10) {
 		return "the port must be a number from 0 to 65535"
 	}
-	if _, err := netip.ParseAddr(host); err != nil && host != "" && !hostNamePattern.MatchString(host) {
-		return "the host must be an IP address or a host name"
-	}
-	return ""
+	_, err = netip.ParseAddr(host)
+	return problemIf(err != nil && host != "" && !hostNamePattern.MatchString(host),
+		"the host must be an IP address or a host name")
 }
 
 // isLoopbackAddr reports whether a host:port is on loopback, so that only this machine reaches it.
