@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
-	"net/url"
 	"os"
 	"strings"
 	"sync"
@@ -69,19 +68,6 @@ func (l *LastCertificate) CertificateEnd() time.Time {
 		return time.Unix(end, 0)
 	}
 	return time.Time{}
-}
-
-// ParseParameters parses the parameters of a mail server's URL. connections is another name of conns.
-func ParseParameters(query string) (url.Values, error) {
-	values, err := url.ParseQuery(query)
-	if err != nil {
-		return nil, SafeError("malformed parameters")
-	}
-	if values.Has("connections") {
-		values["conns"] = append(values["conns"], values["connections"]...)
-		values.Del("connections")
-	}
-	return values, nil
 }
 
 // LoadCAPool returns the certificates of a PEM file; nil if path is empty.

@@ -85,7 +85,7 @@ func New(c Config) (*Client, error) {
 		return nil, err
 	}
 	return &Client{
-		config: c, api: a, http: exchange.Client{Timeout: c.Timeout, Dial: c.Dial, RootCAs: c.RootCAs},
+		config: c, api: a, http: exchange.Client{Dial: c.Dial, RootCAs: c.RootCAs},
 		slots: make(chan struct{}, c.MaxConns),
 	}, nil
 }

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -33,8 +32,6 @@ type Config struct {
 	RootCAs *x509.CertPool
 	// MaxConns bounds the requests at once; by default 4.
 	MaxConns int
-	// Timeout bounds one request; by default 20 s.
-	Timeout time.Duration
 	// Dial opens the socket; nil means a [net.Dialer].
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// Now gives the time that requests are signed with; nil: time.Now.
@@ -54,15 +51,9 @@ const (
 // PEM file that takes the place of the system's authorities. Characters of user and password that
 // have a meaning in URLs are written as %XX. Errors never quote the URL, it holds the key.
 func ParseURL(text string) (Config, error) {
-	u, err := url.Parse(text)
-	switch {
-	case err != nil: // url.Error quotes its input
-		return Config{}, delivery.SafeError("malformed (write special characters in user and password as %XX)")
-	case !IsProviderScheme(u.Scheme):
-		return Config{}, delivery.SafeError("the scheme must be " + strings.Join(Schemes(), " or "))
-	case u.Opaque != "" || strings.Trim(u.Path, "/") != "" || u.Fragment != "":
-		return Config{}, delivery.SafeError(
-			"must be scheme://user:password@host:port?parameters (write special characters in user and password as %XX)")
+	u, err := delivery.ParseServerURL(text, Schemes()...)
+	if err != nil {
+		return Config{}, err
 	}
 	c := Config{Scheme: u.Scheme, Host: u.Hostname(), Username: u.User.Username(), Parameters: map[string]string{}}
 	c.Password, _ = u.User.Password()
@@ -74,30 +65,21 @@ func ParseURL(text string) (Config, error) {
 }
 
 func (c *Config) setFromURL(u *url.URL) error {
-	query, err := delivery.ParseParameters(u.RawQuery)
+	own := providersByScheme[c.Scheme].parameters
+	query, err := delivery.ParseParameters(u.RawQuery, append([]string{"tls", "ca", "conns"}, own...)...)
 	if err != nil {
 		return err
 	}
-	known := append([]string{"tls", "ca", "conns"}, providersByScheme[c.Scheme].parameters...)
-	for name, values := range query {
-		switch {
-		case !slices.Contains(known, name):
-			return delivery.SafeError("unknown parameter (known: " + strings.Join(known, ", ") + ")")
-		case len(values) > 1:
-			return delivery.SafeError("a parameter is given twice")
-		case slices.Contains(providersByScheme[c.Scheme].parameters, name):
-			c.Parameters[name] = values[0]
+	for _, name := range own {
+		if query.Has(name) {
+			c.Parameters[name] = query.Get(name)
 		}
 	}
-	if u.Port() != "" {
-		if c.Port, err = strconv.Atoi(u.Port()); err != nil || c.Port < 1 || c.Port > 65535 {
-			return delivery.SafeError("the port is not within 1 to 65535")
-		}
+	if u.Port() != "" && !delivery.ParseCount(&c.Port, u.Port(), 65535) {
+		return delivery.SafeError("the port is not within 1 to 65535")
 	}
-	if query.Has("conns") {
-		if c.MaxConns, err = strconv.Atoi(query.Get("conns")); err != nil || c.MaxConns < 1 || c.MaxConns > maxConns {
-			return delivery.SafeError("conns is not within 1 to 1000")
-		}
+	if query.Has("conns") && !delivery.ParseCount(&c.MaxConns, query.Get("conns"), maxConns) {
+		return delivery.SafeError("conns is not within 1 to 1000")
 	}
 	switch tls := query.Get("tls"); {
 	case query.Has("tls") && tls != "required" && tls != "none":

@@ -3,7 +3,6 @@ package smtp
 import (
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 
 	"sendcode/internal/base/loopback"
@@ -23,17 +22,9 @@ import (
 // many are opened without a backlog. per_minute is how many mails may begin within a minute. Characters of user and password that have a meaning in URLs are written as %XX. Errors
 // never quote the URL, since it has the password.
 func ParseURL(text string) (Config, error) {
-	u, err := url.Parse(text)
-	switch {
-	case err != nil:
-		// url.Error quotes its input.
-		return Config{}, delivery.SafeError("malformed (write special characters in user and password as %XX)")
-	case u.Scheme != "smtp" && u.Scheme != "smtps":
-		return Config{}, delivery.SafeError("the scheme must be smtp or smtps")
-	case u.Opaque != "" || strings.Trim(u.Path, "/") != "" || u.Fragment != "":
-		return Config{}, delivery.SafeError(
-			"must be scheme://user:password@host:port?parameters (write special characters in user " +
-				"and password as %XX)")
+	u, err := delivery.ParseServerURL(text, "smtp", "smtps")
+	if err != nil {
+		return Config{}, err
 	}
 	config := Config{Host: u.Hostname(), Username: u.User.Username()}
 	config.Password, _ = u.User.Password()
@@ -51,28 +42,20 @@ const maxConns = 1000
 const maxPerMinute = 1_000_000
 
 func (c *Config) setFromURL(u *url.URL) error {
-	query, err := delivery.ParseParameters(u.RawQuery)
+	query, err := delivery.ParseParameters(u.RawQuery, "tls", "auth", "oauth", "ca", "hello", "conns", "conns_min", "per_minute")
 	if err != nil {
 		return err
 	}
-	for name, values := range query {
-		switch {
-		case !slices.Contains([]string{"tls", "auth", "oauth", "ca", "hello", "conns", "conns_min", "per_minute"}, name):
-			return delivery.SafeError("unknown parameter (known: tls, auth, oauth, ca, hello, conns, conns_min, per_minute)")
-		case len(values) > 1:
-			return delivery.SafeError("a parameter is given twice")
-		}
-	}
-	if u.Port() != "" && !parseCount(&c.Port, u.Port(), 65535) {
+	if u.Port() != "" && !delivery.ParseCount(&c.Port, u.Port(), 65535) {
 		return delivery.SafeError("the port is not within 1 to 65535")
 	}
-	if query.Has("conns") && !parseCount(&c.MaxConns, query.Get("conns"), maxConns) {
+	if query.Has("conns") && !delivery.ParseCount(&c.MaxConns, query.Get("conns"), maxConns) {
 		return delivery.SafeError("conns is not within 1 to 1000")
 	}
-	if query.Has("conns_min") && !parseCount(&c.MinConns, query.Get("conns_min"), maxConns) {
+	if query.Has("conns_min") && !delivery.ParseCount(&c.MinConns, query.Get("conns_min"), maxConns) {
 		return delivery.SafeError("conns_min is not within 1 to 1000")
 	}
-	if query.Has("per_minute") && !parseCount(&c.PerMinute, query.Get("per_minute"), maxPerMinute) {
+	if query.Has("per_minute") && !delivery.ParseCount(&c.PerMinute, query.Get("per_minute"), maxPerMinute) {
 		return delivery.SafeError("per_minute is not within 1 to 1000000")
 	}
 	c.OAuth, c.Mechanism = query.Get("oauth"), strings.ToUpper(query.Get("auth"))
@@ -85,13 +68,6 @@ func (c *Config) setFromURL(u *url.URL) error {
 	}
 	c.TLS, err = parseTLSRequirement(u.Scheme, query, c.Host)
 	return err
-}
-
-// parseCount sets into to a whole number from 1 to most; false for any other text.
-func parseCount(into *int, text string, most int) bool {
-	n, err := strconv.Atoi(text)
-	*into = n
-	return err == nil && 1 <= n && n <= most
 }
 
 func parseTLSRequirement(scheme string, query url.Values, host string) (tlsRequirement, error) {
