@@ -91,19 +91,6 @@ func (m mediaType) ExampleJSON() (string, error) {
 	return string(text), err
 }
 
-func (d *document) resolveParameter(p parameter) parameter {
-	return resolve(p, p.Ref, d.Components.Parameters)
-}
-
-func (d *document) resolveBody(b *requestBody) requestBody {
-	return resolve(*b, b.Ref, d.Components.RequestBodies)
-}
-
-func (d *document) resolveResponse(r response) response {
-	return resolve(r, r.Ref, d.Components.Responses)
-}
-func (d *document) resolveHeader(h header) header { return resolve(h, h.Ref, d.Components.Headers) }
-
 // resolve returns the component that ref names, or x if ref is empty.
 func resolve[T any](x T, ref string, all map[string]T) T {
 	if ref == "" {

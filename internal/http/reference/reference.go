@@ -71,7 +71,10 @@ func renderSpecification(specification []byte, all []page) ([]byte, error) {
 	}
 	t, err := template.New("docs.html").Funcs(template.FuncMap{
 		"text": renderParagraphs, "code": server.BackticksToHTML, "lastSegment": lastSegment, "upper": strings.ToUpper, "problemKinds": problemKindsOf,
-		"parameter": d.resolveParameter, "body": d.resolveBody, "response": d.resolveResponse, "header": d.resolveHeader,
+		"parameter": func(p parameter) parameter { return resolve(p, p.Ref, d.Components.Parameters) },
+		"body":      func(b *requestBody) requestBody { return resolve(*b, b.Ref, d.Components.RequestBodies) },
+		"response":  func(r response) response { return resolve(r, r.Ref, d.Components.Responses) },
+		"header":    func(h header) header { return resolve(h, h.Ref, d.Components.Headers) },
 	}).ParseFS(web.FS, "docs/docs.html")
 	if err != nil {
 		return nil, err
