@@ -92,8 +92,7 @@ func mapErrorValue(target error, problem Problem) func(error) *Problem {
 		if !errors.Is(err, target) {
 			return nil
 		}
-		copied := problem
-		return &copied
+		return new(problem)
 	}
 }
 
