@@ -97,10 +97,8 @@ const MaxSupportSearchRows = 20_000
 
 // FilterInPlace returns the rows that have the reference. It changes the slice rows.
 func (r SupportRange) FilterInPlace(rows []SendOrRefusal) []SendOrRefusal {
-	return slices.DeleteFunc(rows, func(s SendOrRefusal) bool { return !r.matches(s.ID) })
-}
-
-func (r SupportRange) matches(id uuid.UUID) bool {
-	mine, ok := supportRangeOfID(id)
-	return ok && mine == r
+	return slices.DeleteFunc(rows, func(s SendOrRefusal) bool {
+		own, ok := supportRangeOfID(s.ID)
+		return !ok || own != r
+	})
 }

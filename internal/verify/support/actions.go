@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
+	"slices"
 	"time"
 
 	"sendcode/internal/base/fault"
@@ -72,11 +74,7 @@ func (d *Desk) affectedApps(p Target) []string {
 	if p.App != "" {
 		return []string{p.App}
 	}
-	var all []string
-	for name := range d.Policy.Get().Apps {
-		all = append(all, name)
-	}
-	return all
+	return slices.Collect(maps.Keys(d.Policy.Get().Apps))
 }
 
 // ResetQuota removes from the counts the recipient's past sends under the purpose's policy and, for
