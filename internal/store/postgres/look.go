@@ -191,10 +191,7 @@ func (p *DB) readVerifications(ctx context.Context, brief bool, finds []*verific
 		})
 		return err
 	}))
-	for _, x := range finds {
-		all = append(all, byID[x.In.id])
-	}
-	return all, err
+	return columns.MapSlice(finds, func(x *verificationCall) storedVerification { return byID[x.In.id] }), err
 }
 
 // runSharedReads runs the statements of a batch.

@@ -17,10 +17,7 @@ import (
 
 // RenewLeases implements sqldb.PerDatabase.
 func (p *DB) RenewLeases(ctx context.Context, lease time.Duration, held []store.AttemptID) (err error) {
-	var calls []*renewCall
-	for _, h := range held {
-		calls = append(calls, batch.NewCall[store.AttemptID, bool](h, 0))
-	}
+	calls := columns.MapSlice(held, func(h store.AttemptID) *renewCall { return batch.NewCall[store.AttemptID, bool](h, 0) })
 	changeBatch(ctx, p, stmtRenew, slices.Clone(calls), func(some []*renewCall) []any {
 		return attemptIDParameters(some, 3).Args(lease.Microseconds())
 	})
