@@ -19,13 +19,6 @@ const (
 	ProviderDelayed    ProviderEventKind = "delayed"  // a mail server goes on trying; it has no rank
 )
 
-// ProviderEventKinds are all kinds that have a rank, worst last, after "" for none. Send.WorstEvent has the worst
-// kind that a provider reported.
-var ProviderEventKinds = []ProviderEventKind{
-	"", ProviderDelivered, ProviderBounced, ProviderOptedOut,
-	ProviderComplained,
-}
-
 // ProviderEvent is a provider's report on a send. A send has at most one event of each kind; a
 // second one of the same kind is ignored.
 type ProviderEvent struct {

@@ -333,7 +333,7 @@ func (m *model) report(*rapid.T) {
 		m.same("RecordReceipt", func(f *storetest.Fixture) []any { return answers(f.RecordReceipt(m.ctx, send, status)) })
 		return
 	}
-	told := store.ProviderEvent{Send: send, Kind: pick(m, "kind", store.ProviderEventKinds[1:]...), At: storetest.Epoch.Add(lasts)}
+	told := store.ProviderEvent{Send: send, Kind: pick(m, "kind", storetest.RankedEventKinds...), At: storetest.Epoch.Add(lasts)}
 	as := store.NewSuppression{Cause: store.CauseComplaint, Address: storetest.Address(1), For: lasts}
 	m.same("IngestProviderEvent", func(f *storetest.Fixture) []any { return answers(f.IngestProviderEvent(m.ctx, told, as)) })
 }

@@ -180,10 +180,15 @@ func providerEvents(t *testing.T, f *Fixture) {
 	}
 }
 
+// RankedEventKinds are all kinds of events that have a rank, worst last.
+var RankedEventKinds = []store.ProviderEventKind{
+	store.ProviderDelivered, store.ProviderBounced, store.ProviderOptedOut, store.ProviderComplained,
+}
+
 // A provider that repeats itself on all replicas at once is heard once.
 func providerEventsAtOnce(t *testing.T, f *Fixture) {
 	id := f.Admit(t, f.Intent(1, to(1))).Send.ID
-	kinds := store.ProviderEventKinds[1:]
+	kinds := RankedEventKinds
 	Equal(t, "recorded", f.atOnce(t, 24, func(db *sqldb.DB, i int) (bool, error) {
 		return db.IngestProviderEvent(t.Context(), store.ProviderEvent{Send: id, Kind: kinds[i%len(kinds)], Provider: "p"},
 			store.NewSuppression{Cause: store.CauseComplaint, Address: Address(1), For: time.Hour})
