@@ -191,48 +191,32 @@ func (q listQuery) hasLocalTimes(raw string) bool {
 
 // networkParameter parses a network, or an address, for which it takes the address's network.
 func networkParameter(to *string) frame.ParseFunc {
-	return func(value string) string {
-		if address, err := netip.ParseAddr(value); err == nil {
-			*to = bucketnames.WideNetworkPrefix(address)
-			return ""
+	return frame.Parameter(to, func(text string) (string, bool) {
+		if address, err := netip.ParseAddr(text); err == nil {
+			return bucketnames.WideNetworkPrefix(address), true
 		}
-		network, err := netip.ParsePrefix(value)
-		if err != nil {
-			return "A network is written as 203.0.113.0/24, or as an address in it."
-		}
-		*to = network.Masked().String()
-		return ""
-	}
+		network, err := netip.ParsePrefix(text)
+		return network.Masked().String(), err == nil
+	}, "A network is written as 203.0.113.0/24, or as an address in it.")
 }
 
 func countryParameter(to *string) frame.ParseFunc {
-	return func(value string) string {
-		*to = strings.ToUpper(strings.TrimSpace(value))
-		if !recipient.KnownCountry(*to) {
-			return "A country is that of a phone number, two letters as in DE, or 001 for numbers of none."
-		}
-		return ""
-	}
+	return frame.Parameter(to, func(text string) (string, bool) {
+		country := strings.ToUpper(strings.TrimSpace(text))
+		return country, recipient.KnownCountry(country)
+	}, "A country is that of a phone number, two letters as in DE, or 001 for numbers of none.")
 }
 
 func domainParameter(to *string) frame.ParseFunc {
-	return func(value string) (problem string) {
-		var err error
-		if *to, err = recipient.MaskedDomain(value); err != nil {
-			return "A domain is what stands after the @ of a mail address."
-		}
-		return ""
-	}
+	return frame.Parameter(to, func(text string) (string, bool) {
+		domain, err := recipient.MaskedDomain(text)
+		return domain, err == nil
+	}, "A domain is what stands after the @ of a mail address.")
 }
 
 func supportReferenceParameter(to *string) frame.ParseFunc {
-	return func(value string) string {
-		*to = value
-		if !store.IsSupportReference(value) {
-			return "A support reference is written as S-7K3M-Q2XP."
-		}
-		return ""
-	}
+	return frame.Parameter(to, func(text string) (string, bool) { return text, store.IsSupportReference(text) },
+		"A support reference is written as S-7K3M-Q2XP.")
 }
 
 // filterView is the form above the list, with the parameters of the page's address.

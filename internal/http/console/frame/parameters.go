@@ -92,17 +92,25 @@ func shortenName(name string) string {
 // maxShortText is the longest name or reference that a row can have, in characters.
 const maxShortText = 64
 
+// Parameter sets to to what read returns of the parameter's text; problem is the answer to a text that read refuses.
+func Parameter[T any](to *T, read func(string) (T, bool), problem string) ParseFunc {
+	return func(value string) string {
+		x, ok := read(value)
+		if !ok {
+			return problem
+		}
+		*to = x
+		return ""
+	}
+}
+
 // ShortTextParameter parses a text that a row may hold; others are an error, since a database would reject
 // them.
 func ShortTextParameter(to *string) ParseFunc {
-	return func(value string) string {
-		if !utf8.ValidString(value) || utf8.RuneCountInString(value) > maxShortText ||
-			strings.ContainsFunc(value, unicode.IsControl) {
-			return "This has at most 64 characters, and no control character among them."
-		}
-		*to = value
-		return ""
-	}
+	return Parameter(to, func(text string) (string, bool) {
+		return text, utf8.ValidString(text) && utf8.RuneCountInString(text) <= maxShortText &&
+			!strings.ContainsFunc(text, unicode.IsControl)
+	}, "This has at most 64 characters, and no control character among them.")
 }
 
 // OneOfParameter parses a text that must be one of the values.
@@ -131,38 +139,26 @@ func ActiveOnlyParameter(to *bool) ParseFunc {
 
 // RecipientParameter parses a recipient's hash.
 func RecipientParameter(to **recipient.Hash) ParseFunc {
-	return func(value string) string {
-		h, err := recipient.ParseHash(value)
-		if err != nil {
-			return "A recipient is given by its hash, 32 lower-case hexadecimal digits; an address belongs into the search."
-		}
-		*to = &h
-		return ""
-	}
+	return Parameter(to, func(text string) (*recipient.Hash, bool) {
+		h, err := recipient.ParseHash(text)
+		return &h, err == nil
+	}, "A recipient is given by its hash, 32 lower-case hexadecimal digits; an address belongs into the search.")
 }
 
 // CursorParameter parses a cursor.
 func CursorParameter(to **store.Cursor) ParseFunc {
-	return func(value string) string {
-		m, ok := DecodeCursor(value)
-		if !ok {
-			return "A cursor is passed back as the list before gave it."
-		}
-		*to = &m
-		return ""
-	}
+	return Parameter(to, func(text string) (*store.Cursor, bool) {
+		m, ok := DecodeCursor(text)
+		return &m, ok
+	}, "A cursor is passed back as the list before gave it.")
 }
 
 // LimitParameter parses the number of rows of a page.
 func LimitParameter(to *int) ParseFunc {
-	return func(value string) string {
-		n, err := strconv.Atoi(value)
-		if err != nil || n < 1 || n > MaxPageRows {
-			return "A limit is a number from 1 to 200."
-		}
-		*to = n
-		return ""
-	}
+	return Parameter(to, func(text string) (int, bool) {
+		n, err := strconv.Atoi(text)
+		return n, err == nil && 1 <= n && n <= MaxPageRows
+	}, "A limit is a number from 1 to 200.")
 }
 
 // TimeParameter parses RFC 3339, or the form of a browser's datetime-local field, which is in the zone.
