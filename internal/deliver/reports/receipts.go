@@ -54,8 +54,8 @@ const (
 // Record records a carrier's receipt in the send's status, writes the app's event, and ends the polling of this
 // carrier. changed is false if the send has this or a better receipt already, if it did not go out, or if another
 // carrier than the one that took the message calls it lost: that is about a refused attempt. Error: of
-// the database, or fault.Unavailable if the message is called lost while it is being sent. Then nobody knows which
-// carrier takes it, and the carrier must repeat the receipt or is polled.
+// the database, or fault.Unavailable for a receipt of a lost message while the send is Sending: the carrier that takes
+// the message is not known yet, so this one must repeat the receipt, or is polled.
 func (r *ReceiptRecorder) Record(ctx context.Context, carrier string, send uuid.UUID, delivered bool) (changed bool, err error) {
 	status, event := store.Undelivered, store.SendUndelivered
 	if delivered {

@@ -209,10 +209,10 @@ const maxListTime = time.Minute
 func (p *EventHandlers) ingestAll(ctx context.Context, provider string, all []reports.Event) error {
 	began := time.Now()
 	for _, e := range all {
-		result, err := reports.IngestResult(""), error(fault.Unavailable)
-		if time.Since(began) < maxListTime {
-			result, err = p.events.Ingest(context.WithoutCancel(ctx), provider, e) // without a deadline each statement has its own
+		if time.Since(began) >= maxListTime {
+			return p.counted(provider, "", fault.Unavailable)
 		}
+		result, err := p.events.Ingest(context.WithoutCancel(ctx), provider, e) // without a deadline each statement has its own
 		if err = p.counted(provider, result, err); err != nil {
 			return err
 		}

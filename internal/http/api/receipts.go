@@ -91,11 +91,17 @@ func (a *ReceiptHandlers) receive(c echo.Context) error {
 			Detail: "The receipt has not the form of this carrier's receipts.",
 		}
 	}
-	ctx, began, again := context.WithoutCancel(r.Context()), time.Now(), false // a carrier that hangs up would send the whole list again
+	ctx, began, failed := context.WithoutCancel(r.Context()), time.Now(), false // a carrier that hangs up would send the whole list again
 	for _, report := range reports {
-		again = time.Since(began) > maxListTime || a.recordReport(ctx, carrier, report) != nil || again // the next ones may be of other sends
+		if time.Since(began) > maxListTime {
+			failed = true
+			break
+		}
+		if a.recordReport(ctx, carrier, report) != nil {
+			failed = true // the next ones may be of other sends
+		}
 	}
-	if again {
+	if failed {
 		return &server.Problem{Kind: server.Unavailable} // the carrier sends it again
 	}
 	if reply == "" {

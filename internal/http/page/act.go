@@ -324,16 +324,10 @@ func (u *Page) sessionAfterError(ctx context.Context, s session, err error) sess
 			logs.SeeConfiguration)
 	}
 	server.LogFailure(ctx, u.Logger, err)
-	wait, reason := unavailableRetryWait, ""
-	if full, ok := errors.AsType[*admission.OverloadedError](err); ok {
-		wait = max(wait, full.RetryAfter)
-		if full.Slow != "" {
-			reason = slowReason
-		}
-	} else if held, ok := errors.AsType[*verification.HoldUntilError](err); ok {
-		wait = max(wait, held.RetryAfter)
+	s.Note = postNote{Kind: noteUnavailable, Until: u.Now().Add(max(unavailableRetryWait, server.ProblemOf(err).Wait))}
+	if full, ok := errors.AsType[*admission.OverloadedError](err); ok && full.Slow != "" {
+		s.Note.Reason = slowReason
 	}
-	s.Note = postNote{Kind: noteUnavailable, Reason: reason, Until: u.Now().Add(wait)}
 	return s
 }
 

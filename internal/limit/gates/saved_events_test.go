@@ -216,7 +216,7 @@ func TestSavedEventsAreSharedAndMove(t *testing.T) {
 	})
 }
 
-// After a change of the index key, the events whose names the old one encrypted count for nobody and stop nothing.
+// After a change of the index key, events whose names the old key encrypted are not counted, and the process starts.
 func TestSavedEventsOfAnotherIndexKey(t *testing.T) {
 	vtest.InBubbleIdle(t, networkRules, func(r *vtest.Rig) {
 		old := startKept(r, 0, false)

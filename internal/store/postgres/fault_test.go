@@ -243,7 +243,7 @@ func TestPostgresIsDurable(t *testing.T) {
 // key, whose own commit does not wait, nor a call that finds all done and has nothing to write.
 func TestPostgresRepeatsWhatTheStandbyHas(t *testing.T) {
 	t.Parallel()
-	server := servertest.Postgres(t, "synchronous_standby_names=nobody", "synchronous_commit=local")
+	server := servertest.Postgres(t, "synchronous_standby_names=absent", "synchronous_commit=local")
 	storetest.OK(t, Migrate(t.Context(), server.URL(), ""))
 	cut := storetest.NewFixture(openTest(t, server.URL()+"&synchronous_commit=on", serverClockSQL))
 	joined := storetest.NewFixture(openTest(t, server.URL(), serverClockSQL)) // as if the standby answered

@@ -252,7 +252,7 @@ func (s *DB) Pools() (all []store.PoolStats) {
 
 // PurgeDeleted implements sqldb.Engine. SQLite overwrites freed space (secure_delete), so PurgeDeleted only
 // copies the write-ahead log into the database file and empties the log, unless a reader still needs it after 50 ms, such
-// as a backup: then a later call does. While it waits, nobody can write.
+// as a backup: then a later call does. No other write runs during that wait.
 func (s *DB) PurgeDeleted(ctx context.Context) error {
 	ctx, cancel := store.Bounded(ctx)
 	defer cancel()
