@@ -101,7 +101,6 @@ type AppEvent struct {
 	Purpose   string
 	To        string // masked
 	Reference string
-	Method    ApprovalMethod // how the verification was approved
 }
 
 // Columns returns the columns of the row.
@@ -125,7 +124,6 @@ func (a *AppEvent) Columns() []Column {
 		{"purpose", &a.Purpose, 0},
 		{"masked", &a.To, 0},
 		{"reference", &a.Reference, 0},
-		{"method", (*string)(&a.Method), 0},
 	}
 }
 

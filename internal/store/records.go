@@ -28,8 +28,6 @@ const (
 	Undelivered Status = "undelivered"
 
 	Refused Status = "refused" // a refusal, not a send
-	// Only in rows of before 0.1.0: a browser proved the address, so no message was needed (docs/decisions/0021-evp.md).
-	Proven Status = "proven"
 )
 
 // InFlight reports whether the send still waits for its outcome.
@@ -111,8 +109,7 @@ type Verification struct {
 	// CallerChecks: the caller made the code and checks it. It is never checked or sent again here;
 	// see Intent.Code.
 	CallerChecks bool
-	Reported     Report         // what the caller said of a code that it checks; with ReportApproved ApprovedAt is set
-	Method       ApprovalMethod // how it was approved; empty: not, or by its code
+	Reported     Report // what the caller said of a code that it checks; with ReportApproved ApprovedAt is set
 	// CheckKey identifies the last counted check, so that a repetition gets its answer again. It is
 	// the keyed hash of the app and the check's Idempotency-Key; then a keyed hash of the key, the
 	// caller's kind, the verification and the code; then one byte for each later check with the same
@@ -135,10 +132,6 @@ const (
 	ReportFailed   Report = "failed"
 	ReportApproved Report = "approved"
 )
-
-// ApprovalMethod is how a verification was approved without its code. Rows of before 0.1.0 may have "evp"
-// (docs/decisions/0021-evp.md); no method is left that writes one.
-type ApprovalMethod string
 
 // Columns returns the columns of the row.
 func (v *Verification) Columns() []Column {
@@ -170,7 +163,6 @@ func (v *Verification) Columns() []Column {
 		{"replaces", &v.Replaces, InsertedByBegin},
 		{"attempts_reset", &v.AttemptsReset, 0},
 		{"caller_checks", &v.CallerChecks, InsertedByBegin},
-		{"method", (*string)(&v.Method), 0},
 		{"check_key", &v.CheckKey, NullableColumn},
 		{"reported", (*string)(&v.Reported), InsertedByBegin},
 	}
@@ -220,7 +212,7 @@ func (r *SendOrRefusal) Columns() []Column {
 type Send struct {
 	ID             uuid.UUID // version 7, so that IDs sort by time
 	VerificationID string    // empty for a refusal without a verification
-	Number         int       // 1 for the first send of a verification; 0 for a refusal, and with Proven
+	Number         int       // 1 for the first send of a verification; 0 for a refusal
 	App            string
 	Channel        recipient.Channel
 	Purpose        string
@@ -240,7 +232,7 @@ type Send struct {
 	LoggedAt     time.Time // when the row was written
 	DueAt        time.Time // while in flight: the next attempt's time, or the end of the lease
 	FinishedAt   time.Time // zero while in flight
-	Provider     string    // host of the mail server, or the carrier; with Proven the issuer of the token
+	Provider     string    // host of the mail server, or the carrier
 	ProviderCode string    // "250 2.0.0"
 	Took         time.Duration
 	WorstEvent   ProviderEventKind // the worst kind that a provider reported later; empty: none

@@ -89,7 +89,7 @@ func (o *Outbox) knownOutcome(ctx context.Context, s store.Send, out store.Outco
 	}
 	out.Status, out.Refund, out.BadAddress = store.Unknown, false, false
 	told, err := o.Store.SendDetails(ctx, s.ID)
-	if err != nil || told.Verification == nil || told.Verification.ApprovedAt.IsZero() || told.Verification.Method != "" {
+	if err != nil || told.Verification == nil || told.Verification.ApprovedAt.IsZero() {
 		return out
 	}
 	others := told.Verification.Sends - 1

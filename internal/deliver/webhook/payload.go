@@ -27,7 +27,6 @@ type eventData struct {
 	Status         string  `json:"status"`
 	Reason         *string `json:"reason"`
 	Reference      *string `json:"reference"`
-	Method         string  `json:"method,omitempty"` // store.Verification.Method
 	Test           bool    `json:"test"`
 }
 
@@ -35,7 +34,7 @@ func marshalEvent(e store.AppEvent) ([]byte, error) {
 	d := eventData{
 		VerificationID: e.VerificationID, App: e.App, Channel: string(e.Channel), Purpose: e.Purpose, To: e.To,
 		Status: e.Status,
-		Reason: nullIfEmpty(e.Reason), Reference: nullIfEmpty(e.Reference), Method: string(e.Method), Test: e.Test,
+		Reason: nullIfEmpty(e.Reason), Reference: nullIfEmpty(e.Reference), Test: e.Test,
 	}
 	if e.SendID != uuid.Nil {
 		id := e.SendID.String()

@@ -14,13 +14,12 @@ import (
 
 // verificationJSON is a verification in API responses.
 type verificationJSON struct {
-	ID           string               `json:"id"`
-	Status       verification.State   `json:"status"`
-	Method       store.ApprovalMethod `json:"method,omitempty"`
-	Channel      string               `json:"channel"`
-	To           string               `json:"to"`
-	Purpose      string               `json:"purpose"`
-	PurposeTitle string               `json:"purpose_title,omitempty"`
+	ID           string             `json:"id"`
+	Status       verification.State `json:"status"`
+	Channel      string             `json:"channel"`
+	To           string             `json:"to"`
+	Purpose      string             `json:"purpose"`
+	PurposeTitle string             `json:"purpose_title,omitempty"`
 	store.Labels
 	CreatedAt         string          `json:"created_at"`
 	ExpiresAt         string          `json:"expires_at"`
@@ -83,7 +82,7 @@ func toVerificationJSON(a verification.Answer, kind verification.CallerKind) ver
 	v := a.View
 	send, _ := uuid.Parse(v.Send.ID) // without a send it is the zero UUID, whose reference is ""
 	out := verificationJSON{
-		ID: v.ID, Status: v.State, Method: v.Method, Channel: string(v.Channel), To: v.To, Purpose: v.Purpose,
+		ID: v.ID, Status: v.State, Channel: string(v.Channel), To: v.To, Purpose: v.Purpose,
 		PurposeTitle: v.PurposeTitle, Labels: v.Labels,
 		CreatedAt: formatTime(v.CreatedAt), ExpiresAt: formatTime(v.ExpiresAt), AttemptsRemaining: v.AttemptsRemaining,
 		Test: v.Test,

@@ -21,7 +21,6 @@ type redeemedJSON struct {
 	Recipient      string `json:"recipient"`
 	Purpose        string `json:"purpose"`
 	ApprovedAt     string `json:"approved_at"`
-	Method         string `json:"method,omitempty"`
 	Test           bool   `json:"test"`
 }
 
@@ -39,6 +38,6 @@ func (a *API) redeem(c echo.Context, who verification.Caller, body redeemBody) e
 	}
 	return c.JSON(http.StatusOK, redeemedJSON{
 		r.ID, string(r.Channel), r.To, r.RecipientHash, r.Purpose,
-		formatTime(r.ApprovedAt), string(r.Method), r.Test,
+		formatTime(r.ApprovedAt), r.Test,
 	})
 }

@@ -137,7 +137,7 @@ func verificationJSON(v store.Verification, now time.Time) frame.JSONObject {
 		"expires_at": frame.Timestamp(v.ExpiresAt), "attempts": v.Attempts, "max_attempts": v.MaxAttempts,
 		"sends":         v.Sends,
 		"caller_checks": v.CallerChecks, "approved_at": frame.Timestamp(v.ApprovedAt),
-		"canceled_at": frame.Timestamp(v.CanceledAt), "method": frame.OrNull(string(v.Method)),
+		"canceled_at": frame.Timestamp(v.CanceledAt),
 		"checks": frame.JSONObjects(v.Checks, func(x store.Check) frame.JSONObject {
 			return frame.JSONObject{"at": frame.Timestamp(x.At), "network": frame.OrNull(x.Network)}
 		}),

@@ -29,7 +29,7 @@ type listQuery struct {
 var (
 	statusChoices = []store.Status{
 		store.Queued, store.Sending, store.Sent, store.Delivered, store.Undelivered, store.Failed,
-		store.Unknown, store.Proven, store.Refused,
+		store.Unknown, store.Refused,
 	}
 	codeStateChoices = []store.CodeState{
 		store.CodeEntered, store.CodeWaiting, store.CodeExpired, store.CodeUsedUp,

@@ -64,8 +64,8 @@ func (r sendRow) RequestedLocale() string { return explain.RequestedLocale(r.Sen
 // statusSigns stand beside the words, so that a list can be read at speed without its colours.
 var statusSigns = map[store.Status]string{
 	store.Sent: "✓", store.Delivered: "✓", store.Undelivered: "✕", store.Failed: "✕", store.Refused: "‖",
-	store.Unknown: "?", store.Proven: "✓",
-	store.Queued: "…", store.Sending: "→",
+	store.Unknown: "?",
+	store.Queued:  "…", store.Sending: "→",
 }
 
 // State returns the status as a label.

@@ -31,11 +31,8 @@ type sendCounts struct {
 
 // add adds a tally of the database.
 func (c *sendCounts) add(t store.Tally) {
-	switch t.Status {
-	case store.Refused:
+	if t.Status == store.Refused {
 		c.Refused += t.Requests
-		return
-	case store.Proven: // nothing was sent
 		return
 	}
 	c.Sends += t.Rows

@@ -41,8 +41,8 @@ const maxFillClockDifference = 5 * time.Second
 // fillMinutesSQL makes the rows of minute_index that the writes of the copied sends would have made.
 const fillMinutesSQL = `
 INSERT INTO minute_index (field, value, minute) SELECT DISTINCT m.field, m.value, date_trunc('minute', s.logged_at) FROM sends s
-  CROSS JOIN LATERAL (VALUES ('provider', s.provider), ('receipt', s.receipt), ('status', s.status)) AS m (field, value)
-  WHERE m.field = 'provider' AND m.value <> '' OR m.value IN ('delivered', 'proven') ON CONFLICT DO NOTHING`
+  CROSS JOIN LATERAL (VALUES ('provider', s.provider), ('receipt', s.receipt)) AS m (field, value)
+  WHERE m.field = 'provider' AND m.value <> '' OR m.value = 'delivered' ON CONFLICT DO NOTHING`
 
 // Fill copies all rows of a SQLite file into the migrated and empty database at url, in one
 // transaction: after an error the database is empty as before. No process may use the file

@@ -20,8 +20,7 @@ type postgresFilter struct{ sqldb.SendFilter }
 // app, channel, purpose and provider.
 func (f postgresFilter) matchesMany() bool {
 	return f.Recipient == nil && f.Labels == store.Labels{} && f.BlockedBy+f.Country+f.Domain+f.Support == "" &&
-		(f.Status == "" || f.Status == store.Sent || f.Status == store.Delivered || f.Status == store.Proven ||
-			f.Status == store.Refused)
+		(f.Status == "" || f.Status == store.Sent || f.Status == store.Delivered || f.Status == store.Refused)
 }
 
 // postgresQuery builds the statement and its arguments. In a large table a value with few rows must
@@ -33,8 +32,6 @@ func (f postgresFilter) postgresQuery() (string, sqldb.Args) {
 		return f.minuteIndexQuery("provider", f.Provider)
 	case f.Status == store.Delivered && f.matchesMany():
 		return f.minuteIndexQuery("receipt", string(f.Status))
-	case f.Status == store.Proven && f.matchesMany():
-		return f.minuteIndexQuery("status", string(f.Status))
 	case f.App+string(f.Channel)+f.Purpose != "" && f.matchesMany():
 		return f.MergePages(f.appChannelPurposeQuery)
 	}

@@ -33,7 +33,6 @@ var (
 	appEventTable = columns.New("app_events", "e", (*store.AppEvent).Columns, map[string]string{
 		"channel": "coalesce(s.channel, v.channel, '')", "purpose": "coalesce(s.purpose, v.purpose, '')",
 		"masked": "coalesce(s.masked, v.masked, '')", "reference": "coalesce(s.reference, v.reference, '')",
-		"method": "coalesce(v.method, '')",
 	})
 )
 

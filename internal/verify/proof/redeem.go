@@ -58,7 +58,6 @@ type RedeemedVerification struct {
 	RecipientHash string // the proof's sub
 	Purpose       string
 	ApprovedAt    time.Time
-	Method        store.ApprovalMethod // empty: by its code
 	Test          bool
 }
 
@@ -117,7 +116,7 @@ func (s *Redeemer) newRedeemed(v store.Verification) (RedeemedVerification, erro
 	_, test := s.Policy.Get().TestRecipients.Of(s.Vault, v, s.Now())
 	return RedeemedVerification{
 		ID: v.ID, Channel: v.Channel, To: to.Address(), RecipientHash: s.Vault.AddressHash(to).String(), Purpose: v.Purpose,
-		ApprovedAt: v.ApprovedAt, Method: v.Method, Test: test,
+		ApprovedAt: v.ApprovedAt, Test: test,
 	}, nil
 }
 

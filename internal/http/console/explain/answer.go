@@ -64,8 +64,6 @@ func (c verdictInput) reply() texts.Sentence {
 		return c.replyText("unknown." + cmp.Or(string(c.state), "none"))
 	case store.Failed:
 		return c.Join(c.replyText("failed."+c.failureReplyKind()), c.notCountedReply(), c.validCodeReply())
-	case store.Proven:
-		return c.replyText("proven")
 	case store.Refused:
 		return c.Join(c.refusedReply(), c.validCodeReply())
 	}

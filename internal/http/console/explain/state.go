@@ -26,7 +26,7 @@ type StateLabel struct {
 // ToneOf returns the tone of a status.
 func ToneOf(s store.Status) Tone {
 	switch s {
-	case store.Sent, store.Delivered, store.Proven:
+	case store.Sent, store.Delivered:
 		return Good
 	case store.Failed:
 		return Bad

@@ -76,9 +76,6 @@ func (t rowTimeline) entries() []TimelineEntry {
 		}
 		return []TimelineEntry{t.datedEntry(t.row.LoggedAt, Warn, key)}
 	}
-	if t.row.Status == store.Proven {
-		return []TimelineEntry{t.datedEntry(t.row.LoggedAt, Neutral, "line.asked"), t.datedEntry(t.row.FinishedAt, Good, "line.proven")}
-	}
 	asked := "line.asked"
 	if t.row.Number > 1 {
 		asked = "line.again"
@@ -181,9 +178,6 @@ func codeEntries(v store.Verification, now time.Time, w texts.Words) []TimelineE
 	}
 	switch verification.StateOf(v, now) {
 	case verification.Approved:
-		if v.Method != "" { // no code was entered
-			return all
-		}
 		if v.CallerChecks {
 			return append(all, line(v.ApprovedAt, Good, "line.reported"))
 		}

@@ -88,8 +88,6 @@ func Judge(s store.SendDetails, facts VerdictFacts, w texts.Words) Verdict {
 		}
 	case store.Failed:
 		v.What, v.Next = c.failedTexts()
-	case store.Proven:
-		v.What, v.Next = c.text("verdict.proven"), c.text("next.proven")
 	case store.Refused:
 		v.What, v.Next = c.refusedTexts()
 	case store.Queued:

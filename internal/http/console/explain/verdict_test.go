@@ -114,12 +114,8 @@ func unanswered(s *store.SendOrRefusal, _ *store.Verification) {
 	s.Reason, s.ProviderCode = "no_answer", ""
 }
 func thirdTry(s *store.SendOrRefusal, _ *store.Verification) { s.Attempt = 3 }
-func byToken(s *store.SendOrRefusal, v *store.Verification) {
-	v.Method, v.ApprovedAt = "evp", s.LoggedAt
-	s.Number, s.Attempt, s.Counts, s.Provider, s.FinishedAt = 0, 0, false, "issuer.example", s.LoggedAt
-}
-func unnamed(s *store.SendOrRefusal, _ *store.Verification) { s.Provider = "" }
-func toTest(s *store.SendOrRefusal, _ *store.Verification)  { s.Provider = "test" }
+func unnamed(s *store.SendOrRefusal, _ *store.Verification)  { s.Provider = "" }
+func toTest(s *store.SendOrRefusal, _ *store.Verification)   { s.Provider = "test" }
 
 // resent puts sends before it that these servers took.
 func (s situation) resent(servers ...string) situation {
@@ -196,7 +192,6 @@ func situations() []situation {
 		told("failed, canceled meanwhile", failedAs("ended", "", false, canceled)),
 		told("failed, key gone", failedAs("unreadable", "", false)),
 		told("failed, on the block list", failedAs("blocked", "", true)),
-		told("proven by the browser", sentAs(store.Proven, "", byToken)),
 		told("sent, to a test recipient", sentAs(store.Sent, "", toTest)),
 		told("failed, template broken", failedAs("template", "", false)),
 		told("failed, for a reason of a later version", failedAs("of a later version", "", false)),
@@ -354,7 +349,7 @@ func (s situation) pausedFor(why string) situation {
 
 var statuses = []store.Status{
 	store.Queued, store.Sending, store.Sent, store.Delivered, store.Undelivered, store.Failed,
-	store.Unknown, store.Proven, store.Refused,
+	store.Unknown, store.Refused,
 }
 
 // Every pair of a status and a code's state says something in both languages, also those that
