@@ -50,7 +50,7 @@ func Migrate(ctx context.Context, dialect goose.Dialect, db *sql.DB, files fs.FS
 	if version, err := provider.GetDBVersion(ctx); err != nil {
 		return WrapError(err)
 	} else if version > 0 {
-		if err := compareApplied(ctx, dialect, db, own); err != nil {
+		if err := compareApplied(ctx, db, own); err != nil {
 			return err
 		}
 	}
@@ -74,12 +74,12 @@ INSERT INTO schema_fingerprints (version, sha256) VALUES (%d, '%s') ON CONFLICT 
 
 // Check returns an error, which wraps store.ErrSchema, unless the database has exactly this
 // program's migrations; if it has later ones too, store.ErrLaterSchema. It only reads.
-func Check(ctx context.Context, dialect goose.Dialect, db *sql.DB, files fs.FS, dir string) error {
+func Check(ctx context.Context, db *sql.DB, files fs.FS, dir string) error {
 	own, err := Fingerprints(files, dir)
 	if err != nil {
 		return WrapError(err)
 	}
-	applied, err := readApplied(ctx, dialect, db)
+	applied, err := readApplied(ctx, db)
 	if err != nil {
 		return err
 	}
@@ -114,21 +114,10 @@ func Fingerprints(files fs.FS, dir string) (map[int64]string, error) {
 // FingerprintsSQL reads the fingerprints of the applied migrations.
 const FingerprintsSQL = `SELECT version, sha256 FROM schema_fingerprints`
 
-// countFingerprintTablesSQL counts the tables schema_fingerprints in a database: 0 or 1.
-var countFingerprintTablesSQL = map[goose.Dialect]string{
-	goose.DialectPostgres: `SELECT count(to_regclass('schema_fingerprints'))`,
-	goose.DialectSQLite3:  `SELECT count(*) FROM sqlite_master WHERE name = 'schema_fingerprints'`,
-}
-
-// errUnreleasedSchema is the error for a schema without fingerprints, which a build before the first
-// release made: its migrations have changed since.
-var errUnreleasedSchema = fmt.Errorf("%w: its schema does not fit: begin with an empty one (see UPGRADING.md)",
-	store.ErrSchema)
-
 // compareApplied is CheckFingerprints with the fingerprints that the database has. It ignores
 // migrations that are not applied yet.
-func compareApplied(ctx context.Context, dialect goose.Dialect, db *sql.DB, own map[int64]string) error {
-	applied, err := readApplied(ctx, dialect, db)
+func compareApplied(ctx context.Context, db *sql.DB, own map[int64]string) error {
+	applied, err := readApplied(ctx, db)
 	if err != nil {
 		return err
 	}
@@ -138,14 +127,7 @@ func compareApplied(ctx context.Context, dialect goose.Dialect, db *sql.DB, own 
 }
 
 // readApplied returns the fingerprints of a database's migrations, by their version.
-func readApplied(ctx context.Context, dialect goose.Dialect, db *sql.DB) (map[int64]string, error) {
-	var tables int
-	if err := db.QueryRowContext(ctx, countFingerprintTablesSQL[dialect]).Scan(&tables); err != nil {
-		return nil, WrapError(err)
-	}
-	if tables == 0 {
-		return nil, errUnreleasedSchema
-	}
+func readApplied(ctx context.Context, db *sql.DB) (map[int64]string, error) {
 	rows, err := db.QueryContext(ctx, FingerprintsSQL)
 	if err != nil {
 		return nil, WrapError(err)

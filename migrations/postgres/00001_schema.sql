@@ -30,7 +30,7 @@
 --   status failed, unknown, undelivered                  failures, then the key
 --   status refused                                       refusals_logged
 --   status sent                                          sends_logged or sends_kind: most rows are
---   status delivered, proven                             minute_index, as for providers
+--   status delivered                                     minute_index, as for providers
 --   blocked by a rule                                    refusals_blocked_by
 --   outcome of the code, network of the client           sends_logged within the time that is asked for, and each code by its key
 --   support reference, one row, rows by ID               the key
@@ -77,7 +77,6 @@ CREATE TABLE verifications (
     attempts_reset integer   NOT NULL DEFAULT 0, -- of the attempts: a reset of the quota took them back, and no bound counts them
     code_length  smallint    NOT NULL,
     caller_checks boolean    NOT NULL DEFAULT false, -- the caller made the code and checks it: this service only sends it, and never approves it
-    method       text        NOT NULL DEFAULT '', -- how it was approved: by its code (''), or by a token of the browser (evp)
     class        text        NOT NULL DEFAULT '', -- of the caller that opened it: a secret key (''), a 'known' or an 'unknown' browser
     id           text        NOT NULL PRIMARY KEY, -- a capability: its week in three characters, then 128 random bits
     app          text        NOT NULL,
@@ -94,7 +93,9 @@ CREATE TABLE verifications (
     locale       text        NOT NULL,
     reference    text        NOT NULL,
     checks       text        NOT NULL DEFAULT '', -- that were counted, max_attempts at most: µs since 1970 and the client's network, by commas
-    replaces     text        NOT NULL DEFAULT '' -- IDs of the verifications in whose place it was opened, newest first, by commas
+    replaces     text        NOT NULL DEFAULT '', -- IDs of the verifications in whose place it was opened, newest first, by commas
+    check_key    bytea,                            -- keyed hashes of the last counted check's Idempotency-Key, and of that with its code
+    reported     text        NOT NULL DEFAULT ''  -- by a caller that checks the code: 'due', 'failed', 'approved'; '': nothing, and none is expected
 ) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.02);
 
 -- Retention, and events of codes that expire. Not BRIN: new rows take the room of deleted ones, and a range of pages never forgets how old
@@ -111,13 +112,13 @@ CREATE TABLE sends (
     logged_at       timestamptz NOT NULL,             -- on this database's clock, read after the lock on the recipient
     finished_at     timestamptz,
     took            bigint      NOT NULL DEFAULT 0,   -- µs
-    number          integer     NOT NULL,             -- of the send within its verification, from 1; 0: no message was needed
+    number          integer     NOT NULL,             -- of the send within its verification, from 1
     attempt         integer     NOT NULL,             -- fences late writers
     in_doubt        boolean     NOT NULL DEFAULT false, -- an earlier attempt ended without an outcome
     counts          boolean     NOT NULL,             -- uses one of the recipient's rules
     was_reset       boolean     NOT NULL DEFAULT false, -- a reset of the quota took it back: it counted until then
     suppression_id  uuid,                             -- that Begin met: the send goes to nobody
-    status          text        NOT NULL,             -- queued, sending, sent, failed, unknown; proven: no message was needed
+    status          text        NOT NULL,             -- queued, sending, sent, failed, unknown
     reason          text        NOT NULL DEFAULT '',
     provider        text        NOT NULL DEFAULT '',
     provider_code   text        NOT NULL DEFAULT '',
@@ -138,7 +139,8 @@ CREATE TABLE sends (
     network         text        NOT NULL,             -- the client's network, never its address
     site            text        NOT NULL DEFAULT '',  -- host on which a code of a text message is entered; '': the page's
     request_id      text        NOT NULL DEFAULT '',  -- of the HTTP request, as in log lines
-    observed        text        NOT NULL DEFAULT ''   -- rules in mode observe that would have refused it, by commas
+    observed        text        NOT NULL DEFAULT '',  -- rules in mode observe that would have refused it, by commas
+    human_check     text        NOT NULL DEFAULT ''   -- that was passed: 'work', or the vendor; '': none was needed
 ) PARTITION BY RANGE (id);
 
 -- The second gate, and the sends of one recipient.
@@ -222,7 +224,7 @@ CREATE INDEX failures_recipient ON failures (recipient, app, channel, finished_a
 -- The minutes in which sends were logged that have a value in a column which is set later and so is in no index: that a provider had
 -- in hand, that a carrier delivered, or that a browser's proof stood for. The console looks for such sends in these minutes alone.
 CREATE TABLE minute_index (
-    field  text        NOT NULL, -- provider, receipt, status
+    field  text        NOT NULL, -- provider, receipt
     value  text        NOT NULL,
     minute timestamptz NOT NULL,
     PRIMARY KEY (field, value, minute)
@@ -309,8 +311,13 @@ CREATE TABLE suppressions (
     until      timestamptz NOT NULL,
     lifted_at  timestamptz,
     lifted_by  text        NOT NULL DEFAULT '',
-    lifted_why text        NOT NULL DEFAULT ''
+    lifted_why text        NOT NULL DEFAULT '',
+    server     text        NOT NULL DEFAULT '', -- that refused the mail
+    words      text        NOT NULL DEFAULT '', -- of its reply, normalised; '': of none
+    held_until timestamptz           -- of a burst: until then it stops nothing
 );
+-- A server's bad hour is no reason to suppress: what is one burst, by one server with the same words, is held for a while.
+CREATE INDEX suppressions_words ON suppressions (server, words, since) WHERE words <> '';
 -- Begin looks one recipient up. What has run out stays in it: a predicate can't know the time.
 CREATE INDEX suppressions_active ON suppressions (address, channel, until) WHERE lifted_at IS NULL;
 CREATE INDEX suppressions_listed ON suppressions (since, id);
@@ -371,7 +378,7 @@ CREATE TABLE carrier_holds (
 -- duplicates and late ones take nothing back.
 CREATE TABLE provider_events (
     send_id  uuid        NOT NULL,
-    kind     text        NOT NULL CHECK (kind IN ('delivered', 'bounced', 'complained', 'opted_out')),
+    kind     text        NOT NULL CHECK (kind IN ('delivered', 'bounced', 'complained', 'opted_out', 'unmapped', 'delayed')),
     at       timestamptz NOT NULL, -- as the provider says, no later than it was heard
     heard_at timestamptz NOT NULL,
     provider text        NOT NULL, -- its name in the configuration
@@ -420,6 +427,21 @@ CREATE TABLE write_probe (
     filling text NOT NULL
 );
 ALTER TABLE write_probe ALTER COLUMN filling SET STORAGE PLAIN; -- neither compressed nor elsewhere
+
+-- What a limiter without Redis counts and no other table tells: the events of networks, apps, countries, limits, logins and failed checks.
+-- Each process writes its changes once a second and reads those of the others.
+CREATE TABLE limiter_events (
+    bucket   bytea       NOT NULL, -- the name, which may have an address in it, encrypted; equal names are equal here
+    id       bytea       NOT NULL,
+    at       timestamptz NOT NULL,
+    until    timestamptz NOT NULL,               -- it counts no longer, and may be deleted
+    refunded boolean     NOT NULL DEFAULT false, -- it counts no longer; the row tells the other processes
+    writer   bigint      NOT NULL,               -- the process that wrote the row last
+    seq      bigint      NOT NULL GENERATED BY DEFAULT AS IDENTITY, -- grows in the order of commits, under a lock
+    PRIMARY KEY (bucket, id)
+);
+CREATE INDEX limiter_events_seq ON limiter_events (seq);
+CREATE INDEX limiter_events_until ON limiter_events (until);
 
 -- Work that one replica does for all: whose turn it is, until when.
 CREATE TABLE leases (
@@ -524,6 +546,15 @@ CREATE TABLE hour_codes (
     opened    bigint      NOT NULL,
     approved  bigint      NOT NULL, -- of these
     PRIMARY KEY (hour, app, channel, purpose, dimension, value)
+);
+
+-- The tokens of clients whose first refresh token is in a file: a token server may give another one with each token.
+CREATE TABLE oauth_tokens (
+    client       text        PRIMARY KEY,        -- its name in the settings
+    sealed       bytea,                          -- the refresh token and the newest token, encrypted; NULL: none yet
+    version      bigint      NOT NULL DEFAULT 0, -- grows with each of them
+    until        timestamptz NOT NULL,           -- the newest token ends
+    leased_until timestamptz NOT NULL            -- until then one process alone asks the token server
 );
 
 -- The partitions of sends that there are, and the time that each is for.

@@ -2,8 +2,8 @@
 -- One statement for goose, which otherwise takes a buffer of 4 MiB for each line: under the race detector a quarter of them anew.
 -- +goose StatementBegin
 
--- The same tables as postgres/00001_schema.sql, where each choice is explained; a file has no partitions and no roles, and nothing is
--- counted ahead in it. Instants and durations are whole microseconds (instants since 1970, UTC) on the clock of the program, flags
+-- The same tables as postgres/00001_schema.sql, where each choice is explained; a file has no partitions and no roles.
+-- Instants and durations are whole microseconds (instants since 1970, UTC) on the clock of the program, flags
 -- are 0 or 1, IDs of sends are UUIDs as text.
 
 CREATE TABLE schema_fingerprints (
@@ -28,7 +28,6 @@ CREATE TABLE verifications (
     attempts_reset INTEGER NOT NULL DEFAULT 0,
     code_length  INTEGER NOT NULL,
     caller_checks INTEGER NOT NULL DEFAULT 0,
-    method       TEXT    NOT NULL DEFAULT '',
     class        TEXT    NOT NULL DEFAULT '',
     id           TEXT    NOT NULL PRIMARY KEY,
     app          TEXT    NOT NULL,
@@ -45,7 +44,9 @@ CREATE TABLE verifications (
     locale       TEXT    NOT NULL,
     reference    TEXT    NOT NULL,
     checks       TEXT    NOT NULL DEFAULT '',
-    replaces     TEXT    NOT NULL DEFAULT ''
+    replaces     TEXT    NOT NULL DEFAULT '',
+    check_key    BLOB,
+    reported     TEXT    NOT NULL DEFAULT ''
 ) STRICT;
 CREATE INDEX verifications_expires ON verifications (expires_at);
 CREATE INDEX verifications_tried ON verifications (recipient, app, channel, expires_at) WHERE attempts > 0;
@@ -82,7 +83,8 @@ CREATE TABLE sends (
     network         TEXT    NOT NULL,
     site            TEXT    NOT NULL DEFAULT '',
     request_id      TEXT    NOT NULL DEFAULT '',
-    observed        TEXT    NOT NULL DEFAULT ''
+    observed        TEXT    NOT NULL DEFAULT '',
+    human_check     TEXT    NOT NULL DEFAULT ''
 ) STRICT;
 CREATE INDEX sends_recipient ON sends (recipient, logged_at, id);
 CREATE INDEX sends_logged    ON sends (logged_at, id);
@@ -212,8 +214,12 @@ CREATE TABLE suppressions (
     until      INTEGER NOT NULL,
     lifted_at  INTEGER,
     lifted_by  TEXT    NOT NULL DEFAULT '',
-    lifted_why TEXT    NOT NULL DEFAULT ''
+    lifted_why TEXT    NOT NULL DEFAULT '',
+    server     TEXT    NOT NULL DEFAULT '',
+    words      TEXT    NOT NULL DEFAULT '',
+    held_until INTEGER
 ) STRICT;
+CREATE INDEX suppressions_words ON suppressions (server, words, since) WHERE words <> '';
 CREATE INDEX suppressions_active ON suppressions (address, channel, until) WHERE lifted_at IS NULL;
 CREATE INDEX suppressions_listed ON suppressions (since, id);
 
@@ -265,7 +271,7 @@ CREATE TABLE carrier_holds (
 
 CREATE TABLE provider_events (
     send_id  TEXT    NOT NULL,
-    kind     TEXT    NOT NULL CHECK (kind IN ('delivered', 'bounced', 'complained', 'opted_out')),
+    kind     TEXT    NOT NULL CHECK (kind IN ('delivered', 'bounced', 'complained', 'opted_out', 'unmapped', 'delayed')),
     at       INTEGER NOT NULL,
     heard_at INTEGER NOT NULL,
     provider TEXT    NOT NULL,
@@ -345,6 +351,79 @@ CREATE TABLE pending_receipts (
 CREATE INDEX pending_receipts_send ON pending_receipts (send_id);
 CREATE INDEX pending_receipts_ask ON pending_receipts (ask_at) WHERE ask_at IS NOT NULL;
 CREATE INDEX pending_receipts_at ON pending_receipts (at);
+
+CREATE TABLE limiter_events (
+    bucket   BLOB    NOT NULL,
+    id       BLOB    NOT NULL,
+    at       INTEGER NOT NULL,
+    until    INTEGER NOT NULL,
+    refunded INTEGER NOT NULL DEFAULT 0,
+    writer   INTEGER NOT NULL,
+    seq      INTEGER NOT NULL DEFAULT 0,
+    PRIMARY KEY (bucket, id)
+) STRICT;
+CREATE INDEX limiter_events_until ON limiter_events (until);
+
+CREATE TABLE counted_hours (
+    hour INTEGER NOT NULL PRIMARY KEY
+) STRICT;
+
+CREATE TABLE hour_tallies (
+    hour       INTEGER NOT NULL,
+    app        TEXT    NOT NULL,
+    channel    TEXT    NOT NULL,
+    purpose    TEXT    NOT NULL,
+    status     TEXT    NOT NULL,
+    reason     TEXT    NOT NULL,
+    blocked_by TEXT    NOT NULL,
+    rows       INTEGER NOT NULL,
+    requests   INTEGER NOT NULL,
+    opened     INTEGER NOT NULL,
+    approved   INTEGER NOT NULL,
+    PRIMARY KEY (hour, app, channel, purpose, status, reason, blocked_by)
+) STRICT;
+
+CREATE TABLE hour_times (
+    hour    INTEGER NOT NULL,
+    app     TEXT    NOT NULL,
+    channel TEXT    NOT NULL,
+    purpose TEXT    NOT NULL,
+    bucket  INTEGER NOT NULL,
+    n       INTEGER NOT NULL,
+    PRIMARY KEY (hour, app, channel, purpose, bucket)
+) STRICT;
+
+CREATE TABLE hour_domains (
+    hour     INTEGER NOT NULL,
+    app      TEXT    NOT NULL,
+    channel  TEXT    NOT NULL,
+    purpose  TEXT    NOT NULL,
+    domain   TEXT    NOT NULL,
+    sends    INTEGER NOT NULL,
+    failed   INTEGER NOT NULL,
+    rejected INTEGER NOT NULL,
+    PRIMARY KEY (hour, app, channel, purpose, domain)
+) STRICT;
+
+CREATE TABLE hour_codes (
+    hour      INTEGER NOT NULL,
+    app       TEXT    NOT NULL,
+    channel   TEXT    NOT NULL,
+    purpose   TEXT    NOT NULL,
+    dimension TEXT    NOT NULL,
+    value     TEXT    NOT NULL,
+    opened    INTEGER NOT NULL,
+    approved  INTEGER NOT NULL,
+    PRIMARY KEY (hour, app, channel, purpose, dimension, value)
+) STRICT;
+
+CREATE TABLE oauth_tokens (
+    client       TEXT    PRIMARY KEY NOT NULL,
+    sealed       BLOB,
+    version      INTEGER NOT NULL DEFAULT 0,
+    until        INTEGER NOT NULL,
+    leased_until INTEGER NOT NULL
+) STRICT;
 
 CREATE TABLE write_probe (
     filling BLOB NOT NULL

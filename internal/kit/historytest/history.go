@@ -120,9 +120,6 @@ type History struct {
 	Unended bool
 	// FewerLeft permits the service to count a send that no answer shows.
 	FewerLeft bool
-	// OlderVersion says that some processes are of a version whose Message-IDs have no HMAC, and which calls a send failed
-	// that a crash left in doubt.
-	OlderVersion bool
 }
 
 // Violation is a promise that was broken.

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -95,15 +94,13 @@ func (j *judge) outcomes() {
 				j.broke(Lost, "%s is called sent, and no message came", s.id)
 			case n == 0 && !s.outcome.final() && !j.Unended:
 				j.broke(Lost, "%s was accepted, is %q in the end, and no message came", s.id, s.outcome.Status)
-			case n > 0 && s.outcome.Status == "failed" && // after a crash it would be unknown
-				!(j.OlderVersion && j.crashed(s.from, s.messages[n-1].At.Add(j.Late))):
+			case n > 0 && s.outcome.Status == "failed": // after a crash it would be unknown
 				j.broke(Lost, "%s is called failed (%s), and its message came", s.id, s.outcome.Reason)
 			case n > 1:
 				j.brokeUnless([]allowance{{Twice, j.crashed(s.from, s.messages[n-1].At)}}, Doubled, "%s came %d times, and nothing had crashed", s.id, n)
 			}
 			for _, m := range s.messages {
-				sameID := m.ID == s.messages[0].ID || j.OlderVersion && strings.Count(m.ID, ".") != strings.Count(s.messages[0].ID, ".")
-				if m.Recipient != s.recipient || m.Code != s.messages[0].Code || !sameID {
+				if m.Recipient != s.recipient || m.Code != s.messages[0].Code || m.ID != s.messages[0].ID {
 					j.broke(Doubled, "%s came with two codes or Message-IDs, or to two recipients", s.id)
 				}
 			}

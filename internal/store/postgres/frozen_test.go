@@ -13,7 +13,6 @@ import (
 	"testing/fstest"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
@@ -40,22 +39,6 @@ func TestMigrateFirstSchema(t *testing.T) {
 	storetest.Equal(t, "tables without rows", copyInto(t, url, frozenFile), []string{"write_probe"})
 	storetest.OK(t, Migrate(t.Context(), url, ""))
 	storetest.ReadFrozen(t, frozenAt(t, url, storetest.FrozenLater).Numbered(1000))
-}
-
-// A database that commit b6aef0cf left, killed under load, is migrated and has all that was written (UPGRADING.md).
-func TestMigrateOlderVersion(t *testing.T) {
-	const file = "testdata/b6aef0cf.sql"
-	text := storetest.Must(os.ReadFile(file))(t)
-	id := uuid.MustParse(string(regexp.MustCompile(`(?s)COPY public\.sends \(id.*?\n(\S+)`).FindSubmatch(text)[1]))
-	url := schemaUntil(t, 7, store.TimeOfID(id))
-	copyInto(t, url, file)
-	db := stdlib.OpenDB(*storetest.Must(pgx.ParseConfig(url))(t))
-	defer db.Close()
-	const tables = `SELECT string_agg(relname, ' ') FROM pg_class WHERE relkind IN ('r', 'p') AND relnamespace = 'public'::regnamespace`
-	sends, rows := storetest.OlderSends(t, db, "(extract(epoch FROM s.logged_at) * 1000000)::bigint"), storetest.RowCounts(t, db, tables)
-	storetest.OK(t, Migrate(t.Context(), url, ""))
-	storetest.KeepsRows(t, rows, storetest.RowCounts(t, db, tables))
-	storetest.ReadOlder(t, frozenAt(t, url, storetest.OlderLater(sends)), sends)
 }
 
 // copyInto copies the rows of a file into a database, and returns the tables of which it has none.
@@ -99,7 +82,6 @@ func writeFrozenDump(t *testing.T) {
 	url := schemaUntil(t, 1, storetest.FrozenAt)
 	early, late := frozenAt(t, url, storetest.FrozenAt), frozenAt(t, url, storetest.FrozenLater).Numbered(500)
 	storetest.FillFrozen(t, early, late)
-	storetest.Must(late.CountHours(t.Context(), 10*time.Minute, 1000*time.Hour, 10))(t)
 	var dump strings.Builder
 	partition := regexp.MustCompile(`^sends_\d`)
 	for _, c := range copied.FindAllStringSubmatch(shared.Server(t).Dump(t, url), -1) {

@@ -7,8 +7,6 @@ import (
 	"os"
 	"time"
 
-	"github.com/pressly/goose/v3"
-
 	"sendcode/internal/store"
 	"sendcode/migrations"
 )
@@ -64,7 +62,7 @@ func (s *DB) QuickCheck(ctx context.Context) error {
 // CheckSchema returns an error, which wraps store.ErrSchema and says what to do, unless the file
 // has the schema of this program, neither an older nor a newer one.
 func (s *DB) CheckSchema(ctx context.Context) error {
-	return migrations.Check(ctx, goose.DialectSQLite3, s.readers, migrations.SQLite, "sqlite")
+	return migrations.Check(ctx, s.readers, migrations.SQLite, "sqlite")
 }
 
 // BytesADay estimates by how much the file grew within the last 24 hours: the number of their sends,

@@ -50,18 +50,6 @@ func TestOpenFileOfFirstSchema(t *testing.T) {
 	storetest.ReadFrozen(t, storetest.NewFixture(db).Clocked(storetest.FrozenLater, nil).Numbered(1000))
 }
 
-// A file that commit b6aef0cf left, killed under load, opens, and has all that was written (UPGRADING.md).
-func TestOpenFileOfOlderVersion(t *testing.T) {
-	path := storetest.FrozenFile(t, "testdata/b6aef0cf.db.gz")
-	file := storetest.Must(sql.Open("sqlite", path))(t)
-	sends, rows := storetest.OlderSends(t, file, "s.logged_at"), storetest.RowCounts(t, file, tablesSQL)
-	later := storetest.OlderLater(sends)
-	db := openSQLite(t, path, &storetest.TestClock{At: later})
-	storetest.KeepsRows(t, rows, storetest.RowCounts(t, file, tablesSQL))
-	storetest.OK(t, file.Close())
-	storetest.ReadOlder(t, storetest.NewFixture(db).Clocked(later, nil), sends)
-}
-
 func writeFrozenFile(t *testing.T) {
 	path, small := storetest.TempFile(t), filepath.Join(t.TempDir(), "small.db")
 	early := openSQLite(t, path, &storetest.TestClock{At: storetest.FrozenAt})

@@ -3,9 +3,11 @@ package storetest
 import (
 	"bytes"
 	"compress/gzip"
+	"database/sql"
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -77,6 +79,9 @@ func FillFrozen(t *testing.T, early, late *Fixture) {
 	in := late.Intent(6, withCode("a caller's code"))
 	late.claim(t, claim(1, in), store.IdempotencyClaimGranted)
 	late.Admit(t, in)
+	late.keep(t, late.limiterEvent("net", "a", time.Hour))
+	OK(t, Err(late.LeaseOAuthTokens(t.Context(), "m365", 0, time.Minute)))
+	OK(t, Err(late.CountHours(t.Context(), 10*time.Minute, 1000*time.Hour, 10)))
 }
 
 // ReadFrozen reads what FillFrozen wrote, by a fixture on the clock FrozenLater.
@@ -108,4 +113,18 @@ func ReadFrozen(t *testing.T, f *Fixture) {
 	Equal(t, "approved", stats.Approved, 1)
 	again := claim(1, f.Intent(6))
 	Equal(t, "repeated request", f.claim(t, again, store.IdempotencyClaimDone).Send.Status, store.Sending)
+}
+
+// RowCounts returns how many rows each table has; tables is SQL for their names.
+func RowCounts(t *testing.T, db *sql.DB, tables string) map[string]int {
+	t.Helper()
+	var names string
+	OK(t, db.QueryRowContext(t.Context(), tables).Scan(&names))
+	counts := map[string]int{}
+	for _, name := range strings.Fields(names) {
+		var n int
+		OK(t, db.QueryRowContext(t.Context(), "SELECT count(*) FROM "+name).Scan(&n))
+		counts[name] = n
+	}
+	return counts
 }

@@ -92,17 +92,15 @@ const enough = 500
 // proof is one run. Fields below mu are of all clients.
 type proof struct {
 	*apptest.Stack
-	random        *rand.Rand
-	links         []*toxiproxy.Proxy // to Redis, Postgres and the mail server
-	happened      map[string]int     // faults by name
-	order         []string           // faults with their begin and end, printed if a promise is broken
-	logs          []*servertest.Text // of each process
-	disk          *servertest.Disk   // of the database; nil: that of the machine
-	fewer         bool               // the policy in force has a place less than the loosest
-	more          string             // rules of the policy, as lines of the configuration
-	programs      [2]string          // what each replica runs; "": this build
-	brokenByOlder []string           // promises that an older version breaks by itself: until olderUntil they are printed alone
-	olderUntil    time.Time          // no older version runs any more
+	random   *rand.Rand
+	links    []*toxiproxy.Proxy // to Redis, Postgres and the mail server
+	happened map[string]int     // faults by name
+	order    []string           // faults with their begin and end, printed if a promise is broken
+	logs     []*servertest.Text // of each process
+	disk     *servertest.Disk   // of the database; nil: that of the machine
+	fewer    bool               // the policy in force has a place less than the loosest
+	more     string             // rules of the policy, as lines of the configuration
+	programs [2]string          // what each replica runs; "": this build
 
 	mu               sync.Mutex
 	replicas         []*apptest.Process
@@ -284,9 +282,6 @@ func (p *proof) report() {
 			if judged[line.promise] == 0 {
 				p.Errorf("nothing was judged: %s", line.of)
 			}
-		}
-		if slices.Contains(p.brokenByOlder, line.promise) {
-			broken = slices.DeleteFunc(broken, func(v history.Violation) bool { return v.At.Before(p.olderUntil) })
 		}
 		for _, v := range broken[:min(3, len(broken))] {
 			p.Errorf("broken: %s: %s", v.Promise, v.Detail)

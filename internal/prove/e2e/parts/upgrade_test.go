@@ -6,104 +6,36 @@ package parts
 
 import (
 	"context"
-	"database/sql"
-	"flag"
-	"fmt"
 	"io"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
-	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"sendcode/internal/deliver/delivery/smtptest"
-	history "sendcode/internal/kit/historytest"
 	"sendcode/internal/run/app/apptest"
 	"sendcode/internal/run/commands"
-	"sendcode/internal/store/storetest"
-	"sendcode/migrations"
 )
 
-// olderCommit is what UPGRADING.md says that an upgrade was tried from.
-const olderCommit = "b6aef0cf"
+// olderVersion is the version before this one, by whose tag an upgrade is tried; empty: this is the first one.
+const olderVersion = ""
 
-var keepOlder = flag.Bool("parts.keep-older", false, "write what the older version leaves of a load anew, into testdata of both stores")
-
-// copied is the rows of one table with some, as pg_dump writes them.
-var copied = regexp.MustCompile(`(?s)COPY public\.(\w+) \([^)]*\) FROM stdin;\n(.*?)\\\.\n`)
-
-// keepLoad writes what the older version leaves if it is killed under load: a packed file of SQLite, and rows of Postgres.
-func keepLoad(t *testing.T, older string) {
-	t.Helper()
-	person := func(n int) string { return fmt.Sprintf("person%d@example.com", n) }
-	for _, f := range forms[:2] {
-		s := f.open(t)
-		rules := []smtptest.Rule{{Stage: smtptest.Dot, Delay: 30 * time.Millisecond}}
-		for _, n := range []int{5, 15, 25} {
-			rules = append(rules, smtptest.Rule{Stage: smtptest.Rcpt, To: person(n), Reply: "550 5.1.1 no such mailbox"},
-				smtptest.Rule{Stage: smtptest.Rcpt, To: person(n + 3), Reply: "450 4.2.1 later"})
-		}
-		if s.Postgres == nil {
-			s.SMTP.SetScript(smtptest.Script{Rules: rules})
-		} else {
-			s.MailRules(rules...)
-		}
-		cmd := s.Program("serve")
-		cmd.Path = older
-		p := s.SpawnCommand(cmd)
-		var load sync.WaitGroup
-		for range 8 {
-			load.Go(func() {
-				for n := 0; ; n++ {
-					a, err := s.At(p.Base, http.MethodPost, "/v1/verifications", `{"channel":"email","to":"`+person(n%60)+`"}`)
-					if err != nil {
-						return // killed
-					}
-					if a.StatusCode == http.StatusAccepted && n%3 == 0 {
-						_, _ = s.At(p.Base, http.MethodPost, "/v1/verifications/"+a.ID+"/check", `{"code":"000000"}`)
-					}
-				}
-			})
-		}
-		s.Await("forty mails", func() bool { return len(s.Mails()) >= 40 })
-		p.Kill()
-		load.Wait()
-		stores := filepath.Join("..", "..", "..", "store")
-		if s.Postgres == nil {
-			small := filepath.Join(t.TempDir(), "small.db")
-			db, err := sql.Open("sqlite", filepath.Join(s.Env["SENDCODE_DATA_DIR"], "sendcode.db"))
-			apptest.Must(t, err)
-			_, err = db.ExecContext(t.Context(), `VACUUM INTO '`+small+`'`)
-			apptest.Must(t, err)
-			apptest.Must(t, db.Close())
-			storetest.PackFile(t, small, filepath.Join(stores, "sqlite", "testdata", olderCommit+".db.gz"))
-			continue
-		}
-		var rows strings.Builder
-		for _, c := range copied.FindAllStringSubmatch(s.Dump(), -1) {
-			if c[2] != "" && c[1] != "schema_fingerprints" && c[1] != migrations.MigrationsTable {
-				rows.WriteString(regexp.MustCompile(`^COPY public\.sends_\w+`).ReplaceAllString(c[0], "COPY public.sends") + "\n")
-			}
-		}
-		apptest.Must(t, os.WriteFile(filepath.Join(stores, "postgres", "testdata", olderCommit+".sql"), []byte(rows.String()), 0o644))
-	}
-}
-
-// buildOlder builds the older commit's sendcode, and its program of these tests, which serves as sendcode does and prints its
+// buildOlder builds the older version's sendcode, and its program of these tests, which serves as sendcode does and prints its
 // address as this one does.
 func buildOlder(t *testing.T) (sendcode, serving string) {
 	t.Helper()
+	if olderVersion == "" {
+		t.Skip("this is the first version")
+	}
 	root, err := filepath.Abs("../../../..")
 	apptest.Must(t, err)
-	find := exec.Command("git", "-C", root, "rev-parse", "--verify", "--quiet", olderCommit+"^{commit}")
+	find := exec.Command("git", "-C", root, "rev-parse", "--verify", "--quiet", olderVersion+"^{commit}")
 	if out, err := find.CombinedOutput(); find.ProcessState.ExitCode() == 1 {
-		t.Skipf("the history has no commit %s, or the clone is shallow", olderCommit)
+		t.Skipf("the history has no commit %s, or the clone is shallow", olderVersion)
 	} else if err != nil {
 		t.Fatalf("%v: %v: %s", find, err, out)
 	}
@@ -118,7 +50,7 @@ func buildOlder(t *testing.T) (sendcode, serving string) {
 			t.Fatalf("%s %v: %v\n%s", name, args, err, out)
 		}
 	}
-	run(root, "git", "worktree", "add", "--detach", tree, olderCommit)
+	run(root, "git", "worktree", "add", "--detach", tree, olderVersion)
 	t.Cleanup(func() { run(root, "git", "worktree", "remove", "--force", tree) })
 	run(tree, "go", "build", "-buildvcs=false", "-o", sendcode, "./cmd/sendcode")
 	run(tree, "go", "test", "-c", "-o", serving, "./internal/prove/e2e/parts")
@@ -130,7 +62,7 @@ func buildOlder(t *testing.T) (sendcode, serving string) {
 func (p *proof) change(program string) fault {
 	name := "changes to this version"
 	if program != "" {
-		name = "changes to " + olderCommit
+		name = "changes to " + olderVersion
 	}
 	return fault{name, func(p *proof, ctx context.Context) {
 		for i := range p.replicas {
@@ -142,16 +74,13 @@ func (p *proof) change(program string) fault {
 }
 
 // Replicas of the older version are replaced by this one, by the older one again, and by this one, under load; then
-// processes of both die. What both versions promise holds all the time, and all that this one promises from when it is alone.
+// processes of both die. What both versions promise holds all the time.
 func TestProveAnUpgrade(t *testing.T) {
 	_, older := buildOlder(t)
 	for _, f := range forms {
 		t.Run(f.name, func(t *testing.T) {
-			p := newProof(f.open(t), f.name+", an upgrade from "+olderCommit)
-			p.programs, p.seen.OlderVersion = [2]string{older, older}, true
-			if p.Redis == nil {
-				p.brokenByOlder = []string{history.Untrue, history.Costs} // the older version breaks them without Redis, on one file where it restarts
-			}
+			p := newProof(f.open(t), f.name+", an upgrade from "+olderVersion)
+			p.programs = [2]string{older, older}
 			p.start(f.replicas)
 			p.underLoad(func(ctx context.Context) {
 				for _, change := range []fault{p.change(""), p.change(older), p.change("")} {
@@ -161,7 +90,6 @@ func TestProveAnUpgrade(t *testing.T) {
 				p.restartReplica(len(p.replicas) - 1)
 				p.fail(ctx, *proving, 0, slices.Clone(ofProcesses))
 				p.fail(ctx, 0, 0, []fault{p.change("")})
-				p.olderUntil = time.Now()
 				p.fail(ctx, *proving/2, 0, slices.Clone(ofProcesses))
 			})
 			p.report()
@@ -174,9 +102,6 @@ func TestProveAnUpgrade(t *testing.T) {
 // and a send that waited for its mail server arrives.
 func TestFilesOfAnUpgrade(t *testing.T) {
 	sendcode, older := buildOlder(t)
-	if *keepOlder {
-		keepLoad(t, older)
-	}
 	s := oneFile(t)
 	s.Policy("    - {name: hour, scope: recipient, limit: 1, window: 1h}\n")
 	serve := func(program string) *apptest.Process {

@@ -49,7 +49,7 @@ func TestDoctorLooksAtTheFile(t *testing.T) {
 		"✗ keys: ": func(s *apptest.Stack, path string) {
 			apptest.Must(s.T, os.Remove(filepath.Join(filepath.Dir(path), "secrets.yaml")))
 		},
-		"of this program is not applied: run sendcode migrate": change(`DELETE FROM schema_fingerprints WHERE version = 3`),
+		"of this program is not applied: run sendcode migrate": change(`DELETE FROM schema_fingerprints WHERE version = 1`),
 		"migration 1 was applied from another file than this program's, so another build made this schema: start that build": change(
 			`UPDATE schema_fingerprints SET sha256 = 'x' WHERE version = 1`),
 		"sendcode copy has moved this file's rows": change(`PRAGMA user_version = 1`),

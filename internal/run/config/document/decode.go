@@ -152,7 +152,6 @@ func (d *Decoder) DecodeStruct(n *yaml.Node, path string, v reflect.Value) *Mapp
 			case !found:
 				like := DidYouMean(key, slices.Sorted(maps.Keys(known)))
 				d.AddMistakeAt(n, at, "there is no such key%s", like)
-				d.Errs.strangeKey = d.Errs.strangeKey || like == ""
 			// an empty value counts as not given
 			case IsNull(n) || isEmptyScalar(n) && IsScalar(f.Value.Type()) && f.Value.Kind() != reflect.String:
 			default:

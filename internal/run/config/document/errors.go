@@ -15,8 +15,7 @@ type Mistake struct {
 
 // Errors is everything that is wrong with a configuration.
 type Errors struct {
-	Mistakes   []Mistake
-	strangeKey bool // an unknown key resembles no known one: perhaps one of an earlier version
+	Mistakes []Mistake
 }
 
 // Error returns the whole list, one mistake a line.
@@ -29,9 +28,6 @@ func (e *Errors) Error() string {
 	}
 	for _, m := range e.Mistakes {
 		fmt.Fprintf(&b, "\n  - %s: %s", m.Where, m.Text)
-	}
-	if e.strangeKey {
-		b.WriteString("\nUPGRADING.md says what to write in place of keys that earlier versions had.")
 	}
 	return b.String()
 }

@@ -10,7 +10,7 @@ COPY public.audit_entries (id, at, actor, role, network, action, app, channel, p
 000001f5-0000-7000-8000-000000000000	2024-03-06 15:00:00+00	mei	operator	192.0.2.0/24	quota.reset	shop	email	login	0190	ticket 7, she waits\nat the door	done	3	\N
 000001f6-0000-7000-8000-000000000000	2024-03-06 15:00:00+00	mei	operator	192.0.2.0/24	quota.reset	shop	email	login	0190	ticket 7, she waits\nat the door	done	3	\N
 000001f7-0000-7000-8000-000000000000	2024-03-06 15:00:00+00	mei	operator	192.0.2.0/24	quota.reset	shop	email	login	0190	ticket 7, she waits\nat the door	done	3	\N
-000001f9-0000-7000-8000-000000000000	2024-03-06 15:00:00+00	mei	operator	192.0.2.0/24	quota.reset	shop	email	login	0190	ticket 7, she waits\nat the door	done	3	\N
+000001f9-0000-7000-8000-000000000000	2024-03-06 15:00:00+00	mei	operator	192.0.2.0/24	recipient.erase	shop	email	login	0190	ticket 7, she waits\nat the door	done	3	\N
 \.
 
 COPY public.audit_recipients (entry, recipient, masked) FROM stdin;
@@ -74,9 +74,17 @@ COPY public.leases (name, until) FROM stdin;
 watch	2024-03-06 16:00:00+00
 \.
 
+COPY public.limiter_events (bucket, id, at, until, refunded, writer, seq) FROM stdin;
+\\x6e6574	\\x61	2024-03-06 15:00:00+00	2024-03-06 16:00:00+00	f	1	1
+\.
+
 COPY public.minute_index (field, value, minute) FROM stdin;
 provider	mx.example	2024-03-06 12:00:00+00
 provider	carrier	2024-03-06 12:00:00+00
+\.
+
+COPY public.oauth_tokens (client, sealed, version, until, leased_until) FROM stdin;
+m365	\N	0	2024-03-06 15:00:00+00	2024-03-06 15:01:00+00
 \.
 
 COPY public.outbox (id, due_at, attempt, queued, channel, stranger, expires_at, sealed) FROM stdin;
@@ -108,14 +116,14 @@ COPY public.refusals (id, logged_at, retry_after, requests, recipients, app, cha
 \.
 
 COPY public.second_factors (account, sealed, step, created_at) FROM stdin;
-mei	\\x01026b3159c0bc67ea8c8ab553ec89750a66129f7f25af31f4b107fe47ce9fbf50b51d10d126c730e940db9bfb1e6b60ce7c65ab	0	2024-03-06 15:00:00+00
+mei	\\x01026b31f2d018e041645f231819937daa5c8ea7335e162ed983120aa371488781f1592b72242e8abd3345af8800c0c0d4522867	0	2024-03-06 15:00:00+00
 \.
 
-COPY public.sends_frozen (id, logged_at, finished_at, took, number, attempt, in_doubt, counts, was_reset, suppression_id, status, reason, provider, provider_code, receipt, worst_event, bounced, app, channel, purpose, recipient, masked, domain, country, prefix, verification_id, locale, reference, network, site, request_id, observed) FROM stdin;
-018e13a2-7e00-7000-8000-000000000004	2024-03-06 12:00:00+00	2024-03-06 12:00:00+00	0	1	1	f	t	f	\N	sent		carrier	202			f	shop	sms	login	\\x00000000000000000000000000000000	a•••@example.com	example.com	DE	+49151	v-018e13a2-7e00-7000-8000-000000000004	en	order 7	192.0.2.0/24			
-018e13a2-7e00-7000-8000-000000000002	2024-03-06 12:00:00+00	2024-03-06 12:00:00+00	0	1	1	f	t	f	\N	sent		mx.example	250 2.0.0		complained	f	shop	email	login	\\x00000000000000000000000000000001	a•••@example.com	example.com			v-018e13a2-7e00-7000-8000-000000000002	en	order 7	192.0.2.0/24			
-018e13a2-7e00-7000-8000-000000000003	2024-03-06 12:00:00+00	2024-03-06 12:00:00+00	0	1	1	f	f	f	\N	failed	rejected					f	shop	email	login	\\x00000000000000000000000000000002	•••				v-018e13a2-7e00-7000-8000-000000000003						
-018e1447-4980-7000-8000-0000000001fa	2024-03-06 15:00:00+00	\N	0	1	1	f	t	f	\N	sending						f	shop	email	login	\\x00000000000000000000000000000006	a•••@example.com	example.com			v-018e1447-4980-7000-8000-0000000001fa	en	order 7	192.0.2.0/24			
+COPY public.sends_frozen (id, logged_at, finished_at, took, number, attempt, in_doubt, counts, was_reset, suppression_id, status, reason, provider, provider_code, receipt, worst_event, bounced, app, channel, purpose, recipient, masked, domain, country, prefix, verification_id, locale, reference, network, site, request_id, observed, human_check) FROM stdin;
+018e13a2-7e00-7000-8000-000000000004	2024-03-06 12:00:00+00	2024-03-06 12:00:00+00	0	1	1	f	t	f	\N	sent		carrier	202			f	shop	sms	login	\\x00000000000000000000000000000000	a•••@example.com	example.com	DE	+49151	v-018e13a2-7e00-7000-8000-000000000004	en	order 7	192.0.2.0/24				
+018e13a2-7e00-7000-8000-000000000002	2024-03-06 12:00:00+00	2024-03-06 12:00:00+00	0	1	1	f	t	f	\N	sent		mx.example	250 2.0.0		complained	f	shop	email	login	\\x00000000000000000000000000000001	a•••@example.com	example.com			v-018e13a2-7e00-7000-8000-000000000002	en	order 7	192.0.2.0/24				
+018e13a2-7e00-7000-8000-000000000003	2024-03-06 12:00:00+00	2024-03-06 12:00:00+00	0	1	1	f	f	f	\N	failed	rejected					f	shop	email	login	\\x00000000000000000000000000000002	•••				v-018e13a2-7e00-7000-8000-000000000003							
+018e1447-4980-7000-8000-0000000001fa	2024-03-06 15:00:00+00	\N	0	1	1	f	t	f	\N	sending						f	shop	email	login	\\x00000000000000000000000000000006	a•••@example.com	example.com			v-018e1447-4980-7000-8000-0000000001fa	en	order 7	192.0.2.0/24				
 \.
 
 COPY public.sessions (id, account, bound, started_at, seen_at, via, granted, passed, network, browser) FROM stdin;
@@ -126,15 +134,15 @@ COPY public.spending (cap, period, used) FROM stdin;
 day	2024-03-06	7
 \.
 
-COPY public.suppressions (id, app, channel, address, recipient, masked, reason, detail, send_id, created_by, since, until, lifted_at, lifted_by, lifted_why) FROM stdin;
-00000000-00f8-7000-8000-000000000000		email	\\xad000000000000000000000000000004	\\x00000000000000000000000000000004	a•••@example.com	manual	asked by telephone	\N	ops	2024-03-06 15:00:00+00	2024-03-07 15:00:00+00	\N		
+COPY public.suppressions (id, app, channel, address, recipient, masked, reason, detail, send_id, created_by, since, until, lifted_at, lifted_by, lifted_why, server, words, held_until) FROM stdin;
+00000000-00f8-7000-8000-000000000000		email	\\xad000000000000000000000000000004	\\x00000000000000000000000000000004	a•••@example.com	manual	asked by telephone	\N	ops	2024-03-06 15:00:00+00	2024-03-07 15:00:00+00	\N					\N
 \.
 
-COPY public.verifications (created_at, expires_at, approved_at, canceled_at, redeemed_at, attempts, max_attempts, sends, attempts_reset, code_length, caller_checks, method, class, id, app, channel, purpose, recipient, masked, sealed, redeemed_by, holder, nonce, key_id, alphabet, locale, reference, checks, replaces) FROM stdin;
-2024-03-06 12:00:00+00	2024-03-06 12:10:00+00	2024-03-06 12:00:00+00	\N	\N	1	5	1	0	6	f			v-018e13a2-7e00-7000-8000-000000000002	shop	email	login	\\x00000000000000000000000000000001	a•••@example.com	\\x0001ff	\N		\\x30313233343536373839616263646566	k1	digits	en	order 7	1709726400000000 192.0.2.0/24	
-2024-03-06 12:00:00+00	2024-03-06 12:10:00+00	\N	\N	\N	0	5	1	0	6	f			v-018e13a2-7e00-7000-8000-000000000004	shop	sms	login	\\x00000000000000000000000000000000	a•••@example.com	\\x0001ff	\N		\\x30313233343536373839616263646566	k1	digits	en	order 7		
-2024-03-06 12:00:00+00	2024-03-06 12:10:00+00	\N	\N	\N	0	5	1	0	6	f			v-018e13a2-7e00-7000-8000-000000000003	shop	email	login	\\x00000000000000000000000000000002	•••	\N	\N		\\x	k1	digits				
-2024-03-06 15:00:00+00	2024-03-06 15:10:00+00	\N	\N	\N	0	5	1	0	6	t			v-018e1447-4980-7000-8000-0000000001fa	shop	email	login	\\x00000000000000000000000000000006	a•••@example.com	\\x0001ff	\N		\\x30313233343536373839616263646566	k1	digits	en	order 7		
+COPY public.verifications (created_at, expires_at, approved_at, canceled_at, redeemed_at, attempts, max_attempts, sends, attempts_reset, code_length, caller_checks, class, id, app, channel, purpose, recipient, masked, sealed, redeemed_by, holder, nonce, key_id, alphabet, locale, reference, checks, replaces, check_key, reported) FROM stdin;
+2024-03-06 12:00:00+00	2024-03-06 12:10:00+00	2024-03-06 12:00:00+00	\N	\N	1	5	1	0	6	f		v-018e13a2-7e00-7000-8000-000000000002	shop	email	login	\\x00000000000000000000000000000001	a•••@example.com	\\x0001ff	\N		\\x30313233343536373839616263646566	k1	digits	en	order 7	1709726400000000 192.0.2.0/24		\N	
+2024-03-06 12:00:00+00	2024-03-06 12:10:00+00	\N	\N	\N	0	5	1	0	6	f		v-018e13a2-7e00-7000-8000-000000000004	shop	sms	login	\\x00000000000000000000000000000000	a•••@example.com	\\x0001ff	\N		\\x30313233343536373839616263646566	k1	digits	en	order 7			\N	
+2024-03-06 12:00:00+00	2024-03-06 12:10:00+00	\N	\N	\N	0	5	1	0	6	f		v-018e13a2-7e00-7000-8000-000000000003	shop	email	login	\\x00000000000000000000000000000002	•••	\N	\N		\\x	k1	digits					\N	
+2024-03-06 15:00:00+00	2024-03-06 15:10:00+00	\N	\N	\N	0	5	1	0	6	t		v-018e1447-4980-7000-8000-0000000001fa	shop	email	login	\\x00000000000000000000000000000006	a•••@example.com	\\x0001ff	\N		\\x30313233343536373839616263646566	k1	digits	en	order 7			\N	
 \.
 
 COPY public.write_probe (filling) FROM stdin;
