@@ -138,11 +138,3 @@ type SealedRow struct {
 	Key    string
 	Sealed []byte
 }
-
-// OAuthTokens are the tokens of a client that logs in at mail servers by a refresh token.
-type OAuthTokens struct {
-	Sealed  []byte // nil: there are none yet
-	Version int64  // grows with each change of Sealed; 0: none yet
-	Left    time.Duration
-	Leased  bool // the caller alone may ask the token server for others
-}

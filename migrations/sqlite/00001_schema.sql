@@ -417,14 +417,6 @@ CREATE TABLE hour_codes (
     PRIMARY KEY (hour, app, channel, purpose, dimension, value)
 ) STRICT;
 
-CREATE TABLE oauth_tokens (
-    client       TEXT    PRIMARY KEY NOT NULL,
-    sealed       BLOB,
-    version      INTEGER NOT NULL DEFAULT 0,
-    until        INTEGER NOT NULL,
-    leased_until INTEGER NOT NULL
-) STRICT;
-
 CREATE TABLE write_probe (
     filling BLOB NOT NULL
 ) STRICT;

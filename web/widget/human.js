@@ -28,57 +28,28 @@ const script = (src) => scripts[src] ??= new Promise((go, no) => {
 
 const common = (sitekey, callback, failed) => ({ sitekey, callback, 'error-callback': failed, 'expired-callback': failed });
 
-// vendors show the check in a place: they call done with the token, or failed, and return what ends it, or a promise of that. Before / the
-// site key has what their scripts need beside it.
+// vendors show the check in a place: they call done with the token, or failed, and return what ends it, or a promise of that.
 const vendors = {
   turnstile: {
-    src: () => 'https://challenges.cloudflare.com/turnstile/v0/api.js?render=explicit',
+    src: 'https://challenges.cloudflare.com/turnstile/v0/api.js?render=explicit',
     show(place, key, done, failed) {
       const id = turnstile.render(place, { ...common(key, done, failed), action, 'timeout-callback': failed, 'unsupported-callback': failed });
       return () => turnstile.remove(id);
     },
   },
   hcaptcha: {
-    src: () => 'https://js.hcaptcha.com/1/api.js?render=explicit',
+    src: 'https://js.hcaptcha.com/1/api.js?render=explicit',
     show(place, key, done, failed) {
       const id = hcaptcha.render(place, common(key, done, failed));
       return () => hcaptcha.remove(id);
     },
   },
   recaptcha: { // recaptcha.net works where google.com is blocked
-    src: () => 'https://www.recaptcha.net/recaptcha/api.js?render=explicit',
+    src: 'https://www.recaptcha.net/recaptcha/api.js?render=explicit',
     async show(place, key, done, failed) {
       await new Promise((go) => grecaptcha.ready(go)); // what is thrown within its callback would reach nobody
       if (!place.isConnected) return; // too late
-      const scored = key.startsWith('v3/'), own = scored ? { size: 'invisible', badge: 'inline' } : {};
-      const id = grecaptcha.render(place, { ...common(key.replace('v3/', ''), done, failed), ...own });
-      if (scored) grecaptcha.execute(id, { action }).then(done, failed);
-    },
-  },
-  friendly: {
-    src: () => 'https://cdn.jsdelivr.net/npm/@friendlycaptcha/sdk@1.0.2/site.min.js',
-    show(element, key, done, failed) {
-      const eu = key.startsWith('eu/') && { apiEndpoint: 'eu' }, its = frcaptcha.createWidget({ element, sitekey: key.replace('eu/', ''), startMode: 'auto', ...eu });
-      its.addEventListener('frc:widget.complete', ({ detail }) => done(detail.response));
-      for (const name of ['error', 'expire']) its.addEventListener(`frc:widget.${name}`, failed);
-      return () => its.destroy();
-    },
-  },
-  cap: { // its key is the site's address on the instance
-    src: (key) => new URL('/assets/widget.js', key).href,
-    show(place, key, done, failed) { new Cap({ apiEndpoint: key }).solve().then(({ token }) => done(token)).catch(failed); },
-  },
-  aliyun: {
-    src(key) {
-      const [region, prefix] = key.split('/');
-      window.AliyunCaptchaConfig = { region, prefix };
-      return 'https://o.alicdn.com/captcha-frontend/aliyunCaptcha/AliyunCaptcha.js';
-    },
-    show(place, key, done, failed) {
-      place.append(h('div', { id: 'sendcode-check' }), h('button', { id: 'sendcode-check-button', type: 'button', hidden: true }));
-      initAliyunCaptcha({
-        SceneId: key.split('/')[2], mode: 'embed', element: '#sendcode-check', button: '#sendcode-check-button', success: done, fail() {}, onError: failed,
-      });
+      grecaptcha.render(place, common(key, done, failed));
     },
   },
 };
@@ -121,7 +92,7 @@ async function byVendor(vendor, { element, cards, busy, form, key, work, w }) {
   try {
     return await new Promise((done, failed) => {
       const show = async () => {
-        await script(vendor.src(key));
+        await script(vendor.src);
         if (!place.isConnected) return;
         form.after(box);
         cards.say(w.HumanVendor, true);

@@ -82,7 +82,7 @@ func TestHints(t *testing.T) {
 
 func TestConfigKeepsItsPassword(t *testing.T) {
 	relay, err := smtp.ParseURL("smtp://relay%2Fuser:s3cr3t@mail.example?tls=opportunistic&hello=codes.example")
-	api, err2 := mailapi.ParseURL("ses://AKIAIOSFODNN7EXAMPLE:s3cr3t@eu-west-1")
+	api, err2 := mailapi.ParseURL("resend://:s3cr3t@")
 	servertest.OK(t, errors.Join(err, err2))
 	nested := struct {
 		Relay smtp.Config

@@ -92,7 +92,7 @@ var modules = map[string]string{
 	"github.com/santhosh-tekuri/jsonschema": testsOnly,
 	"github.com/go-json-experiment/json":    "internal/http/server",
 	"github.com/go-redis/redis_rate":        testsOnly, // what the benchmark is compared with
-	"github.com/go-jose/go-jose":            "internal/verify/proof internal/http/openid/openidtest internal/deliver/delivery/oauth internal/deliver/delivery/oauth/oauthtest",
+	"github.com/go-jose/go-jose":            "internal/verify/proof internal/http/openid/openidtest internal/deliver/delivery/oauth/oauthtest",
 	"github.com/go-logr/logr":               "internal/run/traces", // OpenTelemetry's libraries log by it
 	"github.com/gofrs/flock":                "internal/run/app internal/run/config internal/kit/servertest",
 	"github.com/google/uuid":                anywhere,
@@ -116,7 +116,7 @@ var modules = map[string]string{
 	"go.uber.org/goleak":                    testsOnly,
 	"golang.org/x/crypto":                   "internal/codes/keys internal/http/console/auth internal/http/console/consoletest",
 	"golang.org/x/net":                      "internal/base/recipient internal/deliver/delivery internal/base/message internal/kit/browsertest",
-	"golang.org/x/oauth2":                   "internal/http/openid",
+	"golang.org/x/oauth2":                   "internal/http/openid internal/deliver/delivery/oauth",
 	"golang.org/x/sync":                     anywhere,
 	"golang.org/x/sys":                      "internal/http/server",
 	"golang.org/x/text":                     "internal/base/recipient internal/base/message internal/base/texts internal/http/page internal/deliver/delivery",

@@ -1,11 +1,8 @@
 package app_test
 
 import (
-	"encoding/hex"
 	"fmt"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -55,44 +52,6 @@ func TestTokenServerRefuses(t *testing.T) {
 	for _, secret := range []string{oauthtest.Secret, token, strings.Split(token, ".")[1]} {
 		if strings.Contains(all, secret) {
 			t.Error("a secret or token shows")
-		}
-	}
-}
-
-// Two replicas, and the one that follows them, use a refresh token once. No token and no secret is in the database in
-// clear, nor in anything that the service says.
-func TestRefreshTokenOfReplicas(t *testing.T) {
-	t.Parallel()
-	s := apptest.OnRealParts(t)
-	const token = "t0ken~of.the-Account"
-	tokens := oauthtest.Start(t, oauthtest.Gives(token, 3600)).As("refresh")
-	path := filepath.Join(t.TempDir(), "refresh")
-	apptest.Must(t, os.WriteFile(path, []byte(oauthtest.Refresh), 0o600))
-	s.SMTP = smtptest.Start(t, smtptest.Script{TLS: smtptest.STARTTLS, Username: "codes@shop.example", Password: token, OAuth: "own", Mechanisms: []string{"XOAUTH2"}})
-	s.Env["SENDCODE_SMTP_URL"], s.Env["SECRET"] = s.SMTP.URL(), oauthtest.Secret
-	s.Write("oauth: {own: {token_url: '" + tokens.Client.TokenURL + "', client_id: client, client_secret_env: SECRET, refresh_token_file: " + path +
-		", scope: '" + oauth.MicrosoftScope + "'}}").Start(2)
-	for n := range 2 {
-		to := fmt.Sprintf("person%d@example.com", n)
-		s.Is("a send", s.Ask(n, to), http.StatusAccepted)
-		s.AwaitMail(to, 1)
-	}
-	s.Start(1)
-	s.Is("a send of a later replica", s.Ask(2, "later@example.com"), http.StatusAccepted)
-	s.AwaitMail("later@example.com", 1)
-	if tokens.Asked() != 1 {
-		t.Errorf("%d requests at the token server", tokens.Asked())
-	}
-	dump := s.Dump()
-	if !strings.Contains(dump, "COPY public.oauth_tokens") {
-		t.Error("the dump lacks the table")
-	}
-	for n := range s.Replicas {
-		s.Answered.Write(s.Do(n, http.MethodGet, "/metrics", "").Raw)
-	}
-	for _, secret := range []string{oauthtest.Secret, oauthtest.Refresh, token, hex.EncodeToString([]byte(token)), hex.EncodeToString([]byte(oauthtest.Refresh))} {
-		if strings.Contains(s.Printed.String()+s.Answered.String()+dump, secret) {
-			t.Errorf("%q shows", secret)
 		}
 	}
 }

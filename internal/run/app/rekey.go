@@ -24,7 +24,7 @@ const rekeyBatchSize = 100
 // sealLabels has the label of each of sqldb.SealedTables.
 var sealLabels = map[string]string{
 	"verifications": keys.RecipientLabel, "second_factors": auth.SecondFactorSealLabel,
-	"outbox": keys.CallerCodeLabel, "oauth_tokens": oauthTokensLabel,
+	"outbox": keys.CallerCodeLabel,
 }
 
 // Rekey encrypts the rows under older keys of the ring with the ring's first key, and prints its progress

@@ -254,7 +254,7 @@ func (a *App) openMailServers() error {
 		a.onClose(box.Close)
 		url = box.URL()
 	}
-	tokens := TokenSources(a.cfg, a.db, a.ring)
+	tokens := a.cfg.TokenSources()
 	a.onClose(tokens.Close)
 	configs, err := mailserver.ParseURLs(url, tokens)
 	if err != nil {

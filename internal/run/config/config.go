@@ -74,8 +74,8 @@ type Config struct {
 	// `redis+cluster://user:password@host1,host2:6379`. With TLS `rediss`, `rediss+sentinel`,
 	// `rediss+cluster`, and `?ca=/path.pem` for your own authorities. Redis 7.0 or later.
 	RedisURL string `yaml:"redis_url" env:"file" check:"redis_url" unset:"rules are counted in process"`
-	// `smtp://user:password@host:587`, `smtps://host:465`; by HTTPS `resend://:key@api.resend.com`,
-	// `ses://id:secret@region`; several by commas, the preferred one first.
+	// `smtp://user:password@host:587`, `smtps://host:465`; by HTTPS `resend://:key@api.resend.com`;
+	// several by commas, the preferred one first.
 	SMTPURL string `yaml:"smtp_url" env:"file" check:"smtp_url" unset:"the dev mailbox"`
 	// [Clients whose tokens log in](mail-servers.md#microsoft-365) at mail servers with `?oauth=NAME`, instead of a password.
 	OAuth map[string]oauthClient `yaml:"oauth" keys:"name"`

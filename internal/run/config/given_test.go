@@ -60,10 +60,9 @@ func loadYAML(yaml string, environ ...string) (Config, error) {
 		"TWICE_FILE=/run/secret",
 	}, environ...), files{
 		"c.yaml": yaml, "/run/secret": hiddenSecret + "\n", "/bad": "# a comment\ngood.example\nnot_a_domain\n",
-		"/pem": oauthtest.PrivateKey() + oauthtest.Certificate(), "/only-certificate": oauthtest.Certificate(),
 		"/google": oauthtest.Account("https://oauth2.googleapis.com/token"), "/google-http": oauthtest.Account("http://h/"),
-		"/run/secrets/google.json": oauthtest.Account("https://oauth2.googleapis.com/token"), "/run/secrets/refresh": hiddenSecret, // of operations.md
-		"/empty": " \n", "/list": "# a list\n\nMailinator.COM  # the first of them\r\nbücher.example\n",
+		"/run/secrets/google.json": oauthtest.Account("https://oauth2.googleapis.com/token"), // of operations.md
+		"/empty":                   " \n", "/list": "# a list\n\nMailinator.COM  # the first of them\r\nbücher.example\n",
 	}.read)
 }
 

@@ -13,21 +13,17 @@ import (
 // humanCheckSettings are how an app asks strangers.
 type humanCheckSettings struct {
 	// `work`: a proof of work, without a vendor. Or the vendor.
-	By string `yaml:"by,omitempty" oneof:"work turnstile hcaptcha recaptcha friendly cap aliyun http"`
+	By string `yaml:"by,omitempty" oneof:"work turnstile hcaptcha recaptcha http"`
 	// `pressed`: when strangers have used half of what they share. `always`: each stranger's first send of a verification, too; not for
 	// an app of our page.
 	When string `yaml:"when,omitempty" oneof:"pressed always"`
-	// The vendor's public key of the site; of `cap` `https://cap.example/KEY/`, of `aliyun` `cn/PREFIX/SCENE` or
-	// `sgp/PREFIX/SCENE`.
-	SiteKey string `yaml:"site_key,omitempty"`
-	// Of `aliyun` it holds the access key, `ID:SECRET`.
+	// The vendor's public key of the site; of `recaptcha` one of v2.
+	SiteKey      string `yaml:"site_key,omitempty"`
 	SecretSource `yaml:",inline"`
 	// Instead of the vendor's own URL, and of `http` yours. `https`, or `http` on loopback.
 	URL string `yaml:"url,omitempty"`
 	// Hosts of the pages that show the check; by default those of `origins`.
 	Hostnames []string `yaml:"hostnames,omitempty" unique:"yes"`
-	// Of reCAPTCHA v3: the least score, `0.1` to `1`.
-	MinScore int64 `yaml:"min_score,omitempty"`
 	// Work: the greatest number of a challenge, by default 100000, about a second on a cheap phone.
 	Cost int `yaml:"cost,omitempty" range:"1000 10000000"`
 	// The person's address goes to the vendor.
@@ -51,7 +47,7 @@ func (a App) checkHumanCheck(p *document.Mapping) {
 	case h.By == "" && len(at[0].Given) > 0:
 		at[0].AddMistake("", "by is missing")
 	case h.By != "" && !asks:
-		for _, key := range []string{"site_key", "secret_env", "url", "hostnames", "min_score", "send_ip", "asks_per_hour"} {
+		for _, key := range []string{"site_key", "secret_env", "url", "hostnames", "send_ip", "asks_per_hour"} {
 			if at[0].Given[key] != nil {
 				at[0].AddMistake(key, "is for a vendor, and by is %s", h.By)
 			}
@@ -59,7 +55,7 @@ func (a App) checkHumanCheck(p *document.Mapping) {
 	}
 	if v, asks := a.HumanCheckVendor(); asks {
 		wrong := v.Check()
-		for _, key := range []string{"secret", "site_key", "url", "hostnames", "min_score"} {
+		for _, key := range []string{"secret", "site_key", "url", "hostnames"} {
 			if wrong[key] == nil {
 				continue
 			}
@@ -86,7 +82,7 @@ func (a App) HumanCheckVendor() (vendors.Config, bool) {
 	}
 	return vendors.Config{
 		By: h.By, SiteKey: h.SiteKey, Secret: h.Secret.Reveal(), URL: h.URL, Hostnames: hosts,
-		MinScore: float64(h.MinScore) / 1e6, SendIP: h.SendIP, AsksPerHour: cmp.Or(h.AsksPerHour, 10_000),
+		SendIP: h.SendIP, AsksPerHour: cmp.Or(h.AsksPerHour, 10_000),
 	}, true
 }
 

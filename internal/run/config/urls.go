@@ -234,7 +234,7 @@ func isLoopbackAddr(addr string) bool {
 // shownURLParameters are parameters of URLs that hold no secret. Of any other parameter at most the
 // name is shown, and not even the name if it may be the end of a password with an & in it.
 var shownURLParameters = []string{
-	"tls", "hello", "ca", "auth", "oauth", "conns", "connections", "conns_min", "per_minute", "region", "configuration_set", "sslmode", "sslrootcert", "host", "port", "dbname", "user", "application_name",
+	"tls", "hello", "ca", "auth", "oauth", "conns", "connections", "conns_min", "per_minute", "sslmode", "sslrootcert", "host", "port", "dbname", "user", "application_name",
 	"connect_timeout",
 	"pool_max_conns", "pool_min_conns", "target_session_attrs", "search_path", "db", "protocol", "dial_timeout",
 	"read_timeout", "write_timeout", "pool_size", "max_retries", "min_idle_conns",

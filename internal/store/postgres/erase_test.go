@@ -63,7 +63,6 @@ var erasable = map[string]kinds{
 	"sessions":        {nothing: `id account bound via granted passed started_at seen_at network browser`},
 	"second_factors":  {nothing: `account sealed step created_at`},
 	"recovery_codes":  {nothing: `account hash`},
-	"oauth_tokens":    {nothing: `client sealed version until leased_until`}, // of mailboxes that send
 	"provider_events": {nothing: `send_id kind at heard_at provider detail`}, // detail: a code or one word
 	"spending":        {nothing: `cap period used`},
 	"carrier_holds":   {nothing: `channel since until`, hash: `recipient`},

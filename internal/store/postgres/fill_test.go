@@ -40,8 +40,6 @@ func TestFill(t *testing.T) {
 	storetest.Must(file.Query(t.Context(), `UPDATE outbox SET attempt = 7, due_at = ? RETURNING id`, later))(t).Close()
 	storetest.Must(file.Query(t.Context(), `INSERT INTO limiter_events (bucket, id, at, until, writer) VALUES (x'01', x'02', 5, ?, 7) RETURNING id`,
 		later))(t).Close() // a table of a later migration
-	storetest.Must(file.Query(t.Context(), `INSERT INTO oauth_tokens (client, sealed, version, until, leased_until) VALUES ('m365', x'01', 3, ?, 5) RETURNING 1`,
-		later))(t).Close()
 	copied := map[string]int64{}
 	storetest.OK(t, Fill(t.Context(), url, file.Query, func(table string, n int64) { copied[table] = n }, nothing))
 	for table, n := range copied {

@@ -120,7 +120,6 @@ var exportTables = map[string]exportTable{
 	"sessions":            {about: ofStaff},
 	"second_factors":      {about: ofStaff},
 	"recovery_codes":      {about: ofStaff},
-	"oauth_tokens":        {about: "tokens of mailboxes that send"},
 }
 
 // reasons returns why each column that is not exported is left out.

@@ -15,7 +15,6 @@ var SealedTables = []store.SealedTable{
 	{Name: "verifications", Key: "id"},
 	{Name: "second_factors", Key: "account"},
 	{Name: "outbox", Key: "id", UUID: true},
-	{Name: "oauth_tokens", Key: "client"},
 }
 
 // sealedPrefixLength is how many bytes of sealed data are read to find the ID of the key that

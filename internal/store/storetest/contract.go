@@ -37,7 +37,7 @@ var contract = map[string][]func(t *testing.T, f *Fixture){
 	"acts":       {acts, actsOnce, cancelsBy},
 	"suppressed": {bounceSuppresses, suppressionList, suppressionActs, burstOfAServer, burstOfMissing, burstOfAStranger, burstsByClass, burstIsLifted},
 	"events":     {eventOfASend, eventShares, eventsOnce, eventsOfExpiry},
-	"accounts":   {accounts, accountsAtOnce, sessions, secondFactors, secondFactorsAtOnce, oauthTokens},
+	"accounts":   {accounts, accountsAtOnce, sessions, secondFactors, secondFactorsAtOnce},
 	"limiter":    {keepsLimiterEvents, limiterEventsOfReplicas},
 	"reset":      {resetsCounters, resetsNothingElse},
 	"erase":      {erases, erasesWhatComesLate, erasesDuringWrites, eraseFreesNothing, forgets, forgottenAreDistinct, erasedAndSuppressed, exportsAPerson},

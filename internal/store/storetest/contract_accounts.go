@@ -284,34 +284,3 @@ func secondFactorsAtOnce(t *testing.T, f *Fixture) {
 		return db.TakeRecoveryCode(t.Context(), "mei", [32]byte{1}, acts[i])
 	}), 1)
 }
-
-// Of all replicas one has the lease. Tokens are replaced by the version that was read, also after the lease has ended.
-func oauthTokens(t *testing.T, f *Fixture) {
-	lease := func(version int64) store.OAuthTokens {
-		return Must(f.Both(1).LeaseOAuthTokens(t.Context(), "m365", version, time.Minute))(t)
-	}
-	keep := func(version int64, text string) bool {
-		return Must(f.Both(0).KeepOAuthTokens(t.Context(), "m365", version, []byte(text), time.Hour))(t)
-	}
-	Equal(t, "leases", f.atOnce(t, 8, func(db *sqldb.DB, _ int) (bool, error) {
-		at, err := db.LeaseOAuthTokens(t.Context(), "m365", 0, time.Minute)
-		return at.Leased, err
-	}), 1)
-	Equal(t, "another client", Must(f.LeaseOAuthTokens(t.Context(), "own", 0, time.Minute))(t), store.OAuthTokens{Leased: true})
-	Equal(t, "kept", keep(0, "first"), true)
-	Equal(t, "an older version", keep(0, "lost"), false)
-	kept := store.OAuthTokens{Sealed: []byte("first"), Version: 1, Left: time.Hour}
-	Equal(t, "for those who know an older version", lease(0), kept)
-	kept.Leased = true
-	Equal(t, "the lease had ended", lease(1), kept)
-	kept.Leased, kept.Left = false, time.Hour-time.Minute+time.Microsecond
-	f.Pass(time.Minute - time.Microsecond)
-	Equal(t, "leased", lease(1), kept)
-	f.Pass(time.Microsecond)
-	Equal(t, "its holder is gone", lease(1).Leased, true)
-	Equal(t, "given back", Must(f.KeepOAuthTokens(t.Context(), "m365", 1, nil, 0))(t), true)
-	Equal(t, "once more", lease(1).Leased, true)
-	f.Pass(2 * time.Minute)
-	Equal(t, "kept late", keep(1, "second"), true)
-	Equal(t, "the second", string(lease(2).Sealed), "second")
-}

@@ -80,7 +80,6 @@ func FillFrozen(t *testing.T, early, late *Fixture) {
 	late.claim(t, claim(1, in), store.IdempotencyClaimGranted)
 	late.Admit(t, in)
 	late.keep(t, late.limiterEvent("net", "a", time.Hour))
-	OK(t, Err(late.LeaseOAuthTokens(t.Context(), "m365", 0, time.Minute)))
 	OK(t, Err(late.CountHours(t.Context(), 10*time.Minute, 1000*time.Hour, 10)))
 }
 

@@ -3,7 +3,6 @@ package humancheck
 
 import (
 	"context"
-	"time"
 )
 
 // Reason says why a token was not accepted.
@@ -22,7 +21,6 @@ type Question struct {
 	App      string
 	Network  string // the peer's network as the rules count it, for the bound of 30 an hour; empty if it is not known
 	ClientIP string // given to the vendor only if the app says send_ip
-	Now      time.Time
 }
 
 // Verdict is a vendor's answer. Passed, or Reason; Away if the vendor could not be asked or answered with its own fault,
@@ -35,7 +33,7 @@ type Verdict struct {
 
 // Vendor checks tokens of one app's vendor. Implementation: package vendors.
 type Vendor interface {
-	By() string      // turnstile, hcaptcha, recaptcha, friendly, cap, aliyun, http
+	By() string      // turnstile, hcaptcha, recaptcha, http
 	SiteKey() string // public; "" where there is none
 	Available() bool // false while its breaker is open: work is offered
 	Check(ctx context.Context, q Question) (Verdict, error)

@@ -146,7 +146,7 @@ func (s *Service) checkToken(ctx context.Context, r *sendInProgress) (v humanche
 		var err error
 		v, err = vendor.Check(ctx, humancheck.Question{
 			Token: r.Request.HumanCheck, App: r.App, Network: r.network(),
-			ClientIP: r.clientIP(), Now: now,
+			ClientIP: r.clientIP(),
 		})
 		v.Away = v.Away || err != nil
 		v.Passed = v.Passed && !v.Away

@@ -16,55 +16,32 @@ import (
 type providerAPI interface {
 	// buildRequest returns the request that hands over a mail.
 	buildRequest(mail *delivery.RenderedMail) (exchange.Request, *delivery.Error)
-	// idempotent reports whether a repeated request never sends a second mail.
-	idempotent() bool
 	// readAnswer reads an answer. accepted: the answer has the ID that the provider gave the mail. A 2xx
 	// without one is not accepted: a proxy on the way may have sent it. code and words are those of a failure;
 	// empty if the answer has none.
 	readAnswer(a exchange.Response) (accepted bool, code, words string)
 	// codeMeanings returns the meanings of the provider's codes that their HTTP status does not tell.
-	codeMeanings() map[string]codeMeaning
+	codeMeanings() map[string]delivery.ErrorClass
 	// probeRequest returns a request that does no harm, and good, which reports from the answer whether
 	// the login works.
 	probeRequest() (r exchange.Request, good func(status int, code string) bool)
 }
 
-// providerKind is a kind of provider, in the table providersByScheme.
-type providerKind struct {
-	parameters []string // of its URLs, beside tls, ca and conns
-	// open checks a configuration, and fills in what depends on the provider, such as the host.
-	open func(c *Config) (providerAPI, error)
-}
-
-// providersByScheme are the providers by the scheme of their URLs.
-var providersByScheme = map[string]providerKind{
-	"resend": {nil, openResend},
-	"ses":    {[]string{"region", "configuration_set"}, openSES},
+// providersByScheme are the providers by the scheme of their URLs: each checks a configuration, and fills in what depends on
+// the provider, such as the host.
+var providersByScheme = map[string]func(c *Config) (providerAPI, error){
+	"resend": openResend,
 }
 
 // Schemes returns the schemes of the providers' URLs, sorted.
 func Schemes() []string { return slices.Sorted(maps.Keys(providersByScheme)) }
 
 // IsProviderScheme reports whether a scheme is a provider's.
-func IsProviderScheme(scheme string) bool { return providersByScheme[scheme].open != nil }
-
-// codeMeaning is the meaning of a provider's code for a mail that was not accepted.
-type codeMeaning string
-
-const (
-	meansRejected  = codeMeaning(delivery.Rejected)  // this mail, for good
-	meansTemporary = codeMeaning(delivery.Temporary) // our account, key, sender or pace: another server may do better
-	meansUnknown   = codeMeaning(delivery.Unknown)   // the mail may have been accepted
-	meansNoMailbox = codeMeaning("no_mailbox")       // the provider takes no mail for this address
-)
-
-// codeNoMailbox is the enhanced status code of a bad destination mailbox (RFC 3463 section 3.2).
-const codeNoMailbox = "5.1.1"
+func IsProviderScheme(scheme string) bool { return providersByScheme[scheme] != nil }
 
 const (
 	errClosed = delivery.SafeError("the sender is closed")
 	errLogin  = delivery.SafeError("the key or the signature is refused")
-	errUTF8   = delivery.SafeError("the provider does not take non-ASCII local parts")
 )
 
 // Client is one account with a provider. Safe for concurrent use.
@@ -160,15 +137,14 @@ func (s *Client) acquire(ctx context.Context, patience time.Duration) (ok bool, 
 // repeatPauses are the waits before the repetitions of a request whose outcome is unknown.
 var repeatPauses = []time.Duration{time.Second, 3 * time.Second}
 
-// send makes the request of a mail. If its outcome is unknown and the API is idempotent, send repeats
-// the request.
+// send makes the request of a mail. If its outcome is unknown, send repeats the request, which the provider knows.
 func (s *Client) send(ctx context.Context, mail *delivery.RenderedMail) (reply string, fail *delivery.Error) {
 	r, fail := s.api.buildRequest(mail)
 	if fail != nil {
 		return "", fail
 	}
 	reply, fail = s.requestOnce(ctx, r, mail.Private)
-	if fail == nil || fail.Class != delivery.Unknown || !s.api.idempotent() {
+	if fail == nil || fail.Class != delivery.Unknown {
 		return reply, fail
 	}
 	for _, pause := range repeatPauses {
@@ -199,12 +175,8 @@ func (s *Client) requestOnce(ctx context.Context, r exchange.Request, private de
 		return delivery.FormatReplyCodes(a.Status, ""), nil
 	}
 	fail = exchange.ErrorByStatus(a, code)
-	switch m := s.api.codeMeanings()[code]; m {
-	case "":
-	case meansNoMailbox:
-		fail.Class, fail.Code = delivery.Rejected, codeNoMailbox
-	default:
-		fail.Class = delivery.ErrorClass(m)
+	if class := s.api.codeMeanings()[code]; class != "" {
+		fail.Class = class
 	}
 	private.Login = []string{s.config.Username, s.config.Password}
 	fail.Text, fail.Says = delivery.RedactReply(words, private), delivery.MeaningOf(words)

@@ -5,16 +5,15 @@
 // # A new provider
 //
 // A provider is one file here, such as resend.go, and one row in providersByScheme. The row has the scheme
-// of its URLs, the parameters that these take beside tls, ca and conns, and the function that checks a
+// of its URLs, and the function that checks a
 // [Config], fills in its host and returns the provider's API. That API makes the request of a mail, reads
 // an answer, and has a harmless request, by which `sendcode doctor` tries the login. For a provider that
-// takes MIME, send RenderedMail.Content: begin with a copy of ses.go. For one that takes texts, call
+// takes MIME, send RenderedMail.Content. For one that takes texts, call
 // RenderedMail.Message.WithTexts, and send the headers in Message.IDHeaders too, by which events may be
 // found: begin with resend.go. Put the send's ID (sendIDOf) where the provider's events bring it back, such
 // as a tag or metadata, also if IDHeaders are sent. In readAnswer turn a numeric code into text, and 0 into
 // ""; if accepted mails have a code too, accepted is true only with both ID and code. If the login is a key
-// alone, it is the URL's password, and a username is refused. Refuse mail.UTF8 with errUTF8 if the provider
-// takes ASCII alone. As the harmless request choose a read that a key with the least rights may make, and
+// alone, it is the URL's password, and a username is refused. Refuse mail.UTF8 if the provider takes ASCII alone. As the harmless request choose a read that a key with the least rights may make, and
 // whose answer has no secrets.
 //
 // Its contract is a [mailapitest.Rig], again one file and one row, in Rigs: what a request must
@@ -35,13 +34,11 @@
 // before, every failure is Temporary; after, only an answer that can be read is more than Unknown.
 // codeMeanings says what codes mean; a code that is not there counts by its status
 // ([exchange.ErrorByStatus]), so a 500 is Unknown even if the provider says "try again". What is
-// wrong with our account, key or sender is Temporary, since another server may do better. An
-// address that the provider takes no mail for is meansNoMailbox, also one on the provider's own list of
-// suppressions: it has the enhanced status code 5.1.1, and so suppresses the address as over SMTP.
+// wrong with our account, key or sender is Temporary, since another server may do better.
 //
 // # Repetition
 //
-// A provider that knows an idempotency key (providerAPI.idempotent) gets a request of unknown outcome
+// A provider that knows an idempotency key gets a request of unknown outcome
 // again, with the same key and body, to the same server and account: twice, after 1 s and 3 s. The
 // key is the send's ID with a hash of the body, since an attempt of the next minute names fewer
 // minutes, and a provider refuses a known key with another body. After an unknown outcome only an

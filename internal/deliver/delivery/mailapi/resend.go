@@ -21,8 +21,6 @@ func openResend(c *Config) (providerAPI, error) {
 	return resendAPI{c}, nil
 }
 
-func (r resendAPI) idempotent() bool { return true }
-
 func (r resendAPI) buildRequest(mail *delivery.RenderedMail) (exchange.Request, *delivery.Error) {
 	m, err := mail.Message.WithTexts()
 	if err != nil {
@@ -74,11 +72,11 @@ func (r resendAPI) readAnswer(a exchange.Response) (accepted bool, code, words s
 
 // codeMeanings has the codes that mean something else than their HTTP status
 // (resend.com/docs/api-reference/errors).
-func (r resendAPI) codeMeanings() map[string]codeMeaning {
-	return map[string]codeMeaning{
-		"invalid_from_address":           meansTemporary,
-		"invalid_idempotent_request":     meansUnknown, // an earlier request had this key, and may have been accepted
-		"concurrent_idempotent_requests": meansUnknown,
+func (r resendAPI) codeMeanings() map[string]delivery.ErrorClass {
+	return map[string]delivery.ErrorClass{
+		"invalid_from_address":           delivery.Temporary,
+		"invalid_idempotent_request":     delivery.Unknown, // an earlier request had this key, and may have been accepted
+		"concurrent_idempotent_requests": delivery.Unknown,
 	}
 }
 

@@ -18,7 +18,7 @@ func (f texts) Texts(string) (subject, text, html string, err error) {
 }
 
 // Every shared field is checked for line breaks, and mails of one form that differ in it alone differ
-// in what SMTP, SES (which takes the same bytes) and Resend are given.
+// in what SMTP and Resend are given.
 func TestEverySharedFieldIsSent(t *testing.T) {
 	others := map[string]string{"From": "Other <other@codes.example>", "Language": "de"}
 	resend, err := openResend(&Config{Password: "key"})

@@ -9,7 +9,6 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"time"
 
 	"sendcode/internal/base/loopback"
 	"sendcode/internal/deliver/delivery"
@@ -20,11 +19,8 @@ type Config struct {
 	Scheme string // of its URL; it names the provider
 	Host   string
 	Port   int // by default 443, or 80 in the clear
-	// Username and Password are the login: for Resend the password is the API key; for SES they are
-	// the ID and the secret of an access key.
+	// Username and Password are the login: for Resend the password is the API key.
 	Username, Password string
-	// Parameters are the parameters of the URL that only this provider has.
-	Parameters map[string]string
 	// Cleartext speaks HTTP without TLS, on loopback alone.
 	Cleartext bool
 	// RootCAs are the authorities that the server's certificate may come from; nil means the
@@ -34,8 +30,6 @@ type Config struct {
 	MaxConns int
 	// Dial opens the socket; nil means a [net.Dialer].
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
-	// Now gives the time that requests are signed with; nil: time.Now.
-	Now func() time.Time
 }
 
 const (
@@ -55,7 +49,7 @@ func ParseURL(text string) (Config, error) {
 	if err != nil {
 		return Config{}, err
 	}
-	c := Config{Scheme: u.Scheme, Host: u.Hostname(), Username: u.User.Username(), Parameters: map[string]string{}}
+	c := Config{Scheme: u.Scheme, Host: u.Hostname(), Username: u.User.Username()}
 	c.Password, _ = u.User.Password()
 	if err := c.setFromURL(u); err != nil {
 		return Config{}, err
@@ -65,15 +59,9 @@ func ParseURL(text string) (Config, error) {
 }
 
 func (c *Config) setFromURL(u *url.URL) error {
-	own := providersByScheme[c.Scheme].parameters
-	query, err := delivery.ParseParameters(u.RawQuery, append([]string{"tls", "ca", "conns"}, own...)...)
+	query, err := delivery.ParseParameters(u.RawQuery, "tls", "ca", "conns")
 	if err != nil {
 		return err
-	}
-	for _, name := range own {
-		if query.Has(name) {
-			c.Parameters[name] = query.Get(name)
-		}
 	}
 	if u.Port() != "" && !delivery.ParseCount(&c.Port, u.Port(), 65535) {
 		return delivery.SafeError("the port is not within 1 to 65535")
@@ -98,10 +86,7 @@ func (c *Config) openProvider() (providerAPI, error) {
 		return nil, delivery.SafeError("the provider is not known")
 	}
 	c.MaxConns = cmp.Or(c.MaxConns, defaultConns)
-	if c.Now == nil {
-		c.Now = time.Now
-	}
-	a, err := providersByScheme[c.Scheme].open(c)
+	a, err := providersByScheme[c.Scheme](c)
 	switch {
 	case err != nil:
 		return nil, err

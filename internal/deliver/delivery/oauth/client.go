@@ -1,45 +1,70 @@
 package oauth
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"crypto/rsa"
+	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"golang.org/x/oauth2"
+	"golang.org/x/oauth2/clientcredentials"
+	"golang.org/x/oauth2/jwt"
+	"io"
 	"net"
 	"net/http"
-	"net/url"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/go-jose/go-jose/v4"
-
 	"sendcode/internal/deliver/delivery"
 	"sendcode/internal/deliver/exchange"
 )
 
-// Client is a client at a token server. Without Account, RefreshToken, Command and File it uses its own credentials
-// (RFC 6749 section 4.4).
+// Client is a client at a token server. Without Account and Command it uses its own credentials (RFC 6749 section 4.4).
 type Client struct {
 	// TokenURL takes the requests: https, or http on loopback.
 	TokenURL   string
 	ID, Secret string
-	// Certificate signs in place of Secret (RFC 7523 section 2.2).
-	Certificate *Key
 	// Account signs, at its own token server, for the mailbox Subject (RFC 7523 section 2.1).
-	Account *Key
+	Account *Account
 	Subject string
-	// RefreshToken is the first one (RFC 6749 section 6). Shared keeps those that follow, and is set with it.
-	RefreshToken string
-	Shared       Shared
-	Scope        string // empty: the server chooses
-	// Command gives the token on its standard output, and File in a file, in place of a token server.
+	Scope   string // empty: the server chooses
+	// Command gives the token on its standard output, in place of a token server.
 	Command []string
-	File    string
 	// Dial opens the socket; nil means a [net.Dialer].
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+}
+
+// Account is a Google service account, as the JSON file of its key describes it.
+type Account struct {
+	Type     string `json:"type"`
+	Email    string `json:"client_email"`
+	KeyID    string `json:"private_key_id"`
+	Key      string `json:"private_key"`
+	TokenURL string `json:"token_uri"`
+}
+
+var errNotAccount = errors.New("must be the JSON file of a service account, with its key")
+
+// ParseAccount reads the file that Google gives for a service account's key. The error has no part of it.
+func ParseAccount(text []byte) (*Account, error) {
+	a := new(Account)
+	err := json.Unmarshal(text, a)
+	block, _ := pem.Decode([]byte(a.Key))
+	if err != nil || a.Type != "service_account" || a.Email == "" || a.TokenURL == "" || block == nil {
+		return nil, errNotAccount
+	}
+	key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+	if _, ok := key.(*rsa.PrivateKey); err != nil || !ok {
+		return nil, errNotAccount
+	}
+	return a, nil
 }
 
 // GoogleScope is the only scope of Google with which a token logs in at its mail server.
@@ -48,15 +73,13 @@ const GoogleScope = "https://mail.google.com/"
 // Of Microsoft 365.
 const (
 	MicrosoftScope = "https://outlook.office365.com/.default"
-	// MicrosoftUserScope is for the refresh token of an account.
-	MicrosoftUserScope = "https://outlook.office.com/SMTP.Send offline_access"
-	microsoftAPI       = "outlook.office" // a part of all scopes for its mail servers
-	sendRole           = "SMTP.SendAsApp" // the permission to send by SMTP
-	SwitchedOff        = "5.7.139"        // the code of a mailbox without SMTP AUTH: no token helps
-	wordsTenant        = "the tenant does not exist: give its ID or domain"
-	wordsScope         = "the scope is wrong: it ends in /.default"
-	wordsConsent       = "the API permission " + sendRole + " of Office 365 Exchange Online is missing, or an administrator's consent to it"
-	microsoftLogin     = "https://login.microsoftonline.com/"
+	microsoftAPI   = "outlook.office" // a part of all scopes for its mail servers
+	sendRole       = "SMTP.SendAsApp" // the permission to send by SMTP
+	SwitchedOff    = "5.7.139"        // the code of a mailbox without SMTP AUTH: no token helps
+	wordsTenant    = "the tenant does not exist: give its ID or domain"
+	wordsScope     = "the scope is wrong: it ends in /.default"
+	wordsConsent   = "the API permission " + sendRole + " of Office 365 Exchange Online is missing, or an administrator's consent to it"
+	microsoftLogin = "https://login.microsoftonline.com/"
 )
 
 // MicrosoftTokenURL returns the token server of a tenant.
@@ -65,9 +88,8 @@ func MicrosoftTokenURL(tenant string) string { return microsoftLogin + tenant + 
 const (
 	// maxToken bounds a token, in bytes. Together with the user it fits a line of 12,288 (RFC 4954 section 4).
 	maxToken = 8 << 10
-	// defaultLife is how long a token counts whose life the server does not tell, and maxLife how long any does, in
-	// seconds.
-	defaultLife, maxLife = 300, 86400
+	// defaultLife is how long a token counts whose life the server does not tell, and maxLife how long any does.
+	defaultLife, maxLife = 5 * time.Minute, 24 * time.Hour
 )
 
 var (
@@ -88,31 +110,12 @@ var microsoftErrors = map[string]string{
 	"7000112": "the application is disabled in the tenant",
 	"7000215": "the client's secret is wrong: give the Value of the secret, and not its Secret ID",
 	"7000222": "the client's secret has expired: make another one",
-	"700027":  "the certificate is not that of the app registration, or has ended: upload the one that the file has",
 	"90002":   wordsTenant, "900021": wordsTenant, "900023": wordsTenant,
 	"70011": wordsScope, "1002012": wordsScope,
 	"500011": "the tenant has no Exchange Online, or the scope is wrong",
 	"65001":  wordsConsent,
 	"53003":  "conditional access keeps the application out",
 }
-
-// answer is a token server's (RFC 6749 sections 5.1 and 5.2).
-type answer struct {
-	Token       string      `json:"access_token"`
-	Type        string      `json:"token_type"`
-	Seconds     json.Number `json:"expires_in"`
-	Refresh     string      `json:"refresh_token"`
-	Error       string      `json:"error"`
-	Description string      `json:"error_description"`
-}
-
-func parseAnswer(text []byte) (a answer, err error) {
-	err = json.Unmarshal(text, &a)
-	return a, err
-}
-
-// loginErrors are those after which a refresh token is of no use.
-var loginErrors = []string{"invalid_grant", "interaction_required", "consent_required"}
 
 // accountErrors says what to do about Google's errors for a service account.
 var accountErrors = map[string]string{
@@ -123,106 +126,87 @@ var accountErrors = map[string]string{
 // fetch gets a token once, and returns when it ends by the monotonic clock. The error is a delivery.SafeError.
 func (s *Source) fetch(ctx context.Context) (token string, until time.Time, err error) {
 	began := time.Now() // a life that is counted from here ends too early rather than too late
-	var a answer
+	ask := s.client.ask
+	if s.client.Command != nil {
+		ask = s.client.run
+	}
+	t, err := ask(ctx, &s.http)
 	switch {
-	case s.client.RefreshToken != "":
-		return s.fetchShared(ctx)
-	case s.client.File != "" || s.client.Command != nil:
-		a, err = s.client.readLocal(ctx)
-	default:
-		a, err = s.client.ask(ctx, &s.http)
-	}
-	if err != nil {
+	case err != nil:
 		return "", until, err
+	case !strings.EqualFold(t.TokenType, bearer) || len(t.AccessToken) > maxToken || !tokenPattern.MatchString(t.AccessToken):
+		return "", until, errUnusable
+	case t.Expiry.IsZero():
+		return t.AccessToken, began.Add(defaultLife), nil
 	}
-	token, life, err := a.usable()
-	return token, began.Add(life), err
+	return t.AccessToken, began.Add(min(time.Until(t.Expiry), maxLife)), nil
 }
 
-// usable returns the token and its life.
-func (a answer) usable() (token string, life time.Duration, err error) {
-	if !strings.EqualFold(a.Type, bearer) || len(a.Token) > maxToken || !tokenPattern.MatchString(a.Token) {
-		return "", 0, errUnusable
+// wire carries the request of golang.org/x/oauth2, and keeps the answer, which the errors of that library repeat.
+type wire struct {
+	ctx      context.Context
+	client   *exchange.Client
+	response exchange.Response
+	err      error
+}
+
+// RoundTrip implements http.RoundTripper.
+func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
 	}
-	seconds, _ := a.Seconds.Int64()
-	if seconds <= 0 {
-		seconds = defaultLife
+	var fail *delivery.Error
+	w.response, fail = w.client.Do(w.ctx, exchange.Request{Method: r.Method, URL: r.URL.String(), Header: r.Header, Body: body})
+	if fail != nil {
+		w.err = delivery.SafeError("the token server: " + fail.Err.Error())
+		return nil, w.err
 	}
-	return a.Token, time.Duration(min(seconds, maxLife)) * time.Second, nil
+	return &http.Response{StatusCode: w.response.Status, Body: io.NopCloser(bytes.NewReader(w.response.Body)), Request: r}, nil
 }
 
 // ask asks the token server.
-func (c Client) ask(ctx context.Context, by *exchange.Client) (a answer, err error) {
-	form, err := c.form()
-	if err != nil {
-		return a, delivery.SafeError("oauth can't sign the assertion")
+func (c Client) ask(ctx context.Context, by *exchange.Client) (*oauth2.Token, error) {
+	w := &wire{ctx: ctx, client: by}
+	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	ctx = context.WithValue(ctx, oauth2.HTTPClient, &http.Client{Transport: w, CheckRedirect: stay})
+	own := clientcredentials.Config{
+		ClientID: c.ID, ClientSecret: c.Secret, TokenURL: c.TokenURL, Scopes: strings.Fields(c.Scope), AuthStyle: oauth2.AuthStyleInParams,
 	}
-	response, fail := by.Do(ctx, exchange.Request{
-		Method: http.MethodPost, URL: c.TokenURL, Body: []byte(form.Encode()),
-		Header: http.Header{"Content-Type": {"application/x-www-form-urlencoded"}, "Accept": {"application/json"}},
-	})
-	if fail != nil {
-		return a, delivery.SafeError("the token server: " + fail.Err.Error())
+	source := own.TokenSource(ctx)
+	if a := c.Account; a != nil {
+		source = (&jwt.Config{
+			Email: a.Email, PrivateKey: []byte(a.Key), PrivateKeyID: a.KeyID, Subject: c.Subject, Scopes: strings.Fields(c.Scope), TokenURL: a.TokenURL,
+		}).TokenSource(ctx)
 	}
-	a, err = parseAnswer(response.Body)
-	switch {
-	case a.Error != "" || response.Status != http.StatusOK:
-		return answer{Error: a.Error}, c.refusal(response.Status, a) // a refusal has no tokens
+	t, err := source.Token()
+	switch refused := new(oauth2.RetrieveError); {
+	case w.err != nil:
+		return nil, w.err
+	case errors.As(err, &refused):
+		return nil, c.refusal(w.response)
 	case err != nil:
-		return a, errUnusable
+		return nil, errUnusable
 	}
-	return a, nil
-}
-
-// form is the body of a request.
-func (c Client) form() (form url.Values, err error) {
-	form = url.Values{}
-	set := func(name, value string) {
-		if value != "" {
-			form.Set(name, value)
-		}
-	}
-	var assertion string
-	if c.Account != nil {
-		assertion, err = c.Account.sign(jose.RS256, map[string]any{"iss": c.Account.Account, "sub": c.Subject, "aud": c.TokenURL, "scope": c.Scope})
-		set("grant_type", "urn:ietf:params:oauth:grant-type:jwt-bearer")
-		set("assertion", assertion)
-		return form, err
-	}
-	set("grant_type", "client_credentials")
-	if c.RefreshToken != "" {
-		set("grant_type", "refresh_token")
-		set("refresh_token", c.RefreshToken)
-	}
-	set("client_id", c.ID)
-	set("client_secret", c.Secret)
-	set("scope", c.Scope)
-	if c.Certificate != nil {
-		algorithm := jose.RS256 // RFC 7523 section 5
-		if c.atMicrosoft() {
-			algorithm = jose.PS256
-		}
-		assertion, err = c.Certificate.sign(algorithm, map[string]any{"iss": c.ID, "sub": c.ID, "aud": c.TokenURL})
-		set("client_assertion_type", "urn:ietf:params:oauth:client-assertion-type:jwt-bearer")
-		set("client_assertion", assertion)
-	}
-	return form, err
+	return t, nil
 }
 
 func (c Client) atMicrosoft() bool { return strings.Contains(c.Scope, microsoftAPI) }
 
 // refusal returns the error for an answer without a token.
-func (c Client) refusal(status int, a answer) error {
+func (c Client) refusal(r exchange.Response) error {
+	var a struct {
+		Error       string `json:"error"`
+		Description string `json:"error_description"`
+	}
+	_ = json.Unmarshal(r.Body, &a)
 	code := a.Error
 	if !slices.Contains(knownErrors, code) {
-		code = "status " + strconv.Itoa(status)
+		code = "status " + strconv.Itoa(r.Status)
 	}
 	text := "the token server refuses: " + code
-	switch {
-	case c.Account != nil && accountErrors[code] != "":
+	if c.Account != nil && accountErrors[code] != "" {
 		text += ": " + accountErrors[code]
-	case c.RefreshToken != "" && slices.Contains(loginErrors, code):
-		text += ": a person must log in anew: write the new refresh token into refresh_token_file, and restart"
 	}
 	if found := microsoftPattern.FindStringSubmatch(a.Description); found != nil {
 		text += ", " + found[0] + ": " + cmp.Or(microsoftErrors[found[1]], "look the number up at "+microsoftLogin+"error")
@@ -235,7 +219,7 @@ func (s *Source) LoginProblem(code, token string) string {
 	switch {
 	case code == SwitchedOff:
 		return "SMTP AUTH is off for this mailbox or tenant, for tokens too: Set-CASMailbox -SmtpClientAuthenticationDisabled $false"
-	case !s.client.atMicrosoft(), s.client.RefreshToken != "":
+	case !s.client.atMicrosoft():
 		return "the mail server refuses the token: look at user and scope"
 	case lacksRole(token):
 		return wordsConsent

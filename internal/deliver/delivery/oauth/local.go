@@ -3,10 +3,13 @@ package oauth
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
+	"golang.org/x/oauth2"
 	"io"
 	"os"
 	"os/exec"
+	"sendcode/internal/deliver/exchange"
 	"syscall"
 	"time"
 
@@ -14,37 +17,39 @@ import (
 )
 
 const (
-	// maxOutput bounds a token file, and the output of a command, in bytes.
+	// maxOutput bounds the output of a command, in bytes.
 	maxOutput = 16 << 10
 	bearer    = "Bearer"
 )
 
-// readLocal reads the answer of Command or from File: JSON as a token server's, or a token alone.
-func (c Client) readLocal(ctx context.Context) (a answer, err error) {
-	what, out := "the token file: ", boundedBuffer{}
-	if c.File == "" {
-		what = "the command for tokens: "
-		err = out.run(ctx, c.Command)
-	} else {
-		err = out.read(c.File)
-	}
+// run reads the output of Command: JSON as a token server's, or a token alone.
+func (c Client) run(ctx context.Context, _ *exchange.Client) (*oauth2.Token, error) {
+	const what = "the command for tokens: "
+	out := boundedBuffer{}
+	err := out.run(ctx, c.Command)
 	text := bytes.TrimSpace(out.text)
 	switch inner := errors.Unwrap(err); {
 	case len(out.text) > maxOutput:
-		return a, delivery.SafeError(what + "more than 16 KB")
+		return nil, delivery.SafeError(what + "more than 16 KB")
 	case inner != nil: // err names a file
-		return a, delivery.SafeError(what + inner.Error())
+		return nil, delivery.SafeError(what + inner.Error())
 	case err != nil:
-		return a, delivery.SafeError(what + err.Error())
+		return nil, delivery.SafeError(what + err.Error())
 	case !bytes.HasPrefix(text, []byte("{")):
-		return answer{Token: string(text), Type: bearer}, nil
+		return &oauth2.Token{AccessToken: string(text), TokenType: bearer}, nil
 	}
-	a, err = parseAnswer(text)
-	if err != nil || a.Token == "" { // another text may be private
-		return a, delivery.SafeError(what + "JSON without access_token")
+	var a struct {
+		Token   string      `json:"access_token"`
+		Seconds json.Number `json:"expires_in"`
 	}
-	a.Type = bearer
-	return a, nil
+	if json.Unmarshal(text, &a) != nil || a.Token == "" { // another text may be private
+		return nil, delivery.SafeError(what + "JSON without access_token")
+	}
+	t := &oauth2.Token{AccessToken: a.Token, TokenType: bearer}
+	if seconds, _ := a.Seconds.Int64(); seconds > 0 {
+		t.Expiry = time.Now().Add(time.Duration(min(seconds, int64(maxLife/time.Second))) * time.Second)
+	}
+	return t, nil
 }
 
 // boundedBuffer takes at most one byte more than maxOutput.
@@ -58,16 +63,6 @@ func (b *boundedBuffer) Write(p []byte) (int, error) {
 		return n, io.ErrShortWrite
 	}
 	return n, nil
-}
-
-func (b *boundedBuffer) read(path string) error {
-	file, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = file.Close() }()
-	_, err = io.Copy(b, file)
-	return err
 }
 
 // run runs a command. No shell reads the arguments, and the environment is PATH and HOME alone. With the command all that

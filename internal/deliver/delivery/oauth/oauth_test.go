@@ -246,59 +246,49 @@ func TestLoginProblem(t *testing.T) {
 
 // Each kind asks as its server wants to be asked, which the server judges. The operator hears what to do, and no secret.
 func TestKinds(t *testing.T) {
-	does := map[string]string{"account": "subject is no mailbox of the domain", "refresh": "a person must log in anew"}
+	does := map[string]string{"account": "subject is no mailbox of the domain"}
 	for _, kind := range oauthtest.Kinds {
 		for _, scope := range []string{oauth.MicrosoftScope, "mail"} {
 			server := oauthtest.Start(t, oauthtest.Gives("a-Token.1", 3599)).As(kind)
 			server.Client.Scope = scope
 			token, err := server.Source().Token(t.Context(), "")
 			servertest.Same(t, kind, fmt.Sprint(token, err), "a-Token.1<nil>")
-			_, err = oauthtest.Start(t, oauthtest.Refuses("invalid_grant", "700027")).As(kind).Source().Token(t.Context(), "")
+			_, err = oauthtest.Start(t, oauthtest.Refuses("invalid_grant", "65001")).As(kind).Source().Token(t.Context(), "")
 			said := fmt.Sprint(err)
-			if !strings.Contains(said, does[kind]) || !strings.Contains(said, "the certificate is not that of the app registration") || strings.Contains(said, oauthtest.Secret) {
+			if !strings.Contains(said, does[kind]) || !strings.Contains(said, "an administrator's consent") || strings.Contains(said, oauthtest.Secret) {
 				t.Errorf("%s: %q", kind, said)
 			}
 		}
 	}
 }
 
-// A command and a file: what they may say, and what the operator hears. Neither their text nor standard error shows.
+// A command: what it may say, and what the operator hears. Neither their text nor standard error shows.
 func TestLocalTokens(t *testing.T) {
-	for name, c := range map[string]struct{ script, text, says string }{
-		"a token":             {script: "echo t0ken", text: "t0ken\n", says: "t0ken<nil>"},
-		"JSON":                {script: `echo '{"access_token":"t0ken","expires_in":60}'`, text: `{"access_token":"t0ken","expires_in":"60"}`, says: "t0ken<nil>"},
-		"no token":            {script: "echo '{\"error\":\"s3cret\"}'", text: `{"token":"s3cret"}`, says: "JSON without access_token"},
-		"half of one":         {script: `echo '{"access_token":"s3cret'`, text: `{"access_token":"s3cret`, says: "JSON without access_token"},
-		"nothing":             {script: "true", text: " ", says: "no token that can be used"},
-		"two lines":           {script: "echo s3cret; echo s3cret", text: "s3cret\nQUIT", says: "no token that can be used"},
-		"too much":            {script: "while echo s3cret; do :; done", text: strings.Repeat("s3cret ", 3000), says: "more than 16 KB"},
+	for name, c := range map[string]struct{ script, says string }{
+		"a token":             {script: "echo t0ken", says: "t0ken<nil>"},
+		"JSON":                {script: `echo '{"access_token":"t0ken","expires_in":60}'`, says: "t0ken<nil>"},
+		"no token":            {script: "echo '{\"error\":\"s3cret\"}'", says: "JSON without access_token"},
+		"half of one":         {script: `echo '{"access_token":"s3cret'`, says: "JSON without access_token"},
+		"nothing":             {script: "true", says: "no token that can be used"},
+		"two lines":           {script: "echo s3cret; echo s3cret", says: "no token that can be used"},
+		"too much":            {script: "while echo s3cret; do :; done", says: "more than 16 KB"},
 		"it fails":            {script: "echo s3cret; echo s3cret >&2; exit 3", says: "exit status 3"},
 		"its environment":     {script: "[ -n \"$PATH\" ] && env | grep -vE '^(PATH|HOME|PWD|SHLVL|_|OLDPWD)='; echo t0ken", says: "t0ken<nil>"},
 		"no shell reads args": {script: "echo $#", says: "1<nil>"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("SENDCODE_API_KEY", "s3cret")
-			path := filepath.Join(t.TempDir(), "token")
-			servertest.OK(t, os.WriteFile(path, []byte(c.text), 0o600))
-			clients := []oauth.Client{{Command: []string{"/bin/sh", "-c", c.script, "sh", "; a $b `c`"}}, {File: path}}
-			if c.text == "" {
-				clients = clients[:1]
+			source := oauth.New(oauth.Client{Command: []string{"/bin/sh", "-c", c.script, "sh", "; a $b `c`"}})
+			token, err := source.Token(t.Context(), "")
+			if said := token + fmt.Sprint(err); !strings.HasSuffix(said, c.says) || strings.Contains(said, "s3cret") {
+				t.Errorf("%q, want %q", said, c.says)
 			}
-			for _, client := range clients {
-				source := oauth.New(client)
-				token, err := source.Token(t.Context(), "")
-				if said := token + fmt.Sprint(err); !strings.HasSuffix(said, c.says) || strings.Contains(said, "s3cret") {
-					t.Errorf("%q, want %q", said, c.says)
-				}
-				servertest.OK(t, oauth.Sources{"": source}.Close())
-			}
+			servertest.OK(t, oauth.Sources{"": source}.Close())
 		})
 	}
-	for _, client := range []oauth.Client{{Command: []string{"/not/there"}}, {File: "/not/there"}} {
-		_, err := oauth.New(client).Token(t.Context(), "")
-		if said := fmt.Sprint(err); !strings.HasSuffix(said, "no such file or directory") || strings.Contains(said, "/not") {
-			t.Errorf("%q", said)
-		}
+	_, err := oauth.New(oauth.Client{Command: []string{"/not/there"}}).Token(t.Context(), "")
+	if said := fmt.Sprint(err); !strings.HasSuffix(said, "no such file or directory") || strings.Contains(said, "/not") {
+		t.Errorf("%q", said)
 	}
 }
 
@@ -327,137 +317,4 @@ func TestCommandLeavesNothing(t *testing.T) {
 	servertest.OK(t, pipe.SetReadDeadline(time.Now().Add(time.Minute)))
 	text, err := io.ReadAll(pipe)
 	servertest.Same(t, "the pipe, to its end", fmt.Sprint(string(text), err), "begun\n<nil>")
-}
-
-// Two processes with one refresh token use it once in each of a token's lives, and never at once. One that starts later
-// takes the token that is there.
-func TestOneProcessRenews(t *testing.T) {
-	servertest.Bubble(t, func(t *testing.T) {
-		slow := oauthtest.Gives("token", 60)
-		slow.After = 3 * time.Second
-		server := oauthtest.New(t, slow).As("refresh")
-		all := oauth.Sources{"a": oauth.New(server.Client), "b": oauth.New(server.Client)}
-		all.Start(func(client string, failure error) { t.Errorf("%s: %v", client, failure) })
-		defer func() { servertest.OK(t, all.Close()) }()
-		for _, source := range all {
-			token, err := source.Token(t.Context(), "")
-			servertest.Same(t, "a token", fmt.Sprint(token, err), "token<nil>")
-		}
-		servertest.Same(t, "requests", server.Asked(), 1)
-		time.Sleep(6 * time.Minute) // of the bubble
-		if n := server.Asked(); n < 7 || n > 9 {
-			t.Errorf("%d requests in 6 minutes", n)
-		}
-		asked := server.Asked()
-		late := server.Source()
-		expectToken(t, late, "token")
-		servertest.Same(t, "requests of a third process", server.Asked(), asked)
-	})
-}
-
-// What becomes of a login when something dies or is away at the wrong time. Each token of the server serves once.
-func TestRefreshTokens(t *testing.T) {
-	type rig struct {
-		server *oauthtest.Server
-		shared *oauthtest.Shared
-	}
-	start := func(t *testing.T, r rig, file string) *oauth.Source {
-		t.Helper()
-		client := r.server.Client
-		client.RefreshToken = file
-		source := oauth.New(client)
-		t.Cleanup(func() { servertest.OK(t, oauth.Sources{"": source}.Close()) })
-		return source
-	}
-	says := func(t *testing.T, source *oauth.Source, want string) {
-		t.Helper()
-		token, err := source.Token(t.Context(), "")
-		if said := fmt.Sprint(token, err); !strings.Contains(said, want) || strings.Contains(said, oauthtest.Refresh) || strings.Contains(said, oauthtest.Secret) {
-			t.Errorf("%q, want %q", said, want)
-		}
-	}
-	for name, test := range map[string]func(t *testing.T, r rig){
-		"a restart": func(t *testing.T, r rig) {
-			says(t, start(t, r, oauthtest.Refresh), "token<nil>")
-			time.Sleep(2 * time.Hour) // of the bubble
-			says(t, start(t, r, oauthtest.Refresh), "token<nil>")
-		},
-		"the database does not take the new one": func(t *testing.T, r rig) {
-			source := start(t, r, oauthtest.Refresh)
-			r.shared.Break(false, true)
-			says(t, source, "token<nil>")
-			time.Sleep(25 * time.Second)
-			servertest.Same(t, "requests", r.server.Asked(), 1)
-			r.shared.Break(false, false)
-			time.Sleep(11 * time.Second)
-			says(t, start(t, r, oauthtest.Refresh), "token<nil>")
-			servertest.Same(t, "requests, once it is kept", r.server.Asked(), 1)
-			time.Sleep(2 * time.Hour)
-			says(t, source, "token<nil>")
-		},
-		"no access token beside the new one": func(t *testing.T, r rig) {
-			r.server.Answer(oauthtest.Gives("", 3600), oauthtest.Gives("token", 3600))
-			source := start(t, r, oauthtest.Refresh)
-			says(t, source, "no token that can be used")
-			says(t, start(t, r, oauthtest.Refresh), "token<nil>")
-			time.Sleep(11 * time.Second)
-			says(t, source, "token<nil>")
-			servertest.Same(t, "requests", r.server.Asked(), 2)
-		},
-		"no database": func(t *testing.T, r rig) {
-			r.shared.Break(true, true)
-			source := start(t, r, oauthtest.Refresh)
-			says(t, source, "the database, which keeps the refresh token, is away")
-			servertest.Same(t, "requests", r.server.Asked(), 0)
-			r.shared.Break(false, false)
-			time.Sleep(11 * time.Second)
-			says(t, source, "token<nil>")
-		},
-		"killed before the server was asked": func(t *testing.T, r rig) {
-			_, err := r.shared.Lease(t.Context(), 0, 20*time.Second) // of the process that is killed
-			servertest.OK(t, err)
-			source := start(t, r, oauthtest.Refresh)
-			says(t, source, "another process asks the token server")
-			time.Sleep(21 * time.Second)
-			says(t, source, "token<nil>")
-		},
-		"killed between answer and write": func(t *testing.T, r rig) {
-			r.server.LogIn() // the server has given another token, which no client has kept
-			source := start(t, r, oauthtest.Refresh)
-			says(t, source, "invalid_grant: a person must log in anew: write the new refresh token into refresh_token_file, and restart, AADSTS70000")
-			file := r.server.LogIn()
-			says(t, start(t, r, file), "token<nil>")
-			time.Sleep(11 * time.Second)
-			says(t, source, "token<nil>") // the other replica, with the old file
-		},
-		"an old file beside a new one": func(t *testing.T, r rig) {
-			says(t, start(t, r, oauthtest.Refresh), "token<nil>")
-			says(t, start(t, r, r.server.LogIn()), "token<nil>")
-			old := start(t, r, oauthtest.Refresh)
-			says(t, old, "invalid_grant")
-			time.Sleep(11 * time.Second)
-			says(t, old, "token<nil>")
-		},
-		"a new file beside a replica that has asked for nothing": func(t *testing.T, r rig) {
-			r.server.KeepsOld = true
-			says(t, start(t, r, oauthtest.Refresh), "token<nil>")
-			replica := start(t, r, oauthtest.Refresh)
-			says(t, replica, "token<nil>")
-			time.Sleep(time.Minute)
-			says(t, start(t, r, r.server.LogIn()), "token<nil>")
-			login, _ := r.shared.Lease(t.Context(), -1, 0)
-			time.Sleep(47*time.Minute + time.Second) // the replica renews
-			says(t, replica, "token<nil>")
-			kept, _ := r.shared.Lease(t.Context(), -1, 0)
-			servertest.Same(t, "what is kept", string(kept.Tokens), string(login.Tokens))
-			servertest.Same(t, "requests", r.server.Asked(), 2)
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			servertest.Bubble(t, func(t *testing.T) {
-				server := oauthtest.New(t, oauthtest.Gives("token", 3600)).As("refresh")
-				test(t, rig{server, server.Client.Shared.(*oauthtest.Shared)})
-			})
-		})
-	}
 }

@@ -1,4 +1,4 @@
-// Package oauth gets access tokens for mail servers from a token server, a command or a file. A [Source] keeps one token
+// Package oauth gets access tokens for mail servers from a token server or a command. A [Source] keeps one token
 // for all connections, and renews it outside of any send.
 //
 // No text of a token server leaves the package, since the text may repeat the secret: only error codes that are known
@@ -69,8 +69,6 @@ type Source struct {
 	failure  error         // of the last request; nil if it gave a token
 	failed   time.Time     // when failure began
 	changed  func(failure error)
-
-	shared sharedTokens // of the request under way
 }
 
 // New makes the source of a client's tokens. It makes no request before Start or Token.
@@ -130,14 +128,6 @@ func (s *Source) Problem() (since time.Time, why error) {
 		return s.until, s.failure
 	}
 	return s.failed, s.failure
-}
-
-// CertificateEnd returns when the client's certificate ends; zero if it has none.
-func (s *Source) CertificateEnd() time.Time {
-	if s == nil || s.client.Certificate == nil {
-		return time.Time{}
-	}
-	return s.client.Certificate.until
 }
 
 // startLocked starts a request, unless one is under way, and returns what is closed at its end. The caller holds the lock.

@@ -154,7 +154,7 @@ func TestTokenServerTrouble(t *testing.T) {
 					defer func() { _ = s.Close() }()
 					for n := range 6 {
 						_, err := s.Send(t.Context(), smtptest.Sample(n))
-						smtptest.Expect(t, err, smtptest.Outcome(c.outcome), oauthtest.Secret, oauthtest.Refresh)
+						smtptest.Expect(t, err, smtptest.Outcome(c.outcome), oauthtest.Secret)
 						if h := s.Health()[0]; h.Up != (c.why == "") || !strings.Contains(h.Why, c.why) {
 							t.Errorf("%+v, want %q", h, c.why)
 						}

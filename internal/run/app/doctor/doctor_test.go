@@ -164,10 +164,10 @@ func TestDoctorTriesOAuth(t *testing.T) {
 	}
 }
 
-// Each way to a token is tried. A refresh token is used only where the next one can be kept, and then serves the service.
+// Each way to a token is tried.
 func TestDoctorTriesEachKindOfToken(t *testing.T) {
 	t.Parallel()
-	s, fresh := embedded(t), apptest.Embedded(t)
+	s := embedded(t)
 	file := func(name, text string) string {
 		path := filepath.Join(t.TempDir(), name)
 		apptest.Must(t, os.WriteFile(path, []byte(text), 0o600))
@@ -176,30 +176,15 @@ func TestDoctorTriesEachKindOfToken(t *testing.T) {
 	server := smtptest.Start(t, smtptest.Script{TLS: smtptest.STARTTLS, Username: "codes@shop.example", Password: "t0ken", OAuth: "m365", Mechanisms: []string{"XOAUTH2"}})
 	s.Env["SENDCODE_SMTP_URL"], s.Env["SECRET"] = server.URL(), oauthtest.Secret
 	for kind, settings := range map[string]string{
-		"certificate": "token_url: 'URL', client_id: client, scope: '" + oauth.MicrosoftScope + "', client_certificate_file: " + file("pem", oauthtest.PrivateKey()+oauthtest.Certificate()),
-		"account":     "subject: codes@shop.example, service_account_file: ",
-		"refresh":     "token_url: 'URL', client_id: client, scope: '" + oauth.MicrosoftScope + "', client_secret_env: SECRET, refresh_token_file: " + file("refresh", oauthtest.Refresh),
-		"command":     "command: [echo, t0ken]",
-		"token file":  "token_file: " + file("token", "t0ken"),
+		"account": "subject: codes@shop.example, service_account_file: ",
+		"command": "command: [echo, t0ken]",
 	} {
 		tokens := oauthtest.Start(t, oauthtest.Gives("t0ken", 3600)).As(kind)
 		if kind == "account" {
 			settings += file("google.json", oauthtest.Account(tokens.Client.TokenURL))
 		}
 		s.Write("oauth: {m365: {" + strings.ReplaceAll(settings, "URL", tokens.Client.TokenURL) + "}}")
-		for range 2 {
-			examine(s, dns{}, 0, false, "✓ mail server: "+server.Addr()+" answers, and takes the token of oauth m365")
-		}
-		if kind == "certificate" {
-			late := time.Since(time.Unix(1<<31, 0).Add(-9 * 24 * time.Hour))
-			examine(s, dns{}, late, false, "! oauth m365: the client's certificate ends on 2038-01-19")
-		}
-		if kind == "refresh" {
-			fresh.Env = maps.Clone(s.Env)
-			fresh.Env["SENDCODE_DATA_DIR"] = filepath.Join(t.TempDir(), "none")
-			examine(fresh, dns{}, 0, false, "! mail server: "+server.Addr()+": the login is not tried, since a refresh token may serve once: start the service")
-			servertest.Same(t, "uses of the refresh token", tokens.Asked(), 1)
-		}
+		examine(s, dns{}, 0, false, "✓ mail server: "+server.Addr()+" answers, and takes the token of oauth m365")
 	}
 }
 

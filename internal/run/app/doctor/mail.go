@@ -2,18 +2,12 @@ package doctor
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"time"
 
 	"sendcode/internal/base/loopback"
-	"sendcode/internal/codes/keys"
 	"sendcode/internal/deliver/delivery"
 	"sendcode/internal/deliver/delivery/mailserver"
-	"sendcode/internal/deliver/delivery/oauth"
-	"sendcode/internal/run/app"
 )
 
 // checkMailServers checks each mail server separately, since a send would go to another server if one
@@ -24,8 +18,8 @@ func (d *doctor) checkMailServers(ctx context.Context) {
 		d.pass(what, "none: mails stay in the dev mailbox, they reach no recipient")
 		return
 	}
-	tokens, done, untried := d.openTokens(ctx)
-	defer done()
+	tokens := d.cfg.TokenSources()
+	defer func() { _ = tokens.Close() }()
 	configs, err := mailserver.ParseURLs(d.cfg.SMTPURL, tokens)
 	if err != nil {
 		d.fail(what, err.Error())
@@ -36,42 +30,8 @@ func (d *doctor) checkMailServers(ctx context.Context) {
 		if len(configs) > 1 {
 			name = fmt.Sprintf("%s %d of %d", what, n+1, len(configs))
 		}
-		if untried != nil && d.cfg.HasRefreshToken(c.OAuth) {
-			d.remark(name, c.Address+": the login is not tried, since a refresh token may serve once: "+untried.Error())
-			continue
-		}
 		d.runCheck(ctx, name, func(ctx context.Context) (string, error) { return d.checkMailServer(ctx, name, c) })
-		if end := tokens[c.OAuth].CertificateEnd(); !end.IsZero() && end.Sub(d.now()) < renewCertificateBefore {
-			d.remark("oauth "+c.OAuth, "the client's certificate ends on "+end.Format(time.DateOnly)+": make another one, and upload it at the token server")
-		}
 	}
-}
-
-// openTokens returns the sources of tokens, and what closes them. untried is why the database can't keep new refresh
-// tokens, so that those there are must not be used. A file must have been found well.
-func (d *doctor) openTokens(ctx context.Context) (tokens oauth.Sources, done func(), untried error) {
-	tokens = app.TokenSources(d.cfg, nil, nil)
-	done = func() { _ = tokens.Close() }
-	switch {
-	case !slices.ContainsFunc(slices.Collect(maps.Keys(d.cfg.OAuth)), d.cfg.HasRefreshToken):
-		return tokens, done, nil
-	case d.cfg.DatabaseURL == "" && !d.fileFits:
-		return tokens, done, errors.New("start the service, which makes the database that keeps the next one")
-	}
-	cfg, err := d.cfg.WithStoredKeys()
-	if err != nil {
-		return tokens, done, err
-	}
-	ring, err := keys.Parse(cfg.SecretKeys.Reveal())
-	if err != nil {
-		return tokens, done, err
-	}
-	db, closeStore, err := app.OpenStoreForCommand(ctx, cfg, "sendcode_mail_server_up and the console say whether the running service can log in")
-	if err != nil {
-		return tokens, done, err
-	}
-	tokens = app.TokenSources(cfg, db, ring)
-	return tokens, func() { _ = errors.Join(tokens.Close(), closeStore()) }, nil
 }
 
 func (d *doctor) checkMailServer(ctx context.Context, name string, c mailserver.Config) (string, error) {

@@ -83,10 +83,6 @@ provider	mx.example	2024-03-06 12:00:00+00
 provider	carrier	2024-03-06 12:00:00+00
 \.
 
-COPY public.oauth_tokens (client, sealed, version, until, leased_until) FROM stdin;
-m365	\N	0	2024-03-06 15:00:00+00	2024-03-06 15:01:00+00
-\.
-
 COPY public.outbox (id, due_at, attempt, queued, channel, stranger, expires_at, sealed) FROM stdin;
 018e1447-4980-7000-8000-0000000001fa	2024-03-06 15:00:08+00	1	f	email	f	2024-03-06 15:10:00+00	\\x612063616c6c6572277320636f6465
 \.
@@ -116,7 +112,7 @@ COPY public.refusals (id, logged_at, retry_after, requests, recipients, app, cha
 \.
 
 COPY public.second_factors (account, sealed, step, created_at) FROM stdin;
-mei	\\x01026b31f2d018e041645f231819937daa5c8ea7335e162ed983120aa371488781f1592b72242e8abd3345af8800c0c0d4522867	0	2024-03-06 15:00:00+00
+mei	\\x01026b3104777a19d0c0c9381d0931b1a265c128d9dd50d796e1d28804a47b312309dd568e4a8f9f56faf06fc3d0d5969f98087d	0	2024-03-06 15:00:00+00
 \.
 
 COPY public.sends_frozen (id, logged_at, finished_at, took, number, attempt, in_doubt, counts, was_reset, suppression_id, status, reason, provider, provider_code, receipt, worst_event, bounced, app, channel, purpose, recipient, masked, domain, country, prefix, verification_id, locale, reference, network, site, request_id, observed, human_check) FROM stdin;

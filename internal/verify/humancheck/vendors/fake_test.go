@@ -15,8 +15,6 @@ import (
 	"time"
 
 	"sendcode/internal/deliver/delivery"
-	"sendcode/internal/deliver/exchange"
-	"sendcode/internal/deliver/sms"
 	"sendcode/internal/verify/humancheck"
 	"sendcode/internal/verify/humancheck/vendors"
 	"sendcode/quota"
@@ -24,15 +22,12 @@ import (
 
 // What must not be seen but by the vendor.
 const (
-	secret = "LTAIcanary:s3cret-canary"
+	secret = "s3cret-canary"
 	ip     = "203.0.113.77"
 )
 
-// kinds are the site keys by vendor. recaptcha-v3 is recaptcha with a least score.
-var kinds = map[string]string{
-	"turnstile": "0xAAA", "hcaptcha": "h-site", "recaptcha": "6Lsite", "recaptcha-v3": "6Lscore", "friendly": "FCsite",
-	"cap": "http://127.0.0.1/c4p/", "aliyun": "cn/prefix/scene", "http": "",
-}
+// kinds are the site keys by vendor.
+var kinds = map[string]string{"turnstile": "0xAAA", "hcaptcha": "h-site", "recaptcha": "6Lsite", "http": ""}
 
 // fake is a vendor's server. A token that begins with good passes once. While mode is set, the server answers badly.
 type fake struct {
@@ -52,14 +47,8 @@ func newVendor(t testing.TB, kind string, change ...func(*vendors.Config)) (*ven
 	t.Helper()
 	f, heard := &fake{t: t, kind: kind, used: map[string]bool{}}, new([]delivery.Health)
 	c := vendors.Config{
-		By: strings.TrimSuffix(kind, "-v3"), SiteKey: kinds[kind], Secret: secret, Hostnames: []string{"other.example", "Shop.example"},
-		AsksPerHour: 100_000,
-	}
-	if c.By != "cap" {
-		c.URL = "http://127.0.0.1/verify"
-	}
-	if kind == "recaptcha-v3" {
-		c.MinScore = 0.7
+		By: kind, SiteKey: kinds[kind], Secret: secret, Hostnames: []string{"other.example", "Shop.example"},
+		URL: "http://127.0.0.1/verify", AsksPerHour: 100_000,
 	}
 	for _, f := range change {
 		f(&c)
@@ -79,33 +68,20 @@ func (m memory) TakeOrLocal(ctx context.Context, r quota.Request) (quota.Decisio
 }
 
 func ask(v *vendors.Client, token, network string) humancheck.Verdict {
-	verdict, _ := v.Check(context.Background(), humancheck.Question{Token: token, App: "shop", Network: network, ClientIP: ip, Now: time.Now()})
+	verdict, _ := v.Check(context.Background(), humancheck.Question{Token: token, App: "shop", Network: network, ClientIP: ip})
 	return verdict
 }
 
 // reads returns the token of a request, and whether it has the secret and the site.
 func (f *fake) reads(r *http.Request, body string) (token string, allowed bool, err error) {
 	form, _ := url.ParseQuery(body)
-	own, path, key, site := secret, "/verify", form.Get("secret"), form.Get("sitekey")
+	own, key, site := secret, form.Get("secret"), form.Get("sitekey")
 	token = form.Get("response")
 	switch f.kind {
-	case "hcaptcha", "friendly":
+	case "hcaptcha":
 		if site != kinds[f.kind] {
 			return "", false, fmt.Errorf("the site key is %q", site)
 		}
-	case "cap":
-		path = "/c4p/siteverify"
-	case "aliyun":
-		token = form.Get("CaptchaVerifyParam")
-		signed := map[string]string{"host": r.Host}
-		for _, name := range []string{"content-type", "x-acs-action", "x-acs-content-sha256", "x-acs-date", "x-acs-signature-nonce", "x-acs-version"} {
-			signed[name] = r.Header.Get(name)
-		}
-		own, key = sms.ACS3Authorization("LTAIcanary", "s3cret-canary", r.Method, r.URL.RawQuery, signed), r.Header.Get("Authorization")
-		if signed["x-acs-action"] != "VerifyIntelligentCaptcha" || signed["x-acs-content-sha256"] != exchange.HexSHA256(body) || form.Get("SceneId") != "scene" {
-			return "", false, errors.New("not the action, the body's hash or the scene")
-		}
-		path = "/verify/"
 	case "http":
 		var asked map[string]string
 		err = json.Unmarshal([]byte(body), &asked)
@@ -115,10 +91,7 @@ func (f *fake) reads(r *http.Request, body string) (token string, allowed bool, 
 		}
 		form.Set("remoteip", asked["ip"])
 	}
-	if f.kind == "friendly" {
-		key = r.Header.Get("X-API-Key")
-	}
-	if r.URL.Path != path || r.Method != http.MethodPost {
+	if r.URL.Path != "/verify" || r.Method != http.MethodPost {
 		err = errors.New(r.Method + " " + r.URL.Path)
 	}
 	f.ips = append(f.ips, form.Get("remoteip"))
@@ -188,7 +161,7 @@ func (f *fake) says(what string) (status int, body string) {
 		}
 		return otherwise
 	}
-	host, action, score := "shop.example", "sendcode", 0.9
+	host, action, score := "shop.example", "sendcode", ""
 	passes := true
 	switch what {
 	case "passed":
@@ -197,15 +170,15 @@ func (f *fake) says(what string) (status int, body string) {
 	case "login":
 		action = "login"
 	case "robot":
-		score = 0.2
+		score = `,"score":0.9`
 	case "nohost":
 		host = ""
 	default:
 		passes = false
 	}
 	switch f.kind {
-	case "turnstile", "recaptcha", "hcaptcha", "recaptcha-v3":
-		extra := map[string]string{"turnstile": fmt.Sprintf(`,"action":%q`, action), "recaptcha-v3": fmt.Sprintf(`,"action":%q,"score":%v`, action, score)}[f.kind]
+	case "turnstile", "recaptcha", "hcaptcha":
+		extra := map[string]string{"turnstile": fmt.Sprintf(`,"action":%q`, action), "recaptcha": score}[f.kind]
 		if passes {
 			return 200, fmt.Sprintf(`{"success":true,"challenge_ts":"2026-11-27T19:00:00Z","hostname":%q%s}`, host, extra)
 		}
@@ -218,31 +191,6 @@ func (f *fake) says(what string) (status int, body string) {
 			codes["othersite"], codes["10000000-aaaa-bbbb-cccc-000000000001"] = "sitekey-secret-mismatch", "not-using-dummy-passcode"
 		}
 		return 200, fmt.Sprintf(`{"success":false,"error-codes":[%q]}`, pick(codes, "invalid-input-response"))
-	case "friendly":
-		if passes {
-			return 200, fmt.Sprintf(`{"success":true,"data":{"challenge":{"timestamp":"2026-11-27T19:00:00Z","origin":"https://%s:8443"}}}`, host)
-		}
-		status := map[string]int{"secret": 401, "malformed": 400}[what]
-		return max(status, 200), fmt.Sprintf(`{"success":false,"error":{"error_code":%q,"detail":"no %s"}}`, pick(map[string]string{
-			"secret": "auth_invalid", "used": "response_duplicate", "old": "response_timeout", "malformed": "bad_request",
-		}, "response_invalid"), secret)
-	case "cap":
-		switch {
-		case passes:
-			return 200, `{"success":true}`
-		case what == "secret":
-			return 403, `{"success":false,"error":"Invalid site key or secret"}`
-		case what == "old":
-			return 403, `{"success":false,"error":"Token expired"}`
-		}
-		return 404, `{"error":"Token not found"}`
-	case "aliyun":
-		if what == "secret" {
-			return 400, `{"Code":"SignatureDoesNotMatch","Message":"` + secret + `"}`
-		}
-		return 200, fmt.Sprintf(`{"Success":true,"Code":"Success","Result":{"VerifyResult":%v,"VerifyCode":%q}}`, passes, pick(map[string]string{
-			"passed": "T001", "used": "F008", "old": "F019", "malformed": "F002",
-		}, "F003"))
 	}
 	return max(map[string]int{"secret": 401, "malformed": 400}[what], 200), fmt.Sprintf(`{"passed":%v}`, passes)
 }

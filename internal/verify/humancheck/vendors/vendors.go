@@ -1,5 +1,5 @@
-// Package vendors asks the vendor of an app's human check about one token: Turnstile, hCaptcha, reCAPTCHA, Friendly
-// Captcha, Cap, Aliyun CAPTCHA 2.0, or a URL of the operator's own.
+// Package vendors asks the vendor of an app's human check about one token: Turnstile, hCaptcha, reCAPTCHA v2, or
+// a URL of the operator's own.
 //
 // Strangers send the tokens, so a token must not switch a vendor off. Only these count as faults of the vendor or of the settings: no
 // connection, no answer in time, a status of 5xx, an error that names the secret or the site key, and a failed [Client.Probe]. An answer
@@ -35,16 +35,12 @@ const (
 
 // Config is the vendor of one app.
 type Config struct {
-	By string
-	// SiteKey is public. Of cap it is the address of the site on the instance, https://cap.example/<key>/; of aliyun the
-	// region, the prefix and the scene: cn/<prefix>/<scene> or sgp/<prefix>/<scene>.
-	SiteKey string
-	Secret  string // of aliyun the access key: <id>:<secret>
+	By      string
+	SiteKey string // public
+	Secret  string
 	URL     string // empty: the vendor's own
 	// Hostnames are those of the pages that may show the check.
-	Hostnames []string
-	// MinScore is the least score of reCAPTCHA v3, from 0 to 1; 0: v2.
-	MinScore    float64
+	Hostnames   []string
 	SendIP      bool // the client's address is given to the vendor
 	AsksPerHour int  // questions for the app in an hour
 }
@@ -60,11 +56,10 @@ func (c Config) Check() map[string]error {
 		there bool
 		text  string
 	}{
-		"secret":        {c.Secret == "" || c.By == "aliyun" && !strings.Contains(c.Secret, ":"), "is missing; of aliyun it is LTAI…:…, ID and secret"},
-		"site_key":      {d.siteKeyProblem(c.SiteKey), d.siteKeyForm},
-		"url":           {loopback.URLProblem(c.endpoint()) != "" && !d.siteKeyProblem(c.SiteKey), loopback.URLProblem(c.endpoint())},
-		"hostnames":     {d.tellsHost && len(c.Hostnames) == 0, "is missing"},
-		"min_score":     {c.MinScore < 0 || c.MinScore > 1 || c.MinScore > 0 && c.By != "recaptcha", "must be from 0 to 1, and is for recaptcha alone"},
+		"secret":        {c.Secret == "", missing},
+		"site_key":      {c.SiteKey == "" && d.url != "", missing},
+		"url":           {loopback.URLProblem(c.endpoint()) != "", loopback.URLProblem(c.endpoint())},
+		"hostnames":     {d.url != "" && len(c.Hostnames) == 0, missing},
 		"asks_per_hour": {c.AsksPerHour < 1, "must be at least 1"},
 	} {
 		if problem.there {
@@ -75,10 +70,7 @@ func (c Config) Check() map[string]error {
 }
 
 // endpoint returns the URL that is asked.
-func (c Config) endpoint() string {
-	region, _, _ := strings.Cut(c.SiteKey, "/")
-	return cmp.Or(c.URL, map[string]string{"cap": strings.TrimSuffix(c.SiteKey, "/") + "/siteverify", "aliyun": aliyunURLs[region]}[c.By], dialects[c.By].url)
-}
+func (c Config) endpoint() string { return cmp.Or(c.URL, dialects[c.By].url) }
 
 // limiter counts events. Implementation: gates.Gates.
 type limiter interface {
@@ -140,17 +132,8 @@ func New(c Config, app string, b *Bounds, changed func(delivery.Health)) (*Clien
 // By implements humancheck.Vendor.
 func (v *Client) By() string { return v.Config.By }
 
-// SiteKey implements humancheck.Vendor. The key of reCAPTCHA v3 begins with v3/, since its script is called in another way,
-// and that of Friendly Captcha with eu/ if its servers in the EU are asked.
-func (v *Client) SiteKey() string {
-	if v.MinScore > 0 {
-		return "v3/" + v.Config.SiteKey
-	}
-	if strings.HasPrefix(v.URL, "https://eu.frcapi.com/") {
-		return "eu/" + v.Config.SiteKey
-	}
-	return v.Config.SiteKey
-}
+// SiteKey implements humancheck.Vendor.
+func (v *Client) SiteKey() string { return v.Config.SiteKey }
 
 // Available implements humancheck.Vendor. Once the vendor is out of use, only a probe brings it back.
 func (v *Client) Available() bool { return v.breaker.Health().Up }
@@ -200,7 +183,11 @@ func (v *Client) ask(ctx context.Context, q humancheck.Question) answer {
 	if !v.SendIP {
 		q.ClientIP = ""
 	}
-	r, fail := v.http.Do(ctx, v.request(v.Config, q))
+	request := formRequest
+	if v.Config.By == "http" {
+		request = ownRequest
+	}
+	r, fail := v.http.Do(ctx, request(v.Config, q))
 	if fail != nil {
 		return unanswered(fail)
 	}
@@ -210,7 +197,7 @@ func (v *Client) ask(ctx context.Context, q humancheck.Question) answer {
 // Probe asks about a test token, which no person made, and counts in no bound. It returns a sentence without secrets about
 // the vendor. The error says what is wrong with the vendor or the settings.
 func (v *Client) Probe(ctx context.Context) (string, error) {
-	a := v.ask(ctx, humancheck.Question{Token: cmp.Or(v.testToken, "sendcode-probe"), Now: time.Now()})
+	a := v.ask(ctx, humancheck.Question{Token: cmp.Or(v.testToken, "sendcode-probe")})
 	if a.suspicion != nil {
 		return "", fmt.Errorf("%s: %w", exchange.Host(v.URL), a.suspicion)
 	}

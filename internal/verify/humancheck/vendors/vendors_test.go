@@ -28,9 +28,8 @@ func each(t *testing.T, test func(t *testing.T, kind string)) {
 func TestTokens(t *testing.T) {
 	const used, old, host, no = humancheck.Used, humancheck.Expired, humancheck.OtherHost, humancheck.Rejected
 	want := map[string][]humancheck.Reason{ // after a token that passes: the same again, and each of the others
-		"turnstile": {used, used, host, host, no, ""}, "hcaptcha": {used, old, host, host, "", ""}, "recaptcha": {used, used, host, host, "", ""},
-		"recaptcha-v3": {used, used, host, host, no, no}, "friendly": {used, old, host, host, "", ""}, "cap": {no, no, "", "", "", ""},
-		"aliyun": {used, old, "", "", "", ""}, "http": {no, no, "", "", "", ""},
+		"turnstile": {used, used, host, host, no, ""}, "hcaptcha": {used, old, host, host, "", ""}, "recaptcha": {used, used, host, host, "", no},
+		"http": {no, no, "", "", "", ""},
 	}
 	each(t, func(t *testing.T, kind string) {
 		v, f, heard := newVendor(t, kind)
@@ -57,9 +56,6 @@ func TestTokens(t *testing.T) {
 func TestFaultsBringWork(t *testing.T) {
 	each(t, func(t *testing.T, kind string) {
 		for mode, why := range map[string]string{"slow": "no answer within 3 s", "503": "answers 503", "refused": "cannot be reached", "secret": "refuses the secret"} {
-			if mode == "secret" && kind == "cap" {
-				continue // its 403 is also of an expired token
-			}
 			v, f, heard := newVendor(t, kind)
 			f.mode, f.wrong = mode, mode == "secret"
 			for n := range 5 {
@@ -189,7 +185,7 @@ func TestProbe(t *testing.T) {
 }
 
 func TestClientsAddressIsGivenOnlyIfWanted(t *testing.T) {
-	for kind, want := range map[string]string{"turnstile": ip, "hcaptcha": ip, "recaptcha": ip, "http": ip, "friendly": "", "cap": "", "aliyun": ""} {
+	for kind, want := range map[string]string{"turnstile": ip, "hcaptcha": ip, "recaptcha": ip, "http": ip} {
 		servertest.Bubble(t, func(t *testing.T) {
 			v, f, _ := newVendor(t, kind, func(c *vendors.Config) { c.SendIP = true })
 			ask(v, "good", "n")
@@ -225,17 +221,8 @@ func TestSettings(t *testing.T) {
 		{func(c *vendors.Config) { *c = vendors.Config{By: "hcaptcha"} }, "asks_per_hour hostnames secret site_key"},
 		{func(c *vendors.Config) { c.URL = "http://vendor.example/verify" }, "url"},
 		{func(c *vendors.Config) { c.URL = "http://127.0.0.1:3000/" }, ""},
-		{func(c *vendors.Config) { c.By, c.MinScore = "recaptcha", 0.5 }, ""},
-		{func(c *vendors.Config) { c.MinScore = 0.5 }, "min_score"},
-		{func(c *vendors.Config) { c.By, c.MinScore = "recaptcha", 1.5 }, "min_score"},
 		{func(c *vendors.Config) { c.By = "http" }, "url"},
 		{func(c *vendors.Config) { c.By, c.SiteKey, c.URL = "http", "", "https://h/" }, ""},
-		{func(c *vendors.Config) { c.By = "cap" }, "site_key"},
-		{func(c *vendors.Config) { c.By, c.SiteKey = "cap", "http://cap.example/k/" }, "site_key"},
-		{func(c *vendors.Config) { c.By, c.SiteKey, c.Hostnames = "cap", "https://cap.example/k", nil }, ""},
-		{func(c *vendors.Config) { c.By = "aliyun" }, "secret site_key"},
-		{func(c *vendors.Config) { c.By, c.Secret, c.SiteKey = "aliyun", "a:b", "us/p/s" }, "site_key"},
-		{func(c *vendors.Config) { c.By, c.Secret, c.SiteKey = "aliyun", "a:b", "sgp/p/s" }, ""},
 	} {
 		config := good
 		c.change(&config)
@@ -245,12 +232,4 @@ func TestSettings(t *testing.T) {
 			t.Errorf("%+v: %v", config, err)
 		}
 	}
-	for url, want := range map[string]string{"": "k", "https://eu.frcapi.com/api/v2/captcha/siteverify": "eu/k"} {
-		good.By, good.URL = "friendly", url
-		v, err := vendors.New(good, "shop", nil, nil)
-		servertest.OK(t, err)
-		servertest.Same(t, url, v.SiteKey(), want)
-	}
-	v, _, _ := newVendor(t, "recaptcha-v3")
-	servertest.Same(t, "reCAPTCHA v3", v.SiteKey(), "v3/6Lscore")
 }

@@ -48,13 +48,12 @@ type Outcome struct {
 
 // Rig is what the suites need of a provider.
 type Rig struct {
-	// Scheme, User and Parameters make the URL of an account.
-	Scheme     string
-	User       *url.Userinfo
-	Parameters url.Values
+	// Scheme and User make the URL of an account.
+	Scheme string
+	User   *url.Userinfo
 	// Read reads a request as the provider's documentation has it, signature and all.
 	Read func(r *http.Request, body []byte) (Mail, error)
-	// Key returns what the provider knows a repeated request by; nil: it knows none.
+	// Key returns what the provider knows a repeated request by.
 	Key func(r *http.Request) string
 	// Accepted, Refused and Later are the answers to a mail that is taken, refused for good, and
 	// that should come again.
@@ -69,7 +68,7 @@ type Rig struct {
 }
 
 // Rigs are those of every provider.
-func Rigs() []Rig { return []Rig{resend(), ses()} }
+func Rigs() []Rig { return []Rig{resend()} }
 
 // Step is what a provider does with a request. take takes the mail.
 type Step func(s *Server, w http.ResponseWriter, take func())
@@ -248,9 +247,6 @@ func (s *Server) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1
 // URL is that of an account, with the provider's authority.
 func (s *Server) URL() string {
 	query := url.Values{"ca": {s.authority.File}, "tls": {"required"}}
-	for name, values := range s.rig.Parameters {
-		query[name] = values
-	}
 	return (&url.URL{Scheme: s.rig.Scheme, User: s.rig.User, Host: s.addr, RawQuery: query.Encode()}).String()
 }
 
@@ -326,13 +322,11 @@ func (s *Server) handle(w http.ResponseWriter, r *http.Request) {
 func (s *Server) take(r *http.Request, mail Mail) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.rig.Key != nil {
-		key := s.rig.Key(r)
-		if s.known[key] {
-			return
-		}
-		s.known[key] = true
+	key := s.rig.Key(r)
+	if s.known[key] {
+		return
 	}
+	s.known[key] = true
 	s.mails = append(s.mails, mail)
 }
 

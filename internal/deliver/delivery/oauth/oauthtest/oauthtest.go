@@ -4,14 +4,11 @@ package oauthtest
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/base64"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"net/url"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -24,9 +21,6 @@ import (
 
 // Secret is the client's secret, which must be nowhere but in requests.
 const Secret = "s3cret~of.the-Client"
-
-// Refresh begins every refresh token. The first one is Refresh itself; each serves once.
-const Refresh = "r3fresh~of.the-Account"
 
 // Answer is what the server says to a request, after a while.
 type Answer struct {
@@ -55,20 +49,17 @@ func JWT(roles string) string {
 
 // Server is a token server.
 type Server struct {
-	Client   oauth.Client // one that the server knows
-	KeepsOld bool         // used refresh tokens serve again, as at Microsoft
+	Client oauth.Client // one that the server knows
 
 	tb      testing.TB
 	mu      sync.Mutex
 	answers []Answer
 	asked   int
-	refresh string // the refresh token that is accepted
-	issued  int
 }
 
 // New makes a server without a port, for a bubble of testing/synctest; Client dials it. The last answer repeats.
 func New(tb testing.TB, answers ...Answer) *Server {
-	s := &Server{tb: tb, answers: answers, refresh: Refresh}
+	s := &Server{tb: tb, answers: answers}
 	s.Client = oauth.Client{TokenURL: "http://127.0.0.1/tenant/oauth2/v2.0/token", ID: "client", Secret: Secret, Scope: oauth.MicrosoftScope, Dial: s.dial}
 	return s
 }
@@ -88,23 +79,16 @@ func Start(tb testing.TB, answers ...Answer) *Server {
 }
 
 // Kinds are the ways of As.
-var Kinds = []string{"secret", "certificate", "account", "refresh"}
+var Kinds = []string{"secret", "account"}
 
 // As has the client use another way to a token. Call it after Start, whose URL is in an account's file.
 func (s *Server) As(kind string) *Server {
-	var err error
-	switch kind {
-	case "certificate":
-		s.Client.Secret = ""
-		s.Client.Certificate, err = oauth.ParseCertificate([]byte(PrivateKey() + Certificate()))
-	case "account":
+	if kind == "account" {
+		var err error
 		s.Client = oauth.Client{TokenURL: s.Client.TokenURL, Scope: oauth.GoogleScope, Subject: "codes@shop.example", Dial: s.Client.Dial}
-		s.Client.Account, err = oauth.ParseAccount([]byte(Account(s.Client.TokenURL)))
-	case "refresh":
-		s.Client.RefreshToken, s.Client.Shared = Refresh, &Shared{}
-	}
-	if err != nil {
-		s.tb.Fatal(err)
+		if s.Client.Account, err = oauth.ParseAccount([]byte(Account(s.Client.TokenURL))); err != nil {
+			s.tb.Fatal(err)
+		}
 	}
 	return s
 }
@@ -142,7 +126,6 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if len(s.answers) > 1 {
 		s.answers = s.answers[1:]
 	}
-	a = s.rotate(r.PostForm.Get("refresh_token"), a)
 	s.mu.Unlock()
 	select {
 	case <-time.After(a.After):
@@ -161,23 +144,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (s *Server) judge(form url.Values) {
 	c := s.Client
 	want := url.Values{"grant_type": {"client_credentials"}, "client_id": {c.ID}, "scope": {c.Scope}}
-	switch {
-	case c.Account != nil:
+	if c.Account != nil {
 		want = url.Values{"grant_type": {"urn:ietf:params:oauth:grant-type:jwt-bearer"}, "assertion": form["assertion"]}
-		s.judgeAssertion(form.Get("assertion"), "RS256 "+AccountKeyID+" <nil>", AccountEmail, c.Subject, c.Scope)
-	case c.Certificate != nil:
-		want["client_assertion_type"] = []string{"urn:ietf:params:oauth:client-assertion-type:jwt-bearer"}
-		want["client_assertion"] = form["client_assertion"]
-		sum, algorithm := sha256.Sum256(keyPair().certificate), "RS256"
-		if strings.Contains(c.Scope, "outlook") {
-			algorithm = "PS256"
-		}
-		s.judgeAssertion(form.Get("client_assertion"), algorithm+"  "+base64.RawURLEncoding.EncodeToString(sum[:]), c.ID, c.ID, nil)
-	default:
+		s.judgeAssertion(form.Get("assertion"), "RS256 "+AccountKeyID, AccountEmail, c.Subject, c.Scope)
+	} else {
 		want.Set("client_secret", c.Secret)
-	}
-	if c.RefreshToken != "" {
-		want["grant_type"], want["refresh_token"] = []string{"refresh_token"}, form["refresh_token"]
 	}
 	if form.Encode() != want.Encode() {
 		s.tb.Errorf("oauthtest: a request that no token server takes: %s", form.Encode())
@@ -188,89 +159,18 @@ func (s *Server) judgeAssertion(text, header, issuer, subject string, scope any)
 	var claims map[string]any
 	signed, err := jwt.ParseSigned(text, []jose.SignatureAlgorithm{jose.RS256, jose.PS256})
 	if err == nil {
-		err = signed.Claims(keyPair().private.Public(), &claims)
+		err = signed.Claims(private().Public(), &claims)
 	}
 	if err != nil {
 		s.tb.Errorf("oauthtest: an assertion that nobody can verify: %v", err)
 		return
 	}
 	h := signed.Headers[0]
-	said := fmt.Sprint(h.Algorithm, " ", h.KeyID, " ", h.ExtraHeaders["x5t#S256"], claims["iss"], claims["sub"], claims["aud"], claims["scope"])
+	said := fmt.Sprint(h.Algorithm, " ", h.KeyID, claims["iss"], claims["sub"], claims["aud"], claims["scope"])
 	life := claims["exp"].(float64) - claims["iat"].(float64)
-	if want := fmt.Sprint(header, issuer, subject, s.Client.TokenURL, scope); said != want || life > 600 || life < 60 || claims["jti"] == "" {
+	if want := fmt.Sprint(header, issuer, subject, s.Client.TokenURL, scope); said != want || life > 3600 || life < 60 {
 		s.tb.Errorf("oauthtest: an assertion for %v s: %q, want %q", life, said, want)
 	}
-}
-
-// rotate refuses a refresh token that was used, and gives another one with each token. The caller holds the lock.
-func (s *Server) rotate(used string, a Answer) Answer {
-	switch {
-	case used == "" || a.Status != http.StatusOK:
-		return a
-	case used != s.refresh && !s.KeepsOld:
-		return Refuses("invalid_grant", "70000")
-	}
-	s.issued++
-	s.refresh = fmt.Sprint(Refresh, s.issued)
-	a.Body = fmt.Sprintf(`{"refresh_token":%q,`, s.refresh) + strings.TrimPrefix(a.Body, "{")
-	return a
-}
-
-// LogIn is what a person does who logs in anew: it returns the refresh token for the file.
-func (s *Server) LogIn() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.issued++
-	s.refresh = fmt.Sprint(Refresh, s.issued)
-	return s.refresh
-}
-
-// Shared is an oauth.Shared in memory.
-type Shared struct {
-	mu     sync.Mutex
-	kept   oauth.Kept
-	until  time.Time
-	leased time.Time
-	away   bool
-	deaf   bool
-}
-
-// Break has Lease fail (away), and Keep fail (deaf).
-func (d *Shared) Break(away, deaf bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.away, d.deaf = away, deaf
-}
-
-// Lease implements oauth.Shared.
-func (d *Shared) Lease(_ context.Context, version int64, lasts time.Duration) (oauth.Kept, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.away {
-		return oauth.Kept{}, errors.New("away")
-	}
-	kept := d.kept
-	kept.Left, kept.Leased = time.Until(d.until), version == kept.Version && !time.Now().Before(d.leased)
-	if kept.Leased {
-		d.leased = time.Now().Add(lasts)
-	}
-	return kept, nil
-}
-
-// Keep implements oauth.Shared.
-func (d *Shared) Keep(_ context.Context, version int64, tokens []byte, life time.Duration) (bool, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	switch {
-	case d.deaf:
-		return false, errors.New("away")
-	case version != d.kept.Version:
-		return false, nil
-	case tokens != nil:
-		d.kept, d.until = oauth.Kept{Tokens: tokens, Version: version + 1}, time.Now().Add(life)
-	}
-	d.leased = time.Time{}
-	return true, nil
 }
 
 // dial gives the client's end of a net.Pipe that the server answers on.
