@@ -38,8 +38,6 @@ type Session struct {
 	Via          string   // the login provider; empty: by password
 	Granted      string   // the login provider's claim that gave the role; empty: the person has an account
 	FactorPassed bool     // the second factor was checked at login
-	Network      string   // the /24 or /48 of the login; empty: unknown
-	Browser      string   // browser and system, such as Firefox/Linux; empty: unknown
 	StartedAt    time.Time
 	SeenAt       time.Time
 	FactorAt     time.Time // MadeAt of the account's second factor, only read; zero: it has none
@@ -54,8 +52,6 @@ func (s *Session) Columns() []Column {
 		{"via", &s.Via, InsertedColumn},
 		{"granted", &s.Granted, InsertedColumn},
 		{"passed", &s.FactorPassed, InsertedColumn},
-		{"network", &s.Network, InsertedColumn},
-		{"browser", &s.Browser, InsertedColumn},
 		{"started_at", &s.StartedAt, InsertedColumn},
 		{"seen_at", &s.SeenAt, InsertedColumn},
 		{"factor_at", &s.FactorAt, 0},
@@ -65,7 +61,7 @@ func (s *Session) Columns() []Column {
 // Validated validates the session and act, the audit entry that is written with it. It returns act
 // as it is stored; errors wrap ErrBadRequest.
 func (s Session) Validated(act AuditEntry) (AuditEntry, error) {
-	if !AreValidTexts(s.Account, s.Via, s.Granted, s.Network, s.Browser) {
+	if !AreValidTexts(s.Account, s.Via, s.Granted) {
 		return act, BadRequestf("a text of a session can't be stored")
 	}
 	return act.Validated()
@@ -136,5 +132,4 @@ type SecondFactor struct {
 	Sealed  []byte // the secret, encrypted
 	Step    int64  // the newest time step whose code was used
 	MadeAt  time.Time
-	Codes   int // number of unused recovery codes
 }

@@ -469,9 +469,7 @@ CREATE TABLE sessions (
     seen_at    timestamptz NOT NULL,
     via        text        NOT NULL DEFAULT '',    -- '': by password; 'oidc': by the provider
     granted    text        NOT NULL DEFAULT '',    -- what the provider said that gave a role where there is no account
-    passed     boolean     NOT NULL DEFAULT false, -- began with the second factor of then
-    network    text        NOT NULL DEFAULT '',    -- the /24 or /48 of the login
-    browser    text        NOT NULL DEFAULT ''     -- browser and system, such as Firefox/Linux
+    passed     boolean     NOT NULL DEFAULT false  -- began with the second factor of then
 );
 CREATE INDEX sessions_started ON sessions (started_at);
 
@@ -481,13 +479,6 @@ CREATE TABLE second_factors (
     sealed     bytea       NOT NULL, -- the secret of RFC 6238
     step       bigint      NOT NULL, -- the newest time step whose code was taken: none is taken twice
     created_at timestamptz NOT NULL
-);
-
--- A code that was used is deleted.
-CREATE TABLE recovery_codes (
-    account text  NOT NULL,
-    hash    bytea NOT NULL CHECK (octet_length(hash) = 32), -- SHA-256; a code has 80 random bits
-    PRIMARY KEY (account, hash)
 );
 
 -- What the database counted in an hour that is over, so that it is counted once, beside the traffic (package postgres, rollup.go). An hour

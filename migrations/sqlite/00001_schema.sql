@@ -296,9 +296,7 @@ CREATE TABLE sessions (
     seen_at    INTEGER NOT NULL,
     via        TEXT    NOT NULL DEFAULT '',
     granted    TEXT    NOT NULL DEFAULT '',
-    passed     INTEGER NOT NULL DEFAULT 0,
-    network    TEXT    NOT NULL DEFAULT '',
-    browser    TEXT    NOT NULL DEFAULT ''
+    passed     INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 CREATE INDEX sessions_started ON sessions (started_at);
 
@@ -309,12 +307,6 @@ CREATE TABLE second_factors (
     sealed     BLOB    NOT NULL,
     step       INTEGER NOT NULL,
     created_at INTEGER NOT NULL
-) STRICT;
-
-CREATE TABLE recovery_codes (
-    account TEXT NOT NULL,
-    hash    BLOB NOT NULL CHECK (length(hash) = 32),
-    PRIMARY KEY (account, hash)
 ) STRICT;
 
 CREATE TABLE prefix_pauses (

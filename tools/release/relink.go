@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"sendcode/internal/kit/markdown"
+	"sendcode/tools/markdown"
 )
 
 // relink makes the documents among an archive's files true there: a link to a file that the archive

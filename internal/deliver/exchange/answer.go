@@ -47,20 +47,22 @@ func isOurFault(status int) bool {
 	return false
 }
 
-// RetryAfter returns the wait in the header Retry-After, which has seconds or a date (RFC 9110
-// section 10.2.3), at most ten minutes; 0 if there is none. A date is compared with the response's
-// own Date, so that our clock does not matter.
-func RetryAfter(a Response) time.Duration {
-	text := a.Header.Get("Retry-After")
-	if seconds, err := strconv.ParseUint(text, 10, 32); err == nil {
-		return min(time.Duration(seconds)*time.Second, maxRetryAfter)
+// RetryAfter returns the wait in the header Retry-After, at most ten minutes; 0 if there is none.
+func RetryAfter(a Response) time.Duration { return RetryAfterIn(a.Header, maxRetryAfter) }
+
+// RetryAfterIn returns the wait in the header Retry-After, which has seconds or a date (RFC 9110 section 10.2.3); 0 if
+// there is none. A date is compared with the response's own Date, so that our clock does not matter.
+func RetryAfterIn(h http.Header, most time.Duration) time.Duration {
+	text := h.Get("Retry-After")
+	if seconds, err := strconv.ParseUint(text, 10, 63); err == nil {
+		return time.Duration(min(seconds, uint64(most/time.Second))) * time.Second
 	}
 	at, err := http.ParseTime(text)
-	now, noDate := http.ParseTime(a.Header.Get("Date"))
+	now, noDate := http.ParseTime(h.Get("Date"))
 	if err != nil || noDate != nil {
 		return 0
 	}
-	return min(max(at.Sub(now), 0), maxRetryAfter)
+	return min(max(at.Sub(now), 0), most)
 }
 
 var (

@@ -9,8 +9,8 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"sendcode/internal/deliver/exchange"
 	"strconv"
-	"strings"
 	"time"
 
 	"go.opentelemetry.io/otel/propagation"
@@ -110,21 +110,8 @@ func (c *client) postEvent(ctx context.Context, to Endpoint, e store.AppEvent) (
 	_, _ = io.CopyN(io.Discard, resp.Body, maxAnswerBytes) // a body that was read frees the connection
 	return attemptResult{
 		word: strconv.Itoa(resp.StatusCode), ok: resp.StatusCode/100 == 2, gone: resp.StatusCode == http.StatusGone,
-		retryAfter: c.parseRetryAfter(resp.Header.Get("Retry-After")),
+		retryAfter: exchange.RetryAfterIn(resp.Header, maxRetryAfter),
 	}
-}
-
-// parseRetryAfter parses a Retry-After header (RFC 9110, section 10.2.3). It returns at most
-// maxRetryAfter; 0 if the header is missing or invalid.
-func (c *client) parseRetryAfter(header string) time.Duration {
-	header = strings.TrimSpace(header)
-	if n, err := strconv.Atoi(header); err == nil {
-		return time.Duration(min(max(n, 0), int(maxRetryAfter/time.Second))) * time.Second
-	}
-	if at, err := http.ParseTime(header); err == nil {
-		return min(max(at.Sub(c.now()), 0), maxRetryAfter)
-	}
-	return 0
 }
 
 // failureWord returns a word for the kind of failure, since the error's own text contains addresses.

@@ -235,7 +235,7 @@ func (d *Deliverer) logAndCount(e store.AppEvent, end store.AppEventAttemptEnd, 
 	case outcome == Retried:
 		d.Logger.Info("webhook event not delivered; retrying", append(about, "wait_seconds", roundedSeconds(end.After))...)
 	}
-	d.Observer.Attempted(e.App, outcome, age)
+	d.Observer.Attempted(e.App, outcome)
 }
 
 // retryDelay returns the wait after the nth attempt: 5 s, four times as long each time, at most 4 h,
@@ -263,7 +263,7 @@ func (d *Deliverer) sweepEvents(ctx context.Context) {
 			d.Logger.Error("webhook events given up: undelivered for a week", "count", givenUp, logs.SeeEvents)
 		}
 		for range givenUp {
-			d.Observer.Attempted("", GivenUp, keepEventsFor)
+			d.Observer.Attempted("", GivenUp)
 		}
 		more = max(forgotten, givenUp) == sweepLimit
 	}

@@ -52,7 +52,7 @@ type Observer interface {
 	// Attempted counts an attempt that ended with the outcome, age after the event happened. It is
 	// also called, with an empty app, for each event that was given up because no process tried to
 	// deliver it any more.
-	Attempted(app, outcome string, age time.Duration)
+	Attempted(app, outcome string)
 }
 
 // Tracer makes a trace of each attempt. BeginEvent begins it, in the context that it returns;

@@ -136,9 +136,6 @@ const (
 	KeyScopeLimit KeyScope = "limit" // take, peek and record under /v1/limits
 )
 
-// KeyScopes lists all scopes.
-var KeyScopes = []KeyScope{KeyScopeSend, KeyScopeCheck, KeyScopeRead, KeyScopeLimit}
-
 // hasScope reports whether the key has the scope. A key without scopes has all.
 func (k *Key) hasScope(needed KeyScope) bool {
 	return len(k.Scopes) == 0 || slices.Contains(k.Scopes, needed)

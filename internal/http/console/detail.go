@@ -50,8 +50,6 @@ func (a *Console) sendPage(c echo.Context) error {
 	}
 	n := actionResult{Action: c.QueryParam("done")}
 	n.Done = frame.Words(c).Get("action." + n.Action + ".done") // none for an unknown action
-	kept, text := a.auth.TakeSavedForm(c)
-	n.Reason, n.Problem = kept.Get("reason"), text
 	return a.showSend(c, http.StatusOK, s, n)
 }
 

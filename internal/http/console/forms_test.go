@@ -4,6 +4,8 @@ import (
 	"html"
 	"net/http"
 	"net/url"
+	"sendcode/internal/http/console/explain"
+	"sendcode/internal/store"
 	"slices"
 	"strings"
 	"testing"
@@ -57,3 +59,55 @@ func TestAFormWithAMistakeIsShownAgain(t *testing.T) {
 		`<option value="sms" selected>`)
 	servertest.Same(t, "what was done", r.Did(), done)
 }
+
+// drawnForm is a form of a page: what a browser sends, and what its page shows of that when it is drawn again.
+type drawnForm struct {
+	page   string
+	fields url.Values
+	shows  []string
+}
+
+// forms are all forms, by the path that they are sent to; one that ends with a question mark is another of the same path.
+// The lists have rows with forms.
+func (r *rig) forms() map[string]drawnForm {
+	r.Helper()
+	sent := explain.SendPageAddress(r.sent("ana@example.com").ID)
+	address := r.suppress("bo@example.com", "asked").String()
+	pause := r.pausedPrefix("+49151").ID.String()
+	r.PutAccount(store.Account{Name: "mei", Role: "reader", Password: "x"})
+	return map[string]drawnForm{
+		"/admin/suppressions": {
+			"/admin/suppressions",
+			url.Values{"channel": {"sms"}, "to": {"+4915112345678"}, "app": {"shop"}, "days": {"7"}},
+			[]string{`<option value="sms" selected>`, `name="app" value="shop"`, `value="7"`},
+		},
+		// the second row of a list that a filter selects
+		"/admin/suppressions/lift?state=all": {
+			"/admin/suppressions?state=all",
+			url.Values{"channel": {"email"}, "address": {address}, "app": {""}},
+			[]string{"<details open>"},
+		},
+		"/admin/prefixes/lift":     {"/admin/prefixes", url.Values{"id": {pause}}, []string{"<details open>"}},
+		"/admin/acts/subscription": {"/admin/acts", url.Values{"provider": {"ses"}}, []string{"<details open>", "<option selected>ses"}},
+		"/admin/accounts": {
+			"/admin/accounts",
+			url.Values{"do": {"add"}, "name": {"bea"}, "role": {"operator"}},
+			[]string{`name="name" value="bea"`, `<option value="operator" selected>`},
+		},
+		"/admin/accounts?": {"/admin/accounts", url.Values{"do": {"role"}, "name": {"mei"}, "role": {"owner"}}, []string{
+			"<details open>",
+			`<select id="role-mei" name="role"><option value="reader">reader</option><option value="operator">operator</option><option value="owner" selected>`,
+		}},
+		sent + "/erase": {sent + "?do=erase", url.Values{"sure": {"yes"}}, []string{sent + "/erase"}},
+		"/admin/search": {"/admin", url.Values{"q": {"bo@example.com"}}, []string{`value="bo@example.com"`}},
+		"/admin/preview": {
+			"/admin/preview",
+			url.Values{"app": {"shop"}, "purpose": {"login"}, "to": {"cy@example.com"}, "locale": {"es"}},
+			[]string{`name="to" value="cy@example.com"`, "<option selected>es"},
+		},
+		"/admin/webhooks": {"/admin/webhooks", url.Values{"app": {"shop"}, "event": {"send.bounced"}}, []string{"<option selected>send.bounced"}},
+	}
+}
+
+// needsNoReason are the paths of forms without a field for a reason.
+var needsNoReason = []string{"/admin/search", "/admin/preview", "/admin/webhooks"}

@@ -90,8 +90,7 @@ func (a *Console) listPage(c echo.Context) error {
 		return c.Redirect(http.StatusSeeOther, listAddress(q.given, "", ""))
 	}
 	q.hints = hints
-	kept, text := a.auth.TakeSavedForm(c)
-	return a.showList(c, http.StatusOK, q, searchView{Typed: kept.Get("q"), Problem: text})
+	return a.showList(c, http.StatusOK, q, searchView{})
 }
 
 func (a *Console) showList(c echo.Context, status int, q listQuery, s searchView) error {

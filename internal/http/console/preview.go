@@ -52,11 +52,7 @@ func (a *Console) appAndPurpose(values url.Values) (app, purpose string, apps, p
 }
 
 func (a *Console) previewPage(c echo.Context) error {
-	kept, text := a.auth.TakeSavedForm(c)
-	if text == "" {
-		kept = c.QueryParams()
-	}
-	return a.showPreview(c, http.StatusOK, kept, previewIn(kept), text)
+	return a.showPreview(c, http.StatusOK, c.QueryParams(), previewIn(c.QueryParams()), "")
 }
 
 func (a *Console) showPreview(c echo.Context, status int, values url.Values, typed support.PreviewRequest,

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"sendcode/internal/kit/markdown"
+	"sendcode/tools/markdown"
 )
 
 // Every relative link of a document leads to a file that exists, and to a heading in it where it

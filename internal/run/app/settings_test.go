@@ -22,13 +22,13 @@ import (
 // The scopes of the file are those of the API.
 func TestTheScopesOfTheFile(t *testing.T) {
 	var all []string
-	for _, s := range api.KeyScopes {
+	for _, s := range keyScopes {
 		all = append(all, string(s))
 	}
 	file := func(scopes string) string {
 		return fmt.Sprintf("apps: [{name: a, keys: [{id: k, kind: secret, sha256: %064d, scopes: [%s]}]}]", 1, scopes)
 	}
-	if got := apiKeys(loadConfig(t, file(strings.Join(all, ", "))))[0].Scopes; !slices.Equal(got, api.KeyScopes) {
+	if got := apiKeys(loadConfig(t, file(strings.Join(all, ", "))))[0].Scopes; !slices.Equal(got, keyScopes) {
 		t.Errorf("%v, want %v", got, all)
 	}
 	_, err := config.Load([]string{"SENDCODE_CONFIG_YAML=" + file("none")}, nil)
@@ -143,3 +143,6 @@ func TestReplicasOnOneHostShareTheSecrets(t *testing.T) {
 		t.Error("the replicas have other secrets, or some to show")
 	}
 }
+
+// keyScopes are all scopes.
+var keyScopes = []api.KeyScope{api.KeyScopeSend, api.KeyScopeCheck, api.KeyScopeRead, api.KeyScopeLimit}

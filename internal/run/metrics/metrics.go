@@ -40,9 +40,9 @@ type Metrics struct {
 	decided, observed, checked, bounds, reloads, capped, attempts, events, paused, logins, limits, humans,
 	jobs *prometheus.CounterVec
 
-	finished, arrived, tried, served *prometheus.HistogramVec
-	crowded, rebuilt                 prometheus.Counter
-	reloaded                         prometheus.Gauge
+	finished, tried, served *prometheus.HistogramVec
+	crowded, rebuilt        prometheus.Counter
+	reloaded                prometheus.Gauge
 }
 
 // New registers the counters and histograms. Most appear with their first event.
@@ -97,8 +97,6 @@ func New() *Metrics {
 			"Time from the admission of a send to its outcome. code: ours, or caller, which is checked elsewhere.",
 			[]float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 600}, "channel", "app",
 			"outcome", "code"),
-		arrived: seconds("sendcode_webhook_seconds", "Time from an event to the attempt that delivered it.",
-			[]float64{.05, .25, 1, 5, 30, 60, 300, 1800, 7200, 21600, 86400}, "app"),
 		tried: seconds("sendcode_delivery_attempt_seconds",
 			"Attempts at a mail server or carrier, by class: accepted, rejected, temporary, unknown.",
 			[]float64{.025, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}, "channel", "server", "class"),
@@ -189,12 +187,7 @@ func (m *Metrics) JobRan(job string, failed bool) {
 func (m *Metrics) PrefixPaused(app, country string) { m.paused.WithLabelValues(app, country).Inc() }
 
 // Attempted implements webhook.Observer.
-func (m *Metrics) Attempted(app, outcome string, age time.Duration) {
-	m.attempts.WithLabelValues(app, outcome).Inc()
-	if outcome == webhook.Delivered {
-		m.arrived.WithLabelValues(app).Observe(age.Seconds())
-	}
-}
+func (m *Metrics) Attempted(app, outcome string) { m.attempts.WithLabelValues(app, outcome).Inc() }
 
 // AdminRefused counts an attempt to log in, or a wrong admin token, that a rule refused.
 func (m *Metrics) AdminRefused(what, rule string) { m.logins.WithLabelValues(what, rule).Inc() }

@@ -60,9 +60,8 @@ var erasable = map[string]kinds{
 		nothing: `id app type send_id verification_id status reason test at state attempt due_at ended_at answer`,
 	},
 	"accounts":        {nothing: `name role password identity created_at disabled_at`}, // of administrators
-	"sessions":        {nothing: `id account bound via granted passed started_at seen_at network browser`},
+	"sessions":        {nothing: `id account bound via granted passed started_at seen_at`},
 	"second_factors":  {nothing: `account sealed step created_at`},
-	"recovery_codes":  {nothing: `account hash`},
 	"provider_events": {nothing: `send_id kind at heard_at provider detail`}, // detail: a code or one word
 	"spending":        {nothing: `cap period used`},
 	"carrier_holds":   {nothing: `channel since until`, hash: `recipient`},

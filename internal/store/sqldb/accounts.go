@@ -130,16 +130,6 @@ func (db *DB) Session(ctx context.Context, id [32]byte) (s store.Session, now ti
 	return s, now, err
 }
 
-// SessionsOf returns the account's sessions, the last used first. Some may have expired.
-func (db *DB) SessionsOf(ctx context.Context, account string) ([]store.Session, error) {
-	if !store.AreValidTexts(account) {
-		return nil, nil
-	}
-	return ReadAll(ctx, db, "SessionsOf", sessionTable.Destinations,
-		`SELECT `+sessionTable.SelectList()+sessionFromSQL+`s.account = @account ORDER BY s.seen_at DESC, s.id`,
-		Args{"account": account})
-}
-
 // TouchSession sets the session's SeenAt to now.
 func (db *DB) TouchSession(ctx context.Context, id [32]byte) error {
 	_, err := db.runOne(ctx, "TouchSession", `UPDATE sessions SET seen_at = @now WHERE id = @id`, Args{"id": id})
@@ -152,21 +142,15 @@ func (db *DB) EndSession(ctx context.Context, id [32]byte) error {
 	return err
 }
 
-// EndSessions deletes the account's session with this ID, or all of them if id is nil, and adds the
-// audit entry, whose Detail becomes their number. False: there is none, and nothing was changed.
-func (db *DB) EndSessions(ctx context.Context, account string, id *[32]byte, act store.AuditEntry) (ended bool,
-	err error,
-) {
+// EndSessions deletes the account's sessions, and adds the audit entry, whose Detail becomes their number. False: there is
+// none, and nothing was changed.
+func (db *DB) EndSessions(ctx context.Context, account string, act store.AuditEntry) (ended bool, err error) {
 	act, err = store.Session{Account: account}.Validated(act)
 	if err != nil {
 		return false, err
 	}
-	statement, args := `DELETE FROM sessions WHERE account = @account`, Args{"account": account}
-	if id != nil {
-		statement, args["id"] = statement+` AND id = @id`, *id
-	}
 	err = db.Write(ctx, "EndSessions", func(q Tx) error {
-		n, err := q.Run(statement, args, nil)
+		n, err := q.Run(`DELETE FROM sessions WHERE account = @account`, Args{"account": account}, nil)
 		ended = n > 0
 		if err != nil || !ended {
 			return err

@@ -119,7 +119,6 @@ var exportTables = map[string]exportTable{
 	"accounts":            {about: ofStaff},
 	"sessions":            {about: ofStaff},
 	"second_factors":      {about: ofStaff},
-	"recovery_codes":      {about: ofStaff},
 }
 
 // reasons returns why each column that is not exported is left out.

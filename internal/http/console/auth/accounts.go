@@ -21,7 +21,7 @@ type accountsView struct {
 	Rows     []accountView
 	Roles    []frame.FieldOption
 	Provider string               // the provider's title; empty: there is no provider
-	Typed    AccountChangeRequest // in the form that was refused, or that comes back after a login
+	Typed    AccountChangeRequest // in the form that was refused
 	Problem  string
 	Done     string
 	Password string // new: shown only this once
@@ -39,14 +39,13 @@ type accountView struct {
 	Factor   bool // has a second factor
 }
 
-// FormRefused reports whether the form of an account's row was refused, or comes back after a login.
+// FormRefused reports whether the form of an account's row was refused.
 func (v accountsView) FormRefused(row accountView) bool {
 	return v.Problem != "" && v.Typed.Do != "add" && v.Typed.Name == row.Name
 }
 
 func (a *Auth) accountsPage(c echo.Context) error {
-	kept, text := a.TakeSavedForm(c)
-	return a.showAccounts(c, http.StatusOK, accountsView{Typed: accountChangeIn(kept), Problem: text})
+	return a.showAccounts(c, http.StatusOK, accountsView{})
 }
 
 func (a *Auth) showAccounts(c echo.Context, status int, v accountsView) error {

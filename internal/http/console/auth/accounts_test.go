@@ -93,7 +93,7 @@ func TestLoginTellsNothingOfAccounts(t *testing.T) {
 func TestAuditLogHasWords(t *testing.T) {
 	for _, action := range []string{
 		"account.add", "account.role", "account.identity", "account.password", "account.factor", "account.close", "account.open",
-		"factor.add", "factor.codes", "factor.remove", "factor.recovery", "session.end", actionLoginPassword, actionLogin, ActionExport,
+		"factor.add", "factor.remove", "session.end", actionLoginPassword, actionLogin, ActionExport,
 	} {
 		if texts.ForConsole("").Get("action."+action) == "" {
 			t.Errorf("no word for %s", action)

@@ -49,20 +49,16 @@ type accountStore interface {
 type sessionStore interface {
 	BeginSession(ctx context.Context, s store.Session, life time.Duration, act store.AuditEntry) (store.Session, error)
 	Session(ctx context.Context, id [32]byte) (s store.Session, now time.Time, err error)
-	SessionsOf(ctx context.Context, account string) ([]store.Session, error)
 	TouchSession(ctx context.Context, id [32]byte) error
 	EndSession(ctx context.Context, id [32]byte) error
-	EndSessions(ctx context.Context, account string, id *[32]byte, act store.AuditEntry) (ended bool, err error)
+	EndSessions(ctx context.Context, account string, act store.AuditEntry) (ended bool, err error)
 }
 
-// secondFactorStore has the second factors and recovery codes of accounts. Implementation:
-// sqldb.DB.
+// secondFactorStore has the second factors of accounts. Implementation: sqldb.DB.
 type secondFactorStore interface {
-	AddSecondFactor(ctx context.Context, f store.SecondFactor, codes [][32]byte, act store.AuditEntry) (added bool, err error)
+	AddSecondFactor(ctx context.Context, f store.SecondFactor, act store.AuditEntry) (added bool, err error)
 	SecondFactor(ctx context.Context, account string) (store.SecondFactor, error)
 	TakeTOTPStep(ctx context.Context, account string, step int64, oldSealed, newSealed []byte) (taken bool, err error)
-	TakeRecoveryCode(ctx context.Context, account string, hash [32]byte, act store.AuditEntry) (taken bool, err error)
-	PutRecoveryCodes(ctx context.Context, account string, codes [][32]byte, act store.AuditEntry) (put bool, err error)
 	DropSecondFactor(ctx context.Context, account string, act store.AuditEntry) (dropped bool, err error)
 }
 

@@ -102,7 +102,7 @@ type codeRefusal struct {
 	text   string
 }
 
-// tryCode tries a code of the account's second factor, or a recovery code; each is good once. It
+// tryCode tries a code of the account's second factor, which is good once. It
 // counts the attempt before it compares. It returns nil if the code was right, else the refusal to
 // show.
 func (a *Auth) tryCode(c echo.Context, v session, typed string) (*codeRefusal, error) {
@@ -133,18 +133,9 @@ func (a *Auth) tryCode(c echo.Context, v session, typed string) (*codeRefusal, e
 		nil
 }
 
-// consumeCode reports whether a code is a right one of the account's second factor or an unused
-// recovery code, and marks it as used.
+// consumeCode reports whether a code is a right one of the account's second factor, and marks it as used.
 func (a *Auth) consumeCode(c echo.Context, v session, code string) (bool, error) {
 	ctx := c.Request().Context()
-	if len(code) == recoveryCodeLength {
-		act, err := a.NewAuditEntry(c, actionFactor+".recovery")
-		if err != nil {
-			return false, err
-		}
-		act.Target = v.Account
-		return a.Factors.TakeRecoveryCode(ctx, v.Account, recoveryCodeHash(v.Account, code), act)
-	}
 	f, has, err := a.secondFactorOf(ctx, v.Account)
 	if err != nil || !has {
 		return false, err

@@ -14,7 +14,7 @@ import (
 	"sendcode/internal/store"
 )
 
-// factorView is the page of a person's own login: the second factor and the sessions.
+// factorView is the page of a person's own login: the second factor, and the end of all sessions.
 type factorView struct {
 	frame.Page
 	Account    string
@@ -22,16 +22,12 @@ type factorView struct {
 	ByProvider bool // logged in by the provider, which has its own second factor
 	Has        bool
 	Since      texts.DisplayTime
-	Left       string // how many recovery codes, in words
 	Problem    string
 	Done       string
 
 	Secret       string // not yet confirmed, in groups of four
 	Picture      qrCode
-	SealedSecret string   // the secret, sealed for this session
-	Recovery     []string // shown only once
-
-	Sessions []sessionView // empty while a second factor is set up
+	SealedSecret string // the secret, sealed for this session
 }
 
 func (a *Auth) factorPage(c echo.Context) error {
@@ -47,18 +43,13 @@ func (a *Auth) showFactorPage(c echo.Context, s session, status int, v factorVie
 		return err
 	}
 	if has {
-		v.Has, v.Since, v.Left = true, w.Clock(f.MadeAt), w.Plural("factor.left", f.Codes)
-	}
-	if s.lacks == "" && v.Secret == "" && v.Recovery == nil {
-		if v.Sessions, err = a.listSessions(ctx, w, s); err != nil {
-			return err
-		}
+		v.Has, v.Since = true, w.Clock(f.MadeAt)
 	}
 	return a.layout.Show(c, status, "factor", v)
 }
 
 // changeFactor handles the form of the second factor: begin one (needs the password), confirm it
-// with a first code, remove it or make new recovery codes (need a code).
+// with a first code, or remove it (needs a code).
 func (a *Auth) changeFactor(c echo.Context, form url.Values) error {
 	s, w := sessionOf(c), frame.Words(c)
 	if s.Account == "" || s.Via == viaProvider {
@@ -69,14 +60,14 @@ func (a *Auth) changeFactor(c echo.Context, form url.Values) error {
 		return a.showSecretAfterPassword(c, s, form)
 	case "confirm":
 		return a.confirmFactor(c, s, form)
-	case "codes", "remove":
+	case "remove":
 		switch problem, err := a.tryCode(c, s, form.Get("code")); {
 		case err != nil:
 			return err
 		case problem != nil:
 			return a.showFactorPage(c, s, problem.status, factorView{Problem: problem.text})
 		}
-		return a.changeFactorWithCode(c, s, form.Get("do"))
+		return a.removeFactor(c, s)
 	}
 	return a.showFactorPage(c, s, http.StatusUnprocessableEntity, factorView{Problem: w.Get("factor.again")})
 }
@@ -152,9 +143,7 @@ func (a *Auth) confirmFactor(c echo.Context, s session, form url.Values) error {
 		return err
 	}
 	act.Target = s.Account
-	shown, kept := newRecoveryCodes(s.Account)
-	added, err := a.Factors.AddSecondFactor(ctx, store.SecondFactor{Account: s.Account, Sealed: sealed, Step: step},
-		kept, act)
+	added, err := a.Factors.AddSecondFactor(ctx, store.SecondFactor{Account: s.Account, Sealed: sealed, Step: step}, act)
 	switch {
 	case err != nil:
 		return err
@@ -164,26 +153,18 @@ func (a *Auth) confirmFactor(c echo.Context, s session, form url.Values) error {
 	if err := a.replaceSession(c, s); err != nil {
 		return err
 	}
-	return a.showFactorPage(c, s, http.StatusOK, factorView{Done: w.Get("factor.added"), Recovery: shown})
+	return a.showFactorPage(c, s, http.StatusOK, factorView{Done: w.Get("factor.added")})
 }
 
-// changeFactorWithCode removes the second factor or makes new recovery codes, after a right code.
-func (a *Auth) changeFactorWithCode(c echo.Context, s session, do string) error {
-	ctx, w := c.Request().Context(), frame.Words(c)
-	act, err := a.NewAuditEntry(c, actionFactor+"."+do)
+// removeFactor removes the second factor, after a right code.
+func (a *Auth) removeFactor(c echo.Context, s session) error {
+	act, err := a.NewAuditEntry(c, actionFactor+".remove")
 	if err != nil {
 		return err
 	}
 	act.Target = s.Account
-	if do == "remove" {
-		if _, err = a.Factors.DropSecondFactor(ctx, s.Account, act); err != nil {
-			return err
-		}
-		return a.showFactorPage(c, s, http.StatusOK, factorView{Done: w.Get("factor.removed")})
-	}
-	shown, kept := newRecoveryCodes(s.Account)
-	if _, err = a.Factors.PutRecoveryCodes(ctx, s.Account, kept, act); err != nil {
+	if _, err = a.Factors.DropSecondFactor(c.Request().Context(), s.Account, act); err != nil {
 		return err
 	}
-	return a.showFactorPage(c, s, http.StatusOK, factorView{Done: w.Get("factor.renewed"), Recovery: shown})
+	return a.showFactorPage(c, s, http.StatusOK, factorView{Done: frame.Words(c).Get("factor.removed")})
 }

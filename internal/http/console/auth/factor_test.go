@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -18,15 +17,6 @@ import (
 	"sendcode/internal/store/sqlite/sqlitetest"
 	"sendcode/quota"
 )
-
-var recoveryPattern = regexp.MustCompile(`<li><code>([a-z2-7]{4}-[a-z2-7]{4}-[a-z2-7]{4}-[a-z2-7]{4})</code></li>`)
-
-func recoveryIn(rec *httptest.ResponseRecorder) (codes []string) {
-	for _, m := range recoveryPattern.FindAllStringSubmatch(rec.Body.String(), -1) {
-		codes = append(codes, m[1])
-	}
-	return codes
-}
 
 // begin begins a second factor: the device, and the secret as the page keeps it.
 func (r *rig) begin(b *consoletest.Browser, password string) (d consoletest.Device, kept string) {
@@ -45,10 +35,7 @@ func confirm(b *consoletest.Browser, kept, code string) *httptest.ResponseRecord
 func (r *rig) setUp(b *consoletest.Browser, password string) consoletest.Device {
 	r.Helper()
 	d, kept := r.begin(b, password)
-	rec := want(r.T, confirm(b, kept, d.Code()), http.StatusOK)
-	if d.Recovery = recoveryIn(rec); len(d.Recovery) != recoveryCodeCount {
-		r.Fatalf("%d recovery codes: %s", len(d.Recovery), rec.Body)
-	}
+	want(r.T, confirm(b, kept, d.Code()), http.StatusOK)
 	return d
 }
 
@@ -71,7 +58,6 @@ func TestSecondFactor(t *testing.T) {
 	contains(t, b.Get(factorPath), "password alone")
 	d := r.setUp(b, consoletest.Password)
 	want(t, b.Get("/admin"), http.StatusOK)
-	contains(t, b.Get(factorPath), "10 recovery codes are left", "never saw them? Make new ones") // the answer may have been lost
 	// A login with the password alone has not given the code.
 	for _, half := range []*consoletest.Browser{before, r.halfIn()} {
 		redirects(t, half.Get("/admin/preview"), "/admin/login/code?next=%2Fadmin%2Fpreview")
@@ -103,7 +89,7 @@ func TestSecondFactor(t *testing.T) {
 	if last := r.Entries("")[0]; last.Who != "admin" || last.What != actionLogin {
 		t.Errorf("%+v", last)
 	}
-	r.Unlogged(append(d.Recovery, d.Secret, code)...)
+	r.Unlogged(d.Secret, code)
 }
 
 // A code is good once, also for two who come at two replicas.
@@ -115,15 +101,6 @@ func TestCodesAreTakenOnce(t *testing.T) {
 	second.Handler = r.replica(quiet())
 	want(t, giveCode(first, code), http.StatusSeeOther)
 	want(t, giveCode(second, code), http.StatusUnauthorized)
-	want(t, giveCode(second, strings.ToUpper(d.Recovery[0])), http.StatusSeeOther)
-	third := r.halfIn()
-	want(t, giveCode(third, d.Recovery[0]), http.StatusUnauthorized)
-	want(t, giveCode(third, strings.ReplaceAll(d.Recovery[1], "-", " ")), http.StatusSeeOther)
-	contains(t, third.Get(factorPath), "8 recovery codes are left")
-	acts := r.Entries("factor.recovery")
-	if len(acts) != 2 || acts[0].Target != "admin" {
-		t.Errorf("%+v", acts)
-	}
 }
 
 func TestGuessingCodes(t *testing.T) {
@@ -137,7 +114,6 @@ func TestGuessingCodes(t *testing.T) {
 	half := r.halfIn()
 	rec := want(t, giveCode(half, d.Next()), http.StatusTooManyRequests)
 	servertest.Same(t, "Retry-After", rec.Header().Get("Retry-After"), "870")
-	want(t, giveCode(half, d.Recovery[0]), http.StatusTooManyRequests)
 	r.Clock.Add(15 * time.Minute)
 	want(t, half.Get(codePath), http.StatusSeeOther) // halfway for 10 minutes at most
 	want(t, giveCode(r.halfIn(), d.Next()), http.StatusSeeOther)
@@ -186,17 +162,9 @@ func TestChangingTheSecondFactor(t *testing.T) {
 	d = r.setUp(b, consoletest.Password)
 	want(t, confirm(b, kept, late.Code()), http.StatusUnprocessableEntity) // of a session that has ended
 
-	rec = want(t, b.Post(factorPath, url.Values{"do": {"codes"}, "code": {d.Next()}}), http.StatusOK)
-	fresh := recoveryIn(rec)
-	if len(fresh) != recoveryCodeCount || fresh[0] == d.Recovery[0] {
-		t.Errorf("%v", fresh)
-	}
-	want(t, giveCode(r.halfIn(), d.Recovery[0]), http.StatusUnauthorized)
-	want(t, giveCode(r.halfIn(), fresh[0]), http.StatusSeeOther)
 	want(t, b.Post(factorPath, url.Values{"do": {"remove"}, "code": {d.Next()}}), http.StatusOK)
 	want(t, r.halfIn().Get("/admin"), http.StatusOK)
-	r.Acts("admin|factor.add|done|||", "admin|factor.codes|done|||", "admin|login.password|done|||", "admin|login.password|done|||",
-		"admin|factor.recovery|done|||", "admin|factor.remove|done|||")
+	r.Acts("admin|factor.add|done|||", "admin|factor.remove|done|||")
 }
 
 func TestSecondFactorIsDemanded(t *testing.T) {
@@ -274,7 +242,7 @@ func TestLostDevice(t *testing.T) {
 	lacks(t, owner.Get("/admin/accounts"), "· second factor", "Take the second factor away")
 	contains(t, owner.Post("/admin/accounts", account("factor", "the-operator", "", "again")), "no second factor")
 	want(t, half.Get("/admin"), http.StatusOK)
-	want(t, giveCode(half, d.Recovery[0]), http.StatusSeeOther)
+	want(t, giveCode(half, d.Next()), http.StatusSeeOther)
 	r.Acts("test|account.add|done|||", "the-operator|factor.add|done|||", "the-operator|login.password|done|||",
 		"admin|account.factor|done|||lost it")
 	r.Clock.Add(time.Second)
@@ -318,8 +286,7 @@ func TestNoSessionForAnAccountThatIsGone(t *testing.T) {
 	servertest.Same(t, "the account is gone", left, true)
 }
 
-// The secret is sealed for its account, under the ring's first key from each login on; with its key
-// gone the recovery codes still help.
+// The secret is sealed for its account, under the ring's first key from each login on.
 func TestSecretsOfCodesAreSealed(t *testing.T) {
 	r := newRig(t)
 	d := r.setUp(r.LoggedIn(), consoletest.Password)
@@ -334,7 +301,6 @@ func TestSecretsOfCodesAreSealed(t *testing.T) {
 	half := r.halfIn()
 	half.Handler = r.replica(quiet(), func(c *Config) { c.Ring = consoletest.Ring(t) })
 	want(t, giveCode(half, d.Next()), http.StatusServiceUnavailable)
-	want(t, giveCode(half, d.Recovery[0]), http.StatusSeeOther)
 	want(t, giveCode(r.halfIn(), d.Next()), http.StatusSeeOther)
 	g, err := r.Store.SecondFactor(t.Context(), "admin")
 	r.Must(err)

@@ -1,9 +1,9 @@
 package auth
 
 import (
-	"cmp"
 	"net/http"
 	"net/url"
+	"path"
 	"slices"
 	"strings"
 
@@ -14,7 +14,7 @@ import (
 )
 
 // requireSession redirects requests without a session to the login page, which leads back
-// afterwards; keepForm says which forms come back. A session that lacks the code or the second factor is redirected to the page for it.
+// afterwards. A session that lacks the code or the second factor is redirected to the page for it.
 func (a *Auth) requireSession(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		v, ok, err := a.currentSession(c)
@@ -22,22 +22,17 @@ func (a *Auth) requireSession(next echo.HandlerFunc) echo.HandlerFunc {
 			return err
 		}
 		if !ok {
-			return c.Redirect(http.StatusSeeOther, a.loginAddressKeepingForm(c, "/admin/login", v.Account))
+			return c.Redirect(http.StatusSeeOther, loginAddress(c, "/admin/login"))
 		}
 		switch {
 		case v.lacks == lacksCode:
-			return c.Redirect(http.StatusSeeOther, a.loginAddressKeepingForm(c, codePath, v.Account))
+			return c.Redirect(http.StatusSeeOther, loginAddress(c, codePath))
 		case v.lacks == lacksFactor && c.Path() != factorPath:
 			return c.Redirect(http.StatusSeeOther, factorPath)
 		}
 		if err := a.attachAndTouchSession(c, v); err != nil {
 			return err
 		}
-		token, err := seal(a, formTokenSealLabel, nil, v.who.Name, formTokenLife)
-		if err != nil {
-			return err
-		}
-		frame.SetFormToken(c, token)
 		return next(c)
 	}
 }
@@ -45,10 +40,14 @@ func (a *Auth) requireSession(next echo.HandlerFunc) echo.HandlerFunc {
 // startPagePath is where a login leads if no page was asked for.
 const startPagePath = "/admin"
 
-// loginAddressKeepingForm keeps a posted form (keepForm) and returns login with the page to return to, unless
-// that is startPagePath. account is that of the session that ended or lacks the code; "": not known.
-func (a *Auth) loginAddressKeepingForm(c echo.Context, login, account string) string {
-	back := cmp.Or(a.keepForm(c, account), consolePageOrEmpty(c.Request().URL.RequestURI()))
+// loginAddress returns login with the page to return to, unless that is startPagePath: the one of the request, or
+// whose form was posted.
+func loginAddress(c echo.Context, login string) string {
+	u := *c.Request().URL
+	if c.Request().Method == http.MethodPost && !inMenu(u.Path) {
+		u.Path = path.Dir(u.Path)
+	}
+	back := consolePageOrEmpty(u.RequestURI())
 	if back == startPagePath {
 		back = ""
 	}

@@ -15,8 +15,6 @@ import (
 
 	"sendcode/internal/base/fault"
 	"sendcode/internal/base/logs"
-	"sendcode/internal/http/server"
-	"sendcode/internal/limit/bucketnames"
 	"sendcode/internal/store"
 )
 
@@ -233,7 +231,6 @@ func (a *Auth) beginSession(c echo.Context, who principal, s store.Session, acti
 	}
 	ctx := c.Request().Context()
 	s.ID, s.Account, s.Bound = sha256.Sum256(key), who.Name, who.sessionBinding(key)
-	s.Network, s.Browser = bucketnames.WideNetworkPrefix(server.ClientIP(c)), browserOf(c.Request().UserAgent())
 	act.Detail = s.Via
 	if s.Granted != "" {
 		act.Detail = s.Granted

@@ -2,7 +2,6 @@ package auth
 
 import (
 	"crypto/rand"
-	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/base32"
 	"fmt"
@@ -97,28 +96,7 @@ func drawQRCode(text string) (qrCode, error) {
 	return qrCode{size + 2*margin, template.HTMLAttr(`d="` + path.String() + `"`)}, nil // the path has no quotes
 }
 
-// Recovery codes replace a lost device. Each has 80 random bits.
-const (
-	recoveryCodeCount  = 10
-	recoveryCodeLength = 16 // letters and digits of base32
-)
-
-// newRecoveryCodes returns new codes to show once, and the hashes to store.
-func newRecoveryCodes(account string) (shown []string, kept [][32]byte) {
-	for range recoveryCodeCount {
-		code := strings.ToLower(rand.Text()[:recoveryCodeLength])
-		shown = append(shown, code[:4]+"-"+code[4:8]+"-"+code[8:12]+"-"+code[12:])
-		kept = append(kept, recoveryCodeHash(account, code))
-	}
-	return shown, kept
-}
-
-// recoveryCodeHash returns the stored hash of an account's recovery code.
-func recoveryCodeHash(account, code string) [32]byte {
-	return sha256.Sum256([]byte("recovery\x00" + account + "\x00" + code))
-}
-
-// normalizeCode removes the spaces and dashes that people type in a code, and makes its letters lower-case.
+// normalizeCode removes the spaces and dashes that people type in a code.
 func normalizeCode(typed string) string {
-	return strings.ToLower(strings.NewReplacer(" ", "", "-", "", "\u00a0", "").Replace(typed))
+	return strings.NewReplacer(" ", "", "-", "", "\u00a0", "").Replace(typed)
 }

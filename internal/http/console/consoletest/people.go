@@ -27,12 +27,11 @@ func SmallHash(password string) string {
 	return "$argon2id$v=19$m=64,t=1,p=1$" + encode([]byte(salt)) + "$" + encode(sum)
 }
 
-// Device is an authenticator app, with the recovery codes that were shown beside its secret.
+// Device is an authenticator app.
 type Device struct {
 	*testing.T
-	Clock    *Clock
-	Secret   string
-	Recovery []string
+	Clock  *Clock
+	Secret string
 }
 
 const period = 30 * time.Second

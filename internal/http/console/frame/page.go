@@ -40,7 +40,6 @@ type Page struct {
 	Role   string // of the account, in words
 	Here   string // the section that the page belongs to, if it is in the menu
 	Back   string // where a change of language or zone leads back to
-	Token  string // in the page's forms: says whose they are; empty: the reader is not logged in
 
 	Onward string      // where the page leads by itself; empty: it stays
 	Health *statusLine // how the service is; nil: the reader is not logged in
@@ -54,7 +53,6 @@ func (p Page) statusLine() *statusLine { return p.Health }
 func NewPage(c echo.Context, title, here string) Page {
 	w := Words(c)
 	p := Page{W: w, Title: w.Get(title), Here: here, Back: homePath}
-	p.Token, _ = c.Get(formTokenContextKey).(string)
 	if r, ok := c.Get(accountContextKey).(account); ok {
 		p.Reader, p.Role, p.Health = r.name, w.Or("role", r.role), &statusLine{W: w}
 		if c.Request().Method == http.MethodGet { // a form's response has no address to come back to
@@ -88,16 +86,10 @@ func (p Page) Languages() (others []texts.Words) {
 // account is the request's account, as NewPage shows it.
 type account struct{ name, role string }
 
-const (
-	accountContextKey   = "sendcode.admin.reader"
-	formTokenContextKey = "sendcode.admin.form"
-)
+const accountContextKey = "sendcode.admin.reader"
 
 // SetAccount stores the request's account, which the page's frame shows.
 func SetAccount(c echo.Context, name, role string) { c.Set(accountContextKey, account{name, role}) }
-
-// SetFormToken stores the token of the request's account, which the forms of the page have.
-func SetFormToken(c echo.Context, token string) { c.Set(formTokenContextKey, token) }
 
 // A reader's language and zone are in cookies. The pages' script sets the zone's cookie if it is
 // missing, since the server does not know the browser's zone.

@@ -60,12 +60,11 @@ type auditView struct {
 	frame.ListPage[store.AuditFilter, store.AuditEntry]
 	Topics  []string // providers whose subscription the reader may accept
 	Problem string
-	Typed   url.Values // in the form that was refused, or that comes back after a login
+	Typed   url.Values // in the form that was refused
 }
 
 func (a *Handlers) auditPage(c echo.Context) error {
-	kept, text := a.Auth.TakeSavedForm(c)
-	return a.showAuditPage(c, http.StatusOK, c.Request().URL.RawQuery, kept, text)
+	return a.showAuditPage(c, http.StatusOK, c.Request().URL.RawQuery, nil, "")
 }
 
 func (a *Handlers) showAuditPage(c echo.Context, status int, rawQuery string, refusedForm url.Values, problem string) error {

@@ -59,12 +59,11 @@ type prefixesView struct {
 	frame.ListPage[store.PrefixPauseFilter, store.PrefixPause]
 	May     bool // the reader may end pauses
 	Problem string
-	Typed   url.Values // in the form that was refused, or that comes back after a login
+	Typed   url.Values // in the form that was refused
 }
 
 func (a *Handlers) prefixesPage(c echo.Context) error {
-	kept, text := a.Auth.TakeSavedForm(c)
-	return a.showPrefixes(c, http.StatusOK, c.Request().URL.RawQuery, kept, text)
+	return a.showPrefixes(c, http.StatusOK, c.Request().URL.RawQuery, nil, "")
 }
 
 func (a *Handlers) showPrefixes(c echo.Context, status int, raw string, typed url.Values, problem string) error {

@@ -57,18 +57,17 @@ type suppressionsView struct {
 	frame.ListPage[store.SuppressionFilter, store.Suppression]
 	May     bool       // the reader may add and lift
 	Problem string     // what was wrong with a form
-	Typed   url.Values // in the refused form, without the recipient; or in one that comes back after a login, with it
+	Typed   url.Values // in the refused form, without the recipient
 }
 
-// FormRefused reports whether the form that lifts a suppression was refused, or comes back after a login.
+// FormRefused reports whether the form that lifts a suppression was refused.
 func (v suppressionsView) FormRefused(s store.Suppression) bool {
 	return v.Typed.Get("address") == s.Address.String() && v.Typed.Get("channel") == string(s.Channel) &&
 		v.Typed.Get("app") == s.App
 }
 
 func (a *Handlers) suppressionsPage(c echo.Context) error {
-	kept, text := a.Auth.TakeSavedForm(c)
-	return a.showSuppressions(c, http.StatusOK, c.Request().URL.RawQuery, kept, text)
+	return a.showSuppressions(c, http.StatusOK, c.Request().URL.RawQuery, nil, "")
 }
 
 func (a *Handlers) showSuppressions(c echo.Context, status int, raw string, typed url.Values, problem string) error {

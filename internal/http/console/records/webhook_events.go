@@ -65,15 +65,14 @@ type webhookEventsView struct {
 	Posted postedSample
 }
 
-// postedSample is a sample that was posted, or comes back after a login; its zero value: none was.
+// postedSample is a sample that was posted; its zero value: none was.
 type postedSample struct {
 	App, Event, Answer string
 	OK                 bool
 }
 
 func (a *Handlers) webhookEventsPage(c echo.Context) error {
-	kept, text := a.Auth.TakeSavedForm(c)
-	return a.showWebhookEvents(c, postedSample{App: kept.Get("app"), Event: kept.Get("event"), Answer: text})
+	return a.showWebhookEvents(c, postedSample{})
 }
 
 // postSampleEventForm posts a sample of an event to an app, and shows the answer.

@@ -99,10 +99,6 @@ COPY public.provider_events (send_id, kind, at, heard_at, provider, detail) FROM
 018e13a2-7e00-7000-8000-000000000002	complained	2024-03-06 15:00:00+00	2024-03-06 15:00:00+00	postmark	
 \.
 
-COPY public.recovery_codes (account, hash) FROM stdin;
-mei	\\x0100000000000000000000000000000000000000000000000000000000000000
-\.
-
 COPY public.refunds (id, since, attempt) FROM stdin;
 018e13a2-7e00-7000-8000-000000000003	2024-03-06 12:00:00+00	1
 \.
@@ -112,7 +108,7 @@ COPY public.refusals (id, logged_at, retry_after, requests, recipients, app, cha
 \.
 
 COPY public.second_factors (account, sealed, step, created_at) FROM stdin;
-mei	\\x01026b3104777a19d0c0c9381d0931b1a265c128d9dd50d796e1d28804a47b312309dd568e4a8f9f56faf06fc3d0d5969f98087d	0	2024-03-06 15:00:00+00
+mei	\\x01026b31cdde34c339ee4b681d0792d63ed005264c031f0d3ccdb3f568ce63f90843984376a2134a0c2834131336a52ffcb7260b	0	2024-03-06 15:00:00+00
 \.
 
 COPY public.sends_frozen (id, logged_at, finished_at, took, number, attempt, in_doubt, counts, was_reset, suppression_id, status, reason, provider, provider_code, receipt, worst_event, bounced, app, channel, purpose, recipient, masked, domain, country, prefix, verification_id, locale, reference, network, site, request_id, observed, human_check) FROM stdin;
@@ -122,8 +118,8 @@ COPY public.sends_frozen (id, logged_at, finished_at, took, number, attempt, in_
 018e1447-4980-7000-8000-0000000001fa	2024-03-06 15:00:00+00	\N	0	1	1	f	t	f	\N	sending						f	shop	email	login	\\x00000000000000000000000000000006	a•••@example.com	example.com			v-018e1447-4980-7000-8000-0000000001fa	en	order 7	192.0.2.0/24				
 \.
 
-COPY public.sessions (id, account, bound, started_at, seen_at, via, granted, passed, network, browser) FROM stdin;
-\\x0000000000000000000000000000000000000000000000000000000000000009	mei	\\x0000000000000000000000000000000000000000000000000000000000000000	2024-03-06 15:00:00+00	2024-03-06 15:00:00+00			f		
+COPY public.sessions (id, account, bound, started_at, seen_at, via, granted, passed) FROM stdin;
+\\x0000000000000000000000000000000000000000000000000000000000000009	mei	\\x0000000000000000000000000000000000000000000000000000000000000000	2024-03-06 15:00:00+00	2024-03-06 15:00:00+00			f
 \.
 
 COPY public.spending (cap, period, used) FROM stdin;

@@ -145,7 +145,7 @@ func (o *Metrics) JobRan(string, bool) {}
 func (o *Metrics) PrefixPaused(app, country string) { o.count("paused", app, country) }
 
 // Attempted implements webhook.Observer.
-func (o *Metrics) Attempted(app, outcome string, _ time.Duration) {
+func (o *Metrics) Attempted(app, outcome string) {
 	o.count("attempted", app, outcome)
 }
 

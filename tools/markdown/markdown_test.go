@@ -4,7 +4,7 @@ import (
 	"io/fs"
 	"testing"
 
-	"sendcode/internal/kit/markdown"
+	"sendcode/tools/markdown"
 )
 
 // Links that lead nowhere are found, however they are written. Links in fenced blocks are text.
