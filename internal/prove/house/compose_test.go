@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -187,27 +186,5 @@ func TestComposeKeepsItsData(t *testing.T) {
 	redis := readFile(t, "deploy/redis/start.sh")
 	if !strings.Contains(redis, "\nappendonly yes\n") || !strings.Contains(redis, "\nmaxmemory-policy noeviction\n") {
 		t.Errorf("redis may forget: %s", redis)
-	}
-}
-
-// A container has the memory that was measured at most, beside the tenth that the runtime leaves
-// free (app.TuneGC).
-func TestContainersHaveTheMemoryThatWasMeasured(t *testing.T) {
-	measured := numberIn(t, "docs/PERFORMANCE.md", `(\d+) MB at most in all runs`)
-	limits := map[string]string{"Kubernetes": firstIn(t, "deploy/kubernetes/sendcode.yaml", `limits: \{memory: (\w+)i\}`)}
-	for _, file := range composeFiles {
-		limits[file] = readCompose(t, file).Services["sendcode"].MemLimit
-	}
-	for where, limit := range limits {
-		n, err := strconv.Atoi(strings.TrimRight(limit, "mMgG"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if strings.HasSuffix(strings.ToLower(limit), "g") {
-			n *= 1024
-		}
-		if usable := n * 1024 * 1024 / 10 * 9 / 1000 / 1000; usable < measured {
-			t.Errorf("%s: of %s the program may use %d MB, and %d MB were measured", where, limit, usable, measured)
-		}
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 )
@@ -129,23 +128,4 @@ func readFile(t *testing.T, name string) string {
 		t.Fatal(err)
 	}
 	return string(text)
-}
-
-// firstIn is the first group of a pattern's first match in a file.
-func firstIn(t *testing.T, file, pattern string) string {
-	t.Helper()
-	m := regexp.MustCompile(pattern).FindStringSubmatch(readFile(t, file))
-	if m == nil {
-		t.Fatalf("%s has nothing like %s", file, pattern)
-	}
-	return m[1]
-}
-
-func numberIn(t *testing.T, file, pattern string) int {
-	t.Helper()
-	n, err := strconv.Atoi(firstIn(t, file, pattern))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return n
 }

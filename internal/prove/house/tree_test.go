@@ -1,18 +1,14 @@
 package house
 
 import (
-	"bufio"
 	"go/ast"
 	"go/parser"
 	"go/token"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path"
-	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 )
 
@@ -83,43 +79,4 @@ func skipped(dir string) bool {
 func standard(imported string) bool {
 	first, _, _ := strings.Cut(imported, "/")
 	return !strings.Contains(first, ".") && !strings.HasPrefix(imported, module)
-}
-
-// make build tells how far it is while it compiles, and not only at its end; what the compiler says of a mistake passes.
-func TestMakeTellsHowFarItIs(t *testing.T) {
-	dir := t.TempDir()
-	told := filepath.Join(dir, "told")
-	if err := syscall.Mkfifo(told, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	answer, err := os.OpenFile(told, os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer answer.Close()
-	// a go that compiles 60 packages, then waits until the line was read, and fails
-	compiler := "#!/bin/sh\nif [ \"$1\" = list ]; then seq 649; exit; fi\nseq -f example.com/%g 60; timeout 120 head -n 1 " + told + " > " + dir + "/read || echo '# late'; echo '# sendcode'; exit 1\n"
-	if err := os.WriteFile(filepath.Join(dir, "go"), []byte(compiler), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	build := exec.CommandContext(t.Context(), "make", "--directory=../../..", "--no-print-directory", "build")
-	build.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"), "MAKEFLAGS=")
-	var mistakes strings.Builder
-	build.Stderr = &mistakes
-	out, err := build.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := build.Start(); err != nil {
-		t.Fatal(err)
-	}
-	lines := bufio.NewScanner(out)
-	for lines.Scan() && lines.Text() != "compiled 50 of at most 649 packages" {
-	}
-	if _, err := answer.WriteString("\n"); err != nil {
-		t.Error(err)
-	}
-	if err := build.Wait(); err == nil || !strings.Contains(mistakes.String(), "# sendcode\n") || strings.Contains(mistakes.String(), "# late") {
-		t.Errorf("%v: %s", err, mistakes.String())
-	}
 }
