@@ -37,6 +37,37 @@ func TestPeekLeavesOutRulesWithoutABucket(t *testing.T) {
 	})
 }
 
+// What a request also asks about is told as if it decided, and neither refuses nor counts: in a bucket of its own nothing is added.
+func TestAlsoDecidesAndCountsNothing(t *testing.T) {
+	both(t, func(t *testing.T, w *world) {
+		one := Request{
+			ID: "one", Rules: []Rule{sliding(Recipient, 2, time.Hour)}, Buckets: buckets("ann", "office"),
+			Also: []Rule{sliding(Recipient, 1, time.Hour), sliding(IP, 1, time.Minute)},
+		}
+		must(t, w.Record(t.Context(), one.Buckets[IP], time.Minute, []AgedEvent{{ID: "before"}}))
+		for n, admitted := range []bool{true, true, false} {
+			one.ID = w.id()
+			d := mustTake(t, w, one, admitted)
+			used := min(n+1, 2)
+			same(t, "rules", len(d.Rules), 1)
+			for i, want := range []State{
+				{Rule: one.Also[0], Used: used, ResetAfter: time.Hour, RetryAfter: time.Hour},
+				{Rule: one.Also[1], Used: 1, ResetAfter: time.Minute, RetryAfter: time.Minute},
+			} {
+				same(t, "also", d.Also[i], want)
+			}
+			looked, err := w.Peek(t.Context(), one)
+			must(t, err)
+			sameDecision(t, looked, Decision{At: d.At, Rules: d.Rules, Also: d.Also})
+		}
+		delete(one.Buckets, IP)
+		d, err := w.Peek(t.Context(), one)
+		must(t, err)
+		same(t, "of those with a bucket", len(d.Also), 1)
+		same(t, "a take without a bucket fails", errors.Is(second(w.Take(t.Context(), one)), ErrBadRequest), true)
+	})
+}
+
 func TestInvalidCallsChangeNothing(t *testing.T) {
 	both(t, func(t *testing.T, w *world) {
 		good := sliding(Recipient, 1, time.Minute)

@@ -158,7 +158,7 @@ func (m *Memory) states(p requestPlan, now int64) Decision {
 	for i, r := range p.rules {
 		d.Rules[i] = r.tally(m.find(p.buckets[p.bucketOf[i]], now).eventTimes(), now).state(r, now)
 	}
-	return d
+	return p.split(d)
 }
 
 // lock locks the shards of the buckets, in ascending order so that callers cannot deadlock. It

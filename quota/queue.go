@@ -491,9 +491,14 @@ func (r Rule) leavesAt(at time.Time) time.Time {
 // aged returns the decision as it is after the time passed: with a later instant and shorter waits.
 func (d Decision) aged(passed time.Duration) Decision {
 	d.At = d.At.Add(passed)
-	d.Rules = slices.Clone(d.Rules)
-	for i := range d.Rules {
-		s := &d.Rules[i]
+	d.Rules, d.Also = agedStates(d.Rules, passed), agedStates(d.Also, passed)
+	return d
+}
+
+func agedStates(states []State, passed time.Duration) []State {
+	states = slices.Clone(states)
+	for i := range states {
+		s := &states[i]
 		if s.ResetAfter > 0 {
 			s.ResetAfter -= passed
 		}
@@ -501,7 +506,7 @@ func (d Decision) aged(passed time.Duration) Decision {
 			s.RetryAfter -= passed
 		}
 	}
-	return d
+	return states
 }
 
 func bucketsOfRules(req Request) []string {

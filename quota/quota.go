@@ -89,6 +89,9 @@ type AgedEvent struct {
 type Request struct {
 	ID    string // opaque, 1 to 64 bytes; Take is idempotent per ID, so a repeated call counts once
 	Rules []Rule // the event is counted only if all of them admit it
+	// rules that are reported in Decision.Also: they refuse nothing and count nothing. Their buckets keep events as long as
+	// Rules need them
+	Also []Rule
 	// bucket of each scope; if a rule's scope has none, Take fails and Peek leaves the rule out
 	Buckets map[Scope]string
 	// another process may have taken the ID before; only [Queue] reads this field
@@ -121,6 +124,7 @@ type Decision struct {
 	Admitted bool      // Take counted the event; always false from Peek
 	At       time.Time // instant of the decision, whole µs, on the limiter's clock
 	Rules    []State   // in the order of the request
+	Also     []State   // of Request.Also, in its order
 	// the decision was made in the caller's process, since its shared limiter was unavailable. The
 	// caller sets this field; no limiter of this package does
 	Alone bool
@@ -138,13 +142,13 @@ func (d Decision) RetryAfter() time.Duration {
 // Blocking returns the rule that blocks longest, and false if none blocks. A rule that observes
 // blocks nothing.
 func (d Decision) Blocking() (State, bool) {
-	var worst State
+	var longest State
 	for _, s := range d.Rules {
-		if s.blocks() && s.RetryAfter > worst.RetryAfter {
-			worst = s
+		if s.blocks() && s.RetryAfter > longest.RetryAfter {
+			longest = s
 		}
 	}
-	return worst, worst.RetryAfter > 0
+	return longest, longest.RetryAfter > 0
 }
 
 // Violated returns the names of all rules that block, in the order of the request.
@@ -158,10 +162,11 @@ func (d Decision) Violated() []string {
 	return names
 }
 
-// Public returns the decision without the rules that clients must not see: those that observe, and
+// Public returns the decision without the rules that clients must not see: those of Also, those that observe, and
 // those of a scope that is not Counted unless they block. If nothing is removed, Rules is shared
 // with d.
 func (d Decision) Public() Decision {
+	d.Also = nil
 	hidden := func(s State) bool { return s.Observe || !s.Scope.Counted() && !s.blocks() }
 	if slices.ContainsFunc(d.Rules, hidden) {
 		d.Rules = slices.DeleteFunc(slices.Clone(d.Rules), hidden)

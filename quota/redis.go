@@ -122,10 +122,11 @@ func (r *Redis) Take(ctx context.Context, req Request) (Decision, error) {
 	ctx, cancel := r.withBudget(ctx)
 	defer cancel()
 	if r.cluster != nil && len(p.buckets) > 1 {
-		return r.takeEach(ctx, req.ID, p)
+		d, err := r.takeEach(ctx, req.ID, p)
+		return p.split(d), err
 	}
 	a, err := r.runTake(ctx, req.ID, modeTake, 0, p)
-	return a.Decision, err
+	return p.split(a.Decision), err
 }
 
 // withBudget adds the budget as a timeout to ctx, unless ctx ends earlier.
@@ -148,13 +149,13 @@ func (r *Redis) Peek(ctx context.Context, req Request) (Decision, error) {
 	defer cancel()
 	ask := func(p requestPlan) (scriptAnswer, error) { return r.runTake(ctx, "", modeLook, 0, p) }
 	if r.cluster != nil && len(p.buckets) > 1 {
-		parts := p.split()
+		parts := p.byBucket()
 		answers, err := r.askEach(parts, ask)
-		return p.merge(parts, answers), err
+		return p.split(p.merge(parts, answers)), err
 	}
 	a, err := ask(p)
 	a.Admitted = false
-	return a.Decision, err
+	return p.split(a.Decision), err
 }
 
 // Refund removes the event and leaves a tombstone for 60 s, also where the ID was not counted; see

@@ -17,13 +17,13 @@ import (
 // On Cluster a script may touch only one slot, and each bucket is in its own slot. So a plan is
 // split into parts of one bucket each, and each part is decided on the clock of its node.
 
-// planPart is the part of a plan that concerns one bucket.
+// planPart is the part of a plan that concerns one bucket. Its rules are in the plan's order.
 type planPart struct {
 	requestPlan
 	ruleIndexes []int // indexes of the part's rules in the whole plan
 }
 
-func (p requestPlan) split() []planPart {
+func (p requestPlan) byBucket() []planPart {
 	parts := make([]planPart, len(p.buckets))
 	for i := range parts {
 		parts[i].buckets, parts[i].keeps = p.buckets[i:i+1], p.keeps[i:i+1]
@@ -32,6 +32,9 @@ func (p requestPlan) split() []planPart {
 		one := &parts[b]
 		one.rules, one.bucketOf, one.ruleIndexes = append(one.rules, p.rules[i]), append(one.bucketOf, 0),
 			append(one.ruleIndexes, i)
+		if i < p.deciding {
+			one.deciding++
+		}
 	}
 	return parts
 }
@@ -63,7 +66,7 @@ func (p requestPlan) merge(parts []planPart, answers []scriptAnswer) Decision {
 func (r *Redis) takeEach(ctx context.Context, id string, p requestPlan) (Decision, error) {
 	whole, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.Budget) // for the refund, even if ctx has ended
 	defer cancel()
-	parts := p.split()
+	parts := p.byBucket()
 	answers, err := r.askEach(parts, func(one requestPlan) (scriptAnswer, error) { return r.runTake(ctx, id, modeLook, 0, one) })
 	if err != nil || slices.ContainsFunc(answers, func(a scriptAnswer) bool { return !a.Admitted }) {
 		return p.merge(parts, answers), err

@@ -43,7 +43,7 @@ func (p requestPlan) scriptArgs(id, mode string, tombstone time.Duration, near t
 	}
 	for i, rule := range p.rules {
 		bucket := int64(p.bucketOf[i] + 1)
-		if rule.Observe {
+		if rule.Observe || i >= p.deciding {
 			bucket = -bucket
 		}
 		numbers = append(numbers, bucket, int64(rule.Limit))

@@ -19,7 +19,8 @@ const resetSlack = 10 * time.Second
 
 // requestPlan is a checked request, with its buckets sorted and deduplicated.
 type requestPlan struct {
-	rules    []Rule
+	rules    []Rule          // those of Request.Rules, then those of Request.Also
+	deciding int             // number of the first ones
 	buckets  []string        // each once, sorted, so that all callers use the same order
 	keeps    []time.Duration // how long each bucket keeps events; 0 if it is only read
 	bucketOf []int           // for each rule, the index of its bucket
@@ -34,23 +35,27 @@ func planTake(req Request) (requestPlan, error) {
 	if len(req.Rules) == 0 {
 		return requestPlan{}, fmt.Errorf("%w: no rules", ErrBadRequest)
 	}
-	for _, r := range req.Rules {
+	p := requestPlan{rules: append(slices.Clip(req.Rules), req.Also...), deciding: len(req.Rules)}
+	for _, r := range p.rules {
 		if req.Buckets[r.Scope] == "" {
 			return requestPlan{}, fmt.Errorf("%w: rule %q has no bucket for scope %q", ErrBadRequest, r.Name, r.Scope)
 		}
 	}
-	return newPlan(req.Rules, req.Buckets)
+	return p.withBuckets(req.Buckets)
 }
 
 // planPeek makes the plan of a Peek, without the rules that have no bucket. Error: ErrBadRequest.
 func planPeek(req Request) (requestPlan, error) {
-	rules := slices.DeleteFunc(slices.Clone(req.Rules), func(r Rule) bool { return req.Buckets[r.Scope] == "" })
-	return newPlan(rules, req.Buckets)
+	unknown := func(r Rule) bool { return req.Buckets[r.Scope] == "" }
+	rules := slices.DeleteFunc(slices.Clone(req.Rules), unknown)
+	p := requestPlan{deciding: len(rules), rules: append(rules, slices.DeleteFunc(slices.Clone(req.Also), unknown)...)}
+	return p.withBuckets(req.Buckets)
 }
 
-func newPlan(rules []Rule, buckets map[Scope]string) (requestPlan, error) {
-	p := requestPlan{rules: rules, bucketOf: make([]int, len(rules)), buckets: make([]string, 0, len(rules))}
-	for i, r := range rules {
+// withBuckets returns the plan of the rules with their buckets. Error: ErrBadRequest.
+func (p requestPlan) withBuckets(buckets map[Scope]string) (requestPlan, error) {
+	p.bucketOf, p.buckets = make([]int, len(p.rules)), make([]string, 0, len(p.rules))
+	for i, r := range p.rules {
 		var err error
 		r.checkBounds(func(field, problem string) {
 			err = fmt.Errorf("%w: %w", ErrBadRequest,
@@ -64,14 +69,22 @@ func newPlan(rules []Rule, buckets map[Scope]string) (requestPlan, error) {
 	slices.Sort(p.buckets)
 	p.buckets = slices.Compact(p.buckets)
 	p.keeps = make([]time.Duration, len(p.buckets))
-	for i, r := range rules {
+	for i, r := range p.rules {
 		b, _ := slices.BinarySearch(p.buckets, buckets[r.Scope])
 		p.bucketOf[i] = b
-		if r.Scope.Counted() {
+		if i < p.deciding && r.Scope.Counted() {
 			p.keeps[b] = max(p.keeps[b], r.Keep())
 		}
 	}
 	return p, nil
+}
+
+// split returns a decision that has the states of all rules, with those of Request.Also apart.
+func (p requestPlan) split(d Decision) Decision {
+	if len(d.Rules) > p.deciding {
+		d.Rules, d.Also = d.Rules[:p.deciding:p.deciding], d.Rules[p.deciding:]
+	}
+	return d
 }
 
 func checkID(id string) error {

@@ -42,10 +42,10 @@ type recipientQueue struct {
 	slots     chan struct{}
 	strangers chan struct{} // one element for each stranger's request that may take a slot; nil before the first stranger
 	used      int           // requests that hold a slot or wait for one
-	last      time.Time     // instant of the last planned release of ReleaseLater
+	last      time.Time     // instant of the last planned release
 }
 
-// Slot is the right to work on one request for a recipient. Only its first release has an effect.
+// Slot is the right to work on one request for a recipient. Only the first Release has an effect.
 type Slot struct {
 	bulkhead *Bulkhead
 	queue    *recipientQueue
@@ -118,27 +118,27 @@ func (b *Bulkhead) leave(q *recipientQueue) {
 	}
 }
 
-func (s *Slot) release() {
+// Release frees the slot: of an admitted request at once, of any other one releaseDelay or more from now.
+// The slots of a queue are then freed at least releaseDelay/MaxPerRecipient apart: if many waiting
+// requests got their slots together, a later request would wait for all of them.
+func (s *Slot) Release(admitted bool) {
+	s.once.Do(func() {
+		if admitted {
+			s.free()
+			return
+		}
+		s.bulkhead.mu.Lock()
+		defer s.bulkhead.mu.Unlock()
+		wait := max(releaseDelay, time.Until(s.queue.last)+releaseDelay/MaxPerRecipient)
+		s.queue.last = time.Now().Add(wait)
+		time.AfterFunc(wait, s.free)
+	})
+}
+
+func (s *Slot) free() {
 	<-s.queue.slots
 	if s.stranger {
 		<-s.queue.strangers
 	}
 	s.bulkhead.leave(s.queue)
-}
-
-// ReleaseNow frees the slot at once. It is for admitted requests, which may then wait for their
-// outcome without a slot.
-func (s *Slot) ReleaseNow() { s.once.Do(s.release) }
-
-// ReleaseLater frees the slot of a request that was not admitted, releaseDelay or more from now.
-// The slots of a queue are freed at least releaseDelay/MaxPerRecipient apart: if many waiting
-// requests got their slots together, a later request would wait for all of them.
-func (s *Slot) ReleaseLater() {
-	s.once.Do(func() {
-		s.bulkhead.mu.Lock()
-		defer s.bulkhead.mu.Unlock()
-		wait := max(releaseDelay, time.Until(s.queue.last)+releaseDelay/MaxPerRecipient)
-		s.queue.last = time.Now().Add(wait)
-		time.AfterFunc(wait, s.release)
-	})
 }

@@ -32,19 +32,19 @@ func TestALineEndsWithPatienceOrTheClient(t *testing.T) {
 		if _, err := l.Acquire(gone, "ana", false); !errors.Is(err, errNoSlot) || time.Since(began) != time.Second {
 			t.Errorf("%v after %v", err, time.Since(began))
 		}
-		slots[0].ReleaseNow() // at once, and only once
-		slots[0].ReleaseLater()
+		slots[0].Release(true) // at once, and only once
+		slots[0].Release(false)
 		began = time.Now()
 		next, err := l.Acquire(t.Context(), "ana", false)
 		if err != nil || time.Since(began) != 0 {
 			t.Fatalf("%v after %v", err, time.Since(began))
 		}
-		next.ReleaseLater()
+		next.Release(false)
 		if _, err := l.Acquire(t.Context(), "ana", false); err != nil || time.Since(began) != releaseDelay {
 			t.Errorf("%v after %v", err, time.Since(began))
 		}
 		for _, held := range slots[1:] {
-			held.ReleaseNow()
+			held.Release(true)
 		}
 		servertest.Same(t, "slots are taken", l.queues["ana"].used, 1)
 	})
@@ -73,20 +73,20 @@ func TestStrangersFillHalfOfTheSlots(t *testing.T) {
 			held = append(held, acquire(false, 0))
 		}
 		servertest.Same(t, "one more of those known has a slot", acquire(false, time.Second) != nil, false)
-		held[0].ReleaseNow()
+		held[0].Release(true)
 		others := []*Slot{acquire(false, 0)} // the stranger's slot is for all
 		servertest.Same(t, "a stranger has a slot where others have all", acquire(true, time.Second) != nil, false)
-		others[0].ReleaseLater()
+		others[0].Release(false)
 		again := acquire(true, time.Second)
 		servertest.Same(t, "a stranger has a slot after one was released", again != nil, true)
 		began := time.Now()
 		next := make(chan *Slot, 1)
 		go func() { next <- acquire(false, time.Minute) }()
-		time.AfterFunc(MaxSlotWait/2, held[1].ReleaseNow) // which is the next one's
+		time.AfterFunc(MaxSlotWait/2, func() { held[1].Release(true) }) // which is the next one's
 		servertest.Same(t, "a stranger's slot that others take first", acquire(true, time.Minute), nil)
 		servertest.Same(t, "its wait", time.Since(began), MaxSlotWait)
 		for _, s := range append(held[2:], <-next, again) {
-			s.ReleaseLater()
+			s.Release(false)
 		}
 		time.Sleep(time.Second)
 		synctest.Wait()
@@ -114,7 +114,7 @@ func TestTheSlotsOfALineAreFreeOneByOne(t *testing.T) {
 					mu.Lock()
 					entered[time.Since(began)]++
 					mu.Unlock()
-					next.ReleaseLater()
+					next.Release(false)
 				}
 			})
 		}

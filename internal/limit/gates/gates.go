@@ -269,10 +269,10 @@ func (g *Gates) confirmLocally(ctx context.Context, r quota.Request, d quota.Dec
 	if d.Admitted && !own.Admitted {
 		d.Admitted = false
 		if refundable {
-			d.Rules = g.refundRefused(ctx, r, d.Rules)
+			d = g.refundRefused(ctx, r, d)
 		}
 	}
-	d.Rules = mergeStates(r.Rules, d.Rules, own.Rules, 0, 0)
+	d.Rules, d.Also = mergeStates(r.Rules, d.Rules, own.Rules, 0, 0), mergeStates(r.Also, d.Also, own.Also, 0, 0)
 	return d, nil
 }
 
@@ -287,13 +287,15 @@ func (g *Gates) countLocally(ctx context.Context, r quota.Request,
 	if !counts && g.lastAlone.IsZero() {
 		return own, false, nil
 	}
-	r.Rules = policy.ForLimiterAlone(r.Rules)
-	decides = !g.lastAlone.IsZero() && g.now().Sub(g.lastAlone) < quota.LongestKeep(r.Rules)
+	r = forLimiterAlone(r)
+	keep := max(quota.LongestKeep(r.Rules), quota.LongestKeep(r.Also))
+	decides = !g.lastAlone.IsZero() && g.now().Sub(g.lastAlone) < keep
 	switch {
 	case !counts && !decides:
 		return own, false, nil
-	case !admitted:
+	case !admitted || len(r.Rules) == 0:
 		own, err = g.local.Peek(ctx, r)
+		own.Admitted = admitted
 		return own, true, err
 	case !decides:
 		for i := range r.Rules {
@@ -304,16 +306,22 @@ func (g *Gates) countLocally(ctx context.Context, r quota.Request,
 	return own, decides, err
 }
 
-// refundRefused refunds an event that the limiter admitted and this process refused, and returns
+// forLimiterAlone returns the request with the rules that only the limiter decides.
+func forLimiterAlone(r quota.Request) quota.Request {
+	r.Rules, r.Also = policy.ForLimiterAlone(r.Rules), policy.ForLimiterAlone(r.Also)
+	return r
+}
+
+// refundRefused refunds an event that the limiter admitted and this process refused, and returns d with
 // the limiter's states without the event. If the refund fails, RefundLater gets the event. If the
-// refund or the Peek fails, the given states are returned.
-func (g *Gates) refundRefused(ctx context.Context, r quota.Request, states []quota.State) []quota.State {
+// refund or the Peek fails, d is returned.
+func (g *Gates) refundRefused(ctx context.Context, r quota.Request, d quota.Decision) quota.Decision {
 	if err := g.shared.Refund(ctx, r.ID, bucketnames.OfCountedScopes(r.Buckets)...); err != nil {
 		g.RefundLater(r.ID, r.Buckets)
-	} else if d, err := g.shared.Peek(ctx, r); err == nil {
-		return d.Rules
+	} else if now, err := g.shared.Peek(ctx, r); err == nil {
+		d.Rules, d.Also = now.Rules, now.Also
 	}
-	return states
+	return d
 }
 
 // takeLocally decides and counts an event in this process alone. The decision is Alone if the limiter
@@ -338,10 +346,10 @@ func (g *Gates) peekLocally(ctx context.Context, s bucketnames.Subject) (quota.D
 
 // TakeSend counts a send in every bucket or in none. Without the limiter, this process
 // decides the scopes that the database does not, and the decision has the states of their rules
-// alone. A refused send is counted in no bucket, but if unsure is set, the limiter was called, did not answer
+// alone. A refused send is counted in no bucket, but if unanswered is set, the limiter was called, did not answer
 // and may count it: then call RefundLater, unless the send is taken again. If the process dies after TakeSend,
 // the limiter may count a send that does not exist until its windows end. Without rules the send is admitted and counted nowhere.
-func (g *Gates) TakeSend(ctx context.Context, r quota.Request) (d quota.Decision, unsure bool, err error) {
+func (g *Gates) TakeSend(ctx context.Context, r quota.Request) (d quota.Decision, unanswered bool, err error) {
 	if len(r.Rules) == 0 { // the limiter takes none
 		return quota.Decision{Admitted: true, At: g.now()}, false, nil
 	}
@@ -349,15 +357,16 @@ func (g *Gates) TakeSend(ctx context.Context, r quota.Request) (d quota.Decision
 	if !errors.Is(err, errLimiterAway) {
 		return d, false, err
 	}
-	unsure = errors.Is(err, quota.ErrUnavailable)
+	unanswered = errors.Is(err, quota.ErrUnavailable)
 	g.outage.sends.Add(1)
-	own := r
-	own.Rules = policy.ForLimiterAlone(r.Rules)
-	if len(own.Rules) == 0 {
-		return quota.Decision{Admitted: true, At: g.now(), Alone: g.shared != nil}, unsure, nil
+	own := forLimiterAlone(r)
+	if len(own.Rules) > 0 {
+		d, err = g.takeLocally(ctx, own)
+	} else {
+		d, err = g.local.Peek(ctx, own)
+		d.Admitted, d.Alone = err == nil, g.shared != nil
 	}
-	d, err = g.takeLocally(ctx, own)
-	return d, unsure, err
+	return d, unanswered, err
 }
 
 // TakeOrLocal counts an event in the limiter or, while the limiter is unavailable, in this process

@@ -13,7 +13,6 @@ import (
 	"sendcode/internal/codes/policy"
 	"sendcode/internal/store"
 	"sendcode/internal/verify/proof"
-	"sendcode/quota"
 )
 
 // CheckResult is the result of a check. A wrong, used or expired code is a result, not an error.
@@ -24,17 +23,21 @@ type CheckResult struct {
 	KnownToken string // when valid, for a browser: the token for Request.KnownTokens, to be kept for KnownTokenLife
 }
 
-// checkInProgress is one check, from the request to the comparison.
-type checkInProgress struct {
+// codeCheck is one check before the comparison.
+type codeCheck struct {
 	Caller
 	id    string
-	typed string             // the code as it was typed, or pasted with the message around it
-	row   store.Verification // as it was read before the check; zero: it was not read
-	read  time.Time          // when takeNetworkQuota read row, on the database's clock; zero: it did not
-	code  string             // the code in typed, as it is compared; empty: row was not read
-	// the event that was counted for the client's networks before the comparison; it is refunded
-	// unless the check counts as wrong; without Buckets: nothing was counted
-	failed quota.Request
+	typed string // the code as it was typed, or pasted with the message around it
+
+	row    store.Verification // as it was read before the check; zero: it was not read
+	readAt time.Time          // on the database's clock; zero: row is not as new as that
+	code   string             // the code in typed, as it is compared; empty: row was not read
+}
+
+// hasEnded reports whether the check's answer is known: what has ended stays so. With an Idempotency-Key the database is asked
+// all the same, since it may repeat an answer.
+func (c codeCheck) hasEnded() bool {
+	return c.code != "" && !c.readAt.IsZero() && c.IdempotencyKey == "" && StateOf(c.row, c.readAt) != Pending
 }
 
 // Check compares a typed code with a verification's code and approves the verification if they are
@@ -46,50 +49,56 @@ type checkInProgress struct {
 // which cost no attempt; fault.NotFound, ErrCallerCode, *TooManyChecksError, *admission.OverloadedError,
 // fault.Unavailable, and fault.Uncertain if the attempt may count.
 func (s *Service) Check(ctx context.Context, c Caller, id, typed string) (CheckResult, error) {
-	return s.check(ctx, checkInProgress{Caller: c, id: id, typed: typed})
+	return s.check(ctx, codeCheck{Caller: c, id: id, typed: typed})
 }
 
-func (s *Service) check(ctx context.Context, k checkInProgress) (result CheckResult, err error) {
-	leave, err := s.enterAdmission(s.checks, checksAdmissionName, k.classWithoutTokens())
+// check takes what a check needs, in this order, and has the database compare the codes. Errors: those of Check.
+func (s *Service) check(ctx context.Context, c codeCheck) (result CheckResult, err error) {
+	leave, err := s.enterAdmission(s.checks, checksAdmissionName, c.classWithoutTokens())
 	if err != nil {
 		return CheckResult{}, err
 	}
 	defer func() { leave(!errors.Is(err, fault.Unavailable)) }()
-	if err := s.takeNetworkQuota(ctx, &k); err != nil {
+	c, failure, err := s.takeNetworkQuota(ctx, c)
+	if err != nil {
 		return CheckResult{}, err
 	}
-	// What has ended stays so: the database is not asked again, unless it may repeat an answer.
-	if k.code != "" && !k.read.IsZero() && k.IdempotencyKey == "" && StateOf(k.row, k.read) != Pending {
-		return s.observedResult(store.CheckAnswer{Verification: k.row, Now: k.read}, "ended", recipient.Hash{}), nil
+	if c.hasEnded() {
+		return s.observedResult(store.CheckAnswer{Verification: c.row, Now: c.readAt}, "ended", recipient.Hash{}), nil
 	}
 	// From here the check goes on, even if the client hangs up.
-	ctx = context.WithoutCancel(ctx)
-	checked, err := s.Store.Check(ctx, store.CheckRequest{
-		ID: k.id, Network: k.network(), Key: s.checkKey(k.Caller),
-		Judge: func(v store.Verification, counts bool) (store.Judgement, error) { return s.judge(k, v, counts) },
+	checked, err := s.Store.Check(context.WithoutCancel(ctx), store.CheckRequest{
+		ID: c.id, Network: c.network(), Key: s.checkKey(c.Caller),
+		Judge: func(v store.Verification, counts bool) (store.Judgement, error) { return s.judge(c, v, counts) },
 	})
-	if wrong := err == nil && checked.Counted && !checked.Approved; !wrong && len(k.failed.Buckets) > 0 {
-		s.Outbox.RefundLater(k.failed.ID, k.failed.Buckets)
+	if wrong := err == nil && checked.Counted && !checked.Approved; !wrong && failure.ID != "" {
+		s.Outbox.RefundLater(failure.ID, failure.Buckets)
 	}
 	s.eventMaker().WakeForEvent(checked.Event)
-	switch {
-	case err != nil:
+	if err != nil {
 		return CheckResult{}, err
+	}
+	return s.checkResult(c, checked)
+}
+
+// checkResult returns the result of a check that the database has decided. Errors: ErrKeyOfOtherCode, *TooManyChecksError.
+func (s *Service) checkResult(c codeCheck, checked store.CheckAnswer) (CheckResult, error) {
+	switch {
 	case checked.KeyReused:
 		return CheckResult{}, ErrKeyOfOtherCode
-	case checked.Repeated && s.repeatsApproval(k, checked):
-		return s.approvedResult(k.Caller, checked), nil
+	case checked.Repeated && s.repeatsApproval(c, checked):
+		return s.approvedResult(c.Caller, checked), nil
 	case checked.Repeated:
 		return s.observedResult(checked, "repeated", recipient.Hash{}), nil
 	case checked.Lockout.Wait > 0:
-		return CheckResult{}, s.refuseCheckByLockout(k.Caller, checked)
+		return CheckResult{}, s.refuseCheckByLockout(c.Caller, checked)
 	case !checked.Counted:
 		return s.observedResult(checked, "ended", recipient.Hash{}), nil
 	case !checked.Approved:
-		s.countWrongCode(k.App, checked.Verification.Channel)
+		s.countWrongCode(c.App, checked.Verification.Channel)
 		return s.observedResult(checked, "wrong", recipient.Hash{}), nil
 	}
-	return s.approvedResult(k.Caller, checked), nil
+	return s.approvedResult(c.Caller, checked), nil
 }
 
 // checkKey returns the hash of the caller's Idempotency-Key, store.CheckRequest.Key; nil: it has none. The
@@ -105,9 +114,9 @@ func (s *Service) checkKey(c Caller) []byte {
 
 // repeatsApproval reports whether a repeated check is the one that approved, and its proof is still
 // valid. The code is compared once more: a replica of an earlier version writes no key when it approves.
-func (s *Service) repeatsApproval(k checkInProgress, checked store.CheckAnswer) bool {
+func (s *Service) repeatsApproval(c codeCheck, checked store.CheckAnswer) bool {
 	v := checked.Verification
-	typed, errTyped := s.typedCode(k, v)
+	typed, errTyped := s.typedCode(c, v)
 	expected, err := s.rightCode(v)
 	return errTyped == nil && err == nil && code.Equal(typed, expected) && !v.ApprovedAt.IsZero() &&
 		checked.Now.Before(v.ApprovedAt.Truncate(time.Second).Add(proof.Life)) // exp is in whole seconds
@@ -115,13 +124,13 @@ func (s *Service) repeatsApproval(k checkInProgress, checked store.CheckAnswer) 
 
 // judge is store.CheckRequest.Judge of a check. Errors: those of typedCode, and fault.Unavailable if it cannot
 // derive the code or make the event.
-func (s *Service) judge(k checkInProgress, v store.Verification, counts bool) (j store.Judgement, err error) {
-	typed, err := s.typedCode(k, v)
+func (s *Service) judge(c codeCheck, v store.Verification, counts bool) (j store.Judgement, err error) {
+	typed, err := s.typedCode(c, v)
 	if err != nil {
 		return j, err
 	}
-	if key := s.checkKey(k.Caller); key != nil {
-		caller := s.idempotencyKeyHash(checkKeyLabel, k.Caller)
+	if key := s.checkKey(c.Caller); key != nil {
+		caller := s.idempotencyKeyHash(checkKeyLabel, c.Caller)
 		withCode := s.Vault.KeyedHash("check", string(caller[:]), v.ID, typed)
 		j.CheckKey = append(key, withCode[:]...)
 	}
@@ -141,17 +150,17 @@ func (s *Service) judge(k checkInProgress, v store.Verification, counts bool) (j
 
 // typedCode returns the code in the typed text, in the form of v's code. Errors: fault.NotFound for another
 // app's verification, and for a browser if a back end opened the verification; ErrCallerCode; *fault.InvalidError.
-func (s *Service) typedCode(k checkInProgress, v store.Verification) (string, error) {
+func (s *Service) typedCode(c codeCheck, v store.Verification) (string, error) {
 	switch {
-	case k.code != "":
-		return k.code, nil
-	case !k.mayRead(v):
+	case c.code != "":
+		return c.code, nil
+	case !c.mayRead(v):
 		return "", fault.NotFound
 	case v.CallerChecks:
 		return "", ErrCallerCode
 	}
 	shape, _ := s.codeShape(v)
-	return shape.Find(k.typed)
+	return shape.Find(c.typed)
 }
 
 // approvedResult returns the result of a check that approved or repeats it. It decrypts
@@ -199,22 +208,22 @@ func (s *Service) CheckByRecipient(ctx context.Context, ask Request, typed strin
 	if ask.Kind != BackEnd {
 		return CheckResult{}, fault.NotFound
 	}
-	a, err := s.parseRequest(ctx, ask)
+	r, err := s.parseRequest(ctx, ask)
 	if err != nil {
 		return CheckResult{}, err
 	}
 	v, err := s.Store.VerificationToCheck(ctx, store.HolderQuery{
-		App: a.App, Channel: a.to.Channel(), Recipient: a.subject.Recipient, Purpose: a.subject.Purpose.Name,
-		Holder: a.holder, CheckKey: s.checkKey(a.Caller),
+		App: r.App, Channel: r.to.Channel(), Recipient: r.subject.Recipient, Purpose: r.subject.Purpose.Name,
+		Holder: r.holder, CheckKey: s.checkKey(r.Caller),
 	})
 	if err != nil {
 		return CheckResult{}, err
 	}
-	k := checkInProgress{Caller: a.Caller, id: v.ID, typed: typed, row: v}
-	if k.code, err = s.typedCode(k, v); err != nil {
+	c := codeCheck{Caller: r.Caller, id: v.ID, typed: typed, row: v}
+	if c.code, err = s.typedCode(c, v); err != nil {
 		return CheckResult{}, err
 	}
-	return s.check(ctx, k)
+	return s.check(ctx, c)
 }
 
 func (s *Service) testCodeOf(v store.Verification) (policy.TestCode, bool) {
@@ -265,10 +274,10 @@ func (s *Service) Cancel(ctx context.Context, c Caller, id string) (Answer, erro
 }
 
 func (s *Service) cancel(ctx context.Context, v store.Verification) error {
-	tell, err := s.eventMaker().NewEvent(v, store.VerificationCanceled)
+	event, err := s.eventMaker().NewEvent(v, store.VerificationCanceled)
 	if err == nil {
-		_, err = s.Store.Cancel(ctx, v.ID, tell)
+		_, err = s.Store.Cancel(ctx, v.ID, event)
 	}
-	s.eventMaker().WakeForEvent(tell)
+	s.eventMaker().WakeForEvent(event)
 	return err
 }

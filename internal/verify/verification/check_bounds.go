@@ -20,58 +20,58 @@ import (
 // The limiter also counts those of the app, in the background. The app's bound refuses no check:
 // while it is exceeded, an alarm is logged and new codes of browsers are longer.
 
-// takeNetworkQuota counts a check as failed for the client's networks, before the comparison, and
-// sets k.failed, for a refund. It reads the verification and parses the typed code, unless that was done
-// before. It counts nothing if the caller has no address, or if the verification is not pending or not
-// found. Errors: *fault.InvalidError, ErrCallerCode, *TooManyChecksError, fault.Unavailable.
-func (s *Service) takeNetworkQuota(ctx context.Context, k *checkInProgress) (err error) {
-	if !k.IP.IsValid() {
-		return nil
+// takeNetworkQuota counts a check as failed for the client's networks, before the comparison. failure is the event to refund
+// unless the code proves to be wrong; without ID: nothing was counted, since the caller has no address, or the verification is not
+// pending or not found. It reads the verification and parses the typed code, unless that was done
+// before, and returns the check with both. Errors: *fault.InvalidError, ErrCallerCode, *TooManyChecksError, fault.Unavailable.
+func (s *Service) takeNetworkQuota(ctx context.Context, c codeCheck) (_ codeCheck, failure quota.Request, err error) {
+	if !c.IP.IsValid() {
+		return c, failure, nil
 	}
-	if k.code == "" {
-		if k.row, k.read, err = s.Store.VerificationRow(ctx, k.id); err == nil {
-			k.code, err = s.typedCode(*k, k.row)
+	if c.code == "" {
+		if c.row, c.readAt, err = s.Store.VerificationRow(ctx, c.id); err == nil {
+			c.code, err = s.typedCode(c, c.row)
 		}
-	}
-	v := k.row
-	if errors.Is(err, fault.NotFound) {
-		v = store.Verification{Channel: recipient.Email}
-	}
-	checks := s.Policy.Get().Checks
-	r := quota.Request{
-		Rules:   []quota.Rule{checks.Network, checks.WideNetwork},
-		Buckets: bucketnames.NetworkFailedChecks(k.App, k.IP, v.Channel),
 	}
 	switch {
 	case errors.Is(err, fault.NotFound): // the limiter is asked as often as for a known verification
-		_, _ = s.Gates.PeekOrLocal(ctx, r)
-		return nil
-	case err != nil || StateOf(v, cmp.Or(k.read, s.Now())) != Pending:
-		return err
+		_, _ = s.Gates.PeekOrLocal(ctx, s.networkFailure(c.Caller, recipient.Email))
+		return c, failure, nil
+	case err != nil || StateOf(c.row, cmp.Or(c.readAt, s.Now())) != Pending:
+		return c, failure, err
 	}
-	d, err := s.takeWithNewID(ctx, &r)
+	failure, d, err := s.takeWithNewID(ctx, s.networkFailure(c.Caller, c.row.Channel))
 	if err == nil && !d.Admitted {
 		blocking, _ := d.Blocking()
-		s.countRefusedCheck(v.Channel, k.App, blocking.Name)
-		return tooManyChecksError(k.Caller, blocking.Rule, blocking.RetryAfter, d.At)
+		s.countRefusedCheck(c.row.Channel, c.App, blocking.Name)
+		err = tooManyChecksError(c.Caller, blocking.Rule, blocking.RetryAfter, d.At)
 	}
-	k.failed = r
-	return err
+	return c, failure, err
 }
 
-// takeWithNewID counts an event under a new ID, which it sets in the request. The decision may be
+// networkFailure returns the request that counts a failed check for the client's networks, without an ID.
+func (s *Service) networkFailure(c Caller, ch recipient.Channel) quota.Request {
+	checks := s.Policy.Get().Checks
+	return quota.Request{
+		Rules:   []quota.Rule{checks.Network, checks.WideNetwork},
+		Buckets: bucketnames.NetworkFailedChecks(c.App, c.IP, ch),
+	}
+}
+
+// takeWithNewID counts an event under a new ID, and returns it as it was counted. The decision may be
 // made in this process; see gates.Gates.TakeOrLocal.
-func (s *Service) takeWithNewID(ctx context.Context, r *quota.Request) (quota.Decision, error) {
+func (s *Service) takeWithNewID(ctx context.Context, event quota.Request) (quota.Request, quota.Decision, error) {
 	id, err := s.newID()
 	if err != nil {
-		return quota.Decision{}, err
+		return event, quota.Decision{}, err
 	}
-	r.ID = string(id[:])
-	return s.Gates.TakeOrLocal(ctx, *r)
+	event.ID = string(id[:])
+	d, err := s.Gates.TakeOrLocal(ctx, event)
+	return event, d, err
 }
 
-// wrongCodeRequest returns the request that counts a wrong code for an app, without an ID.
-func (s *Service) wrongCodeRequest(app string, ch recipient.Channel) quota.Request {
+// appFailure returns the request that counts a wrong code for an app, without an ID.
+func (s *Service) appFailure(app string, ch recipient.Channel) quota.Request {
 	return quota.Request{
 		Buckets: map[quota.Scope]string{quota.App: bucketnames.AppFailedChecks(app, ch)},
 		Rules:   []quota.Rule{s.Policy.Get().Checks.App},
@@ -109,10 +109,9 @@ func (s *Service) CountWrongCodes(ctx context.Context) {
 	s.wrong.counts = nil
 	s.wrong.mu.Unlock()
 	for of, left := range counts {
-		r := s.wrongCodeRequest(of.app, of.channel)
 		d, err := quota.Decision{Admitted: true}, error(nil)
 		for ; left > 0 && d.Admitted && err == nil; left-- {
-			d, err = s.takeWithNewID(ctx, &r)
+			_, d, err = s.takeWithNewID(ctx, s.appFailure(of.app, of.channel))
 		}
 		if err != nil {
 			s.Logger.Error("could not count wrong codes for app", "error", err, "count", left+1, logs.SeeRedis)

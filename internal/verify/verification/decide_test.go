@@ -87,3 +87,22 @@ func TestDecideFailsAtAStep(t *testing.T) {
 		})
 	}
 }
+
+// A limiter that did not answer may count a send that this process then refuses: its places are given back.
+func TestWhatTheLimiterMayCountIsGivenBack(t *testing.T) {
+	app := quota.Rule{Name: "app", Scope: quota.App, Limit: 1, Window: time.Hour}
+	vtest.InBubbleWith(t, vtest.AlsoRules(app), func(r *vtest.Rig) {
+		r.SendTo(vtest.Ana)
+		r.EmptyLimiter()
+		var lost atomic.Bool
+		r.Limiter.Around(func(_ context.Context, call string, do func() error) error {
+			if call == "Take" && lost.CompareAndSwap(false, true) {
+				return errors.Join(do(), quota.ErrUnavailable)
+			}
+			return do()
+		})
+		r.WantBlockedBy(r.RefuseTo("bob@example.com").Quota, "app", time.Hour)
+		r.Sleep(10 * time.Second)
+		r.Want("places of the app", r.Counted().Rules[3].Used, 0)
+	})
+}

@@ -3,9 +3,11 @@ package verification
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
+	"sendcode/internal/base/fault"
 	"sendcode/internal/base/recipient"
 	"sendcode/internal/codes/policy"
 	"sendcode/internal/limit/bucketnames"
@@ -16,7 +18,7 @@ import (
 
 // An app may ask strangers for a human check. Without a pass, a send stops at half of the places that strangers have in
 // a scope that many recipients share; see policy.Pass. So the limiter decides first by the lower limits. If they refuse,
-// and the whole limits and the recipient's rules would not, the request is asked, or its token is checked: outside of
+// and the full limits and the recipient's rules would not, the request is asked, or its token is checked: outside of
 // the recipient's slot and of the admission, since a vendor may take seconds. A pass is spent by one admitted send.
 
 // The results of human checks in metrics.
@@ -39,83 +41,150 @@ type Budget interface {
 // SetHumanChecks replaces the human checks, by app. Apps without one ask nobody.
 func (s *Service) SetHumanChecks(checks map[string]humancheck.Check) { s.human.Store(&checks) }
 
-// humanCheckOf returns the check that is in force for a subject. False: there is none, or its class is asked by none.
-func (s *Service) humanCheckOf(of bucketnames.Subject) (humancheck.Check, bool) {
+// humanCheckOf returns the check that is in force for a subject; nil: there is none, or its class is asked by none.
+func (s *Service) humanCheckOf(subject bucketnames.Subject) *humancheck.Check {
 	all := s.human.Load()
-	if all == nil || of.Class == store.SecretKeyClass {
-		return humancheck.Check{}, false
+	if all == nil || subject.Class == store.SecretKeyClass {
+		return nil
 	}
-	c, found := (*all)[of.App]
-	return c, found
+	if c, found := (*all)[subject.App]; found {
+		return &c
+	}
+	return nil
 }
 
 // asksNext reports whether a send of the subject would be asked for a check, by the states of its rules.
-func (s *Service) asksNext(of bucketnames.Subject, d quota.Decision) bool {
-	_, in := s.humanCheckOf(of)
-	return in && slices.ContainsFunc(d.Rules, func(r quota.State) bool {
-		return !r.Observe && policy.IsWiderScope(r.Scope) && r.Used >= policy.NoPass.Limit(of.Class, r.Rule)
+func (s *Service) asksNext(subject bucketnames.Subject, d quota.Decision) bool {
+	return s.humanCheckOf(subject) != nil && slices.ContainsFunc(d.Rules, func(x quota.State) bool {
+		return !x.Observe && policy.IsWiderScope(x.Scope) && x.Used >= policy.NoPass.Limit(subject.Class, x.Rule)
 	})
 }
 
 // isAlwaysAsked reports whether a send to a recipient needs a pass even where the rules have places. first: it is the first of
 // its verification.
-func (s *Service) isAlwaysAsked(ctx context.Context, c humancheck.Check, of bucketnames.Subject, to recipient.Recipient, first bool) bool {
-	return c.Always && of.Class.IsStranger() && first ||
-		to.Channel() == recipient.SMS && s.Budget != nil && s.Budget.StrangersHoldHalf(ctx, of.App, to.Country())
+func (s *Service) isAlwaysAsked(ctx context.Context, c humancheck.Check, subject bucketnames.Subject, to recipient.Recipient, first bool) bool {
+	return c.Always && subject.Class.IsStranger() && first ||
+		to.Channel() == recipient.SMS && s.Budget != nil && s.Budget.StrangersHoldHalf(ctx, subject.App, to.Country())
 }
 
-// humanCheck is what a request on its way has of its app's check.
-type humanCheck struct {
-	check humancheck.Check
-	pass  policy.Pass
-	needs bool     // a pass is needed even where the rules have places
-	by    string   // who passed it; empty: nobody yet
-	spent [32]byte // with by: the key of the claim that spends the pass
-
-	whole []quota.State // of the last Take, by the whole limits
+// addHumanCheck adds to a send's request the check that it may be asked for. Error: *fault.InvalidError for a token that is too long.
+func (s *Service) addHumanCheck(ctx context.Context, r *parsedRequest) error {
+	var c humancheck.Check
+	if check := s.humanCheckOf(r.subject); check != nil && !s.Policy.Get().TestRecipients.Has(r.addressHash, s.Now()) {
+		c, r.check = *check, check
+		r.checkRequired = s.isAlwaysAsked(ctx, c, r.subject, r.to, r.resendOf.ID == "")
+	}
+	if most := c.MaxTokenLength(); len(r.HumanCheck) > most {
+		return fault.Invalid("human_check", "too_long", fmt.Sprintf("This token has at most %d bytes.", most))
+	}
+	return nil
 }
 
-// humanCheckFor returns the check of a request, which has not shown anything yet.
-func (s *Service) humanCheckFor(ctx context.Context, a parsedRequest) humanCheck {
-	c, in := s.humanCheckOf(a.subject)
-	if !in || s.Policy.Get().TestRecipients.Has(a.address, s.Now()) {
-		return humanCheck{pass: policy.FullPass}
-	}
-	return humanCheck{check: c, needs: s.isAlwaysAsked(ctx, c, a.subject, a.to, a.joins.ID == "")}
+// humanPass is what a request has shown of its app's check.
+type humanPass struct {
+	policy.Pass
+	by  string   // who checked its token; empty: nobody
+	key [32]byte // of the claim by which one send spends the pass
 }
 
-// errTokenUnchecked says that the limits without a pass refuse a request, and that its token is not checked yet. The answer
-// beside it is that of a request without a token.
-var errTokenUnchecked = errors.New("verification: the token is not checked yet")
+// passWithoutToken returns the pass of a request whose token was not looked at.
+func (p *parsedRequest) passWithoutToken() humanPass {
+	if p.check == nil {
+		return humanPass{Pass: policy.FullPass}
+	}
+	return humanPass{Pass: policy.NoPass}
+}
 
-// sendChecked is sendOnce. If a pass is needed and the request has a token, it checks the token and runs sendOnce again.
-func (s *Service) sendChecked(ctx, deciding context.Context, r *sendInProgress) (Answer, error) {
-	answer, err := s.sendOnce(ctx, deciding, r)
-	if !errors.Is(err, errTokenUnchecked) {
-		return answer, err
+// passByWork returns the pass that a solution is. While a vendor answers, an attacker shall gain little by choosing work.
+func (p *parsedRequest) passByWork() policy.Pass {
+	if p.check.VendorAnswers() {
+		return policy.WorkPass
 	}
-	verdict, by := s.checkToken(deciding, r)
-	if verdict.Passed {
-		r.by = by
-		answer, err = s.sendOnce(ctx, deciding, r)
-	} else {
-		answer, err = s.offerAgain(r, answer, verdict)
+	return policy.FullPass
+}
+
+// workBinding names for what a solution of work is good.
+func (p *parsedRequest) workBinding() string {
+	return strings.Join([]string{p.App, string(p.to.Channel()), p.subject.Purpose.Name, p.subject.Recipient.String()}, "\x00")
+}
+
+func (s *Service) newWork(r *parsedRequest) (*humancheck.Challenge, error) {
+	return humancheck.NewWork(s.Vault.Ring, r.workBinding(), r.check.Cost, s.Now())
+}
+
+// askForCheck returns, as an *earlyAnswer, the answer to a request that only a pass would admit. current has the states of its
+// rules by their full limits. taken is the refusal by the limits of the request's pass; without rules: none is in the way.
+func (s *Service) askForCheck(send claimedSend, current, taken quota.Decision) error {
+	offer := &humancheck.Offer{By: send.check.By()}
+	if send.check.VendorAnswers() {
+		offer.SiteKey = send.check.Vendor.SiteKey()
 	}
-	result := CheckPassed
+	byWork := send.passByWork()
+	full := func(x quota.State) bool { return x.Used >= byWork.Limit(send.subject.Class, x.Rule) && !x.Observe }
+	if !slices.ContainsFunc(current.Rules, full) {
+		var err error
+		if offer.Work, err = s.newWork(send.parsedRequest); err != nil {
+			return err
+		}
+	}
+	if send.HumanCheck == "" {
+		s.Observer.HumanChecked(send.App, offer.By, CheckAsked)
+	}
+	taken.Rules = slices.DeleteFunc(slices.Clone(taken.Rules), func(x quota.State) bool { return x.RetryAfter == 0 })
+	return &earlyAnswer{Answer{HumanCheck: offer, View: send.refusedView(), Quota: redactDecision(taken, send.Caller, "", sendHistory{})}}
+}
+
+// askedForCheck returns the answer of askForCheck in an error of decide; nil: the request is not asked.
+func askedForCheck(err error) *Answer {
+	if early, is := errors.AsType[*earlyAnswer](err); is && early.HumanCheck != nil {
+		return &early.Answer
+	}
+	return nil
+}
+
+// checkToken returns the pass that the request's token is. It may take a vendor's seconds. asked is the answer to the request
+// without a token. Errors: *earlyAnswer if the token is no pass; fault.Unavailable.
+func (s *Service) checkToken(ctx context.Context, r *parsedRequest, asked Answer) (humanPass, error) {
+	pass, verdict := s.verdictOnToken(ctx, r)
 	switch {
+	case verdict.Passed:
+		return pass, nil
 	case verdict.Away:
-		result = CheckVendorError
-	case !verdict.Passed, answer.CheckFailed != "": // a pass may have been spent before
-		result = CheckFailed
+		s.Observer.HumanChecked(r.App, pass.by, CheckVendorError)
+	default:
+		s.Observer.HumanChecked(r.App, pass.by, CheckFailed)
 	}
-	s.Observer.HumanChecked(r.App, by, result)
-	return answer, err
+	return humanPass{}, s.askAgain(r, asked, verdict)
 }
 
-// offerAgain returns the answer to a request whose token is no pass. A vendor that is away is no fault of the token: the
+// verdictOnToken checks the request's token. The pass is worth nothing unless the token has passed, but names who checked it.
+func (s *Service) verdictOnToken(ctx context.Context, r *parsedRequest) (humanPass, humancheck.Verdict) {
+	if payload, is := strings.CutPrefix(r.HumanCheck, humancheck.WorkPrefix); is {
+		signature, reason := humancheck.CheckWork(s.Vault.Ring, payload, r.workBinding(), s.Now())
+		pass := humanPass{r.passByWork(), humancheck.ByWork, s.Vault.KeyedHash(humanCheckLabel, humancheck.ByWork, signature)}
+		return pass, humancheck.Verdict{Passed: reason == "", Reason: reason}
+	}
+	vendor := r.check.Vendor
+	if vendor == nil {
+		return humanPass{by: humancheck.ByWork}, humancheck.Verdict{Reason: humancheck.Rejected}
+	}
+	verdict := humancheck.Verdict{Away: true}
+	if vendor.Available() {
+		var err error
+		verdict, err = vendor.Check(ctx, humancheck.Question{
+			Token: r.HumanCheck, App: r.App, Network: r.network(),
+			ClientIP: r.clientIP(),
+		})
+		verdict.Away = verdict.Away || err != nil
+		verdict.Passed = verdict.Passed && !verdict.Away
+	}
+	return humanPass{policy.FullPass, vendor.By(), s.Vault.KeyedHash(humanCheckLabel, vendor.By(), r.HumanCheck)}, verdict
+}
+
+// askAgain returns the answer to a request whose token is no pass. A vendor that is away is no fault of the token: the
 // answer is that of a request without one, by work. Work that would not pass stays left out while the vendor is in use: then a
 // bound on its questions is reached, or it has just failed.
-func (s *Service) offerAgain(r *sendInProgress, answer Answer, v humancheck.Verdict) (Answer, error) {
+func (s *Service) askAgain(r *parsedRequest, answer Answer, v humancheck.Verdict) error {
 	answer.CheckFailed = v.Reason
 	if v.Away {
 		answer.CheckFailed = ""
@@ -123,163 +192,45 @@ func (s *Service) offerAgain(r *sendInProgress, answer Answer, v humancheck.Verd
 	}
 	if v.Away && answer.HumanCheck.Work == nil && !r.check.VendorAnswers() {
 		var err error
-		answer.HumanCheck.Work, err = s.newWork(r)
-		return answer, err
-	}
-	return answer, nil
-}
-
-// checkToken checks the request's token and, if it is right, sets r.pass and r.spent. by names what was asked.
-func (s *Service) checkToken(ctx context.Context, r *sendInProgress) (v humancheck.Verdict, by string) {
-	now := s.Now()
-	if payload, is := strings.CutPrefix(r.Request.HumanCheck, humancheck.WorkPrefix); is {
-		signature, reason := humancheck.CheckWork(s.Vault.Ring, payload, r.humanCheckBinding(), now)
-		r.pass, r.spent = r.passByWork(), s.Vault.KeyedHash(humanCheckLabel, humancheck.ByWork, signature)
-		return humancheck.Verdict{Passed: reason == "", Reason: reason}, humancheck.ByWork
-	}
-	vendor := r.check.Vendor
-	if vendor == nil {
-		return humancheck.Verdict{Reason: humancheck.Rejected}, humancheck.ByWork
-	}
-	v = humancheck.Verdict{Away: true}
-	if vendor.Available() {
-		var err error
-		v, err = vendor.Check(ctx, humancheck.Question{
-			Token: r.Request.HumanCheck, App: r.App, Network: r.network(),
-			ClientIP: r.clientIP(),
-		})
-		v.Away = v.Away || err != nil
-		v.Passed = v.Passed && !v.Away
-	}
-	r.pass, r.spent = policy.FullPass, s.Vault.KeyedHash(humanCheckLabel, vendor.By(), r.Request.HumanCheck)
-	return v, vendor.By()
-}
-
-// passByWork returns the pass that a solution is. While a vendor answers, an attacker shall gain little by choosing work.
-func (h humanCheck) passByWork() policy.Pass {
-	if h.check.VendorAnswers() {
-		return policy.WorkPass
-	}
-	return policy.FullPass
-}
-
-// humanCheckBinding names for what a solution of work is good.
-func (a parsedRequest) humanCheckBinding() string {
-	return strings.Join([]string{a.App, string(a.to.Channel()), a.subject.Purpose.Name, a.subject.Recipient.String()}, "\x00")
-}
-
-func (s *Service) newWork(r *sendInProgress) (*humancheck.Challenge, error) {
-	return humancheck.NewWork(s.Vault.Ring, r.humanCheckBinding(), r.check.Cost, s.Now())
-}
-
-// askHuman answers a request that only a pass would admit, by told, the states of its rules with their whole limits.
-// refused is the refusal by the limits of the request's pass; without rules: none is in the way. Error:
-// errTokenUnchecked if the request has a token that was not checked yet.
-func (s *Service) askHuman(r *sendInProgress, told, refused quota.Decision) (Answer, error) {
-	offer := &humancheck.Offer{By: r.check.By()}
-	if r.check.VendorAnswers() {
-		offer.SiteKey = r.check.Vendor.SiteKey()
-	}
-	pass := r.passByWork()
-	worksToo := !slices.ContainsFunc(told.Rules, func(x quota.State) bool { return x.Used >= pass.Limit(r.subject.Class, x.Rule) && !x.Observe })
-	if worksToo {
-		var err error
-		if offer.Work, err = s.newWork(r); err != nil {
-			return Answer{}, err
+		if answer.HumanCheck.Work, err = s.newWork(r); err != nil {
+			return err
 		}
 	}
-	refused.Rules = slices.DeleteFunc(slices.Clone(refused.Rules), func(x quota.State) bool { return x.RetryAfter == 0 })
-	answer := Answer{HumanCheck: offer, View: r.refusedView(), Quota: redactDecision(refused, r.Caller, "", sendHistory{})}
-	switch {
-	case r.Request.HumanCheck == "":
-		s.Observer.HumanChecked(r.App, offer.By, CheckAsked)
-	case r.by == "":
-		return answer, errTokenUnchecked
-	}
-	return answer, nil
+	return &earlyAnswer{answer}
 }
 
-// decideSpending is decide. If the request has passed a check, it spends the pass first: by a claim of the
-// pass for this send, which only the send's row completes. Of two requests with one pass, one gets the claim.
-func (s *Service) decideSpending(ctx, waiting context.Context, r *sendInProgress) (Answer, error) {
-	if r.by == "" {
-		return s.decide(ctx, waiting, r)
+// spendPass claims the pass of a request for its send, as claimKey claims its key; only the send's row completes the claim. So of two
+// requests with one pass, one goes on. Errors: *earlyAnswer if another send has spent it, fault.Unavailable.
+func (s *Service) spendPass(ctx context.Context, send claimedSend, pass humanPass) (claimedSend, error) {
+	send.pass = pass
+	if pass.by == "" {
+		return send, nil
 	}
-	claim := keyClaim{send: r.send, key: r.spent, keyed: true}
-	bounded, cancel := context.WithTimeout(ctx, store.CallTimeout)
-	defer cancel()
-	got, err := s.Store.ClaimIdempotencyKey(bounded, store.IdempotencyClaim{
-		Key: claim.key, SendID: r.send, Lease: claimLease(),
-		Life: IdempotencyKeyLife, Fingerprint: s.Vault.KeyedHash(humanCheckLabel, string(r.send[:])),
+	got, err := s.claim(ctx, store.IdempotencyClaim{
+		Key: pass.key, SendID: send.id, Fingerprint: s.Vault.KeyedHash(humanCheckLabel, send.limiterID()),
 	})
 	if err != nil {
-		return Answer{}, withoutUncertain(err)
+		return send, err
 	}
-	if got.State != store.IdempotencyClaimGranted {
-		return s.refuseSpent(r)
+	if got.State == store.IdempotencyClaimGranted {
+		send.claims = append(send.claims, pass.key)
+		return send, nil
 	}
-	answer, err := s.decide(ctx, waiting, r)
-	s.releaseUnadmittedKey(waiting, r.answerBy, claim, answer, err)
-	return answer, err
+	err = s.askForCheck(send, quota.Decision{}, quota.Decision{})
+	if asked := askedForCheck(err); asked != nil {
+		asked.CheckFailed = humancheck.Used
+	}
+	return send, err
 }
 
-// refuseSpent answers a request whose pass was spent by another send.
-func (s *Service) refuseSpent(r *sendInProgress) (Answer, error) {
-	answer, err := s.askHuman(r, quota.Decision{}, quota.Decision{})
-	answer.CheckFailed = humancheck.Used
-	return answer, err
-}
-
-// refusedByLowerLimits reports whether d refuses only by what the request's pass takes from the limits of shared rules.
-func (r *sendInProgress) refusedByLowerLimits(d quota.Decision) bool {
-	refused := false
-	for _, x := range d.Rules {
-		if x.RetryAfter == 0 || x.Observe {
-			continue
-		}
-		if !policy.IsWiderScope(x.Scope) || x.Used >= wholeLimit(r.subject.Purpose.Policy.Rules, x) {
-			return false
-		}
-		refused = true
+// countPass counts a token that has passed its check, once its request is decided: another send may have spent the pass.
+func (s *Service) countPass(r *parsedRequest, pass humanPass, err error) {
+	if pass.by == "" {
+		return
 	}
-	return refused && r.pass != policy.FullPass
-}
-
-// wholeName begins the names of the rules that withWholeLimits adds. No configured rule has a space in its name.
-const wholeName = "whole "
-
-// withWholeLimits adds the rules whose limits a pass makes lower, with their whole limits. They only observe. So the answer, which
-// is told by the whole limits, needs no second call.
-func withWholeLimits(lower, whole []quota.Rule) []quota.Rule {
-	rules := slices.Clip(lower)
-	for i, rule := range whole {
-		if rule.Limit != lower[i].Limit {
-			rule.Name, rule.Observe = wholeName+rule.Name, true
-			rules = append(rules, rule)
-		}
+	result := CheckPassed
+	if asked := askedForCheck(err); asked != nil && asked.CheckFailed != "" {
+		result = CheckFailed
 	}
-	return rules
-}
-
-// splitWholeLimits removes from states those of the rules that withWholeLimits added; whole has all states by the whole limits.
-func splitWholeLimits(states []quota.State) (own, whole []quota.State) {
-	for _, x := range states {
-		name, added := strings.CutPrefix(x.Name, wholeName)
-		if !added {
-			own, whole = append(own, x), append(whole, x)
-			continue
-		}
-		x.Name, x.Observe = name, false
-		whole[slices.IndexFunc(whole, func(s quota.State) bool { return s.Name == x.Name && s.Scope == x.Scope })] = x
-	}
-	return own, whole
-}
-
-// wholeLimit returns the limit of a state's rule among rules; 0: it is none of them.
-func wholeLimit(rules []quota.Rule, x quota.State) int {
-	at := slices.IndexFunc(rules, func(r quota.Rule) bool { return r.Name == x.Name && r.Scope == x.Scope })
-	if at < 0 {
-		return 0
-	}
-	return rules[at].Limit
+	s.Observer.HumanChecked(r.App, pass.by, result)
 }

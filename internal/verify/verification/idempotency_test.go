@@ -80,6 +80,18 @@ func TestRefusalGivesTheKeyUp(t *testing.T) {
 	})
 }
 
+// A send whose message is kept back gives its key up, too: the next request with it is a new one.
+func TestWhatIsKeptBackGivesTheKeyUp(t *testing.T) {
+	vtest.InForms(t, nil, func(r *vtest.Rig) {
+		kept := keyed
+		kept.MaySend = func() bool { return false }
+		r.WantError(r.SendError(kept), verification.ErrKeptBack)
+		r.Sleep(time.Second)
+		r.Want("replayed", r.Send(keyed).Replayed, false)
+		r.WantMails(1)
+	})
+}
+
 func TestOutagesAndKeys(t *testing.T) {
 	type row struct {
 		method string

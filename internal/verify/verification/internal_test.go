@@ -57,22 +57,22 @@ func TestALockoutIsOfTheVerificationsClass(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := parsedRequest{
+	r := &parsedRequest{
 		Request: Request{Caller: Caller{App: "shop"}}, to: to, subject: bucketnames.Subject{Class: store.SecretKeyClass},
-		joins: storedVerification{Verification: store.Verification{Class: store.UnknownBrowser}},
+		resendOf: storedVerification{Verification: store.Verification{Class: store.UnknownBrowser}},
 	}
-	s.lockouts.remember(a.lockoutKey(store.SecretKeyClass), time.Hour, seenAt)
+	s.lockouts.remember(r.lockoutKey(store.SecretKeyClass), time.Hour, seenAt)
 	cached := func() time.Duration {
-		left, err := s.knownLockout(t.Context(), a)
+		left, err := s.knownLockout(t.Context(), r)
 		servertest.Same(t, "error", err, nil)
 		return left
 	}
 	servertest.Same(t, "a new code", cached(), time.Hour)
-	a.joins.ID = "v1"
+	r.resendOf.ID = "v1"
 	servertest.Same(t, "a resend of another class", cached(), 0)
-	a.joins.Class = store.SecretKeyClass
+	r.resendOf.Class = store.SecretKeyClass
 	servertest.Same(t, "a resend of the same class", cached(), time.Hour)
-	a.Code = "123456"
+	r.Code = "123456"
 	servertest.Same(t, "a caller's code, which is not checked here", cached(), 0)
 }
 

@@ -91,8 +91,8 @@ func (l *lockouts) forget(key lockoutKey) {
 	delete(l.known, key)
 }
 
-func (a parsedRequest) lockoutKey(class store.Class) lockoutKey {
-	return lockoutKey{a.App, a.to.Channel(), a.subject.Recipient, class}
+func (p *parsedRequest) lockoutKey(class store.Class) lockoutKey {
+	return lockoutKey{p.App, p.to.Channel(), p.subject.Recipient, class}
 }
 
 // knownLockout returns the wait of a cached lockout that applies to the code to send; 0 if there
@@ -100,11 +100,11 @@ func (a parsedRequest) lockoutKey(class store.Class) lockoutKey {
 // resend names a verification of another class: only the database knows whether the code of that
 // verification or a new one will be sent. Errors: those of Store.Lockout, which reads an old
 // lockout again.
-func (s *Service) knownLockout(ctx context.Context, a parsedRequest) (time.Duration, error) {
-	if a.Code != "" || a.joins.ID != "" && a.joins.Class != a.subject.Class {
+func (s *Service) knownLockout(ctx context.Context, r *parsedRequest) (time.Duration, error) {
+	if r.Code != "" || r.resendOf.ID != "" && r.resendOf.Class != r.subject.Class {
 		return 0, nil
 	}
-	key := a.lockoutKey(a.subject.Class)
+	key := r.lockoutKey(r.subject.Class)
 	left, old := s.lockouts.find(key, s.Now())
 	if !old {
 		return left, nil
@@ -126,9 +126,9 @@ func (s *Service) knownLockout(ctx context.Context, a parsedRequest) (time.Durat
 
 // refuseSendByLockout records a send that is refused by a lockout, and returns the
 // *TooManyChecksError.
-func (s *Service) refuseSendByLockout(a parsedRequest, wait time.Duration) error {
-	s.recordRefusal(a, "refused", LockoutRuleName, quota.Recipient, wait)
-	refused := tooManyChecksError(a.Caller, lockoutRule, wait, s.Now())
+func (s *Service) refuseSendByLockout(r *parsedRequest, wait time.Duration) error {
+	s.recordRefusal(r, "refused", LockoutRuleName, quota.Recipient, wait)
+	refused := tooManyChecksError(r.Caller, lockoutRule, wait, s.Now())
 	refused.Send = true
 	return refused
 }

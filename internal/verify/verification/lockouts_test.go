@@ -92,7 +92,7 @@ func TestAnAppUnderAttack(t *testing.T) {
 
 // A code that is long already, and one that is only sent again, stay as they are.
 func TestLengthsUnderAttack(t *testing.T) {
-	vtest.InBubbleWith(t, func(s *vtest.Settings) {
+	vtest.InForms(t, func(s *vtest.Settings) {
 		boundedApp(5)(s)
 		long := s.Purposes["login"]
 		long.CodeLength = 9

@@ -71,8 +71,8 @@ const (
 	maxLateRetry     = time.Minute
 )
 
-// slowRefusals are the sends that refuseIfLate refused.
-type slowRefusals struct {
+// lateRefusals are the sends that refuseIfLate refused.
+type lateRefusals struct {
 	mu    sync.Mutex
 	count map[store.Queue]int // Queue.Strangers: without a secret key
 	last  map[recipient.Channel]time.Time
@@ -81,14 +81,15 @@ type slowRefusals struct {
 // refuseIfLate returns an *admission.OverloadedError for a send whose message would go out too late, or nil. A known browser counts
 // as a stranger, since what waits is wider than one recipient. A repetition whose first request may have written the send is
 // not refused.
-func (s *Service) refuseIfLate(r *sendInProgress) error {
-	ch, class := r.to.Channel(), r.subject.Class
-	wait, stalled := s.Outbox.ExpectedWait(store.Queue{Channel: ch, Strangers: class.IsStranger()}, r.App)
-	if wait == 0 || r.again || s.Policy.Get().TestRecipients.Has(r.address, s.Now()) {
+func (s *Service) refuseIfLate(send claimedSend) error {
+	ch, class := send.to.Channel(), send.subject.Class
+	wait, stalled := s.Outbox.ExpectedWait(store.Queue{Channel: ch, Strangers: class.IsStranger()}, send.App)
+	if wait == 0 || send.mayBeWritten || s.Policy.Get().TestRecipients.Has(send.addressHash, s.Now()) {
 		return nil
 	}
-	most := cmp.Or(r.TTL, r.subject.Purpose.TTL)
-	if left := r.joins.ExpiresAt.Sub(r.joins.now); r.joins.ID != "" && r.joins.state() == Pending && left >= MinResendLife(r.subject.Purpose.TTL) {
+	most := cmp.Or(send.TTL, send.subject.Purpose.TTL)
+	v := send.resendOf
+	if left := v.ExpiresAt.Sub(v.readAt); v.ID != "" && v.state() == Pending && left >= MinResendLife(send.subject.Purpose.TTL) {
 		most = left // else the send opens a verification with a whole life
 	}
 	if class != store.SecretKeyClass || stalled {
@@ -103,20 +104,20 @@ func (s *Service) refuseIfLate(r *sendInProgress) error {
 	if late <= most {
 		return nil
 	}
-	s.slow.mu.Lock()
-	defer s.slow.mu.Unlock()
-	if s.slow.count == nil {
-		s.slow.count, s.slow.last = map[store.Queue]int{}, map[recipient.Channel]time.Time{}
+	s.late.mu.Lock()
+	defer s.late.mu.Unlock()
+	if s.late.count == nil {
+		s.late.count, s.late.last = map[store.Queue]int{}, map[recipient.Channel]time.Time{}
 	}
-	s.slow.count[store.Queue{Channel: ch, Strangers: class != store.SecretKeyClass}]++
-	s.slow.last[ch] = time.Now()
+	s.late.count[store.Queue{Channel: ch, Strangers: class != store.SecretKeyClass}]++
+	s.late.last[ch] = time.Now()
 	return &admission.OverloadedError{Slow: ch, RetryAfter: min(max(wait-most, minLateRetry), maxLateRetry)}
 }
 
 // SlowRefusals returns how many sends of a channel were refused since their messages would go out too late, with a secret key and
 // without, and when the last one was; zero: never.
 func (s *Service) SlowRefusals(ch recipient.Channel) (known, strangers int, last time.Time) {
-	s.slow.mu.Lock()
-	defer s.slow.mu.Unlock()
-	return s.slow.count[store.Queue{Channel: ch}], s.slow.count[store.Queue{Channel: ch, Strangers: true}], s.slow.last[ch]
+	s.late.mu.Lock()
+	defer s.late.mu.Unlock()
+	return s.late.count[store.Queue{Channel: ch}], s.late.count[store.Queue{Channel: ch, Strangers: true}], s.late.last[ch]
 }

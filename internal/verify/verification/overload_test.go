@@ -4,8 +4,11 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
+	"sendcode/internal/base/fault"
 	"sendcode/internal/limit/admission"
+	"sendcode/internal/store/sqlite/sqlitetest"
 	"sendcode/internal/verify/verification"
 	vtest "sendcode/internal/verify/verification/verificationtest"
 )
@@ -38,5 +41,24 @@ func TestASendIsRefusedUnparsed(t *testing.T) {
 		}, []bool{true, true, true, true, false})
 		r.Svc.FillChecks(admission.MaxUnderWay, false)
 		r.Want("refused of checks", overloaded(r.Svc.ChecksOverloadError()), true)
+	})
+}
+
+// Requests that fail with the database are not decided, so they do not let the process take more at once.
+func TestWhatIsNotDecidedSetsNoPace(t *testing.T) {
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		slow := &late{Database: r.Store, begin: 4 * time.Second}
+		p := r.ReplicaOn(slow, r.MailServer, r.Carrier)
+		oldest := make(chan error, 1)
+		go func() { _, err := p.Send(r.Context(), vtest.AskFor(vtest.Ana)); oldest <- err }()
+		r.Sleep(time.Millisecond)
+		slow.begin = 0
+		r.FailStore(sqlitetest.Down, "Begin")
+		for n := range 1000 {
+			r.WantError(vtest.Err(p.Send(r.Context(), vtest.AskFor(vtest.NthAddress(n)))), fault.Unavailable)
+			r.Sleep(time.Millisecond)
+		}
+		r.Want("most at once", p.AdmissionStats()["sends"].Limit, admission.MaxUnderWay/2)
+		r.WantError(<-oldest, fault.Unavailable)
 	})
 }

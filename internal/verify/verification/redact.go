@@ -28,8 +28,8 @@ const roundingStep = gates.HistoryMargin
 // multiple of 5 minutes in UTC. No rounding makes the wait longer than the window.
 func roundedWait(r quota.Rule, ends, at time.Time) time.Duration {
 	wait := ends.Sub(at)
-	if whole := ends.Truncate(roundingStep); r.Window >= MinRoundedWindow && whole.Before(ends) {
-		return max(wait, min(whole.Add(roundingStep).Sub(at), r.Window))
+	if before := ends.Truncate(roundingStep); r.Window >= MinRoundedWindow && before.Before(ends) {
+		return max(wait, min(before.Add(roundingStep).Sub(at), r.Window))
 	}
 	return wait
 }
@@ -40,36 +40,29 @@ type sendHistory struct {
 	All []quota.Event // by all callers, for at least 5 minutes longer than the longest window; empty after an admission
 }
 
-// redact returns what the caller may see of a decision (redactDecision). chain has the ID of the
+// redact returns what the caller may see of the states of a subject's rules (redactDecision). own has the ID of the
 // verification that the caller names, and the IDs of those that it replaces; it is empty if the
 // caller names none. If the database does not answer, a browser sees as much as a browser that names
 // no verification.
-func (s *Service) redact(ctx context.Context, of bucketnames.Subject, told gates.Answer, c Caller, state State,
-	chain []string,
+func (s *Service) redact(ctx context.Context, subject bucketnames.Subject, states gates.Answer, c Caller, state State,
+	own []string,
 ) quota.Decision {
 	var sends sendHistory
-	if c.Kind != BackEnd && len(chain) > 0 {
-		if told.History == nil {
-			looked, err := s.Gates.Peek(ctx, of)
-			told.History = looked.History
+	if c.Kind != BackEnd && len(own) > 0 {
+		if states.History == nil {
+			current, err := s.Gates.Peek(ctx, subject)
+			states.History = current.History
 			if err != nil {
 				s.Logger.WarnContext(ctx, "quota shortened for browser: database did not answer", "error", err,
 					logs.SeeDatabaseAway)
 				state = ""
 			}
 		}
-		sends = sendHistoryOf(told, of.Purpose.LongestRecipientWindow()+roundingStep, chain)
+		if h, within := states.History, subject.Purpose.LongestRecipientWindow()+roundingStep; h != nil {
+			sends = sendHistory{All: h.Sends(within), Own: h.SendsOfVerifications(own, within)}
+		}
 	}
-	return redactDecision(told.Decision, c, state, sends)
-}
-
-// sendHistoryOf returns the sends of a history within a window: all, and those of the verifications
-// in chain.
-func sendHistoryOf(told gates.Answer, within time.Duration, chain []string) (sends sendHistory) {
-	if h := told.History; h != nil {
-		sends.All, sends.Own = h.Sends(within), h.SendsOfVerifications(chain, within)
-	}
-	return sends
+	return redactDecision(states.Decision, c, state, sends)
 }
 
 // redactDecision returns the part of a decision that the caller may see. state is the state of the
@@ -103,24 +96,24 @@ func redactDecision(d quota.Decision, c Caller, state State, sends sendHistory) 
 // follows from the browser's own sends, unless others' events make the browser wait longer. Then
 // the rule is shown as used up until the actual instant, rounded up if the rule's window is an hour
 // or longer. A later answer gives the same rounded instant, even after the actual one has passed.
-func (k sendHistory) visibleState(actual quota.State, at time.Time) quota.State {
-	own := k.Own
+func (s sendHistory) visibleState(actual quota.State, at time.Time) quota.State {
+	own := s.Own
 	if actual.Name == CarrierRuleName || !actual.Scope.Counted() {
 		own = nil
 	}
-	told := quota.Evaluate([]quota.Rule{actual.Rule}, map[quota.Scope][]quota.Event{actual.Scope: own}, at).Rules[0]
+	visible := quota.Evaluate([]quota.Rule{actual.Rule}, map[quota.Scope][]quota.Event{actual.Scope: own}, at).Rules[0]
 	ends := at.Add(actual.RetryAfter)
 	switch {
-	case told.RetryAfter > 0 && told.RetryAfter == actual.RetryAfter,
-		told.RetryAfter > actual.RetryAfter && actual.Scope == quota.Recipient: // the database counts these, and would refuse
-		return told
+	case visible.RetryAfter > 0 && visible.RetryAfter == actual.RetryAfter,
+		visible.RetryAfter > actual.RetryAfter && actual.Scope == quota.Recipient: // the database counts these, and would refuse
+		return visible
 	case actual.RetryAfter == 0:
-		told.RetryAfter, ends = 0, k.refusedByOthersUntil(actual.Rule)
+		visible.RetryAfter, ends = 0, s.refusedByOthersUntil(actual.Rule)
 	}
 	if wait := roundedWait(actual.Rule, ends, at); wait > 0 {
-		told.Used, told.ResetAfter, told.RetryAfter = told.Limit, wait, wait
+		visible.Used, visible.ResetAfter, visible.RetryAfter = visible.Limit, wait, wait
 	}
-	return told
+	return visible
 }
 
 // tooManyChecksError returns the error for a caller that must wait because bound allows no more failed
@@ -136,14 +129,14 @@ func tooManyChecksError(c Caller, bound quota.Rule, wait time.Duration, at time.
 // refusedByOthersUntil returns the end of the last refusal by a rule on the recipient that others' sends
 // had used up. It is zero if there was none, if a later send shows that the refusal had ended, or
 // if the rule's waits are not rounded.
-func (k sendHistory) refusedByOthersUntil(r quota.Rule) (ends time.Time) {
+func (s sendHistory) refusedByOthersUntil(r quota.Rule) (ends time.Time) {
 	if r.Name == CarrierRuleName || r.Scope != quota.Recipient || r.Calendar() || r.Window < MinRoundedWindow ||
-		len(k.All) < r.Limit {
+		len(s.All) < r.Limit {
 		return ends
 	}
-	ends = k.All[len(k.All)-r.Limit].At.Add(r.Window)
-	if k.All[len(k.All)-1].At.Before(ends) &&
-		(len(k.Own) < r.Limit || k.Own[len(k.Own)-r.Limit].At.Add(r.Window).Before(ends)) {
+	ends = s.All[len(s.All)-r.Limit].At.Add(r.Window)
+	if s.All[len(s.All)-1].At.Before(ends) &&
+		(len(s.Own) < r.Limit || s.Own[len(s.Own)-r.Limit].At.Add(r.Window).Before(ends)) {
 		return ends
 	}
 	return time.Time{}

@@ -73,6 +73,23 @@ func TestSendRepetitionWaitsForTheFirst(t *testing.T) {
 	})
 }
 
+// A repetition does not wait for the outcome for which the first request waits.
+func TestSendRepetitionDoesNotWaitForTheOutcome(t *testing.T) {
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		r.MailServer.Each = 15 * time.Second
+		waiting := keyed
+		waiting.Wait = verification.MaxWait
+		first := make(chan error, 1)
+		go func() { _, err := r.Svc.Send(r.Context(), waiting); first <- err }()
+		r.Sleep(time.Second)
+		began := time.Now()
+		a := r.AskAt(r.Svc, keyed, true)
+		r.WantLine("replayed, after", "true 0s", a.Replayed, time.Since(began))
+		r.NoError(<-first)
+		r.Want("the first one after", time.Since(began), 14*time.Second)
+	})
+}
+
 // At its deadline a repetition is refused as one that must not wait; so is one whose client leaves.
 func TestSendRepetitionHasADeadline(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {

@@ -23,18 +23,18 @@ func (s *Service) Report(ctx context.Context, c Caller, id, outcome string) (sto
 // code that was last reported with ask.IdempotencyKey, else on the recipient's newest code without a report, else
 // on the newest. Errors: those of Report.
 func (s *Service) ReportByRecipient(ctx context.Context, ask Request, outcome string) (store.Verification, error) {
-	a, err := s.parseRequest(ctx, ask)
+	r, err := s.parseRequest(ctx, ask)
 	if err != nil {
 		return store.Verification{}, err
 	}
 	v, err := s.Store.NewestCallerCode(ctx, store.HolderQuery{
-		App: a.App, Channel: a.to.Channel(), Recipient: a.subject.Recipient,
-		Purpose: a.subject.Purpose.Name, CheckKey: s.reportKey(a.Caller),
+		App: r.App, Channel: r.to.Channel(), Recipient: r.subject.Recipient,
+		Purpose: r.subject.Purpose.Name, CheckKey: s.reportKey(r.Caller),
 	})
 	if err != nil {
 		return store.Verification{}, err
 	}
-	return s.report(ctx, a.Caller, v, outcome)
+	return s.report(ctx, r.Caller, v, outcome)
 }
 
 func (s *Service) report(ctx context.Context, c Caller, v store.Verification, outcome string) (store.Verification, error) {
@@ -47,13 +47,13 @@ func (s *Service) report(ctx context.Context, c Caller, v store.Verification, ou
 	case r != store.ReportApproved && r != store.ReportFailed:
 		return v, fault.Invalid("outcome", "invalid", "An outcome is approved or failed.")
 	}
-	tell, err := s.eventMaker().NewEvent(v, store.VerificationApproved)
+	event, err := s.eventMaker().NewEvent(v, store.VerificationApproved)
 	if err != nil {
 		return v, err
 	}
-	v, err = s.Store.Report(ctx, v.ID, r, s.reportKey(c), tell)
+	v, err = s.Store.Report(ctx, v.ID, r, s.reportKey(c), event)
 	if err == nil && v.Reported == store.ReportApproved {
-		s.eventMaker().WakeForEvent(tell)
+		s.eventMaker().WakeForEvent(event)
 	}
 	return v, err
 }

@@ -5,8 +5,9 @@
 //	     ─▶ Store.Begin    ─ refused ─▶ gates.RefundOverruled: the place is given back
 //	     ─▶ Outbox.Deliver ─▶ answer 202
 //
-// Files: ask.go, callers_code.go and parse_ask.go read a request; send.go, idempotency.go,
-// lockouts.go, overload.go, human.go and intent.go decide it; view.go and, below it, redact.go decide what a caller may
+// Files: ask.go, callers_code.go and parse_ask.go read a request. send.go has the way of a send; its steps are in idempotency.go,
+// human.go, refuse_early.go with lockouts.go and overload.go, first_gate.go, second_gate.go and deliver.go. view.go and, below it,
+// redact.go decide what a caller may
 // see; check.go and check_bounds.go compare codes; report.go takes reports of callers' own checks; alarm.go logs
 // alarms.
 //
@@ -51,9 +52,9 @@ type Store interface {
 	VerificationRow(ctx context.Context, id string) (store.Verification, time.Time, error)
 	VerificationToCheck(ctx context.Context, h store.HolderQuery) (store.Verification, error)
 	Check(ctx context.Context, c store.CheckRequest) (store.CheckAnswer, error)
-	Cancel(ctx context.Context, id string, tell ...store.NewEvent) (bool, error)
+	Cancel(ctx context.Context, id string, events ...store.NewEvent) (bool, error)
 	NewestCallerCode(ctx context.Context, h store.HolderQuery) (store.Verification, error)
-	Report(ctx context.Context, id string, r store.Report, key []byte, tell store.NewEvent) (store.Verification, error)
+	Report(ctx context.Context, id string, r store.Report, key []byte, event store.NewEvent) (store.Verification, error)
 }
 
 // Outbox delivers sends, and refunds sends that were counted but not written. Implementation:
@@ -164,7 +165,7 @@ type Service struct {
 	turns      keyTurns
 	lockouts   lockouts
 	human      atomic.Pointer[map[string]humancheck.Check]
-	slow       slowRefusals
+	late       lateRefusals
 	overload   alarm // requests that an admission refused
 	breaker    alarm // sends that the breaker refused
 	networks   alarm // checks that the bound of a network refused

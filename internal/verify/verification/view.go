@@ -95,10 +95,10 @@ func (s *Service) view(v store.Verification, send store.Send, now time.Time, add
 // storedVerification is a verification as the database has it.
 type storedVerification struct {
 	store.Verification
-	now time.Time // on the database's clock
+	readAt time.Time // on the database's clock
 }
 
-func (f storedVerification) state() State { return StateOf(f.Verification, f.now) }
+func (s storedVerification) state() State { return StateOf(s.Verification, s.readAt) }
 
 // lookup reads a verification for a caller. Errors: fault.NotFound, also for another app's
 // verification, and for a browser if a back end opened the verification; fault.Unavailable.
@@ -137,12 +137,13 @@ func (s *Service) Get(ctx context.Context, c Caller, id string) (Answer, error) 
 		return Answer{View: view}, nil
 	}
 	p = s.purposeWithRules(set, c, v.Class, p, v.Channel, address)
-	of := subjectOf(c, v.Class, v.Channel, v.Recipient, s.recipientGroups(p, v), p)
-	d, err := s.peek(ctx, of)
+	subject := subjectOf(c, v.Class, v.Channel, v.Recipient, s.recipientGroups(p, v), p)
+	current, err := s.peek(ctx, subject)
 	if err != nil {
 		return Answer{}, err
 	}
-	return Answer{View: view, Quota: s.redact(ctx, of, d, c, StateOf(v, now), v.IDsWithReplaced()), AsksNext: s.asksNext(of, d.Decision)}, nil
+	visible := s.redact(ctx, subject, current, c, StateOf(v, now), v.IDsWithReplaced())
+	return Answer{View: view, Quota: visible, AsksNext: s.asksNext(subject, current.Decision)}, nil
 }
 
 // recipientGroups returns the groups that rules of the purpose count a verification's recipient in;
@@ -173,19 +174,19 @@ func (s *Service) Quota(ctx context.Context, c Caller, channel, to, purpose stri
 		return Answer{}, err
 	}
 	hashes := s.Vault.Hashes(r)
-	of := s.subjectWithRules(set, c, c.classWithoutTokens(), p, r, hashes)
-	d, err := s.peek(ctx, of)
+	subject := s.subjectWithRules(set, c, c.classWithoutTokens(), p, r, hashes)
+	current, err := s.peek(ctx, subject)
 	if err != nil {
 		return Answer{}, err
 	}
 	view := View{Channel: r.Channel(), To: r.Masked(), Purpose: p.Name}
 	asks := false
-	if check, in := s.humanCheckOf(of); in && !set.TestRecipients.Has(hashes.Address, s.Now()) {
+	if check := s.humanCheckOf(subject); check != nil && !set.TestRecipients.Has(hashes.Address, s.Now()) {
 		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), store.CallTimeout) // others get what it reads, too
 		defer cancel()
-		asks = s.asksNext(of, d.Decision) || s.isAlwaysAsked(bounded, check, of, r, true)
+		asks = s.asksNext(subject, current.Decision) || s.isAlwaysAsked(bounded, *check, subject, r, true)
 	}
-	return Answer{Quota: s.redact(ctx, of, d, c, "", nil), View: view, AsksNext: asks}, nil
+	return Answer{Quota: s.redact(ctx, subject, current, c, "", nil), View: view, AsksNext: asks}, nil
 }
 
 // NeverTogether reports whether some rule has too few places for a send to each of these recipients
@@ -202,13 +203,13 @@ func (s *Service) NeverTogether(c Caller, channel, purpose string, to ...string)
 		if err != nil {
 			return false
 		}
-		of := s.subjectWithRules(set, c, c.classWithoutTokens(), p, r, s.Vault.Hashes(r))
-		in := of.Buckets()
-		for _, bucket := range bucketnames.OfCountedScopes(in) {
+		subject := s.subjectWithRules(set, c, c.classWithoutTokens(), p, r, s.Vault.Hashes(r))
+		buckets := subject.Buckets()
+		for _, bucket := range bucketnames.OfCountedScopes(buckets) {
 			counted[bucket]++
 		}
-		for _, rule := range of.Purpose.Policy.Rules {
-			if !rule.Observe && counted[in[rule.Scope]] > max(1, rule.Limit) {
+		for _, rule := range subject.Purpose.Policy.Rules {
+			if !rule.Observe && counted[buckets[rule.Scope]] > max(1, rule.Limit) {
 				return true
 			}
 		}
@@ -230,11 +231,11 @@ func (s *Service) RecipientQuota(
 		return quota.Decision{}, err
 	}
 	p = set.ForClass(p, app, class)
-	told, err := s.peek(ctx, bucketnames.Subject{
+	current, err := s.peek(ctx, bucketnames.Subject{
 		App: app, Channel: ch, Recipient: h, Purpose: p.ForChannel(ch),
 		Class: class,
 	})
-	return told.Decision, err
+	return current.Decision, err
 }
 
 // ValidateRecipient returns an *fault.InvalidError if no codes are sent to a recipient, since it is
@@ -252,31 +253,31 @@ func (s *Service) ValidateRecipient(channel, to string) error {
 
 // peek returns the states of a subject's rules now, with a carrier's hold as one of them. Error:
 // fault.Unavailable.
-func (s *Service) peek(ctx context.Context, of bucketnames.Subject) (gates.Answer, error) {
-	told, err := s.Gates.Peek(ctx, of)
+func (s *Service) peek(ctx context.Context, subject bucketnames.Subject) (gates.Answer, error) {
+	current, err := s.Gates.Peek(ctx, subject)
 	if err == nil {
-		told.Decision, err = s.withCarrierHold(ctx, of, told.Decision)
+		current.Decision, err = s.withCarrierHold(ctx, subject, current.Decision)
 	}
-	return told, err
+	return current, err
 }
 
 // carrierHold returns the hold on a text message's recipient, as the database has it. Until the
 // hold ends, the carrier would refuse messages to the recipient. The hold is returned as the state
 // of a rule named CarrierRuleName, used up until then. False: there is no hold.
-func (s *Service) carrierHold(ctx context.Context, of bucketnames.Subject) (quota.State, bool, error) {
-	if of.Channel != recipient.SMS || s.Texts == nil {
+func (s *Service) carrierHold(ctx context.Context, subject bucketnames.Subject) (quota.State, bool, error) {
+	if subject.Channel != recipient.SMS || s.Texts == nil {
 		return quota.State{}, false, nil
 	}
-	e, err := s.Store.CarrierHold(ctx, of.Channel, of.Recipient)
-	if err != nil || e.Left <= 0 {
+	hold, err := s.Store.CarrierHold(ctx, subject.Channel, subject.Recipient)
+	if err != nil || hold.Left <= 0 {
 		return quota.State{}, false, err
 	}
-	rule := quota.Rule{Name: CarrierRuleName, Scope: quota.Recipient, Limit: 1, Window: max(e.Whole, quota.MinWindow)}
-	return quota.State{Rule: rule, Used: 1, ResetAfter: e.Left, RetryAfter: e.Left}, true, nil
+	rule := quota.Rule{Name: CarrierRuleName, Scope: quota.Recipient, Limit: 1, Window: max(hold.Whole, quota.MinWindow)}
+	return quota.State{Rule: rule, Used: 1, ResetAfter: hold.Left, RetryAfter: hold.Left}, true, nil
 }
 
-func (s *Service) withCarrierHold(ctx context.Context, of bucketnames.Subject, d quota.Decision) (quota.Decision, error) {
-	carrier, held, err := s.carrierHold(ctx, of)
+func (s *Service) withCarrierHold(ctx context.Context, subject bucketnames.Subject, d quota.Decision) (quota.Decision, error) {
+	carrier, held, err := s.carrierHold(ctx, subject)
 	if held {
 		d.Rules = append(d.Rules, carrier)
 	}

@@ -31,7 +31,7 @@ type attemptLimiter struct{ limiter limiter }
 
 // accountScope is the scope of rules that count the attempts at one account name, whether or not
 // there is such an account.
-const accountScope quota.Scope = "purpose"
+const accountScope quota.Scope = "account"
 
 // The rules that count unknown browsers' attempts at one account. Answers and alarms name them apart
 // from the other rules of a login.

@@ -1,0 +1,79 @@
+package verification
+
+import (
+	"context"
+	"time"
+
+	"sendcode/internal/base/logs"
+	"sendcode/internal/limit/gates"
+	"sendcode/internal/store"
+	"sendcode/quota"
+)
+
+// MaxWait bounds how long a request may wait for its outcome.
+const MaxWait = 20 * time.Second
+
+// deliver passes the send to the outbox, waits for the outcome if the request has a Wait, and returns the answer.
+func (s *Service) deliver(ctx context.Context, send writtenSend) Answer {
+	began, work, v := s.Now(), send.work(), send.begun.Verification
+	delivered, states := s.Outbox.Deliver(ctx, work, min(send.Wait, MaxWait)), send.states
+	if send.Wait > 0 || states.Alone {
+		states = s.refreshStates(ctx, send.parsedRequest, states)
+	}
+	view := s.view(v, delivered, send.begun.Now.Add(s.Now().Sub(began)), work.Address)
+	var visible quota.Decision
+	if send.begun.Opened() && len(v.Replaces) == 0 { // it has only this send: no read is needed
+		visible = redactDecision(states, send.Caller, Pending,
+			sendHistory{Own: []quota.Event{{ID: send.limiterID(), At: send.begun.Send.LoggedAt}}})
+	} else {
+		visible = s.redact(context.WithoutCancel(ctx), send.subject, gates.Answer{Decision: states}, send.Caller, Pending, v.IDsWithReplaced())
+	}
+	return Answer{Admitted: true, View: view, Quota: visible, AsksNext: s.asksNext(send.subject, states)}
+}
+
+// keepBack cancels a send whose message Request.MaySend has kept back. A later request with its key is a new one. Error:
+// ErrKeptBack.
+func (s *Service) keepBack(ctx context.Context, t sendTime, send writtenSend) error {
+	defer s.releaseClaims(t, send.claimedSend, ErrKeptBack)
+	work := send.work()
+	if err := s.cancel(context.WithoutCancel(ctx), work.Verification); err != nil {
+		s.Logger.WarnContext(ctx, "a code that was not sent stays open", "send", send.id, "error", err, logs.SeeDatabaseAway)
+	}
+	work.Verification.CanceledAt = s.Now() // the outbox sends nothing, whatever the database says
+	s.Outbox.Deliver(ctx, work, 0)
+	return ErrKeptBack
+}
+
+// work returns the send as the outbox takes it.
+func (w writtenSend) work() store.Work {
+	work := store.Work{Send: w.begun.Send, Verification: w.begun.Verification, Code: w.begun.Code, Now: w.begun.Now}
+	if w.begun.Opened() { // a joined verification may have another spelling of the address
+		work.To, work.Address = w.to, w.addressHash
+	}
+	return work
+}
+
+// countAdmitted counts an admitted send in the metrics.
+func (s *Service) countAdmitted(send writtenSend) {
+	outcome := "admitted"
+	if send.states.Alone {
+		outcome = "admitted_by_database_alone"
+	}
+	s.Observer.Decided(send.to.Channel(), send.App, outcome, "")
+	for _, rule := range send.begun.Send.Observed {
+		s.Observer.RuleWouldRefuse(send.to.Channel(), send.App, rule)
+	}
+}
+
+// refreshStates reads the states of the rules again, since time has passed, the send may have been
+// refunded, or the database decided alone. If the read fails, it returns old.
+func (s *Service) refreshStates(ctx context.Context, r *parsedRequest, old quota.Decision) quota.Decision {
+	current, err := s.Gates.Peek(ctx, r.subject)
+	if err == nil && !old.Alone {
+		current.Decision, err = s.withCarrierHold(ctx, r.subject, current.Decision)
+	}
+	if err != nil {
+		return old
+	}
+	return current.Decision
+}

@@ -1,0 +1,58 @@
+package verification
+
+import (
+	"context"
+)
+
+// refuseBeforeGates refuses a send for which no gate is needed. It counts nothing. Errors: *HoldUntilError, *admission.OverloadedError
+// if the message would go out too late, *TooManyChecksError, *earlyAnswer, fault.Unavailable.
+func (s *Service) refuseBeforeGates(ctx context.Context, send claimedSend) error {
+	if left := s.HoldUntil.Sub(s.Now()); left > 0 {
+		return &HoldUntilError{s.HoldUntil, left}
+	}
+	if err := s.refuseIfLate(send); err != nil {
+		return err
+	}
+	if err := s.refuseIfLockedOutOrHeld(ctx, send.parsedRequest); err != nil {
+		return err
+	}
+	return s.refuseIfRefusedBefore(ctx, send)
+}
+
+// refuseIfLockedOutOrHeld refuses a send during a cached lockout of the recipient or a carrier's hold. If a rule refuses too, the
+// refusal shows that rule and not the lockout, so that
+// a caller over its own limits learns nothing about the recipient. A hold is shown as one of the rules.
+// Errors: *earlyAnswer, *TooManyChecksError; fault.Unavailable.
+func (s *Service) refuseIfLockedOutOrHeld(ctx context.Context, r *parsedRequest) error {
+	lockout, err := s.knownLockout(ctx, r)
+	if err != nil {
+		return err
+	}
+	// After an error here, peek below asks the database again, and returns its error.
+	if _, held, err := s.carrierHold(ctx, r.subject); lockout == 0 && !held && err == nil {
+		return nil
+	}
+	current, err := s.peek(ctx, r.subject)
+	switch {
+	case err != nil:
+		return err
+	case !current.Allowed():
+		return s.refuse(ctx, r, current, "refused")
+	case lockout > 0:
+		return s.refuseSendByLockout(r, lockout)
+	}
+	return nil
+}
+
+// refuseIfRefusedBefore refuses, without Redis, a send to a recipient whose rows refused one before and still do; see
+// gates.Gates.AnswerRefusedBefore. Errors: *earlyAnswer, fault.Unavailable.
+func (s *Service) refuseIfRefusedBefore(ctx context.Context, send claimedSend) error {
+	if send.mayBeWritten { // the rows may have this send
+		return nil
+	}
+	refusal, refused, err := s.Gates.AnswerRefusedBefore(ctx, send.subject)
+	if err == nil && refused {
+		err = s.refuse(ctx, send.parsedRequest, refusal, "refused")
+	}
+	return err
+}

@@ -1,0 +1,151 @@
+package verification
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"slices"
+	"time"
+
+	"sendcode/internal/base/fault"
+	"sendcode/internal/base/recipient"
+	"sendcode/internal/codes/policy"
+	"sendcode/internal/store"
+	"sendcode/quota"
+)
+
+// write lets the database, the second gate, decide the send and write it. It is the commit point: before it nothing was sent.
+// If the process dies after it, another replica takes the send over after its lease, delivers it and settles it in the
+// limiter. Errors: *earlyAnswer, *TooManyChecksError, fault.Unavailable, fault.Uncertain.
+func (s *Service) write(ctx context.Context, send countedSend) (writtenSend, error) {
+	begun, err := s.begin(ctx, send)
+	// The limiter must count the send if it has a row, and only then. If the process dies here, that is not made good.
+	switch {
+	case errors.Is(err, fault.Uncertain), err == nil && begun.Admitted && send.taken.Alone:
+		s.Outbox.SettleLater(send.id, send.buckets)
+	case err != nil, begun.Lockout.Wait > 0:
+		s.Outbox.RefundLater(send.limiterID(), send.buckets)
+	}
+	ctx = context.WithoutCancel(ctx) // the database has decided: no deadline applies
+	switch {
+	case err != nil:
+		return writtenSend{}, err
+	case begun.Lockout.Wait > 0:
+		s.lockouts.remember(send.lockoutKey(begun.Lockout.Class), begun.Lockout.Wait, s.Now())
+		return writtenSend{}, s.refuseSendByLockout(send.parsedRequest, begun.Lockout.Wait)
+	case !begun.Admitted:
+		return writtenSend{}, s.refuseByDatabase(ctx, send, begun)
+	case begun.Repeated: // another request with the key has written the send
+		return writtenSend{}, s.replay(ctx, send.parsedRequest,
+			store.IdempotencyClaimAnswer{Send: begun.Send, Verification: begun.Verification, Now: begun.Now})
+	}
+	return writtenSend{send, begun, s.Gates.AnswerAdmitted(ctx, send.subject, send.taken, send.asked, begun)}, nil
+}
+
+// begin calls Store.Begin. Errors: fault.Unavailable if nothing was written, fault.Uncertain.
+func (s *Service) begin(ctx context.Context, send countedSend) (store.BeginAnswer, error) {
+	intent, err := s.newIntent(send)
+	if err != nil {
+		return store.BeginAnswer{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout) // the deadline of a send is later
+	defer cancel()
+	return s.Store.Begin(ctx, intent)
+}
+
+// refuseByDatabase records and answers a send that the limiter admitted and the database refused.
+// It removes the send from the limiter.
+func (s *Service) refuseByDatabase(ctx context.Context, send countedSend, begun store.BeginAnswer) error {
+	refusal := s.Gates.RefundOverruled(ctx, send.subject, send.id, send.taken, send.asked, begun)
+	outcome := "refused_by_database"
+	switch {
+	case s.Gates.WithoutRedis():
+		outcome = "refused"
+	case send.taken.Alone:
+		outcome = "refused_by_database_alone"
+	}
+	return s.refuse(ctx, send.parsedRequest, refusal, outcome)
+}
+
+// newIntent builds the argument of Store.Begin: the row to write, the verification to join or to
+// open, and the rules to decide. It makes random values, and encrypts the recipient and a caller's
+// code.
+func (s *Service) newIntent(send countedSend) (store.Intent, error) {
+	fresh, err := s.newVerification(send, store.NewVerificationID(s.Now()))
+	if err != nil {
+		return store.Intent{}, err
+	}
+	row := send.sendRow()
+	// A stranger could tell by the time of an answer whether others have asked for codes for this recipient.
+	likelyFirst := send.subject.Class == store.SecretKeyClass && s.Gates.LikelyFirst(send.subject, send.taken)
+	row.ID, row.VerificationID, row.HumanCheck = send.id, "", send.pass.by
+	limited := send.taken
+	limited.Rules = slices.DeleteFunc(slices.Clone(limited.Rules), func(x quota.State) bool { return policy.CountedInDatabase(x.Rule) })
+	row.Observed = limited.Observed() // Begin adds those of the recipient
+	suppressed := send.addressHash    // the hash that Vault.SuppressionHash would return
+	if send.to.Channel() == recipient.SMS {
+		suppressed = send.subject.Recipient
+	}
+	purpose := send.subject.Purpose
+	intent := store.Intent{
+		Send: row, Verification: fresh, Join: send.resendOf.ID, Address: suppressed,
+		Rules:          quota.OfScope(purpose.Policy.Rules, quota.Recipient),
+		RejectionRules: quota.OfScope(purpose.Policy.Rules, quota.Failures), Purposes: purpose.PolicyPurposes,
+		TTL: cmp.Or(send.TTL, purpose.TTL), MinLife: MinResendLife(purpose.TTL), Lease: s.Lease,
+		LikelyFirst: likelyFirst,
+	}
+	if send.Code != "" {
+		intent.Code, err = s.Vault.SealCode(send.Code, send.TTL > 0, send.id)
+	}
+	return intent, err
+}
+
+// newVerification builds the verification that Begin opens if there is none to join. Begin copies what it
+// shares with its send.
+func (s *Service) newVerification(send countedSend, id string) (store.Verification, error) {
+	nonce, replaced := make([]byte, 16), send.resendOf.IDsWithReplaced()
+	_, _ = rand.Read(nonce) // never fails
+	sealed, keyID, err := s.Vault.SealRecipient(send.to, id)
+	if err != nil {
+		return store.Verification{}, err
+	}
+	v := store.Verification{
+		ID: id, Sealed: sealed, Holder: send.holder, Class: send.subject.Class, Nonce: nonce, KeyID: keyID,
+		CodeLength: send.codeLength(), Alphabet: string(send.subject.Purpose.Alphabet), MaxAttempts: MaxAttempts,
+		Replaces: replaced[:min(len(replaced), store.MaxReplacedIDs)],
+	}
+	if send.Code != "" { // a caller's code is not derived
+		v.CallerChecks, v.Nonce, v.CodeLength, v.Alphabet = true, nil, 0, ""
+		if send.Reports {
+			v.Reported = store.ReportDue
+		}
+	}
+	return v, nil
+}
+
+// LongCodeLength is the minimum length of a browser's new code while the app's bound on failed
+// checks is exceeded. It makes a guess a hundred times less likely to be right than with 6 digits.
+const LongCodeLength = 8
+
+// codeLength returns the length of a new code, in characters.
+func (c countedSend) codeLength() int {
+	length := c.subject.Purpose.CodeLength
+	if slices.ContainsFunc(c.taken.Also, func(x quota.State) bool { return x.Scope == quota.FailedChecks && x.Used >= x.Limit }) {
+		return max(LongCodeLength, length)
+	}
+	return length
+}
+
+// MinResendLife returns min(minResendLifeCap, life/minResendLifeDivisor). If a code has less life left,
+// a resend opens a new verification, since the old code would expire soon after it arrives.
+const (
+	minResendLifeCap     = 120 * time.Second
+	minResendLifeDivisor = 5
+)
+
+// MinResendLife returns how much life a code must have left for a resend to send the same code
+// again.
+func MinResendLife(life time.Duration) time.Duration {
+	return min(minResendLifeCap, life/minResendLifeDivisor)
+}
