@@ -14,7 +14,6 @@ type Pips struct {
 	Limit   int
 	Used    int // at most Limit, also after a limit was lowered
 	Blocked bool
-	Wait    PageCountdown    // counts Note down on the page, if Blocked; the zero value leaves Note as it is
 	Left    ConsoleCountdown // the same in the console
 }
 
@@ -23,15 +22,6 @@ type ConsoleCountdown struct {
 	MS   int64  // milliseconds left when the answer was written; 0: nothing to count
 	Said string // pattern with {wait}
 	Over string // text when the time has come
-}
-
-// PageCountdown is a text with a wait that the page's script counts down. Its patterns have {t}
-// (0:42), {c} (14:32) and {d} (28 min).
-type PageCountdown struct {
-	MS    int64  // milliseconds left when the answer was written; 0: nothing to count
-	Short string // pattern below ten minutes
-	Long  string // pattern from there on
-	Done  string // text when the time has come
 }
 
 // PipsOf returns one rule's state without its texts, which the caller adds.

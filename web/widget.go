@@ -88,7 +88,6 @@ func (w moduleWords) prependTo(body string) []byte {
 func moduleWordsFor(w texts.Words, names []string) moduleWords {
 	pick := func(section string) map[string]any {
 		forms := w.TextsWithForms(section)
-		delete(forms, "BadCharacter") // the page alone shows it
 		maps.DeleteFunc(forms, func(name string, _ any) bool { return names != nil && !slices.Contains(names, name) })
 		return forms
 	}
@@ -97,6 +96,24 @@ func moduleWordsFor(w texts.Words, names []string) moduleWords {
 		all.Phones = pick(texts.PhoneSection)
 	}
 	return all
+}
+
+// WidgetURL returns the URL path of the widget in a language, with its version.
+func WidgetURL(lang string) string {
+	return "/widget.js?lang=" + lang + "&v=" + widgetFiles()[widgetEntryPath+lang].Version()
+}
+
+// WidgetPreloads returns the URL paths of the modules that the first card needs, beside WidgetURL, if it
+// offers phone numbers.
+func WidgetPreloads(lang string, phones bool) (urls []string) {
+	if !phones {
+		return nil
+	}
+	for _, name := range []string{"code", "phones"} {
+		path := widgetModulePath + name + "." + lang + ".js"
+		urls = append(urls, "/"+path+"?v="+widgetFiles()[path].Version())
+	}
+	return urls
 }
 
 // RegisterWidget adds the widget to a server.

@@ -79,9 +79,6 @@ func drawAll(browser context.Context, prefix string) error {
 		})
 	}
 	for _, lang := range []string{"en", "zh", "ar"} {
-		for _, s := range pagetest.States() {
-			each(s.Name, lang, func() error { return drawState(browser, s, lang) })
-		}
 		for _, s := range pagetest.WidgetStates() {
 			each(s.Name, lang, func() error { return drawWidget(browser, s, lang) })
 		}
@@ -100,19 +97,6 @@ func drawWidget(browser context.Context, s pagetest.WidgetState, lang string) er
 		return s.Reach(browsertest.InChromium(tab), world)
 	})
 	return drawLooks(browser, s.Name, pagetest.Look{Lang: lang}, chromedp.Navigate(site.URL), reach)
-}
-
-func drawState(browser context.Context, s pagetest.State, lang string) error {
-	world, err := s.New(lang)
-	if err != nil {
-		return err
-	}
-	defer world.Close()
-	steps := []chromedp.Action[chromedp.Void]{world.Adopt(), chromedp.Navigate(world.URL + s.Query)}
-	if s.Offline {
-		steps = append(steps, pagetest.Offline(true), chromedp.WaitVisible(chromedp.ID("offline")))
-	}
-	return drawLooks(browser, s.Name, pagetest.Look{NoScript: s.NoScript, Lang: lang}, steps...)
 }
 
 // drawLooks takes the steps in a tab of its own, and a picture of where they lead at each width, light and dark.

@@ -47,7 +47,7 @@ export class Client {
 
   // send asks for a code: {channel, to, purpose, locale, reference, country, known}, or {verification_id} for another one; after a 428 it is
   // called again with human_check, the token.
-  send(what) { return this.#once('v1/verifications', what, 0, this.kept); }
+  send(what) { return this.#once('v1/verifications', what, repeats, this.kept); }
 
   // check compares a code. Without an answer it asks again, by itself or when it is called again: that counts nothing, and a right code's
   // answer still comes.
@@ -67,7 +67,7 @@ export class Client {
       const is = (kind) => String(answer.body?.type).endsWith(`/${kind}`), twin = status === 409 && is('conflict'), lost = status === 0 || status >= 500;
       if (twin && n < twins) await rest(twinWait);
       else if (is('idempotency-key-reused') && n < twins) mine.key = random(); // it was kept for another recipient
-      else if (mine.key && lost && left > 0 && retry <= longest && !barred && !offline() && error?.name !== 'AbortError') {
+      else if (mine.key && (kept ? status === 0 : lost) && left > 0 && retry <= longest && !barred && !offline() && error?.name !== 'AbortError') {
         left -= error?.name === 'TimeoutError' ? repeats : 1;
         await rest((retry || 1) * second);
       } else {

@@ -29,7 +29,7 @@ export const polls = ({ view }) => view?.status === 'pending' && !view.send.fina
 
 const first = ({ send }, ...ends) => send.number <= 1 && ends.includes(send.status); // whether the first message ended in one of these ways
 
-// pick returns the kind of the card to show. It decides as the page does (internal/http/page/visit.go), by the API's answers. The proof of a
+// pick returns the kind of the card to show. It decides by the API's answers. The proof of a
 // right code comes only with the answer to the check: without a proof, the card 'ended' says that the code was used.
 export function pick({ view, quota, refused, note, screen, proof }) {
   if (note?.kind === 'misplaced' || note?.kind === 'loading') return note.kind;
@@ -147,12 +147,28 @@ function help(w, state, wrong) {
   return h('details', { class: 'help', part: 'help', open: !wrong && (lost || status === 'unknown'), 'data-open': !wrong && !flying && helpAfter },
     h('summary', { id: 'nothing' }, w.NothingYet),
     h('ul', {},
-      !lost && !flying && h('li', {}, w.LookInSpamElse),
-      status === 'unknown' && h('li', {}, w.AcceptedHow),
-      status === 'delivered' && h('li', {}, w.HasArrived)),
+      !lost && h('li', {}, h('span', { class: 'fact' }, leaving(w, view))),
+      h('li', {}, h('span', { class: 'fact' }, another(w, view, quota))),
+      !lost && !flying && h('li', {}, spam(w, state))),
     h('p', { class: 'act' }, h('button', { type: 'button', id: 'go-change', class: 'button quiet change', part: 'button quiet', 'data-act': 'change' }, w.WrongAddress)),
     rules(w, quota), instead(w, state, true), supported(w, 'help', view));
 }
+
+// leaving says how far a message has come.
+function leaving(w, { send: { status, finished_at }, expires_at, expires_in }) {
+  const age = Date.parse(expires_at) - expires_in * second - Date.parse(finished_at);
+  return { delivered: w.HasArrived, unknown: w.AcceptedHow }[status] ?? (age >= 0 ? until(-age, w.AcceptedAt, w.AcceptedElse) : w.NotAcceptedYet);
+}
+
+// another says when the next message can be asked for, and whether it will have the same code.
+function another(w, view, quota) {
+  const ms = waitOf(quota), least = Math.min(2 * minute, (Date.parse(view.expires_at) - Date.parse(view.created_at)) / 5);
+  const which = (view.expires_in * second - ms < least ? w.FreshCode : w.SameCode) + w.Separator;
+  if (ms < clockFrom) return ms > 0 ? which : which + w.AnotherNow;
+  return h('span', { 'data-at': ms, 'data-text': which + w.AnotherAt, 'data-counted': which + w.AnotherElse, 'data-round': 'up' });
+}
+
+const spam = (w, { channel, sender, subject }) => channel === 'sms' || !sender ? w.LookInSpamElse : emphasised(subject ? w.LookInSpamFor : w.LookInSpam, { sender, subject });
 
 function enough(w, state) {
   const { view, quota, to, note } = state;

@@ -38,17 +38,19 @@ const loading = () => ({ body: h('p', { class: 'lead' }, dots()) });
 function ask(words, { note, to, draft, view, channel, channels, asking, country, countries, screen, there, phones, title }) {
   const other = channels.find((c) => c !== channel), wanted = asking ?? (screen === 'instead' ? other : channel), on = channels.includes(wanted) ? wanted : channels[0];
   const w = words[on] ?? words.email, wrong = note?.kind === 'address' && note.text, either = channels.length > 1, many = note?.kind === 'many' && note.text;
+  const { question, asIs, use } = note ?? {};
   const typed = (c) => c === on && draft !== undefined ? draft : c === channel ? to : there?.to;
   const one = (c) => {
-    const its = { value: typed(c), wrong: c === on && wrong, focus: c === on };
+    const its = { value: typed(c), wrong: c === on && wrong, focus: c === on, doubt: c === on && question && [h('strong', {}, question), w.Separator, asIs] };
     return c === 'sms' ? phones.field(words.sms, its, countries, country)
       : field(words.email, 'to', { type: 'email', autocomplete: 'email', autocapitalize: 'none', maxlength: 320 }, its);
   };
   return {
-    say: wrong || many, rev: [on, typed(on), channels, countries.length, title],
+    say: wrong || many || question, rev: [on, typed(on), channels, countries.length, title],
     body: [
       heading([w.AskHeading, title && put(w.AndTitle, { title })], 'heading'), lead(h('slot', { name: 'lead' }, either ? w.AskLeadEither : w.AskLead)), box('bad', many),
       act('send', either && phones.choice(w, channels, on), channels.map(one), h('button', { id: 'send', class: 'button', part: 'button' }, w.SendCode)),
+      use && h('p', { class: 'act' }, h('button', { type: 'button', id: 'use', class: 'button quiet', part: 'button quiet', 'data-act': 'use' }, use)),
       h('p', { class: 'aside' }, view ? link('back', w.BackToCode) : w.HaveCode),
     ],
   };

@@ -1,10 +1,11 @@
-import { Moment, second } from '../static/time.js';
+import { Moment, put, second } from '../static/time.js';
 import { Client, mistaken } from './client.js';
 import { codeIn, slipIn } from '../static/code.js';
 import { Kept } from './kept.js';
 
 // What a widget asks the service for, and what comes of it.
 
+const hour = 3600 * second; // for which a verification is at least kept where tabs share it
 const shortWait = 5; // seconds, where a service that is away names none
 const mostKnown = 5; // tokens of a known browser
 const checks = 4, vendorChecks = 2; // human checks for one send, of which later ones are by work
@@ -58,8 +59,9 @@ export class Flow {
   // turn goes to another card of what is known.
   turn(to) {
     if (to === 'besides') this.#cross();
-    const screen = { change: 'change', instead: 'instead', code: 'code' }[to];
+    const screen = { change: 'change', instead: 'instead', code: 'code' }[to], { note, screen: before } = this.#state;
     this.#state = { ...this.#state, note: undefined, asking: undefined, draft: undefined, screen };
+    if (to === 'use') Object.assign(this.#state, { draft: note.better, asking: 'email', screen: before });
     if (to === 'besides') this.desk.inquiry.refresh();
   }
 
@@ -113,11 +115,15 @@ export class Flow {
   }
 
   async check(form) {
-    const { view } = this.#state, { alphabet, length } = view.code_format ?? {}, { era } = this.desk, { value } = form.querySelector('#code');
+    const { view, before } = this.#state, { alphabet, length } = view.code_format ?? {}, { era } = this.desk, { value } = form.querySelector('#code');
     const letters = alphabet === 'unambiguous', code = codeIn(value, length, letters);
     if (length && !code) return this.#note(slipIn(value, letters));
     this.#tried = { id: view.id, code: code || value };
-    const a = await this.client.check(view.id, this.#tried.code);
+    let a = await this.client.check(view.id, this.#tried.code);
+    if (before && a.status === 200 && !a.body.valid) { // the message before may have come after this one's
+      const earlier = await this.client.check(before, this.#tried.code);
+      if (earlier.body?.valid) a = earlier;
+    }
     if (era !== this.desk.era) return undefined;
     if (a.status === 200) return this.#checked(a.body);
     if (a.status === 422) return this.#note(slips[a.body.reason] ?? 'foreign');
@@ -151,18 +157,15 @@ export class Flow {
     const { desk } = this, { era } = desk, a = await this.client.offer(this.#get('purpose'), desk.locale()), { channels } = a.body ?? {};
     if (!desk.element.isConnected || era !== desk.era) return undefined;
     if (!channels) return a.barred || a.status >= 400 && a.status < 500 && a.status !== 429 ? this.#elsewise(a, {}) : undefined;
-    desk.offered = channels.map((c) => c.channel);
-    desk.countries = channels.find((c) => c.channel === 'sms')?.countries ?? [];
-    if (desk.inquiry.posting) return undefined;
-    desk.introduce(a.body);
-    return desk.show();
+    desk.learn(a.body);
+    return desk.inquiry.posting ? undefined : desk.show();
   }
 
   #send({ channel, to, country }) {
     if (to === '') return this.#badAddress('empty', { channel, to, country });
     const { view, to: before, country: where } = this.#state;
     if (view && channel === this.desk.channel() && to === before && country === where) return this.again();
-    return this.#ask({ channel, to, country, body: this.#asking({ channel, to, country, purpose: this.#get('purpose') }) });
+    return this.#ask({ channel, to, country, body: this.#asking({ channel, to, country, purpose: this.#get('purpose'), sure: this.#state.note?.sure ?? '' }) });
   }
 
   // #asking is what is asked for, with what the page adds.
@@ -193,6 +196,7 @@ export class Flow {
     }
     if (a.status === 429 && a.body.quota) return this.#refused(a, wanted);
     if (a.status === 429 && kindOf(a.body) === 'too-many-checks') return this.#lockedOut(a.body, wanted);
+    if (a.status === 422 && ['domain_typo', 'landline'].includes(a.body.reason)) return this.#doubted(a.body, wanted);
     if (a.status === 422 && a.body.field === 'to') return this.#badAddress(a.body.reason, wanted);
     if (a.status === 404 && wanted.id) return this.#forgotten(wanted);
     return this.#elsewise(a, { wanted });
@@ -208,7 +212,7 @@ export class Flow {
 
   #sent(a, wanted) {
     const { view: before, to: last } = this.#state, { id, send, to, channel } = a.body;
-    this.#state = this.#arrive(wanted);
+    this.#state = { ...this.#arrive(wanted), before: wanted.id === id ? this.#state.before : wanted.id };
     this.#take(a);
     if (before && (before.channel !== channel || wanted.to !== last)) this.#tell('changed', { id, to, channel });
     this.#tell('sent', { id, number: send.number, to, channel });
@@ -240,6 +244,14 @@ export class Flow {
     return wanted && wanted.channel !== this.desk.channel() ? this.#arrive(wanted) : { ...this.#state, ...wanted && { to: wanted.to, country: wanted.country } };
   }
 
+  // #doubted asks back about a recipient that is perhaps not meant, before anything is sent.
+  #doubted({ suggestion: better }, { channel, to, country }) {
+    const w = this.desk.words()[channel], domain = (text) => text.split('@').pop(), sure = better ? domain(to) : to;
+    const [question, asIs, use] = better ? [put(w.DidYouMean, { domain: domain(better) }), put(w.MeantAsIs, { domain: sure }), put(w.UseInstead, { domain: domain(better) })]
+      : [w.Landline, w.LandlineAsIs];
+    this.#state = { ...this.#state, draft: to, asking: channel, country, note: { kind: 'doubt', sure, better, question, asIs, use }, screen: this.#state.view && 'change' };
+  }
+
   #badAddress(reason, { channel, to, country }) {
     const words = this.desk.words(), w = words[channel] ?? words.email, known = w.BadAddress[reason === 'required' ? 'empty' : reason] ?? w.BadAddressElse;
     const text = numbersAlone.includes(reason) && this.desk.channels().includes('email') ? known + w.Separator + w.MailInstead : known;
@@ -263,8 +275,8 @@ export class Flow {
     const view = { ...this.#state.view, status, attempts_remaining: attempts_remaining ?? 0 };
     const wrong = status === 'pending';
     this.#tried = undefined;
-    const { quota, to, country } = this.#state;
-    this.#state = { channel: this.desk.channel(), view, quota, to, country, note: wrong && { kind: 'wrong' } };
+    const { quota, to, country, before } = this.#state;
+    this.#state = { channel: this.desk.channel(), view, quota, to, country, before, note: wrong && { kind: 'wrong' } };
     if (status === 'approved') this.desk.kept.forget();
     if (wrong) this.#tell('wrong', { id, attempts_remaining: view.attempts_remaining });
     if (!valid) return this.#over();
@@ -281,7 +293,7 @@ export class Flow {
     this.#state = { ...rest, channel: view.channel, view, quota: view.quota, note: note?.reading || note?.kind === 'loading' ? undefined : note };
     if (view.status === 'approved') this.desk.kept.forget();
     else {
-      this.desk.kept.set(view.id);
+      this.desk.kept.set(view.id, this.desk.shared && Math.max(hour, view.expires_in * second));
       this.desk.prove(''); // there is no proof of it yet
     }
     this.#over();

@@ -17,10 +17,10 @@ export const heading = (text, slot) => h('h2', { id: 'heading', part: 'heading' 
 export const dots = () => h('span', { class: 'dots', 'aria-hidden': 'true' }, h('i'), h('i'), h('i'));
 
 // field is one that a recipient is typed into; wrong is what is the matter with what is in it.
-export const field = (w, id, own, { value, wrong, focus, hint }, ...before) => h('div', { class: `field by-${id === 'phone' ? 'sms' : 'email'}` },
+export const field = (w, id, own, { value, wrong, focus, hint, doubt }, ...before) => h('div', { class: `field by-${id === 'phone' ? 'sms' : 'email'}` },
   before, h('label', { for: id, part: 'label' }, w.AddressLabel),
   h('input', {
     id, ...own, spellcheck: 'false', required: true, dir: 'ltr', value: value ?? '', part: 'input', 'data-focus': focus,
-    'aria-invalid': wrong && 'true', 'aria-describedby': [wrong && `${id}-error`, hint && `${id}-hint`].filter(Boolean).join(' ') || null,
+    'aria-invalid': wrong && 'true', 'aria-describedby': [wrong && `${id}-error`, doubt && `${id}-doubt`, hint && `${id}-hint`].filter(Boolean).join(' ') || null,
   }),
-  wrong && h('p', { id: `${id}-error`, class: 'error', part: 'error' }, wrong), hint);
+  wrong && h('p', { id: `${id}-error`, class: 'error', part: 'error' }, wrong), doubt && h('p', { id: `${id}-doubt`, class: 'under' }, doubt), hint);

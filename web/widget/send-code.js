@@ -146,7 +146,10 @@ export class SendCode extends HTMLElement {
     const desk = this.#desk, key = this.publicKey, anew = !desk.kept;
     this.#size ??= chosenSize(this.#root);
     if (anew) {
-      desk.kept = new Kept('sessionStorage', key, this.getAttribute('purpose') ?? '', this.id);
+      desk.shared = this.hasAttribute('shared');
+      desk.kept = new Kept(desk.shared ? 'localStorage' : 'sessionStorage', key, this.getAttribute('purpose') ?? '', this.id);
+      const offer = attempt(() => JSON.parse(this.getAttribute('offer')));
+      if (offer) this.#learn(offer);
       desk.known = new Kept('localStorage', this.getAttribute('api') ?? home, key);
       if (!desk.state.id) this.#expect(desk.kept.get());
     }
@@ -178,11 +181,16 @@ export class SendCode extends HTMLElement {
     else (await this.#begun())?.learn();
   }
 
-  // #introduce takes in what the service told of the purpose, and of the app's accent: the site's own style goes before that.
-  #introduce({ purpose_title: title, accent }) {
-    this.#desk.title = title;
+  // #learn takes in what the service told of its channels, of the purpose, and of the app's accent: the site's own style goes before that.
+  #learn({ channels, purpose_title: title, accent }) {
+    this.#vetted = true;
+    Object.assign(this.#desk, { title, offered: channels.map((c) => c.channel), countries: channels.find((c) => c.channel === 'sms')?.countries ?? [] });
     this.#brand = accent && sheet(`:host{--accent:light-dark(${accent.light},${accent.dark})}`);
-    if (title || accent) this.#show();
+  }
+
+  #introduce(told) {
+    this.#learn(told);
+    this.#show();
   }
 
   attributeChangedCallback(name, before, after) {
@@ -191,6 +199,7 @@ export class SendCode extends HTMLElement {
     if (name === 'value') this.value = after ?? '';
     if (['required', 'value'].includes(name) || !this.#desk.known) return; // it has not started
     if (identity.includes(name)) { this.#clear(); this.#desk.kept = this.#desk.offered = this.#vetted = undefined; }
+    if (name === 'channels') this.#desk.offered = undefined;
     if (name === 'to' && !this.#desk.state.view) this.#desk.state.to = after ?? '';
     if (name !== 'locale') this.#start();
     else if (this.isConnected) {
@@ -289,7 +298,7 @@ export class SendCode extends HTMLElement {
     this.#cards.countdown ??= new code.Countdown(this.#cards);
     this.#flow ??= new code.Flow(Object.assign(this.#desk, {
       element: this, home, human: () => bring(addresses.human), inquiry: this.#inquiry, cards: this.#cards, phones: () => this.#phones, channels: () => this.#channels, channel: () => this.#channel,
-      words: () => wordsOf(this.#words.email.Lang), locale: () => this.#locale, introduce: (all) => this.#introduce(all), prove: (proof) => this.#prove(proof), show: () => this.#show(),
+      words: () => wordsOf(this.#words.email.Lang), locale: () => this.#locale, learn: (told) => this.#learn(told), prove: (proof) => this.#prove(proof), show: () => this.#show(),
     }));
     return this.#flow;
   }
@@ -360,7 +369,7 @@ export class SendCode extends HTMLElement {
     }
     const { state, there, countries, moment, title } = this.#desk, phones = this.#phones;
     const card = draw(this.#words, {
-      ...this.#code, ...state, unkept: !this.#desk.kept?.get(), proof: this.#proof, title, moment, refused: state.refused && (state.view || !moment.parted() && state.quota.retry_after * second > moment.certain()), countries, phones, channel: this.#channel, channels: this.#channels, known: this.#desk.known.get() !== '',
+      ...this.#code, ...state, unkept: !this.#desk.kept?.get(), proof: this.#proof, title, sender: this.getAttribute('sender'), subject: this.getAttribute('subject'), moment, refused: state.refused && (state.view || !moment.parted() && state.quota.retry_after * second > moment.certain()), countries, phones, channel: this.#channel, channels: this.#channels, known: this.#desk.known.get() !== '',
       country: state.country ?? phones?.here(countries, this.getAttribute('country')),
       there: there && { ...there, wait: phones.left(there.quota, there.moment, moment) },
     });
@@ -386,8 +395,9 @@ export class SendCode extends HTMLElement {
 
   // #look asks how things stand. It throws when it did not learn that, so that what is shown stays.
   async #look() {
-    const { state: { view, id } } = this.#desk;
-    if (!view && !id) return this.#show(); // a refusal may be over
+    const { state: { view, id }, shared, kept } = this.#desk;
+    if (!view && !id && shared) this.#expect(kept.get()); // of another tab
+    if (!view && !this.#desk.state.id) return this.#show(); // a refusal may be over
     const flow = await this.#begun();
     if (!flow) throw new Error('away');
     await flow.look();

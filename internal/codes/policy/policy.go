@@ -21,8 +21,8 @@
 //	internal/run/app/strangers_test.go         whatRefuses; with -update it writes SECURITY.md
 //	internal/codes/policy/policy_test.go, verification/buckets_test.go, limit/refusals/refusals_test.go, explain/verdict_kinds_test.go
 //	                                           a row of each
-//	internal/http/page/wait.go, card_ends.go   sharedRuleTextKey and ruleExplanation, if it is not like a network; wide and spent of
-//	                                           web/widget/code.js (then go generate ./web); answer.refused.shared.device in all languages
+//	web/widget/code.js                         wide and spent, if it is not like a network (then go generate ./web);
+//	                                           answer.refused.shared.device in all languages
 //	docs/policies.md, several-installations.md its row, its reserve, whether two installations count it together
 package policy
 

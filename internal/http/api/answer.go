@@ -55,6 +55,8 @@ type sendJSON struct {
 	Reason string       `json:"reason,omitempty"`
 	Final  bool         `json:"final"`  // the status does not change any more
 	Counts bool         `json:"counts"` // it holds its place in the recipient's quota
+	// FinishedAt is when the send ended; empty: it goes on.
+	FinishedAt string `json:"finished_at,omitempty"`
 	// Support is a reference that a person may tell support: it finds the send in the console and
 	// gives no access.
 	Support string `json:"support,omitempty"`
@@ -92,6 +94,9 @@ func toVerificationJSON(a verification.Answer, kind verification.CallerKind) ver
 			Support: store.SupportReference(send), Instead: verification.AlternativeChannel(v.Channel, v.Send.Status),
 		},
 		Quota: toQuotaJSON(a),
+	}
+	if !v.Send.FinishedAt.IsZero() {
+		out.Send.FinishedAt = formatTime(v.Send.FinishedAt)
 	}
 	out.ExpiresIn = int(max(0, v.ExpiresAt.Sub(v.Now)) / time.Second)
 	if v.CodeShape.Length > 0 {

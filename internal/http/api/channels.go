@@ -2,7 +2,9 @@ package api
 
 import (
 	"cmp"
+	"encoding/json"
 	"net/http"
+	"slices"
 
 	"github.com/labstack/echo/v4"
 
@@ -38,10 +40,31 @@ type countryJSON struct {
 // numbers. These are no secret, since refusals reveal them too. With them comes what a form shows
 // before anything is sent: the purpose's title and the app's accent, as on our page.
 func (a *API) channels(c echo.Context, caller verification.Caller) error {
-	purpose, out := c.QueryParam("purpose"), channelsJSON{Channels: []channelJSON{}}
-	offers, err := a.codes.Channels(purpose)
+	out, err := a.offer(caller, c.QueryParam("purpose"), cmp.Or(c.QueryParam("locale"), c.Request().Header.Get("Accept-Language")))
 	if err != nil {
 		return err
+	}
+	c.Response().Header().Add("Vary", "Accept-Language")
+	return c.JSON(http.StatusOK, out)
+}
+
+// Offer returns what GET /v1/channels answers an app's browser, as JSON, for a page that so need not ask. It leaves out
+// what is in none of the page's channels. "" for an unknown purpose.
+func (a *API) Offer(app, purpose, languages string, channels []recipient.Channel) string {
+	out, err := a.offer(verification.Caller{App: app, Kind: verification.Browser}, purpose, languages)
+	if err != nil {
+		return ""
+	}
+	out.Channels = slices.DeleteFunc(out.Channels, func(ch channelJSON) bool { return !slices.Contains(channels, ch.Channel) })
+	text, _ := json.Marshal(out) // cannot fail for strings
+	return string(text)
+}
+
+func (a *API) offer(caller verification.Caller, purpose, languages string) (channelsJSON, error) {
+	out := channelsJSON{Channels: []channelJSON{}}
+	offers, err := a.codes.Channels(purpose)
+	if err != nil {
+		return out, err
 	}
 	for _, o := range offers {
 		if o.Paused {
@@ -55,12 +78,10 @@ func (a *API) channels(c echo.Context, caller verification.Caller) error {
 		}
 		out.Channels = append(out.Channels, ch)
 	}
-	c.Response().Header().Add("Vary", "Accept-Language")
-	shown := a.codes.Appearance(caller, purpose,
-		cmp.Or(c.QueryParam("locale"), c.Request().Header.Get("Accept-Language")))
+	shown := a.codes.Appearance(caller, purpose, languages)
 	out.PurposeTitle = shown.Title
 	if shown.Light != "" {
 		out.Accent = &accentJSON{shown.Light, shown.Dark}
 	}
-	return c.JSON(http.StatusOK, out)
+	return out, nil
 }

@@ -68,6 +68,17 @@ func isFromOriginsOrSelf(r *http.Request, origins []string) bool {
 	return r.Header.Get("Sec-Fetch-Site") == "same-origin"
 }
 
+// isFromOwnPage reports whether a request comes from a page of this service, or from no page. Browsers
+// that send no Sec-Fetch-Site, as over plain http, send Origin with each post.
+func isFromOwnPage(r *http.Request) bool {
+	if site := r.Header.Get("Sec-Fetch-Site"); site != "" {
+		return site == "same-origin"
+	}
+	origin := r.Header.Get(echo.HeaderOrigin)
+	_, host, _ := strings.Cut(origin, "://")
+	return origin == "" || host == r.Host
+}
+
 // isFromOtherOriginsPage reports whether a browser sent the request for a page of another origin.
 // Only browsers send Sec-Fetch-Site; back ends may send Origin or Sec-Fetch-Mode, as Node's fetch
 // does.

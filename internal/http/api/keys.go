@@ -1,10 +1,12 @@
 package api
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"crypto/subtle"
 	"errors"
 	"log/slog"
+	"net/http"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -13,6 +15,8 @@ import (
 
 	"sendcode/internal/base/fault"
 	"sendcode/internal/base/logs"
+	"sendcode/internal/base/recipient"
+	"sendcode/internal/codes/policy"
 	"sendcode/internal/http/server"
 	"sendcode/internal/verify/verification"
 )
@@ -25,6 +29,7 @@ type Key struct {
 	SHA256  [sha256.Size]byte
 	Expires time.Time  // from then on it is refused; zero: never
 	Origins []string   // of a browser's key: the pages that may use it
+	Own     *OwnPage   // of our own page's key: what it may ask for; only pages of this service may use it. nil: another key
 	Scopes  []KeyScope // what a secret key may do; none: everything
 	Local   bool       // this process generated the key, and accepts it only from programs on this machine
 
@@ -87,7 +92,7 @@ func (a *API) authenticate(r route) echo.HandlerFunc {
 			return &server.Problem{Kind: server.Unauthorized, Detail: "The API key has expired."}
 		case key.Kind == verification.BackEnd && isFromOtherOriginsPage(c.Request()):
 			return &server.Problem{Kind: server.SecretInPage}
-		case key.Kind == verification.Browser && !isFromOriginsOrSelf(c.Request(), key.Origins):
+		case key.Kind == verification.Browser && !key.mayBeUsedBy(c.Request()):
 			return &server.Problem{
 				Kind:   server.Forbidden,
 				Detail: "A public key works on pages of its app's origins only; a back end needs a secret key.",
@@ -117,12 +122,54 @@ func (a *API) authenticate(r route) echo.HandlerFunc {
 		case r.onlySecretKeysMay != "" && key.Kind != verification.BackEnd:
 			return &server.Problem{Kind: server.Forbidden, Detail: "Only secret keys may " + r.onlySecretKeysMay + "."}
 		}
+		if key.Own != nil {
+			c.Set(ownPageContext, key.Own)
+		}
 		err := r.handler(c, who)
 		if errors.Is(err, fault.NotFound) {
 			return &server.Problem{Kind: server.NotFound, Detail: r.notFoundDetail}
 		}
 		return err
 	}
+}
+
+// ownPageContext is where the *OwnPage of the request's key is.
+const ownPageContext = "own page"
+
+// mayBeUsedBy reports whether the page that sends a request may use this browser's key.
+func (k *Key) mayBeUsedBy(r *http.Request) bool {
+	if k.Own != nil {
+		return isFromOwnPage(r)
+	}
+	return isFromOriginsOrSelf(r, k.Origins)
+}
+
+// OwnPage is what an app's page offers.
+type OwnPage struct {
+	Channels []recipient.Channel // empty: all
+	Purposes []string
+}
+
+// NewPageKey returns the key of an app's page, which everybody can read there. As a public key it gives no
+// access: it names the app, and it bounds what can be asked for.
+func NewPageKey(app string, offers OwnPage) *Key {
+	return &Key{App: app, ID: "page", Kind: verification.Browser, Own: &offers, SHA256: sha256.Sum256([]byte(PageKey(app)))}
+}
+
+// PageKey returns the text of NewPageKey.
+func PageKey(app string) string { return "pk_page_" + app }
+
+// checkOffer returns an error if the page does not offer the channel or the purpose of a first send. A
+// resend has those of its verification.
+func (p *OwnPage) checkOffer(body sendBody) error {
+	switch {
+	case p == nil || body.VerificationID != "":
+	case len(p.Channels) > 0 && !slices.Contains(p.Channels, recipient.Channel(body.Channel)):
+		return fault.Invalid("channel", "not_allowed", "The page of the app does not offer this channel.")
+	case !slices.Contains(p.Purposes, cmp.Or(body.Purpose, policy.DefaultPurpose)):
+		return fault.Invalid("purpose", "unknown", "The page of the app has no purpose of this name.")
+	}
+	return nil
 }
 
 // KeyScope is one thing that a secret key may do.

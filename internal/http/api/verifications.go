@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -12,6 +13,7 @@ import (
 
 	"sendcode/internal/base/fault"
 	"sendcode/internal/base/logs"
+	"sendcode/internal/base/recipient"
 	"sendcode/internal/base/texts"
 	"sendcode/internal/http/server"
 	"sendcode/internal/store"
@@ -36,11 +38,19 @@ type sendBody struct {
 	Known []string `json:"known"`
 
 	HumanCheck string `json:"human_check"` // a token
+
+	// Sure asks back, before anything is sent, about a domain that looks mistyped and a number that gets no
+	// text messages, unless it is that domain or number. nil: it does not ask
+	Sure *string `json:"sure"`
 }
 
 // send is POST /v1/verifications.
 func (a *API) send(c echo.Context, who verification.Caller, body sendBody) error {
 	ask, err := parseSendRequest(c, who, body)
+	if err == nil {
+		page, _ := c.Get(ownPageContext).(*OwnPage)
+		err = cmp.Or(page.checkOffer(body), doubtAbout(body))
+	}
 	if err != nil {
 		return err
 	}
@@ -69,6 +79,30 @@ func (a *API) send(c echo.Context, who verification.Caller, body sendBody) error
 		return deliveryFailedProblem(answer, ask.Kind)
 	}
 	return c.JSON(http.StatusAccepted, toVerificationJSON(answer, ask.Kind))
+}
+
+// doubtAbout returns a problem with the question whether the recipient is meant, if the request asks for one: the
+// domain looks like another one, or the number is a landline's. A wrong recipient is refused later.
+func doubtAbout(body sendBody) error {
+	if body.Sure == nil || body.VerificationID != "" {
+		return nil
+	}
+	to, err := recipient.ParseInCountry(recipient.Channel(body.Channel), body.To, body.Country)
+	if err != nil {
+		return nil
+	}
+	doubt := &server.Problem{Kind: server.InvalidField, Extra: map[string]any{"field": "to"}}
+	_, domain, _ := strings.Cut(body.To, "@")
+	better, likely := recipient.SuggestDomain(body.To)
+	switch {
+	case to.Channel() == recipient.SMS && to.Landline() && *body.Sure != body.To:
+		doubt.Detail, doubt.Extra["reason"] = "This looks like a landline, which gets no text messages.", "landline"
+	case to.Channel() == recipient.Email && likely && *body.Sure != domain:
+		doubt.Detail, doubt.Extra["reason"], doubt.Extra["suggestion"] = "The domain looks mistyped.", "domain_typo", better
+	default:
+		return nil
+	}
+	return doubt
 }
 
 // parseSendRequest returns the request for a code from the body and the headers.

@@ -1,6 +1,7 @@
 package page
 
 import (
+	"errors"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -8,37 +9,51 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"sendcode/internal/base/fault"
 	"sendcode/internal/base/logs"
-	"sendcode/internal/verify/verification"
+	"sendcode/internal/http/server"
 )
 
-// referenceIssuer names an approved verification to the app's back end. Implementation:
-// proof.Redeemer.
-type referenceIssuer interface {
-	NewReference(app, id string) (string, error)
-}
-
-// maxReturnURLLength is the longest return_url, in bytes: the cookie that carries it has at most
-// 4096.
+// maxReturnURLLength is the longest return_url, in bytes.
 const maxReturnURLLength = 1024
 
-// acceptReturnURL handles a visit from an app with a return_url. It stores that address in the
-// cookie and redirects to the page without it.
-func (u *Page) acceptReturnURL(c echo.Context) error {
-	to, ok := allowedReturnURL(u.ReturnURLs, c.QueryParam("return_url"))
-	if !ok {
-		return u.refuseLink(c)
-	}
-	s := u.loadSession(c)
-	if a, err := u.Codes.Get(c.Request().Context(), u.callerOf(c), s.ID); err == nil &&
-		a.View.State == verification.Approved {
-		s = session{} // that verification was of an earlier visit, perhaps of another person
-	}
-	s.Return = to
-	if err := u.saveSession(c, s); err != nil {
+// returnPath is where the page posts the proof of a right code.
+const returnPath = "/return"
+
+// returnToApp redirects an approved person to the app, with a reference to the verification. If the proof
+// is no longer good, it leads to the page, on which the person can ask again.
+func (u *Page) returnToApp(c echo.Context) error {
+	v, err := u.newVisit(c)
+	if err != nil {
 		return err
 	}
-	return c.Redirect(http.StatusSeeOther, u.viewURL(""))
+	c.Request().Body = http.MaxBytesReader(c.Response(), c.Request().Body, 16<<10)
+	if err := c.Request().ParseForm(); err != nil {
+		return server.UnreadableBodyProblem(err)
+	}
+	back, proof := c.FormValue("return_url"), c.FormValue("proof")
+	to, ok := allowedReturnURL(v.ReturnURLs, back)
+	if !ok {
+		return &server.Problem{Kind: server.BadRequest, Detail: "The app does not allow this return_url."}
+	}
+	reference, err := u.References.ReferenceTo(v.App, proof)
+	if _, stale := errors.AsType[*fault.InvalidError](err); stale {
+		return c.Redirect(http.StatusSeeOther, "/?"+url.Values{"app": {v.App}, "purpose": {v.Purpose}, "return_url": {to}}.Encode())
+	}
+	if err != nil {
+		return err
+	}
+	address, _ := url.Parse(to) // allowedReturnURL made it
+	query := address.Query()
+	query.Set("reference", reference)
+	address.RawQuery = query.Encode()
+	return c.Redirect(http.StatusSeeOther, address.String())
+}
+
+// originOf returns the origin of a normalized return URL.
+func originOf(address string) string {
+	to, _ := url.Parse(address) // allowedReturnURL made it
+	return to.Scheme + "://" + to.Host
 }
 
 // ambiguousPathPattern matches decoded paths that servers may resolve to different ones: paths with
@@ -47,10 +62,10 @@ func (u *Page) acceptReturnURL(c echo.Context) error {
 // dots.
 var ambiguousPathPattern = regexp.MustCompile(`[%\\\x00-\x1f\x7f]|(^|/)\.\.?;`)
 
-// refuseLink answers a visit by a wrong link: the app does not have its purpose or does not allow
+// logBadLink logs a visit by a wrong link: the app does not have its purpose or does not allow
 // its return_url, or there is no page for the app. The person cannot mend the link, so a log line, at most
 // one in a minute, names the app, the purpose and the origin, as far as a stranger's text may be logged.
-func (u *Page) refuseLink(c echo.Context) error {
+func (u *Page) logBadLink(c echo.Context) {
 	origin := ""
 	if to, err := url.Parse(c.QueryParam("return_url")); err == nil {
 		origin = to.Scheme + "://" + to.Host
@@ -61,10 +76,6 @@ func (u *Page) refuseLink(c echo.Context) error {
 			"count", n, "app", loggablePart(c.QueryParam("app")), "purpose", loggablePart(c.QueryParam("purpose")),
 			"origin", loggablePart(origin), logs.SeeConfiguration)
 	}
-	l := u.newVisit(c)
-	k := l.newCard("link", l.t["BadLink"])
-	k.Lead = escapeHTML(l.t["BadLinkLead"])
-	return l.writeCard(c, k)
 }
 
 // loggablePattern matches what names, schemes and hosts consist of, up to 64 characters.
@@ -114,25 +125,4 @@ func allowedReturnURL(allowed []string, text string) (normalized string, ok bool
 		}
 	}
 	return "", false
-}
-
-// returnLink returns the address of the button that returns an approved person to the app, with a
-// reference to the verification; "" if no app sent the person.
-func (l *visit) returnLink(id string) string {
-	to, err := url.Parse(l.session.Return)
-	if err != nil || l.session.Return == "" {
-		return ""
-	}
-	if _, ok := allowedReturnURL(l.ReturnURLs, l.session.Return); !ok { // the configuration has changed
-		return ""
-	}
-	reference, err := l.References.NewReference(l.App, id)
-	if err != nil {
-		l.Logger.Error("could not make return reference", "error", err, logs.SeeDefect)
-		return ""
-	}
-	query := to.Query()
-	query.Set("reference", reference)
-	to.RawQuery = query.Encode()
-	return to.String()
 }

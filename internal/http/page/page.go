@@ -1,25 +1,25 @@
 // Package page serves the page on which people ask for a code, watch the countdown to the next one,
 // and enter the code. On a developer's machine it also serves the mailbox with the mails.
 //
-// Like package api, it calls the use cases of package verification and knows nothing of Redis,
-// Postgres or SMTP. Only the server has the state: each answer is one card, rendered from what the
-// use cases return. A sealed cookie has the ID of the browser's verification. Forms are plain
-// posts, answered with a redirect to the page; static/page.js sends them without leaving the page,
-// and counts waits down.
+// The page is a small document around the widget (web/widget), which asks the API as it does on other
+// sites. The server adds what the app is called and looks like, what its page offers, and where a person
+// may be returned to. It keeps no state: that is in the browser.
 //
-//	GET /   cookie ─▶ Codes.Get ─▶ card ─▶ HTML
-//	POST /  form ─▶ Codes.Send or Codes.Check ─▶ cookie ─▶ 303 /
+//	GET /         app, purpose, return_url ─▶ HTML with <send-code>
+//	POST /return  proof of a right code ─▶ 303 return_url?reference=…
 package page
 
 import (
-	"context"
+	"bytes"
+	"cmp"
 	"errors"
 	"html/template"
 	"log/slog"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -29,24 +29,16 @@ import (
 	"sendcode/internal/base/logs"
 	"sendcode/internal/base/message"
 	"sendcode/internal/base/recipient"
+	"sendcode/internal/base/texts"
 	"sendcode/internal/codes/code"
-	"sendcode/internal/codes/keys"
 	"sendcode/internal/http/server"
-	"sendcode/internal/verify/verification"
 	"sendcode/web"
 )
-
-// codeService has the use cases that the page needs. Implementation: *verification.Service.
-type codeService interface {
-	Send(ctx context.Context, ask verification.Request) (verification.Answer, error)
-	Get(ctx context.Context, c verification.Caller, id string) (verification.Answer, error)
-	Check(ctx context.Context, c verification.Caller, id, code string) (verification.CheckResult, error)
-	Channels(purpose string) ([]verification.ChannelInfo, error)
-}
 
 // AppPage has the settings of the page of one app.
 type AppPage struct {
 	App        string // its name
+	Key        string // with which the page asks the API
 	Title      string // its name for people
 	Brand      message.Brand
 	Sender     string   // address that the mails come from, shown as a hint where to look
@@ -57,44 +49,35 @@ type AppPage struct {
 // Purpose is a purpose of an app's page. The first one is for visits that name none.
 type Purpose struct {
 	Name    string
-	Code    code.Shape               // of new codes; each verification has its own
-	Title   func(lang string) string // what the codes are for, in words; nil, or "" for a language: nothing is said
+	Code    code.Shape               // of new codes
 	Subject func(lang string) string // of the mails, to look for; nil, or "" for a language: only the sender is named
 }
 
-// Config has the settings and services of a page. App, Codes, Cookies and Logger are required.
+// Config has the settings and services of a page.
 type Config struct {
 	AppPage // for visits that name no app
 	// Channels are the channels that the page offers, in this order, if the service has them;
 	// empty: all, mail first.
 	Channels []recipient.Channel
-	Country  string // country of phone numbers if the browser names none that is served; empty: none
-	Codes    codeService
-	Cookies  *keys.Ring       // seals what cookies hold
-	Now      func() time.Time // nil: time.Now
+	Country  string                                                                    // country of phone numbers if the browser names none that is served; empty: none
+	Offer    func(app, purpose, languages string, channels []recipient.Channel) string // what the API offers a browser, as JSON
+	Now      func() time.Time                                                          // nil: time.Now
 	Logger   *slog.Logger
-	Requests requestLimiter // nil: no limit
 	// References makes the reference that a returning person brings, by which the app looks the
 	// verification up. Required if an app has ReturnURLs.
 	References referenceIssuer
 }
 
-// requestLimiter bounds the requests of a network. Implementation: *server.RequestLimiter.
-type requestLimiter interface {
-	Admit(ip netip.Addr) (wait time.Duration, ok bool)
+// referenceIssuer makes a reference to the approval that a proof names. Implementation: proof.Redeemer.
+type referenceIssuer interface {
+	ReferenceTo(app, proof string) (string, error)
 }
 
 // Page serves the page. It is safe for concurrent use.
 type Page struct {
 	Config
-	purpose Purpose
-	// inURL: the page's address names the app, since the app is not the one for visits that name
-	// none
-	inURL        bool
-	purposeInURL bool                       // the page's address names the purpose, likewise
-	current      *atomic.Pointer[[]AppPage] // the first one is for visits that name no app
-	clicks       *sync.Map                  // functions by clickID; see checkOnce
-	lines        *logs.Throttle             // of log lines that visitors can cause
+	current *atomic.Pointer[[]AppPage] // the first one is for visits that name no app
+	lines   *logs.Throttle             // of log lines that visitors can cause
 }
 
 // New returns the page.
@@ -102,10 +85,7 @@ func New(c Config) *Page {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	u := &Page{
-		Config: c, current: &atomic.Pointer[[]AppPage]{}, clicks: &sync.Map{},
-		lines: &logs.Throttle{Every: time.Minute},
-	}
+	u := &Page{Config: c, current: &atomic.Pointer[[]AppPage]{}, lines: &logs.Throttle{Every: time.Minute}}
 	u.Configure(c.AppPage)
 	return u
 }
@@ -114,75 +94,17 @@ func New(c Config) *Page {
 // Requests under way keep the old ones.
 func (u *Page) Configure(apps ...AppPage) { u.current.Store(&apps) }
 
-// errNoPurpose is the error of a request that names a purpose which the app's page does not have.
-var errNoPurpose = &server.Problem{Kind: server.NotFound, Detail: "The page has no purpose of this name."}
-
-// forRequest returns a copy of the page for the app and the purpose that the request names; later
-// calls of Configure do not change it. It returns errNoPurpose for an unknown purpose, and another
-// error for an unknown app.
-func (u *Page) forRequest(c echo.Context) (*Page, error) {
-	now, name, purpose := *u, c.QueryParam("app"), c.QueryParam("purpose")
-	apps := *u.current.Load()
-	i := slices.IndexFunc(apps, func(a AppPage) bool { return name == "" || a.App == name })
-	if i < 0 {
-		return nil, &server.Problem{Kind: server.NotFound, Detail: "There is no app of this name that has a page here."}
-	}
-	now.AppPage, now.inURL = apps[i], i > 0
-	i = slices.IndexFunc(now.Purposes, func(p Purpose) bool { return purpose == "" || p.Name == purpose })
-	if i < 0 {
-		return nil, errNoPurpose
-	}
-	now.purpose, now.purposeInURL = now.Purposes[i], i > 0
-	return &now, nil
-}
-
-// AppInURL returns the app that the page's address names; "" if none. A template calls it.
-func (u *Page) AppInURL() string {
-	if u.inURL {
-		return u.App
-	}
-	return ""
-}
-
-// PurposeInURL returns the purpose that the page's address names; "" if none. A template calls it.
-func (u *Page) PurposeInURL() string {
-	if u.purposeInURL {
-		return u.purpose.Name
-	}
-	return ""
-}
-
-// viewURL returns the URL of a view of the page.
-func (u *Page) viewURL(v requestedView) string {
-	query := url.Values{}
-	if app := u.AppInURL(); app != "" {
-		query.Set("app", app)
-	}
-	if purpose := u.PurposeInURL(); purpose != "" {
-		query.Set("purpose", purpose)
-	}
-	if v != "" {
-		query.Set("view", string(v))
-	}
-	if len(query) == 0 {
-		return "/"
-	}
-	return "/?" + query.Encode()
-}
-
-// brandStylePath is the path of the style sheets with brand colours; the query names the app.
-const brandStylePath = "/brand.css"
-
 // Register adds the page's routes to a server. Call RegisterStatic too.
 func (u *Page) Register(e *echo.Echo) {
-	e.GET("/", u.limitedHandler((*Page).showCard))
-	e.POST("/", u.limitedHandler((*Page).handlePost), server.RequireSameOrigin)
+	e.GET("/", u.show)
+	e.POST(returnPath, u.returnToApp, server.RequireSameOrigin)
 	e.GET(brandStylePath, func(c echo.Context) error {
-		now, err := u.forRequest(c)
+		v, err := u.newVisit(c)
 		if err != nil {
 			return err
 		}
-		return now.serveBrandStyle(c)
+		c.Response().Header().Set("Cache-Control", "public, max-age=3600")
+		return c.Blob(http.StatusOK, "text/css; charset=utf-8", []byte(v.Brand.StyleSheet()))
 	})
 }
 
@@ -191,37 +113,137 @@ func RegisterStatic(e *echo.Echo) {
 	e.GET(web.StaticPath+"*", echo.WrapHandler(http.HandlerFunc(web.ServeStatic)))
 }
 
+// visit is the page for one request, as its template shows it.
+type visit struct {
+	AppPage
+	T        map[string]string // the page's texts in the browser's language
+	phone    map[string]string // those for text messages alone
+	Channels string            // separated by spaces; "": mail
+	Country  string
+	Purpose  string
+	Lead     string // of the first card
+	Subject  string
+	Offer    string
+	Return   string // the return_url, normalized; "": no app sent the person
+	BadLink  bool
+	Preload  []string // modules of the first card
+}
+
+// errNoPurpose is the error of a request that names a purpose which the app's page does not have.
+var errNoPurpose = &server.Problem{Kind: server.NotFound, Detail: "The page has no purpose of this name."}
+
+// newVisit returns the visit of the app and the purpose that the request names. It returns errNoPurpose
+// for an unknown purpose, and another error for an unknown app.
+func (u *Page) newVisit(c echo.Context) (*visit, error) {
+	words := texts.ForPage(c.Request().Header.Get("Accept-Language"))
+	v := &visit{T: words.Section(texts.PageSection), phone: words.Section(texts.PhoneSection), Country: u.Country}
+	name, purpose := c.QueryParam("app"), c.QueryParam("purpose")
+	apps := *u.current.Load()
+	i := slices.IndexFunc(apps, func(a AppPage) bool { return name == "" || a.App == name })
+	if i < 0 {
+		return v, &server.Problem{Kind: server.NotFound, Detail: "There is no app of this name that has a page here."}
+	}
+	v.AppPage = apps[i]
+	i = slices.IndexFunc(v.Purposes, func(p Purpose) bool { return purpose == "" || p.Name == purpose })
+	if i < 0 {
+		return v, errNoPurpose
+	}
+	if v.Purposes[i].Subject != nil {
+		v.Subject = v.Purposes[i].Subject(words.Lang())
+	}
+	wanted := u.channels()
+	v.Purpose, v.Offer = v.Purposes[i].Name, u.Offer(v.App, v.Purposes[i].Name, words.Lang(), wanted)
+	var channels []string
+	for _, ch := range wanted {
+		if strings.Contains(v.Offer, `"channel":"`+string(ch)+`"`) {
+			channels = append(channels, string(ch))
+		}
+	}
+	v.Channels, v.Lead = strings.Join(channels, " "), v.lead(channels, v.Purposes[i].Code)
+	v.Preload = web.WidgetPreloads(words.Lang(), slices.Contains(channels, string(recipient.SMS)))
+	return v, nil
+}
+
+// lead returns the sentence that says what will be sent.
+func (v *visit) lead(channels []string, shape code.Shape) string {
+	key := "AskLead"
+	if len(channels) > 1 {
+		key += "Either"
+	}
+	switch {
+	case shape.Length == 0:
+	case shape.Alphabet == code.Unambiguous:
+		key += "Characters"
+	default:
+		key += "Digits"
+	}
+	words := v.T
+	if slices.Equal(channels, []string{string(recipient.SMS)}) {
+		words = v.phone
+	}
+	return strings.ReplaceAll(cmp.Or(words[key], v.T[key]), "{n}", strconv.Itoa(shape.Length))
+}
+
+// channels returns the channels that the page wants, in its order.
+func (u *Page) channels() []recipient.Channel {
+	if len(u.Channels) == 0 {
+		return []recipient.Channel{recipient.Email, recipient.SMS}
+	}
+	return u.Channels
+}
+
+// show is GET /.
+func (u *Page) show(c echo.Context) error {
+	v, err := u.newVisit(c)
+	status := http.StatusOK
+	if back := c.QueryParam("return_url"); c.QueryParams().Has("return_url") && err == nil {
+		to, ok := allowedReturnURL(v.ReturnURLs, back)
+		v.Return, v.BadLink = to, !ok
+	} else if err != nil {
+		v.BadLink = errors.Is(err, errNoPurpose) || c.QueryParams().Has("return_url")
+	}
+	switch {
+	case v.BadLink:
+		status = http.StatusUnprocessableEntity
+		u.logBadLink(c)
+	case err != nil:
+		return err
+	}
+	h := c.Response().Header()
+	h.Add("Vary", "Accept-Language")
+	h.Set("Content-Language", v.T["Lang"])
+	h.Set("Cache-Control", "no-cache") // nothing on it is of one person
+	if v.Brand.Logo != "" {
+		server.AllowCSPSource(c, "img-src", v.Brand.Logo)
+	}
+	if v.Return != "" {
+		server.AllowCSPSource(c, "form-action", originOf(v.Return))
+	}
+	var body bytes.Buffer
+	if err := templates().ExecuteTemplate(&body, "page", v); err != nil {
+		return err
+	}
+	return c.HTMLBlob(status, body.Bytes())
+}
+
 // templates are the page's templates. The first call panics if they do not parse.
 var templates = sync.OnceValue(func() *template.Template { return parseTemplates("page/*.html") })
 
 func parseTemplates(pattern string) *template.Template {
-	t := template.New("").Option("missingkey=error").Funcs(template.FuncMap{"static": web.StaticURL})
+	t := template.New("").Option("missingkey=error").Funcs(template.FuncMap{"static": web.StaticURL, "widget": web.WidgetURL})
 	return template.Must(t.ParseFS(web.FS, "shared/*.html", pattern))
 }
 
-// limitedHandler returns a handler that calls f with the page of the app and the purpose that the
-// request names. If the client's network made too many requests, it answers with a card that tells
-// the wait, and does not call f.
-func (u *Page) limitedHandler(f func(*Page, echo.Context) error) echo.HandlerFunc {
-	return func(c echo.Context) error {
-		now, err := u.forRequest(c)
-		switch {
-		case err == nil:
-		case errors.Is(err, errNoPurpose), c.QueryParams().Has("return_url"):
-			return u.refuseLink(c)
-		default:
-			return err
-		}
-		if now.Requests != nil {
-			if wait, ok := now.Requests.Admit(now.callerOf(c).IP); !ok {
-				l := now.newVisit(c)
-				return l.writeCard(c, l.tooManyRequestsCard(wait))
-			}
-		}
-		return f(now, c)
+// brandStylePath is the path of the style sheets with brand colours; the query names the app.
+const brandStylePath = "/brand.css"
+
+// StyleSheetURL returns the URL of the style sheet with the brand's colours; "" if the brand has none.
+func (v *visit) StyleSheetURL() string {
+	if v.Brand.Light == (message.Palette{}) {
+		return ""
 	}
+	return brandStylePath + "?" + url.Values{"app": {v.App}, "v": {v.Brand.StyleVersion()}}.Encode()
 }
 
-func (u *Page) callerOf(c echo.Context) verification.Caller {
-	return verification.Caller{App: u.App, Kind: verification.Browser, IP: server.ClientIP(c)}
-}
+// GoOn returns the text of the link to the app's home.
+func (v *visit) GoOn() string { return strings.ReplaceAll(v.T["GoOnApp"], "{app}", v.Title) }

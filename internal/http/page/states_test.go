@@ -4,16 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net/http"
-	"net/http/httptest"
 	"os"
-	"regexp"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 
-	"sendcode/internal/base/recipient"
 	"sendcode/internal/http/page/pagetest"
 	"sendcode/internal/kit/browsertest"
 	"sendcode/internal/kit/servertest"
@@ -95,46 +90,12 @@ const faults = `((scope) => {
   return out;
 })`
 
-// everyCard of the page and of the widget can be used in each look, and axe-core finds nothing wrong
+// everyCard of the widget can be used in each look, and axe-core finds nothing wrong
 // with it.
-func everyCard(t *testing.T, tab *browsertest.Tab, engine *pagetest.Axe, looks []browsertest.Look, pages []pagetest.State,
-	widgets []pagetest.WidgetState, lang string,
+func everyCard(t *testing.T, tab *browsertest.Tab, engine *pagetest.Axe, looks []browsertest.Look, widgets []pagetest.WidgetState, lang string,
 ) {
 	t.Helper()
-	var shown atomic.Pointer[pagetest.World] // all at one address, so that the browser keeps scripts and styles
-	mux := http.NewServeMux()
-	mux.Handle("/axe.js", engine)
-	mux.HandleFunc("/adopt", func(w http.ResponseWriter, r *http.Request) { // the cookies of the world's visitor
-		for _, c := range shown.Load().Cookies() {
-			http.SetCookie(w, &http.Cookie{Name: c.Name, Value: c.Value, Path: "/", HttpOnly: true, SameSite: http.SameSiteLaxMode})
-		}
-		http.Redirect(w, r, "/?"+r.URL.RawQuery, http.StatusSeeOther)
-	})
-	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		r.Header.Set("Accept-Language", lang)
-		shown.Load().ServeHTTP(w, r)
-	})
-	site := httptest.NewServer(mux)
-	t.Cleanup(site.Close)
 	p := browsertest.NewPage(t, tab, "about:blank", "")
-	for _, s := range pages {
-		if s.NoScript || s.Offline {
-			continue // the same pages as others, to the eye
-		}
-		w, err := s.New("en")
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(w.Close)
-		shown.Store(w)
-		p.Go(site.URL + "/adopt" + s.Query)
-		browsertest.Value[any](p, `document.head.append(Object.assign(document.createElement('script'), { src: '/axe.js' }))`)
-		p.Until(`window.axe`)
-		fits(p, engine, s.Name+" in "+lang, looks, "html")
-		if browsertest.Value[bool](p, `[...document.querySelectorAll('.bar')].some((e) => e.checkVisibility())`) {
-			t.Errorf("%s: the bar moves where motion is not welcome", s.Name)
-		}
-	}
 	p.Root = `document.querySelector('send-code').shadowRoot`
 	for _, s := range widgets {
 		w, site, err := s.World(lang)
@@ -157,12 +118,10 @@ func everyCard(t *testing.T, tab *browsertest.Tab, engine *pagetest.Axe, looks [
 
 // theMainCards stand for all, in English: all cards in all languages are make nightly's.
 func theMainCards(t *testing.T, browser context.Context, engine *pagetest.Axe) {
-	main := strings.Fields(`ask ask-press-again no-cookies code-counting code-wrong enough-hour failed expired away approved phone-ask-choice
-		widget-ask widget-code widget-enough-hour widget-approved widget-phone-ask`)
-	pages := slices.DeleteFunc(pagetest.States(), func(s pagetest.State) bool { return !slices.Contains(main, s.Name) })
+	main := strings.Fields(`widget-ask widget-code widget-code-wrong widget-enough-hour widget-failed widget-expired widget-away widget-approved widget-phone-ask`)
 	widgets := slices.DeleteFunc(pagetest.WidgetStates(), func(s pagetest.WidgetState) bool { return !slices.Contains(main, s.Name) })
-	is(t, len(pages)+len(widgets), len(main))
-	everyCard(t, anotherTab(t, browser), engine, narrowAndWide, pages, widgets, "en")
+	is(t, len(widgets), len(main))
+	everyCard(t, anotherTab(t, browser), engine, narrowAndWide, widgets, "en")
 }
 
 // narrowAndWide are 320 CSS pixels, which is also 1280 at 400 % zoom, in dark colours, and 1280 in light
@@ -200,49 +159,6 @@ func (b *tab) accessible(engine *pagetest.Axe, name string, look pagetest.Look, 
 	}
 	for _, v := range found {
 		b.Errorf("%s at %d px, dark %v: %s", name, look.Width, look.Dark, v)
-	}
-}
-
-var (
-	spoken     = regexp.MustCompile(`(?:data-say|data-title|aria-label|data-text|data-short|data-long)="[^"]*"`)
-	aboutMails = regexp.MustCompile(`(?i)mail|inbox|spam|address|@|邮|信箱|来信|地址|封`)
-	// the last is a title in the language of the request
-	names = regexp.MustCompile(
-		`S-[0-9A-Z]{4}-[0-9A-Z]{4}|Shop|Cookie|2345 ana|no-reply@shop\.example|ana@\w+\.com|a•••@\w+\.com|ana\.example\.com|ex\w+\.com|to confirm your address`)
-)
-
-// Each state has the same card in every language, and no word of another one. Where there are only
-// text messages, nothing that people hear or see at some time speaks of mails. Which card it is,
-// and what is on it, is in testdata/cards.json.
-func TestEachStateHasItsOwnWords(t *testing.T) {
-	withOnlyTexts := 0
-	for _, s := range pagetest.States() {
-		w, err := s.New("en")
-		if err != nil {
-			t.Fatal(err)
-		}
-		onlyTexts := strings.HasPrefix(s.Name, "phone-") && !strings.Contains(s.Name, "mail")
-		if onlyTexts {
-			withOnlyTexts++
-			w.Codes.Pause(recipient.Email)
-		}
-		english := get(t, w, s.Query)
-		w.Lang = "zh-TW,zh;q=0.9,en;q=0.5"
-		chinese := get(t, w, s.Query)
-		w.Close()
-		word := regexp.MustCompile(`[A-Za-z]{2,}`).FindString(names.ReplaceAllString(text(chinese), ""))
-		if kind(chinese) != kind(english) || !strings.Contains(chinese, `<html lang="zh-Hans"`) || word != "" {
-			t.Errorf("%s: in Chinese the card %q says %q: %s", s.Name, kind(chinese), word, text(chinese))
-		}
-		for _, page := range []string{english, chinese} {
-			said := text(page) + strings.Join(spoken.FindAllString(page, -1), " ")
-			if found := aboutMails.FindString(said); onlyTexts && found != "" {
-				t.Errorf("%s says %q: %s", s.Name, found, said)
-			}
-		}
-	}
-	if withOnlyTexts < 18 {
-		t.Errorf("%d states have only text messages, want 18 or more", withOnlyTexts)
 	}
 }
 
@@ -310,14 +226,20 @@ const rounded = `(async () => {
     .map(([wait, want]) => [shown(wait), want]).filter(([got, want]) => got !== want).map(String);
 })()`
 
-// theTableOfCards is drawn by the widget as by the server (cases_test.go).
-func theTableOfCards(t *testing.T, browser context.Context) {
-	b := visiting(t, browser, world(t))
+// holdWidget has the page hold the widget's parts as window.widget.
+func (b *tab) holdWidget() {
+	b.Helper()
 	script, err := pagetest.Bundle(os.DirFS("../../.."), "internal/http/page/testdata/widget.js", true)
 	if err != nil {
-		t.Fatal(err)
+		b.Fatal(err)
 	}
 	b.run("(() => { const SENDCODE = {};\n" + strings.ReplaceAll(string(script), "import.meta.url", "location.href") + "\n})()")
+}
+
+// theTableOfCards, testdata/cards.json, is drawn.
+func theTableOfCards(t *testing.T, browser context.Context) {
+	b := visiting(t, browser, world(t))
+	b.holdWidget()
 	// a time may end with a dot
 	is(t, eval[string](b, `widget.put('a {c}. {c}, {n}.{x}', { c: '7:34 p. m.', n: 0 })`), "a 7:34 p. m. 7:34 p. m., 0.{x}")
 	const clocks = `((m) => { m.wall = Date.UTC(2026, 0, 1, 12, 49); return [60_000, 61_400, 63_000].map((ms) => /:(\d\d)/.exec(widget.clock(m, ms, 'en', 'up'))[1]).join() })(new widget.Moment())`
@@ -332,10 +254,10 @@ func theTableOfCards(t *testing.T, browser context.Context) {
 	// A field makes spaces of the ends of lines, and takes 1000 characters.
 	const unread = `.filter((m) => widget.codeIn(m.Text.replaceAll('\n', ' ').slice(0, 1000), m.Code.length, m.Letters) !== m.Code).map((m) => m.Text)`
 	for what, wrong := range map[string]string{
-		"from a rounded wait is reckoned":          rounded,
-		"something else is made of a typed text":   read(t, "../../codes/code/testdata/typed.json") + misread,
-		"no code is read in a message":             string(messages) + unread,
-		"a card is not that of the server's table": `(` + drawing + `)(` + read(t, "testdata/cards.json") + `)`,
+		"from a rounded wait is reckoned":        rounded,
+		"something else is made of a typed text": read(t, "../../codes/code/testdata/typed.json") + misread,
+		"no code is read in a message":           string(messages) + unread,
+		"a card is not that of the table":        `(` + drawing + `)(` + read(t, "testdata/cards.json") + `)`,
 	} {
 		for _, one := range eval[[]string](b, wrong) {
 			t.Errorf("%s: %s", what, one)

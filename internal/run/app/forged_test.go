@@ -18,7 +18,7 @@ import (
 
 // openRoutes are the routes that need no credential: to all others, a forged request is refused.
 var openRoutes = []string{
-	"GET /", "POST /", "GET /brand.css", "GET /static/*", "GET /static/widget/:name", "GET /widget.js", "OPTIONS /widget.js", "GET /client.js",
+	"GET /", "POST /return", "GET /brand.css", "GET /static/*", "GET /static/widget/:name", "GET /widget.js", "OPTIONS /widget.js", "GET /client.js",
 	"GET /widget.d.ts", "GET /client.d.ts", "GET /livez", "GET /readyz", "GET /problems", "GET /problems/:slug", "GET /docs",
 	"GET /docs/:name", "GET /llms.txt", "GET /openapi.yaml", "GET /.well-known/jwks.json",
 	"GET /admin/", "GET /admin/login", "POST /admin/login", "GET /admin/login/code", "POST /admin/login/code",
@@ -26,7 +26,7 @@ var openRoutes = []string{
 }
 
 // credentials are all by which a request may say that it is known, from a short text and a long one
-// of the same kind: keys, tokens, signatures, the cookies of page, console and mailbox.
+// of the same kind: keys, tokens, signatures, the cookies of console and mailbox.
 func credentials(long string) map[string]http.Header {
 	cookie := func(name string) http.Header { return http.Header{"Cookie": {name + "=" + long}} }
 	return map[string]http.Header{
@@ -35,7 +35,7 @@ func credentials(long string) map[string]http.Header {
 			"Webhook-Id": {"1"}, "Webhook-Timestamp": {"1"}, "Webhook-Signature": {strings.ReplaceAll(long, ".", " v1,")},
 			"X-Twilio-Signature": {long},
 		},
-		"the page": cookie("sendcode"), "a known browser": cookie("known_sendcode"), "the console": cookie("sendcode-admin"),
+		"the console":          cookie("sendcode-admin"),
 		"the console's factor": cookie("sendcode-admin-browser-8c6976e5"), "the mailbox": cookie("sendcode_mailbox"),
 	}
 }

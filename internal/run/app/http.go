@@ -253,8 +253,7 @@ func (a *App) registerPages(e *echo.Echo) {
 		first = served[0]
 	}
 	a.page = page.New(page.Config{
-		Channels: a.cfg.Page.Channels, Country: first,
-		Codes: a.core.Codes, Cookies: a.ring, Logger: a.logger, Requests: a.requests, References: a.core.Proofs,
+		Channels: a.cfg.Page.Channels, Country: first, Offer: a.api.Offer, Logger: a.logger, References: a.core.Proofs,
 		Now: a.now,
 	})
 	a.configurePage(a.cfg)
@@ -267,14 +266,13 @@ func (a *App) configurePage(cfg config.Config) {
 	first, others := page.AppPage{}, []page.AppPage(nil)
 	for _, app := range cfg.Apps {
 		one := page.AppPage{
-			App: app.Name, Title: cfg.TitleOf(app), Brand: app.EffectiveBrand(), ReturnURLs: app.ReturnURLs,
+			App: app.Name, Key: api.PageKey(app.Name), Title: cfg.TitleOf(app), Brand: app.EffectiveBrand(), ReturnURLs: app.ReturnURLs,
 			Sender: cfg.SenderOf(app).Address,
 		}
 		for _, name := range app.PurposesOfPage() {
 			p := set.Purposes[name]
 			one.Purposes = append(one.Purposes, page.Purpose{
-				Name: name, Code: code.Shape{Alphabet: p.Alphabet, Length: p.CodeLength}, Title: p.Titles.ForLocaleOrEmpty,
-				Subject: subjectByLanguage(a.mails, p, one.App, one.Title),
+				Name: name, Code: code.Shape{Alphabet: p.Alphabet, Length: p.CodeLength}, Subject: subjectByLanguage(a.mails, p, one.App, one.Title),
 			})
 		}
 		switch {

@@ -89,6 +89,9 @@ func apiKeys(cfg config.Config) api.Keys {
 			}
 			keys = append(keys, key)
 		}
+		if cfg.HasPage(a) {
+			keys = append(keys, api.NewPageKey(a.Name, api.OwnPage{Channels: cfg.Page.Channels, Purposes: a.PurposesOfPage()}))
+		}
 	}
 	if local := cfg.LocalPublicKey; local != "" {
 		keys = append(keys, &api.Key{

@@ -149,6 +149,20 @@ func invalidProofError(r RedeemRequest) error {
 	return fault.Invalid(r.fieldName(), "invalid", "This is not a proof or reference of this app, or it is not complete.")
 }
 
+// ReferenceTo makes a reference to the approval that an app's proof names. Error: *fault.InvalidError if the
+// proof is expired, forged, or of another app.
+func (s *Redeemer) ReferenceTo(app, proof string) (string, error) {
+	r := RedeemRequest{Proof: proof}
+	id, expires, err := s.openToken(app, r)
+	if err == nil && !s.Now().Before(expires) {
+		err = invalidProofError(r)
+	}
+	if err != nil {
+		return "", err
+	}
+	return s.NewReference(app, id)
+}
+
 // NewReference makes a reference to an approved verification, valid for ReferenceLife. It is
 // encrypted, so that a URL does not show the ID. NewReference fails only if the ring has no key.
 func (s *Redeemer) NewReference(app, id string) (string, error) {

@@ -55,17 +55,6 @@ func (l Look) Apply() chromedp.Action[chromedp.Void] {
 	)
 }
 
-// Adopt gives a tab the cookies of the world's visitor.
-func (w *World) Adopt() chromedp.Action[chromedp.Void] {
-	var steps []chromedp.Action[chromedp.Void]
-	for _, c := range w.Cookies() {
-		steps = append(steps, browsertest.Command(network.SetCookie, network.SetCookieParams{
-			Name: c.Name, Value: c.Value, URL: w.URL, HTTPOnly: new(true), SameSite: network.CookieSameSiteLax,
-		}))
-	}
-	return chromedp.Steps(steps...)
-}
-
 // Offline disconnects the tab from the network, or connects it again.
 func Offline(off bool) chromedp.Action[chromedp.Void] {
 	return chromedp.Steps(

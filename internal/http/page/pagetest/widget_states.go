@@ -89,7 +89,7 @@ func WidgetStates() []WidgetState {
 // World starts a world in the state's precondition and a site with the widget in a language; Close
 // both.
 func (s WidgetState) World(lang string) (*World, *Site, error) {
-	w, err := State{Rules: s.Rules, Steps: s.Before}.New("en")
+	w, err := State{Rules: s.Rules, Steps: s.Before}.New()
 	if err != nil {
 		return nil, nil, err
 	}

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"sendcode/internal/base/fault"
 	"sendcode/internal/codes/keys"
 	"sendcode/internal/http/api"
 	"sendcode/internal/http/page"
@@ -21,9 +22,10 @@ import (
 	"sendcode/web"
 )
 
-// World is a page with its stand-ins, listening on loopback for browsers, and a visitor.
+// World is a page with its stand-ins, listening on loopback for browsers, and a person.
 type World struct {
-	*Visitor
+	*Person
+	URL    string // of the page
 	Codes  *Codes
 	Log    *servertest.Text
 	Logger *slog.Logger // writes to Log
@@ -70,33 +72,18 @@ func NewWorld(rules ...quota.Rule) *World {
 		panic(err)
 	}
 	e := server.New(server.Config{Logger: logger, TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
-	w.Visitor = newVisitorOf(e)
+	w.Person = &Person{Header: http.Header{}, handler: e}
 	page.RegisterStatic(e)
 	web.RegisterWidget(e)
 	w.api = w.Codes.NewAPI(w.Codes, nil)
 	w.api.Requests = requests{&w.exhausted}
 	w.api.Register(e)
-	w.page = newPage(page.Config{
-		Codes: w.Codes, Cookies: ring, Now: w.clock.now, Logger: logger,
-		Requests: requests{&w.exhausted},
-	})
+	w.Allow()
+	w.page = page.New(page.Config{AppPage: theShop, References: references{}, Offer: w.api.Offer, Now: w.clock.now, Logger: logger})
 	w.page.Register(e)
 	w.server = httptest.NewServer(e)
 	w.URL = w.server.URL + "/"
 	return w
-}
-
-// newPage makes the page of theShop, whose references a test can read.
-func newPage(c page.Config) *page.Page {
-	c.AppPage, c.References = theShop, references{}
-	return page.New(c)
-}
-
-// NewVisitorOn returns a person at the page over a rig's use cases.
-func NewVisitorOn(r *verificationtest.Rig) *Visitor {
-	e := server.New(server.Config{Logger: r.Logger})
-	newPage(page.Config{Codes: r.Svc.Service, Cookies: r.Settings.Vault.Ring, Logger: r.Logger}).Register(e)
-	return newVisitorOf(e)
 }
 
 // withoutTime removes the time of a log line, since its digits could look like a code that must not
@@ -110,33 +97,35 @@ func withoutTime(_ []string, a slog.Attr) slog.Attr {
 
 // theShop is the page of an app with two return URLs.
 var theShop = page.AppPage{
-	App: "shop", Title: "Shop", Sender: "no-reply@shop.example",
-	Purposes: []page.Purpose{
-		{Name: "default", Code: ofDigits, Subject: subject},
-		{Name: "confirm", Code: ofLetters, Title: confirmTitle, Subject: subject},
-	},
+	App: "shop", Key: api.PageKey("shop"), Title: "Shop", Sender: "no-reply@shop.example",
+	Purposes:   []page.Purpose{{Name: "default", Code: ofDigits, Subject: subject}, {Name: "confirm", Code: ofLetters, Subject: subject}},
 	ReturnURLs: []string{"https://shop.example/welcome", "https://app.example"},
 }
 
 // Also lets the page serve another app too.
 func (w *World) Also(other page.AppPage) {
+	other.Key = api.PageKey(other.App)
+	w.api.SetKeys(append(w.api.Keys(), api.NewPageKey(other.App, api.OwnPage{Purposes: []string{"default"}})))
 	if other.Purposes == nil {
 		other.Purposes = theShop.Purposes[:1]
 	}
 	w.page.Configure(theShop, other)
 }
 
-// references makes references from which a test can read the verification's ID.
+// references makes references from which a test can read the proof.
 type references struct{}
 
-func (references) NewReference(app, id string) (string, error) { return app + "&" + id, nil }
+func (references) ReferenceTo(app, proof string) (string, error) {
+	if proof == "" {
+		return "", fault.Invalid("proof", "missing", "")
+	}
+	return app + "&" + proof, nil
+}
 
 // confirmTitles are the titles of the purpose confirm.
 var confirmTitles = map[string]string{
 	"en": "to confirm your address", "zh-Hans": "用于确认您的地址", "es": "para confirmar tu dirección", "ar": "لتأكيد عنوانك",
 }
-
-func confirmTitle(lang string) string { return confirmTitles[lang] }
 
 func subject(lang string) string {
 	if lang == "en" {
@@ -148,25 +137,22 @@ func subject(lang string) string {
 // SendLetters makes later codes consist of letters, as after a change of the configuration.
 func (w *World) SendLetters() {
 	w.Codes.shapeAs(ofLetters)
-	letters := theShop
-	letters.Purposes = []page.Purpose{{Name: "default", Code: ofLetters, Subject: subject}}
-	w.page.Configure(letters)
 }
 
 // SendLongCodes makes later codes eight digits long, as while an app is over its limit on failed
-// checks. The page still expects six.
+// checks.
 func (w *World) SendLongCodes() {
 	w.Codes.shapeAs(ofEight)
 }
 
-// Exhaust refuses all further requests to the page and the API as too many requests of their
+// Exhaust refuses all further requests to the API as too many requests of their
 // network.
 func (w *World) Exhaust() { w.exhausted.Store(true) }
 
 // requests refuses while the world is exhausted.
 type requests struct{ *atomic.Bool }
 
-// Admit implements page.requests and api.requests.
+// Admit implements api.requests.
 func (r requests) Admit(netip.Addr) (time.Duration, bool) { return 42 * time.Second, !r.Load() }
 
 // ServeHTTP answers a request as the server does.

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"fmt"
-	"html"
 	"net/http"
 	"net/url"
 	"os"
@@ -15,7 +14,7 @@ import (
 
 	"github.com/getkin/kin-openapi/routers"
 
-	"sendcode/internal/http/page/pagetest"
+	"sendcode/internal/http/api"
 	"sendcode/internal/run/app/apptest"
 )
 
@@ -103,29 +102,35 @@ func (a *tenant) settle(s *apptest.Stack) {
 		s.Post("/v1/limits/month/record", `{"keys":{"user":"`+a.name+`"}}`, a.backEnd)
 	}
 	a.own = s.Post("/v1/verifications", fmt.Sprintf(`{"channel":"email","to":%q,"code":"739154"}`, at("finn")), a.backEnd).ID
-	v := pagetest.NewVisitor(s.Replicas[0].Base + "/")
-	_, err := v.Get("?app=" + a.name + "&return_url=" + url.QueryEscape("https://"+a.name+".example/signup?state=1"))
-	apptest.Must(s.T, err)
-	a.reference = approved(s, v, a.name, at("dora")).Query().Get("reference")
+	a.reference = approved(s, a.name, "default", at("dora"), "https://"+a.name+".example/signup?state=1").Query().Get("reference")
 	a.secrets = []string{
 		a.pending.ID, a.pending.Send.ID, bea.ID, bea.Send.ID, a.code, a.proof, a.reference,
 		"order-of-" + a.name, a.own, at("ana"), at("bea"), at("dora"), at("finn"),
 	}
 }
 
-// approved has a visitor of an app's page ask for a code and enter it, and returns the way back
-// that the page offers then.
-func approved(s *apptest.Stack, v *pagetest.Visitor, app, to string) (back *url.URL) {
-	s.Helper()
-	_, err := v.Post("?app="+app, "send", "to", to)
-	apptest.Must(s.T, err)
-	page, err := v.Post("?app="+app, "check", "code", s.CodeIn(s.AwaitMail(to, 1)[0]))
-	apptest.Must(s.T, err)
-	link := regexp.MustCompile(`href="(https?://[^"]+reference=[^"]+)"`).FindStringSubmatch(page)
-	if link == nil {
-		s.Fatalf("no way back: %s", page)
+// onPage makes a request one of an app's page.
+func onPage(app string) func(*http.Request) {
+	return func(r *http.Request) {
+		r.Header.Set("Authorization", "Bearer "+api.PageKey(app))
+		r.Header.Set("Sec-Fetch-Site", "same-origin")
 	}
-	back, err = url.Parse(html.UnescapeString(link[1]))
+}
+
+// approved has a person ask for a code on an app's page and enter it, and returns where the page then leads.
+func approved(s *apptest.Stack, app, purpose, to, returnURL string) (back *url.URL) {
+	s.Helper()
+	sent := s.Post("/v1/verifications", fmt.Sprintf(`{"channel":"email","to":%q,"purpose":%q}`, to, purpose), onPage(app))
+	code := fmt.Sprintf(`{"code":%q}`, s.CodeIn(s.AwaitMail(to, 1)[0]))
+	form := url.Values{"return_url": {returnURL}, "proof": {s.Post("/v1/verifications/"+sent.ID+"/check", code, onPage(app)).Proof}}
+	r, err := http.NewRequest(http.MethodPost, s.Replicas[0].Base+"/return?app="+app+"&purpose="+purpose, strings.NewReader(form.Encode()))
+	apptest.Must(s.T, err)
+	onPage(app)(r)
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	answer, err := http.DefaultTransport.RoundTrip(r)
+	apptest.Must(s.T, err)
+	answer.Body.Close()
+	back, err = answer.Location()
 	apptest.Must(s.T, err)
 	return back
 }
@@ -149,9 +154,7 @@ func TestTextsNameTheirSite(t *testing.T) {
 			t.Errorf("for %s: %q", c.site, got)
 		}
 	}
-	page := pagetest.NewVisitor(s.Replicas[0].Base + "/")
-	_, err := page.Post("", "send", "channel", "sms", "phone", "+4915123456999")
-	apptest.Must(t, err)
+	s.Post("/v1/verifications", `{"channel":"sms","to":"+4915123456999"}`, onPage("default"), with("Origin", "https://codes.example"))
 	if got := s.AwaitMail("+4915123456999", 1)[0].Text; !strings.Contains(got, "\n@codes.example #") {
 		t.Errorf("from the page: %q", got)
 	}

@@ -35,7 +35,7 @@ func TestDoors(t *testing.T) {
 	*body = widgetOf(base)
 
 	browser := browsertest.Chromium(t)
-	getsIn(browsertest.NewPage(t, browser.Open(t, browsertest.Look{}), base+"/", ""), s, apptest.Ana)
+	getsIn(browsertest.NewPage(t, browser.Open(t, browsertest.Look{}), base+"/", inWidget), s, apptest.Ana)
 	const bea = "bea@example.com"
 	widget := browsertest.NewPage(t, browser.Open(t, browsertest.Look{}), site.URL, inWidget)
 	browsertest.Value[any](widget, `addEventListener("approved", (e) => { window.proof = e.detail.proof })`)

@@ -9,13 +9,13 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/cookiejar"
 	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"sendcode/internal/http/page/pagetest"
 	"sendcode/internal/kit/servertest"
 	"sendcode/internal/run/app/apptest"
 )
@@ -71,9 +71,13 @@ func signUpWith(t *testing.T, program, file string) {
 		shop+"/signup", sha256.Sum256([]byte(key))))
 	s.Start(1)
 	shopper.starts(filepath.Dir(file), []string{program, file}, "CODES_KEY="+key)
-	person := pagetest.NewVisitor(s.Replicas[0].Base + "/")
-	get := func(v *pagetest.Visitor, address string) string {
-		answer, err := v.Client().Get(address)
+	browser := func() *http.Client {
+		jar, _ := cookiejar.New(nil) // fails for no options
+		return &http.Client{Jar: jar}
+	}
+	person := browser()
+	get := func(c *http.Client, address string) string {
+		answer, err := c.Get(address)
 		apptest.Must(t, err)
 		defer answer.Body.Close()
 		raw, err := io.ReadAll(answer.Body)
@@ -83,16 +87,8 @@ func signUpWith(t *testing.T, program, file string) {
 		}
 		return string(raw)
 	}
-	if page := get(person, shop+"/signup"); !strings.Contains(page, `value="send"`) {
-		t.Fatalf("the back end leads to %s", page)
-	}
-	back := approved(s, person, "shop", apptest.Ana)
-	if got := get(pagetest.NewVisitor(""), back.String()); strings.HasPrefix(got, "Welcome, ") {
-		t.Errorf("another browser: %s", got)
-	}
-	servertest.Same(t, "the person", get(person, back.String()), "Welcome, "+apptest.Ana)
-	begin := func(v *pagetest.Visitor) *url.URL { // where the back end sends a person
-		client := *v.Client()
+	begin := func(c *http.Client) *url.URL { // where the back end sends a person
+		client := *c
 		client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 		answer, err := client.Get(shop + "/signup")
 		apptest.Must(t, err)
@@ -101,9 +97,17 @@ func signUpWith(t *testing.T, program, file string) {
 		apptest.Must(t, err)
 		return page
 	}
-	reader := pagetest.NewVisitor(s.Replicas[0].Base + "/")
-	get(reader, begin(reader).String()+"&purpose=newsletter")
-	of := approved(s, reader, "shop&purpose=newsletter", "reader@example.com")
+	page := begin(person)
+	if html := get(person, page.String()); !strings.Contains(html, "<send-code") {
+		t.Fatalf("the back end leads to %s", html)
+	}
+	back := approved(s, "shop", "default", apptest.Ana, page.Query().Get("return_url"))
+	if got := get(browser(), back.String()); strings.HasPrefix(got, "Welcome, ") {
+		t.Errorf("another browser: %s", got)
+	}
+	servertest.Same(t, "the person", get(person, back.String()), "Welcome, "+apptest.Ana)
+	reader := browser()
+	of := approved(s, "shop", "newsletter", "reader@example.com", begin(reader).Query().Get("return_url"))
 	if got := get(reader, of.String()); strings.HasPrefix(got, "Welcome, ") {
 		t.Errorf("a reader of the newsletter: %s", got)
 	}

@@ -26,14 +26,14 @@ import (
 // slowStrangers connects 50 clients that send a part of a request. It returns a function that wants 503 for those
 // whose body is missing.
 func slowStrangers(s *apptest.Stack) (wantRefusals func()) {
-	const head = "POST / HTTP/1.1\r\nHost: codes\r\nSec-Fetch-Site: same-origin\r\n" +
+	const head = "POST /return HTTP/1.1\r\nHost: codes\r\nSec-Fetch-Site: same-origin\r\n" +
 		"Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 9000\r\n"
 	var bodies []net.Conn
 	for i := range 50 {
 		conn, err := net.Dial("tcp", s.Env["SENDCODE_ADDR"])
 		apptest.Must(s.T, err)
 		s.Cleanup(func() { _ = conn.Close() })
-		_, err = io.WriteString(conn, []string{"", "POST / HT", head, head + "\r\n", head + "\r\nto="}[i%5])
+		_, err = io.WriteString(conn, []string{"", "POST /return HT", head, head + "\r\n", head + "\r\nto="}[i%5])
 		apptest.Must(s.T, err)
 		if i%5 >= 3 {
 			bodies = append(bodies, conn)

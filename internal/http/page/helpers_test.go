@@ -1,0 +1,64 @@
+package page_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"sendcode/internal/http/page/pagetest"
+	"sendcode/quota"
+)
+
+// world is a page whose clock moves only by hand, under the default policy or these rules.
+func world(t *testing.T, rules ...quota.Rule) *pagetest.World {
+	t.Helper()
+	w := pagetest.NewWorld(rules...)
+	t.Cleanup(w.Close)
+	return w
+}
+
+// sends has a browser ask for a code for an address.
+func sends(t *testing.T, w *pagetest.World, to string) {
+	t.Helper()
+	if err := w.Send(map[string]any{"channel": "email", "to": to}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// contains fails unless a page's HTML, or another text, has all of the parts.
+func contains(t testing.TB, page string, parts ...string) {
+	t.Helper()
+	for _, part := range parts {
+		if !strings.Contains(page, part) {
+			t.Errorf("the page has no %s: %s", part, page)
+		}
+	}
+}
+
+// is fails unless got is want.
+func is[T comparable](t testing.TB, got, want T) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
+
+// silent fails if a text has any of the words.
+func silent(t testing.TB, text string, words ...string) {
+	t.Helper()
+	for _, w := range words {
+		if strings.Contains(text, w) {
+			t.Errorf("the page says %q: %s", w, text)
+		}
+	}
+}
+
+// read is the text of a file.
+func read(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
