@@ -41,7 +41,6 @@ rcpt 550 5.5.0 missing the mailbox was not found
 rcpt 554 - missing delivery error: This user doesn't have an account at example.com
 dot 554 - missing the recipient a@example.com does not exist
 rcpt 551 - missing not a local user
-answer 422 5.1.1 missing the provider takes no mail for it
 rcpt 550 5.1.1 missing There is no account at this address. Look for typos or spaces in it, then try again. - gsmtp
 rcpt 550 5.1.1 missing RESOLVER.ADR.ExRecipNotFound; not found
 rcpt 550 5.1.10 missing The recipient was not found by a lookup of its address
@@ -156,6 +155,8 @@ rcpt 550 - other LOCAL POLICY
 rcpt 550 - other Das Postfach ist voll
 rcpt 550 - other 邮箱已满
 rcpt 553 - other not in my list of hosts
+rcpt 503 5.1.1 other
+data 503 - other no valid recipients
 mail 550 - other mailbox unavailable
 dot 550 - other mailbox unavailable
 `
@@ -163,24 +164,21 @@ dot 550 - other mailbox unavailable
 // A refusal suppresses or counts for failures only if its code and its words are about the address.
 func TestBadAddressAndNoMailbox(t *testing.T) {
 	for line := range strings.Lines(strings.TrimSpace(refusals)) {
-		e := &delivery.Error{Class: delivery.Rejected}
-		var want string
-		if _, err := fmt.Sscan(line, &e.Stage, &e.Status, &e.Code, &want); err != nil {
+		var stage, code, want string
+		var status int
+		if _, err := fmt.Sscan(line, &stage, &status, &code, &want); err != nil {
 			t.Fatal(line, err)
 		}
-		e.Code = strings.TrimPrefix(e.Code, "-")
+		code = strings.TrimPrefix(code, "-")
 		_, words, _ := strings.Cut(line, " "+want)
-		e.Says = delivery.MeaningOf(words)
+		e := delivery.ErrorByReply(stage, status, code, delivery.MeaningOf(words))
 		got := map[[2]bool]string{{true, true}: "missing", {true, false}: "bad", {}: "other"}[[2]bool{e.BadAddress(), e.NoMailbox()}]
-		if got != want {
-			t.Errorf("%s: %s", strings.TrimSpace(line), got)
+		if got != want || e.Class != delivery.Rejected {
+			t.Errorf("%s: %s, %s", strings.TrimSpace(line), got, e.Class)
 		}
-		e.Class = delivery.Temporary
-		if e.BadAddress() || e.NoMailbox() {
+		e = delivery.ErrorByReply(stage, status-100, strings.Replace(code, "5.", "4.", 1), delivery.MeaningOf(words))
+		if e.BadAddress() || e.NoMailbox() || e.Class != delivery.Temporary {
 			t.Errorf("%s, but for now: is about the address", line)
 		}
-	}
-	if e := (&delivery.Error{Class: delivery.Rejected, Stage: "answer", Status: 400, BadNumber: true}); !e.BadAddress() {
-		t.Error("a carrier's word for a bad number is about the address")
 	}
 }

@@ -102,7 +102,7 @@ func (e *MailEncoder) partsOf(m Mail) (*sharedParts, *Error) {
 	filled, err := m.WithTexts()
 	if err != nil {
 		return nil, &Error{
-			Class: Rejected, Stage: StagePrepare, Reason: ReasonTemplate,
+			Class: Rejected, Stage: StagePrepare, About: AboutUs, Reason: ReasonTemplate,
 			Err: SafeError("the texts cannot be made"),
 		}
 	}

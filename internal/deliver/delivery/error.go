@@ -67,23 +67,21 @@ type Error struct {
 	// Text has the mail server's words, redacted by RedactReply; empty for a failed login, and for
 	// carriers.
 	Text string
-	// Says is what MeaningOf returns for the server's words; NoMeaning for a failed login, and for carriers.
-	Says Meaning
+	// About is what the failure is about.
+	About About
 	// Reason is a word for a rejection that rows tell apart, such as ReasonTemplate; empty for others.
 	Reason string
 	// RetryAfter is the wait that the carrier or provider asked for, with Temporary; 0: it asked for none.
 	RetryAfter time.Duration
 	// Hold is how long the carrier takes no messages for this recipient; 0: it set no hold.
 	Hold time.Duration
-	// BadNumber: the carrier's code says that the number gets no text messages. For mails see the
-	// method BadAddress.
-	BadNumber bool
-	// PerNumber: the carrier's Temporary answer may be about this number alone, for example because it
-	// has no route to it, and not about our account.
-	PerNumber bool
-	// Unreachable: the carrier's Rejected answer says that it cannot reach this number, as a number
-	// without WhatsApp. Another carrier may. Of a mail server: it takes no address of this form.
-	Unreachable bool
+	// Elsewhere: this server or carrier refuses the message for good, and another one may take it, as one that reaches
+	// the number, or takes addresses of this form.
+	Elsewhere bool
+	// Crowded: the mail server may say that it has too many connections or mails of us.
+	Crowded bool
+	// ConnectionEnds: the mail server closes the connection, or it is not known to which command its next reply belongs.
+	ConnectionEnds bool
 	// Err is a cause that the reply does not tell, in our own words; nil if there is none.
 	Err error
 }
@@ -117,12 +115,6 @@ func FormatReplyCodes(status int, code string) string {
 
 // MayBeAccepted reports whether the message may have been accepted: without an error, or if it is Unknown.
 func (e *Error) MayBeAccepted() bool { return e == nil || e.Class == Unknown }
-
-// AboutConnection reports whether a server's reply is about the connection or the server at any stage, also from RCPT on, where
-// others may be about the recipient or the mail: 421 (RFC 5321 section 3.8), Microsoft's 432, and 4.3.2 (RFC 3463 section 3.4).
-func (e *Error) AboutConnection() bool {
-	return e.Status == 421 || e.Status == 432 || e.Code == "4.3.2"
-}
 
 // Unwrap returns Err.
 func (e *Error) Unwrap() error { return e.Err }

@@ -15,6 +15,7 @@ import (
 	"sendcode/internal/deliver/delivery/mailserver"
 	"sendcode/internal/deliver/delivery/smtp"
 	"sendcode/internal/deliver/delivery/smtptest"
+	"sendcode/internal/deliver/exchange"
 	"sendcode/internal/kit/servertest"
 )
 
@@ -37,6 +38,11 @@ func TestServersInOrder(t *testing.T) {
 			rule: smtptest.Rule{Stage: smtptest.Rcpt, Reply: "550 5.1.1 no"},
 			want: smtptest.Outcome{Class: delivery.Rejected, Stage: delivery.StageRcpt, Status: 550, Code: "5.1.1"},
 		},
+		"the first wants another sender": {rule: smtptest.Rule{Stage: smtptest.Mail, Reply: "550 5.7.1 not your sender"}, second: 1},
+		"… and says so at RCPT":          {rule: smtptest.Rule{Stage: smtptest.Rcpt, Reply: "553 5.1.8 not your sender"}, second: 1},
+		"the first is a web server":      {rule: smtptest.Rule{Stage: smtptest.Greet, Raw: "HTTP/1.1 400 Bad Request\r\n\r\n<html>", Close: true}, second: 1},
+		"the first speaks TLS at once":   {rule: smtptest.Rule{Stage: smtptest.Greet, Raw: "\x15\x03\x03\x00\x02\x02\x46", Close: true}, second: 1},
+		"the first never ends its line":  {rule: smtptest.Rule{Stage: smtptest.Hello, Raw: "250 " + strings.Repeat("x", 200_000)}, second: 1},
 		"the first is silent after the dot": {
 			rule: smtptest.Rule{Stage: smtptest.Dot, Close: true}, first: 1,
 			want: smtptest.Outcome{Class: delivery.Unknown, Stage: delivery.StageDot},
@@ -93,6 +99,18 @@ func TestServersWithoutSMTPUTF8(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A resend that one server defers waits for it, also if the next one refuses the mail for a reason that is not the recipient's.
+func TestServersOfAResend(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
+		servers, _, _ := pair(t, smtptest.Misbehaving(smtptest.Rule{Stage: smtptest.Rcpt, Reply: "451 4.7.1 later"}),
+			smtptest.Misbehaving(smtptest.Rule{Stage: smtptest.Dot, Reply: "554 5.7.1 policy"}))
+		mail := smtptest.Sample(1)
+		mail.Used = []string{"mx.example"}
+		_, err := servers.Send(t.Context(), mail)
+		smtptest.Expect(t, err, smtptest.Outcome{Class: delivery.Temporary, Stage: delivery.StageRcpt, Status: 451, Code: "4.7.1"})
+	})
 }
 
 // pair is two servers, the preferred one first, in a bubble.
@@ -277,38 +295,45 @@ func TestSlowOneAfterTheOther(t *testing.T) {
 // TestWhatIsHeldAgainstAServer: faults of its own, and nothing that a message, its recipient or our
 // own haste causes.
 func TestWhatIsHeldAgainstAServer(t *testing.T) {
-	of := func(class delivery.ErrorClass, status int, stages ...string) (all []*delivery.Error) {
-		for _, stage := range stages {
-			all = append(all, &delivery.Error{Class: class, Stage: stage, Status: status})
-		}
-		return all
-	}
 	before := []string{delivery.StageDial, delivery.StageTLS, delivery.StageHello, delivery.StageAuth, delivery.StageMail}
 	after := []string{delivery.StageRcpt, delivery.StageData, delivery.StageDot}
+	type replies struct {
+		stages []string
+		said   string
+	}
 	fault := errors.New("the failure itself")
-	for want, fails := range map[error][]*delivery.Error{
-		nil: slices.Concat([]*delivery.Error{nil}, of(delivery.Rejected, 422, delivery.StageAnswer),
-			of(delivery.Rejected, 550, slices.Concat([]string{delivery.StageMail}, after)...),
-			of(delivery.Temporary, 451, after...), of(delivery.Temporary, 452, after...)),
-		delivery.ErrHealthUnknown: slices.Concat(of(delivery.Unknown, 0, delivery.StageDot),
-			of(delivery.Temporary, 429, delivery.StageAnswer)),
-		fault: slices.Concat(of(delivery.Temporary, 0, slices.Concat(before, after)...),
-			of(delivery.Temporary, 421, slices.Concat(before, after)...),
-			of(delivery.Temporary, 451, before...), of(delivery.Temporary, 530, before...), of(delivery.Temporary, 250, delivery.StageData),
-			of(delivery.Temporary, 403, delivery.StageAnswer), of(delivery.Temporary, 503, delivery.StageAnswer),
-			of(delivery.Unknown, 500, delivery.StageAnswer), of(delivery.Unknown, 0, delivery.StageRequest)),
+	check := func(fail *delivery.Error, want error) {
+		t.Helper()
+		if got := fail.BreakerResult(); got != want && (want != fault || got != error(fail)) {
+			t.Errorf("%v: %v, want %v", fail, got, want)
+		}
+	}
+	for want, all := range map[error][]replies{
+		nil:                       {{after, "550, 450, 451, 451 4.7.1, 452, 452 4.2.2, 454 4.7.1, 553 5.7.1, 550 5.1.8"}, {before[4:], "550, 503"}},
+		delivery.ErrHealthUnknown: {{after[2:], "0, 354"}, {after, "454"}, {before[4:], "454"}},
+		fault: {
+			{slices.Concat(before, after), "421, 421 4.3.2, 432, 450 4.3.2, 530, 535"}, {after[:2], "0, 250"},
+			{before, "0, 450, 451, 452"}, {before[:4], "454"}, {before[:4], "550, 554"},
+		},
 	} {
-		for _, fail := range fails {
-			if got := mailserver.BreakerReport(t.Context(), fail); got != want && (want != fault || got != fail) {
-				t.Errorf("%v: %v, want %v", fail, got, want)
+		for _, r := range all {
+			for said := range strings.SplitSeq(r.said, ", ") {
+				for _, stage := range r.stages {
+					var status int
+					var code string
+					_, _ = fmt.Sscan(said, &status, &code)
+					check(delivery.ErrorByReply(stage, status, code, delivery.NoMeaning), want)
+				}
 			}
 		}
 	}
-	ended, end := context.WithCancel(t.Context())
-	end()
-	if got := mailserver.BreakerReport(ended, of(delivery.Temporary, 0, delivery.StageRcpt)[0]); got != delivery.ErrHealthUnknown {
-		t.Errorf("our own haste: %v", got)
+	for status, want := range map[int]error{422: nil, 400: nil, 429: delivery.ErrHealthUnknown, 403: fault, 404: fault, 503: fault, 500: fault, 200: fault} {
+		check(exchange.ErrorByStatus(exchange.Response{Status: status}, ""), want)
 	}
+	check(nil, nil)
+	check(&delivery.Error{Class: delivery.Unknown, Stage: delivery.StageRequest}, fault)
+	check(&delivery.Error{Class: delivery.Temporary, Stage: delivery.StageRcpt, About: delivery.AboutUs}, delivery.ErrHealthUnknown)
+	check(&delivery.Error{Class: delivery.Rejected, Stage: delivery.StagePrepare, About: delivery.AboutUs}, delivery.ErrHealthUnknown)
 }
 
 // A panic of the one attempt at a server that was set aside holds neither

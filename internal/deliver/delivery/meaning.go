@@ -9,6 +9,15 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
+// Meaning is what the words of a refusal say of the address.
+type Meaning string
+
+const (
+	NoMeaning      Meaning = ""
+	MissingMailbox Meaning = "missing" // there is no such mailbox
+	AnotherReason  Meaning = "other"   // policy, quota, rate, sender, a block list, spam, a full mailbox
+)
+
 // MeaningOf reads the words of a reply, before they are redacted. Addresses, hosts and URLs are left
 // out, since a mailbox may be called spam@. A reply that may have another reason has AnotherReason,
 // even if it also says that the mailbox is missing.

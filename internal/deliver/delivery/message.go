@@ -55,13 +55,6 @@ func UnusedFirst[T any](all []T, used []string, name func(T) string) []T {
 	return slices.Concat(slices.DeleteFunc(slices.Clone(all), isUsed), slices.DeleteFunc(slices.Clone(all), func(one T) bool { return !isUsed(one) }))
 }
 
-// MayTryUsed reports whether a message may still go by a way in used, which took an earlier one for the recipient, after fail at
-// a way that came first because it is not in used: it was refused for certain, and not because of the recipient.
-func MayTryUsed(fail *Error, way string, used []string) bool {
-	return len(used) > 0 && !slices.Contains(used, way) && fail != nil && fail.Class == Rejected && fail.Reason == "" && fail.Hold == 0 &&
-		!fail.BadNumber && !fail.BadAddress()
-}
-
 // SharedFields are the fields that mails of one form may share: a [MailEncoder] keeps parts for each
 // form with the same fields. TestEverySharedFieldIsSent fails for a field that is not checked, or
 // that one kind of server does not send.
@@ -121,7 +114,7 @@ func (r *RenderedMail) FromHeader() string {
 }
 
 func rejectedError(why SafeError) *Error {
-	return &Error{Class: Rejected, Stage: StagePrepare, Err: why}
+	return &Error{Class: Rejected, Stage: StagePrepare, About: AboutUs, Err: why}
 }
 
 func isASCII(s string) bool {

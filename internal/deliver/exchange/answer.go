@@ -3,6 +3,7 @@ package exchange
 import (
 	"net/http"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -14,37 +15,76 @@ import (
 // not live longer.
 const maxRetryAfter = 10 * time.Minute
 
-// ErrorByStatus returns the error of a message that the provider did not accept, with a class by
-// the HTTP status alone (RFC 9110 section 15); never nil. Unknown: 2xx, and 5xx except 503, since
-// the provider may have the message. Temporary: 3xx, 429, 503, and the statuses that refuse our
-// account, our URL or our request. Rejected: all other statuses.
+// statusRow is what an HTTP status of a provider means.
+type statusRow struct {
+	from, to int
+	class    delivery.ErrorClass
+	about    delivery.About
+	// forAll: it befalls all our messages, also if the provider's code may be about one recipient. A provider may answer others of these
+	// statuses for one, as 404 for a number without a route.
+	forAll bool
+	err    error
+}
+
+// statuses has the rows of all statuses (RFC 9110 section 15); the first that fits counts.
+var statuses = []statusRow{
+	{200, 299, delivery.Unknown, delivery.AboutServer, false, ErrUnreadableAnswer}, // nothing in it says "accepted": a proxy's, or the provider's own
+	{300, 399, delivery.Temporary, delivery.AboutServer, false, errRedirect},
+	{401, 401, delivery.Temporary, delivery.AboutAccount, true, nil},  // our key
+	{402, 402, delivery.Temporary, delivery.AboutAccount, true, nil},  // our balance
+	{403, 403, delivery.Temporary, delivery.AboutAccount, true, nil},  // what our key may do
+	{404, 405, delivery.Temporary, delivery.AboutAccount, false, nil}, // our URL
+	{407, 407, delivery.Temporary, delivery.AboutAccount, true, nil},  // our proxy
+	{408, 408, delivery.Temporary, delivery.AboutAccount, false, nil}, // our request came too slowly, and was not taken
+	{409, 409, delivery.Temporary, delivery.AboutAccount, false, nil}, // our request is in the way of another of ours
+	{429, 429, delivery.Temporary, delivery.AboutPace, true, nil},     // RFC 6585 section 4: the provider is well
+	{503, 503, delivery.Temporary, delivery.AboutServer, true, nil},   // it was refused before it was taken
+	{500, 599, delivery.Unknown, delivery.AboutServer, true, nil},     // it may have been taken before the provider, or a gateway, failed
+	{400, 499, delivery.Rejected, delivery.AboutMessage, false, nil},  // what the request has: 400, 413, 422
+	{0, 999, delivery.Unknown, delivery.AboutServer, false, ErrUnreadableAnswer},
+}
+
+func rowOfStatus(status int) statusRow {
+	return statuses[slices.IndexFunc(statuses, func(r statusRow) bool { return r.from <= status && status <= r.to })]
+}
+
+// Broke reports whether a provider with this status has failed, so that its code, too, tells nothing of the message.
+func Broke(status int) bool {
+	row := rowOfStatus(status)
+	return row.class == delivery.Unknown && row.forAll
+}
+
+// ErrorByStatus returns the error of a message that the provider did not accept, by the HTTP status alone; never nil.
 func ErrorByStatus(a Response, code string) *delivery.Error {
-	e := &delivery.Error{Class: delivery.Rejected, Stage: delivery.StageAnswer, Status: a.Status, Code: SafeErrorCode(code)}
-	switch {
-	case a.Status == http.StatusTooManyRequests, a.Status == http.StatusServiceUnavailable:
-		e.Class, e.RetryAfter = delivery.Temporary, RetryAfter(a)
-	case a.Status >= 500, a.Status < 300:
-		e.Class = delivery.Unknown
-		if a.Status < 300 {
-			e.Err = ErrUnreadableAnswer
-		}
-	case a.Status < 400:
-		e.Class, e.Err = delivery.Temporary, errRedirect
-	case isOurFault(a.Status):
-		e.Class = delivery.Temporary
-	}
+	row := rowOfStatus(a.Status)
+	e := Meaning{Class: row.class, About: row.about}.ToError(a, code)
+	e.Err = row.err
 	return e
 }
 
-// isOurFault reports whether a status refuses our key, balance or URL, or the form of our request,
-// and not the recipient.
-func isOurFault(status int) bool {
-	switch status {
-	case http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden, http.StatusNotFound,
-		http.StatusMethodNotAllowed, http.StatusProxyAuthRequired, http.StatusRequestTimeout, http.StatusConflict:
-		return true
+// Meaning is what a provider's code means for a message that was not accepted.
+type Meaning struct {
+	Class     delivery.ErrorClass
+	About     delivery.About
+	Reason    string        // Error.Reason
+	Hold      time.Duration // Error.Hold
+	Elsewhere bool          // Error.Elsewhere
+}
+
+// ToError returns the error of a message with this meaning. A Temporary error has the wait that the answer asks for, and is
+// about what the status is about, if that befalls all messages.
+func (m Meaning) ToError(a Response, code string) *delivery.Error {
+	e := &delivery.Error{
+		Class: m.Class, Stage: delivery.StageAnswer, Status: a.Status, Code: SafeErrorCode(code),
+		About: m.About, Reason: m.Reason, Hold: m.Hold, Elsewhere: m.Elsewhere,
 	}
-	return false
+	if m.Class == delivery.Temporary {
+		e.RetryAfter = RetryAfter(a)
+		if row := rowOfStatus(a.Status); row.forAll {
+			e.About = row.about
+		}
+	}
+	return e
 }
 
 // RetryAfter returns the wait in the header Retry-After, at most ten minutes; 0 if there is none.

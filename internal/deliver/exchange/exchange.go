@@ -134,6 +134,7 @@ func (d *writeTracker) stopAndReportSent() (left bool) {
 // traceparent has the trace of ctx. The error's class says whether the provider may have the
 // message: Unknown if so, Temporary if not.
 func (c *Client) Do(ctx context.Context, r Request) (Response, *delivery.Error) {
+	asked := ctx
 	ctx, cancel := context.WithTimeout(ctx, cmp.Or(c.Timeout, defaultTimeout))
 	defer cancel()
 	gone := writeTracker{open: c.Dial}
@@ -143,7 +144,7 @@ func (c *Client) Do(ctx context.Context, r Request) (Response, *delivery.Error) 
 	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: gone.onConnected})
 	req, err := http.NewRequestWithContext(traced, r.Method, r.URL, bytes.NewReader(r.Body))
 	if err != nil {
-		return Response{}, &delivery.Error{Class: delivery.Temporary, Stage: delivery.StagePrepare, Err: ErrIncompleteMessage}
+		return Response{}, &delivery.Error{Class: delivery.Temporary, Stage: delivery.StagePrepare, About: delivery.AboutUs, Err: ErrIncompleteMessage}
 	}
 	maps.Copy(req.Header, r.Header)
 	propagation.TraceContext{}.Inject(ctx, propagation.HeaderCarrier(req.Header)) // adds nothing if ctx has no trace
@@ -158,13 +159,13 @@ func (c *Client) Do(ctx context.Context, r Request) (Response, *delivery.Error) 
 	defer func() { delivery.SetHandover(ctx, gone.stopAndReportSent() || delivery.HandedOver(ctx)) }()
 	response, err := client.Do(req)
 	if err != nil {
-		return Response{}, transportError(ctx, gone.stopAndReportSent(), err)
+		return Response{}, transportError(asked, ctx, gone.stopAndReportSent(), err)
 	}
 	defer func() { _ = response.Body.Close() }()
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxResponseBytes+1))
 	switch {
 	case err != nil:
-		return Response{}, transportError(ctx, true, err)
+		return Response{}, transportError(asked, ctx, true, err)
 	case len(body) > maxResponseBytes:
 		return Response{}, &delivery.Error{
 			Class: delivery.Unknown, Stage: delivery.StageRequest,
@@ -175,11 +176,14 @@ func (c *Client) Do(ctx context.Context, r Request) (Response, *delivery.Error) 
 }
 
 // transportError returns the error of a request without a whole response: Unknown if a byte of the
-// request may have left, else Temporary.
-func transportError(ctx context.Context, left bool, err error) *delivery.Error {
+// request may have left, else Temporary. If asked has ended, we gave up; ctx ends with it, or with the time of a request.
+func transportError(asked, ctx context.Context, left bool, err error) *delivery.Error {
 	e := &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageDial, Err: errConnect}
 	if left {
 		e.Class, e.Stage, e.Err = delivery.Unknown, delivery.StageRequest, errConnectionBroke
+	}
+	if asked.Err() != nil {
+		e.About = delivery.AboutUs
 	}
 	var timeout net.Error
 	switch {

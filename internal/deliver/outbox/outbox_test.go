@@ -72,7 +72,7 @@ func TestNoRetryAfterTheCodesEnd(t *testing.T) {
 	for wait, want := range map[time.Duration]store.Status{10*time.Minute - time.Second: store.Queued, 10 * time.Minute: store.Failed} {
 		vtest.InBubble(t, func(r *vtest.Rig) {
 			r.MailServer.Answer(func(context.Context) error {
-				return &delivery.Error{Class: delivery.Temporary, Stage: "rcpt", Status: 451, RetryAfter: wait, Err: errors.New("later")}
+				return &delivery.Error{Class: delivery.Temporary, Stage: "rcpt", Status: 451, About: delivery.AboutRecipient, RetryAfter: wait, Err: errors.New("later")}
 			})
 			a := r.SendTo(vtest.Ana)
 			r.Want(wait.String(), r.Get(a.View.ID).Send.Status, want)
@@ -85,7 +85,7 @@ func TestNoRetryAfterTheCodesEnd(t *testing.T) {
 // paced is the answer for a mail above the pace of its server.
 func paced(turn time.Duration) func(context.Context) error {
 	return func(context.Context) error {
-		return &delivery.Error{Class: delivery.Temporary, Stage: "dial", RetryAfter: turn, Err: delivery.ErrPace}
+		return &delivery.Error{Class: delivery.Temporary, Stage: "dial", About: delivery.AboutPace, RetryAfter: turn, Err: delivery.ErrPace}
 	}
 }
 

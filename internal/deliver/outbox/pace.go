@@ -151,14 +151,7 @@ func (o *Outbox) noteAttempt(l *lane, fail *delivery.Error, took time.Duration) 
 // serverTakesNoMore reports whether a failure says that the server or carrier takes no message now. Other failures are about one
 // message, which then waits for its next attempt, not for the server: a recipient's domain that defers mails slows no others.
 func serverTakesNoMore(fail *delivery.Error) bool {
-	if fail == nil || fail.Class != delivery.Temporary {
-		return false
-	}
-	switch fail.Stage {
-	case delivery.StageRcpt, delivery.StageData, delivery.StageDot:
-		return fail.Status/100 != 4 || fail.AboutConnection()
-	}
-	return fail.Stage != delivery.StagePrepare && !fail.PerNumber && fail.Hold == 0
+	return fail != nil && fail.Class == delivery.Temporary && fail.BefallsAll()
 }
 
 // notePostponed counts a message as waiting until its next attempt, if the server said that it takes no more. A server that gave
@@ -168,7 +161,7 @@ func (o *Outbox) notePostponed(f *flight, fail *delivery.Error, after time.Durat
 	if !serverTakesNoMore(fail) {
 		return
 	}
-	answered := fail.Status != 0 || fail.Err == delivery.ErrPace || fail.Err == delivery.ErrConnLimit
+	answered := fail.Status != 0 || fail.About == delivery.AboutPace
 	if !answered && !o.suspended(f.lane) {
 		return
 	}

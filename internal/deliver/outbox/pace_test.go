@@ -7,6 +7,7 @@ import (
 
 	"sendcode/internal/base/recipient"
 	"sendcode/internal/deliver/delivery"
+	"sendcode/internal/deliver/exchange"
 	"sendcode/internal/kit/servertest"
 	"sendcode/internal/store"
 )
@@ -18,9 +19,9 @@ type ends func(n int, every time.Duration, fail *delivery.Error)
 func TestExpectedWait(t *testing.T) {
 	mails := store.Queue{Channel: recipient.Email}
 	refused := func(stage string, status int) *delivery.Error {
-		return &delivery.Error{Class: delivery.Temporary, Stage: stage, Status: status}
+		return delivery.ErrorByReply(stage, status, "", delivery.NoMeaning)
 	}
-	paced := &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageDial, Err: delivery.ErrPace}
+	paced := &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageDial, About: delivery.AboutPace, Err: delivery.ErrPace}
 	for name, c := range map[string]struct {
 		run     func(l *lane, end ends)
 		want    time.Duration
@@ -66,13 +67,13 @@ func TestExpectedWait(t *testing.T) {
 		}, time.Second / 10, false},
 		"the server takes no more": {func(l *lane, end ends) {
 			l.addWaiting("shop", 2)
-			end(98, time.Millisecond, refused(delivery.StageAnswer, 429))
+			end(98, time.Millisecond, exchange.ErrorByStatus(exchange.Response{Status: 429}, ""))
 			end(40, time.Second/2, nil)
 		}, 50 * time.Second, false},
 		"the server takes no more once it has read a mail": {func(l *lane, end ends) {
 			l.addWaiting("shop", 2)
 			end(49, time.Millisecond, refused(delivery.StageDot, 432))
-			end(49, time.Millisecond, &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageData, Status: 451, Code: "4.3.2"})
+			end(49, time.Millisecond, delivery.ErrorByReply(delivery.StageData, 451, "4.3.2", delivery.NoMeaning))
 			end(40, time.Second/2, nil)
 		}, 50 * time.Second, false},
 		"30 a minute": {func(l *lane, end ends) {

@@ -65,11 +65,11 @@ func TestResendsGoAnotherWay(t *testing.T) {
 		"the other one is away": {ways: "a b", fails: map[int]*delivery.Error{2: {Class: delivery.Temporary, Stage: delivery.StageDial}}, want: "a b a b a", mails: true},
 		"the other one refuses": {ways: "a b", fails: map[int]*delivery.Error{2: rejected}, want: "a b a b a", mails: true},
 		"the other one refuses the person": {
-			ways: "a b", fails: map[int]*delivery.Error{2: {Class: delivery.Rejected, BadNumber: true}},
+			ways: "a b", fails: map[int]*delivery.Error{2: {Class: delivery.Rejected, About: delivery.AboutAddress}},
 			want: "a b a a",
 		},
 		"held by the first": {
-			ways: "a b", fails: map[int]*delivery.Error{1: {Class: delivery.Rejected, Reason: sms.ReasonCarrierLimit, Hold: time.Millisecond}},
+			ways: "a b", fails: map[int]*delivery.Error{1: {Class: delivery.Rejected, About: delivery.AboutRecipient, Reason: sms.ReasonCarrierLimit, Hold: time.Millisecond}},
 			want: "a a b a",
 		},
 		"of other prefixes": {ways: "a b", prefixes: "+1", want: "a a a a"},

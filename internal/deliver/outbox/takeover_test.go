@@ -269,7 +269,7 @@ func TestOutcomesInDoubt(t *testing.T) {
 		}, "unknown rejected", nil},
 		"put off to the end": {func(r *vtest.Rig, _ verification.Answer) {
 			r.MailServer.Answer(func(context.Context) error {
-				return &delivery.Error{Class: delivery.Temporary, Stage: "rcpt", Status: 451, RetryAfter: time.Hour, Err: errors.New("later")}
+				return &delivery.Error{Class: delivery.Temporary, Stage: "rcpt", Status: 451, About: delivery.AboutRecipient, RetryAfter: time.Hour, Err: errors.New("later")}
 			})
 		}, "unknown expired", nil},
 		"no such mailbox": {func(r *vtest.Rig, _ verification.Answer) { r.MailServer.Answer(vtest.NoMailbox) }, "failed rejected", nil},

@@ -41,7 +41,7 @@ func (c AliyunVerify) Open(s Setup) Carrier {
 func (c *aliyunVerifyCarrier) Send(ctx context.Context, m Message) (delivery.Result, *delivery.Error) {
 	if m.Country != "CN" {
 		return delivery.Result{}, &delivery.Error{
-			Class: delivery.Rejected, Stage: delivery.StagePrepare, Unreachable: true,
+			Class: delivery.Rejected, Stage: delivery.StagePrepare, About: delivery.AboutUs, Elsewhere: true,
 			Err: errNotMainland,
 		}
 	}

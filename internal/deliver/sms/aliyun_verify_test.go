@@ -70,7 +70,7 @@ func TestAliyunVerifyContract(t *testing.T) { smstest.Contract(t, aliyunVerifyRi
 func TestAliyunVerifyTakesMainlandNumbersAlone(t *testing.T) {
 	c := aliyunVerifyRig().Make(t, "https://127.0.0.1:1")
 	for _, m := range []sms.Message{{To: "+85261234567", Country: "HK", Code: "1", Minutes: 5}, {To: "+8613812345678", Country: "CN", Code: "1"}} {
-		if _, fail := c.Send(t.Context(), m); fail == nil || fail.Stage != delivery.StagePrepare || fail.Unreachable != (m.Country == "HK") {
+		if _, fail := c.Send(t.Context(), m); fail == nil || fail.Stage != delivery.StagePrepare || fail.Elsewhere != (m.Country == "HK") {
 			t.Errorf("%s: %+v", m.Country, fail)
 		}
 	}

@@ -57,11 +57,11 @@ var keyIDPattern = regexp.MustCompile(`^[A-Za-z0-9]{4,128}$`)
 func (a Account) Template(m Message) (id string, values []string, fail *delivery.Error) {
 	id = a.Templates.findTemplate(m.Purpose, m.Language)
 	if id == "" {
-		return "", nil, &delivery.Error{Class: delivery.Temporary, Stage: delivery.StagePrepare, Err: errNoTemplate}
+		return "", nil, &delivery.Error{Class: delivery.Temporary, Stage: delivery.StagePrepare, About: delivery.AboutUs, Err: errNoTemplate}
 	}
 	for _, name := range a.Params {
 		if name == paramMinutes && m.Minutes == 0 {
-			return "", nil, &delivery.Error{Class: delivery.Temporary, Stage: delivery.StagePrepare, Err: ErrNoMinutes}
+			return "", nil, &delivery.Error{Class: delivery.Temporary, Stage: delivery.StagePrepare, About: delivery.AboutUs, Err: ErrNoMinutes}
 		}
 		if name == paramMinutes {
 			values = append(values, strconv.Itoa(m.Minutes))

@@ -3,8 +3,6 @@ package sms
 import (
 	"context"
 	"errors"
-	"net/http"
-	"slices"
 	"strings"
 	"time"
 
@@ -51,36 +49,30 @@ func noteEndpointProblem(wrong map[string]error, endpoint string) {
 }
 
 // Meaning is what a carrier's code means for a message that was not accepted.
-type Meaning struct {
-	class     delivery.ErrorClass
-	reason    string
-	hold      time.Duration
-	badNumber bool
-	perNumber bool
-	// this carrier cannot reach the number; another carrier may
-	unreachable bool
-}
+type Meaning = exchange.Meaning
 
 // The meanings in the carriers' tables of codes; the package comment explains them.
 var (
-	MeaningRejected  = Meaning{class: delivery.Rejected}
-	MeaningBadNumber = Meaning{class: delivery.Rejected, badNumber: true}
-	MeaningTemporary = Meaning{class: delivery.Temporary}
-	MeaningPerNumber = Meaning{class: delivery.Temporary, perNumber: true}
-	MeaningUnknown   = Meaning{class: delivery.Unknown}
-	MeaningOptedOut  = Meaning{class: delivery.Rejected, reason: ReasonOptedOut, badNumber: true}
+	MeaningRejected  = Meaning{Class: delivery.Rejected, About: delivery.AboutMessage}
+	MeaningBadNumber = Meaning{Class: delivery.Rejected, About: delivery.AboutAddress}
+	MeaningTemporary = Meaning{Class: delivery.Temporary, About: delivery.AboutAccount}
+	MeaningPerNumber = Meaning{Class: delivery.Temporary, About: delivery.AboutRecipient}
+	MeaningUnknown   = Meaning{Class: delivery.Unknown, About: delivery.AboutServer}
+	MeaningOptedOut  = Meaning{Class: delivery.Rejected, About: delivery.AboutAddress, Reason: ReasonOptedOut}
+	// MeaningRefusedNumber: another carrier could not reach the number now either, or must not.
+	MeaningRefusedNumber = Meaning{Class: delivery.Rejected, About: delivery.AboutRecipient}
 	// MeaningUnreachable: this carrier cannot reach the number, for example because it has no WhatsApp.
-	MeaningUnreachable = Meaning{class: delivery.Rejected, unreachable: true}
+	MeaningUnreachable = Meaning{Class: delivery.Rejected, About: delivery.AboutRecipient, Elsewhere: true}
 )
 
 // MeaningLimited returns the meaning that the carrier takes no messages for this recipient until
 // hold is over.
 func MeaningLimited(hold time.Duration) Meaning {
-	return Meaning{class: delivery.Rejected, reason: ReasonCarrierLimit, hold: hold}
+	return Meaning{Class: delivery.Rejected, About: delivery.AboutRecipient, Reason: ReasonCarrierLimit, Hold: hold}
 }
 
 // errorByCode returns the error of a message that was not accepted, by its code in the table. The
-// meaning is MeaningUnknown if the status is 5xx other than 503, else MeaningPerNumber for any other code.
+// meaning is MeaningUnknown if the carrier broke, else MeaningPerNumber for any other code.
 func errorByCode(a exchange.Response, code string, table map[string]Meaning) *delivery.Error {
 	v, known := table[code]
 	if !known {
@@ -88,31 +80,10 @@ func errorByCode(a exchange.Response, code string, table map[string]Meaning) *de
 		v, known = table[family]
 	}
 	switch {
-	case a.Status >= 500 && a.Status != http.StatusServiceUnavailable:
+	case exchange.Broke(a.Status):
 		v = MeaningUnknown
 	case !known:
 		v = MeaningPerNumber
 	}
 	return v.ToError(a, code)
-}
-
-// ToError returns the error of a message with this meaning. A Temporary error has the wait that the
-// answer asks for, and is not PerNumber if the status shows that the failure is about our account or the
-// carrier.
-func (v Meaning) ToError(a exchange.Response, code string) *delivery.Error {
-	e := &delivery.Error{
-		Class: v.class, Stage: delivery.StageAnswer, Status: a.Status, Code: exchange.SafeErrorCode(code),
-		Reason: v.reason, Hold: v.hold, BadNumber: v.badNumber, Unreachable: v.unreachable,
-	}
-	if v.class == delivery.Temporary {
-		e.RetryAfter = exchange.RetryAfter(a)
-		e.PerNumber = v.perNumber && a.Status < 500 && !slices.Contains(accountRefusalStatuses, a.Status)
-	}
-	return e
-}
-
-// accountRefusalStatuses are the HTTP statuses that refuse all our requests, and not one number.
-var accountRefusalStatuses = []int{
-	http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden,
-	http.StatusProxyAuthRequired, http.StatusTooManyRequests,
 }

@@ -44,12 +44,12 @@ var (
 				" 30035 30040 30042 30044 572005",
 		},
 		number: map[Meaning]string{
-			MeaningBadNumber: "21211 21214 21217 21265 21266 21268 21614 21635 30005 30006",
-			MeaningOptedOut:  "21610", // the person wrote STOP
-			MeaningRejected:  "30003 30004 30038",
+			MeaningBadNumber:     "21211 21214 21217 21265 21266 21268 21614 21635 30005 30006",
+			MeaningOptedOut:      "21610",       // the person wrote STOP
+			MeaningRefusedNumber: "30003 30004", // switched off; blocked there
 		},
 		// no text, too long, filtered, too late, the vendor's fraud guard
-		message: map[Meaning]string{MeaningRejected: "21602 21604 21605 21617 21618 21619 30007 30019 30036 30039 30450 30453"},
+		message: map[Meaning]string{MeaningRejected: "21602 21604 21605 21617 21618 21619 30007 30019 30036 30038 30039 30450 30453"},
 	}.table()
 	aliyunMeanings = faults{
 		us: map[Meaning]string{

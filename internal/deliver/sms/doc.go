@@ -54,7 +54,7 @@
 // # What a failure means
 //
 // The meanings in a table are [MeaningBadNumber] (the number gets no text messages: it counts for
-// the rule on failures), [MeaningRejected] (this message), [MeaningOptedOut] (the person asked the
+// the rule on failures), [MeaningRejected] (this message), [MeaningRefusedNumber] (this number, now), [MeaningOptedOut] (the person asked the
 // carrier for no more: it also suppresses the recipient), [MeaningLimited] (too many messages to
 // this recipient: refused, with a hold, since trying again does not get around it),
 // [MeaningTemporary] (our account, template, sender or configuration, whatever the number: another

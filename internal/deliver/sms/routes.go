@@ -67,7 +67,7 @@ type routeWithBreaker struct {
 	breaker *delivery.Breaker
 
 	mu     sync.Mutex
-	failed map[string]time.Time // when a PerNumber failure was counted, by prefix; at most maxRememberedPrefixes
+	failed map[string]time.Time // when a failure that may be about the number was counted, by prefix; at most maxRememberedPrefixes
 }
 
 const (
@@ -97,10 +97,10 @@ func NewCarriers(routes []Route, o Options) *Carriers {
 }
 
 // Send offers the message to one carrier after the other, those in Message.Used last. It goes on only after a failure that is
-// Temporary or Unreachable, after which the message was certainly not accepted, or after delivery.MayTryUsed. A message
+// Temporary, or after delivery.Error.MayGoElsewhere: the message was certainly not accepted. A message
 // that was rejected otherwise or may have been accepted is never offered to another carrier. The result and the
-// error are those of the last carrier that was tried. But if none was tried, or the last one cannot reach
-// the number or MayTryUsed, they are those of a carrier that may take the message later; if there is none, the error is
+// error are those of the last carrier that was tried. But if none was tried, or the message
+// MayGoElsewhere after the last one, they are those of a carrier that may take the message later; if there is none, the error is
 // that of Options.Reserve. Took is the whole time.
 func (c *Carriers) Send(ctx context.Context, m Message) (delivery.Result, error) {
 	began := time.Now()
@@ -139,7 +139,7 @@ func (c *Carriers) tryEach(ctx context.Context, m Message) (receipt delivery.Res
 			continue
 		}
 		receipt, fail = got, failed
-		goesOn := fail != nil && (fail.Class == delivery.Temporary || fail.Unreachable || delivery.MayTryUsed(fail, r.Carrier.Name(), m.Used))
+		goesOn := fail != nil && fail.Class == delivery.Temporary || fail.MayGoElsewhere(r.Carrier.Name(), m.Used)
 		if !goesOn || ctx.Err() != nil {
 			break
 		}
@@ -147,7 +147,7 @@ func (c *Carriers) tryEach(ctx context.Context, m Message) (receipt delivery.Res
 			waits, waited = fail, receipt
 		}
 	}
-	if fail != nil && (fail.Err == errNoRoute || fail.Unreachable || delivery.MayTryUsed(fail, receipt.Provider, m.Used)) {
+	if fail != nil && fail.Err == errNoRoute || fail.MayGoElsewhere(receipt.Provider, m.Used) {
 		if waits != nil {
 			return waited, waits
 		}
@@ -181,7 +181,7 @@ func (c *Carriers) attempt(ctx context.Context, r *routeWithBreaker, m Message, 
 	receipt, fail = r.Carrier.Send(ctx, m)
 	receipt.Provider, spent = r.Carrier.Name(), fail.MayBeAccepted()
 	delivery.SetHandover(ctx, spent)
-	health = r.breakerReport(ctx, m, fail)
+	health = r.breakerResult(m, fail)
 	if c.OnAttempt != nil {
 		c.OnAttempt(ctx, r.Carrier.Name(), fail, time.Since(began))
 	}
@@ -193,17 +193,13 @@ func (r *routeWithBreaker) acceptsNumber(number string) bool {
 		slices.ContainsFunc(r.Prefixes, func(p string) bool { return strings.HasPrefix(number, p) })
 }
 
-// breakerReport returns what an attempt says of the carrier, for its circuit breaker: fail, if the carrier
-// is at fault; nil, if it did its work; ErrHealthUnknown, if the outcome tells nothing about it. A PerNumber
-// failure is a fault only once for each prefix, and never for a stranger's message: strangers choose the
-// numbers, and one caller can ask for many of one prefix.
-func (r *routeWithBreaker) breakerReport(ctx context.Context, m Message, fail *delivery.Error) error {
-	switch {
-	case fail == nil, fail.Class == delivery.Rejected:
-		return nil
-	case ctx.Err() != nil, fail.Stage == delivery.StagePrepare:
-		return delivery.ErrHealthUnknown
-	case fail.PerNumber && (m.Stranger || !r.noteFirstFailure(m.Prefix)):
+// breakerResult is delivery.Error.BreakerResult; but a Temporary failure that may be about the number alone is a fault once for each
+// prefix, and never for a stranger's message: strangers choose the numbers, and one caller can ask for many of one prefix.
+func (r *routeWithBreaker) breakerResult(m Message, fail *delivery.Error) error {
+	if fail == nil || fail.Class != delivery.Temporary || fail.About != delivery.AboutRecipient {
+		return fail.BreakerResult()
+	}
+	if m.Stranger || !r.noteFirstFailure(m.Prefix) {
 		return delivery.ErrHealthUnknown
 	}
 	return fail

@@ -61,7 +61,7 @@ func TestFailover(t *testing.T) {
 		"temporary": {failing(delivery.Temporary), n, n + 1},
 		"limit":     {&delivery.Error{Class: delivery.Rejected, Reason: ReasonCarrierLimit, Hold: time.Minute}, n + 1, 0},
 		// nothing is held against the carrier
-		"unreachable": {&delivery.Error{Class: delivery.Rejected, Unreachable: true}, n + 1, n + 1},
+		"unreachable": {&delivery.Error{Class: delivery.Rejected, Elsewhere: true}, n + 1, n + 1},
 	} {
 		first, second := &scripted{name: "first", fail: c.fail}, &scripted{name: "second"}
 		all := NewCarriers([]Route{{Carrier: first}, {Carrier: second}}, Options{})
@@ -80,7 +80,7 @@ func TestFailover(t *testing.T) {
 // A number that no carrier reaches is rejected. It waits for a carrier that is set aside, or whose
 // cap is used up for now.
 func TestSendToAnUnreachableNumber(t *testing.T) {
-	unreachable := &delivery.Error{Class: delivery.Rejected, Stage: delivery.StageAnswer, Status: 200, Unreachable: true}
+	unreachable := &delivery.Error{Class: delivery.Rejected, Stage: delivery.StageAnswer, Status: 200, Elsewhere: true}
 	first, second := &scripted{name: "first", fail: unreachable}, &scripted{name: "second", fail: unreachable}
 	routes := []Route{{Carrier: first}, {Carrier: second}}
 	if fail := send(NewCarriers(routes, Options{})); fail != unreachable || len(second.got) != 1 {
@@ -232,7 +232,7 @@ func TestWhatIsHeldAgainstACarrier(t *testing.T) {
 }
 
 // noRoute is a temporary failure that may be about the message's number alone.
-var noRoute = &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageAnswer, Status: 200, PerNumber: true}
+var noRoute = &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageAnswer, Status: 200, About: delivery.AboutRecipient}
 
 // What may be about one number sets no carrier aside: neither by one prefix, however often and
 // between which successes, nor by messages for strangers, who choose their numbers. Numbers of as
@@ -256,7 +256,7 @@ func TestATemporaryErrorOfOneNumberIsNotTheCarriers(t *testing.T) {
 	later := step(func(*scripted, *Carriers) { time.Sleep(rememberFailuresFor) })
 	soon := step(func(*scripted, *Carriers) { time.Sleep(rememberFailuresFor / 8) }) // within the minute of the breaker
 	failed, sent := by(noRoute, prefix(0), false), by(nil, prefix(1), false)
-	account := by(&delivery.Error{Class: delivery.Temporary, Stage: delivery.StageAnswer, Status: 402}, prefix(0), true)
+	account := by(&delivery.Error{Class: delivery.Temporary, Stage: delivery.StageAnswer, Status: 402, About: delivery.AboutAccount}, prefix(0), true)
 	for name, c := range map[string]struct {
 		steps []step
 		up    bool

@@ -206,7 +206,7 @@ func WebhookSignature(token, address string, form url.Values) string {
 func (t *twilioCarrier) PollStatus(ctx context.Context, q StatusQuery) (Report, bool, error) {
 	if !sidPattern.MatchString(q.CarrierID) {
 		return Report{}, false, &delivery.Error{
-			Class: delivery.Rejected, Stage: delivery.StagePrepare,
+			Class: delivery.Rejected, Stage: delivery.StagePrepare, About: delivery.AboutUs,
 			Err: exchange.ErrIncompleteMessage,
 		}
 	}

@@ -249,7 +249,9 @@ func (r *Replica) deliver(ctx context.Context, m mail) error {
 	f := r.turn(ctx, "server "+m.send, w.wrong(ServerStalls))
 	failure := func(class delivery.ErrorClass, stage string, status int, code string) error {
 		w.count("server: " + string(class))
-		return &delivery.Error{Class: class, Stage: stage, Status: status, Code: code, Err: errors.New("simulated")}
+		fail := delivery.ErrorByReply(stage, status, code, delivery.NoMeaning)
+		fail.Class, fail.Err = class, errors.New("simulated")
+		return fail
 	}
 	switch {
 	case f == cut:

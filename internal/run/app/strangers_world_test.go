@@ -135,7 +135,7 @@ func (rigCarrier) Name() string { return "fake" }
 
 func (c rigCarrier) Send(ctx context.Context, m sms.Message) (delivery.Result, *delivery.Error) {
 	if strings.HasSuffix(m.To, noRoute) && m.To != vtest.Mobile {
-		return delivery.Result{}, &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageAnswer, PerNumber: true}
+		return delivery.Result{}, &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageAnswer, About: delivery.AboutRecipient}
 	}
 	receipt, err := c.Carrier.Send(ctx, m)
 	var fail *delivery.Error

@@ -17,7 +17,7 @@ func TestCodesOfCarriersAreLoggedOnce(t *testing.T) {
 	for range 2 {
 		for _, carrier := range []string{"first", "second"} {
 			logCode(carrier, nil)
-			logCode(carrier, &delivery.Error{Class: delivery.Temporary, Status: 201, Code: "30034", PerNumber: true})
+			logCode(carrier, &delivery.Error{Class: delivery.Temporary, Status: 201, Code: "30034", About: delivery.AboutRecipient})
 			logCode(carrier, &delivery.Error{Class: delivery.Temporary, Status: 503})
 			for _, class := range []delivery.ErrorClass{delivery.Rejected, delivery.Unknown} {
 				logCode(carrier, &delivery.Error{Class: class, Code: "21211"})

@@ -237,7 +237,7 @@ func TestWhatAFailureSays(t *testing.T) {
 		}), "template 0 1"},
 		"a number that does not exist": {carrier(&delivery.Error{
 			Class: delivery.Rejected, Stage: delivery.StageAnswer,
-			BadNumber: true,
+			About: delivery.AboutAddress,
 		}), "rejected 1 0"},
 		"a carrier's refusal": {carrier(&delivery.Error{
 			Class: delivery.Rejected, Stage: delivery.StageAnswer,

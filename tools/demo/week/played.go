@@ -65,7 +65,7 @@ func (p *mailServer) Send(_ context.Context, mail delivery.Mail) (delivery.Resul
 	var err error
 	switch {
 	case strings.HasSuffix(mail.To, noMailboxDomain):
-		err = &delivery.Error{Class: delivery.Rejected, Stage: "rcpt", Status: 550, Code: "5.1.1"}
+		err = delivery.ErrorByReply(delivery.StageRcpt, 550, "5.1.1", delivery.NoMeaning)
 	case strings.HasSuffix(mail.To, breakOffDomain):
 		err = &delivery.Error{Class: delivery.Unknown, Stage: "data"}
 	default:

@@ -21,7 +21,7 @@ type providerAPI interface {
 	// empty if the answer has none.
 	readAnswer(a exchange.Response) (accepted bool, code, words string)
 	// codeMeanings returns the meanings of the provider's codes that their HTTP status does not tell.
-	codeMeanings() map[string]delivery.ErrorClass
+	codeMeanings() map[string]exchange.Meaning
 	// probeRequest returns a request that does no harm, and good, which reports from the answer whether
 	// the login works.
 	probeRequest() (r exchange.Request, good func(status int, code string) bool)
@@ -38,6 +38,14 @@ func Schemes() []string { return slices.Sorted(maps.Keys(providersByScheme)) }
 
 // IsProviderScheme reports whether a scheme is a provider's.
 func IsProviderScheme(scheme string) bool { return providersByScheme[scheme] != nil }
+
+// What a provider's code means for a mail that was not accepted.
+var (
+	meansRejected = exchange.Meaning{Class: delivery.Rejected, About: delivery.AboutMessage}
+	meansAccount  = exchange.Meaning{Class: delivery.Temporary, About: delivery.AboutAccount} // our key, sender or request: another server may do better
+	meansPace     = exchange.Meaning{Class: delivery.Temporary, About: delivery.AboutPace}
+	meansUnknown  = exchange.Meaning{Class: delivery.Unknown} // the mail may have been accepted
+)
 
 const (
 	errClosed = delivery.SafeError("the sender is closed")
@@ -175,11 +183,14 @@ func (s *Client) requestOnce(ctx context.Context, r exchange.Request, private de
 		return delivery.FormatReplyCodes(a.Status, ""), nil
 	}
 	fail = exchange.ErrorByStatus(a, code)
-	if class := s.api.codeMeanings()[code]; class != "" {
-		fail.Class = class
+	if m, known := s.api.codeMeanings()[code]; known {
+		fail = m.ToError(a, code)
 	}
 	private.Login = []string{s.config.Username, s.config.Password}
-	fail.Text, fail.Says = delivery.RedactReply(words, private), delivery.MeaningOf(words)
+	fail.Text = delivery.RedactReply(words, private)
+	if fail.Class == delivery.Rejected && delivery.SaysNoMailbox(fail.Code, delivery.MeaningOf(words)) {
+		fail.About = delivery.AboutMailbox
+	}
 	return "", fail
 }
 

@@ -25,7 +25,7 @@ func (r resendAPI) buildRequest(mail *delivery.RenderedMail) (exchange.Request, 
 	m, err := mail.Message.WithTexts()
 	if err != nil {
 		return exchange.Request{}, &delivery.Error{
-			Class: delivery.Rejected, Stage: delivery.StagePrepare,
+			Class: delivery.Rejected, Stage: delivery.StagePrepare, About: delivery.AboutUs,
 			Reason: delivery.ReasonTemplate, Err: exchange.ErrIncompleteMessage,
 		}
 	}
@@ -72,11 +72,20 @@ func (r resendAPI) readAnswer(a exchange.Response) (accepted bool, code, words s
 
 // codeMeanings has the codes that mean something else than their HTTP status
 // (resend.com/docs/api-reference/errors).
-func (r resendAPI) codeMeanings() map[string]delivery.ErrorClass {
-	return map[string]delivery.ErrorClass{
-		"invalid_from_address":           delivery.Temporary,
-		"invalid_idempotent_request":     delivery.Unknown, // an earlier request had this key, and may have been accepted
-		"concurrent_idempotent_requests": delivery.Unknown,
+func (r resendAPI) codeMeanings() map[string]exchange.Meaning {
+	return map[string]exchange.Meaning{
+		"invalid_from_address":           meansAccount,
+		"invalid_idempotent_request":     meansUnknown, // an earlier request had this key, and may have been accepted
+		"concurrent_idempotent_requests": meansUnknown,
+
+		// as their status says, but also beside a 200; validation_error has several
+		"missing_required_field": meansRejected,
+		"invalid_parameter":      meansRejected,
+		"missing_api_key":        meansAccount,
+		"restricted_api_key":     meansAccount,
+		"invalid_api_key":        meansAccount,
+		"rate_limit_exceeded":    meansPace,
+		"daily_quota_exceeded":   meansPace,
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 	"context"
 	"math"
 	"net"
-	"net/http"
 	"slices"
 	"sync"
 	"time"
@@ -127,18 +126,15 @@ func (s Servers) send(ctx context.Context, mail *delivery.RenderedMail) (receipt
 func allSetAside(fail *delivery.Error) bool { return fail != nil && fail.Err == errAllSetAside }
 
 // tryEach offers the mail to one server after the other, except those set aside, until a server
-// accepts it or fails otherwise than Temporary or Unreachable. Servers in Mail.Used are last, and are tried after a
-// refusal too that says nothing against the recipient. If those that are left have no turn yet, it returns ErrPace; if
-// they are set aside or busy after such a refusal or Unreachable, errOtherAside. After Temporary, Unreachable is not returned.
+// accepts it or fails, unless the failure is Temporary or delivery.Error.MayGoElsewhere. Servers in Mail.Used are last. If those that are left have no turn yet, it returns ErrPace; if
+// they are set aside or busy after a refusal, errOtherAside. After Temporary, a refusal that MayGoElsewhere is not returned.
 func (s Servers) tryEach(ctx context.Context, mail *delivery.RenderedMail) (receipt delivery.Result,
 	fail *delivery.Error,
 ) {
 	fail = &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageAllSetAside, Err: errAllSetAside}
 	var paced *delivery.Error // by the server whose turn comes first
 	skipped, busy := false, false
-	mayGoOn := func() bool {
-		return fail != nil && fail.Unreachable || delivery.MayTryUsed(fail, receipt.Provider, mail.Message.Used)
-	}
+	mayGoOn := func() bool { return fail.MayGoElsewhere(receipt.Provider, mail.Message.Used) }
 	for _, server := range delivery.UnusedFirst(s, mail.Message.Used, (*serverWithBreaker).host) {
 		reply, tried, failed := server.try(ctx, s, mail)
 		switch {
@@ -150,7 +146,7 @@ func (s Servers) tryEach(ctx context.Context, mail *delivery.RenderedMail) (rece
 				paced = failed
 			}
 			continue
-		case failed != nil && failed.Unreachable && fail.Class == delivery.Temporary && !allSetAside(fail):
+		case failed.MayGoElsewhere(server.host(), mail.Message.Used) && fail.Class == delivery.Temporary && !allSetAside(fail):
 			continue
 		}
 		receipt.Provider = server.host()
@@ -206,29 +202,8 @@ func (r *serverWithBreaker) try(ctx context.Context, all Servers, mail *delivery
 	if r.tried != nil {
 		r.tried(ctx, r.address, fail, time.Since(began))
 	}
-	result = BreakerReport(ctx, fail)
+	result = fail.BreakerResult()
 	return reply, true, fail
-}
-
-// BreakerReport returns what the attempt says of the server, for its circuit breaker: fail, if the server is
-// at fault; ErrHealthUnknown, if the outcome tells nothing about the server, as without an answer to the
-// final dot, or only that we send too fast; else nil, also if the recipient or the content was refused.
-func BreakerReport(ctx context.Context, fail *delivery.Error) error {
-	switch {
-	case fail == nil:
-		return nil
-	case fail.Stage == delivery.StageDot && fail.Class == delivery.Unknown, fail.Status == 0 && ctx.Err() != nil,
-		fail.Status == http.StatusTooManyRequests, fail.Err == delivery.ErrConnLimit,
-		fail.Err == delivery.ErrPace:
-		return delivery.ErrHealthUnknown
-	case fail.Class == delivery.Rejected:
-		return nil
-	case fail.Status/100 != 4, fail.Status == 421:
-		return fail // no readable reply, a wrong one, an API's 5xx, or a refusal of us
-	case fail.Stage == delivery.StageRcpt, fail.Stage == delivery.StageData, fail.Stage == delivery.StageDot:
-		return nil // the server refuses this recipient or this message for now
-	}
-	return fail // the server refuses us before it knows the recipient, or an API refuses our account
 }
 
 // startAttempt starts an attempt, unless the breaker admits none. The caller calls end

@@ -79,7 +79,7 @@ func (s *Client) Deliver(ctx context.Context, patience time.Duration, begin func
 	for refused {
 		other, ok, failed := s.pool.acquire(ctx, patience)
 		if !ok {
-			fail.Err = delivery.ErrConnLimit
+			fail.Err, fail.About = delivery.ErrConnLimit, delivery.AboutPace
 			return "", true, cmp.Or(failed, fail)
 		}
 		reply, fail, refused = s.deliver(ctx, other, mail)
@@ -109,15 +109,16 @@ func (s *Client) mayBegin(kept *session, begin func() bool) (ok bool) {
 func (s *Client) deliver(ctx context.Context, held *session, mail *delivery.RenderedMail) (reply string,
 	fail *delivery.Error, refused bool,
 ) {
-	usable := false // so that a panic closes the session without QUIT
+	var first *delivery.Error // over a kept connection
+	usable := false           // so that a panic closes the session without QUIT
 	defer func() { s.pool.release(held, usable) }()
 	if held != nil {
 		reply, usable, fail = held.deliver(ctx, mail)
 		if fail == nil || ctx.Err() != nil || !worthFreshConnection(fail) {
-			usable = !(saysTooMuch(fail) && s.pool.limitToLeast()) && usable
+			usable = !(fail != nil && fail.Crowded && s.pool.limitToLeast()) && usable
 			return reply, fail, false
 		}
-		usable = false
+		first, usable = fail, false
 		held.closeSocket()
 		held = nil // the fresh session takes its place in the pool
 		s.pool.replace()
@@ -127,10 +128,13 @@ func (s *Client) deliver(ctx context.Context, held *session, mail *delivery.Rend
 		s.NoteCertificate(held.state, held.unverified)
 		reply, usable, fail = held.deliver(ctx, mail)
 	}
+	if aboutRecipient(first, fail) {
+		fail.About, fail.Crowded = delivery.AboutRecipient, false
+	}
 	switch {
 	case refusesConnection(fail):
 		usable, refused = false, s.pool.limitToOthers()
-	case saysTooMuch(fail) && s.pool.limitToLeast():
+	case fail != nil && fail.Crowded && s.pool.limitToLeast():
 		usable = false
 	case usable:
 		s.pool.noteServed(held)
@@ -138,10 +142,9 @@ func (s *Client) deliver(ctx context.Context, held *session, mail *delivery.Rend
 	return reply, fail, refused
 }
 
-// worthFreshConnection reports whether a kept connection broke before the server asked for the
-// content, or the server refused a command for what was said before in the session (503, bad sequence
-// of commands). The server then has accepted nothing.
+// worthFreshConnection reports whether a kept connection ended before the server asked for the content, or the server
+// refused a command because of the connection. The server then has accepted nothing.
 func worthFreshConnection(fail *delivery.Error) bool {
 	early := fail.Stage == delivery.StageMail || fail.Stage == delivery.StageRcpt || fail.Stage == delivery.StageData
-	return early && (!leavesSessionUsable(fail) || fail.Status == 503)
+	return early && (fail.ConnectionEnds || fail.About == delivery.AboutConnection)
 }

@@ -2,6 +2,7 @@ package smtp
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"strconv"
 
@@ -23,7 +24,7 @@ func (s *session) deliver(ctx context.Context, mail *delivery.RenderedMail) (rep
 	if fail == nil {
 		reply, fail = s.sendContent(ctx, mail.Content)
 	}
-	usable = stop() && !s.adrift && (fail == nil || leavesSessionUsable(fail))
+	usable = stop() && !s.adrift && (fail == nil || !fail.ConnectionEnds)
 	s.stale = fail != nil
 	return reply, usable, fail
 }
@@ -35,7 +36,7 @@ func (s *session) openTransaction(ctx context.Context, mail *delivery.RenderedMa
 		return newError(ctx, delivery.StageMail, errRSET, delivery.PrivateData{})
 	}
 	if mail.UTF8 && !s.offers("SMTPUTF8") {
-		return &delivery.Error{Class: delivery.Rejected, Stage: delivery.StageMail, Unreachable: true, Err: errUTF8}
+		return &delivery.Error{Class: delivery.Rejected, Stage: delivery.StageMail, About: delivery.AboutRecipient, Elsewhere: true, Err: errUTF8}
 	}
 	commands := s.openingCommands(mail)
 	if s.offers("PIPELINING") {
@@ -59,7 +60,9 @@ func (s *session) sendContent(ctx context.Context, content []byte) (accepted str
 	defer func() { delivery.SetHandover(ctx, dotBegun()) }()
 	if fail = s.runStep(ctx, delivery.StageBody, func() error { return s.write(s.lines) }); fail != nil {
 		if dotBegun() {
-			fail.Class, fail.Stage = delivery.Unknown, delivery.StageDot
+			own, about := fail.Err, fail.About
+			fail = delivery.ErrorByReply(delivery.StageDot, 0, "", delivery.NoMeaning)
+			fail.Err, fail.About = own, cmp.Or(about, fail.About)
 		}
 		return "", fail
 	}
@@ -194,7 +197,7 @@ func (s *session) sendPipelined(ctx context.Context, commands [3]command) (first
 	first = s.runStep(ctx, commands[0].stage, func() error { return s.sendCommands(commands[:]...) })
 	last := first
 	for _, c := range commands[1:] {
-		if last != nil && !leavesSessionUsable(last) {
+		if last != nil && last.ConnectionEnds {
 			s.adrift = true
 			return first
 		}
@@ -203,6 +206,6 @@ func (s *session) sendPipelined(ctx context.Context, commands [3]command) (first
 			first = last
 		}
 	}
-	s.adrift = first != nil && (last == nil || !leavesSessionUsable(last))
+	s.adrift = first != nil && (last == nil || last.ConnectionEnds)
 	return first
 }

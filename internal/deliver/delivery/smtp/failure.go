@@ -9,7 +9,6 @@ import (
 	"net/textproto"
 	"os"
 	"regexp"
-	"slices"
 	"strings"
 	"syscall"
 
@@ -39,81 +38,49 @@ const (
 	errUTF8    = delivery.SafeError("the server does not take non-ASCII local parts (SMTPUTF8)")
 )
 
-// newError returns the error of a step that failed with err. If there was a whole reply, its code
-// decides the class, and its text is redacted; while logging in, the text is left out.
+// newError returns the error of a step that failed with err. If there was a whole reply, it decides what the error is
+// about, and its text is redacted; while logging in, the text is left out.
 func newError(ctx context.Context, stage string, err error, private delivery.PrivateData) *delivery.Error {
-	if reply, ok := errors.AsType[*textproto.Error](err); ok && reply.Code >= 200 && reply.Code < 600 {
-		e := &delivery.Error{
-			Class: classOfReply(stage, reply.Code), Stage: stage, Status: reply.Code,
-			Code: parseEnhancedCode(reply.Code, reply.Msg),
-		}
-		if stage != delivery.StageAuth {
-			e.Text = delivery.RedactReply(withoutEnhancedCode(reply.Msg, e.Code), private)
-			e.Says = delivery.MeaningOf(reply.Msg)
-		}
-		if own, ok := errors.AsType[delivery.SafeError](err); ok {
-			e.Err = own
-		}
-		if reply.Code < 400 {
-			e.Err = errUnexpectedReply
+	reply, ok := errors.AsType[*textproto.Error](err)
+	if !ok || reply.Code < 200 || reply.Code >= 600 {
+		e := delivery.ErrorByReply(stage, 0, "", delivery.NoMeaning)
+		e.Err = safeCause(stage, err)
+		if ctx.Err() != nil {
+			e.Err, e.About = ctx.Err(), delivery.AboutUs
 		}
 		return e
 	}
-	e := &delivery.Error{Class: classWithoutReply(stage), Stage: stage, Err: safeCause(stage, err)}
-	if ctx.Err() != nil {
-		e.Err = ctx.Err()
+	code := parseEnhancedCode(reply.Code, reply.Msg)
+	if stage == delivery.StageAuth {
+		return withOwnCause(delivery.ErrorByReply(stage, reply.Code, code, delivery.NoMeaning), err)
+	}
+	e := delivery.ErrorByReply(stage, reply.Code, code, delivery.MeaningOf(reply.Msg))
+	e.Text = delivery.RedactReply(withoutEnhancedCode(reply.Msg, code), private)
+	return withOwnCause(e, err)
+}
+
+// withOwnCause sets the cause in our own words that a reply may have.
+func withOwnCause(e *delivery.Error, err error) *delivery.Error {
+	if own, ok := errors.AsType[delivery.SafeError](err); ok {
+		e.Err = own
+	}
+	if e.Status < 400 {
+		e.Err = errUnexpectedReply
 	}
 	return e
 }
 
-// saysTooMuch reports whether a failure may say that the server has too many connections or mails of us: Postfix's 421 and
-// 4.7.0, 4.3.2 (RFC 3463), Microsoft's 432, 452 and 454. A connection that nothing listens to says no such thing.
-func saysTooMuch(fail *delivery.Error) bool {
-	if fail == nil || (fail.Stage == delivery.StageTLS || fail.Stage == delivery.StageAuth) && fail.Status == 454 {
-		return false // 454 is also "TLS not available" and "temporary authentication failure" (RFC 3207, RFC 4954)
-	}
-	return slices.Contains([]int{421, 432, 452, 454}, fail.Status) || fail.Code == "4.3.2" ||
-		strings.HasPrefix(fail.Code, "4.7.") || fail.Stage == delivery.StageHello && fail.Status/100 == 4
-}
-
 // refusesConnection reports whether the failure of the first mail over a connection may say that the connection is
-// one too many. From RCPT on, other replies than these may be about the recipient or the mail.
+// one too many.
 func refusesConnection(fail *delivery.Error) bool {
-	switch {
-	case !saysTooMuch(fail):
-		return false
-	case fail.Stage == delivery.StageRcpt, fail.Stage == delivery.StageData, fail.Stage == delivery.StageDot:
-		return fail.AboutConnection()
-	}
-	return true
+	return fail != nil && fail.Crowded && fail.BefallsAll() && fail.About != delivery.AboutPace
 }
 
-// classOfReply returns the class of a failure by the reply's code.
-func classOfReply(stage string, code int) delivery.ErrorClass {
-	switch {
-	case code >= 400 && code < 500:
-		return delivery.Temporary
-	case code < 400:
-		return classWithoutReply(stage)
-	case stage == delivery.StageHello || stage == delivery.StageTLS || stage == delivery.StageAuth ||
-		isAuthRefusal(code):
-		return delivery.Temporary // the refusal is not about the mail
-	}
-	return delivery.Rejected
-}
-
-// isAuthRefusal reports whether a code refuses our authentication or encryption (RFC 4954 section
-// 6), and not the recipient.
-func isAuthRefusal(code int) bool {
-	return code == 530 || code == 534 || code == 535 || code == 538
-}
-
-// classWithoutReply returns the class of a failure at a stage without a reply that can be read.
-func classWithoutReply(stage string) delivery.ErrorClass {
-	if stage == delivery.StageDot {
-		return delivery.Unknown
-	}
-	return delivery.Temporary
+// aboutRecipient reports whether two connections, of which the first had served other mails, have ended at the same step after MAIL: some servers answer 421 to
+// one recipient.
+func aboutRecipient(kept, fresh *delivery.Error) bool {
+	return kept != nil && fresh != nil && kept.About == delivery.AboutConnection && fresh.About == delivery.AboutConnection &&
+		kept.Stage == fresh.Stage && kept.Stage != delivery.StageMail
 }
 
 var enhancedCodePattern = regexp.MustCompile(`^[245]\.[0-9]{1,3}\.[0-9]{1,3}$`)

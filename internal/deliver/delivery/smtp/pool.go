@@ -230,7 +230,7 @@ func (p *pool) paceError() *delivery.Error {
 }
 
 func newPaceError(left time.Duration) *delivery.Error {
-	return &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageDial, RetryAfter: left, Err: delivery.ErrPace}
+	return &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageDial, About: delivery.AboutPace, RetryAfter: left, Err: delivery.ErrPace}
 }
 
 // forgetLast is called when a mail that was served does not begin.

@@ -339,6 +339,37 @@ func TestConnectionsFollowTheServer(t *testing.T) {
 	})
 }
 
+// A server that ends the connection at one recipient only is not set aside for the others, and gets as many connections.
+func TestA421ToOneRecipient(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
+		server, s := inBubble(t, smtptest.Script{}, between(1, 20))
+		for n := range 2 * delivery.FaultsToOpenBreaker {
+			burst(t, s, 10*n, 1)
+			most := s.ConnLimit()
+			server.SetScript(smtptest.Misbehaving(smtptest.Rule{Stage: smtptest.Rcpt, Times: 2, Reply: "421 4.7.0 bye", Close: true}))
+			_, err := s.Send(t.Context(), smtptest.Sample(10*n+1))
+			if fail, ok := errors.AsType[*delivery.Error](err); !ok || fail.Class != delivery.Temporary || fail.About != delivery.AboutRecipient {
+				t.Errorf("%+v", fail)
+			}
+			servertest.Same(t, "soon", s.ConnLimit(), most)
+			server.SetScript(smtptest.Script{})
+		}
+		servertest.Same(t, "up", s.Health()[0].Since.IsZero(), true)
+	})
+}
+
+// A kept connection that has lost its login takes no other mail: the next one logs in anew.
+func TestALoginThatEnds(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
+		server, s := inBubble(t, smtptest.Script{}, between(1, 1))
+		burst(t, s, 0, 1)
+		server.SetScript(smtptest.Misbehaving(smtptest.Rule{Stage: smtptest.Mail, Times: 1, Reply: "530 5.7.57 client not authenticated"}))
+		burst(t, s, 1, 1)
+		servertest.Same(t, "connections", server.Connections(), 2)
+		smtptest.AllOnce(t, 2, server)
+	})
+}
+
 // A slow mail on a further connection keeps no other mail from opening one.
 func TestASlowTrialKeepsNoMailWaiting(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {

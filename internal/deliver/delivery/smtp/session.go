@@ -204,7 +204,7 @@ const (
 // step's command, or if the connection broke within a reply.
 func (s *session) runStep(ctx context.Context, stage string, run func() error) *delivery.Error {
 	if s.client != nil && s.client.Text.R.Buffered() > 0 {
-		return &delivery.Error{Class: delivery.Temporary, Stage: stage, Err: errUnsolicited}
+		return &delivery.Error{Class: delivery.Temporary, Stage: stage, ConnectionEnds: true, Err: errUnsolicited}
 	}
 	return s.awaitStep(ctx, stage, run)
 }
@@ -238,11 +238,4 @@ func (s *session) quit() {
 	defer s.closeSocket()
 	s.conn.startStep(quitTimeout)
 	_ = s.client.Quit()
-}
-
-// leavesSessionUsable reports whether the session can be used after a failure: after our own
-// refusal, or a whole 4xx or 5xx reply other than 421, with which the server closes (RFC 5321
-// section 3.8).
-func leavesSessionUsable(fail *delivery.Error) bool {
-	return fail.Err == errUTF8 || fail.Status >= 400 && fail.Status != 421
 }

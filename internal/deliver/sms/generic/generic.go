@@ -200,7 +200,7 @@ func (g Config) Open(s sms.Setup) sms.Carrier {
 func (g *carrier) Send(ctx context.Context, m sms.Message) (delivery.Result, *delivery.Error) {
 	if m.Minutes == 0 && g.usesPlaceholder("minutes") {
 		return delivery.Result{}, &delivery.Error{
-			Class: delivery.Temporary, Stage: delivery.StagePrepare,
+			Class: delivery.Temporary, Stage: delivery.StagePrepare, About: delivery.AboutUs,
 			Err: sms.ErrNoMinutes,
 		}
 	}

@@ -165,7 +165,7 @@ const errNoPoll = delivery.SafeError("it is not described how the carrier is ask
 func (g *carrier) PollStatus(ctx context.Context, q sms.StatusQuery) (sms.Report, bool, error) {
 	if !g.Poll.isSet() {
 		return sms.Report{}, false, &delivery.Error{
-			Class: delivery.Rejected, Stage: delivery.StagePrepare,
+			Class: delivery.Rejected, Stage: delivery.StagePrepare, About: delivery.AboutUs,
 			Err: errNoPoll,
 		}
 	}

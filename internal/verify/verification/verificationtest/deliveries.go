@@ -81,7 +81,9 @@ var NoMailbox = FailWith(delivery.Rejected, "rcpt", 550, "5.1.1")
 // FailWith is an answer of a mail server.
 func FailWith(class delivery.ErrorClass, stage string, code int, enhanced string) func(context.Context) error {
 	return func(context.Context) error {
-		return &delivery.Error{Class: class, Stage: stage, Status: code, Code: enhanced, Err: errors.New("the test says so")}
+		fail := delivery.ErrorByReply(stage, code, enhanced, delivery.NoMeaning)
+		fail.Class, fail.Err = class, errors.New("the test says so")
+		return fail
 	}
 }
 

@@ -32,6 +32,7 @@ func resend() Rig {
 			"the day's quota is spent":  {fails(429, "daily_quota_exceeded"), delivery.Temporary, "daily_quota_exceeded"},
 			"the key has another body":  {fails(409, "invalid_idempotent_request"), delivery.Unknown, "invalid_idempotent_request"},
 			"the key is under way":      {fails(409, "concurrent_idempotent_requests"), delivery.Unknown, "concurrent_idempotent_requests"},
+			"refused beside a 200":      {fails(200, "missing_required_field"), delivery.Rejected, "missing_required_field"},
 			"it broke":                  {fails(500, "application_error"), delivery.Unknown, "application_error"},
 			"the code could be private": {fails(422, "ada lovelace"), delivery.Rejected, ""},
 		},
