@@ -53,8 +53,6 @@ type Store interface {
 	Postpone(ctx context.Context, p store.Postponement) (bool, error)
 	TakeOver(ctx context.Context, q store.Queue, lease time.Duration, limit int) ([]store.Work, error)
 	TakeOverWithExpiredCode(ctx context.Context, q store.Queue, lease time.Duration, limit int) ([]store.Work, error)
-	LeaseDueRefunds(ctx context.Context, lease time.Duration, limit int) ([]store.Refund, error)
-	ConfirmRefund(ctx context.Context, held store.AttemptID) error
 	Verification(ctx context.Context, id string) (store.Verification, store.Send, time.Time, error)
 	SendDetails(ctx context.Context, id uuid.UUID) (store.SendDetails, error)
 	PrefixPaused(ctx context.Context, app, prefix string, class store.Class) (store.PrefixPause, bool, error)
@@ -63,14 +61,19 @@ type Store interface {
 
 	OutboxCounts(ctx context.Context) (map[store.Queue]store.OutboxCount, error)
 	Ping(ctx context.Context) error
-	SendsByID(ctx context.Context, ids []uuid.UUID) (list []store.SendOrRefusal, now time.Time, err error)
 }
 
-// limiter has the changes that the outbox makes in the limiter. Implementation: *gates.Gates.
+// limiter counts failures for the rule backoff. Implementation: *gates.Gates.
 type limiter interface {
-	Refund(ctx context.Context, id string, buckets ...string) error
 	Record(ctx context.Context, scope quota.Scope, bucket string, keep time.Duration, read time.Time,
 		events ...quota.AgedEvent) error
+}
+
+// repairer corrects the limiter. Implementation: *repair.Repair.
+type repairer interface {
+	Refund(ctx context.Context, r store.Refund)
+	CountBadAddress(ctx context.Context, s store.Send)
+	SettleLater(send uuid.UUID, buckets map[quota.Scope]string)
 }
 
 // MailRenderer renders a mail. Implementation: message.MailRenderer.
@@ -156,7 +159,6 @@ const (
 	// database is unavailable, as many mails, and one more for each worker, can be sent twice.
 	MaxPendingOutcomes = 256
 
-	refundBatch   = 64  // refunds that one tick reads from the database
 	takeOverBatch = 500 // rows taken over in one statement
 )
 
@@ -167,6 +169,7 @@ var MaxStopWait = 10 * time.Second
 type Dependencies struct {
 	Store    Store
 	Limiter  limiter
+	Repair   repairer
 	Policy   *policy.CurrentSet
 	Vault    keys.Vault
 	Mails    MailRenderer
@@ -195,17 +198,13 @@ type Outbox struct {
 	hurried atomic.Bool   // EndWaits was called: no request waits
 	waiters sync.Map      // the chan store.Outcome of each request that waits, by the ID of its send
 
-	mu           sync.Mutex // guards the fields from here to refundsWait
+	mu           sync.Mutex // guards the fields from here to warned
 	flights      map[uuid.UUID]*flight
 	lanes        map[store.Queue]*lane
-	refunds      []pendingRefund // refunds that the limiter has not made yet
-	unsettled    []unsettled     // sends to look up in the database
-	wake         chan struct{}   // signalled when refunds grows
-	room         chan struct{}   // signalled when memory has room for rows that wait in the database
+	room         chan struct{} // signalled when memory has room for rows that wait in the database
 	work         sync.WaitGroup
 	failedWrites int       // failed writes since the last warning of warnFailedWrite
 	warned       time.Time // when that warning was logged
-	refundsWait  bool      // the limiter failed at the last refund of a row
 
 	base context.Context // context of attempts; ends when a stop has ended, at the latest MaxStopWait after the stop began
 	halt context.CancelFunc
@@ -214,7 +213,7 @@ type Outbox struct {
 
 	// only Run uses these
 	noTakeoverUntil time.Time // no takeover before this instant: see tick
-	away            bool      // the database failed at the last tick
+	away            bool      // the database has failed, and no tick has found it back
 }
 
 // New makes an outbox. Nothing runs in the background until Run.
@@ -227,7 +226,7 @@ func New(c Config, p Dependencies) *Outbox {
 	o := &Outbox{
 		Config: c, Dependencies: p, pending: make(chan struct{}, MaxPendingOutcomes),
 		flights: map[uuid.UUID]*flight{}, lanes: map[store.Queue]*lane{},
-		wake: make(chan struct{}, 1), room: make(chan struct{}, 1),
+		room: make(chan struct{}, 1),
 	}
 	for _, q := range store.Queues() {
 		o.lanes[q] = &lane{Queue: q, queues: map[string][]*flight{}, held: map[string]int{}, behind: map[string]bool{}, pace: pace{waits: map[string]int{}}}
@@ -238,7 +237,7 @@ func New(c Config, p Dependencies) *Outbox {
 	return o
 }
 
-// Run renews leases, repeats refunds and takes over rows until ctx ends. Then it waits for the
+// Run renews leases and takes over rows until ctx ends. Then it waits for the
 // attempts in flight, at most MaxStopWait, and returns. Unfinished rows are not lost: another replica,
 // or the next start, takes them over.
 func (o *Outbox) Run(ctx context.Context) {
@@ -254,8 +253,6 @@ func (o *Outbox) Run(ctx context.Context) {
 		case <-ctx.Done():
 			o.stop()
 			return
-		case <-o.wake:
-			o.MakePendingRefunds(o.base)
 		case <-ticks:
 			o.tick(ctx)
 		case <-o.room:
@@ -273,8 +270,7 @@ func (o *Outbox) takeOverIfReady(ctx context.Context) {
 	}
 }
 
-// stop waits for the attempts under way, and interrupts them after MaxStopWait. Then it settles and
-// refunds what still waits, as far as database and limiter answer.
+// stop waits for the attempts under way, and interrupts them after MaxStopWait.
 func (o *Outbox) stop() {
 	o.beginStop()
 	done := make(chan struct{})
@@ -285,32 +281,31 @@ func (o *Outbox) stop() {
 		o.halt()
 		<-done
 	}
-	o.settle(context.Background())
-	o.MakePendingRefunds(context.Background())
 	o.halt()
 }
 
-// tick runs the periodic work: refunds, unsettled sends, and takeover. After an outage of the
-// database, takeover pauses for one lease, so that delayed outcomes are written first and no mail
-// is sent twice.
+// tick takes over rows. After an outage of the database, takeover pauses for one lease, so that delayed outcomes are
+// written first and no mail is sent twice.
 func (o *Outbox) tick(ctx context.Context) {
 	defer panics.Recover(panics.Other)
-	o.MakePendingRefunds(ctx)
-	if err := o.refundDueRows(ctx); err != nil {
-		if !o.away && ctx.Err() == nil {
-			o.Logger.Warn("database unavailable", "error", err, logs.SeeDatabaseAway)
-		}
-		o.away = true
-		return
-	}
 	if o.away {
+		if o.Store.Ping(ctx) != nil {
+			return
+		}
 		o.away, o.noTakeoverUntil = false, time.Now().Add(o.Lease)
 		o.Logger.Info("database available again")
 		o.renew(ctx)
 	}
-	o.settle(ctx)
 	o.takeOverIfReady(ctx)
 	o.readBacklog(ctx)
+}
+
+// noteAway notes that the database has failed.
+func (o *Outbox) noteAway(ctx context.Context, err error) {
+	if !o.away && ctx.Err() == nil {
+		o.Logger.Warn("database unavailable", "error", err, logs.SeeDatabaseAway)
+	}
+	o.away = true
 }
 
 // keepLeases renews leases until the channel is closed. It waits for nothing else: a limiter or a

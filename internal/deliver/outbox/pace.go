@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"sendcode/internal/base/logs"
 	"sendcode/internal/base/recipient"
 	"sendcode/internal/deliver/delivery"
 	"sendcode/internal/store"
@@ -216,9 +215,7 @@ func (o *Outbox) readBacklog(ctx context.Context) {
 	}
 	waiting, err := o.Store.OutboxCounts(ctx)
 	if err != nil {
-		if ctx.Err() == nil {
-			o.Logger.Warn("could not count what waits", "error", err, logs.SeeDatabaseAway)
-		}
+		o.noteAway(ctx, err)
 		return
 	}
 	o.mu.Lock()

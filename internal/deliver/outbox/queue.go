@@ -168,11 +168,11 @@ func (o *Outbox) queueOrPostpone(w store.Work) {
 const roomShare = 10
 
 // takeOver leases due rows of the database, which another process left or which waited there, and
-// queues them: for each lane as many as fit in memory. If the database fails, it sets o.away.
+// queues them: for each lane as many as fit in memory.
 func (o *Outbox) takeOver(ctx context.Context) {
 	for _, q := range store.Queues() {
 		if err := o.takeOverLane(ctx, o.lanes[q]); err != nil {
-			o.away = true
+			o.noteAway(ctx, err)
 			return
 		}
 	}
@@ -254,7 +254,7 @@ func (o *Outbox) leaseRows(ctx context.Context, q store.Queue, limit int, from t
 		if s := w.Send; s.InDoubt {
 			// If the database admitted the send alone, its process may have died before the limiter counted it.
 			counted := o.Policy.Get().Purposes[s.Purpose].CountedAs()
-			o.SettleLater(s.ID, map[quota.Scope]string{quota.Recipient: bucketnames.Recipient(s.App, s.Channel, counted, s.Recipient)})
+			o.Repair.SettleLater(s.ID, map[quota.Scope]string{quota.Recipient: bucketnames.Recipient(s.App, s.Channel, counted, s.Recipient)})
 			o.Logger.Warn("abandoned send taken over", "send", w.Send.ID, "attempt", w.Send.Attempt,
 				logs.SeeDatabaseSlow)
 		}

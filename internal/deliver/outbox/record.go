@@ -46,15 +46,12 @@ func (o *Outbox) finish(ctx context.Context, f *flight, out store.Outcome) {
 	defer o.notifyWaiter(s.ID, out) // after the refund: the waiting caller may send again at once
 	o.Observer.Finished(s.Channel, s.App, out.Status, f.work.Verification.CallerChecks, f.now().Sub(s.LoggedAt))
 	if out.Refund {
-		r := store.Refund{AttemptID: held, Verification: f.work.Verification}
-		if o.refundRow(context.WithoutCancel(ctx), r) != nil { // refundDueRows repeats it, after the row's lease
-			o.keepRefund(string(s.ID[:]), o.refundBuckets(r.Verification))
-		}
+		o.Repair.Refund(context.WithoutCancel(ctx), store.Refund{AttemptID: held, Verification: f.work.Verification})
 	}
 	switch {
 	case out.Status != store.Failed:
 	case out.BadAddress:
-		o.countBadAddress(context.WithoutCancel(ctx), s)
+		o.Repair.CountBadAddress(context.WithoutCancel(ctx), s)
 	case store.CountsForBackoff(out.Reason):
 		// If Redis does not answer, only this process counts the failure.
 		_ = o.Limiter.Record(context.WithoutCancel(ctx), quota.Backoff,
@@ -102,21 +99,6 @@ func (o *Outbox) knownOutcome(ctx context.Context, s store.Send, out store.Outco
 		out.Status, out.Reason = store.Sent, ""
 	}
 	return out
-}
-
-// countBadAddress counts a send whose address takes no messages in the limiter's bucket of failures:
-// now, or after the limiter is back.
-func (o *Outbox) countBadAddress(ctx context.Context, s store.Send) {
-	bucket, keep := bucketnames.Failures(s.App, s.Channel, s.Recipient), o.Policy.Get().LongestFailureWindow()
-	if keep == 0 { // no rule counts it
-		return
-	}
-	if o.Limiter.Record(ctx, quota.Failures, bucket, keep, o.Now(), quota.AgedEvent{ID: string(s.ID[:])}) != nil {
-		o.enqueueUnsettled(unsettled{
-			send: s.ID, scope: quota.Failures,
-			buckets: map[quota.Scope]string{quota.Failures: bucket},
-		})
-	}
 }
 
 func (o *Outbox) postpone(ctx context.Context, f *flight, p store.Postponement) {

@@ -146,7 +146,7 @@ func TestLeasesAreRenewedWhileTheLimiterHangs(t *testing.T) {
 			return quota.ErrUnavailable
 		})
 		// repeated at each tick
-		r.Svc.Outbox.RefundLater("a send without a row", map[quota.Scope]string{quota.Recipient: "b"})
+		r.Svc.Gates.RefundLater("a send without a row", "b")
 		r.Sleep(9 * time.Minute)
 		r.Want("the attempt", r.NewestSend(a.View.ID).Attempt, 1)
 		close(release)

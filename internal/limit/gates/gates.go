@@ -13,14 +13,14 @@
 // A wait gets longer by these:
 //
 //   - a send: takeQuota of verification, Begin of the store
-//   - a failed send: countBadAddress and finish of the outbox (the rules failures and backoff), AddCarrierHold
+//   - a failed send: finish of the outbox, CountBadAddress of repair (the rules failures and backoff), AddCarrierHold
 //   - a check: takeNetworkQuota and CountWrongCodes of verification, Check of the store
 //   - a call of /v1/limits, a login: TakeOrLocal of limits
 //   - events that a limiter lacked: Record; for rules other than the recipient's Load, Sync and MoveTo of SavedEvents
 //
 // A wait gets shorter by these:
 //
-//   - a refund: refundRow, RefundLater and settle of the outbox; refundRefused, RefundOverruled and reconcileBackoff here
+//   - a refund: refundRow and settle of repair; RefundLater, refundRefused, RefundOverruled and reconcileBackoff here
 //   - a right code; for backoff also a sent message, and the end of a pause
 //   - a reset: ResetQuota of support. It leaves rules of networks and apps, and a carrier's hold
 //
@@ -83,12 +83,6 @@ var LimiterTimeout = 2 * time.Second
 //
 // Only callLimiter begins an outage, only tryAgain ends it; only takeLocally sets lastAlone.
 type Gates struct {
-	// RefundLater refunds a refused event that the limiter may have counted, once the limiter is
-	// available again. Set the functions before the first call.
-	RefundLater func(id string, buckets map[quota.Scope]string)
-	// BeforeReturn is called when the limiter is back, before the first request asks it again: it makes the
-	// refunds that wait, so that none of their places is told as taken. It may call Refund.
-	BeforeReturn func(ctx context.Context)
 	// OnEventLoss is called after the limiter had lost events of a recipient although no call had
 	// failed shortly before, and they were added again.
 	OnEventLoss func()
@@ -106,6 +100,7 @@ type Gates struct {
 	endTrials context.CancelFunc
 
 	outage    outage
+	pending   pendingRefunds
 	deciding  sync.RWMutex  // write lock: local decides alone; read lock: local counts what shared admitted
 	lastAlone time.Time     // when local last admitted an event alone; guarded by deciding
 	lines     logs.Throttle // of logNotAdded
@@ -122,7 +117,7 @@ func New(shared Limiter, db Database, p *policy.CurrentSet, now func() time.Time
 		shared: shared, db: db, policy: p, now: now, logger: logger,
 		histories: newSharedReads[rowrules.History](), backoffs: newSharedReads[quota.State](), sent: newRecipientsUntil(),
 		lines:       logs.Throttle{Every: time.Minute},
-		RefundLater: func(string, map[quota.Scope]string) {}, OnEventLoss: func() {}, BeforeReturn: func(context.Context) {},
+		OnEventLoss: func() {}, pending: pendingRefunds{added: make(chan struct{}, 1)},
 	}
 	g.trials, g.endTrials = context.WithCancel(context.Background())
 	if InProcess(shared) {
@@ -155,8 +150,8 @@ type outage struct {
 
 func (o *outage) lasts() bool { return o.turns.Load()%2 == 1 }
 
-// Stop ends the trials whether the limiter is back. If an outage lasts, it makes the last one at once: else BeforeReturn
-// would never be called, and the refunds that wait would end with the process. Call it after the last send and
+// Stop ends the trials whether the limiter is back. If an outage lasts, it makes the last one at once: else the
+// refunds that wait would end with the process. Call it after the last send and
 // before the limiter is closed.
 func (g *Gates) Stop() {
 	g.endTrials()
@@ -187,7 +182,7 @@ func (g *Gates) tryAgain(ctx context.Context, buckets int) {
 	}
 	g.outage.back.Store(true)
 	defer g.outage.back.Store(false)
-	g.BeforeReturn(ctx)
+	g.MakePendingRefunds(ctx) // before the first request asks it again, so that none of their places is told as taken
 	g.outage.ended.Store(g.now().UnixMicro())
 	if g.outage.turns.CompareAndSwap(turns, turns+1) { // else Stop has ended it
 		g.logger.Info("Redis back", "sends_decided_by_database", g.outage.sends.Swap(0))
@@ -317,7 +312,7 @@ func forLimiterAlone(r quota.Request) quota.Request {
 // refund or the Peek fails, d is returned.
 func (g *Gates) refundRefused(ctx context.Context, r quota.Request, d quota.Decision) quota.Decision {
 	if err := g.shared.Refund(ctx, r.ID, bucketnames.OfCountedScopes(r.Buckets)...); err != nil {
-		g.RefundLater(r.ID, r.Buckets)
+		g.RefundLater(r.ID, bucketnames.OfCountedScopes(r.Buckets)...)
 	} else if now, err := g.shared.Peek(ctx, r); err == nil {
 		d.Rules, d.Also = now.Rules, now.Also
 	}
@@ -387,7 +382,7 @@ func (g *Gates) TakeOrLocal(ctx context.Context, r quota.Request) (quota.Decisio
 	d, err := g.takeLocally(ctx, r)
 	// the limiter was called, and may have counted the event
 	if err == nil && !d.Admitted && refundable && errors.Is(away, quota.ErrUnavailable) {
-		g.RefundLater(r.ID, r.Buckets)
+		g.RefundLater(r.ID, bucketnames.OfCountedScopes(r.Buckets)...)
 	}
 	return d, err
 }

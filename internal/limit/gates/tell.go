@@ -180,7 +180,7 @@ func (g *Gates) RefundOverruled(ctx context.Context, s bucketnames.Subject, id u
 	// Unless the limiter is asked again, the rows' states alone are told: those in taken contain the send.
 	told = Answer{Decision: quota.Decision{At: r.now, Rules: r.states, Alone: taken.Alone}}
 	if taken.Alone || g.Refund(ctx, string(id[:]), bucketnames.OfCountedScopes(s.Buckets())...) != nil {
-		g.RefundLater(string(id[:]), s.Buckets())
+		g.RefundLater(string(id[:]), bucketnames.OfCountedScopes(s.Buckets())...)
 		return told
 	}
 	peek := g.peekLocally

@@ -11,6 +11,7 @@ import (
 	"sendcode/internal/codes/code"
 	"sendcode/internal/codes/keys"
 	"sendcode/internal/codes/policy"
+	"sendcode/internal/limit/bucketnames"
 	"sendcode/internal/store"
 	"sendcode/internal/verify/proof"
 )
@@ -72,7 +73,7 @@ func (s *Service) check(ctx context.Context, c codeCheck) (result CheckResult, e
 		Judge: func(v store.Verification, counts bool) (store.Judgement, error) { return s.judge(c, v, counts) },
 	})
 	if wrong := err == nil && checked.Counted && !checked.Approved; !wrong && failure.ID != "" {
-		s.Outbox.RefundLater(failure.ID, failure.Buckets)
+		s.Gates.RefundLater(failure.ID, bucketnames.OfCountedScopes(failure.Buckets)...)
 	}
 	s.eventMaker().WakeForEvent(checked.Event)
 	if err != nil {

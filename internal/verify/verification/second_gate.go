@@ -11,6 +11,7 @@ import (
 	"sendcode/internal/base/fault"
 	"sendcode/internal/base/recipient"
 	"sendcode/internal/codes/policy"
+	"sendcode/internal/limit/bucketnames"
 	"sendcode/internal/store"
 	"sendcode/quota"
 )
@@ -23,9 +24,9 @@ func (s *Service) write(ctx context.Context, send countedSend) (writtenSend, err
 	// The limiter must count the send if it has a row, and only then. If the process dies here, that is not made good.
 	switch {
 	case errors.Is(err, fault.Uncertain), err == nil && begun.Admitted && send.taken.Alone:
-		s.Outbox.SettleLater(send.id, send.buckets)
+		s.Repair.SettleLater(send.id, send.buckets)
 	case err != nil, begun.Lockout.Wait > 0:
-		s.Outbox.RefundLater(send.limiterID(), send.buckets)
+		s.Gates.RefundLater(send.limiterID(), bucketnames.OfCountedScopes(send.buckets)...)
 	}
 	ctx = context.WithoutCancel(ctx) // the database has decided: no deadline applies
 	switch {

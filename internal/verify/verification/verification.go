@@ -57,8 +57,7 @@ type Store interface {
 	Report(ctx context.Context, id string, r store.Report, key []byte, event store.NewEvent) (store.Verification, error)
 }
 
-// Outbox delivers sends, and refunds sends that were counted but not written. Implementation:
-// *outbox.Outbox.
+// Outbox delivers sends. Implementation: *outbox.Outbox.
 type Outbox interface {
 	// Deliver starts a send and waits for its outcome, at most for wait. It returns the send with
 	// its outcome, or as Queued.
@@ -66,8 +65,10 @@ type Outbox interface {
 	// ExpectedWait returns how long a new message of an app would wait until it goes out. stalled: none goes out, and the
 	// wait is as long as that has lasted.
 	ExpectedWait(q store.Queue, app string) (wait time.Duration, stalled bool)
-	// RefundLater refunds, in the background, an event that certainly has no row.
-	RefundLater(id string, buckets map[quota.Scope]string)
+}
+
+// Repair corrects the limiter. Implementation: *repair.Repair.
+type Repair interface {
 	// SettleLater makes the limiter agree, in the background, with the row of a send, or refunds the
 	// send if it has none.
 	SettleLater(send uuid.UUID, buckets map[quota.Scope]string)
@@ -138,6 +139,7 @@ const MaxAttempts = 5
 type Dependencies struct {
 	Store        Store
 	Gates        *gates.Gates
+	Repair       Repair
 	Outbox       Outbox
 	Refusals     *refusals.Batch
 	Policy       *policy.CurrentSet

@@ -8,6 +8,7 @@
 package core
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"net/http"
@@ -23,6 +24,7 @@ import (
 	"sendcode/internal/limit/gates"
 	"sendcode/internal/limit/limits"
 	"sendcode/internal/limit/refusals"
+	"sendcode/internal/limit/repair"
 	"sendcode/internal/run/jobs"
 	"sendcode/internal/store"
 	"sendcode/internal/verify/humancheck"
@@ -47,6 +49,7 @@ type Settings struct {
 type Database interface {
 	verification.Store
 	outbox.Store
+	repair.Store
 	gates.Database
 	refusals.Database
 	jobs.Store
@@ -111,6 +114,7 @@ type Dependencies struct {
 type Core struct {
 	Policy         *policy.CurrentSet
 	Gates          *gates.Gates
+	Repair         *repair.Repair
 	Outbox         *outbox.Outbox
 	Refusals       *refusals.Batch
 	Signer         *proof.Signer
@@ -141,13 +145,16 @@ func New(s Settings, p Dependencies) *Core {
 	})
 	ids := &store.IDGenerator{}
 	c.Gates = gates.New(p.Limiter, p.DB, c.Policy, p.Now, p.Logger)
+	c.Repair = &repair.Repair{
+		Store: p.DB, Limiter: c.Gates, Policy: c.Policy, Vault: s.Vault, Now: p.Now, Logger: p.Logger,
+		Lease: cmp.Or(s.Outbox.Lease, outbox.DefaultLease), Tick: cmp.Or(s.Outbox.Tick, outbox.DefaultTick),
+	}
 	c.Outbox = outbox.New(s.Outbox, outbox.Dependencies{
-		Store: p.DB, Limiter: c.Gates, Policy: c.Policy, Vault: s.Vault, Mails: p.Mails, Sender: p.Sender,
+		Store: p.DB, Limiter: c.Gates, Repair: c.Repair, Policy: c.Policy, Vault: s.Vault, Mails: p.Mails, Sender: p.Sender,
 		Texts: p.Texts, Carrier: p.Carrier,
 		Receipts: p.Receipts, Observer: p.Observer, Tracer: p.Tracer, IDs: ids, Now: p.Now, Logger: p.Logger,
 		Random: p.Random, WakeWebhooks: c.Webhooks.Wake,
 	})
-	c.Gates.RefundLater, c.Gates.BeforeReturn = c.Outbox.RefundLater, c.Outbox.MakePendingRefunds
 	c.addUseCases(webhook.EventMaker{Policy: c.Policy, Vault: s.Vault, IDs: ids, Now: p.Now, WakeWebhooks: c.Webhooks.Wake})
 	return c
 }
@@ -155,7 +162,7 @@ func New(s Settings, p Dependencies) *Core {
 func (c *Core) addUseCases(teller webhook.EventMaker) {
 	s, p := c.settings, c.dependencies
 	codes := verification.Dependencies{
-		Store: p.DB, Gates: c.Gates, Outbox: c.Outbox, Refusals: c.Refusals, Policy: c.Policy, Vault: s.Vault,
+		Store: p.DB, Gates: c.Gates, Repair: c.Repair, Outbox: c.Outbox, Refusals: c.Refusals, Policy: c.Policy, Vault: s.Vault,
 		Mails: p.Mails, Prover: c.Signer, Budget: p.Budget,
 		Observer: p.Observer, Lease: c.Outbox.Lease, IDs: teller.IDs, Now: p.Now, Logger: p.Logger,
 		WakeWebhooks: teller.WakeWebhooks, HoldUntil: s.HoldUntil,
@@ -207,7 +214,9 @@ const lastWriteWait = 5 * time.Second
 // Run delivers messages and webhooks and runs the jobs, those of more too, until ctx ends. Then it
 // ends or releases the sends in flight, and writes what Dependencies.SavedEvents has not written yet.
 func (c *Core) Run(ctx context.Context, more ...jobs.Job) {
-	var work sync.WaitGroup
+	repairs, endRepairs := context.WithCancel(context.WithoutCancel(ctx))
+	var work, repairing sync.WaitGroup
+	repairing.Go(func() { c.Repair.Run(repairs) })
 	work.Go(func() { c.Outbox.Run(ctx) })
 	work.Go(func() {
 		jobs.Run(ctx, append(c.jobs(), more...), c.settings.Tick, c.dependencies.Observer, c.dependencies.Logger)
@@ -217,9 +226,11 @@ func (c *Core) Run(ctx context.Context, more ...jobs.Job) {
 	})
 	work.Go(func() { c.Webhooks.Run(ctx) })
 	work.Wait()
+	endRepairs() // after the last outcome
+	repairing.Wait()
 	c.Gates.Stop()
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWriteWait)
-	c.Outbox.MakePendingRefunds(last) // those for which the last trial of Stop had no time
+	c.Gates.MakePendingRefunds(last) // those for which the last trial of Stop had no time
 	cancel()
 	if k := c.dependencies.SavedEvents; k != nil {
 		if err := k.Flush(context.WithoutCancel(ctx)); err != nil {

@@ -1,4 +1,4 @@
-package outbox
+package repair
 
 import (
 	"context"
@@ -14,7 +14,6 @@ import (
 	"sendcode/internal/base/fault"
 	"sendcode/internal/base/recipient"
 	"sendcode/internal/codes/policy"
-	"sendcode/internal/deliver/delivery"
 	"sendcode/internal/kit/servertest"
 	"sendcode/internal/limit/bucketnames"
 	"sendcode/internal/store"
@@ -23,10 +22,10 @@ import (
 
 // limiter notes what it is asked for, and fails while it is gone.
 type fakeLimiter struct {
-	calls []string
-	gone  bool
-	none  bool   // it is this process's alone
-	then  func() // once, in the middle of a call
+	calls  []string
+	gone   bool
+	partly string // the refund that fails alone
+	then   func() // once, in the middle of a call
 }
 
 func (l *fakeLimiter) call(format string, args ...any) error {
@@ -35,22 +34,33 @@ func (l *fakeLimiter) call(format string, args ...any) error {
 		then()
 	}
 	if l.gone {
-		return errors.New("away")
+		return quota.ErrUnavailable
 	}
 	l.calls = append(l.calls, fmt.Sprintf(format, args...))
 	return nil
 }
 
-func (l *fakeLimiter) Refund(ctx context.Context, id string, buckets ...string) error {
-	if ctx.Err() != nil {
-		l.calls = append(l.calls, fmt.Sprintf("local %s %v", id, buckets))
-		if l.none {
-			return nil
-		}
-		return ctx.Err()
+func (l *fakeLimiter) Refund(_ context.Context, id string, buckets ...string) error {
+	if l.partly == id {
+		l.calls = append(l.calls, "partly")
+		return fmt.Errorf("%w: %w", quota.ErrUnavailable, quota.ErrPartly)
 	}
 	return l.call("refund %s %v", id, buckets)
 }
+
+func (l *fakeLimiter) RefundLater(id string, buckets ...string) {
+	_ = l.call("later %s %v", id, buckets)
+}
+
+func (l *fakeLimiter) KeepRefund(id string, buckets ...string) {
+	l.calls = append(l.calls, fmt.Sprintf("keep %s %v", id, buckets))
+}
+
+func (l *fakeLimiter) Away(err error) bool { return err != nil && !errors.Is(err, quota.ErrPartly) }
+
+func (l *fakeLimiter) RefundsAdded() <-chan struct{} { return nil }
+
+func (l *fakeLimiter) MakePendingRefunds(context.Context) { l.calls = append(l.calls, "pending") }
 
 func (l *fakeLimiter) Record(_ context.Context, _ quota.Scope, bucket string, keep time.Duration, _ time.Time,
 	events ...quota.AgedEvent,
@@ -106,24 +116,10 @@ func (l *fakeDatabase) ConfirmRefund(_ context.Context, h store.AttemptID) error
 	return l.call(fmt.Sprint("Refunded ", h.ID[0]))
 }
 
-func (l *fakeDatabase) TakeOverWithExpiredCode(context.Context, store.Queue, time.Duration, int) ([]store.Work, error) {
-	return nil, l.call("TakeOverWithExpiredCode")
-}
-
-func (l *fakeDatabase) TakeOver(context.Context, store.Queue, time.Duration, int) ([]store.Work, error) {
-	return nil, l.call("TakeOver")
-}
-
-func (l *fakeDatabase) Postpone(context.Context, store.Postponement) (bool, error) { return true, nil }
-
-func (l *fakeDatabase) RenewLeases(context.Context, time.Duration, []store.AttemptID) error {
-	return l.call("RenewLeases")
-}
-
-// idle is an outbox that does not run, between a database and a limiter that note what they are
+// idle is a Repair that does not run, between a database and a limiter that note what they are
 // asked for.
 type idle struct {
-	*Outbox
+	*Repair
 	*fakeLimiter
 	*testing.T
 	db      *fakeDatabase
@@ -140,10 +136,10 @@ func newIdle(t *testing.T) *idle {
 	}
 	r.db.logged = time.Now()
 	set := policy.Set{Purposes: map[string]policy.Purpose{"login": login}}
-	r.Outbox = New(Config{}, Dependencies{
+	r.Repair = &Repair{
 		Store: r.db, Limiter: r.fakeLimiter, Policy: policy.NewCurrentSet(set, time.Now), Now: time.Now,
-		Logger: slog.New(slog.NewTextHandler(&r.printed, nil)),
-	})
+		Lease: time.Second, Tick: time.Second, Logger: slog.New(slog.NewTextHandler(&r.printed, nil)),
+	}
 	return r
 }
 
@@ -164,16 +160,13 @@ func (r *idle) wants(what string, calls ...string) {
 }
 
 // flushed does what a tick does for the limiter.
-func (r *idle) flushed() {
-	r.settle(r.Context())
-	r.MakePendingRefunds(r.Context())
-}
+func (r *idle) flushed() { r.settle(r.Context()) }
 
 func place(name string) map[quota.Scope]string { return map[quota.Scope]string{quota.Recipient: name} }
 
-// takenBack are the calls that refund a send: in this process, and in the limiter.
+// takenBack is the call that refunds a send.
 func takenBack(id, bucket string) []string {
-	return []string{fmt.Sprintf("local %-16s [%s]", id, bucket), fmt.Sprintf("refund %-16s [%s]", id, bucket)}
+	return []string{fmt.Sprintf("later %-16s [%s]", id, bucket)}
 }
 
 // sent is a send of the recipient that the database let in alone.
@@ -181,27 +174,6 @@ func (r *idle) sent(h byte, id string) (bucket string) {
 	s := bucketnames.Subject{App: "shop", Channel: recipient.Email, Recipient: recipient.Hash{h}, Purpose: login}
 	r.SettleLater(uuid.UUID([]byte(fmt.Sprintf("%-16s", id))), s.Buckets())
 	return s.Buckets()[quota.Recipient]
-}
-
-// Places are given back in their order, each once, whatever the limiter does meanwhile.
-func TestPlacesAreGivenBackInOrder(t *testing.T) {
-	r := newIdle(t)
-	for _, id := range []string{"a", "b"} {
-		r.RefundLater(id, place("ana"))
-	}
-	r.wants("at once", "local a [ana]", "local b [ana]")
-	r.gone, r.then = true, func() { r.RefundLater("c", place("bo")) }
-	r.flushed()
-	r.gone = false
-	r.wants("away", "local c [bo]")
-	r.flushed()
-	r.wants("back", "refund a [ana]", "refund b [ana]", "refund c [bo]")
-	r.flushed()
-	r.wants("again")
-	r.none = true
-	r.RefundLater("d", place("bo"))
-	r.flushed()
-	r.wants("without Redis", "local d [bo]")
 }
 
 // Refunds that only the database has are made in the limiter and confirmed. The first that the
@@ -219,7 +191,7 @@ func TestRefundsOfTheDatabaseAreRepeated(t *testing.T) {
 	}
 	repeat := func() {
 		t.Helper()
-		servertest.OK(t, r.refundDueRows(t.Context()))
+		r.refundDueRows(t.Context())
 	}
 	r.gone = true
 	repeat()
@@ -245,30 +217,18 @@ func TestRefundsOfTheDatabaseAreRepeated(t *testing.T) {
 	servertest.Same(t, "lines in the next outage", strings.Count(r.printed.String(), "refund postponed"), 2)
 }
 
-// A place waits for a day, a send as long as it counts.
-func TestWhatWaitsForTheLimiterEnds(t *testing.T) {
-	servertest.Bubble(t, func(t *testing.T) {
-		var bucket string
-		for after, tried := range map[time.Duration][]bool{
-			0: {true, true}, time.Hour: {true, true}, time.Hour + 1: {true, false},
-			24 * time.Hour: {true, false}, 24*time.Hour + 1: {false, false},
-		} {
-			r := newIdle(t)
-			r.RefundLater("a", place("ana"))
-			bucket = r.sent(1, "b")
-			r.calls = nil
-			time.Sleep(after)
-			r.flushed()
-			var want []string
-			if tried[1] {
-				want = append(want, "record "+bucket+" 1h0m0s b")
-			}
-			if tried[0] {
-				want = append(want, "refund a [ana]")
-			}
-			r.wants(after.String(), want...)
-		}
-	})
+// A refund of the database that fails alone stops no others.
+func TestARowThatFailsStopsNoOthers(t *testing.T) {
+	r := newIdle(t)
+	for n := range byte(2) {
+		r.db.due = append(r.db.due, store.Refund{AttemptID: store.AttemptID{ID: uuid.UUID{n + 1}, Attempt: 1}})
+	}
+	r.partly = string(r.db.due[0].ID[:])
+	r.refundDueRows(t.Context())
+	second := r.db.due[1].ID
+	r.asked("both", []string{"LeaseDueRefunds", "Refunded 2"}, "partly", fmt.Sprintf("refund %s []", second[:]))
+	r.refundDueRows(t.Context())
+	servertest.Same(t, "limit", r.db.limit, refundBatch)
 }
 
 // A send is recorded a second time, when the tombstone of a late refund has ended, and then no
@@ -332,34 +292,12 @@ func TestWhatIsResetWhileItIsRecordedIsTakenBack(t *testing.T) {
 	r.wants("reset meanwhile", takenBack("b", bucket)...)
 }
 
-func TestWhatWaitsForTheLimiterIsBounded(t *testing.T) {
+func TestWhatIsUnsettledIsBounded(t *testing.T) {
 	r := newIdle(t)
-	for range maxPending + 1 {
-		r.RefundLater("a", nil)
+	for range maxUnsettled + 1 {
 		r.SettleLater(uuid.UUID{}, nil)
 	}
-	servertest.Same(t, "what waits", [2]int{len(r.refunds), len(r.unsettled)}, [2]int{maxPending, maxPending})
-}
-
-// A message to which the carrier gave no ID awaits no receipt: there is nothing to know it by.
-func TestAMessageWithoutAnIDAwaitsNoReceipt(t *testing.T) {
-	o := newIdle(t)
-	o.Receipts = struct{ ReceiptSources }{} // a call would panic
-	o.expectReceipt(t.Context(), store.Work{}, delivery.Result{Provider: "fake"})
-}
-
-func TestBackoff(t *testing.T) {
-	o := New(Config{}, Dependencies{})
-	for n := range 100 {
-		low, high := time.Hour, time.Duration(0)
-		for range 200 {
-			d := o.retryDelay(n)
-			low, high = min(low, d), max(high, d)
-		}
-		if low < 1500*time.Millisecond || high > 37500*time.Millisecond || (n <= 1 && high > 2500*time.Millisecond) {
-			t.Errorf("after attempt %d: %v to %v", n, low, high)
-		}
-	}
+	servertest.Same(t, "what waits", len(r.unsettled), maxUnsettled)
 }
 
 // A row counts as never written once it has been missing for NeverWrittenAfter, to the instant. Before it
@@ -382,7 +320,7 @@ func TestARowIsMissingForAWhileBeforeItsPlaceIsGivenBack(t *testing.T) {
 		s.asked("missing for less", looked)
 		time.Sleep(time.Nanosecond)
 		s.settle(t.Context())
-		s.asked("missing for long", looked, fmt.Sprintf("local %s [ana]", id[:]))
+		s.asked("missing for long", looked, fmt.Sprintf("later %s [ana]", id[:]))
 		s.settle(t.Context())
 		s.asked("settled", nil)
 	})
@@ -395,7 +333,7 @@ func TestASendThatIsAnotherRecipientsTakesNoPlace(t *testing.T) {
 	id := uuid.UUID{1}
 	s.SettleLater(id, map[quota.Scope]string{quota.Recipient: "another", quota.IP: "kept"})
 	s.settle(t.Context())
-	s.asked("there", []string{"Ping", "SendsByID 1"}, fmt.Sprintf("local %s [another]", id[:]))
+	s.asked("there", []string{"Ping", "SendsByID 1"}, fmt.Sprintf("later %s [another]", id[:]))
 }
 
 // More than one statement's worth are looked up, each of them; the first alone.
@@ -410,90 +348,14 @@ func TestAllThatIsUncertainIsLookedUp(t *testing.T) {
 	s.asked("settled", nil)
 }
 
-// After an outage of the database its leases are renewed at once, and nothing is taken over for a
-// lease, by a tick or for want of work.
-func TestAfterAnOutageOutcomesComeFirst(t *testing.T) {
-	servertest.Bubble(t, func(t *testing.T) {
-		s := newIdle(t)
-		held := store.Work{Send: store.Send{ID: uuid.UUID{1}, Channel: recipient.Email, Attempt: 1}}
-		s.track(held)
-		time.Sleep(s.Lease) // overdue for a renewal
-		s.db.away["LeaseDueRefunds"] = true
-		s.tick(t.Context())
-		s.takeOverIfReady(t.Context())
-		s.asked("away", []string{"LeaseDueRefunds"})
-		s.db.away["LeaseDueRefunds"] = false
-		s.tick(t.Context())
-		s.asked("back", []string{"LeaseDueRefunds", "RenewLeases"})
-		time.Sleep(s.Lease - 1)
-		s.takeOverIfReady(t.Context())
-		s.tick(t.Context())
-		s.asked("within a lease", []string{"LeaseDueRefunds"})
-		time.Sleep(time.Nanosecond)
-		s.takeOverIfReady(t.Context())
-		s.asked("afterwards", []string{"TakeOver", "TakeOver", "TakeOver", "TakeOver"})
-		s.tick(t.Context())
-		s.asked("afterwards, a tick", []string{"LeaseDueRefunds", "TakeOver", "TakeOver", "TakeOver", "TakeOver"})
-	})
-}
-
-// suspended admits so many messages, since all other servers are suspended.
-type suspended struct {
-	MailSender
-	admits int
-}
-
-func (s suspended) AttemptsAllowed() int { return s.admits }
-
-// While all servers are suspended, the mails that wait in memory, strangers' or not, are tried
-// first. Text messages have a provider of their own.
-func TestWaitingMailsOfAllLanesAreTriedFirst(t *testing.T) {
-	s := newIdle(t)
-	s.Sender = suspended{admits: 2}
-	for _, q := range store.Queues() {
-		s.lanes[q].queued = 1
-	}
-	mails := store.Queue{Channel: recipient.Email}
-	s.lanes[mails].queued = 0
-	for _, q := range store.Queues() {
-		want := 1
-		if q.Channel == recipient.SMS {
-			want = delivery.UnlimitedAttempts
-		}
-		servertest.Same(t, fmt.Sprintf("what %+v admits", q), s.attemptsAllowed(s.lanes[q]), want)
-	}
-}
-
-// While all servers are suspended, the rows of expired codes say nothing of those that wait.
-func TestRowsWaitDuringASuspension(t *testing.T) {
-	s := newIdle(t)
-	l := s.lanes[store.Queue{Channel: recipient.Email}]
-	l.behind["shop"] = true
-	for admits, left := range []int{1, 0} {
-		s.Sender = suspended{admits: admits}
-		servertest.Same(t, "error", s.takeOverLane(t.Context(), l), nil)
-		servertest.Same(t, fmt.Sprintf("%d admitted, apps of which rows wait", admits), len(l.behind), left)
-	}
-}
-
 // A stop tells the limiter what waits for it.
 func TestAStopFlushes(t *testing.T) {
 	s := newIdle(t)
-	s.RefundLater("a", place("ana"))
-	s.stop()
-	s.asked("stopped", nil, "local a [ana]", "refund a [ana]")
-}
-
-// A request that stops waiting for its outcome leaves nothing behind.
-func TestAnEndedWaitIsForgotten(t *testing.T) {
-	s := newIdle(t)
-	l := s.lanes[store.Queue{Channel: recipient.Email}]
-	l.behind[""], l.held[""] = true, s.Capacity // so that no worker begins
-	work := store.Work{Send: store.Send{ID: uuid.UUID{1}, Channel: recipient.Email, Attempt: 1}}
-	sent := s.Deliver(t.Context(), work, time.Nanosecond)
-	_, waits := s.waiters.Load(work.Send.ID)
-	servertest.Same(t, "the send, and whether a request still waits", fmt.Sprintf("%s %v", sent.Status, waits), "queued false")
-	s.work.Wait()
+	bucket := s.sent(1, "a")
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	s.Repair.Run(ended)
+	s.wants("stopped", "record "+bucket+" 1h0m0s a", "pending")
 }
 
 // A rejection is a failure at the instant at which it is recorded, also if the limiter hears of it
@@ -506,28 +368,11 @@ func TestRejectionsAreRecordedAsFailures(t *testing.T) {
 	s.Policy.Change(policy.Set{Purposes: map[string]policy.Purpose{"login": failing}})
 	s.db.rows = map[uuid.UUID]store.Status{send.ID: store.Failed}
 	want := fmt.Sprintf("record %s 1h0m0s %s", bucketnames.Failures("shop", recipient.Email, send.Recipient), send.ID[:])
-	s.countBadAddress(t.Context(), send)
+	s.CountBadAddress(t.Context(), send)
 	s.wants("at once", want)
 	s.gone = true
-	s.countBadAddress(t.Context(), send)
+	s.CountBadAddress(t.Context(), send)
 	s.gone = false
-	s.stop()
+	s.settle(t.Context())
 	s.wants("after the limiter was away", want)
-}
-
-// A write that panics is repeated, but less and less often, so that its stacks do not fill the log.
-func TestAnOutcomeWhoseWritePanics(t *testing.T) {
-	servertest.Bubble(t, func(t *testing.T) {
-		r, began, writes := newIdle(t), time.Now(), 0
-		r.retryWrite(t.Context(), func(context.Context) (bool, error) {
-			writes++
-			if writes < 16 {
-				panic("planted")
-			}
-			return true, nil
-		})
-		if took := time.Since(began).Round(time.Minute); took != 6*time.Minute {
-			t.Errorf("%d writes took %v", writes, took)
-		}
-	})
 }

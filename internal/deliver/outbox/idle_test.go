@@ -1,0 +1,186 @@
+package outbox
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"sendcode/internal/base/fault"
+	"sendcode/internal/base/recipient"
+	"sendcode/internal/deliver/delivery"
+	"sendcode/internal/kit/servertest"
+	"sendcode/internal/store"
+)
+
+// fakeDatabase notes the calls that it gets.
+type fakeDatabase struct {
+	Store
+	calls []string
+	away  map[string]bool // calls that fail
+}
+
+func (l *fakeDatabase) call(call string) error {
+	l.calls = append(l.calls, call)
+	if l.away[call] {
+		return fault.Unavailable
+	}
+	return nil
+}
+
+func (l *fakeDatabase) Ping(context.Context) error { return l.call("Ping") }
+
+func (l *fakeDatabase) TakeOverWithExpiredCode(context.Context, store.Queue, time.Duration, int) ([]store.Work, error) {
+	return nil, l.call("TakeOverWithExpiredCode")
+}
+
+func (l *fakeDatabase) TakeOver(context.Context, store.Queue, time.Duration, int) ([]store.Work, error) {
+	return nil, l.call("TakeOver")
+}
+
+func (l *fakeDatabase) Postpone(context.Context, store.Postponement) (bool, error) { return true, nil }
+
+func (l *fakeDatabase) RenewLeases(context.Context, time.Duration, []store.AttemptID) error {
+	return l.call("RenewLeases")
+}
+
+// idle is an outbox that does not run, on a database that notes what it is asked for.
+type idle struct {
+	*Outbox
+	*testing.T
+	db *fakeDatabase
+}
+
+func newIdle(t *testing.T) *idle {
+	r := &idle{T: t, db: &fakeDatabase{away: map[string]bool{}}}
+	r.Outbox = New(Config{}, Dependencies{Store: r.db, Now: time.Now, Logger: slog.New(slog.DiscardHandler)})
+	return r
+}
+
+// asked compares what the database was asked for since the last time.
+func (r *idle) asked(what string, calls ...string) {
+	r.Helper()
+	servertest.Same(r.T, what+": calls of the database", fmt.Sprintf("%q", r.db.calls), fmt.Sprintf("%q", calls))
+	r.db.calls = nil
+}
+
+// A message to which the carrier gave no ID awaits no receipt: there is nothing to know it by.
+func TestAMessageWithoutAnIDAwaitsNoReceipt(t *testing.T) {
+	o := newIdle(t)
+	o.Receipts = struct{ ReceiptSources }{} // a call would panic
+	o.expectReceipt(t.Context(), store.Work{}, delivery.Result{Provider: "fake"})
+}
+
+func TestBackoff(t *testing.T) {
+	o := New(Config{}, Dependencies{})
+	for n := range 100 {
+		low, high := time.Hour, time.Duration(0)
+		for range 200 {
+			d := o.retryDelay(n)
+			low, high = min(low, d), max(high, d)
+		}
+		if low < 1500*time.Millisecond || high > 37500*time.Millisecond || (n <= 1 && high > 2500*time.Millisecond) {
+			t.Errorf("after attempt %d: %v to %v", n, low, high)
+		}
+	}
+}
+
+// After an outage of the database its leases are renewed at once, and nothing is taken over for a
+// lease, by a tick or for want of work.
+func TestAfterAnOutageOutcomesComeFirst(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
+		s := newIdle(t)
+		held := store.Work{Send: store.Send{ID: uuid.UUID{1}, Channel: recipient.Email, Attempt: 1}}
+		s.track(held)
+		time.Sleep(s.Lease) // overdue for a renewal
+		s.db.away["TakeOver"] = true
+		s.tick(t.Context())
+		s.db.away["TakeOver"], s.db.away["Ping"] = false, true
+		s.tick(t.Context())
+		s.takeOverIfReady(t.Context())
+		s.asked("away", "TakeOver", "Ping")
+		s.db.away["Ping"] = false
+		s.tick(t.Context())
+		s.asked("back", "Ping", "RenewLeases")
+		time.Sleep(s.Lease - 1)
+		s.takeOverIfReady(t.Context())
+		s.tick(t.Context())
+		s.asked("within a lease")
+		time.Sleep(time.Nanosecond)
+		s.takeOverIfReady(t.Context())
+		s.asked("afterwards", "TakeOver", "TakeOver", "TakeOver", "TakeOver")
+		s.tick(t.Context())
+		s.asked("afterwards, a tick", "TakeOver", "TakeOver", "TakeOver", "TakeOver")
+	})
+}
+
+// suspended admits so many messages, since all other servers are suspended.
+type suspended struct {
+	MailSender
+	admits int
+}
+
+func (s suspended) AttemptsAllowed() int { return s.admits }
+
+// While all servers are suspended, the mails that wait in memory, strangers' or not, are tried
+// first. Text messages have a provider of their own.
+func TestWaitingMailsOfAllLanesAreTriedFirst(t *testing.T) {
+	s := newIdle(t)
+	s.Sender = suspended{admits: 2}
+	for _, q := range store.Queues() {
+		s.lanes[q].queued = 1
+	}
+	mails := store.Queue{Channel: recipient.Email}
+	s.lanes[mails].queued = 0
+	for _, q := range store.Queues() {
+		want := 1
+		if q.Channel == recipient.SMS {
+			want = delivery.UnlimitedAttempts
+		}
+		servertest.Same(t, fmt.Sprintf("what %+v admits", q), s.attemptsAllowed(s.lanes[q]), want)
+	}
+}
+
+// While all servers are suspended, the rows of expired codes say nothing of those that wait.
+func TestRowsWaitDuringASuspension(t *testing.T) {
+	s := newIdle(t)
+	l := s.lanes[store.Queue{Channel: recipient.Email}]
+	l.behind["shop"] = true
+	for admits, left := range []int{1, 0} {
+		s.Sender = suspended{admits: admits}
+		servertest.Same(t, "error", s.takeOverLane(t.Context(), l), nil)
+		servertest.Same(t, fmt.Sprintf("%d admitted, apps of which rows wait", admits), len(l.behind), left)
+	}
+}
+
+// A request that stops waiting for its outcome leaves nothing behind.
+func TestAnEndedWaitIsForgotten(t *testing.T) {
+	s := newIdle(t)
+	l := s.lanes[store.Queue{Channel: recipient.Email}]
+	l.behind[""], l.held[""] = true, s.Capacity // so that no worker begins
+	work := store.Work{Send: store.Send{ID: uuid.UUID{1}, Channel: recipient.Email, Attempt: 1}}
+	sent := s.Deliver(t.Context(), work, time.Nanosecond)
+	_, waits := s.waiters.Load(work.Send.ID)
+	servertest.Same(t, "the send, and whether a request still waits", fmt.Sprintf("%s %v", sent.Status, waits), "queued false")
+	s.work.Wait()
+}
+
+// A write that panics is repeated, but less and less often, so that its stacks do not fill the log.
+func TestAnOutcomeWhoseWritePanics(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
+		r, began, writes := newIdle(t), time.Now(), 0
+		r.retryWrite(t.Context(), func(context.Context) (bool, error) {
+			writes++
+			if writes < 16 {
+				panic("planted")
+			}
+			return true, nil
+		})
+		if took := time.Since(began).Round(time.Minute); took != 6*time.Minute {
+			t.Errorf("%d writes took %v", writes, took)
+		}
+	})
+}

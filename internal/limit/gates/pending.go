@@ -1,0 +1,118 @@
+package gates
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"sendcode/internal/base/panics"
+	"sendcode/quota"
+)
+
+const (
+	// maxPending bounds the pending refunds. The event of a dropped one counts until its window ends.
+	maxPending = 10_000
+	// retryRefundFor is how long a pending refund is repeated: the longest usual window.
+	retryRefundFor = 24 * time.Hour
+	// retryRefundAfter is the time between two trials of a refund that failed alone.
+	retryRefundAfter = 10 * time.Second
+)
+
+// pendingRefunds are refunds that the limiter has not made yet.
+type pendingRefunds struct {
+	making sync.Mutex    // held during MakePendingRefunds
+	added  chan struct{} // signalled by RefundLater
+
+	mu   sync.Mutex
+	list []pendingRefund
+}
+
+type pendingRefund struct {
+	id      string
+	buckets []string
+	since   time.Time // when it was queued
+	due     time.Time // zero, unless it failed alone
+}
+
+// Away reports whether an error of Refund or Record says that the next call would fail, too. Else only a part of a Redis
+// Cluster is away, or the fault is of this call alone.
+func (*Gates) Away(err error) bool {
+	return errors.Is(err, errLimiterAway) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) ||
+		errors.Is(err, quota.ErrUnavailable) && !errors.Is(err, quota.ErrPartly)
+}
+
+// RefundLater refunds an event that certainly has no row, such as a send that was not written or a
+// right check: in this process at once, in the limiter in the background. It is repeated for
+// retryRefundFor. If maxPending refunds wait already, the refund is dropped.
+func (g *Gates) RefundLater(id string, buckets ...string) {
+	if err := g.local.Refund(context.Background(), id, buckets...); err == nil && g.shared == nil {
+		return
+	}
+	g.KeepRefund(id, buckets...)
+	select {
+	case g.pending.added <- struct{}{}:
+	default:
+	}
+}
+
+// KeepRefund queues a refund that has failed for MakePendingRefunds.
+func (g *Gates) KeepRefund(id string, buckets ...string) {
+	g.pending.mu.Lock()
+	defer g.pending.mu.Unlock()
+	if len(g.pending.list) < maxPending {
+		g.pending.list = append(g.pending.list, pendingRefund{id: id, buckets: buckets, since: time.Now()})
+	}
+}
+
+// PendingRefunds returns how many refunds wait.
+func (g *Gates) PendingRefunds() int {
+	g.pending.mu.Lock()
+	defer g.pending.mu.Unlock()
+	return len(g.pending.list)
+}
+
+// RefundsAdded is signalled after RefundLater: then call MakePendingRefunds.
+func (g *Gates) RefundsAdded() <-chan struct{} { return g.pending.added }
+
+// MakePendingRefunds makes the pending refunds. It may be called at any time. While the limiter is away they wait; one that
+// fails alone is kept, and the next are made. A refund that panics is dropped.
+func (g *Gates) MakePendingRefunds(ctx context.Context) {
+	p := &g.pending
+	p.making.Lock()
+	defer p.making.Unlock()
+	defer panics.Recover(panics.Other)
+	p.mu.Lock()
+	list := p.list
+	p.list = nil
+	p.mu.Unlock()
+	var kept []pendingRefund
+	defer func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.list = slices.Concat(kept, list, p.list)
+	}()
+	for len(list) > 0 {
+		r := list[0]
+		list = list[1:]
+		switch now := time.Now(); {
+		case now.Before(r.due):
+			kept = append(kept, r)
+			continue
+		case now.Sub(r.since) > retryRefundFor:
+			continue
+		}
+		err := g.Refund(ctx, r.id, r.buckets...)
+		if err == nil {
+			continue
+		}
+		if !g.Away(err) {
+			r.due = time.Now().Add(retryRefundAfter)
+		}
+		kept = append(kept, r)
+		if g.Away(err) {
+			return
+		}
+	}
+}

@@ -1,0 +1,90 @@
+package gates
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"testing"
+	"time"
+
+	"sendcode/internal/kit/servertest"
+	"sendcode/quota"
+)
+
+// refunding is a limiter that notes refunds, and fails for some.
+type refunding struct {
+	Limiter
+	calls []string
+	fails map[string]error
+	then  func() // once, in the middle of a call
+}
+
+func (l *refunding) Refund(_ context.Context, id string, buckets ...string) error {
+	if then := l.then; then != nil {
+		l.then = nil
+		then()
+	}
+	l.calls = append(l.calls, fmt.Sprintf("%s %v", id, buckets))
+	return l.fails[id]
+}
+
+// made makes the pending refunds, and compares what the limiter was asked for.
+func (l *refunding) made(t *testing.T, g *Gates, what string, want ...string) {
+	t.Helper()
+	g.MakePendingRefunds(t.Context())
+	servertest.Same(t, what, fmt.Sprintf("%q", l.calls), fmt.Sprintf("%q", want))
+	l.calls = nil
+}
+
+func newRefunding() (*refunding, *Gates) {
+	l := &refunding{fails: map[string]error{}}
+	return l, New(l, nil, nil, time.Now, slog.New(slog.DiscardHandler))
+}
+
+// Refunds are made in their order, each once, whatever the limiter does meanwhile.
+func TestPendingRefundsAreMadeInOrder(t *testing.T) {
+	l, g := newRefunding()
+	g.RefundLater("a", "ana")
+	g.RefundLater("b", "ana")
+	l.fails["a"], l.then = quota.ErrUnavailable, func() { g.RefundLater("c", "bo") }
+	l.made(t, g, "away", "a [ana]")
+	l.fails = nil
+	l.made(t, g, "back", "a [ana]", "b [ana]", "c [bo]")
+	l.made(t, g, "again")
+}
+
+// A refund that cannot be made, since a part of the Cluster is away, or for a fault of its own, stops no others.
+func TestARefundThatFailsStopsNoOthers(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
+		l, g := newRefunding()
+		for _, id := range []string{"a", "b", "c", "d"} {
+			g.RefundLater(id, "x")
+		}
+		l.fails["a"], l.fails["c"] = fmt.Errorf("%w: %w", quota.ErrPartly, quota.ErrUnavailable), errors.New("its own")
+		l.made(t, g, "all", "a [x]", "b [x]", "c [x]", "d [x]")
+		l.fails = nil
+		l.made(t, g, "at once")
+		time.Sleep(retryRefundAfter)
+		l.made(t, g, "later", "a [x]", "c [x]")
+	})
+}
+
+func TestPendingRefundsEnd(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
+		l, g := newRefunding()
+		for range maxPending + 1 {
+			g.RefundLater("a", "x")
+		}
+		servertest.Same(t, "what waits", len(g.pending.list), maxPending)
+		g.pending.list = g.pending.list[:1]
+		time.Sleep(24 * time.Hour)
+		l.fails["a"] = quota.ErrUnavailable
+		l.made(t, g, "after a day", "a [x]")
+		time.Sleep(1)
+		l.made(t, g, "later")
+		g = New(quota.NewMemory(time.Now), nil, nil, time.Now, slog.New(slog.DiscardHandler))
+		g.RefundLater("a", "x")
+		servertest.Same(t, "without Redis", len(g.pending.list), 0)
+	})
+}

@@ -1,0 +1,320 @@
+// Package repair makes the limiter agree with the database: it makes the refunds that the limiter has not made yet, and
+// looks up sends that only one of the two may count.
+package repair
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"sendcode/internal/base/logs"
+	"sendcode/internal/base/panics"
+	"sendcode/internal/base/recipient"
+	"sendcode/internal/codes/keys"
+	"sendcode/internal/codes/policy"
+	"sendcode/internal/limit/bucketnames"
+	"sendcode/internal/store"
+	"sendcode/quota"
+)
+
+// Store is the database as Repair needs it. Implementation: sqldb.DB.
+type Store interface {
+	LeaseDueRefunds(ctx context.Context, lease time.Duration, limit int) ([]store.Refund, error)
+	ConfirmRefund(ctx context.Context, held store.AttemptID) error
+	SendsByID(ctx context.Context, ids []uuid.UUID) (list []store.SendOrRefusal, now time.Time, err error)
+	Ping(ctx context.Context) error
+}
+
+// limiter has the changes that Repair makes. Implementation: *gates.Gates.
+type limiter interface {
+	Refund(ctx context.Context, id string, buckets ...string) error
+	Record(ctx context.Context, scope quota.Scope, bucket string, keep time.Duration, read time.Time,
+		events ...quota.AgedEvent) error
+	RefundLater(id string, buckets ...string)
+	KeepRefund(id string, buckets ...string)
+	RefundsAdded() <-chan struct{}
+	Away(err error) bool
+	MakePendingRefunds(ctx context.Context)
+}
+
+// Repair corrects the limiter by the database. Safe for concurrent use.
+type Repair struct {
+	Store   Store
+	Limiter limiter
+	Policy  *policy.CurrentSet
+	Vault   keys.Vault
+	Lease   time.Duration // of a row whose refund is made
+	Tick    time.Duration
+	Now     func() time.Time // an estimate of the database's clock
+	Logger  *slog.Logger
+
+	mu        sync.Mutex
+	unsettled []unsettled // sends to look up in the database
+	away      bool        // the limiter was away at the last refund of a row
+}
+
+// unsettled is a send that may count in only one of limiter and database.
+type unsettled struct {
+	send         uuid.UUID
+	scope        quota.Scope            // quota.Recipient; for a rejection quota.Failures
+	buckets      map[quota.Scope]string // in which the limiter may count the send
+	missingSince time.Time              // when the database first had no row
+	due          time.Time              // when the send is recorded once more; zero before its first record
+}
+
+const (
+	// maxUnsettled bounds the unsettled sends. For a dropped one the limiter may go on differing from the database.
+	maxUnsettled = 10_000
+	// repeatRecordAfter is the time after which an event is recorded once more. An earlier request
+	// with the same Idempotency-Key has the same ID. Its refund may have run late, in a stalled
+	// limiter, and its tombstone, which lasts 60 s, kept the first record out.
+	repeatRecordAfter = 65 * time.Second
+	// NeverWrittenAfter is how long a row must be missing from the database before it counts as never
+	// written: the server may still run a transaction whose client is gone, within its own time
+	// limits for statements and locks.
+	NeverWrittenAfter = 10 * time.Second
+	// maxRowsPerLookup bounds the rows that one statement looks up.
+	maxRowsPerLookup = 1000
+
+	refundBatch = 64 // refunds that one tick reads from the database
+)
+
+// Run makes refunds and settles sends until ctx ends, and then once more.
+func (r *Repair) Run(ctx context.Context) {
+	for ticks := time.Tick(r.Tick); ; {
+		select {
+		case <-ctx.Done():
+			r.settle(context.WithoutCancel(ctx))
+			r.Limiter.MakePendingRefunds(context.WithoutCancel(ctx))
+			return
+		case <-r.Limiter.RefundsAdded():
+			r.Limiter.MakePendingRefunds(ctx)
+		case <-ticks:
+			r.Limiter.MakePendingRefunds(ctx)
+			r.refundDueRows(ctx)
+			r.settle(ctx)
+		}
+	}
+}
+
+// refundDueRows makes the refunds that are in the database and not yet in the limiter. It stops once the limiter is away;
+// then the next call tries only one refund.
+func (r *Repair) refundDueRows(ctx context.Context) {
+	defer panics.Recover(panics.Other)
+	r.mu.Lock()
+	most := refundBatch
+	if r.away {
+		most = 1
+	}
+	r.mu.Unlock()
+	due, err := r.Store.LeaseDueRefunds(ctx, r.Lease, most)
+	if err != nil {
+		return // the outbox tells of the database
+	}
+	for _, row := range due {
+		if r.Limiter.Away(r.refundRow(ctx, row)) {
+			return
+		}
+	}
+}
+
+// Refund makes the refund of a send that has failed, or keeps it for later.
+func (r *Repair) Refund(ctx context.Context, row store.Refund) {
+	if r.refundRow(ctx, row) != nil { // refundDueRows repeats it, after the row's lease
+		r.Limiter.KeepRefund(string(row.ID[:]), r.refundBuckets(row.Verification)...)
+	}
+}
+
+// refundRow refunds a send in the limiter and confirms that to the database. It refunds the
+// recipient's buckets, under each name that the purpose has had, since policies may have changed
+// after the send was counted. For a stranger's mail it also refunds the bucket of the rule on
+// spellings, unless the address was erased. Of successive failures of the limiter it logs the first.
+func (r *Repair) refundRow(ctx context.Context, row store.Refund) error {
+	defer panics.Recover(panics.Other) // so that the refunds after this one are made
+	err := r.Limiter.Refund(ctx, string(row.ID[:]), r.refundBuckets(row.Verification)...)
+	r.mu.Lock()
+	known := r.away
+	r.away = r.Limiter.Away(err)
+	r.mu.Unlock()
+	if err != nil {
+		if !known {
+			r.Logger.Warn("refund postponed: Redis away", "send", row.ID, "error", err, logs.SeeRedis)
+		}
+		return err
+	}
+	return r.Store.ConfirmRefund(ctx, row.AttemptID)
+}
+
+// refundBuckets returns the buckets in which the limiter may count a send of a verification that is refunded.
+func (r *Repair) refundBuckets(v store.Verification) []string {
+	counted := r.recipientBuckets(v.App, v.Channel, v.Purpose, v.Recipient)
+	if to, err := r.Vault.OpenRecipient(v); err == nil && v.Class.IsStranger() && v.Channel == recipient.Email {
+		counted = append(counted, bucketnames.Spellings(v.App, r.Vault.Hashes(to).Mailbox))
+	}
+	return counted
+}
+
+// recipientBuckets returns a recipient's buckets under each policy.Purpose.CountedAs that the purpose
+// has had.
+func (r *Repair) recipientBuckets(app string, ch recipient.Channel, purpose string, h recipient.Hash) (all []string) {
+	for _, name := range r.Policy.Get().CurrentAndFormerCountedAs(purpose) {
+		all = append(all, bucketnames.Recipient(app, ch, name, h))
+	}
+	return all
+}
+
+// SettleLater queues a send that the database may have written, and that the limiter may or may not
+// count in these buckets. Once both answer, the row decides. If it counts, it is recorded in the
+// recipient's bucket; if it does not, it is refunded there; if there is none for NeverWrittenAfter,
+// the send is refunded in all buckets. If maxUnsettled sends wait already, it is dropped.
+func (r *Repair) SettleLater(send uuid.UUID, in map[quota.Scope]string) {
+	r.enqueueUnsettled(unsettled{send: send, scope: quota.Recipient, buckets: in})
+}
+
+func (r *Repair) enqueueUnsettled(x unsettled) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.unsettled) < maxUnsettled {
+		r.unsettled = append(r.unsettled, x)
+	}
+}
+
+// settle settles the queued sends. After a failure of the database or the limiter the rest waits for
+// the next tick. The first send is tried alone, so that an unavailable limiter costs only one query
+// of the database. Sends whose lookup panics are dropped.
+func (r *Repair) settle(ctx context.Context) {
+	defer panics.Recover(panics.Other)
+	now := time.Now()
+	r.mu.Lock()
+	var list, wait []unsettled
+	for _, x := range r.unsettled {
+		if now.Before(x.due) {
+			wait = append(wait, x)
+		} else {
+			list = append(list, x)
+		}
+	}
+	r.unsettled = nil
+	r.mu.Unlock()
+	defer func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.unsettled = append(append(r.unsettled, wait...), list...)
+	}()
+	for n := 1; len(list) > 0; n = maxRowsPerLookup {
+		some := list[:min(n, len(list))]
+		list = list[len(some):]
+		left, err := r.settleSome(ctx, some)
+		wait = append(wait, left...)
+		if err != nil {
+			return
+		}
+	}
+}
+
+// settleSome settles some sends and returns those that are left. It first calls Store.Ping, which
+// writes: after that write, a transaction that SQLite did not commit cannot appear any more. A reset
+// changes the database before the limiter. So a send that no longer counts in the database after it
+// was recorded may have been recorded after the reset, and is refunded.
+func (r *Repair) settleSome(ctx context.Context, list []unsettled) (left []unsettled, err error) {
+	read := r.Now()
+	if err := r.Store.Ping(ctx); err != nil {
+		return list, err
+	}
+	rows, now, err := r.rowsOf(ctx, list)
+	if err != nil {
+		return list, err
+	}
+	var recorded []unsettled
+	for i, x := range list {
+		row, written := rows[x.send]
+		at, keep, counts := r.countedBy(row, x)
+		bucket := x.buckets[x.scope]
+		switch {
+		case !written || row.Status == store.Refused:
+			x.missingSince = cmp.Or(x.missingSince, time.Now())
+			if time.Since(x.missingSince) < NeverWrittenAfter {
+				left = append(left, x)
+			} else {
+				r.Limiter.RefundLater(string(x.send[:]), bucketnames.OfCountedScopes(x.buckets)...)
+			}
+			continue
+		case bucket == "" || keep == 0 || now.Sub(at) > keep: // no rule counts it, or it has left its window
+			continue
+		case !counts:
+			r.Limiter.RefundLater(string(x.send[:]), bucket)
+			continue
+		}
+		if err = r.Limiter.Record(ctx, x.scope, bucket, keep, read,
+			quota.AgedEvent{ID: string(x.send[:]), Age: now.Sub(at)}); err != nil {
+			left = append(left, list[i:]...)
+			break
+		}
+		recorded = append(recorded, x)
+	}
+	rows, _, unread := r.rowsOf(ctx, recorded)
+	for _, x := range recorded {
+		_, _, counts := r.countedBy(rows[x.send], x)
+		switch {
+		case unread != nil:
+			left = append(left, x)
+		case !counts:
+			r.Limiter.RefundLater(string(x.send[:]), x.buckets[x.scope])
+		case x.due.IsZero():
+			x.due = time.Now().Add(repeatRecordAfter)
+			left = append(left, x)
+		}
+	}
+	return left, cmp.Or(err, unread)
+}
+
+// countedBy returns since when a row counts, for how long at most, and whether it counts in the bucket
+// of x. A repetition of the request may have written the row on a replica that folds spellings of an
+// address differently. Then the row counts in another bucket.
+func (r *Repair) countedBy(row store.Send, x unsettled) (at time.Time, keep time.Duration, counts bool) {
+	set := r.Policy.Get()
+	if x.scope == quota.Failures {
+		return row.FinishedAt, set.LongestFailureWindow(), row.Status == store.Failed && !row.WasReset
+	}
+	own := r.recipientBuckets(row.App, row.Channel, row.Purpose, row.Recipient)
+	return row.LoggedAt, set.Purposes[row.Purpose].LongestRecipientWindow(),
+		row.Counts && slices.Contains(own, x.buckets[quota.Recipient])
+}
+
+// rowsOf reads the rows of sends, by their IDs. Sends without a row are not in the map. The time is on
+// the database's clock; zero if no row was found.
+func (r *Repair) rowsOf(ctx context.Context, list []unsettled) (found map[uuid.UUID]store.Send, now time.Time, err error) {
+	found = map[uuid.UUID]store.Send{}
+	if len(list) == 0 {
+		return found, now, nil
+	}
+	ids := make([]uuid.UUID, len(list))
+	for i, x := range list {
+		ids[i] = x.send
+	}
+	rows, now, err := r.Store.SendsByID(ctx, ids)
+	for _, row := range rows {
+		found[row.ID] = row.Send
+	}
+	return found, now, err
+}
+
+// CountBadAddress counts a send whose address takes no messages in the limiter's bucket of failures:
+// now, or after the limiter is back.
+func (r *Repair) CountBadAddress(ctx context.Context, s store.Send) {
+	bucket, keep := bucketnames.Failures(s.App, s.Channel, s.Recipient), r.Policy.Get().LongestFailureWindow()
+	if keep == 0 { // no rule counts it
+		return
+	}
+	if r.Limiter.Record(ctx, quota.Failures, bucket, keep, r.Now(), quota.AgedEvent{ID: string(s.ID[:])}) != nil {
+		r.enqueueUnsettled(unsettled{
+			send: s.ID, scope: quota.Failures,
+			buckets: map[quota.Scope]string{quota.Failures: bucket},
+		})
+	}
+}
