@@ -179,11 +179,11 @@ func (o *Outbox) send(ctx context.Context, w store.Work, message transmitFunc) (
 // first send of the lane.
 func (o *Outbox) logAttempt(f *flight, out store.Outcome, fail *delivery.Error) {
 	suspended := fail != nil && (fail.Stage == delivery.StageAllSetAside || fail.Err == delivery.ErrPace)
-	o.mu.Lock()
+	o.lanesMu.Lock()
 	l := f.lane
 	known := suspended && l.suspensionLogged
 	l.suspensionLogged = suspended || l.suspensionLogged && fail != nil && fail.Class == delivery.Temporary
-	o.mu.Unlock()
+	o.lanesMu.Unlock()
 	if fail == nil || known {
 		return
 	}

@@ -94,7 +94,7 @@ func TestAfterAnOutageOutcomesComeFirst(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		s := newIdle(t)
 		held := store.Work{Send: store.Send{ID: uuid.UUID{1}, Channel: recipient.Email, Attempt: 1}}
-		s.track(held)
+		s.hold(held)
 		time.Sleep(s.Lease) // overdue for a renewal
 		s.db.away["TakeOver"] = true
 		s.tick(t.Context())

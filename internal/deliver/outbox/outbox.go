@@ -198,13 +198,12 @@ type Outbox struct {
 	hurried atomic.Bool   // EndWaits was called: no request waits
 	waiters sync.Map      // the chan store.Outcome of each request that waits, by the ID of its send
 
-	mu           sync.Mutex // guards the fields from here to warned
-	flights      map[uuid.UUID]*flight
+	leases       leases
+	lanesMu      sync.Mutex // guards what is in the lanes
 	lanes        map[store.Queue]*lane
 	room         chan struct{} // signalled when memory has room for rows that wait in the database
 	work         sync.WaitGroup
-	failedWrites int       // failed writes since the last warning of warnFailedWrite
-	warned       time.Time // when that warning was logged
+	failedWrites logs.Throttle // of warnFailedWrite
 
 	base context.Context // context of attempts; ends when a stop has ended, at the latest MaxStopWait after the stop began
 	halt context.CancelFunc
@@ -225,11 +224,11 @@ func New(c Config, p Dependencies) *Outbox {
 	}
 	o := &Outbox{
 		Config: c, Dependencies: p, pending: make(chan struct{}, MaxPendingOutcomes),
-		flights: map[uuid.UUID]*flight{}, lanes: map[store.Queue]*lane{},
-		room: make(chan struct{}, 1),
+		leases: leases{flights: map[uuid.UUID]*flight{}}, lanes: map[store.Queue]*lane{},
+		room: make(chan struct{}, 1), failedWrites: logs.Throttle{Every: time.Second},
 	}
 	for _, q := range store.Queues() {
-		o.lanes[q] = &lane{Queue: q, queues: map[string][]*flight{}, held: map[string]int{}, behind: map[string]bool{}, pace: pace{waits: map[string]int{}}}
+		o.lanes[q] = newLane(q)
 	}
 	stopping, beginStop := context.WithCancel(context.Background())
 	o.beginStop = beginStop
@@ -322,11 +321,11 @@ func (o *Outbox) keepLeases(ended <-chan struct{}) {
 	}
 }
 
-// renew renews the leases that leasesToRenew returns. It ends in time for two more renewals before
+// renew renews the leases that began at least an eighth of their length ago: most flights end before that. It ends in time for two more renewals before
 // these leases end.
 func (o *Outbox) renew(ctx context.Context) {
 	defer panics.Recover(panics.Other)
-	held := o.leasesToRenew()
+	held := o.leases.renew(o.Lease / 8)
 	if len(held) == 0 {
 		return
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 // pace measures how fast the messages of a lane go out, while messages wait. While none waits, they go out as fast as
-// they are asked for, and that says nothing. The outbox's lock guards it.
+// they are asked for, and that says nothing. Outbox.lanesMu guards it.
 type pace struct {
 	// messages that wait for the server, by app: in the lane's queues, or postponed because the server takes no more
 	waits     map[string]int
@@ -42,15 +42,15 @@ const (
 // 0 while few messages or none wait and attempts are quick, so one is always taken, and in the first second. stalled: nothing has gone out
 // since messages began to wait or all servers were suspended, and wait is how long ago that was.
 func (o *Outbox) ExpectedWait(q store.Queue, app string) (wait time.Duration, stalled bool) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
+	o.lanesMu.Lock()
+	defer o.lanesMu.Unlock()
 	return o.expectedWait(o.lanes[q], app)
 }
 
 // LongestWait returns the longest ExpectedWait of a channel.
 func (o *Outbox) LongestWait(ch recipient.Channel) (longest time.Duration) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
+	o.lanesMu.Lock()
+	defer o.lanesMu.Unlock()
 	for _, l := range o.lanes {
 		if l.Channel != ch {
 			continue
@@ -124,8 +124,8 @@ func (p *pace) measured(now time.Time) (count int, took time.Duration) {
 // noteAttempt takes in the end of an attempt at a server that took a while. After a slow one, what is at the server waits
 // too, though it left the queue: a server may take 20 mails at once, and a second for each.
 func (o *Outbox) noteAttempt(l *lane, fail *delivery.Error, took time.Duration) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
+	o.lanesMu.Lock()
+	defer o.lanesMu.Unlock()
 	now := time.Now()
 	refused := serverTakesNoMore(fail)
 	l.slow = took >= judgedAfter && !refused && !o.hasRoom(l)
@@ -165,13 +165,13 @@ func (o *Outbox) notePostponed(f *flight, fail *delivery.Error, after time.Durat
 		return
 	}
 	l, app := f.lane, f.work.Send.App
-	o.mu.Lock()
-	defer o.mu.Unlock()
+	o.lanesMu.Lock()
+	defer o.lanesMu.Unlock()
 	l.refused = time.Now()
 	l.addWaiting(app, 1)
 	time.AfterFunc(after+o.Tick, func() { // a replica takes it over within a tick
-		o.mu.Lock()
-		defer o.mu.Unlock()
+		o.lanesMu.Lock()
+		defer o.lanesMu.Unlock()
 		l.addWaiting(app, -1)
 	})
 }
@@ -201,14 +201,14 @@ func (o *Outbox) readBacklog(ctx context.Context) {
 	unknown := false
 	for _, l := range o.lanes {
 		suspended := o.suspended(l)
-		o.mu.Lock()
+		o.lanesMu.Lock()
 		if !suspended {
 			l.suspended = time.Time{}
 		} else if l.suspended.IsZero() {
 			l.suspended = time.Now()
 		}
 		unknown = unknown || suspended || len(l.behind) > 0 || l.inStore > 0
-		o.mu.Unlock()
+		o.lanesMu.Unlock()
 	}
 	if !unknown {
 		return
@@ -218,8 +218,8 @@ func (o *Outbox) readBacklog(ctx context.Context) {
 		o.noteAway(ctx, err)
 		return
 	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
+	o.lanesMu.Lock()
+	defer o.lanesMu.Unlock()
 	for q, l := range o.lanes {
 		c := waiting[q]
 		l.inStore = float64(c.Due)

@@ -1,10 +1,7 @@
 package outbox
 
 import (
-	"bytes"
-	"cmp"
 	"context"
-	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -17,47 +14,6 @@ import (
 	"sendcode/internal/store"
 	"sendcode/quota"
 )
-
-// flight is a row of the database whose lease this process holds.
-type flight struct {
-	work    store.Work
-	lane    *lane
-	lease   store.AttemptID
-	inDoubt bool      // an earlier attempt may have delivered the message
-	renewed time.Time // start of the current lease
-	read    time.Time // when the work was read from the database or written to it
-
-	postponed store.AttemptID // zero unless the row was postponed under this attempt
-	next      *flight         // of the newest attempt that this process took over meanwhile
-}
-
-// now returns the time on the database's clock, as it went on since the work was read. Outbox.Now
-// is an estimate, which is wrong for some seconds after that clock is set.
-func (f *flight) now() time.Time { return f.work.Now.Add(time.Since(f.read)) }
-
-// lane has the flights and the workers of one queue of the database. Each channel has lanes with
-// bounds of their own, so that a carrier that hangs delays no mail, and a mail server that hangs no
-// text message. Strangers' sends have a lane of their own in each channel, which leaves connections to
-// others. So other sends do not wait for them, however many strangers' sends there are. Within a lane the apps
-// take turns, so that no app's backlog delays the sends of another.
-type lane struct {
-	store.Queue
-	queues           map[string][]*flight // by app: flights that wait for a worker, in the order of byExpiry; none is empty
-	turns            []string             // the apps of queues; the first one is served next
-	queued           int                  // flights in queues
-	flights          int                  // all flights of this lane, queued or at a worker
-	held             map[string]int       // flights by app
-	workers          int                  // running workers
-	behind           map[string]bool      // apps of which rows wait in the database, since memory was full
-	suspensionLogged bool                 // logAttempt has logged that all servers are set aside
-	pace
-}
-
-// byExpiry orders flights by the end of their code's life, and those that end together by age.
-func byExpiry(a, b *flight) int {
-	return cmp.Or(a.work.Verification.ExpiresAt.Compare(b.work.Verification.ExpiresAt),
-		bytes.Compare(a.work.Send.ID[:], b.work.Send.ID[:]))
-}
 
 // capacity returns how many flights of the lane memory has room for.
 func (o *Outbox) capacity(l *lane) int {
@@ -145,23 +101,31 @@ func (o *Outbox) notifyWaiter(send uuid.UUID, out store.Outcome) {
 // wait in the database, new ones are postponed too, so that the older ones come first. An app with few sends has room
 // beside the backlog of others.
 func (o *Outbox) queueOrPostpone(w store.Work) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	f := o.track(w)
+	f := o.hold(w)
 	if f == nil {
 		return
 	}
-	l, app := f.lane, w.Send.App
-	if l.held[app] <= o.capacity(l)/roomShare || !l.behind[app] && l.flights <= o.capacity(l) {
+	if o.hasRoomFor(f) {
 		o.enqueue(f)
 		return
 	}
-	l.behind[app] = true
 	o.work.Go(func() {
-		defer o.untrack(f)
+		defer o.letGo(f)
 		defer panics.Recover(panics.Attempt)
 		o.postpone(o.base, f, store.Postponement{Reason: "backlog"})
 	})
+}
+
+// hasRoomFor reports whether memory has room for a flight, and else notes that its app's rows wait in the database.
+func (o *Outbox) hasRoomFor(f *flight) bool {
+	o.lanesMu.Lock()
+	defer o.lanesMu.Unlock()
+	l, app := f.lane, f.work.Send.App
+	if l.held[app] <= o.capacity(l)/roomShare || !l.behind[app] && l.flights <= o.capacity(l) {
+		return true
+	}
+	l.behind[app] = true
+	return false
 }
 
 // roomShare is the divisor of Capacity that gives the room of each app when memory is full.
@@ -190,8 +154,8 @@ func (o *Outbox) takeOverLane(ctx context.Context, l *lane) error {
 	}
 	all, err := o.takeOverUpTo(ctx, l, admits, o.Store.TakeOver)
 	if all {
-		o.mu.Lock()
-		defer o.mu.Unlock()
+		o.lanesMu.Lock()
+		defer o.lanesMu.Unlock()
 		clear(l.behind)
 	}
 	return err
@@ -205,8 +169,8 @@ func (o *Outbox) attemptsAllowed(l *lane) int {
 	}
 	n := r.AttemptsAllowed()
 	if n < delivery.UnlimitedAttempts {
-		o.mu.Lock()
-		defer o.mu.Unlock()
+		o.lanesMu.Lock()
+		defer o.lanesMu.Unlock()
 		for _, other := range o.lanes {
 			if other.Channel == l.Channel {
 				n -= other.queued
@@ -229,23 +193,28 @@ func (o *Outbox) takeOverUpTo(ctx context.Context, l *lane, most int, from takeO
 		}
 		most -= len(work)
 		all = len(work) < limit
-		func() {
-			o.mu.Lock()
-			defer o.mu.Unlock()
-			for _, w := range work {
-				if f := o.track(w); f != nil {
-					o.enqueue(f)
-				}
-				if !all { // there may be more
-					l.behind[w.Send.App] = true
-				}
+		for _, w := range work {
+			if f := o.hold(w); f != nil {
+				o.enqueue(f)
 			}
-		}()
+		}
+		if !all { // there may be more
+			o.noteBehind(l, work)
+		}
 		if all {
 			break
 		}
 	}
 	return all, nil
+}
+
+// noteBehind notes that further rows of these rows' apps wait in the database.
+func (o *Outbox) noteBehind(l *lane, work []store.Work) {
+	o.lanesMu.Lock()
+	defer o.lanesMu.Unlock()
+	for _, w := range work {
+		l.behind[w.Send.App] = true
+	}
 }
 
 func (o *Outbox) leaseRows(ctx context.Context, q store.Queue, limit int, from takeOverFunc) ([]store.Work, error) {
@@ -263,52 +232,33 @@ func (o *Outbox) leaseRows(ctx context.Context, q store.Queue, limit int, from t
 }
 
 func (o *Outbox) freeCapacity(l *lane) int {
-	o.mu.Lock()
-	defer o.mu.Unlock()
+	o.lanesMu.Lock()
+	defer o.lanesMu.Unlock()
 	return max(0, o.capacity(l)-l.flights)
 }
 
-// track adds a flight for the row and returns it. If the row has a flight already, it updates its
-// attempt, keeps the new one for untrack, and returns nil. The caller holds the lock.
-func (o *Outbox) track(w store.Work) *flight {
-	held := store.AttemptID{ID: w.Send.ID, Attempt: w.Send.Attempt}
-	next := &flight{work: w, lane: o.lanes[w.Queue()], lease: held, inDoubt: w.Send.InDoubt, renewed: time.Now(), read: time.Now()}
-	if f, ok := o.flights[w.Send.ID]; ok {
-		// The lease ended while the database was unavailable, and this process took over its own
-		// row: the attempt under way continues under the new number. Or the row was postponed and is due again, before
-		// Postpone has returned.
-		f.lease, f.inDoubt, f.renewed = held, w.Send.InDoubt, time.Now()
-		f.next = next
-		return nil
+// hold begins a flight for a row whose lease this process has taken; nil if the row has one already.
+func (o *Outbox) hold(w store.Work) *flight {
+	f := o.leases.take(w, o.lanes[w.Queue()])
+	if f != nil {
+		o.lanesMu.Lock()
+		defer o.lanesMu.Unlock()
+		f.lane.begin(w.Send.App)
 	}
-	o.flights[w.Send.ID] = next
-	next.lane.flights++
-	next.lane.held[w.Send.App]++
-	return next
+	return f
 }
 
-// enqueue queues a flight in its lane, and starts a worker if there are too few. The caller holds
-// the lock.
+// enqueue queues a flight in its lane, and starts a worker if there are too few.
 func (o *Outbox) enqueue(f *flight) {
-	l, app := f.lane, f.work.Send.App
-	waiting := l.queues[app]
-	if len(waiting) == 0 {
-		l.turns = append(l.turns, app)
-	}
-	i, _ := slices.BinarySearchFunc(waiting, f, byExpiry)
-	l.queues[app] = slices.Insert(waiting, i, f)
-	l.queued++
-	l.addWaiting(app, 1)
-	o.addWorker(l)
+	o.lanesMu.Lock()
+	defer o.lanesMu.Unlock()
+	f.lane.push(f)
+	o.addWorker(f.lane)
 }
 
 // addWorker starts a worker if flights wait and there are too few. The caller holds the lock.
 func (o *Outbox) addWorker(l *lane) {
-	if l.queued > 0 && l.workers < o.maxWorkers(l) {
-		if l.workers == 0 {
-			l.busy = time.Now()
-		}
-		l.workers++
+	if l.hires(o.maxWorkers(l)) {
 		o.work.Go(func() { o.runWorker(l) })
 	}
 }
@@ -324,7 +274,7 @@ func (o *Outbox) runWorker(l *lane) {
 		o.pending <- struct{}{}
 		o.work.Go(func() {
 			defer func() { <-o.pending }()
-			defer o.untrack(f)
+			defer o.letGo(f)
 			defer panics.Recover(panics.Attempt)
 			if again != nil {
 				o.postpone(ctx, f, *again)
@@ -356,8 +306,8 @@ func (o *Outbox) endAttemptTrace(ctx context.Context, s store.Status, reason str
 // dequeueOrEndWorker takes the next flight of a lane: the first one of the app whose turn it is. If there is none, or
 // there are too many workers, it returns nil, and its caller, a worker, must end: it is no longer counted.
 func (o *Outbox) dequeueOrEndWorker(l *lane) *flight {
-	o.mu.Lock()
-	defer o.mu.Unlock()
+	o.lanesMu.Lock()
+	defer o.lanesMu.Unlock()
 	if len(l.behind) > 0 && l.suspended.IsZero() && l.queued < o.capacity(l)/2 {
 		select {
 		case o.room <- struct{}{}:
@@ -372,56 +322,18 @@ func (o *Outbox) dequeueOrEndWorker(l *lane) *flight {
 		}
 		return nil
 	}
-	app := l.turns[0]
-	l.turns = slices.Delete(l.turns, 0, 1)
-	first := l.queues[app][0]
-	l.queues[app] = slices.Delete(l.queues[app], 0, 1)
-	l.queued--
-	l.addWaiting(app, -1)
-	if len(l.queues[app]) > 0 {
-		l.turns = append(l.turns, app)
-	} else {
-		delete(l.queues, app)
-	}
+	first := l.pop()
 	o.addWorker(l) // the server may take more than when the flights came
 	return first
 }
 
-// untrack removes the flight. If its row was taken over after its postponement, the next attempt takes its place.
-func (o *Outbox) untrack(f *flight) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if f.postponed.Attempt > 0 && f.postponed != f.lease {
-		o.flights[f.work.Send.ID] = f.next
-		o.enqueue(f.next)
+// letGo ends a flight. If its row was taken over after its postponement, the next attempt takes its place.
+func (o *Outbox) letGo(f *flight) {
+	if next := o.leases.giveBack(f); next != nil {
+		o.enqueue(next)
 		return
 	}
-	delete(o.flights, f.work.Send.ID)
-	f.lane.flights--
-	f.lane.held[f.work.Send.App]--
-	if f.lane.held[f.work.Send.App] == 0 {
-		delete(f.lane.held, f.work.Send.App)
-	}
-}
-
-func (o *Outbox) leaseOf(f *flight) (held store.AttemptID, inDoubt bool) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return f.lease, f.inDoubt
-}
-
-// leasesToRenew returns the flights whose lease began at least an eighth of its length ago, and
-// marks them as renewed. Most flights end before that.
-func (o *Outbox) leasesToRenew() []store.AttemptID {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	now := time.Now()
-	var held []store.AttemptID
-	for _, f := range o.flights {
-		if now.Sub(f.renewed) >= o.Lease/8 {
-			f.renewed = now
-			held = append(held, f.lease)
-		}
-	}
-	return held
+	o.lanesMu.Lock()
+	defer o.lanesMu.Unlock()
+	f.lane.end(f.work.Send.App)
 }

@@ -25,14 +25,14 @@ func (o *Outbox) finish(ctx context.Context, f *flight, out store.Outcome) {
 	defer o.endAttemptTrace(ctx, out.Status, out.Reason)
 	applied := o.retryWrite(ctx, func(ctx context.Context) (bool, error) {
 		for { // again if this process took over its own row meanwhile
-			out.AttemptID, _ = o.leaseOf(f)
+			out.AttemptID, _ = o.leases.of(f)
 			applied, err := o.Store.Finish(ctx, out)
-			if held, _ := o.leaseOf(f); applied || err != nil || held == out.AttemptID {
+			if held, _ := o.leases.of(f); applied || err != nil || held == out.AttemptID {
 				return applied, err
 			}
 		}
 	})
-	held, inDoubt := o.leaseOf(f)
+	held, inDoubt := o.leases.of(f)
 	if !applied {
 		o.Logger.Warn("late outcome discarded: another attempt holds the send", "send", held.ID, "attempt",
 			held.Attempt,
@@ -66,7 +66,7 @@ func (o *Outbox) withEvent(ctx context.Context, f *flight, out store.Outcome) (d
 	done = out
 	defer panics.Recover(panics.Attempt)
 	s := f.work.Send
-	_, s.InDoubt = o.leaseOf(f) // since the work was read another process may have had the row
+	_, s.InDoubt = o.leases.of(f) // since the work was read another process may have had the row
 	out = o.knownOutcome(ctx, s, out)
 	event, err := webhook.NewEvent(o.Policy.Get().Subscriptions[s.App], "send."+string(out.Status),
 		out.Provider == policy.TestProvider, o.IDs, o.Now())
@@ -104,7 +104,7 @@ func (o *Outbox) knownOutcome(ctx context.Context, s store.Send, out store.Outco
 func (o *Outbox) postpone(ctx context.Context, f *flight, p store.Postponement) {
 	defer o.endAttemptTrace(ctx, store.Queued, p.Reason)
 	o.retryWrite(ctx, func(ctx context.Context) (bool, error) {
-		p.AttemptID, _ = o.leaseOf(f)
+		p.AttemptID, _ = o.leases.of(f)
 		return o.Store.Postpone(ctx, p)
 	})
 	f.postponed = p.AttemptID
@@ -140,12 +140,7 @@ func (o *Outbox) writeOnce(ctx context.Context, write func(context.Context) (boo
 // warnFailedWrite counts a failed write and logs a warning with the count, at most one each second:
 // while the database is unavailable, every flight repeats its write.
 func (o *Outbox) warnFailedWrite(err error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.failedWrites++
-	if now := time.Now(); now.Sub(o.warned) >= time.Second {
-		o.Logger.Warn("could not store outcomes; retrying", "count", o.failedWrites, "error", err,
-			logs.SeeDatabaseAway)
-		o.failedWrites, o.warned = 0, now
+	if n, due := o.failedWrites.Add("", time.Now()); due {
+		o.Logger.Warn("could not store outcomes; retrying", "count", n, "error", err, logs.SeeDatabaseAway)
 	}
 }

@@ -1,0 +1,86 @@
+package outbox
+
+import (
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"sendcode/internal/store"
+)
+
+// flight is a row of the database whose lease this process holds.
+type flight struct {
+	work    store.Work
+	lane    *lane
+	lease   store.AttemptID
+	inDoubt bool      // an earlier attempt may have delivered the message
+	renewed time.Time // start of the current lease
+	read    time.Time // when the work was read from the database or written to it
+
+	postponed store.AttemptID // zero unless the row was postponed under this attempt
+	next      *flight         // of the newest attempt that this process took over meanwhile
+}
+
+// now returns the time on the database's clock, as it went on since the work was read. Outbox.Now
+// is an estimate, which is wrong for some seconds after that clock is set.
+func (f *flight) now() time.Time { return f.work.Now.Add(time.Since(f.read)) }
+
+// leases are the flights of this process. Safe for concurrent use.
+type leases struct {
+	mu      sync.Mutex // guards the map, and lease, inDoubt, renewed and next of each flight
+	flights map[uuid.UUID]*flight
+}
+
+// take adds a flight for the row and returns it. If the row has a flight already, it updates its
+// attempt, keeps the new one for giveBack, and returns nil.
+func (s *leases) take(w store.Work, l *lane) *flight {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	held := store.AttemptID{ID: w.Send.ID, Attempt: w.Send.Attempt}
+	next := &flight{work: w, lane: l, lease: held, inDoubt: w.Send.InDoubt, renewed: time.Now(), read: time.Now()}
+	if f, ok := s.flights[w.Send.ID]; ok {
+		// The lease ended while the database was unavailable, and this process took over its own
+		// row: the attempt under way continues under the new number. Or the row was postponed and is due again, before
+		// Postpone has returned.
+		f.lease, f.inDoubt, f.renewed = held, w.Send.InDoubt, time.Now()
+		f.next = next
+		return nil
+	}
+	s.flights[w.Send.ID] = next
+	return next
+}
+
+// of returns the attempt under which this process holds the row of a flight.
+func (s *leases) of(f *flight) (held store.AttemptID, inDoubt bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return f.lease, f.inDoubt
+}
+
+// renew returns the flights whose lease began at least `after` ago, and marks them as renewed.
+func (s *leases) renew(after time.Duration) (held []store.AttemptID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	for _, f := range s.flights {
+		if now.Sub(f.renewed) >= after {
+			f.renewed = now
+			held = append(held, f.lease)
+		}
+	}
+	return held
+}
+
+// giveBack removes the flight. If its row was taken over after its postponement, the next attempt takes its place, and is
+// returned.
+func (s *leases) giveBack(f *flight) (next *flight) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if f.postponed.Attempt > 0 && f.postponed != f.lease {
+		s.flights[f.work.Send.ID] = f.next
+		return f.next
+	}
+	delete(s.flights, f.work.Send.ID)
+	return nil
+}
