@@ -49,10 +49,9 @@ func (o *Outbox) attempt(ctx context.Context, f *flight) (out store.Outcome, aga
 	if message == nil {
 		return out, nil
 	}
-	began := time.Now()
 	out, fail := o.send(ctx, w, message)
 	o.logAttempt(f, out, fail)
-	o.noteAttempt(f.lane, fail, time.Since(began))
+	o.noteAttempt(f.lane, fail)
 	if fail == nil {
 		return out, nil
 	}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"slices"
-	"time"
 
 	"sendcode/internal/store"
 )
@@ -24,13 +23,13 @@ type lane struct {
 	workers          int                  // running workers
 	behind           map[string]bool      // apps of which rows wait in the database, since memory was full
 	suspensionLogged bool                 // logAttempt has logged that all servers are set aside
-	pace
+	crowd
 }
 
 func newLane(q store.Queue) *lane {
 	return &lane{
 		Queue: q, queues: map[string][]*flight{}, held: map[string]int{}, behind: map[string]bool{},
-		pace: pace{waits: map[string]int{}},
+		crowd: crowd{waits: map[string]int{}},
 	}
 }
 
@@ -64,7 +63,7 @@ func (l *lane) push(f *flight) {
 	i, _ := slices.BinarySearchFunc(waiting, f, byExpiry)
 	l.queues[app] = slices.Insert(waiting, i, f)
 	l.queued++
-	l.addWaiting(app, 1)
+	l.count(app, 1)
 }
 
 // pop takes the first flight of the app whose turn it is. One must wait.
@@ -74,7 +73,7 @@ func (l *lane) pop() *flight {
 	first := l.queues[app][0]
 	l.queues[app] = slices.Delete(l.queues[app], 0, 1)
 	l.queued--
-	l.addWaiting(app, -1)
+	l.count(app, -1)
 	if len(l.queues[app]) > 0 {
 		l.turns = append(l.turns, app)
 	} else {
@@ -87,9 +86,6 @@ func (l *lane) pop() *flight {
 func (l *lane) hires(most int) bool {
 	if l.queued == 0 || l.workers >= most {
 		return false
-	}
-	if l.workers == 0 {
-		l.busy = time.Now()
 	}
 	l.workers++
 	return true

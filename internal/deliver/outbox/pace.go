@@ -2,6 +2,7 @@ package outbox
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"sendcode/internal/base/recipient"
@@ -9,141 +10,149 @@ import (
 	"sendcode/internal/store"
 )
 
-// pace measures how fast the messages of a lane go out, while messages wait. While none waits, they go out as fast as
-// they are asked for, and that says nothing. Outbox.lanesMu guards it.
-type pace struct {
-	// messages that wait for the server, by app: in the lane's queues, or postponed because the server takes no more
-	waits     map[string]int
-	inStore   float64    // messages that no replica holds, as far as this process will take them over
-	since     time.Time  // since when messages have waited, or slow attempts have been under way; zero: none waits
-	slow      bool       // the last attempt took judgedAfter or longer, and most workers are busy
-	suspended time.Time  // since when all servers have been suspended; zero: they are not
-	outage    bool       // since is the begin of a suspension
-	paced     time.Time  // when a mail last waited for its turn by per_minute (delivery.ErrPace)
-	refused   time.Time  // when a message was last postponed because its server takes no more
-	busy      time.Time  // when the first of the workers began: before that no pace could be seen
-	ends      []interval // attempts that ended with an answer of a server, the oldest first
-}
-
-// interval has the attempts that ended within a second.
-type interval struct {
-	first, last time.Time
-	count       int
-}
-
 const (
-	judgedAfter = time.Second // what has waited or taken less says nothing of the pace
-	minEnds     = 20          // the pace is that of the last attempts, so many where there are
-	paceWindow  = time.Minute // with per_minute the pace is that of a minute: its mails begin together
+	judgedAfter  = time.Second // what has waited less says nothing of the pace
+	paceWindow   = time.Minute
+	manyDeferred = 20
 )
 
-// ExpectedWait returns how long a new message of an app would wait until it goes out: the messages that are before it in
-// its lane, by the pace of the last attempts. Apps take turns, so of each other app as many are before it as of its own. It is
-// 0 while few messages or none wait and attempts are quick, so one is always taken, and in the first second. stalled: nothing has gone out
-// since messages began to wait or all servers were suspended, and wait is how long ago that was.
-func (o *Outbox) ExpectedWait(q store.Queue, app string) (wait time.Duration, stalled bool) {
-	o.lanesMu.Lock()
-	defer o.lanesMu.Unlock()
-	return o.expectedWait(o.lanes[q], app)
+// pace has what went out within the last paceWindow, the oldest first, second by second.
+type pace []second
+
+type second struct {
+	first time.Time
+	count int
 }
 
-// LongestWait returns the longest ExpectedWait of a channel.
-func (o *Outbox) LongestWait(ch recipient.Channel) (longest time.Duration) {
-	o.lanesMu.Lock()
-	defer o.lanesMu.Unlock()
-	for _, l := range o.lanes {
-		if l.Channel != ch {
-			continue
-		}
-		wait, _ := o.expectedWait(l, "") // all that waits may be at the server
-		longest = max(longest, wait)
-		for app := range l.waits {
-			wait, _ := o.expectedWait(l, app)
-			longest = max(longest, wait)
+// add counts a message that goes out. Messages have waited since an instant, and what went out before is counted apart.
+func (p *pace) add(now, since time.Time) {
+	*p = slices.DeleteFunc(*p, func(s second) bool { return now.Sub(s.first) > paceWindow+time.Second })
+	if n := len(*p) - 1; n >= 0 && now.Sub((*p)[n].first) < time.Second && (*p)[n].first.After(since) {
+		(*p)[n].count++
+		return
+	}
+	*p = append(*p, second{now, 1})
+}
+
+// since returns how many messages went out after an instant.
+func (p pace) since(from time.Time) (n int) {
+	for _, s := range p {
+		if s.first.After(from) {
+			n += s.count
 		}
 	}
-	return longest
+	return n
 }
 
-// expectedWait is ExpectedWait for a caller that holds the lock.
-func (o *Outbox) expectedWait(l *lane, app string) (wait time.Duration, stalled bool) {
-	now := time.Now()
-	if l.since.IsZero() || now.Sub(l.since) < judgedAfter || o.idle(l, now) {
+// crowd is why a new message of a lane may wait: what waits before it, and whether the server takes more.
+type crowd struct {
+	waits     map[string]int // by app: messages that are queued, or deferred since the server takes no more
+	waiting   int            // of all apps
+	inStore   float64        // messages that no replica holds, as far as this process will take them over
+	since     time.Time      // since when messages have waited without a pause
+	suspended time.Time      // since when all servers have been suspended; zero: they are not
+	refused   time.Time      // when the server last said that it takes no more now
+	paced     time.Time      // when a mail last waited for its turn by per_minute (delivery.ErrPace)
+	gone      pace           // what went out
+}
+
+// count counts n more messages that wait.
+func (c *crowd) count(app string, n int) {
+	c.waiting += n
+	if c.waits[app] += n; c.waits[app] == 0 {
+		delete(c.waits, app)
+	}
+}
+
+// full reports whether a new message would wait, where the lane may have so many workers. What is deferred counts while the
+// server takes no more, or if it is much: else a new message goes out at once.
+func (l *lane) full(now time.Time, most int) bool {
+	deferred := l.waiting - l.queued
+	takesNoMore := !l.suspended.IsZero() || now.Sub(l.refused) < judgedAfter || now.Sub(l.paced) < paceWindow || deferred >= manyDeferred
+	return l.queued > 0 || l.workers >= most || l.inStore > 0 || deferred > 0 && takesNoMore
+}
+
+// change is called before anything that full reads changes.
+func (l *lane) change(now time.Time, most int) {
+	if !l.full(now, most) {
+		l.since = now
+	}
+}
+
+// expectedWait is ExpectedWait for a lane that may have so many workers, and keeps so many flights of an app in memory.
+func (l *lane) expectedWait(app string, now time.Time, most, room int) (wait time.Duration, stalled bool) {
+	if !l.full(now, most) || now.Sub(l.since) < judgedAfter && l.suspended.IsZero() {
 		return 0, false
 	}
-	count, took := l.measured(now)
-	if count == 0 && l.suspended.IsZero() {
-		count = l.workers // the first attempts have taken so long already: the pace is this or less
+	from := now.Add(-paceWindow)
+	if l.since.After(from) && now.Sub(l.paced) >= paceWindow { // with per_minute a minute's mails begin together
+		from = l.since
 	}
-	if count == 0 {
+	gone := l.gone.since(from)
+	if gone == 0 {
+		from = l.since
+	}
+	switch {
+	case gone == 0 && !l.suspended.IsZero():
+		return now.Sub(l.suspended), true
+	case gone == 0 && l.workers == 0:
 		return now.Sub(l.since), true
 	}
 	before := float64(l.workers)
 	for _, n := range l.waits {
 		before += float64(min(n, l.waits[app]+1))
 	}
-	if l.behind[app] && l.held[app] >= o.capacity(l)/roomShare {
+	if l.behind[app] && l.held[app] >= room {
 		before += l.inStore
 	}
-	return time.Duration(before / float64(count) * float64(took)), false
+	gone = max(gone, l.workers) // until the first attempts have ended, the pace is this or less
+	return time.Duration(before / float64(gone) * float64(now.Sub(from))), false
 }
 
-// idle reports whether a new message would be tried at once, but for what the channel's other lane has under way, by a server that may
-// take it: of those that wait for their next attempt, none was refused a moment ago.
-func (o *Outbox) idle(l *lane, now time.Time) bool {
-	waiting := 0
-	for _, n := range l.waits {
-		waiting += n
-	}
-	return l.queued == 0 && (o.hasRoom(l) || now.Sub(l.busy) < judgedAfter) && l.inStore == 0 && waiting < minEnds && l.suspended.IsZero() &&
-		now.Sub(l.refused) >= judgedAfter && now.Sub(l.paced) >= paceWindow
+// ExpectedWait returns how long a new message of an app would wait until it goes out: the messages that are before it in
+// its lane, by how many went out in the last minute, as far as messages waited. Apps take turns, so of each other app as many are
+// before it as of its own. It is 0 while a new message is tried at once, and in the first second. stalled: nothing has gone out
+// since messages began to wait or all servers were suspended, and wait is how long ago that was.
+func (o *Outbox) ExpectedWait(q store.Queue, app string) (wait time.Duration, stalled bool) {
+	o.lanesMu.Lock()
+	defer o.lanesMu.Unlock()
+	l := o.lanes[q]
+	return l.expectedWait(app, time.Now(), o.maxWorkers(l), o.capacity(l)/roomShare)
 }
 
-// hasRoom reports whether at most half of the workers that a lane may have are busy: a new message is then tried at once.
-func (o *Outbox) hasRoom(l *lane) bool { return 2*l.workers <= o.maxWorkers(l) }
-
-// measured returns how many attempts ended last, and within what time up to now.
-func (p *pace) measured(now time.Time) (count int, took time.Duration) {
-	from, whole := p.since, now.Sub(p.paced) < paceWindow
-	if p.busy.After(from) {
-		from = p.busy
-	}
-	if whole {
-		from = now.Add(-paceWindow)
-	}
-	for i := len(p.ends) - 1; i >= 0 && p.ends[i].last.After(from); i-- {
-		if count >= minEnds && !whole {
-			from = p.ends[i].last
-			break
+// LongestWait returns the longest ExpectedWait of a channel.
+func (o *Outbox) LongestWait(ch recipient.Channel) (longest time.Duration) {
+	for _, q := range store.Queues() {
+		if q.Channel != ch {
+			continue
 		}
-		count += p.ends[i].count
+		for _, app := range append(o.appsThatWait(q), "") {
+			wait, _ := o.ExpectedWait(q, app)
+			longest = max(longest, wait)
+		}
 	}
-	return count, now.Sub(from)
+	return longest
 }
 
-// noteAttempt takes in the end of an attempt at a server that took a while. After a slow one, what is at the server waits
-// too, though it left the queue: a server may take 20 mails at once, and a second for each.
-func (o *Outbox) noteAttempt(l *lane, fail *delivery.Error, took time.Duration) {
+func (o *Outbox) appsThatWait(q store.Queue) (all []string) {
+	o.lanesMu.Lock()
+	defer o.lanesMu.Unlock()
+	for app := range o.lanes[q].waits {
+		all = append(all, app)
+	}
+	return all
+}
+
+// noteAttempt takes in the end of an attempt. Each answer about a message counts, since each lets the next one begin.
+func (o *Outbox) noteAttempt(l *lane, fail *delivery.Error) {
 	o.lanesMu.Lock()
 	defer o.lanesMu.Unlock()
 	now := time.Now()
-	refused := serverTakesNoMore(fail)
-	l.slow = took >= judgedAfter && !refused && !o.hasRoom(l)
-	defer l.addWaiting("", 0)
-	if fail != nil && fail.Err == delivery.ErrPace {
+	if !serverTakesNoMore(fail) {
+		l.gone.add(now, l.since)
+	} else if fail.Err == delivery.ErrPace {
+		l.change(now, o.maxWorkers(l))
 		l.paced = now
-	}
-	if refused {
-		return
-	}
-	newest := len(l.ends) - 1
-	if newest < 0 || now.Sub(l.ends[newest].first) >= time.Second || l.ends[newest].first.Before(l.since) {
-		l.ends, newest = append(l.ends, interval{first: now}), newest+1
-	}
-	l.ends[newest].last = now
-	l.ends[newest].count++
-	for len(l.ends) > minEnds && now.Sub(l.ends[0].last) > paceWindow {
-		l.ends = l.ends[1:]
 	}
 }
 
@@ -167,29 +176,16 @@ func (o *Outbox) notePostponed(f *flight, fail *delivery.Error, after time.Durat
 	l, app := f.lane, f.work.Send.App
 	o.lanesMu.Lock()
 	defer o.lanesMu.Unlock()
-	l.refused = time.Now()
-	l.addWaiting(app, 1)
+	now := time.Now()
+	l.change(now, o.maxWorkers(l))
+	l.refused = now
+	l.count(app, 1)
 	time.AfterFunc(after+o.Tick, func() { // a replica takes it over within a tick
 		o.lanesMu.Lock()
 		defer o.lanesMu.Unlock()
-		l.addWaiting(app, -1)
+		l.change(time.Now(), o.maxWorkers(l))
+		l.count(app, -1)
 	})
-}
-
-// addWaiting counts n more messages that wait. The caller holds the lock.
-func (p *pace) addWaiting(app string, n int) {
-	p.waits[app] += n
-	if p.waits[app] == 0 {
-		delete(p.waits, app)
-	}
-	switch {
-	case len(p.waits) == 0 && p.inStore == 0 && !p.slow:
-		p.since, p.outage = time.Time{}, false
-	case !p.suspended.IsZero() && !p.outage: // once, since a server that comes back for a few messages has a pace
-		p.since, p.outage = p.suspended, true
-	case p.since.IsZero():
-		p.since = time.Now()
-	}
 }
 
 // suspended reports whether all servers or carriers of a lane's channel are suspended. The caller does not hold the lock.
@@ -202,6 +198,7 @@ func (o *Outbox) readBacklog(ctx context.Context) {
 	for _, l := range o.lanes {
 		suspended := o.suspended(l)
 		o.lanesMu.Lock()
+		l.change(time.Now(), o.maxWorkers(l))
 		if !suspended {
 			l.suspended = time.Time{}
 		} else if l.suspended.IsZero() {
@@ -222,10 +219,10 @@ func (o *Outbox) readBacklog(ctx context.Context) {
 	defer o.lanesMu.Unlock()
 	for q, l := range o.lanes {
 		c := waiting[q]
+		l.change(time.Now(), o.maxWorkers(l))
 		l.inStore = float64(c.Due)
 		if l.flights < c.Held {
 			l.inStore *= float64(l.flights) / float64(c.Held)
 		}
-		l.addWaiting("", 0)
 	}
 }

@@ -15,6 +15,20 @@ import (
 // ends lets n attempts end, one after the other.
 type ends func(n int, every time.Duration, fail *delivery.Error)
 
+// wait has n more messages of an app wait in a lane's queue.
+func wait(l *lane, app string, n int) {
+	l.change(time.Now(), 16)
+	l.count(app, n)
+	l.queued += n
+}
+
+// postponed has n messages of an app wait for their next attempt, since the server takes no more.
+func postponed(l *lane, app string, n int) {
+	l.change(time.Now(), 16)
+	l.refused = time.Now()
+	l.count(app, n)
+}
+
 // The wait is what is before a new message of an app in its lane, by the pace of the last attempts; see ExpectedWait.
 func TestExpectedWait(t *testing.T) {
 	mails := store.Queue{Channel: recipient.Email}
@@ -29,49 +43,49 @@ func TestExpectedWait(t *testing.T) {
 	}{
 		"nothing waits": {func(_ *lane, end ends) { end(10, time.Second, nil) }, 0, false},
 		"not for a second": {func(l *lane, end ends) {
-			l.addWaiting("shop", 1000)
+			wait(l, "shop", 1000)
 			end(9, time.Second/10, nil)
 		}, 0, false},
 		"2 a second": {func(l *lane, end ends) {
-			l.addWaiting("shop", 100)
+			wait(l, "shop", 100)
 			end(40, time.Second/2, nil)
 		}, 50 * time.Second, false},
 		"what went out before is no pace": {func(l *lane, end ends) {
 			end(15, time.Millisecond, nil)
-			l.addWaiting("shop", 100)
+			wait(l, "shop", 100)
 			end(4, time.Second/2, nil)
 		}, 50 * time.Second, false},
 		"it is quicker now": {func(l *lane, end ends) {
-			l.addWaiting("shop", 100)
+			wait(l, "shop", 100)
 			end(40, time.Second, nil)
 			end(40, time.Second/10, nil)
-		}, 10 * time.Second, false},
+		}, 55 * time.Second, false},
 		"it hangs now": {func(l *lane, end ends) {
-			l.addWaiting("shop", 100)
+			wait(l, "shop", 100)
 			end(40, time.Second/10, nil)
 			time.Sleep(18 * time.Second)
-		}, 100 * time.Second, false},
+		}, 55 * time.Second, false},
 		"no attempt has ended": {func(l *lane, _ ends) {
 			l.workers = 5
-			l.addWaiting("shop", 95)
+			wait(l, "shop", 95)
 			time.Sleep(2 * time.Second)
 		}, 40 * time.Second, false},
 		"another app's backlog": {func(l *lane, end ends) {
-			l.addWaiting("club", 1000)
-			l.addWaiting("shop", 9)
+			wait(l, "club", 1000)
+			wait(l, "shop", 9)
 			end(40, time.Second/2, nil)
 		}, 19 * time.Second / 2, false},
 		"a domain defers mails": {func(l *lane, end ends) {
-			l.addWaiting("shop", 100)
+			wait(l, "shop", 100)
 			end(1000, time.Millisecond, refused(delivery.StageRcpt, 451))
 		}, time.Second / 10, false},
 		"the server takes no more": {func(l *lane, end ends) {
-			l.addWaiting("shop", 2)
+			postponed(l, "shop", 2)
 			end(98, time.Millisecond, exchange.ErrorByStatus(exchange.Response{Status: 429}, ""))
 			end(40, time.Second/2, nil)
 		}, 50 * time.Second, false},
 		"the server takes no more once it has read a mail": {func(l *lane, end ends) {
-			l.addWaiting("shop", 2)
+			postponed(l, "shop", 2)
 			end(49, time.Millisecond, refused(delivery.StageDot, 432))
 			end(49, time.Millisecond, delivery.ErrorByReply(delivery.StageData, 451, "4.3.2", delivery.NoMeaning))
 			end(40, time.Second/2, nil)
@@ -82,54 +96,58 @@ func TestExpectedWait(t *testing.T) {
 			time.Sleep(2 * time.Second)
 		}, 200 * time.Second, false},
 		"suspended": {func(l *lane, end ends) {
-			l.addWaiting("shop", 2)
+			postponed(l, "shop", 2)
 			end(40, time.Second, nil)
+			l.change(time.Now(), 16)
 			l.suspended = time.Now()
-			l.addWaiting("shop", 100)
+			postponed(l, "shop", 100)
 			time.Sleep(30 * time.Second)
 		}, 30 * time.Second, true},
 		"suspended, nothing waits": {func(l *lane, end ends) {
-			l.addWaiting("shop", 1)
-			l.addWaiting("shop", -1)
+			wait(l, "shop", 1)
+			wait(l, "shop", -1)
+			l.change(time.Now(), 16)
 			l.suspended = time.Now()
 			time.Sleep(time.Hour)
 		}, 0, false},
 		"suspended, and then one waits": {func(l *lane, end ends) {
+			l.change(time.Now(), 16)
 			l.suspended = time.Now()
 			time.Sleep(time.Hour)
-			l.addWaiting("shop", 1)
+			postponed(l, "shop", 1)
 		}, time.Hour, true},
 		"again and again suspended": {func(l *lane, end ends) {
-			l.addWaiting("shop", 100)
+			wait(l, "shop", 100)
 			for range 10 {
 				end(4, time.Second, nil)
+				l.change(time.Now(), 16)
 				l.suspended = time.Now()
-				l.addWaiting("shop", 0)
+				wait(l, "shop", 0)
 			}
 		}, 100 * time.Second, false},
 		"the rest waits in the database": {func(l *lane, end ends) {
-			l.addWaiting("shop", 20)
+			wait(l, "shop", 20)
 			l.behind["shop"], l.inStore, l.held["shop"] = true, 80, 1000
 			end(40, time.Second/2, nil)
 		}, 50 * time.Second, false},
 		"another app's rest waits there": {func(l *lane, end ends) {
-			l.addWaiting("shop", 20)
+			wait(l, "shop", 20)
 			l.behind["shop"], l.inStore, l.held["shop"] = true, 80, 20
 			end(40, time.Second/2, nil)
 		}, 10 * time.Second, false},
-		"all that waits is at the server": {func(l *lane, end ends) {
-			l.workers = 15
-			l.addWaiting("shop", 1)
+		"all workers are busy, and none waits": {func(l *lane, end ends) {
+			l.change(time.Now(), 16)
+			l.workers = 16
 			end(40, time.Second, nil)
-			l.addWaiting("shop", -1)
-		}, 15 * time.Second, false},
-		"all that waits is at the server, and it is quick": {func(l *lane, end ends) {
-			l.workers = 15
-			l.addWaiting("shop", 1)
+		}, 16 * time.Second, false},
+
+		"a worker is free": {func(l *lane, end ends) {
+			l.change(time.Now(), 16)
+			l.workers = 16
 			end(40, time.Second, nil)
-			l.addWaiting("shop", -1)
-			end(1, time.Second/10, nil)
+			l.workers = 15
 		}, 0, false},
+
 		"one attempt was slow, another hangs, and more would begin at once": {func(l *lane, end ends) {
 			l.workers = 2
 			end(1, 2*time.Second, nil)
@@ -140,39 +158,61 @@ func TestExpectedWait(t *testing.T) {
 			end(40, time.Second, &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageDial})
 		}, 0, false},
 		"few were refused, and the first new one is under way": {func(l *lane, _ ends) {
-			l.addWaiting("shop", 19)
+			postponed(l, "shop", 19)
 			time.Sleep(25 * time.Second)
 			l.workers = 1
 		}, 0, false},
 		"few were refused, and a new one went out": {func(l *lane, end ends) {
-			l.addWaiting("shop", 19)
+			postponed(l, "shop", 19)
 			end(1, 25*time.Second, nil)
 		}, 0, false},
 		"few were refused, and all workers have just begun": {func(l *lane, _ ends) {
-			l.addWaiting("shop", 5)
+			postponed(l, "shop", 5)
 			time.Sleep(25 * time.Second)
-			l.workers, l.busy = 16, time.Now()
+			l.change(time.Now(), 16)
+			l.workers = 16
 			time.Sleep(time.Second / 10)
 		}, 0, false},
+
 		"few were refused, all workers are busy, and one waits": {func(l *lane, end ends) {
-			l.addWaiting("shop", 5)
+			postponed(l, "shop", 5)
 			time.Sleep(25 * time.Second)
-			l.workers, l.busy, l.queued = 16, time.Now(), 1
+			wait(l, "shop", 1)
+			l.workers = 16
 			end(1, 2*time.Second, nil)
-		}, 42 * time.Second, false},
+		}, 11 * time.Second / 4, false},
+
 		"suspended, and one tries": {func(l *lane, _ ends) {
-			l.addWaiting("shop", 2)
+			postponed(l, "shop", 2)
+			l.change(time.Now(), 16)
 			l.suspended = time.Now()
 			time.Sleep(30 * time.Second)
-			l.workers, l.busy = 1, time.Now()
+			l.workers = 1
 		}, 30 * time.Second, true},
-		"few were refused, one of them just now": {func(l *lane, end ends) {
-			l.addWaiting("shop", 9)
-			end(9, time.Second, nil)
-			end(1, time.Second, refused(delivery.StageMail, 421))
-		}, 100 * time.Second / 9, false},
+		"the first of many attempts has ended": {func(l *lane, end ends) {
+			wait(l, "shop", 384)
+			l.workers = 16
+			end(1, 3*time.Second/2, nil)
+		}, 75 * time.Second / 2, false},
+		"a cold start": {func(l *lane, end ends) {
+			wait(l, "shop", 400)
+			l.workers = 16
+			end(54, time.Second/53, nil)
+		}, 416 * time.Second / 53, false},
+		"slow recipients hold most workers": {func(l *lane, end ends) {
+			wait(l, "shop", 12)
+			l.workers = 16
+			end(40, time.Second/10, nil)
+		}, 28 * time.Second / 10, false},
+
+		"ten were refused, one of them just now": {func(l *lane, end ends) {
+			for range 10 {
+				postponed(l, "shop", 1)
+				end(1, time.Second*9/10, nil)
+			}
+		}, 9 * time.Second, false},
 		"few wait for their turn, and others go out at once": {func(l *lane, end ends) {
-			l.addWaiting("shop", 19)
+			postponed(l, "shop", 19)
 			time.Sleep(time.Minute)
 			end(2, time.Minute, nil)
 			time.Sleep(time.Second)
@@ -184,7 +224,7 @@ func TestExpectedWait(t *testing.T) {
 			c.run(l, func(n int, every time.Duration, fail *delivery.Error) {
 				for range n {
 					time.Sleep(every)
-					o.noteAttempt(l, fail, every)
+					o.noteAttempt(l, fail)
 					if fail != nil {
 						o.notePostponed(&flight{lane: l, work: store.Work{Send: store.Send{App: "shop"}}}, fail, time.Hour)
 					}
@@ -200,17 +240,4 @@ func TestExpectedWait(t *testing.T) {
 			servertest.Same(t, name+": strangers' lane", strangers, 0)
 		})
 	}
-}
-
-// Once nothing is at a slow server, nothing waits.
-func TestASlowServersLastAttemptEnds(t *testing.T) {
-	servertest.Bubble(t, func(t *testing.T) {
-		o := New(Config{}, Dependencies{Logger: slog.New(slog.DiscardHandler)})
-		l := o.lanes[store.Queue{Channel: recipient.Email}]
-		l.workers = o.maxWorkers(l)/2 + 1
-		o.noteAttempt(l, nil, time.Second)
-		servertest.Same(t, "another may be there", l.since.IsZero(), false)
-		o.dequeueOrEndWorker(l)
-		servertest.Same(t, "none is", l.since.IsZero(), true)
-	})
 }

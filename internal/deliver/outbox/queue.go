@@ -252,6 +252,7 @@ func (o *Outbox) hold(w store.Work) *flight {
 func (o *Outbox) enqueue(f *flight) {
 	o.lanesMu.Lock()
 	defer o.lanesMu.Unlock()
+	f.lane.change(time.Now(), o.maxWorkers(f.lane))
 	f.lane.push(f)
 	o.addWorker(f.lane)
 }
@@ -316,10 +317,6 @@ func (o *Outbox) dequeueOrEndWorker(l *lane) *flight {
 	}
 	if l.queued == 0 || l.workers > o.maxWorkers(l) {
 		l.workers--
-		if o.hasRoom(l) {
-			l.slow = false
-			l.addWaiting("", 0)
-		}
 		return nil
 	}
 	first := l.pop()
