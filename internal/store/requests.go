@@ -32,9 +32,6 @@ type Intent struct {
 	// Code is the encrypted caller's code if Verification.CallerChecks is set, else nil. Finish
 	// deletes it from the database.
 	Code []byte
-	// LikelyFirst is a guess: the database has no row of the recipient that matters to the decision. A right
-	// guess saves a round trip, a wrong one costs one. The guess never changes the decision.
-	LikelyFirst bool
 }
 
 // HolderToJoin returns the holder, see Verification.Holder, if the send may resend the holder's newest

@@ -107,7 +107,6 @@ type Gates struct {
 	histories sharedReads[rowrules.History]
 	backoffs  sharedReads[quota.State] // of correctBackoff
 	refused   recipientsUntil          // without Redis: those that the rows refused, until their wait ends
-	sent      recipientsUntil          // see LikelyFirst
 }
 
 // New makes a Gates of a limiter and a database. A limiter in this process decides only the scopes
@@ -115,7 +114,7 @@ type Gates struct {
 func New(shared Limiter, db Database, p *policy.CurrentSet, now func() time.Time, logger *slog.Logger) *Gates {
 	g := &Gates{
 		shared: shared, db: db, policy: p, now: now, logger: logger,
-		histories: newSharedReads[rowrules.History](), backoffs: newSharedReads[quota.State](), sent: newRecipientsUntil(),
+		histories: newSharedReads[rowrules.History](), backoffs: newSharedReads[quota.State](),
 		lines:       logs.Throttle{Every: time.Minute},
 		OnEventLoss: func() {}, pending: pendingRefunds{added: make(chan struct{}, 1)},
 	}

@@ -165,7 +165,6 @@ func (g *Gates) AnswerAdmitted(ctx context.Context, s bucketnames.Subject, taken
 	own := quota.Event{ID: string(begun.Send.ID[:]), At: begun.Now}
 	r := newDatabaseRows(s, append(slices.Clip(begun.History), own), begun.Rejected, begun.Now, asked)
 	g.rememberWait(s, r)
-	g.rememberSend(s, begun)
 	return g.correctAndMerge(ctx, s, taken, asked, g.now(), r)
 }
 

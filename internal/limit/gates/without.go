@@ -3,12 +3,10 @@ package gates
 import (
 	"context"
 	"hash/maphash"
-	"slices"
 	"sync"
 	"time"
 
 	"sendcode/internal/limit/bucketnames"
-	"sendcode/internal/store"
 	"sendcode/quota"
 )
 
@@ -32,10 +30,10 @@ func newRecipientsUntil() recipientsUntil {
 	return recipientsUntil{seed: maphash.MakeSeed(), slots: make([]recipientUntil, 1<<16)}
 }
 
-func (b *recipientsUntil) nameOf(s bucketnames.Subject, class store.Class) uint64 {
+func (b *recipientsUntil) nameOf(s bucketnames.Subject) uint64 {
 	var h maphash.Hash
 	h.SetSeed(b.seed)
-	for _, part := range [...]string{string(class), s.App, string(s.Channel), s.Purpose.CountedAs()} {
+	for _, part := range [...]string{string(s.Class), s.App, string(s.Channel), s.Purpose.CountedAs()} {
 		_, _ = h.WriteString(part)
 		_ = h.WriteByte(0) // in no part
 	}
@@ -59,21 +57,8 @@ func (b *recipientsUntil) has(name uint64, now time.Time) bool {
 // rememberWait remembers, without Redis, how long the rows refuse the subject's next send.
 func (g *Gates) rememberWait(s bucketnames.Subject, r databaseRows) {
 	if wait := (quota.Decision{Rules: r.states}).RetryAfter(); wait > 0 && g.WithoutRedis() {
-		g.refused.add(g.refused.nameOf(s, s.Class), g.now().Add(wait))
+		g.refused.add(g.refused.nameOf(s), g.now().Add(wait))
 	}
-}
-
-// LikelyFirst guesses whether the database has no row that matters to a send which TakeSend admitted: the limiter
-// counts no other one of the recipient, and this process knows of none. Without Redis, only this process is asked.
-func (g *Gates) LikelyFirst(s bucketnames.Subject, taken quota.Decision) bool {
-	return !g.sent.has(g.sent.nameOf(s, ""), g.now()) &&
-		!slices.ContainsFunc(taken.Rules, func(r quota.State) bool { return r.Scope == quota.Recipient && r.Used > 1 })
-}
-
-// rememberSend remembers for LikelyFirst how long an admitted send matters: while a rule counts it, or its code is open.
-func (g *Gates) rememberSend(s bucketnames.Subject, begun store.BeginAnswer) {
-	matters := max(s.Purpose.LongestRecipientWindow(), begun.Verification.ExpiresAt.Sub(begun.Now))
-	g.sent.add(g.sent.nameOf(s, ""), g.now().Add(matters))
 }
 
 // AnswerRefusedBefore answers a send without counting it, if the rows refused the subject before and
@@ -81,7 +66,7 @@ func (g *Gates) rememberSend(s bucketnames.Subject, begun store.BeginAnswer) {
 // few reads, and takes no place of a wider rule. refused is false if the gates must decide the send: so they must if another rule
 // refuses, for which no row is read. Error: of the database.
 func (g *Gates) AnswerRefusedBefore(ctx context.Context, s bucketnames.Subject) (told Answer, refused bool, err error) {
-	if !g.WithoutRedis() || !g.refused.has(g.refused.nameOf(s, s.Class), g.now()) {
+	if !g.WithoutRedis() || !g.refused.has(g.refused.nameOf(s), g.now()) {
 		return Answer{}, false, nil
 	}
 	asked := g.now()

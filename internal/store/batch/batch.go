@@ -81,9 +81,6 @@ type Batcher[In, Answer any] struct {
 	// Turn: of the calls that wait, those with the lowest Turn go into the next batch first, and of
 	// these the oldest. nil: the oldest go first. Set it before the first call.
 	Turn func(In) int
-	// Group: calls of different groups share no batch. The oldest call chooses the group of the next batch.
-	// nil: all share. Set it before the first call.
-	Group func(In) int
 	// MinInterval is the least time between the starts of two batches of one writer. Set it before the
 	// first call.
 	MinInterval time.Duration
@@ -226,7 +223,7 @@ func (c *Batcher[In, Answer]) takeBatch() []*Call[In, Answer] {
 	var batch []*Call[In, Answer]
 	left := c.queued[:0]
 	for _, x := range c.queued {
-		if len(batch) == c.maxSize || c.busy[x.Key] || c.Group != nil && len(batch) > 0 && c.Group(x.In) != c.Group(batch[0].In) {
+		if len(batch) == c.maxSize || c.busy[x.Key] {
 			left = append(left, x)
 			continue
 		}

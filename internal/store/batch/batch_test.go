@@ -285,22 +285,3 @@ func TestATripBelongsToItsOldestCall(t *testing.T) {
 		close(g.end)
 	})
 }
-
-// Calls of different groups share no batch, and the oldest goes first.
-func TestBatcherGroups(t *testing.T) {
-	gated(t, func(t *testing.T, g *gatedRuns) {
-		g.Group = func(in store.Intent) int { return in.Send.Number }
-		for key := range int64(8) {
-			go func() { _, _ = g.Submit(t.Context(), store.Intent{Send: store.Send{Number: int(key % 3)}}, key) }()
-			synctest.Wait()
-		}
-		for _, want := range []string{"[0]", "[1 4 7]", "[2 5]", "[3 6]"} {
-			var keys []int64
-			for _, x := range <-g.begun {
-				keys = append(keys, x.Key)
-			}
-			storetest.Equal(t, "keys", fmt.Sprint(keys), want)
-			g.end <- struct{}{}
-		}
-	})
-}

@@ -102,21 +102,6 @@ func (t Table[T]) InsertManySQL(by store.ColumnFlags, first int) (sql string, ne
 	return "INSERT INTO " + t.Name + " (" + strings.Join(names, ", ") + ")\nSELECT " + strings.Join(values, ", "), first + len(names)
 }
 
-// InsertSomeSQL is InsertManySQL, with the same parameters, for the rows that a condition admits. more has further
-// items of the SELECT list, which the condition and read may name. shift, an interval in SQL, is added to instants;
-// read maps the names of other columns to the SQL expressions that are written instead of their parameters.
-func (t Table[T]) InsertSomeSQL(by store.ColumnFlags, first int, more, condition, shift string, read map[string]string) (sql string, next int) {
-	var values []string
-	for _, c := range t.columns {
-		if c.Flags&by != 0 {
-			values = append(values, cmp.Or(read[c.Name], map[bool]string{true: c.Name + " + " + shift}[c.of == Instant], c.Name))
-		}
-	}
-	sql, next = t.InsertManySQL(by, first)
-	into, rows, _ := strings.Cut(sql, "\n")
-	return into + "\nSELECT " + strings.Join(values, ", ") + "\nFROM (" + rows + ", " + more + ") AS r WHERE " + condition, next
-}
-
 // InsertManyArgs returns the parameters of InsertManySQL: one array for each column.
 func (t Table[T]) InsertManyArgs(by store.ColumnFlags, rows []*T) []any {
 	args := NewArrayParameters(MapSlice(rows, t.fields), len(t.columns))

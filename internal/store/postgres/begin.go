@@ -19,20 +19,17 @@ import (
 // Names of the statements of Begin's trips, which are prepared on each connection of the pool
 // writers. A trip sends several statements and then reads all answers.
 const (
-	stmtBeginTransaction       = "sendcode_open"
-	stmtLockRecipients         = "sendcode_lock"
-	stmtSavepoint              = "sendcode_save"
-	stmtRollBackToSavepoint    = "sendcode_unlock"
-	stmtLockCandidates         = "sendcode_candidates"
-	stmtGateCounted            = "sendcode_gate"
-	stmtGateHolders            = "sendcode_gate_held"
-	stmtGateCountedAndHolders  = "sendcode_gate_both"
-	stmtFirstCounted           = "sendcode_first"
-	stmtFirstHolders           = "sendcode_first_held"
-	stmtFirstCountedAndHolders = "sendcode_first_both"
-	stmtUpdateJoined           = "sendcode_join"
-	stmtInsert                 = "sendcode_insert"
-	stmtCommit                 = "sendcode_commit"
+	stmtBeginTransaction      = "sendcode_open"
+	stmtLockRecipients        = "sendcode_lock"
+	stmtSavepoint             = "sendcode_save"
+	stmtRollBackToSavepoint   = "sendcode_unlock"
+	stmtLockCandidates        = "sendcode_candidates"
+	stmtGateCounted           = "sendcode_gate"
+	stmtGateHolders           = "sendcode_gate_held"
+	stmtGateCountedAndHolders = "sendcode_gate_both"
+	stmtUpdateJoined          = "sendcode_join"
+	stmtInsert                = "sendcode_insert"
+	stmtCommit                = "sendcode_commit"
 )
 
 // updateJoinedSQL writes the number of sends of joined verifications.
@@ -71,9 +68,6 @@ func (p *DB) beginStatements() []statement {
 		{stmtGateCounted, p.replaceNow(gateSQL(countedSendsSQL))},
 		{stmtGateHolders, p.replaceNow(gateSQL(sendsOfHoldersSQL))},
 		{stmtGateCountedAndHolders, p.replaceNow(gateSQL(countedSendsSQL, sendsOfHoldersSQL))},
-		{stmtFirstCounted, p.replaceNow(writeFirstSQL(countedSendsSQL))},
-		{stmtFirstHolders, p.replaceNow(writeFirstSQL(sendsOfHoldersSQL))},
-		{stmtFirstCountedAndHolders, p.replaceNow(writeFirstSQL(countedSendsSQL, sendsOfHoldersSQL))},
 		{stmtUpdateJoined, updateJoinedSQL},
 		{stmtInsert, insertSQL()},
 		{stmtCommit, "COMMIT"},
@@ -88,13 +82,7 @@ func (p *DB) Begin(ctx context.Context, intent store.Intent) (store.BeginAnswer,
 	}
 	ctx, cancel := store.Bounded(ctx)
 	defer cancel()
-	in.LikelyFirst = in.LikelyFirst && in.Join == ""
-	begun, err := p.begins.Submit(ctx, in, store.RecipientLockKey(in.Send))
-	if errors.Is(err, errWrongGuess) {
-		in.LikelyFirst = false
-		begun, err = p.begins.Submit(ctx, in, store.RecipientLockKey(in.Send))
-	}
-	return begun, err
+	return p.begins.Submit(ctx, in, store.RecipientLockKey(in.Send))
 }
 
 // beginBatch makes the round trip of a batch of Begins within beginTimeout. Every call gets an
@@ -102,11 +90,6 @@ func (p *DB) Begin(ctx context.Context, intent store.Intent) (store.BeginAnswer,
 func (p *DB) beginBatch(batch []*beginCall) {
 	ctx, cancel := context.WithTimeout(batch[0].RoundTripContext(), beginTimeout())
 	defer cancel()
-	// Then all are: see groupOfBegin. A large batch gains little, and its many rows could stop half-way while they hold the locks.
-	if batch[0].In.LikelyFirst && len(batch) <= maxFirstBatch {
-		runByHalves(ctx, false, batch, p.beginFirst)
-		return
-	}
 	runByHalves(ctx, false, batch, p.beginTogether)
 }
 

@@ -84,7 +84,7 @@ func (p *DB) forgetSuccess() {
 	p.roomy.Store(false)
 }
 
-// Without a guess, Begin takes two round trips to the server, in one transaction. The first locks the recipients and
+// Begin takes two round trips to the server, in one transaction. The first locks the recipients and
 // reads. Then package gate decides. The second writes and commits. If a send may join a
 // verification that it does not name, a trip between them locks that verification and reads again.
 // After a failure before the last trip, certainly nothing was written. A refusal writes nothing, so it is

@@ -51,32 +51,29 @@ func TestPostgresLostConnections(t *testing.T) {
 		{"reply to the commit lost twice", cutBefore, 2, 1, false, 2},
 		{"lost after the reply to the commit", cutAfter, 1, 1, true, 1},
 	} {
-		for _, likely := range []bool{false, true} {
-			t.Run(fmt.Sprint(c.name, ", likely first ", likely), func(t *testing.T) {
-				t.Parallel()
-				f, p := faultFixture(t)
-				p.arm(cuts{mode: c.mode, times: c.times, leaving: !c.ok && c.times == 1})
-				in := f.Intent(1, storetest.WithRules(storetest.Rule(1, time.Hour)))
-				in.LikelyFirst = likely
-				begun, err := f.Begin(t.Context(), in)
-				trips, _ := p.seen()
-				storetest.Equal(t, "round trips", trips, c.trips)
-				if c.ok {
-					storetest.OK(t, err)
-					storetest.Equal(t, "admitted", begun.Admitted, true)
-					storetest.Equal(t, "row", f.Row(t, in.Send.ID), storetest.RowOf(begun.Send))
-				} else {
-					storetest.Is(t, err, fault.Unavailable)
-					storetest.Is(t, err, fault.Uncertain)
-				}
-				storetest.Equal(t, "rows", f.Count(t), 1+c.rows)
-				p.arm(cuts{})
-				// It goes on, and what was written is there to be found.
-				storetest.Equal(t, "repeated", f.MustBegin(t, in).Admitted, true)
-				f.Refuse(t, f.Intent(1, storetest.WithRules(storetest.Rule(1, time.Hour))))
-				storetest.Equal(t, "rows", f.Count(t), 2)
-			})
-		}
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			f, p := faultFixture(t)
+			p.arm(cuts{mode: c.mode, times: c.times, leaving: !c.ok && c.times == 1})
+			in := f.Intent(1, storetest.WithRules(storetest.Rule(1, time.Hour)))
+			begun, err := f.Begin(t.Context(), in)
+			trips, _ := p.seen()
+			storetest.Equal(t, "round trips", trips, c.trips)
+			if c.ok {
+				storetest.OK(t, err)
+				storetest.Equal(t, "admitted", begun.Admitted, true)
+				storetest.Equal(t, "row", f.Row(t, in.Send.ID), storetest.RowOf(begun.Send))
+			} else {
+				storetest.Is(t, err, fault.Unavailable)
+				storetest.Is(t, err, fault.Uncertain)
+			}
+			storetest.Equal(t, "rows", f.Count(t), 1+c.rows)
+			p.arm(cuts{})
+			// It goes on, and what was written is there to be found.
+			storetest.Equal(t, "repeated", f.MustBegin(t, in).Admitted, true)
+			f.Refuse(t, f.Intent(1, storetest.WithRules(storetest.Rule(1, time.Hour))))
+			storetest.Equal(t, "rows", f.Count(t), 2)
+		})
 	}
 }
 
@@ -266,20 +263,18 @@ func TestPostgresRepeatsWhatTheStandbyHas(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	for i, likely := range []bool{false, true} {
-		in := cut.Intent(i, func(in *store.Intent) { in.LikelyFirst = likely })
-		c := store.IdempotencyClaim{Key: [32]byte{byte(i + 1)}, SendID: in.Send.ID, Lease: day, Life: day}
-		storetest.Equal(t, "claim", storetest.Must(cut.ClaimIdempotencyKey(t.Context(), c))(t).State, store.IdempotencyClaimGranted)
-		begin := func() error { return storetest.Err(cut.Begin(t.Context(), in)) }
-		uncertain("a send, and its second run", begin)
-		uncertain("its repetition", begin)
-		storetest.OK(t, cut.ReleaseIdempotencyKey(t.Context(), c.Key, c.SendID, false))
-		c.SendID = cut.Intent(i).Send.ID
-		uncertain("a repetition with its key", func() error { return storetest.Err(cut.ClaimIdempotencyKey(t.Context(), c)) })
-		again := storetest.Must(joined.ClaimIdempotencyKey(t.Context(), c))(t)
-		storetest.Equal(t, "repeated", fmt.Sprint(again.State, again.Send.ID), fmt.Sprint(store.IdempotencyClaimDone, in.Send.ID))
-		storetest.Equal(t, "repeated", joined.MustBegin(t, in).Repeated, true)
-	}
+	in := cut.Intent(0)
+	c := store.IdempotencyClaim{Key: [32]byte{1}, SendID: in.Send.ID, Lease: day, Life: day}
+	storetest.Equal(t, "claim", storetest.Must(cut.ClaimIdempotencyKey(t.Context(), c))(t).State, store.IdempotencyClaimGranted)
+	begin := func() error { return storetest.Err(cut.Begin(t.Context(), in)) }
+	uncertain("a send, and its second run", begin)
+	uncertain("its repetition", begin)
+	storetest.OK(t, cut.ReleaseIdempotencyKey(t.Context(), c.Key, c.SendID, false))
+	c.SendID = cut.Intent(0).Send.ID
+	uncertain("a repetition with its key", func() error { return storetest.Err(cut.ClaimIdempotencyKey(t.Context(), c)) })
+	again := storetest.Must(joined.ClaimIdempotencyKey(t.Context(), c))(t)
+	storetest.Equal(t, "repeated", fmt.Sprint(again.State, again.Send.ID), fmt.Sprint(store.IdempotencyClaimDone, in.Send.ID))
+	storetest.Equal(t, "repeated", joined.MustBegin(t, in).Repeated, true)
 	ours := joined.Admit(t, joined.Intent(3)).Verification.ID
 	theirs := joined.Admit(t, joined.Intent(4, func(in *store.Intent) { in.Code, in.Verification.CallerChecks = []byte{1}, true })).Verification.ID
 	ended := joined.Admit(t, joined.Intent(5)).Verification.ID

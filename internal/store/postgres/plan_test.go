@@ -197,15 +197,11 @@ func hotPlans(t *testing.T, db *DB, now time.Time) {
 	const bucket, key = "sends_3_recipient_logged_at_idx", "sends_3_pkey"
 	const keys = "sends_0_pkey sends_1_pkey sends_2_pkey sends_3_pkey sends_4_pkey outbox_pkey refunds_pkey"
 	const gate = bucket + " " + key + " failures_recipient suppressions_active verifications_tried"
-	inserted := len(sqldb.VerificationTable.InsertManyArgs(store.InsertedByBegin, nil)) + len(sqldb.SendTable.InsertManyArgs(store.InsertedByBegin, nil))
 	nulls := func(n int) string { return strings.Repeat(", NULL", n) }
 	for _, c := range []struct{ statement, parameters, indexes string }{
 		{stmtGateCounted, nulls(11) + window + own, gate},
 		{stmtGateHolders, nulls(11) + window + own, gate + " verifications_pkey"},
 		{stmtGateCountedAndHolders, nulls(11) + window + own, gate + " verifications_pkey"},
-		{stmtFirstCounted, nulls(11) + window + own + nulls(9+inserted), gate},
-		{stmtFirstHolders, nulls(11) + window + own + nulls(9+inserted), gate + " verifications_pkey"},
-		{stmtFirstCountedAndHolders, nulls(11) + window + own + nulls(9+inserted), gate + " verifications_pkey"},
 		{stmtLockCandidates, nulls(7), "verifications_pkey"},
 		{stmtReadHistory, nulls(6) + window, bucket + " failures_recipient"},
 		{stmtReadVerifications, nulls(1), "verifications_pkey outbox_pkey refunds_pkey sends_0_recipient_logged_at_idx " +

@@ -148,7 +148,6 @@ func openWithClock(ctx context.Context, url, now, role string, tracer ...pgx.Que
 	p.begins, p.checks = batch.New(maxWriters, p.beginBatch), batch.New(maxWriters, p.checkBatch)
 	p.histories, p.verifications, p.sharedStatements = batch.New(maxReaders, p.answerHistories), batch.New(maxReaders, p.answerVerifications),
 		batch.New(maxReaders, p.answerSharedReads)
-	p.begins.Group = groupOfBegin
 	p.sharedStatements.WaitsOnceBegun = true // a caller must not return while its statement writes to its variables
 	p.outcomes, p.postponements, p.refundEnds, p.eventEnds = batch.New(1, p.finishBatch), batch.New(1, p.postponeBatch),
 		batch.New(1, p.confirmRefundBatch), batch.New(1, p.endEventBatch)

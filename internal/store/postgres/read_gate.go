@@ -47,7 +47,6 @@ const (
 	rejectedSendRow
 	verificationWithChecksRow
 	verificationOfHolderRow
-	writtenRow // of writeFirstSQL alone
 )
 
 // verificationsWithChecksSQL returns the query for the verifications with checks of the recipient
@@ -68,21 +67,15 @@ func verificationsWithChecksSQL(of, now string) string {
 // plan, even without statistics on a new partition. The bounds on IDs ($12 to $15) let Postgres
 // skip partitions; $12 and $13 leave out no row that counts, as long as the database's clock is
 // within the bounds that idBoundsOfBatch assumes.
-func gateSQL(sends ...string) string { return gateCallsSQL + gateRowsSQL(sends...) }
-
-// gateCallsSQL begins a statement with the tables clock, of one row, and u, the calls of a batch.
-const gateCallsSQL = `
+func gateSQL(sends ...string) string {
+	return `
 WITH clock AS MATERIALIZED (
     SELECT @now AS now
 ), u AS MATERIALIZED (
     SELECT * FROM unnest($1::uuid[], $2::text[], $3::text[], $4::bytea[], $5::text[], $6::bigint[], $7::int[], $8::bigint[], $9::bytea[],
         $10::text[], $11::bool[])
         WITH ORDINALITY AS u(id, app, channel, recipient, purposes, longest, most, rejecting, address, holder, once, i)
-)`
-
-// gateRowsSQL is the query of gateSQL.
-func gateRowsSQL(sends ...string) string {
-	return `
+)
 SELECT 0::bigint AS i, 0 AS kind, NULL::uuid AS id, NULL::timestamptz AS approved, now AS at,
   NULL::int AS attempts, NULL::int AS attempts_reset, NULL::text AS class, NULL::text AS checks, NULL::text AS held FROM clock
 UNION ALL
@@ -212,7 +205,6 @@ type batchFacts struct {
 	now      time.Time
 	facts    []rowrules.Facts // of each call
 	repeated []bool           // of each call: its send has a row already
-	written  []bool           // of each call: writeFirstSQL has written its send
 	// of each call without Join: the IDs of its holder's open verifications; facts has them only
 	// once they are locked
 	ofHolders [][]string
@@ -231,8 +223,6 @@ func (v *batchFacts) addRow(r gateRow) {
 	switch r.kind {
 	case repeatedRow:
 		v.repeated[r.i-1] = true
-	case writtenRow:
-		v.written[r.i-1] = true
 	case suppressionRow:
 		has.Suppression = r.id.Bytes
 	case countedSendRow:
@@ -247,7 +237,7 @@ func (v *batchFacts) addRow(r gateRow) {
 // readBatchFacts reads the rows of gateSQL for n calls. It fails if the database's clock is not
 // among them.
 func readBatchFacts(rows pgx.Rows, n int) (v batchFacts, err error) {
-	v = batchFacts{facts: make([]rowrules.Facts, n), repeated: make([]bool, n), written: make([]bool, n), ofHolders: make([][]string, n)}
+	v = batchFacts{facts: make([]rowrules.Facts, n), repeated: make([]bool, n), ofHolders: make([][]string, n)}
 	var r gateRow
 	fields := append(append([]any{&r.i, &r.kind, &r.id}, r.withChecksFields()...), &r.held)
 	_, err = pgx.ForEachRow(rows, fields, func() error { v.addRow(r); return nil })

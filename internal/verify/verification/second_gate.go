@@ -78,8 +78,6 @@ func (s *Service) newIntent(send countedSend) (store.Intent, error) {
 		return store.Intent{}, err
 	}
 	row := send.sendRow()
-	// A stranger could tell by the time of an answer whether others have asked for codes for this recipient.
-	likelyFirst := send.subject.Class == store.SecretKeyClass && s.Gates.LikelyFirst(send.subject, send.taken)
 	row.ID, row.VerificationID, row.HumanCheck = send.id, "", send.pass.by
 	limited := send.taken
 	limited.Rules = slices.DeleteFunc(slices.Clone(limited.Rules), func(x quota.State) bool { return policy.CountedInDatabase(x.Rule) })
@@ -94,7 +92,6 @@ func (s *Service) newIntent(send countedSend) (store.Intent, error) {
 		Rules:          quota.OfScope(purpose.Policy.Rules, quota.Recipient),
 		RejectionRules: quota.OfScope(purpose.Policy.Rules, quota.Failures), Purposes: purpose.PolicyPurposes,
 		TTL: cmp.Or(send.TTL, purpose.TTL), MinLife: MinResendLife(purpose.TTL), Lease: s.Lease,
-		LikelyFirst: likelyFirst,
 	}
 	if send.Code != "" {
 		intent.Code, err = s.Vault.SealCode(send.Code, send.TTL > 0, send.id)

@@ -13,12 +13,10 @@ import (
 	"sendcode/internal/deliver/delivery"
 	"sendcode/internal/kit/servertest"
 	"sendcode/internal/limit/admission"
-	"sendcode/internal/run/app/core"
 	"sendcode/internal/store"
 	"sendcode/internal/store/sqlite/sqlitetest"
 	"sendcode/internal/verify/verification"
 	vtest "sendcode/internal/verify/verification/verificationtest"
-	"sendcode/quota"
 )
 
 func TestSendArrives(t *testing.T) {
@@ -236,40 +234,4 @@ func TestFailuresSayWhatMayCount(t *testing.T) {
 			r.Want("the code can be used again", r.Check(a.View.ID, r.Code(0)).Valid, !counted)
 		})
 	}
-}
-
-// guesses has what Begin was told of each send.
-type guesses struct {
-	core.Database
-	told []bool
-}
-
-func (g *guesses) Begin(ctx context.Context, in store.Intent) (store.BeginAnswer, error) {
-	g.told = append(g.told, in.LikelyFirst)
-	return g.Database.Begin(ctx, in)
-}
-
-// A send is guessed to be its recipient's first if the limiter counts no other one, and this process
-// knows of none that counts or whose code is open.
-func TestLikelyFirst(t *testing.T) {
-	vtest.EachInForm(t, map[string]time.Duration{"brief": time.Second, "day": 24 * time.Hour}, nil, func(r *vtest.Rig, window time.Duration) {
-		vtest.WithRules(quota.Rule{Name: "rule", Scope: quota.Recipient, Limit: 5, Window: window})(&r.Settings)
-		spy := &guesses{Database: r.Store}
-		a, b := r.ReplicaOn(spy, r.MailServer, r.Carrier), r.ReplicaOn(spy, r.MailServer, r.Carrier)
-		want := func(what string, s *vtest.Service, email string, first bool) {
-			r.Helper()
-			r.AskAt(s, vtest.AskFor(email), true)
-			r.Want(what, spy.told[len(spy.told)-1], first)
-		}
-		want("the first one", a, vtest.Ana, true)
-		want("of another recipient", a, "bea@example.com", true)
-		r.AskAt(a, byBrowser("cem@example.com"), true)
-		r.Want("a stranger's, who could tell by the time", spy.told[len(spy.told)-1], false)
-		want("the second one", a, vtest.Ana, false)
-		want("at another process", b, vtest.Ana, r.Settings.Form != vtest.OnRedis)
-		r.Sleep(time.Minute)
-		want("while the code is open", a, vtest.Ana, false)
-		r.Sleep(10 * time.Minute)
-		want("after that", a, vtest.Ana, window == time.Second)
-	})
 }
