@@ -1,10 +1,10 @@
 // Package columns makes SQL and parameters from the columns of a type: SELECT lists and their
-// scan destinations, INSERTs, and array parameters in Postgres's binary form.
+// scan destinations, INSERTs, and lists of rows that a statement on Postgres takes.
 package columns
 
 import (
 	"cmp"
-	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -18,9 +18,8 @@ import (
 // column is a column of a table.
 type column struct {
 	store.Column
-	read  string                          // SQL expression that reads it
-	of    elementType                     // type in Postgres
-	write elementAppender[[]store.Column] // appends a row's field to an array parameter
+	read string // SQL expression that reads it
+	of   string // type in Postgres
 }
 
 // Table describes the columns of a table.
@@ -34,10 +33,9 @@ type Table[T any] struct {
 // name to the SQL expression that reads the column; other columns are read as stored.
 func New[T any](name, alias string, fields func(*T) []store.Column, read map[string]string) Table[T] {
 	t := Table[T]{Name: name, fields: fields}
-	for i, c := range fields(new(T)) {
+	for _, c := range fields(new(T)) {
 		t.columns = append(t.columns, column{
-			Column: c, of: elementTypeOf(c.Field), read: cmp.Or(read[c.Name], alias+"."+c.Name),
-			write: func(buf []byte, row []store.Column) []byte { return appendField(buf, row[i]) },
+			Column: c, of: sqlType(reflect.ValueOf(c.Field).Elem().Interface()), read: cmp.Or(read[c.Name], alias+"."+c.Name),
 		})
 	}
 	return t
@@ -59,10 +57,10 @@ func (t Table[T]) AsRefusals(read map[string]string) Table[T] {
 }
 
 // zeroSQL maps each type to its zero value in SQL.
-var zeroSQL = map[elementType]string{
-	Text: "''", Integer: "0", Bigint: "0", Boolean: "false",
-	Instant: "CAST(NULL AS timestamptz)",
-	UUID:    "CAST(NULL AS uuid)",
+var zeroSQL = map[string]string{
+	"text": "''", "integer": "0", "bigint": "0", "boolean": "false",
+	"timestamptz": "CAST(NULL AS timestamptz)",
+	"uuid":        "CAST(NULL AS uuid)",
 }
 
 // SelectList returns the columns as a SELECT list, in the order of Destinations.
@@ -88,29 +86,27 @@ func (t Table[T]) Destinations(x *T) []any {
 }
 
 // InsertManySQL returns the Postgres INSERT of several rows, with the columns that have a flag of
-// by. Its parameters, from InsertManyArgs, have the numbers from first to next-1. unnest stands in
-// the SELECT list, where it returns element by element: in FROM, Postgres would first copy each array
-// into a table of its own.
-func (t Table[T]) InsertManySQL(by store.ColumnFlags, first int) (sql string, next int) {
-	var names, values []string
+// by. InsertManyArgs returns its parameters.
+func (t Table[T]) InsertManySQL(by store.ColumnFlags) string {
+	var names, arrays []string
 	for _, c := range t.columns {
 		if c.Flags&by != 0 {
-			values = append(values, fmt.Sprintf("unnest($%d::%s[]) AS %s", first+len(names), elementTypes[c.of].name, c.Name))
-			names = append(names, c.Name)
+			names, arrays = append(names, c.Name), append(arrays, arrayParameter(t.Name, c.Name, c.of))
 		}
 	}
-	return "INSERT INTO " + t.Name + " (" + strings.Join(names, ", ") + ")\nSELECT " + strings.Join(values, ", "), first + len(names)
+	return "INSERT INTO " + t.Name + " (" + strings.Join(names, ", ") + ")\nSELECT " + selectArrays(arrays, names)
 }
 
 // InsertManyArgs returns the parameters of InsertManySQL: one array for each column.
-func (t Table[T]) InsertManyArgs(by store.ColumnFlags, rows []*T) []any {
-	args := NewArrayParameters(MapSlice(rows, t.fields), len(t.columns))
-	for _, c := range t.columns {
+func (t Table[T]) InsertManyArgs(by store.ColumnFlags, rows []*T) map[string]any {
+	args := map[string]any{}
+	fields := MapSlice(rows, t.fields)
+	for i, c := range t.columns {
 		if c.Flags&by != 0 {
-			args.Add(c.of, c.write)
+			args[t.Name+"_"+c.Name] = MapSlice(fields, func(row []store.Column) any { return parameter(parameterValue(row[i])) })
 		}
 	}
-	return args.Args()
+	return args
 }
 
 // InsertSQL returns the INSERT of one row, with the columns that have a flag of by, and its
@@ -156,25 +152,6 @@ func MapSlice[R, T any](rows []R, convert func(R) T) []T {
 	return list
 }
 
-// elementTypeOf returns the Postgres type of a field, given its address.
-func elementTypeOf(field any) elementType {
-	switch field.(type) {
-	case *time.Time:
-		return Instant
-	case *time.Duration:
-		return Bigint
-	case *int:
-		return Integer
-	case *bool:
-		return Boolean
-	case *uuid.UUID:
-		return UUID
-	case *[]byte, *[32]byte, *recipient.Hash:
-		return Bytes
-	}
-	return Text
-}
-
 // scanDestination returns the destination to scan a field's column into.
 func scanDestination(c store.Column) any {
 	if _, isID := c.Field.(*uuid.UUID); isID && c.Flags&store.NullableColumn == 0 {
@@ -216,37 +193,4 @@ func parameterValue(c store.Column) any {
 		return append([]byte{}, *x...)
 	}
 	panic("store: " + c.Name + " has a type that no column has")
-}
-
-// appendField appends the value of a field in Postgres's binary form. It returns nil (NULL) where
-// parameterValue does.
-func appendField(buf []byte, c store.Column) []byte {
-	null := c.Flags&store.NullableColumn != 0
-	switch x := c.Field.(type) {
-	case *string:
-		return append(buf, *x...)
-	case *time.Time:
-		return AppendInstant(buf, *x)
-	case *time.Duration:
-		return AppendBigint(buf, x.Microseconds())
-	case *int:
-		return AppendInteger(buf, *x)
-	case *bool:
-		return AppendBoolean(buf, *x)
-	case *recipient.Hash:
-		return append(buf, x[:]...)
-	case *[]string:
-		return append(buf, strings.Join(*x, store.RuleSeparator)...)
-	case *[]byte:
-		if *x == nil && null {
-			return nil
-		}
-		return append(buf, *x...)
-	case *uuid.UUID:
-		if *x == uuid.Nil && null {
-			return nil
-		}
-		return append(buf, x[:]...)
-	}
-	panic("store: " + c.Name + " has a type that no array has")
 }

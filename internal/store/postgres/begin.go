@@ -4,22 +4,31 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"sendcode/internal/base/panics"
 	"sendcode/internal/store"
+	"sendcode/internal/store/columns"
 	"sendcode/internal/store/rowrules"
 	"sendcode/internal/store/sqldb"
 )
 
-// Names of the statements of Begin's trips, which are prepared on each connection of the pool
-// writers. A trip sends several statements and then reads all answers.
+// A batch of Begins is one transaction of two round trips:
+//
+//   - lockAndRead locks the recipients, in a statement of its own, and then reads the rows by which the gate decides.
+//     Under READ COMMITTED, the snapshot of the later statements is younger than the locks, so they see everything
+//     that earlier holders of the locks committed. If a send may join a verification that it does not name, a further
+//     trip locks that one, and reads again.
+//   - decide asks package rowrules. A refusal writes nothing, so it is answered at once.
+//   - write writes the rows of the admitted sends and commits.
+//
+// After a failure before the last trip, certainly nothing was written.
+
 const (
-	stmtBeginTransaction      = "sendcode_open"
 	stmtLockRecipients        = "sendcode_lock"
 	stmtSavepoint             = "sendcode_save"
 	stmtRollBackToSavepoint   = "sendcode_unlock"
@@ -29,39 +38,12 @@ const (
 	stmtGateCountedAndHolders = "sendcode_gate_both"
 	stmtUpdateJoined          = "sendcode_join"
 	stmtInsert                = "sendcode_insert"
-	stmtCommit                = "sendcode_commit"
 )
-
-// updateJoinedSQL writes the number of sends of joined verifications.
-const updateJoinedSQL = `
-UPDATE verifications v SET sends = x.sends FROM unnest($1::text[], $2::int[]) AS x(id, sends)
-WHERE v.id = ANY ($1::text[]) AND v.id = x.id`
-
-// insertSQL returns the statement that writes the rows of admitted sends, and of the verifications
-// that they open. One statement serves three tables, since each statement starts an executor in the server.
-func insertSQL() string {
-	opened, next := sqldb.VerificationTable.InsertManySQL(store.InsertedByBegin, 7)
-	logged, _ := sqldb.SendTable.InsertManySQL(store.InsertedByBegin, next)
-	return `
-WITH opened AS (` + opened + `
-), logged AS (` + logged + `
-)
-INSERT INTO outbox (id, due_at, attempt, queued, channel, stranger, expires_at, sealed)
-SELECT unnest($1::uuid[]), unnest($2::timestamptz[]), 1, false, unnest($3::text[]), unnest($4::boolean[]),
-       unnest($5::timestamptz[]), unnest($6::bytea[])`
-}
-
-// beginTimeout bounds a Begin, including its retries. It is less than store.CallTimeout, so that
-// callers still wait for the answer.
-func beginTimeout() time.Duration { return store.CallTimeout * 4 / 5 }
 
 // beginStatements are the statements of Begin.
 func (p *DB) beginStatements() []statement {
 	return []statement{
-		// The isolation level is explicit, since the server's default may be REPEATABLE READ: its
-		// snapshot would be older than the lock.
-		{stmtBeginTransaction, "BEGIN ISOLATION LEVEL READ COMMITTED"},
-		{stmtLockRecipients, "SELECT pg_advisory_xact_lock(key) FROM unnest($1::bigint[]) AS key"},
+		{stmtLockRecipients, "SELECT pg_advisory_xact_lock(key) FROM unnest(@keys::bigint[]) AS key"},
 		{stmtSavepoint, "SAVEPOINT candidates"},
 		{stmtRollBackToSavepoint, "ROLLBACK TO SAVEPOINT candidates"},
 		{stmtLockCandidates, p.replaceNow(lockCandidatesSQL)},
@@ -69,10 +51,13 @@ func (p *DB) beginStatements() []statement {
 		{stmtGateHolders, p.replaceNow(gateSQL(sendsOfHoldersSQL))},
 		{stmtGateCountedAndHolders, p.replaceNow(gateSQL(countedSendsSQL, sendsOfHoldersSQL))},
 		{stmtUpdateJoined, updateJoinedSQL},
-		{stmtInsert, insertSQL()},
-		{stmtCommit, "COMMIT"},
+		{stmtInsert, insertSQL},
 	}
 }
+
+// beginTimeout bounds a Begin, including its retries. It is less than store.CallTimeout, so that
+// callers still wait for the answer.
+func beginTimeout() time.Duration { return store.CallTimeout * 4 / 5 }
 
 // Begin implements sqldb.PerDatabase.
 func (p *DB) Begin(ctx context.Context, intent store.Intent) (store.BeginAnswer, error) {
@@ -80,72 +65,272 @@ func (p *DB) Begin(ctx context.Context, intent store.Intent) (store.BeginAnswer,
 	if err != nil {
 		return store.BeginAnswer{}, err
 	}
-	ctx, cancel := store.Bounded(ctx)
-	defer cancel()
 	return p.begins.Submit(ctx, in, store.RecipientLockKey(in.Send))
 }
 
-// beginBatch makes the round trip of a batch of Begins within beginTimeout. Every call gets an
-// answer or an error.
+// beginBatch runs a batch of Begins within beginTimeout. Every call gets an answer or an error.
 func (p *DB) beginBatch(batch []*beginCall) {
 	ctx, cancel := context.WithTimeout(batch[0].RoundTripContext(), beginTimeout())
 	defer cancel()
 	runByHalves(ctx, false, batch, p.beginTogether)
 }
 
-// beginTogether makes the round trip of a batch. A Begin can be repeated even if the first transaction
+// beginTogether runs the transaction of a batch. A Begin can be repeated even if the first transaction
 // was committed: the second one finds the rows by their IDs. It waits for the recipients' locks if the
 // first one still runs.
 func (p *DB) beginTogether(ctx context.Context, brief bool, batch []*beginCall) error {
-	var answers []beginAnswer
+	var admitted, repeated []*beginCall
 	err := p.withRetry(ctx, brief, true, func(conn *pgxpool.Conn) (notCommitted bool, err error) {
-		batch, answers, notCommitted, err = p.beginOnConn(ctx, conn, batch)
+		batch = slices.DeleteFunc(slices.Clone(batch), (*beginCall).Answered) // in an earlier run
+		admitted, repeated, notCommitted, err = p.beginOnConn(ctx, conn, batch)
 		return notCommitted, err
 	})
 	if err != nil {
 		return err
 	}
-	var repeated []*beginCall
-	for i, x := range batch {
-		if answers[i].repeated {
-			repeated = append(repeated, x)
-		} else {
-			x.SetAnswer(x.Answer, answers[i].err)
-		}
+	for _, x := range admitted {
+		x.SetAnswer(x.Answer, nil)
 	}
 	p.answerRepeated(ctx, repeated)
 	return nil
 }
 
-// withRetry runs a transaction. It runs it once more if the connection was lost, the server is
-// read-only, or a deadlock or a conflict rolled it back. If the first run may have been committed,
-// it does so only if repeatable is set. brief is as in together. The error wraps fault.Uncertain if rows
-// may have been written.
-func (p *DB) withRetry(ctx context.Context, brief, repeatable bool,
-	transaction func(*pgxpool.Conn) (notCommitted bool, err error),
-) error {
-	notCommitted, err := p.runOnWriter(ctx, brief, transaction)
-	if err == nil || ctx.Err() != nil || !notCommitted && !repeatable ||
-		!isConnectionLost(err) && !isServerReadOnly(err) && !strings.HasPrefix(sqlState(err), "40") {
-		return uncertainUnlessNotCommitted(notCommitted, err)
+// beginOnConn runs a batch in one transaction on a connection. It answers the calls that are refused, and returns those
+// that are written, with their Answer, and those whose sends have rows already. If the database's clock is not within the
+// bounds that the read assumed, it rolls back and reads again; it reads maxClockTries times at most.
+// notCommitted means, with an error, that nothing was committed.
+func (p *DB) beginOnConn(ctx context.Context, conn *pgxpool.Conn, batch []*beginCall) (admitted, repeated []*beginCall,
+	notCommitted bool, err error,
+) {
+	if len(batch) == 0 {
+		return nil, nil, true, nil
 	}
-	if isConnectionLost(err) {
-		p.writers.Reset()
+	for range maxClockTries {
+		b := idBoundsOfBatch(batch, p.likelyNow())
+		read, err := p.lockAndRead(ctx, conn, batch, b)
+		if err != nil {
+			return nil, nil, true, err
+		}
+		p.sawClock(read.now)
+		if b.contains(read.now) {
+			admitted, repeated = read.decide(batch)
+			notCommitted, err = p.write(ctx, conn, admitted)
+			return admitted, repeated, notCommitted, err
+		}
+		if _, err := conn.Exec(ctx, "ROLLBACK"); err != nil {
+			return nil, nil, true, err
+		}
 	}
-	again, second := p.runOnWriter(ctx, brief, transaction)
-	if second == nil {
-		return nil
-	}
-	return uncertainUnlessNotCommitted(notCommitted && again, errors.Join(err, second))
+	return nil, nil, true, errClockJumps
 }
 
-// uncertainUnlessNotCommitted wraps the error of a write in fault.Unavailable, and also in
-// fault.Uncertain unless the write was certainly not committed.
-func uncertainUnlessNotCommitted(notCommitted bool, err error) error {
-	if err == nil || notCommitted {
-		return store.WrapUnavailable(withCause(err))
+// sortedLockKeys returns the lock keys of a batch. They are sorted, since two replicas that lock
+// the same keys in different orders could deadlock.
+func sortedLockKeys(batch []*beginCall) []int64 {
+	list := columns.MapSlice(batch, func(x *beginCall) int64 { return x.Key })
+	slices.Sort(list)
+	return list
+}
+
+// lockAndRead opens a transaction, locks the recipients and the verifications that calls name, and
+// reads the facts for the gate. If holders have verifications that calls may join, a second trip
+// locks all candidates in one order and reads the facts of these calls again: a check may have
+// ended a verification, and locked out its recipient, before the lock was free.
+func (p *DB) lockAndRead(ctx context.Context, conn *pgxpool.Conn, batch []*beginCall, b idBounds) (v batchFacts, err error) {
+	named := listCandidates(batch, nil)
+	mixed := len(named) > 0 && slices.ContainsFunc(batch, func(x *beginCall) bool { return x.In.HolderToJoin() != "" })
+	var first, second pgx.Batch
+	p.queue(&first, stmtBeginTransaction)
+	p.queue(&first, stmtLockRecipients, sqldb.Args{"keys": sortedLockKeys(batch)})
+	if mixed {
+		p.queue(&first, stmtSavepoint)
+		p.queue(&second, stmtRollBackToSavepoint)
 	}
-	return store.WrapUncertain(withCause(err))
+	if v, err = p.readFacts(ctx, conn, &first, batch, named, b); err != nil {
+		return v, err
+	}
+	all := listCandidates(batch, v.ofHolders)
+	if len(all) == len(named) {
+		return v, nil
+	}
+	var joining []*beginCall
+	for n := range all {
+		if n == 0 || all[n].beginCall != all[n-1].beginCall {
+			joining = append(joining, all[n].beginCall)
+		}
+		all[n].i = len(joining) - 1
+	}
+	w, err := p.readFacts(ctx, conn, &second, joining, all, b)
+	if err != nil {
+		return v, err
+	}
+	if w.now.After(v.now) { // all rows that count now are among those of the first read
+		v.now = w.now
+	}
+	for i, x := range joining {
+		v.facts[slices.Index(batch, x)] = w.facts[i]
+	}
+	return v, nil
+}
+
+// readFacts takes a round trip: it runs the queued statements, which return nothing, locks the
+// candidates and reads what the gate needs to decide the calls.
+func (p *DB) readFacts(ctx context.Context, conn *pgxpool.Conn, queued *pgx.Batch, calls []*beginCall, list []joinCandidate,
+	b idBounds,
+) (v batchFacts, err error) {
+	before := queued.Len()
+	if len(list) > 0 {
+		p.queue(queued, stmtLockCandidates, candidates.Args(list))
+	}
+	p.queue(queued, gateStatementName(calls), gateCalls.Args(calls), b.args())
+	results := conn.SendBatch(ctx, queued)
+	defer func() { err = errors.Join(err, results.Close()) }()
+	if err := execAll(results, before); err != nil {
+		return v, err
+	}
+	locked := make([][]store.Verification, len(calls))
+	if len(list) > 0 {
+		rows, _ := results.Query()
+		if err := readCandidates(rows, locked); err != nil {
+			return v, err
+		}
+	}
+	rows, _ := results.Query()
+	v, err = readBatchFacts(rows, len(calls))
+	for i := range v.facts {
+		v.facts[i].Candidates = locked[i]
+	}
+	return v, err
+}
+
+// decide answers the calls that are refused, and those whose ID is not of now. It returns the admitted ones, whose
+// Answer it sets, and those whose sends have rows already.
+func (v batchFacts) decide(batch []*beginCall) (admitted, repeated []*beginCall) {
+	for i, x := range batch {
+		if v.repeated[i] {
+			repeated = append(repeated, x)
+		} else if err := store.CheckIDTimeDrift(x.In.Send.ID, v.now); err != nil {
+			x.SetAnswer(store.BeginAnswer{}, err)
+		} else if d := rowrules.Decide(x.In, v.now, v.facts[i]); d.Admitted {
+			x.Answer, admitted = d.BeginAnswer, append(admitted, x)
+		} else {
+			x.SetAnswer(d.BeginAnswer, nil)
+		}
+	}
+	return admitted, repeated
+}
+
+// write writes the rows of the admitted sends and commits. notCommitted means, with an error, that
+// nothing was committed.
+func (p *DB) write(ctx context.Context, conn *pgxpool.Conn, admitted []*beginCall) (notCommitted bool, err error) {
+	var sends []*store.Send
+	var opened, joined []*store.Verification
+	for _, x := range admitted {
+		sends = append(sends, &x.Answer.Send)
+		if x.Answer.Opened() {
+			opened = append(opened, &x.Answer.Verification)
+		} else {
+			joined = append(joined, &x.Answer.Verification)
+		}
+	}
+	var trip pgx.Batch
+	if len(joined) > 0 {
+		p.queue(&trip, stmtUpdateJoined, joinedRows.Args(joined))
+	}
+	if len(sends) > 0 {
+		p.queue(&trip, stmtInsert, outboxRows.Args(admitted), sqldb.VerificationTable.InsertManyArgs(store.InsertedByBegin, opened),
+			sqldb.SendTable.InsertManyArgs(store.InsertedByBegin, sends))
+	}
+	began, statements := time.Now(), trip.Len()
+	notCommitted, err = p.runAndCommit(ctx, conn, &trip, func(results pgx.BatchResults) error { return execAll(results, statements) })
+	if err == nil && len(sends) > 0 {
+		p.committed.Store(&sqldb.CommitTiming{At: time.Now(), Took: time.Since(began)})
+	}
+	return notCommitted, err
+}
+
+// joinedRows are the joined verifications with their new number of sends.
+var joinedRows = columns.NewList("joined", new(store.Verification), func(v *store.Verification) columns.Values {
+	return columns.Values{{"id", v.ID}, {"sends", v.Sends}}
+})
+
+var updateJoinedSQL = `
+UPDATE verifications v SET sends = joined.sends FROM ` + joinedRows.SQL() + `
+WHERE v.id = ANY (@joined_id::text[]) AND v.id = joined.id`
+
+// outboxRows are the rows of outbox of admitted sends.
+var outboxRows = columns.NewList("outbox", new(beginCall), func(x *beginCall) columns.Values {
+	s, v := &x.Answer.Send, &x.Answer.Verification
+	return columns.Values{
+		{"id", s.ID}, {"due_at", s.DueAt}, {"channel", s.Channel}, {"stranger", v.Class.IsStranger()},
+		{"expires_at", v.ExpiresAt}, {"sealed", x.Answer.Code},
+	}
+})
+
+// insertSQL writes the rows of admitted sends, and of the verifications that they open. One statement serves three
+// tables, since each statement starts an executor in the server.
+var insertSQL = `
+WITH opened AS (` + sqldb.VerificationTable.InsertManySQL(store.InsertedByBegin) + `
+), logged AS (` + sqldb.SendTable.InsertManySQL(store.InsertedByBegin) + `
+)
+INSERT INTO outbox (attempt, queued, id, due_at, channel, stranger, expires_at, sealed)
+SELECT 1, false, ` + outboxRows.SelectSQL()
+
+// joinCandidate is a verification that a call may join.
+type joinCandidate struct {
+	*beginCall
+	i  int // of the call in its batch
+	id string
+}
+
+// listCandidates lists the verifications that the calls of a batch may join: those that they name,
+// and those in held, the open ones of each call's holder; held may be nil.
+func listCandidates(batch []*beginCall, held [][]string) (list []joinCandidate) {
+	for i, x := range batch {
+		if x.In.Join != "" {
+			list = append(list, joinCandidate{x, i, x.In.Join})
+		} else if held != nil {
+			for _, id := range held[i] {
+				list = append(list, joinCandidate{x, i, id})
+			}
+		}
+	}
+	return list
+}
+
+var candidates = columns.NewList("u", joinCandidate{beginCall: new(beginCall)}, func(c joinCandidate) columns.Values {
+	s := c.In.Send
+	return columns.Values{
+		{"i", c.i}, {"id", c.id}, {"holder", c.In.HolderToJoin()},
+		{"app", s.App}, {"channel", s.Channel}, {"purpose", s.Purpose}, {"recipient", s.Recipient},
+	}
+})
+
+// lockCandidatesSQL reads and locks the verifications that calls u may join; the row locks keep
+// checks from changing them meanwhile. They are taken in the order of the IDs, as by checks.
+var lockCandidatesSQL = `
+SELECT u.i, ` + sqldb.VerificationColumns + `
+FROM (
+    SELECT * FROM ` + candidates.SQL() + `
+    ORDER BY id
+) u CROSS JOIN LATERAL (
+    SELECT * FROM verifications v
+    WHERE v.id = u.id AND (u.holder = '' OR v.holder = u.holder)
+      AND v.recipient = u.recipient AND v.app = u.app AND v.channel = u.channel AND v.purpose = u.purpose
+      AND v.approved_at IS NULL AND v.canceled_at IS NULL AND v.attempts < v.max_attempts AND v.expires_at > @now
+    FOR NO KEY UPDATE OF v
+) v`
+
+// readCandidates reads the rows of lockCandidatesSQL into the lists of their calls.
+func readCandidates(rows pgx.Rows, locked [][]store.Verification) error {
+	var i int32
+	var v store.Verification
+	_, err := pgx.ForEachRow(rows, append([]any{&i}, sqldb.VerificationFields(&v)...), func() error {
+		locked[i] = append(locked[i], v)
+		v = store.Verification{}
+		return nil
+	})
+	return err
 }
 
 // answerRepeated answers Begins whose sends have rows already.
@@ -185,33 +370,3 @@ func (p *DB) readRepeated(ctx context.Context, in store.Intent) (_ store.BeginAn
 	}
 	return rowrules.RepeatedAnswer(in, story.Send.Send, v)
 }
-
-// refusalsPerInsert is how many refusals one statement writes.
-const refusalsPerInsert = 1000
-
-// RecordRefusals implements sqldb.PerDatabase.
-func (p *DB) RecordRefusals(ctx context.Context, refusals []store.SendOrRefusal) error {
-	rows := store.MergeRefusals(refusals)
-	if len(rows) == 0 {
-		return nil
-	}
-	return p.Write(ctx, "RecordRefusals", sqldb.InOrder, func(q sqldb.Tx) error {
-		if err := q.MaskErased(rows); err != nil {
-			return err
-		}
-		var list []*store.SendOrRefusal
-		for i := range rows {
-			rows[i].SetRefusedAt(q.Now)
-			list = append(list, &rows[i])
-		}
-		for some := range slices.Chunk(list, refusalsPerInsert) {
-			if _, err := q.Conn.(pgConn).Exec(ctx, insertRefusalsSQL+sqldb.OnConflictAddRefusalSQL,
-				sqldb.RefusalTable.InsertManyArgs(store.InsertedByRefusal, some)...); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-}
-
-var insertRefusalsSQL, _ = sqldb.RefusalTable.InsertManySQL(store.InsertedByRefusal, 1)

@@ -71,7 +71,7 @@ func (n *trips) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData)
 }
 
 func (n *trips) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
-	if strings.Contains(data.SQL, deleteHeldOutboxSQL) {
+	if strings.Contains(data.SQL, "DELETE FROM outbox") {
 		n.outcomes.Add(1)
 	}
 	return ctx
@@ -342,11 +342,11 @@ func TestPostgresBatchThatPanics(t *testing.T) {
 		endings = append(endings, batch.NewCall[store.Outcome, bool](store.Outcome{AttemptID: held, Status: store.Sent}, 0))
 	}
 	broken := endings[2]
-	changeBatch(t.Context(), db, stmtFinishSent, slices.Clone(endings), func(some []*finishCall) []any {
+	changeBatch(t.Context(), db, stmtFinishSent, slices.Clone(endings), func(some []*finishCall) map[string]any {
 		if slices.Contains(some, broken) {
 			panic("planted")
 		}
-		return finishSentParameters(some)
+		return sentOutcomes.Args(some)
 	})
 	onlyFailed(t, endings, 2)
 	storetest.Is(t, db.pool.Config().AfterConnect(t.Context(), nil), panics.Err) // the pool connects in a goroutine

@@ -6,7 +6,6 @@ import (
 	"hash/fnv"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -39,7 +38,7 @@ func (p *DB) checkStatements() []statement {
 		{stmtLockChecks, lockChecksSQL},
 		{stmtReadChecked, p.replaceNow(readCheckedSQL)},
 		{stmtCountChecks, countChecksSQL},
-		{stmtKeepKey, keepKeySQL},
+		{stmtKeepKey, sqldb.SetCheckKeySQL},
 	}
 }
 
@@ -48,7 +47,7 @@ func (p *DB) checkStatements() []statement {
 const lockChecksSQL = `
 SELECT pg_advisory_xact_lock(key) FROM (
     SELECT hashtextextended(v.app || chr(31) || v.channel || chr(31) || encode(v.recipient, 'hex'), 1) AS key
-    FROM verifications v WHERE v.id = ANY ($1::text[]) ORDER BY key OFFSET 0
+    FROM verifications v WHERE v.id = ANY (@ids::text[]) ORDER BY key OFFSET 0
 ) k`
 
 // readCheckedSQL reads and locks the verifications, each with all verifications of its recipient
@@ -56,19 +55,25 @@ SELECT pg_advisory_xact_lock(key) FROM (
 var readCheckedSQL = `
 SELECT @now, o.approved_at, o.expires_at, o.attempts, o.attempts_reset, o.class, o.checks, ` + sqldb.VerificationColumns + `
 FROM verifications v LEFT JOIN LATERAL (` + verificationsWithChecksSQL("v", "(SELECT @now)") + `) o ON true
-WHERE v.id = ANY ($1::text[]) ORDER BY v.id FOR NO KEY UPDATE OF v`
+WHERE v.id = ANY (@ids::text[]) ORDER BY v.id FOR NO KEY UPDATE OF v`
 
-// keepKeySQL is sqldb.SetCheckKeySQL.
-var keepKeySQL = strings.NewReplacer("@id", "$1", "@key", "$2").Replace(sqldb.SetCheckKeySQL)
+// countedChecks are the counted checks c, with their events.
+var countedChecks = columns.NewList("c", new(checkCall), func(x *checkCall) columns.Values {
+	a := &x.Answer
+	return columns.Values{
+		{"id", x.In.ID}, {"at", a.Now}, {"entry", string(columns.AppendCheck(nil, store.Check{At: a.Now, Network: x.In.Network}))},
+		{"approves", a.Approved}, {"key", a.Verification.CheckKey},
+		{"event", a.Event.ID}, {"type", a.Event.Type}, {"test", a.Event.Test}, {"told", a.Event.Status},
+	}
+})
 
 // countChecksSQL writes the counted checks and their events. It changes no verification that has ended.
-const countChecksSQL = `
+var countChecksSQL = `
 WITH counted AS (
 UPDATE verifications v SET attempts = v.attempts + 1, checks = v.checks || CASE WHEN v.checks = '' THEN '' ELSE ',' END || c.entry,
-       approved_at = CASE WHEN c.approves THEN c.at END, check_key = c.key
-FROM unnest($1::text[], $2::timestamptz[], $3::text[], $4::bool[], $5::uuid[], $6::text[], $7::bool[], $8::text[], $9::bytea[])
-     AS c(id, at, entry, approves, event, type, test, told, key)
-WHERE v.id = ANY ($1::text[]) AND v.id = c.id
+       approved_at = CASE WHEN c.approves THEN c.at END, check_key = nullif(c.key, '')
+FROM ` + countedChecks.SQL() + `
+WHERE v.id = ANY (@c_id::text[]) AND v.id = c.id
   AND v.approved_at IS NULL AND v.canceled_at IS NULL AND v.attempts < v.max_attempts AND v.expires_at > c.at
 RETURNING v.id, c.at, v.app, c.event, c.type, c.told, c.test
 ), told AS (
@@ -124,18 +129,15 @@ func (p *DB) checkTogether(ctx context.Context, brief bool, batch []*checkCall) 
 func (p *DB) decideChecks(ctx context.Context, conn *pgxpool.Conn, batch []*checkCall) (decided, left []*checkCall,
 	err error,
 ) {
-	ids := columns.NewArrayParameters(batch, 1)
-	ids.Add(columns.Text, func(buf []byte, x *checkCall) []byte { return append(buf, x.In.ID...) })
+	ids := sqldb.Args{"ids": columns.MapSlice(batch, func(x *checkCall) string { return x.In.ID })}
 	var trip pgx.Batch
-	trip.Queue(p.text[stmtBeginTransaction])
-	trip.Queue(p.text[stmtLockChecks], ids.Args()...)
-	trip.Queue(p.text[stmtReadChecked], ids.Args()...)
+	p.queue(&trip, stmtBeginTransaction)
+	p.queue(&trip, stmtLockChecks, ids)
+	p.queue(&trip, stmtReadChecked, ids)
 	results := conn.SendBatch(ctx, &trip)
 	defer func() { err = errors.Join(err, results.Close()) }()
-	for range 2 { // BEGIN and the locks
-		if _, err := results.Exec(); err != nil {
-			return nil, nil, err
-		}
+	if err := execAll(results, trip.Len()-1); err != nil {
+		return nil, nil, err
 	}
 	rows, _ := results.Query()
 	read, err := readCheckedRows(rows)
@@ -202,47 +204,20 @@ func (p *DB) writeChecks(ctx context.Context, conn *pgxpool.Conn, decided []*che
 		if x.Err == nil && x.Answer.Counted {
 			counted[x.In.ID], x.Err = x, store.WrapUnavailable(errCheckNotCounted)
 		} else if x.Err == nil && x.Answer.KeyReused {
-			trip.Queue(p.text[stmtKeepKey], x.In.ID, x.Answer.Verification.CheckKey)
+			p.queue(&trip, stmtKeepKey, sqldb.Args{"id": x.In.ID, "key": x.Answer.Verification.CheckKey})
 		}
 	}
 	kept := trip.Len()
 	if len(counted) > 0 {
-		trip.Queue(p.text[stmtCountChecks], countChecksParameters(slices.Collect(maps.Values(counted)))...)
+		p.queue(&trip, stmtCountChecks, countedChecks.Args(slices.Collect(maps.Values(counted))))
 	}
 	return p.runAndCommit(ctx, conn, &trip, func(results pgx.BatchResults) error {
-		for range kept {
-			if _, err := results.Exec(); err != nil {
-				return err
-			}
-		}
-		if len(counted) == 0 {
-			return nil
+		if err := execAll(results, kept); err != nil || len(counted) == 0 {
+			return err
 		}
 		rows, _ := results.Query()
 		var id string
 		_, err := pgx.ForEachRow(rows, []any{&id}, func() error { counted[id].Err = nil; return nil })
 		return err
 	})
-}
-
-// countChecksParameters returns the parameters of countChecksSQL.
-func countChecksParameters(counted []*checkCall) []any {
-	p := columns.NewArrayParameters(counted, 9)
-	p.Add(columns.Text, func(buf []byte, x *checkCall) []byte { return append(buf, x.In.ID...) })
-	p.Add(columns.Instant, func(buf []byte, x *checkCall) []byte { return columns.AppendInstant(buf, x.Answer.Now) })
-	p.Add(columns.Text, func(buf []byte, x *checkCall) []byte {
-		return columns.AppendCheck(buf, store.Check{At: x.Answer.Now, Network: x.In.Network})
-	})
-	p.Add(columns.Boolean, func(buf []byte, x *checkCall) []byte { return columns.AppendBoolean(buf, x.Answer.Approved) })
-	p.Add(columns.UUID, func(buf []byte, x *checkCall) []byte { return append(buf, x.Answer.Event.ID[:]...) })
-	p.Add(columns.Text, func(buf []byte, x *checkCall) []byte { return append(buf, x.Answer.Event.Type...) })
-	p.Add(columns.Boolean, func(buf []byte, x *checkCall) []byte { return columns.AppendBoolean(buf, x.Answer.Event.Test) })
-	p.Add(columns.Text, func(buf []byte, x *checkCall) []byte { return append(buf, x.Answer.Event.Status...) })
-	p.Add(columns.Bytes, func(buf []byte, x *checkCall) []byte {
-		if len(x.Answer.Verification.CheckKey) == 0 {
-			return nil
-		}
-		return append(buf, x.Answer.Verification.CheckKey...)
-	})
-	return p.Args()
 }

@@ -46,27 +46,37 @@ type idempotencyChange struct {
 
 type idempotencyCall = batch.Call[idempotencyChange, store.IdempotencyClaimAnswer]
 
+// releasedClaims are the claims r that are released, newClaims the claims u that are made.
+var (
+	releasedClaims = columns.NewList("r", new(idempotencyCall), func(x *idempotencyCall) columns.Values {
+		return columns.Values{{"key", x.In.Key}, {"send", x.In.SendID}}
+	})
+	newClaims = columns.NewList("u", new(idempotencyCall), func(x *idempotencyCall) columns.Values {
+		return columns.Values{{"key", x.In.Key}, {"fingerprint", x.In.Fingerprint}, {"send", x.In.SendID}}
+	})
+)
+
 func (p *DB) claimStatements() []statement {
 	const claimed = `
 FROM idempotency_keys k CROSS JOIN LATERAL (SELECT * FROM sends s WHERE s.id = k.send_id LIMIT 1) s`
-	const life = `k.created_at <= excluded.created_at - $5 * interval '1 microsecond'`
+	const life = `k.created_at <= excluded.created_at - @life * interval '1 microsecond'`
 	return []statement{
 		{stmtAsynchronousCommit, "SET LOCAL synchronous_commit = off"},
 		{stmtDeleteClaims, `
-DELETE FROM idempotency_keys k USING unnest($1::bytea[], $2::uuid[]) AS r(key, send)
-WHERE k.key = ANY ($1::bytea[]) AND k.key = r.key AND k.send_id = r.send`},
+DELETE FROM idempotency_keys k USING ` + releasedClaims.SQL() + `
+WHERE k.key = ANY (@r_key::bytea[]) AND k.key = r.key AND k.send_id = r.send`},
 		{stmtEndClaimLeases, p.replaceNow(`
-UPDATE idempotency_keys k SET held_until = @now FROM unnest($1::bytea[], $2::uuid[]) AS r(key, send)
-WHERE k.key = ANY ($1::bytea[]) AND k.key = r.key AND k.send_id = r.send`)},
+UPDATE idempotency_keys k SET held_until = @now FROM ` + releasedClaims.SQL() + `
+WHERE k.key = ANY (@r_key::bytea[]) AND k.key = r.key AND k.send_id = r.send`)},
 		{stmtDeleteOldClaims, p.replaceNow(`
 DELETE FROM idempotency_keys WHERE key = ANY (ARRAY(
     SELECT key FROM idempotency_keys
-    WHERE created_at <= (SELECT @now - $1 * interval '1 microsecond') AND key <> ALL ($2::bytea[])
-    ORDER BY created_at LIMIT $3 FOR UPDATE SKIP LOCKED))`)},
+    WHERE created_at <= (SELECT @now - @life * interval '1 microsecond') AND key <> ALL (@u_key::bytea[])
+    ORDER BY created_at LIMIT @limit FOR UPDATE SKIP LOCKED))`)},
 		{stmtClaimIdempotencyKeys, p.replaceNow(`
 INSERT INTO idempotency_keys AS k (key, fingerprint, send_id, created_at, held_until)
-SELECT u.key, u.fingerprint, u.send, clock.now, clock.now + $4 * interval '1 microsecond'
-FROM (SELECT @now AS now) AS clock, unnest($1::bytea[], $2::bytea[], $3::uuid[]) AS u(key, fingerprint, send) ORDER BY u.key
+SELECT u.key, u.fingerprint, u.send, clock.now, clock.now + @lease * interval '1 microsecond'
+FROM (SELECT @now AS now) AS clock, ` + newClaims.SQL() + ` ORDER BY u.key
 ON CONFLICT (key) DO UPDATE SET
     fingerprint = excluded.fingerprint, held_until = excluded.held_until,
     send_id = CASE WHEN ` + life + ` THEN excluded.send_id ELSE k.send_id END,
@@ -79,12 +89,12 @@ RETURNING k.key, k.send_id, @now`)},
 		{
 			stmtReadIdempotencyClaims,
 			p.replaceNow(
-				`SELECT k.key, @now, k.fingerprint, k.send_id FROM idempotency_keys k WHERE k.key = ANY ($1::bytea[])`),
+				`SELECT k.key, @now, k.fingerprint, k.send_id FROM idempotency_keys k WHERE k.key = ANY (@keys::bytea[])`),
 		},
 		// Its lock is a write; see awaitStandby.
-		{stmtReadClaimedSends, `SELECT k.key, ` + sqldb.SendColumns + claimed + ` WHERE k.key = ANY ($1::bytea[]) FOR KEY SHARE OF k`},
+		{stmtReadClaimedSends, `SELECT k.key, ` + sqldb.SendColumns + claimed + ` WHERE k.key = ANY (@keys::bytea[]) FOR KEY SHARE OF k`},
 		{stmtReadClaimedVerifications, `SELECT k.key, ` + sqldb.VerificationColumns + claimed + `
-CROSS JOIN LATERAL (SELECT * FROM verifications v WHERE v.id = s.verification_id LIMIT 1) v WHERE k.key = ANY ($1::bytea[])`},
+CROSS JOIN LATERAL (SELECT * FROM verifications v WHERE v.id = s.verification_id LIMIT 1) v WHERE k.key = ANY (@keys::bytea[])`},
 	}
 }
 
@@ -166,16 +176,14 @@ func (p *DB) changeClaimsOnConn(ctx context.Context, conn *pgxpool.Conn, claims,
 	held map[[32]byte]store.IdempotencyClaimAnswer, notCommitted bool, err error,
 ) {
 	var trip pgx.Batch
-	trip.Queue(p.text[stmtBeginTransaction])
-	trip.Queue(p.text[stmtAsynchronousCommit])
+	p.queue(&trip, stmtBeginTransaction)
+	p.queue(&trip, stmtAsynchronousCommit)
 	for _, c := range []struct {
 		statement string
 		released  []*idempotencyCall
 	}{{stmtDeleteClaims, forgotten}, {stmtEndClaimLeases, ended}} {
 		if len(c.released) > 0 {
-			keys := claimKeyParameters(c.released)
-			keys.Add(columns.UUID, appendSendID)
-			trip.Queue(p.text[c.statement], keys.Args()...)
+			p.queue(&trip, c.statement, releasedClaims.Args(c.released))
 		}
 	}
 	if len(claims) > 0 {
@@ -184,37 +192,24 @@ func (p *DB) changeClaimsOnConn(ctx context.Context, conn *pgxpool.Conn, claims,
 	held = map[[32]byte]store.IdempotencyClaimAnswer{}
 	changes := trip.Len()
 	notCommitted, err = p.runAndCommit(ctx, conn, &trip, func(results pgx.BatchResults) error {
-		for i := range changes {
-			if len(claims) > 0 && i == changes-1 {
-				return readHeldClaims(results, held)
-			}
-			if _, err := results.Exec(); err != nil {
-				return err
-			}
+		if len(claims) == 0 {
+			return execAll(results, changes)
 		}
-		return nil
+		if err := execAll(results, changes-1); err != nil {
+			return err
+		}
+		return readHeldClaims(results, held)
 	})
 	return held, notCommitted, err
 }
 
 // queueClaims queues the statements of claims of one lease and one life.
 func (p *DB) queueClaims(trip *pgx.Batch, claims []*idempotencyCall) {
-	one, rows := claims[0].In, claimKeyParameters(claims)
-	rows.Add(columns.Bytes, func(buf []byte, x *idempotencyCall) []byte { return append(buf, x.In.Fingerprint[:]...) })
-	rows.Add(columns.UUID, appendSendID)
-	life := one.Life.Microseconds()
-	args := rows.Args(one.Lease.Microseconds(), life)
-	trip.Queue(p.text[stmtDeleteOldClaims], life, args[0], store.OldClaimsDeletedPerCall*len(claims))
-	trip.Queue(p.text[stmtClaimIdempotencyKeys], args...)
+	one := claims[0].In
+	args := sqldb.Args{"lease": one.Lease.Microseconds(), "life": one.Life.Microseconds(), "limit": store.OldClaimsDeletedPerCall * len(claims)}
+	p.queue(trip, stmtDeleteOldClaims, newClaims.Args(claims), args)
+	p.queue(trip, stmtClaimIdempotencyKeys, newClaims.Args(claims), args)
 }
-
-func claimKeyParameters(calls []*idempotencyCall) *columns.ArrayParameters[*idempotencyCall] {
-	keys := columns.NewArrayParameters(calls, 3)
-	keys.Add(columns.Bytes, func(buf []byte, x *idempotencyCall) []byte { return append(buf, x.In.Key[:]...) })
-	return keys
-}
-
-func appendSendID(buf []byte, x *idempotencyCall) []byte { return append(buf, x.In.SendID[:]...) }
 
 // readHeldClaims reads the result of stmtClaimIdempotencyKeys: the claims that their callers hold
 // now. A claim with the caller's own send ID is new, and nothing else needs to be read.
@@ -234,9 +229,9 @@ func (p *DB) readEarlierClaims(ctx context.Context, conn *pgxpool.Conn, used []*
 ) (err error) {
 	defer panics.Recover(panics.Batch, func() { err = store.WrapUnavailable(panics.Err) }) // the claims are committed
 	var trip pgx.Batch
-	keys := claimKeyParameters(used).Args()
+	keys := sqldb.Args{"keys": columns.MapSlice(used, func(x *idempotencyCall) []byte { return x.In.Key[:] })}
 	for _, statement := range []string{stmtReadIdempotencyClaims, stmtReadClaimedSends, stmtReadClaimedVerifications} {
-		trip.Queue(p.text[statement], keys...)
+		p.queue(&trip, statement, keys)
 	}
 	results := conn.SendBatch(ctx, &trip)
 	defer func() { err = errors.Join(err, results.Close()) }()

@@ -55,7 +55,7 @@ func TestAFarConnectionOpensInTime(t *testing.T) {
 }
 
 func prepared(lists ...func(*DB) []statement) []string {
-	p := &DB{now: serverClockSQL, text: map[string]string{}}
+	p := &DB{now: serverClockSQL, prepared: map[string]preparedStatement{}}
 	var all []statement
 	for _, list := range lists {
 		all = append(all, list(p)...)

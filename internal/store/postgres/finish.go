@@ -15,6 +15,7 @@ import (
 	"sendcode/internal/store"
 	"sendcode/internal/store/batch"
 	"sendcode/internal/store/columns"
+	"sendcode/internal/store/sqldb"
 )
 
 const (
@@ -36,7 +37,7 @@ func (p *DB) finishStatements() []statement {
 		{stmtPostpone, p.replaceNow(postponeSQL)},
 		{stmtRenew, p.replaceNow(renewSQL)},
 		{stmtTakeOver, p.replaceNow(takeOverSQL(""))},
-		{stmtTakeOverWithExpiredCode, p.replaceNow(takeOverSQL(" AND f.expires_at <= $4"))},
+		{stmtTakeOverWithExpiredCode, p.replaceNow(takeOverSQL(" AND f.expires_at <= @until"))},
 		{stmtEndEvents, p.replaceNow(endEventsSQL)},
 		{stmtConfirmRefunds, confirmRefundsSQL},
 	}
@@ -45,6 +46,39 @@ func (p *DB) finishStatements() []statement {
 // Finishing and postponing first lock the rows of outbox, which have the current attempt. Then they
 // change the rows of sends, by their IDs, in the partitions between the smallest and the largest ID.
 // The parameters are sorted by ID, so that two statements cannot deadlock.
+
+// attempts are the attempts a of a batch.
+var attempts = columns.NewList("a", store.AttemptID{}, func(held store.AttemptID) columns.Values {
+	return columns.Values{{"id", held.ID}, {"attempt", held.Attempt}}
+})
+
+// sentOutcomes are the outcomes o that finishSentSQL takes, outcomes those that finishSQL takes.
+var (
+	sentOutcomes = columns.NewList("o", new(finishCall), func(x *finishCall) columns.Values { return outcomeOf(x.In) })
+	outcomes     = columns.NewList("o", new(finishCall), func(x *finishCall) columns.Values {
+		o, suppress, event := x.In, x.In.Suppress, x.In.Event
+		return append(outcomeOf(o), columns.Values{
+			{"refund", o.Refund}, {"bad", o.BadAddress},
+			{"suppression", store.SuppressionID(o.ID, suppress.Cause)}, {"address", suppress.Address}, {"suppress_for", suppress.For},
+			{"cause", suppress.Cause}, {"words", suppress.Words},
+			{"event", event.ID}, {"type", event.Type}, {"test", event.Test},
+		}...)
+	})
+)
+
+func outcomeOf(o store.Outcome) columns.Values {
+	return columns.Values{
+		{"id", o.ID}, {"status", o.Status}, {"reason", o.Reason}, {"provider", o.Provider}, {"provider_code", o.ProviderCode}, {"took", o.Took},
+	}
+}
+
+var postponements = columns.NewList("p", new(postponeCall), func(x *postponeCall) columns.Values {
+	o := x.In
+	return columns.Values{
+		{"id", o.ID}, {"attempt", o.Attempt}, {"after", o.After},
+		{"reason", o.Reason}, {"provider", o.Provider}, {"provider_code", o.ProviderCode},
+	}
+})
 
 // addToMinuteIndexSQL adds the minutes of a provider's sends to the table minute_index, sorted, so
 // that two statements cannot deadlock.
@@ -55,16 +89,16 @@ SELECT DISTINCT 'provider', provider, date_trunc('minute', logged_at) FROM ended
 )`
 
 // postponeSQL postpones a batch of sends.
-const postponeSQL = `
+var postponeSQL = `
 WITH clock AS MATERIALIZED (SELECT @now AS now), held AS (
 UPDATE outbox f SET queued = true, due_at = (SELECT now FROM clock) + p.after * interval '1 microsecond'
-FROM unnest($1::uuid[], $2::int[], $6::bigint[]) AS p(id, attempt, after)
-WHERE f.id = ANY ($1::uuid[]) AND f.id = p.id AND f.attempt = p.attempt
+FROM ` + postponements.SQL() + `
+WHERE f.id = ANY (@p_id::uuid[]) AND f.id = p.id AND f.attempt = p.attempt
 RETURNING f.id
 ), ended AS (
 UPDATE sends s SET status = 'queued', reason = p.reason, provider = p.provider, provider_code = p.provider_code
-FROM held, unnest($1::uuid[], $3::text[], $4::text[], $5::text[]) AS p(id, reason, provider, provider_code)
-WHERE s.id = ANY ($1::uuid[]) AND s.id BETWEEN $7 AND $8 AND s.id = held.id AND p.id = held.id
+FROM held, ` + postponements.SQL() + `
+WHERE s.id = ANY (@p_id::uuid[]) AND s.id BETWEEN @first_id AND @last_id AND s.id = held.id AND p.id = held.id
 RETURNING s.id, s.provider, s.logged_at
 )` + addToMinuteIndexSQL + `
 SELECT id FROM ended`
@@ -76,17 +110,16 @@ WITH clock AS MATERIALIZED (SELECT @now AS now), held AS (` + deleteHeldOutboxSQ
 ), ended AS (
 UPDATE sends s SET status = o.status, reason = o.reason, provider = o.provider, provider_code = o.provider_code, took = o.took,
        finished_at = (SELECT now FROM clock)
-FROM held, unnest($1::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::bigint[])
-     AS o(id, status, reason, provider, provider_code, took)
-WHERE s.id = ANY ($1::uuid[]) AND s.id BETWEEN $8 AND $9 AND s.id = held.id AND o.id = held.id
+FROM held, ` + sentOutcomes.SQL() + `
+WHERE s.id = ANY (@o_id::uuid[]) AND s.id BETWEEN @first_id AND @last_id AND s.id = held.id AND o.id = held.id
 RETURNING s.id, s.provider, s.logged_at
 )` + addToMinuteIndexSQL + `
 SELECT id FROM ended`
 
 // deleteHeldOutboxSQL deletes the rows of outbox that the batch holds.
-const deleteHeldOutboxSQL = `
-DELETE FROM outbox f USING unnest($1::uuid[], $2::int[]) AS o(id, attempt)
-WHERE f.id = ANY ($1::uuid[]) AND f.id = o.id AND f.attempt = o.attempt
+var deleteHeldOutboxSQL = `
+DELETE FROM outbox f USING ` + attempts.SQL() + `
+WHERE f.id = ANY (@a_id::uuid[]) AND f.id = a.id AND f.attempt = a.attempt
 RETURNING f.id`
 
 // finishSQL writes the outcomes of any batch, and with them failures, refunds, suppressions and the
@@ -96,11 +129,8 @@ WITH clock AS MATERIALIZED (SELECT @now AS now), held AS (` + deleteHeldOutboxSQ
 ), ended AS (
 UPDATE sends s SET status = o.status, reason = o.reason, provider = o.provider, provider_code = o.provider_code, took = o.took,
        finished_at = (SELECT now FROM clock), counts = s.counts AND NOT (o.refund AND NOT s.in_doubt)
-FROM held, unnest($1::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::bigint[],
-       $10::bool[], $11::uuid[], $12::bytea[], $13::bigint[], $14::text[], $15::uuid[], $16::text[], $17::bool[], $18::bool[],
-       $19::text[])
-     AS o(id, status, reason, provider, provider_code, took, refund, suppression, address, suppress_for, cause, event, type, test, bad, words)
-WHERE s.id = ANY ($1::uuid[]) AND s.id BETWEEN $8 AND $9 AND s.id = held.id AND o.id = held.id
+FROM held, ` + outcomes.SQL() + `
+WHERE s.id = ANY (@o_id::uuid[]) AND s.id BETWEEN @first_id AND @last_id AND s.id = held.id AND o.id = held.id
 RETURNING s.id, s.provider, s.logged_at, s.status, s.reason, s.attempt, s.app, s.channel, s.recipient, s.masked, s.provider_code,
           s.finished_at, s.was_reset, s.verification_id, o.refund AND NOT s.in_doubt AS refund, o.suppression, o.address, o.suppress_for,
           o.cause, o.event, o.type, o.test, o.bad, CASE WHEN s.masked = '•••' THEN '' ELSE o.words END AS words
@@ -148,21 +178,22 @@ func batchKeyOfRow(id uuid.UUID) int64 {
 // event, else finishSentSQL.
 func (p *DB) finishBatch(batch []*finishCall) {
 	if slices.ContainsFunc(batch, func(x *finishCall) bool { return x.In.Status != store.Sent || x.In.Event.Type != "" }) {
-		changeBatch(batch[0].RoundTripContext(), p, stmtFinish, batch, finishParameters)
+		changeBatch(batch[0].RoundTripContext(), p, stmtFinish, batch, outcomes.Args)
 		return
 	}
-	changeBatch(batch[0].RoundTripContext(), p, stmtFinishSent, batch, finishSentParameters)
+	changeBatch(batch[0].RoundTripContext(), p, stmtFinishSent, batch, sentOutcomes.Args)
 }
 
 func (p *DB) postponeBatch(batch []*postponeCall) {
-	changeBatch(batch[0].RoundTripContext(), p, stmtPostpone, batch, postponeParameters)
+	changeBatch(batch[0].RoundTripContext(), p, stmtPostpone, batch, postponements.Args)
 }
 
-// changeBatch runs a statement on a batch of calls, which it sorts by ID. The answer to each call
+// changeBatch runs a statement on a batch of calls, which it sorts by ID. The statement takes parameters, attempts and
+// the smallest and the largest ID. The answer to each call
 // is whether its row was changed. No statement begins after the end of ctx or store.CallTimeout; then
 // the calls that are left get an error, and their callers repeat them.
 func changeBatch[In rowChange](ctx context.Context, p *DB, statement string, calls []*batch.Call[In, bool],
-	parameters func([]*batch.Call[In, bool]) []any,
+	parameters func([]*batch.Call[In, bool]) map[string]any,
 ) {
 	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
@@ -172,7 +203,9 @@ func changeBatch[In rowChange](ctx context.Context, p *DB, statement string, cal
 	})
 	run := func(ctx context.Context, brief bool, calls []*batch.Call[In, bool]) (err error) {
 		defer panics.Recover(panics.Batch, func() { err = errPanicBefore }) // of parameters
-		changed, err := p.execReturningIDs(ctx, brief, statement, parameters(calls))
+		held := columns.MapSlice(calls, func(x *batch.Call[In, bool]) store.AttemptID { return x.In.GetAttemptID() })
+		changed, err := p.execReturningIDs(ctx, brief, statement, p.prepared[statement].arguments(parameters(calls), attempts.Args(held),
+			sqldb.Args{"first_id": uuidParameter(held[0].ID), "last_id": uuidParameter(held[len(held)-1].ID)}))
 		if len(calls) == 1 {
 			p.stuck.note(calls[0].In.GetAttemptID().ID, err)
 		}
@@ -208,7 +241,7 @@ func (p *DB) execReturningIDs(ctx context.Context, brief bool, statement string,
 	defer panics.Recover(panics.Batch, func() { err = store.WrapUncertain(panics.Err) })
 	changed = map[uuid.UUID]bool{}
 	err = withConn(ctx, p.finishers, briefly(brief, func(ctx context.Context, conn *pgxpool.Conn) error {
-		rows, _ := conn.Query(ctx, p.text[statement], parameters...)
+		rows, _ := conn.Query(ctx, p.prepared[statement].sql, parameters...)
 		var id pgtype.UUID
 		_, err := pgx.ForEachRow(rows, []any{&id}, func() error { changed[id.Bytes] = true; return nil })
 		return err
@@ -216,72 +249,20 @@ func (p *DB) execReturningIDs(ctx context.Context, brief bool, statement string,
 	return changed, wrapWriteError(err)
 }
 
-// attemptIDParameters returns the first two parameters of each statement that changeBatch runs, the
-// IDs and the attempts, with room for `most` parameters.
-func attemptIDParameters[In rowChange](calls []*batch.Call[In, bool], most int) *columns.ArrayParameters[*batch.Call[In, bool]] {
-	p := columns.NewArrayParameters(calls, most)
-	p.Add(columns.UUID, func(buf []byte, x *batch.Call[In, bool]) []byte {
-		id := x.In.GetAttemptID().ID
-		return append(buf, id[:]...)
-	})
-	p.Add(columns.Integer, func(buf []byte, x *batch.Call[In, bool]) []byte {
-		return columns.AppendInteger(buf, x.In.GetAttemptID().Attempt)
-	})
-	return p
-}
-
-// finishSentParameters returns the parameters of finishSentSQL, which are also the first of
-// finishSQL. The batch must be sorted by ID.
-func finishSentParameters(batch []*finishCall) []any {
-	p := attemptIDParameters(batch, 18)
-	p.Add(columns.Text, func(buf []byte, x *finishCall) []byte { return append(buf, x.In.Status...) })
-	p.Add(columns.Text, func(buf []byte, x *finishCall) []byte { return append(buf, x.In.Reason...) })
-	p.Add(columns.Text, func(buf []byte, x *finishCall) []byte { return append(buf, x.In.Provider...) })
-	p.Add(columns.Text, func(buf []byte, x *finishCall) []byte { return append(buf, x.In.ProviderCode...) })
-	p.Add(columns.Bigint, func(buf []byte, x *finishCall) []byte { return columns.AppendBigint(buf, x.In.Took.Microseconds()) })
-	return p.Args(uuidParameter(batch[0].In.ID), uuidParameter(batch[len(batch)-1].In.ID))
-}
-
-// finishParameters returns the parameters of finishSQL.
-func finishParameters(batch []*finishCall) []any {
-	p := columns.NewArrayParameters(batch, 10)
-	p.Add(columns.Boolean, func(buf []byte, x *finishCall) []byte { return columns.AppendBoolean(buf, x.In.Refund) })
-	p.Add(columns.UUID, func(buf []byte, x *finishCall) []byte {
-		id := store.SuppressionID(x.In.ID, x.In.Suppress.Cause)
-		return append(buf, id[:]...)
-	})
-	p.Add(columns.Bytes, func(buf []byte, x *finishCall) []byte { return append(buf, x.In.Suppress.Address[:]...) })
-	p.Add(columns.Bigint, func(buf []byte, x *finishCall) []byte {
-		return columns.AppendBigint(buf, x.In.Suppress.For.Microseconds())
-	})
-	p.Add(columns.Text, func(buf []byte, x *finishCall) []byte { return append(buf, x.In.Suppress.Cause...) })
-	p.Add(columns.UUID, func(buf []byte, x *finishCall) []byte { return append(buf, x.In.Event.ID[:]...) })
-	p.Add(columns.Text, func(buf []byte, x *finishCall) []byte { return append(buf, x.In.Event.Type...) })
-	p.Add(columns.Boolean, func(buf []byte, x *finishCall) []byte { return columns.AppendBoolean(buf, x.In.Event.Test) })
-	p.Add(columns.Boolean, func(buf []byte, x *finishCall) []byte { return columns.AppendBoolean(buf, x.In.BadAddress) })
-	p.Add(columns.Text, func(buf []byte, x *finishCall) []byte { return append(buf, x.In.Suppress.Words...) })
-	return append(finishSentParameters(batch), p.Args()...)
-}
-
-// postponeParameters returns the parameters of postponeSQL.
-func postponeParameters(batch []*postponeCall) []any {
-	p := attemptIDParameters(batch, 8)
-	p.Add(columns.Text, func(buf []byte, x *postponeCall) []byte { return append(buf, x.In.Reason...) })
-	p.Add(columns.Text, func(buf []byte, x *postponeCall) []byte { return append(buf, x.In.Provider...) })
-	p.Add(columns.Text, func(buf []byte, x *postponeCall) []byte { return append(buf, x.In.ProviderCode...) })
-	p.Add(columns.Bigint, func(buf []byte, x *postponeCall) []byte { return columns.AppendBigint(buf, x.In.After.Microseconds()) })
-	return p.Args(uuidParameter(batch[0].In.ID), uuidParameter(batch[len(batch)-1].In.ID))
-}
+var eventEnds = columns.NewList("o", new(eventEndCall), func(x *eventEndCall) columns.Values {
+	e := x.In
+	return columns.Values{{"id", e.ID}, {"attempt", e.Attempt}, {"state", e.State}, {"answer", e.Answer}, {"after", e.After}}
+})
 
 // endEventsSQL ends a batch of attempts of events. Its condition is on state, not on due_at, so
 // that the planner does not read the index of all due events.
-const endEventsSQL = `
+var endEventsSQL = `
 WITH clock AS MATERIALIZED (SELECT @now AS now)
 UPDATE app_events e SET state = o.state, answer = o.answer,
        due_at = CASE WHEN o.state = 'pending' THEN (SELECT now FROM clock) + o.after * interval '1 microsecond' END,
        ended_at = CASE WHEN o.state <> 'pending' THEN (SELECT now FROM clock) END
-FROM unnest($1::uuid[], $2::int[], $3::text[], $4::text[], $5::bigint[]) AS o(id, attempt, state, answer, after)
-WHERE e.id = ANY ($1::uuid[]) AND e.id = o.id AND e.attempt = o.attempt AND e.state = 'pending'
+FROM ` + eventEnds.SQL() + `
+WHERE e.id = ANY (@o_id::uuid[]) AND e.id = o.id AND e.attempt = o.attempt AND e.state = 'pending'
 RETURNING e.id`
 
 // EndAppEventAttempt implements sqldb.PerDatabase. Ends that come while a round trip is under way
@@ -291,22 +272,13 @@ func (p *DB) EndAppEventAttempt(ctx context.Context, end store.AppEventAttemptEn
 }
 
 func (p *DB) endEventBatch(batch []*eventEndCall) {
-	changeBatch(batch[0].RoundTripContext(), p, stmtEndEvents, batch, endEventParameters)
-}
-
-// endEventParameters returns the parameters of endEventsSQL.
-func endEventParameters(batch []*eventEndCall) []any {
-	p := attemptIDParameters(batch, 5)
-	p.Add(columns.Text, func(buf []byte, x *eventEndCall) []byte { return append(buf, x.In.State...) })
-	p.Add(columns.Text, func(buf []byte, x *eventEndCall) []byte { return append(buf, x.In.Answer...) })
-	p.Add(columns.Bigint, func(buf []byte, x *eventEndCall) []byte { return columns.AppendBigint(buf, x.In.After.Microseconds()) })
-	return p.Args()
+	changeBatch(batch[0].RoundTripContext(), p, stmtEndEvents, batch, eventEnds.Args)
 }
 
 // confirmRefundsSQL deletes a batch of refunds.
-const confirmRefundsSQL = `
-DELETE FROM refunds r USING unnest($1::uuid[], $2::int[]) AS o(id, attempt)
-WHERE r.id = ANY ($1::uuid[]) AND r.id = o.id AND r.attempt = o.attempt
+var confirmRefundsSQL = `
+DELETE FROM refunds r USING ` + attempts.SQL() + `
+WHERE r.id = ANY (@a_id::uuid[]) AND r.id = a.id AND r.attempt = a.attempt
 RETURNING r.id`
 
 // ConfirmRefund implements sqldb.PerDatabase. The refunds of 10 ms share a commit, as outcomes do: a flood of suppressed
@@ -317,7 +289,5 @@ func (p *DB) ConfirmRefund(ctx context.Context, held store.AttemptID) error {
 }
 
 func (p *DB) confirmRefundBatch(calls []*refundEndCall) {
-	changeBatch(calls[0].RoundTripContext(), p, stmtConfirmRefunds, calls, func(some []*refundEndCall) []any {
-		return attemptIDParameters(some, 2).Args()
-	})
+	changeBatch(calls[0].RoundTripContext(), p, stmtConfirmRefunds, calls, func([]*refundEndCall) map[string]any { return nil })
 }

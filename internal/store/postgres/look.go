@@ -45,16 +45,24 @@ type storedVerification struct {
 	now time.Time // zero: it was not found
 }
 
+// historyCalls are the calls u of a batch of ReadHistory.
+var historyCalls = columns.NewList("u", new(historyCall), func(x *historyCall) columns.Values {
+	return columns.Values{
+		{"app", x.In.App}, {"channel", x.In.Channel}, {"recipient", x.In.Recipient},
+		{"purposes", strings.Join(x.In.Purposes, store.PurposeSeparator)},
+		{"counting", x.In.CountedWithin}, {"rejecting", x.In.RejectedWithin},
+	}
+})
+
 // historySQL reads, for each call, the bucket's counted sends and then the recipient's rejected
 // sends, the latter without their verifications. Its first row has the database's clock. As in
 // gateSQL, the planner can only choose one plan, and the bounds on IDs let Postgres skip
 // partitions.
-const historySQL = `
+var historySQL = `
 WITH clock AS MATERIALIZED (
     SELECT @now AS now
 ), u AS MATERIALIZED (
-    SELECT * FROM unnest($1::text[], $2::text[], $3::bytea[], $4::text[], $5::bigint[], $6::bigint[])
-        WITH ORDINALITY AS u(app, channel, recipient, purposes, counting, rejecting, i)
+    SELECT * FROM ` + historyCalls.NumberedSQL() + `
 )
 SELECT 0::bigint AS i, NULL::uuid AS id, NULL::boolean AS rejected, now AS at, NULL::text AS verification FROM clock
 UNION ALL
@@ -62,8 +70,7 @@ SELECT u.i, s.id, false, s.logged_at, s.verification_id FROM clock, u CROSS JOIN
     SELECT * FROM sends s
     WHERE s.recipient <= u.recipient
       AND (s.recipient, s.logged_at) > (u.recipient, clock.now - u.counting * interval '1 microsecond')
-      AND (s.counts AND s.app = u.app AND s.channel = u.channel AND s.purpose = ANY (string_to_array(u.purposes, E'\x1f'))) IS TRUE
-      AND (s.id >= $7 OR s.id > $7) AND (s.id < $8 OR s.id <= $8)
+      AND (s.counts AND ` + bucketConditionEnd + `
     OFFSET 0
 ) s WHERE u.counting > 0
 UNION ALL
@@ -83,10 +90,10 @@ SELECT @now, ` + sqldb.SendColumns + `, ` + sqldb.VerificationColumns + ` FROM v
       AND (s.verification_id = v.id) IS TRUE
       AND ` + sqldb.PostgresPartitionsSinceSQL("v.created_at") + `
     ORDER BY s.number DESC LIMIT 1
-) s WHERE v.id = ANY ($1::text[])`
+) s WHERE v.id = ANY (@ids::text[])`
 
 // rowsSQL reads verifications alone. Beside it, to look for the sends in all partitions costs several times as much.
-var rowsSQL = `SELECT @now, ` + sqldb.VerificationColumns + ` FROM verifications v WHERE v.id = ANY ($1::text[])`
+var rowsSQL = `SELECT @now, ` + sqldb.VerificationColumns + ` FROM verifications v WHERE v.id = ANY (@ids::text[])`
 
 func (p *DB) readStatements() []statement {
 	return []statement{
@@ -174,15 +181,14 @@ func answerReads[In, Answer any](p *DB, calls []*batch.Call[In, Answer],
 
 // readVerifications reads the verifications of a batch of calls.
 func (p *DB) readVerifications(ctx context.Context, brief bool, finds []*verificationCall) (all []storedVerification, err error) {
-	ids := columns.NewArrayParameters(finds, 1)
-	ids.Add(columns.Text, func(buf []byte, x *verificationCall) []byte { return append(buf, x.In.id...) })
+	ids := sqldb.Args{"ids": columns.MapSlice(finds, func(x *verificationCall) string { return x.In.id })}
 	statement, fields := stmtReadRows, func(w *store.Work) []any { return sqldb.VerificationFields(&w.Verification) }
 	if slices.ContainsFunc(finds, func(x *verificationCall) bool { return x.In.withSend }) {
 		statement, fields = stmtReadVerifications, sqldb.WorkFields
 	}
 	byID := map[string]storedVerification{}
 	err = withConn(ctx, p.readers, briefly(brief, func(ctx context.Context, conn *pgxpool.Conn) error {
-		rows, _ := conn.Query(ctx, p.text[statement], ids.Args()...) // the rows have the error
+		rows := p.query(ctx, conn, statement, ids)
 		var f storedVerification
 		_, err := pgx.ForEachRow(rows, append([]any{columns.ScannerFor(&f.now)}, fields(&f.Work)...), func() error {
 			byID[f.Verification.ID] = f
@@ -224,7 +230,7 @@ func (p *DB) readHistories(ctx context.Context, brief bool, looks []*historyCall
 		b := idBoundsAround(p.likelyNow(), reach)
 		var now time.Time
 		err = withConn(ctx, p.readers, briefly(brief, func(ctx context.Context, conn *pgxpool.Conn) error {
-			rows, _ := conn.Query(ctx, p.text[stmtReadHistory], historyParameters(looks, b)...) // the rows have the error
+			rows := p.query(ctx, conn, stmtReadHistory, historyCalls.Args(looks), b.args())
 			histories, now, err = readHistoryRows(rows, len(looks))
 			return err
 		}))
@@ -238,24 +244,6 @@ func (p *DB) readHistories(ctx context.Context, brief bool, looks []*historyCall
 		err = errClockJumps
 	}
 	return nil, err
-}
-
-// historyParameters returns the parameters of historySQL.
-func historyParameters(looks []*historyCall, b idBounds) []any {
-	p := columns.NewArrayParameters(looks, 8)
-	p.Add(columns.Text, func(buf []byte, x *historyCall) []byte { return append(buf, x.In.App...) })
-	p.Add(columns.Text, func(buf []byte, x *historyCall) []byte { return append(buf, x.In.Channel...) })
-	p.Add(columns.Bytes, func(buf []byte, x *historyCall) []byte { return append(buf, x.In.Recipient[:]...) })
-	p.Add(columns.Text, func(buf []byte, x *historyCall) []byte {
-		return append(buf, strings.Join(x.In.Purposes, store.PurposeSeparator)...)
-	})
-	p.Add(columns.Bigint, func(buf []byte, x *historyCall) []byte {
-		return columns.AppendBigint(buf, x.In.CountedWithin.Microseconds())
-	})
-	p.Add(columns.Bigint, func(buf []byte, x *historyCall) []byte {
-		return columns.AppendBigint(buf, x.In.RejectedWithin.Microseconds())
-	})
-	return p.Args(uuidParameter(b.first), uuidParameter(b.last))
 }
 
 // readHistoryRows reads the rows of historySQL for n calls.

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"sendcode/internal/store"
@@ -18,8 +19,8 @@ import (
 // RenewLeases implements sqldb.PerDatabase.
 func (p *DB) RenewLeases(ctx context.Context, lease time.Duration, held []store.AttemptID) (err error) {
 	calls := columns.MapSlice(held, func(h store.AttemptID) *renewCall { return batch.NewCall[store.AttemptID, bool](h, 0) })
-	changeBatch(ctx, p, stmtRenew, slices.Clone(calls), func(some []*renewCall) []any {
-		return attemptIDParameters(some, 3).Args(lease.Microseconds())
+	changeBatch(ctx, p, stmtRenew, slices.Clone(calls), func([]*renewCall) map[string]any {
+		return sqldb.Args{"lease": lease.Microseconds()}
 	})
 	for _, x := range calls {
 		err = cmp.Or(err, x.Err)
@@ -27,10 +28,10 @@ func (p *DB) RenewLeases(ctx context.Context, lease time.Duration, held []store.
 	return err
 }
 
-const renewSQL = `
-UPDATE outbox f SET due_at = @now + $3 * interval '1 microsecond'
-FROM unnest($1::uuid[], $2::int[]) AS held(id, attempt)
-WHERE f.id = ANY ($1::uuid[]) AND f.id = held.id AND f.attempt = held.attempt AND NOT f.queued
+var renewSQL = `
+UPDATE outbox f SET due_at = @now + @lease * interval '1 microsecond'
+FROM ` + attempts.SQL() + `
+WHERE f.id = ANY (@a_id::uuid[]) AND f.id = a.id AND f.attempt = a.attempt AND NOT f.queued
 RETURNING f.id`
 
 // takeOverSQL returns the statement that takes over the due rows of a queue that also meet a
@@ -42,12 +43,14 @@ func takeOverSQL(condition string) string {
 	return `
 WITH due AS MATERIALIZED (
     SELECT f.id, f.expires_at, NOT f.queued AS doubt FROM outbox f
-    WHERE f.due_at > $5 AND f.channel = $3 AND f.stranger = $6
-      AND f.due_at <= coalesce((SELECT l.due_at FROM outbox l WHERE l.due_at <= $4 AND l.due_at > $5 AND l.channel = $3 AND l.stranger = $6
-        ORDER BY l.due_at OFFSET 9999 LIMIT 1), $4)` + condition + `
-    ORDER BY f.expires_at, f.id LIMIT $1 FOR UPDATE OF f SKIP LOCKED
+    WHERE f.due_at > @since AND f.channel = @channel AND f.stranger = @strangers
+      AND f.due_at <= coalesce((
+        SELECT l.due_at FROM outbox l
+        WHERE l.due_at <= @until AND l.due_at > @since AND l.channel = @channel AND l.stranger = @strangers
+        ORDER BY l.due_at OFFSET 9999 LIMIT 1), @until)` + condition + `
+    ORDER BY f.expires_at, f.id LIMIT @limit FOR UPDATE OF f SKIP LOCKED
 ), held AS (
-    UPDATE outbox f SET attempt = f.attempt + 1, queued = false, due_at = $4 + $2 * interval '1 microsecond'
+    UPDATE outbox f SET attempt = f.attempt + 1, queued = false, due_at = @until + @lease * interval '1 microsecond'
     FROM due WHERE f.id = ANY (ARRAY(SELECT due.id FROM due)) AND f.id = due.id
     RETURNING f.id, f.attempt, f.due_at, f.sealed, due.expires_at, due.doubt
 ), taken AS (
@@ -88,7 +91,10 @@ func (p *DB) takeOver(ctx context.Context, statement string, q store.Queue, leas
 	}
 	rows, err := changeRows(ctx, p.finishers, func(d *due) []any {
 		return append([]any{columns.ScannerFor(&d.at)}, sqldb.WorkAndCodeFields(&d.Work)...)
-	}, p.text[statement], limit, lease.Microseconds(), string(q.Channel), now, since, q.Strangers)
+	}, p.prepared[statement].sql, p.prepared[statement].arguments(sqldb.Args{
+		"channel": string(q.Channel), "strangers": q.Strangers, "since": since, "until": now,
+		"lease": lease.Microseconds(), "limit": limit,
+	})...)
 	if err == nil && statement == stmtTakeOver {
 		p.searches.recordSearch(q, now, len(rows) < limit)
 	}
@@ -148,7 +154,8 @@ func (o *takeOverSearches) recordSearch(q store.Queue, now time.Time, empty bool
 
 // LeaseDueRefunds implements sqldb.PerDatabase.
 func (p *DB) LeaseDueRefunds(ctx context.Context, lease time.Duration, limit int) ([]store.Refund, error) {
-	return changeRows(ctx, p.pool, sqldb.RefundFields, p.replaceNow(refundsDueSQL), limit, lease.Microseconds())
+	return changeRows(ctx, p.pool, sqldb.RefundFields, p.replaceNow(refundsDueSQL),
+		pgx.NamedArgs{"limit": limit, "lease": lease.Microseconds()})
 }
 
 const refundsDueSQL = `
@@ -156,8 +163,8 @@ WITH clock AS MATERIALIZED (
     SELECT @now AS now
 ), due AS MATERIALIZED (
     SELECT r.id, r.since FROM refunds r
-    WHERE r.since <= (SELECT now FROM clock) - $2 * interval '1 microsecond'
-    ORDER BY r.since, r.id LIMIT $1 FOR UPDATE OF r SKIP LOCKED
+    WHERE r.since <= (SELECT now FROM clock) - @lease * interval '1 microsecond'
+    ORDER BY r.since, r.id LIMIT @limit FOR UPDATE OF r SKIP LOCKED
 ), leased AS (
     UPDATE refunds r SET since = clock.now FROM due, clock WHERE r.id = ANY (ARRAY(SELECT due.id FROM due)) AND r.id = due.id
     RETURNING r.id, r.attempt, due.since

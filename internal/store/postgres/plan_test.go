@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -192,42 +193,46 @@ SELECT relname, max(seq_tup_read), sum(idx_tup_read)::bigint FROM pg_stat_user_t
 func hotPlans(t *testing.T, db *DB, now time.Time) {
 	t.Helper()
 	b := idBoundsOfBatch([]*beginCall{{In: (&storetest.Fixture{}).Intent(2, storetest.WithRules(storetest.Rule(1, day)))}}, now)
-	window, own := fmt.Sprintf(", '%v', '%v'", b.first, b.last),
-		fmt.Sprintf(", '%v', '%v'", store.LowestID(now), store.LowestID(now.Add(time.Second)))
+	first, last := store.LowestID(now), store.LowestID(now.Add(time.Second))
+	window := map[string]uuid.UUID{"first_id": b.first, "last_id": b.last, "earliest_id": first, "latest_id": last}
+	own := map[string]uuid.UUID{"first_id": first, "last_id": last}
 	const bucket, key = "sends_3_recipient_logged_at_idx", "sends_3_pkey"
 	const keys = "sends_0_pkey sends_1_pkey sends_2_pkey sends_3_pkey sends_4_pkey outbox_pkey refunds_pkey"
 	const gate = bucket + " " + key + " failures_recipient suppressions_active verifications_tried"
-	nulls := func(n int) string { return strings.Repeat(", NULL", n) }
-	for _, c := range []struct{ statement, parameters, indexes string }{
-		{stmtGateCounted, nulls(11) + window + own, gate},
-		{stmtGateHolders, nulls(11) + window + own, gate + " verifications_pkey"},
-		{stmtGateCountedAndHolders, nulls(11) + window + own, gate + " verifications_pkey"},
-		{stmtLockCandidates, nulls(7), "verifications_pkey"},
-		{stmtReadHistory, nulls(6) + window, bucket + " failures_recipient"},
-		{stmtReadVerifications, nulls(1), "verifications_pkey outbox_pkey refunds_pkey sends_0_recipient_logged_at_idx " +
+	for _, c := range []struct {
+		statement string
+		bounds    map[string]uuid.UUID // the other parameters are NULL
+		indexes   string
+	}{
+		{stmtGateCounted, window, gate},
+		{stmtGateHolders, window, gate + " verifications_pkey"},
+		{stmtGateCountedAndHolders, window, gate + " verifications_pkey"},
+		{stmtLockCandidates, nil, "verifications_pkey"},
+		{stmtReadHistory, window, bucket + " failures_recipient"},
+		{stmtReadVerifications, nil, "verifications_pkey outbox_pkey refunds_pkey sends_0_recipient_logged_at_idx " +
 			"sends_1_recipient_logged_at_idx sends_2_recipient_logged_at_idx sends_4_recipient_logged_at_idx " + bucket},
-		{stmtLockChecks, nulls(1), "verifications_pkey"},
-		{stmtReadChecked, nulls(1), "verifications_pkey verifications_tried"},
-		{stmtCountChecks, nulls(9), "verifications_pkey"},
-		{stmtUpdateJoined, nulls(2), "verifications_pkey"},
-		{stmtFinishSent, nulls(7) + own, "outbox_pkey " + key},
-		{stmtFinish, nulls(7) + own + nulls(10), "outbox_pkey " + key},
-		{stmtPostpone, nulls(6) + own, "outbox_pkey " + key},
-		{stmtRenew, nulls(3), "outbox_pkey"},
-		{stmtTakeOver, nulls(6), keys + " outbox_due verifications_pkey"},
-		{stmtTakeOverWithExpiredCode, nulls(6), keys + " outbox_due verifications_pkey"},
-		{stmtEndEvents, nulls(5), "app_events_pkey"},
-		{stmtDeleteClaims, nulls(2), "idempotency_keys_pkey"},
-		{stmtEndClaimLeases, nulls(2), "idempotency_keys_pkey"},
-		{stmtDeleteOldClaims, nulls(3), "idempotency_keys_created idempotency_keys_pkey"},
-		{stmtReadIdempotencyClaims, nulls(1), "idempotency_keys_pkey"},
-		{stmtReadClaimedSends, nulls(1), keys + " idempotency_keys_pkey"},
+		{stmtLockChecks, nil, "verifications_pkey"},
+		{stmtReadChecked, nil, "verifications_pkey verifications_tried"},
+		{stmtCountChecks, nil, "verifications_pkey"},
+		{stmtUpdateJoined, nil, "verifications_pkey"},
+		{stmtFinishSent, own, "outbox_pkey " + key},
+		{stmtFinish, own, "outbox_pkey " + key},
+		{stmtPostpone, own, "outbox_pkey " + key},
+		{stmtRenew, nil, "outbox_pkey"},
+		{stmtTakeOver, nil, keys + " outbox_due verifications_pkey"},
+		{stmtTakeOverWithExpiredCode, nil, keys + " outbox_due verifications_pkey"},
+		{stmtEndEvents, nil, "app_events_pkey"},
+		{stmtDeleteClaims, nil, "idempotency_keys_pkey"},
+		{stmtEndClaimLeases, nil, "idempotency_keys_pkey"},
+		{stmtDeleteOldClaims, nil, "idempotency_keys_created idempotency_keys_pkey"},
+		{stmtReadIdempotencyClaims, nil, "idempotency_keys_pkey"},
+		{stmtReadClaimedSends, nil, keys + " idempotency_keys_pkey"},
 		{
-			stmtReadClaimedVerifications, nulls(1),
+			stmtReadClaimedVerifications, nil,
 			"idempotency_keys_pkey sends_0_pkey sends_1_pkey sends_2_pkey sends_3_pkey sends_4_pkey verifications_pkey",
 		},
 	} {
-		plan := planOf(t, db, c.statement, c.parameters[2:])
+		plan := planOf(t, db, c.statement, c.bounds)
 		// one row of verifications each
 		if loops := strings.Count(plan, "Nested Loop"); finishes(db, c.statement) && loops > 0 &&
 			(loops > 1 || c.statement != stmtTakeOver && c.statement != stmtTakeOverWithExpiredCode) {
@@ -274,7 +279,7 @@ func finishes(db *DB, name string) bool {
 }
 
 // planOf is the plan that all batches share.
-func planOf(t *testing.T, db *DB, statement, parameters string) string {
+func planOf(t *testing.T, db *DB, statement string, bounds map[string]uuid.UUID) string {
 	t.Helper()
 	pool := db.writers
 	switch {
@@ -285,8 +290,15 @@ func planOf(t *testing.T, db *DB, statement, parameters string) string {
 	}
 	conn := storetest.Must(pool.Acquire(t.Context()))(t)
 	defer conn.Release()
-	name := one[string](t, conn, `SELECT name FROM pg_prepared_statements WHERE statement = $1`, db.text[statement])
-	rows := storetest.Must(conn.Query(t.Context(), fmt.Sprintf("EXPLAIN EXECUTE %s(%s)", name, parameters)))(t)
+	name := one[string](t, conn, `SELECT name FROM pg_prepared_statements WHERE statement = $1`, db.prepared[statement].sql)
+	var parameters []string
+	for _, name := range db.prepared[statement].names {
+		parameters = append(parameters, "NULL")
+		if id, ok := bounds[name]; ok {
+			parameters[len(parameters)-1] = "'" + id.String() + "'"
+		}
+	}
+	rows := storetest.Must(conn.Query(t.Context(), fmt.Sprintf("EXPLAIN EXECUTE %s(%s)", name, strings.Join(parameters, ", "))))(t)
 	plan := storetest.Must(pgx.CollectRows(rows, pgx.RowTo[string]))(t)
 	return strings.Join(plan, "\n")
 }

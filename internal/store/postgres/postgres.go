@@ -9,7 +9,6 @@ import (
 	"errors"
 	"maps"
 	"net"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -23,7 +22,6 @@ import (
 	"sendcode/internal/base/peek"
 	"sendcode/internal/store"
 	"sendcode/internal/store/batch"
-	"sendcode/internal/store/columns"
 	"sendcode/internal/store/rowrules"
 	"sendcode/internal/store/sqldb"
 )
@@ -53,7 +51,7 @@ type DB struct {
 	searches takeOverSearches // up to where TakeOver has searched
 	stuck    stuckRows        // of outcomes, postponements and ends of events
 
-	text map[string]string // prepared statements by name
+	prepared map[string]preparedStatement // by name
 
 	now  string                    // SQL expression for the database's time
 	seen atomic.Pointer[seenClock] // see likelyNow
@@ -135,7 +133,7 @@ func Open(ctx context.Context, url, role string, tracer ...pgx.QueryTracer) (*DB
 // openWithClock is Open with now, an SQL expression, as the database's clock; tests set another
 // one.
 func openWithClock(ctx context.Context, url, now, role string, tracer ...pgx.QueryTracer) (*DB, error) {
-	p := &DB{now: now, text: map[string]string{}}
+	p := &DB{now: now, prepared: map[string]preparedStatement{}}
 	p.DB = sqldb.DB{Dialect: sqldb.Postgres, Engine: p, PerDatabase: p, LongReads: make(chan struct{}, 1)}
 	var err error
 	clock, err := p.openPools(ctx, url, role, tracer)
@@ -172,7 +170,7 @@ func (p *DB) openPools(ctx context.Context, url, role string, tracer []pgx.Query
 	}
 	o := poolOptions{
 		tracer: tracer, conns: writerConns, open: writerConns, session: writerSettings,
-		statements: p.addStatements(p.claimStatements(), p.beginStatements(), p.checkStatements()),
+		statements: p.addStatements(transactionStatements(), p.claimStatements(), p.beginStatements(), p.checkStatements()),
 	}
 	if p.writers, err = newPool(ctx, url, role, o); err != nil {
 		return now, err
@@ -231,9 +229,6 @@ type poolOptions struct {
 	tracer     []pgx.QueryTracer // at most one
 }
 
-// statement is a statement to prepare.
-type statement struct{ name, sql string }
-
 // newPool opens a pool of connections. Errors do not contain the URL.
 func newPool(ctx context.Context, url, role string, o poolOptions) (*pgxpool.Pool, error) {
 	config, err := parseURL(url)
@@ -278,44 +273,12 @@ func newPool(ctx context.Context, url, role string, o poolOptions) (*pgxpool.Poo
 	apply := deferSettings(config.ConnConfig)
 	config.AfterConnect = func(ctx context.Context, conn *pgx.Conn) (err error) {
 		defer panics.Recover(panics.Other, func() { err = panics.Err }) // the pool connects in goroutines of its own
-		columns.RegisterArrayCodecs(conn.TypeMap())
 		if err := apply(ctx, conn); err != nil {
 			return err
 		}
 		return prepareStatements(ctx, conn, o.statements)
 	}
 	return pgxpool.NewWithConfig(ctx, config)
-}
-
-// addStatements adds the statements to p.text, and returns their texts.
-func (p *DB) addStatements(lists ...[]statement) (texts []string) {
-	for _, s := range slices.Concat(lists...) {
-		p.text[s.name] = s.sql
-		texts = append(texts, s.sql)
-	}
-	return texts
-}
-
-// failingStatement is a statement that can't run without its parameter.
-const failingStatement = "SELECT $1::int"
-
-// prepareStatements prepares the statements on a new connection in one round trip. pgx prepares all
-// statements of a batch before it binds their parameters, and the first one here has none, so pgx
-// runs none of them. If a later pgx did otherwise, the first use would prepare them.
-func prepareStatements(ctx context.Context, conn *pgx.Conn, statements []string) error {
-	if len(statements) == 0 {
-		return nil
-	}
-	var all pgx.Batch
-	all.Queue(failingStatement)
-	for _, s := range statements {
-		all.Queue(s)
-	}
-	err := conn.SendBatch(ctx, &all).Close()
-	if conn.IsClosed() || sqlState(err) != "" {
-		return err
-	}
-	return nil
 }
 
 // LastSendCommit implements sqldb.Engine.

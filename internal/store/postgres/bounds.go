@@ -1,0 +1,80 @@
+package postgres
+
+import (
+	"bytes"
+	"errors"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"sendcode/internal/store"
+	"sendcode/internal/store/rowrules"
+	"sendcode/internal/store/sqldb"
+	"sendcode/quota"
+)
+
+var errClockJumps = errors.New("store: the database's clock keeps jumping")
+
+// maxClockTries is how often a batch reads at most, while the database's clock is outside the bounds
+// that the read assumed.
+const maxClockTries = 3
+
+// idBounds are the ranges of IDs that a batch reads, so that Postgres skips other partitions.
+type idBounds struct {
+	from, to         time.Time // assumed range of the database's time; if it is outside, the batch is read again
+	first, last      uuid.UUID // range of the rows that may count
+	earliest, latest uuid.UUID // range of the batch's own IDs
+}
+
+// args returns the bounds as parameters.
+func (b idBounds) args() sqldb.Args {
+	return sqldb.Args{
+		"first_id": uuidParameter(b.first), "last_id": uuidParameter(b.last),
+		"earliest_id": uuidParameter(b.earliest), "latest_id": uuidParameter(b.latest),
+	}
+}
+
+// uuidParameter wraps an ID so that pgx writes it as bytes, without its text form.
+func uuidParameter(id uuid.UUID) any { return pgtype.UUID{Bytes: id, Valid: true} }
+
+// maxClockSetBack is how far the database's clock may be set back so that rows logged before still
+// count.
+const maxClockSetBack = 31 * 24 * time.Hour
+
+// idBoundsOfBatch returns the ranges of IDs that a batch needs if the database's clock is at most
+// an hour before and a day after near. The range of rows that may count reaches a month past that,
+// since rows of the database's future count if its clock was set back.
+func idBoundsOfBatch(batch []*beginCall, near time.Time) idBounds {
+	reach := rowrules.ResendWithin
+	for _, x := range batch {
+		reach = max(reach, quota.LongestKeep(x.In.Rules))
+	}
+	b := idBoundsAround(near, reach)
+	b.earliest, b.latest = idRange(batch)
+	return b
+}
+
+// idBoundsAround is idBoundsOfBatch for rows that are at most reach old.
+func idBoundsAround(near time.Time, reach time.Duration) idBounds {
+	b := idBounds{from: near.Add(-time.Hour), to: near.Add(24 * time.Hour)}
+	b.first, b.last = store.LowestID(b.from.Add(-reach-store.MaxIDTimeDrift)),
+		store.LowestID(b.to.Add(maxClockSetBack+store.MaxIDTimeDrift))
+	return b
+}
+
+// contains reports whether now is within the time for which the bounds were made.
+func (b idBounds) contains(now time.Time) bool { return !now.Before(b.from) && now.Before(b.to) }
+
+// idRange returns the smallest and the largest ID of a batch, which must not be empty.
+func idRange(batch []*beginCall) (first, last uuid.UUID) {
+	first, last = batch[0].In.Send.ID, batch[0].In.Send.ID
+	for _, x := range batch[1:] {
+		if next := x.In.Send.ID; bytes.Compare(next[:], first[:]) < 0 {
+			first = next
+		} else if bytes.Compare(next[:], last[:]) > 0 {
+			last = next
+		}
+	}
+	return first, last
+}

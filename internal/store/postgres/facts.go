@@ -1,0 +1,271 @@
+package postgres
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"sendcode/internal/store"
+	"sendcode/internal/store/columns"
+	"sendcode/internal/store/rowrules"
+	"sendcode/internal/store/sqldb"
+	"sendcode/quota"
+)
+
+// This file reads the facts by which package rowrules decides a batch of Begins: one statement, gateSQL, returns them as
+// rows of several kinds.
+
+// gateCalls are the calls u of a batch, with all by which the gate reads.
+var gateCalls = columns.NewList("u", new(beginCall), func(x *beginCall) columns.Values {
+	in := &x.In
+	return columns.Values{
+		{"id", in.Send.ID}, {"app", in.Send.App}, {"channel", in.Send.Channel}, {"recipient", in.Send.Recipient},
+		{"purposes", strings.Join(in.Purposes, store.PurposeSeparator)},
+		{"longest", quota.LongestKeep(in.Rules)}, {"most", maxHistoryRows(*in)}, {"rejecting", quota.LongestKeep(in.RejectionRules)},
+		{"address", in.Address}, {"holder", in.HolderToJoin()}, {"once", holderSendsCoverRules(*in)},
+	}
+})
+
+// extraHistoryRows is how many more rows of a bucket are read than the largest limit. More than the
+// limit may count after a change of the policy, and the answer tells when the oldest leaves.
+const extraHistoryRows = 100
+
+// maxHistoryRows returns how many rows of the recipient's history are read; 0 if the intent has no
+// rules.
+func maxHistoryRows(in store.Intent) int {
+	if len(in.Rules) == 0 {
+		return 0
+	}
+	return rowrules.LargestLimit(in) + extraHistoryRows
+}
+
+// holderSendsCoverRules reports whether the sends by which an intent finds its holder's
+// verifications are all that its rules count.
+func holderSendsCoverRules(in store.Intent) bool {
+	return in.HolderToJoin() != "" && quota.LongestKeep(in.Rules) <= rowrules.ResendWithin
+}
+
+// gateStatementName returns the name of the statement that reads the sends that a batch needs.
+func gateStatementName(batch []*beginCall) string {
+	held := slices.ContainsFunc(batch, func(x *beginCall) bool { return x.In.HolderToJoin() != "" })
+	once := !slices.ContainsFunc(batch, func(x *beginCall) bool { return !holderSendsCoverRules(x.In) })
+	switch {
+	case once:
+		return stmtGateHolders
+	case held:
+		return stmtGateCountedAndHolders
+	}
+	return stmtGateCounted
+}
+
+// The kinds of rows that gateSQL returns.
+const (
+	clockRow                  = "clock"
+	repeatedRow               = "repeated"
+	suppressionRow            = "suppression"
+	countedSendRow            = "counted send"
+	rejectedSendRow           = "rejected send"
+	verificationWithChecksRow = "verification with checks"
+	verificationOfHolderRow   = "verification of the holder"
+)
+
+// gateColumns are the columns of the rows that gateSQL returns, with their types; see gateRow.
+var gateColumns = [][2]string{
+	{"i", "bigint"},
+	{"kind", "text"},
+	{"id", "uuid"},
+	{"approved_at", "timestamptz"},
+	{"at", "timestamptz"},
+	{"attempts", "integer"},
+	{"attempts_reset", "integer"},
+	{"class", "text"},
+	{"checks", "text"},
+	{"held", "text"},
+}
+
+// selectGateRow returns the SELECT of rows of a kind about the call u. is has what they have of gateColumns, in SQL.
+func selectGateRow(kind string, is map[string]string) string {
+	var list []string
+	is["i"], is["kind"] = cmp.Or(is["i"], "u.i"), cmp.Or(is["kind"], "'"+kind+"'")
+	for _, c := range gateColumns {
+		list = append(list, "CAST("+cmp.Or(is[c[0]], "NULL")+" AS "+c[1]+") AS "+c[0])
+	}
+	return "\nSELECT " + strings.Join(list, ", ")
+}
+
+// gateSQL returns the statement that reads all facts by which a batch is decided, as rows of
+// several kinds. sends are the queries of the recipients' sends that the batch needs: each costs
+// about 40 µs, even if it finds nothing. The bounds and the order on recipients match only one
+// index, and no index can be used for the other conditions. So the planner can only choose one
+// plan, even without statistics on a new partition. The bounds on IDs let Postgres
+// skip partitions; @first_id and @last_id leave out no row that counts, as long as the database's clock is
+// within the bounds that idBoundsOfBatch assumes.
+func gateSQL(sends ...string) string {
+	return `
+WITH clock AS MATERIALIZED (
+    SELECT @now AS now
+), u AS MATERIALIZED (
+    SELECT * FROM ` + gateCalls.NumberedSQL() + `
+)` + strings.Join(append([]string{
+		selectGateRow(clockRow, map[string]string{"i": "0", "at": "now"}) + ` FROM clock`,
+		selectGateRow(repeatedRow, map[string]string{"id": "s.id"}) + ` FROM u CROSS JOIN LATERAL (
+    SELECT s.id FROM sends s WHERE s.id = u.id AND s.id BETWEEN @earliest_id AND @latest_id LIMIT 1
+) s`,
+		selectGateRow(suppressionRow, map[string]string{"id": "x.id"}) + ` FROM u CROSS JOIN LATERAL (
+    SELECT x.id FROM suppressions x
+    WHERE x.lifted_at IS NULL AND x.address = u.address AND x.channel = u.channel AND x.until > (SELECT now FROM clock)
+      AND (x.held_until IS NULL OR x.held_until <= (SELECT now FROM clock))
+      AND x.app IN ('', u.app)
+    ORDER BY x.until DESC, x.id DESC LIMIT 1
+) x`,
+		selectGateRow(rejectedSendRow, map[string]string{"id": "f.id", "at": "f.finished_at"}) + ` FROM clock, u CROSS JOIN LATERAL (
+    SELECT f.id, f.finished_at FROM failures f
+    WHERE f.recipient = u.recipient AND f.app = u.app AND f.channel = u.channel AND f.counts
+      AND f.finished_at > clock.now - u.rejecting * interval '1 microsecond'
+    ORDER BY f.finished_at DESC LIMIT 1000
+) f`,
+		selectGateRow(verificationWithChecksRow, map[string]string{
+			"approved_at": "o.approved_at", "at": "o.expires_at", "attempts": "o.attempts", "attempts_reset": "o.attempts_reset",
+			"class": "o.class", "checks": "o.checks",
+		}) + ` FROM clock, u CROSS JOIN LATERAL (` + verificationsWithChecksSQL("u", "clock.now") + `) o`,
+	}, sends...), "\nUNION ALL")
+}
+
+// verificationsWithChecksSQL returns the query for the verifications with checks of the recipient
+// of a row, as far back as their checks can count.
+func verificationsWithChecksSQL(of, now string) string {
+	key := of + ".recipient, " + of + ".app, " + of + ".channel"
+	return `
+    SELECT o.approved_at, o.expires_at, o.attempts, o.attempts_reset, o.class, o.checks FROM verifications o
+    WHERE o.attempts > 0 AND o.recipient = ` + of + `.recipient AND o.app = ` + of + `.app AND o.channel = ` + of + `.channel
+      AND (o.recipient, o.app, o.channel, o.expires_at) > (` + key + `, ` + now + ` - ` + sqldb.PostgresIntervalSQL(rowrules.ConsecutiveFailedCheckWindow) + `)
+    OFFSET 0`
+}
+
+// countedSendsSQL reads the counted sends of calls without u.once (see holderSendsCoverRules).
+var countedSendsSQL = selectGateRow(countedSendRow, map[string]string{"id": "s.id", "at": "s.logged_at"}) + ` FROM clock, u CROSS JOIN LATERAL (
+    SELECT s.id, s.logged_at FROM sends s
+    WHERE s.recipient <= u.recipient
+      AND (s.recipient, s.logged_at) > (u.recipient, clock.now - u.longest * interval '1 microsecond')
+      AND (s.counts AND ` + bucketConditionEnd + `
+    ORDER BY s.recipient DESC, s.logged_at DESC LIMIT u.most
+) s WHERE NOT u.once`
+
+// sendsOfHoldersSQL reads the open verifications of the calls' holders, by all sends of the last
+// day, and the counted sends of calls with u.once. It does not lock the verifications, so calls
+// that may join one are not decided by this read.
+var sendsOfHoldersSQL = selectGateRow("", map[string]string{
+	"kind": `CASE WHEN s.past THEN '` + countedSendRow + `' ELSE '` + verificationOfHolderRow + `' END`,
+	"id":   "s.id", "at": "s.logged_at", "held": "v.id",
+}) + ` FROM clock, u CROSS JOIN LATERAL (
+    SELECT s.id, s.logged_at, s.verification_id, u.once AND s.counts
+      AND s.logged_at > clock.now - u.longest * interval '1 microsecond' AS past
+    FROM sends s
+    WHERE s.recipient <= u.recipient
+      AND (s.recipient, s.logged_at) > (u.recipient, clock.now - ` + sqldb.PostgresIntervalSQL(rowrules.ResendWithin) + `)
+      AND (` + bucketConditionEnd + `
+    OFFSET 0
+) s LEFT JOIN LATERAL (
+    SELECT v.id FROM verifications v
+    WHERE v.id = s.verification_id
+      AND (v.holder = u.holder AND v.approved_at IS NULL AND v.canceled_at IS NULL AND v.attempts < v.max_attempts
+        AND v.expires_at > clock.now) IS TRUE
+    OFFSET 0
+) v ON true WHERE u.holder <> '' AND (s.past OR v.id IS NOT NULL)`
+
+// bucketConditionEnd ends a condition on the sends s of u: they are of its bucket, and in the
+// partitions that are read.
+const bucketConditionEnd = `s.app = u.app AND s.channel = u.channel AND s.purpose = ANY (string_to_array(u.purposes, E'\x1f'))) IS TRUE
+      AND ` + inPartitionsRead
+
+// inPartitionsRead is the condition that a send s is in the partitions that idBounds.args names.
+const inPartitionsRead = `(s.id >= @first_id OR s.id > @first_id) AND (s.id < @last_id OR s.id <= @last_id) -- an OR is of use to no index`
+
+// gateRow is one row of gateSQL. All but i and kind may be NULL.
+type gateRow struct {
+	i        int64
+	kind     string
+	id       pgtype.UUID
+	approved pgtype.Timestamptz
+	at       pgtype.Timestamptz
+
+	attempts, attemptsReset pgtype.Int4
+	class                   pgtype.Text
+	checks                  []store.Check
+
+	held pgtype.Text // an open verification of the call's holder, not locked
+}
+
+// withChecksFields returns the destinations to scan the columns of verificationsWithChecksSQL into.
+// All are NULL if there is no such row.
+func (r *gateRow) withChecksFields() []any {
+	return []any{&r.approved, &r.at, &r.attempts, &r.attemptsReset, &r.class, columns.ScannerFor(&r.checks)}
+}
+
+// verificationWithChecks returns the fields of a row of verificationsWithChecksSQL, by which
+// lockouts are decided.
+func (r *gateRow) verificationWithChecks() store.Verification {
+	v := store.Verification{
+		ExpiresAt: store.TruncateToMicroseconds(r.at.Time), Attempts: int(r.attempts.Int32),
+		AttemptsReset: int(r.attemptsReset.Int32),
+		Class:         store.Class(r.class.String), Checks: r.checks,
+	}
+	if r.approved.Valid {
+		v.ApprovedAt = store.TruncateToMicroseconds(r.approved.Time)
+	}
+	return v
+}
+
+var errNoClock = errors.New("store: the database returned no time")
+
+// batchFacts has the facts by which a batch is decided, as they were read.
+type batchFacts struct {
+	now      time.Time
+	facts    []rowrules.Facts // of each call
+	repeated []bool           // of each call: its send has a row already
+	// of each call without Join: the IDs of its holder's open verifications; facts has them only
+	// once they are locked
+	ofHolders [][]string
+}
+
+// addRow stores one row of gateSQL in the facts.
+func (v *batchFacts) addRow(r gateRow) {
+	if r.kind == clockRow {
+		v.now = store.TruncateToMicroseconds(r.at.Time)
+		return
+	}
+	has := &v.facts[r.i-1]
+	if ids := &v.ofHolders[r.i-1]; r.held.Valid && !slices.Contains(*ids, r.held.String) {
+		*ids = append(*ids, r.held.String)
+	}
+	switch r.kind {
+	case repeatedRow:
+		v.repeated[r.i-1] = true
+	case suppressionRow:
+		has.Suppression = r.id.Bytes
+	case countedSendRow:
+		has.Past = append(has.Past, rowrules.PastSend{ID: r.id.Bytes, At: store.TruncateToMicroseconds(r.at.Time)})
+	case rejectedSendRow:
+		has.Rejections = append(has.Rejections, rowrules.PastSend{ID: r.id.Bytes, At: store.TruncateToMicroseconds(r.at.Time)})
+	case verificationWithChecksRow:
+		has.Tried = append(has.Tried, r.verificationWithChecks())
+	}
+}
+
+// readBatchFacts reads the rows of gateSQL for n calls. It fails if the database's clock is not
+// among them.
+func readBatchFacts(rows pgx.Rows, n int) (v batchFacts, err error) {
+	v = batchFacts{facts: make([]rowrules.Facts, n), repeated: make([]bool, n), ofHolders: make([][]string, n)}
+	var r gateRow
+	fields := append(append([]any{&r.i, &r.kind, &r.id}, r.withChecksFields()...), &r.held)
+	_, err = pgx.ForEachRow(rows, fields, func() error { v.addRow(r); return nil })
+	if err == nil && v.now.IsZero() {
+		err = errNoClock
+	}
+	return v, err
+}

@@ -1,0 +1,41 @@
+package postgres
+
+import (
+	"context"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+
+	"sendcode/internal/store"
+	"sendcode/internal/store/sqldb"
+)
+
+// refusalsPerInsert is how many refusals one statement writes.
+const refusalsPerInsert = 1000
+
+// RecordRefusals implements sqldb.PerDatabase.
+func (p *DB) RecordRefusals(ctx context.Context, refusals []store.SendOrRefusal) error {
+	rows := store.MergeRefusals(refusals)
+	if len(rows) == 0 {
+		return nil
+	}
+	return p.Write(ctx, "RecordRefusals", sqldb.InOrder, func(q sqldb.Tx) error {
+		if err := q.MaskErased(rows); err != nil {
+			return err
+		}
+		var list []*store.SendOrRefusal
+		for i := range rows {
+			rows[i].SetRefusedAt(q.Now)
+			list = append(list, &rows[i])
+		}
+		for some := range slices.Chunk(list, refusalsPerInsert) {
+			if _, err := q.Conn.(pgConn).Exec(ctx, insertRefusalsSQL+sqldb.OnConflictAddRefusalSQL,
+				pgx.NamedArgs(sqldb.RefusalTable.InsertManyArgs(store.InsertedByRefusal, some))); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+var insertRefusalsSQL = sqldb.RefusalTable.InsertManySQL(store.InsertedByRefusal)

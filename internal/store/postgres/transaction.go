@@ -1,0 +1,146 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"sendcode/internal/base/panics"
+	"sendcode/internal/store"
+)
+
+// The transactions of Begin, Check and the claims of keys, on a connection of the pool writers. Each trip sends several
+// statements and then reads all answers. The statements are prepared.
+
+const (
+	stmtBeginTransaction = "sendcode_open"
+	stmtCommit           = "sendcode_commit"
+)
+
+// transactionStatements are the statements that open and end a transaction.
+func transactionStatements() []statement {
+	return []statement{
+		// The isolation level is explicit, since the server's default may be REPEATABLE READ: its
+		// snapshot would be older than the lock.
+		{stmtBeginTransaction, "BEGIN ISOLATION LEVEL READ COMMITTED"},
+		{stmtCommit, "COMMIT"},
+	}
+}
+
+// withRetry runs a transaction. It runs it once more if the connection was lost, the server is
+// read-only, or a deadlock or a conflict rolled it back. If the first run may have been committed,
+// it does so only if repeatable is set. brief is as in together. The error wraps fault.Uncertain if rows
+// may have been written.
+func (p *DB) withRetry(ctx context.Context, brief, repeatable bool,
+	transaction func(*pgxpool.Conn) (notCommitted bool, err error),
+) error {
+	notCommitted, err := p.runOnWriter(ctx, brief, transaction)
+	if err == nil || ctx.Err() != nil || !notCommitted && !repeatable ||
+		!isConnectionLost(err) && !isServerReadOnly(err) && !strings.HasPrefix(sqlState(err), "40") {
+		return uncertainUnlessNotCommitted(notCommitted, err)
+	}
+	if isConnectionLost(err) {
+		p.writers.Reset()
+	}
+	again, second := p.runOnWriter(ctx, brief, transaction)
+	if second == nil {
+		return nil
+	}
+	return uncertainUnlessNotCommitted(notCommitted && again, errors.Join(err, second))
+}
+
+// uncertainUnlessNotCommitted wraps the error of a write in fault.Unavailable, and also in
+// fault.Uncertain unless the write was certainly not committed.
+func uncertainUnlessNotCommitted(notCommitted bool, err error) error {
+	if err == nil || notCommitted {
+		return store.WrapUnavailable(withCause(err))
+	}
+	return store.WrapUncertain(withCause(err))
+}
+
+// runOnWriter runs a transaction on a connection of the pool writers. notCommitted means, with an
+// error, that nothing was committed. brief is as in together.
+func (p *DB) runOnWriter(ctx context.Context, brief bool,
+	transaction func(*pgxpool.Conn) (notCommitted bool, err error),
+) (notCommitted bool, err error) {
+	// Until runAndCommit, which recovers itself, nothing is committed. The error is one of the store's, so
+	// that withRetry does not repeat the transaction.
+	defer panics.Recover(panics.Batch, func() { notCommitted, err = true, store.WrapUnavailable(panics.Err) })
+	conn, err := p.writers.Acquire(ctx)
+	if err != nil {
+		p.forgetSuccess()
+		return true, err
+	}
+	defer conn.Release() // closes the connection if its transaction is still open
+	notCommitted = true
+	err = briefly(brief, func(_ context.Context, conn *pgxpool.Conn) (err error) {
+		notCommitted, err = transaction(conn)
+		return err
+	})(ctx, conn)
+	if err != nil {
+		p.forgetSuccess()
+	}
+	if isServerReadOnly(err) {
+		_ = conn.Conn().Close(ctx)
+	}
+	return notCommitted, err
+}
+
+// forgetSuccess is called after a failed transaction of the pool writers: LastSendCommit returns nil
+// until a send is committed, and the next Ping looks for room.
+func (p *DB) forgetSuccess() {
+	p.committed.Store(nil)
+	p.roomy.Store(false)
+}
+
+// runAndCommit sends the queued statements and a COMMIT; read reads the results of the statements.
+// notCommitted means, with an error, that nothing was committed.
+func (p *DB) runAndCommit(ctx context.Context, conn *pgxpool.Conn, queued *pgx.Batch,
+	read func(pgx.BatchResults) error,
+) (notCommitted bool, err error) {
+	n := queued.Len()
+	p.queue(queued, stmtCommit)
+	defer panics.Recover(panics.Batch, func() {
+		notCommitted, err = false, store.WrapUnavailable(panics.Err)
+		_ = conn.Conn().Close(ctx)
+	})
+	results := conn.SendBatch(ctx, queued)
+	defer results.Close()
+	// The server answers in order. If it reports an error before the COMMIT, nothing was committed.
+	// If the connection ends without an answer, the COMMIT may have taken effect, since all
+	// statements were already sent.
+	if err := read(results); err != nil {
+		return failedBeforeCommit(err), err
+	}
+	tag, err := results.Exec()
+	switch {
+	case err != nil:
+		// Only an ERROR means that the transaction was rolled back; a FATAL may come after a
+		// commit.
+		return n == 0 || isRolledBack(err) || pgconn.SafeToRetry(err), err
+	case tag.String() != "COMMIT":
+		return tag.String() == "ROLLBACK", errors.New("store: transaction was not committed as asked: " + tag.String())
+	}
+	return false, nil
+}
+
+// failedBeforeCommit reports whether the error of a statement before the COMMIT shows that nothing
+// was committed: the server returned it, or nothing was sent.
+func failedBeforeCommit(err error) bool {
+	_, ok := errors.AsType[*pgconn.PgError](err)
+	return ok || pgconn.SafeToRetry(err)
+}
+
+// execAll reads the results of n statements that return nothing.
+func execAll(results pgx.BatchResults, n int) error {
+	for range n {
+		if _, err := results.Exec(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
