@@ -72,7 +72,7 @@ func (p *DB) Begin(ctx context.Context, intent store.Intent) (store.BeginAnswer,
 func (p *DB) beginBatch(batch []*beginCall) {
 	ctx, cancel := context.WithTimeout(batch[0].RoundTripContext(), beginTimeout())
 	defer cancel()
-	runByHalves(ctx, false, batch, p.beginTogether)
+	runTogether(ctx, batch, p.beginTogether)
 }
 
 // beginTogether runs the transaction of a batch. A Begin can be repeated even if the first transaction
@@ -80,9 +80,9 @@ func (p *DB) beginBatch(batch []*beginCall) {
 // first one still runs.
 func (p *DB) beginTogether(ctx context.Context, brief bool, batch []*beginCall) error {
 	var admitted, repeated []*beginCall
-	err := p.withRetry(ctx, brief, true, func(conn *pgxpool.Conn) (notCommitted bool, err error) {
+	err := p.withRetry(ctx, true, func(conn *pgxpool.Conn) (notCommitted bool, err error) {
 		batch = slices.DeleteFunc(slices.Clone(batch), (*beginCall).Answered) // in an earlier run
-		admitted, repeated, notCommitted, err = p.beginOnConn(ctx, conn, batch)
+		admitted, repeated, notCommitted, err = p.beginOnConn(ctx, conn, brief, batch)
 		return notCommitted, err
 	})
 	if err != nil {
@@ -99,7 +99,7 @@ func (p *DB) beginTogether(ctx context.Context, brief bool, batch []*beginCall) 
 // that are written, with their Answer, and those whose sends have rows already. If the database's clock is not within the
 // bounds that the read assumed, it rolls back and reads again; it reads maxClockTries times at most.
 // notCommitted means, with an error, that nothing was committed.
-func (p *DB) beginOnConn(ctx context.Context, conn *pgxpool.Conn, batch []*beginCall) (admitted, repeated []*beginCall,
+func (p *DB) beginOnConn(ctx context.Context, conn *pgxpool.Conn, brief bool, batch []*beginCall) (admitted, repeated []*beginCall,
 	notCommitted bool, err error,
 ) {
 	if len(batch) == 0 {
@@ -107,7 +107,7 @@ func (p *DB) beginOnConn(ctx context.Context, conn *pgxpool.Conn, batch []*begin
 	}
 	for range maxClockTries {
 		b := idBoundsOfBatch(batch, p.likelyNow())
-		read, err := p.lockAndRead(ctx, conn, batch, b)
+		read, err := p.lockAndRead(ctx, conn, brief, batch, b)
 		if err != nil {
 			return nil, nil, true, err
 		}
@@ -136,17 +136,16 @@ func sortedLockKeys(batch []*beginCall) []int64 {
 // reads the facts for the gate. If holders have verifications that calls may join, a second trip
 // locks all candidates in one order and reads the facts of these calls again: a check may have
 // ended a verification, and locked out its recipient, before the lock was free.
-func (p *DB) lockAndRead(ctx context.Context, conn *pgxpool.Conn, batch []*beginCall, b idBounds) (v batchFacts, err error) {
+func (p *DB) lockAndRead(ctx context.Context, conn *pgxpool.Conn, brief bool, batch []*beginCall, b idBounds) (v batchFacts, err error) {
 	named := listCandidates(batch, nil)
 	mixed := len(named) > 0 && slices.ContainsFunc(batch, func(x *beginCall) bool { return x.In.HolderToJoin() != "" })
-	var first, second pgx.Batch
-	p.queue(&first, stmtBeginTransaction)
-	p.queue(&first, stmtLockRecipients, sqldb.Args{"keys": sortedLockKeys(batch)})
+	first, second := p.open(brief), new(pgx.Batch)
+	p.queue(first, stmtLockRecipients, sqldb.Args{"keys": sortedLockKeys(batch)})
 	if mixed {
-		p.queue(&first, stmtSavepoint)
-		p.queue(&second, stmtRollBackToSavepoint)
+		p.queue(first, stmtSavepoint)
+		p.queue(second, stmtRollBackToSavepoint)
 	}
-	if v, err = p.readFacts(ctx, conn, &first, batch, named, b); err != nil {
+	if v, err = p.readFacts(ctx, conn, first, batch, named, b); err != nil {
 		return v, err
 	}
 	all := listCandidates(batch, v.ofHolders)
@@ -160,7 +159,7 @@ func (p *DB) lockAndRead(ctx context.Context, conn *pgxpool.Conn, batch []*begin
 		}
 		all[n].i = len(joining) - 1
 	}
-	w, err := p.readFacts(ctx, conn, &second, joining, all, b)
+	w, err := p.readFacts(ctx, conn, second, joining, all, b)
 	if err != nil {
 		return v, err
 	}

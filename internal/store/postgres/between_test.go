@@ -53,6 +53,9 @@ func tripsOf(db *DB) *trips { return db.writers.Config().ConnConfig.Tracer.(*tri
 
 func (n *trips) TraceBatchStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceBatchStartData) context.Context {
 	trip := data.Batch.QueuedQueries
+	if strings.Contains(trip[len(trip)-1].SQL, "DELETE FROM outbox") {
+		n.outcomes.Add(1)
+	}
 	if strings.HasPrefix(trip[0].SQL, "BEGIN") || trip[len(trip)-1].SQL != "COMMIT" {
 		return ctx // not the second of two trips
 	}
@@ -70,10 +73,7 @@ func (n *trips) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData)
 	}
 }
 
-func (n *trips) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
-	if strings.Contains(data.SQL, "DELETE FROM outbox") {
-		n.outcomes.Add(1)
-	}
+func (*trips) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
 	return ctx
 }
 
@@ -330,7 +330,7 @@ func TestPostgresBatchThatPanics(t *testing.T) {
 	_, err := f.Begin(t.Context(), f.Intent(1))
 	storetest.Equal(t, "before the write", [2]bool{errors.Is(err, fault.Unavailable), errors.Is(err, fault.Uncertain)}, [2]bool{true, false})
 	f.Admit(t, f.Intent(1))
-	err = db.withRetry(t.Context(), false, true, func(conn *pgxpool.Conn) (bool, error) {
+	err = db.withRetry(t.Context(), true, func(conn *pgxpool.Conn) (bool, error) {
 		defer func() { storetest.Equal(t, "closed", conn.Conn().IsClosed(), true) }()
 		return db.runAndCommit(t.Context(), conn, &pgx.Batch{}, func(pgx.BatchResults) error { panic("planted") })
 	})

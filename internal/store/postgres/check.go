@@ -98,15 +98,15 @@ func (p *DB) Check(ctx context.Context, c store.CheckRequest) (store.CheckAnswer
 func (p *DB) checkBatch(batch []*checkCall) {
 	ctx, cancel := context.WithTimeout(batch[0].RoundTripContext(), beginTimeout())
 	defer cancel()
-	runByHalves(ctx, false, batch, p.checkTogether)
+	runTogether(ctx, batch, p.checkTogether)
 }
 
 // checkTogether makes the trips of a batch, and then the trips of the checks that decideChecks left.
 func (p *DB) checkTogether(ctx context.Context, brief bool, batch []*checkCall) error {
 	var left []*checkCall
 	decided := batch
-	err := p.withRetry(ctx, brief, false, func(conn *pgxpool.Conn) (notCommitted bool, err error) {
-		if decided, left, err = p.decideChecks(ctx, conn, batch); err != nil {
+	err := p.withRetry(ctx, false, func(conn *pgxpool.Conn) (notCommitted bool, err error) {
+		if decided, left, err = p.decideChecks(ctx, conn, brief, batch); err != nil {
 			return true, err
 		}
 		return p.writeChecks(ctx, conn, decided)
@@ -118,7 +118,7 @@ func (p *DB) checkTogether(ctx context.Context, brief bool, batch []*checkCall) 
 		x.SetAnswer(x.Answer, x.Err)
 	}
 	if len(left) > 0 {
-		runByHalves(ctx, brief, left, p.checkTogether)
+		runTogether(ctx, left, p.checkTogether)
 	}
 	return nil
 }
@@ -126,15 +126,14 @@ func (p *DB) checkTogether(ctx context.Context, brief bool, batch []*checkCall) 
 // decideChecks opens a transaction, locks and reads what a batch checks, and decides: it sets
 // Answer and Err of the decided calls. left has the calls whose recipient another call of the batch
 // has.
-func (p *DB) decideChecks(ctx context.Context, conn *pgxpool.Conn, batch []*checkCall) (decided, left []*checkCall,
+func (p *DB) decideChecks(ctx context.Context, conn *pgxpool.Conn, brief bool, batch []*checkCall) (decided, left []*checkCall,
 	err error,
 ) {
 	ids := sqldb.Args{"ids": columns.MapSlice(batch, func(x *checkCall) string { return x.In.ID })}
-	var trip pgx.Batch
-	p.queue(&trip, stmtBeginTransaction)
-	p.queue(&trip, stmtLockChecks, ids)
-	p.queue(&trip, stmtReadChecked, ids)
-	results := conn.SendBatch(ctx, &trip)
+	trip := p.open(brief)
+	p.queue(trip, stmtLockChecks, ids)
+	p.queue(trip, stmtReadChecked, ids)
+	results := conn.SendBatch(ctx, trip)
 	defer func() { err = errors.Join(err, results.Close()) }()
 	if err := execAll(results, trip.Len()-1); err != nil {
 		return nil, nil, err

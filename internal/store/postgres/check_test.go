@@ -105,7 +105,7 @@ func TestPostgresCountsNothingThatEnded(t *testing.T) {
 	} {
 		v := f.Admit(t, f.Intent(n)).Verification
 		conn := storetest.Must(db.writers.Acquire(t.Context()))(t)
-		list, _, err := db.decideChecks(t.Context(), conn, []*checkCall{checked(storetest.Right(v.ID))})
+		list, _, err := db.decideChecks(t.Context(), conn, false, []*checkCall{checked(storetest.Right(v.ID))})
 		storetest.OK(t, err)
 		exec(t, conn.Conn(), `UPDATE verifications SET `+ended+` WHERE id = '`+v.ID+`'`) // in the same transaction
 		want := one[time.Time](t, conn, `SELECT coalesce(approved_at, 'epoch') FROM verifications WHERE id = $1`, v.ID)

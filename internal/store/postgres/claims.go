@@ -119,7 +119,7 @@ func (p *DB) changeIdempotencyClaims(batch []*idempotencyCall) {
 	ctx, cancel := context.WithTimeout(batch[0].RoundTripContext(), beginTimeout())
 	defer cancel()
 	slices.SortFunc(batch, func(x, y *idempotencyCall) int { return slices.Compare(x.In.Key[:], y.In.Key[:]) })
-	runByHalves(ctx, false, batch, p.changeClaimsTogether)
+	runTogether(ctx, batch, p.changeClaimsTogether)
 }
 
 // changeClaimsTogether makes the round trip of a batch, or one for each call if the claims'
@@ -141,15 +141,13 @@ func (p *DB) changeClaimsTogether(ctx context.Context, brief bool, batch []*idem
 		}
 	}
 	if !alike {
-		for x := range slices.Chunk(batch, 1) {
-			runByHalves(ctx, brief, x, p.changeClaimsTogether)
-		}
+		runAlone(ctx, batch, p.changeClaimsTogether)
 		return nil
 	}
 	runs := 0
-	err := p.withRetry(ctx, brief, true, func(conn *pgxpool.Conn) (notCommitted bool, err error) {
+	err := p.withRetry(ctx, true, func(conn *pgxpool.Conn) (notCommitted bool, err error) {
 		runs++
-		answers, notCommitted, err = p.changeClaimsOnConn(ctx, conn, claims, ended, forgotten)
+		answers, notCommitted, err = p.changeClaimsOnConn(ctx, conn, brief, claims, ended, forgotten)
 		return notCommitted, err
 	})
 	if err != nil {
@@ -165,33 +163,32 @@ func (p *DB) changeClaimsTogether(ctx context.Context, brief bool, batch []*idem
 	if len(used) == 0 {
 		return nil
 	}
-	return p.withRetry(ctx, brief, true, func(conn *pgxpool.Conn) (notCommitted bool, err error) {
+	return p.withRetry(ctx, true, func(conn *pgxpool.Conn) (notCommitted bool, err error) {
 		return false, p.readEarlierClaims(ctx, conn, used, answers, runs > 1)
 	})
 }
 
 // changeClaimsOnConn sends the changes of a batch in one trip, and returns the claims that their callers hold
 // now. notCommitted means, with an error, that nothing was committed.
-func (p *DB) changeClaimsOnConn(ctx context.Context, conn *pgxpool.Conn, claims, ended, forgotten []*idempotencyCall) (
+func (p *DB) changeClaimsOnConn(ctx context.Context, conn *pgxpool.Conn, brief bool, claims, ended, forgotten []*idempotencyCall) (
 	held map[[32]byte]store.IdempotencyClaimAnswer, notCommitted bool, err error,
 ) {
-	var trip pgx.Batch
-	p.queue(&trip, stmtBeginTransaction)
-	p.queue(&trip, stmtAsynchronousCommit)
+	trip := p.open(brief)
+	p.queue(trip, stmtAsynchronousCommit)
 	for _, c := range []struct {
 		statement string
 		released  []*idempotencyCall
 	}{{stmtDeleteClaims, forgotten}, {stmtEndClaimLeases, ended}} {
 		if len(c.released) > 0 {
-			p.queue(&trip, c.statement, releasedClaims.Args(c.released))
+			p.queue(trip, c.statement, releasedClaims.Args(c.released))
 		}
 	}
 	if len(claims) > 0 {
-		p.queueClaims(&trip, claims)
+		p.queueClaims(trip, claims)
 	}
 	held = map[[32]byte]store.IdempotencyClaimAnswer{}
 	changes := trip.Len()
-	notCommitted, err = p.runAndCommit(ctx, conn, &trip, func(results pgx.BatchResults) error {
+	notCommitted, err = p.runAndCommit(ctx, conn, trip, func(results pgx.BatchResults) error {
 		if len(claims) == 0 {
 			return execAll(results, changes)
 		}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
 	"slices"
 
 	"github.com/google/uuid"
@@ -40,6 +41,7 @@ func (p *DB) finishStatements() []statement {
 		{stmtTakeOverWithExpiredCode, p.replaceNow(takeOverSQL(" AND f.expires_at <= @until"))},
 		{stmtEndEvents, p.replaceNow(endEventsSQL)},
 		{stmtConfirmRefunds, confirmRefundsSQL},
+		{stmtWaitBriefly, waitBriefly},
 	}
 }
 
@@ -226,11 +228,9 @@ func changeBatch[In rowChange](ctx context.Context, p *DB, statement string, cal
 		}
 	}
 	if len(all) > 0 {
-		runByHalves(ctx, false, all, run)
+		runTogether(ctx, all, run)
 	}
-	for x := range slices.Chunk(apart, 1) {
-		runByHalves(ctx, true, x, run)
-	}
+	runAlone(ctx, apart, run)
 }
 
 // execReturningIDs runs a prepared statement and returns the IDs of the rows that it changed. brief is as
@@ -240,12 +240,22 @@ func (p *DB) execReturningIDs(ctx context.Context, brief bool, statement string,
 ) (changed map[uuid.UUID]bool, err error) {
 	defer panics.Recover(panics.Batch, func() { err = store.WrapUncertain(panics.Err) })
 	changed = map[uuid.UUID]bool{}
-	err = withConn(ctx, p.finishers, briefly(brief, func(ctx context.Context, conn *pgxpool.Conn) error {
-		rows, _ := conn.Query(ctx, p.prepared[statement].sql, parameters...)
+	err = withConn(ctx, p.finishers, func(ctx context.Context, conn *pgxpool.Conn) (err error) {
+		var trip pgx.Batch // the transaction has both statements
+		if brief {
+			p.queue(&trip, stmtWaitBriefly)
+		}
+		trip.Queue(p.prepared[statement].sql, parameters...)
+		results := conn.SendBatch(ctx, &trip)
+		defer func() { err = errors.Join(err, results.Close()) }()
+		if err := execAll(results, trip.Len()-1); err != nil {
+			return err
+		}
+		rows, _ := results.Query()
 		var id pgtype.UUID
-		_, err := pgx.ForEachRow(rows, []any{&id}, func() error { changed[id.Bytes] = true; return nil })
+		_, err = pgx.ForEachRow(rows, []any{&id}, func() error { changed[id.Bytes] = true; return nil })
 		return err
-	}))
+	})
 	return changed, wrapWriteError(err)
 }
 

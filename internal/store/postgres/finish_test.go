@@ -17,8 +17,7 @@ import (
 	"sendcode/internal/store/storetest"
 )
 
-// Five of 256 sends whose rows are locked for too long fail alone, and certainly, after few trips: those
-// that share theirs are closed. When the five come back, they make no other fail with them.
+// Five of 256 sends whose rows are locked for too long fail alone, and certainly. When the five come back, they make no other fail with them.
 func TestPostgresStuckOutcomes(t *testing.T) {
 	f, db := fixtureOn(t, lentDatabase(t)+"&lock_timeout="+shortWait)
 	trips := &tripsOf(db).outcomes
@@ -44,9 +43,7 @@ func TestPostgresStuckOutcomes(t *testing.T) {
 	}
 	db.finishBatch(slices.Clone(endings))
 	onlyFailed(t, endings, stuck...)
-	if n := trips.Swap(0); n > 80 {
-		t.Errorf("%d trips", n)
-	}
+	storetest.Equal(t, "trips", trips.Swap(0), 1+256)
 	again = append(again, ending(256))
 	db.finishBatch(slices.Clone(again))
 	onlyFailed(t, again, 0, 1, 2, 3, 4)
@@ -95,19 +92,34 @@ func TestPostgresIdentityIsTakenMeanwhile(t *testing.T) {
 	storetest.Is(t, <-changed, store.ErrIdentityTaken)
 }
 
-// When the deadline passes, no further half runs, and each call has its answer or the error.
-func TestHalvesHaveOneDeadline(t *testing.T) {
+// A transaction of a call that runs alone waits briefly for locks, the next one of its connection as long as usual.
+func TestPostgresWaitsBriefly(t *testing.T) {
+	_, db := fixtureOn(t, lentDatabase(t)+"&lock_timeout="+shortWait)
+	conn := storetest.Must(db.writers.Acquire(t.Context()))(t)
+	defer conn.Release()
+	for _, c := range []struct {
+		brief bool
+		wait  string
+	}{{true, "50ms"}, {false, shortWait}} {
+		storetest.OK(t, conn.SendBatch(t.Context(), db.open(c.brief)).Close())
+		storetest.Equal(t, "wait for a lock", one[string](t, conn, `SELECT current_setting('lock_timeout')`), c.wait)
+		exec(t, conn.Conn(), `ROLLBACK`)
+	}
+}
+
+// When the deadline passes, no further call runs, and each call has its answer or the error.
+func TestCallsAloneHaveOneDeadline(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var calls []*batch.Call[int, bool]
 	for n := range 256 {
 		calls = append(calls, batch.NewCall[int, bool](n, 0))
 	}
 	runs := 0
-	runByHalves(ctx, false, calls, func(ctx context.Context, brief bool, some []*batch.Call[int, bool]) error {
+	runTogether(ctx, calls, func(ctx context.Context, brief bool, some []*batch.Call[int, bool]) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if runs++; runs == 12 { // halves down to the first call, which is stuck, and then three that are not
+		if runs++; runs == 9 { // all, and then eight alone, of which the first is stuck
 			cancel()
 		}
 		storetest.Equal(t, "brief", brief, runs > 1)
@@ -119,7 +131,7 @@ func TestHalvesHaveOneDeadline(t *testing.T) {
 		}
 		return nil
 	})
-	storetest.Equal(t, "runs", runs, 12)
+	storetest.Equal(t, "runs", runs, 9)
 	for n, x := range calls {
 		storetest.Equal(t, fmt.Sprint("call ", n, " is answered"), x.Answer, n > 0 && n < 8)
 		storetest.Equal(t, fmt.Sprint("call ", n, " fails"), x.Err != nil, n == 0 || n >= 8)

@@ -159,15 +159,15 @@ func (p *DB) answerSharedReads(steps []*sharedReadCall) { answerReads(p, steps, 
 // answerReads answers a batch by one trip, which returns an answer for each call. It repeats the trip
 // once after a lost connection.
 func answerReads[In, Answer any](p *DB, calls []*batch.Call[In, Answer],
-	trip func(ctx context.Context, brief bool, calls []*batch.Call[In, Answer]) ([]Answer, error),
+	trip func(ctx context.Context, calls []*batch.Call[In, Answer]) ([]Answer, error),
 ) {
 	ctx, cancel := context.WithTimeout(calls[0].RoundTripContext(), store.CallTimeout)
 	defer cancel()
-	runByHalves(ctx, false, calls, func(ctx context.Context, brief bool, calls []*batch.Call[In, Answer]) error {
-		answers, err := trip(ctx, brief, calls)
+	runTogether(ctx, calls, func(ctx context.Context, _ bool, calls []*batch.Call[In, Answer]) error {
+		answers, err := trip(ctx, calls)
 		if err != nil && ctx.Err() == nil && isConnectionLost(err) {
 			p.readers.Reset()
-			answers, err = trip(ctx, brief, calls)
+			answers, err = trip(ctx, calls)
 		}
 		if err != nil {
 			return store.WrapUnavailable(withCause(err))
@@ -180,14 +180,14 @@ func answerReads[In, Answer any](p *DB, calls []*batch.Call[In, Answer],
 }
 
 // readVerifications reads the verifications of a batch of calls.
-func (p *DB) readVerifications(ctx context.Context, brief bool, finds []*verificationCall) (all []storedVerification, err error) {
+func (p *DB) readVerifications(ctx context.Context, finds []*verificationCall) (all []storedVerification, err error) {
 	ids := sqldb.Args{"ids": columns.MapSlice(finds, func(x *verificationCall) string { return x.In.id })}
 	statement, fields := stmtReadRows, func(w *store.Work) []any { return sqldb.VerificationFields(&w.Verification) }
 	if slices.ContainsFunc(finds, func(x *verificationCall) bool { return x.In.withSend }) {
 		statement, fields = stmtReadVerifications, sqldb.WorkFields
 	}
 	byID := map[string]storedVerification{}
-	err = withConn(ctx, p.readers, briefly(brief, func(ctx context.Context, conn *pgxpool.Conn) error {
+	err = withConn(ctx, p.readers, func(ctx context.Context, conn *pgxpool.Conn) error {
 		rows := p.query(ctx, conn, statement, ids)
 		var f storedVerification
 		_, err := pgx.ForEachRow(rows, append([]any{columns.ScannerFor(&f.now)}, fields(&f.Work)...), func() error {
@@ -196,18 +196,18 @@ func (p *DB) readVerifications(ctx context.Context, brief bool, finds []*verific
 			return nil
 		})
 		return err
-	}))
+	})
 	return columns.MapSlice(finds, func(x *verificationCall) storedVerification { return byID[x.In.id] }), err
 }
 
 // runSharedReads runs the statements of a batch.
-func (p *DB) runSharedReads(ctx context.Context, brief bool, steps []*sharedReadCall) ([]struct{}, error) {
+func (p *DB) runSharedReads(ctx context.Context, steps []*sharedReadCall) ([]struct{}, error) {
 	var trip pgx.Batch
 	for _, x := range steps {
 		trip.Queue(replaceNow(x.In.SQL, p.now, x.In.Args), toNamedArgs(x.In.Args))
 	}
 	return make([]struct{}, len(steps)),
-		withConn(ctx, p.readers, briefly(brief, func(ctx context.Context, conn *pgxpool.Conn) (err error) {
+		withConn(ctx, p.readers, func(ctx context.Context, conn *pgxpool.Conn) (err error) {
 			results := conn.SendBatch(ctx, &trip)
 			defer func() { err = errors.Join(err, results.Close()) }()
 			for _, x := range steps {
@@ -219,21 +219,21 @@ func (p *DB) runSharedReads(ctx context.Context, brief bool, steps []*sharedRead
 				}
 			}
 			return nil
-		}))
+		})
 }
 
 // readHistories reads the histories of a batch of calls. If the database's clock is not within the
 // bounds that it assumed, it reads again, maxClockTries times in all.
-func (p *DB) readHistories(ctx context.Context, brief bool, looks []*historyCall) (histories []rowrules.History, err error) {
+func (p *DB) readHistories(ctx context.Context, looks []*historyCall) (histories []rowrules.History, err error) {
 	reach := slices.MaxFunc(looks, func(x, y *historyCall) int { return int(x.In.CountedWithin - y.In.CountedWithin) }).In.CountedWithin
 	for range maxClockTries {
 		b := idBoundsAround(p.likelyNow(), reach)
 		var now time.Time
-		err = withConn(ctx, p.readers, briefly(brief, func(ctx context.Context, conn *pgxpool.Conn) error {
+		err = withConn(ctx, p.readers, func(ctx context.Context, conn *pgxpool.Conn) error {
 			rows := p.query(ctx, conn, stmtReadHistory, historyCalls.Args(looks), b.args())
 			histories, now, err = readHistoryRows(rows, len(looks))
 			return err
-		}))
+		})
 		if err != nil {
 			break
 		}

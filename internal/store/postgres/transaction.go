@@ -18,6 +18,7 @@ import (
 
 const (
 	stmtBeginTransaction = "sendcode_open"
+	stmtWaitBriefly      = "sendcode_brief"
 	stmtCommit           = "sendcode_commit"
 )
 
@@ -27,18 +28,19 @@ func transactionStatements() []statement {
 		// The isolation level is explicit, since the server's default may be REPEATABLE READ: its
 		// snapshot would be older than the lock.
 		{stmtBeginTransaction, "BEGIN ISOLATION LEVEL READ COMMITTED"},
+		{stmtWaitBriefly, waitBriefly},
 		{stmtCommit, "COMMIT"},
 	}
 }
 
 // withRetry runs a transaction. It runs it once more if the connection was lost, the server is
 // read-only, or a deadlock or a conflict rolled it back. If the first run may have been committed,
-// it does so only if repeatable is set. brief is as in together. The error wraps fault.Uncertain if rows
+// it does so only if repeatable is set. The error wraps fault.Uncertain if rows
 // may have been written.
-func (p *DB) withRetry(ctx context.Context, brief, repeatable bool,
+func (p *DB) withRetry(ctx context.Context, repeatable bool,
 	transaction func(*pgxpool.Conn) (notCommitted bool, err error),
 ) error {
-	notCommitted, err := p.runOnWriter(ctx, brief, transaction)
+	notCommitted, err := p.runOnWriter(ctx, transaction)
 	if err == nil || ctx.Err() != nil || !notCommitted && !repeatable ||
 		!isConnectionLost(err) && !isServerReadOnly(err) && !strings.HasPrefix(sqlState(err), "40") {
 		return uncertainUnlessNotCommitted(notCommitted, err)
@@ -46,7 +48,7 @@ func (p *DB) withRetry(ctx context.Context, brief, repeatable bool,
 	if isConnectionLost(err) {
 		p.writers.Reset()
 	}
-	again, second := p.runOnWriter(ctx, brief, transaction)
+	again, second := p.runOnWriter(ctx, transaction)
 	if second == nil {
 		return nil
 	}
@@ -63,8 +65,8 @@ func uncertainUnlessNotCommitted(notCommitted bool, err error) error {
 }
 
 // runOnWriter runs a transaction on a connection of the pool writers. notCommitted means, with an
-// error, that nothing was committed. brief is as in together.
-func (p *DB) runOnWriter(ctx context.Context, brief bool,
+// error, that nothing was committed.
+func (p *DB) runOnWriter(ctx context.Context,
 	transaction func(*pgxpool.Conn) (notCommitted bool, err error),
 ) (notCommitted bool, err error) {
 	// Until runAndCommit, which recovers itself, nothing is committed. The error is one of the store's, so
@@ -76,13 +78,11 @@ func (p *DB) runOnWriter(ctx context.Context, brief bool,
 		return true, err
 	}
 	defer conn.Release() // closes the connection if its transaction is still open
-	notCommitted = true
-	err = briefly(brief, func(_ context.Context, conn *pgxpool.Conn) (err error) {
-		notCommitted, err = transaction(conn)
-		return err
-	})(ctx, conn)
-	if err != nil {
+	if notCommitted, err = transaction(conn); err != nil {
 		p.forgetSuccess()
+	}
+	if conn.Conn().PgConn().TxStatus() == 'E' { // so that the connection can be used again
+		_, _ = conn.Exec(ctx, "ROLLBACK")
 	}
 	if isServerReadOnly(err) {
 		_ = conn.Conn().Close(ctx)
@@ -133,6 +133,16 @@ func (p *DB) runAndCommit(ctx context.Context, conn *pgxpool.Conn, queued *pgx.B
 func failedBeforeCommit(err error) bool {
 	_, ok := errors.AsType[*pgconn.PgError](err)
 	return ok || pgconn.SafeToRetry(err)
+}
+
+// open returns a trip that opens a transaction, in which statements wait only briefly for a lock if brief is set.
+func (p *DB) open(brief bool) *pgx.Batch {
+	var trip pgx.Batch
+	p.queue(&trip, stmtBeginTransaction)
+	if brief {
+		p.queue(&trip, stmtWaitBriefly)
+	}
+	return &trip
 }
 
 // execAll reads the results of n statements that return nothing.

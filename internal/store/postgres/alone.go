@@ -3,12 +3,12 @@ package postgres
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"sendcode/internal/base/fault"
 	"sendcode/internal/base/panics"
@@ -20,23 +20,30 @@ import (
 // some, which are not run again. brief: its statements wait only briefly for a lock.
 type together[In, Answer any] func(ctx context.Context, brief bool, calls []*batch.Call[In, Answer]) error
 
-// runByHalves runs a batch. If one call may have made it fail, it repeats each half, and so on down to
-// that call, which alone gets the error. All repetitions have the deadline of ctx; when it passes, the
-// calls that are left get an error. The repetitions wait briefly for locks: the others in the batch must not
-// wait for each call that waits for one.
-func runByHalves[In, Answer any](ctx context.Context, brief bool, calls []*batch.Call[In, Answer], run together[In, Answer]) {
-	err := run(ctx, brief, calls)
+// runTogether runs a batch. If one call may have made it fail, it runs each call alone, so that only that one gets the
+// error. All have the deadline of ctx; when it passes, the calls that are left get an error. Alone they wait briefly for
+// locks: the others in the batch must not wait for each call that waits for one.
+func runTogether[In, Answer any](ctx context.Context, calls []*batch.Call[In, Answer], run together[In, Answer]) {
+	err := run(ctx, false, calls)
 	if err == nil {
 		return
 	}
 	calls = slices.DeleteFunc(slices.Clone(calls), (*batch.Call[In, Answer]).Answered)
-	if n := len(calls); n > 1 && !errors.Is(err, fault.Uncertain) && causedByOneCall(err) {
-		runByHalves(ctx, true, calls[:n/2], run)
-		runByHalves(ctx, true, calls[n/2:], run)
+	if len(calls) > 1 && !errors.Is(err, fault.Uncertain) && causedByOneCall(err) {
+		runAlone(ctx, calls, run)
 		return
 	}
 	for _, x := range calls {
 		x.SetAnswer(*new(Answer), err)
+	}
+}
+
+// runAlone runs one call after the other.
+func runAlone[In, Answer any](ctx context.Context, calls []*batch.Call[In, Answer], run together[In, Answer]) {
+	for one := range slices.Chunk(calls, 1) {
+		if err := run(ctx, true, one); err != nil {
+			one[0].SetAnswer(*new(Answer), err)
+		}
 	}
 }
 
@@ -52,34 +59,12 @@ func causedByOneCall(err error) bool {
 		c == lockNotAvailable || c == "57014")
 }
 
-// briefLockTimeout is the lock_timeout of repetitions. If five of 256 calls wait for locks, 36 repetitions
-// fail, which takes 1.8 s. It is longer than other replicas' batches hold a lock on most disks.
+// briefLockTimeout is the lock_timeout of calls that run alone. If five of 256 calls wait for locks, that takes 0.25 s.
+// It is longer than other replicas' batches hold a lock on most disks.
 const briefLockTimeout = 50 * time.Millisecond
 
-// briefly returns f for a connection whose lock_timeout is briefLockTimeout meanwhile; f itself unless
-// brief is set.
-func briefly(brief bool, f func(context.Context, *pgxpool.Conn) error) func(context.Context, *pgxpool.Conn) error {
-	if !brief {
-		return f
-	}
-	return func(ctx context.Context, conn *pgxpool.Conn) error {
-		var usual string
-		err := conn.QueryRow(ctx, `SELECT current_setting('lock_timeout'), set_config('lock_timeout', $1, false)`,
-			briefLockTimeout.String()).Scan(&usual, nil)
-		if err != nil {
-			return err
-		}
-		defer func() { // also after a panic
-			if conn.Conn().PgConn().TxStatus() != 'I' {
-				_, _ = conn.Exec(ctx, "ROLLBACK")
-			}
-			if _, failed := conn.Exec(ctx, `SELECT set_config('lock_timeout', $1, false)`, usual); failed != nil {
-				_ = conn.Conn().Close(ctx) // later calls would wait too briefly
-			}
-		}()
-		return f(ctx, conn)
-	}
-}
+// waitBriefly begins a transaction whose statements wait only briefly for a lock.
+var waitBriefly = fmt.Sprintf("SELECT set_config('lock_timeout', '%d', true)", briefLockTimeout.Milliseconds())
 
 // stuckRows are the IDs of rows whose lock a call did not get although it was alone. When such a call is
 // repeated, it runs apart from others, which would fail with it. Safe for concurrent use; the zero value
