@@ -16,7 +16,7 @@ func TestFiles(t *testing.T) {
 	static := http.HandlerFunc(ServeStatic)
 	for name, c := range map[string]struct{ kind, holds string }{
 		"page.css": {"text/css", "--accent:"}, "mailbox.css": {"text/css", "--accent:"},
-		"page.js":    {"text/javascript", "#heading"},
+		"page.js":    {"text/javascript", "heading"},
 		"mailbox.js": {"text/javascript", "#mails"}, "plans.js": {"text/javascript", "codes"},
 		"icon.svg": {"image/svg+xml", "svg"},
 	} {

@@ -103,12 +103,9 @@ func WidgetURL(lang string) string {
 	return "/widget.js?lang=" + lang + "&v=" + widgetFiles()[widgetEntryPath+lang].Version()
 }
 
-// WidgetPreloads returns the URL paths of the modules that the first card needs, beside WidgetURL, if it
-// offers phone numbers.
-func WidgetPreloads(lang string, phones bool) (urls []string) {
-	if !phones {
-		return nil
-	}
+// WidgetPhonePreloads returns the URL paths of the modules that a first card for phone numbers needs beside
+// WidgetURL.
+func WidgetPhonePreloads(lang string) (urls []string) {
 	for _, name := range []string{"code", "phones"} {
 		path := widgetModulePath + name + "." + lang + ".js"
 		urls = append(urls, "/"+path+"?v="+widgetFiles()[path].Version())

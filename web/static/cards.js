@@ -1,20 +1,19 @@
 import { offline } from './browser.js';
 import { second } from './time.js';
 
-// Cards shows one card, #card, in a root that is the page's document or a widget's shadow tree, and swaps it as a whole
-// for the next one, keeping focus and what is being typed. The root also has a status line, #say, and a box for
+// Cards shows one card, #card, in a widget's shadow tree. Swap (swap.js) puts the next one in its place. The root also has a status line, #say, and a box for
 // notices, #offline, which is in the card below the form that failed. It shows the notice of the connection, until that is
 // back, or else the notice of the last act, until the next act.
 export class Cards {
   #said = '';
-  #waiting; // timer: shows the next card once no button is pressed
-  #unsent; // the form that was submitted without a connection, until something is typed
+  unsent; // the form that was submitted without a connection, until something is typed
   #back; // the connection came back, and no request has failed since
   #line = ''; // the notice of the connection
-  #failed = ''; // the notice of an act without an answer, until something is typed or submitted, or a card says more
+  failed = ''; // the notice of an act without an answer, until something is typed or submitted, or a card says more
 
   code; // the CodeField (code.js), once it is loaded
   countdown; // the Countdown (countdown.js), once it is loaded
+  swap; // the Swap, once it is loaded
 
   // act sends the request of a form. It resolves to a function that shows the answer, to undefined if none came, and to false if none is
   // awaited any more. inquiry (inquiry.js) makes the automatic requests.
@@ -26,9 +25,9 @@ export class Cards {
       if (!inquiry.posting && button.ariaDisabled !== 'true' && !button.matches(':disabled') && !this.code?.done(event.target)) this.#submit(event.target, button);
     });
     root.addEventListener('input', ({ target }) => {
-      this.#unsent = null;
-      this.#fail();
-      this.#mend(target);
+      this.unsent = null;
+      this.fail();
+      this.swap?.mend(target);
     });
   }
 
@@ -37,7 +36,7 @@ export class Cards {
     const { inquiry, words, code } = this;
     inquiry.posting = true;
     working(button, true);
-    this.#fail();
+    this.fail();
     code?.submitted(form);
     const slow = setTimeout(() => this.say(this.words?.OneMoment, true), second);
     const show = await this.act(form);
@@ -47,14 +46,14 @@ export class Cards {
     this.warn();
     show?.();
     const lost = offline(), again = lost || this.#back;
-    this.#unsent = !show && again && form;
+    this.unsent = !show && again && form;
     code?.answered(show, again);
     if (show) return;
     working(button, false);
     if (lost || !again) {
       const text = lost ? words?.Offline : words?.Trouble;
       if (lost) this.warn(text, form);
-      else this.#fail(text, form);
+      else this.fail(text, form);
       this.say(text, form);
       inquiry.follow(true); // until the service answers again
     } else setTimeout(() => this.#resend(), second); // it was sent before the connection came back, or a moment too early
@@ -71,7 +70,7 @@ export class Cards {
   }
 
   #resend() {
-    if (this.#unsent?.isConnected) this.#unsent.requestSubmit();
+    if (this.unsent?.isConnected) this.unsent.requestSubmit();
     else this.code?.check();
   }
 
@@ -91,81 +90,22 @@ export class Cards {
 
   stop() {
     this.countdown?.stop();
-    clearTimeout(this.#waiting);
+    this.swap?.stop();
     this.code?.stop();
   }
 
   // begin starts with the card that the root has already.
   begin(moment) {
     this.moment = moment;
-    this.#prepare();
+    this.prepare();
     // Screen readers announce only changes of a live region, so it must have been there before.
     setTimeout(() => { if (!this.#said) this.say(this.card?.dataset.say); }, 100);
   }
 
-  #prepare() {
+  prepare() {
     this.countdown?.write();
     this.tick();
     this.code?.drawn();
-  }
-
-  // show replaces the card by the next one, which came at a moment, and reports whether it did. mine is the form or button
-  // that asked for it: then the focus moves and the card is announced. Without mine the request was automatic: the card stays
-  // if nothing but times has changed, and while a button is pressed; again is then called later.
-  show(next, moment, { mine, force, again }) {
-    const old = this.card, field = this.find('#code'), active = this.root.activeElement;
-    clearTimeout(this.#waiting);
-    const heading = this.find('#heading')?.textContent, focused = old.contains(active) && active.id;
-    if (!mine && !force && old.dataset.rev === next.dataset.rev && this.#sameWaits(old, next, moment)) return false;
-    if (!mine && !force && (old.matches(':active') || this.inquiry.posting)) { // a press would be lost with its button
-      this.#waiting = setTimeout(again, 100);
-      return false;
-    }
-    const same = old.dataset.kind === next.dataset.kind;
-    if (!mine && (same || !this.#failed) && this.typed.some((field) => field.closest('.ask'))) return false; // a person is typing
-    if (!mine && offline() && this.#unsent?.isConnected) return false; // what was submitted is sent once there is a connection
-    const told = this.#failed && this.code?.news(next);
-    if (!same || told) this.#fail(); // the card says what the act came to
-    this.moment = moment;
-    this.replace(next);
-    const code = same && field && this.find('#code');
-    if (code && (!mine?.contains(field) || 'keep' in code.dataset)) code.value = field.value;
-    if (code && !mine && !told && !field.matches('[aria-invalid="true"]')) this.#mend(code);
-    const help = next.querySelector('details');
-    if (help) help.open ||= same && !mine && old.querySelector('details').open;
-    this.#prepare();
-    if (mine || this.find('#heading')?.textContent !== heading) this.say(next.dataset.say, mine);
-    if (!mine && !focused) return true;
-    const kept = same && focused && this.root.getElementById(focused);
-    const title = this.find('#heading'), to = mine && next.querySelector('[aria-invalid="true"]') || kept || next.querySelector('[data-focus]') || title;
-    if (to && to === title) to.tabIndex = -1; // only now: else focus() of a widget would go to its heading, and not to a control
-    to?.focus();
-    if (kept && kept === code) kept.setSelectionRange(field.selectionStart, field.selectionEnd);
-    this.code?.check(); // a code may have been completed while an answer was awaited
-    return true;
-  }
-
-  // #sameWaits moves the deadlines of a card that has not changed otherwise; false: the next card has other waits.
-  #sameWaits(old, next, moment) {
-    const waits = (c) => [...c.querySelectorAll('[data-wait]')];
-    const ours = waits(old), theirs = waits(next), help = old.querySelector('details[data-open]');
-    if (ours.length !== theirs.length) return false;
-    this.moment = moment;
-    ours.forEach((each, i) => { each.dataset.wait = theirs[i].dataset.wait; });
-    if (next.dataset.next) old.dataset.next = next.dataset.next;
-    if (help) help.dataset.open = next.querySelector('.help').dataset.open ?? 0;
-    this.tick();
-    return true;
-  }
-
-  // #mend takes the error of a field away, once something else is in it.
-  #mend(field) {
-    const error = field?.matches('[aria-invalid="true"]') && this.find(`#${field.id}-error`);
-    if (!error) return;
-    field.ariaInvalid = null;
-    field.setAttribute('aria-describedby', field.getAttribute('aria-describedby').replace(error.id, '').trim());
-    error.remove();
-    if ('wrong' in field.dataset) this.code.error = error;
   }
 
   // say has a screen reader say a text. It says the same text again only with anew: a no-break space at its end makes it a change.
@@ -184,14 +124,14 @@ export class Cards {
     this.#notify(form);
   }
 
-  #fail(text = '', form) {
-    this.#failed = text;
+  fail(text = '', form) {
+    this.failed = text;
     this.#notify(form);
   }
 
   // #notify shows the notice below the form that failed, or the card's first.
   #notify(form) {
-    const box = this.find('#offline'), text = this.#line || this.#failed;
+    const box = this.find('#offline'), text = this.#line || this.failed;
     box.hidden = !text;
     box.textContent = text;
     if (text) (this.card.contains(form) ? form : this.find('#card form'))?.after(box);

@@ -54,7 +54,7 @@ export class CodeField {
   #held; // the text of a filler that is not to be submitted by itself
   #pause; // timer that delays the check after a deletion, since more may follow
   #message; // ends the wait for a text message
-  error; // the element that said that the code is wrong, after #mend of cards.js removed it
+  error; // the element that said that the code is wrong, after Swap removed it
 
   constructor(cards) {
     this.cards = cards;

@@ -1,14 +1,26 @@
 import { attempt } from './browser.js';
 import { second } from './time.js';
 
-// The page around its <send-code>: the title says which card is shown, and after a right code the person is returned to the app.
+// The page around its <send-code>: the title says which card is shown, Back leads from the field for another
+// address to the code, a reload keeps the confirmed card, and after a right code the person is returned to the app.
 
 const code = document.querySelector('send-code'), form = code.closest('form'), [, ...site] = document.title.split(' · ');
-let going;
+let going, left; // the form was posted, the entry of the field was left; neither has come about
 
+// What the entry of the tab's history has: {proof}, or {aside: true} for the field for another address.
+const keep = (state) => attempt(() => history.replaceState(state, ''));
+const kept = () => attempt(() => history.state) ?? {};
+
+// ends is when a proof is good no more, in ms since 1970 (RFC 7519, section 4.1.4).
+const ends = (proof) => attempt(() => JSON.parse(atob(proof.split('.')[1].replaceAll('-', '+').replaceAll('_', '/'))).exp * second, 0);
+
+if (ends(kept().proof) > Date.now()) code.value = kept().proof;
 code.autofocus = attempt(() => matchMedia('(pointer: fine)').matches, false); // on a touch screen the keyboard would cover the page
-code.querySelector('.link').addEventListener('click', () => { code.reset(); code.focus(); });
-code.addEventListener('approved', () => { if ('return' in form.dataset) setTimeout(() => form.requestSubmit(), second); });
+code.querySelector('.link').addEventListener('click', () => { keep(null); code.reset(); code.focus(); });
+code.addEventListener('approved', ({ detail: { proof } }) => {
+  keep({ proof });
+  if ('return' in form.dataset) setTimeout(() => form.requestSubmit(), second);
+});
 form.addEventListener('submit', (event) => {
   if (going) event.preventDefault(); // it was pressed a moment before
   going = true;
@@ -16,9 +28,19 @@ form.addEventListener('submit', (event) => {
 addEventListener('pageshow', () => { going = false; });
 
 await customElements.whenDefined('send-code');
-const named = () => {
-  const heading = code.shadowRoot.querySelector('#heading')?.textContent;
+const find = (id) => code.shadowRoot.getElementById(id);
+const follow = () => {
+  const heading = find('heading')?.textContent, aside = find('go-back') !== null;
   if (heading) document.title = [heading, ...site].join(' · ');
+  if (aside && !kept().aside) attempt(() => history.pushState({ aside }, ''));
+  if (!aside && kept().aside && !left) { // by a press
+    left = true;
+    history.back();
+  }
 };
-new MutationObserver(named).observe(code.shadowRoot, { childList: true, subtree: true });
-named();
+new MutationObserver(follow).observe(code.shadowRoot, { childList: true, subtree: true });
+addEventListener('popstate', () => {
+  left = false;
+  find(kept().aside ? 'go-change' : 'go-back')?.click();
+});
+follow();

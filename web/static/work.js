@@ -1,3 +1,5 @@
+import { attempt } from './browser.js';
+
 // A proof of work by ALTCHA's protocol, version 1: the number whose digits after the salt have the wanted SHA-256 hash. The hash is our
 // own (FIPS 180-4), since browsers have theirs on https alone, and answer each call of it later. A worker solves; where a site's policy
 // allows none, or the browser has none, the page itself does, in short steps.
@@ -53,8 +55,12 @@ export function* search({ salt, challenge, maxNumber }) {
 
 // A worker is this file. One of another origin has to be a script of the page's own that imports it.
 const address = import.meta.url;
+
+// own lets this file, and no other, be a worker where the page's policy enforces Trusted Types.
+const own = attempt(() => trustedTypes.createPolicy('sendcode-worker', { createScriptURL: () => address }));
+
 function begin() {
-  if (new URL(address).origin === location.origin) return new Worker(address, { type: 'module' });
+  if (new URL(address).origin === location.origin) return new Worker(own?.createScriptURL('') ?? address, { type: 'module' });
   const blob = URL.createObjectURL(new Blob([`import ${JSON.stringify(address)};`], { type: 'text/javascript' }));
   return new Worker(blob, { type: 'module' });
 }

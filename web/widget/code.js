@@ -1,8 +1,10 @@
 import { CodeField } from '../static/code.js';
 import { attempt } from '../static/browser.js';
 import codes from '../static/code.css';
+import outcome from '../static/outcome.css';
 import { Countdown } from '../static/countdown.js';
 import pips from '../static/pips.css';
+import { Swap } from '../static/swap.js';
 import { clockFrom, lasting, minute, put, second } from '../static/time.js';
 import { emphasised, h } from './dom.js';
 import { Flow } from './flow.js';
@@ -11,8 +13,8 @@ import { act, box, dots, heading, lead, link } from './parts.js';
 // The cards that come after a request for a code: a module of its own, loaded when the first card's field gets the focus.
 
 export const { lang, mails, phones } = SENDCODE;
-export const styles = [pips, codes];
-export { CodeField, Countdown, Flow };
+export const styles = [outcome, pips, codes];
+export { CodeField, Countdown, Flow, Swap };
 
 const helpAfter = 15 * second;
 const underway = new Set(['queued', 'sending']);
@@ -31,14 +33,14 @@ const first = ({ send }, ...ends) => send.number <= 1 && ends.includes(send.stat
 
 // pick returns the kind of the card to show. It decides by the API's answers. The proof of a
 // right code comes only with the answer to the check: without a proof, the card 'ended' says that the code was used.
-export function pick({ view, quota, refused, note, screen, proof }) {
+export function pick({ view, quota, refused, note, screen, proof, shared }) {
   if (note?.kind === 'misplaced' || note?.kind === 'loading') return note.kind;
   if (screen === 'change' || screen === 'instead' || !view) {
     if (note?.kind === 'away') return 'away';
     return !screen && refused ? 'enough' : 'ask';
   }
   if (note?.kind === 'away' && note.reading) return 'away';
-  if (view.status === 'approved') return proof ? 'approved' : 'ended';
+  if (view.status === 'approved') return proof || shared ? 'approved' : 'ended';
   const held = quota.blocked_by === 'carrier' && first(view, 'failed'); // by the carrier, which told its wait
   if ((held || refused && quota.retry_after > soon) && screen !== 'code') return 'enough';
   if (view.status !== 'pending') return 'ended';
@@ -216,11 +218,12 @@ function ended(w, state) {
   };
 }
 
-function approved(w, { view }) {
+// approved has the way on where this tab has the proof; else another tab of the browser has it.
+function approved(w, { view, proof }) {
   return {
-    say: [w.Approved, w.GoOn].join(w.Stop), rev: [view.id],
+    say: [w.Approved, proof ? w.GoOn : w.UsedLead].join(w.Stop), rev: [view.id, !proof],
     body: [
-      heading(w.Approved), lead(emphasised(w.ApprovedLead, { to: view.to }), w.Separator, h('slot', { name: 'approved' }, w.GoOn)),
+      heading(w.Approved), lead(emphasised(w.ApprovedLead, { to: view.to }), w.Separator, proof ? h('slot', { name: 'approved' }, w.GoOn) : w.UsedLead),
     ],
   };
 }

@@ -5,8 +5,8 @@ import { second } from '../static/time.js';
 import { h } from './dom.js';
 import { act, field as entry, link } from './parts.js';
 
-// Text messages: the choice between the channels, the field for a number, and the way from one channel to the other. A module of its
-// own, asked for where a site offers them.
+// Text messages: the field for a number, and the way from one channel to the other. A module of its own, asked for where a site offers
+// them.
 
 export const { lang, mails, phones } = SENDCODE;
 export const styles = [look];
@@ -14,11 +14,6 @@ export const styles = [look];
 export const attend = (root) => attendPhones(root, new URL(SENDCODE.plans, new URL('../../', import.meta.url)));
 
 const other = (channel) => channel === 'sms' ? 'email' : 'sms';
-
-// choice has fields with the same name, which so exclude each other.
-export const choice = (w, channels, chosen) => h('fieldset', { class: 'choices' }, h('legend', { class: 'visually-hidden' }, w.ChannelLabel),
-  channels.map((c) => h('label', { class: 'choice' },
-    h('input', { type: 'radio', name: 'channel', id: `by-${c}`, value: c, checked: c === chosen }), h('span', { part: 'choice' }, c === 'sms' ? w.BySMS : w.ByMail))));
 
 // field is that for a number.
 export function field(w, its, countries, country) {

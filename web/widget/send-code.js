@@ -290,12 +290,14 @@ export class SendCode extends HTMLElement {
   get #code() { return modules[addresses.code]; }
   get #phones() { return modules[addresses.numbers]; }
 
-  // #begun is what asks the service; undefined: its module did not come.
+  // #begun is what asks the service; undefined: a module did not come.
   async #begun() {
-    const code = await bring(addresses.code);
-    if (!code) return undefined;
+    const [code, phones] = await Promise.all([bring(addresses.code), !this.#channels.includes('sms') || bring(addresses.numbers)]);
+    if (!code || !phones) return undefined;
     this.#cards.code ??= new code.CodeField(this.#cards);
     this.#cards.countdown ??= new code.Countdown(this.#cards);
+    this.#cards.swap ??= new code.Swap(this.#cards);
+    this.#dress();
     this.#flow ??= new code.Flow(Object.assign(this.#desk, {
       element: this, home, human: () => bring(addresses.human), inquiry: this.#inquiry, cards: this.#cards, phones: () => this.#phones, channels: () => this.#channels, channel: () => this.#channel,
       words: () => wordsOf(this.#words.email.Lang), locale: () => this.#locale, learn: (told) => this.#learn(told), prove: (proof) => this.#prove(proof), show: () => this.#show(),
@@ -305,12 +307,14 @@ export class SendCode extends HTMLElement {
 
   // #phone has what there is for phone numbers come.
   async #phone() {
-    const phones = await bring(addresses.numbers), flow = await this.#begun();
+    const flow = await this.#begun();
     if (!this.isConnected) return;
-    if (!phones || !flow) return setTimeout(() => this.isConnected && this.#phone(), rest);
-    if (!this.#attended) phones.attend(this.#root);
+    if (!flow) return setTimeout(() => this.isConnected && this.#phone(), rest);
+    if (!this.#attended) this.#phones.attend(this.#root);
     this.#attended = true;
-    this.#show();
+    const place = this.#cards.find('.by-sms > .dots'); // a person may be typing beside it
+    if (place) place.parentNode.replaceWith(this.#drawn().querySelector('.by-sms'));
+    else this.#show();
     if (!this.#desk.offered) flow.learn();
   }
 
@@ -360,25 +364,34 @@ export class SendCode extends HTMLElement {
     if (this.autofocus && document.activeElement === document.body) this.focus();
   }
 
-  #drawn() {
+  // #dress has the style sheets that have come.
+  #dress() {
     const worn = this.#root.adoptedStyleSheets, all = [...sheets, this.#size, this.#brand].filter(Boolean);
     if (all.some((each, i) => each !== worn[i])) this.#root.adoptedStyleSheets = all;
+  }
+
+  #drawn() {
+    this.#dress();
     if (this.#words) {
       this.#words = wordsOf(this.#words.email.Lang); // a module may have brought some
       this.#cards.speak(this.#words.email, this.#words.email.Lang);
     }
-    const { state, there, countries, moment, title } = this.#desk, phones = this.#phones;
+    const { state, there, countries, moment, title, shared } = this.#desk, phones = this.#phones;
     const card = draw(this.#words, {
-      ...this.#code, ...state, unkept: !this.#desk.kept?.get(), proof: this.#proof, title, sender: this.getAttribute('sender'), subject: this.getAttribute('subject'), moment, refused: state.refused && (state.view || !moment.parted() && state.quota.retry_after * second > moment.certain()), countries, phones, channel: this.#channel, channels: this.#channels, known: this.#desk.known.get() !== '',
+      ...this.#code, ...state, shared, unkept: !this.#desk.kept?.get(), proof: this.#proof, title, sender: this.getAttribute('sender'), subject: this.getAttribute('subject'), moment, refused: state.refused && (state.view || !moment.parted() && state.quota.retry_after * second > moment.certain()), countries, phones, channel: this.#channel, channels: this.#channels, known: this.#desk.known.get() !== '',
       country: state.country ?? phones?.here(countries, this.getAttribute('country')),
       there: there && { ...there, wait: phones.left(there.quota, there.moment, moment) },
     });
+    const name = shared && card.querySelector('h2');
+    if (name) name.replaceWith(h('h1', { id: name.id, part: name.id }, ...name.childNodes)); // the page's own
     attempt(() => this.#internals.states[first.includes(card.dataset.kind) ? 'delete' : 'add']('begun')); // some take dashed names alone
     return card;
   }
 
-  #show({ mine } = {}) {
-    this.#cards.show(this.#drawn(), this.#desk.moment, { mine, again: () => this.#show() });
+  async #show({ mine } = {}) {
+    const { swap } = this.#cards, next = this.#drawn();
+    if (!swap && next.dataset.rev !== this.#cards.card.dataset.rev) return this.#root.activeElement ? await this.#begun() && this.#show({ mine }) : this.#begin();
+    swap?.show(next, this.#desk.moment, { mine, again: () => this.#show() });
     this.#validate();
     if (this.isConnected) this.#inquiry.follow();
     else this.#cards.stop();
@@ -405,7 +418,7 @@ export class SendCode extends HTMLElement {
 }
 
 // The other attributes as properties, which frameworks set where an element has them.
-for (const name of ['api', 'channels', 'country', 'locale', 'name', 'purpose', 'reference', 'to']) {
+for (const name of ['api', 'channels', 'country', 'locale', 'name', 'purpose', 'reference', 'sender', 'subject', 'to']) {
   Object.defineProperty(SendCode.prototype, name, {
     enumerable: true,
     get() { return this.getAttribute(name) ?? ''; },

@@ -15,6 +15,7 @@ export interface SendCodeEvents {
 
 export interface SendCodeAttributes {
   'public-key'?: string; api?: string; purpose?: string; channels?: string; country?: string; to?: string; locale?: string; reference?: string;
+  sender?: string; subject?: string;
   name?: string; required?: boolean; disabled?: boolean; value?: string;
 }
 
@@ -31,6 +32,8 @@ export declare class SendCode extends HTMLElement {
   to: string;
   locale: string;
   reference: string;
+  sender: string;
+  subject: string;
   name: string;
   required: boolean;
   disabled: boolean;

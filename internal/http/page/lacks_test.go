@@ -46,6 +46,7 @@ var lacks = []struct{ feature, how string }{
 	{"navigator.clipboard", "at"},
 	{"matchMedia", "at"},
 	{"History.prototype.replaceState", "at"},
+	{"History.prototype.pushState", "at"},
 	{"performance.getEntriesByType", "at"},
 	{"performance.timeOrigin", "a"},
 	{"ElementInternals.prototype.states", "a"},
@@ -98,6 +99,7 @@ func aWayWithout(t *testing.T, browser context.Context, features []string, how r
 			b.card("ask")
 			b.until(b.q("#by-sms"))
 			b.click("#by-sms")
+			b.until(b.q("#country"))
 		}
 		b.run(b.q("#country") + `.value = 'DE'`)
 		b.fills("phone", pagetest.Number+kb.Enter)

@@ -160,7 +160,9 @@ func (u *Page) newVisit(c echo.Context) (*visit, error) {
 		}
 	}
 	v.Channels, v.Lead = strings.Join(channels, " "), v.lead(channels, v.Purposes[i].Code)
-	v.Preload = web.WidgetPreloads(words.Lang(), slices.Contains(channels, string(recipient.SMS)))
+	if len(channels) > 0 && channels[0] == string(recipient.SMS) { // a card that begins with mail does not wait for them
+		v.Preload = web.WidgetPhonePreloads(words.Lang())
+	}
 	return v, nil
 }
 
@@ -192,6 +194,10 @@ func (u *Page) channels() []recipient.Channel {
 	return u.Channels
 }
 
+// trustedTypes forbids scripts to be made of a text, but for the one worker of web/static/work.js.
+// https://www.w3.org/TR/trusted-types/
+const trustedTypes = "; require-trusted-types-for 'script'; trusted-types sendcode-worker"
+
 // show is GET /.
 func (u *Page) show(c echo.Context) error {
 	v, err := u.newVisit(c)
@@ -213,6 +219,7 @@ func (u *Page) show(c echo.Context) error {
 	h.Add("Vary", "Accept-Language")
 	h.Set("Content-Language", v.T["Lang"])
 	h.Set("Cache-Control", "no-cache") // nothing on it is of one person
+	h.Set("Content-Security-Policy", h.Get("Content-Security-Policy")+trustedTypes)
 	if v.Brand.Logo != "" {
 		server.AllowCSPSource(c, "img-src", v.Brand.Logo)
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"sendcode/internal/base/texts"
 	"sendcode/internal/http/page/pagetest"
 	"sendcode/internal/kit/browsertest"
 	"sendcode/internal/kit/servertest"
@@ -162,11 +163,14 @@ func (b *tab) accessible(engine *pagetest.Axe, name string, look pagetest.Look, 
 	}
 }
 
-// drawing has the widget's scripts draw each row of the table, and gives the rows that are drawn
-// otherwise.
-const drawing = `(async (cases) => {
-  const { draw, pick, cards, phones: numbers, Moment } = window.widget, { mails, phones } = await import('/static/widget/words.en.js');
+// drawing has the widget's scripts draw each row of the table in a language, and gives the rows that are drawn
+// otherwise, and what must not stand on them: a whole address beside a masked one, a word of mail where there
+// are text messages alone, a foreign word in Chinese, and of one address something else than of another.
+const drawing = `(async (cases, lang) => {
+  const { draw, pick, cards, phones: numbers, Moment } = window.widget, { mails, phones } = await import('/static/widget/words.' + lang + '.js');
   const words = { email: mails, sms: { ...mails, ...phones } };
+  const ofMail = { en: /mail|inbox|spam/i, es: /correo|mail|bandeja|spam/i, ar: /بريد|رسالة إلكترونية/, 'zh-Hans': /邮/ }[lang];
+  const letters = /[A-Za-z]{3,}/, ours = /\S*@?(example|other)\.com|to confirm your address/g;
   const windows = { minute: 60, hour: 3600, day: 86400 };
   const parts = { help: 'details.help', rules: '.rules', instead: '.instead', forget: '[data-act="forget"]', last: '[data-act="code"]' };
   const differ = [];
@@ -186,17 +190,23 @@ const drawing = `(async (cases) => {
       id: 'v', status: state.status, channel, to: 'a•••@example.com', created_at: iso(-60), expires_at: iso(540), expires_in: state.status === 'expired' ? 0 : 540,
       attempts_remaining: tries, purpose_title: state.title, code_format: { length: 6, alphabet: 'digits' }, send: { id: 's', status: state.send, number: state.number ?? 1, counts: state.counts ?? false },
     };
-    const drawn = draw(words, {
-      view, quota, channel, refused: state.refused, note: state.note === 'slow' ? { kind: 'away', slow: true } : state.note && { kind: state.note }, screen: state.screen, known: state.known,
-      channels: ['email', 'sms'], moment: new Moment(), pick, cards, phones: numbers, country: 'DE', countries: [], to: 'ana@example.com', proof: 'a.b.c',
+    const drawnFor = (to, channels) => draw(words, {
+      view: view && { ...view, to: to.replace(/^(.).*@/, '$1•••@') }, quota, channel, refused: state.refused, note: state.note === 'slow' ? { kind: 'away', slow: true } : state.note && { kind: state.note }, screen: state.screen, known: state.known,
+      channels, moment: new Moment(), pick, cards, phones: numbers, country: 'DE', countries: [], to, proof: 'a.b.c',
     });
-    const text = (keys) => keys.split(' ').map((key) => !key ? '' : w[key].one ? w[key][tries === 1 ? 'one' : 'other'].replace('{n}', tries) : w[key].replace('{n}', 6)).join(w.Separator);
+    const drawn = drawnFor('ana@example.com', ['email', 'sms']), alone = drawnFor('+4915123456789', ['sms']).textContent, other = drawnFor('ben@other.com', ['email', 'sms']);
+    const says = drawn.textContent, told = (card, to) => card.innerHTML.replaceAll(to, '').replaceAll(to.replace(/^(.).*@/, '$1•••@'), '');
+    if (view && says.includes('ana@')) differ.push(name + ' shows an address: ' + says);
+    if (channel === 'sms' && ofMail.test(alone)) differ.push(name + ' speaks of mail: ' + alone);
+    if (lang === 'zh-Hans' && letters.test(says.replace(ours, ''))) differ.push(name + ' says in Chinese: ' + says);
+    if (told(drawn, 'ana@example.com') !== told(other, 'ben@other.com')) differ.push(name + ' says of another address: ' + other.textContent);
+    const text = (keys) => keys.split(' ').map((key) => !key ? '' : w[key].other ? (w[key][new Intl.PluralRules(lang).select(tries)] ?? w[key].other).replace('{n}', tries) : w[key].replace('{n}', 6)).join(w.Separator);
     const find = (selector) => drawn.querySelector(selector)?.textContent ?? '';
     const got = {
       kind: drawn.dataset.kind, heading: find('#heading'), again: drawn.querySelector('#again')?.dataset.ready ?? '', message: find('.box.warn, .box.bad, .box.note'),
       error: find('#code-error'), parts: Object.keys(parts).filter((p) => drawn.querySelector(parts[p])).sort(),
     };
-    if (find('.lead').includes('example.com to confirm your address')) got.parts.push('title');
+    if (state.title && find('.lead').includes(state.title)) got.parts.push('title');
     const want = {
       kind: card.kind, heading: text(card.heading), again: text(card.again), message: text(card.message), error: text(card.error), parts: card.parts,
     };
@@ -257,10 +267,14 @@ func theTableOfCards(t *testing.T, browser context.Context) {
 		"from a rounded wait is reckoned":        rounded,
 		"something else is made of a typed text": read(t, "../../codes/code/testdata/typed.json") + misread,
 		"no code is read in a message":           string(messages) + unread,
-		"a card is not that of the table":        `(` + drawing + `)(` + read(t, "testdata/cards.json") + `)`,
 	} {
 		for _, one := range eval[[]string](b, wrong) {
 			t.Errorf("%s: %s", what, one)
+		}
+	}
+	for _, w := range texts.PageLanguages() {
+		for _, one := range eval[[]string](b, fmt.Sprintf("(%s)(%s, %q)", drawing, read(t, "testdata/cards.json"), w.Lang())) {
+			t.Errorf("in %s a card is not that of the table: %s", w.Lang(), one)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -36,6 +37,7 @@ type World struct {
 	clock  *clock
 
 	exhausted atomic.Bool
+	held      atomic.Pointer[chan struct{}] // what the widget's further modules wait for; nil: nothing
 }
 
 // clock stands still until a test starts it. A test can also move it.
@@ -81,7 +83,12 @@ func NewWorld(rules ...quota.Rule) *World {
 	w.Allow()
 	w.page = page.New(page.Config{AppPage: theShop, References: references{}, Offer: w.api.Offer, Now: w.clock.now, Logger: logger})
 	w.page.Register(e)
-	w.server = httptest.NewServer(e)
+	w.server = httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		if held := w.held.Load(); held != nil && strings.HasPrefix(r.URL.Path, "/static/widget/") {
+			<-*held
+		}
+		e.ServeHTTP(rw, r)
+	}))
 	w.URL = w.server.URL + "/"
 	return w
 }
@@ -93,6 +100,13 @@ func withoutTime(_ []string, a slog.Attr) slog.Attr {
 		return slog.Attr{}
 	}
 	return a
+}
+
+// HoldModules holds back the widget's further modules until letGo is called, once.
+func (w *World) HoldModules() (letGo func()) {
+	held := make(chan struct{})
+	w.held.Store(&held)
+	return func() { close(held) }
 }
 
 // theShop is the page of an app with two return URLs.

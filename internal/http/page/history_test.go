@@ -1,0 +1,111 @@
+package page_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+
+	"sendcode/internal/http/page/pagetest"
+)
+
+// backLeadsToTheCode from the field for another address, and from it out of the page; Forward leads to that
+// field again. A way by the card's own links leaves nothing to go back through.
+func backLeadsToTheCode(t *testing.T, browser context.Context) {
+	b := open(t, browser, accepting(t), pagetest.Look{})
+	b.visit("static/icon.svg")
+	b.visit("")
+	b.card("ask")
+	b.asked(pagetest.Address)
+	b.card("code")
+	entries := eval[int](b, `history.length`)
+	b.click("#go-change")
+	b.card("ask")
+	b.until(`history.state?.aside`)
+	b.run(`history.back()`)
+	b.card("code")
+	b.run(`history.forward()`)
+	b.card("ask")
+	b.click("#go-back") // of the card
+	b.card("code")
+	b.until(`!history.state`)
+	b.click("#go-change")
+	b.card("ask")
+	b.asked("ben@example.com")
+	b.card("code", "b•••@example.com")
+	b.until(`!history.state`)
+	is(t, eval[int](b, `history.length`), entries+1) // what lies ahead
+	b.click("#go-change")
+	b.card("ask")
+	b.do(chromedp.Reload())
+	b.card("code", "b•••@example.com")
+	b.until(`!history.state`)
+	b.run(`setTimeout(() => history.back())`)
+	b.until(`location.pathname === '/static/icon.svg'`)
+}
+
+// aReloadKeepsTheConfirmedCard and the way on, for as long as the proof is good. The text is another one where
+// another tab has the way on.
+func aReloadKeepsTheConfirmedCard(t *testing.T, browser context.Context) {
+	w := accepting(t)
+	b := open(t, browser, w, pagetest.Look{})
+	b.first(`addEventListener('submit', (e) => e.preventDefault(), true)`) // the page is not left
+	b.visit("?return_url=https://app.example/")
+	b.card("ask")
+	b.asked(pagetest.Address)
+	b.card("code")
+	ctx, end := chromedp.NewContext(b.ctx)
+	b.Cleanup(end)
+	other := &tab{T: b.T, ctx: ctx, world: w, root: b.root}
+	other.listen()
+	other.do(pagetest.Look{Width: 800, Height: 700, Lang: "en"}.Apply())
+	other.first(watching)
+	other.visit("")
+	other.card("code")
+	b.getsIn()
+	other.card("approved", "a•••@example.com is confirmed.", "continue there")
+	other.says("Email confirmed. If you used it in another tab, continue there.")
+	for range 2 {
+		b.do(chromedp.Reload())
+		b.card("approved", "a•••@example.com is confirmed.")
+		b.until(`document.querySelector('form').elements.proof.value.split('.').length === 3`)
+		b.until(`document.querySelector('[slot=approved] button').checkVisibility()`)
+		b.until(b.q("h1") + `.textContent === 'Email confirmed'`)
+		is(t, eval[string](b, "document.title"), "Email confirmed · Shop")
+	}
+	b.run(`history.replaceState({ proof: history.state.proof.replace(/\.(.*?)\./, (_, body) => '.' + btoa(JSON.stringify({ ...JSON.parse(atob(body.replaceAll('-', '+').replaceAll('_', '/'))), exp: 1 })) + '.') }, '')`)
+	b.do(chromedp.Reload())
+	b.card("ask")
+	b.asked("ben@example.com")
+	b.card("code")
+	b.getsIn()
+	b.run(`document.querySelector('[slot=approved] .link').click()`) // another address
+	b.card("ask")
+	b.do(chromedp.Reload())
+	b.card("ask")
+}
+
+// theFirstCardWaitsForNoNumbers where it begins with mail: what there is for text messages comes into it, also
+// while a person types, whose text stays.
+func theFirstCardWaitsForNoNumbers(t *testing.T, browser context.Context) {
+	w := phoning(t)
+	b := open(t, browser, w, pagetest.Look{})
+	letGo := w.HoldModules()
+	b.visit("")
+	b.card("ask", "Get a code")
+	b.until(b.q("#by-email") + `.checked && ` + b.q("#to") + `.checkVisibility()`)
+	b.types("to", "ana@ex")
+	b.click("#by-sms")
+	b.until(b.q(".by-sms .dots") + `.checkVisibility()`)
+	letGo()
+	b.until(b.q("#phone") + `?.checkVisibility()`)
+	is(t, strings.Join(eval[[]string](b, `[...`+b.root+`.querySelectorAll('#country option')].map((o) => o.value)`), " "), "AT CN DE JM US")
+	b.run(b.q("#country") + `.value = 'DE'`)
+	b.fills("phone", pagetest.Number)
+	b.click("#by-email")
+	is(t, b.value("#to"), "ana@ex")
+	b.click("#by-sms")
+	b.click("#send")
+	b.card("code", "+49")
+}

@@ -1,0 +1,69 @@
+import { offline } from './browser.js';
+
+// Swap replaces the card of cards (cards.js) as a whole by the next one, keeping focus and what is being typed.
+export class Swap {
+  #waiting; // timer: shows the next card once no button is pressed
+
+  constructor(cards) { this.cards = cards; }
+
+  // show replaces the card by the next one, which came at a moment, and reports whether it did. mine is the form or button
+  // that asked for it: then the focus moves and the card is announced. Without mine the request was automatic: the card stays
+  // if nothing but times has changed, and while a button is pressed; again is then called later.
+  show(next, moment, { mine, again }) {
+    const { cards } = this, old = cards.card, field = cards.find('#code'), active = cards.root.activeElement;
+    clearTimeout(this.#waiting);
+    const heading = cards.find('#heading')?.textContent, focused = old.contains(active) && active.id;
+    if (!mine && old.dataset.rev === next.dataset.rev && this.#sameWaits(old, next, moment)) return false;
+    if (!mine && (old.matches(':active') || cards.inquiry.posting)) { // a press would be lost with its button
+      this.#waiting = setTimeout(again, 100);
+      return false;
+    }
+    const same = old.dataset.kind === next.dataset.kind;
+    if (!mine && (same || !cards.failed) && cards.typed.some((field) => field.closest('.ask'))) return false; // a person is typing
+    if (!mine && offline() && cards.unsent?.isConnected) return false; // what was submitted is sent once there is a connection
+    const told = cards.failed && cards.code?.news(next);
+    if (!same || told) cards.fail(); // the card says what the act came to
+    cards.moment = moment;
+    cards.replace(next);
+    const code = same && field && cards.find('#code');
+    if (code && (!mine?.contains(field) || 'keep' in code.dataset)) code.value = field.value;
+    if (code && !mine && !told && !field.matches('[aria-invalid="true"]')) this.mend(code);
+    const help = next.querySelector('details');
+    if (help) help.open ||= same && !mine && old.querySelector('details').open;
+    cards.prepare();
+    if (mine || cards.find('#heading')?.textContent !== heading) cards.say(next.dataset.say, mine);
+    if (!mine && !focused) return true;
+    const kept = same && focused && cards.root.getElementById(focused);
+    const title = cards.find('#heading'), to = mine && next.querySelector('[aria-invalid="true"]') || kept || next.querySelector('[data-focus]') || title;
+    if (to && to === title) to.tabIndex = -1; // only now: else focus() of a widget would go to its heading, and not to a control
+    to?.focus();
+    if (kept && kept === code) kept.setSelectionRange(field.selectionStart, field.selectionEnd);
+    cards.code?.check(); // a code may have been completed while an answer was awaited
+    return true;
+  }
+
+  // #sameWaits moves the deadlines of a card that has not changed otherwise; false: the next card has other waits.
+  #sameWaits(old, next, moment) {
+    const { cards } = this, waits = (c) => [...c.querySelectorAll('[data-wait]')];
+    const ours = waits(old), theirs = waits(next), help = old.querySelector('details[data-open]');
+    if (ours.length !== theirs.length) return false;
+    cards.moment = moment;
+    ours.forEach((each, i) => { each.dataset.wait = theirs[i].dataset.wait; });
+    if (next.dataset.next) old.dataset.next = next.dataset.next;
+    if (help) help.dataset.open = next.querySelector('.help').dataset.open ?? 0;
+    cards.tick();
+    return true;
+  }
+
+  // mend takes the error of a field away, once something else is in it.
+  mend(field) {
+    const { cards } = this, error = field?.matches('[aria-invalid="true"]') && cards.find(`#${field.id}-error`);
+    if (!error) return;
+    field.ariaInvalid = null;
+    field.setAttribute('aria-describedby', field.getAttribute('aria-describedby').replace(error.id, '').trim());
+    error.remove();
+    if ('wrong' in field.dataset) cards.code.error = error;
+  }
+
+  stop() { clearTimeout(this.#waiting); }
+}
