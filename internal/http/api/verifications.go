@@ -91,18 +91,18 @@ func doubtAbout(body sendBody) error {
 	if err != nil {
 		return nil
 	}
-	doubt := &server.Problem{Kind: server.InvalidField, Extra: map[string]any{"field": "to"}}
 	_, domain, _ := strings.Cut(body.To, "@")
 	better, likely := recipient.SuggestDomain(body.To)
 	switch {
 	case to.Channel() == recipient.SMS && to.Landline() && *body.Sure != body.To:
-		doubt.Detail, doubt.Extra["reason"] = "This looks like a landline, which gets no text messages.", "landline"
+		return fault.Invalid("to", "landline", "This looks like a landline, which gets no text messages.")
 	case to.Channel() == recipient.Email && likely && *body.Sure != domain:
-		doubt.Detail, doubt.Extra["reason"], doubt.Extra["suggestion"] = "The domain looks mistyped.", "domain_typo", better
-	default:
-		return nil
+		return &server.Problem{
+			Kind: server.InvalidField, Detail: "The domain looks mistyped.",
+			Extra: map[string]any{"field": "to", "reason": "domain_typo", "suggestion": better},
+		}
 	}
-	return doubt
+	return nil
 }
 
 // parseSendRequest returns the request for a code from the body and the headers.
