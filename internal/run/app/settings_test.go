@@ -38,6 +38,15 @@ func TestTheScopesOfTheFile(t *testing.T) {
 	}
 }
 
+// The file may not give a key the ID of the page's key.
+func TestTheIDOfThePagesKey(t *testing.T) {
+	id := api.NewPageKey("a", api.OwnPage{}).ID
+	_, err := config.Load([]string{fmt.Sprintf("SENDCODE_CONFIG_YAML=apps: [{name: a, keys: [{id: %s, kind: public, sha256: %064d}]}]", id, 1)}, nil)
+	if err == nil || !strings.Contains(err.Error(), "choose another") {
+		t.Errorf("%s: %v", id, err)
+	}
+}
+
 const longLife = "purposes: {x: {kind: confirm, ttl: 24h, code: {length: 8}}}"
 
 // The longest life in the file is the store's.

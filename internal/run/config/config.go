@@ -291,7 +291,7 @@ type brandSettings struct {
 
 // appKey is one API key of an app; only its hash is kept.
 type appKey struct {
-	// Unique within the app.
+	// Unique within the app. `api_key`, `public_key` and `page` are the service's own.
 	ID string `yaml:"id" required:"yes" check:"name"`
 	// `secret` (back ends) or `public` (browsers).
 	Kind KeyKind `yaml:"kind" required:"yes" oneof:"secret public"`
@@ -326,10 +326,11 @@ type pageSettings struct {
 const defaultApp = "default"
 
 // apiKeyID and publicKeyID name SENDCODE_API_KEY and SENDCODE_PUBLIC_KEY among the keys of
-// defaultApp.
+// defaultApp, pageKeyID the key of each app's page (api.NewPageKey).
 const (
 	apiKeyID    = "api_key"
 	publicKeyID = "public_key"
+	pageKeyID   = "page"
 )
 
 // Loopback reports whether every listener is reachable from this machine alone.

@@ -14,8 +14,7 @@ import (
 type humanCheckSettings struct {
 	// `work`: a proof of work, without a vendor. Or the vendor.
 	By string `yaml:"by,omitempty" oneof:"work turnstile hcaptcha recaptcha http"`
-	// `pressed`: when strangers have used half of what they share. `always`: each stranger's first send of a verification, too; not for
-	// an app of our page.
+	// `pressed`: when strangers have used half of what they share. `always`: each stranger's first send of a verification, too.
 	When string `yaml:"when,omitempty" oneof:"pressed always"`
 	// The vendor's public key of the site; of `recaptcha` one of v2.
 	SiteKey      string `yaml:"site_key,omitempty"`
@@ -92,8 +91,7 @@ func (a App) HumanCheckOf() (humancheck.Check, bool) {
 	return humancheck.Check{Always: h.When == always, Cost: cmp.Or(int64(h.Cost), humancheck.DefaultCost)}, h.By != ""
 }
 
-// checkHumanChecks reports the checks of apps that cannot have one: those of a hook, whose strangers have no browser, and of our page, which has to
-// work without script.
+// checkHumanChecks reports the checks of apps that cannot have one: those of a hook, whose strangers have no browser.
 func (d *loader) checkHumanChecks() {
 	c := d.config
 	for i, app := range d.root.Children["apps"] {
@@ -108,9 +106,6 @@ func (d *loader) checkHumanChecks() {
 		a := c.Apps[j]
 		if slices.ContainsFunc(c.Hooks, func(h authHook) bool { return h.App == a.Name }) {
 			at[0].AddMistake("by", "cannot be asked in an app with a hook, whose sends come without a browser; give the hook an app of its own")
-		}
-		if a.HumanCheck.When == always && c.HasPage(a) {
-			at[0].AddMistake("when", "always would shut out people without script from our page, which serves this app; take pressed")
 		}
 	}
 }

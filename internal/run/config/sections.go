@@ -43,8 +43,11 @@ func (a *App) Check(p *document.Mapping) {
 // Check implements document.checker: its ID is not one of the service's own, and scopes are given
 // to secret keys alone.
 func (k *appKey) Check(p *document.Mapping) {
-	if k.ID == apiKeyID || k.ID == publicKeyID {
+	switch k.ID {
+	case apiKeyID, publicKeyID:
 		p.AddMistake("id", "is the id of %s; choose another", envName(k.ID))
+	case pageKeyID:
+		p.AddMistake("id", "is the id of our page's key; choose another")
 	}
 	if n := p.Given["scopes"]; n != nil && len(n.Content) == 0 { // an empty list would look like no scope, and mean all
 		p.AddMistake("scopes", "names no scope; leave it out for all of them")

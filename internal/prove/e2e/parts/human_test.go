@@ -14,8 +14,7 @@ import (
 )
 
 // askingForWork are settings by which each stranger's send is asked for work.
-var askingForWork = fmt.Sprintf(`page: {app: ""}
-policies: {default: [{name: hour, scope: recipient, limit: 100, window: 1h}]}
+var askingForWork = fmt.Sprintf(`policies: {default: [{name: hour, scope: recipient, limit: 100, window: 1h}]}
 apps:
   - name: default
     origins: ["https://shop.example"]
