@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"net/http"
-	"slices"
 
 	"github.com/labstack/echo/v4"
 
@@ -51,23 +50,26 @@ func (a *API) channels(c echo.Context, caller verification.Caller) error {
 // Offer returns what GET /v1/channels answers an app's browser, as JSON, for a page that so need not ask. It leaves out
 // what is in none of the page's channels. "" for an unknown purpose.
 func (a *API) Offer(app, purpose, languages string, channels []recipient.Channel) string {
-	out, err := a.offer(verification.Caller{App: app, Kind: verification.Browser}, purpose, languages)
+	page := &verification.OwnPage{Channels: channels, Purposes: []string{purpose}}
+	out, err := a.offer(verification.Caller{App: app, Kind: verification.Browser, Page: page}, purpose, languages)
 	if err != nil {
 		return ""
 	}
-	out.Channels = slices.DeleteFunc(out.Channels, func(ch channelJSON) bool { return !slices.Contains(channels, ch.Channel) })
 	text, _ := json.Marshal(out) // cannot fail for strings
 	return string(text)
 }
 
 func (a *API) offer(caller verification.Caller, purpose, languages string) (channelsJSON, error) {
 	out := channelsJSON{Channels: []channelJSON{}}
+	if !caller.Page.HasPurpose(purpose) {
+		return out, errNotOnPage
+	}
 	offers, err := a.codes.Channels(purpose)
 	if err != nil {
 		return out, err
 	}
 	for _, o := range offers {
-		if o.Paused {
+		if o.Paused || !caller.Page.HasChannel(o.Channel) {
 			continue
 		}
 		ch := channelJSON{Channel: o.Channel}

@@ -68,15 +68,19 @@ func isFromOriginsOrSelf(r *http.Request, origins []string) bool {
 	return r.Header.Get("Sec-Fetch-Site") == "same-origin"
 }
 
-// isFromOwnPage reports whether a request comes from a page of this service, or from no page. Browsers
-// that send no Sec-Fetch-Site, as over plain http, send Origin with each post.
+// isFromOwnPage reports whether a request comes from a page of this service. Over plain http
+// browsers send no Sec-Fetch-Site, and Origin with each POST alone.
 func isFromOwnPage(r *http.Request) bool {
 	if site := r.Header.Get("Sec-Fetch-Site"); site != "" {
 		return site == "same-origin"
 	}
-	origin := r.Header.Get(echo.HeaderOrigin)
-	_, host, _ := strings.Cut(origin, "://")
-	return origin == "" || host == r.Host
+	switch r.Header.Get(echo.HeaderOrigin) {
+	case "":
+		return r.Method == http.MethodGet || r.Method == http.MethodHead
+	case "http://" + r.Host, "https://" + r.Host:
+		return true
+	}
+	return false
 }
 
 // isFromOtherOriginsPage reports whether a browser sent the request for a page of another origin.

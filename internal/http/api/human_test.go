@@ -1,6 +1,8 @@
 package api_test
 
 import (
+	"context"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -8,8 +10,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/altcha-org/altcha-lib-go"
+
+	"sendcode/internal/http/api"
 	"sendcode/internal/kit/servertest"
 	"sendcode/internal/verify/humancheck"
+	"sendcode/internal/verify/verification"
 	"sendcode/internal/verify/verification/verificationtest"
 	"sendcode/quota"
 )
@@ -54,5 +60,55 @@ func TestWhatAStrangerReadsUnderPressure(t *testing.T) {
 		want("the quota of a stranger", back.do(http.MethodPost, "/v1/quota", fmt.Sprintf(`{"channel":"email","to":%q,"trust":"stranger"}`, bob)),
 			"200  0   false true  0 [{minute} {day} {wide} {spellings}]")
 		back.admitted(bob)
+	})
+}
+
+// vendor is one that answers.
+type vendor struct{}
+
+func (vendor) By() string      { return "turnstile" }
+func (vendor) SiteKey() string { return "key" }
+func (vendor) Available() bool { return true }
+func (vendor) Check(context.Context, humancheck.Question) (humancheck.Verdict, error) {
+	return humancheck.Verdict{Passed: true}, nil
+}
+
+// Where each stranger's first send is asked, our page is asked for work, also if a vendor checks on
+// sites, and gets in by it. The next send is not asked.
+func TestOurPageIsAskedForWork(t *testing.T) {
+	always := func(s *verificationtest.Settings) {
+		s.Humans = map[string]humancheck.Check{"shop": {Always: true, Cost: 1000, Vendor: vendor{}}}
+	}
+	verificationtest.InBubbleWith(t, always, func(r *verificationtest.Rig) {
+		page := api.NewPageKey("shop", verification.OwnPage{Purposes: []string{"default"}})
+		e := r.Svc.Routes(api.Keys{keyOf("shop", public), page}, nil)
+		send := func(key, more string) (status int, asked *humancheck.Offer, id string) {
+			w := client{r.T, e, "192.0.2.1", key}.do(http.MethodPost, "/v1/verifications",
+				`{"channel":"email","to":"`+alice+`"`+more+`}`, "Sec-Fetch-Site", "same-origin")
+			var told struct {
+				ID         string
+				HumanCheck *humancheck.Offer `json:"human_check"`
+			}
+			r.NoError(json.Unmarshal(w.Body.Bytes(), &told))
+			return w.Code, told.HumanCheck, told.ID
+		}
+		_, asked, _ := send(public, "")
+		r.Want("a site is asked by", fmt.Sprint(asked.By, asked.SiteKey), "turnstilekey")
+		status, asked, _ := send(pageOfShop, "")
+		r.Want("our page is asked by", fmt.Sprint(status, asked.By, asked.SiteKey, asked.Work != nil), "428worktrue")
+		found, err := altcha.SolveChallenge(asked.Work.Challenge, asked.Work.Salt, altcha.SHA256, int(asked.Work.MaxNumber), 0, nil)
+		r.NoError(err)
+		solution, err := json.Marshal(altcha.Payload{
+			Algorithm: asked.Work.Algorithm, Challenge: asked.Work.Challenge, Number: int64(found.Number), Salt: asked.Work.Salt,
+			Signature: asked.Work.Signature,
+		})
+		r.NoError(err)
+		status, asked, id := send(pageOfShop, `,"human_check":"work:`+base64.StdEncoding.EncodeToString(solution)+`"`)
+		r.Want("with its work", fmt.Sprint(status, asked), "202 <nil>")
+		r.Sleep(time.Minute)
+		status, asked, _ = send(pageOfShop, `,"verification_id":"`+id+`"`)
+		r.Want("and then", fmt.Sprint(status, asked), "202 <nil>")
+		r.Sleep(time.Second)
+		r.WantMails(2)
 	})
 }

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"crypto/subtle"
 	"errors"
@@ -16,8 +15,8 @@ import (
 	"sendcode/internal/base/fault"
 	"sendcode/internal/base/logs"
 	"sendcode/internal/base/recipient"
-	"sendcode/internal/codes/policy"
 	"sendcode/internal/http/server"
+	"sendcode/internal/store"
 	"sendcode/internal/verify/verification"
 )
 
@@ -27,11 +26,11 @@ type Key struct {
 	ID      string // unique within its app
 	Kind    verification.CallerKind
 	SHA256  [sha256.Size]byte
-	Expires time.Time  // from then on it is refused; zero: never
-	Origins []string   // of a browser's key: the pages that may use it
-	Own     *OwnPage   // of our own page's key: what it may ask for; only pages of this service may use it. nil: another key
-	Scopes  []KeyScope // what a secret key may do; none: everything
-	Local   bool       // this process generated the key, and accepts it only from programs on this machine
+	Expires time.Time             // from then on it is refused; zero: never
+	Origins []string              // of a browser's key: the pages that may use it
+	Own     *verification.OwnPage // of our own page's key: what it offers; only pages of this service may use it
+	Scopes  []KeyScope            // what a secret key may do; none: everything
+	Local   bool                  // this process generated the key, and accepts it only from programs on this machine
 
 	used atomic.Int64 // ms since 1970
 }
@@ -102,7 +101,7 @@ func (a *API) authenticate(r route) echo.HandlerFunc {
 			server.AdoptRequestID(c)
 		}
 		logs.AddAttrs(c.Request().Context(), slog.String("app", key.App), slog.String("key", key.ID))
-		who := verification.Caller{App: key.App, Kind: key.Kind}
+		who := verification.Caller{App: key.App, Kind: key.Kind, Page: key.Own}
 		// a back end's own address is not its client's, which it may name in client_ip
 		if key.Kind == verification.Browser {
 			who.IP = server.ClientIP(c)
@@ -122,9 +121,6 @@ func (a *API) authenticate(r route) echo.HandlerFunc {
 		case r.onlySecretKeysMay != "" && key.Kind != verification.BackEnd:
 			return &server.Problem{Kind: server.Forbidden, Detail: "Only secret keys may " + r.onlySecretKeysMay + "."}
 		}
-		if key.Own != nil {
-			c.Set(ownPageContext, key.Own)
-		}
 		err := r.handler(c, who)
 		if errors.Is(err, fault.NotFound) {
 			return &server.Problem{Kind: server.NotFound, Detail: r.notFoundDetail}
@@ -132,9 +128,6 @@ func (a *API) authenticate(r route) echo.HandlerFunc {
 		return err
 	}
 }
-
-// ownPageContext is where the *OwnPage of the request's key is.
-const ownPageContext = "own page"
 
 // mayBeUsedBy reports whether the page that sends a request may use this browser's key.
 func (k *Key) mayBeUsedBy(r *http.Request) bool {
@@ -144,33 +137,33 @@ func (k *Key) mayBeUsedBy(r *http.Request) bool {
 	return isFromOriginsOrSelf(r, k.Origins)
 }
 
-// OwnPage is what an app's page offers.
-type OwnPage struct {
-	Channels []recipient.Channel // empty: all
-	Purposes []string
-}
-
 // NewPageKey returns the key of an app's page, which everybody can read there. As a public key it gives no
 // access: it names the app, and it bounds what can be asked for.
-func NewPageKey(app string, offers OwnPage) *Key {
+func NewPageKey(app string, offers verification.OwnPage) *Key {
 	return &Key{App: app, ID: "page", Kind: verification.Browser, Own: &offers, SHA256: sha256.Sum256([]byte(PageKey(app)))}
 }
 
 // PageKey returns the text of NewPageKey.
 func PageKey(app string) string { return "pk_page_" + app }
 
-// checkOffer returns an error if the page does not offer the channel or the purpose of a first send. A
-// resend has those of its verification.
-func (p *OwnPage) checkOffer(body sendBody) error {
-	switch {
-	case p == nil || body.VerificationID != "":
-	case len(p.Channels) > 0 && !slices.Contains(p.Channels, recipient.Channel(body.Channel)):
+// checkOffer returns an error if our page does not offer what it is asked for. A resend has the
+// channel and the purpose of its verification, which Caller.Page bounds.
+func checkOffer(ask verification.Request) error {
+	switch p := ask.Page; {
+	case p == nil:
+	case ask.Labels != store.Labels{}: // the app takes those in its events for its own
+		return fault.Invalid("reference", "not_allowed", "The page of the app takes no reference.")
+	case ask.Resend != "":
+	case !p.HasChannel(recipient.Channel(ask.Channel)):
 		return fault.Invalid("channel", "not_allowed", "The page of the app does not offer this channel.")
-	case !slices.Contains(p.Purposes, cmp.Or(body.Purpose, policy.DefaultPurpose)):
-		return fault.Invalid("purpose", "unknown", "The page of the app has no purpose of this name.")
+	case !p.HasPurpose(ask.Purpose):
+		return errNotOnPage
 	}
 	return nil
 }
+
+// errNotOnPage says that our page does not have a purpose.
+var errNotOnPage = fault.Invalid("purpose", "unknown", "The page of the app has no purpose of this name.")
 
 // KeyScope is one thing that a secret key may do.
 type KeyScope string

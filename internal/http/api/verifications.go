@@ -48,8 +48,7 @@ type sendBody struct {
 func (a *API) send(c echo.Context, who verification.Caller, body sendBody) error {
 	ask, err := parseSendRequest(c, who, body)
 	if err == nil {
-		page, _ := c.Get(ownPageContext).(*OwnPage)
-		err = cmp.Or(page.checkOffer(body), doubtAbout(body))
+		err = cmp.Or(checkOffer(ask), doubtAbout(body))
 	}
 	if err != nil {
 		return err
@@ -119,7 +118,7 @@ func parseSendRequest(c echo.Context, who verification.Caller, body sendBody) (v
 		}
 		ask.TTL = time.Duration(*body.TTL) * time.Second
 	}
-	if who.Kind == verification.Browser {
+	if who.Kind == verification.Browser && who.Page == nil {
 		if origin, err := url.Parse(c.Request().Header.Get(echo.HeaderOrigin)); err == nil {
 			ask.Site = origin.Hostname() // one of the app's origins: authenticate has checked it
 		}

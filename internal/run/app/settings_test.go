@@ -40,11 +40,36 @@ func TestTheScopesOfTheFile(t *testing.T) {
 
 // The file may not give a key the ID of the page's key.
 func TestTheIDOfThePagesKey(t *testing.T) {
-	id := api.NewPageKey("a", api.OwnPage{}).ID
-	_, err := config.Load([]string{fmt.Sprintf("SENDCODE_CONFIG_YAML=apps: [{name: a, keys: [{id: %s, kind: public, sha256: %064d}]}]", id, 1)}, nil)
+	id := api.NewPageKey("a", verification.OwnPage{}).ID
+	file := fmt.Sprintf("apps: [{name: a, keys: [{id: %s, kind: public, sha256: %064d}]}]", id, 1)
+	_, err := config.Load([]string{"SENDCODE_CONFIG_YAML=" + file}, nil)
 	if err == nil || !strings.Contains(err.Error(), "choose another") {
 		t.Errorf("%s: %v", id, err)
 	}
+}
+
+// An app has a key of its page where it has a page, for what that offers: on this machine all apps
+// have one, else those that people are sent from.
+func TestWhichAppsHaveAPage(t *testing.T) {
+	const apps = "apps: [{name: shop, return_urls: ['https://shop.example/'], page_purposes: [gift]}, {name: gym}]\npurposes: {gift: {}}\n"
+	has := func(cfg config.Config, want string) {
+		t.Helper()
+		var got string
+		for _, k := range apiKeys(cfg) {
+			if k.Own != nil {
+				got += fmt.Sprint(k.App, k.Own.Channels, k.Own.Purposes, " ")
+			}
+		}
+		if got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+	cfg := loadConfig(t, apps)
+	has(cfg, "default[] [default] shop[] [default gift] gym[] [default] ")
+	cfg.Addr = ":8080"
+	has(cfg, "default[] [default] shop[] [default gift] ")
+	has(loadConfig(t, apps+"page: {channels: [email]}"), "default[email] [default] shop[email] [default gift] gym[email] [default] ")
+	has(loadConfig(t, apps+"page: {app: ''}"), "")
 }
 
 const longLife = "purposes: {x: {kind: confirm, ttl: 24h, code: {length: 8}}}"

@@ -116,7 +116,10 @@ func (s *Service) newWork(r *parsedRequest) (*humancheck.Challenge, error) {
 // rules by their full limits. taken is the refusal by the limits of the request's pass; without rules: none is in the way.
 func (s *Service) askForCheck(send claimedSend, current, taken quota.Decision) error {
 	offer := &humancheck.Offer{By: send.check.By()}
-	if send.check.VendorAnswers() {
+	switch {
+	case send.Page != nil: // which runs no vendor's script
+		offer.By = humancheck.ByWork
+	case send.check.VendorAnswers():
 		offer.SiteKey = send.check.Vendor.SiteKey()
 	}
 	byWork := send.passByWork()

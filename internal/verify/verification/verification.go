@@ -16,10 +16,12 @@
 package verification
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
 	"net/netip"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -199,12 +201,30 @@ type Caller struct {
 	Kind CallerKind
 	IP   netip.Addr // of the end user's client, which a back end may name; invalid: not known
 
+	Page *OwnPage // what our own page offers, and so may ask for and see; nil: another caller
+
 	Stranger bool // a back end acts for a person that it does not know: the request has the class UnknownBrowser
 
 	// IdempotencyKey is the Idempotency-Key of a send or a check: requests of one caller with the same key are one
 	// request. A send's is kept for IdempotencyKeyLife, a check's until the next check
 	// of the verification that costs a try or approves. Empty: none
 	IdempotencyKey string
+}
+
+// OwnPage is what an app's page offers. The methods allow everything if it is nil.
+type OwnPage struct {
+	Channels []recipient.Channel // empty: all
+	Purposes []string
+}
+
+// HasChannel reports whether the page offers a channel.
+func (p *OwnPage) HasChannel(ch recipient.Channel) bool {
+	return p == nil || len(p.Channels) == 0 || slices.Contains(p.Channels, ch)
+}
+
+// HasPurpose reports whether the page offers a purpose, "" for the default one.
+func (p *OwnPage) HasPurpose(name string) bool {
+	return p == nil || slices.Contains(p.Purposes, cmp.Or(name, policy.DefaultPurpose))
 }
 
 // clientIP returns the address of the end user's client; empty: not known.

@@ -114,9 +114,9 @@ func (s *Service) lookup(ctx context.Context, c Caller, id string) (storedVerifi
 }
 
 // mayRead reports whether v is of the caller's app and, for a browser, was not opened by a back
-// end.
+// end. Our page reads what it offers.
 func (c Caller) mayRead(v store.Verification) bool {
-	return v.App == c.App && (c.Kind == BackEnd || v.Holder == "")
+	return v.App == c.App && (c.Kind == BackEnd || v.Holder == "") && c.Page.HasChannel(v.Channel) && c.Page.HasPurpose(v.Purpose)
 }
 
 // Get returns a verification and the current states of its recipient's rules. If its purpose is no

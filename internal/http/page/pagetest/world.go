@@ -18,6 +18,7 @@ import (
 	"sendcode/internal/http/page"
 	"sendcode/internal/http/server"
 	"sendcode/internal/kit/servertest"
+	"sendcode/internal/verify/verification"
 	"sendcode/internal/verify/verification/verificationtest"
 	"sendcode/quota"
 	"sendcode/web"
@@ -119,7 +120,7 @@ var theShop = page.AppPage{
 // Also lets the page serve another app too.
 func (w *World) Also(other page.AppPage) {
 	other.Key = api.PageKey(other.App)
-	w.api.SetKeys(append(w.api.Keys(), api.NewPageKey(other.App, api.OwnPage{Purposes: []string{"default"}})))
+	w.api.SetKeys(append(w.api.Keys(), api.NewPageKey(other.App, verification.OwnPage{Purposes: []string{"default"}})))
 	if other.Purposes == nil {
 		other.Purposes = theShop.Purposes[:1]
 	}

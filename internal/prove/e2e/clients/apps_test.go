@@ -165,6 +165,7 @@ type attempt struct {
 	path, body, key string // path: where the operation has none of its own
 	backEnd         int    // the status that the other app's secret key gets
 	browser         int    // and its public key
+	page            int    // and the key of its page, if another one
 	left            int    // of the first rule, at least: what the owner spent does not count
 }
 
@@ -215,7 +216,7 @@ func attempts(owner *tenant) map[string][]attempt {
 // ofAdministrators is an attempt with an operation that is for administrators alone.
 func ofAdministrators(owner *tenant, method, path string) attempt {
 	id := owner.pending.Send.ID
-	a := attempt{path: strings.ReplaceAll(path, "{id}", id), backEnd: 401, browser: 401}
+	a := attempt{path: strings.ReplaceAll(path, "{id}", id), backEnd: 401, browser: 401, page: 401}
 	if method == http.MethodPost {
 		a.body = fmt.Sprintf(`{"channel":"email","to":"ana.%s@example.com","id":%q,"reason":"ours"}`, owner.name, id)
 		a.browser = 403 // it comes from another site
@@ -248,6 +249,7 @@ func TestTwoAppsReachNothingOfEachOther(t *testing.T) {
 					a.path = cmp.Or(a.path, path)
 					w.try(owner, method, a, a.backEnd, other.backEnd)
 					w.try(owner, method, a, a.browser, other.browser)
+					w.try(owner, method, a, cmp.Or(a.page, a.browser), onPage(other.name))
 				}
 			}
 		}
