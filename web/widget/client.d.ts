@@ -1,14 +1,22 @@
 // Types of /client.js: what a browser and the service say to each other.
 
 export interface Quota {
-  allowed: boolean; retry_after: number; retry_at?: string; blocked_by: string | null;
-  rules: { name: string; scope: string; limit: number; window: number; per?: string; remaining: number; reset_after: number; retry_after: number }[];
+  allowed: boolean; retry_after: number; retry_at?: string; blocked_by?: string;
+  human_check?: true; // the next send would be asked for one
+  rules: { name: string; scope: string; limit: number; window: number; per?: string; days?: number; remaining: number; reset_after: number; retry_after: number }[];
 }
 
 export interface Verification {
   id: string; status: 'pending' | 'approved' | 'canceled' | 'expired' | 'max_attempts_reached';
-  channel: Channel; to: string; purpose: string; purpose_title?: string; created_at: string; expires_at: string; expires_in: number; attempts_remaining: number;
-  send: { id: string; number: number; status: 'queued' | 'sending' | 'sent' | 'failed' | 'unknown' | 'delivered' | 'undelivered'; reason?: string; counts: boolean };
+  channel: Channel; to: string; purpose: string; purpose_title?: string; reference?: string; test?: boolean;
+  created_at: string; expires_at: string; expires_in: number; attempts_remaining: number;
+  code_format?: { length: number; alphabet: 'digits' | 'unambiguous' };
+  send: {
+    id: string; number: number; status: 'queued' | 'sending' | 'sent' | 'failed' | 'unknown' | 'delivered' | 'undelivered'; final: boolean; counts: boolean;
+    finished_at?: string; // absent while it goes on
+    support?: string; // a reference to show a person: support finds the send by it
+    instead?: 'email'; // offer this channel
+  };
   quota: Quota;
 }
 
@@ -31,7 +39,7 @@ export interface Silence { ok: false; status: 0; body?: undefined; error: unknow
 // Problem is the body of a refusal (RFC 9457). Compare the last word of type.
 export interface Problem {
   type: string; title: string; status: number; detail: string; request_id: string;
-  field: string; reason: string; // with 422
+  field: string; reason: string; suggestion: string; // with 422; suggestion: with the reason domain_typo, the address that was perhaps meant
   quota: Quota; blocked_by: string; retry_after: number; retry_after_ms: number; // with 429
   may_have_counted: boolean; slow?: 'email' | 'sms'; // with 503 of a send
   human_check: HumanCheck; // with 428, and with 422 of a token that is none
@@ -43,7 +51,10 @@ export interface HumanCheck {
   work?: { algorithm: string; challenge: string; maxNumber: number; salt: string; signature: string };
 }
 
-export interface Ask { channel: Channel; to: string; purpose?: string; locale?: string; reference?: string; country?: string; known?: string[]; human_check?: string }
+export interface Ask {
+  channel: Channel; to: string; purpose?: string; locale?: string; reference?: string; country?: string; known?: string[]; human_check?: string;
+  sure?: string; // '' asks back about a doubtful recipient, 422 domain_typo or landline; then the domain or the number that the person has confirmed
+}
 
 export interface Checked {
   id: string; status: Verification['status']; valid: boolean; attempts_remaining?: number; proof?: string; test?: boolean;
@@ -60,7 +71,7 @@ export declare class Moment {
 export declare class Client {
   // throws without a key, and with a secret one. kept holds the key of a send from before its request until its answer
   constructor(options: { key: string; api?: string | URL; kept?: { get(): string; set(key: string): void; forget(): void } });
-  send(what: Ask | { verification_id: string; locale?: string; known?: string[]; human_check?: string }): Promise<Answer<Verification>>;
+  send(what: Ask | { verification_id: string; locale?: string; reference?: string; known?: string[]; human_check?: string }): Promise<Answer<Verification>>;
   check(id: string, code: string): Promise<Answer<Checked>>; // a lost answer is asked for again, also when you call it again: that is no try
   get(id: string): Promise<Answer<Verification>>;
   channels(purpose?: string): Promise<{ channel: Channel; countries?: { country: string; dial_code: string; example?: string }[] }[] | undefined>;

@@ -14,11 +14,12 @@ export const mistaken = <send-code purpose={3} />;
 type Vue = InstanceType<GlobalComponents['send-code']>['$props'];
 export const vue: Vue = { 'public-key': 'pk_', onApproved: (event) => { const proof: string | undefined = event.detail.proof; } };
 
-export async function asked(client: Client): Promise<number> {
-  const sent = await client.send({ channel: 'email', to: 'ana@example.com' });
+export async function asked(client: Client, to = 'ana@example.con'): Promise<number> {
+  const sent = await client.send({ channel: 'email', to, sure: '' });
   // @ts-expect-error: it may be a refusal, which has no id
   const early: string = sent.body.id;
-  if (sent.ok) return waiting(sent) + sent.body.id.length;
+  if (sent.ok) return waiting(sent) + sent.body.id.length + Date.parse(sent.body.send.finished_at ?? '') + (sent.body.code_format?.length ?? 0);
+  if (sent.body?.reason === 'domain_typo') return asked(client, sent.body.suggestion);
   if (sent.body) return waiting(sent) + (sent.body.blocked_by ?? sent.body.detail ?? '').length;
   console.error(sent.error, sent.barred);
   return 0;
