@@ -1,0 +1,115 @@
+package api_test
+
+import (
+	"fmt"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"sendcode/internal/kit/servertest"
+	"sendcode/internal/verify/verification/verificationtest"
+)
+
+// onNews runs a test with a client that asks as the news' page does, with text messages to Germany.
+// Known browsers have more places.
+func onNews(t *testing.T, test func(r *verificationtest.Rig, ask func(method, path, body string) (answer string))) {
+	t.Helper()
+	germany := func(s *verificationtest.Settings) { s.Numbers.Countries = []string{"DE"} }
+	verificationtest.InBubbleWith(t, verificationtest.WithReserve(map[string]int{"hour": 1}, germany), func(r *verificationtest.Rig) {
+		page := client{r.T, r.Svc.Routes(pageKeys, nil), "192.0.2.1", pageOfNews}
+		test(r, func(method, path, body string) string {
+			w := page.do(method, "/v1/"+path, body, fromPage...)
+			return fmt.Sprint(w.Code, " ", slugOf(w), " ", w.Body)
+		})
+	})
+}
+
+// firstID is the ID of the verification in an answer.
+func firstID(answer string) string {
+	return regexp.MustCompile(`"id":"(\w+)"`).FindStringSubmatch(answer)[1]
+}
+
+// A mistyped domain and a landline are asked back about once, before anything is sent, if the
+// request says that it can be asked. Nothing of what is typed is logged.
+func TestADoubtfulRecipientIsAskedAboutOnce(t *testing.T) {
+	onNews(t, func(r *verificationtest.Rig, ask func(method, path, body string) string) {
+		const mistyped, landline = "422 invalid-field to domain_typo", "422 invalid-field to landline"
+		for body, want := range map[string]string{
+			`"email","to":"ana.maria.1@gmial.com","sure":""`:                    mistyped,
+			`"email","to":"ana.maria.2@gmial.com","sure":"gmial.com"`:           "202",
+			`"email","to":"ana.maria.3@gmial.com","sure":"outlok.com"`:          mistyped,
+			`"email","to":"ana.maria.4@gmial.com"`:                              "202",
+			`"email","to":"ana.maria.5@gmail.com","sure":""`:                    "202",
+			`"email","to":"ana.maria@gmial","sure":""`:                          "422 invalid-field to domain_incomplete",
+			`"sms","to":"+493023125001","sure":""`:                              landline,
+			`"sms","to":"030 23125002","country":"DE","sure":""`:                landline,
+			`"sms","to":"030 23125003","country":"DE","sure":"030 23125003"`:    "202",
+			`"sms","to":"030 23125004","country":"DE","sure":"030 23125003"`:    landline,
+			`"sms","to":"+493023125005"`:                                        "202",
+			`"sms","to":"+4915123456789","sure":""`:                             "202",
+			`"sms","to":"+493023125","sure":"","nothing":"ana.maria@gmial.com"`: "400 unknown-field nothing",
+		} {
+			got := ask(http.MethodPost, "verifications", `{"channel":`+body+"}")
+			suggests := regexp.MustCompile(`"suggestion":"ana.maria.[13]@gmail.com"`).MatchString(got)
+			if !strings.HasPrefix(got, want+" ") || suggests != (want == mistyped) {
+				r.Errorf("%s: %s, want %s", body, got, want)
+			}
+		}
+		ask(http.MethodPost, "verifications/ana.maria@gmial.com/check", `{"code":"my code, 23125"}`)
+		r.Sleep(time.Second)
+		r.WantMails(3)
+		r.Want("text messages", len(r.Carrier.Accepted()), 3)
+		typed := regexp.MustCompile("gmial|gmail|2312500|30 23|code,")
+		if out := r.Printed.String(); !strings.Contains(out, "status=422") || typed.MatchString(out) {
+			r.Errorf("logged: %s", out)
+		}
+	})
+}
+
+// A resend near the end of a code opens another verification. The mail with the first code may come
+// after that: its code is good at the first one.
+func TestACodeThatComesAfterTheNext(t *testing.T) {
+	onNews(t, func(r *verificationtest.Rig, ask func(method, path, body string) string) {
+		send := func(body string) (opened, code string) {
+			answer := ask(http.MethodPost, "verifications", body)
+			r.Sleep(time.Second)
+			return firstID(answer), r.LastCode()
+		}
+		older, first := send(`{"channel":"email","to":"ana.maria@example.com"}`)
+		r.Sleep(8*time.Minute + 30*time.Second)
+		newer, second := send(`{"verification_id":"` + older + `"}`)
+		r.Want("another one is opened, with another code", fmt.Sprint(older != newer, first != second), "true true")
+		check := func(at string) string {
+			return ask(http.MethodPost, "verifications/"+at+"/check", `{"code":"`+first+`"}`)
+		}
+		if wrong, right := check(newer), check(older); !strings.Contains(wrong, `"valid":false`) || !strings.Contains(right, `"valid":true`) {
+			r.Errorf("%s\n%s", wrong, right)
+		}
+	})
+}
+
+// What a browser reads of a mail is the same, byte by byte but for IDs, whether or not its person
+// has confirmed a number: also if it shows the token of that.
+func TestTheOtherChannelTellsNothingOfOthers(t *testing.T) {
+	ids := regexp.MustCompile(`"(id|support)":"[^"]+"`)
+	var told [2]string
+	for i := range told {
+		onNews(t, func(r *verificationtest.Rig, ask func(method, path, body string) string) {
+			known, start := "", time.Now()
+			if i > 0 {
+				sent := ask(http.MethodPost, "verifications", `{"channel":"sms","to":"+4915123456789"}`)
+				r.Sleep(time.Second)
+				right := ask(http.MethodPost, "verifications/"+firstID(sent)+"/check", `{"code":"`+r.Carrier.Accepted()[0].Code+`"}`)
+				known = regexp.MustCompile(`"known":"([^"]+)"`).FindStringSubmatch(right)[1]
+			}
+			r.Sleep(time.Minute - time.Since(start))
+			answer := ask(http.MethodPost, "verifications", `{"channel":"email","to":"ana.maria@example.com","known":["`+known+`"]}`)
+			r.Sleep(time.Minute)
+			answer += ask(http.MethodGet, "verifications/"+firstID(answer), "") + ask(http.MethodGet, "channels", "")
+			told[i] = ids.ReplaceAllString(answer, "")
+		})
+	}
+	servertest.Same(t, "with a code by text message", told[1], told[0])
+}
