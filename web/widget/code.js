@@ -6,6 +6,7 @@ import { Countdown } from '../static/countdown.js';
 import pips from '../static/pips.css';
 import { Swap } from '../static/swap.js';
 import { clockFrom, lasting, minute, put, second } from '../static/time.js';
+import { guard } from './address.js';
 import { emphasised, h } from './dom.js';
 import { Flow } from './flow.js';
 import { act, box, dots, heading, lead, link } from './parts.js';
@@ -14,7 +15,7 @@ import { act, box, dots, heading, lead, link } from './parts.js';
 
 export const { lang, mails, phones } = SENDCODE;
 export const styles = [outcome, pips, codes];
-export { CodeField, Countdown, Flow, Swap };
+export { CodeField, Countdown, Flow, guard, Swap };
 
 const helpAfter = 15 * second;
 const underway = new Set(['queued', 'sending']);

@@ -1,4 +1,5 @@
 import { Moment, put, second } from '../static/time.js';
+import { gets } from './address.js';
 import { Client, mistaken } from './client.js';
 import { codeIn, slipIn } from '../static/code.js';
 import { Kept } from './kept.js';
@@ -283,6 +284,7 @@ export class Flow {
     if (known) this.desk.known.set([known, ...this.#known()].slice(0, mostKnown).join('.'));
     this.desk.there = undefined;
     this.desk.prove(proof);
+    gets(this.desk.element);
     return this.#tell('approved', { id, proof, test: test === true });
   }
 

@@ -244,6 +244,13 @@ export class SendCode extends HTMLElement {
     this.#validate();
   }
 
+  // Forms that are GETs get no proof: see address.js.
+  #guard = (event) => {
+    if (this.#code) this.#code.guard(this, event);
+    else if (event.target.method !== 'post') event.formData?.delete(this.name);
+  };
+
+  formAssociatedCallback(form) { for (const name of ['submit', 'formdata']) form?.addEventListener(name, this.#guard, true); }
   formResetCallback() { this.reset(); }
   formDisabledCallback(yes) { this.#cards.find('#frame').disabled = yes; }
   formStateRestoreCallback(proof) { this.value = proof; }

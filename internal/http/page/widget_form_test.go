@@ -20,7 +20,7 @@ import (
 func aWidgetThatIsRequired(t *testing.T, browser context.Context) {
 	w := accepting(t)
 	w.Codes.Proof = "a.b.c"
-	b := embedded(t, browser, w, pagetest.Look{}, `<form>`+tag(`name="proof" required`)+`</form>`)
+	b := embedded(t, browser, w, pagetest.Look{}, `<form method="post">`+tag(`name="proof" required`)+`</form>`)
 	const form, element = `document.querySelector('form')`, `document.querySelector('send-code')`
 	valid := func(want bool) {
 		t.Helper()
@@ -46,6 +46,60 @@ func aWidgetThatIsRequired(t *testing.T, browser context.Context) {
 	b.nothingKeptBut("")
 	b.run(element + `.removeAttribute('required')`)
 	valid(true) // where it is not required
+}
+
+// aWidgetGivesNoProofToAnAddress: a form that is a GET gets none, of which the widget tells the
+// developer once. The value stays, and so does the form's validity.
+func aWidgetGivesNoProofToAnAddress(t *testing.T, browser context.Context) {
+	w := accepting(t)
+	w.Codes.Proof = "a.b.c"
+	b, s := embeddedBeside(t, browser, w, pagetest.Look{}, tag(`name="proof" required`)+`<iframe name="out"></iframe>
+		<form id="get" target="out"><input name="method" value="post"><button formmethod="post"></button></form>
+		<form id="post" target="out" method="POST"><input name="q" value="1"><button></button><button formmethod="GET"></button>
+			<button formaction="javascript:0" formmethod="get"></button></form>
+		<form id="dialog" method="dialog"></form><form id="unknown" target="out" method="put"></form><form id="react" action="javascript:0"></form>`, "")
+	b.do(browsertest.Command(page.SetBypassCSP, page.SetBypassCSPParams{Enabled: true}), chromedp.Navigate(s.URL))
+	b.tolerate = "e" // the site takes no forms
+	b.card("ask")
+	b.run(`window.el = document.querySelector('send-code')`, `window.by = (id) => document.getElementById(id)`,
+		`window.press = (id, n) => by(id).querySelectorAll('button')[n].click()`,
+		`addEventListener('formdata', (e) => { if (window.given === undefined) given = e.formData.get('proof'); })`) // Chromium fires some twice
+	b.run(`by('get').append(el)`, `el.value = 'e30.eyJqdGkiOiJ2In0.e30'`, `new FormData(by('get'))`, `el.value = ''`)
+	is(t, eval[bool](b, `given === null`), true) // before the module with the other cards is there
+	b.asked(pagetest.Address)
+	b.getsIn()
+	const warning = `this form gets no proof`
+	b.await("a warning", func() bool { return b.told(warning) })
+	for _, c := range []struct {
+		act   string
+		given bool
+	}{
+		{`HTMLFormElement.prototype.submit.call(by('get'))`, false},
+		{`by('get').requestSubmit()`, false},
+		{`new FormData(by('get'))`, false},
+		{`press('get', 0)`, true}, // by the button's method
+		{`by('unknown').append(el), by('unknown').requestSubmit()`, false},
+		{`by('dialog').append(el), new FormData(by('dialog'))`, true},
+		{`by('react').append(el), new FormData(by('react'))`, true}, // only a script submits it
+		{`by('post').append(el), press('post', 0)`, true},
+		{`press('post', 1)`, false},
+		{`setTimeout(() => by('post').requestSubmit())`, true}, // not by the button before
+		{`press('post', 2)`, true},
+		{`by('post').method = 'get', new FormData(by('post'))`, false},
+		{`by('post').method = 'post', new FormData(by('post'))`, true},
+		{`document.body.prepend(el), el.setAttribute('form', 'get'), new FormData(by('get'))`, false},
+		{`el.setAttribute('form', 'post'), new FormData(by('post'))`, true},
+		{`by('get').append(Object.assign(document.createElement('input'), { name: 'proof', value: 'a.b.c' })), new FormData(by('get'))`, true}, // of another field
+	} {
+		b.run(`window.given = undefined`, c.act)
+		b.until(`given !== undefined`)
+		is(t, fmt.Sprint(c.act, eval[bool](b, `given === 'a.b.c'`)), fmt.Sprint(c.act, c.given))
+		is(t, eval[bool](b, `el.value === 'a.b.c' && el.form.checkValidity()`), true)
+		if c.act == `press('post', 1)` {
+			b.until(`frames.out.location.search === '?q=1'`) // nor has the address one
+		}
+	}
+	is(t, strings.Count(strings.Join(b.console, "\n"), warning), 1)
 }
 
 // contract has what a page may expect of a field of a form: each row is tried with an <input> and with a widget, and gives the same.

@@ -223,7 +223,7 @@ func theAnswerToACodeIsLost(t *testing.T, browser context.Context) {
 	} {
 		t.Log(name)
 		w := accepting(t)
-		b := embedded(t, browser, w, pagetest.Look{}, `<form>`+tag(`name="proof" required`)+`</form>`)
+		b := embedded(t, browser, w, pagetest.Look{}, `<form method="post">`+tag(`name="proof" required`)+`</form>`)
 		b.asked(pagetest.Address)
 		b.card("code")
 		b.run(fmt.Sprintf(losing, min(c.times, 2), c.how))
