@@ -31,7 +31,7 @@ func TestAuthLibraries(t *testing.T) {
 		t.Fatalf("the page has %d samples", len(blocks))
 	}
 	modules := servertest.NodeModules(t, "testdata/auth")
-	s := apptest.Embedded(t).Start(1)
+	s := apptest.Embedded(t).Write("sms: {countries: [DE]}").Start(1)
 	for i, library := range []struct {
 		driver string
 		signUp func(*shopper)
@@ -68,16 +68,25 @@ func (p *shopper) byBetterAuth() {
 		p.Fatalf("a code: %d %s", answer.StatusCode, body)
 	}
 	code := p.s.CodeIn(p.s.AwaitMail(p.to, 1)[0])
-	answer, body := post(send, `,"type":"sign-in"`)
-	var told struct {
-		Message    string
-		RetryAfter int `json:"retry_after"`
+	const phone = "+4915123456789"
+	p.s.Is("a text message", p.s.Post("/v1/verifications", fmt.Sprintf(`{"channel":"sms","to":%q}`, phone)), http.StatusAccepted)
+	for _, way := range []struct{ path, more string }{
+		{send, `,"type":"sign-in"`},
+		{send, `,"type":"email-verification"`},
+		{send, `,"type":"forget-password"`},
+		{"/email-otp/request-password-reset", ""},
+		{"/forget-password/email-otp", ""},
+		{"/email-otp/request-email-change", fmt.Sprintf(`,"newEmail":%q,"email":"ben@example.com"`, p.to)},
+		{"/phone-number/send-otp", fmt.Sprintf(`,"phoneNumber":%q`, phone)},
+		{"/phone-number/request-password-reset", fmt.Sprintf(`,"phoneNumber":%q`, phone)},
+	} {
+		p.toldTheWait(post(way.path, way.more))
 	}
-	if err := json.Unmarshal([]byte(body), &told); err != nil || answer.StatusCode != http.StatusTooManyRequests ||
-		told.RetryAfter < 1 || told.RetryAfter > 60 ||
-		answer.Header.Get("Retry-After") != fmt.Sprint(told.RetryAfter) ||
-		told.Message != fmt.Sprintf("The next code can be sent in %d s.", told.RetryAfter) {
-		p.Errorf("too early: %d %v %s", answer.StatusCode, answer.Header, body)
+	_, ways := p.ask(http.MethodGet, "/ways", "", "")
+	for _, path := range strings.Fields(ways) { // of the plugins that send codes
+		if !regexp.MustCompile(path + "['`]").MatchString(readFile(p.T, "docs/javascript.md")) {
+			p.Errorf("the page does not name %s", path)
+		}
 	}
 	if answer, body := p.ask(http.MethodPost, "/api/auth"+send, "application/json",
 		`{"email":"ana","type":"sign-in"}`); answer.StatusCode != http.StatusUnprocessableEntity {
@@ -89,6 +98,21 @@ func (p *shopper) byBetterAuth() {
 	if answer, body := post("/sign-in/email-otp", `,"otp":"`+code+`"`); answer.StatusCode != http.StatusOK ||
 		!strings.Contains(body, p.to) {
 		p.Errorf("the earlier code: %d %s", answer.StatusCode, body)
+	}
+}
+
+// toldTheWait: an answer of better-auth has our wait.
+func (p *shopper) toldTheWait(answer *http.Response, body string) {
+	p.Helper()
+	var told struct {
+		Message    string
+		RetryAfter int `json:"retry_after"`
+	}
+	if err := json.Unmarshal([]byte(body), &told); err != nil || answer.StatusCode != http.StatusTooManyRequests ||
+		told.RetryAfter < 1 || told.RetryAfter > 60 ||
+		answer.Header.Get("Retry-After") != fmt.Sprint(told.RetryAfter) ||
+		told.Message != fmt.Sprintf("The next code can be sent in %d s.", told.RetryAfter) {
+		p.Errorf("too early at %s: %d %v %s", answer.Request.URL.Path, answer.StatusCode, answer.Header, body)
 	}
 }
 
