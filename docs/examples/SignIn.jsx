@@ -14,7 +14,7 @@ export function SignIn({ purpose, onProof }) {
     event.preventDefault();
     if (await onProof(proof.value) === false) proof.value = ''; // your server refused it: the card begins anew
   };
-  return <form onSubmit={submit}>
+  return <form method="post" action="/sign-in" onSubmit={submit}>
     <send-code ref={card} public-key="pk_your_public_key" purpose={purpose} name="proof" required />
     <button>Sign in</button> {wrong > 1 && <a href="/help">Can't find the code?</a>}
   </form>;

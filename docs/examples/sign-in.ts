@@ -5,7 +5,7 @@ import { FormControl, FormGroup, ReactiveFormsModule } from '@angular/forms';
   selector: 'sign-in',
   imports: [ReactiveFormsModule],
   schemas: [CUSTOM_ELEMENTS_SCHEMA],
-  template: `<form [formGroup]="form" (ngSubmit)="submit()">
+  template: `<form method="post" action="/sign-in" [formGroup]="form" (ngSubmit)="submit()">
     <send-code ngDefaultControl formControlName="proof" required public-key="pk_your_public_key" [attr.purpose]="purpose()"
       (wrong)="wrong.set(wrong() + 1)"></send-code>
     <button>Sign in</button> @if (wrong() > 1) { <a href="/help">Can't find the code?</a> }
