@@ -91,7 +91,8 @@ func (m Meaning) ToError(a Response, code string) *delivery.Error {
 func RetryAfter(a Response) time.Duration { return RetryAfterIn(a.Header, maxRetryAfter) }
 
 // RetryAfterIn returns the wait in the header Retry-After, which has seconds or a date (RFC 9110 section 10.2.3); 0 if
-// there is none. A date is compared with the response's own Date, so that our clock does not matter.
+// there is none. A date is compared with the response's own Date, so that our clock does not matter. Both are whole seconds,
+// and Date is cut: the wait never ends before the date.
 func RetryAfterIn(h http.Header, most time.Duration) time.Duration {
 	text := h.Get("Retry-After")
 	if seconds, err := strconv.ParseUint(text, 10, 63); err == nil {

@@ -9,13 +9,13 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"sendcode/internal/deliver/exchange"
 	"strconv"
 	"time"
 
 	"go.opentelemetry.io/otel/propagation"
 
 	"sendcode/internal/base/panics"
+	"sendcode/internal/deliver/exchange"
 	"sendcode/internal/deliver/standardwebhooks"
 	"sendcode/internal/store"
 )

@@ -135,7 +135,7 @@ func TestPostMisbehavingReceivers(t *testing.T) {
 		"redirect":      {status(302, "Location", other.URL), attemptResult{word: "302"}},
 		"wait, seconds": {status(503, "Retry-After", " 120 "), attemptResult{word: "503", retryAfter: 2 * time.Minute}},
 		"wait, a date": {
-			status(429, "Retry-After", time.Now().Add(time.Minute).UTC().Format(http.TimeFormat)),
+			status(429, "Date", "Fri, 20 Nov 2026 13:00:00 GMT", "Retry-After", "Fri, 20 Nov 2026 13:01:00 GMT"),
 			attemptResult{word: "429", retryAfter: time.Minute},
 		},
 		"wait for ever": {status(503, "Retry-After", "99999999999"), attemptResult{word: "503", retryAfter: time.Hour}},

@@ -68,7 +68,7 @@ type Dependencies struct {
 	Logger   *slog.Logger
 	Observer Observer
 	Tracer   Tracer // nil: there are no traces
-	// nil: time.Now; for webhook-timestamp, Retry-After and samples; all else is on the database's clock
+	// nil: time.Now; for webhook-timestamp and samples; all else is on the database's clock
 	Now    func() time.Time
 	Tick   time.Duration                     // between two looks for what is due; 0: one second
 	Random func(time.Duration) time.Duration // a random duration below the one given; nil: rand.N
