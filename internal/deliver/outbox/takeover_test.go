@@ -64,6 +64,7 @@ func TestSleeperChangesNothing(t *testing.T) {
 func TestOwnRowIsTakenOver(t *testing.T) {
 	for want, answer := range map[store.Status]func(context.Context) error{
 		store.Sent: func(context.Context) error { return nil }, store.Failed: vtest.NoMailbox,
+		store.Unknown: vtest.FailWith(delivery.Rejected, "dot", 554, "5.6.0"), // the first attempt may have delivered the mail
 	} {
 		vtest.InBubble(t, func(r *vtest.Rig) {
 			release := make(chan struct{})
@@ -76,7 +77,7 @@ func TestOwnRowIsTakenOver(t *testing.T) {
 			close(release)
 			r.Sleep(30 * time.Second)
 			s := r.NewestSend(a.View.ID)
-			r.WantLine("status, attempt, places", vtest.Line(want, 2, 1), s.Status, s.Attempt, r.QuotaOf("").Rules[1].Used)
+			r.WantLine("status, attempt, places", vtest.Line(want, 2, 1), s.Status, s.Attempt, r.Counted().Rules[1].Used)
 			r.WantMails(1)
 		})
 	}

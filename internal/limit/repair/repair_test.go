@@ -254,6 +254,21 @@ func TestASendIsRecordedOnceMore(t *testing.T) {
 	})
 }
 
+// A send is recorded to the end of its window.
+func TestASendThatHasLeftItsWindow(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
+		r := newIdle(t)
+		bucket := r.sent(1, "a")
+		time.Sleep(time.Hour)
+		r.flushed()
+		r.wants("at the end", "record "+bucket+" 1h0m0s a")
+		r.sent(1, "b")
+		time.Sleep(time.Nanosecond)
+		r.flushed()
+		r.wants("after it")
+	})
+}
+
 // Where the database or the limiter is away, no send is forgotten: each is recorded once they are back.
 func TestSettleKeepsWhatFails(t *testing.T) {
 	r := newIdle(t)
@@ -264,7 +279,10 @@ func TestSettleKeepsWhatFails(t *testing.T) {
 	r.db.away["Ping"] = true
 	r.flushed()
 	r.wants("without the database")
-	r.db.away["Ping"], r.gone = false, true
+	r.db.away["Ping"], r.db.away["SendsByID 1"] = false, true
+	r.flushed()
+	r.wants("without the row")
+	r.db.away["SendsByID 1"], r.gone = false, true
 	r.flushed()
 	r.wants("without the limiter")
 	r.gone = false
@@ -346,6 +364,18 @@ func TestAllThatIsUncertainIsLookedUp(t *testing.T) {
 	s.asked("there", []string{"Ping", "SendsByID 1", "Ping", "SendsByID 1000", "Ping", "SendsByID 1"})
 	s.settle(t.Context())
 	s.asked("settled", nil)
+}
+
+// A tick settles what waits.
+func TestATickSettles(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
+		s := newIdle(t)
+		bucket := s.sent(1, "a")
+		ended, cancel := context.WithTimeout(t.Context(), 5*s.Tick/2)
+		defer cancel()
+		s.Repair.Run(ended)
+		s.wants("two ticks and a stop", "pending", "record "+bucket+" 1h0m0s a", "pending", "pending")
+	})
 }
 
 // A stop tells the limiter what waits for it.
