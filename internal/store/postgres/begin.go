@@ -72,7 +72,7 @@ func (p *DB) Begin(ctx context.Context, intent store.Intent) (store.BeginAnswer,
 func (p *DB) beginBatch(batch []*beginCall) {
 	ctx, cancel := context.WithTimeout(batch[0].RoundTripContext(), beginTimeout())
 	defer cancel()
-	runTogether(ctx, batch, p.beginTogether)
+	runTogether(ctx, false, batch, p.beginTogether)
 }
 
 // beginTogether runs the transaction of a batch. A Begin can be repeated even if the first transaction

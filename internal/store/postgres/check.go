@@ -98,7 +98,7 @@ func (p *DB) Check(ctx context.Context, c store.CheckRequest) (store.CheckAnswer
 func (p *DB) checkBatch(batch []*checkCall) {
 	ctx, cancel := context.WithTimeout(batch[0].RoundTripContext(), beginTimeout())
 	defer cancel()
-	runTogether(ctx, batch, p.checkTogether)
+	runTogether(ctx, false, batch, p.checkTogether)
 }
 
 // checkTogether makes the trips of a batch, and then the trips of the checks that decideChecks left.
@@ -118,7 +118,7 @@ func (p *DB) checkTogether(ctx context.Context, brief bool, batch []*checkCall) 
 		x.SetAnswer(x.Answer, x.Err)
 	}
 	if len(left) > 0 {
-		runTogether(ctx, left, p.checkTogether)
+		runTogether(ctx, brief, left, p.checkTogether)
 	}
 	return nil
 }

@@ -119,7 +119,7 @@ func (p *DB) changeIdempotencyClaims(batch []*idempotencyCall) {
 	ctx, cancel := context.WithTimeout(batch[0].RoundTripContext(), beginTimeout())
 	defer cancel()
 	slices.SortFunc(batch, func(x, y *idempotencyCall) int { return slices.Compare(x.In.Key[:], y.In.Key[:]) })
-	runTogether(ctx, batch, p.changeClaimsTogether)
+	runTogether(ctx, false, batch, p.changeClaimsTogether)
 }
 
 // changeClaimsTogether makes the round trip of a batch, or one for each call if the claims'
@@ -141,7 +141,9 @@ func (p *DB) changeClaimsTogether(ctx context.Context, brief bool, batch []*idem
 		}
 	}
 	if !alike {
-		runAlone(ctx, batch, p.changeClaimsTogether)
+		for one := range slices.Chunk(batch, 1) {
+			runTogether(ctx, brief, one, p.changeClaimsTogether)
+		}
 		return nil
 	}
 	runs := 0

@@ -228,9 +228,11 @@ func changeBatch[In rowChange](ctx context.Context, p *DB, statement string, cal
 		}
 	}
 	if len(all) > 0 {
-		runTogether(ctx, all, run)
+		runTogether(ctx, false, all, run)
 	}
-	runAlone(ctx, apart, run)
+	for one := range slices.Chunk(apart, 1) {
+		runTogether(ctx, true, one, run)
+	}
 }
 
 // execReturningIDs runs a prepared statement and returns the IDs of the rows that it changed. brief is as

@@ -17,7 +17,8 @@ import (
 	"sendcode/internal/store/storetest"
 )
 
-// Five of 256 sends whose rows are locked for too long fail alone, and certainly. When the five come back, they make no other fail with them.
+// Five of 256 sends whose rows are locked for too long fail alone, and certainly, after few trips. When the five come back, they make
+// no other fail with them.
 func TestPostgresStuckOutcomes(t *testing.T) {
 	f, db := fixtureOn(t, lentDatabase(t)+"&lock_timeout="+shortWait)
 	trips := &tripsOf(db).outcomes
@@ -43,7 +44,7 @@ func TestPostgresStuckOutcomes(t *testing.T) {
 	}
 	db.finishBatch(slices.Clone(endings))
 	onlyFailed(t, endings, stuck...)
-	storetest.Equal(t, "trips", trips.Swap(0), 1+256)
+	storetest.Equal(t, "trips", trips.Swap(0), 1+parts+4*parts) // two of the five are in one part
 	again = append(again, ending(256))
 	db.finishBatch(slices.Clone(again))
 	onlyFailed(t, again, 0, 1, 2, 3, 4)
@@ -92,7 +93,7 @@ func TestPostgresIdentityIsTakenMeanwhile(t *testing.T) {
 	storetest.Is(t, <-changed, store.ErrIdentityTaken)
 }
 
-// A transaction of a call that runs alone waits briefly for locks, the next one of its connection as long as usual.
+// A transaction of a part waits briefly for locks, the next one of its connection as long as usual.
 func TestPostgresWaitsBriefly(t *testing.T) {
 	_, db := fixtureOn(t, lentDatabase(t)+"&lock_timeout="+shortWait)
 	conn := storetest.Must(db.writers.Acquire(t.Context()))(t)
@@ -107,19 +108,19 @@ func TestPostgresWaitsBriefly(t *testing.T) {
 	}
 }
 
-// When the deadline passes, no further call runs, and each call has its answer or the error.
-func TestCallsAloneHaveOneDeadline(t *testing.T) {
+// When the deadline passes, no further part runs, and each call has its answer or the error.
+func TestPartsHaveOneDeadline(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var calls []*batch.Call[int, bool]
 	for n := range 256 {
 		calls = append(calls, batch.NewCall[int, bool](n, 0))
 	}
 	runs := 0
-	runTogether(ctx, calls, func(ctx context.Context, brief bool, some []*batch.Call[int, bool]) error {
+	runTogether(ctx, false, calls, func(ctx context.Context, brief bool, some []*batch.Call[int, bool]) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if runs++; runs == 9 { // all, and then eight alone, of which the first is stuck
+		if runs++; runs == 9 { // all, 16, and then seven alone, of which the first is stuck
 			cancel()
 		}
 		storetest.Equal(t, "brief", brief, runs > 1)
@@ -133,8 +134,8 @@ func TestCallsAloneHaveOneDeadline(t *testing.T) {
 	})
 	storetest.Equal(t, "runs", runs, 9)
 	for n, x := range calls {
-		storetest.Equal(t, fmt.Sprint("call ", n, " is answered"), x.Answer, n > 0 && n < 8)
-		storetest.Equal(t, fmt.Sprint("call ", n, " fails"), x.Err != nil, n == 0 || n >= 8)
+		storetest.Equal(t, fmt.Sprint("call ", n, " is answered"), x.Answer, n > 0 && n < 7)
+		storetest.Equal(t, fmt.Sprint("call ", n, " fails"), x.Err != nil, n == 0 || n >= 7)
 	}
 }
 

@@ -163,7 +163,7 @@ func answerReads[In, Answer any](p *DB, calls []*batch.Call[In, Answer],
 ) {
 	ctx, cancel := context.WithTimeout(calls[0].RoundTripContext(), store.CallTimeout)
 	defer cancel()
-	runTogether(ctx, calls, func(ctx context.Context, _ bool, calls []*batch.Call[In, Answer]) error {
+	runTogether(ctx, false, calls, func(ctx context.Context, _ bool, calls []*batch.Call[In, Answer]) error {
 		answers, err := trip(ctx, calls)
 		if err != nil && ctx.Err() == nil && isConnectionLost(err) {
 			p.readers.Reset()

@@ -91,7 +91,7 @@ var sessionSettings = map[string]string{
 	"application_name": "sendcode",
 	"timezone":         "UTC",
 	// All statements are short. One recipient's lock must not delay the others in a batch for long: a batch
-	// waits for it once, and alone for briefLockTimeout, within one deadline.
+	// waits for it once, and its parts for briefLockTimeout each, within one deadline.
 	"statement_timeout":                   "5s",
 	"lock_timeout":                        "1s",
 	"idle_in_transaction_session_timeout": "5s",
