@@ -21,8 +21,9 @@ import (
 	"sendcode/internal/run/commands"
 )
 
-// olderVersion is the version before this one, by whose tag an upgrade is tried; empty: this is the first one.
-const olderVersion = ""
+// olderVersion is the version before this one, from which an upgrade is tried: until the first tag a commit whose
+// schema this one can migrate. Empty: there is none.
+const olderVersion = "09f0201d1"
 
 // buildOlder builds the older version's sendcode, and its program of these tests, which serves as sendcode does and prints its
 // address as this one does.
