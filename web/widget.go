@@ -118,7 +118,7 @@ func RegisterWidget(e *echo.Echo) {
 	e.GET("/widget.js", serveWidget)
 	// for the preflight where a page's own tools add headers to the fetch that finds the service reachable
 	e.OPTIONS("/widget.js", func(echo.Context) error { return nil }, middleware.CORS())
-	e.GET("/"+widgetModulePath+":name", func(c echo.Context) error { return serveToAnyOrigin(c, widgetModulePath+c.Param("name")) })
+	e.GET("/"+widgetModulePath+":name", serveModule)
 	for _, name := range append(typeDeclarations, "client.js") {
 		e.GET("/"+name, func(c echo.Context) error { return serveToAnyOrigin(c, name) })
 	}
@@ -135,6 +135,16 @@ func serveWidget(c echo.Context) error {
 	lang := texts.ForPage(wanted).Lang()
 	h.Set("Content-Language", lang)
 	return serveToAnyOrigin(c, widgetEntryPath+lang)
+}
+
+// serveModule serves a module of this release, which a first module of another release must not run: a tab that
+// was opened before an update says that the page has to be reloaded.
+func serveModule(c echo.Context) error {
+	path := widgetModulePath + c.Param("name")
+	if f, ok := widgetFiles()[path]; ok && c.QueryParam("v") != "" && c.QueryParam("v") != f.Version() {
+		return echo.ErrNotFound
+	}
+	return serveToAnyOrigin(c, path)
 }
 
 // serveToAnyOrigin serves a file to pages of any origin: files contain no personal data.

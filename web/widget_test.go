@@ -92,6 +92,9 @@ func TestModulesAreNamedByWhatIsInThem(t *testing.T) {
 				got.Header().Get("Access-Control-Allow-Origin") != "*" {
 				t.Errorf("%s: %d %v", a[1], got.Code, got.Header())
 			}
+			if got := askWidget("/" + a[1] + "0"); got.Code != http.StatusNotFound {
+				t.Errorf("%s of another release: %d", a[1], got.Code)
+			}
 		}
 	}
 }

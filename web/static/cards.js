@@ -14,6 +14,7 @@ export class Cards {
   code; // the CodeField (code.js), once it is loaded
   countdown; // the Countdown (countdown.js), once it is loaded
   swap; // the Swap, once it is loaded
+  broken = false; // they did not come, twice
 
   // act sends the request of a form. It resolves to a function that shows the answer, to undefined if none came, and to false if none is
   // awaited any more. inquiry (inquiry.js) makes the automatic requests.
@@ -51,7 +52,7 @@ export class Cards {
     if (show) return;
     working(button, false);
     if (lost || !again) {
-      const text = lost ? words?.Offline : words?.Trouble;
+      const text = lost ? words?.Offline : this.broken ? words?.NotLoaded : words?.Trouble;
       if (lost) this.warn(text, form);
       else this.fail(text, form);
       this.say(text, form);

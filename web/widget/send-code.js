@@ -300,6 +300,7 @@ export class SendCode extends HTMLElement {
   // #begun is what asks the service; undefined: a module did not come.
   async #begun() {
     const [code, phones] = await Promise.all([bring(addresses.code), !this.#channels.includes('sms') || bring(addresses.numbers)]);
+    this.#cards.broken = tries > 1; // as where the service was updated since the page came
     if (!code || !phones) return undefined;
     this.#cards.code ??= new code.CodeField(this.#cards);
     this.#cards.countdown ??= new code.Countdown(this.#cards);

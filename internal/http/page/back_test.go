@@ -162,3 +162,14 @@ func aReturnByItself(t *testing.T, browser context.Context) {
 	b.rest(1500 * time.Millisecond)
 	b.until(`location.href.includes('return_url')`)
 }
+
+// A page that was open before an update, whose cards the server drew, shows the card of the answer to its form: it
+// says to reload.
+func TestAPageOfBeforeIsToldToReload(t *testing.T) {
+	w := world(t)
+	answer, _ := asks(t, w, http.MethodPost, "?app=shop", url.Values{"to": {"ana@example.com"}, "act": {"send"}})
+	is(t, answer.Code, http.StatusOK)
+	contains(t, answer.Body.String(), `<section class="card" id="card"`, `<p class="box warn">This page could not be loaded completely. Reload it.`)
+	is(t, w.Codes.Sends(), 0)
+	silent(t, get(t, w, ""), `id="card"`)
+}

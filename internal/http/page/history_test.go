@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 
 	"sendcode/internal/http/page/pagetest"
 )
@@ -84,6 +85,26 @@ func aReloadKeepsTheConfirmedCard(t *testing.T, browser context.Context) {
 	b.card("ask")
 	b.do(chromedp.Reload())
 	b.card("ask")
+}
+
+// aTabOverAnUpdate says that it has to be reloaded, and has sent nothing. One that has its modules goes on.
+func aTabOverAnUpdate(t *testing.T, browser context.Context) {
+	w := accepting(t)
+	early, late := open(t, browser, w, pagetest.Look{}), open(t, browser, w, pagetest.Look{})
+	early.tolerate = "Failed to load resource"
+	early.visit("")
+	early.card("ask")
+	late.visit("")
+	late.asked(pagetest.Address)
+	late.card("code")
+	w.Update()
+	early.fills("to", "ben@example.com"+kb.Enter)
+	early.until(early.q("#offline") + `.innerText !== ''`) // at once, if the module was missed before the press, too
+	early.keys(kb.Enter)
+	early.until(early.q("#offline") + `.innerText.includes('Reload it')`)
+	is(t, early.value("#to"), "ben@example.com")
+	is(t, w.Codes.Sends(), 1)
+	late.getsIn()
 }
 
 // theFirstCardWaitsForNoNumbers where it begins with mail: what there is for text messages comes into it, also

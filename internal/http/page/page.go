@@ -97,6 +97,7 @@ func (u *Page) Configure(apps ...AppPage) { u.current.Store(&apps) }
 // Register adds the page's routes to a server. Call RegisterStatic too.
 func (u *Page) Register(e *echo.Echo) {
 	e.GET("/", u.show)
+	e.POST("/", u.show, server.RequireSameOrigin) // a form of a page that a server drew, before an update
 	e.POST(returnPath, u.returnToApp, server.RequireSameOrigin)
 	e.GET(brandStylePath, func(c echo.Context) error {
 		v, err := u.newVisit(c)
@@ -126,6 +127,7 @@ type visit struct {
 	Offer    string
 	Return   string // the return_url, normalized; "": no app sent the person
 	BadLink  bool
+	Outdated bool     // what was posted is of a page of before an update
 	Preload  []string // modules of the first card
 }
 
@@ -215,6 +217,7 @@ func (u *Page) show(c echo.Context) error {
 	case err != nil:
 		return err
 	}
+	v.Outdated = c.Request().Method == http.MethodPost
 	h := c.Response().Header()
 	h.Add("Vary", "Accept-Language")
 	h.Set("Content-Language", v.T["Lang"])

@@ -38,6 +38,7 @@ type World struct {
 	clock  *clock
 
 	exhausted atomic.Bool
+	updated   atomic.Bool
 	held      atomic.Pointer[chan struct{}] // what the widget's further modules wait for; nil: nothing
 }
 
@@ -88,6 +89,10 @@ func NewWorld(rules ...quota.Rule) *World {
 		if held := w.held.Load(); held != nil && strings.HasPrefix(r.URL.Path, "/static/widget/") {
 			<-*held
 		}
+		if query := r.URL.Query(); w.updated.Load() && query.Has("v") {
+			query.Set("v", "of-another-release")
+			r.URL.RawQuery = query.Encode()
+		}
 		e.ServeHTTP(rw, r)
 	}))
 	w.URL = w.server.URL + "/"
@@ -102,6 +107,9 @@ func withoutTime(_ []string, a slog.Attr) slog.Attr {
 	}
 	return a
 }
+
+// Update has the service be of another release than the pages that are open: it has other modules.
+func (w *World) Update() { w.updated.Store(true) }
 
 // HoldModules holds back the widget's further modules until letGo is called, once.
 func (w *World) HoldModules() (letGo func()) {
