@@ -76,7 +76,7 @@ func TestTheLinesOfREADME(t *testing.T) {
 	for _, page := range []string{"README.md", "README.zh-CN.md"} {
 		s := apptest.Embedded(t).Start(1)
 		shell := blocksOf(t, page, "sh")
-		ask, check := shell[0], shell[2]
+		ask, check := shell[1], shell[2]
 		sent := sh(t, s, ask)
 		id := regexp.MustCompile(`"id":"(\w+)"`).FindStringSubmatch(sent)
 		if !strings.HasPrefix(sent, "HTTP/1.1 202 Accepted") || id == nil || !strings.Contains(sent, `"to":"a•••@example.com"`) {
