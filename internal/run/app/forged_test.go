@@ -18,7 +18,7 @@ import (
 
 // openRoutes are the routes that need no credential: to all others, a forged request is refused.
 var openRoutes = []string{
-	"GET /", "POST /return", "GET /brand.css", "GET /static/*", "GET /static/widget/:name", "GET /widget.js", "OPTIONS /widget.js", "GET /client.js",
+	"GET /", "POST /", "POST /return", "GET /brand.css", "GET /static/*", "GET /static/widget/:name", "GET /widget.js", "OPTIONS /widget.js", "GET /client.js",
 	"GET /widget.d.ts", "GET /client.d.ts", "GET /livez", "GET /readyz", "GET /problems", "GET /problems/:slug", "GET /docs",
 	"GET /docs/:name", "GET /llms.txt", "GET /openapi.yaml", "GET /.well-known/jwks.json",
 	"GET /admin/", "GET /admin/login", "POST /admin/login", "GET /admin/login/code", "POST /admin/login/code",
