@@ -44,7 +44,7 @@ func TestPostgresStuckOutcomes(t *testing.T) {
 	}
 	db.finishBatch(slices.Clone(endings))
 	onlyFailed(t, endings, stuck...)
-	storetest.Equal(t, "trips", trips.Swap(0), 1+parts+4*parts) // two of the five are in one part
+	storetest.Equal(t, "trips", trips.Swap(0), 1+8+4*8+4*4) // two of the five are in one part
 	again = append(again, ending(256))
 	db.finishBatch(slices.Clone(again))
 	onlyFailed(t, again, 0, 1, 2, 3, 4)
@@ -120,7 +120,7 @@ func TestPartsHaveOneDeadline(t *testing.T) {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if runs++; runs == 9 { // all, 16, and then seven alone, of which the first is stuck
+		if runs++; runs == 9 { // 256, 32, 4, four alone, of which the first is stuck, 4, and 4
 			cancel()
 		}
 		storetest.Equal(t, "brief", brief, runs > 1)
@@ -134,8 +134,8 @@ func TestPartsHaveOneDeadline(t *testing.T) {
 	})
 	storetest.Equal(t, "runs", runs, 9)
 	for n, x := range calls {
-		storetest.Equal(t, fmt.Sprint("call ", n, " is answered"), x.Answer, n > 0 && n < 7)
-		storetest.Equal(t, fmt.Sprint("call ", n, " fails"), x.Err != nil, n == 0 || n >= 7)
+		storetest.Equal(t, fmt.Sprint("call ", n, " is answered"), x.Answer, n > 0 && n < 12)
+		storetest.Equal(t, fmt.Sprint("call ", n, " fails"), x.Err != nil, n == 0 || n >= 12)
 	}
 }
 

@@ -20,8 +20,8 @@ import (
 // some, which are not run again. brief: its statements wait only briefly for a lock.
 type together[In, Answer any] func(ctx context.Context, brief bool, calls []*batch.Call[In, Answer]) error
 
-// parts is in how many parts a batch that failed runs: 256 calls run 16 by 16, and then one by one.
-const parts = 16
+// parts is in how many parts a batch that failed runs: 256 calls run 32 by 32, 4 by 4, and then one by one.
+const parts = 8
 
 // runTogether runs a batch. If one call may have made it fail, it runs the batch in parts, and so on down to that call,
 // which alone gets the error. All have the deadline of ctx; when it passes, the calls that are left get an error. The
@@ -55,7 +55,7 @@ func causedByOneCall(err error) bool {
 		c == lockNotAvailable || c == "57014")
 }
 
-// briefLockTimeout is the lock_timeout of parts. If five of 256 calls wait for locks, 10 of 96 repetitions fail, which takes 0.5 s.
+// briefLockTimeout is the lock_timeout of parts. If five of 256 calls wait for locks, 15 of 68 repetitions fail, which takes 0.75 s.
 // It is longer than other replicas' batches hold a lock on most disks.
 const briefLockTimeout = 50 * time.Millisecond
 
