@@ -71,7 +71,7 @@ func mainPagesFit(t *testing.T, browser chromium) {
 func (w *window) fits(name string) {
 	w.Helper()
 	w.eval(`document.querySelectorAll("main details").forEach(d => d.open = true); ""`)
-	for _, look := range []pagetest.Look{{Width: 320, Dark: true}, {Width: 768, Dark: true}, {Width: 1280}} {
+	for _, look := range []browsertest.Look{{Width: 320, Dark: true}, {Width: 768, Dark: true}, {Width: 1280}} {
 		w.look(look)
 		if wide := w.eval(`String(document.documentElement.scrollWidth)`); wide != fmt.Sprint(look.Width) {
 			w.Errorf("%s at %d px is %s px wide", name, look.Width, wide)
@@ -82,11 +82,11 @@ func (w *window) fits(name string) {
 		if top := w.eval(`String(document.querySelector(".top").offsetHeight > 60)`); top != "false" {
 			w.Errorf("%s at %d px: the bar above wraps", name, look.Width)
 		}
-		w.shot(fmt.Sprintf("%s-%d", name, look.Width))
+		w.Shot(fmt.Sprintf("%s-%d", name, look.Width))
 		if look.Width == 768 {
 			continue
 		}
-		found, err := w.axe.Violations(browsertest.InChromium(w.ctx), "html")
+		found, err := w.axe.Violations(w.Tab, "html")
 		w.Must(err)
 		for _, v := range found {
 			w.Errorf("%s at %d px: %s", name, look.Width, v)
@@ -115,7 +115,7 @@ func resetsAQuota(t *testing.T, browser chromium) {
 		t.Errorf("the recipient is in the address %s", at)
 	}
 	w.eval(`Date.now = performance.now = () => 0; ""`) // the wait stands still: a second may pass until it is read
-	w.until(`document.querySelector(".pips-row .pips-note").innerText === "free in 38 s"`)
+	w.Until(`document.querySelector(".pips-row .pips-note").innerText === "free in 38 s"`)
 	w.says(`document.querySelector(".person").innerText`, "a•••@example.com", "free in 38 s")
 	page := explain.SendPageAddress(row.ID)
 	w.leads(page, chromedp.KeyEvent("jkjk"+kb.Enter))
@@ -167,10 +167,10 @@ func worksTheList(t *testing.T, browser chromium) {
 		w.says(`String([...document.querySelectorAll("a[data-row]")].indexOf(document.activeElement))`, c.row)
 	}
 	for width, height := range map[int64]string{1280: "33", 760: "33", 320: "64"} { // a row is one line, or two
-		w.look(pagetest.Look{Width: width})
+		w.look(browsertest.Look{Width: width})
 		w.says(`String([...document.querySelectorAll("tbody tr")].filter(r => r.offsetHeight > `+height+`).length) + " high"`, "0 high")
 	}
-	w.look(pagetest.Look{Width: 1280})
+	w.look(browsertest.Look{Width: 1280})
 	w.says(`document.querySelector("td.quota").innerText`, "free in")
 	w.says(`document.querySelector(".top .well").title`, "nothing under way")
 	// In a field they are letters.
@@ -190,15 +190,15 @@ func worksTheList(t *testing.T, browser chromium) {
 	w.goTo("/admin")
 	const left = `document.querySelector("td.code .left").innerText`
 	first := w.eval(left)
-	w.until(left + ` !== "` + first + `" && /^9 min \d+ s$/.test(` + left + `)`)
+	w.Until(left + ` !== "` + first + `" && /^9 min \d+ s$/.test(` + left + `)`)
 	w.eval(`performance.now = () => 601e3; ""`)
-	w.until(left + ` === "expired"`)
+	w.Until(left + ` === "expired"`)
 	const note = `document.querySelector(".pips-row .pips-note").innerText`
 	w.goTo("/admin?app=shop&channel=email&recipient=" + row.Recipient.String())
 	w.eval(`performance.now = () => 30e3; ""`)
-	w.until(note + ` === "free in 8 s" && document.querySelector(".pips-row.blocked") !== null`)
+	w.Until(note + ` === "free in 8 s" && document.querySelector(".pips-row.blocked") !== null`)
 	w.eval(`performance.now = () => 39e3; ""`)
-	w.until(note + ` === "free now" && document.querySelector(".pips-row.blocked") === null`)
+	w.Until(note + ` === "free now" && document.querySelector(".pips-row.blocked") === null`)
 
 	// A page is in the zone of the browser; a switch leads to UTC, and another to Chinese, each by
 	// keyboard and for good.
@@ -235,14 +235,14 @@ func followsTheList(t *testing.T, browser chromium) {
 	w.logIn()
 	const top, state = `document.querySelector("tbody tr").innerText`, `document.querySelector(".live").innerText.trim()`
 	w.goTo("/admin?app=shop")
-	w.shot("live")
+	w.Shot("live")
 	r.Clock.Add(time.Second)
 	s := r.begin("nora@example.org").Send
 	r.begin("other@example.com", func(s *store.Send) { s.App = "desk" })
-	w.until(top + `.includes("` + s.To + `") && ` + top + `.includes("sending")`)
+	w.Until(top + `.includes("` + s.To + `") && ` + top + `.includes("sending")`)
 	w.do(chromedp.KeyEvent("j"))
 	r.finish(s, store.Outcome{Status: store.Sent, Provider: "mx.example.net", ProviderCode: "250"})
-	w.until(top + `.includes("mx.example.net") && ` + top + `.includes("9 min")`)
+	w.Until(top + `.includes("mx.example.net") && ` + top + `.includes("9 min")`)
 	w.says(`document.activeElement.closest("tr").innerText`, s.To)
 	if zone := w.eval(`document.querySelector("tbody time").textContent`); strings.Contains(zone, s.LoggedAt.UTC().Format("15:04:05.000")) {
 		t.Errorf("the changed row's time is not the reader's: %s", zone)
@@ -253,23 +253,23 @@ func followsTheList(t *testing.T, browser chromium) {
 	w.do(chromedp.Focus(chromedp.CSS("[data-copy]")))
 	told := w.eval(`document.querySelector("#answer").innerText`)
 	r.Clock.Add(2 * time.Minute)
-	w.until(`document.querySelector("#answer").innerText !== ` + strconv.Quote(told))
+	w.Until(`document.querySelector("#answer").innerText !== ` + strconv.Quote(told))
 	w.says(`document.activeElement.id + " " + document.querySelector("[data-copy]").checkVisibility()`, "copy true")
 	w.goTo("/admin?app=shop")
 	r.Break()
-	w.until(state + ` !== ""`)
+	w.Until(state + ` !== ""`)
 	r.Store.SetFault(nil)
-	w.until(state + ` === ""`)
+	w.Until(state + ` === ""`)
 	// An ended session is told, with a link that leads back.
 	w.Must(r.Store.EndSessions(w.ctx, "admin", r.act("session.end")))
-	w.until(state + ` === "You were logged out. Log in"`)
+	w.Until(state + ` === "You were logged out. Log in"`)
 	w.leads("/admin/login", chromedp.Click(chromedp.CSS(".live a")))
 	w.leads("/admin?app=shop", chromedp.Focus(chromedp.CSS("#password")), chromedp.KeyEvent(consoletest.Password+kb.Enter))
 
 	w.eval(`Object.defineProperty(document, "hidden", { get: () => true }); ""`)
 	rest := func() int64 { // longer than until the next question
 		w.eval(`window.ticks = 0; (function more() { if (++ticks < 10) setTimeout(more, 50); })(); ""`)
-		w.until(`ticks === 10`)
+		w.Until(`ticks === 10`)
 		return asked.Load()
 	}
 	if before := rest(); rest() != before {
@@ -278,9 +278,9 @@ func followsTheList(t *testing.T, browser chromium) {
 
 	late := r.begin("quinn@example.com").Send
 	w.goTo("/admin?status=sending&app=shop")
-	w.until(top + `.includes("` + late.To + `")`)
+	w.Until(top + `.includes("` + late.To + `")`)
 	r.finish(late, store.Outcome{Status: store.Sent})
-	w.until(`!document.body.innerText.includes("` + late.To + `")`)
+	w.Until(`!document.body.innerText.includes("` + late.To + `")`)
 
 	// On a recipient's page the verdict changes with the row.
 	w.goTo("/admin?recipient=" + s.Recipient.String())
@@ -289,7 +289,7 @@ func followsTheList(t *testing.T, browser chromium) {
 	before := w.eval(verdict)
 	again := r.begin("nora@example.org").Send
 	r.finish(again, store.Outcome{Status: store.Failed, Reason: store.ReasonRejected})
-	w.until(verdict + ` !== ` + strconv.Quote(before) + ` && ` + top + `.includes("failed")`)
+	w.Until(verdict + ` !== ` + strconv.Quote(before) + ` && ` + top + `.includes("failed")`)
 }
 
 // A real browser goes to the provider, which is another site, and comes back to the page that it

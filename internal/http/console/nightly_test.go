@@ -23,7 +23,7 @@ import (
 	"sendcode/internal/http/console/consoletest"
 	"sendcode/internal/http/console/explain"
 	"sendcode/internal/http/console/frame"
-	"sendcode/internal/http/page/pagetest"
+	"sendcode/internal/kit/browsertest"
 	"sendcode/internal/store/sqlite/sqlitetest"
 )
 
@@ -53,7 +53,7 @@ func everyPageFits(t *testing.T, browser chromium) {
 	// A mail fits the frame that it has at 320 px.
 	for _, locale := range []string{"en", "ar"} {
 		w.goTo("/admin/preview/html?app=shop&purpose=login&locale=" + locale)
-		w.look(pagetest.Look{Width: 262})
+		w.look(browsertest.Look{Width: 262})
 		w.says(
 			`document.documentElement.scrollWidth + " " + document.querySelector(".card").getBoundingClientRect().right + document.querySelector("h1").innerText.length`, "262 2")
 	}
@@ -126,7 +126,7 @@ func setsUpASecondFactor(t *testing.T, browser chromium) {
 	w.leads("/admin/login", chromedp.Click(chromedp.CSS(logout)))
 	w.goTo("/admin/overview")
 	w.leads("/admin/login/code?next=%2Fadmin%2Foverview", password(consoletest.Password))
-	w.until(`document.activeElement.id === "code"`) // which a browser may see to after the page has been loaded
+	w.Until(`document.activeElement.id === "code"`) // which a browser may see to after the page has been loaded
 	w.shows("#problem", chromedp.KeyEvent(d.Wrong()+kb.Enter))
 	w.fits("a wrong code")
 	w.leads("/admin/overview", code(d.Next()))

@@ -4,13 +4,10 @@ import (
 	"context"
 	"iter"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 
-	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
@@ -24,6 +21,7 @@ import (
 // window is a real browser's in front of a console, in the zone of Shanghai.
 type window struct {
 	*rig
+	*browsertest.Page
 	ctx  context.Context
 	site *httptest.Server
 	axe  *pagetest.Axe
@@ -52,10 +50,11 @@ func openWindow(r *rig, browser chromium) *window {
 	r.Must(chromedp.Do(tab))
 	ctx, cancel := context.WithTimeout(tab, 3*servertest.Patience) // for all steps of a test
 	r.Cleanup(cancel)
-	w := &window{rig: r, ctx: ctx, site: site, axe: browser.axe}
+	page := &browsertest.Page{TB: r.T, Tab: browsertest.InChromium(ctx), Root: "document"}
+	w := &window{rig: r, Page: page, ctx: ctx, site: site, axe: browser.axe}
 	go w.hear(chromedp.Console(ctx), cancel)
-	w.look(pagetest.Look{Width: 1280})
-	w.do(browsertest.Command(emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: "Asia/Shanghai"}))
+	w.do(browsertest.Look{Zone: "Asia/Shanghai", Lang: "en"}.Apply())
+	w.look(browsertest.Look{Width: 1280})
 	return w
 }
 
@@ -98,9 +97,9 @@ func (w *window) do(steps ...step) {
 	w.Must(chromedp.Do(w.ctx, steps...))
 }
 
-func (w *window) look(l pagetest.Look) {
+func (w *window) look(l browsertest.Look) {
 	w.Helper()
-	l.Height, l.Lang = 800, "en"
+	l.Height = 800
 	w.do(l.Apply())
 }
 
@@ -115,7 +114,7 @@ func press(key string) step {
 // eval returns what a script results in.
 func (w *window) eval(script string) string {
 	w.Helper()
-	s, err := pagetest.Eval(w.ctx, script)
+	s, err := chromedp.Run(w.ctx, chromedp.Evaluate[string](script))
 	w.Must(err)
 	return s
 }
@@ -131,29 +130,19 @@ func (w *window) says(script string, parts ...string) {
 	}
 }
 
-// until waits for something to hold of the page that is there then.
-func (w *window) until(script string) {
-	w.Helper()
-	servertest.Await(w.T, script, func() bool {
-		w.Must(w.ctx.Err())
-		holds, err := chromedp.Run(w.ctx, chromedp.Evaluate[bool](script))
-		return err == nil && holds // an error: the page is just being left
-	})
-}
-
 // shows does something and waits for a page with an element, which the page before did not have,
 // until it is complete.
 func (w *window) shows(element string, steps ...step) {
 	w.Helper()
 	w.do(steps...)
-	w.until(`document.readyState === "complete" && document.querySelector("` + element + `") !== null`)
+	w.Until(`document.readyState === "complete" && document.querySelector("` + element + `") !== null`)
 }
 
 // leads does something and waits for the new page that comes of it, whose path and query begin with
 // to.
 func (w *window) leads(to string, steps ...step) {
 	w.Helper()
-	w.Must(pagetest.DoAndWaitForPath(w.ctx, to, steps...))
+	w.Leads(to, func() { w.do(steps...) })
 }
 
 func (w *window) goTo(path string) {
@@ -165,14 +154,4 @@ func (w *window) logIn() {
 	w.Helper()
 	w.goTo("/admin")
 	w.leads("/admin", chromedp.Focus(chromedp.CSS("#password")), chromedp.KeyEvent(consoletest.Password+kb.Enter))
-}
-
-// shot keeps a picture in the directory that SENDCODE_TEST_SCREENSHOTS names.
-func (w *window) shot(name string) {
-	w.Helper()
-	if dir := os.Getenv("SENDCODE_TEST_SCREENSHOTS"); dir != "" {
-		png, err := chromedp.Run(w.ctx, chromedp.FullScreenshot(100))
-		w.Must(err)
-		w.Must(os.WriteFile(filepath.Join(dir, "admin-"+name+".png"), png, 0o644))
-	}
 }

@@ -14,6 +14,7 @@ import (
 	"sendcode/internal/base/message"
 	"sendcode/internal/http/page"
 	"sendcode/internal/http/page/pagetest"
+	"sendcode/internal/kit/browsertest"
 )
 
 // asks has the server answer, without following redirects.
@@ -151,7 +152,7 @@ func returning(t *testing.T, w *pagetest.World) (in string) {
 func aReturnByItself(t *testing.T, browser context.Context) {
 	w := accepting(t)
 	in := returning(t, w)
-	b := open(t, browser, w, pagetest.Look{})
+	b := open(t, browser, w, browsertest.Look{})
 	b.visit("?app=news&return_url=" + in)
 	b.asked(pagetest.Address)
 	b.card("code")

@@ -107,7 +107,7 @@ const watching = `(() => {
   });
 })()`
 
-func open(t *testing.T, browser context.Context, w *pagetest.World, look pagetest.Look) *tab {
+func open(t *testing.T, browser context.Context, w *pagetest.World, look browsertest.Look) *tab {
 	t.Helper()
 	ctx, end := browsertest.ChromiumTab(browser)
 	t.Cleanup(end)
@@ -131,7 +131,7 @@ func open(t *testing.T, browser context.Context, w *pagetest.World, look pagetes
 // visiting is open at the page.
 func visiting(t *testing.T, browser context.Context, w *pagetest.World) *tab {
 	t.Helper()
-	b := open(t, browser, w, pagetest.Look{})
+	b := open(t, browser, w, browsertest.Look{})
 	b.visit("")
 	return b
 }

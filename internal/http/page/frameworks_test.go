@@ -19,6 +19,7 @@ import (
 	"github.com/evanw/esbuild/pkg/api"
 
 	"sendcode/internal/http/page/pagetest"
+	"sendcode/internal/kit/browsertest"
 	"sendcode/internal/kit/servertest"
 )
 
@@ -102,7 +103,7 @@ func inAShop(t *testing.T, browser context.Context) (*tab, *pagetest.World) {
 	t.Helper()
 	w := accepting(t)
 	w.Codes.Proof = "a.b.c"
-	b := open(t, browser, w, pagetest.Look{})
+	b := open(t, browser, w, browsertest.Look{})
 	b.tolerate = "rusted" // Vue asks for a policy that the site does not allow, and goes on without
 	b.root = `document.querySelector('send-code').shadowRoot`
 	b.first(listening)

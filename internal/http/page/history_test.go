@@ -9,12 +9,13 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"sendcode/internal/http/page/pagetest"
+	"sendcode/internal/kit/browsertest"
 )
 
 // backLeadsToTheCode from the field for another address, and from it out of the page; Forward leads to that
 // field again. A way by the card's own links leaves nothing to go back through.
 func backLeadsToTheCode(t *testing.T, browser context.Context) {
-	b := open(t, browser, accepting(t), pagetest.Look{})
+	b := open(t, browser, accepting(t), browsertest.Look{})
 	b.visit("static/icon.svg")
 	b.visit("")
 	b.card("ask")
@@ -50,7 +51,7 @@ func backLeadsToTheCode(t *testing.T, browser context.Context) {
 // another tab has the way on.
 func aReloadKeepsTheConfirmedCard(t *testing.T, browser context.Context) {
 	w := accepting(t)
-	b := open(t, browser, w, pagetest.Look{})
+	b := open(t, browser, w, browsertest.Look{})
 	b.first(`addEventListener('submit', (e) => e.preventDefault(), true)`) // the page is not left
 	b.visit("?return_url=https://app.example/")
 	b.card("ask")
@@ -60,7 +61,7 @@ func aReloadKeepsTheConfirmedCard(t *testing.T, browser context.Context) {
 	b.Cleanup(end)
 	other := &tab{T: b.T, ctx: ctx, world: w, root: b.root}
 	other.listen()
-	other.do(pagetest.Look{Width: 800, Height: 700, Lang: "en"}.Apply())
+	other.do(browsertest.Look{Width: 800, Height: 700, Lang: "en"}.Apply())
 	other.first(watching)
 	other.visit("")
 	other.card("code")
@@ -90,7 +91,7 @@ func aReloadKeepsTheConfirmedCard(t *testing.T, browser context.Context) {
 // aTabOverAnUpdate says that it has to be reloaded, and has sent nothing. One that has its modules goes on.
 func aTabOverAnUpdate(t *testing.T, browser context.Context) {
 	w := accepting(t)
-	early, late := open(t, browser, w, pagetest.Look{}), open(t, browser, w, pagetest.Look{})
+	early, late := open(t, browser, w, browsertest.Look{}), open(t, browser, w, browsertest.Look{})
 	early.tolerate = "Failed to load resource"
 	early.visit("")
 	early.card("ask")
@@ -111,7 +112,7 @@ func aTabOverAnUpdate(t *testing.T, browser context.Context) {
 // while a person types, whose text stays.
 func theFirstCardWaitsForNoNumbers(t *testing.T, browser context.Context) {
 	w := phoning(t)
-	b := open(t, browser, w, pagetest.Look{})
+	b := open(t, browser, w, browsertest.Look{})
 	letGo := w.HoldModules()
 	b.visit("")
 	b.card("ask", "Get a code")

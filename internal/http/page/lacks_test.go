@@ -87,8 +87,8 @@ func aWayWithout(t *testing.T, browser context.Context, features []string, how r
 	t.Helper()
 	w := accepting(t)
 	w.Codes.SetCountries("DE", "FR")
-	on, site := embeddedBeside(t, browser, w, pagetest.Look{}, tag(`channels="sms email" country="DE"`), "")
-	for _, b := range []*tab{open(t, browser, w, pagetest.Look{}), on} {
+	on, site := embeddedBeside(t, browser, w, browsertest.Look{}, tag(`channels="sms email" country="DE"`), "")
+	for _, b := range []*tab{open(t, browser, w, browsertest.Look{}), on} {
 		t.Logf("%c: %v, widget %v", how, features, b == on)
 		b.first(without(features, how))
 		if b == on {
@@ -116,7 +116,7 @@ func aWayWithout(t *testing.T, browser context.Context, features []string, how r
 func TestCookiesAreOff(t *testing.T) {
 	browser := browsertest.CookielessChromium(t)
 	w := accepting(t)
-	b := open(t, browser, w, pagetest.Look{})
+	b := open(t, browser, w, browsertest.Look{})
 	b.visit("")
 	b.asked(pagetest.Address)
 	b.card("code", "Don't close or reload this page")

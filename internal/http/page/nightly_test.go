@@ -77,7 +77,7 @@ func aReloadMovesNothing(t *testing.T, browser context.Context) {
 	w.Advance(20 * time.Second)
 	noon := fmt.Sprintf("Etc/GMT%+d", cmp.Or(time.Now().UTC().Hour()-12, 1)) // its signs are the other way round; UTC tells no zone
 	for lang, width := range map[string]int64{"es": 320, "ar": 1280} {
-		b := open(t, browser, w, pagetest.Look{Width: width, Height: 900, Lang: lang, Zone: noon})
+		b := open(t, browser, w, browsertest.Look{Width: width, Height: 900, Lang: lang, Zone: noon})
 		b.first(shifting(0.0003))
 		b.visit("")
 		b.until(`document.querySelector('send-code').shadowRoot.querySelector('#code-expiry').innerText.includes(':')`)
@@ -95,14 +95,13 @@ func aReloadMovesNothing(t *testing.T, browser context.Context) {
 // explains a problem, and the specification.
 func everyOtherPage(t *testing.T, browser context.Context, engine *pagetest.Axe) {
 	w := world(t)
-	b := open(t, browser, w, pagetest.Look{})
+	b := open(t, browser, w, browsertest.Look{})
 	b.tolerate = "e" // the mail's frame may run no scripts, and says so
 	pages := serveMailbox(w, "", first())
 	reference.Register(pages)
 	site, empty := httptest.NewServer(pages), httptest.NewServer(serveMailbox(w, ""))
 	defer site.Close()
 	defer empty.Close()
-	look := pagetest.Look{Width: 320, Height: 640, Lang: "en"}
 	for _, step := range []struct{ name, address string }{
 		{"no mail", empty.URL + "/mailbox?k=the-key"},
 		{"a mail", site.URL + "/mailbox?k=the-key"},
@@ -110,7 +109,7 @@ func everyOtherPage(t *testing.T, browser context.Context, engine *pagetest.Axe)
 		{"what happened", site.URL + "/problems/none"},
 		{"the specification", site.URL + "/docs"},
 	} {
-		for _, look := range look.WideAndDark() {
+		for _, look := range narrowAndWide {
 			b.do(look.Apply(), chromedp.Navigate(step.address))
 			b.accessible(engine, step.name, look, "html")
 			if eval[bool](b, `document.documentElement.scrollWidth > document.documentElement.clientWidth`) {
@@ -128,7 +127,7 @@ func everyOtherPage(t *testing.T, browser context.Context, engine *pagetest.Axe)
 // read, whichever it is.
 func oneAccentColoursAWidget(t *testing.T, browser context.Context, engine *pagetest.Axe) {
 	for _, accent := range []string{"#ffd500", "#111"} {
-		look := pagetest.Look{Width: 1280, Height: 900, Lang: "en"}
+		look := browsertest.Look{Width: 1280, Height: 900, Lang: "en"}
 		b, s := embeddedBeside(t, browser, accepting(t), look, tag(""), `send-code { --accent: `+accent+` }`)
 		b.do(chromedp.Navigate(s.URL))
 		b.asked(pagetest.Address)

@@ -22,6 +22,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"sendcode/internal/http/page/pagetest"
+	"sendcode/internal/kit/browsertest"
 	"sendcode/internal/store"
 	"sendcode/internal/verify/verification"
 	"sendcode/quota"
@@ -71,7 +72,7 @@ func impatientPeople(t *testing.T, browser context.Context, kind string) {
 	})
 	s := httptest.NewServer(mux)
 	t.Cleanup(s.Close)
-	b := open(t, browser, worlds[0].world, pagetest.Look{})
+	b := open(t, browser, worlds[0].world, browsertest.Look{})
 	b.tolerate = "Failed to load resource" // from a service that is away
 	b.do(chromedp.Navigate(s.URL + "/people"))
 	b.until("window.people")

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"sendcode/internal/http/page/pagetest"
+	"sendcode/internal/kit/browsertest"
 )
 
 // phoning is a world whose clock runs and whose text messages go to some countries.
@@ -21,7 +22,7 @@ func phoning(t *testing.T) *pagetest.World {
 // that a number says; what is typed stays when the page asks how things stand meanwhile.
 func numbersWhileTheyAreTyped(t *testing.T, browser context.Context) {
 	w := phoning(t)
-	b := open(t, browser, w, pagetest.Look{Lang: "de-DE,en"})
+	b := open(t, browser, w, browsertest.Look{Lang: "de-DE,en"})
 	b.visit("")
 	b.card("ask")
 	b.click("#by-sms")
@@ -73,7 +74,7 @@ func aCodeFromATextMessage(t *testing.T, browser context.Context) {
 	{
 		w := accepting(t)
 		w.Codes.SetCountries("DE")
-		b := open(t, browser, w, pagetest.Look{})
+		b := open(t, browser, w, browsertest.Look{})
 		b.first(messages)
 		b.visit("")
 		b.card("ask")

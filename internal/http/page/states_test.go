@@ -152,7 +152,7 @@ func fits(p *browsertest.Page, engine *pagetest.Axe, name string, looks []browse
 }
 
 // accessible: axe-core finds nothing wrong with a part of the page as it is shown now.
-func (b *tab) accessible(engine *pagetest.Axe, name string, look pagetest.Look, part string) {
+func (b *tab) accessible(engine *pagetest.Axe, name string, look browsertest.Look, part string) {
 	b.Helper()
 	found, err := engine.Violations(browsertest.InChromium(b.ctx), part)
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"sendcode/internal/http/page/pagetest"
+	"sendcode/internal/kit/browsertest"
 	"sendcode/internal/store"
 	"sendcode/quota"
 )
@@ -47,7 +48,7 @@ func every(window time.Duration) quota.Rule {
 
 // onAWidget runs a test in a tab that shows a widget at its first card.
 func onAWidget(t *testing.T, browser context.Context, make func(*testing.T, ...quota.Rule) *pagetest.World, test func(b *tab)) {
-	test(embedded(t, browser, make(t), pagetest.Look{}, tag("")))
+	test(embedded(t, browser, make(t), browsertest.Look{}, tag("")))
 }
 
 // theWholeWay goes by keyboard alone. What is pasted in excess is mended by a deletion.
@@ -206,7 +207,7 @@ func theCountdownRunsOut(t *testing.T, browser context.Context) {
 }
 
 func countsDown(b *tab) {
-	b.do(pagetest.Look{Width: 800, Height: 700, Lang: "en", Motion: true}.Apply())
+	b.do(browsertest.Look{Width: 800, Height: 700, Lang: "en", Motion: true}.Apply())
 	b.card("ask")
 	b.run(`freeze()`) // a busy machine may skip a second, and so may the page on it
 	b.asked(pagetest.Address)
@@ -326,7 +327,7 @@ func aReaderWithoutATimeZone(t *testing.T, browser context.Context) {
 	}
 	onAWidget(t, browser, rare, func(b *tab) {
 		for _, zone := range []string{"UTC", "Atlantic/Reykjavik"} {
-			b.do(pagetest.Look{Width: 800, Height: 700, Lang: "en", Zone: zone}.Apply(), chromedp.Reload())
+			b.do(browsertest.Look{Width: 800, Height: 700, Lang: "en", Zone: zone}.Apply(), chromedp.Reload())
 			b.card("ask")
 			b.asked(zone[:3] + "@example.com")
 			b.card("code", "Valid for 10 min.", "in 50 min")
@@ -351,7 +352,7 @@ func otherTabsHearOfTheApproval(t *testing.T, browser context.Context) {
 		b.Cleanup(end)
 		other := &tab{T: b.T, ctx: ctx, world: b.world, root: b.root}
 		other.listen()
-		other.do(pagetest.Look{Width: 800, Height: 700, Lang: "en"}.Apply(), chromedp.Navigate(eval[string](b, `location.href`)))
+		other.do(browsertest.Look{Width: 800, Height: 700, Lang: "en"}.Apply(), chromedp.Navigate(eval[string](b, `location.href`)))
 		other.run("Object.assign(sessionStorage, " + eval[string](b, `JSON.stringify({ ...sessionStorage })`) + ")") // as in a tab that is duplicated
 		other.do(chromedp.Reload())
 		other.card("code")

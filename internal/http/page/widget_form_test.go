@@ -20,7 +20,7 @@ import (
 func aWidgetThatIsRequired(t *testing.T, browser context.Context) {
 	w := accepting(t)
 	w.Codes.Proof = "a.b.c"
-	b := embedded(t, browser, w, pagetest.Look{}, `<form method="post">`+tag(`name="proof" required`)+`</form>`)
+	b := embedded(t, browser, w, browsertest.Look{}, `<form method="post">`+tag(`name="proof" required`)+`</form>`)
 	const form, element = `document.querySelector('form')`, `document.querySelector('send-code')`
 	valid := func(want bool) {
 		t.Helper()
@@ -53,7 +53,7 @@ func aWidgetThatIsRequired(t *testing.T, browser context.Context) {
 func aWidgetGivesNoProofToAnAddress(t *testing.T, browser context.Context) {
 	w := accepting(t)
 	w.Codes.Proof = "a.b.c"
-	b, s := embeddedBeside(t, browser, w, pagetest.Look{}, tag(`name="proof" required`)+`<iframe name="out"></iframe>
+	b, s := embeddedBeside(t, browser, w, browsertest.Look{}, tag(`name="proof" required`)+`<iframe name="out"></iframe>
 		<form id="get" target="out"><input name="method" value="post"><button formmethod="post"></button></form>
 		<form id="post" target="out" method="POST"><input name="q" value="1"><button></button><button formmethod="GET"></button>
 			<button formaction="javascript:0" formmethod="get"></button></form>
@@ -165,7 +165,7 @@ const contract = `(async () => {
 
 // aWidgetKeepsTheContractOfAField of a form, and takes the focus where its page begins with it.
 func aWidgetKeepsTheContractOfAField(t *testing.T, browser context.Context) {
-	b := embedded(t, browser, accepting(t), pagetest.Look{}, `<main></main>`+tag(`autofocus`))
+	b := embedded(t, browser, accepting(t), browsertest.Look{}, `<main></main>`+tag(`autofocus`))
 	b.focused("to")
 	for _, differs := range eval[[]string](b, contract) {
 		t.Error(differs)
@@ -179,7 +179,7 @@ func aWidgetKeepsTheContractOfAField(t *testing.T, browser context.Context) {
 
 // aWidgetUnderForeignCSS looks as it does without: of what its page sets for its own text, nothing is inherited.
 func aWidgetUnderForeignCSS(t *testing.T, browser context.Context) {
-	b := embedded(t, browser, accepting(t), pagetest.Look{}, tag(""))
+	b := embedded(t, browser, accepting(t), browsertest.Look{}, tag(""))
 	const styles = `[...document.querySelector('send-code').shadowRoot.querySelectorAll(':not(.visually-hidden)')].flatMap((e, i) => { const s = getComputedStyle(e); return [...s].map((name) => i + e.localName + ' ' + name + ' ' + s.getPropertyValue(name)) })`
 	const foreign = `html { font-size: 62.5% } body, body * { color: red; font: italic 700 30px/3 cursive; font-variant: small-caps; letter-spacing: 3px; word-spacing: 9px; white-space: nowrap;
 		text-align: right; text-indent: 2em; text-transform: uppercase; text-shadow: 1px 1px red; word-break: break-all; hyphens: auto; cursor: wait; list-style: square; line-break: anywhere;
@@ -195,7 +195,7 @@ func aWidgetUnderForeignCSS(t *testing.T, browser context.Context) {
 
 // aWidgetInTheReadersSize has the font size that the reader chose in the browser, whatever the page says of its root.
 func aWidgetInTheReadersSize(t *testing.T, browser context.Context) {
-	b, s := embeddedBeside(t, browser, accepting(t), pagetest.Look{}, tag(""), `html { font-size: 10px }`)
+	b, s := embeddedBeside(t, browser, accepting(t), browsertest.Look{}, tag(""), `html { font-size: 10px }`)
 	b.do(browsertest.Command(page.SetFontSizes, page.SetFontSizesParams{FontSizes: &page.FontSizes{Standard: 32}}), chromedp.Navigate(s.URL))
 	b.card("ask")
 	is(t, eval[string](b, `getComputedStyle(`+b.q("#send")+`).fontSize`), "32px")
@@ -207,7 +207,7 @@ func aWidgetInTheReadersSize(t *testing.T, browser context.Context) {
 // writes publicKey as an attribute, which HTML knows in small letters.
 func aWidgetHasPropertiesEarly(t *testing.T, browser context.Context) {
 	w := accepting(t)
-	b, s := embeddedBeside(t, browser, w, pagetest.Look{},
+	b, s := embeddedBeside(t, browser, w, browsertest.Look{},
 		`<form><send-code></send-code></form><send-code id="two" publickey="`+pagetest.PublicKey+`"></send-code>`, "")
 	b.first(`document.addEventListener('readystatechange', () => {
 		if (document.readyState !== 'interactive') return;
@@ -236,7 +236,7 @@ func aWidgetHasPropertiesEarly(t *testing.T, browser context.Context) {
 // forgets what the service does not know any more.
 func aWidgetTellsItsPage(t *testing.T, browser context.Context) {
 	w := running(t)
-	b := embedded(t, browser, w, pagetest.Look{}, tag(""))
+	b := embedded(t, browser, w, browsertest.Look{}, tag(""))
 	b.card("ask")
 	b.run(`document.querySelector('send-code').focus()`)
 	b.focused("to")
@@ -273,7 +273,7 @@ func aWidgetTellsItsPage(t *testing.T, browser context.Context) {
 // aWidgetIsResetWhileItAsks: an answer to what was asked before the reset changes nothing.
 func aWidgetIsResetWhileItAsks(t *testing.T, browser context.Context) {
 	w := accepting(t)
-	b := embedded(t, browser, w, pagetest.Look{}, tag(""))
+	b := embedded(t, browser, w, browsertest.Look{}, tag(""))
 	const reset = `document.querySelector('send-code').reset()`
 	pause := func() { b.rest(600 * time.Millisecond) }
 	b.card("ask")
@@ -303,7 +303,7 @@ func aWidgetIsOneRequest(t *testing.T, browser context.Context) {
 	for _, width := range []int64{320, 1280} {
 		w := accepting(t)
 		markup := tag("") + `<p id="below">Terms of Shop</p>`
-		b, s := embeddedBeside(t, browser, w, pagetest.Look{Width: width, Height: 900, Lang: "en"}, markup, height)
+		b, s := embeddedBeside(t, browser, w, browsertest.Look{Width: width, Height: 900, Lang: "en"}, markup, height)
 		b.first(shifting(0))
 		b.do(slow(400*time.Millisecond, 400_000/8))
 		b.do(chromedp.Navigate(s.URL))
@@ -355,11 +355,11 @@ func aWidgetIsItsApps(t *testing.T, browser context.Context) {
 	} {
 		w := accepting(t)
 		w.Codes.Paint("#0b7a5c")
-		b, s := embeddedBeside(t, browser, w, pagetest.Look{}, tag(`purpose="confirm"`), css)
+		b, s := embeddedBeside(t, browser, w, browsertest.Look{}, tag(`purpose="confirm"`), css)
 		b.do(chromedp.Navigate(s.URL))
 		b.card("ask", "Get a code to confirm your address")
 		for i, dark := range []bool{false, true} {
-			b.do(pagetest.Look{Dark: dark, Lang: "en", Width: 800, Height: 700}.Apply())
+			b.do(browsertest.Look{Dark: dark, Lang: "en", Width: 800, Height: 700}.Apply())
 			is(t, eval[string](b, `getComputedStyle(`+b.q("#send")+`).backgroundColor`), want[i])
 		}
 		b.run(`document.querySelector('send-code').setAttribute('locale', 'es')`)
@@ -371,7 +371,7 @@ func aWidgetIsItsApps(t *testing.T, browser context.Context) {
 // around: in one that is not ours English, of which it tells the developer.
 func aWidgetSpeaksALanguage(t *testing.T, browser context.Context) {
 	for locale, spoken := range map[string]string{"ar": "ar rtl", "xx": "en ltr"} {
-		b := embedded(t, browser, world(t), pagetest.Look{}, tag(`locale="`+locale+`"`))
+		b := embedded(t, browser, world(t), browsertest.Look{}, tag(`locale="`+locale+`"`))
 		b.tolerate = "no texts in"
 		b.card("ask")
 		for _, part := range []string{"#card", "#offline", "#say"} {

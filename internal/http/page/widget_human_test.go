@@ -74,7 +74,7 @@ func pressedSite(t *testing.T, browser context.Context, policy, vendor string, a
 	})
 	t.Cleanup(site.Close)
 	w.Allow(site.Origin())
-	b := open(t, browser, w, pagetest.Look{Width: 320, Height: 640})
+	b := open(t, browser, w, browsertest.Look{Width: 320, Height: 640})
 	b.tolerate = "e" // the browser has its own words for what is blocked
 	b.root = `document.querySelector('send-code').shadowRoot`
 	b.first(listening)
@@ -269,7 +269,7 @@ func crowded(t *testing.T) *pagetest.World {
 // aPageWorks where strangers are many, in a worker of its own origin.
 func aPageWorks(t *testing.T, browser context.Context) {
 	w := crowded(t)
-	b := open(t, browser, w, pagetest.Look{})
+	b := open(t, browser, w, browsertest.Look{})
 	b.tolerate = "Failed to load resource" // as the browser calls a 428
 	b.visit("")
 	b.asked(pagetest.Address)

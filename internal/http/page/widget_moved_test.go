@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"sendcode/internal/http/page/pagetest"
+	"sendcode/internal/kit/browsertest"
 )
 
 // moves are what hosts do to an element; each leaves it in the other of two places.
@@ -21,7 +22,7 @@ func aWidgetIsMoved(t *testing.T, browser context.Context) {
 	for name, move := range moves {
 		t.Log(name)
 		w := accepting(t)
-		b := embedded(t, browser, w, pagetest.Look{}, `<form method="post"><p id="one">`+tag(`name="proof" required`)+`</p><p id="two"></p></form>`)
+		b := embedded(t, browser, w, browsertest.Look{}, `<form method="post"><p id="one">`+tag(`name="proof" required`)+`</p><p id="two"></p></form>`)
 		b.run(`window.el = document.querySelector('send-code')`, `window.rest = (ms) => new Promise((go) => setTimeout(go, ms))`,
 			`window.other = () => document.querySelector(el.closest('#one') ? '#two' : '#one')`)
 		moved := func() {
@@ -64,7 +65,7 @@ func aWidgetIsMoved(t *testing.T, browser context.Context) {
 // aWidgetIsDrawnAgain by its host, which gives the proof back: as an attribute, or as the property early or late.
 func aWidgetIsDrawnAgain(t *testing.T, browser context.Context) {
 	w := accepting(t)
-	b := embedded(t, browser, w, pagetest.Look{}, `<form method="post">`+tag(`name="proof" required`)+`</form>`)
+	b := embedded(t, browser, w, browsertest.Look{}, `<form method="post">`+tag(`name="proof" required`)+`</form>`)
 	b.asked(pagetest.Address)
 	b.getsIn()
 	b.run(`window.proof = document.querySelector('send-code').value`, `window.form = document.querySelector('form')`)

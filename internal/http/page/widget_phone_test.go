@@ -10,6 +10,7 @@ import (
 
 	"sendcode/internal/base/recipient"
 	"sendcode/internal/http/page/pagetest"
+	"sendcode/internal/kit/browsertest"
 	"sendcode/internal/store"
 )
 
@@ -18,7 +19,7 @@ import (
 // with a number is said at its field, where it stays.
 func aWidgetByPhone(t *testing.T, browser context.Context) {
 	w := phoning(t)
-	b := embedded(t, browser, w, pagetest.Look{Width: 320, Height: 640}, tag(`channels="email sms" country="DE" locale="en"`))
+	b := embedded(t, browser, w, browsertest.Look{Width: 320, Height: 640}, tag(`channels="email sms" country="DE" locale="en"`))
 	b.until(b.q("#country"))
 	visible := func(field, other string) string {
 		return b.q(field) + `.checkVisibility() && !` + b.q(other) + `.checkVisibility()`
@@ -78,7 +79,7 @@ func aWidgetByPhone(t *testing.T, browser context.Context) {
 func aWidgetsOtherChannel(t *testing.T, browser context.Context) {
 	w := phoning(t)
 	w.Codes.Immediately = store.Sent
-	b := embedded(t, browser, w, pagetest.Look{Width: 600, Height: 1000}, tag(`channels="email sms" locale="en"`))
+	b := embedded(t, browser, w, browsertest.Look{Width: 600, Height: 1000}, tag(`channels="email sms" locale="en"`))
 	b.until(b.q("#country"))
 	b.asked(pagetest.Address)
 	b.card("code", "Check your mail")
@@ -129,7 +130,7 @@ func aWidgetsOtherChannel(t *testing.T, browser context.Context) {
 func aWidgetWithoutTextMessages(t *testing.T, browser context.Context) {
 	w := phoning(t)
 	w.Codes.Pause(recipient.SMS)
-	b := embedded(t, browser, w, pagetest.Look{}, tag(`channels="sms email" locale="en"`))
+	b := embedded(t, browser, w, browsertest.Look{}, tag(`channels="sms email" locale="en"`))
 	b.until(b.q("#to") + `?.checkVisibility() && !` + b.q("#phone"))
 	b.asked(pagetest.Address)
 	b.card("code", "a•••@example.com")

@@ -12,6 +12,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"sendcode/internal/http/page/pagetest"
+	"sendcode/internal/kit/browsertest"
 	"sendcode/internal/store"
 	"sendcode/quota"
 )
@@ -30,7 +31,7 @@ const listening = `(() => {
 })()`
 
 // embedded opens a site's page with the widget in it.
-func embedded(t *testing.T, browser context.Context, w *pagetest.World, look pagetest.Look, markup string) *tab {
+func embedded(t *testing.T, browser context.Context, w *pagetest.World, look browsertest.Look, markup string) *tab {
 	t.Helper()
 	b, s := embeddedBeside(t, browser, w, look, markup, "")
 	b.do(chromedp.Navigate(s.URL))
@@ -39,7 +40,7 @@ func embedded(t *testing.T, browser context.Context, w *pagetest.World, look pag
 
 // embeddedBeside makes such a page, with a style sheet of its own, and does not go there yet.
 func embeddedBeside(
-	t *testing.T, browser context.Context, w *pagetest.World, look pagetest.Look, markup, css string,
+	t *testing.T, browser context.Context, w *pagetest.World, look browsertest.Look, markup, css string,
 ) (*tab, *pagetest.Site) {
 	t.Helper()
 	s := w.Embed(markup, css)
@@ -83,7 +84,7 @@ func aWidgetsRefusal(t *testing.T, browser context.Context) {
 	from := time.Now()
 	w := accepting(t, every(time.Minute), quota.Rule{Name: "hour", Scope: quota.Recipient, Limit: 2, Window: time.Hour})
 	sends(t, w, pagetest.Address)
-	b := embedded(t, browser, w, pagetest.Look{}, tag(""))
+	b := embedded(t, browser, w, browsertest.Look{}, tag(""))
 	b.asked(pagetest.Address)
 	b.card("enough", "A code was just sent", "1 code was sent to ana@example.com at", "Send code in 0:", "per minute", "next in 0:")
 	is(t, eval[int](b, b.root+`.querySelectorAll('.pips-row').length`), 1) // the rule that refuses
@@ -117,7 +118,7 @@ func aWidgetsRefusal(t *testing.T, browser context.Context) {
 func severalWidgets(t *testing.T, browser context.Context) {
 	w := running(t, quota.Rule{Name: "minute", Scope: quota.Recipient, Limit: 1, Window: time.Minute})
 	markup := `<div>` + tag(`id="one"`) + tag(`id="two" locale="zh-CN" to="ben@example.com"`) + `</div>`
-	b := embedded(t, browser, w, pagetest.Look{Width: 800, Height: 1400}, markup)
+	b := embedded(t, browser, w, browsertest.Look{Width: 800, Height: 1400}, markup)
 	one, two := `document.querySelector('#one').shadowRoot`, `document.querySelector('#two').shadowRoot`
 	b.root = one
 	b.asked(pagetest.Address)
@@ -157,7 +158,7 @@ func severalWidgets(t *testing.T, browser context.Context) {
 // them. Without storage it keeps none.
 func aWidgetKeepsTokens(t *testing.T, browser context.Context) {
 	w := accepting(t)
-	b, s := embeddedBeside(t, browser, w, pagetest.Look{}, tag(""), "")
+	b, s := embeddedBeside(t, browser, w, browsertest.Look{}, tag(""), "")
 	enter := func(known ...string) {
 		t.Helper()
 		w.Advance(24 * time.Hour)

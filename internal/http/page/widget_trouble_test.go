@@ -14,6 +14,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"sendcode/internal/http/page/pagetest"
+	"sendcode/internal/kit/browsertest"
 	"sendcode/internal/run/app/apptest"
 )
 
@@ -33,7 +34,7 @@ func aWidgetOnAPageThatMayNot(t *testing.T, browser context.Context) {
 		"the channel is not set up there": {tag(`channel="fax"`), ""},
 	} {
 		w := running(t)
-		b, site := embeddedBeside(t, browser, w, pagetest.Look{}, c.markup, "")
+		b, site := embeddedBeside(t, browser, w, browsertest.Look{}, c.markup, "")
 		b.tolerate = "e" // the browser has its own words for each of these
 		if c.markup == tag("") {
 			w.Allow()
@@ -68,7 +69,7 @@ func aWidgetBehindAPagesTools(t *testing.T, browser context.Context) {
 		"Elastic":   {"elastic-apm-traceparent traceparent tracestate", `real(new Request(url, { ...init, headers: all }))`},
 	} {
 		w := accepting(t)
-		b, site := embeddedBeside(t, browser, w, pagetest.Look{}, tag(""), "")
+		b, site := embeddedBeside(t, browser, w, browsertest.Look{}, tag(""), "")
 		b.tolerate = "e" // the browser has its own words for a page that may not
 		b.first(fmt.Sprintf(`window.real = fetch; window.traced = []; window.fetch = (url, init = {}) => {
 			const more = Object.fromEntries(%q.split(' ').map((name) => [name, '00-1-01'])), all = new Headers(init.headers);
@@ -93,7 +94,7 @@ func aWidgetBehindAPagesTools(t *testing.T, browser context.Context) {
 // key, a new request another one.
 func aWidgetAndAnOutage(t *testing.T, browser context.Context) {
 	w := accepting(t)
-	b := embedded(t, browser, w, pagetest.Look{}, tag(""))
+	b := embedded(t, browser, w, browsertest.Look{}, tag(""))
 	b.card("ask")
 	b.run(`window.real = fetch`, `window.left = 2`, `window.fetch = async (...all) => {
 		const a = await real(...all); if (all[1].method === 'POST') { if (--left === 0) window.fetch = real; throw new DOMException('', 'TimeoutError') } return a }`)
@@ -142,7 +143,7 @@ func aWidgetAndAnOutage(t *testing.T, browser context.Context) {
 // aWidgetContinues sends what was pressed offline once the connection is back, also if its card would look otherwise by then.
 func aWidgetContinues(t *testing.T, browser context.Context) {
 	w := accepting(t)
-	b := embedded(t, browser, w, pagetest.Look{}, tag(""))
+	b := embedded(t, browser, w, browsertest.Look{}, tag(""))
 	b.card("ask")
 	w.Codes.SetDown(true)
 	b.asked("eve@example.com")
@@ -164,7 +165,7 @@ func aWidgetContinues(t *testing.T, browser context.Context) {
 // key is kept, and no word of the recipient. A key of another recipient gives way, and a known code's message stops nothing.
 func aWidgetsAnswerIsLost(t *testing.T, browser context.Context) {
 	w := accepting(t)
-	b := embedded(t, browser, w, pagetest.Look{}, tag(""))
+	b := embedded(t, browser, w, browsertest.Look{}, tag(""))
 	loses := func(act func()) {
 		b.Helper()
 		before := w.Codes.Sends()
@@ -223,7 +224,7 @@ func theAnswerToACodeIsLost(t *testing.T, browser context.Context) {
 	} {
 		t.Log(name)
 		w := accepting(t)
-		b := embedded(t, browser, w, pagetest.Look{}, `<form method="post">`+tag(`name="proof" required`)+`</form>`)
+		b := embedded(t, browser, w, browsertest.Look{}, `<form method="post">`+tag(`name="proof" required`)+`</form>`)
 		b.asked(pagetest.Address)
 		b.card("code")
 		b.run(fmt.Sprintf(losing, min(c.times, 2), c.how))
@@ -278,7 +279,7 @@ func aWidgetByItsDocumentation(t *testing.T, browser context.Context) {
 	policy += "; require-trusted-types-for 'script'; trusted-types 'none'"
 	markup = real.Replace(example(t, "html")[0])
 
-	b := open(t, browser, world(t), pagetest.Look{})
+	b := open(t, browser, world(t), browsertest.Look{})
 	b.tolerate = "favicon" // the documented policy allows a site no picture
 	b.root = `document.querySelector('send-code').shadowRoot`
 	b.first(listening + `; window.posted = []; window.ask = fetch; window.fetch = (to, how) => to === '/login/email' ? posted.push(how.body) : ask(to, how);

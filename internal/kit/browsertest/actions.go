@@ -15,10 +15,3 @@ func keyActions(text string) []object {
 	}
 	return []object{{"type": "key", "id": "keyboard", "actions": actions}}
 }
-
-// clickActions press the mouse at a point of the window.
-func clickActions(x, y float64) []object {
-	return []object{{"type": "pointer", "id": "mouse", "actions": []object{
-		{"type": "pointerMove", "x": x, "y": y}, {"type": "pointerDown", "button": 0}, {"type": "pointerUp", "button": 0},
-	}}}
-}

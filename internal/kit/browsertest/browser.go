@@ -20,11 +20,16 @@ type Browser struct {
 	open func(testing.TB, Look) (driver, error)
 }
 
-// Look is how a tab shows pages. Motion is reduced in every tab.
+// Look is how a tab shows pages.
 type Look struct {
 	Width, Height int64 // CSS pixels; 0: 800 and 700
 	Dark          bool
 	NoCookies     bool // the browser keeps none; fixed when the tab is opened
+
+	// Of Chromium alone.
+	Motion bool   // prefers-reduced-motion: no-preference, else reduce: motion takes a processor
+	Lang   string // Accept-Language; "": as it was
+	Zone   string // of the browser's clock; "": as it was
 }
 
 // driver is what differs from browser to browser.
@@ -33,7 +38,6 @@ type driver interface {
 	// eval returns the text that a JavaScript expression promises. Failures in the page are errors.
 	eval(expression string) (string, error)
 	keys(text string) error // presses a key for each rune, in the element that has the focus
-	click(x, y float64) error
 	show(Look) error
 	picture() ([]byte, error) // PNG of the whole page
 }
@@ -67,9 +71,6 @@ func (t *Tab) Eval(expression string, result any) error {
 
 // Keys presses a key for each rune, in the element that has the focus. "\r" is Enter.
 func (t *Tab) Keys(text string) error { return t.driver.keys(text) }
-
-// Click presses the mouse at a point of the window, in CSS pixels.
-func (t *Tab) Click(x, y float64) error { return t.driver.click(x, y) }
 
 // Show changes the size and the colours; those of WebKit are fixed when the tab is opened.
 func (t *Tab) Show(look Look) error { return t.driver.show(look) }

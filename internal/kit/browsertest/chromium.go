@@ -8,6 +8,7 @@ import (
 
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/chromedp"
 
 	"sendcode/internal/kit/servertest"
@@ -86,27 +87,39 @@ func (c chromiumTab) eval(expression string) (string, error) {
 
 func (c chromiumTab) keys(text string) error { return c.do(chromedp.KeyEvent(text)) }
 
-func (c chromiumTab) click(x, y float64) error { return c.do(chromedp.MouseClickXY(x, y)) }
-
-func (c chromiumTab) show(look Look) error {
-	scheme := "light"
-	if look.Dark {
-		scheme = "dark"
-	}
-	return c.do(
-		Command(emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{
-			Width: look.Width, Height: look.Height, DeviceScaleFactor: 1,
-		}),
-		Command(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{
-			{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: "reduce"},
-		}}),
-		// else keys go to the newest tab
-		Command(emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true}),
-	)
-}
+func (c chromiumTab) show(look Look) error { return c.do(look.Apply()) }
 
 func (c chromiumTab) picture() ([]byte, error) {
 	return chromedp.Run(c.ctx, chromedp.FullScreenshot(100))
+}
+
+// Apply sets the look of a tab of Chromium.
+func (l Look) Apply() chromedp.Action[chromedp.Void] {
+	scheme, motion := "light", "reduce"
+	if l.Dark {
+		scheme = "dark"
+	}
+	if l.Motion {
+		motion = "no-preference"
+	}
+	steps := []chromedp.Action[chromedp.Void]{
+		Command(emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{
+			Width: l.Width, Height: l.Height, DeviceScaleFactor: 1,
+		}),
+		Command(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{
+			{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: motion},
+		}}),
+		// else keys go to the newest tab
+		Command(emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true}),
+	}
+	if l.Zone != "" {
+		steps = append(steps, Command(emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: l.Zone}))
+	}
+	if l.Lang != "" {
+		steps = append(steps, Command(network.Enable, network.EnableParams{}),
+			Command(network.SetExtraHTTPHeaders, network.SetExtraHTTPHeadersParams{Headers: network.Headers{"Accept-Language": l.Lang}}))
+	}
+	return chromedp.Steps(steps...)
 }
 
 // Command returns an action that sends one command of the DevTools protocol to the tab.

@@ -128,10 +128,6 @@ func (f *firefoxTab) keys(text string) error {
 	return f.call("input.performActions", object{"context": f.context, "actions": keyActions(text)}, nil)
 }
 
-func (f *firefoxTab) click(x, y float64) error {
-	return f.call("input.performActions", object{"context": f.context, "actions": clickActions(x, y)}, nil)
-}
-
 func (f *firefoxTab) show(look Look) error {
 	look.NoCookies = f.noCookies
 	return errors.Join(f.set(look), f.call("browsingContext.setViewport",

@@ -84,15 +84,6 @@ func (p *Page) Fill(selector, keys string) {
 	servertest.OK(p, p.Keys(keys))
 }
 
-// Press waits for an element and clicks into its middle.
-func (p *Page) Press(selector string) {
-	p.Helper()
-	p.Shows(selector)
-	at := Value[[2]float64](p, `(e => { e.scrollIntoView({ block: 'center' });
-		const r = e.getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2] })(`+p.Element(selector)+`)`)
-	servertest.OK(p, p.Click(at[0], at[1]))
-}
-
 // Leads does something and waits for the new page that comes of it, whose path and query begin with
 // to.
 func (p *Page) Leads(to string, act func()) {

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"net/http"
 	"testing"
 	"time"
@@ -110,10 +109,6 @@ func (w *webkitTab) eval(expression string) (text string, err error) {
 
 func (w *webkitTab) keys(text string) error {
 	return w.post("/actions", object{"actions": keyActions(text)})
-}
-
-func (w *webkitTab) click(x, y float64) error {
-	return w.post("/actions", object{"actions": clickActions(math.Round(x), math.Round(y))})
 }
 
 // painted is the size of the page, once it is painted in it.

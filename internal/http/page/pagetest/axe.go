@@ -66,7 +66,7 @@ func axeOf(ctx context.Context, program string) (string, error) {
 	if err := chromedp.Do(tab, chromedp.Navigate(axeBundle)); err != nil {
 		return "", fmt.Errorf("the browser shows no %s: %w", axeBundle, err)
 	}
-	script, err := Eval(tab, `document.body.textContent`)
+	script, err := chromedp.Run(tab, chromedp.Evaluate[string](`document.body.textContent`))
 	if err != nil {
 		return "", err
 	}
@@ -77,7 +77,7 @@ func axeOf(ctx context.Context, program string) (string, error) {
 	if err := chromedp.Do(tab, chromedp.Navigate("about:blank")); err != nil {
 		return "", err
 	}
-	return Eval(tab, text)
+	return chromedp.Run(tab, chromedp.Evaluate[string](text))
 }
 
 var errNoAxe = errors.New("the browser brings no axe-core")

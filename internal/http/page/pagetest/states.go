@@ -19,11 +19,8 @@ type Step func(*World) error
 
 type steps = []Step
 
-// Address is the person's address; Slip is an address with a likely slip in its domain.
-const (
-	Address = "ana@example.com"
-	Slip    = "ana@exmaple.com"
-)
+// Address is the person's address.
+const Address = "ana@example.com"
 
 // New starts a world and runs the steps that lead to the state.
 func (s State) New() (*World, error) {
