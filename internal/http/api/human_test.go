@@ -2,15 +2,12 @@ package api_test
 
 import (
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"testing"
 	"time"
-
-	"github.com/altcha-org/altcha-lib-go"
 
 	"sendcode/internal/http/api"
 	"sendcode/internal/kit/servertest"
@@ -96,14 +93,7 @@ func TestOurPageIsAskedForWork(t *testing.T) {
 		r.Want("a site is asked by", fmt.Sprint(asked.By, asked.SiteKey), "turnstilekey")
 		status, asked, _ := send(pageOfShop, "")
 		r.Want("our page is asked by", fmt.Sprint(status, asked.By, asked.SiteKey, asked.Work != nil), "428worktrue")
-		found, err := altcha.SolveChallenge(asked.Work.Challenge, asked.Work.Salt, altcha.SHA256, int(asked.Work.MaxNumber), 0, nil)
-		r.NoError(err)
-		solution, err := json.Marshal(altcha.Payload{
-			Algorithm: asked.Work.Algorithm, Challenge: asked.Work.Challenge, Number: int64(found.Number), Salt: asked.Work.Salt,
-			Signature: asked.Work.Signature,
-		})
-		r.NoError(err)
-		status, asked, id := send(pageOfShop, `,"human_check":"work:`+base64.StdEncoding.EncodeToString(solution)+`"`)
+		status, asked, id := send(pageOfShop, `,"human_check":"`+verificationtest.Solve(r, asked)+`"`)
 		r.Want("with its work", fmt.Sprint(status, asked), "202 <nil>")
 		r.Sleep(time.Minute)
 		status, asked, _ = send(pageOfShop, `,"verification_id":"`+id+`"`)

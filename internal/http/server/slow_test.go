@@ -6,7 +6,6 @@ import (
 	"net"
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,25 +14,6 @@ import (
 
 	"sendcode/internal/kit/servertest"
 )
-
-// pipes is a listener in memory, whose connections live in a bubble.
-type pipes struct {
-	accepted chan net.Conn
-	closed   chan struct{}
-	once     sync.Once
-}
-
-func (p *pipes) Accept() (net.Conn, error) {
-	select {
-	case conn := <-p.accepted:
-		return conn, nil
-	case <-p.closed:
-		return nil, net.ErrClosed
-	}
-}
-
-func (p *pipes) Close() error   { p.once.Do(func() { close(p.closed) }); return nil }
-func (p *pipes) Addr() net.Addr { return &net.TCPAddr{} }
 
 // A client that sends or takes slowly has its connection for so long, and a handler waits for a body no longer.
 func TestSlowClientsEnd(t *testing.T) {
@@ -65,10 +45,9 @@ func TestSlowClientsEnd(t *testing.T) {
 				}
 				e.GET("/", answer)
 				e.POST("/", answer)
-				s, port := NewHTTPServer(e, slog.New(slog.DiscardHandler)), &pipes{accepted: make(chan net.Conn), closed: make(chan struct{})}
-				go func() { _ = s.Serve(port) }()
+				s := NewHTTPServer(e, slog.New(slog.DiscardHandler))
 				ours, theirs := net.Pipe()
-				port.accepted <- theirs
+				go func() { _ = s.Serve(servertest.OneConn(theirs)) }()
 				began, gone := time.Now(), make(chan time.Time, 1)
 				if c.takes {
 					go func() { _, _ = io.Copy(io.Discard, ours); gone <- time.Now() }()

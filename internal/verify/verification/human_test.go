@@ -2,8 +2,6 @@ package verification_test
 
 import (
 	"context"
-	"encoding/base64"
-	"encoding/json"
 	"fmt"
 	"net/netip"
 	"sync"
@@ -11,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/altcha-org/altcha-lib-go"
 	"github.com/google/uuid"
 
 	"sendcode/internal/codes/policy"
@@ -32,20 +29,6 @@ func asking(c humancheck.Check) func(*vtest.Settings) {
 		c.Cost = 8
 		s.Humans = map[string]humancheck.Check{"shop": c}
 	}
-}
-
-// solve returns the token that solves a challenge.
-func solve(r *vtest.Rig, a verification.Answer) string {
-	r.Helper()
-	c := a.HumanCheck.Work
-	found, err := altcha.SolveChallenge(c.Challenge, c.Salt, altcha.SHA256, int(c.MaxNumber), 0, nil)
-	r.NoError(err)
-	text, err := json.Marshal(altcha.Payload{
-		Algorithm: c.Algorithm, Challenge: c.Challenge, Number: int64(found.Number), Salt: c.Salt,
-		Signature: c.Signature,
-	})
-	r.NoError(err)
-	return humancheck.WorkPrefix + base64.StdEncoding.EncodeToString(text)
 }
 
 func withToken(token string) vtest.Option {
@@ -96,7 +79,7 @@ func TestAPassAdmitsBeyondTheHalf(t *testing.T) {
 			key := vtest.WithKey(fmt.Sprint("the key of person ", n))
 			a := asked(r, stranger(n, key))
 			r.WantLine("asked", "work  wide 10m0s", a.HumanCheck.By, a.CheckFailed, a.Quota.Violated()[0], a.Quota.RetryAfter())
-			a = r.Send(stranger(n, key, withToken(solve(r, a))))
+			a = r.Send(stranger(n, key, withToken(vtest.Solve(r, a.HumanCheck))))
 			wait := time.Duration(0)
 			if n == 7 {
 				wait = 10 * time.Minute
@@ -174,9 +157,9 @@ func TestBackoffAsksNobody(t *testing.T) {
 func TestWhatIsNoPass(t *testing.T) {
 	vtest.InBubbleWith(t, asking(humancheck.Check{}), func(r *vtest.Rig) {
 		press(r)
-		old := solve(r, asked(r, stranger(1)))
-		other := solve(r, asked(r, stranger(2)))
-		purpose := solve(r, asked(r, stranger(1, vtest.For("login"))))
+		old := vtest.Solve(r, asked(r, stranger(1)).HumanCheck)
+		other := vtest.Solve(r, asked(r, stranger(2)).HumanCheck)
+		purpose := vtest.Solve(r, asked(r, stranger(1, vtest.For("login"))).HumanCheck)
 		want := func(what string, reason humancheck.Reason, token string) {
 			r.Helper()
 			a := asked(r, stranger(1, withToken(token)))
@@ -191,7 +174,7 @@ func TestWhatIsNoPass(t *testing.T) {
 		r.Send(stranger(1, withToken(old)))
 		want("spent", humancheck.Used, old)
 		r.WantMails(5)
-		late := solve(r, asked(r, stranger(3)))
+		late := vtest.Solve(r, asked(r, stranger(3)).HumanCheck)
 		r.Sleep(humancheck.WorkLife + time.Second)
 		for n := range 4 {
 			r.Send(stranger(200 + n))
@@ -205,7 +188,7 @@ func TestWhatIsNoPass(t *testing.T) {
 func TestASolutionIsOneSend(t *testing.T) {
 	vtest.InForms(t, asking(humancheck.Check{}), func(r *vtest.Rig) {
 		press(r)
-		token := solve(r, asked(r, stranger(1)))
+		token := vtest.Solve(r, asked(r, stranger(1)).HumanCheck)
 		other := r.Replica(r.MailServer)
 		for n, pressed := 0, false; !pressed; n++ { // without Redis it counts for itself
 			a, err := other.Send(r.Context(), stranger(200+n))
@@ -237,7 +220,7 @@ func TestASolutionIsOneSend(t *testing.T) {
 func TestAnUnadmittedSendSpendsNoPass(t *testing.T) {
 	vtest.InBubbleWith(t, asking(humancheck.Check{}), func(r *vtest.Rig) {
 		press(r)
-		token := solve(r, asked(r, stranger(1)))
+		token := vtest.Solve(r, asked(r, stranger(1)).HumanCheck)
 		r.CutStore()
 		if err := r.SendError(stranger(1, withToken(token))); err == nil {
 			r.Error("admitted without a database")
@@ -260,7 +243,7 @@ func TestAlwaysAsksTheFirstSend(t *testing.T) {
 			asksNext(r, stranger(1)), asksNext(r, vtest.AskFor(vtest.NthAddress(1))), asksNext(r, vtest.AskFor(reviewer, vtest.By(vtest.Browser))))
 		a := asked(r, stranger(1))
 		r.Want("a rule is in the way", a.Quota.Allowed(), true)
-		first := r.Send(stranger(1, withToken(solve(r, a))))
+		first := r.Send(stranger(1, withToken(vtest.Solve(r, a.HumanCheck))))
 		r.Send(stranger(1, vtest.Resending(first.View.ID)))
 		r.SendTo(vtest.NthAddress(2))
 		r.Send(vtest.AskFor(reviewer, vtest.By(vtest.Browser)))
@@ -293,9 +276,9 @@ func TestAVendorsTokenIsAPass(t *testing.T) {
 		press(r)
 		a := asked(r, stranger(1))
 		r.WantLine("asked", "turnstile the site key true", a.HumanCheck.By, a.HumanCheck.SiteKey, a.HumanCheck.Work != nil)
-		r.Send(stranger(1, withToken(solve(r, a))))
+		r.Send(stranger(1, withToken(vtest.Solve(r, a.HumanCheck))))
 		a = asked(r, stranger(2))
-		r.Send(stranger(2, withToken(solve(r, a))))
+		r.Send(stranger(2, withToken(vtest.Solve(r, a.HumanCheck))))
 		a = asked(r, stranger(3)) // six of eight
 		r.Want("work offered", a.HumanCheck.Work != nil, false)
 		vendor.verdict = func(humancheck.Question) humancheck.Verdict {
@@ -317,7 +300,7 @@ func TestAVendorsTokenIsAPass(t *testing.T) {
 		vendor.away = true // now work has all places
 		a = asked(r, stranger(4))
 		r.WantLine("while it is away", "work ", a.HumanCheck.By, a.HumanCheck.SiteKey)
-		r.Send(stranger(4, withToken(solve(r, a))))
+		r.Send(stranger(4, withToken(vtest.Solve(r, a.HumanCheck))))
 		r.WantBlockedBy(r.Refuse(stranger(5)).Quota, "wide", 10*time.Minute)
 		r.WantInvalid(r.SendError(stranger(5, withToken(fmt.Sprintf("%2049d", 1)))), "human_check", "too_long")
 	})
@@ -344,7 +327,7 @@ func TestASpendCapAsks(t *testing.T) {
 		r.Want("a rule is in the way", a.Quota.Allowed(), true)
 		r.Send(vtest.TextTo(vtest.OtherMobile))
 		r.Send(stranger(1))
-		text.HumanCheck = solve(r, a)
+		text.HumanCheck = vtest.Solve(r, a.HumanCheck)
 		r.Send(text)
 		r.Svc.Process.Service.Budget = spent(false)
 		r.Want("told before: half is not spent", asksNext(r, text), false)
@@ -375,7 +358,7 @@ func TestAForgedSolutionWritesNothing(t *testing.T) {
 		press(r)
 		db := &callCounter{late: late{Database: r.Store}}
 		svc := r.ReplicaOn(db, r.MailServer, r.Carrier)
-		wrong := solve(r, asked(r, stranger(2)))
+		wrong := vtest.Solve(r, asked(r, stranger(2)).HumanCheck)
 		for range 1000 {
 			a := r.AskAt(svc, stranger(1, withToken(wrong)), false)
 			r.Want("a forged solution", a.CheckFailed, humancheck.Rejected)
@@ -401,7 +384,7 @@ func TestWhoIsServedUnderAttack(t *testing.T) {
 		if a.HumanCheck.Work == nil {
 			return ""
 		}
-		return solve(r, a)
+		return vtest.Solve(r, a.HumanCheck)
 	}
 	buys := func(_ *vtest.Rig, n int, _ verification.Answer) string {
 		if n%10 == 0 {
@@ -445,7 +428,7 @@ func TestWhoIsServedUnderAttack(t *testing.T) {
 					if w.check.Vendor != nil {
 						return fmt.Sprint("a person's ", n)
 					}
-					return solve(r, a)
+					return vtest.Solve(r, a.HumanCheck)
 				}) {
 					served++
 				}

@@ -2,15 +2,14 @@ package parts
 
 import (
 	"crypto/sha256"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"sync"
 
-	"github.com/altcha-org/altcha-lib-go"
-
 	"sendcode/internal/run/app/apptest"
+	"sendcode/internal/verify/humancheck"
+	"sendcode/internal/verify/verification/verificationtest"
 )
 
 // askingForWork are settings by which each stranger's send is asked for work.
@@ -31,23 +30,16 @@ func aSolutionIsOneSend(s *apptest.Stack, f form) {
 	asked := ask(0, "")
 	s.Is("a send without a pass", asked, http.StatusPreconditionRequired, asked.Problem() == "human-check")
 	var told struct {
-		HumanCheck struct{ Work altcha.Challenge } `json:"human_check"`
+		HumanCheck humancheck.Offer `json:"human_check"`
 	}
 	apptest.Must(s.T, json.Unmarshal(asked.Raw, &told))
-	c := told.HumanCheck.Work
-	found, err := altcha.SolveChallenge(c.Challenge, c.Salt, altcha.SHA256, int(c.MaxNumber), 0, nil)
-	apptest.Must(s.T, err)
-	solution, err := json.Marshal(altcha.Payload{
-		Algorithm: c.Algorithm, Challenge: c.Challenge, Number: int64(found.Number), Salt: c.Salt,
-		Signature: c.Signature,
-	})
-	apptest.Must(s.T, err)
+	solution := verificationtest.Solve(s, &told.HumanCheck)
 	statuses := map[int]int{}
 	var mu sync.Mutex
 	var all sync.WaitGroup
 	for i := range 12 {
 		all.Go(func() {
-			a := ask(i, `,"human_check":"work:`+base64.StdEncoding.EncodeToString(solution)+`"`)
+			a := ask(i, `,"human_check":"`+solution+`"`)
 			mu.Lock()
 			defer mu.Unlock()
 			statuses[a.StatusCode]++

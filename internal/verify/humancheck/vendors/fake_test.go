@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"sendcode/internal/deliver/delivery"
+	"sendcode/internal/kit/servertest"
 	"sendcode/internal/verify/humancheck"
 	"sendcode/internal/verify/humancheck/vendors"
 	"sendcode/quota"
@@ -203,7 +204,7 @@ func (f *fake) dial(context.Context, string, string) (net.Conn, error) {
 		return nil, errors.New("refused by " + ip)
 	}
 	client, server := net.Pipe()
-	go func() { _ = http.Serve(&oneConn{conn: server}, f) }()
+	go func() { _ = http.Serve(servertest.OneConn(server), f) }()
 	return client, nil
 }
 
@@ -218,21 +219,3 @@ func (f *fake) questions() int {
 	defer f.mu.Unlock()
 	return f.asked
 }
-
-// oneConn is a listener with one connection.
-type oneConn struct{ conn net.Conn }
-
-// Accept implements net.Listener.
-func (l *oneConn) Accept() (conn net.Conn, err error) {
-	if l.conn == nil {
-		return nil, net.ErrClosed
-	}
-	conn, l.conn = l.conn, nil
-	return conn, nil
-}
-
-// Close implements net.Listener.
-func (l *oneConn) Close() error { return nil }
-
-// Addr implements net.Listener.
-func (l *oneConn) Addr() net.Addr { return &net.TCPAddr{} }

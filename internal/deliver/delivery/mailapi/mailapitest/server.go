@@ -138,7 +138,6 @@ type Server struct {
 	identity  tls.Certificate
 	http      http.Server
 	addr      string
-	pipes     chan net.Conn
 	stopped   chan struct{}
 
 	mu       sync.Mutex
@@ -157,7 +156,6 @@ func New(tb testing.TB, rig Rig) *Server {
 	tb.Helper()
 	s := newServer(tb, rig)
 	s.addr = "127.0.0.1:443"
-	s.serve(s)
 	return s
 }
 
@@ -176,22 +174,22 @@ func Start(tb testing.TB, rig Rig) *Server {
 
 func newServer(tb testing.TB, rig Rig) *Server {
 	s := &Server{
-		tb: tb, rig: rig, authority: servertest.NewAuthority(tb), pipes: make(chan net.Conn), stopped: make(chan struct{}),
+		tb: tb, rig: rig, authority: servertest.NewAuthority(tb), stopped: make(chan struct{}),
 		known: map[string]bool{}, then: Accepts,
 	}
 	var err error
 	if s.identity, err = tls.LoadX509KeyPair(s.authority.Issue(tb)); err != nil {
 		tb.Fatal(err)
 	}
+	s.http = http.Server{Handler: http.HandlerFunc(s.handle), ErrorLog: log.New(io.Discard, "", 0), ReadHeaderTimeout: time.Minute}
+	tb.Cleanup(s.Stop)
 	return s
 }
 
 func (s *Server) serve(l net.Listener) {
-	s.http = http.Server{Handler: http.HandlerFunc(s.handle), ErrorLog: log.New(io.Discard, "", 0), ReadHeaderTimeout: time.Minute}
 	go func() {
 		_ = s.http.Serve(tls.NewListener(l, &tls.Config{Certificates: []tls.Certificate{s.identity}, MinVersion: tls.VersionTLS12}))
 	}()
-	s.tb.Cleanup(s.Stop)
 }
 
 // Stop ends the provider, and fails the test if a request was not as documented.
@@ -218,31 +216,16 @@ func (s *Server) Stop() {
 func (s *Server) Dial(context.Context, string, string) (net.Conn, error) {
 	near, far := net.Pipe()
 	s.mu.Lock()
+	defer s.mu.Unlock()
+	select {
+	case <-s.stopped:
+		return nil, net.ErrClosed
+	default:
+	}
 	s.ends = append(s.ends, near, far)
-	s.mu.Unlock()
-	select {
-	case s.pipes <- far:
-		return near, nil
-	case <-s.stopped:
-		return nil, net.ErrClosed
-	}
+	s.serve(servertest.OneConn(far))
+	return near, nil
 }
-
-// Accept returns the next pipe: with Close and Addr the pipes are a listener.
-func (s *Server) Accept() (net.Conn, error) {
-	select {
-	case c := <-s.pipes:
-		return c, nil
-	case <-s.stopped:
-		return nil, net.ErrClosed
-	}
-}
-
-// Close implements net.Listener; Stop ends the provider.
-func (s *Server) Close() error { return nil }
-
-// Addr implements net.Listener.
-func (s *Server) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 443} }
 
 // URL is that of an account, with the provider's authority.
 func (s *Server) URL() string {

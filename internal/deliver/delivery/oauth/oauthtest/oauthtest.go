@@ -17,6 +17,7 @@ import (
 	"github.com/go-jose/go-jose/v4/jwt"
 
 	"sendcode/internal/deliver/delivery/oauth"
+	"sendcode/internal/kit/servertest"
 )
 
 // Secret is the client's secret, which must be nowhere but in requests.
@@ -176,24 +177,6 @@ func (s *Server) judgeAssertion(text, header, issuer, subject string, scope any)
 // dial gives the client's end of a net.Pipe that the server answers on.
 func (s *Server) dial(context.Context, string, string) (net.Conn, error) {
 	client, server := net.Pipe()
-	go func() { _ = http.Serve(&oneConn{conn: server}, s) }()
+	go func() { _ = http.Serve(servertest.OneConn(server), s) }()
 	return client, nil
 }
-
-// oneConn is a listener with one connection.
-type oneConn struct{ conn net.Conn }
-
-// Accept implements net.Listener.
-func (l *oneConn) Accept() (conn net.Conn, err error) {
-	if l.conn == nil {
-		return nil, net.ErrClosed
-	}
-	conn, l.conn = l.conn, nil
-	return conn, nil
-}
-
-// Close implements net.Listener.
-func (l *oneConn) Close() error { return nil }
-
-// Addr implements net.Listener.
-func (l *oneConn) Addr() net.Addr { return &net.TCPAddr{} }
