@@ -194,7 +194,8 @@ version: ## what this tree calls itself
 
 screenshots: servers ## pictures of every page, the console's too, and those of the README (docs/pictures)
 	@go run ./tools/screenshots
-	@SENDCODE_TEST_SCREENSHOTS=$(CURDIR)/screenshots go test $(NIGHTLY) -run='^TestAllInABrowser$$/^fits$$' -count=1 ./internal/http/console
+	@mkdir -p screenshots
+	@SENDCODE_TEST_SCREENSHOTS=$(CURDIR)/screenshots go test $(NIGHTLY) -run='^TestAllInABrowser$$/^(fits|every_card_in_..)$$' -count=1 ./internal/http/...
 
 tools:
 	@$(BUILD) ./tools/ensure

@@ -19,7 +19,6 @@ import (
 
 	"github.com/chromedp/chromedp"
 
-	"sendcode/internal/http/page/pagetest"
 	"sendcode/internal/kit/browsertest"
 	"sendcode/tools/demo/week"
 )
@@ -74,10 +73,8 @@ func drawScenes(browser context.Context, base, password string) error {
 	type css = chromedp.CSS
 	scenes := []scene{
 		{"page", 480, 640, []chromedp.Action[chromedp.Void]{
-			chromedp.Navigate(base + "/"), chromedp.SetValue(css("#to"), "ana@mail.example"),
-			chromedp.Click(css("#send")),
-			chromedp.WaitVisible(css("#code")),
-			until(`!document.querySelector("#heading").innerText.includes("On its way")`),
+			chromedp.Navigate(base + "/"), focus("#to"), chromedp.KeyEvent("ana@mail.example\r"),
+			until(in("#code") + ` && !` + in("#heading") + `.innerText.includes("On its way")`),
 		}},
 		{"console", 800, 640, []chromedp.Action[chromedp.Void]{
 			chromedp.Navigate(base + "/admin/login"), chromedp.SetValue(css("#password"), password),
@@ -95,7 +92,7 @@ func drawScenes(browser context.Context, base, password string) error {
 	}
 	drawn := map[string][]image.Image{}
 	for _, s := range scenes {
-		look := pagetest.Look{Width: s.width, Height: s.height, Lang: "en"}
+		look := browsertest.Look{Width: s.width, Height: s.height, Lang: "en"}
 		if err := chromedp.Do(tab, append([]chromedp.Action[chromedp.Void]{look.Apply()}, s.steps...)...); err != nil {
 			return fmt.Errorf("%s: %w", s.name, err)
 		}
@@ -143,6 +140,16 @@ func sideBySide(parts []image.Image) image.Image {
 	return row
 }
 
+// in is an expression for an element of the page's widget, which may not be there yet.
+func in(selector string) string {
+	return fmt.Sprintf(`document.querySelector("send-code")?.shadowRoot?.querySelector(%q)`, selector)
+}
+
+// focus waits for an element of the widget, and has keys go there.
+func focus(selector string) chromedp.Action[chromedp.Void] {
+	return until(`(e => { e?.focus(); return e && e.getRootNode().activeElement === e })(` + in(selector) + `)`)
+}
+
 // until waits for something to hold of the page.
 func until(script string) chromedp.Action[chromedp.Void] {
 	return chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
@@ -154,7 +161,7 @@ func until(script string) chromedp.Action[chromedp.Void] {
 			case <-ctx.Done():
 				return ctx.Err()
 			}
-			if holds, err := chromedp.Run(ctx, chromedp.Evaluate[bool](script)); err == nil && holds {
+			if holds, err := chromedp.Run(ctx, chromedp.Evaluate[bool]("!!("+script+")")); err == nil && holds {
 				return nil
 			}
 		}

@@ -45,42 +45,41 @@ func drawStory(browser context.Context) error {
 	tab, end := browsertest.ChromiumTab(ctx)
 	defer end()
 	const to, moment = pagetest.Address, 100 * time.Millisecond
-	type css = chromedp.CSS
 	type steps = []chromedp.Action[chromedp.Void]
-	look := pagetest.Look{Width: 480, Height: 560, Lang: "en", Zone: "Etc/GMT-1"}
-	keys := func(field, text string) steps { return steps{chromedp.SendKeys(css(field), text)} }
-	shows := func(text string) chromedp.Action[chromedp.Void] {
-		return until(fmt.Sprintf(`document.querySelector("main").innerText.includes(%q)`, text))
+	look := browsertest.Look{Width: 480, Height: 560, Lang: "en", Zone: "Etc/GMT-1"}
+	keys := func(field, text string) steps { return steps{focus(field), chromedp.KeyEvent(text)} }
+	click := func(selector string) chromedp.Action[chromedp.Void] {
+		return until(in(selector) + ` && (` + in(selector) + `.click(), true)`)
+	}
+	card := func(kind string) chromedp.Action[chromedp.Void] {
+		return until(in("#card[data-kind=" + kind + "]"))
 	}
 	s := story{tab: tab}
 	err := s.play([]beat{
 		{
 			"Ana asks for a code", 6 * moment,
-			steps{look.Apply(), chromedp.Navigate(world.URL), chromedp.WaitVisible(css("#to"))},
+			steps{look.Apply(), chromedp.Navigate(world.URL), card("ask")},
 		},
 		{"", 2 * moment, keys("#to", to[:4])},
 		{"", 2 * moment, keys("#to", to[4:11])},
 		{"", 5 * moment, keys("#to", to[11:])},
 		{
 			"It is mailed; the next one in a minute", 8 * moment,
-			steps{chromedp.Click(css("#send")), chromedp.WaitVisible(css("#code")), shows("Send again")},
+			steps{click("#send"), card("code")},
 		},
 		{
 			"She asks again at once …", 7 * moment,
-			steps{
-				until(`document.querySelector(".help").open = true`), chromedp.Click(css("a.change")), chromedp.WaitVisible(css("#to")),
-				chromedp.SetValue(css("#to"), to),
-			},
+			append(steps{click(".help .change"), card("ask"), until(`(e => e && (e.value = "", true))(` + in("#to") + `)`)}, keys("#to", to)...),
 		},
 		{
 			"… too early: no second mail, and it costs nothing", 14 * moment,
-			steps{chromedp.Click(css("#send")), chromedp.WaitVisible(css("#code")), shows("Send again")},
+			steps{click("#send"), card("code")},
 		},
 		{"She types the code", 3 * moment, keys("#code", pagetest.Code[:2])},
 		{"", 3 * moment, keys("#code", pagetest.Code[2:4])},
 		{
 			"Welcome: the address is hers", 26 * moment,
-			append(keys("#code", pagetest.Code[4:]), until(`document.querySelector("#card").dataset.kind === "approved"`)),
+			append(keys("#code", pagetest.Code[4:]), card("approved")),
 		},
 	})
 	if err != nil {
