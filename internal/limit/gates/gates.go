@@ -116,7 +116,7 @@ func New(shared Limiter, db Database, p *policy.CurrentSet, now func() time.Time
 		shared: shared, db: db, policy: p, now: now, logger: logger,
 		histories: newSharedReads[rowrules.History](), backoffs: newSharedReads[quota.State](),
 		lines:       logs.Throttle{Every: time.Minute},
-		OnEventLoss: func() {}, pending: pendingRefunds{added: make(chan struct{}, 1)},
+		OnEventLoss: func() {}, pending: pendingRefunds{making: make(chan struct{}, 1), added: make(chan struct{}, 1)},
 	}
 	g.trials, g.endTrials = context.WithCancel(context.Background())
 	if InProcess(shared) {

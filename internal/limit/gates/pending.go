@@ -22,7 +22,7 @@ const (
 
 // pendingRefunds are refunds that the limiter has not made yet.
 type pendingRefunds struct {
-	making sync.Mutex    // held during MakePendingRefunds
+	making chan struct{} // has one element during MakePendingRefunds: a wait for it ends with the context
 	added  chan struct{} // signalled by RefundLater
 
 	mu   sync.Mutex
@@ -80,8 +80,12 @@ func (g *Gates) RefundsAdded() <-chan struct{} { return g.pending.added }
 // fails alone is kept, and the next are made. A refund that panics is dropped.
 func (g *Gates) MakePendingRefunds(ctx context.Context) {
 	p := &g.pending
-	p.making.Lock()
-	defer p.making.Unlock()
+	select {
+	case p.making <- struct{}{}:
+	case <-ctx.Done():
+		return
+	}
+	defer func() { <-p.making }()
 	defer panics.Recover(panics.Other)
 	p.mu.Lock()
 	list := p.list

@@ -54,6 +54,21 @@ func TestPendingRefundsAreMadeInOrder(t *testing.T) {
 	l.made(t, g, "again")
 }
 
+// One round is made at a time: a second one waits, at most as long as its context.
+func TestPendingRefundsAreMadeOnce(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
+		l, g := newRefunding()
+		g.RefundLater("a", "ana")
+		l.then = func() {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			g.MakePendingRefunds(ctx)
+			servertest.Same(t, "calls meanwhile", len(l.calls), 0)
+		}
+		l.made(t, g, "both", "a [ana]")
+	})
+}
+
 // A refund that cannot be made, since a part of the Cluster is away, or for a fault of its own, stops no others.
 func TestARefundThatFailsStopsNoOthers(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
