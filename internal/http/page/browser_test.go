@@ -32,9 +32,9 @@ func TestInABrowser(t *testing.T) {
 		aWidgetIsMoved, aWidgetIsDrawnAgain,
 		severalWidgets, aWidgetThatIsRequired, aWidgetGivesNoProofToAnAddress, aWidgetKeepsTheContractOfAField, aWidgetUnderForeignCSS, aWidgetInTheReadersSize, aWidgetTellsItsPage, aWidgetIsResetWhileItAsks,
 		aWidgetIsOneRequest, aWidgetIsItsApps, aWidgetByItsDocumentation, aWidgetByPhone, aWidgetsOtherChannel,
-		aWidgetWithoutTextMessages, aWidgetHasPropertiesEarly, theTableOfCards, wrongCodes, aFillersText, aReaderWithoutATimeZone, otherTabsHearOfTheApproval, backLeadsToTheCode, aTabOverAnUpdate, aReloadKeepsTheConfirmedCard, theFirstCardWaitsForNoNumbers, offline, aFailureIsSaidUntilTheNextAct, aLookFindsWhatAnActCameTo, aChangeOfClocks, aWidgetSpeaksALanguage,
+		aWidgetWithoutTextMessages, aWidgetHasPropertiesEarly, theTableOfCards, wrongCodes, aFillersText, aReaderWithoutATimeZone, otherTabsHearOfTheApproval, backLeadsToTheCode, aTabOverAnUpdate, aReloadKeepsTheConfirmedCard, theFirstCardWaitsForNoNumbers, offline, aFailureIsSaidUntilTheNextAct, aChangeOfClocks, aWidgetSpeaksALanguage,
 		aReturnByItself, aCodeFromATextMessage, aBounceChangesTheCard, aWidgetKeepsTokens,
-		aWidgetWorks, aWidgetLeavesAVendor, aWidgetWithoutACheck, aWidgetWhoseVendorIsBlocked, aWidgetsPageAsksItself, aPageWorks, theWorkIsSHA256)
+		aWidgetWorks, aWidgetLeavesAVendor, aWidgetWithoutACheck, aWidgetWhoseVendorIsBlocked, aWidgetsPageAsksItself, theWorkIsSHA256)
 	t.Run("aWidgetShowsAVendor", func(t *testing.T) {
 		t.Parallel()
 		aWidgetShowsAVendor(t, browser, engine)
@@ -49,9 +49,7 @@ func TestInABrowser(t *testing.T) {
 func chromium(t *testing.T) (context.Context, *pagetest.Axe) {
 	t.Helper()
 	engine, err := pagetest.LoadAxe(t.Context(), servertest.Chromium(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	servertest.OK(t, err)
 	browser, end := browsertest.StartChromium(context.Background(), servertest.HeadlessShell(t))
 	t.Cleanup(end)
 	if err := chromedp.Do(browser); err != nil { // it is started, before tabs are opened side by side
@@ -178,9 +176,7 @@ func (b *tab) told(text string) bool {
 
 func (b *tab) do(steps ...chromedp.Action[chromedp.Void]) {
 	b.Helper()
-	if err := chromedp.Do(b.ctx, steps...); err != nil {
-		b.Fatal(err)
-	}
+	servertest.OK(b, chromedp.Do(b.ctx, steps...))
 }
 
 func (b *tab) visit(query string) {

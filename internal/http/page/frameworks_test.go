@@ -187,9 +187,7 @@ func TestWidgetTypes(t *testing.T) {
 			write(t, dir, name, read(t, "../../../web/widget/"+name))
 		}
 		if file == "types.tsx" { // the others are checked without React and Vue
-			if err := os.Symlink(modules, filepath.Join(dir, "node_modules")); err != nil {
-				t.Fatal(err)
-			}
+			servertest.OK(t, os.Symlink(modules, filepath.Join(dir, "node_modules")))
 		}
 		check := exec.CommandContext(t.Context(), "node", filepath.Join(modules, "typescript/bin/tsc"), "--noEmit",
 			"--skipDefaultLibCheck", "--strict", "--jsx", "react-jsx",
@@ -207,17 +205,13 @@ func frameworks(t *testing.T) (dir, modules string) {
 	t.Helper()
 	const source = "testdata/frameworks"
 	modules, dir = servertest.NodeModules(t, source), t.TempDir()
-	if err := os.CopyFS(dir, os.DirFS(source)); err != nil {
-		t.Fatal(err)
-	}
+	servertest.OK(t, os.CopyFS(dir, os.DirFS(source)))
 	return dir, modules
 }
 
 func write(t *testing.T, dir, name, text string) {
 	t.Helper()
-	if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	servertest.OK(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 }
 
 // application returns an application of testdata as one script, with the component of a file as its
@@ -233,9 +227,7 @@ func application(t *testing.T, entry, component string) string {
 		compile.Dir, compile.Env = dir, append(os.Environ(), "NODE_PATH="+modules)
 		compile.Stdin, compile.Stderr = strings.NewReader(read(t, component)), t.Output()
 		script, err := compile.Output()
-		if err != nil {
-			t.Fatal(err)
-		}
+		servertest.OK(t, err)
 		write(t, dir, "SignIn.js", string(script))
 	}
 	built := api.Build(api.BuildOptions{

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"sendcode/internal/http/page/pagetest"
+	"sendcode/internal/kit/servertest"
 	"sendcode/quota"
 )
 
@@ -20,9 +21,7 @@ func world(t *testing.T, rules ...quota.Rule) *pagetest.World {
 // sends has a browser ask for a code for an address.
 func sends(t *testing.T, w *pagetest.World, to string) {
 	t.Helper()
-	if err := w.Send(map[string]any{"channel": "email", "to": to}); err != nil {
-		t.Fatal(err)
-	}
+	servertest.OK(t, w.Send(map[string]any{"channel": "email", "to": to}))
 }
 
 // contains fails unless a page's HTML, or another text, has all of the parts.
@@ -57,8 +56,6 @@ func silent(t testing.TB, text string, words ...string) {
 func read(t *testing.T, name string) string {
 	t.Helper()
 	text, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	servertest.OK(t, err)
 	return string(text)
 }

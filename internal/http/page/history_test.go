@@ -57,11 +57,7 @@ func aReloadKeepsTheConfirmedCard(t *testing.T, browser context.Context) {
 	b.card("ask")
 	b.asked(pagetest.Address)
 	b.card("code")
-	ctx, end := chromedp.NewContext(b.ctx)
-	b.Cleanup(end)
-	other := &tab{T: b.T, ctx: ctx, world: w, root: b.root}
-	other.listen()
-	other.do(browsertest.Look{Width: 800, Height: 700, Lang: "en"}.Apply())
+	other := b.beside()
 	other.first(watching)
 	other.visit("")
 	other.card("code")

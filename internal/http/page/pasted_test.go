@@ -6,6 +6,7 @@ import (
 	"sendcode/internal/base/message"
 	"sendcode/internal/codes/code"
 	"sendcode/internal/http/page/pagetest"
+	"sendcode/internal/kit/servertest"
 	"sendcode/templates"
 )
 
@@ -20,16 +21,12 @@ type pastedMessage struct {
 func ourMessages(t *testing.T) (all []pastedMessage) {
 	t.Helper()
 	mails, err := message.NewMailRenderer(templates.FS)
-	if err != nil {
-		t.Fatal(err)
-	}
+	servertest.OK(t, err)
 	texts, err := message.NewTextRenderer(message.TextLimits{
 		Measure: func(string) int { return 1 }, Segments: 1,
 		Site: "codes.shop.example",
 	}, templates.FS)
-	if err != nil {
-		t.Fatal(err)
-	}
+	servertest.OK(t, err)
 	for _, one := range []string{pagetest.Code, pagetest.LongCode, "4829137650", pagetest.Letters} {
 		paste := func(text string) { all = append(all, pastedMessage{one, text, one == pagetest.Letters}) }
 		for _, minutes := range []int{1, 10, 1440} {
@@ -40,18 +37,14 @@ func ourMessages(t *testing.T) (all []pastedMessage) {
 			for _, notify := range []message.NotifyMode{message.NotifyPrivate, message.NotifyGlance} {
 				for _, locale := range mails.Locales("") {
 					m, err := mails.Render(message.RenderRequest{Locale: locale, Notify: notify, Data: data})
-					if err != nil {
-						t.Fatal(err)
-					}
+					servertest.OK(t, err)
 					paste(m.Text)
 					paste(m.Subject + "\n" + m.Text)
 				}
 			}
 			for _, locale := range texts.Locales("") {
 				m, err := texts.Render(message.RenderRequest{Locale: locale, Data: data})
-				if err != nil {
-					t.Fatal(err)
-				}
+				servertest.OK(t, err)
 				paste(m.Text)
 			}
 		}

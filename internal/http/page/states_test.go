@@ -99,10 +99,7 @@ func everyCard(t *testing.T, tab *browsertest.Tab, engine *pagetest.Axe, looks [
 	p := browsertest.NewPage(t, tab, "about:blank", "")
 	p.Root = `document.querySelector('send-code').shadowRoot`
 	for _, s := range widgets {
-		w, site, err := s.World(lang)
-		if err != nil {
-			t.Fatal(err)
-		}
+		w, site := s.World(lang)
 		t.Cleanup(w.Close)
 		t.Cleanup(site.Close)
 		p.Go(site.URL)
@@ -155,9 +152,7 @@ func fits(p *browsertest.Page, engine *pagetest.Axe, name string, looks []browse
 func (b *tab) accessible(engine *pagetest.Axe, name string, look browsertest.Look, part string) {
 	b.Helper()
 	found, err := engine.Violations(browsertest.InChromium(b.ctx), part)
-	if err != nil {
-		b.Fatal(err)
-	}
+	servertest.OK(b, err)
 	for _, v := range found {
 		b.Errorf("%s at %d px, dark %v: %s", name, look.Width, look.Dark, v)
 	}
@@ -240,9 +235,7 @@ const rounded = `(async () => {
 func (b *tab) holdWidget() {
 	b.Helper()
 	script, err := pagetest.Bundle(os.DirFS("../../.."), "internal/http/page/testdata/widget.js", true)
-	if err != nil {
-		b.Fatal(err)
-	}
+	servertest.OK(b, err)
 	b.run("(() => { const SENDCODE = {};\n" + strings.ReplaceAll(string(script), "import.meta.url", "location.href") + "\n})()")
 }
 
@@ -258,9 +251,7 @@ func theTableOfCards(t *testing.T, browser context.Context) {
 		t.Errorf("a line can end within %q", got)
 	}
 	messages, err := json.Marshal(ourMessages(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	servertest.OK(t, err)
 	// A field makes spaces of the ends of lines, and takes 1000 characters.
 	const unread = `.filter((m) => widget.codeIn(m.Text.replaceAll('\n', ' ').slice(0, 1000), m.Code.length, m.Letters) !== m.Code).map((m) => m.Text)`
 	for what, wrong := range map[string]string{

@@ -46,9 +46,10 @@ func every(window time.Duration) quota.Rule {
 	return quota.Rule{Name: "minute", Scope: quota.Recipient, Limit: 1, Window: window}
 }
 
-// onAWidget runs a test in a tab that shows a widget at its first card.
-func onAWidget(t *testing.T, browser context.Context, make func(*testing.T, ...quota.Rule) *pagetest.World, test func(b *tab)) {
-	test(embedded(t, browser, make(t), browsertest.Look{}, tag("")))
+// onAWidget opens a tab that shows a widget at its first card.
+func onAWidget(t *testing.T, browser context.Context, w *pagetest.World) *tab {
+	t.Helper()
+	return embedded(t, browser, w, browsertest.Look{}, tag(""))
 }
 
 // theWholeWay goes by keyboard alone. What is pasted in excess is mended by a deletion.
@@ -84,10 +85,7 @@ func theWholeWay(t *testing.T, browser context.Context) {
 // next key or by a message that is pasted over them. What was wrong is asked for anew once another
 // message was sent, which may have another code.
 func wrongCodes(t *testing.T, browser context.Context) {
-	onAWidget(t, browser, accepting, typesWrongCodes)
-}
-
-func typesWrongCodes(b *tab) {
+	b := onAWidget(t, browser, accepting(t))
 	b.asked(pagetest.Address)
 	b.card("code")
 	tries := func(n int) {
@@ -161,10 +159,7 @@ func typesWrongCodes(b *tab) {
 // aFillersText is checked by itself where it is a code of this form and nothing else, and until a code was wrong. Else it
 // is shown, and a press checks it.
 func aFillersText(t *testing.T, browser context.Context) {
-	onAWidget(t, browser, accepting, fillsIn)
-}
-
-func fillsIn(b *tab) {
+	b := onAWidget(t, browser, accepting(t))
 	b.asked(pagetest.Address)
 	b.card("code")
 	fill := func(text string) {
@@ -198,15 +193,10 @@ func fillsIn(b *tab) {
 // nothing, and one after it sends. That the request is under way is said, and what is pasted
 // meanwhile is checked then; which texts have a code is in theTableOfCards.
 func theCountdownRunsOut(t *testing.T, browser context.Context) {
-	still := func(t *testing.T, _ ...quota.Rule) *pagetest.World { // its clock moves by hand
-		w := world(t, every(3*time.Minute), quota.Rule{Name: "hour", Scope: quota.Recipient, Limit: 5, Window: time.Hour})
-		w.Codes.Immediately = store.Sent
-		return w
-	}
-	onAWidget(t, browser, still, countsDown)
-}
-
-func countsDown(b *tab) {
+	// its clock moves by hand
+	w := world(t, every(3*time.Minute), quota.Rule{Name: "hour", Scope: quota.Recipient, Limit: 5, Window: time.Hour})
+	w.Codes.Immediately = store.Sent
+	b := onAWidget(t, browser, w)
 	b.do(browsertest.Look{Width: 800, Height: 700, Lang: "en", Motion: true}.Apply())
 	b.card("ask")
 	b.run(`freeze()`) // a busy machine may skip a second, and so may the page on it
@@ -302,100 +292,7 @@ func aPressIsNotLost(t *testing.T, browser context.Context) {
 // clock stands still. A code that was typed meanwhile is checked once, when the connection is back,
 // even if the first request then fails.
 func offline(t *testing.T, browser context.Context) {
-	onAWidget(t, browser, accepting, losesItsConnection)
-}
-
-// aChangeOfClocks: a time of the day misleads beyond it, so a code's life is counted down.
-func aChangeOfClocks(t *testing.T, browser context.Context) {
-	onAWidget(t, browser, accepting, func(b *tab) {
-		b.card("ask")
-		b.run(`Date.prototype.getTimezoneOffset = function () { return this - Date.now() > 60_000 ? 300 : 240 }`)
-		b.asked(pagetest.Address)
-		b.card("code", "Valid for 10 min.")
-		b.world.Advance(time.Minute) // or a look has ten again
-		b.jump(time.Minute, time.Minute)
-		b.card("code", "Valid for 9 min.")
-	})
-}
-
-// aReaderWithoutATimeZone: browsers that resist fingerprinting tell UTC or Iceland's, so times are durations.
-func aReaderWithoutATimeZone(t *testing.T, browser context.Context) {
-	rare := func(t *testing.T, _ ...quota.Rule) *pagetest.World {
-		w := world(t, every(50*time.Minute))
-		w.Codes.Immediately = store.Sent
-		return w
-	}
-	onAWidget(t, browser, rare, func(b *tab) {
-		for _, zone := range []string{"UTC", "Atlantic/Reykjavik"} {
-			b.do(browsertest.Look{Width: 800, Height: 700, Lang: "en", Zone: zone}.Apply(), chromedp.Reload())
-			b.card("ask")
-			b.asked(zone[:3] + "@example.com")
-			b.card("code", "Valid for 10 min.", "in 50 min")
-			b.click("#card .help .change")
-			b.card("ask")
-			b.asked(zone[:3] + "@example.com")
-			b.card("enough", "was sent to", "in the last", "in 50 min")
-			clocks := eval[[]string](b, b.q("#card")+`.innerText.match(/\d+:\d\d/g) ?? []`)
-			is(b, len(clocks), 0)
-			b.run(`sessionStorage.clear()`)
-			b.do(chromedp.Navigate(strings.Split(eval[string](b, `location.href`), "?")[0] + "?view=new"))
-		}
-	})
-}
-
-// otherTabsHearOfTheApproval at once, without a reload.
-func otherTabsHearOfTheApproval(t *testing.T, browser context.Context) {
-	onAWidget(t, browser, accepting, func(b *tab) {
-		b.asked(pagetest.Address)
-		b.card("code")
-		ctx, end := chromedp.NewContext(b.ctx)
-		b.Cleanup(end)
-		other := &tab{T: b.T, ctx: ctx, world: b.world, root: b.root}
-		other.listen()
-		other.do(browsertest.Look{Width: 800, Height: 700, Lang: "en"}.Apply(), chromedp.Navigate(eval[string](b, `location.href`)))
-		other.run("Object.assign(sessionStorage, " + eval[string](b, `JSON.stringify({ ...sessionStorage })`) + ")") // as in a tab that is duplicated
-		other.do(chromedp.Reload())
-		other.card("code")
-		b.getsIn()
-		other.card("ended", "already used", "If you used it in another tab, continue there.")
-	})
-}
-
-// lose disconnects a tab, and waits until it says so.
-func (b *tab) lose() {
-	b.Helper()
-	b.do(pagetest.Offline(true))
-	b.until(b.q("#offline") + `.innerText.startsWith("You're offline.")`)
-}
-
-// longer than a code waits for more digits, or its last request for the next.
-const longer = 1200 * time.Millisecond
-
-// rest has a time pass in which nothing may happen.
-func (b *tab) rest(d time.Duration) {
-	b.Helper()
-	b.run(`window.rested = false`, fmt.Sprintf(`setTimeout(() => { window.rested = true }, %d)`, d.Milliseconds()))
-	b.until(`window.rested`)
-}
-
-// answersAfterItIsLost has a question be answered that set out before the connection was lost: the
-// box stays.
-func (b *tab) answersAfterItIsLost() {
-	b.Helper()
-	b.run(`window.connected = fetch`, `window.held = null`, `window.fetch = (url, options) => {
-		window.fetch = connected;
-		return connected(url, options).then((answer) => new Promise((go) => { held = () => go(answer); }));
-	}`, looks)
-	b.until(`held`)
-	b.lose()
-	b.run(`held()`)
-	b.rest(500 * time.Millisecond)
-	if !eval[bool](b, b.q("#offline")+`.checkVisibility()`) {
-		b.Error("an answer from before hides that there is no connection")
-	}
-}
-
-func losesItsConnection(b *tab) {
+	b := onAWidget(t, browser, accepting(t))
 	b.tolerate = "e" // the browser's own words for a request that fails
 	codes := b.world.Codes
 	b.card("ask")
@@ -456,87 +353,153 @@ func losesItsConnection(b *tab) {
 	is(b, len(codes.Asks()), 1)
 }
 
+// aChangeOfClocks: a time of the day misleads beyond it, so a code's life is counted down.
+func aChangeOfClocks(t *testing.T, browser context.Context) {
+	b := onAWidget(t, browser, accepting(t))
+	b.card("ask")
+	b.run(`Date.prototype.getTimezoneOffset = function () { return this - Date.now() > 60_000 ? 300 : 240 }`)
+	b.asked(pagetest.Address)
+	b.card("code", "Valid for 10 min.")
+	b.world.Advance(time.Minute) // or a look has ten again
+	b.jump(time.Minute, time.Minute)
+	b.card("code", "Valid for 9 min.")
+}
+
+// aReaderWithoutATimeZone: browsers that resist fingerprinting tell UTC or Iceland's, so times are durations.
+func aReaderWithoutATimeZone(t *testing.T, browser context.Context) {
+	w := world(t, every(50*time.Minute))
+	w.Codes.Immediately = store.Sent
+	b := onAWidget(t, browser, w)
+	for _, zone := range []string{"UTC", "Atlantic/Reykjavik"} {
+		b.do(browsertest.Look{Width: 800, Height: 700, Lang: "en", Zone: zone}.Apply(), chromedp.Reload())
+		b.card("ask")
+		b.asked(zone[:3] + "@example.com")
+		b.card("code", "Valid for 10 min.", "in 50 min")
+		b.click("#card .help .change")
+		b.card("ask")
+		b.asked(zone[:3] + "@example.com")
+		b.card("enough", "was sent to", "in the last", "in 50 min")
+		clocks := eval[[]string](b, b.q("#card")+`.innerText.match(/\d+:\d\d/g) ?? []`)
+		is(b, len(clocks), 0)
+		b.run(`sessionStorage.clear()`)
+		b.do(chromedp.Navigate(strings.Split(eval[string](b, `location.href`), "?")[0] + "?view=new"))
+	}
+}
+
+// beside is another tab with the cookies and the storage of this one.
+func (b *tab) beside() *tab {
+	ctx, end := chromedp.NewContext(b.ctx)
+	b.Cleanup(end)
+	other := &tab{T: b.T, ctx: ctx, world: b.world, root: b.root}
+	other.listen()
+	other.do(browsertest.Look{Width: 800, Height: 700, Lang: "en"}.Apply())
+	return other
+}
+
+// otherTabsHearOfTheApproval at once, without a reload.
+func otherTabsHearOfTheApproval(t *testing.T, browser context.Context) {
+	b := onAWidget(t, browser, accepting(t))
+	b.asked(pagetest.Address)
+	b.card("code")
+	other := b.beside()
+	other.do(chromedp.Navigate(eval[string](b, `location.href`)))
+	other.run("Object.assign(sessionStorage, " + eval[string](b, `JSON.stringify({ ...sessionStorage })`) + ")") // as in a tab that is duplicated
+	other.do(chromedp.Reload())
+	other.card("code")
+	b.getsIn()
+	other.card("ended", "already used", "If you used it in another tab, continue there.")
+}
+
+// lose disconnects a tab, and waits until it says so.
+func (b *tab) lose() {
+	b.Helper()
+	b.do(pagetest.Offline(true))
+	b.until(b.q("#offline") + `.innerText.startsWith("You're offline.")`)
+}
+
+// longer than a code waits for more digits, or its last request for the next.
+const longer = 1200 * time.Millisecond
+
+// rest has a time pass in which nothing may happen.
+func (b *tab) rest(d time.Duration) {
+	b.Helper()
+	b.run(`window.rested = false`, fmt.Sprintf(`setTimeout(() => { window.rested = true }, %d)`, d.Milliseconds()))
+	b.until(`window.rested`)
+}
+
+// answersAfterItIsLost has a question be answered that set out before the connection was lost: the
+// box stays.
+func (b *tab) answersAfterItIsLost() {
+	b.Helper()
+	b.run(`window.connected = fetch`, `window.held = null`, `window.fetch = (url, options) => {
+		window.fetch = connected;
+		return connected(url, options).then((answer) => new Promise((go) => { held = () => go(answer); }));
+	}`, looks)
+	b.until(`held`)
+	b.lose()
+	b.run(`held()`)
+	b.rest(500 * time.Millisecond)
+	if !eval[bool](b, b.q("#offline")+`.checkVisibility()`) {
+		b.Error("an answer from before hides that there is no connection")
+	}
+}
+
 // aFailureIsSaidUntilTheNextAct, whatever looks succeed meanwhile and whatever they bring: until something is typed or
 // submitted. A loss of the connection in between has its own words.
 func aFailureIsSaidUntilTheNextAct(t *testing.T, browser context.Context) {
-	onAWidget(t, browser, running, func(b *tab) {
-		b.tolerate = "e" // the browser's own words for a request that fails
-		b.asked(pagetest.Address)
-		b.card("code", "On its way")
-		b.run(`window.real = fetch`, `window.looked = 0`, `window.lost = true`, `window.fetch = async (...all) => {
-			if (all[1]?.body && lost) throw new TypeError('lost');
-			const answer = await real(...all);
-			looked++;
-			return answer;
-		}`)
-		said := func() { b.Helper(); b.until(b.q("#offline") + `.innerText.startsWith("That didn't work.")`) }
-		fails := func(act func()) {
-			b.Helper()
-			act()
-			said()
-			b.run(`looked = 0`)
-			b.until(`looked >= 3`)
-			is(b, eval[bool](b, b.q("#offline")+`.checkVisibility()`), true)
-		}
-		fails(func() { b.types("code", "111111") })
-		b.lose()
-		b.do(pagetest.Offline(false))
-		b.says("You're back online.")
+	b := onAWidget(t, browser, running(t))
+	b.tolerate = "e" // the browser's own words for a request that fails
+	b.asked(pagetest.Address)
+	b.card("code", "On its way")
+	b.run(`window.real = fetch`, `window.looked = 0`, `window.lost = true`, `window.fetch = async (...all) => {
+		if (all[1]?.body && lost) throw new TypeError('lost');
+		const answer = await real(...all);
+		looked++;
+		return answer;
+	}`)
+	said := func() { b.Helper(); b.until(b.q("#offline") + `.innerText.startsWith("That didn't work.")`) }
+	fails := func(act func()) {
+		b.Helper()
+		act()
 		said()
-		b.world.Codes.Settle(store.Unknown)
-		b.card("code", "It may still arrive") // the newer state
-		said()
-		b.keys(kb.Backspace)
-		b.until(b.q("#offline") + `.hidden`)
-		b.run(`lost = false`)
-		b.keys("1" + kb.Enter)
-		b.card("code", "That code is wrong. 4 tries left.")
-		is(b, b.world.Codes.Checks(), 1)
-	})
+		b.run(`looked = 0`)
+		b.until(`looked >= 3`)
+		is(b, eval[bool](b, b.q("#offline")+`.checkVisibility()`), true)
+	}
+	fails(func() { b.types("code", "111111") })
+	b.lose()
+	b.do(pagetest.Offline(false))
+	b.says("You're back online.")
+	said()
+	b.world.Codes.Settle(store.Unknown)
+	b.card("code", "It may still arrive") // the newer state
+	said()
+	b.keys(kb.Backspace)
+	b.until(b.q("#offline") + `.hidden`)
+	b.run(`lost = false`)
+	b.keys("1" + kb.Enter)
+	b.card("code", "That code is wrong. 4 tries left.")
+	is(b, b.world.Codes.Checks(), 1)
 }
 
-// losesOne is a script that has the answer to the next post lost, losesAll those to a send and its repetitions.
-const (
-	losesOne = `window.real = fetch; window.fetch = async (...all) => {
-	const answer = await real(...all);
-	if (!all[1]?.body) return answer;
-	window.fetch = real;
-	throw new TypeError('lost');
-}`
-	losesAll = `window.real = fetch; window.left = 3; window.fetch = async (...all) => {
+// losesAll is a script that has the answers to a send and its repetitions lost.
+const losesAll = `window.real = fetch; window.left = 3; window.fetch = async (...all) => {
 	const answer = await real(...all);
 	if (!all[1]?.body) return answer;
 	if (--left === 0) window.fetch = real;
 	throw new TypeError('lost');
 }`
-)
-
-// aLookFindsWhatAnActCameTo: the answer to a send is lost, and then that to a code. The next look brings the card, though
-// something is typed.
-func aLookFindsWhatAnActCameTo(t *testing.T, browser context.Context) {
-	b := visiting(t, browser, accepting(t))
-	b.run(losesOne)
-	b.asked(pagetest.Address)
-	b.card("code", "a•••@example.com")
-	b.until(b.q("#offline") + `.hidden`)
-	is(t, b.world.Codes.Sends(), 1)
-	b.run(losesOne)
-	b.types("code", "111111")
-	b.card("code", "That code is wrong. 4 tries left.")
-	b.until(b.q("#offline") + `.hidden`)
-}
 
 // aBounceChangesTheCard: what a provider reports of this very send is on its card within five
 // seconds.
 func aBounceChangesTheCard(t *testing.T, browser context.Context) {
-	onAWidget(t, browser, accepting, func(b *tab) {
-		b.world.Codes.ExpectReports()
-		b.asked(pagetest.Address)
-		b.card("code", "Check your mail")
-		b.world.Codes.Bounce()
-		b.card("failed", "It did not arrive", "This address does not take our mail.", "Change the address",
-			"The last code still works until")
-	})
+	b := onAWidget(t, browser, accepting(t))
+	b.world.Codes.ExpectReports()
+	b.asked(pagetest.Address)
+	b.card("code", "Check your mail")
+	b.world.Codes.Bounce()
+	b.card("failed", "It did not arrive", "This address does not take our mail.", "Change the address",
+		"The last code still works until")
 }
 
 // aPageFromTheCacheShowsTheTruth: a page that the browser kept alive whole asks again when it is shown again.

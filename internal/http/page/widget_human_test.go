@@ -13,8 +13,6 @@ import (
 
 	"sendcode/internal/http/page/pagetest"
 	"sendcode/internal/kit/browsertest"
-	"sendcode/internal/verify/humancheck"
-	"sendcode/quota"
 )
 
 // pressed is a service that asks for a human check. answers are the next answers to a send; then it goes through. sends has the
@@ -252,33 +250,6 @@ func aWidgetsPageAsksItself(t *testing.T, browser context.Context) {
 	b.card("code")
 	is(t, b.tokens(2), " mine")
 	is(t, eval[string](b, `told.join()`), "httpkey")
-}
-
-// crowded is a service of which strangers have used half of what they share.
-func crowded(t *testing.T) *pagetest.World {
-	t.Helper()
-	w := accepting(t, quota.Rule{Name: "all", Scope: quota.App, Limit: 4, Window: time.Hour})
-	w.Codes.SetHumanChecks(map[string]humancheck.Check{"shop": {Cost: 3000}})
-	for _, to := range []string{"ben@example.com", "cem@example.com"} {
-		sends(t, w, to)
-	}
-	w.ID = "" // this browser asked for none of them
-	return w
-}
-
-// aPageWorks where strangers are many, in a worker of its own origin.
-func aPageWorks(t *testing.T, browser context.Context) {
-	w := crowded(t)
-	b := open(t, browser, w, browsertest.Look{})
-	b.tolerate = "Failed to load resource" // as the browser calls a 428
-	b.visit("")
-	b.asked(pagetest.Address)
-	b.card("code", "Check your mail")
-	is(t, eval[bool](b, `said.some((s) => s.startsWith('Your browser is doing a calculation first'))`), true)
-	asks := w.Codes.Asks()
-	if last := asks[len(asks)-2:]; last[0].HumanCheck != "" || !strings.HasPrefix(last[1].HumanCheck, humancheck.WorkPrefix) || last[0].IdempotencyKey != last[1].IdempotencyKey {
-		t.Errorf("asked %+v", last)
-	}
 }
 
 // theWorkIsSHA256 whatever the lengths of salt and number are.
