@@ -142,9 +142,7 @@ func TestCodeRequestsHaveKeysOfTheirOwn(t *testing.T) {
 	for _, name := range []string{"auth", "other"} {
 		hook := hooks.Hook{Name: name, App: "shop", Kind: hooks.SupabaseEmail}
 		r, err := hook.Parse(body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		servertest.OK(t, err)
 		for _, ask := range codeRequests(hook, r) {
 			keys[ask.IdempotencyKey] = true
 		}

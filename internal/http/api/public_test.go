@@ -274,28 +274,3 @@ func TestAGuessedKeyHandsNoVerificationOver(t *testing.T) {
 		})
 	}
 }
-
-// Browsers may not check by name, read a quota, name the client that they ask for, or say for whom
-// they act. A back end may say that it acts for a stranger, who then leaves the reserve, and
-// nothing else.
-func TestWhatAPublicKeyMayNotDo(t *testing.T) {
-	e := newAPI(t, verificationtest.WithReserve(map[string]int{"hour": 1}, func(*verificationtest.Settings) {}))
-	for _, c := range []struct {
-		key, path, more string
-		status          int
-		places          string // of the rule hour, as the answer tells them
-	}{
-		{public, "/v1/verifications/check", `,"code":"123456"`, http.StatusForbidden, ""},
-		{public, "/v1/quota", ``, http.StatusForbidden, ""},
-		{public, "/v1/verifications", `,"client_ip":"192.0.2.1"`, http.StatusUnprocessableEntity, ""},
-		{public, "/v1/verifications", `,"trust":"stranger"`, http.StatusUnprocessableEntity, ""},
-		{secret, "/v1/verifications", `,"trust":"friend"`, http.StatusUnprocessableEntity, ""},
-		{secret, "/v1/verifications", `,"trust":"stranger"`, http.StatusAccepted, `"hour";q=2`},
-		{secret, "/v1/verifications", ``, http.StatusAccepted, `"hour";q=3`},
-	} {
-		w := (client{t, e, "203.0.113.9", c.key}).do(http.MethodPost, c.path, `{"channel":"email","to":"a@example.com"`+c.more+`}`)
-		if told := w.Header().Get("RateLimit-Policy"); w.Code != c.status || !strings.Contains(told, c.places) {
-			t.Errorf("%s%s: %d, told %s", c.path, c.more, w.Code, told)
-		}
-	}
-}
