@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"image"
 	"image/color"
+	"image/draw"
 	"image/gif"
 	"maps"
 	"os"
@@ -135,18 +136,7 @@ func (s *story) write(file string) error {
 	var before *image.Paletted
 	for i, shot := range s.shots {
 		now := image.NewPaletted(shot.Bounds(), colours)
-		index := map[color.Color]uint8{}
-		for y := range now.Rect.Dy() {
-			for x := range now.Rect.Dx() {
-				c := shot.At(x, y)
-				n, known := index[c]
-				if !known {
-					n = uint8(colours.Index(c))
-					index[c] = n
-				}
-				now.SetColorIndex(x, y, n)
-			}
-		}
+		draw.Draw(now, now.Rect, shot, image.Point{}, draw.Src)
 		part := now
 		if before != nil {
 			part = now.SubImage(changed(before, now)).(*image.Paletted)
