@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"sendcode/internal/http/page/pagetest"
+	"sendcode/internal/kit/servertest"
 )
 
 var update = flag.Bool("update", false, "write the bundled files anew")
@@ -29,9 +30,7 @@ func TestBundled(t *testing.T) {
 		"widget/send-code.js", "widget/code.js", "widget/phones.js", "widget/human.js", "widget/client.js",
 	} {
 		plain, err := pagetest.Bundle(os.DirFS("."), name, false)
-		if err != nil {
-			t.Fatal(err)
-		}
+		servertest.OK(t, err)
 		if files[name], err = pagetest.Bundle(os.DirFS("."), name, true); err != nil {
 			t.Fatal(err)
 		}
@@ -45,16 +44,12 @@ func TestBundled(t *testing.T) {
 		}
 	}
 	list, err := json.MarshalIndent(named, "", "\t")
-	if err != nil {
-		t.Fatal(err)
-	}
+	servertest.OK(t, err)
 	files["widget/texts.json"] = append(list, '\n')
 	for name, want := range files {
 		file := filepath.Join("bundled", filepath.FromSlash(name))
 		if *update {
-			if err := os.WriteFile(file, want, 0o644); err != nil {
-				t.Fatal(err)
-			}
+			servertest.OK(t, os.WriteFile(file, want, 0o644))
 		}
 		if got, err := os.ReadFile(file); err != nil || !bytes.Equal(got, want) {
 			t.Errorf("%s is stale, run go generate ./web: %v", file, err)

@@ -62,14 +62,6 @@ func sendcode(t *testing.T, environ []string, args ...string) (stdout, stderr st
 	return stdout, stderr, code
 }
 
-// must ends a test that cannot go on.
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // runInProcess runs in this process, with services that the test chooses.
 func runInProcess(p program, args ...string) (stdout, stderr string, code int) {
 	type exit int
@@ -165,7 +157,7 @@ func TestKeys(t *testing.T) {
 		}
 		file := "apps:\n  - name: shop\n    keys:\n      " + line
 		c, err := config.Load([]string{"SENDCODE_CONFIG=f"}, func(string) ([]byte, error) { return []byte(file), nil })
-		must(t, err)
+		servertest.OK(t, err)
 		if k := c.Apps[1].Keys[0]; k.SHA256 != sha256.Sum256([]byte(value)) || string(k.Kind) != kind {
 			t.Errorf("the line is not of the key: %+v", k)
 		}
@@ -266,11 +258,11 @@ func TestDoctor(t *testing.T) {
 func running(t *testing.T, cmd *exec.Cmd) *bufio.Reader {
 	t.Helper()
 	pipe, err := cmd.StdoutPipe()
-	must(t, err)
+	servertest.OK(t, err)
 	if cmd.Stderr == nil {
 		cmd.Stderr = os.Stderr
 	}
-	must(t, cmd.Start())
+	servertest.OK(t, cmd.Start())
 	out := bufio.NewReader(pipe)
 	said(t, out, "running")
 	return out
@@ -350,8 +342,8 @@ func TestServeGetsTheConfigurationAndALogger(t *testing.T) {
 func TestBackupShowsItsProgressAtATerminal(t *testing.T) {
 	dir := t.TempDir()
 	db, err := sqlite.Open(t.Context(), filepath.Join(dir, config.DatabaseFile), time.Now)
-	must(t, err)
-	must(t, db.Close())
+	servertest.OK(t, err)
+	servertest.OK(t, db.Close())
 	for _, terminal := range []bool{true, false} {
 		p := program{terminal: terminal, environ: []string{"SENDCODE_DATA_DIR=" + dir}}
 		_, stderr, code := runInProcess(p, "backup", "-")
@@ -396,19 +388,19 @@ func TestServesWithNothingGiven(t *testing.T) {
 	var waits servertest.Text
 	second.Dir, second.Stderr = cmd.Dir, &waits
 	pipe, err := second.StdoutPipe()
-	must(t, err)
-	must(t, second.Start())
+	servertest.OK(t, err)
+	servertest.OK(t, second.Start())
 	itsOut := bufio.NewReader(pipe)
 	servertest.Await(t, "the second to wait", func() bool { return strings.Contains(waits.String(), "start waits: another process") })
-	must(t, cmd.Process.Signal(syscall.SIGTERM))
+	servertest.OK(t, cmd.Process.Signal(syscall.SIGTERM))
 	rest, _ := io.ReadAll(out)
 	if err := cmd.Wait(); err != nil {
 		t.Errorf("%v\n%s", err, rest)
 	}
 	said(t, itsOut, "running")
-	must(t, second.Process.Signal(syscall.SIGTERM))
+	servertest.OK(t, second.Process.Signal(syscall.SIGTERM))
 	_, _ = io.ReadAll(itsOut)
-	must(t, second.Wait())
+	servertest.OK(t, second.Wait())
 	if left, err := filepath.Glob(filepath.Join(cmd.Dir, "data", "*-wal*")); err != nil || len(left) != 0 {
 		t.Errorf("the database was not closed: %v, %v", left, err)
 	}
@@ -434,7 +426,7 @@ func TestDrains(t *testing.T) {
 		out := running(t, cmd)
 		base := "http://" + strings.Trim(said(t, out, "http://"), "/\n")
 		for i, s := range signals {
-			must(t, cmd.Process.Signal(s))
+			servertest.OK(t, cmd.Process.Signal(s))
 			if i < len(signals)-1 {
 				servertest.Await(t, "the drain", func() bool {
 					resp, err := http.Get(base + "/readyz")

@@ -7,24 +7,26 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+
+	"sendcode/internal/kit/servertest"
 )
 
 // SIGHUP has the program itself read its configuration again: a faulty file is logged, and does not
 // end it.
 func TestSIGHUPReadsTheConfiguration(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "sendcode.yaml")
-	must(t, os.WriteFile(file, []byte("retention: 2160h\n"), 0o600))
+	servertest.OK(t, os.WriteFile(file, []byte("retention: 2160h\n"), 0o600))
 	cmd := process(t, "SENDCODE_CONFIG="+file)
 	log, err := cmd.StderrPipe()
-	must(t, err)
+	servertest.OK(t, err)
 	out := running(t, cmd)
-	must(t, os.WriteFile(file, []byte("retention: nothing\n"), 0o600))
-	must(t, cmd.Process.Signal(syscall.SIGHUP))
+	servertest.OK(t, os.WriteFile(file, []byte("retention: nothing\n"), 0o600))
+	servertest.OK(t, cmd.Process.Signal(syscall.SIGHUP))
 	lines := bufio.NewReader(log)
 	said(t, lines, "configuration reload rejected")
-	must(t, cmd.Process.Signal(os.Interrupt))
+	servertest.OK(t, cmd.Process.Signal(os.Interrupt))
 	_, _ = io.Copy(io.Discard, io.MultiReader(lines, out))
-	must(t, cmd.Wait())
+	servertest.OK(t, cmd.Wait())
 }
 
 // At a terminal SIGHUP says that it was closed: nothing catches it there.

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"sendcode/internal/kit/golden"
+	"sendcode/internal/kit/servertest"
 	"sendcode/internal/store/postgres"
 )
 
@@ -120,13 +121,9 @@ func growth(u units, days ...float64) string {
 func TestGrowth(t *testing.T) {
 	const file = "../../docs/operations.md"
 	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	servertest.OK(t, err)
 	page, err := os.ReadFile(performance)
-	if err != nil {
-		t.Fatal(err)
-	}
+	servertest.OK(t, err)
 	assumed := fmt.Sprintf("%d times the mean, and that processors are %.0f %% busy then. Rows are kept for %d days", peakFactor, busy*100, retention)
 	if !strings.Contains(string(text), assumed) {
 		t.Errorf("operations.md does not assume %q", assumed)

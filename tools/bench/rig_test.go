@@ -117,9 +117,7 @@ func openRig(t *testing.T, settings ...string) *rig {
 // must ends the test unless err is nil.
 func (b *rig) must(err error) {
 	b.Helper()
-	if err != nil {
-		b.Fatal(err)
-	}
+	servertest.OK(b, err)
 }
 
 func (b *rig) recipient() *opened { return &opened{n: b.recipients.Add(1)} }

@@ -41,13 +41,9 @@ func TestUp(t *testing.T) {
 	mails := regexp.MustCompile(`mails +(\S+)`).FindStringSubmatch(out.String())[1]
 	for url, want := range map[string]string{base.FindStringSubmatch(out.String())[1] + "/readyz": "", mails: "<html"} {
 		jar, err := cookiejar.New(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		servertest.OK(t, err)
 		answer, err := (&http.Client{Jar: jar}).Get(url) // the mails' link sets a cookie
-		if err != nil {
-			t.Fatal(err)
-		}
+		servertest.OK(t, err)
 		defer answer.Body.Close()
 		if body, err := io.ReadAll(answer.Body); err != nil || answer.StatusCode != http.StatusOK || !strings.Contains(string(body), want) {
 			t.Errorf("%s: %d %s %v", url, answer.StatusCode, body, err)

@@ -20,6 +20,7 @@ import (
 
 	"sendcode/internal/base/texts"
 	"sendcode/internal/kit/golden"
+	"sendcode/internal/kit/servertest"
 )
 
 // builtin are the files that the binary carries.
@@ -28,9 +29,7 @@ func builtin() fs.FS { return os.DirFS("../../../templates") }
 func renderer(t *testing.T, overrides ...fs.FS) *MailRenderer {
 	t.Helper()
 	r, err := NewMailRenderer(builtin(), overrides...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	servertest.OK(t, err)
 	return r
 }
 
@@ -85,9 +84,7 @@ func TestTitles(t *testing.T) {
 func render(t *testing.T, r *MailRenderer, req RenderRequest) MailTexts {
 	t.Helper()
 	m, err := r.Render(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	servertest.OK(t, err)
 	return m
 }
 
@@ -125,9 +122,7 @@ func TestGolden(t *testing.T) {
 		}
 	}
 	files, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	servertest.OK(t, err)
 	for _, f := range files {
 		if !made[f.Name()] {
 			t.Errorf("%s is in %s, and no mail is compared with it", f.Name(), dir)

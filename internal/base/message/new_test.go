@@ -10,6 +10,7 @@ import (
 	"testing/fstest"
 
 	"sendcode/internal/kit/golden"
+	"sendcode/internal/kit/servertest"
 )
 
 func files(named map[string]string) fstest.MapFS {
@@ -49,9 +50,7 @@ func TestTidy(t *testing.T) {
 func TestOverrides(t *testing.T) {
 	long := strings.Repeat("Bonjour, voici votre code. ", 10)
 	layout, err := fs.ReadFile(builtin(), "mail/layout.html")
-	if err != nil {
-		t.Fatal(err)
-	}
+	servertest.OK(t, err)
 	plain, own := renderer(t), renderer(t, files(map[string]string{
 		"mail/default/en/subject.txt":  "\ufeffHello from {{.App}}\r\n",
 		"mail/layout.html":             strings.ReplaceAll(string(layout), "\n", "\r\n"),
@@ -104,9 +103,7 @@ func TestNewFindsEveryFault(t *testing.T) {
 		"«private»", strings.Repeat("This sentence is here to be long enough that nothing of what follows it can be seen in a "+
 			"list of mails or on a locked screen. ", 2))
 	list, err := os.ReadFile("testdata/faults.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	servertest.OK(t, err)
 	var parts []string
 	for part := range strings.SplitSeq(strings.TrimSpace(string(list)), "\n\n") {
 		given, file, texts := "", "", map[string]string{}

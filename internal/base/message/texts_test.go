@@ -7,6 +7,7 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"sendcode/internal/kit/servertest"
 	"sendcode/templates"
 )
 
@@ -19,9 +20,7 @@ func textRenderer(t *testing.T, override fstest.MapFS, limits TextLimits) *TextR
 		limits.Measure, limits.Segments = one, 1
 	}
 	r, err := NewTextRenderer(limits, templates.FS, override)
-	if err != nil {
-		t.Fatal(err)
-	}
+	servertest.OK(t, err)
 	return r
 }
 
@@ -60,9 +59,7 @@ func TestOriginLine(t *testing.T) {
 	r := textRenderer(t, nil, TextLimits{Measure: one, Segments: 2, Site: "shop.example"})
 	for _, locale := range []string{"en", "zh-Hans"} {
 		got, err := r.Render(RenderRequest{Locale: locale, Data: Data{App: "Shop", Code: "BCDFGH", Minutes: 1}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		servertest.OK(t, err)
 		lines := strings.Split(got.Text, "\n")
 		host, code, found := strings.Cut(strings.TrimPrefix(lines[len(lines)-1], "@"), " #")
 		if len(lines) < 2 || !strings.HasPrefix(lines[len(lines)-1], "@") || !found || host != "shop.example" || code != "BCDFGH" {

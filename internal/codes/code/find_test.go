@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"sendcode/internal/base/fault"
+	"sendcode/internal/kit/servertest"
 )
 
 // What people type and paste, and what "copy message" gives on a phone, is taken; a slip stays one,
@@ -15,18 +16,14 @@ import (
 // (theTableOfCards).
 func TestFind(t *testing.T) {
 	file, err := os.ReadFile("testdata/typed.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	servertest.OK(t, err)
 	type row struct {
 		In, Code, Reason string
 		Length           int
 		Letters          bool
 	}
 	var rows []row
-	if err := json.Unmarshal(file, &rows); err != nil {
-		t.Fatal(err)
-	}
+	servertest.OK(t, json.Unmarshal(file, &rows))
 	rows = append(rows, row{In: strings.Repeat("x", 3000) + "293848", Length: 6, Reason: "too_long"})
 	for _, c := range rows {
 		shape, bad := Shape{Digits, c.Length}, &fault.InvalidError{}

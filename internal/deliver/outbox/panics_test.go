@@ -55,9 +55,7 @@ func (r brokenRenderer) Prepare(x message.RenderRequest) (message.PreparedMail, 
 // whichever makes the attempts, and send others' mails.
 func TestAPanicEndsOneSend(t *testing.T) {
 	url := servertest.Postgres(t).NewDatabase(t)
-	if err := postgres.Migrate(t.Context(), url, ""); err != nil {
-		t.Fatal(err)
-	}
+	servertest.OK(t, postgres.Migrate(t.Context(), url, ""))
 	server := smtptest.Start(t, smtptest.Script{})
 	var mu sync.Mutex
 	after := "" // the next connections break after this
@@ -78,9 +76,7 @@ func TestAPanicEndsOneSend(t *testing.T) {
 	var senders []mailserver.Servers
 	for range 2 {
 		db, err := postgres.Open(t.Context(), url, "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		servertest.OK(t, err)
 		t.Cleanup(func() { _ = db.Close() })
 		sender := server.Sender(t, func(c *smtp.Config) { c.Dial, c.MaxMails, c.MaxConns = dial, 1, 1 })
 		p := vtest.New(s, core.Dependencies{DB: &db.DB, Limiter: limiter, Sender: sender})

@@ -35,9 +35,7 @@ func TestInABrowser(t *testing.T) {
 func inWindows(t *testing.T, tests map[string]func(*testing.T, chromium)) {
 	t.Helper()
 	engine, err := pagetest.LoadAxe(t.Context(), servertest.Chromium(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	servertest.OK(t, err)
 	browser, end := browsertest.StartChromium(context.Background(), servertest.HeadlessShell(t))
 	defer end()
 	if err := chromedp.Do(browser); err != nil { // it lives as long as the context that starts it

@@ -35,9 +35,7 @@ func exportOf(t *testing.T, body []byte) (rows []map[string]string) {
 		t.Error("no mark of UTF-8, or other line ends")
 	}
 	records, err := csv.NewReader(strings.NewReader(text)).ReadAll()
-	if err != nil {
-		t.Fatal(err)
-	}
+	servertest.OK(t, err)
 	for _, record := range records[1:] {
 		row := map[string]string{}
 		for i, name := range records[0] {
@@ -156,14 +154,10 @@ func exported(t *testing.T, base string) io.Reader {
 	ctx, cancel := context.WithTimeout(t.Context(), servertest.Patience)
 	t.Cleanup(cancel)
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"/v1/admin/sends.csv", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	servertest.OK(t, err)
 	req.Header.Set("Authorization", "Bearer "+consoletest.Token)
 	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	servertest.OK(t, err)
 	t.Cleanup(func() { _ = resp.Body.Close() })
 	return resp.Body
 }
@@ -307,9 +301,7 @@ func FuzzCell(f *testing.F) {
 		var b bytes.Buffer
 		w := csv.NewWriter(&b)
 		w.UseCRLF = true
-		if err := w.Write([]string{"x", withoutFormula(cell), "y"}); err != nil {
-			t.Fatal(err)
-		}
+		servertest.OK(t, w.Write([]string{"x", withoutFormula(cell), "y"}))
 		w.Flush()
 		line := b.String()
 		record, err := csv.NewReader(&b).Read()

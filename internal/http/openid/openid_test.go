@@ -34,9 +34,7 @@ func open(t *testing.T) (*openidtest.Provider, *Provider) {
 func begin(t *testing.T, p *Provider) (url.Values, LoginAttempt) {
 	t.Helper()
 	address, attempt, err := p.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	servertest.OK(t, err)
 	return openidtest.Visit(t, address).Query(), attempt
 }
 

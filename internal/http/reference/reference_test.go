@@ -53,9 +53,7 @@ func TestReferenceHasTheWholeSpecification(t *testing.T) {
 	body := referencePage(t)
 	shown := plainText(html.UnescapeString(htmlTag.ReplaceAllString(body, "")))
 	var spec yaml.Node
-	if err := yaml.Unmarshal(docs.OpenAPI, &spec); err != nil {
-		t.Fatal(err)
-	}
+	servertest.OK(t, yaml.Unmarshal(docs.OpenAPI, &spec))
 	seen := 0
 	has := func(what, text string) {
 		if seen++; !strings.Contains(shown, strings.TrimSpace(plainText(text))) {
@@ -105,9 +103,7 @@ func TestOperationsNameWhatAllMayAnswer(t *testing.T) {
 			Responses   map[string]any
 		}
 	}
-	if err := yaml.Unmarshal(docs.OpenAPI, &spec); err != nil {
-		t.Fatal(err)
-	}
+	servertest.OK(t, yaml.Unmarshal(docs.OpenAPI, &spec))
 	for path, operations := range spec.Paths {
 		for method, o := range operations {
 			for _, status := range []string{"503", "413", "415"} {

@@ -21,14 +21,10 @@ func TestEndAccepting(t *testing.T) {
 	defer func(wait time.Duration) { endAcceptingTimeout = wait }(endAcceptingTimeout)
 	endAcceptingTimeout = servertest.Patience
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	servertest.OK(t, err)
 	defer l.Close()
 	client, err := net.Dial("tcp", l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	servertest.OK(t, err)
 	defer client.Close()
 	ended, accepted := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -46,9 +42,7 @@ func TestEndAccepting(t *testing.T) {
 	<-time.After(50 * time.Millisecond) // in which it could end too early
 	close(accepted)
 	conn, err := l.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	servertest.OK(t, err)
 	defer conn.Close()
 	<-ended
 	got := make([]byte, 7)

@@ -27,9 +27,7 @@ type connsRig struct {
 
 func newConnsRig(t *testing.T, conns *Conns, e *echo.Echo, passed bool) connsRig {
 	port, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	servertest.OK(t, err)
 	if passed {
 		port = PassedListener{port.(*net.TCPListener)}
 	}
@@ -48,9 +46,7 @@ func (r connsRig) dial(from, text string) net.Conn {
 		_ = conn.SetReadDeadline(time.Now().Add(servertest.Patience)) // so that a missing answer fails
 		_, err = io.WriteString(conn, text)
 	}
-	if err != nil {
-		r.Fatal(err)
-	}
+	servertest.OK(r, err)
 	return conn
 }
 

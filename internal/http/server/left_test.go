@@ -17,9 +17,7 @@ import (
 // all others are.
 func TestARequestWhoseClientLeftIsNotServed(t *testing.T) {
 	port, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	servertest.OK(t, err)
 	answered, served := make(chan int, 9), make(chan string, 9)
 	e := New(Config{Logger: slog.New(slog.DiscardHandler), Served: func(_ string, status int, _ time.Duration) { answered <- status }})
 	e.Any("/:name", func(c echo.Context) error {
@@ -28,9 +26,7 @@ func TestARequestWhoseClientLeftIsNotServed(t *testing.T) {
 	})
 	ask := func(method, name string) net.Conn {
 		conn, err := net.Dial("tcp", port.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
+		servertest.OK(t, err)
 		if _, err := fmt.Fprintf(conn, "%s /%s HTTP/1.1\r\nHost: codes\r\nContent-Length: 2\r\n\r\n{}", method, name); err != nil {
 			t.Fatal(err)
 		}

@@ -38,9 +38,7 @@ func sourceReasons(t *testing.T) []string {
 			}
 			return err
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		servertest.OK(t, err)
 	}
 	return slices.Sorted(maps.Keys(all))
 }
@@ -122,9 +120,7 @@ func TestLanguageOfProblems(t *testing.T) {
 	} {
 		w := get(e, "/v1/x", func(r *http.Request) { r.Header.Set("Accept-Language", header) })
 		var p map[string]any
-		if err := json.Unmarshal(w.Body.Bytes(), &p); err != nil {
-			t.Fatal(err)
-		}
+		servertest.OK(t, json.Unmarshal(w.Body.Bytes(), &p))
 		if h := w.Header(); h.Get("Content-Language") != want[0] || !slices.Contains(h.Values("Vary"), "Accept-Language") ||
 			h.Get("Content-Type") != "application/problem+json" || h.Get("Retry-After") != "42" || w.Code != http.StatusTooManyRequests {
 			t.Errorf("%q: %d %v", header, w.Code, h)

@@ -73,9 +73,7 @@ func TestErrorsBecomeProblems(t *testing.T) {
 			Type, Title, Detail string
 			Status              int
 		}
-		if err := json.Unmarshal(w.Body.Bytes(), &p); err != nil {
-			t.Fatal(err)
-		}
+		servertest.OK(t, json.Unmarshal(w.Body.Bytes(), &p))
 		if w.Code != c.status || p.Status != c.status || p.Type != "https://example.com/problems/"+c.slug || p.Title == "" ||
 			p.Detail == "" || !strings.Contains(w.Body.String(), c.more) || strings.Contains(w.Body.String(), "secret") {
 			t.Errorf("%v: %d %s", c.err, w.Code, w.Body)

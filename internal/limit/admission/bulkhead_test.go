@@ -17,9 +17,7 @@ func TestALineEndsWithPatienceOrTheClient(t *testing.T) {
 		var slots []*Slot
 		for range MaxPerRecipient {
 			next, err := l.Acquire(t.Context(), "ana", false)
-			if err != nil {
-				t.Fatal(err)
-			}
+			servertest.OK(t, err)
 			slots = append(slots, next)
 		}
 		began := time.Now()

@@ -11,6 +11,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"sendcode/internal/kit/servertest"
 	"sendcode/internal/run/config"
 )
 
@@ -45,9 +46,7 @@ var composeFiles = []string{"compose.yaml", "compose.postgres.yaml"}
 func readCompose(t *testing.T, file string) compose {
 	t.Helper()
 	var c compose
-	if err := yaml.Unmarshal([]byte(readFile(t, file)), &c); err != nil {
-		t.Fatal(err)
-	}
+	servertest.OK(t, yaml.Unmarshal([]byte(readFile(t, file)), &c))
 	return c
 }
 
@@ -62,9 +61,7 @@ case "$2" in ring) printf k1: && openssl rand -base64 32;; index) openssl rand -
 		t.Fatal(err)
 	}
 	script, err := filepath.Abs(filepath.Join(root, "deploy", "secrets.sh"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	servertest.OK(t, err)
 	run := exec.Command("sh", script, key)
 	run.Dir = t.TempDir()
 	if said, err := run.CombinedOutput(); err != nil {
@@ -146,9 +143,7 @@ func TestKubernetesConfiguresTheProgram(t *testing.T) {
 			}
 		}
 	}
-	if err := yaml.Unmarshal([]byte(readFile(t, "deploy/kubernetes-postgres/migrate.yaml")), &job); err != nil {
-		t.Fatal(err)
-	}
+	servertest.OK(t, yaml.Unmarshal([]byte(readFile(t, "deploy/kubernetes-postgres/migrate.yaml")), &job))
 	var migrates []string
 	for _, e := range job.Spec.Template.Spec.Containers[0].Env {
 		migrates = append(migrates, e.Name+"="+e.Value)

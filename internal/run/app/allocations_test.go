@@ -77,7 +77,7 @@ func newAlone(t *testing.T, yaml string, environ ...string) *App {
 	cfg := loadConfig(t, yaml, append(environ, "SENDCODE_API_KEY="+loneKey, "SENDCODE_ADDR=127.0.0.1:0", "SENDCODE_DRAIN=0s",
 		"SENDCODE_DATA_DIR="+t.TempDir())...)
 	a, err := New(t.Context(), cfg, slog.New(slog.DiscardHandler))
-	must(t, err)
+	servertest.OK(t, err)
 	return a
 }
 
@@ -88,7 +88,7 @@ func (a *App) serveUntilTheEnd(t *testing.T) {
 	go func() { ended <- a.Serve(ctx) }()
 	t.Cleanup(func() {
 		stop()
-		must(t, <-ended)
+		servertest.OK(t, <-ended)
 	})
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"sendcode/internal/base/message"
 	"sendcode/internal/deliver/sms"
+	"sendcode/internal/kit/servertest"
 	"sendcode/templates"
 )
 
@@ -13,7 +14,7 @@ import (
 // name of an app or a site, and the longest code.
 func TestTextMessagesTakeOneSegment(t *testing.T) {
 	r, err := message.NewTextRenderer(message.TextLimits{Segments: 1, Measure: sms.Segments}, templates.FS)
-	must(t, err)
+	servertest.OK(t, err)
 	for title, site := range map[string]string{strings.Repeat("W", 24): "", "Shop": "shop.example"} {
 		if err := r.CheckLength(message.Data{App: title}, site, 10); err != nil {
 			t.Error(err)

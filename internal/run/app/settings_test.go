@@ -13,6 +13,7 @@ import (
 	"sendcode/internal/base/recipient"
 	"sendcode/internal/codes/policy"
 	"sendcode/internal/http/api"
+	"sendcode/internal/kit/servertest"
 	"sendcode/internal/run/app/core"
 	"sendcode/internal/run/config"
 	"sendcode/internal/store"
@@ -119,7 +120,7 @@ func TestAPublicKeyForPagesOnThisMachine(t *testing.T) {
 		t.Helper()
 		c := loadConfig(t, "", environ...)
 		_, err := c.LoadOrCreateSecrets(dir)
-		must(t, err)
+		servertest.OK(t, err)
 		return slices.DeleteFunc(apiKeys(c), func(k *api.Key) bool { return k.Kind == verification.BackEnd || k.Own != nil })
 	}
 	dir := t.TempDir()
@@ -171,8 +172,8 @@ func TestAStopEnds(t *testing.T) {
 func TestReplicasOnOneHostShareTheSecrets(t *testing.T) {
 	cfg := loadConfig(t, "", "SENDCODE_DATABASE_URL=postgres://h/d", "SENDCODE_DATA_DIR="+t.TempDir())
 	one, another := &App{cfg: cfg}, &App{cfg: cfg}
-	must(t, one.loadSecrets())
-	must(t, another.loadSecrets())
+	servertest.OK(t, one.loadSecrets())
+	servertest.OK(t, another.loadSecrets())
 	if one.cfg.SecretKeys.Reveal() != another.cfg.SecretKeys.Reveal() ||
 		one.cfg.IndexKey.Reveal() != another.cfg.IndexKey.Reveal() || len(one.generated)+len(another.generated) != 0 {
 		t.Error("the replicas have other secrets, or some to show")

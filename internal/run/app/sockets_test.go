@@ -28,13 +28,13 @@ func TestStopAnswersAcceptedConnections(t *testing.T) {
 				cfg.Addr = passSocket(t)
 			}
 			a, err := New(t.Context(), cfg, slog.New(slog.DiscardHandler))
-			must(t, err)
+			servertest.OK(t, err)
 			a.conns.UnreadWait = servertest.Patience
 			ctx, stop := context.WithCancel(t.Context())
 			ended := make(chan error, 1)
 			go func() { ended <- a.Serve(ctx) }()
 			early, err := net.Dial("tcp", a.Addr())
-			must(t, err)
+			servertest.OK(t, err)
 			defer early.Close()
 			servertest.Same(t, "after it", answer(t, a.listeners[0], "/livez"), "200 ok") // so early was accepted
 			http.DefaultClient.CloseIdleConnections()
@@ -46,11 +46,11 @@ func TestStopAnswersAcceptedConnections(t *testing.T) {
 				defer late.Close()
 			}
 			_, err = early.Write([]byte("GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"))
-			must(t, err)
+			servertest.OK(t, err)
 			got, err := bufio.NewReader(early).ReadString('\n')
-			must(t, err)
+			servertest.OK(t, err)
 			servertest.Same(t, "answer", strings.TrimSpace(got), "HTTP/1.1 200 OK")
-			must(t, <-ended)
+			servertest.OK(t, <-ended)
 		})
 	}
 }
@@ -91,11 +91,11 @@ func TestThePassedSocketDecides(t *testing.T) {
 	} {
 		t.Run(c.setting+" "+c.socket, func(t *testing.T) {
 			port, err := net.Listen("tcp", c.socket+":0")
-			must(t, err)
+			servertest.OK(t, err)
 			defer port.Close()
 			_, number, _ := net.SplitHostPort(port.Addr().String())
 			other, err := net.Listen("tcp", "127.0.0.1:0")
-			must(t, err)
+			servertest.OK(t, err)
 			defer other.Close()
 			passed := []net.Listener{other, port}
 			got, err := listen(c.setting+":"+number, &passed)
@@ -115,37 +115,30 @@ func TestThePassedSocketDecides(t *testing.T) {
 		return []any{c.Loopback(), strings.Contains(strings.Join(c.Warnings, ""), "/admin is off")}
 	}
 	servertest.Same(t, "on this machine alone, warned of the console: by the setting", fmt.Sprint(facts(cfg)), "[false true]")
-	must(t, a.openPorts())
+	servertest.OK(t, a.openPorts())
 	servertest.Same(t, "by the listener", fmt.Sprint(facts(a.cfg)), "[true false]")
 	servertest.Same(t, "by the listener after a reload", fmt.Sprint(facts(a.cfg.WithReloadable(cfg))), "[true false]")
 	servertest.Same(t, "logged", strings.Contains(log.String(), "/admin is off"), false)
 	a.printBanner(&banner)
 	servertest.Same(t, "a banner without secrets to show", banner.String(), "")
-	must(t, a.loadSecrets())
+	servertest.OK(t, a.loadSecrets())
 	a.printBanner(&banner)
 	servertest.Same(t, "the password, which the setting alone would not generate", strings.Contains(banner.String(), a.generated[0].Value), true)
-	must(t, a.close())
+	servertest.OK(t, a.close())
 }
 
 // passSocket makes the next New get a socket as from systemd, which has it too, and returns its address.
 func passSocket(t *testing.T) (addr string) {
 	t.Helper()
 	port, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
+	servertest.OK(t, err)
 	socket, err := port.(*net.TCPListener).File()
-	must(t, err)
-	must(t, port.Close())
+	servertest.OK(t, err)
+	servertest.OK(t, port.Close())
 	t.Cleanup(func() { _ = socket.Close() })
 	firstPassedSocket, err = syscall.Dup(int(socket.Fd())) // New closes its own
-	must(t, err)
+	servertest.OK(t, err)
 	t.Setenv("LISTEN_FDS", "1")
 	t.Setenv("LISTEN_PID", strconv.Itoa(os.Getpid()))
 	return port.Addr().String()
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }

@@ -24,17 +24,17 @@ func TestReadyOnlyWithItsRoutes(t *testing.T) {
 	defer func(wait time.Duration) { quietStart = wait }(quietStart)
 	quietStart = 0
 	ports := newApp(cfg, slog.New(slog.DiscardHandler), nil)
-	must(t, ports.openPorts())
+	servertest.OK(t, ports.openPorts())
 	ports.health.MarkStarted()
 	for _, l := range ports.listeners {
 		servertest.Same(t, "/readyz without routes", answer(t, l, "/readyz"), "503 starting")
 		servertest.Same(t, "/livez without routes", answer(t, l, "/livez"), "200 ok")
 	}
 	early, err := http.NewRequest(http.MethodPost, "http://"+ports.listeners[0].Addr().String()+"/v1/verifications", nil)
-	must(t, err)
+	servertest.OK(t, err)
 	early.Header.Set("Origin", "https://shop.example")
 	refused, err := http.DefaultClient.Do(early)
-	must(t, err)
+	servertest.OK(t, err)
 	_ = refused.Body.Close()
 	servertest.Same(t, "what a page reads without routes", refused.Status[:4]+refused.Header.Get("Access-Control-Allow-Origin"),
 		"503 https://shop.example")
@@ -42,17 +42,17 @@ func TestReadyOnlyWithItsRoutes(t *testing.T) {
 
 	quietStart = time.Hour
 	a, err := New(t.Context(), cfg, slog.New(slog.DiscardHandler))
-	must(t, err)
+	servertest.OK(t, err)
 	conn, err := net.Dial("tcp", a.Addr())
-	must(t, err)
+	servertest.OK(t, err)
 	defer conn.Close()
 	_, err = conn.Write([]byte("GET /openapi.yaml HTTP/1.1\r\nHost: localhost\r\n\r\n"))
-	must(t, err)
+	servertest.OK(t, err)
 	ctx, stop := context.WithCancelCause(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- a.Serve(ctx) }()
 	got, err := bufio.NewReader(conn).ReadString('\n')
-	must(t, err)
+	servertest.OK(t, err)
 	servertest.Same(t, "a request before Serve", strings.TrimSpace(got), "HTTP/1.1 200 OK")
 	for i, route := range []string{"/openapi.yaml", "/metrics"} {
 		ready := answer(t, a.listeners[i], "/readyz")
@@ -70,9 +70,9 @@ func TestReadyOnlyWithItsRoutes(t *testing.T) {
 func answer(t *testing.T, l *listener, path string) string {
 	t.Helper()
 	resp, err := http.Get("http://" + l.Addr().String() + path)
-	must(t, err)
+	servertest.OK(t, err)
 	defer func() { _ = resp.Body.Close() }()
 	body, err := io.ReadAll(resp.Body)
-	must(t, err)
+	servertest.OK(t, err)
 	return resp.Status[:4] + string(body)
 }

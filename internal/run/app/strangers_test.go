@@ -418,7 +418,7 @@ func refusalsTable(spent map[string]int) string {
 func readText(t *testing.T, path string) string {
 	t.Helper()
 	text, err := os.ReadFile(path)
-	must(t, err)
+	servertest.OK(t, err)
 	return string(text)
 }
 

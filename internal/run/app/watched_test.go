@@ -5,6 +5,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"sendcode/internal/kit/servertest"
 )
 
 // A file is read when it has stayed as it is, whole, and once.
@@ -65,12 +67,12 @@ func TestAFileIsNotReadHalfWay(t *testing.T) {
 func TestATurnedLinkIsSeen(t *testing.T) {
 	t.Chdir(t.TempDir())
 	const name = "sendcode.yaml"
-	must(t, os.Symlink(filepath.Join("..data", name), name))
+	servertest.OK(t, os.Symlink(filepath.Join("..data", name), name))
 	for _, version := range []string{"one", "two"} {
-		must(t, os.Mkdir(version, 0o700))
-		must(t, os.WriteFile(filepath.Join(version, name), []byte(version), 0o600))
-		must(t, os.Symlink(version, "..next"))
-		must(t, os.Rename("..next", "..data"))
+		servertest.OK(t, os.Mkdir(version, 0o700))
+		servertest.OK(t, os.WriteFile(filepath.Join(version, name), []byte(version), 0o600))
+		servertest.OK(t, os.Symlink(version, "..next"))
+		servertest.OK(t, os.Rename("..next", "..data"))
 		if content, err := readRegularFile(name); string(content) != version || err != nil {
 			t.Errorf("%q, %v, want %s", content, err, version)
 		}

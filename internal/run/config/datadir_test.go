@@ -10,6 +10,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"sendcode/internal/kit/servertest"
 )
 
 // loaded is a configuration whose data directory is new.
@@ -24,7 +26,7 @@ func loaded(t *testing.T, environ ...string) Config {
 func filled(t *testing.T, c Config) (Config, []ShownSecret) {
 	t.Helper()
 	generated, err := c.LoadOrCreateSecrets(c.DataDir)
-	ok(t, err)
+	servertest.OK(t, err)
 	return c, generated
 }
 
@@ -38,8 +40,8 @@ func failsWith(t *testing.T, what string, err error, reason string) {
 
 func write(t *testing.T, path, content string) {
 	t.Helper()
-	ok(t, os.MkdirAll(filepath.Dir(path), 0o700))
-	ok(t, os.WriteFile(path, []byte(content), 0o600))
+	servertest.OK(t, os.MkdirAll(filepath.Dir(path), 0o700))
+	servertest.OK(t, os.WriteFile(path, []byte(content), 0o600))
 }
 
 func TestSecretsAreMadeOnceAndReadAgain(t *testing.T) {
@@ -159,13 +161,13 @@ func TestSecretsAreForTheOwnerOnly(t *testing.T) {
 		}
 	}
 	for _, mode := range []os.FileMode{0o640, 0o604, 0o620} {
-		ok(t, os.Chmod(secrets, mode))
+		servertest.OK(t, os.Chmod(secrets, mode))
 		_, err := c.LoadOrCreateSecrets(c.DataDir)
 		failsWith(t, mode.String(), err, "chmod 600")
 	}
 	t.Setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
 	for mode, refused := range map[os.FileMode]bool{0o660: false, 0o640: false, 0o664: true, 0o600: false} {
-		ok(t, os.Chmod(secrets, mode))
+		servertest.OK(t, os.Chmod(secrets, mode))
 		again := c
 		_, err := again.LoadOrCreateSecrets(c.DataDir)
 		is(t, mode.String()+" is refused", err != nil, refused)
@@ -173,7 +175,7 @@ func TestSecretsAreForTheOwnerOnly(t *testing.T) {
 		is(t, mode.String()+" is warned of", strings.Contains(strings.Join(c.Warnings, "\n"), "by its group"), !refused && mode != 0o600)
 	}
 	if os.Chown(secrets, -1, 54321) == nil { // as root alone may
-		ok(t, os.Chmod(secrets, 0o660))
+		servertest.OK(t, os.Chmod(secrets, 0o660))
 		_, err := c.LoadOrCreateSecrets(c.DataDir)
 		failsWith(t, "a foreign group", err, "chmod 600")
 	}
@@ -242,7 +244,7 @@ func TestDataDirThatCannotBe(t *testing.T) {
 func TestLockDataDirInterrupted(t *testing.T) {
 	dir := t.TempDir()
 	release, err := LockDataDir(t.Context(), dir, 0)
-	ok(t, err)
+	servertest.OK(t, err)
 	defer func() { _ = release() }()
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(lockRetryEvery, cancel)
@@ -279,7 +281,7 @@ func TestStartsAtOnceAgreeOnTheSecrets(t *testing.T) {
 func TestFailedWriteLeavesNothing(t *testing.T) {
 	dir := t.TempDir()
 	taken := filepath.Join(dir, "secrets.yaml") // a directory cannot be replaced by a file
-	ok(t, os.Mkdir(taken, 0o700))
+	servertest.OK(t, os.Mkdir(taken, 0o700))
 	if err := writeSecrets(taken, map[string]string{"api_key": goodKey}); err == nil {
 		t.Error("written over a directory")
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"sendcode/internal/kit/servertest"
 	"sendcode/quota"
 )
 
@@ -175,6 +176,6 @@ func TestDocumentsNameVariables(t *testing.T) {
 func read(t testing.TB, name string) string {
 	t.Helper()
 	content, err := os.ReadFile(name)
-	ok(t, err)
+	servertest.OK(t, err)
 	return string(content)
 }

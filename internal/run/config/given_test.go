@@ -74,14 +74,6 @@ func is[T any](t *testing.T, what string, got, want T) {
 	}
 }
 
-// ok ends the test at an error.
-func ok(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // readBack returns what a printed configuration loads as, and wants it to print the same.
 func readBack(t *testing.T, c Config) Config {
 	t.Helper()

@@ -6,13 +6,14 @@ import (
 	"testing"
 
 	"sendcode/internal/kit/golden"
+	"sendcode/internal/kit/servertest"
 	"sendcode/internal/run/config/document"
 )
 
 // The golden file holds what is in force then, and a test below reads it back.
 func TestNothingGiven(t *testing.T) {
 	c, err := Load(nil, files{}.read)
-	ok(t, err)
+	servertest.OK(t, err)
 	golden.File(t, "testdata/default.yaml", c.YAML())
 	if !c.Loopback() || c.AdminLoginEnabled() || len(c.Warnings) != 0 {
 		t.Errorf("the default must be on loopback, with a console that has no password yet, and without warnings: %q", c.Warnings)
@@ -64,7 +65,7 @@ func TestSecretsFromFiles(t *testing.T) {
 // The first to connect to a server that the settings name is this test, not the check of its URL.
 func TestNothingConnects(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	ok(t, err)
+	servertest.OK(t, err)
 	defer func() { _ = l.Close() }()
 	at := l.Addr().String()
 	for range 50 {
@@ -72,10 +73,10 @@ func TestNothingConnects(t *testing.T) {
 			"SENDCODE_DATABASE_URL=postgres://"+at+"/d", "SENDCODE_ADDR="+at)
 	}
 	own, err := net.Dial("tcp", at)
-	ok(t, err)
+	servertest.OK(t, err)
 	defer func() { _ = own.Close() }()
 	first, err := l.Accept()
-	ok(t, err)
+	servertest.OK(t, err)
 	defer func() { _ = first.Close() }()
 	if first.RemoteAddr().String() != own.LocalAddr().String() {
 		t.Error("a URL was not only looked at")

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"sendcode/internal/codes/policy"
+	"sendcode/internal/kit/servertest"
 	"sendcode/quota"
 )
 
@@ -41,7 +42,7 @@ limits:
 	}
 	is(t, "reserve", c.PolicySet(time.Now()).Purposes["default"].Reserve, map[string]int{"own": 2})
 	shanghai, err := time.LoadLocation("Asia/Shanghai")
-	ok(t, err)
+	servertest.OK(t, err)
 	is(t, "gift", c.Limits["gift"][0].QuotaRule(), quota.Rule{Name: "week", Limit: 3, Days: 7, Zone: shanghai})
 	is(t, "web", c.Limits["web"][0].QuotaRule(), quota.Rule{Name: "minute", Limit: 100, Window: time.Minute, Observe: true})
 }
@@ -112,7 +113,7 @@ sms:
 // in whole hours.
 func TestRetentionOutlastsEveryRule(t *testing.T) {
 	berlin, err := time.LoadLocation("Europe/Berlin")
-	ok(t, err)
+	servertest.OK(t, err)
 	longest := quota.LongestKeep([]quota.Rule{
 		{Window: quota.MaxWindow}, {Days: quota.MaxDays, Zone: berlin}, {Per: quota.Month, Zone: berlin},
 	})

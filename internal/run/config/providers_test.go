@@ -12,6 +12,7 @@ import (
 
 	"sendcode/internal/deliver/reports"
 	"sendcode/internal/deliver/sns/snstest"
+	"sendcode/internal/kit/servertest"
 )
 
 var providerVariables = []string{
@@ -39,7 +40,7 @@ func TestDocumentedProviders(t *testing.T) {
 	eventsIn := func(what, source string, body []byte) (got []string) {
 		t.Helper()
 		all, err := sources[source].Parse(body)
-		ok(t, err)
+		servertest.OK(t, err)
 		for _, e := range all {
 			got = append(got, e.Type+" "+string(e.Meaning)+" "+e.Detail)
 			is(t, what, []any{e.Send.String(), e.To, e.At.Unix(), e.Mapped}, []any{send, "ana@example.com", at.Unix(), true})
@@ -50,7 +51,7 @@ func TestDocumentedProviders(t *testing.T) {
 	basic.SetBasicAuth("sendcode", hiddenSecret)
 	svix := func(file string) http.Header {
 		secret, err := base64.StdEncoding.DecodeString(standardSecret)
-		ok(t, err)
+		servertest.OK(t, err)
 		mac := hmac.New(sha256.New, secret)
 		mac.Write([]byte("msg_1.1772600767." + strings.ReplaceAll(read(t, "testdata/events/"+file), "SEND", send)))
 		return http.Header{
@@ -113,7 +114,7 @@ func TestDocumentedProviders(t *testing.T) {
 		body := amazon.Sign(snstest.Notification(text, at))
 		is(t, "ses: without its certificate", sources["ses"].Verify(http.Header{}, body, at), false)
 		m, err := amazon.Subscriber().Verify(t.Context(), body, at)
-		ok(t, err)
+		servertest.OK(t, err)
 		is(t, "ses: "+file, eventsIn("ses: "+file, "ses", []byte(m.Text)), []string{want})
 	}
 	is(t, "header of mails", sources["postmark"].Header, "X-PM-Metadata-send")

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"sendcode/internal/kit/golden"
+	"sendcode/internal/kit/servertest"
 	"sendcode/internal/run/config/document"
 
 	"go.yaml.in/yaml/v3"
@@ -157,7 +158,7 @@ func comments(t *testing.T) map[string]string {
 	}
 	for _, path := range settings(t) {
 		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments)
-		ok(t, err)
+		servertest.OK(t, err)
 		ast.Inspect(file, func(n ast.Node) bool {
 			spec, ok := n.(*ast.TypeSpec)
 			if !ok {
@@ -185,7 +186,7 @@ var link = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
 func exampleFile(t *testing.T) string {
 	t.Helper()
 	c, err := Load(nil, files{}.read)
-	ok(t, err)
+	servertest.OK(t, err)
 	root := c.yamlNode()
 	annotate(t, root, reflect.TypeFor[Config]())
 	var body strings.Builder
@@ -193,7 +194,7 @@ func exampleFile(t *testing.T) string {
 		encoder := yaml.NewEncoder(&body)
 		encoder.SetIndent(2)
 		body.WriteString("\n")
-		ok(t, encoder.Encode(&yaml.Node{Kind: yaml.MappingNode, Content: root.Content[i : i+2]}))
+		servertest.OK(t, encoder.Encode(&yaml.Node{Kind: yaml.MappingNode, Content: root.Content[i : i+2]}))
 	}
 	return "# yaml-language-server: $schema=schema.json\n" +
 		"# Editors complete by this schema; `sendcode config --schema > schema.json` writes it.\n\n" +

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"sendcode/internal/kit/servertest"
 )
 
 // A password that changes inside a URL needs a restart too, though the printed forms are alike.
@@ -38,7 +40,7 @@ func TestWithReloadable(t *testing.T) {
 func TestReloadedKeys(t *testing.T) {
 	c := must(t, "")
 	_, err := c.LoadOrCreateSecrets(t.TempDir())
-	ok(t, err)
+	servertest.OK(t, err)
 	for key, next := range map[string]Config{
 		c.APIKey.Reveal(): must(t, ""), goodKey: must(t, "", "SENDCODE_API_KEY="+goodKey),
 		"sk_own": must(t, fmt.Sprintf("apps: [{name: default, keys: [{id: a, kind: secret, sha256: %x}]}]", sumOf("sk_own"))),

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"sendcode/internal/kit/golden"
+	"sendcode/internal/kit/servertest"
 	"sendcode/internal/run/config/document"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -27,7 +28,7 @@ func TestSchema(t *testing.T) {
 	var b bytes.Buffer
 	out := json.NewEncoder(&b)
 	out.SetEscapeHTML(false)
-	ok(t, out.Encode(whole))
+	servertest.OK(t, out.Encode(whole))
 	golden.File(t, "schema.json", strings.ReplaceAll(b.String(), `},"`, "},\n\""))
 	compiler := jsonschema.NewCompiler()
 	parsed, err := jsonschema.UnmarshalJSON(&b)
@@ -45,7 +46,7 @@ func TestSchema(t *testing.T) {
 		"breaker: {limit: 0}": false,
 	} {
 		var value any
-		ok(t, yaml.Unmarshal([]byte(file), &value))
+		servertest.OK(t, yaml.Unmarshal([]byte(file), &value))
 		if err := schema.Validate(value); (err == nil) != right {
 			t.Errorf("%s\n%v", file, err)
 		}
@@ -116,7 +117,7 @@ func propertiesOf(t *testing.T, of reflect.Type) (properties object, required []
 		one["description"] = link.ReplaceAllString(d.meaning, "$1")
 		if given := d.field.Tag.Get("default"); given != "" {
 			var value any
-			ok(t, yaml.Unmarshal([]byte(given), &value))
+			servertest.OK(t, yaml.Unmarshal([]byte(given), &value))
 			one["default"] = value
 		}
 		if d.field.Tag.Get("required") != "" {

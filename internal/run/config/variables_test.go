@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"sendcode/internal/kit/servertest"
 )
 
 // outside are the variables that an address that others can reach needs beside the generated ones.
@@ -20,7 +22,7 @@ func TestOnlyVariables(t *testing.T) {
 		"SENDCODE_CONFIG_YAML=  policies:\n    default: [{name: day, scope: recipient, limit: 3, window: 24h}]\n",
 	})
 	c, err := Load(environ, files{}.read)
-	ok(t, err)
+	servertest.OK(t, err)
 	app := c.Apps[0]
 	is(t, "addr", c.Addr, ":10000")
 	is(t, "origins", app.Origins, []string{"https://shop.example", "https://www.shop.example"})
@@ -33,7 +35,7 @@ func TestOnlyVariables(t *testing.T) {
 		t.Error(shown)
 	}
 	next, err := Load(append(environ, "SENDCODE_ORIGINS=https://new.example"), files{}.read)
-	ok(t, err)
+	servertest.OK(t, err)
 	is(t, "what a reload leaves to a restart", c.RestartChanges(next), []string(nil))
 	is(t, "origins after a reload", c.WithReloadable(next).Apps[0].Origins, []string{"https://new.example"})
 }

@@ -36,9 +36,7 @@ func exporting(t *testing.T) (*Traces, func() tracetest.SpanStubs) {
 	traces := newTraces(t.Context(), out, "test")
 	return traces, func() tracetest.SpanStubs {
 		t.Helper()
-		if err := traces.Close(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		servertest.OK(t, traces.Close(t.Context()))
 		return out.GetSpans()
 	}
 }
@@ -54,15 +52,11 @@ func TestSpansHaveNoCanary(t *testing.T) {
 		t.Fatal(err)
 	}
 	config, err := pgx.ParseConfig(servertest.Postgres(t).NewDatabase(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	servertest.OK(t, err)
 	config.Tracer = otelpgx.NewTracer(otelpgx.WithTracerProvider(traces.provider), otelpgx.WithIncludeQueryParameters(),
 		otelpgx.WithFullSQLInSpanName())
 	conn, err := pgx.ConnectConfig(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	servertest.OK(t, err)
 	defer conn.Close(context.Background())
 	h := traces.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_ = client.Set(r.Context(), "sendcode:"+canary, canary, 0)
@@ -131,9 +125,7 @@ func TestSpansOfRequests(t *testing.T) {
 func TestWhatIsInNoTrace(t *testing.T) {
 	traces, exported := exporting(t)
 	client := servertest.Redis(t).Client(t)
-	if err := traces.TraceRedis(client); err != nil {
-		t.Fatal(err)
-	}
+	servertest.OK(t, traces.TraceRedis(client))
 	work := func(ctx context.Context) {
 		if err := client.Ping(ctx).Err(); err != nil {
 			t.Error(err)

@@ -9,6 +9,7 @@ import (
 	"github.com/altcha-org/altcha-lib-go"
 
 	"sendcode/internal/codes/keys"
+	"sendcode/internal/kit/servertest"
 )
 
 func ring(t *testing.T, entries ...string) *keys.Ring {
@@ -21,18 +22,14 @@ func ring(t *testing.T, entries ...string) *keys.Ring {
 		text += e
 	}
 	r, err := keys.Parse(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	servertest.OK(t, err)
 	return r
 }
 
 func encode(t *testing.T, p altcha.Payload) string {
 	t.Helper()
 	text, err := json.Marshal(p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	servertest.OK(t, err)
 	return base64.StdEncoding.EncodeToString(text)
 }
 
@@ -43,9 +40,7 @@ func TestCheckWork(t *testing.T) {
 	old, next := keys.GenerateEntry(), keys.GenerateEntry()
 	first := ring(t, old)
 	c, err := NewWork(first, "shop ana", 1000, now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	servertest.OK(t, err)
 	found, err := altcha.SolveChallenge(c.Challenge, c.Salt, altcha.SHA256, 1000, 0, nil)
 	if err != nil || found == nil {
 		t.Fatal("no solution", err)

@@ -54,9 +54,7 @@ func TestLockoutsAreKnownForAMoment(t *testing.T) {
 func TestALockoutIsOfTheVerificationsClass(t *testing.T) {
 	s := Service{Dependencies: Dependencies{Now: func() time.Time { return seenAt }}}
 	to, err := recipient.Parse(recipient.Email, "ana@example.com")
-	if err != nil {
-		t.Fatal(err)
-	}
+	servertest.OK(t, err)
 	r := &parsedRequest{
 		Request: Request{Caller: Caller{App: "shop"}}, to: to, subject: bucketnames.Subject{Class: store.SecretKeyClass},
 		resendOf: storedVerification{Verification: store.Verification{Class: store.UnknownBrowser}},

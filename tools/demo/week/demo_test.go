@@ -22,9 +22,7 @@ func TestDemo(t *testing.T) {
 	t.Parallel()
 	must := func(err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		servertest.OK(t, err)
 	}
 	dir := t.TempDir()
 	cfg, err := play(t.Context(), []string{"SENDCODE_ADDR=127.0.0.1:0", "SENDCODE_REDIS_URL=redis://127.0.0.1:1"}, dir)

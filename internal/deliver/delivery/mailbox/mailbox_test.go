@@ -167,9 +167,7 @@ func TestMailboxReadsOthersMail(t *testing.T) {
 
 func FuzzMailbox(f *testing.F) {
 	box, err := mailbox.Listen()
-	if err != nil {
-		f.Fatal(err)
-	}
+	servertest.OK(f, err)
 	f.Cleanup(func() { _ = box.Close() })
 	f.Fuzz(func(t *testing.T, content []byte) {
 		text := strings.ReplaceAll(strings.ReplaceAll(string(content), "\r", ""), "\n", "\r\n")

@@ -377,7 +377,5 @@ func (s *Stack) CodeIn(m Letter) string {
 // Must ends a test that cannot go on.
 func Must(t *testing.T, err error) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	servertest.OK(t, err)
 }

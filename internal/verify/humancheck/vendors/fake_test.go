@@ -55,9 +55,7 @@ func newVendor(t testing.TB, kind string, change ...func(*vendors.Config)) (*ven
 		f(&c)
 	}
 	v, err := vendors.New(c, "shop", vendors.NewBounds(memory{quota.NewMemory(time.Now)}), func(h delivery.Health) { *heard = append(*heard, h) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	servertest.OK(t, err)
 	v.DialWith(f.dial)
 	return v, f, heard
 }

@@ -41,9 +41,7 @@ func keyFrom(seed string) string {
 func KeyRing(t testing.TB, entries string) *keys.Ring {
 	t.Helper()
 	ring, err := keys.Parse(entries)
-	if err != nil {
-		t.Fatal(err)
-	}
+	servertest.OK(t, err)
 	return ring
 }
 
@@ -356,9 +354,7 @@ func (r *Rig) WantLine(what, want string, got ...any) {
 // NoError ends the test with err.
 func (r *Rig) NoError(err error) {
 	r.Helper()
-	if err != nil {
-		r.Fatal(err)
-	}
+	servertest.OK(r, err)
 }
 
 // ids matches UUIDs, which NoSecretLogged leaves out: in one of a few thousand runs, one of them would

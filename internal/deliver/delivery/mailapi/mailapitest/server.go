@@ -164,9 +164,7 @@ func Start(tb testing.TB, rig Rig) *Server {
 	tb.Helper()
 	s := newServer(tb, rig)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		tb.Fatal(err)
-	}
+	servertest.OK(tb, err)
 	s.addr = l.Addr().String()
 	s.serve(l)
 	return s
@@ -237,17 +235,13 @@ func (s *Server) URL() string {
 func (s *Server) Account(t testing.TB, change ...func(*mailapi.Config)) *mailapi.Client {
 	t.Helper()
 	config, err := mailapi.ParseURL(s.URL())
-	if err != nil {
-		t.Fatal(err)
-	}
+	servertest.OK(t, err)
 	config.Dial = s.Dial
 	for _, c := range change {
 		c(&config)
 	}
 	server, err := mailapi.New(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	servertest.OK(t, err)
 	return server
 }
 
