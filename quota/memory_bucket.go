@@ -159,15 +159,15 @@ type tombstones struct {
 	last  int64            // the latest end
 }
 
-func (r *tombstones) add(id string, until int64) {
-	r.until[id] = until
-	r.order = append(r.order, id)
-	r.last = max(r.last, until)
+func (t *tombstones) add(id string, until int64) {
+	t.until[id] = until
+	t.order = append(t.order, id)
+	t.last = max(t.last, until)
 }
 
-func (r *tombstones) prune(now int64) {
-	for len(r.order) > 0 && r.until[r.order[0]] <= now {
-		delete(r.until, r.order[0])
-		r.order = r.order[1:]
+func (t *tombstones) prune(now int64) {
+	for len(t.order) > 0 && t.until[t.order[0]] <= now {
+		delete(t.until, t.order[0])
+		t.order = t.order[1:]
 	}
 }

@@ -37,11 +37,11 @@ type scriptCall struct {
 
 // run runs the script, alone or in a shared round trip, and returns its answer. If ctx ends first,
 // a script that was sent may still run; a queued one does not.
-func (p *callBatcher) run(ctx context.Context, script *redis.Script, keys []string, args []any) (*redis.Cmd, error) {
-	x := p.takeLaneOrQueue(ctx, script, keys, args)
+func (c *callBatcher) run(ctx context.Context, script *redis.Script, keys []string, args []any) (*redis.Cmd, error) {
+	x := c.takeLaneOrQueue(ctx, script, keys, args)
 	if x == nil {
-		defer p.releaseLane()
-		cmd := script.Run(ctx, p.limiter.client, keys, args...)
+		defer c.releaseLane()
+		cmd := script.Run(ctx, c.limiter.client, keys, args...)
 		return cmd, cmd.Err()
 	}
 	select {
@@ -56,25 +56,25 @@ func (p *callBatcher) run(ctx context.Context, script *redis.Script, keys []stri
 }
 
 // takeLaneOrQueue takes a free lane and returns nil, or queues the call and returns it.
-func (p *callBatcher) takeLaneOrQueue(ctx context.Context, script *redis.Script, keys []string, args []any) *scriptCall {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.busy < roundTripLanes {
-		p.busy++
+func (c *callBatcher) takeLaneOrQueue(ctx context.Context, script *redis.Script, keys []string, args []any) *scriptCall {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.busy < roundTripLanes {
+		c.busy++
 		return nil
 	}
 	x := &scriptCall{ctx: ctx, script: script, keys: keys, args: args, done: make(chan struct{})}
-	p.waiting = append(p.waiting, x)
+	c.waiting = append(c.waiting, x)
 	return x
 }
 
 // releaseLane releases the lane, or keeps it in a new goroutine to run the calls that were queued
 // meanwhile. It does not block.
-func (p *callBatcher) releaseLane() {
-	if batch := p.nextBatchOrReleaseLane(); batch != nil {
+func (c *callBatcher) releaseLane() {
+	if batch := c.nextBatchOrReleaseLane(); batch != nil {
 		go func() {
-			for ; batch != nil; batch = p.nextBatchOrReleaseLane() {
-				p.runBatch(batch)
+			for ; batch != nil; batch = c.nextBatchOrReleaseLane() {
+				c.runBatch(batch)
 			}
 		}()
 	}
@@ -82,57 +82,57 @@ func (p *callBatcher) releaseLane() {
 
 // nextBatchOrReleaseLane removes the next batch from the queue, oldest first. With an empty queue it releases
 // the lane and returns nil.
-func (p *callBatcher) nextBatchOrReleaseLane() []*scriptCall {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	n := min(len(p.waiting), maxBatch)
+func (c *callBatcher) nextBatchOrReleaseLane() []*scriptCall {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := min(len(c.waiting), maxBatch)
 	if n == 0 {
-		p.busy--
+		c.busy--
 		return nil
 	}
-	batch := p.waiting[:n:n]
-	p.waiting = p.waiting[n:]
-	if len(p.waiting) == 0 {
-		p.waiting = nil
+	batch := c.waiting[:n:n]
+	c.waiting = c.waiting[n:]
+	if len(c.waiting) == 0 {
+		c.waiting = nil
 	}
 	return batch
 }
 
 // runBatch runs the scripts of the batch in one round trip, and wakes their callers. Scripts that
 // Redis did not know are loaded and run again. It skips calls whose context has ended.
-func (p *callBatcher) runBatch(batch []*scriptCall) {
+func (c *callBatcher) runBatch(batch []*scriptCall) {
 	defer func() {
 		for _, x := range batch {
 			close(x.done)
 		}
 	}()
-	defer p.limiter.recoverTo(func() {
+	defer c.limiter.recoverTo(func() {
 		for _, x := range batch {
 			x.answer = nil
 		}
 	})
 	// the oldest call's context adds the round trip to its trace, but must not cancel the other calls
 	oldest := context.WithoutCancel(batch[0].ctx)
-	ctx, cancel := context.WithTimeout(oldest, p.limiter.Budget)
+	ctx, cancel := context.WithTimeout(oldest, c.limiter.Budget)
 	defer cancel()
 	batch = slices.DeleteFunc(batch, (*scriptCall).canceled)
-	unknown := p.roundTrip(ctx, batch)
+	unknown := c.roundTrip(ctx, batch)
 	if len(unknown) > 0 {
 		one := unknown[0]
-		one.answer = one.script.Run(ctx, p.limiter.client, one.keys, one.args...)
-		for _, x := range p.roundTrip(ctx, unknown[1:]) { // Redis lacks their script too, and now has that of one
-			x.answer = x.script.Run(ctx, p.limiter.client, x.keys, x.args...)
+		one.answer = one.script.Run(ctx, c.limiter.client, one.keys, one.args...)
+		for _, x := range c.roundTrip(ctx, unknown[1:]) { // Redis lacks their script too, and now has that of one
+			x.answer = x.script.Run(ctx, c.limiter.client, x.keys, x.args...)
 		}
 	}
 }
 
 // roundTrip runs the calls in one round trip and stores their answers. It returns those whose
 // script Redis did not know.
-func (p *callBatcher) roundTrip(ctx context.Context, batch []*scriptCall) (unknown []*scriptCall) {
+func (c *callBatcher) roundTrip(ctx context.Context, batch []*scriptCall) (unknown []*scriptCall) {
 	if len(batch) == 0 {
 		return nil
 	}
-	shared := p.limiter.client.Pipeline()
+	shared := c.limiter.client.Pipeline()
 	for _, x := range batch {
 		x.answer = x.script.EvalSha(ctx, shared, x.keys, x.args...)
 	}
@@ -146,4 +146,4 @@ func (p *callBatcher) roundTrip(ctx context.Context, batch []*scriptCall) (unkno
 }
 
 // canceled reports whether the caller's context has ended.
-func (x *scriptCall) canceled() bool { return x.ctx.Err() != nil }
+func (s *scriptCall) canceled() bool { return s.ctx.Err() != nil }

@@ -91,9 +91,9 @@ func (w PrefixWatch) Exempts(prefix string) bool {
 }
 
 // WithLiftedPause returns the entry with the app and the prefix of the pause that was lifted.
-func (act AuditEntry) WithLiftedPause(p PrefixPause) AuditEntry {
-	act.App, act.Channel, act.Target = p.App, "sms", p.Prefix
-	return act
+func (a AuditEntry) WithLiftedPause(p PrefixPause) AuditEntry {
+	a.App, a.Channel, a.Target = p.App, "sms", p.Prefix
+	return a
 }
 
 // Validated returns the request and act, the audit entry that is written with it (nil: none), as

@@ -43,30 +43,30 @@ func (p *ProviderEvent) Columns() []Column {
 }
 
 // Sanitized returns the event and its suppression as they are stored.
-func (e ProviderEvent) Sanitized(suppress NewSuppression) (ProviderEvent, NewSuppression) {
-	e.At, e.Provider, e.Detail = TruncateToMicroseconds(e.At), sanitized(e.Provider), sanitized(e.Detail)
-	return e, suppress.sanitized()
+func (p ProviderEvent) Sanitized(suppress NewSuppression) (ProviderEvent, NewSuppression) {
+	p.At, p.Provider, p.Detail = TruncateToMicroseconds(p.At), sanitized(p.Provider), sanitized(p.Detail)
+	return p, suppress.sanitized()
 }
 
 // WithTimes returns the event with HeardAt set to now. An At that is missing or later is set to
 // now too.
-func (e ProviderEvent) WithTimes(now time.Time) ProviderEvent {
-	e.HeardAt = now
-	if e.At.IsZero() || e.At.After(now) {
-		e.At = now
+func (p ProviderEvent) WithTimes(now time.Time) ProviderEvent {
+	p.HeardAt = now
+	if p.At.IsZero() || p.At.After(now) {
+		p.At = now
 	}
-	return e
+	return p
 }
 
 // Suppression returns the suppression that the event causes for the recipient of row, its send.
-func (e ProviderEvent) Suppression(suppress NewSuppression, row Send) Suppression {
+func (p ProviderEvent) Suppression(suppress NewSuppression, row Send) Suppression {
 	if row.To == ErasedMask {
 		suppress.Words = ""
 	}
 	return Suppression{
 		ID: SuppressionID(row.ID, suppress.Cause), App: row.App, Channel: row.Channel, Address: suppress.Address,
 		Recipient: row.Recipient,
-		To:        row.To, Cause: suppress.Cause, Detail: e.Detail, Send: row.ID, Since: e.HeardAt,
-		Until: e.HeardAt.Add(suppress.For), Server: row.Provider, Words: suppress.Words,
+		To:        row.To, Cause: suppress.Cause, Detail: p.Detail, Send: row.ID, Since: p.HeardAt,
+		Until: p.HeardAt.Add(suppress.For), Server: row.Provider, Words: suppress.Words,
 	}
 }

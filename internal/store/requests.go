@@ -96,7 +96,7 @@ type AttemptID struct {
 }
 
 // GetAttemptID returns h, also for a type that embeds it.
-func (h AttemptID) GetAttemptID() AttemptID { return h }
+func (a AttemptID) GetAttemptID() AttemptID { return a }
 
 // Outcome is how a send ended. Finish writes it. Later, only a receipt changes it.
 type Outcome struct {

@@ -41,11 +41,11 @@ type StorageStatus struct {
 const MaxDueCounted = 10_000
 
 // PartitionsUntil returns the end of the last partition; the zero time if there are no partitions.
-func (e StorageStatus) PartitionsUntil() time.Time {
-	if len(e.Partitions) == 0 {
+func (s StorageStatus) PartitionsUntil() time.Time {
+	if len(s.Partitions) == 0 {
 		return time.Time{}
 	}
-	return e.Partitions[len(e.Partitions)-1].Ends
+	return s.Partitions[len(s.Partitions)-1].Ends
 }
 
 // RetentionCutoff returns the time before which rows are deleted: now minus age and MaxCodeLife. If

@@ -177,10 +177,10 @@ func validatedAuditEntry(act *AuditEntry) (*AuditEntry, error) {
 
 // WithLiftedSuppressions returns the entry with the number of lifted suppressions as its detail
 // and, if it names no recipient, with the first one's recipient.
-func (act AuditEntry) WithLiftedSuppressions(list []Suppression) AuditEntry {
-	act.Detail = strconv.Itoa(len(list))
-	if len(list) > 0 && !act.HasRecipient() {
-		act.Recipient, act.To = list[0].Recipient, list[0].To
+func (a AuditEntry) WithLiftedSuppressions(list []Suppression) AuditEntry {
+	a.Detail = strconv.Itoa(len(list))
+	if len(list) > 0 && !a.HasRecipient() {
+		a.Recipient, a.To = list[0].Recipient, list[0].To
 	}
-	return act
+	return a
 }

@@ -118,37 +118,37 @@ type caller struct {
 	body []byte
 }
 
-func (x *caller) close() {
-	if x.conn != nil {
-		_ = x.conn.Close()
+func (c *caller) close() {
+	if c.conn != nil {
+		_ = c.conn.Close()
 	}
 }
 
 // do makes one request, and fails unless the answer is as it must be. It is in body until the next.
-func (x *caller) do(r request) error {
-	if x.conn == nil {
-		conn, err := net.Dial("tcp", x.base)
+func (c *caller) do(r request) error {
+	if c.conn == nil {
+		conn, err := net.Dial("tcp", c.base)
 		if err != nil {
 			return err
 		}
-		x.conn, x.in = conn, bufio.NewReader(conn)
+		c.conn, c.in = conn, bufio.NewReader(conn)
 	}
-	_ = x.conn.SetDeadline(time.Now().Add(settle))
-	x.out = fmt.Appendf(x.out[:0], "%s %s HTTP/1.1\r\nHost: bench\r\n%sContent-Length: %d\r\n\r\n%s",
+	_ = c.conn.SetDeadline(time.Now().Add(settle))
+	c.out = fmt.Appendf(c.out[:0], "%s %s HTTP/1.1\r\nHost: bench\r\n%sContent-Length: %d\r\n\r\n%s",
 		r.method, r.path, r.header, len(r.body), r.body)
-	if _, err := x.conn.Write(x.out); err != nil {
+	if _, err := c.conn.Write(c.out); err != nil {
 		return err
 	}
 	status, length := "", 0
-	for x.size = 0; ; {
-		line, err := x.in.ReadSlice('\n')
+	for c.size = 0; ; {
+		line, err := c.in.ReadSlice('\n')
 		if err != nil {
 			return err
 		}
-		if x.size == 0 {
+		if c.size == 0 {
 			status = string(line[min(len("HTTP/1.1 "), len(line)):])
 		}
-		x.size += len(line)
+		c.size += len(line)
 		if name, value, _ := bytes.Cut(line, []byte(": ")); bytes.EqualFold(name, []byte("Content-Length")) {
 			if length, err = strconv.Atoi(string(bytes.TrimSpace(value))); err != nil {
 				return err
@@ -158,20 +158,20 @@ func (x *caller) do(r request) error {
 			break
 		}
 	}
-	x.body = slices.Grow(x.body[:0], length)[:length]
-	x.size += length
-	if _, err := io.ReadFull(x.in, x.body); err != nil {
+	c.body = slices.Grow(c.body[:0], length)[:length]
+	c.size += length
+	if _, err := io.ReadFull(c.in, c.body); err != nil {
 		return err
 	}
-	if !strings.HasPrefix(status, strconv.Itoa(r.status)) || !bytes.Contains(x.body, []byte(r.says)) {
-		return fmt.Errorf("%s %s: %s%s", r.method, r.path, status, x.body)
+	if !strings.HasPrefix(status, strconv.Itoa(r.status)) || !bytes.Contains(c.body, []byte(r.says)) {
+		return fmt.Errorf("%s %s: %s%s", r.method, r.path, status, c.body)
 	}
 	return nil
 }
 
 // field is the text of a field of the last answer; "" without one.
-func (x *caller) field(name string) string {
-	_, rest, _ := bytes.Cut(x.body, []byte(`"`+name+`":"`))
+func (c *caller) field(name string) string {
+	_, rest, _ := bytes.Cut(c.body, []byte(`"`+name+`":"`))
 	text, _, _ := bytes.Cut(rest, []byte(`"`))
 	return string(text)
 }
@@ -194,7 +194,7 @@ func (c *contender) one(x *caller, workload string, o *opened, asked time.Time) 
 
 // closed has callers make one request after the other, for as long as next returns something to ask
 // about.
-func (b *rig) closed(c *contender, callers int, workload string, next func() *opened) []sample {
+func (ri *rig) closed(c *contender, callers int, workload string, next func() *opened) []sample {
 	samples, failures := make([][]sample, callers), make([]error, callers)
 	var all sync.WaitGroup
 	for i := range callers {
@@ -209,13 +209,13 @@ func (b *rig) closed(c *contender, callers int, workload string, next func() *op
 		})
 	}
 	all.Wait()
-	b.must(errors.Join(failures...))
+	ri.must(errors.Join(failures...))
 	return slices.Concat(samples...)
 }
 
 // open sends at a rate, at random instants, also while others wait: the wait of a request begins
 // when it was due.
-func (b *rig) open(c *contender, rate float64, length time.Duration) (samples []sample) {
+func (ri *rig) open(c *contender, rate float64, length time.Duration) (samples []sample) {
 	var mu sync.Mutex
 	var idle []*caller
 	var failures []error
@@ -223,7 +223,7 @@ func (b *rig) open(c *contender, rate float64, length time.Duration) (samples []
 	pause := func() time.Duration { return time.Duration(rand.ExpFloat64() / rate * float64(time.Second)) }
 	for due, end := time.Now(), time.Now().Add(length); due.Before(end); due = due.Add(pause()) {
 		<-time.After(time.Until(due))
-		o := b.recipient()
+		o := ri.recipient()
 		all.Go(func() {
 			x := &caller{base: c.base}
 			mu.Lock()
@@ -241,7 +241,7 @@ func (b *rig) open(c *contender, rate float64, length time.Duration) (samples []
 	for _, x := range idle {
 		x.close()
 	}
-	b.must(errors.Join(failures...))
+	ri.must(errors.Join(failures...))
 	return samples
 }
 
@@ -334,16 +334,16 @@ func (r *receiver) content(in *bufio.Reader) (code string, err error) {
 }
 
 // collect returns when the mail of a send came, and notes its code.
-func (b *rig) collect(o *opened) time.Time {
+func (ri *rig) collect(o *opened) time.Time {
 	for deadline := time.Now().Add(settle); ; <-time.After(time.Millisecond) {
-		if came, ok := b.mails.came.LoadAndDelete(o.n); ok {
+		if came, ok := ri.mails.came.LoadAndDelete(o.n); ok {
 			if o.code == "" {
 				o.code = came.(mail).code
 			}
 			return came.(mail).at
 		}
 		if time.Now().After(deadline) {
-			b.Fatalf("no mail to %s within %v", o.to(), settle)
+			ri.Fatalf("no mail to %s within %v", o.to(), settle)
 		}
 	}
 }

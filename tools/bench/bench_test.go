@@ -73,11 +73,11 @@ func TestBench(t *testing.T) {
 }
 
 // inTurns measures a workload of all contenders that know it; another one begins in each round.
-func (b *rig) inTurns(round, callers int, workload string) {
-	for i := range b.contenders {
-		if c := b.contenders[(i+round)%len(b.contenders)]; slices.Contains(c.knows, workload) {
+func (ri *rig) inTurns(round, callers int, workload string) {
+	for i := range ri.contenders {
+		if c := ri.contenders[(i+round)%len(ri.contenders)]; slices.Contains(c.knows, workload) {
 			at := cell{c.name, workload, callers}
-			b.results[at] = append(b.results[at], b.measure(c, callers, workload))
+			ri.results[at] = append(ri.results[at], ri.measure(c, callers, workload))
 		}
 	}
 }

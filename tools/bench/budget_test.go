@@ -126,38 +126,38 @@ func TestBudget(t *testing.T) {
 }
 
 // overlay returns the file that has go build read files with the edits.
-func (b *rig) overlay(root string, edits []edit) string {
+func (ri *rig) overlay(root string, edits []edit) string {
 	texts := map[string]string{}
 	for _, e := range edits {
 		if texts[e.file] == "" {
 			text, err := os.ReadFile(filepath.Join(root, e.file))
-			b.must(err)
+			ri.must(err)
 			texts[e.file] = string(text)
 		}
 		if n := strings.Count(texts[e.file], e.find); n != 1 {
-			b.Fatalf("%s has %d times %q", e.file, n, e.find)
+			ri.Fatalf("%s has %d times %q", e.file, n, e.find)
 		}
 		texts[e.file] = strings.Replace(texts[e.file], e.find, e.with, 1)
 	}
-	dir, err := os.MkdirTemp(b.dir, "overlay-")
-	b.must(err)
+	dir, err := os.MkdirTemp(ri.dir, "overlay-")
+	ri.must(err)
 	replace := map[string]string{}
 	for file, text := range texts {
 		changed := filepath.Join(dir, filepath.Base(file))
-		b.must(os.WriteFile(changed, []byte(text), 0o600))
+		ri.must(os.WriteFile(changed, []byte(text), 0o600))
 		replace[filepath.Join(root, file)] = changed
 	}
 	data, err := json.Marshal(map[string]any{"Replace": replace})
-	b.must(err)
+	ri.must(err)
 	file := filepath.Join(dir, "overlay.json")
-	b.must(os.WriteFile(file, data, 0o600))
+	ri.must(os.WriteFile(file, data, 0o600))
 	return file
 }
 
 // budget is a table of what the parts take.
-func (b *rig) budget(callers int) string {
+func (ri *rig) budget(callers int) string {
 	rows := [][]string{append([]string{"part"}, budgeted...)}
-	for _, c := range b.contenders {
+	for _, c := range ri.contenders {
 		row := []string{c.name}
 		if c.name == ours {
 			row[0] = "all of it"
@@ -165,7 +165,7 @@ func (b *rig) budget(callers int) string {
 		for _, w := range budgeted {
 			text := "–"
 			if at := (cell{c.name, w, callers}); slices.Contains(c.knows, w) {
-				text = fmt.Sprintf("%.0f, %.0f, %.0f", b.takes(at, service), b.takes(at, inRedis), b.takes(at, inPostgres))
+				text = fmt.Sprintf("%.0f, %.0f, %.0f", ri.takes(at, service), ri.takes(at, inRedis), ri.takes(at, inPostgres))
 			}
 			row = append(row, text)
 		}
@@ -175,12 +175,12 @@ func (b *rig) budget(callers int) string {
 }
 
 // takes is what the part that a contender goes without takes, and of this build the figure itself.
-func (b *rig) takes(at cell, i int) float64 {
+func (ri *rig) takes(at cell, i int) float64 {
 	if at.contender == ours {
-		return b.median(at, figure(i))
+		return ri.median(at, figure(i))
 	}
 	var less []float64
-	for _, p := range b.pairs(at, figure(i)) {
+	for _, p := range ri.pairs(at, figure(i)) {
 		less = append(less, p[0]-p[1])
 	}
 	return quantile(less, .5)

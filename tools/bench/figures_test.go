@@ -68,17 +68,17 @@ const (
 
 // measure has a contender asked for a time, or until every code of the list was asked about, and
 // returns what that cost.
-func (b *rig) measure(c *contender, callers int, workload string) (f figures) {
-	counts, position := b.counts(c)
-	spent := b.spent(c)
+func (ri *rig) measure(c *contender, callers int, workload string) (f figures) {
+	counts, position := ri.counts(c)
+	spent := ri.spent(c)
 	var samples []sample
 	if callers == openLoop {
-		samples = b.open(c, b.half, b.length)
+		samples = ri.open(c, ri.half, ri.length)
 	} else {
-		samples = b.closed(c, callers, workload, b.supply(c, workload))
+		samples = ri.closed(c, callers, workload, ri.supply(c, workload))
 	}
 	if len(samples) == 0 {
-		b.Fatalf("%s, %s: nothing was asked", c.name, workload)
+		ri.Fatalf("%s, %s: nothing was asked", c.name, workload)
 	}
 	var began, ended time.Time
 	var waits []float64
@@ -89,7 +89,7 @@ func (b *rig) measure(c *contender, callers int, workload string) (f figures) {
 		}
 		last := s.answered
 		if (workload == send || workload == keyedSend) && !c.silent {
-			if at := b.collect(s.opened); at.After(last) {
+			if at := ri.collect(s.opened); at.After(last) {
 				last = at
 			}
 		}
@@ -104,29 +104,29 @@ func (b *rig) measure(c *contender, callers int, workload string) (f figures) {
 	default:
 		c.list = list[:min(len(list), mostListed)]
 	}
-	for i, after := range b.spentAtRest(c) {
+	for i, after := range ri.spentAtRest(c) {
 		f[service+i] = after - spent[i]
 	}
-	after, _ := b.counts(c)
+	after, _ := ri.counts(c)
 	for i := allocations; i <= redisBytes; i++ {
 		f[i] = after[i] - counts[i]
 	}
-	f[walBytes] = b.walSince(c, position)
+	f[walBytes] = ri.walSince(c, position)
 	for i := service; i <= redisBytes; i++ {
 		f[i] = max(f[i], 0) / float64(len(samples))
 	}
 	f[rate] = float64(len(samples)) / ended.Sub(began).Seconds()
 	f[p50], f[p99] = quantile(waits, .5), quantile(waits, .99)
-	now, most := b.memoryOf(c)
+	now, most := ri.memoryOf(c)
 	if f[memory] = now; c.name == ours {
-		b.most = max(b.most, most)
+		ri.most = max(ri.most, most)
 	}
 	return f
 }
 
 // supply returns what is asked about next, nil at the end: recipients of their own, or the list.
-func (b *rig) supply(c *contender, workload string) func() *opened {
-	deadline := time.Now().Add(b.length)
+func (ri *rig) supply(c *contender, workload string) func() *opened {
+	deadline := time.Now().Add(ri.length)
 	var asked atomic.Int64
 	return func() *opened {
 		if time.Now().After(deadline) {
@@ -134,7 +134,7 @@ func (b *rig) supply(c *contender, workload string) func() *opened {
 		}
 		switch n := int(asked.Add(1)) - 1; {
 		case workload == send || workload == keyedSend:
-			return b.recipient()
+			return ri.recipient()
 		case workload == flood:
 			return c.list[n%min(len(c.list), floodRecipients)]
 		case n < len(c.list):
@@ -146,16 +146,16 @@ func (b *rig) supply(c *contender, workload string) func() *opened {
 
 // spent is the processor time so far of the program, Redis and Postgres, in µs, in steps of the
 // kernel's clock (10 ms).
-func (b *rig) spent(c *contender) [3]float64 {
-	postgres := []int{b.postgres.PID()}
+func (ri *rig) spent(c *contender) [3]float64 {
+	postgres := []int{ri.postgres.PID()}
 	all, err := procfs.AllProcs()
-	b.must(err)
+	ri.must(err)
 	for _, p := range all {
-		if stat, err := p.Stat(); err == nil && stat.PPID == b.postgres.PID() {
+		if stat, err := p.Stat(); err == nil && stat.PPID == ri.postgres.PID() {
 			postgres = append(postgres, p.PID)
 		}
 	}
-	s := [3]float64{processorTime(c.process.PID()), processorTime(b.redis.PID()), processorTime(postgres...)}
+	s := [3]float64{processorTime(c.process.PID()), processorTime(ri.redis.PID()), processorTime(postgres...)}
 	if c.database == "" {
 		s[2] = unknown
 	}
@@ -163,16 +163,16 @@ func (b *rig) spent(c *contender) [3]float64 {
 }
 
 // spentAtRest waits until the program is at rest, and returns what was spent by then.
-func (b *rig) spentAtRest(c *contender) (now [3]float64) {
-	before := b.spent(c)
+func (ri *rig) spentAtRest(c *contender) (now [3]float64) {
+	before := ri.spent(c)
 	for range mostQuiet {
 		<-time.After(quiet)
-		if now = b.spent(c); now[0]-before[0] < idle {
+		if now = ri.spent(c); now[0]-before[0] < idle {
 			return now
 		}
 		before = now
 	}
-	b.Fatalf("%s does not come to rest", c.name)
+	ri.Fatalf("%s does not come to rest", c.name)
 	return now
 }
 
@@ -190,28 +190,28 @@ func processorTime(pids ...int) (µs float64) {
 }
 
 // memoryOf is the resident memory of a program, now and at most so far, in MB.
-func (b *rig) memoryOf(c *contender) (now, most float64) {
+func (ri *rig) memoryOf(c *contender) (now, most float64) {
 	p, err := procfs.NewProc(c.process.PID())
-	b.must(err)
+	ri.must(err)
 	status, err := p.NewStatus()
-	b.must(err)
+	ri.must(err)
 	return float64(status.VmRSS) / 1e6, float64(status.VmHWM) / 1e6
 }
 
 // counts are allocations, statements and bytes so far, and the position of the log of Postgres.
-func (b *rig) counts(c *contender) (f figures, position string) {
-	f[allocations], f[allocated] = b.allocationsOf(c)
+func (ri *rig) counts(c *contender) (f figures, position string) {
+	f[allocations], f[allocated] = ri.allocationsOf(c)
 	f[statements], f[diskBytes] = unknown, unknown
 	if c.database != "" {
-		b.must(b.admin.QueryRow(b.Context(), `
+		ri.must(ri.admin.QueryRow(ri.Context(), `
 SELECT coalesce(sum(calls), 0)::float8, pg_database_size($1::text)::float8, pg_current_wal_flush_lsn()::text
 FROM pg_stat_statements WHERE dbid = (SELECT oid FROM pg_database WHERE datname = $1)`, c.database).Scan(
 			&f[statements], &f[diskBytes], &position))
 	}
-	info, err := b.client.InfoMap(b.Context(), "memory").Result()
-	b.must(err)
+	info, err := ri.client.InfoMap(ri.Context(), "memory").Result()
+	ri.must(err)
 	f[redisBytes], err = strconv.ParseFloat(info["Memory"]["used_memory"], 64)
-	b.must(err)
+	ri.must(err)
 	return f, position
 }
 
@@ -219,36 +219,36 @@ var allocationsTotal = regexp.MustCompile(`(?m)^go_memstats_(?:alloc_bytes|mallo
 
 // allocationsOf are the allocations of a program so far and their bytes, as its metrics say; unknown
 // if it has none.
-func (b *rig) allocationsOf(c *contender) (n, bytes float64) {
+func (ri *rig) allocationsOf(c *contender) (n, bytes float64) {
 	request, err := http.NewRequest(http.MethodGet, "http://"+c.base+"/metrics", nil)
-	b.must(err)
+	ri.must(err)
 	request.Header.Set("Authorization", "Bearer "+servertest.MetricsToken)
 	answer, err := http.DefaultClient.Do(request)
-	b.must(err)
+	ri.must(err)
 	defer answer.Body.Close()
 	text, err := io.ReadAll(answer.Body)
-	b.must(err)
+	ri.must(err)
 	found := allocationsTotal.FindAllSubmatch(text, -1) // in the order of their names
 	if len(found) != 2 {
 		return unknown, unknown
 	}
 	bytes, errBytes := strconv.ParseFloat(string(found[0][1]), 64)
 	n, err = strconv.ParseFloat(string(found[1][1]), 64)
-	b.must(errors.Join(err, errBytes))
+	ri.must(errors.Join(err, errBytes))
 	return n, bytes
 }
 
 // walSince is what was written to the log of Postgres since a position, without whole pages.
-func (b *rig) walSince(c *contender, position string) (bytes float64) {
+func (ri *rig) walSince(c *contender, position string) (bytes float64) {
 	if c.database == "" {
 		return unknown
 	}
-	err := b.admin.QueryRow(b.Context(), `
+	err := ri.admin.QueryRow(ri.Context(), `
 SELECT coalesce(sum(record_size), 0)::float8 FROM pg_get_wal_stats($1::text::pg_lsn, pg_current_wal_flush_lsn())`, position).Scan(&bytes)
 	if refused, ok := errors.AsType[*pgconn.PgError](err); ok && nothingWritten.MatchString(refused.Message) {
 		return 0
 	}
-	b.must(err)
+	ri.must(err)
 	return bytes
 }
 
@@ -267,8 +267,8 @@ func quantile(list []float64, q float64) float64 {
 }
 
 // median is that of a figure over the rounds.
-func (b *rig) median(at cell, of func(figures) float64) float64 {
-	return quantile(each(b.results[at], of), .5)
+func (ri *rig) median(at cell, of func(figures) float64) float64 {
+	return quantile(each(ri.results[at], of), .5)
 }
 
 func each(runs []figures, of func(figures) float64) (list []float64) {
@@ -279,9 +279,9 @@ func each(runs []figures, of func(figures) float64) (list []float64) {
 }
 
 // pairs are this build's figure and the contender's, of each round.
-func (b *rig) pairs(at cell, of func(figures) float64) (list [][2]float64) {
-	own := each(b.results[cell{ours, at.workload, at.callers}], of)
-	for i, v := range each(b.results[at], of) {
+func (ri *rig) pairs(at cell, of func(figures) float64) (list [][2]float64) {
+	own := each(ri.results[cell{ours, at.workload, at.callers}], of)
+	for i, v := range each(ri.results[at], of) {
 		if i < len(own) {
 			list = append(list, [2]float64{own[i], v})
 		}
@@ -291,8 +291,8 @@ func (b *rig) pairs(at cell, of func(figures) float64) (list [][2]float64) {
 
 // ratios divides a figure of this build by that of another contender, round by round: what disturbed
 // one run most likely disturbed its neighbor.
-func (b *rig) ratios(at cell, of func(figures) float64) (list []float64) {
-	for _, p := range b.pairs(at, of) {
+func (ri *rig) ratios(at cell, of func(figures) float64) (list []float64) {
+	for _, p := range ri.pairs(at, of) {
 		if p[1] > 0 {
 			list = append(list, p[0]/p[1])
 		}

@@ -23,33 +23,33 @@ const titleGoals = "Goals"
 type section struct{ file, title, text string }
 
 // publish prints a section, and writes it into its file if -perf.write says so.
-func (b *rig) publish(s section) {
+func (ri *rig) publish(s section) {
 	fmt.Printf("## %s\n\n%s\n", s.title, s.text)
 	if *write && *prefilled == 0 {
 		page, err := os.ReadFile(s.file)
-		b.must(err)
-		b.must(os.WriteFile(s.file, []byte(withSection(string(page), s.title, s.text)), 0o644))
+		ri.must(err)
+		ri.must(os.WriteFile(s.file, []byte(withSection(string(page), s.title, s.text)), 0o644))
 	}
 }
 
 // report returns the sections.
-func (b *rig) report(callers []int, goals []goal) []section {
+func (ri *rig) report(callers []int, goals []goal) []section {
 	n := unitCallers(callers)
-	when := b.when()
+	when := ri.when()
 	least := fmt.Sprintf("\nThe callers and the mail server use the same processors. Memory: %s MB resident with %d callers, "+
-		"%.0f MB at most in all runs.\n", number(b.median(cell{ours, send, callers[len(callers)-1]}, figure(memory))),
-		callers[len(callers)-1], b.most)
+		"%.0f MB at most in all runs.\n", number(ri.median(cell{ours, send, callers[len(callers)-1]}, figure(memory))),
+		callers[len(callers)-1], ri.most)
 	return []section{
-		{performance, "What one machine does", when + "\n" + b.summary(callers[0], n) + least},
-		{performance, "Unit costs", fmt.Sprintf("Of %d callers, in the same run.\n\n%s", n, b.unitCosts(n))},
+		{performance, "What one machine does", when + "\n" + ri.summary(callers[0], n) + least},
+		{performance, "Unit costs", fmt.Sprintf("Of %d callers, in the same run.\n\n%s", n, ri.unitCosts(n))},
 		{"RESULTS.md", titleGoals, tableOf(goals)},
-		{"RESULTS.md", "Ratios", "This build's, divided by the other's of the same round: medians (quartiles).\n\n" + b.beside(callers)},
-		{"RESULTS.md", "Figures", when + b.skipped + "\n" + b.all(callers)},
+		{"RESULTS.md", "Ratios", "This build's, divided by the other's of the same round: medians (quartiles).\n\n" + ri.beside(callers)},
+		{"RESULTS.md", "Figures", when + ri.skipped + "\n" + ri.all(callers)},
 	}
 }
 
 // when says what was measured, and on what.
-func (b *rig) when() string {
+func (ri *rig) when() string {
 	model, gigabytes := runtime.GOARCH, 0.
 	if fs, err := procfs.NewDefaultFS(); err == nil {
 		if cpus, err := fs.CPUInfo(); err == nil && len(cpus) > 0 && cpus[0].ModelName != "" {
@@ -60,7 +60,7 @@ func (b *rig) when() string {
 		}
 	}
 	var version, fsync string
-	b.must(b.admin.QueryRow(b.Context(),
+	ri.must(ri.admin.QueryRow(ri.Context(),
 		"SELECT split_part(current_setting('server_version'), ' ', 1), current_setting('fsync')").Scan(&version, &fsync))
 	said, err := exec.Command("git", "describe", "--always", "--abbrev=10", "--dirty", "--exclude=*").Output()
 	commit := strings.TrimSpace(string(said))
@@ -69,7 +69,7 @@ func (b *rig) when() string {
 	}
 	return fmt.Sprintf("Measured %s at commit %s on %d processors (%s) with %.0f GB of memory, with Postgres %s (fsync %s). "+
 		"Medians of %d rounds of %v for each; rates also have their quartiles. Compare ratios only: other runs and machines give other figures.\n",
-		time.Now().UTC().Format(time.DateOnly), commit, runtime.NumCPU(), model, gigabytes, version, fsync, b.rounds, b.length)
+		time.Now().UTC().Format(time.DateOnly), commit, runtime.NumCPU(), model, gigabytes, version, fsync, ri.rounds, ri.length)
 }
 
 // spread is a median with its quartiles.
@@ -85,11 +85,11 @@ func named(callers int) string {
 }
 
 // cells calls do for all that was measured, in the order of the tables.
-func (b *rig) cells(callers []int, do func(cell)) {
+func (ri *rig) cells(callers []int, do func(cell)) {
 	for _, n := range append(callers, openLoop) {
 		for _, w := range workloads {
-			for _, c := range b.contenders {
-				if at := (cell{c.name, w, n}); len(b.results[at]) > 0 {
+			for _, c := range ri.contenders {
+				if at := (cell{c.name, w, n}); len(ri.results[at]) > 0 {
 					do(at)
 				}
 			}
@@ -98,35 +98,35 @@ func (b *rig) cells(callers []int, do func(cell)) {
 }
 
 // summary is what this build does with few callers, with many, and at half load.
-func (b *rig) summary(few, many int) string {
+func (ri *rig) summary(few, many int) string {
 	rows := [][]string{{"what", "callers", "a second", "p50, ms", "p99, ms"}}
-	b.cells(slices.Compact([]int{few, many}), func(at cell) {
+	ri.cells(slices.Compact([]int{few, many}), func(at cell) {
 		if at.contender == ours {
 			rows = append(rows, []string{
-				at.workload, named(at.callers), spread(each(b.results[at], figure(rate))),
-				number(b.median(at, figure(p50))), number(b.median(at, figure(p99))),
+				at.workload, named(at.callers), spread(each(ri.results[at], figure(rate))),
+				number(ri.median(at, figure(p50))), number(ri.median(at, figure(p99))),
 			})
 		}
 	})
 	return table(rows)
 }
 
-func (b *rig) unitCosts(callers int) units {
+func (ri *rig) unitCosts(callers int) units {
 	sends, checks := cell{ours, send, callers}, cell{ours, rightCheck, callers}
-	cost := func(i int) float64 { return b.median(sends, figure(i)) + b.median(checks, figure(i)) }
+	cost := func(i int) float64 { return ri.median(sends, figure(i)) + ri.median(checks, figure(i)) }
 	return units{
-		program: cost(service), postgres: cost(inPostgres), redis: cost(inRedis), wal: b.median(sends, figure(walBytes)),
-		row: b.median(sends, figure(diskBytes)), key: b.median(sends, figure(redisBytes)),
+		program: cost(service), postgres: cost(inPostgres), redis: cost(inRedis), wal: ri.median(sends, figure(walBytes)),
+		row: ri.median(sends, figure(diskBytes)), key: ri.median(sends, figure(redisBytes)),
 	}
 }
 
 // all is a table of all figures.
-func (b *rig) all(callers []int) string {
+func (ri *rig) all(callers []int) string {
 	rows := [][]string{append([]string{"callers, workload, program"}, figureNames[:]...)}
-	b.cells(callers, func(at cell) {
-		row := []string{named(at.callers) + ", " + at.workload + ", " + at.contender, spread(each(b.results[at], figure(rate)))}
+	ri.cells(callers, func(at cell) {
+		row := []string{named(at.callers) + ", " + at.workload + ", " + at.contender, spread(each(ri.results[at], figure(rate)))}
 		for i := p50; i < figureCount; i++ {
-			row = append(row, number(b.median(at, figure(i))))
+			row = append(row, number(ri.median(at, figure(i))))
 		}
 		rows = append(rows, row)
 	})
@@ -134,14 +134,14 @@ func (b *rig) all(callers []int) string {
 }
 
 // beside is a table of the ratios to the others.
-func (b *rig) beside(callers []int) string {
+func (ri *rig) beside(callers []int) string {
 	rows := [][]string{{"callers, workload, beside", "a second", "p50", "p99", "processor time"}}
-	b.cells(callers, func(at cell) {
+	ri.cells(callers, func(at cell) {
 		if at.contender != ours {
 			rows = append(rows, []string{
 				named(at.callers) + ", " + at.workload + ", " + at.contender,
-				spread(b.ratios(at, figure(rate))), spread(b.ratios(at, figure(p50))), spread(b.ratios(at, figure(p99))),
-				spread(b.ratios(at, processor)),
+				spread(ri.ratios(at, figure(rate))), spread(ri.ratios(at, figure(p50))), spread(ri.ratios(at, figure(p99))),
+				spread(ri.ratios(at, processor)),
 			})
 		}
 	})
@@ -170,7 +170,7 @@ const walFactor = 1.1
 const noisyFactor = 2.5
 
 // goals are those of this run: what a request does, and ratios to the floor and the peer.
-func (b *rig) goals(n int) (all []goal) {
+func (ri *rig) goals(n int) (all []goal) {
 	add := func(name string, factor, measured float64) {
 		if !math.IsNaN(measured) {
 			all = append(all, goal{name: name, factor: factor, measured: measured})
@@ -189,12 +189,12 @@ func (b *rig) goals(n int) (all []goal) {
 					of.factor = noisyFactor
 				}
 			}
-			add(w+", "+strings.TrimSuffix(figureNames[of.figure], ", B"), of.factor, b.median(cell{ours, w, n}, figure(of.figure)))
+			add(w+", "+strings.TrimSuffix(figureNames[of.figure], ", B"), of.factor, ri.median(cell{ours, w, n}, figure(of.figure)))
 		}
 	}
 	for _, other := range []string{fairFloor, otpgateway} {
 		ratio := func(name string, factor float64, at cell, of func(figures) float64) {
-			add(fmt.Sprintf("%s, %s ÷ %s", at.workload, name, other), max(factor, machineFactor), quantile(b.ratios(at, of), .5))
+			add(fmt.Sprintf("%s, %s ÷ %s", at.workload, name, other), max(factor, machineFactor), quantile(ri.ratios(at, of), .5))
 		}
 		for _, w := range []string{send, wrongCheck, rightCheck} {
 			ratio("processor time", 1, cell{other, w, n}, processor)

@@ -115,12 +115,12 @@ func openRig(t *testing.T, settings ...string) *rig {
 }
 
 // must ends the test unless err is nil.
-func (b *rig) must(err error) {
-	b.Helper()
-	servertest.OK(b, err)
+func (ri *rig) must(err error) {
+	ri.Helper()
+	servertest.OK(ri, err)
 }
 
-func (b *rig) recipient() *opened { return &opened{n: b.recipients.Add(1)} }
+func (ri *rig) recipient() *opened { return &opened{n: ri.recipients.Add(1)} }
 
 // realDisk is a directory on a disk, not in memory, where fsync would wait for nothing.
 func realDisk(t *testing.T) string {
@@ -136,12 +136,12 @@ func realDisk(t *testing.T) string {
 }
 
 // run runs a program that helps.
-func (b *rig) run(dir, name string, args ...string) {
-	b.Helper()
-	cmd := exec.CommandContext(b.Context(), name, args...)
+func (ri *rig) run(dir, name string, args ...string) {
+	ri.Helper()
+	cmd := exec.CommandContext(ri.Context(), name, args...)
 	cmd.Dir = dir
 	if said, err := cmd.CombinedOutput(); err != nil {
-		b.Fatalf("%s: %v: %s", strings.Join(cmd.Args, " "), err, said)
+		ri.Fatalf("%s: %v: %s", strings.Join(cmd.Args, " "), err, said)
 	}
 }
 
@@ -149,132 +149,132 @@ func (b *rig) run(dir, name string, args ...string) {
 const floorHead = 100
 
 // startAll builds and starts the contenders. The floor learns from this build how much it says.
-func (b *rig) startAll() {
+func (ri *rig) startAll() {
 	root, err := filepath.Abs("../..")
-	b.must(err)
-	b.run(root, "go", "build", "-buildvcs=false", "-o", b.dir, "./cmd/sendcode", "./tools/floor")
-	b.startService(ours, filepath.Join(b.dir, "sendcode"))
-	answer, text := b.bytesOf(b.contenders[0])
+	ri.must(err)
+	ri.run(root, "go", "build", "-buildvcs=false", "-o", ri.dir, "./cmd/sendcode", "./tools/floor")
+	ri.startService(ours, filepath.Join(ri.dir, "sendcode"))
+	answer, text := ri.bytesOf(ri.contenders[0])
 	if *form != "file" {
-		b.startService(far, filepath.Join(b.dir, "sendcode"))
+		ri.startService(far, filepath.Join(ri.dir, "sendcode"))
 	}
 	for _, commit := range strings.FieldsFunc(*older, func(r rune) bool { return r == ',' }) {
-		program, name := filepath.Join(b.dir, "sendcode-"+commit), commit
+		program, name := filepath.Join(ri.dir, "sendcode-"+commit), commit
 		if _, err := os.Stat(program); err == nil {
 			name += again
 		} else {
-			tree := filepath.Join(b.dir, "tree-"+commit)
-			b.run(root, "git", "worktree", "add", "--detach", tree, commit)
-			b.run(tree, "go", "build", "-buildvcs=false", "-o", program, "./cmd/sendcode")
-			b.run(root, "git", "worktree", "remove", "--force", tree)
+			tree := filepath.Join(ri.dir, "tree-"+commit)
+			ri.run(root, "git", "worktree", "add", "--detach", tree, commit)
+			ri.run(tree, "go", "build", "-buildvcs=false", "-o", program, "./cmd/sendcode")
+			ri.run(root, "git", "worktree", "remove", "--force", tree)
 		}
-		b.startService(name, program)
+		ri.startService(name, program)
 	}
-	url, name := b.createDatabase()
-	cmd := exec.Command(filepath.Join(b.dir, "floor"))
+	url, name := ri.createDatabase()
+	cmd := exec.Command(filepath.Join(ri.dir, "floor"))
 	cmd.Env = []string{
 		"GOGC=1000", // with its small heap about as few collections as the service has
-		fmt.Sprintf("FLOOR_BYTES=%d %d", answer-floorHead, text), "FLOOR_REDIS_URL=" + b.redisURL(),
-		"FLOOR_DATABASE_URL=" + url, "FLOOR_SMTP_ADDR=" + b.mails.Addr().String(),
+		fmt.Sprintf("FLOOR_BYTES=%d %d", answer-floorHead, text), "FLOOR_REDIS_URL=" + ri.redisURL(),
+		"FLOOR_DATABASE_URL=" + url, "FLOOR_SMTP_ADDR=" + ri.mails.Addr().String(),
 	}
 	floor := &contender{name: fairFloor, ask: askService, knows: []string{send, wrongCheck, rightCheck}, database: name}
-	b.start(floor, cmd)
-	if a, t := b.bytesOf(floor); a < answer || t != text { // none wins by saying less
-		b.Fatalf("the floor answers with %d bytes and mails %d, the service %d and %d", a, t, answer, text)
+	ri.start(floor, cmd)
+	if a, t := ri.bytesOf(floor); a < answer || t != text { // none wins by saying less
+		ri.Fatalf("the floor answers with %d bytes and mails %d, the service %d and %d", a, t, answer, text)
 	}
 	if *peer == "" {
-		b.skipped = "otpgateway was not measured: -perf.otpgateway names no program.\n"
+		ri.skipped = "otpgateway was not measured: -perf.otpgateway names no program.\n"
 		return
 	}
-	b.startOTPGateway()
+	ri.startOTPGateway()
 }
 
 // bytesOf has a contender send one code, and returns how many bytes answer and mail have.
-func (b *rig) bytesOf(c *contender) (answer, text int) {
+func (ri *rig) bytesOf(c *contender) (answer, text int) {
 	x := &caller{base: c.base}
 	defer x.close()
-	s, err := c.one(x, send, b.recipient(), time.Now())
-	b.must(err)
-	b.collect(s.opened)
-	return x.size, int(b.mails.size.Load())
+	s, err := c.one(x, send, ri.recipient(), time.Now())
+	ri.must(err)
+	ri.collect(s.opened)
+	return x.size, int(ri.mails.size.Load())
 }
 
 // vacuum does before a round what autovacuum would otherwise do at any time during the runs.
-func (b *rig) vacuum() {
-	for _, c := range b.contenders {
+func (ri *rig) vacuum() {
+	for _, c := range ri.contenders {
 		if c.database == "" {
 			continue
 		}
-		cfg := b.admin.Config().Copy()
+		cfg := ri.admin.Config().Copy()
 		cfg.Database = c.database
-		conn, err := pgx.ConnectConfig(b.Context(), cfg)
-		b.must(err)
-		_, err = conn.Exec(b.Context(), "VACUUM ANALYZE")
-		b.must(errors.Join(err, conn.Close(b.Context())))
+		conn, err := pgx.ConnectConfig(ri.Context(), cfg)
+		ri.must(err)
+		_, err = conn.Exec(ri.Context(), "VACUUM ANALYZE")
+		ri.must(errors.Join(err, conn.Close(ri.Context())))
 	}
 }
 
 // redisURL gives each contender a database of its own.
-func (b *rig) redisURL() string {
-	return fmt.Sprintf("redis://%s/%d", b.redis.Addr(), len(b.contenders))
+func (ri *rig) redisURL() string {
+	return fmt.Sprintf("redis://%s/%d", ri.redis.Addr(), len(ri.contenders))
 }
 
-func (b *rig) createDatabase() (url, name string) {
-	url = b.postgres.NewDatabase(b)
+func (ri *rig) createDatabase() (url, name string) {
+	url = ri.postgres.NewDatabase(ri)
 	config, err := pgx.ParseConfig(url)
-	b.must(err)
+	ri.must(err)
 	return url, config.Database
 }
 
 // startService runs `sendcode serve` with the default settings, and those of more.
-func (b *rig) startService(name, program string, more ...string) {
-	data, err := os.MkdirTemp(b.dir, "data-")
-	b.must(err)
+func (ri *rig) startService(name, program string, more ...string) {
+	data, err := os.MkdirTemp(ri.dir, "data-")
+	ri.must(err)
 	on := more
 	database, knows := "", workloads
 	if *form != "file" {
 		var url string
-		url, database = b.createDatabase()
+		url, database = ri.createDatabase()
 		on = append(on, "SENDCODE_DATABASE_URL="+url)
 		if *prefilled > 0 {
-			b.fill(url, data)
+			ri.fill(url, data)
 		}
 		if name == far {
 			knows = []string{send, laterLook, wrongCheck, keyedSend}
-			on[len(on)-1] = "SENDCODE_DATABASE_URL=" + b.farAway(url)
+			on[len(on)-1] = "SENDCODE_DATABASE_URL=" + ri.farAway(url)
 		}
 	}
 	if *form == "redis" {
-		on = append(on, "SENDCODE_REDIS_URL="+b.redisURL())
+		on = append(on, "SENDCODE_REDIS_URL="+ri.redisURL())
 	}
 	cmd := exec.Command(program, "serve")
 	cmd.Env = append(on, "SENDCODE_ADDR=127.0.0.1:0", "SENDCODE_DRAIN=0s", "SENDCODE_API_KEY="+apiKey,
 		"SENDCODE_METRICS_TOKEN="+servertest.MetricsToken,
-		"SENDCODE_DATA_DIR="+data, "SENDCODE_SMTP_URL=smtp://"+b.mails.Addr().String()+"?conns=16")
-	b.start(&contender{name: name, ask: askService, knows: knows, database: database}, cmd)
+		"SENDCODE_DATA_DIR="+data, "SENDCODE_SMTP_URL=smtp://"+ri.mails.Addr().String()+"?conns=16")
+	ri.start(&contender{name: name, ask: askService, knows: knows, database: database}, cmd)
 }
 
 // farAway is the address of a database by way of a link that delays each answer by 1 ms.
-func (b *rig) farAway(address string) string {
+func (ri *rig) farAway(address string) string {
 	at, err := url.Parse(address)
-	b.must(err)
+	ri.must(err)
 	link := toxiproxy.NewProxy(toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop()), far, "127.0.0.1:0", at.Host)
-	b.must(link.Start())
-	b.Cleanup(link.Stop)
+	ri.must(link.Start())
+	ri.Cleanup(link.Stop)
 	_, err = link.Toxics.AddToxicJson(strings.NewReader(`{"type":"latency","stream":"downstream","attributes":{"latency":1}}`))
-	b.must(err)
+	ri.must(err)
 	at.Host = link.Listen
 	return at.String()
 }
 
 // startOTPGateway runs it with as many connections to the mail server as the others have.
-func (b *rig) startOTPGateway() {
-	host, mailPort, err := net.SplitHostPort(b.mails.secured.Addr().String())
-	b.must(err)
-	_, redisPort, err := net.SplitHostPort(b.redis.Addr())
-	b.must(err)
-	file := filepath.Join(b.dir, "otpgateway.toml")
-	b.must(os.WriteFile(file, fmt.Appendf(nil, `[app]
+func (ri *rig) startOTPGateway() {
+	host, mailPort, err := net.SplitHostPort(ri.mails.secured.Addr().String())
+	ri.must(err)
+	_, redisPort, err := net.SplitHostPort(ri.redis.Addr())
+	ri.must(err)
+	file := filepath.Join(ri.dir, "otpgateway.toml")
+	ri.must(os.WriteFile(file, fmt.Appendf(nil, `[app]
 address = "127.0.0.1:%d"
 server_timeout = "60s"
 otp_ttl = 300
@@ -299,31 +299,31 @@ max_conns = 16
 timeout = "60s"
 tls_type = "STARTTLS"
 tls_skip_verify = true
-`, servertest.FreePort(b), host, redisPort, mailPort), 0o600))
+`, servertest.FreePort(ri), host, redisPort, mailPort), 0o600))
 	program, err := filepath.Abs(*peer)
-	b.must(err)
+	ri.must(err)
 	cmd := exec.Command(program, "--config", file)
 	cmd.Dir = filepath.Dir(program) // where static is
-	b.start(&contender{name: otpgateway, ask: askOTPGateway, knows: []string{send, wrongCheck, rightCheck}}, cmd)
+	ri.start(&contender{name: otpgateway, ask: askOTPGateway, knows: []string{send, wrongCheck, rightCheck}}, cmd)
 }
 
 // serving is the line of a log that says where a program listens.
 var serving = regexp.MustCompile(`(?:"serving","addr":"|page +http://|starting server.* address="?)([0-9.:]+)`)
 
 // start runs a program until it can be reached, and ends it after the test.
-func (b *rig) start(c *contender, cmd *exec.Cmd) {
-	b.Helper()
-	file, err := os.CreateTemp(b.dir, "log-")
-	b.must(err)
+func (ri *rig) start(c *contender, cmd *exec.Cmd) {
+	ri.Helper()
+	file, err := os.CreateTemp(ri.dir, "log-")
+	ri.must(err)
 	defer file.Close()
 	cmd.Stderr, cmd.Stdout = file, file
 	c.process, err = servertest.Run(cmd)
-	b.must(err)
-	b.Cleanup(func() { c.process.End(syscall.SIGTERM, settle) })
-	b.contenders = append(b.contenders, c)
-	servertest.Await(b, c.name, func() bool {
+	ri.must(err)
+	ri.Cleanup(func() { c.process.End(syscall.SIGTERM, settle) })
+	ri.contenders = append(ri.contenders, c)
+	servertest.Await(ri, c.name, func() bool {
 		said, err := os.ReadFile(file.Name())
-		b.must(err)
+		ri.must(err)
 		found := serving.FindSubmatch(said)
 		if found == nil {
 			return false
@@ -359,31 +359,31 @@ FROM row`
 
 // fill makes the schema of this build and the rows, and counts the hours of them, as the service
 // would do beside the sends. Indexes are made when the rows are there: sorted, in a fifth of the time.
-func (b *rig) fill(url, data string) {
-	ctx := b.Context()
+func (ri *rig) fill(url, data string) {
+	ctx := ri.Context()
 	cfg, err := config.Load([]string{"SENDCODE_ADDR=127.0.0.1:0", "SENDCODE_DATA_DIR=" + data, "SENDCODE_DATABASE_URL=" + url}, os.ReadFile)
-	b.must(err)
-	b.must(commands.Migrate(ctx, cfg, io.Discard))
+	ri.must(err)
+	ri.must(commands.Migrate(ctx, cfg, io.Discard))
 	conn, err := pgx.Connect(ctx, url)
-	b.must(err)
+	ri.must(err)
 	defer conn.Close(ctx)
 	exec := func(sql string, args ...any) {
-		b.Helper()
+		ri.Helper()
 		_, err := conn.Exec(ctx, sql, args...)
-		b.must(err)
+		ri.must(err)
 	}
 	exec(`DO $$ DECLARE past text; BEGIN FOR past IN SELECT name FROM sendcode_partitions WHERE ends < clock_timestamp() LOOP
   EXECUTE format('DROP TABLE %I', past); END LOOP; END $$`) // one takes their place
 	var now, parted time.Time // the partitions that are left begin at parted
 	var lowest string
 	var indexes []string
-	b.must(conn.QueryRow(ctx, `SELECT clock_timestamp(), min(begins), sendcode_lowest_id(min(begins))::text,
+	ri.must(conn.QueryRow(ctx, `SELECT clock_timestamp(), min(begins), sendcode_lowest_id(min(begins))::text,
   (SELECT array_agg(indexdef) FROM pg_indexes WHERE tablename = 'verifications' AND indexname <> 'verifications_pkey')
 FROM sendcode_partitions`).Scan(&now, &parted, &lowest, &indexes))
 	all := int64(*prefilled)
 	old := max(0, all-int64(now.Sub(parted)/(90*24*time.Hour/time.Duration(all)))-2) // IDs are of a ms
 	fill := func(table string, first, last int64) {
-		b.Helper()
+		ri.Helper()
 		const step = 100_000
 		for ; first <= last; first += step {
 			exec(fmt.Sprintf(fillSQL, table), first, min(first+step-1, last), all, now)
@@ -403,13 +403,13 @@ FROM sendcode_partitions`).Scan(&now, &parted, &lowest, &indexes))
 	fill("sends", old+1, all)
 	exec("VACUUM ANALYZE")
 	db, err := postgres.Open(ctx, url, "")
-	b.must(err)
-	b.Logf("%d rows were written in %.0f s", all, time.Since(now).Seconds())
+	ri.must(err)
+	ri.Logf("%d rows were written in %.0f s", all, time.Since(now).Seconds())
 	for counted := 1; counted > 0; { // in parts, for each has a bound in time
 		counted, err = db.CountHours(ctx, 10*time.Minute, 90*24*time.Hour, 50)
-		b.must(err)
+		ri.must(err)
 	}
-	b.must(db.Close())
-	_, err = b.admin.Exec(ctx, "CHECKPOINT")
-	b.must(err)
+	ri.must(db.Close())
+	_, err = ri.admin.Exec(ctx, "CHECKPOINT")
+	ri.must(err)
 }

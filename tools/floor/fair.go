@@ -132,9 +132,9 @@ func (f *floor) end(ctx context.Context, batch []*code) (map[uuid.UUID]bool, err
 	return nil, err
 }
 
-func (x *code) key() int64 {
+func (c *code) key() int64 {
 	h := fnv.New64a()
-	_, _ = h.Write([]byte(x.to))
+	_, _ = h.Write([]byte(c.to))
 	return int64(h.Sum64())
 }
 

@@ -26,32 +26,32 @@ type unloggedEvents struct {
 // Add counts an event. due: the caller should log one line now, for the n events since the last
 // line; otherwise it should log none. Use only a few fixed keys, never texts of a request, since
 // keys are kept in memory.
-func (s *Throttle) Add(key string, now time.Time) (n int, due bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.kept == nil {
-		s.kept = map[string]unloggedEvents{}
+func (t *Throttle) Add(key string, now time.Time) (n int, due bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.kept == nil {
+		t.kept = map[string]unloggedEvents{}
 	}
-	p := s.kept[key]
+	p := t.kept[key]
 	p.count++
-	if since := now.Sub(p.last); !p.last.IsZero() && since >= 0 && since < s.Every {
-		s.kept[key] = p
+	if since := now.Sub(p.last); !p.last.IsZero() && since >= 0 && since < t.Every {
+		t.kept[key] = p
 		return p.count, false
 	}
-	s.kept[key] = unloggedEvents{last: now}
+	t.kept[key] = unloggedEvents{last: now}
 	return p.count, true
 }
 
 // takePending returns the number of a key's events since the last line, and resets it. If the
 // number is 0, the key is deleted.
-func (s *Throttle) takePending(key string) int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	p := s.kept[key]
+func (t *Throttle) takePending(key string) int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	p := t.kept[key]
 	if p.count == 0 {
-		delete(s.kept, key)
+		delete(t.kept, key)
 	} else {
-		s.kept[key] = unloggedEvents{last: p.last}
+		t.kept[key] = unloggedEvents{last: p.last}
 	}
 	return p.count
 }
@@ -70,9 +70,9 @@ type errorLimiter struct {
 }
 
 // Handle implements slog.Handler.
-func (h errorLimiter) Handle(ctx context.Context, r slog.Record) error {
+func (e errorLimiter) Handle(ctx context.Context, r slog.Record) error {
 	if r.Level < slog.LevelError {
-		return h.Handler.Handle(ctx, r)
+		return e.Handler.Handle(ctx, r)
 	}
 	key := r.Message
 	r.Attrs(func(a slog.Attr) bool {
@@ -81,32 +81,32 @@ func (h errorLimiter) Handle(ctx context.Context, r slog.Record) error {
 		}
 		return true
 	})
-	if _, due := h.lines.Add(key, time.Now()); !due {
+	if _, due := e.lines.Add(key, time.Now()); !due {
 		return nil
 	}
-	time.AfterFunc(time.Second, func() { h.flush(context.WithoutCancel(ctx), key, r.Clone()) })
-	return h.Handler.Handle(ctx, r)
+	time.AfterFunc(time.Second, func() { e.flush(context.WithoutCancel(ctx), key, r.Clone()) })
+	return e.Handler.Handle(ctx, r)
 }
 
 // flush writes one line like r for the lines that were not written. If there were any, it runs again
 // after a second. If the handler panics, the process ends: nothing could report it, and the handler has
 // written the same line before.
-func (h errorLimiter) flush(ctx context.Context, key string, r slog.Record) {
-	if held := h.lines.takePending(key); held > 0 {
-		time.AfterFunc(time.Second, func() { h.flush(ctx, key, r) })
+func (e errorLimiter) flush(ctx context.Context, key string, r slog.Record) {
+	if held := e.lines.takePending(key); held > 0 {
+		time.AfterFunc(time.Second, func() { e.flush(ctx, key, r) })
 		again := r.Clone()
 		again.Time = time.Now()
 		again.AddAttrs(slog.Int("repeated", held))
-		_ = h.Handler.Handle(ctx, again)
+		_ = e.Handler.Handle(ctx, again)
 	}
 }
 
 // WithAttrs implements slog.Handler.
-func (h errorLimiter) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return errorLimiter{h.Handler.WithAttrs(attrs), h.lines}
+func (e errorLimiter) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return errorLimiter{e.Handler.WithAttrs(attrs), e.lines}
 }
 
 // WithGroup implements slog.Handler.
-func (h errorLimiter) WithGroup(name string) slog.Handler {
-	return errorLimiter{h.Handler.WithGroup(name), h.lines}
+func (e errorLimiter) WithGroup(name string) slog.Handler {
+	return errorLimiter{e.Handler.WithGroup(name), e.lines}
 }

@@ -128,11 +128,11 @@ type appRenderers[R any] struct {
 
 // SetApps replaces the renderers of apps with their own templates. Messages that are being rendered
 // are not affected.
-func (o *appRenderers[R]) SetApps(apps map[string]*R) { o.apps.Store(&apps) }
+func (a *appRenderers[R]) SetApps(apps map[string]*R) { a.apps.Store(&apps) }
 
 // forApp returns the app's own renderer or, if it has no templates of its own, the shared one.
-func (o *appRenderers[R]) forApp(app string, shared *R) *R {
-	if apps := o.apps.Load(); apps != nil && (*apps)[app] != nil {
+func (a *appRenderers[R]) forApp(app string, shared *R) *R {
+	if apps := a.apps.Load(); apps != nil && (*apps)[app] != nil {
 		return (*apps)[app]
 	}
 	return shared

@@ -55,22 +55,22 @@ func (r *MailRenderer) formOf(req RenderRequest) unfilledMail {
 
 // Texts renders the mail. fill is the code followed by the support reference. The error contains
 // neither.
-func (f unfilledMail) Texts(fill string) (subject, text, html string, err error) {
-	m, err := f.render(fill[:f.digits], fill[f.digits:])
+func (u unfilledMail) Texts(fill string) (subject, text, html string, err error) {
+	m, err := u.render(fill[:u.digits], fill[u.digits:])
 	return m.Subject, m.Text, m.HTML, err
 }
 
 // render runs the templates.
-func (f unfilledMail) render(code, support string) (MailTexts, error) {
-	d := f.data
+func (u unfilledMail) render(code, support string) (MailTexts, error) {
+	d := u.data
 	d.Code, d.Support = code, support
 	var done [partCount]string
-	for part, t := range f.renderer.sets[f.key] {
-		out, err := renderPart(part, t, newTemplateData(d, f.glance, f.key.locale))
+	for part, t := range u.renderer.sets[u.key] {
+		out, err := renderPart(part, t, newTemplateData(d, u.glance, u.key.locale))
 		if err != nil {
 			return MailTexts{}, fmt.Errorf("message: template %s failed", t.Name()) // the reason may quote the code
 		}
 		done[part] = out
 	}
-	return MailTexts{Subject: done[subjectPart], Text: done[textPart], HTML: done[htmlPart], Language: f.key.locale}, nil
+	return MailTexts{Subject: done[subjectPart], Text: done[textPart], HTML: done[htmlPart], Language: u.key.locale}, nil
 }

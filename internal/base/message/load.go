@@ -144,8 +144,8 @@ func readText(tree fs.FS, name string) (string, error) {
 }
 
 // templateSetKeys lists the purposes and locales that have a file of their own, sorted.
-func (s templateFiles) templateSetKeys() (keys []templateSetKey) {
-	for _, name := range slices.Sorted(maps.Keys(s)) {
+func (t templateFiles) templateSetKeys() (keys []templateSetKey) {
+	for _, name := range slices.Sorted(maps.Keys(t)) {
 		if name == layoutFile {
 			continue
 		}
@@ -157,10 +157,10 @@ func (s templateFiles) templateSetKeys() (keys []templateSetKey) {
 
 // findOrDefaultPurpose returns a purpose's file or, if it has none, that of the default purpose. So a purpose may
 // replace only its subject.
-func (s templateFiles) findOrDefaultPurpose(root string, k templateSetKey, file string) (name, content string, err error) {
+func (t templateFiles) findOrDefaultPurpose(root string, k templateSetKey, file string) (name, content string, err error) {
 	for _, purpose := range []string{k.purpose, defaultPurpose} {
 		name = path.Join(root, purpose, k.locale, file)
-		if content, found := s[name]; found {
+		if content, found := t[name]; found {
 			return name, content, nil
 		}
 	}

@@ -24,12 +24,12 @@ func (r Recipient) Hash(key []byte) Hash {
 	return r.data().hash(key)
 }
 
-func (p recipientData) hash(key []byte) Hash {
+func (r recipientData) hash(key []byte) Hash {
 	if len(key) == 0 {
 		panic("recipient: Hash without a key")
 	}
 	mac := hmac.New(sha256.New, key)
-	mac.Write([]byte(hashLabel + "\x00" + string(p.channel) + "\x00" + p.folded))
+	mac.Write([]byte(hashLabel + "\x00" + string(r.channel) + "\x00" + r.folded))
 	return Hash(mac.Sum(nil)[:len(Hash{})])
 }
 

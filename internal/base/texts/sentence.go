@@ -102,18 +102,18 @@ func (s Sentence) write(at func(DisplayTime) string) string {
 }
 
 // String returns the time in UTC: 2026-01-02 15:04:05 UTC.
-func (c DisplayTime) String() string { return c.UTC().Format("2006-01-02 15:04:05 UTC") }
+func (d DisplayTime) String() string { return d.UTC().Format("2006-01-02 15:04:05 UTC") }
 
 // ISO returns the time in UTC to the millisecond, as in ISO 8601.
-func (c DisplayTime) ISO() string { return c.UTC().Format("2006-01-02T15:04:05.000Z") }
+func (d DisplayTime) ISO() string { return d.UTC().Format("2006-01-02T15:04:05.000Z") }
 
 // Date returns the day in the time's zone: 2026-01-02.
-func (c DisplayTime) Date() string { return c.Format(time.DateOnly) }
+func (d DisplayTime) Date() string { return d.Format(time.DateOnly) }
 
 // Hour returns the time of the day in the time's zone: 15:04:05, with milliseconds if it is exact.
-func (c DisplayTime) Hour() string {
-	if c.Exact {
-		return c.Format("15:04:05.000")
+func (d DisplayTime) Hour() string {
+	if d.Exact {
+		return d.Format("15:04:05.000")
 	}
-	return c.Format(time.TimeOnly)
+	return d.Format(time.TimeOnly)
 }

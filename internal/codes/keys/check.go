@@ -19,14 +19,14 @@ const ringKeyCheckPrefix = "key " // followed by the ID
 // has the keys that its rows were written with. Equal keys have equal values. A key cannot be found
 // by its value: it has at least 32 random bytes, and the value is HMAC-SHA256 of a fixed text under
 // the index key, or a sub-key of the ring's key that is used for nothing else.
-func (k Vault) KeyCheckValues() store.KeyCheckValues {
+func (vault Vault) KeyCheckValues() store.KeyCheckValues {
 	all := store.KeyCheckValues{}
-	if len(k.IndexKey) > 0 {
-		value := k.KeyedHash(checkValueLabel)
+	if len(vault.IndexKey) > 0 {
+		value := vault.KeyedHash(checkValueLabel)
 		all[IndexKeyCheckName] = value[:]
 	}
-	for _, id := range k.Ring.IDs() {
-		all[ringKeyCheckPrefix+id], _ = k.Ring.Subkey(id, checkValueLabel) // fails only for an ID that is not on the ring
+	for _, id := range vault.Ring.IDs() {
+		all[ringKeyCheckPrefix+id], _ = vault.Ring.Subkey(id, checkValueLabel) // fails only for an ID that is not on the ring
 	}
 	return all
 }

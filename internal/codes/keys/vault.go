@@ -42,34 +42,36 @@ type Vault struct {
 
 // CountedHash returns the recipient's hash by which events are counted and searched; the same for all
 // folded spellings.
-func (k Vault) CountedHash(r recipient.Recipient) recipient.Hash { return k.Hashes(r).Counted }
+func (vault Vault) CountedHash(r recipient.Recipient) recipient.Hash { return vault.Hashes(r).Counted }
 
 // AddressHash returns the hash of the address as spelled, ignoring case.
-func (k Vault) AddressHash(r recipient.Recipient) recipient.Hash { return r.Hash(k.IndexKey) }
+func (vault Vault) AddressHash(r recipient.Recipient) recipient.Hash { return r.Hash(vault.IndexKey) }
 
 // SuppressionHash returns the hash by which a recipient is suppressed: a mail address as spelled, a
 // number as it is counted, since a handset has one owner.
-func (k Vault) SuppressionHash(r recipient.Recipient) recipient.Hash {
+func (vault Vault) SuppressionHash(r recipient.Recipient) recipient.Hash {
 	if r.Channel() == recipient.SMS {
-		return k.CountedHash(r)
+		return vault.CountedHash(r)
 	}
-	return k.AddressHash(r)
+	return vault.AddressHash(r)
 }
 
 // Hashes returns all hashes of a recipient.
-func (k Vault) Hashes(r recipient.Recipient) recipient.Hashes { return k.Folding.Hashes(r, k.IndexKey) }
+func (vault Vault) Hashes(r recipient.Recipient) recipient.Hashes {
+	return vault.Folding.Hashes(r, vault.IndexKey)
+}
 
 // SealRecipient encrypts an address, bound to the ID of its verification, and returns the ID of the
 // key. It fails if the ring has no key.
-func (k Vault) SealRecipient(r recipient.Recipient, id string) (sealed []byte, keyID string, err error) {
-	sealed, err = k.Ring.Seal(RecipientLabel, []byte(r.Address()), []byte(id))
-	return sealed, k.Ring.CurrentID(), err
+func (vault Vault) SealRecipient(r recipient.Recipient, id string) (sealed []byte, keyID string, err error) {
+	sealed, err = vault.Ring.Seal(RecipientLabel, []byte(r.Address()), []byte(id))
+	return sealed, vault.Ring.CurrentID(), err
 }
 
 // OpenRecipient decrypts the address of a verification. It fails if the address was erased, or if
 // its key is not in the ring.
-func (k Vault) OpenRecipient(v store.Verification) (recipient.Recipient, error) {
-	address, err := k.Ring.Open(RecipientLabel, v.Sealed, []byte(v.ID))
+func (vault Vault) OpenRecipient(v store.Verification) (recipient.Recipient, error) {
+	address, err := vault.Ring.Open(RecipientLabel, v.Sealed, []byte(v.ID))
 	if err != nil {
 		return recipient.Recipient{}, err
 	}
@@ -78,29 +80,29 @@ func (k Vault) OpenRecipient(v store.Verification) (recipient.Recipient, error) 
 
 // AddressHashOf decrypts a verification's address and returns its AddressHash. Errors: those of
 // OpenRecipient.
-func (k Vault) AddressHashOf(v store.Verification) (recipient.Hash, error) {
-	r, err := k.OpenRecipient(v)
+func (vault Vault) AddressHashOf(v store.Verification) (recipient.Hash, error) {
+	r, err := vault.OpenRecipient(v)
 	if err != nil {
 		return recipient.Hash{}, err
 	}
-	return k.AddressHash(r), nil
+	return vault.AddressHash(r), nil
 }
 
 // SealKnownToken returns the token of a browser in which the code of a verification was entered;
 // address is the AddressHashOf of the verification. It fails if the ring has no key.
-func (k Vault) SealKnownToken(v store.Verification, address recipient.Hash) (string, error) {
-	sealed, err := k.Ring.Seal(knownTokenLabel, []byte(v.ID), knownTokenBinding(v.App, v.Channel, address))
+func (vault Vault) SealKnownToken(v store.Verification, address recipient.Hash) (string, error) {
+	sealed, err := vault.Ring.Seal(knownTokenLabel, []byte(v.ID), knownTokenBinding(v.App, v.Channel, address))
 	return base64.RawURLEncoding.EncodeToString(sealed), err
 }
 
 // OpenKnownToken returns the verification that a known browser's token names. It fails if the token
 // is not of this app and address, or if its key is not in the ring.
-func (k Vault) OpenKnownToken(token, app string, ch recipient.Channel, address recipient.Hash) (id string, err error) {
+func (vault Vault) OpenKnownToken(token, app string, ch recipient.Channel, address recipient.Hash) (id string, err error) {
 	sealed, err := base64.RawURLEncoding.DecodeString(token)
 	if err != nil {
 		return "", err
 	}
-	plain, err := k.Ring.Open(knownTokenLabel, sealed, knownTokenBinding(app, ch, address))
+	plain, err := vault.Ring.Open(knownTokenLabel, sealed, knownTokenBinding(app, ch, address))
 	return string(plain), err
 }
 
@@ -110,11 +112,11 @@ func knownTokenBinding(app string, ch recipient.Channel, address recipient.Hash)
 
 // DeriveCode derives the code of a verification. It fails if the key is not in the ring, if the
 // verification's nonce or alphabet is invalid, or if the code is the caller's.
-func (k Vault) DeriveCode(v store.Verification) (string, error) {
+func (vault Vault) DeriveCode(v store.Verification) (string, error) {
 	if v.CallerChecks {
 		return "", errors.New("keys: the code is the caller's")
 	}
-	key, err := k.Ring.Subkey(v.KeyID, codeLabel)
+	key, err := vault.Ring.Subkey(v.KeyID, codeLabel)
 	if err != nil {
 		return "", err
 	}
@@ -123,12 +125,12 @@ func (k Vault) DeriveCode(v store.Verification) (string, error) {
 
 // SealCode encrypts a caller's code, bound to the ID of its send. timed: the message tells how long
 // it is good. It fails if the ring has no key.
-func (k Vault) SealCode(code string, timed bool, send uuid.UUID) ([]byte, error) {
+func (vault Vault) SealCode(code string, timed bool, send uuid.UUID) ([]byte, error) {
 	plain := untimedPrefix + code
 	if timed {
 		plain = timedPrefix + code
 	}
-	return k.Ring.Seal(CallerCodeLabel, []byte(plain), []byte(send.String()))
+	return vault.Ring.Seal(CallerCodeLabel, []byte(plain), []byte(send.String()))
 }
 
 // First character of a caller's sealed code: whether its message tells how long the code is good.
@@ -137,12 +139,12 @@ const timedPrefix, untimedPrefix = "t", "u"
 // Code returns the code of work in flight, derived from its verification or decrypted, and whether
 // its message tells how long it is good. It fails as DeriveCode does, or if a caller's
 // code is missing or belongs to another send.
-func (k Vault) Code(w store.Work) (code string, timed bool, err error) {
+func (vault Vault) Code(w store.Work) (code string, timed bool, err error) {
 	if !w.Verification.CallerChecks {
-		code, err = k.DeriveCode(w.Verification)
+		code, err = vault.DeriveCode(w.Verification)
 		return code, true, err
 	}
-	plain, err := k.Ring.Open(CallerCodeLabel, w.Code, []byte(w.Send.ID.String()))
+	plain, err := vault.Ring.Open(CallerCodeLabel, w.Code, []byte(w.Send.ID.String()))
 	if err != nil || len(plain) == 0 {
 		return "", false, cmp.Or(err, errCannotOpen)
 	}
@@ -156,8 +158,8 @@ func CodeShapeOf(v store.Verification) code.Shape {
 
 // MessageID returns the local part of the Message-ID of a send's mail, "<send's ID>.<80 bits of an HMAC>". The key is the
 // one of the send's verification, so each try of a send has the same. Error: ErrUnknownKey.
-func (k Vault) MessageID(send uuid.UUID, keyID string) (string, error) {
-	d, err := k.Ring.derive(derivation{keyID, subkeyUse, messageIDLabel})
+func (vault Vault) MessageID(send uuid.UUID, keyID string) (string, error) {
+	d, err := vault.Ring.derive(derivation{keyID, subkeyUse, messageIDLabel})
 	if err != nil {
 		return "", err
 	}
@@ -168,15 +170,15 @@ func (k Vault) MessageID(send uuid.UUID, keyID string) (string, error) {
 
 // SendOfMessageID returns the send whose MessageID this local part is, under any key of the ring; false if it is
 // none. The ID of a send alone is none: browsers know it.
-func (k Vault) SendOfMessageID(local string) (uuid.UUID, bool) {
+func (vault Vault) SendOfMessageID(local string) (uuid.UUID, bool) {
 	local = strings.ToLower(local)
 	text, _, _ := strings.Cut(local, ".")
 	send, err := uuid.Parse(text)
 	if err != nil { // as of most mails: no key is derived
 		return uuid.Nil, false
 	}
-	for _, id := range k.Ring.IDs() {
-		if own, err := k.MessageID(send, id); err == nil && hmac.Equal([]byte(own), []byte(local)) {
+	for _, id := range vault.Ring.IDs() {
+		if own, err := vault.MessageID(send, id); err == nil && hmac.Equal([]byte(own), []byte(local)) {
 			return send, true
 		}
 	}
@@ -185,16 +187,16 @@ func (k Vault) SendOfMessageID(local string) (uuid.UUID, bool) {
 
 // PrefixHash returns a keyed hash of a phone number's prefix, so that the limiter's keys do not
 // reveal most of the number.
-func (k Vault) PrefixHash(r recipient.Recipient) string {
-	mac := hmac.New(sha256.New, k.IndexKey)
+func (vault Vault) PrefixHash(r recipient.Recipient) string {
+	mac := hmac.New(sha256.New, vault.IndexKey)
 	mac.Write([]byte("sendcode prefix v1\x00" + r.Prefix()))
 	return hex.EncodeToString(mac.Sum(nil)[:16])
 }
 
 // KeyedHash returns a keyed hash of the texts, separate for each label. Without the index key,
 // guesses of the texts cannot be checked.
-func (k Vault) KeyedHash(label string, texts ...string) [32]byte {
-	mac := hmac.New(sha256.New, k.IndexKey)
+func (vault Vault) KeyedHash(label string, texts ...string) [32]byte {
+	mac := hmac.New(sha256.New, vault.IndexKey)
 	mac.Write([]byte("sendcode " + label + " v1\x00"))
 	for _, text := range texts {
 		mac.Write(binary.BigEndian.AppendUint64(nil, uint64(len(text))))
@@ -205,21 +207,21 @@ func (k Vault) KeyedHash(label string, texts ...string) [32]byte {
 
 // SealBucket encrypts the name of a bucket, which may have an address or a cookie in it. The same
 // name gives the same bytes, by which its rows are found.
-func (k Vault) SealBucket(name string) []byte {
-	tag := k.KeyedHash("bucket", name)
+func (vault Vault) SealBucket(name string) []byte {
+	tag := vault.KeyedHash("bucket", name)
 	sealed := append(tag[:aes.BlockSize:aes.BlockSize], name...)
-	k.bucketStream(sealed).XORKeyStream(sealed[aes.BlockSize:], sealed[aes.BlockSize:])
+	vault.bucketStream(sealed).XORKeyStream(sealed[aes.BlockSize:], sealed[aes.BlockSize:])
 	return sealed
 }
 
 // OpenBucket decrypts the name of a bucket. It fails if SealBucket of another index key made it.
-func (k Vault) OpenBucket(sealed []byte) (string, error) {
+func (vault Vault) OpenBucket(sealed []byte) (string, error) {
 	if len(sealed) < aes.BlockSize {
 		return "", errCannotOpen
 	}
 	name := make([]byte, len(sealed)-aes.BlockSize)
-	k.bucketStream(sealed).XORKeyStream(name, sealed[aes.BlockSize:])
-	if tag := k.KeyedHash("bucket", string(name)); !hmac.Equal(tag[:aes.BlockSize], sealed[:aes.BlockSize]) {
+	vault.bucketStream(sealed).XORKeyStream(name, sealed[aes.BlockSize:])
+	if tag := vault.KeyedHash("bucket", string(name)); !hmac.Equal(tag[:aes.BlockSize], sealed[:aes.BlockSize]) {
 		return "", errCannotOpen
 	}
 	return string(name), nil
@@ -227,8 +229,8 @@ func (k Vault) OpenBucket(sealed []byte) (string, error) {
 
 // bucketStream returns the stream that encrypts the name of a bucket: its keyed hash, with which
 // sealed begins, is the initial counter, so that two names never share a part of the stream.
-func (k Vault) bucketStream(sealed []byte) cipher.Stream {
-	key := k.KeyedHash("bucket names")
+func (vault Vault) bucketStream(sealed []byte) cipher.Stream {
+	key := vault.KeyedHash("bucket names")
 	block, err := aes.NewCipher(key[:])
 	if err != nil {
 		panic(err) // 32 bytes are a key of AES-256

@@ -236,15 +236,15 @@ func NewCurrentSet(s Set, now func() time.Time) *CurrentSet {
 }
 
 // Get returns the current set.
-func (f *CurrentSet) Get() Set { return *f.set.Load() }
+func (c *CurrentSet) Get() Set { return *c.set.Load() }
 
 // Change replaces the current set. The new rules apply at once, also to events counted before. The
 // caller must not change the set's maps afterwards.
-func (f *CurrentSet) Change(s Set) {
+func (c *CurrentSet) Change(s Set) {
 	for {
-		before := f.set.Load()
+		before := c.set.Load()
 		after := s
-		after.Pauses = withPauseStarts(before.Pauses, s.Pauses, f.now())
+		after.Pauses = withPauseStarts(before.Pauses, s.Pauses, c.now())
 		after.former = maps.Clone(before.former)
 		if after.former == nil {
 			after.former = map[string][]string{}
@@ -254,7 +254,7 @@ func (f *CurrentSet) Change(s Set) {
 				after.former[name] = appendFormer(after.former[name], was.CountedAs())
 			}
 		}
-		if f.set.CompareAndSwap(before, &after) {
+		if c.set.CompareAndSwap(before, &after) {
 			return
 		}
 	}

@@ -122,4 +122,4 @@ func (e *Error) Unwrap() error { return e.Err }
 // SafeError is an error in our own words, so it has nothing private.
 type SafeError string
 
-func (p SafeError) Error() string { return string(p) }
+func (s SafeError) Error() string { return string(s) }

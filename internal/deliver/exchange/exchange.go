@@ -91,43 +91,43 @@ type trackedConn struct {
 	*writeTracker
 }
 
-func (d *writeTracker) dial(ctx context.Context, network, address string) (net.Conn, error) {
+func (w *writeTracker) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, DialTimeout)
 	defer cancel()
-	conn, err := d.open(ctx, network, address)
+	conn, err := w.open(ctx, network, address)
 	if err != nil {
 		return nil, err
 	}
-	return trackedConn{conn, d}, nil
+	return trackedConn{conn, w}, nil
 }
 
 // Write implements net.Conn. After stopAndReportSent it fails with net.ErrClosed.
-func (s trackedConn) Write(b []byte) (int, error) {
-	s.mu.Lock()
-	sealed := s.sealed
-	s.left = s.left || s.begun && !sealed
-	s.mu.Unlock()
+func (t trackedConn) Write(b []byte) (int, error) {
+	t.mu.Lock()
+	sealed := t.sealed
+	t.left = t.left || t.begun && !sealed
+	t.mu.Unlock()
 	if sealed {
 		return 0, net.ErrClosed
 	}
-	return s.Conn.Write(b)
+	return t.Conn.Write(b)
 }
 
 // onConnected is called when the connection is ready, TLS included.
-func (d *writeTracker) onConnected(httptrace.GotConnInfo) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.begun = true
+func (w *writeTracker) onConnected(httptrace.GotConnInfo) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.begun = true
 }
 
 // stopAndReportSent makes further writes fail, and reports whether a byte of the request may have
 // left. net/http may still be writing a request that was given up; since such writes fail now, the
 // result cannot become wrong later.
-func (d *writeTracker) stopAndReportSent() (left bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.sealed = true
-	return d.left
+func (w *writeTracker) stopAndReportSent() (left bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.sealed = true
+	return w.left
 }
 
 // Do makes one request, and returns the response, whatever its status. The request's header

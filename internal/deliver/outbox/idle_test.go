@@ -23,28 +23,28 @@ type fakeDatabase struct {
 	away  map[string]bool // calls that fail
 }
 
-func (l *fakeDatabase) call(call string) error {
-	l.calls = append(l.calls, call)
-	if l.away[call] {
+func (f *fakeDatabase) call(call string) error {
+	f.calls = append(f.calls, call)
+	if f.away[call] {
 		return fault.Unavailable
 	}
 	return nil
 }
 
-func (l *fakeDatabase) Ping(context.Context) error { return l.call("Ping") }
+func (f *fakeDatabase) Ping(context.Context) error { return f.call("Ping") }
 
-func (l *fakeDatabase) TakeOverWithExpiredCode(context.Context, store.Queue, time.Duration, int) ([]store.Work, error) {
-	return nil, l.call("TakeOverWithExpiredCode")
+func (f *fakeDatabase) TakeOverWithExpiredCode(context.Context, store.Queue, time.Duration, int) ([]store.Work, error) {
+	return nil, f.call("TakeOverWithExpiredCode")
 }
 
-func (l *fakeDatabase) TakeOver(context.Context, store.Queue, time.Duration, int) ([]store.Work, error) {
-	return nil, l.call("TakeOver")
+func (f *fakeDatabase) TakeOver(context.Context, store.Queue, time.Duration, int) ([]store.Work, error) {
+	return nil, f.call("TakeOver")
 }
 
-func (l *fakeDatabase) Postpone(context.Context, store.Postponement) (bool, error) { return true, nil }
+func (f *fakeDatabase) Postpone(context.Context, store.Postponement) (bool, error) { return true, nil }
 
-func (l *fakeDatabase) RenewLeases(context.Context, time.Duration, []store.AttemptID) error {
-	return l.call("RenewLeases")
+func (f *fakeDatabase) RenewLeases(context.Context, time.Duration, []store.AttemptID) error {
+	return f.call("RenewLeases")
 }
 
 // idle is an outbox that does not run, on a database that notes what it is asked for.
@@ -61,10 +61,10 @@ func newIdle(t *testing.T) *idle {
 }
 
 // asked compares what the database was asked for since the last time.
-func (r *idle) asked(what string, calls ...string) {
-	r.Helper()
-	servertest.Same(r.T, what+": calls of the database", fmt.Sprintf("%q", r.db.calls), fmt.Sprintf("%q", calls))
-	r.db.calls = nil
+func (i *idle) asked(what string, calls ...string) {
+	i.Helper()
+	servertest.Same(i.T, what+": calls of the database", fmt.Sprintf("%q", i.db.calls), fmt.Sprintf("%q", calls))
+	i.db.calls = nil
 }
 
 // A message to which the carrier gave no ID awaits no receipt: there is nothing to know it by.

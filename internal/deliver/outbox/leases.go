@@ -34,12 +34,12 @@ type leases struct {
 
 // take adds a flight for the row and returns it. If the row has a flight already, it updates its
 // attempt, keeps the new one for giveBack, and returns nil.
-func (s *leases) take(w store.Work, l *lane) *flight {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (le *leases) take(w store.Work, l *lane) *flight {
+	le.mu.Lock()
+	defer le.mu.Unlock()
 	held := store.AttemptID{ID: w.Send.ID, Attempt: w.Send.Attempt}
 	next := &flight{work: w, lane: l, lease: held, inDoubt: w.Send.InDoubt, renewed: time.Now(), read: time.Now()}
-	if f, ok := s.flights[w.Send.ID]; ok {
+	if f, ok := le.flights[w.Send.ID]; ok {
 		// The lease ended while the database was unavailable, and this process took over its own
 		// row: the attempt under way continues under the new number. Or the row was postponed and is due again, before
 		// Postpone has returned.
@@ -47,23 +47,23 @@ func (s *leases) take(w store.Work, l *lane) *flight {
 		f.next = next
 		return nil
 	}
-	s.flights[w.Send.ID] = next
+	le.flights[w.Send.ID] = next
 	return next
 }
 
 // of returns the attempt under which this process holds the row of a flight.
-func (s *leases) of(f *flight) (held store.AttemptID, inDoubt bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (le *leases) of(f *flight) (held store.AttemptID, inDoubt bool) {
+	le.mu.Lock()
+	defer le.mu.Unlock()
 	return f.lease, f.inDoubt
 }
 
 // renew returns the flights whose lease began at least `after` ago, and marks them as renewed.
-func (s *leases) renew(after time.Duration) (held []store.AttemptID) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (le *leases) renew(after time.Duration) (held []store.AttemptID) {
+	le.mu.Lock()
+	defer le.mu.Unlock()
 	now := time.Now()
-	for _, f := range s.flights {
+	for _, f := range le.flights {
 		if now.Sub(f.renewed) >= after {
 			f.renewed = now
 			held = append(held, f.lease)
@@ -74,13 +74,13 @@ func (s *leases) renew(after time.Duration) (held []store.AttemptID) {
 
 // giveBack removes the flight. If its row was taken over after its postponement, the next attempt takes its place, and is
 // returned.
-func (s *leases) giveBack(f *flight) (next *flight) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (le *leases) giveBack(f *flight) (next *flight) {
+	le.mu.Lock()
+	defer le.mu.Unlock()
 	if f.postponed.Attempt > 0 && f.postponed != f.lease {
-		s.flights[f.work.Send.ID] = f.next
+		le.flights[f.work.Send.ID] = f.next
 		return f.next
 	}
-	delete(s.flights, f.work.Send.ID)
+	delete(le.flights, f.work.Send.ID)
 	return nil
 }

@@ -28,16 +28,16 @@ type brokenParser struct {
 	written []byte
 }
 
-func (c *brokenParser) Write(p []byte) (int, error) {
-	c.written = append(c.written, p...)
-	return c.Conn.Write(p)
+func (b *brokenParser) Write(p []byte) (int, error) {
+	b.written = append(b.written, p...)
+	return b.Conn.Write(p)
 }
 
-func (c *brokenParser) Read(p []byte) (int, error) {
-	if bytes.Contains(c.written, []byte(c.after)) {
+func (b *brokenParser) Read(p []byte) (int, error) {
+	if bytes.Contains(b.written, []byte(b.after)) {
 		panic("ana.maria@example.com: the code is 123456")
 	}
-	return c.Conn.Read(p)
+	return b.Conn.Read(p)
 }
 
 // brokenRenderer panics for mails in French.

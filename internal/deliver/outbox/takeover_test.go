@@ -86,8 +86,8 @@ func TestOwnRowIsTakenOver(t *testing.T) {
 // lateAnswers is a database whose answer to Postpone comes late.
 type lateAnswers struct{ *sqlitetest.DB }
 
-func (d lateAnswers) Postpone(ctx context.Context, p store.Postponement) (bool, error) {
-	done, err := d.DB.Postpone(ctx, p)
+func (l lateAnswers) Postpone(ctx context.Context, p store.Postponement) (bool, error) {
+	done, err := l.DB.Postpone(ctx, p)
 	time.Sleep(5 * time.Second)
 	return done, err
 }
@@ -115,9 +115,9 @@ type lateOutcomes struct {
 	first *sync.Once
 }
 
-func (d lateOutcomes) Finish(ctx context.Context, out store.Outcome) (bool, error) {
-	d.first.Do(func() { time.Sleep(4 * time.Second) })
-	return d.DB.Finish(ctx, out)
+func (l lateOutcomes) Finish(ctx context.Context, out store.Outcome) (bool, error) {
+	l.first.Do(func() { time.Sleep(4 * time.Second) })
+	return l.DB.Finish(ctx, out)
 }
 
 // An outcome that is under way while this process takes over its own row is written under the new number.

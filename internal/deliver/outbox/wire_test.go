@@ -27,11 +27,11 @@ type wire struct {
 	down   atomic.Bool // connections are refused
 }
 
-func (r *wire) dial(ctx context.Context, network, addr string) (net.Conn, error) {
-	if r.down.Load() {
+func (w *wire) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	if w.down.Load() {
 		return nil, &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}
 	}
-	return r.server.Dial(ctx, network, addr)
+	return w.server.Dial(ctx, network, addr)
 }
 
 func onTheWire(t *testing.T, change func(*vtest.Settings), script smtptest.Script, test func(r *wire)) {

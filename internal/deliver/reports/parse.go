@@ -40,21 +40,21 @@ func (s Source) Parse(body []byte) ([]Event, error) {
 	return all, nil
 }
 
-func (s EventFormat) parseEvent(value any) Event {
-	e := Event{To: firstText(value, s.To), At: parseTime(firstText(value, s.Time))}
+func (ef EventFormat) parseEvent(value any) Event {
+	e := Event{To: firstText(value, ef.To), At: parseTime(firstText(value, ef.Time))}
 	var words string
-	e.Detail, words = extractDetail(value, s.Detail)
+	e.Detail, words = extractDetail(value, ef.Detail)
 	e.Says = delivery.MeaningOf(words)
 	e.Words = delivery.NormalizeReply(e.Detail, delivery.RedactReply(words, delivery.PrivateData{To: e.To}))
 	var parts []string
-	for _, p := range s.Type {
+	for _, p := range ef.Type {
 		if t := asText(p.Find(value)); t != "" {
 			parts = append(parts, t)
 		}
 	}
 	e.Type = strings.Join(parts, ".")
-	e.Meaning, e.Mapped = s.meaning(parts)
-	for _, p := range s.Message {
+	e.Meaning, e.Mapped = ef.meaning(parts)
+	for _, p := range ef.Message {
 		if id, ok := parseSendID(asText(p.Find(value))); ok {
 			e.Send = id
 			break
@@ -65,9 +65,9 @@ func (s EventFormat) parseEvent(value any) Event {
 
 // meaning returns the meaning of the longest beginning of the type, whole parts only, that
 // s.Outcomes names; Ignored and false if there is none.
-func (s EventFormat) meaning(parts []string) (EventMeaning, bool) {
+func (ef EventFormat) meaning(parts []string) (EventMeaning, bool) {
 	for n := len(parts); n > 0; n-- {
-		if o, ok := s.Outcomes[strings.Join(parts[:n], ".")]; ok {
+		if o, ok := ef.Outcomes[strings.Join(parts[:n], ".")]; ok {
 			return o, true
 		}
 	}

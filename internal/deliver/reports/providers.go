@@ -74,33 +74,33 @@ type ProviderEvents struct {
 // Ingest records an event that an authenticated mail provider reports on a message that it
 // accepted. It changes no send's status and refunds nothing. A mailbox that does not exist, a
 // complaint or an opt-out suppresses the recipient. Error: of the database.
-func (s *ProviderEvents) Ingest(ctx context.Context, provider string, e Event) (IngestResult, error) {
+func (p *ProviderEvents) Ingest(ctx context.Context, provider string, e Event) (IngestResult, error) {
 	kind, means := kindByMeaning[e.Meaning]
 	switch {
 	case !means && !e.Mapped: // the send may have failed, so the event is recorded for the send's page
-		s.logUnmapped(provider, e.Type)
+		p.logUnmapped(provider, e.Type)
 		if singleWordPattern.MatchString(e.Type) {
 			e.Detail = e.Type
 		}
-		_, err := s.record(ctx, provider, store.ProviderUnmapped, e)
+		_, err := p.record(ctx, provider, store.ProviderUnmapped, e)
 		return Unmapped, err
 	case !means:
 		return Unrecorded, nil
 	}
-	return s.record(ctx, provider, kind, e)
+	return p.record(ctx, provider, kind, e)
 }
 
 // IngestMail records what a mail that was posted says, as Ingest does. It counts only if it is a bounce, names a
 // send by a Message-ID of ours with its HMAC, and names that send's recipient. A failure with a code 4.x.x
 // suppresses nobody. Error: of the database.
-func (s *ProviderEvents) IngestMail(ctx context.Context, provider string, mail []byte) (IngestResult, error) {
+func (p *ProviderEvents) IngestMail(ctx context.Context, provider string, mail []byte) (IngestResult, error) {
 	report := bounce.Read(mail)
 	if len(report.Recipients) == 0 {
 		return Unrecorded, nil
 	}
 	send := uuid.Nil
 	for _, local := range report.MessageIDs {
-		if id, ok := s.Vault.SendOfMessageID(local); ok {
+		if id, ok := p.Vault.SendOfMessageID(local); ok {
 			send = id
 			break
 		}
@@ -113,7 +113,7 @@ func (s *ProviderEvents) IngestMail(ctx context.Context, provider string, mail [
 			addresses = append(addresses, r.Original)
 		}
 		for _, e.To = range addresses {
-			result, err := s.Ingest(ctx, provider, e)
+			result, err := p.Ingest(ctx, provider, e)
 			if err != nil || result != OtherRecipient {
 				return result, err
 			}
@@ -142,21 +142,21 @@ func eventOf(r bounce.Recipient) Event {
 }
 
 // record records an event as one of a kind.
-func (s *ProviderEvents) record(ctx context.Context, provider string, kind store.ProviderEventKind, e Event) (IngestResult, error) {
+func (p *ProviderEvents) record(ctx context.Context, provider string, kind store.ProviderEventKind, e Event) (IngestResult, error) {
 	if e.Send == uuid.Nil {
 		return UnknownMessage, nil
 	}
-	story, err := s.Store.SendDetails(ctx, e.Send)
+	story, err := p.Store.SendDetails(ctx, e.Send)
 	if errors.Is(err, fault.NotFound) || err == nil && story.Verification == nil {
 		return UnknownMessage, nil
 	}
 	if err != nil {
 		return "", err
 	}
-	to, err := s.Vault.OpenRecipient(*story.Verification) // fails after an erasure: then nothing is compared or suppressed
+	to, err := p.Vault.OpenRecipient(*story.Verification) // fails after an erasure: then nothing is compared or suppressed
 	known := err == nil
 	switch {
-	case known && !s.sameRecipient(e.To, to), e.Forgeable && (!known || e.To == ""):
+	case known && !p.sameRecipient(e.To, to), e.Forgeable && (!known || e.To == ""):
 		return OtherRecipient, nil
 	case e.Forgeable && !story.Verification.ApprovedAt.IsZero():
 		return Unrecorded, nil
@@ -165,16 +165,16 @@ func (s *ProviderEvents) record(ctx context.Context, provider string, kind store
 	}
 	var suppress store.NewSuppression
 	if why := suppressionCause(e); known && why != "" && to.Domain() != delivery.SimulatorDomain {
-		suppress = store.NewSuppression{Cause: why, Address: s.Vault.SuppressionHash(to), For: s.Policy.Get().SuppressFor}
+		suppress = store.NewSuppression{Cause: why, Address: p.Vault.SuppressionHash(to), For: p.Policy.Get().SuppressFor}
 		if why == store.CauseHardBounce {
 			suppress.Words = e.Words
 		}
 	}
-	tell, err := s.Teller.NewEvent(*story.Verification, appEventByKind[kind])
+	tell, err := p.Teller.NewEvent(*story.Verification, appEventByKind[kind])
 	if err != nil {
 		return "", err
 	}
-	fresh, err := s.Store.IngestProviderEvent(ctx,
+	fresh, err := p.Store.IngestProviderEvent(ctx,
 		store.ProviderEvent{Send: e.Send, Kind: kind, At: e.At, Provider: provider, Detail: e.Detail}, suppress, tell)
 	switch {
 	case errors.Is(err, fault.NotFound):
@@ -184,24 +184,24 @@ func (s *ProviderEvents) record(ctx context.Context, provider string, kind store
 	case !fresh:
 		return Repeated, nil
 	}
-	s.Teller.WakeForEvent(tell)
-	s.Logger.Info("provider event recorded", "send", e.Send, "provider", provider, "kind", string(kind),
+	p.Teller.WakeForEvent(tell)
+	p.Logger.Info("provider event recorded", "send", e.Send, "provider", provider, "kind", string(kind),
 		"detail", e.Detail)
 	return IngestResult(kind), nil
 }
 
 // logUnmapped logs once for each type of a provider that its configuration does not map, since such
 // events may mean that mails fail. It logs no type that is not a single word.
-func (s *ProviderEvents) logUnmapped(provider, name string) {
-	if _, known := s.unmapped.LoadOrStore(provider+" "+name, true); !known && singleWordPattern.MatchString(name) {
-		s.Logger.Warn("provider event is not mapped: see provider_events", "provider", provider, "type", name,
+func (p *ProviderEvents) logUnmapped(provider, name string) {
+	if _, known := p.unmapped.LoadOrStore(provider+" "+name, true); !known && singleWordPattern.MatchString(name) {
+		p.Logger.Warn("provider event is not mapped: see provider_events", "provider", provider, "type", name,
 			logs.SeeEvents)
 	}
 }
 
 // sameRecipient reports whether named, the recipient in a provider's event, is to. named may have
 // the form "Name <address>"; an empty one matches any recipient.
-func (s *ProviderEvents) sameRecipient(named string, to recipient.Recipient) bool {
+func (p *ProviderEvents) sameRecipient(named string, to recipient.Recipient) bool {
 	if named == "" {
 		return true
 	}
@@ -209,7 +209,7 @@ func (s *ProviderEvents) sameRecipient(named string, to recipient.Recipient) boo
 		named = strings.TrimSuffix(strings.TrimSpace(bare), ">")
 	}
 	other, err := recipient.Parse(to.Channel(), named)
-	return err == nil && s.Vault.AddressHash(other) == s.Vault.AddressHash(to)
+	return err == nil && p.Vault.AddressHash(other) == p.Vault.AddressHash(to)
 }
 
 // suppressionCause returns why an event suppresses its recipient; empty: it does not. A bounce does

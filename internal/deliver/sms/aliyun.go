@@ -39,7 +39,7 @@ type aliyunAPI struct {
 }
 
 // Check implements CarrierSettings.
-func (c Aliyun) Check() map[string]error { return checkAliyun(c.Account, c.Endpoint) }
+func (a Aliyun) Check() map[string]error { return checkAliyun(a.Account, a.Endpoint) }
 
 func checkAliyun(a Account, endpoint string) map[string]error {
 	wrong := a.CheckAccount()
@@ -51,8 +51,8 @@ func checkAliyun(a Account, endpoint string) map[string]error {
 }
 
 // Open implements CarrierSettings.
-func (c Aliyun) Open(s Setup) Carrier {
-	return &aliyunCarrier{aliyunAPI{c.Account, c.Endpoint, NewClient(s)}}
+func (a Aliyun) Open(s Setup) Carrier {
+	return &aliyunCarrier{aliyunAPI{a.Account, a.Endpoint, NewClient(s)}}
 }
 
 // Send implements Carrier. The interface has no idempotency token: OutId only comes back in
@@ -93,11 +93,11 @@ const acs3Algorithm = "ACS3-HMAC-SHA256"
 
 // signedRequest returns the signed request of an action
 // (help.aliyun.com/zh/sdk/product-overview/v3-request-structure-and-signature).
-func (c *aliyunAPI) signedRequest(action string, params map[string]string) exchange.Request {
+func (a *aliyunAPI) signedRequest(action string, params map[string]string) exchange.Request {
 	query := CanonicalQuery(params)
 	signed := map[string]string{
-		"host": exchange.Host(c.Endpoint), "x-acs-action": action, "x-acs-version": "2017-05-25",
-		"x-acs-date": c.CurrentTime().UTC().Format("2006-01-02T15:04:05Z"), "x-acs-signature-nonce": rand.Text(),
+		"host": exchange.Host(a.Endpoint), "x-acs-action": action, "x-acs-version": "2017-05-25",
+		"x-acs-date": a.CurrentTime().UTC().Format("2006-01-02T15:04:05Z"), "x-acs-signature-nonce": rand.Text(),
 		"x-acs-content-sha256": exchange.HexSHA256(""),
 	}
 	header := http.Header{"Accept": {"application/json"}}
@@ -106,9 +106,9 @@ func (c *aliyunAPI) signedRequest(action string, params map[string]string) excha
 			header.Set(name, value)
 		}
 	}
-	header.Set("Authorization", ACS3Authorization(c.KeyID, c.Secret, http.MethodPost, query, signed))
+	header.Set("Authorization", ACS3Authorization(a.KeyID, a.Secret, http.MethodPost, query, signed))
 	return exchange.Request{
-		Method: http.MethodPost, URL: strings.TrimSuffix(c.Endpoint, "/") + "/?" + query,
+		Method: http.MethodPost, URL: strings.TrimSuffix(a.Endpoint, "/") + "/?" + query,
 		Header: header,
 	}
 }
@@ -214,7 +214,7 @@ func (c *aliyunCarrier) PollStatus(ctx context.Context, q StatusQuery) (Report, 
 // ParseReports implements ReportParser
 // (help.aliyun.com/zh/sms/developer-reference/configure-delivery-receipts-1): the account posts a
 // list to one address; out_id names the send, as in SendSms.
-func (c *aliyunAPI) ParseReports(in IncomingRequest, _ string) ([]Report, string, error) {
+func (a *aliyunAPI) ParseReports(in IncomingRequest, _ string) ([]Report, string, error) {
 	var all []struct {
 		OutID   string `json:"out_id"`
 		Success *bool  `json:"success"`
@@ -231,7 +231,7 @@ func (c *aliyunAPI) ParseReports(in IncomingRequest, _ string) ([]Report, string
 	return reports, `{"code":0,"msg":"OK"}`, nil
 }
 
-func (c *aliyunAPI) EndpointURL() string { return c.Endpoint }
+func (a *aliyunAPI) EndpointURL() string { return a.Endpoint }
 
 // Probe asks for each template
 // (help.aliyun.com/zh/sms/developer-reference/api-dysmsapi-2017-05-25-getsmstemplate): status 1 is

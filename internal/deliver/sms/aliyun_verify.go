@@ -23,17 +23,17 @@ type AliyunVerify struct {
 type aliyunVerifyCarrier struct{ aliyunAPI }
 
 // Check implements CarrierSettings.
-func (c AliyunVerify) Check() map[string]error { return checkAliyun(c.Account, c.Endpoint) }
+func (a AliyunVerify) Check() map[string]error { return checkAliyun(a.Account, a.Endpoint) }
 
 // CanBePolled implements CarrierSettings: the documentation of the interface names receipts alone.
-func (c AliyunVerify) CanBePolled() bool { return false }
+func (a AliyunVerify) CanBePolled() bool { return false }
 
 // OnlyPrefixes implements SettingsWithPrefixes.
-func (c AliyunVerify) OnlyPrefixes() []string { return []string{"+86"} }
+func (a AliyunVerify) OnlyPrefixes() []string { return []string{"+86"} }
 
 // Open implements CarrierSettings.
-func (c AliyunVerify) Open(s Setup) Carrier {
-	return &aliyunVerifyCarrier{aliyunAPI{c.Account, c.Endpoint, NewClient(s)}}
+func (a AliyunVerify) Open(s Setup) Carrier {
+	return &aliyunVerifyCarrier{aliyunAPI{a.Account, a.Endpoint, NewClient(s)}}
 }
 
 // Send implements Carrier. The code stands in the template's parameters, so Aliyun neither makes nor checks

@@ -23,16 +23,16 @@ func NewClient(s Setup) *Client {
 }
 
 // Name implements Carrier.
-func (x *Client) Name() string { return x.Setup.Name }
+func (c *Client) Name() string { return c.Setup.Name }
 
 // Attempt makes one request to send a message. read takes from the response the carrier's ID of the
 // message, the carrier's result code, and the failure, which is nil if the carrier accepted the
 // message. The result has ID and code also if read returns a failure, and is empty if no whole
 // response came.
-func (x *Client) Attempt(ctx context.Context, r exchange.Request,
+func (c *Client) Attempt(ctx context.Context, r exchange.Request,
 	read func(exchange.Response) (id, code string, fail *delivery.Error),
 ) (delivery.Result, *delivery.Error) {
-	a, fail := x.Do(ctx, r)
+	a, fail := c.Do(ctx, r)
 	if fail != nil {
 		return delivery.Result{}, fail
 	}

@@ -63,8 +63,8 @@ func (c *Carriers) ReportsUseCarrierID(name string) bool {
 }
 
 // Query makes a request and returns its answer. A status other than 200 is a Temporary error.
-func (x *Client) Query(ctx context.Context, r exchange.Request) (exchange.Response, error) {
-	a, fail := x.Do(ctx, r)
+func (c *Client) Query(ctx context.Context, r exchange.Request) (exchange.Response, error) {
+	a, fail := c.Do(ctx, r)
 	switch {
 	case fail != nil:
 		return a, fail

@@ -402,8 +402,8 @@ type panicking struct {
 	after bool
 }
 
-func (s *panicking) Send(ctx context.Context, _ Message) (delivery.Result, *delivery.Error) {
-	delivery.SetHandover(ctx, s.after)
+func (p *panicking) Send(ctx context.Context, _ Message) (delivery.Result, *delivery.Error) {
+	delivery.SetHandover(ctx, p.after)
 	panic("planted")
 }
 

@@ -39,21 +39,21 @@ var (
 )
 
 // Check implements CarrierSettings.
-func (c Tencent) Check() map[string]error {
-	wrong := c.CheckAccount()
-	if !appPattern.MatchString(c.App) {
+func (t Tencent) Check() map[string]error {
+	wrong := t.CheckAccount()
+	if !appPattern.MatchString(t.App) {
 		wrong["app"] = errors.New("must be the SDK app ID, such as 1400006666")
 	}
-	if c.Region != "" && !regionPattern.MatchString(c.Region) {
+	if t.Region != "" && !regionPattern.MatchString(t.Region) {
 		wrong["region"] = errors.New("is no region such as ap-guangzhou")
 	}
-	noteEndpointProblem(wrong, c.Endpoint)
+	noteEndpointProblem(wrong, t.Endpoint)
 	return wrong
 }
 
 // Open implements CarrierSettings.
-func (c Tencent) Open(s Setup) Carrier {
-	return &tencentCarrier{c, NewClient(s)}
+func (t Tencent) Open(s Setup) Carrier {
+	return &tencentCarrier{t, NewClient(s)}
 }
 
 // Send implements Carrier. The interface has no idempotency token: SessionContext only comes back

@@ -21,17 +21,17 @@ type EventMaker struct {
 
 // NewEvent returns a new event of a type about a verification or its send; zero if the app does not
 // subscribe to the type. Error: fault.Unavailable, if no ID could be made.
-func (t EventMaker) NewEvent(v store.Verification, event string) (store.NewEvent, error) {
-	set := t.Policy.Get()
-	_, test := set.TestRecipients.Of(t.Vault, v, t.Now())
-	e, err := NewEvent(set.Subscriptions[v.App], event, test, t.IDs, t.Now())
+func (em EventMaker) NewEvent(v store.Verification, event string) (store.NewEvent, error) {
+	set := em.Policy.Get()
+	_, test := set.TestRecipients.Of(em.Vault, v, em.Now())
+	e, err := NewEvent(set.Subscriptions[v.App], event, test, em.IDs, em.Now())
 	return e, store.WrapUnavailable(err)
 }
 
 // WakeForEvent wakes the deliverer if there is an event.
-func (t EventMaker) WakeForEvent(e store.NewEvent) {
+func (em EventMaker) WakeForEvent(e store.NewEvent) {
 	if e.Type != "" {
-		t.WakeWebhooks()
+		em.WakeWebhooks()
 	}
 }
 

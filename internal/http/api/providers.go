@@ -68,7 +68,9 @@ func NewEventHandlers(sources []reports.Source, ingester eventIngester, limiter 
 }
 
 // Register adds the route.
-func (p *EventHandlers) Register(e *echo.Echo) { e.POST(server.ProviderEventsPath+":name", p.receive) }
+func (eh *EventHandlers) Register(e *echo.Echo) {
+	e.POST(server.ProviderEventsPath+":name", eh.receive)
+}
 
 // Outcomes of requests, beside the results of events.
 const (
@@ -106,8 +108,8 @@ func readBody(r *http.Request, most int64) ([]byte, error) {
 // receive handles POST /v1/events/{name}. It answers 204, and Mailgun 200, to every valid report, even for unknown
 // messages and events that are ignored, so that the provider does not send it again. While the
 // database is away it answers 503, so that the provider sends it again.
-func (p *EventHandlers) receive(c echo.Context) error {
-	source, ok := p.sources[c.Param("name")]
+func (eh *EventHandlers) receive(c echo.Context) error {
+	source, ok := eh.sources[c.Param("name")]
 	if !ok {
 		return echo.ErrNotFound
 	}
@@ -115,48 +117,48 @@ func (p *EventHandlers) receive(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	if topic := p.Topics[source.Name]; topic != nil {
-		return p.receiveFromTopic(c, source, topic, body)
+	if topic := eh.Topics[source.Name]; topic != nil {
+		return eh.receiveFromTopic(c, source, topic, body)
 	}
 	if !source.Verify(c.Request().Header, body, time.Now()) {
-		p.count(source.Name, outcomeForged)
+		eh.count(source.Name, outcomeForged)
 		return &server.Problem{Kind: server.Unauthorized}
 	}
 	if source.Auth.Scheme == reports.SchemeDSN {
-		return p.ingestMail(c, source.Name, body)
+		return eh.ingestMail(c, source.Name, body)
 	}
-	return p.ingest(c, source, body)
+	return eh.ingest(c, source, body)
 }
 
 // ingestMail records what a bounce mail says. It answers 204 whatever the mail is: strangers write mails, and their
 // mistakes are not the poster's.
-func (p *EventHandlers) ingestMail(c echo.Context, provider string, mail []byte) error {
+func (eh *EventHandlers) ingestMail(c echo.Context, provider string, mail []byte) error {
 	kind, _, _ := mime.ParseMediaType(c.Request().Header.Get(echo.HeaderContentType))
 	err := server.RefuseCoding(c.Request())
 	if err == nil && kind != "message/rfc822" {
 		err = &server.Problem{Kind: server.UnsupportedMedia, Detail: "Send the mail with Content-Type: message/rfc822."}
 	}
 	if err != nil {
-		p.count(provider, outcomeMalformed)
+		eh.count(provider, outcomeMalformed)
 		return err
 	}
-	result, err := p.events.IngestMail(c.Request().Context(), provider, mail)
-	if err = p.counted(provider, result, err); err != nil {
+	result, err := eh.events.IngestMail(c.Request().Context(), provider, mail)
+	if err = eh.counted(provider, result, err); err != nil {
 		return err
 	}
 	return c.NoContent(http.StatusNoContent)
 }
 
 // ingest records the events of an authenticated body.
-func (p *EventHandlers) ingest(c echo.Context, source reports.Source, body []byte) error {
+func (eh *EventHandlers) ingest(c echo.Context, source reports.Source, body []byte) error {
 	if err := server.RefuseCoding(c.Request()); err != nil {
-		p.count(source.Name, outcomeMalformed)
+		eh.count(source.Name, outcomeMalformed)
 		return err
 	}
 	all, err := source.Parse(body)
 	if err != nil {
-		p.count(source.Name, outcomeMalformed)
-		p.logger.WarnContext(c.Request().Context(), "provider events rejected: body not of the configured shape",
+		eh.count(source.Name, outcomeMalformed)
+		eh.logger.WarnContext(c.Request().Context(), "provider events rejected: body not of the configured shape",
 			"provider",
 			source.Name, logs.SeeEvents)
 		return &server.Problem{
@@ -164,7 +166,7 @@ func (p *EventHandlers) ingest(c echo.Context, source reports.Source, body []byt
 			Detail: "The body is not JSON of the shape that is configured.",
 		}
 	}
-	if err := p.ingestOnce(c.Request().Context(), source, body, all); err != nil {
+	if err := eh.ingestOnce(c.Request().Context(), source, body, all); err != nil {
 		return err
 	}
 	if source.Auth.Scheme == reports.SchemeMailgun { // it repeats whatever is not answered 200 (see reports.MaxMailgunAge)
@@ -176,27 +178,27 @@ func (p *EventHandlers) ingest(c echo.Context, source reports.Source, body []byt
 // ingestOnce records the events, unless their signature was used before. Some signatures do not
 // cover the events: with a copied signature, an attacker could send any event. A repetition is no
 // error, so that a provider whose first answer was lost stops sending it.
-func (p *EventHandlers) ingestOnce(ctx context.Context, source reports.Source, body []byte,
+func (eh *EventHandlers) ingestOnce(ctx context.Context, source reports.Source, body []byte,
 	all []reports.Event,
 ) error {
 	signature := source.ReplayKey(body)
 	if signature == "" {
-		return p.ingestAll(ctx, source.Name, all)
+		return eh.ingestAll(ctx, source.Name, all)
 	}
 	id, bucket := rand.Text(), quota.Bucket("provider", source.Name, signature)
-	d, err := p.used.TakeOrLocal(ctx,
+	d, err := eh.used.TakeOrLocal(ctx,
 		quota.Request{ID: id, Rules: []quota.Rule{replayRule}, Buckets: map[quota.Scope]string{replayRule.Scope: bucket}})
 	switch {
 	case err != nil:
 		return err
 	case !d.Admitted:
-		p.count(source.Name, outcomeReplayed)
+		eh.count(source.Name, outcomeReplayed)
 		return nil
 	}
-	if err = p.ingestAll(ctx, source.Name, all); err != nil {
+	if err = eh.ingestAll(ctx, source.Name, all); err != nil {
 		// The refund lets the provider send the same signature again. If the refund fails, its repetition
 		// is rejected as used.
-		_ = p.used.Refund(context.WithoutCancel(ctx), id, bucket)
+		_ = eh.used.Refund(context.WithoutCancel(ctx), id, bucket)
 	}
 	return err
 }
@@ -206,14 +208,14 @@ const maxListTime = time.Minute
 
 // ingestAll records the events in order, up to the first error or for maxListTime, also after the provider hung up: it
 // would send the whole list again, and hang up again. Error: fault.Unavailable if the provider should send them again.
-func (p *EventHandlers) ingestAll(ctx context.Context, provider string, all []reports.Event) error {
+func (eh *EventHandlers) ingestAll(ctx context.Context, provider string, all []reports.Event) error {
 	began := time.Now()
 	for _, e := range all {
 		if time.Since(began) >= maxListTime {
-			return p.counted(provider, "", fault.Unavailable)
+			return eh.counted(provider, "", fault.Unavailable)
 		}
-		result, err := p.events.Ingest(context.WithoutCancel(ctx), provider, e) // without a deadline each statement has its own
-		if err = p.counted(provider, result, err); err != nil {
+		result, err := eh.events.Ingest(context.WithoutCancel(ctx), provider, e) // without a deadline each statement has its own
+		if err = eh.counted(provider, result, err); err != nil {
 			return err
 		}
 	}
@@ -221,10 +223,10 @@ func (p *EventHandlers) ingestAll(ctx context.Context, provider string, all []re
 }
 
 // counted counts a result, or that there is none, and returns the error: then the provider sends the event again.
-func (p *EventHandlers) counted(provider string, result reports.IngestResult, err error) error {
+func (eh *EventHandlers) counted(provider string, result reports.IngestResult, err error) error {
 	if err != nil {
 		result = outcomeUnavailable
 	}
-	p.count(provider, string(result))
+	eh.count(provider, string(result))
 	return err
 }

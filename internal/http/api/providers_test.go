@@ -94,22 +94,22 @@ func providerAPIWith(t *testing.T, auth reports.Auth, used signatures, topic *sn
 	return x
 }
 
-func (x *providerAPI) post(path, token, body string, status int) *httptest.ResponseRecorder {
-	x.Helper()
-	x.events.heard, x.counts = nil, nil
+func (p *providerAPI) post(path, token, body string, status int) *httptest.ResponseRecorder {
+	p.Helper()
+	p.events.heard, p.counts = nil, nil
 	req := httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))
 	req.Header.Set("X-Token", token)
 	req.Header.Set("Authorization", "Bearer "+token)
-	req.Header.Set("Content-Type", x.kind)
-	ctx, cancel := context.WithCancel(x.Context())
+	req.Header.Set("Content-Type", p.kind)
+	ctx, cancel := context.WithCancel(p.Context())
 	defer cancel()
-	if x.gone {
+	if p.gone {
 		cancel()
 	}
 	rec := httptest.NewRecorder()
-	x.h.ServeHTTP(rec, req.WithContext(ctx))
+	p.h.ServeHTTP(rec, req.WithContext(ctx))
 	if rec.Code != status {
-		x.Errorf("%s %.60s: %d %s, want %d", path, body, rec.Code, rec.Body, status)
+		p.Errorf("%s %.60s: %d %s, want %d", path, body, rec.Code, rec.Body, status)
 	}
 	return rec
 }

@@ -56,17 +56,17 @@ type ReceiptHandlers struct {
 }
 
 // Register adds the route of receipts.
-func (a *ReceiptHandlers) Register(e *echo.Echo) {
-	e.GET(server.ReceiptsPath+":carrier", a.receive)
-	e.POST(server.ReceiptsPath+":carrier", a.receive)
+func (rh *ReceiptHandlers) Register(e *echo.Echo) {
+	e.GET(server.ReceiptsPath+":carrier", rh.receive)
+	e.POST(server.ReceiptsPath+":carrier", rh.receive)
 }
 
-func (a *ReceiptHandlers) receive(c echo.Context) error {
+func (rh *ReceiptHandlers) receive(c echo.Context) error {
 	carrier, send := c.Param("carrier"), c.QueryParam("send")
-	if a.Carriers == nil || !hmac.Equal([]byte(c.QueryParam("token")), []byte(a.Addresses.token(carrier, send))) {
+	if rh.Carriers == nil || !hmac.Equal([]byte(c.QueryParam("token")), []byte(rh.Addresses.token(carrier, send))) {
 		return echo.ErrNotFound
 	}
-	reporter, ok := a.Carriers.ReportParser(carrier)
+	reporter, ok := rh.Carriers.ReportParser(carrier)
 	if !ok {
 		return echo.ErrNotFound
 	}
@@ -76,12 +76,12 @@ func (a *ReceiptHandlers) receive(c echo.Context) error {
 		return err
 	}
 	reports, reply, err := reporter.ParseReports(sms.IncomingRequest{
-		URL:    a.Addresses.PublicURL + r.URL.RequestURI(),
+		URL:    rh.Addresses.PublicURL + r.URL.RequestURI(),
 		Header: r.Header, Body: body,
 	}, send)
 	switch {
 	case errors.Is(err, sms.ErrForged):
-		a.Logger.Warn("receipt rejected: it was forged, or public_url is not the address that the carrier calls",
+		rh.Logger.Warn("receipt rejected: it was forged, or public_url is not the address that the carrier calls",
 			"carrier",
 			carrier, logs.SeeEvents)
 		return &server.Problem{Kind: server.Forbidden, Detail: "The receipt's signature is not this carrier's."}
@@ -97,7 +97,7 @@ func (a *ReceiptHandlers) receive(c echo.Context) error {
 			failed = true
 			break
 		}
-		if a.recordReport(ctx, carrier, report) != nil {
+		if rh.recordReport(ctx, carrier, report) != nil {
 			failed = true // the next ones may be of other sends
 		}
 	}
@@ -112,22 +112,22 @@ func (a *ReceiptHandlers) receive(c echo.Context) error {
 
 // recordReport records one report. Reports on unknown messages are ignored, so that the carrier
 // does not repeat them. Errors are the database's.
-func (a *ReceiptHandlers) recordReport(ctx context.Context, carrier string, report sms.Report) (err error) {
+func (rh *ReceiptHandlers) recordReport(ctx context.Context, carrier string, report sms.Report) (err error) {
 	id, unreadable := uuid.Parse(report.Send)
 	switch {
 	case report.CarrierID != "":
-		if _, err = a.Recorder.RecordByCarrierID(ctx, carrier, report.CarrierID,
+		if _, err = rh.Recorder.RecordByCarrierID(ctx, carrier, report.CarrierID,
 			report.Delivered); errors.Is(err, fault.NotFound) {
-			a.Logger.Info("unexpected receipt ignored", "carrier", carrier)
+			rh.Logger.Info("unexpected receipt ignored", "carrier", carrier)
 			return nil
 		}
 	case unreadable != nil:
 		return nil
 	default:
-		_, err = a.Recorder.Record(ctx, carrier, id, report.Delivered)
+		_, err = rh.Recorder.Record(ctx, carrier, id, report.Delivered)
 	}
 	if err != nil {
-		a.Logger.Warn("could not store receipt", "carrier", carrier, "send", id, "error", err, logs.SeeEvents)
+		rh.Logger.Warn("could not store receipt", "carrier", carrier, "send", id, "error", err, logs.SeeEvents)
 	}
 	return err
 }

@@ -32,34 +32,34 @@ const (
 
 // receiveFromTopic handles a message of a topic of Amazon SNS, whatever its Content-Type, which is
 // text/plain by default.
-func (p *EventHandlers) receiveFromTopic(c echo.Context, source reports.Source, topic *sns.Topic, body []byte) error {
+func (eh *EventHandlers) receiveFromTopic(c echo.Context, source reports.Source, topic *sns.Topic, body []byte) error {
 	ctx := c.Request().Context()
 	m, err := topic.Verify(ctx, body, time.Now())
 	if errors.Is(err, sns.ErrForged) {
-		p.count(source.Name, outcomeForged)
-		if n, due := p.lines.Add(source.Name+err.Error(), time.Now()); due {
-			p.logger.WarnContext(ctx, "provider events rejected: no message of the topic", "provider", source.Name,
+		eh.count(source.Name, outcomeForged)
+		if n, due := eh.lines.Add(source.Name+err.Error(), time.Now()); due {
+			eh.logger.WarnContext(ctx, "provider events rejected: no message of the topic", "provider", source.Name,
 				"error", err, "count", n, logs.SeeEvents)
 		}
 		return &server.Problem{Kind: server.Unauthorized}
 	}
 	if err != nil {
-		p.count(source.Name, outcomeUnavailable)
+		eh.count(source.Name, outcomeUnavailable)
 		return fault.Unavailable.Wrap(err)
 	}
 	switch m.Kind {
 	case sns.SubscriptionConfirmation:
-		err = p.confirmSubscription(ctx, source.Name, topic, m)
+		err = eh.confirmSubscription(ctx, source.Name, topic, m)
 	case sns.UnsubscribeConfirmation:
-		p.count(source.Name, outcomeSubscriptionEnded)
-		p.logger.WarnContext(ctx, "provider events end: the subscription was removed", "provider", source.Name,
+		eh.count(source.Name, outcomeSubscriptionEnded)
+		eh.logger.WarnContext(ctx, "provider events end: the subscription was removed", "provider", source.Name,
 			logs.SeeEvents)
 	case sns.Notification:
 		if text := strings.TrimSpace(m.Text); !strings.HasPrefix(text, "{") && !strings.HasPrefix(text, "[") {
-			p.count(source.Name, string(reports.Unrecorded)) // not JSON: SES greets a new topic with a sentence
+			eh.count(source.Name, string(reports.Unrecorded)) // not JSON: SES greets a new topic with a sentence
 			break
 		}
-		return p.ingest(c, source, []byte(m.Text))
+		return eh.ingest(c, source, []byte(m.Text))
 	}
 	if err != nil {
 		return err
@@ -68,19 +68,19 @@ func (p *EventHandlers) receiveFromTopic(c echo.Context, source reports.Source, 
 }
 
 // confirmSubscription confirms a subscription that an administrator accepted before, and no other.
-func (p *EventHandlers) confirmSubscription(ctx context.Context, provider string, topic *sns.Topic, m sns.Message) error {
-	accepted, err := p.Subscriptions.ConfirmSubscription(ctx, provider,
+func (eh *EventHandlers) confirmSubscription(ctx context.Context, provider string, topic *sns.Topic, m sns.Message) error {
+	accepted, err := eh.Subscriptions.ConfirmSubscription(ctx, provider,
 		func(ctx context.Context) error { return topic.Confirm(ctx, m) })
 	switch {
 	case err != nil:
-		p.count(provider, outcomeUnavailable)
+		eh.count(provider, outcomeUnavailable)
 		return fault.Unavailable.Wrap(err)
 	case !accepted:
-		p.count(provider, outcomeUnconfirmed)
-		p.logger.WarnContext(ctx, "subscription not confirmed: accept it at /admin/acts, then request it again in SNS",
+		eh.count(provider, outcomeUnconfirmed)
+		eh.logger.WarnContext(ctx, "subscription not confirmed: accept it at /admin/acts, then request it again in SNS",
 			"provider", provider, logs.SeeEvents)
 	default:
-		p.count(provider, outcomeSubscribed)
+		eh.count(provider, outcomeSubscribed)
 	}
 	return nil
 }

@@ -50,37 +50,37 @@ type actionError struct {
 	wait   time.Duration // until the action can be done; 0: another reason
 }
 
-func (f *actionError) Error() string { return "console: action not done: " + f.key }
+func (a *actionError) Error() string { return "console: action not done: " + a.key }
 
-func (f *actionError) text(w texts.Words) string { return w.Get(f.key, "wait", w.Wait(f.wait)) }
+func (a *actionError) text(w texts.Words) string { return w.Get(a.key, "wait", w.Wait(a.wait)) }
 
-func (a *Console) resetQuota(c echo.Context, s store.SendDetails, act store.AuditEntry) (shown string, err error) {
-	return "", a.Desk.ResetQuota(c.Request().Context(), targetOf(s.Send), act)
+func (console *Console) resetQuota(c echo.Context, s store.SendDetails, act store.AuditEntry) (shown string, err error) {
+	return "", console.Desk.ResetQuota(c.Request().Context(), targetOf(s.Send), act)
 }
 
-func (a *Console) exportRecipient(c echo.Context, s store.SendDetails, act store.AuditEntry) (shown string, err error) {
-	return "", a.exportPerson(c, targetOf(s.Send), act)
+func (console *Console) exportRecipient(c echo.Context, s store.SendDetails, act store.AuditEntry) (shown string, err error) {
+	return "", console.exportPerson(c, targetOf(s.Send), act)
 }
 
-func (a *Console) eraseRecipient(c echo.Context, s store.SendDetails, act store.AuditEntry) (shown string, err error) {
+func (console *Console) eraseRecipient(c echo.Context, s store.SendDetails, act store.AuditEntry) (shown string, err error) {
 	server.SetAnswerTime(c, support.EraseTimeout+writeTimeout)
-	return "", a.Desk.EraseRecipient(c.Request().Context(), targetOf(s.Send), act)
+	return "", console.Desk.EraseRecipient(c.Request().Context(), targetOf(s.Send), act)
 }
 
-func (a *Console) revealRecipient(c echo.Context, s store.SendDetails, act store.AuditEntry) (shown string, err error) {
-	return a.Desk.RevealRecipient(c.Request().Context(), *s.Verification, act)
+func (console *Console) revealRecipient(c echo.Context, s store.SendDetails, act store.AuditEntry) (shown string, err error) {
+	return console.Desk.RevealRecipient(c.Request().Context(), *s.Verification, act)
 }
 
-func (a *Console) cancelVerification(c echo.Context, s store.SendDetails, act store.AuditEntry) (shown string, err error) {
-	done, err := a.Desk.CancelVerification(c.Request().Context(), *s.Verification, act)
+func (console *Console) cancelVerification(c echo.Context, s store.SendDetails, act store.AuditEntry) (shown string, err error) {
+	done, err := console.Desk.CancelVerification(c.Request().Context(), *s.Verification, act)
 	if err == nil && !done {
 		err = &actionError{status: http.StatusConflict, key: "action.problem.ended"}
 	}
 	return "", err
 }
 
-func (a *Console) resend(c echo.Context, s store.SendDetails, act store.AuditEntry) (shown string, err error) {
-	answer, err := a.Desk.Resend(c.Request().Context(), *s.Verification, server.ClientIP(c), act)
+func (console *Console) resend(c echo.Context, s store.SendDetails, act store.AuditEntry) (shown string, err error) {
+	answer, err := console.Desk.Resend(c.Request().Context(), *s.Verification, server.ClientIP(c), act)
 	return "", actionErrorOf(answer, err, "action.problem.limited")
 }
 
@@ -107,60 +107,60 @@ func targetOf(s store.SendOrRefusal) support.Target {
 
 // appliesTo reports whether a page offers the action for a row. It offers none if the recipient was
 // erased or forgotten.
-func (d sendAction) appliesTo(s store.SendDetails) bool {
-	if d.needsVerification && (s.Verification == nil || len(s.Verification.Sealed) == 0) || s.Send.Recipient.IsZero() {
+func (sa sendAction) appliesTo(s store.SendDetails) bool {
+	if sa.needsVerification && (s.Verification == nil || len(s.Verification.Sealed) == 0) || s.Send.Recipient.IsZero() {
 		return false
 	}
-	if d.needsOwnCode && s.Verification.CallerChecks {
+	if sa.needsOwnCode && s.Verification.CallerChecks {
 		return false
 	}
-	return !d.needsPending || verification.StateOf(*s.Verification, s.Now) == verification.Pending
+	return !sa.needsPending || verification.StateOf(*s.Verification, s.Now) == verification.Pending
 }
 
 // performAction does the requested action and returns what to show of its result. The action also
 // writes the audit entry.
-func (a *Console) performAction(c echo.Context, d sendAction, s store.SendDetails, reason string) (shown string, err error) {
+func (console *Console) performAction(c echo.Context, d sendAction, s store.SendDetails, reason string) (shown string, err error) {
 	if err := support.CheckReason(reason, ""); err != nil {
 		return "", err
 	}
 	if !d.appliesTo(s) {
 		return "", &actionError{status: http.StatusConflict, key: "action.problem.ended"}
 	}
-	act, err := a.auth.NewAuditEntry(c, d.Name)
+	act, err := console.auth.NewAuditEntry(c, d.Name)
 	if err != nil {
 		return "", err
 	}
 	act.Target, act.Reason = s.Send.ID.String(), reason
-	return d.do(a, c, s, act)
+	return d.do(console, c, s, act)
 }
 
 // actionForm handles a form on a send's page: it redirects back when the action is done, else shows
 // the page with the problem.
-func (a *Console) actionForm(d sendAction) echo.HandlerFunc {
+func (console *Console) actionForm(d sendAction) echo.HandlerFunc {
 	return frame.FormHandler(func(c echo.Context, form url.Values) error {
-		s, err := a.readStory(c.Request().Context(), c.Param("id"))
+		s, err := console.readStory(c.Request().Context(), c.Param("id"))
 		if err != nil {
 			return err
 		}
 		n := actionResult{Action: d.Name, Reason: form.Get("reason")}
 		if d.Sure && form.Get("sure") != "yes" {
 			n.Problem = frame.Words(c).Get("action.problem.sure")
-			return a.showSend(c, http.StatusUnprocessableEntity, s, n)
+			return console.showSend(c, http.StatusUnprocessableEntity, s, n)
 		}
-		shown, err := a.performAction(c, d, s, n.Reason)
+		shown, err := console.performAction(c, d, s, n.Reason)
 		if c.Response().Committed { // the action has answered
 			return err
 		}
 		var status int
-		status, n.Problem = a.formProblem(c, err)
+		status, n.Problem = console.formProblem(c, err)
 		if n.Problem != "" {
-			return a.showSend(c, status, s, n)
+			return console.showSend(c, status, s, n)
 		}
 		if err != nil {
 			return err
 		}
 		if shown != "" {
-			return a.showSend(c, http.StatusOK, s, actionResult{Action: d.Name, FullRecipient: shown})
+			return console.showSend(c, http.StatusOK, s, actionResult{Action: d.Name, FullRecipient: shown})
 		}
 		return c.Redirect(http.StatusSeeOther, explain.SendPageAddress(s.Send.ID)+"?done="+d.Name)
 	})
@@ -168,7 +168,7 @@ func (a *Console) actionForm(d sendAction) echo.HandlerFunc {
 
 // formProblem returns the status and the text of an error that a page shows beside its form; 0 and
 // "" for nil and other errors. It sets the header Retry-After if the action can be done after a wait.
-func (a *Console) formProblem(c echo.Context, err error) (status int, text string) {
+func (console *Console) formProblem(c echo.Context, err error) (status int, text string) {
 	w := frame.Words(c)
 	var failed *actionError
 	var bad *fault.InvalidError
@@ -180,14 +180,14 @@ func (a *Console) formProblem(c echo.Context, err error) (status int, text strin
 		return server.InvalidField.Status,
 			cmp.Or(frame.ReasonProblem(w, bad, support.MaxReasonLength), bad.Detail)
 	case errors.Is(err, fault.Unavailable):
-		server.LogFailure(c.Request().Context(), a.Logger, err)
+		server.LogFailure(c.Request().Context(), console.Logger, err)
 		return server.Unavailable.Status, w.Get("action.problem.unavailable")
 	}
 	return 0, ""
 }
 
 // actionJSON is actionForm for scripts: it answers 204, or 200 with the result.
-func (a *Console) actionJSON(d sendAction) echo.HandlerFunc {
+func (console *Console) actionJSON(d sendAction) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		var body struct {
 			Reason string `json:"reason"`
@@ -195,11 +195,11 @@ func (a *Console) actionJSON(d sendAction) echo.HandlerFunc {
 		if err := server.ReadJSON(c, &body); err != nil {
 			return err
 		}
-		s, err := a.readStory(c.Request().Context(), c.Param("id"))
+		s, err := console.readStory(c.Request().Context(), c.Param("id"))
 		if err != nil {
 			return err
 		}
-		shown, err := a.performAction(c, d, s, body.Reason)
+		shown, err := console.performAction(c, d, s, body.Reason)
 		if failed, ok := errors.AsType[*actionError](err); ok {
 			return &server.Problem{Kind: server.NotDoneKind, Detail: failed.text(texts.ForConsole("")), Wait: failed.wait}
 		}
@@ -214,10 +214,10 @@ func (a *Console) actionJSON(d sendAction) echo.HandlerFunc {
 }
 
 // recipientActionJSON handles an action on the recipient that the request's body names.
-func (a *Console) recipientActionJSON(name string,
+func (console *Console) recipientActionJSON(name string,
 	do func(context.Context, support.Target, store.AuditEntry) error,
 ) echo.HandlerFunc {
-	return a.recipientJSON(name, func(c echo.Context, p support.Target, act store.AuditEntry) error {
+	return console.recipientJSON(name, func(c echo.Context, p support.Target, act store.AuditEntry) error {
 		server.SetAnswerTime(c, support.EraseTimeout+writeTimeout) // longer than any other action takes
 		if err := do(c.Request().Context(), p, act); err != nil {
 			return err
@@ -227,7 +227,7 @@ func (a *Console) recipientActionJSON(name string,
 }
 
 // recipientJSON handles a request whose body names a recipient and a reason; do answers it.
-func (a *Console) recipientJSON(name string, do func(echo.Context, support.Target, store.AuditEntry) error) echo.HandlerFunc {
+func (console *Console) recipientJSON(name string, do func(echo.Context, support.Target, store.AuditEntry) error) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		var body struct {
 			App     string `json:"app"`
@@ -239,11 +239,11 @@ func (a *Console) recipientJSON(name string, do func(echo.Context, support.Targe
 		if err := server.ReadJSON(c, &body); err != nil {
 			return err
 		}
-		p, err := a.Desk.ParseTarget(body.App, body.Channel, body.To, body.Purpose, body.Reason)
+		p, err := console.Desk.ParseTarget(body.App, body.Channel, body.To, body.Purpose, body.Reason)
 		if err != nil {
 			return err
 		}
-		act, err := a.auth.NewAuditEntry(c, name)
+		act, err := console.auth.NewAuditEntry(c, name)
 		if err != nil {
 			return err
 		}

@@ -79,9 +79,9 @@ type ChartBuilder struct {
 
 // bars returns a bar for each stretch, with the stretch's amounts stacked. The height of the chart
 // stands for top, which is at least the highest sum.
-func (d ChartBuilder) bars(of func(interval) (stack []barAmount, said string)) (bars []barView, top float64) {
+func (c ChartBuilder) bars(of func(interval) (stack []barAmount, said string)) (bars []barView, top float64) {
 	highest := 1.0
-	for _, s := range d.Stretches {
+	for _, s := range c.Stretches {
 		sum := 0.0
 		stack, _ := of(s)
 		for _, a := range stack {
@@ -90,14 +90,14 @@ func (d ChartBuilder) bars(of func(interval) (stack []barAmount, said string)) (
 		highest = max(highest, sum)
 	}
 	top = roundUpToGrid(1.1 * highest) // a tenth of room above the highest bar
-	step := chartWidth / float64(max(1, len(d.Stretches)))
+	step := chartWidth / float64(max(1, len(c.Stretches)))
 	unit := func(f float64) string { return strconv.FormatFloat(f, 'f', 1, 64) }
-	for i, s := range d.Stretches {
+	for i, s := range c.Stretches {
 		stack, said := of(s)
-		bar, y := barView{X: unit(float64(i)*step + step*0.1), Wide: unit(step * 0.8), Link: d.Rows(s.begins, s.ends)},
+		bar, y := barView{X: unit(float64(i)*step + step*0.1), Wide: unit(step * 0.8), Link: c.Rows(s.begins, s.ends)},
 			chartHeight
-		bar.Mark, bar.Minor = d.axisLabel(i, s.begins)
-		bar.Title = d.W.Get("overview.bar", "time", d.intervalText(s.begins), "numbers", said)
+		bar.Mark, bar.Minor = c.axisLabel(i, s.begins)
+		bar.Title = c.W.Get("overview.bar", "time", c.intervalText(s.begins), "numbers", said)
 		for _, a := range stack {
 			if high := chartHeight * a.n / top; a.n > 0 {
 				y -= high
@@ -123,53 +123,53 @@ func roundUpToGrid(n float64) float64 {
 // axisLabel returns the label below a stretch; "" if it has none; minor if it may be left out. Of up
 // to 8 days each has a label, of more every fifth, counted from the last. Of up to 4 hours each has
 // one, of up to 30 every sixth. In a chart of hours, midnight always has one: the date.
-func (d ChartBuilder) axisLabel(i int, at time.Time) (text string, minor bool) {
-	local, back := at.In(d.W.Zone()), len(d.Stretches)-1-i
+func (c ChartBuilder) axisLabel(i int, at time.Time) (text string, minor bool) {
+	local, back := at.In(c.W.Zone()), len(c.Stretches)-1-i
 	switch {
-	case d.Each >= 24*time.Hour && len(d.Stretches) <= 8:
+	case c.Each >= 24*time.Hour && len(c.Stretches) <= 8:
 		return local.Format("01-02"), back%2 == 1
-	case d.Each >= 24*time.Hour && back%5 == 0:
+	case c.Each >= 24*time.Hour && back%5 == 0:
 		return local.Format("01-02"), back%10 == 5
-	case d.Each < 24*time.Hour && local.Hour() == 0:
+	case c.Each < 24*time.Hour && local.Hour() == 0:
 		return local.Format("01-02"), false
-	case len(d.Stretches) <= 4, d.Each < 24*time.Hour && len(d.Stretches) <= 30 && local.Hour()%6 == 0:
+	case len(c.Stretches) <= 4, c.Each < 24*time.Hour && len(c.Stretches) <= 30 && local.Hour()%6 == 0:
 		return local.Format("15:04"), local.Hour()%12 == 6
 	}
 	return "", false
 }
 
 // intervalText returns the time of a stretch: "01-31 14:00–15:00", or the day as "2026-01-31".
-func (d ChartBuilder) intervalText(at time.Time) string {
-	from := at.In(d.W.Zone())
-	if d.Each >= 24*time.Hour {
+func (c ChartBuilder) intervalText(at time.Time) string {
+	from := at.In(c.W.Zone())
+	if c.Each >= 24*time.Hour {
 		return from.Format(time.DateOnly)
 	}
-	return from.Format("01-02 15:04–") + from.Add(d.Each).Format("15:04")
+	return from.Format("01-02 15:04–") + from.Add(c.Each).Format("15:04")
 }
 
 // SendsChart returns the chart of what became of the sends, and its numbers.
-func (d ChartBuilder) SendsChart() (Chart, Table) {
-	bars, most := d.bars(func(s interval) (stack []barAmount, said string) {
+func (c ChartBuilder) SendsChart() (Chart, Table) {
+	bars, most := c.bars(func(s interval) (stack []barAmount, said string) {
 		var parts []string
 		for _, o := range chartedOutcomes {
 			n := o.of(s.sendCounts)
 			stack = append(stack, barAmount{o.class, float64(n)})
 			if n > 0 {
-				parts = append(parts, fmt.Sprint(d.W.Get(o.key), " ", n))
+				parts = append(parts, fmt.Sprint(c.W.Get(o.key), " ", n))
 			}
 		}
-		return stack, cmp.Or(strings.Join(parts, d.W.Get("list.comma")), "0")
+		return stack, cmp.Or(strings.Join(parts, c.W.Get("list.comma")), "0")
 	})
 	chart := Chart{
-		Alt: d.W.Get("overview.chart"), Top: strconv.Itoa(int(most)), Half: strconv.Itoa(int(most / 2)),
+		Alt: c.W.Get("overview.chart"), Top: strconv.Itoa(int(most)), Half: strconv.Itoa(int(most / 2)),
 		Bars: bars,
 	}
 	var heads []string
 	for _, o := range chartedOutcomes {
-		chart.Keys = append(chart.Keys, legendEntry{o.class, d.W.Get(o.key)})
-		heads = append(heads, d.W.Get(o.key))
+		chart.Keys = append(chart.Keys, legendEntry{o.class, c.W.Get(o.key)})
+		heads = append(heads, c.W.Get(o.key))
 	}
-	return chart, d.table(heads, func(s interval) (cells []string) {
+	return chart, c.table(heads, func(s interval) (cells []string) {
 		for _, o := range chartedOutcomes {
 			cells = append(cells, strconv.Itoa(o.of(s.sendCounts)))
 		}
@@ -177,10 +177,10 @@ func (d ChartBuilder) SendsChart() (Chart, Table) {
 	})
 }
 
-func (d ChartBuilder) table(heads []string, of func(interval) []string) Table {
-	v := Table{W: d.W, Heads: heads}
-	for _, s := range d.Stretches {
-		v.Rows = append(v.Rows, tableRow{At: d.W.Clock(s.begins), Link: d.Rows(s.begins, s.ends), Cells: of(s)})
+func (c ChartBuilder) table(heads []string, of func(interval) []string) Table {
+	v := Table{W: c.W, Heads: heads}
+	for _, s := range c.Stretches {
+		v.Rows = append(v.Rows, tableRow{At: c.W.Clock(s.begins), Link: c.Rows(s.begins, s.ends), Cells: of(s)})
 	}
 	return v
 }

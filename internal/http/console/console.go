@@ -99,53 +99,55 @@ var clientRoute = auth.Route{Method: http.MethodGet, Path: "/v1/admin/client", H
 
 // RegisterClient adds that route to the listener of the API, if the console has another one: `sendcode doctor --behind` asks
 // through the API's proxy.
-func (a *Console) RegisterClient(e *echo.Echo) { a.auth.AddRoutes(e, []auth.Route{clientRoute}) }
+func (console *Console) RegisterClient(e *echo.Echo) {
+	console.auth.AddRoutes(e, []auth.Route{clientRoute})
+}
 
 // routes returns the routes of the pages and of the JSON API (below /v1), without those of records,
 // auth and layout. Paths and answers are a public contract.
-func (a *Console) routes() []auth.Route {
+func (console *Console) routes() []auth.Route {
 	const get, post = http.MethodGet, http.MethodPost
 	all := []auth.Route{
-		{Method: get, Path: "/admin", Handler: a.listPage, Action: auth.ActionRead},
-		{Method: get, Path: "/admin/sends/:id", Handler: a.sendPage, Action: auth.ActionRead},
-		{Method: post, Path: "/admin/search", Handler: frame.FormHandler(a.searchPage), Action: auth.ActionRead},
-		{Method: get, Path: "/admin/overview", Handler: a.overviewPage, Action: auth.ActionRead},
+		{Method: get, Path: "/admin", Handler: console.listPage, Action: auth.ActionRead},
+		{Method: get, Path: "/admin/sends/:id", Handler: console.sendPage, Action: auth.ActionRead},
+		{Method: post, Path: "/admin/search", Handler: frame.FormHandler(console.searchPage), Action: auth.ActionRead},
+		{Method: get, Path: "/admin/overview", Handler: console.overviewPage, Action: auth.ActionRead},
 		{
-			Method: get, Path: "/admin/policies", Handler: records.NewPoliciesPage(a.Policies, a.layout).Show,
+			Method: get, Path: "/admin/policies", Handler: records.NewPoliciesPage(console.Policies, console.layout).Show,
 			Action: auth.ActionRead,
 		},
-		{Method: get, Path: "/admin/preview", Handler: a.previewPage, Action: auth.ActionRead},
-		{Method: get, Path: "/admin/preview/html", Handler: a.previewHTML, Action: auth.ActionRead},
-		{Method: post, Path: "/admin/preview", Handler: frame.FormHandler(a.sendPreview), Action: auth.ActionPreview},
-		{Method: echo.RouteNotFound, Path: "/admin/*", Handler: a.layout.ShowNotFound, Action: auth.ActionRead},
-		{Method: get, Path: "/v1/admin/sends", Handler: a.listJSON, Action: auth.ActionRead},
-		{Method: get, Path: "/v1/admin/sends/:id", Handler: a.sendJSON, Action: auth.ActionRead},
+		{Method: get, Path: "/admin/preview", Handler: console.previewPage, Action: auth.ActionRead},
+		{Method: get, Path: "/admin/preview/html", Handler: console.previewHTML, Action: auth.ActionRead},
+		{Method: post, Path: "/admin/preview", Handler: frame.FormHandler(console.sendPreview), Action: auth.ActionPreview},
+		{Method: echo.RouteNotFound, Path: "/admin/*", Handler: console.layout.ShowNotFound, Action: auth.ActionRead},
+		{Method: get, Path: "/v1/admin/sends", Handler: console.listJSON, Action: auth.ActionRead},
+		{Method: get, Path: "/v1/admin/sends/:id", Handler: console.sendJSON, Action: auth.ActionRead},
 		clientRoute,
-		{Method: get, Path: "/v1/admin/stats", Handler: a.statsJSON, Action: auth.ActionRead},
-		{Method: get, Path: "/v1/admin/sends.csv", Handler: a.exportCSV, Action: auth.ActionExport},
-		{Method: post, Path: "/v1/admin/search", Handler: a.searchJSON, Action: auth.ActionRead},
+		{Method: get, Path: "/v1/admin/stats", Handler: console.statsJSON, Action: auth.ActionRead},
+		{Method: get, Path: "/v1/admin/sends.csv", Handler: console.exportCSV, Action: auth.ActionExport},
+		{Method: post, Path: "/v1/admin/search", Handler: console.searchJSON, Action: auth.ActionRead},
 		{
 			Method: post, Path: "/v1/admin/quota/reset",
-			Handler: a.recipientActionJSON(auth.ActionResetQuota, a.Desk.ResetQuota),
+			Handler: console.recipientActionJSON(auth.ActionResetQuota, console.Desk.ResetQuota),
 			Action:  auth.ActionResetQuota,
 		},
 		{
-			Method: post, Path: "/v1/admin/export", Handler: a.recipientJSON(auth.ActionExportRecipient, a.exportPerson),
+			Method: post, Path: "/v1/admin/export", Handler: console.recipientJSON(auth.ActionExportRecipient, console.exportPerson),
 			Action: auth.ActionExportRecipient,
 		},
 		{
-			Method: post, Path: "/v1/admin/erase", Handler: a.recipientActionJSON(auth.ActionEraseRecipient, a.Desk.EraseRecipient),
+			Method: post, Path: "/v1/admin/erase", Handler: console.recipientActionJSON(auth.ActionEraseRecipient, console.Desk.EraseRecipient),
 			Action: auth.ActionEraseRecipient,
 		},
 	}
 	for _, d := range sendActions {
 		all = append(all, auth.Route{
-			Method: post, Path: "/admin/sends/:id/" + d.Path, Handler: a.actionForm(d),
+			Method: post, Path: "/admin/sends/:id/" + d.Path, Handler: console.actionForm(d),
 			Action: d.Name,
 		})
 		if d.needsVerification {
 			all = append(all, auth.Route{
-				Method: post, Path: "/v1/admin/sends/:id/" + d.Path, Handler: a.actionJSON(d),
+				Method: post, Path: "/v1/admin/sends/:id/" + d.Path, Handler: console.actionJSON(d),
 				Action: d.Name,
 			})
 		}
@@ -154,12 +156,12 @@ func (a *Console) routes() []auth.Route {
 }
 
 // Register adds the pages and the JSON API.
-func (a *Console) Register(e *echo.Echo) {
+func (console *Console) Register(e *echo.Echo) {
 	lists := &records.Handlers{
-		Store: a.DB, Desk: a.Desk, Auth: a.auth, Layout: a.layout, Now: a.Now, TopicProviders: a.TopicProviders,
-		Webhooks: a.Webhooks,
+		Store: console.DB, Desk: console.Desk, Auth: console.auth, Layout: console.layout, Now: console.Now, TopicProviders: console.TopicProviders,
+		Webhooks: console.Webhooks,
 	}
-	a.auth.AddRoutes(e, append(a.routes(), lists.Routes()...))
-	a.layout.Register(e)
-	a.auth.Register(e)
+	console.auth.AddRoutes(e, append(console.routes(), lists.Routes()...))
+	console.layout.Register(e)
+	console.auth.Register(e)
 }

@@ -43,19 +43,19 @@ type quotaView struct {
 	Reason string         // why there are no rows
 }
 
-func (a *Console) sendPage(c echo.Context) error {
-	s, err := a.readStory(c.Request().Context(), c.Param("id"))
+func (console *Console) sendPage(c echo.Context) error {
+	s, err := console.readStory(c.Request().Context(), c.Param("id"))
 	if err != nil {
 		return err
 	}
 	n := actionResult{Action: c.QueryParam("done")}
 	n.Done = frame.Words(c).Get("action." + n.Action + ".done") // none for an unknown action
-	return a.showSend(c, http.StatusOK, s, n)
+	return console.showSend(c, http.StatusOK, s, n)
 }
 
-func (a *Console) showSend(c echo.Context, status int, s store.SendDetails, n actionResult) error {
+func (console *Console) showSend(c echo.Context, status int, s store.SendDetails, n actionResult) error {
 	w := frame.Words(c)
-	verdict, quota, err := a.verdictAndQuota(c.Request().Context(), s, w)
+	verdict, quota, err := console.verdictAndQuota(c.Request().Context(), s, w)
 	if err != nil {
 		return err
 	}
@@ -77,19 +77,19 @@ func (a *Console) showSend(c echo.Context, status int, s store.SendDetails, n ac
 			v.Code = w.Get("outcome.code." + string(state))
 		}
 	}
-	return a.layout.Show(c, status, "send", v)
+	return console.layout.Show(c, status, "send", v)
 }
 
 // verdictAndQuota returns the verdict on a row and what its recipient's rules say now. If the
 // limiter fails, only the quota is missing.
-func (a *Console) verdictAndQuota(ctx context.Context, s store.SendDetails, w texts.Words) (explain.Verdict,
+func (console *Console) verdictAndQuota(ctx context.Context, s store.SendDetails, w texts.Words) (explain.Verdict,
 	quotaView, error,
 ) {
-	now, away := a.quotaOf(ctx, s.Send)
+	now, away := console.quotaOf(ctx, s.Send)
 	if away != nil && !errors.Is(away, errSeveralRecipients) {
-		server.LogFailure(ctx, a.Logger, away)
+		server.LogFailure(ctx, console.Logger, away)
 	}
-	known, err := a.readVerdictFacts(ctx, s, now, away)
+	known, err := console.readVerdictFacts(ctx, s, now, away)
 	return explain.Judge(s, known, w), quotaViewOf(s.Send, now, away, w), err
 }
 
@@ -97,11 +97,11 @@ func (a *Console) verdictAndQuota(ctx context.Context, s store.SendDetails, w te
 var errSeveralRecipients = errors.New("console: the row stands for several recipients")
 
 // quotaOf peeks what the recipient's rules say now about one more send like this one.
-func (a *Console) quotaOf(ctx context.Context, s store.SendOrRefusal) (quota.Decision, error) {
+func (console *Console) quotaOf(ctx context.Context, s store.SendOrRefusal) (quota.Decision, error) {
 	if s.Recipients > 0 {
 		return quota.Decision{}, errSeveralRecipients
 	}
-	return a.Desk.Codes.RecipientQuota(ctx, s.App, s.Channel, s.Purpose, s.Recipient, store.SecretKeyClass)
+	return console.Desk.Codes.RecipientQuota(ctx, s.App, s.Channel, s.Purpose, s.Recipient, store.SecretKeyClass)
 }
 
 func quotaViewOf(s store.SendOrRefusal, d quota.Decision, err error, w texts.Words) quotaView {
@@ -120,20 +120,20 @@ func quotaViewOf(s store.SendOrRefusal, d quota.Decision, err error, w texts.Wor
 
 // readVerdictFacts reads what the verdict on a row depends on beside its story. decision is the
 // quota of the row's recipient; it is unknown if quotaErr is not nil.
-func (a *Console) readVerdictFacts(ctx context.Context, s store.SendDetails, decision quota.Decision, quotaErr error) (known explain.VerdictFacts,
+func (console *Console) readVerdictFacts(ctx context.Context, s store.SendDetails, decision quota.Decision, quotaErr error) (known explain.VerdictFacts,
 	err error,
 ) {
-	known.ResendOther = a.ResendOther
+	known.ResendOther = console.ResendOther
 	if quotaErr == nil {
 		known.Quota = &decision
 	}
-	if p, paused := a.Desk.Paused(s.Send.Channel, s.Send.Purpose); paused {
+	if p, paused := console.Desk.Paused(s.Send.Channel, s.Send.Purpose); paused {
 		known.Pause = &p
 	}
 	if s.Send.Status == store.Refused {
-		known.RuleScope = a.refusingScope(s.Send)
+		known.RuleScope = console.refusingScope(s.Send)
 		if quotaErr == nil && decision.Allowed() {
-			strangers, err := a.Desk.Codes.RecipientQuota(ctx, s.Send.App, s.Send.Channel, s.Send.Purpose,
+			strangers, err := console.Desk.Codes.RecipientQuota(ctx, s.Send.App, s.Send.Channel, s.Send.Purpose,
 				s.Send.Recipient, store.UnknownBrowser)
 			known.Reserved = err == nil && !strangers.Allowed()
 			if known.Reserved {
@@ -141,22 +141,22 @@ func (a *Console) readVerdictFacts(ctx context.Context, s store.SendDetails, dec
 			}
 		}
 		if s.Send.BlockedBy == verification.LockoutRuleName {
-			if known.Locks, err = a.Desk.Lockouts(ctx, s.Send.App, s.Send.Channel, s.Send.Recipient); err != nil {
+			if known.Locks, err = console.Desk.Lockouts(ctx, s.Send.App, s.Send.Channel, s.Send.Recipient); err != nil {
 				return known, err
 			}
 		}
-		if known.CodeBefore, err = a.codeBeforeRefusal(ctx, s); err != nil {
+		if known.CodeBefore, err = console.codeBeforeRefusal(ctx, s); err != nil {
 			return known, err
 		}
 	}
-	known.Newer, err = a.latestIfNewer(ctx, s.Send)
+	known.Newer, err = console.latestIfNewer(ctx, s.Send)
 	return known, err
 }
 
 // refusingScope returns the scope of the rule that refused a row; "" if the row's purpose has that
 // rule no more.
-func (a *Console) refusingScope(s store.SendOrRefusal) quota.Scope {
-	for _, p := range a.Policies.Policies() {
+func (console *Console) refusingScope(s store.SendOrRefusal) quota.Scope {
+	for _, p := range console.Policies.Policies() {
 		i := slices.IndexFunc(p.Rules, func(r quota.Rule) bool { return r.Name == s.BlockedBy })
 		if i >= 0 && slices.Contains(p.Purposes, s.Purpose) {
 			return p.Rules[i].Scope
@@ -167,11 +167,11 @@ func (a *Console) refusingScope(s store.SendOrRefusal) quota.Scope {
 
 // latestIfNewer returns the recipient's latest request for the same purpose; nil if the row itself
 // is the latest, or if its recipient was erased.
-func (a *Console) latestIfNewer(ctx context.Context, s store.SendOrRefusal) (*store.SendOrRefusal, error) {
+func (console *Console) latestIfNewer(ctx context.Context, s store.SendOrRefusal) (*store.SendOrRefusal, error) {
 	if s.Recipient.IsZero() {
 		return nil, nil
 	}
-	rows, err := a.DB.Sends(ctx, store.Filter{
+	rows, err := console.DB.Sends(ctx, store.Filter{
 		Recipient: &s.Recipient, App: s.App, Channel: s.Channel,
 		Purpose: s.Purpose, Limit: 1,
 	})
@@ -186,7 +186,7 @@ func (a *Console) latestIfNewer(ctx context.Context, s store.SendOrRefusal) (*st
 
 // codeBeforeRefusal returns the verification of the newest send that may have gone out before a
 // refusal; nil if there is none, or if the refusal itself belongs to a verification.
-func (a *Console) codeBeforeRefusal(ctx context.Context, s store.SendDetails) (*store.Verification, error) {
+func (console *Console) codeBeforeRefusal(ctx context.Context, s store.SendDetails) (*store.Verification, error) {
 	if s.Verification != nil {
 		return nil, nil
 	}
@@ -194,7 +194,7 @@ func (a *Console) codeBeforeRefusal(ctx context.Context, s store.SendDetails) (*
 		if !explain.MayHaveGoneOut(row) || row.VerificationID == "" || row.Purpose != s.Send.Purpose {
 			continue
 		}
-		its, err := a.DB.SendDetails(ctx, row.ID)
+		its, err := console.DB.SendDetails(ctx, row.ID)
 		if err != nil {
 			return nil, err
 		}

@@ -51,7 +51,7 @@ const byteOrderMark = "\ufeff"
 
 // exportCSV streams the rows that the filters select, newest first. It writes an audit entry before
 // the first row.
-func (a *Console) exportCSV(c echo.Context) error {
+func (console *Console) exportCSV(c echo.Context) error {
 	values, err := frame.ParseRawQuery(c.Request().URL.RawQuery)
 	if err != nil {
 		return err
@@ -61,7 +61,7 @@ func (a *Console) exportCSV(c echo.Context) error {
 		return fault.Invalid(separatorParameter, "invalid", "The separator is comma or semicolon.")
 	}
 	values.Del(separatorParameter)
-	q, err := parseQuery(values.Encode(), a.Now(), time.UTC)
+	q, err := parseQuery(values.Encode(), console.Now(), time.UTC)
 	if err != nil {
 		return err
 	}
@@ -72,23 +72,23 @@ func (a *Console) exportCSV(c echo.Context) error {
 		setExportHeader(c)
 		return c.NoContent(http.StatusOK)
 	}
-	end, err := a.beginExport()
+	end, err := console.beginExport()
 	if err != nil {
 		return err
 	}
 	defer end()
 	q.filter.Limit = frame.MaxPageRows
 	// read before the response begins, so that a database that is away gets a 503
-	rows, err := a.sendsWithTimeFallback(c.Request().Context(), q.filter)
+	rows, err := console.sendsWithTimeFallback(c.Request().Context(), q.filter)
 	if err != nil {
 		return err
 	}
-	begun, err := a.recordExportBegin(c, q, rows)
+	begun, err := console.recordExportBegin(c, q, rows)
 	if err != nil {
 		return err
 	}
-	n, err := a.writeCSV(c, q.filter, rows, separator)
-	a.recordExportEnd(c, begun, n, err)
+	n, err := console.writeCSV(c, q.filter, rows, separator)
+	console.recordExportEnd(c, begun, n, err)
 	if err != nil {
 		panic(http.ErrAbortHandler) // so that half a file does not look like a whole one
 	}
@@ -96,10 +96,10 @@ func (a *Console) exportCSV(c echo.Context) error {
 }
 
 // beginExport takes one of the places of exports, which end gives back.
-func (a *Console) beginExport() (end func(), err error) {
+func (console *Console) beginExport() (end func(), err error) {
 	select {
-	case a.exports <- struct{}{}:
-		return func() { <-a.exports }, nil
+	case console.exports <- struct{}{}:
+		return func() { <-console.exports }, nil
 	default:
 		return nil, &server.Problem{
 			Kind:   server.Unavailable,
@@ -109,13 +109,13 @@ func (a *Console) beginExport() (end func(), err error) {
 }
 
 // exportPerson streams all rows that name a recipient as a file.
-func (a *Console) exportPerson(c echo.Context, p support.Target, act store.AuditEntry) error {
-	end, err := a.beginExport()
+func (console *Console) exportPerson(c echo.Context, p support.Target, act store.AuditEntry) error {
+	end, err := console.beginExport()
 	if err != nil {
 		return err
 	}
 	defer end()
-	err = a.Desk.ExportRecipient(c.Request().Context(), p, act, personFile{c})
+	err = console.Desk.ExportRecipient(c.Request().Context(), p, act, personFile{c})
 	if err != nil && c.Response().Committed {
 		panic(http.ErrAbortHandler) // so that half a file does not look like a whole one
 	}
@@ -135,8 +135,8 @@ func (f personFile) Write(part []byte) (int, error) {
 
 // recordExportBegin writes the audit entry of an export. It leaves out typed texts: they may name a
 // person, and the audit log is kept for good.
-func (a *Console) recordExportBegin(c echo.Context, q listQuery, rows []store.SendOrRefusal) (store.AuditEntry, error) {
-	act, err := a.auth.NewAuditEntry(c, auth.ActionExport)
+func (console *Console) recordExportBegin(c echo.Context, q listQuery, rows []store.SendOrRefusal) (store.AuditEntry, error) {
+	act, err := console.auth.NewAuditEntry(c, auth.ActionExport)
 	if err != nil {
 		return act, err
 	}
@@ -147,7 +147,7 @@ func (a *Console) recordExportBegin(c echo.Context, q listQuery, rows []store.Se
 			act.To = rows[0].To
 		}
 	}
-	return act, a.DB.AddAuditEntry(c.Request().Context(), act)
+	return act, console.DB.AddAuditEntry(c.Request().Context(), act)
 }
 
 // filterForAudit returns the filters for the audit entry, without the values of text fields:
@@ -165,7 +165,7 @@ func filterForAudit(given url.Values) string {
 	return strings.Join(parts, " ")
 }
 
-func (a *Console) recordExportEnd(c echo.Context, act store.AuditEntry, n int, failed error) {
+func (console *Console) recordExportEnd(c echo.Context, act store.AuditEntry, n int, failed error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Request().Context()), 5*time.Second)
 	defer cancel()
 	outcome := store.AuditDone
@@ -174,10 +174,10 @@ func (a *Console) recordExportEnd(c echo.Context, act store.AuditEntry, n int, f
 	}
 	end, err := store.AuditEntryEnding(act, outcome, "rows="+strconv.Itoa(n))
 	if err == nil {
-		err = a.DB.AddAuditEntry(ctx, end)
+		err = console.DB.AddAuditEntry(ctx, end)
 	}
 	if err != nil || failed != nil {
-		a.Logger.WarnContext(ctx, "export incomplete, or its audit entry not stored", "account", act.Who, "rows", n,
+		console.Logger.WarnContext(ctx, "export incomplete, or its audit entry not stored", "account", act.Who, "rows", n,
 			"error", failed, "audit_error", err, logs.SeeDatabaseAway)
 	}
 }
@@ -189,7 +189,7 @@ func setExportHeader(c echo.Context) {
 }
 
 // writeCSV writes the rows and those of the next pages, and returns the number of written rows.
-func (a *Console) writeCSV(c echo.Context, f store.Filter, rows []store.SendOrRefusal, separator rune) (n int, err error) {
+func (console *Console) writeCSV(c echo.Context, f store.Filter, rows []store.SendOrRefusal, separator rune) (n int, err error) {
 	setExportHeader(c)
 	if _, err := c.Response().Write([]byte(byteOrderMark)); err != nil {
 		return 0, err
@@ -200,7 +200,7 @@ func (a *Console) writeCSV(c echo.Context, f store.Filter, rows []store.SendOrRe
 		return 0, err
 	}
 	for {
-		codes, err := a.codesOf(c.Request().Context(), rows)
+		codes, err := console.codesOf(c.Request().Context(), rows)
 		if err != nil {
 			return n, err
 		}
@@ -219,7 +219,7 @@ func (a *Console) writeCSV(c echo.Context, f store.Filter, rows []store.SendOrRe
 		}
 		server.SetAnswerTime(c, writeTimeout)
 		f.Before = new(cursorOf(rows[len(rows)-1].Send))
-		if rows, err = a.DB.Sends(c.Request().Context(), f); err != nil {
+		if rows, err = console.DB.Sends(c.Request().Context(), f); err != nil {
 			return n, err
 		}
 	}

@@ -26,18 +26,18 @@ func clientJSON(c echo.Context) error {
 	})
 }
 
-func (a *Console) listJSON(c echo.Context) error {
-	q, err := parseQuery(c.Request().URL.RawQuery, a.Now(), time.UTC)
+func (console *Console) listJSON(c echo.Context) error {
+	q, err := parseQuery(c.Request().URL.RawQuery, console.Now(), time.UTC)
 	if err != nil {
 		return err
 	}
-	return a.answerList(c, q)
+	return console.answerList(c, q)
 }
 
 // searchJSON is listJSON for callers that have an address and no hash. The recipient is in the
 // body, never in the URL.
-func (a *Console) searchJSON(c echo.Context) error {
-	q, err := parseQuery(c.Request().URL.RawQuery, a.Now(), time.UTC)
+func (console *Console) searchJSON(c echo.Context) error {
+	q, err := parseQuery(c.Request().URL.RawQuery, console.Now(), time.UTC)
 	if err != nil {
 		return err
 	}
@@ -48,21 +48,21 @@ func (a *Console) searchJSON(c echo.Context) error {
 	if err := server.ReadJSON(c, &body); err != nil {
 		return err
 	}
-	h, err := a.Desk.HashRecipient(body.Channel, body.To)
+	h, err := console.Desk.HashRecipient(body.Channel, body.To)
 	if err != nil {
 		return err
 	}
 	q.filter.Recipient = &h
-	return a.answerList(c, q)
+	return console.answerList(c, q)
 }
 
-func (a *Console) answerList(c echo.Context, q listQuery) error {
-	list := a.sendList()
+func (console *Console) answerList(c echo.Context, q listQuery) error {
+	list := console.sendList()
 	page, err := list.Page(c.Request().Context(), q.filter, q.given)
 	if err != nil {
 		return err
 	}
-	codes, err := a.codesOf(c.Request().Context(), page.Rows)
+	codes, err := console.codesOf(c.Request().Context(), page.Rows)
 	if err != nil {
 		return err
 	}
@@ -93,17 +93,17 @@ func rowJSONWithoutOutcome(s store.SendOrRefusal) frame.JSONObject {
 	return row
 }
 
-func (a *Console) sendJSON(c echo.Context) error {
-	s, err := a.readStory(c.Request().Context(), c.Param("id"))
+func (console *Console) sendJSON(c echo.Context) error {
+	s, err := console.readStory(c.Request().Context(), c.Param("id"))
 	if err != nil {
 		return err
 	}
-	now, away := a.quotaOf(c.Request().Context(), s.Send)
-	known, err := a.readVerdictFacts(c.Request().Context(), s, now, away)
+	now, away := console.quotaOf(c.Request().Context(), s.Send)
+	known, err := console.readVerdictFacts(c.Request().Context(), s, now, away)
 	if err != nil {
 		return err
 	}
-	codes, err := a.codesOf(c.Request().Context(), append([]store.SendOrRefusal{s.Send}, s.Related...))
+	codes, err := console.codesOf(c.Request().Context(), append([]store.SendOrRefusal{s.Send}, s.Related...))
 	if err != nil {
 		return err
 	}

@@ -24,14 +24,14 @@ import (
 )
 
 // sendList returns the list of sends and refusals; parseQuery parses its parameters.
-func (a *Console) sendList() frame.List[store.Filter, store.SendOrRefusal] {
+func (console *Console) sendList() frame.List[store.Filter, store.SendOrRefusal] {
 	return frame.List[store.Filter, store.SendOrRefusal]{
 		Name: "sends", Path: "/admin", Cursor: func(r store.SendOrRefusal) store.Cursor { return cursorOf(r.Send) },
 		Place: func(f *store.Filter) frame.PagingFields {
 			return frame.PagingFields{Limit: &f.Limit, Before: &f.Before, After: &f.After}
 		},
 		Read: func(ctx context.Context, f store.Filter) ([]store.SendOrRefusal, time.Time, error) {
-			rows, err := a.sendsWithTimeFallback(ctx, f)
+			rows, err := console.sendsWithTimeFallback(ctx, f)
 			return rows, time.Time{}, err
 		},
 	}
@@ -79,9 +79,9 @@ type recipientHeader struct {
 	Newest     uuid.UUID // the row that the verdict is on; nil UUID: there is no verdict, or no row
 }
 
-func (a *Console) listPage(c echo.Context) error {
+func (console *Console) listPage(c echo.Context) error {
 	hints, raw := splitHintParameters(c.Request().URL.RawQuery)
-	q, err := parseQuery(raw, a.Now(), frame.Words(c).Zone())
+	q, err := parseQuery(raw, console.Now(), frame.Words(c).Zone())
 	if err != nil {
 		return err
 	}
@@ -90,17 +90,17 @@ func (a *Console) listPage(c echo.Context) error {
 		return c.Redirect(http.StatusSeeOther, listAddress(q.given, "", ""))
 	}
 	q.hints = hints
-	return a.showList(c, http.StatusOK, q, searchView{})
+	return console.showList(c, http.StatusOK, q, searchView{})
 }
 
-func (a *Console) showList(c echo.Context, status int, q listQuery, s searchView) error {
+func (console *Console) showList(c echo.Context, status int, q listQuery, s searchView) error {
 	ctx := c.Request().Context()
-	found, err := a.sendList().Page(ctx, q.filter, q.given)
+	found, err := console.sendList().Page(ctx, q.filter, q.given)
 	// a newer page with too few rows is the first page, which is read from its start
 	if err == nil && q.filter.After != nil && len(found.Rows) < q.filter.Limit {
 		q.given.Del("newer")
 		q.filter.After = nil
-		found, err = a.sendList().Page(ctx, q.filter, q.given)
+		found, err = console.sendList().Page(ctx, q.filter, q.given)
 	}
 	if err != nil {
 		return err
@@ -108,9 +108,9 @@ func (a *Console) showList(c echo.Context, status int, q listQuery, s searchView
 	w := frame.Words(c)
 	v := listView{
 		Page: frame.NewPage(c, "list.title", "sends"), page: found, Search: s, Filter: filterView{q.given, w},
-		Choices: a.filterSuggestions(),
+		Choices: console.filterSuggestions(),
 	}
-	if v.Rows, err = a.rowsWithState(ctx, found.Rows, w); err != nil {
+	if v.Rows, err = console.rowsWithState(ctx, found.Rows, w); err != nil {
 		return err
 	}
 	v.Count = w.Plural("list.count", len(found.Rows))
@@ -125,16 +125,16 @@ func (a *Console) showList(c echo.Context, status int, q listQuery, s searchView
 		case filters == "":
 			v.Nothing = w.Get("list.nothing")
 		case filters == frame.FilterText("recipient", "", w):
-			v.Verdict, err = a.verdictWithoutRows(ctx, q.hints, w)
+			v.Verdict, err = console.verdictWithoutRows(ctx, q.hints, w)
 		default:
-			v.Nothing, v.Ways = a.emptyListText(q.given, w)
+			v.Nothing, v.Ways = console.emptyListText(q.given, w)
 		}
 		if err != nil {
 			return err
 		}
 	}
 	if q.filter.Recipient != nil {
-		if err := a.addRecipientHeader(c, &v); err != nil {
+		if err := console.addRecipientHeader(c, &v); err != nil {
 			return err
 		}
 	}
@@ -151,23 +151,23 @@ func (a *Console) showList(c echo.Context, status int, q listQuery, s searchView
 	if auth.ActorOf(c).May(auth.ActionExport) && len(found.Rows) > 0 {
 		v.Export, v.ExportSemicolons = exportAddress(q.given, ""), exportAddress(q.given, "semicolon")
 	}
-	return a.layout.Show(c, status, "list", v)
+	return console.layout.Show(c, status, "list", v)
 }
 
 // filterSuggestions returns suggestions for filters, by name, from the settings. Rows may have other
 // values, of earlier settings.
-func (a *Console) filterSuggestions() map[string][]string {
-	all := map[string][]string{"carrier": a.Carriers}
-	all["app"], all["purpose"] = a.Desk.AppsAndPurposes()
+func (console *Console) filterSuggestions() map[string][]string {
+	all := map[string][]string{"carrier": console.Carriers}
+	all["app"], all["purpose"] = console.Desk.AppsAndPurposes()
 	rules := []string{verification.LockoutRuleName}
-	for _, p := range a.Policies.Policies() {
+	for _, p := range console.Policies.Policies() {
 		for _, r := range p.Rules {
 			rules = append(rules, r.Name)
 		}
 	}
 	slices.Sort(rules)
 	all["blocked_by"] = slices.Compact(rules)
-	all["country"] = a.Desk.Policy.Get().Numbers.ServedCountries()
+	all["country"] = console.Desk.Policy.Get().Numbers.ServedCountries()
 	return all
 }
 
@@ -189,7 +189,7 @@ func (v *listView) rowsTag() string {
 
 // addRecipientHeader adds the recipient of the rows, the verdict on the newest row, and what the
 // rules say now. Forgotten recipients share one hash, so they get no verdict.
-func (a *Console) addRecipientHeader(c echo.Context, v *listView) (err error) {
+func (console *Console) addRecipientHeader(c echo.Context, v *listView) (err error) {
 	ctx := c.Request().Context()
 	v.Person = &recipientHeader{FilterText: v.W.Sentence("filter.recipient.unknown")}
 	if len(v.Rows) == 0 {
@@ -201,16 +201,16 @@ func (a *Console) addRecipientHeader(c echo.Context, v *listView) (err error) {
 	newest := v.Rows[0].SendOrRefusal
 	v.Person.Known, v.Person.FilterText = true, v.W.Sentence("filter.recipient", texts.Strong("to", newest.To))
 	if v.Newest != "" || newest.Recipient.IsZero() {
-		now, away := a.quotaOf(ctx, newest)
+		now, away := console.quotaOf(ctx, newest)
 		v.Person.Quota = quotaViewOf(newest, now, away, v.W)
 		return nil
 	}
-	story, err := a.readStory(ctx, newest.ID.String())
+	story, err := console.readStory(ctx, newest.ID.String())
 	if err != nil {
 		return err
 	}
 	v.Person.Newest, v.Verdict = newest.ID, new(explain.Verdict)
-	*v.Verdict, v.Person.Quota, err = a.verdictAndQuota(ctx, story, v.W)
+	*v.Verdict, v.Person.Quota, err = console.verdictAndQuota(ctx, story, v.W)
 	return err
 }
 
@@ -222,14 +222,14 @@ func listAddress(given url.Values, name, value string) string {
 
 // readStory reads one row of the database with everything that belongs to it. Errors:
 // fault.NotFound, also for an ID in another form, and the store's.
-func (a *Console) readStory(ctx context.Context, id string) (store.SendDetails, error) {
+func (console *Console) readStory(ctx context.Context, id string) (store.SendDetails, error) {
 	parsed, err := uuid.Parse(id)
 	if err != nil || !strings.EqualFold(parsed.String(), id) { // uuid.Parse also takes braces and urn:uuid:
 		return store.SendDetails{}, fault.NotFound
 	}
-	s, err := a.DB.SendDetails(ctx, parsed)
+	s, err := console.DB.SendDetails(ctx, parsed)
 	if err == nil && s.Verification == nil {
-		s.Related, err = a.recentSends(ctx, s.Send)
+		s.Related, err = console.recentSends(ctx, s.Send)
 	}
 	return s, err
 }
@@ -242,11 +242,11 @@ const (
 
 // recentSends returns, oldest first, a row and at most maxRecentSends of its recipient's rows from
 // the recentSendsPeriod before it: those that the rules most likely counted.
-func (a *Console) recentSends(ctx context.Context, s store.SendOrRefusal) ([]store.SendOrRefusal, error) {
+func (console *Console) recentSends(ctx context.Context, s store.SendOrRefusal) ([]store.SendOrRefusal, error) {
 	if s.Recipient.IsZero() { // forgotten; all such rows share this hash
 		return []store.SendOrRefusal{s}, nil
 	}
-	rows, err := a.DB.Sends(ctx, store.Filter{
+	rows, err := console.DB.Sends(ctx, store.Filter{
 		Recipient: &s.Recipient, App: s.App, Channel: s.Channel, From: s.LoggedAt.Add(-recentSendsPeriod),
 		Before: new(cursorOf(s.Send)), Limit: maxRecentSends,
 	})

@@ -30,8 +30,8 @@ var lookalikes = []struct {
 }
 
 // explainNothing returns why a text finds nothing, and links to rows that it may name.
-func (a *Console) explainNothing(typed string, w texts.Words) (why string, ways []wayOn) {
-	if at, ok := a.parseTypedTime(typed, w.Zone()); ok {
+func (console *Console) explainNothing(typed string, w texts.Words) (why string, ways []wayOn) {
+	if at, ok := console.parseTypedTime(typed, w.Zone()); ok {
 		from := url.Values{"from": {at.Add(-time.Minute).Format(time.RFC3339Nano)}}
 		return w.Get("search.why.time"), []wayOn{{
 			w.Get("search.around", "time", w.Clock(at).String()),
@@ -45,7 +45,7 @@ func (a *Console) explainNothing(typed string, w texts.Words) (why string, ways 
 			break
 		}
 	}
-	known := a.filterSuggestions()
+	known := console.filterSuggestions()
 	for _, name := range []string{"status", "outcome"} {
 		for _, o := range (filterView{w: w}).Options(name)[1:] {
 			known[name] = append(known[name], o.Value)
@@ -73,12 +73,12 @@ func begins(word, typed string) bool {
 }
 
 // parseTypedTime parses a time as pages, files and mails show it, also without its year or day.
-func (a *Console) parseTypedTime(typed string, zone *time.Location) (at time.Time, ok bool) {
+func (console *Console) parseTypedTime(typed string, zone *time.Location) (at time.Time, ok bool) {
 	if utc, is := strings.CutSuffix(typed, " UTC"); is {
 		typed, zone = utc, time.UTC
 	}
 	for _, missing := range []string{"", "2006-", "2006-01-02T"} {
-		if frame.TimeParameter(&at, zone)(a.Now().In(zone).Format(missing)+strings.Replace(typed, " ", "T", 1)) == "" {
+		if frame.TimeParameter(&at, zone)(console.Now().In(zone).Format(missing)+strings.Replace(typed, " ", "T", 1)) == "" {
 			return at, true
 		}
 	}
@@ -89,7 +89,7 @@ func (a *Console) parseTypedTime(typed string, zone *time.Location) (at time.Tim
 var typedFilters = []string{"app", "blocked_by", "carrier", "purpose", "reference"}
 
 // emptyListText returns why a list with filters is empty, with links to lists with other filters.
-func (a *Console) emptyListText(given url.Values, w texts.Words) (text string, ways []wayOn) {
+func (console *Console) emptyListText(given url.Values, w texts.Words) (text string, ways []wayOn) {
 	text = w.Get("list.none", "filters", frame.FilterTexts(given, w))
 	for _, name := range slices.Sorted(maps.Keys(given)) {
 		value := given.Get(name)
@@ -100,7 +100,7 @@ func (a *Console) emptyListText(given url.Values, w texts.Words) (text string, w
 			ways = append(ways, wayOn{w.Get("list.without", "filter", frame.FilterText(name, value, w)), listAddress(given, name, "")})
 		}
 		if slices.Contains(typedFilters, name) {
-			why, meant := a.explainNothing(value, w)
+			why, meant := console.explainNothing(value, w)
 			ways = append(ways, slices.DeleteFunc(meant, func(way wayOn) bool { return way.Link == listAddress(nil, name, value) })...)
 			if name == "reference" {
 				text += w.Get("sentence.space") + why

@@ -57,7 +57,7 @@ type nameAndCount struct {
 // page. Each is also a filter of the list.
 var approvalDimensions = []store.Dimension{store.ByCountry, store.ByCarrier, store.ByDomain, store.ByApp, store.ByPurpose}
 
-func (a *Console) overviewPage(c echo.Context) error {
+func (console *Console) overviewPage(c echo.Context) error {
 	w, ctx := frame.Words(c), c.Request().Context()
 	values, err := frame.ParseRawQuery(c.Request().URL.RawQuery)
 	if err != nil {
@@ -70,7 +70,7 @@ func (a *Console) overviewPage(c echo.Context) error {
 	}
 	long, cancel := statsContext(c)
 	defer cancel()
-	if v.Statistics, v.query, v.values, err = a.stats(long, values.Encode(), w.Zone()); err != nil {
+	if v.Statistics, v.query, v.values, err = console.stats(long, values.Encode(), w.Zone()); err != nil {
 		return err
 	}
 	only := maps.Clone(v.values)
@@ -81,14 +81,14 @@ func (a *Console) overviewPage(c echo.Context) error {
 	}
 	v.Last = frame.FieldOptions(w, "filter.last", "filter.last", v.values.Get("last"), timeSpanChoices...)[1:]
 	v.Figures = figureViews(v.Total, v.Before, w)
-	if s := a.Status(ctx); s.Counted {
+	if s := console.Status(ctx); s.Counted {
 		f := figureView{Name: w.Get("overview.under_way"), Value: strconv.Itoa(s.UnderWay.Sends), Status: store.Queued}
 		if s.UnderWay.Sends > 0 {
 			f.Note = w.Get("overview.oldest", "age", w.Wait(s.UnderWay.Age.Truncate(time.Second)))
 		}
 		v.Figures = slices.Insert(v.Figures, 0, f)
 	}
-	paused, _, err := a.DB.PrefixPauses(ctx, store.PrefixPauseFilter{Active: true, Limit: 200})
+	paused, _, err := console.DB.PrefixPauses(ctx, store.PrefixPauseFilter{Active: true, Limit: 200})
 	if err != nil {
 		return err
 	}
@@ -103,7 +103,7 @@ func (a *Console) overviewPage(c echo.Context) error {
 	}
 	most := -1
 	for _, by := range by {
-		codes, err := a.DB.ApprovalsBy(long, v.query, by)
+		codes, err := console.DB.ApprovalsBy(long, v.query, by)
 		if err != nil {
 			return err
 		}
@@ -115,12 +115,12 @@ func (a *Console) overviewPage(c echo.Context) error {
 			most, v.By, v.Codes = opened, by, codes
 		}
 	}
-	status, err := a.StorageStatus(ctx)
+	status, err := console.StorageStatus(ctx)
 	if err != nil {
 		return err
 	}
 	v.Storage, v.Partitions = storageTexts(status, w), status.Partitions
-	return a.layout.Show(c, http.StatusOK, "overview", v)
+	return console.layout.Show(c, http.StatusOK, "overview", v)
 }
 
 // Dimensions returns the ways in which the table of codes can be grouped.

@@ -39,8 +39,8 @@ type previewView struct {
 
 // appAndPurpose returns the app and the purpose that a request names, else "default" or the first
 // one, and the lists of all.
-func (a *Console) appAndPurpose(values url.Values) (app, purpose string, apps, purposes []string) {
-	apps, purposes = a.Desk.AppsAndPurposes()
+func (console *Console) appAndPurpose(values url.Values) (app, purpose string, apps, purposes []string) {
+	apps, purposes = console.Desk.AppsAndPurposes()
 	first := func(list []string, preferred string) string {
 		if len(list) == 0 || slices.Contains(list, preferred) {
 			return preferred
@@ -51,24 +51,24 @@ func (a *Console) appAndPurpose(values url.Values) (app, purpose string, apps, p
 		apps, purposes
 }
 
-func (a *Console) previewPage(c echo.Context) error {
-	return a.showPreview(c, http.StatusOK, c.QueryParams(), previewIn(c.QueryParams()), "")
+func (console *Console) previewPage(c echo.Context) error {
+	return console.showPreview(c, http.StatusOK, c.QueryParams(), previewIn(c.QueryParams()), "")
 }
 
-func (a *Console) showPreview(c echo.Context, status int, values url.Values, typed support.PreviewRequest,
+func (console *Console) showPreview(c echo.Context, status int, values url.Values, typed support.PreviewRequest,
 	problem string,
 ) error {
 	v := previewView{
 		Page: frame.NewPage(c, "preview.title", "preview"), May: auth.ActorOf(c).May(auth.ActionPreview),
 		Problem: problem, Typed: typed,
 	}
-	v.App, v.Purpose, v.Apps, v.Purposes = a.appAndPurpose(values)
+	v.App, v.Purpose, v.Apps, v.Purposes = console.appAndPurpose(values)
 	var err error
-	if v.Samples, err = a.Desk.SampleMessages(v.App, v.Purpose); err != nil {
+	if v.Samples, err = console.Desk.SampleMessages(v.App, v.Purpose); err != nil {
 		return err
 	}
 	c.Response().Header().Set("Content-Security-Policy", previewCSP)
-	return a.layout.Show(c, status, "preview", v)
+	return console.layout.Show(c, status, "preview", v)
 }
 
 // Locales returns the languages of the samples, in their order.
@@ -87,9 +87,9 @@ func (v previewView) HasTextMessages() bool {
 }
 
 // previewHTML answers with one mail's HTML, for its frame.
-func (a *Console) previewHTML(c echo.Context) error {
-	app, purpose, _, _ := a.appAndPurpose(c.QueryParams())
-	samples, err := a.Desk.SampleMessages(app, purpose)
+func (console *Console) previewHTML(c echo.Context) error {
+	app, purpose, _, _ := console.appAndPurpose(c.QueryParams())
+	samples, err := console.Desk.SampleMessages(app, purpose)
 	if err != nil {
 		return err
 	}
@@ -111,19 +111,19 @@ func previewIn(form url.Values) support.PreviewRequest {
 }
 
 // sendPreview sends a message to the recipient in the form and redirects to its page, or shows the problem.
-func (a *Console) sendPreview(c echo.Context, form url.Values) error {
-	act, err := a.auth.NewAuditEntry(c, auth.ActionPreview)
+func (console *Console) sendPreview(c echo.Context, form url.Values) error {
+	act, err := console.auth.NewAuditEntry(c, auth.ActionPreview)
 	if err != nil {
 		return err
 	}
 	act.Reason = "preview"
 	trial := previewIn(form)
 	trial.From = server.ClientIP(c)
-	answer, err := a.Desk.SendPreview(c.Request().Context(), trial, act)
+	answer, err := console.Desk.SendPreview(c.Request().Context(), trial, act)
 	err = actionErrorOf(answer, err, "preview.problem.limited")
-	if status, problem := a.formProblem(c, err); problem != "" {
+	if status, problem := console.formProblem(c, err); problem != "" {
 		trial.To = "" // a refused form does not show a full recipient again
-		return a.showPreview(c, status, form, trial, problem)
+		return console.showPreview(c, status, form, trial, problem)
 	}
 	if err != nil {
 		return err

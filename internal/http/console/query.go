@@ -159,14 +159,14 @@ func timesByRequestID(request string) (from, to time.Time, ok bool) {
 // sendsWithTimeFallback returns the rows that a filter selects. If the times came from a request's ID and there
 // are no rows, it searches the last 24 h: clients choose these IDs, so the time in one may be
 // wrong.
-func (a *Console) sendsWithTimeFallback(ctx context.Context, f store.Filter) ([]store.SendOrRefusal, error) {
-	rows, err := a.DB.Sends(ctx, f)
+func (console *Console) sendsWithTimeFallback(ctx context.Context, f store.Filter) ([]store.SendOrRefusal, error) {
+	rows, err := console.DB.Sends(ctx, f)
 	from, to, ok := timesByRequestID(f.Request)
 	if err != nil || len(rows) > 0 || !ok || !f.From.Equal(from) || !f.To.Equal(to) {
 		return rows, err
 	}
-	f.From, f.To = a.Now().Add(-frame.TimeSpans["24h"]), time.Time{}
-	return a.DB.Sends(ctx, f)
+	f.From, f.To = console.Now().Add(-frame.TimeSpans["24h"]), time.Time{}
+	return console.DB.Sends(ctx, f)
 }
 
 // rejectParameters returns an error with the problem if the query has one of the named parameters,

@@ -113,7 +113,7 @@ type currentCodes struct {
 }
 
 // codesOf reads the codes of up to 1,000 sends.
-func (a *Console) codesOf(ctx context.Context, sends []store.SendOrRefusal) (currentCodes, error) {
+func (console *Console) codesOf(ctx context.Context, sends []store.SendOrRefusal) (currentCodes, error) {
 	var ids []string
 	for _, s := range sends {
 		if s.Number > 0 {
@@ -121,7 +121,7 @@ func (a *Console) codesOf(ctx context.Context, sends []store.SendOrRefusal) (cur
 		}
 	}
 	slices.Sort(ids)
-	all, now, err := a.DB.VerificationsByID(ctx, slices.Compact(ids))
+	all, now, err := console.DB.VerificationsByID(ctx, slices.Compact(ids))
 	c := currentCodes{by: map[string]store.Verification{}, now: now}
 	for _, v := range all {
 		c.by[v.ID] = v
@@ -148,12 +148,12 @@ func (c currentCodes) rowJSON(s store.SendOrRefusal) frame.JSONObject {
 
 // rowsWithState returns sends as rows, with the present state of their codes and quotas. Its only
 // error is that of reading the codes.
-func (a *Console) rowsWithState(ctx context.Context, sends []store.SendOrRefusal, w texts.Words) ([]sendRow, error) {
-	codes, err := a.codesOf(ctx, sends)
+func (console *Console) rowsWithState(ctx context.Context, sends []store.SendOrRefusal, w texts.Words) ([]sendRow, error) {
+	codes, err := console.codesOf(ctx, sends)
 	if err != nil {
 		return nil, err
 	}
-	quotas := a.quotaPipsOf(ctx, sends, w)
+	quotas := console.quotaPipsOf(ctx, sends, w)
 	var all []sendRow
 	for _, s := range sends {
 		r := sendRow{SendOrRefusal: s, W: w}
@@ -194,7 +194,7 @@ func codeLabel(state store.CodeState, w texts.Words) explain.StateLabel {
 
 // quotaPipsOf returns the pips of each recipient's quota. A recipient whose quota did not come in time
 // has an empty list. Forgotten recipients, and rows of several recipients, have no list.
-func (a *Console) quotaPipsOf(ctx context.Context, sends []store.SendOrRefusal, w texts.Words) map[support.Target]*[]web.Pips {
+func (console *Console) quotaPipsOf(ctx context.Context, sends []store.SendOrRefusal, w texts.Words) map[support.Target]*[]web.Pips {
 	ctx, cancel := context.WithTimeout(ctx, quotasTimeout)
 	defer cancel()
 	by := map[support.Target]*[]web.Pips{}
@@ -209,7 +209,7 @@ func (a *Console) quotaPipsOf(ctx context.Context, sends []store.SendOrRefusal, 
 		by[p] = shown
 		all.Go(func() error {
 			defer panics.Recover(panics.Request)
-			if d, err := a.Desk.Codes.RecipientQuota(ctx, p.App, p.Channel, p.Purpose, p.Recipient,
+			if d, err := console.Desk.Codes.RecipientQuota(ctx, p.App, p.Channel, p.Purpose, p.Recipient,
 				store.SecretKeyClass); err == nil {
 				*shown = quotaPips(d, w)
 			}

@@ -29,15 +29,15 @@ import (
 // searchPage redirects a search to the page of a send, or to the list by the recipient's hash, a
 // support reference, the caller's reference or the ID of a request. No address contains a full
 // recipient.
-func (a *Console) searchPage(c echo.Context, form url.Values) error {
+func (console *Console) searchPage(c echo.Context, form url.Values) error {
 	typed := searchTerm(form.Get("q"))
-	to, err := a.supportReferenceAddress(c.Request().Context(), typed)
+	to, err := console.supportReferenceAddress(c.Request().Context(), typed)
 	if err == nil && to == "" {
-		to, err = a.searchAddress(c.Request().Context(), typed)
+		to, err = console.searchAddress(c.Request().Context(), typed)
 	}
 	if bad, ok := errors.AsType[*fault.InvalidError](err); ok {
 		q := listQuery{filter: store.Filter{Limit: frame.DefaultPageRows}, given: url.Values{}}
-		return a.showList(c, http.StatusUnprocessableEntity, q, a.searchProblem(c, typed, bad))
+		return console.showList(c, http.StatusUnprocessableEntity, q, console.searchProblem(c, typed, bad))
 	}
 	if err != nil {
 		return err
@@ -77,21 +77,21 @@ func takeSearchedCookie(c echo.Context) string {
 }
 
 // searchProblem returns the search field after a text that cannot be searched for.
-func (a *Console) searchProblem(c echo.Context, typed string, bad *fault.InvalidError) searchView {
+func (console *Console) searchProblem(c echo.Context, typed string, bad *fault.InvalidError) searchView {
 	w := frame.Words(c)
 	if bad.Reason == "required" {
 		return searchView{Problem: w.Get("search.empty")}
 	}
-	why, ways := a.explainNothing(typed, w)
+	why, ways := console.explainNothing(typed, w)
 	return searchView{typed, cmp.Or(w.Get("search.reason."+bad.Reason), bad.Detail) + w.Get("sentence.space") + why, ways}
 }
 
 // supportReferenceAddress returns the address that a support reference leads to: of its send or, if
 // several sends share it, of a list of them; "" if the text is no reference or no send has it.
-func (a *Console) supportReferenceAddress(ctx context.Context, typed string) (string, error) {
-	rows, err := a.DB.SendsBySupportReference(ctx, typed)
+func (console *Console) supportReferenceAddress(ctx context.Context, typed string) (string, error) {
+	rows, err := console.DB.SendsBySupportReference(ctx, typed)
 	if half := "S-" + typed; err == nil && len(rows) == 0 && store.IsSupportReference(half) {
-		rows, err = a.DB.SendsBySupportReference(ctx, half)
+		rows, err = console.DB.SendsBySupportReference(ctx, half)
 	}
 	switch {
 	case err != nil:
@@ -107,7 +107,7 @@ func (a *Console) supportReferenceAddress(ctx context.Context, typed string) (st
 // searchAddress returns the address that a search leads to: a send's page, or a list by recipient,
 // reference or request. A text that may be a recipient is never taken for a reference, which would put it
 // into the URL.
-func (a *Console) searchAddress(ctx context.Context, typed string) (string, error) {
+func (console *Console) searchAddress(ctx context.Context, typed string) (string, error) {
 	if typed == "" {
 		return "", fault.Invalid("q", "required", "")
 	}
@@ -115,37 +115,37 @@ func (a *Console) searchAddress(ctx context.Context, typed string) (string, erro
 		return u.RequestURI(), nil
 	}
 	if id, err := uuid.Parse(typed); err == nil && strings.EqualFold(id.String(), typed) {
-		rows, _, err := a.DB.SendsByID(ctx, []uuid.UUID{id})
-		return a.fallBackToRequestAddress(ctx, typed, explain.SendPageAddress(id), rows, err)
+		rows, _, err := console.DB.SendsByID(ctx, []uuid.UUID{id})
+		return console.fallBackToRequestAddress(ctx, typed, explain.SendPageAddress(id), rows, err)
 	}
-	if _, send, _, err := a.DB.Verification(ctx, typed); !errors.Is(err, fault.NotFound) {
+	if _, send, _, err := console.DB.Verification(ctx, typed); !errors.Is(err, fault.NotFound) {
 		return explain.SendPageAddress(send.ID), err // no address has the typed ID: it lets its holder act
 	}
 	if h, err := recipient.ParseHash(typed); err == nil {
-		rows, err := a.DB.Sends(ctx, store.Filter{Recipient: &h, Limit: 1})
-		return a.fallBackToRequestAddress(ctx, typed, listAddress(nil, "recipient", h.String()), rows, err)
+		rows, err := console.DB.Sends(ctx, store.Filter{Recipient: &h, Limit: 1})
+		return console.fallBackToRequestAddress(ctx, typed, listAddress(nil, "recipient", h.String()), rows, err)
 	}
 	ch, to, is := guessRecipient(typed)
 	if !is {
 		if problem := frame.ShortTextParameter(new(string))(typed); problem != "" {
 			return "", fault.Invalid("q", "invalid", problem)
 		}
-		rows, err := a.DB.Sends(ctx, store.Filter{Labels: store.Labels{Reference: typed}, Limit: 1})
-		return a.fallBackToRequestAddress(ctx, typed, listAddress(nil, "reference", typed), rows, err)
+		rows, err := console.DB.Sends(ctx, store.Filter{Labels: store.Labels{Reference: typed}, Limit: 1})
+		return console.fallBackToRequestAddress(ctx, typed, listAddress(nil, "reference", typed), rows, err)
 	}
-	h, err := a.Desk.HashRecipient(string(ch), to)
+	h, err := console.Desk.HashRecipient(string(ch), to)
 	if err != nil {
 		return "", err
 	}
 	list := listAddress(nil, "recipient", h.String())
-	rows, err := a.DB.Sends(ctx, store.Filter{Recipient: &h, Limit: 1})
+	rows, err := console.DB.Sends(ctx, store.Filter{Recipient: &h, Limit: 1})
 	if err != nil {
 		return "", err
 	}
 	if len(rows) > 0 {
 		return list, nil
 	}
-	hints, err := a.hintsOf(ctx, ch, to)
+	hints, err := console.hintsOf(ctx, ch, to)
 	return hints.addTo(list), err
 }
 
@@ -188,18 +188,18 @@ const requestSearchTimeout = 2 * time.Second
 // fallBackToRequestAddress returns the given address if found, the rows there, is not empty.
 // Otherwise, if the typed text is the ID of a request that made sends, it returns the address of
 // those sends.
-func (a *Console) fallBackToRequestAddress(ctx context.Context, typed, address string, found []store.SendOrRefusal, err error) (string, error) {
+func (console *Console) fallBackToRequestAddress(ctx context.Context, typed, address string, found []store.SendOrRefusal, err error) (string, error) {
 	if err != nil || len(found) > 0 || !logs.IsRequestID(typed) {
 		return address, err
 	}
-	q, err := parseQuery(url.Values{"request": {typed}, "limit": {"2"}}.Encode(), a.Now(), time.UTC)
+	q, err := parseQuery(url.Values{"request": {typed}, "limit": {"2"}}.Encode(), console.Now(), time.UTC)
 	if err != nil {
 		return "", err
 	}
 	ctx, cancel := context.WithTimeout(ctx, requestSearchTimeout)
 	defer cancel()
 	// a database that is away, or takes too long, finds no request
-	switch rows, _ := a.sendsWithTimeFallback(ctx, q.filter); len(rows) {
+	switch rows, _ := console.sendsWithTimeFallback(ctx, q.filter); len(rows) {
 	case 0:
 		return address, nil
 	case 1:
@@ -270,12 +270,12 @@ const (
 
 // hintsOf returns the hints for a recipient without rows: why it is not served or, if it is,
 // similarly spelled recipients.
-func (a *Console) hintsOf(ctx context.Context, ch recipient.Channel, to string) (h searchHints, err error) {
-	if bad, ok := errors.AsType[*fault.InvalidError](a.Desk.Codes.ValidateRecipient(string(ch), to)); ok {
+func (console *Console) hintsOf(ctx context.Context, ch recipient.Channel, to string) (h searchHints, err error) {
+	if bad, ok := errors.AsType[*fault.InvalidError](console.Desk.Codes.ValidateRecipient(string(ch), to)); ok {
 		h.unserved = bad.Reason
 		return h, nil
 	}
-	rows, err := a.Desk.SimilarRecipients(ctx, string(ch), to, maxSimilar)
+	rows, err := console.Desk.SimilarRecipients(ctx, string(ch), to, maxSimilar)
 	for _, row := range rows {
 		h.near = append(h.near, row.Recipient)
 	}
@@ -316,7 +316,7 @@ func splitHintParameters(raw string) (h searchHints, rest string) {
 }
 
 // verdictWithoutRows returns the verdict on a recipient without rows.
-func (a *Console) verdictWithoutRows(ctx context.Context, h searchHints, w texts.Words) (*explain.Verdict, error) {
-	rows, err := a.DB.LatestRowPerRecipient(ctx, h.near, similarPeriod)
+func (console *Console) verdictWithoutRows(ctx context.Context, h searchHints, w texts.Words) (*explain.Verdict, error) {
+	rows, err := console.DB.LatestRowPerRecipient(ctx, h.near, similarPeriod)
 	return explain.JudgeWithoutRows(h.unserved, rows, w), err
 }

@@ -21,10 +21,10 @@ const (
 	maxHourlyPeriod    = 3 * 24 * time.Hour
 )
 
-func (a *Console) statsJSON(c echo.Context) error {
+func (console *Console) statsJSON(c echo.Context) error {
 	ctx, cancel := statsContext(c)
 	defer cancel()
-	s, _, _, err := a.stats(ctx, c.Request().URL.RawQuery, time.UTC)
+	s, _, _, err := console.stats(ctx, c.Request().URL.RawQuery, time.UTC)
 	if err != nil {
 		return err
 	}
@@ -42,34 +42,34 @@ func statsContext(c echo.Context) (context.Context, context.CancelFunc) {
 
 // stats loads the statistics that the raw query string asks for, and also returns the parsed query
 // and its parameters. Days begin at midnight in zone.
-func (a *Console) stats(ctx context.Context, raw string, zone *time.Location) (s Statistics,
+func (console *Console) stats(ctx context.Context, raw string, zone *time.Location) (s Statistics,
 	asked store.StatsQuery,
 	given url.Values, err error,
 ) {
-	q, err := parseQuery(raw, a.Now(), zone)
+	q, err := parseQuery(raw, console.Now(), zone)
 	if err == nil {
-		asked, err = a.statsQuery(q, zone)
+		asked, err = console.statsQuery(q, zone)
 	}
 	if err != nil {
 		return s, asked, q.given, err
 	}
-	now, err := a.DB.Stats(ctx, asked)
+	now, err := console.DB.Stats(ctx, asked)
 	if err != nil {
 		return s, asked, q.given, err
 	}
 	earlier := asked
 	earlier.From, earlier.To = asked.From.Add(-asked.To.Sub(asked.From)), asked.From
-	before, err := a.DB.Stats(ctx, earlier)
+	before, err := console.DB.Stats(ctx, earlier)
 	if err != nil {
 		return s, asked, q.given, err
 	}
-	domains, err := a.DB.DomainTallies(ctx, asked)
+	domains, err := console.DB.DomainTallies(ctx, asked)
 	return summarize(asked, now, before, domains), asked, q.given, err
 }
 
 // statsQuery returns the query for the time, app, channel and purpose of a list's filters. Other
 // filters are an error.
-func (a *Console) statsQuery(q listQuery, zone *time.Location) (store.StatsQuery, error) {
+func (console *Console) statsQuery(q listQuery, zone *time.Location) (store.StatsQuery, error) {
 	for name := range q.given {
 		if !slices.Contains([]string{"app", "channel", "purpose", "from", "to", "last"}, name) {
 			return store.StatsQuery{}, fault.Invalid(name, "unknown",
@@ -78,7 +78,7 @@ func (a *Console) statsQuery(q listQuery, zone *time.Location) (store.StatsQuery
 	}
 	f := q.filter
 	if f.To.IsZero() {
-		f.To = a.Now()
+		f.To = console.Now()
 	}
 	if f.From.IsZero() {
 		f.From = f.To.Add(-defaultStatsPeriod)

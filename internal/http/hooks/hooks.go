@@ -24,8 +24,8 @@ const (
 )
 
 // Channel returns the channel on which the hook's codes are sent.
-func (s HookKind) Channel() recipient.Channel {
-	if s == SupabaseSMS {
+func (h HookKind) Channel() recipient.Channel {
+	if h == SupabaseSMS {
 		return recipient.SMS
 	}
 	return recipient.Email

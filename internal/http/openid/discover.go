@@ -33,8 +33,8 @@ func newClient() *http.Client {
 // sizeLimitedTransport is a transport that makes reading a response fail beyond a maximum size.
 type sizeLimitedTransport struct{ http.RoundTripper }
 
-func (b sizeLimitedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
-	resp, err := b.RoundTripper.RoundTrip(r)
+func (s sizeLimitedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := s.RoundTripper.RoundTrip(r)
 	if err == nil {
 		resp.Body = http.MaxBytesReader(nil, resp.Body, maxResponseSize)
 	}

@@ -118,13 +118,13 @@ func (p *Provider) Finish(ctx context.Context, a LoginAttempt, answer url.Values
 
 // authorizationCode returns the authorization code of an answer. It first checks that the answer
 // belongs to the attempt, also for an error answer, so that others cannot end the attempt.
-func (f *metadata) authorizationCode(issuer string, a LoginAttempt, answer url.Values) (string, error) {
+func (m *metadata) authorizationCode(issuer string, a LoginAttempt, answer url.Values) (string, error) {
 	if a.State == "" || !givenOnce(answer, "state") ||
 		subtle.ConstantTimeCompare([]byte(answer.Get("state")), []byte(a.State)) != 1 {
 		return "", untrustedError("state")
 	}
 	// A code of another provider must not be sent to this one (RFC 9207 section 2.4).
-	if answer.Has("iss") && answer.Get("iss") != issuer || f.tellsIss && !givenOnce(answer, "iss") {
+	if answer.Has("iss") && answer.Get("iss") != issuer || m.tellsIss && !givenOnce(answer, "iss") {
 		return "", untrustedError("other_issuer")
 	}
 	if answer.Has("error") {

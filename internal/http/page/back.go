@@ -22,8 +22,8 @@ const returnPath = "/return"
 
 // returnToApp redirects an approved person to the app, with a reference to the verification. If the proof
 // is no longer good, it leads to the page, on which the person can ask again.
-func (u *Page) returnToApp(c echo.Context) error {
-	v, err := u.newVisit(c)
+func (page *Page) returnToApp(c echo.Context) error {
+	v, err := page.newVisit(c)
 	if err != nil {
 		return err
 	}
@@ -36,7 +36,7 @@ func (u *Page) returnToApp(c echo.Context) error {
 	if !ok {
 		return &server.Problem{Kind: server.BadRequest, Detail: "The app does not allow this return_url."}
 	}
-	reference, err := u.References.ReferenceTo(v.App, proof)
+	reference, err := page.References.ReferenceTo(v.App, proof)
 	if _, stale := errors.AsType[*fault.InvalidError](err); stale {
 		return c.Redirect(http.StatusSeeOther, "/?"+url.Values{"app": {v.App}, "purpose": {v.Purpose}, "return_url": {to}}.Encode())
 	}
@@ -65,13 +65,13 @@ var ambiguousPathPattern = regexp.MustCompile(`[%\\\x00-\x1f\x7f]|(^|/)\.\.?;`)
 // logBadLink logs a visit by a wrong link: the app does not have its purpose or does not allow
 // its return_url, or there is no page for the app. The person cannot mend the link, so a log line, at most
 // one in a minute, names the app, the purpose and the origin, as far as a stranger's text may be logged.
-func (u *Page) logBadLink(c echo.Context) {
+func (page *Page) logBadLink(c echo.Context) {
 	origin := ""
 	if to, err := url.Parse(c.QueryParam("return_url")); err == nil {
 		origin = to.Scheme + "://" + to.Host
 	}
-	if n, due := u.lines.Add("link", u.Now()); due {
-		u.Logger.WarnContext(c.Request().Context(),
+	if n, due := page.lines.Add("link", page.Now()); due {
+		page.Logger.WarnContext(c.Request().Context(),
 			"link to the page refused: not among the page_purposes or return_urls of the app, or the app has no page",
 			"count", n, "app", loggablePart(c.QueryParam("app")), "purpose", loggablePart(c.QueryParam("purpose")),
 			"origin", loggablePart(origin), logs.SeeConfiguration)

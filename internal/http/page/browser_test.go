@@ -135,53 +135,53 @@ func visiting(t *testing.T, browser context.Context, w *pagetest.World) *tab {
 }
 
 // first runs a script in each page before anything else, after those that do so already.
-func (b *tab) first(script string) {
-	b.Helper()
-	b.do(browsertest.Command(page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: script}))
+func (t *tab) first(script string) {
+	t.Helper()
+	t.do(browsertest.Command(page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: script}))
 }
 
 // listen fails the test on every error that the browser reports, violations of the policy among
 // them.
-func (b *tab) listen() {
-	messages := chromedp.Console(b.ctx)
+func (t *tab) listen() {
+	messages := chromedp.Console(t.ctx)
 	go func() {
 		for m, err := range messages {
 			if err != nil {
 				return
 			}
-			b.mu.Lock()
+			t.mu.Lock()
 			if m.Type == "error" || m.Type == "warning" || m.IsException() {
-				b.console = append(b.console, fmt.Sprintf("%s %s: %s", m.Source, m.Type, m.Text))
+				t.console = append(t.console, fmt.Sprintf("%s %s: %s", m.Source, m.Type, m.Text))
 			}
-			b.mu.Unlock()
+			t.mu.Unlock()
 		}
 	}()
-	b.Cleanup(func() {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		for _, m := range b.console {
-			if b.tolerate == "" || !strings.Contains(m, b.tolerate) {
-				b.Errorf("the browser says: %s", m)
+	t.Cleanup(func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		for _, m := range t.console {
+			if t.tolerate == "" || !strings.Contains(m, t.tolerate) {
+				t.Errorf("the browser says: %s", m)
 			}
 		}
 	})
 }
 
 // told reports whether the console has a message for the page's developer.
-func (b *tab) told(text string) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return strings.Contains(strings.Join(b.console, "\n"), text)
+func (t *tab) told(text string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return strings.Contains(strings.Join(t.console, "\n"), text)
 }
 
-func (b *tab) do(steps ...chromedp.Action[chromedp.Void]) {
-	b.Helper()
-	servertest.OK(b, chromedp.Do(b.ctx, steps...))
+func (t *tab) do(steps ...chromedp.Action[chromedp.Void]) {
+	t.Helper()
+	servertest.OK(t, chromedp.Do(t.ctx, steps...))
 }
 
-func (b *tab) visit(query string) {
-	b.Helper()
-	b.do(chromedp.Navigate(b.world.URL + query))
+func (t *tab) visit(query string) {
+	t.Helper()
+	t.do(chromedp.Navigate(t.world.URL + query))
 }
 
 func eval[T any](b *tab, expression string) T {
@@ -194,117 +194,117 @@ func eval[T any](b *tab, expression string) T {
 }
 
 // run evaluates expressions for their effects.
-func (b *tab) run(expressions ...string) {
-	b.Helper()
-	eval[bool](b, strings.Join(append(expressions, "true"), ", "))
+func (t *tab) run(expressions ...string) {
+	t.Helper()
+	eval[bool](t, strings.Join(append(expressions, "true"), ", "))
 }
 
 // until waits for an expression to hold.
-func (b *tab) until(expression string) {
-	b.Helper()
-	b.await(expression, func() bool {
-		ok, err := chromedp.Run(b.ctx, chromedp.Evaluate[bool]("!!("+expression+")"))
+func (t *tab) until(expression string) {
+	t.Helper()
+	t.await(expression, func() bool {
+		ok, err := chromedp.Run(t.ctx, chromedp.Evaluate[bool]("!!("+expression+")"))
 		return err == nil && ok // an error: the page is just being left
 	})
 }
 
-func (b *tab) await(what string, holds func() bool) {
-	b.Helper()
+func (t *tab) await(what string, holds func() bool) {
+	t.Helper()
 	tick, late := time.NewTicker(glance), time.After(servertest.Patience)
 	defer tick.Stop()
 	for !holds() {
 		select {
 		case <-tick.C:
 		case <-late:
-			b.Fatalf("still not: %s; fields %s; the page says: %s", what,
-				eval[string](b, "JSON.stringify([document.activeElement.id, ...[...document.querySelectorAll('input')].map((e) => e.value)])"),
-				eval[string](b, "document.body.innerText + ("+b.root+".querySelector('#card')?.parentElement.innerText)"))
+			t.Fatalf("still not: %s; fields %s; the page says: %s", what,
+				eval[string](t, "JSON.stringify([document.activeElement.id, ...[...document.querySelectorAll('input')].map((e) => e.value)])"),
+				eval[string](t, "document.body.innerText + ("+t.root+".querySelector('#card')?.parentElement.innerText)"))
 		}
 	}
 }
 
 // q is an expression for an element of what holds the card.
-func (b *tab) q(selector string) string { return fmt.Sprintf("%s.querySelector(%q)", b.root, selector) }
+func (t *tab) q(selector string) string { return fmt.Sprintf("%s.querySelector(%q)", t.root, selector) }
 
 // card waits for a card of the kind that says all of the words.
-func (b *tab) card(kind string, words ...string) {
-	b.Helper()
-	b.until(b.q("#card") + fmt.Sprintf("?.dataset.kind === %q", kind))
+func (t *tab) card(kind string, words ...string) {
+	t.Helper()
+	t.until(t.q("#card") + fmt.Sprintf("?.dataset.kind === %q", kind))
 	for _, w := range words {
-		b.until(
+		t.until(
 			fmt.Sprintf(
 				"((card) => [card.innerText, ...[...card.querySelectorAll('details:not([open]) .pips')].map((folded) => folded.textContent)]"+
-					".join(' ').replace(/\\s+/g, ' ').includes(%q))(%s)", w, b.q("#card")))
+					".join(' ').replace(/\\s+/g, ' ').includes(%q))(%s)", w, t.q("#card")))
 	}
 }
 
 // value is what is in a field.
-func (b *tab) value(selector string) string {
-	b.Helper()
-	return eval[string](b, b.q(selector)+".value")
+func (t *tab) value(selector string) string {
+	t.Helper()
+	return eval[string](t, t.q(selector)+".value")
 }
 
 // clear empties a field and puts the focus into it.
-func (b *tab) clear(id string) {
-	b.Helper()
-	b.focus(id)
-	b.run(b.q("#"+id) + `.value = ''`)
+func (t *tab) clear(id string) {
+	t.Helper()
+	t.focus(id)
+	t.run(t.q("#"+id) + `.value = ''`)
 }
 
-func (b *tab) keys(keys string) { b.Helper(); b.do(chromedp.KeyEvent(keys)) }
+func (t *tab) keys(keys string) { t.Helper(); t.do(chromedp.KeyEvent(keys)) }
 
 // types presses keys in a field; fills empties the field before.
-func (b *tab) types(id, keys string) { b.Helper(); b.focus(id); b.keys(keys) }
-func (b *tab) fills(id, keys string) { b.Helper(); b.clear(id); b.keys(keys) }
+func (t *tab) types(id, keys string) { t.Helper(); t.focus(id); t.keys(keys) }
+func (t *tab) fills(id, keys string) { t.Helper(); t.clear(id); t.keys(keys) }
 
 // getsIn enters the right code, and waits for the card that says so in all of the words.
-func (b *tab) getsIn(words ...string) {
-	b.Helper()
-	b.focus("code")
-	b.paste(pagetest.Code)
-	b.card("approved", words...)
+func (t *tab) getsIn(words ...string) {
+	t.Helper()
+	t.focus("code")
+	t.paste(pagetest.Code)
+	t.card("approved", words...)
 }
 
 // focus and click find their element at the last moment, as the card may be swapped at any time.
-func (b *tab) focus(id string) {
-	b.Helper()
-	b.until(b.q("#"+id) + "?.checkVisibility()")
-	b.run(b.q("#"+id) + ".focus()")
+func (t *tab) focus(id string) {
+	t.Helper()
+	t.until(t.q("#"+id) + "?.checkVisibility()")
+	t.run(t.q("#"+id) + ".focus()")
 }
 
-func (b *tab) click(selector string) { b.Helper(); b.press(selector, 1) }
+func (t *tab) click(selector string) { t.Helper(); t.press(selector, 1) }
 
-func (b *tab) press(selector string, times int) {
-	b.Helper()
-	at := b.middle(selector)
+func (t *tab) press(selector string, times int) {
+	t.Helper()
+	at := t.middle(selector)
 	for n := range times {
-		b.do(chromedp.MouseClickXY(at[0], at[1], func(p *input.DispatchMouseEventParams) { p.ClickCount = int64(n + 1) }))
+		t.do(chromedp.MouseClickXY(at[0], at[1], func(p *input.DispatchMouseEventParams) { p.ClickCount = int64(n + 1) }))
 	}
 }
 
 // middle unfolds an element, scrolls to it and says where it then is.
-func (b *tab) middle(selector string) []float64 {
-	b.Helper()
-	return eval[[]float64](b, `(() => { const e = `+b.q(selector)+`;
+func (t *tab) middle(selector string) []float64 {
+	t.Helper()
+	return eval[[]float64](t, `(() => { const e = `+t.q(selector)+`;
 		e.closest('summary') || e.closest('details')?.setAttribute('open', ''); e.scrollIntoView({ block: 'center' });
 		const r = e.getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2] })()`)
 }
 
 // paste puts text in as the clipboard does: at once, as one input.
-func (b *tab) paste(text string) {
-	b.Helper()
-	b.do(browsertest.Command(input.InsertText, input.InsertTextParams{Text: text}))
+func (t *tab) paste(text string) {
+	t.Helper()
+	t.do(browsertest.Command(input.InsertText, input.InsertTextParams{Text: text}))
 }
 
-func (b *tab) focused(id string) {
-	b.Helper()
-	b.until(fmt.Sprintf("%s.activeElement?.id === %q", b.root, id))
+func (t *tab) focused(id string) {
+	t.Helper()
+	t.until(fmt.Sprintf("%s.activeElement?.id === %q", t.root, id))
 }
 
 // says waits until a screen reader was last told a text that begins so.
-func (b *tab) says(text string) {
-	b.Helper()
-	b.until(fmt.Sprintf("said.at(-1)?.startsWith(%q)", text))
+func (t *tab) says(text string) {
+	t.Helper()
+	t.until(fmt.Sprintf("said.at(-1)?.startsWith(%q)", text))
 }
 
 // looks is what the page does when it is looked at again.
@@ -312,40 +312,40 @@ const looks = `document.dispatchEvent(new Event('visibilitychange'))`
 
 // jump moves the browser's clocks, that of the day and the steady one, and has the page look at
 // them.
-func (b *tab) jump(wall, steady time.Duration) {
-	b.Helper()
-	b.run(fmt.Sprintf("jump(%d, %d)", wall.Milliseconds(), steady.Milliseconds()), looks)
+func (t *tab) jump(wall, steady time.Duration) {
+	t.Helper()
+	t.run(fmt.Sprintf("jump(%d, %d)", wall.Milliseconds(), steady.Milliseconds()), looks)
 }
 
 // pass has time pass at the server, and at the browser as in a sleep.
-func (b *tab) pass(d time.Duration) { b.Helper(); b.world.Advance(d); b.jump(d, 0) }
+func (t *tab) pass(d time.Duration) { t.Helper(); t.world.Advance(d); t.jump(d, 0) }
 
 // ready waits until another code can be asked for.
-func (b *tab) ready() { b.Helper(); b.until(b.q("#again:not([aria-disabled])")) }
+func (t *tab) ready() { t.Helper(); t.until(t.q("#again:not([aria-disabled])")) }
 
 // left reads m:ss from the button, in seconds.
-func (b *tab) left() int {
-	b.Helper()
+func (t *tab) left() int {
+	t.Helper()
 	var m, s int
-	text := eval[string](b, b.q("#again")+`.innerText.replace(/\s+/g, ' ').trim()`)
+	text := eval[string](t, t.q("#again")+`.innerText.replace(/\s+/g, ' ').trim()`)
 	if n, _ := fmt.Sscanf(text[strings.LastIndexByte(text, ' ')+1:], "%d:%d", &m, &s); n != 2 {
-		b.Fatalf("the button says %q", text)
+		t.Fatalf("the button says %q", text)
 	}
 	return 60*m + s
 }
 
 // counts: the button counts down a minute that began after a moment, however long the machine has
 // taken since.
-func (b *tab) counts(from time.Time) {
-	b.Helper()
-	if left := b.left(); left > 60 || left < 59-int(time.Since(from)/time.Second) {
-		b.Errorf("%d s are left of 60, %v after the request", left, time.Since(from))
+func (t *tab) counts(from time.Time) {
+	t.Helper()
+	if left := t.left(); left > 60 || left < 59-int(time.Since(from)/time.Second) {
+		t.Errorf("%d s are left of 60, %v after the request", left, time.Since(from))
 	}
 }
 
 // nothingKept fails when the address or the storage of the browser holds anything of a person.
-func (b *tab) nothingKept() {
-	b.Helper()
-	kept := eval[string](b, `JSON.stringify([location.href, history.state, {...localStorage}, {...sessionStorage}, document.cookie])`)
-	silent(b, strings.ReplaceAll(kept, pagetest.PublicKey, ""), "ana", "example", "23456789", "3456789", pagetest.Code)
+func (t *tab) nothingKept() {
+	t.Helper()
+	kept := eval[string](t, `JSON.stringify([location.href, history.state, {...localStorage}, {...sessionStorage}, document.cookie])`)
+	silent(t, strings.ReplaceAll(kept, pagetest.PublicKey, ""), "ana", "example", "23456789", "3456789", pagetest.Code)
 }

@@ -92,15 +92,15 @@ func New(c Config) *Page {
 
 // Configure replaces the apps that have a page. The first one is for visits that name none.
 // Requests under way keep the old ones.
-func (u *Page) Configure(apps ...AppPage) { u.current.Store(&apps) }
+func (page *Page) Configure(apps ...AppPage) { page.current.Store(&apps) }
 
 // Register adds the page's routes to a server. Call RegisterStatic too.
-func (u *Page) Register(e *echo.Echo) {
-	e.GET("/", u.show)
-	e.POST("/", u.show, server.RequireSameOrigin) // a form of a page that a server drew, before an update
-	e.POST(returnPath, u.returnToApp, server.RequireSameOrigin)
+func (page *Page) Register(e *echo.Echo) {
+	e.GET("/", page.show)
+	e.POST("/", page.show, server.RequireSameOrigin) // a form of a page that a server drew, before an update
+	e.POST(returnPath, page.returnToApp, server.RequireSameOrigin)
 	e.GET(brandStylePath, func(c echo.Context) error {
-		v, err := u.newVisit(c)
+		v, err := page.newVisit(c)
 		if err != nil {
 			return err
 		}
@@ -136,11 +136,11 @@ var errNoPurpose = &server.Problem{Kind: server.NotFound, Detail: "The page has 
 
 // newVisit returns the visit of the app and the purpose that the request names. It returns errNoPurpose
 // for an unknown purpose, and another error for an unknown app.
-func (u *Page) newVisit(c echo.Context) (*visit, error) {
+func (page *Page) newVisit(c echo.Context) (*visit, error) {
 	words := texts.ForPage(c.Request().Header.Get("Accept-Language"))
-	v := &visit{T: words.Section(texts.PageSection), phone: words.Section(texts.PhoneSection), Country: u.Country}
+	v := &visit{T: words.Section(texts.PageSection), phone: words.Section(texts.PhoneSection), Country: page.Country}
 	name, purpose := c.QueryParam("app"), c.QueryParam("purpose")
-	apps := *u.current.Load()
+	apps := *page.current.Load()
 	i := slices.IndexFunc(apps, func(a AppPage) bool { return name == "" || a.App == name })
 	if i < 0 {
 		return v, &server.Problem{Kind: server.NotFound, Detail: "There is no app of this name that has a page here."}
@@ -153,8 +153,8 @@ func (u *Page) newVisit(c echo.Context) (*visit, error) {
 	if v.Purposes[i].Subject != nil {
 		v.Subject = v.Purposes[i].Subject(words.Lang())
 	}
-	wanted := u.channels()
-	v.Purpose, v.Offer = v.Purposes[i].Name, u.Offer(v.App, v.Purposes[i].Name, words.Lang(), wanted)
+	wanted := page.channels()
+	v.Purpose, v.Offer = v.Purposes[i].Name, page.Offer(v.App, v.Purposes[i].Name, words.Lang(), wanted)
 	var channels []string
 	for _, ch := range wanted {
 		if strings.Contains(v.Offer, `"channel":"`+string(ch)+`"`) {
@@ -189,11 +189,11 @@ func (v *visit) lead(channels []string, shape code.Shape) string {
 }
 
 // channels returns the channels that the page wants, in its order.
-func (u *Page) channels() []recipient.Channel {
-	if len(u.Channels) == 0 {
+func (page *Page) channels() []recipient.Channel {
+	if len(page.Channels) == 0 {
 		return []recipient.Channel{recipient.Email, recipient.SMS}
 	}
-	return u.Channels
+	return page.Channels
 }
 
 // trustedTypes forbids scripts to be made of a text, but for the one worker of web/static/work.js.
@@ -201,8 +201,8 @@ func (u *Page) channels() []recipient.Channel {
 const trustedTypes = "; require-trusted-types-for 'script'; trusted-types sendcode-worker"
 
 // show is GET /.
-func (u *Page) show(c echo.Context) error {
-	v, err := u.newVisit(c)
+func (page *Page) show(c echo.Context) error {
+	v, err := page.newVisit(c)
 	status := http.StatusOK
 	if back := c.QueryParam("return_url"); c.QueryParams().Has("return_url") && err == nil {
 		to, ok := allowedReturnURL(v.ReturnURLs, back)
@@ -213,7 +213,7 @@ func (u *Page) show(c echo.Context) error {
 	switch {
 	case v.BadLink:
 		status = http.StatusUnprocessableEntity
-		u.logBadLink(c)
+		page.logBadLink(c)
 	case err != nil:
 		return err
 	}

@@ -122,59 +122,59 @@ type verificationTruth struct {
 	Expires float64 // in ms
 }
 
-func (s *timetable) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	codes := s.world.Codes
-	if seed := r.Header.Get("X-Seed"); seed != s.seed {
-		s.seed, s.began, s.jar, s.sends, s.known = seed, s.world.Now(), map[string]*http.Cookie{}, codes.Sends(), codes.Verifications()
+func (t *timetable) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	codes := t.world.Codes
+	if seed := r.Header.Get("X-Seed"); seed != t.seed {
+		t.seed, t.began, t.jar, t.sends, t.known = seed, t.world.Now(), map[string]*http.Cookie{}, codes.Sends(), codes.Verifications()
 	}
 	now, _ := strconv.Atoi(r.Header.Get("X-Now"))
-	s.world.Advance(s.began.Add(time.Duration(now) * time.Microsecond).Sub(s.world.Now()))
+	t.world.Advance(t.began.Add(time.Duration(now) * time.Microsecond).Sub(t.world.Now()))
 	answer := httptest.NewRecorder()
 	switch r.URL.Path {
 	case "/control":
 		if to := r.URL.Query().Get("settle"); to != "" {
 			codes.SetDown(false)
 			codes.Settle(store.Status(to))
-			codes.SetDown(s.down)
+			codes.SetDown(t.down)
 		} else {
-			s.down = r.URL.Query().Get("down") != ""
-			codes.SetDown(s.down)
+			t.down = r.URL.Query().Get("down") != ""
+			codes.SetDown(t.down)
 		}
 	default:
 		r.Header.Del("Accept-Encoding")
 		r.Header.Del("Cookie")
 		// nobody shares a network
-		r.Header.Set("X-Forwarded-For", fmt.Sprintf("2001:db8:%x::1", crc32.ChecksumIEEE([]byte(s.seed))&0xffff))
+		r.Header.Set("X-Forwarded-For", fmt.Sprintf("2001:db8:%x::1", crc32.ChecksumIEEE([]byte(t.seed))&0xffff))
 		if strings.HasPrefix(r.URL.Path, "/v1/") {
 			r.Header.Set("Origin", widgetOrigin)
 			r.Header.Set("Sec-Fetch-Site", "cross-site")
 		}
-		for _, c := range s.jar {
+		for _, c := range t.jar {
 			r.AddCookie(c)
 		}
-		s.world.ServeHTTP(answer, r)
+		t.world.ServeHTTP(answer, r)
 	}
 	for _, c := range answer.Result().Cookies() {
-		s.jar[c.Name] = c
+		t.jar[c.Name] = c
 	}
 	for name, values := range answer.Header() {
 		w.Header()[name] = values
 	}
-	told, _ := json.Marshal(s.truth(r.Header.Get("X-Address")))
+	told, _ := json.Marshal(t.truth(r.Header.Get("X-Address")))
 	w.Header().Set("X-Truth", string(told))
 	w.WriteHeader(answer.Code)
 	_, _ = answer.Body.WriteTo(w)
 }
 
-func (s *timetable) truth(address string) truth {
-	codes := s.world.Codes
+func (t *timetable) truth(address string) truth {
+	codes := t.world.Codes
 	codes.SetDown(false)
-	defer codes.SetDown(s.down)
+	defer codes.SetDown(t.down)
 	wait, _ := codes.Wait(address)
-	told := truth{Wait: float64(wait.Microseconds()+1) / 1000, Sends: codes.Sends() - s.sends}
-	for n := s.known; n < codes.Verifications(); n++ {
+	told := truth{Wait: float64(wait.Microseconds()+1) / 1000, Sends: codes.Sends() - t.sends}
+	for n := t.known; n < codes.Verifications(); n++ {
 		v := codes.Verification(n)
 		told.All = append(told.All, verificationTruth{
 			v.ID, v.State, v.Send.Status, v.Send.Number, v.AttemptsRemaining,

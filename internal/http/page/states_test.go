@@ -149,12 +149,12 @@ func fits(p *browsertest.Page, engine *pagetest.Axe, name string, looks []browse
 }
 
 // accessible: axe-core finds nothing wrong with a part of the page as it is shown now.
-func (b *tab) accessible(engine *pagetest.Axe, name string, look browsertest.Look, part string) {
-	b.Helper()
-	found, err := engine.Violations(browsertest.InChromium(b.ctx), part)
-	servertest.OK(b, err)
+func (t *tab) accessible(engine *pagetest.Axe, name string, look browsertest.Look, part string) {
+	t.Helper()
+	found, err := engine.Violations(browsertest.InChromium(t.ctx), part)
+	servertest.OK(t, err)
 	for _, v := range found {
-		b.Errorf("%s at %d px, dark %v: %s", name, look.Width, look.Dark, v)
+		t.Errorf("%s at %d px, dark %v: %s", name, look.Width, look.Dark, v)
 	}
 }
 
@@ -232,11 +232,11 @@ const rounded = `(async () => {
 })()`
 
 // holdWidget has the page hold the widget's parts as window.widget.
-func (b *tab) holdWidget() {
-	b.Helper()
+func (t *tab) holdWidget() {
+	t.Helper()
 	script, err := pagetest.Bundle(os.DirFS("../../.."), "internal/http/page/testdata/widget.js", true)
-	servertest.OK(b, err)
-	b.run("(() => { const SENDCODE = {};\n" + strings.ReplaceAll(string(script), "import.meta.url", "location.href") + "\n})()")
+	servertest.OK(t, err)
+	t.run("(() => { const SENDCODE = {};\n" + strings.ReplaceAll(string(script), "import.meta.url", "location.href") + "\n})()")
 }
 
 // theTableOfCards, testdata/cards.json, is drawn.

@@ -387,10 +387,10 @@ func aReaderWithoutATimeZone(t *testing.T, browser context.Context) {
 }
 
 // beside is another tab with the cookies and the storage of this one.
-func (b *tab) beside() *tab {
-	ctx, end := chromedp.NewContext(b.ctx)
-	b.Cleanup(end)
-	other := &tab{T: b.T, ctx: ctx, world: b.world, root: b.root}
+func (t *tab) beside() *tab {
+	ctx, end := chromedp.NewContext(t.ctx)
+	t.Cleanup(end)
+	other := &tab{T: t.T, ctx: ctx, world: t.world, root: t.root}
 	other.listen()
 	other.do(browsertest.Look{Width: 800, Height: 700, Lang: "en"}.Apply())
 	return other
@@ -411,36 +411,36 @@ func otherTabsHearOfTheApproval(t *testing.T, browser context.Context) {
 }
 
 // lose disconnects a tab, and waits until it says so.
-func (b *tab) lose() {
-	b.Helper()
-	b.do(pagetest.Offline(true))
-	b.until(b.q("#offline") + `.innerText.startsWith("You're offline.")`)
+func (t *tab) lose() {
+	t.Helper()
+	t.do(pagetest.Offline(true))
+	t.until(t.q("#offline") + `.innerText.startsWith("You're offline.")`)
 }
 
 // longer than a code waits for more digits, or its last request for the next.
 const longer = 1200 * time.Millisecond
 
 // rest has a time pass in which nothing may happen.
-func (b *tab) rest(d time.Duration) {
-	b.Helper()
-	b.run(`window.rested = false`, fmt.Sprintf(`setTimeout(() => { window.rested = true }, %d)`, d.Milliseconds()))
-	b.until(`window.rested`)
+func (t *tab) rest(d time.Duration) {
+	t.Helper()
+	t.run(`window.rested = false`, fmt.Sprintf(`setTimeout(() => { window.rested = true }, %d)`, d.Milliseconds()))
+	t.until(`window.rested`)
 }
 
 // answersAfterItIsLost has a question be answered that set out before the connection was lost: the
 // box stays.
-func (b *tab) answersAfterItIsLost() {
-	b.Helper()
-	b.run(`window.connected = fetch`, `window.held = null`, `window.fetch = (url, options) => {
+func (t *tab) answersAfterItIsLost() {
+	t.Helper()
+	t.run(`window.connected = fetch`, `window.held = null`, `window.fetch = (url, options) => {
 		window.fetch = connected;
 		return connected(url, options).then((answer) => new Promise((go) => { held = () => go(answer); }));
 	}`, looks)
-	b.until(`held`)
-	b.lose()
-	b.run(`held()`)
-	b.rest(500 * time.Millisecond)
-	if !eval[bool](b, b.q("#offline")+`.checkVisibility()`) {
-		b.Error("an answer from before hides that there is no connection")
+	t.until(`held`)
+	t.lose()
+	t.run(`held()`)
+	t.rest(500 * time.Millisecond)
+	if !eval[bool](t, t.q("#offline")+`.checkVisibility()`) {
+		t.Error("an answer from before hides that there is no connection")
 	}
 }
 

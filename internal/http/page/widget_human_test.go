@@ -104,21 +104,21 @@ const (
 )
 
 // tokens waits for so many sends, looks whether all had one key, and returns their tokens.
-func (b *tab) tokens(sends int) string {
-	b.Helper()
-	b.until(fmt.Sprintf("sends.length === %d", sends))
-	is(b.T, eval[int](b, `new Set(sends.map(([key]) => key)).size`), 1)
-	return eval[string](b, `sends.map(([, token]) => token ?? '').join(' ')`)
+func (t *tab) tokens(sends int) string {
+	t.Helper()
+	t.until(fmt.Sprintf("sends.length === %d", sends))
+	is(t.T, eval[int](t, `new Set(sends.map(([key]) => key)).size`), 1)
+	return eval[string](t, `sends.map(([, token]) => token ?? '').join(' ')`)
 }
 
 // works decodes the work of the last send.
-func (b *tab) works(number int) {
-	b.Helper()
-	b.card("code")
-	is(b.T, eval[string](b, `atob(sends.at(-1)[1].slice(5))`), strings.NewReplacer(`"maxNumber":`+fmt.Sprint(number+5000), `"number":`+fmt.Sprint(number)).
+func (t *tab) works(number int) {
+	t.Helper()
+	t.card("code")
+	is(t.T, eval[string](t, `atob(sends.at(-1)[1].slice(5))`), strings.NewReplacer(`"maxNumber":`+fmt.Sprint(number+5000), `"number":`+fmt.Sprint(number)).
 		Replace(challenge(number, pressedSalt)))
-	is(b.T, eval[string](b, `[...bars].at(-1).getAttribute('aria-label')`), "Progress of the calculation")
-	is(b.T, eval[int](b, b.root+`.querySelectorAll('progress, [name=human]').length + document.querySelectorAll('[slot=human]').length`), 0)
+	is(t.T, eval[string](t, `[...bars].at(-1).getAttribute('aria-label')`), "Progress of the calculation")
+	is(t.T, eval[int](t, t.root+`.querySelectorAll('progress, [name=human]').length + document.querySelectorAll('[slot=human]').length`), 0)
 }
 
 const pressedSalt = "0123456789abcdef?expires=1796000000&for=0123456789abcdef0123456789abcdef&key=k1&"

@@ -97,7 +97,7 @@ func aWidgetIsDrawnAgain(t *testing.T, browser context.Context) {
 }
 
 // proof is the element's value.
-func (b *tab) proof() string {
-	b.Helper()
-	return eval[string](b, `document.querySelector('send-code').value`)
+func (t *tab) proof() string {
+	t.Helper()
+	return eval[string](t, `document.querySelector('send-code').value`)
 }

@@ -52,29 +52,29 @@ func embeddedBeside(
 }
 
 // asked has the widget send to the address.
-func (b *tab) asked(to string) {
-	b.Helper()
-	b.card("ask")
-	b.fills("to", to+kb.Enter)
+func (t *tab) asked(to string) {
+	t.Helper()
+	t.card("ask")
+	t.fills("to", to+kb.Enter)
 }
 
-func (b *tab) hears(event string, detail ...string) {
-	b.Helper()
-	b.until(fmt.Sprintf("heard.some(([name]) => name === %q)", event))
-	contains(b, eval[string](b, fmt.Sprintf("JSON.stringify(heard.findLast(([name]) => name === %q)[1])", event)), detail...)
+func (t *tab) hears(event string, detail ...string) {
+	t.Helper()
+	t.until(fmt.Sprintf("heard.some(([name]) => name === %q)", event))
+	contains(t, eval[string](t, fmt.Sprintf("JSON.stringify(heard.findLast(([name]) => name === %q)[1])", event)), detail...)
 }
 
 // nothingKeptBut looks at what the site's storage holds beside names and tokens: the id alone.
-func (b *tab) nothingKeptBut(id string) {
-	b.Helper()
-	kept := eval[string](b,
+func (t *tab) nothingKeptBut(id string) {
+	t.Helper()
+	kept := eval[string](t,
 		`JSON.stringify([history.state, Object.values({...localStorage}).join().replace(/token-\d/, ''), Object.values({...sessionStorage}), document.cookie])`)
 	want := `[null,"",[],""]`
 	if id != "" {
 		want = fmt.Sprintf(`[null,"",[%q],""]`, id)
 	}
 	if kept != want {
-		b.Errorf("the site's storage holds %s", kept)
+		t.Errorf("the site's storage holds %s", kept)
 	}
 }
 

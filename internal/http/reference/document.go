@@ -32,11 +32,11 @@ type orderedMapping[T any] []struct {
 }
 
 // UnmarshalYAML implements yaml.Unmarshaler.
-func (n *orderedMapping[T]) UnmarshalYAML(node *yaml.Node) error {
-	*n = make(orderedMapping[T], len(node.Content)/2)
-	for i := range *n {
-		(*n)[i].Name = node.Content[2*i].Value
-		if err := node.Content[2*i+1].Decode(&(*n)[i].Value); err != nil {
+func (o *orderedMapping[T]) UnmarshalYAML(node *yaml.Node) error {
+	*o = make(orderedMapping[T], len(node.Content)/2)
+	for i := range *o {
+		(*o)[i].Name = node.Content[2*i].Value
+		if err := node.Content[2*i+1].Decode(&(*o)[i].Value); err != nil {
 			return err
 		}
 	}
@@ -123,12 +123,12 @@ type schema struct {
 type stringOrList []string
 
 // UnmarshalYAML implements yaml.Unmarshaler.
-func (w *stringOrList) UnmarshalYAML(node *yaml.Node) error {
+func (s *stringOrList) UnmarshalYAML(node *yaml.Node) error {
 	if node.Kind == yaml.ScalarNode {
-		*w = stringOrList{node.Value}
+		*s = stringOrList{node.Value}
 		return nil
 	}
-	return node.Decode((*[]string)(w))
+	return node.Decode((*[]string)(s))
 }
 
 // Alternatives returns the schemas of oneOf and anyOf.

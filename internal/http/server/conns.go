@@ -79,7 +79,7 @@ func (c *conn) Write(p []byte) (int, error) {
 
 // Listener returns l with its connections in the set, for an http.Server whose ConnState is Changed.
 // Accept errors are logged, at most once a minute.
-func (s *Conns) Listener(l net.Listener) net.Listener { return connListener{l, s} }
+func (conns *Conns) Listener(l net.Listener) net.Listener { return connListener{l, conns} }
 
 type connListener struct {
 	net.Listener
@@ -107,15 +107,15 @@ func (l connListener) Accept() (net.Conn, error) {
 }
 
 // Changed implements http.Server's ConnState.
-func (s *Conns) Changed(accepted net.Conn, state http.ConnState) {
+func (conns *Conns) Changed(accepted net.Conn, state http.ConnState) {
 	defer panics.Recover(panics.Request) // since net/http calls it outside of requests too
 	c := accepted.(*conn)
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	conns.mu.Lock()
+	defer conns.mu.Unlock()
 	switch state {
 	case http.StateNew:
-		s.open[c] = true
-		if s.ending.Load() {
+		conns.open[c] = true
+		if conns.ending.Load() {
 			c.end()
 		}
 	case http.StateActive:
@@ -123,25 +123,25 @@ func (s *Conns) Changed(accepted net.Conn, state http.ConnState) {
 	case http.StateIdle:
 		c.answering, c.body, c.idle = false, nil, true
 	case http.StateClosed, http.StateHijacked:
-		delete(s.open, c)
+		delete(conns.open, c)
 	}
-	s.update(c)
+	conns.update(c)
 }
 
 // MarkRead is middleware that notes that a request's head has been read, and when its body is.
-func (s *Conns) MarkRead(next http.Handler) http.Handler {
+func (conns *Conns) MarkRead(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := r.Context().Value(connKey{}).(*conn)
-		s.mu.Lock()
+		conns.mu.Lock()
 		c.answering = true
 		if r.Body != http.NoBody {
 			c.body = &unreadBody{r.Body, c, false}
 			r = r.WithContext(r.Context()) // a copy: by the type of its own request's body, net/http treats a refusal
 			r.Body = c.body
 		}
-		s.update(c)
-		late := s.ending.Load() || !s.open[c]
-		s.mu.Unlock()
+		conns.update(c)
+		late := conns.ending.Load() || !conns.open[c]
+		conns.mu.Unlock()
 		if late {
 			panic(http.ErrAbortHandler) // closes the connection
 		}
@@ -154,36 +154,36 @@ func (c *conn) waits() bool { return c.set.open[c] && (!c.answering || c.body !=
 
 // update puts a connection in and out of its queue. If the queues are too long, it closes the first of
 // the longest. Call it with the lock.
-func (s *Conns) update(c *conn) {
-	waits, queue := c.waits(), s.queues[c.network]
+func (conns *Conns) update(c *conn) {
+	waits, queue := c.waits(), conns.queues[c.network]
 	switch {
 	case waits && c.place == nil && c.network.IsValid():
 		if queue == nil {
 			queue = list.New()
-			s.queues[c.network] = queue
+			conns.queues[c.network] = queue
 		}
-		c.place, c.turn = queue.PushBack(c), s.turns
-		s.queued++
-		s.turns++
-		if s.max > 0 && s.queued > s.max {
+		c.place, c.turn = queue.PushBack(c), conns.turns
+		conns.queued++
+		conns.turns++
+		if conns.max > 0 && conns.queued > conns.max {
 			first := queue.Front().Value.(*conn)
-			for _, other := range s.queues {
-				one, more := other.Front().Value.(*conn), other.Len()-s.queues[first.network].Len()
+			for _, other := range conns.queues {
+				one, more := other.Front().Value.(*conn), other.Len()-conns.queues[first.network].Len()
 				if more > 0 || more == 0 && one.turn < first.turn {
 					first = one
 				}
 			}
 			first.end()
-			if n, due := s.lines.Add("closed", time.Now()); due {
-				s.logger.Warn("too many connections wait for their client: the oldest are closed", "count", n, logs.SeeConnections)
+			if n, due := conns.lines.Add("closed", time.Now()); due {
+				conns.logger.Warn("too many connections wait for their client: the oldest are closed", "count", n, logs.SeeConnections)
 			}
 		}
 	case !waits && c.place != nil:
 		queue.Remove(c.place)
 		c.place = nil
-		s.queued--
+		conns.queued--
 		if queue.Len() == 0 {
-			delete(s.queues, c.network)
+			delete(conns.queues, c.network)
 		}
 	}
 }
@@ -203,17 +203,17 @@ const DefaultUnreadWait = time.Second
 // without a request is waited for if it is new, or idle and of a PassedListener; http.Server.Shutdown
 // would close one on which a request is already under way. Then End closes all without a request, and
 // lets reads of unread bodies fail: their requests get 503. Call it once accepting has ended.
-func (s *Conns) End() {
-	for until := time.Now().Add(s.UnreadWait); s.unread() > 0 && time.Now().Before(until); <-time.After(10 * time.Millisecond) {
+func (conns *Conns) End() {
+	for until := time.Now().Add(conns.UnreadWait); conns.unread() > 0 && time.Now().Before(until); <-time.After(10 * time.Millisecond) {
 	}
-	s.cut()
+	conns.cut()
 }
 
 // unread returns the number of connections for which End waits.
-func (s *Conns) unread() (n int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for c := range s.open {
+func (conns *Conns) unread() (n int) {
+	conns.mu.Lock()
+	defer conns.mu.Unlock()
+	for c := range conns.open {
 		if c.waits() && (c.answering || !c.idle || c.passed) {
 			n++
 		}
@@ -221,18 +221,18 @@ func (s *Conns) unread() (n int) {
 	return n
 }
 
-func (s *Conns) cut() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.ending.Store(true)
-	for c := range s.open {
+func (conns *Conns) cut() {
+	conns.mu.Lock()
+	defer conns.mu.Unlock()
+	conns.ending.Store(true)
+	for c := range conns.open {
 		if !c.answering {
 			c.end()
 		} else if c.body != nil {
 			c.body.cut = true
 			_ = c.SetReadDeadline(time.Unix(1, 0))
 		}
-		_ = c.SetWriteDeadline(time.Now().Add(s.UnreadWait)) // for a write that has begun
+		_ = c.SetWriteDeadline(time.Now().Add(conns.UnreadWait)) // for a write that has begun
 	}
 }
 

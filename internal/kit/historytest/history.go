@@ -222,21 +222,21 @@ type request struct {
 }
 
 // accepted reports whether the answer is that a send was taken.
-func (q request) accepted() bool {
-	return q.Kind == Send && q.answer.Send.ID != "" && (q.Request.Status == http.StatusAccepted ||
-		q.Request.Status == http.StatusBadGateway)
+func (re request) accepted() bool {
+	return re.Kind == Send && re.answer.Send.ID != "" && (re.Request.Status == http.StatusAccepted ||
+		re.Request.Status == http.StatusBadGateway)
 }
 
 // refused reports whether a rule of the recipient refused the request.
-func (q request) refused() bool {
-	return q.Kind == Send && q.Request.Status == http.StatusTooManyRequests && strings.HasSuffix(q.Type, "/quota-exceeded") &&
-		(q.Quota == nil || slices.ContainsFunc(q.Quota.Rules, func(r told) bool { return r.Name == q.BlockedBy && r.Scope == "recipient" }))
+func (re request) refused() bool {
+	return re.Kind == Send && re.Request.Status == http.StatusTooManyRequests && strings.HasSuffix(re.Type, "/quota-exceeded") &&
+		(re.Quota == nil || slices.ContainsFunc(re.Quota.Rules, func(r told) bool { return r.Name == re.BlockedBy && r.Scope == "recipient" }))
 }
 
 // uncertain reports whether the send may have been taken though no answer says so.
-func (q request) uncertain() bool {
-	s := q.Request.Status
-	return q.Kind == Send && !q.accepted() && (s == 0 || s >= 500 && (s != http.StatusServiceUnavailable || q.MayHaveCounted))
+func (re request) uncertain() bool {
+	s := re.Request.Status
+	return re.Kind == Send && !re.accepted() && (s == 0 || s >= 500 && (s != http.StatusServiceUnavailable || re.MayHaveCounted))
 }
 
 // send is what was seen of one send.

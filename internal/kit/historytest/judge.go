@@ -131,15 +131,15 @@ func (j *judge) codes() {
 
 // blockedFor returns for how long an answer says that no send of the recipient is admitted, at
 // least and at most.
-func (q request) blockedFor() (least, most time.Duration, says bool) {
+func (re request) blockedFor() (least, most time.Duration, says bool) {
 	switch {
-	case q.refused():
-		least, most = q.wait()
+	case re.refused():
+		least, most = re.wait()
 		return least, most, true
-	case q.Quota == nil || len(q.Quota.Rules) == 0 || q.Request.Status == http.StatusTooManyRequests:
+	case re.Quota == nil || len(re.Quota.Rules) == 0 || re.Request.Status == http.StatusTooManyRequests:
 		return 0, 0, false
 	}
-	for _, r := range q.Quota.Rules {
+	for _, r := range re.Quota.Rules {
 		most = max(most, time.Duration(r.RetryAfter)*time.Second)
 	}
 	return most - time.Second, most, true

@@ -13,8 +13,8 @@ func OneConn(conn net.Conn) net.Listener {
 type oneConn struct{ conns chan net.Conn }
 
 // Accept implements net.Listener.
-func (l oneConn) Accept() (net.Conn, error) {
-	if conn, more := <-l.conns; more {
+func (o oneConn) Accept() (net.Conn, error) {
+	if conn, more := <-o.conns; more {
 		return conn, nil
 	}
 	return nil, net.ErrClosed

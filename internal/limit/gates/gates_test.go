@@ -159,11 +159,11 @@ func TestNothingWaitsForAnAbsentLimiter(t *testing.T) {
 // ofOneBucket is a limiter that takes events in one bucket alone, as a node of a Cluster does.
 type ofOneBucket struct{ *quota.Memory }
 
-func (l ofOneBucket) Take(ctx context.Context, r quota.Request) (quota.Decision, error) {
+func (o ofOneBucket) Take(ctx context.Context, r quota.Request) (quota.Decision, error) {
 	if len(r.Buckets) > 1 {
 		return quota.Decision{}, quota.ErrUnavailable
 	}
-	return l.Memory.Take(ctx, r)
+	return o.Memory.Take(ctx, r)
 }
 
 // An outage ends when the limiter does what it had failed to do, not when it does less.

@@ -20,21 +20,21 @@ type refunding struct {
 	then  func() // once, in the middle of a call
 }
 
-func (l *refunding) Refund(_ context.Context, id string, buckets ...string) error {
-	if then := l.then; then != nil {
-		l.then = nil
+func (r *refunding) Refund(_ context.Context, id string, buckets ...string) error {
+	if then := r.then; then != nil {
+		r.then = nil
 		then()
 	}
-	l.calls = append(l.calls, fmt.Sprintf("%s %v", id, buckets))
-	return l.fails[id]
+	r.calls = append(r.calls, fmt.Sprintf("%s %v", id, buckets))
+	return r.fails[id]
 }
 
 // made makes the pending refunds, and compares what the limiter was asked for.
-func (l *refunding) made(t *testing.T, g *Gates, what string, want ...string) {
+func (r *refunding) made(t *testing.T, g *Gates, what string, want ...string) {
 	t.Helper()
 	g.MakePendingRefunds(t.Context())
-	servertest.Same(t, what, fmt.Sprintf("%q", l.calls), fmt.Sprintf("%q", want))
-	l.calls = nil
+	servertest.Same(t, what, fmt.Sprintf("%q", r.calls), fmt.Sprintf("%q", want))
+	r.calls = nil
 }
 
 func newRefunding() (*refunding, *Gates) {

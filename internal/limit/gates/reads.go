@@ -114,26 +114,26 @@ func (r *sharedReads[T]) read(ctx context.Context, key readKey, now func() time.
 
 // takeTurn waits until the read may begin after the one before, which may be nil, and takes a slot.
 // Error: fault.Unavailable if ctx ends first.
-func (x *sharedRead[T]) takeTurn(ctx context.Context, before *sharedRead[T], slots chan<- struct{}) error {
-	x.turn = time.Now()
+func (s *sharedRead[T]) takeTurn(ctx context.Context, before *sharedRead[T], slots chan<- struct{}) error {
+	s.turn = time.Now()
 	if before != nil {
 		select {
 		case <-before.done:
 		case <-ctx.Done():
 			return store.WrapUnavailable(ctx.Err())
 		}
-		if before.turn.After(x.turn) {
-			x.turn = before.turn
+		if before.turn.After(s.turn) {
+			s.turn = before.turn
 		}
 	}
-	if early := time.Until(x.turn) - readBurst*minReadSpacing; early > 0 {
+	if early := time.Until(s.turn) - readBurst*minReadSpacing; early > 0 {
 		select {
 		case <-time.After(early):
 		case <-ctx.Done():
 			return store.WrapUnavailable(ctx.Err())
 		}
 	}
-	x.turn = x.turn.Add(minReadSpacing)
+	s.turn = s.turn.Add(minReadSpacing)
 	select {
 	case slots <- struct{}{}:
 		return nil

@@ -76,43 +76,43 @@ func NewSavedEvents(db EventDatabase, now func() time.Time, seal func(bucket str
 }
 
 // Limiter returns the limiter whose events are kept.
-func (k *SavedEvents) Limiter() *quota.Memory { return k.limiter }
+func (s *SavedEvents) Limiter() *quota.Memory { return s.limiter }
 
 // readKept marks the context of changes that were read from the database, and are not written again.
 type readKept struct{}
 
 // add queues a change of the limiter.
-func (k *SavedEvents) add(ctx context.Context, c quota.Change) {
+func (s *SavedEvents) add(ctx context.Context, c quota.Change) {
 	if c.Keep > 0 && c.Keep <= longestForgotten || bucketnames.InDatabase(c.Bucket) || ctx.Value(readKept{}) != nil {
 		return
 	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if len(k.queue) < maxUnwritten {
-		k.queue = append(k.queue, c)
-	} else if n, due := k.lines.Add("not kept", k.now()); due {
-		k.logger.Warn("limiter's changes not kept: too many wait for the database", "count", n, logs.SeeDatabaseAway)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.queue) < maxUnwritten {
+		s.queue = append(s.queue, c)
+	} else if n, due := s.lines.Add("not kept", s.now()); due {
+		s.logger.Warn("limiter's changes not kept: too many wait for the database", "count", n, logs.SeeDatabaseAway)
 	}
 }
 
 // Flush writes all changes of calls that have ended. Error: of the database; the changes stay
 // queued.
-func (k *SavedEvents) Flush(ctx context.Context) error {
-	k.writing.Lock()
-	defer k.writing.Unlock()
-	k.mu.Lock()
-	left := len(k.queue)
-	k.mu.Unlock()
+func (s *SavedEvents) Flush(ctx context.Context) error {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	s.mu.Lock()
+	left := len(s.queue)
+	s.mu.Unlock()
 	for left > 0 {
-		k.mu.Lock()
-		batch := slices.Clone(k.queue[:min(left, eventsPerWrite)])
-		k.mu.Unlock()
-		if err := k.db.KeepLimiterEvents(ctx, k.writer, k.rows(batch)); err != nil {
+		s.mu.Lock()
+		batch := slices.Clone(s.queue[:min(left, eventsPerWrite)])
+		s.mu.Unlock()
+		if err := s.db.KeepLimiterEvents(ctx, s.writer, s.rows(batch)); err != nil {
 			return err
 		}
-		k.mu.Lock()
-		k.queue = slices.Delete(k.queue, 0, len(batch))
-		k.mu.Unlock()
+		s.mu.Lock()
+		s.queue = slices.Delete(s.queue, 0, len(batch))
+		s.mu.Unlock()
 		left -= len(batch)
 	}
 	return nil
@@ -120,7 +120,7 @@ func (k *SavedEvents) Flush(ctx context.Context) error {
 
 // rows returns the changes as the database takes them: the last change of each event. Of a bucket
 // that was reset it returns the last reset and the changes after it.
-func (k *SavedEvents) rows(changes []quota.Change) (rows []store.LimiterEvent) {
+func (s *SavedEvents) rows(changes []quota.Change) (rows []store.LimiterEvent) {
 	type event struct{ bucket, id string }
 	sealed, later, wasReset := map[string][]byte{}, map[event]bool{}, map[string]bool{}
 	for _, c := range slices.Backward(changes) {
@@ -129,9 +129,9 @@ func (k *SavedEvents) rows(changes []quota.Change) (rows []store.LimiterEvent) {
 		}
 		later[event{c.Bucket, c.ID}], wasReset[c.Bucket] = true, c.ID == ""
 		if sealed[c.Bucket] == nil {
-			sealed[c.Bucket] = k.seal(c.Bucket)
+			sealed[c.Bucket] = s.seal(c.Bucket)
 		}
-		at := c.At.Add(-k.Ahead().Truncate(time.Microsecond))
+		at := c.At.Add(-s.Ahead().Truncate(time.Microsecond))
 		rows = append(rows, store.LimiterEvent{Bucket: sealed[c.Bucket], ID: c.ID, At: at, Until: at.Add(c.Keep), Refunded: c.Keep == 0})
 	}
 	return rows
@@ -139,54 +139,54 @@ func (k *SavedEvents) rows(changes []quota.Change) (rows []store.LimiterEvent) {
 
 // Load adds to the limiter the events that other processes wrote since the last call: at the start
 // those of earlier processes as well. Error: of the database.
-func (k *SavedEvents) Load(ctx context.Context) error {
-	k.reading.Lock()
-	defer k.reading.Unlock()
-	_, err := k.loadAll(ctx, k.limiter)
+func (s *SavedEvents) Load(ctx context.Context) error {
+	s.reading.Lock()
+	defer s.reading.Unlock()
+	_, err := s.loadAll(ctx, s.limiter)
 	return err
 }
 
 // loadAll calls loadBatch until nothing is left to read. The caller holds reading.
-func (k *SavedEvents) loadAll(ctx context.Context, to Limiter) (all int, err error) {
+func (s *SavedEvents) loadAll(ctx context.Context, to Limiter) (all int, err error) {
 	for n := eventsPerRead; err == nil && n >= eventsPerRead; all += n {
-		n, err = k.loadBatch(ctx, to)
+		n, err = s.loadBatch(ctx, to)
 	}
 	return all, err
 }
 
 // Sync writes what changed and, if other replicas use the database, reads a part of what they wrote.
 // more: there may be more to read. Errors: as of Flush and Load.
-func (k *SavedEvents) Sync(ctx context.Context) (more bool, err error) {
-	if err := k.Flush(ctx); err != nil || !k.Shared {
+func (s *SavedEvents) Sync(ctx context.Context) (more bool, err error) {
+	if err := s.Flush(ctx); err != nil || !s.Shared {
 		return false, err
 	}
-	k.reading.Lock()
-	defer k.reading.Unlock()
-	n, err := k.loadBatch(ctx, k.limiter)
+	s.reading.Lock()
+	defer s.reading.Unlock()
+	n, err := s.loadBatch(ctx, s.limiter)
 	return n >= eventsPerRead, err
 }
 
 // MoveTo records the kept events in a limiter that replicas share, and deletes them. It returns
 // their number, with those that addTo leaves out. Errors: of the database, or of the limiter; then call it again.
-func (k *SavedEvents) MoveTo(ctx context.Context, shared Limiter) (moved int, err error) {
-	k.reading.Lock() // an event that Load read meanwhile would be deleted without being moved
-	defer k.reading.Unlock()
-	if moved, err = k.loadAll(ctx, shared); err != nil || moved == 0 {
+func (s *SavedEvents) MoveTo(ctx context.Context, shared Limiter) (moved int, err error) {
+	s.reading.Lock() // an event that Load read meanwhile would be deleted without being moved
+	defer s.reading.Unlock()
+	if moved, err = s.loadAll(ctx, shared); err != nil || moved == 0 {
 		return moved, err
 	}
-	return moved, k.db.DeleteLimiterEvents(ctx, k.read)
+	return moved, s.db.DeleteLimiterEvents(ctx, s.read)
 }
 
 // loadBatch reads events after k.read and adds them to a limiter, in groups by bucket. An event in the
 // future, as after a clock was set back, counts as now. It returns how many it read.
 // The caller holds reading.
-func (k *SavedEvents) loadBatch(ctx context.Context, to Limiter) (n int, err error) {
-	last, group := k.read, map[string][]store.LimiterEvent{}
+func (s *SavedEvents) loadBatch(ctx context.Context, to Limiter) (n int, err error) {
+	last, group := s.read, map[string][]store.LimiterEvent{}
 	add := func() error {
 		defer clear(group)
-		return k.addTo(context.WithValue(ctx, readKept{}, true), to, group)
+		return s.addTo(context.WithValue(ctx, readKept{}, true), to, group)
 	}
-	err = k.db.LimiterEvents(ctx, k.writer, k.read, eventsPerRead, func(e store.LimiterEvent) error {
+	err = s.db.LimiterEvents(ctx, s.writer, s.read, eventsPerRead, func(e store.LimiterEvent) error {
 		if !e.Own {
 			group[string(e.Bucket)] = append(group[string(e.Bucket)], e)
 		}
@@ -201,24 +201,24 @@ func (k *SavedEvents) loadBatch(ctx context.Context, to Limiter) (n int, err err
 		err = add()
 	}
 	if err == nil {
-		k.read = last
+		s.read = last
 	}
 	return n, err
 }
 
 // addTo adds events, by the encrypted name of their bucket, to a limiter. It leaves out those whose name
 // another index key encrypted: a new key frees every quota, and an old event must not keep a process from its start.
-func (k *SavedEvents) addTo(ctx context.Context, to Limiter, group map[string][]store.LimiterEvent) error {
+func (s *SavedEvents) addTo(ctx context.Context, to Limiter, group map[string][]store.LimiterEvent) error {
 	unread := 0
 	for sealed, events := range group {
-		bucket, err := k.open([]byte(sealed))
+		bucket, err := s.open([]byte(sealed))
 		if err != nil {
 			unread += len(events)
 			continue
 		}
 		var keep time.Duration
 		var aged []quota.AgedEvent
-		now := k.now()
+		now := s.now()
 		for _, e := range events {
 			if e.Refunded {
 				if err := to.Refund(ctx, e.ID, bucket); err != nil {
@@ -226,8 +226,8 @@ func (k *SavedEvents) addTo(ctx context.Context, to Limiter, group map[string][]
 				}
 				continue
 			}
-			a := quota.AgedEvent{ID: e.ID, Age: now.Add(-k.Ahead()).Sub(e.At)}
-			if to == Limiter(k.limiter) { // now is an instant of this limiter's clock
+			a := quota.AgedEvent{ID: e.ID, Age: now.Add(-s.Ahead()).Sub(e.At)}
+			if to == Limiter(s.limiter) { // now is an instant of this limiter's clock
 				a.AsOf = now
 			}
 			keep, aged = max(keep, e.Until.Sub(e.At)), append(aged, a)
@@ -237,8 +237,8 @@ func (k *SavedEvents) addTo(ctx context.Context, to Limiter, group map[string][]
 		}
 	}
 	if unread > 0 {
-		if _, due := k.lines.Add("not counted", k.now()); due {
-			k.logger.Warn("kept events of the limiter not counted: another index key encrypted their names", "count", unread, logs.SeeKeys)
+		if _, due := s.lines.Add("not counted", s.now()); due {
+			s.logger.Warn("kept events of the limiter not counted: another index key encrypted their names", "count", unread, logs.SeeKeys)
 		}
 	}
 	return nil
@@ -252,10 +252,10 @@ type WriteThrough struct {
 }
 
 // TakeOrLocal is TakeOrLocal of Gates, and writes the event to the database before it returns.
-func (c WriteThrough) TakeOrLocal(ctx context.Context, r quota.Request) (quota.Decision, error) {
-	d, err := c.Gates.TakeOrLocal(ctx, r)
-	if c.Saved != nil && err == nil {
-		_ = c.Saved.Flush(context.WithoutCancel(ctx)) // after an error, the changes are written KeepEvery later
+func (w WriteThrough) TakeOrLocal(ctx context.Context, r quota.Request) (quota.Decision, error) {
+	d, err := w.Gates.TakeOrLocal(ctx, r)
+	if w.Saved != nil && err == nil {
+		_ = w.Saved.Flush(context.WithoutCancel(ctx)) // after an error, the changes are written KeepEvery later
 	}
 	return d, err
 }

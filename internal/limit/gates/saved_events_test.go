@@ -250,19 +250,19 @@ type otherReads struct {
 	deleted func()
 }
 
-func (d *otherReads) LimiterEvents(_ context.Context, _, after int64, _ int, yield func(store.LimiterEvent) error) error {
-	d.after = after
+func (o *otherReads) LimiterEvents(_ context.Context, _, after int64, _ int, yield func(store.LimiterEvent) error) error {
+	o.after = after
 	select {
-	case d.read <- struct{}{}:
+	case o.read <- struct{}{}:
 	default:
 	}
-	if after >= d.event.Seq {
+	if after >= o.event.Seq {
 		return nil
 	}
-	return yield(d.event)
+	return yield(o.event)
 }
 
-func (d *otherReads) DeleteLimiterEvents(context.Context, int64) error { d.deleted(); return nil }
+func (o *otherReads) DeleteLimiterEvents(context.Context, int64) error { o.deleted(); return nil }
 
 // While events move, nothing else reads them: what Load read would be deleted without being moved.
 func TestSavedEventsMoveBeforeTheyAreDeleted(t *testing.T) {

@@ -55,60 +55,60 @@ func playSetBack(r *vtest.Rig, seed uint64) string {
 	return ""
 }
 
-func (x *setBack) step() (wrong string) {
-	switch n := x.rand.IntN(20); {
+func (s *setBack) step() (wrong string) {
+	switch n := s.rand.IntN(20); {
 	case n < 3:
-		by := time.Duration(x.rand.IntN(40)) * time.Second
-		x.note("database set back by %v", by)
-		x.NoError(x.Store.SetBack(time.Now().Add(-by)))
-		x.lost = time.Now()
-	case n < 6 && time.Since(x.lost) > time.Minute:
-		x.note("limiter flushed")
-		x.server.Flush()
-		x.QuotaAt(x.svc)
-	case n < 7 && len(x.admitted) > 0:
-		by := time.Duration(1+x.rand.IntN(20)) * time.Second
-		x.note("limiter's clock set back by %v in the next look", by)
-		x.stepped = true
-		x.Limiter.Around(func(_ context.Context, call string, do func() error) error {
+		by := time.Duration(s.rand.IntN(40)) * time.Second
+		s.note("database set back by %v", by)
+		s.NoError(s.Store.SetBack(time.Now().Add(-by)))
+		s.lost = time.Now()
+	case n < 6 && time.Since(s.lost) > time.Minute:
+		s.note("limiter flushed")
+		s.server.Flush()
+		s.QuotaAt(s.svc)
+	case n < 7 && len(s.admitted) > 0:
+		by := time.Duration(1+s.rand.IntN(20)) * time.Second
+		s.note("limiter's clock set back by %v in the next look", by)
+		s.stepped = true
+		s.Limiter.Around(func(_ context.Context, call string, do func() error) error {
 			if call == "Peek" {
-				x.Limiter.Around(nil)
-				x.server.Step(-by)
+				s.Limiter.Around(nil)
+				s.server.Step(-by)
 			}
 			return do()
 		})
 		fallthrough
 	case n < 10:
-		told := x.QuotaAt(x.svc).RetryAfter()
-		x.Limiter.Around(nil)
-		x.note("a look: %v", told)
-		if exact := x.wait(); told < exact || told > exact && !x.stepped {
+		told := s.QuotaAt(s.svc).RetryAfter()
+		s.Limiter.Around(nil)
+		s.note("a look: %v", told)
+		if exact := s.wait(); told < exact || told > exact && !s.stepped {
 			return fmt.Sprintf("told %v, and the wait is %v", told, exact)
 		}
 	default:
-		a, err := x.svc.Send(x.Context(), vtest.AskFor(vtest.Ana))
-		x.NoError(err)
-		x.note("a send: %v, %v", a.Admitted, a.Quota.RetryAfter())
-		exact := x.wait()
-		if a.Admitted && exact > 0 || !a.Admitted && exact == 0 && !x.stepped {
+		a, err := s.svc.Send(s.Context(), vtest.AskFor(vtest.Ana))
+		s.NoError(err)
+		s.note("a send: %v, %v", a.Admitted, a.Quota.RetryAfter())
+		exact := s.wait()
+		if a.Admitted && exact > 0 || !a.Admitted && exact == 0 && !s.stepped {
 			return fmt.Sprintf("admitted %v, and the wait is %v", a.Admitted, exact)
 		}
 		if a.Admitted {
-			x.admitted = append(x.admitted, time.Now())
+			s.admitted = append(s.admitted, time.Now())
 		}
 	}
 	return ""
 }
 
-func (x *setBack) note(format string, args ...any) {
-	x.done = append(x.done, fmt.Sprintf(format, args...))
+func (s *setBack) note(format string, args ...any) {
+	s.done = append(s.done, fmt.Sprintf(format, args...))
 }
 
 // wait returns the exact wait by all that was admitted.
-func (x *setBack) wait() (longest time.Duration) {
+func (s *setBack) wait() (longest time.Duration) {
 	for _, r := range narrow {
-		if n := len(x.admitted); n >= r.Limit {
-			longest = max(longest, time.Until(x.admitted[n-r.Limit].Add(r.Window)))
+		if n := len(s.admitted); n >= r.Limit {
+			longest = max(longest, time.Until(s.admitted[n-r.Limit].Add(r.Window)))
 		}
 	}
 	return longest

@@ -133,12 +133,12 @@ type interrupted struct {
 	beforeBegin func()
 }
 
-func (l *interrupted) Begin(ctx context.Context, in store.Intent) (store.BeginAnswer, error) {
-	if do := l.beforeBegin; do != nil {
-		l.beforeBegin = nil
+func (i *interrupted) Begin(ctx context.Context, in store.Intent) (store.BeginAnswer, error) {
+	if do := i.beforeBegin; do != nil {
+		i.beforeBegin = nil
 		do()
 	}
-	return l.DB.Begin(context.WithoutCancel(ctx), in)
+	return i.DB.Begin(context.WithoutCancel(ctx), in)
 }
 
 // A flush between the gates takes the send that is there, and looks restore a history that does not

@@ -30,9 +30,9 @@ func newRecipientsUntil() recipientsUntil {
 	return recipientsUntil{seed: maphash.MakeSeed(), slots: make([]recipientUntil, 1<<16)}
 }
 
-func (b *recipientsUntil) nameOf(s bucketnames.Subject) uint64 {
+func (r *recipientsUntil) nameOf(s bucketnames.Subject) uint64 {
 	var h maphash.Hash
-	h.SetSeed(b.seed)
+	h.SetSeed(r.seed)
 	for _, part := range [...]string{string(s.Class), s.App, string(s.Channel), s.Purpose.CountedAs()} {
 		_, _ = h.WriteString(part)
 		_ = h.WriteByte(0) // in no part
@@ -41,16 +41,16 @@ func (b *recipientsUntil) nameOf(s bucketnames.Subject) uint64 {
 	return h.Sum64()
 }
 
-func (b *recipientsUntil) add(name uint64, until time.Time) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.slots[name%uint64(len(b.slots))] = recipientUntil{name, until.UnixMicro()}
+func (r *recipientsUntil) add(name uint64, until time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.slots[name%uint64(len(r.slots))] = recipientUntil{name, until.UnixMicro()}
 }
 
-func (b *recipientsUntil) has(name uint64, now time.Time) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	x := b.slots[name%uint64(len(b.slots))]
+func (r *recipientsUntil) has(name uint64, now time.Time) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	x := r.slots[name%uint64(len(r.slots))]
 	return x.name == name && now.UnixMicro() < x.until
 }
 

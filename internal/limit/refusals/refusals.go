@@ -99,14 +99,14 @@ func New(db Database, now func() time.Time, logger *slog.Logger) *Batch {
 }
 
 // Add counts a request that a rule of the scope refused.
-func (r *Batch) Add(row store.SendOrRefusal, scope quota.Scope) { r.addAt(row, scope, r.now()) }
+func (b *Batch) Add(row store.SendOrRefusal, scope quota.Scope) { b.addAt(row, scope, b.now()) }
 
-func (r *Batch) addAt(row store.SendOrRefusal, scope quota.Scope, now time.Time) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	open := r.findOrOpenRow(row, scope, now)
+func (b *Batch) addAt(row store.SendOrRefusal, scope quota.Scope, now time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	open := b.findOrOpenRow(row, scope, now)
 	if open == nil {
-		r.lost += row.Count
+		b.lost += row.Count
 		return
 	}
 	open.Count += row.Count
@@ -118,27 +118,27 @@ func (r *Batch) addAt(row store.SendOrRefusal, scope quota.Scope, now time.Time)
 
 // findOrOpenRow returns the open row for a refusal, and opens one if there is none; nil if no ID could be
 // made.
-func (r *Batch) findOrOpenRow(row store.SendOrRefusal, scope quota.Scope, now time.Time) *openRow {
-	if open := r.own[keyOf(row)]; open.accepts(now) {
+func (b *Batch) findOrOpenRow(row store.SendOrRefusal, scope quota.Scope, now time.Time) *openRow {
+	if open := b.own[keyOf(row)]; open.accepts(now) {
 		return open
 	}
 	if countsByRecipient(scope) {
-		if len(r.own) < maxOwnRows {
-			return r.openNewRow(r.own, row, now.Add(min(row.RetryAfter, maxOpenTime)), now)
+		if len(b.own) < maxOwnRows {
+			return b.openNewRow(b.own, row, now.Add(min(row.RetryAfter, maxOpenTime)), now)
 		}
-		return r.findOrOpenSharedRow(row, now)
+		return b.findOrOpenSharedRow(row, now)
 	}
 	until := now.Add(min(max(row.RetryAfter, minOpenTime), maxOpenTime))
-	if f := r.findOrAddCounter(row, until, now); f != nil && f.n < MaxOwnRowsPerNetwork && r.first < maxFirstRecipientRows && len(r.own) < maxOwnRows {
-		open := r.openNewRow(r.own, row, f.until, now)
+	if f := b.findOrAddCounter(row, until, now); f != nil && f.n < MaxOwnRowsPerNetwork && b.first < maxFirstRecipientRows && len(b.own) < maxOwnRows {
+		open := b.openNewRow(b.own, row, f.until, now)
 		if open != nil {
 			open.first = true
 			f.n++
-			r.first++
+			b.first++
 		}
 		return open
 	}
-	return r.findOrOpenSharedRow(row, now)
+	return b.findOrOpenSharedRow(row, now)
 }
 
 // countsByRecipient reports whether rules of the scope count by recipient. Such a rule refuses
@@ -156,15 +156,15 @@ func (o *openRow) accepts(now time.Time) bool {
 // findOrAddCounter returns the counter of first recipients of the row's network. If there is none, or
 // its deadline has passed, it makes one with the deadline until. It returns nil if there would be
 // more than maxNetworks.
-func (r *Batch) findOrAddCounter(row store.SendOrRefusal, until, now time.Time) *firstRecipientCounter {
+func (b *Batch) findOrAddCounter(row store.SendOrRefusal, until, now time.Time) *firstRecipientCounter {
 	key := networkKey{row.App, row.BlockedBy, row.Network}
-	f := r.networks[key]
+	f := b.networks[key]
 	switch {
-	case f == nil && len(r.networks) >= maxNetworks:
+	case f == nil && len(b.networks) >= maxNetworks:
 		return nil
 	case f == nil || !now.Before(f.until):
 		f = &firstRecipientCounter{until: until}
-		r.networks[key] = f
+		b.networks[key] = f
 	}
 	return f
 }
@@ -172,40 +172,40 @@ func (r *Batch) findOrAddCounter(row store.SendOrRefusal, until, now time.Time) 
 // findOrOpenSharedRow returns the shared row of the refusal's network, and opens it if there is none. If
 // maxSharedRows are open, it returns the row that all networks share; there is at most one such row
 // for each app, channel, purpose and rule. It returns nil if no ID could be made.
-func (r *Batch) findOrOpenSharedRow(row store.SendOrRefusal, now time.Time) *openRow {
+func (b *Batch) findOrOpenSharedRow(row store.SendOrRefusal, now time.Time) *openRow {
 	row.Recipient, row.To, row.VerificationID, row.Locale, row.Country, row.Prefix = recipient.Hash{}, "",
 		"", "", "", ""
-	if open := r.shared[keyOf(row)]; open.accepts(now) {
+	if open := b.shared[keyOf(row)]; open.accepts(now) {
 		return open
 	}
-	if len(r.shared) >= maxSharedRows {
+	if len(b.shared) >= maxSharedRows {
 		row.Network = ""
-		if open := r.shared[keyOf(row)]; open.accepts(now) {
+		if open := b.shared[keyOf(row)]; open.accepts(now) {
 			return open
 		}
 	}
-	open := r.openNewRow(r.shared, row, now.Add(min(max(row.RetryAfter, minOpenTime), maxOpenTime)), now)
+	open := b.openNewRow(b.shared, row, now.Add(min(max(row.RetryAfter, minOpenTime), maxOpenTime)), now)
 	if open != nil {
 		open.distinct = map[recipient.Hash]bool{}
 	}
 	return open
 }
 
-func (r *Batch) openNewRow(rows map[refusalKey]*openRow, row store.SendOrRefusal, until, now time.Time) *openRow {
-	id, err := r.ids.New(now)
+func (b *Batch) openNewRow(rows map[refusalKey]*openRow, row store.SendOrRefusal, until, now time.Time) *openRow {
+	id, err := b.ids.New(now)
 	if err != nil {
 		return nil
 	}
 	key := keyOf(row)
-	r.closeRow(rows, key)
+	b.closeRow(rows, key)
 	row.ID, row.Count = id, 0
 	rows[key] = &openRow{SendOrRefusal: row, until: until}
 	return rows[key]
 }
 
-func (r *Batch) closeRow(rows map[refusalKey]*openRow, key refusalKey) {
+func (b *Batch) closeRow(rows map[refusalKey]*openRow, key refusalKey) {
 	if open := rows[key]; open != nil && open.first {
-		r.first--
+		b.first--
 	}
 	delete(rows, key)
 }
@@ -213,10 +213,10 @@ func (r *Batch) closeRow(rows map[refusalKey]*openRow, key refusalKey) {
 // takeUnwritten returns the rows with refusals that are not in the database, and resets their counts: those that were
 // never written, that were last written so long ago, or whose deadlines have passed. It deletes the other rows, and the
 // networks, whose deadlines have passed. lost is the number of refusals that could not be counted in a row.
-func (r *Batch) takeUnwritten(now time.Time, ago time.Duration) (batch []store.SendOrRefusal, lost int) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, rows := range []map[refusalKey]*openRow{r.own, r.shared} {
+func (b *Batch) takeUnwritten(now time.Time, ago time.Duration) (batch []store.SendOrRefusal, lost int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, rows := range []map[refusalKey]*openRow{b.own, b.shared} {
 		for key, open := range rows {
 			ended := !now.Before(open.until)
 			switch {
@@ -224,16 +224,16 @@ func (r *Batch) takeUnwritten(now time.Time, ago time.Duration) (batch []store.S
 				open.written = now
 				batch = append(batch, open.drain())
 			case open.Count == 0 && ended:
-				r.closeRow(rows, key)
+				b.closeRow(rows, key)
 			}
 		}
 	}
-	for key, f := range r.networks {
+	for key, f := range b.networks {
 		if !now.Before(f.until) {
-			delete(r.networks, key)
+			delete(b.networks, key)
 		}
 	}
-	lost, r.lost = r.lost, 0
+	lost, b.lost = b.lost, 0
 	return batch, lost
 }
 
@@ -249,19 +249,19 @@ func (o *openRow) drain() store.SendOrRefusal {
 
 // putBack adds the counts of a batch to the open rows again, after a write that failed. If the
 // write succeeded in fact, its refusals are counted twice, but none is lost.
-func (r *Batch) putBack(batch []store.SendOrRefusal) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+func (b *Batch) putBack(batch []store.SendOrRefusal) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	for _, row := range batch {
-		rows := r.own
+		rows := b.own
 		if row.Recipients > 0 {
-			rows = r.shared
+			rows = b.shared
 		}
 		if open := rows[keyOf(row)]; open != nil {
 			open.Count += row.Count
 			open.written = time.Time{}
 		} else {
-			r.lost += row.Count
+			b.lost += row.Count
 		}
 	}
 }
@@ -274,29 +274,29 @@ const rewriteAfter = 5 * time.Second
 const rowsAtOnce = 1000
 
 // WriteDue writes each row at its first refusal, and then what has been added to it within rewriteAfter.
-func (r *Batch) WriteDue(ctx context.Context) { r.write(ctx, rewriteAfter) }
+func (b *Batch) WriteDue(ctx context.Context) { b.write(ctx, rewriteAfter) }
 
 // Flush writes all that was collected.
-func (r *Batch) Flush(ctx context.Context) { r.write(ctx, 0) }
+func (b *Batch) Flush(ctx context.Context) { b.write(ctx, 0) }
 
 // write writes the rows that takeUnwritten returns to the database. If that fails, they stay for the next write. It first waits for
 // another write under way; if ctx ends meanwhile, it does nothing.
-func (r *Batch) write(ctx context.Context, ago time.Duration) {
+func (b *Batch) write(ctx context.Context, ago time.Duration) {
 	select {
-	case r.flushing <- struct{}{}:
-		defer func() { <-r.flushing }()
+	case b.flushing <- struct{}{}:
+		defer func() { <-b.flushing }()
 	case <-ctx.Done():
 		return
 	}
-	batch, lost := r.takeUnwritten(r.now(), ago)
+	batch, lost := b.takeUnwritten(b.now(), ago)
 	if lost > 0 {
-		r.logger.Error("refusals lost: too many waited for the database", "count", lost, logs.SeeDatabaseAway)
+		b.logger.Error("refusals lost: too many waited for the database", "count", lost, logs.SeeDatabaseAway)
 	}
 	for len(batch) > 0 {
 		part := batch[:min(len(batch), rowsAtOnce)]
-		if err := r.db.RecordRefusals(ctx, part); err != nil {
-			r.logger.Warn("could not store refusals; retrying", "count", len(batch), "error", err, logs.SeeDatabaseAway)
-			r.putBack(batch)
+		if err := b.db.RecordRefusals(ctx, part); err != nil {
+			b.logger.Warn("could not store refusals; retrying", "count", len(batch), "error", err, logs.SeeDatabaseAway)
+			b.putBack(batch)
 			return
 		}
 		batch = batch[len(part):]

@@ -81,39 +81,39 @@ type fakeDatabase struct {
 	limit  int           // how many were asked for
 }
 
-func (l *fakeDatabase) call(call string) error {
-	l.calls = append(l.calls, call)
-	if l.away[call] {
+func (f *fakeDatabase) call(call string) error {
+	f.calls = append(f.calls, call)
+	if f.away[call] {
 		return fault.Unavailable
 	}
 	return nil
 }
 
-func (l *fakeDatabase) Ping(context.Context) error { return l.call("Ping") }
+func (f *fakeDatabase) Ping(context.Context) error { return f.call("Ping") }
 
-func (l *fakeDatabase) SendsByID(_ context.Context, ids []uuid.UUID) (rows []store.SendOrRefusal, now time.Time, err error) {
+func (f *fakeDatabase) SendsByID(_ context.Context, ids []uuid.UUID) (rows []store.SendOrRefusal, now time.Time, err error) {
 	for _, id := range ids {
-		if status, there := l.rows[id]; there || l.rows == nil {
+		if status, there := f.rows[id]; there || f.rows == nil {
 			row := store.Send{
 				ID: id, Status: status, App: "shop", Channel: recipient.Email, Purpose: "login",
-				Recipient: recipient.Hash{1}, LoggedAt: l.logged, FinishedAt: l.logged, Counts: !l.reset[strings.TrimSpace(string(id[:]))],
+				Recipient: recipient.Hash{1}, LoggedAt: f.logged, FinishedAt: f.logged, Counts: !f.reset[strings.TrimSpace(string(id[:]))],
 			}
 			rows = append(rows, store.SendOrRefusal{Send: row})
 		}
 	}
-	if err = l.call(fmt.Sprint("SendsByID ", len(ids))); err != nil {
+	if err = f.call(fmt.Sprint("SendsByID ", len(ids))); err != nil {
 		return nil, now, err
 	}
 	return rows, time.Now(), nil
 }
 
-func (l *fakeDatabase) LeaseDueRefunds(_ context.Context, lease time.Duration, limit int) ([]store.Refund, error) {
-	l.lease, l.limit = lease, limit
-	return l.due, l.call("LeaseDueRefunds")
+func (f *fakeDatabase) LeaseDueRefunds(_ context.Context, lease time.Duration, limit int) ([]store.Refund, error) {
+	f.lease, f.limit = lease, limit
+	return f.due, f.call("LeaseDueRefunds")
 }
 
-func (l *fakeDatabase) ConfirmRefund(_ context.Context, h store.AttemptID) error {
-	return l.call(fmt.Sprint("Refunded ", h.ID[0]))
+func (f *fakeDatabase) ConfirmRefund(_ context.Context, h store.AttemptID) error {
+	return f.call(fmt.Sprint("Refunded ", h.ID[0]))
 }
 
 // idle is a Repair that does not run, between a database and a limiter that note what they are
@@ -145,22 +145,22 @@ func newIdle(t *testing.T) *idle {
 
 // asked compares what the database was asked for, and what the limiter was told, since the last
 // time.
-func (r *idle) asked(what string, calls []string, told ...string) {
-	r.Helper()
-	servertest.Same(r.T, what+": calls of the database", fmt.Sprintf("%q", r.db.calls), fmt.Sprintf("%q", calls))
-	r.wants(what, told...)
-	r.db.calls = nil
+func (i *idle) asked(what string, calls []string, told ...string) {
+	i.Helper()
+	servertest.Same(i.T, what+": calls of the database", fmt.Sprintf("%q", i.db.calls), fmt.Sprintf("%q", calls))
+	i.wants(what, told...)
+	i.db.calls = nil
 }
 
 // wants compares the calls since the last time.
-func (r *idle) wants(what string, calls ...string) {
-	r.Helper()
-	servertest.Same(r.T, what, fmt.Sprintf("%q", r.calls), fmt.Sprintf("%q", calls))
-	r.calls = nil
+func (i *idle) wants(what string, calls ...string) {
+	i.Helper()
+	servertest.Same(i.T, what, fmt.Sprintf("%q", i.calls), fmt.Sprintf("%q", calls))
+	i.calls = nil
 }
 
 // flushed does what a tick does for the limiter.
-func (r *idle) flushed() { r.settle(r.Context()) }
+func (i *idle) flushed() { i.settle(i.Context()) }
 
 func place(name string) map[quota.Scope]string { return map[quota.Scope]string{quota.Recipient: name} }
 
@@ -170,9 +170,9 @@ func takenBack(id, bucket string) []string {
 }
 
 // sent is a send of the recipient that the database let in alone.
-func (r *idle) sent(h byte, id string) (bucket string) {
+func (i *idle) sent(h byte, id string) (bucket string) {
 	s := bucketnames.Subject{App: "shop", Channel: recipient.Email, Recipient: recipient.Hash{h}, Purpose: login}
-	r.SettleLater(uuid.UUID([]byte(fmt.Sprintf("%-16s", id))), s.Buckets())
+	i.SettleLater(uuid.UUID([]byte(fmt.Sprintf("%-16s", id))), s.Buckets())
 	return s.Buckets()[quota.Recipient]
 }
 

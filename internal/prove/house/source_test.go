@@ -1,16 +1,19 @@
 package house
 
 import (
+	"cmp"
 	"path"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"unicode"
 )
 
 // Each file keeps the rules that neither the compiler nor staticcheck knows.
 func TestSourcesKeepTheRules(t *testing.T) {
 	sleeps := regexp.MustCompile(`\btime\.Sleep\b`)
+	methods, receivers := regexp.MustCompile(`(?m)^func \((\w+) \*?(\w+)`), map[string]string{}
 	for _, s := range sources(t) {
 		if s.pkg == "internal/prove/house" { // it names what it forbids
 			continue
@@ -40,5 +43,33 @@ func TestSourcesKeepTheRules(t *testing.T) {
 				t.Errorf("%s calls New of %s; take what %s makes", s.name, maker, kit)
 			}
 		}
+		for _, m := range methods.FindAllStringSubmatch(s.text, -1) {
+			receiver, of := m[1], m[2]
+			if receiver == "_" {
+				continue
+			}
+			if !isGuessed(receiver, of) {
+				t.Errorf("%s: the receiver %s of %s must begin a word of the type's name, or be its initials", s.name, receiver, of)
+			}
+			if other := cmp.Or(receivers[s.pkg+"."+of], receiver); other != receiver {
+				t.Errorf("%s: the receiver of %s is both %s and %s", s.name, of, receiver, other)
+			}
+			receivers[s.pkg+"."+of] = receiver
+		}
 	}
+}
+
+// isGuessed reports whether a receiver begins a word of its type's name, or is the initials of the words.
+func isGuessed(receiver, of string) bool {
+	initials := ""
+	for i, r := range of {
+		if i > 0 && !unicode.IsUpper(r) {
+			continue
+		}
+		if strings.HasPrefix(strings.ToLower(of[i:]), receiver) {
+			return true
+		}
+		initials += string(unicode.ToLower(r))
+	}
+	return receiver == initials
 }

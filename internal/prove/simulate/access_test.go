@@ -227,9 +227,9 @@ type mail struct {
 type wire struct{ *Replica }
 
 // Send implements outbox.MailSender.
-func (s wire) Send(ctx context.Context, m delivery.Mail) (delivery.Result, error) {
+func (w wire) Send(ctx context.Context, m delivery.Mail) (delivery.Result, error) {
 	id, _, _ := strings.Cut(m.MessageID, ".")
-	err := s.deliver(ctx, mail{send: id, messageID: m.MessageID, to: m.To, code: verificationtest.CodeIn(m)})
+	err := w.deliver(ctx, mail{send: id, messageID: m.MessageID, to: m.To, code: verificationtest.CodeIn(m)})
 	return delivery.Result{Provider: "mx.example", ReplyCodes: "250 2.0.0"}, err
 }
 
@@ -237,8 +237,8 @@ func (s wire) Send(ctx context.Context, m delivery.Mail) (delivery.Result, error
 type carrier struct{ *Replica }
 
 // Send implements outbox.Carrier.
-func (s carrier) Send(ctx context.Context, m sms.Message) (delivery.Result, error) {
-	err := s.deliver(ctx, mail{send: m.ID, messageID: m.ID, to: m.To, code: m.Code})
+func (c carrier) Send(ctx context.Context, m sms.Message) (delivery.Result, error) {
+	err := c.deliver(ctx, mail{send: m.ID, messageID: m.ID, to: m.To, code: m.Code})
 	return delivery.Result{Provider: "carrier.example", ReplyCodes: "202"}, err
 }
 
@@ -284,13 +284,13 @@ func (r *Replica) deliver(ctx context.Context, m mail) error {
 type receiver struct{ *Replica }
 
 // RoundTrip implements http.RoundTripper.
-func (h receiver) RoundTrip(r *http.Request) (*http.Response, error) {
-	w := h.world
+func (re receiver) RoundTrip(r *http.Request) (*http.Response, error) {
+	w := re.world
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		return nil, err
 	}
-	f := h.turn(r.Context(), "hook", false)
+	f := re.turn(r.Context(), "hook", false)
 	if f == cut || f == tooLate {
 		return nil, context.DeadlineExceeded
 	}

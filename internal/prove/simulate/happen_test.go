@@ -103,7 +103,7 @@ func (w *world) repeat(e Event, p *person) {
 	}
 }
 
-func (q *request) accepted() bool { return q.answered && q.status == http.StatusAccepted }
+func (r *request) accepted() bool { return r.answered && r.status == http.StatusAccepted }
 
 func (w *world) cancel(e Event, p *person) {
 	id := w.held(p, e.actor())
@@ -143,8 +143,8 @@ func (w *world) waitAsTold(e Event, p *person) {
 }
 
 // refused reports whether a rule refused the request.
-func (q *request) refused() bool {
-	return q.answered && q.status == http.StatusTooManyRequests && q.body.problem() == "quota-exceeded"
+func (r *request) refused() bool {
+	return r.answered && r.status == http.StatusTooManyRequests && r.body.problem() == "quota-exceeded"
 }
 
 // moment is the state that may change the answer to a person.

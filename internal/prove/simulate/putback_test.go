@@ -77,16 +77,16 @@ func TestMendedBugsAreFound(t *testing.T) {
 // tellsNoHistory is a database that tells nothing of what it counts.
 type tellsNoHistory struct{ core.Database }
 
-func (l tellsNoHistory) Begin(ctx context.Context, in store.Intent) (store.BeginAnswer, error) {
-	b, err := l.Database.Begin(ctx, in)
+func (t tellsNoHistory) Begin(ctx context.Context, in store.Intent) (store.BeginAnswer, error) {
+	b, err := t.Database.Begin(ctx, in)
 	if b.Admitted {
 		b.History = nil
 	}
 	return b, err
 }
 
-func (l tellsNoHistory) ReadHistory(ctx context.Context, look rowrules.HistoryQuery) (rowrules.History, error) {
-	h, err := l.Database.ReadHistory(ctx, look)
+func (t tellsNoHistory) ReadHistory(ctx context.Context, look rowrules.HistoryQuery) (rowrules.History, error) {
+	h, err := t.Database.ReadHistory(ctx, look)
 	h.Past, h.Rejections = nil, nil
 	return h, err
 }
@@ -94,28 +94,28 @@ func (l tellsNoHistory) ReadHistory(ctx context.Context, look rowrules.HistoryQu
 // oneKind is a database in which every verification is of a back end.
 type oneKind struct{ core.Database }
 
-func (l oneKind) Begin(ctx context.Context, in store.Intent) (store.BeginAnswer, error) {
+func (o oneKind) Begin(ctx context.Context, in store.Intent) (store.BeginAnswer, error) {
 	in.Verification.Class = store.SecretKeyClass
-	return l.Database.Begin(ctx, in)
+	return o.Database.Begin(ctx, in)
 }
 
 // noMonths is a database that counts by windows alone.
 type noMonths struct{ core.Database }
 
-func (l noMonths) Begin(ctx context.Context, in store.Intent) (store.BeginAnswer, error) {
+func (n noMonths) Begin(ctx context.Context, in store.Intent) (store.BeginAnswer, error) {
 	in.Rules = slices.Clone(in.Rules)
 	for i, r := range in.Rules {
 		if r.Per != "" {
 			in.Rules[i].Window, in.Rules[i].Per = r.Keep(), ""
 		}
 	}
-	return l.Database.Begin(ctx, in)
+	return n.Database.Begin(ctx, in)
 }
 
 // neverSettles is a database that never says which sends it has written.
 type neverSettles struct{ core.Database }
 
-func (l neverSettles) Ping(context.Context) error { return fault.Unavailable }
+func (n neverSettles) Ping(context.Context) error { return fault.Unavailable }
 
 // hint is a database whose replica repeats a refusal until its wait ends, whatever the rows say.
 type hint struct {
@@ -124,21 +124,21 @@ type hint struct {
 	refused map[string]store.BeginAnswer
 }
 
-func (l *hint) Begin(ctx context.Context, in store.Intent) (store.BeginAnswer, error) {
-	l.mu.Lock()
-	known := l.refused[in.Send.Recipient.String()]
-	l.mu.Unlock()
+func (h *hint) Begin(ctx context.Context, in store.Intent) (store.BeginAnswer, error) {
+	h.mu.Lock()
+	known := h.refused[in.Send.Recipient.String()]
+	h.mu.Unlock()
 	for _, r := range in.Rules {
 		if n := len(known.History); n >= r.Limit && time.Since(known.History[n-r.Limit].At) < r.Window {
 			known.Now = time.Now()
 			return known, nil
 		}
 	}
-	b, err := l.Database.Begin(ctx, in)
+	b, err := h.Database.Begin(ctx, in)
 	if err == nil && !b.Admitted {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.refused[in.Send.Recipient.String()] = b
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.refused[in.Send.Recipient.String()] = b
 	}
 	return b, err
 }
@@ -150,30 +150,30 @@ type remembers struct {
 	past map[string][]rowrules.PastSend
 }
 
-func (l *remembers) ReadHistory(ctx context.Context, look rowrules.HistoryQuery) (rowrules.History, error) {
-	h, err := l.Database.ReadHistory(ctx, look)
-	l.mu.Lock()
-	defer l.mu.Unlock()
+func (r *remembers) ReadHistory(ctx context.Context, look rowrules.HistoryQuery) (rowrules.History, error) {
+	h, err := r.Database.ReadHistory(ctx, look)
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	key := fmt.Sprint(look.Bucket)
-	for _, known := range l.past[key] {
+	for _, known := range r.past[key] {
 		if !slices.ContainsFunc(h.Past, func(p rowrules.PastSend) bool { return p.ID == known.ID }) {
 			h.Past = append(h.Past, known)
 		}
 	}
 	slices.SortFunc(h.Past, func(a, b rowrules.PastSend) int { return a.At.Compare(b.At) })
 	if err == nil {
-		l.past[key] = h.Past
+		r.past[key] = h.Past
 	}
 	return h, err
 }
 
-func (l *remembers) Finish(ctx context.Context, out store.Outcome) (bool, error) {
-	l.mu.Lock()
-	for key := range l.past {
-		l.past[key] = slices.DeleteFunc(slices.Clone(l.past[key]), func(p rowrules.PastSend) bool { return out.Refund && p.ID == out.ID })
+func (r *remembers) Finish(ctx context.Context, out store.Outcome) (bool, error) {
+	r.mu.Lock()
+	for key := range r.past {
+		r.past[key] = slices.DeleteFunc(slices.Clone(r.past[key]), func(p rowrules.PastSend) bool { return out.Refund && p.ID == out.ID })
 	}
-	l.mu.Unlock()
-	return l.Database.Finish(ctx, out)
+	r.mu.Unlock()
+	return r.Database.Finish(ctx, out)
 }
 
 // One seed gives one course of events. What happens within a millisecond is compared in any order:

@@ -35,20 +35,20 @@ type played struct {
 	over   bool // the last heartbeat
 }
 
-func (d *played) probe() *databaseProbe {
-	ping := func(context.Context) error { d.pings.Add(1); time.Sleep(d.late); return d.err }
-	return newDatabaseProbe(ping, func() *sqldb.CommitTiming { return d.commit }, d, slog.New(slog.DiscardHandler))
+func (p *played) probe() *databaseProbe {
+	ping := func(context.Context) error { p.pings.Add(1); time.Sleep(p.late); return p.err }
+	return newDatabaseProbe(ping, func() *sqldb.CommitTiming { return p.commit }, p, slog.New(slog.DiscardHandler))
 }
 
-func (d *played) Write(context.Context) error { d.beat.Add(1); return nil }
-func (d *played) Read(context.Context) (string, error) {
-	if d.away {
+func (p *played) Write(context.Context) error { p.beat.Add(1); return nil }
+func (p *played) Read(context.Context) (string, error) {
+	if p.away {
 		return "", errors.New("away")
 	}
-	if d.over {
+	if p.over {
 		return noHeartbeat, nil
 	}
-	return fmt.Sprint(d.beat.Load()), nil
+	return fmt.Sprint(p.beat.Load()), nil
 }
 
 // word returns the word of a reason, with a ! if it takes the replica out; "" for none.

@@ -345,26 +345,26 @@ var ofTheRequest = []string{
 
 // cause tries a row: strangers use up what they can. Then each honest caller asks, and at last a
 // secret key for a stranger, which is refused as strangers are. It returns what it cost.
-func (x refusal) cause(t *testing.T) (spent int) {
-	wants := []bool{x.secret, x.known, x.others, x.abroad, !x.free}
+func (r refusal) cause(t *testing.T) (spent int) {
+	wants := []bool{r.secret, r.known, r.others, r.abroad, !r.free}
 	callers := append(slices.Clone(honest), trusted)
 	ask := func(w *world, i int) {
 		got, c := w.refusalOf(callers[i]), callers[i]
-		if refused := got != "" && strings.HasPrefix(x.by, got); refused != wants[i] || !refused && got != "" {
+		if refused := got != "" && strings.HasPrefix(r.by, got); refused != wants[i] || !refused && got != "" {
 			t.Errorf("%s, the %s key of the app %s after %d requests of strangers, itself for one %v: refused by %q, want %v",
-				x.text, c.kind, c.app, w.spent, c.stranger, got, wants[i])
+				r.text, c.kind, c.app, w.spent, c.stranger, got, wants[i])
 		}
 	}
 	for i := range callers {
-		inWorld(t, x, func(w *world) {
-			x.exhaust(w)
+		inWorld(t, r, func(w *world) {
+			r.exhaust(w)
 			spent = w.spent
 			ask(w, i)
-			for j := i + 1; j < len(callers) && !x.apart; j++ {
+			for j := i + 1; j < len(callers) && !r.apart; j++ {
 				ask(w, j)
 			}
 		})
-		if !x.apart {
+		if !r.apart {
 			break
 		}
 	}

@@ -175,7 +175,7 @@ type reply struct {
 }
 
 // slug is the last word of a problem's type; "" without a problem.
-func (a reply) slug() string { return a.Type[strings.LastIndex(a.Type, "/")+1:] }
+func (r reply) slug() string { return r.Type[strings.LastIndex(r.Type, "/")+1:] }
 
 // do sends a request. idempotency is its Idempotency-Key, or "".
 func (w *world) do(c caller, method, path, idempotency string, body map[string]any) (a reply) {

@@ -175,8 +175,8 @@ type mailboxCarrier struct{ box *mailbox.Mailbox }
 const mailboxCarrierName = "mailbox"
 
 // Send implements outbox.Carrier.
-func (p mailboxCarrier) Send(_ context.Context, m sms.Message) (delivery.Result, error) {
-	p.box.AddText(m.ID, m.To, m.Text, m.Code)
+func (mc mailboxCarrier) Send(_ context.Context, m sms.Message) (delivery.Result, error) {
+	mc.box.AddText(m.ID, m.To, m.Text, m.Code)
 	return delivery.Result{Provider: mailboxCarrierName, CarrierID: m.ID}, nil
 }
 

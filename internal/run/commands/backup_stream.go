@@ -114,11 +114,11 @@ type interruptible struct {
 }
 
 // Read implements io.Reader.
-func (r interruptible) Read(p []byte) (int, error) {
-	if err := r.ctx.Err(); err != nil {
+func (i interruptible) Read(p []byte) (int, error) {
+	if err := i.ctx.Err(); err != nil {
 		return 0, err
 	}
-	return r.Reader.Read(p)
+	return i.Reader.Read(p)
 }
 
 // addToArchive adds an open file under a name.

@@ -56,16 +56,16 @@ func envVariablesOf(t reflect.Type, path string) (all []envVariable) {
 }
 
 // valueNode returns the YAML node of a variable's value, as if the file gave it.
-func (d *settingsSource) valueNode(v envVariable, s locatedValue) *yaml.Node {
+func (ss *settingsSource) valueNode(v envVariable, s locatedValue) *yaml.Node {
 	n := &yaml.Node{}
 	n.SetString(s.value)
 	if v.kind == "list" {
 		n = &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq"}
 		for text := range strings.SplitSeq(s.value, ",") {
-			n.Content = append(n.Content, d.valueNode(envVariable{}, locatedValue{text, s.where}))
+			n.Content = append(n.Content, ss.valueNode(envVariable{}, locatedValue{text, s.where}))
 		}
 	}
-	d.Sources[n] = s.where
+	ss.Sources[n] = s.where
 	return n
 }
 
@@ -107,11 +107,11 @@ type locatedValue struct {
 // readEnviron returns the values of variables, and of files that variables …_FILE name, by key. An
 // empty variable counts as missing, because container tools pass such ones. Values are trimmed,
 // since editors end a file with a line break.
-func (d *settingsSource) readEnviron() map[string]locatedValue {
-	d.reportUnknown()
+func (ss *settingsSource) readEnviron() map[string]locatedValue {
+	ss.reportUnknown()
 	given := map[string]locatedValue{}
 	for _, v := range envVariables {
-		s, problem := d.readVariable(envName(v.key), v.kind == "file")
+		s, problem := ss.readVariable(envName(v.key), v.kind == "file")
 		if problem == "" && v.key != configTextKey { // Parse checks this text as it checks a file
 			problem = problemWithValue(s.value)
 		}
@@ -119,7 +119,7 @@ func (d *settingsSource) readEnviron() map[string]locatedValue {
 			problem = "stands in quotes, which are a part of the value here, as in a file for docker --env-file: leave them out"
 		}
 		if problem != "" {
-			d.Errs.Add(s.where, "%s", problem)
+			ss.Errs.Add(s.where, "%s", problem)
 		} else if s.value != "" {
 			given[v.key] = s
 		}
@@ -129,21 +129,21 @@ func (d *settingsSource) readEnviron() map[string]locatedValue {
 
 // readVariable returns the value of the variable with this name or, with mayBeFile, of the file
 // that the variable …_FILE names. value is "" if neither is given; then there is no problem.
-func (d *settingsSource) readVariable(name string, mayBeFile bool) (s locatedValue, problem string) {
-	s = locatedValue{strings.TrimSpace(d.environ[name]), name}
-	path := strings.TrimSpace(d.environ[name+"_FILE"])
+func (ss *settingsSource) readVariable(name string, mayBeFile bool) (s locatedValue, problem string) {
+	s = locatedValue{strings.TrimSpace(ss.environ[name]), name}
+	path := strings.TrimSpace(ss.environ[name+"_FILE"])
 	switch {
 	case path == "" || !mayBeFile:
 		return s, ""
 	case s.value != "":
 		return s, "is given twice, also as " + name + "_FILE; keep one"
 	}
-	return d.readSecretFile(path, name+"_FILE")
+	return ss.readSecretFile(path, name+"_FILE")
 }
 
 // readSecretFile returns the value that a file holds. where names the setting with its path.
-func (d *settingsSource) readSecretFile(path, where string) (s locatedValue, problem string) {
-	content, err := d.readFile(path)
+func (ss *settingsSource) readSecretFile(path, where string) (s locatedValue, problem string) {
+	content, err := ss.readFile(path)
 	s = locatedValue{strings.TrimSpace(string(content)), where}
 	switch {
 	case err != nil:
@@ -184,7 +184,7 @@ func environMap(environ []string) map[string]string {
 }
 
 // reportUnknown adds a mistake for each SENDCODE_ variable that is no setting.
-func (d *settingsSource) reportUnknown() {
+func (ss *settingsSource) reportUnknown() {
 	var known []string // names without envPrefix, to compare what differs
 	for _, v := range envVariables {
 		known = append(known, nameWithoutPrefix(v.key))
@@ -192,17 +192,17 @@ func (d *settingsSource) reportUnknown() {
 			known = append(known, nameWithoutPrefix(v.key)+"_FILE")
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(d.environ)) {
+	for _, name := range slices.Sorted(maps.Keys(ss.environ)) {
 		short, ours := strings.CutPrefix(name, envPrefix)
 		if !ours || strings.HasPrefix(name, testEnvPrefix) || slices.Contains(known, short) ||
-			isSetByOrchestrator(name, d.environ[name]) {
+			isSetByOrchestrator(name, ss.environ[name]) {
 			continue
 		}
 		meant := strings.Replace(document.DidYouMean(short, known), "mean ", "mean "+envPrefix, 1)
 		if short == "PORT" || short == "HOST" || short == "LISTEN" {
 			meant = ", did you mean SENDCODE_ADDR=host:port?"
 		}
-		d.Errs.Add(document.Printable(name), "there is no such variable%s", meant)
+		ss.Errs.Add(document.Printable(name), "there is no such variable%s", meant)
 	}
 }
 

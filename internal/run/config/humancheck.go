@@ -92,9 +92,9 @@ func (a App) HumanCheckOf() (humancheck.Check, bool) {
 }
 
 // checkHumanChecks reports the checks of apps that cannot have one: those of a hook, whose strangers have no browser.
-func (d *loader) checkHumanChecks() {
-	c := d.config
-	for i, app := range d.root.Children["apps"] {
+func (l *loader) checkHumanChecks() {
+	c := l.config
+	for i, app := range l.root.Children["apps"] {
 		at := app.Children["human_check"]
 		if len(at) == 0 || i >= len(c.Apps) {
 			continue

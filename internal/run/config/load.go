@@ -63,21 +63,21 @@ type loader struct {
 
 // parseFile returns the root of the YAML file, or of the text that a variable has in its place; an
 // empty mapping if there is none.
-func (d *loader) parseFile(from, text locatedValue) *yaml.Node {
-	d.Name = document.Printable(from.value)
+func (l *loader) parseFile(from, text locatedValue) *yaml.Node {
+	l.Name = document.Printable(from.value)
 	switch {
 	case from.value != "" && text.value != "":
-		d.Errs.Add(text.where, "is given beside %s; keep one", from.where)
+		l.Errs.Add(text.where, "is given beside %s; keep one", from.where)
 	case text.value != "":
-		d.Name = text.where
-		if n := d.Parse([]byte(d.environ[text.where])); n != nil { // untrimmed: YAML needs the first indent
+		l.Name = text.where
+		if n := l.Parse([]byte(l.environ[text.where])); n != nil { // untrimmed: YAML needs the first indent
 			return n
 		}
 	case from.value != "":
-		content, err := d.readFile(from.value)
+		content, err := l.readFile(from.value)
 		if err != nil {
-			d.Errs.Add(from.where, "%s cannot be read: %s", d.Name, reasonWithoutPath(err))
-		} else if n := d.Parse(content); n != nil {
+			l.Errs.Add(from.where, "%s cannot be read: %s", l.Name, reasonWithoutPath(err))
+		} else if n := l.Parse(content); n != nil {
 			return n
 		}
 	}
@@ -86,23 +86,23 @@ func (d *loader) parseFile(from, text locatedValue) *yaml.Node {
 
 // setAddrFromPort sets addr to all interfaces at the port of the variable PORT, which platforms
 // set. It does nothing if addr is given.
-func (d *loader) setAddrFromPort(file *yaml.Node, given map[string]locatedValue) {
-	port := strings.TrimSpace(d.environ[portVariable])
+func (l *loader) setAddrFromPort(file *yaml.Node, given map[string]locatedValue) {
+	port := strings.TrimSpace(l.environ[portVariable])
 	if _, inFile := document.FindEntry(file, "addr"); port == "" || given["addr"].value != "" ||
 		inFile != nil && !document.IsNull(inFile) {
 		return
 	}
 	if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
-		d.Errs.Add(portVariable, "is not within 1 to 65535; give SENDCODE_ADDR=host:port instead")
+		l.Errs.Add(portVariable, "is not within 1 to 65535; give SENDCODE_ADDR=host:port instead")
 		return
 	}
-	setEntry(file, "addr", d.valueNode(envVariable{}, locatedValue{":" + port, portVariable}))
+	setEntry(file, "addr", l.valueNode(envVariable{}, locatedValue{":" + port, portVariable}))
 }
 
 // locationOf returns where a setting is given, for messages: its line of the file, or its variable.
-func (d *loader) locationOf(key string) string {
-	if d.root.Given[key] != nil {
-		return d.root.LocationOf(key)
+func (l *loader) locationOf(key string) string {
+	if l.root.Given[key] != nil {
+		return l.root.LocationOf(key)
 	}
 	return envName(key)
 }

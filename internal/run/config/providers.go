@@ -57,12 +57,12 @@ type eventProvider struct {
 }
 
 // SourceWithSecret returns the source with its secret.
-func (p eventProvider) SourceWithSecret() reports.Source {
-	p.Auth.Secrets = [][]byte{[]byte(p.Secret.Reveal())}
-	if p.Auth.Scheme == reports.SchemeStandardWebhooks {
-		p.Auth.Secrets = [][]byte{DecodeWebhookSecret(p.Secret)}
+func (e eventProvider) SourceWithSecret() reports.Source {
+	e.Auth.Secrets = [][]byte{[]byte(e.Secret.Reveal())}
+	if e.Auth.Scheme == reports.SchemeStandardWebhooks {
+		e.Auth.Secrets = [][]byte{DecodeWebhookSecret(e.Secret)}
 	}
-	return p.Source
+	return e.Source
 }
 
 // BounceSource returns the source of bounce mails, the first one with the scheme dsn; false if there is none.
@@ -79,15 +79,15 @@ const minProviderSecretLength = 16
 
 // Check implements document.checker: the settings that the scheme needs are given, and the secret
 // is long enough.
-func (v *eventProvider) Check(p *document.Mapping) {
-	a := &v.Auth
+func (e *eventProvider) Check(p *document.Mapping) {
+	a := &e.Auth
 	dsn := a.Scheme == reports.SchemeDSN
 	for _, missing := range []struct {
 		it   string
 		when bool
 	}{
-		{"secret_env", v.SecretEnv == "" && a.Scheme != reports.SchemeSNS},
-		{"topic", v.Auth.Topic == "" && a.Scheme == reports.SchemeSNS},
+		{"secret_env", e.SecretEnv == "" && a.Scheme != reports.SchemeSNS},
+		{"topic", e.Auth.Topic == "" && a.Scheme == reports.SchemeSNS},
 		{"type", p.Given["type"] == nil && !dsn},
 		{"message", p.Given["message"] == nil && !dsn},
 		{"outcomes", p.Given["outcomes"] == nil && !dsn},
@@ -105,9 +105,9 @@ func (v *eventProvider) Check(p *document.Mapping) {
 	if a.Scheme == reports.SchemeStandardWebhooks && a.Header == "" {
 		a.Header = "webhook-"
 	}
-	switch secret := v.Secret.Reveal(); {
+	switch secret := e.Secret.Reveal(); {
 	case secret == "":
-	case a.Scheme == reports.SchemeStandardWebhooks && len(DecodeWebhookSecret(v.Secret)) < minProviderSecretLength:
+	case a.Scheme == reports.SchemeStandardWebhooks && len(DecodeWebhookSecret(e.Secret)) < minProviderSecretLength:
 		p.AddMistake("", "the secret must be whsec_ and base64 of at least %d bytes", minProviderSecretLength)
 	case len(secret) < minProviderSecretLength:
 		p.AddMistake("", "the secret must have at least %d characters", minProviderSecretLength)

@@ -59,30 +59,30 @@ func (k *appKey) Check(p *document.Mapping) {
 
 // Check implements document.checker. It notes the reference to the app; complete reports an app
 // that does not exist.
-func (b *pageSettings) Check(p *document.Mapping) {
-	if b.App != "" {
-		addReference(p, "app", "app", b.App)
+func (ps *pageSettings) Check(p *document.Mapping) {
+	if ps.App != "" {
+		addReference(p, "app", "app", ps.App)
 	}
 }
 
 // complete adds the default policy, purpose and app, and reads the file of disposable domains. It
 // reports the problems of policies, purposes, apps and recipients, and names that nothing declares.
-func (d *loader) complete() {
-	c := d.config
-	if c.DatabaseURL == "" && d.root.Given["drain"] == nil {
+func (l *loader) complete() {
+	c := l.config
+	if c.DatabaseURL == "" && l.root.Given["drain"] == nil {
 		c.Drain = 0
 	}
 	c.SMS.Watch = c.SMS.Watch.or(defaultWatch)
-	d.completeApps()
-	d.completePolicies()
-	d.completeAndCheckPurposes()
-	d.normalizeFolding()
-	d.checkTestRecipients()
-	d.readDisposableDomains()
+	l.completeApps()
+	l.completePolicies()
+	l.completeAndCheckPurposes()
+	l.normalizeFolding()
+	l.checkTestRecipients()
+	l.readDisposableDomains()
 	declared := map[string][]string{
 		"policy": slices.Sorted(maps.Keys(c.Policies)), "purpose": slices.Sorted(maps.Keys(c.Purposes)),
 	}
-	if policies := d.root.Given["policies"]; policies != nil { // a reference to an invalid policy is not reported again
+	if policies := l.root.Given["policies"]; policies != nil { // a reference to an invalid policy is not reported again
 		for name := range slices.Chunk(policies.Content, 2) {
 			declared["policy"] = append(declared["policy"], name[0].Value)
 		}
@@ -93,13 +93,13 @@ func (d *loader) complete() {
 	declared["oauth client"] = slices.Sorted(maps.Keys(c.OAuth))
 	servers, _ := mailserver.ParseURLs(c.SMTPURL, nil) // a mistake in it is reported already
 	for _, s := range servers {
-		if s.OAuth != "" && len(d.Errs.Mistakes) == 0 {
-			d.references = append(d.references, nameReference{"oauth client", s.OAuth, d.locationOf("smtp_url")})
+		if s.OAuth != "" && len(l.Errs.Mistakes) == 0 {
+			l.references = append(l.references, nameReference{"oauth client", s.OAuth, l.locationOf("smtp_url")})
 		}
 	}
-	for _, r := range d.references {
+	for _, r := range l.references {
 		if names := declared[r.kind]; !slices.Contains(names, r.name) {
-			d.Errs.Add(r.where, "there is no %s %s%s", r.kind, document.Printable(r.name),
+			l.Errs.Add(r.where, "there is no %s %s%s", r.kind, document.Printable(r.name),
 				document.DidYouMean(r.name, names))
 		}
 	}
@@ -107,21 +107,21 @@ func (d *loader) complete() {
 
 // completeAndCheckPurposes adds the default purpose, and records a mistake for each purpose whose policy
 // does not limit recipients.
-func (d *loader) completeAndCheckPurposes() {
-	c := d.config
+func (l *loader) completeAndCheckPurposes() {
+	c := l.config
 	if c.Purposes == nil {
 		c.Purposes = map[string]purpose{}
 	}
 	if _, given := c.Purposes[defaultName]; !given {
 		c.Purposes[defaultName] = document.Defaults[purpose]()
-		d.references = append(d.references, nameReference{"policy", defaultName, "purposes.default"})
+		l.references = append(l.references, nameReference{"policy", defaultName, "purposes.default"})
 	}
 	var unlimited []string
-	for _, r := range d.references {
+	for _, r := range l.references {
 		rules, found := c.Policies[r.name]
 		if r.kind == "policy" && found && !limitsRecipients(rules) && !slices.Contains(unlimited, r.name) {
 			unlimited = append(unlimited, r.name)
-			d.Errs.Add(r.where,
+			l.Errs.Add(r.where,
 				"the policy %s has no rule with scope recipient that is enforced; every purpose needs one", r.name)
 		}
 	}
@@ -129,8 +129,8 @@ func (d *loader) completeAndCheckPurposes() {
 
 // completeApps adds defaultApp if the file lacks it, checks all apps, and moves defaultApp to the
 // front.
-func (d *loader) completeApps() {
-	c := d.config
+func (l *loader) completeApps() {
+	c := l.config
 	isDefault := func(a App) bool { return a.Name == defaultApp }
 	if !slices.ContainsFunc(c.Apps, isDefault) {
 		c.Apps = append(c.Apps, App{Name: defaultApp})
@@ -139,12 +139,12 @@ func (d *loader) completeApps() {
 	for i, a := range c.Apps {
 		for j, k := range a.Keys {
 			if hashes[k.SHA256] {
-				d.root.Children["apps"][i].Children["keys"][j].AddMistake("sha256", "another key has the same hash")
+				l.root.Children["apps"][i].Children["keys"][j].AddMistake("sha256", "another key has the same hash")
 			}
 			hashes[k.SHA256] = k.SHA256 != [sha256.Size]byte{}
 		}
 	}
-	d.completeWebhooks()
+	l.completeWebhooks()
 	i := slices.IndexFunc(c.Apps, isDefault)
 	first := c.Apps[i]
 	c.Apps = slices.Insert(slices.Delete(c.Apps, i, i+1), 0, first)
@@ -156,13 +156,13 @@ const maxTestRecipients = 20
 
 // checkTestRecipients records a mistake for a test recipient that is listed twice, or that is
 // hashed like another address: its code must be known for exactly one address.
-func (d *loader) checkTestRecipients() {
-	c, key := d.config, []byte("any key, to compare with only") // addresses that folding makes one have equal hashes
+func (l *loader) checkTestRecipients() {
+	c, key := l.config, []byte("any key, to compare with only") // addresses that folding makes one have equal hashes
 	if len(c.TestRecipients) > maxTestRecipients {
-		d.root.AddMistake("test_recipients", "there may be %d at most", maxTestRecipients)
+		l.root.AddMistake("test_recipients", "there may be %d at most", maxTestRecipients)
 	}
 	for i, t := range c.TestRecipients {
-		at := d.root.Children["test_recipients"][i]
+		at := l.root.Children["test_recipients"][i]
 		switch {
 		case t.To.IsZero():
 		case slices.ContainsFunc(c.TestRecipients[:i], func(other testRecipient) bool { return other.To.Equal(t.To) }):
@@ -175,30 +175,30 @@ func (d *loader) checkTestRecipients() {
 
 // normalizeFolding puts the domains of folding into the form of recipients' domains. It records a
 // mistake for a domain with two spellings.
-func (d *loader) normalizeFolding() {
+func (l *loader) normalizeFolding() {
 	all := map[string][]string{}
-	for _, text := range slices.Sorted(maps.Keys(d.config.Folds)) {
+	for _, text := range slices.Sorted(maps.Keys(l.config.Folds)) {
 		domain := normalizeMailDomain(text)
 		if all[domain] != nil {
-			d.root.AddMistake("folding", "%s is there twice", domain)
+			l.root.AddMistake("folding", "%s is there twice", domain)
 		}
-		all[domain] = slices.Sorted(slices.Values(d.config.Folds[text]))
+		all[domain] = slices.Sorted(slices.Values(l.config.Folds[text]))
 	}
-	d.config.Folds = all
+	l.config.Folds = all
 }
 
 // readDisposableDomains reads the file of domains with disposable addresses. None is built in,
 // since such a list ages quickly.
-func (d *loader) readDisposableDomains() {
-	c := d.config
+func (l *loader) readDisposableDomains() {
+	c := l.config
 	if c.DisposableFile == "" {
 		return
 	}
 	complain := func(format string, args ...any) {
-		d.root.AddMistake("disposable_domains", "%s"+format,
+		l.root.AddMistake("disposable_domains", "%s"+format,
 			append([]any{document.Printable(c.DisposableFile)}, args...)...)
 	}
-	content, err := d.readFile(c.DisposableFile)
+	content, err := l.readFile(c.DisposableFile)
 	if err != nil {
 		complain(" cannot be read: %s", reasonWithoutPath(err))
 		return
@@ -220,20 +220,20 @@ func (d *loader) readDisposableDomains() {
 }
 
 // checkCombinations reports settings that are wrong only with others, and sets the default of page.app.
-func (d *loader) checkCombinations() {
-	c, errs, page := d.config, d.Errs, &document.Mapping{}
-	if at := d.root.Children["page"]; at != nil {
+func (l *loader) checkCombinations() {
+	c, errs, page := l.config, l.Errs, &document.Mapping{}
+	if at := l.root.Children["page"]; at != nil {
 		page = at[0]
 	}
 	if c.AdminPassword.IsSet() && c.AdminPasswordHash.IsSet() {
-		errs.Add(d.locationOf("admin_password_hash"), "is given beside the password itself; keep one")
+		errs.Add(l.locationOf("admin_password_hash"), "is given beside the password itself; keep one")
 	}
 	if _, port, _ := net.SplitHostPort(c.Addr); c.Addr == c.AdminAddr && port != "0" {
-		errs.Add(d.locationOf("admin_addr"), "is the same as %s; leave it out to have both there", d.locationOf("addr"))
+		errs.Add(l.locationOf("admin_addr"), "is the same as %s; leave it out to have both there", l.locationOf("addr"))
 	}
 	if c.indexKeyOnRing() {
-		errs.Add(d.locationOf("index_key"), "is one of the keys of %s; it needs a key of its own",
-			d.locationOf("secret_keys"))
+		errs.Add(l.locationOf("index_key"), "is one of the keys of %s; it needs a key of its own",
+			l.locationOf("secret_keys"))
 	}
 	inFile := func(key Secret) bool {
 		sum := sha256.Sum256([]byte(key.Reveal()))
@@ -241,13 +241,13 @@ func (d *loader) checkCombinations() {
 		return key.IsSet() && slices.ContainsFunc(c.Apps, func(a App) bool { return slices.ContainsFunc(a.Keys, same) })
 	}
 	if inFile(c.APIKey) {
-		errs.Add(d.locationOf("api_key"), "is also among the keys of the file")
+		errs.Add(l.locationOf("api_key"), "is also among the keys of the file")
 	}
 	if inFile(c.PublicKey) {
-		errs.Add(d.locationOf("public_key"), "is also among the keys of the file")
+		errs.Add(l.locationOf("public_key"), "is also among the keys of the file")
 	}
 	if c.PublicKey.IsSet() != c.Origins.IsSet() {
-		errs.Add(d.locationOf("origins"), "and %s go together: browsers at these origins use the key",
+		errs.Add(l.locationOf("origins"), "and %s go together: browsers at these origins use the key",
 			envName("public_key"))
 	}
 	if checkAddr(c.Addr) != "" || c.AdminAddr != "" && checkAddr(c.AdminAddr) != "" {
@@ -255,33 +255,33 @@ func (d *loader) checkCombinations() {
 	}
 	if i := slices.Index(c.Page.Channels, recipient.SMS); i >= 0 && !c.SMSEnabled() {
 		at, path := page.Given["channels"].Content[i], fmt.Sprintf("page.channels[%d]", i)
-		d.AddMistakeAt(at, path,
+		l.AddMistakeAt(at, path,
 			"sms needs a carrier: without one, and without the dev mailbox, text messages go nowhere")
 	}
 	if c.Loopback() && page.Given["app"] == nil {
 		c.Page.App = defaultApp
 	}
-	d.checkHumanChecks()
+	l.checkHumanChecks()
 	if !c.Loopback() {
-		d.checkRequiredIfReachable()
+		l.checkRequiredIfReachable()
 	}
 }
 
 // checkRequiredIfReachable reports settings that are missing although other machines can
 // connect. Generated keys would differ on the next replica, and the dev mailbox shows codes to
 // every visitor.
-func (d *loader) checkRequiredIfReachable() {
-	c, addr := d.config, d.config.Addr
+func (l *loader) checkRequiredIfReachable() {
+	c, addr := l.config, l.config.Addr
 	if isLoopbackAddr(addr) {
 		addr = c.AdminAddr
 	}
 	need := func(key string, given bool, hint string) {
 		name := envName(key)
-		mentioned := slices.ContainsFunc(d.Errs.Mistakes, func(m document.Mistake) bool {
+		mentioned := slices.ContainsFunc(l.Errs.Mistakes, func(m document.Mistake) bool {
 			return m.Where == name || m.Where == name+"_FILE"
 		})
 		if !given && !mentioned {
-			d.Errs.Add(name, "must be given, because %s can be reached from other machines: %s", addr, hint)
+			l.Errs.Add(name, "must be given, because %s can be reached from other machines: %s", addr, hint)
 		}
 	}
 	ownKeys := slices.ContainsFunc(c.Apps, App.hasSecretKey)
@@ -290,7 +290,7 @@ func (d *loader) checkRequiredIfReachable() {
 	need("api_key", c.APIKey.IsSet() || ownKeys, "make one with `sendcode key`, or list keys of apps in the file")
 	need("smtp_url", c.SMTPURL != "", "the dev mailbox shows every code and is for loopback addresses only")
 	if key := c.APIKey.Reveal(); key != "" && checkDefaultAppKey(key) == "" && len(key) < minAPIKeyLength {
-		d.Errs.Add(d.locationOf("api_key"),
+		l.Errs.Add(l.locationOf("api_key"),
 			"is too short for %s, which can be reached from other machines: make one with `sendcode key`", addr)
 	}
 }
@@ -312,8 +312,8 @@ func (c *Config) indexKeyOnRing() bool {
 // completePolicies adds the default policy, if the file has none: 1 send per 60 s, 5 per hour and
 // 10 per 24 h for each recipient, with a reserve if strangers' browsers reach an app. It also adds
 // failuresRule to the policies that need it.
-func (d *loader) completePolicies() {
-	c := d.config
+func (l *loader) completePolicies() {
+	c := l.config
 	if c.Policies == nil {
 		c.Policies = map[string][]policyRule{}
 	}
@@ -339,9 +339,9 @@ func (d *loader) completePolicies() {
 
 // completeWebhooks gives each app its webhook's secrets. It reports secrets without an app,
 // webhooks without a secret, and http URLs that no setting allows. No mistake repeats a secret.
-func (d *loader) completeWebhooks() {
-	c := d.config
-	wrong := d.root.Given["webhook_secrets"] != nil && !c.WebhookSecrets.IsSet()
+func (l *loader) completeWebhooks() {
+	c := l.config
+	wrong := l.root.Given["webhook_secrets"] != nil && !c.WebhookSecrets.IsSet()
 	secrets := webhookSecretsByApp(c.WebhookSecrets.Reveal())
 	for i := range c.Apps {
 		a := &c.Apps[i]
@@ -352,7 +352,7 @@ func (d *loader) completeWebhooks() {
 		if a.Webhook.URL == "" {
 			continue
 		}
-		at := d.root.Children["apps"][i].Children["webhook"][0]
+		at := l.root.Children["apps"][i].Children["webhook"][0]
 		if len(a.Webhook.Secrets) == 0 && !wrong {
 			at.AddMistake("url",
 				"needs a secret: give SENDCODE_WEBHOOK_SECRETS=%s:whsec_…; make one with `sendcode key --kind webhook`",
@@ -363,6 +363,6 @@ func (d *loader) completeWebhooks() {
 		}
 	}
 	for _, app := range slices.Sorted(maps.Keys(secrets)) {
-		d.Errs.Add(d.locationOf("webhook_secrets"), "there is no app %s", document.Printable(app))
+		l.Errs.Add(l.locationOf("webhook_secrets"), "there is no app %s", document.Printable(app))
 	}
 }

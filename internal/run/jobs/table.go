@@ -73,83 +73,83 @@ const (
 )
 
 // Jobs returns the jobs of the database.
-func (l *Maintenance) Jobs() []Job {
+func (m *Maintenance) Jobs() []Job {
 	table := []Job{
-		{Name: "partitions", Every: partitionsEvery, Run: l.makePartitions},
-		{Name: "retention", Every: RetentionEvery, Run: l.deleteAged},
-		{Name: "roll-up", Every: rollUpEvery, Run: l.countPastHours},
-		{Name: "expiries", Every: expiryEventsEvery, Run: l.addExpiryEvents},
-		{Name: "erasure", Every: erasureEvery, Run: l.deleteErasedHashes},
-		{Name: "bursts", Every: burstsEvery, Run: l.settleBursts},
+		{Name: "partitions", Every: partitionsEvery, Run: m.makePartitions},
+		{Name: "retention", Every: RetentionEvery, Run: m.deleteAged},
+		{Name: "roll-up", Every: rollUpEvery, Run: m.countPastHours},
+		{Name: "expiries", Every: expiryEventsEvery, Run: m.addExpiryEvents},
+		{Name: "erasure", Every: erasureEvery, Run: m.deleteErasedHashes},
+		{Name: "bursts", Every: burstsEvery, Run: m.settleBursts},
 	}
-	if l.Watch.MinSends > 0 {
-		table = append(table, Job{Name: "watch", Every: PrefixWatchEvery, Run: l.pausePrefixes})
+	if m.Watch.MinSends > 0 {
+		table = append(table, Job{Name: "watch", Every: PrefixWatchEvery, Run: m.pausePrefixes})
 	}
 	return table
 }
 
 // deleteAged deletes rows and partitions that are older than the retention: in one run up to
 // RetentionRowsPerRun rows of each table and at most one partition. again: more may be left.
-func (l *Maintenance) deleteAged(ctx context.Context) (again bool, err error) {
-	gone, err := l.Store.DeleteAged(ctx, l.Policy.Get().Retention, RetentionRowsPerRun)
-	l.expired += gone.Rows
+func (m *Maintenance) deleteAged(ctx context.Context) (again bool, err error) {
+	gone, err := m.Store.DeleteAged(ctx, m.Policy.Get().Retention, RetentionRowsPerRun)
+	m.expired += gone.Rows
 	if gone.Partition != "" {
-		l.Logger.Info("expired partition dropped", "partition", gone.Partition)
+		m.Logger.Info("expired partition dropped", "partition", gone.Partition)
 	}
 	if err != nil || gone.More {
 		return err == nil, err
 	}
-	if l.expired > 0 {
-		l.Logger.Info("expired rows deleted", "count", l.expired)
-		l.expired = 0
+	if m.expired > 0 {
+		m.Logger.Info("expired rows deleted", "count", m.expired)
+		m.expired = 0
 	}
 	return false, nil
 }
 
 // addExpiryEvents writes the events of some expired codes, for the apps that subscribe to them.
 // again: more may be left. Every replica runs it; the database keeps one event for each code.
-func (l *Maintenance) addExpiryEvents(ctx context.Context) (again bool, err error) {
-	apps := l.Policy.Get().Subscriptions.To(store.VerificationExpired)
+func (m *Maintenance) addExpiryEvents(ctx context.Context) (again bool, err error) {
+	apps := m.Policy.Get().Subscriptions.To(store.VerificationExpired)
 	if len(apps) == 0 {
 		return false, nil
 	}
-	to, read, err := l.Store.AddExpiryEvents(ctx, apps, l.announced, expiryEventsPerRun,
+	to, read, err := m.Store.AddExpiryEvents(ctx, apps, m.announced, expiryEventsPerRun,
 		func(v store.Verification) (store.NewEvent, error) {
-			return l.Teller.NewEvent(v, store.VerificationExpired)
+			return m.Teller.NewEvent(v, store.VerificationExpired)
 		})
 	if err != nil {
 		return false, err
 	}
-	l.announced = to
+	m.announced = to
 	if read > 0 {
-		l.Teller.WakeWebhooks()
+		m.Teller.WakeWebhooks()
 	}
 	return read == expiryEventsPerRun, nil
 }
 
 // countPastHours counts the rows of some past hours for statistics. again: more hours may be left.
 // Until an hour is counted, statistics read its rows.
-func (l *Maintenance) countPastHours(ctx context.Context) (again bool, err error) {
-	set := l.Policy.Get()
+func (m *Maintenance) countPastHours(ctx context.Context) (again bool, err error) {
+	set := m.Policy.Get()
 	keep := set.Retention
 	if keep == 0 {
 		keep = forever
 	}
-	n, err := l.Store.CountHours(ctx, set.LongestCodeLife(), keep, hoursPerRun)
+	n, err := m.Store.CountHours(ctx, set.LongestCodeLife(), keep, hoursPerRun)
 	return n >= hoursPerRun, err
 }
 
 // makePartitions creates partitions for the coming weeks. If there are fewer than
 // minPartitionWeeksAhead, it logs an alarm, and tries again at every tick.
-func (l *Maintenance) makePartitions(ctx context.Context) (again bool, err error) {
-	now := l.Now()
-	until, err := l.Store.EnsurePartitions(ctx)
+func (m *Maintenance) makePartitions(ctx context.Context) (again bool, err error) {
+	now := m.Now()
+	until, err := m.Store.EnsurePartitions(ctx)
 	if err == nil && (until.IsZero() || store.PartitionWeeksAhead(until, now) >= minPartitionWeeksAhead) {
 		return false, nil
 	}
-	if ctx.Err() == nil && now.Sub(l.alarmedAt) >= partitionAlarmEvery {
-		l.alarmedAt = now
-		l.Logger.Error("no partition for coming months: sends will fail", "until", until, "error", err,
+	if ctx.Err() == nil && now.Sub(m.alarmedAt) >= partitionAlarmEvery {
+		m.alarmedAt = now
+		m.Logger.Error("no partition for coming months: sends will fail", "until", until, "error", err,
 			logs.SeeDatabaseSpace)
 	}
 	return true, nil
@@ -157,73 +157,73 @@ func (l *Maintenance) makePartitions(ctx context.Context) (again bool, err error
 
 // deleteErasedHashes deletes hashes of erased recipients once no rule needs them any more. again
 // is always false.
-func (l *Maintenance) deleteErasedHashes(ctx context.Context) (again bool, err error) {
+func (m *Maintenance) deleteErasedHashes(ctx context.Context) (again bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, eraseTimeout)
 	defer cancel()
-	n, err := l.Store.ForgetDueErased(ctx)
+	n, err := m.Store.ForgetDueErased(ctx)
 	if n > 0 {
-		l.Logger.Info("hashes of erased recipients deleted", "count", n)
+		m.Logger.Info("hashes of erased recipients deleted", "count", n)
 	}
 	return false, err
 }
 
 // settleBursts lifts each burst of suppressions if its server has since accepted a mail for one of the
 // recipients, and logs each burst that begins to be held, once in each process. again is always false.
-func (l *Maintenance) settleBursts(ctx context.Context) (again bool, err error) {
+func (m *Maintenance) settleBursts(ctx context.Context) (again bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
-	lifted, err := l.Store.SettleBursts(ctx)
+	lifted, err := m.Store.SettleBursts(ctx)
 	if lifted {
-		l.Logger.Info("burst of suppressions lifted: the server accepted a mail for one of them")
+		m.Logger.Info("burst of suppressions lifted: the server accepted a mail for one of them")
 	}
 	if err != nil {
 		return false, err
 	}
-	held, err := l.Store.HeldBursts(ctx)
+	held, err := m.Store.HeldBursts(ctx)
 	if err != nil {
 		return false, err
 	}
 	for _, b := range held {
-		if !slices.ContainsFunc(l.held, func(x store.HeldBurst) bool { return x.Server == b.Server && x.Words == b.Words }) {
-			l.Logger.Error("burst of suppressions held: does the server mean the addresses", "server", b.Server, "words", b.Words,
+		if !slices.ContainsFunc(m.held, func(x store.HeldBurst) bool { return x.Server == b.Server && x.Words == b.Words }) {
+			m.Logger.Error("burst of suppressions held: does the server mean the addresses", "server", b.Server, "words", b.Words,
 				"recipients", b.Recipients, logs.SeeBursts)
 		}
 	}
-	l.held = held
+	m.held = held
 	return false, nil
 }
 
 // pausePrefixes pauses prefixes to which many codes are sent and few are entered: a sign of fraud.
 // A lease lets one replica do this for all.
-func (l *Maintenance) pausePrefixes(ctx context.Context) (again bool, err error) {
+func (m *Maintenance) pausePrefixes(ctx context.Context) (again bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, prefixWatchTimeout)
 	defer cancel()
-	tick := l.Tick
+	tick := m.Tick
 	if tick == 0 {
 		tick = DefaultTick
 	}
-	mine, err := l.Store.AcquireJobLease(ctx, prefixWatchLease, PrefixWatchEvery-tick)
+	mine, err := m.Store.AcquireJobLease(ctx, prefixWatchLease, PrefixWatchEvery-tick)
 	if err != nil || !mine {
 		return false, err
 	}
-	for _, w := range l.watches() {
-		started, err := l.Store.PausePrefixes(ctx, w)
+	for _, w := range m.watches() {
+		started, err := m.Store.PausePrefixes(ctx, w)
 		if err != nil {
 			return false, err
 		}
 		for _, p := range started {
-			l.reportPause(p)
+			m.reportPause(p)
 		}
 	}
 	return false, nil
 }
 
 // watches returns the watch of each app that has settings of its own, and the watch of all others.
-func (l *Maintenance) watches() (all []store.PrefixWatch) {
-	apps, others := l.Policy.Get().Apps, l.Watch
+func (m *Maintenance) watches() (all []store.PrefixWatch) {
+	apps, others := m.Policy.Get().Apps, m.Watch
 	for _, name := range slices.Sorted(maps.Keys(apps)) {
 		if own := apps[name].Watch; own.MinSends > 0 {
-			own.TTL, own.Exempt, own.Apps, own.Only = l.Watch.TTL, l.Watch.Exempt, []string{name}, true
+			own.TTL, own.Exempt, own.Apps, own.Only = m.Watch.TTL, m.Watch.Exempt, []string{name}, true
 			all, others.Apps = append(all, own), append(others.Apps, name)
 		}
 	}
@@ -231,7 +231,7 @@ func (l *Maintenance) watches() (all []store.PrefixWatch) {
 }
 
 // reportPause logs a new pause, so that an operator checks it, and counts it.
-func (l *Maintenance) reportPause(p store.PrefixPause) {
+func (m *Maintenance) reportPause(p store.PrefixPause) {
 	args := []any{
 		"app", p.App, "prefix", p.Prefix, "country", p.Country, "class", p.Class.Name(), "sends", p.Sends, "approved",
 		p.Approved, "until", p.Until.Format(time.RFC3339),
@@ -240,9 +240,9 @@ func (l *Maintenance) reportPause(p store.PrefixPause) {
 	if p.UsualPercent >= 0 {
 		args = append(args, "usual_percent", p.UsualPercent)
 	}
-	l.Logger.Error("text messages to prefix paused: many codes sent, few approved",
+	m.Logger.Error("text messages to prefix paused: many codes sent, few approved",
 		append(args, logs.SeeTextMessages)...)
-	if l.Observer != nil {
-		l.Observer.PrefixPaused(p.App, p.Country)
+	if m.Observer != nil {
+		m.Observer.PrefixPaused(p.App, p.Country)
 	}
 }

@@ -35,14 +35,14 @@ type RecentAnswer[T any] struct {
 
 // Get returns the last answer. If a call of Ask may begin, Get begins it. If one is under way, Get
 // first waits for its end, at most MaxRecentWait, or until ctx ends.
-func (v *Recent[T]) Get(ctx context.Context) RecentAnswer[T] {
-	v.mu.Lock()
-	if v.running == nil && !time.Now().Before(v.last.Next) {
-		v.running = make(chan struct{})
-		go v.refresh(context.WithoutCancel(ctx), v.running)
+func (r *Recent[T]) Get(ctx context.Context) RecentAnswer[T] {
+	r.mu.Lock()
+	if r.running == nil && !time.Now().Before(r.last.Next) {
+		r.running = make(chan struct{})
+		go r.refresh(context.WithoutCancel(ctx), r.running)
 	}
-	running := v.running
-	v.mu.Unlock()
+	running := r.running
+	r.mu.Unlock()
 	if running != nil {
 		select {
 		case <-running:
@@ -50,15 +50,15 @@ func (v *Recent[T]) Get(ctx context.Context) RecentAnswer[T] {
 		case <-ctx.Done():
 		}
 	}
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return v.last
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.last
 }
 
-func (v *Recent[T]) refresh(ctx context.Context, ended chan struct{}) {
-	if v.Timeout > 0 {
+func (r *Recent[T]) refresh(ctx context.Context, ended chan struct{}) {
+	if r.Timeout > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, v.Timeout)
+		ctx, cancel = context.WithTimeout(ctx, r.Timeout)
 		defer cancel()
 	}
 	began := time.Now()
@@ -66,16 +66,16 @@ func (v *Recent[T]) refresh(ctx context.Context, ended chan struct{}) {
 	err := panics.Err
 	defer func() {
 		took := time.Since(began)
-		v.mu.Lock()
-		defer v.mu.Unlock()
-		v.last.Err = err
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.last.Err = err
 		if err == nil {
-			v.last.Value, v.last.Asked = value, began
+			r.last.Value, r.last.Asked = value, began
 		}
-		v.last.Next = began.Add(max(v.Every, took+time.Duration(v.PauseFactor)*took))
-		v.running = nil
+		r.last.Next = began.Add(max(r.Every, took+time.Duration(r.PauseFactor)*took))
+		r.running = nil
 		close(ended)
 	}()
 	defer panics.Recover(panics.Other)
-	value, err = v.Ask(ctx)
+	value, err = r.Ask(ctx)
 }

@@ -18,13 +18,13 @@ import (
 type redactingExporter struct{ sdktrace.SpanExporter }
 
 // ExportSpans implements sdktrace.SpanExporter.
-func (h redactingExporter) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) (err error) {
+func (r redactingExporter) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) (err error) {
 	defer panics.Recover(panics.Other, func() { err = panics.Err }) // the library calls it in a goroutine of its own
 	bare := make([]sdktrace.ReadOnlySpan, len(spans))
 	for i, s := range spans {
 		bare[i] = redactedSpan{s}
 	}
-	return h.SpanExporter.ExportSpans(ctx, bare)
+	return r.SpanExporter.ExportSpans(ctx, bare)
 }
 
 // Keys of attributes: first our own, then some of OpenTelemetry's.

@@ -44,8 +44,8 @@ func AnnotateRequest(ctx context.Context, template, id, by string) {
 type traceparentOnly struct{ propagation.TraceContext }
 
 // Extract implements propagation.TextMapPropagator.
-func (p traceparentOnly) Extract(ctx context.Context, from propagation.TextMapCarrier) context.Context {
-	ctx = p.TraceContext.Extract(ctx, from)
+func (t traceparentOnly) Extract(ctx context.Context, from propagation.TextMapCarrier) context.Context {
+	ctx = t.TraceContext.Extract(ctx, from)
 	if s := trace.SpanContextFromContext(ctx); s.IsValid() {
 		return trace.ContextWithRemoteSpanContext(ctx, withoutTraceState(s))
 	}
@@ -71,8 +71,8 @@ func (t *Traces) PostgresTracer() pgx.QueryTracer {
 type childSpansOnly struct{ trace.TracerProvider }
 
 // Tracer implements trace.TracerProvider.
-func (p childSpansOnly) Tracer(name string, options ...trace.TracerOption) trace.Tracer {
-	return childTracer{p.TracerProvider.Tracer(name, options...)}
+func (c childSpansOnly) Tracer(name string, options ...trace.TracerOption) trace.Tracer {
+	return childTracer{c.TracerProvider.Tracer(name, options...)}
 }
 
 type childTracer struct{ trace.Tracer }

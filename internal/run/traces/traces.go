@@ -98,17 +98,17 @@ type redactedLog struct{ slog.Handler }
 
 // Enabled implements slog.Handler. The libraries log warnings one level below
 // slog.LevelInfo.
-func (h redactedLog) Enabled(ctx context.Context, level slog.Level) bool {
-	return level >= slog.LevelInfo-1 && h.Handler.Enabled(ctx, slog.LevelInfo)
+func (r redactedLog) Enabled(ctx context.Context, level slog.Level) bool {
+	return level >= slog.LevelInfo-1 && r.Handler.Enabled(ctx, slog.LevelInfo)
 }
 
 // Handle implements slog.Handler.
-func (h redactedLog) Handle(ctx context.Context, line slog.Record) error {
-	return h.Handler.Handle(ctx, slog.NewRecord(line.Time, slog.LevelInfo, "OpenTelemetry: "+line.Message, 0))
+func (r redactedLog) Handle(ctx context.Context, line slog.Record) error {
+	return r.Handler.Handle(ctx, slog.NewRecord(line.Time, slog.LevelInfo, "OpenTelemetry: "+line.Message, 0))
 }
 
 // WithAttrs implements slog.Handler.
-func (h redactedLog) WithAttrs([]slog.Attr) slog.Handler { return h }
+func (r redactedLog) WithAttrs([]slog.Attr) slog.Handler { return r }
 
 // WithGroup implements slog.Handler.
-func (h redactedLog) WithGroup(string) slog.Handler { return h }
+func (r redactedLog) WithGroup(string) slog.Handler { return r }

@@ -49,17 +49,17 @@ func NewCall[In, Answer any](in In, key int64) *Call[In, Answer] {
 }
 
 // SetAnswer sets the answer of a call. It must be called for each call; a second answer is ignored.
-func (x *Call[In, Answer]) SetAnswer(answer Answer, err error) {
-	x.once.Do(func() {
-		x.Answer, x.Err = answer, err
-		close(x.done)
+func (c *Call[In, Answer]) SetAnswer(answer Answer, err error) {
+	c.once.Do(func() {
+		c.Answer, c.Err = answer, err
+		close(c.done)
 	})
 }
 
 // Answered reports whether the call has its answer. Then its caller may have left with it.
-func (x *Call[In, Answer]) Answered() bool {
+func (c *Call[In, Answer]) Answered() bool {
 	select {
-	case <-x.done:
+	case <-c.done:
 		return true
 	default:
 		return false
@@ -69,7 +69,7 @@ func (x *Call[In, Answer]) Answered() bool {
 // RoundTripContext returns the context for the round trip of a batch whose first call is x. It has
 // the values of the context of x's caller, so that the round trip belongs to that trace, but it
 // does not end with that context.
-func (x *Call[In, Answer]) RoundTripContext() context.Context { return context.WithoutCancel(x.ctx) }
+func (c *Call[In, Answer]) RoundTripContext() context.Context { return context.WithoutCancel(c.ctx) }
 
 // Batcher runs calls in batches. Calls that arrive while a batch is under way share the next one;
 // else a call runs at once. At most one call of each key is under way at a time. Two calls of one
@@ -109,13 +109,13 @@ func New[In, Answer any](maxWriters int, run func([]*Call[In, Answer])) *Batcher
 // Submit queues a call and waits for its answer, within store.Bounded. If ctx ends before the call's batch begins, the
 // call is withdrawn and surely wrote nothing. If ctx ends later, the write goes on and the error
 // wraps fault.Uncertain, unless c.WaitsOnceBegun is set.
-func (c *Batcher[In, Answer]) Submit(ctx context.Context, in In, key int64) (none Answer, err error) {
+func (batcher *Batcher[In, Answer]) Submit(ctx context.Context, in In, key int64) (none Answer, err error) {
 	ctx, cancel := store.Bounded(ctx)
 	defer cancel()
 	x := NewCall[In, Answer](in, key)
 	x.ctx = ctx
 	if err = ctx.Err(); err == nil {
-		err = c.enqueue(x)
+		err = batcher.enqueue(x)
 	}
 	if err != nil {
 		return none, store.WrapUnavailable(err)
@@ -125,10 +125,10 @@ func (c *Batcher[In, Answer]) Submit(ctx context.Context, in In, key int64) (non
 		return x.Answer, x.Err
 	case <-ctx.Done():
 	}
-	if c.withdraw(x) {
+	if batcher.withdraw(x) {
 		return none, store.WrapUnavailable(fmt.Errorf("before its turn: %w", ctx.Err()))
 	}
-	if c.WaitsOnceBegun {
+	if batcher.WaitsOnceBegun {
 		<-x.done
 	}
 	select {
@@ -141,25 +141,25 @@ func (c *Batcher[In, Answer]) Submit(ctx context.Context, in In, key int64) (non
 
 // enqueue adds the call to the queue. It starts a writer if none runs or if enough calls wait (see
 // extraWriterQueueLength). It fails if the batcher is closed or the queue is full.
-func (c *Batcher[In, Answer]) enqueue(x *Call[In, Answer]) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+func (batcher *Batcher[In, Answer]) enqueue(x *Call[In, Answer]) error {
+	batcher.mu.Lock()
+	defer batcher.mu.Unlock()
 	switch {
-	case c.closed:
+	case batcher.closed:
 		return errClosed
-	case len(c.queued) >= maxQueued:
+	case len(batcher.queued) >= maxQueued:
 		return errQueueFull
 	}
-	c.queued, x.queued = append(c.queued, x), true
+	batcher.queued, x.queued = append(batcher.queued, x), true
 	switch {
-	case c.active == 0 || len(c.queued) >= extraWriterQueueLength:
-		c.startWriter()
-	case c.active < c.maxWriters:
+	case batcher.active == 0 || len(batcher.queued) >= extraWriterQueueLength:
+		batcher.startWriter()
+	case batcher.active < batcher.maxWriters:
 		time.AfterFunc(extraWriterWait, func() {
-			c.mu.Lock()
-			defer c.mu.Unlock()
+			batcher.mu.Lock()
+			defer batcher.mu.Unlock()
 			if x.queued {
-				c.startWriter()
+				batcher.startWriter()
 			}
 		})
 	}
@@ -167,99 +167,99 @@ func (c *Batcher[In, Answer]) enqueue(x *Call[In, Answer]) error {
 }
 
 // startWriter starts a writer if fewer than maxWriters run. The caller holds the lock.
-func (c *Batcher[In, Answer]) startWriter() {
-	if c.active < c.maxWriters {
-		c.active++
-		c.writers.Go(c.runBatches)
+func (batcher *Batcher[In, Answer]) startWriter() {
+	if batcher.active < batcher.maxWriters {
+		batcher.active++
+		batcher.writers.Go(batcher.runBatches)
 	}
 }
 
 // withdraw removes a call from the queue. False: its batch has begun already.
-func (c *Batcher[In, Answer]) withdraw(x *Call[In, Answer]) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	i := slices.Index(c.queued, x)
+func (batcher *Batcher[In, Answer]) withdraw(x *Call[In, Answer]) bool {
+	batcher.mu.Lock()
+	defer batcher.mu.Unlock()
+	i := slices.Index(batcher.queued, x)
 	if i < 0 {
 		return false
 	}
-	c.queued, x.queued = slices.Delete(c.queued, i, i+1), false
+	batcher.queued, x.queued = slices.Delete(batcher.queued, i, i+1), false
 	return true
 }
 
 // runBatches runs one batch after the other until takeBatch finds no call to run.
-func (c *Batcher[In, Answer]) runBatches() {
+func (batcher *Batcher[In, Answer]) runBatches() {
 	for {
-		began, batch := time.Now(), c.takeBatch()
+		began, batch := time.Now(), batcher.takeBatch()
 		if len(batch) == 0 {
 			return
 		}
-		c.runBatch(batch)
-		if left := c.releaseKeys(batch, time.Since(began)); left > 0 {
-			<-time.After(c.MinInterval - time.Since(began))
+		batcher.runBatch(batch)
+		if left := batcher.releaseKeys(batch, time.Since(began)); left > 0 {
+			<-time.After(batcher.MinInterval - time.Since(began))
 		}
 	}
 }
 
 // runBatch runs a batch. If it panics, the calls that have no answer yet fail, and surely wrote nothing: run
 // itself recovers from panics after which a write may have left.
-func (c *Batcher[In, Answer]) runBatch(batch []*Call[In, Answer]) {
+func (batcher *Batcher[In, Answer]) runBatch(batch []*Call[In, Answer]) {
 	defer panics.Recover(panics.Batch, func() {
 		for _, x := range batch {
 			x.SetAnswer(*new(Answer), store.WrapUnavailable(panics.Err))
 		}
 	})
-	c.run(batch)
+	batcher.run(batch)
 }
 
 // takeBatch removes the next calls with free keys from the queue, marks their keys busy and
 // returns the calls. If it returns nil, the calling writer must end: the keys of all queued calls
 // are in other writers' batches, and those writers take the calls next.
-func (c *Batcher[In, Answer]) takeBatch() []*Call[In, Answer] {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.Turn != nil && len(c.queued) > c.maxSize {
-		slices.SortStableFunc(c.queued, func(a, b *Call[In, Answer]) int { return c.Turn(a.In) - c.Turn(b.In) })
+func (batcher *Batcher[In, Answer]) takeBatch() []*Call[In, Answer] {
+	batcher.mu.Lock()
+	defer batcher.mu.Unlock()
+	if batcher.Turn != nil && len(batcher.queued) > batcher.maxSize {
+		slices.SortStableFunc(batcher.queued, func(a, b *Call[In, Answer]) int { return batcher.Turn(a.In) - batcher.Turn(b.In) })
 	}
 	var batch []*Call[In, Answer]
-	left := c.queued[:0]
-	for _, x := range c.queued {
-		if len(batch) == c.maxSize || c.busy[x.Key] {
+	left := batcher.queued[:0]
+	for _, x := range batcher.queued {
+		if len(batch) == batcher.maxSize || batcher.busy[x.Key] {
 			left = append(left, x)
 			continue
 		}
-		c.busy[x.Key], x.queued = true, false
+		batcher.busy[x.Key], x.queued = true, false
 		batch = append(batch, x)
 	}
-	clear(c.queued[len(left):])
-	c.queued = left
+	clear(batcher.queued[len(left):])
+	batcher.queued = left
 	if len(batch) == 0 {
-		c.active--
+		batcher.active--
 	}
 	return batch
 }
 
 // releaseKeys frees the keys of a batch, adapts the size of batches to the time that the batch
 // took, and returns the number of queued calls.
-func (c *Batcher[In, Answer]) releaseKeys(batch []*Call[In, Answer], took time.Duration) (waiting int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+func (batcher *Batcher[In, Answer]) releaseKeys(batch []*Call[In, Answer], took time.Duration) (waiting int) {
+	batcher.mu.Lock()
+	defer batcher.mu.Unlock()
 	switch {
-	case c.Slow == 0:
-	case took > c.Slow:
-		c.maxSize = max(min(c.maxSize, len(batch))/2, minBatchSize)
-	case took < c.Slow/2 && len(batch) >= c.maxSize:
-		c.maxSize = min(2*c.maxSize, maxBatchSize)
+	case batcher.Slow == 0:
+	case took > batcher.Slow:
+		batcher.maxSize = max(min(batcher.maxSize, len(batch))/2, minBatchSize)
+	case took < batcher.Slow/2 && len(batch) >= batcher.maxSize:
+		batcher.maxSize = min(2*batcher.maxSize, maxBatchSize)
 	}
 	for _, x := range batch {
-		delete(c.busy, x.Key)
+		delete(batcher.busy, x.Key)
 	}
-	return len(c.queued)
+	return len(batcher.queued)
 }
 
 // Close refuses new calls and waits until all queued calls have their answers.
-func (c *Batcher[In, Answer]) Close() {
-	c.mu.Lock()
-	c.closed = true
-	c.mu.Unlock()
-	c.writers.Wait()
+func (batcher *Batcher[In, Answer]) Close() {
+	batcher.mu.Lock()
+	batcher.closed = true
+	batcher.mu.Unlock()
+	batcher.writers.Wait()
 }

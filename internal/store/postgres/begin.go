@@ -41,15 +41,15 @@ const (
 )
 
 // beginStatements are the statements of Begin.
-func (p *DB) beginStatements() []statement {
+func (db *DB) beginStatements() []statement {
 	return []statement{
 		{stmtLockRecipients, "SELECT pg_advisory_xact_lock(key) FROM unnest(@keys::bigint[]) AS key"},
 		{stmtSavepoint, "SAVEPOINT candidates"},
 		{stmtRollBackToSavepoint, "ROLLBACK TO SAVEPOINT candidates"},
-		{stmtLockCandidates, p.replaceNow(lockCandidatesSQL)},
-		{stmtGateCounted, p.replaceNow(gateSQL(countedSendsSQL))},
-		{stmtGateHolders, p.replaceNow(gateSQL(sendsOfHoldersSQL))},
-		{stmtGateCountedAndHolders, p.replaceNow(gateSQL(countedSendsSQL, sendsOfHoldersSQL))},
+		{stmtLockCandidates, db.replaceNow(lockCandidatesSQL)},
+		{stmtGateCounted, db.replaceNow(gateSQL(countedSendsSQL))},
+		{stmtGateHolders, db.replaceNow(gateSQL(sendsOfHoldersSQL))},
+		{stmtGateCountedAndHolders, db.replaceNow(gateSQL(countedSendsSQL, sendsOfHoldersSQL))},
 		{stmtUpdateJoined, updateJoinedSQL},
 		{stmtInsert, insertSQL},
 	}
@@ -60,29 +60,29 @@ func (p *DB) beginStatements() []statement {
 func beginTimeout() time.Duration { return store.CallTimeout * 4 / 5 }
 
 // Begin implements sqldb.PerDatabase.
-func (p *DB) Begin(ctx context.Context, intent store.Intent) (store.BeginAnswer, error) {
+func (db *DB) Begin(ctx context.Context, intent store.Intent) (store.BeginAnswer, error) {
 	in, err := store.ValidatedIntent(intent)
 	if err != nil {
 		return store.BeginAnswer{}, err
 	}
-	return p.begins.Submit(ctx, in, store.RecipientLockKey(in.Send))
+	return db.begins.Submit(ctx, in, store.RecipientLockKey(in.Send))
 }
 
 // beginBatch runs a batch of Begins within beginTimeout. Every call gets an answer or an error.
-func (p *DB) beginBatch(batch []*beginCall) {
+func (db *DB) beginBatch(batch []*beginCall) {
 	ctx, cancel := context.WithTimeout(batch[0].RoundTripContext(), beginTimeout())
 	defer cancel()
-	runTogether(ctx, false, batch, p.beginTogether)
+	runTogether(ctx, false, batch, db.beginTogether)
 }
 
 // beginTogether runs the transaction of a batch. A Begin can be repeated even if the first transaction
 // was committed: the second one finds the rows by their IDs. It waits for the recipients' locks if the
 // first one still runs.
-func (p *DB) beginTogether(ctx context.Context, brief bool, batch []*beginCall) error {
+func (db *DB) beginTogether(ctx context.Context, brief bool, batch []*beginCall) error {
 	var admitted, repeated []*beginCall
-	err := p.withRetry(ctx, true, func(conn *pgxpool.Conn) (notCommitted bool, err error) {
+	err := db.withRetry(ctx, true, func(conn *pgxpool.Conn) (notCommitted bool, err error) {
 		batch = slices.DeleteFunc(slices.Clone(batch), (*beginCall).Answered) // in an earlier run
-		admitted, repeated, notCommitted, err = p.beginOnConn(ctx, conn, brief, batch)
+		admitted, repeated, notCommitted, err = db.beginOnConn(ctx, conn, brief, batch)
 		return notCommitted, err
 	})
 	if err != nil {
@@ -91,7 +91,7 @@ func (p *DB) beginTogether(ctx context.Context, brief bool, batch []*beginCall) 
 	for _, x := range admitted {
 		x.SetAnswer(x.Answer, nil)
 	}
-	p.answerRepeated(ctx, repeated)
+	db.answerRepeated(ctx, repeated)
 	return nil
 }
 
@@ -99,22 +99,22 @@ func (p *DB) beginTogether(ctx context.Context, brief bool, batch []*beginCall) 
 // that are written, with their Answer, and those whose sends have rows already. If the database's clock is not within the
 // bounds that the read assumed, it rolls back and reads again; it reads maxClockTries times at most.
 // notCommitted means, with an error, that nothing was committed.
-func (p *DB) beginOnConn(ctx context.Context, conn *pgxpool.Conn, brief bool, batch []*beginCall) (admitted, repeated []*beginCall,
+func (db *DB) beginOnConn(ctx context.Context, conn *pgxpool.Conn, brief bool, batch []*beginCall) (admitted, repeated []*beginCall,
 	notCommitted bool, err error,
 ) {
 	if len(batch) == 0 {
 		return nil, nil, true, nil
 	}
 	for range maxClockTries {
-		b := idBoundsOfBatch(batch, p.likelyNow())
-		read, err := p.lockAndRead(ctx, conn, brief, batch, b)
+		b := idBoundsOfBatch(batch, db.likelyNow())
+		read, err := db.lockAndRead(ctx, conn, brief, batch, b)
 		if err != nil {
 			return nil, nil, true, err
 		}
-		p.sawClock(read.now)
+		db.sawClock(read.now)
 		if b.contains(read.now) {
 			admitted, repeated = read.decide(batch)
-			notCommitted, err = p.write(ctx, conn, admitted)
+			notCommitted, err = db.write(ctx, conn, admitted)
 			return admitted, repeated, notCommitted, err
 		}
 		if _, err := conn.Exec(ctx, "ROLLBACK"); err != nil {
@@ -136,16 +136,16 @@ func sortedLockKeys(batch []*beginCall) []int64 {
 // reads the facts for the gate. If holders have verifications that calls may join, a second trip
 // locks all candidates in one order and reads the facts of these calls again: a check may have
 // ended a verification, and locked out its recipient, before the lock was free.
-func (p *DB) lockAndRead(ctx context.Context, conn *pgxpool.Conn, brief bool, batch []*beginCall, b idBounds) (v batchFacts, err error) {
+func (db *DB) lockAndRead(ctx context.Context, conn *pgxpool.Conn, brief bool, batch []*beginCall, b idBounds) (v batchFacts, err error) {
 	named := listCandidates(batch, nil)
 	mixed := len(named) > 0 && slices.ContainsFunc(batch, func(x *beginCall) bool { return x.In.HolderToJoin() != "" })
-	first, second := p.open(brief), new(pgx.Batch)
-	p.queue(first, stmtLockRecipients, sqldb.Args{"keys": sortedLockKeys(batch)})
+	first, second := db.open(brief), new(pgx.Batch)
+	db.queue(first, stmtLockRecipients, sqldb.Args{"keys": sortedLockKeys(batch)})
 	if mixed {
-		p.queue(first, stmtSavepoint)
-		p.queue(second, stmtRollBackToSavepoint)
+		db.queue(first, stmtSavepoint)
+		db.queue(second, stmtRollBackToSavepoint)
 	}
-	if v, err = p.readFacts(ctx, conn, first, batch, named, b); err != nil {
+	if v, err = db.readFacts(ctx, conn, first, batch, named, b); err != nil {
 		return v, err
 	}
 	all := listCandidates(batch, v.ofHolders)
@@ -159,7 +159,7 @@ func (p *DB) lockAndRead(ctx context.Context, conn *pgxpool.Conn, brief bool, ba
 		}
 		all[n].i = len(joining) - 1
 	}
-	w, err := p.readFacts(ctx, conn, second, joining, all, b)
+	w, err := db.readFacts(ctx, conn, second, joining, all, b)
 	if err != nil {
 		return v, err
 	}
@@ -174,14 +174,14 @@ func (p *DB) lockAndRead(ctx context.Context, conn *pgxpool.Conn, brief bool, ba
 
 // readFacts takes a round trip: it runs the queued statements, which return nothing, locks the
 // candidates and reads what the gate needs to decide the calls.
-func (p *DB) readFacts(ctx context.Context, conn *pgxpool.Conn, queued *pgx.Batch, calls []*beginCall, list []joinCandidate,
+func (db *DB) readFacts(ctx context.Context, conn *pgxpool.Conn, queued *pgx.Batch, calls []*beginCall, list []joinCandidate,
 	b idBounds,
 ) (v batchFacts, err error) {
 	before := queued.Len()
 	if len(list) > 0 {
-		p.queue(queued, stmtLockCandidates, candidates.Args(list))
+		db.queue(queued, stmtLockCandidates, candidates.Args(list))
 	}
-	p.queue(queued, gateStatementName(calls), gateCalls.Args(calls), b.args())
+	db.queue(queued, gateStatementName(calls), gateCalls.Args(calls), b.args())
 	results := conn.SendBatch(ctx, queued)
 	defer func() { err = errors.Join(err, results.Close()) }()
 	if err := execAll(results, before); err != nil {
@@ -204,13 +204,13 @@ func (p *DB) readFacts(ctx context.Context, conn *pgxpool.Conn, queued *pgx.Batc
 
 // decide answers the calls that are refused, and those whose ID is not of now. It returns the admitted ones, whose
 // Answer it sets, and those whose sends have rows already.
-func (v batchFacts) decide(batch []*beginCall) (admitted, repeated []*beginCall) {
+func (b batchFacts) decide(batch []*beginCall) (admitted, repeated []*beginCall) {
 	for i, x := range batch {
-		if v.repeated[i] {
+		if b.repeated[i] {
 			repeated = append(repeated, x)
-		} else if err := store.CheckIDTimeDrift(x.In.Send.ID, v.now); err != nil {
+		} else if err := store.CheckIDTimeDrift(x.In.Send.ID, b.now); err != nil {
 			x.SetAnswer(store.BeginAnswer{}, err)
-		} else if d := rowrules.Decide(x.In, v.now, v.facts[i]); d.Admitted {
+		} else if d := rowrules.Decide(x.In, b.now, b.facts[i]); d.Admitted {
 			x.Answer, admitted = d.BeginAnswer, append(admitted, x)
 		} else {
 			x.SetAnswer(d.BeginAnswer, nil)
@@ -221,7 +221,7 @@ func (v batchFacts) decide(batch []*beginCall) (admitted, repeated []*beginCall)
 
 // write writes the rows of the admitted sends and commits. notCommitted means, with an error, that
 // nothing was committed.
-func (p *DB) write(ctx context.Context, conn *pgxpool.Conn, admitted []*beginCall) (notCommitted bool, err error) {
+func (db *DB) write(ctx context.Context, conn *pgxpool.Conn, admitted []*beginCall) (notCommitted bool, err error) {
 	var sends []*store.Send
 	var opened, joined []*store.Verification
 	for _, x := range admitted {
@@ -234,16 +234,16 @@ func (p *DB) write(ctx context.Context, conn *pgxpool.Conn, admitted []*beginCal
 	}
 	var trip pgx.Batch
 	if len(joined) > 0 {
-		p.queue(&trip, stmtUpdateJoined, joinedRows.Args(joined))
+		db.queue(&trip, stmtUpdateJoined, joinedRows.Args(joined))
 	}
 	if len(sends) > 0 {
-		p.queue(&trip, stmtInsert, outboxRows.Args(admitted), sqldb.VerificationTable.InsertManyArgs(store.InsertedByBegin, opened),
+		db.queue(&trip, stmtInsert, outboxRows.Args(admitted), sqldb.VerificationTable.InsertManyArgs(store.InsertedByBegin, opened),
 			sqldb.SendTable.InsertManyArgs(store.InsertedByBegin, sends))
 	}
 	began, statements := time.Now(), trip.Len()
-	notCommitted, err = p.runAndCommit(ctx, conn, &trip, func(results pgx.BatchResults) error { return execAll(results, statements) })
+	notCommitted, err = db.runAndCommit(ctx, conn, &trip, func(results pgx.BatchResults) error { return execAll(results, statements) })
 	if err == nil && len(sends) > 0 {
-		p.committed.Store(&sqldb.CommitTiming{At: time.Now(), Took: time.Since(began)})
+		db.committed.Store(&sqldb.CommitTiming{At: time.Now(), Took: time.Since(began)})
 	}
 	return notCommitted, err
 }
@@ -333,14 +333,14 @@ func readCandidates(rows pgx.Rows, locked [][]store.Verification) error {
 }
 
 // answerRepeated answers Begins whose sends have rows already.
-func (p *DB) answerRepeated(ctx context.Context, calls []*beginCall) {
+func (db *DB) answerRepeated(ctx context.Context, calls []*beginCall) {
 	if len(calls) == 0 {
 		return
 	}
-	err := p.awaitStandby(ctx, calls[0].In.Send.ID)
+	err := db.awaitStandby(ctx, calls[0].In.Send.ID)
 	for _, x := range calls {
 		if err == nil {
-			x.SetAnswer(p.readRepeated(ctx, x.In))
+			x.SetAnswer(db.readRepeated(ctx, x.In))
 		} else {
 			x.SetAnswer(store.BeginAnswer{}, store.WrapUncertain(withCause(err)))
 		}
@@ -350,16 +350,16 @@ func (p *DB) answerRepeated(ctx context.Context, calls []*beginCall) {
 // awaitStandby waits until a synchronous standby, if there is one, has all that was seen committed. If a server or a
 // client breaks a COMMIT off that waits for the standby, its rows are there, but perhaps only here. What only reads
 // waits for nothing. The lock is a write, and its COMMIT waits for all before it in the log.
-func (p *DB) awaitStandby(ctx context.Context, send uuid.UUID) error {
-	_, err := p.pool.Exec(ctx, "SELECT FROM sends WHERE id = $1 FOR KEY SHARE", send)
+func (db *DB) awaitStandby(ctx context.Context, send uuid.UUID) error {
+	_, err := db.pool.Exec(ctx, "SELECT FROM sends WHERE id = $1 FOR KEY SHARE", send)
 	return err
 }
 
 // readRepeated returns the answer to a Begin whose send has a row already; see
 // rowrules.RepeatedAnswer.
-func (p *DB) readRepeated(ctx context.Context, in store.Intent) (_ store.BeginAnswer, err error) {
+func (db *DB) readRepeated(ctx context.Context, in store.Intent) (_ store.BeginAnswer, err error) {
 	defer panics.Recover(panics.Batch, func() { err = store.WrapUncertain(panics.Err) })
-	story, err := p.SendDetails(ctx, in.Send.ID)
+	story, err := db.SendDetails(ctx, in.Send.ID)
 	if err != nil {
 		return store.BeginAnswer{}, store.WrapUncertain(withCause(err))
 	}

@@ -51,15 +51,15 @@ type trips struct {
 
 func tripsOf(db *DB) *trips { return db.writers.Config().ConnConfig.Tracer.(*trips) }
 
-func (n *trips) TraceBatchStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceBatchStartData) context.Context {
+func (t *trips) TraceBatchStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceBatchStartData) context.Context {
 	trip := data.Batch.QueuedQueries
 	if strings.Contains(trip[len(trip)-1].SQL, "DELETE FROM outbox") {
-		n.outcomes.Add(1)
+		t.outcomes.Add(1)
 	}
 	if strings.HasPrefix(trip[0].SQL, "BEGIN") || trip[len(trip)-1].SQL != "COMMIT" {
 		return ctx // not the second of two trips
 	}
-	if then := n.then.Swap(nil); then != nil {
+	if then := t.then.Swap(nil); then != nil {
 		(*then)()
 	}
 	return ctx
@@ -67,8 +67,8 @@ func (n *trips) TraceBatchStart(ctx context.Context, _ *pgx.Conn, data pgx.Trace
 
 func (*trips) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {}
 func (*trips) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData)     {}
-func (n *trips) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData) {
-	if read := n.read.Swap(nil); read != nil {
+func (t *trips) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData) {
+	if read := t.read.Swap(nil); read != nil {
 		(*read)()
 	}
 }

@@ -33,10 +33,10 @@ const (
 )
 
 // checkStatements are the statements of checks.
-func (p *DB) checkStatements() []statement {
+func (db *DB) checkStatements() []statement {
 	return []statement{
 		{stmtLockChecks, lockChecksSQL},
-		{stmtReadChecked, p.replaceNow(readCheckedSQL)},
+		{stmtReadChecked, db.replaceNow(readCheckedSQL)},
 		{stmtCountChecks, countChecksSQL},
 		{stmtKeepKey, sqldb.SetCheckKeySQL},
 	}
@@ -84,32 +84,32 @@ SELECT id FROM counted`
 
 // Check implements sqldb.PerDatabase. Checks that come while round trips are under way share the
 // next ones.
-func (p *DB) Check(ctx context.Context, c store.CheckRequest) (store.CheckAnswer, error) {
+func (db *DB) Check(ctx context.Context, c store.CheckRequest) (store.CheckAnswer, error) {
 	if !store.AreValidTexts(c.ID, c.Network) {
 		return store.CheckAnswer{}, fault.NotFound
 	}
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(c.ID))
-	return p.checks.Submit(ctx, c, int64(h.Sum64()))
+	return db.checks.Submit(ctx, c, int64(h.Sum64()))
 }
 
 // checkBatch makes the trips of a batch within beginTimeout. Every call gets an answer or an
 // error.
-func (p *DB) checkBatch(batch []*checkCall) {
+func (db *DB) checkBatch(batch []*checkCall) {
 	ctx, cancel := context.WithTimeout(batch[0].RoundTripContext(), beginTimeout())
 	defer cancel()
-	runTogether(ctx, false, batch, p.checkTogether)
+	runTogether(ctx, false, batch, db.checkTogether)
 }
 
 // checkTogether makes the trips of a batch, and then the trips of the checks that decideChecks left.
-func (p *DB) checkTogether(ctx context.Context, brief bool, batch []*checkCall) error {
+func (db *DB) checkTogether(ctx context.Context, brief bool, batch []*checkCall) error {
 	var left []*checkCall
 	decided := batch
-	err := p.withRetry(ctx, false, func(conn *pgxpool.Conn) (notCommitted bool, err error) {
-		if decided, left, err = p.decideChecks(ctx, conn, brief, batch); err != nil {
+	err := db.withRetry(ctx, false, func(conn *pgxpool.Conn) (notCommitted bool, err error) {
+		if decided, left, err = db.decideChecks(ctx, conn, brief, batch); err != nil {
 			return true, err
 		}
-		return p.writeChecks(ctx, conn, decided)
+		return db.writeChecks(ctx, conn, decided)
 	})
 	if err != nil {
 		return err
@@ -118,7 +118,7 @@ func (p *DB) checkTogether(ctx context.Context, brief bool, batch []*checkCall) 
 		x.SetAnswer(x.Answer, x.Err)
 	}
 	if len(left) > 0 {
-		runTogether(ctx, brief, left, p.checkTogether)
+		runTogether(ctx, brief, left, db.checkTogether)
 	}
 	return nil
 }
@@ -126,13 +126,13 @@ func (p *DB) checkTogether(ctx context.Context, brief bool, batch []*checkCall) 
 // decideChecks opens a transaction, locks and reads what a batch checks, and decides: it sets
 // Answer and Err of the decided calls. left has the calls whose recipient another call of the batch
 // has.
-func (p *DB) decideChecks(ctx context.Context, conn *pgxpool.Conn, brief bool, batch []*checkCall) (decided, left []*checkCall,
+func (db *DB) decideChecks(ctx context.Context, conn *pgxpool.Conn, brief bool, batch []*checkCall) (decided, left []*checkCall,
 	err error,
 ) {
 	ids := sqldb.Args{"ids": columns.MapSlice(batch, func(x *checkCall) string { return x.In.ID })}
-	trip := p.open(brief)
-	p.queue(trip, stmtLockChecks, ids)
-	p.queue(trip, stmtReadChecked, ids)
+	trip := db.open(brief)
+	db.queue(trip, stmtLockChecks, ids)
+	db.queue(trip, stmtReadChecked, ids)
 	results := conn.SendBatch(ctx, trip)
 	defer func() { err = errors.Join(err, results.Close()) }()
 	if err := execAll(results, trip.Len()-1); err != nil {
@@ -196,21 +196,21 @@ var errCheckNotCounted = errors.New("store: the verification ended during its ch
 
 // writeChecks writes the counted checks and commits. notCommitted means, with an error, that
 // nothing was committed. Only what the statement returns was counted.
-func (p *DB) writeChecks(ctx context.Context, conn *pgxpool.Conn, decided []*checkCall) (notCommitted bool, err error) {
+func (db *DB) writeChecks(ctx context.Context, conn *pgxpool.Conn, decided []*checkCall) (notCommitted bool, err error) {
 	var trip pgx.Batch
 	counted := map[string]*checkCall{}
 	for _, x := range decided {
 		if x.Err == nil && x.Answer.Counted {
 			counted[x.In.ID], x.Err = x, store.WrapUnavailable(errCheckNotCounted)
 		} else if x.Err == nil && x.Answer.KeyReused {
-			p.queue(&trip, stmtKeepKey, sqldb.Args{"id": x.In.ID, "key": x.Answer.Verification.CheckKey})
+			db.queue(&trip, stmtKeepKey, sqldb.Args{"id": x.In.ID, "key": x.Answer.Verification.CheckKey})
 		}
 	}
 	kept := trip.Len()
 	if len(counted) > 0 {
-		p.queue(&trip, stmtCountChecks, countedChecks.Args(slices.Collect(maps.Values(counted))))
+		db.queue(&trip, stmtCountChecks, countedChecks.Args(slices.Collect(maps.Values(counted))))
 	}
-	return p.runAndCommit(ctx, conn, &trip, func(results pgx.BatchResults) error {
+	return db.runAndCommit(ctx, conn, &trip, func(results pgx.BatchResults) error {
 		if err := execAll(results, kept); err != nil || len(counted) == 0 {
 			return err
 		}

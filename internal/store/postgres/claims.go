@@ -56,7 +56,7 @@ var (
 	})
 )
 
-func (p *DB) claimStatements() []statement {
+func (db *DB) claimStatements() []statement {
 	const claimed = `
 FROM idempotency_keys k CROSS JOIN LATERAL (SELECT * FROM sends s WHERE s.id = k.send_id LIMIT 1) s`
 	const life = `k.created_at <= excluded.created_at - @life * interval '1 microsecond'`
@@ -65,15 +65,15 @@ FROM idempotency_keys k CROSS JOIN LATERAL (SELECT * FROM sends s WHERE s.id = k
 		{stmtDeleteClaims, `
 DELETE FROM idempotency_keys k USING ` + releasedClaims.SQL() + `
 WHERE k.key = ANY (@r_key::bytea[]) AND k.key = r.key AND k.send_id = r.send`},
-		{stmtEndClaimLeases, p.replaceNow(`
+		{stmtEndClaimLeases, db.replaceNow(`
 UPDATE idempotency_keys k SET held_until = @now FROM ` + releasedClaims.SQL() + `
 WHERE k.key = ANY (@r_key::bytea[]) AND k.key = r.key AND k.send_id = r.send`)},
-		{stmtDeleteOldClaims, p.replaceNow(`
+		{stmtDeleteOldClaims, db.replaceNow(`
 DELETE FROM idempotency_keys WHERE key = ANY (ARRAY(
     SELECT key FROM idempotency_keys
     WHERE created_at <= (SELECT @now - @life * interval '1 microsecond') AND key <> ALL (@u_key::bytea[])
     ORDER BY created_at LIMIT @limit FOR UPDATE SKIP LOCKED))`)},
-		{stmtClaimIdempotencyKeys, p.replaceNow(`
+		{stmtClaimIdempotencyKeys, db.replaceNow(`
 INSERT INTO idempotency_keys AS k (key, fingerprint, send_id, created_at, held_until)
 SELECT u.key, u.fingerprint, u.send, clock.now, clock.now + @lease * interval '1 microsecond'
 FROM (SELECT @now AS now) AS clock, ` + newClaims.SQL() + ` ORDER BY u.key
@@ -88,7 +88,7 @@ RETURNING k.key, k.send_id, @now`)},
 		// waited.
 		{
 			stmtReadIdempotencyClaims,
-			p.replaceNow(
+			db.replaceNow(
 				`SELECT k.key, @now, k.fingerprint, k.send_id FROM idempotency_keys k WHERE k.key = ANY (@keys::bytea[])`),
 		},
 		// Its lock is a write; see awaitStandby.
@@ -99,14 +99,14 @@ CROSS JOIN LATERAL (SELECT * FROM verifications v WHERE v.id = s.verification_id
 }
 
 // ClaimIdempotencyKey implements sqldb.PerDatabase.
-func (p *DB) ClaimIdempotencyKey(ctx context.Context, c store.IdempotencyClaim) (store.IdempotencyClaimAnswer, error) {
-	return p.claims.Submit(ctx, idempotencyChange{IdempotencyClaim: c}, batchKeyOfClaim(c.Key))
+func (db *DB) ClaimIdempotencyKey(ctx context.Context, c store.IdempotencyClaim) (store.IdempotencyClaimAnswer, error) {
+	return db.claims.Submit(ctx, idempotencyChange{IdempotencyClaim: c}, batchKeyOfClaim(c.Key))
 }
 
 // ReleaseIdempotencyKey implements sqldb.PerDatabase.
-func (p *DB) ReleaseIdempotencyKey(ctx context.Context, key [32]byte, id uuid.UUID, forget bool) error {
+func (db *DB) ReleaseIdempotencyKey(ctx context.Context, key [32]byte, id uuid.UUID, forget bool) error {
 	c := idempotencyChange{IdempotencyClaim: store.IdempotencyClaim{Key: key, SendID: id}, release: true, forget: forget}
-	_, err := p.claims.Submit(ctx, c, batchKeyOfClaim(key))
+	_, err := db.claims.Submit(ctx, c, batchKeyOfClaim(key))
 	return err
 }
 
@@ -115,17 +115,17 @@ func batchKeyOfClaim(key [32]byte) int64 { return int64(binary.BigEndian.Uint64(
 
 // changeIdempotencyClaims makes the round trip of a batch within beginTimeout. Every call gets an
 // answer or an error.
-func (p *DB) changeIdempotencyClaims(batch []*idempotencyCall) {
+func (db *DB) changeIdempotencyClaims(batch []*idempotencyCall) {
 	ctx, cancel := context.WithTimeout(batch[0].RoundTripContext(), beginTimeout())
 	defer cancel()
 	slices.SortFunc(batch, func(x, y *idempotencyCall) int { return slices.Compare(x.In.Key[:], y.In.Key[:]) })
-	runTogether(ctx, false, batch, p.changeClaimsTogether)
+	runTogether(ctx, false, batch, db.changeClaimsTogether)
 }
 
 // changeClaimsTogether makes the round trip of a batch, or one for each call if the claims'
 // leases or lives differ. Claims of keys that were used before take another one; the others are answered first.
 // A claim can be repeated, also after a commit of which no answer came: its row then has the ID of its send.
-func (p *DB) changeClaimsTogether(ctx context.Context, brief bool, batch []*idempotencyCall) error {
+func (db *DB) changeClaimsTogether(ctx context.Context, brief bool, batch []*idempotencyCall) error {
 	var answers map[[32]byte]store.IdempotencyClaimAnswer
 	var claims, ended, forgotten, used []*idempotencyCall
 	alike := true
@@ -142,14 +142,14 @@ func (p *DB) changeClaimsTogether(ctx context.Context, brief bool, batch []*idem
 	}
 	if !alike {
 		for one := range slices.Chunk(batch, 1) {
-			runTogether(ctx, brief, one, p.changeClaimsTogether)
+			runTogether(ctx, brief, one, db.changeClaimsTogether)
 		}
 		return nil
 	}
 	runs := 0
-	err := p.withRetry(ctx, true, func(conn *pgxpool.Conn) (notCommitted bool, err error) {
+	err := db.withRetry(ctx, true, func(conn *pgxpool.Conn) (notCommitted bool, err error) {
 		runs++
-		answers, notCommitted, err = p.changeClaimsOnConn(ctx, conn, brief, claims, ended, forgotten)
+		answers, notCommitted, err = db.changeClaimsOnConn(ctx, conn, brief, claims, ended, forgotten)
 		return notCommitted, err
 	})
 	if err != nil {
@@ -165,32 +165,32 @@ func (p *DB) changeClaimsTogether(ctx context.Context, brief bool, batch []*idem
 	if len(used) == 0 {
 		return nil
 	}
-	return p.withRetry(ctx, true, func(conn *pgxpool.Conn) (notCommitted bool, err error) {
-		return false, p.readEarlierClaims(ctx, conn, used, answers, runs > 1)
+	return db.withRetry(ctx, true, func(conn *pgxpool.Conn) (notCommitted bool, err error) {
+		return false, db.readEarlierClaims(ctx, conn, used, answers, runs > 1)
 	})
 }
 
 // changeClaimsOnConn sends the changes of a batch in one trip, and returns the claims that their callers hold
 // now. notCommitted means, with an error, that nothing was committed.
-func (p *DB) changeClaimsOnConn(ctx context.Context, conn *pgxpool.Conn, brief bool, claims, ended, forgotten []*idempotencyCall) (
+func (db *DB) changeClaimsOnConn(ctx context.Context, conn *pgxpool.Conn, brief bool, claims, ended, forgotten []*idempotencyCall) (
 	held map[[32]byte]store.IdempotencyClaimAnswer, notCommitted bool, err error,
 ) {
-	trip := p.open(brief)
-	p.queue(trip, stmtAsynchronousCommit)
+	trip := db.open(brief)
+	db.queue(trip, stmtAsynchronousCommit)
 	for _, c := range []struct {
 		statement string
 		released  []*idempotencyCall
 	}{{stmtDeleteClaims, forgotten}, {stmtEndClaimLeases, ended}} {
 		if len(c.released) > 0 {
-			p.queue(trip, c.statement, releasedClaims.Args(c.released))
+			db.queue(trip, c.statement, releasedClaims.Args(c.released))
 		}
 	}
 	if len(claims) > 0 {
-		p.queueClaims(trip, claims)
+		db.queueClaims(trip, claims)
 	}
 	held = map[[32]byte]store.IdempotencyClaimAnswer{}
 	changes := trip.Len()
-	notCommitted, err = p.runAndCommit(ctx, conn, trip, func(results pgx.BatchResults) error {
+	notCommitted, err = db.runAndCommit(ctx, conn, trip, func(results pgx.BatchResults) error {
 		if len(claims) == 0 {
 			return execAll(results, changes)
 		}
@@ -203,11 +203,11 @@ func (p *DB) changeClaimsOnConn(ctx context.Context, conn *pgxpool.Conn, brief b
 }
 
 // queueClaims queues the statements of claims of one lease and one life.
-func (p *DB) queueClaims(trip *pgx.Batch, claims []*idempotencyCall) {
+func (db *DB) queueClaims(trip *pgx.Batch, claims []*idempotencyCall) {
 	one := claims[0].In
 	args := sqldb.Args{"lease": one.Lease.Microseconds(), "life": one.Life.Microseconds(), "limit": store.OldClaimsDeletedPerCall * len(claims)}
-	p.queue(trip, stmtDeleteOldClaims, newClaims.Args(claims), args)
-	p.queue(trip, stmtClaimIdempotencyKeys, newClaims.Args(claims), args)
+	db.queue(trip, stmtDeleteOldClaims, newClaims.Args(claims), args)
+	db.queue(trip, stmtClaimIdempotencyKeys, newClaims.Args(claims), args)
 }
 
 // readHeldClaims reads the result of stmtClaimIdempotencyKeys: the claims that their callers hold
@@ -223,14 +223,14 @@ func readHeldClaims(results pgx.BatchResults, held map[[32]byte]store.Idempotenc
 
 // readEarlierClaims answers claims of keys that were used before. answers has those that their callers hold
 // now. again: an earlier run of the claims may have been committed, too.
-func (p *DB) readEarlierClaims(ctx context.Context, conn *pgxpool.Conn, used []*idempotencyCall, answers map[[32]byte]store.IdempotencyClaimAnswer,
+func (db *DB) readEarlierClaims(ctx context.Context, conn *pgxpool.Conn, used []*idempotencyCall, answers map[[32]byte]store.IdempotencyClaimAnswer,
 	again bool,
 ) (err error) {
 	defer panics.Recover(panics.Batch, func() { err = store.WrapUnavailable(panics.Err) }) // the claims are committed
 	var trip pgx.Batch
 	keys := sqldb.Args{"keys": columns.MapSlice(used, func(x *idempotencyCall) []byte { return x.In.Key[:] })}
 	for _, statement := range []string{stmtReadIdempotencyClaims, stmtReadClaimedSends, stmtReadClaimedVerifications} {
-		p.queue(&trip, statement, keys)
+		db.queue(&trip, statement, keys)
 	}
 	results := conn.SendBatch(ctx, &trip)
 	defer func() { err = errors.Join(err, results.Close()) }()

@@ -75,19 +75,21 @@ func drainRows(rows pgx.Rows, each func(sqldb.Scan) error) (int64, error) {
 }
 
 // Read implements sqldb.Engine.
-func (p *DB) Read(ctx context.Context, _ string, f func(sqldb.Tx) error) error {
-	return p.readOnPool(ctx,
-		func(own context.Context, c *pgxpool.Conn) error { return f(sqldb.Tx{Conn: pgConn{own, ctx, c, p.now}}) })
+func (db *DB) Read(ctx context.Context, _ string, f func(sqldb.Tx) error) error {
+	return db.readOnPool(ctx,
+		func(own context.Context, c *pgxpool.Conn) error {
+			return f(sqldb.Tx{Conn: pgConn{own, ctx, c, db.now}})
+		})
 }
 
 // Write implements sqldb.Engine. BEGIN and the query of the clock are one round trip.
-func (p *DB) Write(ctx context.Context, _ string, _ sqldb.Turn, f func(sqldb.Tx) error) error {
-	return p.changeOnPool(ctx, func(own context.Context, c *pgxpool.Conn) error {
-		now, err := p.beginTransaction(own, c)
+func (db *DB) Write(ctx context.Context, _ string, _ sqldb.Turn, f func(sqldb.Tx) error) error {
+	return db.changeOnPool(ctx, func(own context.Context, c *pgxpool.Conn) error {
+		now, err := db.beginTransaction(own, c)
 		if err != nil {
 			return err
 		}
-		if err := f(sqldb.Tx{Conn: pgConn{own, ctx, c, p.now}, Now: now}); err != nil {
+		if err := f(sqldb.Tx{Conn: pgConn{own, ctx, c, db.now}, Now: now}); err != nil {
 			_, _ = c.Exec(own, "ROLLBACK")
 			return err
 		}
@@ -97,10 +99,10 @@ func (p *DB) Write(ctx context.Context, _ string, _ sqldb.Turn, f func(sqldb.Tx)
 }
 
 // beginTransaction starts a transaction and reads the database's clock, in one round trip.
-func (p *DB) beginTransaction(ctx context.Context, c *pgxpool.Conn) (now time.Time, err error) {
+func (db *DB) beginTransaction(ctx context.Context, c *pgxpool.Conn) (now time.Time, err error) {
 	var b pgx.Batch
 	b.Queue("BEGIN ISOLATION LEVEL READ COMMITTED")
-	b.Queue("SELECT " + p.now)
+	b.Queue("SELECT " + db.now)
 	results := c.SendBatch(ctx, &b)
 	defer results.Close()
 	if _, err := results.Exec(); err != nil {
@@ -110,12 +112,12 @@ func (p *DB) beginTransaction(ctx context.Context, c *pgxpool.Conn) (now time.Ti
 }
 
 // Run implements sqldb.Engine, in one round trip.
-func (p *DB) Run(ctx context.Context, _ string, _ sqldb.Turn, steps ...*sqldb.Statement) error {
-	return p.changeOnPool(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
+func (db *DB) Run(ctx context.Context, _ string, _ sqldb.Turn, steps ...*sqldb.Statement) error {
+	return db.changeOnPool(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
 		var b pgx.Batch
 		b.Queue("BEGIN ISOLATION LEVEL READ COMMITTED")
 		for _, s := range steps {
-			b.Queue(replaceNow(s.SQL, p.now, s.Args), toNamedArgs(s.Args))
+			b.Queue(replaceNow(s.SQL, db.now, s.Args), toNamedArgs(s.Args))
 		}
 		b.Queue("COMMIT")
 		results := c.SendBatch(ctx, &b)
@@ -153,6 +155,6 @@ func errorUnlessCommitted(err error, tag pgconn.CommandTag) error {
 }
 
 // Clock returns the time on the database's clock.
-func (p *DB) Clock(ctx context.Context) (time.Time, error) {
-	return sqldb.ReadWithResult(ctx, &p.DB, "Clock", sqldb.Tx.Clock)
+func (db *DB) Clock(ctx context.Context) (time.Time, error) {
+	return sqldb.ReadWithResult(ctx, &db.DB, "Clock", sqldb.Tx.Clock)
 }

@@ -234,18 +234,18 @@ type batchFacts struct {
 }
 
 // addRow stores one row of gateSQL in the facts.
-func (v *batchFacts) addRow(r gateRow) {
+func (b *batchFacts) addRow(r gateRow) {
 	if r.kind == clockRow {
-		v.now = store.TruncateToMicroseconds(r.at.Time)
+		b.now = store.TruncateToMicroseconds(r.at.Time)
 		return
 	}
-	has := &v.facts[r.i-1]
-	if ids := &v.ofHolders[r.i-1]; r.held.Valid && !slices.Contains(*ids, r.held.String) {
+	has := &b.facts[r.i-1]
+	if ids := &b.ofHolders[r.i-1]; r.held.Valid && !slices.Contains(*ids, r.held.String) {
 		*ids = append(*ids, r.held.String)
 	}
 	switch r.kind {
 	case repeatedRow:
-		v.repeated[r.i-1] = true
+		b.repeated[r.i-1] = true
 	case suppressionRow:
 		has.Suppression = r.id.Bytes
 	case countedSendRow:

@@ -9,7 +9,7 @@ import (
 )
 
 // SendsQuery implements sqldb.Engine.
-func (p *DB) SendsQuery(f sqldb.SendFilter) (string, sqldb.Args) {
+func (db *DB) SendsQuery(f sqldb.SendFilter) (string, sqldb.Args) {
 	return postgresFilter{f}.postgresQuery()
 }
 

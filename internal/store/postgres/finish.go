@@ -31,15 +31,15 @@ const (
 )
 
 // finishStatements are the statements of the finishers' pool.
-func (p *DB) finishStatements() []statement {
+func (db *DB) finishStatements() []statement {
 	return []statement{
-		{stmtFinishSent, p.replaceNow(finishSentSQL)},
-		{stmtFinish, p.replaceNow(finishSQL)},
-		{stmtPostpone, p.replaceNow(postponeSQL)},
-		{stmtRenew, p.replaceNow(renewSQL)},
-		{stmtTakeOver, p.replaceNow(takeOverSQL(""))},
-		{stmtTakeOverWithExpiredCode, p.replaceNow(takeOverSQL(" AND f.expires_at <= @until"))},
-		{stmtEndEvents, p.replaceNow(endEventsSQL)},
+		{stmtFinishSent, db.replaceNow(finishSentSQL)},
+		{stmtFinish, db.replaceNow(finishSQL)},
+		{stmtPostpone, db.replaceNow(postponeSQL)},
+		{stmtRenew, db.replaceNow(renewSQL)},
+		{stmtTakeOver, db.replaceNow(takeOverSQL(""))},
+		{stmtTakeOverWithExpiredCode, db.replaceNow(takeOverSQL(" AND f.expires_at <= @until"))},
+		{stmtEndEvents, db.replaceNow(endEventsSQL)},
 		{stmtConfirmRefunds, confirmRefundsSQL},
 		{stmtWaitBriefly, waitBriefly},
 	}
@@ -156,18 +156,18 @@ SELECT id FROM ended`
 
 // Finish implements sqldb.PerDatabase. Outcomes that come while a round trip is under way share the
 // next one.
-func (p *DB) Finish(ctx context.Context, outcome store.Outcome) (bool, error) {
+func (db *DB) Finish(ctx context.Context, outcome store.Outcome) (bool, error) {
 	o := outcome.Sanitized()
-	done, err := p.outcomes.Submit(ctx, o, batchKeyOfRow(o.ID))
+	done, err := db.outcomes.Submit(ctx, o, batchKeyOfRow(o.ID))
 	if done && o.Suppress.Words != "" {
-		_ = p.HoldBursts(ctx) // SettleBursts repeats it
+		_ = db.HoldBursts(ctx) // SettleBursts repeats it
 	}
 	return done, err
 }
 
 // Postpone implements sqldb.PerDatabase. It shares round trips as Finish does.
-func (p *DB) Postpone(ctx context.Context, postponement store.Postponement) (bool, error) {
-	return p.postponements.Submit(ctx, postponement.Sanitized(), batchKeyOfRow(postponement.ID))
+func (db *DB) Postpone(ctx context.Context, postponement store.Postponement) (bool, error) {
+	return db.postponements.Submit(ctx, postponement.Sanitized(), batchKeyOfRow(postponement.ID))
 }
 
 // batchKeyOfRow returns the batcher's key for a row, a hash of its ID. It keeps two changes of one
@@ -178,16 +178,16 @@ func batchKeyOfRow(id uuid.UUID) int64 {
 
 // finishBatch writes a batch of outcomes. finishSQL runs if one of them is not Sent or has an
 // event, else finishSentSQL.
-func (p *DB) finishBatch(batch []*finishCall) {
+func (db *DB) finishBatch(batch []*finishCall) {
 	if slices.ContainsFunc(batch, func(x *finishCall) bool { return x.In.Status != store.Sent || x.In.Event.Type != "" }) {
-		changeBatch(batch[0].RoundTripContext(), p, stmtFinish, batch, outcomes.Args)
+		changeBatch(batch[0].RoundTripContext(), db, stmtFinish, batch, outcomes.Args)
 		return
 	}
-	changeBatch(batch[0].RoundTripContext(), p, stmtFinishSent, batch, sentOutcomes.Args)
+	changeBatch(batch[0].RoundTripContext(), db, stmtFinishSent, batch, sentOutcomes.Args)
 }
 
-func (p *DB) postponeBatch(batch []*postponeCall) {
-	changeBatch(batch[0].RoundTripContext(), p, stmtPostpone, batch, postponements.Args)
+func (db *DB) postponeBatch(batch []*postponeCall) {
+	changeBatch(batch[0].RoundTripContext(), db, stmtPostpone, batch, postponements.Args)
 }
 
 // changeBatch runs a statement on a batch of calls, which it sorts by ID. The statement takes parameters, attempts and
@@ -237,17 +237,17 @@ func changeBatch[In rowChange](ctx context.Context, p *DB, statement string, cal
 
 // execReturningIDs runs a prepared statement and returns the IDs of the rows that it changed. brief is as
 // in together.
-func (p *DB) execReturningIDs(ctx context.Context, brief bool, statement string,
+func (db *DB) execReturningIDs(ctx context.Context, brief bool, statement string,
 	parameters []any,
 ) (changed map[uuid.UUID]bool, err error) {
 	defer panics.Recover(panics.Batch, func() { err = store.WrapUncertain(panics.Err) })
 	changed = map[uuid.UUID]bool{}
-	err = withConn(ctx, p.finishers, func(ctx context.Context, conn *pgxpool.Conn) (err error) {
+	err = withConn(ctx, db.finishers, func(ctx context.Context, conn *pgxpool.Conn) (err error) {
 		var trip pgx.Batch // the transaction has both statements
 		if brief {
-			p.queue(&trip, stmtWaitBriefly)
+			db.queue(&trip, stmtWaitBriefly)
 		}
-		trip.Queue(p.prepared[statement].sql, parameters...)
+		trip.Queue(db.prepared[statement].sql, parameters...)
 		results := conn.SendBatch(ctx, &trip)
 		defer func() { err = errors.Join(err, results.Close()) }()
 		if err := execAll(results, trip.Len()-1); err != nil {
@@ -279,12 +279,12 @@ RETURNING e.id`
 
 // EndAppEventAttempt implements sqldb.PerDatabase. Ends that come while a round trip is under way
 // share the next one.
-func (p *DB) EndAppEventAttempt(ctx context.Context, end store.AppEventAttemptEnd) (bool, error) {
-	return p.eventEnds.Submit(ctx, end.Sanitized(), batchKeyOfRow(end.ID))
+func (db *DB) EndAppEventAttempt(ctx context.Context, end store.AppEventAttemptEnd) (bool, error) {
+	return db.eventEnds.Submit(ctx, end.Sanitized(), batchKeyOfRow(end.ID))
 }
 
-func (p *DB) endEventBatch(batch []*eventEndCall) {
-	changeBatch(batch[0].RoundTripContext(), p, stmtEndEvents, batch, eventEnds.Args)
+func (db *DB) endEventBatch(batch []*eventEndCall) {
+	changeBatch(batch[0].RoundTripContext(), db, stmtEndEvents, batch, eventEnds.Args)
 }
 
 // confirmRefundsSQL deletes a batch of refunds.
@@ -295,11 +295,11 @@ RETURNING r.id`
 
 // ConfirmRefund implements sqldb.PerDatabase. The refunds of 10 ms share a commit, as outcomes do: a flood of suppressed
 // addresses has one for each send.
-func (p *DB) ConfirmRefund(ctx context.Context, held store.AttemptID) error {
-	_, err := p.refundEnds.Submit(ctx, held, batchKeyOfRow(held.ID))
+func (db *DB) ConfirmRefund(ctx context.Context, held store.AttemptID) error {
+	_, err := db.refundEnds.Submit(ctx, held, batchKeyOfRow(held.ID))
 	return err
 }
 
-func (p *DB) confirmRefundBatch(calls []*refundEndCall) {
-	changeBatch(calls[0].RoundTripContext(), p, stmtConfirmRefunds, calls, func([]*refundEndCall) map[string]any { return nil })
+func (db *DB) confirmRefundBatch(calls []*refundEndCall) {
+	changeBatch(calls[0].RoundTripContext(), db, stmtConfirmRefunds, calls, func([]*refundEndCall) map[string]any { return nil })
 }

@@ -95,45 +95,45 @@ SELECT @now, ` + sqldb.SendColumns + `, ` + sqldb.VerificationColumns + ` FROM v
 // rowsSQL reads verifications alone. Beside it, to look for the sends in all partitions costs several times as much.
 var rowsSQL = `SELECT @now, ` + sqldb.VerificationColumns + ` FROM verifications v WHERE v.id = ANY (@ids::text[])`
 
-func (p *DB) readStatements() []statement {
+func (db *DB) readStatements() []statement {
 	return []statement{
-		{stmtReadHistory, p.replaceNow(historySQL)},
-		{stmtReadVerifications, p.replaceNow(verificationsSQL)},
-		{stmtReadRows, p.replaceNow(rowsSQL)},
+		{stmtReadHistory, db.replaceNow(historySQL)},
+		{stmtReadVerifications, db.replaceNow(verificationsSQL)},
+		{stmtReadRows, db.replaceNow(rowsSQL)},
 	}
 }
 
 // ReadHistory implements sqldb.Engine. Calls that come while a round trip is under way share the
 // next one.
-func (p *DB) ReadHistory(ctx context.Context, l rowrules.HistoryQuery) (rowrules.History, error) {
-	return submitRead(ctx, p, p.histories, l)
+func (db *DB) ReadHistory(ctx context.Context, l rowrules.HistoryQuery) (rowrules.History, error) {
+	return submitRead(ctx, db, db.histories, l)
 }
 
 // Verification implements sqldb.Engine. It shares round trips as ReadHistory does.
-func (p *DB) Verification(ctx context.Context, id string) (store.Verification, store.Send, time.Time, error) {
-	f, err := p.findVerification(ctx, verificationQuery{id, true})
+func (db *DB) Verification(ctx context.Context, id string) (store.Verification, store.Send, time.Time, error) {
+	f, err := db.findVerification(ctx, verificationQuery{id, true})
 	return f.Verification, f.Send, f.now, err
 }
 
 // VerificationRow implements sqldb.Engine. It shares round trips with Verification.
-func (p *DB) VerificationRow(ctx context.Context, id string) (store.Verification, time.Time, error) {
-	f, err := p.findVerification(ctx, verificationQuery{id, false})
+func (db *DB) VerificationRow(ctx context.Context, id string) (store.Verification, time.Time, error) {
+	f, err := db.findVerification(ctx, verificationQuery{id, false})
 	return f.Verification, f.now, err
 }
 
-func (p *DB) findVerification(ctx context.Context, q verificationQuery) (f storedVerification, err error) {
+func (db *DB) findVerification(ctx context.Context, q verificationQuery) (f storedVerification, err error) {
 	if !store.AreValidTexts(q.id) {
 		return f, fault.NotFound
 	}
-	if f, err = submitRead(ctx, p, p.verifications, q); err == nil && f.now.IsZero() {
+	if f, err = submitRead(ctx, db, db.verifications, q); err == nil && f.now.IsZero() {
 		err = fault.NotFound
 	}
 	return f, err
 }
 
 // ReadShared implements sqldb.Engine. It shares round trips as ReadHistory does.
-func (p *DB) ReadShared(ctx context.Context, _ string, s *sqldb.Statement) error {
-	_, err := submitRead(ctx, p, p.sharedStatements, s)
+func (db *DB) ReadShared(ctx context.Context, _ string, s *sqldb.Statement) error {
+	_, err := submitRead(ctx, db, db.sharedStatements, s)
 	return err
 }
 
@@ -149,12 +149,12 @@ func submitRead[In, Answer any](ctx context.Context, p *DB, reads *batch.Batcher
 
 // answerHistories answers a batch of ReadHistory, answerVerifications one of Verification, and
 // answerSharedReads one of ReadShared.
-func (p *DB) answerHistories(looks []*historyCall) { answerReads(p, looks, p.readHistories) }
+func (db *DB) answerHistories(looks []*historyCall) { answerReads(db, looks, db.readHistories) }
 
-func (p *DB) answerVerifications(finds []*verificationCall) {
-	answerReads(p, finds, p.readVerifications)
+func (db *DB) answerVerifications(finds []*verificationCall) {
+	answerReads(db, finds, db.readVerifications)
 }
-func (p *DB) answerSharedReads(steps []*sharedReadCall) { answerReads(p, steps, p.runSharedReads) }
+func (db *DB) answerSharedReads(steps []*sharedReadCall) { answerReads(db, steps, db.runSharedReads) }
 
 // answerReads answers a batch by one trip, which returns an answer for each call. It repeats the trip
 // once after a lost connection.
@@ -180,15 +180,15 @@ func answerReads[In, Answer any](p *DB, calls []*batch.Call[In, Answer],
 }
 
 // readVerifications reads the verifications of a batch of calls.
-func (p *DB) readVerifications(ctx context.Context, finds []*verificationCall) (all []storedVerification, err error) {
+func (db *DB) readVerifications(ctx context.Context, finds []*verificationCall) (all []storedVerification, err error) {
 	ids := sqldb.Args{"ids": columns.MapSlice(finds, func(x *verificationCall) string { return x.In.id })}
 	statement, fields := stmtReadRows, func(w *store.Work) []any { return sqldb.VerificationFields(&w.Verification) }
 	if slices.ContainsFunc(finds, func(x *verificationCall) bool { return x.In.withSend }) {
 		statement, fields = stmtReadVerifications, sqldb.WorkFields
 	}
 	byID := map[string]storedVerification{}
-	err = withConn(ctx, p.readers, func(ctx context.Context, conn *pgxpool.Conn) error {
-		rows := p.query(ctx, conn, statement, ids)
+	err = withConn(ctx, db.readers, func(ctx context.Context, conn *pgxpool.Conn) error {
+		rows := db.query(ctx, conn, statement, ids)
 		var f storedVerification
 		_, err := pgx.ForEachRow(rows, append([]any{columns.ScannerFor(&f.now)}, fields(&f.Work)...), func() error {
 			byID[f.Verification.ID] = f
@@ -201,13 +201,13 @@ func (p *DB) readVerifications(ctx context.Context, finds []*verificationCall) (
 }
 
 // runSharedReads runs the statements of a batch.
-func (p *DB) runSharedReads(ctx context.Context, steps []*sharedReadCall) ([]struct{}, error) {
+func (db *DB) runSharedReads(ctx context.Context, steps []*sharedReadCall) ([]struct{}, error) {
 	var trip pgx.Batch
 	for _, x := range steps {
-		trip.Queue(replaceNow(x.In.SQL, p.now, x.In.Args), toNamedArgs(x.In.Args))
+		trip.Queue(replaceNow(x.In.SQL, db.now, x.In.Args), toNamedArgs(x.In.Args))
 	}
 	return make([]struct{}, len(steps)),
-		withConn(ctx, p.readers, func(ctx context.Context, conn *pgxpool.Conn) (err error) {
+		withConn(ctx, db.readers, func(ctx context.Context, conn *pgxpool.Conn) (err error) {
 			results := conn.SendBatch(ctx, &trip)
 			defer func() { err = errors.Join(err, results.Close()) }()
 			for _, x := range steps {
@@ -224,20 +224,20 @@ func (p *DB) runSharedReads(ctx context.Context, steps []*sharedReadCall) ([]str
 
 // readHistories reads the histories of a batch of calls. If the database's clock is not within the
 // bounds that it assumed, it reads again, maxClockTries times in all.
-func (p *DB) readHistories(ctx context.Context, looks []*historyCall) (histories []rowrules.History, err error) {
+func (db *DB) readHistories(ctx context.Context, looks []*historyCall) (histories []rowrules.History, err error) {
 	reach := slices.MaxFunc(looks, func(x, y *historyCall) int { return int(x.In.CountedWithin - y.In.CountedWithin) }).In.CountedWithin
 	for range maxClockTries {
-		b := idBoundsAround(p.likelyNow(), reach)
+		b := idBoundsAround(db.likelyNow(), reach)
 		var now time.Time
-		err = withConn(ctx, p.readers, func(ctx context.Context, conn *pgxpool.Conn) error {
-			rows := p.query(ctx, conn, stmtReadHistory, historyCalls.Args(looks), b.args())
+		err = withConn(ctx, db.readers, func(ctx context.Context, conn *pgxpool.Conn) error {
+			rows := db.query(ctx, conn, stmtReadHistory, historyCalls.Args(looks), b.args())
 			histories, now, err = readHistoryRows(rows, len(looks))
 			return err
 		})
 		if err != nil {
 			break
 		}
-		p.sawClock(now)
+		db.sawClock(now)
 		if b.contains(now) {
 			return histories, nil
 		}

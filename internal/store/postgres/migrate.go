@@ -112,13 +112,13 @@ var ownFingerprints = sync.OnceValues(func() (map[int64]string,
 
 // checkSchema returns an error, which wraps store.ErrSchema, if the database does not have the
 // migrations of this program.
-func (p *DB) checkSchema(ctx context.Context) error {
+func (db *DB) checkSchema(ctx context.Context) error {
 	own, err := ownFingerprints()
 	if err != nil {
 		return migrations.WrapError(err)
 	}
 	applied := map[int64]string{}
-	err = p.readOnPool(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {
+	err = db.readOnPool(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {
 		rows, _ := conn.Query(ctx, migrations.FingerprintsSQL)
 		var version int64
 		var sum string

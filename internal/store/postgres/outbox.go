@@ -17,9 +17,9 @@ import (
 )
 
 // RenewLeases implements sqldb.PerDatabase.
-func (p *DB) RenewLeases(ctx context.Context, lease time.Duration, held []store.AttemptID) (err error) {
+func (db *DB) RenewLeases(ctx context.Context, lease time.Duration, held []store.AttemptID) (err error) {
 	calls := columns.MapSlice(held, func(h store.AttemptID) *renewCall { return batch.NewCall[store.AttemptID, bool](h, 0) })
-	changeBatch(ctx, p, stmtRenew, slices.Clone(calls), func([]*renewCall) map[string]any {
+	changeBatch(ctx, db, stmtRenew, slices.Clone(calls), func([]*renewCall) map[string]any {
 		return sqldb.Args{"lease": lease.Microseconds()}
 	})
 	for _, x := range calls {
@@ -64,39 +64,39 @@ ORDER BY s.expires_at, s.id`
 }
 
 // TakeOver implements sqldb.PerDatabase.
-func (p *DB) TakeOver(ctx context.Context, q store.Queue, lease time.Duration, limit int) ([]store.Work, error) {
-	return p.takeOver(ctx, stmtTakeOver, q, lease, limit)
+func (db *DB) TakeOver(ctx context.Context, q store.Queue, lease time.Duration, limit int) ([]store.Work, error) {
+	return db.takeOver(ctx, stmtTakeOver, q, lease, limit)
 }
 
 // TakeOverWithExpiredCode implements sqldb.PerDatabase. It always searches from the oldest row on.
-func (p *DB) TakeOverWithExpiredCode(ctx context.Context, q store.Queue, lease time.Duration, limit int) ([]store.Work, error) {
-	return p.takeOver(ctx, stmtTakeOverWithExpiredCode, q, lease, limit)
+func (db *DB) TakeOverWithExpiredCode(ctx context.Context, q store.Queue, lease time.Duration, limit int) ([]store.Work, error) {
+	return db.takeOver(ctx, stmtTakeOverWithExpiredCode, q, lease, limit)
 }
 
 // takeOver runs one of the statements of takeOverSQL.
-func (p *DB) takeOver(ctx context.Context, statement string, q store.Queue, lease time.Duration, limit int) ([]store.Work, error) {
+func (db *DB) takeOver(ctx context.Context, statement string, q store.Queue, lease time.Duration, limit int) ([]store.Work, error) {
 	ctx, cancel := store.Bounded(ctx)
 	defer cancel()
-	now, err := p.Clock(ctx)
+	now, err := db.Clock(ctx)
 	if err != nil {
 		return nil, err
 	}
 	var since time.Time
 	if statement == stmtTakeOver {
-		since = p.searches.searchStart(q, now)
+		since = db.searches.searchStart(q, now)
 	}
 	type due struct {
 		at time.Time
 		store.Work
 	}
-	rows, err := changeRows(ctx, p.finishers, func(d *due) []any {
+	rows, err := changeRows(ctx, db.finishers, func(d *due) []any {
 		return append([]any{columns.ScannerFor(&d.at)}, sqldb.WorkAndCodeFields(&d.Work)...)
-	}, p.prepared[statement].sql, p.prepared[statement].arguments(sqldb.Args{
+	}, db.prepared[statement].sql, db.prepared[statement].arguments(sqldb.Args{
 		"channel": string(q.Channel), "strangers": q.Strangers, "since": since, "until": now,
 		"lease": lease.Microseconds(), "limit": limit,
 	})...)
 	if err == nil && statement == stmtTakeOver {
-		p.searches.recordSearch(q, now, len(rows) < limit)
+		db.searches.recordSearch(q, now, len(rows) < limit)
 	}
 	return columns.MapSlice(rows, func(d due) store.Work { d.Send.DueAt, d.Now = d.at, now; return d.Work }), err
 }
@@ -153,8 +153,8 @@ func (o *takeOverSearches) recordSearch(q store.Queue, now time.Time, empty bool
 }
 
 // LeaseDueRefunds implements sqldb.PerDatabase.
-func (p *DB) LeaseDueRefunds(ctx context.Context, lease time.Duration, limit int) ([]store.Refund, error) {
-	return changeRows(ctx, p.pool, sqldb.RefundFields, p.replaceNow(refundsDueSQL),
+func (db *DB) LeaseDueRefunds(ctx context.Context, lease time.Duration, limit int) ([]store.Refund, error) {
+	return changeRows(ctx, db.pool, sqldb.RefundFields, db.replaceNow(refundsDueSQL),
 		pgx.NamedArgs{"limit": limit, "lease": lease.Microseconds()})
 }
 

@@ -12,11 +12,11 @@ import (
 )
 
 // EnsurePartitions implements sqldb.PerDatabase.
-func (p *DB) EnsurePartitions(ctx context.Context) (until time.Time, err error) {
+func (db *DB) EnsurePartitions(ctx context.Context) (until time.Time, err error) {
 	ctx, cancel := store.Bounded(ctx)
 	defer cancel()
 	err = retryWhileLocked(ctx, func() error { // another replica may take longer than the statement waits
-		return p.changeOnPool(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {
+		return db.changeOnPool(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {
 			return conn.QueryRow(ctx, `SELECT sendcode_make_partitions()`).Scan(columns.ScannerFor(&until))
 		})
 	})
@@ -24,12 +24,12 @@ func (p *DB) EnsurePartitions(ctx context.Context) (until time.Time, err error) 
 }
 
 // DropPartition implements sqldb.Engine. It drops nothing while the partition is in use.
-func (p *DB) DropPartition(ctx context.Context, age time.Duration) (name string, err error) {
-	now, err := p.Clock(ctx)
+func (db *DB) DropPartition(ctx context.Context, age time.Duration) (name string, err error) {
+	now, err := db.Clock(ctx)
 	if err != nil {
 		return "", err
 	}
-	err = p.changeOnPool(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {
+	err = db.changeOnPool(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {
 		var dropped sql.NullString
 		err := conn.QueryRow(ctx, `SELECT sendcode_drop_partition($1)`, store.RetentionCutoff(now, age)).Scan(&dropped)
 		name = dropped.String
@@ -43,7 +43,7 @@ func (p *DB) DropPartition(ctx context.Context, age time.Duration) (name string,
 
 // PurgeDeleted implements sqldb.Engine. It does nothing, since Postgres's vacuum removes deleted
 // rows.
-func (p *DB) PurgeDeleted(context.Context) error { return nil }
+func (db *DB) PurgeDeleted(context.Context) error { return nil }
 
 // lockNotAvailable is the SQLSTATE of a lock that was not free within lock_timeout.
 const lockNotAvailable = "55P03"

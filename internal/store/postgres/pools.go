@@ -13,18 +13,18 @@ type namedPool struct {
 }
 
 // pools returns all pools; those that are not open yet are nil.
-func (p *DB) pools() []namedPool {
+func (db *DB) pools() []namedPool {
 	return []namedPool{
-		{"postgres_begin", p.writers},
-		{"postgres_finish", p.finishers},
-		{"postgres_look", p.readers},
-		{"postgres", p.pool},
+		{"postgres_begin", db.writers},
+		{"postgres_finish", db.finishers},
+		{"postgres_look", db.readers},
+		{"postgres", db.pool},
 	}
 }
 
 // Pools implements sqldb.Engine.
-func (p *DB) Pools() (all []store.PoolStats) {
-	for _, pool := range p.pools() {
+func (db *DB) Pools() (all []store.PoolStats) {
+	for _, pool := range db.pools() {
 		s := pool.Stat()
 		all = append(all, store.PoolStats{
 			Name: pool.name, InUse: int(s.AcquiredConns()), Idle: int(s.IdleConns()), Waits: s.EmptyAcquireCount(),

@@ -157,44 +157,44 @@ func openWithClock(ctx context.Context, url, now, role string, tracer ...pgx.Que
 
 // openPools opens the pools, checks the server and its schema, and returns the database's time.
 // After an error some pools may be open.
-func (p *DB) openPools(ctx context.Context, url, role string, tracer []pgx.QueryTracer) (now time.Time, err error) {
-	if p.pool, err = newPool(ctx, url, role, poolOptions{tracer: tracer}); err != nil {
+func (db *DB) openPools(ctx context.Context, url, role string, tracer []pgx.QueryTracer) (now time.Time, err error) {
+	if db.pool, err = newPool(ctx, url, role, poolOptions{tracer: tracer}); err != nil {
 		return now, err
 	}
-	if err = withConn(ctx, p.pool,
+	if err = withConn(ctx, db.pool,
 		func(ctx context.Context, conn *pgxpool.Conn) error { return checkServer(ctx, conn.Conn()) }); err != nil {
 		return now, err
 	}
-	if err = p.checkSchema(ctx); err != nil {
+	if err = db.checkSchema(ctx); err != nil {
 		return now, err
 	}
 	o := poolOptions{
 		tracer: tracer, conns: writerConns, open: writerConns, session: writerSettings,
-		statements: p.addStatements(transactionStatements(), p.claimStatements(), p.beginStatements(), p.checkStatements()),
+		statements: db.addStatements(transactionStatements(), db.claimStatements(), db.beginStatements(), db.checkStatements()),
 	}
-	if p.writers, err = newPool(ctx, url, role, o); err != nil {
+	if db.writers, err = newPool(ctx, url, role, o); err != nil {
 		return now, err
 	}
 	o = poolOptions{
 		tracer: tracer, conns: finisherConns, open: finisherConns, session: finisherSettings,
-		statements: p.addStatements(p.finishStatements()),
+		statements: db.addStatements(db.finishStatements()),
 	}
-	if p.finishers, err = newPool(ctx, url, role, o); err != nil {
+	if db.finishers, err = newPool(ctx, url, role, o); err != nil {
 		return now, err
 	}
-	o = poolOptions{tracer: tracer, conns: readerConns, open: maxReaders, statements: p.addStatements(p.readStatements())}
-	if p.readers, err = newPool(ctx, url, role, o); err != nil {
+	o = poolOptions{tracer: tracer, conns: readerConns, open: maxReaders, statements: db.addStatements(db.readStatements())}
+	if db.readers, err = newPool(ctx, url, role, o); err != nil {
 		return now, err
 	}
 	// One connection of writers is opened now, since opening it would use up the first Begin's timeout.
-	if err = withConn(ctx, p.writers, func(context.Context, *pgxpool.Conn) error { return nil }); err != nil {
+	if err = withConn(ctx, db.writers, func(context.Context, *pgxpool.Conn) error { return nil }); err != nil {
 		return now, err
 	}
-	return p.Clock(ctx)
+	return db.Clock(ctx)
 }
 
-func (p *DB) closePools() {
-	for _, pool := range p.pools() {
+func (db *DB) closePools() {
+	for _, pool := range db.pools() {
 		if pool.Pool != nil {
 			pool.Close()
 		}
@@ -282,40 +282,40 @@ func newPool(ctx context.Context, url, role string, o poolOptions) (*pgxpool.Poo
 }
 
 // LastSendCommit implements sqldb.Engine.
-func (p *DB) LastSendCommit() *sqldb.CommitTiming { return p.committed.Load() }
+func (db *DB) LastSendCommit() *sqldb.CommitTiming { return db.committed.Load() }
 
 // Close implements sqldb.Engine. It first waits until all queued calls have their answers.
-func (p *DB) Close() error {
-	p.claims.Close()
-	p.begins.Close()
-	p.checks.Close()
-	p.outcomes.Close()
-	p.postponements.Close()
-	p.refundEnds.Close()
-	p.eventEnds.Close()
-	p.histories.Close()
-	p.verifications.Close()
-	p.sharedStatements.Close()
-	p.closePools()
+func (db *DB) Close() error {
+	db.claims.Close()
+	db.begins.Close()
+	db.checks.Close()
+	db.outcomes.Close()
+	db.postponements.Close()
+	db.refundEnds.Close()
+	db.eventEnds.Close()
+	db.histories.Close()
+	db.verifications.Close()
+	db.sharedStatements.Close()
+	db.closePools()
 	return nil
 }
 
 // readOnPool runs f, which must only read, on a pooled connection. If the connection was lost, it
 // empties the pool and runs f once more.
-func (p *DB) readOnPool(ctx context.Context, f func(context.Context, *pgxpool.Conn) error) error {
+func (db *DB) readOnPool(ctx context.Context, f func(context.Context, *pgxpool.Conn) error) error {
 	ctx, cancel := store.Bounded(ctx)
 	defer cancel()
-	err := withConn(ctx, p.pool, f)
+	err := withConn(ctx, db.pool, f)
 	if err != nil && ctx.Err() == nil && isConnectionLost(err) {
-		p.pool.Reset() // the other connections are probably lost too
-		err = withConn(ctx, p.pool, f)
+		db.pool.Reset() // the other connections are probably lost too
+		err = withConn(ctx, db.pool, f)
 	}
 	return store.WrapUnavailable(withCause(err))
 }
 
 // changeOnPool runs f, which may write, on a pooled connection, and never repeats it.
-func (p *DB) changeOnPool(ctx context.Context, f func(context.Context, *pgxpool.Conn) error) error {
-	return wrapWriteError(withConn(ctx, p.pool, f))
+func (db *DB) changeOnPool(ctx context.Context, f func(context.Context, *pgxpool.Conn) error) error {
+	return wrapWriteError(withConn(ctx, db.pool, f))
 }
 
 // wrapWriteError wraps the error of a statement that writes in fault.Unavailable, and also in
@@ -399,16 +399,16 @@ func sqlState(err error) string {
 
 // replaceNow replaces @now in a statement by the SQL expression for the present time: the database
 // server's, unless a test sets another expression.
-func (p *DB) replaceNow(statement string) string { return replaceNow(statement, p.now, nil) }
+func (db *DB) replaceNow(statement string) string { return replaceNow(statement, db.now, nil) }
 
 // seenClock is the time that the database's clock showed, and when this process read it.
 type seenClock struct{ now, read time.Time }
 
-func (p *DB) sawClock(now time.Time) { p.seen.Store(&seenClock{now, time.Now()}) }
+func (db *DB) sawClock(now time.Time) { db.seen.Store(&seenClock{now, time.Now()}) }
 
 // likelyNow returns the database's time as this process assumes it, by what has passed since it read that clock.
-func (p *DB) likelyNow() time.Time {
-	last := p.seen.Load()
+func (db *DB) likelyNow() time.Time {
+	last := db.seen.Load()
 	return store.TruncateToMicroseconds(last.now.Add(time.Since(last.read)))
 }
 

@@ -14,12 +14,12 @@ import (
 const refusalsPerInsert = 1000
 
 // RecordRefusals implements sqldb.PerDatabase.
-func (p *DB) RecordRefusals(ctx context.Context, refusals []store.SendOrRefusal) error {
+func (db *DB) RecordRefusals(ctx context.Context, refusals []store.SendOrRefusal) error {
 	rows := store.MergeRefusals(refusals)
 	if len(rows) == 0 {
 		return nil
 	}
-	return p.Write(ctx, "RecordRefusals", sqldb.InOrder, func(q sqldb.Tx) error {
+	return db.Write(ctx, "RecordRefusals", sqldb.InOrder, func(q sqldb.Tx) error {
 		if err := q.MaskErased(rows); err != nil {
 			return err
 		}

@@ -118,10 +118,10 @@ func makeRole(ctx context.Context, db *sql.DB, role string) error {
 
 // AuditWeakness returns "" if the service can add audit entries but not change or delete them.
 // Otherwise it returns the reason.
-func (p *DB) AuditWeakness(ctx context.Context) (why string, err error) {
+func (db *DB) AuditWeakness(ctx context.Context) (why string, err error) {
 	var may []string
 	var owner bool
-	err = p.readOnPool(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {
+	err = db.readOnPool(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {
 		return conn.QueryRow(ctx, `
 SELECT pg_has_role(session_user, c.relowner, 'MEMBER'),
        ARRAY(SELECT r FROM unnest(ARRAY['UPDATE', 'DELETE', 'TRUNCATE', 'TRIGGER']) AS r WHERE has_table_privilege(c.oid, r))

@@ -43,11 +43,11 @@ INSERT INTO counted_hours (hour) VALUES (@hour)`
 
 // CountHours implements sqldb.PerDatabase. Each hour has its own transaction, so that an erasure
 // waits for one hour at most.
-func (p *DB) CountHours(ctx context.Context, life, keep time.Duration, limit int) (n int, err error) {
+func (db *DB) CountHours(ctx context.Context, life, keep time.Duration, limit int) (n int, err error) {
 	ctx, cancel := store.Bounded(ctx)
 	defer cancel()
 	for n < limit {
-		more, err := sqldb.WriteWithResult(ctx, &p.DB, "CountHours",
+		more, err := sqldb.WriteWithResult(ctx, &db.DB, "CountHours",
 			func(q sqldb.Tx) (bool, error) {
 				return countNextHour(q, life+sqldb.HourCountDelay, min(keep, sqldb.MaxCountedAge))
 			})
@@ -81,7 +81,7 @@ func countNextHour(q sqldb.Tx, delay, age time.Duration) (bool, error) {
 
 // BeforeErase implements sqldb.Engine. The lock keeps CountHours from counting an hour during the
 // erasure.
-func (p *DB) BeforeErase(q sqldb.Tx, h recipient.Hash) error {
+func (db *DB) BeforeErase(q sqldb.Tx, h recipient.Hash) error {
 	return q.ExecAll(sqldb.Args{"recipient": h, "key": int64(countHoursLockKey)}, sqldb.LongTimeoutSQL.Postgres,
 		`SELECT pg_advisory_xact_lock(@key)`,
 		subtractDomainsSQL, subtractCodesSQL)
@@ -89,7 +89,7 @@ func (p *DB) BeforeErase(q sqldb.Tx, h recipient.Hash) error {
 
 // DeleteHourCounts implements sqldb.Engine. The lock keeps CountHours from counting the hour before the
 // change is committed. An hour whose end is younger than sqldb.HourCountDelay has no counts.
-func (p *DB) DeleteHourCounts(q sqldb.Tx, at time.Time) error {
+func (db *DB) DeleteHourCounts(q sqldb.Tx, at time.Time) error {
 	if q.Now.Sub(at) < sqldb.HourCountDelay {
 		return nil
 	}

@@ -37,8 +37,8 @@ func (s statement) numbered() (n preparedStatement) {
 }
 
 // arguments returns the statement's arguments in their order.
-func (n preparedStatement) arguments(args ...sqldb.Args) []any {
-	return columns.MapSlice(n.names, func(name string) any {
+func (p preparedStatement) arguments(args ...sqldb.Args) []any {
+	return columns.MapSlice(p.names, func(name string) any {
 		for _, some := range args {
 			if v, ok := some[name]; ok {
 				return v
@@ -49,21 +49,21 @@ func (n preparedStatement) arguments(args ...sqldb.Args) []any {
 }
 
 // queue adds a prepared statement to a trip. args may have more than the statement takes.
-func (p *DB) queue(trip *pgx.Batch, name string, args ...sqldb.Args) {
-	trip.Queue(p.prepared[name].sql, p.prepared[name].arguments(args...)...)
+func (db *DB) queue(trip *pgx.Batch, name string, args ...sqldb.Args) {
+	trip.Queue(db.prepared[name].sql, db.prepared[name].arguments(args...)...)
 }
 
 // query runs a prepared statement. The rows have its error.
-func (p *DB) query(ctx context.Context, conn *pgxpool.Conn, name string, args ...sqldb.Args) pgx.Rows {
-	rows, _ := conn.Query(ctx, p.prepared[name].sql, p.prepared[name].arguments(args...)...)
+func (db *DB) query(ctx context.Context, conn *pgxpool.Conn, name string, args ...sqldb.Args) pgx.Rows {
+	rows, _ := conn.Query(ctx, db.prepared[name].sql, db.prepared[name].arguments(args...)...)
 	return rows
 }
 
 // addStatements adds the statements to p.prepared, and returns their texts.
-func (p *DB) addStatements(lists ...[]statement) (texts []string) {
+func (db *DB) addStatements(lists ...[]statement) (texts []string) {
 	for _, s := range slices.Concat(lists...) {
-		p.prepared[s.name] = s.numbered()
-		texts = append(texts, p.prepared[s.name].sql)
+		db.prepared[s.name] = s.numbered()
+		texts = append(texts, db.prepared[s.name].sql)
 	}
 	return texts
 }

@@ -37,18 +37,18 @@ func transactionStatements() []statement {
 // read-only, or a deadlock or a conflict rolled it back. If the first run may have been committed,
 // it does so only if repeatable is set. The error wraps fault.Uncertain if rows
 // may have been written.
-func (p *DB) withRetry(ctx context.Context, repeatable bool,
+func (db *DB) withRetry(ctx context.Context, repeatable bool,
 	transaction func(*pgxpool.Conn) (notCommitted bool, err error),
 ) error {
-	notCommitted, err := p.runOnWriter(ctx, transaction)
+	notCommitted, err := db.runOnWriter(ctx, transaction)
 	if err == nil || ctx.Err() != nil || !notCommitted && !repeatable ||
 		!isConnectionLost(err) && !isServerReadOnly(err) && !strings.HasPrefix(sqlState(err), "40") {
 		return uncertainUnlessNotCommitted(notCommitted, err)
 	}
 	if isConnectionLost(err) {
-		p.writers.Reset()
+		db.writers.Reset()
 	}
-	again, second := p.runOnWriter(ctx, transaction)
+	again, second := db.runOnWriter(ctx, transaction)
 	if second == nil {
 		return nil
 	}
@@ -66,20 +66,20 @@ func uncertainUnlessNotCommitted(notCommitted bool, err error) error {
 
 // runOnWriter runs a transaction on a connection of the pool writers. notCommitted means, with an
 // error, that nothing was committed.
-func (p *DB) runOnWriter(ctx context.Context,
+func (db *DB) runOnWriter(ctx context.Context,
 	transaction func(*pgxpool.Conn) (notCommitted bool, err error),
 ) (notCommitted bool, err error) {
 	// Until runAndCommit, which recovers itself, nothing is committed. The error is one of the store's, so
 	// that withRetry does not repeat the transaction.
 	defer panics.Recover(panics.Batch, func() { notCommitted, err = true, store.WrapUnavailable(panics.Err) })
-	conn, err := p.writers.Acquire(ctx)
+	conn, err := db.writers.Acquire(ctx)
 	if err != nil {
-		p.forgetSuccess()
+		db.forgetSuccess()
 		return true, err
 	}
 	defer conn.Release() // closes the connection if its transaction is still open
 	if notCommitted, err = transaction(conn); err != nil {
-		p.forgetSuccess()
+		db.forgetSuccess()
 	}
 	if conn.Conn().PgConn().TxStatus() == 'E' { // so that the connection can be used again
 		_, _ = conn.Exec(ctx, "ROLLBACK")
@@ -92,18 +92,18 @@ func (p *DB) runOnWriter(ctx context.Context,
 
 // forgetSuccess is called after a failed transaction of the pool writers: LastSendCommit returns nil
 // until a send is committed, and the next Ping looks for room.
-func (p *DB) forgetSuccess() {
-	p.committed.Store(nil)
-	p.roomy.Store(false)
+func (db *DB) forgetSuccess() {
+	db.committed.Store(nil)
+	db.roomy.Store(false)
 }
 
 // runAndCommit sends the queued statements and a COMMIT; read reads the results of the statements.
 // notCommitted means, with an error, that nothing was committed.
-func (p *DB) runAndCommit(ctx context.Context, conn *pgxpool.Conn, queued *pgx.Batch,
+func (db *DB) runAndCommit(ctx context.Context, conn *pgxpool.Conn, queued *pgx.Batch,
 	read func(pgx.BatchResults) error,
 ) (notCommitted bool, err error) {
 	n := queued.Len()
-	p.queue(queued, stmtCommit)
+	db.queue(queued, stmtCommit)
 	defer panics.Recover(panics.Batch, func() {
 		notCommitted, err = false, store.WrapUnavailable(panics.Err)
 		_ = conn.Conn().Close(ctx)
@@ -136,11 +136,11 @@ func failedBeforeCommit(err error) bool {
 }
 
 // open returns a trip that opens a transaction, in which statements wait only briefly for a lock if brief is set.
-func (p *DB) open(brief bool) *pgx.Batch {
+func (db *DB) open(brief bool) *pgx.Batch {
 	var trip pgx.Batch
-	p.queue(&trip, stmtBeginTransaction)
+	db.queue(&trip, stmtBeginTransaction)
 	if brief {
-		p.queue(&trip, stmtWaitBriefly)
+		db.queue(&trip, stmtWaitBriefly)
 	}
 	return &trip
 }

@@ -73,20 +73,20 @@ const recheckDiskSpaceSQL = `UPDATE leases SET until = @now WHERE name = 'room'`
 // Ping implements sqldb.PerDatabase, by one round trip, which it repeats once after a lost
 // connection. It looks for room once in diskSpaceCheckInterval for all replicas, and also as long
 // as the last send or Ping of this process failed.
-func (p *DB) Ping(ctx context.Context) error {
+func (db *DB) Ping(ctx context.Context) error {
 	own, err := ownFingerprints()
 	if err != nil {
 		return migrations.WrapError(err)
 	}
 	ctx, cancel := store.Bounded(ctx)
 	defer cancel()
-	anyway := !p.roomy.Swap(true) // a send that fails from here on makes the next Ping look again
+	anyway := !db.roomy.Swap(true) // a send that fails from here on makes the next Ping look again
 	var partition bool
 	var applied map[int64]string
 	var denied *string
-	err = p.readOnPool(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {
+	err = db.readOnPool(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {
 		var b pgx.Batch
-		b.Queue(p.replaceNow(pingSQL), pgx.NamedArgs{"anyway": anyway, "lasts": diskSpaceCheckInterval})
+		b.Queue(db.replaceNow(pingSQL), pgx.NamedArgs{"anyway": anyway, "lasts": diskSpaceCheckInterval})
 		b.Queue(deleteProbeRowsSQL)
 		results := conn.SendBatch(ctx, &b)
 		defer results.Close()
@@ -96,10 +96,10 @@ func (p *DB) Ping(ctx context.Context) error {
 		return results.Close()
 	})
 	if err != nil {
-		p.roomy.Store(false)
+		db.roomy.Store(false)
 	}
 	if errors.Is(err, store.ErrNoSpace) {
-		_ = p.Run(ctx, "Ping", sqldb.InOrder, &sqldb.Statement{SQL: recheckDiskSpaceSQL}) // else other replicas look later
+		_ = db.Run(ctx, "Ping", sqldb.InOrder, &sqldb.Statement{SQL: recheckDiskSpaceSQL}) // else other replicas look later
 	}
 	if isUndefinedTable(err) { // without these tables, no migration is applied
 		err = migrations.CheckFingerprints(own, nil)

@@ -143,7 +143,7 @@ func (db *DB) AppEvents(ctx context.Context, f store.AppEventFilter) ([]store.Ap
 
 // AddAppEvents writes the events of a verification, if id is its ID (a string), or of a send (a UUID);
 // why is the reason in a send's events. Zero events are not written.
-func (q Tx) AddAppEvents(id any, why string, events ...store.NewEvent) error {
+func (t Tx) AddAppEvents(id any, why string, events ...store.NewEvent) error {
 	statement := addVerificationEventSQL
 	if _, send := id.(uuid.UUID); send {
 		statement = addSendEventSQL
@@ -153,7 +153,7 @@ func (q Tx) AddAppEvents(id any, why string, events ...store.NewEvent) error {
 		if e.Type == "" {
 			continue
 		}
-		if err := q.exec(statement, args); err != nil {
+		if err := t.exec(statement, args); err != nil {
 			return err
 		}
 	}

@@ -20,17 +20,17 @@ var auditEntriesSQL = `SELECT ` + auditEntryTable.SelectList() +
 
 // addAuditEntry adds a validated audit entry in the transaction of the action. If an entry with
 // this ID exists, nothing is changed.
-func (q Tx) addAuditEntry(a store.AuditEntry) error {
-	a.At = q.Now
+func (t Tx) addAuditEntry(a store.AuditEntry) error {
+	a.At = t.Now
 	insert, args := auditEntryTable.InsertSQL(store.InsertedColumn, &a)
-	added, err := q.Change(insert+` ON CONFLICT (id) DO NOTHING`, args)
-	if added && q.audited != nil {
-		*q.audited = append(*q.audited, a)
+	added, err := t.Change(insert+` ON CONFLICT (id) DO NOTHING`, args)
+	if added && t.audited != nil {
+		*t.audited = append(*t.audited, a)
 	}
 	if err != nil || !a.HasRecipient() {
 		return err
 	}
-	return q.exec(addAuditRecipientSQL, Args{
+	return t.exec(addAuditRecipientSQL, Args{
 		"id": a.ID, "recipient": columns.NullIfZero(a.Recipient), "masked": a.To,
 		"completes": a.Completes,
 	})

@@ -129,15 +129,15 @@ WHERE a.action = '` + store.ErasureAction + `' AND a.at <= @now AND p.recipient 
 // MaskErased masks the refusals that came before their recipient was erased, which a process had not
 // written by then. The transaction must write them. A person who came back later has rows like others. IDs
 // have the time by the process's estimate of the database's clock, so a second after the erasure counts too.
-func (q Tx) MaskErased(refusals []store.SendOrRefusal) error {
+func (t Tx) MaskErased(refusals []store.SendOrRefusal) error {
 	of := columns.MapSlice(refusals, func(r store.SendOrRefusal) recipient.Hash { return r.Recipient })
-	if err := q.ExecAll(Args{"key": eraseLockKey}, q.Dialect.pick(shareEraseLockSQL)); err != nil {
+	if err := t.ExecAll(Args{"key": eraseLockKey}, t.Dialect.pick(shareEraseLockSQL)); err != nil {
 		return err
 	}
 	erased := map[recipient.Hash]time.Time{}
 	var h recipient.Hash
 	var at time.Time
-	_, err := q.Run(erasedAtSQL+q.Dialect.pick(ofRecipientsSQL)+`) GROUP BY p.recipient`, Args{"recipients": of, "now": q.Now}, func(read Scan) error {
+	_, err := t.Run(erasedAtSQL+t.Dialect.pick(ofRecipientsSQL)+`) GROUP BY p.recipient`, Args{"recipients": of, "now": t.Now}, func(read Scan) error {
 		err := read(columns.ScannerFor(&h), columns.ScannerFor(&at))
 		erased[h] = at
 		return err
@@ -152,12 +152,12 @@ func (q Tx) MaskErased(refusals []store.SendOrRefusal) error {
 
 // ExecAll runs the statements that are not empty, one after the other, and stops at the first
 // error.
-func (q Tx) ExecAll(args Args, statements ...string) error {
+func (t Tx) ExecAll(args Args, statements ...string) error {
 	for _, statement := range statements {
 		if statement == "" {
 			continue
 		}
-		if err := q.exec(statement, args); err != nil {
+		if err := t.exec(statement, args); err != nil {
 			return err
 		}
 	}
@@ -215,17 +215,17 @@ func (db *DB) ForgetDueErased(ctx context.Context) (n int, err error) {
 }
 
 // forgetDueErased deletes the hash of the recipient that is due longest. False: none is due.
-func (q Tx) forgetDueErased() (due bool, err error) {
-	if err := q.ExecAll(nil, q.Dialect.pick(LongTimeoutSQL)); err != nil {
+func (t Tx) forgetDueErased() (due bool, err error) {
+	if err := t.ExecAll(nil, t.Dialect.pick(LongTimeoutSQL)); err != nil {
 		return false, err
 	}
-	h, err := queryFirst(q, func(h *recipient.Hash) []any { return []any{columns.ScannerFor(h)} }, q.Dialect.lockRows(dueErasureSQL), nil)
+	h, err := queryFirst(t, func(h *recipient.Hash) []any { return []any{columns.ScannerFor(h)} }, t.Dialect.lockRows(dueErasureSQL), nil)
 	if errors.Is(err, fault.NotFound) {
 		return false, nil
 	}
 	if err != nil {
 		return false, err
 	}
-	statements := columns.MapSlice(q.Dialect.personalTables(), func(p personalTable) string { return p.Forget })
-	return true, q.ExecAll(Args{"recipient": h, "none": store.NoRecipient}, append(statements, putOffErasureSQL, endErasureSQL)...)
+	statements := columns.MapSlice(t.Dialect.personalTables(), func(p personalTable) string { return p.Forget })
+	return true, t.ExecAll(Args{"recipient": h, "none": store.NoRecipient}, append(statements, putOffErasureSQL, endErasureSQL)...)
 }

@@ -122,9 +122,9 @@ var exportTables = map[string]exportTable{
 }
 
 // reasons returns why each column that is not exported is left out.
-func (x exportTable) reasons() map[string]string {
+func (e exportTable) reasons() map[string]string {
 	all := map[string]string{}
-	for why, list := range x.leftOut {
+	for why, list := range e.leftOut {
 		for name := range strings.FieldsSeq(list) {
 			all[name] = why
 		}
@@ -138,10 +138,10 @@ type exportedColumn struct {
 	new       func() (destination any, value func() any)
 }
 
-func (x exportTable) exported() []exportedColumn { return exportedColumns(x.columns, "t.", x.instead) }
+func (e exportTable) exported() []exportedColumn { return exportedColumns(e.columns, "t.", e.instead) }
 
 // keys returns the columns of the key, whose names begin with a table's alias.
-func (x exportTable) keys() []exportedColumn { return exportedColumns(x.key, "", nil) }
+func (e exportTable) keys() []exportedColumn { return exportedColumns(e.key, "", nil) }
 
 func exportedColumns(fields, alias string, instead map[string]string) (all []exportedColumn) {
 	for field := range strings.FieldsSeq(fields) {

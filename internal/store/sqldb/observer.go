@@ -98,101 +98,101 @@ type measuredPerDatabase struct {
 }
 
 // Begin implements PerDatabase, as do the methods below.
-func (n measuredPerDatabase) Begin(ctx context.Context, intent store.Intent) (store.BeginAnswer, error) {
-	defer n.measure(&ctx, "begin", "begin")()
-	return n.PerDatabase.Begin(ctx, intent)
+func (m measuredPerDatabase) Begin(ctx context.Context, intent store.Intent) (store.BeginAnswer, error) {
+	defer m.measure(&ctx, "begin", "begin")()
+	return m.PerDatabase.Begin(ctx, intent)
 }
 
 // ClaimIdempotencyKey implements PerDatabase.
-func (n measuredPerDatabase) ClaimIdempotencyKey(ctx context.Context, c store.IdempotencyClaim) (store.IdempotencyClaimAnswer, error) {
-	defer n.measure(&ctx, "claim", "claim")()
-	return n.PerDatabase.ClaimIdempotencyKey(ctx, c)
+func (m measuredPerDatabase) ClaimIdempotencyKey(ctx context.Context, c store.IdempotencyClaim) (store.IdempotencyClaimAnswer, error) {
+	defer m.measure(&ctx, "claim", "claim")()
+	return m.PerDatabase.ClaimIdempotencyKey(ctx, c)
 }
 
 // ReleaseIdempotencyKey implements PerDatabase.
-func (n measuredPerDatabase) ReleaseIdempotencyKey(ctx context.Context, key [32]byte, id uuid.UUID, forget bool) error {
-	defer n.measure(&ctx, "release", "release")()
-	return n.PerDatabase.ReleaseIdempotencyKey(ctx, key, id, forget)
+func (m measuredPerDatabase) ReleaseIdempotencyKey(ctx context.Context, key [32]byte, id uuid.UUID, forget bool) error {
+	defer m.measure(&ctx, "release", "release")()
+	return m.PerDatabase.ReleaseIdempotencyKey(ctx, key, id, forget)
 }
 
 // RecordRefusals implements PerDatabase.
-func (n measuredPerDatabase) RecordRefusals(ctx context.Context, refusals []store.SendOrRefusal) error {
-	defer n.measure(&ctx, "refused", "refused")()
-	return n.PerDatabase.RecordRefusals(ctx, refusals)
+func (m measuredPerDatabase) RecordRefusals(ctx context.Context, refusals []store.SendOrRefusal) error {
+	defer m.measure(&ctx, "refused", "refused")()
+	return m.PerDatabase.RecordRefusals(ctx, refusals)
 }
 
 // Check implements PerDatabase.
-func (n measuredPerDatabase) Check(ctx context.Context, c store.CheckRequest) (store.CheckAnswer, error) {
-	defer n.measure(&ctx, "check", "check")()
-	return n.PerDatabase.Check(ctx, c)
+func (m measuredPerDatabase) Check(ctx context.Context, c store.CheckRequest) (store.CheckAnswer, error) {
+	defer m.measure(&ctx, "check", "check")()
+	return m.PerDatabase.Check(ctx, c)
 }
 
 // RenewLeases implements PerDatabase.
-func (n measuredPerDatabase) RenewLeases(ctx context.Context, lease time.Duration, held []store.AttemptID) error {
-	defer n.measure(&ctx, "renew", "renew")()
-	return n.PerDatabase.RenewLeases(ctx, lease, held)
+func (m measuredPerDatabase) RenewLeases(ctx context.Context, lease time.Duration, held []store.AttemptID) error {
+	defer m.measure(&ctx, "renew", "renew")()
+	return m.PerDatabase.RenewLeases(ctx, lease, held)
 }
 
 // Finish implements PerDatabase.
-func (n measuredPerDatabase) Finish(ctx context.Context, outcome store.Outcome) (bool, error) {
-	defer n.measure(&ctx, "finish", "finish")()
-	return n.PerDatabase.Finish(ctx, outcome)
+func (m measuredPerDatabase) Finish(ctx context.Context, outcome store.Outcome) (bool, error) {
+	defer m.measure(&ctx, "finish", "finish")()
+	return m.PerDatabase.Finish(ctx, outcome)
 }
 
 // Postpone implements PerDatabase.
-func (n measuredPerDatabase) Postpone(ctx context.Context, p store.Postponement) (bool, error) {
-	defer n.measure(&ctx, "postpone", "postpone")()
-	return n.PerDatabase.Postpone(ctx, p)
+func (m measuredPerDatabase) Postpone(ctx context.Context, p store.Postponement) (bool, error) {
+	defer m.measure(&ctx, "postpone", "postpone")()
+	return m.PerDatabase.Postpone(ctx, p)
 }
 
 // TakeOver implements PerDatabase.
-func (n measuredPerDatabase) TakeOver(ctx context.Context, q store.Queue, lease time.Duration,
+func (m measuredPerDatabase) TakeOver(ctx context.Context, q store.Queue, lease time.Duration,
 	limit int,
 ) ([]store.Work, error) {
-	defer n.measure(&ctx, "take_over", "take_over")()
-	return n.PerDatabase.TakeOver(ctx, q, lease, limit)
+	defer m.measure(&ctx, "take_over", "take_over")()
+	return m.PerDatabase.TakeOver(ctx, q, lease, limit)
 }
 
 // TakeOverWithExpiredCode implements PerDatabase.
-func (n measuredPerDatabase) TakeOverWithExpiredCode(ctx context.Context, q store.Queue, lease time.Duration,
+func (m measuredPerDatabase) TakeOverWithExpiredCode(ctx context.Context, q store.Queue, lease time.Duration,
 	limit int,
 ) ([]store.Work, error) {
-	defer n.measure(&ctx, "take_over", "take_over")()
-	return n.PerDatabase.TakeOverWithExpiredCode(ctx, q, lease, limit)
+	defer m.measure(&ctx, "take_over", "take_over")()
+	return m.PerDatabase.TakeOverWithExpiredCode(ctx, q, lease, limit)
 }
 
 // LeaseDueRefunds implements PerDatabase.
-func (n measuredPerDatabase) LeaseDueRefunds(ctx context.Context, lease time.Duration, limit int) ([]store.Refund, error) {
-	defer n.measure(&ctx, "refunds_due", "refunds_due")()
-	return n.PerDatabase.LeaseDueRefunds(ctx, lease, limit)
+func (m measuredPerDatabase) LeaseDueRefunds(ctx context.Context, lease time.Duration, limit int) ([]store.Refund, error) {
+	defer m.measure(&ctx, "refunds_due", "refunds_due")()
+	return m.PerDatabase.LeaseDueRefunds(ctx, lease, limit)
 }
 
 // ConfirmRefund implements PerDatabase.
-func (n measuredPerDatabase) ConfirmRefund(ctx context.Context, held store.AttemptID) error {
-	defer n.measure(&ctx, "write", "ConfirmRefund")()
-	return n.PerDatabase.ConfirmRefund(ctx, held)
+func (m measuredPerDatabase) ConfirmRefund(ctx context.Context, held store.AttemptID) error {
+	defer m.measure(&ctx, "write", "ConfirmRefund")()
+	return m.PerDatabase.ConfirmRefund(ctx, held)
 }
 
 // EndAppEventAttempt implements PerDatabase.
-func (n measuredPerDatabase) EndAppEventAttempt(ctx context.Context, end store.AppEventAttemptEnd) (bool, error) {
-	defer n.measure(&ctx, "app_event_ended", "app_event_ended")()
-	return n.PerDatabase.EndAppEventAttempt(ctx, end)
+func (m measuredPerDatabase) EndAppEventAttempt(ctx context.Context, end store.AppEventAttemptEnd) (bool, error) {
+	defer m.measure(&ctx, "app_event_ended", "app_event_ended")()
+	return m.PerDatabase.EndAppEventAttempt(ctx, end)
 }
 
 // CountHours implements PerDatabase.
-func (n measuredPerDatabase) CountHours(ctx context.Context, life, keep time.Duration, limit int) (int, error) {
-	defer n.measure(&ctx, "count_hours", "count_hours")()
-	return n.PerDatabase.CountHours(ctx, life, keep, limit)
+func (m measuredPerDatabase) CountHours(ctx context.Context, life, keep time.Duration, limit int) (int, error) {
+	defer m.measure(&ctx, "count_hours", "count_hours")()
+	return m.PerDatabase.CountHours(ctx, life, keep, limit)
 }
 
 // EnsurePartitions implements PerDatabase.
-func (n measuredPerDatabase) EnsurePartitions(ctx context.Context) (time.Time, error) {
-	defer n.measure(&ctx, "ensure_partitions", "ensure_partitions")()
-	return n.PerDatabase.EnsurePartitions(ctx)
+func (m measuredPerDatabase) EnsurePartitions(ctx context.Context) (time.Time, error) {
+	defer m.measure(&ctx, "ensure_partitions", "ensure_partitions")()
+	return m.PerDatabase.EnsurePartitions(ctx)
 }
 
 // Ping implements PerDatabase.
-func (n measuredPerDatabase) Ping(ctx context.Context) error {
-	defer n.measure(&ctx, "ping", "ping")()
-	return n.PerDatabase.Ping(ctx)
+func (m measuredPerDatabase) Ping(ctx context.Context) error {
+	defer m.measure(&ctx, "ping", "ping")()
+	return m.PerDatabase.Ping(ctx)
 }

@@ -79,10 +79,10 @@ func prefixConversionFields(c *prefixConversion) []any {
 
 // pausePrefixes pauses the prefixes that have too few approved codes, unless other prefixes have
 // few too. It returns the pauses.
-func (q Tx) pausePrefixes(w store.PrefixWatch) (started []store.PrefixPause, err error) {
-	to := q.Now.Add(-w.TTL.Truncate(time.Microsecond))
+func (t Tx) pausePrefixes(w store.PrefixWatch) (started []store.PrefixPause, err error) {
+	to := t.Now.Add(-w.TTL.Truncate(time.Microsecond))
 	from := to.Add(-w.Within.Truncate(time.Microsecond))
-	found, err := QueryAll(q, prefixConversionFields, lowConversionPrefixesSQL+q.Dialect.inList("apps")+notYetPausedSQL,
+	found, err := QueryAll(t, prefixConversionFields, lowConversionPrefixesSQL+t.Dialect.inList("apps")+notYetPausedSQL,
 		Args{
 			"from": from, "to": to, "sends": w.MinSends, "percent": w.MinApprovedPercent, "most": maxNewPauses,
 			"apps": append([]string{}, w.Apps...), "only": w.Only,
@@ -94,14 +94,14 @@ func (q Tx) pausePrefixes(w store.PrefixWatch) (started []store.PrefixPause, err
 		if w.Exempts(c.prefix) {
 			continue
 		}
-		usual, err := q.usualPercent(w, c, from)
+		usual, err := t.usualPercent(w, c, from)
 		if err != nil {
 			return nil, err
 		}
 		if usual != store.UnknownUsualPercent && usual < 2*w.MinApprovedPercent {
 			continue // few codes of the app are approved anywhere, so this prefix is not unusual
 		}
-		p, err := q.startPause(w, c, usual)
+		p, err := t.startPause(w, c, usual)
 		if err != nil {
 			return nil, err
 		}
@@ -113,10 +113,10 @@ func (q Tx) pausePrefixes(w store.PrefixWatch) (started []store.PrefixPause, err
 // usualPercent returns the percentage of the class's codes that were approved outside the prefix.
 // It is the higher one of the prefix's country and of all countries; store.UnknownUsualPercent if there
 // were too few sends. It counts the week up to before, so that an attack on a country does not lower it.
-func (q Tx) usualPercent(w store.PrefixWatch, c prefixConversion, before time.Time) (int, error) {
+func (t Tx) usualPercent(w store.PrefixWatch, c prefixConversion, before time.Time) (int, error) {
 	most := store.UnknownUsualPercent
 	for _, country := range []string{c.country, ""} {
-		s, err := queryFirst(q, prefixConversionFields, conversionElsewhereSQL,
+		s, err := queryFirst(t, prefixConversionFields, conversionElsewhereSQL,
 			Args{
 				"app": c.app, "prefix": c.prefix, "class": c.class, "country": country,
 				"from": before.Add(-usualPercentSpan), "to": before, "most": usualPercentSends,
@@ -133,10 +133,10 @@ func (q Tx) usualPercent(w store.PrefixWatch, c prefixConversion, before time.Ti
 
 // startPause pauses a prefix for a class and returns the pause. Each earlier pause of the last week
 // that was not lifted makes the new one twice as long, up to maxPrefixPause.
-func (q Tx) startPause(w store.PrefixWatch, c prefixConversion, usual int) (store.PrefixPause, error) {
-	earlier, err := queryFirst(q, OneColumn[int], countEarlierPausesSQL, Args{
+func (t Tx) startPause(w store.PrefixWatch, c prefixConversion, usual int) (store.PrefixPause, error) {
+	earlier, err := queryFirst(t, OneColumn[int], countEarlierPausesSQL, Args{
 		"app": c.app, "prefix": c.prefix, "class": c.class,
-		"after": q.Now.Add(-usualPercentSpan),
+		"after": t.Now.Add(-usualPercentSpan),
 	})
 	if err != nil {
 		return store.PrefixPause{}, err
@@ -147,12 +147,12 @@ func (q Tx) startPause(w store.PrefixWatch, c prefixConversion, usual int) (stor
 	}
 	p := store.PrefixPause{
 		ID: uuid.NewSHA1(pauseIDNamespace,
-			[]byte(c.app+"\x00"+c.prefix+"\x00"+string(c.class)+"\x00"+q.Now.Format(time.RFC3339Nano))),
-		App: c.app, Country: c.country, Prefix: c.prefix, Class: c.class, Since: q.Now,
-		Until: q.Now.Add(min(lasts, maxPrefixPause)),
+			[]byte(c.app+"\x00"+c.prefix+"\x00"+string(c.class)+"\x00"+t.Now.Format(time.RFC3339Nano))),
+		App: c.app, Country: c.country, Prefix: c.prefix, Class: c.class, Since: t.Now,
+		Until: t.Now.Add(min(lasts, maxPrefixPause)),
 		Sends: c.sends, Approved: c.approved, UsualPercent: usual,
 	}
-	return p, q.exec(prefixPauseTable.InsertSQL(store.InsertedColumn, &p))
+	return p, t.exec(prefixPauseTable.InsertSQL(store.InsertedColumn, &p))
 }
 
 // pauseIDNamespace is the namespace of the UUIDs version 5 that are the IDs of pauses (RFC 9562,

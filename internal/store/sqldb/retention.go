@@ -105,21 +105,21 @@ type storageStatus struct {
 	due           [1 + len(agedTables)]int // of sends, and of each of agedTables
 }
 
-func (e *storageStatus) fields() []any {
-	fields := []any{columns.ScannerFor(&e.Oldest), columns.ScannerFor(&e.oldestRefusal), &e.Forgetting, &e.ForgettingDue}
-	for i := range e.due {
-		fields = append(fields, &e.due[i])
+func (s *storageStatus) fields() []any {
+	fields := []any{columns.ScannerFor(&s.Oldest), columns.ScannerFor(&s.oldestRefusal), &s.Forgetting, &s.ForgettingDue}
+	for i := range s.due {
+		fields = append(fields, &s.due[i])
 	}
 	return fields
 }
 
 // combined returns the status of all tables together.
-func (e storageStatus) combined() store.StorageStatus {
-	if e.Oldest.IsZero() || !e.oldestRefusal.IsZero() && e.oldestRefusal.Before(e.Oldest) {
-		e.Oldest = e.oldestRefusal
+func (s storageStatus) combined() store.StorageStatus {
+	if s.Oldest.IsZero() || !s.oldestRefusal.IsZero() && s.oldestRefusal.Before(s.Oldest) {
+		s.Oldest = s.oldestRefusal
 	}
-	e.Due = slices.Max(e.due[:])
-	return e.StorageStatus
+	s.Due = slices.Max(s.due[:])
+	return s.StorageStatus
 }
 
 // DeleteAged deletes rows that were logged before the store.RetentionCutoff of age: up to limit sends,
@@ -188,19 +188,19 @@ func (db *DB) deleteStep(ctx context.Context, turn Turn, age time.Duration, limi
 	return gone, time.Since(began), err
 }
 
-func (q Tx) deleteAged(before time.Time, limit int) (gone store.DeletedRows, err error) {
-	args := Args{"now": q.Now, "before": before, "limit": limit, "lowest": store.LowestID(before.Add(-store.MaxIDTimeDrift))}
-	ids, err := QueryAll(q, OneColumn[uuid.UUID], q.Dialect.lockRows(expiredSendsSQL), args)
+func (t Tx) deleteAged(before time.Time, limit int) (gone store.DeletedRows, err error) {
+	args := Args{"now": t.Now, "before": before, "limit": limit, "lowest": store.LowestID(before.Add(-store.MaxIDTimeDrift))}
+	ids, err := QueryAll(t, OneColumn[uuid.UUID], t.Dialect.lockRows(expiredSendsSQL), args)
 	if err != nil {
 		return gone, err
 	}
 	args["ids"] = ids
 	gone = store.DeletedRows{Rows: len(ids), More: len(ids) >= limit}
 	for _, a := range agedTables {
-		if q.Dialect == SQLite && a.partitioned {
+		if t.Dialect == SQLite && a.partitioned {
 			continue
 		}
-		n, err := q.Run(q.Dialect.deleteAgedSQL(a.table, a.due, a.order, a.times), args, nil)
+		n, err := t.Run(t.Dialect.deleteAgedSQL(a.table, a.due, a.order, a.times), args, nil)
 		if err != nil {
 			return gone, err
 		}
@@ -209,7 +209,7 @@ func (q Tx) deleteAged(before time.Time, limit int) (gone store.DeletedRows, err
 			gone.Rows += int(n)
 		}
 	}
-	return gone, q.ExecAll(args, q.Dialect.deleteWithSendsSQL()...)
+	return gone, t.ExecAll(args, t.Dialect.deleteWithSendsSQL()...)
 }
 
 // StorageStatus returns the age of the oldest row, the size of the database, and how much

@@ -21,13 +21,13 @@ var (
 )
 
 // Send returns a send, or fault.NotFound.
-func (q Tx) Send(id uuid.UUID) (store.Send, error) {
-	return queryFirst(q, sendFields, sendSQL+` WHERE s.id = @id`, Args{"id": id})
+func (t Tx) Send(id uuid.UUID) (store.Send, error) {
+	return queryFirst(t, sendFields, sendSQL+` WHERE s.id = @id`, Args{"id": id})
 }
 
 // Verification returns a verification, or fault.NotFound.
-func (q Tx) Verification(id string) (store.Verification, error) {
-	return queryFirst(q, VerificationFields, verificationSQL, Args{"id": id})
+func (t Tx) Verification(id string) (store.Verification, error) {
+	return queryFirst(t, VerificationFields, verificationSQL, Args{"id": id})
 }
 
 // withClockColumn returns the destinations for a row whose first column is the database's clock.
@@ -115,17 +115,17 @@ func (db *DB) SendDetails(ctx context.Context, id uuid.UUID) (store.SendDetails,
 	return ReadWithResult(ctx, db, "SendDetails", func(q Tx) (store.SendDetails, error) { return q.sendDetails(id) })
 }
 
-func (q Tx) sendDetails(id uuid.UUID) (story store.SendDetails, err error) {
-	story.Send, err = queryFirst(q, withClockColumn(&story.Now, sendOrRefusalFields),
+func (t Tx) sendDetails(id uuid.UUID) (story store.SendDetails, err error) {
+	story.Send, err = queryFirst(t, withClockColumn(&story.Now, sendOrRefusalFields),
 		`SELECT @now, s.* FROM (`+sendsAndRefusalsSQL(`s.id = @id`)+`) s`, Args{"id": id})
 	if err != nil {
 		return story, err
 	}
-	if story.Suppressions, err = q.suppressions(store.SuppressionIDs(story.Send.Send)); err != nil {
+	if story.Suppressions, err = t.suppressions(store.SuppressionIDs(story.Send.Send)); err != nil {
 		return story, err
 	}
 	if story.Send.StoppedByPause() {
-		pauses, err := QueryAll(q, prefixPauseTable.Destinations, prefixPauseSQL+pauseAtSendEndSQL,
+		pauses, err := QueryAll(t, prefixPauseTable.Destinations, prefixPauseSQL+pauseAtSendEndSQL,
 			Args{
 				"app": story.Send.App, "prefix": story.Send.Prefix, "at": story.Send.FinishedAt,
 				"verification": story.Send.VerificationID,
@@ -137,11 +137,11 @@ func (q Tx) sendDetails(id uuid.UUID) (story store.SendDetails, err error) {
 			story.Pause = &pauses[0]
 		}
 	}
-	story.Events, err = QueryAll(q, providerEventTable.Destinations, providerEventsSQL, Args{"id": id})
+	story.Events, err = QueryAll(t, providerEventTable.Destinations, providerEventsSQL, Args{"id": id})
 	if err != nil || story.Send.VerificationID == "" {
 		return story, err
 	}
-	v, err := q.Verification(story.Send.VerificationID)
+	v, err := t.Verification(story.Send.VerificationID)
 	if errors.Is(err, fault.NotFound) {
 		return story, nil
 	}
@@ -149,7 +149,7 @@ func (q Tx) sendDetails(id uuid.UUID) (story store.SendDetails, err error) {
 		return story, err
 	}
 	story.Verification = &v
-	story.Related, err = q.relatedRows(v)
+	story.Related, err = t.relatedRows(v)
 	return story, err
 }
 
@@ -159,8 +159,8 @@ func (q Tx) sendDetails(id uuid.UUID) (story store.SendDetails, err error) {
 const SendsOfVerificationSQL = `s.recipient <= @its_recipient AND (s.recipient, s.logged_at) > (@its_recipient, @since) AND s.verification_id = @id`
 
 // relatedRows returns SendDetails.Related of a verification.
-func (q Tx) relatedRows(v store.Verification) ([]store.SendOrRefusal, error) {
-	return QueryAll(q, sendOrRefusalFields, SendRows.selectWhere(SendsOfVerificationSQL+` AND `+q.Dialect.partitionsSince("@created_at"))+`
+func (t Tx) relatedRows(v store.Verification) ([]store.SendOrRefusal, error) {
+	return QueryAll(t, sendOrRefusalFields, SendRows.selectWhere(SendsOfVerificationSQL+` AND `+t.Dialect.partitionsSince("@created_at"))+`
 UNION ALL `+refusalRows.selectWhere(`s.recipient = @recipient AND s.app = @app AND s.channel = @channel AND s.logged_at >= @created_at
   AND s.logged_at < @expires_at`)+fmt.Sprintf(`
 ORDER BY logged_at, id LIMIT %d`, store.MaxRelatedRows),

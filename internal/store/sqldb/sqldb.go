@@ -195,24 +195,24 @@ func (db *DB) runOne(ctx context.Context, name, statement string, args Args) (ch
 }
 
 // exec runs a statement and ignores how many rows it changed.
-func (q Tx) exec(statement string, args Args) error {
-	_, err := q.Run(statement, args, nil)
+func (t Tx) exec(statement string, args Args) error {
+	_, err := t.Run(statement, args, nil)
 	return err
 }
 
 // Change runs a statement and reports whether it changed a row.
-func (q Tx) Change(statement string, args Args) (bool, error) {
-	n, err := q.Run(statement, args, nil)
+func (t Tx) Change(statement string, args Args) (bool, error) {
+	n, err := t.Run(statement, args, nil)
 	return n > 0, err
 }
 
 // Clock returns the time on the database's clock: Now if it is set, else the time that the database
 // reports.
-func (q Tx) Clock() (now time.Time, err error) {
-	if !q.Now.IsZero() {
-		return q.Now, nil
+func (t Tx) Clock() (now time.Time, err error) {
+	if !t.Now.IsZero() {
+		return t.Now, nil
 	}
-	_, err = q.Run(`SELECT @now`, nil, func(read Scan) error { return read(columns.ScannerFor(&now)) })
+	_, err = t.Run(`SELECT @now`, nil, func(read Scan) error { return read(columns.ScannerFor(&now)) })
 	return now, err
 }
 

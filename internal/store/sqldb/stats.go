@@ -23,13 +23,13 @@ type statsPart struct {
 // statsParts divides the time range of q into hours whose counts are stored, and the time before
 // and after them. If no counts are stored, if they have a gap, or if q.Each is not whole hours, there
 // is one part, which is read from rows.
-func (tx Tx) statsParts(q store.StatsQuery) ([]statsPart, error) {
+func (t Tx) statsParts(q store.StatsQuery) ([]statsPart, error) {
 	if q.Each%time.Hour != 0 {
 		return []statsPart{{q, false}}, nil
 	}
 	var first, last time.Time
 	var n int
-	_, err := tx.Run(`SELECT min(hour), max(hour), count(*) FROM counted_hours WHERE hour >= @from AND hour <= @to`,
+	_, err := t.Run(`SELECT min(hour), max(hour), count(*) FROM counted_hours WHERE hour >= @from AND hour <= @to`,
 		Args{"from": q.From, "to": q.To.Add(-time.Hour)},
 		func(read Scan) error { return read(columns.ScannerFor(&first), columns.ScannerFor(&last), &n) })
 	if err != nil || n == 0 || last.Sub(first) != time.Duration(n-1)*time.Hour {
@@ -44,7 +44,7 @@ func (tx Tx) statsParts(q store.StatsQuery) ([]statsPart, error) {
 // unionOfParts returns a subquery with the rows of all parts, and its arguments. hoursSelect is the
 // SELECT for counted parts, from a table s of stored counts; rowsSelect is the SELECT for other parts,
 // from sends s. In both, "%s" is replaced by the WHERE clause.
-func (tx Tx) unionOfParts(parts []statsPart, hoursSelect, rowsSelect string) (subquery string, args Args) {
+func (t Tx) unionOfParts(parts []statsPart, hoursSelect, rowsSelect string) (subquery string, args Args) {
 	var texts []string
 	for _, p := range parts {
 		c, text := Conditions{Args: args}, hoursSelect
@@ -52,7 +52,7 @@ func (tx Tx) unionOfParts(parts []statsPart, hoursSelect, rowsSelect string) (su
 			c.Add("s.hour >= ? AND s.hour < ?", p.From, p.To)
 			c.AddAppChannelPurpose(sendColumnEquals, p.App, p.Channel, p.Purpose)
 		} else {
-			c, text = StatsConditions(p.StatsQuery, tx.Dialect, args), rowsSelect
+			c, text = StatsConditions(p.StatsQuery, t.Dialect, args), rowsSelect
 		}
 		texts, args = append(texts, fmt.Sprintf(text, c.Where())), c.Args
 	}
@@ -78,19 +78,19 @@ func (db *DB) Stats(ctx context.Context, q store.StatsQuery) (store.Stats, error
 	return readLong(ctx, db, "Stats", func(tx Tx) (store.Stats, error) { return tx.stats(q) })
 }
 
-func (tx Tx) stats(q store.StatsQuery) (s store.Stats, err error) {
-	parts, err := tx.statsParts(q)
+func (t Tx) stats(q store.StatsQuery) (s store.Stats, err error) {
+	parts, err := t.statsParts(q)
 	if err != nil {
 		return s, err
 	}
 	by := map[time.Time]store.Measures{}
-	if s.Tallies, err = tx.tallies(q, parts, by); err != nil {
+	if s.Tallies, err = t.tallies(q, parts, by); err != nil {
 		return s, err
 	}
 	for _, m := range by {
 		s.Opened, s.Approved = s.Opened+m.Opened, s.Approved+m.Approved
 	}
-	if s.Median, s.P95, err = tx.deliveryTimes(q, parts, by); err != nil {
+	if s.Median, s.P95, err = t.deliveryTimes(q, parts, by); err != nil {
 		return s, err
 	}
 	for _, at := range slices.SortedFunc(maps.Keys(by), time.Time.Compare) {
@@ -99,8 +99,8 @@ func (tx Tx) stats(q store.StatsQuery) (s store.Stats, err error) {
 		}
 	}
 	// Text messages that went out and that their carrier later reported as lost.
-	c := StatsConditions(q, tx.Dialect, Args{"from": q.From, "to": q.To})
-	s.Undelivered, err = queryFirst(tx, OneColumn[int], `SELECT count(*) FROM `+tx.Dialect.pick(failuresFromSQL)+c.Where()+`
+	c := StatsConditions(q, t.Dialect, Args{"from": q.From, "to": q.To})
+	s.Undelivered, err = queryFirst(t, OneColumn[int], `SELECT count(*) FROM `+t.Dialect.pick(failuresFromSQL)+c.Where()+`
  AND f.status = 'undelivered' AND f.logged_at >= @from AND f.logged_at < @to
  AND s.receipt = 'undelivered' AND s.status IN ('sent', 'unknown')`, c.Args)
 	return s, err
@@ -108,22 +108,22 @@ func (tx Tx) stats(q store.StatsQuery) (s store.Stats, err error) {
 
 // tallies counts rows by interval, status, reason and rule. It also adds the numbers of opened and
 // approved verifications to by, the measures of each interval.
-func (tx Tx) tallies(q store.StatsQuery, parts []statsPart, by map[time.Time]store.Measures) ([]store.Tally, error) {
+func (t Tx) tallies(q store.StatsQuery, parts []statsPart, by map[time.Time]store.Measures) ([]store.Tally, error) {
 	type row struct {
 		store.Tally
 		opened, approved int
 	}
-	subquery, args := tx.unionOfParts(parts, `
-SELECT `+tx.Dialect.intervalSQL("s.hour", q)+` AS interval_no, s.status, s.reason, s.blocked_by, s.rows AS n, s.requests, s.opened, s.approved
+	subquery, args := t.unionOfParts(parts, `
+SELECT `+t.Dialect.intervalSQL("s.hour", q)+` AS interval_no, s.status, s.reason, s.blocked_by, s.rows AS n, s.requests, s.opened, s.approved
 FROM hour_tallies s%s`, `
-SELECT `+tx.Dialect.intervalSQL("s.logged_at", q)+` AS interval_no, s.status,
+SELECT `+t.Dialect.intervalSQL("s.logged_at", q)+` AS interval_no, s.status,
   CASE WHEN s.status IN ('failed', 'unknown') THEN s.reason ELSE '' END AS reason, '' AS blocked_by, count(*) AS n,
   count(*) AS requests, count(v.id) AS opened, count(v.approved_at) AS approved
 FROM sends s LEFT JOIN verifications v ON s.number = 1 AND v.id = s.verification_id AND `+CountedCodeSQL+`%[1]s GROUP BY 1, 2, 3
 UNION ALL
-SELECT `+tx.Dialect.intervalSQL("s.logged_at", q)+`, 'refused', '', s.blocked_by, count(*), sum(s.requests), 0, 0
+SELECT `+t.Dialect.intervalSQL("s.logged_at", q)+`, 'refused', '', s.blocked_by, count(*), sum(s.requests), 0, 0
 FROM refusals s%[1]s GROUP BY 1, 4`)
-	rows, err := QueryAll(tx, func(r *row) []any {
+	rows, err := QueryAll(t, func(r *row) []any {
 		return []any{
 			intervalStartScanner{&r.At, q},
 			&r.Status, &r.Reason, &r.BlockedBy, &r.Rows, &r.Requests, &r.opened,
@@ -154,13 +154,13 @@ type deliveryTimeCount struct {
 
 // deliveryTimes sets the median and the 95th percentile of the delivery times of each interval in
 // by, and returns those of the whole time range.
-func (tx Tx) deliveryTimes(q store.StatsQuery, parts []statsPart, by map[time.Time]store.Measures) (median,
+func (t Tx) deliveryTimes(q store.StatsQuery, parts []statsPart, by map[time.Time]store.Measures) (median,
 	p95 time.Duration, err error,
 ) {
-	subquery, args := tx.unionOfParts(parts, `SELECT `+tx.Dialect.intervalSQL("s.hour", q)+` AS interval_no, s.bucket, s.n FROM hour_times s%s`, `
-SELECT `+tx.Dialect.intervalSQL("s.logged_at", q)+` AS interval_no, `+tx.Dialect.pick(deliveryTimeBucketSQL)+` AS bucket, count(*) AS n
+	subquery, args := t.unionOfParts(parts, `SELECT `+t.Dialect.intervalSQL("s.hour", q)+` AS interval_no, s.bucket, s.n FROM hour_times s%s`, `
+SELECT `+t.Dialect.intervalSQL("s.logged_at", q)+` AS interval_no, `+t.Dialect.pick(deliveryTimeBucketSQL)+` AS bucket, count(*) AS n
 FROM sends s%s AND s.status IN ('sent', 'delivered', 'undelivered') AND s.finished_at IS NOT NULL GROUP BY 1, 2`)
-	all, err := QueryAll(tx, func(d *deliveryTimeCount) []any { return []any{intervalStartScanner{&d.at, q}, &d.bucket, &d.n} },
+	all, err := QueryAll(t, func(d *deliveryTimeCount) []any { return []any{intervalStartScanner{&d.at, q}, &d.bucket, &d.n} },
 		`SELECT interval_no, bucket, `+sumColumns("n")+` FROM `+subquery+` GROUP BY 1, 2 ORDER BY 2, 1`, args)
 	intervals := map[time.Time][]deliveryTimeCount{}
 	for _, d := range all {
@@ -198,9 +198,9 @@ type intervalStartScanner struct {
 }
 
 // Scan implements sql.Scanner.
-func (f intervalStartScanner) Scan(src any) error {
+func (i intervalStartScanner) Scan(src any) error {
 	n, _ := src.(int64)
-	*f.to = f.of.StartOfInterval(n)
+	*i.to = i.of.StartOfInterval(n)
 	return nil
 }
 

@@ -119,14 +119,14 @@ func (db *DB) HeldBursts(ctx context.Context) (list []store.HeldBurst, err error
 }
 
 // Suppress adds a suppression. False: there is one with this ID already, and nothing was changed.
-func (q Tx) Suppress(x store.Suppression) (added bool, err error) {
+func (t Tx) Suppress(x store.Suppression) (added bool, err error) {
 	insert, args := suppressionTable.InsertSQL(store.InsertedColumn, &x)
-	return q.Change(insert+` ON CONFLICT (id) DO NOTHING`, args)
+	return t.Change(insert+` ON CONFLICT (id) DO NOTHING`, args)
 }
 
 // suppressions returns the suppressions with these IDs, oldest first. Unknown IDs are left out.
-func (q Tx) suppressions(ids []uuid.UUID) ([]store.Suppression, error) {
-	return QueryAll(q, suppressionTable.Destinations, suppressionSQL+` WHERE id `+q.Dialect.inList("ids")+` ORDER BY since, id`,
+func (t Tx) suppressions(ids []uuid.UUID) ([]store.Suppression, error) {
+	return QueryAll(t, suppressionTable.Destinations, suppressionSQL+` WHERE id `+t.Dialect.inList("ids")+` ORDER BY since, id`,
 		Args{"ids": ids})
 }
 

@@ -22,15 +22,15 @@ func (db *DB) Cancel(ctx context.Context, id string, tell ...store.NewEvent) (bo
 	return WriteWithResult(ctx, db, "Cancel", func(q Tx) (bool, error) { return q.cancel(id, tell) })
 }
 
-func (q Tx) cancel(id string, tell []store.NewEvent) (bool, error) {
-	ok, err := q.Change(cancelSQL, Args{"id": id})
+func (t Tx) cancel(id string, tell []store.NewEvent) (bool, error) {
+	ok, err := t.Change(cancelSQL, Args{"id": id})
 	if err != nil {
 		return false, err
 	}
 	if !ok {
-		return false, q.exec(confirmSQL, Args{"id": id})
+		return false, t.exec(confirmSQL, Args{"id": id})
 	}
-	return true, q.AddAppEvents(id, "", tell...)
+	return true, t.AddAppEvents(id, "", tell...)
 }
 
 const redeemSQL = `
@@ -122,8 +122,8 @@ func (db *DB) firstOfRecipient(ctx context.Context, name, statement string, h st
 // VerificationsWithChecks returns the verifications of v's recipient, app and channel that have
 // checks, of all classes of callers. It leaves out those that expired longer than
 // rowrules.ConsecutiveFailedCheckWindow before now.
-func (q Tx) VerificationsWithChecks(v store.Verification, now time.Time) ([]store.Verification, error) {
-	return QueryAll(q, VerificationFields, `
+func (t Tx) VerificationsWithChecks(v store.Verification, now time.Time) ([]store.Verification, error) {
+	return QueryAll(t, VerificationFields, `
 SELECT `+VerificationColumns+` FROM verifications v
 WHERE v.recipient = @recipient AND v.app = @app AND v.channel = @channel AND v.attempts > 0 AND v.expires_at > @after`,
 		Args{"recipient": v.Recipient, "app": v.App, "channel": v.Channel, "after": now.Add(-rowrules.ConsecutiveFailedCheckWindow)})

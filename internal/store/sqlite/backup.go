@@ -51,9 +51,9 @@ func syncUntil(end <-chan struct{}, path string) error {
 
 // QuickCheck returns an error if the file is damaged. It runs PRAGMA quick_check, which reads the
 // whole file but does not check that indexes have an entry for every row.
-func (s *DB) QuickCheck(ctx context.Context) error {
+func (db *DB) QuickCheck(ctx context.Context) error {
 	var said string
-	if err := s.readers.QueryRowContext(ctx, `PRAGMA quick_check(1)`).Scan(&said); err != nil || said == "ok" {
+	if err := db.readers.QueryRowContext(ctx, `PRAGMA quick_check(1)`).Scan(&said); err != nil || said == "ok" {
 		return err
 	}
 	return errors.New(said)
@@ -61,16 +61,16 @@ func (s *DB) QuickCheck(ctx context.Context) error {
 
 // CheckSchema returns an error, which wraps store.ErrSchema and says what to do, unless the file
 // has the schema of this program, neither an older nor a newer one.
-func (s *DB) CheckSchema(ctx context.Context) error {
-	return migrations.Check(ctx, s.readers, migrations.SQLite, "sqlite")
+func (db *DB) CheckSchema(ctx context.Context) error {
+	return migrations.Check(ctx, db.readers, migrations.SQLite, "sqlite")
 }
 
 // BytesADay estimates by how much the file grew within the last 24 hours: the number of their sends,
 // times the file's size per send; 0 if there is no send. It does not deduct what retention deletes.
-func (s *DB) BytesADay(ctx context.Context) (n float64, err error) {
-	err = s.readers.QueryRowContext(ctx, `
+func (db *DB) BytesADay(ctx context.Context) (n float64, err error) {
+	err = db.readers.QueryRowContext(ctx, `
 SELECT coalesce((SELECT count(*) FROM sends WHERE logged_at > ?) * page_count * page_size * 1.0 / (SELECT count(*) FROM sends), 0)
-FROM pragma_page_count(), pragma_page_size()`, s.now().Add(-24*time.Hour).UnixMicro()).Scan(&n)
+FROM pragma_page_count(), pragma_page_size()`, db.now().Add(-24*time.Hour).UnixMicro()).Scan(&n)
 	return n, err
 }
 
@@ -95,20 +95,20 @@ func OpenToCopy(path string, now func() time.Time) (*DB, error) {
 }
 
 // Query runs a query. After OpenToCopy (one connection) the next call waits until the rows are closed.
-func (s *DB) Query(ctx context.Context, statement string, args ...any) (*sql.Rows, error) {
-	return s.readers.QueryContext(ctx, statement, args...)
+func (db *DB) Query(ctx context.Context, statement string, args ...any) (*sql.Rows, error) {
+	return db.readers.QueryContext(ctx, statement, args...)
 }
 
 // SetMoved marks the file as moved to Postgres, so that Open fails, or takes the mark back. The mark
 // is in user_version of the file's header, which copies of the file have too.
-func (s *DB) SetMoved(ctx context.Context, moved bool) error {
-	_, err := s.writer.ExecContext(ctx, map[bool]string{false: `PRAGMA user_version = 0`, true: `PRAGMA user_version = 1`}[moved])
+func (db *DB) SetMoved(ctx context.Context, moved bool) error {
+	_, err := db.writer.ExecContext(ctx, map[bool]string{false: `PRAGMA user_version = 0`, true: `PRAGMA user_version = 1`}[moved])
 	return err
 }
 
 // Moved reports whether the file is marked by SetMoved.
-func (s *DB) Moved(ctx context.Context) (moved bool, err error) {
-	err = s.readers.QueryRowContext(ctx, `PRAGMA user_version`).Scan(&moved)
+func (db *DB) Moved(ctx context.Context) (moved bool, err error) {
+	err = db.readers.QueryRowContext(ctx, `PRAGMA user_version`).Scan(&moved)
 	return moved, err
 }
 

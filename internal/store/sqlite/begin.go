@@ -14,14 +14,14 @@ import (
 )
 
 // Begin implements sqldb.PerDatabase.
-func (s *DB) Begin(ctx context.Context, intent store.Intent) (store.BeginAnswer, error) {
+func (db *DB) Begin(ctx context.Context, intent store.Intent) (store.BeginAnswer, error) {
 	in, err := store.ValidatedIntent(intent)
 	if err != nil {
 		return store.BeginAnswer{}, err
 	}
 	// What a rule refuses ends in a read, and waits for no write.
 	d := rowrules.Decision{BeginAnswer: store.BeginAnswer{Admitted: true}}
-	err = s.Read(ctx, "Begin", func(q sqldb.Tx) error {
+	err = db.Read(ctx, "Begin", func(q sqldb.Tx) error {
 		has, err := readCounted(q, in)
 		if err == nil && !rowrules.Decide(in, q.Now, has).Admitted {
 			d, err = decide(q, in, func() (rowrules.Facts, error) { return has, nil })
@@ -31,7 +31,7 @@ func (s *DB) Begin(ctx context.Context, intent store.Intent) (store.BeginAnswer,
 	if err == nil && (!d.Admitted || d.Repeated) { // after an error the write decides
 		return d.BeginAnswer, nil
 	}
-	return sqldb.WriteWithResult(ctx, &s.DB, "Begin", func(q sqldb.Tx) (store.BeginAnswer, error) {
+	return sqldb.WriteWithResult(ctx, &db.DB, "Begin", func(q sqldb.Tx) (store.BeginAnswer, error) {
 		d, err := decide(q, in, func() (rowrules.Facts, error) { return readFacts(q, in) })
 		if err == nil && d.Admitted && !d.Repeated {
 			err = writeAdmitted(q, d)
@@ -150,9 +150,9 @@ VALUES (@id, @due, 1, 0, @channel, @stranger, @expires, @sealed)`,
 }
 
 // RecordRefusals implements sqldb.PerDatabase.
-func (s *DB) RecordRefusals(ctx context.Context, refusals []store.SendOrRefusal) error {
+func (db *DB) RecordRefusals(ctx context.Context, refusals []store.SendOrRefusal) error {
 	list := store.MergeRefusals(refusals)
-	return s.Engine.Write(ctx, "RecordRefusals", sqldb.InOrder, func(q sqldb.Tx) error {
+	return db.Engine.Write(ctx, "RecordRefusals", sqldb.InOrder, func(q sqldb.Tx) error {
 		if err := q.MaskErased(list); err != nil {
 			return err
 		}

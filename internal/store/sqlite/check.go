@@ -18,12 +18,12 @@ WHERE id = @id`
 )
 
 // Check implements sqldb.PerDatabase.
-func (s *DB) Check(ctx context.Context, c store.CheckRequest) (store.CheckAnswer, error) {
+func (db *DB) Check(ctx context.Context, c store.CheckRequest) (store.CheckAnswer, error) {
 	if !store.AreValidTexts(c.ID, c.Network) {
 		return store.CheckAnswer{}, fault.NotFound
 	}
 	var refusal error // of the caller's Judge, not of the database
-	checked, err := sqldb.WriteWithResult(ctx, &s.DB, "Check", func(q sqldb.Tx) (d store.CheckAnswer, err error) {
+	checked, err := sqldb.WriteWithResult(ctx, &db.DB, "Check", func(q sqldb.Tx) (d store.CheckAnswer, err error) {
 		v, err := q.Verification(c.ID)
 		if err != nil {
 			return d, err

@@ -30,8 +30,8 @@ WHERE k.created_at <= excluded.created_at - @life
 )
 
 // ClaimIdempotencyKey implements sqldb.PerDatabase.
-func (s *DB) ClaimIdempotencyKey(ctx context.Context, c store.IdempotencyClaim) (store.IdempotencyClaimAnswer, error) {
-	return sqldb.WriteWithResult(ctx, &s.DB, "ClaimIdempotencyKey", func(q sqldb.Tx) (out store.IdempotencyClaimAnswer, err error) {
+func (db *DB) ClaimIdempotencyKey(ctx context.Context, c store.IdempotencyClaim) (store.IdempotencyClaimAnswer, error) {
+	return sqldb.WriteWithResult(ctx, &db.DB, "ClaimIdempotencyKey", func(q sqldb.Tx) (out store.IdempotencyClaimAnswer, err error) {
 		args := sqldb.Args{
 			"key": c.Key, "fingerprint": c.Fingerprint, "send": c.SendID, "lease": c.Lease, "life": c.Life,
 			"forgotten": store.OldClaimsDeletedPerCall,
@@ -68,12 +68,12 @@ func sendAndVerification(q sqldb.Tx, id uuid.UUID) (send store.Send, v store.Ver
 }
 
 // ReleaseIdempotencyKey implements sqldb.PerDatabase.
-func (s *DB) ReleaseIdempotencyKey(ctx context.Context, key [32]byte, id uuid.UUID, forget bool) error {
+func (db *DB) ReleaseIdempotencyKey(ctx context.Context, key [32]byte, id uuid.UUID, forget bool) error {
 	statement := `UPDATE idempotency_keys SET held_until = @now WHERE key = @key AND send_id = @id`
 	if forget {
 		statement = `DELETE FROM idempotency_keys WHERE key = @key AND send_id = @id`
 	}
-	return s.Engine.Write(ctx, "ReleaseIdempotencyKey", sqldb.InOrder, func(q sqldb.Tx) error {
+	return db.Engine.Write(ctx, "ReleaseIdempotencyKey", sqldb.InOrder, func(q sqldb.Tx) error {
 		_, err := q.Change(statement, sqldb.Args{"key": key, "id": id})
 		return err
 	})

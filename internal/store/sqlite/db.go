@@ -30,8 +30,8 @@ type querier interface {
 }
 
 // tx returns a Tx on a transaction or a reader, at the present time.
-func (s *DB) tx(ctx context.Context, q querier) sqldb.Tx {
-	now := store.TruncateToMicroseconds(s.now())
+func (db *DB) tx(ctx context.Context, q querier) sqldb.Tx {
+	now := store.TruncateToMicroseconds(db.now())
 	return sqldb.Tx{Conn: statementConn{ctx, now, q}, Dialect: sqldb.SQLite, Now: now}
 }
 
@@ -110,30 +110,30 @@ var pointReads = map[string]bool{
 // Read implements sqldb.Engine: f runs outside of a transaction, so two of its statements may see
 // different states. Of pointReads only the wait for a connection ends with ctx: to let ctx end a
 // statement, the driver and database/sql start a goroutine each.
-func (s *DB) Read(ctx context.Context, name string, f func(sqldb.Tx) error) error {
+func (db *DB) Read(ctx context.Context, name string, f func(sqldb.Tx) error) error {
 	ctx, cancel := store.Bounded(ctx)
 	defer cancel()
-	if !pointReads[name] || s.readers == s.writer { // of one connection for both, a read keeps no write waiting
-		return store.WrapUnavailable(withCause(f(s.tx(ctx, s.readers))))
+	if !pointReads[name] || db.readers == db.writer { // of one connection for both, a read keeps no write waiting
+		return store.WrapUnavailable(withCause(f(db.tx(ctx, db.readers))))
 	}
-	conn, err := s.readers.Conn(ctx)
+	conn, err := db.readers.Conn(ctx)
 	if err == nil {
-		err = errors.Join(f(s.tx(context.WithoutCancel(ctx), conn)), conn.Close())
+		err = errors.Join(f(db.tx(context.WithoutCancel(ctx), conn)), conn.Close())
 	}
 	return store.WrapUnavailable(withCause(err))
 }
 
 // ReadShared implements sqldb.Engine.
-func (s *DB) ReadShared(ctx context.Context, name string, x *sqldb.Statement) error {
-	return s.Engine.Read(ctx, name, func(q sqldb.Tx) error {
+func (db *DB) ReadShared(ctx context.Context, name string, x *sqldb.Statement) error {
+	return db.Engine.Read(ctx, name, func(q sqldb.Tx) error {
 		_, err := q.Run(x.SQL, x.Args, x.Each)
 		return err
 	})
 }
 
 // Run implements sqldb.Engine.
-func (s *DB) Run(ctx context.Context, name string, turn sqldb.Turn, steps ...*sqldb.Statement) error {
-	return s.Engine.Write(ctx, name, turn, func(q sqldb.Tx) (err error) {
+func (db *DB) Run(ctx context.Context, name string, turn sqldb.Turn, steps ...*sqldb.Statement) error {
+	return db.Engine.Write(ctx, name, turn, func(q sqldb.Tx) (err error) {
 		for _, x := range steps {
 			if x.RowsAffected, err = q.Run(x.SQL, x.Args, x.Each); err != nil {
 				return err

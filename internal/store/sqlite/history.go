@@ -51,8 +51,8 @@ func readHistory(q sqldb.Tx, l rowrules.HistoryQuery) (rowrules.History, error) 
 }
 
 // ReadHistory implements sqldb.Engine.
-func (s *DB) ReadHistory(ctx context.Context, l rowrules.HistoryQuery) (rowrules.History, error) {
-	return sqldb.ReadWithResult(ctx, &s.DB, "ReadHistory", func(q sqldb.Tx) (rowrules.History, error) { return readHistory(q, l) })
+func (db *DB) ReadHistory(ctx context.Context, l rowrules.HistoryQuery) (rowrules.History, error) {
+	return sqldb.ReadWithResult(ctx, &db.DB, "ReadHistory", func(q sqldb.Tx) (rowrules.History, error) { return readHistory(q, l) })
 }
 
 var verificationSQL = `
@@ -63,12 +63,12 @@ WHERE v.id = @id AND s.verification_id = @id AND s.recipient <= (SELECT o.recipi
 ORDER BY s.number DESC LIMIT 1`
 
 // Verification implements sqldb.Engine.
-func (s *DB) Verification(ctx context.Context, id string) (store.Verification, store.Send, time.Time, error) {
+func (db *DB) Verification(ctx context.Context, id string) (store.Verification, store.Send, time.Time, error) {
 	var now time.Time
 	if !store.AreValidTexts(id) {
 		return store.Verification{}, store.Send{}, now, fault.NotFound
 	}
-	w, err := sqldb.ReadWithResult(ctx, &s.DB, "Verification", func(q sqldb.Tx) (store.Work, error) {
+	w, err := sqldb.ReadWithResult(ctx, &db.DB, "Verification", func(q sqldb.Tx) (store.Work, error) {
 		now = q.Now
 		found, err := sqldb.QueryAll(q, sqldb.WorkFields, verificationSQL, sqldb.Args{"id": id, "drift": store.MaxIDTimeDrift})
 		if err != nil || len(found) == 0 {
@@ -80,8 +80,8 @@ func (s *DB) Verification(ctx context.Context, id string) (store.Verification, s
 }
 
 // VerificationRow implements sqldb.Engine.
-func (s *DB) VerificationRow(ctx context.Context, id string) (v store.Verification, now time.Time, err error) {
-	found, now, err := s.VerificationsByID(ctx, []string{id})
+func (db *DB) VerificationRow(ctx context.Context, id string) (v store.Verification, now time.Time, err error) {
+	found, now, err := db.VerificationsByID(ctx, []string{id})
 	if err != nil || len(found) == 0 {
 		return v, now, cmp.Or(err, error(fault.NotFound))
 	}

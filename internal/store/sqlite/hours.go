@@ -43,11 +43,11 @@ func writeHourSQL(t sqldb.HourTable) string {
 var writeHoursSQL = columns.MapSlice(sqldb.HourTables, writeHourSQL)
 
 // CountHours implements sqldb.PerDatabase. It counts on a reader, so that no send waits for it.
-func (s *DB) CountHours(ctx context.Context, life, keep time.Duration, limit int) (n int, err error) {
+func (db *DB) CountHours(ctx context.Context, life, keep time.Duration, limit int) (n int, err error) {
 	ctx, cancel := store.Bounded(ctx)
 	defer cancel()
 	for n < limit {
-		more, err := s.countNextHour(ctx, life+sqldb.HourCountDelay, min(keep, sqldb.MaxCountedAge))
+		more, err := db.countNextHour(ctx, life+sqldb.HourCountDelay, min(keep, sqldb.MaxCountedAge))
 		if err != nil || !more {
 			return n, err
 		}
@@ -58,11 +58,11 @@ func (s *DB) CountHours(ctx context.Context, life, keep time.Duration, limit int
 
 // countNextHour deletes counts older than age, counts the newest hour that is due, and reports whether it
 // did. It counts none if none is due, if counts were forgotten meanwhile, or if the hour has counts now.
-func (s *DB) countNextHour(ctx context.Context, delay, age time.Duration) (bool, error) {
+func (db *DB) countNextHour(ctx context.Context, delay, age time.Duration) (bool, error) {
 	var hours []time.Time
 	var forgotten int
-	err := s.Engine.Write(ctx, "CountHours", sqldb.Behind, func(q sqldb.Tx) (err error) {
-		forgotten = s.forgotten
+	err := db.Engine.Write(ctx, "CountHours", sqldb.Behind, func(q sqldb.Tx) (err error) {
+		forgotten = db.forgotten
 		args := sqldb.Args{"delay": delay, "age": age, "each": time.Hour}
 		if err = q.ExecAll(args, sqldb.DeleteHourCountsSQL(`hour < @now - @age`)...); err != nil {
 			return err
@@ -74,7 +74,7 @@ func (s *DB) countNextHour(ctx context.Context, delay, age time.Duration) (bool,
 		return false, err
 	}
 	args := sqldb.Args{"hour": hours[0], "until": hours[0].Add(time.Hour)}
-	if err := s.Engine.Read(ctx, "CountHours", func(q sqldb.Tx) error {
+	if err := db.Engine.Read(ctx, "CountHours", func(q sqldb.Tx) error {
 		_, err := q.Run(readHourSQL, args, func(read sqldb.Scan) error {
 			var table, rows string
 			err := read(&table, &rows)
@@ -85,9 +85,9 @@ func (s *DB) countNextHour(ctx context.Context, delay, age time.Duration) (bool,
 	}); err != nil {
 		return false, err
 	}
-	return sqldb.WriteInTurn(ctx, &s.DB, "CountHours", sqldb.Behind, func(q sqldb.Tx) (bool, error) {
+	return sqldb.WriteInTurn(ctx, &db.DB, "CountHours", sqldb.Behind, func(q sqldb.Tx) (bool, error) {
 		mine, err := q.Change(`INSERT INTO counted_hours (hour) SELECT @hour WHERE @unchanged ON CONFLICT DO NOTHING`,
-			sqldb.Args{"hour": hours[0], "unchanged": s.forgotten == forgotten})
+			sqldb.Args{"hour": hours[0], "unchanged": db.forgotten == forgotten})
 		if err != nil || !mine {
 			return false, err
 		}
@@ -96,17 +96,17 @@ func (s *DB) countNextHour(ctx context.Context, delay, age time.Duration) (bool,
 }
 
 // DeleteHourCounts implements sqldb.Engine.
-func (s *DB) DeleteHourCounts(q sqldb.Tx, at time.Time) error {
-	return s.forgetHours(q, `hour = @hour`, sqldb.Args{"hour": at.Truncate(time.Hour)})
+func (db *DB) DeleteHourCounts(q sqldb.Tx, at time.Time) error {
+	return db.forgetHours(q, `hour = @hour`, sqldb.Args{"hour": at.Truncate(time.Hour)})
 }
 
 // BeforeErase implements sqldb.Engine: the hours of the recipient's sends are counted again.
-func (s *DB) BeforeErase(q sqldb.Tx, h recipient.Hash) error {
-	return s.forgetHours(q, `hour IN (SELECT s.logged_at / @each * @each FROM sends s WHERE s.recipient = @recipient AND s.masked <> '•••')`,
+func (db *DB) BeforeErase(q sqldb.Tx, h recipient.Hash) error {
+	return db.forgetHours(q, `hour IN (SELECT s.logged_at / @each * @each FROM sends s WHERE s.recipient = @recipient AND s.masked <> '•••')`,
 		sqldb.Args{"recipient": h, "each": time.Hour})
 }
 
-func (s *DB) forgetHours(q sqldb.Tx, which string, args sqldb.Args) error {
-	s.forgotten++
+func (db *DB) forgetHours(q sqldb.Tx, which string, args sqldb.Args) error {
+	db.forgotten++
 	return q.ExecAll(args, sqldb.DeleteHourCountsSQL(which)...)
 }

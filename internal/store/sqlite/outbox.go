@@ -9,8 +9,8 @@ import (
 )
 
 // RenewLeases implements sqldb.PerDatabase.
-func (s *DB) RenewLeases(ctx context.Context, lease time.Duration, held []store.AttemptID) error {
-	return s.Engine.Write(ctx, "RenewLeases", sqldb.InOrder, func(q sqldb.Tx) error {
+func (db *DB) RenewLeases(ctx context.Context, lease time.Duration, held []store.AttemptID) error {
+	return db.Engine.Write(ctx, "RenewLeases", sqldb.InOrder, func(q sqldb.Tx) error {
 		for _, h := range held {
 			if _, err := q.Change(
 				`UPDATE outbox SET due_at = @now + @lease WHERE id = @id AND attempt = @attempt AND NOT queued`,
@@ -23,9 +23,9 @@ func (s *DB) RenewLeases(ctx context.Context, lease time.Duration, held []store.
 }
 
 // Finish implements sqldb.PerDatabase.
-func (s *DB) Finish(ctx context.Context, outcome store.Outcome) (bool, error) {
+func (db *DB) Finish(ctx context.Context, outcome store.Outcome) (bool, error) {
 	o := outcome.Sanitized()
-	done, err := sqldb.WriteInTurn(ctx, &s.DB, "Finish", sqldb.Ahead, func(q sqldb.Tx) (bool, error) {
+	done, err := sqldb.WriteInTurn(ctx, &db.DB, "Finish", sqldb.Ahead, func(q sqldb.Tx) (bool, error) {
 		held, err := q.Change(`DELETE FROM outbox WHERE id = @id AND attempt = @attempt`,
 			sqldb.Args{"id": o.ID, "attempt": o.Attempt})
 		if err != nil || !held {
@@ -34,7 +34,7 @@ func (s *DB) Finish(ctx context.Context, outcome store.Outcome) (bool, error) {
 		return true, finish(q, o)
 	})
 	if done && o.Suppress.Words != "" {
-		_ = s.HoldBursts(ctx) // SettleBursts repeats it
+		_ = db.HoldBursts(ctx) // SettleBursts repeats it
 	}
 	return done, err
 }
@@ -89,13 +89,13 @@ SELECT @event, s.app, @type, s.id, s.verification_id, s.status, s.reason, @test,
 )
 
 // Postpone implements sqldb.PerDatabase.
-func (s *DB) Postpone(ctx context.Context, postponement store.Postponement) (bool, error) {
+func (db *DB) Postpone(ctx context.Context, postponement store.Postponement) (bool, error) {
 	p := postponement.Sanitized()
 	args := sqldb.Args{
 		"id": p.ID, "attempt": p.Attempt, "after": p.After, "reason": p.Reason, "provider": p.Provider,
 		"code": p.ProviderCode,
 	}
-	return sqldb.WriteInTurn(ctx, &s.DB, "Postpone", sqldb.Ahead, func(q sqldb.Tx) (bool, error) {
+	return sqldb.WriteInTurn(ctx, &db.DB, "Postpone", sqldb.Ahead, func(q sqldb.Tx) (bool, error) {
 		held, err := q.Change(
 			`UPDATE outbox SET queued = 1, due_at = @now + @after WHERE id = @id AND attempt = @attempt`, args)
 		if err != nil || !held {
@@ -107,25 +107,25 @@ UPDATE sends SET status = 'queued', reason = @reason, provider = @provider, prov
 }
 
 // TakeOver implements sqldb.PerDatabase.
-func (s *DB) TakeOver(ctx context.Context, q store.Queue, lease time.Duration, limit int) ([]store.Work, error) {
-	return s.takeOver(ctx, "TakeOver", q, lease, limit, `f.due_at <= @now`)
+func (db *DB) TakeOver(ctx context.Context, q store.Queue, lease time.Duration, limit int) ([]store.Work, error) {
+	return db.takeOver(ctx, "TakeOver", q, lease, limit, `f.due_at <= @now`)
 }
 
 // TakeOverWithExpiredCode implements sqldb.PerDatabase.
-func (s *DB) TakeOverWithExpiredCode(ctx context.Context, q store.Queue, lease time.Duration, limit int) ([]store.Work, error) {
-	return s.takeOver(ctx, "TakeOverWithExpiredCode", q, lease, limit, `f.due_at <= @now AND f.expires_at <= @now`)
+func (db *DB) TakeOverWithExpiredCode(ctx context.Context, q store.Queue, lease time.Duration, limit int) ([]store.Work, error) {
+	return db.takeOver(ctx, "TakeOverWithExpiredCode", q, lease, limit, `f.due_at <= @now AND f.expires_at <= @now`)
 }
 
-func (s *DB) takeOver(ctx context.Context, name string, queue store.Queue, lease time.Duration, limit int,
+func (db *DB) takeOver(ctx context.Context, name string, queue store.Queue, lease time.Duration, limit int,
 	which string,
 ) ([]store.Work, error) {
 	which += ` AND f.channel = @channel AND f.stranger = @stranger`
 	args := sqldb.Args{"channel": queue.Channel, "stranger": queue.Strangers, "limit": limit}
-	due, err := s.anyDue(ctx, name, `SELECT EXISTS (SELECT 1 FROM outbox f WHERE `+which+`)`, args)
+	due, err := db.anyDue(ctx, name, `SELECT EXISTS (SELECT 1 FROM outbox f WHERE `+which+`)`, args)
 	if err != nil || !due {
 		return nil, err
 	}
-	return sqldb.WriteWithResult(ctx, &s.DB, name, func(q sqldb.Tx) ([]store.Work, error) {
+	return sqldb.WriteWithResult(ctx, &db.DB, name, func(q sqldb.Tx) ([]store.Work, error) {
 		work, err := sqldb.QueryAll(q, sqldb.WorkAndCodeFields, `
 SELECT f.sealed, `+sqldb.SendColumns+`, `+sqldb.VerificationColumns+` FROM outbox f
   CROSS JOIN sends s ON s.id = f.id JOIN verifications v ON v.id = s.verification_id
@@ -146,19 +146,19 @@ WHERE `+which+` ORDER BY f.expires_at, f.id LIMIT @limit`, args)
 
 // anyDue reports whether the query finds a row. Most calls find none, and then no write transaction
 // has to begin.
-func (s *DB) anyDue(ctx context.Context, name, query string, args sqldb.Args) (bool, error) {
-	found, err := sqldb.ReadAll(ctx, &s.DB, name, sqldb.OneColumn[bool], query, args)
+func (db *DB) anyDue(ctx context.Context, name, query string, args sqldb.Args) (bool, error) {
+	found, err := sqldb.ReadAll(ctx, &db.DB, name, sqldb.OneColumn[bool], query, args)
 	return err == nil && found[0], err
 }
 
 // LeaseDueRefunds implements sqldb.PerDatabase.
-func (s *DB) LeaseDueRefunds(ctx context.Context, lease time.Duration, limit int) ([]store.Refund, error) {
-	due, err := s.anyDue(ctx, "LeaseDueRefunds", `SELECT EXISTS (SELECT 1 FROM refunds WHERE since <= @now - @lease)`,
+func (db *DB) LeaseDueRefunds(ctx context.Context, lease time.Duration, limit int) ([]store.Refund, error) {
+	due, err := db.anyDue(ctx, "LeaseDueRefunds", `SELECT EXISTS (SELECT 1 FROM refunds WHERE since <= @now - @lease)`,
 		sqldb.Args{"lease": lease})
 	if err != nil || !due {
 		return nil, err
 	}
-	return sqldb.WriteWithResult(ctx, &s.DB, "LeaseDueRefunds", func(q sqldb.Tx) ([]store.Refund, error) {
+	return sqldb.WriteWithResult(ctx, &db.DB, "LeaseDueRefunds", func(q sqldb.Tx) ([]store.Refund, error) {
 		refunds, err := sqldb.QueryAll(q, sqldb.RefundFields, `
 SELECT r.id, r.attempt, `+sqldb.RefundColumns+` FROM refunds r CROSS JOIN sends s ON s.id = r.id
 LEFT JOIN verifications v ON v.id = s.verification_id WHERE r.since <= @now - @lease ORDER BY r.since, r.id LIMIT @limit`, sqldb.Args{"lease": lease, "limit": limit})
@@ -170,17 +170,17 @@ LEFT JOIN verifications v ON v.id = s.verification_id WHERE r.since <= @now - @l
 }
 
 // ConfirmRefund implements sqldb.PerDatabase.
-func (s *DB) ConfirmRefund(ctx context.Context, held store.AttemptID) error {
-	_, err := sqldb.WriteInTurn(ctx, &s.DB, "ConfirmRefund", sqldb.InOrder, func(q sqldb.Tx) (bool, error) {
+func (db *DB) ConfirmRefund(ctx context.Context, held store.AttemptID) error {
+	_, err := sqldb.WriteInTurn(ctx, &db.DB, "ConfirmRefund", sqldb.InOrder, func(q sqldb.Tx) (bool, error) {
 		return q.Change(`DELETE FROM refunds WHERE id = @id AND attempt = @attempt`, sqldb.Args{"id": held.ID, "attempt": held.Attempt})
 	})
 	return err
 }
 
 // EndAppEventAttempt implements sqldb.PerDatabase.
-func (s *DB) EndAppEventAttempt(ctx context.Context, end store.AppEventAttemptEnd) (bool, error) {
+func (db *DB) EndAppEventAttempt(ctx context.Context, end store.AppEventAttemptEnd) (bool, error) {
 	e := end.Sanitized()
-	return sqldb.WriteInTurn(ctx, &s.DB, "EndAppEventAttempt", sqldb.Ahead, func(q sqldb.Tx) (bool, error) {
+	return sqldb.WriteInTurn(ctx, &db.DB, "EndAppEventAttempt", sqldb.Ahead, func(q sqldb.Tx) (bool, error) {
 		return q.Change(`
 UPDATE app_events SET state = @state, answer = @answer, due_at = CASE WHEN @state = 'pending' THEN @now + @after END,
   ended_at = CASE WHEN @state <> 'pending' THEN @now END

@@ -118,9 +118,9 @@ func openPool(path, pragmas string, connections int) (*sql.DB, error) {
 }
 
 // Close implements sqldb.Engine. It first waits until all queued writes have their answers.
-func (s *DB) Close() error {
-	s.writes.Close()
-	return errors.Join(s.readers.Close(), s.writer.Close())
+func (db *DB) Close() error {
+	db.writes.Close()
+	return errors.Join(db.readers.Close(), db.writer.Close())
 }
 
 // Write implements sqldb.Engine. If ctx ends before f has begun, f does not run; a begun f runs to
@@ -128,8 +128,8 @@ func (s *DB) Close() error {
 // sqldb.Ahead share the next transaction, those with sqldb.Behind the last one, and the others the
 // one between them, in the order of their arrival. Each sees the rows of the ones before it, and has
 // its own time. If f fails, only its own changes are undone.
-func (s *DB) Write(ctx context.Context, _ string, turn sqldb.Turn, f func(sqldb.Tx) error) error {
-	_, err := s.writes.Submit(ctx, write{f, turn}, s.written.Add(1)) // each write has its own key
+func (db *DB) Write(ctx context.Context, _ string, turn sqldb.Turn, f func(sqldb.Tx) error) error {
+	_, err := db.writes.Submit(ctx, write{f, turn}, db.written.Add(1)) // each write has its own key
 	return err
 }
 
@@ -143,19 +143,19 @@ type queuedWrite = batch.Call[write, struct{}]
 
 // writeInOrder runs the writes of each turn in a transaction of their own, so that no outcome waits
 // for sends, and neither waits for a write with sqldb.Behind.
-func (s *DB) writeInOrder(writes []*queuedWrite) {
+func (db *DB) writeInOrder(writes []*queuedWrite) {
 	turns := map[sqldb.Turn][]*queuedWrite{}
 	for _, x := range writes {
 		turns[x.In.turn] = append(turns[x.In.turn], x)
 	}
 	for _, turn := range slices.Sorted(maps.Keys(turns)) {
-		s.writeBatch(turns[turn])
+		db.writeBatch(turns[turn])
 	}
 }
 
 // writeBatch runs writes in one transaction. Every write gets an answer or an error.
-func (s *DB) writeBatch(writes []*queuedWrite) {
-	failures, err := s.writeInTransaction(writes)
+func (db *DB) writeBatch(writes []*queuedWrite) {
+	failures, err := db.writeInTransaction(writes)
 	for i, x := range writes {
 		if failures[i] != nil {
 			x.SetAnswer(struct{}{}, store.WrapUnavailable(withCause(failures[i])))
@@ -167,10 +167,10 @@ func (s *DB) writeBatch(writes []*queuedWrite) {
 
 // writeInTransaction runs writes in a transaction and commits it. failures has the error of each
 // failed write; err is the error of all others.
-func (s *DB) writeInTransaction(writes []*queuedWrite) (failures []error, err error) {
+func (db *DB) writeInTransaction(writes []*queuedWrite) (failures []error, err error) {
 	ctx := context.Background()
 	failures = make([]error, len(writes))
-	conn, err := s.writer.Conn(ctx)
+	conn, err := db.writer.Conn(ctx)
 	if err != nil {
 		return failures, store.WrapUnavailable(withCause(err))
 	}
@@ -182,7 +182,7 @@ func (s *DB) writeInTransaction(writes []*queuedWrite) (failures []error, err er
 	// Statements run on conn: for each query on tx, database/sql would start a goroutine.
 	defer func() { _ = tx.Rollback() }() // after a panic; else the transaction has ended
 	if len(writes) == 1 {
-		failures[0] = writes[0].In.apply(s.tx(ctx, conn))
+		failures[0] = writes[0].In.apply(db.tx(ctx, conn))
 		if failures[0] != nil {
 			failures[0] = errors.Join(failures[0], tx.Rollback())
 			return failures, nil
@@ -190,7 +190,7 @@ func (s *DB) writeInTransaction(writes []*queuedWrite) (failures []error, err er
 		return failures, commit(tx)
 	}
 	for i, x := range writes {
-		if failures[i], err = s.writeShared(ctx, conn, x.In.apply); err != nil {
+		if failures[i], err = db.writeShared(ctx, conn, x.In.apply); err != nil {
 			return failures, store.WrapUnavailable(withCause(errors.Join(err, tx.Rollback())))
 		}
 	}
@@ -198,16 +198,16 @@ func (s *DB) writeInTransaction(writes []*queuedWrite) (failures []error, err er
 }
 
 // apply runs a write. A panic is its error, so that the writes beside it are committed.
-func (x write) apply(q sqldb.Tx) (err error) {
+func (w write) apply(q sqldb.Tx) (err error) {
 	defer panics.Recover(panics.Batch, func() { err = panics.Err })
-	return x.run(q)
+	return w.run(q)
 }
 
 // writeShared runs a write in a transaction that it shares with others. failure is the error of the
 // write; its changes are undone. err means that the whole transaction is lost: SQLite itself rolls
 // it back if the disk is full or fails.
-func (s *DB) writeShared(ctx context.Context, conn *sql.Conn, f func(sqldb.Tx) error) (failure, err error) {
-	q := s.tx(ctx, conn)
+func (db *DB) writeShared(ctx context.Context, conn *sql.Conn, f func(sqldb.Tx) error) (failure, err error) {
+	q := db.tx(ctx, conn)
 	if err := q.ExecAll(nil, "SAVEPOINT one"); err != nil {
 		return nil, err
 	}
@@ -233,17 +233,17 @@ func commit(tx *sql.Tx) (err error) {
 }
 
 // EnsurePartitions implements sqldb.PerDatabase. A file needs no partitions.
-func (s *DB) EnsurePartitions(context.Context) (until time.Time, err error) { return until, nil }
+func (db *DB) EnsurePartitions(context.Context) (until time.Time, err error) { return until, nil }
 
 // SendsQuery implements sqldb.Engine.
-func (s *DB) SendsQuery(f sqldb.SendFilter) (string, sqldb.Args) { return f.Query(sqldb.SQLite) }
+func (db *DB) SendsQuery(f sqldb.SendFilter) (string, sqldb.Args) { return f.Query(sqldb.SQLite) }
 
 // DropPartition implements sqldb.Engine. A file has no partitions.
-func (s *DB) DropPartition(context.Context, time.Duration) (name string, err error) { return "", nil }
+func (db *DB) DropPartition(context.Context, time.Duration) (name string, err error) { return "", nil }
 
 // Pools implements sqldb.Engine.
-func (s *DB) Pools() (all []store.PoolStats) {
-	for name, pool := range map[string]*sql.DB{"sqlite_writer": s.writer, "sqlite_readers": s.readers} {
+func (db *DB) Pools() (all []store.PoolStats) {
+	for name, pool := range map[string]*sql.DB{"sqlite_writer": db.writer, "sqlite_readers": db.readers} {
 		p := pool.Stats()
 		all = append(all, store.PoolStats{Name: name, InUse: p.InUse, Idle: p.Idle, Waits: p.WaitCount})
 	}
@@ -253,10 +253,10 @@ func (s *DB) Pools() (all []store.PoolStats) {
 // PurgeDeleted implements sqldb.Engine. SQLite overwrites freed space (secure_delete), so PurgeDeleted only
 // copies the write-ahead log into the database file and empties the log, unless a reader still needs it after 50 ms, such
 // as a backup: then a later call does. No other write runs during that wait.
-func (s *DB) PurgeDeleted(ctx context.Context) error {
+func (db *DB) PurgeDeleted(ctx context.Context) error {
 	ctx, cancel := store.Bounded(ctx)
 	defer cancel()
-	conn, err := s.writer.Conn(ctx)
+	conn, err := db.writer.Conn(ctx)
 	if err != nil {
 		return store.WrapUnavailable(withCause(err))
 	}

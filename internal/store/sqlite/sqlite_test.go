@@ -156,24 +156,24 @@ type slowly struct {
 	free        []float64
 }
 
-func (e *slowly) Write(ctx context.Context, name string, turn sqldb.Turn, f func(sqldb.Tx) error) error {
-	return e.DB.Write(ctx, name, turn, func(q sqldb.Tx) error {
+func (s *slowly) Write(ctx context.Context, name string, turn sqldb.Turn, f func(sqldb.Tx) error) error {
+	return s.DB.Write(ctx, name, turn, func(q sqldb.Tx) error {
 		sends := func() (n int) {
 			_, _ = q.Run(`SELECT count(*) FROM sends`, nil, func(scan sqldb.Scan) error { return scan(&n) })
 			return n
 		}
-		if len(e.deleted) > 0 {
-			e.free = append(e.free, float64(time.Since(e.began)-e.took)/float64(e.took))
+		if len(s.deleted) > 0 {
+			s.free = append(s.free, float64(time.Since(s.began)-s.took)/float64(s.took))
 		}
-		each := e.each
-		if len(e.deleted) >= 3 {
-			each = e.later
+		each := s.each
+		if len(s.deleted) >= 3 {
+			each = s.later
 		}
 		before := sends()
 		err := f(q)
 		n := before - sends()
-		e.began, e.took, e.deleted = time.Now(), time.Duration(n)*each, append(e.deleted, n)
-		time.Sleep(e.took)
+		s.began, s.took, s.deleted = time.Now(), time.Duration(n)*each, append(s.deleted, n)
+		time.Sleep(s.took)
 		return err
 	})
 }
@@ -215,8 +215,8 @@ func TestDeleteAgedInSteps(t *testing.T) {
 // forgetting is an engine in which counts of hours are forgotten while CountHours reads.
 type forgetting struct{ *DB }
 
-func (e forgetting) Read(ctx context.Context, name string, f func(sqldb.Tx) error) error {
-	return errors.Join(e.DB.Read(ctx, name, f), e.DB.Write(ctx, name, sqldb.InOrder, func(q sqldb.Tx) error { return e.DB.DeleteHourCounts(q, storetest.Epoch) }))
+func (fo forgetting) Read(ctx context.Context, name string, f func(sqldb.Tx) error) error {
+	return errors.Join(fo.DB.Read(ctx, name, f), fo.DB.Write(ctx, name, sqldb.InOrder, func(q sqldb.Tx) error { return fo.DB.DeleteHourCounts(q, storetest.Epoch) }))
 }
 
 // An hour whose rows may have changed while they were read gets no counts then.

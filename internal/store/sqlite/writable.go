@@ -59,13 +59,13 @@ func withCause(err error) error {
 
 // LastSendCommit implements sqldb.Engine. It always returns nil: health checks can Ping instead, which
 // is cheap.
-func (s *DB) LastSendCommit() *sqldb.CommitTiming { return nil }
+func (db *DB) LastSendCommit() *sqldb.CommitTiming { return nil }
 
 // Ping implements sqldb.PerDatabase. It writes, since reading also works on a full disk. It
 // allocates more pages than a send needs and frees them before the commit, so that the file has
 // free pages for the next send.
-func (s *DB) Ping(ctx context.Context) error {
-	return s.Engine.Write(ctx, "Ping", sqldb.InOrder, func(q sqldb.Tx) error {
+func (db *DB) Ping(ctx context.Context) error {
+	return db.Engine.Write(ctx, "Ping", sqldb.InOrder, func(q sqldb.Tx) error {
 		return q.ExecAll(nil, `INSERT INTO write_probe (filling) VALUES (zeroblob(65536))`, `DELETE FROM write_probe`)
 	})
 }

@@ -249,8 +249,8 @@ func (u uncounted) Read(ctx context.Context, name string, f func(sqldb.Tx) error
 
 type noHours struct{ sqldb.Conn }
 
-func (c noHours) Run(statement string, args sqldb.Args, each func(sqldb.Scan) error) (int64, error) {
-	return c.Conn.Run(strings.Replace(statement, "FROM counted_hours WHERE", "FROM counted_hours WHERE false AND", 1), args, each)
+func (n noHours) Run(statement string, args sqldb.Args, each func(sqldb.Scan) error) (int64, error) {
+	return n.Conn.Run(strings.Replace(statement, "FROM counted_hours WHERE", "FROM counted_hours WHERE false AND", 1), args, each)
 }
 
 // statsEqualRows asks each question of the database and of its rows alone.

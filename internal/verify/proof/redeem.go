@@ -66,14 +66,14 @@ type RedeemedVerification struct {
 // *fault.InvalidError if not exactly one of proof and reference is given, or if the given one is
 // expired, forged, or of another app; ErrErased; fault.Unavailable if the database fails or the
 // address cannot be decrypted.
-func (s *Redeemer) Redeem(ctx context.Context, app string, r RedeemRequest) (RedeemedVerification, error) {
-	id, expires, err := s.openToken(app, r)
+func (redeemer *Redeemer) Redeem(ctx context.Context, app string, r RedeemRequest) (RedeemedVerification, error) {
+	id, expires, err := redeemer.openToken(app, r)
 	if err != nil {
 		return RedeemedVerification{}, err
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), store.CallTimeout)
 	defer cancel()
-	v, _, now, err := s.Store.Verification(ctx, id)
+	v, _, now, err := redeemer.Store.Verification(ctx, id)
 	switch {
 	case errors.Is(err, fault.NotFound):
 		return RedeemedVerification{}, invalidProofError(r)
@@ -86,50 +86,50 @@ func (s *Redeemer) Redeem(ctx context.Context, app string, r RedeemRequest) (Red
 	case len(v.Sealed) == 0:
 		return RedeemedVerification{}, ErrErased
 	}
-	return s.redeem(ctx, v, r)
+	return redeemer.redeem(ctx, v, r)
 }
 
-func (s *Redeemer) redeem(ctx context.Context, v store.Verification, r RedeemRequest) (RedeemedVerification, error) {
+func (redeemer *Redeemer) redeem(ctx context.Context, v store.Verification, r RedeemRequest) (RedeemedVerification, error) {
 	var by []byte
 	if r.IdempotencyKey != "" {
-		hash := s.Vault.KeyedHash("redemption", v.App, r.IdempotencyKey)
+		hash := redeemer.Vault.KeyedHash("redemption", v.App, r.IdempotencyKey)
 		by = hash[:]
 	}
 	if !v.RedeemedAt.IsZero() && (len(by) == 0 || !bytes.Equal(v.RedeemedBy, by)) {
 		return RedeemedVerification{}, ErrRedeemed
 	}
-	won, err := s.Store.Redeem(ctx, v.ID, by)
+	won, err := redeemer.Store.Redeem(ctx, v.ID, by)
 	switch {
 	case err != nil:
 		return RedeemedVerification{}, err
 	case !won: // another request was first
 		return RedeemedVerification{}, ErrRedeemed
 	}
-	return s.newRedeemed(v)
+	return redeemer.newRedeemed(v)
 }
 
-func (s *Redeemer) newRedeemed(v store.Verification) (RedeemedVerification, error) {
-	to, err := s.Vault.OpenRecipient(v)
+func (redeemer *Redeemer) newRedeemed(v store.Verification) (RedeemedVerification, error) {
+	to, err := redeemer.Vault.OpenRecipient(v)
 	if err != nil { // its key left the ring
 		return RedeemedVerification{}, fault.Unavailable.Wrap(fmt.Errorf("recipient not decrypted: %w", err))
 	}
-	_, test := s.Policy.Get().TestRecipients.Of(s.Vault, v, s.Now())
+	_, test := redeemer.Policy.Get().TestRecipients.Of(redeemer.Vault, v, redeemer.Now())
 	return RedeemedVerification{
-		ID: v.ID, Channel: v.Channel, To: to.Address(), RecipientHash: s.Vault.AddressHash(to).String(), Purpose: v.Purpose,
+		ID: v.ID, Channel: v.Channel, To: to.Address(), RecipientHash: redeemer.Vault.AddressHash(to).String(), Purpose: v.Purpose,
 		ApprovedAt: v.ApprovedAt, Test: test,
 	}, nil
 }
 
 // openToken returns the verification's ID from the proof or the reference, and the instant at
 // which the token expires. Error: *fault.InvalidError.
-func (s *Redeemer) openToken(app string, r RedeemRequest) (id string, expires time.Time, err error) {
+func (redeemer *Redeemer) openToken(app string, r RedeemRequest) (id string, expires time.Time, err error) {
 	switch {
 	case (r.Proof == "") == (r.Reference == ""):
 		return "", time.Time{}, fault.Invalid("proof", "missing", "Give one of proof and reference, and not both.")
 	case r.Reference != "":
-		return s.openReference(app, r)
+		return redeemer.openReference(app, r)
 	}
-	f, expires, err := s.Proofs.VerifySignature(r.Proof)
+	f, expires, err := redeemer.Proofs.VerifySignature(r.Proof)
 	if err != nil || f.App != app {
 		return "", time.Time{}, invalidProofError(r)
 	}
@@ -151,32 +151,32 @@ func invalidProofError(r RedeemRequest) error {
 
 // ReferenceTo makes a reference to the approval that an app's proof names. Error: *fault.InvalidError if the
 // proof is expired, forged, or of another app.
-func (s *Redeemer) ReferenceTo(app, proof string) (string, error) {
+func (redeemer *Redeemer) ReferenceTo(app, proof string) (string, error) {
 	r := RedeemRequest{Proof: proof}
-	id, expires, err := s.openToken(app, r)
-	if err == nil && !s.Now().Before(expires) {
+	id, expires, err := redeemer.openToken(app, r)
+	if err == nil && !redeemer.Now().Before(expires) {
 		err = invalidProofError(r)
 	}
 	if err != nil {
 		return "", err
 	}
-	return s.NewReference(app, id)
+	return redeemer.NewReference(app, id)
 }
 
 // NewReference makes a reference to an approved verification, valid for ReferenceLife. It is
 // encrypted, so that a URL does not show the ID. NewReference fails only if the ring has no key.
-func (s *Redeemer) NewReference(app, id string) (string, error) {
-	text := append(binary.BigEndian.AppendUint64(nil, uint64(s.Now().Add(ReferenceLife).Unix())), id...)
-	sealed, err := s.Vault.Ring.Seal(referenceLabel, text, []byte(app))
+func (redeemer *Redeemer) NewReference(app, id string) (string, error) {
+	text := append(binary.BigEndian.AppendUint64(nil, uint64(redeemer.Now().Add(ReferenceLife).Unix())), id...)
+	sealed, err := redeemer.Vault.Ring.Seal(referenceLabel, text, []byte(app))
 	return base64.RawURLEncoding.EncodeToString(sealed), err
 }
 
-func (s *Redeemer) openReference(app string, r RedeemRequest) (id string, expires time.Time, err error) {
+func (redeemer *Redeemer) openReference(app string, r RedeemRequest) (id string, expires time.Time, err error) {
 	sealed, err := base64.RawURLEncoding.DecodeString(r.Reference)
 	if err != nil {
 		return "", time.Time{}, invalidProofError(r)
 	}
-	text, err := s.Vault.Ring.Open(referenceLabel, sealed, []byte(app))
+	text, err := redeemer.Vault.Ring.Open(referenceLabel, sealed, []byte(app))
 	if err != nil || len(text) < 8 {
 		return "", time.Time{}, invalidProofError(r)
 	}

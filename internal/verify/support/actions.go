@@ -56,16 +56,16 @@ func (d *Desk) ParseTarget(app, channel, to, purpose, reason string) (Target, er
 
 // mailbox returns the hash of the recipient's mailbox; the recipient's own hash if the mailbox is
 // not known.
-func (p Target) mailbox() recipient.Hash {
-	if p.Mailbox.IsZero() {
-		return p.Recipient
+func (t Target) mailbox() recipient.Hash {
+	if t.Mailbox.IsZero() {
+		return t.Recipient
 	}
-	return p.Mailbox
+	return t.Mailbox
 }
 
 // auditEntryWithTarget returns the audit entry with the target's fields.
-func (p Target) auditEntryWithTarget(act store.AuditEntry) store.AuditEntry {
-	act.App, act.Channel, act.Purpose, act.Recipient, act.To = p.App, p.Channel, p.Purpose, p.Recipient, p.To
+func (t Target) auditEntryWithTarget(act store.AuditEntry) store.AuditEntry {
+	act.App, act.Channel, act.Purpose, act.Recipient, act.To = t.App, t.Channel, t.Purpose, t.Recipient, t.To
 	return act
 }
 

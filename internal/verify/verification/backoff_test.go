@@ -104,9 +104,9 @@ type slowFailures struct {
 	late time.Duration
 }
 
-func (d slowFailures) FailedSends(ctx context.Context, q store.FailedSendsQuery) ([]store.FailedSend, time.Time, error) {
-	<-time.After(d.late)
-	return d.DB.FailedSends(ctx, q)
+func (s slowFailures) FailedSends(ctx context.Context, q store.FailedSendsQuery) ([]store.FailedSend, time.Time, error) {
+	<-time.After(s.late)
+	return s.DB.FailedSends(ctx, q)
 }
 
 // The state is told exactly: the wait ends when the oldest leaves, however late the failures are read. A look tells it too, and a rule

@@ -47,9 +47,9 @@ type disturbed struct {
 	before func(id string)
 }
 
-func (l *disturbed) Check(ctx context.Context, c store.CheckRequest) (store.CheckAnswer, error) {
-	l.before(c.ID)
-	return l.DB.Check(ctx, c)
+func (d *disturbed) Check(ctx context.Context, c store.CheckRequest) (store.CheckAnswer, error) {
+	d.before(c.ID)
+	return d.DB.Check(ctx, c)
 }
 
 func TestCodeDies(t *testing.T) {

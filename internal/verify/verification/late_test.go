@@ -22,12 +22,12 @@ type slowServer struct {
 	conns chan struct{}
 }
 
-func (c slowServer) ConnLimit() int { return cap(c.conns) }
+func (s slowServer) ConnLimit() int { return cap(s.conns) }
 
-func (c slowServer) Send(ctx context.Context, m delivery.Mail) (delivery.Result, error) {
-	c.conns <- struct{}{}
-	defer func() { <-c.conns }()
-	return c.MailServer.Send(ctx, m)
+func (s slowServer) Send(ctx context.Context, m delivery.Mail) (delivery.Result, error) {
+	s.conns <- struct{}{}
+	defer func() { <-s.conns }()
+	return s.MailServer.Send(ctx, m)
 }
 
 // ttl sets how long codes live.
@@ -127,11 +127,11 @@ type downFor struct {
 	prefix string
 }
 
-func (s downFor) Send(ctx context.Context, m delivery.Mail) (delivery.Result, error) {
-	if strings.HasPrefix(m.To, s.prefix) {
+func (d downFor) Send(ctx context.Context, m delivery.Mail) (delivery.Result, error) {
+	if strings.HasPrefix(m.To, d.prefix) {
 		return delivery.Result{Provider: "mx"}, &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageDial}
 	}
-	return s.MailServer.Send(ctx, m)
+	return d.MailServer.Send(ctx, m)
 }
 
 // Messages that are postponed while others go out at once refuse no one: neither few nor many, however rarely others ask.

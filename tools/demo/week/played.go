@@ -59,7 +59,7 @@ const (
 var codePattern = regexp.MustCompile(`(?m)^\s*([0-9]{6,10}|[A-Z]{6,10})\s*$`)
 
 // Send implements outbox.MailSender: the server takes the mail, or refuses it.
-func (p *mailServer) Send(_ context.Context, mail delivery.Mail) (delivery.Result, error) {
+func (m *mailServer) Send(_ context.Context, mail delivery.Mail) (delivery.Result, error) {
 	receipt := delivery.Result{Provider: "smtp.relay.example", ReplyCodes: "250 2.0.0"}
 	var code string
 	var err error
@@ -74,7 +74,7 @@ func (p *mailServer) Send(_ context.Context, mail delivery.Mail) (delivery.Resul
 			code = found[1]
 		}
 	}
-	receipt.Took = p.take(mail.To, code)
+	receipt.Took = m.take(mail.To, code)
 	return receipt, err
 }
 
@@ -82,33 +82,33 @@ func (p *mailServer) Send(_ context.Context, mail delivery.Mail) (delivery.Resul
 type carrier struct{ *mailServer }
 
 // Send takes a text message.
-func (p carrier) Send(_ context.Context, m sms.Message) (delivery.Result, error) {
-	return delivery.Result{Provider: "twilio", CarrierID: m.ID, ReplyCodes: "200", Took: p.take(m.To, m.Code)}, nil
+func (c carrier) Send(_ context.Context, m sms.Message) (delivery.Result, error) {
+	return delivery.Result{Provider: "twilio", CarrierID: m.ID, ReplyCodes: "200", Took: c.take(m.To, m.Code)}, nil
 }
 
 // take remembers the code, lets time pass and returns how much.
-func (p *mailServer) take(to, code string) time.Duration {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.codes[to] = code
-	took := time.Duration(120+p.rng.IntN(900)) * time.Millisecond
-	p.clock.now.Add(int64(took))
+func (m *mailServer) take(to, code string) time.Duration {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.codes[to] = code
+	took := time.Duration(120+m.rng.IntN(900)) * time.Millisecond
+	m.clock.now.Add(int64(took))
 	return took
 }
 
 // lastCode returns the code that a recipient read last; "" if the last message did not arrive.
-func (p *mailServer) lastCode(to string) string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.codes[to]
+func (m *mailServer) lastCode(to string) string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.codes[to]
 }
 
 // syncOutbox is an outbox that waits for each outcome, so that the week goes on in one order.
 type syncOutbox struct{ verification.Outbox }
 
 // Deliver waits until the send has ended.
-func (w syncOutbox) Deliver(ctx context.Context, work store.Work, _ time.Duration) store.Send {
-	return w.Outbox.Deliver(ctx, work, time.Minute)
+func (s syncOutbox) Deliver(ctx context.Context, work store.Work, _ time.Duration) store.Send {
+	return s.Outbox.Deliver(ctx, work, time.Minute)
 }
 
 // newSeededRand returns a source of random numbers, one for each stream. It gives the same numbers in

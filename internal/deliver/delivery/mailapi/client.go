@@ -76,64 +76,64 @@ func New(c Config) (*Client, error) {
 }
 
 // Address returns host:port.
-func (s *Client) Address() string { return s.config.Address() }
+func (c *Client) Address() string { return c.config.Address() }
 
 // MaxConns returns how many requests there may be at once, each over a connection of its own.
-func (s *Client) MaxConns() int { return cap(s.slots) }
+func (c *Client) MaxConns() int { return cap(c.slots) }
 
 // ConnLimit returns MaxConns.
-func (s *Client) ConnLimit() int { return cap(s.slots) }
+func (c *Client) ConnLimit() int { return cap(c.slots) }
 
 // LoginProblem returns nil: a key is always there.
-func (s *Client) LoginProblem() (since time.Time, why error) { return time.Time{}, nil }
+func (c *Client) LoginProblem() (since time.Time, why error) { return time.Time{}, nil }
 
 // ConnCounts returns how many requests are under way, and how many mails waited for their turn
 // since the start; no connection is kept idle.
-func (s *Client) ConnCounts() (inUse, idle int, waits int64) { return len(s.slots), 0, s.waits.Load() }
+func (c *Client) ConnCounts() (inUse, idle int, waits int64) { return len(c.slots), 0, c.waits.Load() }
 
 // Close makes later deliveries fail as Temporary. Deliveries under way continue.
-func (s *Client) Close() { s.closed.Store(true) }
+func (c *Client) Close() { c.closed.Store(true) }
 
 // Deliver waits at most patience for a free slot, and calls begin. If begin returns true, it offers
 // the mail and returns the status of the answer that accepted it. tried is false if the mail was not
 // offered: fail says that ctx ended or the server is closed; without fail, begin returned false or
 // no slot became free.
-func (s *Client) Deliver(ctx context.Context, patience time.Duration, begin func() bool,
+func (c *Client) Deliver(ctx context.Context, patience time.Duration, begin func() bool,
 	mail *delivery.RenderedMail,
 ) (reply string, tried bool, fail *delivery.Error) {
-	ok, fail := s.acquire(ctx, patience)
+	ok, fail := c.acquire(ctx, patience)
 	if !ok {
 		return "", false, fail
 	}
-	defer func() { <-s.slots }()
+	defer func() { <-c.slots }()
 	if !begin() {
 		return "", false, nil
 	}
-	reply, fail = s.send(ctx, mail)
+	reply, fail = c.send(ctx, mail)
 	return reply, true, fail
 }
 
 // acquire takes a slot within patience.
-func (s *Client) acquire(ctx context.Context, patience time.Duration) (ok bool, fail *delivery.Error) {
+func (c *Client) acquire(ctx context.Context, patience time.Duration) (ok bool, fail *delivery.Error) {
 	switch {
-	case s.closed.Load():
+	case c.closed.Load():
 		return false, &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageDial, Err: errClosed}
 	case ctx.Err() != nil: // select picks among ready cases at random
 		return false, &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageDial, Err: ctx.Err()}
 	}
 	select {
-	case s.slots <- struct{}{}:
+	case c.slots <- struct{}{}:
 		return true, nil
 	default:
 	}
 	if patience == 0 {
 		return false, nil
 	}
-	s.waits.Add(1)
+	c.waits.Add(1)
 	over := time.NewTimer(patience)
 	defer over.Stop()
 	select {
-	case s.slots <- struct{}{}:
+	case c.slots <- struct{}{}:
 		return true, nil
 	case <-over.C:
 		return false, nil
@@ -146,12 +146,12 @@ func (s *Client) acquire(ctx context.Context, patience time.Duration) (ok bool, 
 var repeatPauses = []time.Duration{time.Second, 3 * time.Second}
 
 // send makes the request of a mail. If its outcome is unknown, send repeats the request, which the provider knows.
-func (s *Client) send(ctx context.Context, mail *delivery.RenderedMail) (reply string, fail *delivery.Error) {
-	r, fail := s.api.buildRequest(mail)
+func (c *Client) send(ctx context.Context, mail *delivery.RenderedMail) (reply string, fail *delivery.Error) {
+	r, fail := c.api.buildRequest(mail)
 	if fail != nil {
 		return "", fail
 	}
-	reply, fail = s.requestOnce(ctx, r, mail.Private)
+	reply, fail = c.requestOnce(ctx, r, mail.Private)
 	if fail == nil || fail.Class != delivery.Unknown {
 		return reply, fail
 	}
@@ -161,7 +161,7 @@ func (s *Client) send(ctx context.Context, mail *delivery.RenderedMail) (reply s
 		case <-ctx.Done():
 			return "", fail
 		}
-		again, failed := s.requestOnce(ctx, r, mail.Private)
+		again, failed := c.requestOnce(ctx, r, mail.Private)
 		if failed == nil || failed.Class == delivery.Rejected {
 			return again, failed
 		}
@@ -170,23 +170,23 @@ func (s *Client) send(ctx context.Context, mail *delivery.RenderedMail) (reply s
 }
 
 // requestOnce makes the request once, and returns what the answer means for the mail.
-func (s *Client) requestOnce(ctx context.Context, r exchange.Request, private delivery.PrivateData) (reply string,
+func (c *Client) requestOnce(ctx context.Context, r exchange.Request, private delivery.PrivateData) (reply string,
 	fail *delivery.Error,
 ) {
-	a, fail := s.http.Do(ctx, r)
+	a, fail := c.http.Do(ctx, r)
 	if fail != nil {
 		return "", fail
 	}
-	s.NoteCertificate(a.TLS, nil)
-	accepted, code, words := s.api.readAnswer(a)
+	c.NoteCertificate(a.TLS, nil)
+	accepted, code, words := c.api.readAnswer(a)
 	if accepted && a.Status/100 == 2 {
 		return delivery.FormatReplyCodes(a.Status, ""), nil
 	}
 	fail = exchange.ErrorByStatus(a, code)
-	if m, known := s.api.codeMeanings()[code]; known {
+	if m, known := c.api.codeMeanings()[code]; known {
 		fail = m.ToError(a, code)
 	}
-	private.Login = []string{s.config.Username, s.config.Password}
+	private.Login = []string{c.config.Username, c.config.Password}
 	fail.Text = delivery.RedactReply(words, private)
 	if fail.Class == delivery.Rejected && delivery.SaysNoMailbox(fail.Code, delivery.MeaningOf(words)) {
 		fail.About = delivery.AboutMailbox

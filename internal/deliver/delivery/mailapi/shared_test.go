@@ -13,8 +13,8 @@ import (
 type texts string
 
 // Texts implements delivery's interface of a form.
-func (f texts) Texts(string) (subject, text, html string, err error) {
-	return "Your code", string(f), "", nil
+func (t texts) Texts(string) (subject, text, html string, err error) {
+	return "Your code", string(t), "", nil
 }
 
 // Every shared field is checked for line breaks, and mails of one form that differ in it alone differ

@@ -18,20 +18,20 @@ type session struct {
 	to      []string
 }
 
-func (d *session) Mail(string, *smtp.MailOptions) error { return nil }
-func (d *session) Reset()                               { d.to = nil }
-func (d *session) Logout() error                        { return nil }
+func (s *session) Mail(string, *smtp.MailOptions) error { return nil }
+func (s *session) Reset()                               { s.to = nil }
+func (s *session) Logout() error                        { return nil }
 
-func (d *session) Rcpt(to string, _ *smtp.RcptOptions) error {
+func (s *session) Rcpt(to string, _ *smtp.RcptOptions) error {
 	if simulatedOutcome(to) == bounceLocalPart {
 		return noSuchMailbox
 	}
-	d.to = append(d.to, to)
+	s.to = append(s.to, to)
 	return nil
 }
 
 // Data reads the whole mail before it keeps it, so that a mail that breaks off is not received.
-func (d *session) Data(r io.Reader) error {
+func (s *session) Data(r io.Reader) error {
 	raw, err := io.ReadAll(r)
 	if err != nil {
 		return err
@@ -40,10 +40,10 @@ func (d *session) Data(r io.Reader) error {
 	if err != nil {
 		mail.Text = normalizeText(raw)
 	}
-	mail.To = strings.Join(d.to, ",")
-	d.delayIfSlow()
-	d.mailbox.add(mail)
-	d.disconnectIfUnknown()
+	mail.To = strings.Join(s.to, ",")
+	s.delayIfSlow()
+	s.mailbox.add(mail)
+	s.disconnectIfUnknown()
 	return nil
 }
 

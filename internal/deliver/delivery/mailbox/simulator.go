@@ -34,25 +34,25 @@ func simulatedOutcome(to string) string {
 var noSuchMailbox = &smtp.SMTPError{Code: 550, EnhancedCode: smtp.EnhancedCode{5, 1, 1}, Message: "No such mailbox"}
 
 // delayIfSlow waits before a mail to slowLocalPart is kept, until the mailbox closes at the latest.
-func (d *session) delayIfSlow() {
-	if !d.simulates(slowLocalPart) {
+func (s *session) delayIfSlow() {
+	if !s.simulates(slowLocalPart) {
 		return
 	}
 	select {
-	case <-time.After(d.mailbox.slow):
-	case <-d.mailbox.closed:
+	case <-time.After(s.mailbox.slow):
+	case <-s.mailbox.closed:
 	}
 }
 
 // disconnectIfUnknown closes the connection if a recipient of the mail is unknownLocalPart. The
 // mail is kept before and the answer would come after it, so the sender never hears that the mail
 // was taken.
-func (d *session) disconnectIfUnknown() {
-	if d.simulates(unknownLocalPart) {
-		_ = d.conn.Conn().Close()
+func (s *session) disconnectIfUnknown() {
+	if s.simulates(unknownLocalPart) {
+		_ = s.conn.Conn().Close()
 	}
 }
 
-func (d *session) simulates(name string) bool {
-	return slices.ContainsFunc(d.to, func(to string) bool { return simulatedOutcome(to) == name })
+func (s *session) simulates(name string) bool {
+	return slices.ContainsFunc(s.to, func(to string) bool { return simulatedOutcome(to) == name })
 }

@@ -169,38 +169,38 @@ func (s Servers) tryEach(ctx context.Context, mail *delivery.RenderedMail) (rece
 }
 
 // host returns the name of the server in rows.
-func (r *serverWithBreaker) host() string {
-	host, _, _ := net.SplitHostPort(r.address)
+func (s *serverWithBreaker) host() string {
+	host, _, _ := net.SplitHostPort(s.address)
 	return host
 }
 
 // try offers the mail to the server, one of all, if its breaker admits an attempt; see Server.Deliver.
-func (r *serverWithBreaker) try(ctx context.Context, all Servers, mail *delivery.RenderedMail) (reply string, tried bool,
+func (s *serverWithBreaker) try(ctx context.Context, all Servers, mail *delivery.RenderedMail) (reply string, tried bool,
 	fail *delivery.Error,
 ) {
 	patience := unlimitedWait
-	switch state, _ := r.health.State(); {
+	switch state, _ := s.health.State(); {
 	case state == gobreaker.StateOpen:
 		return "", false, nil
 	case state == gobreaker.StateHalfOpen:
 		patience = 0
-	case all.anotherIsUp(r):
+	case all.anotherIsUp(s):
 		patience = maxConnWait
 	}
 	end, result := func(error) {}, delivery.ErrHealthUnknown // the result after a panic
 	defer func() { end(result) }()
 	var began time.Time
-	reply, tried, fail = r.Deliver(ctx, patience, func() (ok bool) {
+	reply, tried, fail = s.Deliver(ctx, patience, func() (ok bool) {
 		began = time.Now()
-		end, ok = r.startAttempt(all)
+		end, ok = s.startAttempt(all)
 		return ok
 	}, mail)
 	if !tried {
 		return "", false, fail
 	}
 	delivery.SetHandover(ctx, fail.MayBeAccepted())
-	if r.tried != nil {
-		r.tried(ctx, r.address, fail, time.Since(began))
+	if s.tried != nil {
+		s.tried(ctx, s.address, fail, time.Since(began))
 	}
 	result = fail.BreakerResult()
 	return reply, true, fail
@@ -209,8 +209,8 @@ func (r *serverWithBreaker) try(ctx context.Context, all Servers, mail *delivery
 // startAttempt starts an attempt, unless the breaker admits none. The caller calls end
 // once, with the result of the attempt. An attempt that takes longer than slowAfter counts as a
 // fault if another server of all is up by then.
-func (r *serverWithBreaker) startAttempt(all Servers) (end func(result error), ok bool) {
-	report, ok := r.health.Allow()
+func (s *serverWithBreaker) startAttempt(all Servers) (end func(result error), ok bool) {
+	report, ok := s.health.Allow()
 	switch {
 	case !ok:
 		return func(error) {}, false
@@ -219,7 +219,7 @@ func (r *serverWithBreaker) startAttempt(all Servers) (end func(result error), o
 	}
 	var once sync.Once
 	slow := time.AfterFunc(slowAfter, func() {
-		if all.anotherIsUp(r) {
+		if all.anotherIsUp(s) {
 			once.Do(func() { report(errSlow) })
 		}
 	})

@@ -36,8 +36,8 @@ type Sources map[string]*Source
 
 // Start has each source get its first token. changed is called in turn with a client's failure to get one, with a
 // failure of another kind, and with nil when there is a token again. It must not call the source.
-func (all Sources) Start(changed func(client string, failure error)) {
-	for name, s := range all {
+func (sources Sources) Start(changed func(client string, failure error)) {
+	for name, s := range sources {
 		s.mu.Lock()
 		s.changed = func(failure error) { changed(name, failure) }
 		s.startLocked()
@@ -46,8 +46,8 @@ func (all Sources) Start(changed func(client string, failure error)) {
 }
 
 // Close ends the requests under way, and all renewals. The error is nil.
-func (all Sources) Close() error {
-	for _, s := range all {
+func (sources Sources) Close() error {
+	for _, s := range sources {
 		s.close()
 	}
 	return nil

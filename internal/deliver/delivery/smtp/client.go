@@ -29,71 +29,71 @@ func New(config Config) (*Client, error) {
 }
 
 // Address returns host:port.
-func (s *Client) Address() string { return s.config.Address() }
+func (c *Client) Address() string { return c.config.Address() }
 
 // MaxConns returns how many connections there may ever be at once.
-func (s *Client) MaxConns() int { return s.config.MaxConns }
+func (c *Client) MaxConns() int { return c.config.MaxConns }
 
 // ConnLimit returns how many connections there may be soon: one more than may be open now, so that the mails of a backlog ask for
 // it; while the server has refused one, those that have worked.
-func (s *Client) ConnLimit() int {
-	s.pool.mu.Lock()
-	defer s.pool.mu.Unlock()
-	if trials := s.pool.trialsLocked(); trials > 0 {
-		return min(s.pool.most, s.pool.worked+trials+1)
+func (c *Client) ConnLimit() int {
+	c.pool.mu.Lock()
+	defer c.pool.mu.Unlock()
+	if trials := c.pool.trialsLocked(); trials > 0 {
+		return min(c.pool.most, c.pool.worked+trials+1)
 	}
-	return s.pool.worked
+	return c.pool.worked
 }
 
 // LoginProblem returns why no mail can log in now, and since when; nil if nothing is known to be in the way.
-func (s *Client) LoginProblem() (since time.Time, why error) { return s.config.Tokens.Problem() }
+func (c *Client) LoginProblem() (since time.Time, why error) { return c.config.Tokens.Problem() }
 
 // ConnCounts returns how many connections are in use and idle, and how many mails waited for one
 // since the start.
-func (s *Client) ConnCounts() (inUse, idle int, waits int64) {
-	s.pool.mu.Lock()
-	defer s.pool.mu.Unlock()
-	return s.pool.open - len(s.pool.idle), len(s.pool.idle), s.pool.waits
+func (c *Client) ConnCounts() (inUse, idle int, waits int64) {
+	c.pool.mu.Lock()
+	defer c.pool.mu.Unlock()
+	return c.pool.open - len(c.pool.idle), len(c.pool.idle), c.pool.waits
 }
 
 // Close says QUIT to idle connections, within about a second. Deliveries under way continue; later
 // ones fail as Temporary.
-func (s *Client) Close() { s.pool.close() }
+func (c *Client) Close() { c.pool.close() }
 
 // Deliver acquires a connection, or the right to open one, within patience, and calls begin. If
 // begin returns true, it offers the mail, once, and returns the reply that accepted it. tried is
 // false if the mail was not offered: because of begin; because all connections stayed in use; or,
 // with fail, because ctx ended, the server is closed, or the pace allows no mail now (ErrPace). If the server refuses one more connection than
 // there are, the mail waits for one of these, within patience again.
-func (s *Client) Deliver(ctx context.Context, patience time.Duration, begin func() bool,
+func (c *Client) Deliver(ctx context.Context, patience time.Duration, begin func() bool,
 	mail *delivery.RenderedMail,
 ) (reply string, tried bool, fail *delivery.Error) {
-	kept, ok, fail := s.pool.acquire(ctx, patience)
+	kept, ok, fail := c.pool.acquire(ctx, patience)
 	if !ok {
 		return "", false, fail
 	}
-	if !s.mayBegin(kept, begin) {
+	if !c.mayBegin(kept, begin) {
 		return "", false, nil
 	}
-	reply, fail, refused := s.deliver(ctx, kept, mail)
+	reply, fail, refused := c.deliver(ctx, kept, mail)
 	for refused {
-		other, ok, failed := s.pool.acquire(ctx, patience)
+		other, ok, failed := c.pool.acquire(ctx, patience)
 		if !ok {
 			fail.Err, fail.About = delivery.ErrConnLimit, delivery.AboutPace
 			return "", true, cmp.Or(failed, fail)
 		}
-		reply, fail, refused = s.deliver(ctx, other, mail)
+		reply, fail, refused = c.deliver(ctx, other, mail)
 	}
 	return reply, true, fail
 }
 
 // mayBegin returns what begin returns. If the mail is not offered, or begin panics, it gives back what acquire
 // returned.
-func (s *Client) mayBegin(kept *session, begin func() bool) (ok bool) {
+func (c *Client) mayBegin(kept *session, begin func() bool) (ok bool) {
 	defer func() {
 		if !ok {
-			s.pool.forgetLast()
-			s.pool.release(kept, true)
+			c.pool.forgetLast()
+			c.pool.release(kept, true)
 		}
 	}()
 	return begin()
@@ -106,26 +106,26 @@ func (s *Client) mayBegin(kept *session, begin func() bool) (ok bool) {
 // fresh connection; it retries nothing else. If ctx ends before the final dot, the message was not
 // sent (Temporary); if it ends after the dot, the outcome is Unknown. A slow server may answer as
 // late as ten minutes after the dot.
-func (s *Client) deliver(ctx context.Context, held *session, mail *delivery.RenderedMail) (reply string,
+func (c *Client) deliver(ctx context.Context, held *session, mail *delivery.RenderedMail) (reply string,
 	fail *delivery.Error, refused bool,
 ) {
 	var first *delivery.Error // over a kept connection
 	usable := false           // so that a panic closes the session without QUIT
-	defer func() { s.pool.release(held, usable) }()
+	defer func() { c.pool.release(held, usable) }()
 	if held != nil {
 		reply, usable, fail = held.deliver(ctx, mail)
 		if fail == nil || ctx.Err() != nil || !worthFreshConnection(fail) {
-			usable = !(fail != nil && fail.Crowded && s.pool.limitToLeast()) && usable
+			usable = !(fail != nil && fail.Crowded && c.pool.limitToLeast()) && usable
 			return reply, fail, false
 		}
 		first, usable = fail, false
 		held.closeSocket()
 		held = nil // the fresh session takes its place in the pool
-		s.pool.replace()
+		c.pool.replace()
 	}
-	held, fail = openSession(ctx, s.config)
+	held, fail = openSession(ctx, c.config)
 	if fail == nil {
-		s.NoteCertificate(held.state, held.unverified)
+		c.NoteCertificate(held.state, held.unverified)
 		reply, usable, fail = held.deliver(ctx, mail)
 	}
 	if aboutRecipient(first, fail) {
@@ -133,11 +133,11 @@ func (s *Client) deliver(ctx context.Context, held *session, mail *delivery.Rend
 	}
 	switch {
 	case refusesConnection(fail):
-		usable, refused = false, s.pool.limitToOthers()
-	case fail != nil && fail.Crowded && s.pool.limitToLeast():
+		usable, refused = false, c.pool.limitToOthers()
+	case fail != nil && fail.Crowded && c.pool.limitToLeast():
 		usable = false
 	case usable:
-		s.pool.noteServed(held)
+		c.pool.noteServed(held)
 	}
 	return reply, fail, refused
 }

@@ -26,8 +26,8 @@ type misbehaviour struct {
 
 // inBubble rows run in a bubble only: they need minutes on the clock, or the kernel may show them
 // at another stage.
-func (row misbehaviour) inBubble() bool {
-	return row.rule.Stall || row.rule.Pause > 0 || row.rule.Delay > 0 || row.rule.Abort && row.rule.Stage == smtptest.Greet
+func (mi misbehaviour) inBubble() bool {
+	return mi.rule.Stall || mi.rule.Pause > 0 || mi.rule.Delay > 0 || mi.rule.Abort && mi.rule.Stage == smtptest.Greet
 }
 
 // where a stage of the script shows in errors; the greeting and EHLO are one stage to the caller.
@@ -160,9 +160,9 @@ func TestMisbehaviour(t *testing.T) {
 	})
 }
 
-func (row misbehaviour) run(t *testing.T, server *smtptest.Server) {
+func (mi misbehaviour) run(t *testing.T, server *smtptest.Server) {
 	m, change := smtptest.Sample(1), func(*smtp.Config) {}
-	if row.rule.Stage == smtptest.Body {
+	if mi.rule.Stage == smtptest.Body {
 		m = bigMessage(1)
 		if server.Addr() != "" {
 			change = unbuffered
@@ -170,13 +170,13 @@ func (row misbehaviour) run(t *testing.T, server *smtptest.Server) {
 	}
 	s := server.Sender(t, change)
 	receipt, err := s.Send(t.Context(), m)
-	expect(t, err, row.want)
+	expect(t, err, mi.want)
 	if receipt.Provider != "127.0.0.1" || strings.HasPrefix(receipt.ReplyCodes, "2") != (err == nil) || receipt.Took < 0 {
 		t.Errorf("receipt %+v does not fit the outcome", receipt)
 	}
 	s.Close()
 	server.Stop()
-	servertest.Same(t, "messages that the server accepted", len(server.Messages()), row.accepted)
+	servertest.Same(t, "messages that the server accepted", len(server.Messages()), mi.accepted)
 	if server.Connections() > 1 {
 		t.Errorf("%d connections for one mail over a fresh connection", server.Connections())
 	}

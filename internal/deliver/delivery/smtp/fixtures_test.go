@@ -94,26 +94,26 @@ type hooked struct {
 	close func() error
 }
 
-func (c *hooked) Read(p []byte) (int, error) {
-	n, err := c.Conn.Read(p)
-	if c.read != nil {
-		c.read(p[:n])
+func (h *hooked) Read(p []byte) (int, error) {
+	n, err := h.Conn.Read(p)
+	if h.read != nil {
+		h.read(p[:n])
 	}
 	return n, err
 }
 
-func (c *hooked) Write(p []byte) (int, error) {
-	if c.write == nil {
-		return c.Conn.Write(p)
+func (h *hooked) Write(p []byte) (int, error) {
+	if h.write == nil {
+		return h.Conn.Write(p)
 	}
-	return c.write(p)
+	return h.write(p)
 }
 
-func (c *hooked) Close() error {
-	if c.close == nil {
-		return c.Conn.Close()
+func (h *hooked) Close() error {
+	if h.close == nil {
+		return h.Conn.Close()
 	}
-	return c.close()
+	return h.close()
 }
 
 // dialThrough puts hooks on the sockets of a sender.

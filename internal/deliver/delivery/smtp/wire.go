@@ -22,27 +22,27 @@ type countedConn struct {
 }
 
 // startStep sets the deadline of a step, and how many bytes the server may say within it.
-func (w *countedConn) startStep(limit time.Duration) {
-	w.room = maxStepBytes
-	_ = w.SetDeadline(time.Now().Add(limit)) // fails only on a closed socket, and so will the step
+func (c *countedConn) startStep(limit time.Duration) {
+	c.room = maxStepBytes
+	_ = c.SetDeadline(time.Now().Add(limit)) // fails only on a closed socket, and so will the step
 }
 
-func (w *countedConn) Read(p []byte) (int, error) {
-	if w.room <= 0 {
+func (c *countedConn) Read(p []byte) (int, error) {
+	if c.room <= 0 {
 		return 0, errReplyTooLong
 	}
-	n, err := w.Conn.Read(p[:min(len(p), w.room)])
-	w.room -= n
+	n, err := c.Conn.Read(p[:min(len(p), c.room)])
+	c.room -= n
 	return n, err
 }
 
 // Write closes the socket if it fails: a later write must not complete a half-written mail, and no
 // reply would come to half of the final dot.
-func (w *countedConn) Write(p []byte) (int, error) {
-	n, err := w.Conn.Write(p)
-	w.sent += int64(n)
+func (c *countedConn) Write(p []byte) (int, error) {
+	n, err := c.Conn.Write(p)
+	c.sent += int64(n)
 	if err != nil {
-		_ = w.Close()
+		_ = c.Close()
 	}
 	return n, err
 }
@@ -59,37 +59,37 @@ type replyReader struct {
 	rest   []byte // was read, but did not fit into the caller's buffer
 }
 
-func (g *replyReader) Read(p []byte) (int, error) {
-	if len(g.rest) > 0 {
-		n := copy(p, g.rest)
-		g.rest = g.rest[n:]
+func (r *replyReader) Read(p []byte) (int, error) {
+	if len(r.rest) > 0 {
+		n := copy(p, r.rest)
+		r.rest = r.rest[n:]
 		return n, nil
 	}
-	n, err := g.source.Read(p)
+	n, err := r.source.Read(p)
 	if n > 0 {
-		g.within = p[n-1] != '\n'
+		r.within = p[n-1] != '\n'
 	}
-	if err != nil && g.within {
-		g.torn = err
+	if err != nil && r.within {
+		r.torn = err
 	}
-	out := g.withBlanks(p[:n])
+	out := r.withBlanks(p[:n])
 	n = copy(p, out)
-	g.rest = out[n:]
+	r.rest = out[n:]
 	return n, err
 }
 
 // withBlanks returns what was read, with a blank after each line of three digits alone.
-func (g *replyReader) withBlanks(read []byte) []byte {
+func (r *replyReader) withBlanks(read []byte) []byte {
 	for i := 0; i < len(read); i++ {
 		switch c := read[i]; {
-		case g.digits == 3 && (c == '\r' || c == '\n'):
-			read, g.digits = slices.Insert(slices.Clip(read), i, ' '), -1
+		case r.digits == 3 && (c == '\r' || c == '\n'):
+			read, r.digits = slices.Insert(slices.Clip(read), i, ' '), -1
 		case c == '\n':
-			g.digits = 0
-		case c >= '0' && c <= '9' && g.digits >= 0:
-			g.digits++
+			r.digits = 0
+		case c >= '0' && c <= '9' && r.digits >= 0:
+			r.digits++
 		default:
-			g.digits = -1
+			r.digits = -1
 		}
 	}
 	return read

@@ -101,53 +101,53 @@ func (m codeMeaning) meaning() (sms.Meaning, error) {
 const maxHold = 24 * time.Hour
 
 // Check implements sms.CarrierSettings.
-func (g Config) Check() map[string]error {
+func (c Config) Check() map[string]error {
 	wrong := map[string]error{}
 	note := func(key string, err error) {
 		if err != nil && wrong[key] == nil {
 			wrong[key] = err
 		}
 	}
-	note("url", checkTemplateURL(g.URL))
-	for name, value := range g.Header {
+	note("url", checkTemplateURL(c.URL))
+	for name, value := range c.Header {
 		note("headers", checkHeader(name, value))
 	}
-	note("body", checkBody(g.Body))
-	for key, text := range map[string]string{"url": g.URL, "body": g.Body} {
+	note("body", checkBody(c.Body))
+	for key, text := range map[string]string{"url": c.URL, "body": c.Body} {
 		if unknown := unknownPlaceholders(text); len(unknown) > 0 {
 			note(key, fmt.Errorf("there is no placeholder %s", strings.Join(unknown, ", ")))
 		}
 	}
 	uses := func(names ...string) bool {
-		return slices.ContainsFunc(names, func(n string) bool { return strings.Contains(g.URL+g.Body, "{"+n+"}") })
+		return slices.ContainsFunc(names, func(n string) bool { return strings.Contains(c.URL+c.Body, "{"+n+"}") })
 	}
 	if !uses("to", "to_digits") || !uses("text", "code") {
 		note("body", errors.New("neither URL nor body holds both the number, {to}, and the text, {text}"))
 	}
-	for key, m := range g.Answer.Codes {
+	for key, m := range c.Answer.Codes {
 		if _, err := m.meaning(); err != nil && m != meansAccepted {
 			note("answer", fmt.Errorf("%s: %w; a code may also be accepted", key, err))
 		}
 	}
-	for key, m := range g.Answer.Statuses {
+	for key, m := range c.Answer.Statuses {
 		if _, err := m.meaning(); err != nil {
 			note("answer", fmt.Errorf("%s: %w", key, err))
 		}
 	}
-	if len(g.Answer.Codes) > 0 && !g.Answer.Code.isSet() {
+	if len(c.Answer.Codes) > 0 && !c.Answer.Code.isSet() {
 		note("answer", errors.New("code is missing: where in the answer the codes stand"))
 	}
-	g.checkReceipts(note)
-	g.Poll.check(note, g.Answer.ID)
+	c.checkReceipts(note)
+	c.Poll.check(note, c.Answer.ID)
 	return wrong
 }
 
 // NeedsSecret implements sms.CarrierSettings.
-func (g Config) NeedsSecret() bool { return g.User != "" || g.usesPlaceholder(secretPlaceholder) }
+func (c Config) NeedsSecret() bool { return c.User != "" || c.usesPlaceholder(secretPlaceholder) }
 
 // usesPlaceholder reports whether a request has a placeholder.
-func (g Config) usesPlaceholder(name string) bool {
-	texts := slices.AppendSeq([]string{g.URL, g.Body, g.Poll.URL}, maps.Values(g.Header))
+func (c Config) usesPlaceholder(name string) bool {
+	texts := slices.AppendSeq([]string{c.URL, c.Body, c.Poll.URL}, maps.Values(c.Header))
 	return slices.ContainsFunc(texts, func(t string) bool { return strings.Contains(t, "{"+name+"}") })
 }
 
@@ -186,66 +186,66 @@ func checkHeader(name, value string) error {
 }
 
 // CanBePolled implements sms.CarrierSettings.
-func (g Config) CanBePolled() bool { return g.Poll.isSet() }
+func (c Config) CanBePolled() bool { return c.Poll.isSet() }
 
 // NeedsCallback reports whether requests hold the address for receipts.
-func (g Config) NeedsCallback() bool { return strings.Contains(g.URL+g.Body, "{callback}") }
+func (c Config) NeedsCallback() bool { return strings.Contains(c.URL+c.Body, "{callback}") }
 
 // Open implements sms.CarrierSettings.
-func (g Config) Open(s sms.Setup) sms.Carrier {
-	return &carrier{g, sms.NewClient(s)}
+func (c Config) Open(s sms.Setup) sms.Carrier {
+	return &carrier{c, sms.NewClient(s)}
 }
 
 // Send implements sms.Carrier.
-func (g *carrier) Send(ctx context.Context, m sms.Message) (delivery.Result, *delivery.Error) {
-	if m.Minutes == 0 && g.usesPlaceholder("minutes") {
+func (c *carrier) Send(ctx context.Context, m sms.Message) (delivery.Result, *delivery.Error) {
+	if m.Minutes == 0 && c.usesPlaceholder("minutes") {
 		return delivery.Result{}, &delivery.Error{
 			Class: delivery.Temporary, Stage: delivery.StagePrepare, About: delivery.AboutUs,
 			Err: sms.ErrNoMinutes,
 		}
 	}
-	return g.Attempt(ctx, g.buildSendRequest(m), g.parseSendAnswer)
+	return c.Attempt(ctx, c.buildSendRequest(m), c.parseSendAnswer)
 }
 
 // requestHeader returns the configured headers, filled in, and the login.
-func (g *carrier) requestHeader(values map[string]string) http.Header {
+func (c *carrier) requestHeader(values map[string]string) http.Header {
 	header := http.Header{}
-	for name, value := range g.Config.Header {
+	for name, value := range c.Config.Header {
 		header.Set(name, fillIn(value, values, keepPrintableASCII))
 	}
-	if g.User != "" {
-		header.Set("Authorization", exchange.BasicAuth(g.User, g.Secret))
+	if c.User != "" {
+		header.Set("Authorization", exchange.BasicAuth(c.User, c.Secret))
 	}
 	return header
 }
 
-func (g *carrier) buildSendRequest(m sms.Message) exchange.Request {
-	filled := placeholderValues(m, g.Secret)
-	header := g.requestHeader(filled)
-	r := exchange.Request{Method: http.MethodGet, URL: fillIn(g.URL, filled, exchange.EscapeURLPart), Header: header}
-	if g.Body != "" {
-		f := formatOf(g.Body)
+func (c *carrier) buildSendRequest(m sms.Message) exchange.Request {
+	filled := placeholderValues(m, c.Secret)
+	header := c.requestHeader(filled)
+	r := exchange.Request{Method: http.MethodGet, URL: fillIn(c.URL, filled, exchange.EscapeURLPart), Header: header}
+	if c.Body != "" {
+		f := formatOf(c.Body)
 		header.Set("Content-Type", f.contentType)
-		r.Method, r.Body = http.MethodPost, []byte(fillIn(g.Body, filled, f.escape))
+		r.Method, r.Body = http.MethodPost, []byte(fillIn(c.Body, filled, f.escape))
 	}
 	return r
 }
 
 // parseSendAnswer reads an answer as Config.Answer says; see [sms.Client.Attempt].
-func (g *carrier) parseSendAnswer(a exchange.Response) (id, code string, fail *delivery.Error) {
-	id, _ = g.Answer.ID.find(a.Body)
-	code, coded := g.Answer.Code.find(a.Body)
-	m := g.Answer.Codes[code]
+func (c *carrier) parseSendAnswer(a exchange.Response) (id, code string, fail *delivery.Error) {
+	id, _ = c.Answer.ID.find(a.Body)
+	code, coded := c.Answer.Code.find(a.Body)
+	m := c.Answer.Codes[code]
 	accepts := m == meansAccepted
 	if m == "" || accepts {
-		m = g.Answer.Statuses[strconv.Itoa(a.Status)]
+		m = c.Answer.Statuses[strconv.Itoa(a.Status)]
 	}
 	switch v, _ := m.meaning(); {
 	case m != "":
 		fail = v.ToError(a, code)
 	case a.Status < 200 || a.Status >= 300:
 		fail = exchange.ErrorByStatus(a, code)
-	case accepts || !g.Answer.acceptsByCode():
+	case accepts || !c.Answer.acceptsByCode():
 	case coded:
 		fail = sms.MeaningPerNumber.ToError(a, code) // the answer has a code, which is not one of acceptance
 	default:

@@ -17,28 +17,28 @@ import (
 )
 
 // checkReceipts notes problems with the settings that say how receipts and answers to polls are read.
-func (g Config) checkReceipts(note func(string, error)) {
-	if (g.Receipt != "" || g.Poll.isSet()) != (len(g.Delivered)+len(g.Undelivered) > 0) {
+func (c Config) checkReceipts(note func(string, error)) {
+	if (c.Receipt != "" || c.Poll.isSet()) != (len(c.Delivered)+len(c.Undelivered) > 0) {
 		note("delivered", errors.New(
 			"and undelivered go together with receipt or poll: the status's values, and where the status stands"))
 	}
-	if strings.HasPrefix(g.Receipt, "$") {
-		if _, err := parseExtraction(g.Receipt); err != nil {
+	if strings.HasPrefix(c.Receipt, "$") {
+		if _, err := parseExtraction(c.Receipt); err != nil {
 			note("receipt", errors.New("is neither the name of a parameter nor a path such as $.status"))
 		}
 	}
-	if slices.ContainsFunc(g.Delivered, func(word string) bool { return slices.Contains(g.Undelivered, word) }) {
+	if slices.ContainsFunc(c.Delivered, func(word string) bool { return slices.Contains(c.Undelivered, word) }) {
 		note("delivered", errors.New("and undelivered have a value in common"))
 	}
 }
 
 // ParseReports implements sms.ReportParser.
-func (g *carrier) ParseReports(in sms.IncomingRequest, send string) ([]sms.Report, string, error) {
-	word, found := findStatus(g.Receipt, in)
+func (c *carrier) ParseReports(in sms.IncomingRequest, send string) ([]sms.Report, string, error) {
+	word, found := findStatus(c.Receipt, in)
 	if send == "" || !found {
 		return nil, "", sms.ErrUnreadableReport
 	}
-	if report, final := sms.ReportByStatus(send, word, g.Delivered, g.Undelivered); final {
+	if report, final := sms.ReportByStatus(send, word, c.Delivered, c.Undelivered); final {
 		return []sms.Report{report}, "", nil
 	}
 	return nil, "", nil
@@ -162,33 +162,33 @@ func (p pollSettings) check(note func(string, error), id extraction) {
 const errNoPoll = delivery.SafeError("it is not described how the carrier is asked")
 
 // PollStatus implements sms.Poller.
-func (g *carrier) PollStatus(ctx context.Context, q sms.StatusQuery) (sms.Report, bool, error) {
-	if !g.Poll.isSet() {
+func (c *carrier) PollStatus(ctx context.Context, q sms.StatusQuery) (sms.Report, bool, error) {
+	if !c.Poll.isSet() {
 		return sms.Report{}, false, &delivery.Error{
 			Class: delivery.Rejected, Stage: delivery.StagePrepare, About: delivery.AboutUs,
 			Err: errNoPoll,
 		}
 	}
-	filled := placeholderValues(sms.Message{ID: q.Send, To: q.To, Country: q.Country}, g.Secret)
+	filled := placeholderValues(sms.Message{ID: q.Send, To: q.To, Country: q.Country}, c.Secret)
 	filled["message"] = q.CarrierID
 	r := exchange.Request{
-		Method: http.MethodGet, URL: fillIn(g.Poll.URL, filled, exchange.EscapeURLPart),
-		Header: g.requestHeader(filled),
+		Method: http.MethodGet, URL: fillIn(c.Poll.URL, filled, exchange.EscapeURLPart),
+		Header: c.requestHeader(filled),
 	}
-	a, err := g.Query(ctx, r)
+	a, err := c.Query(ctx, r)
 	if err != nil {
 		return sms.Report{}, false, err
 	}
-	word, found := findStatus(g.Poll.Status, sms.IncomingRequest{Body: a.Body})
+	word, found := findStatus(c.Poll.Status, sms.IncomingRequest{Body: a.Body})
 	if !found {
 		return sms.Report{}, false, sms.StatusQueryError(a, "")
 	}
-	report, known := sms.ReportByStatus(q.Send, word, g.Delivered, g.Undelivered)
+	report, known := sms.ReportByStatus(q.Send, word, c.Delivered, c.Undelivered)
 	return report, known, nil
 }
 
-func (g *carrier) EndpointURL() string { return placeholderPattern.ReplaceAllString(g.URL, "x") }
+func (c *carrier) EndpointURL() string { return placeholderPattern.ReplaceAllString(c.URL, "x") }
 
-func (g *carrier) Probe(context.Context) (string, error) {
+func (c *carrier) Probe(context.Context) (string, error) {
 	return "; nothing harmless can be asked of it", nil
 }

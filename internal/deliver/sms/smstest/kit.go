@@ -318,16 +318,16 @@ func StatusQueryOf(id string) sms.StatusQuery {
 }
 
 // ask makes the inquiry, which is answered with respond.
-func (c Asked) ask(t *testing.T, respond http.HandlerFunc) (sms.Report, bool, error) {
+func (a Asked) ask(t *testing.T, respond http.HandlerFunc) (sms.Report, bool, error) {
 	t.Helper()
-	r := c.Rig
-	r.Check = c.Check
+	r := a.Rig
+	r.Check = a.Check
 	carrier := r.Make(t, NewFake(t, r, respond).URL)
 	poller, ok := sms.NewCarriers([]sms.Route{{Carrier: carrier, Polled: true}}, sms.Options{}).Poller(carrier.Name())
 	if !ok {
 		t.Fatal("it can't be asked")
 	}
-	return poller.PollStatus(context.Background(), StatusQueryOf(c.ID))
+	return poller.PollStatus(context.Background(), StatusQueryOf(a.ID))
 }
 
 // Refused wants what settings find wrong to be the key that it is listed by, and nothing else.

@@ -72,10 +72,10 @@ type Actor struct {
 }
 
 // May reports whether the actor's role allows the action.
-func (w Actor) May(action string) bool {
+func (a Actor) May(action string) bool {
 	for role, actions := range actionsByMinRole {
 		if slices.Contains(actions, action) {
-			return roleRanks[w.Role] >= roleRanks[role]
+			return roleRanks[a.Role] >= roleRanks[role]
 		}
 	}
 	return false
@@ -102,9 +102,9 @@ func ConfiguredActors(password bool, tokens []Token) (all []Actor) {
 const actorContextKey = "sendcode.admin.actor"
 
 // attachTo stores the actor in the request's context, also for the frame of its page.
-func (w Actor) attachTo(c echo.Context) {
-	c.Set(actorContextKey, w)
-	frame.SetAccount(c, w.Name, string(w.Role))
+func (a Actor) attachTo(c echo.Context) {
+	c.Set(actorContextKey, a)
+	frame.SetAccount(c, a.Name, string(a.Role))
 }
 
 // ActorOf returns the request's actor; the zero Actor, which may do nothing, if no session and no

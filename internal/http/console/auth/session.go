@@ -102,13 +102,13 @@ const secondFactorTimeout = 10 * time.Minute
 // missingLoginStep returns what a session lacks of the second factor; "" if nothing. A session
 // lacks the code again if the factor was replaced after the session began. Sessions by the provider
 // lack nothing.
-func (v session) missingLoginStep(demanded bool) string {
+func (s session) missingLoginStep(demanded bool) string {
 	switch {
-	case v.Via == viaProvider:
+	case s.Via == viaProvider:
 		return ""
-	case v.FactorAt.IsZero() && demanded:
+	case s.FactorAt.IsZero() && demanded:
 		return lacksFactor
-	case v.FactorAt.IsZero() || v.FactorPassed && !v.StartedAt.Before(v.FactorAt):
+	case s.FactorAt.IsZero() || s.FactorPassed && !s.StartedAt.Before(s.FactorAt):
 		return ""
 	}
 	return lacksCode
@@ -126,17 +126,17 @@ type principal struct {
 // sessionBinding returns what a session stores of its principal's credential, so that it ends when the
 // credential changes. It is keyed with the cookie's value, so that a reader of the table can't try
 // passwords.
-func (h principal) sessionBinding(key []byte) [32]byte {
+func (p principal) sessionBinding(key []byte) [32]byte {
 	mac := hmac.New(sha256.New, key)
 	mac.Write([]byte("sendcode session 1\x00"))
-	mac.Write(h.identity[:])
+	mac.Write(p.identity[:])
 	return [32]byte(mac.Sum(nil))
 }
 
 // isLive reports whether the session has not expired. A session last seen more than maxClockSetback in
 // the future counts as expired, since a clock that was set back would prolong it.
-func (v session) isLive() bool {
-	return v.now.Before(v.expiry()) && !v.SeenAt.After(v.now.Add(maxClockSetback))
+func (s session) isLive() bool {
+	return s.now.Before(s.expiry()) && !s.SeenAt.After(s.now.Add(maxClockSetback))
 }
 
 // maxClockSetback is how far the database's clock may be set back without ending sessions.
@@ -144,12 +144,12 @@ const maxClockSetback = 5 * time.Minute
 
 // expiry returns when the session expires: idleTimeout after it was last seen, but at the latest
 // absoluteTimeout after its start, or secondFactorTimeout after it while the session lacks the code.
-func (v session) expiry() time.Time {
-	end := v.StartedAt.Add(absoluteTimeout)
-	if v.lacks == lacksCode {
-		end = v.StartedAt.Add(secondFactorTimeout)
+func (s session) expiry() time.Time {
+	end := s.StartedAt.Add(absoluteTimeout)
+	if s.lacks == lacksCode {
+		end = s.StartedAt.Add(secondFactorTimeout)
 	}
-	if last := v.SeenAt.Add(idleTimeout); last.Before(end) {
+	if last := s.SeenAt.Add(idleTimeout); last.Before(end) {
 		return last
 	}
 	return end

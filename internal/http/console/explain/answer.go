@@ -33,114 +33,114 @@ func newPersonReply(c verdictInput, reader texts.Words) personReply {
 }
 
 // reply returns what to tell the person; nil for a send to a test recipient.
-func (c verdictInput) reply() texts.Sentence {
+func (vi verdictInput) reply() texts.Sentence {
 	// the message came back, whatever the server said at first
-	if c.WorstEvent == store.ProviderBounced && c.state != verification.Approved {
-		if _, gone := c.suppressionOf(store.SuppressionID(c.ID, store.CauseHardBounce)); gone {
-			return c.replyText("failed.rejected.address")
+	if vi.WorstEvent == store.ProviderBounced && vi.state != verification.Approved {
+		if _, gone := vi.suppressionOf(store.SuppressionID(vi.ID, store.CauseHardBounce)); gone {
+			return vi.replyText("failed.rejected.address")
 		}
-		if slices.ContainsFunc(c.story.Events, func(e store.ProviderEvent) bool {
+		if slices.ContainsFunc(vi.story.Events, func(e store.ProviderEvent) bool {
 			return e.Kind == store.ProviderBounced && serverCodeTopic(e.Detail) == "full"
 		}) {
-			return c.replyText("failed.rejected.full")
+			return vi.replyText("failed.rejected.full")
 		}
-		return c.replyText("failed.rejected.mailbox")
+		return vi.replyText("failed.rejected.mailbox")
 	}
 	switch {
-	case c.isToTestRecipient():
+	case vi.isToTestRecipient():
 		return nil
-	case c.hasWrongCodes() && MayHaveGoneOut(c.SendOrRefusal):
-		return c.replyText("wrong")
+	case vi.hasWrongCodes() && MayHaveGoneOut(vi.SendOrRefusal):
+		return vi.replyText("wrong")
 	}
-	switch c.Status {
+	switch vi.Status {
 	case store.Undelivered:
-		if c.state != verification.Approved {
-			return c.replyText("undelivered")
+		if vi.state != verification.Approved {
+			return vi.replyText("undelivered")
 		}
-		return c.replyText("sent.approved")
+		return vi.replyText("sent.approved")
 	case store.Sent, store.Delivered:
-		return c.replyText("sent." + cmp.Or(string(c.state), "none"))
+		return vi.replyText("sent." + cmp.Or(string(vi.state), "none"))
 	case store.Unknown:
-		return c.replyText("unknown." + cmp.Or(string(c.state), "none"))
+		return vi.replyText("unknown." + cmp.Or(string(vi.state), "none"))
 	case store.Failed:
-		return c.Join(c.replyText("failed."+c.failureReplyKind()), c.notCountedReply(), c.validCodeReply())
+		return vi.Join(vi.replyText("failed."+vi.failureReplyKind()), vi.notCountedReply(), vi.validCodeReply())
 	case store.Refused:
-		return c.Join(c.refusedReply(), c.validCodeReply())
+		return vi.Join(vi.refusedReply(), vi.validCodeReply())
 	}
-	return c.underwayReply()
+	return vi.underwayReply()
 }
 
 // underwayReply returns the reply about a message without an outcome.
-func (c verdictInput) underwayReply() texts.Sentence {
-	switch ended := c.state != "" && c.state != verification.Pending; {
-	case c.state == verification.Approved:
-		return c.replyText("failed.ended")
-	case c.state == verification.Expired:
-		return c.replyText("failed.expired")
+func (vi verdictInput) underwayReply() texts.Sentence {
+	switch ended := vi.state != "" && vi.state != verification.Pending; {
+	case vi.state == verification.Approved:
+		return vi.replyText("failed.ended")
+	case vi.state == verification.Expired:
+		return vi.replyText("failed.expired")
 	case ended:
-		return c.replyText("failed.ended." + string(c.state))
-	case c.InDoubt:
-		return c.replyText("unknown." + cmp.Or(string(c.state), "none"))
-	case c.Status != store.Queued || c.Reason == "" && c.ProviderCode == "":
-		return c.replyText("underway")
-	case serverCodeTopic(c.ProviderCode) == "full":
-		return c.replyText("waits.full")
-	case c.ProviderCode != "":
-		return c.replyText("waits.postponed")
+		return vi.replyText("failed.ended." + string(vi.state))
+	case vi.InDoubt:
+		return vi.replyText("unknown." + cmp.Or(string(vi.state), "none"))
+	case vi.Status != store.Queued || vi.Reason == "" && vi.ProviderCode == "":
+		return vi.replyText("underway")
+	case serverCodeTopic(vi.ProviderCode) == "full":
+		return vi.replyText("waits.full")
+	case vi.ProviderCode != "":
+		return vi.replyText("waits.postponed")
 	}
-	return c.replyText("waits.away")
+	return vi.replyText("waits.away")
 }
 
 // replyText returns the text with the key "answer." and key, with its values filled in.
-func (c verdictInput) replyText(key string, more ...texts.Substitution) texts.Sentence {
-	channel, by, took := string(cmp.Or(string(c.Channel), string(recipient.Email))), "answer.provider.", "answer.took"
-	if c.handedToRelayOnly() {
+func (vi verdictInput) replyText(key string, more ...texts.Substitution) texts.Sentence {
+	channel, by, took := string(cmp.Or(string(vi.Channel), string(recipient.Email))), "answer.provider.", "answer.took"
+	if vi.handedToRelayOnly() {
 		by, took = "answer.service.", "answer.handed"
 	}
-	return c.text("answer."+key, append([]texts.Substitution{
-		texts.Plain("to", c.To), texts.Plain("provider", c.Get(by+channel)), texts.Plain("took", c.Get(took)),
-		texts.Plain("look", c.Get("answer.look."+channel)),
+	return vi.text("answer."+key, append([]texts.Substitution{
+		texts.Plain("to", vi.To), texts.Plain("provider", vi.Get(by+channel)), texts.Plain("took", vi.Get(took)),
+		texts.Plain("look", vi.Get("answer.look."+channel)),
 	}, more...)...)
 }
 
 // handedToRelayOnly reports whether a relay or a carrier has the message, and the recipient's own
 // provider has reported nothing.
-func (c verdictInput) handedToRelayOnly() bool {
-	return (c.Status == store.Sent || c.Status == store.Unknown) &&
-		!slices.ContainsFunc(c.story.Events, func(e store.ProviderEvent) bool {
+func (vi verdictInput) handedToRelayOnly() bool {
+	return (vi.Status == store.Sent || vi.Status == store.Unknown) &&
+		!slices.ContainsFunc(vi.story.Events, func(e store.ProviderEvent) bool {
 			return e.Kind == store.ProviderDelivered || e.Kind == store.ProviderBounced
 		})
 }
 
 // failureReplyKind returns the end of the key of the person's reply to a failure, by what can be done
 // about it; "ours" if there is no text for the kind of failure.
-func (c verdictInput) failureReplyKind() string {
-	switch c.Reason {
+func (vi verdictInput) failureReplyKind() string {
+	switch vi.Reason {
 	case store.ReasonSuppressed:
-		switch s, found := c.suppressionOf(c.Suppression); {
-		case found && !s.Active(c.story.Now):
+		switch s, found := vi.suppressionOf(vi.Suppression); {
+		case found && !s.Active(vi.story.Now):
 			return "suppressed.over"
-		case found && c.isCarrierOptOut(s):
+		case found && vi.isCarrierOptOut(s):
 			return "opted_out"
 		}
 		return "suppressed"
 	case store.ReasonPaused:
 		switch {
-		case c.story.Pause != nil && c.story.Pause.Active(c.story.Now):
+		case vi.story.Pause != nil && vi.story.Pause.Active(vi.story.Now):
 			return "prefix"
-		case c.facts.Pause == nil:
+		case vi.facts.Pause == nil:
 			return "paused.over"
 		}
 		return "paused"
 	}
-	switch kind := c.failureKind(); {
+	switch kind := vi.failureKind(); {
 	case kind == "expired.full":
 		return "rejected.full"
 	case kind == "rejected.silent":
 		return "rejected"
 	case kind == "expired.policy":
 		return "expired"
-	case c.Has("answer.failed." + kind):
+	case vi.Has("answer.failed." + kind):
 		return kind
 	}
 	return "ours"
@@ -148,62 +148,62 @@ func (c verdictInput) failureReplyKind() string {
 
 // notCountedReply returns a sentence that a failure did not count; nil if it counted, or if that is
 // of no use to the person.
-func (c verdictInput) notCountedReply() texts.Sentence {
-	if c.Counts || c.Reason == "ended" || c.Reason == "blocked" {
+func (vi verdictInput) notCountedReply() texts.Sentence {
+	if vi.Counts || vi.Reason == "ended" || vi.Reason == "blocked" {
 		return nil
 	}
-	return c.replyText("free")
+	return vi.replyText("free")
 }
 
 // validCodeReply returns a sentence that an earlier code can still be used; nil if there is none.
-func (c verdictInput) validCodeReply() texts.Sentence {
-	if c.validCode == nil {
+func (vi verdictInput) validCodeReply() texts.Sentence {
+	if vi.validCode == nil {
 		return nil
 	}
-	return c.replyText("works")
+	return vi.replyText("works")
 }
 
-func (c verdictInput) refusedReply() texts.Sentence {
-	free, known := c.nextAllowedAt()
+func (vi verdictInput) refusedReply() texts.Sentence {
+	free, known := vi.nextAllowedAt()
 	switch {
-	case c.BlockedBy == verification.LockoutRuleName:
-		return c.lockoutReply()
-	case policy.IsUnservedRefusal(c.SendOrRefusal):
-		return c.text("answer.norows.unserved")
+	case vi.BlockedBy == verification.LockoutRuleName:
+		return vi.lockoutReply()
+	case policy.IsUnservedRefusal(vi.SendOrRefusal):
+		return vi.text("answer.norows.unserved")
 	case !known:
-		return c.replyText("refused.later")
-	case !free.After(c.story.Now):
-		return c.replyText("refused.now")
-	case c.countedScopeKey() == policy.BackoffName:
-		return c.replyText("refused.backoff", c.timePart("free", free))
-	case c.BlockedBy == "failures":
-		return c.replyText("refused.failures", c.timePart("free", free))
-	case c.ruleCountsOthers():
-		return c.text(c.variantKey("answer.refused.shared", c.countedScopeKey()), c.timePart("free", free))
+		return vi.replyText("refused.later")
+	case !free.After(vi.story.Now):
+		return vi.replyText("refused.now")
+	case vi.countedScopeKey() == policy.BackoffName:
+		return vi.replyText("refused.backoff", vi.timePart("free", free))
+	case vi.BlockedBy == "failures":
+		return vi.replyText("refused.failures", vi.timePart("free", free))
+	case vi.ruleCountsOthers():
+		return vi.text(vi.variantKey("answer.refused.shared", vi.countedScopeKey()), vi.timePart("free", free))
 	}
-	return c.replyText("refused.at", c.timePart("free", free))
+	return vi.replyText("refused.at", vi.timePart("free", free))
 }
 
 // lockoutReply returns the reply about the lockout that ends last, whichever class it is of.
-func (c verdictInput) lockoutReply() texts.Sentence {
+func (vi verdictInput) lockoutReply() texts.Sentence {
 	var wait time.Duration
-	for _, out := range c.facts.Locks {
+	for _, out := range vi.facts.Locks {
 		wait = max(wait, out.Wait)
 	}
 	if wait == 0 {
-		return c.replyText("refused.now")
+		return vi.replyText("refused.now")
 	}
-	return c.replyText("refused.checks", c.timePart("free", c.databaseTimeAfter(wait)))
+	return vi.replyText("refused.checks", vi.timePart("free", vi.databaseTimeAfter(wait)))
 }
 
 // nextAllowedAt returns when the next request is admitted; zero: now. known is false if that can't be
 // told.
-func (c verdictInput) nextAllowedAt() (free time.Time, known bool) {
-	if c.facts.Quota == nil || !c.quotaHasRule(c.BlockedBy) {
-		return c.LoggedAt.Add(c.RetryAfter), c.Count <= 1
+func (vi verdictInput) nextAllowedAt() (free time.Time, known bool) {
+	if vi.facts.Quota == nil || !vi.quotaHasRule(vi.BlockedBy) {
+		return vi.LoggedAt.Add(vi.RetryAfter), vi.Count <= 1
 	}
-	if blocking, blocked := c.facts.Quota.Blocking(); blocked {
-		return ruleAdmitsAt(*c.facts.Quota, blocking), true
+	if blocking, blocked := vi.facts.Quota.Blocking(); blocked {
+		return ruleAdmitsAt(*vi.facts.Quota, blocking), true
 	}
 	return time.Time{}, true
 }

@@ -26,25 +26,25 @@ var providerEventKinds = []struct {
 
 // withProviderEvent adds the worst provider event to a verdict. The next step stays if the code was
 // entered, since the message then arrived.
-func (c verdictInput) withProviderEvent(v Verdict) Verdict {
+func (vi verdictInput) withProviderEvent(v Verdict) Verdict {
 	for _, t := range providerEventKinds {
-		i := slices.IndexFunc(c.story.Events, func(e store.ProviderEvent) bool { return e.Kind == t.kind })
+		i := slices.IndexFunc(vi.story.Events, func(e store.ProviderEvent) bool { return e.Kind == t.kind })
 		if i < 0 {
 			continue
 		}
-		e := c.story.Events[i]
-		v.What = c.Join(v.What, c.text(c.variantKey("later."+string(e.Kind), serverCodeTopic(e.Detail)),
+		e := vi.story.Events[i]
+		v.What = vi.Join(v.What, vi.text(vi.variantKey("later."+string(e.Kind), serverCodeTopic(e.Detail)),
 			texts.Strong("provider", e.Provider),
-			texts.AtTime("told", e.At), texts.Plain("words", inBrackets(c.Words, e.Detail))))
+			texts.AtTime("told", e.At), texts.Plain("words", inBrackets(vi.Words, e.Detail))))
 		if t.cause == "" {
 			return v
 		}
 		v.Tone = t.tone
-		if c.state != verification.Approved {
-			v.Next = c.text(c.variantKey("next.later."+string(e.Kind), serverCodeTopic(e.Detail)))
+		if vi.state != verification.Approved {
+			v.Next = vi.text(vi.variantKey("next.later."+string(e.Kind), serverCodeTopic(e.Detail)))
 		}
-		if s, found := c.suppressionOf(store.SuppressionID(c.ID, t.cause)); found {
-			v.Next = c.Join(v.Next, c.suppressionStateText(t.after, s))
+		if s, found := vi.suppressionOf(store.SuppressionID(vi.ID, t.cause)); found {
+			v.Next = vi.Join(v.Next, vi.suppressionStateText(t.after, s))
 		}
 		return v
 	}

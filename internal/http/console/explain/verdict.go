@@ -113,25 +113,25 @@ func Judge(s store.SendDetails, facts VerdictFacts, w texts.Words) Verdict {
 
 // withWrongCodes begins a verdict with a sentence on the wrong codes that were entered, while they
 // are the cause: no right code was entered, and the code did not end for another reason.
-func (c verdictInput) withWrongCodes(v Verdict) Verdict {
+func (vi verdictInput) withWrongCodes(v Verdict) Verdict {
 	switch {
-	case c.Status == store.Refused || c.isToTestRecipient():
-	case c.state == verification.MaxAttemptsReached && c.To == store.ErasedMask: // erased, and the checks with it
-		v.What = c.Join(c.text("verdict.locked.erased"), v.What)
-	case c.state == verification.MaxAttemptsReached:
-		v.Tone, v.What = Bad, c.Join(c.text("verdict.locked"), v.What)
-	case c.hasWrongCodes():
+	case vi.Status == store.Refused || vi.isToTestRecipient():
+	case vi.state == verification.MaxAttemptsReached && vi.To == store.ErasedMask: // erased, and the checks with it
+		v.What = vi.Join(vi.text("verdict.locked.erased"), v.What)
+	case vi.state == verification.MaxAttemptsReached:
+		v.Tone, v.What = Bad, vi.Join(vi.text("verdict.locked"), v.What)
+	case vi.hasWrongCodes():
 		if v.Tone != Bad {
 			v.Tone = Warn
 		}
-		v.What = c.Join(c.text(texts.PluralKey("verdict.wrong", c.story.Verification.Attempts)), v.What)
+		v.What = vi.Join(vi.text(texts.PluralKey("verdict.wrong", vi.story.Verification.Attempts)), v.What)
 	}
 	return v
 }
 
 // hasWrongCodes reports whether wrong codes were entered for a code that can still be entered.
-func (c verdictInput) hasWrongCodes() bool {
-	return c.state == verification.Pending && c.story.Verification.Attempts > 0
+func (vi verdictInput) hasWrongCodes() bool {
+	return vi.state == verification.Pending && vi.story.Verification.Attempts > 0
 }
 
 // MayHaveGoneOut reports whether a server or carrier has, or may have, taken a send's message.
@@ -142,57 +142,57 @@ func MayHaveGoneOut(s store.SendOrRefusal) bool {
 
 // text fills a text with the values of the row and its code. Text messages have their own text if
 // there is one.
-func (c verdictInput) text(key string, more ...texts.Substitution) texts.Sentence {
-	key = c.channelKey(key)
-	ended := c.FinishedAt
+func (vi verdictInput) text(key string, more ...texts.Substitution) texts.Sentence {
+	key = vi.channelKey(key)
+	ended := vi.FinishedAt
 	if ended.IsZero() {
-		ended = c.LoggedAt
+		ended = vi.LoggedAt
 	}
 	parts := append([]texts.Substitution{
-		texts.Plain("through", cmp.Or(c.Provider, c.Get(c.channelKey("through.unknown")))),
-		texts.Plain("reply", inBrackets(c.Words, c.ProviderCode)), texts.Plain("reason", c.Or("reason", c.Reason)),
-		texts.Plain("attempt", strconv.Itoa(c.Attempt)), texts.Strong("app", c.App), texts.Plain("purpose", c.Purpose),
-		texts.Plain("network", cmp.Or(c.Network, "–")), c.timePart("asked", c.LoggedAt), c.timePart("ended", ended),
-		c.timePart("due", c.DueAt), texts.Plain("wait", c.Wait(c.RetryAfter)), texts.Plain("n", strconv.Itoa(c.Count)),
-		texts.Plain("recipients", strconv.Itoa(c.Recipients)),
+		texts.Plain("through", cmp.Or(vi.Provider, vi.Get(vi.channelKey("through.unknown")))),
+		texts.Plain("reply", inBrackets(vi.Words, vi.ProviderCode)), texts.Plain("reason", vi.Or("reason", vi.Reason)),
+		texts.Plain("attempt", strconv.Itoa(vi.Attempt)), texts.Strong("app", vi.App), texts.Plain("purpose", vi.Purpose),
+		texts.Plain("network", cmp.Or(vi.Network, "–")), vi.timePart("asked", vi.LoggedAt), vi.timePart("ended", ended),
+		vi.timePart("due", vi.DueAt), texts.Plain("wait", vi.Wait(vi.RetryAfter)), texts.Plain("n", strconv.Itoa(vi.Count)),
+		texts.Plain("recipients", strconv.Itoa(vi.Recipients)),
 	}, more...)
-	if c.validCode != nil {
-		parts = append(parts, c.timePart("has", c.validCode.ExpiresAt))
+	if vi.validCode != nil {
+		parts = append(parts, vi.timePart("has", vi.validCode.ExpiresAt))
 	}
-	if v := c.story.Verification; v != nil {
-		parts = append(parts, c.timePart("until", v.ExpiresAt), c.timePart("approved", v.ApprovedAt),
-			c.timePart("canceled", v.CanceledAt),
+	if v := vi.story.Verification; v != nil {
+		parts = append(parts, vi.timePart("until", v.ExpiresAt), vi.timePart("approved", v.ApprovedAt),
+			vi.timePart("canceled", v.CanceledAt),
 			texts.Plain("tries", strconv.Itoa(v.Attempts)), texts.Plain("left", strconv.Itoa(v.MaxAttempts-v.Attempts)),
-			c.timePart("last", lastWrongCheckAt(*v)))
+			vi.timePart("last", lastWrongCheckAt(*v)))
 	}
-	return c.Sentence(key, parts...)
+	return vi.Sentence(key, parts...)
 }
 
 // timePart returns a time as a part of a text, or the span from now until then in a reply to the
 // person. The span of "free", when a request is admitted again, is rounded up.
-func (c verdictInput) timePart(name string, t time.Time) texts.Substitution {
-	if !c.spans || t.IsZero() {
+func (vi verdictInput) timePart(name string, t time.Time) texts.Substitution {
+	if !vi.spans || t.IsZero() {
 		return texts.AtTime(name, t)
 	}
-	span := t.Sub(c.story.Now)
+	span := t.Sub(vi.story.Now)
 	if name == "free" {
 		span += time.Minute - 1
 	}
-	return texts.Plain(name, c.Span(span))
+	return texts.Plain(name, vi.Span(span))
 }
 
 // channelKey returns the key of the text about text messages, if the row is one and the text
 // exists, else key.
-func (c verdictInput) channelKey(key string) string {
-	if c.Channel == recipient.SMS {
-		return c.variantKey(key, string(recipient.SMS))
+func (vi verdictInput) channelKey(key string) string {
+	if vi.Channel == recipient.SMS {
+		return vi.variantKey(key, string(recipient.SMS))
 	}
 	return key
 }
 
 // variantKey returns key.kind if that text exists, else key.
-func (c verdictInput) variantKey(key, kind string) string {
-	if c.Has(key + "." + kind) {
+func (vi verdictInput) variantKey(key, kind string) string {
+	if vi.Has(key + "." + kind) {
 		return key + "." + kind
 	}
 	return key
@@ -200,30 +200,30 @@ func (c verdictInput) variantKey(key, kind string) string {
 
 // isToTestRecipient reports whether the row is a send to a test recipient, to whom nothing is
 // delivered.
-func (c verdictInput) isToTestRecipient() bool {
-	return c.Status == store.Sent && c.Provider == "test" && c.ProviderCode == ""
+func (vi verdictInput) isToTestRecipient() bool {
+	return vi.Status == store.Sent && vi.Provider == "test" && vi.ProviderCode == ""
 }
 
 // earlierAttemptWarning returns a warning that an earlier attempt ended without a result and may
 // have delivered; nil if that is not so, or no longer matters.
-func (c verdictInput) earlierAttemptWarning() texts.Sentence {
+func (vi verdictInput) earlierAttemptWarning() texts.Sentence {
 	switch {
-	case !c.InDoubt || c.Status == store.Delivered || c.Status == store.Undelivered:
+	case !vi.InDoubt || vi.Status == store.Delivered || vi.Status == store.Undelivered:
 		return nil
-	case c.Status == store.Sent:
-		return c.text("doubt.sent")
+	case vi.Status == store.Sent:
+		return vi.text("doubt.sent")
 	}
-	return c.text("doubt.else")
+	return vi.text("doubt.else")
 }
 
 // nextStep returns what became of the sent code and what to do next. how is the state of the send.
-func (c verdictInput) nextStep(how string) texts.Sentence {
-	key := "next." + how + "." + cmp.Or(string(c.state), "none")
-	if c.hasWrongCodes() {
-		return c.text("next.sent.wrong")
+func (vi verdictInput) nextStep(how string) texts.Sentence {
+	key := "next." + how + "." + cmp.Or(string(vi.state), "none")
+	if vi.hasWrongCodes() {
+		return vi.text("next.sent.wrong")
 	}
-	if !c.Has(key) {
-		key = "next.sent." + string(c.state)
+	if !vi.Has(key) {
+		key = "next.sent." + string(vi.state)
 	}
-	return c.text(key)
+	return vi.text(key)
 }

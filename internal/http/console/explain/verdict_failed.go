@@ -9,43 +9,43 @@ import (
 )
 
 // failedTexts returns the verdict on a send that was not delivered: what happened, and what to do next.
-func (c verdictInput) failedTexts() (what, next texts.Sentence) {
-	switch c.Reason {
+func (vi verdictInput) failedTexts() (what, next texts.Sentence) {
+	switch vi.Reason {
 	case store.ReasonSuppressed:
-		what, next = c.suppressedTexts()
-		return what, c.Join(next, c.quotaCostText())
+		what, next = vi.suppressedTexts()
+		return what, vi.Join(next, vi.quotaCostText())
 	case store.ReasonPaused:
-		if c.story.Pause != nil {
-			what, next = c.prefixPausedTexts(*c.story.Pause)
-			return c.Join(what, c.earlierAttemptWarning()), c.Join(next, c.quotaCostText())
+		if vi.story.Pause != nil {
+			what, next = vi.prefixPausedTexts(*vi.story.Pause)
+			return vi.Join(what, vi.earlierAttemptWarning()), vi.Join(next, vi.quotaCostText())
 		}
-		return c.Join(c.text("verdict.failed.paused"), c.earlierAttemptWarning()), c.Join(c.pausedNextStep(), c.quotaCostText())
+		return vi.Join(vi.text("verdict.failed.paused"), vi.earlierAttemptWarning()), vi.Join(vi.pausedNextStep(), vi.quotaCostText())
 	}
-	kind := c.failureKind()
+	kind := vi.failureKind()
 	if kind == store.ReasonCarrierLimit { // the wait is among what the recipient's rules say
-		return c.text("verdict.failed." + kind), c.Join(c.nextAdmittedTextByQuota(), c.quotaCostText())
+		return vi.text("verdict.failed." + kind), vi.Join(vi.nextAdmittedTextByQuota(), vi.quotaCostText())
 	}
-	what, next = c.Join(c.text("verdict.failed."+kind), c.earlierAttemptWarning()), c.text("next.failed."+kind)
-	if s, found := c.suppressionOf(store.SuppressionID(c.ID, store.CauseHardBounce)); found {
-		next = c.Join(next, c.suppressionStateText("bounced", s))
+	what, next = vi.Join(vi.text("verdict.failed."+kind), vi.earlierAttemptWarning()), vi.text("next.failed."+kind)
+	if s, found := vi.suppressionOf(store.SuppressionID(vi.ID, store.CauseHardBounce)); found {
+		next = vi.Join(next, vi.suppressionStateText("bounced", s))
 	}
-	return what, c.Join(next, c.quotaCostText())
+	return what, vi.Join(next, vi.quotaCostText())
 }
 
 // failureKind returns the end of the keys of the texts on a failure: the reason, perhaps with what
 // the server's code is about; "other" for a reason without a text.
-func (c verdictInput) failureKind() string {
+func (vi verdictInput) failureKind() string {
 	switch {
-	case c.Reason == "ended" && (c.state == verification.Canceled || c.state == verification.MaxAttemptsReached):
-		return "ended." + string(c.state)
-	case c.Reason == "expired" && c.ProviderCode == "" && c.Provider != "":
+	case vi.Reason == "ended" && (vi.state == verification.Canceled || vi.state == verification.MaxAttemptsReached):
+		return "ended." + string(vi.state)
+	case vi.Reason == "expired" && vi.ProviderCode == "" && vi.Provider != "":
 		return "expired.away"
-	case (c.Reason == "expired" || c.Reason == store.ReasonRejected) && c.ProviderCode == "":
-		return c.Reason + ".silent"
+	case (vi.Reason == "expired" || vi.Reason == store.ReasonRejected) && vi.ProviderCode == "":
+		return vi.Reason + ".silent"
 	}
 	const failed = "verdict.failed."
-	key := c.variantKey(failed+c.Reason, serverCodeTopic(c.ProviderCode))
-	if !c.Has(key) {
+	key := vi.variantKey(failed+vi.Reason, serverCodeTopic(vi.ProviderCode))
+	if !vi.Has(key) {
 		return "other"
 	}
 	return strings.TrimPrefix(key, failed)
@@ -86,9 +86,9 @@ func FailureText(s store.Send, w texts.Words) string {
 }
 
 // quotaCostText returns a sentence about whether a failure counted in the recipient's quota.
-func (c verdictInput) quotaCostText() texts.Sentence {
-	if c.Counts {
-		return c.text("cost.counted")
+func (vi verdictInput) quotaCostText() texts.Sentence {
+	if vi.Counts {
+		return vi.text("cost.counted")
 	}
-	return c.text("cost.nothing")
+	return vi.text("cost.nothing")
 }

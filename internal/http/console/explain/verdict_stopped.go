@@ -16,41 +16,41 @@ import (
 
 // suppressionOf returns the suppression with this ID among those of the row; false if there is
 // none.
-func (c verdictInput) suppressionOf(id uuid.UUID) (store.Suppression, bool) {
-	i := slices.IndexFunc(c.story.Suppressions, func(s store.Suppression) bool { return s.ID == id })
+func (vi verdictInput) suppressionOf(id uuid.UUID) (store.Suppression, bool) {
+	i := slices.IndexFunc(vi.story.Suppressions, func(s store.Suppression) bool { return s.ID == id })
 	if i < 0 {
 		return store.Suppression{}, false
 	}
-	return c.story.Suppressions[i], true
+	return vi.story.Suppressions[i], true
 }
 
-func (c verdictInput) suppressedTexts() (what, next texts.Sentence) {
-	s, found := c.suppressionOf(c.Suppression)
+func (vi verdictInput) suppressedTexts() (what, next texts.Sentence) {
+	s, found := vi.suppressionOf(vi.Suppression)
 	if !found {
-		return c.text("verdict.failed.suppressed.old"), c.text("next.failed.suppressed.old")
+		return vi.text("verdict.failed.suppressed.old"), vi.text("next.failed.suppressed.old")
 	}
-	what = c.text("verdict.failed.suppressed", texts.AtTime("since", s.Since), texts.Plain("cause", SuppressionSummary(s, c.Words)))
-	return what, c.suppressionStateText(c.remedyKey(s), s)
+	what = vi.text("verdict.failed.suppressed", texts.AtTime("since", s.Since), texts.Plain("cause", SuppressionSummary(s, vi.Words)))
+	return what, vi.suppressionStateText(vi.remedyKey(s), s)
 }
 
 // remedyKey returns the key of the text on what to do about a suppression. A recipient who opted
 // out at the carrier must first revoke it there.
-func (c verdictInput) remedyKey(s store.Suppression) string {
-	if c.isCarrierOptOut(s) && s.Active(c.story.Now) {
+func (vi verdictInput) remedyKey(s store.Suppression) string {
+	if vi.isCarrierOptOut(s) && s.Active(vi.story.Now) {
 		return "next.failed.suppressed.stop"
 	}
 	return "next.failed.suppressed"
 }
 
-func (c verdictInput) isCarrierOptOut(s store.Suppression) bool {
-	return c.Channel == recipient.SMS && s.Cause == store.CauseOptOut
+func (vi verdictInput) isCarrierOptOut(s store.Suppression) bool {
+	return vi.Channel == recipient.SMS && s.Cause == store.CauseOptOut
 }
 
-func (c verdictInput) prefixPausedTexts(p store.PrefixPause) (what, next texts.Sentence) {
-	return c.text("verdict.failed.prefix", texts.AtTime("since", p.Since), texts.Strong("prefix", p.Prefix),
-			texts.Plain("class", c.Get("prefixes.class."+p.Class.Name())),
-			texts.Plain("numbers", PauseCountsText(p, c.Words))),
-		c.text("next.failed.prefix"+activeKeySuffix(p.Active(c.story.Now), p.LiftedAt), texts.AtTime("until2", p.Until),
+func (vi verdictInput) prefixPausedTexts(p store.PrefixPause) (what, next texts.Sentence) {
+	return vi.text("verdict.failed.prefix", texts.AtTime("since", p.Since), texts.Strong("prefix", p.Prefix),
+			texts.Plain("class", vi.Get("prefixes.class."+p.Class.Name())),
+			texts.Plain("numbers", PauseCountsText(p, vi.Words))),
+		vi.text("next.failed.prefix"+activeKeySuffix(p.Active(vi.story.Now), p.LiftedAt), texts.AtTime("until2", p.Until),
 			texts.AtTime("lifted", p.LiftedAt))
 }
 
@@ -67,17 +67,17 @@ func activeKeySuffix(active bool, lifted time.Time) string {
 
 // suppressionStateText returns the text on whether a suppression still holds; nil if there is no
 // text for that state.
-func (c verdictInput) suppressionStateText(key string, s store.Suppression) texts.Sentence {
-	return c.text(key+activeKeySuffix(s.Active(c.story.Now), s.LiftedAt), texts.AtTime("suntil", s.Until),
+func (vi verdictInput) suppressionStateText(key string, s store.Suppression) texts.Sentence {
+	return vi.text(key+activeKeySuffix(s.Active(vi.story.Now), s.LiftedAt), texts.AtTime("suntil", s.Until),
 		texts.AtTime("lifted", s.LiftedAt))
 }
 
-func (c verdictInput) pausedNextStep() texts.Sentence {
-	if c.facts.Pause == nil {
-		return c.text("next.failed.paused.over")
+func (vi verdictInput) pausedNextStep() texts.Sentence {
+	if vi.facts.Pause == nil {
+		return vi.text("next.failed.paused.over")
 	}
-	return c.text("next.failed.paused.holds", texts.AtTime("psince", c.facts.Pause.Since),
-		texts.Plain("pwhy", cmp.Or(c.facts.Pause.Reason, c.Get("pause.why.none"))))
+	return vi.text("next.failed.paused.holds", texts.AtTime("psince", vi.facts.Pause.Since),
+		texts.Plain("pwhy", cmp.Or(vi.facts.Pause.Reason, vi.Get("pause.why.none"))))
 }
 
 // linkedTextTo returns a sentence on another request, with the address of its page.
@@ -87,11 +87,11 @@ func linkedTextTo(w texts.Words, key string, s store.SendOrRefusal) linkedText {
 }
 
 // reduceIfErased returns the verdict. If the recipient was erased, that replaces the advice and the reply.
-func (c verdictInput) reduceIfErased(v Verdict) Verdict {
-	if c.To != store.ErasedMask {
+func (vi verdictInput) reduceIfErased(v Verdict) Verdict {
+	if vi.To != store.ErasedMask {
 		return v
 	}
-	v.What, v.Next = c.Join(v.What, c.text("verdict.erased")), c.text("next.erased")
+	v.What, v.Next = vi.Join(v.What, vi.text("verdict.erased")), vi.text("next.erased")
 	v.Answer.Text = v.Answer.W.Sentence("answer.erased")
 	return v
 }

@@ -39,14 +39,14 @@ type Parameters map[string]ParseFunc
 // repeated or wrong is an error that names it, since a filter that is silently ignored would answer
 // another question; of several errors, Parse returns that of the parameter whose name sorts first.
 // given has no empty parameters.
-func (known Parameters) Parse(raw string) (given url.Values, err error) {
+func (p Parameters) Parse(raw string) (given url.Values, err error) {
 	values, err := ParseRawQuery(raw)
 	if err != nil {
 		return nil, err
 	}
 	given = url.Values{}
 	for _, name := range slices.Sorted(maps.Keys(values)) {
-		set, ok := known[name]
+		set, ok := p[name]
 		value := values.Get(name)
 		switch {
 		case len(values[name]) > 1:

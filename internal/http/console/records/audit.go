@@ -23,7 +23,7 @@ import (
 )
 
 // auditEntryList returns the list of audit entries.
-func (a *Handlers) auditEntryList() frame.List[store.AuditFilter, store.AuditEntry] {
+func (handlers *Handlers) auditEntryList() frame.List[store.AuditFilter, store.AuditEntry] {
 	return frame.List[store.AuditFilter, store.AuditEntry]{
 		Name: "acts", Path: "/admin/acts", JSON: auditEntryJSON,
 		Parameters: func(f *store.AuditFilter) frame.Parameters {
@@ -37,7 +37,7 @@ func (a *Handlers) auditEntryList() frame.List[store.AuditFilter, store.AuditEnt
 		},
 		Cursor: func(r store.AuditEntry) store.Cursor { return store.Cursor{At: r.At, ID: r.ID} },
 		Read: func(ctx context.Context, f store.AuditFilter) ([]store.AuditEntry, time.Time, error) {
-			list, err := a.Store.AuditEntries(ctx, f)
+			list, err := handlers.Store.AuditEntries(ctx, f)
 			return list, time.Time{}, err
 		},
 	}
@@ -63,35 +63,35 @@ type auditView struct {
 	Typed   url.Values // in the form that was refused
 }
 
-func (a *Handlers) auditPage(c echo.Context) error {
-	return a.showAuditPage(c, http.StatusOK, c.Request().URL.RawQuery, nil, "")
+func (handlers *Handlers) auditPage(c echo.Context) error {
+	return handlers.showAuditPage(c, http.StatusOK, c.Request().URL.RawQuery, nil, "")
 }
 
-func (a *Handlers) showAuditPage(c echo.Context, status int, rawQuery string, refusedForm url.Values, problem string) error {
-	p, err := a.auditEntryList().PageForQuery(c.Request().Context(), rawQuery, store.AuditFilter{})
+func (handlers *Handlers) showAuditPage(c echo.Context, status int, rawQuery string, refusedForm url.Values, problem string) error {
+	p, err := handlers.auditEntryList().PageForQuery(c.Request().Context(), rawQuery, store.AuditFilter{})
 	if err != nil {
 		return err
 	}
 	v := auditView{Page: frame.NewPage(c, "acts.title", "acts"), ListPage: p, Problem: problem, Typed: refusedForm}
 	if auth.ActorOf(c).May(auth.ActionAcceptSubscription) {
-		v.Topics = a.TopicProviders
+		v.Topics = handlers.TopicProviders
 	}
-	return a.Layout.Show(c, status, "acts", v)
+	return handlers.Layout.Show(c, status, "acts", v)
 }
 
 // acceptSubscription lets the next subscription of a provider's topic be confirmed.
-func (a *Handlers) acceptSubscription(c echo.Context, provider, reason string) error {
-	if !slices.Contains(a.TopicProviders, provider) {
+func (handlers *Handlers) acceptSubscription(c echo.Context, provider, reason string) error {
+	if !slices.Contains(handlers.TopicProviders, provider) {
 		return fault.Invalid("provider", "unknown", "No provider of this name has a topic.")
 	}
-	act, err := a.Auth.NewAuditEntry(c, auth.ActionAcceptSubscription)
+	act, err := handlers.Auth.NewAuditEntry(c, auth.ActionAcceptSubscription)
 	if err != nil {
 		return err
 	}
-	return a.Desk.AcceptSubscription(c.Request().Context(), provider, strings.TrimSpace(reason), act)
+	return handlers.Desk.AcceptSubscription(c.Request().Context(), provider, strings.TrimSpace(reason), act)
 }
 
-func (a *Handlers) acceptSubscriptionJSON(c echo.Context) error {
+func (handlers *Handlers) acceptSubscriptionJSON(c echo.Context) error {
 	var w struct {
 		Provider string `json:"provider"`
 		Reason   string `json:"reason"`
@@ -99,16 +99,16 @@ func (a *Handlers) acceptSubscriptionJSON(c echo.Context) error {
 	if err := server.ReadJSON(c, &w); err != nil {
 		return err
 	}
-	if err := a.acceptSubscription(c, w.Provider, w.Reason); err != nil {
+	if err := handlers.acceptSubscription(c, w.Provider, w.Reason); err != nil {
 		return err
 	}
 	return c.NoContent(http.StatusNoContent)
 }
 
-func (a *Handlers) acceptSubscriptionForm(c echo.Context, form url.Values) error {
-	err := a.acceptSubscription(c, form.Get("provider"), form.Get("reason"))
+func (handlers *Handlers) acceptSubscriptionForm(c echo.Context, form url.Values) error {
+	err := handlers.acceptSubscription(c, form.Get("provider"), form.Get("reason"))
 	if bad, ok := errors.AsType[*fault.InvalidError](err); ok {
-		return a.showAuditPage(c, http.StatusUnprocessableEntity, "", form,
+		return handlers.showAuditPage(c, http.StatusUnprocessableEntity, "", form,
 			formProblemText(frame.Words(c), "acts", bad, support.MaxReasonLength))
 	}
 	if err != nil {

@@ -58,24 +58,24 @@ type ruleView struct {
 }
 
 // Show is the console's page of the rules in force.
-func (a *PoliciesPage) Show(c echo.Context) error {
+func (pp *PoliciesPage) Show(c echo.Context) error {
 	v := policiesView{Page: frame.NewPage(c, "policies.title", "policies")}
-	for _, p := range a.desk.Policies() {
-		rules, err := a.ruleViews(c.Request().Context(), p, v.W)
+	for _, p := range pp.desk.Policies() {
+		rules, err := pp.ruleViews(c.Request().Context(), p, v.W)
 		if err != nil {
 			return err
 		}
 		v.Policies = append(v.Policies, policyView{p, rules})
 	}
-	return a.layout.Show(c, http.StatusOK, "policies", v)
+	return pp.layout.Show(c, http.StatusOK, "policies", v)
 }
 
-func (a *PoliciesPage) ruleViews(ctx context.Context, p support.Policy, w texts.Words) (rules []ruleView, err error) {
+func (pp *PoliciesPage) ruleViews(ctx context.Context, p support.Policy, w texts.Words) (rules []ruleView, err error) {
 	for _, r := range p.Rules {
 		v := ruleView{Rule: r}
 		if r.Scope == quota.Recipient {
 			var all int
-			if v.Recipients, all, err = a.desk.RecipientsAtLimit(ctx, p, r, maxAtLimitShown); err != nil {
+			if v.Recipients, all, err = pp.desk.RecipientsAtLimit(ctx, p, r, maxAtLimitShown); err != nil {
 				return nil, err
 			}
 			v.AtLimit, v.More = w.Plural("policies.people", all), all-len(v.Recipients)

@@ -25,9 +25,9 @@ import (
 const prefixesPath = "/admin/prefixes"
 
 // prefixPauseList returns the list of present and past pauses.
-func (a *Handlers) prefixPauseList() frame.List[store.PrefixPauseFilter, store.PrefixPause] {
+func (handlers *Handlers) prefixPauseList() frame.List[store.PrefixPauseFilter, store.PrefixPause] {
 	return frame.List[store.PrefixPauseFilter, store.PrefixPause]{
-		Name: "prefixes", Path: prefixesPath, JSON: prefixPauseJSON, Read: a.Store.PrefixPauses,
+		Name: "prefixes", Path: prefixesPath, JSON: prefixPauseJSON, Read: handlers.Store.PrefixPauses,
 		Parameters: func(f *store.PrefixPauseFilter) frame.Parameters {
 			return frame.Parameters{"state": frame.ActiveOnlyParameter(&f.Active)}
 		},
@@ -62,17 +62,17 @@ type prefixesView struct {
 	Typed   url.Values // in the form that was refused
 }
 
-func (a *Handlers) prefixesPage(c echo.Context) error {
-	return a.showPrefixes(c, http.StatusOK, c.Request().URL.RawQuery, nil, "")
+func (handlers *Handlers) prefixesPage(c echo.Context) error {
+	return handlers.showPrefixes(c, http.StatusOK, c.Request().URL.RawQuery, nil, "")
 }
 
-func (a *Handlers) showPrefixes(c echo.Context, status int, raw string, typed url.Values, problem string) error {
-	p, err := a.prefixPauseList().PageForQuery(c.Request().Context(), raw, store.PrefixPauseFilter{Active: true})
+func (handlers *Handlers) showPrefixes(c echo.Context, status int, raw string, typed url.Values, problem string) error {
+	p, err := handlers.prefixPauseList().PageForQuery(c.Request().Context(), raw, store.PrefixPauseFilter{Active: true})
 	if err != nil {
 		return err
 	}
 	may := auth.ActorOf(c).May(auth.ActionLiftPrefixPause)
-	return a.Layout.Show(c, status, "prefixes",
+	return handlers.Layout.Show(c, status, "prefixes",
 		prefixesView{frame.NewPage(c, "prefixes.title", "prefixes"), p, may, problem, typed})
 }
 
@@ -95,19 +95,19 @@ func (v prefixesView) LiftedText(p store.PrefixPause) texts.Sentence {
 }
 
 // liftPrefix ends a pause and writes the audit entry with it.
-func (a *Handlers) liftPrefix(c echo.Context, id, reason string) (store.PrefixPause, error) {
+func (handlers *Handlers) liftPrefix(c echo.Context, id, reason string) (store.PrefixPause, error) {
 	pause, err := uuid.Parse(id)
 	if err != nil {
 		return store.PrefixPause{}, fault.Invalid("id", "invalid", "This is no ID of a pause.")
 	}
-	act, err := a.Auth.NewAuditEntry(c, auth.ActionLiftPrefixPause)
+	act, err := handlers.Auth.NewAuditEntry(c, auth.ActionLiftPrefixPause)
 	if err != nil {
 		return store.PrefixPause{}, err
 	}
-	return a.Desk.LiftPrefixPause(c.Request().Context(), pause, strings.TrimSpace(reason), act)
+	return handlers.Desk.LiftPrefixPause(c.Request().Context(), pause, strings.TrimSpace(reason), act)
 }
 
-func (a *Handlers) liftPrefixJSON(c echo.Context) error {
+func (handlers *Handlers) liftPrefixJSON(c echo.Context) error {
 	var w struct {
 		ID     string `json:"id"`
 		Reason string `json:"reason"`
@@ -115,17 +115,17 @@ func (a *Handlers) liftPrefixJSON(c echo.Context) error {
 	if err := server.ReadJSON(c, &w); err != nil {
 		return err
 	}
-	p, err := a.liftPrefix(c, w.ID, w.Reason)
+	p, err := handlers.liftPrefix(c, w.ID, w.Reason)
 	if err != nil {
 		return err
 	}
-	return c.JSON(http.StatusOK, prefixPauseJSON(p, a.Now()))
+	return c.JSON(http.StatusOK, prefixPauseJSON(p, handlers.Now()))
 }
 
-func (a *Handlers) liftPrefixForm(c echo.Context, form url.Values) error {
-	_, err := a.liftPrefix(c, form.Get("id"), form.Get("reason"))
+func (handlers *Handlers) liftPrefixForm(c echo.Context, form url.Values) error {
+	_, err := handlers.liftPrefix(c, form.Get("id"), form.Get("reason"))
 	if bad, ok := errors.AsType[*fault.InvalidError](err); ok {
-		return a.showPrefixes(c, http.StatusUnprocessableEntity, c.Request().URL.RawQuery, form,
+		return handlers.showPrefixes(c, http.StatusUnprocessableEntity, c.Request().URL.RawQuery, form,
 			formProblemText(frame.Words(c), "prefixes", bad, support.MaxReasonLength))
 	}
 	if err != nil {

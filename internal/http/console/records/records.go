@@ -54,28 +54,28 @@ func formProblemText(w texts.Words, list string, bad *fault.InvalidError, most i
 }
 
 // Routes are the pages and their JSON.
-func (a *Handlers) Routes() []auth.Route {
+func (handlers *Handlers) Routes() []auth.Route {
 	const get, post = http.MethodGet, http.MethodPost
 	return []auth.Route{
-		{Method: get, Path: "/admin/acts", Handler: a.auditPage, Action: auth.ActionRead},
-		{Method: post, Path: "/admin/acts/subscription", Handler: frame.FormHandler(a.acceptSubscriptionForm), Action: auth.ActionAcceptSubscription},
-		{Method: get, Path: suppressionsPath, Handler: a.suppressionsPage, Action: auth.ActionRead},
-		{Method: post, Path: suppressionsPath, Handler: frame.FormHandler(a.suppressForm), Action: auth.ActionSuppress},
-		{Method: post, Path: suppressionsPath + "/lift", Handler: frame.FormHandler(a.liftSuppressionsForm), Action: auth.ActionLiftSuppression},
-		{Method: get, Path: prefixesPath, Handler: a.prefixesPage, Action: auth.ActionRead},
+		{Method: get, Path: "/admin/acts", Handler: handlers.auditPage, Action: auth.ActionRead},
+		{Method: post, Path: "/admin/acts/subscription", Handler: frame.FormHandler(handlers.acceptSubscriptionForm), Action: auth.ActionAcceptSubscription},
+		{Method: get, Path: suppressionsPath, Handler: handlers.suppressionsPage, Action: auth.ActionRead},
+		{Method: post, Path: suppressionsPath, Handler: frame.FormHandler(handlers.suppressForm), Action: auth.ActionSuppress},
+		{Method: post, Path: suppressionsPath + "/lift", Handler: frame.FormHandler(handlers.liftSuppressionsForm), Action: auth.ActionLiftSuppression},
+		{Method: get, Path: prefixesPath, Handler: handlers.prefixesPage, Action: auth.ActionRead},
 		{
-			Method: post, Path: prefixesPath + "/lift", Handler: frame.FormHandler(a.liftPrefixForm),
+			Method: post, Path: prefixesPath + "/lift", Handler: frame.FormHandler(handlers.liftPrefixForm),
 			Action: auth.ActionLiftPrefixPause,
 		},
-		{Method: get, Path: "/admin/webhooks", Handler: a.webhookEventsPage, Action: auth.ActionRead},
-		{Method: post, Path: "/admin/webhooks", Handler: frame.FormHandler(a.postSampleEventForm), Action: auth.ActionSampleEvent},
-		{Method: get, Path: "/v1/admin/acts", Handler: a.auditEntryList().ServeJSON, Action: auth.ActionRead},
-		{Method: post, Path: "/v1/admin/subscriptions", Handler: a.acceptSubscriptionJSON, Action: auth.ActionAcceptSubscription},
-		{Method: get, Path: "/v1" + suppressionsPath, Handler: a.suppressionList().ServeJSON, Action: auth.ActionRead},
-		{Method: post, Path: "/v1" + suppressionsPath, Handler: a.suppressJSON, Action: auth.ActionSuppress},
-		{Method: post, Path: "/v1" + suppressionsPath + "/lift", Handler: a.liftSuppressionsJSON, Action: auth.ActionLiftSuppression},
-		{Method: get, Path: "/v1" + prefixesPath, Handler: a.prefixPauseList().ServeJSON, Action: auth.ActionRead},
-		{Method: post, Path: "/v1" + prefixesPath + "/lift", Handler: a.liftPrefixJSON, Action: auth.ActionLiftPrefixPause},
-		{Method: get, Path: "/v1/admin/webhooks", Handler: a.webhookEventList().ServeJSON, Action: auth.ActionRead},
+		{Method: get, Path: "/admin/webhooks", Handler: handlers.webhookEventsPage, Action: auth.ActionRead},
+		{Method: post, Path: "/admin/webhooks", Handler: frame.FormHandler(handlers.postSampleEventForm), Action: auth.ActionSampleEvent},
+		{Method: get, Path: "/v1/admin/acts", Handler: handlers.auditEntryList().ServeJSON, Action: auth.ActionRead},
+		{Method: post, Path: "/v1/admin/subscriptions", Handler: handlers.acceptSubscriptionJSON, Action: auth.ActionAcceptSubscription},
+		{Method: get, Path: "/v1" + suppressionsPath, Handler: handlers.suppressionList().ServeJSON, Action: auth.ActionRead},
+		{Method: post, Path: "/v1" + suppressionsPath, Handler: handlers.suppressJSON, Action: auth.ActionSuppress},
+		{Method: post, Path: "/v1" + suppressionsPath + "/lift", Handler: handlers.liftSuppressionsJSON, Action: auth.ActionLiftSuppression},
+		{Method: get, Path: "/v1" + prefixesPath, Handler: handlers.prefixPauseList().ServeJSON, Action: auth.ActionRead},
+		{Method: post, Path: "/v1" + prefixesPath + "/lift", Handler: handlers.liftPrefixJSON, Action: auth.ActionLiftPrefixPause},
+		{Method: get, Path: "/v1/admin/webhooks", Handler: handlers.webhookEventList().ServeJSON, Action: auth.ActionRead},
 	}
 }

@@ -25,9 +25,9 @@ import (
 const suppressionsPath = "/admin/suppressions"
 
 // suppressionList returns the list of present and past suppressions.
-func (a *Handlers) suppressionList() frame.List[store.SuppressionFilter, store.Suppression] {
+func (handlers *Handlers) suppressionList() frame.List[store.SuppressionFilter, store.Suppression] {
 	return frame.List[store.SuppressionFilter, store.Suppression]{
-		Name: "suppressions", Path: suppressionsPath, JSON: SuppressionJSON, Read: a.Store.Suppressions,
+		Name: "suppressions", Path: suppressionsPath, JSON: SuppressionJSON, Read: handlers.Store.Suppressions,
 		Parameters: func(f *store.SuppressionFilter) frame.Parameters {
 			return frame.Parameters{"state": frame.ActiveOnlyParameter(&f.ActiveOrHeld), "recipient": frame.RecipientParameter(&f.Recipient)}
 		},
@@ -66,18 +66,18 @@ func (v suppressionsView) FormRefused(s store.Suppression) bool {
 		v.Typed.Get("app") == s.App
 }
 
-func (a *Handlers) suppressionsPage(c echo.Context) error {
-	return a.showSuppressions(c, http.StatusOK, c.Request().URL.RawQuery, nil, "")
+func (handlers *Handlers) suppressionsPage(c echo.Context) error {
+	return handlers.showSuppressions(c, http.StatusOK, c.Request().URL.RawQuery, nil, "")
 }
 
-func (a *Handlers) showSuppressions(c echo.Context, status int, raw string, typed url.Values, problem string) error {
-	p, err := a.suppressionList().PageForQuery(c.Request().Context(), raw, store.SuppressionFilter{ActiveOrHeld: true})
+func (handlers *Handlers) showSuppressions(c echo.Context, status int, raw string, typed url.Values, problem string) error {
+	p, err := handlers.suppressionList().PageForQuery(c.Request().Context(), raw, store.SuppressionFilter{ActiveOrHeld: true})
 	if err != nil {
 		return err
 	}
 	may := auth.ActorOf(c).May(auth.ActionSuppress) && auth.ActorOf(c).May(auth.ActionLiftSuppression)
 	page := frame.NewPage(c, "suppressions.title", "suppressions")
-	return a.Layout.Show(c, status, "suppressions", suppressionsView{page, p, may, problem, typed})
+	return handlers.Layout.Show(c, status, "suppressions", suppressionsView{page, p, may, problem, typed})
 }
 
 // ReasonText returns why a recipient is suppressed.
@@ -135,7 +135,7 @@ type suppressBody struct {
 }
 
 // suppress suppresses a recipient and writes the audit entry with it.
-func (a *Handlers) suppress(c echo.Context, w suppressBody) (store.Suppression, error) {
+func (handlers *Handlers) suppress(c echo.Context, w suppressBody) (store.Suppression, error) {
 	if w.Seconds != nil {
 		most := int64(support.MaxSuppressionPeriod / time.Second)
 		if *w.Seconds < 1 || *w.Seconds > most {
@@ -144,19 +144,19 @@ func (a *Handlers) suppress(c echo.Context, w suppressBody) (store.Suppression, 
 		}
 		w.For = time.Duration(*w.Seconds) * time.Second
 	}
-	act, err := a.Auth.NewAuditEntry(c, auth.ActionSuppress)
+	act, err := handlers.Auth.NewAuditEntry(c, auth.ActionSuppress)
 	if err != nil {
 		return store.Suppression{}, err
 	}
-	return a.Desk.Suppress(c.Request().Context(), w.SuppressRequest, act)
+	return handlers.Desk.Suppress(c.Request().Context(), w.SuppressRequest, act)
 }
 
-func (a *Handlers) suppressJSON(c echo.Context) error {
+func (handlers *Handlers) suppressJSON(c echo.Context) error {
 	var w suppressBody
 	if err := server.ReadJSON(c, &w); err != nil {
 		return err
 	}
-	s, err := a.suppress(c, w)
+	s, err := handlers.suppress(c, w)
 	if err != nil {
 		return err
 	}
@@ -165,7 +165,7 @@ func (a *Handlers) suppressJSON(c echo.Context) error {
 
 // suppressForm handles the form that suppresses a recipient. Like liftSuppressionsForm, it
 // redirects to the list, or shows the list again with what was wrong in the form.
-func (a *Handlers) suppressForm(c echo.Context, form url.Values) error {
+func (handlers *Handlers) suppressForm(c echo.Context, form url.Values) error {
 	w := suppressBody{SuppressRequest: support.SuppressRequest{
 		Channel: form.Get("channel"),
 		To:      strings.TrimSpace(form.Get("to")),
@@ -178,33 +178,33 @@ func (a *Handlers) suppressForm(c echo.Context, form url.Values) error {
 		}
 		w.Seconds = new(n * int64(24*time.Hour/time.Second))
 	}
-	_, err := a.suppress(c, w)
-	return a.answerSuppressionForm(c, form, err)
+	_, err := handlers.suppress(c, w)
+	return handlers.answerSuppressionForm(c, form, err)
 }
 
 // liftSuppressions ends a recipient's suppressions and writes the audit entry with it.
-func (a *Handlers) liftSuppressions(c echo.Context, l support.LiftSuppressionsRequest) ([]store.Suppression, error) {
-	act, err := a.Auth.NewAuditEntry(c, auth.ActionLiftSuppression)
+func (handlers *Handlers) liftSuppressions(c echo.Context, l support.LiftSuppressionsRequest) ([]store.Suppression, error) {
+	act, err := handlers.Auth.NewAuditEntry(c, auth.ActionLiftSuppression)
 	if err != nil {
 		return nil, err
 	}
-	return a.Desk.LiftSuppressions(c.Request().Context(), l, act)
+	return handlers.Desk.LiftSuppressions(c.Request().Context(), l, act)
 }
 
-func (a *Handlers) liftSuppressionsJSON(c echo.Context) error {
+func (handlers *Handlers) liftSuppressionsJSON(c echo.Context) error {
 	var l support.LiftSuppressionsRequest
 	if err := server.ReadJSON(c, &l); err != nil {
 		return err
 	}
-	list, err := a.liftSuppressions(c, l)
+	list, err := handlers.liftSuppressions(c, l)
 	if err != nil {
 		return err
 	}
-	lifted := frame.JSONObjects(list, func(s store.Suppression) frame.JSONObject { return SuppressionJSON(s, a.Now()) })
+	lifted := frame.JSONObjects(list, func(s store.Suppression) frame.JSONObject { return SuppressionJSON(s, handlers.Now()) })
 	return c.JSON(http.StatusOK, frame.JSONObject{"lifted": lifted})
 }
 
-func (a *Handlers) liftSuppressionsForm(c echo.Context, form url.Values) error {
+func (handlers *Handlers) liftSuppressionsForm(c echo.Context, form url.Values) error {
 	h, err := recipient.ParseHash(form.Get("address"))
 	if err != nil {
 		return fault.Invalid("address", "invalid", "This form was not made by the list.")
@@ -214,11 +214,11 @@ func (a *Handlers) liftSuppressionsForm(c echo.Context, form url.Values) error {
 		return fault.Invalid("channel", "invalid", "This form was not made by the list.")
 	}
 	reason := strings.TrimSpace(form.Get("reason"))
-	_, err = a.liftSuppressions(c, support.LiftSuppressionsRequest{Channel: string(ch), Address: h, App: form.Get("app"), Reason: reason})
-	return a.answerSuppressionForm(c, form, err)
+	_, err = handlers.liftSuppressions(c, support.LiftSuppressionsRequest{Channel: string(ch), Address: h, App: form.Get("app"), Reason: reason})
+	return handlers.answerSuppressionForm(c, form, err)
 }
 
-func (a *Handlers) answerSuppressionForm(c echo.Context, typed url.Values, err error) error {
+func (handlers *Handlers) answerSuppressionForm(c echo.Context, typed url.Values, err error) error {
 	if bad, ok := errors.AsType[*fault.InvalidError](err); ok {
 		w := frame.Words(c)
 		problem := formProblemText(w, "suppressions", bad, support.MaxSuppressionReasonLength)
@@ -226,7 +226,7 @@ func (a *Handlers) answerSuppressionForm(c echo.Context, typed url.Values, err e
 			typed.Del("to") // a refused form does not show a full recipient again
 			problem += w.Get("sentence.space") + w.Get("suppressions.problem.again")
 		}
-		return a.showSuppressions(c, http.StatusUnprocessableEntity, c.Request().URL.RawQuery, typed, problem)
+		return handlers.showSuppressions(c, http.StatusUnprocessableEntity, c.Request().URL.RawQuery, typed, problem)
 	}
 	if err != nil {
 		return err

@@ -25,7 +25,7 @@ type webhookEventFilter struct {
 var webhookEventStates = []store.EventState{store.EventPending, store.EventDelivered, store.EventGivenUp}
 
 // webhookEventList returns the list of webhook events.
-func (a *Handlers) webhookEventList() frame.List[webhookEventFilter, store.AppEvent] {
+func (handlers *Handlers) webhookEventList() frame.List[webhookEventFilter, store.AppEvent] {
 	return frame.List[webhookEventFilter, store.AppEvent]{
 		Name: "events", Path: "/admin/webhooks", JSON: webhookEventJSON,
 		Parameters: func(f *webhookEventFilter) frame.Parameters {
@@ -39,8 +39,8 @@ func (a *Handlers) webhookEventList() frame.List[webhookEventFilter, store.AppEv
 			if f.before != nil {
 				f.Before = f.before.ID
 			}
-			list, err := a.Store.AppEvents(ctx, f.AppEventFilter)
-			return list, a.Now(), err
+			list, err := handlers.Store.AppEvents(ctx, f.AppEventFilter)
+			return list, handlers.Now(), err
 		},
 	}
 }
@@ -71,41 +71,41 @@ type postedSample struct {
 	OK                 bool
 }
 
-func (a *Handlers) webhookEventsPage(c echo.Context) error {
-	return a.showWebhookEvents(c, postedSample{})
+func (handlers *Handlers) webhookEventsPage(c echo.Context) error {
+	return handlers.showWebhookEvents(c, postedSample{})
 }
 
 // postSampleEventForm posts a sample of an event to an app, and shows the answer.
-func (a *Handlers) postSampleEventForm(c echo.Context, form url.Values) error {
+func (handlers *Handlers) postSampleEventForm(c echo.Context, form url.Values) error {
 	s := postedSample{App: form.Get("app"), Event: form.Get("event")}
-	act, err := a.Auth.NewAuditEntry(c, auth.ActionSampleEvent)
+	act, err := handlers.Auth.NewAuditEntry(c, auth.ActionSampleEvent)
 	if err != nil {
 		return err
 	}
 	act.App, act.Target = s.App, s.Event
-	if !slices.Contains(a.Webhooks.Apps(), s.App) {
+	if !slices.Contains(handlers.Webhooks.Apps(), s.App) {
 		return fault.NotFound
 	}
-	if err := a.Store.AddAuditEntry(c.Request().Context(), act); err != nil {
+	if err := handlers.Store.AddAuditEntry(c.Request().Context(), act); err != nil {
 		return err
 	}
-	if s.Answer, s.OK, err = a.Webhooks.PostSample(c.Request().Context(), s.App, s.Event); err != nil {
+	if s.Answer, s.OK, err = handlers.Webhooks.PostSample(c.Request().Context(), s.App, s.Event); err != nil {
 		return err
 	}
-	return a.showWebhookEvents(c, s)
+	return handlers.showWebhookEvents(c, s)
 }
 
-func (a *Handlers) showWebhookEvents(c echo.Context, posted postedSample) error {
-	p, err := a.webhookEventList().PageForQuery(c.Request().Context(), c.Request().URL.RawQuery, webhookEventFilter{})
+func (handlers *Handlers) showWebhookEvents(c echo.Context, posted postedSample) error {
+	p, err := handlers.webhookEventList().PageForQuery(c.Request().Context(), c.Request().URL.RawQuery, webhookEventFilter{})
 	if err != nil {
 		return err
 	}
 	v := webhookEventsView{Page: frame.NewPage(c, "events.title", "webhooks"), ListPage: p, Types: store.EventTypes, Posted: posted}
 	if auth.ActorOf(c).May(auth.ActionSampleEvent) {
-		v.Apps = a.Webhooks.Apps()
+		v.Apps = handlers.Webhooks.Apps()
 	}
 	v.States = frame.FieldOptions(v.W, "events.state", "events.state", p.Filter.State, webhookEventStates...)
-	return a.Layout.Show(c, http.StatusOK, "events", v)
+	return handlers.Layout.Show(c, http.StatusOK, "events", v)
 }
 
 // State returns whether an event arrived.

@@ -103,9 +103,9 @@ const axeRules = `{runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22
 
 // Violations describes the problem with the page in a tab, or with the part that a selector names,
 // one line each: the rule, and where.
-func (e *Axe) Violations(tab *browsertest.Tab, part string) (found []string, err error) {
+func (a *Axe) Violations(tab *browsertest.Tab, part string) (found []string, err error) {
 	var version string
-	load := `globalThis.axe?.version ?? (() => {` + e.source + `; return axe.version })()`
+	load := `globalThis.axe?.version ?? (() => {` + a.source + `; return axe.version })()`
 	if err := tab.Eval(load, &version); err != nil {
 		return nil, fmt.Errorf("axe: the engine cannot be loaded: %w", err)
 	}

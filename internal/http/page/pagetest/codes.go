@@ -265,8 +265,8 @@ type byHand struct {
 }
 
 // Deliver implements verification.Outbox.
-func (o byHand) Deliver(_ context.Context, w store.Work, _ time.Duration) store.Send {
-	c := o.codes
+func (b byHand) Deliver(_ context.Context, w store.Work, _ time.Duration) store.Send {
+	c := b.codes
 	right, err := c.Vault.DeriveCode(w.Verification)
 	if err != nil {
 		panic(err)
@@ -310,8 +310,8 @@ func (p provider) Send(context.Context, delivery.Mail) (delivery.Result, error) 
 }
 
 // Send implements outbox.Carrier.
-func (p carrier) Send(context.Context, sms.Message) (delivery.Result, error) {
-	r, err := p.outcome()
+func (c carrier) Send(context.Context, sms.Message) (delivery.Result, error) {
+	r, err := c.outcome()
 	return delivery.Result{Provider: r.Provider, ReplyCodes: r.ReplyCodes}, err
 }
 

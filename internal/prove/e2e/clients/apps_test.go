@@ -34,7 +34,7 @@ func tenantOf(name string) *tenant {
 }
 
 // yaml is the app in the file.
-func (a *tenant) yaml(s *apptest.Stack, accent string) string {
+func (t *tenant) yaml(s *apptest.Stack, accent string) string {
 	return fmt.Sprintf(`  - name: %[1]s
     title: The %[1]s
     mail_from: The %[1]s <codes@%[1]s.example>
@@ -43,17 +43,17 @@ func (a *tenant) yaml(s *apptest.Stack, accent string) string {
     origins: ["https://%[1]s.example"]
     return_urls: ["https://%[1]s.example/signup"]
     keys: [{id: b, kind: secret, sha256: %[4]x}, {id: w, kind: public, sha256: %[5]x}]
-`, a.name, a.templates(s), accent, sha256.Sum256([]byte(a.secret)), sha256.Sum256([]byte(a.public)))
+`, t.name, t.templates(s), accent, sha256.Sum256([]byte(t.secret)), sha256.Sum256([]byte(t.public)))
 }
 
 // key is an Idempotency-Key, which another app may have had the same idea of.
-func (a *tenant) key() string { return `"the key of ` + a.name + ` and others"` }
+func (t *tenant) key() string { return `"the key of ` + t.name + ` and others"` }
 
-func (a *tenant) backEnd(r *http.Request) { apptest.As(a.secret)(r) }
+func (t *tenant) backEnd(r *http.Request) { apptest.As(t.secret)(r) }
 
-func (a *tenant) browser(r *http.Request) {
-	apptest.As(a.public)(r)
-	r.Header.Set("Origin", "https://"+a.name+".example")
+func (t *tenant) browser(r *http.Request) {
+	apptest.As(t.public)(r)
+	r.Header.Set("Origin", "https://"+t.name+".example")
 }
 
 // twoApps is a service with the apps shop and news. Each recipient has one code an hour, and each
@@ -68,44 +68,44 @@ func twoApps(s *apptest.Stack) (shop, news *tenant) {
 }
 
 // templates makes a directory with the app's own subject.
-func (a *tenant) templates(s *apptest.Stack) (dir string) {
+func (t *tenant) templates(s *apptest.Stack) (dir string) {
 	s.Helper()
 	dir = s.TempDir()
 	file := filepath.Join(dir, "mail", "default", "en", "subject.txt")
 	apptest.Must(s.T, os.MkdirAll(filepath.Dir(file), 0o700))
-	apptest.Must(s.T, os.WriteFile(file, []byte("subject of the "+a.name), 0o600))
+	apptest.Must(s.T, os.WriteFile(file, []byte("subject of the "+t.name), 0o600))
 	return dir
 }
 
 // settle gives an app all that another one could want: a code that waits, an approval, a reference,
 // limits and keys that are used up.
-func (a *tenant) settle(s *apptest.Stack) {
+func (t *tenant) settle(s *apptest.Stack) {
 	s.Helper()
-	at := func(person string) string { return person + "." + a.name + "@example.com" }
+	at := func(person string) string { return person + "." + t.name + "@example.com" }
 	send := func(person string, change ...func(*http.Request)) apptest.Answer {
-		sent := s.Post("/v1/verifications", fmt.Sprintf(`{"channel":"email","to":%q,"reference":"order-of-%s"}`, at(person), a.name),
-			append(change, a.backEnd)...)
+		sent := s.Post("/v1/verifications", fmt.Sprintf(`{"channel":"email","to":%q,"reference":"order-of-%s"}`, at(person), t.name),
+			append(change, t.backEnd)...)
 		s.Is(person, sent, http.StatusAccepted)
 		return sent
 	}
-	a.pending = send("ana")
+	t.pending = send("ana")
 	letter := s.AwaitMail(at("ana"), 1)[0]
-	if a.code = s.CodeIn(letter); !strings.Contains(letter.Text, "subject of the "+a.name) ||
-		s.MailServerGot("MAIL FROM:<codes@"+a.name+".example>") == 0 {
-		s.Errorf("%s: its mail has another sender or another app's template", a.name)
+	if t.code = s.CodeIn(letter); !strings.Contains(letter.Text, "subject of the "+t.name) ||
+		s.MailServerGot("MAIL FROM:<codes@"+t.name+".example>") == 0 {
+		s.Errorf("%s: its mail has another sender or another app's template", t.name)
 	}
-	send("cleo", apptest.WithKey(a.key()))
+	send("cleo", apptest.WithKey(t.key()))
 	bea := send("bea")
 	code := fmt.Sprintf(`{"code":%q}`, s.CodeIn(s.AwaitMail(at("bea"), 1)[0]))
-	a.proof = s.Post("/v1/verifications/"+bea.ID+"/check", code, a.backEnd).Proof
+	t.proof = s.Post("/v1/verifications/"+bea.ID+"/check", code, t.backEnd).Proof
 	for range 5 {
-		s.Post("/v1/limits/month/record", `{"keys":{"user":"`+a.name+`"}}`, a.backEnd)
+		s.Post("/v1/limits/month/record", `{"keys":{"user":"`+t.name+`"}}`, t.backEnd)
 	}
-	a.own = s.Post("/v1/verifications", fmt.Sprintf(`{"channel":"email","to":%q,"code":"739154"}`, at("finn")), a.backEnd).ID
-	a.reference = approved(s, a.name, "default", at("dora"), "https://"+a.name+".example/signup?state=1").Query().Get("reference")
-	a.secrets = []string{
-		a.pending.ID, a.pending.Send.ID, bea.ID, bea.Send.ID, a.code, a.proof, a.reference,
-		"order-of-" + a.name, a.own, at("ana"), at("bea"), at("dora"), at("finn"),
+	t.own = s.Post("/v1/verifications", fmt.Sprintf(`{"channel":"email","to":%q,"code":"739154"}`, at("finn")), t.backEnd).ID
+	t.reference = approved(s, t.name, "default", at("dora"), "https://"+t.name+".example/signup?state=1").Query().Get("reference")
+	t.secrets = []string{
+		t.pending.ID, t.pending.Send.ID, bea.ID, bea.Send.ID, t.code, t.proof, t.reference,
+		"order-of-" + t.name, t.own, at("ana"), at("bea"), at("dora"), at("finn"),
 	}
 }
 
@@ -292,34 +292,34 @@ func (w *walk) try(owner *tenant, method string, a attempt, status int, as func(
 }
 
 // has says that an app has what it had.
-func (a *tenant) has(s *apptest.Stack) {
+func (t *tenant) has(s *apptest.Stack) {
 	s.Helper()
 	do := func(path, body string, change ...func(*http.Request)) apptest.Answer {
 		s.Helper()
-		return s.Post(path, body, append(change, a.backEnd)...)
+		return s.Post(path, body, append(change, t.backEnd)...)
 	}
-	check := "/v1/verifications/" + a.pending.ID + "/check"
-	wrong := do(check, fmt.Sprintf(`{"code":%q}`, s.Wrong(a.code)))
-	s.Is(a.name+": a first wrong code", wrong, http.StatusOK, wrong.AttemptsRemaining != nil && *wrong.AttemptsRemaining == 4)
-	right := do(check, fmt.Sprintf(`{"code":%q}`, a.code))
-	s.Is(a.name+": its code", right, http.StatusOK, right.Valid)
-	report := do("/v1/verifications/"+a.own+"/outcome", `{"outcome":"failed"}`)
-	s.Is(a.name+": the outcome of its own code", report, http.StatusOK, strings.Contains(string(report.Raw), `"outcome":"failed"`))
-	spent := do("/v1/limits/month/peek", `{"keys":{"user":"`+a.name+`"}}`)
-	s.Is(a.name+": its limit", spent, http.StatusOK, !spent.Quota.Allowed,
+	check := "/v1/verifications/" + t.pending.ID + "/check"
+	wrong := do(check, fmt.Sprintf(`{"code":%q}`, s.Wrong(t.code)))
+	s.Is(t.name+": a first wrong code", wrong, http.StatusOK, wrong.AttemptsRemaining != nil && *wrong.AttemptsRemaining == 4)
+	right := do(check, fmt.Sprintf(`{"code":%q}`, t.code))
+	s.Is(t.name+": its code", right, http.StatusOK, right.Valid)
+	report := do("/v1/verifications/"+t.own+"/outcome", `{"outcome":"failed"}`)
+	s.Is(t.name+": the outcome of its own code", report, http.StatusOK, strings.Contains(string(report.Raw), `"outcome":"failed"`))
+	spent := do("/v1/limits/month/peek", `{"keys":{"user":"`+t.name+`"}}`)
+	s.Is(t.name+": its limit", spent, http.StatusOK, !spent.Quota.Allowed,
 		len(spent.Quota.Rules) == 1 && spent.Quota.Rules[0].Remaining == 0)
-	cleo := fmt.Sprintf(`{"channel":"email","to":"cleo.%s@example.com","reference":"order-of-%[1]s"}`, a.name)
-	again := do("/v1/verifications", cleo, apptest.WithKey(a.key()))
-	s.Is(a.name+": its Idempotency-Key", again, http.StatusAccepted, again.Header.Get("Idempotent-Replayed") == "true")
-	for field, c := range map[string]struct{ value, person string }{"proof": {a.proof, "bea"}, "reference": {a.reference, "dora"}} {
+	cleo := fmt.Sprintf(`{"channel":"email","to":"cleo.%s@example.com","reference":"order-of-%[1]s"}`, t.name)
+	again := do("/v1/verifications", cleo, apptest.WithKey(t.key()))
+	s.Is(t.name+": its Idempotency-Key", again, http.StatusAccepted, again.Header.Get("Idempotent-Replayed") == "true")
+	for field, c := range map[string]struct{ value, person string }{"proof": {t.proof, "bea"}, "reference": {t.reference, "dora"}} {
 		redeem := func(value string) apptest.Answer {
 			return do("/v1/proofs/redeem", fmt.Sprintf(`{%q:%q}`, field, value))
 		}
-		what := a.name + ": its " + field
+		what := t.name + ": its " + field
 		forged := redeem(c.value[:len(c.value)-2])
 		s.Is(what+", forged", forged, http.StatusUnprocessableEntity, forged.To == "")
 		first := redeem(c.value)
-		s.Is(what, first, http.StatusOK, first.To == c.person+"."+a.name+"@example.com")
+		s.Is(what, first, http.StatusOK, first.To == c.person+"."+t.name+"@example.com")
 		second := redeem(c.value)
 		s.Is(what+", twice", second, http.StatusConflict, second.To == "")
 	}

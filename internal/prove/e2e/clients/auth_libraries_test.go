@@ -58,52 +58,52 @@ func TestAuthLibraries(t *testing.T) {
 	}
 }
 
-func (p *shopper) byBetterAuth() {
-	p.Helper()
+func (sh *shopper) byBetterAuth() {
+	sh.Helper()
 	post := func(path, more string) (*http.Response, string) {
-		return p.ask(http.MethodPost, "/api/auth"+path, "application/json", fmt.Sprintf(`{"email":%q%s}`, p.to, more))
+		return sh.ask(http.MethodPost, "/api/auth"+path, "application/json", fmt.Sprintf(`{"email":%q%s}`, sh.to, more))
 	}
 	const send = "/email-otp/send-verification-otp"
 	if answer, body := post(send, `,"type":"sign-in"`); answer.StatusCode != http.StatusOK {
-		p.Fatalf("a code: %d %s", answer.StatusCode, body)
+		sh.Fatalf("a code: %d %s", answer.StatusCode, body)
 	}
-	code := p.s.CodeIn(p.s.AwaitMail(p.to, 1)[0])
+	code := sh.s.CodeIn(sh.s.AwaitMail(sh.to, 1)[0])
 	const phone = "+4915123456789"
-	p.s.Is("a text message", p.s.Post("/v1/verifications", fmt.Sprintf(`{"channel":"sms","to":%q}`, phone)), http.StatusAccepted)
+	sh.s.Is("a text message", sh.s.Post("/v1/verifications", fmt.Sprintf(`{"channel":"sms","to":%q}`, phone)), http.StatusAccepted)
 	for _, way := range []struct{ path, more string }{
 		{send, `,"type":"sign-in"`},
 		{send, `,"type":"email-verification"`},
 		{send, `,"type":"forget-password"`},
 		{"/email-otp/request-password-reset", ""},
 		{"/forget-password/email-otp", ""},
-		{"/email-otp/request-email-change", fmt.Sprintf(`,"newEmail":%q,"email":"ben@example.com"`, p.to)},
+		{"/email-otp/request-email-change", fmt.Sprintf(`,"newEmail":%q,"email":"ben@example.com"`, sh.to)},
 		{"/phone-number/send-otp", fmt.Sprintf(`,"phoneNumber":%q`, phone)},
 		{"/phone-number/request-password-reset", fmt.Sprintf(`,"phoneNumber":%q`, phone)},
 	} {
-		p.toldTheWait(post(way.path, way.more))
+		sh.toldTheWait(post(way.path, way.more))
 	}
-	_, ways := p.ask(http.MethodGet, "/ways", "", "")
+	_, ways := sh.ask(http.MethodGet, "/ways", "", "")
 	for _, path := range strings.Fields(ways) { // of the plugins that send codes
-		if !regexp.MustCompile(path + "['`]").MatchString(readFile(p.T, "docs/javascript.md")) {
-			p.Errorf("the page does not name %s", path)
+		if !regexp.MustCompile(path + "['`]").MatchString(readFile(sh.T, "docs/javascript.md")) {
+			sh.Errorf("the page does not name %s", path)
 		}
 	}
-	if answer, body := p.ask(http.MethodPost, "/api/auth"+send, "application/json",
+	if answer, body := sh.ask(http.MethodPost, "/api/auth"+send, "application/json",
 		`{"email":"ana","type":"sign-in"}`); answer.StatusCode != http.StatusUnprocessableEntity {
-		p.Errorf("a mistyped address: %d %s", answer.StatusCode, body)
+		sh.Errorf("a mistyped address: %d %s", answer.StatusCode, body)
 	}
-	if answer, body := post("/sign-in/email-otp", `,"otp":"`+p.s.Wrong(code)+`"`); answer.StatusCode == http.StatusOK {
-		p.Errorf("a wrong code: %d %s", answer.StatusCode, body)
+	if answer, body := post("/sign-in/email-otp", `,"otp":"`+sh.s.Wrong(code)+`"`); answer.StatusCode == http.StatusOK {
+		sh.Errorf("a wrong code: %d %s", answer.StatusCode, body)
 	}
 	if answer, body := post("/sign-in/email-otp", `,"otp":"`+code+`"`); answer.StatusCode != http.StatusOK ||
-		!strings.Contains(body, p.to) {
-		p.Errorf("the earlier code: %d %s", answer.StatusCode, body)
+		!strings.Contains(body, sh.to) {
+		sh.Errorf("the earlier code: %d %s", answer.StatusCode, body)
 	}
 }
 
 // toldTheWait: an answer of better-auth has our wait.
-func (p *shopper) toldTheWait(answer *http.Response, body string) {
-	p.Helper()
+func (sh *shopper) toldTheWait(answer *http.Response, body string) {
+	sh.Helper()
 	var told struct {
 		Message    string
 		RetryAfter int `json:"retry_after"`
@@ -112,38 +112,38 @@ func (p *shopper) toldTheWait(answer *http.Response, body string) {
 		told.RetryAfter < 1 || told.RetryAfter > 60 ||
 		answer.Header.Get("Retry-After") != fmt.Sprint(told.RetryAfter) ||
 		told.Message != fmt.Sprintf("The next code can be sent in %d s.", told.RetryAfter) {
-		p.Errorf("too early at %s: %d %v %s", answer.Request.URL.Path, answer.StatusCode, answer.Header, body)
+		sh.Errorf("too early at %s: %d %v %s", answer.Request.URL.Path, answer.StatusCode, answer.Header, body)
 	}
 }
 
-func (p *shopper) byAuthJS() {
-	p.Helper()
-	_, body := p.ask(http.MethodGet, "/api/auth/csrf", "", "")
+func (sh *shopper) byAuthJS() {
+	sh.Helper()
+	_, body := sh.ask(http.MethodGet, "/api/auth/csrf", "", "")
 	var csrf struct{ CSRFToken string }
-	apptest.Must(p.T, json.Unmarshal([]byte(body), &csrf))
+	apptest.Must(sh.T, json.Unmarshal([]byte(body), &csrf))
 	signIn := func() string {
-		form := url.Values{"csrfToken": {csrf.CSRFToken}, "email": {p.to}}
-		answer, _ := p.ask(http.MethodPost, "/api/auth/signin/code", "application/x-www-form-urlencoded", form.Encode())
-		return strings.TrimPrefix(answer.Header.Get("Location"), p.shop)
+		form := url.Values{"csrfToken": {csrf.CSRFToken}, "email": {sh.to}}
+		answer, _ := sh.ask(http.MethodPost, "/api/auth/signin/code", "application/x-www-form-urlencoded", form.Encode())
+		return strings.TrimPrefix(answer.Header.Get("Location"), sh.shop)
 	}
 	enter := func(code string) string {
-		answer, _ := p.ask(http.MethodGet, "/api/auth/callback/code?"+url.Values{"email": {p.to}, "token": {code}}.Encode(), "", "")
-		return strings.TrimPrefix(answer.Header.Get("Location"), p.shop)
+		answer, _ := sh.ask(http.MethodGet, "/api/auth/callback/code?"+url.Values{"email": {sh.to}, "token": {code}}.Encode(), "", "")
+		return strings.TrimPrefix(answer.Header.Get("Location"), sh.shop)
 	}
 	if to := signIn(); !strings.HasPrefix(to, "/api/auth/verify-request") {
-		p.Fatalf("a code: sent to %s", to)
+		sh.Fatalf("a code: sent to %s", to)
 	}
-	code := regexp.MustCompile(`(?m)^[B-DF-HJ-NP-TV-XZ]{8}$`).FindString(strings.ReplaceAll(p.s.AwaitMail(p.to, 1)[0].Text, "\r", ""))
+	code := regexp.MustCompile(`(?m)^[B-DF-HJ-NP-TV-XZ]{8}$`).FindString(strings.ReplaceAll(sh.s.AwaitMail(sh.to, 1)[0].Text, "\r", ""))
 	if to := signIn(); !regexp.MustCompile(`^/sign-in\?retry_after=([1-9]|[1-5][0-9]|60)$`).MatchString(to) {
-		p.Errorf("too early: sent to %s", to)
+		sh.Errorf("too early: sent to %s", to)
 	}
 	if to := enter("BCDFGHJK"); !strings.Contains(to, "error=Verification") {
-		p.Errorf("a wrong code: sent to %s", to)
+		sh.Errorf("a wrong code: sent to %s", to)
 	}
 	if to := enter(code); strings.Contains(to, "error") {
-		p.Errorf("the earlier code: sent to %s", to)
+		sh.Errorf("the earlier code: sent to %s", to)
 	}
-	if _, body := p.ask(http.MethodGet, "/api/auth/session", "", ""); !strings.Contains(body, p.to) {
-		p.Errorf("the session: %s", body)
+	if _, body := sh.ask(http.MethodGet, "/api/auth/session", "", ""); !strings.Contains(body, sh.to) {
+		sh.Errorf("the session: %s", body)
 	}
 }

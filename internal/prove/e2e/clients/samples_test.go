@@ -142,16 +142,16 @@ func newShopper(t *testing.T, s *apptest.Stack, to string) *shopper {
 }
 
 // starts starts the shop's back end in a folder, with more variables, and waits until it listens.
-func (p *shopper) starts(dir string, command []string, more ...string) {
-	p.Helper()
-	c := exec.CommandContext(p.Context(), command[0], command[1:]...)
-	c.Dir, c.Stdout, c.Stderr = dir, p.s.Printed, p.s.Printed
-	c.Env = append(append(os.Environ(), "CODES_URL="+p.s.Replicas[0].Base, "CODES_KEY="+p.s.Key, "SHOP_URL="+p.shop,
-		fmt.Sprint("PORT=", p.port), "SESSION_SECRET=a secret of this test, and long enough"), more...)
-	apptest.Must(p.T, c.Start())
-	p.Cleanup(func() { _ = c.Process.Kill(); _ = c.Wait() })
-	p.s.Await("the back end of "+p.to, func() bool {
-		answer, err := p.Get(p.shop)
+func (sh *shopper) starts(dir string, command []string, more ...string) {
+	sh.Helper()
+	c := exec.CommandContext(sh.Context(), command[0], command[1:]...)
+	c.Dir, c.Stdout, c.Stderr = dir, sh.s.Printed, sh.s.Printed
+	c.Env = append(append(os.Environ(), "CODES_URL="+sh.s.Replicas[0].Base, "CODES_KEY="+sh.s.Key, "SHOP_URL="+sh.shop,
+		fmt.Sprint("PORT=", sh.port), "SESSION_SECRET=a secret of this test, and long enough"), more...)
+	apptest.Must(sh.T, c.Start())
+	sh.Cleanup(func() { _ = c.Process.Kill(); _ = c.Wait() })
+	sh.s.Await("the back end of "+sh.to, func() bool {
+		answer, err := sh.Get(sh.shop)
 		if err == nil {
 			answer.Body.Close()
 		}
@@ -160,83 +160,83 @@ func (p *shopper) starts(dir string, command []string, more ...string) {
 }
 
 // ask sends a request, and returns its answer with its body read.
-func (p *shopper) ask(method, path, kind, body string) (answer *http.Response, text string) {
-	p.Helper()
-	r, err := http.NewRequest(method, p.shop+path, strings.NewReader(body))
-	apptest.Must(p.T, err)
-	r.Header.Set("Origin", p.shop)
+func (sh *shopper) ask(method, path, kind, body string) (answer *http.Response, text string) {
+	sh.Helper()
+	r, err := http.NewRequest(method, sh.shop+path, strings.NewReader(body))
+	apptest.Must(sh.T, err)
+	r.Header.Set("Origin", sh.shop)
 	if kind != "" {
 		r.Header.Set("Content-Type", kind)
 	}
-	answer, err = p.Do(r)
-	apptest.Must(p.T, err)
+	answer, err = sh.Do(r)
+	apptest.Must(sh.T, err)
 	defer answer.Body.Close()
 	raw, err := io.ReadAll(answer.Body)
-	apptest.Must(p.T, err)
+	apptest.Must(sh.T, err)
 	return answer, string(raw)
 }
 
-func (p *shopper) post(path string, form url.Values) (status int, body string) {
-	p.Helper()
-	answer, body := p.ask(http.MethodPost, path, "application/x-www-form-urlencoded", form.Encode())
+func (sh *shopper) post(path string, form url.Values) (status int, body string) {
+	sh.Helper()
+	answer, body := sh.ask(http.MethodPost, path, "application/x-www-form-urlencoded", form.Encode())
 	return answer.StatusCode, body
 }
 
-func (p *shopper) signsInByCode() {
-	p.Helper()
+func (sh *shopper) signsInByCode() {
+	sh.Helper()
 	enter := func(code string) (int, string) {
-		return p.post("/code/check", url.Values{"code": {code}, "to": {"eve@example.com"}})
+		return sh.post("/code/check", url.Values{"code": {code}, "to": {"eve@example.com"}})
 	}
 	if status, body := enter("123456"); status != http.StatusNotFound {
-		p.Errorf("nothing was asked: %d %s", status, body)
+		sh.Errorf("nothing was asked: %d %s", status, body)
 	}
 	ask := func(to string) (id string) {
-		p.Helper()
-		status, body := p.post("/code", url.Values{"to": {to}})
+		sh.Helper()
+		status, body := sh.post("/code", url.Values{"to": {to}})
 		if status != http.StatusAccepted || !strings.Contains(body, ofTheUsersAddress) {
-			p.Fatalf("%s: %d %s", to, status, body)
+			sh.Fatalf("%s: %d %s", to, status, body)
 		}
 		return regexp.MustCompile(`"id": ?"(\w+)"`).FindStringSubmatch(body)[1]
 	}
-	mistyped := ask("mistyped." + p.to)
-	asked := ask(p.to)
-	if again := ask(p.to); again != asked || asked == mistyped {
-		p.Errorf("sent to another address: %s, then to this: %s, and again: %s", mistyped, asked, again)
+	mistyped := ask("mistyped." + sh.to)
+	asked := ask(sh.to)
+	if again := ask(sh.to); again != asked || asked == mistyped {
+		sh.Errorf("sent to another address: %s, then to this: %s, and again: %s", mistyped, asked, again)
 	}
-	if status, body := p.post("/code", url.Values{"to": {p.to}}); status != http.StatusTooManyRequests ||
+	if status, body := sh.post("/code", url.Values{"to": {sh.to}}); status != http.StatusTooManyRequests ||
 		!strings.Contains(body, `"retry_after"`) {
-		p.Errorf("too early: %d %s", status, body)
+		sh.Errorf("too early: %d %s", status, body)
 	}
-	code := p.s.CodeIn(p.s.AwaitMail(p.to, 1)[0])
-	if status, body := enter(p.s.Wrong(code)); status != http.StatusOK || strings.Contains(body, "Welcome") {
-		p.Errorf("a wrong code: %d %s", status, body)
+	code := sh.s.CodeIn(sh.s.AwaitMail(sh.to, 1)[0])
+	if status, body := enter(sh.s.Wrong(code)); status != http.StatusOK || strings.Contains(body, "Welcome") {
+		sh.Errorf("a wrong code: %d %s", status, body)
 	}
-	if status, body := enter(code); status != http.StatusOK || body != "Welcome, "+p.to {
-		p.Errorf("the code: %d %s", status, body)
+	if status, body := enter(code); status != http.StatusOK || body != "Welcome, "+sh.to {
+		sh.Errorf("the code: %d %s", status, body)
 	}
 }
 
-func (p *shopper) signsInByProof() {
-	p.Helper()
-	s := p.s
-	sent := s.Ask(0, p.to)
-	checked := s.Check(0, sent.ID, s.CodeIn(s.AwaitMail(p.to, 1)[0]))
+func (sh *shopper) signsInByProof() {
+	sh.Helper()
+	s := sh.s
+	sent := s.Ask(0, sh.to)
+	checked := s.Check(0, sent.ID, s.CodeIn(s.AwaitMail(sh.to, 1)[0]))
 	signIn := func(proof string) (int, string) {
-		return p.post("/sign-in", url.Values{"proof": {proof}, "to": {"eve@example.com"}})
+		return sh.post("/sign-in", url.Values{"proof": {proof}, "to": {"eve@example.com"}})
 	}
 	if status, body := signIn("a.b.c"); status != http.StatusForbidden {
-		p.Errorf("a forged proof: %d %s", status, body)
+		sh.Errorf("a forged proof: %d %s", status, body)
 	}
-	reader := "reader." + p.to
+	reader := "reader." + sh.to
 	sent = s.Post("/v1/verifications", fmt.Sprintf(`{"channel":"email","purpose":"newsletter","to":%q}`, reader))
 	newsletter := s.Check(0, sent.ID, s.CodeIn(s.AwaitMail(reader, 1)[0]))
 	if status, body := signIn(newsletter.Proof); newsletter.Proof == "" || status != http.StatusForbidden {
-		p.Errorf("a proof of another purpose: %d %s", status, body)
+		sh.Errorf("a proof of another purpose: %d %s", status, body)
 	}
-	if status, body := signIn(checked.Proof); status != http.StatusOK || body != "Welcome, "+p.to {
-		p.Errorf("the proof: %d %s", status, body)
+	if status, body := signIn(checked.Proof); status != http.StatusOK || body != "Welcome, "+sh.to {
+		sh.Errorf("the proof: %d %s", status, body)
 	}
 	if status, body := signIn(checked.Proof); status != http.StatusForbidden {
-		p.Errorf("the proof again: %d %s", status, body)
+		sh.Errorf("the proof again: %d %s", status, body)
 	}
 }

@@ -25,12 +25,12 @@ type incident struct {
 type incidents struct{ *apptest.Stack }
 
 // metric returns the sum of the series that begin so.
-func (s *incidents) metric(begin string) (sum float64) {
-	s.Helper()
-	for line := range strings.Lines(string(s.Get("/metrics").Raw)) {
+func (i *incidents) metric(begin string) (sum float64) {
+	i.Helper()
+	for line := range strings.Lines(string(i.Get("/metrics").Raw)) {
 		if strings.HasPrefix(line, begin) {
 			n, err := strconv.ParseFloat(strings.TrimSpace(line[strings.LastIndex(line, " "):]), 64)
-			apptest.Must(s.T, err)
+			apptest.Must(i.T, err)
 			sum += n
 		}
 	}
@@ -38,13 +38,13 @@ func (s *incidents) metric(begin string) (sum float64) {
 }
 
 // mean returns the seconds that a call takes on average while more requests for codes come.
-func (s *incidents) mean(histogram string) float64 {
-	s.Helper()
-	sum, count := s.metric(histogram+"_sum"), s.metric(histogram+"_count")
+func (i *incidents) mean(histogram string) float64 {
+	i.Helper()
+	sum, count := i.metric(histogram+"_sum"), i.metric(histogram+"_count")
 	for n := range 5 {
-		s.Is("a send", s.Ask(0, fmt.Sprintf("mean%d.%v@example.com", n, count)), http.StatusAccepted)
+		i.Is("a send", i.Ask(0, fmt.Sprintf("mean%d.%v@example.com", n, count)), http.StatusAccepted)
 	}
-	return (s.metric(histogram+"_sum") - sum) / (s.metric(histogram+"_count") - count)
+	return (i.metric(histogram+"_sum") - sum) / (i.metric(histogram+"_count") - count)
 }
 
 // late makes a link's answers 300 ms late.

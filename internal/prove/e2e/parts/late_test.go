@@ -75,18 +75,18 @@ func perSecond(s *apptest.Stack, mails int) smtptest.Rule {
 }
 
 // comes sends n requests, so many a second; every fourth one is a stranger's, if there are strangers.
-func (w *swamp) comes(n, perSecond int, strangers bool) {
+func (s *swamp) comes(n, perSecond int, strangers bool) {
 	ticks := time.NewTicker(time.Second / time.Duration(perSecond))
 	defer ticks.Stop()
 	var all sync.WaitGroup
 	for n := range n {
 		<-ticks.C
-		all.Go(func() { w.ask(n, strangers && n%4 == 0) })
+		all.Go(func() { s.ask(n, strangers && n%4 == 0) })
 	}
 	all.Wait()
 }
 
-func (w *swamp) ask(n int, stranger bool) {
+func (s *swamp) ask(n int, stranger bool) {
 	to := fmt.Sprintf("swamp%d@example.com", n)
 	change, class := []func(*http.Request){apptest.WithKey(fmt.Sprintf("swamped-request-%06d", n))}, 0
 	if stranger {
@@ -95,61 +95,61 @@ func (w *swamp) ask(n int, stranger bool) {
 			r.Header.Set("X-Forwarded-For", fmt.Sprintf("198.18.%d.%d", n/256, n%256))
 		})
 	}
-	w.mu.Lock()
-	base := w.replicas[(n/4+n)%len(w.replicas)].Base
-	w.mu.Unlock()
-	a, err := w.At(base, http.MethodPost, "/v1/verifications", `{"channel":"email","to":"`+to+`"}`, change...)
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	s.mu.Lock()
+	base := s.replicas[(n/4+n)%len(s.replicas)].Base
+	s.mu.Unlock()
+	a, err := s.At(base, http.MethodPost, "/v1/verifications", `{"channel":"email","to":"`+to+`"}`, change...)
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	body := string(a.Raw)
 	switch {
 	case err == nil && a.StatusCode == http.StatusAccepted:
-		w.accepted[to] = true
-		w.strangers += class
+		s.accepted[to] = true
+		s.strangers += class
 	case err != nil || a.StatusCode == http.StatusServiceUnavailable && !strings.Contains(body, `"slow"`):
-		w.others++
+		s.others++
 	case a.StatusCode != http.StatusServiceUnavailable || a.Problem() != "unavailable" || a.Header.Get("Retry-After") == "" ||
 		!strings.Contains(body, `"slow":"email"`) || !strings.Contains(body, `"may_have_counted":false`):
-		w.Errorf("%d %s", a.StatusCode, body)
+		s.Errorf("%d %s", a.StatusCode, body)
 	default:
-		w.refused[class] = append(w.refused[class], to)
+		s.refused[class] = append(s.refused[class], to)
 	}
 }
 
 // read reads a number from the database.
-func (w *swamp) read(query string) (n int) {
-	w.Helper()
-	apptest.Must(w.T, w.db.QueryRow(w.Context(), query).Scan(&n))
+func (s *swamp) read(query string) (n int) {
+	s.Helper()
+	apptest.Must(s.T, s.db.QueryRow(s.Context(), query).Scan(&n))
 	return n
 }
 
 // arrived waits until every send has ended, and returns how old the codes of accepted ones were when their mails arrived, the
 // youngest first.
-func (w *swamp) arrived() (ages []time.Duration) {
-	w.Helper()
-	w.Await("every send to end", func() bool { return w.read(`SELECT count(*) FROM outbox`) == 0 })
-	rows, err := w.db.Query(w.Context(), `SELECT id::text, logged_at FROM sends`)
-	apptest.Must(w.T, err)
+func (s *swamp) arrived() (ages []time.Duration) {
+	s.Helper()
+	s.Await("every send to end", func() bool { return s.read(`SELECT count(*) FROM outbox`) == 0 })
+	rows, err := s.db.Query(s.Context(), `SELECT id::text, logged_at FROM sends`)
+	apptest.Must(s.T, err)
 	began, id, at := map[string]time.Time{}, "", time.Time{}
 	_, err = pgx.ForEachRow(rows, []any{&id, &at}, func() error { began[id] = at; return nil })
-	apptest.Must(w.T, err)
+	apptest.Must(s.T, err)
 	first := map[string]bool{}
-	for _, m := range w.Mails() {
+	for _, m := range s.Mails() {
 		id, _, _ := strings.Cut(m.ID, ".")
-		if w.accepted[m.To] && !first[m.To] {
+		if s.accepted[m.To] && !first[m.To] {
 			first[m.To] = true
 			ages = append(ages, m.At.Sub(began[id]).Round(time.Millisecond))
 		}
-		if slices.Contains(w.refused[0], m.To) || slices.Contains(w.refused[1], m.To) {
-			w.Errorf("a mail to %s, which was refused", m.To)
+		if slices.Contains(s.refused[0], m.To) || slices.Contains(s.refused[1], m.To) {
+			s.Errorf("a mail to %s, which was refused", m.To)
 		}
 	}
-	if lost := len(w.accepted) - len(ages) - w.read(`SELECT count(*) FROM sends WHERE reason = 'expired'`); lost != 0 || len(ages) == 0 {
-		w.Fatalf("of %d accepted sends %d have neither a mail nor expired", len(w.accepted), lost)
+	if lost := len(s.accepted) - len(ages) - s.read(`SELECT count(*) FROM sends WHERE reason = 'expired'`); lost != 0 || len(ages) == 0 {
+		s.Fatalf("of %d accepted sends %d have neither a mail nor expired", len(s.accepted), lost)
 	}
 	slices.Sort(ages)
-	fmt.Printf("%s: %d mails, after %v, %v and at most %v; refused %d, and %d of strangers; %d others\n", w.Name(), len(ages),
-		ages[len(ages)/2], ages[len(ages)*9/10], ages[len(ages)-1], len(w.refused[0]), len(w.refused[1]), w.others)
+	fmt.Printf("%s: %d mails, after %v, %v and at most %v; refused %d, and %d of strangers; %d others\n", s.Name(), len(ages),
+		ages[len(ages)/2], ages[len(ages)*9/10], ages[len(ages)-1], len(s.refused[0]), len(s.refused[1]), s.others)
 	return ages
 }
 
@@ -218,29 +218,29 @@ func TestMailServerTakesFewerUnderLoad(t *testing.T) {
 }
 
 // countedNowhere fails the test if what was refused counts. all: all that Redis has is of accepted sends with an answer.
-func (w *swamp) countedNowhere(all bool) {
-	w.Helper()
-	if w.Redis != nil && all {
-		redis, events := w.RedisClient(), 0
-		keys, err := redis.Keys(w.Context(), "*").Result()
-		apptest.Must(w.T, err)
+func (s *swamp) countedNowhere(all bool) {
+	s.Helper()
+	if s.Redis != nil && all {
+		redis, events := s.RedisClient(), 0
+		keys, err := redis.Keys(s.Context(), "*").Result()
+		apptest.Must(s.T, err)
 		for _, key := range keys { // other keys have no events, nor has the heartbeat of the replicas
-			if redis.Type(w.Context(), key).Val() == "zset" && !strings.HasSuffix(key, "{written-by}") {
-				events += int(redis.ZCard(w.Context(), key).Val())
+			if redis.Type(s.Context(), key).Val() == "zset" && !strings.HasSuffix(key, "{written-by}") {
+				events += int(redis.ZCard(s.Context(), key).Val())
 			}
 		}
-		if want := len(w.accepted) + 3*w.strangers; events > want { // theirs count for their client and network, too
-			w.Errorf("Redis has %d events, want %d", events, want)
+		if want := len(s.accepted) + 3*s.strangers; events > want { // theirs count for their client and network, too
+			s.Errorf("Redis has %d events, want %d", events, want)
 		}
 	}
-	for n, to := range slices.Concat(w.refused[:]...) {
+	for n, to := range slices.Concat(s.refused[:]...) {
 		if n%10 > 0 {
 			continue
 		}
-		a, err := w.At(w.replicas[0].Base, http.MethodPost, "/v1/quota", `{"channel":"email","to":"`+to+`"}`)
-		apptest.Must(w.T, err)
+		a, err := s.At(s.replicas[0].Base, http.MethodPost, "/v1/quota", `{"channel":"email","to":"`+to+`"}`)
+		apptest.Must(s.T, err)
 		if len(a.Quota.Rules) == 0 || !a.Quota.Allowed || a.Quota.Rules[0].Remaining != a.Quota.Rules[0].Limit {
-			w.Fatalf("%s was refused, and has %s", to, a.Raw)
+			s.Fatalf("%s was refused, and has %s", to, a.Raw)
 		}
 	}
 }

@@ -58,28 +58,28 @@ type checker interface{ Check(p *Mapping) }
 type preparer interface{ Prepare(p *Mapping) bool }
 
 // Valid reports whether no mistake was found in the mapping.
-func (p *Mapping) Valid() bool { return len(p.Errs.Mistakes) == p.before }
+func (m *Mapping) Valid() bool { return len(m.Errs.Mistakes) == m.before }
 
 // nodeAtOrSelf returns the node and path of a key; those of the mapping if the key is not given.
-func (p *Mapping) nodeAtOrSelf(key string) (*yaml.Node, string) {
-	if n := p.Given[key]; n != nil {
-		return n, JoinPath(p.Path, key)
+func (m *Mapping) nodeAtOrSelf(key string) (*yaml.Node, string) {
+	if n := m.Given[key]; n != nil {
+		return n, JoinPath(m.Path, key)
 	}
-	return p.Node, p.Path
+	return m.Node, m.Path
 }
 
 // AddMistake adds a mistake at a key, unless decoding has found one there already. For a key that
 // is not given, the mistake is at the mapping.
-func (p *Mapping) AddMistake(key, format string, args ...any) {
-	if !p.Faulty[key] && p.Node != nil && (p.Node.Kind == yaml.MappingNode || IsNull(p.Node)) {
-		n, path := p.nodeAtOrSelf(key)
-		p.AddMistakeAt(n, path, format, args...)
+func (m *Mapping) AddMistake(key, format string, args ...any) {
+	if !m.Faulty[key] && m.Node != nil && (m.Node.Kind == yaml.MappingNode || IsNull(m.Node)) {
+		n, path := m.nodeAtOrSelf(key)
+		m.AddMistakeAt(n, path, format, args...)
 	}
 }
 
 // LocationOf returns the file, line and path of a key, for people; those of the mapping if the key
 // is not given.
-func (p *Mapping) LocationOf(key string) string { return p.location(p.nodeAtOrSelf(key)) }
+func (m *Mapping) LocationOf(key string) string { return m.location(m.nodeAtOrSelf(key)) }
 
 // Field is one field of a struct, those of inlined ones included.
 type Field struct {

@@ -130,36 +130,36 @@ func New(c Config, app string, b *Bounds, changed func(delivery.Health)) (*Clien
 }
 
 // By implements humancheck.Vendor.
-func (v *Client) By() string { return v.Config.By }
+func (c *Client) By() string { return c.Config.By }
 
 // SiteKey implements humancheck.Vendor.
-func (v *Client) SiteKey() string { return v.Config.SiteKey }
+func (c *Client) SiteKey() string { return c.Config.SiteKey }
 
 // Available implements humancheck.Vendor. Once the vendor is out of use, only a probe brings it back.
-func (v *Client) Available() bool { return v.breaker.Health().Up }
+func (c *Client) Available() bool { return c.breaker.Health().Up }
 
 // Health returns the vendor's health; its Server is <app>/<vendor>.
-func (v *Client) Health() delivery.Health { return v.breaker.Health() }
+func (c *Client) Health() delivery.Health { return c.breaker.Health() }
 
 // Check implements humancheck.Vendor. The error is that of a context that ended.
-func (v *Client) Check(ctx context.Context, q humancheck.Question) (humancheck.Verdict, error) {
+func (c *Client) Check(ctx context.Context, q humancheck.Question) (humancheck.Verdict, error) {
 	if q.Token == "" {
 		return rejected.verdict, nil
 	}
 	select {
-	case v.bounds.slots <- struct{}{}:
-		defer func() { <-v.bounds.slots }()
+	case c.bounds.slots <- struct{}{}:
+		defer func() { <-c.bounds.slots }()
 	default:
 		return away, nil
 	}
-	if !v.Available() || !v.bounds.admit(ctx, q.App, q.Network, v.AsksPerHour) {
+	if !c.Available() || !c.bounds.admit(ctx, q.App, q.Network, c.AsksPerHour) {
 		return away, nil
 	}
-	report, ok := v.breaker.Allow()
+	report, ok := c.breaker.Allow()
 	if !ok {
 		return away, nil
 	}
-	a := v.ask(ctx, q)
+	a := c.ask(ctx, q)
 	switch {
 	case ctx.Err() != nil:
 		report(delivery.ErrHealthUnknown)
@@ -171,7 +171,7 @@ func (v *Client) Check(ctx context.Context, q humancheck.Question) (humancheck.V
 	}
 	if a.suspicion != nil {
 		select {
-		case v.suspect <- struct{}{}:
+		case c.suspect <- struct{}{}:
 		default:
 		}
 	}
@@ -179,41 +179,41 @@ func (v *Client) Check(ctx context.Context, q humancheck.Question) (humancheck.V
 }
 
 // ask asks about a token.
-func (v *Client) ask(ctx context.Context, q humancheck.Question) answer {
-	if !v.SendIP {
+func (c *Client) ask(ctx context.Context, q humancheck.Question) answer {
+	if !c.SendIP {
 		q.ClientIP = ""
 	}
 	request := formRequest
-	if v.Config.By == "http" {
+	if c.Config.By == "http" {
 		request = ownRequest
 	}
-	r, fail := v.http.Do(ctx, request(v.Config, q))
+	r, fail := c.http.Do(ctx, request(c.Config, q))
 	if fail != nil {
 		return unanswered(fail)
 	}
-	return v.judge(v.Config, r)
+	return c.judge(c.Config, r)
 }
 
 // Probe asks about a test token, which no person made, and counts in no bound. It returns a sentence without secrets about
 // the vendor. The error says what is wrong with the vendor or the settings.
-func (v *Client) Probe(ctx context.Context) (string, error) {
-	a := v.ask(ctx, humancheck.Question{Token: cmp.Or(v.testToken, "sendcode-probe")})
+func (c *Client) Probe(ctx context.Context) (string, error) {
+	a := c.ask(ctx, humancheck.Question{Token: cmp.Or(c.testToken, "sendcode-probe")})
 	if a.suspicion != nil {
-		return "", fmt.Errorf("%s: %w", exchange.Host(v.URL), a.suspicion)
+		return "", fmt.Errorf("%s: %w", exchange.Host(c.URL), a.suspicion)
 	}
 	if a.verdict.Passed {
-		return exchange.Host(v.URL) + " lets a test token pass: these are keys for tests, which keep nobody out", nil
+		return exchange.Host(c.URL) + " lets a test token pass: these are keys for tests, which keep nobody out", nil
 	}
-	return exchange.Host(v.URL) + " answers, and takes the secret", nil
+	return exchange.Host(c.URL) + " answers, and takes the secret", nil
 }
 
 // Watch probes the vendor at once, six seconds after an answer that may come of a wrong setting or a fault, and every six
 // seconds while probes fail. It returns when ctx ends.
-func (v *Client) Watch(ctx context.Context) {
+func (c *Client) Watch(ctx context.Context) {
 	for ctx.Err() == nil {
-		if v.probe(ctx) {
+		if c.probe(ctx) {
 			select {
-			case <-v.suspect:
+			case <-c.suspect:
 			case <-ctx.Done():
 			}
 		}
@@ -225,12 +225,12 @@ func (v *Client) Watch(ctx context.Context) {
 }
 
 // probe reports the result of a Probe to the breaker, and whether it succeeded.
-func (v *Client) probe(ctx context.Context) bool {
-	report, ok := v.breaker.Allow()
+func (c *Client) probe(ctx context.Context) bool {
+	report, ok := c.breaker.Allow()
 	if !ok {
 		return false
 	}
-	_, err := v.Probe(ctx)
+	_, err := c.Probe(ctx)
 	if ctx.Err() != nil {
 		err = delivery.ErrHealthUnknown
 	}

@@ -100,56 +100,56 @@ type Metrics struct {
 }
 
 // Take returns how often a line was observed since the last time.
-func (o *Metrics) Take(line string) int {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	n := o.counts[line]
-	delete(o.counts, line)
+func (m *Metrics) Take(line string) int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	n := m.counts[line]
+	delete(m.counts, line)
 	return n
 }
 
-func (o *Metrics) count(line ...any) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.counts != nil {
-		o.counts[Line(line...)]++
+func (m *Metrics) count(line ...any) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.counts != nil {
+		m.counts[Line(line...)]++
 	}
 }
 
 // Decided implements verification.Observer.
-func (o *Metrics) Decided(_ recipient.Channel, _, outcome, rule string) {
-	o.count("decided", outcome, rule)
+func (m *Metrics) Decided(_ recipient.Channel, _, outcome, rule string) {
+	m.count("decided", outcome, rule)
 }
 
 // RuleWouldRefuse implements verification.Observer.
-func (o *Metrics) RuleWouldRefuse(ch recipient.Channel, app, rule string) {
-	o.count("observed", ch, app, rule)
+func (m *Metrics) RuleWouldRefuse(ch recipient.Channel, app, rule string) {
+	m.count("observed", ch, app, rule)
 }
 
 // Finished implements outbox.Observer.
-func (o *Metrics) Finished(recipient.Channel, string, store.Status, bool, time.Duration) {}
+func (m *Metrics) Finished(recipient.Channel, string, store.Status, bool, time.Duration) {}
 
 // Checked implements verification.Observer.
-func (o *Metrics) Checked(_ recipient.Channel, _, outcome string) { o.count("checked", outcome) }
+func (m *Metrics) Checked(_ recipient.Channel, _, outcome string) { m.count("checked", outcome) }
 
 // CheckBoundExceeded implements verification.Observer.
-func (o *Metrics) CheckBoundExceeded(_ recipient.Channel, _, rule string) { o.count("bound", rule) }
+func (m *Metrics) CheckBoundExceeded(_ recipient.Channel, _, rule string) { m.count("bound", rule) }
 
 // HumanChecked implements verification.Observer.
-func (o *Metrics) HumanChecked(_, by, result string) { o.count("human", by, result) }
+func (m *Metrics) HumanChecked(_, by, result string) { m.count("human", by, result) }
 
 // JobRan implements jobs.Observer. The runs of jobs are not counted.
-func (o *Metrics) JobRan(string, bool) {}
+func (m *Metrics) JobRan(string, bool) {}
 
 // PrefixPaused implements jobs.Observer.
-func (o *Metrics) PrefixPaused(app, country string) { o.count("paused", app, country) }
+func (m *Metrics) PrefixPaused(app, country string) { m.count("paused", app, country) }
 
 // Attempted implements webhook.Observer.
-func (o *Metrics) Attempted(app, outcome string) {
-	o.count("attempted", app, outcome)
+func (m *Metrics) Attempted(app, outcome string) {
+	m.count("attempted", app, outcome)
 }
 
 // LimitAnswered implements core.Observer.
-func (o *Metrics) LimitAnswered(limit string, op limits.Operation, outcome string) {
-	o.count("limit", limit, op, outcome)
+func (m *Metrics) LimitAnswered(limit string, op limits.Operation, outcome string) {
+	m.count("limit", limit, op, outcome)
 }

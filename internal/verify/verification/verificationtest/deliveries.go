@@ -22,17 +22,17 @@ type MailServer struct {
 }
 
 // Send implements outbox.MailSender.
-func (p *MailServer) Send(ctx context.Context, m delivery.Mail) (delivery.Result, error) {
+func (ms *MailServer) Send(ctx context.Context, m delivery.Mail) (delivery.Result, error) {
 	m, err := m.WithTexts()
-	p.mu.Lock()
-	p.mails = append(p.mails, m)
+	ms.mu.Lock()
+	ms.mails = append(ms.mails, m)
 	var answer func(context.Context) error
-	if len(p.answers) > 0 {
-		answer, p.answers = p.answers[0], p.answers[1:]
+	if len(ms.answers) > 0 {
+		answer, ms.answers = ms.answers[0], ms.answers[1:]
 	}
-	p.mu.Unlock()
+	ms.mu.Unlock()
 	receipt := delivery.Result{Provider: "mx.example", ReplyCodes: "250 2.0.0"}
-	if late := wait(ctx, p.Each); late != nil {
+	if late := wait(ctx, ms.Each); late != nil {
 		return receipt, &delivery.Error{Class: delivery.Temporary, Stage: "rcpt", Err: late}
 	}
 	if answer == nil {
@@ -55,24 +55,24 @@ func wait(ctx context.Context, d time.Duration) error {
 }
 
 // Answer adds answers.
-func (p *MailServer) Answer(answers ...func(context.Context) error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.answers = append(p.answers, answers...)
+func (ms *MailServer) Answer(answers ...func(context.Context) error) {
+	ms.mu.Lock()
+	defer ms.mu.Unlock()
+	ms.answers = append(ms.answers, answers...)
 }
 
 // Accept forgets the answers that are left, so that the server accepts from now on.
-func (p *MailServer) Accept() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.answers = nil
+func (ms *MailServer) Accept() {
+	ms.mu.Lock()
+	defer ms.mu.Unlock()
+	ms.answers = nil
 }
 
 // Attempts returns the mails of all attempts, also of refused ones.
-func (p *MailServer) Attempts() []delivery.Mail {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return slices.Clone(p.mails)
+func (ms *MailServer) Attempts() []delivery.Mail {
+	ms.mu.Lock()
+	defer ms.mu.Unlock()
+	return slices.Clone(ms.mails)
 }
 
 // NoMailbox is a refusal for good.
@@ -113,27 +113,27 @@ type Carrier struct {
 }
 
 // Send implements outbox.Carrier.
-func (h *Carrier) Send(ctx context.Context, m sms.Message) (delivery.Result, error) {
-	_ = wait(ctx, h.Each)
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.fail != nil {
-		return delivery.Result{Provider: "fake"}, h.fail
+func (c *Carrier) Send(ctx context.Context, m sms.Message) (delivery.Result, error) {
+	_ = wait(ctx, c.Each)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.fail != nil {
+		return delivery.Result{Provider: "fake"}, c.fail
 	}
-	h.got = append(h.got, m)
-	return delivery.Result{Provider: "fake", CarrierID: fmt.Sprint("id-", len(h.got)), ReplyCodes: "202"}, nil
+	c.got = append(c.got, m)
+	return delivery.Result{Provider: "fake", CarrierID: fmt.Sprint("id-", len(c.got)), ReplyCodes: "202"}, nil
 }
 
 // Fail makes every message from now on fail with err; nil: none.
-func (h *Carrier) Fail(err error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.fail = err
+func (c *Carrier) Fail(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.fail = err
 }
 
 // Accepted returns the text messages that the carrier accepted.
-func (h *Carrier) Accepted() []sms.Message {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return slices.Clone(h.got)
+func (c *Carrier) Accepted() []sms.Message {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.got)
 }

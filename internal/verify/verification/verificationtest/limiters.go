@@ -31,17 +31,17 @@ func NewLimiter(l gates.Limiter, around Around) *Limiter {
 }
 
 // Set exchanges the limiter, and ends what Around runs.
-func (s *Limiter) Set(l gates.Limiter) {
-	s.Around(nil)
-	s.limiter.Store(&l)
+func (li *Limiter) Set(l gates.Limiter) {
+	li.Around(nil)
+	li.limiter.Store(&l)
 }
 
 // Around has f run around each call; nil: nothing.
-func (s *Limiter) Around(f Around) {
+func (li *Limiter) Around(f Around) {
 	if f == nil {
 		f = func(_ context.Context, _ string, do func() error) error { return do() }
 	}
-	s.around.Store(&f)
+	li.around.Store(&f)
 }
 
 // Unreachable makes these calls fail, or all if none is named.
@@ -75,9 +75,9 @@ func (r *Rig) EmptyLimiter() *quota.Memory {
 	return m
 }
 
-func (s *Limiter) call(ctx context.Context, name string, do func(gates.Limiter) error) error {
-	limiter := *s.limiter.Load()
-	return (*s.around.Load())(ctx, name, func() error { return do(limiter) })
+func (li *Limiter) call(ctx context.Context, name string, do func(gates.Limiter) error) error {
+	limiter := *li.limiter.Load()
+	return (*li.around.Load())(ctx, name, func() error { return do(limiter) })
 }
 
 // calls is a limiter that hands each call over with its name.

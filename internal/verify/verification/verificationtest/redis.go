@@ -37,63 +37,63 @@ func NewFakeRedis() *FakeRedis {
 	return s
 }
 
-func (s *FakeRedis) now() time.Time {
-	if s.replaying.IsZero() {
-		return time.Now().Add(s.ahead)
+func (f *FakeRedis) now() time.Time {
+	if f.replaying.IsZero() {
+		return time.Now().Add(f.ahead)
 	}
-	return s.replaying
+	return f.replaying
 }
 
 // Flush loses everything.
-func (s *FakeRedis) Flush() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.memory, s.writes = quota.NewMemory(s.now), nil
+func (f *FakeRedis) Flush() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.memory, f.writes = quota.NewMemory(f.now), nil
 }
 
 // FailOver loses the newest writes, and returns how many, and whether one of them gave places back:
 // these places may then stay taken for a window.
-func (s *FakeRedis) FailOver(lost int) (n int, gave bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	kept := s.writes[:max(0, len(s.writes)-lost)]
-	for _, w := range s.writes[len(kept):] {
+func (f *FakeRedis) FailOver(lost int) (n int, gave bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	kept := f.writes[:max(0, len(f.writes)-lost)]
+	for _, w := range f.writes[len(kept):] {
 		n, gave = n+1, gave || w.gives
 	}
-	s.memory = quota.NewMemory(s.now)
+	f.memory = quota.NewMemory(f.now)
 	for _, w := range kept {
-		s.replaying = w.at
-		_ = w.do(s.memory)
+		f.replaying = w.at
+		_ = w.do(f.memory)
 	}
-	s.replaying, s.writes = time.Time{}, kept
+	f.replaying, f.writes = time.Time{}, kept
 	return n, gave
 }
 
 // Step moves the clock by a duration.
-func (s *FakeRedis) Step(by time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.ahead += by
+func (f *FakeRedis) Step(by time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.ahead += by
 }
 
 // call makes a call. All but Peek are writes.
-func (s *FakeRedis) call(_ context.Context, name string, do func(gates.Limiter) error) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (f *FakeRedis) call(_ context.Context, name string, do func(gates.Limiter) error) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	if name != "Peek" {
-		s.writes = append(s.writes, write{s.now(), do, name == "Refund" || name == "Reset"})
+		f.writes = append(f.writes, write{f.now(), do, name == "Refund" || name == "Reset"})
 	}
-	return do(s.memory)
+	return do(f.memory)
 }
 
 // Take implements gates.Limiter. Only a Take that is admitted is a write.
-func (s *FakeRedis) Take(ctx context.Context, r quota.Request) (quota.Decision, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	d, err := s.memory.Take(ctx, r)
+func (f *FakeRedis) Take(ctx context.Context, r quota.Request) (quota.Decision, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	d, err := f.memory.Take(ctx, r)
 	if d.Admitted {
 		again := func(l gates.Limiter) error { _, err := l.Take(ctx, r); return err }
-		s.writes = append(s.writes, write{s.now(), again, false})
+		f.writes = append(f.writes, write{f.now(), again, false})
 	}
 	return d, err
 }

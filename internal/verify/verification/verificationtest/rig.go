@@ -174,8 +174,8 @@ func (r *Rig) ReplicaOn(db core.Database, sender outbox.MailSender, c outbox.Car
 // unnumbered is a database that numbers no limiter's events, so each read is of all.
 type unnumbered struct{ gates.EventDatabase }
 
-func (d unnumbered) LimiterEvents(ctx context.Context, reader, _ int64, limit int, yield func(store.LimiterEvent) error) error {
-	return d.EventDatabase.LimiterEvents(ctx, reader, -1, limit, yield)
+func (u unnumbered) LimiterEvents(ctx context.Context, reader, _ int64, limit int, yield func(store.LimiterEvent) error) error {
+	return u.EventDatabase.LimiterEvents(ctx, reader, -1, limit, yield)
 }
 
 // Form is what counts beside the database.
