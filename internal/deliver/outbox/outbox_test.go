@@ -237,7 +237,7 @@ func TestEndedWhileItWaited(t *testing.T) {
 		}, store.ReasonEnded, 0},
 		"canceled": {func(r *vtest.Rig, id string) error { return vtest.Err(r.Store.Cancel(r.Context(), id)) }, store.ReasonEnded, 0},
 		"erased": {func(r *vtest.Rig, _ string) error {
-			return r.Svc.Desk.EraseRecipient(r.Context(), r.Person(), vtest.AuditEntry("erase"))
+			return r.Svc.Administration.EraseRecipient(r.Context(), r.Person(), vtest.AuditEntry("erase"))
 		}, store.ReasonErased, 1},
 		"expired": {func(r *vtest.Rig, _ string) error { r.Sleep(10 * time.Minute); return nil }, outbox.ReasonExpired, 0},
 		"expired, without a try left": {func(r *vtest.Rig, id string) (err error) {

@@ -263,7 +263,7 @@ func TestOutcomesInDoubt(t *testing.T) {
 		"expired": {func(r *vtest.Rig, _ verification.Answer) { r.Sleep(10 * time.Minute) }, "unknown expired", nil},
 		"paused":  {func(r *vtest.Rig, _ verification.Answer) { r.Pause(policy.Pause{}) }, "unknown paused", nil},
 		"erased": {func(r *vtest.Rig, _ verification.Answer) {
-			r.NoError(r.Svc.Desk.EraseRecipient(r.Context(), r.Person(), vtest.AuditEntry("erase")))
+			r.NoError(r.Svc.Administration.EraseRecipient(r.Context(), r.Person(), vtest.AuditEntry("erase")))
 		}, "unknown erased", nil},
 		"refused": {func(r *vtest.Rig, _ verification.Answer) {
 			r.MailServer.Answer(vtest.FailWith(delivery.Rejected, "dot", 554, "5.7.1"))

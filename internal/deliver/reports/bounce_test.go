@@ -241,7 +241,7 @@ func TestBounceMailsThatDoNotCount(t *testing.T) {
 		r.MendStore()
 		r.WantApproved(a.View.ID, r.LastCode())
 		r.Want("after the approval", ingest(), "ignored <nil>")
-		r.NoError(r.Svc.Desk.EraseRecipient(r.Context(), r.Person(), vtest.AuditEntry("recipient.erase")))
+		r.NoError(r.Svc.Administration.EraseRecipient(r.Context(), r.Person(), vtest.AuditEntry("recipient.erase")))
 		r.Want("after the erasure", ingest(), "other_recipient <nil>")
 		r.Want("suppressions", len(r.Suppressions()), 0)
 	})

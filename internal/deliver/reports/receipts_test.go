@@ -121,9 +121,9 @@ func TestCarriersThatAreNotAsked(t *testing.T) {
 	o = &oracle{}
 	inquiring(t, o, func(r *vtest.Rig) {
 		r.Send(vtest.TextTo(vtest.Mobile))
-		p, err := r.Svc.Desk.ParseTarget("", "sms", vtest.Mobile, "", "ticket 7")
+		p, err := r.Svc.Administration.ParseTarget("", "sms", vtest.Mobile, "", "ticket 7")
 		r.NoError(err)
-		r.NoError(r.Svc.Desk.EraseRecipient(r.Context(), p, vtest.AuditEntry("recipient.erase")))
+		r.NoError(r.Svc.Administration.EraseRecipient(r.Context(), p, vtest.AuditEntry("recipient.erase")))
 		r.Sleep(10 * time.Minute)
 		r.Want("inquiries about one who was erased", len(o.inquiries()), 0)
 	})

@@ -278,7 +278,7 @@ func TestAHookTellsWhatFailed(t *testing.T) {
 		r.Want("no such mailbox", next(), gone)
 		r.Want("suppressed", next(), gone)
 		r.WantMails(1)
-		r.NoError(r.Svc.Desk.ResetQuota(r.Context(), r.Person(), vtest.AuditEntry("quota.reset")))
+		r.NoError(r.Svc.Administration.ResetQuota(r.Context(), r.Person(), vtest.AuditEntry("quota.reset")))
 		set := r.Svc.Terms()
 		stopped := set
 		stopped.Pauses = []policy.Pause{{Channel: recipient.Email}}

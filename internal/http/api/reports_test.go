@@ -59,9 +59,9 @@ func TestReportedOutcomes(t *testing.T) {
 		}
 		r.Want("the state", r.Get(id).State, "approved")
 		r.WantEvents("send.sent", "send.sent", "verification.approved")
-		who, err := r.Svc.Desk.ParseTarget("", "sms", vtest.Mobile, "", "ticket 7")
+		who, err := r.Svc.Administration.ParseTarget("", "sms", vtest.Mobile, "", "ticket 7")
 		r.NoError(err)
-		r.NoError(r.Svc.Desk.EraseRecipient(r.Context(), who, vtest.AuditEntry("erase")))
+		r.NoError(r.Svc.Administration.EraseRecipient(r.Context(), who, vtest.AuditEntry("erase")))
 		r.Want("once erased", post(secret, byID, `{"outcome":"approved"}`), "404 not-found")
 	})
 }

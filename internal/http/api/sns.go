@@ -17,7 +17,7 @@ import (
 )
 
 // subscriptionConfirmer asks whether an administrator accepted a topic's subscription.
-// Implementation: *support.Desk.
+// Implementation: *support.Administration.
 type subscriptionConfirmer interface {
 	ConfirmSubscription(ctx context.Context, provider string,
 		confirm func(context.Context) error) (accepted bool, err error)

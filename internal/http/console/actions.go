@@ -55,7 +55,7 @@ func (a *actionError) Error() string { return "console: action not done: " + a.k
 func (a *actionError) text(w texts.Words) string { return w.Get(a.key, "wait", w.Wait(a.wait)) }
 
 func (console *Console) resetQuota(c echo.Context, s store.SendDetails, act store.AuditEntry) (shown string, err error) {
-	return "", console.Desk.ResetQuota(c.Request().Context(), targetOf(s.Send), act)
+	return "", console.Administration.ResetQuota(c.Request().Context(), targetOf(s.Send), act)
 }
 
 func (console *Console) exportRecipient(c echo.Context, s store.SendDetails, act store.AuditEntry) (shown string, err error) {
@@ -64,15 +64,15 @@ func (console *Console) exportRecipient(c echo.Context, s store.SendDetails, act
 
 func (console *Console) eraseRecipient(c echo.Context, s store.SendDetails, act store.AuditEntry) (shown string, err error) {
 	server.SetAnswerTime(c, support.EraseTimeout+writeTimeout)
-	return "", console.Desk.EraseRecipient(c.Request().Context(), targetOf(s.Send), act)
+	return "", console.Administration.EraseRecipient(c.Request().Context(), targetOf(s.Send), act)
 }
 
 func (console *Console) revealRecipient(c echo.Context, s store.SendDetails, act store.AuditEntry) (shown string, err error) {
-	return console.Desk.RevealRecipient(c.Request().Context(), *s.Verification, act)
+	return console.Administration.RevealRecipient(c.Request().Context(), *s.Verification, act)
 }
 
 func (console *Console) cancelVerification(c echo.Context, s store.SendDetails, act store.AuditEntry) (shown string, err error) {
-	done, err := console.Desk.CancelVerification(c.Request().Context(), *s.Verification, act)
+	done, err := console.Administration.CancelVerification(c.Request().Context(), *s.Verification, act)
 	if err == nil && !done {
 		err = &actionError{status: http.StatusConflict, key: "action.problem.ended"}
 	}
@@ -80,7 +80,7 @@ func (console *Console) cancelVerification(c echo.Context, s store.SendDetails, 
 }
 
 func (console *Console) resend(c echo.Context, s store.SendDetails, act store.AuditEntry) (shown string, err error) {
-	answer, err := console.Desk.Resend(c.Request().Context(), *s.Verification, server.ClientIP(c), act)
+	answer, err := console.Administration.Resend(c.Request().Context(), *s.Verification, server.ClientIP(c), act)
 	return "", actionErrorOf(answer, err, "action.problem.limited")
 }
 
@@ -239,7 +239,7 @@ func (console *Console) recipientJSON(name string, do func(echo.Context, support
 		if err := server.ReadJSON(c, &body); err != nil {
 			return err
 		}
-		p, err := console.Desk.ParseTarget(body.App, body.Channel, body.To, body.Purpose, body.Reason)
+		p, err := console.Administration.ParseTarget(body.App, body.Channel, body.To, body.Purpose, body.Reason)
 		if err != nil {
 			return err
 		}

@@ -45,12 +45,12 @@ type database interface {
 
 // Config has the settings and dependencies of a console.
 type Config struct {
-	DB       database
-	Auth     auth.Config
-	Desk     *support.Desk
-	Policies records.PoliciesDesk // the same desk
-	Logger   *slog.Logger
-	Now      func() time.Time // nil: time.Now
+	DB             database
+	Auth           auth.Config
+	Administration *support.Administration
+	Policies       records.PolicyReader // the same as Administration
+	Logger         *slog.Logger
+	Now            func() time.Time // nil: time.Now
 	// the service's state, for the line on each page; must return soon
 	Status   func(context.Context) ServiceStatus
 	Carriers []string // names of the carriers of text messages
@@ -128,7 +128,7 @@ func (console *Console) routes() []auth.Route {
 		{Method: post, Path: "/v1/admin/search", Handler: console.searchJSON, Action: auth.ActionRead},
 		{
 			Method: post, Path: "/v1/admin/quota/reset",
-			Handler: console.recipientActionJSON(auth.ActionResetQuota, console.Desk.ResetQuota),
+			Handler: console.recipientActionJSON(auth.ActionResetQuota, console.Administration.ResetQuota),
 			Action:  auth.ActionResetQuota,
 		},
 		{
@@ -136,7 +136,7 @@ func (console *Console) routes() []auth.Route {
 			Action: auth.ActionExportRecipient,
 		},
 		{
-			Method: post, Path: "/v1/admin/erase", Handler: console.recipientActionJSON(auth.ActionEraseRecipient, console.Desk.EraseRecipient),
+			Method: post, Path: "/v1/admin/erase", Handler: console.recipientActionJSON(auth.ActionEraseRecipient, console.Administration.EraseRecipient),
 			Action: auth.ActionEraseRecipient,
 		},
 	}
@@ -158,7 +158,7 @@ func (console *Console) routes() []auth.Route {
 // Register adds the pages and the JSON API.
 func (console *Console) Register(e *echo.Echo) {
 	lists := &records.Handlers{
-		Store: console.DB, Desk: console.Desk, Auth: console.auth, Layout: console.layout, Now: console.Now, TopicProviders: console.TopicProviders,
+		Store: console.DB, Administration: console.Administration, Auth: console.auth, Layout: console.layout, Now: console.Now, TopicProviders: console.TopicProviders,
 		Webhooks: console.Webhooks,
 	}
 	console.auth.AddRoutes(e, append(console.routes(), lists.Routes()...))

@@ -101,7 +101,7 @@ func (console *Console) quotaOf(ctx context.Context, s store.SendOrRefusal) (quo
 	if s.Recipients > 0 {
 		return quota.Decision{}, errSeveralRecipients
 	}
-	return console.Desk.Codes.RecipientQuota(ctx, s.App, s.Channel, s.Purpose, s.Recipient, store.SecretKeyClass)
+	return console.Administration.Codes.RecipientQuota(ctx, s.App, s.Channel, s.Purpose, s.Recipient, store.SecretKeyClass)
 }
 
 func quotaViewOf(s store.SendOrRefusal, d quota.Decision, err error, w texts.Words) quotaView {
@@ -127,13 +127,13 @@ func (console *Console) readVerdictFacts(ctx context.Context, s store.SendDetail
 	if quotaErr == nil {
 		known.Quota = &decision
 	}
-	if p, paused := console.Desk.Paused(s.Send.Channel, s.Send.Purpose); paused {
+	if p, paused := console.Administration.Paused(s.Send.Channel, s.Send.Purpose); paused {
 		known.Pause = &p
 	}
 	if s.Send.Status == store.Refused {
 		known.RuleScope = console.refusingScope(s.Send)
 		if quotaErr == nil && decision.Allowed() {
-			strangers, err := console.Desk.Codes.RecipientQuota(ctx, s.Send.App, s.Send.Channel, s.Send.Purpose,
+			strangers, err := console.Administration.Codes.RecipientQuota(ctx, s.Send.App, s.Send.Channel, s.Send.Purpose,
 				s.Send.Recipient, store.UnknownBrowser)
 			known.Reserved = err == nil && !strangers.Allowed()
 			if known.Reserved {
@@ -141,7 +141,7 @@ func (console *Console) readVerdictFacts(ctx context.Context, s store.SendDetail
 			}
 		}
 		if s.Send.BlockedBy == verification.LockoutRuleName {
-			if known.Locks, err = console.Desk.Lockouts(ctx, s.Send.App, s.Send.Channel, s.Send.Recipient); err != nil {
+			if known.Locks, err = console.Administration.Lockouts(ctx, s.Send.App, s.Send.Channel, s.Send.Recipient); err != nil {
 				return known, err
 			}
 		}

@@ -115,7 +115,7 @@ func (console *Console) exportPerson(c echo.Context, p support.Target, act store
 		return err
 	}
 	defer end()
-	err = console.Desk.ExportRecipient(c.Request().Context(), p, act, personFile{c})
+	err = console.Administration.ExportRecipient(c.Request().Context(), p, act, personFile{c})
 	if err != nil && c.Response().Committed {
 		panic(http.ErrAbortHandler) // so that half a file does not look like a whole one
 	}

@@ -48,7 +48,7 @@ func (console *Console) searchJSON(c echo.Context) error {
 	if err := server.ReadJSON(c, &body); err != nil {
 		return err
 	}
-	h, err := console.Desk.HashRecipient(body.Channel, body.To)
+	h, err := console.Administration.HashRecipient(body.Channel, body.To)
 	if err != nil {
 		return err
 	}

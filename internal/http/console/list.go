@@ -158,7 +158,7 @@ func (console *Console) showList(c echo.Context, status int, q listQuery, s sear
 // values, of earlier settings.
 func (console *Console) filterSuggestions() map[string][]string {
 	all := map[string][]string{"carrier": console.Carriers}
-	all["app"], all["purpose"] = console.Desk.AppsAndPurposes()
+	all["app"], all["purpose"] = console.Administration.AppsAndPurposes()
 	rules := []string{verification.LockoutRuleName}
 	for _, p := range console.Policies.Policies() {
 		for _, r := range p.Rules {
@@ -167,7 +167,7 @@ func (console *Console) filterSuggestions() map[string][]string {
 	}
 	slices.Sort(rules)
 	all["blocked_by"] = slices.Compact(rules)
-	all["country"] = console.Desk.Policy.Get().Numbers.ServedCountries()
+	all["country"] = console.Administration.Policy.Get().Numbers.ServedCountries()
 	return all
 }
 

@@ -159,7 +159,7 @@ func TestPages(t *testing.T) {
 		r.Must(r.Store.Check(r.Context(), storetest.Wrong(bounced.VerificationID)))
 	}
 	r.Must(r.Store.Cancel(r.Context(), paused.VerificationID))
-	r.Must(r.Svc.Desk.ResetQuota(r.Context(), targetOf(store.SendOrRefusal{Send: bounced}), r.act(auth.ActionResetQuota)))
+	r.Must(r.Svc.Administration.ResetQuota(r.Context(), targetOf(store.SendOrRefusal{Send: bounced}), r.act(auth.ActionResetQuota)))
 	maps.Copy(pages, map[string]string{
 		"all": "/admin", "locked": "/admin?outcome=locked",
 		"filtered": "/admin?limit=1&status=refused&last=7d&blocked_by=minute&from=2026-03-04T14:00:00%2B08:00",

@@ -40,7 +40,7 @@ type previewView struct {
 // appAndPurpose returns the app and the purpose that a request names, else "default" or the first
 // one, and the lists of all.
 func (console *Console) appAndPurpose(values url.Values) (app, purpose string, apps, purposes []string) {
-	apps, purposes = console.Desk.AppsAndPurposes()
+	apps, purposes = console.Administration.AppsAndPurposes()
 	first := func(list []string, preferred string) string {
 		if len(list) == 0 || slices.Contains(list, preferred) {
 			return preferred
@@ -64,7 +64,7 @@ func (console *Console) showPreview(c echo.Context, status int, values url.Value
 	}
 	v.App, v.Purpose, v.Apps, v.Purposes = console.appAndPurpose(values)
 	var err error
-	if v.Samples, err = console.Desk.SampleMessages(v.App, v.Purpose); err != nil {
+	if v.Samples, err = console.Administration.SampleMessages(v.App, v.Purpose); err != nil {
 		return err
 	}
 	c.Response().Header().Set("Content-Security-Policy", previewCSP)
@@ -89,7 +89,7 @@ func (v previewView) HasTextMessages() bool {
 // previewHTML answers with one mail's HTML, for its frame.
 func (console *Console) previewHTML(c echo.Context) error {
 	app, purpose, _, _ := console.appAndPurpose(c.QueryParams())
-	samples, err := console.Desk.SampleMessages(app, purpose)
+	samples, err := console.Administration.SampleMessages(app, purpose)
 	if err != nil {
 		return err
 	}
@@ -119,7 +119,7 @@ func (console *Console) sendPreview(c echo.Context, form url.Values) error {
 	act.Reason = "preview"
 	trial := previewIn(form)
 	trial.From = server.ClientIP(c)
-	answer, err := console.Desk.SendPreview(c.Request().Context(), trial, act)
+	answer, err := console.Administration.SendPreview(c.Request().Context(), trial, act)
 	err = actionErrorOf(answer, err, "preview.problem.limited")
 	if status, problem := console.formProblem(c, err); problem != "" {
 		trial.To = "" // a refused form does not show a full recipient again

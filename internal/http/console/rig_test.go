@@ -47,7 +47,7 @@ func newRig(t *testing.T, changes ...func(*Config)) *rig {
 	r := &rig{Rig: consoletest.NewRig(t)}
 	logger := r.Logger
 	c := Config{
-		DB: r.Store, Desk: r.Svc.Desk, Policies: r.Svc.Desk, Logger: logger, Now: r.Clock.Now,
+		DB: r.Store, Administration: r.Svc.Administration, Policies: r.Svc.Administration, Logger: logger, Now: r.Clock.Now,
 		Auth: auth.Config{
 			Accounts: r.Store, Sessions: r.Store, Factors: r.Store, Limiter: r.Svc.Gates, AdminPassword: consoletest.Password,
 			Ring: r.Ring(), Refused: func(string, string) {},
@@ -95,7 +95,7 @@ func (r *rig) recipient(to string) (recipient.Recipient, recipient.Hash) {
 func (r *rig) suppress(to, why string) recipient.Hash {
 	r.Helper()
 	request := support.SuppressRequest{Channel: "email", To: to, Reason: why}
-	r.Must(r.Svc.Desk.Suppress(r.Context(), request, r.act(auth.ActionSuppress)))
+	r.Must(r.Svc.Administration.Suppress(r.Context(), request, r.act(auth.ActionSuppress)))
 	_, hash := r.recipient(to)
 	return hash
 }

@@ -209,7 +209,7 @@ func (console *Console) quotaPipsOf(ctx context.Context, sends []store.SendOrRef
 		by[p] = shown
 		all.Go(func() error {
 			defer panics.Recover(panics.Request)
-			if d, err := console.Desk.Codes.RecipientQuota(ctx, p.App, p.Channel, p.Purpose, p.Recipient,
+			if d, err := console.Administration.Codes.RecipientQuota(ctx, p.App, p.Channel, p.Purpose, p.Recipient,
 				store.SecretKeyClass); err == nil {
 				*shown = quotaPips(d, w)
 			}

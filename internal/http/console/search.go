@@ -133,7 +133,7 @@ func (console *Console) searchAddress(ctx context.Context, typed string) (string
 		rows, err := console.DB.Sends(ctx, store.Filter{Labels: store.Labels{Reference: typed}, Limit: 1})
 		return console.fallBackToRequestAddress(ctx, typed, listAddress(nil, "reference", typed), rows, err)
 	}
-	h, err := console.Desk.HashRecipient(string(ch), to)
+	h, err := console.Administration.HashRecipient(string(ch), to)
 	if err != nil {
 		return "", err
 	}
@@ -271,11 +271,11 @@ const (
 // hintsOf returns the hints for a recipient without rows: why it is not served or, if it is,
 // similarly spelled recipients.
 func (console *Console) hintsOf(ctx context.Context, ch recipient.Channel, to string) (h searchHints, err error) {
-	if bad, ok := errors.AsType[*fault.InvalidError](console.Desk.Codes.ValidateRecipient(string(ch), to)); ok {
+	if bad, ok := errors.AsType[*fault.InvalidError](console.Administration.Codes.ValidateRecipient(string(ch), to)); ok {
 		h.unserved = bad.Reason
 		return h, nil
 	}
-	rows, err := console.Desk.SimilarRecipients(ctx, string(ch), to, maxSimilar)
+	rows, err := console.Administration.SimilarRecipients(ctx, string(ch), to, maxSimilar)
 	for _, row := range rows {
 		h.near = append(h.near, row.Recipient)
 	}

@@ -133,7 +133,7 @@ func (l *loss) crash(i int) {
 
 // request is what a replica asks the limiter, and the same bucket in the database.
 func (l *loss) request(i int) (quota.Request, store.Bucket) {
-	h, _ := l.replicas[i].Desk.HashRecipient("email", vtest.Ana)
+	h, _ := l.replicas[i].Administration.HashRecipient("email", vtest.Ana)
 	p := l.replicas[i].Terms().Purposes["default"]
 	return quota.Request{Rules: p.Policy.Rules, Buckets: vtest.BucketsOf(p, h)},
 		store.Bucket{App: "shop", Channel: "email", Recipient: h, Purposes: p.PolicyPurposes}

@@ -83,7 +83,7 @@ func TestCallsOfARequest(t *testing.T) {
 		look := func() { r.NoError(vtest.Err(w.Get(r.Context(), vtest.BackEnd, id))) }
 		flush := func() { r.EmptyLimiter() }
 		abandon := func() { // the process dies between the gates
-			ana, err := r.Svc.Desk.HashRecipient("email", vtest.Ana)
+			ana, err := r.Svc.Administration.HashRecipient("email", vtest.Ana)
 			r.NoError(err)
 			r.NoError(vtest.Err(r.Limiter.Take(r.Context(), quota.Request{
 				ID: "no row", Rules: secondAndHourRules,
@@ -600,7 +600,7 @@ func TestARecordThatIsLate(t *testing.T) {
 			look.Go(func() { r.QuotaAt(parked) })
 			r.Sleep(time.Second)
 			if c.reset {
-				r.NoError(r.Svc.Desk.ResetQuota(r.Context(), r.Person(), vtest.AuditEntry("quota.reset")))
+				r.NoError(r.Svc.Administration.ResetQuota(r.Context(), r.Person(), vtest.AuditEntry("quota.reset")))
 			}
 			look.Wait()
 			d := r.Counted()

@@ -53,7 +53,7 @@ func TestReplicasWithoutRedisTellTheSame(t *testing.T) {
 		r.AskAt(b, vtest.AskFor(vtest.Ana), true)
 		r.Sleep(time.Minute)
 		told("sent", 1, 59*time.Minute)
-		r.NoError(r.Svc.Desk.ResetQuota(r.Context(), r.Person(), vtest.AuditEntry("quota.reset")))
+		r.NoError(r.Svc.Administration.ResetQuota(r.Context(), r.Person(), vtest.AuditEntry("quota.reset")))
 		told("reset", 0, 0)
 		r.AskAt(b, vtest.AskFor(vtest.Ana), true)
 		r.Sleep(time.Hour - time.Microsecond)

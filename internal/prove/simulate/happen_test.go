@@ -240,7 +240,7 @@ func (w *world) administer(e Event, p *person) {
 		return
 	}
 	ctx := labelled(context.Background(), fmt.Sprintf("event %d administrator", e.ID))
-	who, err := r.Desk.ParseTarget("", string(p.channel), p.to, "", "ticket 7")
+	who, err := r.Administration.ParseTarget("", string(p.channel), p.to, "", "ticket 7")
 	if err != nil {
 		w.broke("surface", "an administrator's request was refused: %v", err)
 		return
@@ -249,10 +249,10 @@ func (w *world) administer(e Event, p *person) {
 	begun := time.Now()
 	w.touch(p)
 	if e.Kind == Reset {
-		err = r.Desk.ResetQuota(ctx, who, act)
+		err = r.Administration.ResetQuota(ctx, who, act)
 	} else {
 		act.Outcome = store.AuditDone
-		err = r.Desk.EraseRecipient(ctx, who, act)
+		err = r.Administration.EraseRecipient(ctx, who, act)
 	}
 	w.touch(p)
 	done := err == nil && !r.isDead()

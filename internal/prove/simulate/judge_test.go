@@ -107,7 +107,7 @@ func (w *world) ledger() *ledger {
 		resets: map[*person][]administered{}, erase: map[*person][]administered{},
 	}
 	for _, p := range append(slices.Clone(w.people), w.others...) {
-		l.of[must(w.replicas[0].Desk.HashRecipient(string(p.channel), p.to))] = p
+		l.of[must(w.replicas[0].Administration.HashRecipient(string(p.channel), p.to))] = p
 	}
 	f := store.Filter{Limit: 200}
 	for {

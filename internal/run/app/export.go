@@ -27,13 +27,13 @@ func ExportPerson(ctx context.Context, cfg config.Config, channel, to string, ac
 	if _, err := db.AddKeyCheckValues(ctx, a.keys.KeyCheckValues()); err != nil {
 		return explainOtherKeys(err)
 	}
-	desk := support.New(support.Dependencies{
+	administration := support.New(support.Dependencies{
 		Store: db, Policy: policy.NewCurrentSet(cfg.PolicySet(time.Now()), time.Now), Vault: a.keys,
 		Now: time.Now, Logger: slog.Default(),
 	})
-	p, err := desk.ParseTarget("", channel, to, "", act.Reason)
+	p, err := administration.ParseTarget("", channel, to, "", act.Reason)
 	if err != nil {
 		return err
 	}
-	return desk.ExportRecipient(ctx, p, act, out)
+	return administration.ExportRecipient(ctx, p, act, out)
 }

@@ -214,7 +214,7 @@ func (a *App) registerProviderEvents(e *echo.Echo) {
 		a.metrics.InitProvider(p.Name, api.ProviderOutcomes())
 	}
 	events := api.NewEventHandlers(sources, a.core.ProviderEvents, gates.WriteThrough{Gates: a.core.Gates, Saved: a.savedEvents}, a.metrics.ProviderEventReported, a.logger)
-	events.Topics, events.Subscriptions = topics, a.core.Desk
+	events.Topics, events.Subscriptions = topics, a.core.Administration
 	events.Register(e)
 }
 
@@ -322,7 +322,7 @@ func (a *App) registerConsole(front, back *echo.Echo) {
 		}
 	}
 	pages := console.New(console.Config{
-		DB: a.db, Desk: a.core.Desk, Policies: a.core.Desk, TopicProviders: topics, Webhooks: a.core.Webhooks,
+		DB: a.db, Administration: a.core.Administration, Policies: a.core.Administration, TopicProviders: topics, Webhooks: a.core.Webhooks,
 		Logger: a.logger, Status: a.Status, Carriers: carriers, ResendOther: a.cfg.ResendsOther(), StorageStatus: a.storageStatus, Now: a.now,
 		Auth: auth.Config{
 			Accounts: a.db, Sessions: a.db, Factors: a.db, Limiter: gates.WriteThrough{Gates: a.core.Gates, Saved: a.savedEvents}, Ring: a.ring,

@@ -154,7 +154,7 @@ func TestStrangersPauseStrangersAlone(t *testing.T) {
 			r.WantStatus(r.Send(byStranger(62)), "failed paused")
 		}
 		r.Want("strangers", r.Refuse(byStranger(62)).Quota.Violated(), "[backoff]")
-		_, err = r.Svc.Desk.LiftPrefixPause(r.Context(), list[0].ID, "ours, ticket 7", vtest.AuditEntry("prefix.lift"))
+		_, err = r.Svc.Administration.LiftPrefixPause(r.Context(), list[0].ID, "ours, ticket 7", vtest.AuditEntry("prefix.lift"))
 		r.NoError(err)
 		r.Sleep(time.Second)
 		r.WantStatus(r.Send(byStranger(62)), "sent")

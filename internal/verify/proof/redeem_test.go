@@ -111,7 +111,7 @@ func TestNoAddressIsToldOnceErased(t *testing.T) {
 	inRedemption(t, func(r *redeeming) {
 		ask := proof.RedeemRequest{Proof: r.approved.Proof, IdempotencyKey: "a key"}
 		r.NoError(vtest.Err(r.Redeem(r.Context(), "shop", ask)))
-		r.NoError(r.Svc.Desk.EraseRecipient(r.Context(), r.Person(), vtest.AuditEntry("erase")))
+		r.NoError(r.Svc.Administration.EraseRecipient(r.Context(), r.Person(), vtest.AuditEntry("erase")))
 		if got, err := r.Redeem(r.Context(), "shop", ask); err != proof.ErrErased || got.To != "" {
 			r.Errorf("%+v, %v", got, err)
 		}

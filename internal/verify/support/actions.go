@@ -30,12 +30,12 @@ type Target struct {
 // ParseTarget parses and checks the recipient, app and purpose of a request, and its reason, which
 // must not contain the recipient, since the audit log keeps it for good. Error:
 // *fault.InvalidError.
-func (d *Desk) ParseTarget(app, channel, to, purpose, reason string) (Target, error) {
+func (ad *Administration) ParseTarget(app, channel, to, purpose, reason string) (Target, error) {
 	r, err := verification.ParseRecipient(channel, to, "")
 	if err != nil {
 		return Target{}, err
 	}
-	set := d.Policy.Get()
+	set := ad.Policy.Get()
 	p, err := verification.FindPurpose(set, purpose)
 	if err != nil {
 		return Target{}, err
@@ -46,7 +46,7 @@ func (d *Desk) ParseTarget(app, channel, to, purpose, reason string) (Target, er
 	if err := CheckReason(reason, r.Address()); err != nil {
 		return Target{}, err
 	}
-	h := d.Vault.Hashes(r)
+	h := ad.Vault.Hashes(r)
 	return Target{
 			App: app, Channel: r.Channel(), Purpose: p.Name, Recipient: h.Counted, Mailbox: h.Mailbox,
 			To: r.Masked(),
@@ -70,11 +70,11 @@ func (t Target) auditEntryWithTarget(act store.AuditEntry) store.AuditEntry {
 }
 
 // affectedApps returns the names of the apps to which an action on the target applies.
-func (d *Desk) affectedApps(p Target) []string {
+func (ad *Administration) affectedApps(p Target) []string {
 	if p.App != "" {
 		return []string{p.App}
 	}
-	return slices.Collect(maps.Keys(d.Policy.Get().Apps))
+	return slices.Collect(maps.Keys(ad.Policy.Get().Apps))
 }
 
 // ResetQuota removes from the counts the recipient's past sends under the purpose's policy and, for
@@ -83,15 +83,15 @@ func (d *Desk) affectedApps(p Target) []string {
 // reset first, or the limiter would learn the old history from the database again. If the limiter
 // does not answer, only the database is reset, and the limiter still refuses; after fault.Unavailable
 // the caller should repeat the reset. Errors: *fault.InvalidError if the purpose is not configured, fault.Unavailable.
-func (d *Desk) ResetQuota(ctx context.Context, p Target, act store.AuditEntry) error {
-	set := d.Policy.Get()
+func (ad *Administration) ResetQuota(ctx context.Context, p Target, act store.AuditEntry) error {
+	set := ad.Policy.Get()
 	purpose, err := verification.FindPurpose(set, p.Purpose)
 	if err != nil {
 		return err
 	}
 	var logged []store.Bucket
 	var limited []string
-	for _, app := range d.affectedApps(p) {
+	for _, app := range ad.affectedApps(p) {
 		logged = append(logged, store.Bucket{
 			App: app, Channel: p.Channel, Recipient: p.Recipient,
 			Purposes: purpose.PolicyPurposes,
@@ -108,29 +108,29 @@ func (d *Desk) ResetQuota(ctx context.Context, p Target, act store.AuditEntry) e
 	defer cancel()
 	act = p.auditEntryWithTarget(act)
 	act.Outcome = store.AuditBegun
-	if err := d.Store.ResetCounters(ctx, logged, act); err != nil {
+	if err := ad.Store.ResetCounters(ctx, logged, act); err != nil {
 		return err
 	}
-	for _, app := range d.affectedApps(p) {
-		d.Codes.DropCachedLockouts(app, p.Channel, p.Recipient)
+	for _, app := range ad.affectedApps(p) {
+		ad.Codes.DropCachedLockouts(app, p.Channel, p.Recipient)
 	}
-	if err := d.Limiter.Reset(ctx, limited...); err != nil {
-		d.recordEnd(ctx, act, store.AuditFailed, "limiter")
+	if err := ad.Limiter.Reset(ctx, limited...); err != nil {
+		ad.recordEnd(ctx, act, store.AuditFailed, "limiter")
 		return fault.Unavailable.Wrap(fmt.Errorf("quota reset in the database and not in the limiter: %w", err))
 	}
-	d.recordEnd(ctx, act, store.AuditDone, "")
+	ad.recordEnd(ctx, act, store.AuditDone, "")
 	return nil
 }
 
 // recordEnd records how an action ended. If that cannot be written, the audit log shows the action
 // as begun, and the process's own log has the outcome.
-func (d *Desk) recordEnd(ctx context.Context, act store.AuditEntry, outcome store.AuditOutcome, detail string) {
+func (ad *Administration) recordEnd(ctx context.Context, act store.AuditEntry, outcome store.AuditOutcome, detail string) {
 	end, err := store.AuditEntryEnding(act, outcome, detail)
 	if err == nil {
-		err = d.Store.AddAuditEntry(ctx, end)
+		err = ad.Store.AddAuditEntry(ctx, end)
 	}
 	if err != nil {
-		d.Logger.ErrorContext(ctx, "could not store audit entry of finished action", "audit_entry", act.ID, "outcome",
+		ad.Logger.ErrorContext(ctx, "could not store audit entry of finished action", "audit_entry", act.ID, "outcome",
 			string(outcome),
 			"detail", detail,
 			"error", err, logs.SeeDatabaseAway)
@@ -140,11 +140,11 @@ func (d *Desk) recordEnd(ctx context.Context, act store.AuditEntry, outcome stor
 // EraseRecipient removes the recipient's address from the database, for all apps and purposes. The
 // sends still count, under the keyed hash, until the longest window has passed. Error:
 // fault.Unavailable.
-func (d *Desk) EraseRecipient(ctx context.Context, p Target, act store.AuditEntry) error {
+func (ad *Administration) EraseRecipient(ctx context.Context, p Target, act store.AuditEntry) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), EraseTimeout)
 	defer cancel()
 	p.App, p.Purpose = "", ""
-	return d.Store.Erase(ctx, p.Recipient, d.Policy.Get().RecipientHashRetention(), p.auditEntryWithTarget(act))
+	return ad.Store.Erase(ctx, p.Recipient, ad.Policy.Get().RecipientHashRetention(), p.auditEntryWithTarget(act))
 }
 
 // EraseTimeout is longer than the timeout of other calls, since a recipient may have many rows.
@@ -152,13 +152,13 @@ const EraseTimeout = 90 * time.Second
 
 // CancelVerification cancels a verification for an administrator. It returns false if the
 // verification had ended before. Error: fault.Unavailable.
-func (d *Desk) CancelVerification(ctx context.Context, v store.Verification, act store.AuditEntry) (bool, error) {
-	tell, err := d.Teller.NewEvent(v, store.VerificationCanceled)
+func (ad *Administration) CancelVerification(ctx context.Context, v store.Verification, act store.AuditEntry) (bool, error) {
+	tell, err := ad.Teller.NewEvent(v, store.VerificationCanceled)
 	if err != nil {
 		return false, err
 	}
-	done, err := d.Store.CancelByAdministrator(context.WithoutCancel(ctx), v.ID, targetOf(v).auditEntryWithTarget(act), tell)
-	d.Teller.WakeForEvent(tell)
+	done, err := ad.Store.CancelByAdministrator(context.WithoutCancel(ctx), v.ID, targetOf(v).auditEntryWithTarget(act), tell)
+	ad.Teller.WakeForEvent(tell)
 	return done, err
 }
 
@@ -171,14 +171,14 @@ func targetOf(v store.Verification) Target {
 // from is the administrator's address, by which rules on addresses and networks count. Errors:
 // *fault.InvalidError if the code has ended or will soon end, and those of
 // verification.Service.Send.
-func (d *Desk) Resend(ctx context.Context, v store.Verification, from netip.Addr,
+func (ad *Administration) Resend(ctx context.Context, v store.Verification, from netip.Addr,
 	act store.AuditEntry,
 ) (verification.Answer, error) {
-	now, err := d.loadResendable(ctx, v)
+	now, err := ad.loadResendable(ctx, v)
 	if err != nil {
 		return verification.Answer{}, err
 	}
-	return d.sendWithAuditEntries(ctx, verification.Request{
+	return ad.sendWithAuditEntries(ctx, verification.Request{
 		Caller: verification.Caller{App: v.App, Kind: verification.BackEnd, IP: from},
 		Resend: now.ID,
 	},
@@ -187,23 +187,23 @@ func (d *Desk) Resend(ctx context.Context, v store.Verification, from netip.Addr
 
 // sendWithAuditEntries requests a code for an administrator. It records the request before it sends,
 // and the outcome afterwards.
-func (d *Desk) sendWithAuditEntries(ctx context.Context, ask verification.Request, act store.AuditEntry) (verification.Answer, error) {
+func (ad *Administration) sendWithAuditEntries(ctx context.Context, ask verification.Request, act store.AuditEntry) (verification.Answer, error) {
 	act.Outcome = store.AuditBegun
-	if err := d.Store.AddAuditEntry(ctx, act); err != nil {
+	if err := ad.Store.AddAuditEntry(ctx, act); err != nil {
 		return verification.Answer{}, err
 	}
-	answer, err := d.Codes.Send(ctx, ask)
+	answer, err := ad.Codes.Send(ctx, ask)
 	ctx = context.WithoutCancel(ctx)
 	var locked *verification.TooManyChecksError
 	switch blocking, _ := answer.Quota.Blocking(); {
 	case errors.As(err, &locked):
-		d.recordEnd(ctx, act, store.AuditFailed, verification.LockoutRuleName)
+		ad.recordEnd(ctx, act, store.AuditFailed, verification.LockoutRuleName)
 	case err != nil:
-		d.recordEnd(ctx, act, store.AuditFailed, "error")
+		ad.recordEnd(ctx, act, store.AuditFailed, "error")
 	case !answer.Admitted:
-		d.recordEnd(ctx, act, store.AuditFailed, blocking.Name)
+		ad.recordEnd(ctx, act, store.AuditFailed, blocking.Name)
 	default:
-		d.recordEnd(ctx, act, store.AuditDone, "")
+		ad.recordEnd(ctx, act, store.AuditDone, "")
 	}
 	return answer, err
 }
@@ -211,8 +211,8 @@ func (d *Desk) sendWithAuditEntries(ctx context.Context, ask verification.Reques
 // loadResendable reads a verification again before a resend. Errors: *fault.InvalidError if the
 // verification has ended or will soon end, since a resend would open a new one, or if the code is a
 // caller's, which is not kept; those of the store.
-func (d *Desk) loadResendable(ctx context.Context, v store.Verification) (store.Verification, error) {
-	v, _, now, err := d.Store.Verification(ctx, v.ID)
+func (ad *Administration) loadResendable(ctx context.Context, v store.Verification) (store.Verification, error) {
+	v, _, now, err := ad.Store.Verification(ctx, v.ID)
 	if err != nil {
 		return v, err
 	}
@@ -228,13 +228,13 @@ func (d *Desk) loadResendable(ctx context.Context, v store.Verification) (store.
 
 // RevealRecipient records the access and returns the full recipient of a verification. Errors:
 // *fault.InvalidError if the recipient was erased or its key has left the ring; fault.Unavailable.
-func (d *Desk) RevealRecipient(ctx context.Context, v store.Verification, act store.AuditEntry) (string, error) {
-	if err := d.Store.AddAuditEntry(ctx, targetOf(v).auditEntryWithTarget(act)); err != nil {
+func (ad *Administration) RevealRecipient(ctx context.Context, v store.Verification, act store.AuditEntry) (string, error) {
+	if err := ad.Store.AddAuditEntry(ctx, targetOf(v).auditEntryWithTarget(act)); err != nil {
 		return "", err
 	}
-	r, err := d.Vault.OpenRecipient(v)
+	r, err := ad.Vault.OpenRecipient(v)
 	if err != nil {
-		d.recordEnd(ctx, targetOf(v).auditEntryWithTarget(act), store.AuditFailed, "unreadable")
+		ad.recordEnd(ctx, targetOf(v).auditEntryWithTarget(act), store.AuditFailed, "unreadable")
 		return "", fault.Invalid("id", "not_kept",
 			"The full address is not kept any more, or its key has left the ring.")
 	}

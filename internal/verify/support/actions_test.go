@@ -22,13 +22,13 @@ func TestResetClearsBothGates(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		first := r.SendTo(vtest.Ana)
 		r.RefuseTo(vtest.Ana)
-		r.NoError(r.Svc.Desk.ResetQuota(r.Context(), r.Person(), vtest.AuditEntry("quota.reset")))
+		r.NoError(r.Svc.Administration.ResetQuota(r.Context(), r.Person(), vtest.AuditEntry("quota.reset")))
 		v := r.SendTo(vtest.Ana).View
 		r.WantLine("after the reset", first.View.ID+" 2", v.ID, v.Send.Number)
 		r.RefuseTo(vtest.Ana) // from now on it counts again
 		r.EmptyLimiter()
 		r.WantQuota("after a flush the database knows of one", r.RefuseTo(vtest.Ana).Quota, "[0 4 9]", time.Minute)
-		r.NoError(r.Svc.Desk.ResetQuota(r.Context(), r.Person(), vtest.AuditEntry("quota.reset")))
+		r.NoError(r.Svc.Administration.ResetQuota(r.Context(), r.Person(), vtest.AuditEntry("quota.reset")))
 		r.EmptyLimiter()
 		r.SendTo(vtest.Ana) // the database alone
 		r.WantActions("quota.reset begun; quota.reset done; quota.reset begun; quota.reset done")
@@ -48,11 +48,11 @@ func TestResetClearsTheLockouts(t *testing.T) {
 		_, compared, _ := r.Try(vtest.BackEnd, ids[4], r.Code(4))
 		r.Want("compared", compared, false)
 		r.WantLockedOut(vtest.AskFor(vtest.Ana))
-		r.NoError(r.Svc.Desk.ResetQuota(r.Context(), r.Person(), vtest.AuditEntry("quota.reset")))
+		r.NoError(r.Svc.Administration.ResetQuota(r.Context(), r.Person(), vtest.AuditEntry("quota.reset")))
 		r.MailServer.Answer(vtest.NoMailbox)
 		r.SendTo(vtest.Ana) // at once, also where the lockout was remembered
 		r.Want("refused by", r.RefuseTo(vtest.Ana).Quota.Violated(), "[failures]")
-		r.NoError(r.Svc.Desk.ResetQuota(r.Context(), r.Person(), vtest.AuditEntry("quota.reset")))
+		r.NoError(r.Svc.Administration.ResetQuota(r.Context(), r.Person(), vtest.AuditEntry("quota.reset")))
 		r.Want("tries left of a pending code", r.Check(ids[4], r.WrongCode(r.Code(4))).AttemptsRemaining, 4)
 		r.SendTo(vtest.Ana)
 		r.EmptyLimiter() // the database's failures, too
@@ -65,19 +65,19 @@ func TestResetWithoutTheLimiter(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		r.SendTo(vtest.Ana)
 		r.LoseLimiter()
-		r.WantError(r.Svc.Desk.ResetQuota(r.Context(), r.Person(), vtest.AuditEntry("quota.reset")), fault.Unavailable)
+		r.WantError(r.Svc.Administration.ResetQuota(r.Context(), r.Person(), vtest.AuditEntry("quota.reset")), fault.Unavailable)
 		r.Limiter.Around(nil)
 		r.Sleep(2 * gates.LimiterRetryDelay)
 		r.RefuseTo(vtest.Ana) // the limiter counts what the database has reset
 		r.LoseLimiter()
 		r.QuotaOf("")
 		r.Limiter.Around(nil) // the outage lasts, and the limiter is called
-		r.NoError(r.Svc.Desk.ResetQuota(r.Context(), r.Person(), vtest.AuditEntry("quota.reset")))
+		r.NoError(r.Svc.Administration.ResetQuota(r.Context(), r.Person(), vtest.AuditEntry("quota.reset")))
 		r.Sleep(2 * gates.LimiterRetryDelay)
 		r.SendTo(vtest.Ana)
 		r.WantActions("quota.reset begun; quota.reset failed limiter; quota.reset begun; quota.reset done")
 		r.FailStore(sqlitetest.Down, "ResetCounters")
-		r.WantError(r.Svc.Desk.ResetQuota(r.Context(), r.Person(), vtest.AuditEntry("quota.reset")), fault.Unavailable)
+		r.WantError(r.Svc.Administration.ResetQuota(r.Context(), r.Person(), vtest.AuditEntry("quota.reset")), fault.Unavailable)
 		r.MendStore()
 		r.RefuseTo(vtest.Ana) // nothing happened that is not recorded
 	})
@@ -90,7 +90,7 @@ func TestEraseEndsWhatWaits(t *testing.T) {
 		r.RefuseTo(vtest.Ana)
 		other := r.Replica(r.MailServer)
 		r.AskAt(other, vtest.AskFor(vtest.Ana), false)
-		r.NoError(r.Svc.Desk.EraseRecipient(r.Context(), r.Person(), vtest.AuditEntry("erase")))
+		r.NoError(r.Svc.Administration.EraseRecipient(r.Context(), r.Person(), vtest.AuditEntry("erase")))
 		r.Sleep(time.Minute)
 		other.Refusals.Flush(r.Context())
 		r.WantMails(1)
@@ -112,7 +112,7 @@ func TestErasedAreForgotten(t *testing.T) {
 	vtest.InBubbleWith(t, func(s *vtest.Settings) { s.Tick, s.Lease = time.Hour, time.Hour }, func(r *vtest.Rig) {
 		a := r.SendTo(vtest.Ana)
 		hash := r.Person().Recipient
-		r.NoError(r.Svc.Desk.EraseRecipient(r.Context(), r.Person(), vtest.AuditEntry("erase")))
+		r.NoError(r.Svc.Administration.EraseRecipient(r.Context(), r.Person(), vtest.AuditEntry("erase")))
 		r.Sleep(30 * 24 * time.Hour)
 		r.Want("while a bound needs the hash", r.Verification(a.View.ID).Recipient, hash)
 		r.Sleep(2*24*time.Hour + 2*time.Hour)
@@ -123,7 +123,7 @@ func TestErasedAreForgotten(t *testing.T) {
 func TestCancelAndResendByAnAdministrator(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		resend := func(v store.Verification) (verification.Answer, error) {
-			return r.Svc.Desk.Resend(r.Context(), v, vtest.BackEnd.IP, vtest.AuditEntry("resend"))
+			return r.Svc.Administration.Resend(r.Context(), v, vtest.BackEnd.IP, vtest.AuditEntry("resend"))
 		}
 		v := r.Verification(r.SendTo(vtest.Ana).View.ID)
 		for _, admitted := range []bool{false, true} { // the gates decide
@@ -135,7 +135,7 @@ func TestCancelAndResendByAnAdministrator(t *testing.T) {
 		r.WantMails(2)
 		r.Want("the code again", r.Code(1), r.Code(0))
 		for _, want := range []bool{true, false} {
-			done, err := r.Svc.Desk.CancelVerification(r.Context(), v, vtest.AuditEntry("cancel"))
+			done, err := r.Svc.Administration.CancelVerification(r.Context(), v, vtest.AuditEntry("cancel"))
 			r.WantLine("canceled", vtest.Line(want, nil), done, err)
 		}
 		r.WantInvalid(vtest.Err(resend(v)), "id", "ended")
@@ -153,13 +153,13 @@ func TestRevealIsRecordedFirst(t *testing.T) {
 		v := r.Verification(r.SendTo(vtest.Ana).View.ID)
 		r.FailStore(sqlitetest.Down, "AddAuditEntry")
 		reveal := func(what, want string) {
-			to, err := r.Svc.Desk.RevealRecipient(r.Context(), r.Verification(v.ID), vtest.AuditEntry("reveal"))
+			to, err := r.Svc.Administration.RevealRecipient(r.Context(), r.Verification(v.ID), vtest.AuditEntry("reveal"))
 			r.WantLine(what, want, to, err)
 		}
 		reveal("without a record", " unavailable: down for a test")
 		r.MendStore()
 		reveal("with one", vtest.Ana+" <nil>")
-		r.NoError(r.Svc.Desk.EraseRecipient(r.Context(), r.Person(), vtest.AuditEntry("erase")))
+		r.NoError(r.Svc.Administration.EraseRecipient(r.Context(), r.Person(), vtest.AuditEntry("erase")))
 		reveal("erased", " id: not_kept")
 		r.WantActions("reveal done; recipient.erase done; reveal done; reveal failed unreadable")
 	})
@@ -194,6 +194,6 @@ func TestPersonsAreUnderstood(t *testing.T) {
 		{"", "email", vtest.Ana, "", "", "reason"},
 		{"shop", "email", vtest.Ana, "login", vtest.Ana, "reason"},
 	} {
-		r.WantInvalid(vtest.Err(r.Svc.Desk.ParseTarget(c.app, c.channel, c.to, c.purpose, c.reason)), c.field, "")
+		r.WantInvalid(vtest.Err(r.Svc.Administration.ParseTarget(c.app, c.channel, c.to, c.purpose, c.reason)), c.field, "")
 	}
 }

@@ -19,40 +19,40 @@ const exportPageRows = 500
 // a key for each table, which has the rows, in words what a row is and how long it is kept, and why columns are
 // left out. It records the export before it reads a row, and its end. After an error w may have a part of it; if
 // nothing was written, no row was given. Errors: those of w; fault.Unavailable.
-func (d *Desk) ExportRecipient(ctx context.Context, p Target, act store.AuditEntry, w io.Writer) error {
+func (ad *Administration) ExportRecipient(ctx context.Context, p Target, act store.AuditEntry, w io.Writer) error {
 	p.App, p.Purpose = "", ""
 	act = p.auditEntryWithTarget(act)
 	act.Outcome = store.AuditBegun
-	if err := d.Store.AddAuditEntry(ctx, act); err != nil {
+	if err := ad.Store.AddAuditEntry(ctx, act); err != nil {
 		return err
 	}
-	n, err := d.writeExport(ctx, p, w)
+	n, err := ad.writeExport(ctx, p, w)
 	outcome := store.AuditDone
 	if err != nil {
 		outcome = store.AuditFailed
 	}
 	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), store.CallTimeout)
 	defer cancel()
-	d.recordEnd(end, act, outcome, fmt.Sprint("rows=", n))
+	ad.recordEnd(end, act, outcome, fmt.Sprint("rows=", n))
 	return err
 }
 
 // writeExport returns the number of rows that it wrote.
-func (d *Desk) writeExport(ctx context.Context, p Target, w io.Writer) (n int, err error) {
+func (ad *Administration) writeExport(ctx context.Context, p Target, w io.Writer) (n int, err error) {
 	out, table := &bytes.Buffer{}, ""
 	head := func(name string, value any) {
 		text, _ := json.Marshal(value) // texts always encode
 		fmt.Fprintf(out, "%q: %s", name, text)
 	}
 	out.WriteString("{\n")
-	head("recipient", map[string]string{"channel": string(p.Channel), "to": p.To, "made_at": d.Now().UTC().Format(time.RFC3339)})
-	err = d.Store.ExportPerson(ctx, p.Recipient, exportPageRows, func(t store.ExportedTable, rows []store.ExportedRow) error {
+	head("recipient", map[string]string{"channel": string(p.Channel), "to": p.To, "made_at": ad.Now().UTC().Format(time.RFC3339)})
+	err = ad.Store.ExportPerson(ctx, p.Recipient, exportPageRows, func(t store.ExportedTable, rows []store.ExportedRow) error {
 		if t.Name != table {
 			if table != "" {
 				out.WriteString("\n]}")
 			}
 			fmt.Fprintf(out, ",\n%q: {", t.Name)
-			head("about", strings.ReplaceAll(t.About, "{retention}", d.retention()))
+			head("about", strings.ReplaceAll(t.About, "{retention}", ad.retention()))
 			out.WriteString(", ")
 			head("left_out", t.LeftOut)
 			out.WriteString(", \"rows\": [")
@@ -76,8 +76,8 @@ func (d *Desk) writeExport(ctx context.Context, p Target, w io.Writer) (n int, e
 }
 
 // retention returns how long rows are kept, in words.
-func (d *Desk) retention() string {
-	keep := d.Policy.Get().Retention
+func (ad *Administration) retention() string {
+	keep := ad.Policy.Get().Retention
 	if keep == 0 {
 		return "ever"
 	}

@@ -15,19 +15,19 @@ const similarPeriod = 24 * time.Hour
 // SimilarRecipients returns the newest send of the last 24 hours to each address that differs from
 // the given one by one typing error, the newest first, at most limit: a missed message may have
 // gone there. Errors: *fault.InvalidError, fault.Unavailable.
-func (d *Desk) SimilarRecipients(ctx context.Context, channel, to string, limit int) ([]store.SendOrRefusal, error) {
+func (ad *Administration) SimilarRecipients(ctx context.Context, channel, to string, limit int) ([]store.SendOrRefusal, error) {
 	r, err := verification.ParseRecipient(channel, to, "")
 	if err != nil {
 		return nil, err
 	}
-	mine := d.Vault.CountedHash(r)
+	mine := ad.Vault.CountedHash(r)
 	var near []recipient.Hash
 	for _, other := range r.OneTypoAway() {
-		if h := d.Vault.CountedHash(other); h != mine { // two spellings of one mailbox are the same
+		if h := ad.Vault.CountedHash(other); h != mine { // two spellings of one mailbox are the same
 			near = append(near, h)
 		}
 	}
-	rows, err := d.Store.LatestRowPerRecipient(ctx, near, similarPeriod)
+	rows, err := ad.Store.LatestRowPerRecipient(ctx, near, similarPeriod)
 	if err != nil {
 		return nil, err
 	}
@@ -36,11 +36,11 @@ func (d *Desk) SimilarRecipients(ctx context.Context, channel, to string, limit 
 
 // Lockouts returns the recipient's current lockouts, at most one for each class of callers. Error:
 // fault.Unavailable.
-func (d *Desk) Lockouts(ctx context.Context, app string, ch recipient.Channel,
+func (ad *Administration) Lockouts(ctx context.Context, app string, ch recipient.Channel,
 	h recipient.Hash,
 ) (all []store.Lockout, err error) {
 	for _, class := range store.Classes {
-		out, err := d.Store.Lockout(ctx, store.Verification{App: app, Channel: ch, Recipient: h, Class: class})
+		out, err := ad.Store.Lockout(ctx, store.Verification{App: app, Channel: ch, Recipient: h, Class: class})
 		if err != nil {
 			return nil, err
 		}

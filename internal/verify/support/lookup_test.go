@@ -16,7 +16,7 @@ func TestLookalikes(t *testing.T) {
 			r.Sleep(time.Minute)
 		}
 		look := func(most int) (to []string) {
-			rows, err := r.Svc.Desk.SimilarRecipients(r.Context(), "email", "ana@gmail.com", most)
+			rows, err := r.Svc.Administration.SimilarRecipients(r.Context(), "email", "ana@gmail.com", most)
 			r.NoError(err)
 			for _, row := range rows {
 				to = append(to, row.To)

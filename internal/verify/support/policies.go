@@ -17,9 +17,9 @@ type Policy struct {
 }
 
 // Policies returns the current policies, sorted by name.
-func (d *Desk) Policies() []Policy {
+func (ad *Administration) Policies() []Policy {
 	byName := map[string]Policy{}
-	for _, p := range d.Policy.Get().Purposes {
+	for _, p := range ad.Policy.Get().Purposes {
 		byName[p.Policy.Name] = Policy{p.Policy, slices.Sorted(slices.Values(p.PolicyPurposes)), p.Reserve}
 	}
 	var all []Policy
@@ -33,12 +33,12 @@ func (d *Desk) Policies() []Policy {
 // RecipientsAtLimit returns the recipients that have used up a rule of the policy, at most limit,
 // those with the newest send first, and how many there are in all. The rule must have the scope
 // recipient, since the database counts no other. Error: fault.Unavailable.
-func (d *Desk) RecipientsAtLimit(ctx context.Context, p Policy, rule quota.Rule, limit int) ([]store.HeavyRecipient,
+func (ad *Administration) RecipientsAtLimit(ctx context.Context, p Policy, rule quota.Rule, limit int) ([]store.HeavyRecipient,
 	int, error,
 ) {
-	now := d.Now()
+	now := ad.Now()
 	within := now.Sub(quota.Cutoffs([]quota.Rule{rule}, now)[0])
-	crowds, all, err := d.Store.HeavyRecipients(ctx,
+	crowds, all, err := ad.Store.HeavyRecipients(ctx,
 		store.HeavyRecipientsQuery{Purposes: p.Purposes, Within: within, AtLeast: rule.Limit, Limit: limit})
 	return crowds, all, err
 }

@@ -33,16 +33,16 @@ const (
 )
 
 // AppsAndPurposes returns the names of all apps and purposes, sorted.
-func (d *Desk) AppsAndPurposes() (apps, purposes []string) {
-	set := d.Policy.Get()
+func (ad *Administration) AppsAndPurposes() (apps, purposes []string) {
+	set := ad.Policy.Get()
 	return slices.Sorted(maps.Keys(set.Apps)), slices.Sorted(maps.Keys(set.Purposes))
 }
 
 // SampleMessages returns the messages of a purpose for an app in every language, mails before text
 // messages. Errors: *fault.InvalidError if the app or purpose does not exist; fault.Unavailable if
 // a template fails, which is logged.
-func (d *Desk) SampleMessages(app, purpose string) ([]SampleMessage, error) {
-	set := d.Policy.Get()
+func (ad *Administration) SampleMessages(app, purpose string) ([]SampleMessage, error) {
+	set := ad.Policy.Get()
 	p, err := verification.FindPurpose(set, purpose)
 	if err != nil {
 		return nil, err
@@ -59,11 +59,11 @@ func (d *Desk) SampleMessages(app, purpose string) ([]SampleMessage, error) {
 	request.Data.Code, request.Data.Minutes = digits[:min(max(p.CodeLength, 0), len(digits))],
 		message.WholeMinutesLeft(p.TTL)
 	request.Data.Support = sampleSupportReference
-	all, err := d.sampleMails(request)
-	if err == nil && d.Texts != nil {
+	all, err := ad.sampleMails(request)
+	if err == nil && ad.Texts != nil {
 		request.Data.Support, request.Data.Minutes = "", message.WholeMinutesLeft(p.ForChannel(recipient.SMS).TTL)
 		var texts []SampleMessage
-		texts, err = d.sampleTextMessages(request)
+		texts, err = ad.sampleTextMessages(request)
 		all = append(all, texts...)
 	}
 	if err != nil {
@@ -72,9 +72,9 @@ func (d *Desk) SampleMessages(app, purpose string) ([]SampleMessage, error) {
 	return all, nil
 }
 
-func (d *Desk) sampleMails(request message.RenderRequest) (all []SampleMessage, err error) {
-	for _, request.Locale = range d.Mails.Locales(request.App) {
-		m, err := d.Mails.Render(request)
+func (ad *Administration) sampleMails(request message.RenderRequest) (all []SampleMessage, err error) {
+	for _, request.Locale = range ad.Mails.Locales(request.App) {
+		m, err := ad.Mails.Render(request)
 		if err != nil {
 			return nil, err
 		}
@@ -86,9 +86,9 @@ func (d *Desk) sampleMails(request message.RenderRequest) (all []SampleMessage, 
 	return all, nil
 }
 
-func (d *Desk) sampleTextMessages(request message.RenderRequest) (all []SampleMessage, err error) {
-	for _, request.Locale = range d.Texts.Locales(request.App) {
-		m, err := d.Texts.Render(request)
+func (ad *Administration) sampleTextMessages(request message.RenderRequest) (all []SampleMessage, err error) {
+	for _, request.Locale = range ad.Texts.Locales(request.App) {
+		m, err := ad.Texts.Render(request)
 		if err != nil {
 			return nil, err
 		}
@@ -109,15 +109,15 @@ const previewSession = "sendcode preview"
 
 // SendPreview sends a new code, as a back end would: both gates decide, and the send is written to
 // the database. It records the preview before it sends. Errors: *fault.InvalidError, fault.Unavailable.
-func (d *Desk) SendPreview(ctx context.Context, t PreviewRequest, act store.AuditEntry) (verification.Answer, error) {
-	p, err := d.ParseTarget(t.App, t.Channel, t.To, t.Purpose, act.Reason)
+func (ad *Administration) SendPreview(ctx context.Context, t PreviewRequest, act store.AuditEntry) (verification.Answer, error) {
+	p, err := ad.ParseTarget(t.App, t.Channel, t.To, t.Purpose, act.Reason)
 	if err != nil {
 		return verification.Answer{}, err
 	}
 	if t.App == "" {
 		return verification.Answer{}, fault.Invalid("app", "unknown", "There is no such app.")
 	}
-	return d.sendWithAuditEntries(ctx, verification.Request{
+	return ad.sendWithAuditEntries(ctx, verification.Request{
 		Caller: verification.Caller{App: t.App, Kind: verification.BackEnd, IP: t.From}, Channel: t.Channel, To: t.To,
 		Purpose: t.Purpose,
 		Locale:  t.Locale,

@@ -26,10 +26,10 @@ func TestSamples(t *testing.T) {
 		p.Alphabet, p.CodeLength, p.Notify, p.TTL = code.Unambiguous, 8, message.NotifyGlance, store.MaxCodeLife
 		s.Set.Purposes["login"] = p
 	})
-	apps, purposes := r.Svc.Desk.AppsAndPurposes()
+	apps, purposes := r.Svc.Administration.AppsAndPurposes()
 	r.WantLine("apps and purposes", "[shop] [default login]", apps, purposes)
 	for purpose, code := range map[string]string{"default": "482913", "login": "BKVXRTNZ"} {
-		all, err := r.Svc.Desk.SampleMessages("shop", purpose)
+		all, err := r.Svc.Administration.SampleMessages("shop", purpose)
 		r.NoError(err)
 		var seen []string
 		for _, s := range all {
@@ -62,7 +62,7 @@ func TestTrial(t *testing.T) {
 			From: netip.MustParseAddr("192.0.2.1"),
 		}
 		try := func(what string, admitted bool) verification.View {
-			a, err := r.Svc.Desk.SendPreview(r.Context(), trial, vtest.AuditEntry("try"))
+			a, err := r.Svc.Administration.SendPreview(r.Context(), trial, vtest.AuditEntry("try"))
 			r.NoError(err)
 			r.WantLine(what, vtest.Line(admitted, false), a.Admitted, a.View.ID == pending)
 			return a.View
@@ -76,7 +76,7 @@ func TestTrial(t *testing.T) {
 		trial.Purpose = "default"
 		try("a minute later, of the same purpose", true)
 		trial.App = ""
-		r.WantInvalid(vtest.Err(r.Svc.Desk.SendPreview(r.Context(), trial, vtest.AuditEntry("try"))), "app", "unknown")
+		r.WantInvalid(vtest.Err(r.Svc.Administration.SendPreview(r.Context(), trial, vtest.AuditEntry("try"))), "app", "unknown")
 		r.Want("acts", strings.ReplaceAll(r.Actions(), "•••@example.com", ""),
 			"try begun a; try done a; try begun a; try failed minute a; try begun b; try failed minute b; try begun b; try done b")
 		synctest.Wait()

@@ -21,25 +21,25 @@ const (
 // AcceptSubscription allows the next subscription that a provider's topic requests, within
 // acceptancePeriod, to be confirmed. Only the audit log keeps the acceptance: as a begun entry,
 // until the subscription is confirmed. Errors: *fault.InvalidError, fault.Unavailable.
-func (d *Desk) AcceptSubscription(ctx context.Context, provider, reason string, act store.AuditEntry) error {
+func (ad *Administration) AcceptSubscription(ctx context.Context, provider, reason string, act store.AuditEntry) error {
 	if err := CheckReason(reason, ""); err != nil {
 		return err
 	}
 	act.Target, act.Reason, act.Outcome = provider, reason, store.AuditBegun
-	return d.Store.AddAuditEntry(ctx, act)
+	return ad.Store.AddAuditEntry(ctx, act)
 }
 
 // ConfirmSubscription calls confirm if an administrator accepted the provider's subscription, and
 // records that it is done. If confirm fails, the acceptance stays, so that a repetition can
 // succeed. Errors: those of confirm, fault.Unavailable.
-func (d *Desk) ConfirmSubscription(ctx context.Context, provider string,
+func (ad *Administration) ConfirmSubscription(ctx context.Context, provider string,
 	confirm func(context.Context) error,
 ) (accepted bool, err error) {
-	entries, err := d.Store.AuditEntries(ctx, store.AuditFilter{What: AcceptSubscriptionAction, Limit: maxSearchedEntries})
+	entries, err := ad.Store.AuditEntries(ctx, store.AuditFilter{What: AcceptSubscriptionAction, Limit: maxSearchedEntries})
 	if err != nil {
 		return false, err
 	}
-	now, ended := d.Now(), map[uuid.UUID]bool{}
+	now, ended := ad.Now(), map[uuid.UUID]bool{}
 	for _, a := range entries { // the newest first
 		ended[a.Completes] = true
 		if a.Target != provider || a.Outcome != store.AuditBegun || ended[a.ID] || now.Sub(a.At) > acceptancePeriod {
@@ -48,7 +48,7 @@ func (d *Desk) ConfirmSubscription(ctx context.Context, provider string,
 		if err := confirm(ctx); err != nil {
 			return true, err
 		}
-		d.recordEnd(context.WithoutCancel(ctx), a, store.AuditDone, "")
+		ad.recordEnd(context.WithoutCancel(ctx), a, store.AuditDone, "")
 		return true, nil
 	}
 	return false, nil

@@ -19,7 +19,7 @@ func TestAcceptedSubscriptions(t *testing.T) {
 		calls, failing := 0, error(nil)
 		ask := func(provider string, wantAccepted bool, wantCalls int) {
 			t.Helper()
-			accepted, err := r.Svc.Desk.ConfirmSubscription(r.Context(), provider, func(context.Context) error {
+			accepted, err := r.Svc.Administration.ConfirmSubscription(r.Context(), provider, func(context.Context) error {
 				calls++
 				return failing
 			})
@@ -29,7 +29,7 @@ func TestAcceptedSubscriptions(t *testing.T) {
 		}
 		accept := func() {
 			t.Helper()
-			r.NoError(r.Svc.Desk.AcceptSubscription(r.Context(), "ses", "ticket 7", vtest.AuditEntry("subscription.accept")))
+			r.NoError(r.Svc.Administration.AcceptSubscription(r.Context(), "ses", "ticket 7", vtest.AuditEntry("subscription.accept")))
 		}
 		ask("ses", false, 0)
 		accept()
@@ -51,13 +51,13 @@ func TestAcceptedSubscriptions(t *testing.T) {
 		r.Sleep(time.Hour)
 		ask("ses", true, 3)
 
-		err = r.Svc.Desk.AcceptSubscription(r.Context(), "ses", "for ana@example.com", vtest.AuditEntry("subscription.accept"))
+		err = r.Svc.Administration.AcceptSubscription(r.Context(), "ses", "for ana@example.com", vtest.AuditEntry("subscription.accept"))
 		if _, bad := errors.AsType[*fault.InvalidError](err); !bad {
 			t.Errorf("a reason with an address: %v", err)
 		}
 		accept()
 		r.FailStore(sqlitetest.Down, "AuditEntries")
-		if accepted, err := r.Svc.Desk.ConfirmSubscription(r.Context(), "ses",
+		if accepted, err := r.Svc.Administration.ConfirmSubscription(r.Context(), "ses",
 			func(context.Context) error { panic("confirmed") }); accepted || !errors.Is(err, fault.Unavailable) {
 			t.Errorf("%v, %v", accepted, err)
 		}

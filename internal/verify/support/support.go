@@ -86,7 +86,7 @@ type TextRenderer interface {
 	Locales(app string) []string
 }
 
-// Dependencies are the services that a Desk uses.
+// Dependencies are the services that an Administration uses.
 type Dependencies struct {
 	Store   Store
 	Codes   verificationService
@@ -100,23 +100,23 @@ type Dependencies struct {
 	Logger  *slog.Logger
 }
 
-// Desk carries out the actions of administrators. Safe for concurrent use.
-type Desk struct{ Dependencies }
+// Administration carries out the actions of administrators. Safe for concurrent use.
+type Administration struct{ Dependencies }
 
-// New makes a desk.
-func New(p Dependencies) *Desk { return &Desk{p} }
+// New makes an Administration.
+func New(p Dependencies) *Administration { return &Administration{p} }
 
 // Paused returns the pause that stops sends of the channel and purpose; false if there is none.
-func (d *Desk) Paused(ch recipient.Channel, purpose string) (policy.Pause, bool) {
-	return d.Policy.Get().Paused(ch, purpose)
+func (ad *Administration) Paused(ch recipient.Channel, purpose string) (policy.Pause, bool) {
+	return ad.Policy.Get().Paused(ch, purpose)
 }
 
 // HashRecipient returns the hash of a recipient by which the database counts and searches it. Error:
 // *fault.InvalidError.
-func (d *Desk) HashRecipient(channel, to string) (recipient.Hash, error) {
+func (ad *Administration) HashRecipient(channel, to string) (recipient.Hash, error) {
 	r, err := verification.ParseRecipient(channel, to, "")
 	if err != nil {
 		return recipient.Hash{}, err
 	}
-	return d.Vault.CountedHash(r), nil
+	return ad.Vault.CountedHash(r), nil
 }

@@ -81,7 +81,7 @@ func TestSuppressByHandAndLift(t *testing.T) {
 			s.By, s.App, s.Send == uuid.Nil, s.To, s.Until.Sub(s.Since))
 		r.SendFails(vtest.Ana, "suppressed")
 		lift := func(l support.LiftSuppressionsRequest) ([]store.Suppression, error) {
-			return r.Svc.Desk.LiftSuppressions(r.Context(), l, vtest.AuditEntry("suppression.lift"))
+			return r.Svc.Administration.LiftSuppressions(r.Context(), l, vtest.AuditEntry("suppression.lift"))
 		}
 		for _, want := range []int{1, 0} {
 			list, err := lift(support.LiftSuppressionsRequest{Channel: "email", To: vtest.Ana, Reason: "mended"})
@@ -101,7 +101,7 @@ func TestSuppressByHandAndLift(t *testing.T) {
 			"app":     {Channel: "email", To: vtest.Ana, App: "nope", Reason: "x"},
 			"reason":  {Channel: "email", To: vtest.Ana},
 		} {
-			r.WantInvalid(vtest.Err(r.Svc.Desk.Suppress(r.Context(), wish, vtest.AuditEntry("suppression.add"))), field, "")
+			r.WantInvalid(vtest.Err(r.Svc.Administration.Suppress(r.Context(), wish, vtest.AuditEntry("suppression.add"))), field, "")
 			r.WantInvalid(vtest.Err(lift(support.LiftSuppressionsRequest{
 				Channel: wish.Channel, To: wish.To, App: wish.App,
 				Reason: wish.Reason,
@@ -124,9 +124,9 @@ func TestSuppressionsOfNumbersFollowTheCountedForm(t *testing.T) {
 		{"+525512345678", "+5215512345678"},
 	} {
 		vtest.InBubbleWith(t, vtest.MinuteTick(func(s *vtest.Settings) { vtest.SuppressBounces(s); vtest.ServeCountries("AR", "MX")(s) }), func(r *vtest.Rig) {
-			r.Svc.Desk.Suppress(r.Context(), support.SuppressRequest{Channel: "sms", To: pair[0], Reason: "asked"}, vtest.AuditEntry("suppression.add"))
+			r.Svc.Administration.Suppress(r.Context(), support.SuppressRequest{Channel: "sms", To: pair[0], Reason: "asked"}, vtest.AuditEntry("suppression.add"))
 			r.Want("suppressed", r.Status(r.Send(vtest.TextTo(pair[1]))), "failed suppressed")
-			lifted, err := r.Svc.Desk.LiftSuppressions(r.Context(),
+			lifted, err := r.Svc.Administration.LiftSuppressions(r.Context(),
 				support.LiftSuppressionsRequest{Channel: "sms", To: pair[1], Reason: "asked"}, vtest.AuditEntry("suppression.lift"))
 			r.WantLine("lifted", "1 <nil>", len(lifted), err)
 
@@ -136,9 +136,9 @@ func TestSuppressionsOfNumbersFollowTheCountedForm(t *testing.T) {
 			r.Carrier.Fail(nil)
 			r.Want("after it", r.Status(r.Send(vtest.TextTo(pair[1]))), "failed suppressed")
 
-			target, err := r.Svc.Desk.ParseTarget("", "sms", pair[0], "", "asked")
+			target, err := r.Svc.Administration.ParseTarget("", "sms", pair[0], "", "asked")
 			r.NoError(err)
-			r.NoError(r.Svc.Desk.EraseRecipient(r.Context(), target, vtest.AuditEntry("erase")))
+			r.NoError(r.Svc.Administration.EraseRecipient(r.Context(), target, vtest.AuditEntry("erase")))
 			for _, row := range r.Rows() {
 				r.Want("erased", row.To, "•••")
 			}
@@ -174,16 +174,16 @@ func TestPaused(t *testing.T) {
 		r.WantMails(1)
 		r.Pause(policy.Pause{Channel: recipient.SMS}, policy.Pause{Purpose: "login", Reason: "abuse"},
 			policy.Pause{Channel: recipient.Email, Reason: "the server moves"})
-		p, _ := r.Svc.Desk.Paused(recipient.Email, "default")
+		p, _ := r.Svc.Administration.Paused(recipient.Email, "default")
 		r.WantLine("the reason, known since", "the server moves 0s", p.Reason, p.Since.Sub(began))
 		r.Pause(policy.Pause{Purpose: "login"}, policy.Pause{Channel: recipient.SMS, Purpose: "default"})
 		r.SendTo(vtest.Ana)
 		r.WantMails(2)
 		r.WantStatus(r.SendTo(vtest.Ana, vtest.For("login")), "failed paused")
-		p, _ = r.Svc.Desk.Paused(recipient.Email, "login")
+		p, _ = r.Svc.Administration.Paused(recipient.Email, "login")
 		r.Want("another reason is another pause, known since", time.Since(p.Since), "0s")
 		r.Pause()
-		_, paused := r.Svc.Desk.Paused(recipient.Email, "login")
+		_, paused := r.Svc.Administration.Paused(recipient.Email, "login")
 		r.Want("paused", paused, false)
 	})
 }
@@ -198,7 +198,7 @@ func TestPausedButForTestRecipients(t *testing.T) {
 	vtest.InBubbleWith(t, change, func(r *vtest.Rig) {
 		r.WantStatus(r.SendTo(vtest.Ana), "sent")
 		r.SendFails("bo@example.com", "paused")
-		p, ok := r.Svc.Desk.Paused(recipient.Email, "x")
+		p, ok := r.Svc.Administration.Paused(recipient.Email, "x")
 		r.WantLine("paused, since an instant that is known", "true false", ok, p.Since.IsZero())
 	})
 }

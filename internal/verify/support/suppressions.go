@@ -32,8 +32,8 @@ const (
 
 // Suppress suppresses sends to a recipient, and records the action. Errors: *fault.InvalidError,
 // fault.Unavailable.
-func (d *Desk) Suppress(ctx context.Context, b SuppressRequest, act store.AuditEntry) (store.Suppression, error) {
-	to, err := d.parseSuppressible(b.Channel, b.To, b.App, b.Reason)
+func (ad *Administration) Suppress(ctx context.Context, b SuppressRequest, act store.AuditEntry) (store.Suppression, error) {
+	to, err := ad.parseSuppressible(b.Channel, b.To, b.App, b.Reason)
 	if err != nil {
 		return store.Suppression{}, err
 	}
@@ -41,11 +41,11 @@ func (d *Desk) Suppress(ctx context.Context, b SuppressRequest, act store.AuditE
 	if err != nil {
 		return store.Suppression{}, err
 	}
-	row, _, err := d.Store.Suppress(ctx, store.Suppression{
-		ID: id, App: b.App, Channel: to.Channel(), Address: d.Vault.SuppressionHash(to), Recipient: d.Vault.CountedHash(to),
+	row, _, err := ad.Store.Suppress(ctx, store.Suppression{
+		ID: id, App: b.App, Channel: to.Channel(), Address: ad.Vault.SuppressionHash(to), Recipient: ad.Vault.CountedHash(to),
 		To:    to.Masked(),
 		Cause: store.CauseManual, Detail: b.Reason, By: act.Who,
-	}, cmp.Or(b.For, d.Policy.Get().SuppressFor, DefaultSuppressionPeriod), d.auditEntryFor(act, to, b.App, b.Reason))
+	}, cmp.Or(b.For, ad.Policy.Get().SuppressFor, DefaultSuppressionPeriod), ad.auditEntryFor(act, to, b.App, b.Reason))
 	return row, err
 }
 
@@ -60,7 +60,7 @@ type LiftSuppressionsRequest struct {
 
 // LiftSuppressions ends the recipient's current suppressions, returns them, and records the action. Errors:
 // *fault.InvalidError, fault.Unavailable.
-func (d *Desk) LiftSuppressions(ctx context.Context, l LiftSuppressionsRequest, act store.AuditEntry) ([]store.Suppression, error) {
+func (ad *Administration) LiftSuppressions(ctx context.Context, l LiftSuppressionsRequest, act store.AuditEntry) ([]store.Suppression, error) {
 	lifting := store.LiftSuppressionsRequest{
 		Channel: recipient.Channel(l.Channel), Address: l.Address, App: l.App, By: act.Who,
 		Why: l.Reason,
@@ -68,32 +68,32 @@ func (d *Desk) LiftSuppressions(ctx context.Context, l LiftSuppressionsRequest, 
 	act.App, act.Channel, act.Reason = l.App, lifting.Channel, l.Reason
 	record := &act
 	if l.Address.IsZero() {
-		to, err := d.parseSuppressible(l.Channel, l.To, l.App, l.Reason)
+		to, err := ad.parseSuppressible(l.Channel, l.To, l.App, l.Reason)
 		if err != nil {
 			return nil, err
 		}
-		lifting.Channel, lifting.Address = to.Channel(), d.Vault.SuppressionHash(to)
-		record = d.auditEntryFor(act, to, l.App, l.Reason)
+		lifting.Channel, lifting.Address = to.Channel(), ad.Vault.SuppressionHash(to)
+		record = ad.auditEntryFor(act, to, l.App, l.Reason)
 	} else if err := checkSuppressionReason(l.Reason, ""); err != nil {
 		return nil, err
 	}
-	list, err := d.Store.LiftSuppressions(ctx, lifting, record)
+	list, err := ad.Store.LiftSuppressions(ctx, lifting, record)
 	return list, err
 }
 
 // auditEntryFor returns the audit entry with the recipient, the app and the reason.
-func (d *Desk) auditEntryFor(act store.AuditEntry, to recipient.Recipient, app, why string) *store.AuditEntry {
-	act.App, act.Channel, act.Recipient, act.To, act.Reason = app, to.Channel(), d.Vault.CountedHash(to), to.Masked(), why
+func (ad *Administration) auditEntryFor(act store.AuditEntry, to recipient.Recipient, app, why string) *store.AuditEntry {
+	act.App, act.Channel, act.Recipient, act.To, act.Reason = app, to.Channel(), ad.Vault.CountedHash(to), to.Masked(), why
 	return &act
 }
 
 // parseSuppressible parses the recipient and checks the app and the reason of a request.
-func (d *Desk) parseSuppressible(channel, address, app, why string) (recipient.Recipient, error) {
+func (ad *Administration) parseSuppressible(channel, address, app, why string) (recipient.Recipient, error) {
 	to, err := verification.ParseRecipient(channel, address, "")
 	if err != nil {
 		return to, err
 	}
-	if app != "" && !d.Policy.Get().HasApp(app) {
+	if app != "" && !ad.Policy.Get().HasApp(app) {
 		return to, fault.Invalid("app", "unknown", "There is no such app.")
 	}
 	return to, checkSuppressionReason(why, to.Address())
@@ -114,13 +114,13 @@ func checkSuppressionReason(why, address string) error {
 
 // LiftPrefixPause ends the pause of a prefix early, and records the action, unless the pause had
 // ended before. Errors: fault.NotFound, *fault.InvalidError, fault.Unavailable.
-func (d *Desk) LiftPrefixPause(ctx context.Context, id uuid.UUID, reason string,
+func (ad *Administration) LiftPrefixPause(ctx context.Context, id uuid.UUID, reason string,
 	act store.AuditEntry,
 ) (store.PrefixPause, error) {
 	if err := CheckReason(reason, ""); err != nil {
 		return store.PrefixPause{}, err
 	}
 	act.Reason = reason
-	p, _, err := d.Store.LiftPrefixPause(context.WithoutCancel(ctx), store.LiftPauseRequest{ID: id, By: act.Who, Why: reason}, &act)
+	p, _, err := ad.Store.LiftPrefixPause(context.WithoutCancel(ctx), store.LiftPauseRequest{ID: id, By: act.Who, Why: reason}, &act)
 	return p, err
 }

@@ -140,7 +140,7 @@ func TestBackoffIsForgotten(t *testing.T) {
 			func(r *vtest.Rig) { r.Pause(policy.Pause{Channel: recipient.SMS}) },
 		},
 		"a reset": {func(*vtest.Rig) {}, func(r *vtest.Rig) {
-			r.NoError(r.Svc.Desk.ResetQuota(r.Context(), r.Person(), vtest.AuditEntry("quota.reset")))
+			r.NoError(r.Svc.Administration.ResetQuota(r.Context(), r.Person(), vtest.AuditEntry("quota.reset")))
 		}},
 		"flushed": {func(*vtest.Rig) {}, func(r *vtest.Rig) { r.EmptyLimiter() }},
 	} {

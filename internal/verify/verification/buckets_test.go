@@ -268,9 +268,9 @@ func TestBrowsersReachAMailboxTwentyTimesADay(t *testing.T) {
 		r.Send(text)
 		r.Send(bank)
 		r.Refuse(login)
-		who, err := r.Svc.Desk.ParseTarget("shop", "email", "victim+7@gmail.com", "", "bombed by strangers")
+		who, err := r.Svc.Administration.ParseTarget("shop", "email", "victim+7@gmail.com", "", "bombed by strangers")
 		r.NoError(err)
-		r.NoError(r.Svc.Desk.ResetQuota(r.Context(), who, vtest.AuditEntry("quota.reset")))
+		r.NoError(r.Svc.Administration.ResetQuota(r.Context(), who, vtest.AuditEntry("quota.reset")))
 		r.Send(spelling(20))
 		r.Sleep(24 * time.Hour)
 		r.Send(spelling(70)) // back ends have taken none of its places

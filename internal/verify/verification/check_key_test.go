@@ -153,7 +153,7 @@ func TestCheckByRecipientRepeatsAnApproval(t *testing.T) {
 		check(ask, "true true")
 		r.Want("tries of the newer one", r.Get(newer.View.ID).AttemptsRemaining, verification.MaxAttempts)
 		check(anaByName, "false false")
-		r.NoError(r.Svc.Desk.EraseRecipient(r.Context(), r.Person(), vtest.AuditEntry("erase")))
+		r.NoError(r.Svc.Administration.EraseRecipient(r.Context(), r.Person(), vtest.AuditEntry("erase")))
 		r.WantError(vtest.Err(r.Svc.CheckByRecipient(r.Context(), ask, r.Code(0))), fault.NotFound)
 		got, err := checkWith(r, vtest.BackEnd, checkKey, a.View.ID, r.Code(0))
 		r.Want("valid once erased", got.Valid || got.Proof != "", false)

@@ -168,7 +168,7 @@ func TestARepetitionIsNotRefusedForItsOwnRow(t *testing.T) {
 		second := r.ReplicaOn(&claimed{r.Store, func() { close(wake); <-written }}, r.MailServer, r.Carrier)
 		r.AskAt(second, vtest.AskFor(vtest.Ana), true)
 		r.AskAt(second, vtest.AskFor(vtest.Ana), false)
-		r.NoError(r.Svc.Desk.ResetQuota(r.Context(), r.Person(), vtest.AuditEntry("quota.reset")))
+		r.NoError(r.Svc.Administration.ResetQuota(r.Context(), r.Person(), vtest.AuditEntry("quota.reset")))
 		go func() { defer close(written); _, _ = asleep.Send(r.Context(), keyed) }()
 		r.Sleep(verification.ClaimLease)
 		a := r.AskAt(second, keyed, true)

@@ -100,7 +100,7 @@ func TestKnownBrowsers(t *testing.T) {
 		r.Sleep(time.Second)
 		r.Want("at its end", limit(r.Svc, byBrowser(vtest.Ana, presenting(token))), 100)
 		token = knownBrowser(r)
-		r.NoError(r.Svc.Desk.EraseRecipient(r.Context(), r.Person(), vtest.AuditEntry("erase")))
+		r.NoError(r.Svc.Administration.EraseRecipient(r.Context(), r.Person(), vtest.AuditEntry("erase")))
 		r.Want("erased", limit(r.Svc, byBrowser(vtest.Ana, presenting(token))), 100)
 	})
 }

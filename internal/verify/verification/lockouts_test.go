@@ -180,9 +180,9 @@ func TestABackEndForStrangers(t *testing.T) {
 // of another class. Each class's lockout is told to the administrator.
 func TestLockoutsAreOfTheClassThatOpened(t *testing.T) {
 	vtest.InBubbleWith(t, wide, func(r *vtest.Rig) {
-		h, _ := r.Svc.Desk.HashRecipient("email", vtest.Ana)
+		h, _ := r.Svc.Administration.HashRecipient("email", vtest.Ana)
 		told := func() (classes []store.Class) {
-			all, err := r.Svc.Desk.Lockouts(r.Context(), "shop", "email", h)
+			all, err := r.Svc.Administration.Lockouts(r.Context(), "shop", "email", h)
 			r.NoError(err)
 			for _, out := range all {
 				classes = append(classes, out.Class)
@@ -231,7 +231,7 @@ func TestLockedOutStrangersTakeNoPlace(t *testing.T) {
 		}
 		r.WantLine("calls that take a place, and the places of the four codes", "0 4", takes, r.Counted().Rules[0].Used)
 		other := r.Replica(r.MailServer)
-		r.NoError(other.Desk.ResetQuota(r.Context(), r.Person(), vtest.AuditEntry("quota.reset")))
+		r.NoError(other.Administration.ResetQuota(r.Context(), r.Person(), vtest.AuditEntry("quota.reset")))
 		r.WantLockedOut(stranger)
 		r.Sleep(verification.LockoutRemembered)
 		r.Want("refusals in the database", r.RowBlockedBy(verification.LockoutRuleName, "email", vtest.Ana).Count, 22)

@@ -124,7 +124,7 @@ func TestSpellingsShareOneQuota(t *testing.T) {
 		r.Want("the mail's recipient", r.MailServer.Attempts()[0].To, taggedAna)
 		for _, to := range []string{plainAna, otherAna, taggedAna} {
 			r.WantWait(r.RefuseTo(to).Quota, time.Minute)
-			h, err := r.Svc.Desk.HashRecipient("email", to)
+			h, err := r.Svc.Administration.HashRecipient("email", to)
 			r.NoError(err)
 			r.Want(to, h, vtest.ParseEmail(t, plainAna).Hash(r.Settings.Vault.IndexKey))
 		}

@@ -117,11 +117,13 @@ func TestAppsAreToldHowSendsEnd(t *testing.T) {
 		"canceled by an administrator, once": {want: []string{"send.sent", "verification.canceled"}, run: func(r *vtest.Rig) {
 			v := r.Verification(r.SendTo(vtest.Ana).View.ID)
 			for range 2 {
-				r.NoError(vtest.Err(r.Svc.Desk.CancelVerification(r.Context(), v, vtest.AuditEntry("cancel"))))
+				r.NoError(vtest.Err(r.Svc.Administration.CancelVerification(r.Context(), v, vtest.AuditEntry("cancel"))))
 			}
 		}},
 		"erased": {want: []string{"send.sent", "send.bounced", "send.sent", "verification.expired"}, run: func(r *vtest.Rig) {
-			erase := func() { r.NoError(r.Svc.Desk.EraseRecipient(r.Context(), r.Person(), vtest.AuditEntry("erase"))) }
+			erase := func() {
+				r.NoError(r.Svc.Administration.EraseRecipient(r.Context(), r.Person(), vtest.AuditEntry("erase")))
+			}
 			sent := r.SendTo(vtest.Ana)
 			erase() // while it is pending
 			r.Ingest("bounced", reports.Event{Meaning: reports.Bounced, Send: uuid.MustParse(sent.View.Send.ID)})

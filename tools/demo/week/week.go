@@ -154,15 +154,15 @@ func (w *week) plan() {
 		w.schedule(day(6, 2).Add(time.Duration(n)*3*time.Second), w.signInStep(p, "signup"))
 	}
 	w.scheduleAction(day(2, 19), "quota.reset", "called support, ticket 4711", func(ctx context.Context, entry store.AuditEntry) error {
-		person, err := w.Desk.ParseTarget("shop", string(recipient.Email), impatientPerson, "login", entry.Reason)
+		person, err := w.Administration.ParseTarget("shop", string(recipient.Email), impatientPerson, "login", entry.Reason)
 		if err != nil {
 			return err
 		}
-		return w.Desk.ResetQuota(ctx, person, entry)
+		return w.Administration.ResetQuota(ctx, person, entry)
 	})
 	w.scheduleAction(day(5, 9), "suppression.add", "asked for no more mail, ticket 4725",
 		func(ctx context.Context, entry store.AuditEntry) error {
-			_, err := w.Desk.Suppress(ctx,
+			_, err := w.Administration.Suppress(ctx,
 				support.SuppressRequest{Channel: string(recipient.Email), To: suppressedPerson, Reason: entry.Reason}, entry)
 			return err
 		})

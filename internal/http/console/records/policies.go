@@ -17,9 +17,9 @@ import (
 	"sendcode/quota"
 )
 
-// PoliciesDesk returns the rules in force and the recipients at a rule's limit: the first few, and the
-// number of all. Implementation: *support.Desk.
-type PoliciesDesk interface {
+// PolicyReader returns the rules in force and the recipients at a rule's limit: the first few, and the
+// number of all. Implementation: *support.Administration.
+type PolicyReader interface {
 	Policies() []support.Policy
 	RecipientsAtLimit(ctx context.Context, p support.Policy, rule quota.Rule, most int) ([]store.HeavyRecipient,
 		int, error)
@@ -27,13 +27,13 @@ type PoliciesDesk interface {
 
 // PoliciesPage is the console's page of the rules in force. Safe for concurrent use.
 type PoliciesPage struct {
-	desk   PoliciesDesk
-	layout *frame.Layout
+	policies PolicyReader
+	layout   *frame.Layout
 }
 
 // NewPoliciesPage makes the page.
-func NewPoliciesPage(desk PoliciesDesk, l *frame.Layout) *PoliciesPage {
-	return &PoliciesPage{desk: desk, layout: l}
+func NewPoliciesPage(policies PolicyReader, l *frame.Layout) *PoliciesPage {
+	return &PoliciesPage{policies: policies, layout: l}
 }
 
 // maxAtLimitShown is how many recipients are shown at one rule's limit.
@@ -60,7 +60,7 @@ type ruleView struct {
 // Show is the console's page of the rules in force.
 func (pp *PoliciesPage) Show(c echo.Context) error {
 	v := policiesView{Page: frame.NewPage(c, "policies.title", "policies")}
-	for _, p := range pp.desk.Policies() {
+	for _, p := range pp.policies.Policies() {
 		rules, err := pp.ruleViews(c.Request().Context(), p, v.W)
 		if err != nil {
 			return err
@@ -75,7 +75,7 @@ func (pp *PoliciesPage) ruleViews(ctx context.Context, p support.Policy, w texts
 		v := ruleView{Rule: r}
 		if r.Scope == quota.Recipient {
 			var all int
-			if v.Recipients, all, err = pp.desk.RecipientsAtLimit(ctx, p, r, maxAtLimitShown); err != nil {
+			if v.Recipients, all, err = pp.policies.RecipientsAtLimit(ctx, p, r, maxAtLimitShown); err != nil {
 				return nil, err
 			}
 			v.AtLimit, v.More = w.Plural("policies.people", all), all-len(v.Recipients)

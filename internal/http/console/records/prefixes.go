@@ -104,7 +104,7 @@ func (handlers *Handlers) liftPrefix(c echo.Context, id, reason string) (store.P
 	if err != nil {
 		return store.PrefixPause{}, err
 	}
-	return handlers.Desk.LiftPrefixPause(c.Request().Context(), pause, strings.TrimSpace(reason), act)
+	return handlers.Administration.LiftPrefixPause(c.Request().Context(), pause, strings.TrimSpace(reason), act)
 }
 
 func (handlers *Handlers) liftPrefixJSON(c echo.Context) error {

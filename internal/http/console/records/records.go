@@ -36,7 +36,7 @@ type Webhooks interface {
 // Handlers has the pages and the JSON. Safe for concurrent use.
 type Handlers struct {
 	Store          Store
-	Desk           *support.Desk
+	Administration *support.Administration
 	Auth           *auth.Auth
 	Layout         *frame.Layout
 	Now            func() time.Time

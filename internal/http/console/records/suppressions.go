@@ -148,7 +148,7 @@ func (handlers *Handlers) suppress(c echo.Context, w suppressBody) (store.Suppre
 	if err != nil {
 		return store.Suppression{}, err
 	}
-	return handlers.Desk.Suppress(c.Request().Context(), w.SuppressRequest, act)
+	return handlers.Administration.Suppress(c.Request().Context(), w.SuppressRequest, act)
 }
 
 func (handlers *Handlers) suppressJSON(c echo.Context) error {
@@ -188,7 +188,7 @@ func (handlers *Handlers) liftSuppressions(c echo.Context, l support.LiftSuppres
 	if err != nil {
 		return nil, err
 	}
-	return handlers.Desk.LiftSuppressions(c.Request().Context(), l, act)
+	return handlers.Administration.LiftSuppressions(c.Request().Context(), l, act)
 }
 
 func (handlers *Handlers) liftSuppressionsJSON(c echo.Context) error {

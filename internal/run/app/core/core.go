@@ -119,7 +119,7 @@ type Core struct {
 	Refusals       *refusals.Batch
 	Signer         *proof.Signer
 	Codes          *verification.Service
-	Desk           *support.Desk
+	Administration *support.Administration
 	Limits         *limits.Service
 	Proofs         *proof.Redeemer
 	Receipts       *reports.ReceiptRecorder
@@ -170,17 +170,17 @@ func (c *Core) addUseCases(teller webhook.EventMaker) {
 	if p.Around != nil {
 		codes.Outbox = p.Around(c.Outbox)
 	}
-	desk := support.Dependencies{
+	administration := support.Dependencies{
 		Teller: teller, Store: p.DB, Limiter: c.Gates, Policy: c.Policy, Vault: s.Vault,
 		Mails: p.Mails, Now: p.Now, Logger: p.Logger,
 	}
 	if p.Carrier != nil {
-		codes.Texts, desk.Texts = p.Texts, p.Texts
+		codes.Texts, administration.Texts = p.Texts, p.Texts
 	}
 	c.Codes = verification.New(codes)
 	c.Codes.SetHumanChecks(s.Humans)
-	desk.Codes = c.Codes
-	c.Desk = support.New(desk)
+	administration.Codes = c.Codes
+	c.Administration = support.New(administration)
 	c.Proofs = &proof.Redeemer{Store: p.DB, Proofs: c.Signer, Vault: s.Vault, Policy: c.Policy, Now: p.Now}
 	c.Limits = limits.New(c.Gates, s.Vault.IndexKey, s.Limits, p.Observer.LimitAnswered)
 	c.Receipts = &reports.ReceiptRecorder{Store: p.DB, Carriers: p.Receipts, Vault: s.Vault, Teller: teller, Logger: p.Logger}

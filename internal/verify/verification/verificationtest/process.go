@@ -175,6 +175,6 @@ func withChecks(s policy.Set) policy.Set {
 
 // Use changes the keys of all parts.
 func (p *Process) Use(keys keys.Vault) {
-	p.Vault, p.Desk.Vault, p.Outbox.Vault, p.Repair.Vault, p.Receipts.Vault, p.ProviderEvents.Vault, p.Proofs.Vault = keys, keys,
+	p.Vault, p.Administration.Vault, p.Outbox.Vault, p.Repair.Vault, p.Receipts.Vault, p.ProviderEvents.Vault, p.Proofs.Vault = keys, keys,
 		keys, keys, keys, keys, keys
 }

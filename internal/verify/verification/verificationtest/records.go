@@ -57,7 +57,7 @@ func (r *Rig) RowsOf(address string) []store.SendOrRefusal {
 // there is one.
 func (r *Rig) RowBlockedBy(rule, channel, to string) store.SendOrRefusal {
 	r.Helper()
-	h, err := r.Svc.Desk.HashRecipient(channel, to)
+	h, err := r.Svc.Administration.HashRecipient(channel, to)
 	r.NoError(err)
 	rows, err := r.Store.Sends(r.Context(), store.Filter{Recipient: &h, BlockedBy: rule, Limit: 10})
 	if err != nil || len(rows) != 1 {
@@ -189,7 +189,7 @@ func (r *Rig) Suppressions() []store.Suppression {
 // Suppress suppresses a mail address by hand.
 func (r *Rig) Suppress(to string, lasts time.Duration) store.Suppression {
 	r.Helper()
-	s, err := r.Svc.Desk.Suppress(r.Context(), support.SuppressRequest{Channel: "email", To: to, Reason: "asked by telephone", For: lasts},
+	s, err := r.Svc.Administration.Suppress(r.Context(), support.SuppressRequest{Channel: "email", To: to, Reason: "asked by telephone", For: lasts},
 		AuditEntry("suppression.add"))
 	r.NoError(err)
 	return s
@@ -198,7 +198,7 @@ func (r *Rig) Suppress(to string, lasts time.Duration) store.Suppression {
 // Person is Ana as an administrator finds her.
 func (r *Rig) Person() support.Target {
 	r.Helper()
-	p, err := r.Svc.Desk.ParseTarget("", "email", Ana, "", "ticket 7")
+	p, err := r.Svc.Administration.ParseTarget("", "email", Ana, "", "ticket 7")
 	r.NoError(err)
 	return p
 }

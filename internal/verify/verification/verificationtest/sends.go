@@ -251,7 +251,7 @@ func (r *Rig) WantQuota(what string, d quota.Decision, want string, wait time.Du
 func (r *Rig) Counted() quota.Decision {
 	r.Helper()
 	p := r.Svc.Terms().Purposes["default"]
-	h, _ := r.Svc.Desk.HashRecipient("email", Ana)
+	h, _ := r.Svc.Administration.HashRecipient("email", Ana)
 	d, err := r.Limiter.Peek(r.Context(), quota.Request{Rules: p.Policy.Rules, Buckets: BucketsOf(p, h)})
 	r.NoError(err)
 	return d
@@ -266,7 +266,7 @@ func (r *Rig) WantCounted(when string, want int) {
 // CountedFailures is what the limiter itself counts of Ana's failed sends.
 func (r *Rig) CountedFailures() quota.State {
 	r.Helper()
-	h, _ := r.Svc.Desk.HashRecipient("email", Ana)
+	h, _ := r.Svc.Administration.HashRecipient("email", Ana)
 	d, err := r.Limiter.Peek(r.Context(), quota.Request{
 		Rules:   []quota.Rule{{Name: "failures", Scope: quota.Failures, Limit: 1, Window: 24 * time.Hour}},
 		Buckets: map[quota.Scope]string{quota.Failures: bucketnames.Failures("shop", "email", h)},
