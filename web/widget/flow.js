@@ -20,39 +20,39 @@ const slips = { required: 'required', not_digits: 'foreign', not_in_alphabet: 'f
 // Reasons for which another number would not do either, but a mail does.
 const numbersAlone = ['country_not_served', 'voip', 'number_not_allowed'];
 
-// Flow changes what lies on the element's desk; the element shows it. Its acts tell `lost` where no one knows what came of them.
+// Flow changes the element's core; the element shows it. Its acts tell `lost` where no one knows what came of them.
 export class Flow {
   #wanted; // the last send that was tried
   #undelivered; // the send that was last told to have failed
   #ended; // the verification whose code was last told to be good no more
   #tried; // {id, code} of a check whose answer was lost
 
-  constructor(desk) {
-    this.desk = desk;
-    const key = desk.element.publicKey, api = this.#get('api') ?? desk.home, { era } = desk;
+  constructor(core) {
+    this.core = core;
+    const key = core.element.publicKey, api = this.#get('api') ?? core.home, { era } = core;
     const ask = async (...all) => {
-      if (era !== desk.era) throw new DOMException('', 'AbortError'); // a repetition of what nobody waits for
-      return desk.inquiry.ask(...all);
+      if (era !== core.era) throw new DOMException('', 'AbortError'); // a repetition of what nobody waits for
+      return core.inquiry.ask(...all);
     };
     this.mistaken = mistaken(key);
-    desk.intent = new Kept('sessionStorage', key, this.#get('purpose') ?? '', desk.element.id, 'intent');
-    if (!this.mistaken) this.client = new Client({ key, api, ask, kept: desk.intent });
+    core.intent = new Kept('sessionStorage', key, this.#get('purpose') ?? '', core.element.id, 'intent');
+    if (!this.mistaken) this.client = new Client({ key, api, ask, kept: core.intent });
   }
 
-  #get(name) { return this.desk.element.getAttribute(name) ?? undefined; }
+  #get(name) { return this.core.element.getAttribute(name) ?? undefined; }
 
-  get #state() { return this.desk.state; }
-  set #state(state) { this.desk.state = state; }
+  get #state() { return this.core.state; }
+  set #state(state) { this.core.state = state; }
 
   #tell(name, detail) {
-    this.desk.element.dispatchEvent(new CustomEvent(name, { detail, bubbles: true }));
+    this.core.element.dispatchEvent(new CustomEvent(name, { detail, bubbles: true }));
   }
 
   // misplaced shows that the page is wrong, and says to those who made it what is.
   misplaced(why) {
     console.error(`<send-code>: ${why}`);
     this.#note('misplaced');
-    if (!this.desk.inquiry.posting) this.desk.show();
+    if (!this.core.inquiry.posting) this.core.show();
     this.#tell('failed', { reason: 'misplaced' });
     return 'misplaced';
   }
@@ -63,34 +63,34 @@ export class Flow {
     const screen = { change: 'change', instead: 'instead', code: 'code' }[to], { note, screen: before } = this.#state;
     this.#state = { ...this.#state, note: undefined, asking: undefined, draft: undefined, screen };
     if (to === 'use') Object.assign(this.#state, { draft: note.better, asking: 'email', screen: before });
-    if (to === 'besides') this.desk.inquiry.refresh();
+    if (to === 'besides') this.core.inquiry.refresh();
   }
 
   // #cross goes to the other channel, with all that is known of it.
   #cross() {
-    const { moment, ...there } = this.desk.there, ms = this.desk.phones().left(there.quota, moment, this.desk.moment);
-    if (there.view) there.view = { ...there.view, expires_in: there.view.expires_in - (this.desk.moment.steady - moment.steady) / second };
+    const { moment, ...there } = this.core.there, ms = this.core.phones().left(there.quota, moment, this.core.moment);
+    if (there.view) there.view = { ...there.view, expires_in: there.view.expires_in - (this.core.moment.steady - moment.steady) / second };
     if (there.quota) there.quota = { ...there.quota, allowed: ms === 0, retry_after_ms: ms, retry_after: Math.ceil(ms / second) };
-    this.desk.there = this.#leg();
+    this.core.there = this.#leg();
     this.#state = there;
   }
 
   // #leg is the state of a channel, kept when the person changes to the other.
   #leg() {
     const { view, quota, to, country, refused } = this.#state;
-    return view || to ? { channel: this.desk.channel(), view, quota, to, country, refused, moment: this.desk.moment } : undefined;
+    return view || to ? { channel: this.core.channel(), view, quota, to, country, refused, moment: this.core.moment } : undefined;
   }
 
   // The acts, as the cards' forms name them.
 
   send(form) {
-    const channel = form.querySelector('[name=channel]:checked')?.value ?? this.desk.channels()[0], sms = channel === 'sms';
+    const channel = form.querySelector('[name=channel]:checked')?.value ?? this.core.channels()[0], sms = channel === 'sms';
     const field = (name) => form.querySelector(`#${name}`)?.value ?? '';
     return this.#send({ channel, to: field(sms ? 'phone' : 'to').trim(), country: sms && field('country') || undefined });
   }
 
   again() {
-    const { view, to, country } = this.#state, channel = this.desk.channel();
+    const { view, to, country } = this.#state, channel = this.core.channel();
     if (!view) return this.#send({ channel, to: to ?? '', country });
     return this.#ask({ channel, to, country, id: view.id, body: this.#asking({ verification_id: view.id }) });
   }
@@ -116,7 +116,7 @@ export class Flow {
   }
 
   async check(form) {
-    const { view, before } = this.#state, { alphabet, length } = view.code_format ?? {}, { era } = this.desk, { value } = form.querySelector('#code');
+    const { view, before } = this.#state, { alphabet, length } = view.code_format ?? {}, { era } = this.core, { value } = form.querySelector('#code');
     const letters = alphabet === 'unambiguous', code = codeIn(value, length, letters);
     if (length && !code) return this.#note(slipIn(value, letters));
     this.#tried = { id: view.id, code: code || value };
@@ -125,7 +125,7 @@ export class Flow {
       const earlier = await this.client.check(before, this.#tried.code);
       if (earlier.body?.valid) a = earlier;
     }
-    if (era !== this.desk.era) return undefined;
+    if (era !== this.core.era) return undefined;
     if (a.status === 200) return this.#checked(a.body);
     if (a.status === 422) return this.#note(slips[a.body.reason] ?? 'foreign');
     if (a.status === 404) return this.#forgotten();
@@ -138,58 +138,58 @@ export class Flow {
 
   // look asks how things stand. It throws when it did not learn that, so that what is shown stays.
   async look() {
-    const { desk } = this, asked = () => this.#state.view?.id ?? this.#state.id, id = asked(), { era } = desk;
+    const { core } = this, asked = () => this.#state.view?.id ?? this.#state.id, id = asked(), { era } = core;
     const a = await this.client.get(id), tried = a.body?.status === 'approved' && this.#tried?.id === id && this.#tried;
     const again = tried && await this.client.check(id, tried.code); // for its proof
-    if (!desk.element.isConnected || era !== desk.era || id !== asked()) return; // the person went to the other channel meanwhile
-    if (a.status > 0 && a.status < 500) desk.cards.warn();
+    if (!core.element.isConnected || era !== core.era || id !== asked()) return; // the person went to the other channel meanwhile
+    if (a.status > 0 && a.status < 500) core.cards.warn();
     if (a.status === 404) await this.#forgotten();
     else if (a.status === 200) this.#take(a);
     else if (this.#state.view || a.error?.name === 'AbortError') throw a.error ?? new Error(`status ${a.status}`);
     else if (this.#elsewise(a, { reading: true }) === 'misplaced') return;
     if (again?.ok) this.#checked(again.body);
-    if (!desk.inquiry.posting) desk.show();
+    if (!core.inquiry.posting) core.show();
   }
 
   // learn asks which channels there are now, and which countries' numbers are sent to, and says what is wrong with the page. Without an
   // answer all are tried.
   async learn() {
     if (this.mistaken) return this.misplaced(this.mistaken);
-    const { desk } = this, { era } = desk, a = await this.client.offer(this.#get('purpose'), desk.locale()), { channels } = a.body ?? {};
-    if (!desk.element.isConnected || era !== desk.era) return undefined;
+    const { core } = this, { era } = core, a = await this.client.offer(this.#get('purpose'), core.locale()), { channels } = a.body ?? {};
+    if (!core.element.isConnected || era !== core.era) return undefined;
     if (!channels) return a.barred || a.status >= 400 && a.status < 500 && a.status !== 429 ? this.#elsewise(a, {}) : undefined;
-    desk.learn(a.body);
-    return desk.inquiry.posting ? undefined : desk.show();
+    core.learn(a.body);
+    return core.inquiry.posting ? undefined : core.show();
   }
 
   #send({ channel, to, country }) {
     if (to === '') return this.#badAddress('empty', { channel, to, country });
     const { view, to: before, country: where } = this.#state;
-    if (view && channel === this.desk.channel() && to === before && country === where) return this.again();
+    if (view && channel === this.core.channel() && to === before && country === where) return this.again();
     return this.#ask({ channel, to, country, body: this.#asking({ channel, to, country, purpose: this.#get('purpose'), sure: this.#state.note?.sure ?? '' }) });
   }
 
   // #asking is what is asked for, with what the page adds.
   #asking(what) {
-    return { ...what, locale: tag(this.desk.locale()), reference: this.#get('reference'), known: this.#known() };
+    return { ...what, locale: tag(this.core.locale()), reference: this.#get('reference'), known: this.#known() };
   }
 
   // #known are the tokens of a known browser, the newest first.
-  #known() { return this.desk.known.get().split('.').filter(Boolean); }
+  #known() { return this.core.known.get().split('.').filter(Boolean); }
 
   async #ask(wanted) {
     if (this.mistaken) return this.misplaced(this.mistaken);
-    const { era } = this.desk;
+    const { era } = this.core;
     this.#wanted = wanted;
     const send = () => this.client.send(wanted.body);
     let a = await send();
     if (a.status === 202 && a.body.send.id === this.#state.view?.send.id) a = await send(); // a look has shown what that key had sent
-    for (let n = 0; a.body?.human_check?.by && n < checks && era === this.desk.era; n++) {
-      const { human_check: offer } = a.body, token = await (await this.desk.human())?.answer(this.desk, n < vendorChecks ? offer : { ...offer, by: 'work' });
-      if (!token || era !== this.desk.era) break;
+    for (let n = 0; a.body?.human_check?.by && n < checks && era === this.core.era; n++) {
+      const { human_check: offer } = a.body, token = await (await this.core.human())?.answer(this.core, n < vendorChecks ? offer : { ...offer, by: 'work' });
+      if (!token || era !== this.core.era) break;
       a = await this.client.send({ ...wanted.body, human_check: token });
     }
-    if (era !== this.desk.era) return undefined;
+    if (era !== this.core.era) return undefined;
     if (a.status === 202) return this.#sent(a, wanted);
     if (a.body?.human_check?.by) {
       if (!a.body.quota) return this.#unchecked(wanted);
@@ -206,8 +206,8 @@ export class Flow {
   // #arrive changes to the recipient that was asked for. The one before stays known if it is on the other channel, else not: another
   // person may be here now.
   #arrive({ channel, to, country, id }) {
-    if (channel !== this.desk.channel()) this.desk.there = this.#leg();
-    else if (!id && to !== this.#state.to) this.desk.there = undefined;
+    if (channel !== this.core.channel()) this.core.there = this.#leg();
+    else if (!id && to !== this.#state.to) this.core.there = undefined;
     return { channel, to, country };
   }
 
@@ -222,7 +222,7 @@ export class Flow {
   async #refused(a, wanted) {
     const { quota, blocked_by, retry_after, retry_after_ms } = a.body, view = wanted.id && this.#state.view;
     this.#state = { ...this.#arrive(wanted), refused: true, quota: { ...quota, retry_after_ms }, view };
-    this.desk.moment = a.moment;
+    this.core.moment = a.moment;
     if (wanted.id) await this.look().catch(() => {}); // its life counts from another moment
     this.#tell('refused', { what: 'send', blocked_by, retry_after });
   }
@@ -230,7 +230,7 @@ export class Flow {
   // #lockedOut: no code is sent that could not be checked.
   #lockedOut({ retry_after }, wanted) {
     if (!wanted.id) this.#state = this.#arrive(wanted);
-    this.#note('many', this.desk.words().email.TooManyChecks);
+    this.#note('many', this.core.words().email.TooManyChecks);
     this.#tell('refused', { what: 'send', blocked_by: 'checks', retry_after });
   }
 
@@ -242,28 +242,28 @@ export class Flow {
 
   // #asked is the state with what was asked for, without an answer to that.
   #asked(wanted) {
-    return wanted && wanted.channel !== this.desk.channel() ? this.#arrive(wanted) : { ...this.#state, ...wanted && { to: wanted.to, country: wanted.country } };
+    return wanted && wanted.channel !== this.core.channel() ? this.#arrive(wanted) : { ...this.#state, ...wanted && { to: wanted.to, country: wanted.country } };
   }
 
   // #doubted asks back about a recipient that is perhaps not meant, before anything is sent.
   #doubted({ suggestion: better }, { channel, to, country }) {
-    const w = this.desk.words()[channel], domain = (text) => text.split('@').pop(), sure = better ? domain(to) : to;
+    const w = this.core.words()[channel], domain = (text) => text.split('@').pop(), sure = better ? domain(to) : to;
     const [question, asIs, use] = better ? [put(w.DidYouMean, { domain: domain(better) }), put(w.MeantAsIs, { domain: sure }), put(w.UseInstead, { domain: domain(better) })]
       : [w.Landline, w.LandlineAsIs];
     this.#state = { ...this.#state, draft: to, asking: channel, country, note: { kind: 'doubt', sure, better, question, asIs, use }, screen: this.#state.view && 'change' };
   }
 
   #badAddress(reason, { channel, to, country }) {
-    const words = this.desk.words(), w = words[channel] ?? words.email, known = w.BadAddress[reason === 'required' ? 'empty' : reason] ?? w.BadAddressElse;
-    const text = numbersAlone.includes(reason) && this.desk.channels().includes('email') ? known + w.Separator + w.MailInstead : known;
+    const words = this.core.words(), w = words[channel] ?? words.email, known = w.BadAddress[reason === 'required' ? 'empty' : reason] ?? w.BadAddressElse;
+    const text = numbersAlone.includes(reason) && this.core.channels().includes('email') ? known + w.Separator + w.MailInstead : known;
     this.#state = { ...this.#state, draft: to, asking: channel, country, note: { kind: 'address', text }, screen: this.#state.view && 'change' };
   }
 
   // #forgotten: the verification is not known any more. With an address it is asked for as if for the first time.
   #forgotten({ to, country } = {}) {
-    const channel = this.desk.channel();
-    this.desk.kept.forget();
-    this.desk.prove('');
+    const channel = this.core.channel();
+    this.core.kept.forget();
+    this.core.prove('');
     this.#state = { channel, to, country };
     return to ? this.#send({ channel, to, country }) : undefined;
   }
@@ -277,26 +277,26 @@ export class Flow {
     const wrong = status === 'pending';
     this.#tried = undefined;
     const { quota, to, country, before } = this.#state;
-    this.#state = { channel: this.desk.channel(), view, quota, to, country, before, note: wrong && { kind: 'wrong' } };
-    if (status === 'approved') this.desk.kept.forget();
+    this.#state = { channel: this.core.channel(), view, quota, to, country, before, note: wrong && { kind: 'wrong' } };
+    if (status === 'approved') this.core.kept.forget();
     if (wrong) this.#tell('wrong', { id, attempts_remaining: view.attempts_remaining });
     if (!valid) return this.#over();
-    if (known) this.desk.known.set([known, ...this.#known()].slice(0, mostKnown).join('.'));
-    this.desk.there = undefined;
-    this.desk.prove(proof);
-    gets(this.desk.element);
+    if (known) this.core.known.set([known, ...this.#known()].slice(0, mostKnown).join('.'));
+    this.core.there = undefined;
+    this.core.prove(proof);
+    gets(this.core.element);
     return this.#tell('approved', { id, proof, test: test === true });
   }
 
   // #take takes in a verification as it was told.
   #take(a) {
     const { id, note, ...rest } = this.#state, view = a.body;
-    this.desk.moment = a.moment;
+    this.core.moment = a.moment;
     this.#state = { ...rest, channel: view.channel, view, quota: view.quota, note: note?.reading || note?.kind === 'loading' ? undefined : note };
-    if (view.status === 'approved') this.desk.kept.forget();
+    if (view.status === 'approved') this.core.kept.forget();
     else {
-      this.desk.kept.set(view.id, this.desk.shared && Math.max(hour, view.expires_in * second));
-      this.desk.prove(''); // there is no proof of it yet
+      this.core.kept.set(view.id, this.core.shared && Math.max(hour, view.expires_in * second));
+      this.core.prove(''); // there is no proof of it yet
     }
     this.#over();
     if (view.send.status !== 'failed' || this.#undelivered === view.send.id) return;
@@ -319,8 +319,8 @@ export class Flow {
     if (a.status > 0 && a.status < 500 && a.status !== 409 && a.status !== 429) return this.misplaced(a.body.detail ?? `the service answers ${a.status}`);
     if (a.status === 0 && !reading) return 'lost';
     const now = this.#asked(wanted), crowded = kindOf(a.body) === 'too-many-requests', wait = a.retry || shortWait, moment = a.moment ?? new Moment();
-    if (!now.view) this.desk.moment = moment; // else that counts from when it was told
-    this.#state = { ...now, note: { kind: 'away', ms: wait * second + moment.steady - this.desk.moment.steady, reading, crowded, slow: !!a.body?.slow } };
+    if (!now.view) this.core.moment = moment; // else that counts from when it was told
+    this.#state = { ...now, note: { kind: 'away', ms: wait * second + moment.steady - this.core.moment.steady, reading, crowded, slow: !!a.body?.slow } };
     this.#tell('failed', { reason: crowded ? 'too-many-requests' : 'unavailable' });
     return undefined;
   }

@@ -85,10 +85,10 @@ export class SendCode extends HTMLElement {
   #vetted; // the key and the purpose were looked at
   #brand; // the style sheet of the app's accent
   #size; // that of the reader's font size
-  #inquiry = new Inquiry({ look: () => this.#look(), polls: () => this.#code?.polls(this.#desk.state) });
+  #inquiry = new Inquiry({ look: () => this.#look(), polls: () => this.#code?.polls(this.#core.state) });
 
   // What the element and its flow both have.
-  #desk = {
+  #core = {
     state: {}, // see draw
     there: undefined, // the same of the channel used before, with the moment at which it was told
     offered: undefined, // the channels that the service has now, by name; undefined: not known
@@ -111,7 +111,7 @@ export class SendCode extends HTMLElement {
     this.#root.addEventListener('click', (event) => {
       const pressed = event.target.closest?.('button[type="button"][data-act]');
       if (!pressed || this.#inquiry.posting) return;
-      if (pressed.dataset.act === 'forget') this.#desk.known.forget();
+      if (pressed.dataset.act === 'forget') this.#core.known.forget();
       else this.#flow.turn(pressed.dataset.act);
       this.#show({ mine: pressed });
     });
@@ -143,28 +143,28 @@ export class SendCode extends HTMLElement {
   }
 
   #startNow() {
-    const desk = this.#desk, key = this.publicKey, anew = !desk.kept;
+    const core = this.#core, key = this.publicKey, anew = !core.kept;
     this.#size ??= chosenSize(this.#root);
     if (anew) {
-      desk.shared = this.hasAttribute('shared');
-      desk.kept = new Kept(desk.shared ? 'localStorage' : 'sessionStorage', key, this.getAttribute('purpose') ?? '', this.id);
+      core.shared = this.hasAttribute('shared');
+      core.kept = new Kept(core.shared ? 'localStorage' : 'sessionStorage', key, this.getAttribute('purpose') ?? '', this.id);
       const offer = attempt(() => JSON.parse(this.getAttribute('offer')));
       if (offer) this.#learn(offer);
-      desk.known = new Kept('localStorage', this.getAttribute('api') ?? home, key);
-      if (!desk.state.id) this.#expect(desk.kept.get());
+      core.known = new Kept('localStorage', this.getAttribute('api') ?? home, key);
+      if (!core.state.id) this.#expect(core.kept.get());
     }
-    if (!desk.state.id && !desk.state.view) desk.state.to ??= this.getAttribute('to') ?? '';
+    if (!core.state.id && !core.state.view) core.state.to ??= this.getAttribute('to') ?? '';
     this.#speak(anew);
     this.#inquiry.attend({ woke: () => this.#cards.tick(), connected: (yes) => this.#cards.connected(yes) });
-    if (desk.state.id) this.#inquiry.refresh();
+    if (core.state.id) this.#inquiry.refresh();
     else this.#inquiry.follow();
     if (this.#channels.includes('sms')) this.#phone();
-    else if (!desk.state.id) this.#vet(key);
+    else if (!core.state.id) this.#vet(key);
   }
 
   // #expect has a verification asked for, of which there is nothing but its id.
   #expect(id) {
-    if (id) this.#desk.state = { id, note: { kind: 'loading' } };
+    if (id) this.#core.state = { id, note: { kind: 'loading' } };
   }
 
   // #vet asks for what the first card shows, and has it said at once if the key, the origin or the purpose is wrong.
@@ -184,7 +184,7 @@ export class SendCode extends HTMLElement {
   // #learn takes in what the service told of its channels, of the purpose, and of the app's accent: the site's own style goes before that.
   #learn({ channels, purpose_title: title, accent }) {
     this.#vetted = true;
-    Object.assign(this.#desk, { title, offered: channels.map((c) => c.channel), countries: channels.find((c) => c.channel === 'sms')?.countries ?? [] });
+    Object.assign(this.#core, { title, offered: channels.map((c) => c.channel), countries: channels.find((c) => c.channel === 'sms')?.countries ?? [] });
     this.#brand = accent && sheet(`:host{--accent:light-dark(${accent.light},${accent.dark})}`);
   }
 
@@ -197,10 +197,10 @@ export class SendCode extends HTMLElement {
     if (before === after) return;
     if (name === 'required') this.#validate();
     if (name === 'value') this.value = after ?? '';
-    if (['required', 'value'].includes(name) || !this.#desk.known) return; // it has not started
-    if (identity.includes(name)) { this.#clear(); this.#desk.kept = this.#desk.offered = this.#vetted = undefined; }
-    if (name === 'channels') this.#desk.offered = undefined;
-    if (name === 'to' && !this.#desk.state.view) this.#desk.state.to = after ?? '';
+    if (['required', 'value'].includes(name) || !this.#core.known) return; // it has not started
+    if (identity.includes(name)) { this.#clear(); this.#core.kept = this.#core.offered = this.#vetted = undefined; }
+    if (name === 'channels') this.#core.offered = undefined;
+    if (name === 'to' && !this.#core.state.view) this.#core.state.to = after ?? '';
     if (name !== 'locale') this.#start();
     else if (this.isConnected) {
       this.#speak();
@@ -230,7 +230,7 @@ export class SendCode extends HTMLElement {
     this.#clear(true);
     this.#expect(id);
     this.#prove(text, true);
-    if (!this.#desk.kept) return; // it has not started
+    if (!this.#core.kept) return; // it has not started
     this.#begin([]);
     this.#start();
   }
@@ -264,18 +264,18 @@ export class SendCode extends HTMLElement {
 
   // reset forgets the verification, the proof and the recipient, and begins with the first card.
   reset() {
-    this.#desk.kept?.forget();
-    this.#desk.intent?.forget();
+    this.#core.kept?.forget();
+    this.#core.intent?.forget();
     this.#clear(true);
     if (this.isConnected) this.#begin([]); // whatever is being typed
   }
 
   #clear(quiet) {
-    this.#desk.era++;
+    this.#core.era++;
     this.#flow = undefined;
     this.#inquiry.posting = false; // its answer is no longer awaited
-    this.#desk.there = undefined;
-    this.#desk.state = { to: this.getAttribute('to') ?? '' };
+    this.#core.there = undefined;
+    this.#core.state = { to: this.getAttribute('to') ?? '' };
     this.#prove('', quiet);
   }
 
@@ -306,7 +306,7 @@ export class SendCode extends HTMLElement {
     this.#cards.countdown ??= new code.Countdown(this.#cards);
     this.#cards.swap ??= new code.Swap(this.#cards);
     this.#dress();
-    this.#flow ??= new code.Flow(Object.assign(this.#desk, {
+    this.#flow ??= new code.Flow(Object.assign(this.#core, {
       element: this, home, human: () => bring(addresses.human), inquiry: this.#inquiry, cards: this.#cards, phones: () => this.#phones, channels: () => this.#channels, channel: () => this.#channel,
       words: () => wordsOf(this.#words.email.Lang), locale: () => this.#locale, learn: (told) => this.#learn(told), prove: (proof) => this.#prove(proof), show: () => this.#show(),
     }));
@@ -323,7 +323,7 @@ export class SendCode extends HTMLElement {
     const place = this.#cards.find('.by-sms > .dots'); // a person may be typing beside it
     if (place) place.parentNode.replaceWith(this.#drawn().querySelector('.by-sms'));
     else this.#show();
-    if (!this.#desk.offered) flow.learn();
+    if (!this.#core.offered) flow.learn();
   }
 
   get #locale() {
@@ -333,11 +333,11 @@ export class SendCode extends HTMLElement {
   // #channels are those that the site wants, and that the service has.
   get #channels() {
     const wanted = (this.getAttribute('channels') ?? this.getAttribute('channel') ?? '').split(/\s+/).filter(Boolean);
-    const all = wanted.length ? wanted : ['email'], had = all.filter((c) => this.#desk.offered?.includes(c) ?? true);
+    const all = wanted.length ? wanted : ['email'], had = all.filter((c) => this.#core.offered?.includes(c) ?? true);
     return had.length ? had : all;
   }
 
-  get #channel() { return this.#desk.state.channel ?? this.#channels[0]; }
+  get #channel() { return this.#core.state.channel ?? this.#channels[0]; }
 
   get #w() { return this.#words?.[this.#channel] ?? this.#words?.email; }
 
@@ -358,14 +358,14 @@ export class SendCode extends HTMLElement {
     frame.dir = w.Dir;
     if (same) this.#show();
     else this.#begin();
-    if (same) this.#cards.begin(this.#desk.moment);
+    if (same) this.#cards.begin(this.#core.moment);
   }
 
   // #begin draws a card anew, with what was typed.
   #begin(typed = this.#cards.typed) {
     this.#cards.replace(this.#drawn());
     for (const { id, value, checked } of typed) Object.assign(this.#cards.find(`#${id}`) ?? {}, { value, checked });
-    this.#cards.begin(this.#desk.moment);
+    this.#cards.begin(this.#core.moment);
     this.#validate();
     if (!this.#cards.find('[data-focus]') || this.#offered) return;
     this.#offered = true;
@@ -384,9 +384,9 @@ export class SendCode extends HTMLElement {
       this.#words = wordsOf(this.#words.email.Lang); // a module may have brought some
       this.#cards.speak(this.#words.email, this.#words.email.Lang);
     }
-    const { state, there, countries, moment, title, shared } = this.#desk, phones = this.#phones;
+    const { state, there, countries, moment, title, shared } = this.#core, phones = this.#phones;
     const card = draw(this.#words, {
-      ...this.#code, ...state, shared, unkept: !this.#desk.kept?.get(), proof: this.#proof, title, sender: this.getAttribute('sender'), subject: this.getAttribute('subject'), moment, refused: state.refused && (state.view || !moment.parted() && state.quota.retry_after * second > moment.certain()), countries, phones, channel: this.#channel, channels: this.#channels, known: this.#desk.known.get() !== '',
+      ...this.#code, ...state, shared, unkept: !this.#core.kept?.get(), proof: this.#proof, title, sender: this.getAttribute('sender'), subject: this.getAttribute('subject'), moment, refused: state.refused && (state.view || !moment.parted() && state.quota.retry_after * second > moment.certain()), countries, phones, channel: this.#channel, channels: this.#channels, known: this.#core.known.get() !== '',
       country: state.country ?? phones?.here(countries, this.getAttribute('country')),
       there: there && { ...there, wait: phones.left(there.quota, there.moment, moment) },
     });
@@ -399,16 +399,16 @@ export class SendCode extends HTMLElement {
   async #show({ mine } = {}) {
     const { swap } = this.#cards, next = this.#drawn();
     if (!swap && next.dataset.rev !== this.#cards.card.dataset.rev) return this.#root.activeElement ? await this.#begun() && this.#show({ mine }) : this.#begin();
-    swap?.show(next, this.#desk.moment, { mine, again: () => this.#show() });
+    swap?.show(next, this.#core.moment, { mine, again: () => this.#show() });
     this.#validate();
     if (this.isConnected) this.#inquiry.follow();
     else this.#cards.stop();
   }
 
   async #act(form) {
-    const { era } = this.#desk, flow = await this.#begun();
-    const done = flow && era === this.#desk.era ? await flow[form.dataset.act](form) : 'lost';
-    if (era !== this.#desk.era) return false;
+    const { era } = this.#core, flow = await this.#begun();
+    const done = flow && era === this.#core.era ? await flow[form.dataset.act](form) : 'lost';
+    if (era !== this.#core.era) return false;
     if (done !== 'lost') return () => this.#show({ mine: form });
     this.dispatchEvent(new CustomEvent('failed', { detail: { reason: 'network' }, bubbles: true }));
     return undefined;
@@ -416,9 +416,9 @@ export class SendCode extends HTMLElement {
 
   // #look asks how things stand. It throws when it did not learn that, so that what is shown stays.
   async #look() {
-    const { state: { view, id }, shared, kept } = this.#desk;
+    const { state: { view, id }, shared, kept } = this.#core;
     if (!view && !id && shared) this.#expect(kept.get()); // of another tab
-    if (!view && !this.#desk.state.id) return this.#show(); // a refusal may be over
+    if (!view && !this.#core.state.id) return this.#show(); // a refusal may be over
     const flow = await this.#begun();
     if (!flow) throw new Error('away');
     await flow.look();
