@@ -65,7 +65,7 @@ type ProviderEvents struct {
 	Store  EventStore
 	Policy *policy.CurrentSet
 	Vault  keys.Vault
-	Teller webhook.EventMaker
+	Events webhook.Events
 	Logger *slog.Logger
 
 	unmapped sync.Map // the keys "provider type" that logUnmapped has seen
@@ -170,7 +170,7 @@ func (p *ProviderEvents) record(ctx context.Context, provider string, kind store
 			suppress.Words = e.Words
 		}
 	}
-	tell, err := p.Teller.NewEvent(*story.Verification, appEventByKind[kind])
+	tell, err := p.Events.NewEvent(*story.Verification, appEventByKind[kind])
 	if err != nil {
 		return "", err
 	}
@@ -184,7 +184,7 @@ func (p *ProviderEvents) record(ctx context.Context, provider string, kind store
 	case !fresh:
 		return Repeated, nil
 	}
-	p.Teller.WakeForEvent(tell)
+	p.Events.WakeForEvent(tell)
 	p.Logger.Info("provider event recorded", "send", e.Send, "provider", provider, "kind", string(kind),
 		"detail", e.Detail)
 	return IngestResult(kind), nil

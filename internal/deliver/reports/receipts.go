@@ -40,7 +40,7 @@ type ReceiptRecorder struct {
 	Store    ReceiptStore
 	Carriers pollers // nil: Poll must not be called
 	Vault    keys.Vault
-	Teller   webhook.EventMaker
+	Events   webhook.Events
 	Logger   *slog.Logger
 }
 
@@ -73,14 +73,14 @@ func (r *ReceiptRecorder) Record(ctx context.Context, carrier string, send uuid.
 	}
 	var tell store.NewEvent
 	if err == nil {
-		tell, err = r.Teller.NewEvent(*story.Verification, event)
+		tell, err = r.Events.NewEvent(*story.Verification, event)
 	}
 	if err != nil {
 		return false, store.WrapUnavailable(err)
 	}
 	if changed, err = r.Store.RecordReceipt(ctx, send, status, tell); err == nil {
 		r.stopAwaitingReceipt(ctx, carrier, send)
-		r.Teller.WakeForEvent(tell)
+		r.Events.WakeForEvent(tell)
 	}
 	return changed, err
 }

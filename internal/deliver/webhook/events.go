@@ -9,9 +9,9 @@ import (
 	"sendcode/internal/store"
 )
 
-// EventMaker makes the events that apps get. The database writes each event in the transaction of its
+// Events makes the events that apps get. The database writes each event in the transaction of its
 // change; after that, WakeWebhooks wakes the deliverer.
-type EventMaker struct {
+type Events struct {
 	Policy       *policy.CurrentSet
 	Vault        keys.Vault
 	IDs          *store.IDGenerator
@@ -21,17 +21,17 @@ type EventMaker struct {
 
 // NewEvent returns a new event of a type about a verification or its send; zero if the app does not
 // subscribe to the type. Error: fault.Unavailable, if no ID could be made.
-func (em EventMaker) NewEvent(v store.Verification, event string) (store.NewEvent, error) {
-	set := em.Policy.Get()
-	_, test := set.TestRecipients.Of(em.Vault, v, em.Now())
-	e, err := NewEvent(set.Subscriptions[v.App], event, test, em.IDs, em.Now())
+func (events Events) NewEvent(v store.Verification, event string) (store.NewEvent, error) {
+	set := events.Policy.Get()
+	_, test := set.TestRecipients.Of(events.Vault, v, events.Now())
+	e, err := NewEvent(set.Subscriptions[v.App], event, test, events.IDs, events.Now())
 	return e, store.WrapUnavailable(err)
 }
 
 // WakeForEvent wakes the deliverer if there is an event.
-func (em EventMaker) WakeForEvent(e store.NewEvent) {
+func (events Events) WakeForEvent(e store.NewEvent) {
 	if e.Type != "" {
-		em.WakeWebhooks()
+		events.WakeWebhooks()
 	}
 }
 

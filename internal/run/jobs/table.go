@@ -41,7 +41,7 @@ type Maintenance struct {
 	Tick     time.Duration     // between two parts of a job's work; 0: DefaultTick
 	Observer Observer          // nil: nothing is counted
 	Now      func() time.Time
-	Teller   webhook.EventMaker
+	Events   webhook.Events
 	Logger   *slog.Logger
 
 	expired   int                // rows deleted since the last log line about them
@@ -115,14 +115,14 @@ func (m *Maintenance) addExpiryEvents(ctx context.Context) (again bool, err erro
 	}
 	to, read, err := m.Store.AddExpiryEvents(ctx, apps, m.announced, expiryEventsPerRun,
 		func(v store.Verification) (store.NewEvent, error) {
-			return m.Teller.NewEvent(v, store.VerificationExpired)
+			return m.Events.NewEvent(v, store.VerificationExpired)
 		})
 	if err != nil {
 		return false, err
 	}
 	m.announced = to
 	if read > 0 {
-		m.Teller.WakeWebhooks()
+		m.Events.WakeWebhooks()
 	}
 	return read == expiryEventsPerRun, nil
 }

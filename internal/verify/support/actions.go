@@ -153,12 +153,12 @@ const EraseTimeout = 90 * time.Second
 // CancelVerification cancels a verification for an administrator. It returns false if the
 // verification had ended before. Error: fault.Unavailable.
 func (ad *Administration) CancelVerification(ctx context.Context, v store.Verification, act store.AuditEntry) (bool, error) {
-	tell, err := ad.Teller.NewEvent(v, store.VerificationCanceled)
+	tell, err := ad.Events.NewEvent(v, store.VerificationCanceled)
 	if err != nil {
 		return false, err
 	}
 	done, err := ad.Store.CancelByAdministrator(context.WithoutCancel(ctx), v.ID, targetOf(v).auditEntryWithTarget(act), tell)
-	ad.Teller.WakeForEvent(tell)
+	ad.Events.WakeForEvent(tell)
 	return done, err
 }
 

@@ -95,7 +95,7 @@ type Dependencies struct {
 	Vault   keys.Vault
 	Mails   MailRenderer
 	Texts   TextRenderer // nil: there are no text messages
-	Teller  webhook.EventMaker
+	Events  webhook.Events
 	Now     func() time.Time
 	Logger  *slog.Logger
 }

@@ -75,7 +75,7 @@ func (s *Service) check(ctx context.Context, c codeCheck) (result CheckResult, e
 	if wrong := err == nil && checked.Counted && !checked.Approved; !wrong && failure.ID != "" {
 		s.Gates.RefundLater(failure.ID, bucketnames.OfCountedScopes(failure.Buckets)...)
 	}
-	s.eventMaker().WakeForEvent(checked.Event)
+	s.webhookEvents().WakeForEvent(checked.Event)
 	if err != nil {
 		return CheckResult{}, err
 	}
@@ -144,7 +144,7 @@ func (s *Service) judge(c codeCheck, v store.Verification, counts bool) (j store
 	}
 	j.Right = code.Equal(typed, expected)
 	if j.Right || v.Attempts+1 >= v.MaxAttempts {
-		j.Event, err = s.eventMaker().NewEvent(v, store.CheckEventTypes[j.Right])
+		j.Event, err = s.webhookEvents().NewEvent(v, store.CheckEventTypes[j.Right])
 	}
 	return j, store.WrapUnavailable(err)
 }
@@ -275,10 +275,10 @@ func (s *Service) Cancel(ctx context.Context, c Caller, id string) (Answer, erro
 }
 
 func (s *Service) cancel(ctx context.Context, v store.Verification) error {
-	event, err := s.eventMaker().NewEvent(v, store.VerificationCanceled)
+	event, err := s.webhookEvents().NewEvent(v, store.VerificationCanceled)
 	if err == nil {
 		_, err = s.Store.Cancel(ctx, v.ID, event)
 	}
-	s.eventMaker().WakeForEvent(event)
+	s.webhookEvents().WakeForEvent(event)
 	return err
 }

@@ -47,13 +47,13 @@ func (s *Service) report(ctx context.Context, c Caller, v store.Verification, ou
 	case r != store.ReportApproved && r != store.ReportFailed:
 		return v, fault.Invalid("outcome", "invalid", "An outcome is approved or failed.")
 	}
-	event, err := s.eventMaker().NewEvent(v, store.VerificationApproved)
+	event, err := s.webhookEvents().NewEvent(v, store.VerificationApproved)
 	if err != nil {
 		return v, err
 	}
 	v, err = s.Store.Report(ctx, v.ID, r, s.reportKey(c), event)
 	if err == nil && v.Reported == store.ReportApproved {
-		s.eventMaker().WakeForEvent(event)
+		s.webhookEvents().WakeForEvent(event)
 	}
 	return v, err
 }

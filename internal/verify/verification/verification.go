@@ -182,8 +182,8 @@ func New(p Dependencies) *Service {
 	return &Service{Dependencies: p, recipients: admission.NewBulkhead(), sends: admission.New(), checks: admission.New()}
 }
 
-func (s *Service) eventMaker() webhook.EventMaker {
-	return webhook.EventMaker{Policy: s.Policy, Vault: s.Vault, IDs: s.IDs, Now: s.Now, WakeWebhooks: s.WakeWebhooks}
+func (s *Service) webhookEvents() webhook.Events {
+	return webhook.Events{Policy: s.Policy, Vault: s.Vault, IDs: s.IDs, Now: s.Now, WakeWebhooks: s.WakeWebhooks}
 }
 
 // CallerKind says how a caller is authenticated, and so what it may see.

@@ -155,23 +155,23 @@ func New(s Settings, p Dependencies) *Core {
 		Receipts: p.Receipts, Observer: p.Observer, Tracer: p.Tracer, IDs: ids, Now: p.Now, Logger: p.Logger,
 		Random: p.Random, WakeWebhooks: c.Webhooks.Wake,
 	})
-	c.addUseCases(webhook.EventMaker{Policy: c.Policy, Vault: s.Vault, IDs: ids, Now: p.Now, WakeWebhooks: c.Webhooks.Wake})
+	c.addUseCases(webhook.Events{Policy: c.Policy, Vault: s.Vault, IDs: ids, Now: p.Now, WakeWebhooks: c.Webhooks.Wake})
 	return c
 }
 
-func (c *Core) addUseCases(teller webhook.EventMaker) {
+func (c *Core) addUseCases(events webhook.Events) {
 	s, p := c.settings, c.dependencies
 	codes := verification.Dependencies{
 		Store: p.DB, Gates: c.Gates, Repair: c.Repair, Outbox: c.Outbox, Refusals: c.Refusals, Policy: c.Policy, Vault: s.Vault,
 		Mails: p.Mails, Prover: c.Signer, Budget: p.Budget,
-		Observer: p.Observer, Lease: c.Outbox.Lease, IDs: teller.IDs, Now: p.Now, Logger: p.Logger,
-		WakeWebhooks: teller.WakeWebhooks, HoldUntil: s.HoldUntil,
+		Observer: p.Observer, Lease: c.Outbox.Lease, IDs: events.IDs, Now: p.Now, Logger: p.Logger,
+		WakeWebhooks: events.WakeWebhooks, HoldUntil: s.HoldUntil,
 	}
 	if p.Around != nil {
 		codes.Outbox = p.Around(c.Outbox)
 	}
 	administration := support.Dependencies{
-		Teller: teller, Store: p.DB, Limiter: c.Gates, Policy: c.Policy, Vault: s.Vault,
+		Events: events, Store: p.DB, Limiter: c.Gates, Policy: c.Policy, Vault: s.Vault,
 		Mails: p.Mails, Now: p.Now, Logger: p.Logger,
 	}
 	if p.Carrier != nil {
@@ -183,12 +183,12 @@ func (c *Core) addUseCases(teller webhook.EventMaker) {
 	c.Administration = support.New(administration)
 	c.Proofs = &proof.Redeemer{Store: p.DB, Proofs: c.Signer, Vault: s.Vault, Policy: c.Policy, Now: p.Now}
 	c.Limits = limits.New(c.Gates, s.Vault.IndexKey, s.Limits, p.Observer.LimitAnswered)
-	c.Receipts = &reports.ReceiptRecorder{Store: p.DB, Carriers: p.Receipts, Vault: s.Vault, Teller: teller, Logger: p.Logger}
-	c.ProviderEvents = &reports.ProviderEvents{Store: p.DB, Policy: c.Policy, Vault: s.Vault, Teller: teller, Logger: p.Logger}
+	c.Receipts = &reports.ReceiptRecorder{Store: p.DB, Carriers: p.Receipts, Vault: s.Vault, Events: events, Logger: p.Logger}
+	c.ProviderEvents = &reports.ProviderEvents{Store: p.DB, Policy: c.Policy, Vault: s.Vault, Events: events, Logger: p.Logger}
 	c.Maintenance = &jobs.Maintenance{
 		Store: p.DB, Policy: c.Policy, Watch: s.Outbox.Watch, Tick: s.Tick,
 		Observer: p.Observer, Now: p.Now,
-		Teller: teller, Logger: p.Logger,
+		Events: events, Logger: p.Logger,
 	}
 }
 
