@@ -6,7 +6,7 @@ import (
 	"net/http"
 
 	"sendcode/internal/base/fault"
-	"sendcode/internal/base/peek"
+	"sendcode/internal/base/sockets"
 )
 
 type connKey struct{}
@@ -23,7 +23,7 @@ func withConn(ctx context.Context, conn net.Conn) context.Context {
 // own, since echo allocates for each.
 func errIfClientLeft(r *http.Request) error {
 	if conn, ok := r.Context().Value(connKey{}).(net.Conn); ok && r.Method == http.MethodPost &&
-		peek.StateOf(conn) == peek.Ended {
+		sockets.StateOf(conn) == sockets.Ended {
 		return fault.Unavailable
 	}
 	return nil

@@ -19,7 +19,7 @@ import (
 
 	"sendcode/internal/base/fault"
 	"sendcode/internal/base/panics"
-	"sendcode/internal/base/peek"
+	"sendcode/internal/base/sockets"
 	"sendcode/internal/store"
 	"sendcode/internal/store/batch"
 	"sendcode/internal/store/rowrules"
@@ -418,6 +418,6 @@ func hasUnreadBytes(conn net.Conn) bool {
 	if secure, ok := conn.(*tls.Conn); ok {
 		conn = secure.NetConn()
 	}
-	state := peek.StateOf(conn)
-	return state == peek.UnreadBytes || state == peek.Ended
+	state := sockets.StateOf(conn)
+	return state == sockets.UnreadBytes || state == sockets.Ended
 }

@@ -1,5 +1,5 @@
-// Package peek asks the kernel what waits on a connection, and reads nothing from it.
-package peek
+// Package sockets asks the kernel what waits on a connection, and reads nothing from it.
+package sockets
 
 // State is what waits on a connection.
 type State int

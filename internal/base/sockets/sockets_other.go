@@ -1,6 +1,6 @@
 //go:build !(linux || darwin || freebsd)
 
-package peek
+package sockets
 
 import "net"
 
