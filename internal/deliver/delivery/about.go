@@ -3,7 +3,7 @@ package delivery
 import "slices"
 
 // About is what a failure is about, and so which other messages it befalls. It is set once, where a reply, a status or
-// a code is read: by ErrorByReply for mail servers, by the tables of package exchange and of the carriers for the others.
+// a code is read: by ErrorByReply for mail servers, by the tables of package providerhttp and of the carriers for the others.
 type About string
 
 // From all messages to one.

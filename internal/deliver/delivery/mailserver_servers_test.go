@@ -15,7 +15,7 @@ import (
 	"sendcode/internal/deliver/delivery/mailserver"
 	"sendcode/internal/deliver/delivery/smtp"
 	"sendcode/internal/deliver/delivery/smtptest"
-	"sendcode/internal/deliver/exchange"
+	"sendcode/internal/deliver/providerhttp"
 	"sendcode/internal/kit/servertest"
 )
 
@@ -328,7 +328,7 @@ func TestWhatIsHeldAgainstAServer(t *testing.T) {
 		}
 	}
 	for status, want := range map[int]error{422: nil, 400: nil, 429: delivery.ErrHealthUnknown, 403: fault, 404: fault, 503: fault, 500: fault, 200: fault} {
-		check(exchange.ErrorByStatus(exchange.Response{Status: status}, ""), want)
+		check(providerhttp.ErrorByStatus(providerhttp.Response{Status: status}, ""), want)
 	}
 	check(nil, nil)
 	check(&delivery.Error{Class: delivery.Unknown, Stage: delivery.StageRequest}, fault)

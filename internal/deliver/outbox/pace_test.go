@@ -7,7 +7,7 @@ import (
 
 	"sendcode/internal/base/recipient"
 	"sendcode/internal/deliver/delivery"
-	"sendcode/internal/deliver/exchange"
+	"sendcode/internal/deliver/providerhttp"
 	"sendcode/internal/kit/servertest"
 	"sendcode/internal/store"
 )
@@ -81,7 +81,7 @@ func TestExpectedWait(t *testing.T) {
 		}, time.Second / 10, false},
 		"the server takes no more": {func(l *lane, end ends) {
 			postponed(l, "shop", 2)
-			end(98, time.Millisecond, exchange.ErrorByStatus(exchange.Response{Status: 429}, ""))
+			end(98, time.Millisecond, providerhttp.ErrorByStatus(providerhttp.Response{Status: 429}, ""))
 			end(40, time.Second/2, nil)
 		}, 50 * time.Second, false},
 		"the server takes no more once it has read a mail": {func(l *lane, end ends) {

@@ -13,7 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"sendcode/internal/deliver/delivery"
-	"sendcode/internal/deliver/exchange"
+	"sendcode/internal/deliver/providerhttp"
 )
 
 // Parse returns the events in a body, which is one event or a list, in their order. It fails if the
@@ -142,7 +142,7 @@ func findEnhancedCode(detail string) string {
 }
 
 // JSONPath leads to a value.
-type JSONPath = exchange.JSONPath
+type JSONPath = providerhttp.JSONPath
 
 // asText returns a scalar, or a scalar that is the first element of a list, as text; "" for other values.
 func asText(value any) string {
@@ -151,7 +151,7 @@ func asText(value any) string {
 			return asText(list[0])
 		}
 	}
-	single, _ := exchange.ScalarText(value)
+	single, _ := providerhttp.ScalarText(value)
 	return single
 }
 

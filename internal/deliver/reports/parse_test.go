@@ -8,14 +8,14 @@ import (
 	"time"
 
 	"sendcode/internal/deliver/delivery"
-	"sendcode/internal/deliver/exchange"
+	"sendcode/internal/deliver/providerhttp"
 
 	"github.com/google/uuid"
 )
 
 func paths(texts ...string) (all []JSONPath) {
 	for _, text := range texts {
-		p, err := exchange.ParseJSONPath(text)
+		p, err := providerhttp.ParseJSONPath(text)
 		if err != nil {
 			panic(err)
 		}

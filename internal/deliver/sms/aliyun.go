@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"sendcode/internal/deliver/delivery"
-	"sendcode/internal/deliver/exchange"
+	"sendcode/internal/deliver/providerhttp"
 )
 
 // Aliyun is an account with Alibaba Cloud SMS, interface Dysmsapi 2017-05-25
@@ -93,12 +93,12 @@ const acs3Algorithm = "ACS3-HMAC-SHA256"
 
 // signedRequest returns the signed request of an action
 // (help.aliyun.com/zh/sdk/product-overview/v3-request-structure-and-signature).
-func (a *aliyunAPI) signedRequest(action string, params map[string]string) exchange.Request {
+func (a *aliyunAPI) signedRequest(action string, params map[string]string) providerhttp.Request {
 	query := CanonicalQuery(params)
 	signed := map[string]string{
-		"host": exchange.Host(a.Endpoint), "x-acs-action": action, "x-acs-version": "2017-05-25",
+		"host": providerhttp.Host(a.Endpoint), "x-acs-action": action, "x-acs-version": "2017-05-25",
 		"x-acs-date": a.CurrentTime().UTC().Format("2006-01-02T15:04:05Z"), "x-acs-signature-nonce": rand.Text(),
-		"x-acs-content-sha256": exchange.HexSHA256(""),
+		"x-acs-content-sha256": providerhttp.HexSHA256(""),
 	}
 	header := http.Header{"Accept": {"application/json"}}
 	for name, value := range signed {
@@ -107,7 +107,7 @@ func (a *aliyunAPI) signedRequest(action string, params map[string]string) excha
 		}
 	}
 	header.Set("Authorization", ACS3Authorization(a.KeyID, a.Secret, http.MethodPost, query, signed))
-	return exchange.Request{
+	return providerhttp.Request{
 		Method: http.MethodPost, URL: strings.TrimSuffix(a.Endpoint, "/") + "/?" + query,
 		Header: header,
 	}
@@ -116,8 +116,8 @@ func (a *aliyunAPI) signedRequest(action string, params map[string]string) excha
 // ACS3Authorization returns the Authorization header of a request to /. The names of the signed headers are in
 // lower case, and one of them is the hash of the body.
 func ACS3Authorization(id, secret, method, query string, signed map[string]string) string {
-	canonical, list := exchange.CanonicalRequest(method, "/", query, signed, signed["x-acs-content-sha256"])
-	signature := hex.EncodeToString(exchange.HMACSHA256([]byte(secret), acs3Algorithm+"\n"+exchange.HexSHA256(canonical)))
+	canonical, list := providerhttp.CanonicalRequest(method, "/", query, signed, signed["x-acs-content-sha256"])
+	signature := hex.EncodeToString(providerhttp.HMACSHA256([]byte(secret), acs3Algorithm+"\n"+providerhttp.HexSHA256(canonical)))
 	return acs3Algorithm + " Credential=" + id + ",SignedHeaders=" + list + ",Signature=" + signature
 }
 
@@ -125,7 +125,7 @@ func ACS3Authorization(id, secret, method, query string, signed map[string]strin
 func CanonicalQuery(params map[string]string) string {
 	var pairs []string
 	for _, name := range slices.Sorted(maps.Keys(params)) {
-		pairs = append(pairs, exchange.EscapeURLPart(name)+"="+exchange.EscapeURLPart(params[name]))
+		pairs = append(pairs, providerhttp.EscapeURLPart(name)+"="+providerhttp.EscapeURLPart(params[name]))
 	}
 	return strings.Join(pairs, "&")
 }
@@ -163,11 +163,11 @@ type aliyunAnswer struct {
 	}
 }
 
-func parseAliyunAnswer(a exchange.Response) (id, code string, fail *delivery.Error) {
+func parseAliyunAnswer(a providerhttp.Response) (id, code string, fail *delivery.Error) {
 	var said aliyunAnswer
 	switch err := json.Unmarshal(a.Body, &said); {
 	case err != nil || said.Code == "":
-		return "", "", exchange.ErrorByStatus(a, "")
+		return "", "", providerhttp.ErrorByStatus(a, "")
 	case said.Code == recipientLimitErrorCode:
 		fail = MeaningLimited(limitDuration(said.Message)).ToError(a, said.Code)
 	case said.Code == intervalErrorCode:
@@ -250,7 +250,7 @@ func (c *aliyunCarrier) Probe(ctx context.Context) (string, error) {
 		case said.loginRefused():
 			return "", ErrLogin
 		case said.Code != "OK":
-			return "", fmt.Errorf("template %s: %w: %s", id, ErrUnknownTemplate, exchange.SafeErrorCode(said.Code))
+			return "", fmt.Errorf("template %s: %w: %s", id, ErrUnknownTemplate, providerhttp.SafeErrorCode(said.Code))
 		case strings.Trim(string(said.TemplateStatus), `"`) != "1":
 			return "", fmt.Errorf("template %s: %w", id, ErrUnknownTemplate)
 		}

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"sendcode/internal/deliver/delivery"
-	"sendcode/internal/deliver/exchange"
+	"sendcode/internal/deliver/providerhttp"
 	"sendcode/internal/deliver/sms"
 	"sendcode/internal/deliver/sms/smstest"
 	"sendcode/internal/kit/servertest"
@@ -47,7 +47,7 @@ func checkACS3(r *http.Request, body string) error {
 		}
 	}
 	return smstest.Want([]string{signed["x-acs-content-sha256"], signed["x-acs-date"], r.Header.Get("Authorization")},
-		exchange.HexSHA256(body), smstest.SignedAt.UTC().Format("2006-01-02T15:04:05Z"),
+		providerhttp.HexSHA256(body), smstest.SignedAt.UTC().Format("2006-01-02T15:04:05Z"),
 		sms.ACS3Authorization("LTAI5tExample", smstest.Private, r.Method, r.URL.RawQuery, signed))
 }
 

@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"sendcode/internal/deliver/delivery"
-	"sendcode/internal/deliver/exchange"
+	"sendcode/internal/deliver/providerhttp"
 )
 
 // AliyunVerify is an account with the verification messages of Alibaba Cloud's Phone Number
@@ -79,7 +79,7 @@ func (c *aliyunVerifyCarrier) Probe(ctx context.Context) (string, error) {
 	case said.loginRefused():
 		return "", ErrLogin
 	case said.Code != "OK" && aliyunMeanings[said.Code] != MeaningBadNumber && aliyunMeanings[said.Code] != MeaningRejected:
-		return "", fmt.Errorf("%w: %s", errRefused, exchange.SafeErrorCode(said.Code))
+		return "", fmt.Errorf("%w: %s", errRefused, providerhttp.SafeErrorCode(said.Code))
 	}
 	return ", and takes the login; only a message shows whether it knows the signature and the templates", nil
 }

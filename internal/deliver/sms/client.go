@@ -8,18 +8,18 @@ import (
 
 	"sendcode/internal/base/loopback"
 	"sendcode/internal/deliver/delivery"
-	"sendcode/internal/deliver/exchange"
+	"sendcode/internal/deliver/providerhttp"
 )
 
 // Client makes the requests of one carrier.
 type Client struct {
 	Setup
-	exchange.Client
+	providerhttp.Client
 }
 
 // NewClient makes the client of a carrier, which embeds it.
 func NewClient(s Setup) *Client {
-	return &Client{s, exchange.Client{Timeout: s.Timeout}}
+	return &Client{s, providerhttp.Client{Timeout: s.Timeout}}
 }
 
 // Name implements Carrier.
@@ -29,15 +29,15 @@ func (c *Client) Name() string { return c.Setup.Name }
 // message, the carrier's result code, and the failure, which is nil if the carrier accepted the
 // message. The result has ID and code also if read returns a failure, and is empty if no whole
 // response came.
-func (c *Client) Attempt(ctx context.Context, r exchange.Request,
-	read func(exchange.Response) (id, code string, fail *delivery.Error),
+func (c *Client) Attempt(ctx context.Context, r providerhttp.Request,
+	read func(providerhttp.Response) (id, code string, fail *delivery.Error),
 ) (delivery.Result, *delivery.Error) {
 	a, fail := c.Do(ctx, r)
 	if fail != nil {
 		return delivery.Result{}, fail
 	}
 	id, code, fail := read(a)
-	return delivery.Result{CarrierID: exchange.SafeIDOrEmpty(id), ReplyCodes: delivery.FormatReplyCodes(a.Status, exchange.SafeErrorCode(code))},
+	return delivery.Result{CarrierID: providerhttp.SafeIDOrEmpty(id), ReplyCodes: delivery.FormatReplyCodes(a.Status, providerhttp.SafeErrorCode(code))},
 		fail
 }
 
@@ -49,7 +49,7 @@ func noteEndpointProblem(wrong map[string]error, endpoint string) {
 }
 
 // Meaning is what a carrier's code means for a message that was not accepted.
-type Meaning = exchange.Meaning
+type Meaning = providerhttp.Meaning
 
 // The meanings in the carriers' tables of codes; the package comment explains them.
 var (
@@ -73,14 +73,14 @@ func MeaningLimited(hold time.Duration) Meaning {
 
 // errorByCode returns the error of a message that was not accepted, by its code in the table. The
 // meaning is MeaningUnknown if the carrier broke, else MeaningPerNumber for any other code.
-func errorByCode(a exchange.Response, code string, table map[string]Meaning) *delivery.Error {
+func errorByCode(a providerhttp.Response, code string, table map[string]Meaning) *delivery.Error {
 	v, known := table[code]
 	if !known {
 		family, _, _ := strings.Cut(code, ".")
 		v, known = table[family]
 	}
 	switch {
-	case exchange.Broke(a.Status):
+	case providerhttp.Broke(a.Status):
 		v = MeaningUnknown
 	case !known:
 		v = MeaningPerNumber

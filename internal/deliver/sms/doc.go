@@ -49,7 +49,7 @@
 // Send calls Client.Attempt with a function that reads the answer: the carrier's ID of the message,
 // its code, and the failure. For an answer with a code that is [errorByCode], with the carrier's table of
 // codes.go, which says whose fault each code is: a code that is not there is MeaningPerNumber. An answer
-// that can't be read is [exchange.ErrorByStatus].
+// that can't be read is [providerhttp.ErrorByStatus].
 //
 // # What a failure means
 //
@@ -64,10 +64,10 @@
 // the message, and nothing is held against this one) and [MeaningUnknown].
 //
 // Without a code in the table, what decides is whether a byte of the request has left this machine
-// ([sendcode/internal/deliver/exchange]): before, every failure is temporary; after, only an answer that
+// ([sendcode/internal/deliver/providerhttp]): before, every failure is temporary; after, only an answer that
 // can be read as the carrier's documentation has it is more than "unknown". A server's 500, 502 or
 // 504 is no such answer.
 //
 // Errors hold neither the secret, nor the text, nor the number, nor what the carrier wrote: only
-// its code, if it can't be a phone number ([exchange.SafeErrorCode]).
+// its code, if it can't be a phone number ([providerhttp.SafeErrorCode]).
 package sms

@@ -14,7 +14,7 @@ import (
 	"strings"
 
 	"sendcode/internal/deliver/delivery"
-	"sendcode/internal/deliver/exchange"
+	"sendcode/internal/deliver/providerhttp"
 )
 
 // Probe tests a carrier without sending a message: whether its host, or the proxy to it, answers, with TLS for an https
@@ -51,13 +51,13 @@ const (
 func checkConnection(ctx context.Context, endpoint string) (host string, err error) {
 	u, err := url.Parse(endpoint)
 	if err != nil {
-		return "", exchange.ErrIncompleteMessage
+		return "", providerhttp.ErrIncompleteMessage
 	}
 	if proxy, err := http.ProxyFromEnvironment(&http.Request{URL: u}); err == nil && proxy != nil {
 		u = proxy
 	}
 	host = u.Hostname()
-	conn, err := (&net.Dialer{Timeout: exchange.DialTimeout}).DialContext(ctx, "tcp",
+	conn, err := (&net.Dialer{Timeout: providerhttp.DialTimeout}).DialContext(ctx, "tcp",
 		net.JoinHostPort(host, cmp.Or(u.Port(), u.Scheme)))
 	if _, unknown := errors.AsType[*net.DNSError](err); unknown {
 		return host, fmt.Errorf("%s: %w", host, errResolve)

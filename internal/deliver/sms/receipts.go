@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"sendcode/internal/deliver/delivery"
-	"sendcode/internal/deliver/exchange"
+	"sendcode/internal/deliver/providerhttp"
 )
 
 // IncomingRequest is a request in which a carrier sends receipts.
@@ -63,7 +63,7 @@ func (c *Carriers) ReportsUseCarrierID(name string) bool {
 }
 
 // Query makes a request and returns its answer. A status other than 200 is a Temporary error.
-func (c *Client) Query(ctx context.Context, r exchange.Request) (exchange.Response, error) {
+func (c *Client) Query(ctx context.Context, r providerhttp.Request) (providerhttp.Response, error) {
 	a, fail := c.Do(ctx, r)
 	switch {
 	case fail != nil:
@@ -71,7 +71,7 @@ func (c *Client) Query(ctx context.Context, r exchange.Request) (exchange.Respon
 	case a.Status != http.StatusOK:
 		return a, &delivery.Error{
 			Class: delivery.Temporary, Stage: delivery.StageAnswer, Status: a.Status,
-			RetryAfter: exchange.RetryAfter(a),
+			RetryAfter: providerhttp.RetryAfter(a),
 		}
 	}
 	return a, nil
@@ -79,10 +79,10 @@ func (c *Client) Query(ctx context.Context, r exchange.Request) (exchange.Respon
 
 // StatusQueryError returns the error for an answer to a StatusQuery that cannot be read, or that
 // refuses the query.
-func StatusQueryError(a exchange.Response, code string) error {
+func StatusQueryError(a providerhttp.Response, code string) error {
 	return &delivery.Error{
 		Class: delivery.Temporary, Stage: delivery.StageAnswer, Status: a.Status,
-		Code: exchange.SafeErrorCode(code), Err: exchange.ErrUnreadableAnswer,
+		Code: providerhttp.SafeErrorCode(code), Err: providerhttp.ErrUnreadableAnswer,
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"sendcode/internal/deliver/delivery"
-	"sendcode/internal/deliver/exchange"
+	"sendcode/internal/deliver/providerhttp"
 )
 
 // Tencent is an account with Tencent Cloud SMS, interface sms 2021-01-11
@@ -84,13 +84,13 @@ const (
 )
 
 // signedRequest returns the signed request of an action (cloud.tencent.com/document/api/382/52072).
-func (c *tencentCarrier) signedRequest(action string, content map[string]any) exchange.Request {
+func (c *tencentCarrier) signedRequest(action string, content map[string]any) providerhttp.Request {
 	body, _ := json.Marshal(content) // texts and numbers always encode
 	now := c.CurrentTime().UTC()
 	signed := map[string]string{
-		"content-type": contentType, "host": exchange.Host(c.Endpoint), "x-tc-action": strings.ToLower(action),
+		"content-type": contentType, "host": providerhttp.Host(c.Endpoint), "x-tc-action": strings.ToLower(action),
 	}
-	return exchange.Request{
+	return providerhttp.Request{
 		Method: http.MethodPost, URL: strings.TrimSuffix(c.Endpoint, "/") + "/", Body: body,
 		Header: http.Header{
 			"Authorization": {TC3Authorization(c.KeyID, c.Secret, tc3Service, now, http.MethodPost, "", signed, string(body))},
@@ -105,14 +105,14 @@ func (c *tencentCarrier) signedRequest(action string, content map[string]any) ex
 func TC3Authorization(id, secret, service string, at time.Time, method, query string, signed map[string]string,
 	body string,
 ) string {
-	canonical, list := exchange.CanonicalRequest(method, "/", query, signed, exchange.HexSHA256(body))
+	canonical, list := providerhttp.CanonicalRequest(method, "/", query, signed, providerhttp.HexSHA256(body))
 	date := at.UTC().Format(time.DateOnly)
 	scope := date + "/" + service + "/tc3_request"
-	text := strings.Join([]string{tc3Algorithm, strconv.FormatInt(at.Unix(), 10), scope, exchange.HexSHA256(canonical)}, "\n")
-	key := exchange.HMACSHA256(exchange.HMACSHA256(exchange.HMACSHA256([]byte("TC3"+secret), date), service),
+	text := strings.Join([]string{tc3Algorithm, strconv.FormatInt(at.Unix(), 10), scope, providerhttp.HexSHA256(canonical)}, "\n")
+	key := providerhttp.HMACSHA256(providerhttp.HMACSHA256(providerhttp.HMACSHA256([]byte("TC3"+secret), date), service),
 		"tc3_request")
 	return tc3Algorithm + " Credential=" + id + "/" + scope + ", SignedHeaders=" + list + ", Signature=" +
-		hex.EncodeToString(exchange.HMACSHA256(key, text))
+		hex.EncodeToString(providerhttp.HMACSHA256(key, text))
 }
 
 // tencentAnswer is the answer to every action here. Each action fills in one of the lists.
@@ -125,7 +125,7 @@ type tencentAnswer struct {
 	}
 }
 
-func parseTencentAnswer(a exchange.Response) (id, code string, fail *delivery.Error) {
+func parseTencentAnswer(a providerhttp.Response) (id, code string, fail *delivery.Error) {
 	var said tencentAnswer
 	if json.Unmarshal(a.Body, &said) == nil {
 		code = said.Response.Error.Code
@@ -135,7 +135,7 @@ func parseTencentAnswer(a exchange.Response) (id, code string, fail *delivery.Er
 	}
 	switch {
 	case code == "":
-		fail = exchange.ErrorByStatus(a, "")
+		fail = providerhttp.ErrorByStatus(a, "")
 	case code != "Ok" || a.Status >= 300:
 		fail = errorByCode(a, code, tencentMeanings)
 	}
@@ -192,7 +192,7 @@ func (c *tencentCarrier) ParseReports(in IncomingRequest, _ string) ([]Report, s
 	var reports []Report
 	for _, r := range all {
 		if report, known := ReportByStatus("", r.Status, statusDelivered, statusFailed); known &&
-			exchange.SafeIDOrEmpty(r.SID) != "" {
+			providerhttp.SafeIDOrEmpty(r.SID) != "" {
 			report.CarrierID = r.SID
 			reports = append(reports, report)
 		}
@@ -244,7 +244,7 @@ func (c *tencentCarrier) fetchApproved(ctx context.Context, international int, i
 	case code != "":
 		return &delivery.Error{
 			Class: delivery.Temporary, Stage: delivery.StageAnswer, Status: a.Status,
-			Code: exchange.SafeErrorCode(code),
+			Code: providerhttp.SafeErrorCode(code),
 		}
 	}
 	for _, t := range said.Response.DescribeTemplateStatusSet {

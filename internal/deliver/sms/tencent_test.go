@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"sendcode/internal/deliver/delivery"
-	"sendcode/internal/deliver/exchange"
+	"sendcode/internal/deliver/providerhttp"
 	"sendcode/internal/deliver/sms"
 	"sendcode/internal/deliver/sms/smstest"
 	"sendcode/internal/kit/servertest"
@@ -21,7 +21,7 @@ import (
 // other is compared to its end.
 func TestTC3AsDocumented(t *testing.T) {
 	const body = `{"Limit": 1, "Filters": [{"Values": ["\u672a\u547d\u540d"], "Name": "instance-name"}]}`
-	servertest.Same(t, "the body's hash", exchange.HexSHA256(body), "35e9c5b0e3ae67532d3c9f17ead6c90222632e5b1ff7f6e89887f1398934f064")
+	servertest.Same(t, "the body's hash", providerhttp.HexSHA256(body), "35e9c5b0e3ae67532d3c9f17ead6c90222632e5b1ff7f6e89887f1398934f064")
 	got := sms.TC3Authorization("AKIDEXAMPLE", "Gu5t9xGARNpq86cd98joQYCN3EXAMPLE", "cvm", time.Unix(1539084154, 0), "GET",
 		"Limit=10&Offset=0", map[string]string{
 			"content-type": "application/x-www-form-urlencoded", "host": "cvm.tencentcloudapi.com",

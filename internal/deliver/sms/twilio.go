@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"sendcode/internal/deliver/delivery"
-	"sendcode/internal/deliver/exchange"
+	"sendcode/internal/deliver/providerhttp"
 )
 
 // Twilio is an account with Twilio Messaging (twilio.com/docs/messaging/api/message-resource).
@@ -94,12 +94,12 @@ func (t *twilioCarrier) messageForm(m Message) url.Values {
 }
 
 // newRequest returns a request for a resource of the account. form is nil with GET.
-func (t *twilioCarrier) newRequest(method, resource string, form url.Values) exchange.Request {
-	r := exchange.Request{
+func (t *twilioCarrier) newRequest(method, resource string, form url.Values) providerhttp.Request {
+	r := providerhttp.Request{
 		Method: method, URL: strings.TrimSuffix(t.Endpoint, "/") + "/2010-04-01/Accounts/" + t.Account +
 			resource + ".json",
 		Header: http.Header{
-			"Authorization": {exchange.BasicAuth(cmp.Or(t.Key, t.Account), t.Secret)},
+			"Authorization": {providerhttp.BasicAuth(cmp.Or(t.Key, t.Account), t.Secret)},
 			"Accept":        {"application/json"},
 		},
 	}
@@ -112,11 +112,11 @@ func (t *twilioCarrier) newRequest(method, resource string, form url.Values) exc
 
 // statusRequest returns the request for the state of a message
 // (twilio.com/docs/messaging/api/message-resource#fetch-a-message-resource).
-func (t *twilioCarrier) statusRequest(sid string) exchange.Request {
+func (t *twilioCarrier) statusRequest(sid string) providerhttp.Request {
 	return t.newRequest(http.MethodGet, "/Messages/"+sid, nil)
 }
 
-func parseTwilioAnswer(a exchange.Response) (id, code string, fail *delivery.Error) {
+func parseTwilioAnswer(a providerhttp.Response) (id, code string, fail *delivery.Error) {
 	var said struct {
 		SID       string          `json:"sid"`
 		Status    json.RawMessage `json:"status"` // a message's state as a word, or an error's HTTP status as a number
@@ -131,7 +131,7 @@ func parseTwilioAnswer(a exchange.Response) (id, code string, fail *delivery.Err
 	case created && failed, readable && a.Status >= 400 && code != "":
 		fail = errorByCode(a, code, twilioMeanings)
 	case !created:
-		fail = exchange.ErrorByStatus(a, code)
+		fail = providerhttp.ErrorByStatus(a, code)
 	}
 	return said.SID, code, fail
 }
@@ -207,7 +207,7 @@ func (t *twilioCarrier) PollStatus(ctx context.Context, q StatusQuery) (Report, 
 	if !sidPattern.MatchString(q.CarrierID) {
 		return Report{}, false, &delivery.Error{
 			Class: delivery.Rejected, Stage: delivery.StagePrepare, About: delivery.AboutUs,
-			Err: exchange.ErrIncompleteMessage,
+			Err: providerhttp.ErrIncompleteMessage,
 		}
 	}
 	a, err := t.Query(ctx, t.statusRequest(q.CarrierID))

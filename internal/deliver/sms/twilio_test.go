@@ -9,14 +9,14 @@ import (
 	"testing"
 
 	"sendcode/internal/deliver/delivery"
-	"sendcode/internal/deliver/exchange"
+	"sendcode/internal/deliver/providerhttp"
 	"sendcode/internal/deliver/sms"
 	"sendcode/internal/deliver/sms/smstest"
 )
 
 const twilioAccount = "AC00000000000000000000000000000001"
 
-var twilioLogin = exchange.BasicAuth(twilioAccount, smstest.Private)
+var twilioLogin = providerhttp.BasicAuth(twilioAccount, smstest.Private)
 
 func twilioRig() smstest.Rig {
 	failure := func(status int, code string) smstest.Said {

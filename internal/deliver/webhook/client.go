@@ -15,7 +15,7 @@ import (
 	"go.opentelemetry.io/otel/propagation"
 
 	"sendcode/internal/base/panics"
-	"sendcode/internal/deliver/exchange"
+	"sendcode/internal/deliver/providerhttp"
 	"sendcode/internal/deliver/standardwebhooks"
 	"sendcode/internal/store"
 )
@@ -110,7 +110,7 @@ func (c *client) postEvent(ctx context.Context, to Endpoint, e store.AppEvent) (
 	_, _ = io.CopyN(io.Discard, resp.Body, maxAnswerBytes) // a body that was read frees the connection
 	return attemptResult{
 		word: strconv.Itoa(resp.StatusCode), ok: resp.StatusCode/100 == 2, gone: resp.StatusCode == http.StatusGone,
-		retryAfter: exchange.RetryAfterIn(resp.Header, maxRetryAfter),
+		retryAfter: providerhttp.RetryAfterIn(resp.Header, maxRetryAfter),
 	}
 }
 

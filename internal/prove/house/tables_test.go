@@ -38,15 +38,15 @@ var edges = map[string]string{
 	"internal/limit/limits": "quota internal/base/fault", // not gates: it asks an interface
 
 	"internal/deliver": "quota internal/base/... internal/store internal/codes/... internal/limit/bucketnames " +
-		"internal/deliver/bounce internal/deliver/delivery internal/deliver/exchange internal/deliver/sms internal/deliver/standardwebhooks internal/deliver/webhook",
+		"internal/deliver/bounce internal/deliver/delivery internal/deliver/providerhttp internal/deliver/sms internal/deliver/standardwebhooks internal/deliver/webhook",
 	// a mail server and a carrier know no send
-	"internal/deliver/delivery": "internal/base/loopback internal/base/panics internal/deliver/delivery/... internal/deliver/exchange",
-	"internal/deliver/sms":      "internal/base/loopback internal/deliver/delivery internal/deliver/exchange internal/deliver/sms",
+	"internal/deliver/delivery": "internal/base/loopback internal/base/panics internal/deliver/delivery/... internal/deliver/providerhttp",
+	"internal/deliver/sms":      "internal/base/loopback internal/deliver/delivery internal/deliver/providerhttp internal/deliver/sms",
 
 	// not deliver/outbox: a send is handed over to an interface
 	"internal/verify": deciding + " internal/limit/... internal/deliver/webhook internal/verify/humancheck internal/verify/proof internal/verify/verification",
 	// a vendor is asked as a carrier is, and knows no send
-	"internal/verify/humancheck/vendors": "quota internal/base/loopback internal/deliver/delivery internal/deliver/exchange internal/deliver/sms internal/verify/humancheck",
+	"internal/verify/humancheck/vendors": "quota internal/base/loopback internal/deliver/delivery internal/deliver/providerhttp internal/deliver/sms internal/verify/humancheck",
 
 	"internal/http":         serving,
 	"internal/http/api":     serving + " internal/http/hooks internal/deliver/reports internal/deliver/sms internal/deliver/sns",
@@ -112,7 +112,7 @@ var modules = map[string]string{
 	"go.yaml.in/yaml":                       "internal/run/config internal/run/config/document internal/http/reference tools/mutants",
 	"go.opentelemetry.io/contrib":           "internal/run/traces",
 	// all but traces read or write traceparent alone
-	"go.opentelemetry.io/otel":              "internal/run/traces internal/deliver/exchange internal/deliver/webhook internal/base/logs",
+	"go.opentelemetry.io/otel":              "internal/run/traces internal/deliver/providerhttp internal/deliver/webhook internal/base/logs",
 	"go.uber.org/goleak":                    testsOnly,
 	"golang.org/x/crypto":                   "internal/codes/keys internal/http/console/auth internal/http/console/consoletest",
 	"golang.org/x/net":                      "internal/base/recipient internal/deliver/delivery internal/base/message internal/kit/browsertest",

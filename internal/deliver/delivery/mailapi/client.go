@@ -9,22 +9,22 @@ import (
 	"time"
 
 	"sendcode/internal/deliver/delivery"
-	"sendcode/internal/deliver/exchange"
+	"sendcode/internal/deliver/providerhttp"
 )
 
 // providerAPI is the part of a provider's API that differs from other providers.
 type providerAPI interface {
 	// buildRequest returns the request that hands over a mail.
-	buildRequest(mail *delivery.RenderedMail) (exchange.Request, *delivery.Error)
+	buildRequest(mail *delivery.RenderedMail) (providerhttp.Request, *delivery.Error)
 	// readAnswer reads an answer. accepted: the answer has the ID that the provider gave the mail. A 2xx
 	// without one is not accepted: a proxy on the way may have sent it. code and words are those of a failure;
 	// empty if the answer has none.
-	readAnswer(a exchange.Response) (accepted bool, code, words string)
+	readAnswer(a providerhttp.Response) (accepted bool, code, words string)
 	// codeMeanings returns the meanings of the provider's codes that their HTTP status does not tell.
-	codeMeanings() map[string]exchange.Meaning
+	codeMeanings() map[string]providerhttp.Meaning
 	// probeRequest returns a request that does no harm, and good, which reports from the answer whether
 	// the login works.
-	probeRequest() (r exchange.Request, good func(status int, code string) bool)
+	probeRequest() (r providerhttp.Request, good func(status int, code string) bool)
 }
 
 // providersByScheme are the providers by the scheme of their URLs: each checks a configuration, and fills in what depends on
@@ -41,10 +41,10 @@ func IsProviderScheme(scheme string) bool { return providersByScheme[scheme] != 
 
 // What a provider's code means for a mail that was not accepted.
 var (
-	meansRejected = exchange.Meaning{Class: delivery.Rejected, About: delivery.AboutMessage}
-	meansAccount  = exchange.Meaning{Class: delivery.Temporary, About: delivery.AboutAccount} // our key, sender or request: another server may do better
-	meansPace     = exchange.Meaning{Class: delivery.Temporary, About: delivery.AboutPace}
-	meansUnknown  = exchange.Meaning{Class: delivery.Unknown} // the mail may have been accepted
+	meansRejected = providerhttp.Meaning{Class: delivery.Rejected, About: delivery.AboutMessage}
+	meansAccount  = providerhttp.Meaning{Class: delivery.Temporary, About: delivery.AboutAccount} // our key, sender or request: another server may do better
+	meansPace     = providerhttp.Meaning{Class: delivery.Temporary, About: delivery.AboutPace}
+	meansUnknown  = providerhttp.Meaning{Class: delivery.Unknown} // the mail may have been accepted
 )
 
 const (
@@ -57,7 +57,7 @@ type Client struct {
 	delivery.LastCertificate
 	config Config
 	api    providerAPI
-	http   exchange.Client
+	http   providerhttp.Client
 	slots  chan struct{}
 	waits  atomic.Int64
 	closed atomic.Bool
@@ -70,7 +70,7 @@ func New(c Config) (*Client, error) {
 		return nil, err
 	}
 	return &Client{
-		config: c, api: a, http: exchange.Client{Dial: c.Dial, RootCAs: c.RootCAs},
+		config: c, api: a, http: providerhttp.Client{Dial: c.Dial, RootCAs: c.RootCAs},
 		slots: make(chan struct{}, c.MaxConns),
 	}, nil
 }
@@ -170,7 +170,7 @@ func (c *Client) send(ctx context.Context, mail *delivery.RenderedMail) (reply s
 }
 
 // requestOnce makes the request once, and returns what the answer means for the mail.
-func (c *Client) requestOnce(ctx context.Context, r exchange.Request, private delivery.PrivateData) (reply string,
+func (c *Client) requestOnce(ctx context.Context, r providerhttp.Request, private delivery.PrivateData) (reply string,
 	fail *delivery.Error,
 ) {
 	a, fail := c.http.Do(ctx, r)
@@ -182,7 +182,7 @@ func (c *Client) requestOnce(ctx context.Context, r exchange.Request, private de
 	if accepted && a.Status/100 == 2 {
 		return delivery.FormatReplyCodes(a.Status, ""), nil
 	}
-	fail = exchange.ErrorByStatus(a, code)
+	fail = providerhttp.ErrorByStatus(a, code)
 	if m, known := c.api.codeMeanings()[code]; known {
 		fail = m.ToError(a, code)
 	}
@@ -217,7 +217,7 @@ func Examine(ctx context.Context, c Config) (delivery.Encryption, error) {
 	}
 	if _, code, _ := s.api.readAnswer(a); !good(a.Status, code) {
 		return delivery.Encryption{}, &delivery.Error{
-			Class: delivery.Temporary, Stage: delivery.StageAuth, Status: a.Status, Code: exchange.SafeErrorCode(code),
+			Class: delivery.Temporary, Stage: delivery.StageAuth, Status: a.Status, Code: providerhttp.SafeErrorCode(code),
 			Err: errLogin,
 		}
 	}

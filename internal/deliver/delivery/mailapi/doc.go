@@ -30,10 +30,10 @@
 //
 // # What an answer means
 //
-// Whether a byte of the request has left this machine is counted ([sendcode/internal/deliver/exchange]):
+// Whether a byte of the request has left this machine is counted ([sendcode/internal/deliver/providerhttp]):
 // before, every failure is Temporary; after, only an answer that can be read is more than Unknown.
 // codeMeanings says what codes mean; a code that is not there counts by its status
-// ([exchange.ErrorByStatus]), so a 500 is Unknown even if the provider says "try again". What is
+// ([providerhttp.ErrorByStatus]), so a 500 is Unknown even if the provider says "try again". What is
 // wrong with our account, key or sender is Temporary, since another server may do better.
 //
 // # Repetition

@@ -7,7 +7,7 @@ import (
 	"net/http"
 
 	"sendcode/internal/deliver/delivery"
-	"sendcode/internal/deliver/exchange"
+	"sendcode/internal/deliver/providerhttp"
 )
 
 // resendAPI is the API of Resend (resend.com/docs/api-reference/emails/send-email).
@@ -21,12 +21,12 @@ func openResend(c *Config) (providerAPI, error) {
 	return resendAPI{c}, nil
 }
 
-func (r resendAPI) buildRequest(mail *delivery.RenderedMail) (exchange.Request, *delivery.Error) {
+func (r resendAPI) buildRequest(mail *delivery.RenderedMail) (providerhttp.Request, *delivery.Error) {
 	m, err := mail.Message.WithTexts()
 	if err != nil {
-		return exchange.Request{}, &delivery.Error{
+		return providerhttp.Request{}, &delivery.Error{
 			Class: delivery.Rejected, Stage: delivery.StagePrepare, About: delivery.AboutUs,
-			Reason: delivery.ReasonTemplate, Err: exchange.ErrIncompleteMessage,
+			Reason: delivery.ReasonTemplate, Err: providerhttp.ErrIncompleteMessage,
 		}
 	}
 	headers := map[string]string{
@@ -53,18 +53,18 @@ func (r resendAPI) buildRequest(mail *delivery.RenderedMail) (exchange.Request, 
 	request := r.authorizedRequest(http.MethodPost, "/emails")
 	request.Body = body
 	request.Header.Set("Content-Type", "application/json")
-	request.Header.Set("Idempotency-Key", sendIDOf(mail)+"/"+exchange.HexSHA256(string(body))[:32])
+	request.Header.Set("Idempotency-Key", sendIDOf(mail)+"/"+providerhttp.HexSHA256(string(body))[:32])
 	return request, nil
 }
 
-func (r resendAPI) authorizedRequest(method, path string) exchange.Request {
-	return exchange.Request{Method: method, URL: r.endpoint(path), Header: http.Header{
+func (r resendAPI) authorizedRequest(method, path string) providerhttp.Request {
+	return providerhttp.Request{Method: method, URL: r.endpoint(path), Header: http.Header{
 		// Resend answers 403 without a User-Agent
 		"Authorization": {"Bearer " + r.Password}, "User-Agent": {"sendcode"},
 	}}
 }
 
-func (r resendAPI) readAnswer(a exchange.Response) (accepted bool, code, words string) {
+func (r resendAPI) readAnswer(a providerhttp.Response) (accepted bool, code, words string) {
 	var said struct{ ID, Name, Message string }
 	_ = json.Unmarshal(a.Body, &said) // if it fails, there is no code, and the status counts
 	return said.ID != "", said.Name, said.Message
@@ -72,8 +72,8 @@ func (r resendAPI) readAnswer(a exchange.Response) (accepted bool, code, words s
 
 // codeMeanings has the codes that mean something else than their HTTP status
 // (resend.com/docs/api-reference/errors).
-func (r resendAPI) codeMeanings() map[string]exchange.Meaning {
-	return map[string]exchange.Meaning{
+func (r resendAPI) codeMeanings() map[string]providerhttp.Meaning {
+	return map[string]providerhttp.Meaning{
 		"invalid_from_address":           meansAccount,
 		"invalid_idempotent_request":     meansUnknown, // an earlier request had this key, and may have been accepted
 		"concurrent_idempotent_requests": meansUnknown,
@@ -91,7 +91,7 @@ func (r resendAPI) codeMeanings() map[string]exchange.Meaning {
 
 // probeRequest lists the domains. Resend answers restricted_api_key to a key that may only send,
 // which is a good key.
-func (r resendAPI) probeRequest() (exchange.Request, func(int, string) bool) {
+func (r resendAPI) probeRequest() (providerhttp.Request, func(int, string) bool) {
 	return r.authorizedRequest(http.MethodGet, "/domains"), func(status int, code string) bool {
 		return status == http.StatusOK || code == "restricted_api_key"
 	}

@@ -23,7 +23,7 @@ import (
 	"time"
 
 	"sendcode/internal/deliver/delivery"
-	"sendcode/internal/deliver/exchange"
+	"sendcode/internal/deliver/providerhttp"
 )
 
 // Client is a client at a token server. Without Account and Command it uses its own credentials (RFC 6749 section 4.4).
@@ -145,8 +145,8 @@ func (s *Source) fetch(ctx context.Context) (token string, until time.Time, err 
 // wire carries the request of golang.org/x/oauth2, and keeps the answer, which the errors of that library repeat.
 type wire struct {
 	ctx      context.Context
-	client   *exchange.Client
-	response exchange.Response
+	client   *providerhttp.Client
+	response providerhttp.Response
 	err      error
 }
 
@@ -157,7 +157,7 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	var fail *delivery.Error
-	w.response, fail = w.client.Do(w.ctx, exchange.Request{Method: r.Method, URL: r.URL.String(), Header: r.Header, Body: body})
+	w.response, fail = w.client.Do(w.ctx, providerhttp.Request{Method: r.Method, URL: r.URL.String(), Header: r.Header, Body: body})
 	if fail != nil {
 		w.err = delivery.SafeError("the token server: " + fail.Err.Error())
 		return nil, w.err
@@ -166,7 +166,7 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // ask asks the token server.
-func (c Client) ask(ctx context.Context, by *exchange.Client) (*oauth2.Token, error) {
+func (c Client) ask(ctx context.Context, by *providerhttp.Client) (*oauth2.Token, error) {
 	w := &wire{ctx: ctx, client: by}
 	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	ctx = context.WithValue(ctx, oauth2.HTTPClient, &http.Client{Transport: w, CheckRedirect: stay})
@@ -194,7 +194,7 @@ func (c Client) ask(ctx context.Context, by *exchange.Client) (*oauth2.Token, er
 func (c Client) atMicrosoft() bool { return strings.Contains(c.Scope, microsoftAPI) }
 
 // refusal returns the error for an answer without a token.
-func (c Client) refusal(r exchange.Response) error {
+func (c Client) refusal(r providerhttp.Response) error {
 	var a struct {
 		Error       string `json:"error"`
 		Description string `json:"error_description"`

@@ -9,7 +9,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"sendcode/internal/deliver/exchange"
+	"sendcode/internal/deliver/providerhttp"
 	"syscall"
 	"time"
 
@@ -23,7 +23,7 @@ const (
 )
 
 // run reads the output of Command: JSON as a token server's, or a token alone.
-func (c Client) run(ctx context.Context, _ *exchange.Client) (*oauth2.Token, error) {
+func (c Client) run(ctx context.Context, _ *providerhttp.Client) (*oauth2.Token, error) {
 	const what = "the command for tokens: "
 	out := boundedBuffer{}
 	err := out.run(ctx, c.Command)

@@ -13,7 +13,7 @@ import (
 
 	"sendcode/internal/base/panics"
 	"sendcode/internal/deliver/delivery"
-	"sendcode/internal/deliver/exchange"
+	"sendcode/internal/deliver/providerhttp"
 )
 
 const (
@@ -56,7 +56,7 @@ func (sources Sources) Close() error {
 // Source has the token of one client. Safe for concurrent use.
 type Source struct {
 	client Client
-	http   exchange.Client
+	http   providerhttp.Client
 	ctx    context.Context // ends with the source
 	end    context.CancelFunc
 
@@ -73,7 +73,7 @@ type Source struct {
 
 // New makes the source of a client's tokens. It makes no request before Start or Token.
 func New(client Client) *Source {
-	s := &Source{client: client, http: exchange.Client{Timeout: fetchTimeout, Dial: client.Dial}, changed: func(error) {}}
+	s := &Source{client: client, http: providerhttp.Client{Timeout: fetchTimeout, Dial: client.Dial}, changed: func(error) {}}
 	s.ctx, s.end = context.WithCancel(context.Background())
 	return s
 }

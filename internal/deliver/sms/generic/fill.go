@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"sendcode/internal/deliver/exchange"
+	"sendcode/internal/deliver/providerhttp"
 	"sendcode/internal/deliver/sms"
 )
 
@@ -86,7 +86,7 @@ type bodyFormat struct {
 }
 
 var (
-	formBodyFormat = bodyFormat{"application/x-www-form-urlencoded", exchange.EscapeURLPart}
+	formBodyFormat = bodyFormat{"application/x-www-form-urlencoded", providerhttp.EscapeURLPart}
 	jsonBodyFormat = bodyFormat{"application/json; charset=utf-8", escapeJSON}
 )
 

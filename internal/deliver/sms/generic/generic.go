@@ -17,7 +17,7 @@ import (
 
 	"sendcode/internal/base/loopback"
 	"sendcode/internal/deliver/delivery"
-	"sendcode/internal/deliver/exchange"
+	"sendcode/internal/deliver/providerhttp"
 	"sendcode/internal/deliver/sms"
 )
 
@@ -214,15 +214,15 @@ func (c *carrier) requestHeader(values map[string]string) http.Header {
 		header.Set(name, fillIn(value, values, keepPrintableASCII))
 	}
 	if c.User != "" {
-		header.Set("Authorization", exchange.BasicAuth(c.User, c.Secret))
+		header.Set("Authorization", providerhttp.BasicAuth(c.User, c.Secret))
 	}
 	return header
 }
 
-func (c *carrier) buildSendRequest(m sms.Message) exchange.Request {
+func (c *carrier) buildSendRequest(m sms.Message) providerhttp.Request {
 	filled := placeholderValues(m, c.Secret)
 	header := c.requestHeader(filled)
-	r := exchange.Request{Method: http.MethodGet, URL: fillIn(c.URL, filled, exchange.EscapeURLPart), Header: header}
+	r := providerhttp.Request{Method: http.MethodGet, URL: fillIn(c.URL, filled, providerhttp.EscapeURLPart), Header: header}
 	if c.Body != "" {
 		f := formatOf(c.Body)
 		header.Set("Content-Type", f.contentType)
@@ -232,7 +232,7 @@ func (c *carrier) buildSendRequest(m sms.Message) exchange.Request {
 }
 
 // parseSendAnswer reads an answer as Config.Answer says; see [sms.Client.Attempt].
-func (c *carrier) parseSendAnswer(a exchange.Response) (id, code string, fail *delivery.Error) {
+func (c *carrier) parseSendAnswer(a providerhttp.Response) (id, code string, fail *delivery.Error) {
 	id, _ = c.Answer.ID.find(a.Body)
 	code, coded := c.Answer.Code.find(a.Body)
 	m := c.Answer.Codes[code]
@@ -244,14 +244,14 @@ func (c *carrier) parseSendAnswer(a exchange.Response) (id, code string, fail *d
 	case m != "":
 		fail = v.ToError(a, code)
 	case a.Status < 200 || a.Status >= 300:
-		fail = exchange.ErrorByStatus(a, code)
+		fail = providerhttp.ErrorByStatus(a, code)
 	case accepts || !c.Answer.acceptsByCode():
 	case coded:
 		fail = sms.MeaningPerNumber.ToError(a, code) // the answer has a code, which is not one of acceptance
 	default:
 		fail = &delivery.Error{
 			Class: delivery.Unknown, Stage: delivery.StageAnswer, Status: a.Status,
-			Err: exchange.ErrUnreadableAnswer,
+			Err: providerhttp.ErrUnreadableAnswer,
 		}
 	}
 	return id, code, fail

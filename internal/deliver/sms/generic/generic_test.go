@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"sendcode/internal/deliver/delivery"
-	"sendcode/internal/deliver/exchange"
+	"sendcode/internal/deliver/providerhttp"
 	"sendcode/internal/deliver/sms"
 	"sendcode/internal/deliver/sms/smstest"
 )
@@ -70,7 +70,7 @@ func genericRig() smstest.Rig {
 			r.Header.Get("Content-Type"), r.Header.Get("Authorization"), body,
 		},
 			"POST", "/v1/CN/messages", smstest.Private, m.ID, "application/json; charset=utf-8",
-			exchange.BasicAuth("shop", smstest.Private),
+			providerhttp.BasicAuth("shop", smstest.Private),
 			`{"to": "`+m.To+`", "from": "Shop", "text": "739154 is your \"code\" & more", "left": 9, "cb": "`+
 				m.CallbackURL+`"}`)
 	}
@@ -114,7 +114,7 @@ func kannelRig() smstest.Rig {
 func TestFormBodies(t *testing.T) {
 	m := smstest.Sample()
 	r := smstest.Rig{Check: func(r *http.Request, body string) error {
-		return smstest.Want([]string{body}, "to=8613812345678&text="+exchange.EscapeURLPart(m.Text)+"&life=540&p=login&l=zh-Hans&c=739154")
+		return smstest.Want([]string{body}, "to=8613812345678&text="+providerhttp.EscapeURLPart(m.Text)+"&life=540&p=login&l=zh-Hans&c=739154")
 	}}
 	f := smstest.NewFake(t, r, smstest.Says(smstest.Reply(200, "")))
 	c := open(Config{URL: f.URL, Body: "to={to_digits}&text={text}&life={life}&p={purpose}&l={language}&c={code}"})

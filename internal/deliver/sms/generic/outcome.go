@@ -12,7 +12,7 @@ import (
 	"strings"
 
 	"sendcode/internal/deliver/delivery"
-	"sendcode/internal/deliver/exchange"
+	"sendcode/internal/deliver/providerhttp"
 	"sendcode/internal/deliver/sms"
 )
 
@@ -71,7 +71,7 @@ func findStatus(where string, in sms.IncomingRequest) (string, bool) {
 // nothing.
 type extraction struct {
 	text    string
-	path    exchange.JSONPath
+	path    providerhttp.JSONPath
 	pattern *regexp.Regexp
 }
 
@@ -81,7 +81,7 @@ func parseExtraction(text string) (extraction, error) {
 	e := extraction{text: text}
 	if rest, isPath := strings.CutPrefix(text, "$."); isPath {
 		var err error
-		e.path, err = exchange.ParseJSONPath(rest)
+		e.path, err = providerhttp.ParseJSONPath(rest)
 		return e, err
 	}
 	pattern, err := regexp.Compile(text)
@@ -122,7 +122,7 @@ func (e extraction) find(body []byte) (string, bool) {
 	if decoder.Decode(&at) != nil {
 		return "", false
 	}
-	return exchange.ScalarText(e.path.Find(at))
+	return providerhttp.ScalarText(e.path.Find(at))
 }
 
 // pollSettings describes how a carrier is asked what became of a message.
@@ -171,8 +171,8 @@ func (c *carrier) PollStatus(ctx context.Context, q sms.StatusQuery) (sms.Report
 	}
 	filled := placeholderValues(sms.Message{ID: q.Send, To: q.To, Country: q.Country}, c.Secret)
 	filled["message"] = q.CarrierID
-	r := exchange.Request{
-		Method: http.MethodGet, URL: fillIn(c.Poll.URL, filled, exchange.EscapeURLPart),
+	r := providerhttp.Request{
+		Method: http.MethodGet, URL: fillIn(c.Poll.URL, filled, providerhttp.EscapeURLPart),
 		Header: c.requestHeader(filled),
 	}
 	a, err := c.Query(ctx, r)

@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"sendcode/internal/deliver/delivery"
-	"sendcode/internal/deliver/exchange"
+	"sendcode/internal/deliver/providerhttp"
 	"sendcode/internal/verify/humancheck"
 )
 
@@ -35,7 +35,7 @@ var dialects = map[string]dialect{
 const missing = "is missing"
 
 // formRequest is the question to a vendor.
-func formRequest(c Config, q humancheck.Question) exchange.Request {
+func formRequest(c Config, q humancheck.Question) providerhttp.Request {
 	form := url.Values{"secret": {c.Secret}, "response": {q.Token}}
 	if dialects[c.By].takesSiteKey {
 		form.Set("sitekey", c.SiteKey)
@@ -43,19 +43,19 @@ func formRequest(c Config, q humancheck.Question) exchange.Request {
 	if q.ClientIP != "" {
 		form.Set("remoteip", q.ClientIP)
 	}
-	return exchange.Request{
+	return providerhttp.Request{
 		Method: http.MethodPost, URL: c.URL, Body: []byte(form.Encode()), Header: http.Header{"Content-Type": {"application/x-www-form-urlencoded"}},
 	}
 }
 
 // ownRequest is the question to the operator's own URL.
-func ownRequest(c Config, q humancheck.Question) exchange.Request {
+func ownRequest(c Config, q humancheck.Question) providerhttp.Request {
 	fields := map[string]string{"token": q.Token, "app": q.App, "action": action}
 	if q.ClientIP != "" {
 		fields["ip"] = q.ClientIP
 	}
 	body, _ := json.Marshal(fields) // texts always encode
-	return exchange.Request{
+	return providerhttp.Request{
 		Method: http.MethodPost, URL: c.URL, Body: body,
 		Header: http.Header{"Content-Type": {"application/json"}, "Authorization": {"Bearer " + c.Secret}},
 	}
@@ -131,7 +131,7 @@ type reply struct {
 }
 
 // judge tells what a response means.
-func (d dialect) judge(c Config, r exchange.Response) answer {
+func (d dialect) judge(c Config, r providerhttp.Response) answer {
 	var said reply
 	unreadable := json.Unmarshal(r.Body, &said) != nil
 	own, passed := c.By == "http", said.Success

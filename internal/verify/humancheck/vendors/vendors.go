@@ -19,7 +19,7 @@ import (
 
 	"sendcode/internal/base/loopback"
 	"sendcode/internal/deliver/delivery"
-	"sendcode/internal/deliver/exchange"
+	"sendcode/internal/deliver/providerhttp"
 	"sendcode/internal/verify/humancheck"
 	"sendcode/quota"
 )
@@ -106,7 +106,7 @@ func (b *Bounds) admit(ctx context.Context, app, network string, perApp int) boo
 type Client struct {
 	Config
 	dialect
-	http    exchange.Client
+	http    providerhttp.Client
 	bounds  *Bounds
 	breaker *delivery.Breaker
 	suspect chan struct{} // has an element if an answer needs a probe
@@ -122,7 +122,7 @@ func New(c Config, app string, b *Bounds, changed func(delivery.Health)) (*Clien
 	}
 	c.URL = c.endpoint()
 	v := &Client{
-		Config: c, dialect: dialects[c.By], http: exchange.Client{Timeout: timeout}, bounds: b,
+		Config: c, dialect: dialects[c.By], http: providerhttp.Client{Timeout: timeout}, bounds: b,
 		breaker: delivery.NewBreaker(app+"/"+c.By, false), suspect: make(chan struct{}, 1),
 	}
 	v.breaker.OnHealthChange(changed)
@@ -199,12 +199,12 @@ func (c *Client) ask(ctx context.Context, q humancheck.Question) answer {
 func (c *Client) Probe(ctx context.Context) (string, error) {
 	a := c.ask(ctx, humancheck.Question{Token: cmp.Or(c.testToken, "sendcode-probe")})
 	if a.suspicion != nil {
-		return "", fmt.Errorf("%s: %w", exchange.Host(c.URL), a.suspicion)
+		return "", fmt.Errorf("%s: %w", providerhttp.Host(c.URL), a.suspicion)
 	}
 	if a.verdict.Passed {
-		return exchange.Host(c.URL) + " lets a test token pass: these are keys for tests, which keep nobody out", nil
+		return providerhttp.Host(c.URL) + " lets a test token pass: these are keys for tests, which keep nobody out", nil
 	}
-	return exchange.Host(c.URL) + " answers, and takes the secret", nil
+	return providerhttp.Host(c.URL) + " answers, and takes the secret", nil
 }
 
 // Watch probes the vendor at once, six seconds after an answer that may come of a wrong setting or a fault, and every six

@@ -1,4 +1,4 @@
-// Package exchange makes one HTTP request to a provider. If no answer can be read, it reports
+// Package providerhttp makes one HTTP request to a provider. If no answer can be read, it reports
 // whether a byte of the request was written to the socket, below TLS. If none was, the provider
 // certainly has no message; else the outcome is unknown. It also has the code that providers of
 // text messages and of mails share: errors by status, safe error codes, values in JSON by a configured
@@ -6,7 +6,7 @@
 //
 // Every connection is used once. On a kept connection that broke, net/http would repeat the request
 // by itself, and a repeated request is a second message.
-package exchange
+package providerhttp
 
 import (
 	"bytes"
