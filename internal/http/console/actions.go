@@ -14,7 +14,7 @@ import (
 	"sendcode/internal/base/texts"
 	"sendcode/internal/http/console/auth"
 	"sendcode/internal/http/console/explain"
-	"sendcode/internal/http/console/frame"
+	"sendcode/internal/http/console/layout"
 	"sendcode/internal/http/server"
 	"sendcode/internal/store"
 	"sendcode/internal/verify/support"
@@ -137,14 +137,14 @@ func (console *Console) performAction(c echo.Context, d sendAction, s store.Send
 // actionForm handles a form on a send's page: it redirects back when the action is done, else shows
 // the page with the problem.
 func (console *Console) actionForm(d sendAction) echo.HandlerFunc {
-	return frame.FormHandler(func(c echo.Context, form url.Values) error {
+	return layout.FormHandler(func(c echo.Context, form url.Values) error {
 		s, err := console.readStory(c.Request().Context(), c.Param("id"))
 		if err != nil {
 			return err
 		}
 		n := actionResult{Action: d.Name, Reason: form.Get("reason")}
 		if d.Sure && form.Get("sure") != "yes" {
-			n.Problem = frame.Words(c).Get("action.problem.sure")
+			n.Problem = layout.Words(c).Get("action.problem.sure")
 			return console.showSend(c, http.StatusUnprocessableEntity, s, n)
 		}
 		shown, err := console.performAction(c, d, s, n.Reason)
@@ -169,7 +169,7 @@ func (console *Console) actionForm(d sendAction) echo.HandlerFunc {
 // formProblem returns the status and the text of an error that a page shows beside its form; 0 and
 // "" for nil and other errors. It sets the header Retry-After if the action can be done after a wait.
 func (console *Console) formProblem(c echo.Context, err error) (status int, text string) {
-	w := frame.Words(c)
+	w := layout.Words(c)
 	var failed *actionError
 	var bad *fault.InvalidError
 	switch {
@@ -178,7 +178,7 @@ func (console *Console) formProblem(c echo.Context, err error) (status int, text
 		return failed.status, failed.text(w)
 	case errors.As(err, &bad):
 		return server.InvalidField.Status,
-			cmp.Or(frame.ReasonProblem(w, bad, support.MaxReasonLength), bad.Detail)
+			cmp.Or(layout.ReasonProblem(w, bad, support.MaxReasonLength), bad.Detail)
 	case errors.Is(err, fault.Unavailable):
 		server.LogFailure(c.Request().Context(), console.Logger, err)
 		return server.Unavailable.Status, w.Get("action.problem.unavailable")

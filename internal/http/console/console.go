@@ -21,7 +21,7 @@ import (
 
 	"sendcode/internal/base/recipient"
 	"sendcode/internal/http/console/auth"
-	"sendcode/internal/http/console/frame"
+	"sendcode/internal/http/console/layout"
 	"sendcode/internal/http/console/records"
 	"sendcode/internal/store"
 	"sendcode/internal/verify/support"
@@ -66,14 +66,14 @@ type Config struct {
 // ServiceStatus and ServicePart are the state of the service and of a part, for the line on each
 // page.
 type (
-	ServiceStatus = frame.ServiceStatus
-	ServicePart   = frame.ServicePart
+	ServiceStatus = layout.ServiceStatus
+	ServicePart   = layout.ServicePart
 )
 
 // Console has the pages and the JSON API. Safe for concurrent use.
 type Console struct {
 	Config
-	layout  *frame.Layout
+	layout  *layout.Layout
 	auth    *auth.Auth
 	exports chan struct{} // bounds the exports at once
 }
@@ -83,7 +83,7 @@ func New(c Config) *Console {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	l := frame.New(c.Logger, func(ctx context.Context) ServiceStatus {
+	l := layout.New(c.Logger, func(ctx context.Context) ServiceStatus {
 		s := c.Status(ctx)
 		s.Now = c.Now()
 		return s
@@ -110,7 +110,7 @@ func (console *Console) routes() []auth.Route {
 	all := []auth.Route{
 		{Method: get, Path: "/admin", Handler: console.listPage, Action: auth.ActionRead},
 		{Method: get, Path: "/admin/sends/:id", Handler: console.sendPage, Action: auth.ActionRead},
-		{Method: post, Path: "/admin/search", Handler: frame.FormHandler(console.searchPage), Action: auth.ActionRead},
+		{Method: post, Path: "/admin/search", Handler: layout.FormHandler(console.searchPage), Action: auth.ActionRead},
 		{Method: get, Path: "/admin/overview", Handler: console.overviewPage, Action: auth.ActionRead},
 		{
 			Method: get, Path: "/admin/policies", Handler: records.NewPoliciesPage(console.Policies, console.layout).Show,
@@ -118,7 +118,7 @@ func (console *Console) routes() []auth.Route {
 		},
 		{Method: get, Path: "/admin/preview", Handler: console.previewPage, Action: auth.ActionRead},
 		{Method: get, Path: "/admin/preview/html", Handler: console.previewHTML, Action: auth.ActionRead},
-		{Method: post, Path: "/admin/preview", Handler: frame.FormHandler(console.sendPreview), Action: auth.ActionPreview},
+		{Method: post, Path: "/admin/preview", Handler: layout.FormHandler(console.sendPreview), Action: auth.ActionPreview},
 		{Method: echo.RouteNotFound, Path: "/admin/*", Handler: console.layout.ShowNotFound, Action: auth.ActionRead},
 		{Method: get, Path: "/v1/admin/sends", Handler: console.listJSON, Action: auth.ActionRead},
 		{Method: get, Path: "/v1/admin/sends/:id", Handler: console.sendJSON, Action: auth.ActionRead},

@@ -13,7 +13,7 @@ import (
 	"sendcode/internal/base/texts"
 	"sendcode/internal/http/console/auth"
 	"sendcode/internal/http/console/explain"
-	"sendcode/internal/http/console/frame"
+	"sendcode/internal/http/console/layout"
 	"sendcode/internal/http/server"
 	"sendcode/internal/store"
 	"sendcode/internal/verify/verification"
@@ -23,7 +23,7 @@ import (
 
 // sendView is one send's page.
 type sendView struct {
-	frame.Page
+	layout.Page
 	Verdict explain.Verdict
 	Send    sendRow
 	Code    string // state of the verification, in words; empty without one
@@ -49,18 +49,18 @@ func (console *Console) sendPage(c echo.Context) error {
 		return err
 	}
 	n := actionResult{Action: c.QueryParam("done")}
-	n.Done = frame.Words(c).Get("action." + n.Action + ".done") // none for an unknown action
+	n.Done = layout.Words(c).Get("action." + n.Action + ".done") // none for an unknown action
 	return console.showSend(c, http.StatusOK, s, n)
 }
 
 func (console *Console) showSend(c echo.Context, status int, s store.SendDetails, n actionResult) error {
-	w := frame.Words(c)
+	w := layout.Words(c)
 	verdict, quota, err := console.verdictAndQuota(c.Request().Context(), s, w)
 	if err != nil {
 		return err
 	}
 	v := sendView{
-		Page: frame.NewPage(c, "", "sends"), Verdict: verdict, Send: sendRow{SendOrRefusal: s.Send, W: w},
+		Page: layout.NewPage(c, "", "sends"), Verdict: verdict, Send: sendRow{SendOrRefusal: s.Send, W: w},
 		Support: store.SupportReference(s.Send.ID),
 		Trial:   strings.Join(s.Send.Observed, w.Get("list.comma")), Line: explain.Timeline(s, w), Quota: quota,
 		Note: n, Actions: actionsFor(auth.ActorOf(c), s),

@@ -18,7 +18,7 @@ import (
 	"sendcode/internal/base/fault"
 	"sendcode/internal/base/logs"
 	"sendcode/internal/http/console/auth"
-	"sendcode/internal/http/console/frame"
+	"sendcode/internal/http/console/layout"
 	"sendcode/internal/http/server"
 	"sendcode/internal/store"
 	"sendcode/internal/verify/support"
@@ -52,7 +52,7 @@ const byteOrderMark = "\ufeff"
 // exportCSV streams the rows that the filters select, newest first. It writes an audit entry before
 // the first row.
 func (console *Console) exportCSV(c echo.Context) error {
-	values, err := frame.ParseRawQuery(c.Request().URL.RawQuery)
+	values, err := layout.ParseRawQuery(c.Request().URL.RawQuery)
 	if err != nil {
 		return err
 	}
@@ -65,7 +65,7 @@ func (console *Console) exportCSV(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := q.rejectParameters("An export is all rows; from and to bound it.", frame.PlaceParameters...); err != nil {
+	if err := q.rejectParameters("An export is all rows; from and to bound it.", layout.PlaceParameters...); err != nil {
 		return err
 	}
 	if c.Request().Method == http.MethodHead { // no export, so no audit entry
@@ -77,7 +77,7 @@ func (console *Console) exportCSV(c echo.Context) error {
 		return err
 	}
 	defer end()
-	q.filter.Limit = frame.MaxPageRows
+	q.filter.Limit = layout.MaxPageRows
 	// read before the response begins, so that a database that is away gets a 503
 	rows, err := console.sendsWithTimeFallback(c.Request().Context(), q.filter)
 	if err != nil {
@@ -228,10 +228,10 @@ func (console *Console) writeCSV(c echo.Context, f store.Filter, rows []store.Se
 // exportAddress returns the address that exports a list's rows with a separator; "" is the comma.
 func exportAddress(given url.Values, separator string) string {
 	all := maps.Clone(given)
-	for _, name := range frame.PlaceParameters {
+	for _, name := range layout.PlaceParameters {
 		all.Del(name)
 	}
-	return frame.ListAddress("/v1/admin/sends.csv", all, separatorParameter, separator)
+	return layout.ListAddress("/v1/admin/sends.csv", all, separatorParameter, separator)
 }
 
 // exportRow returns the cells of a row: its JSON and more of its details.

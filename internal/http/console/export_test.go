@@ -19,7 +19,7 @@ import (
 	"sendcode/internal/http/console/auth"
 	"sendcode/internal/http/console/consoletest"
 	"sendcode/internal/http/console/explain"
-	"sendcode/internal/http/console/frame"
+	"sendcode/internal/http/console/layout"
 	"sendcode/internal/kit/servertest"
 	"sendcode/internal/store"
 	"sendcode/internal/store/sqlite/sqlitetest"
@@ -71,7 +71,7 @@ func TestExport(t *testing.T) {
 	holds(t, rows[2], map[string]string{"reference": "two\nlines, \"quoted\""})
 	head := want(t, b.Do(http.MethodHead, "/v1/admin/sends.csv", ""), http.StatusOK) // is no export, and not recorded
 	servertest.Same(t, "type of HEAD", head.Header().Get("Content-Type"), rec.Header().Get("Content-Type"))
-	cursor := frame.EncodeCursor(store.Cursor{At: consoletest.Start})
+	cursor := layout.EncodeCursor(store.Cursor{At: consoletest.Start})
 	for _, query := range []string{"?limit=5", "?cursor=" + cursor, "?newer=" + cursor, "?status=lost"} {
 		want(t, b.Get("/v1/admin/sends.csv"+query), http.StatusUnprocessableEntity)
 	}
@@ -179,7 +179,7 @@ func (r *rig) refusedOften(n int, reference string) {
 // middle breaks the file off.
 func TestExportStreams(t *testing.T) {
 	r, base := served(t)
-	const n = 5*frame.MaxPageRows + 17
+	const n = 5*layout.MaxPageRows + 17
 	r.refusedOften(n, "")
 	get := func() ([]byte, error) { return io.ReadAll(exported(t, base)) }
 	pages, away := 0, 99
@@ -209,7 +209,7 @@ func TestExportStreams(t *testing.T) {
 		t.Errorf("half an export of %d bytes looks like a whole one", len(body))
 	}
 	acts := r.Entries(auth.ActionExport)
-	if acts[0].Outcome != store.AuditFailed || acts[0].Detail != fmt.Sprint("rows=", 2*frame.MaxPageRows) {
+	if acts[0].Outcome != store.AuditFailed || acts[0].Detail != fmt.Sprint("rows=", 2*layout.MaxPageRows) {
 		t.Errorf("%+v", acts[0])
 	}
 }
@@ -256,7 +256,7 @@ func TestOutcomes(t *testing.T) {
 		{expired.ID, "expired", expired.LoggedAt.Add(10 * time.Minute)},
 		{refused.ID, nil, time.Time{}},
 	} {
-		at, id := frame.Timestamp(c.at), c.id.String()
+		at, id := layout.Timestamp(c.at), c.id.String()
 		for how, row := range map[string]map[string]any{
 			"in a list": listed[id], "alone": b.Script(http.StatusOK, "GET", "/v1/admin/sends/"+id, ""),
 		} {

@@ -8,7 +8,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"sendcode/internal/http/console/explain"
-	"sendcode/internal/http/console/frame"
+	"sendcode/internal/http/console/layout"
 	"sendcode/internal/http/console/records"
 	"sendcode/internal/http/server"
 	"sendcode/internal/store"
@@ -22,7 +22,7 @@ func clientJSON(c echo.Context) error {
 	peer, _ := server.ParseHop(c.Request().RemoteAddr)
 	return c.JSON(http.StatusOK, map[string]any{
 		"address": server.ClientIP(c), "peer": peer,
-		"header": frame.OrNull(server.ForwardingHeader(c.Request().Header)),
+		"header": layout.OrNull(server.ForwardingHeader(c.Request().Header)),
 	})
 }
 
@@ -66,23 +66,23 @@ func (console *Console) answerList(c echo.Context, q listQuery) error {
 	if err != nil {
 		return err
 	}
-	list.JSON = func(s store.SendOrRefusal, _ time.Time) frame.JSONObject { return codes.rowJSON(s) }
+	list.JSON = func(s store.SendOrRefusal, _ time.Time) layout.JSONObject { return codes.rowJSON(s) }
 	return list.WriteJSON(c, page)
 }
 
 // rowJSONWithoutOutcome returns a row of the database for scripts, without the outcome of its code.
-func rowJSONWithoutOutcome(s store.SendOrRefusal) frame.JSONObject {
-	row := frame.JSONObject{
-		"id": s.ID, "verification_id": frame.OrNull(s.VerificationID), "at": frame.Timestamp(s.LoggedAt),
+func rowJSONWithoutOutcome(s store.SendOrRefusal) layout.JSONObject {
+	row := layout.JSONObject{
+		"id": s.ID, "verification_id": layout.OrNull(s.VerificationID), "at": layout.Timestamp(s.LoggedAt),
 		"channel": s.Channel, "to": s.To,
 		"recipient": s.Recipient, "purpose": s.Purpose, "app": s.App, "status": s.Status,
-		"reason":     frame.OrNull(s.Reason),
-		"blocked_by": frame.OrNull(s.BlockedBy), "retry_after": nil, "count": s.Count, "attempts": s.Attempt,
-		"provider": frame.OrNull(s.Provider), "provider_code": frame.OrNull(s.ProviderCode),
-		"took_ms": frame.OrNull(quota.Milliseconds(s.Took)),
+		"reason":     layout.OrNull(s.Reason),
+		"blocked_by": layout.OrNull(s.BlockedBy), "retry_after": nil, "count": s.Count, "attempts": s.Attempt,
+		"provider": layout.OrNull(s.Provider), "provider_code": layout.OrNull(s.ProviderCode),
+		"took_ms": layout.OrNull(quota.Milliseconds(s.Took)),
 	}
 	for name, text := range s.Labels.All() {
-		row[name] = frame.OrNull(text)
+		row[name] = layout.OrNull(text)
 	}
 	if s.Recipients > 0 {
 		row["recipient"], row["recipients"] = "", s.Recipients
@@ -107,20 +107,20 @@ func (console *Console) sendJSON(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	v := explain.Judge(s, known, frame.Words(c))
+	v := explain.Judge(s, known, layout.Words(c))
 	story := codes.rowJSON(s.Send)
-	maps.Copy(story, frame.JSONObject{
+	maps.Copy(story, layout.JSONObject{
 		"number": s.Send.Number, "in_doubt": s.Send.InDoubt, "counts": s.Send.Counts,
-		"locale":  frame.OrNull(s.Send.Locale),
-		"country": frame.OrNull(s.Send.Country), "network": frame.OrNull(s.Send.Network),
-		"request_id": frame.OrNull(s.Send.RequestID), "finished_at": frame.Timestamp(s.Send.FinishedAt),
-		"human_check":  frame.OrNull(s.Send.HumanCheck),
+		"locale":  layout.OrNull(s.Send.Locale),
+		"country": layout.OrNull(s.Send.Country), "network": layout.OrNull(s.Send.Network),
+		"request_id": layout.OrNull(s.Send.RequestID), "finished_at": layout.Timestamp(s.Send.FinishedAt),
+		"human_check":  layout.OrNull(s.Send.HumanCheck),
 		"verification": nil, "observed": append([]string{}, s.Send.Observed...),
-		"related": frame.JSONObjects(s.Related, codes.rowJSON), "quota": nil,
-		"suppressions": frame.JSONObjects(s.Suppressions,
-			func(x store.Suppression) frame.JSONObject { return records.SuppressionJSON(x, s.Now) }),
-		"events":  frame.JSONObjects(s.Events, providerEventJSON),
-		"verdict": frame.JSONObject{"what": v.What.String(), "next": v.Next.String()},
+		"related": layout.JSONObjects(s.Related, codes.rowJSON), "quota": nil,
+		"suppressions": layout.JSONObjects(s.Suppressions,
+			func(x store.Suppression) layout.JSONObject { return records.SuppressionJSON(x, s.Now) }),
+		"events":  layout.JSONObjects(s.Events, providerEventJSON),
+		"verdict": layout.JSONObject{"what": v.What.String(), "next": v.Next.String()},
 	})
 	if s.Verification != nil {
 		story["verification"] = verificationJSON(*s.Verification, s.Now)
@@ -131,15 +131,15 @@ func (console *Console) sendJSON(c echo.Context) error {
 	return c.JSON(http.StatusOK, story)
 }
 
-func verificationJSON(v store.Verification, now time.Time) frame.JSONObject {
-	return frame.JSONObject{
-		"id": v.ID, "status": verification.StateOf(v, now), "created_at": frame.Timestamp(v.CreatedAt),
-		"expires_at": frame.Timestamp(v.ExpiresAt), "attempts": v.Attempts, "max_attempts": v.MaxAttempts,
+func verificationJSON(v store.Verification, now time.Time) layout.JSONObject {
+	return layout.JSONObject{
+		"id": v.ID, "status": verification.StateOf(v, now), "created_at": layout.Timestamp(v.CreatedAt),
+		"expires_at": layout.Timestamp(v.ExpiresAt), "attempts": v.Attempts, "max_attempts": v.MaxAttempts,
 		"sends":         v.Sends,
-		"caller_checks": v.CallerChecks, "approved_at": frame.Timestamp(v.ApprovedAt),
-		"canceled_at": frame.Timestamp(v.CanceledAt),
-		"checks": frame.JSONObjects(v.Checks, func(x store.Check) frame.JSONObject {
-			return frame.JSONObject{"at": frame.Timestamp(x.At), "network": frame.OrNull(x.Network)}
+		"caller_checks": v.CallerChecks, "approved_at": layout.Timestamp(v.ApprovedAt),
+		"canceled_at": layout.Timestamp(v.CanceledAt),
+		"checks": layout.JSONObjects(v.Checks, func(x store.Check) layout.JSONObject {
+			return layout.JSONObject{"at": layout.Timestamp(x.At), "network": layout.OrNull(x.Network)}
 		}),
 	}
 }
@@ -151,13 +151,13 @@ func quotaJSON(d quota.Decision) any {
 		*quotahttp.Quota
 		RetryAt   any `json:"retry_at"`
 		BlockedBy any `json:"blocked_by"`
-	}{q, frame.OrNull(q.RetryAt), frame.OrNull(q.BlockedBy)}
+	}{q, layout.OrNull(q.RetryAt), layout.OrNull(q.BlockedBy)}
 }
 
-func providerEventJSON(e store.ProviderEvent) frame.JSONObject {
-	return frame.JSONObject{
-		"kind": e.Kind, "at": frame.Timestamp(e.At), "heard_at": frame.Timestamp(e.HeardAt),
+func providerEventJSON(e store.ProviderEvent) layout.JSONObject {
+	return layout.JSONObject{
+		"kind": e.Kind, "at": layout.Timestamp(e.At), "heard_at": layout.Timestamp(e.HeardAt),
 		"provider": e.Provider,
-		"detail":   frame.OrNull(e.Detail),
+		"detail":   layout.OrNull(e.Detail),
 	}
 }

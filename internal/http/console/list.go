@@ -18,17 +18,17 @@ import (
 	"sendcode/internal/base/texts"
 	"sendcode/internal/http/console/auth"
 	"sendcode/internal/http/console/explain"
-	"sendcode/internal/http/console/frame"
+	"sendcode/internal/http/console/layout"
 	"sendcode/internal/store"
 	"sendcode/internal/verify/verification"
 )
 
 // sendList returns the list of sends and refusals; parseQuery parses its parameters.
-func (console *Console) sendList() frame.List[store.Filter, store.SendOrRefusal] {
-	return frame.List[store.Filter, store.SendOrRefusal]{
+func (console *Console) sendList() layout.List[store.Filter, store.SendOrRefusal] {
+	return layout.List[store.Filter, store.SendOrRefusal]{
 		Name: "sends", Path: "/admin", Cursor: func(r store.SendOrRefusal) store.Cursor { return cursorOf(r.Send) },
-		Place: func(f *store.Filter) frame.PagingFields {
-			return frame.PagingFields{Limit: &f.Limit, Before: &f.Before, After: &f.After}
+		Place: func(f *store.Filter) layout.PagingFields {
+			return layout.PagingFields{Limit: &f.Limit, Before: &f.Before, After: &f.After}
 		},
 		Read: func(ctx context.Context, f store.Filter) ([]store.SendOrRefusal, time.Time, error) {
 			rows, err := console.sendsWithTimeFallback(ctx, f)
@@ -38,13 +38,13 @@ func (console *Console) sendList() frame.List[store.Filter, store.SendOrRefusal]
 }
 
 // page is one page of sendList.
-type page = frame.ListPage[store.Filter, store.SendOrRefusal]
+type page = layout.ListPage[store.Filter, store.SendOrRefusal]
 
 func cursorOf(s store.Send) store.Cursor { return store.Cursor{At: s.LoggedAt, ID: s.ID} }
 
 // listView is the list with its filters.
 type listView struct {
-	frame.Page
+	layout.Page
 	page
 	Filter  filterView
 	Search  searchView
@@ -81,12 +81,12 @@ type recipientHeader struct {
 
 func (console *Console) listPage(c echo.Context) error {
 	hints, raw := splitHintParameters(c.Request().URL.RawQuery)
-	q, err := parseQuery(raw, console.Now(), frame.Words(c).Zone())
+	q, err := parseQuery(raw, console.Now(), layout.Words(c).Zone())
 	if err != nil {
 		return err
 	}
 	// times get a zone, so that the address means the same for readers in other zones
-	if zone := frame.Words(c).Zone(); zone != time.UTC && q.hasLocalTimes(raw) {
+	if zone := layout.Words(c).Zone(); zone != time.UTC && q.hasLocalTimes(raw) {
 		return c.Redirect(http.StatusSeeOther, listAddress(q.given, "", ""))
 	}
 	q.hints = hints
@@ -105,9 +105,9 @@ func (console *Console) showList(c echo.Context, status int, q listQuery, s sear
 	if err != nil {
 		return err
 	}
-	w := frame.Words(c)
+	w := layout.Words(c)
 	v := listView{
-		Page: frame.NewPage(c, "list.title", "sends"), page: found, Search: s, Filter: filterView{q.given, w},
+		Page: layout.NewPage(c, "list.title", "sends"), page: found, Search: s, Filter: filterView{q.given, w},
 		Choices: console.filterSuggestions(),
 	}
 	if v.Rows, err = console.rowsWithState(ctx, found.Rows, w); err != nil {
@@ -119,12 +119,12 @@ func (console *Console) showList(c echo.Context, status int, q listQuery, s sear
 	}
 	if len(found.Rows) == 0 {
 		v.Search.Typed = cmp.Or(v.Search.Typed, q.given.Get("reference"))
-		switch filters := frame.FilterTexts(q.given, w); {
+		switch filters := layout.FilterTexts(q.given, w); {
 		case q.filter.Before != nil:
 			v.Nothing = w.Get("list.end")
 		case filters == "":
 			v.Nothing = w.Get("list.nothing")
-		case filters == frame.FilterText("recipient", "", w):
+		case filters == layout.FilterText("recipient", "", w):
 			v.Verdict, err = console.verdictWithoutRows(ctx, q.hints, w)
 		default:
 			v.Nothing, v.Ways = console.emptyListText(q.given, w)
@@ -217,7 +217,7 @@ func (console *Console) addRecipientHeader(c echo.Context, v *listView) (err err
 // listAddress returns the address of the list's first page with one parameter changed, or removed
 // if the value is empty.
 func listAddress(given url.Values, name, value string) string {
-	return frame.ListAddress("/admin", given, name, value)
+	return layout.ListAddress("/admin", given, name, value)
 }
 
 // readStory reads one row of the database with everything that belongs to it. Errors:

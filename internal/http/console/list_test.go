@@ -12,7 +12,7 @@ import (
 
 	"sendcode/internal/base/recipient"
 	"sendcode/internal/http/console/consoletest"
-	"sendcode/internal/http/console/frame"
+	"sendcode/internal/http/console/layout"
 	"sendcode/internal/store"
 	"sendcode/internal/store/storetest"
 )
@@ -53,7 +53,7 @@ func TestListSaysWhyItIsEmpty(t *testing.T) {
 	contains(t, b.Get("/admin/overview?app=shop"), "App: shop", "No code was opened in this time.", "No domain refused a mail in this time.",
 		"No request was refused in this time.", "No send failed in this time.")
 	contains(t, b.Get("/admin?recipient="+strings.Repeat("0", 32)), "No request for this recipient reached us")
-	contains(t, b.Get("/admin?cursor="+frame.EncodeCursor(store.Cursor{At: consoletest.Start})), "There is nothing older")
+	contains(t, b.Get("/admin?cursor="+layout.EncodeCursor(store.Cursor{At: consoletest.Start})), "There is nothing older")
 }
 
 // Rows that come in while a reader pages neither repeat a row nor hide one. Paging back shows the
@@ -97,7 +97,7 @@ func TestPaging(t *testing.T) {
 		t.Errorf("the first page: %v, newer %q", rows, linkIn(body, "Newer"))
 	}
 	want(t, b.Get("/admin?newer=x"), http.StatusUnprocessableEntity)
-	cursor := frame.EncodeCursor(store.Cursor{At: r.Clock.Now()})
+	cursor := layout.EncodeCursor(store.Cursor{At: r.Clock.Now()})
 	want(t, b.Get("/admin?newer="+cursor+"&cursor="+cursor), http.StatusUnprocessableEntity)
 }
 
@@ -171,7 +171,7 @@ func TestListIsReadAgain(t *testing.T) {
 	r.begin("late@example.com")
 	r.Clock.Add(2 * time.Second)
 	changed("a row from before the newest", "?app=shop", true)
-	older := want(t, b.Get("/admin?cursor="+frame.EncodeCursor(cursorOf(s))), http.StatusOK)
+	older := want(t, b.Get("/admin?cursor="+layout.EncodeCursor(cursorOf(s))), http.StatusOK)
 	if lacks(t, older, "data-again"); older.Header().Get("ETag") != "" {
 		t.Error("an older page has a tag")
 	}
@@ -179,11 +179,11 @@ func TestListIsReadAgain(t *testing.T) {
 
 func TestBadFiltersAreNamed(t *testing.T) {
 	b, long := newRig(t).LoggedIn(), strings.Repeat("x", 65)
-	cursor := frame.EncodeCursor(store.Cursor{At: consoletest.Start})
+	cursor := layout.EncodeCursor(store.Cursor{At: consoletest.Start})
 	for query, field := range map[string]string{
 		"limit=0": "limit", "limit=201": "limit", "limit=1.5": "limit", "cursor=x": "cursor", "cursor=" + cursor + "A": "cursor",
 		"cursor=" + strings.Repeat("_", 34): "cursor", "cursor=%00": "cursor", "cursor=" + respelt(cursor): "cursor",
-		"cursor=" + frame.EncodeCursor(store.Cursor{At: time.Date(1969, 12, 31, 0, 0, 0, 0, time.UTC)}): "cursor",
+		"cursor=" + layout.EncodeCursor(store.Cursor{At: time.Date(1969, 12, 31, 0, 0, 0, 0, time.UTC)}): "cursor",
 		"status=SENT": "status", "status=%00": "status", "channel=fax": "channel", "outcome=sent": "outcome", "network=home": "network",
 		"recipient=ana%40example.com": "recipient", "recipient=" + strings.Repeat("A", 32): "recipient", "recipient=00": "recipient",
 		"from=yesterday": "from", "from=0001-01-01T00:00:00Z": "from", "to=10000-01-01T00:00:00Z": "to",
@@ -206,11 +206,11 @@ func TestBadFiltersAreNamed(t *testing.T) {
 func respelt(cursor string) string { return cursor[:len(cursor)-1] + "B" }
 
 func FuzzCursor(f *testing.F) {
-	f.Add(frame.EncodeCursor(store.Cursor{At: consoletest.Start}))
+	f.Add(layout.EncodeCursor(store.Cursor{At: consoletest.Start}))
 	f.Add("")
 	f.Fuzz(func(t *testing.T, text string) {
-		if m, ok := frame.DecodeCursor(text); ok && frame.EncodeCursor(m) != text {
-			t.Errorf("%q and %q are one place", text, frame.EncodeCursor(m))
+		if m, ok := layout.DecodeCursor(text); ok && layout.EncodeCursor(m) != text {
+			t.Errorf("%q and %q are one place", text, layout.EncodeCursor(m))
 		}
 	})
 }

@@ -22,7 +22,7 @@ import (
 
 	"sendcode/internal/http/console/consoletest"
 	"sendcode/internal/http/console/explain"
-	"sendcode/internal/http/console/frame"
+	"sendcode/internal/http/console/layout"
 	"sendcode/internal/kit/browsertest"
 	"sendcode/internal/store/sqlite/sqlitetest"
 )
@@ -136,7 +136,7 @@ func setsUpASecondFactor(t *testing.T, browser chromium) {
 // However many rows an export has, no more than a page of them is kept.
 func TestExportKeepsNoRows(t *testing.T) {
 	r, base := served(t)
-	const n = 50 * frame.MaxPageRows
+	const n = 50 * layout.MaxPageRows
 	r.refusedOften(n, strings.Repeat("r", 64))
 	pages, first, most := 0, uint64(0), uint64(0)
 	r.Store.SetFault(func(method string) sqlitetest.Fault {
@@ -152,7 +152,7 @@ func TestExportKeepsNoRows(t *testing.T) {
 	})
 	written, err := io.Copy(io.Discard, exported(t, base))
 	r.Must(err)
-	if pages != n/frame.MaxPageRows+1 || written < 1<<20 || most > first+512<<10 {
+	if pages != n/layout.MaxPageRows+1 || written < 1<<20 || most > first+512<<10 {
 		t.Errorf("%d pages, %d bytes: %d KiB of memory after ten pages, %d at most", pages, written, first>>10, most>>10)
 	}
 }

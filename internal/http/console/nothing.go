@@ -10,7 +10,7 @@ import (
 
 	"sendcode/internal/base/recipient"
 	"sendcode/internal/base/texts"
-	"sendcode/internal/http/console/frame"
+	"sendcode/internal/http/console/layout"
 )
 
 // wayOn is a link beside a negative answer, to rows that the question may have meant.
@@ -59,8 +59,8 @@ func (console *Console) explainNothing(typed string, w texts.Words) (why string,
 	}
 	for _, name := range slices.Sorted(maps.Keys(known)) {
 		for _, value := range known[name] {
-			if name == "domain" || begins(value, typed) || begins(frame.FilterValue(name, value, w), typed) {
-				ways = append(ways, wayOn{frame.FilterText(name, value, w), listAddress(nil, name, value)})
+			if name == "domain" || begins(value, typed) || begins(layout.FilterValue(name, value, w), typed) {
+				ways = append(ways, wayOn{layout.FilterText(name, value, w), listAddress(nil, name, value)})
 			}
 		}
 	}
@@ -78,7 +78,7 @@ func (console *Console) parseTypedTime(typed string, zone *time.Location) (at ti
 		typed, zone = utc, time.UTC
 	}
 	for _, missing := range []string{"", "2006-", "2006-01-02T"} {
-		if frame.TimeParameter(&at, zone)(console.Now().In(zone).Format(missing)+strings.Replace(typed, " ", "T", 1)) == "" {
+		if layout.TimeParameter(&at, zone)(console.Now().In(zone).Format(missing)+strings.Replace(typed, " ", "T", 1)) == "" {
 			return at, true
 		}
 	}
@@ -90,14 +90,14 @@ var typedFilters = []string{"app", "blocked_by", "carrier", "purpose", "referenc
 
 // emptyListText returns why a list with filters is empty, with links to lists with other filters.
 func (console *Console) emptyListText(given url.Values, w texts.Words) (text string, ways []wayOn) {
-	text = w.Get("list.none", "filters", frame.FilterTexts(given, w))
+	text = w.Get("list.none", "filters", layout.FilterTexts(given, w))
 	for _, name := range slices.Sorted(maps.Keys(given)) {
 		value := given.Get(name)
 		switch {
 		case name == "last" && value != "30d":
-			ways = append(ways, wayOn{frame.FilterText(name, "30d", w), listAddress(given, name, "30d")})
+			ways = append(ways, wayOn{layout.FilterText(name, "30d", w), listAddress(given, name, "30d")})
 		case name != "limit" && len(given) > 1:
-			ways = append(ways, wayOn{w.Get("list.without", "filter", frame.FilterText(name, value, w)), listAddress(given, name, "")})
+			ways = append(ways, wayOn{w.Get("list.without", "filter", layout.FilterText(name, value, w)), listAddress(given, name, "")})
 		}
 		if slices.Contains(typedFilters, name) {
 			why, meant := console.explainNothing(value, w)

@@ -16,16 +16,16 @@ import (
 
 	"sendcode/internal/base/fault"
 	"sendcode/internal/base/texts"
-	"sendcode/internal/http/console/frame"
+	"sendcode/internal/http/console/layout"
 	"sendcode/internal/store"
 )
 
 // overviewView is the page of statistics: numbers beside those of the time before, a chart, failures
 // and refusals.
 type overviewView struct {
-	frame.Page
+	layout.Page
 	Statistics
-	Last       []frame.FieldOption
+	Last       []layout.FieldOption
 	Only       string // its filters beside the time, in words; empty: none
 	Figures    []figureView
 	Sends      Chart
@@ -58,12 +58,12 @@ type nameAndCount struct {
 var approvalDimensions = []store.Dimension{store.ByCountry, store.ByCarrier, store.ByDomain, store.ByApp, store.ByPurpose}
 
 func (console *Console) overviewPage(c echo.Context) error {
-	w, ctx := frame.Words(c), c.Request().Context()
-	values, err := frame.ParseRawQuery(c.Request().URL.RawQuery)
+	w, ctx := layout.Words(c), c.Request().Context()
+	values, err := layout.ParseRawQuery(c.Request().URL.RawQuery)
 	if err != nil {
 		return err
 	}
-	v := overviewView{Page: frame.NewPage(c, "overview.title", "overview"), By: store.Dimension(values.Get("by"))}
+	v := overviewView{Page: layout.NewPage(c, "overview.title", "overview"), By: store.Dimension(values.Get("by"))}
 	values.Del("by")
 	if v.By != "" && !slices.Contains(approvalDimensions, v.By) {
 		return fault.Invalid("by", "invalid", "Codes are told apart by app, purpose, domain, country or carrier.")
@@ -75,11 +75,11 @@ func (console *Console) overviewPage(c echo.Context) error {
 	}
 	only := maps.Clone(v.values)
 	only.Del("last")
-	v.Only = frame.FilterTexts(only, w)
+	v.Only = layout.FilterTexts(only, w)
 	if !v.values.Has("from") && !v.values.Has("last") {
 		v.values.Set("last", "24h")
 	}
-	v.Last = frame.FieldOptions(w, "filter.last", "filter.last", v.values.Get("last"), timeSpanChoices...)[1:]
+	v.Last = layout.FieldOptions(w, "filter.last", "filter.last", v.values.Get("last"), timeSpanChoices...)[1:]
 	v.Figures = figureViews(v.Total, v.Before, w)
 	if s := console.Status(ctx); s.Counted {
 		f := figureView{Name: w.Get("overview.under_way"), Value: strconv.Itoa(s.UnderWay.Sends), Status: store.Queued}
@@ -131,7 +131,7 @@ func (v overviewView) Daily() bool { return v.query.Each > time.Hour }
 
 // GroupedByAddress returns the address of this page with its table of codes grouped by a dimension.
 func (v overviewView) GroupedByAddress(d store.Dimension) string {
-	return frame.ListAddress("/admin/overview", v.values, "by", string(d)) + "#codes-title"
+	return layout.ListAddress("/admin/overview", v.values, "by", string(d)) + "#codes-title"
 }
 
 // RowsAddress returns the address of the list for the page's time and with these parameters: names

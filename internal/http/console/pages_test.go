@@ -15,7 +15,7 @@ import (
 	"sendcode/internal/http/console/auth"
 	"sendcode/internal/http/console/consoletest"
 	"sendcode/internal/http/console/explain"
-	"sendcode/internal/http/console/frame"
+	"sendcode/internal/http/console/layout"
 	"sendcode/internal/http/server"
 	"sendcode/internal/kit/golden"
 	"sendcode/internal/store"
@@ -115,7 +115,7 @@ func everyPage(r *rig) map[string]string {
 	r.Must(err)
 	_, mistyped := r.recipient("w.zhang@qq.co")
 	pages := map[string]string{}
-	for _, s := range frame.MenuSections {
+	for _, s := range layout.MenuSections {
 		pages[s.Name] = s.Path
 	}
 	maps.Copy(pages, map[string]string{

@@ -53,7 +53,7 @@ func TestLanguageIsTheReadersChoice(t *testing.T) {
 	}
 }
 
-// The frame names the account that is logged in, and its role.
+// The layout names the account that is logged in, and its role.
 func TestFrameNamesTheReader(t *testing.T) {
 	r := newRig(t)
 	contains(t, r.As("operator").Get("/admin"), `the-operator · operator</a>`)

@@ -12,7 +12,7 @@ import (
 	"sendcode/internal/base/fault"
 	"sendcode/internal/base/recipient"
 	"sendcode/internal/http/console/auth"
-	"sendcode/internal/http/console/frame"
+	"sendcode/internal/http/console/layout"
 	"sendcode/internal/http/server"
 	"sendcode/internal/verify/support"
 )
@@ -28,7 +28,7 @@ const (
 
 // previewView is the page of a purpose's messages.
 type previewView struct {
-	frame.Page
+	layout.Page
 	Apps, Purposes []string
 	App, Purpose   string
 	Samples        []support.SampleMessage
@@ -59,7 +59,7 @@ func (console *Console) showPreview(c echo.Context, status int, values url.Value
 	problem string,
 ) error {
 	v := previewView{
-		Page: frame.NewPage(c, "preview.title", "preview"), May: auth.ActorOf(c).May(auth.ActionPreview),
+		Page: layout.NewPage(c, "preview.title", "preview"), May: auth.ActorOf(c).May(auth.ActionPreview),
 		Problem: problem, Typed: typed,
 	}
 	v.App, v.Purpose, v.Apps, v.Purposes = console.appAndPurpose(values)

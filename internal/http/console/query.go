@@ -13,7 +13,7 @@ import (
 	"sendcode/internal/base/fault"
 	"sendcode/internal/base/recipient"
 	"sendcode/internal/base/texts"
-	"sendcode/internal/http/console/frame"
+	"sendcode/internal/http/console/layout"
 	"sendcode/internal/limit/bucketnames"
 	"sendcode/internal/store"
 )
@@ -42,7 +42,7 @@ var (
 // filterParameter is a parameter of the list that selects rows.
 type filterParameter struct {
 	name         string
-	parse        frame.ParseFunc
+	parse        layout.ParseFunc
 	valueAudited bool // the audit entry of an export has the value; else only the name, since it may name a person
 	more         bool // its field is in the second row of the form
 }
@@ -50,27 +50,27 @@ type filterParameter struct {
 // filterParameters returns all filters, which parse into f and last.
 func filterParameters(f *store.Filter, last *string, zone *time.Location) []filterParameter {
 	list := []filterParameter{
-		{"from", frame.TimeParameter(&f.From, zone), true, true},
-		{"to", frame.TimeParameter(&f.To, zone), true, true},
-		{"last", frame.OneOfParameter(last, timeSpanChoices...), true, false},
-		{"status", frame.OneOfParameter(&f.Status, statusChoices...), true, false},
-		{"outcome", frame.OneOfParameter(&f.Outcome, codeStateChoices...), true, false},
-		{"channel", frame.OneOfParameter(&f.Channel, channelChoices...), true, false},
+		{"from", layout.TimeParameter(&f.From, zone), true, true},
+		{"to", layout.TimeParameter(&f.To, zone), true, true},
+		{"last", layout.OneOfParameter(last, timeSpanChoices...), true, false},
+		{"status", layout.OneOfParameter(&f.Status, statusChoices...), true, false},
+		{"outcome", layout.OneOfParameter(&f.Outcome, codeStateChoices...), true, false},
+		{"channel", layout.OneOfParameter(&f.Channel, channelChoices...), true, false},
 		{"country", countryParameter(&f.Country), true, true},
-		{"app", frame.ShortTextParameter(&f.App), false, true},
-		{"purpose", frame.ShortTextParameter(&f.Purpose), false, true},
-		{"blocked_by", frame.ShortTextParameter(&f.BlockedBy), false, true},
+		{"app", layout.ShortTextParameter(&f.App), false, true},
+		{"purpose", layout.ShortTextParameter(&f.Purpose), false, true},
+		{"blocked_by", layout.ShortTextParameter(&f.BlockedBy), false, true},
 	}
 	for _, c := range f.LabelColumns() {
-		list = append(list, filterParameter{c.Name, frame.ShortTextParameter(c.Field.(*string)), false, true})
+		list = append(list, filterParameter{c.Name, layout.ShortTextParameter(c.Field.(*string)), false, true})
 	}
 	return append(list, []filterParameter{
-		{"carrier", frame.ShortTextParameter(&f.Provider), false, true},
+		{"carrier", layout.ShortTextParameter(&f.Provider), false, true},
 		{"domain", domainParameter(&f.Domain), false, true},
 		{"network", networkParameter(&f.Network), false, true},
-		{"request", frame.ShortTextParameter(&f.Request), false, true},
+		{"request", layout.ShortTextParameter(&f.Request), false, true},
 		{"support", supportReferenceParameter(&f.Support), false, false},
-		{"recipient", frame.RecipientParameter(&f.Recipient), false, false},
+		{"recipient", layout.RecipientParameter(&f.Recipient), false, false},
 	}...)
 }
 
@@ -82,10 +82,10 @@ var knownFilters = filterParameters(&store.Filter{}, new(string), time.UTC)
 // index has, and that gives no beginning, gets last=24h or, if it gives an end, the 24 h before that.
 func parseQuery(raw string, now time.Time, zone *time.Location) (q listQuery, err error) {
 	f := &q.filter
-	f.Limit = frame.DefaultPageRows
+	f.Limit = layout.DefaultPageRows
 	var last string
-	known := frame.Parameters{
-		"cursor": frame.CursorParameter(&f.Before), "newer": frame.CursorParameter(&f.After), "limit": frame.LimitParameter(&f.Limit),
+	known := layout.Parameters{
+		"cursor": layout.CursorParameter(&f.Before), "newer": layout.CursorParameter(&f.After), "limit": layout.LimitParameter(&f.Limit),
 	}
 	for _, p := range filterParameters(f, &last, zone) {
 		known[p.name] = p.parse
@@ -101,12 +101,12 @@ func parseQuery(raw string, now time.Time, zone *time.Location) (q listQuery, er
 			last = "24h"
 			q.given.Set("last", last)
 		} else {
-			f.From = f.To.Add(-frame.TimeSpans["24h"])
+			f.From = f.To.Add(-layout.TimeSpans["24h"])
 			q.given.Set("from", f.From.Format(time.RFC3339Nano))
 		}
 	}
 	if last != "" && f.From.IsZero() {
-		f.From = now.Add(-frame.TimeSpans[last])
+		f.From = now.Add(-layout.TimeSpans[last])
 	}
 	for name, value := range map[string]string{
 		"from": f.From.Format(time.RFC3339Nano), "to": f.To.Format(time.RFC3339Nano),
@@ -165,7 +165,7 @@ func (console *Console) sendsWithTimeFallback(ctx context.Context, f store.Filte
 	if err != nil || len(rows) > 0 || !ok || !f.From.Equal(from) || !f.To.Equal(to) {
 		return rows, err
 	}
-	f.From, f.To = console.Now().Add(-frame.TimeSpans["24h"]), time.Time{}
+	f.From, f.To = console.Now().Add(-layout.TimeSpans["24h"]), time.Time{}
 	return console.DB.Sends(ctx, f)
 }
 
@@ -190,8 +190,8 @@ func (q listQuery) hasLocalTimes(raw string) bool {
 }
 
 // networkParameter parses a network, or an address, for which it takes the address's network.
-func networkParameter(to *string) frame.ParseFunc {
-	return frame.Parameter(to, func(text string) (string, bool) {
+func networkParameter(to *string) layout.ParseFunc {
+	return layout.Parameter(to, func(text string) (string, bool) {
 		if address, err := netip.ParseAddr(text); err == nil {
 			return bucketnames.WideNetworkPrefix(address), true
 		}
@@ -200,22 +200,22 @@ func networkParameter(to *string) frame.ParseFunc {
 	}, "A network is written as 203.0.113.0/24, or as an address in it.")
 }
 
-func countryParameter(to *string) frame.ParseFunc {
-	return frame.Parameter(to, func(text string) (string, bool) {
+func countryParameter(to *string) layout.ParseFunc {
+	return layout.Parameter(to, func(text string) (string, bool) {
 		country := strings.ToUpper(strings.TrimSpace(text))
 		return country, recipient.KnownCountry(country)
 	}, "A country is that of a phone number, two letters as in DE, or 001 for numbers of none.")
 }
 
-func domainParameter(to *string) frame.ParseFunc {
-	return frame.Parameter(to, func(text string) (string, bool) {
+func domainParameter(to *string) layout.ParseFunc {
+	return layout.Parameter(to, func(text string) (string, bool) {
 		domain, err := recipient.MaskedDomain(text)
 		return domain, err == nil
 	}, "A domain is what stands after the @ of a mail address.")
 }
 
-func supportReferenceParameter(to *string) frame.ParseFunc {
-	return frame.Parameter(to, func(text string) (string, bool) { return text, store.IsSupportReference(text) },
+func supportReferenceParameter(to *string) layout.ParseFunc {
+	return layout.Parameter(to, func(text string) (string, bool) { return text, store.IsSupportReference(text) },
 		"A support reference is written as S-7K3M-Q2XP.")
 }
 
@@ -226,17 +226,17 @@ type filterView struct {
 }
 
 // Options returns the choices of a field: last, status, outcome or channel.
-func (v filterView) Options(field string) []frame.FieldOption {
+func (v filterView) Options(field string) []layout.FieldOption {
 	title, chosen := "filter."+field, v.Get(field)
 	switch field {
 	case "status":
-		return frame.FieldOptions(v.w, title, "status", store.Status(chosen), statusChoices...)
+		return layout.FieldOptions(v.w, title, "status", store.Status(chosen), statusChoices...)
 	case "outcome":
-		return frame.FieldOptions(v.w, title, "outcome.code", store.CodeState(chosen), codeStateChoices...)
+		return layout.FieldOptions(v.w, title, "outcome.code", store.CodeState(chosen), codeStateChoices...)
 	case "channel":
-		return frame.FieldOptions(v.w, title, "channel", recipient.Channel(chosen), channelChoices...)
+		return layout.FieldOptions(v.w, title, "channel", recipient.Channel(chosen), channelChoices...)
 	}
-	return frame.FieldOptions(v.w, title, title, chosen, timeSpanChoices...)
+	return layout.FieldOptions(v.w, title, title, chosen, timeSpanChoices...)
 }
 
 // DateTimeLocal returns "from" or "to" in the one form that a field of type datetime-local takes,

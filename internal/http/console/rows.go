@@ -13,7 +13,7 @@ import (
 	"sendcode/internal/base/panics"
 	"sendcode/internal/base/texts"
 	"sendcode/internal/http/console/explain"
-	"sendcode/internal/http/console/frame"
+	"sendcode/internal/http/console/layout"
 	"sendcode/internal/store"
 	"sendcode/internal/verify/support"
 	"sendcode/quota"
@@ -136,12 +136,12 @@ func (c currentCodes) ofSend(s store.SendOrRefusal) (store.Verification, bool) {
 }
 
 // rowJSON returns a row for scripts, with what became of its code.
-func (c currentCodes) rowJSON(s store.SendOrRefusal) frame.JSONObject {
+func (c currentCodes) rowJSON(s store.SendOrRefusal) layout.JSONObject {
 	row := rowJSONWithoutOutcome(s)
 	row["outcome"], row["outcome_at"] = nil, nil
 	if v, found := c.ofSend(s); found {
 		row["outcome"], row["outcome_at"] = explain.CodeStateOf(v, c.now),
-			frame.Timestamp(explain.CodeEndedAt(v, c.now))
+			layout.Timestamp(explain.CodeEndedAt(v, c.now))
 	}
 	return row
 }

@@ -20,7 +20,7 @@ import (
 	"sendcode/internal/base/recipient"
 	"sendcode/internal/base/texts"
 	"sendcode/internal/http/console/explain"
-	"sendcode/internal/http/console/frame"
+	"sendcode/internal/http/console/layout"
 	"sendcode/internal/store"
 	"sendcode/internal/verify/support"
 	"sendcode/internal/verify/verification"
@@ -36,7 +36,7 @@ func (console *Console) searchPage(c echo.Context, form url.Values) error {
 		to, err = console.searchAddress(c.Request().Context(), typed)
 	}
 	if bad, ok := errors.AsType[*fault.InvalidError](err); ok {
-		q := listQuery{filter: store.Filter{Limit: frame.DefaultPageRows}, given: url.Values{}}
+		q := listQuery{filter: store.Filter{Limit: layout.DefaultPageRows}, given: url.Values{}}
 		return console.showList(c, http.StatusUnprocessableEntity, q, console.searchProblem(c, typed, bad))
 	}
 	if err != nil {
@@ -69,7 +69,7 @@ func setSearchedCookie(c echo.Context, typed string) {
 // takeSearchedCookie returns the masked recipient of the last search and deletes the cookie; "" if
 // there is none.
 func takeSearchedCookie(c echo.Context) string {
-	masked := frame.CookieValue(c, searchedCookie)
+	masked := layout.CookieValue(c, searchedCookie)
 	if masked != "" {
 		c.SetCookie(&http.Cookie{Name: searchedCookie, Path: "/admin", MaxAge: -1})
 	}
@@ -78,7 +78,7 @@ func takeSearchedCookie(c echo.Context) string {
 
 // searchProblem returns the search field after a text that cannot be searched for.
 func (console *Console) searchProblem(c echo.Context, typed string, bad *fault.InvalidError) searchView {
-	w := frame.Words(c)
+	w := layout.Words(c)
 	if bad.Reason == "required" {
 		return searchView{Problem: w.Get("search.empty")}
 	}
@@ -127,7 +127,7 @@ func (console *Console) searchAddress(ctx context.Context, typed string) (string
 	}
 	ch, to, is := guessRecipient(typed)
 	if !is {
-		if problem := frame.ShortTextParameter(new(string))(typed); problem != "" {
+		if problem := layout.ShortTextParameter(new(string))(typed); problem != "" {
 			return "", fault.Invalid("q", "invalid", problem)
 		}
 		rows, err := console.DB.Sends(ctx, store.Filter{Labels: store.Labels{Reference: typed}, Limit: 1})

@@ -32,7 +32,7 @@ type window struct {
 
 type step = chromedp.Action[chromedp.Void]
 
-// logout is the button in the frame.
+// logout is the button in the layout.
 const logout = `form[action="/admin/logout"] button`
 
 // chromium is the browser that the tests share, and axe-core as it has it.

@@ -11,15 +11,15 @@ import (
 
 	"sendcode/internal/base/fault"
 	"sendcode/internal/base/texts"
-	"sendcode/internal/http/console/frame"
+	"sendcode/internal/http/console/layout"
 	"sendcode/internal/verify/support"
 )
 
 // accountsView is the page of accounts.
 type accountsView struct {
-	frame.Page
+	layout.Page
 	Rows     []accountView
-	Roles    []frame.FieldOption
+	Roles    []layout.FieldOption
 	Provider string               // the provider's title; empty: there is no provider
 	Typed    AccountChangeRequest // in the form that was refused
 	Problem  string
@@ -30,7 +30,7 @@ type accountsView struct {
 type accountView struct {
 	Name   string
 	Made   texts.DisplayTime
-	Roles  []frame.FieldOption
+	Roles  []layout.FieldOption
 	Role   string
 	Closed bool
 
@@ -53,8 +53,8 @@ func (a *Auth) showAccounts(c echo.Context, status int, v accountsView) error {
 	if err != nil {
 		return err
 	}
-	w := frame.Words(c)
-	v.Page = frame.NewPage(c, "accounts.title", "accounts")
+	w := layout.Words(c)
+	v.Page = layout.NewPage(c, "accounts.title", "accounts")
 	v.Roles = roleOptions(w, cmp.Or(v.Typed.Role, Reader))
 	if a.Provider != nil {
 		v.Provider = a.Provider.Title
@@ -76,9 +76,9 @@ func (a *Auth) showAccounts(c echo.Context, status int, v accountsView) error {
 	return a.layout.Show(c, status, "accounts", v)
 }
 
-func roleOptions(w texts.Words, chosen Role) (list []frame.FieldOption) {
+func roleOptions(w texts.Words, chosen Role) (list []layout.FieldOption) {
 	for _, r := range []Role{Reader, Operator, Owner} {
-		list = append(list, frame.FieldOption{Value: string(r), Text: w.Or("role", string(r)), Chosen: r == chosen})
+		list = append(list, layout.FieldOption{Value: string(r), Text: w.Or("role", string(r)), Chosen: r == chosen})
 	}
 	return list
 }
@@ -97,12 +97,12 @@ func (a *Auth) changeAccount(c echo.Context, form url.Values) error {
 	}
 	wish := accountChangeIn(form)
 	password, err := ChangeAccount(c.Request().Context(), a.Accounts, wish, a.now(), act)
-	w := frame.Words(c)
+	w := layout.Words(c)
 	bad, refused := errors.AsType[*fault.InvalidError](err)
 	switch {
 	case refused:
 		problem := cmp.Or(w.Get("accounts.problem."+bad.Reason),
-			frame.ReasonProblem(w, bad, support.MaxReasonLength), bad.Detail)
+			layout.ReasonProblem(w, bad, support.MaxReasonLength), bad.Detail)
 		return a.showAccounts(c, http.StatusUnprocessableEntity, accountsView{Typed: wish, Problem: problem})
 	case err != nil:
 		return err

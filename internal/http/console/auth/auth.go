@@ -12,7 +12,7 @@ import (
 
 	"sendcode/internal/base/logs"
 	"sendcode/internal/codes/keys"
-	"sendcode/internal/http/console/frame"
+	"sendcode/internal/http/console/layout"
 	"sendcode/internal/store"
 )
 
@@ -70,7 +70,7 @@ type Auth struct {
 	logger        *slog.Logger
 	now           func() time.Time
 	adminPassword credential
-	layout        *frame.Layout
+	layout        *layout.Layout
 	checks        chan struct{} // bounds the passwords that are checked at once: a slow hash takes much memory
 }
 
@@ -78,7 +78,7 @@ type Auth struct {
 const maxConcurrentPasswordChecks = 2
 
 // New prepares the login pages. With an AdminPasswordHash that can't be parsed, the account admin can't log in.
-func New(c Config, l *frame.Layout, logger *slog.Logger, now func() time.Time) *Auth {
+func New(c Config, l *layout.Layout, logger *slog.Logger, now func() time.Time) *Auth {
 	a := &Auth{
 		Config: c, attempts: attemptLimiter{c.Limiter}, lines: logs.Throttle{Every: time.Minute}, logger: logger,
 		now: now, layout: l,
@@ -95,17 +95,17 @@ func New(c Config, l *frame.Layout, logger *slog.Logger, now func() time.Time) *
 func (a *Auth) Register(e *echo.Echo) {
 	open := a.layout.PageMiddleware()
 	e.GET("/admin/login", a.loginPage, open...)
-	e.POST("/admin/login", frame.FormHandler(a.login), open...)
+	e.POST("/admin/login", layout.FormHandler(a.login), open...)
 	e.POST("/admin/logout", a.logout, open...) // also before the second factor
 	e.GET(codePath, a.codePage, open...)
-	e.POST(codePath, frame.FormHandler(a.submitCode), open...)
+	e.POST(codePath, layout.FormHandler(a.submitCode), open...)
 	if a.Provider != nil {
-		e.POST(providerStartPath, frame.FormHandler(a.startProviderLogin), open...)
+		e.POST(providerStartPath, layout.FormHandler(a.startProviderLogin), open...)
 		e.GET(ProviderCallbackPath, a.finishProviderLogin, a.layout.CrossSitePageMiddleware()...)
 	}
 	e.GET(factorPath, a.factorPage, a.pageMiddleware(actionFactor)...)
-	e.POST(factorPath, frame.FormHandler(a.changeFactor), a.pageMiddleware(actionFactor)...)
-	e.POST(sessionsPath, frame.FormHandler(a.endSessions), a.pageMiddleware(actionSession)...)
+	e.POST(factorPath, layout.FormHandler(a.changeFactor), a.pageMiddleware(actionFactor)...)
+	e.POST(sessionsPath, layout.FormHandler(a.endSessions), a.pageMiddleware(actionSession)...)
 	e.GET("/admin/accounts", a.accountsPage, a.pageMiddleware(actionAccounts)...)
-	e.POST("/admin/accounts", frame.FormHandler(a.changeAccount), a.pageMiddleware(actionAccounts)...)
+	e.POST("/admin/accounts", layout.FormHandler(a.changeAccount), a.pageMiddleware(actionAccounts)...)
 }

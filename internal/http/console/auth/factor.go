@@ -10,7 +10,7 @@ import (
 
 	"sendcode/internal/base/fault"
 	"sendcode/internal/base/logs"
-	"sendcode/internal/http/console/frame"
+	"sendcode/internal/http/console/layout"
 	"sendcode/internal/http/server"
 	"sendcode/internal/store"
 )
@@ -29,7 +29,7 @@ const (
 
 // codeView is the page that asks for the code after the password.
 type codeView struct {
-	frame.Page
+	layout.Page
 	Next    string
 	Problem string
 }
@@ -52,7 +52,7 @@ func (a *Auth) sessionAwaitingCode(c echo.Context) (session, bool, error) {
 }
 
 func (a *Auth) showCodePage(c echo.Context, status int, next, problem string) error {
-	v := codeView{Page: frame.NewPage(c, "code.title", ""), Next: next, Problem: problem}
+	v := codeView{Page: layout.NewPage(c, "code.title", ""), Next: next, Problem: problem}
 	v.Back = withReturnPage(codePath, next)
 	return a.layout.Show(c, status, "code", v)
 }
@@ -106,7 +106,7 @@ type codeRefusal struct {
 // counts the attempt before it compares. It returns nil if the code was right, else the refusal to
 // show.
 func (a *Auth) tryCode(c echo.Context, v session, typed string) (*codeRefusal, error) {
-	ctx, w, code := c.Request().Context(), frame.Words(c), normalizeCode(typed)
+	ctx, w, code := c.Request().Context(), layout.Words(c), normalizeCode(typed)
 	if code == "" {
 		return &codeRefusal{http.StatusUnprocessableEntity, w.Get("code.empty")}, nil
 	}

@@ -9,14 +9,14 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"sendcode/internal/base/texts"
-	"sendcode/internal/http/console/frame"
+	"sendcode/internal/http/console/layout"
 	"sendcode/internal/http/server"
 	"sendcode/internal/store"
 )
 
 // factorView is the page of a person's own login: the second factor, and the end of all sessions.
 type factorView struct {
-	frame.Page
+	layout.Page
 	Account    string
 	Demanded   bool // the settings demand a second factor
 	ByProvider bool // logged in by the provider, which has its own second factor
@@ -35,8 +35,8 @@ func (a *Auth) factorPage(c echo.Context) error {
 }
 
 func (a *Auth) showFactorPage(c echo.Context, s session, status int, v factorView) error {
-	ctx, w := c.Request().Context(), frame.Words(c)
-	v.Page, v.Demanded, v.ByProvider = frame.NewPage(c, "factor.title", "factor"), a.DemandFactor, s.Via == viaProvider
+	ctx, w := c.Request().Context(), layout.Words(c)
+	v.Page, v.Demanded, v.ByProvider = layout.NewPage(c, "factor.title", "factor"), a.DemandFactor, s.Via == viaProvider
 	v.Account = s.Account
 	f, has, err := a.secondFactorOf(ctx, s.Account)
 	if err != nil {
@@ -51,7 +51,7 @@ func (a *Auth) showFactorPage(c echo.Context, s session, status int, v factorVie
 // changeFactor handles the form of the second factor: begin one (needs the password), confirm it
 // with a first code, or remove it (needs a code).
 func (a *Auth) changeFactor(c echo.Context, form url.Values) error {
-	s, w := sessionOf(c), frame.Words(c)
+	s, w := sessionOf(c), layout.Words(c)
 	if s.Account == "" || s.Via == viaProvider {
 		return a.showFactorPage(c, s, http.StatusForbidden, factorView{})
 	}
@@ -75,7 +75,7 @@ func (a *Auth) changeFactor(c echo.Context, form url.Values) error {
 // showSecretAfterPassword shows a new secret. It needs the password, so that a thief of the session can't
 // lock the account's person out.
 func (a *Auth) showSecretAfterPassword(c echo.Context, s session, form url.Values) error {
-	ctx, w := c.Request().Context(), frame.Words(c)
+	ctx, w := c.Request().Context(), layout.Words(c)
 	count, err := a.attempts.takeLogin(ctx, s.Account, a.knownBrowserID(c, s.Account), server.ClientIP(c))
 	if err != nil {
 		a.logUncountedLogin(ctx, err)
@@ -125,7 +125,7 @@ func groupByFour(s string) string {
 // confirmFactor stores a secret once a right code shows that the authenticator app has it. The code
 // then counts as used.
 func (a *Auth) confirmFactor(c echo.Context, s session, form url.Values) error {
-	ctx, w := c.Request().Context(), frame.Words(c)
+	ctx, w := c.Request().Context(), layout.Words(c)
 	secret, ok := unseal[[]byte](a, enrolSealLabel, s.ID[:], form.Get("kept"))
 	if !ok {
 		return a.showFactorPage(c, s, http.StatusUnprocessableEntity, factorView{Problem: w.Get("factor.again")})
@@ -166,5 +166,5 @@ func (a *Auth) removeFactor(c echo.Context, s session) error {
 	if _, err = a.Factors.DropSecondFactor(c.Request().Context(), s.Account, act); err != nil {
 		return err
 	}
-	return a.showFactorPage(c, s, http.StatusOK, factorView{Done: frame.Words(c).Get("factor.removed")})
+	return a.showFactorPage(c, s, http.StatusOK, factorView{Done: layout.Words(c).Get("factor.removed")})
 }

@@ -12,7 +12,7 @@ import (
 
 	"sendcode/internal/base/fault"
 	"sendcode/internal/base/logs"
-	"sendcode/internal/http/console/frame"
+	"sendcode/internal/http/console/layout"
 	"sendcode/internal/http/server"
 	"sendcode/internal/store"
 	"sendcode/quota"
@@ -20,7 +20,7 @@ import (
 
 // loginView is what the login page shows.
 type loginView struct {
-	frame.Page
+	layout.Page
 	Next     string // where to go afterwards
 	Name     string // as typed
 	Problem  string // what went wrong, in words; empty: nothing yet
@@ -45,7 +45,7 @@ func setLoginCookie(c echo.Context) { c.SetCookie(newCookie(c, loginCookieName, 
 
 func (a *Auth) showLogin(c echo.Context, status int, next, name, problem string) error {
 	v := loginView{
-		Page: frame.NewPage(c, "login.title", ""), Next: next, Name: name, Problem: problem,
+		Page: layout.NewPage(c, "login.title", ""), Next: next, Name: name, Problem: problem,
 		Off: !a.adminPassword.isSet() && a.Provider == nil,
 	}
 	if a.Provider != nil {
@@ -62,7 +62,7 @@ const maxNameLength = 32
 // nothing. An empty name means the configured account. The answer does not tell whether an account
 // exists.
 func (a *Auth) login(c echo.Context, form url.Values) error {
-	w, next, name := frame.Words(c), consolePageOrEmpty(form.Get("next")),
+	w, next, name := layout.Words(c), consolePageOrEmpty(form.Get("next")),
 		strings.ToLower(strings.TrimSpace(form.Get("username")))
 	if form.Get("password") == "" || len(name) > maxNameLength {
 		return a.showLogin(c, http.StatusUnprocessableEntity, next, "", w.Get("login.empty"))
@@ -117,7 +117,7 @@ func (a *Auth) answerIfRefused(c echo.Context, count quota.Decision, err error, 
 	switch {
 	case err != nil:
 		a.logUncountedLogin(c.Request().Context(), err)
-		return true, a.showLogin(c, http.StatusServiceUnavailable, next, name, frame.Words(c).Get("login.unavailable"))
+		return true, a.showLogin(c, http.StatusServiceUnavailable, next, name, layout.Words(c).Get("login.unavailable"))
 	case !count.Admitted:
 		return true, a.showTooManyAttempts(c, next, name, count)
 	}
@@ -146,7 +146,7 @@ func (a *Auth) showTooManyAttempts(c echo.Context, next, name string, refusal qu
 		a.logger.WarnContext(ctx, "login refused: too many attempts", "rule", rule.Name, "count", n, "network", where,
 			logs.SeeConsole)
 	}
-	w, wait, text := frame.Words(c), refusal.RetryAfter(), "login.limited"
+	w, wait, text := layout.Words(c), refusal.RetryAfter(), "login.limited"
 	if attacked {
 		text = "login.attacked"
 	}

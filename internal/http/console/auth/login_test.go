@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"sendcode/internal/http/console/consoletest"
-	"sendcode/internal/http/console/frame"
+	"sendcode/internal/http/console/layout"
 	"sendcode/internal/kit/servertest"
 )
 
@@ -157,7 +157,7 @@ func TestNetworksAreLimited(t *testing.T) {
 
 func TestPasswordsWaitTheirTurn(t *testing.T) {
 	r := newRig(t)
-	a := New(Config{Limiter: r.Svc.Gates, AdminPassword: consoletest.Password}, frame.New(quiet(), nil), quiet(), time.Now)
+	a := New(Config{Limiter: r.Svc.Gates, AdminPassword: consoletest.Password}, layout.New(quiet(), nil), quiet(), time.Now)
 	for range maxConcurrentPasswordChecks {
 		a.checks <- struct{}{}
 	}

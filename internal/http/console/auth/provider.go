@@ -14,7 +14,7 @@ import (
 
 	"sendcode/internal/base/fault"
 	"sendcode/internal/base/logs"
-	"sendcode/internal/http/console/frame"
+	"sendcode/internal/http/console/layout"
 	"sendcode/internal/http/openid"
 	"sendcode/internal/http/server"
 	"sendcode/internal/store"
@@ -74,7 +74,7 @@ func (a *Auth) startProviderLogin(c echo.Context, form url.Values) error {
 
 // showRedirectPage answers with a page that leads to the address by itself.
 func (a *Auth) showRedirectPage(c echo.Context, address string) error {
-	page := frame.NewPage(c, "onward.title", "")
+	page := layout.NewPage(c, "onward.title", "")
 	page.Onward = address
 	return a.layout.Show(c, http.StatusOK, "onward", page)
 }
@@ -85,7 +85,7 @@ func (a *Auth) showRedirectPage(c echo.Context, address string) error {
 func (a *Auth) finishProviderLogin(c echo.Context) error {
 	kept, ok := unseal[oauthState](a, oauthStateSealLabel, nil, cookieValue(c, oauthStateCookie))
 	c.SetCookie(newStateCookie(c, "", -1))
-	w := frame.Words(c)
+	w := layout.Words(c)
 	if !ok {
 		return a.showLogin(c, http.StatusBadRequest, "", "", w.Get("provider.late"))
 	}
@@ -137,7 +137,7 @@ func (a *Auth) showProviderError(c echo.Context, next string, err error) error {
 		status = http.StatusForbidden
 	}
 	return a.showLogin(c, status, next, "",
-		frame.Words(c).Get("provider."+string(known.Kind), "provider", a.Provider.Title))
+		layout.Words(c).Get("provider."+string(known.Kind), "provider", a.Provider.Title))
 }
 
 // principalOfPerson returns the account, or the role by their claims, of a person whom the provider

@@ -11,7 +11,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"sendcode/internal/http/console/consoletest"
-	"sendcode/internal/http/console/frame"
+	"sendcode/internal/http/console/layout"
 	"sendcode/internal/http/openid"
 	"sendcode/internal/http/openid/openidtest"
 	"sendcode/internal/http/server"
@@ -65,7 +65,7 @@ func (r *rig) replica(logger *slog.Logger, changes ...func(*Config)) *echo.Echo 
 		change(&c)
 	}
 	e, l := server.New(server.Config{Logger: logger}),
-		frame.New(logger, func(context.Context) frame.ServiceStatus { return frame.ServiceStatus{} })
+		layout.New(logger, func(context.Context) layout.ServiceStatus { return layout.ServiceStatus{} })
 	r.auth = New(c, l, logger, r.Clock.Now)
 	r.auth.Register(e)
 	l.Register(e)

@@ -8,7 +8,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"sendcode/internal/base/logs"
-	"sendcode/internal/http/console/frame"
+	"sendcode/internal/http/console/layout"
 	"sendcode/internal/http/server"
 	"sendcode/internal/store"
 	"sendcode/internal/verify/support"
@@ -101,10 +101,10 @@ func ConfiguredActors(password bool, tokens []Token) (all []Actor) {
 
 const actorContextKey = "sendcode.admin.actor"
 
-// attachTo stores the actor in the request's context, also for the frame of its page.
+// attachTo stores the actor in the request's context, also for the layout of its page.
 func (a Actor) attachTo(c echo.Context) {
 	c.Set(actorContextKey, a)
-	frame.SetAccount(c, a.Name, string(a.Role))
+	layout.SetAccount(c, a.Name, string(a.Role))
 }
 
 // ActorOf returns the request's actor; the zero Actor, which may do nothing, if no session and no

@@ -16,24 +16,24 @@ import (
 	"sendcode/internal/base/fault"
 	"sendcode/internal/http/console/auth"
 	"sendcode/internal/http/console/explain"
-	"sendcode/internal/http/console/frame"
+	"sendcode/internal/http/console/layout"
 	"sendcode/internal/http/server"
 	"sendcode/internal/store"
 	"sendcode/internal/verify/support"
 )
 
 // auditEntryList returns the list of audit entries.
-func (handlers *Handlers) auditEntryList() frame.List[store.AuditFilter, store.AuditEntry] {
-	return frame.List[store.AuditFilter, store.AuditEntry]{
+func (handlers *Handlers) auditEntryList() layout.List[store.AuditFilter, store.AuditEntry] {
+	return layout.List[store.AuditFilter, store.AuditEntry]{
 		Name: "acts", Path: "/admin/acts", JSON: auditEntryJSON,
-		Parameters: func(f *store.AuditFilter) frame.Parameters {
-			return frame.Parameters{
-				"who": frame.ShortTextParameter(&f.Who), "what": frame.ShortTextParameter(&f.What),
-				"recipient": frame.RecipientParameter(&f.Recipient),
+		Parameters: func(f *store.AuditFilter) layout.Parameters {
+			return layout.Parameters{
+				"who": layout.ShortTextParameter(&f.Who), "what": layout.ShortTextParameter(&f.What),
+				"recipient": layout.RecipientParameter(&f.Recipient),
 			}
 		},
-		Place: func(f *store.AuditFilter) frame.PagingFields {
-			return frame.PagingFields{Limit: &f.Limit, Before: &f.Before}
+		Place: func(f *store.AuditFilter) layout.PagingFields {
+			return layout.PagingFields{Limit: &f.Limit, Before: &f.Before}
 		},
 		Cursor: func(r store.AuditEntry) store.Cursor { return store.Cursor{At: r.At, ID: r.ID} },
 		Read: func(ctx context.Context, f store.AuditFilter) ([]store.AuditEntry, time.Time, error) {
@@ -43,21 +43,21 @@ func (handlers *Handlers) auditEntryList() frame.List[store.AuditFilter, store.A
 	}
 }
 
-func auditEntryJSON(a store.AuditEntry, _ time.Time) frame.JSONObject {
-	return frame.JSONObject{
-		"id": a.ID, "at": frame.Timestamp(a.At), "who": a.Who, "role": a.Role, "network": frame.OrNull(a.Network),
+func auditEntryJSON(a store.AuditEntry, _ time.Time) layout.JSONObject {
+	return layout.JSONObject{
+		"id": a.ID, "at": layout.Timestamp(a.At), "who": a.Who, "role": a.Role, "network": layout.OrNull(a.Network),
 		"what": a.What,
-		"app":  frame.OrNull(a.App), "channel": frame.OrNull(a.Channel), "purpose": frame.OrNull(a.Purpose),
-		"to":        frame.OrNull(a.To),
-		"recipient": frame.OrNull(a.Recipient), "target": frame.OrNull(a.Target), "reason": frame.OrNull(a.Reason),
-		"outcome": a.Outcome, "detail": frame.OrNull(a.Detail), "ends": frame.OrNull(a.Completes),
+		"app":  layout.OrNull(a.App), "channel": layout.OrNull(a.Channel), "purpose": layout.OrNull(a.Purpose),
+		"to":        layout.OrNull(a.To),
+		"recipient": layout.OrNull(a.Recipient), "target": layout.OrNull(a.Target), "reason": layout.OrNull(a.Reason),
+		"outcome": a.Outcome, "detail": layout.OrNull(a.Detail), "ends": layout.OrNull(a.Completes),
 	}
 }
 
 // auditView is the page of the audit log.
 type auditView struct {
-	frame.Page
-	frame.ListPage[store.AuditFilter, store.AuditEntry]
+	layout.Page
+	layout.ListPage[store.AuditFilter, store.AuditEntry]
 	Topics  []string // providers whose subscription the reader may accept
 	Problem string
 	Typed   url.Values // in the form that was refused
@@ -72,7 +72,7 @@ func (handlers *Handlers) showAuditPage(c echo.Context, status int, rawQuery str
 	if err != nil {
 		return err
 	}
-	v := auditView{Page: frame.NewPage(c, "acts.title", "acts"), ListPage: p, Problem: problem, Typed: refusedForm}
+	v := auditView{Page: layout.NewPage(c, "acts.title", "acts"), ListPage: p, Problem: problem, Typed: refusedForm}
 	if auth.ActorOf(c).May(auth.ActionAcceptSubscription) {
 		v.Topics = handlers.TopicProviders
 	}
@@ -109,7 +109,7 @@ func (handlers *Handlers) acceptSubscriptionForm(c echo.Context, form url.Values
 	err := handlers.acceptSubscription(c, form.Get("provider"), form.Get("reason"))
 	if bad, ok := errors.AsType[*fault.InvalidError](err); ok {
 		return handlers.showAuditPage(c, http.StatusUnprocessableEntity, "", form,
-			formProblemText(frame.Words(c), "acts", bad, support.MaxReasonLength))
+			formProblemText(layout.Words(c), "acts", bad, support.MaxReasonLength))
 	}
 	if err != nil {
 		return err

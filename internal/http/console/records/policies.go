@@ -11,7 +11,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"sendcode/internal/base/texts"
-	"sendcode/internal/http/console/frame"
+	"sendcode/internal/http/console/layout"
 	"sendcode/internal/store"
 	"sendcode/internal/verify/support"
 	"sendcode/quota"
@@ -28,11 +28,11 @@ type PolicyReader interface {
 // PoliciesPage is the console's page of the rules in force. Safe for concurrent use.
 type PoliciesPage struct {
 	policies PolicyReader
-	layout   *frame.Layout
+	layout   *layout.Layout
 }
 
 // NewPoliciesPage makes the page.
-func NewPoliciesPage(policies PolicyReader, l *frame.Layout) *PoliciesPage {
+func NewPoliciesPage(policies PolicyReader, l *layout.Layout) *PoliciesPage {
 	return &PoliciesPage{policies: policies, layout: l}
 }
 
@@ -40,7 +40,7 @@ func NewPoliciesPage(policies PolicyReader, l *frame.Layout) *PoliciesPage {
 const maxAtLimitShown = 10
 
 type policiesView struct {
-	frame.Page
+	layout.Page
 	Policies []policyView
 }
 
@@ -59,7 +59,7 @@ type ruleView struct {
 
 // Show is the console's page of the rules in force.
 func (pp *PoliciesPage) Show(c echo.Context) error {
-	v := policiesView{Page: frame.NewPage(c, "policies.title", "policies")}
+	v := policiesView{Page: layout.NewPage(c, "policies.title", "policies")}
 	for _, p := range pp.policies.Policies() {
 		rules, err := pp.ruleViews(c.Request().Context(), p, v.W)
 		if err != nil {

@@ -14,7 +14,7 @@ import (
 	"sendcode/internal/base/texts"
 	"sendcode/internal/http/console/auth"
 	"sendcode/internal/http/console/explain"
-	"sendcode/internal/http/console/frame"
+	"sendcode/internal/http/console/layout"
 	"sendcode/internal/http/server"
 	"sendcode/internal/store"
 	"sendcode/internal/verify/support"
@@ -25,27 +25,27 @@ import (
 const prefixesPath = "/admin/prefixes"
 
 // prefixPauseList returns the list of present and past pauses.
-func (handlers *Handlers) prefixPauseList() frame.List[store.PrefixPauseFilter, store.PrefixPause] {
-	return frame.List[store.PrefixPauseFilter, store.PrefixPause]{
+func (handlers *Handlers) prefixPauseList() layout.List[store.PrefixPauseFilter, store.PrefixPause] {
+	return layout.List[store.PrefixPauseFilter, store.PrefixPause]{
 		Name: "prefixes", Path: prefixesPath, JSON: prefixPauseJSON, Read: handlers.Store.PrefixPauses,
-		Parameters: func(f *store.PrefixPauseFilter) frame.Parameters {
-			return frame.Parameters{"state": frame.ActiveOnlyParameter(&f.Active)}
+		Parameters: func(f *store.PrefixPauseFilter) layout.Parameters {
+			return layout.Parameters{"state": layout.ActiveOnlyParameter(&f.Active)}
 		},
-		Place: func(f *store.PrefixPauseFilter) frame.PagingFields {
-			return frame.PagingFields{Limit: &f.Limit, Before: &f.Before}
+		Place: func(f *store.PrefixPauseFilter) layout.PagingFields {
+			return layout.PagingFields{Limit: &f.Limit, Before: &f.Before}
 		},
 		Cursor: func(p store.PrefixPause) store.Cursor { return store.Cursor{At: p.Since, ID: p.ID} },
 	}
 }
 
-func prefixPauseJSON(p store.PrefixPause, now time.Time) frame.JSONObject {
-	o := frame.JSONObject{
+func prefixPauseJSON(p store.PrefixPause, now time.Time) layout.JSONObject {
+	o := layout.JSONObject{
 		"id": p.ID, "app": p.App, "country": p.Country, "prefix": p.Prefix, "class": p.Class.Name(),
-		"since": frame.Timestamp(p.Since),
-		"until": frame.Timestamp(p.Until), "sends": p.Sends, "approved": p.Approved, "usual_percent": nil,
+		"since": layout.Timestamp(p.Since),
+		"until": layout.Timestamp(p.Until), "sends": p.Sends, "approved": p.Approved, "usual_percent": nil,
 		"active":    p.Active(now),
-		"lifted_at": frame.Timestamp(p.LiftedAt), "lifted_by": frame.OrNull(p.LiftedBy),
-		"lifted_reason": frame.OrNull(p.LiftedWhy),
+		"lifted_at": layout.Timestamp(p.LiftedAt), "lifted_by": layout.OrNull(p.LiftedBy),
+		"lifted_reason": layout.OrNull(p.LiftedWhy),
 	}
 	if p.UsualPercent >= 0 {
 		o["usual_percent"] = p.UsualPercent
@@ -55,8 +55,8 @@ func prefixPauseJSON(p store.PrefixPause, now time.Time) frame.JSONObject {
 
 // prefixesView is the page of paused prefixes.
 type prefixesView struct {
-	frame.Page
-	frame.ListPage[store.PrefixPauseFilter, store.PrefixPause]
+	layout.Page
+	layout.ListPage[store.PrefixPauseFilter, store.PrefixPause]
 	May     bool // the reader may end pauses
 	Problem string
 	Typed   url.Values // in the form that was refused
@@ -73,7 +73,7 @@ func (handlers *Handlers) showPrefixes(c echo.Context, status int, raw string, t
 	}
 	may := auth.ActorOf(c).May(auth.ActionLiftPrefixPause)
 	return handlers.Layout.Show(c, status, "prefixes",
-		prefixesView{frame.NewPage(c, "prefixes.title", "prefixes"), p, may, problem, typed})
+		prefixesView{layout.NewPage(c, "prefixes.title", "prefixes"), p, may, problem, typed})
 }
 
 // ReasonText returns the numbers that led to a pause.
@@ -126,7 +126,7 @@ func (handlers *Handlers) liftPrefixForm(c echo.Context, form url.Values) error 
 	_, err := handlers.liftPrefix(c, form.Get("id"), form.Get("reason"))
 	if bad, ok := errors.AsType[*fault.InvalidError](err); ok {
 		return handlers.showPrefixes(c, http.StatusUnprocessableEntity, c.Request().URL.RawQuery, form,
-			formProblemText(frame.Words(c), "prefixes", bad, support.MaxReasonLength))
+			formProblemText(layout.Words(c), "prefixes", bad, support.MaxReasonLength))
 	}
 	if err != nil {
 		return err

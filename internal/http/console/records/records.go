@@ -13,7 +13,7 @@ import (
 	"sendcode/internal/base/fault"
 	"sendcode/internal/base/texts"
 	"sendcode/internal/http/console/auth"
-	"sendcode/internal/http/console/frame"
+	"sendcode/internal/http/console/layout"
 	"sendcode/internal/store"
 	"sendcode/internal/verify/support"
 )
@@ -38,7 +38,7 @@ type Handlers struct {
 	Store          Store
 	Administration *support.Administration
 	Auth           *auth.Auth
-	Layout         *frame.Layout
+	Layout         *layout.Layout
 	Now            func() time.Time
 	Webhooks       Webhooks
 	TopicProviders []string // names of the mail providers whose subscription can be accepted
@@ -48,7 +48,7 @@ type Handlers struct {
 // many characters its reason may have.
 func formProblemText(w texts.Words, list string, bad *fault.InvalidError, most int) string {
 	if bad.Field == "reason" {
-		return frame.ReasonProblem(w, bad, most)
+		return layout.ReasonProblem(w, bad, most)
 	}
 	return cmp.Or(w.Get(list+".problem."+bad.Field), bad.Detail)
 }
@@ -58,17 +58,17 @@ func (handlers *Handlers) Routes() []auth.Route {
 	const get, post = http.MethodGet, http.MethodPost
 	return []auth.Route{
 		{Method: get, Path: "/admin/acts", Handler: handlers.auditPage, Action: auth.ActionRead},
-		{Method: post, Path: "/admin/acts/subscription", Handler: frame.FormHandler(handlers.acceptSubscriptionForm), Action: auth.ActionAcceptSubscription},
+		{Method: post, Path: "/admin/acts/subscription", Handler: layout.FormHandler(handlers.acceptSubscriptionForm), Action: auth.ActionAcceptSubscription},
 		{Method: get, Path: suppressionsPath, Handler: handlers.suppressionsPage, Action: auth.ActionRead},
-		{Method: post, Path: suppressionsPath, Handler: frame.FormHandler(handlers.suppressForm), Action: auth.ActionSuppress},
-		{Method: post, Path: suppressionsPath + "/lift", Handler: frame.FormHandler(handlers.liftSuppressionsForm), Action: auth.ActionLiftSuppression},
+		{Method: post, Path: suppressionsPath, Handler: layout.FormHandler(handlers.suppressForm), Action: auth.ActionSuppress},
+		{Method: post, Path: suppressionsPath + "/lift", Handler: layout.FormHandler(handlers.liftSuppressionsForm), Action: auth.ActionLiftSuppression},
 		{Method: get, Path: prefixesPath, Handler: handlers.prefixesPage, Action: auth.ActionRead},
 		{
-			Method: post, Path: prefixesPath + "/lift", Handler: frame.FormHandler(handlers.liftPrefixForm),
+			Method: post, Path: prefixesPath + "/lift", Handler: layout.FormHandler(handlers.liftPrefixForm),
 			Action: auth.ActionLiftPrefixPause,
 		},
 		{Method: get, Path: "/admin/webhooks", Handler: handlers.webhookEventsPage, Action: auth.ActionRead},
-		{Method: post, Path: "/admin/webhooks", Handler: frame.FormHandler(handlers.postSampleEventForm), Action: auth.ActionSampleEvent},
+		{Method: post, Path: "/admin/webhooks", Handler: layout.FormHandler(handlers.postSampleEventForm), Action: auth.ActionSampleEvent},
 		{Method: get, Path: "/v1/admin/acts", Handler: handlers.auditEntryList().ServeJSON, Action: auth.ActionRead},
 		{Method: post, Path: "/v1/admin/subscriptions", Handler: handlers.acceptSubscriptionJSON, Action: auth.ActionAcceptSubscription},
 		{Method: get, Path: "/v1" + suppressionsPath, Handler: handlers.suppressionList().ServeJSON, Action: auth.ActionRead},

@@ -16,7 +16,7 @@ import (
 	"sendcode/internal/base/texts"
 	"sendcode/internal/http/console/auth"
 	"sendcode/internal/http/console/explain"
-	"sendcode/internal/http/console/frame"
+	"sendcode/internal/http/console/layout"
 	"sendcode/internal/http/server"
 	"sendcode/internal/store"
 	"sendcode/internal/verify/support"
@@ -25,36 +25,36 @@ import (
 const suppressionsPath = "/admin/suppressions"
 
 // suppressionList returns the list of present and past suppressions.
-func (handlers *Handlers) suppressionList() frame.List[store.SuppressionFilter, store.Suppression] {
-	return frame.List[store.SuppressionFilter, store.Suppression]{
+func (handlers *Handlers) suppressionList() layout.List[store.SuppressionFilter, store.Suppression] {
+	return layout.List[store.SuppressionFilter, store.Suppression]{
 		Name: "suppressions", Path: suppressionsPath, JSON: SuppressionJSON, Read: handlers.Store.Suppressions,
-		Parameters: func(f *store.SuppressionFilter) frame.Parameters {
-			return frame.Parameters{"state": frame.ActiveOnlyParameter(&f.ActiveOrHeld), "recipient": frame.RecipientParameter(&f.Recipient)}
+		Parameters: func(f *store.SuppressionFilter) layout.Parameters {
+			return layout.Parameters{"state": layout.ActiveOnlyParameter(&f.ActiveOrHeld), "recipient": layout.RecipientParameter(&f.Recipient)}
 		},
-		Place: func(f *store.SuppressionFilter) frame.PagingFields {
-			return frame.PagingFields{Limit: &f.Limit, Before: &f.Before}
+		Place: func(f *store.SuppressionFilter) layout.PagingFields {
+			return layout.PagingFields{Limit: &f.Limit, Before: &f.Before}
 		},
 		Cursor: func(s store.Suppression) store.Cursor { return store.Cursor{At: s.Since, ID: s.ID} },
 	}
 }
 
 // SuppressionJSON returns a suppression for scripts.
-func SuppressionJSON(s store.Suppression, now time.Time) frame.JSONObject {
-	return frame.JSONObject{
-		"id": s.ID, "app": frame.OrNull(s.App), "channel": s.Channel, "to": s.To, "recipient": s.Recipient,
+func SuppressionJSON(s store.Suppression, now time.Time) layout.JSONObject {
+	return layout.JSONObject{
+		"id": s.ID, "app": layout.OrNull(s.App), "channel": s.Channel, "to": s.To, "recipient": s.Recipient,
 		"reason": s.Cause,
-		"detail": frame.OrNull(s.Detail), "send_id": frame.OrNull(s.Send), "by": frame.OrNull(s.By),
-		"since": frame.Timestamp(s.Since),
-		"until": frame.Timestamp(s.Until), "active": s.Active(now), "lifted_at": frame.Timestamp(s.LiftedAt),
-		"lifted_by": frame.OrNull(s.LiftedBy), "lifted_reason": frame.OrNull(s.LiftedWhy),
-		"server": frame.OrNull(s.Server), "words": frame.OrNull(s.Words), "held_until": frame.Timestamp(s.HeldUntil),
+		"detail": layout.OrNull(s.Detail), "send_id": layout.OrNull(s.Send), "by": layout.OrNull(s.By),
+		"since": layout.Timestamp(s.Since),
+		"until": layout.Timestamp(s.Until), "active": s.Active(now), "lifted_at": layout.Timestamp(s.LiftedAt),
+		"lifted_by": layout.OrNull(s.LiftedBy), "lifted_reason": layout.OrNull(s.LiftedWhy),
+		"server": layout.OrNull(s.Server), "words": layout.OrNull(s.Words), "held_until": layout.Timestamp(s.HeldUntil),
 	}
 }
 
 // suppressionsView is the page of suppressed recipients.
 type suppressionsView struct {
-	frame.Page
-	frame.ListPage[store.SuppressionFilter, store.Suppression]
+	layout.Page
+	layout.ListPage[store.SuppressionFilter, store.Suppression]
 	May     bool       // the reader may add and lift
 	Problem string     // what was wrong with a form
 	Typed   url.Values // in the refused form, without the recipient
@@ -76,7 +76,7 @@ func (handlers *Handlers) showSuppressions(c echo.Context, status int, raw strin
 		return err
 	}
 	may := auth.ActorOf(c).May(auth.ActionSuppress) && auth.ActorOf(c).May(auth.ActionLiftSuppression)
-	page := frame.NewPage(c, "suppressions.title", "suppressions")
+	page := layout.NewPage(c, "suppressions.title", "suppressions")
 	return handlers.Layout.Show(c, status, "suppressions", suppressionsView{page, p, may, problem, typed})
 }
 
@@ -200,8 +200,8 @@ func (handlers *Handlers) liftSuppressionsJSON(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	lifted := frame.JSONObjects(list, func(s store.Suppression) frame.JSONObject { return SuppressionJSON(s, handlers.Now()) })
-	return c.JSON(http.StatusOK, frame.JSONObject{"lifted": lifted})
+	lifted := layout.JSONObjects(list, func(s store.Suppression) layout.JSONObject { return SuppressionJSON(s, handlers.Now()) })
+	return c.JSON(http.StatusOK, layout.JSONObject{"lifted": lifted})
 }
 
 func (handlers *Handlers) liftSuppressionsForm(c echo.Context, form url.Values) error {
@@ -220,7 +220,7 @@ func (handlers *Handlers) liftSuppressionsForm(c echo.Context, form url.Values) 
 
 func (handlers *Handlers) answerSuppressionForm(c echo.Context, typed url.Values, err error) error {
 	if bad, ok := errors.AsType[*fault.InvalidError](err); ok {
-		w := frame.Words(c)
+		w := layout.Words(c)
 		problem := formProblemText(w, "suppressions", bad, support.MaxSuppressionReasonLength)
 		if typed.Has("to") {
 			typed.Del("to") // a refused form does not show a full recipient again

@@ -12,7 +12,7 @@ import (
 	"sendcode/internal/base/fault"
 	"sendcode/internal/http/console/auth"
 	"sendcode/internal/http/console/explain"
-	"sendcode/internal/http/console/frame"
+	"sendcode/internal/http/console/layout"
 	"sendcode/internal/store"
 )
 
@@ -25,14 +25,14 @@ type webhookEventFilter struct {
 var webhookEventStates = []store.EventState{store.EventPending, store.EventDelivered, store.EventGivenUp}
 
 // webhookEventList returns the list of webhook events.
-func (handlers *Handlers) webhookEventList() frame.List[webhookEventFilter, store.AppEvent] {
-	return frame.List[webhookEventFilter, store.AppEvent]{
+func (handlers *Handlers) webhookEventList() layout.List[webhookEventFilter, store.AppEvent] {
+	return layout.List[webhookEventFilter, store.AppEvent]{
 		Name: "events", Path: "/admin/webhooks", JSON: webhookEventJSON,
-		Parameters: func(f *webhookEventFilter) frame.Parameters {
-			return frame.Parameters{"app": frame.ShortTextParameter(&f.App), "state": frame.OneOfParameter(&f.State, webhookEventStates...)}
+		Parameters: func(f *webhookEventFilter) layout.Parameters {
+			return layout.Parameters{"app": layout.ShortTextParameter(&f.App), "state": layout.OneOfParameter(&f.State, webhookEventStates...)}
 		},
-		Place: func(f *webhookEventFilter) frame.PagingFields {
-			return frame.PagingFields{Limit: &f.Limit, Before: &f.before}
+		Place: func(f *webhookEventFilter) layout.PagingFields {
+			return layout.PagingFields{Limit: &f.Limit, Before: &f.before}
 		},
 		Cursor: func(e store.AppEvent) store.Cursor { return store.Cursor{At: e.At, ID: e.ID} },
 		Read: func(ctx context.Context, f webhookEventFilter) ([]store.AppEvent, time.Time, error) {
@@ -45,21 +45,21 @@ func (handlers *Handlers) webhookEventList() frame.List[webhookEventFilter, stor
 	}
 }
 
-func webhookEventJSON(e store.AppEvent, _ time.Time) frame.JSONObject {
-	return frame.JSONObject{
-		"id": e.ID, "app": e.App, "type": e.Type, "at": frame.Timestamp(e.At), "verification_id": e.VerificationID,
-		"send_id": frame.OrNull(e.SendID), "channel": e.Channel, "purpose": e.Purpose, "to": e.To, "status": e.Status,
-		"reason": frame.OrNull(e.Reason), "reference": frame.OrNull(e.Reference), "test": e.Test, "state": e.State,
+func webhookEventJSON(e store.AppEvent, _ time.Time) layout.JSONObject {
+	return layout.JSONObject{
+		"id": e.ID, "app": e.App, "type": e.Type, "at": layout.Timestamp(e.At), "verification_id": e.VerificationID,
+		"send_id": layout.OrNull(e.SendID), "channel": e.Channel, "purpose": e.Purpose, "to": e.To, "status": e.Status,
+		"reason": layout.OrNull(e.Reason), "reference": layout.OrNull(e.Reference), "test": e.Test, "state": e.State,
 		"attempts": e.Attempt,
-		"due_at":   frame.Timestamp(e.DueAt), "ended_at": frame.Timestamp(e.EndedAt), "answer": frame.OrNull(e.Answer),
+		"due_at":   layout.Timestamp(e.DueAt), "ended_at": layout.Timestamp(e.EndedAt), "answer": layout.OrNull(e.Answer),
 	}
 }
 
 // webhookEventsView is the page of apps' webhook events, to find out why a back end did not get one.
 type webhookEventsView struct {
-	frame.Page
-	frame.ListPage[webhookEventFilter, store.AppEvent]
-	States []frame.FieldOption
+	layout.Page
+	layout.ListPage[webhookEventFilter, store.AppEvent]
+	States []layout.FieldOption
 	Apps   []string          // to which a sample may be sent; none: the reader may send none
 	Types  []store.EventType // of samples
 	Posted postedSample
@@ -100,11 +100,11 @@ func (handlers *Handlers) showWebhookEvents(c echo.Context, posted postedSample)
 	if err != nil {
 		return err
 	}
-	v := webhookEventsView{Page: frame.NewPage(c, "events.title", "webhooks"), ListPage: p, Types: store.EventTypes, Posted: posted}
+	v := webhookEventsView{Page: layout.NewPage(c, "events.title", "webhooks"), ListPage: p, Types: store.EventTypes, Posted: posted}
 	if auth.ActorOf(c).May(auth.ActionSampleEvent) {
 		v.Apps = handlers.Webhooks.Apps()
 	}
-	v.States = frame.FieldOptions(v.W, "events.state", "events.state", p.Filter.State, webhookEventStates...)
+	v.States = layout.FieldOptions(v.W, "events.state", "events.state", p.Filter.State, webhookEventStates...)
 	return handlers.Layout.Show(c, http.StatusOK, "events", v)
 }
 

@@ -1,4 +1,4 @@
-package frame
+package layout
 
 import (
 	"net/http"
@@ -12,7 +12,7 @@ import (
 	"sendcode/internal/base/texts"
 )
 
-// MenuSection is an entry of the frame's menu; its text is "nav." and its name.
+// MenuSection is an entry of the layout's menu; its text is "nav." and its name.
 type MenuSection struct {
 	Name, Path string
 	More       bool // in the submenu "More"
@@ -32,7 +32,7 @@ var MenuSections = []MenuSection{
 	{Name: "factor", Path: "/admin/factor", More: true},
 }
 
-// Page has the fields of the frame that every page has.
+// Page has the fields of the layout that every page has.
 type Page struct {
 	W      texts.Words
 	Title  string
@@ -48,7 +48,7 @@ type Page struct {
 // statusLine returns the line that Show fills in.
 func (p Page) statusLine() *statusLine { return p.Health }
 
-// NewPage returns the frame of a page. title is the key of its title; here is the name of its section
+// NewPage returns the layout of a page. title is the key of its title; here is the name of its section
 // of the menu, or "".
 func NewPage(c echo.Context, title, here string) Page {
 	w := Words(c)
@@ -88,7 +88,7 @@ type account struct{ name, role string }
 
 const accountContextKey = "sendcode.admin.reader"
 
-// SetAccount stores the request's account, which the page's frame shows.
+// SetAccount stores the request's account, which the page's layout shows.
 func SetAccount(c echo.Context, name, role string) { c.Set(accountContextKey, account{name, role}) }
 
 // A reader's language and zone are in cookies. The pages' script sets the zone's cookie if it is
