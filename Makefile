@@ -31,7 +31,7 @@ NIGHTLY := -tags=nightly
 # What checks or tests the code runs for minutes: with four times the memory it spends less time on collecting garbage.
 LESS_GC := GOGC=400
 # What `make race` runs: the packages that are made of goroutines, and the whole service under load and faults. RACED=./... is every test.
-RACED ?= ./internal/base/logs ./internal/run/metrics ./internal/limit/admission ./internal/prove/e2e/parts ./quota/... ./internal/deliver/reports ./internal/deliver/delivery ./internal/limit/gates \
+RACED ?= ./internal/base/logs ./internal/run/metrics ./internal/limit/admission ./internal/prove/e2e/parts ./quota/... ./internal/deliver/feedback ./internal/deliver/delivery ./internal/limit/gates \
 	./internal/deliver/outbox ./internal/limit/refusals ./internal/http/server ./internal/deliver/webhook ./internal/deliver/delivery/smtp ./internal/deliver/delivery/oauth ./internal/verify/humancheck/vendors
 # The tests that say nothing under the detector, of rates under overload and of allocations, are run by `make test` alone; they are in these packages.
 RACED_NOT := UnderOverload$$|^TestAllocations

@@ -1,6 +1,6 @@
 // Package bounce reads mails in which mail servers report that a mail did not arrive: delivery status notifications
 // (RFC 3464), and the older forms of qmail, Exim and Gmail. It says what such a mail claims. Anybody can write one, so
-// package reports decides whether it counts.
+// package feedback decides whether it counts.
 package bounce
 
 import (

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"sendcode/internal/deliver/reports"
+	"sendcode/internal/deliver/feedback"
 	"sendcode/internal/deliver/sns/snstest"
 	"sendcode/internal/deliver/standardwebhooks"
 	"sendcode/internal/http/api"
@@ -32,14 +32,14 @@ func TestForgedRequestsCostTheirLength(t *testing.T) {
 	}
 	now := strconv.FormatInt(time.Now().Unix(), 10)
 	amazon := snstest.New(t)
-	for name, auth := range map[string]reports.Auth{
-		"standard webhooks": {Scheme: reports.SchemeStandardWebhooks, Header: "webhook-"},
-		"hmac":              {Scheme: reports.SchemeHMAC, Header: "X-Token"},
-		"mailgun":           {Scheme: reports.SchemeMailgun},
-		"header":            {Scheme: reports.SchemeSecretHeader, Header: "X-Token"},
+	for name, auth := range map[string]feedback.Auth{
+		"standard webhooks": {Scheme: feedback.SchemeStandardWebhooks, Header: "webhook-"},
+		"hmac":              {Scheme: feedback.SchemeHMAC, Header: "X-Token"},
+		"mailgun":           {Scheme: feedback.SchemeMailgun},
+		"header":            {Scheme: feedback.SchemeSecretHeader, Header: "X-Token"},
 		"basic":             {Scheme: "basic"},
-		"dsn":               {Scheme: reports.SchemeDSN},
-		"sns":               {Scheme: reports.SchemeSNS, Topic: snstest.Topic},
+		"dsn":               {Scheme: feedback.SchemeDSN},
+		"sns":               {Scheme: feedback.SchemeSNS, Topic: snstest.Topic},
 	} {
 		auth.Secrets = [][]byte{[]byte(right)}
 		x := providerAPIWith(t, auth, nil, nil, nil)

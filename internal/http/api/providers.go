@@ -14,16 +14,16 @@ import (
 
 	"sendcode/internal/base/fault"
 	"sendcode/internal/base/logs"
-	"sendcode/internal/deliver/reports"
+	"sendcode/internal/deliver/feedback"
 	"sendcode/internal/deliver/sns"
 	"sendcode/internal/http/server"
 	"sendcode/quota"
 )
 
-// eventIngester records the events that a provider reports. Implementation: *reports.ProviderEvents.
+// eventIngester records the events that a provider reports. Implementation: *feedback.ProviderEvents.
 type eventIngester interface {
-	Ingest(ctx context.Context, provider string, e reports.Event) (reports.IngestResult, error)
-	IngestMail(ctx context.Context, provider string, mail []byte) (reports.IngestResult, error)
+	Ingest(ctx context.Context, provider string, e feedback.Event) (feedback.IngestResult, error)
+	IngestMail(ctx context.Context, provider string, mail []byte) (feedback.IngestResult, error)
 }
 
 // replayGuard stores used signatures, for all replicas if they share it. Implementation:
@@ -35,14 +35,14 @@ type replayGuard interface {
 
 // replayRule admits each signature once. Its window covers the accepted age, clocks of providers
 // that are ahead, and replicas whose clocks differ by a minute.
-var replayRule = quota.Rule{Name: "once", Scope: "signature", Limit: 1, Window: reports.MaxMailgunAge + reports.MaxAge + time.Minute}
+var replayRule = quota.Rule{Name: "once", Scope: "signature", Limit: 1, Window: feedback.MaxMailgunAge + feedback.MaxAge + time.Minute}
 
 // EventHandlers serves /v1/events, where mail providers report what became of mails.
 type EventHandlers struct {
 	Topics        map[string]*sns.Topic // of sources with the scheme sns, by name
 	Subscriptions subscriptionConfirmer // nil: there are no topics
 
-	sources map[string]reports.Source
+	sources map[string]feedback.Source
 	events  eventIngester
 	used    replayGuard
 	count   func(provider, outcome string)
@@ -52,12 +52,12 @@ type EventHandlers struct {
 
 // NewEventHandlers returns the handlers for these sources. The limiter remembers used signatures.
 // count is called with the outcome of each event, and of each request that was rejected.
-func NewEventHandlers(sources []reports.Source, ingester eventIngester, limiter replayGuard,
+func NewEventHandlers(sources []feedback.Source, ingester eventIngester, limiter replayGuard,
 	count func(provider, outcome string),
 	logger *slog.Logger,
 ) *EventHandlers {
 	p := &EventHandlers{
-		sources: map[string]reports.Source{}, events: ingester, used: limiter, count: count,
+		sources: map[string]feedback.Source{}, events: ingester, used: limiter, count: count,
 		logger: logger,
 		lines:  logs.Throttle{Every: time.Minute},
 	}
@@ -83,7 +83,7 @@ const (
 // ProviderOutcomes returns all outcomes that are counted.
 func ProviderOutcomes() []string {
 	all := []string{outcomeForged, outcomeMalformed, outcomeReplayed, outcomeUnavailable, outcomeSubscribed, outcomeUnconfirmed, outcomeSubscriptionEnded}
-	for _, r := range reports.IngestResults {
+	for _, r := range feedback.IngestResults {
 		all = append(all, string(r))
 	}
 	return all
@@ -113,7 +113,7 @@ func (eh *EventHandlers) receive(c echo.Context) error {
 	if !ok {
 		return echo.ErrNotFound
 	}
-	body, err := readBody(c.Request(), reports.MaxBodyBytes)
+	body, err := readBody(c.Request(), feedback.MaxBodyBytes)
 	if err != nil {
 		return err
 	}
@@ -124,7 +124,7 @@ func (eh *EventHandlers) receive(c echo.Context) error {
 		eh.count(source.Name, outcomeForged)
 		return &server.Problem{Kind: server.Unauthorized}
 	}
-	if source.Auth.Scheme == reports.SchemeDSN {
+	if source.Auth.Scheme == feedback.SchemeDSN {
 		return eh.ingestMail(c, source.Name, body)
 	}
 	return eh.ingest(c, source, body)
@@ -150,7 +150,7 @@ func (eh *EventHandlers) ingestMail(c echo.Context, provider string, mail []byte
 }
 
 // ingest records the events of an authenticated body.
-func (eh *EventHandlers) ingest(c echo.Context, source reports.Source, body []byte) error {
+func (eh *EventHandlers) ingest(c echo.Context, source feedback.Source, body []byte) error {
 	if err := server.RefuseCoding(c.Request()); err != nil {
 		eh.count(source.Name, outcomeMalformed)
 		return err
@@ -169,7 +169,7 @@ func (eh *EventHandlers) ingest(c echo.Context, source reports.Source, body []by
 	if err := eh.ingestOnce(c.Request().Context(), source, body, all); err != nil {
 		return err
 	}
-	if source.Auth.Scheme == reports.SchemeMailgun { // it repeats whatever is not answered 200 (see reports.MaxMailgunAge)
+	if source.Auth.Scheme == feedback.SchemeMailgun { // it repeats whatever is not answered 200 (see feedback.MaxMailgunAge)
 		return c.NoContent(http.StatusOK)
 	}
 	return c.NoContent(http.StatusNoContent)
@@ -178,8 +178,8 @@ func (eh *EventHandlers) ingest(c echo.Context, source reports.Source, body []by
 // ingestOnce records the events, unless their signature was used before. Some signatures do not
 // cover the events: with a copied signature, an attacker could send any event. A repetition is no
 // error, so that a provider whose first answer was lost stops sending it.
-func (eh *EventHandlers) ingestOnce(ctx context.Context, source reports.Source, body []byte,
-	all []reports.Event,
+func (eh *EventHandlers) ingestOnce(ctx context.Context, source feedback.Source, body []byte,
+	all []feedback.Event,
 ) error {
 	signature := source.ReplayKey(body)
 	if signature == "" {
@@ -208,7 +208,7 @@ const maxListTime = time.Minute
 
 // ingestAll records the events in order, up to the first error or for maxListTime, also after the provider hung up: it
 // would send the whole list again, and hang up again. Error: fault.Unavailable if the provider should send them again.
-func (eh *EventHandlers) ingestAll(ctx context.Context, provider string, all []reports.Event) error {
+func (eh *EventHandlers) ingestAll(ctx context.Context, provider string, all []feedback.Event) error {
 	began := time.Now()
 	for _, e := range all {
 		if time.Since(began) >= maxListTime {
@@ -223,7 +223,7 @@ func (eh *EventHandlers) ingestAll(ctx context.Context, provider string, all []r
 }
 
 // counted counts a result, or that there is none, and returns the error: then the provider sends the event again.
-func (eh *EventHandlers) counted(provider string, result reports.IngestResult, err error) error {
+func (eh *EventHandlers) counted(provider string, result feedback.IngestResult, err error) error {
 	if err != nil {
 		result = outcomeUnavailable
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/google/uuid"
 
 	"sendcode/internal/base/fault"
-	"sendcode/internal/deliver/reports"
+	"sendcode/internal/deliver/feedback"
 	"sendcode/internal/deliver/sns"
 	"sendcode/internal/http/api"
 	"sendcode/internal/http/server"
@@ -27,20 +27,20 @@ import (
 
 // ingester notes events, and answers as the test says.
 type ingester struct {
-	heard  []reports.Event
-	answer reports.IngestResult
+	heard  []feedback.Event
+	answer feedback.IngestResult
 	err    error
 	each   time.Duration // that an event takes
 }
 
-func (i *ingester) Ingest(ctx context.Context, _ string, e reports.Event) (reports.IngestResult, error) {
+func (i *ingester) Ingest(ctx context.Context, _ string, e feedback.Event) (feedback.IngestResult, error) {
 	i.heard = append(i.heard, e)
 	time.Sleep(i.each)
 	return i.answer, cmp.Or(i.err, ctx.Err())
 }
 
-func (i *ingester) IngestMail(_ context.Context, _ string, mail []byte) (reports.IngestResult, error) {
-	i.heard = append(i.heard, reports.Event{Type: string(mail)})
+func (i *ingester) IngestMail(_ context.Context, _ string, mail []byte) (feedback.IngestResult, error) {
+	i.heard = append(i.heard, feedback.Event{Type: string(mail)})
 	return i.answer, i.err
 }
 
@@ -56,7 +56,7 @@ type providerAPI struct {
 const eventID = "0198c1d2-7a54-7a3e-8a4f-0123456789ab"
 
 func newProviderAPI(t *testing.T) *providerAPI {
-	auth := reports.Auth{Scheme: reports.SchemeSecretHeader, Header: "X-Token", Secrets: [][]byte{[]byte(right)}}
+	auth := feedback.Auth{Scheme: feedback.SchemeSecretHeader, Header: "X-Token", Secrets: [][]byte{[]byte(right)}}
 	return providerAPIWith(t, auth, nil, nil, nil)
 }
 
@@ -68,22 +68,22 @@ type signatures interface {
 
 // providerAPIWith is the API with a provider that proves itself by auth, and may report through a
 // topic whose subscriptions admin accepts.
-func providerAPIWith(t *testing.T, auth reports.Auth, used signatures, topic *sns.Topic, admin *accepting) *providerAPI {
+func providerAPIWith(t *testing.T, auth feedback.Auth, used signatures, topic *sns.Topic, admin *accepting) *providerAPI {
 	t.Helper()
-	source := reports.Source{Name: "post", Auth: auth, Format: reports.EventFormat{
-		Type: []reports.JSONPath{{"kind"}}, Message: []reports.JSONPath{{"tag"}}, To: []reports.JSONPath{{"to"}},
-		Detail: []reports.JSONPath{{"why"}},
-		Outcomes: map[string]reports.EventMeaning{
-			"ok": reports.Delivered, "gone": reports.BouncedForGood, "back": reports.Bounced,
-			"spam": reports.Complained,
-			"stop": reports.OptedOut, "read": reports.Ignored,
+	source := feedback.Source{Name: "post", Auth: auth, Format: feedback.EventFormat{
+		Type: []feedback.JSONPath{{"kind"}}, Message: []feedback.JSONPath{{"tag"}}, To: []feedback.JSONPath{{"to"}},
+		Detail: []feedback.JSONPath{{"why"}},
+		Outcomes: map[string]feedback.EventMeaning{
+			"ok": feedback.Delivered, "gone": feedback.BouncedForGood, "back": feedback.Bounced,
+			"spam": feedback.Complained,
+			"stop": feedback.OptedOut, "read": feedback.Ignored,
 		},
 	}}
 	x := &providerAPI{T: t, events: &ingester{answer: "delivered"}, kind: "text/plain; charset=UTF-8"} // as Amazon says
 	logger := slog.New(slog.DiscardHandler)
 	e := server.New(server.Config{Logger: logger})
 	var mu sync.Mutex
-	p := api.NewEventHandlers([]reports.Source{source}, x.events, used, func(p, o string) {
+	p := api.NewEventHandlers([]feedback.Source{source}, x.events, used, func(p, o string) {
 		mu.Lock()
 		defer mu.Unlock()
 		x.counts = append(x.counts, p+" "+o)
@@ -121,14 +121,14 @@ func TestProviderEvents(t *testing.T) {
 	x.post(here, right, `[{"kind":"ok","tag":"`+eventID+`"},{"kind":"gone","tag":"<`+eventID+
 		`@shop.example>","to":"ana@example.com","why":"550 5.1.1"}]`, 204)
 	id := uuid.MustParse(eventID)
-	want := []reports.Event{
-		{Type: "ok", Mapped: true, Meaning: reports.Delivered, Send: id},
-		{Type: "gone", Mapped: true, Meaning: reports.BouncedForGood, Send: id, To: "ana@example.com", Detail: "550 5.1.1", Words: "550 5.1.1"},
+	want := []feedback.Event{
+		{Type: "ok", Mapped: true, Meaning: feedback.Delivered, Send: id},
+		{Type: "gone", Mapped: true, Meaning: feedback.BouncedForGood, Send: id, To: "ana@example.com", Detail: "550 5.1.1", Words: "550 5.1.1"},
 	}
 	if !slices.Equal(x.events.heard, want) {
 		t.Errorf("%+v", x.events.heard)
 	}
-	for _, answer := range reports.IngestResults {
+	for _, answer := range feedback.IngestResults {
 		x.events.answer = answer
 		x.post(here, right, `{"kind":"ok"}`, 204) // so that it is not told for ever
 		if !slices.Equal(x.counts, []string{"post " + string(answer)}) || !slices.Contains(api.ProviderOutcomes(), string(answer)) {
@@ -159,7 +159,7 @@ func TestAProviderThatHangsUp(t *testing.T) {
 
 // A mail is answered 204 whatever it is, and 503 if a repetition may record it.
 func TestPostedMails(t *testing.T) {
-	x := providerAPIWith(t, reports.Auth{Scheme: reports.SchemeDSN, Secrets: [][]byte{[]byte(right)}}, nil, nil, nil)
+	x := providerAPIWith(t, feedback.Auth{Scheme: feedback.SchemeDSN, Secrets: [][]byte{[]byte(right)}}, nil, nil, nil)
 	for _, c := range []struct {
 		token, kind, mail string
 		err               error
@@ -171,8 +171,8 @@ func TestPostedMails(t *testing.T) {
 		{right, "message/rfc822", "x", fault.Unavailable, 503, "unavailable"},
 		{right, "text/plain", "x", nil, 415, "malformed"},
 		{right + "x", "message/rfc822", "x", nil, 401, "forged"},
-		{right, "message/rfc822", strings.Repeat("x", reports.MaxBodyBytes), nil, 204, "delivered"},
-		{right, "message/rfc822", strings.Repeat("x", reports.MaxBodyBytes+1), nil, 413, ""},
+		{right, "message/rfc822", strings.Repeat("x", feedback.MaxBodyBytes), nil, 204, "delivered"},
+		{right, "message/rfc822", strings.Repeat("x", feedback.MaxBodyBytes+1), nil, 413, ""},
 	} {
 		x.kind, x.events.err = c.kind, c.err
 		x.post(here, c.token, c.mail, c.status)
@@ -207,7 +207,7 @@ func TestForgedEvents(t *testing.T) {
 		t.Errorf("%v", x.counts)
 	}
 	x.post(here, right, strings.Repeat(" ", 100_000)+`{"kind":"ok"}`, 204) // more than other bodies may be
-	x.post(here, right, strings.Repeat(" ", reports.MaxBodyBytes)+`{"kind":"ok"}`, 413)
+	x.post(here, right, strings.Repeat(" ", feedback.MaxBodyBytes)+`{"kind":"ok"}`, 413)
 	if len(x.events.heard) != 0 || len(x.counts) != 0 {
 		t.Errorf("%v", x.counts)
 	}

@@ -16,7 +16,7 @@ import (
 
 	"sendcode/internal/base/fault"
 	"sendcode/internal/base/logs"
-	"sendcode/internal/deliver/reports"
+	"sendcode/internal/deliver/feedback"
 	"sendcode/internal/deliver/sms"
 	"sendcode/internal/http/server"
 )
@@ -51,7 +51,7 @@ func (a ReceiptAddresses) token(carrier, send string) string {
 type ReceiptHandlers struct {
 	Addresses ReceiptAddresses
 	Carriers  *sms.Carriers // nil: none report
-	Recorder  *reports.ReceiptRecorder
+	Recorder  *feedback.ReceiptRecorder
 	Logger    *slog.Logger
 }
 

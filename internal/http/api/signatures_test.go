@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"sendcode/internal/base/fault"
-	"sendcode/internal/deliver/reports"
+	"sendcode/internal/deliver/feedback"
 	"sendcode/internal/kit/servertest"
 	vtest "sendcode/internal/verify/verification/verificationtest"
 )
@@ -24,7 +24,7 @@ type signing struct{ *vtest.Rig }
 
 // replica is one of several processes behind the limiter.
 func (s signing) replica() *providerAPI {
-	return providerAPIWith(s.T, reports.Auth{Scheme: reports.SchemeMailgun, Secrets: [][]byte{[]byte(right)}},
+	return providerAPIWith(s.T, feedback.Auth{Scheme: feedback.SchemeMailgun, Secrets: [][]byte{[]byte(right)}},
 		s.Replica(s.MailServer).Gates, nil, nil)
 }
 
@@ -46,7 +46,7 @@ func TestASignatureIsGoodOnce(t *testing.T) {
 	vtest.InBubbleIdle(t, nil, func(r *vtest.Rig) {
 		s := signing{r}
 		one, two := s.replica(), s.replica()
-		early := time.Now().Add(reports.MaxAge) // signed by a clock that is ahead
+		early := time.Now().Add(feedback.MaxAge) // signed by a clock that is ahead
 		first := s.event(early, "abc", "ok")
 		answer := one.post(here, "", first, http.StatusOK)
 		if len(one.events.heard) != 1 {
@@ -55,7 +55,7 @@ func TestASignatureIsGoodOnce(t *testing.T) {
 		stamp := fmt.Sprint(early.Unix())
 		last := len(stamp) - 1
 		split := strings.NewReplacer(`"`+stamp+`"`, `"`+stamp[:last]+`"`, `"abc"`, `"`+stamp[last:]+`abc"`).Replace(first)
-		for _, wait := range []time.Duration{0, time.Minute, reports.MaxMailgunAge + reports.MaxAge - time.Minute} {
+		for _, wait := range []time.Duration{0, time.Minute, feedback.MaxMailgunAge + feedback.MaxAge - time.Minute} {
 			s.Sleep(wait)
 			for _, x := range []*providerAPI{one, two} {
 				for _, body := range []string{first, s.event(early, "abc", "spam"), s.event(early, "abc", "spam", strings.ToUpper)} {

@@ -11,7 +11,7 @@ import (
 
 	"sendcode/internal/base/fault"
 	"sendcode/internal/base/logs"
-	"sendcode/internal/deliver/reports"
+	"sendcode/internal/deliver/feedback"
 	"sendcode/internal/deliver/sns"
 	"sendcode/internal/http/server"
 )
@@ -32,7 +32,7 @@ const (
 
 // receiveFromTopic handles a message of a topic of Amazon SNS, whatever its Content-Type, which is
 // text/plain by default.
-func (eh *EventHandlers) receiveFromTopic(c echo.Context, source reports.Source, topic *sns.Topic, body []byte) error {
+func (eh *EventHandlers) receiveFromTopic(c echo.Context, source feedback.Source, topic *sns.Topic, body []byte) error {
 	ctx := c.Request().Context()
 	m, err := topic.Verify(ctx, body, time.Now())
 	if errors.Is(err, sns.ErrForged) {
@@ -56,7 +56,7 @@ func (eh *EventHandlers) receiveFromTopic(c echo.Context, source reports.Source,
 			logs.SeeEvents)
 	case sns.Notification:
 		if text := strings.TrimSpace(m.Text); !strings.HasPrefix(text, "{") && !strings.HasPrefix(text, "[") {
-			eh.count(source.Name, string(reports.Unrecorded)) // not JSON: SES greets a new topic with a sentence
+			eh.count(source.Name, string(feedback.Unrecorded)) // not JSON: SES greets a new topic with a sentence
 			break
 		}
 		return eh.ingest(c, source, []byte(m.Text))

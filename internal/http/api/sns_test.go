@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"sendcode/internal/base/fault"
-	"sendcode/internal/deliver/reports"
+	"sendcode/internal/deliver/feedback"
 	"sendcode/internal/deliver/sns/snstest"
 	"sendcode/internal/http/api"
 	"sendcode/internal/kit/servertest"
@@ -33,7 +33,7 @@ func (a accepting) ConfirmSubscription(ctx context.Context, provider string, con
 // subscriber is the API with a provider that reports through a topic.
 func subscriber(t *testing.T, a *snstest.Amazon, admin *accepting) *providerAPI {
 	t.Helper()
-	return providerAPIWith(t, reports.Auth{Scheme: reports.SchemeSNS, Topic: snstest.Topic}, nil, a.Subscriber(), admin)
+	return providerAPIWith(t, feedback.Auth{Scheme: feedback.SchemeSNS, Topic: snstest.Topic}, nil, a.Subscriber(), admin)
 }
 
 // Events in messages of the topic are heard, whatever the Content-Type says, and no others.
@@ -42,9 +42,9 @@ func TestEventsOfATopic(t *testing.T) {
 	x := subscriber(t, a, &accepting{})
 	note := snstest.Notification(`{"kind":"gone","tag":"`+eventID+`","to":"ana@example.com"}`, time.Now())
 	body := string(a.Sign(note))
-	for range 2 { // a repetition is recorded once by package reports
+	for range 2 { // a repetition is recorded once by package feedback
 		x.post(here, "", body, http.StatusNoContent)
-		if len(x.events.heard) != 1 || x.events.heard[0].Meaning != reports.BouncedForGood || x.events.heard[0].Send.String() != eventID {
+		if len(x.events.heard) != 1 || x.events.heard[0].Meaning != feedback.BouncedForGood || x.events.heard[0].Send.String() != eventID {
 			t.Errorf("heard %+v", x.events.heard)
 		}
 	}

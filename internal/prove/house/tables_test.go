@@ -49,7 +49,7 @@ var edges = map[string]string{
 	"internal/verify/humancheck/vendors": "quota internal/base/loopback internal/deliver/delivery internal/deliver/providerhttp internal/deliver/sms internal/verify/humancheck",
 
 	"internal/http":         serving,
-	"internal/http/api":     serving + " internal/http/hooks internal/deliver/reports internal/deliver/sms internal/deliver/sns",
+	"internal/http/api":     serving + " internal/http/hooks internal/deliver/feedback internal/deliver/sms internal/deliver/sns",
 	"internal/http/page":    serving + " internal/deliver/delivery/mailbox", // whose mails a page shows
 	"internal/http/console": serving + " internal/limit/bucketnames internal/http/console/... internal/http/openid",
 

@@ -20,7 +20,7 @@ import (
 	"sendcode/internal/base/message"
 	"sendcode/internal/codes/code"
 	"sendcode/internal/codes/policy"
-	"sendcode/internal/deliver/reports"
+	"sendcode/internal/deliver/feedback"
 	"sendcode/internal/deliver/sms"
 	"sendcode/internal/deliver/sns"
 	"sendcode/internal/deliver/webhook"
@@ -202,13 +202,13 @@ func (a *App) addRoutes() error {
 
 // registerProviderEvents adds the routes on which mail providers report events.
 func (a *App) registerProviderEvents(e *echo.Echo) {
-	var sources []reports.Source
+	var sources []feedback.Source
 	topics := map[string]*sns.Topic{}
 	// AllowPlain: the certificate of the signer's issuer may be at an http URL; Topic verifies the chain
 	client := webhook.Guard{AllowPlain: true}.NewClient(nil, nil)
 	for _, p := range a.cfg.Providers {
 		sources = append(sources, p.SourceWithSecret())
-		if p.Auth.Scheme == reports.SchemeSNS {
+		if p.Auth.Scheme == feedback.SchemeSNS {
 			topics[p.Name] = sns.NewTopic(p.Auth.Topic, &client, nil)
 		}
 		a.metrics.InitProvider(p.Name, api.ProviderOutcomes())
@@ -317,7 +317,7 @@ func (a *App) registerConsole(front, back *echo.Echo) {
 	}
 	var topics []string
 	for _, p := range a.cfg.Providers {
-		if p.Auth.Scheme == reports.SchemeSNS {
+		if p.Auth.Scheme == feedback.SchemeSNS {
 			topics = append(topics, p.Name)
 		}
 	}

@@ -13,7 +13,7 @@ import (
 
 	"sendcode/internal/codes/policy"
 	"sendcode/internal/deliver/delivery"
-	"sendcode/internal/deliver/reports"
+	"sendcode/internal/deliver/feedback"
 	"sendcode/internal/deliver/sms"
 	"sendcode/internal/http/server"
 	"sendcode/internal/kit/golden"
@@ -228,7 +228,7 @@ var whatRefuses = []refusal{
 			_, sent, _, err := w.Store.Verification(w.Context(), a.ID)
 			w.NoError(err)
 			_, err = w.Svc.ProviderEvents.Ingest(w.Context(), "postmark",
-				reports.Event{Meaning: reports.Complained, Mapped: true, Send: sent.ID, At: time.Now()})
+				feedback.Event{Meaning: feedback.Complained, Mapped: true, Send: sent.ID, At: time.Now()})
 			w.NoError(err)
 			return a
 		}),

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"sendcode/internal/deliver/reports"
+	"sendcode/internal/deliver/feedback"
 	"sendcode/internal/run/config/document"
 )
 
@@ -52,14 +52,14 @@ func (s *SecretSource) read(d *settingsSource) string {
 // eventProvider is a mail provider that reports what became of mails. Its Source holds no secret;
 // SourceWithSecret adds it.
 type eventProvider struct {
-	reports.Source `yaml:",inline"`
-	SecretSource   `yaml:",inline"`
+	feedback.Source `yaml:",inline"`
+	SecretSource    `yaml:",inline"`
 }
 
 // SourceWithSecret returns the source with its secret.
-func (e eventProvider) SourceWithSecret() reports.Source {
+func (e eventProvider) SourceWithSecret() feedback.Source {
 	e.Auth.Secrets = [][]byte{[]byte(e.Secret.Reveal())}
-	if e.Auth.Scheme == reports.SchemeStandardWebhooks {
+	if e.Auth.Scheme == feedback.SchemeStandardWebhooks {
 		e.Auth.Secrets = [][]byte{DecodeWebhookSecret(e.Secret)}
 	}
 	return e.Source
@@ -67,7 +67,7 @@ func (e eventProvider) SourceWithSecret() reports.Source {
 
 // BounceSource returns the source of bounce mails, the first one with the scheme dsn; false if there is none.
 func (c Config) BounceSource() (source eventProvider, ok bool) {
-	i := slices.IndexFunc(c.Providers, func(p eventProvider) bool { return p.Auth.Scheme == reports.SchemeDSN })
+	i := slices.IndexFunc(c.Providers, func(p eventProvider) bool { return p.Auth.Scheme == feedback.SchemeDSN })
 	if i < 0 {
 		return eventProvider{}, false
 	}
@@ -81,17 +81,17 @@ const minProviderSecretLength = 16
 // is long enough.
 func (e *eventProvider) Check(p *document.Mapping) {
 	a := &e.Auth
-	dsn := a.Scheme == reports.SchemeDSN
+	dsn := a.Scheme == feedback.SchemeDSN
 	for _, missing := range []struct {
 		it   string
 		when bool
 	}{
-		{"secret_env", e.SecretEnv == "" && a.Scheme != reports.SchemeSNS},
-		{"topic", e.Auth.Topic == "" && a.Scheme == reports.SchemeSNS},
+		{"secret_env", e.SecretEnv == "" && a.Scheme != feedback.SchemeSNS},
+		{"topic", e.Auth.Topic == "" && a.Scheme == feedback.SchemeSNS},
 		{"type", p.Given["type"] == nil && !dsn},
 		{"message", p.Given["message"] == nil && !dsn},
 		{"outcomes", p.Given["outcomes"] == nil && !dsn},
-		{"header", (a.Scheme == reports.SchemeHMAC || a.Scheme == reports.SchemeSecretHeader) && a.Header == ""},
+		{"header", (a.Scheme == feedback.SchemeHMAC || a.Scheme == feedback.SchemeSecretHeader) && a.Header == ""},
 	} {
 		if missing.when {
 			p.AddMistake("", "%s is missing", missing.it)
@@ -102,12 +102,12 @@ func (e *eventProvider) Check(p *document.Mapping) {
 			p.AddMistake(key, "has no meaning with the scheme dsn")
 		}
 	}
-	if a.Scheme == reports.SchemeStandardWebhooks && a.Header == "" {
+	if a.Scheme == feedback.SchemeStandardWebhooks && a.Header == "" {
 		a.Header = "webhook-"
 	}
 	switch secret := e.Secret.Reveal(); {
 	case secret == "":
-	case a.Scheme == reports.SchemeStandardWebhooks && len(DecodeWebhookSecret(e.Secret)) < minProviderSecretLength:
+	case a.Scheme == feedback.SchemeStandardWebhooks && len(DecodeWebhookSecret(e.Secret)) < minProviderSecretLength:
 		p.AddMistake("", "the secret must be whsec_ and base64 of at least %d bytes", minProviderSecretLength)
 	case len(secret) < minProviderSecretLength:
 		p.AddMistake("", "the secret must have at least %d characters", minProviderSecretLength)

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"sendcode/internal/deliver/reports"
+	"sendcode/internal/deliver/feedback"
 	"sendcode/internal/deliver/sns/snstest"
 	"sendcode/internal/kit/servertest"
 )
@@ -33,7 +33,7 @@ func documented(t *testing.T) Config {
 // The documented examples read payloads of the shapes that these providers document.
 func TestDocumentedProviders(t *testing.T) {
 	const send = "0198c1d2-7a54-7a3e-8a4f-0123456789ab"
-	sources, at := map[string]reports.Source{}, time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
+	sources, at := map[string]feedback.Source{}, time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
 	for _, p := range documented(t).Providers {
 		sources[p.Name] = p.SourceWithSecret()
 	}

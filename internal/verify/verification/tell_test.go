@@ -11,7 +11,7 @@ import (
 	"sendcode/internal/base/recipient"
 	"sendcode/internal/codes/policy"
 	"sendcode/internal/deliver/delivery"
-	"sendcode/internal/deliver/reports"
+	"sendcode/internal/deliver/feedback"
 	"sendcode/internal/store"
 	"sendcode/internal/store/sqlite/sqlitetest"
 	"sendcode/internal/verify/verification"
@@ -95,15 +95,15 @@ func TestAppsAreToldHowSendsEnd(t *testing.T) {
 			run:     func(r *vtest.Rig) { send(r); r.Sleep(15 * time.Minute) },
 		},
 		"bounced, once": {want: []string{"send.sent", "send.bounced 5.1.1"}, run: func(r *vtest.Rig) {
-			bounce := reports.Event{
-				Meaning: reports.BouncedForGood, Send: uuid.MustParse(r.SendTo(vtest.Ana).View.Send.ID),
+			bounce := feedback.Event{
+				Meaning: feedback.BouncedForGood, Send: uuid.MustParse(r.SendTo(vtest.Ana).View.Send.ID),
 				Detail: "5.1.1",
 			}
 			r.Ingest("bounced", bounce)
-			r.Ingest(reports.Repeated, bounce)
+			r.Ingest(feedback.Repeated, bounce)
 		}},
 		"reported as delivered": {want: []string{"send.sent", "send.delivered"}, run: func(r *vtest.Rig) {
-			r.Ingest("delivered", reports.Event{Meaning: reports.Delivered, Send: uuid.MustParse(r.SendTo(vtest.Ana).View.Send.ID)})
+			r.Ingest("delivered", feedback.Event{Meaning: feedback.Delivered, Send: uuid.MustParse(r.SendTo(vtest.Ana).View.Send.ID)})
 		}},
 		"a text, lost and then delivered": {
 			prepare: vtest.ServeCountries("DE"),
@@ -126,7 +126,7 @@ func TestAppsAreToldHowSendsEnd(t *testing.T) {
 			}
 			sent := r.SendTo(vtest.Ana)
 			erase() // while it is pending
-			r.Ingest("bounced", reports.Event{Meaning: reports.Bounced, Send: uuid.MustParse(sent.View.Send.ID)})
+			r.Ingest("bounced", feedback.Event{Meaning: feedback.Bounced, Send: uuid.MustParse(sent.View.Send.ID)})
 			r.Sleep(time.Hour)
 			r.SendTo(vtest.Ana)
 			r.Sleep(10 * time.Minute)

@@ -26,7 +26,7 @@
 // of Config.SMTPURL and go test ./internal/run/config -run 'TestReference|TestSchema' -update, and the
 // paragraph on providers by hand. If the provider reports events, add its source to
 // deploy/provider-events.yaml and docs/provider-events.md. If it signs them in a way of its own, add a
-// scheme to internal/deliver/reports/auth.go; its comment on Auth.Scheme is in the reference, too.
+// scheme to internal/deliver/feedback/auth.go; its comment on Auth.Scheme is in the reference, too.
 //
 // # What an answer means
 //

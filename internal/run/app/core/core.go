@@ -18,8 +18,8 @@ import (
 	"sendcode/internal/base/logs"
 	"sendcode/internal/codes/keys"
 	"sendcode/internal/codes/policy"
+	"sendcode/internal/deliver/feedback"
 	"sendcode/internal/deliver/outbox"
-	"sendcode/internal/deliver/reports"
 	"sendcode/internal/deliver/webhook"
 	"sendcode/internal/limit/gates"
 	"sendcode/internal/limit/limits"
@@ -54,8 +54,8 @@ type Database interface {
 	refusals.Database
 	jobs.Store
 	support.Store
-	reports.ReceiptStore
-	reports.EventStore
+	feedback.ReceiptStore
+	feedback.EventStore
 	proof.Store
 	webhook.Database
 }
@@ -122,8 +122,8 @@ type Core struct {
 	Administration *support.Administration
 	Limits         *limits.Service
 	Proofs         *proof.Redeemer
-	Receipts       *reports.ReceiptRecorder
-	ProviderEvents *reports.ProviderEvents
+	Receipts       *feedback.ReceiptRecorder
+	ProviderEvents *feedback.ProviderEvents
 	Webhooks       *webhook.Deliverer
 	Maintenance    *jobs.Maintenance
 
@@ -183,8 +183,8 @@ func (c *Core) addUseCases(events webhook.Events) {
 	c.Administration = support.New(administration)
 	c.Proofs = &proof.Redeemer{Store: p.DB, Proofs: c.Signer, Vault: s.Vault, Policy: c.Policy, Now: p.Now}
 	c.Limits = limits.New(c.Gates, s.Vault.IndexKey, s.Limits, p.Observer.LimitAnswered)
-	c.Receipts = &reports.ReceiptRecorder{Store: p.DB, Carriers: p.Receipts, Vault: s.Vault, Events: events, Logger: p.Logger}
-	c.ProviderEvents = &reports.ProviderEvents{Store: p.DB, Policy: c.Policy, Vault: s.Vault, Events: events, Logger: p.Logger}
+	c.Receipts = &feedback.ReceiptRecorder{Store: p.DB, Carriers: p.Receipts, Vault: s.Vault, Events: events, Logger: p.Logger}
+	c.ProviderEvents = &feedback.ProviderEvents{Store: p.DB, Policy: c.Policy, Vault: s.Vault, Events: events, Logger: p.Logger}
 	c.Maintenance = &jobs.Maintenance{
 		Store: p.DB, Policy: c.Policy, Watch: s.Outbox.Watch, Tick: s.Tick,
 		Observer: p.Observer, Now: p.Now,

@@ -10,7 +10,7 @@ import (
 
 	"sendcode/internal/base/recipient"
 	"sendcode/internal/codes/policy"
-	"sendcode/internal/deliver/reports"
+	"sendcode/internal/deliver/feedback"
 	"sendcode/internal/store"
 	"sendcode/internal/verify/support"
 	"sendcode/internal/verify/verification"
@@ -130,7 +130,7 @@ func (r *Rig) WantEvents(want ...string) {
 }
 
 // Ingest hands an event of the mail provider in, and fails the test unless the result is want.
-func (r *Rig) Ingest(want reports.IngestResult, e reports.Event) {
+func (r *Rig) Ingest(want feedback.IngestResult, e feedback.Event) {
 	r.Helper()
 	got, err := r.Svc.ProviderEvents.Ingest(r.Context(), "postmark", e)
 	r.NoError(err)

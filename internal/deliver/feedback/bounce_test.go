@@ -1,4 +1,4 @@
-package reports_test
+package feedback_test
 
 import (
 	"fmt"
@@ -11,7 +11,7 @@ import (
 	"sendcode/internal/codes/keys"
 	"sendcode/internal/deliver/bounce"
 	"sendcode/internal/deliver/delivery"
-	"sendcode/internal/deliver/reports"
+	"sendcode/internal/deliver/feedback"
 	"sendcode/internal/store/sqlite/sqlitetest"
 	vtest "sendcode/internal/verify/verification/verificationtest"
 )
@@ -99,7 +99,7 @@ func within(n int, mail string) string {
 // bounceCase is a mail, and what has to become of it.
 type bounceCase struct {
 	mail     string
-	want     reports.IngestResult
+	want     feedback.IngestResult
 	suppress bool
 	detail   string
 }
@@ -127,24 +127,24 @@ func bounceMails() map[string]bounceCase {
 		"a status alone":            {strings.Replace(writers["Exchange"]("failed", "5.1.10", "550 5.1.10 RESOLVER.ADR.RecipientNotFound; not found"), "multipart/report", "multipart/mixed", 1), "bounced", true, "550 5.1.10"},
 		"refused for now, in words": {writers["Postfix"]("failed", "5.1.1", "451 4.7.1 User unknown"), "bounced", false, "451 5.1.1"},
 		"no status":                 {writers["Postfix"]("failed", "", "550 User unknown"), "bounced", true, "550"},
-		"no other recipient":        {strings.ReplaceAll(writers["Postfix"]("failed", "5.1.1", "550 5.1.1 User unknown"), "{to}", "bo@example.com"), reports.OtherRecipient, false, ""},
-		"no recipient":              {strings.ReplaceAll(writers["Postfix"]("failed", "5.1.1", "550 5.1.1 User unknown"), "{to}", ""), reports.OtherRecipient, false, ""},
-		"made of a 202":             {strings.ReplaceAll(writers["Postfix"]("failed", "5.1.1", "550 5.1.1 User unknown"), "{id}", "{send}@shop.example"), reports.UnknownMessage, false, ""},
-		"a forged HMAC":             {strings.ReplaceAll(writers["Postfix"]("failed", "5.1.1", "550 5.1.1 User unknown"), "{id}", "{send}.0123456789abcdef0123@shop.example"), reports.UnknownMessage, false, ""},
-		"another send's HMAC":       {strings.ReplaceAll(writers["Exchange"]("failed", "5.1.1", "550 5.1.1 User unknown"), "{id}", "{send}.{other}@shop.example"), reports.UnknownMessage, false, ""},
-		"its text alone has the ID": {report("", "\n<{id}>\n", "Final-Recipient: rfc822; {to}\nAction: failed\nStatus: 5.1.1\n", "Content-Type: text/plain\n\n<{id}>"), reports.UnknownMessage, false, ""},
-		"a vacation":                {"Subject: Out of office\nAuto-Submitted: auto-replied\nIn-Reply-To: <{id}>\n\nI am away. This mailbox is no longer valid: 550 5.1.1\n\n-- \n" + returned, reports.Unrecorded, false, ""},
-		"a reply":                   {"From: {to}\nIn-Reply-To: <{id}>\nContent-Type: text/plain\n\nHi. This is not mine: <{to}>: no such user\n\n--\n", reports.Unrecorded, false, ""},
-		"a read receipt":            {strings.NewReplacer("delivery-status", "disposition-notification").Replace(writers["Postfix"]("failed", "5.1.1", "550 5.1.1")), reports.Unrecorded, false, ""},
-		"a complaint":               {strings.NewReplacer("message/delivery-status", "message/feedback-report", "delivery-status", "feedback-report").Replace(writers["Postfix"]("failed", "5.1.1", "x")), reports.Unrecorded, false, ""},
-		"a returned report":         {"Content-Type: multipart/mixed; boundary=m\n\n--m\nContent-Type: message/rfc822\n\n" + writers["Gmail"]("failed", "5.1.1", "550 5.1.1 x") + "\n--m--\n", reports.Unrecorded, false, ""},
+		"no other recipient":        {strings.ReplaceAll(writers["Postfix"]("failed", "5.1.1", "550 5.1.1 User unknown"), "{to}", "bo@example.com"), feedback.OtherRecipient, false, ""},
+		"no recipient":              {strings.ReplaceAll(writers["Postfix"]("failed", "5.1.1", "550 5.1.1 User unknown"), "{to}", ""), feedback.OtherRecipient, false, ""},
+		"made of a 202":             {strings.ReplaceAll(writers["Postfix"]("failed", "5.1.1", "550 5.1.1 User unknown"), "{id}", "{send}@shop.example"), feedback.UnknownMessage, false, ""},
+		"a forged HMAC":             {strings.ReplaceAll(writers["Postfix"]("failed", "5.1.1", "550 5.1.1 User unknown"), "{id}", "{send}.0123456789abcdef0123@shop.example"), feedback.UnknownMessage, false, ""},
+		"another send's HMAC":       {strings.ReplaceAll(writers["Exchange"]("failed", "5.1.1", "550 5.1.1 User unknown"), "{id}", "{send}.{other}@shop.example"), feedback.UnknownMessage, false, ""},
+		"its text alone has the ID": {report("", "\n<{id}>\n", "Final-Recipient: rfc822; {to}\nAction: failed\nStatus: 5.1.1\n", "Content-Type: text/plain\n\n<{id}>"), feedback.UnknownMessage, false, ""},
+		"a vacation":                {"Subject: Out of office\nAuto-Submitted: auto-replied\nIn-Reply-To: <{id}>\n\nI am away. This mailbox is no longer valid: 550 5.1.1\n\n-- \n" + returned, feedback.Unrecorded, false, ""},
+		"a reply":                   {"From: {to}\nIn-Reply-To: <{id}>\nContent-Type: text/plain\n\nHi. This is not mine: <{to}>: no such user\n\n--\n", feedback.Unrecorded, false, ""},
+		"a read receipt":            {strings.NewReplacer("delivery-status", "disposition-notification").Replace(writers["Postfix"]("failed", "5.1.1", "550 5.1.1")), feedback.Unrecorded, false, ""},
+		"a complaint":               {strings.NewReplacer("message/delivery-status", "message/feedback-report", "delivery-status", "feedback-report").Replace(writers["Postfix"]("failed", "5.1.1", "x")), feedback.Unrecorded, false, ""},
+		"a returned report":         {"Content-Type: multipart/mixed; boundary=m\n\n--m\nContent-Type: message/rfc822\n\n" + writers["Gmail"]("failed", "5.1.1", "550 5.1.1 x") + "\n--m--\n", feedback.Unrecorded, false, ""},
 		"in other parts":            {within(2, writers["Gmail"]("failed", "5.1.1", "550 5.1.1 x")), "bounced", true, "550 5.1.1"},
-		"too deep":                  {within(3, writers["Gmail"]("failed", "5.1.1", "550 5.1.1 x")), reports.Unrecorded, false, ""},
-		"too many parts":            {"In-Reply-To: <{id}>\nContent-Type: multipart/mixed; boundary=m\n" + strings.Repeat("\n--m\n\nx", 19) + "\n--m\nContent-Type: message/delivery-status\n\nFinal-Recipient: rfc822; {to}\nAction: failed\nStatus: 5.1.1\n", reports.Unrecorded, false, ""},
-		"too long a header":         {"X: " + strings.Repeat("x", 64<<10) + "\n" + writers["Gmail"]("failed", "5.1.1", "550 5.1.1 x"), reports.Unrecorded, false, ""},
-		"a part's header too long":  {strings.Replace(writers["Gmail"]("failed", "5.1.1", "550 5.1.1 x"), "Content-Type: message/delivery-status", "X: "+strings.Repeat("x", 64<<10)+"\nContent-Type: message/delivery-status", 1), reports.Unrecorded, false, ""},
-		"spam":                      {"Subject: Buy\n\n{to}", reports.Unrecorded, false, ""},
-		"nothing":                   {"", reports.Unrecorded, false, ""},
+		"too deep":                  {within(3, writers["Gmail"]("failed", "5.1.1", "550 5.1.1 x")), feedback.Unrecorded, false, ""},
+		"too many parts":            {"In-Reply-To: <{id}>\nContent-Type: multipart/mixed; boundary=m\n" + strings.Repeat("\n--m\n\nx", 19) + "\n--m\nContent-Type: message/delivery-status\n\nFinal-Recipient: rfc822; {to}\nAction: failed\nStatus: 5.1.1\n", feedback.Unrecorded, false, ""},
+		"too long a header":         {"X: " + strings.Repeat("x", 64<<10) + "\n" + writers["Gmail"]("failed", "5.1.1", "550 5.1.1 x"), feedback.Unrecorded, false, ""},
+		"a part's header too long":  {strings.Replace(writers["Gmail"]("failed", "5.1.1", "550 5.1.1 x"), "Content-Type: message/delivery-status", "X: "+strings.Repeat("x", 64<<10)+"\nContent-Type: message/delivery-status", 1), feedback.Unrecorded, false, ""},
+		"spam":                      {"Subject: Buy\n\n{to}", feedback.Unrecorded, false, ""},
+		"nothing":                   {"", feedback.Unrecorded, false, ""},
 	}
 	for name, write := range writers {
 		for what, c := range map[string]bounceCase{
@@ -154,8 +154,8 @@ func bounceMails() map[string]bounceCase {
 			"spam":    {write("failed", "5.1.1", "550 5.1.1 blocked: your IP is listed"), "bounced", false, "550 5.1.1"},
 			"expired": {write("failed", "4.4.7", "451 4.4.7 no answer from host"), "bounced", false, "451 4.4.7"},
 			"delayed": {write("delayed", "4.4.1", "451 4.4.1 connection timed out"), "delayed", false, "451 4.4.1"},
-			"relayed": {write("relayed", "2.0.0", "250 2.0.0 ok"), reports.Unrecorded, false, ""}, "expanded": {write("expanded", "2.0.0", "x"), reports.Unrecorded, false, ""},
-			"delivered": {write("delivered", "2.0.0", "250 2.0.0 ok"), reports.Unrecorded, false, ""},
+			"relayed": {write("relayed", "2.0.0", "250 2.0.0 ok"), feedback.Unrecorded, false, ""}, "expanded": {write("expanded", "2.0.0", "x"), feedback.Unrecorded, false, ""},
+			"delivered": {write("delivered", "2.0.0", "250 2.0.0 ok"), feedback.Unrecorded, false, ""},
 		} {
 			all[name+", "+what] = c
 		}
@@ -182,7 +182,7 @@ func TestBounceMails(t *testing.T) {
 			send := r.SendID(fmt.Sprintf("Person.%d@example.com", n))
 			sent := r.MailServer.Attempts()[n]
 			mail := []byte(letter(c.mail, sent, other))
-			ingest := func(want reports.IngestResult) {
+			ingest := func(want feedback.IngestResult) {
 				got, err := r.Svc.ProviderEvents.IngestMail(r.Context(), "postfix", mail)
 				r.WantLine(name, vtest.Line(want, nil), got, err)
 			}
@@ -193,7 +193,7 @@ func TestBounceMails(t *testing.T) {
 				r.WantLine(name+": events, suppressions", "0 0", len(story.Events), len(story.Suppressions))
 				continue
 			}
-			ingest(reports.Repeated)
+			ingest(feedback.Repeated)
 			r.Want(name+": events", len(story.Events), 1)
 			r.WantLine(name, vtest.Line(c.want, c.detail, c.suppress, c.suppress), story.Events[0].Kind, story.Events[0].Detail,
 				len(story.Suppressions) == 1, story.Send.Bounced)
@@ -272,9 +272,9 @@ func FuzzBounceMail(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	events := reports.ProviderEvents{Vault: keys.Vault{Ring: ring}}
+	events := feedback.ProviderEvents{Vault: keys.Vault{Ring: ring}}
 	f.Fuzz(func(t *testing.T, mail []byte) {
-		if got, err := events.IngestMail(t.Context(), "p", mail); got != reports.Unrecorded && got != reports.UnknownMessage || err != nil {
+		if got, err := events.IngestMail(t.Context(), "p", mail); got != feedback.Unrecorded && got != feedback.UnknownMessage || err != nil {
 			t.Errorf("%v, %v", got, err)
 		}
 	})

@@ -2,7 +2,7 @@
 
 // Only make nightly runs these tests: they need a checkout of others' mails.
 
-package reports_test
+package feedback_test
 
 import (
 	"os"

@@ -1,4 +1,4 @@
-package reports_test
+package feedback_test
 
 import (
 	"context"
@@ -10,7 +10,7 @@ import (
 
 	"sendcode/internal/base/fault"
 	"sendcode/internal/deliver/delivery"
-	"sendcode/internal/deliver/reports"
+	"sendcode/internal/deliver/feedback"
 	"sendcode/internal/deliver/sms"
 	"sendcode/internal/store"
 	vtest "sendcode/internal/verify/verification/verificationtest"
@@ -176,7 +176,7 @@ func TestHangingInquiriesHoldUpNothing(t *testing.T) {
 		}
 		r.Sleep(45 * time.Second)
 		got := o.inquiries()
-		r.Want("inquiries at once", len(got), 2*reports.PollConcurrency)
+		r.Want("inquiries at once", len(got), 2*feedback.PollConcurrency)
 		seen := map[string]bool{}
 		for _, q := range got {
 			if seen[q.Send] {

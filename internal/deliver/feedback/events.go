@@ -1,4 +1,4 @@
-// Package reports records the reports of carriers and mail providers on messages that they have
+// Package feedback records the reports of carriers and mail providers on messages that they have
 // accepted: receipts, bounces, complaints. It never refunds a send.
 //
 // A Source parses the requests in which mail providers report on mails that they accepted:
@@ -7,7 +7,7 @@
 //
 // Package api calls Source.Verify, which checks that a request is the provider's, and Source.Parse.
 // ProviderEvents records an event, and ReceiptRecorder a receipt.
-package reports
+package feedback
 
 import (
 	"errors"
@@ -82,7 +82,7 @@ type EventFormat struct {
 }
 
 // errMalformed: a body is not a JSON object or a list of objects, or is too large.
-var errMalformed = errors.New("reports: the body cannot be read")
+var errMalformed = errors.New("feedback: the body cannot be read")
 
 // Bounds of one request.
 const (

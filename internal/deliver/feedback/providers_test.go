@@ -1,4 +1,4 @@
-package reports_test
+package feedback_test
 
 import (
 	"strings"
@@ -9,7 +9,7 @@ import (
 
 	"sendcode/internal/base/fault"
 	"sendcode/internal/deliver/delivery"
-	"sendcode/internal/deliver/reports"
+	"sendcode/internal/deliver/feedback"
 	"sendcode/internal/store"
 	"sendcode/internal/store/sqlite/sqlitetest"
 	vtest "sendcode/internal/verify/verification/verificationtest"
@@ -20,32 +20,32 @@ import (
 func TestWhatAProviderTells(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.SuppressBounces, func(r *vtest.Rig) {
 		for to, c := range map[string]struct {
-			outcome reports.EventMeaning
+			outcome feedback.EventMeaning
 			detail  string
 			kind    store.ProviderEventKind
 			want    store.SuppressionCause
 			says    delivery.Meaning
 		}{
-			"a@example.com":    {reports.Delivered, "", store.ProviderDelivered, "", ""},
-			"b@example.com":    {reports.Bounced, "", store.ProviderBounced, "", ""},
-			"c@example.com":    {reports.BouncedForGood, "", store.ProviderBounced, store.CauseHardBounce, ""},
-			"d@example.com":    {reports.Bounced, "550 5.1.1", store.ProviderBounced, store.CauseHardBounce, ""},
-			"e@example.com":    {reports.BouncedForGood, "550 5.7.1", store.ProviderBounced, "", ""},
-			"k@example.com":    {reports.BouncedForGood, "4.4.7", store.ProviderBounced, "", ""},
-			"f@example.com":    {reports.BouncedForGood, "550 5.1.1", store.ProviderBounced, store.CauseHardBounce, ""},
-			"g@example.com":    {reports.Bounced, "5.2.2", store.ProviderBounced, "", ""},
-			"h@example.com":    {reports.Complained, "", store.ProviderComplained, store.CauseComplaint, ""},
-			"i@example.com":    {reports.OptedOut, "", store.ProviderOptedOut, store.CauseOptOut, ""},
-			"l@example.com":    {reports.Bounced, "550 5.1.1", store.ProviderBounced, "", delivery.AnotherReason},
-			"m@example.com":    {reports.BouncedForGood, "", store.ProviderBounced, "", delivery.AnotherReason}, // Mailgun's "Too old"
-			"n@example.com":    {reports.BouncedForGood, "552 5.2.2", store.ProviderBounced, "", ""},            // SendGrid, a full mailbox
-			"o@example.com":    {reports.BouncedForGood, "550 5.0.0", store.ProviderBounced, "", ""},
-			"p@example.com":    {reports.Bounced, "550", store.ProviderBounced, store.CauseHardBounce, delivery.MissingMailbox},
-			"j@simulator.test": {reports.Complained, "", store.ProviderComplained, "", ""},
+			"a@example.com":    {feedback.Delivered, "", store.ProviderDelivered, "", ""},
+			"b@example.com":    {feedback.Bounced, "", store.ProviderBounced, "", ""},
+			"c@example.com":    {feedback.BouncedForGood, "", store.ProviderBounced, store.CauseHardBounce, ""},
+			"d@example.com":    {feedback.Bounced, "550 5.1.1", store.ProviderBounced, store.CauseHardBounce, ""},
+			"e@example.com":    {feedback.BouncedForGood, "550 5.7.1", store.ProviderBounced, "", ""},
+			"k@example.com":    {feedback.BouncedForGood, "4.4.7", store.ProviderBounced, "", ""},
+			"f@example.com":    {feedback.BouncedForGood, "550 5.1.1", store.ProviderBounced, store.CauseHardBounce, ""},
+			"g@example.com":    {feedback.Bounced, "5.2.2", store.ProviderBounced, "", ""},
+			"h@example.com":    {feedback.Complained, "", store.ProviderComplained, store.CauseComplaint, ""},
+			"i@example.com":    {feedback.OptedOut, "", store.ProviderOptedOut, store.CauseOptOut, ""},
+			"l@example.com":    {feedback.Bounced, "550 5.1.1", store.ProviderBounced, "", delivery.AnotherReason},
+			"m@example.com":    {feedback.BouncedForGood, "", store.ProviderBounced, "", delivery.AnotherReason}, // Mailgun's "Too old"
+			"n@example.com":    {feedback.BouncedForGood, "552 5.2.2", store.ProviderBounced, "", ""},            // SendGrid, a full mailbox
+			"o@example.com":    {feedback.BouncedForGood, "550 5.0.0", store.ProviderBounced, "", ""},
+			"p@example.com":    {feedback.Bounced, "550", store.ProviderBounced, store.CauseHardBounce, delivery.MissingMailbox},
+			"j@simulator.test": {feedback.Complained, "", store.ProviderComplained, "", ""},
 		} {
-			told := reports.Event{Send: r.SendID(to), Meaning: c.outcome, Detail: c.detail, Says: c.says}
-			r.Ingest(reports.IngestResult(c.kind), told)
-			r.Ingest(reports.Repeated, told)
+			told := feedback.Event{Send: r.SendID(to), Meaning: c.outcome, Detail: c.detail, Says: c.says}
+			r.Ingest(feedback.IngestResult(c.kind), told)
+			r.Ingest(feedback.Repeated, told)
 			story, err := r.Store.SendDetails(r.Context(), told.Send)
 			if err != nil || len(story.Events) != 1 || story.Events[0].Provider != "postmark" || story.Events[0].Kind != c.kind {
 				t.Fatalf("%s: %+v, %v", to, story.Events, err)
@@ -67,18 +67,18 @@ func TestWhatAProviderTells(t *testing.T) {
 // An event is of the mail that was sent, and of who got it, or it is none.
 func TestWhomAProviderMeans(t *testing.T) {
 	vtest.InBubbleWith(t, func(s *vtest.Settings) { s.SuppressFor = 30 * 24 * time.Hour }, func(r *vtest.Rig) {
-		complaint := func(send uuid.UUID, to string) reports.Event {
-			return reports.Event{Meaning: reports.Complained, Send: send, To: to}
+		complaint := func(send uuid.UUID, to string) feedback.Event {
+			return feedback.Event{Meaning: feedback.Complained, Send: send, To: to}
 		}
 		id := r.SendID(vtest.Ana)
 		for _, to := range []string{"bo@example.com", "noone", "ana.maria+x@example.com", "<>", "Ana <bo@example.com>"} {
-			r.Ingest(reports.OtherRecipient, complaint(id, to))
+			r.Ingest(feedback.OtherRecipient, complaint(id, to))
 		}
-		r.Ingest(reports.UnknownMessage, complaint(uuid.Nil, ""))
-		r.Ingest(reports.UnknownMessage, complaint(uuid.UUID{1}, vtest.Ana))
-		r.Ingest(reports.Unrecorded, reports.Event{Meaning: reports.Ignored, Mapped: true, Send: id})
+		r.Ingest(feedback.UnknownMessage, complaint(uuid.Nil, ""))
+		r.Ingest(feedback.UnknownMessage, complaint(uuid.UUID{1}, vtest.Ana))
+		r.Ingest(feedback.Unrecorded, feedback.Event{Meaning: feedback.Ignored, Mapped: true, Send: id})
 		for range 2 {
-			r.Ingest(reports.Unmapped, reports.Event{Meaning: reports.Ignored, Send: id, Type: "email.new"})
+			r.Ingest(feedback.Unmapped, feedback.Event{Meaning: feedback.Ignored, Send: id, Type: "email.new"})
 		}
 		r.Want("lines", strings.Count(r.Printed.String(), "type=email.new"), 1)
 		story, err := r.Store.SendDetails(r.Context(), id)
@@ -89,11 +89,11 @@ func TestWhomAProviderMeans(t *testing.T) {
 		r.Sleep(2 * time.Second)
 		for _, row := range r.Rows() {
 			if row.Status == store.Refused {
-				r.Ingest(reports.UnknownMessage, complaint(row.ID, vtest.Ana))
+				r.Ingest(feedback.UnknownMessage, complaint(row.ID, vtest.Ana))
 			}
 		}
 		r.Want("suppressions", len(r.Suppressions()), 0)
-		r.Ingest("delivered", reports.Event{Send: id, Meaning: reports.Delivered, To: "Ana.Maria@example.COM"})
+		r.Ingest("delivered", feedback.Event{Send: id, Meaning: feedback.Delivered, To: "Ana.Maria@example.COM"})
 		r.Ingest("complained", complaint(id, "Ana <"+vtest.Ana+">"))
 		r.Want("suppressions", len(r.Suppressions()), 1)
 	})
@@ -103,7 +103,7 @@ func TestWhomAProviderMeans(t *testing.T) {
 func TestToldWhileTheDatabaseIsAway(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.SuppressBounces, func(r *vtest.Rig) {
 		id := r.SendID(vtest.Ana)
-		complaint := reports.Event{Send: id, Meaning: reports.Complained}
+		complaint := feedback.Event{Send: id, Meaning: feedback.Complained}
 		for _, method := range []string{"SendDetails", "IngestProviderEvent"} {
 			r.FailStore(sqlitetest.Down, method)
 			r.WantError(vtest.Err(r.Svc.ProviderEvents.Ingest(r.Context(), "postmark", complaint)), fault.Unavailable)
@@ -121,7 +121,7 @@ func TestEventsOfUnknownRecipients(t *testing.T) {
 		r.Settings.Vault.Ring = vtest.KeyRing(t, "k9:"+vtest.NewKey)
 		stranger := r.Replica(r.MailServer)
 		got, err := stranger.ProviderEvents.Ingest(r.Context(), "p",
-			reports.Event{Send: id, Meaning: reports.Complained, To: "bo@example.com"})
+			feedback.Event{Send: id, Meaning: feedback.Complained, To: "bo@example.com"})
 		r.WantLine("the result, suppressions", "complained <nil> 0", got, err, len(r.Suppressions()))
 	})
 }
