@@ -128,11 +128,11 @@ func (r restoreCommand) Run(ctx context.Context, p program, cfg config.Config) e
 	return commands.Restore(ctx, cfg, in, p.out)
 }
 
-type copyCommand struct {
+type moveCommand struct {
 	To string `required:"" placeholder:"URL" help:"The database: postgres://…, as the tables' owner. With PGPASSWORD or PGPASSFILE the URL needs no password."`
 }
 
-func (c copyCommand) Run(ctx context.Context, p program, cfg config.Config) error {
+func (c moveCommand) Run(ctx context.Context, p program, cfg config.Config) error {
 	return commands.MoveToPostgres(ctx, cfg, c.To, p.out)
 }
 

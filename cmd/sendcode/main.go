@@ -33,7 +33,7 @@ type commandLine struct {
 	Rekey   rekeyCommand   `cmd:"" help:"Encrypt stored addresses and second factors with the first of the secret keys; exit 1 while rows under others remain."`
 	Backup  backupCommand  `cmd:"" help:"Copy the SQLite file, beside the service if it runs."`
 	Restore restoreCommand `cmd:"" help:"Put an archive of backup - into an empty data directory."`
-	Copy    copyCommand    `cmd:"" help:"Move the SQLite file to an empty Postgres, while the service is stopped."`
+	Move    moveCommand    `cmd:"" help:"Move the SQLite file to an empty Postgres, while the service is stopped."`
 	Config  configCommand  `cmd:"" help:"Print the effective configuration without its secrets, or everything that is wrong with it."`
 	Doctor  doctorCommand  `cmd:"" help:"Try every connection and look at what often goes wrong."`
 	Health  healthCommand  `cmd:"" help:"Ask a running service whether it is ready; exit 1 if it is not."`
@@ -63,6 +63,10 @@ func main() {
 
 // run executes one command line and returns the exit code. Help calls exit instead.
 func (p program) run(ctx context.Context, args []string, exit func(int)) int {
+	if len(args) > 0 && args[0] == "copy" {
+		_, _ = fmt.Fprintln(p.err, "sendcode: copy is now called move, which says that the file serves no more after it")
+		args = append([]string{"move"}, args[1:]...)
+	}
 	parser := kong.Must(&commandLine{},
 		kong.Name("sendcode"),
 		kong.Description(

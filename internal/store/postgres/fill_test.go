@@ -21,7 +21,7 @@ func frozenSQLite(t *testing.T) *sqlite.DB {
 	t.Helper()
 	path, now := storetest.FrozenFile(t, "../sqlite/testdata/frozen.db.gz"), func() time.Time { return storetest.FrozenLater }
 	storetest.OK(t, storetest.Must(sqlite.Open(t.Context(), path, now))(t).Close()) // migrates
-	file := storetest.Must(sqlite.OpenToCopy(path, now))(t)
+	file := storetest.Must(sqlite.OpenToMove(path, now))(t)
 	t.Cleanup(func() { _ = file.Close() })
 	return file
 }

@@ -84,9 +84,9 @@ func OpenReadOnly(path string, now func() time.Time) (*DB, error) {
 	return New(pool, pool, now), nil
 }
 
-// OpenToCopy opens the store in an existing file, of which the caller has the lock, to copy its rows
+// OpenToMove opens the store in an existing file, of which the caller has the lock, to copy its rows
 // to Postgres. Like OpenReadOnly it does not migrate, and it opens a file that was moved.
-func OpenToCopy(path string, now func() time.Time) (*DB, error) {
+func OpenToMove(path string, now func() time.Time) (*DB, error) {
 	pool, err := openPool(path, writerPragmas, 1)
 	if err != nil {
 		return nil, err
@@ -94,7 +94,7 @@ func OpenToCopy(path string, now func() time.Time) (*DB, error) {
 	return New(pool, pool, now), nil
 }
 
-// Query runs a query. After OpenToCopy (one connection) the next call waits until the rows are closed.
+// Query runs a query. After OpenToMove (one connection) the next call waits until the rows are closed.
 func (db *DB) Query(ctx context.Context, statement string, args ...any) (*sql.Rows, error) {
 	return db.readers.QueryContext(ctx, statement, args...)
 }
@@ -113,5 +113,5 @@ func (db *DB) Moved(ctx context.Context) (moved bool, err error) {
 }
 
 // ErrMoved is the error of Open for a file that SetMoved has marked.
-var ErrMoved = errors.New("sendcode copy has moved this file's rows to Postgres, and two services would send its mails twice: " +
+var ErrMoved = errors.New("sendcode move has moved this file's rows to Postgres, and two services would send its mails twice: " +
 	"set SENDCODE_DATABASE_URL; to go on with a file, put back a backup from before (docs/operations.md#to-postgres)")

@@ -52,7 +52,7 @@ func TestDoctorLooksAtTheFile(t *testing.T) {
 		"of this program is not applied: run sendcode migrate": change(`DELETE FROM schema_fingerprints WHERE version = 1`),
 		"migration 1 was applied from another file than this program's, so another build made this schema: start that build": change(
 			`UPDATE schema_fingerprints SET sha256 = 'x' WHERE version = 1`),
-		"sendcode copy has moved this file's rows": change(`PRAGMA user_version = 1`),
+		"sendcode move has moved this file's rows": change(`PRAGMA user_version = 1`),
 	} {
 		t.Run(want, func(t *testing.T) {
 			t.Parallel()

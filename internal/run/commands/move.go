@@ -36,7 +36,7 @@ func MoveToPostgres(ctx context.Context, cfg config.Config, url string, out io.W
 		return fmt.Errorf("%w; stop the service, which begins again on Postgres", err)
 	}
 	defer func() { _ = unlock() }()
-	file, err := sqlite.OpenToCopy(filepath.Join(cfg.DataDir, config.DatabaseFile), time.Now)
+	file, err := sqlite.OpenToMove(filepath.Join(cfg.DataDir, config.DatabaseFile), time.Now)
 	if err != nil {
 		return err
 	}
@@ -70,7 +70,7 @@ func MoveToPostgres(ctx context.Context, cfg config.Config, url string, out io.W
 		return fmt.Errorf("%w: the rows may be in Postgres, so the file is marked as moved: repeat the command; "+
 			"if it says that the database is not empty, all of them are there", err)
 	case err != nil && before:
-		return fmt.Errorf("%w; an earlier copy has marked the file as moved: if its database has the rows, start the service there", err)
+		return fmt.Errorf("%w; an earlier move has marked the file as moved: if its database has the rows, start the service there", err)
 	case err != nil && marked:
 		return errors.Join(err, file.SetMoved(context.WithoutCancel(ctx), false))
 	case err != nil:

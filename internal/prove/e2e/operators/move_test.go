@@ -19,7 +19,7 @@ func TestMain(m *testing.M) { os.Exit(apptest.Main(m, 5, 4)) }
 // A service on one file goes on in Postgres: the same recipients and networks are refused for the same wait, limits of
 // /v1/limits have as much left, a send in flight arrives, a code from before is approved, and accounts, suppressions and the audit
 // trail are there. The file serves no more.
-func TestCopy(t *testing.T) {
+func TestMove(t *testing.T) {
 	t.Parallel()
 	s := apptest.OnRealParts(t)
 	database, file := s.Env["SENDCODE_DATABASE_URL"], map[string]string{}
@@ -64,20 +64,20 @@ limits: {month: [{name: month, key: user, limit: 5, window: 720h}]}
 			t.Errorf("%s: %v, want %q", what, err, want)
 		}
 	}
-	copied := func(to string) error { return commands.MoveToPostgres(t.Context(), cfg, to, &printed) }
-	refused("beside the service", copied(database), "stop the service")
+	moved := func(to string) error { return commands.MoveToPostgres(t.Context(), cfg, to, &printed) }
+	refused("beside the service", moved(database), "stop the service")
 	s.Stop(0)
 	s.Replicas = nil
 	apptest.Must(t, commands.ChangeAccount(t.Context(), cfg, commands.AccountChange{Do: "add", Name: "mei", Role: "owner", Reason: "on call"}, &printed))
-	refused("no URL", copied("db"), "--to must be")
+	refused("no URL", moved("db"), "--to must be")
 	index := s.Env["SENDCODE_INDEX_KEY"]
 	s.Env["SENDCODE_INDEX_KEY"] = config.NewIndexKey()
 	refused("other keys", commands.MoveToPostgres(t.Context(), s.Config(), database, &printed), "set SENDCODE_INDEX_KEY to")
 	s.Env["SENDCODE_INDEX_KEY"] = index
-	apptest.Must(t, copied(database))
+	apptest.Must(t, moved(database))
 	_, err := s.New(cfg)
 	refused("a start on the file", err, "set SENDCODE_DATABASE_URL")
-	refused("a second time", copied(database), "an earlier copy has marked the file")
+	refused("a second time", moved(database), "an earlier move has marked the file")
 
 	s.MailRules()
 	s.Env["SENDCODE_DATABASE_URL"] = database
