@@ -2,7 +2,7 @@
 // rules, the lists of recipients that get no codes, pauses, bounds of failed checks, retention. Set
 // is one snapshot; CurrentSet holds the current one.
 //
-// The package decides nothing: package bucketnames names the buckets in which a request is counted,
+// The package decides nothing: package buckets names the buckets in which a request is counted,
 // package quota evaluates the rules, packages gates and store count events. Packages verification,
 // outbox, jobs and support read the settings. The built-in policy is completePolicies of run/config.
 //
@@ -13,7 +13,7 @@
 //	quota/quota.go                             the constant; Counted, if not each send is an event
 //	internal/codes/policy/rules.go             RuleScopes; recipientScopes, if it counts the sends to one recipient; CountsByClient, if a
 //	                                           back end need not name it: then its rules are left out, have no reserve by default, and warn
-//	internal/limit/bucketnames/bucketnames.go  Subject and its bucket; subjectOf (verification/parse_ask.go) fills it
+//	internal/limit/buckets/buckets.go  Subject and its bucket; subjectOf (verification/parse_ask.go) fills it
 //	internal/verify/verification               the field of the request, if it has one: "A new field of a send" in package store
 //	internal/codes/policy/policy.go            ForChannel, if recipients of one channel have none
 //	internal/run/config/policies.go            the tag and comments of policyRule; then go test ./internal/run/config -update

@@ -10,7 +10,7 @@ import (
 	"sendcode/internal/base/panics"
 	"sendcode/internal/base/recipient"
 	"sendcode/internal/deliver/delivery"
-	"sendcode/internal/limit/bucketnames"
+	"sendcode/internal/limit/buckets"
 	"sendcode/internal/store"
 	"sendcode/quota"
 )
@@ -223,7 +223,7 @@ func (o *Outbox) leaseRows(ctx context.Context, q store.Queue, limit int, from t
 		if s := w.Send; s.InDoubt {
 			// If the database admitted the send alone, its process may have died before the limiter counted it.
 			counted := o.Policy.Get().Purposes[s.Purpose].CountedAs()
-			o.Repair.SettleLater(s.ID, map[quota.Scope]string{quota.Recipient: bucketnames.Recipient(s.App, s.Channel, counted, s.Recipient)})
+			o.Repair.SettleLater(s.ID, map[quota.Scope]string{quota.Recipient: buckets.Recipient(s.App, s.Channel, counted, s.Recipient)})
 			o.Logger.Warn("abandoned send taken over", "send", w.Send.ID, "attempt", w.Send.Attempt,
 				logs.SeeDatabaseSlow)
 		}

@@ -9,7 +9,7 @@ import (
 	"sendcode/internal/base/panics"
 	"sendcode/internal/codes/policy"
 	"sendcode/internal/deliver/webhook"
-	"sendcode/internal/limit/bucketnames"
+	"sendcode/internal/limit/buckets"
 	"sendcode/internal/store"
 	"sendcode/quota"
 )
@@ -55,7 +55,7 @@ func (o *Outbox) finish(ctx context.Context, f *flight, out store.Outcome) {
 	case store.CountsForBackoff(out.Reason):
 		// If Redis does not answer, only this process counts the failure.
 		_ = o.Limiter.Record(context.WithoutCancel(ctx), quota.Backoff,
-			bucketnames.Backoff(s.App, s.Channel, s.Recipient, f.work.Verification.Class), policy.BackoffRule.Window, o.Now(),
+			buckets.Backoff(s.App, s.Channel, s.Recipient, f.work.Verification.Class), policy.BackoffRule.Window, o.Now(),
 			quota.AgedEvent{ID: string(s.ID[:])})
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"sendcode/internal/base/recipient"
 	"sendcode/internal/base/texts"
 	"sendcode/internal/http/console/layout"
-	"sendcode/internal/limit/bucketnames"
+	"sendcode/internal/limit/buckets"
 	"sendcode/internal/store"
 )
 
@@ -193,7 +193,7 @@ func (q listQuery) hasLocalTimes(raw string) bool {
 func networkParameter(to *string) layout.ParseFunc {
 	return layout.Parameter(to, func(text string) (string, bool) {
 		if address, err := netip.ParseAddr(text); err == nil {
-			return bucketnames.WideNetworkPrefix(address), true
+			return buckets.WideNetworkPrefix(address), true
 		}
 		network, err := netip.ParsePrefix(text)
 		return network.Masked().String(), err == nil

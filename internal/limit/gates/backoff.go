@@ -4,7 +4,7 @@ import (
 	"context"
 	"slices"
 
-	"sendcode/internal/limit/bucketnames"
+	"sendcode/internal/limit/buckets"
 	"sendcode/internal/store"
 	"sendcode/quota"
 )
@@ -19,7 +19,7 @@ import (
 // correctBackoff replaces the state of BackoffRule in d, if the rule refuses, by the state that
 // follows from the database. If that admits, the sends that no longer count are refunded. If the
 // database fails, it returns d.
-func (g *Gates) correctBackoff(ctx context.Context, s bucketnames.Subject, d quota.Decision) quota.Decision {
+func (g *Gates) correctBackoff(ctx context.Context, s buckets.Subject, d quota.Decision) quota.Decision {
 	i := slices.IndexFunc(d.Rules, func(r quota.State) bool { return r.Scope == quota.Backoff && r.RetryAfter > 0 })
 	if i < 0 {
 		return d
@@ -38,7 +38,7 @@ func (g *Gates) correctBackoff(ctx context.Context, s bucketnames.Subject, d quo
 
 // reconcileBackoff returns the state of BackoffRule that follows from the database. If the state admits,
 // it refunds the sends that no longer count. Error: of the database, or of the limiter.
-func (g *Gates) reconcileBackoff(ctx context.Context, s bucketnames.Subject, bucket string, rule quota.Rule) (quota.State, error) {
+func (g *Gates) reconcileBackoff(ctx context.Context, s buckets.Subject, bucket string, rule quota.Rule) (quota.State, error) {
 	failed, now, err := g.db.FailedSends(ctx, store.FailedSendsQuery{
 		App: s.App, Channel: s.Channel, Recipient: s.Recipient, Class: s.Class, Within: rule.Window,
 	})

@@ -41,7 +41,7 @@ import (
 	"sendcode/internal/base/logs"
 	"sendcode/internal/base/panics"
 	"sendcode/internal/codes/policy"
-	"sendcode/internal/limit/bucketnames"
+	"sendcode/internal/limit/buckets"
 	"sendcode/internal/store"
 	"sendcode/internal/store/rowrules"
 	"sendcode/quota"
@@ -161,22 +161,22 @@ func (g *Gates) Stop() {
 // failed. Else it does so again after LimiterRetryDelay. A ping would not do: a Redis that runs no
 // scripts answers it, and so does a node of a Cluster, which runs none on several keys. No request
 // waits for the trial.
-func (g *Gates) tryAgain(ctx context.Context, buckets int) {
+func (g *Gates) tryAgain(ctx context.Context, count int) {
 	turns := g.outage.turns.Load()
 	if turns%2 == 0 {
 		return // a trial that panicked had ended it
 	}
 	r := quota.Request{ID: rand.Text(), Buckets: map[quota.Scope]string{}}
-	for i := range buckets {
+	for i := range count {
 		scope := quota.Scope(fmt.Sprint("trial", i))
 		r.Rules = append(r.Rules, quota.Rule{Name: string(scope), Scope: scope, Limit: 1, Window: quota.MinWindow, Observe: true})
-		r.Buckets[scope] = bucketnames.Trial(i)
+		r.Buckets[scope] = buckets.Trial(i)
 	}
 	ctx, cancel := context.WithTimeout(ctx, LimiterTimeout)
 	defer cancel()
 	if _, err := g.shared.Take(ctx, r); err != nil && !errors.Is(err, quota.ErrPartly) {
 		g.outage.cause.Store(&err)
-		g.tryLater(buckets)
+		g.tryLater(count)
 		return
 	}
 	g.outage.back.Store(true)
@@ -189,11 +189,11 @@ func (g *Gates) tryAgain(ctx context.Context, buckets int) {
 }
 
 // tryLater calls tryAgain after LimiterRetryDelay, unless Stop was called.
-func (g *Gates) tryLater(buckets int) {
+func (g *Gates) tryLater(count int) {
 	time.AfterFunc(LimiterRetryDelay, func() {
-		defer panics.Recover(panics.Other, func() { g.tryLater(buckets) })
+		defer panics.Recover(panics.Other, func() { g.tryLater(count) })
 		if g.trials.Err() == nil {
-			g.tryAgain(g.trials, buckets)
+			g.tryAgain(g.trials, count)
 		}
 	})
 }
@@ -310,8 +310,8 @@ func forLimiterAlone(r quota.Request) quota.Request {
 // the limiter's states without the event. If the refund fails, RefundLater gets the event. If the
 // refund or the Peek fails, d is returned.
 func (g *Gates) refundRefused(ctx context.Context, r quota.Request, d quota.Decision) quota.Decision {
-	if err := g.shared.Refund(ctx, r.ID, bucketnames.OfCountedScopes(r.Buckets)...); err != nil {
-		g.RefundLater(r.ID, bucketnames.OfCountedScopes(r.Buckets)...)
+	if err := g.shared.Refund(ctx, r.ID, buckets.OfCountedScopes(r.Buckets)...); err != nil {
+		g.RefundLater(r.ID, buckets.OfCountedScopes(r.Buckets)...)
 	} else if now, err := g.shared.Peek(ctx, r); err == nil {
 		d.Rules, d.Also = now.Rules, now.Also
 	}
@@ -332,7 +332,7 @@ func (g *Gates) takeLocally(ctx context.Context, r quota.Request) (quota.Decisio
 }
 
 // peekLocally returns the states of the rules that this process decides alone.
-func (g *Gates) peekLocally(ctx context.Context, s bucketnames.Subject) (quota.Decision, error) {
+func (g *Gates) peekLocally(ctx context.Context, s buckets.Subject) (quota.Decision, error) {
 	d, err := g.local.Peek(ctx, quota.Request{Rules: policy.ForLimiterAlone(s.Purpose.Policy.Rules), Buckets: s.Buckets()})
 	d.Alone = g.shared != nil
 	return d, err
@@ -381,7 +381,7 @@ func (g *Gates) TakeOrLocal(ctx context.Context, r quota.Request) (quota.Decisio
 	d, err := g.takeLocally(ctx, r)
 	// the limiter was called, and may have counted the event
 	if err == nil && !d.Admitted && refundable && errors.Is(away, quota.ErrUnavailable) {
-		g.RefundLater(r.ID, bucketnames.OfCountedScopes(r.Buckets)...)
+		g.RefundLater(r.ID, buckets.OfCountedScopes(r.Buckets)...)
 	}
 	return d, err
 }

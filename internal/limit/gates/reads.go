@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"sendcode/internal/base/panics"
-	"sendcode/internal/limit/bucketnames"
+	"sendcode/internal/limit/buckets"
 	"sendcode/internal/store"
 	"sendcode/internal/store/rowrules"
 	"sendcode/quota"
@@ -144,7 +144,7 @@ func (s *sharedRead[T]) takeTurn(ctx context.Context, before *sharedRead[T], slo
 
 // readHistory reads the rows of a subject's recipient, in a read that other refusals or other looks may share.
 // Without a rule on the recipient it reads nothing and returns nil. Error: of the database.
-func (g *Gates) readHistory(ctx context.Context, s bucketnames.Subject, refusal bool) (*sharedRead[rowrules.History], error) {
+func (g *Gates) readHistory(ctx context.Context, s buckets.Subject, refusal bool) (*sharedRead[rowrules.History], error) {
 	look := rowrules.HistoryQuery{Bucket: s.DatabaseBucket()}
 	if window := s.Purpose.LongestRecipientWindow(); window > 0 {
 		look.CountedWithin = window + HistoryMargin
@@ -156,7 +156,7 @@ func (g *Gates) readHistory(ctx context.Context, s bucketnames.Subject, refusal 
 		return nil, nil
 	}
 	key := readKey{
-		bucketnames.Recipient(s.App, s.Channel, s.Purpose.CountedAs(), s.Recipient), look.CountedWithin, look.RejectedWithin,
+		buckets.Recipient(s.App, s.Channel, s.Purpose.CountedAs(), s.Recipient), look.CountedWithin, look.RejectedWithin,
 		s.Class.IsStranger(), !refusal,
 	}
 	x := g.histories.read(ctx, key, g.now, func(ctx context.Context) (rowrules.History, error) { return g.db.ReadHistory(ctx, look) })

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"sendcode/internal/base/logs"
-	"sendcode/internal/limit/bucketnames"
+	"sendcode/internal/limit/buckets"
 	"sendcode/internal/store"
 	"sendcode/quota"
 )
@@ -83,7 +83,7 @@ type readKept struct{}
 
 // add queues a change of the limiter.
 func (s *SavedEvents) add(ctx context.Context, c quota.Change) {
-	if c.Keep > 0 && c.Keep <= longestForgotten || bucketnames.InDatabase(c.Bucket) || ctx.Value(readKept{}) != nil {
+	if c.Keep > 0 && c.Keep <= longestForgotten || buckets.InDatabase(c.Bucket) || ctx.Value(readKept{}) != nil {
 		return
 	}
 	s.mu.Lock()

@@ -15,7 +15,7 @@ import (
 
 	"sendcode/internal/codes/policy"
 	"sendcode/internal/kit/servertest"
-	"sendcode/internal/limit/bucketnames"
+	"sendcode/internal/limit/buckets"
 	"sendcode/internal/limit/gates"
 	"sendcode/internal/limit/limits"
 	"sendcode/internal/run/app/core"
@@ -76,7 +76,7 @@ func networkRules(s *vtest.Settings) {
 // failedChecks is the request that counts a failed check of the back end's network.
 var failedChecks = quota.Request{
 	ID: "1", Rules: []quota.Rule{{Name: "checks", Scope: quota.IP, Limit: 2, Window: time.Hour}},
-	Buckets: bucketnames.NetworkFailedChecks("shop", vtest.BackEnd.IP, "email"),
+	Buckets: buckets.NetworkFailedChecks("shop", vtest.BackEnd.IP, "email"),
 }
 
 // states are those of a process for the back end, with what the next request of each kind is told.

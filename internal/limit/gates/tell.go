@@ -12,7 +12,7 @@ import (
 
 	"sendcode/internal/base/panics"
 	"sendcode/internal/codes/policy"
-	"sendcode/internal/limit/bucketnames"
+	"sendcode/internal/limit/buckets"
 	"sendcode/internal/store"
 	"sendcode/internal/store/rowrules"
 	"sendcode/quota"
@@ -91,14 +91,14 @@ type databaseRows struct {
 	asked  time.Time     // when the rows were asked for, on this process's clock; before now
 }
 
-func newDatabaseRows(s bucketnames.Subject, sends, rejected []quota.Event, now, asked time.Time) databaseRows {
+func newDatabaseRows(s buckets.Subject, sends, rejected []quota.Event, now, asked time.Time) databaseRows {
 	events := map[quota.Scope][]quota.Event{quota.Recipient: sends, quota.Failures: rejected}
 	return databaseRows{events, quota.Evaluate(policy.ForDatabase(s.Purpose.Policy.Rules), events, now).Rules, now, asked}
 }
 
 // Peek returns the state of every rule for a subject now, and counts nothing. The limiter and the database are asked
 // at once. Without the limiter, the database and this process answer. Errors: of the database, or of a bad request.
-func (g *Gates) Peek(ctx context.Context, s bucketnames.Subject) (Answer, error) {
+func (g *Gates) Peek(ctx context.Context, s buckets.Subject) (Answer, error) {
 	reading := &struct {
 		sync.WaitGroup
 		rows *sharedRead[rowrules.History]
@@ -126,7 +126,7 @@ func (g *Gates) Peek(ctx context.Context, s bucketnames.Subject) (Answer, error)
 }
 
 // peekFirstGate is Peek by the limiter or, without it, by this process, and reads no row. Error: of a bad request.
-func (g *Gates) peekFirstGate(ctx context.Context, s bucketnames.Subject) (quota.Decision, error) {
+func (g *Gates) peekFirstGate(ctx context.Context, s buckets.Subject) (quota.Decision, error) {
 	d, err := g.peekLimiter(ctx, s)
 	if errors.Is(err, errLimiterAway) {
 		return g.peekLocally(ctx, s)
@@ -134,14 +134,14 @@ func (g *Gates) peekFirstGate(ctx context.Context, s bucketnames.Subject) (quota
 	return d, err
 }
 
-func (g *Gates) peekLimiter(ctx context.Context, s bucketnames.Subject) (quota.Decision, error) {
+func (g *Gates) peekLimiter(ctx context.Context, s buckets.Subject) (quota.Decision, error) {
 	return g.callLimiter(ctx, quota.Request{Rules: s.Purpose.Policy.Rules, Buckets: s.Buckets()}, Limiter.Peek, false)
 }
 
 // AnswerRefusal returns the answer after TakeSend, called at asked, refused a send by d. If the
 // answer is Allowed, a wait has ended meanwhile, or the sends that the rule backoff counted no longer
 // count: repeat the Take. Error: of the database.
-func (g *Gates) AnswerRefusal(ctx context.Context, s bucketnames.Subject, d quota.Decision, asked time.Time) (Answer, error) {
+func (g *Gates) AnswerRefusal(ctx context.Context, s buckets.Subject, d quota.Decision, asked time.Time) (Answer, error) {
 	d = g.correctBackoff(ctx, s, d)
 	heard := g.now()
 	rows, err := g.readHistory(ctx, s, true)
@@ -152,14 +152,14 @@ func (g *Gates) AnswerRefusal(ctx context.Context, s bucketnames.Subject, d quot
 }
 
 // countedRows returns what a history counts for a subject. The history was asked for at asked.
-func (g *Gates) countedRows(s bucketnames.Subject, h rowrules.History, asked time.Time) databaseRows {
+func (g *Gates) countedRows(s buckets.Subject, h rowrules.History, asked time.Time) databaseRows {
 	return newDatabaseRows(s, h.Sends(s.Purpose.LongestRecipientWindow()), h.RejectedSends(g.policy.Get().LongestFailureWindow()), h.Now, asked)
 }
 
 // AnswerAdmitted returns the decision on a send that both gates admitted. TakeSend, called at asked,
 // returned taken, and Begin returned begun. Without the limiter, other rules than the
 // recipient's have the states of this process.
-func (g *Gates) AnswerAdmitted(ctx context.Context, s bucketnames.Subject, taken quota.Decision, asked time.Time,
+func (g *Gates) AnswerAdmitted(ctx context.Context, s buckets.Subject, taken quota.Decision, asked time.Time,
 	begun store.BeginAnswer,
 ) quota.Decision {
 	own := quota.Event{ID: string(begun.Send.ID[:]), At: begun.Now}
@@ -171,15 +171,15 @@ func (g *Gates) AnswerAdmitted(ctx context.Context, s bucketnames.Subject, taken
 // RefundOverruled handles a send that the limiter admitted and the database refused: it refunds the
 // send, adds the events that the limiter lacked, and returns the answer. If this process took the
 // send alone or the refund fails, it passes the send to RefundLater and answers from the rows.
-func (g *Gates) RefundOverruled(ctx context.Context, s bucketnames.Subject, id uuid.UUID, taken quota.Decision, asked time.Time,
+func (g *Gates) RefundOverruled(ctx context.Context, s buckets.Subject, id uuid.UUID, taken quota.Decision, asked time.Time,
 	begun store.BeginAnswer,
 ) (told Answer) {
 	r := newDatabaseRows(s, begun.History, begun.Rejected, begun.Now, asked)
 	g.rememberWait(s, r)
 	// Unless the limiter is asked again, the rows' states alone are told: those in taken contain the send.
 	told = Answer{Decision: quota.Decision{At: r.now, Rules: r.states, Alone: taken.Alone}}
-	if taken.Alone || g.Refund(ctx, string(id[:]), bucketnames.OfCountedScopes(s.Buckets())...) != nil {
-		g.RefundLater(string(id[:]), bucketnames.OfCountedScopes(s.Buckets())...)
+	if taken.Alone || g.Refund(ctx, string(id[:]), buckets.OfCountedScopes(s.Buckets())...) != nil {
+		g.RefundLater(string(id[:]), buckets.OfCountedScopes(s.Buckets())...)
 		return told
 	}
 	peek := g.peekLocally
@@ -198,7 +198,7 @@ func (g *Gates) RefundOverruled(ctx context.Context, s bucketnames.Subject, id u
 // correctAndMerge returns d with the stricter states of d and of the rows, at the rows' instant. The limiter was
 // asked for d at asked, and had answered at heard. If the rows count more, their events are added to
 // the limiter, which is then asked again.
-func (g *Gates) correctAndMerge(ctx context.Context, s bucketnames.Subject, d quota.Decision, asked, heard time.Time, r databaseRows) quota.Decision {
+func (g *Gates) correctAndMerge(ctx context.Context, s buckets.Subject, d quota.Decision, asked, heard time.Time, r databaseRows) quota.Decision {
 	if scopes := lackingScopes(d.Rules, r.states); g.shared != nil && len(scopes) > 0 && !d.Alone {
 		again := g.now()
 		err := g.recordRows(ctx, s, r, d.At, scopes...)
@@ -219,7 +219,7 @@ func (g *Gates) correctAndMerge(ctx context.Context, s bucketnames.Subject, d qu
 }
 
 // merge returns d with the stricter states of d and of the rows, as they are at r.now. asked and heard are as in correctAndMerge.
-func (g *Gates) merge(s bucketnames.Subject, d quota.Decision, asked, heard time.Time, r databaseRows) quota.Decision {
+func (g *Gates) merge(s buckets.Subject, d quota.Decision, asked, heard time.Time, r databaseRows) quota.Decision {
 	least := max(0, r.asked.Sub(heard)) // r.now may be as early as r.asked, and the end of a wait is told from it
 	d.At, d.Rules = r.now, mergeStates(s.Purpose.Policy.Rules, d.Rules, r.states, least, g.now().Sub(asked))
 	return d
@@ -238,7 +238,7 @@ func lackingScopes(limited, rows []quota.State) (scopes []quota.Scope) {
 
 // recordRows records the rows' events of some scopes in the limiter. at is an instant of the limiter's clock that was
 // over by r.now: with their ages as of at, no event is recorded with a later instant than it had. Errors: those of record.
-func (g *Gates) recordRows(ctx context.Context, s bucketnames.Subject, r databaseRows, at time.Time, scopes ...quota.Scope) (err error) {
+func (g *Gates) recordRows(ctx context.Context, s buckets.Subject, r databaseRows, at time.Time, scopes ...quota.Scope) (err error) {
 	names := s.Buckets()
 	for _, scope := range scopes {
 		keep := s.Purpose.LongestRecipientWindow()

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"sendcode/internal/limit/bucketnames"
+	"sendcode/internal/limit/buckets"
 	"sendcode/quota"
 )
 
@@ -30,7 +30,7 @@ func newRecipientsUntil() recipientsUntil {
 	return recipientsUntil{seed: maphash.MakeSeed(), slots: make([]recipientUntil, 1<<16)}
 }
 
-func (r *recipientsUntil) nameOf(s bucketnames.Subject) uint64 {
+func (r *recipientsUntil) nameOf(s buckets.Subject) uint64 {
 	var h maphash.Hash
 	h.SetSeed(r.seed)
 	for _, part := range [...]string{string(s.Class), s.App, string(s.Channel), s.Purpose.CountedAs()} {
@@ -55,7 +55,7 @@ func (r *recipientsUntil) has(name uint64, now time.Time) bool {
 }
 
 // rememberWait remembers, without Redis, how long the rows refuse the subject's next send.
-func (g *Gates) rememberWait(s bucketnames.Subject, r databaseRows) {
+func (g *Gates) rememberWait(s buckets.Subject, r databaseRows) {
 	if wait := (quota.Decision{Rules: r.states}).RetryAfter(); wait > 0 && g.WithoutRedis() {
 		g.refused.add(g.refused.nameOf(s), g.now().Add(wait))
 	}
@@ -65,7 +65,7 @@ func (g *Gates) rememberWait(s bucketnames.Subject, r databaseRows) {
 // still refuse. So a process without Redis first reads the rows, in a read that others share, and a flood on one recipient costs
 // few reads, and takes no place of a wider rule. refused is false if the gates must decide the send: so they must if another rule
 // refuses, for which no row is read. Error: of the database.
-func (g *Gates) AnswerRefusedBefore(ctx context.Context, s bucketnames.Subject) (told Answer, refused bool, err error) {
+func (g *Gates) AnswerRefusedBefore(ctx context.Context, s buckets.Subject) (told Answer, refused bool, err error) {
 	if !g.WithoutRedis() || !g.refused.has(g.refused.nameOf(s), g.now()) {
 		return Answer{}, false, nil
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"sendcode/internal/codes/policy"
-	"sendcode/internal/limit/bucketnames"
+	"sendcode/internal/limit/buckets"
 	"sendcode/internal/limit/gates"
 	"sendcode/internal/store"
 	"sendcode/internal/store/sqlite/sqlitetest"
@@ -112,7 +112,7 @@ func TestWithoutRedisNothingIsDoneTwice(t *testing.T) {
 	vtest.InBubbleWith(t, withoutRedis, func(r *vtest.Rig) {
 		looks := 0
 		g := gates.New(looked{quota.NewMemory(time.Now), &looks}, r.Store, policy.NewCurrentSet(r.Settings.Set, time.Now), time.Now, r.Logger)
-		ana := bucketnames.Subject{
+		ana := buckets.Subject{
 			App: "shop", IP: vtest.BackEnd.IP, Channel: "email", Recipient: r.Person().Recipient,
 			Purpose: r.Svc.Terms().Purposes["default"],
 		}

@@ -17,7 +17,7 @@ import (
 	"sendcode/internal/base/recipient"
 	"sendcode/internal/codes/keys"
 	"sendcode/internal/codes/policy"
-	"sendcode/internal/limit/bucketnames"
+	"sendcode/internal/limit/buckets"
 	"sendcode/internal/store"
 	"sendcode/quota"
 )
@@ -154,7 +154,7 @@ func (r *Repair) refundRow(ctx context.Context, row store.Refund) error {
 func (r *Repair) refundBuckets(v store.Verification) []string {
 	counted := r.recipientBuckets(v.App, v.Channel, v.Purpose, v.Recipient)
 	if to, err := r.Vault.OpenRecipient(v); err == nil && v.Class.IsStranger() && v.Channel == recipient.Email {
-		counted = append(counted, bucketnames.Spellings(v.App, r.Vault.Hashes(to).Mailbox))
+		counted = append(counted, buckets.Spellings(v.App, r.Vault.Hashes(to).Mailbox))
 	}
 	return counted
 }
@@ -163,7 +163,7 @@ func (r *Repair) refundBuckets(v store.Verification) []string {
 // has had.
 func (r *Repair) recipientBuckets(app string, ch recipient.Channel, purpose string, h recipient.Hash) (all []string) {
 	for _, name := range r.Policy.Get().CurrentAndFormerCountedAs(purpose) {
-		all = append(all, bucketnames.Recipient(app, ch, name, h))
+		all = append(all, buckets.Recipient(app, ch, name, h))
 	}
 	return all
 }
@@ -241,7 +241,7 @@ func (r *Repair) settleSome(ctx context.Context, list []unsettled) (left []unset
 			if time.Since(x.missingSince) < NeverWrittenAfter {
 				left = append(left, x)
 			} else {
-				r.Limiter.RefundLater(string(x.send[:]), bucketnames.OfCountedScopes(x.buckets)...)
+				r.Limiter.RefundLater(string(x.send[:]), buckets.OfCountedScopes(x.buckets)...)
 			}
 			continue
 		case bucket == "" || keep == 0 || now.Sub(at) > keep: // no rule counts it, or it has left its window
@@ -307,7 +307,7 @@ func (r *Repair) rowsOf(ctx context.Context, list []unsettled) (found map[uuid.U
 // CountBadAddress counts a send whose address takes no messages in the limiter's bucket of failures:
 // now, or after the limiter is back.
 func (r *Repair) CountBadAddress(ctx context.Context, s store.Send) {
-	bucket, keep := bucketnames.Failures(s.App, s.Channel, s.Recipient), r.Policy.Get().LongestFailureWindow()
+	bucket, keep := buckets.Failures(s.App, s.Channel, s.Recipient), r.Policy.Get().LongestFailureWindow()
 	if keep == 0 { // no rule counts it
 		return
 	}

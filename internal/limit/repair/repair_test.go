@@ -15,7 +15,7 @@ import (
 	"sendcode/internal/base/recipient"
 	"sendcode/internal/codes/policy"
 	"sendcode/internal/kit/servertest"
-	"sendcode/internal/limit/bucketnames"
+	"sendcode/internal/limit/buckets"
 	"sendcode/internal/store"
 	"sendcode/quota"
 )
@@ -171,7 +171,7 @@ func takenBack(id, bucket string) []string {
 
 // sent is a send of the recipient that the database let in alone.
 func (i *idle) sent(h byte, id string) (bucket string) {
-	s := bucketnames.Subject{App: "shop", Channel: recipient.Email, Recipient: recipient.Hash{h}, Purpose: login}
+	s := buckets.Subject{App: "shop", Channel: recipient.Email, Recipient: recipient.Hash{h}, Purpose: login}
 	i.SettleLater(uuid.UUID([]byte(fmt.Sprintf("%-16s", id))), s.Buckets())
 	return s.Buckets()[quota.Recipient]
 }
@@ -207,7 +207,7 @@ func TestRefundsOfTheDatabaseAreRepeated(t *testing.T) {
 	var told []string
 	for _, due := range r.db.due {
 		v := due.Verification
-		s := bucketnames.Subject{App: v.App, Channel: v.Channel, Recipient: v.Recipient, Purpose: login}
+		s := buckets.Subject{App: v.App, Channel: v.Channel, Recipient: v.Recipient, Purpose: login}
 		told = append(told, fmt.Sprintf("refund %s [%s]", string(due.ID[:]), s.Buckets()[quota.Recipient]))
 	}
 	r.asked("back", []string{"LeaseDueRefunds", "Refunded 1", "Refunded 2"}, told...)
@@ -397,7 +397,7 @@ func TestRejectionsAreRecordedAsFailures(t *testing.T) {
 	failing.Policy.Rules = []quota.Rule{{Name: "failures", Scope: quota.Failures, Limit: 1, Window: time.Hour}}
 	s.Policy.Change(policy.Set{Purposes: map[string]policy.Purpose{"login": failing}})
 	s.db.rows = map[uuid.UUID]store.Status{send.ID: store.Failed}
-	want := fmt.Sprintf("record %s 1h0m0s %s", bucketnames.Failures("shop", recipient.Email, send.Recipient), send.ID[:])
+	want := fmt.Sprintf("record %s 1h0m0s %s", buckets.Failures("shop", recipient.Email, send.Recipient), send.ID[:])
 	s.CountBadAddress(t.Context(), send)
 	s.wants("at once", want)
 	s.gone = true

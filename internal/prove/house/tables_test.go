@@ -34,10 +34,10 @@ var edges = map[string]string{
 
 	"internal/codes": "quota internal/base/... internal/store internal/store/rowrules internal/codes/...",
 
-	"internal/limit":        deciding + " internal/limit/bucketnames",
+	"internal/limit":        deciding + " internal/limit/buckets",
 	"internal/limit/limits": "quota internal/base/fault", // not gates: it asks an interface
 
-	"internal/deliver": "quota internal/base/... internal/store internal/codes/... internal/limit/bucketnames " +
+	"internal/deliver": "quota internal/base/... internal/store internal/codes/... internal/limit/buckets " +
 		"internal/deliver/bounce internal/deliver/delivery internal/deliver/providerhttp internal/deliver/sms internal/deliver/standardwebhooks internal/deliver/webhook",
 	// a mail server and a carrier know no send
 	"internal/deliver/delivery": "internal/base/loopback internal/base/panics internal/deliver/delivery/... internal/deliver/providerhttp",
@@ -51,7 +51,7 @@ var edges = map[string]string{
 	"internal/http":         serving,
 	"internal/http/api":     serving + " internal/http/hooks internal/deliver/feedback internal/deliver/sms internal/deliver/sns",
 	"internal/http/page":    serving + " internal/deliver/delivery/mailbox", // whose mails a page shows
-	"internal/http/console": serving + " internal/limit/bucketnames internal/http/console/... internal/http/openid",
+	"internal/http/console": serving + " internal/limit/buckets internal/http/console/... internal/http/openid",
 
 	"internal/run":        deciding + " internal/limit/... internal/deliver/... internal/verify/... internal/run/disk internal/run/metrics",
 	"internal/run/config": "quota internal/base/... internal/store internal/codes/... internal/deliver/... internal/http/hooks internal/run/config/document internal/run/disk internal/verify/humancheck/...",

@@ -12,7 +12,7 @@ import (
 	"sendcode/internal/base/fault"
 	"sendcode/internal/base/logs"
 	"sendcode/internal/base/recipient"
-	"sendcode/internal/limit/bucketnames"
+	"sendcode/internal/limit/buckets"
 	"sendcode/internal/store"
 	"sendcode/internal/verify/verification"
 )
@@ -96,12 +96,12 @@ func (ad *Administration) ResetQuota(ctx context.Context, p Target, act store.Au
 			App: app, Channel: p.Channel, Recipient: p.Recipient,
 			Purposes: purpose.PolicyPurposes,
 		})
-		limited = append(limited, bucketnames.Failures(app, p.Channel, p.Recipient), bucketnames.Spellings(app, p.mailbox()))
+		limited = append(limited, buckets.Failures(app, p.Channel, p.Recipient), buckets.Spellings(app, p.mailbox()))
 		for _, class := range store.Classes {
-			limited = append(limited, bucketnames.Backoff(app, p.Channel, p.Recipient, class))
+			limited = append(limited, buckets.Backoff(app, p.Channel, p.Recipient, class))
 		}
 		for _, name := range set.CurrentAndFormerCountedAs(purpose.Name) {
-			limited = append(limited, bucketnames.Recipient(app, p.Channel, name, p.Recipient))
+			limited = append(limited, buckets.Recipient(app, p.Channel, name, p.Recipient))
 		}
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), store.CallTimeout)

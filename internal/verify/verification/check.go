@@ -11,7 +11,7 @@ import (
 	"sendcode/internal/codes/code"
 	"sendcode/internal/codes/keys"
 	"sendcode/internal/codes/policy"
-	"sendcode/internal/limit/bucketnames"
+	"sendcode/internal/limit/buckets"
 	"sendcode/internal/store"
 	"sendcode/internal/verify/proof"
 )
@@ -73,7 +73,7 @@ func (s *Service) check(ctx context.Context, c codeCheck) (result CheckResult, e
 		Judge: func(v store.Verification, counts bool) (store.Judgement, error) { return s.judge(c, v, counts) },
 	})
 	if wrong := err == nil && checked.Counted && !checked.Approved; !wrong && failure.ID != "" {
-		s.Gates.RefundLater(failure.ID, bucketnames.OfCountedScopes(failure.Buckets)...)
+		s.Gates.RefundLater(failure.ID, buckets.OfCountedScopes(failure.Buckets)...)
 	}
 	s.webhookEvents().WakeForEvent(checked.Event)
 	if err != nil {

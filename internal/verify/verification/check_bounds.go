@@ -9,7 +9,7 @@ import (
 	"sendcode/internal/base/fault"
 	"sendcode/internal/base/logs"
 	"sendcode/internal/base/recipient"
-	"sendcode/internal/limit/bucketnames"
+	"sendcode/internal/limit/buckets"
 	"sendcode/internal/store"
 	"sendcode/quota"
 )
@@ -54,7 +54,7 @@ func (s *Service) networkFailure(c Caller, ch recipient.Channel) quota.Request {
 	checks := s.Policy.Get().Checks
 	return quota.Request{
 		Rules:   []quota.Rule{checks.Network, checks.WideNetwork},
-		Buckets: bucketnames.NetworkFailedChecks(c.App, c.IP, ch),
+		Buckets: buckets.NetworkFailedChecks(c.App, c.IP, ch),
 	}
 }
 
@@ -73,7 +73,7 @@ func (s *Service) takeWithNewID(ctx context.Context, event quota.Request) (quota
 // appFailure returns the request that counts a wrong code for an app, without an ID.
 func (s *Service) appFailure(app string, ch recipient.Channel) quota.Request {
 	return quota.Request{
-		Buckets: map[quota.Scope]string{quota.App: bucketnames.AppFailedChecks(app, ch)},
+		Buckets: map[quota.Scope]string{quota.App: buckets.AppFailedChecks(app, ch)},
 		Rules:   []quota.Rule{s.Policy.Get().Checks.App},
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"sendcode/internal/base/fault"
 	"sendcode/internal/codes/keys"
 	"sendcode/internal/codes/policy"
-	"sendcode/internal/limit/bucketnames"
+	"sendcode/internal/limit/buckets"
 	"sendcode/internal/store"
 	"sendcode/internal/store/rowrules"
 	"sendcode/internal/store/sqlite/sqlitetest"
@@ -141,8 +141,8 @@ func TestWhatIsNoFailure(t *testing.T) {
 	vtest.InBubbleWith(t, wide, func(r *vtest.Rig) {
 		used := func() int {
 			checks := r.Svc.Terms().Checks
-			in := bucketnames.NetworkFailedChecks("shop", vtest.BackEnd.IP, "email")
-			in[quota.App] = bucketnames.AppFailedChecks("shop", "email")
+			in := buckets.NetworkFailedChecks("shop", vtest.BackEnd.IP, "email")
+			in[quota.App] = buckets.AppFailedChecks("shop", "email")
 			d, err := r.Limiter.Peek(r.Context(), quota.Request{
 				Rules: []quota.Rule{checks.Network, checks.WideNetwork, checks.App}, Buckets: in,
 			})

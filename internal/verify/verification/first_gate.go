@@ -8,7 +8,7 @@ import (
 
 	"sendcode/internal/base/fault"
 	"sendcode/internal/codes/policy"
-	"sendcode/internal/limit/bucketnames"
+	"sendcode/internal/limit/buckets"
 	"sendcode/internal/limit/gates"
 	"sendcode/internal/store"
 	"sendcode/quota"
@@ -24,7 +24,7 @@ func (s *Service) takeQuota(ctx context.Context, send claimedSend) (counted coun
 	mayCount := false // the limiter did not answer, and may count the send
 	defer func() {
 		if mayCount && err != nil {
-			s.Gates.RefundLater(send.limiterID(), bucketnames.OfCountedScopes(send.buckets)...)
+			s.Gates.RefundLater(send.limiterID(), buckets.OfCountedScopes(send.buckets)...)
 		}
 	}()
 	var refusal gates.Answer

@@ -10,7 +10,7 @@ import (
 	"sendcode/internal/base/fault"
 	"sendcode/internal/base/recipient"
 	"sendcode/internal/codes/policy"
-	"sendcode/internal/limit/bucketnames"
+	"sendcode/internal/limit/buckets"
 	"sendcode/internal/store"
 	"sendcode/internal/verify/humancheck"
 	"sendcode/quota"
@@ -42,7 +42,7 @@ type Budget interface {
 func (s *Service) SetHumanChecks(checks map[string]humancheck.Check) { s.human.Store(&checks) }
 
 // humanCheckOf returns the check that is in force for a subject; nil: there is none, or its class is asked by none.
-func (s *Service) humanCheckOf(subject bucketnames.Subject) *humancheck.Check {
+func (s *Service) humanCheckOf(subject buckets.Subject) *humancheck.Check {
 	all := s.human.Load()
 	if all == nil || subject.Class == store.SecretKeyClass {
 		return nil
@@ -54,7 +54,7 @@ func (s *Service) humanCheckOf(subject bucketnames.Subject) *humancheck.Check {
 }
 
 // asksNext reports whether a send of the subject would be asked for a check, by the states of its rules.
-func (s *Service) asksNext(subject bucketnames.Subject, d quota.Decision) bool {
+func (s *Service) asksNext(subject buckets.Subject, d quota.Decision) bool {
 	return s.humanCheckOf(subject) != nil && slices.ContainsFunc(d.Rules, func(x quota.State) bool {
 		return !x.Observe && policy.IsWiderScope(x.Scope) && x.Used >= policy.NoPass.Limit(subject.Class, x.Rule)
 	})
@@ -62,7 +62,7 @@ func (s *Service) asksNext(subject bucketnames.Subject, d quota.Decision) bool {
 
 // isAlwaysAsked reports whether a send to a recipient needs a pass even where the rules have places. first: it is the first of
 // its verification.
-func (s *Service) isAlwaysAsked(ctx context.Context, c humancheck.Check, subject bucketnames.Subject, to recipient.Recipient, first bool) bool {
+func (s *Service) isAlwaysAsked(ctx context.Context, c humancheck.Check, subject buckets.Subject, to recipient.Recipient, first bool) bool {
 	return c.Always && subject.Class.IsStranger() && first ||
 		to.Channel() == recipient.SMS && s.Budget != nil && s.Budget.StrangersHoldHalf(ctx, subject.App, to.Country())
 }

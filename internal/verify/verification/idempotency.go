@@ -12,7 +12,7 @@ import (
 	"sendcode/internal/base/fault"
 	"sendcode/internal/base/logs"
 	"sendcode/internal/base/recipient"
-	"sendcode/internal/limit/bucketnames"
+	"sendcode/internal/limit/buckets"
 	"sendcode/internal/store"
 )
 
@@ -123,7 +123,7 @@ func (s *Service) idempotencyKeyHash(label string, c Caller) [32]byte {
 	case isRandomHex(c.IdempotencyKey):
 		kind = "browser"
 	default:
-		kind = "browser of " + bucketnames.ClientPrefix(c.IP)
+		kind = "browser of " + buckets.ClientPrefix(c.IP)
 	}
 	return s.Vault.KeyedHash(label, c.App, kind, c.IdempotencyKey)
 }

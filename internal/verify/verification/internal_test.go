@@ -8,7 +8,7 @@ import (
 
 	"sendcode/internal/base/recipient"
 	"sendcode/internal/kit/servertest"
-	"sendcode/internal/limit/bucketnames"
+	"sendcode/internal/limit/buckets"
 	"sendcode/internal/store"
 )
 
@@ -56,7 +56,7 @@ func TestALockoutIsOfTheVerificationsClass(t *testing.T) {
 	to, err := recipient.Parse(recipient.Email, "ana@example.com")
 	servertest.OK(t, err)
 	r := &parsedRequest{
-		Request: Request{Caller: Caller{App: "shop"}}, to: to, subject: bucketnames.Subject{Class: store.SecretKeyClass},
+		Request: Request{Caller: Caller{App: "shop"}}, to: to, subject: buckets.Subject{Class: store.SecretKeyClass},
 		resendOf: storedVerification{Verification: store.Verification{Class: store.UnknownBrowser}},
 	}
 	s.lockouts.remember(r.lockoutKey(store.SecretKeyClass), time.Hour, seenAt)

@@ -13,7 +13,7 @@ import (
 	"sendcode/internal/base/message"
 	"sendcode/internal/base/recipient"
 	"sendcode/internal/codes/policy"
-	"sendcode/internal/limit/bucketnames"
+	"sendcode/internal/limit/buckets"
 	"sendcode/internal/store"
 	"sendcode/internal/verify/humancheck"
 	"sendcode/quota"
@@ -28,7 +28,7 @@ type parsedRequest struct {
 	resendOf      storedVerification     // the verification that it names; zero: not a resend
 	to            recipient.Recipient    // of the code
 	addressHash   recipient.Hash         // of the address as it is spelled; subject.Recipient may stand for several spellings
-	subject       bucketnames.Subject    // has the purpose with its rules, and the class
+	subject       buckets.Subject        // has the purpose with its rules, and the class
 	buckets       map[quota.Scope]string // of the subject and, for codes that can be guessed, of the app's failed checks; must not be changed
 	holder        string                 // of a verification that the request opens
 	check         *humancheck.Check      // that a send may be asked for; nil: none
@@ -52,7 +52,7 @@ func (s *Service) parseRequest(ctx context.Context, ask Request) (*parsedRequest
 	r.subject = s.subjectWithRules(set, r.Caller, s.classOf(ctx, r), p, r.to, hashes)
 	r.buckets, r.holder = r.subject.Buckets(), r.newHolder()
 	if r.subject.Class != store.SecretKeyClass {
-		r.buckets[quota.FailedChecks] = bucketnames.AppFailedChecks(r.App, r.to.Channel())
+		r.buckets[quota.FailedChecks] = buckets.AppFailedChecks(r.App, r.to.Channel())
 	}
 	if r.Kind == BackEnd {
 		r.Site = set.Apps[r.App].Site
@@ -194,15 +194,15 @@ func (s *Service) isKnownBrowser(ctx context.Context, r *parsedRequest) bool {
 // with the purpose and its rules.
 func (s *Service) subjectWithRules(set policy.Set, c Caller, class store.Class, p policy.Purpose, to recipient.Recipient,
 	h recipient.Hashes,
-) bucketnames.Subject {
+) buckets.Subject {
 	p = s.purposeWithRules(set, c, class, p, to.Channel(), h.Address)
-	return subjectOf(c, class, to.Channel(), h.Counted, bucketnames.GroupsOf(s.Vault, to, h), p)
+	return subjectOf(c, class, to.Channel(), h.Counted, buckets.GroupsOf(s.Vault, to, h), p)
 }
 
-func subjectOf(c Caller, class store.Class, ch recipient.Channel, h recipient.Hash, groups bucketnames.RecipientGroups,
+func subjectOf(c Caller, class store.Class, ch recipient.Channel, h recipient.Hash, groups buckets.RecipientGroups,
 	p policy.Purpose,
-) bucketnames.Subject {
-	subject := bucketnames.Subject{App: c.App, IP: c.IP, Channel: ch, Recipient: h, Groups: groups, Purpose: p, Class: class}
+) buckets.Subject {
+	subject := buckets.Subject{App: c.App, IP: c.IP, Channel: ch, Recipient: h, Groups: groups, Purpose: p, Class: class}
 	if c.Kind == BackEnd {
 		return subject.WithoutUnnamedClient()
 	}

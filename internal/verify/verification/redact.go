@@ -7,7 +7,7 @@ import (
 
 	"sendcode/internal/base/logs"
 	"sendcode/internal/codes/policy"
-	"sendcode/internal/limit/bucketnames"
+	"sendcode/internal/limit/buckets"
 	"sendcode/internal/limit/gates"
 	"sendcode/quota"
 )
@@ -44,7 +44,7 @@ type sendHistory struct {
 // verification that the caller names, and the IDs of those that it replaces; it is empty if the
 // caller names none. If the database does not answer, a browser sees as much as a browser that names
 // no verification.
-func (s *Service) redact(ctx context.Context, subject bucketnames.Subject, states gates.Answer, c Caller, state State,
+func (s *Service) redact(ctx context.Context, subject buckets.Subject, states gates.Answer, c Caller, state State,
 	own []string,
 ) quota.Decision {
 	var sends sendHistory

@@ -7,7 +7,7 @@ import (
 
 	"sendcode/internal/base/fault"
 	"sendcode/internal/codes/policy"
-	"sendcode/internal/limit/bucketnames"
+	"sendcode/internal/limit/buckets"
 	"sendcode/internal/limit/refusals"
 	"sendcode/internal/store"
 	"sendcode/internal/store/storetest"
@@ -201,7 +201,7 @@ func TestFailureWhileTheLimiterIsAway(t *testing.T) {
 		for window, n := range map[time.Duration]int{122 * time.Second: 0, 123 * time.Second: 1} {
 			d, err := r.Limiter.Peek(r.Context(), quota.Request{
 				Rules:   []quota.Rule{{Scope: quota.Failures, Limit: 1, Window: window}},
-				Buckets: map[quota.Scope]string{quota.Failures: bucketnames.Failures("shop", "email", r.Person().Recipient)},
+				Buckets: map[quota.Scope]string{quota.Failures: buckets.Failures("shop", "email", r.Person().Recipient)},
 			})
 			r.NoError(err)
 			r.Want("within "+window.String(), d.Rules[0].Used, n)

@@ -11,7 +11,7 @@ import (
 	"sendcode/internal/base/fault"
 	"sendcode/internal/base/recipient"
 	"sendcode/internal/codes/policy"
-	"sendcode/internal/limit/bucketnames"
+	"sendcode/internal/limit/buckets"
 	"sendcode/internal/store"
 	"sendcode/quota"
 )
@@ -26,7 +26,7 @@ func (s *Service) write(ctx context.Context, send countedSend) (writtenSend, err
 	case errors.Is(err, fault.Uncertain), err == nil && begun.Admitted && send.taken.Alone:
 		s.Repair.SettleLater(send.id, send.buckets)
 	case err != nil, begun.Lockout.Wait > 0:
-		s.Gates.RefundLater(send.limiterID(), bucketnames.OfCountedScopes(send.buckets)...)
+		s.Gates.RefundLater(send.limiterID(), buckets.OfCountedScopes(send.buckets)...)
 	}
 	ctx = context.WithoutCancel(ctx) // the database has decided: no deadline applies
 	switch {

@@ -33,7 +33,7 @@ import (
 	"sendcode/internal/codes/policy"
 	"sendcode/internal/deliver/webhook"
 	"sendcode/internal/limit/admission"
-	"sendcode/internal/limit/bucketnames"
+	"sendcode/internal/limit/buckets"
 	"sendcode/internal/limit/gates"
 	"sendcode/internal/limit/refusals"
 	"sendcode/internal/store"
@@ -240,7 +240,7 @@ func (c Caller) network() string {
 	if !c.IP.IsValid() {
 		return ""
 	}
-	return bucketnames.WideNetworkPrefix(c.IP)
+	return buckets.WideNetworkPrefix(c.IP)
 }
 
 // classWithoutTokens returns the caller's class, without regard to tokens of known browsers.

@@ -10,7 +10,7 @@ import (
 	"sendcode/internal/base/recipient"
 	"sendcode/internal/codes/code"
 	"sendcode/internal/codes/policy"
-	"sendcode/internal/limit/bucketnames"
+	"sendcode/internal/limit/buckets"
 	"sendcode/internal/limit/gates"
 	"sendcode/internal/store"
 	"sendcode/internal/verify/humancheck"
@@ -148,17 +148,17 @@ func (s *Service) Get(ctx context.Context, c Caller, id string) (Answer, error) 
 
 // recipientGroups returns the groups that rules of the purpose count a verification's recipient in;
 // zero if no rule needs them, or if the recipient cannot be decrypted.
-func (s *Service) recipientGroups(p policy.Purpose, v store.Verification) bucketnames.RecipientGroups {
+func (s *Service) recipientGroups(p policy.Purpose, v store.Verification) buckets.RecipientGroups {
 	if !slices.ContainsFunc(p.Policy.Rules, func(r quota.Rule) bool {
 		return policy.CountsByCountryOrPrefix(r) || r.Scope == policy.SpellingsScope
 	}) {
-		return bucketnames.RecipientGroups{}
+		return buckets.RecipientGroups{}
 	}
 	r, err := s.Vault.OpenRecipient(v)
 	if err != nil {
-		return bucketnames.RecipientGroups{}
+		return buckets.RecipientGroups{}
 	}
-	return bucketnames.GroupsOf(s.Vault, r, s.Vault.Hashes(r))
+	return buckets.GroupsOf(s.Vault, r, s.Vault.Hashes(r))
 }
 
 // Quota returns the states of a recipient's rules now, and counts nothing. Errors:
@@ -204,12 +204,12 @@ func (s *Service) NeverTogether(c Caller, channel, purpose string, to ...string)
 			return false
 		}
 		subject := s.subjectWithRules(set, c, c.classWithoutTokens(), p, r, s.Vault.Hashes(r))
-		buckets := subject.Buckets()
-		for _, bucket := range bucketnames.OfCountedScopes(buckets) {
+		byScope := subject.Buckets()
+		for _, bucket := range buckets.OfCountedScopes(byScope) {
 			counted[bucket]++
 		}
 		for _, rule := range subject.Purpose.Policy.Rules {
-			if !rule.Observe && counted[buckets[rule.Scope]] > max(1, rule.Limit) {
+			if !rule.Observe && counted[byScope[rule.Scope]] > max(1, rule.Limit) {
 				return true
 			}
 		}
@@ -231,7 +231,7 @@ func (s *Service) RecipientQuota(
 		return quota.Decision{}, err
 	}
 	p = set.ForClass(p, app, class)
-	current, err := s.peek(ctx, bucketnames.Subject{
+	current, err := s.peek(ctx, buckets.Subject{
 		App: app, Channel: ch, Recipient: h, Purpose: p.ForChannel(ch),
 		Class: class,
 	})
@@ -253,7 +253,7 @@ func (s *Service) ValidateRecipient(channel, to string) error {
 
 // peek returns the states of a subject's rules now, with a carrier's hold as one of them. Error:
 // fault.Unavailable.
-func (s *Service) peek(ctx context.Context, subject bucketnames.Subject) (gates.Answer, error) {
+func (s *Service) peek(ctx context.Context, subject buckets.Subject) (gates.Answer, error) {
 	current, err := s.Gates.Peek(ctx, subject)
 	if err == nil {
 		current.Decision, err = s.withCarrierHold(ctx, subject, current.Decision)
@@ -264,7 +264,7 @@ func (s *Service) peek(ctx context.Context, subject bucketnames.Subject) (gates.
 // carrierHold returns the hold on a text message's recipient, as the database has it. Until the
 // hold ends, the carrier would refuse messages to the recipient. The hold is returned as the state
 // of a rule named CarrierRuleName, used up until then. False: there is no hold.
-func (s *Service) carrierHold(ctx context.Context, subject bucketnames.Subject) (quota.State, bool, error) {
+func (s *Service) carrierHold(ctx context.Context, subject buckets.Subject) (quota.State, bool, error) {
 	if subject.Channel != recipient.SMS || s.Texts == nil {
 		return quota.State{}, false, nil
 	}
@@ -276,7 +276,7 @@ func (s *Service) carrierHold(ctx context.Context, subject bucketnames.Subject) 
 	return quota.State{Rule: rule, Used: 1, ResetAfter: hold.Left, RetryAfter: hold.Left}, true, nil
 }
 
-func (s *Service) withCarrierHold(ctx context.Context, subject bucketnames.Subject, d quota.Decision) (quota.Decision, error) {
+func (s *Service) withCarrierHold(ctx context.Context, subject buckets.Subject, d quota.Decision) (quota.Decision, error) {
 	carrier, held, err := s.carrierHold(ctx, subject)
 	if held {
 		d.Rules = append(d.Rules, carrier)

@@ -14,7 +14,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"sendcode/internal/http/server"
-	"sendcode/internal/limit/bucketnames"
+	"sendcode/internal/limit/buckets"
 	"sendcode/quota"
 )
 
@@ -154,8 +154,8 @@ func accountBucket(what string, scope quota.Scope, value string) map[quota.Scope
 
 func networkBuckets(what string, address netip.Addr) map[quota.Scope]string {
 	return map[quota.Scope]string{
-		quota.IP:      consoleBucket(what, quota.IP, cmp.Or(bucketnames.ClientPrefix(address), "none")),
-		quota.Network: consoleBucket(what, quota.Network, cmp.Or(bucketnames.WideNetworkPrefix(address), "none")),
+		quota.IP:      consoleBucket(what, quota.IP, cmp.Or(buckets.ClientPrefix(address), "none")),
+		quota.Network: consoleBucket(what, quota.Network, cmp.Or(buckets.WideNetworkPrefix(address), "none")),
 	}
 }
 
@@ -168,5 +168,5 @@ func attemptsLeft(d quota.Decision) int {
 // clientNetwork returns the network that stands for a client in the log: an IPv4 address or an IPv6
 // /64; "none" without an address.
 func clientNetwork(c echo.Context) string {
-	return cmp.Or(bucketnames.ClientPrefix(server.ClientIP(c)), "none")
+	return cmp.Or(buckets.ClientPrefix(server.ClientIP(c)), "none")
 }

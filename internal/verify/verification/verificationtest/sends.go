@@ -13,7 +13,7 @@ import (
 	"sendcode/internal/base/fault"
 	"sendcode/internal/base/recipient"
 	"sendcode/internal/codes/policy"
-	"sendcode/internal/limit/bucketnames"
+	"sendcode/internal/limit/buckets"
 	"sendcode/internal/verify/verification"
 	"sendcode/quota"
 )
@@ -269,7 +269,7 @@ func (r *Rig) CountedFailures() quota.State {
 	h, _ := r.Svc.Administration.HashRecipient("email", Ana)
 	d, err := r.Limiter.Peek(r.Context(), quota.Request{
 		Rules:   []quota.Rule{{Name: "failures", Scope: quota.Failures, Limit: 1, Window: 24 * time.Hour}},
-		Buckets: map[quota.Scope]string{quota.Failures: bucketnames.Failures("shop", "email", h)},
+		Buckets: map[quota.Scope]string{quota.Failures: buckets.Failures("shop", "email", h)},
 	})
 	r.NoError(err)
 	return d.Rules[0]
@@ -277,5 +277,5 @@ func (r *Rig) CountedFailures() quota.State {
 
 // BucketsOf are the buckets that a back end's mail to a recipient counts in.
 func BucketsOf(p policy.Purpose, h recipient.Hash) map[quota.Scope]string {
-	return bucketnames.Subject{App: "shop", IP: BackEnd.IP, Channel: recipient.Email, Recipient: h, Purpose: p}.Buckets()
+	return buckets.Subject{App: "shop", IP: BackEnd.IP, Channel: recipient.Email, Recipient: h, Purpose: p}.Buckets()
 }

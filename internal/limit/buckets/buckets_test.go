@@ -1,10 +1,10 @@
-package bucketnames_test
+package buckets_test
 
 import (
 	"net/netip"
 	"testing"
 
-	"sendcode/internal/limit/bucketnames"
+	"sendcode/internal/limit/buckets"
 )
 
 // A subscriber of IPv6 has a /64; a /48 is 65,536 of them.
@@ -17,7 +17,7 @@ func TestClientsAndNetworks(t *testing.T) {
 		{"::ffff:192.0.2.1", "192.0.2.1/32", "192.0.2.0/24"},
 	} {
 		ip := netip.MustParseAddr(c.ip)
-		if client, network := bucketnames.ClientPrefix(ip), bucketnames.WideNetworkPrefix(ip); client != c.client || network != c.network {
+		if client, network := buckets.ClientPrefix(ip), buckets.WideNetworkPrefix(ip); client != c.client || network != c.network {
 			t.Errorf("%s is of the client %s in %s, want %s in %s", c.ip, client, network, c.client, c.network)
 		}
 	}

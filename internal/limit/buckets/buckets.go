@@ -1,7 +1,7 @@
-// Package bucketnames names the buckets in which the events of a request are counted: those of its
+// Package buckets names the buckets in which the events of a request are counted: those of its
 // recipient, network, app and the other scopes of its rules. The limiter stores events by these
 // names. Subject.DatabaseBucket selects the recipient's sends in the database.
-package bucketnames
+package buckets
 
 import (
 	"net/netip"
