@@ -15,7 +15,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"sendcode/internal/http/server"
-	"sendcode/internal/limit/limits"
+	"sendcode/internal/limit/applimits"
 	"sendcode/internal/store"
 	"sendcode/internal/verify/proof"
 	"sendcode/internal/verify/verification"
@@ -41,9 +41,9 @@ type CodeService interface {
 
 // API answers under /v1. Set its fields before Register.
 type API struct {
-	Requests requestLimiter  // bounds requests with public keys; nil: no limit
-	Limits   *limits.Service // behind /v1/limits
-	Proofs   *proof.Redeemer // behind /v1/proofs
+	Requests requestLimiter     // bounds requests with public keys; nil: no limit
+	Limits   *applimits.Service // behind /v1/limits
+	Proofs   *proof.Redeemer    // behind /v1/proofs
 
 	codes CodeService
 	keys  atomic.Pointer[Keys]
@@ -123,15 +123,15 @@ func (a *API) routes() []route {
 		{http.MethodPost, "/v1/quota", KeyScopeRead, withBody(a.quota), "ask for a recipient's quota", "", nil},
 		{http.MethodGet, "/v1/channels", KeyScopeRead, a.channels, "", "", nil},
 		{
-			http.MethodPost, "/v1/limits/:limit/take", KeyScopeLimit, withBody(a.limitHandler(limits.Take)), useLimitsPhrase,
+			http.MethodPost, "/v1/limits/:limit/take", KeyScopeLimit, withBody(a.limitHandler(applimits.Take)), useLimitsPhrase,
 			limitNotFound, nil,
 		},
 		{
-			http.MethodPost, "/v1/limits/:limit/peek", KeyScopeLimit, withBody(a.limitHandler(limits.Peek)), useLimitsPhrase,
+			http.MethodPost, "/v1/limits/:limit/peek", KeyScopeLimit, withBody(a.limitHandler(applimits.Peek)), useLimitsPhrase,
 			limitNotFound, nil,
 		},
 		{
-			http.MethodPost, "/v1/limits/:limit/record", KeyScopeLimit, withBody(a.limitHandler(limits.Record)), useLimitsPhrase,
+			http.MethodPost, "/v1/limits/:limit/record", KeyScopeLimit, withBody(a.limitHandler(applimits.Record)), useLimitsPhrase,
 			limitNotFound, nil,
 		},
 	}

@@ -4,7 +4,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"sendcode/internal/http/server"
-	"sendcode/internal/limit/limits"
+	"sendcode/internal/limit/applimits"
 	"sendcode/internal/verify/verification"
 	"sendcode/quota/quotahttp"
 )
@@ -20,16 +20,16 @@ type limitAnswerJSON struct {
 }
 
 // limitHandler returns the handler of POST /v1/limits/{limit}/take, /peek and /record.
-func (a *API) limitHandler(o limits.Operation) func(echo.Context, verification.Caller, limitBody) error {
+func (a *API) limitHandler(o applimits.Operation) func(echo.Context, verification.Caller, limitBody) error {
 	return func(c echo.Context, who verification.Caller, body limitBody) error {
-		ask := limits.Request{Operation: o, App: who.App, Limit: c.Param("limit"), Keys: body.Keys, ID: body.ID}
+		ask := applimits.Request{Operation: o, App: who.App, Limit: c.Param("limit"), Keys: body.Keys, ID: body.ID}
 		var err error
-		if ask.Wait, err = preferredWait(c.Request().Header, limits.MaxWait); err != nil {
+		if ask.Wait, err = preferredWait(c.Request().Header, applimits.MaxWait); err != nil {
 			return err
 		}
 		allowWait(c, ask.Wait)
 		state, err := a.Limits.Apply(c.Request().Context(), ask)
-		if err == nil && o == limits.Take {
+		if err == nil && o == applimits.Take {
 			setPreferenceApplied(c.Response().Header(), ask.Wait)
 		}
 		switch {
@@ -47,7 +47,7 @@ func (a *API) limitHandler(o limits.Operation) func(echo.Context, verification.C
 
 // toLimitQuotaJSON returns the states of a limit's rules as JSON, without scopes, which mean nothing
 // outside of sends.
-func toLimitQuotaJSON(a limits.Answer) *quotahttp.Quota {
+func toLimitQuotaJSON(a applimits.Answer) *quotahttp.Quota {
 	q := quotahttp.Describe(a.Decision)
 	for i := range q.Rules {
 		q.Rules[i].Scope = ""
@@ -56,7 +56,7 @@ func toLimitQuotaJSON(a limits.Answer) *quotahttp.Quota {
 }
 
 // limitProblem returns the 429 for a take that a limit refused.
-func limitProblem(a limits.Answer) *server.Problem {
+func limitProblem(a applimits.Answer) *server.Problem {
 	p := refusalProblem(a.Decision, "The rule {blocked_by} has no place left; the next request is let in after {wait}.")
 	p.Extra["quota"] = toLimitQuotaJSON(a)
 	if a.Alone {

@@ -15,9 +15,9 @@ import (
 
 	"sendcode/internal/codes/policy"
 	"sendcode/internal/kit/servertest"
+	"sendcode/internal/limit/applimits"
 	"sendcode/internal/limit/buckets"
 	"sendcode/internal/limit/gates"
-	"sendcode/internal/limit/limits"
 	"sendcode/internal/run/app/core"
 	"sendcode/internal/store"
 	"sendcode/internal/store/sqlite/sqlitetest"
@@ -59,7 +59,7 @@ func startKept(r *vtest.Rig, ahead time.Duration, shared bool) *keptProcess {
 	p.saved = newSavedEvents(r, p, func() time.Time { return time.Now().Add(ahead) })
 	p.saved.Shared = shared
 	p.Process = vtest.New(r.Settings, core.Dependencies{DB: r.Store, Limiter: p.saved.Limiter(), SavedEvents: p.saved, Logger: r.Logger})
-	p.Limits.SetLimits(limits.Set{"exports": {{Rule: quota.Rule{Name: "day", Limit: 2, Window: 24 * time.Hour}, Keys: []string{"user"}}}})
+	p.Limits.SetLimits(applimits.Set{"exports": {{Rule: quota.Rule{Name: "day", Limit: 2, Window: 24 * time.Hour}, Keys: []string{"user"}}}})
 	r.NoError(p.saved.Load(r.Context()))
 	p.stop = p.Background()
 	return p
@@ -84,8 +84,8 @@ func (p *keptProcess) states(r *vtest.Rig) (all []string) {
 	r.Helper()
 	a, err := p.Service.Quota(r.Context(), vtest.BackEnd, "email", "next@example.com", "")
 	r.NoError(err)
-	limit, err := p.Limits.Apply(r.Context(), limits.Request{
-		Operation: limits.Peek, App: "shop", Limit: "exports",
+	limit, err := p.Limits.Apply(r.Context(), applimits.Request{
+		Operation: applimits.Peek, App: "shop", Limit: "exports",
 		Keys: map[string]string{"user": "42"},
 	})
 	r.NoError(err)
@@ -103,8 +103,8 @@ func (p *keptProcess) use(r *vtest.Rig, n int) {
 	a, err := p.Service.Send(r.Context(), vtest.AskFor(fmt.Sprintf("%d@example.com", n)))
 	r.NoError(err)
 	r.Want("admitted", a.Admitted, true)
-	_, err = p.Limits.Apply(r.Context(), limits.Request{
-		Operation: limits.Take, App: "shop", Limit: "exports",
+	_, err = p.Limits.Apply(r.Context(), applimits.Request{
+		Operation: applimits.Take, App: "shop", Limit: "exports",
 		Keys: map[string]string{"user": "42"},
 	})
 	r.NoError(err)

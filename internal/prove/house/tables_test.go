@@ -34,8 +34,8 @@ var edges = map[string]string{
 
 	"internal/codes": "quota internal/base/... internal/store internal/store/rowrules internal/codes/...",
 
-	"internal/limit":        deciding + " internal/limit/buckets",
-	"internal/limit/limits": "quota internal/base/fault", // not gates: it asks an interface
+	"internal/limit":           deciding + " internal/limit/buckets",
+	"internal/limit/applimits": "quota internal/base/fault", // not gates: it asks an interface
 
 	"internal/deliver": "quota internal/base/... internal/store internal/codes/... internal/limit/buckets " +
 		"internal/deliver/bounce internal/deliver/delivery internal/deliver/providerhttp internal/deliver/sms internal/deliver/standardwebhooks internal/deliver/webhook",
@@ -66,7 +66,7 @@ var edges = map[string]string{
 const (
 	storing  = "quota internal/base/... internal/store internal/store/batch internal/store/columns internal/store/rowrules"
 	deciding = "quota internal/base/... internal/store internal/store/rowrules internal/codes/..."
-	serving  = "docs quota quota/quotahttp web internal/base/... internal/store internal/codes/... internal/limit/admission internal/limit/limits " +
+	serving  = "docs quota quota/quotahttp web internal/base/... internal/store internal/codes/... internal/limit/admission internal/limit/applimits " +
 		"internal/deliver/standardwebhooks internal/verify/... internal/http/server"
 )
 

@@ -11,17 +11,17 @@ import (
 	"sendcode/internal/base/fault"
 	"sendcode/internal/deliver/webhook"
 	"sendcode/internal/http/api"
-	"sendcode/internal/limit/limits"
+	"sendcode/internal/limit/applimits"
 	"sendcode/internal/run/config"
 	"sendcode/internal/verify/verification"
 )
 
 // limitSet returns the limits of a configuration.
-func limitSet(cfg config.Config) limits.Set {
-	set := limits.Set{}
+func limitSet(cfg config.Config) applimits.Set {
+	set := applimits.Set{}
 	for name, rules := range cfg.Limits {
 		for _, r := range rules {
-			set[name] = append(set[name], limits.Rule{Rule: r.QuotaRule(), Keys: r.Keys})
+			set[name] = append(set[name], applimits.Rule{Rule: r.QuotaRule(), Keys: r.Keys})
 		}
 	}
 	return set

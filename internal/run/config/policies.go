@@ -165,7 +165,7 @@ func limitsRecipients(rules []policyRule) bool {
 	})
 }
 
-// maxLimitKeys is how many keys a rule may name; a request has at most as many (limits.MaxKeys).
+// maxLimitKeys is how many keys a rule may name; a request has at most as many (applimits.MaxKeys).
 const maxLimitKeys = 8
 
 // limitRule is one rule of a limit of an app's own, which /v1/limits decides.

@@ -22,7 +22,7 @@ import (
 	"sendcode/internal/base/panics"
 	"sendcode/internal/base/recipient"
 	"sendcode/internal/deliver/webhook"
-	"sendcode/internal/limit/limits"
+	"sendcode/internal/limit/applimits"
 	"sendcode/internal/store"
 )
 
@@ -193,7 +193,7 @@ func (m *Metrics) Attempted(app, outcome string) { m.attempts.WithLabelValues(ap
 func (m *Metrics) AdminRefused(what, rule string) { m.logins.WithLabelValues(what, rule).Inc() }
 
 // LimitAnswered counts an answer under /v1/limits.
-func (m *Metrics) LimitAnswered(limit string, o limits.Operation, outcome string) {
+func (m *Metrics) LimitAnswered(limit string, o applimits.Operation, outcome string) {
 	m.limits.WithLabelValues(limit, string(o), outcome).Inc()
 }
 

@@ -21,8 +21,8 @@ import (
 	"sendcode/internal/deliver/feedback"
 	"sendcode/internal/deliver/outbox"
 	"sendcode/internal/deliver/webhook"
+	"sendcode/internal/limit/applimits"
 	"sendcode/internal/limit/gates"
-	"sendcode/internal/limit/limits"
 	"sendcode/internal/limit/refusals"
 	"sendcode/internal/limit/repair"
 	"sendcode/internal/run/jobs"
@@ -40,7 +40,7 @@ type Settings struct {
 	Vault     keys.Vault
 	HoldUntil time.Time // no send is admitted before this instant
 	Webhooks  webhook.Settings
-	Limits    limits.Set
+	Limits    applimits.Set
 	Humans    map[string]humancheck.Check // by app
 	Tick      time.Duration               // between two parts of a job; 0: jobs.DefaultTick
 }
@@ -85,7 +85,7 @@ type Observer interface {
 	outbox.Observer
 	jobs.Observer
 	webhook.Observer
-	LimitAnswered(limit string, o limits.Operation, outcome string)
+	LimitAnswered(limit string, o applimits.Operation, outcome string)
 }
 
 // Dependencies are the services that a Core uses.
@@ -120,7 +120,7 @@ type Core struct {
 	Signer         *proof.Signer
 	Codes          *verification.Service
 	Administration *support.Administration
-	Limits         *limits.Service
+	Limits         *applimits.Service
 	Proofs         *proof.Redeemer
 	Receipts       *feedback.ReceiptRecorder
 	ProviderEvents *feedback.ProviderEvents
@@ -182,7 +182,7 @@ func (c *Core) addUseCases(events webhook.Events) {
 	administration.Codes = c.Codes
 	c.Administration = support.New(administration)
 	c.Proofs = &proof.Redeemer{Store: p.DB, Proofs: c.Signer, Vault: s.Vault, Policy: c.Policy, Now: p.Now}
-	c.Limits = limits.New(c.Gates, s.Vault.IndexKey, s.Limits, p.Observer.LimitAnswered)
+	c.Limits = applimits.New(c.Gates, s.Vault.IndexKey, s.Limits, p.Observer.LimitAnswered)
 	c.Receipts = &feedback.ReceiptRecorder{Store: p.DB, Carriers: p.Receipts, Vault: s.Vault, Events: events, Logger: p.Logger}
 	c.ProviderEvents = &feedback.ProviderEvents{Store: p.DB, Policy: c.Policy, Vault: s.Vault, Events: events, Logger: p.Logger}
 	c.Maintenance = &jobs.Maintenance{

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"sendcode/internal/base/recipient"
-	"sendcode/internal/limit/limits"
+	"sendcode/internal/limit/applimits"
 	"sendcode/internal/store"
 	"sendcode/internal/verify/verification"
 )
@@ -150,6 +150,6 @@ func (m *Metrics) Attempted(app, outcome string) {
 }
 
 // LimitAnswered implements core.Observer.
-func (m *Metrics) LimitAnswered(limit string, op limits.Operation, outcome string) {
+func (m *Metrics) LimitAnswered(limit string, op applimits.Operation, outcome string) {
 	m.count("limit", limit, op, outcome)
 }

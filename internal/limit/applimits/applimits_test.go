@@ -1,4 +1,4 @@
-package limits_test
+package applimits_test
 
 import (
 	"context"
@@ -14,8 +14,8 @@ import (
 
 	"sendcode/internal/base/fault"
 	"sendcode/internal/kit/servertest"
+	"sendcode/internal/limit/applimits"
 	"sendcode/internal/limit/gates"
-	"sendcode/internal/limit/limits"
 	vtest "sendcode/internal/verify/verification/verificationtest"
 	"sendcode/quota"
 )
@@ -70,15 +70,15 @@ func (s *sharedLimiter) Peek(ctx context.Context, r quota.Request) (quota.Decisi
 // limitsRig is the limits of a service.
 type limitsRig struct {
 	*vtest.Rig
-	*limits.Service
+	*applimits.Service
 	limiter *sharedLimiter
 }
 
-func limitsRule(name string, limit int, window time.Duration, keys ...string) limits.Rule {
-	return limits.Rule{Rule: quota.Rule{Name: name, Limit: limit, Window: window}, Keys: keys}
+func limitsRule(name string, limit int, window time.Duration, keys ...string) applimits.Rule {
+	return applimits.Rule{Rule: quota.Rule{Name: name, Limit: limit, Window: window}, Keys: keys}
 }
 
-var limitsSet = limits.Set{
+var limitsSet = applimits.Set{
 	"web":  {limitsRule("minute", 2, time.Minute, "resource", "ip")},
 	"gift": {limitsRule("short", 1, time.Minute, "user"), limitsRule("long", 3, time.Hour, "user")},
 	// as scopes that a Take only reads
@@ -97,9 +97,9 @@ func inLimits(t *testing.T, test func(r *limitsRig)) {
 
 // expect asks as app shop, with keys such as "user=42". It compares whether the event was counted,
 // what is left of each rule, the wait, and whether the answer is degraded.
-func (r *limitsRig) expect(o limits.Operation, limit, id, keys, want string) {
+func (r *limitsRig) expect(o applimits.Operation, limit, id, keys, want string) {
 	r.Helper()
-	ask := limits.Request{Operation: o, App: "shop", Limit: limit, ID: id, Keys: map[string]string{}}
+	ask := applimits.Request{Operation: o, App: "shop", Limit: limit, ID: id, Keys: map[string]string{}}
 	for _, key := range strings.Fields(keys) {
 		name, value, _ := strings.Cut(key, "=")
 		ask.Keys[name] = value
@@ -119,15 +119,15 @@ func (r *limitsRig) expect(o limits.Operation, limit, id, keys, want string) {
 
 func TestLimitsTakePeekAndRecord(t *testing.T) {
 	inLimits(t, func(r *limitsRig) {
-		r.expect(limits.Peek, "gift", "", "user=42", "false [1 3] 0s false")
-		r.expect(limits.Take, "gift", "", "user=42", "true [0 2] 1m0s false")
+		r.expect(applimits.Peek, "gift", "", "user=42", "false [1 3] 0s false")
+		r.expect(applimits.Take, "gift", "", "user=42", "true [0 2] 1m0s false")
 		time.Sleep(time.Second)
-		r.expect(limits.Take, "gift", "", "user=42", "false [0 2] 59s false")
-		r.expect(limits.Take, "gift", "", "user=43", "true [0 2] 1m0s false")
-		r.expect(limits.Record, "gift", "", "user=42", "true [0 1] 1m0s false")
-		r.expect(limits.Record, "gift", "", "user=42", "true [0 0] 59m59s false")
-		r.expect(limits.Record, "gift", "", "user=42", "true [0 0] 1h0m0s false") // over the limit
-		r.expect(limits.Peek, "gift", "", "user=42", "false [0 0] 1h0m0s false")
+		r.expect(applimits.Take, "gift", "", "user=42", "false [0 2] 59s false")
+		r.expect(applimits.Take, "gift", "", "user=43", "true [0 2] 1m0s false")
+		r.expect(applimits.Record, "gift", "", "user=42", "true [0 1] 1m0s false")
+		r.expect(applimits.Record, "gift", "", "user=42", "true [0 0] 59m59s false")
+		r.expect(applimits.Record, "gift", "", "user=42", "true [0 0] 1h0m0s false") // over the limit
+		r.expect(applimits.Peek, "gift", "", "user=42", "false [0 0] 1h0m0s false")
 		r.WantLine("outcomes", "2 2 1 3", r.Metrics.Take("limit gift peek looked"),
 			r.Metrics.Take("limit gift take admitted"), r.Metrics.Take("limit gift take refused"),
 			r.Metrics.Take("limit gift record recorded"))
@@ -136,30 +136,30 @@ func TestLimitsTakePeekAndRecord(t *testing.T) {
 
 func TestAnIDCountsOnce(t *testing.T) {
 	inLimits(t, func(r *limitsRig) {
-		long := strings.Repeat("i", limits.MaxTextBytes)
+		long := strings.Repeat("i", applimits.MaxTextBytes)
 		for range 3 {
-			r.expect(limits.Take, "web", long, "resource=/x ip=203.0.113.9", "true [1] 0s false")
-			r.expect(limits.Record, "web", long, "resource=/x ip=203.0.113.9", "true [1] 0s false")
+			r.expect(applimits.Take, "web", long, "resource=/x ip=203.0.113.9", "true [1] 0s false")
+			r.expect(applimits.Record, "web", long, "resource=/x ip=203.0.113.9", "true [1] 0s false")
 		}
-		r.expect(limits.Take, "web", "i", "resource=/x ip=203.0.113.9", "true [0] 1m0s false")
+		r.expect(applimits.Take, "web", "i", "resource=/x ip=203.0.113.9", "true [0] 1m0s false")
 	})
 }
 
 // What counts together is the app, the limit and the values of a rule's keys, and nothing else.
 func TestWhatCountsTogether(t *testing.T) {
 	inLimits(t, func(r *limitsRig) {
-		r.expect(limits.Take, "web", "", "resource=/x ip=1", "true [1] 0s false")
-		r.expect(limits.Peek, "web", "", "resource=/x ip=1 user=42", "false [1] 0s false")
+		r.expect(applimits.Take, "web", "", "resource=/x ip=1", "true [1] 0s false")
+		r.expect(applimits.Peek, "web", "", "resource=/x ip=1 user=42", "false [1] 0s false")
 		for _, other := range []string{"resource=/x ip=2", "resource=1 ip=/x", "resource=/x:1 ip=1", "resource=/x ip=1 app=blog"} {
-			r.expect(limits.Peek, "web", "", other, "false [2] 0s false")
+			r.expect(applimits.Peek, "web", "", other, "false [2] 0s false")
 		}
-		r.expect(limits.Take, "words", "", "checks=a failures=b", "true [0 0] 1m0s false") // names of scopes
-		r.expect(limits.Take, "words", "", "checks=a failures=c", "false [0 1] 1m0s false")
-		r.SetLimits(limits.Set{"web": {
+		r.expect(applimits.Take, "words", "", "checks=a failures=b", "true [0 0] 1m0s false") // names of scopes
+		r.expect(applimits.Take, "words", "", "checks=a failures=c", "false [0 1] 1m0s false")
+		r.SetLimits(applimits.Set{"web": {
 			limitsRule("minute", 2, time.Minute, "ip", "resource"),
 			limitsRule("hour", 5, time.Hour, "resource", "ip"),
 		}})
-		r.expect(limits.Peek, "web", "", "resource=/x ip=1", "false [1 4] 0s false")
+		r.expect(applimits.Peek, "web", "", "resource=/x ip=1", "false [1 4] 0s false")
 	})
 }
 
@@ -168,9 +168,9 @@ func TestARuleThatObserves(t *testing.T) {
 	inLimits(t, func(r *limitsRig) {
 		observing := limitsRule("hour", 1, time.Hour, "user")
 		observing.Observe = true
-		r.SetLimits(limits.Set{"gift": {limitsRule("short", 2, time.Minute, "user"), observing}})
-		r.expect(limits.Take, "gift", "", "user=42", "true [1] 0s false")
-		r.expect(limits.Record, "gift", "", "user=42", "true [0] 1m0s false")
+		r.SetLimits(applimits.Set{"gift": {limitsRule("short", 2, time.Minute, "user"), observing}})
+		r.expect(applimits.Take, "gift", "", "user=42", "true [1] 0s false")
+		r.expect(applimits.Record, "gift", "", "user=42", "true [0] 1m0s false")
 	})
 }
 
@@ -179,24 +179,24 @@ func TestARuleThatObserves(t *testing.T) {
 func TestLimitsWhileTheLimiterIsAway(t *testing.T) {
 	inLimits(t, func(r *limitsRig) {
 		const keys = "resource=/x ip=1"
-		r.expect(limits.Take, "web", "known", keys, "true [1] 0s false")
-		r.expect(limits.Peek, "web", "", keys, "false [1] 0s false")
+		r.expect(applimits.Take, "web", "known", keys, "true [1] 0s false")
+		r.expect(applimits.Peek, "web", "", keys, "false [1] 0s false")
 		r.limiter.set(true, false)
 		time.Sleep(3 * time.Second)
-		r.expect(limits.Take, "web", "known", keys, "true [1] 0s true") // a repetition
-		r.expect(limits.Take, "web", "", keys, "true [0] 57s true")
-		r.expect(limits.Take, "web", "", keys, "false [0] 57s true")
-		r.expect(limits.Peek, "web", "", keys, "false [0] 57s true")
+		r.expect(applimits.Take, "web", "known", keys, "true [1] 0s true") // a repetition
+		r.expect(applimits.Take, "web", "", keys, "true [0] 57s true")
+		r.expect(applimits.Take, "web", "", keys, "false [0] 57s true")
+		r.expect(applimits.Peek, "web", "", keys, "false [0] 57s true")
 		r.limiter.set(false, false)
 		r.Sleep(gates.LimiterRetryDelay)
-		r.expect(limits.Peek, "web", "", keys, "false [0] 56s false") // the limiter has one of them
-		r.expect(limits.Take, "web", "", keys, "false [0] 56s false")
+		r.expect(applimits.Peek, "web", "", keys, "false [0] 56s false") // the limiter has one of them
+		r.expect(applimits.Take, "web", "", keys, "false [0] 56s false")
 		time.Sleep(56 * time.Second)
-		r.expect(limits.Take, "web", "", keys, "true [0] 3s false")
+		r.expect(applimits.Take, "web", "", keys, "true [0] 3s false")
 		time.Sleep(3 * time.Second)
-		r.expect(limits.Take, "web", "", keys, "true [0] 57s false")
+		r.expect(applimits.Take, "web", "", keys, "true [0] 57s false")
 		time.Sleep(time.Minute)
-		r.expect(limits.Take, "web", "", keys, "true [1] 0s false") // nothing refused was kept
+		r.expect(applimits.Take, "web", "", keys, "true [1] 0s false") // nothing refused was kept
 	})
 }
 
@@ -206,35 +206,35 @@ func TestAnAnswerOfTheLimiterIsLost(t *testing.T) {
 	inLimits(t, func(r *limitsRig) {
 		const keys = "resource=/x ip=1"
 		r.limiter.set(true, false)
-		r.expect(limits.Take, "web", "", keys, "true [1] 0s true")
-		r.expect(limits.Take, "web", "", keys, "true [0] 1m0s true")
+		r.expect(applimits.Take, "web", "", keys, "true [1] 0s true")
+		r.expect(applimits.Take, "web", "", keys, "true [0] 1m0s true")
 		lose := func() { // once the limiter is back
 			r.limiter.set(false, false)
 			r.Sleep(gates.LimiterRetryDelay)
 			r.limiter.set(false, true)
 		}
 		lose()
-		r.expect(limits.Take, "web", "", keys, "false [0] 59s true")
+		r.expect(applimits.Take, "web", "", keys, "false [0] 59s true")
 		servertest.Same(r.T, "refunds that wait", r.Svc.Gates.PendingRefunds(), 1)
 		lose()
-		r.expect(limits.Take, "web", "again", keys, "false [0] 58s true")
+		r.expect(applimits.Take, "web", "again", keys, "false [0] 58s true")
 		servertest.Same(r.T, "refunds that wait in the end", r.Svc.Gates.PendingRefunds(), 0)
 		r.limiter.set(false, false)
 		r.Sleep(gates.LimiterRetryDelay)
-		r.expect(limits.Take, "web", "", keys, "false [0] 57s false") // the limiter admits it, and has it no more
+		r.expect(applimits.Take, "web", "", keys, "false [0] 57s false") // the limiter admits it, and has it no more
 		time.Sleep(57 * time.Second)
-		r.expect(limits.Take, "web", "again", keys, "true [1] 0s false")
+		r.expect(applimits.Take, "web", "again", keys, "true [1] 0s false")
 	})
 }
 
 func TestLimitsBadRequests(t *testing.T) {
 	inLimits(t, func(r *limitsRig) {
 		many := map[string]string{"user": "1"}
-		for i := range limits.MaxKeys {
+		for i := range applimits.MaxKeys {
 			many[fmt.Sprint("k", i)] = "1"
 		}
 		user := func(value string) map[string]string { return map[string]string{"user": value} }
-		for want, asks := range map[string][]limits.Request{
+		for want, asks := range map[string][]applimits.Request{
 			"unknown":             {{Limit: "none", Keys: user("1")}},
 			"keys.user: missing":  {{Limit: "gift"}, {Limit: "gift", Keys: user("")}},
 			"keys.user: too_long": {{Limit: "gift", Keys: user(strings.Repeat("u", 201))}},
@@ -244,7 +244,7 @@ func TestLimitsBadRequests(t *testing.T) {
 			"keys: too_many":      {{Limit: "gift", Keys: many}},
 		} {
 			for _, ask := range asks {
-				for _, o := range []limits.Operation{limits.Take, limits.Peek, limits.Record} {
+				for _, o := range []applimits.Operation{applimits.Take, applimits.Peek, applimits.Record} {
 					ask.Operation, ask.App = o, "shop"
 					_, err := r.Apply(r.Context(), ask)
 					got := fmt.Sprint(err)
@@ -271,7 +271,7 @@ func TestTheLimiterIsToldNoValue(t *testing.T) {
 	inLimits(t, func(r *limitsRig) {
 		ctx, cancel := context.WithCancel(r.Context())
 		cancel()
-		ask := limits.Request{Operation: limits.Take, App: "shop", Limit: "gift", Keys: map[string]string{"user": "+4915123456789"}}
+		ask := applimits.Request{Operation: applimits.Take, App: "shop", Limit: "gift", Keys: map[string]string{"user": "+4915123456789"}}
 		a, err := r.Apply(ctx, ask)
 		bucket := strings.Join(r.limiter.buckets, " ")
 		if err != nil || !a.Admitted || strings.Contains(bucket, "49151") || !strings.HasPrefix(bucket, "limit:shop:gift:key%3Auser:") {
@@ -286,17 +286,17 @@ func TestTakesWaitForAPlace(t *testing.T) {
 	inLimits(t, func(r *limitsRig) {
 		const keys = "resource=/x ip=1"
 		r.limiter.set(true, false)
-		r.expect(limits.Take, "web", "", keys, "true [1] 0s true")
-		r.expect(limits.Take, "web", "", keys, "true [0] 1m0s true")
+		r.expect(applimits.Take, "web", "", keys, "true [1] 0s true")
+		r.expect(applimits.Take, "web", "", keys, "true [0] 1m0s true")
 		time.Sleep(40 * time.Second)
-		wait := func(most time.Duration) (limits.Answer, error) {
-			ask := limits.Request{
-				Operation: limits.Take, App: "shop", Limit: "web",
+		wait := func(most time.Duration) (applimits.Answer, error) {
+			ask := applimits.Request{
+				Operation: applimits.Take, App: "shop", Limit: "web",
 				Keys: map[string]string{"resource": "/x", "ip": "1"}, Wait: most,
 			}
 			return r.Apply(r.Context(), ask)
 		}
-		done := make(chan limits.Answer, 2)
+		done := make(chan applimits.Answer, 2)
 		for range 2 {
 			go func() {
 				a, err := wait(time.Hour) // 30 s
@@ -308,7 +308,7 @@ func TestTakesWaitForAPlace(t *testing.T) {
 			synctest.Wait()
 		}
 		asked := r.limiter.calls(true)
-		r.expect(limits.Take, "web", "", keys, "false [0] 1m20s true") // behind two
+		r.expect(applimits.Take, "web", "", keys, "false [0] 1m20s true") // behind two
 		if a, err := wait(10 * time.Second); err != nil || a.Admitted || !a.Alone || a.RetryAfter() != 80*time.Second {
 			r.Errorf("%+v %v", a, err)
 		}
@@ -318,7 +318,7 @@ func TestTakesWaitForAPlace(t *testing.T) {
 				r.Errorf("%+v", a)
 			}
 		}
-		r.expect(limits.Take, "web", "", keys, "false [0] 1m0s false")
+		r.expect(applimits.Take, "web", "", keys, "false [0] 1m0s false")
 	})
 }
 
@@ -326,13 +326,13 @@ func TestTakesWaitForAPlace(t *testing.T) {
 // a repetition of its ID.
 func TestLimitsAppsShareTheQueue(t *testing.T) {
 	inLimits(t, func(r *limitsRig) {
-		r.SetLimits(limits.Set{"web": {limitsRule("short", 1, 20*time.Second, "user")}})
-		r.expect(limits.Take, "web", "", "user=42", "true [0] 20s false")
-		r.expect(limits.Take, "web", "", "user=42 app=blog", "true [0] 20s false")
-		take := func(app, id, user string) (limits.Answer, error) {
-			return r.Apply(r.Context(), limits.Request{
-				Operation: limits.Take, App: app, Limit: "web", ID: id,
-				Keys: map[string]string{"user": user}, Wait: limits.MaxWait,
+		r.SetLimits(applimits.Set{"web": {limitsRule("short", 1, 20*time.Second, "user")}})
+		r.expect(applimits.Take, "web", "", "user=42", "true [0] 20s false")
+		r.expect(applimits.Take, "web", "", "user=42 app=blog", "true [0] 20s false")
+		take := func(app, id, user string) (applimits.Answer, error) {
+			return r.Apply(r.Context(), applimits.Request{
+				Operation: applimits.Take, App: app, Limit: "web", ID: id,
+				Keys: map[string]string{"user": user}, Wait: applimits.MaxWait,
 			})
 		}
 		var all sync.WaitGroup
@@ -358,7 +358,7 @@ func TestLimitsAppsShareTheQueue(t *testing.T) {
 		for range 3 {
 			servertest.Same(r.T, "answer", <-answers, "true 20s <nil>")
 		}
-		r.expect(limits.Peek, "web", "", "user=42 app=blog", "false [0] 20s false")
+		r.expect(applimits.Peek, "web", "", "user=42 app=blog", "false [0] 20s false")
 		all.Wait()
 	})
 }
