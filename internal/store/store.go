@@ -58,7 +58,7 @@
 //
 //	migrations/{postgres,sqlite}           the same columns in both, and an index for each condition, in a new file
 //	internal/store/records.go              the type of a row and its Columns, or in a file of its own
-//	internal/store/sqldb/tables.go         notesTable, by columns.New
+//	internal/store/sqldb/tables.go         notesTable, by sqlgen.New
 //	internal/store/sqldb                   a file with its methods and statements
 //	internal/store/sqldb/erase.go          personalTables: Erase empties personal columns, Forget (run by ForgetDueErased) deletes the keyed hash
 //	internal/store/sqldb/retention.go      agedTables: the age at which rows are deleted; without it they stay for ever

@@ -64,7 +64,7 @@ var edges = map[string]string{
 }
 
 const (
-	storing  = "quota internal/base/... internal/store internal/store/batch internal/store/columns internal/store/rowrules"
+	storing  = "quota internal/base/... internal/store internal/store/batch internal/store/sqlgen internal/store/rowrules"
 	deciding = "quota internal/base/... internal/store internal/store/rowrules internal/codes/..."
 	serving  = "docs quota quota/quotahttp web internal/base/... internal/store internal/codes/... internal/limit/admission internal/limit/applimits " +
 		"internal/deliver/standardwebhooks internal/verify/... internal/http/server"
@@ -96,7 +96,7 @@ var modules = map[string]string{
 	"github.com/go-logr/logr":               "internal/run/traces", // OpenTelemetry's libraries log by it
 	"github.com/gofrs/flock":                "internal/run/app internal/run/config internal/kit/servertest",
 	"github.com/google/uuid":                anywhere,
-	"github.com/jackc/pgx":                  "internal/store/columns internal/store/postgres internal/run/config internal/run/app internal/run/traces internal/kit/servertest tools/floor",
+	"github.com/jackc/pgx":                  "internal/store/sqlgen internal/store/postgres internal/run/config internal/run/app internal/run/traces internal/kit/servertest tools/floor",
 	"github.com/labstack/echo":              "web internal/http/reference internal/http/api internal/http/page internal/http/console internal/http/console/layout internal/http/console/records internal/http/console/auth internal/http/server internal/run/app quota/echoquota tools/up",
 	"github.com/nyaruka/phonenumbers":       "internal/base/recipient",
 	"github.com/pquerna/otp":                "internal/http/console/auth internal/http/console/consoletest",

@@ -12,9 +12,9 @@ import (
 
 	"sendcode/internal/base/panics"
 	"sendcode/internal/store"
-	"sendcode/internal/store/columns"
 	"sendcode/internal/store/rowrules"
 	"sendcode/internal/store/sqldb"
+	"sendcode/internal/store/sqlgen"
 )
 
 // A batch of Begins is one transaction of two round trips:
@@ -127,7 +127,7 @@ func (db *DB) beginOnConn(ctx context.Context, conn *pgxpool.Conn, brief bool, b
 // sortedLockKeys returns the lock keys of a batch. They are sorted, since two replicas that lock
 // the same keys in different orders could deadlock.
 func sortedLockKeys(batch []*beginCall) []int64 {
-	list := columns.MapSlice(batch, func(x *beginCall) int64 { return x.Key })
+	list := sqlgen.MapSlice(batch, func(x *beginCall) int64 { return x.Key })
 	slices.Sort(list)
 	return list
 }
@@ -249,8 +249,8 @@ func (db *DB) write(ctx context.Context, conn *pgxpool.Conn, admitted []*beginCa
 }
 
 // joinedRows are the joined verifications with their new number of sends.
-var joinedRows = columns.NewList("joined", new(store.Verification), func(v *store.Verification) columns.Values {
-	return columns.Values{{"id", v.ID}, {"sends", v.Sends}}
+var joinedRows = sqlgen.NewList("joined", new(store.Verification), func(v *store.Verification) sqlgen.Values {
+	return sqlgen.Values{{"id", v.ID}, {"sends", v.Sends}}
 })
 
 var updateJoinedSQL = `
@@ -258,9 +258,9 @@ UPDATE verifications v SET sends = joined.sends FROM ` + joinedRows.SQL() + `
 WHERE v.id = ANY (@joined_id::text[]) AND v.id = joined.id`
 
 // outboxRows are the rows of outbox of admitted sends.
-var outboxRows = columns.NewList("outbox", new(beginCall), func(x *beginCall) columns.Values {
+var outboxRows = sqlgen.NewList("outbox", new(beginCall), func(x *beginCall) sqlgen.Values {
 	s, v := &x.Answer.Send, &x.Answer.Verification
-	return columns.Values{
+	return sqlgen.Values{
 		{"id", s.ID}, {"due_at", s.DueAt}, {"channel", s.Channel}, {"stranger", v.Class.IsStranger()},
 		{"expires_at", v.ExpiresAt}, {"sealed", x.Answer.Code},
 	}
@@ -297,9 +297,9 @@ func listCandidates(batch []*beginCall, held [][]string) (list []joinCandidate) 
 	return list
 }
 
-var candidates = columns.NewList("u", joinCandidate{beginCall: new(beginCall)}, func(c joinCandidate) columns.Values {
+var candidates = sqlgen.NewList("u", joinCandidate{beginCall: new(beginCall)}, func(c joinCandidate) sqlgen.Values {
 	s := c.In.Send
-	return columns.Values{
+	return sqlgen.Values{
 		{"i", c.i}, {"id", c.id}, {"holder", c.In.HolderToJoin()},
 		{"app", s.App}, {"channel", s.Channel}, {"purpose", s.Purpose}, {"recipient", s.Recipient},
 	}

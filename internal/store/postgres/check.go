@@ -13,9 +13,9 @@ import (
 
 	"sendcode/internal/base/fault"
 	"sendcode/internal/store"
-	"sendcode/internal/store/columns"
 	"sendcode/internal/store/rowrules"
 	"sendcode/internal/store/sqldb"
+	"sendcode/internal/store/sqlgen"
 )
 
 // Checks make two trips in one transaction and share them, as Begins do. The first trip locks and
@@ -58,10 +58,10 @@ FROM verifications v LEFT JOIN LATERAL (` + verificationsWithChecksSQL("v", "(SE
 WHERE v.id = ANY (@ids::text[]) ORDER BY v.id FOR NO KEY UPDATE OF v`
 
 // countedChecks are the counted checks c, with their events.
-var countedChecks = columns.NewList("c", new(checkCall), func(x *checkCall) columns.Values {
+var countedChecks = sqlgen.NewList("c", new(checkCall), func(x *checkCall) sqlgen.Values {
 	a := &x.Answer
-	return columns.Values{
-		{"id", x.In.ID}, {"at", a.Now}, {"entry", string(columns.AppendCheck(nil, store.Check{At: a.Now, Network: x.In.Network}))},
+	return sqlgen.Values{
+		{"id", x.In.ID}, {"at", a.Now}, {"entry", string(sqlgen.AppendCheck(nil, store.Check{At: a.Now, Network: x.In.Network}))},
 		{"approves", a.Approved}, {"key", a.Verification.CheckKey},
 		{"event", a.Event.ID}, {"type", a.Event.Type}, {"test", a.Event.Test}, {"told", a.Event.Status},
 	}
@@ -129,7 +129,7 @@ func (db *DB) checkTogether(ctx context.Context, brief bool, batch []*checkCall)
 func (db *DB) decideChecks(ctx context.Context, conn *pgxpool.Conn, brief bool, batch []*checkCall) (decided, left []*checkCall,
 	err error,
 ) {
-	ids := sqldb.Args{"ids": columns.MapSlice(batch, func(x *checkCall) string { return x.In.ID })}
+	ids := sqldb.Args{"ids": sqlgen.MapSlice(batch, func(x *checkCall) string { return x.In.ID })}
 	trip := db.open(brief)
 	db.queue(trip, stmtLockChecks, ids)
 	db.queue(trip, stmtReadChecked, ids)
@@ -175,7 +175,7 @@ func readCheckedRows(rows pgx.Rows) (map[string]*checkedRow, error) {
 	read := map[string]*checkedRow{}
 	var r checkedRow
 	var tried gateRow
-	fields := append([]any{columns.ScannerFor(&r.now)}, tried.withChecksFields()...)
+	fields := append([]any{sqlgen.ScannerFor(&r.now)}, tried.withChecksFields()...)
 	_, err := pgx.ForEachRow(rows, append(fields, sqldb.VerificationFields(&r.v)...), func() error {
 		one := read[r.v.ID]
 		if one == nil {

@@ -14,8 +14,8 @@ import (
 	"sendcode/internal/base/panics"
 	"sendcode/internal/store"
 	"sendcode/internal/store/batch"
-	"sendcode/internal/store/columns"
 	"sendcode/internal/store/sqldb"
+	"sendcode/internal/store/sqlgen"
 )
 
 // Claims and releases of Idempotency-Keys that come while a round trip is under way share the next
@@ -48,11 +48,11 @@ type idempotencyCall = batch.Call[idempotencyChange, store.IdempotencyClaimAnswe
 
 // releasedClaims are the claims r that are released, newClaims the claims u that are made.
 var (
-	releasedClaims = columns.NewList("r", new(idempotencyCall), func(x *idempotencyCall) columns.Values {
-		return columns.Values{{"key", x.In.Key}, {"send", x.In.SendID}}
+	releasedClaims = sqlgen.NewList("r", new(idempotencyCall), func(x *idempotencyCall) sqlgen.Values {
+		return sqlgen.Values{{"key", x.In.Key}, {"send", x.In.SendID}}
 	})
-	newClaims = columns.NewList("u", new(idempotencyCall), func(x *idempotencyCall) columns.Values {
-		return columns.Values{{"key", x.In.Key}, {"fingerprint", x.In.Fingerprint}, {"send", x.In.SendID}}
+	newClaims = sqlgen.NewList("u", new(idempotencyCall), func(x *idempotencyCall) sqlgen.Values {
+		return sqlgen.Values{{"key", x.In.Key}, {"fingerprint", x.In.Fingerprint}, {"send", x.In.SendID}}
 	})
 )
 
@@ -216,7 +216,7 @@ func readHeldClaims(results pgx.BatchResults, held map[[32]byte]store.Idempotenc
 	var key []byte
 	var c store.IdempotencyClaimAnswer
 	rows, _ := results.Query() // the rows have the error
-	_, err := pgx.ForEachRow(rows, []any{&key, &c.SendID, columns.ScannerFor(&c.Now)},
+	_, err := pgx.ForEachRow(rows, []any{&key, &c.SendID, sqlgen.ScannerFor(&c.Now)},
 		func() error { held[[32]byte(key)] = c; c = store.IdempotencyClaimAnswer{}; return nil })
 	return err
 }
@@ -228,7 +228,7 @@ func (db *DB) readEarlierClaims(ctx context.Context, conn *pgxpool.Conn, used []
 ) (err error) {
 	defer panics.Recover(panics.Batch, func() { err = store.WrapUnavailable(panics.Err) }) // the claims are committed
 	var trip pgx.Batch
-	keys := sqldb.Args{"keys": columns.MapSlice(used, func(x *idempotencyCall) []byte { return x.In.Key[:] })}
+	keys := sqldb.Args{"keys": sqlgen.MapSlice(used, func(x *idempotencyCall) []byte { return x.In.Key[:] })}
 	for _, statement := range []string{stmtReadIdempotencyClaims, stmtReadClaimedSends, stmtReadClaimedVerifications} {
 		db.queue(&trip, statement, keys)
 	}
@@ -247,7 +247,7 @@ func (db *DB) readEarlierClaims(ctx context.Context, conn *pgxpool.Conn, used []
 		each   func(key [32]byte)
 	}{
 		{
-			[]any{columns.ScannerFor(&now), &row.Fingerprint, &row.SendID},
+			[]any{sqlgen.ScannerFor(&now), &row.Fingerprint, &row.SendID},
 			func(key [32]byte) { stored[key] = row; row = store.IdempotencyClaimRow{} },
 		},
 		{sqldb.SendTable.Destinations(&s), func(key [32]byte) { sends[key] = s; s = store.Send{} }},

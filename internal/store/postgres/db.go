@@ -12,8 +12,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"sendcode/internal/base/recipient"
-	"sendcode/internal/store/columns"
 	"sendcode/internal/store/sqldb"
+	"sendcode/internal/store/sqlgen"
 )
 
 // pgConn runs statements on a connection.
@@ -52,9 +52,9 @@ func toNamedArgs(args sqldb.Args) pgx.NamedArgs {
 		case [32]byte:
 			v = x[:]
 		case []uuid.UUID:
-			v = columns.MapSlice(x, func(id uuid.UUID) [16]byte { return id })
+			v = sqlgen.MapSlice(x, func(id uuid.UUID) [16]byte { return id })
 		case []recipient.Hash:
-			v = columns.MapSlice(x, func(h recipient.Hash) []byte { return h[:] })
+			v = sqlgen.MapSlice(x, func(h recipient.Hash) []byte { return h[:] })
 		}
 		values[name] = v
 	}
@@ -108,7 +108,7 @@ func (db *DB) beginTransaction(ctx context.Context, c *pgxpool.Conn) (now time.T
 	if _, err := results.Exec(); err != nil {
 		return now, err
 	}
-	return now, results.QueryRow().Scan(columns.ScannerFor(&now))
+	return now, results.QueryRow().Scan(sqlgen.ScannerFor(&now))
 }
 
 // Run implements sqldb.Engine, in one round trip.

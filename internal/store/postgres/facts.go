@@ -11,9 +11,9 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"sendcode/internal/store"
-	"sendcode/internal/store/columns"
 	"sendcode/internal/store/rowrules"
 	"sendcode/internal/store/sqldb"
+	"sendcode/internal/store/sqlgen"
 	"sendcode/quota"
 )
 
@@ -21,9 +21,9 @@ import (
 // rows of several kinds.
 
 // gateCalls are the calls u of a batch, with all by which the gate reads.
-var gateCalls = columns.NewList("u", new(beginCall), func(x *beginCall) columns.Values {
+var gateCalls = sqlgen.NewList("u", new(beginCall), func(x *beginCall) sqlgen.Values {
 	in := &x.In
-	return columns.Values{
+	return sqlgen.Values{
 		{"id", in.Send.ID}, {"app", in.Send.App}, {"channel", in.Send.Channel}, {"recipient", in.Send.Recipient},
 		{"purposes", strings.Join(in.Purposes, store.PurposeSeparator)},
 		{"longest", quota.LongestKeep(in.Rules)}, {"most", maxHistoryRows(*in)}, {"rejecting", quota.LongestKeep(in.RejectionRules)},
@@ -204,7 +204,7 @@ type gateRow struct {
 // withChecksFields returns the destinations to scan the columns of verificationsWithChecksSQL into.
 // All are NULL if there is no such row.
 func (r *gateRow) withChecksFields() []any {
-	return []any{&r.approved, &r.at, &r.attempts, &r.attemptsReset, &r.class, columns.ScannerFor(&r.checks)}
+	return []any{&r.approved, &r.at, &r.attempts, &r.attemptsReset, &r.class, sqlgen.ScannerFor(&r.checks)}
 }
 
 // verificationWithChecks returns the fields of a row of verificationsWithChecksSQL, by which

@@ -15,8 +15,8 @@ import (
 	"sendcode/internal/base/panics"
 	"sendcode/internal/store"
 	"sendcode/internal/store/batch"
-	"sendcode/internal/store/columns"
 	"sendcode/internal/store/sqldb"
+	"sendcode/internal/store/sqlgen"
 )
 
 const (
@@ -50,16 +50,16 @@ func (db *DB) finishStatements() []statement {
 // The parameters are sorted by ID, so that two statements cannot deadlock.
 
 // attempts are the attempts a of a batch.
-var attempts = columns.NewList("a", store.AttemptID{}, func(held store.AttemptID) columns.Values {
-	return columns.Values{{"id", held.ID}, {"attempt", held.Attempt}}
+var attempts = sqlgen.NewList("a", store.AttemptID{}, func(held store.AttemptID) sqlgen.Values {
+	return sqlgen.Values{{"id", held.ID}, {"attempt", held.Attempt}}
 })
 
 // sentOutcomes are the outcomes o that finishSentSQL takes, outcomes those that finishSQL takes.
 var (
-	sentOutcomes = columns.NewList("o", new(finishCall), func(x *finishCall) columns.Values { return outcomeOf(x.In) })
-	outcomes     = columns.NewList("o", new(finishCall), func(x *finishCall) columns.Values {
+	sentOutcomes = sqlgen.NewList("o", new(finishCall), func(x *finishCall) sqlgen.Values { return outcomeOf(x.In) })
+	outcomes     = sqlgen.NewList("o", new(finishCall), func(x *finishCall) sqlgen.Values {
 		o, suppress, event := x.In, x.In.Suppress, x.In.Event
-		return append(outcomeOf(o), columns.Values{
+		return append(outcomeOf(o), sqlgen.Values{
 			{"refund", o.Refund}, {"bad", o.BadAddress},
 			{"suppression", store.SuppressionID(o.ID, suppress.Cause)}, {"address", suppress.Address}, {"suppress_for", suppress.For},
 			{"cause", suppress.Cause}, {"words", suppress.Words},
@@ -68,15 +68,15 @@ var (
 	})
 )
 
-func outcomeOf(o store.Outcome) columns.Values {
-	return columns.Values{
+func outcomeOf(o store.Outcome) sqlgen.Values {
+	return sqlgen.Values{
 		{"id", o.ID}, {"status", o.Status}, {"reason", o.Reason}, {"provider", o.Provider}, {"provider_code", o.ProviderCode}, {"took", o.Took},
 	}
 }
 
-var postponements = columns.NewList("p", new(postponeCall), func(x *postponeCall) columns.Values {
+var postponements = sqlgen.NewList("p", new(postponeCall), func(x *postponeCall) sqlgen.Values {
 	o := x.In
-	return columns.Values{
+	return sqlgen.Values{
 		{"id", o.ID}, {"attempt", o.Attempt}, {"after", o.After},
 		{"reason", o.Reason}, {"provider", o.Provider}, {"provider_code", o.ProviderCode},
 	}
@@ -205,7 +205,7 @@ func changeBatch[In rowChange](ctx context.Context, p *DB, statement string, cal
 	})
 	run := func(ctx context.Context, brief bool, calls []*batch.Call[In, bool]) (err error) {
 		defer panics.Recover(panics.Batch, func() { err = errPanicBefore }) // of parameters
-		held := columns.MapSlice(calls, func(x *batch.Call[In, bool]) store.AttemptID { return x.In.GetAttemptID() })
+		held := sqlgen.MapSlice(calls, func(x *batch.Call[In, bool]) store.AttemptID { return x.In.GetAttemptID() })
 		changed, err := p.execReturningIDs(ctx, brief, statement, p.prepared[statement].arguments(parameters(calls), attempts.Args(held),
 			sqldb.Args{"first_id": uuidParameter(held[0].ID), "last_id": uuidParameter(held[len(held)-1].ID)}))
 		if len(calls) == 1 {
@@ -261,9 +261,9 @@ func (db *DB) execReturningIDs(ctx context.Context, brief bool, statement string
 	return changed, wrapWriteError(err)
 }
 
-var eventEnds = columns.NewList("o", new(eventEndCall), func(x *eventEndCall) columns.Values {
+var eventEnds = sqlgen.NewList("o", new(eventEndCall), func(x *eventEndCall) sqlgen.Values {
 	e := x.In
-	return columns.Values{{"id", e.ID}, {"attempt", e.Attempt}, {"state", e.State}, {"answer", e.Answer}, {"after", e.After}}
+	return sqlgen.Values{{"id", e.ID}, {"attempt", e.Attempt}, {"state", e.State}, {"answer", e.Answer}, {"after", e.After}}
 })
 
 // endEventsSQL ends a batch of attempts of events. Its condition is on state, not on due_at, so

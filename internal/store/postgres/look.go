@@ -14,9 +14,9 @@ import (
 	"sendcode/internal/base/fault"
 	"sendcode/internal/store"
 	"sendcode/internal/store/batch"
-	"sendcode/internal/store/columns"
 	"sendcode/internal/store/rowrules"
 	"sendcode/internal/store/sqldb"
+	"sendcode/internal/store/sqlgen"
 )
 
 const (
@@ -46,8 +46,8 @@ type storedVerification struct {
 }
 
 // historyCalls are the calls u of a batch of ReadHistory.
-var historyCalls = columns.NewList("u", new(historyCall), func(x *historyCall) columns.Values {
-	return columns.Values{
+var historyCalls = sqlgen.NewList("u", new(historyCall), func(x *historyCall) sqlgen.Values {
+	return sqlgen.Values{
 		{"app", x.In.App}, {"channel", x.In.Channel}, {"recipient", x.In.Recipient},
 		{"purposes", strings.Join(x.In.Purposes, store.PurposeSeparator)},
 		{"counting", x.In.CountedWithin}, {"rejecting", x.In.RejectedWithin},
@@ -181,7 +181,7 @@ func answerReads[In, Answer any](p *DB, calls []*batch.Call[In, Answer],
 
 // readVerifications reads the verifications of a batch of calls.
 func (db *DB) readVerifications(ctx context.Context, finds []*verificationCall) (all []storedVerification, err error) {
-	ids := sqldb.Args{"ids": columns.MapSlice(finds, func(x *verificationCall) string { return x.In.id })}
+	ids := sqldb.Args{"ids": sqlgen.MapSlice(finds, func(x *verificationCall) string { return x.In.id })}
 	statement, fields := stmtReadRows, func(w *store.Work) []any { return sqldb.VerificationFields(&w.Verification) }
 	if slices.ContainsFunc(finds, func(x *verificationCall) bool { return x.In.withSend }) {
 		statement, fields = stmtReadVerifications, sqldb.WorkFields
@@ -190,14 +190,14 @@ func (db *DB) readVerifications(ctx context.Context, finds []*verificationCall) 
 	err = withConn(ctx, db.readers, func(ctx context.Context, conn *pgxpool.Conn) error {
 		rows := db.query(ctx, conn, statement, ids)
 		var f storedVerification
-		_, err := pgx.ForEachRow(rows, append([]any{columns.ScannerFor(&f.now)}, fields(&f.Work)...), func() error {
+		_, err := pgx.ForEachRow(rows, append([]any{sqlgen.ScannerFor(&f.now)}, fields(&f.Work)...), func() error {
 			byID[f.Verification.ID] = f
 			f.Work = store.Work{}
 			return nil
 		})
 		return err
 	})
-	return columns.MapSlice(finds, func(x *verificationCall) storedVerification { return byID[x.In.id] }), err
+	return sqlgen.MapSlice(finds, func(x *verificationCall) storedVerification { return byID[x.In.id] }), err
 }
 
 // runSharedReads runs the statements of a batch.

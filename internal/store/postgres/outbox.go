@@ -12,13 +12,13 @@ import (
 
 	"sendcode/internal/store"
 	"sendcode/internal/store/batch"
-	"sendcode/internal/store/columns"
 	"sendcode/internal/store/sqldb"
+	"sendcode/internal/store/sqlgen"
 )
 
 // RenewLeases implements sqldb.PerDatabase.
 func (db *DB) RenewLeases(ctx context.Context, lease time.Duration, held []store.AttemptID) (err error) {
-	calls := columns.MapSlice(held, func(h store.AttemptID) *renewCall { return batch.NewCall[store.AttemptID, bool](h, 0) })
+	calls := sqlgen.MapSlice(held, func(h store.AttemptID) *renewCall { return batch.NewCall[store.AttemptID, bool](h, 0) })
 	changeBatch(ctx, db, stmtRenew, slices.Clone(calls), func([]*renewCall) map[string]any {
 		return sqldb.Args{"lease": lease.Microseconds()}
 	})
@@ -90,7 +90,7 @@ func (db *DB) takeOver(ctx context.Context, statement string, q store.Queue, lea
 		store.Work
 	}
 	rows, err := changeRows(ctx, db.finishers, func(d *due) []any {
-		return append([]any{columns.ScannerFor(&d.at)}, sqldb.WorkAndCodeFields(&d.Work)...)
+		return append([]any{sqlgen.ScannerFor(&d.at)}, sqldb.WorkAndCodeFields(&d.Work)...)
 	}, db.prepared[statement].sql, db.prepared[statement].arguments(sqldb.Args{
 		"channel": string(q.Channel), "strangers": q.Strangers, "since": since, "until": now,
 		"lease": lease.Microseconds(), "limit": limit,
@@ -98,7 +98,7 @@ func (db *DB) takeOver(ctx context.Context, statement string, q store.Queue, lea
 	if err == nil && statement == stmtTakeOver {
 		db.searches.recordSearch(q, now, len(rows) < limit)
 	}
-	return columns.MapSlice(rows, func(d due) store.Work { d.Send.DueAt, d.Now = d.at, now; return d.Work }), err
+	return sqlgen.MapSlice(rows, func(d due) store.Work { d.Send.DueAt, d.Now = d.at, now; return d.Work }), err
 }
 
 // takeOverSearches remembers the last search of each queue, so that TakeOver need not search from

@@ -8,7 +8,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"sendcode/internal/store"
-	"sendcode/internal/store/columns"
+	"sendcode/internal/store/sqlgen"
 )
 
 // EnsurePartitions implements sqldb.PerDatabase.
@@ -17,7 +17,7 @@ func (db *DB) EnsurePartitions(ctx context.Context) (until time.Time, err error)
 	defer cancel()
 	err = retryWhileLocked(ctx, func() error { // another replica may take longer than the statement waits
 		return db.changeOnPool(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {
-			return conn.QueryRow(ctx, `SELECT sendcode_make_partitions()`).Scan(columns.ScannerFor(&until))
+			return conn.QueryRow(ctx, `SELECT sendcode_make_partitions()`).Scan(sqlgen.ScannerFor(&until))
 		})
 	})
 	return until, err

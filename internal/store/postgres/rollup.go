@@ -7,8 +7,8 @@ import (
 
 	"sendcode/internal/base/recipient"
 	"sendcode/internal/store"
-	"sendcode/internal/store/columns"
 	"sendcode/internal/store/sqldb"
+	"sendcode/internal/store/sqlgen"
 )
 
 // countHoursLockKey is the key of the advisory lock under which one replica counts.
@@ -36,7 +36,7 @@ var deleteOldHoursSQL = sqldb.DeleteHourCountsSQL(`hour < (SELECT @now - CAST(@a
 // counts come from one snapshot.
 var countHourSQL = `
 WITH counted AS MATERIALIZED (` + sqldb.HourRowsSQL(sqldb.Postgres) + `)` +
-	strings.Join(columns.MapSlice(sqldb.HourTables, func(t sqldb.HourTable) string {
+	strings.Join(sqlgen.MapSlice(sqldb.HourTables, func(t sqldb.HourTable) string {
 		return `, into_` + t.Name + ` AS (INSERT INTO ` + t.Name + ` (hour, ` + t.Columns + `) SELECT @hour, x.* FROM (` + t.Query + `) AS x)`
 	}), "") + `
 INSERT INTO counted_hours (hour) VALUES (@hour)`
@@ -70,7 +70,7 @@ func countNextHour(q sqldb.Tx, delay, age time.Duration) (bool, error) {
 	if err := q.ExecAll(sqldb.Args{"age": age}, deleteOldHoursSQL...); err != nil {
 		return false, err
 	}
-	hours, err := sqldb.QueryAll(q, func(at *time.Time) []any { return []any{columns.ScannerFor(at)} }, nextHourToCountSQL,
+	hours, err := sqldb.QueryAll(q, func(at *time.Time) []any { return []any{sqlgen.ScannerFor(at)} }, nextHourToCountSQL,
 		sqldb.Args{"age": age, "delay": delay})
 	if err != nil || len(hours) == 0 {
 		return false, err
@@ -120,7 +120,7 @@ var (
 func subtractCountsSQL(table, query string, key []string, counts ...string) string {
 	key = append([]string{"hour", "app", "channel", "purpose"}, key...)
 	same := "(h." + strings.Join(key, ", h.") + ") = (m." + strings.Join(key, ", m.") + ")"
-	less := columns.MapSlice(counts, func(c string) string { return c + " = h." + c + " - m." + c })
+	less := sqlgen.MapSlice(counts, func(c string) string { return c + " = h." + c + " - m." + c })
 	return `
 WITH mine AS MATERIALIZED (` + query + `
 ), fewer AS (

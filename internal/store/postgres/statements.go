@@ -9,8 +9,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"sendcode/internal/store/columns"
 	"sendcode/internal/store/sqldb"
+	"sendcode/internal/store/sqlgen"
 )
 
 // statement is a statement to prepare. Its parameters have names, as @lease has.
@@ -38,7 +38,7 @@ func (s statement) numbered() (n preparedStatement) {
 
 // arguments returns the statement's arguments in their order.
 func (p preparedStatement) arguments(args ...sqldb.Args) []any {
-	return columns.MapSlice(p.names, func(name string) any {
+	return sqlgen.MapSlice(p.names, func(name string) any {
 		for _, some := range args {
 			if v, ok := some[name]; ok {
 				return v

@@ -9,7 +9,7 @@ import (
 
 	"sendcode/internal/base/fault"
 	"sendcode/internal/store"
-	"sendcode/internal/store/columns"
+	"sendcode/internal/store/sqlgen"
 )
 
 const (
@@ -67,7 +67,7 @@ func (db *DB) ChangeAccount(ctx context.Context, name string, c store.AccountCha
 		}
 		act.Detail, err = queryFirst(q, OneColumn[string], changeAccountSQL, Args{
 			"name": name, "role": c.Role, "password": c.Password, "identity": c.Identity,
-			"disables": c.DisabledAt != nil, "disabled_at": columns.NullIfZero(store.Account{}.WithChange(c).DisabledAt),
+			"disables": c.DisabledAt != nil, "disabled_at": sqlgen.NullIfZero(store.Account{}.WithChange(c).DisabledAt),
 		})
 		if err != nil {
 			return err

@@ -9,7 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"sendcode/internal/store"
-	"sendcode/internal/store/columns"
+	"sendcode/internal/store/sqlgen"
 )
 
 const (
@@ -71,7 +71,7 @@ UPDATE app_events SET attempt = attempt + 1, due_at = @leased WHERE id ` + d.inS
 // It takes no lock. Usually none is due, and then no transaction is needed. If the read fails, idle
 // is false: the caller's transaction will return the error.
 func (db *DB) noEventDue(ctx context.Context, shares []store.AppEventLimit) (now time.Time, idle bool) {
-	apps := columns.MapSlice(shares, func(s store.AppEventLimit) string { return s.App })
+	apps := sqlgen.MapSlice(shares, func(s store.AppEventLimit) string { return s.App })
 	due, err := readFirst(ctx, db, "LeaseDueAppEvents", withClockColumn(&now, OneColumn[bool]), `
 SELECT c.now, EXISTS (SELECT 1 FROM app_events e WHERE e.app `+db.Dialect.inList("apps")+` AND e.due_at IS NOT NULL AND e.due_at <= c.now)
   FROM (SELECT @now AS now) AS c`, Args{"apps": apps})

@@ -8,7 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"sendcode/internal/store"
-	"sendcode/internal/store/columns"
+	"sendcode/internal/store/sqlgen"
 )
 
 // addAuditRecipientSQL gives the end of an action the mask that its begin has by now: that may have been erased.
@@ -31,7 +31,7 @@ func (t Tx) addAuditEntry(a store.AuditEntry) error {
 		return err
 	}
 	return t.exec(addAuditRecipientSQL, Args{
-		"id": a.ID, "recipient": columns.NullIfZero(a.Recipient), "masked": a.To,
+		"id": a.ID, "recipient": sqlgen.NullIfZero(a.Recipient), "masked": a.To,
 		"completes": a.Completes,
 	})
 }

@@ -9,7 +9,7 @@ import (
 
 	"sendcode/internal/base/recipient"
 	"sendcode/internal/store"
-	"sendcode/internal/store/columns"
+	"sendcode/internal/store/sqlgen"
 )
 
 // backlogSQL reads at most MaxBacklogCounted rows of the outbox, the oldest by ID, however many
@@ -72,7 +72,7 @@ func (db *DB) Backlog(ctx context.Context) (map[recipient.Channel]store.Backlog,
 			if err != nil {
 				return nil, err
 			}
-			at, err := QueryAll(q, func(t *time.Time) []any { return []any{columns.ScannerFor(t)} },
+			at, err := QueryAll(q, func(t *time.Time) []any { return []any{sqlgen.ScannerFor(t)} },
 				`SELECT logged_at FROM sends WHERE id = @id`, Args{"id": id})
 			if err != nil {
 				return nil, err

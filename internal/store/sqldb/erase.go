@@ -8,7 +8,7 @@ import (
 	"sendcode/internal/base/fault"
 	"sendcode/internal/base/recipient"
 	"sendcode/internal/store"
-	"sendcode/internal/store/columns"
+	"sendcode/internal/store/sqlgen"
 )
 
 // personalTable has the statements that Erase and ForgetDueErased run on a table with data about
@@ -87,7 +87,7 @@ WHERE recipient = @recipient AND masked = '•••' AND (lifted_at IS NOT NULL
 }
 
 // eraseRowsSQL returns the statement that erases a recipient in sends or refusals.
-func eraseRowsSQL[T any](t columns.Table[T], by store.ColumnFlags) string {
+func eraseRowsSQL[T any](t sqlgen.Table[T], by store.ColumnFlags) string {
 	return `
 UPDATE ` + t.Name + ` SET ` + t.EraseSetList(by) + ` WHERE recipient = @recipient AND masked <> '•••'`
 }
@@ -130,7 +130,7 @@ WHERE a.action = '` + store.ErasureAction + `' AND a.at <= @now AND p.recipient 
 // written by then. The transaction must write them. A person who came back later has rows like others. IDs
 // have the time by the process's estimate of the database's clock, so a second after the erasure counts too.
 func (t Tx) MaskErased(refusals []store.SendOrRefusal) error {
-	of := columns.MapSlice(refusals, func(r store.SendOrRefusal) recipient.Hash { return r.Recipient })
+	of := sqlgen.MapSlice(refusals, func(r store.SendOrRefusal) recipient.Hash { return r.Recipient })
 	if err := t.ExecAll(Args{"key": eraseLockKey}, t.Dialect.pick(shareEraseLockSQL)); err != nil {
 		return err
 	}
@@ -138,7 +138,7 @@ func (t Tx) MaskErased(refusals []store.SendOrRefusal) error {
 	var h recipient.Hash
 	var at time.Time
 	_, err := t.Run(erasedAtSQL+t.Dialect.pick(ofRecipientsSQL)+`) GROUP BY p.recipient`, Args{"recipients": of, "now": t.Now}, func(read Scan) error {
-		err := read(columns.ScannerFor(&h), columns.ScannerFor(&at))
+		err := read(sqlgen.ScannerFor(&h), sqlgen.ScannerFor(&at))
 		erased[h] = at
 		return err
 	})
@@ -185,7 +185,7 @@ func (db *DB) Erase(ctx context.Context, h recipient.Hash, keep time.Duration, a
 		if err := db.BeforeErase(q, h); err != nil {
 			return err
 		}
-		statements := columns.MapSlice(q.Dialect.personalTables(), func(p personalTable) string { return p.Erase })
+		statements := sqlgen.MapSlice(q.Dialect.personalTables(), func(p personalTable) string { return p.Erase })
 		args := Args{
 			"recipient": h, "now": q.Now, "until": q.Now.Add(keep.Truncate(time.Microsecond)),
 			"empty": []byte{},
@@ -219,13 +219,13 @@ func (t Tx) forgetDueErased() (due bool, err error) {
 	if err := t.ExecAll(nil, t.Dialect.pick(LongTimeoutSQL)); err != nil {
 		return false, err
 	}
-	h, err := queryFirst(t, func(h *recipient.Hash) []any { return []any{columns.ScannerFor(h)} }, t.Dialect.lockRows(dueErasureSQL), nil)
+	h, err := queryFirst(t, func(h *recipient.Hash) []any { return []any{sqlgen.ScannerFor(h)} }, t.Dialect.lockRows(dueErasureSQL), nil)
 	if errors.Is(err, fault.NotFound) {
 		return false, nil
 	}
 	if err != nil {
 		return false, err
 	}
-	statements := columns.MapSlice(t.Dialect.personalTables(), func(p personalTable) string { return p.Forget })
+	statements := sqlgen.MapSlice(t.Dialect.personalTables(), func(p personalTable) string { return p.Forget })
 	return true, t.ExecAll(Args{"recipient": h, "none": store.NoRecipient}, append(statements, putOffErasureSQL, endErasureSQL)...)
 }

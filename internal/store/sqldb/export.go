@@ -13,7 +13,7 @@ import (
 
 	"sendcode/internal/base/recipient"
 	"sendcode/internal/store"
-	"sendcode/internal/store/columns"
+	"sendcode/internal/store/sqlgen"
 )
 
 // exportTable says what a person's export has of a table t, and why it lacks the rest.
@@ -155,7 +155,7 @@ func exportedColumns(fields, alias string, instead map[string]string) (all []exp
 		case "@":
 			c.new = func() (any, func() any) {
 				at := new(time.Time)
-				return columns.ScannerFor(at), func() any { return columns.NullIfZero(*at) }
+				return sqlgen.ScannerFor(at), func() any { return sqlgen.NullIfZero(*at) }
 			}
 		default:
 			c.sql = "coalesce(CAST(" + c.sql + " AS text), '')"
@@ -187,7 +187,7 @@ func (db *DB) ExportPerson(ctx context.Context, h recipient.Hash, limit int, pag
 			if err != nil {
 				return err
 			}
-			if err := page(t, columns.MapSlice(rows, func(r exportedRow) store.ExportedRow { return r.json })); err != nil {
+			if err := page(t, sqlgen.MapSlice(rows, func(r exportedRow) store.ExportedRow { return r.json })); err != nil {
 				return err
 			}
 			if len(rows) < limit {

@@ -5,7 +5,7 @@ import (
 
 	"sendcode/internal/base/fault"
 	"sendcode/internal/store"
-	"sendcode/internal/store/columns"
+	"sendcode/internal/store/sqlgen"
 )
 
 const (
@@ -17,7 +17,7 @@ SELECT account, sealed, step, created_at FROM second_factors WHERE account = @ac
 )
 
 func factorFields(f *store.SecondFactor) []any {
-	return []any{&f.Account, &f.Sealed, &f.Step, columns.ScannerFor(&f.MadeAt)}
+	return []any{&f.Account, &f.Sealed, &f.Step, sqlgen.ScannerFor(&f.MadeAt)}
 }
 
 // AddSecondFactor gives an account a second factor. False: the account has one already, and nothing was changed.

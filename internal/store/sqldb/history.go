@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"sendcode/internal/store"
-	"sendcode/internal/store/columns"
+	"sendcode/internal/store/sqlgen"
 )
 
 // readSince runs a statement with @after set to the database's time minus within.
@@ -26,7 +26,7 @@ func (db *DB) FailedSends(ctx context.Context,
 ) (failed []store.FailedSend, now time.Time, err error) {
 	now, err = db.readWithClock(ctx, "FailedSends", func(tx Tx, now time.Time) error {
 		failed, err = QueryAll(tx, func(f *store.FailedSend) []any {
-			return []any{&f.ID, columns.ScannerFor(&f.EndedAt), &f.Purpose, &f.CountsForBackoff, &f.Paused, &f.PauseInForce}
+			return []any{&f.ID, sqlgen.ScannerFor(&f.EndedAt), &f.Purpose, &f.CountsForBackoff, &f.Paused, &f.PauseInForce}
 		}, `
 SELECT s.id, f.finished_at, s.purpose, s.was_reset = false AND s.reason NOT IN ('`+store.ReasonEnded+`', '`+store.ReasonErased+`')
   AND NOT EXISTS (SELECT 1 FROM sends o WHERE o.recipient = @recipient AND o.logged_at > @after AND o.app = @app AND o.channel = @channel
@@ -59,8 +59,8 @@ func (db *DB) HeavyRecipients(ctx context.Context, q store.HeavyRecipientsQuery)
 	all := 0
 	rows, err := readSince(ctx, db, "HeavyRecipients", q.Within, func(c *store.HeavyRecipient) []any {
 		return []any{
-			&c.App, &c.Channel, columns.ScannerFor(&c.Recipient), &c.To, &c.Purpose, &c.Sends,
-			columns.ScannerFor(&c.Newest), &all,
+			&c.App, &c.Channel, sqlgen.ScannerFor(&c.Recipient), &c.To, &c.Purpose, &c.Sends,
+			sqlgen.ScannerFor(&c.Newest), &all,
 		}
 	}, db.Dialect.HeavyRecipientsSQL(), Args{"purposes": q.Purposes, "least": q.AtLeast, "limit": q.Limit})
 	return rows, all, err

@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"sendcode/internal/store"
-	"sendcode/internal/store/columns"
+	"sendcode/internal/store/sqlgen"
 )
 
 const (
@@ -41,11 +41,11 @@ WHERE value <> '' GROUP BY app, channel, purpose, dimension, value`},
 }
 
 // AllHourTableNames are the names of HourTables, and counted_hours.
-var AllHourTableNames = append(columns.MapSlice(HourTables, func(t HourTable) string { return t.Name }), "counted_hours")
+var AllHourTableNames = append(sqlgen.MapSlice(HourTables, func(t HourTable) string { return t.Name }), "counted_hours")
 
 // DeleteHourCountsSQL returns the statements that delete the counts of hours with a condition.
 func DeleteHourCountsSQL(which string) []string {
-	return columns.MapSlice(AllHourTableNames, func(table string) string { return `DELETE FROM ` + table + ` WHERE ` + which })
+	return sqlgen.MapSlice(AllHourTableNames, func(table string) string { return `DELETE FROM ` + table + ` WHERE ` + which })
 }
 
 // HourRowsSQL returns the query of the rows that are logged from @hour on and before @until.

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"sendcode/internal/store"
-	"sendcode/internal/store/columns"
+	"sendcode/internal/store/sqlgen"
 )
 
 // limiterEventsLockKey is the key of the advisory lock under which one replica writes its events,
@@ -112,7 +112,7 @@ SELECT bucket, id, at, until, refunded, seq, writer = @reader FROM limiter_event
 			Args{"reader": reader, "after": after, "limit": limit}, func(read Scan) error {
 				var e store.LimiterEvent
 				var id []byte
-				err := read(&e.Bucket, &id, columns.ScannerFor(&e.At), columns.ScannerFor(&e.Until), &e.Refunded, &e.Seq, &e.Own)
+				err := read(&e.Bucket, &id, sqlgen.ScannerFor(&e.At), sqlgen.ScannerFor(&e.Until), &e.Refunded, &e.Seq, &e.Own)
 				if err != nil {
 					return err
 				}

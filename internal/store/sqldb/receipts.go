@@ -9,7 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"sendcode/internal/store"
-	"sendcode/internal/store/columns"
+	"sendcode/internal/store/sqlgen"
 )
 
 const awaitReceiptSQL = `
@@ -38,7 +38,7 @@ func (db *DB) ExpectReceipt(ctx context.Context, a store.PendingReceipt, firstPo
 	}
 	// with NULL for ask, ask_at is NULL, and the message is never polled
 	_, err := db.runOne(ctx, "ExpectReceipt", awaitReceiptSQL,
-		Args{"carrier": a.Carrier, "message": a.ID, "send": a.Send, "ask": columns.NullIfZero(firstPollAfter)})
+		Args{"carrier": a.Carrier, "message": a.ID, "send": a.Send, "ask": sqlgen.NullIfZero(firstPollAfter)})
 	return err
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"sendcode/internal/store"
-	"sendcode/internal/store/columns"
+	"sendcode/internal/store/sqlgen"
 )
 
 const (
@@ -106,7 +106,7 @@ type storageStatus struct {
 }
 
 func (s *storageStatus) fields() []any {
-	fields := []any{columns.ScannerFor(&s.Oldest), columns.ScannerFor(&s.oldestRefusal), &s.Forgetting, &s.ForgettingDue}
+	fields := []any{sqlgen.ScannerFor(&s.Oldest), sqlgen.ScannerFor(&s.oldestRefusal), &s.Forgetting, &s.ForgettingDue}
 	for i := range s.due {
 		fields = append(fields, &s.due[i])
 	}
@@ -256,7 +256,7 @@ func (db *DB) Partitions(ctx context.Context) ([]store.Partition, error) {
 		return nil, nil
 	}
 	return ReadAll(ctx, db, "Partitions", func(x *store.Partition) []any {
-		return []any{&x.Name, columns.ScannerFor(&x.Begins), columns.ScannerFor(&x.Ends), &x.Rows, &x.Bytes}
+		return []any{&x.Name, sqlgen.ScannerFor(&x.Begins), sqlgen.ScannerFor(&x.Ends), &x.Rows, &x.Bytes}
 	}, `
 SELECT p.name, p.begins, p.ends, c.reltuples::bigint, pg_total_relation_size(p.id)
 FROM sendcode_partitions p JOIN pg_class c ON c.oid = p.id ORDER BY p.ends`, nil)

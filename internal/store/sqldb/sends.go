@@ -12,7 +12,7 @@ import (
 	"sendcode/internal/base/fault"
 	"sendcode/internal/base/recipient"
 	"sendcode/internal/store"
-	"sendcode/internal/store/columns"
+	"sendcode/internal/store/sqlgen"
 )
 
 var (
@@ -32,7 +32,7 @@ func (t Tx) Verification(id string) (store.Verification, error) {
 
 // withClockColumn returns the destinations for a row whose first column is the database's clock.
 func withClockColumn[T any](now *time.Time, fields func(*T) []any) func(*T) []any {
-	return func(x *T) []any { return append([]any{columns.ScannerFor(now)}, fields(x)...) }
+	return func(x *T) []any { return append([]any{sqlgen.ScannerFor(now)}, fields(x)...) }
 }
 
 // Sends returns rows, newest first, by LoggedAt and then ID.

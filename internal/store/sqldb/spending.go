@@ -10,7 +10,7 @@ import (
 	"sendcode/internal/base/fault"
 	"sendcode/internal/base/recipient"
 	"sendcode/internal/store"
-	"sendcode/internal/store/columns"
+	"sendcode/internal/store/sqlgen"
 )
 
 const (
@@ -103,7 +103,7 @@ func (db *DB) CarrierHold(ctx context.Context, ch recipient.Channel, h recipient
 		SQL: carrierHoldSQL, Args: Args{"channel": ch, "recipient": h},
 		Each: func(read Scan) error {
 			var since, until, now time.Time
-			err := read(columns.ScannerFor(&since), columns.ScannerFor(&until), columns.ScannerFor(&now))
+			err := read(sqlgen.ScannerFor(&since), sqlgen.ScannerFor(&until), sqlgen.ScannerFor(&now))
 			hold = store.CarrierHold{Left: until.Sub(now), Whole: until.Sub(since)}
 			return err
 		},

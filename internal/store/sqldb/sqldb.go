@@ -13,8 +13,8 @@ import (
 	"sendcode/internal/base/fault"
 	"sendcode/internal/base/recipient"
 	"sendcode/internal/store"
-	"sendcode/internal/store/columns"
 	"sendcode/internal/store/rowrules"
+	"sendcode/internal/store/sqlgen"
 )
 
 // Turn says which of the writes that wait go first in SQLite, which has one writer. Postgres ignores it.
@@ -212,7 +212,7 @@ func (t Tx) Clock() (now time.Time, err error) {
 	if !t.Now.IsZero() {
 		return t.Now, nil
 	}
-	_, err = t.Run(`SELECT @now`, nil, func(read Scan) error { return read(columns.ScannerFor(&now)) })
+	_, err = t.Run(`SELECT @now`, nil, func(read Scan) error { return read(sqlgen.ScannerFor(&now)) })
 	return now, err
 }
 

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"sendcode/internal/store"
-	"sendcode/internal/store/columns"
+	"sendcode/internal/store/sqlgen"
 )
 
 // statsPart is a part of the time range of a StatsQuery.
@@ -31,7 +31,7 @@ func (t Tx) statsParts(q store.StatsQuery) ([]statsPart, error) {
 	var n int
 	_, err := t.Run(`SELECT min(hour), max(hour), count(*) FROM counted_hours WHERE hour >= @from AND hour <= @to`,
 		Args{"from": q.From, "to": q.To.Add(-time.Hour)},
-		func(read Scan) error { return read(columns.ScannerFor(&first), columns.ScannerFor(&last), &n) })
+		func(read Scan) error { return read(sqlgen.ScannerFor(&first), sqlgen.ScannerFor(&last), &n) })
 	if err != nil || n == 0 || last.Sub(first) != time.Duration(n-1)*time.Hour {
 		return []statsPart{{q, false}}, err
 	}

@@ -2,35 +2,35 @@ package sqldb
 
 import (
 	"sendcode/internal/store"
-	"sendcode/internal/store/columns"
+	"sendcode/internal/store/sqlgen"
 )
 
 // The tables, by Columns of the types in package store.
 var (
-	SendTable = columns.New("sends", "s", (*store.Send).Columns,
+	SendTable = sqlgen.New("sends", "s", (*store.Send).Columns,
 		map[string]string{
 			"refund_due": refundDueSQL, "due_at": dueAtSQL,
 			"status": statusSQL,
 		})
-	sendOrRefusalTable = columns.New("sends", "s", (*store.SendOrRefusal).Columns,
+	sendOrRefusalTable = sqlgen.New("sends", "s", (*store.SendOrRefusal).Columns,
 		map[string]string{
 			"refund_due": refundDueSQL, "due_at": dueAtSQL,
 			"status": statusSQL, "requests": "1", "recipients": "0", "retry_after": "0", "blocked_by": "''",
 		})
 	RefusalTable      = sendOrRefusalTable.AsRefusals(map[string]string{"status": "'refused'", "finished_at": "s.logged_at"})
-	VerificationTable = columns.New("verifications", "v", (*store.Verification).Columns, nil)
+	VerificationTable = sqlgen.New("verifications", "v", (*store.Verification).Columns, nil)
 
-	suppressionTable   = columns.New("suppressions", "suppressions", (*store.Suppression).Columns, nil)
-	prefixPauseTable   = columns.New("prefix_pauses", "p", (*store.PrefixPause).Columns, nil)
-	providerEventTable = columns.New("provider_events", "e", (*store.ProviderEvent).Columns, nil)
-	accountTable       = columns.New("accounts", "a", (*store.Account).Columns, nil)
-	sessionTable       = columns.New("sessions", "s", (*store.Session).Columns,
+	suppressionTable   = sqlgen.New("suppressions", "suppressions", (*store.Suppression).Columns, nil)
+	prefixPauseTable   = sqlgen.New("prefix_pauses", "p", (*store.PrefixPause).Columns, nil)
+	providerEventTable = sqlgen.New("provider_events", "e", (*store.ProviderEvent).Columns, nil)
+	accountTable       = sqlgen.New("accounts", "a", (*store.Account).Columns, nil)
+	sessionTable       = sqlgen.New("sessions", "s", (*store.Session).Columns,
 		map[string]string{"factor_at": "f.created_at"})
-	pendingReceiptTable = columns.New("pending_receipts", "pending_receipts", (*store.PendingReceipt).Columns, nil)
-	auditEntryTable     = columns.New("audit_entries", "a", (*store.AuditEntry).Columns, map[string]string{
+	pendingReceiptTable = sqlgen.New("pending_receipts", "pending_receipts", (*store.PendingReceipt).Columns, nil)
+	auditEntryTable     = sqlgen.New("audit_entries", "a", (*store.AuditEntry).Columns, map[string]string{
 		"recipient": "p.recipient", "masked": "coalesce(p.masked, '')",
 	})
-	appEventTable = columns.New("app_events", "e", (*store.AppEvent).Columns, map[string]string{
+	appEventTable = sqlgen.New("app_events", "e", (*store.AppEvent).Columns, map[string]string{
 		"channel": "coalesce(s.channel, v.channel, '')", "purpose": "coalesce(s.purpose, v.purpose, '')",
 		"masked": "coalesce(s.masked, v.masked, '')", "reference": "coalesce(s.reference, v.reference, '')",
 	})
@@ -82,7 +82,7 @@ const RefundColumns = `s.app, s.channel, s.purpose, s.recipient, s.verification_
 func RefundFields(r *store.Refund) []any {
 	v := &r.Verification
 	return []any{
-		&r.ID, &r.Attempt, &v.App, &v.Channel, &v.Purpose, columns.ScannerFor(&v.Recipient), &v.ID, &v.Class,
+		&r.ID, &r.Attempt, &v.App, &v.Channel, &v.Purpose, sqlgen.ScannerFor(&v.Recipient), &v.ID, &v.Class,
 		&v.Sealed,
 	}
 }

@@ -5,9 +5,9 @@ import (
 
 	"sendcode/internal/base/fault"
 	"sendcode/internal/store"
-	"sendcode/internal/store/columns"
 	"sendcode/internal/store/rowrules"
 	"sendcode/internal/store/sqldb"
+	"sendcode/internal/store/sqlgen"
 )
 
 const (
@@ -38,7 +38,7 @@ func (db *DB) Check(ctx context.Context, c store.CheckRequest) (store.CheckAnswe
 		}
 		args := sqldb.Args{
 			"id": c.ID, "approves": d.Approved, "key": d.Verification.CheckKey,
-			"entry": string(columns.AppendCheck(nil, store.Check{At: q.Now, Network: c.Network})),
+			"entry": string(sqlgen.AppendCheck(nil, store.Check{At: q.Now, Network: c.Network})),
 		}
 		switch {
 		case d.KeyReused:

@@ -13,8 +13,8 @@ import (
 
 	"sendcode/internal/base/recipient"
 	"sendcode/internal/store"
-	"sendcode/internal/store/columns"
 	"sendcode/internal/store/sqldb"
+	"sendcode/internal/store/sqlgen"
 )
 
 // statementConn runs statements in a transaction or on a reader.
@@ -96,7 +96,7 @@ func toDriverArgs(names []string, params sqldb.Args, now time.Time) ([]any, erro
 }
 
 func jsonList[T any](list []T, text func(T) string) string {
-	b, _ := json.Marshal(columns.MapSlice(list, text)) // strings can always be marshaled
+	b, _ := json.Marshal(sqlgen.MapSlice(list, text)) // strings can always be marshaled
 	return string(b)
 }
 

@@ -7,9 +7,9 @@ import (
 
 	"sendcode/internal/base/fault"
 	"sendcode/internal/store"
-	"sendcode/internal/store/columns"
 	"sendcode/internal/store/rowrules"
 	"sendcode/internal/store/sqldb"
+	"sendcode/internal/store/sqlgen"
 )
 
 // countedSQL reads the counted sends of a bucket after @counted_after. It is written so that only the index by
@@ -39,7 +39,7 @@ func readHistory(q sqldb.Tx, l rowrules.HistoryQuery) (rowrules.History, error) 
 	},
 		func(read sqldb.Scan) error {
 			var p rowrules.PastSend
-			err := read(&p.ID, columns.ScannerFor(&p.At), &p.Verification)
+			err := read(&p.ID, sqlgen.ScannerFor(&p.At), &p.Verification)
 			if p.Verification == "" {
 				history.Rejections = append(history.Rejections, p)
 			} else {

@@ -8,8 +8,8 @@ import (
 
 	"sendcode/internal/base/recipient"
 	"sendcode/internal/store"
-	"sendcode/internal/store/columns"
 	"sendcode/internal/store/sqldb"
+	"sendcode/internal/store/sqlgen"
 )
 
 // nextHourToCountSQL selects the newest hour that ended @delay ago, is at most @age old, and has no
@@ -27,7 +27,7 @@ ORDER BY h.hour DESC LIMIT 1`
 // readHourSQL reads the counts of the hour from @hour to @until: for each of sqldb.HourTables its name,
 // and its rows as a JSON array. It is one statement, so that all counts come from one snapshot.
 var readHourSQL = `WITH counted AS MATERIALIZED (` + sqldb.HourRowsSQL(sqldb.SQLite) + `) ` +
-	strings.Join(columns.MapSlice(sqldb.HourTables, func(t sqldb.HourTable) string {
+	strings.Join(sqlgen.MapSlice(sqldb.HourTables, func(t sqldb.HourTable) string {
 		return `SELECT '` + t.Name + `', json_group_array(json_array(` + t.Columns + `)) FROM (` + t.Query + `)`
 	}), " UNION ALL ")
 
@@ -40,7 +40,7 @@ func writeHourSQL(t sqldb.HourTable) string {
 	return `INSERT INTO ` + t.Name + ` (hour, ` + t.Columns + `) SELECT @hour` + values.String() + ` FROM json_each(@` + t.Name + `)`
 }
 
-var writeHoursSQL = columns.MapSlice(sqldb.HourTables, writeHourSQL)
+var writeHoursSQL = sqlgen.MapSlice(sqldb.HourTables, writeHourSQL)
 
 // CountHours implements sqldb.PerDatabase. It counts on a reader, so that no send waits for it.
 func (db *DB) CountHours(ctx context.Context, life, keep time.Duration, limit int) (n int, err error) {
@@ -67,7 +67,7 @@ func (db *DB) countNextHour(ctx context.Context, delay, age time.Duration) (bool
 		if err = q.ExecAll(args, sqldb.DeleteHourCountsSQL(`hour < @now - @age`)...); err != nil {
 			return err
 		}
-		hours, err = sqldb.QueryAll(q, func(at *time.Time) []any { return []any{columns.ScannerFor(at)} }, nextHourToCountSQL, args)
+		hours, err = sqldb.QueryAll(q, func(at *time.Time) []any { return []any{sqlgen.ScannerFor(at)} }, nextHourToCountSQL, args)
 		return err
 	})
 	if err != nil || len(hours) == 0 {

@@ -1,6 +1,6 @@
-// Package columns makes SQL and parameters from the columns of a type: SELECT lists and their
+// Package sqlgen makes SQL and parameters from the columns of a type: SELECT lists and their
 // scan destinations, INSERTs, and lists of rows that a statement on Postgres takes.
-package columns
+package sqlgen
 
 import (
 	"cmp"
