@@ -16,7 +16,7 @@ import (
 	"sendcode/internal/deliver/sns/snstest"
 	"sendcode/internal/deliver/standardwebhooks"
 	"sendcode/internal/http/api"
-	"sendcode/internal/http/hooks"
+	"sendcode/internal/http/authhooks"
 	"sendcode/internal/http/server"
 )
 
@@ -49,9 +49,9 @@ func TestForgedRequestsCostTheirLength(t *testing.T) {
 		costsItsLength(t, name, x.h, here, bodies, now)
 	}
 	e, logger := server.New(server.Config{Logger: slog.New(slog.DiscardHandler)}), slog.New(slog.DiscardHandler)
-	api.NewHooks([]hooks.Hook{{Name: "auth", Kind: hooks.SupabaseEmail, Secrets: hookSecrets[:1]}}, nil, logger).Register(e)
+	api.NewHooks([]authhooks.Hook{{Name: "auth", Kind: authhooks.SupabaseEmail, Secrets: hookSecrets[:1]}}, nil, logger).Register(e)
 	for kind, body := range bodies {
-		bodies[kind] = body[:hooks.MaxBodyBytes]
+		bodies[kind] = body[:authhooks.MaxBodyBytes]
 	}
 	costsItsLength(t, "a hook", e, "/v1/hooks/auth", bodies, now)
 	for kind, body := range bodies {

@@ -15,7 +15,7 @@ import (
 	"sendcode/internal/base/fault"
 	"sendcode/internal/base/logs"
 	"sendcode/internal/base/panics"
-	"sendcode/internal/http/hooks"
+	"sendcode/internal/http/authhooks"
 	"sendcode/internal/http/server"
 	"sendcode/internal/store"
 	"sendcode/internal/verify/verification"
@@ -30,15 +30,15 @@ type hookCodeService interface {
 
 // AuthHooks serves /v1/hooks, where auth servers have their own codes sent.
 type AuthHooks struct {
-	hooks  map[string]hooks.Hook
+	hooks  map[string]authhooks.Hook
 	codes  hookCodeService
 	logger *slog.Logger
 	now    func() time.Time
 }
 
 // NewHooks returns the handlers for these hooks.
-func NewHooks(all []hooks.Hook, codes hookCodeService, logger *slog.Logger) *AuthHooks {
-	h := &AuthHooks{hooks: map[string]hooks.Hook{}, codes: codes, logger: logger, now: time.Now}
+func NewHooks(all []authhooks.Hook, codes hookCodeService, logger *slog.Logger) *AuthHooks {
+	h := &AuthHooks{hooks: map[string]authhooks.Hook{}, codes: codes, logger: logger, now: time.Now}
 	for _, hook := range all {
 		h.hooks[hook.Name] = hook
 	}
@@ -56,7 +56,7 @@ func (h *AuthHooks) receive(c echo.Context) error {
 	if !ok {
 		return echo.ErrNotFound
 	}
-	body, err := readBody(c.Request(), hooks.MaxBodyBytes)
+	body, err := readBody(c.Request(), authhooks.MaxBodyBytes)
 	if err != nil {
 		return err
 	}
@@ -87,7 +87,7 @@ func (h *AuthHooks) receive(c echo.Context) error {
 }
 
 // writeHookRefusal answers with a problem whose detail the person may read.
-func writeHookRefusal(c echo.Context, hook hooks.Hook, p *server.Problem) error {
+func writeHookRefusal(c echo.Context, hook authhooks.Hook, p *server.Problem) error {
 	logs.AddAttrs(c.Request().Context(), slog.Int("refused", p.Kind.Status))
 	return c.JSON(http.StatusOK, hook.RefusalBody(p.Kind.Status, p.InEnglish()))
 }
@@ -104,7 +104,7 @@ const (
 // it cancels the others' codes; once all are admitted, a send that is not answered hookGrace after the
 // deadline cancels none. It returns the problem, whose detail the person may read; nil: the messages are
 // on their way. It goes on if the auth server hangs up, since that then repeats the request.
-func (h *AuthHooks) send(ctx context.Context, hook hooks.Hook, r hooks.Request) *server.Problem {
+func (h *AuthHooks) send(ctx context.Context, hook authhooks.Hook, r authhooks.Request) *server.Problem {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), hookDeadline)
 	defer cancel()
 	asks, to := codeRequests(hook, r), []string{}
@@ -181,7 +181,7 @@ func (h *AuthHooks) admissionProblem(ctx context.Context, results []hookResult) 
 // cancelAfterFailure returns the problem of the first message that failed for good, and cancels the other codes,
 // since the server forgets all codes of the request; nil: none failed. If the recipient was refused or
 // blocked, the problem asks for another address. Other failures are the service's.
-func (h *AuthHooks) cancelAfterFailure(ctx context.Context, hook hooks.Hook, caller verification.Caller, results []hookResult) *server.Problem {
+func (h *AuthHooks) cancelAfterFailure(ctx context.Context, hook authhooks.Hook, caller verification.Caller, results []hookResult) *server.Problem {
 	failed := func(r hookResult) bool {
 		return r.View.Send.Status == store.Failed || r.View.Send.Status == store.Undelivered
 	}
@@ -240,7 +240,7 @@ func (v *vote) wait(ctx context.Context) bool {
 
 // codeRequests returns the requests for codes that a hook's request makes. Each is a stranger's and
 // has its own idempotency key.
-func codeRequests(hook hooks.Hook, r hooks.Request) (all []verification.Request) {
+func codeRequests(hook authhooks.Hook, r authhooks.Request) (all []verification.Request) {
 	for i, m := range r.Messages {
 		all = append(all, verification.Request{
 			Caller: verification.Caller{

@@ -16,7 +16,7 @@ import (
 
 	"sendcode/internal/base/fault"
 	"sendcode/internal/deliver/standardwebhooks"
-	"sendcode/internal/http/hooks"
+	"sendcode/internal/http/authhooks"
 	"sendcode/internal/http/server"
 	"sendcode/internal/kit/servertest"
 	"sendcode/internal/store"
@@ -76,7 +76,7 @@ func (c *stubCodes) post(t *testing.T, body string) string {
 	t.Helper()
 	secrets, logger := [][]byte{[]byte("a secret of a hook, long enough")}, slog.New(slog.NewTextHandler(io.Discard, nil))
 	e := server.New(server.Config{Logger: logger})
-	NewHooks([]hooks.Hook{{Name: "auth", App: "shop", Kind: hooks.SupabaseEmail, Secrets: secrets}}, c, logger).Register(e)
+	NewHooks([]authhooks.Hook{{Name: "auth", App: "shop", Kind: authhooks.SupabaseEmail, Secrets: secrets}}, c, logger).Register(e)
 	r := httptest.NewRequest(http.MethodPost, "/v1/hooks/auth", strings.NewReader(body))
 	r.Header = http.Header{
 		"Webhook-Id": {"1"}, "Webhook-Timestamp": {strconv.FormatInt(time.Now().Unix(), 10)},
@@ -140,7 +140,7 @@ func TestHookSendsAllCodesOrNone(t *testing.T) {
 func TestCodeRequestsHaveKeysOfTheirOwn(t *testing.T) {
 	body, keys := []byte(change), map[string]bool{}
 	for _, name := range []string{"auth", "other"} {
-		hook := hooks.Hook{Name: name, App: "shop", Kind: hooks.SupabaseEmail}
+		hook := authhooks.Hook{Name: name, App: "shop", Kind: authhooks.SupabaseEmail}
 		r, err := hook.Parse(body)
 		servertest.OK(t, err)
 		for _, ask := range codeRequests(hook, r) {

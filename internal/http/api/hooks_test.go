@@ -23,7 +23,7 @@ import (
 	"sendcode/internal/codes/policy"
 	"sendcode/internal/deliver/standardwebhooks"
 	"sendcode/internal/http/api"
-	"sendcode/internal/http/hooks"
+	"sendcode/internal/http/authhooks"
 	"sendcode/internal/http/server"
 	"sendcode/internal/store"
 	"sendcode/internal/store/sqlite/sqlitetest"
@@ -44,17 +44,17 @@ type supabase struct {
 	lost   int      // of the next call so many answers are lost, since the connection broke
 }
 
-func newSupabase(r *vtest.Rig, kind hooks.HookKind, change ...func(*hooks.Hook)) *supabase {
+func newSupabase(r *vtest.Rig, kind authhooks.HookKind, change ...func(*authhooks.Hook)) *supabase {
 	logger := slog.New(slog.NewJSONHandler(io.Discard, nil))
 	e := server.New(server.Config{Logger: logger})
-	hook := hooks.Hook{
+	hook := authhooks.Hook{
 		Name: "auth", App: "shop", Kind: kind, Secrets: hookSecrets[:1], TTL: time.Hour,
 		Purposes: map[string]string{"email_change": "login"},
 	}
 	for _, f := range change {
 		f(&hook)
 	}
-	api.NewHooks([]hooks.Hook{hook}, r.Svc, logger).Register(e)
+	api.NewHooks([]authhooks.Hook{hook}, r.Svc, logger).Register(e)
 	return &supabase{Rig: r, e: e, hook: "auth", secret: [][]byte{hookSecrets[1], hookSecrets[0]}}
 }
 
@@ -153,7 +153,7 @@ func again(body string, n int) string {
 // Each row of the table in docs/supabase.md.
 func TestWhatSupabaseIsTold(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
-		s := newSupabase(r, hooks.SupabaseEmail)
+		s := newSupabase(r, authhooks.SupabaseEmail)
 		signup := s.body("signup")
 		r.Want("a code", s.call(signup), "200 ")
 		mail := r.MailServer.Attempts()[0]
@@ -178,7 +178,7 @@ func TestWhatSupabaseIsTold(t *testing.T) {
 			"422 The sign-in service did not say which code to send, so nothing was sent. Please tell the people who run this site.")
 		r.Want("a notification", s.call(s.body("notification")), "200 ")
 		r.Want("no body of this hook", s.call(`{"sms":{"otp":"123456"}}`), "500 Invalid payload sent to hook")
-		r.Want("too large", s.call(`{"user":"`+strings.Repeat("a", hooks.MaxBodyBytes)+`"}`),
+		r.Want("too large", s.call(`{"user":"`+strings.Repeat("a", authhooks.MaxBodyBytes)+`"}`),
 			"500 Unexpected status code returned from hook: 413")
 		s.secret = [][]byte{[]byte("another secret, which is no one's")}
 		r.Want("a forged request", s.call(again(signup, 5)), "500 Hook requires authorization token")
@@ -220,7 +220,7 @@ func TestWhatSupabaseIsTold(t *testing.T) {
 func TestARepetitionOfAHookSendsNothingTwice(t *testing.T) {
 	for _, name := range []string{"signup", "magiclink_without_metadata"} {
 		vtest.InBubble(t, func(r *vtest.Rig) {
-			s := newSupabase(r, hooks.SupabaseEmail)
+			s := newSupabase(r, authhooks.SupabaseEmail)
 			body := s.body(name)
 			for range 3 {
 				r.Want("a repetition", s.call(body), "200 ")
@@ -241,7 +241,7 @@ func TestARepetitionOfAHookSendsNothingTwice(t *testing.T) {
 // sent.
 func TestAChangeOfAddressHasTwoCodes(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
-		s := newSupabase(r, hooks.SupabaseEmail)
+		s := newSupabase(r, authhooks.SupabaseEmail)
 		change := s.body("email_change_secure")
 		mailsAfter := func(n int) (all []string) { // sorted: those of one request leave in any order
 			for _, m := range r.MailServer.Attempts()[n:] {
@@ -271,7 +271,7 @@ func TestAHookTellsWhatFailed(t *testing.T) {
 	const gone, away = "422 We could not deliver to this address. Check it for a typing mistake, or use another one.",
 		"503 Codes can't be sent or checked right now. Please try again in a moment."
 	vtest.InBubbleWith(t, vtest.SuppressBounces, func(r *vtest.Rig) {
-		s := newSupabase(r, hooks.SupabaseEmail)
+		s := newSupabase(r, authhooks.SupabaseEmail)
 		n := 0
 		next := func() string { n++; return s.call(again(s.body("signup"), n)) }
 		r.MailServer.Answer(vtest.NoMailbox)
@@ -315,9 +315,9 @@ func (l *lateService) Send(_ context.Context, ask verification.Request) (verific
 // has told the person that it failed.
 func TestAVoteAfterTheDeadline(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
-		s, late := newSupabase(r, hooks.SupabaseEmail), &lateService{}
+		s, late := newSupabase(r, authhooks.SupabaseEmail), &lateService{}
 		s.e = server.New(server.Config{Logger: slog.New(slog.DiscardHandler)})
-		api.NewHooks([]hooks.Hook{{Name: "auth", App: "shop", Kind: hooks.SupabaseEmail, Secrets: hookSecrets[:1], TTL: time.Hour}},
+		api.NewHooks([]authhooks.Hook{{Name: "auth", App: "shop", Kind: authhooks.SupabaseEmail, Secrets: hookSecrets[:1], TTL: time.Hour}},
 			late, slog.New(slog.DiscardHandler)).Register(s.e)
 		r.Want("answer", s.call(s.body("signup")), "503 Codes can't be sent or checked right now. Please try again in a moment.")
 		r.Want("left", late.left, false)
@@ -328,7 +328,7 @@ func TestAVoteAfterTheDeadline(t *testing.T) {
 // and no wait is told. With two places both are sent.
 func TestAChangeWithinOneMailbox(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.FoldGmail, func(r *vtest.Rig) {
-		s := newSupabase(r, hooks.SupabaseEmail)
+		s := newSupabase(r, authhooks.SupabaseEmail)
 		change := strings.NewReplacer("ana.new@example.com", "a.na@gmail.com", "ana@example.com", "ana@gmail.com").Replace(
 			s.body("email_change_secure"))
 		r.Want("one place", s.call(change),
@@ -343,7 +343,7 @@ func TestAChangeWithinOneMailbox(t *testing.T) {
 // Text messages: the number comes without a plus.
 func TestSupabasesTextMessages(t *testing.T) {
 	vtest.InBubbleWith(t, func(s *vtest.Settings) { s.Numbers.Countries = []string{"DE"} }, func(r *vtest.Rig) {
-		s := newSupabase(r, hooks.SupabaseSMS)
+		s := newSupabase(r, authhooks.SupabaseSMS)
 		r.Want("a code", s.call(s.body("sms")), "200 ")
 		r.Want("again", s.call(again(s.body("sms"), 1)), "429 The next code can be sent in 1 min.")
 		got := r.Carrier.Accepted()

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"sendcode/internal/http/api"
-	"sendcode/internal/http/hooks"
+	"sendcode/internal/http/authhooks"
 	"sendcode/internal/run/jobs"
 	"sendcode/internal/store"
 	vtest "sendcode/internal/verify/verification/verificationtest"
@@ -83,7 +83,7 @@ func TestWatchBehindSupabase(t *testing.T) {
 			s.Watch = store.PrefixWatch{MinSends: 20, MinApprovedPercent: 10, Within: time.Hour, TTL: 10 * time.Minute, Pause: time.Hour}
 		}
 		vtest.InBubbleWith(t, vtest.MinuteTick(settings), func(r *vtest.Rig) {
-			s := newSupabase(r, hooks.SupabaseSMS, func(h *hooks.Hook) { h.AppReports = c.due })
+			s := newSupabase(r, authhooks.SupabaseSMS, func(h *authhooks.Hook) { h.AppReports = c.due })
 			reporter := client{r.T, r.Svc.Routes(reporters, nil), "192.0.2.1", secret}
 			text := func(n int, number string) string {
 				return s.call(again(strings.NewReplacer("4915123456789", number[1:],

@@ -49,12 +49,12 @@ var edges = map[string]string{
 	"internal/verify/humancheck/vendors": "quota internal/base/loopback internal/deliver/delivery internal/deliver/providerhttp internal/deliver/sms internal/verify/humancheck",
 
 	"internal/http":         serving,
-	"internal/http/api":     serving + " internal/http/hooks internal/deliver/feedback internal/deliver/sms internal/deliver/sns",
+	"internal/http/api":     serving + " internal/http/authhooks internal/deliver/feedback internal/deliver/sms internal/deliver/sns",
 	"internal/http/page":    serving + " internal/deliver/delivery/mailbox", // whose mails a page shows
 	"internal/http/console": serving + " internal/limit/buckets internal/http/console/... internal/http/openid",
 
 	"internal/run":        deciding + " internal/limit/... internal/deliver/... internal/verify/... internal/run/disk internal/run/metrics",
-	"internal/run/config": "quota internal/base/... internal/store internal/codes/... internal/deliver/... internal/http/hooks internal/run/config/document internal/run/disk internal/verify/humancheck/...",
+	"internal/run/config": "quota internal/base/... internal/store internal/codes/... internal/deliver/... internal/http/authhooks internal/run/config/document internal/run/disk internal/verify/humancheck/...",
 	// the only place where parts are put together
 	"internal/run/app": ". docs migrations quota templates web internal/...",
 	"internal/run/commands": ". migrations internal/base/fault internal/http/console/auth internal/run/app internal/run/config internal/run/disk " +

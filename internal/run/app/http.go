@@ -25,9 +25,9 @@ import (
 	"sendcode/internal/deliver/sns"
 	"sendcode/internal/deliver/webhook"
 	"sendcode/internal/http/api"
+	"sendcode/internal/http/authhooks"
 	"sendcode/internal/http/console"
 	"sendcode/internal/http/console/auth"
-	"sendcode/internal/http/hooks"
 	"sendcode/internal/http/page"
 	"sendcode/internal/http/reference"
 	"sendcode/internal/http/server"
@@ -220,7 +220,7 @@ func (a *App) registerProviderEvents(e *echo.Echo) {
 
 // registerAuthHooks adds the routes on which auth servers have their codes sent.
 func (a *App) registerAuthHooks(e *echo.Echo) {
-	var all []hooks.Hook
+	var all []authhooks.Hook
 	for _, h := range a.cfg.Hooks {
 		all = append(all, h.Hook())
 	}

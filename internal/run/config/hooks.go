@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"sendcode/internal/http/hooks"
+	"sendcode/internal/http/authhooks"
 	"sendcode/internal/run/config/document"
 )
 
@@ -17,7 +17,7 @@ type authHook struct {
 	// The app for which it sends.
 	App string `yaml:"app" default:"default"`
 	// `supabase-email` or `supabase-sms`.
-	Server       hooks.HookKind `yaml:"server" required:"yes" oneof:"supabase-email supabase-sms"`
+	Server       authhooks.HookKind `yaml:"server" required:"yes" oneof:"supabase-email supabase-sms"`
 	SecretSource `yaml:",inline"`
 	// Purposes of its codes by the server's action: `signup`, `recovery`, `invite`, `magiclink`,
 	// `email_change`, `email`, `reauthentication`; of text messages: `sms`. Other actions have the
@@ -41,7 +41,7 @@ const (
 // hookActions are the actions for which an auth server makes codes.
 var hookActions = []string{
 	"signup", "recovery", "invite", "magiclink", "email_change", "email", "reauthentication",
-	hooks.ActionSMS,
+	authhooks.ActionSMS,
 }
 
 // checkHookAction returns the problem with the name of an action, or "".
@@ -68,7 +68,7 @@ func (h *authHook) Check(p *document.Mapping) {
 	addReference(p, "app", "app", h.App)
 	for _, action := range slices.Sorted(maps.Keys(h.Purposes)) {
 		addReference(p, "purpose", "purposes."+action, h.Purposes[action])
-		if sms := action == hooks.ActionSMS; sms != (h.Server == hooks.SupabaseSMS) {
+		if sms := action == authhooks.ActionSMS; sms != (h.Server == authhooks.SupabaseSMS) {
 			p.AddMistake("purposes", "%s is not of %s", action, h.Server)
 		}
 	}
@@ -84,8 +84,8 @@ func (h *authHook) Check(p *document.Mapping) {
 }
 
 // Hook returns the hook with its secrets.
-func (h authHook) Hook() hooks.Hook {
-	return hooks.Hook{
+func (h authHook) Hook() authhooks.Hook {
+	return authhooks.Hook{
 		Name: h.Name, App: h.App, Kind: h.Server, Secrets: h.secrets(), Purposes: h.Purposes,
 		TTL: h.TTL, AppReports: h.Reports,
 	}

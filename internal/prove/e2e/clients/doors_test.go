@@ -48,7 +48,7 @@ func TestDoors(t *testing.T) {
 	servertest.Same(t, "a secret key in the site's page", browsertest.Value[int](widget, stolen), http.StatusForbidden)
 
 	const cleo = "cleo@example.com"
-	signup, err := os.ReadFile("../../../http/hooks/testdata/signup.json")
+	signup, err := os.ReadFile("../../../http/authhooks/testdata/signup.json")
 	apptest.Must(t, err)
 	request := strings.ReplaceAll(string(signup), "ana@example.com", cleo)
 	sign := func(r *http.Request) {

@@ -1,6 +1,6 @@
-// Package hooks verifies and parses the requests in which auth servers ask for a code of their
+// Package authhooks verifies and parses the requests in which auth servers ask for a code of their
 // own to be sent, and makes the bodies of the answers. Package api sends the codes.
-package hooks
+package authhooks
 
 import (
 	"crypto/sha256"

@@ -1,4 +1,4 @@
-package hooks_test
+package authhooks_test
 
 import (
 	"encoding/json"
@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"sendcode/internal/http/hooks"
+	"sendcode/internal/http/authhooks"
 	"sendcode/internal/kit/servertest"
 )
 
@@ -16,7 +16,7 @@ import (
 func TestARepetitionIsTheSameRequest(t *testing.T) {
 	id := func(name string, change ...string) string {
 		body, err := os.ReadFile("testdata/" + name + ".json")
-		r, bad := hooks.Hook{Kind: hooks.SupabaseEmail}.Parse([]byte(strings.NewReplacer(change...).Replace(string(body))))
+		r, bad := authhooks.Hook{Kind: authhooks.SupabaseEmail}.Parse([]byte(strings.NewReplacer(change...).Replace(string(body))))
 		if err != nil || bad != nil {
 			t.Fatal(err, bad)
 		}
@@ -33,8 +33,8 @@ func TestARepetitionIsTheSameRequest(t *testing.T) {
 }
 
 // parsed is what a hook makes of a body: who gets which code, or what the body does not say.
-func parsed(kind hooks.HookKind, body string) string {
-	r, err := hooks.Hook{Kind: kind}.Parse([]byte(body))
+func parsed(kind authhooks.HookKind, body string) string {
+	r, err := authhooks.Hook{Kind: kind}.Parse([]byte(body))
 	if err != nil {
 		return "400"
 	}
@@ -59,7 +59,7 @@ func TestParseBodiesOfSupabase(t *testing.T) {
 	for _, file := range files {
 		var cases []struct {
 			Name, Want string
-			Hook       hooks.HookKind
+			Hook       authhooks.HookKind
 			Body       json.RawMessage
 		}
 		text, err := os.ReadFile(file)
@@ -105,7 +105,7 @@ func TestParseOddBodiesOfSupabase(t *testing.T) {
 		`{`:  "400",
 		`[]`: "400",
 	} {
-		servertest.Same(t, body, parsed(hooks.SupabaseEmail, body), want)
+		servertest.Same(t, body, parsed(authhooks.SupabaseEmail, body), want)
 	}
 	text := func(user, sms string) string { return `{"user":{` + user + `},"sms":{` + sms + `}}` }
 	numbers := `"phone":"4915123456702","new_phone":"4915123456703"`
@@ -130,6 +130,6 @@ func TestParseOddBodiesOfSupabase(t *testing.T) {
 		`{"user":null,"sms":{"otp":"123402"}}`:                                                  nowhere,
 		`{"sms":{"otp":"123402","phone":"49151"}}`:                                              "+49151 123402",
 	} {
-		servertest.Same(t, body, parsed(hooks.SupabaseSMS, body), want)
+		servertest.Same(t, body, parsed(authhooks.SupabaseSMS, body), want)
 	}
 }
