@@ -23,13 +23,13 @@ type lane struct {
 	workers          int                  // running workers
 	behind           map[string]bool      // apps of which rows wait in the database, since memory was full
 	suspensionLogged bool                 // logAttempt has logged that all servers are set aside
-	crowd
+	backlog
 }
 
 func newLane(q store.Queue) *lane {
 	return &lane{
 		Queue: q, queues: map[string][]*flight{}, held: map[string]int{}, behind: map[string]bool{},
-		crowd: crowd{waits: map[string]int{}},
+		backlog: backlog{waits: map[string]int{}},
 	}
 }
 

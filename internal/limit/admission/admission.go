@@ -23,8 +23,8 @@ const (
 	minUnderWayLimit = 512              // two shared round trips to the database carry so many
 	slowAfter        = time.Second / 2  // while no request takes longer, the limit is MaxUnderWay
 	retryAfter       = 3 * time.Second  // a short overload is over by then
-	paceSlotCount    = 50               // number of slots of time for which the pace is known
-	paceSlotLength   = time.Second / 10 // length of a slot; decided requests are counted by slot
+	rateSlotCount    = 50               // number of slots of time for which the rate is known
+	rateSlotLength   = time.Second / 10 // length of a slot; decided requests are counted by slot
 )
 
 // maxDecisionTime returns how long an admitted request may take until it is decided. The time is
@@ -36,15 +36,15 @@ func maxDecisionTime() time.Duration { return store.CallTimeout * 4 / 5 }
 // more load than the database can serve, all requests would wait and time out together.
 //
 // Requests are decided first in, first out. So the time until a new request is decided is the
-// number of requests under way, divided by the pace at which requests are decided (Little's law).
-// The pace is measured over the time since the oldest request under way began. The slowest of
+// number of requests under way, divided by the rate at which requests are decided (Little's law).
+// The rate is measured over the time since the oldest request under way began. The slowest of
 // network, disk, locks, Redis and processors determines it. Strangers have at most half of the
 // places, and others at least half. Safe for concurrent use.
 type Admission struct {
 	mu        sync.Mutex
 	underWay  *list.List         // the instants at which the requests under way began, oldest first
 	strangers int                // number of strangers' requests under way
-	decided   [paceSlotCount]int // number of requests decided in each of the last slots of time
+	decided   [rateSlotCount]int // number of requests decided in each of the last slots of time
 	began     time.Time          // when the first slot began
 	slot      int64              // number of the newest slot
 	refused   map[string]int     // number of refused requests so far, by class
@@ -140,12 +140,12 @@ func (a *Admission) leave(place *list.Element, stranger, decided bool) {
 	}
 	if decided {
 		a.advanceSlots(time.Now())
-		a.decided[a.slot%paceSlotCount]++
+		a.decided[a.slot%rateSlotCount]++
 	}
 }
 
 // limit returns how many requests may be under way at once: as many as are decided in
-// maxDecisionTime at the measured pace, between minUnderWayLimit and MaxUnderWay. The caller holds
+// maxDecisionTime at the measured rate, between minUnderWayLimit and MaxUnderWay. The caller holds
 // the lock.
 func (a *Admission) limit(now time.Time) int {
 	if a.underWay.Len() == 0 {
@@ -156,20 +156,20 @@ func (a *Admission) limit(now time.Time) int {
 		return MaxUnderWay
 	}
 	a.advanceSlots(now)
-	slots, decided := min(int64(age/paceSlotLength), paceSlotCount-1), 0
+	slots, decided := min(int64(age/rateSlotLength), rateSlotCount-1), 0
 	for i := range slots + 1 { // one slot more, since the newest is not over
-		decided += a.decided[(a.slot-i+paceSlotCount)%paceSlotCount]
+		decided += a.decided[(a.slot-i+rateSlotCount)%rateSlotCount]
 	}
-	return min(max(decided*int(maxDecisionTime()/paceSlotLength)/int(slots), minUnderWayLimit), MaxUnderWay)
+	return min(max(decided*int(maxDecisionTime()/rateSlotLength)/int(slots), minUnderWayLimit), MaxUnderWay)
 }
 
 // advanceSlots makes the slot of now the newest one, and empties the slots that began since the
 // last call. The caller holds the lock.
 func (a *Admission) advanceSlots(now time.Time) {
-	slot := int64(now.Sub(a.began) / paceSlotLength) // by the monotonic clock, which no step of the wall clock moves
-	for range min(slot-a.slot, paceSlotCount) {
+	slot := int64(now.Sub(a.began) / rateSlotLength) // by the monotonic clock, which no step of the wall clock moves
+	for range min(slot-a.slot, rateSlotCount) {
 		a.slot++
-		a.decided[a.slot%paceSlotCount] = 0
+		a.decided[a.slot%rateSlotCount] = 0
 	}
 	a.slot = slot
 }

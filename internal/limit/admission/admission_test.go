@@ -14,9 +14,9 @@ import (
 	"sendcode/internal/store"
 )
 
-// pace is a database that decides so many requests a second, in the order of their arrival, and
+// fakeDatabase is a database that decides so many requests a second, in the order of their arrival, and
 // answers each base later. Requests whose callers have left are not decided.
-type pace struct {
+type fakeDatabase struct {
 	rate float64
 	base time.Duration
 
@@ -28,40 +28,40 @@ type pace struct {
 
 // serve waits for a turn and for the answer, as long as a call may take. It reports whether the
 // answer came.
-func (p *pace) serve() bool {
+func (f *fakeDatabase) serve() bool {
 	turn := make(chan struct{})
-	p.mu.Lock()
-	p.waiting = append(p.waiting, turn)
-	if !p.working {
-		p.working = true
-		go p.work()
+	f.mu.Lock()
+	f.waiting = append(f.waiting, turn)
+	if !f.working {
+		f.working = true
+		go f.work()
 	}
-	p.mu.Unlock()
+	f.mu.Unlock()
 	select {
 	case <-turn:
-		time.Sleep(p.base)
+		time.Sleep(f.base)
 		return true
-	case <-time.After(store.CallTimeout - p.base):
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		p.waiting = slices.DeleteFunc(p.waiting, func(c chan struct{}) bool { return c == turn })
+	case <-time.After(store.CallTimeout - f.base):
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.waiting = slices.DeleteFunc(f.waiting, func(c chan struct{}) bool { return c == turn })
 		return false
 	}
 }
 
-func (p *pace) work() {
-	time.Sleep(time.Until(p.free))
+func (f *fakeDatabase) work() {
+	time.Sleep(time.Until(f.free))
 	for {
-		time.Sleep(time.Duration(float64(time.Second) / p.rate))
-		p.mu.Lock()
-		if len(p.waiting) == 0 {
-			p.working = false
-			p.mu.Unlock()
+		time.Sleep(time.Duration(float64(time.Second) / f.rate))
+		f.mu.Lock()
+		if len(f.waiting) == 0 {
+			f.working = false
+			f.mu.Unlock()
 			return
 		}
-		close(p.waiting[0])
-		p.waiting = p.waiting[1:]
-		p.mu.Unlock()
+		close(f.waiting[0])
+		f.waiting = f.waiting[1:]
+		f.mu.Unlock()
 	}
 }
 
@@ -72,7 +72,7 @@ type offered struct{ served, late, refused, refusedLate atomic.Int64 }
 const refusedWithin = 100 * time.Millisecond
 
 // offer sends so many requests a second at even times for a while, and returns when all have ended.
-func offer(a *Admission, p *pace, rate int, lasts time.Duration, stranger func(n int) bool) *offered {
+func offer(a *Admission, p *fakeDatabase, rate int, lasts time.Duration, stranger func(n int) bool) *offered {
 	var o offered
 	var all sync.WaitGroup
 	for n := range int(lasts.Seconds() * float64(rate)) {
@@ -104,7 +104,7 @@ func nobody(int) bool { return false }
 func all(int) bool    { return true }
 
 // At 2, 5 and 20 times what a database can serve, at least 80 % of that is served in time, and the
-// rest is refused at once, whatever its pace and delay are. Without the limit nearly nothing would be
+// rest is refused at once, whatever its rate and delay are. Without the limit nearly nothing would be
 // served.
 func TestOverloadIsServedAtCapacity(t *testing.T) {
 	for _, c := range []struct {
@@ -118,7 +118,7 @@ func TestOverloadIsServedAtCapacity(t *testing.T) {
 	} {
 		for _, times := range []int{2, 5, 20} {
 			servertest.Bubble(t, func(t *testing.T) {
-				a, p := New(), &pace{rate: c.rate, base: c.base}
+				a, p := New(), &fakeDatabase{rate: c.rate, base: c.base}
 				offer(a, p, int(c.rate)*times, 5*time.Second, nobody) // it measures
 				o := offer(a, p, int(c.rate)*times, 10*time.Second, nobody)
 				// late are those of the beginning alone
@@ -135,7 +135,7 @@ func TestOverloadIsServedAtCapacity(t *testing.T) {
 // A load below the capacity is never refused, also after an overload.
 func TestNothingIsRefusedBelowCapacity(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
-		a, p := New(), &pace{rate: 200, base: 450 * time.Millisecond}
+		a, p := New(), &fakeDatabase{rate: 200, base: 450 * time.Millisecond}
 		for _, over := range []bool{false, true, false, true} {
 			if over {
 				offer(a, p, 1000, 20*time.Second, nobody)
@@ -150,7 +150,7 @@ func TestNothingIsRefusedBelowCapacity(t *testing.T) {
 // do sends.
 func TestAStandstillEnds(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
-		a, p := New(), &pace{rate: 200, base: 20 * time.Millisecond}
+		a, p := New(), &fakeDatabase{rate: 200, base: 20 * time.Millisecond}
 		offer(a, p, 100, 10*time.Second, nobody)
 		p.free = time.Now().Add(25 * time.Second)
 		o := offer(a, p, 400, 20*time.Second, nobody)
@@ -169,7 +169,7 @@ func TestAStandstillEnds(t *testing.T) {
 // TestAnUnreadRequestIsRefusedWhereAnyIs.
 func TestStrangersHaveHalf(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
-		a, p := New(), &pace{rate: 200, base: 450 * time.Millisecond}
+		a, p := New(), &fakeDatabase{rate: 200, base: 450 * time.Millisecond}
 		offer(a, p, 1000, 10*time.Second, all)
 		known := make(chan *offered)
 		go func() { known <- offer(a, p, 50, 20*time.Second, nobody) }()
@@ -229,7 +229,7 @@ func TestAnUnreadRequestIsRefusedWhereAnyIs(t *testing.T) {
 	}
 }
 
-// A request leaves once, and one that was not decided is no part of the pace.
+// A request leaves once, and one that was not decided is no part of the rate.
 func TestARequestLeavesOnce(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		a := New()

@@ -130,10 +130,10 @@ func TestRedisHangs(t *testing.T) {
 	defer func() { apptest.Must(t, s.Redis.Resume()) }()
 	var begun, noticed, waited, late atomic.Int64
 	var all sync.WaitGroup
-	pace := time.NewTicker(50 * time.Millisecond)
-	defer pace.Stop()
+	ticks := time.NewTicker(50 * time.Millisecond)
+	defer ticks.Stop()
 	for begun.Load() < 400 {
-		<-pace.C
+		<-ticks.C
 		n, early := begun.Add(1), noticed.Load() == 0
 		all.Go(func() {
 			s.Is("a send", s.Ask(0, fmt.Sprintf("hung%d@example.com", n)), http.StatusAccepted)

@@ -29,7 +29,7 @@ func postponed(l *lane, app string, n int) {
 	l.count(app, n)
 }
 
-// The wait is what is before a new message of an app in its lane, by the pace of the last attempts; see ExpectedWait.
+// The wait is what is before a new message of an app in its lane, by the throughput of the last attempts; see ExpectedWait.
 func TestExpectedWait(t *testing.T) {
 	mails := store.Queue{Channel: recipient.Email}
 	refused := func(stage string, status int) *delivery.Error {
@@ -50,7 +50,7 @@ func TestExpectedWait(t *testing.T) {
 			wait(l, "shop", 100)
 			end(40, time.Second/2, nil)
 		}, 50 * time.Second, false},
-		"what went out before is no pace": {func(l *lane, end ends) {
+		"what went out before does not count": {func(l *lane, end ends) {
 			end(15, time.Millisecond, nil)
 			wait(l, "shop", 100)
 			end(4, time.Second/2, nil)

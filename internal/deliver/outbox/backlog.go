@@ -11,13 +11,13 @@ import (
 )
 
 const (
-	judgedAfter  = time.Second // what has waited less says nothing of the pace
-	paceWindow   = time.Minute
-	manyDeferred = 20
+	judgedAfter      = time.Second // what has waited less says nothing of the throughput
+	throughputWindow = time.Minute
+	manyDeferred     = 20
 )
 
-// pace has what went out within the last paceWindow, the oldest first, second by second.
-type pace []second
+// throughput has what went out within the last throughputWindow, the oldest first, second by second.
+type throughput []second
 
 type second struct {
 	first time.Time
@@ -25,18 +25,18 @@ type second struct {
 }
 
 // add counts a message that goes out. Messages have waited since an instant, and what went out before is counted apart.
-func (p *pace) add(now, since time.Time) {
-	*p = slices.DeleteFunc(*p, func(s second) bool { return now.Sub(s.first) > paceWindow+time.Second })
-	if n := len(*p) - 1; n >= 0 && now.Sub((*p)[n].first) < time.Second && (*p)[n].first.After(since) {
-		(*p)[n].count++
+func (t *throughput) add(now, since time.Time) {
+	*t = slices.DeleteFunc(*t, func(s second) bool { return now.Sub(s.first) > throughputWindow+time.Second })
+	if n := len(*t) - 1; n >= 0 && now.Sub((*t)[n].first) < time.Second && (*t)[n].first.After(since) {
+		(*t)[n].count++
 		return
 	}
-	*p = append(*p, second{now, 1})
+	*t = append(*t, second{now, 1})
 }
 
 // since returns how many messages went out after an instant.
-func (p pace) since(from time.Time) (n int) {
-	for _, s := range p {
+func (t throughput) since(from time.Time) (n int) {
+	for _, s := range t {
 		if s.first.After(from) {
 			n += s.count
 		}
@@ -44,8 +44,8 @@ func (p pace) since(from time.Time) (n int) {
 	return n
 }
 
-// crowd is why a new message of a lane may wait: what waits before it, and whether the server takes more.
-type crowd struct {
+// backlog is why a new message of a lane may wait: what waits before it, and whether the server takes more.
+type backlog struct {
 	waits     map[string]int // by app: messages that are queued, or deferred since the server takes no more
 	waiting   int            // of all apps
 	inStore   float64        // messages that no replica holds, as far as this process will take them over
@@ -53,14 +53,14 @@ type crowd struct {
 	suspended time.Time      // since when all servers have been suspended; zero: they are not
 	refused   time.Time      // when the server last said that it takes no more now
 	paced     time.Time      // when a mail last waited for its turn by per_minute (delivery.ErrPace)
-	gone      pace           // what went out
+	sent      throughput     // what went out
 }
 
 // count counts n more messages that wait.
-func (c *crowd) count(app string, n int) {
-	c.waiting += n
-	if c.waits[app] += n; c.waits[app] == 0 {
-		delete(c.waits, app)
+func (b *backlog) count(app string, n int) {
+	b.waiting += n
+	if b.waits[app] += n; b.waits[app] == 0 {
+		delete(b.waits, app)
 	}
 }
 
@@ -68,7 +68,7 @@ func (c *crowd) count(app string, n int) {
 // server takes no more, or if it is much: else a new message goes out at once.
 func (l *lane) full(now time.Time, most int) bool {
 	deferred := l.waiting - l.queued
-	takesNoMore := !l.suspended.IsZero() || now.Sub(l.refused) < judgedAfter || now.Sub(l.paced) < paceWindow || deferred >= manyDeferred
+	takesNoMore := !l.suspended.IsZero() || now.Sub(l.refused) < judgedAfter || now.Sub(l.paced) < throughputWindow || deferred >= manyDeferred
 	return l.queued > 0 || l.workers >= most || l.inStore > 0 || deferred > 0 && takesNoMore
 }
 
@@ -84,11 +84,11 @@ func (l *lane) expectedWait(app string, now time.Time, most, room int) (wait tim
 	if !l.full(now, most) || now.Sub(l.since) < judgedAfter && l.suspended.IsZero() {
 		return 0, false
 	}
-	from := now.Add(-paceWindow)
-	if l.since.After(from) && now.Sub(l.paced) >= paceWindow { // with per_minute a minute's mails begin together
+	from := now.Add(-throughputWindow)
+	if l.since.After(from) && now.Sub(l.paced) >= throughputWindow { // with per_minute a minute's mails begin together
 		from = l.since
 	}
-	gone := l.gone.since(from)
+	gone := l.sent.since(from)
 	if gone == 0 {
 		from = l.since
 	}
@@ -105,7 +105,7 @@ func (l *lane) expectedWait(app string, now time.Time, most, room int) (wait tim
 	if l.behind[app] && l.held[app] >= room {
 		before += l.inStore
 	}
-	gone = max(gone, l.workers) // until the first attempts have ended, the pace is this or less
+	gone = max(gone, l.workers) // until the first attempts have ended, the throughput is this or less
 	return time.Duration(before / float64(gone) * float64(now.Sub(from))), false
 }
 
@@ -149,7 +149,7 @@ func (o *Outbox) noteAttempt(l *lane, fail *delivery.Error) {
 	defer o.lanesMu.Unlock()
 	now := time.Now()
 	if !serverTakesNoMore(fail) {
-		l.gone.add(now, l.since)
+		l.sent.add(now, l.since)
 	} else if fail.Err == delivery.ErrPace {
 		l.change(now, o.maxWorkers(l))
 		l.paced = now
