@@ -16,7 +16,7 @@ const bare = (text) => text.replace(/[^\p{Alphabetic}\p{N}]/gu, '').replace(/\p{
 // consists reports whether the letters and numbers of a text are all characters of codes.
 const consists = (text, letters) => (letters ? /^[B-DF-HJ-NP-TV-XZ]+$/ : /^\d+$/).test(bare(text));
 
-// codeIn returns the code of this length in a text; '' if there is none or more than one. Shape.Find of internal/codes/code does the same, and
+// codeIn returns the code of this length in a text; '' if there is none or more than one. Format.Find of internal/codes/code does the same, and
 // both are tested with its testdata/typed.json.
 export function codeIn(text, length, letters) {
   if (!length) return '';

@@ -22,7 +22,7 @@ func parseEmail(raw string) (recipientData, error) {
 	if err := checkText(s); err != nil {
 		return recipientData{}, err
 	}
-	s, quoted := cutQuotes(CutCopied(unwrapAddress(CutCopied(s))))
+	s, quoted := cutQuotes(TrimPasted(unwrapAddress(TrimPasted(s))))
 	if err := checkBareAddress(s); err != nil {
 		return recipientData{}, err
 	}
@@ -62,9 +62,9 @@ const (
 	listMarks    = "-–—•*"
 )
 
-// CutCopied returns a text without what was copied along with an address or a number, and unchanged if nothing else is in
+// TrimPasted returns a text without what was copied along with an address or a number, and unchanged if nothing else is in
 // it. Of several dots at the end all stay: there the text was cut off.
-func CutCopied(whole string) string {
+func TrimPasted(whole string) string {
 	for s := whole; s != ""; {
 		first, width := utf8.DecodeRuneInString(s)
 		last, end := utf8.DecodeLastRuneInString(s)

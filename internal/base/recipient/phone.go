@@ -34,7 +34,7 @@ func parsePhone(raw, country string) (recipientData, error) {
 			return -1
 		}
 		return r
-	}, CutCopied(raw))
+	}, TrimPasted(raw))
 	if err := checkText(s); err != nil {
 		return recipientData{}, err
 	}

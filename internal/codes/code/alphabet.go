@@ -30,46 +30,46 @@ var alphabets = map[Alphabet]string{
 // Characters returns the alphabet's characters, in capitals; "" for an unknown alphabet.
 func (a Alphabet) Characters() string { return alphabets[a] }
 
-// Shape is the public form of a code: its alphabet and length.
-type Shape struct {
+// Format is the public form of a code: its alphabet and length.
+type Format struct {
 	Alphabet Alphabet
 	Length   int // characters
 }
 
-// ShapeOf returns the shape of a configured code: digits, or else unambiguous letters.
-func ShapeOf(code string) Shape {
+// FormatOf returns the format of a configured code: digits, or else unambiguous letters.
+func FormatOf(code string) Format {
 	if strings.Trim(code, alphabets[Digits]) == "" {
-		return Shape{Digits, len(code)}
+		return Format{Digits, len(code)}
 	}
-	return Shape{Unambiguous, len(code)}
+	return Format{Unambiguous, len(code)}
 }
 
 // normalize converts a typed or pasted code to the form in which codes are compared. It takes off
 // what is neither a letter nor a number: spaces, dashes, punctuation and invisible characters. For
 // Digits it converts decimal digits of any script, for Unambiguous small and full-width letters. A
 // text that repeats one code, and has nothing else, is that code. Error: *fault.InvalidError if
-// nothing is left, if a character is not of the alphabet, or if the rest has not the shape's length;
+// nothing is left, if a character is not of the alphabet, or if the rest has not the format's length;
 // such a text need not count as an attempt.
-func (s Shape) normalize(typed string) (string, error) {
-	read, ok := s.Alphabet.read(typed)
+func (f Format) normalize(typed string) (string, error) {
+	read, ok := f.Alphabet.read(typed)
 	switch {
 	case !ok:
-		return "", s.Alphabet.characterError()
+		return "", f.Alphabet.characterError()
 	case read == "":
 		return "", codeError("required", "The code is missing.")
-	case len(read) < s.Length:
-		return "", s.lengthError("too_short")
-	case read != strings.Repeat(read[:s.Length], len(read)/s.Length):
-		return "", s.lengthError("too_long")
+	case len(read) < f.Length:
+		return "", f.lengthError("too_short")
+	case read != strings.Repeat(read[:f.Length], len(read)/f.Length):
+		return "", f.lengthError("too_long")
 	}
-	return read[:s.Length], nil
+	return read[:f.Length], nil
 }
 
-func (s Shape) lengthError(reason string) error {
-	if s.Alphabet == Unambiguous {
-		return codeError(reason, "The code has "+strconv.Itoa(s.Length)+" letters.")
+func (f Format) lengthError(reason string) error {
+	if f.Alphabet == Unambiguous {
+		return codeError(reason, "The code has "+strconv.Itoa(f.Length)+" letters.")
 	}
-	return codeError(reason, "The code has "+strconv.Itoa(s.Length)+" digits.")
+	return codeError(reason, "The code has "+strconv.Itoa(f.Length)+" digits.")
 }
 
 // read returns the letters and numbers of a text as characters of the alphabet; false if one is of

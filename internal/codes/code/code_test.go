@@ -17,7 +17,7 @@ var deriveCodes = flag.Int("code.codes", 100_000, "codes to derive for the test 
 func TestNormalizeGivesTheAlphabetAlone(t *testing.T) {
 	for a, all := range alphabets {
 		for r := rune(0); r <= unicode.MaxRune; r++ {
-			got, err := Shape{a, 1}.normalize(string(r))
+			got, err := Format{a, 1}.normalize(string(r))
 			if err == nil && (len(got) != 1 || !strings.Contains(all, got)) {
 				t.Fatalf("%s: U+%04X is read as %q", a, r, got)
 			}

@@ -14,7 +14,7 @@ const minNonceLength = 16
 // Derive computes the code of a verification from a secret key, the verification's ID and its
 // nonce. So the code is stored nowhere, and needs both the key and the nonce. It fails for a short
 // nonce or an unknown alphabet.
-func Derive(key []byte, id string, nonce []byte, s Shape) (string, error) {
+func Derive(key []byte, id string, nonce []byte, s Format) (string, error) {
 	if len(nonce) < minNonceLength {
 		return "", errors.New("code: the nonce is too short")
 	}

@@ -25,22 +25,22 @@ var (
 // does not find exactly one code, or if typed has nothing but characters of codes, spaces and dashes,
 // it returns what normalize returns for typed. codeIn in web/static/code.js does the same, and both
 // read testdata/typed.json in their tests.
-func (s Shape) Find(typed string) (string, error) {
+func (f Format) Find(typed string) (string, error) {
 	if len(typed) > maxTypedLength {
-		return "", s.lengthError("too_long")
+		return "", f.lengthError("too_long")
 	}
-	read, err := s.normalize(typed)
-	if _, own := s.Alphabet.read(typed); err == nil || own && !strings.ContainsFunc(typed, isPunctuation) {
+	read, err := f.normalize(typed)
+	if _, own := f.Alphabet.read(typed); err == nil || own && !strings.ContainsFunc(typed, isPunctuation) {
 		return read, err
 	}
 	pattern := digitWordPattern
-	if s.Alphabet == Unambiguous {
+	if f.Alphabet == Unambiguous {
 		pattern = latinWordPattern
 	}
 	text, end := strings.Map(dropInvisible, typed), 0 // end: where the word before ends
 	var words, joined []string
 	for _, at := range pattern.FindAllStringIndex(text, -1) {
-		word, own := s.Alphabet.read(text[at[0]:at[1]])
+		word, own := f.Alphabet.read(text[at[0]:at[1]])
 		if !own {
 			continue
 		}
@@ -53,7 +53,7 @@ func (s Shape) Find(typed string) (string, error) {
 		end = at[1]
 	}
 	for _, all := range [][]string{words, joined} {
-		fit := slices.DeleteFunc(all, func(word string) bool { return len(word) != s.Length })
+		fit := slices.DeleteFunc(all, func(word string) bool { return len(word) != f.Length })
 		slices.Sort(fit)
 		fit = slices.Compact(fit)
 		if len(fit) == 1 {

@@ -26,11 +26,11 @@ func TestFind(t *testing.T) {
 	servertest.OK(t, json.Unmarshal(file, &rows))
 	rows = append(rows, row{In: strings.Repeat("x", 3000) + "293848", Length: 6, Reason: "too_long"})
 	for _, c := range rows {
-		shape, bad := Shape{Digits, c.Length}, &fault.InvalidError{}
+		format, bad := Format{Digits, c.Length}, &fault.InvalidError{}
 		if c.Letters {
-			shape.Alphabet = Unambiguous
+			format.Alphabet = Unambiguous
 		}
-		if got, err := shape.Find(c.In); got != c.Code || (c.Reason == "") != (err == nil) || errors.As(err, &bad) && bad.Reason != c.Reason {
+		if got, err := format.Find(c.In); got != c.Code || (c.Reason == "") != (err == nil) || errors.As(err, &bad) && bad.Reason != c.Reason {
 			t.Errorf("Find(%q) = %q, %v, want %q %s", c.In, got, err, c.Code, c.Reason)
 		}
 	}

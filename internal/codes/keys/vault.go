@@ -120,7 +120,7 @@ func (vault Vault) DeriveCode(v store.Verification) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return code.Derive(key, v.ID, v.Nonce, CodeShapeOf(v))
+	return code.Derive(key, v.ID, v.Nonce, CodeFormatOf(v))
 }
 
 // SealCode encrypts a caller's code, bound to the ID of its send. timed: the message tells how long
@@ -151,9 +151,9 @@ func (vault Vault) Code(w store.Work) (code string, timed bool, err error) {
 	return string(plain[1:]), strings.HasPrefix(string(plain), timedPrefix), nil
 }
 
-// CodeShapeOf returns the shape of a verification's derived code.
-func CodeShapeOf(v store.Verification) code.Shape {
-	return code.Shape{Alphabet: code.Alphabet(v.Alphabet), Length: v.CodeLength}
+// CodeFormatOf returns the format of a verification's derived code.
+func CodeFormatOf(v store.Verification) code.Format {
+	return code.Format{Alphabet: code.Alphabet(v.Alphabet), Length: v.CodeLength}
 }
 
 // MessageID returns the local part of the Message-ID of a send's mail, "<send's ID>.<80 bits of an HMAC>". The key is the

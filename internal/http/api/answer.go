@@ -99,8 +99,8 @@ func toVerificationJSON(a verification.Answer, kind verification.CallerKind) ver
 		out.Send.FinishedAt = formatTime(v.Send.FinishedAt)
 	}
 	out.ExpiresIn = int(max(0, v.ExpiresAt.Sub(v.Now)) / time.Second)
-	if v.CodeShape.Length > 0 {
-		out.CodeFormat = &codeFormatJSON{v.CodeShape.Length, v.CodeShape.Alphabet}
+	if v.CodeFormat.Length > 0 {
+		out.CodeFormat = &codeFormatJSON{v.CodeFormat.Length, v.CodeFormat.Alphabet}
 	}
 	if kind == verification.BackEnd { // a reason can tell whether a mailbox exists
 		out.Send.Reason, out.Recipient = v.Send.Reason, v.RecipientHash

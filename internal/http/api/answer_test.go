@@ -23,7 +23,7 @@ func TestLifeIsNeverPromisedTooLong(t *testing.T) {
 		10 * time.Minute: 600, 1999 * time.Millisecond: 1,
 		999 * time.Millisecond: 0, -time.Second: 0,
 	} {
-		v := verification.View{Now: now, ExpiresAt: now.Add(left), CodeShape: code.Shape{Alphabet: code.Unambiguous, Length: 8}}
+		v := verification.View{Now: now, ExpiresAt: now.Add(left), CodeFormat: code.Format{Alphabet: code.Unambiguous, Length: 8}}
 		got := toVerificationJSON(verification.Answer{View: v}, verification.Browser)
 		if got.ExpiresIn != want || got.CodeFormat == nil || *got.CodeFormat != (codeFormatJSON{8, code.Unambiguous}) {
 			t.Errorf("%v left: %+v", left, got)

@@ -177,7 +177,7 @@ func searchTerm(typed string) string {
 		if id, _, _ := strings.Cut(local, "."); uuid.Validate(id) == nil { // a Message-ID
 			return id
 		}
-		typed = recipient.CutCopied(strings.Join(strings.Fields(typed), ""))
+		typed = recipient.TrimPasted(strings.Join(strings.Fields(typed), ""))
 	}
 	return strings.TrimRight(typed, ".")
 }

@@ -49,7 +49,7 @@ type AppPage struct {
 // Purpose is a purpose of an app's page. The first one is for visits that name none.
 type Purpose struct {
 	Name    string
-	Code    code.Shape               // of new codes
+	Code    code.Format              // of new codes
 	Subject func(lang string) string // of the mails, to look for; nil, or "" for a language: only the sender is named
 }
 
@@ -169,14 +169,14 @@ func (page *Page) newVisit(c echo.Context) (*visit, error) {
 }
 
 // lead returns the sentence that says what will be sent.
-func (v *visit) lead(channels []string, shape code.Shape) string {
+func (v *visit) lead(channels []string, format code.Format) string {
 	key := "AskLead"
 	if len(channels) > 1 {
 		key += "Either"
 	}
 	switch {
-	case shape.Length == 0:
-	case shape.Alphabet == code.Unambiguous:
+	case format.Length == 0:
+	case format.Alphabet == code.Unambiguous:
 		key += "Characters"
 	default:
 		key += "Digits"
@@ -185,7 +185,7 @@ func (v *visit) lead(channels []string, shape code.Shape) string {
 	if slices.Equal(channels, []string{string(recipient.SMS)}) {
 		words = v.phone
 	}
-	return strings.ReplaceAll(cmp.Or(words[key], v.T[key]), "{n}", strconv.Itoa(shape.Length))
+	return strings.ReplaceAll(cmp.Or(words[key], v.T[key]), "{n}", strconv.Itoa(format.Length))
 }
 
 // channels returns the channels that the page wants, in its order.

@@ -58,7 +58,7 @@ func ourMessages(t *testing.T) (all []pastedMessage) {
 // The page's server and the API read the code in each message of ours.
 func TestOurMessagesArePasted(t *testing.T) {
 	for _, m := range ourMessages(t) {
-		if got, err := code.ShapeOf(m.Code).Find(m.Text); err != nil || got != m.Code {
+		if got, err := code.FormatOf(m.Code).Find(m.Text); err != nil || got != m.Code {
 			t.Errorf("%q, %v in\n%s", got, err, m.Text)
 		}
 	}

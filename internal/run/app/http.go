@@ -272,7 +272,7 @@ func (a *App) configurePage(cfg config.Config) {
 		for _, name := range app.PurposesOfPage() {
 			p := set.Purposes[name]
 			one.Purposes = append(one.Purposes, page.Purpose{
-				Name: name, Code: code.Shape{Alphabet: p.Alphabet, Length: p.CodeLength}, Subject: subjectByLanguage(a.mails, p, one.App, one.Title),
+				Name: name, Code: code.Format{Alphabet: p.Alphabet, Length: p.CodeLength}, Subject: subjectByLanguage(a.mails, p, one.App, one.Title),
 			})
 		}
 		switch {

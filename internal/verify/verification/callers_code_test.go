@@ -35,7 +35,7 @@ func TestACallersCode(t *testing.T) {
 			t.Errorf("mail with a ttl:\n%s", got)
 		}
 		r.WantLine("lives, length of the code", "10m0s 3h0m0s 0", untimed.View.ExpiresAt.Sub(untimed.View.CreatedAt),
-			timed.View.ExpiresAt.Sub(timed.View.CreatedAt), timed.View.CodeShape.Length)
+			timed.View.ExpiresAt.Sub(timed.View.CreatedAt), timed.View.CodeFormat.Length)
 		r.WantLine("lengths of the nonces of our code and of the caller's", "16 0",
 			len(r.Verification(ours.View.ID).Nonce), len(r.Verification(timed.View.ID).Nonce))
 		r.WantLine("verifications of their own", "true true true", ours.View.ID != untimed.View.ID, untimed.View.ID != timed.View.ID,

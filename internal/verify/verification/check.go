@@ -160,8 +160,8 @@ func (s *Service) typedCode(c codeCheck, v store.Verification) (string, error) {
 	case v.CallerChecks:
 		return "", ErrCallerCode
 	}
-	shape, _ := s.codeShape(v)
-	return shape.Find(c.typed)
+	format, _ := s.codeFormat(v)
+	return format.Find(c.typed)
 }
 
 // approvedResult returns the result of a check that approved or repeats it. It decrypts
@@ -235,17 +235,17 @@ func (s *Service) testCodeOf(v store.Verification) (policy.TestCode, bool) {
 	return tests.Of(s.Vault, v, s.Now())
 }
 
-// codeShape returns the shape of the right code for v: the configured code for a test recipient,
+// codeFormat returns the format of the right code for v: the configured code for a test recipient,
 // else the derived one. It is zero for a caller's code. test: v is of a test recipient.
-func (s *Service) codeShape(v store.Verification) (shape code.Shape, test bool) {
+func (s *Service) codeFormat(v store.Verification) (format code.Format, test bool) {
 	t, test := s.testCodeOf(v)
 	switch {
 	case v.CallerChecks:
-		return shape, test
+		return format, test
 	case test:
-		return code.ShapeOf(t.Code), true
+		return code.FormatOf(t.Code), true
 	}
-	return keys.CodeShapeOf(v), false
+	return keys.CodeFormatOf(v), false
 }
 
 // rightCode returns the right code for v: the configured one for a test recipient, else the derived

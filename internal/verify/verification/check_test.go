@@ -113,7 +113,7 @@ func TestLettersAreSentAndChecked(t *testing.T) {
 	vtest.InBubbleWith(t, letters, func(r *vtest.Rig) {
 		a := r.SendTo(vtest.Ana)
 		sent := r.Code(0)
-		r.WantLine("the views' codes", "{unambiguous 8} {unambiguous 8}", a.View.CodeShape, r.Get(a.View.ID).CodeShape)
+		r.WantLine("the views' codes", "{unambiguous 8} {unambiguous 8}", a.View.CodeFormat, r.Get(a.View.ID).CodeFormat)
 		for _, slip := range []string{"", "12345678", sent[:7] + "A", "!" + sent[1:]} {
 			r.WantInvalid(vtest.Err(r.Svc.Check(r.Context(), vtest.BackEnd, a.View.ID, slip)), "code", "")
 			r.WantInvalid(vtest.Err(r.Svc.CheckByRecipient(r.Context(), anaByName, slip)), "code", "")
@@ -136,12 +136,12 @@ func TestACodeKeepsItsAlphabet(t *testing.T) {
 		r.Svc.Change(changed.Set)
 		r.Sleep(time.Minute)
 		b := r.SendTo(vtest.Ana)
-		r.WantLine("the resend", vtest.Line(a.View.ID, sent, code.Digits), b.View.ID, r.Code(1), b.View.CodeShape.Alphabet)
+		r.WantLine("the resend", vtest.Line(a.View.ID, sent, code.Digits), b.View.ID, r.Code(1), b.View.CodeFormat.Alphabet)
 		r.WantInvalid(vtest.Err(r.Svc.Check(r.Context(), vtest.BackEnd, a.View.ID, "BCDFGHJK")), "code", "not_digits")
 		r.WantApproved(a.View.ID, sent)
 		r.Sleep(time.Minute)
 		c := r.SendTo(vtest.Ana)
-		r.Want("the next one", c.View.CodeShape, "{unambiguous 8}")
+		r.Want("the next one", c.View.CodeFormat, "{unambiguous 8}")
 		r.WantApproved(c.View.ID, r.Code(2))
 	})
 }

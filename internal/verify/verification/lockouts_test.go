@@ -50,7 +50,7 @@ func TestAnAppUnderAttack(t *testing.T) {
 			t.Helper()
 			id := r.Send(ask).View.ID
 			code := r.LastCode()
-			r.WantLine(what+": characters", vtest.Line(length, length), len(code), r.Get(id).CodeShape.Length)
+			r.WantLine(what+": characters", vtest.Line(length, length), len(code), r.Get(id).CodeFormat.Length)
 			c, _, _ := r.Try(ask.Caller, id, code)
 			r.WantChecked(what, c, "approved true")
 		}

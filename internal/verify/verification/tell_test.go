@@ -199,7 +199,7 @@ func TestTestRecipients(t *testing.T) {
 		a := r.SendTo("Reviewer@example.com")
 		for range 12 { // no rule
 			a = r.SendTo("Reviewer@example.com")
-			r.WantLine("the answer", "true {digits 6} 0s 0", a.View.Test, a.View.CodeShape, a.Quota.RetryAfter(), len(a.Quota.Rules))
+			r.WantLine("the answer", "true {digits 6} 0s 0", a.View.Test, a.View.CodeFormat, a.Quota.RetryAfter(), len(a.Quota.Rules))
 		}
 		look, err := r.Svc.Get(r.Context(), vtest.BackEnd, a.View.ID)
 		r.NoError(err)

@@ -50,8 +50,8 @@ type View struct {
 	// hash of the address as spelled, the same as sub in a proof; the API shows it to secret keys
 	// alone; empty if the address was erased or cannot be decrypted
 	RecipientHash string
-	Test          bool       // a test recipient: nothing is sent, and its code is configured
-	CodeShape     code.Shape // length and alphabet of the code, for the page's input
+	Test          bool        // a test recipient: nothing is sent, and its code is configured
+	CodeFormat    code.Format // length and alphabet of the code, for the page's input
 }
 
 // SendView is the newest send of a verification.
@@ -71,7 +71,7 @@ type SendView struct {
 // view decrypts the address to compute the hash. RecipientHash is empty if the address was erased or
 // cannot be decrypted.
 func (s *Service) view(v store.Verification, send store.Send, now time.Time, address recipient.Hash) View {
-	shape, test := s.codeShape(v)
+	format, test := s.codeFormat(v)
 	if address.IsZero() {
 		address, _ = s.Vault.AddressHashOf(v)
 	}
@@ -79,7 +79,7 @@ func (s *Service) view(v store.Verification, send store.Send, now time.Time, add
 	status, final := send.StatusForApp(set.Reports[v.Channel])
 	return View{
 		RecipientHash: address.StringOrEmpty(),
-		Test:          test, CodeShape: shape,
+		Test:          test, CodeFormat: format,
 		ID: v.ID, State: StateOf(v, now), Channel: v.Channel, To: v.To, Purpose: v.Purpose, Labels: v.Labels,
 		PurposeTitle: set.Purposes[v.Purpose].Titles.ForLocaleOrEmpty(v.Locale),
 		CreatedAt:    v.CreatedAt, ExpiresAt: v.ExpiresAt,

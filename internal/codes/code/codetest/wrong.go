@@ -10,11 +10,11 @@ import (
 	"sendcode/internal/codes/code"
 )
 
-// Wrong returns the nth wrong code: of the right one's shape, with another character at position n,
+// Wrong returns the nth wrong code: of the right one's format, with another character at position n,
 // counted from 0 and around. Each round takes another character. It panics if the right code is
 // empty.
 func Wrong(right string, n int) string {
-	characters := code.ShapeOf(right).Alphabet.Characters()
+	characters := code.FormatOf(right).Alphabet.Characters()
 	at, step := n%len(right), 1+n/len(right)%(len(characters)-1)
 	other := characters[(strings.IndexByte(characters, right[at])+step)%len(characters)]
 	return right[:at] + string(other) + right[at+1:]

@@ -36,9 +36,9 @@ const (
 )
 
 var (
-	ofDigits  = code.Shape{Alphabet: code.Digits, Length: len(Code)}
-	ofEight   = code.Shape{Alphabet: code.Digits, Length: len(LongCode)}
-	ofLetters = code.Shape{Alphabet: code.Unambiguous, Length: len(Letters)}
+	ofDigits  = code.Format{Alphabet: code.Digits, Length: len(Code)}
+	ofEight   = code.Format{Alphabet: code.Digits, Length: len(LongCode)}
+	ofLetters = code.Format{Alphabet: code.Unambiguous, Length: len(Letters)}
 )
 
 // Codes are the use cases. Random values (codes, IDs, tokens and proofs) are replaced by names that
@@ -56,7 +56,7 @@ type Codes struct {
 	mu      sync.Mutex
 	offered policy.Set
 	life    time.Duration
-	shape   code.Shape // of the codes that are sent now
+	format  code.Format // of the codes that are sent now
 	locked  bool
 	sends   int
 	checks  int
@@ -75,7 +75,7 @@ func newCodes(now func() time.Time, rules []quota.Rule, ring *keys.Ring, logger 
 	if err != nil {
 		return nil, err
 	}
-	c := &Codes{db: db, began: now(), life: 10 * time.Minute, shape: ofDigits}
+	c := &Codes{db: db, began: now(), life: 10 * time.Minute, format: ofDigits}
 	c.offered = verificationtest.BuiltIn()
 	c.offered.SuppressFor, c.offered.Numbers = 0, policy.ServedNumbers{}
 	c.offered.Apps = map[string]policy.App{"shop": {Title: "Shop"}, "news": {Title: "News"}, "branded": {Title: "Shop"}}
@@ -103,7 +103,7 @@ func (c *Codes) inForce() policy.Set {
 	set := c.offered
 	set.Purposes = map[string]policy.Purpose{}
 	for name, p := range c.offered.Purposes {
-		p.TTL, p.CodeLength, p.Alphabet = c.life, c.shape.Length, c.shape.Alphabet
+		p.TTL, p.CodeLength, p.Alphabet = c.life, c.format.Length, c.format.Alphabet
 		if name == "confirm" {
 			p.CodeLength, p.Alphabet, p.Titles = ofLetters.Length, ofLetters.Alphabet, message.NewPurposeTitles(confirmTitles)
 		}
@@ -122,8 +122,8 @@ func (c *Codes) change(set func()) {
 // Live sets how long later codes live.
 func (c *Codes) Live(d time.Duration) { c.change(func() { c.life = d }) }
 
-// shapeAs sets what later codes look like.
-func (c *Codes) shapeAs(s code.Shape) { c.change(func() { c.shape = s }) }
+// formatAs sets what later codes look like.
+func (c *Codes) formatAs(s code.Format) { c.change(func() { c.format = s }) }
 
 // Paint gives the app an accent.
 func (c *Codes) Paint(accent string) {
@@ -431,7 +431,7 @@ func (c *Codes) Check(ctx context.Context, caller verification.Caller, id,
 func meant(typed, right string) string {
 	for _, as := range []struct {
 		name string
-		code.Shape
+		code.Format
 	}{{Code, ofDigits}, {LongCode, ofEight}, {Letters, ofLetters}} {
 		if read, err := as.Find(typed); err == nil && read == as.name && len(right) == as.Length {
 			return right

@@ -159,13 +159,13 @@ func subject(lang string) string {
 
 // SendLetters makes later codes consist of letters, as after a change of the configuration.
 func (w *World) SendLetters() {
-	w.Codes.shapeAs(ofLetters)
+	w.Codes.formatAs(ofLetters)
 }
 
 // SendLongCodes makes later codes eight digits long, as while an app is over its limit on failed
 // checks.
 func (w *World) SendLongCodes() {
-	w.Codes.shapeAs(ofEight)
+	w.Codes.formatAs(ofEight)
 }
 
 // Exhaust refuses all further requests to the API as too many requests of their

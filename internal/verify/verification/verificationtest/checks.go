@@ -67,7 +67,7 @@ func (r *Rig) Guess(c verification.Caller, n int, ids ...string) (compared int) 
 		right[CodeIn(m)] = true
 	}
 	for i, next := 0, 0; i < n; next++ {
-		guess := fmt.Sprintf("%0*d", r.Get(ids[i%len(ids)]).CodeShape.Length, next)
+		guess := fmt.Sprintf("%0*d", r.Get(ids[i%len(ids)]).CodeFormat.Length, next)
 		if right[guess] {
 			continue
 		}
