@@ -133,8 +133,8 @@ type AppEventLimit struct {
 	Limit int
 }
 
-// AppEventAttemptEnd is the result of an attempt to deliver an event.
-type AppEventAttemptEnd struct {
+// AppEventOutcome is the result of an attempt to deliver an event.
+type AppEventOutcome struct {
 	AttemptID
 	State  EventState    // EventPending: the delivery is tried again
 	After  time.Duration // with EventPending: until the next attempt may start
@@ -142,7 +142,7 @@ type AppEventAttemptEnd struct {
 }
 
 // Sanitized returns the result as it is stored.
-func (e AppEventAttemptEnd) Sanitized() AppEventAttemptEnd {
+func (e AppEventOutcome) Sanitized() AppEventOutcome {
 	e.Answer = sanitized(e.Answer)
 	return e
 }

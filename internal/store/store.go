@@ -90,14 +90,14 @@ import (
 // same Send.ID, which writes the send at most once.
 var ErrBadRequest = errors.New("store: bad request")
 
-// CallTimeout bounds a call to the database; see Bounded.
+// CallTimeout bounds a call to the database; see WithCallTimeout.
 var CallTimeout = 5 * time.Second
 
-// Bounded returns a context that ends after CallTimeout, unless ctx has a deadline: then it returns ctx.
+// WithCallTimeout returns a context that ends after CallTimeout, unless ctx has a deadline: then it returns ctx.
 // Every method of the store calls it before it waits or reads, so callers set a deadline only for several
 // calls together, or for one that may take longer, such as Erase. Of a stream, each page is bounded, and
 // not the whole.
-func Bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+func WithCallTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
 	if _, ok := ctx.Deadline(); ok {
 		return ctx, func() {}
 	}

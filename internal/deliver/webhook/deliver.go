@@ -197,7 +197,7 @@ func (d *Deliverer) endAttempt(l *appLane, got attemptResult) {
 // recordResult writes the result of an attempt. If the database fails, the event is delivered again
 // after its lease, so it may arrive twice but is not lost.
 func (d *Deliverer) recordResult(e store.AppEvent, age time.Duration, got attemptResult) {
-	end := store.AppEventAttemptEnd{
+	end := store.AppEventOutcome{
 		AttemptID: store.AttemptID{ID: e.ID, Attempt: e.Attempt}, Answer: got.word,
 		State: store.EventPending,
 	}
@@ -217,7 +217,7 @@ func (d *Deliverer) recordResult(e store.AppEvent, age time.Duration, got attemp
 	d.logAndCount(e, end, outcome, age, applied, err)
 }
 
-func (d *Deliverer) logAndCount(e store.AppEvent, end store.AppEventAttemptEnd, outcome string, age time.Duration, applied bool,
+func (d *Deliverer) logAndCount(e store.AppEvent, end store.AppEventOutcome, outcome string, age time.Duration, applied bool,
 	err error,
 ) {
 	about := []any{"event", e.ID, "app", e.App, "type", e.Type, "attempt", e.Attempt, "answer", end.Answer}

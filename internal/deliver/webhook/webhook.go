@@ -24,7 +24,7 @@ import (
 // Database has the events to deliver. Implementation: sqldb.DB.
 type Database interface {
 	LeaseDueAppEvents(ctx context.Context, lease time.Duration, shares []store.AppEventLimit) ([]store.AppEvent, time.Time, error)
-	EndAppEventAttempt(ctx context.Context, end store.AppEventAttemptEnd) (bool, error)
+	EndAppEventAttempt(ctx context.Context, end store.AppEventOutcome) (bool, error)
 	ForgetAppEvents(ctx context.Context, keep time.Duration, limit int) (forgotten, givenUp int, err error)
 }
 

@@ -21,7 +21,7 @@ import (
 // toldApps fills the database with an event of each state: arrived, tried and pending, given up,
 // and one about an approval.
 func toldApps(r *rig) (ids []string) {
-	states := []store.AppEventAttemptEnd{
+	states := []store.AppEventOutcome{
 		{State: store.EventDelivered, Answer: "204"},
 		{State: store.EventPending, Answer: "forbidden address", After: 20 * time.Second},
 		{State: store.EventGivenUp, Answer: "410"},

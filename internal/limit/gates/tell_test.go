@@ -493,7 +493,7 @@ func TestASlowLookTellsOwnSends(t *testing.T) {
 type silentLook struct{ *sqlitetest.DB }
 
 func (silentLook) ReadHistory(ctx context.Context, _ rowrules.HistoryQuery) (rowrules.History, error) {
-	ctx, cancel := store.Bounded(ctx)
+	ctx, cancel := store.WithCallTimeout(ctx)
 	defer cancel()
 	<-ctx.Done()
 	return rowrules.History{}, fault.Unavailable

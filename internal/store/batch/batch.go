@@ -78,9 +78,9 @@ func (c *Call[In, Answer]) RoundTripContext() context.Context { return context.W
 type Batcher[In, Answer any] struct {
 	// WaitsOnceBegun: Submit waits for a call that has begun even if ctx ends. Set it before the first call.
 	WaitsOnceBegun bool
-	// Turn: of the calls that wait, those with the lowest Turn go into the next batch first, and of
+	// Precedence: of the calls that wait, those with the lowest Precedence go into the next batch first, and of
 	// these the oldest. nil: the oldest go first. Set it before the first call.
-	Turn func(In) int
+	Precedence func(In) int
 	// MinInterval is the least time between the starts of two batches of one writer. Set it before the
 	// first call.
 	MinInterval time.Duration
@@ -106,11 +106,11 @@ func New[In, Answer any](maxWriters int, run func([]*Call[In, Answer])) *Batcher
 	return &Batcher[In, Answer]{run: run, maxWriters: maxWriters, maxSize: maxBatchSize, busy: map[int64]bool{}}
 }
 
-// Submit queues a call and waits for its answer, within store.Bounded. If ctx ends before the call's batch begins, the
+// Submit queues a call and waits for its answer, within store.WithCallTimeout. If ctx ends before the call's batch begins, the
 // call is withdrawn and surely wrote nothing. If ctx ends later, the write goes on and the error
 // wraps fault.Uncertain, unless c.WaitsOnceBegun is set.
 func (batcher *Batcher[In, Answer]) Submit(ctx context.Context, in In, key int64) (none Answer, err error) {
-	ctx, cancel := store.Bounded(ctx)
+	ctx, cancel := store.WithCallTimeout(ctx)
 	defer cancel()
 	x := NewCall[In, Answer](in, key)
 	x.ctx = ctx
@@ -217,8 +217,8 @@ func (batcher *Batcher[In, Answer]) runBatch(batch []*Call[In, Answer]) {
 func (batcher *Batcher[In, Answer]) takeBatch() []*Call[In, Answer] {
 	batcher.mu.Lock()
 	defer batcher.mu.Unlock()
-	if batcher.Turn != nil && len(batcher.queued) > batcher.maxSize {
-		slices.SortStableFunc(batcher.queued, func(a, b *Call[In, Answer]) int { return batcher.Turn(a.In) - batcher.Turn(b.In) })
+	if batcher.Precedence != nil && len(batcher.queued) > batcher.maxSize {
+		slices.SortStableFunc(batcher.queued, func(a, b *Call[In, Answer]) int { return batcher.Precedence(a.In) - batcher.Precedence(b.In) })
 	}
 	var batch []*Call[In, Answer]
 	left := batcher.queued[:0]

@@ -164,7 +164,7 @@ func TestBatcherKeepsKeysApart(t *testing.T) {
 func TestBatcherTurn(t *testing.T) {
 	gated(t, func(t *testing.T, g *gatedRuns) {
 		g.maxWriters, g.maxSize = 1, 2
-		g.Turn = func(in store.Intent) int { return in.Send.Number }
+		g.Precedence = func(in store.Intent) int { return in.Send.Number }
 		for key, turn := range []int{0, 1, 1, 0, 1, 0} {
 			in := store.Intent{Send: store.Send{Number: turn}}
 			go func() { storetest.Must(g.Submit(t.Context(), in, int64(key)))(t) }()

@@ -25,7 +25,7 @@ type (
 	postponeCall  = batch.Call[store.Postponement, bool]
 	renewCall     = batch.Call[store.AttemptID, bool]
 	refundEndCall = batch.Call[store.AttemptID, bool]
-	eventEndCall  = batch.Call[store.AppEventAttemptEnd, bool]
+	eventEndCall  = batch.Call[store.AppEventOutcome, bool]
 )
 
 // rowChange is a change of the row that the AttemptID names.

@@ -83,7 +83,7 @@ func (db *DB) Read(ctx context.Context, _ string, f func(sqldb.Tx) error) error 
 }
 
 // Write implements sqldb.Engine. BEGIN and the query of the clock are one round trip.
-func (db *DB) Write(ctx context.Context, _ string, _ sqldb.Turn, f func(sqldb.Tx) error) error {
+func (db *DB) Write(ctx context.Context, _ string, _ sqldb.Precedence, f func(sqldb.Tx) error) error {
 	return db.changeOnPool(ctx, func(own context.Context, c *pgxpool.Conn) error {
 		now, err := db.beginTransaction(own, c)
 		if err != nil {
@@ -112,7 +112,7 @@ func (db *DB) beginTransaction(ctx context.Context, c *pgxpool.Conn) (now time.T
 }
 
 // Run implements sqldb.Engine, in one round trip.
-func (db *DB) Run(ctx context.Context, _ string, _ sqldb.Turn, steps ...*sqldb.Statement) error {
+func (db *DB) Run(ctx context.Context, _ string, _ sqldb.Precedence, steps ...*sqldb.Statement) error {
 	return db.changeOnPool(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
 		var b pgx.Batch
 		b.Queue("BEGIN ISOLATION LEVEL READ COMMITTED")

@@ -279,7 +279,7 @@ RETURNING e.id`
 
 // EndAppEventAttempt implements sqldb.PerDatabase. Ends that come while a round trip is under way
 // share the next one.
-func (db *DB) EndAppEventAttempt(ctx context.Context, end store.AppEventAttemptEnd) (bool, error) {
+func (db *DB) EndAppEventAttempt(ctx context.Context, end store.AppEventOutcome) (bool, error) {
 	return db.eventEnds.Submit(ctx, end.Sanitized(), batchKeyOfRow(end.ID))
 }
 

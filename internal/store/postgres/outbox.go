@@ -75,7 +75,7 @@ func (db *DB) TakeOverWithExpiredCode(ctx context.Context, q store.Queue, lease 
 
 // takeOver runs one of the statements of takeOverSQL.
 func (db *DB) takeOver(ctx context.Context, statement string, q store.Queue, lease time.Duration, limit int) ([]store.Work, error) {
-	ctx, cancel := store.Bounded(ctx)
+	ctx, cancel := store.WithCallTimeout(ctx)
 	defer cancel()
 	now, err := db.Clock(ctx)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 
 // EnsurePartitions implements sqldb.PerDatabase.
 func (db *DB) EnsurePartitions(ctx context.Context) (until time.Time, err error) {
-	ctx, cancel := store.Bounded(ctx)
+	ctx, cancel := store.WithCallTimeout(ctx)
 	defer cancel()
 	err = retryWhileLocked(ctx, func() error { // another replica may take longer than the statement waits
 		return db.changeOnPool(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {

@@ -42,7 +42,7 @@ type DB struct {
 
 	postponements    *batch.Batcher[store.Postponement, bool]
 	refundEnds       *batch.Batcher[store.AttemptID, bool]
-	eventEnds        *batch.Batcher[store.AppEventAttemptEnd, bool]
+	eventEnds        *batch.Batcher[store.AppEventOutcome, bool]
 	histories        *batch.Batcher[rowrules.HistoryQuery, rowrules.History]
 	verifications    *batch.Batcher[verificationQuery, storedVerification]
 	sharedStatements *batch.Batcher[*sqldb.Statement, struct{}]
@@ -303,7 +303,7 @@ func (db *DB) Close() error {
 // readOnPool runs f, which must only read, on a pooled connection. If the connection was lost, it
 // empties the pool and runs f once more.
 func (db *DB) readOnPool(ctx context.Context, f func(context.Context, *pgxpool.Conn) error) error {
-	ctx, cancel := store.Bounded(ctx)
+	ctx, cancel := store.WithCallTimeout(ctx)
 	defer cancel()
 	err := withConn(ctx, db.pool, f)
 	if err != nil && ctx.Err() == nil && isConnectionLost(err) {
@@ -326,10 +326,10 @@ func wrapWriteError(err error) error {
 
 // withConn runs f on a pooled connection. If no connection can be had, the error wraps
 // fault.Unavailable, since nothing was sent. A connection to a server that has become read-only is
-// closed. ctx, within store.Bounded, bounds the wait for a connection; f gets a context of its own, since pgx closes a
+// closed. ctx, within store.WithCallTimeout, bounds the wait for a connection; f gets a context of its own, since pgx closes a
 // connection whose statement's context ends, and a new one costs several round trips.
 func withConn(ctx context.Context, pool *pgxpool.Pool, f func(context.Context, *pgxpool.Conn) error) error {
-	ctx, cancel := store.Bounded(ctx)
+	ctx, cancel := store.WithCallTimeout(ctx)
 	defer cancel()
 	conn, err := pool.Acquire(ctx)
 	if err != nil {

@@ -44,7 +44,7 @@ INSERT INTO counted_hours (hour) VALUES (@hour)`
 // CountHours implements sqldb.PerDatabase. Each hour has its own transaction, so that an erasure
 // waits for one hour at most.
 func (db *DB) CountHours(ctx context.Context, life, keep time.Duration, limit int) (n int, err error) {
-	ctx, cancel := store.Bounded(ctx)
+	ctx, cancel := store.WithCallTimeout(ctx)
 	defer cancel()
 	for n < limit {
 		more, err := sqldb.WriteWithResult(ctx, &db.DB, "CountHours",

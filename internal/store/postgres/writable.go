@@ -78,7 +78,7 @@ func (db *DB) Ping(ctx context.Context) error {
 	if err != nil {
 		return migrations.WrapError(err)
 	}
-	ctx, cancel := store.Bounded(ctx)
+	ctx, cancel := store.WithCallTimeout(ctx)
 	defer cancel()
 	anyway := !db.roomy.Swap(true) // a send that fails from here on makes the next Ping look again
 	var partition bool

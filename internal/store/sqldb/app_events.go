@@ -84,7 +84,7 @@ SELECT c.now, EXISTS (SELECT 1 FROM app_events e WHERE e.app `+db.Dialect.inList
 func (db *DB) LeaseDueAppEvents(ctx context.Context, lease time.Duration,
 	shares []store.AppEventLimit,
 ) (events []store.AppEvent, now time.Time, err error) {
-	ctx, cancel := store.Bounded(ctx)
+	ctx, cancel := store.WithCallTimeout(ctx)
 	defer cancel()
 	if now, idle := db.noEventDue(ctx, shares); idle {
 		return nil, now, nil

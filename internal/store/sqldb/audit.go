@@ -38,12 +38,12 @@ func (t Tx) addAuditEntry(a store.AuditEntry) error {
 
 // Write is Engine.Write, InOrder. After the commit it logs the audit entries of the transaction.
 func (db *DB) Write(ctx context.Context, name string, f func(q Tx) error) error {
-	return db.writeInTurn(ctx, name, InOrder, f)
+	return db.writeWithPrecedence(ctx, name, InOrder, f)
 }
 
-func (db *DB) writeInTurn(ctx context.Context, name string, turn Turn, f func(q Tx) error) error {
+func (db *DB) writeWithPrecedence(ctx context.Context, name string, precedence Precedence, f func(q Tx) error) error {
 	var audited []store.AuditEntry
-	err := db.Engine.Write(ctx, name, turn, func(q Tx) error {
+	err := db.Engine.Write(ctx, name, precedence, func(q Tx) error {
 		q.audited = &audited
 		return f(q)
 	})

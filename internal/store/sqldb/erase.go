@@ -206,7 +206,7 @@ func (db *DB) Erase(ctx context.Context, h recipient.Hash, keep time.Duration, a
 // number of recipients that were due, at most 100 in one call.
 func (db *DB) ForgetDueErased(ctx context.Context) (n int, err error) {
 	for due := true; due && n < 100; {
-		due, err = WriteInTurn(ctx, db, "ForgetDueErased", Behind, Tx.forgetDueErased)
+		due, err = WriteWithPrecedence(ctx, db, "ForgetDueErased", Behind, Tx.forgetDueErased)
 		if due {
 			n++
 		}

@@ -33,7 +33,7 @@ func (db *DB) KeyCheckValues(ctx context.Context) (store.KeyCheckValues, error) 
 // then has. Of processes that enter different values of one name at once, one succeeds. The others,
 // and all later ones, get *store.OtherKeysError, and nothing of theirs is entered.
 func (db *DB) AddKeyCheckValues(ctx context.Context, own store.KeyCheckValues) (store.KeyCheckValues, error) {
-	ctx, cancel := store.Bounded(ctx)
+	ctx, cancel := store.WithCallTimeout(ctx)
 	defer cancel()
 	all, err := db.KeyCheckValues(ctx)
 	if err != nil {

@@ -55,15 +55,15 @@ func (e measuredEngine) Read(ctx context.Context, name string, f func(q Tx) erro
 }
 
 // Write implements Engine.
-func (e measuredEngine) Write(ctx context.Context, name string, turn Turn, f func(q Tx) error) error {
+func (e measuredEngine) Write(ctx context.Context, name string, precedence Precedence, f func(q Tx) error) error {
 	defer e.measure(&ctx, "write", name)()
-	return e.Engine.Write(ctx, name, turn, f)
+	return e.Engine.Write(ctx, name, precedence, f)
 }
 
 // Run implements Engine.
-func (e measuredEngine) Run(ctx context.Context, name string, turn Turn, steps ...*Statement) error {
+func (e measuredEngine) Run(ctx context.Context, name string, precedence Precedence, steps ...*Statement) error {
 	defer e.measure(&ctx, "write", name)()
-	return e.Engine.Run(ctx, name, turn, steps...)
+	return e.Engine.Run(ctx, name, precedence, steps...)
 }
 
 // ReadHistory implements Engine.
@@ -174,7 +174,7 @@ func (m measuredPerDatabase) ConfirmRefund(ctx context.Context, held store.Attem
 }
 
 // EndAppEventAttempt implements PerDatabase.
-func (m measuredPerDatabase) EndAppEventAttempt(ctx context.Context, end store.AppEventAttemptEnd) (bool, error) {
+func (m measuredPerDatabase) EndAppEventAttempt(ctx context.Context, end store.AppEventOutcome) (bool, error) {
 	defer m.measure(&ctx, "app_event_ended", "app_event_ended")()
 	return m.PerDatabase.EndAppEventAttempt(ctx, end)
 }

@@ -29,7 +29,7 @@ func sealedRowDestinations(r *store.SealedRow) []any { return []any{&r.Key, &r.S
 func (db *DB) Reseal(ctx context.Context, t store.SealedTable, rows []string,
 	seal func(store.SealedRow) []byte,
 ) (int, error) {
-	return WriteInTurn(ctx, db, "Reseal", Behind, func(q Tx) (int, error) {
+	return WriteWithPrecedence(ctx, db, "Reseal", Behind, func(q Tx) (int, error) {
 		keys, err := keysParameter(t, rows)
 		if err != nil {
 			return 0, err

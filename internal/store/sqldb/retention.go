@@ -128,7 +128,7 @@ func (s storageStatus) combined() store.StorageStatus {
 // it first drops the oldest partition if no row in it has to stay. With age 0 it deletes only events of
 // the limiter and carriers' holds that have ended. Several replicas may call it at once.
 func (db *DB) DeleteAged(ctx context.Context, age time.Duration, limit int) (gone store.DeletedRows, err error) {
-	ctx, cancel := store.Bounded(ctx)
+	ctx, cancel := store.WithCallTimeout(ctx)
 	defer cancel()
 	dropped, err := db.DropPartition(ctx, age)
 	if err != nil {
@@ -179,9 +179,9 @@ func (db *DB) deleteInSteps(ctx context.Context, age time.Duration, limit int) (
 }
 
 // deleteStep is DeleteAged in one transaction. It returns how long that took, with its COMMIT.
-func (db *DB) deleteStep(ctx context.Context, turn Turn, age time.Duration, limit int) (gone store.DeletedRows, took time.Duration, err error) {
+func (db *DB) deleteStep(ctx context.Context, precedence Precedence, age time.Duration, limit int) (gone store.DeletedRows, took time.Duration, err error) {
 	var began time.Time
-	gone, err = WriteInTurn(ctx, db, "DeleteAged", turn, func(q Tx) (store.DeletedRows, error) {
+	gone, err = WriteWithPrecedence(ctx, db, "DeleteAged", precedence, func(q Tx) (store.DeletedRows, error) {
 		began = time.Now()
 		return q.deleteAged(store.RetentionCutoff(q.Now, age), limit)
 	})

@@ -17,13 +17,13 @@ import (
 	"sendcode/internal/store/sqlgen"
 )
 
-// Turn says which of the writes that wait go first in SQLite, which has one writer. Postgres ignores it.
-type Turn int
+// Precedence says which of the writes that wait go first in SQLite, which has one writer. Postgres ignores it.
+type Precedence int
 
 const (
 	// Ahead is for outcomes of attempts: if the process is killed before it writes one, the attempt is
 	// repeated, and a message may come twice.
-	Ahead Turn = iota - 1
+	Ahead Precedence = iota - 1
 	// InOrder is for all other writes.
 	InOrder
 	// Behind is for writes that no request waits for. Such a write should take less than maxHeld.
@@ -57,10 +57,10 @@ type Engine interface {
 	// name is the name of the store's method, for an Observer.
 	Read(ctx context.Context, name string, f func(q Tx) error) error
 	// Write runs f once in a transaction (in Postgres READ COMMITTED), and rolls back if f fails.
-	Write(ctx context.Context, name string, turn Turn, f func(q Tx) error) error
+	Write(ctx context.Context, name string, precedence Precedence, f func(q Tx) error) error
 	// Run runs the steps in one transaction, in Postgres in one round trip, and sets RowsAffected of
 	// each.
-	Run(ctx context.Context, name string, turn Turn, steps ...*Statement) error
+	Run(ctx context.Context, name string, precedence Precedence, steps ...*Statement) error
 	// ReadHistory reads a recipient's counted and rejected sends, without a lock.
 	ReadHistory(ctx context.Context, l rowrules.HistoryQuery) (rowrules.History, error)
 	// Verification returns a verification with its newest send, and the time on the database's
@@ -142,7 +142,7 @@ type PerDatabase interface {
 	ConfirmRefund(ctx context.Context, held store.AttemptID) error
 	// EndAppEventAttempt ends an attempt. False: another attempt holds the event, or the event has
 	// ended; nothing was changed.
-	EndAppEventAttempt(ctx context.Context, end store.AppEventAttemptEnd) (bool, error)
+	EndAppEventAttempt(ctx context.Context, end store.AppEventOutcome) (bool, error)
 	// CountHours stores the counts of up to limit past hours that are not counted yet, newest first,
 	// once none of their sends is in flight and their codes have ended, which live at most life. It
 	// returns the number of these hours. It deletes counts older than keep, or than 62 days if that is
@@ -290,13 +290,13 @@ func readLong[T any](ctx context.Context, db *DB, name string, f func(q Tx) (T, 
 
 // WriteWithResult is DB.Write for an f with a result; zero unless the transaction was committed.
 func WriteWithResult[T any](ctx context.Context, db *DB, name string, f func(q Tx) (T, error)) (T, error) {
-	return WriteInTurn(ctx, db, name, InOrder, f)
+	return WriteWithPrecedence(ctx, db, name, InOrder, f)
 }
 
-// WriteInTurn is WriteWithResult with a turn.
-func WriteInTurn[T any](ctx context.Context, db *DB, name string, turn Turn, f func(q Tx) (T, error)) (T, error) {
+// WriteWithPrecedence is WriteWithResult with a precedence.
+func WriteWithPrecedence[T any](ctx context.Context, db *DB, name string, precedence Precedence, f func(q Tx) (T, error)) (T, error) {
 	return withResult(ctx, name, func(ctx context.Context, name string, f func(q Tx) error) error {
-		return db.writeInTurn(ctx, name, turn, f)
+		return db.writeWithPrecedence(ctx, name, precedence, f)
 	}, f)
 }
 

@@ -99,7 +99,7 @@ func (db *DB) HoldBursts(ctx context.Context) error {
 // SettleBursts holds bursts, for a process that died before it could, and lifts those of which the
 // server has accepted a mail since. It returns whether it lifted any.
 func (db *DB) SettleBursts(ctx context.Context) (lifted bool, err error) {
-	ctx, cancel := store.Bounded(ctx)
+	ctx, cancel := store.WithCallTimeout(ctx)
 	defer cancel()
 	if err := db.HoldBursts(ctx); err != nil {
 		return false, err

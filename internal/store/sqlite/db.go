@@ -111,7 +111,7 @@ var pointReads = map[string]bool{
 // different states. Of pointReads only the wait for a connection ends with ctx: to let ctx end a
 // statement, the driver and database/sql start a goroutine each.
 func (db *DB) Read(ctx context.Context, name string, f func(sqldb.Tx) error) error {
-	ctx, cancel := store.Bounded(ctx)
+	ctx, cancel := store.WithCallTimeout(ctx)
 	defer cancel()
 	if !pointReads[name] || db.readers == db.writer { // of one connection for both, a read keeps no write waiting
 		return store.WrapUnavailable(withCause(f(db.tx(ctx, db.readers))))
@@ -132,8 +132,8 @@ func (db *DB) ReadShared(ctx context.Context, name string, x *sqldb.Statement) e
 }
 
 // Run implements sqldb.Engine.
-func (db *DB) Run(ctx context.Context, name string, turn sqldb.Turn, steps ...*sqldb.Statement) error {
-	return db.Engine.Write(ctx, name, turn, func(q sqldb.Tx) (err error) {
+func (db *DB) Run(ctx context.Context, name string, precedence sqldb.Precedence, steps ...*sqldb.Statement) error {
+	return db.Engine.Write(ctx, name, precedence, func(q sqldb.Tx) (err error) {
 		for _, x := range steps {
 			if x.RowsAffected, err = q.Run(x.SQL, x.Args, x.Each); err != nil {
 				return err

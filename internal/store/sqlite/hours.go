@@ -44,7 +44,7 @@ var writeHoursSQL = sqlgen.MapSlice(sqldb.HourTables, writeHourSQL)
 
 // CountHours implements sqldb.PerDatabase. It counts on a reader, so that no send waits for it.
 func (db *DB) CountHours(ctx context.Context, life, keep time.Duration, limit int) (n int, err error) {
-	ctx, cancel := store.Bounded(ctx)
+	ctx, cancel := store.WithCallTimeout(ctx)
 	defer cancel()
 	for n < limit {
 		more, err := db.countNextHour(ctx, life+sqldb.HourCountDelay, min(keep, sqldb.MaxCountedAge))
@@ -85,7 +85,7 @@ func (db *DB) countNextHour(ctx context.Context, delay, age time.Duration) (bool
 	}); err != nil {
 		return false, err
 	}
-	return sqldb.WriteInTurn(ctx, &db.DB, "CountHours", sqldb.Behind, func(q sqldb.Tx) (bool, error) {
+	return sqldb.WriteWithPrecedence(ctx, &db.DB, "CountHours", sqldb.Behind, func(q sqldb.Tx) (bool, error) {
 		mine, err := q.Change(`INSERT INTO counted_hours (hour) SELECT @hour WHERE @unchanged ON CONFLICT DO NOTHING`,
 			sqldb.Args{"hour": hours[0], "unchanged": db.forgotten == forgotten})
 		if err != nil || !mine {

@@ -25,7 +25,7 @@ func (db *DB) RenewLeases(ctx context.Context, lease time.Duration, held []store
 // Finish implements sqldb.PerDatabase.
 func (db *DB) Finish(ctx context.Context, outcome store.Outcome) (bool, error) {
 	o := outcome.Sanitized()
-	done, err := sqldb.WriteInTurn(ctx, &db.DB, "Finish", sqldb.Ahead, func(q sqldb.Tx) (bool, error) {
+	done, err := sqldb.WriteWithPrecedence(ctx, &db.DB, "Finish", sqldb.Ahead, func(q sqldb.Tx) (bool, error) {
 		held, err := q.Change(`DELETE FROM outbox WHERE id = @id AND attempt = @attempt`,
 			sqldb.Args{"id": o.ID, "attempt": o.Attempt})
 		if err != nil || !held {
@@ -95,7 +95,7 @@ func (db *DB) Postpone(ctx context.Context, postponement store.Postponement) (bo
 		"id": p.ID, "attempt": p.Attempt, "after": p.After, "reason": p.Reason, "provider": p.Provider,
 		"code": p.ProviderCode,
 	}
-	return sqldb.WriteInTurn(ctx, &db.DB, "Postpone", sqldb.Ahead, func(q sqldb.Tx) (bool, error) {
+	return sqldb.WriteWithPrecedence(ctx, &db.DB, "Postpone", sqldb.Ahead, func(q sqldb.Tx) (bool, error) {
 		held, err := q.Change(
 			`UPDATE outbox SET queued = 1, due_at = @now + @after WHERE id = @id AND attempt = @attempt`, args)
 		if err != nil || !held {
@@ -171,16 +171,16 @@ LEFT JOIN verifications v ON v.id = s.verification_id WHERE r.since <= @now - @l
 
 // ConfirmRefund implements sqldb.PerDatabase.
 func (db *DB) ConfirmRefund(ctx context.Context, held store.AttemptID) error {
-	_, err := sqldb.WriteInTurn(ctx, &db.DB, "ConfirmRefund", sqldb.InOrder, func(q sqldb.Tx) (bool, error) {
+	_, err := sqldb.WriteWithPrecedence(ctx, &db.DB, "ConfirmRefund", sqldb.InOrder, func(q sqldb.Tx) (bool, error) {
 		return q.Change(`DELETE FROM refunds WHERE id = @id AND attempt = @attempt`, sqldb.Args{"id": held.ID, "attempt": held.Attempt})
 	})
 	return err
 }
 
 // EndAppEventAttempt implements sqldb.PerDatabase.
-func (db *DB) EndAppEventAttempt(ctx context.Context, end store.AppEventAttemptEnd) (bool, error) {
+func (db *DB) EndAppEventAttempt(ctx context.Context, end store.AppEventOutcome) (bool, error) {
 	e := end.Sanitized()
-	return sqldb.WriteInTurn(ctx, &db.DB, "EndAppEventAttempt", sqldb.Ahead, func(q sqldb.Tx) (bool, error) {
+	return sqldb.WriteWithPrecedence(ctx, &db.DB, "EndAppEventAttempt", sqldb.Ahead, func(q sqldb.Tx) (bool, error) {
 		return q.Change(`
 UPDATE app_events SET state = @state, answer = @answer, due_at = CASE WHEN @state = 'pending' THEN @now + @after END,
   ended_at = CASE WHEN @state <> 'pending' THEN @now END

@@ -90,7 +90,7 @@ func New(writer, readers *sql.DB, now func() time.Time) *DB {
 	s := &DB{writer: writer, readers: readers, now: now}
 	s.DB = sqldb.DB{Dialect: sqldb.SQLite, Engine: s, PerDatabase: s}
 	s.writes = batch.New(1, s.writeInOrder)
-	s.writes.Turn = func(x write) int { return int(min(x.turn, sqldb.InOrder)) } // those Behind must not wait for ever
+	s.writes.Precedence = func(x write) int { return int(min(x.precedence, sqldb.InOrder)) } // those Behind must not wait for ever
 	// the caller waits for a write that has begun: it uses the caller's variables, and ends within milliseconds
 	s.writes.WaitsOnceBegun = true
 	return s
@@ -128,28 +128,28 @@ func (db *DB) Close() error {
 // sqldb.Ahead share the next transaction, those with sqldb.Behind the last one, and the others the
 // one between them, in the order of their arrival. Each sees the rows of the ones before it, and has
 // its own time. If f fails, only its own changes are undone.
-func (db *DB) Write(ctx context.Context, _ string, turn sqldb.Turn, f func(sqldb.Tx) error) error {
-	_, err := db.writes.Submit(ctx, write{f, turn}, db.written.Add(1)) // each write has its own key
+func (db *DB) Write(ctx context.Context, _ string, precedence sqldb.Precedence, f func(sqldb.Tx) error) error {
+	_, err := db.writes.Submit(ctx, write{f, precedence}, db.written.Add(1)) // each write has its own key
 	return err
 }
 
-// write is a write and its turn.
+// write is a write and its precedence.
 type write struct {
-	run  func(sqldb.Tx) error
-	turn sqldb.Turn
+	run        func(sqldb.Tx) error
+	precedence sqldb.Precedence
 }
 
 type queuedWrite = batch.Call[write, struct{}]
 
-// writeInOrder runs the writes of each turn in a transaction of their own, so that no outcome waits
+// writeInOrder runs the writes of each precedence in a transaction of their own, so that no outcome waits
 // for sends, and neither waits for a write with sqldb.Behind.
 func (db *DB) writeInOrder(writes []*queuedWrite) {
-	turns := map[sqldb.Turn][]*queuedWrite{}
+	byPrecedence := map[sqldb.Precedence][]*queuedWrite{}
 	for _, x := range writes {
-		turns[x.In.turn] = append(turns[x.In.turn], x)
+		byPrecedence[x.In.precedence] = append(byPrecedence[x.In.precedence], x)
 	}
-	for _, turn := range slices.Sorted(maps.Keys(turns)) {
-		db.writeBatch(turns[turn])
+	for _, precedence := range slices.Sorted(maps.Keys(byPrecedence)) {
+		db.writeBatch(byPrecedence[precedence])
 	}
 }
 
@@ -254,7 +254,7 @@ func (db *DB) Pools() (all []store.PoolStats) {
 // copies the write-ahead log into the database file and empties the log, unless a reader still needs it after 50 ms, such
 // as a backup: then a later call does. No other write runs during that wait.
 func (db *DB) PurgeDeleted(ctx context.Context) error {
-	ctx, cancel := store.Bounded(ctx)
+	ctx, cancel := store.WithCallTimeout(ctx)
 	defer cancel()
 	conn, err := db.writer.Conn(ctx)
 	if err != nil {

@@ -118,9 +118,9 @@ func TestWriteTakesTurns(t *testing.T) {
 		leave := make(chan struct{})
 		var writes sync.WaitGroup
 		seen := map[string]string{} // what is committed when a write begins: rows of leases, and of the outbox
-		write := func(name string, turn sqldb.Turn) {
+		write := func(name string, precedence sqldb.Precedence) {
 			writes.Go(func() {
-				storetest.OK(t, db.Write(t.Context(), "TestWriteTakesTurns", turn, func(q sqldb.Tx) error {
+				storetest.OK(t, db.Write(t.Context(), "TestWriteTakesTurns", precedence, func(q sqldb.Tx) error {
 					if name == "first" {
 						<-leave
 					}
@@ -156,8 +156,8 @@ type slowly struct {
 	free        []float64
 }
 
-func (s *slowly) Write(ctx context.Context, name string, turn sqldb.Turn, f func(sqldb.Tx) error) error {
-	return s.DB.Write(ctx, name, turn, func(q sqldb.Tx) error {
+func (s *slowly) Write(ctx context.Context, name string, precedence sqldb.Precedence, f func(sqldb.Tx) error) error {
+	return s.DB.Write(ctx, name, precedence, func(q sqldb.Tx) error {
 		sends := func() (n int) {
 			_, _ = q.Run(`SELECT count(*) FROM sends`, nil, func(scan sqldb.Scan) error { return scan(&n) })
 			return n
@@ -369,9 +369,9 @@ type erasing struct {
 	writes     int
 }
 
-func (e *erasing) Write(ctx context.Context, name string, turn sqldb.Turn, f func(sqldb.Tx) error) error {
+func (e *erasing) Write(ctx context.Context, name string, precedence sqldb.Precedence, f func(sqldb.Tx) error) error {
 	e.writes++
-	return e.DB.Write(ctx, name, turn, func(q sqldb.Tx) error {
+	return e.DB.Write(ctx, name, precedence, func(q sqldb.Tx) error {
 		q.Conn = keptConn{q.Conn, e}
 		return f(q)
 	})

@@ -98,7 +98,7 @@ type engine struct {
 // Read asks the hook before each statement. Lost acts as Vague, since a read changes nothing in any
 // case.
 func (e engine) Read(ctx context.Context, method string, f func(sqldb.Tx) error) error {
-	ctx, cancel := store.Bounded(ctx)
+	ctx, cancel := store.WithCallTimeout(ctx)
 	defer cancel()
 	return e.Engine.Read(ctx, method, func(q sqldb.Tx) error {
 		q.Conn = readConn{q.Conn, func() error {
@@ -124,14 +124,14 @@ func (c readConn) Run(statement string, args sqldb.Args, each func(sqldb.Scan) e
 	return c.Conn.Run(statement, args, each)
 }
 
-func (e engine) Write(ctx context.Context, method string, turn sqldb.Turn, f func(sqldb.Tx) error) error {
-	ctx, cancel := store.Bounded(ctx)
+func (e engine) Write(ctx context.Context, method string, precedence sqldb.Precedence, f func(sqldb.Tx) error) error {
+	ctx, cancel := store.WithCallTimeout(ctx)
 	defer cancel()
 	fault := e.db.fault(ctx, method, Asking)
 	if err := nothingDone[fault]; err != nil {
 		return err
 	}
-	err := e.Engine.Write(ctx, method, turn, func(q sqldb.Tx) error {
+	err := e.Engine.Write(ctx, method, precedence, func(q sqldb.Tx) error {
 		if err := f(q); err != nil {
 			return err
 		}
