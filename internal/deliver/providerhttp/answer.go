@@ -48,8 +48,8 @@ func rowOfStatus(status int) statusRow {
 	return statuses[slices.IndexFunc(statuses, func(r statusRow) bool { return r.from <= status && status <= r.to })]
 }
 
-// Broke reports whether a provider with this status has failed, so that its code, too, tells nothing of the message.
-func Broke(status int) bool {
+// IsProviderFault reports whether a provider with this status has failed, so that its code, too, tells nothing of the message.
+func IsProviderFault(status int) bool {
 	row := rowOfStatus(status)
 	return row.class == delivery.Unknown && row.forAll
 }

@@ -80,7 +80,7 @@ func errorByCode(a providerhttp.Response, code string, table map[string]Meaning)
 		v, known = table[family]
 	}
 	switch {
-	case providerhttp.Broke(a.Status):
+	case providerhttp.IsProviderFault(a.Status):
 		v = MeaningUnknown
 	case !known:
 		v = MeaningPerNumber

@@ -19,7 +19,7 @@ func TestCheckByKey(t *testing.T) {
 	const key, approving, elsewhere = "5f0c9a4be1d24786a35e70c81b9f2d63", "0a1b2c3d4e5f60718293a4b5c6d7e8f9", "sk_elsewhere_0123456789abcdef"
 	const refused, noneHere = "/problems/key-of-other-code", "/problems/not-found"
 	verificationtest.InBubble(t, func(r *verificationtest.Rig) {
-		r.Svc.Prover = proof.New(r.Settings.Vault.Ring)
+		r.Svc.ProofSigner = proof.New(r.Settings.Vault.Ring)
 		e := r.Svc.Routes(api.Keys{keyOf("shop", secret), keyOf("news", elsewhere), keyOf("shop", public)}, nil)
 		with := func(key string) client { return client{r.T, e, "192.0.2.1", key} }
 		back, browser, others := with(secret), with(public), with(elsewhere)

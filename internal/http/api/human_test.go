@@ -67,8 +67,8 @@ type vendor struct{}
 func (vendor) By() string      { return "turnstile" }
 func (vendor) SiteKey() string { return "key" }
 func (vendor) Available() bool { return true }
-func (vendor) Check(context.Context, humancheck.Question) (humancheck.Verdict, error) {
-	return humancheck.Verdict{Passed: true}, nil
+func (vendor) Check(context.Context, humancheck.VendorQuery) (humancheck.Result, error) {
+	return humancheck.Result{Passed: true}, nil
 }
 
 // Where each stranger's first send is asked, our page is asked for work, also if a vendor checks on
@@ -78,7 +78,7 @@ func TestOurPageIsAskedForWork(t *testing.T) {
 		s.Humans = map[string]humancheck.Check{"shop": {Always: true, Cost: 1000, Vendor: vendor{}}}
 	}
 	verificationtest.InBubbleWith(t, always, func(r *verificationtest.Rig) {
-		page := api.NewPageKey("shop", verification.OwnPage{Purposes: []string{"default"}})
+		page := api.NewPageKey("shop", verification.PageOffer{Purposes: []string{"default"}})
 		e := r.Svc.Routes(api.Keys{keyOf("shop", public), page}, nil)
 		send := func(key, more string) (status int, asked *humancheck.Offer, id string) {
 			w := client{r.T, e, "192.0.2.1", key}.do(http.MethodPost, "/v1/verifications",

@@ -26,11 +26,11 @@ type Key struct {
 	ID      string // unique within its app
 	Kind    verification.CallerKind
 	SHA256  [sha256.Size]byte
-	Expires time.Time             // from then on it is refused; zero: never
-	Origins []string              // of a browser's key: the pages that may use it
-	Own     *verification.OwnPage // of our own page's key: what it offers; only pages of this service may use it
-	Scopes  []KeyScope            // what a secret key may do; none: everything
-	Local   bool                  // this process generated the key, and accepts it only from programs on this machine
+	Expires time.Time               // from then on it is refused; zero: never
+	Origins []string                // of a browser's key: the pages that may use it
+	Own     *verification.PageOffer // of our own page's key: what it offers; only pages of this service may use it
+	Scopes  []KeyScope              // what a secret key may do; none: everything
+	Local   bool                    // this process generated the key, and accepts it only from programs on this machine
 
 	used atomic.Int64 // ms since 1970
 }
@@ -139,7 +139,7 @@ func (k *Key) mayBeUsedBy(r *http.Request) bool {
 
 // NewPageKey returns the key of an app's page, which everybody can read there. As a public key it gives no
 // access: it names the app, and it bounds what can be asked for.
-func NewPageKey(app string, offers verification.OwnPage) *Key {
+func NewPageKey(app string, offers verification.PageOffer) *Key {
 	return &Key{App: app, ID: "page", Kind: verification.Browser, Own: &offers, SHA256: sha256.Sum256([]byte(PageKey(app)))}
 }
 

@@ -26,8 +26,8 @@ var (
 	pageOfNews = api.PageKey("news")
 	pageKeys   = api.Keys{
 		keyOf("shop", secret), keyOf("shop", public),
-		api.NewPageKey("shop", verification.OwnPage{Channels: []recipient.Channel{recipient.Email}, Purposes: []string{"default"}}),
-		api.NewPageKey("news", verification.OwnPage{Purposes: []string{"default"}}),
+		api.NewPageKey("shop", verification.PageOffer{Channels: []recipient.Channel{recipient.Email}, Purposes: []string{"default"}}),
+		api.NewPageKey("news", verification.PageOffer{Purposes: []string{"default"}}),
 	}
 	fromPage = []string{"Sec-Fetch-Site", "same-origin", "Origin", "https://codes.example"}
 )

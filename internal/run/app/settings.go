@@ -90,7 +90,7 @@ func apiKeys(cfg config.Config) api.Keys {
 			keys = append(keys, key)
 		}
 		if cfg.HasPage(a) {
-			keys = append(keys, api.NewPageKey(a.Name, verification.OwnPage{Channels: cfg.Page.Channels, Purposes: a.PurposesOfPage()}))
+			keys = append(keys, api.NewPageKey(a.Name, verification.PageOffer{Channels: cfg.Page.Channels, Purposes: a.PurposesOfPage()}))
 		}
 	}
 	if local := cfg.LocalPublicKey; local != "" {

@@ -41,7 +41,7 @@ func TestTheScopesOfTheFile(t *testing.T) {
 
 // The file may not give a key the ID of the page's key.
 func TestTheIDOfThePagesKey(t *testing.T) {
-	id := api.NewPageKey("a", verification.OwnPage{}).ID
+	id := api.NewPageKey("a", verification.PageOffer{}).ID
 	file := fmt.Sprintf("apps: [{name: a, keys: [{id: %s, kind: public, sha256: %064d}]}]", id, 1)
 	_, err := config.Load([]string{"SENDCODE_CONFIG_YAML=" + file}, nil)
 	if err == nil || !strings.Contains(err.Error(), "choose another") {

@@ -15,17 +15,17 @@ const (
 	Rejected  Reason = "rejected"
 )
 
-// Question is what a vendor is asked about one token.
-type Question struct {
+// VendorQuery is what a vendor is asked about one token.
+type VendorQuery struct {
 	Token    string
 	App      string
 	Network  string // the peer's network as the rules count it, for the bound of 30 an hour; empty if it is not known
 	ClientIP string // given to the vendor only if the app says send_ip
 }
 
-// Verdict is a vendor's answer. Passed, or Reason; Away if the vendor could not be asked or answered with its own fault,
+// Result is a vendor's answer. Passed, or Reason; Away if the vendor could not be asked or answered with its own fault,
 // so that work is offered instead.
-type Verdict struct {
+type Result struct {
 	Passed bool
 	Reason Reason
 	Away   bool
@@ -36,5 +36,5 @@ type Vendor interface {
 	By() string      // turnstile, hcaptcha, recaptcha, http
 	SiteKey() string // public; "" where there is none
 	Available() bool // false while its breaker is open: work is offered
-	Check(ctx context.Context, q Question) (Verdict, error)
+	Check(ctx context.Context, q VendorQuery) (Result, error)
 }

@@ -22,8 +22,8 @@ const ByWork = "work"
 // WorkPrefix begins a token that solves a challenge. The base64 of ALTCHA's payload follows it.
 const WorkPrefix = "work:"
 
-// WorkLife is how long a challenge may be solved.
-const WorkLife = 10 * time.Minute
+// WorkChallengeLife is how long a challenge may be solved.
+const WorkChallengeLife = 10 * time.Minute
 
 // DefaultCost is Check.Cost where none is set: about a second on a cheap phone.
 const DefaultCost = 100_000
@@ -66,15 +66,15 @@ type Offer struct {
 
 const workLabel = "human check"
 
-// NewWork makes a challenge of ALTCHA's protocol, version 1, with a signature by the current key of the ring. Its solution
-// is accepted for the same binding alone, until WorkLife after now. Challenges are not stored.
-func NewWork(ring *keys.Ring, binding string, cost int64, now time.Time) (*Challenge, error) {
+// NewWorkChallenge makes a challenge of ALTCHA's protocol, version 1, with a signature by the current key of the ring. Its solution
+// is accepted for the same binding alone, until WorkChallengeLife after now. Challenges are not stored.
+func NewWorkChallenge(ring *keys.Ring, binding string, cost int64, now time.Time) (*Challenge, error) {
 	id := ring.CurrentID()
 	key, err := ring.Subkey(id, workLabel)
 	if err != nil {
 		return nil, err
 	}
-	expires := now.Add(WorkLife)
+	expires := now.Add(WorkChallengeLife)
 	c, err := altcha.CreateChallenge(altcha.ChallengeOptions{
 		HMACKey: string(key), MaxNumber: cost, Expires: &expires,
 		Params: url.Values{"key": {id}, "for": {bindingMAC(key, binding)}},
@@ -82,9 +82,9 @@ func NewWork(ring *keys.Ring, binding string, cost int64, now time.Time) (*Chall
 	return &c, err
 }
 
-// CheckWork checks the base64 of a solution's payload, by one hash and one HMAC. It returns the challenge's signature, which
+// CheckWorkSolution checks the base64 of a solution's payload, by one hash and one HMAC. It returns the challenge's signature, which
 // names it: the caller must accept it once. Its reason is empty if the solution is right.
-func CheckWork(ring *keys.Ring, encoded, binding string, now time.Time) (signature string, reason Reason) {
+func CheckWorkSolution(ring *keys.Ring, encoded, binding string, now time.Time) (signature string, reason Reason) {
 	var p altcha.Payload
 	text, err := base64.StdEncoding.DecodeString(encoded)
 	if err != nil || json.Unmarshal(text, &p) != nil || p.Algorithm != string(altcha.SHA256) || !strings.HasSuffix(p.Salt, "&") {

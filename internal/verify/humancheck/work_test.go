@@ -39,7 +39,7 @@ func TestCheckWork(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	old, next := keys.GenerateEntry(), keys.GenerateEntry()
 	first := ring(t, old)
-	c, err := NewWork(first, "shop ana", 1000, now)
+	c, err := NewWorkChallenge(first, "shop ana", 1000, now)
 	servertest.OK(t, err)
 	found, err := altcha.SolveChallenge(c.Challenge, c.Salt, altcha.SHA256, 1000, 0, nil)
 	if err != nil || found == nil {
@@ -54,10 +54,10 @@ func TestCheckWork(t *testing.T) {
 		at      time.Duration
 		want    Reason
 	}{
-		"right":                 {first, encode(t, right), "shop ana", WorkLife, ""},
+		"right":                 {first, encode(t, right), "shop ana", WorkChallengeLife, ""},
 		"after a rotation":      {ring(t, next, old), encode(t, right), "shop ana", 0, ""},
 		"of a key that is gone": {ring(t, next), encode(t, right), "shop ana", 0, Rejected},
-		"too late":              {first, encode(t, right), "shop ana", WorkLife + time.Second, Expired},
+		"too late":              {first, encode(t, right), "shop ana", WorkChallengeLife + time.Second, Expired},
 		"of another":            {first, encode(t, right), "shop ben", 0, Rejected},
 		"a wrong number":        {first, change(func(p *altcha.Payload) { p.Number++ }), "shop ana", 0, Rejected},
 		"a later end":           {first, change(func(p *altcha.Payload) { p.Salt = "expires=9&" + p.Salt }), "shop ana", 0, Rejected},
@@ -67,7 +67,7 @@ func TestCheckWork(t *testing.T) {
 		"no JSON":               {first, "bnVsbA==", "shop ana", 0, Rejected},
 		"no base64":             {first, "!", "shop ana", 0, Rejected},
 	} {
-		signature, got := CheckWork(row.ring, row.encoded, row.binding, now.Add(row.at))
+		signature, got := CheckWorkSolution(row.ring, row.encoded, row.binding, now.Add(row.at))
 		if got != row.want || (signature == c.Signature) != (row.want == "") {
 			t.Errorf("%s: %q, want %q", what, got, row.want)
 		}
@@ -75,7 +75,7 @@ func TestCheckWork(t *testing.T) {
 	for n := range int64(100_000) {
 		forged := right
 		forged.Number = int64(found.Number) + 1 + n
-		if signature, got := CheckWork(first, encode(t, forged), "shop ana", now); got != Rejected || signature != "" {
+		if signature, got := CheckWorkSolution(first, encode(t, forged), "shop ana", now); got != Rejected || signature != "" {
 			t.Fatalf("number %d: %q", forged.Number, got)
 		}
 	}

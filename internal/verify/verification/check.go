@@ -179,8 +179,8 @@ func (s *Service) approvedResult(c Caller, checked store.CheckAnswer) CheckResul
 	if err == nil && c.Kind == Browser {
 		result.KnownToken, err = s.Vault.SealKnownToken(v, spelling)
 	}
-	if err == nil && s.Prover != nil {
-		result.Proof, err = s.Prover.Sign(proof.Claims{
+	if err == nil && s.ProofSigner != nil {
+		result.Proof, err = s.ProofSigner.Sign(proof.Claims{
 			ID: v.ID, App: v.App, RecipientHash: spelling.String(),
 			Channel: string(v.Channel),
 			Purpose: v.Purpose, Test: result.Test,

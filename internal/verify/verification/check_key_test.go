@@ -32,7 +32,7 @@ func TestCheckRepeatsAnApproval(t *testing.T) {
 	for name, by := range map[string]verification.Caller{"secret key": vtest.BackEnd, "browser": vtest.Browser} {
 		t.Run(name, func(t *testing.T) {
 			vtest.InBubbleWith(t, vtest.TellAll, func(r *vtest.Rig) {
-				r.Svc.Prover = proof.New(r.Settings.Vault.Ring)
+				r.Svc.ProofSigner = proof.New(r.Settings.Vault.Ring)
 				a := r.Send(vtest.AskFor(vtest.Ana, vtest.By(by)))
 				id, right := a.View.ID, r.Code(0)
 				check := func(c verification.Caller, key, typed, want string) (got verification.CheckResult) {
@@ -118,7 +118,7 @@ func TestCheckBoundsGuessesWithAKey(t *testing.T) {
 
 func TestCheckAtOnceWithOneKey(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.TellAll, func(r *vtest.Rig) {
-		r.Svc.Prover = proof.New(r.Settings.Vault.Ring)
+		r.Svc.ProofSigner = proof.New(r.Settings.Vault.Ring)
 		id := r.SendTo(vtest.Ana).View.ID
 		var proofs [2]string
 		var both sync.WaitGroup

@@ -109,7 +109,7 @@ func (p *parsedRequest) workBinding() string {
 }
 
 func (s *Service) newWork(r *parsedRequest) (*humancheck.Challenge, error) {
-	return humancheck.NewWork(s.Vault.Ring, r.workBinding(), r.check.Cost, s.Now())
+	return humancheck.NewWorkChallenge(s.Vault.Ring, r.workBinding(), r.check.Cost, s.Now())
 }
 
 // askForCheck returns, as an *earlyAnswer, the answer to a request that only a pass would admit. current has the states of its
@@ -148,46 +148,46 @@ func askedForCheck(err error) *Answer {
 // checkToken returns the pass that the request's token is. It may take a vendor's seconds. asked is the answer to the request
 // without a token. Errors: *earlyAnswer if the token is no pass; fault.Unavailable.
 func (s *Service) checkToken(ctx context.Context, r *parsedRequest, asked Answer) (humanPass, error) {
-	pass, verdict := s.verdictOnToken(ctx, r)
+	pass, result := s.resultOfToken(ctx, r)
 	switch {
-	case verdict.Passed:
+	case result.Passed:
 		return pass, nil
-	case verdict.Away:
+	case result.Away:
 		s.Observer.HumanChecked(r.App, pass.by, CheckVendorError)
 	default:
 		s.Observer.HumanChecked(r.App, pass.by, CheckFailed)
 	}
-	return humanPass{}, s.askAgain(r, asked, verdict)
+	return humanPass{}, s.askAgain(r, asked, result)
 }
 
-// verdictOnToken checks the request's token. The pass is worth nothing unless the token has passed, but names who checked it.
-func (s *Service) verdictOnToken(ctx context.Context, r *parsedRequest) (humanPass, humancheck.Verdict) {
+// resultOfToken checks the request's token. The pass is worth nothing unless the token has passed, but names who checked it.
+func (s *Service) resultOfToken(ctx context.Context, r *parsedRequest) (humanPass, humancheck.Result) {
 	if payload, is := strings.CutPrefix(r.HumanCheck, humancheck.WorkPrefix); is {
-		signature, reason := humancheck.CheckWork(s.Vault.Ring, payload, r.workBinding(), s.Now())
+		signature, reason := humancheck.CheckWorkSolution(s.Vault.Ring, payload, r.workBinding(), s.Now())
 		pass := humanPass{r.passByWork(), humancheck.ByWork, s.Vault.KeyedHash(humanCheckLabel, humancheck.ByWork, signature)}
-		return pass, humancheck.Verdict{Passed: reason == "", Reason: reason}
+		return pass, humancheck.Result{Passed: reason == "", Reason: reason}
 	}
 	vendor := r.check.Vendor
 	if vendor == nil {
-		return humanPass{by: humancheck.ByWork}, humancheck.Verdict{Reason: humancheck.Rejected}
+		return humanPass{by: humancheck.ByWork}, humancheck.Result{Reason: humancheck.Rejected}
 	}
-	verdict := humancheck.Verdict{Away: true}
+	result := humancheck.Result{Away: true}
 	if vendor.Available() {
 		var err error
-		verdict, err = vendor.Check(ctx, humancheck.Question{
+		result, err = vendor.Check(ctx, humancheck.VendorQuery{
 			Token: r.HumanCheck, App: r.App, Network: r.network(),
 			ClientIP: r.clientIP(),
 		})
-		verdict.Away = verdict.Away || err != nil
-		verdict.Passed = verdict.Passed && !verdict.Away
+		result.Away = result.Away || err != nil
+		result.Passed = result.Passed && !result.Away
 	}
-	return humanPass{policy.FullPass, vendor.By(), s.Vault.KeyedHash(humanCheckLabel, vendor.By(), r.HumanCheck)}, verdict
+	return humanPass{policy.FullPass, vendor.By(), s.Vault.KeyedHash(humanCheckLabel, vendor.By(), r.HumanCheck)}, result
 }
 
 // askAgain returns the answer to a request whose token is no pass. A vendor that is away is no fault of the token: the
 // answer is that of a request without one, by work. Work that would not pass stays left out while the vendor is in use: then a
 // bound on its questions is reached, or it has just failed.
-func (s *Service) askAgain(r *parsedRequest, answer Answer, v humancheck.Verdict) error {
+func (s *Service) askAgain(r *parsedRequest, answer Answer, v humancheck.Result) error {
 	answer.CheckFailed = v.Reason
 	if v.Away {
 		answer.CheckFailed = ""

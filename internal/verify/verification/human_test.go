@@ -175,7 +175,7 @@ func TestWhatIsNoPass(t *testing.T) {
 		want("spent", humancheck.Used, old)
 		r.WantMails(5)
 		late := vtest.Solve(r, asked(r, stranger(3)).HumanCheck)
-		r.Sleep(humancheck.WorkLife + time.Second)
+		r.Sleep(humancheck.WorkChallengeLife + time.Second)
 		for n := range 4 {
 			r.Send(stranger(200 + n))
 		}
@@ -253,24 +253,24 @@ func TestAlwaysAsksTheFirstSend(t *testing.T) {
 
 // fakeVendor answers as the test says.
 type fakeVendor struct {
-	verdict func(humancheck.Question) humancheck.Verdict
-	away    bool
-	asked   []string
+	result func(humancheck.VendorQuery) humancheck.Result
+	away   bool
+	asked  []string
 }
 
 func (v *fakeVendor) By() string      { return "turnstile" }
 func (v *fakeVendor) SiteKey() string { return "the site key" }
 func (v *fakeVendor) Available() bool { return !v.away }
-func (v *fakeVendor) Check(_ context.Context, q humancheck.Question) (humancheck.Verdict, error) {
+func (v *fakeVendor) Check(_ context.Context, q humancheck.VendorQuery) (humancheck.Result, error) {
 	v.asked = append(v.asked, q.Token+" "+q.App+" "+q.Network+" "+q.ClientIP)
-	return v.verdict(q), nil
+	return v.result(q), nil
 }
 
 // While a vendor answers, work has three quarters of the places and a vendor's token all. The vendor is asked last, without
 // a slot or a place in the admission, and not for what the limits without a pass admit. A token is one send, whatever the vendor
 // says of it the second time.
 func TestAVendorsTokenIsAPass(t *testing.T) {
-	vendor := &fakeVendor{verdict: func(humancheck.Question) humancheck.Verdict { return humancheck.Verdict{Passed: true} }}
+	vendor := &fakeVendor{result: func(humancheck.VendorQuery) humancheck.Result { return humancheck.Result{Passed: true} }}
 	vtest.InForms(t, asking(humancheck.Check{Vendor: vendor}), func(r *vtest.Rig) {
 		vendor.asked, vendor.away = nil, false
 		press(r)
@@ -281,16 +281,16 @@ func TestAVendorsTokenIsAPass(t *testing.T) {
 		r.Send(stranger(2, withToken(vtest.Solve(r, a.HumanCheck))))
 		a = asked(r, stranger(3)) // six of eight
 		r.Want("work offered", a.HumanCheck.Work != nil, false)
-		vendor.verdict = func(humancheck.Question) humancheck.Verdict {
+		vendor.result = func(humancheck.VendorQuery) humancheck.Result {
 			r.Want("places taken", r.Svc.AdmissionStats()["sends"].UnderWay["stranger"], 0)
-			return humancheck.Verdict{Passed: true}
+			return humancheck.Result{Passed: true}
 		}
 		r.Send(stranger(3, withToken("one")))
 		a = asked(r, stranger(4, withToken("one")))
 		r.Want("a spent token", a.CheckFailed, humancheck.Used)
-		vendor.verdict = func(humancheck.Question) humancheck.Verdict { return humancheck.Verdict{Reason: humancheck.OtherHost} }
+		vendor.result = func(humancheck.VendorQuery) humancheck.Result { return humancheck.Result{Reason: humancheck.OtherHost} }
 		r.Want("of another host", asked(r, stranger(4, withToken("two"))).CheckFailed, humancheck.OtherHost)
-		vendor.verdict = func(humancheck.Question) humancheck.Verdict { return humancheck.Verdict{Away: true} }
+		vendor.result = func(humancheck.VendorQuery) humancheck.Result { return humancheck.Result{Away: true} }
 		a = asked(r, stranger(4, withToken("three")))
 		r.WantLine("away", "work   false", a.HumanCheck.By, a.HumanCheck.SiteKey, a.CheckFailed, a.HumanCheck.Work != nil)
 		r.WantLine("questions", "[one shop 192.0.2.0/24 192.0.2.1 one shop 192.0.2.0/24 192.0.2.1 two shop 192.0.2.0/24 192.0.2.1 "+
@@ -370,8 +370,8 @@ func TestAForgedSolutionWritesNothing(t *testing.T) {
 // Worlds of two hours: an attacker makes 10 requests a minute, each for another recipient, and a person comes each two minutes. Strangers share 100 places
 // in an hour. What is stated is how many of the people were served when they came.
 func TestWhoIsServedUnderAttack(t *testing.T) {
-	passes := &fakeVendor{verdict: func(q humancheck.Question) humancheck.Verdict {
-		return humancheck.Verdict{Passed: q.Token != "", Reason: humancheck.Rejected}
+	passes := &fakeVendor{result: func(q humancheck.VendorQuery) humancheck.Result {
+		return humancheck.Result{Passed: q.Token != "", Reason: humancheck.Rejected}
 	}}
 	type world struct {
 		check  humancheck.Check

@@ -196,7 +196,7 @@ func (p *prover) Sign(f proof.Claims, _ time.Time) (string, error) {
 func TestAProofIsOfTheSpelling(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.FoldGmail, func(r *vtest.Rig) {
 		p := &prover{}
-		r.Svc.Prover = p
+		r.Svc.ProofSigner = p
 		var want []string
 		for i, to := range []string{plainAna, taggedAna, otherAna} {
 			a := r.SendTo(to)

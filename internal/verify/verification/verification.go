@@ -82,8 +82,8 @@ type LocaleChooser interface {
 	PreferredLocale(app, list string) string // tag in an Accept-Language list that fits the app's templates best
 }
 
-// Prover signs proofs of approvals. Implementation: proof.Signer.
-type Prover interface {
+// ProofSigner signs proofs of approvals. Implementation: proof.Signer.
+type ProofSigner interface {
 	Sign(f proof.Claims, now time.Time) (string, error)
 }
 
@@ -148,7 +148,7 @@ type Dependencies struct {
 	Vault        keys.Vault
 	Mails        LocaleChooser
 	Texts        LocaleChooser // nil: there are no text messages
-	Prover       Prover        // nil: approvals carry no proof
+	ProofSigner  ProofSigner   // nil: approvals carry no proof
 	Budget       Budget        // nil: no cap on what text messages cost
 	Observer     Observer
 	IDs          *store.IDGenerator // makes the IDs of sends, checks and events
@@ -201,7 +201,7 @@ type Caller struct {
 	Kind CallerKind
 	IP   netip.Addr // of the end user's client, which a back end may name; invalid: not known
 
-	Page *OwnPage // what our own page offers, and so may ask for and see; nil: another caller
+	Page *PageOffer // what our own page offers, and so may ask for and see; nil: another caller
 
 	Stranger bool // a back end acts for a person that it does not know: the request has the class UnknownBrowser
 
@@ -211,19 +211,19 @@ type Caller struct {
 	IdempotencyKey string
 }
 
-// OwnPage is what an app's page offers. The methods allow everything if it is nil.
-type OwnPage struct {
+// PageOffer is what an app's page offers. The methods allow everything if it is nil.
+type PageOffer struct {
 	Channels []recipient.Channel // empty: all
 	Purposes []string
 }
 
 // HasChannel reports whether the page offers a channel.
-func (p *OwnPage) HasChannel(ch recipient.Channel) bool {
+func (p *PageOffer) HasChannel(ch recipient.Channel) bool {
 	return p == nil || len(p.Channels) == 0 || slices.Contains(p.Channels, ch)
 }
 
 // HasPurpose reports whether the page offers a purpose, "" for the default one.
-func (p *OwnPage) HasPurpose(name string) bool {
+func (p *PageOffer) HasPurpose(name string) bool {
 	return p == nil || slices.Contains(p.Purposes, cmp.Or(name, policy.DefaultPurpose))
 }
 

@@ -80,5 +80,5 @@ func (w *World) Allow(origins ...string) {
 	w.api.SetKeys(api.Keys{{
 		App: "shop", ID: "web", Kind: verification.Browser,
 		SHA256: sha256.Sum256([]byte(PublicKey)), Origins: origins,
-	}, api.NewPageKey("shop", verification.OwnPage{Purposes: []string{"default", "confirm"}})})
+	}, api.NewPageKey("shop", verification.PageOffer{Purposes: []string{"default", "confirm"}})})
 }

@@ -128,7 +128,7 @@ var theShop = page.AppPage{
 // Also lets the page serve another app too.
 func (w *World) Also(other page.AppPage) {
 	other.Key = api.PageKey(other.App)
-	w.api.SetKeys(append(w.api.Keys(), api.NewPageKey(other.App, verification.OwnPage{Purposes: []string{"default"}})))
+	w.api.SetKeys(append(w.api.Keys(), api.NewPageKey(other.App, verification.PageOffer{Purposes: []string{"default"}})))
 	if other.Purposes == nil {
 		other.Purposes = theShop.Purposes[:1]
 	}

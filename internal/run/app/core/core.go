@@ -163,7 +163,7 @@ func (c *Core) addUseCases(events webhook.Events) {
 	s, p := c.settings, c.dependencies
 	codes := verification.Dependencies{
 		Store: p.DB, Gates: c.Gates, Repair: c.Repair, Outbox: c.Outbox, Refusals: c.Refusals, Policy: c.Policy, Vault: s.Vault,
-		Mails: p.Mails, Prover: c.Signer, Budget: p.Budget,
+		Mails: p.Mails, ProofSigner: c.Signer, Budget: p.Budget,
 		Observer: p.Observer, Lease: c.Outbox.Lease, IDs: events.IDs, Now: p.Now, Logger: p.Logger,
 		WakeWebhooks: events.WakeWebhooks, HoldUntil: s.HoldUntil,
 	}

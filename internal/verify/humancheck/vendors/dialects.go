@@ -35,7 +35,7 @@ var dialects = map[string]dialect{
 const missing = "is missing"
 
 // formRequest is the question to a vendor.
-func formRequest(c Config, q humancheck.Question) providerhttp.Request {
+func formRequest(c Config, q humancheck.VendorQuery) providerhttp.Request {
 	form := url.Values{"secret": {c.Secret}, "response": {q.Token}}
 	if dialects[c.By].takesSiteKey {
 		form.Set("sitekey", c.SiteKey)
@@ -49,7 +49,7 @@ func formRequest(c Config, q humancheck.Question) providerhttp.Request {
 }
 
 // ownRequest is the question to the operator's own URL.
-func ownRequest(c Config, q humancheck.Question) providerhttp.Request {
+func ownRequest(c Config, q humancheck.VendorQuery) providerhttp.Request {
 	fields := map[string]string{"token": q.Token, "app": q.App, "action": action}
 	if q.ClientIP != "" {
 		fields["ip"] = q.ClientIP
@@ -76,25 +76,25 @@ const (
 
 // answer is what became of a question.
 type answer struct {
-	verdict   humancheck.Verdict
+	result    humancheck.Result
 	suspicion error // what is wrong with the vendor or the settings if a token of ours caused the answer; nil: nothing
 	certain   bool  // no token can cause the answer: the suspicion is a fault
 }
 
 var (
-	away     = humancheck.Verdict{Away: true}
+	away     = humancheck.Result{Away: true}
 	rejected = refused(humancheck.Rejected)
 )
 
-func refused(r humancheck.Reason) answer { return answer{verdict: humancheck.Verdict{Reason: r}} }
+func refused(r humancheck.Reason) answer { return answer{result: humancheck.Result{Reason: r}} }
 
 func faulty(why error) answer { return answer{away, why, true} }
 
-// unjudged is no verdict on the token, which may have caused the answer.
+// unjudged says nothing of the token, which may have caused the answer.
 func unjudged(why error) answer { return answer{away, why, false} }
 
 // suspect is a rejection that a probe has to look at.
-func suspect(why error) answer { return answer{rejected.verdict, why, false} }
+func suspect(why error) answer { return answer{rejected.result, why, false} }
 
 // unanswered is the answer if no whole response came.
 func unanswered(fail *delivery.Error) answer {
@@ -164,5 +164,5 @@ func (d dialect) judge(c Config, r providerhttp.Response) answer {
 	case d.tellsAction && said.Action != action:
 		return rejected
 	}
-	return answer{verdict: humancheck.Verdict{Passed: true}}
+	return answer{result: humancheck.Result{Passed: true}}
 }

@@ -66,9 +66,9 @@ func (m memory) TakeOrLocal(ctx context.Context, r quota.Request) (quota.Decisio
 	return m.Take(ctx, r)
 }
 
-func ask(v *vendors.Client, token, network string) humancheck.Verdict {
-	verdict, _ := v.Check(context.Background(), humancheck.Question{Token: token, App: "shop", Network: network, ClientIP: ip})
-	return verdict
+func ask(v *vendors.Client, token, network string) humancheck.Result {
+	result, _ := v.Check(context.Background(), humancheck.VendorQuery{Token: token, App: "shop", Network: network, ClientIP: ip})
+	return result
 }
 
 // reads returns the token of a request, and whether it has the secret and the site.

@@ -142,9 +142,9 @@ func (c *Client) Available() bool { return c.breaker.Health().Up }
 func (c *Client) Health() delivery.Health { return c.breaker.Health() }
 
 // Check implements humancheck.Vendor. The error is that of a context that ended.
-func (c *Client) Check(ctx context.Context, q humancheck.Question) (humancheck.Verdict, error) {
+func (c *Client) Check(ctx context.Context, q humancheck.VendorQuery) (humancheck.Result, error) {
 	if q.Token == "" {
-		return rejected.verdict, nil
+		return rejected.result, nil
 	}
 	select {
 	case c.bounds.slots <- struct{}{}:
@@ -175,11 +175,11 @@ func (c *Client) Check(ctx context.Context, q humancheck.Question) (humancheck.V
 		default:
 		}
 	}
-	return a.verdict, nil
+	return a.result, nil
 }
 
 // ask asks about a token.
-func (c *Client) ask(ctx context.Context, q humancheck.Question) answer {
+func (c *Client) ask(ctx context.Context, q humancheck.VendorQuery) answer {
 	if !c.SendIP {
 		q.ClientIP = ""
 	}
@@ -197,11 +197,11 @@ func (c *Client) ask(ctx context.Context, q humancheck.Question) answer {
 // Probe asks about a test token, which no person made, and counts in no bound. It returns a sentence without secrets about
 // the vendor. The error says what is wrong with the vendor or the settings.
 func (c *Client) Probe(ctx context.Context) (string, error) {
-	a := c.ask(ctx, humancheck.Question{Token: cmp.Or(c.testToken, "sendcode-probe")})
+	a := c.ask(ctx, humancheck.VendorQuery{Token: cmp.Or(c.testToken, "sendcode-probe")})
 	if a.suspicion != nil {
 		return "", fmt.Errorf("%s: %w", providerhttp.Host(c.URL), a.suspicion)
 	}
-	if a.verdict.Passed {
+	if a.result.Passed {
 		return providerhttp.Host(c.URL) + " lets a test token pass: these are keys for tests, which keep nobody out", nil
 	}
 	return providerhttp.Host(c.URL) + " answers, and takes the secret", nil

@@ -33,17 +33,17 @@ func TestTokens(t *testing.T) {
 	}
 	each(t, func(t *testing.T, kind string) {
 		v, f, heard := newVendor(t, kind)
-		servertest.Same(t, "a good token", ask(v, "good 1", "n"), humancheck.Verdict{Passed: true})
+		servertest.Same(t, "a good token", ask(v, "good 1", "n"), humancheck.Result{Passed: true})
 		for i, token := range []string{"good 1", "old", "elsewhere", "nohost", "login", "robot"} {
-			servertest.Same(t, token, ask(v, token, "n"), humancheck.Verdict{Passed: want[kind][i] == "", Reason: want[kind][i]})
+			servertest.Same(t, token, ask(v, token, "n"), humancheck.Result{Passed: want[kind][i] == "", Reason: want[kind][i]})
 		}
 		for _, token := range []string{"garbage", "malformed", "othersite", "10000000-aaaa-bbbb-cccc-000000000001"} {
 			for n := range 5 {
-				servertest.Same(t, token, ask(v, token, fmt.Sprint(token, n)), humancheck.Verdict{Reason: no})
+				servertest.Same(t, token, ask(v, token, fmt.Sprint(token, n)), humancheck.Result{Reason: no})
 			}
 		}
 		asked := f.questions()
-		servertest.Same(t, "an empty token", ask(v, "", "n"), humancheck.Verdict{Reason: no})
+		servertest.Same(t, "an empty token", ask(v, "", "n"), humancheck.Result{Reason: no})
 		servertest.Same(t, "questions about it", f.questions(), asked)
 		if !v.Available() || len(*heard) > 0 || strings.Join(f.ips, "") != "" {
 			t.Errorf("in use %v, heard %v, addresses %q", v.Available(), *heard, f.ips)
@@ -60,7 +60,7 @@ func TestFaultsBringWork(t *testing.T) {
 			f.mode, f.wrong = mode, mode == "secret"
 			for n := range 5 {
 				began := time.Now()
-				servertest.Same(t, mode, ask(v, "good", fmt.Sprint(n)), humancheck.Verdict{Away: true})
+				servertest.Same(t, mode, ask(v, "good", fmt.Sprint(n)), humancheck.Result{Away: true})
 				if took := time.Since(began); took > 3*time.Second {
 					t.Errorf("%s: a person waited %v", mode, took)
 				}
@@ -105,7 +105,7 @@ func TestUnclearAnswersAreProbed(t *testing.T) {
 			f.set("")
 			time.Sleep(15 * time.Second)
 			synctest.Wait()
-			if !v.Available() || len(*heard) != 2 || ask(v, "good again", "n") != (humancheck.Verdict{Passed: true}) {
+			if !v.Available() || len(*heard) != 2 || ask(v, "good again", "n") != (humancheck.Result{Passed: true}) {
 				t.Errorf("%s: not back: %+v", mode, *heard)
 			}
 			cancel()
@@ -147,9 +147,9 @@ func TestQuestionsAreBounded(t *testing.T) {
 			ask(v, "garbage", fmt.Sprint(n))
 		}
 		servertest.Same(t, "questions of an app", f.questions(), 500)
-		servertest.Same(t, "a person then", ask(v, "good", "another"), humancheck.Verdict{Away: true})
+		servertest.Same(t, "a person then", ask(v, "good", "another"), humancheck.Result{Away: true})
 		time.Sleep(time.Hour)
-		servertest.Same(t, "an hour later", ask(v, "good", "one network"), humancheck.Verdict{Passed: true})
+		servertest.Same(t, "an hour later", ask(v, "good", "one network"), humancheck.Result{Passed: true})
 		if !v.Available() || len(*heard) > 0 {
 			t.Errorf("%+v", *heard)
 		}
@@ -201,10 +201,10 @@ func TestCanceledQuestionIsNoFault(t *testing.T) {
 		f.mode = "slow"
 		for n := range 5 {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-			verdict, err := v.Check(ctx, humancheck.Question{Token: "good", App: "shop", Network: fmt.Sprint(n)})
+			result, err := v.Check(ctx, humancheck.VendorQuery{Token: "good", App: "shop", Network: fmt.Sprint(n)})
 			cancel()
-			if err == nil || !verdict.Away || !v.Available() {
-				t.Fatalf("%+v, %v", verdict, err)
+			if err == nil || !result.Away || !v.Available() {
+				t.Fatalf("%+v, %v", result, err)
 			}
 		}
 	})
