@@ -49,7 +49,7 @@ func TestForgedRequestsCostTheirLength(t *testing.T) {
 		costsItsLength(t, name, x.h, here, bodies, now)
 	}
 	e, logger := server.New(server.Config{Logger: slog.New(slog.DiscardHandler)}), slog.New(slog.DiscardHandler)
-	api.NewHooks([]authhooks.Hook{{Name: "auth", Kind: authhooks.SupabaseEmail, Secrets: hookSecrets[:1]}}, nil, logger).Register(e)
+	api.NewAuthHooks([]authhooks.Hook{{Name: "auth", Kind: authhooks.SupabaseEmail, Secrets: hookSecrets[:1]}}, nil, logger).Register(e)
 	for kind, body := range bodies {
 		bodies[kind] = body[:authhooks.MaxBodyBytes]
 	}

@@ -36,8 +36,8 @@ type AuthHooks struct {
 	now    func() time.Time
 }
 
-// NewHooks returns the handlers for these hooks.
-func NewHooks(all []authhooks.Hook, codes hookCodeService, logger *slog.Logger) *AuthHooks {
+// NewAuthHooks returns the handlers for these hooks.
+func NewAuthHooks(all []authhooks.Hook, codes hookCodeService, logger *slog.Logger) *AuthHooks {
 	h := &AuthHooks{hooks: map[string]authhooks.Hook{}, codes: codes, logger: logger, now: time.Now}
 	for _, hook := range all {
 		h.hooks[hook.Name] = hook

@@ -76,7 +76,7 @@ func (c *stubCodes) post(t *testing.T, body string) string {
 	t.Helper()
 	secrets, logger := [][]byte{[]byte("a secret of a hook, long enough")}, slog.New(slog.NewTextHandler(io.Discard, nil))
 	e := server.New(server.Config{Logger: logger})
-	NewHooks([]authhooks.Hook{{Name: "auth", App: "shop", Kind: authhooks.SupabaseEmail, Secrets: secrets}}, c, logger).Register(e)
+	NewAuthHooks([]authhooks.Hook{{Name: "auth", App: "shop", Kind: authhooks.SupabaseEmail, Secrets: secrets}}, c, logger).Register(e)
 	r := httptest.NewRequest(http.MethodPost, "/v1/hooks/auth", strings.NewReader(body))
 	r.Header = http.Header{
 		"Webhook-Id": {"1"}, "Webhook-Timestamp": {strconv.FormatInt(time.Now().Unix(), 10)},

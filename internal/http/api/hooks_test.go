@@ -54,7 +54,7 @@ func newSupabase(r *vtest.Rig, kind authhooks.HookKind, change ...func(*authhook
 	for _, f := range change {
 		f(&hook)
 	}
-	api.NewHooks([]authhooks.Hook{hook}, r.Svc, logger).Register(e)
+	api.NewAuthHooks([]authhooks.Hook{hook}, r.Svc, logger).Register(e)
 	return &supabase{Rig: r, e: e, hook: "auth", secret: [][]byte{hookSecrets[1], hookSecrets[0]}}
 }
 
@@ -317,7 +317,7 @@ func TestAVoteAfterTheDeadline(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		s, late := newSupabase(r, authhooks.SupabaseEmail), &lateService{}
 		s.e = server.New(server.Config{Logger: slog.New(slog.DiscardHandler)})
-		api.NewHooks([]authhooks.Hook{{Name: "auth", App: "shop", Kind: authhooks.SupabaseEmail, Secrets: hookSecrets[:1], TTL: time.Hour}},
+		api.NewAuthHooks([]authhooks.Hook{{Name: "auth", App: "shop", Kind: authhooks.SupabaseEmail, Secrets: hookSecrets[:1], TTL: time.Hour}},
 			late, slog.New(slog.DiscardHandler)).Register(s.e)
 		r.Want("answer", s.call(s.body("signup")), "503 Codes can't be sent or checked right now. Please try again in a moment.")
 		r.Want("left", late.left, false)

@@ -65,7 +65,7 @@ func (console *Console) exportCSV(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := q.rejectParameters("An export is all rows; from and to bound it.", layout.PlaceParameters...); err != nil {
+	if err := q.rejectParameters("An export is all rows; from and to bound it.", layout.PagingParameters...); err != nil {
 		return err
 	}
 	if c.Request().Method == http.MethodHead { // no export, so no audit entry
@@ -228,7 +228,7 @@ func (console *Console) writeCSV(c echo.Context, f store.Filter, rows []store.Se
 // exportAddress returns the address that exports a list's rows with a separator; "" is the comma.
 func exportAddress(given url.Values, separator string) string {
 	all := maps.Clone(given)
-	for _, name := range layout.PlaceParameters {
+	for _, name := range layout.PagingParameters {
 		all.Del(name)
 	}
 	return layout.ListAddress("/v1/admin/sends.csv", all, separatorParameter, separator)

@@ -21,19 +21,19 @@ const emailClaim = "email"
 
 // personFromClaims returns the name and the groups of a person in the ID token's claims. The name
 // must be printable, without spaces. Error: *Error.
-func (p *Provider) personFromClaims(id *oidc.IDToken) (Person, error) {
+func (p *Provider) personFromClaims(id *oidc.IDToken) (Identity, error) {
 	var claims map[string]json.RawMessage
 	if id.Claims(&claims) != nil {
-		return Person{}, untrustedError("claims")
+		return Identity{}, untrustedError("claims")
 	}
 	name, ok := textClaim(claims[p.settings.NameClaim])
 	if !ok {
-		return Person{}, &Error{Kind: Nameless, Why: "claim"}
+		return Identity{}, &Error{Kind: Nameless, Why: "claim"}
 	}
 	if p.settings.NameClaim == emailClaim && !isTrue(claims["email_verified"]) {
-		return Person{}, &Error{Kind: Nameless, Why: "unverified"}
+		return Identity{}, &Error{Kind: Nameless, Why: "unverified"}
 	}
-	return Person{Name: name, RoleValues: textClaims(claims[p.settings.RoleClaim])}, nil
+	return Identity{Name: name, RoleValues: textClaims(claims[p.settings.RoleClaim])}, nil
 }
 
 // textClaim returns a claim's text; false if it is no printable text of at most maxNameLength bytes

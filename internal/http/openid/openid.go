@@ -70,8 +70,8 @@ type LoginAttempt struct {
 	Verifier string `json:"v"` // of PKCE (RFC 7636)
 }
 
-// Person is a person as the provider knows them.
-type Person struct {
+// Identity is a person as the provider knows them.
+type Identity struct {
 	Name       string   // the value of NameClaim
 	RoleValues []string // the values of RoleClaim
 }
@@ -88,30 +88,30 @@ func (p *Provider) Begin(ctx context.Context) (authURL string, attempt LoginAtte
 
 // Finish checks the answer with which the browser came back, exchanges its code for an ID token,
 // and verifies that. Error: *Error; the login has failed.
-func (p *Provider) Finish(ctx context.Context, a LoginAttempt, answer url.Values) (Person, error) {
+func (p *Provider) Finish(ctx context.Context, a LoginAttempt, answer url.Values) (Identity, error) {
 	f, err := p.discover(ctx)
 	if err != nil {
-		return Person{}, err
+		return Identity{}, err
 	}
 	code, err := f.authorizationCode(p.settings.Issuer, a, answer)
 	if err != nil {
-		return Person{}, err
+		return Identity{}, err
 	}
 	ctx = oidc.ClientContext(ctx, p.client)
 	token, err := f.config.Exchange(ctx, code, oauth2.VerifierOption(a.Verifier))
 	if err != nil {
-		return Person{}, exchangeError(err)
+		return Identity{}, exchangeError(err)
 	}
 	raw, _ := token.Extra("id_token").(string)
 	if raw == "" {
-		return Person{}, untrustedError("no_id_token")
+		return Identity{}, untrustedError("no_id_token")
 	}
 	id, err := f.verifier.Verify(ctx, raw)
 	if err != nil {
-		return Person{}, verifyError(err)
+		return Identity{}, verifyError(err)
 	}
 	if err := p.checkIDToken(id, a, token.AccessToken); err != nil {
-		return Person{}, err
+		return Identity{}, err
 	}
 	return p.personFromClaims(id)
 }

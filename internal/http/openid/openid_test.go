@@ -39,7 +39,7 @@ func begin(t *testing.T, p *Provider) (url.Values, LoginAttempt) {
 }
 
 // login logs in, after a change of what the provider answers with.
-func login(t *testing.T, p *Provider, changes ...func()) (Person, error) {
+func login(t *testing.T, p *Provider, changes ...func()) (Identity, error) {
 	t.Helper()
 	answer, attempt := begin(t, p)
 	for _, change := range changes {

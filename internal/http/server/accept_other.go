@@ -4,10 +4,10 @@ package server
 
 import "net"
 
-// EndAccepting stops accepting on a PassedListener. For others it does nothing: only Linux tells
+// EndAccepting stops accepting on a InheritedListener. For others it does nothing: only Linux tells
 // how many connections wait to be accepted.
 func EndAccepting(l net.Listener) (ended bool) {
-	passed, ok := l.(PassedListener)
+	passed, ok := l.(InheritedListener)
 	return ok && passed.endAccepting()
 }
 

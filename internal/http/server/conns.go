@@ -18,11 +18,11 @@ import (
 	"sendcode/internal/base/panics"
 )
 
-// PassedListener is a port that another process has opened and keeps open, such as systemd. The end
+// InheritedListener is a port that another process has opened and keeps open, such as systemd. The end
 // of accepting must not change the port: shutdown(2) would close it for all.
-type PassedListener struct{ *net.TCPListener }
+type InheritedListener struct{ *net.TCPListener }
 
-func (p PassedListener) endAccepting() (ended bool) { return p.SetDeadline(time.Unix(1, 0)) == nil }
+func (i InheritedListener) endAccepting() (ended bool) { return i.SetDeadline(time.Unix(1, 0)) == nil }
 
 // Conns are the accepted connections of a process. They bound what a stop waits for, and how many
 // connections wait for their client. Make it by NewConns.
@@ -57,7 +57,7 @@ type conn struct {
 	*net.TCPConn
 	set     *Conns
 	network netip.Prefix  // /24 or /48; zero of a proxy
-	passed  bool          // of a PassedListener
+	passed  bool          // of a InheritedListener
 	blocked time.Duration // sum of Write's times while the process stops; Write's alone
 
 	answering bool          // a request's head has been read, and its answer is not written
@@ -89,7 +89,7 @@ type connListener struct {
 // Accept implements net.Listener.
 func (l connListener) Accept() (net.Conn, error) {
 	accepted, err := l.Listener.Accept()
-	_, passed := l.Listener.(PassedListener)
+	_, passed := l.Listener.(InheritedListener)
 	switch {
 	case errors.Is(err, net.ErrClosed), errors.Is(err, syscall.EINVAL), errors.Is(err, os.ErrDeadlineExceeded): // by EndAccepting
 		return nil, net.ErrClosed // http.Server would try again after a deadline
@@ -200,7 +200,7 @@ func (c *conn) end() {
 const DefaultUnreadWait = time.Second
 
 // End waits until each request that clients have begun is read, at most s.UnreadWait. A connection
-// without a request is waited for if it is new, or idle and of a PassedListener; http.Server.Shutdown
+// without a request is waited for if it is new, or idle and of a InheritedListener; http.Server.Shutdown
 // would close one on which a request is already under way. Then End closes all without a request, and
 // lets reads of unread bodies fail: their requests get 503. Call it once accepting has ended.
 func (conns *Conns) End() {

@@ -29,7 +29,7 @@ func newConnsRig(t *testing.T, conns *Conns, e *echo.Echo, passed bool) connsRig
 	port, err := net.Listen("tcp", "127.0.0.1:0")
 	servertest.OK(t, err)
 	if passed {
-		port = PassedListener{port.(*net.TCPListener)}
+		port = InheritedListener{port.(*net.TCPListener)}
 	}
 	s := &http.Server{Handler: conns.MarkRead(e), ConnState: conns.Changed, ConnContext: withConn}
 	t.Cleanup(func() { _ = s.Close() })

@@ -175,8 +175,8 @@ func SetRetryAfter(c echo.Context, wait time.Duration) {
 	}
 }
 
-// CompleteRetryAfter sets the header Retry-After of a 503 that has none, to unavailableWait.
-func CompleteRetryAfter(c echo.Context, status int) {
+// SetDefaultRetryAfter sets the header Retry-After of a 503 that has none, to unavailableWait.
+func SetDefaultRetryAfter(c echo.Context, status int) {
 	if status == http.StatusServiceUnavailable && c.Response().Header().Get("Retry-After") == "" {
 		SetRetryAfter(c, unavailableWait)
 	}

@@ -67,7 +67,7 @@ func (l *listener) startServing(failed chan<- error) {
 
 // passed reports whether another process opened the listener and keeps it.
 func (l *listener) passed() bool {
-	_, passed := l.Listener.(server.PassedListener)
+	_, passed := l.Listener.(server.InheritedListener)
 	return passed
 }
 
@@ -224,7 +224,7 @@ func (a *App) registerAuthHooks(e *echo.Echo) {
 	for _, h := range a.cfg.Hooks {
 		all = append(all, h.Hook())
 	}
-	api.NewHooks(all, a.core.Codes, a.logger).Register(e)
+	api.NewAuthHooks(all, a.core.Codes, a.logger).Register(e)
 }
 
 // registerProofKeys serves the keys that proofs are checked with. Clients may cache them; at an

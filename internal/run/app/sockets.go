@@ -33,7 +33,7 @@ func passedSockets() (all []net.Listener, err error) {
 		if !ok {
 			return all, fmt.Errorf("the socket %s that systemd passed is none of TCP: write ListenStream=<address>:<port>", port.Addr())
 		}
-		all = append(all, server.PassedListener{TCPListener: tcp})
+		all = append(all, server.InheritedListener{TCPListener: tcp})
 	}
 	return all, nil
 }

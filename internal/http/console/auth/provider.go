@@ -143,7 +143,7 @@ func (a *Auth) showProviderError(c echo.Context, next string, err error) error {
 // principalOfPerson returns the account, or the role by their claims, of a person whom the provider
 // identified, and a new session's fields. A person without access is
 // the zero principal and no error.
-func (a *Auth) principalOfPerson(ctx context.Context, person openid.Person) (principal, store.Session, error) {
+func (a *Auth) principalOfPerson(ctx context.Context, person openid.Identity) (principal, store.Session, error) {
 	s := store.Session{Via: viaProvider}
 	known, err := a.Accounts.AccountByIdentity(ctx, person.Name)
 	switch {

@@ -95,7 +95,7 @@ func (l *Layout) Show(c echo.Context, status int, name string, view any) error {
 		return fmt.Errorf("page %s: %w", name, err)
 	}
 	c.Response().Header().Set("Vary", "Accept-Language, Cookie")
-	server.CompleteRetryAfter(c, status)
+	server.SetDefaultRetryAfter(c, status)
 	return c.HTMLBlob(status, b.Bytes())
 }
 

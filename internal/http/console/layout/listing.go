@@ -140,8 +140,8 @@ func (p ListPage[F, R]) FormAddress(part string) string {
 	return p.path + part + "?" + p.given.Encode()
 }
 
-// PlaceParameters are the parameters of a list that are no filters: they say which part of it is shown.
-var PlaceParameters = []string{"cursor", "newer", "limit"}
+// PagingParameters are the parameters of a list that are no filters: they say which part of it is shown.
+var PagingParameters = []string{"cursor", "newer", "limit"}
 
 // FilterTexts returns the filters of this page in words, without the place; none if it has none.
 func (p ListPage[F, R]) FilterTexts(w texts.Words) string { return FilterTexts(p.given, w) }
@@ -150,7 +150,7 @@ func (p ListPage[F, R]) FilterTexts(w texts.Words) string { return FilterTexts(p
 func FilterTexts(given url.Values, w texts.Words) string {
 	var all []string
 	for _, name := range slices.Sorted(maps.Keys(given)) {
-		if !slices.Contains(PlaceParameters, name) && given.Get(name) != "all" {
+		if !slices.Contains(PagingParameters, name) && given.Get(name) != "all" {
 			all = append(all, FilterText(name, given.Get(name), w))
 		}
 	}
