@@ -73,7 +73,7 @@ type stores struct {
 	db            *sqldb.DB
 	databaseProbe *databaseProbe
 	keyCheck      *keyCheck
-	backlog       *metrics.Recent[map[recipient.Channel]store.Backlog]
+	backlog       *metrics.BackgroundCache[map[recipient.Channel]store.Backlog]
 
 	limiter     gates.Limiter
 	savedEvents *gates.SavedEvents // keeps the events of a limiter in this process; nil with Redis

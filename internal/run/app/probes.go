@@ -26,7 +26,7 @@ func (a *App) registerHealthChecks() {
 	var limiterUp func(context.Context) error
 	limiter := func(context.Context) *server.HealthReason { return nil }
 	if a.redis != nil {
-		redis := metrics.Recent[struct{}]{Ask: a.redisPinger(), Every: time.Second}
+		redis := metrics.BackgroundCache[struct{}]{Ask: a.redisPinger(), Every: time.Second}
 		limiterUp = func(ctx context.Context) error { return cmp.Or(redis.Get(ctx).Err, a.core.Gates.WhyAway()) }
 		beats = redisHeartbeats{a.redisClient}
 		limiter = func(ctx context.Context) *server.HealthReason { return redisReason(limiterUp(ctx)) }
@@ -63,16 +63,16 @@ func (a *App) registerHealthChecks() {
 		})
 	}
 	a.metrics.RegisterHeldBursts(a.db.HeldBursts)
-	checks = append(checks, burstsCheck(&metrics.Recent[[]store.HeldBurst]{
+	checks = append(checks, burstsCheck(&metrics.BackgroundCache[[]store.HeldBurst]{
 		Ask: a.db.HeldBursts, Every: 10 * time.Second,
 		Timeout: store.CallTimeout,
 	}))
-	a.backlog = newRecentValue(a.db.Backlog)
+	a.backlog = newBackgroundCache(a.db.Backlog)
 	a.health.MarkStarted(checks...)
 }
 
 // burstsCheck returns a check of /readyz that names the largest burst of suppressions that is held.
-func burstsCheck(held *metrics.Recent[[]store.HeldBurst]) server.HealthCheck {
+func burstsCheck(held *metrics.BackgroundCache[[]store.HeldBurst]) server.HealthCheck {
 	return func(ctx context.Context) *server.HealthReason {
 		list := held.Get(ctx).Value
 		if len(list) == 0 {
@@ -131,9 +131,9 @@ func (a *App) Status(ctx context.Context) console.ServiceStatus {
 	return s
 }
 
-// newRecentValue returns a value that the database is asked for at most once a second.
-func newRecentValue[T any](ask func(context.Context) (T, error)) *metrics.Recent[T] {
-	return &metrics.Recent[T]{Ask: ask, Every: time.Second, Timeout: store.CallTimeout}
+// newBackgroundCache returns a value that the database is asked for at most once a second.
+func newBackgroundCache[T any](ask func(context.Context) (T, error)) *metrics.BackgroundCache[T] {
+	return &metrics.BackgroundCache[T]{Ask: ask, Every: time.Second, Timeout: store.CallTimeout}
 }
 
 // redisPinger returns a function that pings Redis, and logs when a part of a Cluster goes away and
@@ -202,7 +202,7 @@ func (a *App) slowCheck(ch recipient.Channel, reason server.HealthReason) server
 // next attempt. It also reports true if the database's last answer is an error or older than two
 // seconds.
 func (a *App) waitingMessageCheck(ch recipient.Channel) func(context.Context) bool {
-	waits := newRecentValue(func(ctx context.Context) (bool, error) { return a.db.AnySendWaits(ctx, ch) })
+	waits := newBackgroundCache(func(ctx context.Context) (bool, error) { return a.db.AnySendWaits(ctx, ch) })
 	return func(ctx context.Context) bool {
 		last := waits.Get(ctx) // if the database is slow, this is the answer before
 		return last.Err != nil || last.Value || time.Since(last.Asked) > 2*time.Second

@@ -26,7 +26,7 @@ import (
 // such a replica, a load balancer has no better one to choose, and some requests need no
 // database. Safe for concurrent use.
 type databaseProbe struct {
-	latest metrics.Recent[struct{}] // calls check
+	latest metrics.BackgroundCache[struct{}] // calls check
 	ping   func(context.Context) error
 	commit func() *sqldb.CommitTiming // the last commit; nil: there was none
 	beats  heartbeats                 // nil: other replicas can't be seen
@@ -47,7 +47,7 @@ type databaseProbe struct {
 const (
 	commitProvesFor     = 2 * time.Second
 	maxPingAge          = 10 * time.Second // a commit does not show that the schema fits; a ping does
-	slowWriteThreshold  = metrics.MaxRecentWait
+	slowWriteThreshold  = metrics.MaxCacheWait
 	missedPingsTillAway = 3
 	lateWritesTillLog   = 3 // fewer are not logged: they may come from other programs' load
 	heartbeatEvery      = time.Second
@@ -62,7 +62,7 @@ func newDatabaseProbe(ping func(context.Context) error, commit func() *sqldb.Com
 	return p
 }
 
-// whyUnwritable returns why the database can't be written; nil if it can. It waits up to metrics.MaxRecentWait
+// whyUnwritable returns why the database can't be written; nil if it can. It waits up to metrics.MaxCacheWait
 // for the probe, and then takes the last result.
 func (p *databaseProbe) whyUnwritable(ctx context.Context) *server.HealthReason {
 	p.latest.Get(ctx)

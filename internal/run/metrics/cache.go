@@ -8,13 +8,13 @@ import (
 	"sendcode/internal/base/panics"
 )
 
-// MaxRecentWait is how long Get waits at most for a newer answer.
-const MaxRecentWait = 250 * time.Millisecond
+// MaxCacheWait is how long Get waits at most for a newer answer.
+const MaxCacheWait = 250 * time.Millisecond
 
-// Recent calls Ask for a value in the background and keeps the last answer, so that a slow source delays
-// a caller by at most MaxRecentWait. Set the fields before the first Get. Safe
+// BackgroundCache calls Ask for a value in the background and keeps the last answer, so that a slow source delays
+// a caller by at most MaxCacheWait. Set the fields before the first Get. Safe
 // for concurrent use.
-type Recent[T any] struct {
+type BackgroundCache[T any] struct {
 	Ask         func(context.Context) (T, error) // called without the deadline of Get's caller
 	Every       time.Duration                    // least time between the beginnings of two calls of Ask
 	PauseFactor int                              // after a call of Ask, none begins for PauseFactor times its duration
@@ -22,43 +22,43 @@ type Recent[T any] struct {
 
 	mu      sync.Mutex
 	running chan struct{} // closed when the call under way ends; nil: no call is under way
-	last    RecentAnswer[T]
+	last    CachedAnswer[T]
 }
 
-// RecentAnswer is the result of the calls of Ask; zero before the first call has ended.
-type RecentAnswer[T any] struct {
+// CachedAnswer is the result of the calls of Ask; zero before the first call has ended.
+type CachedAnswer[T any] struct {
 	Value T         // of the last call that did not fail
-	Asked time.Time // when the call that returned Recent began
+	Asked time.Time // when the call that returned Value began
 	Err   error     // of the last call
 	Next  time.Time // when the next call may begin
 }
 
 // Get returns the last answer. If a call of Ask may begin, Get begins it. If one is under way, Get
-// first waits for its end, at most MaxRecentWait, or until ctx ends.
-func (r *Recent[T]) Get(ctx context.Context) RecentAnswer[T] {
-	r.mu.Lock()
-	if r.running == nil && !time.Now().Before(r.last.Next) {
-		r.running = make(chan struct{})
-		go r.refresh(context.WithoutCancel(ctx), r.running)
+// first waits for its end, at most MaxCacheWait, or until ctx ends.
+func (b *BackgroundCache[T]) Get(ctx context.Context) CachedAnswer[T] {
+	b.mu.Lock()
+	if b.running == nil && !time.Now().Before(b.last.Next) {
+		b.running = make(chan struct{})
+		go b.refresh(context.WithoutCancel(ctx), b.running)
 	}
-	running := r.running
-	r.mu.Unlock()
+	running := b.running
+	b.mu.Unlock()
 	if running != nil {
 		select {
 		case <-running:
-		case <-time.After(MaxRecentWait):
+		case <-time.After(MaxCacheWait):
 		case <-ctx.Done():
 		}
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.last
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.last
 }
 
-func (r *Recent[T]) refresh(ctx context.Context, ended chan struct{}) {
-	if r.Timeout > 0 {
+func (b *BackgroundCache[T]) refresh(ctx context.Context, ended chan struct{}) {
+	if b.Timeout > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, r.Timeout)
+		ctx, cancel = context.WithTimeout(ctx, b.Timeout)
 		defer cancel()
 	}
 	began := time.Now()
@@ -66,16 +66,16 @@ func (r *Recent[T]) refresh(ctx context.Context, ended chan struct{}) {
 	err := panics.Err
 	defer func() {
 		took := time.Since(began)
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.last.Err = err
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.last.Err = err
 		if err == nil {
-			r.last.Value, r.last.Asked = value, began
+			b.last.Value, b.last.Asked = value, began
 		}
-		r.last.Next = began.Add(max(r.Every, took+time.Duration(r.PauseFactor)*took))
-		r.running = nil
+		b.last.Next = began.Add(max(b.Every, took+time.Duration(b.PauseFactor)*took))
+		b.running = nil
 		close(ended)
 	}()
 	defer panics.Recover(panics.Other)
-	value, err = r.Ask(ctx)
+	value, err = b.Ask(ctx)
 }

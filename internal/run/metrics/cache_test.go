@@ -16,14 +16,14 @@ func TestRecentAPartThatHangs(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		asked, away := 0, errors.New("away")
 		hanging := make(chan struct{})
-		v := metrics.Recent[int]{Every: time.Second, Ask: func(context.Context) (int, error) {
+		v := metrics.BackgroundCache[int]{Every: time.Second, Ask: func(context.Context) (int, error) {
 			asked++
 			<-hanging
 			return asked, away
 		}}
 		for range 10 {
 			began := time.Now()
-			if got := v.Get(t.Context()); got.Err != nil || time.Since(began) != metrics.MaxRecentWait {
+			if got := v.Get(t.Context()); got.Err != nil || time.Since(began) != metrics.MaxCacheWait {
 				t.Errorf("%+v after %v", got, time.Since(began))
 			}
 			time.Sleep(v.Every)
@@ -39,7 +39,7 @@ func TestRecentAPartThatHangs(t *testing.T) {
 		time.Sleep(v.Every)
 		away = nil
 		servertest.Same(t, "the third answer", v.Get(t.Context()),
-			metrics.RecentAnswer[int]{Value: 3, Asked: time.Now(), Next: time.Now().Add(v.Every)})
+			metrics.CachedAnswer[int]{Value: 3, Asked: time.Now(), Next: time.Now().Add(v.Every)})
 		time.Sleep(v.Every)
 		away = errors.New("away again")
 		got := v.Get(t.Context())
@@ -54,16 +54,16 @@ func TestRecentTimeoutAndShare(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		v := metrics.Recent[int]{
+		v := metrics.BackgroundCache[int]{
 			Every: time.Second, PauseFactor: 20, Timeout: 5 * time.Second,
 			Ask: func(ctx context.Context) (int, error) { <-ctx.Done(); return 0, ctx.Err() },
 		}
 		began := time.Now()
-		servertest.Same(t, "no answer yet", v.Get(ctx), metrics.RecentAnswer[int]{})
+		servertest.Same(t, "no answer yet", v.Get(ctx), metrics.CachedAnswer[int]{})
 		servertest.Same(t, "the canceled caller waits", time.Since(began), 0)
 		time.Sleep(v.Timeout)
 		synctest.Wait()
 		servertest.Same(t, "the timeout", v.Get(t.Context()),
-			metrics.RecentAnswer[int]{Err: context.DeadlineExceeded, Next: began.Add(v.Timeout + 20*v.Timeout)})
+			metrics.CachedAnswer[int]{Err: context.DeadlineExceeded, Next: began.Add(v.Timeout + 20*v.Timeout)})
 	})
 }

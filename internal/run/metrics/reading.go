@@ -12,12 +12,12 @@ const (
 	readingValidFor    = 15 * time.Second // how long a value is shown after the next reading could have begun
 )
 
-// reading is a value of the database or of Redis for gauges. A scrape waits at most MaxRecentWait
+// reading is a value of the database or of Redis for gauges. A scrape waits at most MaxCacheWait
 // for it.
-type reading[T any] struct{ Recent[T] }
+type reading[T any] struct{ BackgroundCache[T] }
 
 func newReading[T any](ask func(context.Context) (T, error)) *reading[T] {
-	return &reading[T]{Recent[T]{Ask: ask, Every: readingEvery, PauseFactor: readingPauseFactor, Timeout: readingTimeout}}
+	return &reading[T]{BackgroundCache[T]{Ask: ask, Every: readingEvery, PauseFactor: readingPauseFactor, Timeout: readingTimeout}}
 }
 
 // get returns the last value; false if there is none, it is too old, or the last reading failed.

@@ -34,7 +34,7 @@ func TestReading(t *testing.T) {
 		began := time.Now()
 		_, ok := r.get()
 		_, again := r.get()
-		if ok || again || asked.Load() != 1 || time.Since(began) != 2*MaxRecentWait {
+		if ok || again || asked.Load() != 1 || time.Since(began) != 2*MaxCacheWait {
 			t.Fatalf("%v, %v after %v, asked %d times", ok, again, time.Since(began), asked.Load())
 		}
 		close(hangs)
@@ -45,7 +45,7 @@ func TestReading(t *testing.T) {
 			ok           bool
 		}{
 			{0, 0, false, 1, true},
-			{2*readingPauseFactor*MaxRecentWait - 1, 0, false, 1, true},
+			{2*readingPauseFactor*MaxCacheWait - 1, 0, false, 1, true},
 			{1, 0, false, 2, true},
 			{readingEvery - 1, 0, false, 2, true},
 			{1, 0, true, 3, false},
@@ -53,7 +53,7 @@ func TestReading(t *testing.T) {
 			{time.Second, 0, false, 4, true},
 			{readingPauseFactor*time.Second - time.Second, 0, false, 4, true},
 			{time.Second, 2 * readingValidFor, false, 4, true},
-			{readingValidFor - MaxRecentWait, 0, false, 0, false},
+			{readingValidFor - MaxCacheWait, 0, false, 0, false},
 		} {
 			time.Sleep(c.after)
 			takes.Store(int64(c.takes))
