@@ -51,20 +51,22 @@ func CountsAsRejected(reason string) bool {
 	return reason == ReasonRejected || reason == ReasonSuppressed || reason == ReasonOptedOut
 }
 
-// CountsForBackoff reports whether the rule backoff counts a send that failed for this reason. It
+// CountsTowardBackoffRule reports whether the rule backoff counts a send that failed for this reason. It
 // is false if an administrator or the caller ended the send.
-func CountsForBackoff(reason string) bool { return reason != ReasonEnded && reason != ReasonErased }
+func CountsTowardBackoffRule(reason string) bool {
+	return reason != ReasonEnded && reason != ReasonErased
+}
 
 // FailedSend is a failed send, of one class of callers.
 type FailedSend struct {
 	ID      uuid.UUID
 	EndedAt time.Time // on the database's clock
 	Purpose string
-	// the function CountsForBackoff is true for its reason, no reset took it back, and no message to
+	// the function CountsTowardBackoffRule is true for its reason, no reset took it back, and no message to
 	// the recipient has been sent since it ended
-	CountsForBackoff bool
-	Paused           bool // a pause stopped it
-	PauseInForce     bool // a pause of its prefix and class is in force now
+	CountsTowardBackoffRule bool
+	Paused                  bool // a pause stopped it
+	PauseInForce            bool // a pause of its prefix and class is in force now
 }
 
 // FailedSendsQuery selects the FailedSends of a recipient that ended less than Within ago.

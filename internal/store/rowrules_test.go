@@ -39,13 +39,13 @@ func askGate(limit int, window time.Duration, change ...func(*store.Intent)) sto
 func TestDecideByTheDatabasesClock(t *testing.T) {
 	for age, want := range map[time.Duration]bool{time.Minute: true, time.Minute - time.Microsecond: false, 0: false, -time.Hour: false} {
 		rows := []rowrules.PastSend{{ID: uuid.New(), At: gateNow.Add(-age)}}
-		d := rowrules.Decide(askGate(1, time.Minute), gateNow, rowrules.Facts{Past: rows, Rejections: rows})
+		d := rowrules.Decide(askGate(1, time.Minute), gateNow, rowrules.RecipientHistory{Past: rows, Rejections: rows})
 		if d.Admitted != want || !d.Now.Equal(gateNow) || len(d.Rejected) > 0 {
 			t.Errorf("a row of %v ago: admitted %v at %v, rejected %v", age, d.Admitted, d.Now, d.Rejected)
 		}
 		in := askGate(1, time.Minute)
 		in.Rules, in.RejectionRules = nil, []quota.Rule{{Limit: 1, Window: time.Minute}}
-		if d := rowrules.Decide(in, gateNow, rowrules.Facts{Rejections: rows}); d.Admitted != want {
+		if d := rowrules.Decide(in, gateNow, rowrules.RecipientHistory{Rejections: rows}); d.Admitted != want {
 			t.Errorf("a rejection of %v ago: admitted %v", age, d.Admitted)
 		}
 	}
@@ -122,11 +122,11 @@ func TestLockout(t *testing.T) {
 	nineteen := append(tried(19, 1, time.Hour), tried(1, 1, rowrules.FailedCheckWindow)...)
 	servertest.Same(t, "failures in a day", rowrules.LockoutOf(nineteen, store.SecretKeyClass, gateNow).Failures, 19)
 	soon := tried(20, 1, rowrules.FailedCheckWindow-time.Microsecond)
-	if d := rowrules.Decide(askGate(1, time.Minute), gateNow, rowrules.Facts{Tried: soon}); d.Admitted || d.Lockout.Wait != time.Microsecond {
+	if d := rowrules.Decide(askGate(1, time.Minute), gateNow, rowrules.RecipientHistory{Tried: soon}); d.Admitted || d.Lockout.Wait != time.Microsecond {
 		t.Errorf("a microsecond before the end: %+v", d.Lockout)
 	}
 	byBrowser := func(in *store.Intent) { in.Verification.Class, in.Verification.Holder = store.UnknownBrowser, "" }
-	if d := rowrules.Decide(askGate(1, time.Minute, byBrowser), gateNow, rowrules.Facts{Tried: browsers}); d.Admitted ||
+	if d := rowrules.Decide(askGate(1, time.Minute, byBrowser), gateNow, rowrules.RecipientHistory{Tried: browsers}); d.Admitted ||
 		d.Lockout.Wait != 23*time.Hour ||
 		d.Lockout.Class != store.UnknownBrowser {
 		t.Errorf("a browser is let in: %+v", d.Lockout)
@@ -150,7 +150,7 @@ func TestEveryTextIsCheckedAndWritten(t *testing.T) {
 		}
 		good := askGate(1, time.Minute)
 		*good.Send.Columns()[i].Field.(*string) = "text"
-		written := rowrules.Decide(good, gateNow, rowrules.Facts{}).Send
+		written := rowrules.Decide(good, gateNow, rowrules.RecipientHistory{}).Send
 		servertest.Same(t, c.Name+" is written", *written.Columns()[i].Field.(*string), "text")
 	}
 	if tried < 9 {
@@ -165,17 +165,17 @@ func TestNewestIsResent(t *testing.T) {
 	old.ID, old.CreatedAt, old.ExpiresAt = "old", gateNow.Add(-time.Minute), gateNow.Add(9*time.Minute)
 	newest.ID, newest.CreatedAt, newest.ExpiresAt = "newest", gateNow.Add(-time.Second), gateNow.Add(9*time.Minute)
 	if d := rowrules.Decide(askGate(1, time.Minute), gateNow,
-		rowrules.Facts{Candidates: []store.Verification{old, newest, old}}); d.Verification.ID != "newest" {
+		rowrules.RecipientHistory{Candidates: []store.Verification{old, newest, old}}); d.Verification.ID != "newest" {
 		t.Errorf("joined %q", d.Verification.ID)
 	}
 	named := func(in *store.Intent) { in.Join = "old" }
 	if d := rowrules.Decide(askGate(1, time.Minute, named), gateNow,
-		rowrules.Facts{Candidates: []store.Verification{newest, old}}); d.Verification.ID != "old" {
+		rowrules.RecipientHistory{Candidates: []store.Verification{newest, old}}); d.Verification.ID != "old" {
 		t.Errorf("joined %q, want the named one", d.Verification.ID)
 	}
 	old.Holder = ""
 	none := func(in *store.Intent) { in.Verification.Holder = "" }
-	if d := rowrules.Decide(askGate(1, time.Minute, none), gateNow, rowrules.Facts{Candidates: []store.Verification{old}}); d.Joined {
+	if d := rowrules.Decide(askGate(1, time.Minute, none), gateNow, rowrules.RecipientHistory{Candidates: []store.Verification{old}}); d.Joined {
 		t.Error("a verification without a holder was joined")
 	}
 }
@@ -186,7 +186,7 @@ func TestHistoryIsOldestFirst(t *testing.T) {
 	for _, age := range []time.Duration{2, 3, 1} {
 		rows = append(rows, rowrules.PastSend{ID: uuid.UUID{byte(age)}, At: gateNow.Add(-age * time.Second)})
 	}
-	history := rowrules.Decide(askGate(9, time.Minute), gateNow, rowrules.Facts{Past: rows}).History
+	history := rowrules.Decide(askGate(9, time.Minute), gateNow, rowrules.RecipientHistory{Past: rows}).History
 	if !slices.IsSortedFunc(history, func(a, b quota.Event) int { return a.At.Compare(b.At) }) || len(history) != len(rows) {
 		t.Errorf("history: %v", history)
 	}

@@ -52,7 +52,7 @@ func (o *Outbox) finish(ctx context.Context, f *flight, out store.Outcome) {
 	case out.Status != store.Failed:
 	case out.BadAddress:
 		o.Repair.CountBadAddress(context.WithoutCancel(ctx), s)
-	case store.CountsForBackoff(out.Reason):
+	case store.CountsTowardBackoffRule(out.Reason):
 		// If Redis does not answer, only this process counts the failure.
 		_ = o.Limiter.Record(context.WithoutCancel(ctx), quota.Backoff,
 			buckets.Backoff(s.App, s.Channel, s.Recipient, f.work.Verification.Class), policy.BackoffRule.Window, o.Now(),

@@ -97,9 +97,9 @@ func New(c Config) *Console {
 // clientRoute tells where a request comes from.
 var clientRoute = auth.Route{Method: http.MethodGet, Path: "/v1/admin/client", Handler: clientJSON, Action: auth.ActionRead}
 
-// RegisterClient adds that route to the listener of the API, if the console has another one: `sendcode doctor --behind` asks
+// RegisterClientAddress adds that route to the listener of the API, if the console has another one: `sendcode doctor --behind` asks
 // through the API's proxy.
-func (console *Console) RegisterClient(e *echo.Echo) {
+func (console *Console) RegisterClientAddress(e *echo.Echo) {
 	console.auth.AddRoutes(e, []auth.Route{clientRoute})
 }
 

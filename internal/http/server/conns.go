@@ -128,8 +128,8 @@ func (conns *Conns) Changed(accepted net.Conn, state http.ConnState) {
 	conns.update(c)
 }
 
-// MarkRead is middleware that notes that a request's head has been read, and when its body is.
-func (conns *Conns) MarkRead(next http.Handler) http.Handler {
+// TrackRequestRead is middleware that notes that a request's head has been read, and when its body is.
+func (conns *Conns) TrackRequestRead(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := r.Context().Value(connKey{}).(*conn)
 		conns.mu.Lock()

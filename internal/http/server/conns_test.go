@@ -31,7 +31,7 @@ func newConnsRig(t *testing.T, conns *Conns, e *echo.Echo, passed bool) connsRig
 	if passed {
 		port = InheritedListener{port.(*net.TCPListener)}
 	}
-	s := &http.Server{Handler: conns.MarkRead(e), ConnState: conns.Changed, ConnContext: withConn}
+	s := &http.Server{Handler: conns.TrackRequestRead(e), ConnState: conns.Changed, ConnContext: withConn}
 	t.Cleanup(func() { _ = s.Close() })
 	go func() { _ = s.Serve(conns.Listener(port)) }()
 	return connsRig{t, conns, port}

@@ -1,4 +1,4 @@
-// Package admission bounds how many requests are under way at once. Admission bounds all requests
+// Package admission bounds how many requests are under way at once. A Limiter bounds all requests
 // of the process, so that all admitted ones are answered in time. Bulkhead bounds the requests for
 // one recipient, so that a flood for one recipient does not delay requests for others.
 package admission
@@ -31,7 +31,7 @@ const (
 // less than store.CallTimeout, so that even the slowest requests get an answer.
 func maxDecisionTime() time.Duration { return store.CallTimeout * 4 / 5 }
 
-// Admission bounds how many requests are under way at once, so that all of them are answered in
+// Limiter bounds how many requests are under way at once, so that all of them are answered in
 // time. Requests beyond the limit are refused at once (load shedding). Without an Admission, under
 // more load than the database can serve, all requests would wait and time out together.
 //
@@ -40,7 +40,7 @@ func maxDecisionTime() time.Duration { return store.CallTimeout * 4 / 5 }
 // The rate is measured over the time since the oldest request under way began. The slowest of
 // network, disk, locks, Redis and processors determines it. Strangers have at most half of the
 // places, and others at least half. Safe for concurrent use.
-type Admission struct {
+type Limiter struct {
 	mu        sync.Mutex
 	underWay  *list.List         // the instants at which the requests under way began, oldest first
 	strangers int                // number of strangers' requests under way
@@ -58,8 +58,8 @@ const (
 )
 
 // New returns an admission with all places free.
-func New() *Admission {
-	return &Admission{began: time.Now(), underWay: list.New(), refused: map[string]int{ClassStranger: 0, ClassKnown: 0, ClassUnread: 0}}
+func New() *Limiter {
+	return &Limiter{began: time.Now(), underWay: list.New(), refused: map[string]int{ClassStranger: 0, ClassKnown: 0, ClassUnread: 0}}
 }
 
 // OverloadedError refuses a request because as many requests are under way as can be decided in
@@ -82,7 +82,7 @@ func (e *OverloadedError) Is(target error) bool { return target == fault.Unavail
 // Enter admits a request or returns an *OverloadedError. The caller must call leave: with true when
 // the request is decided, with false if it ends without a decision. Only the first call of leave
 // has an effect.
-func (a *Admission) Enter(stranger bool) (leave func(decided bool), err error) {
+func (a *Limiter) Enter(stranger bool) (leave func(decided bool), err error) {
 	class := ClassOf(stranger)
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -101,7 +101,7 @@ func (a *Admission) Enter(stranger bool) (leave func(decided bool), err error) {
 // RefuseIfFull returns the *OverloadedError with which Enter would refuse a request of a class now,
 // and counts the refusal; nil if Enter would admit the request. For ClassUnread it refuses only if
 // Enter would refuse requests of every class.
-func (a *Admission) RefuseIfFull(class string) error {
+func (a *Limiter) RefuseIfFull(class string) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.refuseIfFullLocked(class, time.Now())
@@ -111,7 +111,7 @@ func (a *Admission) RefuseIfFull(class string) error {
 // request of a class. A stranger's request is refused if strangers have their half of the places.
 // Every request is refused if all places are taken and others than strangers have their half. The
 // caller holds the lock.
-func (a *Admission) refuseIfFullLocked(class string, now time.Time) error {
+func (a *Limiter) refuseIfFullLocked(class string, now time.Time) error {
 	most := a.limit(now)
 	switch {
 	case a.underWay.Len() >= most && a.underWay.Len()-a.strangers >= most/2:
@@ -131,7 +131,7 @@ func ClassOf(stranger bool) string {
 	return ClassKnown
 }
 
-func (a *Admission) leave(place *list.Element, stranger, decided bool) {
+func (a *Limiter) leave(place *list.Element, stranger, decided bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.underWay.Remove(place)
@@ -147,7 +147,7 @@ func (a *Admission) leave(place *list.Element, stranger, decided bool) {
 // limit returns how many requests may be under way at once: as many as are decided in
 // maxDecisionTime at the measured rate, between minUnderWayLimit and MaxUnderWay. The caller holds
 // the lock.
-func (a *Admission) limit(now time.Time) int {
+func (a *Limiter) limit(now time.Time) int {
 	if a.underWay.Len() == 0 {
 		return MaxUnderWay
 	}
@@ -165,7 +165,7 @@ func (a *Admission) limit(now time.Time) int {
 
 // advanceSlots makes the slot of now the newest one, and empties the slots that began since the
 // last call. The caller holds the lock.
-func (a *Admission) advanceSlots(now time.Time) {
+func (a *Limiter) advanceSlots(now time.Time) {
 	slot := int64(now.Sub(a.began) / rateSlotLength) // by the monotonic clock, which no step of the wall clock moves
 	for range min(slot-a.slot, rateSlotCount) {
 		a.slot++
@@ -182,7 +182,7 @@ type Stats struct {
 }
 
 // Stats returns the admission's numbers now.
-func (a *Admission) Stats() Stats {
+func (a *Limiter) Stats() Stats {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return Stats{

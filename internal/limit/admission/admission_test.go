@@ -72,7 +72,7 @@ type offered struct{ served, late, refused, refusedLate atomic.Int64 }
 const refusedWithin = 100 * time.Millisecond
 
 // offer sends so many requests a second at even times for a while, and returns when all have ended.
-func offer(a *Admission, p *fakeDatabase, rate int, lasts time.Duration, stranger func(n int) bool) *offered {
+func offer(a *Limiter, p *fakeDatabase, rate int, lasts time.Duration, stranger func(n int) bool) *offered {
 	var o offered
 	var all sync.WaitGroup
 	for n := range int(lasts.Seconds() * float64(rate)) {

@@ -50,7 +50,7 @@ func (g *Gates) reconcileBackoff(ctx context.Context, s buckets.Subject, bucket 
 	var over []string
 	for _, f := range failed {
 		_, paused := set.Paused(s.Channel, f.Purpose)
-		if f.CountsForBackoff && (!f.Paused || f.PauseInForce || paused) {
+		if f.CountsTowardBackoffRule && (!f.Paused || f.PauseInForce || paused) {
 			counted = append(counted, quota.Event{ID: string(f.ID[:]), At: f.EndedAt})
 		} else {
 			over = append(over, string(f.ID[:]))

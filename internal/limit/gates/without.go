@@ -10,8 +10,8 @@ import (
 	"sendcode/quota"
 )
 
-// WithoutRedis reports whether the only limiter is in this process.
-func (g *Gates) WithoutRedis() bool { return g.shared == nil }
+// OnlyInProcess reports whether the only limiter is in this process.
+func (g *Gates) OnlyInProcess() bool { return g.shared == nil }
 
 // recipientsUntil has recipients, each until a time, as far as this process knows. A recipient whose slot another
 // one took is forgotten. Nothing of it decides, and nothing is told. Safe for concurrent use.
@@ -56,7 +56,7 @@ func (r *recipientsUntil) has(name uint64, now time.Time) bool {
 
 // rememberWait remembers, without Redis, how long the rows refuse the subject's next send.
 func (g *Gates) rememberWait(s buckets.Subject, r databaseRows) {
-	if wait := (quota.Decision{Rules: r.states}).RetryAfter(); wait > 0 && g.WithoutRedis() {
+	if wait := (quota.Decision{Rules: r.states}).RetryAfter(); wait > 0 && g.OnlyInProcess() {
 		g.refused.add(g.refused.nameOf(s), g.now().Add(wait))
 	}
 }
@@ -66,7 +66,7 @@ func (g *Gates) rememberWait(s buckets.Subject, r databaseRows) {
 // few reads, and takes no place of a wider rule. refused is false if the gates must decide the send: so they must if another rule
 // refuses, for which no row is read. Error: of the database.
 func (g *Gates) AnswerRefusedBefore(ctx context.Context, s buckets.Subject) (told Answer, refused bool, err error) {
-	if !g.WithoutRedis() || !g.refused.has(g.refused.nameOf(s), g.now()) {
+	if !g.OnlyInProcess() || !g.refused.has(g.refused.nameOf(s), g.now()) {
 		return Answer{}, false, nil
 	}
 	asked := g.now()

@@ -128,7 +128,7 @@ func (a *App) openPorts() error {
 		starting.Any("/*", func(echo.Context) error { return fault.Unavailable })
 		l := &listener{Listener: port, conns: a.conns, routes: newEcho(a.health), ended: make(chan struct{})}
 		l.setHandler(starting)
-		l.server = server.NewHTTPServer(a.conns.MarkRead(a.traceRequests(a.health.EndConnectionsWhenStopping(l))), a.logger)
+		l.server = server.NewHTTPServer(a.conns.TrackRequestRead(a.traceRequests(a.health.EndConnectionsWhenStopping(l))), a.logger)
 		l.server.ConnState = a.conns.Changed
 		a.listeners = append(a.listeners, l)
 		a.onClose(func() error { _ = port.Close(); return nil }) // the server has closed it if it served
@@ -334,7 +334,7 @@ func (a *App) registerConsole(front, back *echo.Echo) {
 	})
 	pages.Register(back)
 	if front != back {
-		pages.RegisterClient(front)
+		pages.RegisterClientAddress(front)
 	}
 }
 

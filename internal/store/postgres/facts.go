@@ -226,8 +226,8 @@ var errNoClock = errors.New("store: the database returned no time")
 // batchFacts has the facts by which a batch is decided, as they were read.
 type batchFacts struct {
 	now      time.Time
-	facts    []rowrules.Facts // of each call
-	repeated []bool           // of each call: its send has a row already
+	facts    []rowrules.RecipientHistory // of each call
+	repeated []bool                      // of each call: its send has a row already
 	// of each call without Join: the IDs of its holder's open verifications; facts has them only
 	// once they are locked
 	ofHolders [][]string
@@ -260,7 +260,7 @@ func (b *batchFacts) addRow(r gateRow) {
 // readBatchFacts reads the rows of gateSQL for n calls. It fails if the database's clock is not
 // among them.
 func readBatchFacts(rows pgx.Rows, n int) (v batchFacts, err error) {
-	v = batchFacts{facts: make([]rowrules.Facts, n), repeated: make([]bool, n), ofHolders: make([][]string, n)}
+	v = batchFacts{facts: make([]rowrules.RecipientHistory, n), repeated: make([]bool, n), ofHolders: make([][]string, n)}
 	var r gateRow
 	fields := append(append([]any{&r.i, &r.kind, &r.id}, r.withChecksFields()...), &r.held)
 	_, err = pgx.ForEachRow(rows, fields, func() error { v.addRow(r); return nil })

@@ -14,8 +14,8 @@ import (
 	"sendcode/quota"
 )
 
-// Facts has the rows of an intent's recipient on which the gate's decision depends.
-type Facts struct {
+// RecipientHistory has the rows of an intent's recipient on which the gate's decision depends.
+type RecipientHistory struct {
 	Past        []PastSend           // counted sends of the bucket
 	Rejections  []PastSend           // rejected sends that Intent.RejectionRules may count
 	Candidates  []store.Verification // the recipient's verifications that the send may join
@@ -32,7 +32,7 @@ type Decision struct {
 // Decide admits or refuses a new intent by the rules on sends and on rejected sends, and by the
 // lockout. now is on the database's clock. An admitted send joins a verification or opens one; the
 // caller writes the rows. For a send that already has a row, call RepeatedAnswer instead.
-func Decide(in store.Intent, now time.Time, has Facts) Decision {
+func Decide(in store.Intent, now time.Time, has RecipientHistory) Decision {
 	events, failed := eventsWithin(quota.LongestKeep(in.Rules), now, has.Past),
 		eventsWithin(quota.LongestKeep(in.RejectionRules), now, has.Rejections)
 	full := append(fullRules(in.Rules, now, events), fullRules(in.RejectionRules, now, failed)...)

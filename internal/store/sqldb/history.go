@@ -26,7 +26,7 @@ func (db *DB) FailedSends(ctx context.Context,
 ) (failed []store.FailedSend, now time.Time, err error) {
 	now, err = db.readWithClock(ctx, "FailedSends", func(tx Tx, now time.Time) error {
 		failed, err = QueryAll(tx, func(f *store.FailedSend) []any {
-			return []any{&f.ID, sqlgen.ScannerFor(&f.EndedAt), &f.Purpose, &f.CountsForBackoff, &f.Paused, &f.PauseInForce}
+			return []any{&f.ID, sqlgen.ScannerFor(&f.EndedAt), &f.Purpose, &f.CountsTowardBackoffRule, &f.Paused, &f.PauseInForce}
 		}, `
 SELECT s.id, f.finished_at, s.purpose, s.was_reset = false AND s.reason NOT IN ('`+store.ReasonEnded+`', '`+store.ReasonErased+`')
   AND NOT EXISTS (SELECT 1 FROM sends o WHERE o.recipient = @recipient AND o.logged_at > @after AND o.app = @app AND o.channel = @channel

@@ -24,7 +24,7 @@ func (db *DB) Begin(ctx context.Context, intent store.Intent) (store.BeginAnswer
 	err = db.Read(ctx, "Begin", func(q sqldb.Tx) error {
 		has, err := readCounted(q, in)
 		if err == nil && !rowrules.Decide(in, q.Now, has).Admitted {
-			d, err = decide(q, in, func() (rowrules.Facts, error) { return has, nil })
+			d, err = decide(q, in, func() (rowrules.RecipientHistory, error) { return has, nil })
 		}
 		return err
 	})
@@ -32,7 +32,7 @@ func (db *DB) Begin(ctx context.Context, intent store.Intent) (store.BeginAnswer
 		return d.BeginAnswer, nil
 	}
 	return sqldb.WriteWithResult(ctx, &db.DB, "Begin", func(q sqldb.Tx) (store.BeginAnswer, error) {
-		d, err := decide(q, in, func() (rowrules.Facts, error) { return readFacts(q, in) })
+		d, err := decide(q, in, func() (rowrules.RecipientHistory, error) { return readFacts(q, in) })
 		if err == nil && d.Admitted && !d.Repeated {
 			err = writeAdmitted(q, d)
 		}
@@ -42,7 +42,7 @@ func (db *DB) Begin(ctx context.Context, intent store.Intent) (store.BeginAnswer
 
 // decide decides an intent by the rows that read returns. If its send already has a row, it returns
 // rowrules.RepeatedAnswer. Errors: store.ErrIDTimeDrift, and those of RepeatedAnswer and of read.
-func decide(q sqldb.Tx, in store.Intent, read func() (rowrules.Facts, error)) (d rowrules.Decision, err error) {
+func decide(q sqldb.Tx, in store.Intent, read func() (rowrules.RecipientHistory, error)) (d rowrules.Decision, err error) {
 	earlier, err := q.Send(in.Send.ID)
 	if err == nil {
 		v, err := q.Verification(earlier.VerificationID)
@@ -65,17 +65,17 @@ func decide(q sqldb.Tx, in store.Intent, read func() (rowrules.Facts, error)) (d
 }
 
 // readCounted reads the rows that the rules of an intent count.
-func readCounted(q sqldb.Tx, in store.Intent) (rowrules.Facts, error) {
+func readCounted(q sqldb.Tx, in store.Intent) (rowrules.RecipientHistory, error) {
 	s := in.Send
 	counted, err := readHistory(q, rowrules.HistoryQuery{
 		Bucket:        store.Bucket{App: s.App, Channel: s.Channel, Recipient: s.Recipient, Purposes: in.Purposes},
 		CountedWithin: quota.LongestKeep(in.Rules), RejectedWithin: quota.LongestKeep(in.RejectionRules),
 	})
-	return rowrules.Facts{Past: counted.Past, Rejections: counted.Rejections}, err
+	return rowrules.RecipientHistory{Past: counted.Past, Rejections: counted.Rejections}, err
 }
 
 // readFacts reads the rows that the gate needs to decide an intent.
-func readFacts(q sqldb.Tx, in store.Intent) (has rowrules.Facts, err error) {
+func readFacts(q sqldb.Tx, in store.Intent) (has rowrules.RecipientHistory, err error) {
 	s := in.Send
 	if has, err = readCounted(q, in); err != nil {
 		return has, err

@@ -100,7 +100,7 @@ func readFailedSends(t *testing.T, f *Fixture) {
 		if class == store.UnknownBrowser && q.Within == time.Hour {
 			Equal(t, what+": all", len(got) >= 2, true) // those that never counted, too
 		}
-		got = slices.DeleteFunc(got, func(s store.FailedSend) bool { return !s.CountsForBackoff })
+		got = slices.DeleteFunc(got, func(s store.FailedSend) bool { return !s.CountsTowardBackoffRule })
 		Equal(t, what, got, want)
 		Equal(t, "now", now, f.Now)
 	}
@@ -108,7 +108,7 @@ func readFailedSends(t *testing.T, f *Fixture) {
 		t.Helper()
 		begun := f.fail(t, f.Intent(1, append(changes, number)...), out)
 		return store.FailedSend{
-			ID: begun.Send.ID, EndedAt: f.Now, Purpose: begun.Send.Purpose, CountsForBackoff: true,
+			ID: begun.Send.ID, EndedAt: f.Now, Purpose: begun.Send.Purpose, CountsTowardBackoffRule: true,
 			Paused: out.Reason == store.ReasonPaused,
 		}
 	}

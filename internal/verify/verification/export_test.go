@@ -17,7 +17,7 @@ func (s *Service) FillSends(n int, strangers bool) { fill(s.sends, n, strangers)
 // FillChecks is FillSends for checks.
 func (s *Service) FillChecks(n int, strangers bool) { fill(s.checks, n, strangers) }
 
-func fill(a *admission.Admission, n int, strangers bool) {
+func fill(a *admission.Limiter, n int, strangers bool) {
 	for range n {
 		if _, err := a.Enter(strangers); err != nil {
 			panic(err)

@@ -24,7 +24,7 @@ func (s *Service) AdmissionStats() map[string]admission.Stats {
 
 // enterAdmission lets a request of a class enter the admission a, whose name is what. It counts a
 // refusal for the log. Error: *admission.OverloadedError.
-func (s *Service) enterAdmission(a *admission.Admission, what string, class store.Class) (leave func(decided bool), err error) {
+func (s *Service) enterAdmission(a *admission.Limiter, what string, class store.Class) (leave func(decided bool), err error) {
 	leave, err = a.Enter(class.IsStranger())
 	return leave, s.countOverload(what, err)
 }

@@ -61,7 +61,7 @@ func (s *Service) refuseByDatabase(ctx context.Context, send countedSend, begun 
 	refusal := s.Gates.RefundOverruled(ctx, send.subject, send.id, send.taken, send.asked, begun)
 	outcome := "refused_by_database"
 	switch {
-	case s.Gates.WithoutRedis():
+	case s.Gates.OnlyInProcess():
 		outcome = "refused"
 	case send.taken.Alone:
 		outcome = "refused_by_database_alone"

@@ -164,8 +164,8 @@ type Dependencies struct {
 type Service struct {
 	Dependencies
 	recipients *admission.Bulkhead
-	sends      *admission.Admission
-	checks     *admission.Admission
+	sends      *admission.Limiter
+	checks     *admission.Limiter
 	turns      keyTurns
 	lockouts   lockouts
 	human      atomic.Pointer[map[string]humancheck.Check]
