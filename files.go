@@ -8,7 +8,8 @@ import _ "embed"
 //go:embed compose.yaml
 var Compose string
 
-// Service is systemd's unit, Socket the one of its port, and Backup and BackupTimer those of a copy each night.
+// Service is systemd's unit, Socket the one of its port, and Backup and BackupTimer those of a copy
+// each night.
 var (
 	//go:embed deploy/systemd/sendcode.service
 	Service string

@@ -24,8 +24,8 @@ type rival struct {
 }
 
 // BenchmarkRivals decides the default policy in several ways by turns, so that other work on the
-// machine slows all of them. It prints decisions per second, and the ratio to the bare script of the
-// same round: median, lowest, highest.
+// machine slows all of them. It prints decisions per second, and the ratio to the bare script of
+// the same round: median, lowest, highest.
 func BenchmarkRivals(b *testing.B) {
 	for _, outcome := range []string{"admitted", "refused"} {
 		for _, callers := range []int{1, 64, 256} {

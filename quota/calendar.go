@@ -64,8 +64,8 @@ func (r Rule) Period(now time.Time) (start, end time.Time) {
 	return start, end
 }
 
-// daysAsOneDay returns a rule with Days as a rule of one calendar day, since its counted span moves when
-// a date begins. Other rules are returned unchanged.
+// daysAsOneDay returns a rule with Days as a rule of one calendar day, since its counted span moves
+// when a date begins. Other rules are returned unchanged.
 func (r Rule) daysAsOneDay() Rule {
 	if r.Days > 0 {
 		r.Per, r.Days = Day, 0
@@ -151,7 +151,8 @@ func (r Rule) wallStart(t time.Time) int64 {
 	return time.Date(year, month, day, hour, 0, 0, 0, time.UTC).Unix()
 }
 
-// nextPeriodStart returns the wall time at which the period after the one that begins at start begins.
+// nextPeriodStart returns the wall time at which the period after the one that begins at start
+// begins.
 func (r Rule) nextPeriodStart(start int64) int64 {
 	t := time.Unix(start, 0).UTC()
 	switch r.Per {

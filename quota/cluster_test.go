@@ -244,8 +244,8 @@ func TestQuota10NothingIsAdmittedOverTheLimitWhateverFails(t *testing.T) {
 	}
 }
 
-// A client of a single server is told what a node of a Cluster is, by the probe as by the work. A node of a
-// Cluster behind a URL of a Cluster is well.
+// A client of a single server is told what a node of a Cluster is, by the probe as by the work. A
+// node of a Cluster behind a URL of a Cluster is well.
 func TestANodeOfAClusterBehindAPlainURL(t *testing.T) {
 	for _, node := range clusterServer(t).Nodes[:2] {
 		limiter := patient(NewRedis(newClient(t, node.URL()+servertest.Patiently), "q:"))

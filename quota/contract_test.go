@@ -37,7 +37,8 @@ func TestPeekLeavesOutRulesWithoutABucket(t *testing.T) {
 	})
 }
 
-// What a request also asks about is told as if it decided, and neither refuses nor counts: in a bucket of its own nothing is added.
+// What a request also asks about is told as if it decided, and neither refuses nor counts: in a
+// bucket of its own nothing is added.
 func TestAlsoDecidesAndCountsNothing(t *testing.T) {
 	both(t, func(t *testing.T, w *world) {
 		one := Request{
@@ -194,14 +195,17 @@ func TestRecordOnlyMakesStricter(t *testing.T) {
 		w.takeID("taken", r)
 		w.pass(10 * time.Second)
 		for range 2 {
-			record(AgedEvent{ID: "taken", Age: 20 * time.Second}, AgedEvent{ID: "fresh", Age: 40 * time.Second}, AgedEvent{ID: "fresh", Age: 30 * time.Second},
+			record(AgedEvent{ID: "taken", Age: 20 * time.Second}, AgedEvent{ID: "fresh", Age: 40 * time.Second},
+				AgedEvent{ID: "fresh", Age: 30 * time.Second},
 				AgedEvent{ID: "edge", Age: time.Minute - µs}, AgedEvent{ID: "lapsed", Age: time.Minute})
 			is("added, and none of them earlier", 3, µs, 30*time.Second)
 		}
 		record()
-		record(AgedEvent{ID: "taken", Age: 5 * time.Second}, AgedEvent{ID: "ahead", Age: -5 * time.Second}, AgedEvent{ID: "ns", Age: time.Minute - time.Nanosecond})
+		record(AgedEvent{ID: "taken", Age: 5 * time.Second}, AgedEvent{ID: "ahead", Age: -5 * time.Second},
+			AgedEvent{ID: "ns", Age: time.Minute - time.Nanosecond})
 		is("later, and none in the future", 4, µs, 55*time.Second)
-		record(AgedEvent{ID: "late", Age: 10 * time.Second, AsOf: w.now.Add(-30 * time.Second)}, AgedEvent{ID: "later", Age: 50 * time.Second, AsOf: w.now.Add(time.Hour)})
+		record(AgedEvent{ID: "late", Age: 10 * time.Second, AsOf: w.now.Add(-30 * time.Second)},
+			AgedEvent{ID: "later", Age: 50 * time.Second, AsOf: w.now.Add(time.Hour)})
 		is("as of an instant", 6, µs, 55*time.Second)
 		w.pass(time.Minute - µs)
 		is("the one ahead counts from when it was recorded", 1, µs, 0)

@@ -13,11 +13,11 @@ import (
 const shards = 64
 
 // Memory is the in-process limiter. Tests compare Redis with it. It keeps each event for as long as
-// a rule can need it, and loses everything when the process ends, unless OnChange keeps it. It never
-// returns ErrUnavailable. Safe for concurrent use.
+// a rule can need it, and loses everything when the process ends, unless OnChange keeps it. It
+// never returns ErrUnavailable. Safe for concurrent use.
 type Memory struct {
-	// OnChange is called for each change, in order for each bucket, with the bucket locked and the context
-	// of the call that made the change. It must not block. Set it before the first call.
+	// OnChange is called for each change, in order for each bucket, with the bucket locked and the
+	// context of the call that made the change. It must not block. Set it before the first call.
 	OnChange func(ctx context.Context, c Change)
 
 	now    func() time.Time
@@ -192,8 +192,8 @@ func (m *Memory) find(name string, now int64) *bucket {
 	return b
 }
 
-// findOrAdd returns the bucket of a name. Before it adds one, it deletes the shard's expired buckets
-// if a sweep is due, and then, while the shard is full, random buckets.
+// findOrAdd returns the bucket of a name. Before it adds one, it deletes the shard's expired
+// buckets if a sweep is due, and then, while the shard is full, random buckets.
 func (m *Memory) findOrAdd(name string, now int64) *bucket {
 	if b := m.find(name, now); b != nil {
 		return b
@@ -211,10 +211,10 @@ func (m *Memory) findOrAdd(name string, now int64) *bucket {
 	return b
 }
 
-// sweepIfDue deletes the expired buckets of the shard if a sweep is due: when the buckets added since
-// the last sweep are half of the map and at least 64, or after one minute plus one more for each
-// sweepRate buckets. The first condition keeps the cost of each added bucket small. The second one
-// deletes expired buckets after a rush, even if few new ones follow.
+// sweepIfDue deletes the expired buckets of the shard if a sweep is due: when the buckets added
+// since the last sweep are half of the map and at least 64, or after one minute plus one more for
+// each sweepRate buckets. The first condition keeps the cost of each added bucket small. The second
+// one deletes expired buckets after a rush, even if few new ones follow.
 func (s *shard) sweepIfDue(now int64) {
 	const least = 64
 	pause := time.Minute.Microseconds() * int64(1+len(s.buckets)/sweepRate)

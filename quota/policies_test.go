@@ -44,7 +44,8 @@ func TestValidate(t *testing.T) {
 	}
 	must(t, Policy{Name: "default", Rules: defaults}.Validate())
 	twice := []Rule{rule("minute", IP, 1, time.Minute), rule("minute", IP, 0, time.Minute)}
-	same(t, "text", Policy{Name: "Default", Rules: twice}.Validate().Error(), `policy name "Default" is not of the form [a-z][a-z0-9_-]{0,31}
+	same(t, "text", Policy{Name: "Default", Rules: twice}.Validate().Error(),
+		`policy name "Default" is not of the form [a-z][a-z0-9_-]{0,31}
 rule 2 ("minute"): name is used before
 rule 2 ("minute"): limit 0 is not within 1 and 100000`)
 	same(t, "no rule at all is valid", Validate(nil) == nil, false)

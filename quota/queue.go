@@ -159,8 +159,8 @@ func (q *Queue) awaitShared(ctx context.Context, tenant string, t *sharedWait) (
 	}
 }
 
-// findOrAddSharedWait returns the shared wait of an event, and whether the caller is the first to wait:
-// the first one must call endSharedWait.
+// findOrAddSharedWait returns the shared wait of an event, and whether the caller is the first to
+// wait: the first one must call endSharedWait.
 func (q *Queue) findOrAddSharedWait(e sharedWaitKey) (t *sharedWait, first bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -315,7 +315,8 @@ func (q *Queue) freePlace(p *waitingPlace) {
 	}
 }
 
-// setWaitersAndWakeFirst replaces the waiters of a line, and tells a new first waiter that it is the first.
+// setWaitersAndWakeFirst replaces the waiters of a line, and tells a new first waiter that it is
+// the first.
 func (q *Queue) setWaitersAndWakeFirst(key string, l *waitingLine, waiters []*waiter) {
 	l.waiters = waiters
 	if len(waiters) == 0 {
@@ -388,8 +389,8 @@ func (q *Queue) refusalBehindLine(req Request) (Decision, bool) {
 	return l.answerBehind(len(l.waiters)), true
 }
 
-// finalRefusal returns the answer to a waiter whose wait has ended. leave: the waiter must leave the
-// line with that answer or error; else the limiter's last answer does not refuse the waiter.
+// finalRefusal returns the answer to a waiter whose wait has ended. leave: the waiter must leave
+// the line with that answer or error; else the limiter's last answer does not refuse the waiter.
 func (q *Queue) finalRefusal(ctx context.Context, key string, w *waiter) (d Decision, leave bool, err error) {
 	if err := cancelError(ctx); err != nil {
 		return d, true, err

@@ -80,8 +80,9 @@ type Event struct {
 type AgedEvent struct {
 	ID  string        // as Event.ID
 	Age time.Duration // a negative age counts as 0
-	// the instant of the limiter's clock at which the event had this age, such as a Decision's At: so a
-	// Record that runs late does not date the event too late. Zero: the instant at which Record runs
+	// the instant of the limiter's clock at which the event had this age, such as a Decision's At:
+	// so a Record that runs late does not date the event too late. Zero: the instant at which
+	// Record runs
 	AsOf time.Time
 }
 
@@ -89,8 +90,8 @@ type AgedEvent struct {
 type Request struct {
 	ID    string // opaque, 1 to 64 bytes; Take is idempotent per ID, so a repeated call counts once
 	Rules []Rule // the event is counted only if all of them admit it
-	// rules that are reported in Decision.Also: they refuse nothing and count nothing. Their buckets keep events as long as
-	// Rules need them
+	// rules that are reported in Decision.Also: they refuse nothing and count nothing. Their
+	// buckets keep events as long as Rules need them
 	Also []Rule
 	// bucket of each scope; if a rule's scope has none, Take fails and Peek leaves the rule out
 	Buckets map[Scope]string
@@ -108,7 +109,8 @@ type State struct {
 	Rule
 	Used       int           // events counted now
 	ResetAfter time.Duration // until the oldest counted event leaves; 0 if none is counted
-	// until Used is below Limit; 0 if it is below now. An observing rule has a wait too, but never refuses
+	// until Used is below Limit; 0 if it is below now. An observing rule has a wait too, but never
+	// refuses
 	RetryAfter time.Duration
 }
 
@@ -162,9 +164,9 @@ func (d Decision) Violated() []string {
 	return names
 }
 
-// Public returns the decision without the rules that clients must not see: those of Also, those that observe, and
-// those of a scope that is not Counted unless they block. If nothing is removed, Rules is shared
-// with d.
+// Public returns the decision without the rules that clients must not see: those of Also, those
+// that observe, and those of a scope that is not Counted unless they block. If nothing is removed,
+// Rules is shared with d.
 func (d Decision) Public() Decision {
 	d.Also = nil
 	hidden := func(s State) bool { return s.Observe || !s.Scope.Counted() && !s.blocks() }
@@ -223,10 +225,10 @@ type Limiter interface {
 	// ErrUnavailable.
 	Record(ctx context.Context, bucket string, keep time.Duration, events []AgedEvent) error
 
-	// Reset deletes the events of the buckets and leaves a mark for 60 s. Until the mark ends, Record
-	// skips events that are dated up to 10 s after the reset: an age is as of its read, so an event
-	// from before the reset may seem younger when Record runs. A refunded ID stays refunded. Errors:
-	// ErrBadRequest, ErrUnavailable.
+	// Reset deletes the events of the buckets and leaves a mark for 60 s. Until the mark ends,
+	// Record skips events that are dated up to 10 s after the reset: an age is as of its read, so
+	// an event from before the reset may seem younger when Record runs. A refunded ID stays
+	// refunded. Errors: ErrBadRequest, ErrUnavailable.
 	Reset(ctx context.Context, buckets ...string) error
 }
 
@@ -235,9 +237,9 @@ var (
 	_ Limiter = (*Redis)(nil)
 )
 
-// ErrUnavailable is wrapped by the errors of calls that reached no decision because the limiter did not
-// answer. The caller must treat the event as not admitted, although it may have been counted: refund its ID, or repeat the
-// Take, which counts it once.
+// ErrUnavailable is wrapped by the errors of calls that reached no decision because the limiter did
+// not answer. The caller must treat the event as not admitted, although it may have been counted:
+// refund its ID, or repeat the Take, which counts it once.
 var ErrUnavailable = errors.New("quota: limiter is unavailable")
 
 // ErrRefunded is returned by Take for an ID that was refunded within the last 60 s, for example in

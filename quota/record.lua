@@ -1,8 +1,8 @@
 -- Adds events to a bucket by their ages. Of an ID that the bucket counts, the later instant stays.
 -- It skips refunded IDs, and what is too old to count or from before a reset.
 --
--- KEYS: the bucket. ARGV: how long it keeps events; how long before its end the mark of a reset lets
--- events in; then of each event the ID, the age and the instant of the age, 0 for now.
+-- KEYS: the bucket. ARGV: how long it keeps events; how long before its end the mark of a reset
+-- lets events in; then of each event the ID, the age and the instant of the age, 0 for now.
 local key, keep, now = KEYS[1], ARGV[1] + 0, clock()
 local newest = tonumber(call('ZRANGE', key, 0, 0, 'REV', 'WITHSCORES')[2])
 if newest and newest > now then

@@ -23,12 +23,12 @@ import (
 // The schemes rediss, rediss+sentinel and rediss+cluster use TLS; with Sentinel, both to Sentinel
 // and to Redis. The hosts of a Cluster URL are some of its nodes.
 //
-// The client connects at first use, to primaries only. Query parameters are those of redis.ParseURL,
-// of redis.ParseClusterURL for Cluster and of redis.ParseFailoverURL for Sentinel, without those that
-// read from replicas; for Sentinel sentinel_username and sentinel_password too. No parameter extends
-// the Budget of a call.
-// With TLS, ca=/path.pem names the certificate authorities to trust instead of the system's. Error:
-// the URL is invalid; the message never shows the URL.
+// The client connects at first use, to primaries only. Query parameters are those of
+// redis.ParseURL, of redis.ParseClusterURL for Cluster and of redis.ParseFailoverURL for Sentinel,
+// without those that read from replicas; for Sentinel sentinel_username and sentinel_password too.
+// No parameter extends the Budget of a call. With TLS, ca=/path.pem names the certificate
+// authorities to trust instead of the system's. Error: the URL is invalid; the message never shows
+// the URL.
 func OpenRedis(rawURL string) (redis.UniversalClient, error) { return redisurl.Open(rawURL) }
 
 // Redis is the limiter that all replicas share. Each call runs one script on Redis 7.0 or later,
@@ -38,8 +38,9 @@ type Redis struct {
 	// Budget bounds a call with its retries, even if the client's own timeouts are longer. Set it
 	// before the first call.
 	Budget time.Duration // 2 s by default
-	// OnPanic gets the value of a panic in a goroutine of the limiter, while that goroutine's stack is there. The
-	// calls for which it worked fail. nil: such a panic ends the process. Set it before the first call.
+	// OnPanic gets the value of a panic in a goroutine of the limiter, while that goroutine's stack
+	// is there. The calls for which it worked fail. nil: such a panic ends the process. Set it
+	// before the first call.
 	OnPanic func(value any)
 
 	client  redis.UniversalClient
@@ -83,7 +84,8 @@ func newRedis(client redis.UniversalClient, prefix, clock string) *Redis {
 // errPanic is the error of calls that a panic of another goroutine ended.
 var errPanic = fmt.Errorf("%w: a panic ended the call", ErrUnavailable)
 
-// recoverTo must be deferred itself. If a goroutine of the limiter panics, it calls OnPanic and then fail.
+// recoverTo must be deferred itself. If a goroutine of the limiter panics, it calls OnPanic and
+// then fail.
 func (r *Redis) recoverTo(fail func()) {
 	if r.OnPanic == nil {
 		return

@@ -58,11 +58,11 @@ func (p requestPlan) merge(parts []planPart, answers []scriptAnswer) Decision {
 // at all buckets, so that most refusals write nothing. Then it counts the event in one bucket after
 // the other, in the order that all callers use.
 //
-// If a bucket refuses after all, because other events came first, or if it has a tombstone of the ID,
-// takeEach refunds the event in the buckets to which this call has added it. In the same step, the
-// refusal leaves a tombstone in its own bucket, so that no other call with this ID is admitted there
-// during the refunds. After ErrUnavailable nothing is refunded: the caller repeats the Take, or
-// refunds the ID.
+// If a bucket refuses after all, because other events came first, or if it has a tombstone of the
+// ID, takeEach refunds the event in the buckets to which this call has added it. In the same step,
+// the refusal leaves a tombstone in its own bucket, so that no other call with this ID is admitted
+// there during the refunds. After ErrUnavailable nothing is refunded: the caller repeats the Take,
+// or refunds the ID.
 func (r *Redis) takeEach(ctx context.Context, id string, p requestPlan) (Decision, error) {
 	whole, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.Budget) // for the refund, even if ctx has ended
 	defer cancel()
@@ -130,8 +130,9 @@ type nodeState struct {
 	paused  time.Time // end of the node's pause
 }
 
-// availability reports whether a node is paused, and whether another node answers. The first call after a pause
-// begins the next one: it alone tries a node that may hang, until note tells how it went.
+// availability reports whether a node is paused, and whether another node answers. The first call
+// after a pause begins the next one: it alone tries a node that may hang, until note tells how it
+// went.
 func (n *nodeHealth) availability(addr string) (paused, otherAnswers bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -21,8 +21,8 @@ var ErrNotPermitted = errors.New("the user of Redis has too few rights")
 // wrap ErrUnavailable too.
 var ErrPartly = errors.New("a part of the Redis Cluster is away")
 
-// ErrClusterNode says that a client of a single server talks to a node of a Cluster, which runs no script on
-// the keys of several slots. Errors that wrap it wrap ErrUnavailable too.
+// ErrClusterNode says that a client of a single server talks to a node of a Cluster, which runs no
+// script on the keys of several slots. Errors that wrap it wrap ErrUnavailable too.
 var ErrClusterNode = errors.New("this Redis is a node of a Cluster: its URL must begin with redis+cluster:// or rediss+cluster://")
 
 // explainClusterNode adds ErrClusterNode to a reply that only nodes of a Cluster give.
@@ -43,9 +43,9 @@ var probeRequest = Request{Buckets: map[Scope]string{Recipient: "probe 1", IP: "
 }}
 
 // Ping returns nil if a Take could be decided now. Unlike the command PING it also fails on a
-// replica, if Redis cannot write (out of memory, failing disk), if its user lacks rights, if it runs no script on
-// several keys, and on Cluster if a slot has no master. It writes nothing. Errors: ErrUnavailable, and
-// ErrNotPermitted, ErrClusterNode or ErrPartly with it.
+// replica, if Redis cannot write (out of memory, failing disk), if its user lacks rights, if it
+// runs no script on several keys, and on Cluster if a slot has no master. It writes nothing.
+// Errors: ErrUnavailable, and ErrNotPermitted, ErrClusterNode or ErrPartly with it.
 func (r *Redis) Ping(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, r.Budget)
 	defer cancel()

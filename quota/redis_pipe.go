@@ -9,7 +9,8 @@ import (
 )
 
 // Bounds of a callBatcher. A lane runs one round trip at a time. While the callers of one lane read
-// their answers, the other lane's round trip is under way; if one lane hangs, the other still works.
+// their answers, the other lane's round trip is under way; if one lane hangs, the other still
+// works.
 const (
 	roundTripLanes = 2   // round trips at once
 	maxBatch       = 256 // calls in one round trip
@@ -80,8 +81,8 @@ func (c *callBatcher) releaseLane() {
 	}
 }
 
-// nextBatchOrReleaseLane removes the next batch from the queue, oldest first. With an empty queue it releases
-// the lane and returns nil.
+// nextBatchOrReleaseLane removes the next batch from the queue, oldest first. With an empty queue
+// it releases the lane and returns nil.
 func (c *callBatcher) nextBatchOrReleaseLane() []*scriptCall {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -111,7 +112,8 @@ func (c *callBatcher) runBatch(batch []*scriptCall) {
 			x.answer = nil
 		}
 	})
-	// the oldest call's context adds the round trip to its trace, but must not cancel the other calls
+	// the oldest call's context adds the round trip to its trace, but must not cancel the other
+	// calls
 	oldest := context.WithoutCancel(batch[0].ctx)
 	ctx, cancel := context.WithTimeout(oldest, c.limiter.Budget)
 	defer cancel()

@@ -35,8 +35,8 @@ func documented(t *testing.T, file, pattern string) []string {
 	return strings.Fields(rights[1])
 }
 
-// The documented rights, which are those of compose.postgres.yaml, are enough for every call, and the probe
-// finds each missing one.
+// The documented rights, which are those of compose.postgres.yaml, are enough for every call, and
+// the probe finds each missing one.
 func TestTheDocumentedRightsAreEnough(t *testing.T) {
 	rights := documented(t, operations, limiterRights)
 	sameList(t, "those of compose.postgres.yaml", documented(t, "../deploy/redis/start.sh", limiterRights), rights)

@@ -14,7 +14,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// real returns a limiter as in production but for its patience, on the server's clock, and another client of that server.
+// real returns a limiter as in production but for its patience, on the server's clock, and another
+// client of that server.
 func real(t *testing.T) (*Redis, redis.UniversalClient) {
 	client := newClient(t, sharedRedis(t))
 	flushAll(t, client)

@@ -13,8 +13,8 @@ const maxIDBytes = 64
 // can be under way.
 const tombstoneLife = time.Minute
 
-// resetSlack is how long after a reset an event must be dated for Record to add it while the mark of
-// the reset lasts. It is longer than the time from the read of events to their Record.
+// resetSlack is how long after a reset an event must be dated for Record to add it while the mark
+// of the reset lasts. It is longer than the time from the read of events to their Record.
 const resetSlack = 10 * time.Second
 
 // requestPlan is a checked request, with its buckets sorted and deduplicated.

@@ -286,7 +286,8 @@ func (s *schedule) play() {
 	}
 }
 
-// TestMemoryDecidesAsTheModel holds the limiter of a service without Redis where Redis is not installed, too.
+// TestMemoryDecidesAsTheModel holds the limiter of a service without Redis where Redis is not
+// installed, too.
 func TestMemoryDecidesAsTheModel(t *testing.T) {
 	newSchedule(t, rand.New(rand.NewPCG(1, 1)).IntN, memoryWorld(t)).play()
 }

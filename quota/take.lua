@@ -4,7 +4,8 @@
 -- KEYS are the buckets. ARGV:
 --   the ID; 'take', or 'look' to count nothing; how long a refused ID gets a tombstone, 0 for none
 --   for each bucket: how long it keeps events, 0 if it is only read
---   for each rule: the number of its bucket, negative if the rule only observes; its limit; and one of
+--   for each rule: the number of its bucket, negative if the rule only observes; its limit; and one
+--   of
 --     its window
 --     0 and the starts of four calendar periods around now
 --     -1, the starts of four dates, and for each of the first three the first instant that counts
@@ -88,7 +89,8 @@ while ARGV[a] do
 end
 code = refused and REFUSED or code
 
--- Returns the instant of the event with this rank; the newest has rank 1. O(log n), whatever the limit.
+-- Returns the instant of the event with this rank; the newest has rank 1. O(log n), whatever the
+-- limit.
 local function event(b, rank)
   b.newest[rank] = b.newest[rank] or tonumber(call('ZRANGE', b.key, rank - 1, rank - 1, 'REV', 'WITHSCORES')[2])
   return b.newest[rank]

@@ -37,8 +37,8 @@ func Compress(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// brotliLevel is the brotli level for pages and files: it takes a millisecond for 10 kB. The best level
-// takes 100 times as long, and saves 1/15.
+// brotliLevel is the brotli level for pages and files: it takes a millisecond for 10 kB. The best
+// level takes 100 times as long, and saves 1/15.
 const brotliLevel = 5
 
 // encoders has a pool of reusable encoders for each encoding.

@@ -103,8 +103,8 @@ func WidgetURL(lang string) string {
 	return "/widget.js?lang=" + lang + "&v=" + widgetFiles()[widgetEntryPath+lang].Version()
 }
 
-// WidgetPhonePreloads returns the URL paths of the modules that a first card for phone numbers needs beside
-// WidgetURL.
+// WidgetPhonePreloads returns the URL paths of the modules that a first card for phone numbers
+// needs beside WidgetURL.
 func WidgetPhonePreloads(lang string) (urls []string) {
 	for _, name := range []string{"code", "phones"} {
 		path := widgetModulePath + name + "." + lang + ".js"
@@ -116,7 +116,8 @@ func WidgetPhonePreloads(lang string) (urls []string) {
 // RegisterWidget adds the widget to a server.
 func RegisterWidget(e *echo.Echo) {
 	e.GET("/widget.js", serveWidget)
-	// for the preflight where a page's own tools add headers to the fetch that finds the service reachable
+	// for the preflight where a page's own tools add headers to the fetch that finds the service
+	// reachable
 	e.OPTIONS("/widget.js", func(echo.Context) error { return nil }, middleware.CORS())
 	e.GET("/"+widgetModulePath+":name", serveModule)
 	for _, name := range append(typeDeclarations, "client.js") {
@@ -137,8 +138,8 @@ func serveWidget(c echo.Context) error {
 	return serveToAnyOrigin(c, widgetEntryPath+lang)
 }
 
-// serveModule serves a module of this release, which a first module of another release must not run: a tab that
-// was opened before an update says that the page has to be reloaded.
+// serveModule serves a module of this release, which a first module of another release must not
+// run: a tab that was opened before an update says that the page has to be reloaded.
 func serveModule(c echo.Context) error {
 	path := widgetModulePath + c.Param("name")
 	if f, ok := widgetFiles()[path]; ok && c.QueryParam("v") != "" && c.QueryParam("v") != f.Version() {

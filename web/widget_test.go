@@ -30,8 +30,8 @@ func TestTheWidgetsPreflight(t *testing.T) {
 	}
 }
 
-// Most is how large the widget, the module of the first card, may be on the wire in one language, as browsers
-// ask for it. No other test bounds it.
+// Most is how large the widget, the module of the first card, may be on the wire in one language,
+// as browsers ask for it. No other test bounds it.
 const most = 10_240
 
 func TestTheWidgetIsSmall(t *testing.T) {

@@ -3,7 +3,8 @@
 // else from package app.
 //
 // Exit codes: 0 for success, 1 for a mistake in the configuration or a failure, 2 for a command
-// line that is not understood, 75 for a bounce mail to post again later, 128 and the number of the signal for a stop that did not wait.
+// line that is not understood, 75 for a bounce mail to post again later, 128 and the number of the
+// signal for a stop that did not wait.
 package main
 
 import (
@@ -87,8 +88,8 @@ func (p program) run(ctx context.Context, args []string, exit func(int)) int {
 	return 0
 }
 
-// exitCode returns the exit code for a failure. For any other code than 75 (EX_TEMPFAIL of sysexits.h) of bounce, a mail
-// server would send a bounce of the bounce, or drop it.
+// exitCode returns the exit code for a failure. For any other code than 75 (EX_TEMPFAIL of
+// sysexits.h) of bounce, a mail server would send a bounce of the bounce, or drop it.
 func exitCode(args []string, code int) int {
 	if len(args) > 0 && args[0] == "bounce" {
 		return 75

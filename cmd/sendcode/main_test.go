@@ -237,8 +237,8 @@ func TestHelpIsACommandToo(t *testing.T) {
 	}
 }
 
-// The doctor's lines stand alone, each once: the library prints none of its own where Redis does not answer.
-// It looks the key of the selector up, whatever the name servers answer.
+// The doctor's lines stand alone, each once: the library prints none of its own where Redis does
+// not answer. It looks the key of the selector up, whatever the name servers answer.
 func TestDoctor(t *testing.T) {
 	for line, c := range map[string]struct{ environ, args []string }{
 		"✗ redis: ":                     {[]string{"SENDCODE_REDIS_URL=redis://127.0.0.1:1"}, nil},
@@ -251,7 +251,8 @@ func TestDoctor(t *testing.T) {
 		cmd := process(t, c.environ...)
 		cmd.Args = append(append(cmd.Args, "doctor"), c.args...)
 		out, _ := cmd.CombinedOutput()
-		if code := cmd.ProcessState.ExitCode(); code != 1 || strings.Count(string(out), line) != 1 || strings.Contains(string(out), "pool.go") {
+		if code := cmd.ProcessState.ExitCode(); code != 1 || strings.Count(string(out), line) != 1 ||
+			strings.Contains(string(out), "pool.go") {
 			t.Errorf("%v: code %d, %s", c.environ, code, out)
 		}
 	}

@@ -133,8 +133,8 @@ func MergeRefusals(refusals []SendOrRefusal) []SendOrRefusal {
 	return rows
 }
 
-// sanitizeRefusal makes a refusal with these columns its row, without LoggedAt. Texts that no database could
-// store are repaired, not rejected, since every refused request is recorded.
+// sanitizeRefusal makes a refusal with these columns its row, without LoggedAt. Texts that no
+// database could store are repaired, not rejected, since every refused request is recorded.
 func sanitizeRefusal(r *SendOrRefusal, columns []Column) {
 	for _, c := range columns {
 		if text, ok := c.Field.(*string); ok && c.Flags&InsertedByRefusal != 0 {

@@ -28,14 +28,15 @@ func RecipientLockKey(s Send) int64 {
 }
 
 // Reasons of failed sends. ReasonRejected: the mail server or the carrier refused the message for
-// good. ReasonOptedOut: the person told the carrier to send nothing more. ReasonCarrierLimit: the carrier
-// takes nothing more for this number for a while. ReasonBlocked: the recipient is on the block list.
-// ReasonPaused: the channel, the purpose or the prefix was paused. ReasonEnded: the verification was
-// approved or canceled while the send waited.
+// good. ReasonOptedOut: the person told the carrier to send nothing more. ReasonCarrierLimit: the
+// carrier takes nothing more for this number for a while. ReasonBlocked: the recipient is on the
+// block list. ReasonPaused: the channel, the purpose or the prefix was paused. ReasonEnded: the
+// verification was approved or canceled while the send waited.
 //
 // Failed sends are refunded. So that they are not unlimited, two rules count them, over all
 // purposes of a recipient. A failure of the address (Outcome.BadAddress) counts for a day; see
-// Intent.RejectionRules. Any other failure counts for an hour, in the limiter alone; see FailedSend.
+// Intent.RejectionRules. Any other failure counts for an hour, in the limiter alone; see
+// FailedSend.
 const (
 	ReasonRejected     = "rejected"
 	ReasonOptedOut     = "opted_out"
@@ -51,8 +52,8 @@ func CountsAsRejected(reason string) bool {
 	return reason == ReasonRejected || reason == ReasonSuppressed || reason == ReasonOptedOut
 }
 
-// CountsTowardBackoffRule reports whether the rule backoff counts a send that failed for this reason. It
-// is false if an administrator or the caller ended the send.
+// CountsTowardBackoffRule reports whether the rule backoff counts a send that failed for this
+// reason. It is false if an administrator or the caller ended the send.
 func CountsTowardBackoffRule(reason string) bool {
 	return reason != ReasonEnded && reason != ReasonErased
 }
@@ -62,8 +63,8 @@ type FailedSend struct {
 	ID      uuid.UUID
 	EndedAt time.Time // on the database's clock
 	Purpose string
-	// the function CountsTowardBackoffRule is true for its reason, no reset took it back, and no message to
-	// the recipient has been sent since it ended
+	// the function CountsTowardBackoffRule is true for its reason, no reset took it back, and no
+	// message to the recipient has been sent since it ended
 	CountsTowardBackoffRule bool
 	Paused                  bool // a pause stopped it
 	PauseInForce            bool // a pause of its prefix and class is in force now

@@ -26,8 +26,8 @@ type PrefixWatch struct {
 	Only   bool
 }
 
-// UnknownUsualPercent is the value of PrefixPause.UsualPercent if too few messages were sent to other
-// prefixes.
+// UnknownUsualPercent is the value of PrefixPause.UsualPercent if too few messages were sent to
+// other prefixes.
 const UnknownUsualPercent = -1
 
 // PrefixPause stops an app's text messages to numbers with a prefix, for callers of a class, from
@@ -42,8 +42,8 @@ type PrefixPause struct {
 	Until    time.Time
 	Sends    int // sends that were counted when the pause began
 	Approved int // how many of their codes were approved
-	// the percentage of the class's codes at other prefixes that were approved: of the same country or
-	// of all countries, whichever is higher; or UnknownUsualPercent
+	// the percentage of the class's codes at other prefixes that were approved: of the same country
+	// or of all countries, whichever is higher; or UnknownUsualPercent
 	UsualPercent int
 	LiftedAt     time.Time // zero: not lifted
 	LiftedBy     string

@@ -104,7 +104,8 @@ type Verification struct {
 	RedeemedAt  time.Time // zero: its proof was not redeemed
 	RedeemedBy  []byte    // hash of the Idempotency-Key of the redemption; empty: not redeemed, or without a key
 	Replaces    []string  // IDs of the verifications that it replaced, newest first, at most MaxReplacedIDs
-	// number of Attempts that a reset of the quota took back: the bounds on failed checks ignore them
+	// number of Attempts that a reset of the quota took back: the bounds on failed checks ignore
+	// them
 	AttemptsReset int
 	// CallerChecks: the caller made the code and checks it. It is never checked or sent again here;
 	// see Intent.Code.
@@ -112,10 +113,11 @@ type Verification struct {
 	Reported     Report // what the caller said of a code that it checks; with ReportApproved ApprovedAt is set
 	// CheckKey identifies the last counted check, so that a repetition gets its answer again. It is
 	// the keyed hash of the app and the check's Idempotency-Key; then a keyed hash of the key, the
-	// caller's kind, the verification and the code; then one byte for each later check with the same
-	// key and another code. After MaxAttempts such checks only the first hash is left, so that no check
-	// can repeat the counted one. Empty: the check had no key, or the recipient was erased. If the
-	// caller checks the code, it is the first hash alone, of the report's Idempotency-Key.
+	// caller's kind, the verification and the code; then one byte for each later check with the
+	// same key and another code. After MaxAttempts such checks only the first hash is left, so that
+	// no check can repeat the counted one. Empty: the check had no key, or the recipient was
+	// erased. If the caller checks the code, it is the first hash alone, of the report's
+	// Idempotency-Key.
 	CheckKey []byte
 }
 
@@ -178,7 +180,8 @@ type Check struct {
 // MaxReplacedIDs bounds Verification.Replaces, so that its text has at most MaxTextBytes bytes.
 const MaxReplacedIDs = 16
 
-// IDsWithReplaced returns the IDs of v and of the verifications that it replaced, newest first; none without an ID.
+// IDsWithReplaced returns the IDs of v and of the verifications that it replaced, newest first;
+// none without an ID.
 func (v Verification) IDsWithReplaced() []string {
 	if v.ID == "" {
 		return nil

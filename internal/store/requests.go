@@ -16,7 +16,8 @@ func (s *Send) SetRefusedAt(now time.Time) {
 
 // Intent is the argument of Begin: the send to decide and write.
 type Intent struct {
-	// Begin sets VerificationID, Number, Suppression, LoggedAt and what changes later; the caller the rest
+	// Begin sets VerificationID, Number, Suppression, LoggedAt and what changes later; the caller
+	// the rest
 	Send    Send           // Begin adds the names of observing rules that would have refused to Observed
 	Address recipient.Hash // of the address as spelled; Begin looks for suppressions by it
 	Rules   []quota.Rule   // the recipient's rules, which Begin decides
@@ -34,9 +35,9 @@ type Intent struct {
 	Code []byte
 }
 
-// HolderToJoin returns the holder, see Verification.Holder, if the send may resend the holder's newest
-// verification with the same app, channel, recipient and purpose. It is empty if Join names a
-// verification, for browsers and other strangers, and if the caller brings its own code.
+// HolderToJoin returns the holder, see Verification.Holder, if the send may resend the holder's
+// newest verification with the same app, channel, recipient and purpose. It is empty if Join names
+// a verification, for browsers and other strangers, and if the caller brings its own code.
 func (in Intent) HolderToJoin() string {
 	if in.Join != "" || in.Verification.Class != SecretKeyClass || in.Verification.CallerChecks {
 		return ""
@@ -46,8 +47,8 @@ func (in Intent) HolderToJoin() string {
 
 // BeginAnswer is what Begin decided.
 //
-// History, Rejected and Now are the input of the decision: quota.Evaluate computes the states of the
-// rules from them. A repeated Begin and a refusal by a lockout have no History and Rejected.
+// History, Rejected and Now are the input of the decision: quota.Evaluate computes the states of
+// the rules from them. A repeated Begin and a refusal by a lockout have no History and Rejected.
 type BeginAnswer struct {
 	Admitted     bool
 	Repeated     bool         // the row existed already; another process may be delivering it
@@ -106,8 +107,8 @@ type Outcome struct {
 	Provider     string
 	ProviderCode string
 	Took         time.Duration
-	// Refund, only with Failed: the send no longer counts, and RefundDue is set. It has no effect on
-	// a send that is InDoubt, since its message may have gone out.
+	// Refund, only with Failed: the send no longer counts, and RefundDue is set. It has no effect
+	// on a send that is InDoubt, since its message may have gone out.
 	Refund bool
 	// BadAddress, only with Failed: the address takes no messages, so the rule on rejected sends
 	// counts the send.
@@ -163,7 +164,8 @@ type Backlog struct {
 	Age   time.Duration // age of the oldest, on the database's clock
 }
 
-// OutboxCount counts the sends of a queue, of all replicas, of the oldest MaxBacklogCounted of all queues.
+// OutboxCount counts the sends of a queue, of all replicas, of the oldest MaxBacklogCounted of all
+// queues.
 type OutboxCount struct {
 	Due  int // that no replica holds, and whose next attempt is due
 	Held int // that a replica holds
@@ -200,8 +202,8 @@ type SendDetails struct {
 	Send         SendOrRefusal
 	Verification *Verification // nil for a refusal without a verification, and if it was deleted
 	// Related has the sends of the verification, including this row, and the refusals of its
-	// recipient (same app and channel) between its creation and its expiry; the oldest MaxRelatedRows
-	// of them, oldest first. Empty without a verification.
+	// recipient (same app and channel) between its creation and its expiry; the oldest
+	// MaxRelatedRows of them, oldest first. Empty without a verification.
 	Related []SendOrRefusal
 	// Suppressions are those that stopped this send and those that it caused, oldest first.
 	Suppressions []Suppression
@@ -210,11 +212,13 @@ type SendDetails struct {
 	Now          time.Time       // on the database's clock
 }
 
-// UsedProviders returns the mail servers or carriers of the verification's earlier sends. One that took no message,
-// since it holds the number back for a while, is left out: another carrier is no way around the hold.
+// UsedProviders returns the mail servers or carriers of the verification's earlier sends. One that
+// took no message, since it holds the number back for a while, is left out: another carrier is no
+// way around the hold.
 func (d SendDetails) UsedProviders() (names []string) {
 	for _, r := range d.Related {
-		if r.VerificationID == d.Send.VerificationID && r.Number > 0 && r.Number < d.Send.Number && r.Provider != "" && r.Reason != ReasonCarrierLimit {
+		if r.VerificationID == d.Send.VerificationID && r.Number > 0 && r.Number < d.Send.Number && r.Provider != "" &&
+			r.Reason != ReasonCarrierLimit {
 			names = append(names, r.Provider)
 		}
 	}
@@ -234,9 +238,9 @@ type CheckRequest struct {
 	ID      string // of the verification
 	Network string // the client's, as Send.Network
 	Key     []byte // hash of the Idempotency-Key, the first CheckKeyHashSize bytes of CheckKey; empty: there is none
-	// Judge judges the typed code; counts: the check counts. The store calls it while it holds locks, maybe
-	// more than once, so it must change nothing. After an error of Judge nothing is written, and the check
-	// returns it as it is.
+	// Judge judges the typed code; counts: the check counts. The store calls it while it holds
+	// locks, maybe more than once, so it must change nothing. After an error of Judge nothing is
+	// written, and the check returns it as it is.
 	Judge func(v Verification, counts bool) (Judgement, error)
 }
 

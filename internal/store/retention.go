@@ -29,7 +29,8 @@ type StorageStatus struct {
 	Now    time.Time     // on the database's clock
 	Oldest time.Time     // when the oldest send or refusal was logged; zero: there is none
 	Age    time.Duration // how long rows are kept; 0: for ever
-	// rows that DeleteAged may delete now, of the table with the most such rows, at most MaxDueCounted
+	// rows that DeleteAged may delete now, of the table with the most such rows, at most
+	// MaxDueCounted
 	Due           int
 	Forgetting    int         // erased recipients whose hash ForgetDueErased has not deleted yet
 	ForgettingDue int         // those of Forgetting whose hash is due for deletion

@@ -34,8 +34,8 @@ func askGate(limit int, window time.Duration, change ...func(*store.Intent)) sto
 	return in
 }
 
-// A row counts while it is younger than the window, also if the database's clock was set back. Without a rule on
-// rejections none counts.
+// A row counts while it is younger than the window, also if the database's clock was set back.
+// Without a rule on rejections none counts.
 func TestDecideByTheDatabasesClock(t *testing.T) {
 	for age, want := range map[time.Duration]bool{time.Minute: true, time.Minute - time.Microsecond: false, 0: false, -time.Hour: false} {
 		rows := []rowrules.PastSend{{ID: uuid.New(), At: gateNow.Add(-age)}}
@@ -104,13 +104,19 @@ func TestLockout(t *testing.T) {
 		"until the oldest code ends":      {append(tried(3, 5, time.Hour), tried(1, 5, 4*time.Hour)...), 20 * time.Hour},
 		"until enough of them have ended": {append(tried(5, 4, time.Hour), tried(1, 1, 4*time.Hour)...), 23 * time.Hour},
 		"99 in a row":                     {month(), 0},
-		"100 in a row":                    {append(month(), tried(1, 1, time.Hour)...), rowrules.ConsecutiveFailedCheckWindow - 26*24*time.Hour},
+		"100 in a row": {
+			append(month(), tried(1, 1, time.Hour)...),
+			rowrules.ConsecutiveFailedCheckWindow - 26*24*time.Hour,
+		},
 		"one that ended with the right one": {append(append(month(), tried(1, 1, 26*24*time.Hour)...),
 			tried(1, 1, 26*24*time.Hour-time.Minute, approved)...), 0},
 		"an erased one that was approved": {tried(25, 5, time.Hour, approved, func(c *store.Verification) {
 			c.Class, c.Checks = store.KnownBrowser, nil
 		}), 0},
-		"a right one between":               {append(append(month(), tried(1, 1, 12*time.Hour)...), tried(1, 1, 36*time.Hour, approved)...), 0},
+		"a right one between": {
+			append(append(month(), tried(1, 1, 12*time.Hour)...), tried(1, 1, 36*time.Hour, approved)...),
+			0,
+		},
 		"a day's code that fails each hour": {[]store.Verification{spread}, 4 * time.Hour},
 		"erased ones, from the expiry":      {[]store.Verification{erased}, rowrules.FailedCheckWindow},
 		"those of browsers":                 {browsers, 0},
@@ -122,7 +128,8 @@ func TestLockout(t *testing.T) {
 	nineteen := append(tried(19, 1, time.Hour), tried(1, 1, rowrules.FailedCheckWindow)...)
 	servertest.Same(t, "failures in a day", rowrules.LockoutOf(nineteen, store.SecretKeyClass, gateNow).Failures, 19)
 	soon := tried(20, 1, rowrules.FailedCheckWindow-time.Microsecond)
-	if d := rowrules.Decide(askGate(1, time.Minute), gateNow, rowrules.RecipientHistory{Tried: soon}); d.Admitted || d.Lockout.Wait != time.Microsecond {
+	if d := rowrules.Decide(askGate(1, time.Minute), gateNow, rowrules.RecipientHistory{Tried: soon}); d.Admitted ||
+		d.Lockout.Wait != time.Microsecond {
 		t.Errorf("a microsecond before the end: %+v", d.Lockout)
 	}
 	byBrowser := func(in *store.Intent) { in.Verification.Class, in.Verification.Holder = store.UnknownBrowser, "" }
@@ -175,7 +182,8 @@ func TestNewestIsResent(t *testing.T) {
 	}
 	old.Holder = ""
 	none := func(in *store.Intent) { in.Verification.Holder = "" }
-	if d := rowrules.Decide(askGate(1, time.Minute, none), gateNow, rowrules.RecipientHistory{Candidates: []store.Verification{old}}); d.Joined {
+	if d := rowrules.Decide(askGate(1, time.Minute, none), gateNow,
+		rowrules.RecipientHistory{Candidates: []store.Verification{old}}); d.Joined {
 		t.Error("a verification without a holder was joined")
 	}
 }

@@ -26,7 +26,8 @@ type HeavyRecipient struct {
 	Newest    time.Time // LoggedAt of the newest send
 }
 
-// LatestPerRecipient returns the newest row of each recipient, newest first. It sorts the slice rows.
+// LatestPerRecipient returns the newest row of each recipient, newest first. It sorts the slice
+// rows.
 func LatestPerRecipient(rows []SendOrRefusal) (list []SendOrRefusal) {
 	slices.SortFunc(rows, func(a, b SendOrRefusal) int { return CompareLogged(b, a) })
 	for _, row := range rows {

@@ -2,21 +2,24 @@
 // row, and nothing is sent without its row. The rows serve three purposes.
 //
 //   - The record that answers "did the mail to this person go out, and if not, why?".
-//   - The second gate: Begin decides the recipient's rules again, under a lock on that recipient, in the transaction
+//   - The second gate: Begin decides the recipient's rules again, under a lock on that recipient,
+//     in the transaction
 //     that writes the send. A lost or stale Redis therefore never admits one send too many.
-//   - The outbox: a send in flight has a lease. Only the process with the latest attempt can finish it. When the lease
+//   - The outbox: a send in flight has a lease. Only the process with the latest attempt can finish
+//     it. When the lease
 //     has run out, any replica can take the send over. Leases, and refunds that are due, have small tables of their own.
 //
-// This package validates rows and has no SQL. Package rowrules decides. Package sqldb has the store's
-// methods and the statements that both databases run; postgres and sqlite have the statements of
-// each send. Package storetest has the tests that both must pass. Packages that use the store
-// declare the methods that they need.
+// This package validates rows and has no SQL. Package rowrules decides. Package sqldb has the
+// store's methods and the statements that both databases run; postgres and sqlite have the
+// statements of each send. Package storetest has the tests that both must pass. Packages that use
+// the store declare the methods that they need.
 //
 // # A new field of a send
 //
 // A label is a text by which callers find their sends, as "campaign" may be. Refusals do not have
-// it, and a resend inherits it. These are all places, with the list, its filter, the export, the page
-// of a send and the erasure. Each new file of migrations also has a line in migrations/released.sha256.
+// it, and a resend inherits it. These are all places, with the list, its filter, the export, the
+// page of a send and the erasure. Each new file of migrations also has a line in
+// migrations/released.sha256.
 //
 //	internal/store/labels.go              Labels, with the name in requests; LabelColumns
 //	migrations/{postgres,sqlite}          a new file: sends and verifications: campaign text NOT NULL DEFAULT ''; an index as sends_reference
@@ -25,7 +28,8 @@
 //	docs/compliance.md                     if it may tell of a person
 //	internal/http/console/testdata/pages.txt   go test ./internal/http/console -update
 //
-// Webhooks, the widget and client.js know the reference alone: deliver/webhook/payload.go, web/widget/flow.js and client.d.ts.
+// Webhooks, the widget and client.js know the reference alone: deliver/webhook/payload.go,
+// web/widget/flow.js and client.d.ts.
 //
 // Another field has its places in what makes it and in what shows it:
 //
@@ -53,8 +57,8 @@
 //
 // # A new table
 //
-// The base list is for "notes": personal notes about a recipient. TestEveryColumnIsNamed fails until
-// erasable names each column.
+// The base list is for "notes": personal notes about a recipient. TestEveryColumnIsNamed fails
+// until erasable names each column.
 //
 //	migrations/{postgres,sqlite}           the same columns in both, and an index for each condition, in a new file
 //	internal/store/records.go              the type of a row and its Columns, or in a file of its own
@@ -66,9 +70,9 @@
 //	internal/store/postgres/erase_test.go  erasable
 //	docs/compliance.md                     its content, how long rows are kept, who reads them
 //
-// Some tables have a place more: one that the service may not change or delete in postgres/rights.go,
-// one that grows with the sends in postgres/plan_test.go, one that each send writes in
-// postgres/fixture_test.go and model_test.go.
+// Some tables have a place more: one that the service may not change or delete in
+// postgres/rights.go, one that grows with the sends in postgres/plan_test.go, one that each send
+// writes in postgres/fixture_test.go and model_test.go.
 //
 // # Instants
 //
@@ -84,19 +88,19 @@ import (
 	"time"
 )
 
-// ErrBadRequest means that the arguments are invalid (a bug of the caller) or conflict with a row, as
-// with ErrNameTaken. Nothing was written. All other errors of the store are of package fault. After
-// fault.Uncertain, do not refund the send at once: look up its row later, or repeat Begin with the
-// same Send.ID, which writes the send at most once.
+// ErrBadRequest means that the arguments are invalid (a bug of the caller) or conflict with a row,
+// as with ErrNameTaken. Nothing was written. All other errors of the store are of package fault.
+// After fault.Uncertain, do not refund the send at once: look up its row later, or repeat Begin
+// with the same Send.ID, which writes the send at most once.
 var ErrBadRequest = errors.New("store: bad request")
 
 // CallTimeout bounds a call to the database; see WithCallTimeout.
 var CallTimeout = 5 * time.Second
 
-// WithCallTimeout returns a context that ends after CallTimeout, unless ctx has a deadline: then it returns ctx.
-// Every method of the store calls it before it waits or reads, so callers set a deadline only for several
-// calls together, or for one that may take longer, such as Erase. Of a stream, each page is bounded, and
-// not the whole.
+// WithCallTimeout returns a context that ends after CallTimeout, unless ctx has a deadline: then it
+// returns ctx. Every method of the store calls it before it waits or reads, so callers set a
+// deadline only for several calls together, or for one that may take longer, such as Erase. Of a
+// stream, each page is bounded, and not the whole.
 func WithCallTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
 	if _, ok := ctx.Deadline(); ok {
 		return ctx, func() {}

@@ -77,13 +77,15 @@ func (s Suppression) Active(now time.Time) bool {
 	return s.LiftedAt.IsZero() && now.Before(s.Until) && !now.Before(s.HeldUntil)
 }
 
-// Held reports whether the suppression is held at now: it is not lifted, and stops nothing before HeldUntil.
+// Held reports whether the suppression is held at now: it is not lifted, and stops nothing before
+// HeldUntil.
 func (s Suppression) Held(now time.Time) bool { return s.LiftedAt.IsZero() && now.Before(s.HeldUntil) }
 
-// A burst: more than BurstLimit recipients suppressed within BurstWindow by one server with the same
-// words, for callers of one class. The server may be at fault, so these suppressions are held for BurstHold. If one of them is
-// lifted by an administrator or proves wrong, all of the burst that began within BurstReach are lifted. A mail
-// to a stranger proves only strangers' suppressions wrong.
+// A burst: more than BurstLimit recipients suppressed within BurstWindow by one server with the
+// same words, for callers of one class. The server may be at fault, so these suppressions are held
+// for BurstHold. If one of them is lifted by an administrator or proves wrong, all of the burst
+// that began within BurstReach are lifted. A mail to a stranger proves only strangers' suppressions
+// wrong.
 const (
 	BurstLimit  = 5
 	BurstWindow = 10 * time.Minute
@@ -124,8 +126,8 @@ type SuppressionFilter struct {
 	Limit        int     // 1 to 200
 }
 
-// LiftSuppressionsRequest ends the suppressions of one address that are in force or held now, and those
-// of their bursts.
+// LiftSuppressionsRequest ends the suppressions of one address that are in force or held now, and
+// those of their bursts.
 type LiftSuppressionsRequest struct {
 	Channel recipient.Channel
 	Address recipient.Hash

@@ -23,8 +23,8 @@ import (
 	"sendcode/internal/codes/code/codetest"
 )
 
-// The workloads. Those after the first are about the codes that it sent, each of which is asked about
-// once, but for the flood. Refusals come before the rule's minute is over.
+// The workloads. Those after the first are about the codes that it sent, each of which is asked
+// about once, but for the flood. Refusals come before the rule's minute is over.
 const (
 	send         = "send"
 	firstRefusal = "first refusal"

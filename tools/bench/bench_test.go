@@ -1,6 +1,7 @@
 //go:build nightly
 
-// Only make nightly and make bench run these tests: they measure, alone on the machine, for minutes.
+// Only make nightly and make bench run these tests: they measure, alone on the machine, for
+// minutes.
 
 package bench
 
@@ -82,8 +83,8 @@ func (ri *rig) inTurns(round, callers int, workload string) {
 	}
 }
 
-// unitCallers is the number of callers of which unit costs and most goals are: 64, or the most there
-// are.
+// unitCallers is the number of callers of which unit costs and most goals are: 64, or the most
+// there are.
 func unitCallers(callers []int) int {
 	if slices.Contains(callers, 64) {
 		return 64

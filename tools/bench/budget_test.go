@@ -33,7 +33,8 @@ var (
 	budgeted    = []string{send, laterRefusal, laterLook, rightCheck} // those that the table has
 )
 
-// parts are switched off one at a time. The first one switches off nothing: its figures are the noise.
+// parts are switched off one at a time. The first one switches off nothing: its figures are the
+// noise.
 var parts = []part{
 	{"nothing: the noise", allBudgeted, false, nil},
 	{"the access log's line", allBudgeted, false, []edit{
@@ -41,13 +42,19 @@ var parts = []part{
 	}},
 	{"metrics and observers of calls", allBudgeted, false, []edit{
 		{"internal/http/server/server.go", `served(cmp.Or(c.Path(), "none"), c.Response().Status, took)`, "_ = cmp.Or[int]"},
-		{measureFile, "return &DB{db.Dialect, measuredEngine{db.Engine, o}, measuredPerDatabase{db.PerDatabase, o}, db.Actions}", "_ = o\n\treturn db"},
+		{
+			measureFile, "return &DB{db.Dialect, measuredEngine{db.Engine, o}, measuredPerDatabase{db.PerDatabase, o}, db.Actions}",
+			"_ = o\n\treturn db",
+		},
 	}},
 	{"Redis: the limiter is in the process", allBudgeted, false, []edit{
 		{"internal/limit/gates/gates.go", "g := &Gates{\n", "shared = quota.NewMemory(now)\n\tg := &Gates{\n"},
 	}},
 	{"compose and SMTP", []string{send}, true, []edit{
-		{"internal/deliver/outbox/attempt.go", "receipt, err := message(ctx)", `receipt, err := delivery.Result{Provider: "none"}, error(nil)`},
+		{
+			"internal/deliver/outbox/attempt.go", "receipt, err := message(ctx)",
+			`receipt, err := delivery.Result{Provider: "none"}, error(nil)`,
+		},
 	}},
 	// beyond outbox.DefaultCapacity sends wait in rows, which are not there
 	{"Postgres: Begin and Finish", []string{send}, true, []edit{
@@ -63,7 +70,10 @@ var parts = []part{
 		{measureFile, "return n.PerDatabase.RecordRefusals(ctx, refusals)", "return nil"},
 	}},
 	{"Postgres: the check, and the proof", []string{send, rightCheck}, false, []edit{
-		{measureFile, "return n.PerDatabase.Check(ctx, c)", "return store.CheckAnswer{Now: time.Now(), Counted: true, Approved: true}, nil"},
+		{
+			measureFile, "return n.PerDatabase.Check(ctx, c)",
+			"return store.CheckAnswer{Now: time.Now(), Counted: true, Approved: true}, nil",
+		},
 	}},
 	{"all but HTTP and a short answer", []string{send, firstLook, laterLook, rightCheck}, true, []edit{
 		{apiFile, "	ask, err := parseSendRequest(c, who, body)\n", `	if who.App != "" {
@@ -76,17 +86,20 @@ var parts = []part{
 	}
 	v, err := a.codes.Get(c.Request().Context(), who, c.Param("id"))
 `},
-		{"internal/http/api/check.go", "	checked, err := a.codes.Check(c.Request().Context(), who, c.Param(\"id\"), body.Code)\n", `	if who.App != "" {
+		{
+			"internal/http/api/check.go", "	checked, err := a.codes.Check(c.Request().Context(), who, c.Param(\"id\"), body.Code)\n",
+			`	if who.App != "" {
 		return c.JSON(http.StatusOK, map[string]any{"valid": true})
 	}
 	checked, err := a.codes.Check(c.Request().Context(), who, c.Param("id"), body.Code)
-`},
+`,
+		},
 	}},
 }
 
-// TestBudget measures what each part of a request costs with 64 callers: this build's processor time
-// less that of a build without the part, of the same round. Without rounds it only looks whether each
-// text that it replaces stands there once.
+// TestBudget measures what each part of a request costs with 64 callers: this build's processor
+// time less that of a build without the part, of the same round. Without rounds it only looks
+// whether each text that it replaces stands there once.
 func TestBudget(t *testing.T) {
 	const callers = 64
 	root, err := filepath.Abs("../..")

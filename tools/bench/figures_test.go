@@ -58,8 +58,8 @@ func processor(f figures) float64 {
 // figure is one of the figures.
 func figure(i int) func(figures) float64 { return func(f figures) float64 { return f[i] } }
 
-// The work that follows a run's last answer, such as outcomes, has ended once the program used less than
-// idle of processor time within one interval quiet. At most mostQuiet intervals are waited.
+// The work that follows a run's last answer, such as outcomes, has ended once the program used less
+// than idle of processor time within one interval quiet. At most mostQuiet intervals are waited.
 const (
 	quiet     = 200 * time.Millisecond
 	idle      = 30_000 // µs
@@ -217,8 +217,8 @@ FROM pg_stat_statements WHERE dbid = (SELECT oid FROM pg_database WHERE datname 
 
 var allocationsTotal = regexp.MustCompile(`(?m)^go_memstats_(?:alloc_bytes|mallocs)_total (\S+)$`)
 
-// allocationsOf are the allocations of a program so far and their bytes, as its metrics say; unknown
-// if it has none.
+// allocationsOf are the allocations of a program so far and their bytes, as its metrics say;
+// unknown if it has none.
 func (ri *rig) allocationsOf(c *contender) (n, bytes float64) {
 	request, err := http.NewRequest(http.MethodGet, "http://"+c.base+"/metrics", nil)
 	ri.must(err)
@@ -289,8 +289,8 @@ func (ri *rig) pairs(at cell, of func(figures) float64) (list [][2]float64) {
 	return list
 }
 
-// ratios divides a figure of this build by that of another contender, round by round: what disturbed
-// one run most likely disturbed its neighbor.
+// ratios divides a figure of this build by that of another contender, round by round: what
+// disturbed one run most likely disturbed its neighbor.
 func (ri *rig) ratios(at cell, of func(figures) float64) (list []float64) {
 	for _, p := range ri.pairs(at, of) {
 		if p[1] > 0 {

@@ -100,7 +100,10 @@ func growth(u units, days ...float64) string {
 			func(n float64) string { return size(n * (u.wal + scattered*pageSize)) },
 		},
 		{"sends a second, peak", "Sends by outcome", func(n float64) string { return number(peak(n)) }},
-		{"processors, the program", "Processor and memory", func(n float64) string { return fmt.Sprintf("%.2g", processors(n, u.program)) }},
+		{
+			"processors, the program", "Processor and memory",
+			func(n float64) string { return fmt.Sprintf("%.2g", processors(n, u.program)) },
+		},
 		{"processors, Postgres", "the machine", func(n float64) string { return fmt.Sprintf("%.2g", processors(n, u.postgres)) }},
 		{"processors, Redis", "the machine", func(n float64) string { return fmt.Sprintf("%.2g", processors(n, u.redis)) }},
 		{"replicas", "the deployment", func(n float64) string { return whole(replicas(n)) }},
@@ -124,7 +127,8 @@ func TestGrowth(t *testing.T) {
 	servertest.OK(t, err)
 	page, err := os.ReadFile(performance)
 	servertest.OK(t, err)
-	assumed := fmt.Sprintf("%d times the mean, and that processors are %.0f %% busy then. Rows are kept for %d days", peakFactor, busy*100, retention)
+	assumed := fmt.Sprintf("%d times the mean, and that processors are %.0f %% busy then. Rows are kept for %d days", peakFactor, busy*100,
+		retention)
 	if !strings.Contains(string(text), assumed) {
 		t.Errorf("operations.md does not assume %q", assumed)
 	}

@@ -158,15 +158,17 @@ type goal struct {
 
 func (g goal) missed() bool { return g.measured > g.bound }
 
-// machineFactor is the factor of what follows from how fast the machine is: how many requests share a statement, and ratios to
-// another program in the same run. -perf.older finds smaller losses: it compares two builds on one machine.
+// machineFactor is the factor of what follows from how fast the machine is: how many requests share
+// a statement, and ratios to another program in the same run. -perf.older finds smaller losses: it
+// compares two builds on one machine.
 const machineFactor = 1.5
 
 // walFactor is the factor of WAL, of which a batch has some once.
 const walFactor = 1.1
 
-// noisyFactor is the factor of what differs between two runs of the same build: the WAL of refusals, whose rows gather some and
-// are written again at each flush, and the slowest of a hundred sends.
+// noisyFactor is the factor of what differs between two runs of the same build: the WAL of
+// refusals, whose rows gather some and are written again at each flush, and the slowest of a
+// hundred sends.
 const noisyFactor = 2.5
 
 // goals are those of this run: what a request does, and ratios to the floor and the peer.

@@ -13,16 +13,18 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// retentionSQL reads what tells of retention's work: rows of verifications deleted, dead ones that no vacuum has
-// taken, vacuums of the table, WAL in bytes, and the share of all statements' time that deletions take.
+// retentionSQL reads what tells of retention's work: rows of verifications deleted, dead ones that
+// no vacuum has taken, vacuums of the table, WAL in bytes, and the share of all statements' time
+// that deletions take.
 const retentionSQL = `
 SELECT v.n_tup_del, v.n_dead_tup, v.autovacuum_count, pg_current_wal_lsn() - '0/0'::pg_lsn,
   (SELECT coalesce(sum(total_exec_time) FILTER (WHERE query ILIKE '%DELETE FROM verifications%'), 0) / sum(total_exec_time) FROM pg_stat_statements s JOIN pg_database d ON d.oid = s.dbid WHERE d.datname = current_database())
 FROM pg_stat_user_tables v WHERE v.relname = 'verifications'`
 
-// 2,000 sends a second while a ninth of the rows of 90 days (-perf.rows) is due, with autovacuum, and with none due. The job begins
-// with the service and looks again at once while rows are due, else ten minutes later, so that phase is the first. The test prints
-// what deletion does to the sends. It fails if there are rows and none was deleted.
+// 2,000 sends a second while a ninth of the rows of 90 days (-perf.rows) is due, with autovacuum,
+// and with none due. The job begins with the service and looks again at once while rows are due,
+// else ten minutes later, so that phase is the first. The test prints what deletion does to the
+// sends. It fails if there are rows and none was deleted.
 func TestBenchRetention(t *testing.T) {
 	b := openRig(t, "autovacuum=on", "checkpoint_timeout=5min")
 	root, err := filepath.Abs("../..")
@@ -58,9 +60,11 @@ func TestBenchRetention(t *testing.T) {
 		}
 		took := time.Since(began).Seconds()
 		b.must(conn.QueryRow(t.Context(), retentionSQL).Scan(&after.deleted, &after.dead, &after.vacuums, &after.wal, &after.share))
-		t.Log(fmt.Sprintf("%s: %.0f sends a second, p50 %.1f ms, p99 %.1f ms", phase.name, float64(len(waits))/took, quantile(waits, .5), quantile(waits, .99)),
+		t.Log(fmt.Sprintf("%s: %.0f sends a second, p50 %.1f ms, p99 %.1f ms", phase.name, float64(len(waits))/took, quantile(waits, .5),
+			quantile(waits, .99)),
 			fmt.Sprintf("verifications deleted %d, %.1f %% of the statements' time; dead rows %d to %d, %d vacuums; WAL %.1f MB a second",
-				after.deleted-before.deleted, 100*after.share, before.dead, after.dead, after.vacuums-before.vacuums, (after.wal-before.wal)/took/1e6))
+				after.deleted-before.deleted, 100*after.share, before.dead, after.dead, after.vacuums-before.vacuums,
+				(after.wal-before.wal)/took/1e6))
 		deleted = max(deleted, after.deleted-before.deleted)
 	}
 	if deleted == 0 && *prefilled > 0 {

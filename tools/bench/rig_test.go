@@ -90,8 +90,8 @@ func openRig(t *testing.T, settings ...string) *rig {
 	b.must(os.Chmod(b.dir, 0o755)) // Postgres may run as another user
 	b.redis = servertest.Redis(t, "--dir", b.dir, "--appendonly", "yes", "--appendfsync", "everysec")
 	b.client = b.redis.Client(t)
-	// As by default where it matters for speed, except that no checkpoint and no autovacuum falls into a run: vacuum
-	// runs before each round instead.
+	// As by default where it matters for speed, except that no checkpoint and no autovacuum falls
+	// into a run: vacuum runs before each round instead.
 	b.postgres = servertest.PostgresIn(t, b.dir, append([]string{
 		"fsync=on", "full_page_writes=on", "shared_buffers=1GB", "max_wal_size=8GB", "min_wal_size=1GB", "checkpoint_timeout=1h",
 		"autovacuum=off", "maintenance_work_mem=512MB", "shared_preload_libraries=pg_stat_statements",
@@ -337,8 +337,8 @@ func (ri *rig) start(c *contender, cmd *exec.Cmd) {
 	})
 }
 
-// fillSQL writes sends of recipients of their own into a table, of the 90 days before $4, each with a verification: $1 is
-// the first number, $2 the last, $3 how many there are in all.
+// fillSQL writes sends of recipients of their own into a table, of the 90 days before $4, each with
+// a verification: $1 is the first number, $2 the last, $3 how many there are in all.
 const fillSQL = `
 WITH row AS (
     SELECT n, md5(n::text) AS random, $4::timestamptz - ($3 - n) * (interval '90 days' / $3::bigint) AS at
@@ -358,7 +358,8 @@ SELECT (lpad(to_hex((extract(epoch FROM at) * 1000)::bigint), 12, '0') || '7' ||
 FROM row`
 
 // fill makes the schema of this build and the rows, and counts the hours of them, as the service
-// would do beside the sends. Indexes are made when the rows are there: sorted, in a fifth of the time.
+// would do beside the sends. Indexes are made when the rows are there: sorted, in a fifth of the
+// time.
 func (ri *rig) fill(url, data string) {
 	ctx := ri.Context()
 	cfg, err := config.Load([]string{"SENDCODE_ADDR=127.0.0.1:0", "SENDCODE_DATA_DIR=" + data, "SENDCODE_DATABASE_URL=" + url}, os.ReadFile)

@@ -13,8 +13,9 @@ import (
 	"time"
 )
 
-// Strangers flood suppressed addresses beside honest sends. The test prints what that does to the honest sends' answers:
-// p50 with the flood, divided by p50 without, in turns. It fails if the flood was not one of suppressed addresses.
+// Strangers flood suppressed addresses beside honest sends. The test prints what that does to the
+// honest sends' answers: p50 with the flood, divided by p50 without, in turns. It fails if the
+// flood was not one of suppressed addresses.
 func TestBenchSuppressedFlood(t *testing.T) {
 	const publicKey, admin, origin = "pk_0123456789abcdefghijABCDEFGHIJ", "0123456789abcdefghijABCDEFGHIJ", "https://shop.example"
 	b := openRig(t)
@@ -57,8 +58,10 @@ func TestBenchSuppressedFlood(t *testing.T) {
 				for n := i; ctx.Err() == nil && failures[i] == nil; n += len(answers) {
 					<-every.C
 					failures[i] = x.do(request{
-						http.MethodPost, "/v1/verifications", fmt.Sprintf("Authorization: Bearer %s\r\nOrigin: %s\r\nX-Forwarded-For: 10.%d.%d.1\r\nContent-Type: application/json\r\n",
-							publicKey, origin, n>>8&255, n&255), `{"channel":"email","to":"` + suppressed[n%len(suppressed)].to() + `","locale":"en"}`, http.StatusAccepted, "",
+						http.MethodPost, "/v1/verifications",
+						fmt.Sprintf("Authorization: Bearer %s\r\nOrigin: %s\r\nX-Forwarded-For: 10.%d.%d.1\r\nContent-Type: application/json\r\n",
+							publicKey, origin, n>>8&255, n&255),
+						`{"channel":"email","to":"` + suppressed[n%len(suppressed)].to() + `","locale":"en"}`, http.StatusAccepted, "",
 					})
 					answers[i]++
 				}

@@ -1,8 +1,8 @@
 // Command ensure gets this machine ready for the tests: it looks for Redis, Postgres, PgBouncer,
-// HAProxy, nginx, Caddy, three browsers, a C compiler, curl, Node, Python, Django, promtool and Prometheus,
-// and as root on Debian installs those that are missing. Elsewhere it prints the command to install
-// them and goes on, for the tests then skip with the reason; only in CI (CI=true), where a skip
-// would hide that nothing was tested, is a missing part a failure.
+// HAProxy, nginx, Caddy, three browsers, a C compiler, curl, Node, Python, Django, promtool and
+// Prometheus, and as root on Debian installs those that are missing. Elsewhere it prints the
+// command to install them and goes on, for the tests then skip with the reason; only in CI
+// (CI=true), where a skip would hide that nothing was tested, is a missing part a failure.
 //
 // `make test` runs it first. Nothing that it installs is left running: tests start servers of their
 // own.

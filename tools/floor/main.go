@@ -4,8 +4,8 @@
 //
 // A send is one script in Redis; lock, count, verification and send in one transaction; the answer;
 // the mail; one UPDATE for its outcome. A check is one transaction. What arrives while a trip is
-// under way shares the next one, as in the service. Answers and mails are filled up to the lengths of
-// the service's, which the bench gives.
+// under way shares the next one, as in the service. Answers and mails are filled up to the lengths
+// of the service's, which the bench gives.
 package main
 
 import (

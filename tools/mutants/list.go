@@ -94,7 +94,8 @@ func load(o options, text []byte) (all []mutant, err error) {
 // week is over how many days the packages are divided.
 const week = 7
 
-// daysOf gives each package with mutants a day, 1 to week, so that the days have about as many mutants.
+// daysOf gives each package with mutants a day, 1 to week, so that the days have about as many
+// mutants.
 func daysOf(all []mutant) map[string]int {
 	in, days, of := map[string]int{}, [week]int{}, map[string]int{}
 	for _, m := range all {

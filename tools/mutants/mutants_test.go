@@ -45,7 +45,8 @@ func TestTheListFitsTheCode(t *testing.T) {
 				pattern, chooses := strings.CutPrefix(flag, "-run=")
 				pattern, _, _ = strings.Cut(pattern, "/")
 				chosen := regexp.MustCompile(pattern)
-				if chooses && !slices.ContainsFunc(testFunc.FindAllSubmatch(source, -1), func(m [][]byte) bool { return chosen.Match(m[1]) }) {
+				if chooses && !slices.ContainsFunc(testFunc.FindAllSubmatch(source, -1),
+					func(m [][]byte) bool { return chosen.Match(m[1]) }) {
 					t.Errorf("%s: no test of %s matches %s", m.name(), x.Package, flag)
 				}
 			}
@@ -103,7 +104,8 @@ func TestRun(t *testing.T) {
 	}
 	var out strings.Builder
 	o.day = 2 // the one package is the first day's
-	if err := run(t.Context(), o, []byte(sampled), &out); err != nil || !strings.HasSuffix(out.String(), "mutants: skipped: day 2 of 7; 4 are of packages of other days\n") {
+	if err := run(t.Context(), o, []byte(sampled), &out); err != nil ||
+		!strings.HasSuffix(out.String(), "mutants: skipped: day 2 of 7; 4 are of packages of other days\n") {
 		t.Errorf("%v: %s", err, &out)
 	}
 }

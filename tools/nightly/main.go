@@ -1,10 +1,10 @@
 // Command nightly runs targets of the Makefile, one after another, and goes on where one fails. It
-// ends with a page: what ran, when, how long, what failed, what was skipped and why. The page is also
-// bin/night/page.md, beside each part's output. `make nightly` runs it; an argument is a part and
-// how long it may take: fuzz:30m. It exits with 1 if a part's last run failed.
+// ends with a page: what ran, when, how long, what failed, what was skipped and why. The page is
+// also bin/night/page.md, beside each part's output. `make nightly` runs it; an argument is a part
+// and how long it may take: fuzz:30m. It exits with 1 if a part's last run failed.
 //
-// The file bin/night/runs.jsonl keeps each run. A part that has passed at this commit is not run again: a night that
-// was stopped goes on. Where the tree differs from its commit, all parts run.
+// The file bin/night/runs.jsonl keeps each run. A part that has passed at this commit is not run
+// again: a night that was stopped goes on. Where the tree differs from its commit, all parts run.
 package main
 
 import (
@@ -29,7 +29,8 @@ import (
 // resumed are the parts that do as much as fits into their time, and the rest the next time.
 var resumed = []string{"simulate", "mutants"}
 
-// night is how long a part that has passed is not run again: the next night has other worlds, and asks other machines again.
+// night is how long a part that has passed is not run again: the next night has other worlds, and
+// asks other machines again.
 const night = 16 * time.Hour
 
 // grace is how long a part that was interrupted may take to end its servers.
@@ -69,8 +70,9 @@ func main() {
 	}
 }
 
-// nightly runs the parts that have not passed at a commit by program, a make, and writes the page. Once ctx ends, it
-// starts no more. It reports whether no part's last run has failed, and none is left to run.
+// nightly runs the parts that have not passed at a commit by program, a make, and writes the page.
+// Once ctx ends, it starts no more. It reports whether no part's last run has failed, and none is
+// left to run.
 func nightly(ctx context.Context, args []string, program, dir, commit string, out io.Writer) (ok bool, err error) {
 	var parts []part
 	for _, arg := range args {
@@ -111,8 +113,8 @@ func nightly(ctx context.Context, args []string, program, dir, commit string, ou
 	return ok, os.WriteFile(filepath.Join(dir, "page.md"), []byte(text), 0o644)
 }
 
-// openRuns reads the runs at a commit and opens the file to add to it. Of a tree that differs from its commit, or that has
-// none, there are none.
+// openRuns reads the runs at a commit and opens the file to add to it. Of a tree that differs from
+// its commit, or that has none, there are none.
 func openRuns(name, commit string) (runs []part, file *os.File, err error) {
 	old, err := os.ReadFile(name)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -206,7 +208,8 @@ func page(commit string, runs []part) string {
 	fmt.Fprintf(&b, "# make nightly, %s\n\n| part | result | began (UTC) | took | at most |\n|---|---|---|---|---|\n", commit)
 	for _, p := range runs {
 		took += p.Took
-		fmt.Fprintf(&b, "| %s | %s | %s | %v | %v |\n", p.Name, p.Result, p.Began.UTC().Format(time.DateTime), p.Took.Round(time.Second), p.Bound)
+		fmt.Fprintf(&b, "| %s | %s | %s | %v | %v |\n", p.Name, p.Result, p.Began.UTC().Format(time.DateTime), p.Took.Round(time.Second),
+			p.Bound)
 		tell(&details, p.Name+": failed", p.Failed)
 		tell(&details, p.Name+": skipped", p.Skipped)
 	}

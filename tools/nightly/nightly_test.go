@@ -54,8 +54,9 @@ func TestNightly(t *testing.T) {
 	}
 }
 
-// A night that was stopped goes on: what has passed at its commit is on the page and is not run again; what failed or was
-// stopped is, and each run is on the page. At another commit, and in a tree that differs from its own, all runs.
+// A night that was stopped goes on: what has passed at its commit is on the page and is not run
+// again; what failed or was stopped is, and each run is on the page. At another commit, and in a
+// tree that differs from its own, all runs.
 func TestNightlyGoesOn(t *testing.T) {
 	dir := t.TempDir()
 	program := filepath.Join(dir, "make")
@@ -76,7 +77,8 @@ func TestNightlyGoesOn(t *testing.T) {
 	var first, second, others strings.Builder
 	args := []string{"fuzz:1m", "soak:1m", "tests:1m", "prove:1m"}
 	ok, err := nightly(ctx, args, program, dir, "0123abcd", &first)
-	if err != nil || ok || !strings.Contains(first.String(), "| tests | stopped | 2") || !strings.Contains(first.String(), "| prove | not run | 2") {
+	if err != nil || ok || !strings.Contains(first.String(), "| tests | stopped | 2") ||
+		!strings.Contains(first.String(), "| prove | not run | 2") {
 		t.Errorf("passed: %v, %v:\n%s", ok, err, &first)
 	}
 	ok, err = nightly(t.Context(), args, program, dir, "0123abcd", &second)

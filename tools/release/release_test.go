@@ -127,7 +127,8 @@ func TestRelink(t *testing.T) {
 	}
 }
 
-// A module of whose files none is a licence that is known may not be passed on. licences.md has those that are.
+// A module of whose files none is a licence that is known may not be passed on. licences.md has
+// those that are.
 func TestNamed(t *testing.T) {
 	for _, file := range []string{"LICENSE", "NOTICE"} {
 		if got, err := named(map[string][]byte{file: []byte("Ask us.")}); err == nil {

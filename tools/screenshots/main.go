@@ -1,6 +1,7 @@
-// Command screenshots draws the pictures of the README, into docs/pictures: those of the page and the
-// console, of the week that make demo plays, and the moving one. It needs a Chromium and no back end.
-// Pictures of every card and of the console's pages are kept by the tests that look at them.
+// Command screenshots draws the pictures of the README, into docs/pictures: those of the page and
+// the console, of the week that make demo plays, and the moving one. It needs a Chromium and no
+// back end. Pictures of every card and of the console's pages are kept by the tests that look at
+// them.
 //
 //	go run ./tools/screenshots            all of them
 //	go run ./tools/screenshots story      the moving one alone

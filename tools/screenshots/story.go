@@ -70,7 +70,8 @@ func drawStory(browser context.Context) error {
 		},
 		{
 			"She asks again at once …", 7 * moment,
-			append(steps{click(".help .change"), card("ask"), until(`(e => e && (e.value = "", true))(` + in("#to") + `)`)}, keys("#to", to)...),
+			append(steps{click(".help .change"), card("ask"), until(`(e => e && (e.value = "", true))(` + in("#to") + `)`)},
+				keys("#to", to)...),
 		},
 		{
 			"… too early: no second mail, and it costs nothing", 14 * moment,
@@ -118,8 +119,8 @@ func (s *story) play(beats []beat) error {
 	return nil
 }
 
-// writeCaption writes a text at the lower edge, by a sheet that the page's policy does not see. A click
-// goes through the text to what is below.
+// writeCaption writes a text at the lower edge, by a sheet that the page's policy does not see. A
+// click goes through the text to what is below.
 const writeCaption = `(() => {
 	const sheet = new CSSStyleSheet();
 	sheet.replaceSync('body::after { content: ' + JSON.stringify(%q) + '; position: fixed; inset: auto 0 0 0; padding: 12px; text-align: center; pointer-events: none;' +

@@ -1,6 +1,6 @@
-// Command sentences lists the sentences of documents that are longer than a reader follows at once. It
-// never fails: a sentence may have a reason to be long. Code, pictures and headings are no sentences; a
-// cell of a table, and a point of a list, ends one.
+// Command sentences lists the sentences of documents that are longer than a reader follows at once.
+// It never fails: a sentence may have a reason to be long. Code, pictures and headings are no
+// sentences; a cell of a table, and a point of a list, ends one.
 package main
 
 import (

@@ -1,7 +1,8 @@
-// The console's keys, and what makes its times short. Every page works without it: times are then in UTC and have their day, and Tab and
-// Enter do the rest.
+// The console's keys, and what makes its times short. Every page works without it: times are then
+// in UTC and have their day, and Tab and Enter do the rest.
 
-// The server writes times in the zone that a cookie names, which a script alone can find out. It holds from the next page on.
+// The server writes times in the zone that a cookie names, which a script alone can find out. It
+// holds from the next page on.
 const own = Intl.DateTimeFormat().resolvedOptions().timeZone;
 const secure = location.protocol === "https:" ? "; secure" : "";
 if (own && !/(^|; )sendcode_zone=/.test(document.cookie)) {
@@ -12,9 +13,11 @@ for (const button of document.querySelectorAll("button[data-local]")) {
   button.hidden = !own || own === "UTC";
 }
 
-// The day is left out where it is today's, and in a story (data-days) where it is that of the time before.
-// Languages write days in an order that differs between browsers, so the parts alone are asked for.
-const days = new Intl.DateTimeFormat("en", { timeZone: document.documentElement.dataset.times, year: "numeric", month: "2-digit", day: "2-digit" });
+// The day is left out where it is today's, and in a story (data-days) where it is that of the time
+// before. Languages write days in an order that differs between browsers, so the parts alone are
+// asked for.
+const days = new Intl.DateTimeFormat("en",
+    { timeZone: document.documentElement.dataset.times, year: "numeric", month: "2-digit", day: "2-digit" });
 let told = { story: null, day: "" };
 
 function shorten(element, today) {
@@ -35,7 +38,8 @@ function shortenIn(part) {
 
 shortenIn(document);
 
-// What is waited for counts down: data-left has the milliseconds, and data-said, where there is one, the sentence around them.
+// What is waited for counts down: data-left has the milliseconds, and data-said, where there is
+// one, the sentence around them.
 const [seconds, minutes, hours] = document.documentElement.dataset.units.split(" ");
 
 function lasting(s) {
@@ -70,7 +74,8 @@ menu?.addEventListener("keydown", (event) => {
   menu.querySelector("summary").focus();
 });
 
-// j and k move through the rows' links, which Enter then opens by itself; / goes to the search, and ? shows the keys.
+// j and k move through the rows' links, which Enter then opens by itself; / goes to the search, and
+// ? shows the keys.
 function move(step) {
   const rows = [...document.querySelectorAll("a[data-row]")];
   const here = rows.indexOf(document.activeElement);
@@ -134,8 +139,9 @@ function offerCopies(part) {
 
 offerCopies(document);
 
-// The list reads itself again every 5 s, at its own address, which answers 304 while neither rows nor their states have changed. Tabs that are
-// not seen ask for nothing, and nothing changes under a text that is being selected.
+// The list reads itself again every 5 s, at its own address, which answers 304 while neither rows
+// nor their states have changed. Tabs that are not seen ask for nothing, and nothing changes under
+// a text that is being selected.
 const every = 5000;
 const live = document.querySelector("#live");
 let tag = live?.dataset.tag;

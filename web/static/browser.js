@@ -1,4 +1,5 @@
-// For calls that may be missing, throw or never answer: in old browsers, in private windows, by policies and extensions.
+// For calls that may be missing, throw or never answer: in old browsers, in private windows, by
+// policies and extensions.
 
 export const patience = 15_000; // ms, the longest time that an answer is awaited
 
@@ -11,7 +12,8 @@ export function attempt(act, otherwise) {
   }
 }
 
-// within returns act's promise, which is rejected after patience, or once mine is aborted, even if act ignores its signal.
+// within returns act's promise, which is rejected after patience, or once mine is aborted, even if
+// act ignores its signal.
 export function within(act, mine = new AbortController()) {
   const { signal } = mine, late = setTimeout(() => mine.abort(new DOMException('', 'TimeoutError')), patience);
   const ended = new Promise((_, no) => { signal.addEventListener('abort', () => no(signal.reason)); });

@@ -1,9 +1,10 @@
 import { offline } from './browser.js';
 import { second } from './time.js';
 
-// Cards shows one card, #card, in a widget's shadow tree. Swap (swap.js) puts the next one in its place. The root also has a status line, #say, and a box for
-// notices, #offline, which is in the card below the form that failed. It shows the notice of the connection, until that is
-// back, or else the notice of the last act, until the next act.
+// Cards shows one card, #card, in a widget's shadow tree. Swap (swap.js) puts the next one in its
+// place. The root also has a status line, #say, and a box for notices, #offline, which is in the
+// card below the form that failed. It shows the notice of the connection, until that is back, or
+// else the notice of the last act, until the next act.
 export class Cards {
   #said = '';
   unsent; // the form that was submitted without a connection, until something is typed
@@ -16,14 +17,16 @@ export class Cards {
   swap; // the Swap, once it is loaded
   broken = false; // they did not come, twice
 
-  // act sends the request of a form. It resolves to a function that shows the answer, to undefined if none came, and to false if none is
-  // awaited any more. inquiry (inquiry.js) makes the automatic requests.
+  // act sends the request of a form. It resolves to a function that shows the answer, to undefined
+  // if none came, and to false if none is awaited any more. inquiry (inquiry.js) makes the
+  // automatic requests.
   constructor(root, inquiry, act) {
     Object.assign(this, { root, inquiry, act });
     root.addEventListener('submit', (event) => {
       const button = event.submitter ?? event.target.querySelector('button');
       event.preventDefault();
-      if (!inquiry.posting && button.ariaDisabled !== 'true' && !button.matches(':disabled') && !this.code?.done(event.target)) this.#submit(event.target, button);
+      if (!inquiry.posting && button.ariaDisabled !== 'true' && !button.matches(':disabled') &&
+          !this.code?.done(event.target)) this.#submit(event.target, button);
     });
     root.addEventListener('input', ({ target }) => {
       this.unsent = null;
@@ -32,7 +35,8 @@ export class Cards {
     });
   }
 
-  // #submit calls act for a form, and lets no other post begin meanwhile. If no answer comes, everything stays, so the next try is the same request.
+  // #submit calls act for a form, and lets no other post begin meanwhile. If no answer comes,
+  // everything stays, so the next try is the same request.
   async #submit(form, button) {
     const { inquiry, words, code } = this;
     inquiry.posting = true;
@@ -109,7 +113,8 @@ export class Cards {
     this.code?.drawn();
   }
 
-  // say has a screen reader say a text. It says the same text again only with anew: a no-break space at its end makes it a change.
+  // say has a screen reader say a text. It says the same text again only with anew: a no-break
+  // space at its end makes it a change.
   say(text, anew) {
     const line = this.find('#say');
     if (!text || text === this.#said && !anew) return;
@@ -117,8 +122,8 @@ export class Cards {
     line.textContent = line.textContent === text ? `${text}\u00a0` : text;
   }
 
-  // warn sets the notice of the connection. Without a text it ends, but not while there is no connection: an answer may arrive after the
-  // connection was lost.
+  // warn sets the notice of the connection. Without a text it ends, but not while there is no
+  // connection: an answer may arrive after the connection was lost.
   warn(text = '', form) {
     if (!text && offline()) return;
     this.#line = text;

@@ -1,8 +1,8 @@
 import { attempt, offline } from './browser.js';
 import { second } from './time.js';
 
-// ascii returns a digit of any script, or a Latin letter of any case and width, as codes have it. A script's ten digits have consecutive
-// code points, so the digits before one tell its value.
+// ascii returns a digit of any script, or a Latin letter of any case and width, as codes have it. A
+// script's ten digits have consecutive code points, so the digits before one tell its value.
 const ascii = (c) => {
   if (/\p{L}/u.test(c)) return c.normalize('NFKC').toUpperCase();
   let at = c.codePointAt(), n = -1;
@@ -16,8 +16,9 @@ const bare = (text) => text.replace(/[^\p{Alphabetic}\p{N}]/gu, '').replace(/\p{
 // consists reports whether the letters and numbers of a text are all characters of codes.
 const consists = (text, letters) => (letters ? /^[B-DF-HJ-NP-TV-XZ]+$/ : /^\d+$/).test(bare(text));
 
-// codeIn returns the code of this length in a text; '' if there is none or more than one. Format.Find of internal/codes/code does the same, and
-// both are tested with its testdata/typed.json.
+// codeIn returns the code of this length in a text; '' if there is none or more than one.
+// Format.Find of internal/codes/code does the same, and both are tested with its
+// testdata/typed.json.
 export function codeIn(text, length, letters) {
   if (!length) return '';
   const read = bare(text), one = read.slice(0, length), own = consists(text, letters);
@@ -38,16 +39,19 @@ export function codeIn(text, length, letters) {
   return '';
 }
 
-// slipIn returns what is wrong with a text without a code, which is then not sent: a slip of the finger must not cost a try.
+// slipIn returns what is wrong with a text without a code, which is then not sent: a slip of the
+// finger must not cost a try.
 export function slipIn(text, letters) {
   if (!bare(text)) return 'required';
   return consists(text, letters) ? 'length' : 'foreign';
 }
 
-// CodeField handles the field #code of cards (cards.js). It submits a whole code by itself: typed, pasted, from a text message, or when
-// the connection is back. It does not submit a text that is too long, nor a code known to be wrong, for which it repeats the error: one
-// key too many must not cost another try. What a filler put in was not typed: it is submitted only if it is a code of this form and nothing
-// else, and not after a wrong code, since fillers fill each new field (docs/widget.md).
+// CodeField handles the field #code of cards (cards.js). It submits a whole code by itself: typed,
+// pasted, from a text message, or when the connection is back. It does not submit a text that is
+// too long, nor a code known to be wrong, for which it repeats the error: one key too many must not
+// cost another try. What a filler put in was not typed: it is submitted only if it is a code of
+// this form and nothing else, and not after a wrong code, since fillers fill each new field
+// (docs/widget.md).
 export class CodeField {
   #sent; // the text that was submitted last, while it must not be submitted again by itself
   #wrong = new Set(); // codes that the service called wrong
@@ -58,8 +62,10 @@ export class CodeField {
 
   constructor(cards) {
     this.cards = cards;
-    cards.root.addEventListener('input', ({ target, isComposing, inputType, data }) => { if (!isComposing) this.#entered(target, data, inputType); });
-    cards.root.addEventListener('compositionend', ({ target, data }) => this.#entered(target, data, 'insertCompositionText')); // no input event comes after it
+    cards.root.addEventListener('input',
+        ({ target, isComposing, inputType, data }) => { if (!isComposing) this.#entered(target, data, inputType); });
+    // no input event comes after it
+    cards.root.addEventListener('compositionend', ({ target, data }) => this.#entered(target, data, 'insertCompositionText'));
   }
 
   get #field() { return this.cards.find('#code'); }
@@ -70,13 +76,15 @@ export class CodeField {
 
   #read(text) { return codeIn(text, +this.#data.length, this.#data.letters !== undefined); }
 
-  // ready reports whether the field has a whole code that was not sent yet and is not known to be wrong.
+  // ready reports whether the field has a whole code that was not sent yet and is not known to be
+  // wrong.
   get ready() {
     const code = this.#read(this.#field?.value ?? '');
     return code && this.#field.value !== this.#held && code !== this.#sent && !this.#wrong.has(code);
   }
 
-  // #entered handles an edit of the field. A whole code that was inserted at once replaces what was there.
+  // #entered handles an edit of the field. A whole code that was inserted at once replaces what was
+  // there.
   #entered(field, added, how) {
     if (field.id !== 'code') return;
     const found = this.#read(added ?? '') || this.#read(field.value);
@@ -104,8 +112,8 @@ export class CodeField {
     else this.#field.form.requestSubmit();
   }
 
-  // done reports whether a form has nothing to submit: its field is empty after an error, as when Enter is pressed after a code that was
-  // checked by itself. It then says the error again.
+  // done reports whether a form has nothing to submit: its field is empty after an error, as when
+  // Enter is pressed after a code that was checked by itself. It then says the error again.
   done(form) {
     const field = this.#field, done = form.contains(field) && field.matches('[aria-invalid="true"]') && field.value === '';
     if (!done) return false;
@@ -118,8 +126,8 @@ export class CodeField {
     this.#sent = form.contains(this.#field) ? this.#typed : undefined;
   }
 
-  // answered remembers a wrong code. It lets the text be submitted again if the answer that came does not keep it as no code, or if no
-  // answer came and again is true.
+  // answered remembers a wrong code. It lets the text be submitted again if the answer that came
+  // does not keep it as no code, or if no answer came and again is true.
   answered(came, again) {
     const { wrong, keep } = this.#data;
     if (came && wrong !== undefined) this.#wrong.add(this.#sent);
@@ -132,8 +140,9 @@ export class CodeField {
     return text && text !== this.error?.textContent;
   }
 
-  // drawn asks the browser for the code of a text message (WebOTP), as long as the card has a field for one. It forgets the wrong codes if
-  // the card says nothing of what was typed, since the card may be about another code.
+  // drawn asks the browser for the code of a text message (WebOTP), as long as the card has a field
+  // for one. It forgets the wrong codes if the card says nothing of what was typed, since the card
+  // may be about another code.
   drawn() {
     const { wrong, keep, sms } = this.#data;
     if ((wrong ?? keep) === undefined) this.#wrong.clear();

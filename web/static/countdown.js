@@ -2,11 +2,13 @@ import { clock, clockFrom, digits, lasting, minute, put, second, zoned } from '.
 
 const glance = second / 2; // ms between comparisons of the clocks during a wait: a timer does not notice that the machine slept
 
-// Countdown updates the waits on the card of cards (cards.js). Every step is computed from the deadline, so a throttled or frozen tab is
-// right again at once. An element that waits has data-wait, its milliseconds from the answer on, the patterns data-short and data-long, the
-// text data-done for the end, and data-minutes if its text changes only with the minutes. A time of the day has data-at, its milliseconds,
-// and the pattern data-text. The button #again has data-over, the text for screen readers at the end of its wait. On the card, data-next is
-// when its state changes by itself; on the help, data-open is when the help opens.
+// Countdown updates the waits on the card of cards (cards.js). Every step is computed from the
+// deadline, so a throttled or frozen tab is right again at once. An element that waits has
+// data-wait, its milliseconds from the answer on, the patterns data-short and data-long, the text
+// data-done for the end, and data-minutes if its text changes only with the minutes. A time of the
+// day has data-at, its milliseconds, and the pattern data-text. The button #again has data-over,
+// the text for screen readers at the end of its wait. On the card, data-next is when its state
+// changes by itself; on the help, data-open is when the help opens.
 export class Countdown {
   #ticking;
   #zoned = zoned(); // else times are told as durations
@@ -15,15 +17,17 @@ export class Countdown {
 
   clock(ms, round) { return clock(this.cards.moment, ms, this.cards.lang, round); }
 
-  // write writes the times of the day. If daylight saving time starts or ends before one, 1:05 may be past or come twice: then an element
-  // with data-counted becomes a countdown. So it does where the time zone is not known; a time that is past is then told by data-counted once.
+  // write writes the times of the day. If daylight saving time starts or ends before one, 1:05 may
+  // be past or come twice: then an element with data-counted becomes a countdown. So it does where
+  // the time zone is not known; a time that is past is then told by data-counted once.
   write() {
     const zone = (ms) => new Date(Date.now() + Number(ms)).getTimezoneOffset();
     for (const each of this.cards.card.querySelectorAll('[data-at]')) {
       const { at, text, round, counted } = each.dataset;
       if (this.#zoned) each.textContent = put(text, { c: this.clock(at, round) });
       else if (counted) each.textContent = put(counted, { d: lasting(Math.abs(at), this.cards.words) });
-      if (counted && at > 0 && !(this.#zoned && zone(0) === zone(at))) Object.assign(each.dataset, { wait: at, short: counted, long: counted, minutes: '', done: '' });
+      if (counted && at > 0 && !(this.#zoned && zone(0) === zone(at))) Object.assign(each.dataset,
+          { wait: at, short: counted, long: counted, minutes: '', done: '' });
     }
   }
 
@@ -33,7 +37,8 @@ export class Countdown {
 
   tick() {
     this.stop();
-    const { card, moment, inquiry } = this.cards, alone = moment.parted() && !inquiry.unsure(moment); // the clocks disagree, and the server was asked in vain
+    // the clocks disagree, and the server was asked in vain
+    const { card, moment, inquiry } = this.cards, alone = moment.parted() && !inquiry.unsure(moment);
     const gone = moment.elapsed(), certain = moment.certain(), steps = [minute], help = card.querySelector('.help');
     for (const each of card.querySelectorAll('[data-wait]')) {
       const { wait } = each.dataset;

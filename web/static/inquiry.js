@@ -1,8 +1,8 @@
 import { attempt, offline, within } from './browser.js';
 import { Moment, second } from './time.js';
 
-// Inquiry asks the server: one request at a time, and automatic ones at least a second apart. When an automatic request
-// fails, the card stays, the countdown goes on, and Inquiry asks again.
+// Inquiry asks the server: one request at a time, and automatic ones at least a second apart. When
+// an automatic request fails, the card stays, the countdown goes on, and Inquiry asks again.
 export class Inquiry {
   #flight;
   #asked; // the Moment of the last automatic request
@@ -16,11 +16,13 @@ export class Inquiry {
   #ends;
   posting = false; // a form was posted, and its answer has not come
 
-  // look asks for the state and shows it; it throws if it got none. polls reports whether something is under way that
-  // will change soon. A forced look shows the answer even if nothing has changed or the service is away.
+  // look asks for the state and shows it; it throws if it got none. polls reports whether something
+  // is under way that will change soon. A forced look shows the answer even if nothing has changed
+  // or the service is away.
   constructor(parts) { Object.assign(this, parts); }
 
-  // ask fetches, and aborts the request that was under way. It returns the answer, its text and the Moment at which it came.
+  // ask fetches, and aborts the request that was under way. It returns the answer, its text and the
+  // Moment at which it came.
   async ask(url, options) {
     this.#flight?.abort();
     const mine = this.#flight = new AbortController(), began = new Moment();
@@ -64,7 +66,8 @@ export class Inquiry {
     else this.follow(failed);
   }
 
-  // follow asks again while the state may change, or after a failure: after 1 s, then ever later up to 4 s, so that a change shows within 5 s.
+  // follow asks again while the state may change, or after a failure: after 1 s, then ever later up
+  // to 4 s, so that a change shows within 5 s.
   follow(failed) {
     if (!failed && !this.polls()) { this.#follows = 0; return; }
     this.#in(Math.min(second + 500 * this.#follows++, 4 * second));
@@ -78,8 +81,8 @@ export class Inquiry {
     this.#later = setTimeout(() => this.refresh(), ms);
   }
 
-  // unsure is for a Moment since which the clocks have parted. It asks the server once, and reports whether that may still give a newer
-  // Moment; false: asking was in vain.
+  // unsure is for a Moment since which the clocks have parted. It asks the server once, and reports
+  // whether that may still give a newer Moment; false: asking was in vain.
   unsure(moment) {
     if (this.#vain === moment) return false;
     if (this.#doubted !== moment) {
@@ -89,8 +92,9 @@ export class Inquiry {
     return true;
   }
 
-  // attend asks again whenever the page becomes visible, the connection is back, or another tab has posted. When the page becomes visible,
-  // it calls woke first, without waiting for an answer. It calls connected with whether there is a connection.
+  // attend asks again whenever the page becomes visible, the connection is back, or another tab has
+  // posted. When the page becomes visible, it calls woke first, without waiting for an answer. It
+  // calls connected with whether there is a connection.
   attend({ woke, connected }) {
     const { signal } = this.#ends = new AbortController();
     document.addEventListener('visibilitychange', () => {
@@ -111,7 +115,8 @@ export class Inquiry {
     }
   }
 
-  // #anew asks although a request may be under way, and aborts that unless it is a post: after a sleep it may never be answered.
+  // #anew asks although a request may be under way, and aborts that unless it is a post: after a
+  // sleep it may never be answered.
   #anew(force) {
     if (!this.posting) this.#flight?.abort();
     this.refresh(force);

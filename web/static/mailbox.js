@@ -1,4 +1,5 @@
-// New mails come to the top by themselves; those that are there stay as they are, so that readers keep their place.
+// New mails come to the top by themselves; those that are there stay as they are, so that readers
+// keep their place.
 
 const list = document.querySelector('#mails');
 const every = 1500; // ms

@@ -1,14 +1,15 @@
-// Phone numbers while they are typed: their digits are grouped as their country writes them, and a number that says its
-// country selects it in the list. The server decides what number was typed, however it is written, also without this
-// script.
+// Phone numbers while they are typed: their digits are grouped as their country writes them, and a
+// number that says its country selects it in the list. The server decides what number was typed,
+// however it is written, also without this script.
 
-// plain has the digits that phones offer as ASCII: full-width, Arabic and Persian ones, whose last four bits are their value.
+// plain has the digits that phones offer as ASCII: full-width, Arabic and Persian ones, whose last
+// four bits are their value.
 const plain = (text) => text.replace('\uff0b', '+').replace(/[\uff10-\uff19\u0660-\u0669\u06f0-\u06f9]/g, (d) => d.charCodeAt(0) & 15);
 
 const nothing = { countries: {}, codes: {} }; // stands for the module if it cannot be loaded
 
-// attendPhones handles the field #phone and the choice #country of a root, also those of later cards. plans is the address of the module
-// with the countries' formats of numbers.
+// attendPhones handles the field #phone and the choice #country of a root, also those of later
+// cards. plans is the address of the module with the countries' formats of numbers.
 export function attendPhones(root, plans) {
   let loaded; // the module is large, so it is loaded only once such a field has the focus
   const load = () => loaded ??= import(plans).catch(() => { loaded = undefined; return nothing; });
@@ -18,7 +19,8 @@ export function attendPhones(root, plans) {
     const { id, value } = target;
     if (id === 'country') hint(find('phone-hint'), (await load()).countries[value]);
   });
-  root.addEventListener('input', async ({ target, isComposing, inputType, data }) => { // read now: after an await, target is the host of the shadow tree
+  root.addEventListener('input',
+      async ({ target, isComposing, inputType, data }) => { // read now: after an await, target is the host of the shadow tree
     if (target.id !== 'phone' || isComposing) return;
     const { countries, codes } = await load();
     typed(target, { inputType, data }, find('country'), countries, codes);
@@ -46,8 +48,8 @@ function typed(field, { inputType, data }, choice, countries, codes) {
   if (written.trim() && written.trim() !== field.value) field.value = written.trim();
 }
 
-// choose selects the country of a number's calling code, if the list has it. If the selected country has this code too, it
-// stays: the server tells countries that share a code apart.
+// choose selects the country of a number's calling code, if the list has it. If the selected
+// country has this code too, it stays: the server tells countries that share a code apart.
 function choose(choice, code, main, countries) {
   const options = [...choice?.options ?? []], of = (o) => countries[o.value]?.[0] === code;
   if (!options.length || of(choice.selectedOptions[0])) return;
@@ -57,7 +59,8 @@ function choose(choice, code, main, countries) {
   choice.dispatchEvent(new Event('change', { bubbles: true }));
 }
 
-// grouped writes digits in the first grouping that they fit. which is the index of its template, trunk is the length of the trunk prefix in digits.
+// grouped writes digits in the first grouping that they fit. which is the index of its template,
+// trunk is the length of the trunk prefix in digits.
 function grouped(digits, groupings, which, trunk = 0) {
   if (digits.length < 3 + trunk) return digits;
   const fits = groupings.find((g) => g[which]?.split('#').length > digits.length && new RegExp(`^(?:${g[0]})`).test(digits.slice(trunk)));

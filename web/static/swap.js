@@ -1,14 +1,16 @@
 import { offline } from './browser.js';
 
-// Swap replaces the card of cards (cards.js) as a whole by the next one, keeping focus and what is being typed.
+// Swap replaces the card of cards (cards.js) as a whole by the next one, keeping focus and what is
+// being typed.
 export class Swap {
   #waiting; // timer: shows the next card once no button is pressed
 
   constructor(cards) { this.cards = cards; }
 
-  // show replaces the card by the next one, which came at a moment, and reports whether it did. mine is the form or button
-  // that asked for it: then the focus moves and the card is announced. Without mine the request was automatic: the card stays
-  // if nothing but times has changed, and while a button is pressed; again is then called later.
+  // show replaces the card by the next one, which came at a moment, and reports whether it did.
+  // mine is the form or button that asked for it: then the focus moves and the card is announced.
+  // Without mine the request was automatic: the card stays if nothing but times has changed, and
+  // while a button is pressed; again is then called later.
   show(next, moment, { mine, again }) {
     const { cards } = this, old = cards.card, field = cards.find('#code'), active = cards.root.activeElement;
     clearTimeout(this.#waiting);
@@ -34,7 +36,8 @@ export class Swap {
     if (mine || cards.find('#heading')?.textContent !== heading) cards.say(next.dataset.say, mine);
     if (!mine && !focused) return true;
     const kept = same && focused && cards.root.getElementById(focused);
-    const title = cards.find('#heading'), to = mine && next.querySelector('[aria-invalid="true"]') || kept || next.querySelector('[data-focus]') || title;
+    const title = cards.find('#heading'), to = mine && next.querySelector('[aria-invalid="true"]') || kept ||
+        next.querySelector('[data-focus]') || title;
     if (to && to === title) to.tabIndex = -1; // only now: else focus() of a widget would go to its heading, and not to a control
     to?.focus();
     if (kept && kept === code) kept.setSelectionRange(field.selectionStart, field.selectionEnd);
@@ -42,7 +45,8 @@ export class Swap {
     return true;
   }
 
-  // #sameWaits moves the deadlines of a card that has not changed otherwise; false: the next card has other waits.
+  // #sameWaits moves the deadlines of a card that has not changed otherwise; false: the next card
+  // has other waits.
   #sameWaits(old, next, moment) {
     const { cards } = this, waits = (c) => [...c.querySelectorAll('[data-wait]')];
     const ours = waits(old), theirs = waits(next), help = old.querySelector('details[data-open]');

@@ -1,8 +1,9 @@
 import { attempt } from './browser.js';
 
-// A proof of work by ALTCHA's protocol, version 1: the number whose digits after the salt have the wanted SHA-256 hash. The hash is our
-// own (FIPS 180-4), since browsers have theirs on https alone, and answer each call of it later. A worker solves; where a site's policy
-// allows none, or the browser has none, the page itself does, in short steps.
+// A proof of work by ALTCHA's protocol, version 1: the number whose digits after the salt have the
+// wanted SHA-256 hash. The hash is our own (FIPS 180-4), since browsers have theirs on https alone,
+// and answer each call of it later. A worker solves; where a site's policy allows none, or the
+// browser has none, the page itself does, in short steps.
 
 const primes = [];
 for (let n = 2; primes.length < 64; n++) if (primes.every((p) => n % p)) primes.push(n);
@@ -32,9 +33,11 @@ const hex = (state) => state.map((x) => (x >>> 0).toString(16).padStart(8, '0'))
 
 const step = 2000; // numbers between two pauses: some milliseconds
 
-// search yields after each step which share of the numbers was tried, and returns the number; undefined: there is none.
+// search yields after each step which share of the numbers was tried, and returns the number;
+// undefined: there is none.
 export function* search({ salt, challenge, maxNumber }) {
-  const text = new TextEncoder().encode(salt), whole = text.length - text.length % 64, tail = text.length - whole, wanted = parseInt(challenge.slice(0, 8), 16) | 0;
+  const text = new TextEncoder().encode(salt), whole = text.length - text.length % 64, tail = text.length - whole,
+      wanted = parseInt(challenge.slice(0, 8), 16) | 0;
   const start = new DataView(text.buffer), bytes = new Uint8Array(128), view = new DataView(bytes.buffer);
   let before = initial;
   for (let at = 0; at < whole; at += 64) before = mix(before, start, at);
@@ -53,7 +56,8 @@ export function* search({ salt, challenge, maxNumber }) {
   return undefined;
 }
 
-// A worker is this file. One of another origin has to be a script of the page's own that imports it.
+// A worker is this file. One of another origin has to be a script of the page's own that imports
+// it.
 const address = import.meta.url;
 
 // own lets this file, and no other, be a worker where the page's policy enforces Trusted Types.
@@ -96,7 +100,8 @@ async function here(work, progress) {
   return now.value;
 }
 
-// prove resolves to the token of a solved challenge. Below the form that waits for it, it says why, and shows how far it is.
+// prove resolves to the token of a solved challenge. Below the form that waits for it, it says why,
+// and shows how far it is.
 export async function prove(cards, form, work, why, label) {
   const box = document.createElement('div'), text = document.createElement('p'), bar = document.createElement('progress');
   Object.assign(box, { className: 'box note', part: 'note' });

@@ -3,7 +3,8 @@
 const pressed = new WeakMap(); // by form: the button that submits it
 const warned = new WeakSet();
 
-// gets says whether the element's form is a GET, and tells the developer once. A form of React, whose action is a script, is none.
+// gets says whether the element's form is a GET, and tells the developer once. A form of React,
+// whose action is a script, is none.
 export function gets(element) {
   const { form } = element, of = (name) => pressed.get(form)?.getAttribute(`form${name}`) ?? form.getAttribute(name);
   if (!form || /^(post|dialog)$/i.test(of('method')) || /^javascript:/i.test(of('action'))) return false;
@@ -12,7 +13,8 @@ export function gets(element) {
   return true;
 }
 
-// guard hears a form's events submit and formdata. What comes of a press is done before the next task.
+// guard hears a form's events submit and formdata. What comes of a press is done before the next
+// task.
 export function guard(element, { target, submitter, formData }) {
   if (target !== element.form) return;
   if (formData) return void (gets(element) && formData.delete(element.name));

@@ -1,7 +1,8 @@
 import { attempt, offline, within } from '../static/browser.js';
 import { Moment, second } from '../static/time.js';
 
-// What a browser and the API (docs/openapi.yaml) say to each other, without a card: /client.js. <send-code> asks through it too.
+// What a browser and the API (docs/openapi.yaml) say to each other, without a card: /client.js.
+// <send-code> asks through it too.
 
 export { Moment };
 
@@ -21,18 +22,22 @@ const rest = (ms) => new Promise((go) => setTimeout(go, ms));
 export const mistaken = (key) => !key ? 'it has no public key: pk_…'
   : key.startsWith('sk_') ? "a secret key (sk_…) is no secret in a page: use the app's public key (pk_…), and replace this one" : undefined;
 
-// waiting is how many milliseconds are left until the next code may be asked for, of what an answer told.
+// waiting is how many milliseconds are left until the next code may be asked for, of what an answer
+// told.
 export const waiting = ({ body, moment }) => {
   const { quota } = body, ms = body.retry_after_ms ?? quota?.retry_after_ms ?? (quota?.retry_after ?? 0) * second;
   return Math.max(0, ms - moment.elapsed());
 };
 
-// Client asks the service at api, by default where this script came from, with a public key. Answers are {ok, status, body, moment,
-// retry}: moment is when it came, retry the seconds of Retry-After, 0 where none was told; the body of one that is not ok is a problem.
-// Status 0 is no answer: `error` says why, and `barred` that the service is there and does not let this page read its answers.
+// Client asks the service at api, by default where this script came from, with a public key.
+// Answers are {ok, status, body, moment, retry}: moment is when it came, retry the seconds of
+// Retry-After, 0 where none was told; the body of one that is not ok is a problem. Status 0 is no
+// answer: `error` says why, and `barred` that the service is there and does not let this page read
+// its answers.
 //
-// kept holds the key of a send from before its request until its answer, as {get, set, forget}: where that outlives a reload, a code whose
-// answer was lost is found again by the next send to the recipient.
+// kept holds the key of a send from before its request until its answer, as {get, set, forget}:
+// where that outlives a reload, a code whose answer was lost is found again by the next send to the
+// recipient.
 export class Client {
   #open = {}; // by path: the request whose answer has not come, and its key, which a repetition has too
 
@@ -45,17 +50,19 @@ export class Client {
     Object.assign(this, { key, api: new URL(String(api).replace(/\/?$/, '/'), document.baseURI), ask, kept });
   }
 
-  // send asks for a code: {channel, to, purpose, locale, reference, country, known}, or {verification_id} for another one; after a 428 it is
-  // called again with human_check, the token.
+  // send asks for a code: {channel, to, purpose, locale, reference, country, known}, or
+  // {verification_id} for another one; after a 428 it is called again with human_check, the token.
   send(what) { return this.#once('v1/verifications', what, repeats, this.kept); }
 
-  // check compares a code. Without an answer it asks again, by itself or when it is called again: that counts nothing, and a right code's
-  // answer still comes.
+  // check compares a code. Without an answer it asks again, by itself or when it is called again:
+  // that counts nothing, and a right code's answer still comes.
   check(id, code) { return this.#once(`v1/verifications/${encodeURIComponent(id)}/check`, { code }, repeats); }
 
-  // #once posts what counts once. A browser that makes no random numbers sends no key, and nothing again.
+  // #once posts what counts once. A browser that makes no random numbers sends no key, and nothing
+  // again.
   async #once(path, what, left = 0, kept) {
-    const body = JSON.stringify(what), headers = { 'Content-Type': 'application/json' }, same = JSON.stringify({ ...what, human_check: undefined });
+    const body = JSON.stringify(what), headers = { 'Content-Type': 'application/json' },
+        same = JSON.stringify({ ...what, human_check: undefined });
     if (this.#open[path]?.same !== same) this.#open[path] = { same, key: kept?.get() || random() };
     const mine = this.#open[path];
     for (let n = 0; ; n++) {
@@ -64,10 +71,12 @@ export class Client {
         headers['Idempotency-Key'] = mine.key;
       }
       const answer = await this.#ask(path, { method: 'POST', body, headers }), { status, error, barred, retry = 0 } = answer;
-      const is = (kind) => String(answer.body?.type).endsWith(`/${kind}`), twin = status === 409 && is('conflict'), lost = status === 0 || status >= 500;
+      const is = (kind) => String(answer.body?.type).endsWith(`/${kind}`), twin = status === 409 && is('conflict'), lost = status === 0 ||
+          status >= 500;
       if (twin && n < twins) await rest(twinWait);
       else if (is('idempotency-key-reused') && n < twins) mine.key = random(); // it was kept for another recipient
-      else if (mine.key && (kept ? status === 0 : lost) && left > 0 && retry <= longest && !barred && !offline() && error?.name !== 'AbortError') {
+      else if (mine.key && (kept ? status === 0 : lost) && left > 0 && retry <= longest && !barred && !offline() &&
+          error?.name !== 'AbortError') {
         left -= error?.name === 'TimeoutError' ? repeats : 1;
         await rest((retry || 1) * second);
       } else {
@@ -93,13 +102,15 @@ export class Client {
 
   // offer is the answer that channels reads. It disturbs no other question.
   offer(purpose = '', locale = '') {
-    return this.#ask(`v1/channels?purpose=${encodeURIComponent(purpose)}&locale=${encodeURIComponent(locale)}`, { cache: 'no-store' }, asked);
+    return this.#ask(`v1/channels?purpose=${encodeURIComponent(purpose)}&locale=${encodeURIComponent(locale)}`, { cache: 'no-store' },
+        asked);
   }
 
-  // reachable tells a page that may not ask from a service that is away: browsers say the same of both, but everybody may
-  // read the widget itself.
+  // reachable tells a page that may not ask from a service that is away: browsers say the same of
+  // both, but everybody may read the widget itself.
   reachable() {
-    return within(async (signal) => (await fetch(new URL('widget.js', this.api), { method: 'HEAD', cache: 'no-store', credentials: 'omit', signal })).ok)
+    return within(async (signal) => (
+        await fetch(new URL('widget.js', this.api), { method: 'HEAD', cache: 'no-store', credentials: 'omit', signal })).ok)
       .catch(() => false);
   }
 

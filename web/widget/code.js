@@ -11,7 +11,8 @@ import { emphasised, h } from './dom.js';
 import { Flow } from './flow.js';
 import { act, box, dots, heading, lead, link } from './parts.js';
 
-// The cards that come after a request for a code: a module of its own, loaded when the first card's field gets the focus.
+// The cards that come after a request for a code: a module of its own, loaded when the first card's
+// field gets the focus.
 
 export const { lang, mails, phones } = SENDCODE;
 export const styles = [outcome, pips, codes];
@@ -21,7 +22,9 @@ const helpAfter = 15 * second;
 const underway = new Set(['queued', 'sending']);
 const slips = new Set(['required', 'foreign', 'length']); // kinds of notes on a typed text that is no code
 const day = 24 * 60 * minute;
-const roundedFrom = 3600; // seconds: the wait of a rule with this window or a longer one may be rounded up, so no send's time can be told from it
+// seconds: the wait of a rule with this window or a longer one may be rounded up, so no send's time
+// can be told from it
+const roundedFrom = 3600;
 
 export const cards = { code, enough, failed, ended, approved, away, misplaced };
 
@@ -33,7 +36,8 @@ export const polls = ({ view }) => view?.status === 'pending' && !view.send.fina
 const first = ({ send }, ...ends) => send.number <= 1 && ends.includes(send.status); // whether the first message ended in one of these ways
 
 // pick returns the kind of the card to show. It decides by the API's answers. The proof of a
-// right code comes only with the answer to the check: without a proof, the card 'ended' says that the code was used.
+// right code comes only with the answer to the check: without a proof, the card 'ended' says that
+// the code was used.
 export function pick({ view, quota, refused, note, screen, proof, shared }) {
   if (note?.kind === 'misplaced' || note?.kind === 'loading') return note.kind;
   if (screen === 'change' || screen === 'instead' || !view) {
@@ -48,18 +52,20 @@ export function pick({ view, quota, refused, note, screen, proof, shared }) {
   return first(view, 'failed', screen !== 'code' && 'undelivered') ? 'failed' : 'code';
 }
 
-// supported returns the line with the send's reference for support, on cards of these kinds; else a false value.
+// supported returns the line with the send's reference for support, on cards of these kinds; else a
+// false value.
 export function supported(w, kind, view) {
   const ref = view?.send?.support;
-  return ref && ['help', 'enough', 'failed', 'ended'].includes(kind) && h('p', { class: 'support', part: 'support' }, put(w.SupportReference, { ref }));
+  return ref && ['help', 'enough', 'failed', 'ended'].includes(kind) &&
+      h('p', { class: 'support', part: 'support' }, put(w.SupportReference, { ref }));
 }
 
 const plural = (w, text, n) => put(text[attempt(() => new Intl.PluralRules(w.Lang).select(n))] ?? text.other, { n });
 
 const used = (quota) => quota?.rules.map((r) => r.remaining);
 
-// until returns the element of a time of the day, ms after the answer, which Countdown writes. counted is its text as a countdown, if daylight
-// saving time starts or ends before.
+// until returns the element of a time of the day, ms after the answer, which Countdown writes.
+// counted is its text as a countdown, if daylight saving time starts or ends before.
 const until = (ms, pattern, counted) => h('span', { 'data-at': ms, 'data-text': pattern, 'data-counted': counted });
 
 // locked returns the box which says that no code is sent after too many wrong ones.
@@ -67,16 +73,20 @@ const locked = (w, note) => note?.kind === 'many' && box('bad', w.TooManyChecks)
 
 // button returns a button that counts ms down, the rest of whole, and can then be pressed.
 function button(w, { label, ms = 0, whole = 0, quiet, timer = true }) {
-  const waits = ms > 0, tone = quiet ? ' quiet' : '', rounded = whole > 0 && ms > whole; // the wait was rounded up: its texts tell no duration
+  // the wait was rounded up: its texts tell no duration
+  const waits = ms > 0, tone = quiet ? ' quiet' : '', rounded = whole > 0 && ms > whole;
   return [
     h('button', {
       id: 'again', class: `button again${tone}`, part: `button${tone}`, 'aria-describedby': 'again-why',
-      'data-ready': label, 'data-over': timer ? w.AvailableNow : label, 'aria-disabled': waits && 'true', 'data-total': waits && Math.max(ms, whole),
+      'data-ready': label, 'data-over': timer ? w.AvailableNow : label, 'aria-disabled': waits && 'true', 'data-total': waits &&
+          Math.max(ms, whole),
     }, h('span', { class: 'label' }, ms >= clockFrom ? w.NextCode : label), waits && [
-      ' ', h('span', { class: 'count', 'aria-hidden': 'true', 'data-wait': ms, 'data-short': w.AgainIn, 'data-long': rounded ? w.AgainClock : w.AgainAt, 'data-done': '' }),
+      ' ', h('span', { class: 'count', 'aria-hidden': 'true', 'data-wait': ms, 'data-short': w.AgainIn,
+          'data-long': rounded ? w.AgainClock : w.AgainAt, 'data-done': '' }),
       h('svg', { class: 'bar', 'aria-hidden': 'true', viewBox: '0 0 100 1', preserveAspectRatio: 'none' }, h('rect', { height: 1 })),
     ]),
-    h('p', { id: 'again-why', hidden: true, ...waits && { 'data-wait': ms, 'data-minutes': true, 'data-short': w.AvailableWithin, 'data-long': w.AgainClock, 'data-done': '' } }),
+    h('p', { id: 'again-why', hidden: true, ...waits &&
+        { 'data-wait': ms, 'data-minutes': true, 'data-short': w.AvailableWithin, 'data-long': w.AgainClock, 'data-done': '' } }),
     waits && h('p', {
       role: 'timer', class: 'visually-hidden', 'data-wait': ms, 'data-done': '',
       'data-short': timer ? w.TimerIn : w.AgainIn, 'data-long': rounded ? w.AnotherAt : timer ? w.TimerAt : w.AgainAt,
@@ -92,40 +102,50 @@ function again(w, label, quota, more) {
   return act('again', button(w, { label, ms: waitOf(quota), whole: (rule?.window ?? 0) * second, ...more }));
 }
 
-// waiting returns the sentence on how long the next code must wait from now, by the rules as told at moment; '' if it need not wait.
+// waiting returns the sentence on how long the next code must wait from now, by the rules as told
+// at moment; '' if it need not wait.
 function waiting(w, { quota, moment }) {
   const left = waitOf(quota) - moment.elapsed();
   return left > 0 ? put(w.TimerIn, { d: lasting(left, w) }) : '';
 }
 
-// there returns what a card's rev has of the other channel: all that is shown but times. instead returns the link to that channel.
+// there returns what a card's rev has of the other channel: all that is shown but times. instead
+// returns the link to that channel.
 const there = ({ channels, there: leg }) => [channels, leg?.to, leg?.view?.status, leg?.wait > 0];
 const instead = (w, state, code) => state.phones?.instead(w, state, code);
 
 const neverSent = ({ send }) => send.status === 'failed' && send.number <= 1;
 
 // awayBox returns the box which says, on another card, why a request failed.
-const awayBox = (w, note) => note?.kind === 'away' && (note.unchecked ? [w.HumanNeeded, w.HumanNeededLead].join(w.Stop) : note.crowded ? w.CrowdedCode : note.slow ? w.SlowCode : w.AwayCode);
+const awayBox = (w, note) => note?.kind === 'away' &&
+    (note.unchecked ? [w.HumanNeeded, w.HumanNeededLead].join(w.Stop) : note.crowded ? w.CrowdedCode : note.slow ? w.SlowCode : w.AwayCode);
 
 function code(w, state) {
   const { view, quota, note } = state;
   const letters = view.code_format?.alphabet === 'unambiguous', n = view.code_format?.length, wrong = wrongCode(w, note, view);
   const flying = underway.has(view.send.status), [head, sent] = sending(w, view.send);
-  const trouble = awayBox(w, note) || ({ failed: w.ResendFailed + (view.send.counts ? '' : w.Separator + w.DidNotCount), undelivered: w.NotArrivedLead }[view.send.status] ?? '');
+  const trouble = awayBox(w, note) ||
+      ({ failed: w.ResendFailed + (view.send.counts ? '' : w.Separator + w.DidNotCount),
+          undelivered: w.NotArrivedLead }[view.send.status] ?? '');
   return {
     rev: [view.id, view.send, view.attempts_remaining, used(quota), quota.allowed, there(state)], next: view.expires_in * second + second,
     say: wrong || trouble || (flying ? head : [head, waiting(w, state) || w.AvailableNow].join(w.Stop)),
     body: [
       heading([head, flying && dots()]),
-      lead(emphasised(sent, { to: view.to }), view.purpose_title && put(w.AndTitle, { title: view.purpose_title }), w.Stop, h('span', { id: 'code-expiry', class: 'fact' }, until(view.expires_in * second, w.WorksUntil, w.WorksElse))),
+      lead(emphasised(sent, { to: view.to }), view.purpose_title && put(w.AndTitle, { title: view.purpose_title }), w.Stop,
+          h('span', { id: 'code-expiry', class: 'fact' }, until(view.expires_in * second, w.WorksUntil, w.WorksElse))),
       box('bad', trouble),
       act('check', h('div', { class: 'field' },
         h('label', { for: 'code', part: 'label' }, w.CodeLabel),
         h('div', { class: 'code-row' },
           h('input', {
-            id: 'code', class: 'code', type: 'text', inputmode: letters ? 'text' : 'numeric', autocapitalize: letters ? 'characters' : 'none',
-            'data-letters': letters, autocomplete: 'one-time-code', autocorrect: 'off', spellcheck: 'false', required: true, dir: 'ltr', maxlength: 1000,
-            'data-1p-ignore': true, 'data-bwignore': true, 'data-lpignore': 'true', 'data-form-type': 'other', 'data-length': n, 'data-sms': state.channel === 'sms', 'data-focus': true, 'data-keep': slips.has(note?.kind) || note?.kind === 'away', 'data-wrong': note?.kind === 'wrong', part: 'input code', 'aria-invalid': wrong && 'true',
+            id: 'code', class: 'code', type: 'text', inputmode: letters ? 'text' : 'numeric',
+                autocapitalize: letters ? 'characters' : 'none',
+            'data-letters': letters, autocomplete: 'one-time-code', autocorrect: 'off', spellcheck: 'false', required: true, dir: 'ltr',
+                maxlength: 1000,
+            'data-1p-ignore': true, 'data-bwignore': true, 'data-lpignore': 'true', 'data-form-type': 'other', 'data-length': n,
+                'data-sms': state.channel === 'sms', 'data-focus': true, 'data-keep': slips.has(note?.kind) ||
+                    note?.kind === 'away', 'data-wrong': note?.kind === 'wrong', part: 'input code', 'aria-invalid': wrong && 'true',
             'aria-describedby': [wrong && 'code-error', n && 'code-hint', 'code-expiry'].filter(Boolean).join(' '),
           }),
           h('button', { id: 'check', class: 'button', part: 'button' }, w.CheckCode)),
@@ -144,23 +164,28 @@ function sending(w, { status, number }) {
   return [w.CheckMail, number > 1 && status === 'sent' ? w.SentAgainTo : w.SentTo];
 }
 
-// help returns the advice for a message that does not arrive. The advice opens by itself, unless a wrong code was typed: then a message has come.
+// help returns the advice for a message that does not arrive. The advice opens by itself, unless a
+// wrong code was typed: then a message has come.
 function help(w, state, wrong) {
-  const { view, quota } = state, { status } = view.send, flying = underway.has(status), lost = status === 'failed' || status === 'undelivered' && view.channel === 'email';
-  return h('details', { class: 'help', part: 'help', open: !wrong && (lost || status === 'unknown'), 'data-open': !wrong && !flying && helpAfter },
+  const { view, quota } = state, { status } = view.send, flying = underway.has(status), lost = status === 'failed' ||
+      status === 'undelivered' && view.channel === 'email';
+  return h('details', { class: 'help', part: 'help', open: !wrong && (lost || status === 'unknown'), 'data-open': !wrong && !flying &&
+      helpAfter },
     h('summary', { id: 'nothing' }, w.NothingYet),
     h('ul', {},
       !lost && h('li', {}, h('span', { class: 'fact' }, leaving(w, view))),
       h('li', {}, h('span', { class: 'fact' }, another(w, view, quota))),
       !lost && !flying && h('li', {}, spam(w, state))),
-    h('p', { class: 'act' }, h('button', { type: 'button', id: 'go-change', class: 'button quiet change', part: 'button quiet', 'data-act': 'change' }, w.WrongAddress)),
+    h('p', { class: 'act' }, h('button',
+        { type: 'button', id: 'go-change', class: 'button quiet change', part: 'button quiet', 'data-act': 'change' }, w.WrongAddress)),
     rules(w, quota), instead(w, state, true), supported(w, 'help', view));
 }
 
 // leaving says how far a message has come.
 function leaving(w, { send: { status, finished_at }, expires_at, expires_in }) {
   const age = Date.parse(expires_at) - expires_in * second - Date.parse(finished_at);
-  return { delivered: w.HasArrived, unknown: w.AcceptedHow }[status] ?? (age >= 0 ? until(-age, w.AcceptedAt, w.AcceptedElse) : w.NotAcceptedYet);
+  return { delivered: w.HasArrived,
+      unknown: w.AcceptedHow }[status] ?? (age >= 0 ? until(-age, w.AcceptedAt, w.AcceptedElse) : w.NotAcceptedYet);
 }
 
 // another says when the next message can be asked for, and whether it will have the same code.
@@ -171,7 +196,8 @@ function another(w, view, quota) {
   return h('span', { 'data-at': ms, 'data-text': which + w.AnotherAt, 'data-counted': which + w.AnotherElse, 'data-round': 'up' });
 }
 
-const spam = (w, { channel, sender, subject }) => channel === 'sms' || !sender ? w.LookInSpamElse : emphasised(subject ? w.LookInSpamFor : w.LookInSpam, { sender, subject });
+const spam = (w, { channel, sender, subject }) => channel === 'sms' ||
+    !sender ? w.LookInSpamElse : emphasised(subject ? w.LookInSpamFor : w.LookInSpam, { sender, subject });
 
 function enough(w, state) {
   const { view, quota, to, note } = state;
@@ -187,17 +213,21 @@ function enough(w, state) {
   };
 }
 
-const last = (w, view) => h('p', { class: 'aside' }, until(view.expires_in * second, w.LastCodeUntil, w.LastCodeElse), ' ', link('code', w.EnterIt));
+const last = (w, view) => h('p', { class: 'aside' }, until(view.expires_in * second, w.LastCodeUntil, w.LastCodeElse), ' ',
+    link('code', w.EnterIt));
 
 // failed is for a first message that was refused at once, or came back.
 function failed(w, state) {
   const { view, quota, note } = state, trouble = awayBox(w, note), back = view.send.status === 'undelivered';
-  const text = trouble || (back || view.send.counts ? '' : quota.allowed ? w.DidNotCountNow : w.DidNotCount), head = back ? w.NotArrived : w.NotDelivered;
+  const text = trouble || (back || view.send.counts ? '' : quota.allowed ? w.DidNotCountNow : w.DidNotCount),
+      head = back ? w.NotArrived : w.NotDelivered;
   return {
-    say: [head, text].filter(Boolean).join(w.Stop), rev: [view.send.id, quota.allowed, there(state)], next: back ? view.expires_in * second + second : null,
+    say: [head, text].filter(Boolean).join(w.Stop), rev: [view.send.id, quota.allowed, there(state)],
+        next: back ? view.expires_in * second + second : null,
     body: [
       heading(head), lead(back ? w.NotArrivedLead : emphasised(w.NotDeliveredLead, { to: view.to })),
-      h('p', { class: 'act' }, h('button', { type: 'button', id: 'go-change', class: 'button', part: 'button', 'data-act': 'change' }, w.ChangeAddress)),
+      h('p', { class: 'act' }, h('button', { type: 'button', id: 'go-change', class: 'button', part: 'button', 'data-act': 'change' },
+          w.ChangeAddress)),
       again(w, w.TryAgain, quota, { quiet: true }), instead(w, state), box(trouble ? 'bad' : 'note', text), locked(w, note),
       back && last(w, view),
     ],
@@ -224,15 +254,17 @@ function approved(w, { view, proof }) {
   return {
     say: [w.Approved, proof ? w.GoOn : w.UsedLead].join(w.Stop), rev: [view.id, !proof],
     body: [
-      heading(w.Approved), lead(emphasised(w.ApprovedLead, { to: view.to }), w.Separator, proof ? h('slot', { name: 'approved' }, w.GoOn) : w.UsedLead),
+      heading(w.Approved), lead(emphasised(w.ApprovedLead, { to: view.to }), w.Separator,
+          proof ? h('slot', { name: 'approved' }, w.GoOn) : w.UsedLead),
     ],
   };
 }
 
-// away says that a part of the service does not answer, that too many requests came from the network, that messages go out too late, or that a human check
-// could not be done.
+// away says that a part of the service does not answer, that too many requests came from the
+// network, that messages go out too late, or that a human check could not be done.
 function away(w, state) {
-  const { note, to } = state, [head, why] = note.unchecked ? [w.HumanNeeded, w.HumanNeededLead] : note.crowded ? [w.Crowded, w.CrowdedLead] : note.slow ? [w.Slow, w.SlowLead] : [w.Away, w.AwayLead];
+  const { note, to } = state, [head, why] = note.unchecked ? [w.HumanNeeded, w.HumanNeededLead] : note.crowded ? [w.Crowded,
+      w.CrowdedLead] : note.slow ? [w.Slow, w.SlowLead] : [w.Away, w.AwayLead];
   return {
     say: note.unchecked || note.crowded || note.slow ? [head, why].join(w.Stop) : head, rev: [note, there(state)],
     body: [
@@ -248,13 +280,17 @@ function misplaced(w) {
   return { say: w.Misplaced, body: [heading(w.Misplaced), lead(w.MisplacedLead)] };
 }
 
-// wide returns the shown name of a rule of a network or of all recipients together, by its scope; undefined for other scopes.
-const wide = (w, scope) => ({ ip: w.YourNetwork, network: w.YourNetwork, app: w.AllTogether, purpose: w.AllTogether, global: w.AllTogether, everything: w.AllTogether })[scope];
+// wide returns the shown name of a rule of a network or of all recipients together, by its scope;
+// undefined for other scopes.
+const wide = (w, scope) => ({ ip: w.YourNetwork, network: w.YourNetwork, app: w.AllTogether, purpose: w.AllTogether, global: w.AllTogether,
+    everything: w.AllTogether })[scope];
 
-// rules draws the pips: what the recipient's rules have left, and the one of a network or of all while it refuses.
+// rules draws the pips: what the recipient's rules have left, and the one of a network or of all
+// while it refuses.
 function rules(w, quota) {
   const own = quota?.rules.filter((r) => r.scope === 'recipient' || r.retry_after > 0 && wide(w, r.scope)) ?? [];
-  return own.length > 0 && h('div', { class: 'rules', part: 'rules' }, w.PipsLabel, h('ul', { class: 'pips', role: 'list' }, own.map((r) => row(w, r))));
+  return own.length > 0 && h('div', { class: 'rules', part: 'rules' }, w.PipsLabel,
+      h('ul', { class: 'pips', role: 'list' }, own.map((r) => row(w, r))));
 }
 
 const longest = 12; // marks in a row; more are one bar, as in web/pips.go
@@ -263,7 +299,8 @@ function row(w, r) {
   const taken = Math.min(r.limit - r.remaining, r.limit), waits = r.retry_after > 0;
   const name = wide(w, r.scope); // how much of such a rule is used is not told
   const marks = name ? [] : r.limit > longest
-    ? h('svg', { class: 'pip-bar', viewBox: `0 0 ${r.limit} 1`, preserveAspectRatio: 'none' }, h('rect', { class: 'pip-used', width: taken, height: 1 }))
+    ? h('svg', { class: 'pip-bar', viewBox: `0 0 ${r.limit} 1`, preserveAspectRatio: 'none' },
+        h('rect', { class: 'pip-used', width: taken, height: 1 }))
     : Array.from({ length: r.limit }, (_, i) => h('i', { class: i < taken ? 'pip used' : 'pip' }));
   const note = waits
     ? { 'data-wait': r.retry_after * second, 'data-short': w.PipsIn, 'data-long': w.PipsAt, 'data-done': plural(w, w.PipsLeft, 1) }
@@ -293,7 +330,8 @@ function spent(w, quota, to) {
   if (r?.scope !== 'recipient') {
     const all = [w.EnoughAll, w.EnoughAllLead];
     const failures = [w.EnoughFailures, w.EnoughFailuresLead], backoff = [w.EnoughBackoff, w.EnoughBackoffLead];
-    const [head, why] = { failures, backoff, app: all, purpose: all, global: all, everything: all }[r?.scope] ?? [w.EnoughNetwork, w.EnoughNetworkLead];
+    const [head, why] = { failures, backoff, app: all, purpose: all, global: all, everything: all }[r?.scope] ?? [w.EnoughNetwork,
+        w.EnoughNetworkLead];
     return { heading: head, lead: emphasised(why, { to }) };
   }
   if (r.name === 'carrier') return { heading: w.EnoughCarrier, lead: put(w.EnoughCarrierLead, { to }) };
@@ -305,7 +343,8 @@ function spent(w, quota, to) {
   if (r.per) return { heading: head, lead: put(plural(w, w.SentWithin, taken), { to, when }) };
   if (r.window >= roundedFrom) return { heading: head, lead: put(plural(w, w.AtMost, r.limit), { to, when }) };
   const since = r.window - r.reset_after; // the oldest counted send leaves when it is as old as the window
-  return { heading: head, lead: until(-since * second, put(plural(w, w.SentSince, taken), { to }), put(plural(w, w.SentElse, taken), { to })) };
+  return { heading: head, lead: until(-since * second, put(plural(w, w.SentSince, taken), { to }),
+      put(plural(w, w.SentElse, taken), { to })) };
 }
 
 // wrongCode says what is the matter with what was typed; undefined: nothing.

@@ -1,9 +1,11 @@
-// Elements made by hand: nothing is parsed, so a site's policy for inline styles and Trusted Types have nothing to forbid.
+// Elements made by hand: nothing is parsed, so a site's policy for inline styles and Trusted Types
+// have nothing to forbid.
 
 const drawn = new Set(['svg', 'rect']);
 
-// h makes an element. Attributes that are false, null or undefined are left out, true is an empty one; children that are
-// false, null or undefined are left out too, lists of them are taken one by one.
+// h makes an element. Attributes that are false, null or undefined are left out, true is an empty
+// one; children that are false, null or undefined are left out too, lists of them are taken one by
+// one.
 export function h(name, attributes, ...children) {
   const e = drawn.has(name) ? document.createElementNS('http://www.w3.org/2000/svg', name) : document.createElement(name);
   for (const [key, value] of Object.entries(attributes ?? {})) {
@@ -13,7 +15,8 @@ export function h(name, attributes, ...children) {
   return e;
 }
 
-// emphasised is a pattern with its values in bold, as nodes. No line breaks at a value's hyphens: it may be an address.
+// emphasised is a pattern with its values in bold, as nodes. No line breaks at a value's hyphens:
+// it may be an address.
 export function emphasised(pattern, values) {
   return pattern.split(/(\{\w+\})/).map((part) => {
     const name = part.slice(1, -1);

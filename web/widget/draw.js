@@ -2,8 +2,8 @@ import { put } from '../static/time.js';
 import { h } from './dom.js';
 import { act, box, choice, dots, field, heading, lead, link } from './parts.js';
 
-// The first cards. Those that come after a request for a code, and which card is true then, are in code.js, and what there is for phone
-// numbers in phones.js.
+// The first cards. Those that come after a request for a code, and which card is true then, are in
+// code.js, and what there is for phone numbers in phones.js.
 
 // draw makes the card for a state:
 //
@@ -21,36 +21,45 @@ import { act, box, choice, dots, field, heading, lead, link } from './parts.js';
 //   unkept   a reload does not find the view again
 //   known    there are tokens of earlier codes, which can be forgotten
 //
-// words are the catalogue by channel, countries those that numbers may be of, and country where they are dialled. pick, cards and supported
-// are those of code.js, phones is the module; what is not there yet is waited for. A card that begins with mail does not wait for phones.
+// words are the catalogue by channel, countries those that numbers may be of, and country where
+// they are dialled. pick, cards and supported are those of code.js, phones is the module; what is
+// not there yet is waited for. A card that begins with mail does not wait for phones.
 export function draw(words, state) {
-  const w = words && (words[state.channel] ?? words.email), name = words && (state.channel !== 'sms' || state.phones) ? state.pick?.(state) ?? (state.note ? '' : 'ask') : '';
+  const w = words && (words[state.channel] ?? words.email), name = words &&
+      (state.channel !== 'sms' || state.phones) ? state.pick?.(state) ?? (state.note ? '' : 'ask') : '';
   const drawn = { ask: () => ask(words, state), ...state.cards }[name], kind = drawn ? name : 'loading';
   const { say, rev, next, body } = (drawn ?? loading)(w, state);
   return h('section', {
     id: 'card', class: 'card', part: 'card', 'data-kind': kind, 'data-say': say, 'data-next': next,
     'data-rev': JSON.stringify([kind, rev, state.note, state.known, !state.phones]), 'aria-labelledby': drawn && 'heading',
-  }, body, drawn && [state.known && name === 'ask' && h('p', { class: 'aside' }, link('forget', w.ForgetDevice)), state.supported?.(w, kind, state.view)]);
+  }, body, drawn && [state.known && name === 'ask' &&
+      h('p', { class: 'aside' }, link('forget', w.ForgetDevice)), state.supported?.(w, kind, state.view)]);
 }
 
 const loading = () => ({ body: h('p', { class: 'lead' }, dots()) });
 
 function ask(words, { note, to, draft, view, channel, channels, asking, country, countries, screen, there, phones, title }) {
-  const other = channels.find((c) => c !== channel), wanted = asking ?? (screen === 'instead' ? other : channel), on = channels.includes(wanted) ? wanted : channels[0];
-  const w = words[on] ?? words.email, wrong = note?.kind === 'address' && note.text, either = channels.length > 1, many = note?.kind === 'many' && note.text;
+  const other = channels.find((c) => c !== channel), wanted = asking ?? (screen === 'instead' ? other : channel),
+      on = channels.includes(wanted) ? wanted : channels[0];
+  const w = words[on] ?? words.email, wrong = note?.kind === 'address' &&
+      note.text, either = channels.length > 1, many = note?.kind === 'many' && note.text;
   const { question, asIs, use } = note ?? {};
   const typed = (c) => c === on && draft !== undefined ? draft : c === channel ? to : there?.to;
   const one = (c) => {
-    const its = { value: typed(c), wrong: c === on && wrong, focus: c === on, doubt: c === on && question && [h('strong', {}, question), w.Separator, asIs] };
+    const its = { value: typed(c), wrong: c === on && wrong, focus: c === on, doubt: c === on && question &&
+        [h('strong', {}, question), w.Separator, asIs] };
     return c === 'sms' ? phones?.field(words.sms, its, countries, country) ?? h('div', { class: 'field by-sms' }, dots())
       : field(words.email, 'to', { type: 'email', autocomplete: 'email', autocapitalize: 'none', maxlength: 320 }, its);
   };
   return {
     say: wrong || many || question, rev: [on, typed(on), channels, countries.length, title],
     body: [
-      heading([w.AskHeading, title && put(w.AndTitle, { title })], 'heading'), lead(h('slot', { name: 'lead' }, either ? w.AskLeadEither : w.AskLead)), box('bad', many),
-      act('send', either && choice(w, channels, on), channels.map(one), h('button', { id: 'send', class: 'button', part: 'button' }, w.SendCode)),
-      use && h('p', { class: 'act' }, h('button', { type: 'button', id: 'use', class: 'button quiet', part: 'button quiet', 'data-act': 'use' }, use)),
+      heading([w.AskHeading, title && put(w.AndTitle, { title })], 'heading'),
+          lead(h('slot', { name: 'lead' }, either ? w.AskLeadEither : w.AskLead)), box('bad', many),
+      act('send', either && choice(w, channels, on), channels.map(one),
+          h('button', { id: 'send', class: 'button', part: 'button' }, w.SendCode)),
+      use && h('p', { class: 'act' },
+          h('button', { type: 'button', id: 'use', class: 'button quiet', part: 'button quiet', 'data-act': 'use' }, use)),
       h('p', { class: 'aside' }, view ? link('back', w.BackToCode) : w.HaveCode),
     ],
   };

@@ -20,7 +20,8 @@ const slips = { required: 'required', not_digits: 'foreign', not_in_alphabet: 'f
 // Reasons for which another number would not do either, but a mail does.
 const numbersAlone = ['country_not_served', 'voip', 'number_not_allowed'];
 
-// Flow changes the element's core; the element shows it. Its acts tell `lost` where no one knows what came of them.
+// Flow changes the element's core; the element shows it. Its acts tell `lost` where no one knows
+// what came of them.
 export class Flow {
   #wanted; // the last send that was tried
   #undelivered; // the send that was last told to have failed
@@ -97,8 +98,8 @@ export class Flow {
 
   retry() { return this.#ask(this.#wanted); }
 
-  // other goes to the recipient that is known on the other channel, and asks for a code there; where that has to wait, it is
-  // only gone to.
+  // other goes to the recipient that is known on the other channel, and asks for a code there;
+  // where that has to wait, it is only gone to.
   async other() {
     const { screen } = this.#state;
     this.#cross();
@@ -116,7 +117,8 @@ export class Flow {
   }
 
   async check(form) {
-    const { view, before } = this.#state, { alphabet, length } = view.code_format ?? {}, { era } = this.core, { value } = form.querySelector('#code');
+    const { view, before } = this.#state, { alphabet, length } = view.code_format ?? {}, { era } = this.core,
+        { value } = form.querySelector('#code');
     const letters = alphabet === 'unambiguous', code = codeIn(value, length, letters);
     if (length && !code) return this.#note(slipIn(value, letters));
     this.#tried = { id: view.id, code: code || value };
@@ -151,8 +153,8 @@ export class Flow {
     if (!core.inquiry.posting) core.show();
   }
 
-  // learn asks which channels there are now, and which countries' numbers are sent to, and says what is wrong with the page. Without an
-  // answer all are tried.
+  // learn asks which channels there are now, and which countries' numbers are sent to, and says
+  // what is wrong with the page. Without an answer all are tried.
   async learn() {
     if (this.mistaken) return this.misplaced(this.mistaken);
     const { core } = this, { era } = core, a = await this.client.offer(this.#get('purpose'), core.locale()), { channels } = a.body ?? {};
@@ -166,7 +168,8 @@ export class Flow {
     if (to === '') return this.#badAddress('empty', { channel, to, country });
     const { view, to: before, country: where } = this.#state;
     if (view && channel === this.core.channel() && to === before && country === where) return this.again();
-    return this.#ask({ channel, to, country, body: this.#asking({ channel, to, country, purpose: this.#get('purpose'), sure: this.#state.note?.sure ?? '' }) });
+    return this.#ask({ channel, to, country,
+        body: this.#asking({ channel, to, country, purpose: this.#get('purpose'), sure: this.#state.note?.sure ?? '' }) });
   }
 
   // #asking is what is asked for, with what the page adds.
@@ -185,7 +188,8 @@ export class Flow {
     let a = await send();
     if (a.status === 202 && a.body.send.id === this.#state.view?.send.id) a = await send(); // a look has shown what that key had sent
     for (let n = 0; a.body?.human_check?.by && n < checks && era === this.core.era; n++) {
-      const { human_check: offer } = a.body, token = await (await this.core.human())?.answer(this.core, n < vendorChecks ? offer : { ...offer, by: 'work' });
+      const { human_check: offer } = a.body,
+          token = await (await this.core.human())?.answer(this.core, n < vendorChecks ? offer : { ...offer, by: 'work' });
       if (!token || era !== this.core.era) break;
       a = await this.client.send({ ...wanted.body, human_check: token });
     }
@@ -203,8 +207,8 @@ export class Flow {
     return this.#elsewise(a, { wanted });
   }
 
-  // #arrive changes to the recipient that was asked for. The one before stays known if it is on the other channel, else not: another
-  // person may be here now.
+  // #arrive changes to the recipient that was asked for. The one before stays known if it is on the
+  // other channel, else not: another person may be here now.
   #arrive({ channel, to, country, id }) {
     if (channel !== this.core.channel()) this.core.there = this.#leg();
     else if (!id && to !== this.#state.to) this.core.there = undefined;
@@ -242,24 +246,30 @@ export class Flow {
 
   // #asked is the state with what was asked for, without an answer to that.
   #asked(wanted) {
-    return wanted && wanted.channel !== this.core.channel() ? this.#arrive(wanted) : { ...this.#state, ...wanted && { to: wanted.to, country: wanted.country } };
+    return wanted && wanted.channel !== this.core.channel() ? this.#arrive(wanted) : { ...this.#state, ...wanted &&
+        { to: wanted.to, country: wanted.country } };
   }
 
   // #doubted asks back about a recipient that is perhaps not meant, before anything is sent.
   #doubted({ suggestion: better }, { channel, to, country }) {
     const w = this.core.words()[channel], domain = (text) => text.split('@').pop(), sure = better ? domain(to) : to;
-    const [question, asIs, use] = better ? [put(w.DidYouMean, { domain: domain(better) }), put(w.MeantAsIs, { domain: sure }), put(w.UseInstead, { domain: domain(better) })]
+    const [question, asIs, use] = better ? [put(w.DidYouMean, { domain: domain(better) }), put(w.MeantAsIs, { domain: sure }),
+        put(w.UseInstead, { domain: domain(better) })]
       : [w.Landline, w.LandlineAsIs];
-    this.#state = { ...this.#state, draft: to, asking: channel, country, note: { kind: 'doubt', sure, better, question, asIs, use }, screen: this.#state.view && 'change' };
+    this.#state = { ...this.#state, draft: to, asking: channel, country, note: { kind: 'doubt', sure, better, question, asIs, use },
+        screen: this.#state.view && 'change' };
   }
 
   #badAddress(reason, { channel, to, country }) {
-    const words = this.core.words(), w = words[channel] ?? words.email, known = w.BadAddress[reason === 'required' ? 'empty' : reason] ?? w.BadAddressElse;
+    const words = this.core.words(), w = words[channel] ?? words.email,
+        known = w.BadAddress[reason === 'required' ? 'empty' : reason] ?? w.BadAddressElse;
     const text = numbersAlone.includes(reason) && this.core.channels().includes('email') ? known + w.Separator + w.MailInstead : known;
-    this.#state = { ...this.#state, draft: to, asking: channel, country, note: { kind: 'address', text }, screen: this.#state.view && 'change' };
+    this.#state = { ...this.#state, draft: to, asking: channel, country, note: { kind: 'address', text }, screen: this.#state.view &&
+        'change' };
   }
 
-  // #forgotten: the verification is not known any more. With an address it is asked for as if for the first time.
+  // #forgotten: the verification is not known any more. With an address it is asked for as if for
+  // the first time.
   #forgotten({ to, country } = {}) {
     const channel = this.core.channel();
     this.core.kept.forget();
@@ -292,7 +302,8 @@ export class Flow {
   #take(a) {
     const { id, note, ...rest } = this.#state, view = a.body;
     this.core.moment = a.moment;
-    this.#state = { ...rest, channel: view.channel, view, quota: view.quota, note: note?.reading || note?.kind === 'loading' ? undefined : note };
+    this.#state = { ...rest, channel: view.channel, view, quota: view.quota, note: note?.reading ||
+        note?.kind === 'loading' ? undefined : note };
     if (view.status === 'approved') this.core.kept.forget();
     else {
       this.core.kept.set(view.id, this.core.shared && Math.max(hour, view.expires_in * second));
@@ -314,13 +325,17 @@ export class Flow {
 
   // #elsewise is what all questions have in common when they come to nothing.
   #elsewise(a, { wanted, reading = false }) {
-    if (a.barred) return this.misplaced(`the service lets no page of this origin read its answers: ${location.origin} must be among the app's origins`);
+    if (a.barred) return this.misplaced(
+        `the service lets no page of this origin read its answers: ${location.origin} must be among the app's origins`);
     if (a.status === 403) return this.misplaced(`${a.body.detail} (${location.origin} must be among the app's origins)`);
-    if (a.status > 0 && a.status < 500 && a.status !== 409 && a.status !== 429) return this.misplaced(a.body.detail ?? `the service answers ${a.status}`);
+    if (a.status > 0 && a.status < 500 && a.status !== 409 &&
+        a.status !== 429) return this.misplaced(a.body.detail ?? `the service answers ${a.status}`);
     if (a.status === 0 && !reading) return 'lost';
-    const now = this.#asked(wanted), crowded = kindOf(a.body) === 'too-many-requests', wait = a.retry || shortWait, moment = a.moment ?? new Moment();
+    const now = this.#asked(wanted), crowded = kindOf(a.body) === 'too-many-requests', wait = a.retry ||
+        shortWait, moment = a.moment ?? new Moment();
     if (!now.view) this.core.moment = moment; // else that counts from when it was told
-    this.#state = { ...now, note: { kind: 'away', ms: wait * second + moment.steady - this.core.moment.steady, reading, crowded, slow: !!a.body?.slow } };
+    this.#state = { ...now, note: { kind: 'away', ms: wait * second + moment.steady - this.core.moment.steady, reading, crowded,
+        slow: !!a.body?.slow } };
     this.#tell('failed', { reason: crowded ? 'too-many-requests' : 'unavailable' });
     return undefined;
   }

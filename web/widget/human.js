@@ -3,8 +3,9 @@ import { second } from '../static/time.js';
 import { prove } from '../static/work.js';
 import { h } from './dom.js';
 
-// The human check, loaded when the service asks for one: a vendor's in the light tree, since their scripts look for their elements in the
-// document, else work. A vendor that does not come, fails, or is declined by the person is replaced by work, where that would do.
+// The human check, loaded when the service asks for one: a vendor's in the light tree, since their
+// scripts look for their elements in the document, else work. A vendor that does not come, fails,
+// or is declined by the person is replaced by work, where that would do.
 
 export const { lang, mails, phones } = SENDCODE;
 
@@ -28,12 +29,14 @@ const script = (src) => scripts[src] ??= new Promise((go, no) => {
 
 const common = (sitekey, callback, failed) => ({ sitekey, callback, 'error-callback': failed, 'expired-callback': failed });
 
-// vendors show the check in a place: they call done with the token, or failed, and return what ends it, or a promise of that.
+// vendors show the check in a place: they call done with the token, or failed, and return what ends
+// it, or a promise of that.
 const vendors = {
   turnstile: {
     src: 'https://challenges.cloudflare.com/turnstile/v0/api.js?render=explicit',
     show(place, key, done, failed) {
-      const id = turnstile.render(place, { ...common(key, done, failed), action, 'timeout-callback': failed, 'unsupported-callback': failed });
+      const id = turnstile.render(place,
+          { ...common(key, done, failed), action, 'timeout-callback': failed, 'unsupported-callback': failed });
       return () => turnstile.remove(id);
     },
   },
@@ -54,9 +57,11 @@ const vendors = {
   },
 };
 
-// asked lets the page show a check of its own: with preventDefault it takes over, and calls respond with a token, or without one for ours.
+// asked lets the page show a check of its own: with preventDefault it takes over, and calls respond
+// with a token, or without one for ours.
 const asked = (element, by, site_key) => new Promise((respond) => {
-  if (element.dispatchEvent(new CustomEvent('humancheck', { detail: { by, site_key, respond }, bubbles: true, cancelable: true }))) respond();
+  if (element.dispatchEvent(new CustomEvent('humancheck', { detail: { by, site_key, respond }, bubbles: true, cancelable: true }))) respond(
+      );
 });
 
 // holds says whether the focus is in a node.
@@ -64,7 +69,8 @@ const holds = (node) => node.contains(node.getRootNode().activeElement);
 
 const declined = Symbol('declined'); // why there is no token: the person chose so
 
-// answer resolves to the token of what is asked; undefined: it cannot be answered. What it shows is below the form whose button is busy.
+// answer resolves to the token of what is asked; undefined: it cannot be answered. What it shows is
+// below the form whose button is busy.
 export async function answer({ element, cards, words }, { by, site_key: key, work }) {
   const own = await asked(element, by, key);
   if (own) return own;
@@ -85,7 +91,8 @@ export async function answer({ element, cards, words }, { by, site_key: key, wor
 
 // byVendor resolves to the vendor's token. Each check is a new one, since a token is good once.
 async function byVendor(vendor, { element, cards, busy, form, key, work, w }) {
-  const place = h('div', { slot: 'human' }), decline = h('button', { type: 'button', class: 'link', part: 'link' }, work ? w.HumanDecline : w.HumanUnable);
+  const place = h('div', { slot: 'human' }),
+      decline = h('button', { type: 'button', class: 'link', part: 'link' }, work ? w.HumanDecline : w.HumanUnable);
   const box = h('div', { class: 'box note', part: 'note' }, h('p', {}, w.HumanVendor), h('slot', { name: 'human' }), decline);
   let end, late;
   element.append(place);

@@ -1,13 +1,16 @@
 import { h } from './dom.js';
 
-// The parts of the widget's cards, as the page's templates draw them: the same classes, the same data for the countdown.
+// The parts of the widget's cards, as the page's templates draw them: the same classes, the same
+// data for the countdown.
 
 // act is a form that does one thing.
-export const act = (does, ...children) => h('form', { class: does === 'send' ? 'act ask' : 'act', 'data-act': does, novalidate: true }, children);
+export const act = (does, ...children) => h('form', { class: does === 'send' ? 'act ask' : 'act', 'data-act': does, novalidate: true },
+    children);
 
 export const box = (tone, text) => text && h('p', { class: `box ${tone}`, part: `note ${tone}` }, text);
 
-export const link = (does, text) => h('button', { type: 'button', id: `go-${does}`, class: 'link change', part: 'link', 'data-act': does }, text);
+export const link = (does, text) => h('button', { type: 'button', id: `go-${does}`, class: 'link change', part: 'link', 'data-act': does },
+    text);
 
 export const lead = (...children) => h('p', { class: 'lead', part: 'lead' }, children);
 
@@ -17,15 +20,20 @@ export const heading = (text, slot) => h('h2', { id: 'heading', part: 'heading' 
 export const dots = () => h('span', { class: 'dots', 'aria-hidden': 'true' }, h('i'), h('i'), h('i'));
 
 // choice has fields with the same name, which so exclude each other.
-export const choice = (w, channels, chosen) => h('fieldset', { class: 'choices' }, h('legend', { class: 'visually-hidden' }, w.ChannelLabel),
+export const choice = (w, channels, chosen) => h('fieldset', { class: 'choices' },
+    h('legend', { class: 'visually-hidden' }, w.ChannelLabel),
   channels.map((c) => h('label', { class: 'choice' },
-    h('input', { type: 'radio', name: 'channel', id: `by-${c}`, value: c, checked: c === chosen }), h('span', { part: 'choice' }, c === 'sms' ? w.BySMS : w.ByMail))));
+    h('input', { type: 'radio', name: 'channel', id: `by-${c}`, value: c, checked: c === chosen }),
+        h('span', { part: 'choice' }, c === 'sms' ? w.BySMS : w.ByMail))));
 
 // field is one that a recipient is typed into; wrong is what is the matter with what is in it.
-export const field = (w, id, own, { value, wrong, focus, hint, doubt }, ...before) => h('div', { class: `field by-${id === 'phone' ? 'sms' : 'email'}` },
+export const field = (w, id, own, { value, wrong, focus, hint, doubt }, ...before) => h('div',
+    { class: `field by-${id === 'phone' ? 'sms' : 'email'}` },
   before, h('label', { for: id, part: 'label' }, w.AddressLabel),
   h('input', {
     id, ...own, spellcheck: 'false', required: true, dir: 'ltr', value: value ?? '', part: 'input', 'data-focus': focus,
-    'aria-invalid': wrong && 'true', 'aria-describedby': [wrong && `${id}-error`, doubt && `${id}-doubt`, hint && `${id}-hint`].filter(Boolean).join(' ') || null,
+    'aria-invalid': wrong && 'true',
+        'aria-describedby': [wrong && `${id}-error`, doubt && `${id}-doubt`, hint && `${id}-hint`].filter(Boolean).join(' ') || null,
   }),
-  wrong && h('p', { id: `${id}-error`, class: 'error', part: 'error' }, wrong), doubt && h('p', { id: `${id}-doubt`, class: 'under' }, doubt), hint);
+  wrong && h('p', { id: `${id}-error`, class: 'error', part: 'error' }, wrong), doubt &&
+      h('p', { id: `${id}-doubt`, class: 'under' }, doubt), hint);

@@ -5,8 +5,8 @@ import { second } from '../static/time.js';
 import { h } from './dom.js';
 import { act, field as entry, link } from './parts.js';
 
-// Text messages: the field for a number, and the way from one channel to the other. A module of its own, asked for where a site offers
-// them.
+// Text messages: the field for a number, and the way from one channel to the other. A module of its
+// own, asked for where a site offers them.
 
 export const { lang, mails, phones } = SENDCODE;
 export const styles = [look];
@@ -25,7 +25,8 @@ export function field(w, its, countries, country) {
 function hinted(w, countries, code) {
   const chosen = countries.find((c) => c.country === code), fill = (text) => text.replace('{example}', chosen.example);
   if (!chosen?.example) return w.PhoneHintAny;
-  return countries.length > 1 ? fill(w.PhoneHint) : fill(w.PhoneHintOne).replace('{country}', named(w)(code)).replace('{dial}', chosen.dial_code);
+  return countries.length > 1 ? fill(w.PhoneHint) : fill(w.PhoneHintOne).replace('{country}', named(w)(code)).replace('{dial}',
+      chosen.dial_code);
 }
 
 const named = (w) => {
@@ -36,7 +37,8 @@ const named = (w) => {
 function choiceOfCountry(w, countries, chosen) {
   if (countries.length < 2) return countries.length > 0 && h('input', { type: 'hidden', id: 'country', value: countries[0].country });
   const name = named(w);
-  const sorted = countries.map((c) => ({ ...c, name: name(c.country) })).sort((a, b) => attempt(() => a.name.localeCompare(b.name, w.Lang)));
+  const sorted = countries.map((c) => ({ ...c, name: name(c.country) })).sort(
+      (a, b) => attempt(() => a.name.localeCompare(b.name, w.Lang)));
   return [
     h('label', { for: 'country', part: 'label' }, w.CountryLabel),
     h('select', { id: 'country', autocomplete: 'country', part: 'input' },
@@ -44,10 +46,11 @@ function choiceOfCountry(w, countries, chosen) {
   ];
 }
 
-// here is the country offered first: the region that the browser names, then the one that the site names, then
-// where the language is mostly spoken.
+// here is the country offered first: the region that the browser names, then the one that the site
+// names, then where the language is mostly spoken.
 export function here(countries, site) {
-  const served = (code) => countries.some((c) => c.country === code), languages = navigator.languages?.map((l) => attempt(() => new Intl.Locale(l))) ?? [];
+  const served = (code) => countries.some((c) => c.country === code),
+      languages = navigator.languages?.map((l) => attempt(() => new Intl.Locale(l))) ?? [];
   return [...languages.map((l) => l?.region), site, ...languages.map((l) => l?.maximize().region)].find(served) ?? countries[0]?.country;
 }
 
@@ -57,8 +60,9 @@ function patient({ send }, quota) {
   return (send.status === 'sent' || send.status === 'delivered') && quota.retry_after > 0 && quota.retry_after <= 60;
 }
 
-// instead is the way to the other channel, where the site has it; beside the field for a code, while its message may come, only the way
-// to a code that is there already. What waits there is told only of what was asked for in this very widget.
+// instead is the way to the other channel, where the site has it; beside the field for a code,
+// while its message may come, only the way to a code that is there already. What waits there is
+// told only of what was asked for in this very widget.
 export function instead(w, { channel, channels, there, view, quota }, code) {
   const to = other(channel), sms = to === 'sms';
   if (!channels.includes(to)) return null;
@@ -66,7 +70,8 @@ export function instead(w, { channel, channels, there, view, quota }, code) {
   const label = sms ? w.InsteadSMS : w.InsteadMail, quiet = { class: 'button quiet', part: 'button quiet' };
   if (code && patient(view, quota)) return enter && h('div', { class: 'instead' }, enter);
   if (!there?.to && !there?.view) {
-    return h('div', { class: 'instead' }, h('p', { class: 'act' }, h('button', { type: 'button', id: 'instead', ...quiet, 'data-act': 'instead' }, label)));
+    return h('div', { class: 'instead' },
+        h('p', { class: 'act' }, h('button', { type: 'button', id: 'instead', ...quiet, 'data-act': 'instead' }, label)));
   }
   return h('div', { class: 'instead' },
     act('other', h('button', { id: 'other', ...quiet, 'aria-describedby': 'other-to' }, label)),
@@ -77,4 +82,5 @@ export function instead(w, { channel, channels, there, view, quota }, code) {
 }
 
 // left is how long the quota of another moment still waits at this one, in milliseconds.
-export const left = (quota, then, now) => Math.max(0, (quota?.retry_after_ms ?? (quota?.retry_after ?? 0) * second) - (now.steady - then.steady));
+export const left = (quota, then, now) => Math.max(0,
+    (quota?.retry_after_ms ?? (quota?.retry_after ?? 0) * second) - (now.steady - then.steady));

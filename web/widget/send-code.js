@@ -23,7 +23,8 @@ const first = ['ask', 'loading']; // cards, for which the site keeps a place
 const fallback = 'en'; // for readers of no language of ours
 const rest = 5 * second; // before a module that did not come is asked for again
 
-// modules are those that have come, by address: what comes after the first card, phone numbers, and other languages.
+// modules are those that have come, by address: what comes after the first card, phone numbers, and
+// other languages.
 const modules = {}, asked = {};
 let tries = 0; // browsers may remember that an address did not answer
 
@@ -44,17 +45,22 @@ async function bring(address) {
   }
 }
 
-// keys are the attributes that a public key may be in: React writes publicKey as publickey as long as there is no such property.
+// keys are the attributes that a public key may be in: React writes publicKey as publickey as long
+// as there is no such property.
 const keys = ['public-key', 'publickey', 'key'];
 
-// identity lists the attributes that name the app and the purpose: when one changes, everything begins anew.
+// identity lists the attributes that name the app and the purpose: when one changes, everything
+// begins anew.
 const identity = [...keys, 'api', 'purpose'];
 
-// inner lists the events of fields that would leave the shadow tree, but for those of focus and the pointer, which a page needs.
-const inner = ['beforeinput', 'input', 'compositionstart', 'compositionupdate', 'compositionend', 'keydown', 'keypress', 'keyup', 'copy', 'cut', 'paste',
+// inner lists the events of fields that would leave the shadow tree, but for those of focus and the
+// pointer, which a page needs.
+const inner = ['beforeinput', 'input', 'compositionstart', 'compositionupdate', 'compositionend', 'keydown', 'keypress', 'keyup', 'copy',
+    'cut', 'paste',
   'drag', 'dragstart', 'dragend', 'dragenter', 'dragover', 'dragleave', 'drop'];
 
-// chosenSize is a style sheet with the font size that the reader chose in the browser: 1rem would be the site's.
+// chosenSize is a style sheet with the font size that the reader chose in the browser: 1rem would
+// be the site's.
 function chosenSize(root) {
   const probe = h('span');
   probe.style.font = 'medium serif';
@@ -66,8 +72,8 @@ function chosenSize(root) {
 
 const set = (element, name, value) => value == null ? element.removeAttribute(name) : element.setAttribute(name, value);
 
-// SendCode is <send-code>. docs/widget.md describes its attributes, events, slots and parts. This is the element, with its first card;
-// flow.js asks the service.
+// SendCode is <send-code>. docs/widget.md describes its attributes, events, slots and parts. This
+// is the element, with its first card; flow.js asks the service.
 export class SendCode extends HTMLElement {
   static formAssociated = true;
   static observedAttributes = [...identity, 'channels', 'channel', 'country', 'locale', 'required', 'to', 'value'];
@@ -100,12 +106,15 @@ export class SendCode extends HTMLElement {
   constructor() {
     super();
     this.#root.append(
-      h('fieldset', { id: 'frame', role: 'presentation' }, h('section', { id: 'card' }), h('p', { id: 'offline', class: 'box warn', hidden: true }),
+      h('fieldset', { id: 'frame', role: 'presentation' }, h('section', { id: 'card' }),
+          h('p', { id: 'offline', class: 'box warn', hidden: true }),
         h('p', { id: 'say', role: 'status', class: 'visually-hidden' })));
     this.#cards = new Cards(this.#root, this.#inquiry, (form) => this.#act(form));
-    // What is typed, pasted or dragged is not the element's value, nor are its keys those of the page: they come from no field that the page can see.
+    // What is typed, pasted or dragged is not the element's value, nor are its keys those of the
+    // page: they come from no field that the page can see.
     for (const name of inner) {
-      this.#root.addEventListener(name, (event) => { if (!(event.key?.length > 1 || event.ctrlKey || event.metaKey)) event.stopPropagation(); });
+      this.#root.addEventListener(name,
+          (event) => { if (!(event.key?.length > 1 || event.ctrlKey || event.metaKey)) event.stopPropagation(); });
     }
     this.#root.addEventListener('focusin', () => bring(addresses.code), { once: true });
     this.#root.addEventListener('click', (event) => {
@@ -129,8 +138,8 @@ export class SendCode extends HTMLElement {
   disconnectedCallback() { this.#start(); }
   connectedMoveCallback() { this.#start(); }
 
-  // #start begins, or stops, in a microtask, so that attributes which a framework sets one by one, before or after it adds the element,
-  // begin once.
+  // #start begins, or stops, in a microtask, so that attributes which a framework sets one by one,
+  // before or after it adds the element, begin once.
   #start() {
     if (this.#starting) return;
     this.#starting = true;
@@ -167,7 +176,8 @@ export class SendCode extends HTMLElement {
     if (id) this.#core.state = { id, note: { kind: 'loading' } };
   }
 
-  // #vet asks for what the first card shows, and has it said at once if the key, the origin or the purpose is wrong.
+  // #vet asks for what the first card shows, and has it said at once if the key, the origin or the
+  // purpose is wrong.
   async #vet(key) {
     if (this.#vetted) return;
     this.#vetted = true;
@@ -181,10 +191,12 @@ export class SendCode extends HTMLElement {
     else (await this.#begun())?.learn();
   }
 
-  // #learn takes in what the service told of its channels, of the purpose, and of the app's accent: the site's own style goes before that.
+  // #learn takes in what the service told of its channels, of the purpose, and of the app's accent:
+  // the site's own style goes before that.
   #learn({ channels, purpose_title: title, accent }) {
     this.#vetted = true;
-    Object.assign(this.#core, { title, offered: channels.map((c) => c.channel), countries: channels.find((c) => c.channel === 'sms')?.countries ?? [] });
+    Object.assign(this.#core, { title, offered: channels.map((c) => c.channel),
+        countries: channels.find((c) => c.channel === 'sms')?.countries ?? [] });
     this.#brand = accent && sheet(`:host{--accent:light-dark(${accent.light},${accent.dark})}`);
   }
 
@@ -221,8 +233,8 @@ export class SendCode extends HTMLElement {
   get labels() { return this.#internals.labels; }
   get type() { return this.localName; }
   get value() { return this.#proof; }
-  // Frameworks set '' when they begin, just when the card of before a reload comes: it takes a proof back, and nothing else. A proof is
-  // that of an element which the page had before.
+  // Frameworks set '' when they begin, just when the card of before a reload comes: it takes a
+  // proof back, and nothing else. A proof is that of an element which the page had before.
   set value(text) {
     if (this.#proof) return void (text === '' && this.reset());
     const id = attempt(() => JSON.parse(atob(text.split('.')[1].replaceAll('-', '+').replaceAll('_', '/'))).jti);
@@ -279,8 +291,8 @@ export class SendCode extends HTMLElement {
     this.#prove('', quiet);
   }
 
-  // #prove is the value of the form, which is valid with one alone where it has to be. As an input does, it tells the page of what the page
-  // did not do itself.
+  // #prove is the value of the form, which is valid with one alone where it has to be. As an input
+  // does, it tells the page of what the page did not do itself.
   #prove(proof = '', quiet) {
     const same = proof === this.#proof;
     this.#proof = proof;
@@ -291,7 +303,8 @@ export class SendCode extends HTMLElement {
 
   #validate() {
     const field = this.#cards.find('[data-focus]') ?? this.#cards.card;
-    this.#internals.setValidity({ customError: this.#fault !== '', valueMissing: this.required && !this.#proof }, this.#fault || (this.#w?.Unconfirmed ?? '…'), field);
+    this.#internals.setValidity({ customError: this.#fault !== '', valueMissing: this.required && !this.#proof }, this.#fault ||
+        (this.#w?.Unconfirmed ?? '…'), field);
   }
 
   get #code() { return modules[addresses.code]; }
@@ -307,8 +320,10 @@ export class SendCode extends HTMLElement {
     this.#cards.swap ??= new code.Swap(this.#cards);
     this.#dress();
     this.#flow ??= new code.Flow(Object.assign(this.#core, {
-      element: this, home, human: () => bring(addresses.human), inquiry: this.#inquiry, cards: this.#cards, phones: () => this.#phones, channels: () => this.#channels, channel: () => this.#channel,
-      words: () => wordsOf(this.#words.email.Lang), locale: () => this.#locale, learn: (told) => this.#learn(told), prove: (proof) => this.#prove(proof), show: () => this.#show(),
+      element: this, home, human: () => bring(addresses.human), inquiry: this.#inquiry, cards: this.#cards, phones: () => this.#phones,
+          channels: () => this.#channels, channel: () => this.#channel,
+      words: () => wordsOf(this.#words.email.Lang), locale: () => this.#locale, learn: (told) => this.#learn(told),
+          prove: (proof) => this.#prove(proof), show: () => this.#show(),
     }));
     return this.#flow;
   }
@@ -341,8 +356,8 @@ export class SendCode extends HTMLElement {
 
   get #w() { return this.#words?.[this.#channel] ?? this.#words?.email; }
 
-  // #speak draws what is true in the language that is asked for, or in English where there is no such one; while its words are on their
-  // way there is a card without any.
+  // #speak draws what is true in the language that is asked for, or in English where there is no
+  // such one; while its words are on their way there is a card without any.
   async #speak(anew) {
     const wanted = this.#locale, lang = spoken(wanted) ?? fallback, frame = this.#cards.find('#frame');
     if (!spoken(wanted)) console.warn(`<send-code>: no texts in ${wanted}; speaks ${lang}`);
@@ -386,7 +401,10 @@ export class SendCode extends HTMLElement {
     }
     const { state, there, countries, moment, title, shared } = this.#core, phones = this.#phones;
     const card = draw(this.#words, {
-      ...this.#code, ...state, shared, unkept: !this.#core.kept?.get(), proof: this.#proof, title, sender: this.getAttribute('sender'), subject: this.getAttribute('subject'), moment, refused: state.refused && (state.view || !moment.parted() && state.quota.retry_after * second > moment.certain()), countries, phones, channel: this.#channel, channels: this.#channels, known: this.#core.known.get() !== '',
+      ...this.#code, ...state, shared, unkept: !this.#core.kept?.get(), proof: this.#proof, title, sender: this.getAttribute('sender'),
+          subject: this.getAttribute('subject'), moment, refused: state.refused &&
+              (state.view || !moment.parted() && state.quota.retry_after * second > moment.certain()), countries, phones,
+                  channel: this.#channel, channels: this.#channels, known: this.#core.known.get() !== '',
       country: state.country ?? phones?.here(countries, this.getAttribute('country')),
       there: there && { ...there, wait: phones.left(there.quota, there.moment, moment) },
     });
@@ -398,7 +416,8 @@ export class SendCode extends HTMLElement {
 
   async #show({ mine } = {}) {
     const { swap } = this.#cards, next = this.#drawn();
-    if (!swap && next.dataset.rev !== this.#cards.card.dataset.rev) return this.#root.activeElement ? await this.#begun() && this.#show({ mine }) : this.#begin();
+    if (!swap && next.dataset.rev !== this.#cards.card.dataset.rev) return this.#root.activeElement ? await this.#begun() &&
+        this.#show({ mine }) : this.#begin();
     swap?.show(next, this.#core.moment, { mine, again: () => this.#show() });
     this.#validate();
     if (this.isConnected) this.#inquiry.follow();

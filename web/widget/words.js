@@ -1,5 +1,6 @@
-// The widget's words. It comes with one language, and with those that the first card needs; a module that has more of them gives them to
-// learn. SENDCODE is what the service puts before each module: its language, words and addresses.
+// The widget's words. It comes with one language, and with those that the first card needs; a
+// module that has more of them gives them to learn. SENDCODE is what the service puts before each
+// module: its language, words and addresses.
 
 const known = new Map(); // by language
 
@@ -13,7 +14,8 @@ export function learn({ lang, mails, phones }) {
 
 learn(SENDCODE);
 
-// spoken is the language of ours for a locale, as the service picks it: its own, or one with the same base; undefined: none.
+// spoken is the language of ours for a locale, as the service picks it: its own, or one with the
+// same base; undefined: none.
 export function spoken(locale) {
   const all = Object.keys(SENDCODE.languages), base = (tag) => tag.split(/[-_]/)[0].toLowerCase();
   return all.find((tag) => tag.toLowerCase() === locale.toLowerCase()) ?? all.find((tag) => base(tag) === base(locale));

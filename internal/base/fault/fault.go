@@ -26,8 +26,8 @@ func (k Kind) Error() string { return string(k) }
 // Is reports that Uncertain is Unavailable too. errors.Is calls it.
 func (k Kind) Is(target error) bool { return k == Uncertain && target == Unavailable }
 
-// Wrap returns an error that is of this kind and has err as its cause; its text begins with the kind. err
-// must not be nil.
+// Wrap returns an error that is of this kind and has err as its cause; its text begins with the
+// kind. err must not be nil.
 func (k Kind) Wrap(err error) error { return fmt.Errorf("%w: %w", k, err) }
 
 // InvalidError says which field of a request is wrong and why, without its value.

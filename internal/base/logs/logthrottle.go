@@ -88,9 +88,9 @@ func (e errorLimiter) Handle(ctx context.Context, r slog.Record) error {
 	return e.Handler.Handle(ctx, r)
 }
 
-// flush writes one line like r for the lines that were not written. If there were any, it runs again
-// after a second. If the handler panics, the process ends: nothing could report it, and the handler has
-// written the same line before.
+// flush writes one line like r for the lines that were not written. If there were any, it runs
+// again after a second. If the handler panics, the process ends: nothing could report it, and the
+// handler has written the same line before.
 func (e errorLimiter) flush(ctx context.Context, key string, r slog.Record) {
 	if held := e.lines.takePending(key); held > 0 {
 		time.AfterFunc(time.Second, func() { e.flush(ctx, key, r) })

@@ -1,6 +1,6 @@
-// Package logs has what all log lines share: the ID of the HTTP request, which also reaches the access
-// line and the send's row; a bound on the lines that repetitions of one event can cause; and the section
-// of docs/runbooks.md that a warning or an error leads to.
+// Package logs has what all log lines share: the ID of the HTTP request, which also reaches the
+// access line and the send's row; a bound on the lines that repetitions of one event can cause; and
+// the section of docs/runbooks.md that a warning or an error leads to.
 package logs
 
 import (
@@ -47,12 +47,12 @@ func (r *requestContext) Value(name any) any {
 }
 
 // WithRequestID returns a context with the request's ID: a new one, a UUID of version 7 (RFC 9562),
-// whose time the console's search reads. The client's own ID becomes the request's if AdoptRequestID is
-// called: that of the header X-Request-Id or, without a valid one, the trace ID of the header
-// traceparent (W3C Trace Context, section 3.2). A header is valid if it has 16 to 64 letters, digits
-// and "-", "_", ".". A header that is not adopted is logged as client_request_id if it has at most 128
-// characters, which are these and "=", ";", ":", "/", and a letter, also in each part of seven or more
-// between the last four.
+// whose time the console's search reads. The client's own ID becomes the request's if
+// AdoptRequestID is called: that of the header X-Request-Id or, without a valid one, the trace ID
+// of the header traceparent (W3C Trace Context, section 3.2). A header is valid if it has 16 to 64
+// letters, digits and "-", "_", ".". A header that is not adopted is logged as client_request_id if
+// it has at most 128 characters, which are these and "=", ";", ":", "/", and a letter, also in each
+// part of seven or more between the last four.
 func WithRequestID(ctx context.Context, requestIDHeader, traceparentHeader string) (_ context.Context, id string) {
 	// NewV7 fails only without randomness, with which Go ends the process
 	r := &requestContext{Context: ctx, id: uuid.Must(uuid.NewV7()).String(), trace: traceID(traceparentHeader)}
@@ -72,9 +72,9 @@ func WithRequestID(ctx context.Context, requestIDHeader, traceparentHeader strin
 // clientIDName is the attribute of a client's own ID that is not the request's.
 const clientIDName = "client_request_id"
 
-// AdoptRequestID makes the client's own ID that of the request, if it has a valid one, and returns the
-// request's ID. Call it for a client that has shown a secret, before anything works on the request:
-// a stranger could bury requests among thousands of one ID.
+// AdoptRequestID makes the client's own ID that of the request, if it has a valid one, and returns
+// the request's ID. Call it for a client that has shown a secret, before anything works on the
+// request: a stranger could bury requests among thousands of one ID.
 func AdoptRequestID(ctx context.Context) (id string) {
 	r, ok := ctx.Value(contextKey{}).(*requestContext)
 	if !ok {
@@ -163,8 +163,8 @@ func Attrs(ctx context.Context) []slog.Attr {
 	return r.notes
 }
 
-// AddRequestID returns a logger that adds the ID of the request, from the context, to each line, and the
-// trace ID if it differs.
+// AddRequestID returns a logger that adds the ID of the request, from the context, to each line,
+// and the trace ID if it differs.
 func AddRequestID(l *slog.Logger) *slog.Logger {
 	if _, done := l.Handler().(logHandler); done {
 		return l

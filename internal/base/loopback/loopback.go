@@ -1,4 +1,5 @@
-// Package loopback tells which host names and addresses are this machine, and which URLs may have secrets sent to them.
+// Package loopback tells which host names and addresses are this machine, and which URLs may have
+// secrets sent to them.
 package loopback
 
 import (
@@ -15,8 +16,8 @@ func IsHost(host string) bool {
 	return host == "localhost" || strings.HasSuffix(host, ".localhost") || err == nil && ip.Unmap().IsLoopback()
 }
 
-// URLProblem returns what is wrong with a URL that codes or secrets are sent to; "" for an https URL, or an http URL of this
-// machine: they must not cross a network in the clear.
+// URLProblem returns what is wrong with a URL that codes or secrets are sent to; "" for an https
+// URL, or an http URL of this machine: they must not cross a network in the clear.
 func URLProblem(text string) string {
 	u, err := url.Parse(text)
 	switch {

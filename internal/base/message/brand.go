@@ -8,16 +8,16 @@ import (
 	"strconv"
 )
 
-// Brand is the look of an app; the zero value is no brand. NewBrand computes its colours, once for all
-// messages and pages.
+// Brand is the look of an app; the zero value is no brand. NewBrand computes its colours, once for
+// all messages and pages.
 type Brand struct {
 	Logo        string  // https URL of an image
 	Home        string  // https URL
 	Light, Dark Palette // for pages in light and in dark colours; empty without an accent
 }
 
-// NewBrand returns a brand with these parts, any of which may be empty. An accent is #rrggbb; another
-// text counts as none.
+// NewBrand returns a brand with these parts, any of which may be empty. An accent is #rrggbb;
+// another text counts as none.
 func NewBrand(logo, accent, home string) Brand {
 	b := Brand{Logo: logo, Home: home}
 	if chosen, err := parseColour(accent); err == nil {
@@ -42,15 +42,22 @@ type scheme struct {
 }
 
 var (
-	lightScheme = scheme{paper: colourFromRGB(0xf6f5f2), card: colourFromRGB(0xffffff), on: colourFromRGB(0xffffff), towards: colourFromRGB(0x000000)}
-	darkScheme  = scheme{paper: colourFromRGB(0x131417), card: colourFromRGB(0x1b1d21), on: colourFromRGB(0x131417), towards: colourFromRGB(0xffffff), lightness: 0.74}
+	lightScheme = scheme{
+		paper: colourFromRGB(0xf6f5f2), card: colourFromRGB(0xffffff), on: colourFromRGB(0xffffff),
+		towards: colourFromRGB(0x000000),
+	}
+	darkScheme = scheme{
+		paper: colourFromRGB(0x131417), card: colourFromRGB(0x1b1d21), on: colourFromRGB(0x131417),
+		towards: colourFromRGB(0xffffff), lightness: 0.74,
+	}
 )
 
 // minContrast is the least contrast of text (WCAG 2.2, criterion 1.4.3).
 const minContrast = 4.5
 
-// paletteOn returns the palette of the accent, darkened or lightened until it is legible on each background
-// of the scheme. On dark it is at least as light as tokens.css makes text in it, so that page and mail agree.
+// paletteOn returns the palette of the accent, darkened or lightened until it is legible on each
+// background of the scheme. On dark it is at least as light as tokens.css makes text in it, so that
+// page and mail agree.
 func (c colour) paletteOn(s scheme) Palette {
 	c = c.withLightness(s.lightness)
 	const steps, washed = 50, 0.1
@@ -84,8 +91,8 @@ func (b Brand) StyleVersion() string {
 	return hex.EncodeToString(sum[:6])
 }
 
-// AccentProblem returns the problem with an accent, as a text for the configuration's errors; "" for
-// #rrggbb.
+// AccentProblem returns the problem with an accent, as a text for the configuration's errors; ""
+// for #rrggbb.
 func AccentProblem(text string) string {
 	if _, err := parseColour(text); err != nil {
 		return err.Error()

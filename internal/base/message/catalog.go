@@ -56,7 +56,8 @@ func newCatalog(k messageKind, builtin fs.FS, overrides []fs.FS) (*catalog, erro
 	return c, nil
 }
 
-// dropRepeatedErrors drops errors with equal messages, since a shared file is compiled for each purpose.
+// dropRepeatedErrors drops errors with equal messages, since a shared file is compiled for each
+// purpose.
 func dropRepeatedErrors(errs []error) []error {
 	seen := map[string]bool{}
 	return slices.DeleteFunc(errs, func(err error) bool {
@@ -110,8 +111,8 @@ func compilePart(part int, name, content, layout string) (template, []error) {
 	return t, faults
 }
 
-// find returns the templates for a purpose and locale, and their key. A purpose without templates has
-// those of "default".
+// find returns the templates for a purpose and locale, and their key. A purpose without templates
+// has those of "default".
 func (c *catalog) find(purpose, locale string) (templateSetKey, templateSet) {
 	key := templateSetKey{purpose, c.matchLocale(locale)}
 	if _, found := c.sets[key]; !found {

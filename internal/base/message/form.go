@@ -28,8 +28,8 @@ type PreparedMail struct {
 }
 
 // Prepare returns a mail that Form.Texts renders later. It renders the first mail of each form at
-// once, and returns Render's errors. For later mails of the form it checks only Notify and the code,
-// so the support references must be the caller's own and not user input.
+// once, and returns Render's errors. For later mails of the form it checks only Notify and the
+// code, so the support references must be the caller's own and not user input.
 func (r *MailRenderer) Prepare(req RenderRequest) (PreparedMail, error) {
 	if err := checkCodeAndNotifyMode(req); err != nil {
 		return PreparedMail{}, err

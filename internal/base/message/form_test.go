@@ -48,7 +48,8 @@ func TestFormsGiveTheSameMails(t *testing.T) {
 					}
 					m := delivery.Mail{
 						MessageID: "0199a1b2-c3d4-7e5f-8a6b-0123456789ab@codes.example", To: "ana@example.org",
-						SharedFields: delivery.SharedFields{From: "Codes <no-reply@codes.example>", Language: p.Language}, Date: time.Unix(1_700_000_000, 0), Form: p.Form, Fill: p.Fill,
+						SharedFields: delivery.SharedFields{From: "Codes <no-reply@codes.example>", Language: p.Language},
+						Date:         time.Unix(1_700_000_000, 0), Form: p.Form, Fill: p.Fill,
 					}
 					got, err := m.WithTexts()
 					want := render(t, r, req)
@@ -108,16 +109,20 @@ func TestCheckName(t *testing.T) {
 	}
 }
 
-// Joiners stand where a script or an emoji needs them, and nowhere else; what is refused is named with its place.
+// Joiners stand where a script or an emoji needs them, and nowhere else; what is refused is named
+// with its place.
 func TestHiddenCharacter(t *testing.T) {
 	const nj, j = "\u200c", "\u200d"
 	for s, want := range map[string]string{
-		"Boutique\u00a0en\u202fligne": "", "می" + nj + "خواهم": "", "क्" + j + "ष": "", "ක්" + j + "රි": "", "അവന്" + j: "", "র" + j + "্য": "",
+		"Boutique\u00a0en\u202fligne": "", "می" + nj + "خواهم": "", "क्" + j + "ष": "", "ක්" + j + "රි": "", "അവന്" + j: "",
+		"র" + j + "্য":          "",
 		"👨" + j + "👩" + j + "👧": "", "👩🏽" + j + "💻": "", "❤️" + j + "🔥": "", "🏳️" + j + "🌈 Shop": "", "❤️": "",
-		"a" + nj + "b": "U+200C (character 2)", "a" + j + "b": "U+200D (character 2)", "می" + nj: "U+200C (character 3)", nj + "می": "U+200C (character 1)",
+		"a" + nj + "b": "U+200C (character 2)", "a" + j + "b": "U+200D (character 2)", "می" + nj: "U+200C (character 3)",
+		nj + "می":            "U+200C (character 1)",
 		"می" + nj + nj + "خ": "U+200C (character 3)", "می" + nj + "a": "U+200C (character 3)", "👨" + nj + "👩": "U+200C (character 2)",
 		"👨" + j: "U+200D (character 2)", "é👨" + j + "a": "U+200D (character 3)", "क" + j: "U+200D (character 2)",
-		"ev\u200bil": "U+200B (character 3)", "a\u202eb": "U+202E (character 2)", "é\tb": "U+0009 (character 2)", "\ufeffa": "U+FEFF (character 1)",
+		"ev\u200bil": "U+200B (character 3)", "a\u202eb": "U+202E (character 2)", "é\tb": "U+0009 (character 2)",
+		"\ufeffa": "U+FEFF (character 1)",
 		"a\u3164": "U+3164 (character 2)", "a\u2028": "U+2028 (character 2)",
 	} {
 		if got := HiddenCharacter(s); got != want {
@@ -127,7 +132,10 @@ func TestHiddenCharacter(t *testing.T) {
 			t.Errorf("CheckName(%+q): %v", s, err)
 		}
 	}
-	for subject, want := range map[string]string{"سلام\u200f\u00a0👨" + j + "👩": "<nil>", "é\tb": "the subject has U+0009 (character 2), a control character"} {
+	for subject, want := range map[string]string{
+		"سلام\u200f\u00a0👨" + j + "👩": "<nil>",
+		"é\tb":                        "the subject has U+0009 (character 2), a control character",
+	} {
 		if err := checkSubject(subject); fmt.Sprint(err) != want {
 			t.Errorf("%+q: %v", subject, err)
 		}

@@ -155,8 +155,8 @@ func (t templateFiles) templateSetKeys() (keys []templateSetKey) {
 	return slices.Compact(keys)
 }
 
-// findOrDefaultPurpose returns a purpose's file or, if it has none, that of the default purpose. So a purpose may
-// replace only its subject.
+// findOrDefaultPurpose returns a purpose's file or, if it has none, that of the default purpose. So
+// a purpose may replace only its subject.
 func (t templateFiles) findOrDefaultPurpose(root string, k templateSetKey, file string) (name, content string, err error) {
 	for _, purpose := range []string{k.purpose, defaultPurpose} {
 		name = path.Join(root, purpose, k.locale, file)

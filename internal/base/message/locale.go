@@ -23,8 +23,8 @@ func (c *catalog) matchLocale(locale string) string {
 	return chosen
 }
 
-// maxCachedChoices bounds the cache of the locales chosen for single tags. Rows have single tags, and
-// matching one costs a dozen allocations.
+// maxCachedChoices bounds the cache of the locales chosen for single tags. Rows have single tags,
+// and matching one costs a dozen allocations.
 const maxCachedChoices = 1024
 
 // textDirection returns the direction of a language's script: ltr or rtl.
@@ -65,8 +65,8 @@ func (c *catalog) preferredTag(list string) string {
 	return limitTagLength(tag)
 }
 
-// limitTagLength returns the tag or, if it is longer than 35 characters, the tag without variants and
-// extensions.
+// limitTagLength returns the tag or, if it is longer than 35 characters, the tag without variants
+// and extensions.
 func limitTagLength(tag language.Tag) string {
 	if s := tag.String(); len(s) <= maxTagBytes {
 		return s

@@ -1,13 +1,13 @@
 // Package message renders the mail or text message of a code, from template files that an operator
 // can replace one by one. templates/README.md describes the files.
 //
-// The outbox prepares a message at each attempt, with the time that the code then has left. No error
-// contains a code. Package delivery keeps the encoded parts of mails with the same form, without
-// their codes.
+// The outbox prepares a message at each attempt, with the time that the code then has left. No
+// error contains a code. Package delivery keeps the encoded parts of mails with the same form,
+// without their codes.
 //
-// NewMailRenderer checks all templates of mails: it parses every file, looks up every field, and renders
-// samples of every purpose, locale and setting. A sample also shows whether a private mail keeps
-// its code out of a preview.
+// NewMailRenderer checks all templates of mails: it parses every file, looks up every field, and
+// renders samples of every purpose, locale and setting. A sample also shows whether a private mail
+// keeps its code out of a preview.
 package message
 
 import (
@@ -24,11 +24,12 @@ import (
 type NotifyMode string
 
 const (
-	// NotifyPrivate keeps the code out of the subject, of the first 120 characters of the plain text, and
-	// of the first 256 of the HTML's text, with and without hidden elements. It is the default.
+	// NotifyPrivate keeps the code out of the subject, of the first 120 characters of the plain
+	// text, and of the first 256 of the HTML's text, with and without hidden elements. It is the
+	// default.
 	NotifyPrivate NotifyMode = "private"
-	// NotifyGlance puts the code into the subject and at the beginning, where notifications and logs of
-	// mail servers show it.
+	// NotifyGlance puts the code into the subject and at the beginning, where notifications and
+	// logs of mail servers show it.
 	NotifyGlance NotifyMode = "glance"
 )
 
@@ -72,15 +73,16 @@ type MailTexts struct {
 	Language string // the locale that was chosen, as in Locales
 }
 
-// MailRenderer renders mails from templates that NewMailRenderer has checked. Safe for concurrent use.
+// MailRenderer renders mails from templates that NewMailRenderer has checked. Safe for concurrent
+// use.
 type MailRenderer struct {
 	appRenderers[MailRenderer]
 	*catalog
 	rendered cache[unfilledMail, struct{}] // forms of which a mail was rendered
 }
 
-// NewMailRenderer reads the templates of mails and tries them. A file in an override replaces the file of the
-// same path. The error lists all faults.
+// NewMailRenderer reads the templates of mails and tries them. A file in an override replaces the
+// file of the same path. The error lists all faults.
 func NewMailRenderer(builtin fs.FS, overrides ...fs.FS) (*MailRenderer, error) {
 	c, err := newCatalog(mailKind, builtin, overrides)
 	if err != nil {
@@ -115,8 +117,8 @@ type templateData struct {
 	Language string
 	Dir      string // of the language's script: ltr or rtl
 	Hours    int    // Minutes in hours, rounded down; 0 below two hours
-	// Groups are the parts in which the code is shown, such as "482" and "913". Only styles may separate
-	// them, so that a copy has no space.
+	// Groups are the parts in which the code is shown, such as "482" and "913". Only styles may
+	// separate them, so that a copy has no space.
 	Groups []string
 	// OutlookTable and OutlookTableEnd stand around the card, for Outlook on Windows, which ignores
 	// max-width. They are data, since html/template removes comments from templates.

@@ -130,8 +130,8 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// What each mail has whatever its language and its data, and what NewMailRenderer does not look for. All words
-// of one mail are in the golden files.
+// What each mail has whatever its language and its data, and what NewMailRenderer does not look
+// for. All words of one mail are in the golden files.
 func TestEveryMail(t *testing.T) {
 	remote := regexp.MustCompile(`(?i)https?:|//[a-z]|src\s*=|url\(|@import|<(img|link|script|iframe|form|object|embed|video|a)\b`)
 	title := regexp.MustCompile(`(?s)<title>.*?</title>`)

@@ -82,9 +82,10 @@ func isInvisible(r rune) bool {
 	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point)
 }
 
-// HiddenCharacter returns the first character of a title that controls or hides text, with its place, such as
-// "U+202E (character 2)"; "" if there is none. A zero-width joiner stands between letters of a script that
-// needs it, after a virama (RFC 5892, appendix A), or in a sequence of emoji (UTS 51); a blank may be any.
+// HiddenCharacter returns the first character of a title that controls or hides text, with its
+// place, such as "U+202E (character 2)"; "" if there is none. A zero-width joiner stands between
+// letters of a script that needs it, after a virama (RFC 5892, appendix A), or in a sequence of
+// emoji (UTS 51); a blank may be any.
 func HiddenCharacter(s string) string {
 	padded := []rune("\x00" + s + "\x00")
 	for i := 1; i < len(padded)-1; i++ {
@@ -107,7 +108,8 @@ func isJoined(before, r, after rune) bool {
 	const nonJoiner, joiner, emojiPresentation, virama = '\u200c', '\u200d', '\ufe0f', 9
 	letter := func(r rune) bool { return unicode.In(r, joiningScripts...) && unicode.In(r, unicode.L, unicode.M) }
 	emoji := unicode.Is(unicode.So, before) || '\U0001f3fb' <= before && before <= '\U0001f3ff' || before == emojiPresentation
-	return (r == joiner || r == nonJoiner) && letter(before) && (letter(after) || norm.NFC.PropertiesString(string(before)).CCC() == virama) ||
+	return (r == joiner || r == nonJoiner) && letter(before) &&
+		(letter(after) || norm.NFC.PropertiesString(string(before)).CCC() == virama) ||
 		r == joiner && emoji && unicode.Is(unicode.So, after)
 }
 
@@ -123,8 +125,8 @@ func containsLink(s string) bool {
 	return slices.ContainsFunc(dottedNamePattern.FindAllString(plain, -1), isDomain)
 }
 
-// isDomain reports whether a name is an IPv4 address, or ends with a top-level domain: "shop.com" does,
-// "Node.js" does not.
+// isDomain reports whether a name is an IPv4 address, or ends with a top-level domain: "shop.com"
+// does, "Node.js" does not.
 func isDomain(name string) bool {
 	ascii, err := idna.Punycode.ToASCII(strings.Trim(name, "-"))
 	if err != nil {

@@ -95,8 +95,8 @@ func TestOverrides(t *testing.T) {
 	}
 }
 
-// TestNewFindsEveryFault compares what NewMailRenderer says of the files of testdata/faults.txt with what stands
-// there: each fault once.
+// TestNewFindsEveryFault compares what NewMailRenderer says of the files of testdata/faults.txt
+// with what stands there: each fault once.
 func TestNewFindsEveryFault(t *testing.T) {
 	expand := strings.NewReplacer("«bad byte»", "\xff", "«200 blanks»", strings.Repeat("\u200b\u00a0", 200),
 		"«100 blanks»", strings.Repeat("&#847;&zwnj;&nbsp;", 100),

@@ -35,8 +35,8 @@ type TextRenderer struct {
 	limits TextLimits
 }
 
-// NewTextRenderer reads and tries the templates of text messages, as NewMailRenderer does those of mails. An
-// override need not have any. It does not check lengths; CheckLength does.
+// NewTextRenderer reads and tries the templates of text messages, as NewMailRenderer does those of
+// mails. An override need not have any. It does not check lengths; CheckLength does.
 func NewTextRenderer(limits TextLimits, builtin fs.FS, overrides ...fs.FS) (*TextRenderer, error) {
 	c, err := newCatalog(textKind, builtin, overrides)
 	if err != nil {
@@ -75,9 +75,9 @@ func (t *TextRenderer) PreferredLocale(app, list string) string {
 	return t.forApp(app, t).preferredTag(list)
 }
 
-// Render renders a text message. If its segments suffice, the message ends with "@site #code": on that site
-// alone, browsers fill in the code of this line (WICG sms-one-time-codes). The error has neither the
-// code nor any text of the request. Render ignores Notify.
+// Render renders a text message. If its segments suffice, the message ends with "@site #code": on
+// that site alone, browsers fill in the code of this line (WICG sms-one-time-codes). The error has
+// neither the code nor any text of the request. Render ignores Notify.
 func (t *TextRenderer) Render(req RenderRequest) (TextMessage, error) {
 	t = t.forApp(req.App, t)
 	req.Notify = NotifyGlance

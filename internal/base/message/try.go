@@ -8,8 +8,8 @@ import (
 	"unicode"
 )
 
-// How many characters of a part an inbox or a notification may show. Exchange sends phones the first
-// 256 of the part that it displays, which is the HTML part if the mail has one.
+// How many characters of a part an inbox or a notification may show. Exchange sends phones the
+// first 256 of the part that it displays, which is the HTML part if the mail has one.
 const (
 	previewLength     = 120
 	htmlPreviewLength = 256
@@ -20,8 +20,8 @@ const (
 const sampleCode = "739154"
 
 // sampleData are the shortest and the longest possible Data. Together they make templates run both
-// branches of conditions, and show whether a private mail keeps the code out of the preview even with the
-// shortest text before it.
+// branches of conditions, and show whether a private mail keeps the code out of the preview even
+// with the shortest text before it.
 var sampleData = []Data{
 	{App: "A", Code: sampleCode, Minutes: 1},
 	{App: "A", Code: sampleCode},
@@ -56,8 +56,8 @@ func (k messageKind) trySamples(s templateSet, locale string) []error {
 	return errs
 }
 
-// checkNoZeroMinutes returns an error for each template that says "0 minutes" if the code's life is not
-// known.
+// checkNoZeroMinutes returns an error for each template that says "0 minutes" if the code's life is
+// not known.
 func (k messageKind) checkNoZeroMinutes(s templateSet, locale string) (errs []error) {
 	for _, glance := range k.glance {
 		for part, t := range s {

@@ -52,9 +52,9 @@ func parseEmail(raw string) (recipientData, error) {
 	}, nil
 }
 
-// Signs of sentences, lists, tables and code that come along when an address or a number is copied. copiedAfter are never
-// its end and copiedBefore never its beginning. copiedAround may be its beginning, so they go only as a pair. listMarks
-// go with a blank behind them.
+// Signs of sentences, lists, tables and code that come along when an address or a number is copied.
+// copiedAfter are never its end and copiedBefore never its beginning. copiedAround may be its
+// beginning, so they go only as a pair. listMarks go with a blank behind them.
 const (
 	copiedAfter  = ",;:.!?)]}\"'`*_|~-–—”’“»›」』》】〉）］，；：。！？、،؛؟"
 	copiedBefore = ",;:)(][|“”„‘‚«»‹›「『《【〈（［，；：、،؛"
@@ -62,8 +62,9 @@ const (
 	listMarks    = "-–—•*"
 )
 
-// TrimPasted returns a text without what was copied along with an address or a number, and unchanged if nothing else is in
-// it. Of several dots at the end all stay: there the text was cut off.
+// TrimPasted returns a text without what was copied along with an address or a number, and
+// unchanged if nothing else is in it. Of several dots at the end all stay: there the text was cut
+// off.
 func TrimPasted(whole string) string {
 	for s := whole; s != ""; {
 		first, width := utf8.DecodeRuneInString(s)
@@ -87,8 +88,8 @@ func TrimPasted(whole string) string {
 	return whole
 }
 
-// unwrapAddress returns the address in "mailto:address" or "Name <address>", as address books copy one.
-// A name with an at sign may be another address: then it returns s.
+// unwrapAddress returns the address in "mailto:address" or "Name <address>", as address books copy
+// one. A name with an at sign may be another address: then it returns s.
 func unwrapAddress(s string) string {
 	if scheme := "mailto:"; len(s) > len(scheme) && strings.EqualFold(s[:len(scheme)], scheme) {
 		address, _, _ := strings.Cut(s[len(scheme):], "?") // RFC 6068
@@ -104,9 +105,9 @@ func unwrapAddress(s string) string {
 	return s
 }
 
-// cutQuotes returns an address without the quotes around its local part, and whether it had them. In
-// some mailboxes' names dots stand at the end or twice in a row, which only a quoted local part may
-// have (RFC 5321 section 4.1.2); all else that quotes allow is refused later.
+// cutQuotes returns an address without the quotes around its local part, and whether it had them.
+// In some mailboxes' names dots stand at the end or twice in a row, which only a quoted local part
+// may have (RFC 5321 section 4.1.2); all else that quotes allow is refused later.
 func cutQuotes(s string) (bare string, quoted bool) {
 	inner, opened := strings.CutPrefix(s, `"`)
 	if local, domain, closed := strings.Cut(inner, `"@`); opened && closed {
@@ -137,8 +138,8 @@ func checkText(s string) error {
 	return nil
 }
 
-// isBlank reports whether r is a blank of any kind or invisible. Such characters are often copied along
-// with an address or a number, and are not part of it.
+// isBlank reports whether r is a blank of any kind or invisible. Such characters are often copied
+// along with an address or a number, and are not part of it.
 func isBlank(r rune) bool { return unicode.IsSpace(r) || isInvisible(r) }
 
 // isControl reports whether r is a control character: C0 (with CR, LF and NUL), DEL, C1, or a
@@ -219,8 +220,9 @@ func isAtext(r rune) bool {
 	return r < utf8.RuneSelf && strings.ContainsRune("!#$%&'*+-/=?^_`{|}~", r)
 }
 
-// isFullWidth reports whether r is a full-width or half-width form, as East Asian input methods produce. RFC
-// 6531 allows these in a local part, but they would name another mailbox than the person meant.
+// isFullWidth reports whether r is a full-width or half-width form, as East Asian input methods
+// produce. RFC 6531 allows these in a local part, but they would name another mailbox than the
+// person meant.
 func isFullWidth(r rune) bool {
 	switch width.LookupRune(r).Kind() {
 	case width.EastAsianFullwidth, width.EastAsianHalfwidth:

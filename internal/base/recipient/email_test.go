@@ -39,7 +39,8 @@ func TestParseEmail(t *testing.T) {
 		{"ana@ドメイン名.example", "ana@xn--eckwd4c7c777u.example", "a•••@ドメイン名.example"},
 		{"ana@도메인.example", "ana@xn--hq1bm8jm9l.example", "a•••@도메인.example"},
 		// Domains that may be taken for others are shown as A-labels.
-		{"ana@xn--mgbaw3gfg64gp19l.example", "ana@xn--mgbaw3gfg64gp19l.example", "a•••@xn--mgbaw3gfg64gp19l.example"}, // a zero-width character
+		// a zero-width character
+		{"ana@xn--mgbaw3gfg64gp19l.example", "ana@xn--mgbaw3gfg64gp19l.example", "a•••@xn--mgbaw3gfg64gp19l.example"},
 		{"ana@аррӏе.com", "ana@xn--80ak6aa92e.com", "a•••@xn--80ak6aa92e.com"},
 		{"ana@gооgle.com", "ana@xn--ggle-55da.com", "a•••@xn--ggle-55da.com"},
 		{"ana@דוגמה.example", "ana@xn--6dbbec0c.example", "a•••@xn--6dbbec0c.example"},
@@ -64,16 +65,19 @@ func TestParseEmail(t *testing.T) {
 func TestParseEmailRefuses(t *testing.T) {
 	label63, local64 := strings.Repeat("d", 63), strings.Repeat("l", 64)
 	refuses(t, func(raw string) error { _, err := Parse(Email, raw); return err }, map[string][]string{
-		"empty":               {"", "   "},
-		"no_at_sign":          {"ana.example.com"},
-		"no_local_part":       {"@example.com"},
-		"no_domain":           {"ana@"},
-		"several_addresses":   {"ana@b@example.com", "ana@example.com,ben@example.com", "a@x.de;b@x.de", "all:ana@x.de", "ana@x.de:25"},
-		"display_name":        {"ana@example.com> SIZE=1", "Ana <ana@example.com> x", "ana@x.de <b@x.de>", "<a@x.de>, <b@x.de>"},
-		"comment":             {"ana(home)@example.com"},
-		"quoted_local_part":   {`"ana@example.com`, `ana"@example.com`, `"a"b@example.com`, `"a"b"@example.com`},
-		"ip_literal":          {"ana@[192.0.2.1]", "ana@[IPv6:2001:db8::1]", "ana@192.0.2.1"},
-		"space":               {`"a b"@example.com`, "an a@example.com", "ana @example.com", "ana\u00a0@example.com", "a@x.de NOTIFY=NEVER"},
+		"empty":             {"", "   "},
+		"no_at_sign":        {"ana.example.com"},
+		"no_local_part":     {"@example.com"},
+		"no_domain":         {"ana@"},
+		"several_addresses": {"ana@b@example.com", "ana@example.com,ben@example.com", "a@x.de;b@x.de", "all:ana@x.de", "ana@x.de:25"},
+		"display_name":      {"ana@example.com> SIZE=1", "Ana <ana@example.com> x", "ana@x.de <b@x.de>", "<a@x.de>, <b@x.de>"},
+		"comment":           {"ana(home)@example.com"},
+		"quoted_local_part": {`"ana@example.com`, `ana"@example.com`, `"a"b@example.com`, `"a"b"@example.com`},
+		"ip_literal":        {"ana@[192.0.2.1]", "ana@[IPv6:2001:db8::1]", "ana@192.0.2.1"},
+		"space": {
+			`"a b"@example.com`, "an a@example.com", "ana @example.com", "ana\u00a0@example.com",
+			"a@x.de NOTIFY=NEVER",
+		},
 		"local_part_too_long": {local64 + "l@example.com", strings.Repeat("é", 33) + "@example.com"},
 		"domain_incomplete":   {"ana@localhost"},
 		"encoding":            {"an\xffa@example.com"},
@@ -90,7 +94,10 @@ func TestParseEmailRefuses(t *testing.T) {
 		},
 		"invalid_character":    {`a\b@example.com`, "😀@example.com", "•••@example.com", "\u0301a@example.com", "o’neil@example.com"},
 		"full_width_character": {"ana＠example.com", "ａna@example.com", "ｱ@example.com"},
-		"control_character":    {"ana@example.com\nBcc: b@example.com", "ana\r@example.com", "ana\x00@example.com", "ana\x7f@example.com", "ana\u0085@example.com", "ana@example\u2028.com"},
+		"control_character": {
+			"ana@example.com\nBcc: b@example.com", "ana\r@example.com", "ana\x00@example.com", "ana\x7f@example.com",
+			"ana\u0085@example.com", "ana@example\u2028.com",
+		},
 		// Bidi override, zero-width space and joiner, soft hyphen, byte order mark, variation
 		// selector, Hangul filler, tag character.
 		"invisible_character": {
@@ -115,7 +122,8 @@ func TestParseNamesTheCharacter(t *testing.T) {
 	}
 }
 
-// A dot of the domain is named with its place, and no quotes are advised, which help before the @ alone.
+// A dot of the domain is named with its place, and no quotes are advised, which help before the @
+// alone.
 func TestParseNamesTheDot(t *testing.T) {
 	for raw, want := range map[string]string{
 		"ana@example.com..": "at its end.", "ana@.example.com": "at its beginning.",
@@ -128,14 +136,20 @@ func TestParseNamesTheDot(t *testing.T) {
 	}
 }
 
-// What a person copies along from a sentence, a list, a table, code or a link is not part of the address or number.
+// What a person copies along from a sentence, a list, a table, code or a link is not part of the
+// address or number.
 func TestParseCopied(t *testing.T) {
 	for form, address := range map[string]string{
-		"X,": "", "X;": "", "X.": "", "X:": "", "X!": "", "X?": "", "X ,": "", "X),": "", "(X)": "", "[X]": "", "[X": "", "{X}": "", "X>": "", "<X>,": "", "< X >.": "",
-		`"X"`: "", `"X",`: "", `X"`: "", "'X'": "", "X'.": "", "“X”": "", "“X”。": "", "„X“": "", "«X»": "", "‘X’": "", "`X`": "", "*X*": "", "**X**": "", "_X_": "", "X|": "", "| X |": "",
-		"X，": "", "X。": "", "X、": "", "X；": "", "（X）": "", "「X」": "", "【X】": "", "《X》": "", "X؛": "", "X،": "", "X؟": "", ", X": "", "- X": "", "* X": "", "('X')": "", `["X"]`: "", "- 'X'": "", "| `X` |": "", "(**X**)": "", "• X": "", "– X": "", "X –": "", "<X": "",
+		"X,": "", "X;": "", "X.": "", "X:": "", "X!": "", "X?": "", "X ,": "", "X),": "", "(X)": "", "[X]": "", "[X": "", "{X}": "",
+		"X>": "", "<X>,": "", "< X >.": "",
+		`"X"`: "", `"X",`: "", `X"`: "", "'X'": "", "X'.": "", "“X”": "", "“X”。": "", "„X“": "", "«X»": "", "‘X’": "", "`X`": "", "*X*": "",
+		"**X**": "", "_X_": "", "X|": "", "| X |": "",
+		"X，": "", "X。": "", "X、": "", "X；": "", "（X）": "", "「X」": "", "【X】": "", "《X》": "", "X؛": "", "X،": "", "X؟": "", ", X": "",
+		"- X": "", "* X": "", "('X')": "", `["X"]`: "", "- 'X'": "", "| `X` |": "", "(**X**)": "", "• X": "", "– X": "", "X –": "",
+		"<X":       "",
 		"Ana <X>,": "", "Ana <X>;": "", "“Ana” <X>": "", "mailto:X.": "@", "mailto:X?subject=code&cc=b@x.de": "@",
-		"X...": "-", "X…": "-", "X, Y": "-", "X; Y": "-", "<X>, <Y>": "-", "Ana <X>; Ben <Y>": "-", "X (home)": "-", "Ana: X": "-", "X/": "-",
+		"X...": "-", "X…": "-", "X, Y": "-", "X; Y": "-", "<X>, <Y>": "-", "Ana <X>; Ben <Y>": "-", "X (home)": "-", "Ana: X": "-",
+		"X/": "-",
 	} {
 		for ch, of := range map[Channel][2]string{Email: {"ana@example.com", "ben@example.com"}, SMS: {"+4915123456789", "+493023125000"}} {
 			if ch == SMS && (address != "" || strings.ContainsRune(form, '<')) {
@@ -151,7 +165,8 @@ func TestParseCopied(t *testing.T) {
 	for typed, want := range map[string]string{
 		"'ana@example.com": "'ana@example.com", "_ana@example.com.": "_ana@example.com",
 		"_ana@example.com~": "_ana@example.com", "*ana@example.com_": "*ana@example.com",
-		"mailto:ana%2Bx@example.com": "ana+x@example.com", "mailto:50%off@example.com": "50%off@example.com", "mailto:ana%EF%B8%8F@example.com": "ana%EF%B8%8F@example.com", "what?@example.com": "what?@example.com",
+		"mailto:ana%2Bx@example.com": "ana+x@example.com", "mailto:50%off@example.com": "50%off@example.com",
+		"mailto:ana%EF%B8%8F@example.com": "ana%EF%B8%8F@example.com", "what?@example.com": "what?@example.com",
 	} {
 		if got := mustParse(t, Email, typed).Address(); got != want {
 			t.Errorf("%q: %q, want %q", typed, got, want)

@@ -45,10 +45,11 @@ var (
 	errInvalidCharacter = newInvalidError("invalid_character", "The recipient contains a character that is not allowed there.")
 	errFullWidth        = newInvalidError("full_width_character",
 		"The address contains a full-width character. Type it in half-width form.")
-	errSpace            = newInvalidError("space", "The address contains a space.")
-	errDisplayName      = newInvalidError("display_name", "Give the bare address, without a name or angle brackets.")
-	errComment          = newInvalidError("comment", "Give the bare address, without a comment in parentheses.")
-	errQuotedLocalPart  = newInvalidError("quoted_local_part", "In quotes before the @, only letters, digits, dots and signs such as + and - may stand.")
+	errSpace           = newInvalidError("space", "The address contains a space.")
+	errDisplayName     = newInvalidError("display_name", "Give the bare address, without a name or angle brackets.")
+	errComment         = newInvalidError("comment", "Give the bare address, without a comment in parentheses.")
+	errQuotedLocalPart = newInvalidError("quoted_local_part",
+		"In quotes before the @, only letters, digits, dots and signs such as + and - may stand.")
 	errSeveralAddresses = newInvalidError("several_addresses", "Give exactly one address.")
 	errIPLiteral        = newInvalidError("ip_literal", "The part after the @ must be a domain name, not an IP address.")
 	errNoAtSign         = newInvalidError("no_at_sign", "The address has no @.")

@@ -19,8 +19,8 @@ const maxPhoneDigits = 15
 // minPhoneDigits is the least number of digits of any phone number.
 const minPhoneDigits = 3
 
-// isPhoneSeparator reports whether r may stand between the digits of a number as people write and copy
-// it, also with an East Asian keyboard: a dash of any kind, a dot, a slash or a parenthesis.
+// isPhoneSeparator reports whether r may stand between the digits of a number as people write and
+// copy it, also with an East Asian keyboard: a dash of any kind, a dot, a slash or a parenthesis.
 func isPhoneSeparator(r rune) bool {
 	return unicode.Is(unicode.Pd, r) || strings.ContainsRune(".()/−（）", r)
 }
@@ -66,9 +66,9 @@ func parsePhone(raw, country string) (recipientData, error) {
 	}, nil
 }
 
-// CountedForm returns the beginning of the counted form of the numbers that begin with prefix, or the
-// counted form of a whole number. In Argentina one handset has a number with the 9 of a mobile and one
-// without; the 1 behind Mexico's country code, which Parse drops, ended in 2019.
+// CountedForm returns the beginning of the counted form of the numbers that begin with prefix, or
+// the counted form of a whole number. In Argentina one handset has a number with the 9 of a mobile
+// and one without; the 1 behind Mexico's country code, which Parse drops, ended in 2019.
 func CountedForm(prefix string) string {
 	if rest, ok := strings.CutPrefix(prefix, "+54"); ok && rest != "" && rest[0] != '9' {
 		return "+549" + rest
@@ -98,7 +98,8 @@ func parseNumber(digits string, hasPlus bool, country string) (*phonenumbers.Pho
 	if rest, ok := strings.CutPrefix(digits, "00"); ok && err != nil {
 		return parseInternational(rest)
 	}
-	// with country's own code and no prefix: where that is a mobile number too, no one means the landline
+	// with country's own code and no prefix: where that is a mobile number too, no one means the
+	// landline
 	if own := strconv.Itoa(phonenumbers.GetCountryCodeForRegion(country)); err == nil && strings.HasPrefix(digits, own) &&
 		phonenumbers.GetNumberType(number) == phonenumbers.FIXED_LINE {
 		if mobile, err := parseInternational(digits); err == nil && phonenumbers.GetNumberType(mobile) == phonenumbers.MOBILE {
@@ -108,8 +109,8 @@ func parseNumber(digits string, hasPlus bool, country string) (*phonenumbers.Pho
 	return number, err
 }
 
-// parseInternational parses digits that begin with a country code. It drops the 1 that mobile numbers
-// of Mexico had behind it until 2019: the number is the same without it.
+// parseInternational parses digits that begin with a country code. It drops the 1 that mobile
+// numbers of Mexico had behind it until 2019: the number is the same without it.
 func parseInternational(digits string) (*phonenumbers.PhoneNumber, error) {
 	if rest, ok := strings.CutPrefix(digits, "521"); ok && len(rest) == 10 {
 		digits = "52" + rest

@@ -10,7 +10,8 @@
 //
 // # A new language
 //
-// These files change for a new language, here "fr". Begin with copies of es. Tests name each text, form and file that is missing.
+// These files change for a new language, here "fr". Begin with copies of es. Tests name each text,
+// form and file that is missing.
 //
 //	internal/base/texts/fr.json       Lang and Dir are texts, too; ToConfirm follows "your code"
 //	templates/mail/default/fr         subject.txt, text.txt, html.html
@@ -161,9 +162,9 @@ func ForPage(acceptLanguage string) Words {
 	return w
 }
 
-// ProblemTranslation returns the title and the detail of a problem of the API. The detail is that of the
-// reason; without one, that of the slug. "{name}" in it stands for a member of the problem. Both
-// are empty in English.
+// ProblemTranslation returns the title and the detail of a problem of the API. The detail is that
+// of the reason; without one, that of the slug. "{name}" in it stands for a member of the problem.
+// Both are empty in English.
 func (w Words) ProblemTranslation(slug, reason string) (title, detail string) {
 	all := w.sections[ProblemsSection]
 	return all[slug+".title"], cmp.Or(all[slug+"."+reason], all[slug])

@@ -48,8 +48,8 @@ func FormatOf(code string) Format {
 // what is neither a letter nor a number: spaces, dashes, punctuation and invisible characters. For
 // Digits it converts decimal digits of any script, for Unambiguous small and full-width letters. A
 // text that repeats one code, and has nothing else, is that code. Error: *fault.InvalidError if
-// nothing is left, if a character is not of the alphabet, or if the rest has not the format's length;
-// such a text need not count as an attempt.
+// nothing is left, if a character is not of the alphabet, or if the rest has not the format's
+// length; such a text need not count as an attempt.
 func (f Format) normalize(typed string) (string, error) {
 	read, ok := f.Alphabet.read(typed)
 	switch {
@@ -89,7 +89,8 @@ func (a Alphabet) read(typed string) (string, bool) {
 	return b.String(), true
 }
 
-// isMark reports whether r is no part of a word: neither a letter, also a circled one, nor a number.
+// isMark reports whether r is no part of a word: neither a letter, also a circled one, nor a
+// number.
 func isMark(r rune) bool {
 	return !unicode.IsLetter(r) && !unicode.IsNumber(r) && !unicode.Is(unicode.Other_Alphabetic, r)
 }

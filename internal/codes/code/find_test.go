@@ -30,7 +30,8 @@ func TestFind(t *testing.T) {
 		if c.Letters {
 			format.Alphabet = Unambiguous
 		}
-		if got, err := format.Find(c.In); got != c.Code || (c.Reason == "") != (err == nil) || errors.As(err, &bad) && bad.Reason != c.Reason {
+		if got, err := format.Find(c.In); got != c.Code || (c.Reason == "") != (err == nil) ||
+			errors.As(err, &bad) && bad.Reason != c.Reason {
 			t.Errorf("Find(%q) = %q, %v, want %q %s", c.In, got, err, c.Code, c.Reason)
 		}
 	}

@@ -8,7 +8,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// The vector was computed by another program. Mails on their way have it: a change here loses their bounces.
+// The vector was computed by another program. Mails on their way have it: a change here loses their
+// bounces.
 func TestMessageID(t *testing.T) {
 	send := uuid.MustParse("0198c1d2-7a54-7a3e-8a4f-0123456789ab")
 	want := send.String() + ".79f9007d10eb83dac6c2"

@@ -65,7 +65,10 @@ func TestParseRefuses(t *testing.T) {
 		"upper-case words":      {"k1:THISKEYISONLYFORTHEDOCUMENTATIONDONOTUSEITOK", "text, not random"},
 		"of NIST":               {"k1:YD3rEBXKcb4rc67whX13gR81LAc7YQjXLZgQowkU3/Q=", "published example"},
 		"few bytes":             {"k1:" + b64(few), "too few different"},
-		"two faults":            {"k1:" + b64(raw[:5]) + ",é:" + secret2, "entry 1: the key has 5 bytes, at least 32 are needed\nentry 2: the id"},
+		"two faults": {
+			"k1:" + b64(raw[:5]) + ",é:" + secret2,
+			"entry 1: the key has 5 bytes, at least 32 are needed\nentry 2: the id",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, err := Parse(c.value)

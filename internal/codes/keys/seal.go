@@ -76,8 +76,8 @@ func SealedBy(sealed []byte) string {
 	return string(header[2:])
 }
 
-// splitHeader returns the header of sealed data, whose end from its third byte on is the key's ID, and
-// what follows the header; false if they are not sealed data.
+// splitHeader returns the header of sealed data, whose end from its third byte on is the key's ID,
+// and what follows the header; false if they are not sealed data.
 func splitHeader(sealed []byte) (header, rest []byte, ok bool) {
 	if len(sealed) < 2 || sealed[0] != sealVersion || len(sealed) < 2+int(sealed[1]) {
 		return nil, nil, false

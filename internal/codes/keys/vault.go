@@ -40,8 +40,8 @@ type Vault struct {
 	Ring     *Ring             // keys of codes and of encrypted recipients
 }
 
-// CountedHash returns the recipient's hash by which events are counted and searched; the same for all
-// folded spellings.
+// CountedHash returns the recipient's hash by which events are counted and searched; the same for
+// all folded spellings.
 func (vault Vault) CountedHash(r recipient.Recipient) recipient.Hash { return vault.Hashes(r).Counted }
 
 // AddressHash returns the hash of the address as spelled, ignoring case.
@@ -156,8 +156,9 @@ func CodeFormatOf(v store.Verification) code.Format {
 	return code.Format{Alphabet: code.Alphabet(v.Alphabet), Length: v.CodeLength}
 }
 
-// MessageID returns the local part of the Message-ID of a send's mail, "<send's ID>.<80 bits of an HMAC>". The key is the
-// one of the send's verification, so each try of a send has the same. Error: ErrUnknownKey.
+// MessageID returns the local part of the Message-ID of a send's mail, "<send's ID>.<80 bits of an
+// HMAC>". The key is the one of the send's verification, so each try of a send has the same. Error:
+// ErrUnknownKey.
 func (vault Vault) MessageID(send uuid.UUID, keyID string) (string, error) {
 	d, err := vault.Ring.derive(derivation{keyID, subkeyUse, messageIDLabel})
 	if err != nil {
@@ -168,8 +169,8 @@ func (vault Vault) MessageID(send uuid.UUID, keyID string) (string, error) {
 	return send.String() + "." + hex.EncodeToString(mac.Sum(nil)[:10]), nil
 }
 
-// SendOfMessageID returns the send whose MessageID this local part is, under any key of the ring; false if it is
-// none. The ID of a send alone is none: browsers know it.
+// SendOfMessageID returns the send whose MessageID this local part is, under any key of the ring;
+// false if it is none. The ID of a send alone is none: browsers know it.
 func (vault Vault) SendOfMessageID(local string) (uuid.UUID, bool) {
 	local = strings.ToLower(local)
 	text, _, _ := strings.Cut(local, ".")

@@ -4,11 +4,13 @@
 //
 // The package decides nothing: package buckets names the buckets in which a request is counted,
 // package quota evaluates the rules, packages gates and store count events. Packages verification,
-// outbox, jobs and support read the settings. The built-in policy is completePolicies of run/config.
+// outbox, jobs and support read the settings. The built-in policy is completePolicies of
+// run/config.
 //
 // # A new scope of rules
 //
-// These files change for a new scope, here "device". Tests name a bucket, a setting, a text or a row of SECURITY.md that is missing:
+// These files change for a new scope, here "device". Tests name a bucket, a setting, a text or a
+// row of SECURITY.md that is missing:
 //
 //	quota/quota.go                             the constant; Counted, if not each send is an event
 //	internal/codes/policy/rules.go             RuleScopes; recipientScopes, if it counts the sends to one recipient; CountsByClient, if a
@@ -56,8 +58,8 @@ type Purpose struct {
 	Alphabet       code.Alphabet
 	Titles         message.PurposeTitles // use of the codes, in words for messages
 
-	// Life of a code, `30s` to `10m`; with `kind: confirm` to `24h`, but a code in a text message has
-	// at most `10m`. A resend does not prolong it.
+	// Life of a code, `30s` to `10m`; with `kind: confirm` to `24h`, but a code in a text message
+	// has at most `10m`. A resend does not prolong it.
 	TTL time.Duration `yaml:"ttl" default:"10m" range:"30s 24h: a code may not live longer than a day"` // see ForChannel
 	// `private`, or `glance`: the code in subject and preview.
 	Notify message.NotifyMode `yaml:"notify" default:"private" oneof:"private glance"`
@@ -92,8 +94,8 @@ type Set struct {
 }
 
 // CountedAs returns the name of a recipient's bucket of the purpose's sends: the name of the policy
-// and the names of the purposes that share it. So a purpose that no longer shares a policy no longer
-// counts in the bucket of the other purposes.
+// and the names of the purposes that share it. So a purpose that no longer shares a policy no
+// longer counts in the bucket of the other purposes.
 func (p Purpose) CountedAs() string {
 	return p.Policy.Name + store.PurposeSeparator + strings.Join(p.PolicyPurposes, store.PurposeSeparator)
 }
@@ -138,9 +140,9 @@ func (s Set) HasApp(name string) bool {
 	return known
 }
 
-// CurrentAndFormerCountedAs returns the purpose's current CountedAs, and the last 16 that it had before
-// in this process. A send may be counted under any of them. If the purpose was removed, only the
-// former names are returned.
+// CurrentAndFormerCountedAs returns the purpose's current CountedAs, and the last 16 that it had
+// before in this process. A send may be counted under any of them. If the purpose was removed, only
+// the former names are returned.
 func (s Set) CurrentAndFormerCountedAs(purpose string) []string {
 	names := slices.Clone(s.former[purpose])
 	if p, ok := s.Purposes[purpose]; ok && !slices.Contains(names, p.CountedAs()) {
@@ -149,7 +151,8 @@ func (s Set) CurrentAndFormerCountedAs(purpose string) []string {
 	return names
 }
 
-// LongestFailureWindow returns the longest window of all rules on failures; 0 if there is no such rule.
+// LongestFailureWindow returns the longest window of all rules on failures; 0 if there is no such
+// rule.
 func (s Set) LongestFailureWindow() time.Duration { return s.longestWindow(quota.Failures) }
 
 // LongestRecipientWindow returns the longest window of all rules on recipients; 0 if there is no

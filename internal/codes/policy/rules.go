@@ -77,8 +77,8 @@ func (s Set) reserve(p Purpose, app string, class store.Class, r quota.Rule) int
 	return 0
 }
 
-// Pass is what a request has shown of a human check. By it, the request may use a share of the places that strangers
-// have in a scope that many recipients share.
+// Pass is what a request has shown of a human check. By it, the request may use a share of the
+// places that strangers have in a scope that many recipients share.
 type Pass int
 
 // The passes. Limits count the sends with and without a pass together.
@@ -88,8 +88,8 @@ const (
 	FullPass             // all places; also of a request that is not asked
 )
 
-// ForPass returns the purpose with the limits for requests of a class with a pass. A rule of one recipient, and one that
-// only observes, keeps its limit.
+// ForPass returns the purpose with the limits for requests of a class with a pass. A rule of one
+// recipient, and one that only observes, keeps its limit.
 func (p Purpose) ForPass(class store.Class, pass Pass) Purpose {
 	if pass != FullPass {
 		p.Policy.Rules = slices.Clone(p.Policy.Rules)
@@ -120,12 +120,13 @@ var RuleScopes = []quota.Scope{
 // recipientScopes count the sends to one recipient, or to one mailbox.
 var recipientScopes = []quota.Scope{quota.Recipient, quota.Failures, quota.Backoff, quota.FailedChecks, SpellingsScope}
 
-// IsWiderScope reports whether a scope counts the sends of many recipients together. A browser is told a refusal by
-// such a rule for every recipient alike.
+// IsWiderScope reports whether a scope counts the sends of many recipients together. A browser is
+// told a refusal by such a rule for every recipient alike.
 func IsWiderScope(scope quota.Scope) bool { return !slices.Contains(recipientScopes, scope) }
 
-// CountsByClient reports whether a scope counts by a property of the client that a back end need not name. Then the rule
-// is left out, since the back end's own property would stand for all its users. Such a rule has no reserve by default.
+// CountsByClient reports whether a scope counts by a property of the client that a back end need
+// not name. Then the rule is left out, since the back end's own property would stand for all its
+// users. Such a rule has no reserve by default.
 func CountsByClient(scope quota.Scope) bool { return scope == quota.IP || scope == quota.Network }
 
 // ForBackEnd returns the purpose with the rules for requests of a back end: those of ForClass and
@@ -138,8 +139,8 @@ func (s Set) ForBackEnd(p Purpose, app string, class store.Class) Purpose {
 	return p
 }
 
-// ForTestRecipient returns the purpose with its rules of the scope recipient alone, as observing rules:
-// they count events and refuse nothing.
+// ForTestRecipient returns the purpose with its rules of the scope recipient alone, as observing
+// rules: they count events and refuse nothing.
 func (p Purpose) ForTestRecipient() Purpose {
 	p.Policy.Rules = quota.OfScope(p.Policy.Rules, quota.Recipient)
 	for i := range p.Policy.Rules {

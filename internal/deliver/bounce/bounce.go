@@ -1,6 +1,6 @@
-// Package bounce reads mails in which mail servers report that a mail did not arrive: delivery status notifications
-// (RFC 3464), and the older forms of qmail, Exim and Gmail. It says what such a mail claims. Anybody can write one, so
-// package feedback decides whether it counts.
+// Package bounce reads mails in which mail servers report that a mail did not arrive: delivery
+// status notifications (RFC 3464), and the older forms of qmail, Exim and Gmail. It says what such
+// a mail claims. Anybody can write one, so package feedback decides whether it counts.
 package bounce
 
 import (
@@ -34,8 +34,8 @@ type Report struct {
 
 // Recipient is what a mail claims of one recipient.
 type Recipient struct {
-	// Final and Original are the addresses in Final-Recipient and Original-Recipient; empty: not in the mail. They
-	// differ if the mail was forwarded.
+	// Final and Original are the addresses in Final-Recipient and Original-Recipient; empty: not in
+	// the mail. They differ if the mail was forwarded.
 	Final, Original string
 	Delayed         bool   // the server goes on trying; false: it gave up
 	Status          string // as in "5.1.1"; empty: not in the mail
@@ -47,7 +47,8 @@ func Read(mail []byte) Report {
 	if bytes.HasPrefix(mail, []byte("From ")) { // pipes of Exim and sendmail put this line of a mailbox before the mail
 		_, mail, _ = bytes.Cut(mail, []byte("\n"))
 	}
-	e, err := message.ReadWithOptions(bytes.NewReader(mail[:min(len(mail), MaxBytes)]), &message.ReadOptions{MaxHeaderBytes: maxHeaderBytes})
+	e, err := message.ReadWithOptions(bytes.NewReader(mail[:min(len(mail), MaxBytes)]),
+		&message.ReadOptions{MaxHeaderBytes: maxHeaderBytes})
 	if unreadable(err) {
 		return Report{}
 	}
@@ -110,8 +111,8 @@ func bounded(body io.Reader) *bufio.Reader {
 	return bufio.NewReader(io.LimitReader(body, maxHeaderBytes))
 }
 
-// readStatus reads the fields of a delivery status: those of the mail, then a block for each recipient (RFC 3464
-// section 2.1).
+// readStatus reads the fields of a delivery status: those of the mail, then a block for each
+// recipient (RFC 3464 section 2.1).
 func (r *reader) readStatus(body io.Reader) {
 	in := bounded(body)
 	for range 2 * maxParts {
@@ -149,8 +150,8 @@ func withoutType(field string) string {
 // addressIn returns the address in a field such as "rfc822; <ana@example.com>".
 func addressIn(field string) string { return strings.Trim(withoutType(field), "<>") }
 
-// returnedMailFields are fields of our mails that have the Message-ID. The last two survive a server that sets a
-// Message-ID of its own.
+// returnedMailFields are fields of our mails that have the Message-ID. The last two survive a
+// server that sets a Message-ID of its own.
 var returnedMailFields = []string{"Message-Id", "References", "X-Entity-Ref-Id"}
 
 var messageIDPattern = regexp.MustCompile(`([A-Za-z0-9.-]{1,72})@`)
@@ -173,8 +174,9 @@ const qmailOpening = "Hi. This is "
 // delayWords say in a mail without a delivery status that the server goes on trying.
 var delayWords = regexp.MustCompile(`(?i)delayed|not yet been delivered|will be retried|continue to try|warning message only`)
 
-// readText reads a mail without a delivery status. Its text names the recipients and gives the reasons. Then comes the
-// returned mail, as a part or after a line of hyphens. Auto-replies have neither qmail's opening nor X-Failed-Recipients.
+// readText reads a mail without a delivery status. Its text names the recipients and gives the
+// reasons. Then comes the returned mail, as a part or after a line of hyphens. Auto-replies have
+// neither qmail's opening nor X-Failed-Recipients.
 func (r *reader) readText(h textproto.Header) {
 	text, returned, complete := strings.Cut(r.text, "\n--")
 	if !complete && r.parts == 1 { // the whole may be the returned mail, and its code must not be taken for words
@@ -187,7 +189,8 @@ func (r *reader) readText(h textproto.Header) {
 			}
 		}
 	}
-	failed, delayed := strings.SplitN(strings.Join(h.Values("X-Failed-Recipients"), ","), ",", maxRecipients+1), delayWords.MatchString(text)
+	failed, delayed := strings.SplitN(strings.Join(h.Values("X-Failed-Recipients"), ","), ",", maxRecipients+1),
+		delayWords.MatchString(text)
 	for _, address := range failed[:min(len(failed), maxRecipients)] {
 		address = addressIn(address)
 		if _, words, ok := strings.Cut(text, address); ok && address != "" {

@@ -2,8 +2,9 @@ package delivery
 
 import "slices"
 
-// About is what a failure is about, and so which other messages it befalls. It is set once, where a reply, a status or
-// a code is read: by ErrorByReply for mail servers, by the tables of package providerhttp and of the carriers for the others.
+// About is what a failure is about, and so which other messages it befalls. It is set once, where a
+// reply, a status or a code is read: by ErrorByReply for mail servers, by the tables of package
+// providerhttp and of the carriers for the others.
 type About string
 
 // From all messages to one.
@@ -28,23 +29,25 @@ func (e *Error) BefallsAll() bool {
 	return e.of(AboutServer, AboutConnection, AboutPace, AboutAccount)
 }
 
-// BadAddress reports whether a message was refused because the address takes no messages. Such a send counts for the
-// rule failures; any other failed send counts for backoff.
+// BadAddress reports whether a message was refused because the address takes no messages. Such a
+// send counts for the rule failures; any other failed send counts for backoff.
 func (e *Error) BadAddress() bool { return e.of(AboutAddress, AboutMailbox) }
 
-// NoMailbox reports whether the server says that mail can never reach this address, which suppresses it.
+// NoMailbox reports whether the server says that mail can never reach this address, which
+// suppresses it.
 func (e *Error) NoMailbox() bool { return e.of(AboutMailbox) }
 
-// MayGoElsewhere reports whether another server or carrier may have the message though this one, the way of this name, refused it
-// for good: because of Elsewhere; or it came first since it is not in used, which took earlier ones for the recipient, and the
-// refusal is not about the recipient.
+// MayGoElsewhere reports whether another server or carrier may have the message though this one,
+// the way of this name, refused it for good: because of Elsewhere; or it came first since it is not
+// in used, which took earlier ones for the recipient, and the refusal is not about the recipient.
 func (e *Error) MayGoElsewhere(way string, used []string) bool {
 	return e != nil && e.Class == Rejected && (e.Elsewhere ||
 		len(used) > 0 && !slices.Contains(used, way) && !e.of(AboutRecipient, AboutAddress, AboutMailbox, AboutUs))
 }
 
-// BreakerResult returns what a failure says of the server or carrier that was asked, for its circuit breaker: e, if it
-// is at fault; ErrHealthUnknown, if the failure tells nothing about it; nil, if it did its work.
+// BreakerResult returns what a failure says of the server or carrier that was asked, for its
+// circuit breaker: e, if it is at fault; ErrHealthUnknown, if the failure tells nothing about it;
+// nil, if it did its work.
 func (e *Error) BreakerResult() error {
 	switch {
 	case e == nil:

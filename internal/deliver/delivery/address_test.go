@@ -9,8 +9,8 @@ import (
 )
 
 // refusals are refusals for good in the forms that servers use: stage, code and enhanced code; what
-// they say of the address; their words. "missing": there is no such mailbox. "bad": the address takes
-// no messages. "other": neither.
+// they say of the address; their words. "missing": there is no such mailbox. "bad": the address
+// takes no messages. "other": neither.
 const refusals = `
 rcpt 550 5.1.1 missing
 rcpt 550 - missing L'utilisateur n'existe pas

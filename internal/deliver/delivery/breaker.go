@@ -32,8 +32,8 @@ type Health struct {
 	Since time.Time
 	// Why is the last fault, without private data; empty while up.
 	Why string
-	// CertificateEnd is when a mail server's certificate expires, as of its last connection; zero if none of the
-	// last week was by TLS.
+	// CertificateEnd is when a mail server's certificate expires, as of its last connection; zero
+	// if none of the last week was by TLS.
 	CertificateEnd time.Time
 }
 
@@ -49,8 +49,8 @@ type Breaker struct {
 	onHealthChange func(Health)
 }
 
-// NewBreaker makes a breaker that opens after three faults in a row. With byRate it counts anew each
-// minute, and also opens if at least half of ten or more attempts in that minute are faults.
+// NewBreaker makes a breaker that opens after three faults in a row. With byRate it counts anew
+// each minute, and also opens if at least half of ten or more attempts in that minute are faults.
 func NewBreaker(name string, byRate bool) *Breaker {
 	b := &Breaker{current: Health{Server: name, Up: true}, changed: make(chan struct{})}
 	settings := gobreaker.Settings{
@@ -139,7 +139,8 @@ func (b *Breaker) AttemptsAllowed() int {
 	return 0
 }
 
-// OnHealthChange has f called whenever Up changes. f must return soon, and must not call the breaker.
+// OnHealthChange has f called whenever Up changes. f must return soon, and must not call the
+// breaker.
 func (b *Breaker) OnHealthChange(f func(Health)) {
 	b.mu.Lock()
 	b.onHealthChange = f

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/net/idna"
 )
 
-// The greatest lengths of an address and of its local part, in octets (RFC 5321 section 4.5.3.1; for
-// the address erratum 1690 to RFC 3696).
+// The greatest lengths of an address and of its local part, in octets (RFC 5321 section 4.5.3.1;
+// for the address erratum 1690 to RFC 3696).
 const (
 	maxAddress   = 254
 	maxLocalPart = 64
@@ -106,7 +106,8 @@ func isDotAtom(local string) bool { return isDotted(local, isForbiddenInAtom) }
 
 func isHostName(domain string) bool { return isDotted(domain, notLetterDigitHyphen) }
 
-// isDotted reports whether no part of a text between its dots is empty or has a forbidden character.
+// isDotted reports whether no part of a text between its dots is empty or has a forbidden
+// character.
 func isDotted(text string, forbidden func(rune) bool) bool {
 	for part := range strings.SplitSeq(text, ".") {
 		if part == "" || strings.ContainsFunc(part, forbidden) {

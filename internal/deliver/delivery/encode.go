@@ -21,9 +21,9 @@ type unfilledMail interface {
 	Texts(fill string) (subject, text, html string, err error)
 }
 
-// MailEncoder encodes mails for SMTP. It keeps the encoded parts of each form, with placeholders in place
-// of the fill, so that most mails are only filled in. The zero MailEncoder is ready; safe for concurrent
-// use.
+// MailEncoder encodes mails for SMTP. It keeps the encoded parts of each form, with placeholders in
+// place of the fill, so that most mails are only filled in. The zero MailEncoder is ready; safe for
+// concurrent use.
 type MailEncoder struct {
 	mu      sync.RWMutex
 	kept    map[sharedPartsKey]*sharedParts // a nil entry: mails with this key are encoded one by one
@@ -80,16 +80,16 @@ func (e *MailEncoder) Encode(m Mail) (*RenderedMail, *Error) {
 	return r, nil
 }
 
-// Release lets the encoder use r's memory for another mail; nil does nothing. The caller must not use
-// r afterwards.
+// Release lets the encoder use r's memory for another mail; nil does nothing. The caller must not
+// use r afterwards.
 func (e *MailEncoder) Release(r *RenderedMail) {
 	if r != nil {
 		e.buffers.Put(r)
 	}
 }
 
-// partsOf returns the kept parts of a mail's form. If there are none, it encodes the form and keeps its
-// parts, or, if placeholders do not work for this mail, encodes the mail alone.
+// partsOf returns the kept parts of a mail's form. If there are none, it encodes the form and keeps
+// its parts, or, if placeholders do not work for this mail, encodes the mail alone.
 func (e *MailEncoder) partsOf(m Mail) (*sharedParts, *Error) {
 	key := sharedPartsKey{m.Form, m.SharedFields, len(m.Fill)}
 	e.mu.RLock()
@@ -133,9 +133,9 @@ func (e *MailEncoder) keepParts(key sharedPartsKey, p *sharedParts) {
 	e.kept[key] = p
 }
 
-// partsWithPlaceholders returns the parts of a form, with placeholders. It returns nil if filling them
-// in does not give the texts of the mail: a template may escape its code, as in an address, or have a
-// condition on it.
+// partsWithPlaceholders returns the parts of a form, with placeholders. It returns nil if filling
+// them in does not give the texts of the mail: a template may escape its code, as in an address, or
+// have a condition on it.
 func partsWithPlaceholders(m, filled Mail, from *mail.Address) *sharedParts {
 	fill := m.Fill
 	m.Fill = placeholderCharacters[:len(fill)]
@@ -232,8 +232,8 @@ func appendField(out []byte, name, value string) []byte {
 }
 
 // appendMail appends a mail: text, then HTML (RFC 2046 section 5.1.4: the best alternative is the
-// last). References and X-Entity-Ref-ID have the send's ID, so that Gmail makes a thread of each send:
-// two mails of one subject would be one thread, with the newer code folded away.
+// last). References and X-Entity-Ref-ID have the send's ID, so that Gmail makes a thread of each
+// send: two mails of one subject would be one thread, with the newer code folded away.
 func (p *sharedParts) appendMail(out []byte, m Mail, to, id string) []byte {
 	const textHead = "Content-Transfer-Encoding: quoted-printable\r\nContent-Type: text/plain; charset=UTF-8\r\n\r\n"
 	const htmlHead = "Content-Transfer-Encoding: quoted-printable\r\nContent-Type: text/html; charset=UTF-8\r\n\r\n"

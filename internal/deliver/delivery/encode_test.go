@@ -36,7 +36,8 @@ func formed(f *fillForm, fill string) Mail {
 	}
 }
 
-// read is a mail as its recipient's program reads it: its header, and each part after a line with its type.
+// read is a mail as its recipient's program reads it: its header, and each part after a line with
+// its type.
 type read struct {
 	header mail.Header
 	bodies []string

@@ -19,7 +19,8 @@ type Encryption struct {
 	Implicit bool      // TLS from the first byte, not by STARTTLS
 	Issuer   string    // of the server's certificate
 	Until    time.Time // when the certificate expires
-	// Unverified is why the certificate could not be verified, where the mode goes on without; nil: it was.
+	// Unverified is why the certificate could not be verified, where the mode goes on without; nil:
+	// it was.
 	Unverified error
 }
 
@@ -34,7 +35,8 @@ func NewEncryption(state *tls.ConnectionState, implicit bool) Encryption {
 	return e
 }
 
-// LastCertificate has the end of the certificate that a server showed last. Safe for concurrent use.
+// LastCertificate has the end of the certificate that a server showed last. Safe for concurrent
+// use.
 type LastCertificate struct {
 	end          atomic.Int64
 	seen         atomic.Int64
@@ -42,16 +44,16 @@ type LastCertificate struct {
 	unverified   sync.Once
 }
 
-// OnUnverified has f called at the first mail whose certificate was not verified, with the reason. Call it before
-// the first mail.
+// OnUnverified has f called at the first mail whose certificate was not verified, with the reason.
+// Call it before the first mail.
 func (l *LastCertificate) OnUnverified(f func(why error)) { l.onUnverified = f }
 
-// certificateKnownFor is how long the end of a certificate is known: a server that is no longer used may have
-// another one by now.
+// certificateKnownFor is how long the end of a certificate is known: a server that is no longer
+// used may have another one by now.
 const certificateKnownFor = 7 * 24 * time.Hour
 
-// NoteCertificate notes the certificate of a connection; nil: it is in the clear. The end of an unverified
-// certificate changes nothing, so it is not noted.
+// NoteCertificate notes the certificate of a connection; nil: it is in the clear. The end of an
+// unverified certificate changes nothing, so it is not noted.
 func (l *LastCertificate) NoteCertificate(state *tls.ConnectionState, unverified error) {
 	switch {
 	case unverified != nil && l.onUnverified != nil:
@@ -62,7 +64,8 @@ func (l *LastCertificate) NoteCertificate(state *tls.ConnectionState, unverified
 	}
 }
 
-// CertificateEnd returns when the certificate expires; zero if no connection of the last week was by TLS.
+// CertificateEnd returns when the certificate expires; zero if no connection of the last week was
+// by TLS.
 func (l *LastCertificate) CertificateEnd() time.Time {
 	if end := l.end.Load(); end != 0 && time.Since(time.Unix(l.seen.Load(), 0)) < certificateKnownFor {
 		return time.Unix(end, 0)

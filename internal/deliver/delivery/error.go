@@ -15,8 +15,9 @@ const (
 	Rejected ErrorClass = "rejected"
 	// Temporary: certainly not accepted. Another try may succeed.
 	Temporary ErrorClass = "temporary"
-	// Unknown: the whole mail, or some of an HTTP request, was written, and no clear answer came. The server
-	// may have accepted it (RFC 1047), so it must not be sent again automatically, refunded or called failed.
+	// Unknown: the whole mail, or some of an HTTP request, was written, and no clear answer came.
+	// The server may have accepted it (RFC 1047), so it must not be sent again automatically,
+	// refunded or called failed.
 	Unknown ErrorClass = "unknown"
 )
 
@@ -47,40 +48,43 @@ const ReasonTemplate = "template"
 // stayed in use.
 const ErrConnLimit = SafeError("the server takes no more connections")
 
-// ErrPace says that as many mails have begun within a minute as the mail server may get. Error.RetryAfter is when the next
-// one may begin.
+// ErrPace says that as many mails have begun within a minute as the mail server may get.
+// Error.RetryAfter is when the next one may begin.
 const ErrPace = SafeError("the server gets no more mails in this minute (per_minute)")
 
-// Error describes why a mail or a text message was not accepted, for all callers up to the row in the
-// database. Neither it nor the errors that it wraps have the recipient, the credentials or the
+// Error describes why a mail or a text message was not accepted, for all callers up to the row in
+// the database. Neither it nor the errors that it wraps have the recipient, the credentials or the
 // content: the server's words may repeat them, and are redacted by RedactReply.
 type Error struct {
 	Class ErrorClass
 	Stage string
-	// Status is the server's reply code, or the HTTP status of a carrier or mail provider; 0 if no readable
-	// reply came.
+	// Status is the server's reply code, or the HTTP status of a carrier or mail provider; 0 if no
+	// readable reply came.
 	Status int
-	// Code is the enhanced status code such as "5.1.1", or a carrier's or provider's own code such as
-	// "isv.MOBILE_NUMBER_ILLEGAL"; empty if the reply has none that looks like one. 5.7.x is policy, not a
-	// bad address.
+	// Code is the enhanced status code such as "5.1.1", or a carrier's or provider's own code such
+	// as "isv.MOBILE_NUMBER_ILLEGAL"; empty if the reply has none that looks like one. 5.7.x is
+	// policy, not a bad address.
 	Code string
 	// Text has the mail server's words, redacted by RedactReply; empty for a failed login, and for
 	// carriers.
 	Text string
 	// About is what the failure is about.
 	About About
-	// Reason is a word for a rejection that rows tell apart, such as ReasonTemplate; empty for others.
+	// Reason is a word for a rejection that rows tell apart, such as ReasonTemplate; empty for
+	// others.
 	Reason string
-	// RetryAfter is the wait that the carrier or provider asked for, with Temporary; 0: it asked for none.
+	// RetryAfter is the wait that the carrier or provider asked for, with Temporary; 0: it asked
+	// for none.
 	RetryAfter time.Duration
 	// Hold is how long the carrier takes no messages for this recipient; 0: it set no hold.
 	Hold time.Duration
-	// Elsewhere: this server or carrier refuses the message for good, and another one may take it, as one that reaches
-	// the number, or takes addresses of this form.
+	// Elsewhere: this server or carrier refuses the message for good, and another one may take it,
+	// as one that reaches the number, or takes addresses of this form.
 	Elsewhere bool
 	// Crowded: the mail server may say that it has too many connections or mails of us.
 	Crowded bool
-	// ConnectionEnds: the mail server closes the connection, or it is not known to which command its next reply belongs.
+	// ConnectionEnds: the mail server closes the connection, or it is not known to which command
+	// its next reply belongs.
 	ConnectionEnds bool
 	// Err is a cause that the reply does not tell, in our own words; nil if there is none.
 	Err error
@@ -113,7 +117,8 @@ func FormatReplyCodes(status int, code string) string {
 	return strings.TrimSpace(strconv.Itoa(status) + " " + code)
 }
 
-// MayBeAccepted reports whether the message may have been accepted: without an error, or if it is Unknown.
+// MayBeAccepted reports whether the message may have been accepted: without an error, or if it is
+// Unknown.
 func (e *Error) MayBeAccepted() bool { return e == nil || e.Class == Unknown }
 
 // Unwrap returns Err.

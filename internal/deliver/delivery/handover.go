@@ -8,12 +8,14 @@ import (
 // stopKey is the key of WithStop.
 type stopKey struct{}
 
-// WithStop returns a context for which Stopping returns the channel. It is closed when the service begins to stop.
+// WithStop returns a context for which Stopping returns the channel. It is closed when the service
+// begins to stop.
 func WithStop(ctx context.Context, stopping <-chan struct{}) context.Context {
 	return context.WithValue(ctx, stopKey{}, stopping)
 }
 
-// Stopping returns the channel of WithStop, after whose end no message should wait for its turn; nil: there is none.
+// Stopping returns the channel of WithStop, after whose end no message should wait for its turn;
+// nil: there is none.
 func Stopping(ctx context.Context) <-chan struct{} {
 	stopping, _ := ctx.Value(stopKey{}).(<-chan struct{})
 	return stopping
@@ -27,8 +29,9 @@ func WithHandover(ctx context.Context) context.Context {
 	return context.WithValue(ctx, handoverKey{}, new(atomic.Bool))
 }
 
-// SetHandover says that a provider may have the attempt's message, from the first byte of the final dot or
-// of a request on; or that it certainly has not. After a panic, which returns nothing, HandedOver tells.
+// SetHandover says that a provider may have the attempt's message, from the first byte of the final
+// dot or of a request on; or that it certainly has not. After a panic, which returns nothing,
+// HandedOver tells.
 func SetHandover(ctx context.Context, may bool) {
 	if attempt, ok := ctx.Value(handoverKey{}).(*atomic.Bool); ok {
 		attempt.Store(may)

@@ -51,7 +51,8 @@ func each(t *testing.T, test func(t *testing.T, rig mailapitest.Rig, s *mailapit
 	}
 }
 
-// TestMailAPIAnswers: what an answer becomes, after how many requests, and the wait that it asks for.
+// TestMailAPIAnswers: what an answer becomes, after how many requests, and the wait that it asks
+// for.
 func TestMailAPIAnswers(t *testing.T) {
 	each(t, func(t *testing.T, rig mailapitest.Rig, s *mailapitest.Server) {
 		server := s.Account(t)
@@ -118,8 +119,8 @@ func TestMailAPIMailArrivesWhole(t *testing.T) {
 	})
 }
 
-// TestMailAPIUnknown: a request whose outcome is unknown is repeated only where the provider knows it
-// again, and then it is one mail; what fails otherwise after that leaves it unknown.
+// TestMailAPIUnknown: a request whose outcome is unknown is repeated only where the provider knows
+// it again, and then it is one mail; what fails otherwise after that leaves it unknown.
 func TestMailAPIUnknown(t *testing.T) {
 	half := "HTTP/1.1 200 OK\r\nContent-Length: 400\r\n\r\n{"
 	each(t, func(t *testing.T, rig mailapitest.Rig, s *mailapitest.Server) {
@@ -151,7 +152,8 @@ func TestMailAPIUnknown(t *testing.T) {
 	})
 }
 
-// TestMailAPITimes: no answer within the time of a request is unknown; a dial that ends with ctx, or a handshake that fails, is not.
+// TestMailAPITimes: no answer within the time of a request is unknown; a dial that ends with ctx,
+// or a handshake that fails, is not.
 func TestMailAPITimes(t *testing.T) {
 	each(t, func(t *testing.T, rig mailapitest.Rig, s *mailapitest.Server) {
 		s.Script(mailapitest.Stalls)
@@ -170,8 +172,8 @@ func TestMailAPITimes(t *testing.T) {
 	})
 }
 
-// TestMailAPITurns: no more requests at once than configured. A mail without patience for its turn, or
-// that may not begin, makes none.
+// TestMailAPITurns: no more requests at once than configured. A mail without patience for its turn,
+// or that may not begin, makes none.
 func TestMailAPITurns(t *testing.T) {
 	each(t, func(t *testing.T, _ mailapitest.Rig, s *mailapitest.Server) {
 		server := s.Account(t, func(c *mailapi.Config) { c.MaxConns = 2 })
@@ -252,9 +254,12 @@ func TestMailAPIParseURL(t *testing.T) {
 	}
 	const secret = "s3cr3t"
 	for reason, texts := range map[string][]string{
-		"scheme":            {"http://x", "unknown://:x@y"},
-		"malformed":         {"resend://:" + secret + "#x@h", "resend://:" + secret + "\n@h"},
-		"must be resend":    {"resend://api.resend.com", "resend://" + secret + "@api.resend.com", "resend://a:" + secret + "@api.resend.com"},
+		"scheme":    {"http://x", "unknown://:x@y"},
+		"malformed": {"resend://:" + secret + "#x@h", "resend://:" + secret + "\n@h"},
+		"must be resend": {
+			"resend://api.resend.com", "resend://" + secret + "@api.resend.com",
+			"resend://a:" + secret + "@api.resend.com",
+		},
 		"must be ses":       {},
 		"must be scheme":    {"resend://:" + secret + "@h/x"},
 		"unknown parameter": {"resend://:" + secret + "@h?region=x"},

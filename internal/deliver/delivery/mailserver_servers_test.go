@@ -40,9 +40,17 @@ func TestServersInOrder(t *testing.T) {
 		},
 		"the first wants another sender": {rule: smtptest.Rule{Stage: smtptest.Mail, Reply: "550 5.7.1 not your sender"}, second: 1},
 		"… and says so at RCPT":          {rule: smtptest.Rule{Stage: smtptest.Rcpt, Reply: "553 5.1.8 not your sender"}, second: 1},
-		"the first is a web server":      {rule: smtptest.Rule{Stage: smtptest.Greet, Raw: "HTTP/1.1 400 Bad Request\r\n\r\n<html>", Close: true}, second: 1},
-		"the first speaks TLS at once":   {rule: smtptest.Rule{Stage: smtptest.Greet, Raw: "\x15\x03\x03\x00\x02\x02\x46", Close: true}, second: 1},
-		"the first never ends its line":  {rule: smtptest.Rule{Stage: smtptest.Hello, Raw: "250 " + strings.Repeat("x", 200_000)}, second: 1},
+		"the first is a web server": {
+			rule: smtptest.Rule{Stage: smtptest.Greet, Raw: "HTTP/1.1 400 Bad Request\r\n\r\n<html>", Close: true}, second: 1,
+		},
+		"the first speaks TLS at once": {
+			rule:   smtptest.Rule{Stage: smtptest.Greet, Raw: "\x15\x03\x03\x00\x02\x02\x46", Close: true},
+			second: 1,
+		},
+		"the first never ends its line": {
+			rule:   smtptest.Rule{Stage: smtptest.Hello, Raw: "250 " + strings.Repeat("x", 200_000)},
+			second: 1,
+		},
 		"the first is silent after the dot": {
 			rule: smtptest.Rule{Stage: smtptest.Dot, Close: true}, first: 1,
 			want: smtptest.Outcome{Class: delivery.Unknown, Stage: delivery.StageDot},
@@ -69,10 +77,11 @@ func TestServersInOrder(t *testing.T) {
 	}
 }
 
-// A server without SMTPUTF8 refuses a non-ASCII local part for itself alone, so the mail goes to another one, waits for it,
-// or is rejected if all refuse it.
+// A server without SMTPUTF8 refuses a non-ASCII local part for itself alone, so the mail goes to
+// another one, waits for it, or is rejected if all refuse it.
 func TestServersWithoutSMTPUTF8(t *testing.T) {
-	without, defers := smtptest.Script{Extensions: []string{"8BITMIME"}}, smtptest.Misbehaving(smtptest.Rule{Stage: smtptest.Rcpt, Reply: "451 4.7.1 later"})
+	without, defers := smtptest.Script{Extensions: []string{"8BITMIME"}},
+		smtptest.Misbehaving(smtptest.Rule{Stage: smtptest.Rcpt, Reply: "451 4.7.1 later"})
 	rejected := smtptest.Outcome{Class: delivery.Rejected, Stage: delivery.StageMail}
 	deferred := smtptest.Outcome{Class: delivery.Temporary, Stage: delivery.StageRcpt, Status: 451, Code: "4.7.1"}
 	for name, c := range map[string]struct {
@@ -93,7 +102,8 @@ func TestServersWithoutSMTPUTF8(t *testing.T) {
 			servertest.Same(t, name, len(second.Messages()) == 1, c.want == smtptest.Outcome{})
 			second.Stop()
 			for n := range delivery.FaultsToOpenBreaker + 1 {
-				if _, err = servers.Send(t.Context(), mail); !strings.Contains(fmt.Sprint(err), "temporary") && c.want == (smtptest.Outcome{}) {
+				if _, err = servers.Send(t.Context(), mail); !strings.Contains(fmt.Sprint(err), "temporary") &&
+					c.want == (smtptest.Outcome{}) {
 					t.Errorf("%s, %d mails after the other one stopped: %v", name, n, err)
 				}
 			}
@@ -101,7 +111,8 @@ func TestServersWithoutSMTPUTF8(t *testing.T) {
 	}
 }
 
-// A resend that one server defers waits for it, also if the next one refuses the mail for a reason that is not the recipient's.
+// A resend that one server defers waits for it, also if the next one refuses the mail for a reason
+// that is not the recipient's.
 func TestServersOfAResend(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		servers, _, _ := pair(t, smtptest.Misbehaving(smtptest.Rule{Stage: smtptest.Rcpt, Reply: "451 4.7.1 later"}),
@@ -309,11 +320,17 @@ func TestWhatIsHeldAgainstAServer(t *testing.T) {
 		}
 	}
 	for want, all := range map[error][]replies{
-		nil:                       {{after, "550, 450, 451, 451 4.7.1, 452, 452 4.2.2, 454 4.7.1, 553 5.7.1, 550 5.1.8"}, {before[4:], "550, 503"}},
+		nil: {
+			{after, "550, 450, 451, 451 4.7.1, 452, 452 4.2.2, 454 4.7.1, 553 5.7.1, 550 5.1.8"},
+			{before[4:], "550, 503"},
+		},
 		delivery.ErrHealthUnknown: {{after[2:], "0, 354"}, {after, "454"}, {before[4:], "454"}},
 		fault: {
-			{slices.Concat(before, after), "421, 421 4.3.2, 432, 450 4.3.2, 530, 535"}, {after[:2], "0, 250"},
-			{before, "0, 450, 451, 452"}, {before[:4], "454"}, {before[:4], "550, 554"},
+			{slices.Concat(before, after), "421, 421 4.3.2, 432, 450 4.3.2, 530, 535"},
+			{after[:2], "0, 250"},
+			{before, "0, 450, 451, 452"},
+			{before[:4], "454"},
+			{before[:4], "550, 554"},
 		},
 	} {
 		for _, r := range all {
@@ -327,7 +344,10 @@ func TestWhatIsHeldAgainstAServer(t *testing.T) {
 			}
 		}
 	}
-	for status, want := range map[int]error{422: nil, 400: nil, 429: delivery.ErrHealthUnknown, 403: fault, 404: fault, 503: fault, 500: fault, 200: fault} {
+	for status, want := range map[int]error{
+		422: nil, 400: nil, 429: delivery.ErrHealthUnknown, 403: fault, 404: fault, 503: fault,
+		500: fault, 200: fault,
+	} {
 		check(providerhttp.ErrorByStatus(providerhttp.Response{Status: status}, ""), want)
 	}
 	check(nil, nil)

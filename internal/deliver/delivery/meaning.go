@@ -18,9 +18,9 @@ const (
 	AnotherReason  Meaning = "other"   // policy, quota, rate, sender, a block list, spam, a full mailbox
 )
 
-// MeaningOf reads the words of a reply, before they are redacted. Addresses, hosts and URLs are left
-// out, since a mailbox may be called spam@. A reply that may have another reason has AnotherReason,
-// even if it also says that the mailbox is missing.
+// MeaningOf reads the words of a reply, before they are redacted. Addresses, hosts and URLs are
+// left out, since a mailbox may be called spam@. A reply that may have another reason has
+// AnotherReason, even if it also says that the mailbox is missing.
 func MeaningOf(reply string) Meaning {
 	reply = strings.ToLower(reply[:min(len(reply), maxReplyBytes)])
 	text := plainWords(notWords.ReplaceAllStringFunc(reply, func(token string) string {
@@ -58,10 +58,12 @@ var (
 const anAddress = "rcpt"
 
 // The tables of words, as plainWords has them: without accents and punctuation. "*" stands for any
-// ending of a word. Chinese and Japanese have no blanks between words, so their phrases match anywhere.
+// ending of a word. Chinese and Japanese have no blanks between words, so their phrases match
+// anywhere.
 var (
-	// noReasons are removed first: they sound like another reason or a missing mailbox, but mean neither, as
-	// a list of recipients, or Exchange Online's "access denied" for an address that its directory lacks.
+	// noReasons are removed first: they sound like another reason or a missing mailbox, but mean
+	// neither, as a list of recipients, or Exchange Online's "access denied" for an address that
+	// its directory lacks.
 	noReasons = phrases("relay recipient table, not listed, address rejected access denied, unknown error, unknown reason, unknown host, " +
 		"reason unknown, cause unknown, invalid message, invalid header, invalid command, invalid response")
 
@@ -108,8 +110,10 @@ var (
 		"account deleted, account was deleted, account has been deleted, mailbox deleted, mailbox was deleted, mailbox has been deleted, user deleted, " +
 		"user was deleted, user has been deleted, 不存在, 无此, 無此, 查无, 查無, 找不到, 没有找到, 沒有找到, 无效, 無效, 未知用户, 存在しま, 存在しない, 見つかりま, 見つからな, 不明, 無効, 該当する")
 
-	// mailboxes are the nouns that missingAfter and invalid follow, and that missingBefore precedes.
-	mailboxes = phrases(anAddress + ", user*, mailbox*, recipient*, address*, addressee*, account*, alias*, customer*, email*, e mail, inbox, person, " +
+	// mailboxes are the nouns that missingAfter and invalid follow, and that missingBefore
+	// precedes.
+	mailboxes = phrases(anAddress +
+		", user*, mailbox*, recipient*, address*, addressee*, account*, alias*, customer*, email*, e mail, inbox, person, " +
 		"local part, utilisateur*, lutilisateur, ladresse, destinataire*, adress*, boite*, compte, empfanger*, empfaenger*, postfach*, benutzer*, konto, nutzer*, usuari*, " +
 		"destinatari*, buzon, cuenta, direccion, casilla, utilizador*, caixa, conta, endereco, utente, casella, indirizzo, gebruiker, ontvanger, " +
 		"пользовател*, ящик*, адрес*, получател*, аккаунт*, учетн*")
@@ -122,7 +126,8 @@ var (
 		"desconhecid*, nao existe*, nao encontrad*, nao foi encontrad*, sconosciut*, non esiste, non trovat*, inesistente*, non valid*, " +
 		"onbekend, bestaat niet, не существ*, не найден*, неизвест*, удален*, не зарегистрирован*")
 
-	// invalid must follow its noun more closely than missingAfter: farther away it may be about something else.
+	// invalid must follow its noun more closely than missingAfter: farther away it may be about
+	// something else.
 	invalid = phrases("invalid*, not valid, not a valid, is wrong, ungultig*, ungueltig*, no es valid*, non valid*, nest pas valid*, недействител*")
 
 	missingBefore = phrases("no such, no such local, no such mail, no such virtual, unknown, invalid, nonexistent, non existent, undeliverable, wrong, bad, " +
@@ -146,7 +151,8 @@ func phrases(lists ...string) (all []string) {
 	return all
 }
 
-// plainWords returns a text without accents, apostrophes and punctuation, its words between single blanks.
+// plainWords returns a text without accents, apostrophes and punctuation, its words between single
+// blanks.
 func plainWords(text string) string {
 	fields := strings.FieldsFunc(strings.Map(func(r rune) rune {
 		if unicode.Is(unicode.Mn, r) || r == '\'' || r == '’' {
@@ -161,7 +167,8 @@ func containsAny(text string, phrases []string) bool {
 	return slices.ContainsFunc(phrases, func(phrase string) bool { return strings.Contains(text, phrase) })
 }
 
-// containsPair reports whether a phrase of then follows one of first, with at most gap words between them.
+// containsPair reports whether a phrase of then follows one of first, with at most gap words
+// between them.
 func containsPair(text string, first, then []string, gap int) bool {
 	for _, phrase := range first {
 		for rest, found := cutAfter(text, phrase); found; rest, found = cutAfter(rest, phrase) {

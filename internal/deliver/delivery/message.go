@@ -1,8 +1,8 @@
 // Package delivery has the types that mail servers and carriers share: the mail to send, rendered
 // to bytes, the result for an accepted message, and the error for one that was not accepted.
 // Package [sendcode/internal/deliver/delivery/mailserver] sends mails. Without a mail server,
-// [sendcode/internal/deliver/delivery/mailbox] receives them on the same machine. Package sms sends text
-// messages.
+// [sendcode/internal/deliver/delivery/mailbox] receives them on the same machine. Package sms sends
+// text messages.
 //
 // A mail's parts are encoded once for all mails of a form; the recipient, the ID, the date and the
 // code are written into each.
@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// SimulatorDomain is the domain of recipients for whom package mailbox simulates outcomes, such as a
-// bounce. No mail for it leaves the machine: the domain is reserved (RFC 6761 section 6.2).
+// SimulatorDomain is the domain of recipients for whom package mailbox simulates outcomes, such as
+// a bounce. No mail for it leaves the machine: the domain is reserved (RFC 6761 section 6.2).
 const SimulatorDomain = "simulator.test"
 
 // Mail is one mail, rendered completely before anything is dialled.
@@ -33,8 +33,8 @@ type Mail struct {
 	// Text is the plain part; required. HTML is the other alternative; without it the mail is plain
 	// text.
 	Text, HTML string
-	// If Form is set, Subject, Text and HTML are empty: they come from Form with Fill, the code and the
-	// support reference, put in. So what all mails of a form share is encoded once.
+	// If Form is set, Subject, Text and HTML are empty: they come from Form with Fill, the code and
+	// the support reference, put in. So what all mails of a form share is encoded once.
 	Form unfilledMail
 	Fill string
 	// IDHeaders are further headers, each with the send's ID, for providers that replace the
@@ -42,7 +42,8 @@ type Mail struct {
 	IDHeaders map[string]string
 	// Date becomes the Date header, in UTC, whole seconds.
 	Date time.Time
-	// Used are the servers of earlier mails with the same code, as Result.Provider. They are tried last.
+	// Used are the servers of earlier mails with the same code, as Result.Provider. They are tried
+	// last.
 	Used []string
 }
 
@@ -52,12 +53,13 @@ func UnusedFirst[T any](all []T, used []string, name func(T) string) []T {
 		return all
 	}
 	isUsed := func(one T) bool { return slices.Contains(used, name(one)) }
-	return slices.Concat(slices.DeleteFunc(slices.Clone(all), isUsed), slices.DeleteFunc(slices.Clone(all), func(one T) bool { return !isUsed(one) }))
+	return slices.Concat(slices.DeleteFunc(slices.Clone(all), isUsed),
+		slices.DeleteFunc(slices.Clone(all), func(one T) bool { return !isUsed(one) }))
 }
 
-// SharedFields are the fields that mails of one form may share: a [MailEncoder] keeps parts for each
-// form with the same fields. TestEverySharedFieldIsSent fails for a field that is not checked, or
-// that one kind of server does not send.
+// SharedFields are the fields that mails of one form may share: a [MailEncoder] keeps parts for
+// each form with the same fields. TestEverySharedFieldIsSent fails for a field that is not checked,
+// or that one kind of server does not send.
 type SharedFields struct {
 	// From is "Name <addr>" as configured; its address is the envelope sender too, so bounces come
 	// back.
@@ -103,8 +105,8 @@ type RenderedMail struct {
 	Private PrivateData
 }
 
-// FromHeader returns the sender as "Name <address>" in plain UTF-8, with the domain as A-labels, for
-// servers that write the header themselves.
+// FromHeader returns the sender as "Name <address>" in plain UTF-8, with the domain as A-labels,
+// for servers that write the header themselves.
 func (r *RenderedMail) FromHeader() string {
 	from, err := mail.ParseAddress(r.Message.From)
 	if err != nil || from.Name == "" { // err is nil: Encode has parsed From

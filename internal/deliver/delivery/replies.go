@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// replyRow is what a reply of a mail server means. Lists are separated by blanks; an empty one fits all.
+// replyRow is what a reply of a mail server means. Lists are separated by blanks; an empty one fits
+// all.
 type replyRow struct {
 	stages   string
 	statuses string // a status; "4xx": all that begin with 4; "0": no reply that can be read
@@ -33,39 +34,45 @@ const (
 
 // Enhanced status codes of refusals for good.
 const (
-	// noMailboxCodes are about the mailbox, its domain, its syntax, a mailbox that moved, and a domain
-	// that takes no mail (RFC 7505). Other codes 5.1.x are about the sender or a relay, or have no fixed
-	// meaning, such as 5.1.0, and 5.1.90, which is our daily limit at Exchange Online.
+	// noMailboxCodes are about the mailbox, its domain, its syntax, a mailbox that moved, and a
+	// domain that takes no mail (RFC 7505). Other codes 5.1.x are about the sender or a relay, or
+	// have no fixed meaning, such as 5.1.0, and 5.1.90, which is our daily limit at Exchange
+	// Online.
 	noMailboxCodes = "5.1.1 5.1.2 5.1.3 5.1.6 5.1.10"
-	// vagueCodes say no more than the reply's code: none, 5.0.0, and 5.5.0, which Outlook.com gives for any unavailable
-	// mailbox.
+	// vagueCodes say no more than the reply's code: none, 5.0.0, and 5.5.0, which Outlook.com gives
+	// for any unavailable mailbox.
 	vagueCodes = "- 5.0.0 5.5.0"
-	// closedCodes name a disabled mailbox, and for Exchange Online an address that its domain's directory lacks.
+	// closedCodes name a disabled mailbox, and for Exchange Online an address that its domain's
+	// directory lacks.
 	closedCodes = "5.2.1 5.4.1"
 )
 
 // replies has the rows of all replies; the first that fits counts.
 var replies = []replyRow{
-	// No reply. After the final dot the server may have the mail (RFC 1047), and its content may have broken the server.
+	// No reply. After the final dot the server may have the mail (RFC 1047), and its content may
+	// have broken the server.
 	{StageDot, "0 2xx 3xx", "", "", Unknown, AboutMessage, ends},
-	// A greeting that is none is that of a web server or of TLS, a reply that does not fit its command is broken too. Neither
-	// is about the mail, so another server gets it.
+	// A greeting that is none is that of a web server or of TLS, a reply that does not fit its
+	// command is broken too. Neither is about the mail, so another server gets it.
 	{"", "0 2xx 3xx", "", "", Temporary, AboutServer, ends},
 
 	// The server closes the connection (RFC 5321 section 3.8).
 	{"", "421", "", "", Temporary, AboutConnection, crowded | ends},
 	// TLS not available (RFC 3207); the login cannot be checked now (RFC 4954).
 	{StageTLS + " " + StageAuth, "454", "", "", Temporary, AboutAccount, 0},
-	// It takes nothing over the network for now (RFC 3463 section 3.4); Postfix and Exchange say so of one connection.
+	// It takes nothing over the network for now (RFC 3463 section 3.4); Postfix and Exchange say so
+	// of one connection.
 	{"", "4xx", "4.3.2", "", Temporary, AboutConnection, crowded},
-	// At the login a password must be changed (RFC 4954 section 6); else Microsoft's limit of three mails at once.
+	// At the login a password must be changed (RFC 4954 section 6); else Microsoft's limit of three
+	// mails at once.
 	{StageAuth, "432", "", "", Temporary, AboutAccount, 0},
 	{"", "432", "", "", Temporary, AboutConnection, crowded},
 
 	// Before MAIL the server knows nothing of the mail.
 	// A greeting of 4xx is about the load, too: nothing else is known yet.
 	{StageHello, "4xx", "", "", Temporary, AboutServer, crowded},
-	// Throttling at Amazon, which has no enhanced code; 454 4.7.1 of Postfix denies relaying to a domain, see below.
+	// Throttling at Amazon, which has no enhanced code; 454 4.7.1 of Postfix denies relaying to a
+	// domain, see below.
 	{StageMail + " " + fromRcpt, "454", "-", "", Temporary, AboutPace, crowded},
 	// Rate (RFC 3463 section 3.8), storage.
 	{beforeMail + " " + StageMail, "452 454", "", "", Temporary, AboutAccount, crowded},
@@ -75,33 +82,40 @@ var replies = []replyRow{
 	// It wants no mail of us; another server may (RFC 7504 for the greeting).
 	{beforeMail, "5xx", "", "", Temporary, AboutAccount, 0},
 
-	// Our authentication or encryption is refused (RFC 4954 section 6): a login that was good has ended with it, and a fresh connection
-	// has another one.
+	// Our authentication or encryption is refused (RFC 4954 section 6): a login that was good has
+	// ended with it, and a fresh connection has another one.
 	{"", "530 534 535 538", "", "", Temporary, AboutAccount, ends},
-	// Not the time for this command (RFC 5321 section 4.3.2): the connection has a past, whatever code or words say of a mailbox.
+	// Not the time for this command (RFC 5321 section 4.3.2): the connection has a past, whatever
+	// code or words say of a mailbox.
 	{StageMail + " " + StageRcpt + " " + StageData, "503", "", "", Rejected, AboutConnection, 0},
-	// No recipient was named yet: the sender may not use this server, or is no address for it. Another server may take it.
+	// No recipient was named yet: the sender may not use this server, or is no address for it.
+	// Another server may take it.
 	{StageMail, "5xx", "", "", Rejected, AboutSender, elsewhere},
-	// The same later (RFC 3463 section 3.2; 5.7.60 and 5.2.252 of Exchange): Postfix tells it at RCPT, Exchange after the final dot.
+	// The same later (RFC 3463 section 3.2; 5.7.60 and 5.2.252 of Exchange): Postfix tells it at
+	// RCPT, Exchange after the final dot.
 	{fromRcpt, "5xx", "5.1.7 5.1.8 5.7.60 5.2.252", "", Rejected, AboutSender, elsewhere},
 
 	// From RCPT on most is about the recipient or the mail.
-	// A full, closed or unknown mailbox (RFC 3463 sections 3.2 and 3.3), as Gmail's 452 4.2.2, says nothing of our load.
+	// A full, closed or unknown mailbox (RFC 3463 sections 3.2 and 3.3), as Gmail's 452 4.2.2, says
+	// nothing of our load.
 	{fromRcpt, "4xx", "4.1. 4.2.", "", Temporary, AboutRecipient, 0},
 	{fromRcpt, "452 454", "", "", Temporary, AboutRecipient, crowded},
 	{fromRcpt, "4xx", "4.7.", "", Temporary, AboutRecipient, crowded}, // Postfix: "too many recipients"; also greylisting
 	{fromRcpt, "4xx", "", "", Temporary, AboutRecipient, 0},
-	// Words that name another reason overrule a code of a missing mailbox; a vague code needs words of one.
+	// Words that name another reason overrule a code of a missing mailbox; a vague code needs words
+	// of one.
 	{fromRcpt, "5xx", noMailboxCodes, "- missing", Rejected, AboutMailbox, 0},
 	{fromRcpt, "5xx", vagueCodes, "missing", Rejected, AboutMailbox, 0},
-	// "Mailbox unavailable" (RFC 5321 section 4.2.3), if nothing names another reason. Later on a 550 is about us or the mail.
+	// "Mailbox unavailable" (RFC 5321 section 4.2.3), if nothing names another reason. Later on a
+	// 550 is about us or the mail.
 	{StageRcpt, "550", vagueCodes + " " + closedCodes, "- missing", Rejected, AboutAddress, 0},
 	{"", "5xx", "", "", Rejected, AboutMessage, 0},
 	{"", "", "", "", Temporary, AboutServer, 0},
 }
 
-// ErrorByReply returns the failure of a step that got this reply, by its status, its enhanced status code and what
-// MeaningOf returns for its words; a status of 0: there was none that can be read.
+// ErrorByReply returns the failure of a step that got this reply, by its status, its enhanced
+// status code and what MeaningOf returns for its words; a status of 0: there was none that can be
+// read.
 func ErrorByReply(stage string, status int, code string, says Meaning) *Error {
 	row := rowOfReply(stage, status, code, says)
 	return &Error{
@@ -116,8 +130,9 @@ func rowOfReply(stage string, status int, code string, says Meaning) replyRow {
 	})]
 }
 
-// SaysNoMailbox reports whether a refusal for good, by its enhanced status code and what its words say, means that there
-// is no such mailbox. It may be one that was passed on, so its stage and its status are not known.
+// SaysNoMailbox reports whether a refusal for good, by its enhanced status code and what its words
+// say, means that there is no such mailbox. It may be one that was passed on, so its stage and its
+// status are not known.
 func SaysNoMailbox(code string, says Meaning) bool {
 	return rowOfReply(StageDot, 550, code, says).about == AboutMailbox
 }

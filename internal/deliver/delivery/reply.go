@@ -34,8 +34,8 @@ var replyWords = func() map[string]bool {
 //go:embed reply_words.txt
 var replyWordList string
 
-// PrivateData is what a reply must not repeat into a log: servers quote the recipient, the login and
-// the message.
+// PrivateData is what a reply must not repeat into a log: servers quote the recipient, the login
+// and the message.
 type PrivateData struct {
 	To      string   // address of the recipient
 	Content string   // texts of the message, which hold the code
@@ -83,8 +83,9 @@ func shortenReply(line string) string {
 // maxBurstWords bounds the result of NormalizeReply, in bytes.
 const maxBurstWords = 160
 
-// NormalizeReply returns the codes and the redacted words of a reply in the form that is the same for all
-// recipients, to find bursts of suppressions: without omissions, hosts, URLs, numbers and identifiers.
+// NormalizeReply returns the codes and the redacted words of a reply in the form that is the same
+// for all recipients, to find bursts of suppressions: without omissions, hosts, URLs, numbers and
+// identifiers.
 func NormalizeReply(codes, redacted string) string {
 	words := codes
 	for token := range strings.FieldsSeq(strings.ToLower(redacted)) {
@@ -104,7 +105,8 @@ func NormalizeReply(codes, redacted string) string {
 var (
 	replyURLPattern    = regexp.MustCompile(`(?i)https?://[^\s<>"'()\[\]{}]+|www\.[^\s<>"'()\[\]{}]+`)
 	replyStatusPattern = regexp.MustCompile(`^#?(?:[0-9]{1,3}|[245]\.[0-9]{1,3}\.[0-9]{1,3})$`)
-	// identifiers of Microsoft, Yahoo, Orange, 163.com, Barracuda and others, by which their postmasters find a reason
+	// identifiers of Microsoft, Yahoo, Orange, 163.com, Barracuda and others, by which their
+	// postmasters find a reason
 	postmasterCodePattern = regexp.MustCompile(
 		`^(?:S[0-9]{3,5}|AS\(?[0-9]{3,9}|(?:OU|SC|DY|RP|CS|BL|GL|PH)-?[0-9]{2,6}|(?:IP)?TS{1,2}[0-9]{2}|VS[0-9]{1,2}-[A-Z]{2}|RFC[0-9]{4}|` +
 			`(?:OFR|LPN)[0-9]{0,3}_[0-9]{3}|[A-Z]{2,4}:[A-Z]{2,4}|BSF_[A-Z]{2,3}[0-9]{0,2}_[A-Z]{2}[0-9]{3})$`)
@@ -114,8 +116,8 @@ var (
 
 const replyPunctuation = `.,;:!?()[]{}<>"'` + "`"
 
-// redactToken returns a token, or omissionMark in place of what may be private in it. word is true if
-// a word or a URL is left of it.
+// redactToken returns a token, or omissionMark in place of what may be private in it. word is true
+// if a word or a URL is left of it.
 func (p PrivateData) redactToken(token string, pieces []string) (safe string, word bool) {
 	if at := replyURLPattern.FindStringIndex(token); at != nil {
 		safe = p.redactURL(strings.TrimRight(token[at[0]:at[1]], replyPunctuation), pieces)
@@ -136,8 +138,8 @@ func (p PrivateData) redactToken(token string, pieces []string) (safe string, wo
 	return omissionMark, false
 }
 
-// mayHoldCode reports whether an identifier in lower case, a part of it, or it without its signs, is long enough
-// for a code and in the message.
+// mayHoldCode reports whether an identifier in lower case, a part of it, or it without its signs,
+// is long enough for a code and in the message.
 func (p PrivateData) mayHoldCode(lower string) bool {
 	const minCodeLength = 4
 	content := strings.ToLower(p.Content)
@@ -160,8 +162,8 @@ func isPublicHostName(token string) bool {
 	return icann && suffix != token && !strings.HasPrefix(token, ".")
 }
 
-// redactURL returns scheme, host and path of a URL; omissionMark if the host may be private. Parts of the
-// path that may be an encoded address, a number or a token are left out.
+// redactURL returns scheme, host and path of a URL; omissionMark if the host may be private. Parts
+// of the path that may be an encoded address, a number or a token are left out.
 func (p PrivateData) redactURL(text string, pieces []string) string {
 	if strings.HasPrefix(strings.ToLower(text), "www.") {
 		text = "http://" + text
@@ -188,8 +190,8 @@ func (p PrivateData) redactURL(text string, pieces []string) string {
 	return safe
 }
 
-// isSafePathPart reports whether a part of a URL's path is an IP address, or has only short words and
-// numbers.
+// isSafePathPart reports whether a part of a URL's path is an IP address, or has only short words
+// and numbers.
 func (p PrivateData) isSafePathPart(part string, pieces []string) bool {
 	if _, err := netip.ParseAddr(part); err == nil {
 		return true
@@ -208,7 +210,8 @@ func (p PrivateData) isSafePathPart(part string, pieces []string) bool {
 	return true
 }
 
-// privatePieces returns the texts by which a reply may name the recipient or the login, in lower case.
+// privatePieces returns the texts by which a reply may name the recipient or the login, in lower
+// case.
 func (p PrivateData) privatePieces() (all []string) {
 	local := strings.ToLower(p.To)
 	if at := strings.LastIndexByte(local, '@'); at >= 0 {

@@ -84,7 +84,8 @@ func TestRedactReply(t *testing.T) {
 	}
 }
 
-// No identifier of a provider, and no form of one, tells a code, whole or in two groups, or a recipient.
+// No identifier of a provider, and no form of one, tells a code, whole or in two groups, or a
+// recipient.
 func TestRedactReplyKeepsNoCodeInAnIdentifier(t *testing.T) {
 	forms := strings.Split(`{c}|AS({c})|AS{c}|S{c}|BL-{c}|#{c}|[{c}]|DT:{c}|{c}:DT|OFR_{c}|OFR{c}_104|BSF_SA_{c}|#5.1.{c}|{a} {b}|({a}) ({b})|`+
 		`550 {a} {b}|{a}-{b}|{a}:{b}|{n}:{n}|DT:{n}|{n}|#{n}|https://mail.ru/id?c={c}|https://x.mimecast.com/docs#{c}|https://x.example.com/{c}|`+

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// ParseServerURL parses the URL of a mail server with one of these schemes. Errors never quote the URL, since it
-// has the password.
+// ParseServerURL parses the URL of a mail server with one of these schemes. Errors never quote the
+// URL, since it has the password.
 func ParseServerURL(text string, schemes ...string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	switch {
@@ -23,8 +23,8 @@ func ParseServerURL(text string, schemes ...string) (*url.URL, error) {
 	return u, nil
 }
 
-// ParseParameters parses the parameters of a mail server's URL, each of which is known and given once. connections
-// is another name of conns.
+// ParseParameters parses the parameters of a mail server's URL, each of which is known and given
+// once. connections is another name of conns.
 func ParseParameters(query string, known ...string) (url.Values, error) {
 	all, err := url.ParseQuery(query)
 	if err != nil {

@@ -15,7 +15,8 @@ const (
 	encodedWordEnd      = "?="
 )
 
-// encodeHeader returns printable ASCII unchanged if firstWordFits, and any other text in encoded words.
+// encodeHeader returns printable ASCII unchanged if firstWordFits, and any other text in encoded
+// words.
 func encodeHeader(text string) string {
 	if isPrintableASCIIOrPlaceholder(text) && firstWordFits(text) {
 		return text
@@ -33,8 +34,8 @@ func encodeHeader(text string) string {
 	return strings.Join(append(words, word+encodedWordEnd), " ")
 }
 
-// formatFrom returns the value of the header From. A name in ASCII whose first word fits is quoted if
-// necessary; any other name is encoded.
+// formatFrom returns the value of the header From. A name in ASCII whose first word fits is quoted
+// if necessary; any other name is encoded.
 func formatFrom(from *mail.Address) string {
 	if text := from.String(); isPrintableASCIIOrPlaceholder(from.Name) && firstWordFits(text) {
 		return text
@@ -42,8 +43,8 @@ func formatFrom(from *mail.Address) string {
 	return encodeHeader(from.Name) + " <" + from.Address + ">"
 }
 
-// encodeRune returns a character in the encoding Q (RFC 2047 section 5). It leaves placeholders, and the
-// letters, digits and hyphens that may stand unencoded in names as well as in subjects.
+// encodeRune returns a character in the encoding Q (RFC 2047 section 5). It leaves placeholders,
+// and the letters, digits and hyphens that may stand unencoded in names as well as in subjects.
 func encodeRune(r rune) string {
 	switch {
 	case r == ' ':

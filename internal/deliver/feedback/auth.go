@@ -31,8 +31,9 @@ const (
 	SchemeDSN authScheme = "dsn" // bounce mails, posted with the secret as a bearer token
 )
 
-// MaxAge is how far from now a signed time may lie, before or after. MaxMailgunAge is how far before, in Mailgun's
-// scheme: for 8 hours Mailgun repeats a request that was not answered 200, with the time of the first one
+// MaxAge is how far from now a signed time may lie, before or after. MaxMailgunAge is how far
+// before, in Mailgun's scheme: for 8 hours Mailgun repeats a request that was not answered 200,
+// with the time of the first one
 // (documentation.mailgun.com/docs/mailgun/user-manual/webhooks/webhook-retries).
 const (
 	MaxAge        = standardwebhooks.MaxAge
@@ -140,8 +141,8 @@ func (a Auth) matchesHMAC(given, message []byte) bool {
 	return right
 }
 
-// matchesSecret reports whether given is one of the secrets. It compares hashes, so that the time does
-// not depend on the length.
+// matchesSecret reports whether given is one of the secrets. It compares hashes, so that the time
+// does not depend on the length.
 func (a Auth) matchesSecret(given []byte) bool {
 	sum, right := sha256.Sum256(given), false
 	for _, secret := range a.Secrets {

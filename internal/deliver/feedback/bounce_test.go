@@ -16,7 +16,8 @@ import (
 	vtest "sendcode/internal/verify/verification/verificationtest"
 )
 
-// returned is our mail as servers return it: {id} is its Message-ID, {to} its recipient, {code} its code.
+// returned is our mail as servers return it: {id} is its Message-ID, {to} its recipient, {code} its
+// code.
 const returned = `Return-Path: <codes@shop.example>
 Message-ID: <{id}>
 References: <thread-{id}>
@@ -62,7 +63,8 @@ var writers = map[string]func(action, status, words string) string{
 	},
 	// a relay that sets a Message-ID of its own, and says little in Status
 	"Exim": func(action, status, words string) string {
-		return report("X-Failed-Recipients: {to}\n", "Content-type: text/plain\n\nThis message was created automatically.\n\n  {to}\n    "+words+"\n",
+		return report("X-Failed-Recipients: {to}\n",
+			"Content-type: text/plain\n\nThis message was created automatically.\n\n  {to}\n    "+words+"\n",
 			"Reporting-MTA: dns; mx.example\n\nAction: "+action+"\nFinal-Recipient: rfc822;{to}\nStatus: "+status[:1]+
 				".0.0\nRemote-MTA: dns; mx.example.com\nDiagnostic-Code: smtp; "+words+"\n",
 			"Content-type: message/rfc822\n\n"+strings.Replace(returned, "Message-ID: <{id}>", "Message-ID: <1abc@relay.example>", 1))
@@ -106,55 +108,118 @@ type bounceCase struct {
 
 func bounceMails() map[string]bounceCase {
 	all := map[string]bounceCase{
-		"qmail, no mailbox":          {qmail("Sorry, no mailbox here by that name. (#5.1.1)"), "bounced", true, "5.1.1"},
-		"qmail, refused with a code": {qmail("192.0.2.1 does not like recipient.\nRemote host said: 550 5.1.1 User unknown\nGiving up on 192.0.2.1."), "bounced", true, "550 5.1.1"},
-		"qmail, refused in words":    {qmail("192.0.2.1 does not like recipient.\nRemote host said: 550 no such user here\nGiving up on 192.0.2.1."), "bounced", true, "550"},
-		"qmail, full":                {qmail("Remote host said: 552 mailbox is full"), "bounced", false, "552"},
-		"qmail, gave up":             {qmail("Sorry, I wasn't able to establish an SMTP connection. (#4.4.1)\nI'm not going to try again; this message has been in the queue too long."), "bounced", false, "4.4.1"},
-		"Exim without a report":      {without(eximOpening, "SMTP error from remote mail server after RCPT TO:<{to}>:\n    550 5.1.1 <{to}>: user unknown", eximLine), "bounced", true, "550 5.1.1"},
-		"Exim, unrouteable":          {without(eximOpening, "Unrouteable address", eximLine), "bounced", true, ""},
-		"Exim, a policy":             {without(eximOpening, "host mx.example.com: 550 5.7.1 Message rejected by policy", eximLine), "bounced", false, "550 5.7.1"},
-		"Exim, retry timeout":        {without(eximOpening, "retry timeout exceeded", eximLine), "bounced", false, ""},
-		"Gmail of old":               {without("Delivery to the following recipient failed permanently:", gmailWhy+"550 5.1.1 <{to}>: Recipient address rejected: User unknown", gmailLine), "bounced", true, "550 5.1.1"},
-		"Gmail of old, full":         {without("Delivery to the following recipient failed permanently:", gmailWhy+"552 5.2.2 over quota", gmailLine), "bounced", false, "552 5.2.2"},
-		"Gmail of old, delayed":      {without("THIS IS A WARNING MESSAGE ONLY.\n\nDelivery to the following recipient has been delayed:", "Message will be retried for 2 more day(s)", gmailLine), "delayed", false, ""},
+		"qmail, no mailbox": {qmail("Sorry, no mailbox here by that name. (#5.1.1)"), "bounced", true, "5.1.1"},
+		"qmail, refused with a code": {
+			qmail("192.0.2.1 does not like recipient.\nRemote host said: 550 5.1.1 User unknown\nGiving up on 192.0.2.1."), "bounced", true,
+			"550 5.1.1",
+		},
+		"qmail, refused in words": {
+			qmail(
+				"192.0.2.1 does not like recipient.\nRemote host said: 550 no such user here\nGiving up on 192.0.2.1."), "bounced", true,
+			"550",
+		},
+		"qmail, full": {qmail("Remote host said: 552 mailbox is full"), "bounced", false, "552"},
+		"qmail, gave up": {qmail(
+			"Sorry, I wasn't able to establish an SMTP connection. (#4.4.1)\nI'm not going to try again; this message has been in the queue too long."), "bounced", false, "4.4.1"},
+		"Exim without a report": {
+			without(eximOpening,
+				"SMTP error from remote mail server after RCPT TO:<{to}>:\n    550 5.1.1 <{to}>: user unknown", eximLine), "bounced", true,
+			"550 5.1.1",
+		},
+		"Exim, unrouteable": {without(eximOpening, "Unrouteable address", eximLine), "bounced", true, ""},
+		"Exim, a policy": {
+			without(eximOpening, "host mx.example.com: 550 5.7.1 Message rejected by policy", eximLine), "bounced",
+			false, "550 5.7.1",
+		},
+		"Exim, retry timeout": {without(eximOpening, "retry timeout exceeded", eximLine), "bounced", false, ""},
+		"Gmail of old": {without("Delivery to the following recipient failed permanently:",
+			gmailWhy+"550 5.1.1 <{to}>: Recipient address rejected: User unknown", gmailLine), "bounced", true, "550 5.1.1"},
+		"Gmail of old, full": {without("Delivery to the following recipient failed permanently:", gmailWhy+"552 5.2.2 over quota",
+			gmailLine), "bounced", false, "552 5.2.2"},
+		"Gmail of old, delayed": {without("THIS IS A WARNING MESSAGE ONLY.\n\nDelivery to the following recipient has been delayed:",
+			"Message will be retried for 2 more day(s)", gmailLine), "delayed", false, ""},
 		"forwarded": {strings.Replace(writers["Postfix"]("failed", "5.1.1", "550 5.1.1 User unknown"), "Final-Recipient: rfc822; {to}",
 			"Final-Recipient: rfc822; elsewhere@example.net", 1), "bounced", true, "550 5.1.1"},
-		"two recipients": {strings.Replace(writers["Postfix"]("failed", "5.1.1", "550 5.1.1 User unknown"), "\nFinal-Recipient",
-			"\nFinal-Recipient: rfc822; other@example.com\nAction: failed\nStatus: 5.2.2\n\nFinal-Recipient", 1), "bounced", true, "550 5.1.1"},
-		"a pipe's first line":       {"From MAILER-DAEMON Fri Nov 27 10:00:00 2026\n" + qmail("Sorry, no mailbox here by that name. (#5.1.1)"), "bounced", true, "5.1.1"},
-		"a status beyond ASCII":     {strings.Replace(writers["Gmail"]("failed", "5.1.1", "550 5.1.1 x"), "message/delivery-status\n\n", "message/global-delivery-status\n\n", 1), "bounced", true, "550 5.1.1"},
-		"a status alone":            {strings.Replace(writers["Exchange"]("failed", "5.1.10", "550 5.1.10 RESOLVER.ADR.RecipientNotFound; not found"), "multipart/report", "multipart/mixed", 1), "bounced", true, "550 5.1.10"},
+		"two recipients": {
+			strings.Replace(writers["Postfix"]("failed", "5.1.1", "550 5.1.1 User unknown"), "\nFinal-Recipient",
+				"\nFinal-Recipient: rfc822; other@example.com\nAction: failed\nStatus: 5.2.2\n\nFinal-Recipient", 1), "bounced", true,
+			"550 5.1.1",
+		},
+		"a pipe's first line": {"From MAILER-DAEMON Fri Nov 27 10:00:00 2026\n" +
+			qmail("Sorry, no mailbox here by that name. (#5.1.1)"), "bounced", true, "5.1.1"},
+		"a status beyond ASCII": {strings.Replace(writers["Gmail"]("failed", "5.1.1", "550 5.1.1 x"), "message/delivery-status\n\n",
+			"message/global-delivery-status\n\n", 1), "bounced", true, "550 5.1.1"},
+		"a status alone": {
+			strings.Replace(writers["Exchange"]("failed", "5.1.10", "550 5.1.10 RESOLVER.ADR.RecipientNotFound; not found"),
+				"multipart/report", "multipart/mixed", 1), "bounced", true, "550 5.1.10",
+		},
 		"refused for now, in words": {writers["Postfix"]("failed", "5.1.1", "451 4.7.1 User unknown"), "bounced", false, "451 5.1.1"},
 		"no status":                 {writers["Postfix"]("failed", "", "550 User unknown"), "bounced", true, "550"},
-		"no other recipient":        {strings.ReplaceAll(writers["Postfix"]("failed", "5.1.1", "550 5.1.1 User unknown"), "{to}", "bo@example.com"), feedback.OtherRecipient, false, ""},
-		"no recipient":              {strings.ReplaceAll(writers["Postfix"]("failed", "5.1.1", "550 5.1.1 User unknown"), "{to}", ""), feedback.OtherRecipient, false, ""},
-		"made of a 202":             {strings.ReplaceAll(writers["Postfix"]("failed", "5.1.1", "550 5.1.1 User unknown"), "{id}", "{send}@shop.example"), feedback.UnknownMessage, false, ""},
-		"a forged HMAC":             {strings.ReplaceAll(writers["Postfix"]("failed", "5.1.1", "550 5.1.1 User unknown"), "{id}", "{send}.0123456789abcdef0123@shop.example"), feedback.UnknownMessage, false, ""},
-		"another send's HMAC":       {strings.ReplaceAll(writers["Exchange"]("failed", "5.1.1", "550 5.1.1 User unknown"), "{id}", "{send}.{other}@shop.example"), feedback.UnknownMessage, false, ""},
-		"its text alone has the ID": {report("", "\n<{id}>\n", "Final-Recipient: rfc822; {to}\nAction: failed\nStatus: 5.1.1\n", "Content-Type: text/plain\n\n<{id}>"), feedback.UnknownMessage, false, ""},
-		"a vacation":                {"Subject: Out of office\nAuto-Submitted: auto-replied\nIn-Reply-To: <{id}>\n\nI am away. This mailbox is no longer valid: 550 5.1.1\n\n-- \n" + returned, feedback.Unrecorded, false, ""},
-		"a reply":                   {"From: {to}\nIn-Reply-To: <{id}>\nContent-Type: text/plain\n\nHi. This is not mine: <{to}>: no such user\n\n--\n", feedback.Unrecorded, false, ""},
-		"a read receipt":            {strings.NewReplacer("delivery-status", "disposition-notification").Replace(writers["Postfix"]("failed", "5.1.1", "550 5.1.1")), feedback.Unrecorded, false, ""},
-		"a complaint":               {strings.NewReplacer("message/delivery-status", "message/feedback-report", "delivery-status", "feedback-report").Replace(writers["Postfix"]("failed", "5.1.1", "x")), feedback.Unrecorded, false, ""},
-		"a returned report":         {"Content-Type: multipart/mixed; boundary=m\n\n--m\nContent-Type: message/rfc822\n\n" + writers["Gmail"]("failed", "5.1.1", "550 5.1.1 x") + "\n--m--\n", feedback.Unrecorded, false, ""},
-		"in other parts":            {within(2, writers["Gmail"]("failed", "5.1.1", "550 5.1.1 x")), "bounced", true, "550 5.1.1"},
-		"too deep":                  {within(3, writers["Gmail"]("failed", "5.1.1", "550 5.1.1 x")), feedback.Unrecorded, false, ""},
-		"too many parts":            {"In-Reply-To: <{id}>\nContent-Type: multipart/mixed; boundary=m\n" + strings.Repeat("\n--m\n\nx", 19) + "\n--m\nContent-Type: message/delivery-status\n\nFinal-Recipient: rfc822; {to}\nAction: failed\nStatus: 5.1.1\n", feedback.Unrecorded, false, ""},
-		"too long a header":         {"X: " + strings.Repeat("x", 64<<10) + "\n" + writers["Gmail"]("failed", "5.1.1", "550 5.1.1 x"), feedback.Unrecorded, false, ""},
-		"a part's header too long":  {strings.Replace(writers["Gmail"]("failed", "5.1.1", "550 5.1.1 x"), "Content-Type: message/delivery-status", "X: "+strings.Repeat("x", 64<<10)+"\nContent-Type: message/delivery-status", 1), feedback.Unrecorded, false, ""},
-		"spam":                      {"Subject: Buy\n\n{to}", feedback.Unrecorded, false, ""},
-		"nothing":                   {"", feedback.Unrecorded, false, ""},
+		"no other recipient": {
+			strings.ReplaceAll(writers["Postfix"]("failed", "5.1.1", "550 5.1.1 User unknown"), "{to}", "bo@example.com"),
+			feedback.OtherRecipient, false, "",
+		},
+		"no recipient": {
+			strings.ReplaceAll(writers["Postfix"]("failed", "5.1.1", "550 5.1.1 User unknown"), "{to}", ""),
+			feedback.OtherRecipient, false, "",
+		},
+		"made of a 202": {
+			strings.ReplaceAll(writers["Postfix"]("failed", "5.1.1", "550 5.1.1 User unknown"), "{id}", "{send}@shop.example"),
+			feedback.UnknownMessage, false, "",
+		},
+		"a forged HMAC": {strings.ReplaceAll(writers["Postfix"]("failed", "5.1.1", "550 5.1.1 User unknown"), "{id}",
+			"{send}.0123456789abcdef0123@shop.example"), feedback.UnknownMessage, false, ""},
+		"another send's HMAC": {
+			strings.ReplaceAll(writers["Exchange"]("failed", "5.1.1", "550 5.1.1 User unknown"), "{id}", "{send}.{other}@shop.example"),
+			feedback.UnknownMessage, false, "",
+		},
+		"its text alone has the ID": {
+			report("", "\n<{id}>\n", "Final-Recipient: rfc822; {to}\nAction: failed\nStatus: 5.1.1\n",
+				"Content-Type: text/plain\n\n<{id}>"), feedback.UnknownMessage, false, "",
+		},
+		"a vacation": {"Subject: Out of office\nAuto-Submitted: auto-replied\nIn-Reply-To: <{id}>\n\nI am away. This mailbox is no longer valid: 550 5.1.1\n\n-- \n" + returned, feedback.Unrecorded, false, ""},
+		"a reply": {
+			"From: {to}\nIn-Reply-To: <{id}>\nContent-Type: text/plain\n\nHi. This is not mine: <{to}>: no such user\n\n--\n",
+			feedback.Unrecorded, false, "",
+		},
+		"a read receipt": {strings.NewReplacer("delivery-status",
+			"disposition-notification").Replace(writers["Postfix"]("failed", "5.1.1", "550 5.1.1")), feedback.Unrecorded, false, ""},
+		"a complaint": {strings.NewReplacer("message/delivery-status", "message/feedback-report", "delivery-status",
+			"feedback-report").Replace(writers["Postfix"]("failed", "5.1.1", "x")), feedback.Unrecorded, false, ""},
+		"a returned report": {"Content-Type: multipart/mixed; boundary=m\n\n--m\nContent-Type: message/rfc822\n\n" +
+			writers["Gmail"]("failed", "5.1.1", "550 5.1.1 x") + "\n--m--\n", feedback.Unrecorded, false, ""},
+		"in other parts": {within(2, writers["Gmail"]("failed", "5.1.1", "550 5.1.1 x")), "bounced", true, "550 5.1.1"},
+		"too deep":       {within(3, writers["Gmail"]("failed", "5.1.1", "550 5.1.1 x")), feedback.Unrecorded, false, ""},
+		"too many parts": {
+			"In-Reply-To: <{id}>\nContent-Type: multipart/mixed; boundary=m\n" + strings.Repeat("\n--m\n\nx", 19) +
+				"\n--m\nContent-Type: message/delivery-status\n\nFinal-Recipient: rfc822; {to}\nAction: failed\nStatus: 5.1.1\n",
+			feedback.Unrecorded, false, "",
+		},
+		"too long a header": {
+			"X: " + strings.Repeat("x", 64<<10) + "\n" + writers["Gmail"]("failed", "5.1.1", "550 5.1.1 x"),
+			feedback.Unrecorded, false, "",
+		},
+		"a part's header too long": {
+			strings.Replace(writers["Gmail"]("failed", "5.1.1", "550 5.1.1 x"),
+				"Content-Type: message/delivery-status", "X: "+strings.Repeat("x", 64<<10)+"\nContent-Type: message/delivery-status", 1),
+			feedback.Unrecorded, false, "",
+		},
+		"spam":    {"Subject: Buy\n\n{to}", feedback.Unrecorded, false, ""},
+		"nothing": {"", feedback.Unrecorded, false, ""},
 	}
 	for name, write := range writers {
 		for what, c := range map[string]bounceCase{
-			"unknown": {write("failed", "5.1.1", "550 5.1.1 <{to}>: Recipient address rejected: User unknown"), "bounced", true, "550 5.1.1"},
-			"full":    {write("failed", "5.2.2", "552 5.2.2 The mailbox is full"), "bounced", false, "552 5.2.2"},
-			"policy":  {write("failed", "5.7.1", "550 5.7.1 Message rejected by policy: {code}"), "bounced", false, "550 5.7.1"},
-			"spam":    {write("failed", "5.1.1", "550 5.1.1 blocked: your IP is listed"), "bounced", false, "550 5.1.1"},
-			"expired": {write("failed", "4.4.7", "451 4.4.7 no answer from host"), "bounced", false, "451 4.4.7"},
-			"delayed": {write("delayed", "4.4.1", "451 4.4.1 connection timed out"), "delayed", false, "451 4.4.1"},
-			"relayed": {write("relayed", "2.0.0", "250 2.0.0 ok"), feedback.Unrecorded, false, ""}, "expanded": {write("expanded", "2.0.0", "x"), feedback.Unrecorded, false, ""},
+			"unknown": {
+				write("failed", "5.1.1", "550 5.1.1 <{to}>: Recipient address rejected: User unknown"), "bounced", true,
+				"550 5.1.1",
+			},
+			"full":      {write("failed", "5.2.2", "552 5.2.2 The mailbox is full"), "bounced", false, "552 5.2.2"},
+			"policy":    {write("failed", "5.7.1", "550 5.7.1 Message rejected by policy: {code}"), "bounced", false, "550 5.7.1"},
+			"spam":      {write("failed", "5.1.1", "550 5.1.1 blocked: your IP is listed"), "bounced", false, "550 5.1.1"},
+			"expired":   {write("failed", "4.4.7", "451 4.4.7 no answer from host"), "bounced", false, "451 4.4.7"},
+			"delayed":   {write("delayed", "4.4.1", "451 4.4.1 connection timed out"), "delayed", false, "451 4.4.1"},
+			"relayed":   {write("relayed", "2.0.0", "250 2.0.0 ok"), feedback.Unrecorded, false, ""},
+			"expanded":  {write("expanded", "2.0.0", "x"), feedback.Unrecorded, false, ""},
 			"delivered": {write("delivered", "2.0.0", "250 2.0.0 ok"), feedback.Unrecorded, false, ""},
 		} {
 			all[name+", "+what] = c
@@ -216,16 +281,20 @@ func TestBounceMails(t *testing.T) {
 func TestLaterBounceMails(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.SuppressBounces, func(r *vtest.Rig) {
 		send := r.SendID(vtest.Ana)
-		for _, mail := range []string{writers["Postfix"]("failed", "5.2.2", "552 5.2.2 The mailbox is full"), writers["Postfix"]("failed", "5.1.1", "550 5.1.1 User unknown")} {
-			r.NoError(vtest.Err(r.Svc.ProviderEvents.IngestMail(r.Context(), "postfix", []byte(letter(mail, r.MailServer.Attempts()[0], "")))))
+		for _, mail := range []string{
+			writers["Postfix"]("failed", "5.2.2", "552 5.2.2 The mailbox is full"),
+			writers["Postfix"]("failed", "5.1.1", "550 5.1.1 User unknown"),
+		} {
+			r.NoError(vtest.Err(r.Svc.ProviderEvents.IngestMail(r.Context(), "postfix",
+				[]byte(letter(mail, r.MailServer.Attempts()[0], "")))))
 		}
 		story, err := r.Store.SendDetails(r.Context(), send)
 		r.WantLine("bounced for good, suppressions", "false 0 <nil>", story.Send.Bounced, len(story.Suppressions), err)
 	})
 }
 
-// A code that was entered shows that its mail arrived; while the database is away nothing is taken for told; a
-// recipient that cannot be read is not compared.
+// A code that was entered shows that its mail arrived; while the database is away nothing is taken
+// for told; a recipient that cannot be read is not compared.
 func TestBounceMailsThatDoNotCount(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.SuppressBounces, func(r *vtest.Rig) {
 		a := r.SendTo(vtest.Ana)
@@ -247,7 +316,8 @@ func TestBounceMailsThatDoNotCount(t *testing.T) {
 	})
 }
 
-// However many recipients a mail names, few are compared with the row's: each costs a read of the database.
+// However many recipients a mail names, few are compared with the row's: each costs a read of the
+// database.
 func TestRecipientsOfABounceMailAreBounded(t *testing.T) {
 	many := strings.Repeat("ana@example.com,", 3000)
 	blocks := strings.Repeat("Final-Recipient: rfc822; ana@example.com\r\nAction: failed\r\nStatus: 5.1.1\r\n\r\n", 600)
@@ -263,7 +333,8 @@ func TestRecipientsOfABounceMailAreBounded(t *testing.T) {
 	}
 }
 
-// Whatever mail comes in: no panic, and nothing happens to a send that the mail does not name with its HMAC.
+// Whatever mail comes in: no panic, and nothing happens to a send that the mail does not name with
+// its HMAC.
 func FuzzBounceMail(f *testing.F) {
 	for _, name := range slices.Sorted(maps.Keys(bounceMails())) {
 		f.Add([]byte(bounceMails()[name].mail))
@@ -274,7 +345,8 @@ func FuzzBounceMail(f *testing.F) {
 	}
 	events := feedback.ProviderEvents{Vault: keys.Vault{Ring: ring}}
 	f.Fuzz(func(t *testing.T, mail []byte) {
-		if got, err := events.IngestMail(t.Context(), "p", mail); got != feedback.Unrecorded && got != feedback.UnknownMessage || err != nil {
+		if got, err := events.IngestMail(t.Context(), "p", mail); got != feedback.Unrecorded && got != feedback.UnknownMessage ||
+			err != nil {
 			t.Errorf("%v, %v", got, err)
 		}
 	})

@@ -16,8 +16,8 @@ import (
 // corpus names a folder with a checkout of sisimai's mails (github.com/sisimai/set-of-emails).
 const corpus = "SENDCODE_TEST_BOUNCE_MAILS"
 
-// None of sisimai's mails suppresses a person, also if it names one of our mails with its HMAC: they are about others. None that
-// is no bounce is taken for one.
+// None of sisimai's mails suppresses a person, also if it names one of our mails with its HMAC:
+// they are about others. None that is no bounce is taken for one.
 func TestCorpusOfBounceMails(t *testing.T) {
 	folder := os.Getenv(corpus)
 	if folder == "" {

@@ -47,8 +47,8 @@ type Event struct {
 	Detail string
 	Says   delivery.Meaning // what the words at EventFormat.Detail mean
 	Words  string           // Detail and these words, as delivery.NormalizeReply returns them
-	// Forgeable: anybody who got the mail could have written the event, so it must name the recipient, and counts only
-	// while the code was not entered, and as the first of its kind.
+	// Forgeable: anybody who got the mail could have written the event, so it must name the
+	// recipient, and counts only while the code was not entered, and as the first of its kind.
 	Forgeable bool
 }
 

@@ -121,7 +121,8 @@ func extractDetail(value any, paths []JSONPath) (detail, all string) {
 	return cmp.Or(codesIn(found...), single), strings.Join(found, "\n") + "\n"
 }
 
-// codesIn returns the first reply code and the first enhanced status code in texts, as in "550 5.1.1"; "" if there is none.
+// codesIn returns the first reply code and the first enhanced status code in texts, as in "550
+// 5.1.1"; "" if there is none.
 func codesIn(found ...string) string {
 	var reply, enhanced string
 	for _, t := range found {
@@ -144,7 +145,8 @@ func findEnhancedCode(detail string) string {
 // JSONPath leads to a value.
 type JSONPath = providerhttp.JSONPath
 
-// asText returns a scalar, or a scalar that is the first element of a list, as text; "" for other values.
+// asText returns a scalar, or a scalar that is the first element of a list, as text; "" for other
+// values.
 func asText(value any) string {
 	if list, ok := value.([]any); ok && len(list) > 0 {
 		if _, nested := list[0].([]any); !nested {

@@ -21,9 +21,9 @@ import (
 	"sendcode/internal/store"
 )
 
-// IngestResult is the result of Ingest: the kind under which the event was recorded, or Unmapped, or
-// why it was not recorded. After any IngestResult the provider need not repeat the event; after an
-// error it should.
+// IngestResult is the result of Ingest: the kind under which the event was recorded, or Unmapped,
+// or why it was not recorded. After any IngestResult the provider need not repeat the event; after
+// an error it should.
 type IngestResult string
 
 // The results besides the kinds in kindByMeaning.
@@ -90,9 +90,9 @@ func (p *ProviderEvents) Ingest(ctx context.Context, provider string, e Event) (
 	return p.record(ctx, provider, kind, e)
 }
 
-// IngestMail records what a mail that was posted says, as Ingest does. It counts only if it is a bounce, names a
-// send by a Message-ID of ours with its HMAC, and names that send's recipient. A failure with a code 4.x.x
-// suppresses nobody. Error: of the database.
+// IngestMail records what a mail that was posted says, as Ingest does. It counts only if it is a
+// bounce, names a send by a Message-ID of ours with its HMAC, and names that send's recipient. A
+// failure with a code 4.x.x suppresses nobody. Error: of the database.
 func (p *ProviderEvents) IngestMail(ctx context.Context, provider string, mail []byte) (IngestResult, error) {
 	report := bounce.Read(mail)
 	if len(report.Recipients) == 0 {
@@ -122,8 +122,8 @@ func (p *ProviderEvents) IngestMail(ctx context.Context, provider string, mail [
 	return OtherRecipient, nil
 }
 
-// eventOf returns what a bounce mail claims of one recipient as an event, without send and recipient. The words count
-// beside the status, unless one of them says that the failure may pass.
+// eventOf returns what a bounce mail claims of one recipient as an event, without send and
+// recipient. The words count beside the status, unless one of them says that the failure may pass.
 func eventOf(r bounce.Recipient) Event {
 	e := Event{Meaning: Bounced, Forgeable: true, Detail: codesIn(r.Status, r.Words)}
 	if strings.HasSuffix(r.Status, ".0.0") { // the server's words may have a code that says more

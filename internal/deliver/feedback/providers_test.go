@@ -26,19 +26,20 @@ func TestWhatAProviderTells(t *testing.T) {
 			want    store.SuppressionCause
 			says    delivery.Meaning
 		}{
-			"a@example.com":    {feedback.Delivered, "", store.ProviderDelivered, "", ""},
-			"b@example.com":    {feedback.Bounced, "", store.ProviderBounced, "", ""},
-			"c@example.com":    {feedback.BouncedForGood, "", store.ProviderBounced, store.CauseHardBounce, ""},
-			"d@example.com":    {feedback.Bounced, "550 5.1.1", store.ProviderBounced, store.CauseHardBounce, ""},
-			"e@example.com":    {feedback.BouncedForGood, "550 5.7.1", store.ProviderBounced, "", ""},
-			"k@example.com":    {feedback.BouncedForGood, "4.4.7", store.ProviderBounced, "", ""},
-			"f@example.com":    {feedback.BouncedForGood, "550 5.1.1", store.ProviderBounced, store.CauseHardBounce, ""},
-			"g@example.com":    {feedback.Bounced, "5.2.2", store.ProviderBounced, "", ""},
-			"h@example.com":    {feedback.Complained, "", store.ProviderComplained, store.CauseComplaint, ""},
-			"i@example.com":    {feedback.OptedOut, "", store.ProviderOptedOut, store.CauseOptOut, ""},
-			"l@example.com":    {feedback.Bounced, "550 5.1.1", store.ProviderBounced, "", delivery.AnotherReason},
-			"m@example.com":    {feedback.BouncedForGood, "", store.ProviderBounced, "", delivery.AnotherReason}, // Mailgun's "Too old"
-			"n@example.com":    {feedback.BouncedForGood, "552 5.2.2", store.ProviderBounced, "", ""},            // SendGrid, a full mailbox
+			"a@example.com": {feedback.Delivered, "", store.ProviderDelivered, "", ""},
+			"b@example.com": {feedback.Bounced, "", store.ProviderBounced, "", ""},
+			"c@example.com": {feedback.BouncedForGood, "", store.ProviderBounced, store.CauseHardBounce, ""},
+			"d@example.com": {feedback.Bounced, "550 5.1.1", store.ProviderBounced, store.CauseHardBounce, ""},
+			"e@example.com": {feedback.BouncedForGood, "550 5.7.1", store.ProviderBounced, "", ""},
+			"k@example.com": {feedback.BouncedForGood, "4.4.7", store.ProviderBounced, "", ""},
+			"f@example.com": {feedback.BouncedForGood, "550 5.1.1", store.ProviderBounced, store.CauseHardBounce, ""},
+			"g@example.com": {feedback.Bounced, "5.2.2", store.ProviderBounced, "", ""},
+			"h@example.com": {feedback.Complained, "", store.ProviderComplained, store.CauseComplaint, ""},
+			"i@example.com": {feedback.OptedOut, "", store.ProviderOptedOut, store.CauseOptOut, ""},
+			"l@example.com": {feedback.Bounced, "550 5.1.1", store.ProviderBounced, "", delivery.AnotherReason},
+			"m@example.com": {feedback.BouncedForGood, "", store.ProviderBounced, "", delivery.AnotherReason}, // Mailgun's "Too old"
+			// SendGrid, a full mailbox
+			"n@example.com":    {feedback.BouncedForGood, "552 5.2.2", store.ProviderBounced, "", ""},
 			"o@example.com":    {feedback.BouncedForGood, "550 5.0.0", store.ProviderBounced, "", ""},
 			"p@example.com":    {feedback.Bounced, "550", store.ProviderBounced, store.CauseHardBounce, delivery.MissingMailbox},
 			"j@simulator.test": {feedback.Complained, "", store.ProviderComplained, "", ""},

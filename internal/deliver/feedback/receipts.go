@@ -51,11 +51,12 @@ const (
 	pollTimeout     = time.Minute // for a whole batch; the carriers' own timeouts are shorter
 )
 
-// Record records a carrier's receipt in the send's status, writes the app's event, and ends the polling of this
-// carrier. changed is false if the send has this or a better receipt already, if it did not go out, or if another
-// carrier than the one that took the message calls it lost: that is about a refused attempt. Error: of
-// the database, or fault.Unavailable for a receipt of a lost message while the send is Sending: the carrier that takes
-// the message is not known yet, so this one must repeat the receipt, or is polled.
+// Record records a carrier's receipt in the send's status, writes the app's event, and ends the
+// polling of this carrier. changed is false if the send has this or a better receipt already, if it
+// did not go out, or if another carrier than the one that took the message calls it lost: that is
+// about a refused attempt. Error: of the database, or fault.Unavailable for a receipt of a lost
+// message while the send is Sending: the carrier that takes the message is not known yet, so this
+// one must repeat the receipt, or is polled.
 func (r *ReceiptRecorder) Record(ctx context.Context, carrier string, send uuid.UUID, delivered bool) (changed bool, err error) {
 	status, event := store.Undelivered, store.SendUndelivered
 	if delivered {
@@ -162,8 +163,8 @@ func (r *ReceiptRecorder) statusQuery(ctx context.Context, a store.PendingReceip
 	return sms.StatusQuery{Send: a.Send.String(), CarrierID: a.ID, To: to.Address(), Country: to.Country(), At: a.At}, nil
 }
 
-// needsNoPoll reports whether a send with this status is not polled any more. A carrier may still report that a message
-// with the status Undelivered was delivered.
+// needsNoPoll reports whether a send with this status is not polled any more. A carrier may still
+// report that a message with the status Undelivered was delivered.
 func needsNoPoll(s store.Status) bool {
 	return s == store.Delivered || s == store.Undelivered || s == store.Failed
 }

@@ -129,8 +129,8 @@ func TestCarriersThatAreNotAsked(t *testing.T) {
 	})
 }
 
-// A carrier that did not take the message, or whose answer is not known yet, does not tell that it is lost; any
-// carrier may tell that it arrived. The one that took it is asked all the same.
+// A carrier that did not take the message, or whose answer is not known yet, does not tell that it
+// is lost; any carrier may tell that it arrived. The one that took it is asked all the same.
 func TestReceiptsOfRefusedAttempts(t *testing.T) {
 	o := &oracle{answer: func(int) (sms.Report, bool, error) { return sms.Report{}, true, nil }}
 	inquiring(t, o, func(r *vtest.Rig) {

@@ -16,8 +16,8 @@ import (
 	"sendcode/internal/store"
 )
 
-// Reasons of a send that failed or is unknown, as rows, responses and the console show them. Further
-// reasons are in the packages store, delivery, sms and policy.
+// Reasons of a send that failed or is unknown, as rows, responses and the console show them.
+// Further reasons are in the packages store, delivery, sms and policy.
 const (
 	ReasonExpired       = "expired"        // the code's life ended before the message could go out
 	ReasonUnreadable    = "unreadable"     // the recipient or code can't be decrypted or derived: its key left the ring
@@ -64,9 +64,9 @@ func (o *Outbox) attempt(ctx context.Context, f *flight) (out store.Outcome, aga
 	return out, again
 }
 
-// outcomeOfPanic returns the outcome of an attempt that panicked, or its postponement. If a provider may have
-// the message, the send is unknown. Otherwise it is tried once more, since a provider's reply may have caused
-// the panic; a second panic ends it.
+// outcomeOfPanic returns the outcome of an attempt that panicked, or its postponement. If a
+// provider may have the message, the send is unknown. Otherwise it is tried once more, since a
+// provider's reply may have caused the panic; a second panic ends it.
 func (o *Outbox) outcomeOfPanic(s store.Send, handedOver bool) (out store.Outcome, again *store.Postponement) {
 	switch {
 	case handedOver:
@@ -174,8 +174,8 @@ func (o *Outbox) send(ctx context.Context, w store.Work, message transmitFunc) (
 	return out, fail
 }
 
-// logAttempt logs a failed attempt. While attempts fail with StageAllSetAside or ErrPace, it logs this only for the
-// first send of the lane.
+// logAttempt logs a failed attempt. While attempts fail with StageAllSetAside or ErrPace, it logs
+// this only for the first send of the lane.
 func (o *Outbox) logAttempt(f *flight, out store.Outcome, fail *delivery.Error) {
 	suspended := fail != nil && (fail.Stage == delivery.StageAllSetAside || fail.Err == delivery.ErrPace)
 	o.lanesMu.Lock()
@@ -271,8 +271,8 @@ func (o *Outbox) expectReceipt(ctx context.Context, w store.Work, r delivery.Res
 	})
 }
 
-// retryDelay returns the wait after the nth attempt: 2 s, doubling up to 30 s, plus or minus a random
-// quarter, so that replicas do not retry in step. The first retry starts within 10 s of the
+// retryDelay returns the wait after the nth attempt: 2 s, doubling up to 30 s, plus or minus a
+// random quarter, so that replicas do not retry in step. The first retry starts within 10 s of the
 // failure, including a tick.
 func (o *Outbox) retryDelay(n int) time.Duration {
 	d := min(2*time.Second<<min(max(n-1, 0), 5), 30*time.Second)

@@ -16,7 +16,8 @@ const (
 	manyDeferred     = 20
 )
 
-// throughput has what went out within the last throughputWindow, the oldest first, second by second.
+// throughput has what went out within the last throughputWindow, the oldest first, second by
+// second.
 type throughput []second
 
 type second struct {
@@ -24,7 +25,8 @@ type second struct {
 	count int
 }
 
-// add counts a message that goes out. Messages have waited since an instant, and what went out before is counted apart.
+// add counts a message that goes out. Messages have waited since an instant, and what went out
+// before is counted apart.
 func (t *throughput) add(now, since time.Time) {
 	*t = slices.DeleteFunc(*t, func(s second) bool { return now.Sub(s.first) > throughputWindow+time.Second })
 	if n := len(*t) - 1; n >= 0 && now.Sub((*t)[n].first) < time.Second && (*t)[n].first.After(since) {
@@ -44,7 +46,8 @@ func (t throughput) since(from time.Time) (n int) {
 	return n
 }
 
-// backlog is why a new message of a lane may wait: what waits before it, and whether the server takes more.
+// backlog is why a new message of a lane may wait: what waits before it, and whether the server
+// takes more.
 type backlog struct {
 	waits     map[string]int // by app: messages that are queued, or deferred since the server takes no more
 	waiting   int            // of all apps
@@ -64,11 +67,13 @@ func (b *backlog) count(app string, n int) {
 	}
 }
 
-// full reports whether a new message would wait, where the lane may have so many workers. What is deferred counts while the
-// server takes no more, or if it is much: else a new message goes out at once.
+// full reports whether a new message would wait, where the lane may have so many workers. What is
+// deferred counts while the server takes no more, or if it is much: else a new message goes out at
+// once.
 func (l *lane) full(now time.Time, most int) bool {
 	deferred := l.waiting - l.queued
-	takesNoMore := !l.suspended.IsZero() || now.Sub(l.refused) < judgedAfter || now.Sub(l.paced) < throughputWindow || deferred >= manyDeferred
+	takesNoMore := !l.suspended.IsZero() || now.Sub(l.refused) < judgedAfter || now.Sub(l.paced) < throughputWindow ||
+		deferred >= manyDeferred
 	return l.queued > 0 || l.workers >= most || l.inStore > 0 || deferred > 0 && takesNoMore
 }
 
@@ -79,7 +84,8 @@ func (l *lane) change(now time.Time, most int) {
 	}
 }
 
-// expectedWait is ExpectedWait for a lane that may have so many workers, and keeps so many flights of an app in memory.
+// expectedWait is ExpectedWait for a lane that may have so many workers, and keeps so many flights
+// of an app in memory.
 func (l *lane) expectedWait(app string, now time.Time, most, room int) (wait time.Duration, stalled bool) {
 	if !l.full(now, most) || now.Sub(l.since) < judgedAfter && l.suspended.IsZero() {
 		return 0, false
@@ -109,10 +115,11 @@ func (l *lane) expectedWait(app string, now time.Time, most, room int) (wait tim
 	return time.Duration(before / float64(gone) * float64(now.Sub(from))), false
 }
 
-// ExpectedWait returns how long a new message of an app would wait until it goes out: the messages that are before it in
-// its lane, by how many went out in the last minute, as far as messages waited. Apps take turns, so of each other app as many are
-// before it as of its own. It is 0 while a new message is tried at once, and in the first second. stalled: nothing has gone out
-// since messages began to wait or all servers were suspended, and wait is how long ago that was.
+// ExpectedWait returns how long a new message of an app would wait until it goes out: the messages
+// that are before it in its lane, by how many went out in the last minute, as far as messages
+// waited. Apps take turns, so of each other app as many are before it as of its own. It is 0 while
+// a new message is tried at once, and in the first second. stalled: nothing has gone out since
+// messages began to wait or all servers were suspended, and wait is how long ago that was.
 func (o *Outbox) ExpectedWait(q store.Queue, app string) (wait time.Duration, stalled bool) {
 	o.lanesMu.Lock()
 	defer o.lanesMu.Unlock()
@@ -143,7 +150,8 @@ func (o *Outbox) appsThatWait(q store.Queue) (all []string) {
 	return all
 }
 
-// noteAttempt takes in the end of an attempt. Each answer about a message counts, since each lets the next one begin.
+// noteAttempt takes in the end of an attempt. Each answer about a message counts, since each lets
+// the next one begin.
 func (o *Outbox) noteAttempt(l *lane, fail *delivery.Error) {
 	o.lanesMu.Lock()
 	defer o.lanesMu.Unlock()
@@ -156,15 +164,17 @@ func (o *Outbox) noteAttempt(l *lane, fail *delivery.Error) {
 	}
 }
 
-// serverTakesNoMore reports whether a failure says that the server or carrier takes no message now. Other failures are about one
-// message, which then waits for its next attempt, not for the server: a recipient's domain that defers mails slows no others.
+// serverTakesNoMore reports whether a failure says that the server or carrier takes no message now.
+// Other failures are about one message, which then waits for its next attempt, not for the server:
+// a recipient's domain that defers mails slows no others.
 func serverTakesNoMore(fail *delivery.Error) bool {
 	return fail != nil && fail.Class == delivery.Temporary && fail.BefallsAll()
 }
 
-// notePostponed counts a message as waiting until its next attempt, if the server said that it takes no more. A server that gave
-// no answer did not say so: then messages wait for it only while it is suspended, and with it the whole channel. Else a
-// carrier of some numbers, or one recipient whose checks take too long, would refuse the others.
+// notePostponed counts a message as waiting until its next attempt, if the server said that it
+// takes no more. A server that gave no answer did not say so: then messages wait for it only while
+// it is suspended, and with it the whole channel. Else a carrier of some numbers, or one recipient
+// whose checks take too long, would refuse the others.
 func (o *Outbox) notePostponed(f *flight, fail *delivery.Error, after time.Duration) {
 	if !serverTakesNoMore(fail) {
 		return
@@ -188,11 +198,13 @@ func (o *Outbox) notePostponed(f *flight, fail *delivery.Error, after time.Durat
 	})
 }
 
-// suspended reports whether all servers or carriers of a lane's channel are suspended. The caller does not hold the lock.
+// suspended reports whether all servers or carriers of a lane's channel are suspended. The caller
+// does not hold the lock.
 func (o *Outbox) suspended(l *lane) bool { return o.attemptsAllowed(l) < delivery.UnlimitedAttempts }
 
-// readBacklog reads how many messages wait in the database, if any may that this process does not know of: while memory is full, or
-// all servers of a channel are suspended. Of those that no replica holds it takes over as large a part as it has of those that are held.
+// readBacklog reads how many messages wait in the database, if any may that this process does not
+// know of: while memory is full, or all servers of a channel are suspended. Of those that no
+// replica holds it takes over as large a part as it has of those that are held.
 func (o *Outbox) readBacklog(ctx context.Context) {
 	unknown := false
 	for _, l := range o.lanes {

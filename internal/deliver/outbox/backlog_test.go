@@ -29,7 +29,8 @@ func postponed(l *lane, app string, n int) {
 	l.count(app, n)
 }
 
-// The wait is what is before a new message of an app in its lane, by the throughput of the last attempts; see ExpectedWait.
+// The wait is what is before a new message of an app in its lane, by the throughput of the last
+// attempts; see ExpectedWait.
 func TestExpectedWait(t *testing.T) {
 	mails := store.Queue{Channel: recipient.Email}
 	refused := func(stage string, status int) *delivery.Error {

@@ -29,8 +29,8 @@ func (o *Outbox) failToCompose(w store.Work, reason string, err error) (transmit
 
 // compose decrypts the recipient of a row, derives or decrypts its code, checks block lists and
 // number rules again, since the configuration may have changed, and renders the message. It returns
-// the function that sends it, or nil and the outcome if it must not or cannot be sent. used are the providers to try
-// last.
+// the function that sends it, or nil and the outcome if it must not or cannot be sent. used are the
+// providers to try last.
 func (o *Outbox) compose(set policy.Set, w store.Work, used []string) (transmitFunc, store.Outcome) {
 	v := w.Verification
 	app := set.Apps[v.App]

@@ -10,9 +10,10 @@ import (
 
 // lane has what waits in one queue of the database, and its workers. Each channel has lanes with
 // bounds of their own, so that a carrier that hangs delays no mail, and a mail server that hangs no
-// text message. Strangers' sends have a lane of their own in each channel, which leaves connections to
-// others. So other sends do not wait for them, however many strangers' sends there are. Within a lane the apps
-// take turns, so that no app's backlog delays the sends of another. It is plain data: Outbox.lanesMu guards it.
+// text message. Strangers' sends have a lane of their own in each channel, which leaves connections
+// to others. So other sends do not wait for them, however many strangers' sends there are. Within a
+// lane the apps take turns, so that no app's backlog delays the sends of another. It is plain data:
+// Outbox.lanesMu guards it.
 type lane struct {
 	store.Queue
 	queues           map[string][]*flight // by app: flights that wait for a worker, in the order of byExpiry; none is empty
@@ -82,7 +83,8 @@ func (l *lane) pop() *flight {
 	return first
 }
 
-// hires reports whether a further worker must begin, since flights wait and there are fewer than most. It counts it.
+// hires reports whether a further worker must begin, since flights wait and there are fewer than
+// most. It counts it.
 func (l *lane) hires(most int) bool {
 	if l.queued == 0 || l.workers >= most {
 		return false

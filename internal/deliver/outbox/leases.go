@@ -41,8 +41,8 @@ func (le *leases) take(w store.Work, l *lane) *flight {
 	next := &flight{work: w, lane: l, lease: held, inDoubt: w.Send.InDoubt, renewed: time.Now(), read: time.Now()}
 	if f, ok := le.flights[w.Send.ID]; ok {
 		// The lease ended while the database was unavailable, and this process took over its own
-		// row: the attempt under way continues under the new number. Or the row was postponed and is due again, before
-		// Postpone has returned.
+		// row: the attempt under way continues under the new number. Or the row was postponed and
+		// is due again, before Postpone has returned.
 		f.lease, f.inDoubt, f.renewed = held, w.Send.InDoubt, time.Now()
 		f.next = next
 		return nil
@@ -72,8 +72,8 @@ func (le *leases) renew(after time.Duration) (held []store.AttemptID) {
 	return held
 }
 
-// giveBack removes the flight. If its row was taken over after its postponement, the next attempt takes its place, and is
-// returned.
+// giveBack removes the flight. If its row was taken over after its postponement, the next attempt
+// takes its place, and is returned.
 func (le *leases) giveBack(f *flight) (next *flight) {
 	le.mu.Lock()
 	defer le.mu.Unlock()

@@ -8,17 +8,20 @@
 //
 // # What a failure means
 //
-// outcomeWithoutSending, stopReason and compose decide before the message, classifyFailure after it:
+// outcomeWithoutSending, stopReason and compose decide before the message, classifyFailure after
+// it:
 //
 //   - Accepted: sent. The place is spent.
 //   - Refused for good; or suppressed, paused, the code ended, our settings are wrong: failed. The
 //     recipient's places come back in both gates, not those of networks and apps. It counts for the
 //     rule failures or backoff.
 //   - Erased or blocked: failed. The place is spent.
-//   - Refused for now, or the connection broke before the mail's end: queued again. Once the code would
+//   - Refused for now, or the connection broke before the mail's end: queued again. Once the code
+//     would
 //     arrive expired: failed, refunded.
 //   - No answer after the whole mail, or no readable one by HTTP: unknown. The place is spent.
-//   - The process died: another one takes the row over. If the row was sending, the mail may come twice,
+//   - The process died: another one takes the row over. If the row was sending, the mail may come
+//     twice,
 //     and its place stays spent. If no message follows, the send is unknown, not failed (knownOutcome). It
 //     is sent if its code was entered and no other send can have brought it.
 package outbox
@@ -97,12 +100,13 @@ type Carrier interface {
 }
 
 // suspendable is a MailSender or Carrier that may be suspended. AttemptsAllowed returns how many
-// messages it would try now; delivery.UnlimitedAttempts: any number. A MailSender or Carrier without
-// this method is never suspended.
+// messages it would try now; delivery.UnlimitedAttempts: any number. A MailSender or Carrier
+// without this method is never suspended.
 type suspendable interface{ AttemptsAllowed() int }
 
-// connLimited is a MailSender or Carrier with a bound on the messages that are under way at once, which may change
-// with what its server takes. For one without this method, Config.Workers is the only bound.
+// connLimited is a MailSender or Carrier with a bound on the messages that are under way at once,
+// which may change with what its server takes. For one without this method, Config.Workers is the
+// only bound.
 type connLimited interface{ ConnLimit() int }
 
 // ReceiptSources says which carriers can be polled for receipts (Poller), and which report by their
@@ -136,15 +140,16 @@ type Config struct {
 	Workers   int               // sends of one channel at a worker at once, besides strangers'; 0 means DefaultWorkers
 	Capacity  int               // sends of one channel held in memory, besides strangers'; 0 means DefaultCapacity
 	Watch     store.PrefixWatch // settings of automatic pauses of prefixes; zero: pauses are ignored
-	// channels with several servers or carriers, where a resend takes one that its verification has not used first
+	// channels with several servers or carriers, where a resend takes one that its verification has
+	// not used first
 	ResendOther map[recipient.Channel]bool
 	// how long to wait for a carrier's report before the carrier is polled; 0: carriers are not
 	// polled
 	PollAfter time.Duration
 }
 
-// DefaultLease is Config.Lease unless that is set. After a crash another replica takes rows over within
-// a lease and a tick, under 10 s.
+// DefaultLease is Config.Lease unless that is set. After a crash another replica takes rows over
+// within a lease and a tick, under 10 s.
 var DefaultLease = 8 * time.Second
 
 const (
@@ -155,8 +160,9 @@ const (
 // Bounds of the queues in memory. What goes beyond them waits in the database.
 const (
 	DefaultCapacity = 2000 // sends that one queue holds in memory: more than it delivers within one lease
-	// MaxPendingOutcomes bounds the outcomes that are not in the database yet. If a process dies while the
-	// database is unavailable, as many mails, and one more for each worker, can be sent twice.
+	// MaxPendingOutcomes bounds the outcomes that are not in the database yet. If a process dies
+	// while the database is unavailable, as many mails, and one more for each worker, can be sent
+	// twice.
 	MaxPendingOutcomes = 256
 
 	takeOverBatch = 500 // rows taken over in one statement
@@ -189,8 +195,8 @@ type Dependencies struct {
 
 // Outbox delivers the rows in flight. The process that wrote a row delivers it at once, without
 // reading it back. If that process dies, the row's lease ends and another replica takes the row
-// over. Every write names its attempt, so a process whose row another one took over changes nothing.
-// Safe for concurrent use.
+// over. Every write names its attempt, so a process whose row another one took over changes
+// nothing. Safe for concurrent use.
 type Outbox struct {
 	Config
 	Dependencies
@@ -237,8 +243,8 @@ func New(c Config, p Dependencies) *Outbox {
 }
 
 // Run renews leases and takes over rows until ctx ends. Then it waits for the
-// attempts in flight, at most MaxStopWait, and returns. Unfinished rows are not lost: another replica,
-// or the next start, takes them over.
+// attempts in flight, at most MaxStopWait, and returns. Unfinished rows are not lost: another
+// replica, or the next start, takes them over.
 func (o *Outbox) Run(ctx context.Context) {
 	ended := make(chan struct{})
 	var keeper sync.WaitGroup
@@ -283,8 +289,8 @@ func (o *Outbox) stop() {
 	o.halt()
 }
 
-// tick takes over rows. After an outage of the database, takeover pauses for one lease, so that delayed outcomes are
-// written first and no mail is sent twice.
+// tick takes over rows. After an outage of the database, takeover pauses for one lease, so that
+// delayed outcomes are written first and no mail is sent twice.
 func (o *Outbox) tick(ctx context.Context) {
 	defer panics.Recover(panics.Other)
 	if o.away {
@@ -321,8 +327,8 @@ func (o *Outbox) keepLeases(ended <-chan struct{}) {
 	}
 }
 
-// renew renews the leases that began at least an eighth of their length ago: most flights end before that. It ends in time for two more renewals before
-// these leases end.
+// renew renews the leases that began at least an eighth of their length ago: most flights end
+// before that. It ends in time for two more renewals before these leases end.
 func (o *Outbox) renew(ctx context.Context) {
 	defer panics.Recover(panics.Other)
 	held := o.leases.renew(o.Lease / 8)

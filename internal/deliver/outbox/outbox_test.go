@@ -66,13 +66,16 @@ func TestTemporaryFailureIsRetried(t *testing.T) {
 	})
 }
 
-// A server that asks to be left alone is. A retry that would come after the code's end is not waited
-// for: the send ends at once, and its place is free.
+// A server that asks to be left alone is. A retry that would come after the code's end is not
+// waited for: the send ends at once, and its place is free.
 func TestNoRetryAfterTheCodesEnd(t *testing.T) {
 	for wait, want := range map[time.Duration]store.Status{10*time.Minute - time.Second: store.Queued, 10 * time.Minute: store.Failed} {
 		vtest.InBubble(t, func(r *vtest.Rig) {
 			r.MailServer.Answer(func(context.Context) error {
-				return &delivery.Error{Class: delivery.Temporary, Stage: "rcpt", Status: 451, About: delivery.AboutRecipient, RetryAfter: wait, Err: errors.New("later")}
+				return &delivery.Error{
+					Class: delivery.Temporary, Stage: "rcpt", Status: 451, About: delivery.AboutRecipient,
+					RetryAfter: wait, Err: errors.New("later"),
+				}
 			})
 			a := r.SendTo(vtest.Ana)
 			r.Want(wait.String(), r.Get(a.View.ID).Send.Status, want)
@@ -89,7 +92,8 @@ func paced(turn time.Duration) func(context.Context) error {
 	}
 }
 
-// A mail above the pace is tried at its turn, however often it was tried before. Only its code's end ends it.
+// A mail above the pace is tried at its turn, however often it was tried before. Only its code's
+// end ends it.
 func TestAboveThePace(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		for range 9 {
@@ -173,7 +177,8 @@ func TestStopEndsTheWaitForATurn(t *testing.T) {
 }
 
 // A send that cannot be composed ends at once, with its reason, and costs nothing: its place is
-// free in both gates. If an earlier attempt may have sent it, it is unknown, and the place stays spent.
+// free in both gates. If an earlier attempt may have sent it, it is unknown, and the place stays
+// spent.
 func TestWhatCannotBeComposedFails(t *testing.T) {
 	for reason, change := range map[string]func(*vtest.Rig){
 		outbox.ReasonUnreadable: func(r *vtest.Rig) {

@@ -21,7 +21,8 @@ import (
 	"sendcode/quota"
 )
 
-// brokenParser is a connection on which the parser of replies panics: it reads after these bytes were written.
+// brokenParser is a connection on which the parser of replies panics: it reads after these bytes
+// were written.
 type brokenParser struct {
 	net.Conn
 	after   string
@@ -50,9 +51,9 @@ func (r brokenRenderer) Prepare(x message.RenderRequest) (message.PreparedMail, 
 	return r.MailRenderer.Prepare(x)
 }
 
-// A panic of an attempt ends that send alone: before the mail can have left, it is tried once more and then
-// failed, and its place is free; from the final dot on it is unknown. Two replicas over one Postgres go on,
-// whichever makes the attempts, and send others' mails.
+// A panic of an attempt ends that send alone: before the mail can have left, it is tried once more
+// and then failed, and its place is free; from the final dot on it is unknown. Two replicas over
+// one Postgres go on, whichever makes the attempts, and send others' mails.
 func TestAPanicEndsOneSend(t *testing.T) {
 	url := servertest.Postgres(t).NewDatabase(t)
 	servertest.OK(t, postgres.Migrate(t.Context(), url, ""))

@@ -31,13 +31,14 @@ func (o *Outbox) senderOrCarrier(ch recipient.Channel) any {
 	return o.Sender
 }
 
-// reservedConns is how many of more than four connections strangers' sends leave to others, for whose sends further
-// ones are free as soon as an attempt ends.
+// reservedConns is how many of more than four connections strangers' sends leave to others, for
+// whose sends further ones are free as soon as an attempt ends.
 const reservedConns = 2
 
-// maxWorkers returns the bound of a lane's workers now: what the connections can serve soon, since more workers would
-// only wait for one, in an order of their own; without such a bound DefaultWorkers. Strangers leave reservedConns to
-// others, and half where there are few or where connections have no bound.
+// maxWorkers returns the bound of a lane's workers now: what the connections can serve soon, since
+// more workers would only wait for one, in an order of their own; without such a bound
+// DefaultWorkers. Strangers leave reservedConns to others, and half where there are few or where
+// connections have no bound.
 func (o *Outbox) maxWorkers(l *lane) int {
 	n, reserved := min(o.Workers, DefaultWorkers), o.Workers
 	if p, ok := o.senderOrCarrier(l.Channel).(connLimited); ok {
@@ -76,8 +77,8 @@ func (o *Outbox) Deliver(ctx context.Context, w store.Work, wait time.Duration) 
 	return w.Send
 }
 
-// EndWaits answers all requests that wait for an outcome, as if their wait were over, and lets none wait
-// from now on.
+// EndWaits answers all requests that wait for an outcome, as if their wait were over, and lets none
+// wait from now on.
 func (o *Outbox) EndWaits() {
 	o.hurried.Store(true)
 	o.waiters.Range(func(send, _ any) bool {
@@ -97,9 +98,9 @@ func (o *Outbox) notifyWaiter(send uuid.UUID, out store.Outcome) {
 }
 
 // queueOrPostpone queues a row that this process has just written, and whose lease it holds. If
-// memory is full, it postpones the row, so that any replica with room takes it over. While rows of the app
-// wait in the database, new ones are postponed too, so that the older ones come first. An app with few sends has room
-// beside the backlog of others.
+// memory is full, it postpones the row, so that any replica with room takes it over. While rows of
+// the app wait in the database, new ones are postponed too, so that the older ones come first. An
+// app with few sends has room beside the backlog of others.
 func (o *Outbox) queueOrPostpone(w store.Work) {
 	f := o.hold(w)
 	if f == nil {
@@ -116,7 +117,8 @@ func (o *Outbox) queueOrPostpone(w store.Work) {
 	})
 }
 
-// hasRoomFor reports whether memory has room for a flight, and else notes that its app's rows wait in the database.
+// hasRoomFor reports whether memory has room for a flight, and else notes that its app's rows wait
+// in the database.
 func (o *Outbox) hasRoomFor(f *flight) bool {
 	o.lanesMu.Lock()
 	defer o.lanesMu.Unlock()
@@ -143,8 +145,8 @@ func (o *Outbox) takeOver(ctx context.Context) {
 }
 
 // takeOverLane takes over rows of one lane. While all its servers are suspended, it takes over only
-// as many rows as they would try, and rows of expired codes. The others wait unchanged in the database:
-// an attempt could only postpone them.
+// as many rows as they would try, and rows of expired codes. The others wait unchanged in the
+// database: an attempt could only postpone them.
 func (o *Outbox) takeOverLane(ctx context.Context, l *lane) error {
 	admits := o.attemptsAllowed(l)
 	if admits < delivery.UnlimitedAttempts {
@@ -183,8 +185,8 @@ func (o *Outbox) attemptsAllowed(l *lane) int {
 // takeOverFunc is Store.TakeOver or Store.TakeOverWithExpiredCode.
 type takeOverFunc func(ctx context.Context, q store.Queue, lease time.Duration, limit int) ([]store.Work, error)
 
-// takeOverUpTo leases rows of a lane by calling from, in batches, and queues their flights, until no
-// row is left, as all says, the lane's memory is full, or `most` rows were leased.
+// takeOverUpTo leases rows of a lane by calling from, in batches, and queues their flights, until
+// no row is left, as all says, the lane's memory is full, or `most` rows were leased.
 func (o *Outbox) takeOverUpTo(ctx context.Context, l *lane, most int, from takeOverFunc) (all bool, err error) {
 	for limit := min(o.freeCapacity(l), takeOverBatch, most); limit > 0; limit = min(o.freeCapacity(l), takeOverBatch, most) {
 		work, err := o.leaseRows(ctx, l.Queue, limit, from)
@@ -221,7 +223,8 @@ func (o *Outbox) leaseRows(ctx context.Context, q store.Queue, limit int, from t
 	work, err := from(ctx, q, o.Lease, limit)
 	for _, w := range work {
 		if s := w.Send; s.InDoubt {
-			// If the database admitted the send alone, its process may have died before the limiter counted it.
+			// If the database admitted the send alone, its process may have died before the limiter
+			// counted it.
 			counted := o.Policy.Get().Purposes[s.Purpose].CountedAs()
 			o.Repair.SettleLater(s.ID, map[quota.Scope]string{quota.Recipient: buckets.Recipient(s.App, s.Channel, counted, s.Recipient)})
 			o.Logger.Warn("abandoned send taken over", "send", w.Send.ID, "attempt", w.Send.Attempt,
@@ -237,7 +240,8 @@ func (o *Outbox) freeCapacity(l *lane) int {
 	return max(0, o.capacity(l)-l.flights)
 }
 
-// hold begins a flight for a row whose lease this process has taken; nil if the row has one already.
+// hold begins a flight for a row whose lease this process has taken; nil if the row has one
+// already.
 func (o *Outbox) hold(w store.Work) *flight {
 	f := o.leases.take(w, o.lanes[w.Queue()])
 	if f != nil {
@@ -304,8 +308,9 @@ func (o *Outbox) endAttemptTrace(ctx context.Context, s store.Status, reason str
 	}
 }
 
-// dequeueOrEndWorker takes the next flight of a lane: the first one of the app whose turn it is. If there is none, or
-// there are too many workers, it returns nil, and its caller, a worker, must end: it is no longer counted.
+// dequeueOrEndWorker takes the next flight of a lane: the first one of the app whose turn it is. If
+// there is none, or there are too many workers, it returns nil, and its caller, a worker, must end:
+// it is no longer counted.
 func (o *Outbox) dequeueOrEndWorker(l *lane) *flight {
 	o.lanesMu.Lock()
 	defer o.lanesMu.Unlock()
@@ -324,7 +329,8 @@ func (o *Outbox) dequeueOrEndWorker(l *lane) *flight {
 	return first
 }
 
-// letGo ends a flight. If its row was taken over after its postponement, the next attempt takes its place.
+// letGo ends a flight. If its row was taken over after its postponement, the next attempt takes its
+// place.
 func (o *Outbox) letGo(f *flight) {
 	if next := o.leases.giveBack(f); next != nil {
 		o.enqueue(next)

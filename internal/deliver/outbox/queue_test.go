@@ -141,7 +141,8 @@ func TestRoomToTheLast(t *testing.T) {
 	})
 }
 
-// The mails of an app are not behind the backlog of another one: apps take turns, and each has room in memory.
+// The mails of an app are not behind the backlog of another one: apps take turns, and each has room
+// in memory.
 func TestAppsTakeTurns(t *testing.T) {
 	for name, room := range map[string]int{"in memory": outbox.DefaultCapacity, "in the database": memory} {
 		t.Run(name, func(t *testing.T) {

@@ -16,9 +16,9 @@ import (
 
 // finish writes an outcome to the database, and repeats the write until it succeeds: without the
 // outcome another process would send the message again. It gives up only when the process stops.
-// After the write it refunds a failed send in the limiter, records there a failure that rules count,
-// wakes the request that waits, and ends the attempt's trace. If another attempt holds the send, nothing is
-// written, and finish only logs a warning.
+// After the write it refunds a failed send in the limiter, records there a failure that rules
+// count, wakes the request that waits, and ends the attempt's trace. If another attempt holds the
+// send, nothing is written, and finish only logs a warning.
 func (o *Outbox) finish(ctx context.Context, f *flight, out store.Outcome) {
 	s := f.work.Send
 	out = o.withEvent(ctx, f, out)
@@ -60,8 +60,8 @@ func (o *Outbox) finish(ctx context.Context, f *flight, out store.Outcome) {
 	}
 }
 
-// withEvent returns the outcome as far as it is known, with the event for the app. If that panics, the outcome
-// stays as it was: without a row of it the message would be sent again.
+// withEvent returns the outcome as far as it is known, with the event for the app. If that panics,
+// the outcome stays as it was: without a row of it the message would be sent again.
 func (o *Outbox) withEvent(ctx context.Context, f *flight, out store.Outcome) (done store.Outcome) {
 	done = out
 	defer panics.Recover(panics.Attempt)
@@ -77,9 +77,10 @@ func (o *Outbox) withEvent(ctx context.Context, f *flight, out store.Outcome) (d
 	return out
 }
 
-// knownOutcome returns an outcome as far as it is known. A send that an earlier attempt may have delivered
-// has not failed, unless a server says that the address takes no messages: it is Unknown. If its code was
-// entered, and no other send of the verification can have brought it, the send is Sent.
+// knownOutcome returns an outcome as far as it is known. A send that an earlier attempt may have
+// delivered has not failed, unless a server says that the address takes no messages: it is Unknown.
+// If its code was entered, and no other send of the verification can have brought it, the send is
+// Sent.
 func (o *Outbox) knownOutcome(ctx context.Context, s store.Send, out store.Outcome) store.Outcome {
 	if !s.InDoubt || out.Status != store.Failed || out.BadAddress && out.Reason != store.ReasonSuppressed {
 		return out
@@ -111,8 +112,8 @@ func (o *Outbox) postpone(ctx context.Context, f *flight, p store.Postponement) 
 }
 
 // retryWrite repeats a write to the database until it succeeds, and returns the write's result. If
-// the process stops first, it returns false. ctx is the attempt's; its end does not end the write. A write that
-// panics is repeated each minute at last, since each panic is logged with its stack.
+// the process stops first, it returns false. ctx is the attempt's; its end does not end the write.
+// A write that panics is repeated each minute at last, since each panic is logged with its stack.
 func (o *Outbox) retryWrite(ctx context.Context, write func(context.Context) (bool, error)) (applied bool) {
 	for wait, longest := 50*time.Millisecond, time.Second; ; wait = min(2*wait, longest) {
 		done, err := o.writeOnce(context.WithoutCancel(ctx), write)

@@ -47,7 +47,8 @@ func (s server) Deliver(ctx context.Context, _ time.Duration, begin func() bool,
 	return "", true, fail
 }
 
-// Each resend goes a way that its verification has not used, if there is one; else the preferred one.
+// Each resend goes a way that its verification has not used, if there is one; else the preferred
+// one.
 func TestResendsGoAnotherWay(t *testing.T) {
 	rejected := &delivery.Error{Class: delivery.Rejected, Stage: delivery.StageAnswer}
 	for name, c := range map[string]struct {
@@ -57,19 +58,24 @@ func TestResendsGoAnotherWay(t *testing.T) {
 		want           string // what three resends and the send before them try
 		mails          bool   // mail servers as well
 	}{
-		"two ways":              {ways: "a b", want: "a b a a", mails: true},
-		"three ways":            {ways: "a b c", want: "a b c a", mails: true},
-		"one way":               {ways: "a", want: "a a a a", mails: true},
-		"resend: same":          {ways: "a b", same: true, want: "a a a a", mails: true},
-		"refused by the first":  {ways: "a b", fails: map[int]*delivery.Error{1: rejected}, want: "a b a a", mails: true},
-		"the other one is away": {ways: "a b", fails: map[int]*delivery.Error{2: {Class: delivery.Temporary, Stage: delivery.StageDial}}, want: "a b a b a", mails: true},
+		"two ways":             {ways: "a b", want: "a b a a", mails: true},
+		"three ways":           {ways: "a b c", want: "a b c a", mails: true},
+		"one way":              {ways: "a", want: "a a a a", mails: true},
+		"resend: same":         {ways: "a b", same: true, want: "a a a a", mails: true},
+		"refused by the first": {ways: "a b", fails: map[int]*delivery.Error{1: rejected}, want: "a b a a", mails: true},
+		"the other one is away": {
+			ways: "a b", fails: map[int]*delivery.Error{2: {Class: delivery.Temporary, Stage: delivery.StageDial}},
+			want: "a b a b a", mails: true,
+		},
 		"the other one refuses": {ways: "a b", fails: map[int]*delivery.Error{2: rejected}, want: "a b a b a", mails: true},
 		"the other one refuses the person": {
 			ways: "a b", fails: map[int]*delivery.Error{2: {Class: delivery.Rejected, About: delivery.AboutAddress}},
 			want: "a b a a",
 		},
 		"held by the first": {
-			ways: "a b", fails: map[int]*delivery.Error{1: {Class: delivery.Rejected, About: delivery.AboutRecipient, Reason: sms.ReasonCarrierLimit, Hold: time.Millisecond}},
+			ways: "a b", fails: map[int]*delivery.Error{
+				1: {Class: delivery.Rejected, About: delivery.AboutRecipient, Reason: sms.ReasonCarrierLimit, Hold: time.Millisecond},
+			},
 			want: "a a b a",
 		},
 		"of other prefixes": {ways: "a b", prefixes: "+1", want: "a a a a"},
@@ -110,7 +116,8 @@ func TestResendsGoAnotherWay(t *testing.T) {
 	}
 }
 
-// A resend that the other way refuses waits for the way that took the message before, if that is set aside.
+// A resend that the other way refuses waits for the way that took the message before, if that is
+// set aside.
 func TestAResendWaitsForAWaySetAside(t *testing.T) {
 	for _, ch := range []recipient.Channel{recipient.SMS, recipient.Email} {
 		vtest.InBubbleIdle(t, func(s *vtest.Settings) {
@@ -125,7 +132,8 @@ func TestAResendWaitsForAWaySetAside(t *testing.T) {
 			for n := range 9 {
 				b.fails[2+2*delivery.FaultsToOpenBreaker+n] = &delivery.Error{Class: delivery.Rejected, Stage: delivery.StageAnswer}
 			}
-			r.Svc = r.ReplicaOn(r.Store, mailserver.New(server{way: a}, server{way: b}), sms.NewCarriers([]sms.Route{{Carrier: a}, {Carrier: b}}, sms.Options{}))
+			r.Svc = r.ReplicaOn(r.Store, mailserver.New(server{way: a}, server{way: b}),
+				sms.NewCarriers([]sms.Route{{Carrier: a}, {Carrier: b}}, sms.Options{}))
 			r.Start()
 			send := func(n int) verification.Answer {
 				if ch == recipient.SMS {

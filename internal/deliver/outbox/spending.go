@@ -32,9 +32,9 @@ type ledger interface {
 	Spent(ctx context.Context, c store.Charge) (int64, error)
 }
 
-// Budget charges the cost of a text message in the database before the message goes to a carrier. One
-// statement compares and charges, so replicas together never exceed a cap. While the database is
-// unavailable, no text message is sent. After a crash between charge and message, the cost stays
+// Budget charges the cost of a text message in the database before the message goes to a carrier.
+// One statement compares and charges, so replicas together never exceed a cap. While the database
+// is unavailable, no text message is sent. After a crash between charge and message, the cost stays
 // charged.
 type Budget struct {
 	ledger  ledger
@@ -97,8 +97,9 @@ func (b *Budget) Reserve(ctx context.Context, m sms.Message, cost int64) (func()
 	return func() { b.undo(ctx, spent) }, nil
 }
 
-// StrangersHoldHalf implements verification.Budget, by sums of all callers that are at most a second old; while one is read, by the sum
-// before. While the database does not answer, it reports false: then no text message is sent.
+// StrangersHoldHalf implements verification.Budget, by sums of all callers that are at most a
+// second old; while one is read, by the sum before. While the database does not answer, it reports
+// false: then no text message is sent.
 func (b *Budget) StrangersHoldHalf(ctx context.Context, app, country string) bool {
 	charges, _ := b.charges(sms.Message{App: app, Country: country, Stranger: true}, 0)
 	for _, c := range charges {
@@ -113,7 +114,8 @@ func (b *Budget) StrangersHoldHalf(ctx context.Context, app, country string) boo
 	return false
 }
 
-// readSpent returns what is spent of a charge's account, and reads it at most once in accountReadFor, for one caller.
+// readSpent returns what is spent of a charge's account, and reads it at most once in
+// accountReadFor, for one caller.
 func (b *Budget) readSpent(ctx context.Context, c store.Charge) readAccount {
 	b.mu.Lock()
 	known, now := b.read[c.Cap], time.Now()
@@ -131,8 +133,8 @@ func (b *Budget) readSpent(ctx context.Context, c store.Charge) readAccount {
 	return known
 }
 
-// charges returns a charge for each cap, and the caps by account. Strangers share an account with all
-// other callers, but have a lower limit.
+// charges returns a charge for each cap, and the caps by account. Strangers share an account with
+// all other callers, but have a lower limit.
 func (b *Budget) charges(m sms.Message, cost int64) ([]store.Charge, map[string]SpendCap) {
 	var all []store.Charge
 	caps := map[string]SpendCap{}

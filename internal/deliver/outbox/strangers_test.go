@@ -120,8 +120,8 @@ type follows struct {
 
 func (f follows) ConnLimit() int { return int(f.conns.Load()) }
 
-// Strangers' mails use as many connections as the server takes, but those that are left to others, with no new send
-// in between.
+// Strangers' mails use as many connections as the server takes, but those that are left to others,
+// with no new send in between.
 func TestStrangersMailsFollowTheServer(t *testing.T) {
 	vtest.InBubbleIdle(t, func(s *vtest.Settings) { s.Workers = 20 }, func(r *vtest.Rig) {
 		conns := &atomic.Int32{}

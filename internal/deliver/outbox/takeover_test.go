@@ -92,8 +92,8 @@ func (l lateAnswers) Postpone(ctx context.Context, p store.Postponement) (bool, 
 	return done, err
 }
 
-// A row that is due again, and taken over, before its postponement was answered gets its next attempt at once, and is
-// not in doubt.
+// A row that is due again, and taken over, before its postponement was answered gets its next
+// attempt at once, and is not in doubt.
 func TestPostponedRowIsTakenOverBeforeTheAnswer(t *testing.T) {
 	vtest.InBubbleIdle(t, nil, func(r *vtest.Rig) {
 		r.Svc = r.ReplicaOn(lateAnswers{r.Store}, r.MailServer, r.Carrier)
@@ -120,7 +120,8 @@ func (l lateOutcomes) Finish(ctx context.Context, out store.Outcome) (bool, erro
 	return l.DB.Finish(ctx, out)
 }
 
-// An outcome that is under way while this process takes over its own row is written under the new number.
+// An outcome that is under way while this process takes over its own row is written under the new
+// number.
 func TestOwnRowIsTakenOverDuringItsOutcome(t *testing.T) {
 	vtest.InBubbleIdle(t, nil, func(r *vtest.Rig) {
 		r.Svc = r.ReplicaOn(lateOutcomes{r.Store, new(sync.Once)}, r.MailServer, r.Carrier)
@@ -207,8 +208,8 @@ func TestFailuresAreRecordedOnTheLimitersClock(t *testing.T) {
 	}
 }
 
-// The database's clock is set back by more than a code lives, and the process does not know for some
-// seconds: no code is taken for expired, and leases are renewed as before.
+// The database's clock is set back by more than a code lives, and the process does not know for
+// some seconds: no code is taken for expired, and leases are renewed as before.
 func TestDatabasesClockStepsBack(t *testing.T) {
 	vtest.InBubbleIdle(t, nil, func(r *vtest.Rig) {
 		var off atomic.Int64
@@ -231,9 +232,9 @@ func TestDatabasesClockStepsBack(t *testing.T) {
 	})
 }
 
-// What became of a send that a process may have delivered before it died is not known, whyever the next one
-// sends no message: the place stays spent, and the app is told so. A code that was entered proves the arrival, if
-// no other send of the verification can have brought it.
+// What became of a send that a process may have delivered before it died is not known, whyever the
+// next one sends no message: the place stays spent, and the app is told so. A code that was entered
+// proves the arrival, if no other send of the verification can have brought it.
 func TestOutcomesInDoubt(t *testing.T) {
 	approve := func(r *vtest.Rig, a verification.Answer) {
 		r.NoError(vtest.Err(r.Store.Check(r.Context(), storetest.Right(a.View.ID))))
@@ -270,7 +271,10 @@ func TestOutcomesInDoubt(t *testing.T) {
 		}, "unknown rejected", nil},
 		"put off to the end": {func(r *vtest.Rig, _ verification.Answer) {
 			r.MailServer.Answer(func(context.Context) error {
-				return &delivery.Error{Class: delivery.Temporary, Stage: "rcpt", Status: 451, About: delivery.AboutRecipient, RetryAfter: time.Hour, Err: errors.New("later")}
+				return &delivery.Error{
+					Class: delivery.Temporary, Stage: "rcpt", Status: 451, About: delivery.AboutRecipient,
+					RetryAfter: time.Hour, Err: errors.New("later"),
+				}
 			})
 		}, "unknown expired", nil},
 		"no such mailbox": {func(r *vtest.Rig, _ verification.Answer) { r.MailServer.Answer(vtest.NoMailbox) }, "failed rejected", nil},

@@ -106,8 +106,9 @@ func TestServerSetAside(t *testing.T) {
 	})
 }
 
-// A spike under default settings is not refused, since the throughput grows with the connections. All mails are out
-// 40 s after its begin, or 63 s if they are strangers', who have half of the connections.
+// A spike under default settings is not refused, since the throughput grows with the connections.
+// All mails are out 40 s after its begin, or 63 s if they are strangers', who have half of the
+// connections.
 func TestASpikeIsTaken(t *testing.T) {
 	for within, stranger := range map[time.Duration]bool{40 * time.Second: false, 63 * time.Second: true} {
 		onTheWire(t, nil, smtptest.Script{Rules: []smtptest.Rule{{Stage: smtptest.Dot, Delay: 300 * time.Millisecond}}}, func(r *wire) {

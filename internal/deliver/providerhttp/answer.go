@@ -20,15 +20,16 @@ type statusRow struct {
 	from, to int
 	class    delivery.ErrorClass
 	about    delivery.About
-	// forAll: it befalls all our messages, also if the provider's code may be about one recipient. A provider may answer others of these
-	// statuses for one, as 404 for a number without a route.
+	// forAll: it befalls all our messages, also if the provider's code may be about one recipient.
+	// A provider may answer others of these statuses for one, as 404 for a number without a route.
 	forAll bool
 	err    error
 }
 
 // statuses has the rows of all statuses (RFC 9110 section 15); the first that fits counts.
 var statuses = []statusRow{
-	{200, 299, delivery.Unknown, delivery.AboutServer, false, ErrUnreadableAnswer}, // nothing in it says "accepted": a proxy's, or the provider's own
+	// nothing in it says "accepted": a proxy's, or the provider's own
+	{200, 299, delivery.Unknown, delivery.AboutServer, false, ErrUnreadableAnswer},
 	{300, 399, delivery.Temporary, delivery.AboutServer, false, errRedirect},
 	{401, 401, delivery.Temporary, delivery.AboutAccount, true, nil},  // our key
 	{402, 402, delivery.Temporary, delivery.AboutAccount, true, nil},  // our balance
@@ -48,13 +49,15 @@ func rowOfStatus(status int) statusRow {
 	return statuses[slices.IndexFunc(statuses, func(r statusRow) bool { return r.from <= status && status <= r.to })]
 }
 
-// IsProviderFault reports whether a provider with this status has failed, so that its code, too, tells nothing of the message.
+// IsProviderFault reports whether a provider with this status has failed, so that its code, too,
+// tells nothing of the message.
 func IsProviderFault(status int) bool {
 	row := rowOfStatus(status)
 	return row.class == delivery.Unknown && row.forAll
 }
 
-// ErrorByStatus returns the error of a message that the provider did not accept, by the HTTP status alone; never nil.
+// ErrorByStatus returns the error of a message that the provider did not accept, by the HTTP status
+// alone; never nil.
 func ErrorByStatus(a Response, code string) *delivery.Error {
 	row := rowOfStatus(a.Status)
 	e := Meaning{Class: row.class, About: row.about}.ToError(a, code)
@@ -71,8 +74,8 @@ type Meaning struct {
 	Elsewhere bool          // Error.Elsewhere
 }
 
-// ToError returns the error of a message with this meaning. A Temporary error has the wait that the answer asks for, and is
-// about what the status is about, if that befalls all messages.
+// ToError returns the error of a message with this meaning. A Temporary error has the wait that the
+// answer asks for, and is about what the status is about, if that befalls all messages.
 func (m Meaning) ToError(a Response, code string) *delivery.Error {
 	e := &delivery.Error{
 		Class: m.Class, Stage: delivery.StageAnswer, Status: a.Status, Code: SafeErrorCode(code),
@@ -90,9 +93,10 @@ func (m Meaning) ToError(a Response, code string) *delivery.Error {
 // RetryAfter returns the wait in the header Retry-After, at most ten minutes; 0 if there is none.
 func RetryAfter(a Response) time.Duration { return RetryAfterIn(a.Header, maxRetryAfter) }
 
-// RetryAfterIn returns the wait in the header Retry-After, which has seconds or a date (RFC 9110 section 10.2.3); 0 if
-// there is none. A date is compared with the response's own Date, so that our clock does not matter. Both are whole seconds,
-// and Date is cut: the wait never ends before the date.
+// RetryAfterIn returns the wait in the header Retry-After, which has seconds or a date (RFC 9110
+// section 10.2.3); 0 if there is none. A date is compared with the response's own Date, so that our
+// clock does not matter. Both are whole seconds, and Date is cut: the wait never ends before the
+// date.
 func RetryAfterIn(h http.Header, most time.Duration) time.Duration {
 	text := h.Get("Retry-After")
 	if seconds, err := strconv.ParseUint(text, 10, 63); err == nil {

@@ -1,8 +1,8 @@
 // Package providerhttp makes one HTTP request to a provider. If no answer can be read, it reports
 // whether a byte of the request was written to the socket, below TLS. If none was, the provider
 // certainly has no message; else the outcome is unknown. It also has the code that providers of
-// text messages and of mails share: errors by status, safe error codes, values in JSON by a configured
-// path, and signatures like those of AWS.
+// text messages and of mails share: errors by status, safe error codes, values in JSON by a
+// configured path, and signatures like those of AWS.
 //
 // Every connection is used once. On a kept connection that broke, net/http would repeat the request
 // by itself, and a repeated request is a second message.
@@ -144,7 +144,10 @@ func (c *Client) Do(ctx context.Context, r Request) (Response, *delivery.Error) 
 	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: gone.onConnected})
 	req, err := http.NewRequestWithContext(traced, r.Method, r.URL, bytes.NewReader(r.Body))
 	if err != nil {
-		return Response{}, &delivery.Error{Class: delivery.Temporary, Stage: delivery.StagePrepare, About: delivery.AboutUs, Err: ErrIncompleteMessage}
+		return Response{}, &delivery.Error{
+			Class: delivery.Temporary, Stage: delivery.StagePrepare, About: delivery.AboutUs,
+			Err: ErrIncompleteMessage,
+		}
 	}
 	maps.Copy(req.Header, r.Header)
 	propagation.TraceContext{}.Inject(ctx, propagation.HeaderCarrier(req.Header)) // adds nothing if ctx has no trace
@@ -176,7 +179,8 @@ func (c *Client) Do(ctx context.Context, r Request) (Response, *delivery.Error) 
 }
 
 // transportError returns the error of a request without a whole response: Unknown if a byte of the
-// request may have left, else Temporary. If asked has ended, we gave up; ctx ends with it, or with the time of a request.
+// request may have left, else Temporary. If asked has ended, we gave up; ctx ends with it, or with
+// the time of a request.
 func transportError(asked, ctx context.Context, left bool, err error) *delivery.Error {
 	e := &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageDial, Err: errConnect}
 	if left {

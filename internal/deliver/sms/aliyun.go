@@ -113,8 +113,8 @@ func (a *aliyunAPI) signedRequest(action string, params map[string]string) provi
 	}
 }
 
-// ACS3Authorization returns the Authorization header of a request to /. The names of the signed headers are in
-// lower case, and one of them is the hash of the body.
+// ACS3Authorization returns the Authorization header of a request to /. The names of the signed
+// headers are in lower case, and one of them is the hash of the body.
 func ACS3Authorization(id, secret, method, query string, signed map[string]string) string {
 	canonical, list := providerhttp.CanonicalRequest(method, "/", query, signed, signed["x-acs-content-sha256"])
 	signature := hex.EncodeToString(providerhttp.HMACSHA256([]byte(secret), acs3Algorithm+"\n"+providerhttp.HexSHA256(canonical)))

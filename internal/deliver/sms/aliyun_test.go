@@ -164,7 +164,8 @@ func TestAliyunProbe(t *testing.T) {
 
 func TestAliyunReceipts(t *testing.T) {
 	r := smstest.ReporterOf(t, aliyunRig().Make(t, "https://dysmsapi.aliyuncs.com"))
-	got, reply, err := r.ParseReports(sms.IncomingRequest{Body: []byte(`[{"phone_number":"13812345678","success":true,"err_code":"DELIVERED","out_id":"s1"},
+	got, reply, err := r.ParseReports(
+		sms.IncomingRequest{Body: []byte(`[{"phone_number":"13812345678","success":true,"err_code":"DELIVERED","out_id":"s1"},
 		{"success":false,"out_id":"s2"},{"out_id":"s3"},{"success":true}]`)}, "")
 	if err != nil || fmt.Sprint(got) != "[{s1 true } {s2 false }]" || reply != `{"code":0,"msg":"OK"}` {
 		t.Errorf("%v, %q, %v", got, reply, err)

@@ -12,8 +12,9 @@ import (
 
 // AliyunVerify is an account with the verification messages of Alibaba Cloud's Phone Number
 // Verification Service, interface Dypnsapi 2017-05-25
-// (help.aliyun.com/zh/pnvs/developer-reference/api-dypnsapi-2017-05-25-sendsmsverifycode). Its signatures and
-// templates are given; they carry our code. It reaches numbers of mainland China alone.
+// (help.aliyun.com/zh/pnvs/developer-reference/api-dypnsapi-2017-05-25-sendsmsverifycode). Its
+// signatures and templates are given; they carry our code. It reaches numbers of mainland China
+// alone.
 type AliyunVerify struct {
 	Account `yaml:",inline"`
 	// The base URL, for tests.
@@ -36,8 +37,8 @@ func (a AliyunVerify) Open(s Setup) Carrier {
 	return &aliyunVerifyCarrier{aliyunAPI{a.Account, a.Endpoint, NewClient(s)}}
 }
 
-// Send implements Carrier. The code stands in the template's parameters, so Aliyun neither makes nor checks
-// one.
+// Send implements Carrier. The code stands in the template's parameters, so Aliyun neither makes
+// nor checks one.
 func (c *aliyunVerifyCarrier) Send(ctx context.Context, m Message) (delivery.Result, *delivery.Error) {
 	if m.Country != "CN" {
 		return delivery.Result{}, &delivery.Error{
@@ -63,8 +64,8 @@ func (c *aliyunVerifyCarrier) Send(ctx context.Context, m Message) (delivery.Res
 const errNotMainland = delivery.SafeError("the carrier takes numbers of mainland China only")
 
 // Probe checks a code that was never sent, which is free and sends nothing
-// (help.aliyun.com/zh/pnvs/developer-reference/api-dypnsapi-2017-05-25-checksmsverifycode). No request
-// tells whether the templates exist.
+// (help.aliyun.com/zh/pnvs/developer-reference/api-dypnsapi-2017-05-25-checksmsverifycode). No
+// request tells whether the templates exist.
 func (c *aliyunVerifyCarrier) Probe(ctx context.Context) (string, error) {
 	a, fail := c.Do(ctx, c.signedRequest("CheckSmsVerifyCode", map[string]string{
 		"CountryCode": "86", "PhoneNumber": "13800000000", "VerifyCode": "000000",

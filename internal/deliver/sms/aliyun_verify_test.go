@@ -65,11 +65,14 @@ func aliyunVerifyRig() smstest.Rig {
 
 func TestAliyunVerifyContract(t *testing.T) { smstest.Contract(t, aliyunVerifyRig()) }
 
-// Numbers outside of mainland China, and codes without a life that the template could name, go to the next
-// carrier, and no request is made.
+// Numbers outside of mainland China, and codes without a life that the template could name, go to
+// the next carrier, and no request is made.
 func TestAliyunVerifyTakesMainlandNumbersAlone(t *testing.T) {
 	c := aliyunVerifyRig().Make(t, "https://127.0.0.1:1")
-	for _, m := range []sms.Message{{To: "+85261234567", Country: "HK", Code: "1", Minutes: 5}, {To: "+8613812345678", Country: "CN", Code: "1"}} {
+	for _, m := range []sms.Message{
+		{To: "+85261234567", Country: "HK", Code: "1", Minutes: 5},
+		{To: "+8613812345678", Country: "CN", Code: "1"},
+	} {
 		if _, fail := c.Send(t.Context(), m); fail == nil || fail.Stage != delivery.StagePrepare || fail.Elsewhere != (m.Country == "HK") {
 			t.Errorf("%s: %+v", m.Country, fail)
 		}
@@ -82,8 +85,9 @@ func TestAliyunVerifyTakesMainlandNumbersAlone(t *testing.T) {
 func TestAliyunVerifyProbe(t *testing.T) {
 	check := func(r *http.Request, body string) error {
 		q := r.URL.Query()
-		return errors.Join(checkACS3(r, body), smstest.Want([]string{r.Header.Get("X-Acs-Action"), q.Get("PhoneNumber"), q.Get("VerifyCode")},
-			"CheckSmsVerifyCode", "13800000000", "000000"))
+		return errors.Join(checkACS3(r, body),
+			smstest.Want([]string{r.Header.Get("X-Acs-Action"), q.Get("PhoneNumber"), q.Get("VerifyCode")},
+				"CheckSmsVerifyCode", "13800000000", "000000"))
 	}
 	for _, c := range []struct {
 		said smstest.Said
@@ -92,7 +96,10 @@ func TestAliyunVerifyProbe(t *testing.T) {
 		{smstest.Reply(200, `{"Code":"OK","Success":true,"Model":{"VerifyResult":"UNKNOWN"}}`), ""},
 		{smstest.Reply(200, `{"Code":"isv.MOBILE_NUMBER_ILLEGAL","Success":false}`), ""},
 		{smstest.Reply(404, `{"Code":"InvalidAccessKeyId.NotFound","Message":"`+smstest.Private+`"}`), sms.ErrLogin.Error()},
-		{smstest.Reply(403, `{"Code":"NoPermission","Message":"`+smstest.Private+`"}`), "the carrier takes the login and refuses the request: NoPermission"},
+		{
+			smstest.Reply(403, `{"Code":"NoPermission","Message":"`+smstest.Private+`"}`),
+			"the carrier takes the login and refuses the request: NoPermission",
+		},
 		{smstest.Reply(200, smstest.Private), sms.ErrUndocumentedAnswer.Error()},
 	} {
 		r := aliyunVerifyRig()

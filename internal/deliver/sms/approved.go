@@ -10,8 +10,8 @@ import (
 	"sendcode/internal/deliver/delivery"
 )
 
-// ApprovedTemplates are the IDs of the templates that a carrier has approved, by purpose and then by
-// BCP 47 tag. The purpose "default" serves every purpose without templates.
+// ApprovedTemplates are the IDs of the templates that a carrier has approved, by purpose and then
+// by BCP 47 tag. The purpose "default" serves every purpose without templates.
 type ApprovedTemplates map[string]map[string]string
 
 const (
@@ -57,11 +57,17 @@ var keyIDPattern = regexp.MustCompile(`^[A-Za-z0-9]{4,128}$`)
 func (a Account) Template(m Message) (id string, values []string, fail *delivery.Error) {
 	id = a.Templates.findTemplate(m.Purpose, m.Language)
 	if id == "" {
-		return "", nil, &delivery.Error{Class: delivery.Temporary, Stage: delivery.StagePrepare, About: delivery.AboutUs, Err: errNoTemplate}
+		return "", nil, &delivery.Error{
+			Class: delivery.Temporary, Stage: delivery.StagePrepare, About: delivery.AboutUs,
+			Err: errNoTemplate,
+		}
 	}
 	for _, name := range a.Params {
 		if name == paramMinutes && m.Minutes == 0 {
-			return "", nil, &delivery.Error{Class: delivery.Temporary, Stage: delivery.StagePrepare, About: delivery.AboutUs, Err: ErrNoMinutes}
+			return "", nil, &delivery.Error{
+				Class: delivery.Temporary, Stage: delivery.StagePrepare, About: delivery.AboutUs,
+				Err: ErrNoMinutes,
+			}
 		}
 		if name == paramMinutes {
 			values = append(values, strconv.Itoa(m.Minutes))

@@ -45,7 +45,8 @@ type CarrierSettings interface {
 // doctor` warns if it needs one and has none.
 type SettingsWithSender interface{ NeedsSender() bool }
 
-// SettingsWithPrefixes are CarrierSettings of a carrier that reaches only numbers with these prefixes.
+// SettingsWithPrefixes are CarrierSettings of a carrier that reaches only numbers with these
+// prefixes.
 type SettingsWithPrefixes interface{ OnlyPrefixes() []string }
 
 // SettingsWithCallback are CarrierSettings whose requests may contain the address for receipts. If
@@ -76,8 +77,8 @@ type carrierIDReporter interface{ ReportsUseCarrierID() bool }
 
 // Poller is a Carrier that can be polled for the status of a message without a receipt.
 type Poller interface {
-	// PollStatus asks once; asking again does no harm. False: the carrier knows no final status yet.
-	// The error is a [*delivery.Error].
+	// PollStatus asks once; asking again does no harm. False: the carrier knows no final status
+	// yet. The error is a [*delivery.Error].
 	PollStatus(ctx context.Context, q StatusQuery) (Report, bool, error)
 }
 
@@ -85,7 +86,7 @@ type Poller interface {
 type prober interface {
 	// EndpointURL is the URL of the carrier's API; its host has to answer.
 	EndpointURL() string
-	// Probe makes a harmless request and returns its result as the end of a sentence, such as ", and
-	// takes the login".
+	// Probe makes a harmless request and returns its result as the end of a sentence, such as ",
+	// and takes the login".
 	Probe(ctx context.Context) (string, error)
 }

@@ -37,11 +37,15 @@ func (c *Client) Attempt(ctx context.Context, r providerhttp.Request,
 		return delivery.Result{}, fail
 	}
 	id, code, fail := read(a)
-	return delivery.Result{CarrierID: providerhttp.SafeIDOrEmpty(id), ReplyCodes: delivery.FormatReplyCodes(a.Status, providerhttp.SafeErrorCode(code))},
+	return delivery.Result{
+			CarrierID:  providerhttp.SafeIDOrEmpty(id),
+			ReplyCodes: delivery.FormatReplyCodes(a.Status, providerhttp.SafeErrorCode(code)),
+		},
 		fail
 }
 
-// noteEndpointProblem sets wrong["endpoint"] if an endpoint is given and there is a problem with it.
+// noteEndpointProblem sets wrong["endpoint"] if an endpoint is given and there is a problem with
+// it.
 func noteEndpointProblem(wrong map[string]error, endpoint string) {
 	if problem := loopback.URLProblem(endpoint); endpoint != "" && problem != "" {
 		wrong["endpoint"] = errors.New(problem)
@@ -61,7 +65,8 @@ var (
 	MeaningOptedOut  = Meaning{Class: delivery.Rejected, About: delivery.AboutAddress, Reason: ReasonOptedOut}
 	// MeaningRefusedNumber: another carrier could not reach the number now either, or must not.
 	MeaningRefusedNumber = Meaning{Class: delivery.Rejected, About: delivery.AboutRecipient}
-	// MeaningUnreachable: this carrier cannot reach the number, for example because it has no WhatsApp.
+	// MeaningUnreachable: this carrier cannot reach the number, for example because it has no
+	// WhatsApp.
 	MeaningUnreachable = Meaning{Class: delivery.Rejected, About: delivery.AboutRecipient, Elsewhere: true}
 )
 

@@ -5,10 +5,12 @@ import (
 	"time"
 )
 
-// faults sorts the codes of a carrier by whose fault they are. A list of codes is separated by blanks; an
-// entry without a dot stands for all codes that begin with it and a dot, unless they have an entry.
+// faults sorts the codes of a carrier by whose fault they are. A list of codes is separated by
+// blanks; an entry without a dot stands for all codes that begin with it and a dot, unless they
+// have an entry.
 type faults struct {
-	// us: our account, sender, template or request. The next carrier is asked, and the operator is told.
+	// us: our account, sender, template or request. The next carrier is asked, and the operator is
+	// told.
 	us map[Meaning]string
 	// number: another carrier could not reach it either, or must not.
 	number map[Meaning]string
@@ -29,8 +31,9 @@ func (f faults) table() map[string]Meaning {
 	return table
 }
 
-// The codes are those of twilio.com/docs/api/errors, help.aliyun.com/zh/sms/developer-reference/api-error-codes,
-// and cloud.tencent.com/document/product/382/55981 with the SDK's sms/v20210111/errors.go.
+// The codes are those of twilio.com/docs/api/errors,
+// help.aliyun.com/zh/sms/developer-reference/api-error-codes, and
+// cloud.tencent.com/document/product/382/55981 with the SDK's sms/v20210111/errors.go.
 var (
 	twilioMeanings = faults{
 		us: map[Meaning]string{
@@ -39,7 +42,8 @@ var (
 				" 21212 21267 21401 21601 21603 21607 21616 21660 21661" + // the sender
 				" 21609 21701 21704 21705 30127" + // the receipts' address, the messaging service
 				" 21611 30001", // the sender's queue is full
-			// some numbers alone: a region, a sender that is not registered there, a trial account, a route, a daily cap
+			// some numbers alone: a region, a sender that is not registered there, a trial account,
+			// a route, a daily cap
 			MeaningPerNumber: "21408 21606 21608 21612 21613 21659 21703 30010 30017 30018 30022 30023 30024 30027 30032 30033 30034" +
 				" 30035 30040 30042 30044 572005",
 		},

@@ -19,8 +19,8 @@ type Message struct {
 	Stranger bool
 	// To is the number in E.164 form, with its plus; Country its region, as in "DE".
 	To, Country string
-	// Prefix is the calling code of To and at most three digits after it, with the plus. Failures that
-	// may be about a number count once for each prefix.
+	// Prefix is the calling code of To and at most three digits after it, with the plus. Failures
+	// that may be about a number count once for each prefix.
 	Prefix string
 	// Sender is what the message comes from: a number, a short code or a name; empty: the carrier's
 	// own choice.
@@ -48,7 +48,8 @@ const StageBudget = "budget"
 
 // Reasons of refusals.
 const (
-	// ReasonCarrierLimit: the carrier takes no more for this recipient for a while; see delivery.Error.Hold.
+	// ReasonCarrierLimit: the carrier takes no more for this recipient for a while; see
+	// delivery.Error.Hold.
 	ReasonCarrierLimit = "carrier_limit"
 	// ReasonOptedOut: the person told the carrier to send nothing more.
 	ReasonOptedOut = "opted_out"

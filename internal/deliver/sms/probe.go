@@ -17,9 +17,9 @@ import (
 	"sendcode/internal/deliver/providerhttp"
 )
 
-// Probe tests a carrier without sending a message: whether its host, or the proxy to it, answers, with TLS for an https
-// URL; and, if the API has a harmless request, whether it accepts our signature and knows the
-// templates. It returns a sentence without secrets; "" with an error.
+// Probe tests a carrier without sending a message: whether its host, or the proxy to it, answers,
+// with TLS for an https URL; and, if the API has a harmless request, whether it accepts our
+// signature and knows the templates. It returns a sentence without secrets; "" with an error.
 func Probe(ctx context.Context, c Carrier) (string, error) {
 	p, ok := c.(prober)
 	if !ok {
@@ -46,8 +46,8 @@ const (
 	ErrUndocumentedAnswer = delivery.SafeError("the carrier answers something else than is documented")
 )
 
-// checkConnection tries a connection to the endpoint, or to the environment's proxy for it, which Send
-// uses too, closes it, and returns the host to which it led.
+// checkConnection tries a connection to the endpoint, or to the environment's proxy for it, which
+// Send uses too, closes it, and returns the host to which it led.
 func checkConnection(ctx context.Context, endpoint string) (host string, err error) {
 	u, err := url.Parse(endpoint)
 	if err != nil {
@@ -73,7 +73,8 @@ func checkConnection(ctx context.Context, endpoint string) (host string, err err
 	return host, nil
 }
 
-// templatesKnownNote returns the result of a Probe for which the carrier has approved all templates.
+// templatesKnownNote returns the result of a Probe for which the carrier has approved all
+// templates.
 func templatesKnownNote(ids []string) string {
 	return ", takes the signature and knows the templates " + strings.Join(ids, ", ")
 }

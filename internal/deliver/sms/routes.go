@@ -45,17 +45,17 @@ type Options struct {
 	// returns its error if each other carrier that takes the number also fails to reserve or cannot
 	// reach the number. May be nil.
 	Reserve func(ctx context.Context, m Message, cost int64) (back func(), fail *delivery.Error)
-	// OnHealthChange is called when a carrier is set aside or is up again. It must return soon, and not call
-	// Carriers. May be nil.
+	// OnHealthChange is called when a carrier is set aside or is up again. It must return soon, and
+	// not call Carriers. May be nil.
 	OnHealthChange func(delivery.Health)
-	// OnAttempt is called after each attempt, with the context of its Send; fail is nil if the carrier
-	// accepted the message. It must not block. May be nil.
+	// OnAttempt is called after each attempt, with the context of its Send; fail is nil if the
+	// carrier accepted the message. It must not block. May be nil.
 	OnAttempt func(ctx context.Context, carrier string, fail *delivery.Error, took time.Duration)
 }
 
-// Carriers are routes in order of preference, each with a circuit breaker. A carrier is set aside if
-// three attempts in a row fail, or at least half of ten or more within a minute; it then gets one
-// message every five seconds. A failure that may be about the number alone counts once for each
+// Carriers are routes in order of preference, each with a circuit breaker. A carrier is set aside
+// if three attempts in a row fail, or at least half of ten or more within a minute; it then gets
+// one message every five seconds. A failure that may be about the number alone counts once for each
 // prefix, and never for a stranger's message.
 type Carriers struct {
 	Options
@@ -96,12 +96,13 @@ func NewCarriers(routes []Route, o Options) *Carriers {
 	return c
 }
 
-// Send offers the message to one carrier after the other, those in Message.Used last. It goes on only after a failure that is
-// Temporary, or after delivery.Error.MayGoElsewhere: the message was certainly not accepted. A message
-// that was rejected otherwise or may have been accepted is never offered to another carrier. The result and the
-// error are those of the last carrier that was tried. But if none was tried, or the message
-// MayGoElsewhere after the last one, they are those of a carrier that may take the message later; if there is none, the error is
-// that of Options.Reserve. Took is the whole time.
+// Send offers the message to one carrier after the other, those in Message.Used last. It goes on
+// only after a failure that is Temporary, or after delivery.Error.MayGoElsewhere: the message was
+// certainly not accepted. A message that was rejected otherwise or may have been accepted is never
+// offered to another carrier. The result and the error are those of the last carrier that was
+// tried. But if none was tried, or the message MayGoElsewhere after the last one, they are those of
+// a carrier that may take the message later; if there is none, the error is that of
+// Options.Reserve. Took is the whole time.
 func (c *Carriers) Send(ctx context.Context, m Message) (delivery.Result, error) {
 	began := time.Now()
 	m.Sender = c.Sender
@@ -156,8 +157,8 @@ func (c *Carriers) tryEach(ctx context.Context, m Message) (receipt delivery.Res
 	return receipt, fail
 }
 
-// attempt reserves the cost and offers the message to one carrier; report is that of its breaker. unpaid is
-// why Reserve failed.
+// attempt reserves the cost and offers the message to one carrier; report is that of its breaker.
+// unpaid is why Reserve failed.
 func (c *Carriers) attempt(ctx context.Context, r *routeWithBreaker, m Message, report func(error)) (receipt delivery.Result,
 	fail, unpaid *delivery.Error,
 ) {
@@ -193,8 +194,9 @@ func (r *routeWithBreaker) acceptsNumber(number string) bool {
 		slices.ContainsFunc(r.Prefixes, func(p string) bool { return strings.HasPrefix(number, p) })
 }
 
-// breakerResult is delivery.Error.BreakerResult; but a Temporary failure that may be about the number alone is a fault once for each
-// prefix, and never for a stranger's message: strangers choose the numbers, and one caller can ask for many of one prefix.
+// breakerResult is delivery.Error.BreakerResult; but a Temporary failure that may be about the
+// number alone is a fault once for each prefix, and never for a stranger's message: strangers
+// choose the numbers, and one caller can ask for many of one prefix.
 func (r *routeWithBreaker) breakerResult(m Message, fail *delivery.Error) error {
 	if fail == nil || fail.Class != delivery.Temporary || fail.About != delivery.AboutRecipient {
 		return fail.BreakerResult()
@@ -206,7 +208,8 @@ func (r *routeWithBreaker) breakerResult(m Message, fail *delivery.Error) error 
 }
 
 // noteFirstFailure reports whether a failure is the first that counts of its prefix within
-// rememberFailuresFor, and remembers it. It reports false while maxRememberedPrefixes prefixes are remembered.
+// rememberFailuresFor, and remembers it. It reports false while maxRememberedPrefixes prefixes are
+// remembered.
 func (r *routeWithBreaker) noteFirstFailure(prefix string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -229,14 +232,15 @@ func (c *Carriers) routeByName(name string) *routeWithBreaker {
 	return &routeWithBreaker{}
 }
 
-// SomeNumbersSuspended reports whether every carrier of some numbers is set aside, so that their messages
-// wait; untried: for some numbers no carrier would even try a message now.
+// SomeNumbersSuspended reports whether every carrier of some numbers is set aside, so that their
+// messages wait; untried: for some numbers no carrier would even try a message now.
 func (c *Carriers) SomeNumbersSuspended() (suspended, untried bool) {
 	suspended = c.someNumbersUnserved(func(r *routeWithBreaker) bool { return r.breaker.Health().Up })
 	return suspended, suspended && c.someNumbersUnserved(func(r *routeWithBreaker) bool { return r.breaker.AttemptsAllowed() > 0 })
 }
 
-// someNumbersUnserved reports whether there are numbers for which no carrier that takes them is usable.
+// someNumbersUnserved reports whether there are numbers for which no carrier that takes them is
+// usable.
 func (c *Carriers) someNumbersUnserved(usable func(*routeWithBreaker) bool) bool {
 	for _, r := range c.routes {
 		prefixes := r.Prefixes

@@ -95,7 +95,8 @@ func TestSendToAnUnreachableNumber(t *testing.T) {
 	}})); fail != capped || len(second.got) != 1 {
 		t.Errorf("%v, %d", fail, len(second.got))
 	}
-	// a carrier that may take it later is waited for, also if one that cannot reach the number comes after it
+	// a carrier that may take it later is waited for, also if one that cannot reach the number
+	// comes after it
 	first.fail = failing(delivery.Temporary)
 	if said, err := NewCarriers(routes, Options{}).Send(t.Context(), sample); err != error(first.fail) || said.Provider != "first" {
 		t.Errorf("%v, %v", said, err)
@@ -256,7 +257,8 @@ func TestATemporaryErrorOfOneNumberIsNotTheCarriers(t *testing.T) {
 	later := step(func(*scripted, *Carriers) { time.Sleep(rememberFailuresFor) })
 	soon := step(func(*scripted, *Carriers) { time.Sleep(rememberFailuresFor / 8) }) // within the minute of the breaker
 	failed, sent := by(noRoute, prefix(0), false), by(nil, prefix(1), false)
-	account := by(&delivery.Error{Class: delivery.Temporary, Stage: delivery.StageAnswer, Status: 402, About: delivery.AboutAccount}, prefix(0), true)
+	account := by(&delivery.Error{Class: delivery.Temporary, Stage: delivery.StageAnswer, Status: 402, About: delivery.AboutAccount},
+		prefix(0), true)
 	for name, c := range map[string]struct {
 		steps []step
 		up    bool
@@ -407,8 +409,8 @@ func (p *panicking) Send(ctx context.Context, _ Message) (delivery.Result, *deli
 	panic("planted")
 }
 
-// A panic ends the one attempt of a carrier that was set aside, so that the next one is tried. Its cost is
-// given back, unless the carrier may have the message.
+// A panic ends the one attempt of a carrier that was set aside, so that the next one is tried. Its
+// cost is given back, unless the carrier may have the message.
 func TestACarrierThatPanics(t *testing.T) {
 	for _, after := range []bool{false, true} {
 		servertest.Bubble(t, func(t *testing.T) {

@@ -13,8 +13,8 @@ import (
 	"sendcode/internal/kit/servertest"
 )
 
-// proxyAddress is where the environment's proxy for http would listen. Nothing listens there, and hosts of this machine are
-// reached without a proxy.
+// proxyAddress is where the environment's proxy for http would listen. Nothing listens there, and
+// hosts of this machine are reached without a proxy.
 const proxyAddress = "127.0.0.1:9"
 
 // net/http reads the environment once, so it is set before any test.

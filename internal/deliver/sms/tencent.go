@@ -100,8 +100,8 @@ func (c *tencentCarrier) signedRequest(action string, content map[string]any) pr
 	}
 }
 
-// TC3Authorization returns the Authorization header of a request to /. The names of the signed headers are in
-// lower case.
+// TC3Authorization returns the Authorization header of a request to /. The names of the signed
+// headers are in lower case.
 func TC3Authorization(id, secret, service string, at time.Time, method, query string, signed map[string]string,
 	body string,
 ) string {
@@ -178,9 +178,9 @@ var (
 	statusFailed    = []string{"FAIL"}
 )
 
-// ParseReports implements ReportParser (tencentcloud.com/document/product/382/43547). Tencent posts a list
-// to one address for the whole application, so the address names no send; sid is the SerialNo in
-// the answer to SendSms. Nothing is signed.
+// ParseReports implements ReportParser (tencentcloud.com/document/product/382/43547). Tencent posts
+// a list to one address for the whole application, so the address names no send; sid is the
+// SerialNo in the answer to SendSms. Nothing is signed.
 func (c *tencentCarrier) ParseReports(in IncomingRequest, _ string) ([]Report, string, error) {
 	var all []struct {
 		SID    string `json:"sid"`

@@ -160,7 +160,9 @@ func TestTencentProbe(t *testing.T) {
 // Tencent tells by its own ID, in lists (the vendor's example), and hears that it was taken.
 func TestTencentReceipts(t *testing.T) {
 	r := smstest.ReporterOf(t, tencentRig().Make(t, "https://sms.tencentcloudapi.com"))
-	got, reply, err := r.ParseReports(sms.IncomingRequest{Body: []byte(`[{"user_receive_time":"2015-10-17 08:03:04","nationcode":"86","mobile":"13812345678","report_status":"SUCCESS","errmsg":"DELIVRD","description":"x","sid":"5000:1"},
+	got, reply, err := r.ParseReports(
+		sms.IncomingRequest{Body: []byte(
+			`[{"user_receive_time":"2015-10-17 08:03:04","nationcode":"86","mobile":"13812345678","report_status":"SUCCESS","errmsg":"DELIVRD","description":"x","sid":"5000:1"},
 		{"report_status":"FAIL","errmsg":"MK:0001","sid":"5000:2"},{"report_status":"WAIT","sid":"5000:3"},{"report_status":"SUCCESS"},{"report_status":"SUCCESS","sid":"a b"}]`)}, "")
 	if err != nil || fmt.Sprint(got) != "[{ true 5000:1} { false 5000:2}]" || reply != `{"result":0,"errmsg":"OK"}` {
 		t.Errorf("%v, %q, %v", got, reply, err)

@@ -168,8 +168,8 @@ func (t *twilioCarrier) ParseReports(in IncomingRequest, send string) ([]Report,
 	return nil, "", nil
 }
 
-// hasSigned reports whether the request has Twilio's signature, of its URL with or without the port:
-// which one Twilio signs differs, so its own libraries try both.
+// hasSigned reports whether the request has Twilio's signature, of its URL with or without the
+// port: which one Twilio signs differs, so its own libraries try both.
 func (t *twilioCarrier) hasSigned(in IncomingRequest, form url.Values) bool {
 	addresses := []string{in.URL}
 	if u, err := url.Parse(in.URL); err == nil {

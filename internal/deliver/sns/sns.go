@@ -3,8 +3,8 @@
 // (docs.aws.amazon.com/sns/latest/dg/sns-http-https-endpoint-as-subscriber.html).
 //
 // A message names the certificate that verifies its signature. So the certificate's address must be
-// on SNS's host in the topic's region, and the certificate must be SNS's own and lead to an authority
-// that the system trusts.
+// on SNS's host in the topic's region, and the certificate must be SNS's own and lead to an
+// authority that the system trusts.
 //
 // Signatures of version 1 are refused. They use SHA-1, for which collisions can be made, and mail
 // servers choose parts of SES's messages. A topic whose attribute SignatureVersion is 2 signs by
@@ -50,8 +50,8 @@ const (
 	maxAge             = time.Hour + maxClockDifference
 )
 
-// ErrForged means that a message is not of the topic, too old, or not signed by SNS. Errors that wrap
-// it say what was wrong, without any text of the message.
+// ErrForged means that a message is not of the topic, too old, or not signed by SNS. Errors that
+// wrap it say what was wrong, without any text of the message.
 var ErrForged = errors.New("sns: not a message of the topic")
 
 // ErrOldSignature means that a message has a signature of version 1. It wraps ErrForged.
@@ -64,7 +64,8 @@ type forgedError struct{ why string }
 func (e *forgedError) Error() string { return ErrForged.Error() + ": " + e.why }
 func (e *forgedError) Unwrap() error { return ErrForged }
 
-// signedMembers are the members that a signature covers, in its order; Subject only if there is one.
+// signedMembers are the members that a signature covers, in its order; Subject only if there is
+// one.
 var signedMembers = map[messageKind][]string{
 	Notification:             {"Message", "MessageId", "Subject", "Timestamp", "TopicArn", "Type"},
 	SubscriptionConfirmation: {"Message", "MessageId", "SubscribeURL", "Timestamp", "Token", "TopicArn", "Type"},
@@ -110,9 +111,9 @@ func (t *Topic) Verify(ctx context.Context, body []byte, now time.Time) (Message
 	return Message{Kind: typeOf, Text: m["Message"], token: m["Token"]}, nil
 }
 
-// parseMembers returns those of neededMembers that a message has as strings. It decodes no others, since
-// the message is not verified yet. Only Message may have several lines: textToSign joins members by line
-// breaks, so a line break in another member could imitate a member.
+// parseMembers returns those of neededMembers that a message has as strings. It decodes no others,
+// since the message is not verified yet. Only Message may have several lines: textToSign joins
+// members by line breaks, so a line break in another member could imitate a member.
 func parseMembers(body []byte) (map[string]string, error) {
 	d := json.NewDecoder(bytes.NewReader(body))
 	if open, err := d.Token(); err != nil || open != json.Delim('{') {

@@ -51,8 +51,8 @@ func NewTopic(arn string, client *http.Client, roots *x509.CertPool) *Topic {
 		arn: arn, host: "sns." + region + "." + suffix, http: client, roots: roots,
 		fetching: make(chan struct{}, maxConcurrentFetches), known: map[string]*x509.Certificate{},
 	}
-	// As in SnsHostProvider of the AWS SDK for Java: the names in certificates of most regions, of opt-in
-	// regions, and of regions of other partitions.
+	// As in SnsHostProvider of the AWS SDK for Java: the names in certificates of most regions, of
+	// opt-in regions, and of regions of other partitions.
 	t.owners = []string{"sns." + suffix, "sns-signing." + region + "." + suffix, "sns-" + region + "." + suffix}
 	if partition == "aws-us-gov" {
 		t.owners = []string{"sns-us-gov-west-1." + suffix}
@@ -156,8 +156,8 @@ func (t *Topic) verifyCertificate(ctx context.Context, text []byte, now time.Tim
 	return leaf, nil
 }
 
-// Confirm confirms the subscription that a verified message asks for. It builds the address from the
-// topic's host and ARN and the message's token, and does not use the address in the message
+// Confirm confirms the subscription that a verified message asks for. It builds the address from
+// the topic's host and ARN and the message's token, and does not use the address in the message
 // (docs.aws.amazon.com/sns/latest/api/API_ConfirmSubscription.html).
 func (t *Topic) Confirm(ctx context.Context, m Message) error {
 	if m.Kind != SubscriptionConfirmation || m.token == "" {

@@ -61,7 +61,8 @@ func sign(secret []byte, id, at string, body []byte) string {
 	return "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))
 }
 
-// IsRecent reports whether a time, in seconds since 1970, is at most oldest ago, and at most MaxAge ahead of now.
+// IsRecent reports whether a time, in seconds since 1970, is at most oldest ago, and at most MaxAge
+// ahead of now.
 func IsRecent(text string, now time.Time, oldest time.Duration) bool {
 	seconds, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || seconds < 0 || seconds > 1<<40 {

@@ -71,8 +71,8 @@ func TestStandardWebhooksVerify(t *testing.T) {
 	}
 }
 
-// A forged request costs as much as an honest one: one MAC for each secret, and none if the header has more
-// than eight signatures. A MAC has at least five allocations, a signature at most two.
+// A forged request costs as much as an honest one: one MAC for each secret, and none if the header
+// has more than eight signatures. A MAC has at least five allocations, a signature at most two.
 func TestVerifyComputesOneMACForEachSecret(t *testing.T) {
 	now, body := time.Unix(1_800_000_000, 0), []byte(`{"a":1}`)
 	secrets := [][]byte{[]byte("the first secret of a sender"), []byte("the second secret of a sender")}

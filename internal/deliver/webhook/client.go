@@ -30,9 +30,9 @@ const (
 // maxRetryAfter bounds a Retry-After.
 const maxRetryAfter = time.Hour
 
-// client posts events. It connects only to addresses that its guard allows, keeps a few connections,
-// follows no redirect and keeps no cookie. It uses no proxy: a proxy resolves names itself, so the
-// guard would not see the addresses.
+// client posts events. It connects only to addresses that its guard allows, keeps a few
+// connections, follows no redirect and keeps no cookie. It uses no proxy: a proxy resolves names
+// itself, so the guard would not see the addresses.
 type client struct {
 	http.Client
 	now     func() time.Time
@@ -81,8 +81,8 @@ type attemptResult struct {
 	retryAfter time.Duration // how long the receiver asks to wait; 0: not said
 }
 
-// postEvent makes one attempt to deliver an event. It blocks for at most c.timeout. A panic is a failed
-// attempt.
+// postEvent makes one attempt to deliver an event. It blocks for at most c.timeout. A panic is a
+// failed attempt.
 func (c *client) postEvent(ctx context.Context, to Endpoint, e store.AppEvent) (got attemptResult) {
 	defer panics.Recover(panics.Other, func() { got.word = "internal" })
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
@@ -114,7 +114,8 @@ func (c *client) postEvent(ctx context.Context, to Endpoint, e store.AppEvent) (
 	}
 }
 
-// failureWord returns a word for the kind of failure, since the error's own text contains addresses.
+// failureWord returns a word for the kind of failure, since the error's own text contains
+// addresses.
 func failureWord(err error) string {
 	var dns *net.DNSError
 	var cert *tls.CertificateVerificationError

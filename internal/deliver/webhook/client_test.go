@@ -270,7 +270,8 @@ func TestPostSample(t *testing.T) {
 	for _, e := range store.EventTypes {
 		answer, ok, err := d.PostSample(t.Context(), "shop", e.Name)
 		servertest.Same(t, e.Name, fmt.Sprint(answer, ok, err), fmt.Sprint("204", true, nil))
-		servertest.Same(t, e.Name, fmt.Sprint(got.Type, got.Data.Status, got.Data.App, got.Data.Test), fmt.Sprint(e.Name, e.Status, "shop", true))
+		servertest.Same(t, e.Name, fmt.Sprint(got.Type, got.Data.Status, got.Data.App, got.Data.Test),
+			fmt.Sprint(e.Name, e.Status, "shop", true))
 	}
 	status = http.StatusUnauthorized
 	answer, ok, err := d.PostSample(t.Context(), "shop", store.SendBounced)

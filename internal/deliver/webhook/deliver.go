@@ -238,8 +238,8 @@ func (d *Deliverer) logAndCount(e store.AppEvent, end store.AppEventOutcome, out
 	d.Observer.Attempted(e.App, outcome)
 }
 
-// retryDelay returns the wait after the nth attempt: 5 s, four times as long each time, at most 4 h,
-// changed by up to a quarter at random so that events that failed together are not all retried
+// retryDelay returns the wait after the nth attempt: 5 s, four times as long each time, at most 4
+// h, changed by up to a quarter at random so that events that failed together are not all retried
 // together.
 func (d *Deliverer) retryDelay(n int) time.Duration {
 	wait := 4 * time.Hour

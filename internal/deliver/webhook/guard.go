@@ -46,16 +46,16 @@ var nonPublicNetworks = mustParsePrefixes(
 	"3fff::/20",       // documentation
 )
 
-// routedIPv6 has all publicly routed IPv6 addresses. Loopback, mapped, private, link-local and multicast
-// addresses are outside of it.
+// routedIPv6 has all publicly routed IPv6 addresses. Loopback, mapped, private, link-local and
+// multicast addresses are outside of it.
 var routedIPv6 = netip.MustParsePrefix("2000::/3")
 
 // nat64Prefix has addresses whose last four bytes are an IPv4 address (RFC 6052). Machines with
 // IPv6 alone reach all of IPv4 by them.
 var nat64Prefix = netip.MustParsePrefix("64:ff9b::/96")
 
-// metadataAddresses are those of clouds' metadata services, which give any caller the machine's secrets.
-// No setting allows them.
+// metadataAddresses are those of clouds' metadata services, which give any caller the machine's
+// secrets. No setting allows them.
 var metadataAddresses = mustParsePrefixes(
 	"169.254.169.254/32", "169.254.170.2/32", "169.254.170.23/32", // most clouds; AWS's containers
 	"fd00:ec2::254/128", "fd00:ec2::23/128", // AWS
@@ -77,8 +77,8 @@ func anyContains(list []netip.Prefix, a netip.Addr) bool {
 	return slices.ContainsFunc(list, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
-// unmapIPv4 returns the address without a zone. If an IPv6 address stands for an IPv4 address (mapped
-// or NAT64), it returns the IPv4 address.
+// unmapIPv4 returns the address without a zone. If an IPv6 address stands for an IPv4 address
+// (mapped or NAT64), it returns the IPv4 address.
 func unmapIPv4(a netip.Addr) netip.Addr {
 	a = a.Unmap().WithZone("")
 	if nat64Prefix.Contains(a) {

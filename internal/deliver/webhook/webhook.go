@@ -87,11 +87,11 @@ const (
 	defaultTick = time.Second
 	// retryFor is the age at which an event whose attempts fail is given up.
 	retryFor = 24 * time.Hour
-	// keepEventsFor is how long events are kept after they ended. An event that is still pending at this
-	// age, such as one of an app without an endpoint, is given up.
+	// keepEventsFor is how long events are kept after they ended. An event that is still pending at
+	// this age, such as one of an app without an endpoint, is given up.
 	keepEventsFor = 7 * 24 * time.Hour
-	// sweepInterval is the time between two deletions of old events, and sweepLimit the most that one step
-	// deletes.
+	// sweepInterval is the time between two deletions of old events, and sweepLimit the most that
+	// one step deletes.
 	sweepInterval = 10 * time.Minute
 	sweepLimit    = 1000
 	// maxStopWait is how long a stop waits for attempts under way.

@@ -118,7 +118,8 @@ func (a *API) routes() []route {
 		},
 		{http.MethodPost, "/v1/verifications/:id/outcome", KeyScopeCheck, withBody(a.report), reportPhrase, verificationNotFound, nil},
 		{http.MethodPost, "/v1/verifications/outcome", KeyScopeCheck, withBody(a.reportByRecipient), reportPhrase, reportNotFound, nil},
-		// a public key may not redeem: browsers hold the proofs, and the answer has the whole address
+		// a public key may not redeem: browsers hold the proofs, and the answer has the whole
+		// address
 		{http.MethodPost, "/v1/proofs/redeem", KeyScopeCheck, withBody(a.redeem), "redeem proofs", "", nil},
 		{http.MethodPost, "/v1/quota", KeyScopeRead, withBody(a.quota), "ask for a recipient's quota", "", nil},
 		{http.MethodGet, "/v1/channels", KeyScopeRead, a.channels, "", "", nil},
@@ -137,8 +138,8 @@ func (a *API) routes() []route {
 	}
 }
 
-// Values of route.onlySecretKeysMay. On these routes the caller chooses whose events are counted, or which code
-// has an outcome, so browsers may not use them.
+// Values of route.onlySecretKeysMay. On these routes the caller chooses whose events are counted,
+// or which code has an outcome, so browsers may not use them.
 const (
 	useLimitsPhrase = "use limits"
 	reportPhrase    = "report outcomes"

@@ -47,8 +47,8 @@ func (a *API) channels(c echo.Context, caller verification.Caller) error {
 	return c.JSON(http.StatusOK, out)
 }
 
-// Offer returns what GET /v1/channels answers an app's browser, as JSON, for a page that so need not ask. It leaves out
-// what is in none of the page's channels. "" for an unknown purpose.
+// Offer returns what GET /v1/channels answers an app's browser, as JSON, for a page that so need
+// not ask. It leaves out what is in none of the page's channels. "" for an unknown purpose.
 func (a *API) Offer(app, purpose, languages string, channels []recipient.Channel) string {
 	page := &verification.PageOffer{Channels: channels, Purposes: []string{purpose}}
 	out, err := a.offer(verification.Caller{App: app, Kind: verification.Browser, Page: page}, purpose, languages)

@@ -104,7 +104,8 @@ func (a *API) reportByRecipient(c echo.Context, who verification.Caller, body re
 	})
 }
 
-// answerReport calls report for the caller with its Idempotency-Key, and answers with the recorded outcome.
+// answerReport calls report for the caller with its Idempotency-Key, and answers with the recorded
+// outcome.
 func (a *API) answerReport(c echo.Context, who verification.Caller, report func(verification.Caller) (store.Verification, error)) error {
 	if err := setKeyAndClientIP(c, &who, ""); err != nil {
 		return err

@@ -12,11 +12,12 @@ import (
 	"sendcode/internal/verify/verification/verificationtest"
 )
 
-// A key is one text in quotes or bare. With it the right code's answer is had again, by ID and by recipient; the same key with another
-// code is 409 and no try. Another app, and a browser at a back end's verification, read that there is none; another kind of key is 409
-// and no try.
+// A key is one text in quotes or bare. With it the right code's answer is had again, by ID and by
+// recipient; the same key with another code is 409 and no try. Another app, and a browser at a back
+// end's verification, read that there is none; another kind of key is 409 and no try.
 func TestCheckByKey(t *testing.T) {
-	const key, approving, elsewhere = "5f0c9a4be1d24786a35e70c81b9f2d63", "0a1b2c3d4e5f60718293a4b5c6d7e8f9", "sk_elsewhere_0123456789abcdef"
+	const key, approving, elsewhere = "5f0c9a4be1d24786a35e70c81b9f2d63", "0a1b2c3d4e5f60718293a4b5c6d7e8f9",
+		"sk_elsewhere_0123456789abcdef"
 	const refused, noneHere = "/problems/key-of-other-code", "/problems/not-found"
 	verificationtest.InBubble(t, func(r *verificationtest.Rig) {
 		r.Svc.ProofSigner = proof.New(r.Settings.Vault.Ring)

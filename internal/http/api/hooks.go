@@ -93,17 +93,19 @@ func writeHookRefusal(c echo.Context, hook authhooks.Hook, p *server.Problem) er
 }
 
 // A hook's request has one deadline, which is less than the 5 s for which auth servers wait. A send
-// that exceeds it is awaited for hookGrace more. If it was not admitted in time, no message is sent.
+// that exceeds it is awaited for hookGrace more. If it was not admitted in time, no message is
+// sent.
 const (
 	hookDeadline = 4 * time.Second
 	hookGrace    = time.Second / 2
 )
 
-// send sends the messages of a request. All are admitted or refused first: if one is refused, or not
-// decided in time, none is sent. Then it waits until the deadline for their outcomes: if one failed,
-// it cancels the others' codes; once all are admitted, a send that is not answered hookGrace after the
-// deadline cancels none. It returns the problem, whose detail the person may read; nil: the messages are
-// on their way. It goes on if the auth server hangs up, since that then repeats the request.
+// send sends the messages of a request. All are admitted or refused first: if one is refused, or
+// not decided in time, none is sent. Then it waits until the deadline for their outcomes: if one
+// failed, it cancels the others' codes; once all are admitted, a send that is not answered
+// hookGrace after the deadline cancels none. It returns the problem, whose detail the person may
+// read; nil: the messages are on their way. It goes on if the auth server hangs up, since that then
+// repeats the request.
 func (h *AuthHooks) send(ctx context.Context, hook authhooks.Hook, r authhooks.Request) *server.Problem {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), hookDeadline)
 	defer cancel()
@@ -112,8 +114,11 @@ func (h *AuthHooks) send(ctx context.Context, hook authhooks.Hook, r authhooks.R
 		to = append(to, ask.To)
 	}
 	if caller := asks[0].Caller; len(asks) > 1 && h.codes.NeverTogether(caller, asks[0].Channel, asks[0].Purpose, to...) {
-		return &server.Problem{Kind: server.InvalidField, Detail: "The old and the new address are one mailbox here, and two codes cannot " +
-			"go to it at once. Nothing was sent. Use another address."}
+		return &server.Problem{
+			Kind: server.InvalidField,
+			Detail: "The old and the new address are one mailbox here, and two codes cannot " +
+				"go to it at once. Nothing was sent. Use another address.",
+		}
 	}
 	results, agreement := make([]hookResult, len(asks)), &vote{missing: len(asks), known: make(chan struct{})}
 	var sends sync.WaitGroup
@@ -154,8 +159,9 @@ type hookResult struct {
 	err error
 }
 
-// admissionProblem returns the problem of messages that were not admitted: an error, or else the longest wait;
-// nil: all were. If messages were only held back, as the others were not decided in time, it is Unavailable.
+// admissionProblem returns the problem of messages that were not admitted: an error, or else the
+// longest wait; nil: all were. If messages were only held back, as the others were not decided in
+// time, it is Unavailable.
 func (h *AuthHooks) admissionProblem(ctx context.Context, results []hookResult) *server.Problem {
 	longest, held := time.Duration(0), false
 	for _, r := range results {
@@ -178,10 +184,13 @@ func (h *AuthHooks) admissionProblem(ctx context.Context, results []hookResult) 
 	return &server.Problem{Kind: server.QuotaExceeded, Detail: "The next code can be sent in {wait}.", Wait: longest}
 }
 
-// cancelAfterFailure returns the problem of the first message that failed for good, and cancels the other codes,
-// since the server forgets all codes of the request; nil: none failed. If the recipient was refused or
-// blocked, the problem asks for another address. Other failures are the service's.
-func (h *AuthHooks) cancelAfterFailure(ctx context.Context, hook authhooks.Hook, caller verification.Caller, results []hookResult) *server.Problem {
+// cancelAfterFailure returns the problem of the first message that failed for good, and cancels the
+// other codes, since the server forgets all codes of the request; nil: none failed. If the
+// recipient was refused or blocked, the problem asks for another address. Other failures are the
+// service's.
+func (h *AuthHooks) cancelAfterFailure(ctx context.Context, hook authhooks.Hook, caller verification.Caller,
+	results []hookResult,
+) *server.Problem {
 	failed := func(r hookResult) bool {
 		return r.View.Send.Status == store.Failed || r.View.Send.Status == store.Undelivered
 	}

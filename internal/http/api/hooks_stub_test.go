@@ -89,8 +89,8 @@ func (c *stubCodes) post(t *testing.T, body string) string {
 
 const change = `{"user":{"email":"a@example.com","new_email":"b@example.com"},"email_data":{"email_action_type":"email_change","token":"123456","token_new":"654321"}}`
 
-// Two codes of one request leave together, or none does: whatever happens to the second. If the second
-// message fails after that, the first code is canceled, since the server forgets both.
+// Two codes of one request leave together, or none does: whatever happens to the second. If the
+// second message fails after that, the first code is canceled, since the server forgets both.
 func TestHookSendsAllCodesOrNone(t *testing.T) {
 	refused := quota.Decision{Rules: []quota.State{{
 		Rule: quota.Rule{Name: "minute", Scope: quota.Recipient, Limit: 1, Window: time.Minute},

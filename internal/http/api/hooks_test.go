@@ -186,7 +186,8 @@ func TestWhatSupabaseIsTold(t *testing.T) {
 		r.Want("no such hook", s.call(again(signup, 6)), "500 Unexpected status code returned from hook: 404")
 		s.hook = "auth"
 		r.Store.Fail(sqlitetest.Down)
-		r.Want("the database is away", s.call(again(signup, 7)), "503 Codes can't be sent or checked right now. Please try again in a moment.")
+		r.Want("the database is away", s.call(again(signup, 7)),
+			"503 Codes can't be sent or checked right now. Please try again in a moment.")
 		r.WantMails(2)
 		r.MendStore()
 
@@ -266,7 +267,8 @@ func TestAChangeOfAddressHasTwoCodes(t *testing.T) {
 	})
 }
 
-// What the service itself knows to fail is told within the deadline, and a slow server is not waited for.
+// What the service itself knows to fail is told within the deadline, and a slow server is not
+// waited for.
 func TestAHookTellsWhatFailed(t *testing.T) {
 	const gone, away = "422 We could not deliver to this address. Check it for a typing mistake, or use another one.",
 		"503 Codes can't be sent or checked right now. Please try again in a moment."
@@ -311,21 +313,23 @@ func (l *lateService) Send(_ context.Context, ask verification.Request) (verific
 	return verification.Answer{}, verification.ErrKeptBack
 }
 
-// A message that is admitted after the deadline does not leave, also if it is the only one: the server
-// has told the person that it failed.
+// A message that is admitted after the deadline does not leave, also if it is the only one: the
+// server has told the person that it failed.
 func TestAVoteAfterTheDeadline(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		s, late := newSupabase(r, authhooks.SupabaseEmail), &lateService{}
 		s.e = server.New(server.Config{Logger: slog.New(slog.DiscardHandler)})
-		api.NewAuthHooks([]authhooks.Hook{{Name: "auth", App: "shop", Kind: authhooks.SupabaseEmail, Secrets: hookSecrets[:1], TTL: time.Hour}},
+		api.NewAuthHooks([]authhooks.Hook{
+			{Name: "auth", App: "shop", Kind: authhooks.SupabaseEmail, Secrets: hookSecrets[:1], TTL: time.Hour},
+		},
 			late, slog.New(slog.DiscardHandler)).Register(s.e)
 		r.Want("answer", s.call(s.body("signup")), "503 Codes can't be sent or checked right now. Please try again in a moment.")
 		r.Want("left", late.left, false)
 	})
 }
 
-// If both addresses are one mailbox, a rule of one place can never admit both codes: nothing is sent,
-// and no wait is told. With two places both are sent.
+// If both addresses are one mailbox, a rule of one place can never admit both codes: nothing is
+// sent, and no wait is told. With two places both are sent.
 func TestAChangeWithinOneMailbox(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.FoldGmail, func(r *vtest.Rig) {
 		s := newSupabase(r, authhooks.SupabaseEmail)

@@ -17,8 +17,9 @@ import (
 	"sendcode/quota"
 )
 
-// A stranger without a pass reads 428 with a challenge and the wait as in a 429, with a wrong one 422 with the reason and a fresh challenge;
-// a look says that the next send would be asked. A secret key is asked for strangers alone.
+// A stranger without a pass reads 428 with a challenge and the wait as in a 429, with a wrong one
+// 422 with the reason and a fresh challenge; a look says that the next send would be asked. A
+// secret key is asked for strangers alone.
 func TestWhatAStrangerReadsUnderPressure(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		e := newAPI(t, func(s *verificationtest.Settings) {
@@ -50,12 +51,14 @@ func TestWhatAStrangerReadsUnderPressure(t *testing.T) {
 			return c.do(http.MethodPost, "/v1/verifications", fmt.Sprintf(`{"channel":"email","to":%q%s}`, bob, more))
 		}
 		back := client{t, e, "192.0.2.1", secret}
-		want("a look", browser.do(http.MethodGet, "/v1/verifications/"+id, ""), "200  0   false true  86400 [{minute} {day} {wide} {client} {network}]")
+		want("a look", browser.do(http.MethodGet, "/v1/verifications/"+id, ""),
+			"200  0   false true  86400 [{minute} {day} {wide} {client} {network}]")
 		want("without a token", send(browser, ""), "428 3600 3600  work true false wide 3600 [{wide}]")
 		want("with a wrong token", send(browser, `,"human_check":"work:e30="`), "422 3600 3600 rejected work true false wide 3600 [{wide}]")
 		want("for a stranger", send(back, `,"trust":"stranger"`), "428 3600 3600  work true false wide 3600 [{wide}]")
 		want("for another", send(back, `,"trust":"friend"`), "422  0 unknown  false false  0 []")
-		want("the quota of a stranger", back.do(http.MethodPost, "/v1/quota", fmt.Sprintf(`{"channel":"email","to":%q,"trust":"stranger"}`, bob)),
+		want("the quota of a stranger",
+			back.do(http.MethodPost, "/v1/quota", fmt.Sprintf(`{"channel":"email","to":%q,"trust":"stranger"}`, bob)),
 			"200  0   false true  0 [{minute} {day} {wide} {spellings}]")
 		back.admitted(bob)
 	})

@@ -137,8 +137,8 @@ func (k *Key) mayBeUsedBy(r *http.Request) bool {
 	return isFromOriginsOrSelf(r, k.Origins)
 }
 
-// NewPageKey returns the key of an app's page, which everybody can read there. As a public key it gives no
-// access: it names the app, and it bounds what can be asked for.
+// NewPageKey returns the key of an app's page, which everybody can read there. As a public key it
+// gives no access: it names the app, and it bounds what can be asked for.
 func NewPageKey(app string, offers verification.PageOffer) *Key {
 	return &Key{App: app, ID: "page", Kind: verification.Browser, Own: &offers, SHA256: sha256.Sum256([]byte(PageKey(app)))}
 }

@@ -84,7 +84,8 @@ func TestACodeThatComesAfterTheNext(t *testing.T) {
 		check := func(at string) string {
 			return ask(http.MethodPost, "verifications/"+at+"/check", `{"code":"`+first+`"}`)
 		}
-		if wrong, right := check(newer), check(older); !strings.Contains(wrong, `"valid":false`) || !strings.Contains(right, `"valid":true`) {
+		if wrong, right := check(newer), check(older); !strings.Contains(wrong, `"valid":false`) ||
+			!strings.Contains(right, `"valid":true`) {
 			r.Errorf("%s\n%s", wrong, right)
 		}
 	})

@@ -40,8 +40,8 @@ func allowWait(c echo.Context, wait time.Duration) {
 	}
 }
 
-// setPreferenceApplied sets the header Preference-Applied, which tells the wait that was applied (RFC
-// 7240, section 3). Without a wait it does nothing.
+// setPreferenceApplied sets the header Preference-Applied, which tells the wait that was applied
+// (RFC 7240, section 3). Without a wait it does nothing.
 func setPreferenceApplied(h http.Header, wait time.Duration) {
 	if wait > 0 {
 		h.Set("Preference-Applied", "wait="+strconv.Itoa(int(wait/time.Second)))

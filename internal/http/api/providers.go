@@ -20,7 +20,8 @@ import (
 	"sendcode/quota"
 )
 
-// eventIngester records the events that a provider reports. Implementation: *feedback.ProviderEvents.
+// eventIngester records the events that a provider reports. Implementation:
+// *feedback.ProviderEvents.
 type eventIngester interface {
 	Ingest(ctx context.Context, provider string, e feedback.Event) (feedback.IngestResult, error)
 	IngestMail(ctx context.Context, provider string, mail []byte) (feedback.IngestResult, error)
@@ -82,7 +83,10 @@ const (
 
 // ProviderOutcomes returns all outcomes that are counted.
 func ProviderOutcomes() []string {
-	all := []string{outcomeForged, outcomeMalformed, outcomeReplayed, outcomeUnavailable, outcomeSubscribed, outcomeUnconfirmed, outcomeSubscriptionEnded}
+	all := []string{
+		outcomeForged, outcomeMalformed, outcomeReplayed, outcomeUnavailable, outcomeSubscribed, outcomeUnconfirmed,
+		outcomeSubscriptionEnded,
+	}
 	for _, r := range feedback.IngestResults {
 		all = append(all, string(r))
 	}
@@ -105,9 +109,9 @@ func readBody(r *http.Request, most int64) ([]byte, error) {
 	return body, nil
 }
 
-// receive handles POST /v1/events/{name}. It answers 204, and Mailgun 200, to every valid report, even for unknown
-// messages and events that are ignored, so that the provider does not send it again. While the
-// database is away it answers 503, so that the provider sends it again.
+// receive handles POST /v1/events/{name}. It answers 204, and Mailgun 200, to every valid report,
+// even for unknown messages and events that are ignored, so that the provider does not send it
+// again. While the database is away it answers 503, so that the provider sends it again.
 func (eh *EventHandlers) receive(c echo.Context) error {
 	source, ok := eh.sources[c.Param("name")]
 	if !ok {
@@ -130,8 +134,8 @@ func (eh *EventHandlers) receive(c echo.Context) error {
 	return eh.ingest(c, source, body)
 }
 
-// ingestMail records what a bounce mail says. It answers 204 whatever the mail is: strangers write mails, and their
-// mistakes are not the poster's.
+// ingestMail records what a bounce mail says. It answers 204 whatever the mail is: strangers write
+// mails, and their mistakes are not the poster's.
 func (eh *EventHandlers) ingestMail(c echo.Context, provider string, mail []byte) error {
 	kind, _, _ := mime.ParseMediaType(c.Request().Header.Get(echo.HeaderContentType))
 	err := server.RefuseCoding(c.Request())
@@ -196,8 +200,8 @@ func (eh *EventHandlers) ingestOnce(ctx context.Context, source feedback.Source,
 		return nil
 	}
 	if err = eh.ingestAll(ctx, source.Name, all); err != nil {
-		// The refund lets the provider send the same signature again. If the refund fails, its repetition
-		// is rejected as used.
+		// The refund lets the provider send the same signature again. If the refund fails, its
+		// repetition is rejected as used.
 		_ = eh.used.Refund(context.WithoutCancel(ctx), id, bucket)
 	}
 	return err
@@ -206,8 +210,9 @@ func (eh *EventHandlers) ingestOnce(ctx context.Context, source feedback.Source,
 // maxListTime is how long after its first event a list's next one may begin.
 const maxListTime = time.Minute
 
-// ingestAll records the events in order, up to the first error or for maxListTime, also after the provider hung up: it
-// would send the whole list again, and hang up again. Error: fault.Unavailable if the provider should send them again.
+// ingestAll records the events in order, up to the first error or for maxListTime, also after the
+// provider hung up: it would send the whole list again, and hang up again. Error: fault.Unavailable
+// if the provider should send them again.
 func (eh *EventHandlers) ingestAll(ctx context.Context, provider string, all []feedback.Event) error {
 	began := time.Now()
 	for _, e := range all {
@@ -222,7 +227,8 @@ func (eh *EventHandlers) ingestAll(ctx context.Context, provider string, all []f
 	return nil
 }
 
-// counted counts a result, or that there is none, and returns the error: then the provider sends the event again.
+// counted counts a result, or that there is none, and returns the error: then the provider sends
+// the event again.
 func (eh *EventHandlers) counted(provider string, result feedback.IngestResult, err error) error {
 	if err != nil {
 		result = outcomeUnavailable

@@ -123,7 +123,10 @@ func TestProviderEvents(t *testing.T) {
 	id := uuid.MustParse(eventID)
 	want := []feedback.Event{
 		{Type: "ok", Mapped: true, Meaning: feedback.Delivered, Send: id},
-		{Type: "gone", Mapped: true, Meaning: feedback.BouncedForGood, Send: id, To: "ana@example.com", Detail: "550 5.1.1", Words: "550 5.1.1"},
+		{
+			Type: "gone", Mapped: true, Meaning: feedback.BouncedForGood, Send: id, To: "ana@example.com", Detail: "550 5.1.1",
+			Words: "550 5.1.1",
+		},
 	}
 	if !slices.Equal(x.events.heard, want) {
 		t.Errorf("%+v", x.events.heard)

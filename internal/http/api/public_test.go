@@ -158,7 +158,8 @@ func TestAnExhaustedClientReadsTheSameOfEveryRecipient(t *testing.T) {
 				browser := client{t, e, from, public}
 				withHistory, without := browser.ask(alice), browser.ask(bob)
 				same(t, withHistory, without)
-				if withHistory.Code != http.StatusTooManyRequests || rules(t, withHistory) != "wide" || read(t, withHistory).BlockedBy != "wide" {
+				if withHistory.Code != http.StatusTooManyRequests || rules(t, withHistory) != "wide" ||
+					read(t, withHistory).BlockedBy != "wide" {
 					t.Errorf("%d %s", withHistory.Code, withHistory.Body)
 				}
 				// A key of its own, and a back end beside it, change nothing of that.

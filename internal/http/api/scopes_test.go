@@ -195,8 +195,8 @@ func TestAuthenticateRefusesAKeyFromItsEndOn(t *testing.T) {
 	})
 }
 
-// A generated key works for programs on this machine alone, and not through a proxy on it: TestRequestsOfThisMachine says whose requests
-// those are.
+// A generated key works for programs on this machine alone, and not through a proxy on it:
+// TestRequestsOfThisMachine says whose requests those are.
 func TestAGeneratedKeyIsClosedToOthers(t *testing.T) {
 	keys := api.Keys{keyOf("default", secret), keyOf("default", public)}
 	keys[0].Local, keys[1].Local = true, true

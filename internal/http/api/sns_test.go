@@ -54,7 +54,8 @@ func TestEventsOfATopic(t *testing.T) {
 	ingested := func(status int, count, body string) {
 		t.Helper()
 		x.post(here, "", body, status)
-		if len(x.events.heard) != 0 || !slices.Equal(x.counts, []string{"post " + count}) || !slices.Contains(api.ProviderOutcomes(), count) {
+		if len(x.events.heard) != 0 || !slices.Equal(x.counts, []string{"post " + count}) ||
+			!slices.Contains(api.ProviderOutcomes(), count) {
 			t.Errorf("%.60s: heard %v, %v", body, x.events.heard, x.counts)
 		}
 	}

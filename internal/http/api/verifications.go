@@ -39,8 +39,8 @@ type sendBody struct {
 
 	HumanCheck string `json:"human_check"` // a token
 
-	// Sure asks back, before anything is sent, about a domain that looks mistyped and a number that gets no
-	// text messages, unless it is that domain or number. nil: it does not ask
+	// Sure asks back, before anything is sent, about a domain that looks mistyped and a number that
+	// gets no text messages, unless it is that domain or number. nil: it does not ask
 	Sure *string `json:"sure"`
 }
 
@@ -80,8 +80,9 @@ func (a *API) send(c echo.Context, who verification.Caller, body sendBody) error
 	return c.JSON(http.StatusAccepted, toVerificationJSON(answer, ask.Kind))
 }
 
-// doubtAbout returns a problem with the question whether the recipient is meant, if the request asks for one: the
-// domain looks like another one, or the number is a landline's. A wrong recipient is refused later.
+// doubtAbout returns a problem with the question whether the recipient is meant, if the request
+// asks for one: the domain looks like another one, or the number is a landline's. A wrong recipient
+// is refused later.
 func doubtAbout(body sendBody) error {
 	if body.Sure == nil || body.VerificationID != "" {
 		return nil

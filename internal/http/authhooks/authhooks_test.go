@@ -49,8 +49,9 @@ func parsed(kind authhooks.HookKind, body string) string {
 	return strings.Join(all, ", ")
 }
 
-// The bodies are of three versions of supabase/auth, by what its code fills in: before v2.160 a change
-// without the old address's consent had a hash alone; before v2.180 no body named the number.
+// The bodies are of three versions of supabase/auth, by what its code fills in: before v2.160 a
+// change without the old address's consent had a hash alone; before v2.180 no body named the
+// number.
 func TestParseBodiesOfSupabase(t *testing.T) {
 	files, err := filepath.Glob("testdata/supabase-v*.json")
 	if err != nil || len(files) != 3 {

@@ -11,8 +11,8 @@ import (
 )
 
 // supabaseBody is what Supabase Auth posts to its hooks Send Email and Send SMS, as far as it is
-// read here (github.com/supabase/auth, internal/http/hooks/v0hooks and internal/mailer; before v2.170
-// internal/http/hooks/auth_hooks.go). Email or SMS is nil in a body of the other hook.
+// read here (github.com/supabase/auth, internal/http/hooks/v0hooks and internal/mailer; before
+// v2.170 internal/http/hooks/auth_hooks.go). Email or SMS is nil in a body of the other hook.
 type supabaseBody struct {
 	Metadata struct { // since v2.187
 		UUID text `json:"uuid"`
@@ -39,8 +39,8 @@ type supabaseBody struct {
 	} `json:"sms"`
 }
 
-// text is a JSON string without blanks around it, or the digits of a number. null and values of other
-// types are the empty text, so that one odd field does not make the whole body unreadable.
+// text is a JSON string without blanks around it, or the digits of a number. null and values of
+// other types are the empty text, so that one odd field does not make the whole body unreadable.
 type text string
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -56,8 +56,9 @@ func (t *text) UnmarshalJSON(b []byte) error {
 // ActionSMS is the action of a request of the hook Send SMS, which names none.
 const ActionSMS = "sms"
 
-// Values of email_action_type. The others with a code are signup, recovery, invite, magiclink, email,
-// email_change_current and reauthentication, each for user.email. Notifications have no code.
+// Values of email_action_type. The others with a code are signup, recovery, invite, magiclink,
+// email, email_change_current and reauthentication, each for user.email. Notifications have no
+// code.
 const (
 	actionEmailChange    = "email_change"
 	actionEmailChangeNew = "email_change_new"
@@ -94,9 +95,10 @@ func parseSupabase(channel recipient.Channel, body []byte) (Request, error) {
 	return r, nil
 }
 
-// number returns the number that a text message's code is for; empty if it is not known. A body before
-// v2.180 does not name it. Then it is the user's new number, if there is one, since the body does not
-// tell a change from a login; for a second factor it is the one number that all factors have.
+// number returns the number that a text message's code is for; empty if it is not known. A body
+// before v2.180 does not name it. Then it is the user's new number, if there is one, since the body
+// does not tell a change from a login; for a second factor it is the one number that all factors
+// have.
 func (b supabaseBody) number() (n text) {
 	const mfa = "mfa"
 	switch {

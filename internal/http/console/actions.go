@@ -84,9 +84,9 @@ func (console *Console) resend(c echo.Context, s store.SendDetails, act store.Au
 	return "", actionErrorOf(answer, err, "action.problem.limited")
 }
 
-// actionErrorOf returns an *actionError if an administrator's send was refused: by a rule (limitedKey
-// is the key of that text), or because the recipient's codes are locked out. Otherwise it returns
-// err.
+// actionErrorOf returns an *actionError if an administrator's send was refused: by a rule
+// (limitedKey is the key of that text), or because the recipient's codes are locked out. Otherwise
+// it returns err.
 func actionErrorOf(answer verification.Answer, err error, limitedKey string) error {
 	var locked *verification.TooManyChecksError
 	switch {
@@ -167,7 +167,8 @@ func (console *Console) actionForm(d sendAction) echo.HandlerFunc {
 }
 
 // formProblem returns the status and the text of an error that a page shows beside its form; 0 and
-// "" for nil and other errors. It sets the header Retry-After if the action can be done after a wait.
+// "" for nil and other errors. It sets the header Retry-After if the action can be done after a
+// wait.
 func (console *Console) formProblem(c echo.Context, err error) (status int, text string) {
 	w := layout.Words(c)
 	var failed *actionError

@@ -160,12 +160,15 @@ func TestDeedsByScript(t *testing.T) {
 	post(http.StatusNoContent, erase, fmt.Sprintf(ask, "ticket 7"))
 	post(http.StatusNotFound, one+"/reset", `{"reason":"x"}`) // there is one way to reset
 	on := store.ErasedMask + "|ticket 7"
-	r.Acts("token|verification.resend|begun||"+on, "token|verification.resend|failed|minute|"+on, "token|quota.reset|begun||"+on, "token|quota.reset|done||"+on, "token|recipient.reveal|done||"+on,
-		"token|verification.cancel|done||"+on, "token|recipient.export|begun||"+on, "token|recipient.export|done|rows=16|"+on, "token|recipient.erase|done||"+on)
+	r.Acts("token|verification.resend|begun||"+on, "token|verification.resend|failed|minute|"+on, "token|quota.reset|begun||"+on,
+		"token|quota.reset|done||"+on, "token|recipient.reveal|done||"+on,
+		"token|verification.cancel|done||"+on, "token|recipient.export|begun||"+on, "token|recipient.export|done|rows=16|"+on,
+		"token|recipient.erase|done||"+on)
 }
 
-// A person's export is recorded before a row is given, to operators alone; it has no code, no member of staff and
-// no network of a send whose code was not entered. It ends as failed where the database goes away.
+// A person's export is recorded before a row is given, to operators alone; it has no code, no
+// member of staff and no network of a send whose code was not entered. It ends as failed where the
+// database goes away.
 func TestAPersonsExport(t *testing.T) {
 	r, b := loggedIn(t)
 	s := r.sent("ana@example.com", func(s *store.Send) { s.Network = "198.51.100.0/24" })
@@ -181,7 +184,8 @@ func TestAPersonsExport(t *testing.T) {
 		Rows  []map[string]any
 	}
 	r.Must(json.Unmarshal(rec.Body.Bytes(), &file))
-	if rows := file["sends"].Rows; len(rows) != 1 || rows[0]["id"] != s.ID.String() || rows[0]["network"] != "" || rows[0]["finished_at"] == nil ||
+	if rows := file["sends"].Rows; len(rows) != 1 || rows[0]["id"] != s.ID.String() || rows[0]["network"] != "" ||
+		rows[0]["finished_at"] == nil ||
 		!strings.Contains(file["sends"].About, "for ever") || len(file["verifications"].Rows) != 1 || len(file["audit_entries"].Rows) != 1 {
 		t.Errorf("%s", rec.Body)
 	}
@@ -207,7 +211,8 @@ func TestDeedsOfARefusal(t *testing.T) {
 	}
 }
 
-// Each role is offered what it may do, and none to send a code of a caller again, which is not kept.
+// Each role is offered what it may do, and none to send a code of a caller again, which is not
+// kept.
 func TestOnlyWhatARoleMayIsOffered(t *testing.T) {
 	r := newRig(t)
 	s := r.sent("ana@example.com")

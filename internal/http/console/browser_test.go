@@ -141,7 +141,8 @@ func resetsAQuota(t *testing.T, browser chromium) {
 		"Leave names", "|ana@example.com called")
 	w.leads(page+"?done=quota.reset", chromedp.SetValue(chromedp.CSS("#reason"), "ticket 7"), reset)
 	w.says(
-		`document.querySelector("[role=status]").innerText + !document.querySelector(".pips").innerText.includes("free in")`, "The quota is reset", "true")
+		`document.querySelector("[role=status]").innerText + !document.querySelector(".pips").innerText.includes("free in")`,
+		"The quota is reset", "true")
 	w.leads("/admin/acts", chromedp.Click(chromedp.CSS(".menu summary")), chromedp.Click(chromedp.CSS(`nav a[href="/admin/acts"]`)))
 	w.says(`document.querySelector("tbody tr").innerText`, "reset the quota", "ticket 7", "done", "a•••@example.com")
 	r.Acts("admin|quota.reset|begun||a•••@example.com|ticket 7", "admin|quota.reset|done||a•••@example.com|ticket 7")

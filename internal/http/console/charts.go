@@ -120,9 +120,9 @@ func roundUpToGrid(n float64) float64 {
 	}
 }
 
-// axisLabel returns the label below a stretch; "" if it has none; minor if it may be left out. Of up
-// to 8 days each has a label, of more every fifth, counted from the last. Of up to 4 hours each has
-// one, of up to 30 every sixth. In a chart of hours, midnight always has one: the date.
+// axisLabel returns the label below a stretch; "" if it has none; minor if it may be left out. Of
+// up to 8 days each has a label, of more every fifth, counted from the last. Of up to 4 hours each
+// has one, of up to 30 every sixth. In a chart of hours, midnight always has one: the date.
 func (c ChartBuilder) axisLabel(i int, at time.Time) (text string, minor bool) {
 	local, back := at.In(c.W.Zone()), len(c.Stretches)-1-i
 	switch {

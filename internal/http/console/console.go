@@ -6,8 +6,8 @@
 // makes and records all changes but those of accounts and logins, which are package auth's.
 //
 // Full recipients come only in the bodies of requests, and are hashed at once; URLs contain the
-// hash. A page shows a full recipient only when an operator reveals it, or in a form that comes back
-// after a login, to the account that typed it.
+// hash. A page shows a full recipient only when an operator reveals it, or in a form that comes
+// back after a login, to the account that typed it.
 package console
 
 import (
@@ -97,8 +97,8 @@ func New(c Config) *Console {
 // clientRoute tells where a request comes from.
 var clientRoute = auth.Route{Method: http.MethodGet, Path: "/v1/admin/client", Handler: clientJSON, Action: auth.ActionRead}
 
-// RegisterClientAddress adds that route to the listener of the API, if the console has another one: `sendcode doctor --behind` asks
-// through the API's proxy.
+// RegisterClientAddress adds that route to the listener of the API, if the console has another one:
+// `sendcode doctor --behind` asks through the API's proxy.
 func (console *Console) RegisterClientAddress(e *echo.Echo) {
 	console.auth.AddRoutes(e, []auth.Route{clientRoute})
 }
@@ -136,8 +136,9 @@ func (console *Console) routes() []auth.Route {
 			Action: auth.ActionExportRecipient,
 		},
 		{
-			Method: post, Path: "/v1/admin/erase", Handler: console.recipientActionJSON(auth.ActionEraseRecipient, console.Administration.EraseRecipient),
-			Action: auth.ActionEraseRecipient,
+			Method: post, Path: "/v1/admin/erase",
+			Handler: console.recipientActionJSON(auth.ActionEraseRecipient, console.Administration.EraseRecipient),
+			Action:  auth.ActionEraseRecipient,
 		},
 	}
 	for _, d := range sendActions {
@@ -158,8 +159,9 @@ func (console *Console) routes() []auth.Route {
 // Register adds the pages and the JSON API.
 func (console *Console) Register(e *echo.Echo) {
 	lists := &records.Handlers{
-		Store: console.DB, Administration: console.Administration, Auth: console.auth, Layout: console.layout, Now: console.Now, TopicProviders: console.TopicProviders,
-		Webhooks: console.Webhooks,
+		Store: console.DB, Administration: console.Administration, Auth: console.auth, Layout: console.layout, Now: console.Now,
+		TopicProviders: console.TopicProviders,
+		Webhooks:       console.Webhooks,
 	}
 	console.auth.AddRoutes(e, append(console.routes(), lists.Routes()...))
 	console.layout.Register(e)

@@ -120,7 +120,8 @@ func quotaViewOf(s store.SendOrRefusal, d quota.Decision, err error, w texts.Wor
 
 // readVerdictFacts reads what the verdict on a row depends on beside its story. decision is the
 // quota of the row's recipient; it is unknown if quotaErr is not nil.
-func (console *Console) readVerdictFacts(ctx context.Context, s store.SendDetails, decision quota.Decision, quotaErr error) (known explain.VerdictFacts,
+func (console *Console) readVerdictFacts(ctx context.Context, s store.SendDetails, decision quota.Decision,
+	quotaErr error) (known explain.VerdictFacts,
 	err error,
 ) {
 	known.ResendOther = console.ResendOther

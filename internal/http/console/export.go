@@ -122,7 +122,8 @@ func (console *Console) exportPerson(c echo.Context, p support.Target, act store
 	return err
 }
 
-// personFile is the response to a person's export. Its header is set once there is something to give.
+// personFile is the response to a person's export. Its header is set once there is something to
+// give.
 type personFile struct{ echo.Context }
 
 // Write implements io.Writer.

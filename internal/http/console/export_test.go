@@ -83,7 +83,8 @@ func TestExport(t *testing.T) {
 		acts[1].Recipient != s.Recipient || acts[1].To != "a•••@example.com" {
 		t.Errorf("%+v", acts)
 	}
-	contains(t, b.Get("/admin?status=sent&limit=1"), `href="/v1/admin/sends.csv?status=sent"`, `href="/v1/admin/sends.csv?separator=semicolon&amp;status=sent"`)
+	contains(t, b.Get("/admin?status=sent&limit=1"), `href="/v1/admin/sends.csv?status=sent"`,
+		`href="/v1/admin/sends.csv?separator=semicolon&amp;status=sent"`)
 	semicolons := want(t, b.Get("/v1/admin/sends.csv?status=sent&separator=semicolon"), http.StatusOK).Body.String()
 	if !strings.HasPrefix(semicolons, byteOrderMark+"at;id;app;") || strings.Count(semicolons, "\r\n") != 4 { // one is in a cell
 		t.Errorf("by semicolons: %s", semicolons)
@@ -119,7 +120,8 @@ type patient struct {
 
 func (p patient) SetWriteDeadline(until time.Time) error { *p.until = until; return nil }
 
-// What the database may work on for longer than the server waits for an answer has time for it, and for its way.
+// What the database may work on for longer than the server waits for an answer has time for it, and
+// for its way.
 func TestLongAnswersHaveTheirTime(t *testing.T) {
 	r := counted(t)
 	var until time.Time
@@ -133,7 +135,8 @@ func TestLongAnswersHaveTheirTime(t *testing.T) {
 		"statistics": {func() { b.Script(http.StatusOK, "GET", "/v1/admin/stats", "") }, maxStatsTime},
 		"overview":   {func() { want(t, b.Get("/admin/overview"), http.StatusOK) }, maxStatsTime},
 		"erasing": {func() {
-			b.Script(http.StatusNoContent, "POST", "/v1/admin/erase", `{"channel":"email","to":"ana@example.com","purpose":"login","reason":"ticket 7"}`)
+			b.Script(http.StatusNoContent, "POST", "/v1/admin/erase",
+				`{"channel":"email","to":"ana@example.com","purpose":"login","reason":"ticket 7"}`)
 		}, support.EraseTimeout},
 		"erasing by a form": {func() {
 			redirects(t, b.Post("/admin/sends/"+row.ID.String()+"/erase", url.Values{"reason": {"ticket 7"}, "sure": {"yes"}}),

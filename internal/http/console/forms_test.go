@@ -4,11 +4,12 @@ import (
 	"html"
 	"net/http"
 	"net/url"
-	"sendcode/internal/http/console/explain"
-	"sendcode/internal/store"
 	"slices"
 	"strings"
 	"testing"
+
+	"sendcode/internal/http/console/explain"
+	"sendcode/internal/store"
 
 	"sendcode/internal/kit/servertest"
 )
@@ -34,7 +35,8 @@ func TestAFormWithAMistakeIsShownAgain(t *testing.T) {
 				t.Errorf("%s with %.30q: %d", path, why, rec.Code)
 				continue
 			}
-			contains(t, rec, append(form.shows, `role="alert"`, problem, `name="reason" value="`+html.EscapeString(strings.TrimSpace(why))+`"`)...)
+			contains(t, rec, append(form.shows, `role="alert"`, problem,
+				`name="reason" value="`+html.EscapeString(strings.TrimSpace(why))+`"`)...)
 			lacks(t, rec, "<b>&#34;ana", `<b>"ana`)
 		}
 	}
@@ -60,15 +62,16 @@ func TestAFormWithAMistakeIsShownAgain(t *testing.T) {
 	servertest.Same(t, "what was done", r.Did(), done)
 }
 
-// drawnForm is a form of a page: what a browser sends, and what its page shows of that when it is drawn again.
+// drawnForm is a form of a page: what a browser sends, and what its page shows of that when it is
+// drawn again.
 type drawnForm struct {
 	page   string
 	fields url.Values
 	shows  []string
 }
 
-// forms are all forms, by the path that they are sent to; one that ends with a question mark is another of the same path.
-// The lists have rows with forms.
+// forms are all forms, by the path that they are sent to; one that ends with a question mark is
+// another of the same path. The lists have rows with forms.
 func (r *rig) forms() map[string]drawnForm {
 	r.Helper()
 	sent := explain.SendPageAddress(r.sent("ana@example.com").ID)
@@ -105,7 +108,11 @@ func (r *rig) forms() map[string]drawnForm {
 			url.Values{"app": {"shop"}, "purpose": {"login"}, "to": {"cy@example.com"}, "locale": {"es"}},
 			[]string{`name="to" value="cy@example.com"`, "<option selected>es"},
 		},
-		"/admin/webhooks": {"/admin/webhooks", url.Values{"app": {"shop"}, "event": {"send.bounced"}}, []string{"<option selected>send.bounced"}},
+		"/admin/webhooks": {
+			"/admin/webhooks",
+			url.Values{"app": {"shop"}, "event": {"send.bounced"}},
+			[]string{"<option selected>send.bounced"},
+		},
 	}
 }
 

@@ -63,8 +63,8 @@ type listView struct {
 	Choices          map[string][]string // suggestions for filters, by name
 }
 
-// searchView is the search field with the text of a search that was refused, found nothing, or comes
-// back after a login.
+// searchView is the search field with the text of a search that was refused, found nothing, or
+// comes back after a login.
 type searchView struct {
 	Typed   string
 	Problem string
@@ -154,8 +154,8 @@ func (console *Console) showList(c echo.Context, status int, q listQuery, s sear
 	return console.layout.Show(c, status, "list", v)
 }
 
-// filterSuggestions returns suggestions for filters, by name, from the settings. Rows may have other
-// values, of earlier settings.
+// filterSuggestions returns suggestions for filters, by name, from the settings. Rows may have
+// other values, of earlier settings.
 func (console *Console) filterSuggestions() map[string][]string {
 	all := map[string][]string{"carrier": console.Carriers}
 	all["app"], all["purpose"] = console.Administration.AppsAndPurposes()

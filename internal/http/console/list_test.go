@@ -40,17 +40,22 @@ func TestListSaysWhyItIsEmpty(t *testing.T) {
 	contains(t, b.Get("/admin"), "Nothing has been sent yet")
 	contains(t, b.Get("/admin?limit=5"), "Nothing has been sent yet")
 	contains(t, b.Get("/admin?status=sent"), "Nothing matches: State: sent.")
-	contains(t, b.Get("/admin?status=sent&app=shop&last=24h&reference=a"), "Nothing matches: App: shop, Time: last 24 h, Reference: a, State: sent.",
-		`<a href="/admin?app=shop&amp;last=24h&amp;reference=a">without State: sent</a>`, `last=30d&amp;reference=a&amp;status=sent">Time: last 30 days</a>`)
+	contains(t, b.Get("/admin?status=sent&app=shop&last=24h&reference=a"),
+		"Nothing matches: App: shop, Time: last 24 h, Reference: a, State: sent.",
+		`<a href="/admin?app=shop&amp;last=24h&amp;reference=a">without State: sent</a>`,
+		`last=30d&amp;reference=a&amp;status=sent">Time: last 30 days</a>`)
 	contains(t, b.Get("/admin?from=2026-03-04T00:00:00Z"), "From (UTC): 2026-03-04 00:00:00")
-	contains(t, b.Get("/admin?country=DE&app=login"), `<a href="/admin?purpose=login">Purpose: login</a>`, "Country of the number: Germany (DE)")
+	contains(t, b.Get("/admin?country=DE&app=login"), `<a href="/admin?purpose=login">Purpose: login</a>`,
+		"Country of the number: Germany (DE)")
 	for path, says := range map[string]string{
-		"acts?who=stranger": "Who: stranger.", "acts?what=quota.reset": "Act: reset the quota.", "webhooks?app=desk&state=pending": "App: desk, State: pending.",
+		"acts?who=stranger": "Who: stranger.", "acts?what=quota.reset": "Act: reset the quota.",
+		"webhooks?app=desk&state=pending":                             "App: desk, State: pending.",
 		"suppressions?state=all&recipient=" + strings.Repeat("0", 32): "Only one recipient.",
 	} {
 		contains(t, b.Get("/admin/"+path), "Nothing matches: "+says)
 	}
-	contains(t, b.Get("/admin/overview?app=shop"), "App: shop", "No code was opened in this time.", "No domain refused a mail in this time.",
+	contains(t, b.Get("/admin/overview?app=shop"), "App: shop", "No code was opened in this time.",
+		"No domain refused a mail in this time.",
 		"No request was refused in this time.", "No send failed in this time.")
 	contains(t, b.Get("/admin?recipient="+strings.Repeat("0", 32)), "No request for this recipient reached us")
 	contains(t, b.Get("/admin?cursor="+layout.EncodeCursor(store.Cursor{At: consoletest.Start})), "There is nothing older")
@@ -124,9 +129,10 @@ func TestFilters(t *testing.T) {
 		"network=198.51.100.77/24": {refused}, "from=" + at(middle): {sms, refused}, "to=" + at(middle): {first},
 		"from=2026-03-04T15:00": {sms, refused}, "last=24h": {sms, refused, first}, "last=1h": {sms, refused},
 		// without a beginning it is 24 h before the end
-		"network=198.51.100.0/24&to=2026-03-04T14:00": nil, "network=198.51.100.0/24&to=" + at(middle.Add(25*time.Hour)): nil, "network=198.51.100.0/24&to=" + at(middle.Add(23*time.Hour)): {refused},
-		"from=" + at(consoletest.Start) + "&last=1h":       {sms, refused, first},
-		"status=&channel=&last=&cursor=&limit=&recipient=": {sms, refused, first},
+		"network=198.51.100.0/24&to=2026-03-04T14:00": nil, "network=198.51.100.0/24&to=" + at(middle.Add(25*time.Hour)): nil,
+		"network=198.51.100.0/24&to=" + at(middle.Add(23*time.Hour)): {refused},
+		"from=" + at(consoletest.Start) + "&last=1h":                 {sms, refused, first},
+		"status=&channel=&last=&cursor=&limit=&recipient=":           {sms, refused, first},
 	} {
 		if got := rowsIn(want(t, b.Get("/admin?"+query), http.StatusOK).Body.String()); !slices.Equal(got, ids) {
 			t.Errorf("%s: %v, want %v", query, got, ids)
@@ -134,8 +140,8 @@ func TestFilters(t *testing.T) {
 	}
 }
 
-// The open list reads itself again: it is answered 304 until there is another row, also one that was
-// committed late, or a row shows another state. Older pages stay as they are.
+// The open list reads itself again: it is answered 304 until there is another row, also one that
+// was committed late, or a row shows another state. Older pages stay as they are.
 func TestListIsReadAgain(t *testing.T) {
 	r := newRig(t)
 	b := r.LoggedIn()
@@ -188,8 +194,9 @@ func TestBadFiltersAreNamed(t *testing.T) {
 		"recipient=ana%40example.com": "recipient", "recipient=" + strings.Repeat("A", 32): "recipient", "recipient=00": "recipient",
 		"from=yesterday": "from", "from=0001-01-01T00:00:00Z": "from", "to=10000-01-01T00:00:00Z": "to",
 		"from=2026-03-04T14:00:00+08:00":                    "from", // the plus sign is a space here
-		"from=2026-03-04T00:00:00Z&to=2026-03-04T00:00:00Z": "to", "purpose=" + long: "purpose", "app=%ff": "app", "reference=%0a": "reference",
-		"country=XX": "country", "domain=ana@example.com": "domain", "domain=localhost": "domain", "support=order-7": "support",
+		"from=2026-03-04T00:00:00Z&to=2026-03-04T00:00:00Z": "to", "purpose=" + long: "purpose", "app=%ff": "app",
+		"reference=%0a": "reference",
+		"country=XX":    "country", "domain=ana@example.com": "domain", "domain=localhost": "domain", "support=order-7": "support",
 		"last=2h": "last", "offset=10": "offset", "status=sent&status=sent": "status",
 		long + "=1": strings.Repeat("x", 64) + "…",
 	} {

@@ -1,7 +1,7 @@
 //go:build nightly
 
-// Only make nightly runs these tests: every page at three widths takes a minute, and so do exports of
-// ten thousand rows.
+// Only make nightly runs these tests: every page at three widths takes a minute, and so do exports
+// of ten thousand rows.
 
 package console
 
@@ -73,7 +73,10 @@ func fitsWhileBroken(t *testing.T, browser chromium) {
 	w.logIn()
 	for name, s := range map[string]ServiceStatus{"partly-broken": partlyBroken(), "all-broken": allBroken()} {
 		status.Store(&s)
-		for page, path := range map[string]string{"overview": "/admin/overview", "sends": "/admin", "refused": explain.SendPageAddress(row.ID)} {
+		for page, path := range map[string]string{
+			"overview": "/admin/overview", "sends": "/admin",
+			"refused": explain.SendPageAddress(row.ID),
+		} {
 			w.goTo(path)
 			w.fits(name + "-" + page)
 		}
@@ -95,7 +98,8 @@ func reachesTheList(t *testing.T, browser chromium) {
 	var reached []string
 	for range 30 {
 		w.do(chromedp.KeyEvent(kb.Tab))
-		reached = append(reached, w.eval(`(e => e.name || e.className || e.tagName + ("row" in e.dataset ? "row" : ""))(document.activeElement)`))
+		reached = append(reached, w.eval(
+			`(e => e.name || e.className || e.tagName + ("row" in e.dataset ? "row" : ""))(document.activeElement)`))
 	}
 	for _, name := range []string{"brand", "here", "quiet", "own", "q", "last", "status", "channel", "SUMMARY", "Arow"} {
 		if !slices.Contains(reached, name) {

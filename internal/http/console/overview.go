@@ -20,8 +20,8 @@ import (
 	"sendcode/internal/store"
 )
 
-// overviewView is the page of statistics: numbers beside those of the time before, a chart, failures
-// and refusals.
+// overviewView is the page of statistics: numbers beside those of the time before, a chart,
+// failures and refusals.
 type overviewView struct {
 	layout.Page
 	Statistics
@@ -200,7 +200,8 @@ func (v overviewView) FormatBytes(bytes int64) string {
 }
 
 func figureViews(now, before Total, w texts.Words) (all []figureView) {
-	// good: how many times beyond what chance explains a change is, positive if it is good news, else negative
+	// good: how many times beyond what chance explains a change is, positive if it is good news,
+	// else negative
 	add := func(key, value, earlier, change string, good float64, rows store.Status) {
 		all = append(all, figureView{
 			Name: w.Get(key), Value: value, Before: earlier, Change: change, Better: change != "" && good > 1,

@@ -42,7 +42,8 @@ func busy(r *rig) (refusedRow store.SendOrRefusal) {
 	r.finish(unknown.Send, store.Outcome{Status: store.Unknown, Reason: "no_answer", Provider: "mx2.example.net", Took: 2 * time.Second})
 	queued := r.begin("q@example.com")
 	r.Must(r.Store.Postpone(r.Context(), store.Postponement{
-		AttemptID: store.AttemptID{ID: queued.Send.ID, Attempt: 1}, After: 4 * time.Second, Reason: "temporary_rcpt", Provider: "mx1.example.net",
+		AttemptID: store.AttemptID{ID: queued.Send.ID, Attempt: 1}, After: 4 * time.Second, Reason: "temporary_rcpt",
+		Provider:     "mx1.example.net",
 		ProviderCode: "421 4.7.0",
 	}))
 	ana := r.sent("ana@example.com", func(s *store.Send) { s.Locale = "zh-CN" })
@@ -181,7 +182,8 @@ func TestPages(t *testing.T) {
 			seen[line] = true
 		}
 		policy := rec.Header().Get("Content-Security-Policy") + rec.Header().Get("Cache-Control")
-		if !strings.HasPrefix(policy, "default-src 'none'") || strings.Contains(policy, "unsafe") || !strings.HasSuffix(policy, "no-store") {
+		if !strings.HasPrefix(policy, "default-src 'none'") || strings.Contains(policy, "unsafe") ||
+			!strings.HasSuffix(policy, "no-store") {
 			t.Errorf("%s: %v", name, rec.Header())
 		}
 		// no full recipient

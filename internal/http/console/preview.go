@@ -110,7 +110,8 @@ func previewIn(form url.Values) support.PreviewRequest {
 	}
 }
 
-// sendPreview sends a message to the recipient in the form and redirects to its page, or shows the problem.
+// sendPreview sends a message to the recipient in the form and redirects to its page, or shows the
+// problem.
 func (console *Console) sendPreview(c echo.Context, form url.Values) error {
 	act, err := console.auth.NewAuditEntry(c, auth.ActionPreview)
 	if err != nil {

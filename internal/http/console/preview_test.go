@@ -23,7 +23,8 @@ func TestPreviewedMail(t *testing.T) {
 		t.Errorf("the mail's policy is %q", policy)
 	}
 	for path, status := range map[string]int{
-		"?purpose=party": http.StatusUnprocessableEntity, "?app=unknown": http.StatusUnprocessableEntity, "/html?locale=sux": http.StatusNotFound,
+		"?purpose=party": http.StatusUnprocessableEntity, "?app=unknown": http.StatusUnprocessableEntity,
+		"/html?locale=sux": http.StatusNotFound,
 	} {
 		want(t, b.Get("/admin/preview"+path), status)
 	}

@@ -79,7 +79,8 @@ var knownFilters = filterParameters(&store.Filter{}, new(string), time.UTC)
 
 // parseQuery parses a raw query. Times without a zone are in the reader's zone. q.given has all
 // times with a zone, so that the URL means the same for other readers. A query whose filters no
-// index has, and that gives no beginning, gets last=24h or, if it gives an end, the 24 h before that.
+// index has, and that gives no beginning, gets last=24h or, if it gives an end, the 24 h before
+// that.
 func parseQuery(raw string, now time.Time, zone *time.Location) (q listQuery, err error) {
 	f := &q.filter
 	f.Limit = layout.DefaultPageRows
@@ -156,9 +157,9 @@ func timesByRequestID(request string) (from, to time.Time, ok bool) {
 	return at.Add(-searchBeforeRequestTime), at.Add(searchAfterRequestTime), true
 }
 
-// sendsWithTimeFallback returns the rows that a filter selects. If the times came from a request's ID and there
-// are no rows, it searches the last 24 h: clients choose these IDs, so the time in one may be
-// wrong.
+// sendsWithTimeFallback returns the rows that a filter selects. If the times came from a request's
+// ID and there are no rows, it searches the last 24 h: clients choose these IDs, so the time in one
+// may be wrong.
 func (console *Console) sendsWithTimeFallback(ctx context.Context, f store.Filter) ([]store.SendOrRefusal, error) {
 	rows, err := console.DB.Sends(ctx, f)
 	from, to, ok := timesByRequestID(f.Request)

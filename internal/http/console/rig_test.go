@@ -53,7 +53,8 @@ func newRig(t *testing.T, changes ...func(*Config)) *rig {
 			Ring: r.Ring(), Refused: func(string, string) {},
 			Tokens: []auth.Token{{SHA256: sha256.Sum256([]byte(consoletest.Token)), Role: auth.Owner}},
 		},
-		Status: func(context.Context) ServiceStatus { return ServiceStatus{Counted: true} }, TopicProviders: []string{"ses"}, Webhooks: r.Svc.Webhooks,
+		Status: func(context.Context) ServiceStatus { return ServiceStatus{Counted: true} }, TopicProviders: []string{"ses"},
+		Webhooks: r.Svc.Webhooks,
 		StorageStatus: func(ctx context.Context) (store.StorageStatus, error) {
 			return r.Store.StorageStatus(ctx, 90*24*time.Hour)
 		},

@@ -34,7 +34,8 @@ var routes = map[string]auth.Role{
 	"GET /admin/suppressions": auth.Reader, "GET /v1/admin/suppressions": auth.Reader,
 	"GET /admin/webhooks": auth.Reader, "POST /admin/webhooks": auth.Operator, "GET /v1/admin/webhooks": auth.Reader,
 
-	"POST /admin/sends/:id/reset": auth.Operator, "POST /admin/sends/:id/resend": auth.Operator, "POST /admin/sends/:id/cancel": auth.Operator,
+	"POST /admin/sends/:id/reset": auth.Operator, "POST /admin/sends/:id/resend": auth.Operator,
+	"POST /admin/sends/:id/cancel": auth.Operator,
 	"POST /admin/sends/:id/reveal": auth.Operator, "POST /admin/sends/:id/erase": auth.Owner,
 	"POST /v1/admin/sends/:id/resend": auth.Operator, "POST /v1/admin/sends/:id/cancel": auth.Operator,
 	"POST /v1/admin/sends/:id/reveal": auth.Operator,
@@ -135,7 +136,8 @@ func TestEveryRouteWithEveryRole(t *testing.T) {
 			method, path, _ := strings.Cut(strings.NewReplacer(":id", id.String(), ":name", "admin.css").Replace(name), " ")
 			before := r.everything()
 			if posts {
-				if got := try(b, method, path, "Sec-Fetch-Site", "cross-site").Code; got != http.StatusForbidden || r.everything() != before {
+				if got := try(b, method, path, "Sec-Fetch-Site", "cross-site").Code; got != http.StatusForbidden ||
+					r.everything() != before {
 					t.Errorf("%s from another site, as %q: %d\n%s", name, role, got, r.everything())
 				}
 			}

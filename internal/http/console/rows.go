@@ -173,8 +173,8 @@ func (console *Console) rowsWithState(ctx context.Context, sends []store.SendOrR
 	return all, nil
 }
 
-// shownCodeState returns the state of a send's code. False: the code waits or has expired, but it was
-// not delivered, so it could not be entered, or its recipient was erased.
+// shownCodeState returns the state of a send's code. False: the code waits or has expired, but it
+// was not delivered, so it could not be entered, or its recipient was erased.
 func shownCodeState(v store.Verification, s store.SendOrRefusal, now time.Time) (state store.CodeState, shown bool) {
 	state = explain.CodeStateOf(v, now)
 	over := state == store.CodeWaiting || state == store.CodeExpired
@@ -192,8 +192,8 @@ func codeLabel(state store.CodeState, w texts.Words) explain.StateLabel {
 	return l
 }
 
-// quotaPipsOf returns the pips of each recipient's quota. A recipient whose quota did not come in time
-// has an empty list. Forgotten recipients, and rows of several recipients, have no list.
+// quotaPipsOf returns the pips of each recipient's quota. A recipient whose quota did not come in
+// time has an empty list. Forgotten recipients, and rows of several recipients, have no list.
 func (console *Console) quotaPipsOf(ctx context.Context, sends []store.SendOrRefusal, w texts.Words) map[support.Target]*[]web.Pips {
 	ctx, cancel := context.WithTimeout(ctx, quotasTimeout)
 	defer cancel()

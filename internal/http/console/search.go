@@ -105,8 +105,8 @@ func (console *Console) supportReferenceAddress(ctx context.Context, typed strin
 }
 
 // searchAddress returns the address that a search leads to: a send's page, or a list by recipient,
-// reference or request. A text that may be a recipient is never taken for a reference, which would put it
-// into the URL.
+// reference or request. A text that may be a recipient is never taken for a reference, which would
+// put it into the URL.
 func (console *Console) searchAddress(ctx context.Context, typed string) (string, error) {
 	if typed == "" {
 		return "", fault.Invalid("q", "required", "")
@@ -151,11 +151,13 @@ func (console *Console) searchAddress(ctx context.Context, typed string) (string
 
 // quoted finds in a longer text the address, the support reference or, after "id", the ID that it
 // quotes.
-var quoted = regexp.MustCompile(`(?i)([^\s<>()"'“”‘’«»,;:@]+@[^\s<>()"'“”‘’«»,;:@]+\.[^\s<>()"'“”‘’«»,;:@]+|\bS-[0-9A-Z]{4}-[0-9A-Z]{4}\b)|\bid\W+([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\b`)
+var quoted = regexp.MustCompile(
+	`(?i)([^\s<>()"'“”‘’«»,;:@]+@[^\s<>()"'“”‘’«»,;:@]+\.[^\s<>()"'“”‘’«»,;:@]+|\bS-[0-9A-Z]{4}-[0-9A-Z]{4}\b)|\bid\W+([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\b`)
 
 // searchTerm returns what is to be searched for in a text copied from a ticket or a mail: the
-// address in "Ana <ana@example.com>", a mailto link or a list; the send's ID in a Message-ID or in the
-// address of its page; without spaces in an address, and the signs around it that were copied along.
+// address in "Ana <ana@example.com>", a mailto link or a list; the send's ID in a Message-ID or in
+// the address of its page; without spaces in an address, and the signs around it that were copied
+// along.
 func searchTerm(typed string) string {
 	typed = strings.TrimSpace(typed)
 	if _, rest, named := strings.Cut(typed, "<"); named {
@@ -188,7 +190,9 @@ const requestSearchTimeout = 2 * time.Second
 // fallBackToRequestAddress returns the given address if found, the rows there, is not empty.
 // Otherwise, if the typed text is the ID of a request that made sends, it returns the address of
 // those sends.
-func (console *Console) fallBackToRequestAddress(ctx context.Context, typed, address string, found []store.SendOrRefusal, err error) (string, error) {
+func (console *Console) fallBackToRequestAddress(ctx context.Context, typed, address string, found []store.SendOrRefusal,
+	err error,
+) (string, error) {
 	if err != nil || len(found) > 0 || !logs.IsRequestID(typed) {
 		return address, err
 	}
@@ -297,8 +301,8 @@ func (h searchHints) addTo(listURL string) string {
 	return listURL
 }
 
-// splitHintParameters returns the hints of a raw query and the query without them. Without a recipient there
-// are no hints: the query stays as it is, and its parser rejects their parameters.
+// splitHintParameters returns the hints of a raw query and the query without them. Without a
+// recipient there are no hints: the query stays as it is, and its parser rejects their parameters.
 func splitHintParameters(raw string) (h searchHints, rest string) {
 	values, err := url.ParseQuery(raw)
 	if err != nil || !values.Has("recipient") || !values.Has(unservedParameter) && !values.Has(similarParameter) {

@@ -41,8 +41,10 @@ func TestSearchLeadsToTheHash(t *testing.T) {
 		"order-7": "/admin?reference=order-7", "a b&c=d": "/admin?reference=a+b%26c%3Dd", "2+2=4": "/admin?reference=2%2B2%3D4",
 		"C++ 20261120 123456":   "/admin?reference=C%2B%2B+20261120+123456", // no number begins so
 		"order 20261120123":     "/admin?reference=order+20261120123",
-		"Ana <ana@example.com>": list, "mailto:ana@example.com?subject=x": list, "ana@example.com,": list, "'ana @ example.com'": list, "(ana@example.com).": list, "`ana@example.com`": list, "「ana@example.com」，": list, "- ana@example.com": list,
-		"<" + id + "@codes.example>": "/admin/sends/" + id, "<" + id + ".0123456789abcdef0123@codes.example>": "/admin/sends/" + id, "https://codes.example/admin/sends/" + id + "?do=reset": "/admin/sends/" + id,
+		"Ana <ana@example.com>": list, "mailto:ana@example.com?subject=x": list, "ana@example.com,": list, "'ana @ example.com'": list,
+		"(ana@example.com).": list, "`ana@example.com`": list, "「ana@example.com」，": list, "- ana@example.com": list,
+		"<" + id + "@codes.example>": "/admin/sends/" + id, "<" + id + ".0123456789abcdef0123@codes.example>": "/admin/sends/" + id,
+		"https://codes.example/admin/sends/" + id + "?do=reset": "/admin/sends/" + id,
 		code: "/admin/sends/" + id,
 	} {
 		redirects(t, searchFor(b, typed), to)
@@ -218,8 +220,10 @@ func TestSearchSaysWhyItFoundNothing(t *testing.T) {
 		contains(t, rec, says...)
 	}
 	for typed, to := range map[string]string{ // longer texts that quote one
-		"We sent a code to ana@example.com.": "/admin?recipient=" + hash.String(), "Reference for support: " + reference: explain.SendPageAddress(sent.ID),
-		strings.TrimPrefix(reference, "S-"): explain.SendPageAddress(sent.ID), "Send id\n" + sent.ID.String(): explain.SendPageAddress(sent.ID),
+		"We sent a code to ana@example.com.":               "/admin?recipient=" + hash.String(),
+		"Reference for support: " + reference:              explain.SendPageAddress(sent.ID),
+		strings.TrimPrefix(reference, "S-"):                explain.SendPageAddress(sent.ID),
+		"Send id\n" + sent.ID.String():                     explain.SendPageAddress(sent.ID),
 		"https://codes.example/admin?status=sent&app=shop": "/admin?status=sent&app=shop",
 	} {
 		redirects(t, searchFor(b, typed), to)

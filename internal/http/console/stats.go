@@ -31,7 +31,8 @@ func (console *Console) statsJSON(c echo.Context) error {
 	return c.JSON(http.StatusOK, s)
 }
 
-// maxStatsTime bounds the statements of one answer: statistics of many rows take longer than store.CallTimeout.
+// maxStatsTime bounds the statements of one answer: statistics of many rows take longer than
+// store.CallTimeout.
 const maxStatsTime = time.Minute
 
 // statsContext returns the context of these statements, and gives the answer time for them.

@@ -16,8 +16,8 @@ import (
 	"sendcode/internal/store/storetest"
 )
 
-// counted is a rig with two hours of traffic, and a send in the time before. Delivery times are told
-// to 2 %: 184 ms as 186.
+// counted is a rig with two hours of traffic, and a send in the time before. Delivery times are
+// told to 2 %: 184 ms as 186.
 func counted(t *testing.T) *rig {
 	r := newRig(t)
 	r.sent("old@example.com")
@@ -66,7 +66,8 @@ func TestOverviewDrawsTheNumbers(t *testing.T) {
 	b := r.As("reader")
 	rec := b.Get("/admin/overview")
 	reads(t, rec, "Sent 1 previous: 1", "Refused requests 3 previous: 0", "Codes approved – previous: –",
-		"Send time, median · p95 186 ms · 186 ms previous: 186 ms · 186 ms", "6 3 0", "Refused by rule minute 3", "Failure reasons rejected by the server 1",
+		"Send time, median · p95 186 ms · 186 ms previous: 186 ms · 186 ms", "6 3 0", "Refused by rule minute 3",
+		"Failure reasons rejected by the server 1",
 		" 1 0 0 0 3 ", "example.com – 1 1 3")
 	// The hour with one sent and three refused is the highest bar, with room above: a quarter is
 	// green, the rest above it.
@@ -137,7 +138,10 @@ func TestChange(t *testing.T) {
 func TestVerdictOnAChange(t *testing.T) {
 	total := func(failed, approved int, median int64) Total {
 		rate := float64(approved) / 1000
-		return Total{sendCounts: sendCounts{Sent: 1000, Failed: failed}, codeMeasures: codeMeasures{Opened: 1000, Rate: &rate, MedianMS: &median}}
+		return Total{
+			sendCounts:   sendCounts{Sent: 1000, Failed: failed},
+			codeMeasures: codeMeasures{Opened: 1000, Rate: &rate, MedianMS: &median},
+		}
 	}
 	for _, c := range []struct {
 		now  Total

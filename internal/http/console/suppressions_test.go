@@ -40,7 +40,8 @@ func TestSuppressionsByScript(t *testing.T) {
 		ana := `{"channel":"email","to":"ANA@example.com","reason":"mended"}`
 		return b.Script(http.StatusOK, "POST", suppressions+"/lift", ana)["lifted"].([]any)
 	}
-	holds(t, lift()[0].(map[string]any), map[string]any{"id": list[1]["id"], "active": false, "lifted_by": "token", "lifted_reason": "mended"})
+	holds(t, lift()[0].(map[string]any),
+		map[string]any{"id": list[1]["id"], "active": false, "lifted_by": "token", "lifted_reason": "mended"})
 	servertest.Same(t, "lifted again", len(lift()), 0)
 	story := b.Script(http.StatusOK, "GET", "/v1/admin/sends/"+send.ID.String(), "")["suppressions"].([]any)
 	holds(t, story[0].(map[string]any), map[string]any{"id": list[1]["id"], "lifted_by": "token"})
@@ -68,7 +69,8 @@ func TestSuppressionsByPage(t *testing.T) {
 	want(t, post("/lift", "address", hash.String(), "channel", "pigeon", "reason", "x"), http.StatusUnprocessableEntity)
 	redirects(t, post("/lift", "address", hash.String(), "reason", "mended"), "/admin/suppressions")
 	contains(t, b.Get("/admin/suppressions"), "Nobody is suppressed")
-	contains(t, b.Get("/admin/suppressions?state=all&recipient="+hash.String()), "Lifted by <b>admin</b> at", "mended", "Show all recipients")
+	contains(t, b.Get("/admin/suppressions?state=all&recipient="+hash.String()), "Lifted by <b>admin</b> at", "mended",
+		"Show all recipients")
 }
 
 // The page of a send that a pause stopped names the pause that holds now.

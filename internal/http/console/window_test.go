@@ -58,7 +58,8 @@ func openWindow(r *rig, browser chromium) *window {
 	return w
 }
 
-// hear collects what the browser complains about. A page that is a 500 ends the window and its test; the log says why.
+// hear collects what the browser complains about. A page that is a 500 ends the window and its
+// test; the log says why.
 func (w *window) hear(messages iter.Seq2[chromedp.ConsoleMessage, error], closeWindow func()) {
 	for m, err := range messages {
 		if err != nil {

@@ -15,8 +15,8 @@ const (
 	maxClaimValues = 1000
 )
 
-// emailClaim is a name claim that counts only if email_verified is true, since a person may enter any
-// address at the provider.
+// emailClaim is a name claim that counts only if email_verified is true, since a person may enter
+// any address at the provider.
 const emailClaim = "email"
 
 // personFromClaims returns the name and the groups of a person in the ID token's claims. The name

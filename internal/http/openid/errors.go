@@ -29,8 +29,8 @@ func (e *Error) Error() string { return "openid: " + string(e.Kind) + ": " + e.W
 
 func untrustedError(why string) error { return &Error{Kind: Untrusted, Why: why} }
 
-// loggableErrors are the error codes of RFC 6749 section 4.1.2.1 and OpenID Connect Core section 3.1.2.6
-// that a log line may contain.
+// loggableErrors are the error codes of RFC 6749 section 4.1.2.1 and OpenID Connect Core section
+// 3.1.2.6 that a log line may contain.
 var loggableErrors = []string{
 	"access_denied", "login_required", "invalid_request", "invalid_scope", "unauthorized_client", "server_error",
 	"temporarily_unavailable",

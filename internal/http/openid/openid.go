@@ -62,8 +62,8 @@ func New(s Settings, now func() time.Time) *Provider {
 	return &Provider{settings: s, client: newClient(), now: now, turn: make(chan struct{}, 1)}
 }
 
-// LoginAttempt has the secrets of one login attempt. Keep it secret, bound to one browser, and use it
-// once.
+// LoginAttempt has the secrets of one login attempt. Keep it secret, bound to one browser, and use
+// it once.
 type LoginAttempt struct {
 	State    string `json:"s"`
 	Nonce    string `json:"n"`

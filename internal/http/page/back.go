@@ -20,8 +20,8 @@ const maxReturnURLLength = 1024
 // returnPath is where the page posts the proof of a right code.
 const returnPath = "/return"
 
-// returnToApp redirects an approved person to the app, with a reference to the verification. If the proof
-// is no longer good, it leads to the page, on which the person can ask again.
+// returnToApp redirects an approved person to the app, with a reference to the verification. If the
+// proof is no longer good, it leads to the page, on which the person can ask again.
 func (page *Page) returnToApp(c echo.Context) error {
 	v, err := page.newVisit(c)
 	if err != nil {
@@ -63,8 +63,9 @@ func originOf(address string) string {
 var ambiguousPathPattern = regexp.MustCompile(`[%\\\x00-\x1f\x7f]|(^|/)\.\.?;`)
 
 // logBadLink logs a visit by a wrong link: the app does not have its purpose or does not allow
-// its return_url, or there is no page for the app. The person cannot mend the link, so a log line, at most
-// one in a minute, names the app, the purpose and the origin, as far as a stranger's text may be logged.
+// its return_url, or there is no page for the app. The person cannot mend the link, so a log line,
+// at most one in a minute, names the app, the purpose and the origin, as far as a stranger's text
+// may be logged.
 func (page *Page) logBadLink(c echo.Context) {
 	origin := ""
 	if to, err := url.Parse(c.QueryParam("return_url")); err == nil {
@@ -84,8 +85,8 @@ var loggablePattern = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9.:/_-]{0,63}$`)
 // longNumberPattern matches what may be of a phone number.
 var longNumberPattern = regexp.MustCompile(`\d([.:/_-]*\d){6}`)
 
-// loggablePart returns a stranger's text if it has no mail address, no phone number and nothing to escape;
-// else "".
+// loggablePart returns a stranger's text if it has no mail address, no phone number and nothing to
+// escape; else "".
 func loggablePart(text string) string {
 	part := loggablePattern.FindString(text)
 	if longNumberPattern.MatchString(part) {

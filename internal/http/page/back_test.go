@@ -39,7 +39,8 @@ func get(t *testing.T, w *pagetest.World, query string) string {
 	return body
 }
 
-// A person whom an app sent goes back there with a reference, and its own query, once there is a proof.
+// A person whom an app sent goes back there with a reference, and its own query, once there is a
+// proof.
 func TestAPersonIsReturnedWithAReference(t *testing.T) {
 	w := world(t)
 	const to = "https://shop.example/welcome/to?state=a%26b"
@@ -48,7 +49,8 @@ func TestAPersonIsReturnedWithAReference(t *testing.T) {
 	contains(t, answer.Header().Get("Content-Security-Policy"), "form-action 'self' https://shop.example;")
 	form := url.Values{"return_url": {to}, "proof": {"a proof"}}
 	answer, _ = asks(t, w, http.MethodPost, "return?app=shop&purpose=default", form)
-	is(t, fmt.Sprint(answer.Code, answer.Header().Get("Location")), "303https://shop.example/welcome/to?reference=shop%26a+proof&state=a%26b")
+	is(t, fmt.Sprint(answer.Code, answer.Header().Get("Location")),
+		"303https://shop.example/welcome/to?reference=shop%26a+proof&state=a%26b")
 	form.Set("proof", "")
 	answer, _ = asks(t, w, http.MethodPost, "return?app=shop&purpose=default", form)
 	is(t, answer.Code, http.StatusSeeOther) // to the page
@@ -62,9 +64,9 @@ func TestAPersonIsReturnedWithAReference(t *testing.T) {
 	}
 }
 
-// A return_url that the app does not allow, and a purpose that its page does not have, configured or
-// not, are explained to the person in the person's words, and to the operator in the log, without the
-// address's path and query.
+// A return_url that the app does not allow, and a purpose that its page does not have, configured
+// or not, are explained to the person in the person's words, and to the operator in the log,
+// without the address's path and query.
 func TestABadLinkIsExplained(t *testing.T) {
 	var w *pagetest.World
 	for query, logged := range map[string]string{
@@ -93,8 +95,8 @@ func TestABadLinkIsExplained(t *testing.T) {
 	}
 }
 
-// An app that the address names has its own name, brand, key and return addresses, and nothing of the other's; a purpose
-// its own words and codes.
+// An app that the address names has its own name, brand, key and return addresses, and nothing of
+// the other's; a purpose its own words and codes.
 func TestThePageOfAnAppThatIsNamed(t *testing.T) {
 	w := world(t)
 	w.Also(page.AppPage{
@@ -108,11 +110,13 @@ func TestThePageOfAnAppThatIsNamed(t *testing.T) {
 	answer, first := asks(t, w, http.MethodGet, "?app=news", nil)
 	contains(t, first, own...)
 	silent(t, get(t, w, ""), own...)
-	contains(t, answer.Header().Get("Content-Security-Policy"), "img-src 'self' https://cdn.example/logo.svg;", "style-src 'self';", "form-action 'self';")
+	contains(t, answer.Header().Get("Content-Security-Policy"), "img-src 'self' https://cdn.example/logo.svg;", "style-src 'self';",
+		"form-action 'self';")
 	is(t, answer.Header().Get("Set-Cookie"), "")
 	contains(t, get(t, w, "brand.css?app=news"), ":root{--accent:light-dark(#0b7a5c,")
 	is(t, get(t, w, "brand.css"), "")
-	contains(t, get(t, w, "?purpose=confirm"), `purpose="confirm"`, "a code of 8 characters", "to confirm your address", "You can close this page.")
+	contains(t, get(t, w, "?purpose=confirm"), `purpose="confirm"`, "a code of 8 characters", "to confirm your address",
+		"You can close this page.")
 	for query, status := range map[string]int{
 		"?app=News": http.StatusNotFound, "brand.css?app=nobody": http.StatusNotFound,
 		"?app=news&return_url=https://app.example": http.StatusUnprocessableEntity,
@@ -122,7 +126,8 @@ func TestThePageOfAnAppThatIsNamed(t *testing.T) {
 	}
 }
 
-// Without a script the page says what it needs; what it offers follows what there is, and what is paused.
+// Without a script the page says what it needs; what it offers follows what there is, and what is
+// paused.
 func TestThePageOffersWhatThereIs(t *testing.T) {
 	w := world(t)
 	contains(t, get(t, w, ""), "<noscript>", "needs JavaScript", `channels="email"`)
@@ -164,13 +169,14 @@ func aReturnByItself(t *testing.T, browser context.Context) {
 	b.until(`location.href.includes('return_url')`)
 }
 
-// A page that was open before an update, whose cards the server drew, shows the card of the answer to its form: it
-// says to reload.
+// A page that was open before an update, whose cards the server drew, shows the card of the answer
+// to its form: it says to reload.
 func TestAPageOfBeforeIsToldToReload(t *testing.T) {
 	w := world(t)
 	answer, _ := asks(t, w, http.MethodPost, "?app=shop", url.Values{"to": {"ana@example.com"}, "act": {"send"}})
 	is(t, answer.Code, http.StatusOK)
-	contains(t, answer.Body.String(), `<section class="card" id="card"`, `<p class="box warn">This page could not be loaded completely. Reload it.`)
+	contains(t, answer.Body.String(), `<section class="card" id="card"`,
+		`<p class="box warn">This page could not be loaded completely. Reload it.`)
 	is(t, w.Codes.Sends(), 0)
 	silent(t, get(t, w, ""), `id="card"`)
 }

@@ -21,18 +21,21 @@ import (
 	"sendcode/internal/kit/servertest"
 )
 
-// The browser's tests share one browser, and Chromium's axe-core; each has a tab with cookies of its own.
-// They show what no other test can: scripts, focus, clocks, tabs, the connection, and how pages
-// look. Which card is shown when is in testdata/cards.json.
+// The browser's tests share one browser, and Chromium's axe-core; each has a tab with cookies of
+// its own. They show what no other test can: scripts, focus, clocks, tabs, the connection, and how
+// pages look. Which card is shown when is in testdata/cards.json.
 func TestInABrowser(t *testing.T) {
 	browser, engine := chromium(t)
 	inTabs(t, browser, theWholeWay, theCountdownRunsOut, aPageFromTheCacheShowsTheTruth, lettersThroughAnInputMethod,
 		aPressIsNotLost, numbersWhileTheyAreTyped, aWidgetsRefusal, aWidgetOnAPageThatMayNot,
 		aWidgetAndAnOutage, aWidgetContinues, aWidgetBehindAPagesTools, aWidgetsAnswerIsLost, theAnswerToACodeIsLost, browsersThatLack,
 		aWidgetIsMoved, aWidgetIsDrawnAgain,
-		severalWidgets, aWidgetThatIsRequired, aWidgetGivesNoProofToAnAddress, aWidgetKeepsTheContractOfAField, aWidgetUnderForeignCSS, aWidgetInTheReadersSize, aWidgetTellsItsPage, aWidgetIsResetWhileItAsks,
+		severalWidgets, aWidgetThatIsRequired, aWidgetGivesNoProofToAnAddress, aWidgetKeepsTheContractOfAField, aWidgetUnderForeignCSS,
+		aWidgetInTheReadersSize, aWidgetTellsItsPage, aWidgetIsResetWhileItAsks,
 		aWidgetIsOneRequest, aWidgetIsItsApps, aWidgetByItsDocumentation, aWidgetByPhone, aWidgetsOtherChannel,
-		aWidgetWithoutTextMessages, aWidgetHasPropertiesEarly, theTableOfCards, wrongCodes, aFillersText, aReaderWithoutATimeZone, otherTabsHearOfTheApproval, backLeadsToTheCode, aTabOverAnUpdate, aReloadKeepsTheConfirmedCard, theFirstCardWaitsForNoNumbers, offline, aFailureIsSaidUntilTheNextAct, aChangeOfClocks, aWidgetSpeaksALanguage,
+		aWidgetWithoutTextMessages, aWidgetHasPropertiesEarly, theTableOfCards, wrongCodes, aFillersText, aReaderWithoutATimeZone,
+		otherTabsHearOfTheApproval, backLeadsToTheCode, aTabOverAnUpdate, aReloadKeepsTheConfirmedCard, theFirstCardWaitsForNoNumbers,
+		offline, aFailureIsSaidUntilTheNextAct, aChangeOfClocks, aWidgetSpeaksALanguage,
 		aReturnByItself, aCodeFromATextMessage, aBounceChangesTheCard, aWidgetKeepsTokens,
 		aWidgetWorks, aWidgetLeavesAVendor, aWidgetWithoutACheck, aWidgetWhoseVendorIsBlocked, aWidgetsPageAsksItself, theWorkIsSHA256)
 	t.Run("aWidgetShowsAVendor", func(t *testing.T) {
@@ -121,7 +124,8 @@ func open(t *testing.T, browser context.Context, w *pagetest.World, look browser
 	b.do(look.Apply())
 	b.first(watching)
 	if w.ID != "" { // what the world's person has asked for, this browser has
-		b.first(fmt.Sprintf("try { sessionStorage.begun ??= (localStorage.setItem('sendcode %s default ', '%s'), 'yes') } catch {}", api.PageKey("shop"), w.ID))
+		b.first(fmt.Sprintf("try { sessionStorage.begun ??= (localStorage.setItem('sendcode %s default ', '%s'), 'yes') } catch {}",
+			api.PageKey("shop"), w.ID))
 	}
 	return b
 }

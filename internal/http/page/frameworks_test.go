@@ -84,8 +84,8 @@ func aWidgetInAFramework(b *tab, w *pagetest.World) {
 	is(b, [2]string{asks[0].Purpose, asks[1].Purpose}, [2]string{"default", "gift"})
 }
 
-// visitingAnApplication opens a site's page with an application that draws the widget, or takes over what a server
-// rendered.
+// visitingAnApplication opens a site's page with an application that draws the widget, or takes
+// over what a server rendered.
 func visitingAnApplication(t *testing.T, browser context.Context, script, rendered string) (*tab, *pagetest.World) {
 	t.Helper()
 	b, w := inAShop(t, browser)

@@ -12,8 +12,8 @@ import (
 	"sendcode/internal/kit/browsertest"
 )
 
-// backLeadsToTheCode from the field for another address, and from it out of the page; Forward leads to that
-// field again. A way by the card's own links leaves nothing to go back through.
+// backLeadsToTheCode from the field for another address, and from it out of the page; Forward leads
+// to that field again. A way by the card's own links leaves nothing to go back through.
 func backLeadsToTheCode(t *testing.T, browser context.Context) {
 	b := open(t, browser, accepting(t), browsertest.Look{})
 	b.visit("static/icon.svg")
@@ -47,8 +47,8 @@ func backLeadsToTheCode(t *testing.T, browser context.Context) {
 	b.until(`location.pathname === '/static/icon.svg'`)
 }
 
-// aReloadKeepsTheConfirmedCard and the way on, for as long as the proof is good. The text is another one where
-// another tab has the way on.
+// aReloadKeepsTheConfirmedCard and the way on, for as long as the proof is good. The text is
+// another one where another tab has the way on.
 func aReloadKeepsTheConfirmedCard(t *testing.T, browser context.Context) {
 	w := accepting(t)
 	b := open(t, browser, w, browsertest.Look{})
@@ -84,7 +84,8 @@ func aReloadKeepsTheConfirmedCard(t *testing.T, browser context.Context) {
 	b.card("ask")
 }
 
-// aTabOverAnUpdate says that it has to be reloaded, and has sent nothing. One that has its modules goes on.
+// aTabOverAnUpdate says that it has to be reloaded, and has sent nothing. One that has its modules
+// goes on.
 func aTabOverAnUpdate(t *testing.T, browser context.Context) {
 	w := accepting(t)
 	early, late := open(t, browser, w, browsertest.Look{}), open(t, browser, w, browsertest.Look{})
@@ -104,8 +105,8 @@ func aTabOverAnUpdate(t *testing.T, browser context.Context) {
 	late.getsIn()
 }
 
-// theFirstCardWaitsForNoNumbers where it begins with mail: what there is for text messages comes into it, also
-// while a person types, whose text stays.
+// theFirstCardWaitsForNoNumbers where it begins with mail: what there is for text messages comes
+// into it, also while a person types, whose text stays.
 func theFirstCardWaitsForNoNumbers(t *testing.T, browser context.Context) {
 	w := phoning(t)
 	b := open(t, browser, w, browsertest.Look{})

@@ -12,9 +12,9 @@ import (
 	"sendcode/internal/kit/browsertest"
 )
 
-// lacks are what scripts of page and widget use and a browser may lack (a), throw at (t), never answer
-// (n) or give an odd value for (o): older ones, private windows, policies and extensions. web/static/browser.js has
-// what is done about it.
+// lacks are what scripts of page and widget use and a browser may lack (a), throw at (t), never
+// answer (n) or give an odd value for (o): older ones, private windows, policies and extensions.
+// web/static/browser.js has what is done about it.
 var lacks = []struct{ feature, how string }{
 	{"BroadcastChannel", "at"},
 	{"BroadcastChannel.prototype.postMessage", "t"},
@@ -51,7 +51,8 @@ var lacks = []struct{ feature, how string }{
 	{"CustomStateSet.prototype.add", "at"},
 }
 
-// without is a script that takes features away. Accessors of objects throw, what is called or made throws then.
+// without is a script that takes features away. Accessors of objects throw, what is called or made
+// throws then.
 func without(features []string, how rune) string {
 	return fmt.Sprintf(`(() => {
 	window.OTPCredential = class {};
@@ -102,7 +103,8 @@ func aWayWithout(t *testing.T, browser context.Context, features []string, how r
 	b.card("approved")
 }
 
-// In a browser that keeps no cookies, and no storage, the page works, and says what a reload would lose.
+// In a browser that keeps no cookies, and no storage, the page works, and says what a reload would
+// lose.
 func TestCookiesAreOff(t *testing.T) {
 	browser := browsertest.CookielessChromium(t)
 	w := accepting(t)

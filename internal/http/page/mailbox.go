@@ -28,10 +28,10 @@ const (
 const mailboxCookie = "sendcode_mailbox"
 
 // RegisterMailbox adds the routes of the developer's mailbox, which shows codes. key opens it: as
-// the parameter k of its link, which a redirect moves into a cookie, or as a bearer token. apiKey, if
-// it is not empty, is a bearer token too. The routes answer only requests that come straight from this
-// machine. Call it only if the server listens on loopback and has no real mail server. Call
-// RegisterStatic too.
+// the parameter k of its link, which a redirect moves into a cookie, or as a bearer token. apiKey,
+// if it is not empty, is a bearer token too. The routes answer only requests that come straight
+// from this machine. Call it only if the server listens on loopback and has no real mail server.
+// Call RegisterStatic too.
 func RegisterMailbox(e *echo.Echo, box Mailbox, key, apiKey string) {
 	pages := parseTemplates("mailbox/*.html")
 	g := e.Group("/mailbox", server.RequireLocal, func(next echo.HandlerFunc) echo.HandlerFunc {

@@ -67,8 +67,8 @@ func TestTheMailboxShowsMailsAtOnce(t *testing.T) {
 	is(t, ask("/mailbox/html?id=2@localhost").Code, http.StatusNotFound) // it has no HTML
 }
 
-// The link sets a cookie and is redirected away; cookie and tokens open each route, nothing else does,
-// and nothing under another host's name.
+// The link sets a cookie and is redirected away; cookie and tokens open each route, nothing else
+// does, and nothing under another host's name.
 func TestRegisterMailboxNeedsItsKey(t *testing.T) {
 	const here = "127.0.0.1:8080"
 	e := serveMailbox(world(t), "sk_key", first())
@@ -80,7 +80,8 @@ func TestRegisterMailboxNeedsItsKey(t *testing.T) {
 	for _, path := range []string{"/mailbox", "/mailbox/messages", "/mailbox/html?id=1@localhost"} {
 		for given, want := range map[[2]string]int{
 			{}: 401, {"sendcode_mailbox="}: 401, {"sendcode_mailbox=sk_key"}: 401, {"sendcode_mailbox=the-key"}: 200,
-			{"", "Bearer the-key"}: 200, {"", "Bearer sk_key"}: 200, {"", "Bearer "}: 401, {"", "Basic the-key"}: 401, {"", "Bearer sk_keys"}: 401,
+			{"", "Bearer the-key"}: 200, {"", "Bearer sk_key"}: 200, {"", "Bearer "}: 401, {"", "Basic the-key"}: 401,
+			{"", "Bearer sk_keys"}: 401,
 		} {
 			w := askMailbox(e, here, path, given[0], given[1])
 			if is(t, w.Code, want); strings.Contains(w.Body.String(), "482913") != (want == 200) {

@@ -51,7 +51,8 @@ func TestAllInABrowser(t *testing.T) {
 	}
 }
 
-// The cards are as good in the other browsers: in either colours, at either width, in a language of either direction.
+// The cards are as good in the other browsers: in either colours, at either width, in a language of
+// either direction.
 func TestEveryCardInOtherBrowsers(t *testing.T) {
 	engine, err := pagetest.LoadAxe(t.Context(), servertest.Chromium(t))
 	servertest.OK(t, err)

@@ -1,9 +1,9 @@
 // Package page serves the page on which people ask for a code, watch the countdown to the next one,
 // and enter the code. On a developer's machine it also serves the mailbox with the mails.
 //
-// The page is a small document around the widget (web/widget), which asks the API as it does on other
-// sites. The server adds what the app is called and looks like, what its page offers, and where a person
-// may be returned to. It keeps no state: that is in the browser.
+// The page is a small document around the widget (web/widget), which asks the API as it does on
+// other sites. The server adds what the app is called and looks like, what its page offers, and
+// where a person may be returned to. It keeps no state: that is in the browser.
 //
 //	GET /         app, purpose, return_url ─▶ HTML with <send-code>
 //	POST /return  proof of a right code ─▶ 303 return_url?reference=…
@@ -59,16 +59,18 @@ type Config struct {
 	// Channels are the channels that the page offers, in this order, if the service has them;
 	// empty: all, mail first.
 	Channels []recipient.Channel
-	Country  string                                                                    // country of phone numbers if the browser names none that is served; empty: none
-	Offer    func(app, purpose, languages string, channels []recipient.Channel) string // what the API offers a browser, as JSON
-	Now      func() time.Time                                                          // nil: time.Now
-	Logger   *slog.Logger
+	// country of phone numbers if the browser names none that is served; empty: none
+	Country string
+	Offer   func(app, purpose, languages string, channels []recipient.Channel) string // what the API offers a browser, as JSON
+	Now     func() time.Time                                                          // nil: time.Now
+	Logger  *slog.Logger
 	// References makes the reference that a returning person brings, by which the app looks the
 	// verification up. Required if an app has ReturnURLs.
 	References referenceIssuer
 }
 
-// referenceIssuer makes a reference to the approval that a proof names. Implementation: proof.Redeemer.
+// referenceIssuer makes a reference to the approval that a proof names. Implementation:
+// proof.Redeemer.
 type referenceIssuer interface {
 	ReferenceTo(app, proof string) (string, error)
 }
@@ -134,8 +136,8 @@ type visit struct {
 // errNoPurpose is the error of a request that names a purpose which the app's page does not have.
 var errNoPurpose = &server.Problem{Kind: server.NotFound, Detail: "The page has no purpose of this name."}
 
-// newVisit returns the visit of the app and the purpose that the request names. It returns errNoPurpose
-// for an unknown purpose, and another error for an unknown app.
+// newVisit returns the visit of the app and the purpose that the request names. It returns
+// errNoPurpose for an unknown purpose, and another error for an unknown app.
 func (page *Page) newVisit(c echo.Context) (*visit, error) {
 	words := texts.ForPage(c.Request().Header.Get("Accept-Language"))
 	v := &visit{T: words.Section(texts.PageSection), phone: words.Section(texts.PhoneSection), Country: page.Country}
@@ -247,7 +249,8 @@ func parseTemplates(pattern string) *template.Template {
 // brandStylePath is the path of the style sheets with brand colours; the query names the app.
 const brandStylePath = "/brand.css"
 
-// StyleSheetURL returns the URL of the style sheet with the brand's colours; "" if the brand has none.
+// StyleSheetURL returns the URL of the style sheet with the brand's colours; "" if the brand has
+// none.
 func (v *visit) StyleSheetURL() string {
 	if v.Brand.Light == (message.Palette{}) {
 		return ""

@@ -22,15 +22,16 @@ import (
 )
 
 // rendering are the frameworks with a server of their own. Each has an application in
-// testdata/rendered, around a sample of docs/examples. There is no lock file: it would have thousands
-// of lines; package.json has the exact versions of what the application names.
+// testdata/rendered, around a sample of docs/examples. There is no lock file: it would have
+// thousands of lines; package.json has the exact versions of what the application names.
 var rendering = map[string]struct {
 	sample, at   string // where the application has the sample
 	build, serve string // commands of a shell, among npm's programs
 }{
 	"angular": {
 		"sign-in.ts", "sign-in.ts",
-		"ngc && esbuild main.js --bundle --outfile=out/browser.js && esbuild server.js --bundle --platform=node --outfile=out/server.cjs", "node out/server.cjs",
+		"ngc && esbuild main.js --bundle --outfile=out/browser.js && esbuild server.js --bundle --platform=node --outfile=out/server.cjs",
+		"node out/server.cjs",
 	},
 	"astro":     {"SignIn.astro", "src/SignIn.astro", "astro build", "astro preview --host 127.0.0.1 --port $PORT"},
 	"next":      {"SignIn.jsx", "app/SignIn.jsx", "next build", "next start --hostname 127.0.0.1 --port $PORT"},

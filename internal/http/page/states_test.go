@@ -93,7 +93,8 @@ const faults = `((scope) => {
 
 // everyCard of the widget can be used in each look, and axe-core finds nothing wrong
 // with it.
-func everyCard(t *testing.T, tab *browsertest.Tab, engine *pagetest.Axe, looks []browsertest.Look, widgets []pagetest.WidgetState, lang string,
+func everyCard(t *testing.T, tab *browsertest.Tab, engine *pagetest.Axe, looks []browsertest.Look, widgets []pagetest.WidgetState,
+	lang string,
 ) {
 	t.Helper()
 	p := browsertest.NewPage(t, tab, "about:blank", "")
@@ -122,8 +123,8 @@ func theMainCards(t *testing.T, browser context.Context, engine *pagetest.Axe) {
 	everyCard(t, anotherTab(t, browser), engine, narrowAndWide, widgets, "en")
 }
 
-// narrowAndWide are 320 CSS pixels, which is also 1280 at 400 % zoom, in dark colours, and 1280 in light
-// ones.
+// narrowAndWide are 320 CSS pixels, which is also 1280 at 400 % zoom, in dark colours, and 1280 in
+// light ones.
 var narrowAndWide = []browsertest.Look{{Width: 320, Height: 640, Dark: true}, {Width: 1280, Height: 640}}
 
 // anotherTab is one of Chromium.
@@ -158,9 +159,10 @@ func (t *tab) accessible(engine *pagetest.Axe, name string, look browsertest.Loo
 	}
 }
 
-// drawing has the widget's scripts draw each row of the table in a language, and gives the rows that are drawn
-// otherwise, and what must not stand on them: a whole address beside a masked one, a word of mail where there
-// are text messages alone, a foreign word in Chinese, and of one address something else than of another.
+// drawing has the widget's scripts draw each row of the table in a language, and gives the rows
+// that are drawn otherwise, and what must not stand on them: a whole address beside a masked one, a
+// word of mail where there are text messages alone, a foreign word in Chinese, and of one address
+// something else than of another.
 const drawing = `(async (cases, lang) => {
   const { draw, pick, cards, phones: numbers, Moment } = window.widget, { mails, phones } = await import('/static/widget/words.' + lang + '.js');
   const words = { email: mails, sms: { ...mails, ...phones } };
@@ -210,7 +212,8 @@ const drawing = `(async (cases, lang) => {
   return cases.length < 30 ? [cases.length + ' cases'] : differ;
 })`
 
-// misread names the texts of the table of internal/codes/code of which the scripts make something else.
+// misread names the texts of the table of internal/codes/code of which the scripts make something
+// else.
 const misread = `.filter(({ in: text, code = '', reason = '', length, letters }) => {
   const slips = { required: 'required', not_digits: 'foreign', not_in_alphabet: 'foreign', too_short: 'length', too_long: 'length' }, got = widget.codeIn(text, length, letters);
   return got !== code || reason && widget.slipIn(text, letters) !== slips[reason];

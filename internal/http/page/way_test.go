@@ -156,8 +156,8 @@ func wrongCodes(t *testing.T, browser context.Context) {
 		"Too many wrong codes. "+eval[string](b, b.q("[role=timer]")+`.textContent`))
 }
 
-// aFillersText is checked by itself where it is a code of this form and nothing else, and until a code was wrong. Else it
-// is shown, and a press checks it.
+// aFillersText is checked by itself where it is a code of this form and nothing else, and until a
+// code was wrong. Else it is shown, and a press checks it.
 func aFillersText(t *testing.T, browser context.Context) {
 	b := onAWidget(t, browser, accepting(t))
 	b.asked(pagetest.Address)
@@ -365,7 +365,8 @@ func aChangeOfClocks(t *testing.T, browser context.Context) {
 	b.card("code", "Valid for 9 min.")
 }
 
-// aReaderWithoutATimeZone: browsers that resist fingerprinting tell UTC or Iceland's, so times are durations.
+// aReaderWithoutATimeZone: browsers that resist fingerprinting tell UTC or Iceland's, so times are
+// durations.
 func aReaderWithoutATimeZone(t *testing.T, browser context.Context) {
 	w := world(t, every(50*time.Minute))
 	w.Codes.Immediately = store.Sent
@@ -403,7 +404,8 @@ func otherTabsHearOfTheApproval(t *testing.T, browser context.Context) {
 	b.card("code")
 	other := b.beside()
 	other.do(chromedp.Navigate(eval[string](b, `location.href`)))
-	other.run("Object.assign(sessionStorage, " + eval[string](b, `JSON.stringify({ ...sessionStorage })`) + ")") // as in a tab that is duplicated
+	// as in a tab that is duplicated
+	other.run("Object.assign(sessionStorage, " + eval[string](b, `JSON.stringify({ ...sessionStorage })`) + ")")
 	other.do(chromedp.Reload())
 	other.card("code")
 	b.getsIn()
@@ -444,8 +446,8 @@ func (t *tab) answersAfterItIsLost() {
 	}
 }
 
-// aFailureIsSaidUntilTheNextAct, whatever looks succeed meanwhile and whatever they bring: until something is typed or
-// submitted. A loss of the connection in between has its own words.
+// aFailureIsSaidUntilTheNextAct, whatever looks succeed meanwhile and whatever they bring: until
+// something is typed or submitted. A loss of the connection in between has its own words.
 func aFailureIsSaidUntilTheNextAct(t *testing.T, browser context.Context) {
 	b := onAWidget(t, browser, running(t))
 	b.tolerate = "e" // the browser's own words for a request that fails
@@ -502,7 +504,8 @@ func aBounceChangesTheCard(t *testing.T, browser context.Context) {
 		"The last code still works until")
 }
 
-// aPageFromTheCacheShowsTheTruth: a page that the browser kept alive whole asks again when it is shown again.
+// aPageFromTheCacheShowsTheTruth: a page that the browser kept alive whole asks again when it is
+// shown again.
 func aPageFromTheCacheShowsTheTruth(t *testing.T, browser context.Context) {
 	w := onItsWay(t)
 	b := visiting(t, browser, w)
@@ -520,7 +523,8 @@ func lettersThroughAnInputMethod(t *testing.T, browser context.Context) {
 	sends(t, w, pagetest.Address)
 	b := visiting(t, browser, w)
 	b.focus("code")
-	is(t, eval[string](b, "getComputedStyle(document.querySelector('send-code').shadowRoot.querySelector('#code')).textTransform"), "uppercase")
+	is(t, eval[string](b, "getComputedStyle(document.querySelector('send-code').shadowRoot.querySelector('#code')).textTransform"),
+		"uppercase")
 	b.run(fmt.Sprintf(`(() => { const f = document.querySelector('send-code').shadowRoot.querySelector('#code');
 		f.dispatchEvent(new CompositionEvent('compositionstart', { bubbles: true }));
 		f.value = %q;

@@ -63,7 +63,8 @@ func aWidgetGivesNoProofToAnAddress(t *testing.T, browser context.Context) {
 	b.card("ask")
 	b.run(`window.el = document.querySelector('send-code')`, `window.by = (id) => document.getElementById(id)`,
 		`window.press = (id, n) => by(id).querySelectorAll('button')[n].click()`,
-		`addEventListener('formdata', (e) => { if (window.given === undefined) given = e.formData.get('proof'); })`) // Chromium fires some twice
+		// Chromium fires some twice
+		`addEventListener('formdata', (e) => { if (window.given === undefined) given = e.formData.get('proof'); })`)
 	b.run(`by('get').append(el)`, `el.value = 'e30.eyJqdGkiOiJ2In0.e30'`, `new FormData(by('get'))`, `el.value = ''`)
 	is(t, eval[bool](b, `given === null`), true) // before the module with the other cards is there
 	b.asked(pagetest.Address)
@@ -89,7 +90,11 @@ func aWidgetGivesNoProofToAnAddress(t *testing.T, browser context.Context) {
 		{`by('post').method = 'post', new FormData(by('post'))`, true},
 		{`document.body.prepend(el), el.setAttribute('form', 'get'), new FormData(by('get'))`, false},
 		{`el.setAttribute('form', 'post'), new FormData(by('post'))`, true},
-		{`by('get').append(Object.assign(document.createElement('input'), { name: 'proof', value: 'a.b.c' })), new FormData(by('get'))`, true}, // of another field
+		// of another field
+		{
+			`by('get').append(Object.assign(document.createElement('input'), { name: 'proof', value: 'a.b.c' })), new FormData(by('get'))`,
+			true,
+		},
 	} {
 		b.run(`window.given = undefined`, c.act)
 		b.until(`given !== undefined`)
@@ -102,7 +107,8 @@ func aWidgetGivesNoProofToAnAddress(t *testing.T, browser context.Context) {
 	is(t, strings.Count(strings.Join(b.console, "\n"), warning), 1)
 }
 
-// contract has what a page may expect of a field of a form: each row is tried with an <input> and with a widget, and gives the same.
+// contract has what a page may expect of a field of a form: each row is tried with an <input> and
+// with a widget, and gives the same.
 const contract = `(async () => {
   const until = (holds) => new Promise((go) => { const t = setInterval(() => { if (holds()) { clearInterval(t); go(); } }, 20); });
   const focused = (el) => [document.activeElement === el, el.matches(':focus'), el.matches(':focus-within')];
@@ -177,7 +183,8 @@ func aWidgetKeepsTheContractOfAField(t *testing.T, browser context.Context) {
 	is(t, len(b.world.Codes.Asks()), 0)
 }
 
-// aWidgetUnderForeignCSS looks as it does without: of what its page sets for its own text, nothing is inherited.
+// aWidgetUnderForeignCSS looks as it does without: of what its page sets for its own text, nothing
+// is inherited.
 func aWidgetUnderForeignCSS(t *testing.T, browser context.Context) {
 	b := embedded(t, browser, accepting(t), browsertest.Look{}, tag(""))
 	const styles = `[...document.querySelector('send-code').shadowRoot.querySelectorAll(':not(.visually-hidden)')].flatMap((e, i) => { const s = getComputedStyle(e); return [...s].map((name) => i + e.localName + ' ' + name + ' ' + s.getPropertyValue(name)) })`
@@ -193,10 +200,12 @@ func aWidgetUnderForeignCSS(t *testing.T, browser context.Context) {
 	}
 }
 
-// aWidgetInTheReadersSize has the font size that the reader chose in the browser, whatever the page says of its root.
+// aWidgetInTheReadersSize has the font size that the reader chose in the browser, whatever the page
+// says of its root.
 func aWidgetInTheReadersSize(t *testing.T, browser context.Context) {
 	b, s := embeddedBeside(t, browser, accepting(t), browsertest.Look{}, tag(""), `html { font-size: 10px }`)
-	b.do(browsertest.Command(page.SetFontSizes, page.SetFontSizesParams{FontSizes: &page.FontSizes{Standard: 32}}), chromedp.Navigate(s.URL))
+	b.do(browsertest.Command(page.SetFontSizes, page.SetFontSizesParams{FontSizes: &page.FontSizes{Standard: 32}}),
+		chromedp.Navigate(s.URL))
 	b.card("ask")
 	is(t, eval[string](b, `getComputedStyle(`+b.q("#send")+`).fontSize`), "32px")
 	b.run(`document.querySelector('send-code').style.setProperty('--rem', '20px')`)
@@ -213,7 +222,8 @@ func aWidgetHasPropertiesEarly(t *testing.T, browser context.Context) {
 		if (document.readyState !== 'interactive') return;
 		window.early = !customElements.get('send-code');
 		Object.assign(document.querySelector('send-code'), { publicKey: '` + pagetest.PublicKey + `', purpose: 'gift', channels: 'email',
-			country: 'DE', to: '` + pagetest.Address + `', locale: 'es', reference: 'r-1', name: 'proof', required: true, value: '', type: 'x' });
+			country: 'DE', to: '` + pagetest.Address +
+		`', locale: 'es', reference: 'r-1', name: 'proof', required: true, value: '', type: 'x' });
 	})`)
 	b.do(chromedp.Navigate(s.URL))
 	b.card("ask", "Pide un código")
@@ -310,7 +320,8 @@ func aWidgetIsOneRequest(t *testing.T, browser context.Context) {
 		b.card("ask", "Get a code")
 		b.until(fmt.Sprintf(`performance.getEntriesByType('resource').some((e) => e.name === %q)`,
 			w.URL+"v1/channels?purpose=&locale=en"))
-		got := eval[[]string](b, fmt.Sprintf(`performance.getEntriesByType('resource').filter((e) => e.name.startsWith(%q)).map((e) => new URL(e.name).pathname)`, w.URL))
+		got := eval[[]string](b, fmt.Sprintf(
+			`performance.getEntriesByType('resource').filter((e) => e.name.startsWith(%q)).map((e) => new URL(e.name).pathname)`, w.URL))
 		// the question whether the page may ask comes with the card
 		if strings.Join(got, " ") != "/widget.js /v1/channels" {
 			t.Errorf("at %d px it is %v", width, got)

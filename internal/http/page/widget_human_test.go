@@ -15,8 +15,9 @@ import (
 	"sendcode/internal/kit/browsertest"
 )
 
-// pressed is a service that asks for a human check. answers are the next answers to a send; then it goes through. sends has the
-// key and the token of each. A vendor's check is late when the test calls late.
+// pressed is a service that asks for a human check. answers are the next answers to a send; then it
+// goes through. sends has the key and the token of each. A vendor's check is late when the test
+// calls late.
 const pressed = `(() => {
 	const real = fetch;
 	Object.assign(window, { sends: [], answers: [], bars: [], workers: 0, told: [] });
@@ -58,16 +59,20 @@ const (
 
 // asksFor is an answer that asks for a check by a vendor, or by work, if there is a challenge.
 func asksFor(status int, by, challenge, rule string) string {
-	return fmt.Sprintf(`[%d,{"type":"https://s/problems/human-check","human_check":{"by":%q,"site_key":"key","work":%s}%s}]`, status, by, challenge, rule)
+	return fmt.Sprintf(`[%d,{"type":"https://s/problems/human-check","human_check":{"by":%q,"site_key":"key","work":%s}%s}]`, status, by,
+		challenge, rule)
 }
 
-// pressedSite is a site with the widget whose service asks, under a policy that admits vendors, with this script of a vendor.
+// pressedSite is a site with the widget whose service asks, under a policy that admits vendors,
+// with this script of a vendor.
 func pressedSite(t *testing.T, browser context.Context, policy, vendor string, answers ...string) *tab {
 	t.Helper()
 	w := accepting(t)
 	base := strings.TrimSuffix(w.URL, "/")
 	site := pagetest.NewSite("", func() (string, string, string) {
-		return strings.ReplaceAll(policy, "BASE", base), `<link rel="icon" href="data:,"><link rel="stylesheet" href="/own.css"><script type="module" src="` + base + `/widget.js"></script>`,
+		return strings.ReplaceAll(policy, "BASE", base),
+			`<link rel="icon" href="data:,"><link rel="stylesheet" href="/own.css"><script type="module" src="` + base +
+				`/widget.js"></script>`,
 			"<main>" + tag("") + "</main>"
 	})
 	t.Cleanup(site.Close)
@@ -87,7 +92,8 @@ func pressedSite(t *testing.T, browser context.Context, policy, vendor string, a
 const (
 	openPolicy = "default-src 'none'; script-src 'self' BASE https://challenges.cloudflare.com; connect-src BASE; img-src data:; style-src 'self'; worker-src blob: BASE"
 	tightly    = "default-src 'none'; script-src 'self' BASE; connect-src BASE; img-src data:; style-src 'self'; require-trusted-types-for 'script'; trusted-types 'none'"
-	// vendorComes has each vendor's script come at once, but for as many as the test lets fail before.
+	// vendorComes has each vendor's script come at once, but for as many as the test lets fail
+	// before.
 	vendorComes = `document.addEventListener('DOMContentLoaded', () => {
 		window.failing ??= 0;
 		document.head.append = (e) => { told.push(e.src); setTimeout(() => failing-- > 0 ? e.onerror() : e.onload()); };
@@ -115,15 +121,17 @@ func (t *tab) tokens(sends int) string {
 func (t *tab) works(number int) {
 	t.Helper()
 	t.card("code")
-	is(t.T, eval[string](t, `atob(sends.at(-1)[1].slice(5))`), strings.NewReplacer(`"maxNumber":`+fmt.Sprint(number+5000), `"number":`+fmt.Sprint(number)).
-		Replace(challenge(number, pressedSalt)))
+	is(t.T, eval[string](t, `atob(sends.at(-1)[1].slice(5))`),
+		strings.NewReplacer(`"maxNumber":`+fmt.Sprint(number+5000), `"number":`+fmt.Sprint(number)).
+			Replace(challenge(number, pressedSalt)))
 	is(t.T, eval[string](t, `[...bars].at(-1).getAttribute('aria-label')`), "Progress of the calculation")
 	is(t.T, eval[int](t, t.root+`.querySelectorAll('progress, [name=human]').length + document.querySelectorAll('[slot=human]').length`), 0)
 }
 
 const pressedSalt = "0123456789abcdef?expires=1796000000&for=0123456789abcdef0123456789abcdef&key=k1&"
 
-// aWidgetWorks where strangers are many: in a worker, and where the site's policy allows none, in the page. The send has the same key.
+// aWidgetWorks where strangers are many: in a worker, and where the site's policy allows none, in
+// the page. The send has the same key.
 func aWidgetWorks(t *testing.T, browser context.Context) {
 	for policy, workers := range map[string]bool{openPolicy: true, tightly: false} {
 		b := pressedSite(t, browser, policy, "", asksFor(428, "work", challenge(9000, pressedSalt), aRule))
@@ -134,10 +142,12 @@ func aWidgetWorks(t *testing.T, browser context.Context) {
 	}
 }
 
-// aWidgetShowsAVendor in the light tree, and anew after each answer. After two tokens that were refused, or where the person would rather, it is work.
+// aWidgetShowsAVendor in the light tree, and anew after each answer. After two tokens that were
+// refused, or where the person would rather, it is work.
 func aWidgetShowsAVendor(t *testing.T, browser context.Context, engine *pagetest.Axe) {
 	work := challenge(20, pressedSalt)
-	b := pressedSite(t, browser, openPolicy, turnstileScript, asksFor(428, "turnstile", work, aRule), asksFor(422, "turnstile", work, aRule), asksFor(422, "turnstile", work, aRule))
+	b := pressedSite(t, browser, openPolicy, turnstileScript, asksFor(428, "turnstile", work, aRule),
+		asksFor(422, "turnstile", work, aRule), asksFor(422, "turnstile", work, aRule))
 	b.until(`document.querySelector('[slot=human] button')`)
 	contains(t, eval[string](b, b.q("#card")+`.innerText`), "Please complete this check")
 	fits(&browsertest.Page{TB: t, Tab: browsertest.InChromium(b.ctx), Root: b.root}, engine, "a vendor's check", narrowAndWide, "send-code")
@@ -164,11 +174,16 @@ func aWidgetShowsAVendor(t *testing.T, browser context.Context, engine *pagetest
 	}
 }
 
-// aWidgetLeavesAVendor that shows nothing, or throws, for work, or for what else can be done. A script that failed once is loaded again, once.
+// aWidgetLeavesAVendor that shows nothing, or throws, for work, or for what else can be done. A
+// script that failed once is loaded again, once.
 func aWidgetLeavesAVendor(t *testing.T, browser context.Context) {
 	work := challenge(20, pressedSalt)
-	for recaptcha, next := range map[string]string{`ready() {}`: `late()`, `ready(f) { setTimeout(f); }, render() { throw new Error('no'); }`: `true`} {
-		b := pressedSite(t, browser, openPolicy, vendorComes+`window.grecaptcha = { `+recaptcha+` }`, asksFor(428, "recaptcha", work, noRule))
+	for recaptcha, next := range map[string]string{
+		`ready() {}`: `late()`,
+		`ready(f) { setTimeout(f); }, render() { throw new Error('no'); }`: `true`,
+	} {
+		b := pressedSite(t, browser, openPolicy, vendorComes+`window.grecaptcha = { `+recaptcha+` }`,
+			asksFor(428, "recaptcha", work, noRule))
 		b.until(`told.length === 1 && (lates.size === 1 || bars.length)`)
 		b.until(`said.some((s) => s.includes('Please complete this check'))`)
 		b.run(next)
@@ -186,7 +201,8 @@ func aWidgetLeavesAVendor(t *testing.T, browser context.Context) {
 	b.focused("heading")
 	is(t, b.tokens(1), "")
 
-	b = pressedSite(t, browser, openPolicy, `window.failing = 1;`+turnstileScript, asksFor(428, "turnstile", work, noRule), asksFor(422, "turnstile", work, noRule))
+	b = pressedSite(t, browser, openPolicy, `window.failing = 1;`+turnstileScript, asksFor(428, "turnstile", work, noRule),
+		asksFor(422, "turnstile", work, noRule))
 	solve := func() {
 		b.until(`document.querySelector('[slot=human] button')`)
 		b.run(`late()`, `document.querySelector('[slot=human] button').click()`)
@@ -258,7 +274,8 @@ func theWorkIsSHA256(t *testing.T, browser context.Context) {
 	b.holdWidget()
 	for length := 40; length < 70; length++ {
 		for _, number := range []int{7, 1007, 10007} {
-			got := eval[string](b, fmt.Sprintf(`(() => { const s = widget.search(%s); let r; do r = s.next(); while (!r.done); return String(r.value) })()`,
+			got := eval[string](b, fmt.Sprintf(
+				`(() => { const s = widget.search(%s); let r; do r = s.next(); while (!r.done); return String(r.value) })()`,
 				challenge(number, strings.Repeat("s", length))))
 			is(t, got, fmt.Sprint(number))
 		}

@@ -17,12 +17,14 @@ var moves = map[string]string{
 	"moved with the form":            `document.body.append(el.form)`,
 }
 
-// aWidgetIsMoved by its host, and loses nothing: what was typed, what is being asked, what was proven.
+// aWidgetIsMoved by its host, and loses nothing: what was typed, what is being asked, what was
+// proven.
 func aWidgetIsMoved(t *testing.T, browser context.Context) {
 	for name, move := range moves {
 		t.Log(name)
 		w := accepting(t)
-		b := embedded(t, browser, w, browsertest.Look{}, `<form method="post"><p id="one">`+tag(`name="proof" required`)+`</p><p id="two"></p></form>`)
+		b := embedded(t, browser, w, browsertest.Look{},
+			`<form method="post"><p id="one">`+tag(`name="proof" required`)+`</p><p id="two"></p></form>`)
 		b.run(`window.el = document.querySelector('send-code')`, `window.rest = (ms) => new Promise((go) => setTimeout(go, ms))`,
 			`window.other = () => document.querySelector(el.closest('#one') ? '#two' : '#one')`)
 		moved := func() {
@@ -62,14 +64,16 @@ func aWidgetIsMoved(t *testing.T, browser context.Context) {
 	}
 }
 
-// aWidgetIsDrawnAgain by its host, which gives the proof back: as an attribute, or as the property early or late.
+// aWidgetIsDrawnAgain by its host, which gives the proof back: as an attribute, or as the property
+// early or late.
 func aWidgetIsDrawnAgain(t *testing.T, browser context.Context) {
 	w := accepting(t)
 	b := embedded(t, browser, w, browsertest.Look{}, `<form method="post">`+tag(`name="proof" required`)+`</form>`)
 	b.asked(pagetest.Address)
 	b.getsIn()
 	b.run(`window.proof = document.querySelector('send-code').value`, `window.form = document.querySelector('form')`)
-	const again = `window.el = document.createElement('send-code'), el.publicKey = '` + pagetest.PublicKey + `', el.name = 'proof', el.required = true`
+	const again = `window.el = document.createElement('send-code'), el.publicKey = '` + pagetest.PublicKey +
+		`', el.name = 'proof', el.required = true`
 	given := func(draw ...string) {
 		b.Helper()
 		b.run(draw...)

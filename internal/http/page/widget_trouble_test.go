@@ -55,12 +55,15 @@ func aWidgetOnAPageThatMayNot(t *testing.T, browser context.Context) {
 	}
 }
 
-// aWidgetBehindAPagesTools works where tracing adds headers to each fetch, in each form that fetch takes, and a page that may not ask is
-// told so all the same.
+// aWidgetBehindAPagesTools works where tracing adds headers to each fetch, in each form that fetch
+// takes, and a page that may not ask is told so all the same.
 func aWidgetBehindAPagesTools(t *testing.T, browser context.Context) {
 	for _, c := range map[string]struct{ headers, added string }{
-		"Sentry":        {"sentry-trace baggage traceparent", `real(url, { ...init, headers: { ...init.headers, ...more } })`},
-		"OpenTelemetry": {"traceparent tracestate baggage b3 x-b3-traceid x-b3-spanid x-b3-sampled uber-trace-id", `real(new Request(new Request(url, init), { headers: all }))`},
+		"Sentry": {"sentry-trace baggage traceparent", `real(url, { ...init, headers: { ...init.headers, ...more } })`},
+		"OpenTelemetry": {
+			"traceparent tracestate baggage b3 x-b3-traceid x-b3-spanid x-b3-sampled uber-trace-id",
+			`real(new Request(new Request(url, init), { headers: all }))`,
+		},
 		"Datadog": {
 			"x-datadog-origin x-datadog-parent-id x-datadog-sampling-priority x-datadog-trace-id x-datadog-tags traceparent tracestate",
 			`real(url, { ...init, headers: [...all] })`,
@@ -140,7 +143,8 @@ func aWidgetAndAnOutage(t *testing.T, browser context.Context) {
 	}
 }
 
-// aWidgetContinues sends what was pressed offline once the connection is back, also if its card would look otherwise by then.
+// aWidgetContinues sends what was pressed offline once the connection is back, also if its card
+// would look otherwise by then.
 func aWidgetContinues(t *testing.T, browser context.Context) {
 	w := accepting(t)
 	b := embedded(t, browser, w, browsertest.Look{}, tag(""))
@@ -161,8 +165,9 @@ func aWidgetContinues(t *testing.T, browser context.Context) {
 	b.card("code", "e•••@example.com")
 }
 
-// aWidgetsAnswerIsLost, and found again: a reload and the same address bring the code that was sent. Until then a random
-// key is kept, and no word of the recipient. A key of another recipient gives way, and a known code's message stops nothing.
+// aWidgetsAnswerIsLost, and found again: a reload and the same address bring the code that was
+// sent. Until then a random key is kept, and no word of the recipient. A key of another recipient
+// gives way, and a known code's message stops nothing.
 func aWidgetsAnswerIsLost(t *testing.T, browser context.Context) {
 	w := accepting(t)
 	b := embedded(t, browser, w, browsertest.Look{}, tag(""))
@@ -206,12 +211,14 @@ func aWidgetsAnswerIsLost(t *testing.T, browser context.Context) {
 	b.card("code", "e•••@example.com", "Don't close or reload this page")
 }
 
-// losing is a script that has the answers to checks lost, n times; how is what the script then does.
+// losing is a script that has the answers to checks lost, n times; how is what the script then
+// does.
 const losing = `window.real = fetch; window.lose = %d; window.fetch = async (...all) => { const answer = await real(...all);
 	if (String(all[0]).endsWith('/check') && lose > 0) { lose--; %s } return answer }`
 
-// theAnswerToACodeIsLost: it is asked for again with the same key, which counts nothing, and confirmed is what has its proof. Without a
-// key the card says that the code is used, and a new one is a press away.
+// theAnswerToACodeIsLost: it is asked for again with the same key, which counts nothing, and
+// confirmed is what has its proof. Without a key the card says that the code is used, and a new one
+// is a press away.
 func theAnswerToACodeIsLost(t *testing.T, browser context.Context) {
 	const lost, away = `throw new TypeError('lost')`, `return new Response('{}', { status: 503 })`
 	const form = `document.querySelector('form').checkValidity() + ' ' + document.querySelector('send-code').value.split('.').length`

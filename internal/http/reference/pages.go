@@ -22,8 +22,8 @@ var (
 	picture = regexp.MustCompile(`(?m)^(!\[.*\]\(.*\)|<img .*>)\n+`)
 )
 
-// pages returns the documents, in the order of their names. A link to a file that is not served becomes
-// plain text; pictures are left out.
+// pages returns the documents, in the order of their names. A link to a file that is not served
+// becomes plain text; pictures are left out.
 func pages() ([]page, error) {
 	names, err := fs.Glob(docs.Pages, "*.md")
 	if err != nil {
@@ -43,8 +43,9 @@ func pages() ([]page, error) {
 	return all, nil
 }
 
-// servedLink returns a link of a document as it is served: unchanged if it leads to another site or within
-// the document, with the address that serves its file, or as its text if the service serves no such file.
+// servedLink returns a link of a document as it is served: unchanged if it leads to another site or
+// within the document, with the address that serves its file, or as its text if the service serves
+// no such file.
 func servedLink(text string) string {
 	parts := link.FindStringSubmatch(text)
 	label, target, fragment := parts[1], parts[2], parts[3]

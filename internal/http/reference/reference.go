@@ -39,7 +39,8 @@ func Register(e *echo.Echo) {
 	e.GET("/docs", serve)
 	e.GET("/docs/:name", serve)
 	e.GET("/llms.txt", serve)
-	// A problem's type is /problems/<slug>. Without the slug, the URL leads to the list of all problems.
+	// A problem's type is /problems/<slug>. Without the slug, the URL leads to the list of all
+	// problems.
 	e.GET("/problems", func(c echo.Context) error { return c.Redirect(http.StatusFound, "/docs#problems") })
 }
 
@@ -70,11 +71,12 @@ func renderSpecification(specification []byte, all []page) ([]byte, error) {
 		return nil, err
 	}
 	t, err := template.New("docs.html").Funcs(template.FuncMap{
-		"text": renderParagraphs, "code": server.BackticksToHTML, "lastSegment": lastSegment, "upper": strings.ToUpper, "problemKinds": problemKindsOf,
-		"parameter": func(p parameter) parameter { return resolve(p, p.Ref, d.Components.Parameters) },
-		"body":      func(b *requestBody) requestBody { return resolve(*b, b.Ref, d.Components.RequestBodies) },
-		"response":  func(r response) response { return resolve(r, r.Ref, d.Components.Responses) },
-		"header":    func(h header) header { return resolve(h, h.Ref, d.Components.Headers) },
+		"text": renderParagraphs, "code": server.BackticksToHTML, "lastSegment": lastSegment, "upper": strings.ToUpper,
+		"problemKinds": problemKindsOf,
+		"parameter":    func(p parameter) parameter { return resolve(p, p.Ref, d.Components.Parameters) },
+		"body":         func(b *requestBody) requestBody { return resolve(*b, b.Ref, d.Components.RequestBodies) },
+		"response":     func(r response) response { return resolve(r, r.Ref, d.Components.Responses) },
+		"header":       func(h header) header { return resolve(h, h.Ref, d.Components.Headers) },
 	}).ParseFS(web.FS, "docs/docs.html")
 	if err != nil {
 		return nil, err

@@ -95,7 +95,8 @@ func TestReferenceHasTheWholeSpecification(t *testing.T) {
 	}
 }
 
-// Every operation may answer 503, as while the service starts or stops, and one with a body 413 and 415.
+// Every operation may answer 503, as while the service starts or stops, and one with a body 413 and
+// 415.
 func TestOperationsNameWhatAllMayAnswer(t *testing.T) {
 	var spec struct {
 		Paths map[string]map[string]struct {

@@ -16,8 +16,8 @@ var endAcceptingTimeout = time.Second
 // made. It waits, at most a second, until all of them are accepted. Closing the port would reset
 // them: a proxy that does not ask /readyz, such as nginx, has already sent its request on one, and
 // would answer 502. A refused connection is harmless, since the proxy then tries another replica. A
-// handshake that is under way is still reset. A InheritedListener stays open, and connections wait in
-// it for the next process. ended reports whether Accept fails from now on.
+// handshake that is under way is still reset. A InheritedListener stays open, and connections wait
+// in it for the next process. ended reports whether Accept fails from now on.
 func EndAccepting(l net.Listener) (ended bool) {
 	if passed, ok := l.(InheritedListener); ok {
 		return passed.endAccepting()

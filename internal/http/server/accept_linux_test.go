@@ -55,8 +55,9 @@ func TestEndAccepting(t *testing.T) {
 	}
 }
 
-// Over the bound the network with the most connections that wait for a request loses its oldest one; of several such
-// networks, the one whose oldest waits longest. Others keep theirs, and trusted proxies all. One line tells it.
+// Over the bound the network with the most connections that wait for a request loses its oldest
+// one; of several such networks, the one whose oldest waits longest. Others keep theirs, and
+// trusted proxies all. One line tells it.
 func TestWaitingConnectionsAreBounded(t *testing.T) {
 	proxies := []netip.Prefix{netip.MustParsePrefix("127.0.0.9/32")}
 	var log servertest.Text
@@ -77,7 +78,8 @@ func TestWaitingConnectionsAreBounded(t *testing.T) {
 	servertest.Same(t, "lines", strings.Count(log.String(), "too many connections wait"), 1)
 }
 
-// Of networks with as many connections, the one whose connection waits longest loses it, not the newcomer.
+// Of networks with as many connections, the one whose connection waits longest loses it, not the
+// newcomer.
 func TestANewcomerIsAccepted(t *testing.T) {
 	r := newConnsRig(t, NewConns(4, nil, slog.New(slog.DiscardHandler)), echo.New(), false)
 	var all []net.Conn

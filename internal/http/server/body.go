@@ -19,8 +19,9 @@ import (
 )
 
 // ReadJSON decodes the body, one JSON object, into v. Names are case-sensitive. Error: a *Problem
-// for another media type or encoding, a content coding, unknown or duplicate names, wrong types, or data after the
-// object, with the position if there is one; or echo's error for a body that is too large.
+// for another media type or encoding, a content coding, unknown or duplicate names, wrong types, or
+// data after the object, with the position if there is one; or echo's error for a body that is too
+// large.
 func ReadJSON(c echo.Context, v any) error {
 	media, parameters, err := mime.ParseMediaType(c.Request().Header.Get(echo.HeaderContentType))
 	if err != nil && !errors.Is(err, mime.ErrInvalidMediaParameter) || media != echo.MIMEApplicationJSON {
@@ -50,9 +51,10 @@ func ReadJSON(c echo.Context, v any) error {
 	return nil
 }
 
-// refuseEncoding returns a 415 that names the encoding of a body that is not UTF-8. A charset has no effect
-// on JSON, which is UTF-8 (RFC 8259, sections 8.1 and 11): it only says what other bytes may be. JSON in
-// UTF-16 or UTF-32 has a zero among its first two bytes (RFC 4627 section 3), or a byte order mark.
+// refuseEncoding returns a 415 that names the encoding of a body that is not UTF-8. A charset has
+// no effect on JSON, which is UTF-8 (RFC 8259, sections 8.1 and 11): it only says what other bytes
+// may be. JSON in UTF-16 or UTF-32 has a zero among its first two bytes (RFC 4627 section 3), or a
+// byte order mark.
 func refuseEncoding(charset string, body []byte) error {
 	start := string(body[:min(2, len(body))])
 	switch {
@@ -81,8 +83,8 @@ func readBody(r *http.Request) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// UnreadableBodyProblem returns the problem of a body that could not be read: echo's 413 if it is too
-// large, the 503 of a stop, else a 400.
+// UnreadableBodyProblem returns the problem of a body that could not be read: echo's 413 if it is
+// too large, the 503 of a stop, else a 400.
 func UnreadableBodyProblem(err error) error {
 	_, limit := errors.AsType[*echo.HTTPError](err)
 	if _, known := errors.AsType[*Problem](err); known || limit {

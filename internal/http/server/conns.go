@@ -18,8 +18,8 @@ import (
 	"sendcode/internal/base/panics"
 )
 
-// InheritedListener is a port that another process has opened and keeps open, such as systemd. The end
-// of accepting must not change the port: shutdown(2) would close it for all.
+// InheritedListener is a port that another process has opened and keeps open, such as systemd. The
+// end of accepting must not change the port: shutdown(2) would close it for all.
 type InheritedListener struct{ *net.TCPListener }
 
 func (i InheritedListener) endAccepting() (ended bool) { return i.SetDeadline(time.Unix(1, 0)) == nil }
@@ -42,9 +42,9 @@ type Conns struct {
 	turns  int // connections that ever were in a queue
 }
 
-// NewConns returns an empty set. Of more than max connections that wait for their client it closes the
-// one that waits longest of the /24 or /48 that has most, never one of these proxies, and logs it at most
-// once a minute. 0 for max means any number.
+// NewConns returns an empty set. Of more than max connections that wait for their client it closes
+// the one that waits longest of the /24 or /48 that has most, never one of these proxies, and logs
+// it at most once a minute. 0 for max means any number.
 func NewConns(maxWaiting int, proxies []netip.Prefix, logger *slog.Logger) *Conns {
 	return &Conns{
 		UnreadWait: DefaultUnreadWait, max: maxWaiting, proxies: proxies, logger: logger, lines: logs.Throttle{Every: time.Minute},
@@ -67,7 +67,8 @@ type conn struct {
 	turn      int           // of place: a lower one waits longer
 }
 
-// Write implements net.Conn. While the process stops, a client has UnreadWait to take all that is written.
+// Write implements net.Conn. While the process stops, a client has UnreadWait to take all that is
+// written.
 func (c *conn) Write(p []byte) (int, error) {
 	if c.set.ending.Load() {
 		began := time.Now()
@@ -77,8 +78,8 @@ func (c *conn) Write(p []byte) (int, error) {
 	return c.TCPConn.Write(p)
 }
 
-// Listener returns l with its connections in the set, for an http.Server whose ConnState is Changed.
-// Accept errors are logged, at most once a minute.
+// Listener returns l with its connections in the set, for an http.Server whose ConnState is
+// Changed. Accept errors are logged, at most once a minute.
 func (conns *Conns) Listener(l net.Listener) net.Listener { return connListener{l, conns} }
 
 type connListener struct {
@@ -128,7 +129,8 @@ func (conns *Conns) Changed(accepted net.Conn, state http.ConnState) {
 	conns.update(c)
 }
 
-// TrackRequestRead is middleware that notes that a request's head has been read, and when its body is.
+// TrackRequestRead is middleware that notes that a request's head has been read, and when its body
+// is.
 func (conns *Conns) TrackRequestRead(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := r.Context().Value(connKey{}).(*conn)
@@ -152,8 +154,8 @@ func (conns *Conns) TrackRequestRead(next http.Handler) http.Handler {
 // waits reports whether the connection waits for its client.
 func (c *conn) waits() bool { return c.set.open[c] && (!c.answering || c.body != nil) }
 
-// update puts a connection in and out of its queue. If the queues are too long, it closes the first of
-// the longest. Call it with the lock.
+// update puts a connection in and out of its queue. If the queues are too long, it closes the first
+// of the longest. Call it with the lock.
 func (conns *Conns) update(c *conn) {
 	waits, queue := c.waits(), conns.queues[c.network]
 	switch {
@@ -195,14 +197,15 @@ func (c *conn) end() {
 	c.set.update(c)
 }
 
-// DefaultUnreadWait is the longest time for which a stop waits for a client: for a request on an open
-// connection, for a body, and for a client that does not take an answer.
+// DefaultUnreadWait is the longest time for which a stop waits for a client: for a request on an
+// open connection, for a body, and for a client that does not take an answer.
 const DefaultUnreadWait = time.Second
 
 // End waits until each request that clients have begun is read, at most s.UnreadWait. A connection
-// without a request is waited for if it is new, or idle and of a InheritedListener; http.Server.Shutdown
-// would close one on which a request is already under way. Then End closes all without a request, and
-// lets reads of unread bodies fail: their requests get 503. Call it once accepting has ended.
+// without a request is waited for if it is new, or idle and of a InheritedListener;
+// http.Server.Shutdown would close one on which a request is already under way. Then End closes all
+// without a request, and lets reads of unread bodies fail: their requests get 503. Call it once
+// accepting has ended.
 func (conns *Conns) End() {
 	for until := time.Now().Add(conns.UnreadWait); conns.unread() > 0 && time.Now().Before(until); <-time.After(10 * time.Millisecond) {
 	}
@@ -250,8 +253,8 @@ var errUnread = func() *Problem {
 	return p
 }()
 
-// Read implements io.Reader. The end of the read deadline would cancel a request whose body has just
-// been read, so this request gets errUnread too.
+// Read implements io.Reader. The end of the read deadline would cancel a request whose body has
+// just been read, so this request gets errUnread too.
 func (b *unreadBody) Read(p []byte) (n int, err error) {
 	n, err = b.ReadCloser.Read(p)
 	s := b.conn.set

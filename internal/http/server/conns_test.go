@@ -61,7 +61,8 @@ func (r connsRig) await(open, unread, queued int) {
 	})
 }
 
-// firstAnswer is the next answer on a connection: the status and what a client does after a 503; "" if it closes.
+// firstAnswer is the next answer on a connection: the status and what a client does after a 503; ""
+// if it closes.
 func firstAnswer(conn net.Conn) string {
 	answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	if err != nil {
@@ -69,11 +70,13 @@ func firstAnswer(conn net.Conn) string {
 	}
 	defer answer.Body.Close()
 	body, _ := io.ReadAll(answer.Body)
-	return fmt.Sprint(answer.StatusCode, answer.Header["Retry-After"], answer.Close, strings.Contains(string(body), `"may_have_counted":false`))
+	return fmt.Sprint(answer.StatusCode, answer.Header["Retry-After"], answer.Close,
+		strings.Contains(string(body), `"may_have_counted":false`))
 }
 
-// A stop waits for no client: a request whose body is missing gets 503, and a connection without a request closes. A
-// request that was read is answered, though its own context would end with its connection's reads.
+// A stop waits for no client: a request whose body is missing gets 503, and a connection without a
+// request closes. A request that was read is answered, though its own context would end with its
+// connection's reads.
 func TestAStopCutsWhatIsNotRead(t *testing.T) {
 	conns := NewConns(0, nil, slog.New(slog.DiscardHandler))
 	conns.UnreadWait = servertest.Patience
@@ -94,7 +97,10 @@ func TestAStopCutsWhatIsNotRead(t *testing.T) {
 	r := newConnsRig(t, conns, e, false)
 	const head = " HTTP/1.1\r\nHost: codes\r\nContent-Type: application/json\r\nContent-Length: 12\r\n\r\n"
 	var all []net.Conn
-	for _, text := range []string{"POST /json" + head + `{"to":"ana"}`, "POST /json" + head + "{", "POST /none" + head + "{", "POST /js", ""} {
+	for _, text := range []string{
+		"POST /json" + head + `{"to":"ana"}`, "POST /json" + head + "{", "POST /none" + head + "{", "POST /js",
+		"",
+	} {
 		all = append(all, r.dial("127.0.0.1", text))
 	}
 	for range cap(reached) {
@@ -129,7 +135,8 @@ func TestAStopCutsAnAnswerThatIsNotTaken(t *testing.T) {
 	}
 }
 
-// A stop waits for a request on an idle connection of a passed socket alone: that one stays open for others meanwhile.
+// A stop waits for a request on an idle connection of a passed socket alone: that one stays open
+// for others meanwhile.
 func TestAStopWaitsForIdleConnectionsOfAPassedSocket(t *testing.T) {
 	e := echo.New()
 	for passed, unread := range map[bool]int{false: 0, true: 1} {
@@ -142,8 +149,8 @@ func TestAStopWaitsForIdleConnectionsOfAPassedSocket(t *testing.T) {
 	}
 }
 
-// A refusal before the body was asked for is written at once, and closes the connection: net/http knows that the
-// client has not sent the body.
+// A refusal before the body was asked for is written at once, and closes the connection: net/http
+// knows that the client has not sent the body.
 func TestARefusalAwaitsNoBody(t *testing.T) {
 	r := newConnsRig(t, NewConns(0, nil, slog.New(slog.DiscardHandler)), echo.New(), false)
 	client := r.dial("127.0.0.1", "POST / HTTP/1.1\r\nHost: codes\r\nExpect: 100-continue\r\nContent-Length: 12\r\n\r\n")
@@ -182,5 +189,6 @@ func TestAcceptErrorsAreLogged(t *testing.T) {
 	}
 	conns.Changed(nil, http.StateNew) // a panic of it, in a goroutine of net/http, is survived
 	servertest.Same(t, "lines", strings.Count(log.String(), "\n"), 1)
-	servertest.Same(t, "with the runbook", strings.Contains(log.String(), "level=WARN") && strings.Contains(log.String(), "see=docs/runbooks.md#connections"), true)
+	servertest.Same(t, "with the runbook", strings.Contains(log.String(), "level=WARN") &&
+		strings.Contains(log.String(), "see=docs/runbooks.md#connections"), true)
 }

@@ -62,14 +62,14 @@ func isTrustedProxy(proxies []netip.Prefix, addr netip.Addr) bool {
 	return slices.ContainsFunc(proxies, func(p netip.Prefix) bool { return p.Contains(addr) })
 }
 
-// The shortest times between two warnings of warnOfForwarding: about a peer that may be anybody, and about a
-// trusted proxy.
+// The shortest times between two warnings of warnOfForwarding: about a peer that may be anybody,
+// and about a trusted proxy.
 const forwardingWarnInterval, trustedWarnInterval = time.Hour, time.Minute
 
-// warnOfForwarding is middleware that warns of a proxy whose clients all count as one address: a peer
-// outside proxies that sends forwarding headers, which may be a proxy that is missing in the configuration,
-// and a trusted proxy that sends other ones than X-Forwarded-For. The warning names the peer only if its
-// address is private, since a public one may be a person's.
+// warnOfForwarding is middleware that warns of a proxy whose clients all count as one address: a
+// peer outside proxies that sends forwarding headers, which may be a proxy that is missing in the
+// configuration, and a trusted proxy that sends other ones than X-Forwarded-For. The warning names
+// the peer only if its address is private, since a public one may be a person's.
 func warnOfForwarding(proxies []netip.Prefix, logger *slog.Logger, now func() time.Time) echo.MiddlewareFunc {
 	lines, trustedLines := logs.Throttle{Every: forwardingWarnInterval}, logs.Throttle{Every: trustedWarnInterval}
 	warn := func(lines *logs.Throttle, peer netip.Addr, header, text string) {

@@ -95,7 +95,8 @@ func TestRequestsOfThisMachine(t *testing.T) {
 					c.change(r)
 				})
 			}
-			servertest.Same(t, name+", scheme", ask("/scheme").Body.String(), map[bool]string{true: "http", false: "https"}[c.local && !https])
+			servertest.Same(t, name+", scheme", ask("/scheme").Body.String(),
+				map[bool]string{true: "http", false: "https"}[c.local && !https])
 			servertest.Same(t, name+", direct", ask("/direct").Code, map[bool]int{true: 200, false: 403}[c.direct])
 			servertest.Same(t, name+", local", ask("/local").Code, map[bool]int{true: 200, false: 403}[c.local])
 		}

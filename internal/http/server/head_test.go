@@ -26,7 +26,8 @@ func TestHeadIsAnsweredAsGet(t *testing.T) {
 			t.Fatal(err)
 		}
 		_ = r.Body.Close()
-		if r.StatusCode != want || want == 202 && (r.Header.Get("X-Marked") == "" || r.Header.Get("Content-Type") == "" || r.ContentLength <= 0) {
+		if r.StatusCode != want || want == 202 &&
+			(r.Header.Get("X-Marked") == "" || r.Header.Get("Content-Type") == "" || r.ContentLength <= 0) {
 			t.Errorf("%s: %d %v", path, r.StatusCode, r.Header)
 		}
 	}

@@ -58,8 +58,8 @@ type Health struct {
 // answers "degraded", or 503 if the HealthReason is Unready.
 func (h *Health) MarkStarted(checks ...HealthCheck) { h.checks.Store(&checks) }
 
-// EndConnectionsWhenStopping is middleware that, while the server stops, ends the connection with each answer,
-// so that proxies do not reuse it.
+// EndConnectionsWhenStopping is middleware that, while the server stops, ends the connection with
+// each answer, so that proxies do not reuse it.
 func (h *Health) EndConnectionsWhenStopping(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if h.stopping.Load() {

@@ -31,7 +31,8 @@ func TestReadiness(t *testing.T) {
 		},
 		{
 			"database away here alone", &HealthReason{Word: "database_full", Also: "other_replica", Unready: true, Err: broken}, away, 503,
-			"unavailable: database_full: The database has no room left to write. Another replica can write.\ndegraded: redis_away: " + redisText,
+			"unavailable: database_full: The database has no room left to write. Another replica can write.\ndegraded: redis_away: " +
+				redisText,
 		},
 	} {
 		e, _ := testServer(t)

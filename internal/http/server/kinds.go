@@ -68,7 +68,8 @@ var (
 	ScopeMissing = registerProblemKind(ProblemKind{
 		"insufficient-scope", http.StatusForbidden, "Insufficient scope",
 		"The API key has scopes, and the one that this request needs is not among them.",
-		"`scope` names it. Use another key, or add the scope to this key's `scopes` in the configuration. Nothing was done.", ourFaultMessage,
+		"`scope` names it. Use another key, or add the scope to this key's `scopes` in the configuration. Nothing was done.",
+		ourFaultMessage,
 	})
 	SecretInPage = registerProblemKind(ProblemKind{
 		"secret-key-in-page", http.StatusForbidden, "Secret key in a page",
@@ -109,7 +110,8 @@ var (
 	checkedByCallerKind = registerProblemKind(ProblemKind{
 		"caller-checks", http.StatusConflict, "The caller checks this code",
 		"The code came with the request for it, so it is not known here: it was sent, and is neither checked nor sent again.",
-		"Compare it where you made it. To send it once more, ask with `code` again, under a new Idempotency-Key. Nothing was done.", ourFaultMessage,
+		"Compare it where you made it. To send it once more, ask with `code` again, under a new Idempotency-Key. Nothing was done.",
+		ourFaultMessage,
 	})
 	checkedHereKind = registerProblemKind(ProblemKind{
 		"checked-here", http.StatusConflict, "This service checks this code",
@@ -152,7 +154,8 @@ var (
 		"A field has a value that is not accepted.",
 		"`field` names the field, `reason` is a stable word for what is wrong with it, `detail` says it in a sentence. Nothing was sent or " +
 			"counted, and no try of a code was spent.",
-		"Where `field` is `to` or `code`, words of yours by `reason`: This address is not complete. The code has 6 digits. Else: " + ourFaultMessage,
+		"Where `field` is `to` or `code`, words of yours by `reason`: This address is not complete. The code has 6 digits. Else: " +
+			ourFaultMessage,
 	})
 	QuotaExceeded = registerProblemKind(ProblemKind{
 		quotahttp.ProblemSlug, http.StatusTooManyRequests, quotahttp.ProblemTitle,

@@ -53,7 +53,8 @@ var latin = regexp.MustCompile(`[A-Za-z]{2}`)
 
 func TestEveryProblemInEveryLanguage(t *testing.T) {
 	reasons := sourceReasons(t)
-	for _, some := range strings.Fields("too_long too_short not_digits wrong_type missing voip not_kept out_of_range mismatch landline domain_typo") {
+	for _, some := range strings.Fields(
+		"too_long too_short not_digits wrong_type missing voip not_kept out_of_range mismatch landline domain_typo") {
 		if !slices.Contains(reasons, some) {
 			t.Errorf("the source's reasons lack %s: %v", some, reasons)
 		}

@@ -29,8 +29,8 @@ import (
 // handlers can return it.
 type Problem struct {
 	Kind ProblemKind
-	// an English sentence for the developer, without values from the request; {wait} in it stands for
-	// the wait, the name of a member for its value; "" stands for the kind's cause
+	// an English sentence for the developer, without values from the request; {wait} in it stands
+	// for the wait, the name of a member for its value; "" stands for the kind's cause
 	Detail string
 	Wait   time.Duration  // until the request may be repeated; 0: the status decides, see wait
 	Extra  map[string]any // further members, such as field, position, quota
@@ -129,7 +129,8 @@ func writeProblem(c echo.Context, p *Problem, base string) error {
 }
 
 // in returns the problem with title and detail in a language, and the values in place of their
-// names in braces, such as {blocked_by}; {wait} is the wait in words. In other languages than English, a problem with its own detail gets that of its slug or reason.
+// names in braces, such as {blocked_by}; {wait} is the wait in words. In other languages than
+// English, a problem with its own detail gets that of its slug or reason.
 func (p *Problem) in(words texts.Words) *Problem {
 	reason, _ := p.Extra["reason"].(string)
 	reason = cmp.Or(p.Variant, reason)
@@ -168,7 +169,8 @@ func (p *Problem) InEnglish() string { return p.in(texts.PageLanguages()[0]).Det
 // tried again after one second.
 const unavailableWait = 2 * time.Second
 
-// SetRetryAfter sets the header Retry-After of an answer that is no Problem. A wait of 0 sets nothing.
+// SetRetryAfter sets the header Retry-After of an answer that is no Problem. A wait of 0 sets
+// nothing.
 func SetRetryAfter(c echo.Context, wait time.Duration) {
 	if wait > 0 {
 		quotahttp.SetRetryAfter(c.Response().Header(), wait)

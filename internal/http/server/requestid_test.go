@@ -34,7 +34,8 @@ func TestLinesOfARequestHaveItsID(t *testing.T) {
 			out.Reset()
 			w := get(e, path, func(r *http.Request) { r.Header.Set(echo.HeaderXRequestID, given) })
 			id, lines := w.Header().Get(echo.HeaderXRequestID), 0
-			if (path == "/v1/x" && logs.IsRequestID(given)) != (id == given) || !strings.Contains(w.Body.String(), `"request_id":"`+id+`"`) {
+			if (path == "/v1/x" && logs.IsRequestID(given)) != (id == given) ||
+				!strings.Contains(w.Body.String(), `"request_id":"`+id+`"`) {
 				t.Errorf("%s: %q became %q: %s", path, given, id, w.Body)
 			}
 			for line := range bytes.Lines(out.Bytes()) {
@@ -71,8 +72,9 @@ func TestAPanicOfMiddlewareIsLogged(t *testing.T) {
 	}
 }
 
-// The access line tells the route and nothing else of the address, the client's network and nothing else of its address, and the ID
-// that the client gave if it became no request ID, unless that may be a recipient or is long.
+// The access line tells the route and nothing else of the address, the client's network and nothing
+// else of its address, and the ID that the client gave if it became no request ID, unless that may
+// be a recipient or is long.
 func TestAccessLineTellsNetworkAndGivenID(t *testing.T) {
 	e, out := testServer(t, "127.0.0.0/8")
 	e.GET("/v1/:id", func(c echo.Context) error { return c.NoContent(http.StatusNoContent) })

@@ -124,8 +124,8 @@ func networksOf(ip netip.Addr) (narrow, wide netip.Prefix) {
 // retryAfter returns how long until one more request is admitted; 0: now. since is how long ago the
 // current minute began; before and count are the requests of the previous and the current minute.
 func retryAfter(before, count, limit int64, since time.Duration) time.Duration {
-	// A minute's n requests are weighted by the share of it that the sliding window still has. free returns
-	// how long after the end of that minute their weight first falls to room.
+	// A minute's n requests are weighted by the share of it that the sliding window still has. free
+	// returns how long after the end of that minute their weight first falls to room.
 	free := func(n, room int64) time.Duration {
 		if n <= room {
 			return 0

@@ -85,8 +85,9 @@ const (
 	HooksPath          = "/v1/hooks/"
 )
 
-// skipBodyLimit reports whether a path has its own limit. On the others of the API it hides a length above the limit, so that
-// the body is refused when it is read: only then the middleware by which a page may read the answer has run.
+// skipBodyLimit reports whether a path has its own limit. On the others of the API it hides a
+// length above the limit, so that the body is refused when it is read: only then the middleware by
+// which a page may read the answer has run.
 func skipBodyLimit(c echo.Context) bool {
 	r := c.Request()
 	path := r.URL.Path
@@ -106,8 +107,8 @@ func NewHTTPServer(h http.Handler, logger *slog.Logger) *http.Server {
 	}
 }
 
-// SetAnswerTime gives an answer d from now on until it is written, in place of the server's timeout, which is for a whole
-// answer.
+// SetAnswerTime gives an answer d from now on until it is written, in place of the server's
+// timeout, which is for a whole answer.
 func SetAnswerTime(c echo.Context, d time.Duration) {
 	_ = http.NewResponseController(c.Response()).SetWriteDeadline(time.Now().Add(d)) // fails only for an http.ResponseWriter of a test
 }
@@ -152,7 +153,8 @@ func accessLog(logger *slog.Logger, served func(route string, status int, took t
 
 const cspHeader = "Content-Security-Policy"
 
-// defaultCSP is the Content-Security-Policy of all pages: nothing inline, nothing from other origins.
+// defaultCSP is the Content-Security-Policy of all pages: nothing inline, nothing from other
+// origins.
 const defaultCSP = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; form-action 'self'; " +
 	"base-uri 'none'; object-src 'none'; frame-ancestors 'none'"
 

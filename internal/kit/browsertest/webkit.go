@@ -41,7 +41,8 @@ func WebKit(t testing.TB) Browser {
 		}}}
 		var session struct{ SessionID string }
 		w := &webkitTab{base + "/session", look}
-		// A driver may open no session, and answer nothing, once in some hundred times; a new one does.
+		// A driver may open no session, and answer nothing, once in some hundred times; a new one
+		// does.
 		err := w.callWithin(servertest.Patience/5, http.MethodPost, "", capabilities, &session)
 		if errors.Is(err, context.DeadlineExceeded) {
 			base = servertest.WebKit(t)

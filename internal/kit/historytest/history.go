@@ -30,8 +30,8 @@ type Rule struct {
 	Name   string
 	Limit  int
 	Window time.Duration
-	// Until, if it is not zero, is when a period of the calendar ends and the next one begins, both as long as Window at
-	// most: the rule admits Limit sends in each.
+	// Until, if it is not zero, is when a period of the calendar ends and the next one begins, both
+	// as long as Window at most: the rule admits Limit sends in each.
 	Until time.Time
 }
 
@@ -44,8 +44,8 @@ func (r Rule) oldest(at time.Time) (since time.Time) {
 	return later(since, r.Until)
 }
 
-// surelyOne reports whether no choice of instants from one on and until the other one lies in two windows, by clocks that differ
-// by skew.
+// surelyOne reports whether no choice of instants from one on and until the other one lies in two
+// windows, by clocks that differ by skew.
 func (r Rule) surelyOne(from, to time.Time, skew time.Duration) bool {
 	if r.Until.IsZero() {
 		return to.Sub(from) < r.Window-skew
@@ -53,7 +53,8 @@ func (r Rule) surelyOne(from, to time.Time, skew time.Duration) bool {
 	return to.Before(r.Until.Add(-skew)) || !from.Before(r.Until.Add(skew))
 }
 
-// perhapsOne reports whether two instants may lie in one window, if the later one is up to so much earlier.
+// perhapsOne reports whether two instants may lie in one window, if the later one is up to so much
+// earlier.
 func (r Rule) perhapsOne(from, to time.Time, earlier time.Duration) bool {
 	if r.Until.IsZero() {
 		return to.Sub(from) < r.Window+earlier
@@ -89,7 +90,8 @@ type History struct {
 	Requests []Request
 	Messages []Message
 
-	// Limiter says that a limiter counts beside the database: a place may be taken in one of them alone.
+	// Limiter says that a limiter counts beside the database: a place may be taken in one of them
+	// alone.
 	Limiter bool
 	// Crashes are the instants at which a process died, or may have lost its leases. A message
 	// under way then may come twice, and a place that was taken between the gates is lost until its
@@ -99,15 +101,17 @@ type History struct {
 	// requests that the database refused meanwhile, is shown until it is given back; a send that
 	// the database admitted may count from then.
 	Stalls []time.Time
-	// SetBack are the instants at which a limiter's clock was set back: what lies in its future counts from
-	// its next call on.
+	// SetBack are the instants at which a limiter's clock was set back: what lies in its future
+	// counts from its next call on.
 	SetBack []time.Time
-	// Away are from when until when a process may not reach the limiter that others reach, and gives no place
-	// back in it.
+	// Away are from when until when a process may not reach the limiter that others reach, and
+	// gives no place back in it.
 	Away [][2]time.Time
-	// Changes are from when until when processes put other policies in force. Rules has the loosest.
+	// Changes are from when until when processes put other policies in force. Rules has the
+	// loosest.
 	Changes [][2]time.Time
-	// Late is how long after its end a request without an answer may still take effect, or hold a place.
+	// Late is how long after its end a request without an answer may still take effect, or hold a
+	// place.
 	Late time.Duration
 	// Slack is how much longer than it was told a client may have to wait, and how late a place
 	// that is given back may be seen.
@@ -230,7 +234,8 @@ func (re request) accepted() bool {
 // refused reports whether a rule of the recipient refused the request.
 func (re request) refused() bool {
 	return re.Kind == Send && re.Request.Status == http.StatusTooManyRequests && strings.HasSuffix(re.Type, "/quota-exceeded") &&
-		(re.Quota == nil || slices.ContainsFunc(re.Quota.Rules, func(r told) bool { return r.Name == re.BlockedBy && r.Scope == "recipient" }))
+		(re.Quota == nil || slices.ContainsFunc(re.Quota.Rules,
+			func(r told) bool { return r.Name == re.BlockedBy && r.Scope == "recipient" }))
 }
 
 // uncertain reports whether the send may have been taken though no answer says so.

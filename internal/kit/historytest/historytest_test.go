@@ -132,7 +132,8 @@ func unanswered(written time.Duration) *historyRun {
 	return r
 }
 
-// lostPlace adds a send that the database did not take, whose process dies, and a wait that ends later than was told.
+// lostPlace adds a send that the database did not take, whose process dies, and a wait that ends
+// later than was told.
 func lostPlace(r *historyRun, more time.Duration) {
 	r.Limiter, r.Crashes = true, []time.Time{r.start.Add(2*time.Hour + time.Second)}
 	r.add(history.Send, 2*time.Hour, 503, "{}")
@@ -249,7 +250,8 @@ func TestEachAllowanceIsASentence(t *testing.T) {
 	}
 }
 
-// A place that a crash between the gates keeps is allowed by its sentence in a figure, too: it is counted, not left out.
+// A place that a crash between the gates keeps is allowed by its sentence in a figure, too: it is
+// counted, not left out.
 func TestAFigureAfterACrashIsAllowedByItsSentence(t *testing.T) {
 	for _, crashed := range []bool{true, false} {
 		r := newRun()
@@ -262,14 +264,16 @@ func TestAFigureAfterACrashIsAllowedByItsSentence(t *testing.T) {
 		}
 		r.look(20 * time.Second) // still counts the send
 		found, _, allowed := history.Judge(r.History)
-		byIt := slices.ContainsFunc(allowed, func(a history.Allowance) bool { return a.Sentence == history.StaysTaken && a.Promise == history.Costs })
+		byIt := slices.ContainsFunc(allowed,
+			func(a history.Allowance) bool { return a.Sentence == history.StaysTaken && a.Promise == history.Costs })
 		if crashed != byIt || crashed == slices.ContainsFunc(found, func(v history.Violation) bool { return v.Promise == history.Costs }) {
 			t.Errorf("crashed %t: allowed %v, found %v", crashed, allowed, found)
 		}
 	}
 }
 
-// A rule of a period: what was sent before its end and what is sent from then on count apart, and the wait ends with it.
+// A rule of a period: what was sent before its end and what is sent from then on count apart, and
+// the wait ends with it.
 func TestPeriods(t *testing.T) {
 	const end = 40 * time.Second
 	for promise, change := range map[string]func(*historyRun){
@@ -300,7 +304,8 @@ func TestPeriods(t *testing.T) {
 	}
 }
 
-// A crash of the same month excuses nothing that other rules tell, and their windows have long ended.
+// A crash of the same month excuses nothing that other rules tell, and their windows have long
+// ended.
 func TestAMonthExcusesNoOtherRule(t *testing.T) {
 	r := ordinary()
 	r.Rules = append(r.Rules, history.Rule{Name: "month", Limit: 100, Window: 31 * 24 * time.Hour, Until: r.start.Add(24 * time.Hour)})

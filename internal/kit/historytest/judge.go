@@ -31,8 +31,8 @@ func (j *judge) brokeUnless(sentences []allowance, promise, format string, args 
 // crashed reports whether a process crashed between two instants.
 func (j *judge) crashed(from, to time.Time) bool { return within(j.Crashes, from, to) }
 
-// mayStayTaken reports whether a place of a rule may have stayed taken in the limiter between two instants, or
-// a window before them.
+// mayStayTaken reports whether a place of a rule may have stayed taken in the limiter between two
+// instants, or a window before them.
 func (j *judge) mayStayTaken(rule string, from, to time.Time) bool {
 	from = j.oldest(rule, from)
 	return j.FewerLeft || j.Limiter && (j.crashed(from.Add(-j.Slack), to) || within(j.Stalls, from, to) || within(j.SetBack, from, to))
@@ -97,7 +97,8 @@ func (j *judge) outcomes() {
 			case n > 0 && s.outcome.Status == "failed": // after a crash it would be unknown
 				j.broke(Lost, "%s is called failed (%s), and its message came", s.id, s.outcome.Reason)
 			case n > 1:
-				j.brokeUnless([]allowance{{Twice, j.crashed(s.from, s.messages[n-1].At)}}, Doubled, "%s came %d times, and nothing had crashed", s.id, n)
+				j.brokeUnless([]allowance{{Twice, j.crashed(s.from, s.messages[n-1].At)}}, Doubled,
+					"%s came %d times, and nothing had crashed", s.id, n)
 			}
 			for _, m := range s.messages {
 				if m.Recipient != s.recipient || m.Code != s.messages[0].Code || m.ID != s.messages[0].ID {
@@ -208,14 +209,15 @@ func (j *judge) between(q, r request) (list string) {
 	return list
 }
 
-// steppedBack reports whether a refusal after a wait is explained by a clock that was set meanwhile.
+// steppedBack reports whether a refusal after a wait is explained by a clock that was set
+// meanwhile.
 func (j *judge) steppedBack(q, r request, most time.Duration) bool {
 	least, _ := r.wait()
 	return r.End.Add(least).Before(q.End.Add(most + j.Skew))
 }
 
-// since returns the earliest instant of an event by which a refusal is explained: all that the rule counts, before
-// it admits the next one, are as late.
+// since returns the earliest instant of an event by which a refusal is explained: all that the rule
+// counts, before it admits the next one, are as late.
 func (j *judge) since(r request) time.Time {
 	least, _ := r.wait()
 	for _, rule := range j.Rules {
@@ -227,8 +229,8 @@ func (j *judge) since(r request) time.Time {
 }
 
 // countedLate reports whether a refusal lasts no longer than for a send that counts from the moment
-// at which a stalled limiter answered again, or for a place that was taken before a process died, or before
-// a reset that the limiter may not have got; or whether the limiter's clock was set back.
+// at which a stalled limiter answered again, or for a place that was taken before a process died,
+// or before a reset that the limiter may not have got; or whether the limiter's clock was set back.
 func (j *judge) countedLate(q, r request) bool {
 	if within(j.SetBack, j.oldest(r.BlockedBy, q.Begin), r.End) {
 		return true
@@ -241,15 +243,16 @@ func (j *judge) countedLate(q, r request) bool {
 	}) || j.notGivenBack(r, since, func(u request) bool { return u.Kind == Reset || j.crashed(u.Begin, r.End) }))
 }
 
-// keptWhileAway reports whether, in an answer while a process may not reach the limiter, a place is taken
-// that was taken after an instant and is given back.
+// keptWhileAway reports whether, in an answer while a process may not reach the limiter, a place is
+// taken that was taken after an instant and is given back.
 func (j *judge) keptWhileAway(q request, since time.Time) bool {
 	return j.Limiter && slices.ContainsFunc(j.Away, func(a [2]time.Time) bool { return !q.End.Before(a[0]) && !q.Begin.After(a[1]) }) &&
 		j.notGivenBack(q, since, func(u request) bool { return u.Kind == Send })
 }
 
-// notGivenBack reports whether, before an answer and after an instant, the recipient got a place that is given back:
-// by a send that was not taken, or that failed, or by a reset of which no answer says that it is done.
+// notGivenBack reports whether, before an answer and after an instant, the recipient got a place
+// that is given back: by a send that was not taken, or that failed, or by a reset of which no
+// answer says that it is done.
 func (j *judge) notGivenBack(q request, since time.Time, when func(request) bool) bool {
 	return slices.ContainsFunc(j.of[q.Recipient], func(u request) bool {
 		s := j.sends[u.answer.Send.ID]
@@ -259,9 +262,9 @@ func (j *judge) notGivenBack(q request, since time.Time, when func(request) bool
 	})
 }
 
-// oldest returns from when on, at the earliest, an event counts at an instant by some rule: for so long a crash between
-// the gates may cost a place. Of the rules of the calendar it asks only the named one: else a crash would excuse what
-// any rule tells until the month ends.
+// oldest returns from when on, at the earliest, an event counts at an instant by some rule: for so
+// long a crash between the gates may cost a place. Of the rules of the calendar it asks only the
+// named one: else a crash would excuse what any rule tells until the month ends.
 func (j *judge) oldest(rule string, at time.Time) (since time.Time) {
 	since = at
 	for _, r := range j.Rules {
@@ -283,8 +286,8 @@ func (j *judge) taken(q, r request) bool {
 	})
 }
 
-// mayTakeEffect reports whether a request without a definite answer may have taken a place between an
-// answer and the answer to a later request.
+// mayTakeEffect reports whether a request without a definite answer may have taken a place between
+// an answer and the answer to a later request.
 func (j *judge) mayTakeEffect(q, r request) bool {
 	return slices.ContainsFunc(j.of[q.Recipient], func(u request) bool {
 		return u.Kind == Send && (u.Request.Status == 0 || u.Request.Status >= 500 && !u.accepted()) &&
@@ -292,7 +295,8 @@ func (j *judge) mayTakeEffect(q, r request) bool {
 	})
 }
 
-// freed reports whether a place of the recipient that counted at an answer may have been given back before a request ended.
+// freed reports whether a place of the recipient that counted at an answer may have been given back
+// before a request ended.
 func (j *judge) freed(q, r request) bool {
 	since := j.oldest(q.BlockedBy, q.Begin).Add(-j.Skew)
 	return j.resetBetween(q.Recipient, q.Begin, r.End) || slices.ContainsFunc(j.byPerson[q.Recipient], func(s *send) bool {
@@ -364,7 +368,8 @@ func (j *judge) counting(q request, rule Rule) (surely, maybe int) {
 }
 
 // passing reports whether a send that was not taken may hold a place during another request, which
-// is given back a moment later: in the limiter, until the database has refused it, or has not heard of it.
+// is given back a moment later: in the limiter, until the database has refused it, or has not heard
+// of it.
 func (j *judge) passing(u, q request) bool {
 	if u.refused() {
 		return j.Limiter && u.End.After(q.Begin) && u.Begin.Before(q.End) && !u.Begin.Equal(q.Begin)

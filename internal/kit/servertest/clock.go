@@ -34,8 +34,8 @@ func (c *Clock) Set(offset time.Duration) error {
 	return errors.Join(err, file.Close())
 }
 
-// clockIn returns what gives a server in a place a wall clock that the test can set, as variables of its
-// environment. It needs Linux, whose loader preloads.
+// clockIn returns what gives a server in a place a wall clock that the test can set, as variables
+// of its environment. It needs Linux, whose loader preloads.
 func clockIn(t testing.TB, p *place) (env []string, clock *Clock) {
 	t.Helper()
 	if runtime.GOOS != "linux" {

@@ -33,8 +33,9 @@ var initArgs = []string{
 	"--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync", "--wal-segsize=1",
 }
 
-// makeCluster makes the data directory, a copy. One for each version of Postgres is kept in the user's folder for caches: initdb
-// takes seconds, a copy a tenth of one. It first initializes that one if it is missing, and waits for other processes that do so.
+// makeCluster makes the data directory, a copy. One for each version of Postgres is kept in the
+// user's folder for caches: initdb takes seconds, a copy a tenth of one. It first initializes that
+// one if it is missing, and waits for other processes that do so.
 func (s *PostgresServer) makeCluster(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, Patience)
 	defer cancel()
@@ -72,8 +73,9 @@ func (s *PostgresServer) makeCluster(ctx context.Context) error {
 	return copyTree(whole, s.data(), s.owner)
 }
 
-// initCluster initializes a data directory in the server's place, with the role and its database, and copies it to the
-// cache, where perhaps only this user may write. It gets its name when it is whole.
+// initCluster initializes a data directory in the server's place, with the role and its database,
+// and copies it to the cache, where perhaps only this user may write. It gets its name when it is
+// whole.
 func (s *PostgresServer) initCluster(ctx context.Context, whole string) error {
 	made, half := filepath.Join(s.place.dir, "made"), whole+".half"
 	initdb := s.owner.command(s.place.dir, filepath.Join(s.bin, "initdb"), append(initArgs, "-D", made)...)

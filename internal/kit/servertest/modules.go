@@ -41,7 +41,8 @@ func NodeModules(t testing.TB, source string) string {
 	if err := os.CopyFS(folder, os.DirFS(source)); !os.IsExist(err) {
 		need(t, err)
 	}
-	bring := exec.CommandContext(t.Context(), "npm", command, "--ignore-scripts", "--no-audit", "--no-fund", "--prefer-offline", "--loglevel=error")
+	bring := exec.CommandContext(t.Context(), "npm", command, "--ignore-scripts", "--no-audit", "--no-fund", "--prefer-offline",
+		"--loglevel=error")
 	bring.Dir = folder
 	if said, err := bring.CombinedOutput(); err != nil {
 		need(t, fmt.Errorf("%w of %s: %w: %s", errNoModules, source, err, said))

@@ -102,7 +102,8 @@ func (c *RedisCluster) join(ctx context.Context) error {
 	return nil
 }
 
-// client returns a client that sends a command once: a second set-config-epoch or addslotsrange is an error.
+// client returns a client that sends a command once: a second set-config-epoch or addslotsrange is
+// an error.
 func (s *RedisServer) client() *redis.Client {
 	return redis.NewClient(&redis.Options{Addr: s.Addr(), ReadTimeout: 30 * time.Second, MaxRetries: -1, ContextTimeoutEnabled: true})
 }

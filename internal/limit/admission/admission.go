@@ -63,7 +63,8 @@ func New() *Limiter {
 }
 
 // OverloadedError refuses a request because as many requests are under way as can be decided in
-// time, or because its message would go out too late. It is a fault.Unavailable: nothing was done or counted for the request.
+// time, or because its message would go out too late. It is a fault.Unavailable: nothing was done
+// or counted for the request.
 type OverloadedError struct {
 	RetryAfter time.Duration     // positive
 	Slow       recipient.Channel // the channel whose messages go out too late; empty: too many requests are under way
@@ -82,44 +83,44 @@ func (e *OverloadedError) Is(target error) bool { return target == fault.Unavail
 // Enter admits a request or returns an *OverloadedError. The caller must call leave: with true when
 // the request is decided, with false if it ends without a decision. Only the first call of leave
 // has an effect.
-func (a *Limiter) Enter(stranger bool) (leave func(decided bool), err error) {
+func (l *Limiter) Enter(stranger bool) (leave func(decided bool), err error) {
 	class := ClassOf(stranger)
-	a.mu.Lock()
-	defer a.mu.Unlock()
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	now := time.Now()
-	if err := a.refuseIfFullLocked(class, now); err != nil {
+	if err := l.refuseIfFullLocked(class, now); err != nil {
 		return nil, err
 	}
 	if stranger {
-		a.strangers++
+		l.strangers++
 	}
-	place := a.underWay.PushBack(now)
+	place := l.underWay.PushBack(now)
 	var once sync.Once
-	return func(decided bool) { once.Do(func() { a.leave(place, stranger, decided) }) }, nil
+	return func(decided bool) { once.Do(func() { l.leave(place, stranger, decided) }) }, nil
 }
 
 // RefuseIfFull returns the *OverloadedError with which Enter would refuse a request of a class now,
 // and counts the refusal; nil if Enter would admit the request. For ClassUnread it refuses only if
 // Enter would refuse requests of every class.
-func (a *Limiter) RefuseIfFull(class string) error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.refuseIfFullLocked(class, time.Now())
+func (l *Limiter) RefuseIfFull(class string) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.refuseIfFullLocked(class, time.Now())
 }
 
 // refuseIfFullLocked returns an *OverloadedError and counts the refusal if no place is free for a
 // request of a class. A stranger's request is refused if strangers have their half of the places.
 // Every request is refused if all places are taken and others than strangers have their half. The
 // caller holds the lock.
-func (a *Limiter) refuseIfFullLocked(class string, now time.Time) error {
-	most := a.limit(now)
+func (l *Limiter) refuseIfFullLocked(class string, now time.Time) error {
+	most := l.limit(now)
 	switch {
-	case a.underWay.Len() >= most && a.underWay.Len()-a.strangers >= most/2:
-	case class == ClassStranger && a.strangers >= most/2:
+	case l.underWay.Len() >= most && l.underWay.Len()-l.strangers >= most/2:
+	case class == ClassStranger && l.strangers >= most/2:
 	default:
 		return nil
 	}
-	a.refused[class]++
+	l.refused[class]++
 	return &OverloadedError{RetryAfter: retryAfter}
 }
 
@@ -131,47 +132,47 @@ func ClassOf(stranger bool) string {
 	return ClassKnown
 }
 
-func (a *Limiter) leave(place *list.Element, stranger, decided bool) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.underWay.Remove(place)
+func (l *Limiter) leave(place *list.Element, stranger, decided bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.underWay.Remove(place)
 	if stranger {
-		a.strangers--
+		l.strangers--
 	}
 	if decided {
-		a.advanceSlots(time.Now())
-		a.decided[a.slot%rateSlotCount]++
+		l.advanceSlots(time.Now())
+		l.decided[l.slot%rateSlotCount]++
 	}
 }
 
 // limit returns how many requests may be under way at once: as many as are decided in
 // maxDecisionTime at the measured rate, between minUnderWayLimit and MaxUnderWay. The caller holds
 // the lock.
-func (a *Limiter) limit(now time.Time) int {
-	if a.underWay.Len() == 0 {
+func (l *Limiter) limit(now time.Time) int {
+	if l.underWay.Len() == 0 {
 		return MaxUnderWay
 	}
-	age := now.Sub(a.underWay.Front().Value.(time.Time))
+	age := now.Sub(l.underWay.Front().Value.(time.Time))
 	if age < slowAfter {
 		return MaxUnderWay
 	}
-	a.advanceSlots(now)
+	l.advanceSlots(now)
 	slots, decided := min(int64(age/rateSlotLength), rateSlotCount-1), 0
 	for i := range slots + 1 { // one slot more, since the newest is not over
-		decided += a.decided[(a.slot-i+rateSlotCount)%rateSlotCount]
+		decided += l.decided[(l.slot-i+rateSlotCount)%rateSlotCount]
 	}
 	return min(max(decided*int(maxDecisionTime()/rateSlotLength)/int(slots), minUnderWayLimit), MaxUnderWay)
 }
 
 // advanceSlots makes the slot of now the newest one, and empties the slots that began since the
 // last call. The caller holds the lock.
-func (a *Limiter) advanceSlots(now time.Time) {
-	slot := int64(now.Sub(a.began) / rateSlotLength) // by the monotonic clock, which no step of the wall clock moves
-	for range min(slot-a.slot, rateSlotCount) {
-		a.slot++
-		a.decided[a.slot%rateSlotCount] = 0
+func (l *Limiter) advanceSlots(now time.Time) {
+	slot := int64(now.Sub(l.began) / rateSlotLength) // by the monotonic clock, which no step of the wall clock moves
+	for range min(slot-l.slot, rateSlotCount) {
+		l.slot++
+		l.decided[l.slot%rateSlotCount] = 0
 	}
-	a.slot = slot
+	l.slot = slot
 }
 
 // Stats has the numbers of an admission for metrics.
@@ -182,11 +183,11 @@ type Stats struct {
 }
 
 // Stats returns the admission's numbers now.
-func (a *Limiter) Stats() Stats {
-	a.mu.Lock()
-	defer a.mu.Unlock()
+func (l *Limiter) Stats() Stats {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	return Stats{
-		Limit: a.limit(time.Now()), Refused: maps.Clone(a.refused),
-		UnderWay: map[string]int{ClassStranger: a.strangers, ClassKnown: a.underWay.Len() - a.strangers},
+		Limit: l.limit(time.Now()), Refused: maps.Clone(l.refused),
+		UnderWay: map[string]int{ClassStranger: l.strangers, ClassKnown: l.underWay.Len() - l.strangers},
 	}
 }

@@ -14,8 +14,8 @@ import (
 	"sendcode/internal/store"
 )
 
-// fakeDatabase is a database that decides so many requests a second, in the order of their arrival, and
-// answers each base later. Requests whose callers have left are not decided.
+// fakeDatabase is a database that decides so many requests a second, in the order of their arrival,
+// and answers each base later. Requests whose callers have left are not decided.
 type fakeDatabase struct {
 	rate float64
 	base time.Duration
@@ -68,7 +68,8 @@ func (f *fakeDatabase) work() {
 // offered is what came of a load.
 type offered struct{ served, late, refused, refusedLate atomic.Int64 }
 
-// refusedWithin is after how long an overloaded service has refused a request at the latest, on the test's clock.
+// refusedWithin is after how long an overloaded service has refused a request at the latest, on the
+// test's clock.
 const refusedWithin = 100 * time.Millisecond
 
 // offer sends so many requests a second at even times for a while, and returns when all have ended.
@@ -104,8 +105,8 @@ func nobody(int) bool { return false }
 func all(int) bool    { return true }
 
 // At 2, 5 and 20 times what a database can serve, at least 80 % of that is served in time, and the
-// rest is refused at once, whatever its rate and delay are. Without the limit nearly nothing would be
-// served.
+// rest is refused at once, whatever its rate and delay are. Without the limit nearly nothing would
+// be served.
 func TestOverloadIsServedAtCapacity(t *testing.T) {
 	for _, c := range []struct {
 		rate float64
@@ -165,8 +166,8 @@ func TestAStandstillEnds(t *testing.T) {
 	})
 }
 
-// Strangers have at most half of the places, so others are served as if they were alone. The bounds are in
-// TestAnUnreadRequestIsRefusedWhereAnyIs.
+// Strangers have at most half of the places, so others are served as if they were alone. The bounds
+// are in TestAnUnreadRequestIsRefusedWhereAnyIs.
 func TestStrangersHaveHalf(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		a, p := New(), &fakeDatabase{rate: 200, base: 450 * time.Millisecond}

@@ -53,9 +53,9 @@ type Slot struct {
 	once     sync.Once
 }
 
-// Acquire takes a slot for a request for the recipient name, and waits until one is free. With stranger,
-// the request also needs one of the slots that strangers may have. The caller must release the slot.
-// Error: no slot became free within MaxSlotWait, or before ctx ended.
+// Acquire takes a slot for a request for the recipient name, and waits until one is free. With
+// stranger, the request also needs one of the slots that strangers may have. The caller must
+// release the slot. Error: no slot became free within MaxSlotWait, or before ctx ended.
 func (b *Bulkhead) Acquire(ctx context.Context, name string, stranger bool) (*Slot, error) {
 	b.mu.Lock()
 	q := b.queues[name]
@@ -118,9 +118,9 @@ func (b *Bulkhead) leave(q *recipientQueue) {
 	}
 }
 
-// Release frees the slot: of an admitted request at once, of any other one releaseDelay or more from now.
-// The slots of a queue are then freed at least releaseDelay/MaxPerRecipient apart: if many waiting
-// requests got their slots together, a later request would wait for all of them.
+// Release frees the slot: of an admitted request at once, of any other one releaseDelay or more
+// from now. The slots of a queue are then freed at least releaseDelay/MaxPerRecipient apart: if
+// many waiting requests got their slots together, a later request would wait for all of them.
 func (s *Slot) Release(admitted bool) {
 	s.once.Do(func() {
 		if admitted {

@@ -63,8 +63,8 @@ type Request struct {
 	Wait      time.Duration     // how long a Take may wait for a place, at most MaxWait; see quota.Queue
 }
 
-// Answer is the state of the limit after the operation. If it is Alone, the limiter was unavailable,
-// and this process decided from its own events.
+// Answer is the state of the limit after the operation. If it is Alone, the limiter was
+// unavailable, and this process decided from its own events.
 type Answer struct{ quota.Decision }
 
 // Refused reports whether a Take was refused by a rule; false for other operations.

@@ -33,8 +33,8 @@ func Failures(app string, ch recipient.Channel, h recipient.Hash) string {
 	return bucket(app, ch, "", quota.Failures, h.String())
 }
 
-// InDatabase reports whether the events of the bucket with this name follow from the database's rows
-// of sends. It is true for the names that Recipient and Failures return.
+// InDatabase reports whether the events of the bucket with this name follow from the database's
+// rows of sends. It is true for the names that Recipient and Failures return.
 func InDatabase(name string) bool {
 	for range 3 {
 		_, name, _ = strings.Cut(name, ":")
@@ -126,7 +126,8 @@ func (s Subject) Buckets() map[quota.Scope]string {
 	return all
 }
 
-// WithoutUnnamedClient returns the subject without the rules on what the request does not name of its client.
+// WithoutUnnamedClient returns the subject without the rules on what the request does not name of
+// its client.
 func (s Subject) WithoutUnnamedClient() Subject {
 	s.Purpose.Policy.Rules = policy.WithoutRules(s.Purpose.Policy.Rules, func(r quota.Rule) bool {
 		return policy.CountsByClient(r.Scope) && s.bucket(r.Scope) == ""
@@ -190,8 +191,8 @@ func OfCountedScopes(buckets map[quota.Scope]string) []string {
 // /64; empty for an invalid address.
 func ClientPrefix(ip netip.Addr) string { return addressPrefix(ip, 32, 64) }
 
-// WideNetworkPrefix returns the address prefix of the client's wider network: the /24 of IPv4, the /48
-// of IPv6; empty for an invalid address.
+// WideNetworkPrefix returns the address prefix of the client's wider network: the /24 of IPv4, the
+// /48 of IPv6; empty for an invalid address.
 func WideNetworkPrefix(ip netip.Addr) string { return addressPrefix(ip, 24, 48) }
 
 func addressPrefix(ip netip.Addr, v4, v6 int) string {

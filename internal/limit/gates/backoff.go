@@ -12,9 +12,9 @@ import (
 // A failed send is refunded, so the rules on the recipient do not slow its repetitions down.
 // policy.BackoffRule does: it counts the sends that failed for another reason than the address.
 // Only the limiter and this process count these. If both lose the events, at most as many sends as
-// the rule's limit are admitted again, to a server that refuses us anyway. When the rule refuses, the
-// database's rows are read to find the sends that no longer count: those before the recipient's last
-// sent message, and those that a pause stopped, if the pause is over.
+// the rule's limit are admitted again, to a server that refuses us anyway. When the rule refuses,
+// the database's rows are read to find the sends that no longer count: those before the recipient's
+// last sent message, and those that a pause stopped, if the pause is over.
 
 // correctBackoff replaces the state of BackoffRule in d, if the rule refuses, by the state that
 // follows from the database. If that admits, the sends that no longer count are refunded. If the
@@ -36,8 +36,8 @@ func (g *Gates) correctBackoff(ctx context.Context, s buckets.Subject, d quota.D
 	return d
 }
 
-// reconcileBackoff returns the state of BackoffRule that follows from the database. If the state admits,
-// it refunds the sends that no longer count. Error: of the database, or of the limiter.
+// reconcileBackoff returns the state of BackoffRule that follows from the database. If the state
+// admits, it refunds the sends that no longer count. Error: of the database, or of the limiter.
 func (g *Gates) reconcileBackoff(ctx context.Context, s buckets.Subject, bucket string, rule quota.Rule) (quota.State, error) {
 	failed, now, err := g.db.FailedSends(ctx, store.FailedSendsQuery{
 		App: s.App, Channel: s.Channel, Recipient: s.Recipient, Class: s.Class, Within: rule.Window,

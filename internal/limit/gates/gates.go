@@ -13,14 +13,17 @@
 // A wait gets longer by these:
 //
 //   - a send: takeQuota of verification, Begin of the store
-//   - a failed send: finish of the outbox, CountBadAddress of repair (the rules failures and backoff), AddCarrierHold
+//   - a failed send: finish of the outbox, CountBadAddress of repair (the rules failures and
+//     backoff), AddCarrierHold
 //   - a check: takeNetworkQuota and CountWrongCodes of verification, Check of the store
 //   - a call of /v1/limits, a login: TakeOrLocal of limits
-//   - events that a limiter lacked: Record; for rules other than the recipient's Load, Sync and MoveTo of SavedEvents
+//   - events that a limiter lacked: Record; for rules other than the recipient's Load, Sync and
+//     MoveTo of SavedEvents
 //
 // A wait gets shorter by these:
 //
-//   - a refund: refundRow and settle of repair; RefundLater, refundRefused, RefundOverruled and reconcileBackoff here
+//   - a refund: refundRow and settle of repair; RefundLater, refundRefused, RefundOverruled and
+//     reconcileBackoff here
 //   - a right code; for backoff also a sent message, and the end of a pause
 //   - a reset: ResetQuota of support. It leaves rules of networks and apps, and a carrier's hold
 //
@@ -65,8 +68,8 @@ type Database interface {
 const (
 	// LimiterRetryDelay is the time between two trials whether a limiter that failed is back.
 	LimiterRetryDelay = time.Second
-	// mayLackEventsFor is how long after an outage the limiter may lack events because no call could
-	// write them.
+	// mayLackEventsFor is how long after an outage the limiter may lack events because no call
+	// could write them.
 	mayLackEventsFor = 10 * time.Second
 	// maxLocalBuckets bounds the buckets in this process. A bucket with one event takes 264 bytes
 	// and its name.
@@ -77,9 +80,9 @@ const (
 // apptest changes it, before anything runs.
 var LimiterTimeout = 2 * time.Second
 
-// Gates decides sends and other events. Without Redis, and while it is unavailable, the database decides
-// the recipient's rules alone, exactly; this process decides the other scopes, from all events that it
-// admitted. Safe for concurrent use.
+// Gates decides sends and other events. Without Redis, and while it is unavailable, the database
+// decides the recipient's rules alone, exactly; this process decides the other scopes, from all
+// events that it admitted. Safe for concurrent use.
 //
 // Only callLimiter begins an outage, only tryAgain ends it; only takeLocally sets lastAlone.
 type Gates struct {
@@ -88,8 +91,8 @@ type Gates struct {
 	OnEventLoss func()
 
 	shared Limiter // nil: without Redis
-	// the limiter in this process: without shared, and while it is unavailable, it decides the scopes that
-	// the database does not
+	// the limiter in this process: without shared, and while it is unavailable, it decides the
+	// scopes that the database does not
 	local  Limiter
 	db     Database
 	policy *policy.CurrentSet
@@ -127,8 +130,8 @@ func New(shared Limiter, db Database, p *policy.CurrentSet, now func() time.Time
 	return g
 }
 
-// InProcess reports whether a limiter is a quota.Memory, or wraps one: then its method Unwrap returns
-// what it wraps.
+// InProcess reports whether a limiter is a quota.Memory, or wraps one: then its method Unwrap
+// returns what it wraps.
 func InProcess(l Limiter) bool {
 	if w, ok := l.(interface{ Unwrap() Limiter }); ok {
 		return InProcess(w.Unwrap())
@@ -137,8 +140,8 @@ func InProcess(l Limiter) bool {
 	return is
 }
 
-// outage is whether the limiter is unavailable. The process logs one line at its beginning and one at its
-// end, not one for each request.
+// outage is whether the limiter is unavailable. The process logs one line at its beginning and one
+// at its end, not one for each request.
 type outage struct {
 	turns atomic.Int64          // number of beginnings and ends; odd: the outage lasts
 	back  atomic.Bool           // it is about to end: Refund calls the limiter again
@@ -149,8 +152,8 @@ type outage struct {
 
 func (o *outage) lasts() bool { return o.turns.Load()%2 == 1 }
 
-// Stop ends the trials whether the limiter is back. If an outage lasts, it makes the last one at once: else the
-// refunds that wait would end with the process. Call it after the last send and
+// Stop ends the trials whether the limiter is back. If an outage lasts, it makes the last one at
+// once: else the refunds that wait would end with the process. Call it after the last send and
 // before the limiter is closed.
 func (g *Gates) Stop() {
 	g.endTrials()
@@ -198,7 +201,8 @@ func (g *Gates) tryLater(count int) {
 	})
 }
 
-// WhyAway returns why the limiter decides nothing: the error of the last decision or trial. nil: it decides.
+// WhyAway returns why the limiter decides nothing: the error of the last decision or trial. nil: it
+// decides.
 func (g *Gates) WhyAway() error {
 	if cause := g.outage.cause.Load(); cause != nil && g.outage.lasts() {
 		return *cause
@@ -214,15 +218,15 @@ func (g *Gates) logNotAdded(ctx context.Context, err error) {
 	}
 }
 
-// errLimiterAway says that there is no limiter but the one in this process, or that it is unavailable: the
-// database and this process must decide.
+// errLimiterAway says that there is no limiter but the one in this process, or that it is
+// unavailable: the database and this process must decide.
 var errLimiterAway = errors.New("gates: limiter unavailable")
 
-// callLimiter runs Limiter.Take or Limiter.Peek, unless there is no limiter or an outage lasts. If call
-// fails, an outage begins. refundable: if this process refuses an event that the limiter admitted, the event may be
-// refunded. Errors: errLimiterAway if the limiter was not called; errLimiterAway joined with the cause
-// if it did not answer, in which case it may have counted the event; other errors of call, and those of
-// confirmLocally.
+// callLimiter runs Limiter.Take or Limiter.Peek, unless there is no limiter or an outage lasts. If
+// call fails, an outage begins. refundable: if this process refuses an event that the limiter
+// admitted, the event may be refunded. Errors: errLimiterAway if the limiter was not called;
+// errLimiterAway joined with the cause if it did not answer, in which case it may have counted the
+// event; other errors of call, and those of confirmLocally.
 func (g *Gates) callLimiter(ctx context.Context, r quota.Request,
 	call func(Limiter, context.Context, quota.Request) (quota.Decision, error), refundable bool,
 ) (quota.Decision, error) {
@@ -239,7 +243,8 @@ func (g *Gates) callLimiter(ctx context.Context, r quota.Request,
 	if !errors.Is(err, quota.ErrUnavailable) {
 		return d, err
 	}
-	// else the client hung up, or only some nodes are away, or an outage has begun since the call began
+	// else the client hung up, or only some nodes are away, or an outage has begun since the call
+	// began
 	if ctx.Err() == nil && !errors.Is(err, quota.ErrPartly) && g.outage.turns.CompareAndSwap(turns, turns+1) {
 		g.outage.cause.Store(&err)
 		g.logger.Warn("Redis away: the database decides for recipients, this process for other rules", "error", err,
@@ -270,8 +275,8 @@ func (g *Gates) confirmLocally(ctx context.Context, r quota.Request, d quota.Dec
 	return d, nil
 }
 
-// countLocally counts an event in this process if the limiter admitted it and a rule counts it here. decides:
-// this process decided as well, and own is its decision.
+// countLocally counts an event in this process if the limiter admitted it and a rule counts it
+// here. decides: this process decided as well, and own is its decision.
 func (g *Gates) countLocally(ctx context.Context, r quota.Request,
 	admitted bool,
 ) (own quota.Decision, decides bool, err error) {
@@ -306,9 +311,9 @@ func forLimiterAlone(r quota.Request) quota.Request {
 	return r
 }
 
-// refundRefused refunds an event that the limiter admitted and this process refused, and returns d with
-// the limiter's states without the event. If the refund fails, RefundLater gets the event. If the
-// refund or the Peek fails, d is returned.
+// refundRefused refunds an event that the limiter admitted and this process refused, and returns d
+// with the limiter's states without the event. If the refund fails, RefundLater gets the event. If
+// the refund or the Peek fails, d is returned.
 func (g *Gates) refundRefused(ctx context.Context, r quota.Request, d quota.Decision) quota.Decision {
 	if err := g.shared.Refund(ctx, r.ID, buckets.OfCountedScopes(r.Buckets)...); err != nil {
 		g.RefundLater(r.ID, buckets.OfCountedScopes(r.Buckets)...)
@@ -318,8 +323,8 @@ func (g *Gates) refundRefused(ctx context.Context, r quota.Request, d quota.Deci
 	return d
 }
 
-// takeLocally decides and counts an event in this process alone. The decision is Alone if the limiter
-// is unavailable.
+// takeLocally decides and counts an event in this process alone. The decision is Alone if the
+// limiter is unavailable.
 func (g *Gates) takeLocally(ctx context.Context, r quota.Request) (quota.Decision, error) {
 	g.deciding.Lock()
 	defer g.deciding.Unlock()
@@ -340,9 +345,10 @@ func (g *Gates) peekLocally(ctx context.Context, s buckets.Subject) (quota.Decis
 
 // TakeSend counts a send in every bucket or in none. Without the limiter, this process
 // decides the scopes that the database does not, and the decision has the states of their rules
-// alone. A refused send is counted in no bucket, but if unanswered is set, the limiter was called, did not answer
-// and may count it: then call RefundLater, unless the send is taken again. If the process dies after TakeSend,
-// the limiter may count a send that does not exist until its windows end. Without rules the send is admitted and counted nowhere.
+// alone. A refused send is counted in no bucket, but if unanswered is set, the limiter was called,
+// did not answer and may count it: then call RefundLater, unless the send is taken again. If the
+// process dies after TakeSend, the limiter may count a send that does not exist until its windows
+// end. Without rules the send is admitted and counted nowhere.
 func (g *Gates) TakeSend(ctx context.Context, r quota.Request) (d quota.Decision, unanswered bool, err error) {
 	if len(r.Rules) == 0 { // the limiter takes none
 		return quota.Decision{Admitted: true, At: g.now()}, false, nil
@@ -371,8 +377,8 @@ func (g *Gates) TakeOrLocal(ctx context.Context, r quota.Request) (quota.Decisio
 		return quota.Decision{Admitted: true}, nil
 	}
 	ctx = context.WithoutCancel(ctx)
-	// Repeated: the ID is the caller's, so another process may have admitted this event before, and a
-	// refund would remove it.
+	// Repeated: the ID is the caller's, so another process may have admitted this event before, and
+	// a refund would remove it.
 	refundable := !r.Repeated
 	d, away := g.callLimiter(ctx, r, Limiter.Take, refundable)
 	if !errors.Is(away, errLimiterAway) {

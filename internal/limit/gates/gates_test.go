@@ -16,8 +16,8 @@ import (
 	"sendcode/quota"
 )
 
-// The limiter may lose everything at any time: the database decides again, and its events are added to
-// the limiter. If they cannot be, the answer is the database's.
+// The limiter may lose everything at any time: the database decides again, and its events are added
+// to the limiter. If they cannot be, the answer is the database's.
 func TestDatabaseIsTheSecondGate(t *testing.T) {
 	for name, c := range map[string]struct {
 		around vtest.Around
@@ -127,8 +127,8 @@ func TestDatabaseDecidesAlone(t *testing.T) {
 	})
 }
 
-// Of 20 requests a second for 20 s only those wait for a limiter that does not answer which came before
-// the first one had waited in vain.
+// Of 20 requests a second for 20 s only those wait for a limiter that does not answer which came
+// before the first one had waited in vain.
 func TestNothingWaitsForAnAbsentLimiter(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		var calls, late atomic.Int64
@@ -227,8 +227,8 @@ func TestLimiterOutageIsLoggedOnceAtEachEnd(t *testing.T) {
 	})
 }
 
-// A limiter to which nothing can be added is one line a minute, not one for each look, whose answer is the
-// database's.
+// A limiter to which nothing can be added is one line a minute, not one for each look, whose answer
+// is the database's.
 func TestWhatCannotBeAddedIsLoggedOnceAMinute(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		r.SendTo(vtest.Ana)
@@ -332,7 +332,8 @@ func TestWhatThisProcessRefusesIsRefundedInTheLimiter(t *testing.T) {
 		r.Sleep(gates.LimiterRetryDelay)
 		servertest.Same(t, "another process may have admitted a repeated one", take("again"), false)
 		counted, err := limiter.Peek(t.Context(), request)
-		servertest.Same(t, "it stays counted", fmt.Sprint(counted.Rules[0].Used, err, limiter.Refund(t.Context(), "again", "a")), "1 <nil> <nil>")
+		servertest.Same(t, "it stays counted", fmt.Sprint(counted.Rules[0].Used, err, limiter.Refund(t.Context(), "again", "a")),
+			"1 <nil> <nil>")
 		limiter.Around(func(_ context.Context, _ string, do func() error) error {
 			return errors.Join(do(), quota.ErrUnavailable)
 		})

@@ -31,8 +31,8 @@ type loss struct {
 	server   *vtest.FakeRedis
 	replicas []*vtest.Service
 	last     string // the newest verification
-	// a place is taken that the database does not know of, after a crash or a lost refund: it may hide
-	// the loss of another for a while
+	// a place is taken that the database does not know of, after a crash or a lost refund: it may
+	// hide the loss of another for a while
 	crashed bool
 	done    []string // what has happened
 }
@@ -190,8 +190,8 @@ func (l *loss) wait(i int, wait time.Duration) {
 	}
 }
 
-// A process that stops before it would try the limiter again makes its refunds all the same: no other tells a place as
-// taken whose send has failed.
+// A process that stops before it would try the limiter again makes its refunds all the same: no
+// other tells a place as taken whose send has failed.
 func TestAStopMakesTheRefundsOfAnOutage(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		other := r.Replica(r.MailServer)

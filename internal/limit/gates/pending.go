@@ -12,7 +12,8 @@ import (
 )
 
 const (
-	// maxPending bounds the pending refunds. The event of a dropped one counts until its window ends.
+	// maxPending bounds the pending refunds. The event of a dropped one counts until its window
+	// ends.
 	maxPending = 10_000
 	// retryRefundFor is how long a pending refund is repeated: the longest usual window.
 	retryRefundFor = 24 * time.Hour
@@ -36,8 +37,8 @@ type pendingRefund struct {
 	due     time.Time // zero, unless it failed alone
 }
 
-// Away reports whether an error of Refund or Record says that the next call would fail, too. Else only a part of a Redis
-// Cluster is away, or the fault is of this call alone.
+// Away reports whether an error of Refund or Record says that the next call would fail, too. Else
+// only a part of a Redis Cluster is away, or the fault is of this call alone.
 func (*Gates) Away(err error) bool {
 	return errors.Is(err, errLimiterAway) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) ||
 		errors.Is(err, quota.ErrUnavailable) && !errors.Is(err, quota.ErrPartly)
@@ -76,8 +77,9 @@ func (g *Gates) PendingRefunds() int {
 // RefundsAdded is signalled after RefundLater: then call MakePendingRefunds.
 func (g *Gates) RefundsAdded() <-chan struct{} { return g.pending.added }
 
-// MakePendingRefunds makes the pending refunds. It may be called at any time. While the limiter is away they wait; one that
-// fails alone is kept, and the next are made. A refund that panics is dropped.
+// MakePendingRefunds makes the pending refunds. It may be called at any time. While the limiter is
+// away they wait; one that fails alone is kept, and the next are made. A refund that panics is
+// dropped.
 func (g *Gates) MakePendingRefunds(ctx context.Context) {
 	p := &g.pending
 	select {

@@ -69,7 +69,8 @@ func TestPendingRefundsAreMadeOnce(t *testing.T) {
 	})
 }
 
-// A refund that cannot be made, since a part of the Cluster is away, or for a fault of its own, stops no others.
+// A refund that cannot be made, since a part of the Cluster is away, or for a fault of its own,
+// stops no others.
 func TestARefundThatFailsStopsNoOthers(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		l, g := newRefunding()

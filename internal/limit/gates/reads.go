@@ -13,12 +13,13 @@ import (
 )
 
 const (
-	// Shared reads of the same rows begin minReadSpacing apart on average; up to readBurst of them may
-	// follow each other without a pause.
+	// Shared reads of the same rows begin minReadSpacing apart on average; up to readBurst of them
+	// may follow each other without a pause.
 	minReadSpacing = 20 * time.Millisecond
 	readBurst      = 32
-	// maximum numbers of shared reads under way at once. Together they are fewer than the calls that one
-	// shared statement of ReadHistory holds, so reads for refusals alone do not fill a statement
+	// maximum numbers of shared reads under way at once. Together they are fewer than the calls
+	// that one shared statement of ReadHistory holds, so reads for refusals alone do not fill a
+	// statement
 	maxReadsOfStrangers, maxReadsOfOthers = 100, 150
 )
 
@@ -35,8 +36,8 @@ type sharedReads[T any] struct {
 	last    map[readKey]*sharedRead[T] // the last read that has begun, until its turn has passed
 }
 
-// readKey is the key of reads that can be shared: the rows, whether strangers need them, and whether they are for
-// a look, which takes no slot of refusals.
+// readKey is the key of reads that can be shared: the rows, whether strangers need them, and
+// whether they are for a look, which takes no slot of refusals.
 type readKey struct {
 	bucket             string
 	counting, rejected time.Duration
@@ -142,8 +143,9 @@ func (s *sharedRead[T]) takeTurn(ctx context.Context, before *sharedRead[T], slo
 	}
 }
 
-// readHistory reads the rows of a subject's recipient, in a read that other refusals or other looks may share.
-// Without a rule on the recipient it reads nothing and returns nil. Error: of the database.
+// readHistory reads the rows of a subject's recipient, in a read that other refusals or other looks
+// may share. Without a rule on the recipient it reads nothing and returns nil. Error: of the
+// database.
 func (g *Gates) readHistory(ctx context.Context, s buckets.Subject, refusal bool) (*sharedRead[rowrules.History], error) {
 	look := rowrules.HistoryQuery{Bucket: s.DatabaseBucket()}
 	if window := s.Purpose.LongestRecipientWindow(); window > 0 {

@@ -14,15 +14,16 @@ import (
 // for which the limiter keeps out what was read before a reset.
 const maxRecordDelay = 5 * time.Second
 
-// Record adds events to the bucket of a scope in the limiter. That only ever makes the limiter stricter.
-// The ages of the events are as of read, an instant of this process's clock from before they were read.
-// keep is as in quota.Limiter.
+// Record adds events to the bucket of a scope in the limiter. That only ever makes the limiter
+// stricter. The ages of the events are as of read, an instant of this process's clock from before
+// they were read. keep is as in quota.Limiter.
 //
-// Record first reads the limiter's clock with a Peek. So the events get no later instant if the limiter
-// runs the Record late. Events of the scope Backoff are not counted by the database: Record adds them in
-// this process, too. Without Redis it adds those alone.
+// Record first reads the limiter's clock with a Peek. So the events get no later instant if the
+// limiter runs the Record late. Events of the scope Backoff are not counted by the database: Record
+// adds them in this process, too. Without Redis it adds those alone.
 //
-// Errors: of the limiter; errLimiterAway during an outage; an error if read is more than maxRecordDelay ago.
+// Errors: of the limiter; errLimiterAway during an outage; an error if read is more than
+// maxRecordDelay ago.
 func (g *Gates) Record(ctx context.Context, scope quota.Scope, bucket string, keep time.Duration, read time.Time,
 	events ...quota.AgedEvent,
 ) error {
@@ -59,8 +60,8 @@ func agedBy(events []quota.AgedEvent, by time.Duration, asOf time.Time) []quota.
 	return aged
 }
 
-// record adds events that were read at read to a bucket of the limiter. Errors: of the limiter, or if read
-// is more than maxRecordDelay ago.
+// record adds events that were read at read to a bucket of the limiter. Errors: of the limiter, or
+// if read is more than maxRecordDelay ago.
 func (g *Gates) record(ctx context.Context, bucket string, keep time.Duration, read time.Time, events []quota.AgedEvent) error {
 	if late := g.now().Sub(read); late > maxRecordDelay {
 		return fmt.Errorf("gates: events were read %v ago", late)
@@ -70,8 +71,9 @@ func (g *Gates) record(ctx context.Context, bucket string, keep time.Duration, r
 	return g.shared.Record(ctx, bucket, keep, events)
 }
 
-// Refund removes an event from buckets of this process and, with Redis, of the limiter; only of this process
-// during an outage, or if ctx has ended. Errors: of the limiter, errLimiterAway, or of ctx.
+// Refund removes an event from buckets of this process and, with Redis, of the limiter; only of
+// this process during an outage, or if ctx has ended. Errors: of the limiter, errLimiterAway, or of
+// ctx.
 func (g *Gates) Refund(ctx context.Context, id string, buckets ...string) error {
 	if err := g.local.Refund(ctx, id, buckets...); err != nil || g.shared == nil {
 		return err
@@ -84,8 +86,9 @@ func (g *Gates) Refund(ctx context.Context, id string, buckets ...string) error 
 	return g.shared.Refund(ctx, id, buckets...)
 }
 
-// Reset deletes the events of buckets, in this process and in the limiter, which it calls during an outage
-// too. Reset the database first: else what it still counts is added again. Errors: of the limiter.
+// Reset deletes the events of buckets, in this process and in the limiter, which it calls during an
+// outage too. Reset the database first: else what it still counts is added again. Errors: of the
+// limiter.
 func (g *Gates) Reset(ctx context.Context, buckets ...string) error {
 	err := g.local.Reset(ctx, buckets...)
 	if g.shared != nil {

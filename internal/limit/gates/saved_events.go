@@ -22,27 +22,29 @@ type EventDatabase interface {
 }
 
 const (
-	// KeepEvery is the time between two writes of changes. A killed process loses the changes of this
-	// time, and those of a write that was not committed: less than a second, unless the disk is slow.
+	// KeepEvery is the time between two writes of changes. A killed process loses the changes of
+	// this time, and those of a write that was not committed: less than a second, unless the disk
+	// is slow.
 	KeepEvery = 500 * time.Millisecond
 	// longestForgotten is the longest window whose events are not kept: most of these windows have
 	// ended when a process has started again.
 	longestForgotten = 10 * time.Second
-	// eventsPerWrite bounds the changes in one transaction, in which SQLite's only writer is busy for
-	// some 10 ms.
+	// eventsPerWrite bounds the changes in one transaction, in which SQLite's only writer is busy
+	// for some 10 ms.
 	eventsPerWrite = 1000
 	// eventsPerRead bounds the events, with the process's own, that are read at once.
 	eventsPerRead = 10_000
-	// maxUnwritten bounds the changes that wait while the database is unavailable. Later changes are not kept.
+	// maxUnwritten bounds the changes that wait while the database is unavailable. Later changes
+	// are not kept.
 	maxUnwritten = 200_000
 )
 
-// SavedEvents keeps in the database the events that only a limiter in this process has: those of all
-// scopes but recipient and failures. So a restart forgets none that was written, and on Postgres
-// the replicas read each other's. Safe for concurrent use.
+// SavedEvents keeps in the database the events that only a limiter in this process has: those of
+// all scopes but recipient and failures. So a restart forgets none that was written, and on
+// Postgres the replicas read each other's. Safe for concurrent use.
 type SavedEvents struct {
-	// Ahead returns how far the limiter's clock is ahead of the database's. Shared: other processes use
-	// the database as well. Set both before the first call.
+	// Ahead returns how far the limiter's clock is ahead of the database's. Shared: other processes
+	// use the database as well. Set both before the first call.
 	Ahead  func() time.Duration
 	Shared bool
 
@@ -62,8 +64,8 @@ type SavedEvents struct {
 	lines   logs.Throttle // of the log lines on what is not kept or not counted
 }
 
-// NewSavedEvents makes a limiter in this process on the clock now, and the SavedEvents that keep them. seal and
-// open encrypt and decrypt the names of buckets.
+// NewSavedEvents makes a limiter in this process on the clock now, and the SavedEvents that keep
+// them. seal and open encrypt and decrypt the names of buckets.
 func NewSavedEvents(db EventDatabase, now func() time.Time, seal func(bucket string) []byte,
 	open func(sealed []byte) (bucket string, err error), logger *slog.Logger,
 ) *SavedEvents {
@@ -78,7 +80,8 @@ func NewSavedEvents(db EventDatabase, now func() time.Time, seal func(bucket str
 // Limiter returns the limiter whose events are kept.
 func (s *SavedEvents) Limiter() *quota.Memory { return s.limiter }
 
-// readKept marks the context of changes that were read from the database, and are not written again.
+// readKept marks the context of changes that were read from the database, and are not written
+// again.
 type readKept struct{}
 
 // add queues a change of the limiter.
@@ -154,8 +157,8 @@ func (s *SavedEvents) loadAll(ctx context.Context, to Limiter) (all int, err err
 	return all, err
 }
 
-// Sync writes what changed and, if other replicas use the database, reads a part of what they wrote.
-// more: there may be more to read. Errors: as of Flush and Load.
+// Sync writes what changed and, if other replicas use the database, reads a part of what they
+// wrote. more: there may be more to read. Errors: as of Flush and Load.
 func (s *SavedEvents) Sync(ctx context.Context) (more bool, err error) {
 	if err := s.Flush(ctx); err != nil || !s.Shared {
 		return false, err
@@ -167,7 +170,8 @@ func (s *SavedEvents) Sync(ctx context.Context) (more bool, err error) {
 }
 
 // MoveTo records the kept events in a limiter that replicas share, and deletes them. It returns
-// their number, with those that addTo leaves out. Errors: of the database, or of the limiter; then call it again.
+// their number, with those that addTo leaves out. Errors: of the database, or of the limiter; then
+// call it again.
 func (s *SavedEvents) MoveTo(ctx context.Context, shared Limiter) (moved int, err error) {
 	s.reading.Lock() // an event that Load read meanwhile would be deleted without being moved
 	defer s.reading.Unlock()
@@ -177,9 +181,9 @@ func (s *SavedEvents) MoveTo(ctx context.Context, shared Limiter) (moved int, er
 	return moved, s.db.DeleteLimiterEvents(ctx, s.read)
 }
 
-// loadBatch reads events after k.read and adds them to a limiter, in groups by bucket. An event in the
-// future, as after a clock was set back, counts as now. It returns how many it read.
-// The caller holds reading.
+// loadBatch reads events after k.read and adds them to a limiter, in groups by bucket. An event in
+// the future, as after a clock was set back, counts as now. It returns how many it read. The caller
+// holds reading.
 func (s *SavedEvents) loadBatch(ctx context.Context, to Limiter) (n int, err error) {
 	last, group := s.read, map[string][]store.LimiterEvent{}
 	add := func() error {
@@ -206,8 +210,9 @@ func (s *SavedEvents) loadBatch(ctx context.Context, to Limiter) (n int, err err
 	return n, err
 }
 
-// addTo adds events, by the encrypted name of their bucket, to a limiter. It leaves out those whose name
-// another index key encrypted: a new key frees every quota, and an old event must not keep a process from its start.
+// addTo adds events, by the encrypted name of their bucket, to a limiter. It leaves out those whose
+// name another index key encrypted: a new key frees every quota, and an old event must not keep a
+// process from its start.
 func (s *SavedEvents) addTo(ctx context.Context, to Limiter, group map[string][]store.LimiterEvent) error {
 	unread := 0
 	for sealed, events := range group {

@@ -34,7 +34,8 @@ type keptProcess struct {
 	stop   func()
 }
 
-// KeepLimiterEvents implements gates.EventDatabase: of a process that was killed nothing is written.
+// KeepLimiterEvents implements gates.EventDatabase: of a process that was killed nothing is
+// written.
 func (p *keptProcess) KeepLimiterEvents(ctx context.Context, writer int64, changes []store.LimiterEvent) error {
 	if p.killed.Load() {
 		return errors.New("killed")
@@ -59,13 +60,16 @@ func startKept(r *vtest.Rig, ahead time.Duration, shared bool) *keptProcess {
 	p.saved = newSavedEvents(r, p, func() time.Time { return time.Now().Add(ahead) })
 	p.saved.Shared = shared
 	p.Process = vtest.New(r.Settings, core.Dependencies{DB: r.Store, Limiter: p.saved.Limiter(), SavedEvents: p.saved, Logger: r.Logger})
-	p.Limits.SetLimits(applimits.Set{"exports": {{Rule: quota.Rule{Name: "day", Limit: 2, Window: 24 * time.Hour}, Keys: []string{"user"}}}})
+	p.Limits.SetLimits(applimits.Set{
+		"exports": {{Rule: quota.Rule{Name: "day", Limit: 2, Window: 24 * time.Hour}, Keys: []string{"user"}}},
+	})
 	r.NoError(p.saved.Load(r.Context()))
 	p.stop = p.Background()
 	return p
 }
 
-// networkRules are of scopes that only the limiter counts, and one of a recipient, which sends tell.
+// networkRules are of scopes that only the limiter counts, and one of a recipient, which sends
+// tell.
 func networkRules(s *vtest.Settings) {
 	s.Breaker = quota.Rule{Name: policy.BreakerName, Scope: policy.BreakerScope, Limit: 9, Window: 2 * time.Hour}
 	vtest.WithRules(quota.Rule{Name: "network", Scope: quota.IP, Limit: 5, Window: time.Hour},
@@ -160,7 +164,8 @@ func TestSavedEventsAreWhatCounts(t *testing.T) {
 			return []quota.Rule{{Name: "rule", Scope: quota.IP, Limit: 9, Window: window}}
 		}
 		take := func(id, network string, window time.Duration) {
-			_, err := limiter.Take(r.Context(), quota.Request{ID: id, Rules: rule(window), Buckets: map[quota.Scope]string{quota.IP: network}})
+			_, err := limiter.Take(r.Context(),
+				quota.Request{ID: id, Rules: rule(window), Buckets: map[quota.Scope]string{quota.IP: network}})
 			r.NoError(err)
 		}
 		for _, network := range []string{"192.0.2.1", "192.0.2.2", "192.0.2.3"} {
@@ -184,7 +189,8 @@ func TestSavedEventsAreWhatCounts(t *testing.T) {
 		next := startKept(r, 0, false)
 		defer next.stop()
 		for network, used := range map[string]int{"192.0.2.1": 1, "192.0.2.2": 1, "192.0.2.3": 1, "192.0.2.4": 0} {
-			d, err := next.saved.Limiter().Peek(r.Context(), quota.Request{Rules: rule(2 * time.Hour), Buckets: map[quota.Scope]string{quota.IP: network}})
+			d, err := next.saved.Limiter().Peek(r.Context(),
+				quota.Request{Rules: rule(2 * time.Hour), Buckets: map[quota.Scope]string{quota.IP: network}})
 			r.NoError(err)
 			r.WantLine(network, fmt.Sprint(used, min(used, 1)*2), d.Rules[0].Used, int(d.Rules[0].ResetAfter.Hours()))
 		}
@@ -205,7 +211,8 @@ func TestSavedEventsAreSharedAndMove(t *testing.T) {
 		a.stop()
 		b.stop()
 		redis := quota.NewMemory(func() time.Time { return time.Now().Add(30 * time.Minute) }) // its clock is its own
-		for _, n := range []int{5, 0} {                                                        // a send of three rules, one of a limit and a failed check; then nothing
+		// a send of three rules, one of a limit and a failed check; then nothing
+		for _, n := range []int{5, 0} {
 			moved, err := newSavedEvents(r, r.Store, time.Now).MoveTo(r.Context(), redis)
 			r.NoError(err)
 			r.Want("moved", moved, n)
@@ -216,7 +223,8 @@ func TestSavedEventsAreSharedAndMove(t *testing.T) {
 	})
 }
 
-// After a change of the index key, events whose names the old key encrypted are not counted, and the process starts.
+// After a change of the index key, events whose names the old key encrypted are not counted, and
+// the process starts.
 func TestSavedEventsOfAnotherIndexKey(t *testing.T) {
 	vtest.InBubbleIdle(t, networkRules, func(r *vtest.Rig) {
 		old := startKept(r, 0, false)
@@ -268,7 +276,10 @@ func (o *otherReads) DeleteLimiterEvents(context.Context, int64) error { o.delet
 func TestSavedEventsMoveBeforeTheyAreDeleted(t *testing.T) {
 	open := func(sealed []byte) (string, error) { return string(sealed), nil }
 	now := time.Now()
-	db := &otherReads{event: store.LimiterEvent{Bucket: []byte("b"), ID: "1", At: now, Until: now.Add(time.Hour)}, read: make(chan struct{}, 1)}
+	db := &otherReads{
+		event: store.LimiterEvent{Bucket: []byte("b"), ID: "1", At: now, Until: now.Add(time.Hour)},
+		read:  make(chan struct{}, 1),
+	}
 	kept := gates.NewSavedEvents(db, time.Now, func(b string) []byte { return []byte(b) }, open, nil)
 	var loading sync.WaitGroup
 	db.deleted = func() {
@@ -313,6 +324,7 @@ func TestSavedEventsLogWhatIsDropped(t *testing.T) {
 		r.NoError(kept.Limiter().Record(r.Context(), "network", time.Hour, events[:1]))
 		const line = "limiter's changes not kept"
 		said := r.Printed.String()
-		r.WantLine("lines", "2 true true", strings.Count(said, line), strings.Contains(said, "count=1 "), strings.Contains(said, "count=200 "))
+		r.WantLine("lines", "2 true true", strings.Count(said, line), strings.Contains(said, "count=1 "),
+			strings.Contains(said, "count=200 "))
 	})
 }

@@ -18,10 +18,10 @@ import (
 	"sendcode/quota"
 )
 
-// Each gate computes the states of a recipient's rules from its own events on its own clock. What is
-// told is, rule by rule, the stricter one. A state has durations, so no instant of one clock meets an
-// instant of the other. The limiter is only added to: if the rows count more, their events are
-// recorded by age.
+// Each gate computes the states of a recipient's rules from its own events on its own clock. What
+// is told is, rule by rule, the stricter one. A state has durations, so no instant of one clock
+// meets an instant of the other. The limiter is only added to: if the rows count more, their events
+// are recorded by age.
 
 // Answer has the states of a subject's rules for the response to a request. At is on the database's
 // clock if the database was asked, else on the limiter's.
@@ -35,8 +35,8 @@ type Answer struct {
 const HistoryMargin = 5 * time.Minute
 
 // stricter returns the stricter one of two states of a rule: the one with the longer wait; of equal
-// waits, the one that counts more events; then the one whose oldest event leaves later. It returns a
-// if they are equally strict.
+// waits, the one that counts more events; then the one whose oldest event leaves later. It returns
+// a if they are equally strict.
 func stricter(a, b quota.State) quota.State {
 	if cmp.Or(cmp.Compare(b.RetryAfter, a.RetryAfter), cmp.Compare(b.Used, a.Used),
 		cmp.Compare(b.ResetAfter, a.ResetAfter)) > 0 {
@@ -45,19 +45,23 @@ func stricter(a, b quota.State) quota.State {
 	return a
 }
 
-// mergeStates returns the stricter state of each rule by the limiter and by the rows, in the order of
-// the rules. The limiter computed its states at some time between most and least ago. They are
+// mergeStates returns the stricter state of each rule by the limiter and by the rows, in the order
+// of the rules. The limiter computed its states at some time between most and least ago. They are
 // compared as they are after most: so if both count the same sends, the rows' state is returned. A
 // state of the limiter is returned as it is after least, so that its waits are not too short.
 //
-// The limiter may have been asked before the rows were read, after that, or meanwhile. Let it have computed its
-// states at l, the rows be read at r, and t be now. Of l only asked <= l <= heard is known, and asked <= r <= t.
+// The limiter may have been asked before the rows were read, after that, or meanwhile. Let it have
+// computed its states at l, the rows be read at r, and t be now. Of l only asked <= l <= heard is
+// known, and asked <= r <= t.
 //
-//   - No wait is too short. A wait w of the limiter ends at l + w, which is at most heard + w, so least may be taken off if it is no
+//   - No wait is too short. A wait w of the limiter ends at l + w, which is at most heard + w, so
+//     least may be taken off if it is no
 //     more than t - heard. Nor is its end too early, which is told from r, if r is after l by least or more.
-//   - No figure is too low. A send that was answered before asked is in both, or one gate has lost it: the stricter
+//   - No figure is too low. A send that was answered before asked is in both, or one gate has lost
+//     it: the stricter
 //     state has it. A send or a refund between l and r is under way, and is told as the gate has it that is stricter.
-//   - The rows' state is told if both count the same sends. They count each no earlier than the limiter, so their wait at r
+//   - The rows' state is told if both count the same sends. They count each no earlier than the
+//     limiter, so their wait at r
 //     is at least the limiter's wait less r - l, and most = t - asked is at least r - l, whichever came first.
 func mergeStates(rules []quota.Rule, limited, rows []quota.State, least, most time.Duration) []quota.State {
 	merged := make([]quota.State, 0, len(rules))
@@ -74,7 +78,8 @@ func mergeStates(rules []quota.Rule, limited, rows []quota.State, least, most ti
 	return merged
 }
 
-// later returns the state after the time passed without new events, or a stricter one: Used may be too high.
+// later returns the state after the time passed without new events, or a stricter one: Used may be
+// too high.
 func later(s quota.State, passed time.Duration) quota.State {
 	if s.RetryAfter > 0 && s.RetryAfter <= passed {
 		s.Used = min(s.Used, s.Limit-1)
@@ -96,8 +101,9 @@ func newDatabaseRows(s buckets.Subject, sends, rejected []quota.Event, now, aske
 	return databaseRows{events, quota.Evaluate(policy.ForDatabase(s.Purpose.Policy.Rules), events, now).Rules, now, asked}
 }
 
-// Peek returns the state of every rule for a subject now, and counts nothing. The limiter and the database are asked
-// at once. Without the limiter, the database and this process answer. Errors: of the database, or of a bad request.
+// Peek returns the state of every rule for a subject now, and counts nothing. The limiter and the
+// database are asked at once. Without the limiter, the database and this process answer. Errors: of
+// the database, or of a bad request.
 func (g *Gates) Peek(ctx context.Context, s buckets.Subject) (Answer, error) {
 	reading := &struct {
 		sync.WaitGroup
@@ -119,13 +125,15 @@ func (g *Gates) Peek(ctx context.Context, s buckets.Subject) (Answer, error) {
 	}
 	h := rows.rows // as it is now, when both have answered
 	h.Now = h.Now.Add(g.now().Sub(rows.heard).Truncate(time.Microsecond))
-	// recordRows takes the ages as of an instant of the limiter's clock that was over by h.Now. The limiter's answer is of one
-	// at most as long after the rows were asked for as the earlier one of both answers came.
+	// recordRows takes the ages as of an instant of the limiter's clock that was over by h.Now. The
+	// limiter's answer is of one at most as long after the rows were asked for as the earlier one
+	// of both answers came.
 	d.At = d.At.Add(-max(0, min(heard.Sub(rows.asked), rows.heard.Sub(rows.asked))))
 	return Answer{g.correctAndMerge(ctx, s, d, asked, heard, g.countedRows(s, h, rows.asked)), &h}, nil
 }
 
-// peekFirstGate is Peek by the limiter or, without it, by this process, and reads no row. Error: of a bad request.
+// peekFirstGate is Peek by the limiter or, without it, by this process, and reads no row. Error: of
+// a bad request.
 func (g *Gates) peekFirstGate(ctx context.Context, s buckets.Subject) (quota.Decision, error) {
 	d, err := g.peekLimiter(ctx, s)
 	if errors.Is(err, errLimiterAway) {
@@ -139,8 +147,8 @@ func (g *Gates) peekLimiter(ctx context.Context, s buckets.Subject) (quota.Decis
 }
 
 // AnswerRefusal returns the answer after TakeSend, called at asked, refused a send by d. If the
-// answer is Allowed, a wait has ended meanwhile, or the sends that the rule backoff counted no longer
-// count: repeat the Take. Error: of the database.
+// answer is Allowed, a wait has ended meanwhile, or the sends that the rule backoff counted no
+// longer count: repeat the Take. Error: of the database.
 func (g *Gates) AnswerRefusal(ctx context.Context, s buckets.Subject, d quota.Decision, asked time.Time) (Answer, error) {
 	d = g.correctBackoff(ctx, s, d)
 	heard := g.now()
@@ -153,11 +161,12 @@ func (g *Gates) AnswerRefusal(ctx context.Context, s buckets.Subject, d quota.De
 
 // countedRows returns what a history counts for a subject. The history was asked for at asked.
 func (g *Gates) countedRows(s buckets.Subject, h rowrules.History, asked time.Time) databaseRows {
-	return newDatabaseRows(s, h.Sends(s.Purpose.LongestRecipientWindow()), h.RejectedSends(g.policy.Get().LongestFailureWindow()), h.Now, asked)
+	return newDatabaseRows(s, h.Sends(s.Purpose.LongestRecipientWindow()), h.RejectedSends(g.policy.Get().LongestFailureWindow()), h.Now,
+		asked)
 }
 
-// AnswerAdmitted returns the decision on a send that both gates admitted. TakeSend, called at asked,
-// returned taken, and Begin returned begun. Without the limiter, other rules than the
+// AnswerAdmitted returns the decision on a send that both gates admitted. TakeSend, called at
+// asked, returned taken, and Begin returned begun. Without the limiter, other rules than the
 // recipient's have the states of this process.
 func (g *Gates) AnswerAdmitted(ctx context.Context, s buckets.Subject, taken quota.Decision, asked time.Time,
 	begun store.BeginAnswer,
@@ -176,7 +185,8 @@ func (g *Gates) RefundOverruled(ctx context.Context, s buckets.Subject, id uuid.
 ) (told Answer) {
 	r := newDatabaseRows(s, begun.History, begun.Rejected, begun.Now, asked)
 	g.rememberWait(s, r)
-	// Unless the limiter is asked again, the rows' states alone are told: those in taken contain the send.
+	// Unless the limiter is asked again, the rows' states alone are told: those in taken contain
+	// the send.
 	told = Answer{Decision: quota.Decision{At: r.now, Rules: r.states, Alone: taken.Alone}}
 	if taken.Alone || g.Refund(ctx, string(id[:]), buckets.OfCountedScopes(s.Buckets())...) != nil {
 		g.RefundLater(string(id[:]), buckets.OfCountedScopes(s.Buckets())...)
@@ -195,10 +205,12 @@ func (g *Gates) RefundOverruled(ctx context.Context, s buckets.Subject, id uuid.
 	return told
 }
 
-// correctAndMerge returns d with the stricter states of d and of the rows, at the rows' instant. The limiter was
-// asked for d at asked, and had answered at heard. If the rows count more, their events are added to
-// the limiter, which is then asked again.
-func (g *Gates) correctAndMerge(ctx context.Context, s buckets.Subject, d quota.Decision, asked, heard time.Time, r databaseRows) quota.Decision {
+// correctAndMerge returns d with the stricter states of d and of the rows, at the rows' instant.
+// The limiter was asked for d at asked, and had answered at heard. If the rows count more, their
+// events are added to the limiter, which is then asked again.
+func (g *Gates) correctAndMerge(ctx context.Context, s buckets.Subject, d quota.Decision, asked, heard time.Time,
+	r databaseRows,
+) quota.Decision {
 	if scopes := lackingScopes(d.Rules, r.states); g.shared != nil && len(scopes) > 0 && !d.Alone {
 		again := g.now()
 		err := g.recordRows(ctx, s, r, d.At, scopes...)
@@ -218,14 +230,16 @@ func (g *Gates) correctAndMerge(ctx context.Context, s buckets.Subject, d quota.
 	return g.merge(s, d, asked, heard, r)
 }
 
-// merge returns d with the stricter states of d and of the rows, as they are at r.now. asked and heard are as in correctAndMerge.
+// merge returns d with the stricter states of d and of the rows, as they are at r.now. asked and
+// heard are as in correctAndMerge.
 func (g *Gates) merge(s buckets.Subject, d quota.Decision, asked, heard time.Time, r databaseRows) quota.Decision {
 	least := max(0, r.asked.Sub(heard)) // r.now may be as early as r.asked, and the end of a wait is told from it
 	d.At, d.Rules = r.now, mergeStates(s.Purpose.Policy.Rules, d.Rules, r.states, least, g.now().Sub(asked))
 	return d
 }
 
-// lackingScopes returns the scopes of the rules for which the limiter counts fewer events than rows.
+// lackingScopes returns the scopes of the rules for which the limiter counts fewer events than
+// rows.
 func lackingScopes(limited, rows []quota.State) (scopes []quota.Scope) {
 	for _, r := range rows {
 		if slices.ContainsFunc(limited, func(l quota.State) bool { return l.Name == r.Name && l.Scope == r.Scope && l.Used < r.Used }) &&
@@ -236,8 +250,9 @@ func lackingScopes(limited, rows []quota.State) (scopes []quota.Scope) {
 	return scopes
 }
 
-// recordRows records the rows' events of some scopes in the limiter. at is an instant of the limiter's clock that was
-// over by r.now: with their ages as of at, no event is recorded with a later instant than it had. Errors: those of record.
+// recordRows records the rows' events of some scopes in the limiter. at is an instant of the
+// limiter's clock that was over by r.now: with their ages as of at, no event is recorded with a
+// later instant than it had. Errors: those of record.
 func (g *Gates) recordRows(ctx context.Context, s buckets.Subject, r databaseRows, at time.Time, scopes ...quota.Scope) (err error) {
 	names := s.Buckets()
 	for _, scope := range scopes {

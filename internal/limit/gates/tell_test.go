@@ -67,8 +67,8 @@ func (w *watched) during(do func()) string {
 	return strings.Replace(strings.Join(w.calls, " "), "ReadHistory Peek", "Peek ReadHistory", 1)
 }
 
-// The calls of each kind of request. While nothing is lost, it costs one call of each gate, and only a
-// send writes.
+// The calls of each kind of request. While nothing is lost, it costs one call of each gate, and
+// only a send writes.
 func TestCallsOfARequest(t *testing.T) {
 	vtest.InBubbleWith(t, secondAndHour, func(r *vtest.Rig) {
 		w := watch(r)
@@ -126,8 +126,8 @@ func TestCallsOfARequest(t *testing.T) {
 	})
 }
 
-// interrupted is a database that calls beforeBegin before its first Begin, which it then makes whatever became
-// of the caller meanwhile.
+// interrupted is a database that calls beforeBegin before its first Begin, which it then makes
+// whatever became of the caller meanwhile.
 type interrupted struct {
 	*sqlitetest.DB
 	beforeBegin func()
@@ -210,8 +210,8 @@ func TestLooksAreTrueAfterAProcessWasFrozenBetweenTheGates(t *testing.T) {
 	})
 }
 
-// A limiter that lost its events gets them again; a recipient that it never had, or that it kept, is no
-// loss.
+// A limiter that lost its events gets them again; a recipient that it never had, or that it kept,
+// is no loss.
 func TestRebuildsAreCounted(t *testing.T) {
 	vtest.InBubbleWith(t, secondAndHour, func(r *vtest.Rig) {
 		var counts []int
@@ -347,8 +347,8 @@ func TestAPolicyMistakeThatIsUndoneCostsNothing(t *testing.T) {
 	})
 }
 
-// A flood of refused requests, or of looks, reads the rows fifty times a second. TestRefusalsThatShareARead has
-// those that come together.
+// A flood of refused requests, or of looks, reads the rows fifty times a second.
+// TestRefusalsThatShareARead has those that come together.
 func TestAFloodOfRefusalsReadsFewRows(t *testing.T) {
 	for i := range 3 {
 		looks, only := i == 1, i == 2 // only: an event that only the limiter has
@@ -420,9 +420,10 @@ func (l *lateLook) ReadHistory(ctx context.Context, look rowrules.HistoryQuery) 
 	return h, err
 }
 
-// A look asks both gates at once, whichever answers first. What it tells is true when both have answered, or some of what that
-// took longer. What it adds to the limiter counts no longer than it should. net is what the limiter alone counts: its wait is
-// from the instant of the rows, which may be that at which they were asked for.
+// A look asks both gates at once, whichever answers first. What it tells is true when both have
+// answered, or some of what that took longer. What it adds to the limiter counts no longer than it
+// should. net is what the limiter alone counts: its wait is from the instant of the rows, which may
+// be that at which they were asked for.
 func TestALookAsksBothGatesAtOnce(t *testing.T) {
 	const late, part = 900 * time.Millisecond, 400 * time.Millisecond
 	rules := append(slices.Clone(secondAndHourRules), quota.Rule{Name: "net", Scope: quota.IP, Limit: 1, Window: time.Minute})
@@ -462,7 +463,8 @@ func TestALookAsksBothGatesAtOnce(t *testing.T) {
 	})
 }
 
-// The instant of a look is in whole microseconds, as the ends of windows are, whenever the gates answer.
+// The instant of a look is in whole microseconds, as the ends of windows are, whenever the gates
+// answer.
 func TestALookIsAtAWholeMicrosecond(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		r.SendTo(vtest.Ana)
@@ -577,8 +579,8 @@ func TestARefusalTellsWhatWasAnsweredBefore(t *testing.T) {
 }
 
 // One process is parked between the read of a row and its record, while an administrator resets the
-// recipient: what was reset stays away. Without a reset the record adds the event with its age, unless
-// it comes too late.
+// recipient: what was reset stays away. Without a reset the record adds the event with its age,
+// unless it comes too late.
 func TestARecordThatIsLate(t *testing.T) {
 	for name, c := range map[string]struct {
 		parked        time.Duration
@@ -609,8 +611,8 @@ func TestARecordThatIsLate(t *testing.T) {
 	}
 }
 
-// An age is as of its read. The record adds the time since then, in the limiter, also if that runs it
-// late, and in this process, unless this process's clock was set back.
+// An age is as of its read. The record adds the time since then, in the limiter, also if that runs
+// it late, and in this process, unless this process's clock was set back.
 func TestRecordAddsTheTimeSinceTheRead(t *testing.T) {
 	rule := quota.Rule{Name: "hour", Scope: quota.Backoff, Limit: 1, Window: time.Hour}
 	for since, age := range map[time.Duration]time.Duration{3 * time.Second: 13 * time.Second, -3 * time.Second: 10 * time.Second} {
@@ -677,8 +679,8 @@ func TestClocksThatStep(t *testing.T) {
 	}
 }
 
-// The limiter is in the next day already: it admits, the database refuses, and nothing is told by the
-// difference of the clocks.
+// The limiter is in the next day already: it admits, the database refuses, and nothing is told by
+// the difference of the clocks.
 func TestALimiterThatIsInTheNextDay(t *testing.T) {
 	daily := vtest.WithRules(quota.Rule{Name: "today", Scope: quota.Recipient, Limit: 1, Per: quota.Day})
 	vtest.InBubbleWith(t, vtest.MinuteTick(daily), func(r *vtest.Rig) { // starts at midnight

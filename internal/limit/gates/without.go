@@ -13,8 +13,9 @@ import (
 // OnlyInProcess reports whether the only limiter is in this process.
 func (g *Gates) OnlyInProcess() bool { return g.shared == nil }
 
-// recipientsUntil has recipients, each until a time, as far as this process knows. A recipient whose slot another
-// one took is forgotten. Nothing of it decides, and nothing is told. Safe for concurrent use.
+// recipientsUntil has recipients, each until a time, as far as this process knows. A recipient
+// whose slot another one took is forgotten. Nothing of it decides, and nothing is told. Safe for
+// concurrent use.
 type recipientsUntil struct {
 	mu    sync.Mutex
 	seed  maphash.Seed
@@ -61,10 +62,11 @@ func (g *Gates) rememberWait(s buckets.Subject, r databaseRows) {
 	}
 }
 
-// AnswerRefusedBefore answers a send without counting it, if the rows refused the subject before and
-// still refuse. So a process without Redis first reads the rows, in a read that others share, and a flood on one recipient costs
-// few reads, and takes no place of a wider rule. refused is false if the gates must decide the send: so they must if another rule
-// refuses, for which no row is read. Error: of the database.
+// AnswerRefusedBefore answers a send without counting it, if the rows refused the subject before
+// and still refuse. So a process without Redis first reads the rows, in a read that others share,
+// and a flood on one recipient costs few reads, and takes no place of a wider rule. refused is
+// false if the gates must decide the send: so they must if another rule refuses, for which no row
+// is read. Error: of the database.
 func (g *Gates) AnswerRefusedBefore(ctx context.Context, s buckets.Subject) (told Answer, refused bool, err error) {
 	if !g.OnlyInProcess() || !g.refused.has(g.refused.nameOf(s), g.now()) {
 		return Answer{}, false, nil

@@ -17,15 +17,16 @@ import (
 	"sendcode/quota"
 )
 
-// withoutRedis are replicas without Redis, with a rule of a recipient and one that the rows do not have.
+// withoutRedis are replicas without Redis, with a rule of a recipient and one that the rows do not
+// have.
 func withoutRedis(s *vtest.Settings) {
 	s.Form = vtest.WithoutRedis
 	vtest.WithRules(quota.Rule{Name: "app", Scope: quota.App, Limit: 100, Window: time.Hour},
 		quota.Rule{Name: "hour", Scope: quota.Recipient, Limit: 1, Window: time.Hour})(s)
 }
 
-// Without Redis replicas know at once what one of them counted, gave back or reset, also where one has
-// refused before, and a process that starts tells the same waits: the rows tell them.
+// Without Redis replicas know at once what one of them counted, gave back or reset, also where one
+// has refused before, and a process that starts tells the same waits: the rows tell them.
 func TestReplicasWithoutRedisTellTheSame(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.MinuteTick(withoutRedis), func(r *vtest.Rig) {
 		b, stop := r.StartReplica(r.MailServer)
@@ -63,8 +64,8 @@ func TestReplicasWithoutRedisTellTheSame(t *testing.T) {
 	})
 }
 
-// Without Redis a flood on a refused recipient shares reads, writes nothing and takes no place of a wider
-// rule. A process that restarted counts its first refusal, and takes that place back.
+// Without Redis a flood on a refused recipient shares reads, writes nothing and takes no place of a
+// wider rule. A process that restarted counts its first refusal, and takes that place back.
 func TestWithoutRedisAFloodSharesReads(t *testing.T) {
 	vtest.InBubbleWith(t, withoutRedis, func(r *vtest.Rig) {
 		r.SendTo(vtest.Ana)
@@ -106,12 +107,13 @@ func (l looked) Peek(ctx context.Context, r quota.Request) (quota.Decision, erro
 	return l.Limiter.Peek(ctx, r)
 }
 
-// Without Redis a refusal of a flood looks at this process's events once, and a refund is done at once, also if the
-// request has ended.
+// Without Redis a refusal of a flood looks at this process's events once, and a refund is done at
+// once, also if the request has ended.
 func TestWithoutRedisNothingIsDoneTwice(t *testing.T) {
 	vtest.InBubbleWith(t, withoutRedis, func(r *vtest.Rig) {
 		looks := 0
-		g := gates.New(looked{quota.NewMemory(time.Now), &looks}, r.Store, policy.NewCurrentSet(r.Settings.Set, time.Now), time.Now, r.Logger)
+		g := gates.New(looked{quota.NewMemory(time.Now), &looks}, r.Store, policy.NewCurrentSet(r.Settings.Set, time.Now), time.Now,
+			r.Logger)
 		ana := buckets.Subject{
 			App: "shop", IP: vtest.BackEnd.IP, Channel: "email", Recipient: r.Person().Recipient,
 			Purpose: r.Svc.Terms().Purposes["default"],

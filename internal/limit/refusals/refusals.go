@@ -116,8 +116,8 @@ func (b *Batch) addAt(row store.SendOrRefusal, scope quota.Scope, now time.Time)
 	}
 }
 
-// findOrOpenRow returns the open row for a refusal, and opens one if there is none; nil if no ID could be
-// made.
+// findOrOpenRow returns the open row for a refusal, and opens one if there is none; nil if no ID
+// could be made.
 func (b *Batch) findOrOpenRow(row store.SendOrRefusal, scope quota.Scope, now time.Time) *openRow {
 	if open := b.own[keyOf(row)]; open.accepts(now) {
 		return open
@@ -129,7 +129,8 @@ func (b *Batch) findOrOpenRow(row store.SendOrRefusal, scope quota.Scope, now ti
 		return b.findOrOpenSharedRow(row, now)
 	}
 	until := now.Add(min(max(row.RetryAfter, minOpenTime), maxOpenTime))
-	if f := b.findOrAddCounter(row, until, now); f != nil && f.n < MaxOwnRowsPerNetwork && b.first < maxFirstRecipientRows && len(b.own) < maxOwnRows {
+	if f := b.findOrAddCounter(row, until, now); f != nil && f.n < MaxOwnRowsPerNetwork && b.first < maxFirstRecipientRows &&
+		len(b.own) < maxOwnRows {
 		open := b.openNewRow(b.own, row, f.until, now)
 		if open != nil {
 			open.first = true
@@ -153,9 +154,9 @@ func (o *openRow) accepts(now time.Time) bool {
 	return o != nil && (now.Before(o.until) || o.Count > 0)
 }
 
-// findOrAddCounter returns the counter of first recipients of the row's network. If there is none, or
-// its deadline has passed, it makes one with the deadline until. It returns nil if there would be
-// more than maxNetworks.
+// findOrAddCounter returns the counter of first recipients of the row's network. If there is none,
+// or its deadline has passed, it makes one with the deadline until. It returns nil if there would
+// be more than maxNetworks.
 func (b *Batch) findOrAddCounter(row store.SendOrRefusal, until, now time.Time) *firstRecipientCounter {
 	key := networkKey{row.App, row.BlockedBy, row.Network}
 	f := b.networks[key]
@@ -169,9 +170,9 @@ func (b *Batch) findOrAddCounter(row store.SendOrRefusal, until, now time.Time) 
 	return f
 }
 
-// findOrOpenSharedRow returns the shared row of the refusal's network, and opens it if there is none. If
-// maxSharedRows are open, it returns the row that all networks share; there is at most one such row
-// for each app, channel, purpose and rule. It returns nil if no ID could be made.
+// findOrOpenSharedRow returns the shared row of the refusal's network, and opens it if there is
+// none. If maxSharedRows are open, it returns the row that all networks share; there is at most one
+// such row for each app, channel, purpose and rule. It returns nil if no ID could be made.
 func (b *Batch) findOrOpenSharedRow(row store.SendOrRefusal, now time.Time) *openRow {
 	row.Recipient, row.To, row.VerificationID, row.Locale, row.Country, row.Prefix = recipient.Hash{}, "",
 		"", "", "", ""
@@ -210,9 +211,10 @@ func (b *Batch) closeRow(rows map[refusalKey]*openRow, key refusalKey) {
 	delete(rows, key)
 }
 
-// takeUnwritten returns the rows with refusals that are not in the database, and resets their counts: those that were
-// never written, that were last written so long ago, or whose deadlines have passed. It deletes the other rows, and the
-// networks, whose deadlines have passed. lost is the number of refusals that could not be counted in a row.
+// takeUnwritten returns the rows with refusals that are not in the database, and resets their
+// counts: those that were never written, that were last written so long ago, or whose deadlines
+// have passed. It deletes the other rows, and the networks, whose deadlines have passed. lost is
+// the number of refusals that could not be counted in a row.
 func (b *Batch) takeUnwritten(now time.Time, ago time.Duration) (batch []store.SendOrRefusal, lost int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -266,21 +268,24 @@ func (b *Batch) putBack(batch []store.SendOrRefusal) {
 	}
 }
 
-// rewriteAfter is the shortest time between two writes of a row while it is open: a flood over a thousand recipients
-// refuses each of them several times a second.
+// rewriteAfter is the shortest time between two writes of a row while it is open: a flood over a
+// thousand recipients refuses each of them several times a second.
 const rewriteAfter = 5 * time.Second
 
-// rowsAtOnce bounds the rows of one transaction: what a stop has no time to write is not lost with what it has written.
+// rowsAtOnce bounds the rows of one transaction: what a stop has no time to write is not lost with
+// what it has written.
 const rowsAtOnce = 1000
 
-// WriteDue writes each row at its first refusal, and then what has been added to it within rewriteAfter.
+// WriteDue writes each row at its first refusal, and then what has been added to it within
+// rewriteAfter.
 func (b *Batch) WriteDue(ctx context.Context) { b.write(ctx, rewriteAfter) }
 
 // Flush writes all that was collected.
 func (b *Batch) Flush(ctx context.Context) { b.write(ctx, 0) }
 
-// write writes the rows that takeUnwritten returns to the database. If that fails, they stay for the next write. It first waits for
-// another write under way; if ctx ends meanwhile, it does nothing.
+// write writes the rows that takeUnwritten returns to the database. If that fails, they stay for
+// the next write. It first waits for another write under way; if ctx ends meanwhile, it does
+// nothing.
 func (b *Batch) write(ctx context.Context, ago time.Duration) {
 	select {
 	case b.flushing <- struct{}{}:

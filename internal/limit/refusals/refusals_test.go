@@ -76,7 +76,8 @@ func TestRefusalsShareARowUntilTheirDeadline(t *testing.T) {
 	}
 }
 
-// Whatever the scope, but the recipient's own rules, which cost a send each: see TestRefusalsAreBoundedAndCounted.
+// Whatever the scope, but the recipient's own rules, which cost a send each: see
+// TestRefusalsAreBoundedAndCounted.
 func TestRefusalsByAWiderRuleHaveFiftyRowsAndOneThatTheRestShare(t *testing.T) {
 	for _, scope := range []quota.Scope{
 		quota.IP, quota.Network, quota.App, quota.Purpose, quota.Country, quota.Prefix, quota.Global,
@@ -172,8 +173,8 @@ func (w *written) RecordRefusals(_ context.Context, rows []store.SendOrRefusal) 
 	return w.err
 }
 
-// A row is written at its first refusal, then once in five seconds, at its deadline, at a stop, and soon after a write that failed;
-// a clock that was set back delays none.
+// A row is written at its first refusal, then once in five seconds, at its deadline, at a stop, and
+// soon after a write that failed; a clock that was set back delays none.
 func TestAnOpenRowIsRewrittenOnceInFiveSeconds(t *testing.T) {
 	db, now := &written{}, refusedAt
 	r := New(db, func() time.Time { return now }, slog.New(slog.DiscardHandler))

@@ -1,5 +1,5 @@
-// Package repair makes the limiter agree with the database: it makes the refunds that the limiter has not made yet, and
-// looks up sends that only one of the two may count.
+// Package repair makes the limiter agree with the database: it makes the refunds that the limiter
+// has not made yet, and looks up sends that only one of the two may count.
 package repair
 
 import (
@@ -68,15 +68,16 @@ type unsettled struct {
 }
 
 const (
-	// maxUnsettled bounds the unsettled sends. For a dropped one the limiter may go on differing from the database.
+	// maxUnsettled bounds the unsettled sends. For a dropped one the limiter may go on differing
+	// from the database.
 	maxUnsettled = 10_000
 	// repeatRecordAfter is the time after which an event is recorded once more. An earlier request
 	// with the same Idempotency-Key has the same ID. Its refund may have run late, in a stalled
 	// limiter, and its tombstone, which lasts 60 s, kept the first record out.
 	repeatRecordAfter = 65 * time.Second
-	// NeverWrittenAfter is how long a row must be missing from the database before it counts as never
-	// written: the server may still run a transaction whose client is gone, within its own time
-	// limits for statements and locks.
+	// NeverWrittenAfter is how long a row must be missing from the database before it counts as
+	// never written: the server may still run a transaction whose client is gone, within its own
+	// time limits for statements and locks.
 	NeverWrittenAfter = 10 * time.Second
 	// maxRowsPerLookup bounds the rows that one statement looks up.
 	maxRowsPerLookup = 1000
@@ -102,8 +103,8 @@ func (r *Repair) Run(ctx context.Context) {
 	}
 }
 
-// refundDueRows makes the refunds that are in the database and not yet in the limiter. It stops once the limiter is away;
-// then the next call tries only one refund.
+// refundDueRows makes the refunds that are in the database and not yet in the limiter. It stops
+// once the limiter is away; then the next call tries only one refund.
 func (r *Repair) refundDueRows(ctx context.Context) {
 	defer panics.Recover(panics.Other)
 	r.mu.Lock()
@@ -133,7 +134,8 @@ func (r *Repair) Refund(ctx context.Context, row store.Refund) {
 // refundRow refunds a send in the limiter and confirms that to the database. It refunds the
 // recipient's buckets, under each name that the purpose has had, since policies may have changed
 // after the send was counted. For a stranger's mail it also refunds the bucket of the rule on
-// spellings, unless the address was erased. Of successive failures of the limiter it logs the first.
+// spellings, unless the address was erased. Of successive failures of the limiter it logs the
+// first.
 func (r *Repair) refundRow(ctx context.Context, row store.Refund) error {
 	defer panics.Recover(panics.Other) // so that the refunds after this one are made
 	err := r.Limiter.Refund(ctx, string(row.ID[:]), r.refundBuckets(row.Verification)...)
@@ -150,7 +152,8 @@ func (r *Repair) refundRow(ctx context.Context, row store.Refund) error {
 	return r.Store.ConfirmRefund(ctx, row.AttemptID)
 }
 
-// refundBuckets returns the buckets in which the limiter may count a send of a verification that is refunded.
+// refundBuckets returns the buckets in which the limiter may count a send of a verification that is
+// refunded.
 func (r *Repair) refundBuckets(v store.Verification) []string {
 	counted := r.recipientBuckets(v.App, v.Channel, v.Purpose, v.Recipient)
 	if to, err := r.Vault.OpenRecipient(v); err == nil && v.Class.IsStranger() && v.Channel == recipient.Email {
@@ -159,8 +162,8 @@ func (r *Repair) refundBuckets(v store.Verification) []string {
 	return counted
 }
 
-// recipientBuckets returns a recipient's buckets under each policy.Purpose.CountedAs that the purpose
-// has had.
+// recipientBuckets returns a recipient's buckets under each policy.Purpose.CountedAs that the
+// purpose has had.
 func (r *Repair) recipientBuckets(app string, ch recipient.Channel, purpose string, h recipient.Hash) (all []string) {
 	for _, name := range r.Policy.Get().CurrentAndFormerCountedAs(purpose) {
 		all = append(all, buckets.Recipient(app, ch, name, h))
@@ -184,9 +187,9 @@ func (r *Repair) enqueueUnsettled(x unsettled) {
 	}
 }
 
-// settle settles the queued sends. After a failure of the database or the limiter the rest waits for
-// the next tick. The first send is tried alone, so that an unavailable limiter costs only one query
-// of the database. Sends whose lookup panics are dropped.
+// settle settles the queued sends. After a failure of the database or the limiter the rest waits
+// for the next tick. The first send is tried alone, so that an unavailable limiter costs only one
+// query of the database. Sends whose lookup panics are dropped.
 func (r *Repair) settle(ctx context.Context) {
 	defer panics.Recover(panics.Other)
 	now := time.Now()
@@ -218,9 +221,9 @@ func (r *Repair) settle(ctx context.Context) {
 }
 
 // settleSome settles some sends and returns those that are left. It first calls Store.Ping, which
-// writes: after that write, a transaction that SQLite did not commit cannot appear any more. A reset
-// changes the database before the limiter. So a send that no longer counts in the database after it
-// was recorded may have been recorded after the reset, and is refunded.
+// writes: after that write, a transaction that SQLite did not commit cannot appear any more. A
+// reset changes the database before the limiter. So a send that no longer counts in the database
+// after it was recorded may have been recorded after the reset, and is refunded.
 func (r *Repair) settleSome(ctx context.Context, list []unsettled) (left []unsettled, err error) {
 	read := r.Now()
 	if err := r.Store.Ping(ctx); err != nil {
@@ -273,9 +276,9 @@ func (r *Repair) settleSome(ctx context.Context, list []unsettled) (left []unset
 	return left, cmp.Or(err, unread)
 }
 
-// countedBy returns since when a row counts, for how long at most, and whether it counts in the bucket
-// of x. A repetition of the request may have written the row on a replica that folds spellings of an
-// address differently. Then the row counts in another bucket.
+// countedBy returns since when a row counts, for how long at most, and whether it counts in the
+// bucket of x. A repetition of the request may have written the row on a replica that folds
+// spellings of an address differently. Then the row counts in another bucket.
 func (r *Repair) countedBy(row store.Send, x unsettled) (at time.Time, keep time.Duration, counts bool) {
 	set := r.Policy.Get()
 	if x.scope == quota.Failures {
@@ -286,8 +289,8 @@ func (r *Repair) countedBy(row store.Send, x unsettled) (at time.Time, keep time
 		row.Counts && slices.Contains(own, x.buckets[quota.Recipient])
 }
 
-// rowsOf reads the rows of sends, by their IDs. Sends without a row are not in the map. The time is on
-// the database's clock; zero if no row was found.
+// rowsOf reads the rows of sends, by their IDs. Sends without a row are not in the map. The time is
+// on the database's clock; zero if no row was found.
 func (r *Repair) rowsOf(ctx context.Context, list []unsettled) (found map[uuid.UUID]store.Send, now time.Time, err error) {
 	found = map[uuid.UUID]store.Send{}
 	if len(list) == 0 {
@@ -304,8 +307,8 @@ func (r *Repair) rowsOf(ctx context.Context, list []unsettled) (found map[uuid.U
 	return found, now, err
 }
 
-// CountBadAddress counts a send whose address takes no messages in the limiter's bucket of failures:
-// now, or after the limiter is back.
+// CountBadAddress counts a send whose address takes no messages in the limiter's bucket of
+// failures: now, or after the limiter is back.
 func (r *Repair) CountBadAddress(ctx context.Context, s store.Send) {
 	bucket, keep := buckets.Failures(s.App, s.Channel, s.Recipient), r.Policy.Get().LongestFailureWindow()
 	if keep == 0 { // no rule counts it

@@ -177,8 +177,8 @@ func (i *idle) sent(h byte, id string) (bucket string) {
 }
 
 // Refunds that only the database has are made in the limiter and confirmed. The first that the
-// limiter does not take ends the round, and the next one begins with one alone. Of each outage the log
-// has a line.
+// limiter does not take ends the round, and the next one begins with one alone. Of each outage the
+// log has a line.
 func TestRefundsOfTheDatabaseAreRepeated(t *testing.T) {
 	r := newIdle(t)
 	for n := range byte(2) {
@@ -269,7 +269,8 @@ func TestASendThatHasLeftItsWindow(t *testing.T) {
 	})
 }
 
-// Where the database or the limiter is away, no send is forgotten: each is recorded once they are back.
+// Where the database or the limiter is away, no send is forgotten: each is recorded once they are
+// back.
 func TestSettleKeepsWhatFails(t *testing.T) {
 	r := newIdle(t)
 	bucket := r.sent(1, "a")
@@ -318,8 +319,8 @@ func TestWhatIsUnsettledIsBounded(t *testing.T) {
 	servertest.Same(t, "what waits", len(r.unsettled), maxUnsettled)
 }
 
-// A row counts as never written once it has been missing for NeverWrittenAfter, to the instant. Before it
-// is looked up something is written.
+// A row counts as never written once it has been missing for NeverWrittenAfter, to the instant.
+// Before it is looked up something is written.
 func TestARowIsMissingForAWhileBeforeItsPlaceIsGivenBack(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		s := newIdle(t)

@@ -109,8 +109,8 @@ func TestComposeConfiguresTheProgram(t *testing.T) {
 	}
 }
 
-// The program takes what the manifests of Kubernetes and the image set, in the form on one file, in the form with Postgres and
-// Redis, and in its job that migrates, which has the owner's URL alone.
+// The program takes what the manifests of Kubernetes and the image set, in the form on one file, in
+// the form with Postgres and Redis, and in its job that migrates, which has the owner's URL alone.
 func TestKubernetesConfiguresTheProgram(t *testing.T) {
 	folder := madeSecrets(t)
 	read := func(file string) ([]byte, error) {
@@ -151,7 +151,8 @@ func TestKubernetesConfiguresTheProgram(t *testing.T) {
 	one := settings("deploy/kubernetes/kustomization.yaml")
 	image := regexp.MustCompile(`(?m)^ENV (\S+)$`).FindAllStringSubmatch(readFile(t, "Dockerfile"), -1)
 	for form, environ := range map[string][]string{
-		"one file": one, "Postgres and Redis": slices.Concat(one, settings("deploy/kubernetes-postgres/kustomization.yaml")), "the job": migrates,
+		"one file": one, "Postgres and Redis": slices.Concat(one, settings("deploy/kubernetes-postgres/kustomization.yaml")),
+		"the job": migrates,
 	} {
 		for _, e := range image {
 			environ = append([]string{e[1]}, environ...)

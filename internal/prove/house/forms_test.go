@@ -21,7 +21,8 @@ func TestFormsOfDocumentsArePosted(t *testing.T) {
 			return err
 		case entry.IsDir() && name != "." && skipped(entry.Name()):
 			return fs.SkipDir
-		case entry.IsDir() || path.Ext(name) != ".md" && !regexp.MustCompile(`^(docs|templates|web/(docs|mailbox|page))/`).MatchString(name):
+		case entry.IsDir() || path.Ext(name) != ".md" &&
+			!regexp.MustCompile(`^(docs|templates|web/(docs|mailbox|page))/`).MatchString(name):
 			return nil
 		}
 		text, err := fs.ReadFile(tree, name)
@@ -41,8 +42,10 @@ func TestFormsOfDocumentsArePosted(t *testing.T) {
 
 func TestFormsThatAreNotPostedAreFound(t *testing.T) {
 	for _, posted := range []string{
-		`<form method="post" action="/in">`, `<FORM ACTION='/in' METHOD=POST>`, "<Form\n  onSubmit={(e) => { if (e > 1) go({ a: {} }); }}\n  {...more}\n  method=\"post\" action={to}\n>",
-		`<form [formGroup]="form" (ngSubmit)="a > b" method="post" action="/in">`, `<form method="post" action="/r?a={{.A}}"{{if .B}} data-b{{end}}>`,
+		`<form method="post" action="/in">`, `<FORM ACTION='/in' METHOD=POST>`,
+		"<Form\n  onSubmit={(e) => { if (e > 1) go({ a: {} }); }}\n  {...more}\n  method=\"post\" action={to}\n>",
+		`<form [formGroup]="form" (ngSubmit)="a > b" method="post" action="/in">`,
+		`<form method="post" action="/r?a={{.A}}"{{if .B}} data-b{{end}}>`,
 		`<button formmethod="post">`, `<formula>`, `useForm<FormValues>()`,
 	} {
 		if _, problems := formsIn(posted); problems != nil {
@@ -50,9 +53,12 @@ func TestFormsThatAreNotPostedAreFound(t *testing.T) {
 		}
 	}
 	for _, other := range []string{
-		`<form>`, `<form action="/in">`, `<form method="post">`, `<form method="get" action="/in">`, `<form method="" action="/in">`, `<form method="post" action="">`,
-		`<FORM ACTION="/in">`, "<Form\n  onSubmit={() => { fetch('/x', { method: 'post', action: 1 }); }}\n>", `<form data-method="post" action="/in">`, `<form :method="post" action="/in">`,
-		`<form title='method="post"' action="/in">`, `<form method="get" method="post" action="/in">`, "<form\n\taction=\"/in\"", `<form><p method="post" action="/in">`,
+		`<form>`, `<form action="/in">`, `<form method="post">`, `<form method="get" action="/in">`, `<form method="" action="/in">`,
+		`<form method="post" action="">`,
+		`<FORM ACTION="/in">`, "<Form\n  onSubmit={() => { fetch('/x', { method: 'post', action: 1 }); }}\n>",
+		`<form data-method="post" action="/in">`, `<form :method="post" action="/in">`,
+		`<form title='method="post"' action="/in">`, `<form method="get" method="post" action="/in">`, "<form\n\taction=\"/in\"",
+		`<form><p method="post" action="/in">`,
 		`<button formmethod="get">`, `<button formMethod={'GET'}>`, `document.createElement("form")`, `h('form', {})`,
 	} {
 		if _, problems := formsIn(other); problems == nil {

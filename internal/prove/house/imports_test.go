@@ -66,7 +66,8 @@ func judge(pkg string, forTests bool, imported string) string {
 		"the module of %s is not in the table: say in internal/prove/house/tables_test.go which packages may use it", imported)
 }
 
-// within reports whether a package is named by a pattern of the go command: x, or x/... with all below it.
+// within reports whether a package is named by a pattern of the go command: x, or x/... with all
+// below it.
 func within(pkg, pattern string) bool {
 	dir, all := strings.CutSuffix(pattern, "/...")
 	return pkg == dir || all && strings.HasPrefix(pkg, dir+"/")

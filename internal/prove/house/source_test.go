@@ -31,7 +31,8 @@ func TestSourcesKeepTheRules(t *testing.T) {
 				t.Errorf("%s %s", s.name, complaint)
 			}
 		}
-		// The product and one kit put each of these together, so a new part of it is wired in two places.
+		// The product and one kit put each of these together, so a new part of it is wired in two
+		// places.
 		for maker, kit := range map[string]string{
 			"internal/run/app/core": "internal/verify/verification/verificationtest",
 			"internal/http/api":     "internal/verify/verification/verificationtest",
@@ -59,7 +60,8 @@ func TestSourcesKeepTheRules(t *testing.T) {
 	}
 }
 
-// isGuessed reports whether a receiver begins a word of its type's name, or is the initials of the words.
+// isGuessed reports whether a receiver begins a word of its type's name, or is the initials of the
+// words.
 func isGuessed(receiver, of string) bool {
 	initials := ""
 	for i, r := range of {

@@ -8,10 +8,12 @@
 // what to do.
 package house
 
-// edges says which of our packages a package imports. A row is of the package and of all below it that have no row of their own.
-// Paths are relative to the module, separated by spaces; x/... is x with all below it. Tests, kits for tests and tools may import any.
+// edges says which of our packages a package imports. A row is of the package and of all below it
+// that have no row of their own. Paths are relative to the module, separated by spaces; x/... is x
+// with all below it. Tests, kits for tests and tools may import any.
 //
-// The rooms of internal stand one above the other: base, store, codes, limit, deliver, verify, http, run. None imports a room above it.
+// The rooms of internal stand one above the other: base, store, codes, limit, deliver, verify,
+// http, run. None imports a room above it.
 var edges = map[string]string{
 	"cmd/sendcode": "internal/run/app/... internal/run/commands internal/run/config/...",
 	"docs":         "",

@@ -164,7 +164,8 @@ func (l *ledger) neverOverThePolicy() {
 			for _, before := range l.sends[:i] {
 				// the database's clock was set back between them
 				later := l.databaseStepped && before.ID.Time() > row.ID.Time()
-				if !later && l.shares(before, row.Recipient, row.Purpose, row.LoggedAt) && row.LoggedAt.Before(countsUntil(rule, before.LoggedAt)) &&
+				if !later && l.shares(before, row.Recipient, row.Purpose, row.LoggedAt) &&
+					row.LoggedAt.Before(countsUntil(rule, before.LoggedAt)) &&
 					l.counted(before, row.LoggedAt) {
 					n++
 				}

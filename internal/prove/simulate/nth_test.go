@@ -49,15 +49,17 @@ var journeys = map[string][]simulate.Event{
 	},
 }
 
-// since is from when on calls fail: in one journey from a start on, with its jobs, else later, when the jobs of
-// the start are done. Before a resend comes the journey of a send, and before an expiry eight attempts alike.
+// since is from when on calls fail: in one journey from a start on, with its jobs, else later, when
+// the jobs of the start are done. Before a resend comes the journey of a send, and before an expiry
+// eight attempts alike.
 var since = map[string]time.Duration{"send": 0, "resend": started + time.Minute, "expiry": started + 4*time.Minute + 10*time.Second}
 
 const started = 10 * time.Second
 
 // The nth call to the database, the limiter or the mail server fails, for every n of each journey:
 // n grows until the journey ends without the fault having been met, as in SQLite's loops of
-// failures (sqlite.org/testing.html, section 3). The other faults of that part then have as many calls.
+// failures (sqlite.org/testing.html, section 3). The other faults of that part then have as many
+// calls.
 func TestEveryCallFailsOnce(t *testing.T) {
 	for name, events := range journeys {
 		t.Run(name, func(t *testing.T) {

@@ -79,7 +79,8 @@ var (
 	}
 )
 
-// ofLimiter are the faults that no world without Redis has: there each replica has a limiter of its own.
+// ofLimiter are the faults that no world without Redis has: there each replica has a limiter of its
+// own.
 var ofLimiter = []Kind{Flush, FailOver, LimiterAway, LimiterSlow, LimiterDeaf, LimiterStalls, ClockStep, ClockRight, OtherClock}
 
 // committed are methods of the database whose commits may go wrong.
@@ -99,7 +100,8 @@ var CallFaults = map[string][]Kind{
 // Afterwards a caller waits as told.
 func Failing(events []Event, from time.Duration, fault Kind, part string, n int) Plan {
 	p := Plan{Seed: 1, Replicas: 1, Span: events[len(events)-1].At + 35*time.Second}
-	p.Events = slices.Concat([]Event{{At: from, Kind: fault, Method: part, N: n}}, events, []Event{{Kind: WaitAsTold, At: p.Span + time.Minute}})
+	p.Events = slices.Concat([]Event{{At: from, Kind: fault, Method: part, N: n}}, events,
+		[]Event{{Kind: WaitAsTold, At: p.Span + time.Minute}})
 	slices.SortStableFunc(p.Events, func(a, b Event) int { return int(a.At - b.At) })
 	for i := range p.Events {
 		p.Events[i].ID = i

@@ -16,10 +16,14 @@
 // (Zhou et al., SIGMOD 2021, section 4).
 //
 // Where a promise ends, so does its oracle:
-//   - Admission is held to the database's clock. After a step of it, waits are not held, and a message may come twice, as after a crash.
-//   - After a crash, a failover that lost writes, or a step of its clock, the limiter may count a place too many, and never one too few.
-//   - A call that the limiter makes after a stall counts from then, so a place may come free up to a window later.
-//   - The address of an event's row stays until its recipient is erased, and an event whose receiver failed for minutes may still wait.
+//   - Admission is held to the database's clock. After a step of it, waits are not held, and a
+//     message may come twice, as after a crash.
+//   - After a crash, a failover that lost writes, or a step of its clock, the limiter may count a
+//     place too many, and never one too few.
+//   - A call that the limiter makes after a stall counts from then, so a place may come free up to
+//     a window later.
+//   - The address of an event's row stays until its recipient is erased, and an event whose
+//     receiver failed for minutes may still wait.
 package simulate_test
 
 import (

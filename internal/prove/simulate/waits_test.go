@@ -79,9 +79,9 @@ func (l *ledger) resetDuring(q *request) bool {
 	})
 }
 
-// exactRefunds is promise 4: in the end an answer counts what the database counts. With Redis a crash between the
-// gates, a failover that lost a refund and a step back of the limiter's clock may cost a place;
-// nothing may give one away.
+// exactRefunds is promise 4: in the end an answer counts what the database counts. With Redis a
+// crash between the gates, a failover that lost a refund and a step back of the limiter's clock may
+// cost a place; nothing may give one away.
 func (l *ledger) exactRefunds() {
 	for _, p := range l.people {
 		q := p.last

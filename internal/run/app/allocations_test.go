@@ -22,8 +22,8 @@ import (
 // answer, but no connection, mail server and database. Raise it only with a reason that is worth a
 // garbage collector's time at each send. Eight are of the deadline of all steps together, without
 // which a proxy asks another replica while this one still decides
-// (docs/decisions/0013-admission.md). Seven are of the HMAC in the Message-ID, without which a forged bounce
-// would suppress a recipient. One is of the human check that a send may have passed.
+// (docs/decisions/0013-admission.md). Seven are of the HMAC in the Message-ID, without which a
+// forged bounce would suppress a recipient. One is of the human check that a send may have passed.
 const mostAllocations = 205
 
 // A send takes no more allocations than it did: each costs twice, when it is made and when it is
@@ -71,7 +71,8 @@ func loadConfig(t *testing.T, yaml string, environ ...string) config.Config {
 // loneKey is the API key of the services that newAlone makes.
 const loneKey = "sk_of_the_benchmarks_0123456789abcdef"
 
-// newAlone is a service with these settings on an empty directory, as New makes it. It logs nothing.
+// newAlone is a service with these settings on an empty directory, as New makes it. It logs
+// nothing.
 func newAlone(t *testing.T, yaml string, environ ...string) *App {
 	t.Helper()
 	cfg := loadConfig(t, yaml, append(environ, "SENDCODE_API_KEY="+loneKey, "SENDCODE_ADDR=127.0.0.1:0", "SENDCODE_DRAIN=0s",

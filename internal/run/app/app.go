@@ -130,23 +130,25 @@ func Run(ctx context.Context, cfg config.Config, reload ReloadOptions, logger *s
 	return a.Serve(ctx)
 }
 
-// The garbage collector runs when the heap has grown by gcPercent (GOGC) of the memory in use. Under a usual
-// load little is in use, so without the ballast a send cost up to a third more processor time than with a GOGC
-// of 400, which takes 500 MB at 1,000 callers. The ballast counts as in use, but is never written, so it takes
-// no memory: small heaps are collected less often, and large ones grow by at most 72 MB more.
+// The garbage collector runs when the heap has grown by gcPercent (GOGC) of the memory in use.
+// Under a usual load little is in use, so without the ballast a send cost up to a third more
+// processor time than with a GOGC of 400, which takes 500 MB at 1,000 callers. The ballast counts
+// as in use, but is never written, so it takes no memory: small heaps are collected less often, and
+// large ones grow by at most 72 MB more.
 const (
 	gcPercent   = 150
 	ballastSize = 48 << 20
-	// minLimitForBallast is the memory limit below which there is no ballast, since the limit counts the ballast.
+	// minLimitForBallast is the memory limit below which there is no ballast, since the limit
+	// counts the ballast.
 	minLimitForBallast = 8 * ballastSize
 )
 
 var ballast []byte
 
-// TuneGC sets GOGC with the ballast and, in a container, Go's memory limit (GOMEMLIMIT), each unless the
-// environment sets it. Without a limit the collector would let the heap grow beyond the container. The
-// limit is nine tenths of the container's memory; the rest is for what the runtime does not count, such
-// as the binary itself and the kernel's buffers. Call it once, at the start.
+// TuneGC sets GOGC with the ballast and, in a container, Go's memory limit (GOMEMLIMIT), each
+// unless the environment sets it. Without a limit the collector would let the heap grow beyond the
+// container. The limit is nine tenths of the container's memory; the rest is for what the runtime
+// does not count, such as the binary itself and the kernel's buffers. Call it once, at the start.
 func TuneGC(options ...memlimit.Option) {
 	_, _ = memlimit.Set(options...) // it fails where the container's limit can't be read; then Go has no limit
 	if os.Getenv("GOGC") != "" {
@@ -206,8 +208,8 @@ func newApp(cfg config.Config, logger *slog.Logger, now func() time.Time) *App {
 	}
 }
 
-// lockDataDir locks the data directory for this process, with SQLite alone. If another process still
-// has the lock, it waits for that one's end, at most Config.StartWait.
+// lockDataDir locks the data directory for this process, with SQLite alone. If another process
+// still has the lock, it waits for that one's end, at most Config.StartWait.
 func (a *App) lockDataDir(ctx context.Context) error {
 	if a.cfg.DatabaseURL != "" {
 		return nil
@@ -223,7 +225,8 @@ func (a *App) lockDataDir(ctx context.Context) error {
 	return err
 }
 
-// loadSecrets fills in the secrets of the data directory that no setting gives, and parses the keys.
+// loadSecrets fills in the secrets of the data directory that no setting gives, and parses the
+// keys.
 func (a *App) loadSecrets() (err error) {
 	if a.generated, err = a.cfg.LoadOrCreateSecrets(a.cfg.DataDir); err != nil {
 		return err
@@ -286,5 +289,6 @@ func (a *App) close() error {
 
 func (a *App) onClose(f func() error) { a.closers = append(a.closers, f) }
 
-// databaseOpenTimeout bounds each of two steps of the start: to migrate and open the database, and checkKeys.
+// databaseOpenTimeout bounds each of two steps of the start: to migrate and open the database, and
+// checkKeys.
 const databaseOpenTimeout = 30 * time.Second

@@ -12,8 +12,8 @@ import (
 	"sendcode/internal/store"
 )
 
-// A used signature of a provider stands in the file before the answer: after a kill it can't be used
-// again.
+// A used signature of a provider stands in the file before the answer: after a kill it can't be
+// used again.
 func TestEventsKeepUsedSignatures(t *testing.T) {
 	t.Parallel()
 	s := apptest.Embedded(t)
@@ -24,7 +24,8 @@ func TestEventsKeepUsedSignatures(t *testing.T) {
 	mac := hmac.New(sha256.New, []byte(s.Env["EVENTS"]))
 	mac.Write([]byte(at + "token"))
 	s.Is("an event", s.Post("/v1/events/mail", fmt.Sprintf(
-		`{"signature":{"timestamp":%q,"token":"token","signature":"%x"},"event-data":{"event":"delivered","id":"none"}}`, at, mac.Sum(nil))),
+		`{"signature":{"timestamp":%q,"token":"token","signature":"%x"},"event-data":{"event":"delivered","id":"none"}}`, at,
+		mac.Sum(nil))),
 		http.StatusOK)
 	kept := 0
 	apptest.Must(t, s.Replicas[0].DB().LimiterEvents(s.Context(), 0, -1, 10, func(store.LimiterEvent) error { kept++; return nil }))

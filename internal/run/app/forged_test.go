@@ -18,7 +18,8 @@ import (
 
 // openRoutes are the routes that need no credential: to all others, a forged request is refused.
 var openRoutes = []string{
-	"GET /", "POST /", "POST /return", "GET /brand.css", "GET /static/*", "GET /static/widget/:name", "GET /widget.js", "OPTIONS /widget.js", "GET /client.js",
+	"GET /", "POST /", "POST /return", "GET /brand.css", "GET /static/*", "GET /static/widget/:name", "GET /widget.js",
+	"OPTIONS /widget.js", "GET /client.js",
 	"GET /widget.d.ts", "GET /client.d.ts", "GET /livez", "GET /readyz", "GET /problems", "GET /problems/:slug", "GET /docs",
 	"GET /docs/:name", "GET /llms.txt", "GET /openapi.yaml", "GET /.well-known/jwks.json",
 	"GET /admin/", "GET /admin/login", "POST /admin/login", "GET /admin/login/code", "POST /admin/login/code",
@@ -117,7 +118,10 @@ func TestForgedRequestsOfEveryRoute(t *testing.T) {
 		}
 		try(name+", a query", method, refused, func(s string) forgery { return forgery{path: path + "?token=" + s + "&k=" + s} })
 		if method == http.MethodPost {
-			for _, unit := range []string{`{"signature":{"token":"%s"},"proof":"%[1]s"}`, "password=%s&act=send&to=%[1]s&username=u&code=1"} {
+			for _, unit := range []string{
+				`{"signature":{"token":"%s"},"proof":"%[1]s"}`,
+				"password=%s&act=send&to=%[1]s&username=u&code=1",
+			} {
 				try(name+", a body", method, refused, func(s string) forgery { return forgery{path: path, body: fmt.Sprintf(unit, s)} })
 			}
 		}
@@ -152,7 +156,8 @@ func newWithEveryRoute(t *testing.T, environ ...string) *App {
 		"HOOK=v1,whsec_YSBzZWNyZXQgb2YgMzIgYnl0ZXMgZm9yIGEgaG9vayEh", "EVENTS=a secret of a provider", "CARRIER=a secret of a carrier")...)
 }
 
-// concretePath makes a path of the pattern of a route, with what there is where the handler looks for it first.
+// concretePath makes a path of the pattern of a route, with what there is where the handler looks
+// for it first.
 var concretePath = strings.NewReplacer(":id", "00000000-0000-7000-8000-000000000000", ":slug", "not-found", "/docs/:", "/docs/",
 	"hooks/:name", "hooks/auth", "events/:name", "events/mail", ":name", "any", ":carrier", "twilio", ":limit", "x",
 	"/static/*", web.StaticURL("page.css"), "/admin/*", "/admin/x")

@@ -73,7 +73,13 @@ func (l *listener) passed() bool {
 
 // parts returns the parts whose routes the listener has.
 func (l *listener) parts() (names []string) {
-	for _, p := range [][2]string{{"api", "/v1/verifications"}, {"page", "/"}, {"mailbox", "/mailbox"}, {"console", "/admin"}, {"metrics", "/metrics"}} {
+	for _, p := range [][2]string{
+		{"api", "/v1/verifications"},
+		{"page", "/"},
+		{"mailbox", "/mailbox"},
+		{"console", "/admin"},
+		{"metrics", "/metrics"},
+	} {
 		if slices.ContainsFunc(l.routes.Routes(), func(r *echo.Route) bool { return r.Path == p[1] }) {
 			names = append(names, p[0])
 		}
@@ -204,7 +210,8 @@ func (a *App) addRoutes() error {
 func (a *App) registerProviderEvents(e *echo.Echo) {
 	var sources []feedback.Source
 	topics := map[string]*sns.Topic{}
-	// AllowPlain: the certificate of the signer's issuer may be at an http URL; Topic verifies the chain
+	// AllowPlain: the certificate of the signer's issuer may be at an http URL; Topic verifies the
+	// chain
 	client := webhook.Guard{AllowPlain: true}.NewClient(nil, nil)
 	for _, p := range a.cfg.Providers {
 		sources = append(sources, p.SourceWithSecret())
@@ -213,7 +220,8 @@ func (a *App) registerProviderEvents(e *echo.Echo) {
 		}
 		a.metrics.InitProvider(p.Name, api.ProviderOutcomes())
 	}
-	events := api.NewEventHandlers(sources, a.core.ProviderEvents, gates.WriteThrough{Gates: a.core.Gates, Saved: a.savedEvents}, a.metrics.ProviderEventReported, a.logger)
+	events := api.NewEventHandlers(sources, a.core.ProviderEvents, gates.WriteThrough{Gates: a.core.Gates, Saved: a.savedEvents},
+		a.metrics.ProviderEventReported, a.logger)
 	events.Topics, events.Subscriptions = topics, a.core.Administration
 	events.Register(e)
 }
@@ -272,7 +280,8 @@ func (a *App) configurePage(cfg config.Config) {
 		for _, name := range app.PurposesOfPage() {
 			p := set.Purposes[name]
 			one.Purposes = append(one.Purposes, page.Purpose{
-				Name: name, Code: code.Format{Alphabet: p.Alphabet, Length: p.CodeLength}, Subject: subjectByLanguage(a.mails, p, one.App, one.Title),
+				Name: name, Code: code.Format{Alphabet: p.Alphabet, Length: p.CodeLength},
+				Subject: subjectByLanguage(a.mails, p, one.App, one.Title),
 			})
 		}
 		switch {
@@ -323,9 +332,11 @@ func (a *App) registerConsole(front, back *echo.Echo) {
 	}
 	pages := console.New(console.Config{
 		DB: a.db, Administration: a.core.Administration, Policies: a.core.Administration, TopicProviders: topics, Webhooks: a.core.Webhooks,
-		Logger: a.logger, Status: a.Status, Carriers: carriers, ResendOther: a.cfg.ResendsOther(), StorageStatus: a.storageStatus, Now: a.now,
+		Logger: a.logger, Status: a.Status, Carriers: carriers, ResendOther: a.cfg.ResendsOther(), StorageStatus: a.storageStatus,
+		Now: a.now,
 		Auth: auth.Config{
-			Accounts: a.db, Sessions: a.db, Factors: a.db, Limiter: gates.WriteThrough{Gates: a.core.Gates, Saved: a.savedEvents}, Ring: a.ring,
+			Accounts: a.db, Sessions: a.db, Factors: a.db, Limiter: gates.WriteThrough{Gates: a.core.Gates, Saved: a.savedEvents},
+			Ring:          a.ring,
 			Provider:      IdentityProvider(a.cfg),
 			Refused:       a.metrics.AdminRefused,
 			AdminPassword: a.cfg.AdminPassword.Reveal(), AdminPasswordHash: a.cfg.AdminPasswordHash.Reveal(),
@@ -405,8 +416,9 @@ func (a *App) drain(ctx context.Context) {
 	<-time.After(wait)
 }
 
-// shutdown ends accepting and answers the requests that have been read, within shutdownWait; those that
-// wait for an outcome, in half of it. It waits for no client for longer than server.DefaultUnreadWait.
+// shutdown ends accepting and answers the requests that have been read, within shutdownWait; those
+// that wait for an outcome, in half of it. It waits for no client for longer than
+// server.DefaultUnreadWait.
 func (a *App) shutdown() error {
 	ctx, cancel := context.WithTimeout(context.Background(), shutdownWait)
 	defer cancel()

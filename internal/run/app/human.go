@@ -19,7 +19,8 @@ type vendorInUse struct {
 	stop   context.CancelFunc // ends its probes
 }
 
-// useHumanChecks puts the human checks of a configuration in force. A vendor whose settings are as before stays as it is.
+// useHumanChecks puts the human checks of a configuration in force. A vendor whose settings are as
+// before stays as it is.
 func (a *App) useHumanChecks(cfg config.Config) error {
 	checks, used := map[string]humancheck.Check{}, map[string]vendorInUse{}
 	if a.vendorBounds == nil {

@@ -92,8 +92,8 @@ func (k *keyCheck) run(ctx context.Context) (again bool, err error) {
 	return k.findMissing(ctx)
 }
 
-// addMissingAndCompare adds the check values of keys that the database does not have. It fails if the database
-// has a key's ID with other bytes.
+// addMissingAndCompare adds the check values of keys that the database does not have. It fails if
+// the database has a key's ID with other bytes.
 func (k *keyCheck) addMissingAndCompare(ctx context.Context) error {
 	known, err := k.db.AddKeyCheckValues(ctx, k.vault.KeyCheckValues())
 	if err != nil {

@@ -7,8 +7,9 @@ import (
 	"github.com/KimMachineGun/automemlimit/memlimit"
 )
 
-// The runtime keeps within the container, and the heap within two and a half times what is in use with the
-// ballast, unless the environment says otherwise. A small container has no room for the ballast.
+// The runtime keeps within the container, and the heap within two and a half times what is in use
+// with the ballast, unless the environment says otherwise. A small container has no room for the
+// ballast.
 func TestMemoryLimitOfTheRuntime(t *testing.T) {
 	before, gc := debug.SetMemoryLimit(-1), debug.SetGCPercent(100)
 	t.Cleanup(func() { ballast = nil; debug.SetMemoryLimit(before); debug.SetGCPercent(gc) })

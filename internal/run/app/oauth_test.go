@@ -12,8 +12,9 @@ import (
 	"sendcode/internal/run/app/apptest"
 )
 
-// While the token server refuses, sends wait, and the mail server's state says why. Afterwards all of them arrive, no
-// recipient is suppressed, and neither token nor secret is in anything that the service says.
+// While the token server refuses, sends wait, and the mail server's state says why. Afterwards all
+// of them arrive, no recipient is suppressed, and neither token nor secret is in anything that the
+// service says.
 func TestTokenServerRefuses(t *testing.T) {
 	t.Parallel()
 	s := apptest.Embedded(t)
@@ -24,7 +25,8 @@ func TestTokenServerRefuses(t *testing.T) {
 		Mechanisms: []string{"LOGIN", "XOAUTH2"},
 	})
 	s.Env["SENDCODE_SMTP_URL"], s.Env["SECRET"] = s.SMTP.URL(), oauthtest.Secret
-	s.Write("oauth: {m365: {token_url: '" + tokens.Client.TokenURL + "', client_id: client, client_secret_env: SECRET, scope: '" + oauth.MicrosoftScope + "'}}").Start(1)
+	s.Write("oauth: {m365: {token_url: '" + tokens.Client.TokenURL + "', client_id: client, client_secret_env: SECRET, scope: '" +
+		oauth.MicrosoftScope + "'}}").Start(1)
 	s.Await("the state without any mail", func() bool {
 		return s.Metric(0, `sendcode_mail_server_up{order="1",server="`+s.SMTP.Addr()+`"}`) == "0"
 	})
@@ -33,7 +35,10 @@ func TestTokenServerRefuses(t *testing.T) {
 		s.Is("a send", s.Ask(0, fmt.Sprintf("person%d@example.com", n)), http.StatusAccepted)
 	}
 	s.Await("the readiness", func() bool { _, body := s.Ready(0); return strings.Contains(body, "mail_servers_suspended") })
-	for _, text := range []string{`"client":"m365"`, "AADSTS7000222: the client's secret has expired", `"see":"docs/runbooks.md#sends-wait"`} {
+	for _, text := range []string{
+		`"client":"m365"`, "AADSTS7000222: the client's secret has expired",
+		`"see":"docs/runbooks.md#sends-wait"`,
+	} {
 		if !strings.Contains(s.LinesOf("oauth client gets no token"), text) {
 			t.Errorf("the log has no line with %s", text)
 		}

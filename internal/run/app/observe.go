@@ -22,7 +22,8 @@ import (
 	"sendcode/internal/store/sqldb"
 )
 
-// BackupDue is the age of the last backup from which the doctor and the alert SendcodeBackupOld warn.
+// BackupDue is the age of the last backup from which the doctor and the alert SendcodeBackupOld
+// warn.
 const BackupDue = 48 * time.Hour
 
 // NeedsBackup reports whether a SQLite file that was never copied is worth a warning: mails reach
@@ -160,8 +161,8 @@ func (a *App) deliveryObserver(ch recipient.Channel) func(ctx context.Context, s
 }
 
 // startProfileServer serves Go's profiles on Config.DebugAddr, if it is set. The command line has
-// checked that it is a loopback address. The header Host of a request must name this machine, so that no
-// page of another origin reads the profiles.
+// checked that it is a loopback address. The header Host of a request must name this machine, so
+// that no page of another origin reads the profiles.
 func (a *App) startProfileServer() error {
 	if a.cfg.DebugAddr == "" {
 		return nil

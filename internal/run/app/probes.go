@@ -20,7 +20,8 @@ import (
 	"sendcode/quota"
 )
 
-// registerHealthChecks gives /readyz a check of each part, and registers the gauges of limiter and database.
+// registerHealthChecks gives /readyz a check of each part, and registers the gauges of limiter and
+// database.
 func (a *App) registerHealthChecks() {
 	var beats heartbeats
 	var limiterUp func(context.Context) error
@@ -187,8 +188,8 @@ func (a *App) carriersCheck(carriers *sms.Carriers) server.HealthCheck {
 	}
 }
 
-// slowCheck returns a health check that gives this reason while sends of a channel are refused since their messages would go out too
-// late: for a minute after the last one.
+// slowCheck returns a health check that gives this reason while sends of a channel are refused
+// since their messages would go out too late: for a minute after the last one.
 func (a *App) slowCheck(ch recipient.Channel, reason server.HealthReason) server.HealthCheck {
 	return func(context.Context) *server.HealthReason {
 		if _, _, last := a.core.Codes.SlowRefusals(ch); time.Since(last) >= time.Minute {
@@ -209,10 +210,10 @@ func (a *App) waitingMessageCheck(ch recipient.Channel) func(context.Context) bo
 	}
 }
 
-// mailServersReason returns a reason if all mail servers are suspended, and either would try no mail
-// now or mails wait. Without waiting mails, a server that would try the next one counts as working:
-// only a mail can show that it is back. admits is how many mails the servers would try; waits
-// reports whether any mail waits, and is called only if it matters.
+// mailServersReason returns a reason if all mail servers are suspended, and either would try no
+// mail now or mails wait. Without waiting mails, a server that would try the next one counts as
+// working: only a mail can show that it is back. admits is how many mails the servers would try;
+// waits reports whether any mail waits, and is called only if it matters.
 func mailServersReason(all []delivery.Health, admits int, waits func() bool) *server.HealthReason {
 	if slices.ContainsFunc(all, func(h delivery.Health) bool { return h.Up }) || admits > 0 && !waits() {
 		return nil
@@ -220,8 +221,8 @@ func mailServersReason(all []delivery.Health, admits int, waits func() bool) *se
 	return &server.HealthReason{Part: "mail", Word: "mail_servers_suspended", Err: fault.Unavailable}
 }
 
-// carriersReason returns a reason if all carriers of some numbers are suspended, and either would try
-// no message now or text messages wait; see mailServersReason.
+// carriersReason returns a reason if all carriers of some numbers are suspended, and either would
+// try no message now or text messages wait; see mailServersReason.
 func carriersReason(suspended, untried bool, waits func() bool) *server.HealthReason {
 	if !suspended || !untried && !waits() {
 		return nil

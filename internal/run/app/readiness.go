@@ -21,10 +21,10 @@ import (
 // databaseProbe finds out whether the database can be written, for /readyz and the metrics. While
 // it can be written and its last ping is newer than maxPingAge, a commit newer than
 // commitProvesFor is proof enough; otherwise it is pinged, at most once a second. After three
-// failed pings in a row it counts as away; a failure with a known reason, such as a full disk, counts
-// at once. While it is away, /readyz still answers 200, unless another replica's writes succeed: without
-// such a replica, a load balancer has no better one to choose, and some requests need no
-// database. Safe for concurrent use.
+// failed pings in a row it counts as away; a failure with a known reason, such as a full disk,
+// counts at once. While it is away, /readyz still answers 200, unless another replica's writes
+// succeed: without such a replica, a load balancer has no better one to choose, and some requests
+// need no database. Safe for concurrent use.
 type databaseProbe struct {
 	latest metrics.BackgroundCache[struct{}] // calls check
 	ping   func(context.Context) error
@@ -62,8 +62,8 @@ func newDatabaseProbe(ping func(context.Context) error, commit func() *sqldb.Com
 	return p
 }
 
-// whyUnwritable returns why the database can't be written; nil if it can. It waits up to metrics.MaxCacheWait
-// for the probe, and then takes the last result.
+// whyUnwritable returns why the database can't be written; nil if it can. It waits up to
+// metrics.MaxCacheWait for the probe, and then takes the last result.
 func (p *databaseProbe) whyUnwritable(ctx context.Context) *server.HealthReason {
 	p.latest.Get(ctx)
 	p.mu.Lock()
@@ -134,8 +134,8 @@ func (p *databaseProbe) recordWrite(reason *server.HealthReason, took time.Durat
 	}
 }
 
-// whySlow returns a reason if the database can be written, but late; or does not count as away yet, and
-// the last ping failed or waits for its answer.
+// whySlow returns a reason if the database can be written, but late; or does not count as away yet,
+// and the last ping failed or waits for its answer.
 func (p *databaseProbe) whySlow(context.Context) *server.HealthReason {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -189,7 +189,8 @@ func (p *databaseProbe) exchangeHeartbeats(ctx context.Context) {
 	if p.seen != "" && seen != p.seen && seen != noHeartbeat {
 		if p.others.IsZero() {
 			p.logger.Error(
-				"database writable by another replica alone: /readyz is 503 until it can; compare their networks and settings", logs.SeeDatabaseAway)
+				"database writable by another replica alone: /readyz is 503 until it can; compare their networks and settings",
+				logs.SeeDatabaseAway)
 		}
 		p.others = time.Now()
 	}
@@ -204,8 +205,8 @@ type heartbeats interface {
 	Read(context.Context) (string, error)
 }
 
-// redisHeartbeats keeps the last heartbeat of all replicas as the one member of a sorted set: so it runs only commands that the
-// limiter runs, and needs no rights of its own.
+// redisHeartbeats keeps the last heartbeat of all replicas as the one member of a sorted set: so it
+// runs only commands that the limiter runs, and needs no rights of its own.
 type redisHeartbeats struct{ client redis.UniversalClient }
 
 const (

@@ -159,8 +159,8 @@ func TestASlowDatabaseIsReady(t *testing.T) {
 	})
 }
 
-// One or two late answers of the database, as the load of others on its machine causes, are no line;
-// more are one, and so is the end.
+// One or two late answers of the database, as the load of others on its machine causes, are no
+// line; more are one, and so is the end.
 func TestSlowDatabaseIsLoggedOnce(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		var log servertest.Text
@@ -184,7 +184,8 @@ func TestSlowDatabaseIsLoggedOnce(t *testing.T) {
 				time.Sleep(step.pause)
 			}
 			lines := func(text string) int { return strings.Count(log.String(), text) }
-			servertest.Same(t, "lines", fmt.Sprint(lines("database slow"), lines("database fast again"), lines("slow statement")), step.lines)
+			servertest.Same(t, "lines", fmt.Sprint(lines("database slow"), lines("database fast again"), lines("slow statement")),
+				step.lines)
 		}
 	})
 }
@@ -257,8 +258,8 @@ func TestAReplicaThatAloneCannotWrite(t *testing.T) {
 	})
 }
 
-// The estimate lies within what an answer's delay leaves open, does not waver, and follows a step of
-// the database's clock.
+// The estimate lies within what an answer's delay leaves open, does not waver, and follows a step
+// of the database's clock.
 func TestDatabaseClockMeasure(t *testing.T) {
 	process := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	ahead, there, back := 11*time.Minute, time.Duration(0), time.Duration(0)
@@ -297,7 +298,8 @@ func TestDatabaseClockMeasure(t *testing.T) {
 	servertest.Same(t, "while the database is away", -c.localAhead(), ahead)
 }
 
-// The user that deploy/redis/start.sh makes, which is the documented one, may write and read heartbeats.
+// The user that deploy/redis/start.sh makes, which is the documented one, may write and read
+// heartbeats.
 func TestTheDocumentedRightsAllowHeartbeats(t *testing.T) {
 	script, err := os.ReadFile("../../../deploy/redis/start.sh")
 	servertest.OK(t, err)

@@ -27,10 +27,11 @@ var sealLabels = map[string]string{
 	"outbox": keys.CallerCodeLabel,
 }
 
-// Rekey encrypts the rows under older keys of the ring with the ring's first key, and prints its progress
-// to out. On Postgres the service may run meanwhile; a service on a SQLite file does the same by rekeyJob.
-// Rekey keeps no state, so it can be stopped and called again at any time. The error says how many rows are
-// left under other keys: such rows were locked, or a replica with another first key wrote them meanwhile.
+// Rekey encrypts the rows under older keys of the ring with the ring's first key, and prints its
+// progress to out. On Postgres the service may run meanwhile; a service on a SQLite file does the
+// same by rekeyJob. Rekey keeps no state, so it can be stopped and called again at any time. The
+// error says how many rows are left under other keys: such rows were locked, or a replica with
+// another first key wrote them meanwhile.
 func Rekey(ctx context.Context, cfg config.Config, out io.Writer) error {
 	db, done, err := OpenStoreForCommand(ctx, cfg,
 		"a service that runs on a SQLite file does this by itself after each start; sendcode doctor counts the rows that are left")
@@ -62,8 +63,8 @@ func Rekey(ctx context.Context, cfg config.Config, out io.Writer) error {
 	return fmt.Errorf("rows under other keys: %s; the command can be repeated", FormatRowsByKey(counts))
 }
 
-// rekeyJob returns the job that does in a service on a SQLite file, after its start, what Rekey does. On
-// Postgres an operator calls Rekey, once all replicas have the same first key.
+// rekeyJob returns the job that does in a service on a SQLite file, after its start, what Rekey
+// does. On Postgres an operator calls Rekey, once all replicas have the same first key.
 func (a *App) rekeyJob() jobs.Job {
 	r, done := rekeyRun{db: a.db, ring: a.ring, out: io.Discard}, false
 	return jobs.Job{Name: "rekey", Every: keyCheckEvery, Run: func(ctx context.Context) (bool, error) {
@@ -106,8 +107,8 @@ func (r *rekeyRun) rekeyPage(ctx context.Context, t store.SealedTable, rows []st
 	if len(old) > 0 {
 		began := time.Now()
 		n, err := r.db.Reseal(ctx, t, old, func(row store.SealedRow) []byte {
-			// nil if the row cannot be opened, since its encryption key is missing or it is damaged: it stays as
-			// it is, and CountRowsByKey counts it
+			// nil if the row cannot be opened, since its encryption key is missing or it is
+			// damaged: it stays as it is, and CountRowsByKey counts it
 			sealed, _ := r.ring.Reseal(sealLabels[t.Name], row.Sealed, []byte(row.Key))
 			return sealed
 		})

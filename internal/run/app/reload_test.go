@@ -98,7 +98,8 @@ func TestAppsAndPurposesChange(t *testing.T) {
 	subject := filepath.Join(templates, "mail", "gift", "en", "subject.txt")
 	apptest.Must(t, os.MkdirAll(filepath.Dir(subject), 0o700))
 	apptest.Must(t, os.WriteFile(subject, []byte("A gift of {{.App}}"), 0o600))
-	s.Policy(apptest.FiveAnHour).Add(fmt.Sprintf(`purposes: {default: {code: {length: 8}}, gift: {code: {length: 7}, notify: glance, ttl: 60s}}
+	s.Policy(apptest.FiveAnHour).Add(
+		fmt.Sprintf(`purposes: {default: {code: {length: 8}}, gift: {code: {length: 7}, notify: glance, ttl: 60s}}
 apps: [{name: default, title: Corner Store, %s}, {name: shop, title: The Shop, templates: %s, keys: [{id: k1, kind: secret, sha256: %x}]}]
 `, ownKey, templates, sha256.Sum256([]byte(shop))))
 	s.Hangup(0, "applied")
@@ -130,7 +131,10 @@ apps: [{name: default, title: Corner Store, %s}, {name: shop, title: The Shop, t
 	for _, next := range []string{apptest.TwoAnHour, apptest.FiveAnHour} { // the rows are counted by the new one at once
 		s.Policy(next).Add("apps: [{name: default, " + ownKey + "}]\n")
 		s.Hangup(0, "applied")
-		s.Is(next, ask(s.Key, ""), map[string]int{apptest.TwoAnHour: http.StatusTooManyRequests, apptest.FiveAnHour: http.StatusAccepted}[next])
+		s.Is(next, ask(s.Key, ""), map[string]int{
+			apptest.TwoAnHour:  http.StatusTooManyRequests,
+			apptest.FiveAnHour: http.StatusAccepted,
+		}[next])
 	}
 }
 

@@ -53,8 +53,8 @@ func webhookSettings(cfg config.Config) webhook.Settings {
 	return s
 }
 
-// PostSample posts a sample of an event to an app's webhook and prints the answer. It returns an error
-// unless the app accepts the event.
+// PostSample posts a sample of an event to an app's webhook and prints the answer. It returns an
+// error unless the app accepts the event.
 func PostSample(ctx context.Context, cfg config.Config, app, event string, out io.Writer) error {
 	answer, ok, err := webhook.New(webhookSettings(cfg), webhook.Dependencies{}).PostSample(ctx, app, event)
 	if bad, invalid := errors.AsType[*fault.InvalidError](err); invalid {

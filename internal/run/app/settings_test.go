@@ -82,8 +82,8 @@ func TestTheLongestLife(t *testing.T) {
 	}
 }
 
-// Prefixes are watched where text messages cost money, for as long as their codes live, but for those
-// that the file exempts.
+// Prefixes are watched where text messages cost money, for as long as their codes live, but for
+// those that the file exempts.
 func TestPrefixWatch(t *testing.T) {
 	a := &App{cfg: loadConfig(t, longLife)}
 	a.cfg.SMS.Unwatched = []string{"+49"}
@@ -104,7 +104,9 @@ func TestPrefixWatch(t *testing.T) {
 	}
 	apps := b.PolicySet(time.Now()).Apps
 	for i, of := range [][2]store.PrefixWatch{
-		{b.SMS.Watch.Prefixes(), watch(5, 10, 2*time.Hour)}, {apps["shop"].Watch, watch(5, 30, 3*time.Hour)}, {apps["gym"].Watch, watch(0, 0, 0)},
+		{b.SMS.Watch.Prefixes(), watch(5, 10, 2*time.Hour)},
+		{apps["shop"].Watch, watch(5, 30, 3*time.Hour)},
+		{apps["gym"].Watch, watch(0, 0, 0)},
 	} {
 		of[1].Pause *= time.Duration(min(of[1].MinSends, 1))
 		if !reflect.DeepEqual(of[0], of[1]) {

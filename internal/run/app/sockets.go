@@ -38,9 +38,9 @@ func passedSockets() (all []net.Listener, err error) {
 	return all, nil
 }
 
-// listen takes the socket with the address's port out of passed, first the one with the whole address,
-// and returns it; or else it opens the address. Error: also if other machines can reach the socket than
-// the setting says.
+// listen takes the socket with the address's port out of passed, first the one with the whole
+// address, and returns it; or else it opens the address. Error: also if other machines can reach
+// the socket than the setting says.
 func listen(address string, passed *[]net.Listener) (net.Listener, error) {
 	wanted, err := net.ResolveTCPAddr("tcp", address)
 	if err != nil {

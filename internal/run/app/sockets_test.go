@@ -59,7 +59,8 @@ func TestStopAnswersAcceptedConnections(t *testing.T) {
 func TestPassedSocketOfNoAddress(t *testing.T) {
 	passSocket(t)
 	cfg := loadConfig(t, "", "SENDCODE_ADDR=127.0.0.1:0", "SENDCODE_DATA_DIR="+t.TempDir())
-	if _, err := New(t.Context(), cfg, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "correct ListenStream") {
+	if _, err := New(t.Context(), cfg, slog.New(slog.DiscardHandler)); err == nil ||
+		!strings.Contains(err.Error(), "correct ListenStream") {
 		t.Error(err)
 	}
 }
@@ -100,7 +101,8 @@ func TestThePassedSocketDecides(t *testing.T) {
 			passed := []net.Listener{other, port}
 			got, err := listen(c.setting+":"+number, &passed)
 			if c.served && (err != nil || got != port || len(passed) != 1) ||
-				!c.served && (err == nil || !strings.Contains(err.Error(), port.Addr().String()) || !strings.Contains(err.Error(), c.setting+":"+number)) {
+				!c.served && (err == nil || !strings.Contains(err.Error(), port.Addr().String()) ||
+					!strings.Contains(err.Error(), c.setting+":"+number)) {
 				t.Error(got, err)
 			}
 		})
@@ -123,11 +125,13 @@ func TestThePassedSocketDecides(t *testing.T) {
 	servertest.Same(t, "a banner without secrets to show", banner.String(), "")
 	servertest.OK(t, a.loadSecrets())
 	a.printBanner(&banner)
-	servertest.Same(t, "the password, which the setting alone would not generate", strings.Contains(banner.String(), a.generated[0].Value), true)
+	servertest.Same(t, "the password, which the setting alone would not generate", strings.Contains(banner.String(), a.generated[0].Value),
+		true)
 	servertest.OK(t, a.close())
 }
 
-// passSocket makes the next New get a socket as from systemd, which has it too, and returns its address.
+// passSocket makes the next New get a socket as from systemd, which has it too, and returns its
+// address.
 func passSocket(t *testing.T) (addr string) {
 	t.Helper()
 	port, err := net.Listen("tcp", "127.0.0.1:0")

@@ -27,8 +27,8 @@ SELECT (left(sendcode_lowest_id(now())::text, 13) || substr(gen_random_uuid()::t
        purpose, masked, domain, country, prefix, locale, reference, network, attempt, counts
 FROM sends, generate_series(1, $1::bigint) n`
 
-// A replica without Redis that starts at a million sends of the last day reads none of them back, and tells what the
-// rows tell of a recipient.
+// A replica without Redis that starts at a million sends of the last day reads none of them back,
+// and tells what the rows tell of a recipient.
 func TestQuota26StartAtManyRows(t *testing.T) {
 	s := apptest.OnRealParts(t)
 	delete(s.Env, "SENDCODE_REDIS_URL")

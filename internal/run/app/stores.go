@@ -128,8 +128,8 @@ func (a *App) openLimiter(ctx context.Context) error {
 	return a.warnRedis(ctx, a.redis)
 }
 
-// ExplainRedis adds the URL to write, its password masked, to a quota.ErrClusterNode; it returns other errors as
-// they are.
+// ExplainRedis adds the URL to write, its password masked, to a quota.ErrClusterNode; it returns
+// other errors as they are.
 func ExplainRedis(cfg config.Config, err error) error {
 	if !errors.Is(err, quota.ErrClusterNode) {
 		return err
@@ -143,7 +143,8 @@ const redisSetting = "SENDCODE_REDIS_URL"
 const waitLogEvery = 10 * time.Second
 
 // retryAtStart calls open again while its error says that the part named by a setting is away, at
-// most until Config.StartWait after the start. It logs that it waits. The last error says what to do.
+// most until Config.StartWait after the start. It logs that it waits. The last error says what to
+// do.
 func (a *App) retryAtStart(ctx context.Context, setting string, away func(error) bool,
 	open func(context.Context) error,
 ) error {
@@ -210,8 +211,9 @@ func (a *App) warnRedis(ctx context.Context, r *quota.Redis) error {
 	return nil
 }
 
-// newSavedEvents makes a limiter in this process, and the SavedEvents that keep them. Their clock is the process's, since a
-// jump of the database's clock would otherwise age the events of both gates.
+// newSavedEvents makes a limiter in this process, and the SavedEvents that keep them. Their clock
+// is the process's, since a jump of the database's clock would otherwise age the events of both
+// gates.
 func (a *App) newSavedEvents() *gates.SavedEvents {
 	k := gates.NewSavedEvents(a.db, a.localNow, a.keys.SealBucket, a.keys.OpenBucket, a.logger)
 	k.Shared = a.clock != nil
@@ -224,8 +226,9 @@ func (a *App) newSavedEvents() *gates.SavedEvents {
 // maxEventLoading bounds how long a start loads kept events: a million takes some ten seconds.
 const maxEventLoading = 5 * time.Minute
 
-// loadSavedEvents adds the kept events to the limiter. With Redis these are events that an earlier process
-// without Redis kept, and it moves them there; if Redis does not answer, the next start tries again.
+// loadSavedEvents adds the kept events to the limiter. With Redis these are events that an earlier
+// process without Redis kept, and it moves them there; if Redis does not answer, the next start
+// tries again.
 func (a *App) loadSavedEvents(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, maxEventLoading)
 	defer cancel()
@@ -241,8 +244,8 @@ func (a *App) loadSavedEvents(ctx context.Context) error {
 	return nil
 }
 
-// openMailServers opens the configured mail servers; without any, the dev mailbox, which is an SMTP server
-// in this process.
+// openMailServers opens the configured mail servers; without any, the dev mailbox, which is an SMTP
+// server in this process.
 func (a *App) openMailServers() error {
 	url := a.cfg.SMTPURL
 	if url == "" {
@@ -278,7 +281,8 @@ func (a *App) openMailServers() error {
 	return nil
 }
 
-// tokenLogger logs that a client gets no token, with a failure's first occurrence, and that it gets one again.
+// tokenLogger logs that a client gets no token, with a failure's first occurrence, and that it gets
+// one again.
 func (a *App) tokenLogger(client string, failure error) {
 	if failure == nil {
 		a.logger.Info("oauth client has a token again", "client", client)
@@ -288,8 +292,8 @@ func (a *App) tokenLogger(client string, failure error) {
 		"error", failure, logs.SeeSendsWait)
 }
 
-// healthLogger returns a function that logs when a mail server or a carrier is suspended after failures, and
-// when it is in use again.
+// healthLogger returns a function that logs when a mail server or a carrier is suspended after
+// failures, and when it is in use again.
 func (a *App) healthLogger(what, key string) func(delivery.Health) {
 	return func(h delivery.Health) {
 		if h.Up {

@@ -61,8 +61,8 @@ sms:
   carriers: [{name: twilio, type: twilio, account: AC00000000000000000000000000000001, secret_env: CARRIER_TOKEN, service: MG00000000000000000000000000000002, prices: {default: 1}}]
 `
 
-// whatRefuses are all refusals that depend on what others did. TestEveryRefusalHasARow compares them
-// with lists of the code.
+// whatRefuses are all refusals that depend on what others did. TestEveryRefusalHasARow compares
+// them with lists of the code.
 var whatRefuses = []refusal{
 	{
 		by: "quota-exceeded/recipient", text: "a recipient's rule without `reserve`, as `minute`", secret: true, known: true, apart: true,
@@ -289,7 +289,8 @@ var whatRefuses = []refusal{
 		},
 	},
 	{
-		by: "delivery-failed/expired", text: "`expired`: a carrier is set aside", sms: true, file: roomy + carrier, tick: time.Second, free: true,
+		by: "delivery-failed/expired", text: "`expired`: a carrier is set aside", sms: true, file: roomy + carrier, tick: time.Second,
+		free: true,
 		left: "a temporary answer that may be about the number is not held against the carrier for strangers; {n} numbers without a route, of 20 prefixes, were tried",
 		exhaust: func(w *world) {
 			for ; w.spent < 40; w.spent++ {
@@ -340,7 +341,8 @@ func spendCap(scope string, shared bool) refusal {
 var ofTheRequest = []string{
 	"malformed-json", "unknown-field", "bad-request", "unauthorized", "forbidden", "insufficient-scope", "secret-key-in-page",
 	"not-found", "method-not-allowed", "too-large", "unsupported-media-type", "invalid-field", "internal", "human-check-failed",
-	"caller-checks", "checked-here", "key-of-other-code", "not-done", "proof-redeemed", "erased", "too-many-attempts", // of proofs and administrators
+	// of proofs and administrators
+	"caller-checks", "checked-here", "key-of-other-code", "not-done", "proof-redeemed", "erased", "too-many-attempts",
 }
 
 // cause tries a row: strangers use up what they can. Then each honest caller asks, and at last a

@@ -318,7 +318,8 @@ func untilRefused(ask func(w *world, n int) reply) func(*world) {
 	return func(w *world) { w.spend(ask) }
 }
 
-// untilFailuresRefuse is spend of sends to the person that the mail server answers so, for the table.
+// untilFailuresRefuse is spend of sends to the person that the mail server answers so, for the
+// table.
 func untilFailuresRefuse(answer func(context.Context) error) func(*world) {
 	return func(w *world) {
 		w.spend(func(w *world, n int) reply {

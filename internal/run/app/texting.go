@@ -80,8 +80,9 @@ func (a *App) openCarriers() error {
 // maxLoggedCarrierCodes bounds the codes that are remembered.
 const maxLoggedCarrierCodes = 100
 
-// newCarrierCodeLogger returns a function that logs each code once by which a carrier refuses messages for a
-// reason of ours, or for one that is not known here. The next carrier gets the message, so nothing else tells.
+// newCarrierCodeLogger returns a function that logs each code once by which a carrier refuses
+// messages for a reason of ours, or for one that is not known here. The next carrier gets the
+// message, so nothing else tells.
 func newCarrierCodeLogger(logger *slog.Logger) func(carrier string, fail *delivery.Error) {
 	var mu sync.Mutex
 	logged := map[string]bool{}

@@ -1,6 +1,6 @@
-// Package commands has the commands that work on the database and the files of an installation while the
-// service need not run: init, migrate, backup, copy and admin. Package app has rekey and doctor's keys, since the
-// service does the same by itself.
+// Package commands has the commands that work on the database and the files of an installation
+// while the service need not run: init, migrate, backup, copy and admin. Package app has rekey and
+// doctor's keys, since the service does the same by itself.
 package commands
 
 import (

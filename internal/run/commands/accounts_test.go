@@ -25,7 +25,8 @@ func TestTheListHasTheAccountsOfTheSettings(t *testing.T) {
 	} {
 		cfg, err := config.Load(append(environ, "SENDCODE_CONFIG_YAML="+tokens, "SENDCODE_DATA_DIR="+t.TempDir()), os.ReadFile)
 		apptest.Must(t, err)
-		apptest.Must(t, commands.ChangeAccount(t.Context(), cfg, commands.AccountChange{Do: "add", Name: "mei", Role: "reader", Reason: "on call"}, io.Discard))
+		apptest.Must(t, commands.ChangeAccount(t.Context(), cfg,
+			commands.AccountChange{Do: "add", Name: "mei", Role: "reader", Reason: "on call"}, io.Discard))
 		var out strings.Builder
 		apptest.Must(t, commands.ChangeAccount(t.Context(), cfg, commands.AccountChange{Do: "list"}, &out))
 		var got []string

@@ -18,10 +18,10 @@ import (
 const postgresBackup = "the database is Postgres: back it up with pg_dump (docs/operations.md#backup-and-restore)"
 
 // Backup copies the SQLite file to path, and with secrets the data directory's file of secrets to
-// path.secrets.yaml. The service may run meanwhile: Backup takes none of its locks, and the copy is the
-// file as it was at one instant. Backup refuses files that exist, and a disk without room for the copy.
-// If copying fails, it leaves no file. Then it records the instant for metrics and the doctor; if that
-// fails, the copy stays. It prints what it made to out.
+// path.secrets.yaml. The service may run meanwhile: Backup takes none of its locks, and the copy is
+// the file as it was at one instant. Backup refuses files that exist, and a disk without room for
+// the copy. If copying fails, it leaves no file. Then it records the instant for metrics and the
+// doctor; if that fails, the copy stays. It prints what it made to out.
 func Backup(ctx context.Context, cfg config.Config, path string, secrets bool, out io.Writer) error {
 	if cfg.DatabaseURL != "" {
 		return errors.New(postgresBackup)
@@ -84,8 +84,8 @@ func createEmptyFile(path string) error {
 	return f.Close()
 }
 
-// checkRoomFor returns an error if the disk of path has no room, so many times, for a copy of the SQLite file from
-// with all that its write-ahead log may add.
+// checkRoomFor returns an error if the disk of path has no room, so many times, for a copy of the
+// SQLite file from with all that its write-ahead log may add.
 func checkRoomFor(from, path string, times float64) error {
 	size := 0.0
 	for _, name := range []string{from, from + "-wal"} {

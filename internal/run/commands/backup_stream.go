@@ -39,11 +39,12 @@ type archivedFile struct {
 	SHA256 string `json:"sha256"` // in hex
 }
 
-// BackupTo writes a tar archive (POSIX.1-2001, pax) to out: the SQLite file and, with secrets, the data directory's
-// file of secrets, then the manifest. The service may run meanwhile. SQLite copies into a file only, so BackupTo first
-// makes a copy in the data directory, which takes as much room there; the copy has no name once it is whole.
-// A tenth of that room is left for the service's own writes. After the last byte BackupTo records the instant for metrics
-// and the doctor, unless ctx is done. progress gets lines for a person.
+// BackupTo writes a tar archive (POSIX.1-2001, pax) to out: the SQLite file and, with secrets, the
+// data directory's file of secrets, then the manifest. The service may run meanwhile. SQLite copies
+// into a file only, so BackupTo first makes a copy in the data directory, which takes as much room
+// there; the copy has no name once it is whole. A tenth of that room is left for the service's own
+// writes. After the last byte BackupTo records the instant for metrics and the doctor, unless ctx
+// is done. progress gets lines for a person.
 func BackupTo(ctx context.Context, cfg config.Config, out io.Writer, secrets bool, progress io.Writer) error {
 	if cfg.DatabaseURL != "" {
 		return errors.New(postgresBackup)
@@ -137,9 +138,9 @@ func addToArchive(ctx context.Context, archive *tar.Writer, name string, f *os.F
 	return archivedFile{name, info.Size(), hex.EncodeToString(sum.Sum(nil))}, err
 }
 
-// Restore reads an archive of BackupTo into the data directory, which must have neither a database nor secrets. The
-// files get their names only once the manifest has been read and every sum is right. in is read to its end, so that its writer
-// can finish.
+// Restore reads an archive of BackupTo into the data directory, which must have neither a database
+// nor secrets. The files get their names only once the manifest has been read and every sum is
+// right. in is read to its end, so that its writer can finish.
 func Restore(ctx context.Context, cfg config.Config, in io.Reader, out io.Writer) error {
 	if cfg.DatabaseURL != "" {
 		return errors.New("the database is Postgres, which would not use the file: leave out SENDCODE_DATABASE_URL (docs/operations.md#backup-and-restore)")

@@ -20,8 +20,9 @@ import (
 	"sendcode/internal/store/sqlite"
 )
 
-// An archive that a running service wrote is a whole service again. One that was cut or changed is refused, and
-// leaves nothing; one that was not taken to the end, or was interrupted, is not recorded as a backup.
+// An archive that a running service wrote is a whole service again. One that was cut or changed is
+// refused, and leaves nothing; one that was not taken to the end, or was interrupted, is not
+// recorded as a backup.
 func TestBackupStream(t *testing.T) {
 	t.Parallel()
 	s := apptest.Embedded(t).Policy("    - {name: hour, scope: recipient, limit: 1, window: 1h}\n").Start(1)
@@ -53,7 +54,8 @@ func TestBackupStream(t *testing.T) {
 	s.Stop(0)
 	s.Replicas = nil
 	whole := archive.Bytes()
-	if err := commands.Restore(t.Context(), cfg, &archive, io.Discard); err == nil || !strings.Contains(err.Error(), "has sendcode.db already") {
+	if err := commands.Restore(t.Context(), cfg, &archive, io.Discard); err == nil ||
+		!strings.Contains(err.Error(), "has sendcode.db already") {
 		t.Error(err)
 	}
 	left, err := filepath.Glob(filepath.Join(cfg.DataDir, "unfinished-*"))
@@ -98,14 +100,16 @@ func TestBackupStream(t *testing.T) {
 	for _, name := range []string{"sendcode.db", "sendcode.db-wal", "sendcode.db-shm", "secrets.yaml"} {
 		there := filepath.Join(cfg.DataDir, name)
 		apptest.Must(t, os.WriteFile(there, nil, 0o600))
-		if err := commands.Restore(t.Context(), cfg, bytes.NewReader(whole), io.Discard); err == nil || !strings.Contains(err.Error(), "has "+name+" already") {
+		if err := commands.Restore(t.Context(), cfg, bytes.NewReader(whole), io.Discard); err == nil ||
+			!strings.Contains(err.Error(), "has "+name+" already") {
 			t.Error(name, err)
 		}
 		apptest.Must(t, os.Remove(there))
 	}
 	elsewhere := cfg
 	elsewhere.DatabaseURL = "postgres://db/sendcode"
-	if err := commands.Restore(t.Context(), elsewhere, bytes.NewReader(whole), io.Discard); err == nil || !strings.Contains(err.Error(), "the database is Postgres") {
+	if err := commands.Restore(t.Context(), elsewhere, bytes.NewReader(whole), io.Discard); err == nil ||
+		!strings.Contains(err.Error(), "the database is Postgres") {
 		t.Error(err)
 	}
 

@@ -56,7 +56,8 @@ func TestBackupUnderLoad(t *testing.T) {
 	stop()
 	load.Wait()
 	if metrics := string(s.Get("/metrics").Raw); !strings.Contains(said.String(), copied+" has the database of ") ||
-		!strings.Contains(metrics, fmt.Sprintf("sendcode_last_backup_timestamp_seconds %g\n", float64(config.LastBackup(cfg.DataDir).Unix()))) {
+		!strings.Contains(metrics, fmt.Sprintf("sendcode_last_backup_timestamp_seconds %g\n",
+			float64(config.LastBackup(cfg.DataDir).Unix()))) {
 		t.Errorf("%s, and no metric has the instant %v", said.String(), config.LastBackup(cfg.DataDir))
 	}
 	s.Stop(0)

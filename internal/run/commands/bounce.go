@@ -23,12 +23,14 @@ type BounceTarget struct {
 const (
 	// maxMail is the most that the service takes, in bytes.
 	maxMail = 1 << 20
-	// bouncePatience bounds the request. The mail server that waits for this command tries again later.
+	// bouncePatience bounds the request. The mail server that waits for this command tries again
+	// later.
 	bouncePatience = 30 * time.Second
 )
 
-// PostBounce posts a mail to the running service. Without an error the mail is done with; a mail that is too large to be
-// a bounce of ours is, too. After an error it should be posted again: the service did not answer 204.
+// PostBounce posts a mail to the running service. Without an error the mail is done with; a mail
+// that is too large to be a bounce of ours is, too. After an error it should be posted again: the
+// service did not answer 204.
 func PostBounce(ctx context.Context, b BounceTarget, settings func() (config.Config, error), mail io.Reader, out io.Writer) error {
 	url, secret, err := b.resolve(settings)
 	if err != nil {

@@ -15,7 +15,8 @@ import (
 	"sendcode/internal/run/config"
 )
 
-// A mail is done with only after a 204. Where it goes and the secret are those of the flags or of the settings.
+// A mail is done with only after a 204. Where it goes and the secret are those of the flags or of
+// the settings.
 func TestPostBounce(t *testing.T) {
 	var got []string
 	status := http.StatusNoContent
@@ -45,7 +46,11 @@ func TestPostBounce(t *testing.T) {
 		want     string // what arrives; "": nothing
 		fails    bool
 	}{
-		"settings":        {commands.BounceTarget{}, known, "a\n\nb", 204, "/v1/events/pipe message/rfc822 Bearer a secret of bounces a\n\nb", false},
+		"settings": {
+			commands.BounceTarget{},
+			known, "a\n\nb", 204,
+			"/v1/events/pipe message/rfc822 Bearer a secret of bounces a\n\nb", false,
+		},
 		"flags":           {flags, mistake, "a", 204, "/v1/events/x message/rfc822 Bearer another secret a", false},
 		"database away":   {flags, nil, "a", 503, "/v1/events/x message/rfc822 Bearer another secret a", true},
 		"another service": {flags, nil, "a", 200, "/v1/events/x message/rfc822 Bearer another secret a", true},

@@ -54,7 +54,8 @@ func (i *Installation) accountPath() string {
 	return "/run/credentials/sendcode.service/google.json"
 }
 
-// composeOAuth adds the client's secret to compose.yaml, and composeGoogle a copy of the service account's file.
+// composeOAuth adds the client's secret to compose.yaml, and composeGoogle a copy of the service
+// account's file.
 const (
 	composeOAuth = `services: {sendcode: {environment: {OAUTH_CLIENT_SECRET_FILE: /run/secrets/oauth_client_secret}, secrets: [oauth_client_secret]}}
 secrets: {oauth_client_secret: {file: ./secrets/oauth_client_secret}}
@@ -64,7 +65,8 @@ secrets: {google_json: {file: ./secrets/google_json}}
 `
 )
 
-// ask asks each question that the answers before leave open. An empty line keeps the answer that there is.
+// ask asks each question that the answers before leave open. An empty line keeps the answer that
+// there is.
 func (i *Installation) ask(in io.Reader, out io.Writer) error {
 	lines := bufio.NewReader(in)
 	for _, q := range []struct {
@@ -74,7 +76,10 @@ func (i *Installation) ask(in io.Reader, out io.Writer) error {
 	}{
 		{"Domain, such as https://codes.example", &i.Origin, nil},
 		{"Sender, such as Shop <no-reply@shop.example>", &i.MailFrom, nil},
-		{"Mail server, such as smtp://user:password@mail.example:587, or with a token smtp://user@smtp.office365.com:587?oauth=m365", &i.SMTPURL, nil},
+		{
+			"Mail server, such as smtp://user:password@mail.example:587, or with a token smtp://user@smtp.office365.com:587?oauth=m365",
+			&i.SMTPURL, nil,
+		},
 		{"Tenant of Microsoft 365", &i.Tenant, i.hasTenant},
 		{"Client ID there", &i.ClientID, i.hasTenant},
 		{"Client's secret there", &i.Secret, i.hasTenant},
@@ -153,9 +158,11 @@ func Install(i Installation, in io.Reader, out io.Writer) error {
 	var next string
 	switch i.Where {
 	case "compose":
-		files, next = i.composeFiles(flow, secrets), "docker compose up --detach, and each day\ndocker compose exec -T sendcode /sendcode backup - > new.tar && mv new.tar sendcode.tar"
+		files, next = i.composeFiles(flow, secrets),
+			"docker compose up --detach, and each day\ndocker compose exec -T sendcode /sendcode backup - > new.tar && mv new.tar sendcode.tar"
 	case "systemd":
-		files, next = i.systemdFiles(settings, secrets), "systemctl daemon-reload && systemctl enable --now sendcode.socket sendcode sendcode-backup.timer"
+		files, next = i.systemdFiles(settings, secrets),
+			"systemctl daemon-reload && systemctl enable --now sendcode.socket sendcode sendcode-backup.timer"
 		i.Root = filepath.Join("/", i.Root)
 	default:
 		return fmt.Errorf("%q is neither systemd nor compose", i.Where)
@@ -170,8 +177,8 @@ func Install(i Installation, in io.Reader, out io.Writer) error {
 	return err
 }
 
-// settings returns the lines of the settings, and what to put into the administrator's own page; "" with the
-// page of this service.
+// settings returns the lines of the settings, and what to put into the administrator's own page; ""
+// with the page of this service.
 func (i Installation) settings() (lines []string, public string, err error) {
 	lines = []string{fmt.Sprintf("mail_from: %q", i.MailFrom)}
 	found := oauthName.FindStringSubmatch(i.SMTPURL)
@@ -181,9 +188,11 @@ func (i Installation) settings() (lines []string, public string, err error) {
 		if err != nil {
 			return nil, "", errors.New("SENDCODE_SMTP_URL is no URL")
 		}
-		lines = append(lines, fmt.Sprintf("oauth: {%s: {service_account_file: %s, subject: %q}}", found[1], i.accountPath(), server.User.Username()))
+		lines = append(lines, fmt.Sprintf("oauth: {%s: {service_account_file: %s, subject: %q}}", found[1], i.accountPath(),
+			server.User.Username()))
 	case found != nil:
-		lines = append(lines, fmt.Sprintf("oauth: {%s: {tenant: %q, client_id: %q, client_secret_env: %s}}", found[1], i.Tenant, i.ClientID, oauthSecret))
+		lines = append(lines, fmt.Sprintf("oauth: {%s: {tenant: %q, client_id: %q, client_secret_env: %s}}", found[1], i.Tenant, i.ClientID,
+			oauthSecret))
 	}
 	switch i.Show {
 	case "page":
@@ -207,13 +216,15 @@ func (i Installation) composeFiles(flow string, secrets []string) []installed {
 	switch {
 	case i.atGoogle():
 		account, _ := os.ReadFile(i.Account) // Load has read it
-		files = append(files, installed{"compose.override.yaml", composeGoogle, 0o644}, installed{"secrets/google_json", string(account), 0o644})
+		files = append(files, installed{"compose.override.yaml", composeGoogle, 0o644},
+			installed{"secrets/google_json", string(account), 0o644})
 	case i.hasOAuth():
 		files = append(files, installed{"compose.override.yaml", composeOAuth, 0o644})
 	}
 	for _, line := range append(secrets, "SENDCODE_ADMIN_TOKEN="+rand.Text()) {
 		name, value, _ := strings.Cut(line, "=")
-		// compose mounts the file as it is, and the container has a user of its own; the folder keeps others out
+		// compose mounts the file as it is, and the container has a user of its own; the folder
+		// keeps others out
 		files = append(files, installed{"secrets/" + strings.ToLower(strings.TrimPrefix(name, "SENDCODE_")), value + "\n", 0o644})
 	}
 	return files
@@ -236,7 +247,10 @@ func (i Installation) systemdFiles(settings, secrets []string) []installed {
 		{"etc/systemd/system/sendcode-backup.timer", sendcode.BackupTimer, 0o644},
 	}
 	if i.atGoogle() { // the service has a user of its own, who can't read the file
-		files = append(files, installed{"etc/systemd/system/sendcode.service.d/google.conf", "[Service]\nLoadCredential=google.json:" + i.Account + "\n", 0o644})
+		files = append(files, installed{
+			"etc/systemd/system/sendcode.service.d/google.conf",
+			"[Service]\nLoadCredential=google.json:" + i.Account + "\n", 0o644,
+		})
 	}
 	return files
 }

@@ -29,21 +29,23 @@ func written(t *testing.T, root string) map[string]string {
 	return files
 }
 
-// What init writes loads as settings, without a warning; secrets are for their owner alone. A second
-// time it touches nothing.
+// What init writes loads as settings, without a warning; secrets are for their owner alone. A
+// second time it touches nothing.
 func TestInstall(t *testing.T) {
 	t.Parallel()
 	answers := "https://codes.example\nShop <no-reply@shop.example>\nsmtp://u:p@mail.example:587\n"
 	for _, show := range []string{"page", "widget"} {
 		root := t.TempDir()
 		var out strings.Builder
-		apptest.Must(t, commands.Install(commands.Installation{Show: "page", Where: "systemd", Root: root}, strings.NewReader(answers+show+"\n\n"), &out))
+		apptest.Must(t, commands.Install(commands.Installation{Show: "page", Where: "systemd", Root: root},
+			strings.NewReader(answers+show+"\n\n"), &out))
 		files := written(t, root)
 		names := []string{
 			"etc/sendcode/env", "etc/sendcode/sendcode.yaml", "etc/systemd/system/sendcode-backup.service",
 			"etc/systemd/system/sendcode-backup.timer", "etc/systemd/system/sendcode.service", "etc/systemd/system/sendcode.socket",
 		}
-		if got := slices.Sorted(maps.Keys(files)); !slices.Equal(got, names) || strings.Contains(out.String(), "send-code") != (show == "widget") {
+		if got := slices.Sorted(maps.Keys(files)); !slices.Equal(got, names) ||
+			strings.Contains(out.String(), "send-code") != (show == "widget") {
 			t.Errorf("%q, %s", got, out.String())
 		}
 		if info, err := os.Stat(filepath.Join(root, names[0])); err != nil || info.Mode().Perm() != 0o600 {
@@ -66,16 +68,21 @@ func TestInstall(t *testing.T) {
 	}
 }
 
-// With oauth in the mail server's URL, init asks for the client at Microsoft. The settings load, and the secret is in one
-// file, which others can't reach. In each form init names the backup.
+// With oauth in the mail server's URL, init asks for the client at Microsoft. The settings load,
+// and the secret is in one file, which others can't reach. In each form init names the backup.
 func TestInstallOAuth(t *testing.T) {
 	t.Parallel()
-	backup := map[string]string{"systemd": "sendcode-backup.timer\n", "compose": "\ndocker compose exec -T sendcode /sendcode backup - > new.tar && mv new.tar sendcode.tar\n"}
+	backup := map[string]string{
+		"systemd": "sendcode-backup.timer\n",
+		"compose": "\ndocker compose exec -T sendcode /sendcode backup - > new.tar && mv new.tar sendcode.tar\n",
+	}
 	for where, secretIn := range map[string]string{"systemd": "etc/sendcode/env", "compose": "secrets/oauth_client_secret"} {
 		root := t.TempDir()
 		var out strings.Builder
-		apptest.Must(t, commands.Install(commands.Installation{Show: "page", Root: root}, strings.NewReader("https://codes.example\nShop <codes@shop.example>\n"+
-			"smtp://codes%40shop.example@smtp.office365.com:587?oauth=m365\nshop.onmicrosoft.com\nclient\n"+oauthtest.Secret+"\n\n"+where+"\n"), &out))
+		apptest.Must(t, commands.Install(commands.Installation{Show: "page", Root: root},
+			strings.NewReader("https://codes.example\nShop <codes@shop.example>\n"+
+				"smtp://codes%40shop.example@smtp.office365.com:587?oauth=m365\nshop.onmicrosoft.com\nclient\n"+oauthtest.Secret+"\n\n"+
+				where+"\n"), &out))
 		files := written(t, root)
 		if settings := files["etc/sendcode/sendcode.yaml"] + files[".env"]; !strings.Contains(settings,
 			`oauth: {m365: {tenant: "shop.onmicrosoft.com", client_id: "client", client_secret_env: OAUTH_CLIENT_SECRET}}`) {
@@ -89,21 +96,23 @@ func TestInstallOAuth(t *testing.T) {
 				t.Errorf("%s: %s has the secret, or lacks it: %s", where, name, out.String())
 			}
 		}
-		if where == "compose" && !strings.Contains(files["compose.override.yaml"], "OAUTH_CLIENT_SECRET_FILE: /run/secrets/oauth_client_secret") {
+		if where == "compose" && !strings.Contains(files["compose.override.yaml"],
+			"OAUTH_CLIENT_SECRET_FILE: /run/secrets/oauth_client_secret") {
 			t.Errorf("%q", files["compose.override.yaml"])
 		}
 	}
 }
 
-// With a mail server of Google, init asks for the service account's file, and names it to the service. Only compose, whose
-// container has another user, gets a copy.
+// With a mail server of Google, init asks for the service account's file, and names it to the
+// service. Only compose, whose container has another user, gets a copy.
 func TestInstallGoogle(t *testing.T) {
 	t.Parallel()
 	key := filepath.Join(t.TempDir(), "google key.json")
 	install := func(where, key string) (files map[string]string, err error) {
 		root := t.TempDir()
-		err = commands.Install(commands.Installation{Show: "page", Root: root}, strings.NewReader("https://codes.example\nShop <codes@shop.example>\n"+
-			"smtp://codes%40shop.example@smtp.gmail.com:587?oauth=google\n"+key+"\n\n"+where+"\n"), io.Discard)
+		err = commands.Install(commands.Installation{Show: "page", Root: root},
+			strings.NewReader("https://codes.example\nShop <codes@shop.example>\n"+
+				"smtp://codes%40shop.example@smtp.gmail.com:587?oauth=google\n"+key+"\n\n"+where+"\n"), io.Discard)
 		return written(t, root), err
 	}
 	if _, err := install("systemd", key); err == nil || !strings.Contains(err.Error(), "service_account_file") {
@@ -127,7 +136,8 @@ func TestInstallGoogle(t *testing.T) {
 				t.Errorf("%s: %s is %q", where, name, files[name])
 			}
 		}
-		if all := strings.Join(slices.Collect(maps.Values(files)), ""); strings.Contains(all, "PRIVATE KEY") != (where == "compose") || strings.Contains(all, "OAUTH_CLIENT_SECRET") {
+		if all := strings.Join(slices.Collect(maps.Values(files)), ""); strings.Contains(all, "PRIVATE KEY") != (where == "compose") ||
+			strings.Contains(all, "OAUTH_CLIENT_SECRET") {
 			t.Errorf("%s: has a key, or lacks one", where)
 		}
 	}
@@ -162,7 +172,10 @@ func TestInstallCompose(t *testing.T) {
 	}
 	apptest.Must(t, os.Mkdir(filepath.Join(root, "secrets"), 0o755)) // of the administrator's
 	apptest.Must(t, commands.Install(good, nil, io.Discard))
-	want := []string{".env", "compose.yaml", "secrets/admin_password", "secrets/admin_token", "secrets/api_key", "secrets/index_key", "secrets/secret_keys", "secrets/smtp_url"}
+	want := []string{
+		".env", "compose.yaml", "secrets/admin_password", "secrets/admin_token", "secrets/api_key", "secrets/index_key",
+		"secrets/secret_keys", "secrets/smtp_url",
+	}
 	if got := slices.Sorted(maps.Keys(written(t, root))); !slices.Equal(got, want) {
 		t.Errorf("%q", got)
 	}

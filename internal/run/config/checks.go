@@ -109,8 +109,8 @@ func checkReturnURL(text string) string {
 	return problemIf(u.RawPath != "" || !plain, "must have a plain path, without . and .. and escapes")
 }
 
-// checkHomeLink returns "" for an https link, or an http link to this machine, that can stand in mails and
-// on the page, else the problem.
+// checkHomeLink returns "" for an https link, or an http link to this machine, that can stand in
+// mails and on the page, else the problem.
 func checkHomeLink(text string) string {
 	u, err := url.Parse(text)
 	return problemIf(err != nil || u.Host == "" || u.User != nil || checkOrigin(u.Scheme+"://"+u.Host) != "" ||

@@ -29,8 +29,9 @@
 //	docs/decisions/0012-settings.md   which administrator sets it, and when; CHANGELOG.md
 //	internal/run/app/strangers_test.go    if requests are refused by it: SECURITY.md says what strangers can do
 //
-// Then `go test ./internal/run/config -update` writes docs/configuration.md, schema.json, example.yaml and default.yaml. It also
-// writes a setting that full.yaml lacks, with its default. No test says that a setting is used by nothing.
+// Then `go test ./internal/run/config -update` writes docs/configuration.md, schema.json,
+// example.yaml and default.yaml. It also writes a setting that full.yaml lacks, with its default.
+// No test says that a setting is used by nothing.
 package config
 
 import (
@@ -77,10 +78,11 @@ type Config struct {
 	// `smtp://user:password@host:587`, `smtps://host:465`; by HTTPS `resend://:key@api.resend.com`;
 	// several by commas, the preferred one first.
 	SMTPURL string `yaml:"smtp_url" env:"file" check:"smtp_url" unset:"the dev mailbox"`
-	// [Clients whose tokens log in](mail-servers.md#microsoft-365) at mail servers with `?oauth=NAME`, instead of a password.
+	// [Clients whose tokens log in](mail-servers.md#microsoft-365) at mail servers with
+	// `?oauth=NAME`, instead of a password.
 	OAuth map[string]oauthClient `yaml:"oauth" keys:"name"`
-	// `other`: a second message of a code goes by a mail server or carrier that the code has not used, where
-	// there is one. `same`: all go by the preferred one.
+	// `other`: a second message of a code goes by a mail server or carrier that the code has not
+	// used, where there is one. `same`: all go by the preferred one.
 	Resend string `yaml:"resend" default:"other" oneof:"other same"`
 	// The sender, `Name <address>`. Message-IDs have its domain.
 	MailFrom string `yaml:"mail_from" env:"plain" default:"sendcode <no-reply@localhost>" check:"mail_from"`
@@ -107,13 +109,14 @@ type Config struct {
 	Admin adminSettings `yaml:"admin"`
 
 	File string `yaml:"-"` // path of the YAML file
-	// A public key of the app default, for pages at LocalOrigins. It is set only while that app's secret
-	// key is a generated one; no app has another key then.
+	// A public key of the app default, for pages at LocalOrigins. It is set only while that app's
+	// secret key is a generated one; no app has another key then.
 	LocalPublicKey string `yaml:"-"`
 
 	Warnings []string `yaml:"-"` // settings that work but may surprise, a sentence each for the log
-	// How long the start waits for a database or Redis that does not answer, and for another process
-	// that has the data directory; 0: not at all, and it does without Redis. Of the command line.
+	// How long the start waits for a database or Redis that does not answer, and for another
+	// process that has the data directory; 0: not at all, and it does without Redis. Of the command
+	// line.
 	StartWait time.Duration `yaml:"-"`
 	// Terminal: a person reads what the service prints.
 	Terminal bool `yaml:"-"`
@@ -124,7 +127,8 @@ type Config struct {
 	DebugAddr string `yaml:"-"`
 	// The DKIM selector (`s=`) whose key the doctor looks up; empty: none. Of the command line.
 	DKIMSelector string `yaml:"-"`
-	// BehindURL is the service's address behind a proxy, which the doctor asks through; empty: none.
+	// BehindURL is the service's address behind a proxy, which the doctor asks through; empty:
+	// none.
 	BehindURL string `yaml:"-"`
 }
 
@@ -259,9 +263,9 @@ type App struct {
 	// Origins of its pages, exactly: `https://shop.example`. A public key works there and on our
 	// page.
 	Origins []string `yaml:"origins" check:"origin" unique:"yes"`
-	// The host in the last line `@host #code` of text messages that its back end requests; by default
-	// the page's. For those that a widget requests it is the widget's site, if the line fits
-	// `sms.segments`.
+	// The host in the last line `@host #code` of text messages that its back end requests; by
+	// default the page's. For those that a widget requests it is the widget's site, if the line
+	// fits `sms.segments`.
 	SMSOrigin string `yaml:"sms_origin,omitempty" check:"page_host"`
 	// The 11 characters by which Android's SMS Retriever knows its app: `{{.Hash}}` in templates.
 	SMSHash string `yaml:"sms_hash,omitempty" check:"sms_hash"`
@@ -317,8 +321,8 @@ type pageSettings struct {
 	// The app of the page; `""` turns it off. `/?app=NAME` is the page of an app with
 	// `return_urls`.
 	App string `yaml:"app"`
-	// The channels that the page offers, the first one first: `[email]`, `[sms]` or both; by default
-	// all that work.
+	// The channels that the page offers, the first one first: `[email]`, `[sms]` or both; by
+	// default all that work.
 	Channels []recipient.Channel `yaml:"channels" oneof:"email sms" unique:"yes"`
 }
 
@@ -349,8 +353,8 @@ func (c Config) hasKeys() bool {
 	return slices.ContainsFunc(c.Apps, func(a App) bool { return len(a.Keys) > 0 })
 }
 
-// GeneratesAPIKey reports whether LoadOrCreateSecrets generates the keys of the app default, or has done
-// so: in a trial in which no app has a key of its own.
+// GeneratesAPIKey reports whether LoadOrCreateSecrets generates the keys of the app default, or has
+// done so: in a trial in which no app has a key of its own.
 func (c Config) GeneratesAPIKey() bool { return c.isTrial() && !c.hasKeys() || c.LocalPublicKey != "" }
 
 // PublicConsole reports whether /admin and /metrics are on the listener of the API, and other
@@ -372,7 +376,8 @@ func (c Config) AdminHasPassword() bool {
 	return c.AdminPassword.IsSet() || c.AdminPasswordHash.IsSet() || c.generatesPassword()
 }
 
-// generatesPassword reports whether LoadOrCreateSecrets generates the password of the account admin.
+// generatesPassword reports whether LoadOrCreateSecrets generates the password of the account
+// admin.
 func (c Config) generatesPassword() bool { return c.isTrial() && !c.AdminLoginEnabled() }
 
 // purposesWithPolicy returns the names of the purposes that have the policy, sorted. They share its
@@ -404,7 +409,8 @@ func (c Config) ResendsOther() bool { return c.Resend == "other" }
 // MailDomain returns the domain of MailFrom, which Message-IDs have too.
 func (c Config) MailDomain() string { return senderDomain(c.MailFrom) }
 
-// MailSenders returns the senders as they are set, each once: first the service's, then those of apps.
+// MailSenders returns the senders as they are set, each once: first the service's, then those of
+// apps.
 func (c Config) MailSenders() []string {
 	all := []string{c.MailFrom}
 	for _, a := range c.Apps {
@@ -441,7 +447,8 @@ func (c Config) reachedByStrangers(a App) bool {
 	return a.hasPublicKey() || !isLoopbackAddr(c.Addr) && c.HasPage(a)
 }
 
-// PurposesOfPage returns the purposes that the app's page offers: the default one, and PagePurposes.
+// PurposesOfPage returns the purposes that the app's page offers: the default one, and
+// PagePurposes.
 func (a App) PurposesOfPage() []string { return append([]string{defaultName}, a.PagePurposes...) }
 
 // HasPage reports whether people can ask for codes of the app on our page.

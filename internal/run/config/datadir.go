@@ -136,8 +136,8 @@ func readSecrets(path string) (map[string]string, error) {
 	return parseSecrets(path, content)
 }
 
-// sharedByFSGroup reports whether a file is readable by its group as Kubernetes makes it: fsGroup gives a volume's
-// files to a group of the pod, with the bits of the owner.
+// sharedByFSGroup reports whether a file is readable by its group as Kubernetes makes it: fsGroup
+// gives a volume's files to a group of the pod, with the bits of the owner.
 // https://kubernetes.io/docs/tasks/configure-pod-container/security-context/
 func sharedByFSGroup(info os.FileInfo) bool {
 	perm := info.Mode().Perm()
@@ -204,8 +204,8 @@ func HasSecretsFile(dir string) bool {
 
 const lastBackupFileName = "last_backup"
 
-// RecordBackup keeps the instant of the last backup in a file of the data directory. All users may read the
-// file, since another user than the service's may make backups.
+// RecordBackup keeps the instant of the last backup in a file of the data directory. All users may
+// read the file, since another user than the service's may make backups.
 func RecordBackup(dir string, at time.Time) error {
 	return WriteFile(filepath.Join(dir, lastBackupFileName), func(f *os.File) error {
 		_, err := f.WriteString(at.UTC().Format(time.RFC3339) + "\n")
@@ -258,9 +258,10 @@ const lockRetryEvery = 20 * time.Millisecond
 var ErrDataDirInUse = errors.New("is in use by another sendcode process")
 
 // LockDataDir locks a data directory for this process and creates it (0700) if it is missing. If
-// another process has the lock, it tries again until wait is over, and then returns ErrDataDirInUse; if
-// ctx ends first, an error that wraps that of ctx. release, or the end of the process, ends the lock.
-// The lock file stays: if it were removed, two processes could lock two files of the same name.
+// another process has the lock, it tries again until wait is over, and then returns
+// ErrDataDirInUse; if ctx ends first, an error that wraps that of ctx. release, or the end of the
+// process, ends the lock. The lock file stays: if it were removed, two processes could lock two
+// files of the same name.
 func LockDataDir(ctx context.Context, dir string, wait time.Duration) (release func() error, err error) {
 	if err := makeDataDir(dir); err != nil {
 		return nil, err
@@ -304,15 +305,15 @@ type ShownSecret struct {
 	Value string // in the clear, to be shown at the terminal
 }
 
-// LoadOrCreateSecrets supplies the secrets that no setting gives, from <dir>/secrets.yaml, and returns
-// those that a person needs. It generates those that the file lacks, and writes it, whole or not at
-// all, for the owner only. On a server that others can reach it supplies nothing and does not touch
-// dir: Load refuses a configuration that would need generated secrets there. A damaged file is an
-// error and stays as it is. A missing one is an error if a database was written with its keys:
-// other keys would make codes under way invalid and count every recipient anew.
+// LoadOrCreateSecrets supplies the secrets that no setting gives, from <dir>/secrets.yaml, and
+// returns those that a person needs. It generates those that the file lacks, and writes it, whole
+// or not at all, for the owner only. On a server that others can reach it supplies nothing and does
+// not touch dir: Load refuses a configuration that would need generated secrets there. A damaged
+// file is an error and stays as it is. A missing one is an error if a database was written with its
+// keys: other keys would make codes under way invalid and count every recipient anew.
 //
-// The caller may hold the lock of LockDataDir or not; LoadOrCreateSecrets has a lock of its own, so that
-// replicas of one host have the same secrets.
+// The caller may hold the lock of LockDataDir or not; LoadOrCreateSecrets has a lock of its own, so
+// that replicas of one host have the same secrets.
 func (c *Config) LoadOrCreateSecrets(dir string) ([]ShownSecret, error) {
 	missing := c.missingSecrets()
 	if len(missing) == 0 {

@@ -227,8 +227,8 @@ func TestLostSecretsAreNeverMadeAnew(t *testing.T) {
 	}
 }
 
-// A data directory that is none ends in an error. A database that cannot be looked for counts as one, so
-// that its keys are not made anew.
+// A data directory that is none ends in an error. A database that cannot be looked for counts as
+// one, so that its keys are not made anew.
 func TestDataDirThatCannotBe(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	write(t, file, "")

@@ -14,7 +14,8 @@ import (
 type humanCheckSettings struct {
 	// `work`: a proof of work, without a vendor. Or the vendor.
 	By string `yaml:"by,omitempty" oneof:"work turnstile hcaptcha recaptcha http"`
-	// `pressed`: when strangers have used half of what they share. `always`: each stranger's first send of a verification, too.
+	// `pressed`: when strangers have used half of what they share. `always`: each stranger's first
+	// send of a verification, too.
 	When string `yaml:"when,omitempty" oneof:"pressed always"`
 	// The vendor's public key of the site; of `recaptcha` one of v2.
 	SiteKey      string `yaml:"site_key,omitempty"`
@@ -91,7 +92,8 @@ func (a App) HumanCheckOf() (humancheck.Check, bool) {
 	return humancheck.Check{Always: h.When == always, Cost: cmp.Or(int64(h.Cost), humancheck.DefaultCost)}, h.By != ""
 }
 
-// checkHumanChecks reports the checks of apps that cannot have one: those of a hook, whose strangers have no browser.
+// checkHumanChecks reports the checks of apps that cannot have one: those of a hook, whose
+// strangers have no browser.
 func (l *loader) checkHumanChecks() {
 	c := l.config
 	for i, app := range l.root.Children["apps"] {

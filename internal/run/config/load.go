@@ -18,8 +18,8 @@ type Errors = document.Errors
 
 // Load builds the configuration from the environment ("NAME=value" entries), over the file that
 // SENDCODE_CONFIG names, over the defaults. The error is a *document.Errors with everything that is
-// wrong. Load opens no port and no connection; through readFile it reads the file, those of the …_FILE
-// variables, and that of disposable domains.
+// wrong. Load opens no port and no connection; through readFile it reads the file, those of the
+// …_FILE variables, and that of disposable domains.
 func Load(environ []string, readFile func(string) ([]byte, error)) (Config, error) {
 	var c Config
 	from := &settingsSource{readFile: readFile, environ: environMap(environ), hasFailuresRule: map[string]bool{}}
@@ -110,7 +110,8 @@ func (l *loader) locationOf(key string) string {
 // checksByName are the checks that tags name. Each returns the problem with a text, or "".
 var checksByName = map[string]func(text string) string{
 	"addr": checkAddr, "database_url": checkDatabaseURL, "redis_url": checkRedisURL, "smtp_url": checkSMTPURL,
-	// The form of an identifier without quotes. Reserved words match too: statements quote the name.
+	// The form of an identifier without quotes. Reserved words match too: statements quote the
+	// name.
 	"role": patternCheck(`^[a-z_][a-z0-9_]{0,62}$`,
 		"must be the name of a database role: small letters, digits and _, at most 63"),
 	"mail_from": checkMailFrom,

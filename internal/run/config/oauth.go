@@ -10,8 +10,8 @@ import (
 	"sendcode/internal/run/config/document"
 )
 
-// oauthClient is a client that gets tokens for mail servers: with credentials of its own (RFC 6749 section 4.4), or from a
-// service account or a command.
+// oauthClient is a client that gets tokens for mail servers: with credentials of its own (RFC 6749
+// section 4.4), or from a service account or a command.
 type oauthClient struct {
 	// At Microsoft 365: the tenant's ID or domain.
 	Tenant string `yaml:"tenant,omitempty" check:"tenant"`
@@ -21,17 +21,18 @@ type oauthClient struct {
 	ClientID string `yaml:"client_id,omitempty"`
 	// The path of a file with the client's secret.
 	SecretFile string `yaml:"client_secret_file,omitempty"`
-	// Instead: the environment variable `NAME` that holds it, not `SENDCODE_…`. `NAME_FILE` may hold the
-	// path of a file with it.
+	// Instead: the environment variable `NAME` that holds it, not `SENDCODE_…`. `NAME_FILE` may
+	// hold the path of a file with it.
 	SecretEnv string `yaml:"client_secret_env,omitempty"`
-	// By default that of Microsoft's mail servers, with `tenant`, or Google's, with `service_account_file`.
+	// By default that of Microsoft's mail servers, with `tenant`, or Google's, with
+	// `service_account_file`.
 	Scope string `yaml:"scope,omitempty"`
 	// Instead of a tenant or URL, at Google: the path of the JSON file of a service account.
 	ServiceAccountFile string `yaml:"service_account_file,omitempty"`
 	// The mailbox that the service account logs in for.
 	Subject string `yaml:"subject,omitempty"`
-	// Instead: a program with its arguments, which prints a token, or JSON with `access_token` and `expires_in`,
-	// within 10 s. No shell reads it, and it has `PATH` and `HOME` alone.
+	// Instead: a program with its arguments, which prints a token, or JSON with `access_token` and
+	// `expires_in`, within 10 s. No shell reads it, and it has `PATH` and `HOME` alone.
 	Command []string `yaml:"command,omitempty"`
 
 	Secret Secret `yaml:"-"`
@@ -90,7 +91,8 @@ func (c *oauthClient) Check(p *document.Mapping) {
 	}
 }
 
-// systemdCredentials is where systemd shows a service its credentials, while that runs (systemd.exec(5), Credentials).
+// systemdCredentials is where systemd shows a service its credentials, while that runs
+// (systemd.exec(5), Credentials).
 const systemdCredentials = "/run/credentials/"
 
 // readSecrets reads the variable and the files.
@@ -151,7 +153,8 @@ func (c oauthClient) client() oauth.Client {
 	return client
 }
 
-// TokenSources returns the sources of tokens for mail servers, which have made no request yet. Close them.
+// TokenSources returns the sources of tokens for mail servers, which have made no request yet.
+// Close them.
 func (c Config) TokenSources() oauth.Sources {
 	all := oauth.Sources{}
 	for name, settings := range c.OAuth {

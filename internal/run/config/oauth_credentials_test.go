@@ -7,7 +7,8 @@ import (
 	"sendcode/internal/run/config"
 )
 
-// A file that systemd shows only a running service is no mistake of commands beside one that is stopped. Any other file is.
+// A file that systemd shows only a running service is no mistake of commands beside one that is
+// stopped. Any other file is.
 func TestCredentialsOfSystemdMayBeAway(t *testing.T) {
 	for path, want := range map[string]bool{"/run/credentials/sendcode.service/google.json": true, "/etc/sendcode/google.json": false} {
 		text := "smtp_url: smtp://codes%40shop.example@smtp.gmail.com:587?oauth=google\nmail_from: Shop <codes@shop.example>\n" +

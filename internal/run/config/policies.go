@@ -85,8 +85,8 @@ func (a Allowance) checkByQuota(p *document.Mapping, name, noWindow string) {
 }
 
 // Check implements document.checker. It also sets the default reserve. A policy may have one rule
-// with scope failures, which needs a sliding window and has no reserve; no other rule may have the name of
-// the built-in one.
+// with scope failures, which needs a sliding window and has no reserve; no other rule may have the
+// name of the built-in one.
 func (r *policyRule) Check(p *document.Mapping) {
 	r.checkByQuota(p, r.Name, "window is missing")
 	policy, _, _ := strings.Cut(p.Path, "[")

@@ -34,7 +34,8 @@ var maskingEncoder = document.Encoder{
 }
 
 // YAML returns the effective configuration for people. Secrets are only counted, and URLs have no
-// passwords. If there is no URL with a password and no single recipient, it is a file with the same meaning.
+// passwords. If there is no URL with a password and no single recipient, it is a file with the same
+// meaning.
 func (c Config) YAML() string {
 	var body strings.Builder
 	out := yaml.NewEncoder(&body)

@@ -13,8 +13,8 @@ import (
 // SecretSource names the variable that holds a secret. The variable with _FILE appended may name a
 // file that holds it instead.
 type SecretSource struct {
-	// The environment variable `NAME` that holds the secret, not `SENDCODE_…`. Instead, `NAME_FILE` may
-	// hold the path of a file with it.
+	// The environment variable `NAME` that holds the secret, not `SENDCODE_…`. Instead, `NAME_FILE`
+	// may hold the path of a file with it.
 	SecretEnv string `yaml:"secret_env,omitempty"`
 	Secret    Secret `yaml:"-"`
 }
@@ -65,7 +65,8 @@ func (e eventProvider) SourceWithSecret() feedback.Source {
 	return e.Source
 }
 
-// BounceSource returns the source of bounce mails, the first one with the scheme dsn; false if there is none.
+// BounceSource returns the source of bounce mails, the first one with the scheme dsn; false if
+// there is none.
 func (c Config) BounceSource() (source eventProvider, ok bool) {
 	i := slices.IndexFunc(c.Providers, func(p eventProvider) bool { return p.Auth.Scheme == feedback.SchemeDSN })
 	if i < 0 {

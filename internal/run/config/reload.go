@@ -7,8 +7,9 @@ import (
 	"time"
 )
 
-// WithReloadable returns c with the reloadable settings of next: Reloadable, the API keys, the origins of
-// the public key, and the secrets of webhooks. A generated API key stays until an app has a key of its own.
+// WithReloadable returns c with the reloadable settings of next: Reloadable, the API keys, the
+// origins of the public key, and the secrets of webhooks. A generated API key stays until an app
+// has a key of its own.
 func (c Config) WithReloadable(next Config) Config {
 	key := c.APIKey
 	c.Reloadable, c.APIKey, c.WebhookSecrets = next.Reloadable, next.APIKey, next.WebhookSecrets

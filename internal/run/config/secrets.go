@@ -186,8 +186,8 @@ func (c *Config) addLocalPublicKey() {
 	c.LocalPublicKey = "pk_" + base64.RawURLEncoding.EncodeToString(mac.Sum(nil)[:apiKeyBytes])
 }
 
-// MailboxKey returns the secret that opens the dev mailbox. Call it after LoadOrCreateSecrets: it is derived
-// from the index key, so it stays the same and need not be stored.
+// MailboxKey returns the secret that opens the dev mailbox. Call it after LoadOrCreateSecrets: it
+// is derived from the index key, so it stays the same and need not be stored.
 func (c Config) MailboxKey() string { return c.derivedSecret("mailbox") }
 
 // TrialMetricsToken returns the token that opens /metrics in a trial; "" outside of a trial, and

@@ -32,7 +32,8 @@ func (p *purpose) Check(at *document.Mapping) {
 	}
 }
 
-// Check implements document.checker: the purposes of its page exist, and its human check can be asked.
+// Check implements document.checker: the purposes of its page exist, and its human check can be
+// asked.
 func (a *App) Check(p *document.Mapping) {
 	for _, name := range a.PagePurposes {
 		addReference(p, "purpose", "page_purposes", name)
@@ -105,8 +106,8 @@ func (l *loader) complete() {
 	}
 }
 
-// completeAndCheckPurposes adds the default purpose, and records a mistake for each purpose whose policy
-// does not limit recipients.
+// completeAndCheckPurposes adds the default purpose, and records a mistake for each purpose whose
+// policy does not limit recipients.
 func (l *loader) completeAndCheckPurposes() {
 	c := l.config
 	if c.Purposes == nil {
@@ -150,8 +151,8 @@ func (l *loader) completeApps() {
 	c.Apps = slices.Insert(slices.Delete(c.Apps, i, i+1), 0, first)
 }
 
-// maxTestRecipients is how many test recipients there may be. The bound is low, since their codes can be
-// read in the settings.
+// maxTestRecipients is how many test recipients there may be. The bound is low, since their codes
+// can be read in the settings.
 const maxTestRecipients = 20
 
 // checkTestRecipients records a mistake for a test recipient that is listed twice, or that is
@@ -219,7 +220,8 @@ func (l *loader) readDisposableDomains() {
 	}
 }
 
-// checkCombinations reports settings that are wrong only with others, and sets the default of page.app.
+// checkCombinations reports settings that are wrong only with others, and sets the default of
+// page.app.
 func (l *loader) checkCombinations() {
 	c, errs, page := l.config, l.Errs, &document.Mapping{}
 	if at := l.root.Children["page"]; at != nil {

@@ -19,7 +19,8 @@ import (
 	"sendcode/quota"
 )
 
-// carrierTypes has the settings of each type of carrier. A new type is a file of package sms and a line here.
+// carrierTypes has the settings of each type of carrier. A new type is a file of package sms and a
+// line here.
 var carrierTypes = []struct {
 	name     string
 	settings func() sms.CarrierSettings
@@ -61,8 +62,8 @@ type smsSettings struct {
 	Watch watchSettings `yaml:"watch"`
 }
 
-// watchSettings say when text messages to a prefix are paused. The zero value of a field is filled in from
-// defaultWatch, or for an app from sms.watch.
+// watchSettings say when text messages to a prefix are paused. The zero value of a field is filled
+// in from defaultWatch, or for an app from sms.watch.
 type watchSettings struct {
 	// From this number of messages on a prefix is judged, 1 to 100000.
 	Sends int `yaml:"sends,omitempty" range:"1 100000"`
@@ -96,8 +97,8 @@ type SMSCarrier struct {
 	// `http`, `twilio`, `aliyun`, `aliyun-verify` or `tencent`.
 	Type         string `yaml:"type" required:"yes"`
 	SecretSource `yaml:",inline"`
-	// Prefixes of the numbers that it takes; by default all, of `aliyun-verify` `["+86"]`. Each country
-	// needs a carrier.
+	// Prefixes of the numbers that it takes; by default all, of `aliyun-verify` `["+86"]`. Each
+	// country needs a carrier.
 	Prefixes []string `yaml:"prefixes,omitempty" check:"prefix"`
 	// The price of a segment by country; `default` for all others.
 	Prices   map[string]int64    `yaml:"prices,omitempty" keys:"country_or_default"`

@@ -14,7 +14,8 @@ type settingsSource struct {
 	references      []nameReference
 }
 
-// nameReference is the use of a policy, purpose, app or OAuth client, which must be declared somewhere.
+// nameReference is the use of a policy, purpose, app or OAuth client, which must be declared
+// somewhere.
 type nameReference struct {
 	kind, name, where string // kind is "policy", "purpose", "app" or "oauth client"
 }

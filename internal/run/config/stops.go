@@ -10,7 +10,8 @@ import (
 	"sendcode/internal/run/config/document"
 )
 
-// stop is an entry by which an administrator stops sends: to recipients, or of a channel, a purpose or both.
+// stop is an entry by which an administrator stops sends: to recipients, or of a channel, a purpose
+// or both.
 type stop struct {
 	// An address, a number, a mail domain with its subdomains (`"*@spam.example"`), or all numbers
 	// that begin so (`"+882*"`).
@@ -32,8 +33,8 @@ type stop struct {
 
 var numberPrefixPattern = regexp.MustCompile(`^\+[0-9]+$`)
 
-// Check implements document.checker: either recipients are stopped, or a channel, a purpose or both. It
-// also parses To.
+// Check implements document.checker: either recipients are stopped, or a channel, a purpose or
+// both. It also parses To.
 func (s *stop) Check(p *document.Mapping) {
 	before, ofDomain := strings.CutPrefix(s.To, "*@")
 	prefix, ofNumbers := strings.CutSuffix(s.To, "*")

@@ -101,8 +101,8 @@ func checkDatabaseURL(value string) string {
 	return checkDatabaseParameters(value, query)
 }
 
-// otherClients has parameters that only other clients know, in lower case, by what to write in their place. The
-// server would take them for settings of its own, and refuse the connection.
+// otherClients has parameters that only other clients know, in lower case, by what to write in
+// their place. The server would take them for settings of its own, and refuse the connection.
 var otherClients = map[string]string{
 	"write search_path":    "schema currentschema",
 	"write pool_max_conns": "connection_limit max maxpoolsize pool pool_size",
@@ -119,8 +119,8 @@ var otherClients = map[string]string{
 		"statement_cache_size tcp_user_timeout tcpkeepalive",
 }
 
-// checkDatabaseParameters returns the problem with a parameter of a Postgres URL, or "". Parameters that are not known
-// are legal: they may be settings of the server, such as search_path.
+// checkDatabaseParameters returns the problem with a parameter of a Postgres URL, or "". Parameters
+// that are not known are legal: they may be settings of the server, such as search_path.
 func checkDatabaseParameters(value string, query url.Values) string {
 	names := slices.Sorted(maps.Keys(query))
 	for _, name := range names {
@@ -146,8 +146,8 @@ func checkDatabaseParameters(value string, query url.Values) string {
 	return problemUnreadableURL
 }
 
-// checkRedisURL returns the problem with the URL of a Redis, or "". The client in package quota parses it,
-// without min_idle_conns, with which it would connect.
+// checkRedisURL returns the problem with the URL of a Redis, or "". The client in package quota
+// parses it, without min_idle_conns, with which it would connect.
 func checkRedisURL(value string) string {
 	p, problem := parseURL(value)
 	if problem != "" {
@@ -234,7 +234,8 @@ func isLoopbackAddr(addr string) bool {
 // shownURLParameters are parameters of URLs that hold no secret. Of any other parameter at most the
 // name is shown, and not even the name if it may be the end of a password with an & in it.
 var shownURLParameters = []string{
-	"tls", "hello", "ca", "auth", "oauth", "conns", "connections", "conns_min", "per_minute", "sslmode", "sslrootcert", "host", "port", "dbname", "user", "application_name",
+	"tls", "hello", "ca", "auth", "oauth", "conns", "connections", "conns_min", "per_minute", "sslmode", "sslrootcert", "host", "port",
+	"dbname", "user", "application_name",
 	"connect_timeout",
 	"pool_max_conns", "pool_min_conns", "target_session_attrs", "search_path", "db", "protocol", "dial_timeout",
 	"read_timeout", "write_timeout", "pool_size", "max_retries", "min_idle_conns",
@@ -261,7 +262,8 @@ func maskURL(text string) string {
 	return p.masked()
 }
 
-// ClusterURL returns the URL of the Cluster that has the node of a redis:// or rediss:// URL, without its secrets.
+// ClusterURL returns the URL of the Cluster that has the node of a redis:// or rediss:// URL,
+// without its secrets.
 func ClusterURL(redisURL string) string {
 	p, _ := splitURL(redisURL)
 	query, _ := url.ParseQuery(p.query)

@@ -17,8 +17,8 @@ import (
 	"sendcode/quota"
 )
 
-// UpdateWarnings sets Warnings: one for each setting that works but may surprise. Call it again when Addr or
-// AdminAddr has become a listener's own address.
+// UpdateWarnings sets Warnings: one for each setting that works but may surprise. Call it again
+// when Addr or AdminAddr has become a listener's own address.
 func (c *Config) UpdateWarnings(now time.Time) {
 	c.Warnings = nil
 	add := func(when bool, format string, args ...any) {
@@ -41,8 +41,9 @@ func (c *Config) UpdateWarnings(now time.Time) {
 			"generated ones belong to this data directory. A second replica with another directory could not check the "+
 			"codes of this one, and would count the same recipients separately.")
 	info, err := os.Stat(filepath.Join(c.DataDir, SecretsFile))
-	add(err == nil && sharedByFSGroup(info), "%s in the data directory can be read by its group, as fsGroup makes it: give that group to no "+
-		"other pod.", SecretsFile)
+	add(err == nil && sharedByFSGroup(info),
+		"%s in the data directory can be read by its group, as fsGroup makes it: give that group to no "+
+			"other pod.", SecretsFile)
 	add(!c.GeneratesAPIKey() && !slices.ContainsFunc(c.Apps, App.hasSecretKey),
 		"No app has a secret key, so no back end can ask for a code: give one that `sendcode key` makes as SENDCODE_API_KEY, "+
 			"or its line among the keys of an app.")
@@ -62,7 +63,8 @@ func (c *Config) UpdateWarnings(now time.Time) {
 		add(s.Hint != "", "SENDCODE_SMTP_URL, server %d: %s.", n+1, s.Hint)
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.OAuth)) {
-		add(!slices.ContainsFunc(servers, func(s mailserver.Config) bool { return s.OAuth == name }), "No mail server uses the oauth client %s.", name)
+		add(!slices.ContainsFunc(servers, func(s mailserver.Config) bool { return s.OAuth == name }),
+			"No mail server uses the oauth client %s.", name)
 	}
 	add(slices.ContainsFunc(servers, func(s mailserver.Config) bool { return !s.RequiresTLS && !loopback.IsHost(s.Host) }),
 		"SENDCODE_SMTP_URL allows mail without TLS to another machine: codes can be read in transit.")

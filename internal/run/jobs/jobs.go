@@ -24,8 +24,8 @@ type Job struct {
 	AtStop bool
 }
 
-// DefaultTick is the shortest time between two runs of a job. It is also the time until a job that has
-// more work to do runs again.
+// DefaultTick is the shortest time between two runs of a job. It is also the time until a job that
+// has more work to do runs again.
 const DefaultTick = 500 * time.Millisecond
 
 // stopTimeout bounds the last runs of all jobs together, when the process ends.

@@ -167,8 +167,9 @@ func (m *Maintenance) deleteErasedHashes(ctx context.Context) (again bool, err e
 	return false, err
 }
 
-// settleBursts lifts each burst of suppressions if its server has since accepted a mail for one of the
-// recipients, and logs each burst that begins to be held, once in each process. again is always false.
+// settleBursts lifts each burst of suppressions if its server has since accepted a mail for one of
+// the recipients, and logs each burst that begins to be held, once in each process. again is always
+// false.
 func (m *Maintenance) settleBursts(ctx context.Context) (again bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()

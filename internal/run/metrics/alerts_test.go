@@ -121,8 +121,8 @@ func TestAlertsAskForMetricsThatThereAre(t *testing.T) {
 // values are those of series, by name, in steps of 15 s, as promtool reads them.
 type values map[string]string
 
-// firing is what has happened when an alert fires: series in which nothing is wrong until quiet. fires 0:
-// it never does. ended: the alert does not fire any more; 0: that is not tested.
+// firing is what has happened when an alert fires: series in which nothing is wrong until quiet.
+// fires 0: it never does. ended: the alert does not fire any more; 0: that is not tested.
 type firing struct {
 	alert               string
 	quiet, fires, ended time.Duration
@@ -149,7 +149,8 @@ func TestAlertsFireForTheFirstEvent(t *testing.T) {
 	overloaded := func(class string) string {
 		return `sendcode_admission_refusals_total{of="sends",class="` + class + `"}`
 	}
-	const approved, approvedByMail = `sendcode_checks_total{outcome="approved"}`, `sendcode_checks_total{outcome="approved",channel="email"}`
+	const approved, approvedByMail = `sendcode_checks_total{outcome="approved"}`,
+		`sendcode_checks_total{outcome="approved",channel="email"}`
 	const serverA, serverB = `sendcode_mail_server_up{server="a",order="1"}`, `sendcode_mail_server_up{server="b",order="2"}`
 	const certificate = `sendcode_mail_server_certificate_end_timestamp_seconds{server="a",order="1"}`
 	const backup, database = `sendcode_last_backup_timestamp_seconds`, `sendcode_database_oldest_timestamp_seconds`
@@ -187,7 +188,10 @@ func TestAlertsFireForTheFirstEvent(t *testing.T) {
 		{"SendcodeSendsWait", 3 * m, 4 * m, 0, values{oldest: "0+0x8 0+15x400", sent: stays}},
 		{"SendcodeSendsWait", 20 * m, 0, 0, values{oldest: "90+0x400", sent: "0+1x400"}},
 		{"SendcodeSendsLate", 2 * m, 6 * m, 0, values{oldest: "90+0x400", sent: "0+1x400"}},
-		{"SendcodeDeliverySlow", 2 * m, soon, 0, values{`sendcode_delivery_refusals_total{channel="email",class="stranger"}`: "0+0x8 0+30x400"}},
+		{
+			"SendcodeDeliverySlow", 2 * m, soon, 0,
+			values{`sendcode_delivery_refusals_total{channel="email",class="stranger"}`: "0+0x8 0+30x400"},
+		},
 		{"SendcodeAllServersSuspended", 4 * m, 6 * m, 0, values{serverA: up, serverB: "1+0x16 0+0x400"}},
 		{"SendcodeAllServersSuspended", 2 * m, 4 * m, 0, values{`sendcode_sms_carrier_up{carrier="a",order="1"}`: up}},
 		{"SendcodeServerSuspended", 10 * m, 13 * m, 0, values{serverA: up, serverB: "1+0x400"}},
@@ -235,7 +239,8 @@ func TestAlertsFireForTheFirstEvent(t *testing.T) {
 		}},
 		{"SendcodeClockOff", 2 * m, 4 * m, 0, values{`sendcode_clock_offset_seconds`: "4.9x8 -5.1x400"}},
 		{"SendcodeRedisSlow", 2 * m, 7 * m, 0, values{
-			`sendcode_redis_seconds_sum{call="pipeline"}`: "0+0.01x8 0.1+3x400", `sendcode_redis_seconds_count{call="pipeline"}`: "0+10x400",
+			`sendcode_redis_seconds_sum{call="pipeline"}`:   "0+0.01x8 0.1+3x400",
+			`sendcode_redis_seconds_count{call="pipeline"}`: "0+10x400",
 		}},
 		{"SendcodeRedisAway", 5 * m, 8 * m, 0, values{`sendcode_limiter_up`: up}},
 		{"SendcodeRedisForgets", 2 * m, soon, 6 * m, values{lost: "0+0x8 30+0x400"}},

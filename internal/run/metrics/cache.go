@@ -11,9 +11,9 @@ import (
 // MaxCacheWait is how long Get waits at most for a newer answer.
 const MaxCacheWait = 250 * time.Millisecond
 
-// BackgroundCache calls Ask for a value in the background and keeps the last answer, so that a slow source delays
-// a caller by at most MaxCacheWait. Set the fields before the first Get. Safe
-// for concurrent use.
+// BackgroundCache calls Ask for a value in the background and keeps the last answer, so that a slow
+// source delays a caller by at most MaxCacheWait. Set the fields before the first Get. Safe for
+// concurrent use.
 type BackgroundCache[T any] struct {
 	Ask         func(context.Context) (T, error) // called without the deadline of Get's caller
 	Every       time.Duration                    // least time between the beginnings of two calls of Ask

@@ -76,8 +76,8 @@ func (m *Metrics) RegisterPausedPrefixes(count func(context.Context) (int, error
 		})
 }
 
-// RegisterHeldBursts adds a gauge of the recipients of each burst of suppressions that is held. While
-// the database does not answer, it is missing.
+// RegisterHeldBursts adds a gauge of the recipients of each burst of suppressions that is held.
+// While the database does not answer, it is missing.
 func (m *Metrics) RegisterHeldBursts(read func(context.Context) ([]store.HeldBurst, error)) {
 	held := prometheus.NewDesc("sendcode_suppressions_held", "Recipients of a burst of suppressions that is held, "+
 		"one of whom entered a code within 90 days.", []string{"server", "words"}, nil)
@@ -92,7 +92,8 @@ func (m *Metrics) RegisterHeldBursts(read func(context.Context) ([]store.HeldBur
 	}})
 }
 
-// RegisterMailServers adds gauges of whether each mail server is in use, and of its certificate's end.
+// RegisterMailServers adds gauges of whether each mail server is in use, and of its certificate's
+// end.
 func (m *Metrics) RegisterMailServers(health func() []delivery.Health) {
 	m.registerHealth("sendcode_mail_server_up",
 		"1 while mails go to the server, 0 while it is suspended after failures, or has no token for the login.", "server", health, isUp)
@@ -108,10 +109,12 @@ func (m *Metrics) RegisterCarriers(health func() []delivery.Health) {
 		"carrier", health, isUp)
 }
 
-// RegisterHumanCheckVendors adds a gauge of whether each vendor of a human check is in use. A Health's Server is <app>/<vendor>.
+// RegisterHumanCheckVendors adds a gauge of whether each vendor of a human check is in use. A
+// Health's Server is <app>/<vendor>.
 func (m *Metrics) RegisterHumanCheckVendors(health func() []delivery.Health) {
 	up := prometheus.NewDesc("sendcode_human_check_vendor_up",
-		"1 while the vendor is asked about tokens, 0 while it is suspended after failures and work is asked for instead.", []string{"app", "by"}, nil)
+		"1 while the vendor is asked about tokens, 0 while it is suspended after failures and work is asked for instead.",
+		[]string{"app", "by"}, nil)
 	m.registry.MustRegister(collector{described: []*prometheus.Desc{up}, collect: func(show showFunc) {
 		for _, h := range health() {
 			app, by, _ := strings.Cut(h.Server, "/")
@@ -127,8 +130,8 @@ func isUp(h delivery.Health) float64 {
 	return 0
 }
 
-// registerHealth adds a gauge of a value of each server or carrier. Its order in the configuration is a label
-// too, since a host may be configured twice with two logins.
+// registerHealth adds a gauge of a value of each server or carrier. Its order in the configuration
+// is a label too, since a host may be configured twice with two logins.
 func (m *Metrics) registerHealth(name, help, label string, health func() []delivery.Health, value func(delivery.Health) float64) {
 	for n, h := range health() {
 		m.registerGauge(name, help, prometheus.Labels{label: h.Server, "order": strconv.Itoa(n + 1)},

@@ -3,11 +3,13 @@
 //
 // # A new metric
 //
-// An event is a counter or histogram of New, with a method that counts it; the package in which it happens has an interface
-// for it, or a field of its Settings, which internal/run/app fills. Show a counter that an alert asks for with 0 at the start.
-// A state is a method Register… of gauges.go or parts.go, which observe.go, probes.go or stores.go of internal/run/app
-// calls; a value that cannot be read is missing, not 0. The text of Help is the metric's documentation; no page lists it.
-// For an alert see docs/ARCHITECTURE.md. A panel is in deploy/grafana/sendcode.json, whose queries prove/e2e/outages runs.
+// An event is a counter or histogram of New, with a method that counts it; the package in which it
+// happens has an interface for it, or a field of its Settings, which internal/run/app fills. Show a
+// counter that an alert asks for with 0 at the start. A state is a method Register… of gauges.go or
+// parts.go, which observe.go, probes.go or stores.go of internal/run/app calls; a value that cannot
+// be read is missing, not 0. The text of Help is the metric's documentation; no page lists it. For
+// an alert see docs/ARCHITECTURE.md. A panel is in deploy/grafana/sendcode.json, whose queries
+// prove/e2e/outages runs.
 package metrics
 
 import (
@@ -143,8 +145,8 @@ func (m *Metrics) RuleWouldRefuse(ch recipient.Channel, app, rule string) {
 	m.observed.WithLabelValues(string(ch), app, rule).Inc()
 }
 
-// CountRebuild counts a history that was added to the limiter from the database, since the limiter had
-// lost events.
+// CountRebuild counts a history that was added to the limiter from the database, since the limiter
+// had lost events.
 func (m *Metrics) CountRebuild() { m.rebuilt.Inc() }
 
 // Checked implements verification.Observer.

@@ -77,8 +77,8 @@ func (m *Metrics) RegisterPools(read func() []store.PoolStats) {
 	})
 }
 
-// RegisterAdmissions adds metrics of the requests under way, by kind: sends or checks. read must not
-// block.
+// RegisterAdmissions adds metrics of the requests under way, by kind: sends or checks. read must
+// not block.
 func (m *Metrics) RegisterAdmissions(read func() map[string]admission.Stats) {
 	most := prometheus.NewDesc("sendcode_admission_places",
 		"How many sends or checks may be under way at once: as many as are decided in 4 s, "+
@@ -106,11 +106,12 @@ func (m *Metrics) RegisterAdmissions(read func() map[string]admission.Stats) {
 	})
 }
 
-// RegisterSlowRefusals adds a counter of the sends that were refused since their messages would go out too late, and a gauge of the expected
-// wait. read must not block.
+// RegisterSlowRefusals adds a counter of the sends that were refused since their messages would go
+// out too late, and a gauge of the expected wait. read must not block.
 func (m *Metrics) RegisterSlowRefusals(read func(recipient.Channel) (known, strangers int, wait time.Duration)) {
-	refusals := prometheus.NewDesc("sendcode_delivery_refusals_total", "Sends that were refused at once, since their messages would go out too late, "+
-		"by class: stranger (without a secret key) or known.", []string{"channel", "class"}, nil)
+	refusals := prometheus.NewDesc("sendcode_delivery_refusals_total",
+		"Sends that were refused at once, since their messages would go out too late, "+
+			"by class: stranger (without a secret key) or known.", []string{"channel", "class"}, nil)
 	expected := prometheus.NewDesc("sendcode_delivery_expected_wait_seconds",
 		"How long a new message of the app that waits longest would wait until it goes out; 0: none waits.", []string{"channel"}, nil)
 	m.registry.MustRegister(collector{described: []*prometheus.Desc{refusals, expected}, counter: refusals, collect: func(show showFunc) {
@@ -149,22 +150,22 @@ func (m *Metrics) RegisterLastBackup(read func() (at time.Time, watched bool)) {
 	}})
 }
 
-// RegisterStatementObserver returns a function that records a call of the database, by kind. All kinds
-// begin at 0.
+// RegisterStatementObserver returns a function that records a call of the database, by kind. All
+// kinds begin at 0.
 func (m *Metrics) RegisterStatementObserver(kinds []string) func(kind string, took time.Duration) {
 	return m.registerCallObserver("sendcode_statement_seconds", "Calls of the database, by kind, the wait for a connection included.",
 		"kind", kinds)
 }
 
-// RegisterRedisCallObserver returns a function that records a call of Redis, by command; "pipeline" is
-// several commands at once.
+// RegisterRedisCallObserver returns a function that records a call of Redis, by command; "pipeline"
+// is several commands at once.
 func (m *Metrics) RegisterRedisCallObserver() func(call string, took time.Duration) {
 	return m.registerCallObserver("sendcode_redis_seconds", "Calls of Redis, by command.", "call",
 		[]string{"evalsha", "pipeline", "ping"})
 }
 
-// registerCallObserver returns a function that records how long a call took, by the value of one label. The
-// known values begin at 0; others appear with their first call.
+// registerCallObserver returns a function that records how long a call took, by the value of one
+// label. The known values begin at 0; others appear with their first call.
 func (m *Metrics) registerCallObserver(name, help, label string, known []string) func(value string, took time.Duration) {
 	seconds := promauto.With(m.registry).NewHistogramVec(
 		prometheus.HistogramOpts{Name: name, Help: help, Buckets: callBuckets}, []string{label})
@@ -176,7 +177,10 @@ func (m *Metrics) registerCallObserver(name, help, label string, known []string)
 
 // InitHumanChecks creates the counters of an app's human check at 0.
 func (m *Metrics) InitHumanChecks(app, by string) {
-	for _, result := range []string{verification.CheckAsked, verification.CheckPassed, verification.CheckFailed, verification.CheckVendorError} {
+	for _, result := range []string{
+		verification.CheckAsked, verification.CheckPassed, verification.CheckFailed,
+		verification.CheckVendorError,
+	} {
 		m.humans.WithLabelValues(app, by, result)
 	}
 }

@@ -46,8 +46,9 @@ const (
 // exportedKeys are the keys of the exported attributes. A caller can choose only one of their
 // values, the request ID, which is checked (logs.IsRequestID) and logged too.
 var exportedKeys = map[attribute.Key]bool{
-	requestIDKey: true, appKey: true, channelKey: true, eventKey: true, attemptKey: true, providerKey: true, outcomeKey: true, reasonKey: true,
-	routeKey: true, methodKey: true, "http.response.status_code": true, "error.type": true, serverAddressKey: true, "server.port": true,
+	requestIDKey: true, appKey: true, channelKey: true, eventKey: true, attemptKey: true, providerKey: true, outcomeKey: true,
+	reasonKey: true,
+	routeKey:  true, methodKey: true, "http.response.status_code": true, "error.type": true, serverAddressKey: true, "server.port": true,
 	"db.system": true, "db.system.name": true, "db.operation.batch.size": true, "db.redis.num_cmd": true,
 	"pgx.sql_state": true,
 }
@@ -100,7 +101,8 @@ func (s redactedSpan) SpanContext() trace.SpanContext {
 // Parent implements sdktrace.ReadOnlySpan.
 func (s redactedSpan) Parent() trace.SpanContext { return withoutTraceState(s.ReadOnlySpan.Parent()) }
 
-// Events returns none, since errors' texts may quote what was sent. It implements sdktrace.ReadOnlySpan.
+// Events returns none, since errors' texts may quote what was sent. It implements
+// sdktrace.ReadOnlySpan.
 func (s redactedSpan) Events() []sdktrace.Event { return nil }
 
 // Links implements sdktrace.ReadOnlySpan.

@@ -87,8 +87,8 @@ func (t childTracer) Start(ctx context.Context, name string, options ...trace.Sp
 	return t.Tracer.Start(ctx, name, options...)
 }
 
-// BeginCall begins a span if ctx is part of a trace; EndCall ends it. Calls may share one round trip:
-// its span then belongs to the first call, and the spans of the others show only their wait.
+// BeginCall begins a span if ctx is part of a trace; EndCall ends it. Calls may share one round
+// trip: its span then belongs to the first call, and the spans of the others show only their wait.
 func (t *Traces) BeginCall(ctx context.Context) context.Context {
 	if !trace.SpanFromContext(ctx).IsRecording() {
 		return ctx
@@ -97,8 +97,8 @@ func (t *Traces) BeginCall(ctx context.Context) context.Context {
 	return ctx
 }
 
-// EndCall ends the span of the context that BeginCall returned, and names it; without a span it does
-// not call name.
+// EndCall ends the span of the context that BeginCall returned, and names it; without a span it
+// does not call name.
 func (t *Traces) EndCall(ctx context.Context, name func() string) {
 	if span := trace.SpanFromContext(ctx); span.IsRecording() {
 		span.SetName(name())

@@ -189,9 +189,10 @@ func TestTracesAreOnByTheStandardVariablesAlone(t *testing.T) {
 		"OTEL_SDK_DISABLED=True " + endpoint:                          "false ",
 		"OTEL_SDK_DISABLED=1 " + endpoint:                             "true ",
 		"OTEL_TRACES_EXPORTER=zipkin " + endpoint:                     "false OTEL_TRACES_EXPORTER is neither otlp nor none",
-		"OTEL_EXPORTER_OTLP_PROTOCOL=grpc " + endpoint:                "false OTEL_EXPORTER_OTLP_PROTOCOL is neither http/protobuf nor http/json",
-		"OTEL_EXPORTER_OTLP_ENDPOINT=user:secret@c:4318":              "false OTEL_EXPORTER_OTLP_ENDPOINT is no http or https URL",
-		"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=c:4318 " + endpoint:       "false OTEL_EXPORTER_OTLP_TRACES_ENDPOINT is no http or https URL",
+		"OTEL_EXPORTER_OTLP_PROTOCOL=grpc " +
+			endpoint: "false OTEL_EXPORTER_OTLP_PROTOCOL is neither http/protobuf nor http/json",
+		"OTEL_EXPORTER_OTLP_ENDPOINT=user:secret@c:4318":        "false OTEL_EXPORTER_OTLP_ENDPOINT is no http or https URL",
+		"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=c:4318 " + endpoint: "false OTEL_EXPORTER_OTLP_TRACES_ENDPOINT is no http or https URL",
 
 		"OTEL_EXPORTER_OTLP_PROTOCOL=grpc OTEL_EXPORTER_OTLP_TRACES_PROTOCOL=http/json " + endpoint: "true ",
 	} {

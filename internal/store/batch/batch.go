@@ -76,13 +76,14 @@ func (c *Call[In, Answer]) RoundTripContext() context.Context { return context.W
 // key in the same batch would not see each other's rows. In two batches, the second call would wait
 // for the first one's lock and delay all calls of its batch.
 type Batcher[In, Answer any] struct {
-	// WaitsOnceBegun: Submit waits for a call that has begun even if ctx ends. Set it before the first call.
-	WaitsOnceBegun bool
-	// Precedence: of the calls that wait, those with the lowest Precedence go into the next batch first, and of
-	// these the oldest. nil: the oldest go first. Set it before the first call.
-	Precedence func(In) int
-	// MinInterval is the least time between the starts of two batches of one writer. Set it before the
+	// WaitsOnceBegun: Submit waits for a call that has begun even if ctx ends. Set it before the
 	// first call.
+	WaitsOnceBegun bool
+	// Precedence: of the calls that wait, those with the lowest Precedence go into the next batch
+	// first, and of these the oldest. nil: the oldest go first. Set it before the first call.
+	Precedence func(In) int
+	// MinInterval is the least time between the starts of two batches of one writer. Set it before
+	// the first call.
 	MinInterval time.Duration
 	// Slow: after a batch that takes longer than Slow, batches are half as large, so that they do
 	// not time out. After a full batch that takes less than half of Slow, they are twice as large.
@@ -100,15 +101,15 @@ type Batcher[In, Answer any] struct {
 	closed     bool
 }
 
-// New makes a batcher with up to maxWriters writers. Each writer runs one batch after the other. run must
-// call SetAnswer for every call.
+// New makes a batcher with up to maxWriters writers. Each writer runs one batch after the other.
+// run must call SetAnswer for every call.
 func New[In, Answer any](maxWriters int, run func([]*Call[In, Answer])) *Batcher[In, Answer] {
 	return &Batcher[In, Answer]{run: run, maxWriters: maxWriters, maxSize: maxBatchSize, busy: map[int64]bool{}}
 }
 
-// Submit queues a call and waits for its answer, within store.WithCallTimeout. If ctx ends before the call's batch begins, the
-// call is withdrawn and surely wrote nothing. If ctx ends later, the write goes on and the error
-// wraps fault.Uncertain, unless c.WaitsOnceBegun is set.
+// Submit queues a call and waits for its answer, within store.WithCallTimeout. If ctx ends before
+// the call's batch begins, the call is withdrawn and surely wrote nothing. If ctx ends later, the
+// write goes on and the error wraps fault.Uncertain, unless c.WaitsOnceBegun is set.
 func (batcher *Batcher[In, Answer]) Submit(ctx context.Context, in In, key int64) (none Answer, err error) {
 	ctx, cancel := store.WithCallTimeout(ctx)
 	defer cancel()
@@ -200,8 +201,8 @@ func (batcher *Batcher[In, Answer]) runBatches() {
 	}
 }
 
-// runBatch runs a batch. If it panics, the calls that have no answer yet fail, and surely wrote nothing: run
-// itself recovers from panics after which a write may have left.
+// runBatch runs a batch. If it panics, the calls that have no answer yet fail, and surely wrote
+// nothing: run itself recovers from panics after which a write may have left.
 func (batcher *Batcher[In, Answer]) runBatch(batch []*Call[In, Answer]) {
 	defer panics.Recover(panics.Batch, func() {
 		for _, x := range batch {
@@ -218,7 +219,8 @@ func (batcher *Batcher[In, Answer]) takeBatch() []*Call[In, Answer] {
 	batcher.mu.Lock()
 	defer batcher.mu.Unlock()
 	if batcher.Precedence != nil && len(batcher.queued) > batcher.maxSize {
-		slices.SortStableFunc(batcher.queued, func(a, b *Call[In, Answer]) int { return batcher.Precedence(a.In) - batcher.Precedence(b.In) })
+		slices.SortStableFunc(batcher.queued,
+			func(a, b *Call[In, Answer]) int { return batcher.Precedence(a.In) - batcher.Precedence(b.In) })
 	}
 	var batch []*Call[In, Answer]
 	left := batcher.queued[:0]

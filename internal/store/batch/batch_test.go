@@ -160,7 +160,8 @@ func TestBatcherKeepsKeysApart(t *testing.T) {
 	})
 }
 
-// If more calls wait than a batch takes, those with the lowest turn go first, and the oldest of them.
+// If more calls wait than a batch takes, those with the lowest turn go first, and the oldest of
+// them.
 func TestBatcherTurn(t *testing.T) {
 	gated(t, func(t *testing.T, g *gatedRuns) {
 		g.maxWriters, g.maxSize = 1, 2
@@ -208,7 +209,8 @@ func TestBatcherCallersWhoLeave(t *testing.T) {
 	})
 }
 
-// With WaitsOnceBegun, Submit does not return before the call's batch has ended, once the batch has begun.
+// With WaitsOnceBegun, Submit does not return before the call's batch has ended, once the batch has
+// begun.
 func TestBatcherWaits(t *testing.T) {
 	gated(t, func(t *testing.T, g *gatedRuns) {
 		g.WaitsOnceBegun = true

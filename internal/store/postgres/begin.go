@@ -19,7 +19,8 @@ import (
 
 // A batch of Begins is one transaction of two round trips:
 //
-//   - lockAndRead locks the recipients, in a statement of its own, and then reads the rows by which the gate decides.
+//   - lockAndRead locks the recipients, in a statement of its own, and then reads the rows by which
+//     the gate decides.
 //     Under READ COMMITTED, the snapshot of the later statements is younger than the locks, so they see everything
 //     that earlier holders of the locks committed. If a send may join a verification that it does not name, a further
 //     trip locks that one, and reads again.
@@ -75,9 +76,9 @@ func (db *DB) beginBatch(batch []*beginCall) {
 	runTogether(ctx, false, batch, db.beginTogether)
 }
 
-// beginTogether runs the transaction of a batch. A Begin can be repeated even if the first transaction
-// was committed: the second one finds the rows by their IDs. It waits for the recipients' locks if the
-// first one still runs.
+// beginTogether runs the transaction of a batch. A Begin can be repeated even if the first
+// transaction was committed: the second one finds the rows by their IDs. It waits for the
+// recipients' locks if the first one still runs.
 func (db *DB) beginTogether(ctx context.Context, brief bool, batch []*beginCall) error {
 	var admitted, repeated []*beginCall
 	err := db.withRetry(ctx, true, func(conn *pgxpool.Conn) (notCommitted bool, err error) {
@@ -95,10 +96,11 @@ func (db *DB) beginTogether(ctx context.Context, brief bool, batch []*beginCall)
 	return nil
 }
 
-// beginOnConn runs a batch in one transaction on a connection. It answers the calls that are refused, and returns those
-// that are written, with their Answer, and those whose sends have rows already. If the database's clock is not within the
-// bounds that the read assumed, it rolls back and reads again; it reads maxClockTries times at most.
-// notCommitted means, with an error, that nothing was committed.
+// beginOnConn runs a batch in one transaction on a connection. It answers the calls that are
+// refused, and returns those that are written, with their Answer, and those whose sends have rows
+// already. If the database's clock is not within the bounds that the read assumed, it rolls back
+// and reads again; it reads maxClockTries times at most. notCommitted means, with an error, that
+// nothing was committed.
 func (db *DB) beginOnConn(ctx context.Context, conn *pgxpool.Conn, brief bool, batch []*beginCall) (admitted, repeated []*beginCall,
 	notCommitted bool, err error,
 ) {
@@ -202,8 +204,8 @@ func (db *DB) readFacts(ctx context.Context, conn *pgxpool.Conn, queued *pgx.Bat
 	return v, err
 }
 
-// decide answers the calls that are refused, and those whose ID is not of now. It returns the admitted ones, whose
-// Answer it sets, and those whose sends have rows already.
+// decide answers the calls that are refused, and those whose ID is not of now. It returns the
+// admitted ones, whose Answer it sets, and those whose sends have rows already.
 func (b batchFacts) decide(batch []*beginCall) (admitted, repeated []*beginCall) {
 	for i, x := range batch {
 		if b.repeated[i] {
@@ -261,13 +263,17 @@ WHERE v.id = ANY (@joined_id::text[]) AND v.id = joined.id`
 var outboxRows = sqlgen.NewList("outbox", new(beginCall), func(x *beginCall) sqlgen.Values {
 	s, v := &x.Answer.Send, &x.Answer.Verification
 	return sqlgen.Values{
-		{"id", s.ID}, {"due_at", s.DueAt}, {"channel", s.Channel}, {"stranger", v.Class.IsStranger()},
-		{"expires_at", v.ExpiresAt}, {"sealed", x.Answer.Code},
+		{"id", s.ID},
+		{"due_at", s.DueAt},
+		{"channel", s.Channel},
+		{"stranger", v.Class.IsStranger()},
+		{"expires_at", v.ExpiresAt},
+		{"sealed", x.Answer.Code},
 	}
 })
 
-// insertSQL writes the rows of admitted sends, and of the verifications that they open. One statement serves three
-// tables, since each statement starts an executor in the server.
+// insertSQL writes the rows of admitted sends, and of the verifications that they open. One
+// statement serves three tables, since each statement starts an executor in the server.
 var insertSQL = `
 WITH opened AS (` + sqldb.VerificationTable.InsertManySQL(store.InsertedByBegin) + `
 ), logged AS (` + sqldb.SendTable.InsertManySQL(store.InsertedByBegin) + `
@@ -300,8 +306,13 @@ func listCandidates(batch []*beginCall, held [][]string) (list []joinCandidate) 
 var candidates = sqlgen.NewList("u", joinCandidate{beginCall: new(beginCall)}, func(c joinCandidate) sqlgen.Values {
 	s := c.In.Send
 	return sqlgen.Values{
-		{"i", c.i}, {"id", c.id}, {"holder", c.In.HolderToJoin()},
-		{"app", s.App}, {"channel", s.Channel}, {"purpose", s.Purpose}, {"recipient", s.Recipient},
+		{"i", c.i},
+		{"id", c.id},
+		{"holder", c.In.HolderToJoin()},
+		{"app", s.App},
+		{"channel", s.Channel},
+		{"purpose", s.Purpose},
+		{"recipient", s.Recipient},
 	}
 })
 
@@ -347,9 +358,10 @@ func (db *DB) answerRepeated(ctx context.Context, calls []*beginCall) {
 	}
 }
 
-// awaitStandby waits until a synchronous standby, if there is one, has all that was seen committed. If a server or a
-// client breaks a COMMIT off that waits for the standby, its rows are there, but perhaps only here. What only reads
-// waits for nothing. The lock is a write, and its COMMIT waits for all before it in the log.
+// awaitStandby waits until a synchronous standby, if there is one, has all that was seen committed.
+// If a server or a client breaks a COMMIT off that waits for the standby, its rows are there, but
+// perhaps only here. What only reads waits for nothing. The lock is a write, and its COMMIT waits
+// for all before it in the log.
 func (db *DB) awaitStandby(ctx context.Context, send uuid.UUID) error {
 	_, err := db.pool.Exec(ctx, "SELECT FROM sends WHERE id = $1 FOR KEY SHARE", send)
 	return err

@@ -41,8 +41,8 @@ func betweenOn(t *testing.T, address string) (f *storetest.Fixture, db, other *D
 // transaction may, which is repeated then.
 const unhurried = "&lock_timeout=1min&idle_in_transaction_session_timeout=1min"
 
-// trips is a tracer that calls functions once, between the two trips of a Begin or a Check, and counts the
-// statements that write outcomes.
+// trips is a tracer that calls functions once, between the two trips of a Begin or a Check, and
+// counts the statements that write outcomes.
 type trips struct {
 	read     atomic.Pointer[func()] // as the first trip ends
 	then     atomic.Pointer[func()] // as the second one begins
@@ -255,7 +255,8 @@ func TestPostgresFinishIsHot(t *testing.T) {
 	scans(t.Context(), t, conn) // all others are gone and have reported
 	var updates, hot int64
 	storetest.OK(t, conn.QueryRow(t.Context(),
-		`SELECT sum(n_tup_upd)::bigint, sum(n_tup_hot_upd)::bigint FROM pg_stat_user_tables WHERE relname LIKE 'sends_2%'`).Scan(&updates, &hot))
+		`SELECT sum(n_tup_upd)::bigint, sum(n_tup_hot_upd)::bigint FROM pg_stat_user_tables WHERE relname LIKE 'sends_2%'`).Scan(&updates,
+		&hot))
 	t.Logf("%d updates, %d of them HOT", updates, hot)
 	if updates < sends*9/10 || hot*100 < updates*95 {
 		t.Errorf("%d updates, %d of them HOT", updates, hot)
@@ -306,7 +307,8 @@ SELECT f.id FROM outbox f WHERE f.due_at <= $1 AND f.due_at > $2 AND f.channel =
 func TestPostgresIndexEntriesOfASend(t *testing.T) {
 	f, db, _ := betweenFixture(t)
 	f.Admit(t, f.Intent(1, func(in *store.Intent) { in.Send.Reference, in.Verification.Holder = "", "s:1" }))
-	indexes := storetest.Must(sqldb.ReadAll(t.Context(), db.Store(), "TestPostgresIndexEntriesOfASend", func(x *[3]string) []any { return []any{&x[0], &x[1], &x[2]} }, `
+	indexes := storetest.Must(sqldb.ReadAll(t.Context(), db.Store(), "TestPostgresIndexEntriesOfASend",
+		func(x *[3]string) []any { return []any{&x[0], &x[1], &x[2]} }, `
 SELECT i.indexrelid::regclass::text, i.indrelid::regclass::text, coalesce(pg_get_expr(i.indpred, i.indrelid), 'true')
 FROM pg_index i
 WHERE i.indrelid IN ('sends'::regclass, 'verifications'::regclass, 'outbox'::regclass)`, nil))(t)
@@ -322,13 +324,14 @@ WHERE i.indrelid IN ('sends'::regclass, 'verifications'::regclass, 'outbox'::reg
 	}
 }
 
-// A panic fails the calls of its batch alone. Before the write nothing was written, and the place is free;
-// after it the outcome is uncertain, and the connection is closed.
+// A panic fails the calls of its batch alone. Before the write nothing was written, and the place
+// is free; after it the outcome is uncertain, and the connection is closed.
 func TestPostgresBatchThatPanics(t *testing.T) {
 	f, db, _ := betweenFixture(t)
 	tripsOf(db).read.Store(new(func() { panic("planted") }))
 	_, err := f.Begin(t.Context(), f.Intent(1))
-	storetest.Equal(t, "before the write", [2]bool{errors.Is(err, fault.Unavailable), errors.Is(err, fault.Uncertain)}, [2]bool{true, false})
+	storetest.Equal(t, "before the write", [2]bool{errors.Is(err, fault.Unavailable), errors.Is(err, fault.Uncertain)},
+		[2]bool{true, false})
 	f.Admit(t, f.Intent(1))
 	err = db.withRetry(t.Context(), true, func(conn *pgxpool.Conn) (bool, error) {
 		defer func() { storetest.Equal(t, "closed", conn.Conn().IsClosed(), true) }()

@@ -16,8 +16,8 @@ import (
 
 var errClockJumps = errors.New("store: the database's clock keeps jumping")
 
-// maxClockTries is how often a batch reads at most, while the database's clock is outside the bounds
-// that the read assumed.
+// maxClockTries is how often a batch reads at most, while the database's clock is outside the
+// bounds that the read assumed.
 const maxClockTries = 3
 
 // idBounds are the ranges of IDs that a batch reads, so that Postgres skips other partitions.

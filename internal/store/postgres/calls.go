@@ -12,12 +12,13 @@ import (
 // would add contention and make the batches smaller.
 const maxWriters = 2
 
-// finishPause is the MinInterval of outcomes, between the starts of two batches. All outcomes of 10 ms share one commit:
-// the delay harms little, since few callers wait for an outcome.
+// finishPause is the MinInterval of outcomes, between the starts of two batches. All outcomes of 10
+// ms share one commit: the delay harms little, since few callers wait for an outcome.
 const finishPause = 10 * time.Millisecond
 
-// The calls of Begin, Check, Finish, Postpone, ConfirmRefund and EndAppEventAttempt. The key of a Begin is that of
-// the recipient's advisory lock; the key of the others is a hash of the ID of their row.
+// The calls of Begin, Check, Finish, Postpone, ConfirmRefund and EndAppEventAttempt. The key of a
+// Begin is that of the recipient's advisory lock; the key of the others is a hash of the ID of
+// their row.
 type (
 	beginCall     = batch.Call[store.Intent, store.BeginAnswer]
 	checkCall     = batch.Call[store.CheckRequest, store.CheckAnswer]

@@ -61,13 +61,20 @@ WHERE v.id = ANY (@ids::text[]) ORDER BY v.id FOR NO KEY UPDATE OF v`
 var countedChecks = sqlgen.NewList("c", new(checkCall), func(x *checkCall) sqlgen.Values {
 	a := &x.Answer
 	return sqlgen.Values{
-		{"id", x.In.ID}, {"at", a.Now}, {"entry", string(sqlgen.AppendCheck(nil, store.Check{At: a.Now, Network: x.In.Network}))},
-		{"approves", a.Approved}, {"key", a.Verification.CheckKey},
-		{"event", a.Event.ID}, {"type", a.Event.Type}, {"test", a.Event.Test}, {"told", a.Event.Status},
+		{"id", x.In.ID},
+		{"at", a.Now},
+		{"entry", string(sqlgen.AppendCheck(nil, store.Check{At: a.Now, Network: x.In.Network}))},
+		{"approves", a.Approved},
+		{"key", a.Verification.CheckKey},
+		{"event", a.Event.ID},
+		{"type", a.Event.Type},
+		{"test", a.Event.Test},
+		{"told", a.Event.Status},
 	}
 })
 
-// countChecksSQL writes the counted checks and their events. It changes no verification that has ended.
+// countChecksSQL writes the counted checks and their events. It changes no verification that has
+// ended.
 var countChecksSQL = `
 WITH counted AS (
 UPDATE verifications v SET attempts = v.attempts + 1, checks = v.checks || CASE WHEN v.checks = '' THEN '' ELSE ',' END || c.entry,
@@ -101,7 +108,8 @@ func (db *DB) checkBatch(batch []*checkCall) {
 	runTogether(ctx, false, batch, db.checkTogether)
 }
 
-// checkTogether makes the trips of a batch, and then the trips of the checks that decideChecks left.
+// checkTogether makes the trips of a batch, and then the trips of the checks that decideChecks
+// left.
 func (db *DB) checkTogether(ctx context.Context, brief bool, batch []*checkCall) error {
 	var left []*checkCall
 	decided := batch

@@ -216,7 +216,8 @@ func TestPostgresTriesAreLockedInOrder(t *testing.T) {
 		all = append(all, checked(storetest.Wrong(f.Admit(t, f.Intent(n)).Verification.ID)))
 	}
 	keys := storetest.Must(pgx.CollectRows(storetest.Must(other.pool.Query(t.Context(), `
-SELECT hashtextextended(app || chr(31) || channel || chr(31) || encode(recipient, 'hex'), 1) FROM verifications ORDER BY 1`))(t), pgx.RowTo[int64]))(t)
+SELECT hashtextextended(app || chr(31) || channel || chr(31) || encode(recipient, 'hex'), 1) FROM verifications ORDER BY 1`))(t),
+		pgx.RowTo[int64]))(t)
 	held := storetest.Must(other.pool.Begin(t.Context()))(t)
 	storetest.Must(held.Exec(t.Context(), `SELECT pg_advisory_xact_lock($1)`, keys[1]))(t)
 	done := make(chan struct{})

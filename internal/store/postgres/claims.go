@@ -22,8 +22,8 @@ import (
 // one, as Begins do. A batch has one of each key at most. The keys are sorted, so that two replicas
 // lock them in one order. Their COMMIT does not wait for the disk. The send that follows a claim is
 // committed later in the same log, and its COMMIT waits until the log up to there is on the disk,
-// or at a synchronous standby. So no crash loses a claim and keeps its send. Where a send is there already, the
-// COMMIT of the read that found it waits.
+// or at a synchronous standby. So no crash loses a claim and keeps its send. Where a send is there
+// already, the COMMIT of the read that found it waits.
 
 const (
 	stmtAsynchronousCommit       = "sendcode_no_wait"
@@ -123,8 +123,9 @@ func (db *DB) changeIdempotencyClaims(batch []*idempotencyCall) {
 }
 
 // changeClaimsTogether makes the round trip of a batch, or one for each call if the claims'
-// leases or lives differ. Claims of keys that were used before take another one; the others are answered first.
-// A claim can be repeated, also after a commit of which no answer came: its row then has the ID of its send.
+// leases or lives differ. Claims of keys that were used before take another one; the others are
+// answered first. A claim can be repeated, also after a commit of which no answer came: its row
+// then has the ID of its send.
 func (db *DB) changeClaimsTogether(ctx context.Context, brief bool, batch []*idempotencyCall) error {
 	var answers map[[32]byte]store.IdempotencyClaimAnswer
 	var claims, ended, forgotten, used []*idempotencyCall
@@ -170,8 +171,8 @@ func (db *DB) changeClaimsTogether(ctx context.Context, brief bool, batch []*ide
 	})
 }
 
-// changeClaimsOnConn sends the changes of a batch in one trip, and returns the claims that their callers hold
-// now. notCommitted means, with an error, that nothing was committed.
+// changeClaimsOnConn sends the changes of a batch in one trip, and returns the claims that their
+// callers hold now. notCommitted means, with an error, that nothing was committed.
 func (db *DB) changeClaimsOnConn(ctx context.Context, conn *pgxpool.Conn, brief bool, claims, ended, forgotten []*idempotencyCall) (
 	held map[[32]byte]store.IdempotencyClaimAnswer, notCommitted bool, err error,
 ) {
@@ -205,7 +206,10 @@ func (db *DB) changeClaimsOnConn(ctx context.Context, conn *pgxpool.Conn, brief 
 // queueClaims queues the statements of claims of one lease and one life.
 func (db *DB) queueClaims(trip *pgx.Batch, claims []*idempotencyCall) {
 	one := claims[0].In
-	args := sqldb.Args{"lease": one.Lease.Microseconds(), "life": one.Life.Microseconds(), "limit": store.OldClaimsDeletedPerCall * len(claims)}
+	args := sqldb.Args{
+		"lease": one.Lease.Microseconds(), "life": one.Life.Microseconds(),
+		"limit": store.OldClaimsDeletedPerCall * len(claims),
+	}
 	db.queue(trip, stmtDeleteOldClaims, newClaims.Args(claims), args)
 	db.queue(trip, stmtClaimIdempotencyKeys, newClaims.Args(claims), args)
 }
@@ -221,9 +225,10 @@ func readHeldClaims(results pgx.BatchResults, held map[[32]byte]store.Idempotenc
 	return err
 }
 
-// readEarlierClaims answers claims of keys that were used before. answers has those that their callers hold
-// now. again: an earlier run of the claims may have been committed, too.
-func (db *DB) readEarlierClaims(ctx context.Context, conn *pgxpool.Conn, used []*idempotencyCall, answers map[[32]byte]store.IdempotencyClaimAnswer,
+// readEarlierClaims answers claims of keys that were used before. answers has those that their
+// callers hold now. again: an earlier run of the claims may have been committed, too.
+func (db *DB) readEarlierClaims(ctx context.Context, conn *pgxpool.Conn, used []*idempotencyCall,
+	answers map[[32]byte]store.IdempotencyClaimAnswer,
 	again bool,
 ) (err error) {
 	defer panics.Recover(panics.Batch, func() { err = store.WrapUnavailable(panics.Err) }) // the claims are committed
@@ -268,7 +273,8 @@ func (db *DB) readEarlierClaims(ctx context.Context, conn *pgxpool.Conn, used []
 		// if there is no row, another request has just released and deleted the claim
 		answer := store.IdempotencyClaimAnswer{State: store.IdempotencyClaimBusy}
 		if row, found := stored[x.In.Key]; found {
-			answer = row.Answer(x.In.IdempotencyClaim, held || again && row.SendID == x.In.SendID, sends[x.In.Key], verifications[x.In.Key], now)
+			answer = row.Answer(x.In.IdempotencyClaim, held ||
+				again && row.SendID == x.In.SendID, sends[x.In.Key], verifications[x.In.Key], now)
 		}
 		x.SetAnswer(answer, nil)
 	}

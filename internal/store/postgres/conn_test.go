@@ -91,8 +91,8 @@ func TestLeavingClosesNoConnection(t *testing.T) {
 	}
 }
 
-// Statistics read many rows, so the server gives their statements longer than others: a view in place of the table that all
-// of them read first tells so.
+// Statistics read many rows, so the server gives their statements longer than others: a view in
+// place of the table that all of them read first tells so.
 func TestStatisticsHaveALongTimeout(t *testing.T) {
 	address := newDatabase(t)
 	db := openTest(t, address, serverClockSQL)
@@ -100,7 +100,8 @@ func TestStatisticsHaveALongTimeout(t *testing.T) {
 CREATE FUNCTION long() RETURNS bool LANGUAGE plpgsql AS $$ BEGIN
   ASSERT current_setting('statement_timeout') = '1min', current_setting('statement_timeout');
   RETURN true;
-END $$`, `CREATE VIEW counted_hours AS SELECT * FROM kept_hours WHERE long()`, `INSERT INTO kept_hours (hour) SELECT date_trunc('hour', now())`)
+END $$`, `CREATE VIEW counted_hours AS SELECT * FROM kept_hours WHERE long()`,
+		`INSERT INTO kept_hours (hour) SELECT date_trunc('hour', now())`)
 	q := store.StatsQuery{From: time.Now().Add(-day), To: time.Now().Add(day), Each: time.Hour, Zone: time.UTC}
 	for name, read := range map[string]func() error{
 		"Stats":         func() error { _, err := db.Stats(t.Context(), q); return err },
@@ -179,16 +180,23 @@ func TestClaimsShareATrip(t *testing.T) {
 		idempotencyChange{IdempotencyClaim: other}, idempotencyChange{IdempotencyClaim: claimOf(3)})
 	trips, _ := p.seen()
 	storetest.Equal(t, "round trips", trips, 1)
-	for i, want := range []store.IdempotencyClaimState{store.IdempotencyClaimGranted, 0, store.IdempotencyClaimMismatched, store.IdempotencyClaimGranted} {
+	for i, want := range []store.IdempotencyClaimState{
+		store.IdempotencyClaimGranted, 0, store.IdempotencyClaimMismatched,
+		store.IdempotencyClaimGranted,
+	} {
 		storetest.OK(t, calls[i].Err)
 		storetest.Equal(t, "state", calls[i].Answer.State, want)
 	}
 	brief := claimOf(5)
 	brief.Lease = 0
 	third := claimOf(3)
-	calls = run(idempotencyChange{IdempotencyClaim: claimOf(1)}, idempotencyChange{IdempotencyClaim: brief}, idempotencyChange{IdempotencyClaim: second, release: true},
+	calls = run(idempotencyChange{IdempotencyClaim: claimOf(1)}, idempotencyChange{IdempotencyClaim: brief},
+		idempotencyChange{IdempotencyClaim: second, release: true},
 		idempotencyChange{IdempotencyClaim: third})
-	for i, want := range []store.IdempotencyClaimState{store.IdempotencyClaimGranted, store.IdempotencyClaimGranted, 0, store.IdempotencyClaimBusy} {
+	for i, want := range []store.IdempotencyClaimState{
+		store.IdempotencyClaimGranted, store.IdempotencyClaimGranted, 0,
+		store.IdempotencyClaimBusy,
+	} {
 		storetest.OK(t, calls[i].Err)
 		storetest.Equal(t, "state with leases of their own", calls[i].Answer.State, want)
 	}

@@ -85,10 +85,12 @@ var erasable = map[string]kinds{
 
 // A new column is in no release before it is said what becomes of it when a recipient is erased.
 func TestEveryColumnIsNamed(t *testing.T) {
-	lite := storetest.Must(sqldb.ReadAll(t.Context(), sqlitetest.Open(t, time.Now).Store(), "TestEveryColumnIsNamed", sqldb.OneColumn[string],
+	lite := storetest.Must(sqldb.ReadAll(t.Context(), sqlitetest.Open(t, time.Now).Store(), "TestEveryColumnIsNamed",
+		sqldb.OneColumn[string],
 		`SELECT m.name || '.' || c.name FROM sqlite_master m, pragma_table_info(m.name) c
 WHERE m.type = 'table' AND m.name NOT LIKE 'sqlite_%'`, nil))(t)
-	full := storetest.Must(sqldb.ReadAll(t.Context(), openTest(t, newDatabase(t), serverClockSQL).Store(), "TestEveryColumnIsNamed", sqldb.OneColumn[string],
+	full := storetest.Must(sqldb.ReadAll(t.Context(), openTest(t, newDatabase(t), serverClockSQL).Store(), "TestEveryColumnIsNamed",
+		sqldb.OneColumn[string],
 		`SELECT table_name || '.' || column_name FROM information_schema.columns WHERE table_schema = current_schema()
 AND table_name NOT IN (SELECT name FROM sendcode_partitions) AND table_name <> 'sendcode_partitions'`, nil))(t)
 	for name, got := range map[string][]string{"sqlite": lite, "postgres": full} {

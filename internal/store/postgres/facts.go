@@ -17,17 +17,24 @@ import (
 	"sendcode/quota"
 )
 
-// This file reads the facts by which package rowrules decides a batch of Begins: one statement, gateSQL, returns them as
-// rows of several kinds.
+// This file reads the facts by which package rowrules decides a batch of Begins: one statement,
+// gateSQL, returns them as rows of several kinds.
 
 // gateCalls are the calls u of a batch, with all by which the gate reads.
 var gateCalls = sqlgen.NewList("u", new(beginCall), func(x *beginCall) sqlgen.Values {
 	in := &x.In
 	return sqlgen.Values{
-		{"id", in.Send.ID}, {"app", in.Send.App}, {"channel", in.Send.Channel}, {"recipient", in.Send.Recipient},
+		{"id", in.Send.ID},
+		{"app", in.Send.App},
+		{"channel", in.Send.Channel},
+		{"recipient", in.Send.Recipient},
 		{"purposes", strings.Join(in.Purposes, store.PurposeSeparator)},
-		{"longest", quota.LongestKeep(in.Rules)}, {"most", maxHistoryRows(*in)}, {"rejecting", quota.LongestKeep(in.RejectionRules)},
-		{"address", in.Address}, {"holder", in.HolderToJoin()}, {"once", holderSendsCoverRules(*in)},
+		{"longest", quota.LongestKeep(in.Rules)},
+		{"most", maxHistoryRows(*in)},
+		{"rejecting", quota.LongestKeep(in.RejectionRules)},
+		{"address", in.Address},
+		{"holder", in.HolderToJoin()},
+		{"once", holderSendsCoverRules(*in)},
 	}
 })
 
@@ -88,7 +95,8 @@ var gateColumns = [][2]string{
 	{"held", "text"},
 }
 
-// selectGateRow returns the SELECT of rows of a kind about the call u. is has what they have of gateColumns, in SQL.
+// selectGateRow returns the SELECT of rows of a kind about the call u. is has what they have of
+// gateColumns, in SQL.
 func selectGateRow(kind string, is map[string]string) string {
 	var list []string
 	is["i"], is["kind"] = cmp.Or(is["i"], "u.i"), cmp.Or(is["kind"], "'"+kind+"'")
@@ -103,8 +111,8 @@ func selectGateRow(kind string, is map[string]string) string {
 // about 40 µs, even if it finds nothing. The bounds and the order on recipients match only one
 // index, and no index can be used for the other conditions. So the planner can only choose one
 // plan, even without statistics on a new partition. The bounds on IDs let Postgres
-// skip partitions; @first_id and @last_id leave out no row that counts, as long as the database's clock is
-// within the bounds that idBoundsOfBatch assumes.
+// skip partitions; @first_id and @last_id leave out no row that counts, as long as the database's
+// clock is within the bounds that idBoundsOfBatch assumes.
 func gateSQL(sends ...string) string {
 	return `
 WITH clock AS MATERIALIZED (
@@ -143,12 +151,14 @@ func verificationsWithChecksSQL(of, now string) string {
 	return `
     SELECT o.approved_at, o.expires_at, o.attempts, o.attempts_reset, o.class, o.checks FROM verifications o
     WHERE o.attempts > 0 AND o.recipient = ` + of + `.recipient AND o.app = ` + of + `.app AND o.channel = ` + of + `.channel
-      AND (o.recipient, o.app, o.channel, o.expires_at) > (` + key + `, ` + now + ` - ` + sqldb.PostgresIntervalSQL(rowrules.ConsecutiveFailedCheckWindow) + `)
+      AND (o.recipient, o.app, o.channel, o.expires_at) > (` + key + `, ` + now + ` - ` +
+		sqldb.PostgresIntervalSQL(rowrules.ConsecutiveFailedCheckWindow) + `)
     OFFSET 0`
 }
 
 // countedSendsSQL reads the counted sends of calls without u.once (see holderSendsCoverRules).
-var countedSendsSQL = selectGateRow(countedSendRow, map[string]string{"id": "s.id", "at": "s.logged_at"}) + ` FROM clock, u CROSS JOIN LATERAL (
+var countedSendsSQL = selectGateRow(countedSendRow, map[string]string{"id": "s.id", "at": "s.logged_at"}) +
+	` FROM clock, u CROSS JOIN LATERAL (
     SELECT s.id, s.logged_at FROM sends s
     WHERE s.recipient <= u.recipient
       AND (s.recipient, s.logged_at) > (u.recipient, clock.now - u.longest * interval '1 microsecond')

@@ -141,8 +141,8 @@ func TestPostgresOnePoisonedIntent(t *testing.T) {
 	storetest.Equal(t, "rows", f.Count(t), 6)
 }
 
-// onlyFailed wants that these calls of a batch failed, and certainly wrote nothing, and that the others
-// did what was asked.
+// onlyFailed wants that these calls of a batch failed, and certainly wrote nothing, and that the
+// others did what was asked.
 func onlyFailed[In, Answer any](t *testing.T, batch []*batch.Call[In, Answer], these ...int) {
 	t.Helper()
 	for n, x := range batch {
@@ -236,8 +236,9 @@ func TestPostgresIsDurable(t *testing.T) {
 	}
 }
 
-// What a commit wrote whose standby did not answer, no repetition is told before the standby has it: neither a claim of a
-// key, whose own commit does not wait, nor a call that finds all done and has nothing to write.
+// What a commit wrote whose standby did not answer, no repetition is told before the standby has
+// it: neither a claim of a key, whose own commit does not wait, nor a call that finds all done and
+// has nothing to write.
 func TestPostgresRepeatsWhatTheStandbyHas(t *testing.T) {
 	t.Parallel()
 	server := servertest.Postgres(t, "synchronous_standby_names=absent", "synchronous_commit=local")
@@ -276,12 +277,16 @@ func TestPostgresRepeatsWhatTheStandbyHas(t *testing.T) {
 	storetest.Equal(t, "repeated", fmt.Sprint(again.State, again.Send.ID), fmt.Sprint(store.IdempotencyClaimDone, in.Send.ID))
 	storetest.Equal(t, "repeated", joined.MustBegin(t, in).Repeated, true)
 	ours := joined.Admit(t, joined.Intent(3)).Verification.ID
-	theirs := joined.Admit(t, joined.Intent(4, func(in *store.Intent) { in.Code, in.Verification.CallerChecks = []byte{1}, true })).Verification.ID
+	theirs := joined.Admit(t, joined.Intent(4,
+		func(in *store.Intent) { in.Code, in.Verification.CallerChecks = []byte{1}, true })).Verification.ID
 	ended := joined.Admit(t, joined.Intent(5)).Verification.ID
 	key := make([]byte, 2*store.CheckKeyHashSize)
-	check := store.CheckRequest{ID: ours, Key: key[:store.CheckKeyHashSize], Judge: func(store.Verification, bool) (store.Judgement, error) {
-		return store.Judgement{Right: true, CheckKey: key}, nil
-	}}
+	check := store.CheckRequest{
+		ID: ours, Key: key[:store.CheckKeyHashSize],
+		Judge: func(store.Verification, bool) (store.Judgement, error) {
+			return store.Judgement{Right: true, CheckKey: key}, nil
+		},
+	}
 	for _, what := range []string{"", "repeated "} {
 		uncertain(what+"check", func() error { return storetest.Err(cut.Check(t.Context(), check)) })
 		uncertain(what+"redemption", func() error { return storetest.Err(cut.Redeem(t.Context(), ours, key)) })
@@ -294,7 +299,8 @@ func TestPostgresRepeatsWhatTheStandbyHas(t *testing.T) {
 	storetest.Equal(t, "redeemed with another key", storetest.Must(joined.Redeem(t.Context(), ours, key[1:]))(t), false)
 }
 
-// A read that may take a minute waits for another one, as long as its caller does, and short ones do not.
+// A read that may take a minute waits for another one, as long as its caller does, and short ones
+// do not.
 func TestPostgresLongReadsTakeTurns(t *testing.T) {
 	t.Parallel()
 	f := newPostgresFixture(t)

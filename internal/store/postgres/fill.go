@@ -30,15 +30,16 @@ var notCopied = map[string]string{
 	"write_probe":              "it has no rows",
 }
 
-// rebuilt has the tables whose rows are not copied. Fill makes those of minute_index. CountHours makes
-// those of the others, four hours a second; until then statistics read the sends.
+// rebuilt has the tables whose rows are not copied. Fill makes those of minute_index. CountHours
+// makes those of the others, four hours a second; until then statistics read the sends.
 var rebuilt = append([]string{"minute_index"}, sqldb.AllHourTableNames...)
 
 // maxFillClockDifference is how far the clocks of file and database may differ: each wait that is
 // copied becomes wrong by the difference.
 const maxFillClockDifference = 5 * time.Second
 
-// fillMinutesSQL makes the rows of minute_index that the writes of the copied sends would have made.
+// fillMinutesSQL makes the rows of minute_index that the writes of the copied sends would have
+// made.
 const fillMinutesSQL = `
 INSERT INTO minute_index (field, value, minute) SELECT DISTINCT m.field, m.value, date_trunc('minute', s.logged_at) FROM sends s
   CROSS JOIN LATERAL (VALUES ('provider', s.provider), ('receipt', s.receipt)) AS m (field, value)
@@ -47,9 +48,9 @@ INSERT INTO minute_index (field, value, minute) SELECT DISTINCT m.field, m.value
 // Fill copies all rows of a SQLite file into the migrated and empty database at url, in one
 // transaction: after an error the database is empty as before. No process may use the file
 // meanwhile. Sends in flight are due at once. Before the commit it compares the number of rows and
-// the check values of keys, and then calls beforeCommit, which may still fail. report is called after each
-// table. url must log in as the tables' owner. An error of the commit wraps fault.Uncertain if the
-// rows may be there.
+// the check values of keys, and then calls beforeCommit, which may still fail. report is called
+// after each table. url must log in as the tables' owner. An error of the commit wraps
+// fault.Uncertain if the rows may be there.
 func Fill(ctx context.Context, url string, from FileQuery, report func(table string, rows int64), beforeCommit func() error) error {
 	parsed, err := parseURL(url)
 	if err != nil {
@@ -176,8 +177,9 @@ func (f *fill) checkTarget(tables []string) error {
 	return nil
 }
 
-// makePartitions makes partitions for the file's sends. Those of a new database begin a month ago. If
-// the oldest send is older, it drops these, which are empty, and makes all from that send's week on.
+// makePartitions makes partitions for the file's sends. Those of a new database begin a month ago.
+// If the oldest send is older, it drops these, which are empty, and makes all from that send's week
+// on.
 func (f *fill) makePartitions() error {
 	oldest, err := f.fileTexts(`SELECT min(id) FROM sends`)
 	if err != nil || oldest[0] == "" {

@@ -16,7 +16,8 @@ import (
 
 var fillRows = flag.Int64("store.rows", 1_000_000, "sends that are copied from a file")
 
-// A million sends are copied, and each recipient that is asked for has the same history after it, to the µs.
+// A million sends are copied, and each recipient that is asked for has the same history after it,
+// to the µs.
 func TestFillOfManyRows(t *testing.T) {
 	file, url := frozenSQLite(t), newDatabase(t)
 	var app, purpose, others string
@@ -37,13 +38,17 @@ func TestFillOfManyRows(t *testing.T) {
 	read(fmt.Sprintf(`WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < %d)
 INSERT INTO sends (id, recipient, logged_at, %[2]s)
 SELECT substr(id, 1, 14) || '7001-8000-' || printf('%%012x', n), CAST(printf('%%016x', n %% 1000) AS BLOB), logged_at - n * 1000, %[2]s
-FROM n CROSS JOIN (SELECT * FROM sends WHERE channel = 'email' AND counts ORDER BY logged_at DESC, id LIMIT 1) RETURNING 1`, *fillRows, others), &last)
+FROM n CROSS JOIN (SELECT * FROM sends WHERE channel = 'email' AND counts ORDER BY logged_at DESC, id LIMIT 1) RETURNING 1`, *fillRows,
+		others), &last)
 	copied := map[string]int64{}
 	storetest.OK(t, Fill(t.Context(), url, file.Query, func(table string, n int64) { copied[table] = n }, nothing))
 	storetest.Equal(t, "sends", copied["sends"], before+*fillRows)
 	was, is := storetest.NewFixture(file), frozenAt(t, url, storetest.FrozenLater)
 	for n := range 20 {
-		b := store.Bucket{App: app, Channel: recipient.Email, Recipient: recipient.Hash([]byte(fmt.Sprintf("%016x", 50*n))), Purposes: []string{purpose}}
+		b := store.Bucket{
+			App: app, Channel: recipient.Email, Recipient: recipient.Hash([]byte(fmt.Sprintf("%016x", 50*n))),
+			Purposes: []string{purpose},
+		}
 		const within = 100 * day
 		want, got := storetest.Must(was.History(t.Context(), b, within))(t), storetest.Must(is.History(t.Context(), b, within))(t)
 		storetest.Equal(t, "history", storetest.Show(got), storetest.Show(want))

@@ -38,7 +38,8 @@ func TestFill(t *testing.T) {
 		one[string](t, conn, `SELECT sendcode_lowest_id(min(begins))::text FROM sendcode_partitions`)+`')`) // one for 140 weeks
 	const later = 4102444800000000 // µs since 1970, in the year 2100
 	storetest.Must(file.Query(t.Context(), `UPDATE outbox SET attempt = 7, due_at = ? RETURNING id`, later))(t).Close()
-	storetest.Must(file.Query(t.Context(), `INSERT INTO limiter_events (bucket, id, at, until, writer) VALUES (x'01', x'02', 5, ?, 7) RETURNING id`,
+	storetest.Must(file.Query(t.Context(),
+		`INSERT INTO limiter_events (bucket, id, at, until, writer) VALUES (x'01', x'02', 5, ?, 7) RETURNING id`,
 		later))(t).Close() // a table of a later migration
 	copied := map[string]int64{}
 	storetest.OK(t, Fill(t.Context(), url, file.Query, func(table string, n int64) { copied[table] = n }, nothing))
@@ -60,8 +61,9 @@ func TestFill(t *testing.T) {
 	storetest.Equal(t, "a second time", err != nil && strings.Contains(err.Error(), "the database is not empty"), true)
 }
 
-// Fill leaves nothing behind if it does not reach its end, or if the copy has another number of rows
-// or other keys than the file, and can be repeated. The partitions reach back to the oldest row.
+// Fill leaves nothing behind if it does not reach its end, or if the copy has another number of
+// rows or other keys than the file, and can be repeated. The partitions reach back to the oldest
+// row.
 func TestFillFails(t *testing.T) {
 	file, url := frozenSQLite(t), newDatabase(t)
 	oldest := time.Now().Add(-80 * day)
@@ -97,7 +99,8 @@ func TestFillKnowsEveryTable(t *testing.T) {
 	f := fill{ctx: t.Context(), from: file.Query}
 	copied := storetest.Must(f.tables())(t)
 	rows := storetest.Must(conn.Query(t.Context(),
-		`SELECT relname::text FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p') AND NOT relispartition`))(t)
+		`SELECT relname::text FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p') AND NOT relispartition`))(
+		t)
 	own := storetest.Must(pgx.CollectRows(rows, pgx.RowTo[string]))(t)
 	for _, table := range own {
 		if notCopied[table] == "" && !slices.Contains(rebuilt, table) && !slices.Contains(copied, table) {

@@ -43,8 +43,8 @@ func (f postgresFilter) postgresQuery() (string, sqldb.Args) {
 	return f.Query(sqldb.Postgres)
 }
 
-// The columns with which one index begins, of a send s, and the same columns of kind, which has each
-// combination of their values that occurs. See appChannelPurposeQuery.
+// The columns with which one index begins, of a send s, and the same columns of kind, which has
+// each combination of their values that occurs. See appChannelPurposeQuery.
 const (
 	appChannelPurposeColumns = "s.app, s.channel, s.purpose"
 	combinationColumns       = "kind.app, kind.channel, kind.purpose"
@@ -67,7 +67,8 @@ WITH RECURSIVE kind AS (
     (SELECT ` + appChannelPurposeColumns + ` FROM ` + from.Table + ` s ORDER BY ` + appChannelPurposeColumns + ` LIMIT 1)
     UNION ALL
     SELECT next.* FROM kind CROSS JOIN LATERAL (
-        SELECT ` + appChannelPurposeColumns + ` FROM ` + from.Table + ` s WHERE (` + appChannelPurposeColumns + `) > (` + combinationColumns + `)
+        SELECT ` + appChannelPurposeColumns + ` FROM ` + from.Table + ` s WHERE (` + appChannelPurposeColumns + `) > (` +
+		combinationColumns + `)
         ORDER BY ` + appChannelPurposeColumns + ` LIMIT 1
     ) next
 )
@@ -76,8 +77,8 @@ SELECT s.* FROM kind CROSS JOIN LATERAL (` + inner + `) s` + fits.Where() + f.Or
 
 // addBounds adds a lower and an upper bound to c. Each compares the row (columns, logged_at, id)
 // with values (SQL with the parameters args) and the filter's After or Before. It compares fewer
-// columns if the filter has only a time, or neither. As the columns then equal values, an index on them and
-// the time is read only between the bounds.
+// columns if the filter has only a time, or neither. As the columns then equal values, an index on
+// them and the time is read only between the bounds.
 func (f postgresFilter) addBounds(c *sqldb.Conditions, from sqldb.RowSource, columns, values string, args ...any) {
 	bound := func(with, sign string, more ...any) {
 		c.Add("("+columns+with+") "+sign+" ("+values+strings.Repeat(", ?", len(more))+")",

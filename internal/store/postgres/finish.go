@@ -46,8 +46,8 @@ func (db *DB) finishStatements() []statement {
 }
 
 // Finishing and postponing first lock the rows of outbox, which have the current attempt. Then they
-// change the rows of sends, by their IDs, in the partitions between the smallest and the largest ID.
-// The parameters are sorted by ID, so that two statements cannot deadlock.
+// change the rows of sends, by their IDs, in the partitions between the smallest and the largest
+// ID. The parameters are sorted by ID, so that two statements cannot deadlock.
 
 // attempts are the attempts a of a batch.
 var attempts = sqlgen.NewList("a", store.AttemptID{}, func(held store.AttemptID) sqlgen.Values {
@@ -60,25 +60,40 @@ var (
 	outcomes     = sqlgen.NewList("o", new(finishCall), func(x *finishCall) sqlgen.Values {
 		o, suppress, event := x.In, x.In.Suppress, x.In.Event
 		return append(outcomeOf(o), sqlgen.Values{
-			{"refund", o.Refund}, {"bad", o.BadAddress},
-			{"suppression", store.SuppressionID(o.ID, suppress.Cause)}, {"address", suppress.Address}, {"suppress_for", suppress.For},
-			{"cause", suppress.Cause}, {"words", suppress.Words},
-			{"event", event.ID}, {"type", event.Type}, {"test", event.Test},
+			{"refund", o.Refund},
+			{"bad", o.BadAddress},
+			{"suppression", store.SuppressionID(o.ID, suppress.Cause)},
+			{"address", suppress.Address},
+			{"suppress_for", suppress.For},
+			{"cause", suppress.Cause},
+			{"words", suppress.Words},
+			{"event", event.ID},
+			{"type", event.Type},
+			{"test", event.Test},
 		}...)
 	})
 )
 
 func outcomeOf(o store.Outcome) sqlgen.Values {
 	return sqlgen.Values{
-		{"id", o.ID}, {"status", o.Status}, {"reason", o.Reason}, {"provider", o.Provider}, {"provider_code", o.ProviderCode}, {"took", o.Took},
+		{"id", o.ID},
+		{"status", o.Status},
+		{"reason", o.Reason},
+		{"provider", o.Provider},
+		{"provider_code", o.ProviderCode},
+		{"took", o.Took},
 	}
 }
 
 var postponements = sqlgen.NewList("p", new(postponeCall), func(x *postponeCall) sqlgen.Values {
 	o := x.In
 	return sqlgen.Values{
-		{"id", o.ID}, {"attempt", o.Attempt}, {"after", o.After},
-		{"reason", o.Reason}, {"provider", o.Provider}, {"provider_code", o.ProviderCode},
+		{"id", o.ID},
+		{"attempt", o.Attempt},
+		{"after", o.After},
+		{"reason", o.Reason},
+		{"provider", o.Provider},
+		{"provider_code", o.ProviderCode},
 	}
 })
 
@@ -190,10 +205,10 @@ func (db *DB) postponeBatch(batch []*postponeCall) {
 	changeBatch(batch[0].RoundTripContext(), db, stmtPostpone, batch, postponements.Args)
 }
 
-// changeBatch runs a statement on a batch of calls, which it sorts by ID. The statement takes parameters, attempts and
-// the smallest and the largest ID. The answer to each call
-// is whether its row was changed. No statement begins after the end of ctx or store.CallTimeout; then
-// the calls that are left get an error, and their callers repeat them.
+// changeBatch runs a statement on a batch of calls, which it sorts by ID. The statement takes
+// parameters, attempts and the smallest and the largest ID. The answer to each call is whether its
+// row was changed. No statement begins after the end of ctx or store.CallTimeout; then the calls
+// that are left get an error, and their callers repeat them.
 func changeBatch[In rowChange](ctx context.Context, p *DB, statement string, calls []*batch.Call[In, bool],
 	parameters func([]*batch.Call[In, bool]) map[string]any,
 ) {
@@ -235,8 +250,8 @@ func changeBatch[In rowChange](ctx context.Context, p *DB, statement string, cal
 	}
 }
 
-// execReturningIDs runs a prepared statement and returns the IDs of the rows that it changed. brief is as
-// in together.
+// execReturningIDs runs a prepared statement and returns the IDs of the rows that it changed. brief
+// is as in together.
 func (db *DB) execReturningIDs(ctx context.Context, brief bool, statement string,
 	parameters []any,
 ) (changed map[uuid.UUID]bool, err error) {
@@ -293,8 +308,8 @@ DELETE FROM refunds r USING ` + attempts.SQL() + `
 WHERE r.id = ANY (@a_id::uuid[]) AND r.id = a.id AND r.attempt = a.attempt
 RETURNING r.id`
 
-// ConfirmRefund implements sqldb.PerDatabase. The refunds of 10 ms share a commit, as outcomes do: a flood of suppressed
-// addresses has one for each send.
+// ConfirmRefund implements sqldb.PerDatabase. The refunds of 10 ms share a commit, as outcomes do:
+// a flood of suppressed addresses has one for each send.
 func (db *DB) ConfirmRefund(ctx context.Context, held store.AttemptID) error {
 	_, err := db.refundEnds.Submit(ctx, held, batchKeyOfRow(held.ID))
 	return err

@@ -17,8 +17,8 @@ import (
 	"sendcode/internal/store/storetest"
 )
 
-// Five of 256 sends whose rows are locked for too long fail alone, and certainly, after few trips. When the five come back, they make
-// no other fail with them.
+// Five of 256 sends whose rows are locked for too long fail alone, and certainly, after few trips.
+// When the five come back, they make no other fail with them.
 func TestPostgresStuckOutcomes(t *testing.T) {
 	f, db := fixtureOn(t, lentDatabase(t)+"&lock_timeout="+shortWait)
 	trips := &tripsOf(db).outcomes
@@ -158,8 +158,8 @@ WHERE locktype = 'advisory' AND NOT granted AND database = (SELECT oid FROM pg_d
 	})
 }
 
-// A Begin whose server process ends before the commit is made again, once; the server said that both
-// wrote nothing.
+// A Begin whose server process ends before the commit is made again, once; the server said that
+// both wrote nothing.
 func TestPostgresServerEndsTheTransaction(t *testing.T) {
 	t.Parallel()
 	f, _ := faultFixture(t)

@@ -23,8 +23,9 @@ func TestPostgres(t *testing.T) {
 	runContract(t, func(f *storetest.Fixture) *storetest.Fixture { return f })
 }
 
-// runContract runs groups of the contract, all where none is named. The cases take turns with a few databases and their open
-// connections: a server's process for each connection of each case costs several times what the cases do.
+// runContract runs groups of the contract, all where none is named. The cases take turns with a few
+// databases and their open connections: a server's process for each connection of each case costs
+// several times what the cases do.
 func runContract(t *testing.T, change func(*storetest.Fixture) *storetest.Fixture, groups ...string) {
 	t.Helper()
 	makeAppRole(t)

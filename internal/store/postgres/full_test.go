@@ -16,7 +16,8 @@ func TestPostgresCommitOnAFullDisk(t *testing.T) {
 	f, db := fixtureOn(t, newDatabase(t))
 	_, err := db.pool.Exec(t.Context(), `
 CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'no space left' USING ERRCODE = '53100'; END $$;
-CREATE CONSTRAINT TRIGGER full_disk AFTER INSERT ON verifications DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION full_disk()`, pgx.QueryExecModeSimpleProtocol)
+CREATE CONSTRAINT TRIGGER full_disk AFTER INSERT ON verifications DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION full_disk()`,
+		pgx.QueryExecModeSimpleProtocol)
 	storetest.OK(t, err)
 	storetest.IsFull(t, storetest.Err(f.Begin(t.Context(), f.Intent(1))))
 	storetest.Must(db.pool.Exec(t.Context(), `DROP TRIGGER full_disk ON verifications`))(t)

@@ -23,7 +23,9 @@ const (
 	stmtReadHistory       = "sendcode_look"
 	stmtReadVerifications = "sendcode_find"
 	stmtReadRows          = "sendcode_find_row"
-	maxReaders            = 2 // batches under way at once, of each kind of read; separate connections, so that reads and Begins do not delay each other
+	// batches under way at once, of each kind of read; separate connections, so that reads and
+	// Begins do not delay each other
+	maxReaders = 2
 )
 
 // historyCall is a call of ReadHistory, verificationCall one of Verification or VerificationRow,
@@ -48,9 +50,12 @@ type storedVerification struct {
 // historyCalls are the calls u of a batch of ReadHistory.
 var historyCalls = sqlgen.NewList("u", new(historyCall), func(x *historyCall) sqlgen.Values {
 	return sqlgen.Values{
-		{"app", x.In.App}, {"channel", x.In.Channel}, {"recipient", x.In.Recipient},
+		{"app", x.In.App},
+		{"channel", x.In.Channel},
+		{"recipient", x.In.Recipient},
 		{"purposes", strings.Join(x.In.Purposes, store.PurposeSeparator)},
-		{"counting", x.In.CountedWithin}, {"rejecting", x.In.RejectedWithin},
+		{"counting", x.In.CountedWithin},
+		{"rejecting", x.In.RejectedWithin},
 	}
 })
 
@@ -92,7 +97,8 @@ SELECT @now, ` + sqldb.SendColumns + `, ` + sqldb.VerificationColumns + ` FROM v
     ORDER BY s.number DESC LIMIT 1
 ) s WHERE v.id = ANY (@ids::text[])`
 
-// rowsSQL reads verifications alone. Beside it, to look for the sends in all partitions costs several times as much.
+// rowsSQL reads verifications alone. Beside it, to look for the sends in all partitions costs
+// several times as much.
 var rowsSQL = `SELECT @now, ` + sqldb.VerificationColumns + ` FROM verifications v WHERE v.id = ANY (@ids::text[])`
 
 func (db *DB) readStatements() []statement {
@@ -156,8 +162,8 @@ func (db *DB) answerVerifications(finds []*verificationCall) {
 }
 func (db *DB) answerSharedReads(steps []*sharedReadCall) { answerReads(db, steps, db.runSharedReads) }
 
-// answerReads answers a batch by one trip, which returns an answer for each call. It repeats the trip
-// once after a lost connection.
+// answerReads answers a batch by one trip, which returns an answer for each call. It repeats the
+// trip once after a lost connection.
 func answerReads[In, Answer any](p *DB, calls []*batch.Call[In, Answer],
 	trip func(ctx context.Context, calls []*batch.Call[In, Answer]) ([]Answer, error),
 ) {

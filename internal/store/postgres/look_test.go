@@ -34,7 +34,8 @@ func TestLooksShareATrip(t *testing.T) {
 			App: app, Channel: recipient.Email, Recipient: recipient.Hash{15: byte(n)},
 			Purposes: []string{"login", "signup"},
 		}
-		return batch.NewCall[rowrules.HistoryQuery, rowrules.History](rowrules.HistoryQuery{Bucket: bucket, CountedWithin: counting, RejectedWithin: rejected},
+		return batch.NewCall[rowrules.HistoryQuery,
+			rowrules.History](rowrules.HistoryQuery{Bucket: bucket, CountedWithin: counting, RejectedWithin: rejected},
 			0)
 	}
 	for _, last := range []time.Time{f.Now, f.Now.AddDate(0, -5, 0), f.Now.AddDate(0, 5, 0)} {
@@ -77,7 +78,8 @@ func TestVerificationsShareATrip(t *testing.T) {
 				want.Send.ID = uuid.Nil
 			}
 			storetest.OK(t, x.Err)
-			storetest.Equal(t, "verification, newest send, found", []any{x.Answer.Verification.ID, x.Answer.Send.ID, !x.Answer.now.IsZero()},
+			storetest.Equal(t, "verification, newest send, found",
+				[]any{x.Answer.Verification.ID, x.Answer.Send.ID, !x.Answer.now.IsZero()},
 				[]any{want.Verification.ID, want.Send.ID, i != 1})
 		}
 	}

@@ -93,8 +93,9 @@ SELECT query_start FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND quer
 	storetest.Equal(t, "made after another", names(t, db), partitions)
 }
 
-// The clock goes past the end of a partition while sends come, of IDs on both sides, and another partition is attached meanwhile.
-// Each recipient gets as many as the rule admits in both together, and each row is in the partition of its ID.
+// The clock goes past the end of a partition while sends come, of IDs on both sides, and another
+// partition is attached meanwhile. Each recipient gets as many as the rule admits in both together,
+// and each row is in the partition of its ID.
 func TestPartitionEndsUnderLoad(t *testing.T) {
 	const recipients, each, limit, workers = 4, 50, 30, 8
 	url := shared.Server(t).NewDatabase(t)
@@ -273,7 +274,8 @@ func TestRowsOfEachTableAreDue(t *testing.T) {
 	for i, insert := range []string{
 		`failures SELECT 'failed', now() - interval '60 days', ` + ids + `, now(), true, 'shop', 'email', decode(md5(n::text), 'hex')`,
 		`provider_events SELECT ` + ids + `, 'bounced', now(), now(), 'post', ''`,
-		`suppressions (id, app, channel, address, recipient, masked, reason, detail, created_by, since, until) SELECT ` + ids + `, '', 'email',
+		`suppressions (id, app, channel, address, recipient, masked, reason, detail, created_by, since, until) SELECT ` + ids +
+			`, '', 'email',
   decode(md5(n::text), 'hex'), decode(md5(n::text), 'hex'), '', 'manual', '', 'mei', now() - interval '60 days', now() - interval '59 days'`,
 		`minute_index SELECT 'provider', 'post', now() - interval '60 days' - n * interval '1 minute'`,
 	} {

@@ -161,10 +161,11 @@ func TestPostgresExportReadsARowOnce(t *testing.T) {
 	}
 	readsFew(t, db, conn, admin, 12_000, func() { // the sends also for provider_events
 		rows := map[string]int{}
-		storetest.OK(t, f.ExportPerson(t.Context(), f.Intent(1).Send.Recipient, 100, func(of store.ExportedTable, page []store.ExportedRow) error {
-			rows[of.Name] += len(page)
-			return nil
-		}))
+		storetest.OK(t, f.ExportPerson(t.Context(), f.Intent(1).Send.Recipient, 100,
+			func(of store.ExportedTable, page []store.ExportedRow) error {
+				rows[of.Name] += len(page)
+				return nil
+			}))
 		storetest.Equal(t, "rows", []int{rows["sends"], rows["refusals"], rows["verifications"]}, []int{5001, 5001, 5001})
 	})
 }

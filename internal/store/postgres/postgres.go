@@ -64,16 +64,16 @@ const (
 	serverClockSQL = "clock_timestamp()" // not now(), which is the start of the transaction, before the lock
 
 	otherConns = 4 // unless the URL says pool_max_conns
-	// Finish, Postpone, ConfirmRefund and EndAppEventAttempt make one round trip at a time each, and wait, as RenewLeases and
-	// TakeOver do, for a connection that the others do not use
+	// Finish, Postpone, ConfirmRefund and EndAppEventAttempt make one round trip at a time each,
+	// and wait, as RenewLeases and TakeOver do, for a connection that the others do not use
 	finisherConns   = 3
 	maxConnIdleTime = 5 * time.Minute
 	maxConnLifetime = time.Hour
 )
 
 // ConnsPerReplica is how many connections one process opens at most. ClaimIdempotencyKey, Begin and
-// Check have maxWriters each; the shared reads have twice maxReaders. If the URL has pool_max_conns,
-// that number replaces otherConns.
+// Check have maxWriters each; the shared reads have twice maxReaders. If the URL has
+// pool_max_conns, that number replaces otherConns.
 const ConnsPerReplica = writerConns + finisherConns + readerConns + otherConns
 
 const (
@@ -90,8 +90,8 @@ func connectTimeout() time.Duration { return store.CallTimeout * 9 / 10 }
 var sessionSettings = map[string]string{
 	"application_name": "sendcode",
 	"timezone":         "UTC",
-	// All statements are short. One recipient's lock must not delay the others in a batch for long: a batch
-	// waits for it once, and its parts for briefLockTimeout each, within one deadline.
+	// All statements are short. One recipient's lock must not delay the others in a batch for long:
+	// a batch waits for it once, and its parts for briefLockTimeout each, within one deadline.
 	"statement_timeout":                   "5s",
 	"lock_timeout":                        "1s",
 	"idle_in_transaction_session_timeout": "5s",
@@ -144,7 +144,8 @@ func openWithClock(ctx context.Context, url, now, role string, tracer ...pgx.Que
 	p.sawClock(clock)
 	p.claims = batch.New(maxWriters, p.changeIdempotencyClaims)
 	p.begins, p.checks = batch.New(maxWriters, p.beginBatch), batch.New(maxWriters, p.checkBatch)
-	p.histories, p.verifications, p.sharedStatements = batch.New(maxReaders, p.answerHistories), batch.New(maxReaders, p.answerVerifications),
+	p.histories, p.verifications, p.sharedStatements = batch.New(maxReaders, p.answerHistories),
+		batch.New(maxReaders, p.answerVerifications),
 		batch.New(maxReaders, p.answerSharedReads)
 	p.sharedStatements.WaitsOnceBegun = true // a caller must not return while its statement writes to its variables
 	p.outcomes, p.postponements, p.refundEnds, p.eventEnds = batch.New(1, p.finishBatch), batch.New(1, p.postponeBatch),
@@ -186,7 +187,8 @@ func (db *DB) openPools(ctx context.Context, url, role string, tracer []pgx.Quer
 	if db.readers, err = newPool(ctx, url, role, o); err != nil {
 		return now, err
 	}
-	// One connection of writers is opened now, since opening it would use up the first Begin's timeout.
+	// One connection of writers is opened now, since opening it would use up the first Begin's
+	// timeout.
 	if err = withConn(ctx, db.writers, func(context.Context, *pgxpool.Conn) error { return nil }); err != nil {
 		return now, err
 	}
@@ -326,8 +328,9 @@ func wrapWriteError(err error) error {
 
 // withConn runs f on a pooled connection. If no connection can be had, the error wraps
 // fault.Unavailable, since nothing was sent. A connection to a server that has become read-only is
-// closed. ctx, within store.WithCallTimeout, bounds the wait for a connection; f gets a context of its own, since pgx closes a
-// connection whose statement's context ends, and a new one costs several round trips.
+// closed. ctx, within store.WithCallTimeout, bounds the wait for a connection; f gets a context of
+// its own, since pgx closes a connection whose statement's context ends, and a new one costs
+// several round trips.
 func withConn(ctx context.Context, pool *pgxpool.Pool, f func(context.Context, *pgxpool.Conn) error) error {
 	ctx, cancel := store.WithCallTimeout(ctx)
 	defer cancel()
@@ -345,8 +348,8 @@ func withConn(ctx context.Context, pool *pgxpool.Pool, f func(context.Context, *
 	return err
 }
 
-// statementDeadline returns the deadline of statements that begin now: that of ctx, which has one, but not
-// before store.CallTimeout has passed.
+// statementDeadline returns the deadline of statements that begin now: that of ctx, which has one,
+// but not before store.CallTimeout has passed.
 func statementDeadline(ctx context.Context) time.Time {
 	end, _ := ctx.Deadline()
 	if least := time.Now().Add(store.CallTimeout); end.Before(least) {
@@ -406,7 +409,8 @@ type seenClock struct{ now, read time.Time }
 
 func (db *DB) sawClock(now time.Time) { db.seen.Store(&seenClock{now, time.Now()}) }
 
-// likelyNow returns the database's time as this process assumes it, by what has passed since it read that clock.
+// likelyNow returns the database's time as this process assumes it, by what has passed since it
+// read that clock.
 func (db *DB) likelyNow() time.Time {
 	last := db.seen.Load()
 	return store.TruncateToMicroseconds(last.now.Add(time.Since(last.read)))

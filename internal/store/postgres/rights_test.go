@@ -149,7 +149,10 @@ func TestPostgresPingNeedsTheRightsOfASend(t *testing.T) {
 	address := shared.Server(t).NewDatabase(t)
 	storetest.OK(t, Migrate(t.Context(), address, appRole))
 	db, owner := openTest(t, as(t, address, appRole), serverClockSQL, appRole), connect(t, address)
-	for _, table := range []string{"sends", "verifications", "outbox", "idempotency_keys", "app_events", "minute_index", "failures", "refunds"} {
+	for _, table := range []string{
+		"sends", "verifications", "outbox", "idempotency_keys", "app_events", "minute_index", "failures",
+		"refunds",
+	} {
 		storetest.OK(t, db.Ping(t.Context()))
 		exec(t, owner, `REVOKE INSERT ON `+table+` FROM `+appRole)
 		if err := db.Ping(t.Context()); !IsPermissionDenied(err) || !strings.Contains(err.Error(), table) {

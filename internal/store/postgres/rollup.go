@@ -37,7 +37,8 @@ var deleteOldHoursSQL = sqldb.DeleteHourCountsSQL(`hour < (SELECT @now - CAST(@a
 var countHourSQL = `
 WITH counted AS MATERIALIZED (` + sqldb.HourRowsSQL(sqldb.Postgres) + `)` +
 	strings.Join(sqlgen.MapSlice(sqldb.HourTables, func(t sqldb.HourTable) string {
-		return `, into_` + t.Name + ` AS (INSERT INTO ` + t.Name + ` (hour, ` + t.Columns + `) SELECT @hour, x.* FROM (` + t.Query + `) AS x)`
+		return `, into_` + t.Name + ` AS (INSERT INTO ` + t.Name + ` (hour, ` + t.Columns + `) SELECT @hour, x.* FROM (` + t.Query +
+			`) AS x)`
 	}), "") + `
 INSERT INTO counted_hours (hour) VALUES (@hour)`
 
@@ -87,8 +88,8 @@ func (db *DB) BeforeErase(q sqldb.Tx, h recipient.Hash) error {
 		subtractDomainsSQL, subtractCodesSQL)
 }
 
-// DeleteHourCounts implements sqldb.Engine. The lock keeps CountHours from counting the hour before the
-// change is committed. An hour whose end is younger than sqldb.HourCountDelay has no counts.
+// DeleteHourCounts implements sqldb.Engine. The lock keeps CountHours from counting the hour before
+// the change is committed. An hour whose end is younger than sqldb.HourCountDelay has no counts.
 func (db *DB) DeleteHourCounts(q sqldb.Tx, at time.Time) error {
 	if q.Now.Sub(at) < sqldb.HourCountDelay {
 		return nil

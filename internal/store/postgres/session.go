@@ -32,9 +32,9 @@ func deferSettings(config *pgx.ConnConfig) func(context.Context, *pgx.Conn) erro
 		}
 	}
 	return func(ctx context.Context, conn *pgx.Conn) error {
-		// The statement is not prepared: it must also work with a pooler that divides sessions, which
-		// is detected only later. It turns synchronous_commit on if the server's default is off, since
-		// a committed row must be on the disk.
+		// The statement is not prepared: it must also work with a pooler that divides sessions,
+		// which is detected only later. It turns synchronous_commit on if the server's default is
+		// off, since a committed row must be on the disk.
 		_, err := conn.Exec(ctx, `SELECT set_config(name, value, false) FROM unnest($1::text[], $2::text[]) AS s (name, value)
 UNION ALL SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'`,
 			pgx.QueryExecModeExec, names, values)
@@ -55,9 +55,9 @@ var (
 )
 
 // checkServer returns an error if the database is not in UTF-8, or if a pooler gives connections
-// to transactions and not to sessions, since prepared statements and settings belong to a session. It
-// also returns an error if an advisory lock of one session does not lock out another. To find out, it
-// opens a second connection.
+// to transactions and not to sessions, since prepared statements and settings belong to a session.
+// It also returns an error if an advisory lock of one session does not lock out another. To find
+// out, it opens a second connection.
 func checkServer(ctx context.Context, conn *pgx.Conn) error {
 	if encoding := conn.PgConn().ParameterStatus("server_encoding"); encoding != "" && encoding != "UTF8" {
 		return fmt.Errorf("store: the database has the encoding %s: create one with ENCODING 'UTF8' TEMPLATE template0", encoding)
@@ -163,8 +163,8 @@ func serverPID(ctx context.Context, conn *pgx.Conn) (pid uint32, err error) {
 	return pid, err
 }
 
-// checkServerAt opens a connection, checks its server with checkServer, and closes it. It returns an
-// error if the connection or the check fails.
+// checkServerAt opens a connection, checks its server with checkServer, and closes it. It returns
+// an error if the connection or the check fails.
 func checkServerAt(ctx context.Context, config *pgx.ConnConfig) error {
 	config = config.Copy()
 	deferSettings(config) // removes the settings that a pooler might reject; the check needs none

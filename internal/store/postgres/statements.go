@@ -16,7 +16,8 @@ import (
 // statement is a statement to prepare. Its parameters have names, as @lease has.
 type statement struct{ name, sql string }
 
-// preparedStatement is a statement with numbers in place of its parameters' names, and the names in that order.
+// preparedStatement is a statement with numbers in place of its parameters' names, and the names in
+// that order.
 type preparedStatement struct {
 	sql   string
 	names []string

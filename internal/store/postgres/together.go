@@ -16,16 +16,18 @@ import (
 	"sendcode/internal/store/batch"
 )
 
-// together runs a batch of calls and answers every call, or returns an error; before that it may have answered
-// some, which are not run again. brief: its statements wait only briefly for a lock.
+// together runs a batch of calls and answers every call, or returns an error; before that it may
+// have answered some, which are not run again. brief: its statements wait only briefly for a lock.
 type together[In, Answer any] func(ctx context.Context, brief bool, calls []*batch.Call[In, Answer]) error
 
-// parts is in how many parts a batch that failed runs: 256 calls run 32 by 32, 4 by 4, and then one by one.
+// parts is in how many parts a batch that failed runs: 256 calls run 32 by 32, 4 by 4, and then one
+// by one.
 const parts = 8
 
-// runTogether runs a batch. If one call may have made it fail, it runs the batch in parts, and so on down to that call,
-// which alone gets the error. All have the deadline of ctx; when it passes, the calls that are left get an error. The
-// parts wait briefly for locks: the others in the batch must not wait for each call that waits for one.
+// runTogether runs a batch. If one call may have made it fail, it runs the batch in parts, and so
+// on down to that call, which alone gets the error. All have the deadline of ctx; when it passes,
+// the calls that are left get an error. The parts wait briefly for locks: the others in the batch
+// must not wait for each call that waits for one.
 func runTogether[In, Answer any](ctx context.Context, brief bool, calls []*batch.Call[In, Answer], run together[In, Answer]) {
 	err := run(ctx, brief, calls)
 	if err == nil {
@@ -47,7 +49,8 @@ func runTogether[In, Answer any](ctx context.Context, brief bool, calls []*batch
 var errPanicBefore = store.WrapUnavailable(panics.Err)
 
 // causedByOneCall reports whether one call may have made its whole batch fail: by its data
-// (SQLSTATE classes 22, 23 and 54), a lock that was not free, a timeout, a deadlock (40), or a panic.
+// (SQLSTATE classes 22, 23 and 54), a lock that was not free, a timeout, a deadlock (40), or a
+// panic.
 // https://www.postgresql.org/docs/current/errcodes-appendix.html
 func causedByOneCall(err error) bool {
 	c := sqlState(err)
@@ -55,16 +58,17 @@ func causedByOneCall(err error) bool {
 		c == lockNotAvailable || c == "57014")
 }
 
-// briefLockTimeout is the lock_timeout of parts. If five of 256 calls wait for locks, 15 of 68 repetitions fail, which takes 0.75 s.
-// It is longer than other replicas' batches hold a lock on most disks.
+// briefLockTimeout is the lock_timeout of parts. If five of 256 calls wait for locks, 15 of 68
+// repetitions fail, which takes 0.75 s. It is longer than other replicas' batches hold a lock on
+// most disks.
 const briefLockTimeout = 50 * time.Millisecond
 
 // waitBriefly begins a transaction whose statements wait only briefly for a lock.
 var waitBriefly = fmt.Sprintf("SELECT set_config('lock_timeout', '%d', true)", briefLockTimeout.Milliseconds())
 
-// stuckRows are the IDs of rows whose lock a call did not get although it was alone. When such a call is
-// repeated, it runs apart from others, which would fail with it. Safe for concurrent use; the zero value
-// is empty.
+// stuckRows are the IDs of rows whose lock a call did not get although it was alone. When such a
+// call is repeated, it runs apart from others, which would fail with it. Safe for concurrent use;
+// the zero value is empty.
 type stuckRows struct {
 	mu  sync.Mutex
 	ids map[uuid.UUID]bool

@@ -13,8 +13,8 @@ import (
 	"sendcode/internal/store"
 )
 
-// The transactions of Begin, Check and the claims of keys, on a connection of the pool writers. Each trip sends several
-// statements and then reads all answers. The statements are prepared.
+// The transactions of Begin, Check and the claims of keys, on a connection of the pool writers.
+// Each trip sends several statements and then reads all answers. The statements are prepared.
 
 const (
 	stmtBeginTransaction = "sendcode_open"
@@ -69,8 +69,8 @@ func uncertainUnlessNotCommitted(notCommitted bool, err error) error {
 func (db *DB) runOnWriter(ctx context.Context,
 	transaction func(*pgxpool.Conn) (notCommitted bool, err error),
 ) (notCommitted bool, err error) {
-	// Until runAndCommit, which recovers itself, nothing is committed. The error is one of the store's, so
-	// that withRetry does not repeat the transaction.
+	// Until runAndCommit, which recovers itself, nothing is committed. The error is one of the
+	// store's, so that withRetry does not repeat the transaction.
 	defer panics.Recover(panics.Batch, func() { notCommitted, err = true, store.WrapUnavailable(panics.Err) })
 	conn, err := db.writers.Acquire(ctx)
 	if err != nil {
@@ -90,8 +90,8 @@ func (db *DB) runOnWriter(ctx context.Context,
 	return notCommitted, err
 }
 
-// forgetSuccess is called after a failed transaction of the pool writers: LastSendCommit returns nil
-// until a send is committed, and the next Ping looks for room.
+// forgetSuccess is called after a failed transaction of the pool writers: LastSendCommit returns
+// nil until a send is committed, and the next Ping looks for room.
 func (db *DB) forgetSuccess() {
 	db.committed.Store(nil)
 	db.roomy.Store(false)
@@ -135,7 +135,8 @@ func failedBeforeCommit(err error) bool {
 	return ok || pgconn.SafeToRetry(err)
 }
 
-// open returns a trip that opens a transaction, in which statements wait only briefly for a lock if brief is set.
+// open returns a trip that opens a transaction, in which statements wait only briefly for a lock if
+// brief is set.
 func (db *DB) open(brief bool) *pgx.Batch {
 	var trip pgx.Batch
 	db.queue(&trip, stmtBeginTransaction)

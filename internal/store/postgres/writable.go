@@ -17,7 +17,8 @@ import (
 )
 
 // withCause wraps err in ErrNoSpace, ErrReadOnly or ErrNoPartition if Postgres says that this is
-// why it can't write, and in errFewPlaces if PgBouncer ended a wait for a place. It returns ErrIdentityTaken if another account has the identity.
+// why it can't write, and in errFewPlaces if PgBouncer ended a wait for a place. It returns
+// ErrIdentityTaken if another account has the identity.
 func withCause(err error) error {
 	switch sqlState(err) {
 	case "53100", "53200": // disk_full, out_of_memory
@@ -43,9 +44,9 @@ const diskSpaceCheckInterval = time.Minute
 // pingSQL locks one row, which is a small write. If no replica looked for room within
 // diskSpaceCheckInterval, or @anyway, it also writes as many pages as a few sends need: a full disk
 // may still have room for the small write. It returns whether there is a partition for the present
-// time, the fingerprints of the migrations, and the tables into which it may not insert what a send inserts. It locks the tables that sends and checks write, as these
-// do, so that it waits for a lock for which they wait. Concurrent Pings wait for each other's commit at
-// most.
+// time, the fingerprints of the migrations, and the tables into which it may not insert what a send
+// inserts. It locks the tables that sends and checks write, as these do, so that it waits for a
+// lock for which they wait. Concurrent Pings wait for each other's commit at most.
 const pingSQL = `
 WITH turn AS (
     INSERT INTO leases AS t (name, until) SELECT 'room', clock.now + CAST(@lasts AS interval) FROM (SELECT @now AS now) AS clock WHERE true

@@ -57,9 +57,9 @@ func DecideCheck(c store.CheckRequest, v store.Verification, tried []store.Verif
 	return d, nil
 }
 
-// checkKeyAfterReuse returns v's CheckKey after a check with its Idempotency-Key and another code. Such checks
-// are no tries, so their number is bounded: else a caller that knows the key, but not the code of an
-// approval, could guess the code without end.
+// checkKeyAfterReuse returns v's CheckKey after a check with its Idempotency-Key and another code.
+// Such checks are no tries, so their number is bounded: else a caller that knows the key, but not
+// the code of an approval, could guess the code without end.
 func checkKeyAfterReuse(v store.Verification) []byte {
 	const hashes = 2 * store.CheckKeyHashSize
 	if n := len(v.CheckKey); n < hashes || n >= hashes+v.MaxAttempts-1 {
@@ -96,9 +96,9 @@ func LockoutOf(all []store.Verification, class store.Class, now time.Time) store
 	return inDay
 }
 
-// failedCheckTimes returns the times of a verification's failed checks, without those before a reset
-// and without the right check that approved it. If an erasure removed the times, the failures count
-// from the expiry.
+// failedCheckTimes returns the times of a verification's failed checks, without those before a
+// reset and without the right check that approved it. If an erasure removed the times, the failures
+// count from the expiry.
 func failedCheckTimes(t store.Verification) (failed []time.Time) {
 	n := t.Attempts
 	if !t.ApprovedAt.IsZero() {

@@ -56,8 +56,10 @@ func (db *DB) ChangeAccount(ctx context.Context, name string, c store.AccountCha
 		return err
 	}
 	return db.Write(ctx, "ChangeAccount", func(q Tx) error {
-		// In Postgres another transaction may add one meanwhile; the statement below then fails with the same error.
-		taken, err := QueryAll(q, OneColumn[string], `SELECT name FROM accounts WHERE identity = @identity AND identity <> '' AND name <> @name`,
+		// In Postgres another transaction may add one meanwhile; the statement below then fails
+		// with the same error.
+		taken, err := QueryAll(q, OneColumn[string],
+			`SELECT name FROM accounts WHERE identity = @identity AND identity <> '' AND name <> @name`,
 			Args{"identity": c.Identity, "name": name})
 		if err == nil && len(taken) > 0 {
 			err = store.ErrIdentityTaken
@@ -142,8 +144,8 @@ func (db *DB) EndSession(ctx context.Context, id [32]byte) error {
 	return err
 }
 
-// EndSessions deletes the account's sessions, and adds the audit entry, whose Detail becomes their number. False: there is
-// none, and nothing was changed.
+// EndSessions deletes the account's sessions, and adds the audit entry, whose Detail becomes their
+// number. False: there is none, and nothing was changed.
 func (db *DB) EndSessions(ctx context.Context, account string, act store.AuditEntry) (ended bool, err error) {
 	act, err = store.Session{Account: account}.Validated(act)
 	if err != nil {

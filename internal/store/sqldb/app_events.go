@@ -38,7 +38,8 @@ func (d dialect) ExpiredVerificationsSQL() string {
 	return `
 SELECT ` + VerificationColumns + ` FROM verifications v
 WHERE v.expires_at >= @from AND v.expires_at < @until AND (v.expires_at > @from OR v.id > @after)
-  AND v.approved_at IS NULL AND v.canceled_at IS NULL AND v.attempts < v.max_attempts AND ` + CountedCodeSQL + ` AND v.app ` + d.inList("apps") + `
+  AND v.approved_at IS NULL AND v.canceled_at IS NULL AND v.attempts < v.max_attempts AND ` + CountedCodeSQL + ` AND v.app ` +
+		d.inList("apps") + `
 ORDER BY v.expires_at, v.id LIMIT @limit`
 }
 
@@ -78,9 +79,9 @@ SELECT c.now, EXISTS (SELECT 1 FROM app_events e WHERE e.app `+db.Dialect.inList
 	return now, err == nil && !due
 }
 
-// LeaseDueAppEvents starts the next attempt of events that are due or whose lease ran out. Of each app
-// it takes at most AppEventLimit.Limit events, those that are longest overdue. It returns all of
-// them sorted by ID, and the time on the database's clock.
+// LeaseDueAppEvents starts the next attempt of events that are due or whose lease ran out. Of each
+// app it takes at most AppEventLimit.Limit events, those that are longest overdue. It returns all
+// of them sorted by ID, and the time on the database's clock.
 func (db *DB) LeaseDueAppEvents(ctx context.Context, lease time.Duration,
 	shares []store.AppEventLimit,
 ) (events []store.AppEvent, now time.Time, err error) {
@@ -110,7 +111,8 @@ func (db *DB) LeaseDueAppEvents(ctx context.Context, lease time.Duration,
 // so they are never delivered. It returns both numbers.
 func (db *DB) ForgetAppEvents(ctx context.Context, keep time.Duration, limit int) (forgotten, givenUp int, err error) {
 	args := Args{"keep": keep, "limit": limit}
-	ended, old := db.Dialect.inSubquery(db.Dialect.lockRows(endedEventsSQL)), db.Dialect.inSubquery(db.Dialect.lockRows(oldPendingEventsSQL))
+	ended, old := db.Dialect.inSubquery(db.Dialect.lockRows(endedEventsSQL)),
+		db.Dialect.inSubquery(db.Dialect.lockRows(oldPendingEventsSQL))
 	forget := &Statement{SQL: `DELETE FROM app_events WHERE id ` + ended, Args: args}
 	giveUp := &Statement{SQL: `UPDATE app_events SET state = 'given_up', due_at = NULL, ended_at = @now WHERE id ` +
 		old, Args: args}
@@ -141,8 +143,8 @@ func (db *DB) AppEvents(ctx context.Context, f store.AppEventFilter) ([]store.Ap
 		db.Dialect.pick(appEventSQL)+c.Where()+fmt.Sprint(` ORDER BY e.id DESC LIMIT `, f.Limit), c.Args)
 }
 
-// AddAppEvents writes the events of a verification, if id is its ID (a string), or of a send (a UUID);
-// why is the reason in a send's events. Zero events are not written.
+// AddAppEvents writes the events of a verification, if id is its ID (a string), or of a send (a
+// UUID); why is the reason in a send's events. Zero events are not written.
 func (t Tx) AddAppEvents(id any, why string, events ...store.NewEvent) error {
 	statement := addVerificationEventSQL
 	if _, send := id.(uuid.UUID); send {

@@ -11,7 +11,8 @@ import (
 	"sendcode/internal/store/sqlgen"
 )
 
-// addAuditRecipientSQL gives the end of an action the mask that its begin has by now: that may have been erased.
+// addAuditRecipientSQL gives the end of an action the mask that its begin has by now: that may have
+// been erased.
 const addAuditRecipientSQL = `INSERT INTO audit_recipients (entry, recipient, masked)
 VALUES (@id, @recipient, coalesce((SELECT p.masked FROM audit_recipients p WHERE p.entry = @completes), @masked)) ON CONFLICT (entry) DO NOTHING`
 

@@ -21,7 +21,8 @@ FROM (SELECT channel, id FROM outbox ORDER BY id LIMIT %d) o GROUP BY o.channel`
 // anySendWaitsSQL looks at the same rows of the outbox as backlogSQL. They suffice, since a send
 // that waits is older than those under way.
 var anySendWaitsSQL = fmt.Sprintf(`
-SELECT EXISTS (SELECT 1 FROM (SELECT channel, queued FROM outbox ORDER BY id LIMIT %d) o WHERE o.channel = @channel AND o.queued = true)`, store.MaxBacklogCounted)
+SELECT EXISTS (SELECT 1 FROM (SELECT channel, queued FROM outbox ORDER BY id LIMIT %d) o WHERE o.channel = @channel AND o.queued = true)`,
+	store.MaxBacklogCounted)
 
 // outboxCountsSQL looks at the same rows, too. What is due has no lease, or one that has ended.
 var outboxCountsSQL = fmt.Sprintf(`

@@ -16,7 +16,8 @@ const reportSQL = `
 UPDATE verifications SET reported = @report, approved_at = CASE WHEN @approves THEN @now END, check_key = @key
 WHERE id = @id AND masked <> '•••' AND caller_checks AND reported NOT IN (@report, 'approved')`
 
-// confirmSQL changes nothing. It is a write, which waits for a synchronous standby that may not have what was found.
+// confirmSQL changes nothing. It is a write, which waits for a synchronous standby that may not
+// have what was found.
 const confirmSQL = `UPDATE verifications SET reported = reported WHERE id = @id`
 
 // Report writes what the caller said of a code that it checks, with the hash of its Idempotency-Key
@@ -52,11 +53,12 @@ func (db *DB) Report(ctx context.Context, id string, r store.Report, key []byte,
 // @key, else the newest that has no report, else the newest.
 func (d dialect) callerCodeSQL() string {
 	return recipientVerificationsSQL(d, ` AND s.status <> 'failed'`) + ` AND v.caller_checks
-ORDER BY (` + checkedWithKeySQL + `) IS TRUE DESC, v.canceled_at IS NULL AND v.reported IN ('', 'due') DESC, v.created_at DESC, v.id DESC LIMIT 1`
+ORDER BY (` + checkedWithKeySQL +
+		`) IS TRUE DESC, v.canceled_at IS NULL AND v.reported IN ('', 'due') DESC, v.created_at DESC, v.id DESC LIMIT 1`
 }
 
-// NewestCallerCode returns the verification of an app, recipient and purpose that a report means, or
-// fault.NotFound. It looks back for an hour more than codes live. h has no Holder.
+// NewestCallerCode returns the verification of an app, recipient and purpose that a report means,
+// or fault.NotFound. It looks back for an hour more than codes live. h has no Holder.
 func (db *DB) NewestCallerCode(ctx context.Context, h store.HolderQuery) (store.Verification, error) {
 	return db.firstOfRecipient(ctx, "NewestCallerCode", db.Dialect.callerCodeSQL(), h, store.MaxCodeLife+time.Hour)
 }

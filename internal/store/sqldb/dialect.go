@@ -43,8 +43,8 @@ func (d dialect) lockRows(query string) string {
 	return d.pick(dialectSQL{query + " FOR UPDATE SKIP LOCKED", query})
 }
 
-// partitionsSince returns a condition on IDs that holds for every send s that was logged at the instant
-// (SQL) or later. It lets Postgres skip earlier partitions.
+// partitionsSince returns a condition on IDs that holds for every send s that was logged at the
+// instant (SQL) or later. It lets Postgres skip earlier partitions.
 func (d dialect) partitionsSince(at string) string {
 	return d.pick(dialectSQL{PostgresPartitionsSinceSQL(at), "1 = 1"})
 }

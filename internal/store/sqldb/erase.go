@@ -48,11 +48,13 @@ INSERT INTO failures (status, logged_at, id, finished_at, counts, app, channel, 
 SELECT s.status, s.logged_at, s.id, s.finished_at, false, s.app, s.channel, s.recipient
 FROM sends s WHERE s.recipient = @recipient AND s.reason = 'erased' ON CONFLICT DO NOTHING`,
 		},
-		// The index of sends finds the verifications. DeleteAged deletes no send before its own, and Forget forgets none before.
+		// The index of sends finds the verifications. DeleteAged deletes no send before its own,
+		// and Forget forgets none before.
 		{Forget: `UPDATE verifications SET recipient = @none WHERE masked = '•••'` + ofSends},
 		{Erase: eraseRowsSQL(SendTable, store.InsertedByBegin), Forget: forgetHashSQL("sends")},
 		{
-			// This comes after the table sends: of a Begin in between, a second Erase finds the send.
+			// This comes after the table sends: of a Begin in between, a second Erase finds the
+			// send.
 			Erase: `
 UPDATE verifications SET ` + VerificationTable.EraseSetList(store.InsertedByBegin) + `, checks = '', check_key = NULL,
        canceled_at = CASE WHEN approved_at IS NULL AND canceled_at IS NULL AND expires_at > @now THEN @now ELSE canceled_at END
@@ -97,8 +99,8 @@ func forgetHashSQL(table string) string {
 }
 
 const (
-	// addErasureSQL schedules ForgetDueErased. If a recipient is erased again, forget_at is set anew, also
-	// for the rows that the first erasure changed.
+	// addErasureSQL schedules ForgetDueErased. If a recipient is erased again, forget_at is set
+	// anew, also for the rows that the first erasure changed.
 	addErasureSQL = `
 INSERT INTO erasures (recipient, forget_at) VALUES (@recipient, @until)
 ON CONFLICT (recipient) DO UPDATE SET forget_at = excluded.forget_at`
@@ -112,8 +114,8 @@ WHERE recipient = @recipient AND EXISTS (SELECT 1 FROM suppressions x WHERE x.re
 	endErasureSQL = `DELETE FROM erasures WHERE recipient = @recipient AND forget_at <= @now`
 )
 
-// eraseLockKey is the key of the lock that Erase takes alone, and that writes of refusals share. So an
-// erasure sees the rows of each such write, or the write sees the erasure.
+// eraseLockKey is the key of the lock that Erase takes alone, and that writes of refusals share. So
+// an erasure sees the rows of each such write, or the write sees the erasure.
 const eraseLockKey = 0x6572617365
 
 var (
@@ -126,9 +128,10 @@ WHERE a.action = '` + store.ErasureAction + `' AND a.at <= @now AND p.recipient 
 	ofRecipientsSQL = dialectSQL{`= ANY (CAST(@recipients AS bytea[]))`, `IN (SELECT unhex(value) FROM json_each(@recipients))`}
 )
 
-// MaskErased masks the refusals that came before their recipient was erased, which a process had not
-// written by then. The transaction must write them. A person who came back later has rows like others. IDs
-// have the time by the process's estimate of the database's clock, so a second after the erasure counts too.
+// MaskErased masks the refusals that came before their recipient was erased, which a process had
+// not written by then. The transaction must write them. A person who came back later has rows like
+// others. IDs have the time by the process's estimate of the database's clock, so a second after
+// the erasure counts too.
 func (t Tx) MaskErased(refusals []store.SendOrRefusal) error {
 	of := sqlgen.MapSlice(refusals, func(r store.SendOrRefusal) recipient.Hash { return r.Recipient })
 	if err := t.ExecAll(Args{"key": eraseLockKey}, t.Dialect.pick(shareEraseLockSQL)); err != nil {
@@ -137,11 +140,12 @@ func (t Tx) MaskErased(refusals []store.SendOrRefusal) error {
 	erased := map[recipient.Hash]time.Time{}
 	var h recipient.Hash
 	var at time.Time
-	_, err := t.Run(erasedAtSQL+t.Dialect.pick(ofRecipientsSQL)+`) GROUP BY p.recipient`, Args{"recipients": of, "now": t.Now}, func(read Scan) error {
-		err := read(sqlgen.ScannerFor(&h), sqlgen.ScannerFor(&at))
-		erased[h] = at
-		return err
-	})
+	_, err := t.Run(erasedAtSQL+t.Dialect.pick(ofRecipientsSQL)+`) GROUP BY p.recipient`, Args{"recipients": of, "now": t.Now},
+		func(read Scan) error {
+			err := read(sqlgen.ScannerFor(&h), sqlgen.ScannerFor(&at))
+			erased[h] = at
+			return err
+		})
 	for i, r := range refusals {
 		if store.TimeOfID(r.ID).Before(erased[r.Recipient].Truncate(time.Millisecond).Add(time.Second)) {
 			refusals[i].Mask()
@@ -166,9 +170,9 @@ func (t Tx) ExecAll(args Args, statements ...string) error {
 
 // Erase removes all data about the recipient from every row, except the keyed hash, which
 // ForgetDueErased deletes after keep. It cancels the recipient's codes. It ends the sends that wait
-// for their next attempt: Failed, or Unknown if one is in doubt, with ReasonErased, not refunded. An
-// attempt under way goes on to its outcome. The audit entry is written in the same transaction; it has the hash, and ForgetDueErased
-// deletes it there too.
+// for their next attempt: Failed, or Unknown if one is in doubt, with ReasonErased, not refunded.
+// An attempt under way goes on to its outcome. The audit entry is written in the same transaction;
+// it has the hash, and ForgetDueErased deletes it there too.
 func (db *DB) Erase(ctx context.Context, h recipient.Hash, keep time.Duration, act store.AuditEntry) error {
 	if h == store.NoRecipient {
 		return store.BadRequestf("no recipient to erase")
@@ -201,9 +205,10 @@ func (db *DB) Erase(ctx context.Context, h recipient.Hash, keep time.Duration, a
 	return db.PurgeDeleted(ctx)
 }
 
-// ForgetDueErased deletes the hashes of erased recipients whose keep has passed, each in a transaction of its own. If a
-// suppression of the recipient is in force, the hash stays in the suppression until that ends. It returns the
-// number of recipients that were due, at most 100 in one call.
+// ForgetDueErased deletes the hashes of erased recipients whose keep has passed, each in a
+// transaction of its own. If a suppression of the recipient is in force, the hash stays in the
+// suppression until that ends. It returns the number of recipients that were due, at most 100 in
+// one call.
 func (db *DB) ForgetDueErased(ctx context.Context) (n int, err error) {
 	for due := true; due && n < 100; {
 		due, err = WriteWithPrecedence(ctx, db, "ForgetDueErased", Behind, Tx.forgetDueErased)

@@ -21,7 +21,8 @@ type exportTable struct {
 	about string // see store.ExportedTable; of a table without columns: why it is left out
 	where string // condition of the rows that name @recipient, perhaps after a JOIN
 	key   string // columns by which the rows differ, in the order of an index if there is one for the recipient; as in columns
-	// names of the columns; # is a number, ? true or false, @ an instant, all others are texts or IDs
+	// names of the columns; # is a number, ? true or false, @ an instant, all others are texts or
+	// IDs
 	columns string
 	instead map[string]string // SQL that is read in place of a column
 	leftOut map[string]string // columns, by the reason
@@ -41,7 +42,8 @@ const (
 	byApprovedSQL = `CASE WHEN EXISTS (SELECT 1 FROM verifications v WHERE v.id = t.verification_id AND v.approved_at IS NOT NULL) THEN t.network ELSE '' END`
 )
 
-// exportTables are all tables. If a table or a column is missing here, TestEveryColumnIsNamed fails.
+// exportTables are all tables. If a table or a column is missing here, TestEveryColumnIsNamed
+// fails.
 var exportTables = map[string]exportTable{
 	"sends": {
 		about: "Each message to you that was requested, and what became of it; kept for {retention}. The network of the browser is given where its code was entered: otherwise another person may have typed your address.",
@@ -55,7 +57,10 @@ var exportTables = map[string]exportTable{
 		about: "Each request for a message to you that a limit refused; kept for {retention}.",
 		where: `WHERE t.recipient = @recipient`, key: "t.logged_at@ t.id",
 		columns: "id logged_at@ app channel purpose masked domain country prefix locale blocked_by retry_after# requests#",
-		leftOut: map[string]string{hashReason: "recipient", holderReason: "verification_id", othersReason: "network", "0 in a row that names you": "recipients"},
+		leftOut: map[string]string{
+			hashReason: "recipient", holderReason: "verification_id", othersReason: "network",
+			"0 in a row that names you": "recipients",
+		},
 	},
 	"verifications": {
 		about: "Each code that was made for you, without the code, and whether it was entered; kept for {retention} after its end.",
@@ -64,7 +69,8 @@ var exportTables = map[string]exportTable{
 			"attempts# max_attempts# attempts_reset# code_length# alphabet class reported caller_checks?",
 		leftOut: map[string]string{
 			hashReason: "recipient", holderReason: "id replaces", keyReason: "nonce key_id check_key holder redeemed_by",
-			"your address, which you know, encrypted": "sealed", "times and networks of wrong codes, perhaps of another person; attempts has their number": "checks",
+			"your address, which you know, encrypted":                                                 "sealed",
+			"times and networks of wrong codes, perhaps of another person; attempts has their number": "checks",
 		},
 	},
 	"audit_entries": {
@@ -75,7 +81,8 @@ var exportTables = map[string]exportTable{
 	},
 	"audit_recipients": {
 		about: "To whom the rows of audit_entries were done; kept for ever, and your address until you are erased.",
-		where: `WHERE t.recipient = @recipient`, key: "t.entry", columns: "entry masked", leftOut: map[string]string{hashReason: "recipient"},
+		where: `WHERE t.recipient = @recipient`, key: "t.entry", columns: "entry masked",
+		leftOut: map[string]string{hashReason: "recipient"},
 	},
 	"suppressions": {
 		about: "Why messages to you are or were stopped, such as a complaint or a mailbox that does not exist; kept for {retention} after its end.",
@@ -86,15 +93,18 @@ var exportTables = map[string]exportTable{
 	},
 	"provider_events": {
 		about: "What mail providers reported of messages to you, such as a bounce or a complaint; kept for {retention}.",
-		where: `JOIN sends s ON s.id = t.send_id WHERE s.recipient = @recipient`, key: "s.logged_at@ s.id t.kind", columns: "send_id kind at@ heard_at@ provider detail",
+		where: `JOIN sends s ON s.id = t.send_id WHERE s.recipient = @recipient`, key: "s.logged_at@ s.id t.kind",
+		columns: "send_id kind at@ heard_at@ provider detail",
 	},
 	"carrier_holds": {
 		about: "That a carrier takes no text messages to you for a time; kept until then.",
-		where: `WHERE t.recipient = @recipient`, key: "t.channel", columns: "channel since@ until@", leftOut: map[string]string{hashReason: "recipient"},
+		where: `WHERE t.recipient = @recipient`, key: "t.channel", columns: "channel since@ until@",
+		leftOut: map[string]string{hashReason: "recipient"},
 	},
 	"erasures": {
 		about: "That you were erased, until the keyed hash goes.",
-		where: `WHERE t.recipient = @recipient`, key: "t.forget_at@", columns: "forget_at@", leftOut: map[string]string{hashReason: "recipient"},
+		where: `WHERE t.recipient = @recipient`, key: "t.forget_at@", columns: "forget_at@",
+		leftOut: map[string]string{hashReason: "recipient"},
 	},
 	"app_events":          {about: "what an app was told, for a week; the rows in sends and verifications say the same"},
 	"failures":            {about: "the columns of sends again, of sends that failed"},
@@ -172,10 +182,12 @@ type exportedRow struct {
 	json store.ExportedRow
 }
 
-// ExportPerson calls page with all rows that name the recipient, table by table, up to limit rows at a time; once
-// for a table without rows. No code and no other person is in them: ExportedTable.LeftOut says what is missing.
-// Errors: those of page; fault.Unavailable.
-func (db *DB) ExportPerson(ctx context.Context, h recipient.Hash, limit int, page func(store.ExportedTable, []store.ExportedRow) error) error {
+// ExportPerson calls page with all rows that name the recipient, table by table, up to limit rows
+// at a time; once for a table without rows. No code and no other person is in them:
+// ExportedTable.LeftOut says what is missing. Errors: those of page; fault.Unavailable.
+func (db *DB) ExportPerson(ctx context.Context, h recipient.Hash, limit int,
+	page func(store.ExportedTable, []store.ExportedRow) error,
+) error {
 	for _, name := range slices.Sorted(maps.Keys(exportTables)) {
 		x := exportTables[name]
 		if x.columns == "" {
@@ -199,8 +211,8 @@ func (db *DB) ExportPerson(ctx context.Context, h recipient.Hash, limit int, pag
 	return nil
 }
 
-// ExportPageSQL returns the statement that reads a page of a table, after the row whose key is @after0, @after1 and so
-// on, or the first page.
+// ExportPageSQL returns the statement that reads a page of a table, after the row whose key is
+// @after0, @after1 and so on, or the first page.
 func ExportPageSQL(table string, first bool) string {
 	x := exportTables[table]
 	var list, key, after []string
@@ -217,8 +229,8 @@ func ExportPageSQL(table string, first bool) string {
 	return "SELECT " + strings.Join(list, ", ") + " FROM " + table + " t " + x.where + place + " ORDER BY " + order + " LIMIT @limit"
 }
 
-// exportPage reads a page of a table, after the row with a key; nil: the first page. Some tables have no index by
-// recipient, so a page may take longer than other reads.
+// exportPage reads a page of a table, after the row with a key; nil: the first page. Some tables
+// have no index by recipient, so a page may take longer than other reads.
 func (db *DB) exportPage(ctx context.Context, name string, h recipient.Hash, after []any, limit int) ([]exportedRow, error) {
 	ctx, cancel := context.WithTimeout(ctx, exportPageTimeout)
 	defer cancel()
@@ -269,8 +281,8 @@ func scanExported(scan Scan, keys int, all []exportedColumn) (r exportedRow, err
 	return r, nil
 }
 
-// ExportedColumns returns the names of the columns that ExportPerson names, exported or left out, by table; none of
-// a table that it leaves out whole.
+// ExportedColumns returns the names of the columns that ExportPerson names, exported or left out,
+// by table; none of a table that it leaves out whole.
 func ExportedColumns() map[string][]string {
 	all := map[string][]string{}
 	for name, x := range exportTables {

@@ -20,7 +20,8 @@ func factorFields(f *store.SecondFactor) []any {
 	return []any{&f.Account, &f.Sealed, &f.Step, sqlgen.ScannerFor(&f.MadeAt)}
 }
 
-// AddSecondFactor gives an account a second factor. False: the account has one already, and nothing was changed.
+// AddSecondFactor gives an account a second factor. False: the account has one already, and nothing
+// was changed.
 func (db *DB) AddSecondFactor(ctx context.Context, f store.SecondFactor, act store.AuditEntry) (bool, error) {
 	return db.changeAndAudit(ctx, "AddSecondFactor", act, addFactorSQL, Args{"account": f.Account, "sealed": f.Sealed, "step": f.Step})
 }
@@ -30,8 +31,8 @@ func (db *DB) DropSecondFactor(ctx context.Context, account string, act store.Au
 	return db.changeAndAudit(ctx, "DropSecondFactor", act, `DELETE FROM second_factors WHERE account = @account`, Args{"account": account})
 }
 
-// changeAndAudit runs a statement and, if it changed a row, writes the audit entry, in one transaction. It reports whether
-// a row was changed.
+// changeAndAudit runs a statement and, if it changed a row, writes the audit entry, in one
+// transaction. It reports whether a row was changed.
 func (db *DB) changeAndAudit(ctx context.Context, name string, act store.AuditEntry, statement string, args Args) (bool, error) {
 	act, err := act.Validated()
 	if err != nil {
@@ -55,8 +56,8 @@ func (db *DB) SecondFactor(ctx context.Context, account string) (store.SecondFac
 }
 
 // TakeTOTPStep marks the code of a time step as used, and replaces Sealed, which must equal
-// oldSealed, by newSealed. False: the code of this or of a later step was used before, or Sealed is not oldSealed; nothing
-// was changed. Of parallel calls on all replicas one returns true.
+// oldSealed, by newSealed. False: the code of this or of a later step was used before, or Sealed is
+// not oldSealed; nothing was changed. Of parallel calls on all replicas one returns true.
 func (db *DB) TakeTOTPStep(ctx context.Context, account string, step int64, oldSealed, newSealed []byte) (bool, error) {
 	return db.runOne(ctx,
 		"TakeTOTPStep", `UPDATE second_factors SET step = @step, sealed = @to WHERE account = @account AND step < @step AND sealed = @from`,

@@ -147,8 +147,8 @@ func (f SendFilter) AddTimeRange(c *Conditions, d dialect, from RowSource, sough
 	}
 }
 
-// OrderLimitSQL returns ORDER BY and LIMIT of a page. Rows are sorted by columns, then by time and ID:
-// newest first, or oldest first if After is set.
+// OrderLimitSQL returns ORDER BY and LIMIT of a page. Rows are sorted by columns, then by time and
+// ID: newest first, or oldest first if After is set.
 func (f SendFilter) OrderLimitSQL(columns ...string) string {
 	order := " DESC"
 	if f.After != nil {
@@ -256,17 +256,17 @@ func supportReferenceSubquery(source RowSource, r store.SupportRange, c *Conditi
 		store.MaxSupportSearchRows)
 }
 
-// PostgresPartitionsSinceSQL returns the condition that a send s was logged at or after an instant (SQL),
-// written as a range of IDs so that earlier partitions are left out. Each side of the OR is the
-// whole condition. No index can be used for an OR, so the planner does not read all rows of the
+// PostgresPartitionsSinceSQL returns the condition that a send s was logged at or after an instant
+// (SQL), written as a range of IDs so that earlier partitions are left out. Each side of the OR is
+// the whole condition. No index can be used for an OR, so the planner does not read all rows of the
 // time range instead of one recipient's.
 func PostgresPartitionsSinceSQL(at string) string {
 	at = "sendcode_lowest_id(CAST(" + at + " AS timestamptz) - " + PostgresIntervalSQL(store.MaxIDTimeDrift) + ")"
 	return "(s.id >= " + at + " OR s.id > " + at + ")"
 }
 
-// addIDRange adds the condition of PostgresPartitionsSinceSQL for a time range whose ends are known in Go; a
-// zero time means no bound at that end. Without partitions it adds nothing.
+// addIDRange adds the condition of PostgresPartitionsSinceSQL for a time range whose ends are known
+// in Go; a zero time means no bound at that end. Without partitions it adds nothing.
 func (c *Conditions) addIDRange(partitioned bool, from, to time.Time) {
 	if partitioned && !from.IsZero() {
 		lowest := store.LowestID(from.Add(-store.MaxIDTimeDrift))

@@ -49,7 +49,8 @@ ORDER BY f.finished_at, f.id`, Args{
 func (d dialect) HeavyRecipientsSQL() string {
 	return `
 SELECT s.app, s.channel, s.recipient, max(s.masked), max(s.purpose), count(*), max(s.logged_at), count(*) OVER ()
-FROM sends s WHERE s.counts = true AND s.logged_at > @after AND s.purpose ` + d.inList("purposes") + ` AND ` + d.partitionsSince("@after") + `
+FROM sends s WHERE s.counts = true AND s.logged_at > @after AND s.purpose ` + d.inList("purposes") + ` AND ` + d.partitionsSince("@after") +
+		`
 GROUP BY s.app, s.channel, s.recipient HAVING count(*) >= @least ORDER BY max(s.logged_at) DESC, s.recipient LIMIT @limit`
 }
 

@@ -11,8 +11,8 @@ const (
 	// HourCountDelay: an hour is counted once the longest life of a code and this delay have passed
 	// since its end. By then nothing adds refusals to its rows.
 	HourCountDelay = 50 * time.Minute
-	// MaxCountedAge bounds the age of hours with stored counts: older ones are deleted and not counted
-	// again. It is twice the longest time range of the console's statistics.
+	// MaxCountedAge bounds the age of hours with stored counts: older ones are deleted and not
+	// counted again. It is twice the longest time range of the console's statistics.
 	MaxCountedAge = 2 * 31 * 24 * time.Hour
 )
 
@@ -54,7 +54,8 @@ func HourRowsSQL(d dialect) string {
 SELECT s.app, s.channel, s.purpose, s.status, CASE WHEN s.status IN ('failed', 'unknown') THEN s.reason ELSE '' END AS reason,
   '' AS blocked_by, 1 AS requests, CASE WHEN s.number > 0 THEN s.domain ELSE '' END AS domain, s.country, s.provider,
   v.id IS NOT NULL AS opened, v.approved_at IS NOT NULL AS approved,
-  CASE WHEN s.status IN ('sent', 'delivered', 'undelivered') AND s.finished_at IS NOT NULL THEN ` + d.pick(deliveryTimeBucketSQL) + ` END AS bucket
+  CASE WHEN s.status IN ('sent', 'delivered', 'undelivered') AND s.finished_at IS NOT NULL THEN ` + d.pick(deliveryTimeBucketSQL) +
+		` END AS bucket
 FROM sends s LEFT JOIN verifications v ON s.number = 1 AND v.id = s.verification_id AND ` + CountedCodeSQL + `
 WHERE s.logged_at >= @hour AND s.logged_at < @until AND ` + d.partitionsSince("@hour") + `
 UNION ALL

@@ -62,9 +62,9 @@ func (db *DB) AddKeyCheckValues(ctx context.Context, own store.KeyCheckValues) (
 	})
 }
 
-// SampleCodeKeyIDs returns the IDs of the keys of codes that have not expired: of the limit codes that
-// expire first, and of the limit that expire last. Keys seldom change, so most other codes have one
-// of these keys.
+// SampleCodeKeyIDs returns the IDs of the keys of codes that have not expired: of the limit codes
+// that expire first, and of the limit that expire last. Keys seldom change, so most other codes
+// have one of these keys.
 func (db *DB) SampleCodeKeyIDs(ctx context.Context, limit int) ([]string, error) {
 	return ReadAll(ctx, db, "SampleCodeKeyIDs", OneColumn[string], `
 SELECT DISTINCT key_id FROM (

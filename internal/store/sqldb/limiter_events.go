@@ -14,17 +14,20 @@ import (
 // so that the numbers of rows grow in the order of commits.
 const limiterEventsLockKey = 0x73656e64636f6476
 
-// refundedEventLife is how long the row of a refunded or reset event is kept for other replicas to read.
+// refundedEventLife is how long the row of a refunded or reset event is kept for other replicas to
+// read.
 const refundedEventLife = time.Minute
 
-// changesSQL returns a subquery with the events in the parameter list, which limiterEventsJSON made.
+// changesSQL returns a subquery with the events in the parameter list, which limiterEventsJSON
+// made.
 func (d dialect) changesSQL(list string) string {
 	return d.pick(dialectSQL{
 		`(SELECT decode(x.value ->> 0, 'hex') AS bucket, decode(x.value ->> 1, 'hex') AS id,
     timestamptz 'epoch' + (x.value ->> 2)::bigint * interval '1 microsecond' AS at,
     timestamptz 'epoch' + (x.value ->> 3)::bigint * interval '1 microsecond' AS until
   FROM jsonb_array_elements(CAST(CAST(@` + list + ` AS text) AS jsonb)) AS x(value))`,
-		`(SELECT unhex(x.value ->> 0) AS bucket, unhex(x.value ->> 1) AS id, x.value ->> 2 AS at, x.value ->> 3 AS until FROM json_each(@` + list + `) x)`,
+		`(SELECT unhex(x.value ->> 0) AS bucket, unhex(x.value ->> 1) AS id, x.value ->> 2 AS at, x.value ->> 3 AS until FROM json_each(@` +
+			list + `) x)`,
 	})
 }
 
@@ -38,7 +41,8 @@ FROM ` + d.changesSQL(list) + ` c CROSS JOIN limiter_events e WHERE ` + same + `
 ON CONFLICT (bucket, id) DO UPDATE SET until = excluded.until, refunded = @refunded, writer = excluded.writer, seq = excluded.seq`
 }
 
-// addEventsSQL returns the statement that adds events. One that still counts keeps its instant, as in the limiter.
+// addEventsSQL returns the statement that adds events. One that still counts keeps its instant, as
+// in the limiter.
 func (d dialect) addEventsSQL() string {
 	return `
 INSERT INTO limiter_events AS e (bucket, id, at, until, writer) SELECT c.bucket, c.id, c.at, c.until, CAST(@writer AS bigint)
@@ -99,11 +103,11 @@ func limiterEventsJSON(events []store.LimiterEvent) string {
 	return string(append(list, ']'))
 }
 
-// LimiterEvents calls yield for events, refunded ones too, whose number (Seq) is greater than after, and
-// whose Until has not come. Those that reader wrote itself are among them, so that its next call begins
-// behind them. In Postgres it reads the limit events with the lowest numbers, in that order, and all
-// others with the last one's number: all rows of a copied file have one number. In SQLite, which only
-// one process uses, it ignores limit and the order.
+// LimiterEvents calls yield for events, refunded ones too, whose number (Seq) is greater than
+// after, and whose Until has not come. Those that reader wrote itself are among them, so that its
+// next call begins behind them. In Postgres it reads the limit events with the lowest numbers, in
+// that order, and all others with the last one's number: all rows of a copied file have one number.
+// In SQLite, which only one process uses, it ignores limit and the order.
 func (db *DB) LimiterEvents(ctx context.Context, reader, after int64, limit int, yield func(store.LimiterEvent) error) error {
 	order := db.Dialect.pick(dialectSQL{Postgres: ` ORDER BY seq FETCH FIRST (@limit) ROWS WITH TIES`})
 	return db.Read(ctx, "LimiterEvents", func(q Tx) error {

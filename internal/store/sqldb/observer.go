@@ -10,8 +10,9 @@ import (
 	"sendcode/internal/store/rowrules"
 )
 
-// CallKinds are the kinds of calls that an Observer distinguishes: one for each method of PerDatabase
-// (one for both TakeOver methods; ConfirmRefund is a write), one for ReadHistory (look), one for Verification and VerificationRow, else read or write.
+// CallKinds are the kinds of calls that an Observer distinguishes: one for each method of
+// PerDatabase (one for both TakeOver methods; ConfirmRefund is a write), one for ReadHistory
+// (look), one for Verification and VerificationRow, else read or write.
 var CallKinds = []string{
 	"read", "write", "look", "verification", "claim", "release", "begin", "refused", "check", "renew",
 	"finish", "postpone", "take_over", "refunds_due",
@@ -35,8 +36,8 @@ func WithObserver(db *DB, told Observer) *DB {
 
 type observer struct{ told Observer }
 
-// measure tells the observer of a call that begins, and puts into ctx the context in which the call goes on.
-// The caller must call end.
+// measure tells the observer of a call that begins, and puts into ctx the context in which the call
+// goes on. The caller must call end.
 func (o observer) measure(ctx *context.Context, kind, name string) (end func()) {
 	observed, began := o.told.Began(*ctx, kind), time.Now()
 	*ctx = observed

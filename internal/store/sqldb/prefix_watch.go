@@ -111,8 +111,9 @@ func (t Tx) pausePrefixes(w store.PrefixWatch) (started []store.PrefixPause, err
 }
 
 // usualPercent returns the percentage of the class's codes that were approved outside the prefix.
-// It is the higher one of the prefix's country and of all countries; store.UnknownUsualPercent if there
-// were too few sends. It counts the week up to before, so that an attack on a country does not lower it.
+// It is the higher one of the prefix's country and of all countries; store.UnknownUsualPercent if
+// there were too few sends. It counts the week up to before, so that an attack on a country does
+// not lower it.
 func (t Tx) usualPercent(w store.PrefixWatch, c prefixConversion, before time.Time) (int, error) {
 	most := store.UnknownUsualPercent
 	for _, country := range []string{c.country, ""} {

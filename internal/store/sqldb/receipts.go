@@ -30,8 +30,8 @@ RETURNING ` + pendingReceiptTable.SelectList()
 }
 
 // ExpectReceipt adds a message that a carrier has just taken. It is due for its first poll after
-// firstPollAfter; 0: it is never polled, and only SendByMessageID finds it. If the message was added before,
-// nothing is changed.
+// firstPollAfter; 0: it is never polled, and only SendByMessageID finds it. If the message was
+// added before, nothing is changed.
 func (db *DB) ExpectReceipt(ctx context.Context, a store.PendingReceipt, firstPollAfter time.Duration) error {
 	if !store.AreValidTexts(a.Carrier, a.ID) { // the carrier chose the ID, so it may not be valid
 		return store.BadRequestf("a text is not plain UTF-8 of at most %d bytes", store.MaxTextBytes)
@@ -52,8 +52,8 @@ func (db *DB) SendByMessageID(ctx context.Context, carrier, id string) (uuid.UUI
 	return a.Send, err
 }
 
-// TakeDuePolls takes the up to limit messages that are longest overdue for a poll, and returns them in
-// the order in which carriers took them. It schedules the next poll of each, after a pause that
+// TakeDuePolls takes the up to limit messages that are longest overdue for a poll, and returns them
+// in the order in which carriers took them. It schedules the next poll of each, after a pause that
 // doubles up to six hours. So no other replica polls them now, and they are polled again if the
 // caller dies. It gives up messages that have waited for three days.
 func (db *DB) TakeDuePolls(ctx context.Context, limit int) (list []store.PendingReceipt, err error) {

@@ -106,7 +106,8 @@ func (db *DB) SealedPage(ctx context.Context, t store.SealedTable, after string,
 	if t.UUID {
 		after = cmp.Or(after, uuid.Nil.String())
 	}
-	rows, err = ReadAll(ctx, db, "SealedPage", sealedRowDestinations, `SELECT CAST(`+t.Key+` AS text), substr(sealed, 1, @head) FROM `+t.Name+`
+	rows, err = ReadAll(ctx, db, "SealedPage", sealedRowDestinations,
+		`SELECT CAST(`+t.Key+` AS text), substr(sealed, 1, @head) FROM `+t.Name+`
 WHERE `+t.Key+` > @after ORDER BY `+t.Key+` LIMIT @limit`, Args{"after": after, "limit": limit, "head": sealedPrefixLength})
 	if err != nil {
 		return nil, "", err

@@ -27,8 +27,8 @@ const (
 )
 
 // agedTables are the tables whose rows o are deleted by their own age. SQLite, without partitions,
-// deletes verifications and failures only together with their sends; in Postgres a send in flight or
-// with a refund due keeps its verification. A dropped partition has a week of sends, so
+// deletes verifications and failures only together with their sends; in Postgres a send in flight
+// or with a refund due keeps its verification. A dropped partition has a week of sends, so
 // verifications are deleted in larger steps than other rows: 24,000 take 100 ms.
 var agedTables = [...]struct {
 	table, due, order string
@@ -61,8 +61,9 @@ func (d dialect) deleteAgedSQL(table, due, order string, times int) string {
 			order, times))))
 }
 
-// deleteWithSendsSQL returns the statements that delete the sends @ids, and first the rows of other tables that belong to
-// them. Erase finds a verification by its sends, so none of these is deleted before it.
+// deleteWithSendsSQL returns the statements that delete the sends @ids, and first the rows of other
+// tables that belong to them. Erase finds a verification by its sends, so none of these is deleted
+// before it.
 func (d dialect) deleteWithSendsSQL() []string {
 	among := d.inList("ids")
 	due := `o.id ` + d.inSubquery(`SELECT s.verification_id FROM sends s WHERE s.id `+among)
@@ -122,11 +123,12 @@ func (s storageStatus) combined() store.StorageStatus {
 	return s.StorageStatus
 }
 
-// DeleteAged deletes rows that were logged before the store.RetentionCutoff of age: up to limit sends,
-// oldest first, and up to a multiple of limit rows of each of agedTables. A send in flight or with a
-// refund due stays until it has its outcome or its refund, and so does its verification. With partitions,
-// it first drops the oldest partition if no row in it has to stay. With age 0 it deletes only events of
-// the limiter and carriers' holds that have ended. Several replicas may call it at once.
+// DeleteAged deletes rows that were logged before the store.RetentionCutoff of age: up to limit
+// sends, oldest first, and up to a multiple of limit rows of each of agedTables. A send in flight
+// or with a refund due stays until it has its outcome or its refund, and so does its verification.
+// With partitions, it first drops the oldest partition if no row in it has to stay. With age 0 it
+// deletes only events of the limiter and carriers' holds that have ended. Several replicas may call
+// it at once.
 func (db *DB) DeleteAged(ctx context.Context, age time.Duration, limit int) (gone store.DeletedRows, err error) {
 	ctx, cancel := store.WithCallTimeout(ctx)
 	defer cancel()
@@ -147,13 +149,14 @@ const (
 	maxHeld = 5 * time.Millisecond
 	// maxDeleting is how long one call of deleteInSteps goes on.
 	maxDeleting = time.Second
-	// minStep is the limit of the first and of the smallest step of deleteInSteps: some 5 ms, plus the disk's sync.
+	// minStep is the limit of the first and of the smallest step of deleteInSteps: some 5 ms, plus
+	// the disk's sync.
 	minStep = 10
 )
 
-// deleteInSteps is DeleteAged in transactions so small that each ends within maxHeld, where the disk
-// is fast enough. After each it leaves the writer to others for four times as long. After maxDeleting it
-// leaves the rest to the next call.
+// deleteInSteps is DeleteAged in transactions so small that each ends within maxHeld, where the
+// disk is fast enough. After each it leaves the writer to others for four times as long. After
+// maxDeleting it leaves the rest to the next call.
 func (db *DB) deleteInSteps(ctx context.Context, age time.Duration, limit int) (gone store.DeletedRows, err error) {
 	began, size := time.Now(), minStep
 	for done := 0; ; {
@@ -179,7 +182,9 @@ func (db *DB) deleteInSteps(ctx context.Context, age time.Duration, limit int) (
 }
 
 // deleteStep is DeleteAged in one transaction. It returns how long that took, with its COMMIT.
-func (db *DB) deleteStep(ctx context.Context, precedence Precedence, age time.Duration, limit int) (gone store.DeletedRows, took time.Duration, err error) {
+func (db *DB) deleteStep(ctx context.Context, precedence Precedence, age time.Duration, limit int) (gone store.DeletedRows,
+	took time.Duration, err error,
+) {
 	var began time.Time
 	gone, err = WriteWithPrecedence(ctx, db, "DeleteAged", precedence, func(q Tx) (store.DeletedRows, error) {
 		began = time.Now()

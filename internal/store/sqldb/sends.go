@@ -92,7 +92,8 @@ func (db *DB) LatestRowPerRecipient(ctx context.Context, hs []recipient.Hash, wi
 	if len(hs) == 0 {
 		return nil, nil
 	}
-	rows, err := ReadAll(ctx, db, "LatestRowPerRecipient", sendOrRefusalFields, db.Dialect.pick(latestRowsSQL), Args{"recipients": hs, "within": within})
+	rows, err := ReadAll(ctx, db, "LatestRowPerRecipient", sendOrRefusalFields, db.Dialect.pick(latestRowsSQL),
+		Args{"recipients": hs, "within": within})
 	return store.LatestPerRecipient(rows), err
 }
 
@@ -180,8 +181,8 @@ func refusalSearchHash(h recipient.Hash) []byte {
 	return h[:]
 }
 
-// OnConflictAddRefusalSQL is the end of an INSERT of refusals: a refusal whose ID has a row is added to
-// that row.
+// OnConflictAddRefusalSQL is the end of an INSERT of refusals: a refusal whose ID has a row is
+// added to that row.
 const OnConflictAddRefusalSQL = `
 ON CONFLICT (id) DO UPDATE SET requests = refusals.requests + excluded.requests, retry_after = excluded.retry_after,
               recipients = CASE WHEN excluded.recipients > refusals.recipients THEN excluded.recipients ELSE refusals.recipients END`

@@ -17,12 +17,13 @@ import (
 	"sendcode/internal/store/sqlgen"
 )
 
-// Precedence says which of the writes that wait go first in SQLite, which has one writer. Postgres ignores it.
+// Precedence says which of the writes that wait go first in SQLite, which has one writer. Postgres
+// ignores it.
 type Precedence int
 
 const (
-	// Ahead is for outcomes of attempts: if the process is killed before it writes one, the attempt is
-	// repeated, and a message may come twice.
+	// Ahead is for outcomes of attempts: if the process is killed before it writes one, the attempt
+	// is repeated, and a message may come twice.
 	Ahead Precedence = iota - 1
 	// InOrder is for all other writes.
 	InOrder
@@ -37,7 +38,8 @@ type DB struct {
 	Engine
 	PerDatabase
 	Actions *slog.Logger // gets a line for each committed audit entry; nil: none
-	// LongReads has room for one: a read that may take a minute leaves the other connections to short ones. In Postgres alone.
+	// LongReads has room for one: a read that may take a minute leaves the other connections to
+	// short ones. In Postgres alone.
 	LongReads chan struct{}
 }
 
@@ -53,13 +55,13 @@ func (db *DB) Store() *DB { return db }
 
 // Engine runs statements in one database. It converts errors to those of package store.
 type Engine interface {
-	// Read runs f, which must only read, outside of a transaction. It may run f twice. Here and below,
-	// name is the name of the store's method, for an Observer.
+	// Read runs f, which must only read, outside of a transaction. It may run f twice. Here and
+	// below, name is the name of the store's method, for an Observer.
 	Read(ctx context.Context, name string, f func(q Tx) error) error
 	// Write runs f once in a transaction (in Postgres READ COMMITTED), and rolls back if f fails.
 	Write(ctx context.Context, name string, precedence Precedence, f func(q Tx) error) error
-	// Run runs the steps in one transaction, in Postgres in one round trip, and sets RowsAffected of
-	// each.
+	// Run runs the steps in one transaction, in Postgres in one round trip, and sets RowsAffected
+	// of each.
 	Run(ctx context.Context, name string, precedence Precedence, steps ...*Statement) error
 	// ReadHistory reads a recipient's counted and rejected sends, without a lock.
 	ReadHistory(ctx context.Context, l rowrules.HistoryQuery) (rowrules.History, error)
@@ -76,17 +78,17 @@ type Engine interface {
 	// DropPartition drops the oldest partition whose rows are all older than age, if none of them
 	// has to stay. It returns the name of the partition; "": none was dropped.
 	DropPartition(ctx context.Context, age time.Duration) (name string, err error)
-	// BeforeErase runs in the transaction of Erase, before anything is erased. It takes the recipient's
-	// sends out of the counted hours, or has their hours counted again.
+	// BeforeErase runs in the transaction of Erase, before anything is erased. It takes the
+	// recipient's sends out of the counted hours, or has their hours counted again.
 	BeforeErase(q Tx, h recipient.Hash) error
-	// DeleteHourCounts deletes the counts of the hour that contains at, if there are any. Call it in the
-	// transaction that changes a row counted there; CountHours counts the hour again.
+	// DeleteHourCounts deletes the counts of the hour that contains at, if there are any. Call it
+	// in the transaction that changes a row counted there; CountHours counts the hour again.
 	DeleteHourCounts(q Tx, at time.Time) error
 	// PurgeDeleted removes what a committed deletion left on the disk. After an error, the deletion
 	// is committed all the same.
 	PurgeDeleted(ctx context.Context) error
-	// LastSendCommit returns the last committed send; nil if there is none, if a send failed since, or
-	// in SQLite.
+	// LastSendCommit returns the last committed send; nil if there is none, if a send failed since,
+	// or in SQLite.
 	LastSendCommit() *CommitTiming
 	// Pools returns the state of each pool of connections.
 	Pools() []store.PoolStats
@@ -102,17 +104,17 @@ type PerDatabase interface {
 	// it, and writes no second one.
 	Begin(ctx context.Context, intent store.Intent) (store.BeginAnswer, error)
 	// ClaimIdempotencyKey claims an idempotency key for a request; see the type
-	// store.IdempotencyClaim. While another request holds the claim, the answer is IdempotencyClaimBusy. If
-	// its lease has ended and there is no send, the next request with the same fingerprint gets the
-	// claim.
+	// store.IdempotencyClaim. While another request holds the claim, the answer is
+	// IdempotencyClaimBusy. If its lease has ended and there is no send, the next request with the
+	// same fingerprint gets the claim.
 	ClaimIdempotencyKey(ctx context.Context, c store.IdempotencyClaim) (store.IdempotencyClaimAnswer, error)
 	// ReleaseIdempotencyKey ends the lease of a claim that led to no send, so that the next request
 	// can get the claim at once. With forget it deletes the claim, so that the key can also be used
 	// for a different request. It changes nothing if the claim has another SendID than id.
 	ReleaseIdempotencyKey(ctx context.Context, key [32]byte, id uuid.UUID, forget bool) error
 	// RecordRefusals records refusals. If a refusal with the same ID has a row, it is added to that
-	// row: Count is added, RetryAfter replaced, and the larger Recipients kept. Those from before the erasure
-	// of their recipient are masked.
+	// row: Count is added, RetryAfter replaced, and the larger Recipients kept. Those from before
+	// the erasure of their recipient are masked.
 	RecordRefusals(ctx context.Context, refusals []store.SendOrRefusal) error
 	// Check checks a code: it counts the check, and approves the verification if Judge finds the
 	// code right, in one transaction, which is committed when it returns. Of several right checks
@@ -134,19 +136,19 @@ type PerDatabase interface {
 	TakeOver(ctx context.Context, q store.Queue, lease time.Duration, limit int) ([]store.Work, error)
 	// TakeOverWithExpiredCode is TakeOver for the rows alone whose code has expired.
 	TakeOverWithExpiredCode(ctx context.Context, q store.Queue, lease time.Duration, limit int) ([]store.Work, error)
-	// LeaseDueRefunds returns up to limit unconfirmed refunds, oldest first, and leases them, so that no
-	// other call returns them for that time. A refund is due one lease after Finish and after each
-	// time that it was leased.
+	// LeaseDueRefunds returns up to limit unconfirmed refunds, oldest first, and leases them, so
+	// that no other call returns them for that time. A refund is due one lease after Finish and
+	// after each time that it was leased.
 	LeaseDueRefunds(ctx context.Context, lease time.Duration, limit int) ([]store.Refund, error)
 	// ConfirmRefund confirms that the limiter has made a refund.
 	ConfirmRefund(ctx context.Context, held store.AttemptID) error
 	// EndAppEventAttempt ends an attempt. False: another attempt holds the event, or the event has
 	// ended; nothing was changed.
 	EndAppEventAttempt(ctx context.Context, end store.AppEventOutcome) (bool, error)
-	// CountHours stores the counts of up to limit past hours that are not counted yet, newest first,
-	// once none of their sends is in flight and their codes have ended, which live at most life. It
-	// returns the number of these hours. It deletes counts older than keep, or than 62 days if that is
-	// less. If several replicas call it at once, one counts.
+	// CountHours stores the counts of up to limit past hours that are not counted yet, newest
+	// first, once none of their sends is in flight and their codes have ended, which live at most
+	// life. It returns the number of these hours. It deletes counts older than keep, or than 62
+	// days if that is less. If several replicas call it at once, one counts.
 	CountHours(ctx context.Context, life, keep time.Duration, limit int) (int, error)
 	// EnsurePartitions creates the missing partitions of this week and the next four. It returns
 	// the end of the last partition; the zero time means that there are no partitions, and none are
@@ -268,8 +270,8 @@ func ReadWithResult[T any](ctx context.Context, db *DB, name string, f func(q Tx
 	return withResult(ctx, name, db.Read, f)
 }
 
-// readLong is ReadWithResult for an f whose statements may take long. In Postgres only a transaction can have a longer timeout,
-// and one such read waits for the other.
+// readLong is ReadWithResult for an f whose statements may take long. In Postgres only a
+// transaction can have a longer timeout, and one such read waits for the other.
 func readLong[T any](ctx context.Context, db *DB, name string, f func(q Tx) (T, error)) (none T, err error) {
 	if db.Dialect == SQLite {
 		return ReadWithResult(ctx, db, name, f)

@@ -21,8 +21,8 @@ type statsPart struct {
 }
 
 // statsParts divides the time range of q into hours whose counts are stored, and the time before
-// and after them. If no counts are stored, if they have a gap, or if q.Each is not whole hours, there
-// is one part, which is read from rows.
+// and after them. If no counts are stored, if they have a gap, or if q.Each is not whole hours,
+// there is one part, which is read from rows.
 func (t Tx) statsParts(q store.StatsQuery) ([]statsPart, error) {
 	if q.Each%time.Hour != 0 {
 		return []statsPart{{q, false}}, nil
@@ -42,8 +42,8 @@ func (t Tx) statsParts(q store.StatsQuery) ([]statsPart, error) {
 }
 
 // unionOfParts returns a subquery with the rows of all parts, and its arguments. hoursSelect is the
-// SELECT for counted parts, from a table s of stored counts; rowsSelect is the SELECT for other parts,
-// from sends s. In both, "%s" is replaced by the WHERE clause.
+// SELECT for counted parts, from a table s of stored counts; rowsSelect is the SELECT for other
+// parts, from sends s. In both, "%s" is replaced by the WHERE clause.
 func (t Tx) unionOfParts(parts []statsPart, hoursSelect, rowsSelect string) (subquery string, args Args) {
 	var texts []string
 	for _, p := range parts {
@@ -114,7 +114,8 @@ func (t Tx) tallies(q store.StatsQuery, parts []statsPart, by map[time.Time]stor
 		opened, approved int
 	}
 	subquery, args := t.unionOfParts(parts, `
-SELECT `+t.Dialect.intervalSQL("s.hour", q)+` AS interval_no, s.status, s.reason, s.blocked_by, s.rows AS n, s.requests, s.opened, s.approved
+SELECT `+t.Dialect.intervalSQL("s.hour", q)+
+		` AS interval_no, s.status, s.reason, s.blocked_by, s.rows AS n, s.requests, s.opened, s.approved
 FROM hour_tallies s%s`, `
 SELECT `+t.Dialect.intervalSQL("s.logged_at", q)+` AS interval_no, s.status,
   CASE WHEN s.status IN ('failed', 'unknown') THEN s.reason ELSE '' END AS reason, '' AS blocked_by, count(*) AS n,
@@ -157,7 +158,8 @@ type deliveryTimeCount struct {
 func (t Tx) deliveryTimes(q store.StatsQuery, parts []statsPart, by map[time.Time]store.Measures) (median,
 	p95 time.Duration, err error,
 ) {
-	subquery, args := t.unionOfParts(parts, `SELECT `+t.Dialect.intervalSQL("s.hour", q)+` AS interval_no, s.bucket, s.n FROM hour_times s%s`, `
+	subquery, args := t.unionOfParts(parts,
+		`SELECT `+t.Dialect.intervalSQL("s.hour", q)+` AS interval_no, s.bucket, s.n FROM hour_times s%s`, `
 SELECT `+t.Dialect.intervalSQL("s.logged_at", q)+` AS interval_no, `+t.Dialect.pick(deliveryTimeBucketSQL)+` AS bucket, count(*) AS n
 FROM sends s%s AND s.status IN ('sent', 'delivered', 'undelivered') AND s.finished_at IS NOT NULL GROUP BY 1, 2`)
 	all, err := QueryAll(t, func(d *deliveryTimeCount) []any { return []any{intervalStartScanner{&d.at, q}, &d.bucket, &d.n} },
@@ -241,8 +243,9 @@ const deliveryTimeBucketBase = 1.04
 
 // deliveryTimeBucketSQL is the number of the bucket of the delivery time of a send s.
 var deliveryTimeBucketSQL = dialectSQL{
-	Postgres: fmt.Sprintf(`floor(ln(greatest(extract(epoch FROM s.finished_at - s.logged_at) * 1000000, 1)::float8) / ln(%v))::int`, deliveryTimeBucketBase),
-	SQLite:   fmt.Sprintf(`CAST(floor(ln(max(s.finished_at - s.logged_at, 1)) / ln(%v)) AS INTEGER)`, deliveryTimeBucketBase),
+	Postgres: fmt.Sprintf(`floor(ln(greatest(extract(epoch FROM s.finished_at - s.logged_at) * 1000000, 1)::float8) / ln(%v))::int`,
+		deliveryTimeBucketBase),
+	SQLite: fmt.Sprintf(`CAST(floor(ln(max(s.finished_at - s.logged_at, 1)) / ln(%v)) AS INTEGER)`, deliveryTimeBucketBase),
 }
 
 // bucketTime returns the delivery time that is shown for a bucket.

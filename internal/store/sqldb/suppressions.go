@@ -23,9 +23,9 @@ WHERE lifted_at IS NULL AND until > @now AND (@app = '' OR app = @app) AND id IN
     WHERE x.address = @address AND x.channel = @channel AND ` + inBurstSQL("x") + ` AND ` + inBurstSQL("y") + `)
   RETURNING ` + suppressionTable.SelectList()
 
-	// holdBurstsSQL holds the suppressions of every burst that were never held. Callers of each class have
-	// bursts of their own, so that strangers' dead addresses hold no suppression of others. Of a large burst it
-	// reads no more rows than tell that it is one.
+	// holdBurstsSQL holds the suppressions of every burst that were never held. Callers of each
+	// class have bursts of their own, so that strangers' dead addresses hold no suppression of
+	// others. Of a large burst it reads no more rows than tell that it is one.
 	holdBurstsSQL = `
 WITH fresh AS MATERIALIZED (
     SELECT x.id, x.server, x.words, ` + classOfSQL("x") + ` AS class FROM suppressions x
@@ -39,12 +39,14 @@ UPDATE suppressions SET held_until = @held WHERE id IN (
             WHERE x.server = g.server AND x.words = g.words AND x.words <> '' AND x.since > @window AND ` + classOfSQL("x") + ` = g.class
             LIMIT 100) r) > @limit))`
 
-	// liftAcceptedSQL lifts a burst once its server has accepted a later mail to one of its recipients. A mail
-	// that a stranger asked for lifts strangers' suppressions alone. If the mail that caused the suppression was accepted at first and bounced later, acceptance proves
+	// liftAcceptedSQL lifts a burst once its server has accepted a later mail to one of its
+	// recipients. A mail that a stranger asked for lifts strangers' suppressions alone. If the mail
+	// that caused the suppression was accepted at first and bounced later, acceptance proves
 	// nothing: then only a report of delivery lifts the burst.
 	liftAcceptedSQL = `
 UPDATE suppressions SET lifted_at = @now, lifted_why = '` + store.LiftedAccepted + `'
-WHERE until > @now AND ` + inBurstSQL("suppressions") + ` AND (server, words, ` + classOfSQL("suppressions") + ` = '` + string(store.UnknownBrowser) + `') IN (
+WHERE until > @now AND ` + inBurstSQL("suppressions") + ` AND (server, words, ` + classOfSQL("suppressions") + ` = '` +
+		string(store.UnknownBrowser) + `') IN (
     SELECT x.server, x.words, lifts.strangers FROM (SELECT true AS strangers UNION ALL SELECT false) lifts CROSS JOIN suppressions x
     JOIN sends s ON s.recipient = x.recipient AND s.logged_at > x.since
     JOIN verifications v ON v.id = s.verification_id AND (lifts.strangers OR v.class <> '` + string(store.UnknownBrowser) + `')
@@ -59,8 +61,8 @@ GROUP BY x.server, x.words HAVING max(CASE WHEN EXISTS (
   ) THEN 1 ELSE 0 END) = 1 ORDER BY 3 DESC, 1, 2 LIMIT 20`
 )
 
-// classOfSQL returns the class of the callers whose send caused the suppression x. Without a row of their
-// verification it is that of secret keys, which strangers cannot lift.
+// classOfSQL returns the class of the callers whose send caused the suppression x. Without a row of
+// their verification it is that of secret keys, which strangers cannot lift.
 func classOfSQL(x string) string {
 	return `coalesce((SELECT v.class FROM sends c JOIN verifications v ON v.id = c.verification_id WHERE c.id = ` + x + `.send_id), '')`
 }
@@ -85,8 +87,8 @@ const knownRecipient = 90 * 24 * time.Hour
 // burstLockKey is the key of the lock that lets one replica at a time hold bursts.
 const burstLockKey = 0x6275727374
 
-// HoldBursts holds the suppressions of each burst. Finish and IngestProviderEvent call it after they
-// have committed a suppression, so that the last of several at once sees all.
+// HoldBursts holds the suppressions of each burst. Finish and IngestProviderEvent call it after
+// they have committed a suppression, so that the last of several at once sees all.
 func (db *DB) HoldBursts(ctx context.Context) error {
 	return db.Write(ctx, "HoldBursts", func(q Tx) error {
 		if err := q.ExecAll(Args{"key": burstLockKey}, db.Dialect.pick(advisoryLockSQL)); err != nil {
@@ -107,8 +109,8 @@ func (db *DB) SettleBursts(ctx context.Context) (lifted bool, err error) {
 	return WriteWithResult(ctx, db, "SettleBursts", func(q Tx) (bool, error) { return q.Change(liftAcceptedSQL, burstArgs(q.Now)) })
 }
 
-// HeldBursts returns the bursts held now of which one recipient had an approved code within 90 days,
-// the largest 20.
+// HeldBursts returns the bursts held now of which one recipient had an approved code within 90
+// days, the largest 20.
 func (db *DB) HeldBursts(ctx context.Context) (list []store.HeldBurst, err error) {
 	_, err = db.readWithClock(ctx, "HeldBursts", func(q Tx, now time.Time) error {
 		list, err = QueryAll(q, func(b *store.HeldBurst) []any { return []any{&b.Server, &b.Words, &b.Recipients} }, heldBurstsSQL,
@@ -184,8 +186,9 @@ func (db *DB) Suppressions(ctx context.Context, f store.SuppressionFilter) (list
 }
 
 // LiftSuppressions ends all suppressions of an address that are in force or held now, and all of
-// the bursts that they belong to (also of other addresses), and returns them, oldest first. The audit entry is written even if there
-// were none. Its Detail becomes their number, and its recipient, if it has none, that of one of them.
+// the bursts that they belong to (also of other addresses), and returns them, oldest first. The
+// audit entry is written even if there were none. Its Detail becomes their number, and its
+// recipient, if it has none, that of one of them.
 func (db *DB) LiftSuppressions(ctx context.Context, l store.LiftSuppressionsRequest, act *store.AuditEntry) (lifted []store.Suppression,
 	err error,
 ) {

@@ -74,8 +74,8 @@ func WorkFields(w *store.Work) []any {
 // VerificationColumns into.
 func WorkAndCodeFields(w *store.Work) []any { return append([]any{&w.Code}, WorkFields(w)...) }
 
-// RefundColumns are the columns that LeaseDueRefunds reads of sends s and their verifications v, after
-// the attempt's: a send may outlive its verification.
+// RefundColumns are the columns that LeaseDueRefunds reads of sends s and their verifications v,
+// after the attempt's: a send may outlive its verification.
 const RefundColumns = `s.app, s.channel, s.purpose, s.recipient, s.verification_id, coalesce(v.class, ''), v.sealed`
 
 // RefundFields returns the destinations to scan an attempt and RefundColumns into.

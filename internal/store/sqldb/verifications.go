@@ -38,9 +38,9 @@ UPDATE verifications SET redeemed_at = coalesce(redeemed_at, @now), redeemed_by 
 WHERE id = @id AND approved_at IS NOT NULL AND (redeemed_at IS NULL OR redeemed_by = @by)`
 
 // Redeem records that the proof of an approved verification was redeemed, with the hash of the
-// request's Idempotency-Key, or nil. False: nothing was changed, since another request redeemed the proof
-// before or there is no such approved verification. A repetition with a key writes the same once more, so that
-// it waits for a synchronous standby that may not have the first.
+// request's Idempotency-Key, or nil. False: nothing was changed, since another request redeemed the
+// proof before or there is no such approved verification. A repetition with a key writes the same
+// once more, so that it waits for a synchronous standby that may not have the first.
 func (db *DB) Redeem(ctx context.Context, id string, keyHash []byte) (bool, error) {
 	if !store.AreValidTexts(id) {
 		return false, nil
@@ -70,8 +70,9 @@ func (db *DB) CancelByAdministrator(ctx context.Context, id string, act store.Au
 	})
 }
 
-// recipientVerificationsSQL returns the statement that selects the verifications of an app, channel,
-// recipient and purpose with a send s of the last @life. sends is a further condition on s, or "".
+// recipientVerificationsSQL returns the statement that selects the verifications of an app,
+// channel, recipient and purpose with a send s of the last @life. sends is a further condition on
+// s, or "".
 func recipientVerificationsSQL(d dialect, sends string) string {
 	return `
 SELECT ` + VerificationColumns + ` FROM verifications v
@@ -82,8 +83,8 @@ WHERE v.id ` + d.inSubquery(`
   AND v.recipient = @recipient AND v.app = @app AND v.channel = @channel AND v.purpose = @purpose`
 }
 
-// verificationToCheckSQL selects the verification of a holder whose last counted check had @key, else the
-// newest pending one, among those whose codes were sent to the recipient lately.
+// verificationToCheckSQL selects the verification of a holder whose last counted check had @key,
+// else the newest pending one, among those whose codes were sent to the recipient lately.
 func (d dialect) verificationToCheckSQL() string {
 	return recipientVerificationsSQL(d, "") + ` AND v.holder = @holder
   AND (` + checkedWithKeySQL + ` OR v.approved_at IS NULL AND v.canceled_at IS NULL AND v.attempts < v.max_attempts AND v.expires_at > @now)
@@ -92,19 +93,22 @@ ORDER BY (` + checkedWithKeySQL + `) IS TRUE DESC, v.created_at DESC, v.id DESC 
 
 const checkedWithKeySQL = `substr(v.check_key, 1, 32) = @key` // 32 is store.CheckKeyHashSize
 
-// VerificationToCheck returns the verification that was checked last with h.CheckKey, else the newest
-// pending one, of a holder for a recipient and purpose, or fault.NotFound.
+// VerificationToCheck returns the verification that was checked last with h.CheckKey, else the
+// newest pending one, of a holder for a recipient and purpose, or fault.NotFound.
 func (db *DB) VerificationToCheck(ctx context.Context, h store.HolderQuery) (store.Verification, error) {
 	if err := h.Validate(); err != nil {
 		return store.Verification{}, err
 	}
-	// An hour more than codes live, since an approved check can be repeated as long as its proof is valid.
+	// An hour more than codes live, since an approved check can be repeated as long as its proof is
+	// valid.
 	return db.firstOfRecipient(ctx, "VerificationToCheck", db.Dialect.verificationToCheckSQL(), h, rowrules.ResendWithin+time.Hour)
 }
 
-// firstOfRecipient returns the first verification that a statement of recipientVerificationsSQL selects, or
-// fault.NotFound.
-func (db *DB) firstOfRecipient(ctx context.Context, name, statement string, h store.HolderQuery, life time.Duration) (store.Verification, error) {
+// firstOfRecipient returns the first verification that a statement of recipientVerificationsSQL
+// selects, or fault.NotFound.
+func (db *DB) firstOfRecipient(ctx context.Context, name, statement string, h store.HolderQuery, life time.Duration) (store.Verification,
+	error,
+) {
 	found, err := readAllShared(ctx, db, name, VerificationFields, statement,
 		Args{
 			"recipient": h.Recipient, "app": h.App, "channel": h.Channel, "purpose": h.Purpose, "holder": h.Holder,

@@ -14,9 +14,9 @@ import (
 // Values are the values of a row: the name of a column and its value, each.
 type Values [][2]any
 
-// List is a list of named columns of rows that a statement on Postgres takes. The list yields both: what the
-// statement says of them, and an array for each column. The arrays' parameters are named after the list and the
-// column, as @u_app.
+// List is a list of named columns of rows that a statement on Postgres takes. The list yields both:
+// what the statement says of them, and an array for each column. The arrays' parameters are named
+// after the list and the column, as @u_app.
 type List[R any] struct {
 	name    string
 	columns []string // names
@@ -44,8 +44,8 @@ func (l List[R]) table(with, more string) string {
 	return "unnest(" + strings.Join(l.arrays, ", ") + ")" + with + " AS " + l.name + "(" + strings.Join(l.columns, ", ") + more + ")"
 }
 
-// SelectSQL returns the columns as items of a SELECT list, which returns row by row. In FROM, Postgres would first
-// copy each array into a table of its own.
+// SelectSQL returns the columns as items of a SELECT list, which returns row by row. In FROM,
+// Postgres would first copy each array into a table of its own.
 func (l List[R]) SelectSQL() string { return selectArrays(l.arrays, l.columns) }
 
 // Args returns the parameters of a statement that takes these rows.
@@ -94,7 +94,8 @@ func sqlType(value any) string {
 	return "text"
 }
 
-// parameter returns a value as pgx takes it: NULL for nil, a nil byte slice and the zero time, and µs for a duration.
+// parameter returns a value as pgx takes it: NULL for nil, a nil byte slice and the zero time, and
+// µs for a duration.
 func parameter(value any) any {
 	switch x := value.(type) {
 	case time.Time:

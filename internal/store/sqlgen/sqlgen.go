@@ -29,8 +29,8 @@ type Table[T any] struct {
 	columns []column // in the order of fields
 }
 
-// New returns the table name, which queries call alias. fields is T's method Columns. read maps a column's
-// name to the SQL expression that reads the column; other columns are read as stored.
+// New returns the table name, which queries call alias. fields is T's method Columns. read maps a
+// column's name to the SQL expression that reads the column; other columns are read as stored.
 func New[T any](name, alias string, fields func(*T) []store.Column, read map[string]string) Table[T] {
 	t := Table[T]{Name: name, fields: fields}
 	for _, c := range fields(new(T)) {
@@ -124,8 +124,8 @@ func (t Table[T]) InsertSQL(by store.ColumnFlags, row *T) (string, map[string]an
 		", @") + ")", args
 }
 
-// EraseSetList returns the SET list with which an erasure empties the personal columns that have a flag
-// of by. Its parameter @empty is an empty byte string.
+// EraseSetList returns the SET list with which an erasure empties the personal columns that have a
+// flag of by. Its parameter @empty is an empty byte string.
 func (t Table[T]) EraseSetList(by store.ColumnFlags) string {
 	list := []string{"masked = '•••'"}
 	for _, c := range t.columns {

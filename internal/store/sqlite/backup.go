@@ -12,9 +12,9 @@ import (
 )
 
 // Backup copies the store in the file at path to the empty file at to, as it is at one instant. It
-// only reads the store, which another process may write meanwhile. It syncs the copy at intervals, since
-// one sync at the end would delay that process's commits. The caller must sync what was written last. Only
-// commands call Backup: a panic ends the process.
+// only reads the store, which another process may write meanwhile. It syncs the copy at intervals,
+// since one sync at the end would delay that process's commits. The caller must sync what was
+// written last. Only commands call Backup: a panic ends the process.
 func Backup(ctx context.Context, path, to string) error {
 	db, err := OpenReadOnly(path, time.Now)
 	if err != nil {
@@ -65,8 +65,9 @@ func (db *DB) CheckSchema(ctx context.Context) error {
 	return migrations.Check(ctx, db.readers, migrations.SQLite, "sqlite")
 }
 
-// BytesADay estimates by how much the file grew within the last 24 hours: the number of their sends,
-// times the file's size per send; 0 if there is no send. It does not deduct what retention deletes.
+// BytesADay estimates by how much the file grew within the last 24 hours: the number of their
+// sends, times the file's size per send; 0 if there is no send. It does not deduct what retention
+// deletes.
 func (db *DB) BytesADay(ctx context.Context) (n float64, err error) {
 	err = db.readers.QueryRowContext(ctx, `
 SELECT coalesce((SELECT count(*) FROM sends WHERE logged_at > ?) * page_count * page_size * 1.0 / (SELECT count(*) FROM sends), 0)
@@ -74,8 +75,8 @@ FROM pragma_page_count(), pragma_page_size()`, db.now().Add(-24*time.Hour).UnixM
 	return n, err
 }
 
-// OpenReadOnly opens the store in an existing file only for reading, beside a process that may write it.
-// It neither migrates nor compares the schema. now is the database's clock.
+// OpenReadOnly opens the store in an existing file only for reading, beside a process that may
+// write it. It neither migrates nor compares the schema. now is the database's clock.
 func OpenReadOnly(path string, now func() time.Time) (*DB, error) {
 	pool, err := openPool(path, commonPragmas+"&mode=ro", readerConnections)
 	if err != nil {
@@ -84,8 +85,8 @@ func OpenReadOnly(path string, now func() time.Time) (*DB, error) {
 	return New(pool, pool, now), nil
 }
 
-// OpenToMove opens the store in an existing file, of which the caller has the lock, to copy its rows
-// to Postgres. Like OpenReadOnly it does not migrate, and it opens a file that was moved.
+// OpenToMove opens the store in an existing file, of which the caller has the lock, to copy its
+// rows to Postgres. Like OpenReadOnly it does not migrate, and it opens a file that was moved.
 func OpenToMove(path string, now func() time.Time) (*DB, error) {
 	pool, err := openPool(path, writerPragmas, 1)
 	if err != nil {
@@ -94,13 +95,14 @@ func OpenToMove(path string, now func() time.Time) (*DB, error) {
 	return New(pool, pool, now), nil
 }
 
-// Query runs a query. After OpenToMove (one connection) the next call waits until the rows are closed.
+// Query runs a query. After OpenToMove (one connection) the next call waits until the rows are
+// closed.
 func (db *DB) Query(ctx context.Context, statement string, args ...any) (*sql.Rows, error) {
 	return db.readers.QueryContext(ctx, statement, args...)
 }
 
-// SetMoved marks the file as moved to Postgres, so that Open fails, or takes the mark back. The mark
-// is in user_version of the file's header, which copies of the file have too.
+// SetMoved marks the file as moved to Postgres, so that Open fails, or takes the mark back. The
+// mark is in user_version of the file's header, which copies of the file have too.
 func (db *DB) SetMoved(ctx context.Context, moved bool) error {
 	_, err := db.writer.ExecContext(ctx, map[bool]string{false: `PRAGMA user_version = 0`, true: `PRAGMA user_version = 1`}[moved])
 	return err

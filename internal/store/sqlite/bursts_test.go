@@ -1,7 +1,7 @@
 //go:build nightly
 
-// Only make nightly runs this test: 5,000 sends take seconds of processor time, and the contract has
-// the same case with 50.
+// Only make nightly runs this test: 5,000 sends take seconds of processor time, and the contract
+// has the same case with 50.
 
 package sqlite_test
 

@@ -62,8 +62,9 @@ func (c statementConn) Run(statement string, params sqldb.Args, each func(sqldb.
 	return n, rows.Err()
 }
 
-// toDriverArgs returns the parameters of a statement as the driver takes them, in the order of their names:
-// instants and durations as numbers of µs, lists as JSON. now is @now. Error: one is missing.
+// toDriverArgs returns the parameters of a statement as the driver takes them, in the order of
+// their names: instants and durations as numbers of µs, lists as JSON. now is @now. Error: one is
+// missing.
 func toDriverArgs(names []string, params sqldb.Args, now time.Time) ([]any, error) {
 	args := make([]any, len(names))
 	for i, name := range names {
@@ -100,8 +101,8 @@ func jsonList[T any](list []T, text func(T) string) string {
 	return string(b)
 }
 
-// pointReads are the reads that a send, a check or a look waits for: they read few rows by an index, in
-// microseconds.
+// pointReads are the reads that a send, a check or a look waits for: they read few rows by an
+// index, in microseconds.
 var pointReads = map[string]bool{
 	"Begin": true, "ReadHistory": true, "Verification": true, "VerificationsByID": true,
 	"VerificationToCheck": true, "CarrierHold": true, "Lockout": true, "PrefixPaused": true, "Session": true,

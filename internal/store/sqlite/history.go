@@ -12,10 +12,10 @@ import (
 	"sendcode/internal/store/sqlgen"
 )
 
-// countedSQL reads the counted sends of a bucket after @counted_after. It is written so that only the index by
-// recipient and time can be used. IS TRUE keeps the planner from an index on app, channel and purpose, which would
-// read the rows of all recipients. historySQL also reads, with an empty verification, the recipient's rejected sends
-// that ended after @rejected_after.
+// countedSQL reads the counted sends of a bucket after @counted_after. It is written so that only
+// the index by recipient and time can be used. IS TRUE keeps the planner from an index on app,
+// channel and purpose, which would read the rows of all recipients. historySQL also reads, with an
+// empty verification, the recipient's rejected sends that ended after @rejected_after.
 const (
 	countedSQL = `
 SELECT s.id, s.logged_at, s.verification_id FROM sends s
@@ -27,7 +27,8 @@ SELECT f.id, f.finished_at, '' FROM failures f
 WHERE f.recipient = @recipient AND f.app = @app AND f.channel = @channel AND f.counts = true AND f.finished_at > @rejected_after`
 )
 
-// readHistory reads the rows that a query selects, of all purposes for rejected sends; see store.Outcome.BadAddress.
+// readHistory reads the rows that a query selects, of all purposes for rejected sends; see
+// store.Outcome.BadAddress.
 func readHistory(q sqldb.Tx, l rowrules.HistoryQuery) (rowrules.History, error) {
 	history, statement := rowrules.History{Now: q.Now}, historySQL
 	if l.RejectedWithin == 0 {

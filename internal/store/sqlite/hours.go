@@ -24,14 +24,16 @@ SELECT h.hour FROM hours h WHERE h.hour >= h.since AND h.hour NOT IN (SELECT c.h
   AND h.hour NOT IN (SELECT s.logged_at / @each * @each FROM outbox f CROSS JOIN sends s ON s.id = f.id)
 ORDER BY h.hour DESC LIMIT 1`
 
-// readHourSQL reads the counts of the hour from @hour to @until: for each of sqldb.HourTables its name,
-// and its rows as a JSON array. It is one statement, so that all counts come from one snapshot.
+// readHourSQL reads the counts of the hour from @hour to @until: for each of sqldb.HourTables its
+// name, and its rows as a JSON array. It is one statement, so that all counts come from one
+// snapshot.
 var readHourSQL = `WITH counted AS MATERIALIZED (` + sqldb.HourRowsSQL(sqldb.SQLite) + `) ` +
 	strings.Join(sqlgen.MapSlice(sqldb.HourTables, func(t sqldb.HourTable) string {
 		return `SELECT '` + t.Name + `', json_group_array(json_array(` + t.Columns + `)) FROM (` + t.Query + `)`
 	}), " UNION ALL ")
 
-// writeHourSQL returns the statement that writes a table's rows, which the parameter with its name has.
+// writeHourSQL returns the statement that writes a table's rows, which the parameter with its name
+// has.
 func writeHourSQL(t sqldb.HourTable) string {
 	var values strings.Builder
 	for i := range 1 + strings.Count(t.Columns, ",") {
@@ -56,8 +58,9 @@ func (db *DB) CountHours(ctx context.Context, life, keep time.Duration, limit in
 	return n, nil
 }
 
-// countNextHour deletes counts older than age, counts the newest hour that is due, and reports whether it
-// did. It counts none if none is due, if counts were forgotten meanwhile, or if the hour has counts now.
+// countNextHour deletes counts older than age, counts the newest hour that is due, and reports
+// whether it did. It counts none if none is due, if counts were forgotten meanwhile, or if the hour
+// has counts now.
 func (db *DB) countNextHour(ctx context.Context, delay, age time.Duration) (bool, error) {
 	var hours []time.Time
 	var forgotten int

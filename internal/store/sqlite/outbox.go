@@ -161,7 +161,8 @@ func (db *DB) LeaseDueRefunds(ctx context.Context, lease time.Duration, limit in
 	return sqldb.WriteWithResult(ctx, &db.DB, "LeaseDueRefunds", func(q sqldb.Tx) ([]store.Refund, error) {
 		refunds, err := sqldb.QueryAll(q, sqldb.RefundFields, `
 SELECT r.id, r.attempt, `+sqldb.RefundColumns+` FROM refunds r CROSS JOIN sends s ON s.id = r.id
-LEFT JOIN verifications v ON v.id = s.verification_id WHERE r.since <= @now - @lease ORDER BY r.since, r.id LIMIT @limit`, sqldb.Args{"lease": lease, "limit": limit})
+LEFT JOIN verifications v ON v.id = s.verification_id WHERE r.since <= @now - @lease ORDER BY r.since, r.id LIMIT @limit`,
+			sqldb.Args{"lease": lease, "limit": limit})
 		for i := 0; i < len(refunds) && err == nil; i++ {
 			err = q.ExecAll(sqldb.Args{"id": refunds[i].ID}, `UPDATE refunds SET since = @now WHERE id = @id`)
 		}

@@ -45,8 +45,8 @@ type DB struct {
 	forgotten int // how often counts of hours were forgotten; only transactions that write use it
 }
 
-// Pragmas of each connection. https://www.sqlite.org/pragma.html. What the writer's savepoints change is kept in
-// memory (temp_store), one write's pages at a time.
+// Pragmas of each connection. https://www.sqlite.org/pragma.html. What the writer's savepoints
+// change is kept in memory (temp_store), one write's pages at a time.
 const (
 	commonPragmas = "_pragma=busy_timeout(5000)&_pragma=foreign_keys(1)"
 	writerPragmas = commonPragmas +
@@ -56,8 +56,8 @@ const (
 )
 
 // Open opens the store in the file at path and migrates its schema. The directory must exist. Only
-// the file's owner gets access to the file. now is the database's clock. A file that SetMoved has marked is
-// ErrMoved.
+// the file's owner gets access to the file. now is the database's clock. A file that SetMoved has
+// marked is ErrMoved.
 func Open(ctx context.Context, path string, now func() time.Time) (*DB, error) {
 	if err := makePrivate(path); err != nil {
 		return nil, fmt.Errorf("store: database file: %w", err)
@@ -91,7 +91,8 @@ func New(writer, readers *sql.DB, now func() time.Time) *DB {
 	s.DB = sqldb.DB{Dialect: sqldb.SQLite, Engine: s, PerDatabase: s}
 	s.writes = batch.New(1, s.writeInOrder)
 	s.writes.Precedence = func(x write) int { return int(min(x.precedence, sqldb.InOrder)) } // those Behind must not wait for ever
-	// the caller waits for a write that has begun: it uses the caller's variables, and ends within milliseconds
+	// the caller waits for a write that has begun: it uses the caller's variables, and ends within
+	// milliseconds
 	s.writes.WaitsOnceBegun = true
 	return s
 }
@@ -124,10 +125,10 @@ func (db *DB) Close() error {
 }
 
 // Write implements sqldb.Engine. If ctx ends before f has begun, f does not run; a begun f runs to
-// its end, which takes milliseconds. Of the writes that arrive while others are under way, those with
-// sqldb.Ahead share the next transaction, those with sqldb.Behind the last one, and the others the
-// one between them, in the order of their arrival. Each sees the rows of the ones before it, and has
-// its own time. If f fails, only its own changes are undone.
+// its end, which takes milliseconds. Of the writes that arrive while others are under way, those
+// with sqldb.Ahead share the next transaction, those with sqldb.Behind the last one, and the others
+// the one between them, in the order of their arrival. Each sees the rows of the ones before it,
+// and has its own time. If f fails, only its own changes are undone.
 func (db *DB) Write(ctx context.Context, _ string, precedence sqldb.Precedence, f func(sqldb.Tx) error) error {
 	_, err := db.writes.Submit(ctx, write{f, precedence}, db.written.Add(1)) // each write has its own key
 	return err
@@ -141,8 +142,8 @@ type write struct {
 
 type queuedWrite = batch.Call[write, struct{}]
 
-// writeInOrder runs the writes of each precedence in a transaction of their own, so that no outcome waits
-// for sends, and neither waits for a write with sqldb.Behind.
+// writeInOrder runs the writes of each precedence in a transaction of their own, so that no outcome
+// waits for sends, and neither waits for a write with sqldb.Behind.
 func (db *DB) writeInOrder(writes []*queuedWrite) {
 	byPrecedence := map[sqldb.Precedence][]*queuedWrite{}
 	for _, x := range writes {
@@ -250,9 +251,10 @@ func (db *DB) Pools() (all []store.PoolStats) {
 	return all
 }
 
-// PurgeDeleted implements sqldb.Engine. SQLite overwrites freed space (secure_delete), so PurgeDeleted only
-// copies the write-ahead log into the database file and empties the log, unless a reader still needs it after 50 ms, such
-// as a backup: then a later call does. No other write runs during that wait.
+// PurgeDeleted implements sqldb.Engine. SQLite overwrites freed space (secure_delete), so
+// PurgeDeleted only copies the write-ahead log into the database file and empties the log, unless a
+// reader still needs it after 50 ms, such as a backup: then a later call does. No other write runs
+// during that wait.
 func (db *DB) PurgeDeleted(ctx context.Context) error {
 	ctx, cancel := store.WithCallTimeout(ctx)
 	defer cancel()

@@ -145,8 +145,9 @@ func TestWriteTakesTurns(t *testing.T) {
 	})
 }
 
-// slowly is an engine that takes so long for each send that is deleted, by the clock of a bubble; after three transactions
-// another time. It keeps how many sends each deleted, and for how many times as long as it took the writer was free after it.
+// slowly is an engine that takes so long for each send that is deleted, by the clock of a bubble;
+// after three transactions another time. It keeps how many sends each deleted, and for how many
+// times as long as it took the writer was free after it.
 type slowly struct {
 	*DB
 	each, later time.Duration
@@ -178,8 +179,8 @@ func (s *slowly) Write(ctx context.Context, name string, precedence sqldb.Preced
 	})
 }
 
-// Old rows are deleted in transactions of a few rows each, as many as take 5 ms; of ten, where the disk is slower. Between two
-// of them the writer is free for four times as long.
+// Old rows are deleted in transactions of a few rows each, as many as take 5 ms; of ten, where the
+// disk is slower. Between two of them the writer is free for four times as long.
 func TestDeleteAgedInSteps(t *testing.T) {
 	const fast, slow = 50 * time.Microsecond, time.Millisecond
 	tens := func(n int) []int { return slices.Repeat([]int{10}, n) }
@@ -216,7 +217,8 @@ func TestDeleteAgedInSteps(t *testing.T) {
 type forgetting struct{ *DB }
 
 func (fo forgetting) Read(ctx context.Context, name string, f func(sqldb.Tx) error) error {
-	return errors.Join(fo.DB.Read(ctx, name, f), fo.DB.Write(ctx, name, sqldb.InOrder, func(q sqldb.Tx) error { return fo.DB.DeleteHourCounts(q, storetest.Epoch) }))
+	return errors.Join(fo.DB.Read(ctx, name, f),
+		fo.DB.Write(ctx, name, sqldb.InOrder, func(q sqldb.Tx) error { return fo.DB.DeleteHourCounts(q, storetest.Epoch) }))
 }
 
 // An hour whose rows may have changed while they were read gets no counts then.
@@ -306,7 +308,8 @@ func TestSQLiteSharesCommits(t *testing.T) {
 			}
 			storetest.Equal(t, name+": transactions", len(used), 2)
 			storetest.Equal(t, name+": rows seen by the first three", seen[:4], []int{0, 1, 2, 3})
-			rows := storetest.Must(sqldb.ReadAll(t.Context(), &db.DB, "TestSQLiteSharesCommits", sqldb.OneColumn[int], `SELECT count(*) FROM write_probe`, nil))(t)
+			rows := storetest.Must(sqldb.ReadAll(t.Context(), &db.DB, "TestSQLiteSharesCommits", sqldb.OneColumn[int],
+				`SELECT count(*) FROM write_probe`, nil))(t)
 			storetest.Equal(t, name+": rows", rows[0], c.rows)
 		})
 	}
@@ -332,7 +335,8 @@ func TestSQLitePlans(t *testing.T) {
 			"outbox_due",
 		},
 		"refunds": {
-			`SELECT r.id FROM refunds r CROSS JOIN sends s ON s.id = r.id WHERE r.since <= 5 ORDER BY r.since, r.id LIMIT 3`, "refunds_since",
+			`SELECT r.id FROM refunds r CROSS JOIN sends s ON s.id = r.id WHERE r.since <= 5 ORDER BY r.since, r.id LIMIT 3`,
+			"refunds_since",
 		},
 		"newest":    {`SELECT id FROM sends s WHERE ` + sqldb.SendsOfVerificationSQL, "sends_recipient"},
 		"failed":    {filter(store.Filter{Status: store.Failed, Before: &store.Cursor{}}), "sqlite_autoindex_failures_1"},
@@ -351,7 +355,8 @@ func TestSQLitePlans(t *testing.T) {
 		"codes":     {sqldb.ExportPageSQL("verifications", false), "verifications_expires"},
 		"bounces":   {sqldb.ExportPageSQL("provider_events", false), "sends_recipient (recipient=? AND (logged_at,id)>"},
 		"counting": {
-			`SELECT id FROM sends s WHERE (s.logged_at, s.id) > (@at, @id) AND s.counts = 1 ORDER BY s.logged_at, s.id LIMIT 9`, "sends_logged",
+			`SELECT id FROM sends s WHERE (s.logged_at, s.id) > (@at, @id) AND s.counts = 1 ORDER BY s.logged_at, s.id LIMIT 9`,
+			"sends_logged",
 		},
 	} {
 		plan := sqlitePlan(t, db, c.query)
@@ -387,8 +392,8 @@ func (c keptConn) Run(statement string, args sqldb.Args, each func(sqldb.Scan) e
 	return c.Conn.Run(statement, args, each)
 }
 
-// To erase and to forget people, and to delete what is old, no whole table is read. The only writer is free between two
-// people who are forgotten.
+// To erase and to forget people, and to delete what is old, no whole table is read. The only writer
+// is free between two people who are forgotten.
 func TestSQLiteErasesBesideSends(t *testing.T) {
 	f := newSQLiteFixture(t)
 	db := f.Engine.(*DB)
@@ -488,8 +493,8 @@ func TestSQLiteKeepsNoTrace(t *testing.T) {
 	storetest.Equal(t, "the hash", bytes.Contains(files(), hash), false)
 }
 
-// A backup, which reads for long, keeps no erasure waiting, and so no send behind it. What it left of the log is emptied
-// with the next one.
+// A backup, which reads for long, keeps no erasure waiting, and so no send behind it. What it left
+// of the log is emptied with the next one.
 func TestSQLiteErasesBesideABackup(t *testing.T) {
 	clock, path := &storetest.TestClock{At: storetest.Epoch}, storetest.TempFile(t)
 	db := openSQLite(t, path, clock)
@@ -519,7 +524,8 @@ func TestSQLiteWriteThatPanics(t *testing.T) {
 	db.writeBatch([]*queuedWrite{alone})
 	db.writeBatch([]*queuedWrite{one, other})
 	for _, x := range []*queuedWrite{alone, one} {
-		storetest.Equal(t, "surely not written", [2]bool{errors.Is(x.Err, fault.Unavailable), errors.Is(x.Err, fault.Uncertain)}, [2]bool{true, false})
+		storetest.Equal(t, "surely not written", [2]bool{errors.Is(x.Err, fault.Unavailable), errors.Is(x.Err, fault.Uncertain)},
+			[2]bool{true, false})
 	}
 	storetest.OK(t, other.Err)
 	storetest.OK(t, db.Write(t.Context(), "Test", sqldb.InOrder, func(q sqldb.Tx) error { return q.ExecAll(nil, "DROP TABLE made") }))

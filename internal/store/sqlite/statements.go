@@ -27,8 +27,8 @@ func OpenPool(dsn string, connections int) (*sql.DB, error) {
 	return db, nil
 }
 
-// positional is a statement with ? for each parameter, and their names in that order: the driver makes a string of
-// each parameter's name, and looks for it, at every run.
+// positional is a statement with ? for each parameter, and their names in that order: the driver
+// makes a string of each parameter's name, and looks for it, at every run.
 type positional struct {
 	sql   string
 	names []string
@@ -39,8 +39,9 @@ var (
 	positions  sync.Map // positional, by the text with names; as many as the program has statements
 )
 
-// positionalText returns a statement with positional parameters. It replaces a parameter of LIMIT by an expression:
-// SQLite's planner reads the value of a bare parameter, so SQLite would compile the statement again for each value.
+// positionalText returns a statement with positional parameters. It replaces a parameter of LIMIT
+// by an expression: SQLite's planner reads the value of a bare parameter, so SQLite would compile
+// the statement again for each value.
 func positionalText(statement string) positional {
 	if x, ok := positions.Load(statement); ok {
 		return x.(positional)

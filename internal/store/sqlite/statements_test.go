@@ -87,13 +87,15 @@ func TestStatementsAreBounded(t *testing.T) {
 	conn(func(c *stmtCachingConn) { storetest.Equal(t, "kept", len(c.idle), maxPreparedStatements) })
 }
 
-// Parameters are passed by their places, each time that a name stands in the statement; a text is no parameter.
+// Parameters are passed by their places, each time that a name stands in the statement; a text is
+// no parameter.
 func TestParametersByPlace(t *testing.T) {
 	db := openSQLite(t, storetest.TempFile(t), &storetest.TestClock{At: storetest.Epoch})
 	read := func(statement string, args sqldb.Args) ([]string, error) {
 		return sqldb.ReadAll(t.Context(), &db.DB, "Test", sqldb.OneColumn[string], statement, args)
 	}
-	got, err := read(`SELECT @b || '@a' || @a || @b || @now FROM (SELECT 1 UNION SELECT 2) LIMIT @one`, sqldb.Args{"a": "A", "b": "B", "one": 1})
+	got, err := read(`SELECT @b || '@a' || @a || @b || @now FROM (SELECT 1 UNION SELECT 2) LIMIT @one`,
+		sqldb.Args{"a": "A", "b": "B", "one": 1})
 	storetest.OK(t, err)
 	storetest.Equal(t, "row", strings.Join(got, " "), fmt.Sprint("B@aAB", storetest.Epoch.UnixMicro()))
 	if _, err := read(`SELECT @a`, sqldb.Args{"b": "B"}); err == nil || !strings.Contains(err.Error(), "@a is missing") {

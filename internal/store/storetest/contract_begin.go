@@ -33,8 +33,9 @@ func beginWrites(t *testing.T, f *Fixture) {
 	}
 	s := store.Send{
 		ID: in.Send.ID, VerificationID: v.ID, Number: 1, App: "shop", Channel: recipient.Email, Purpose: "login",
-		Recipient: in.Send.Recipient, To: "a•••@example.com", Locale: "en", Labels: store.Labels{Reference: "order 7"}, Network: "192.0.2.0/24",
-		Status: store.Sending, Attempt: 1, Counts: true, LoggedAt: f.Now,
+		Recipient: in.Send.Recipient, To: "a•••@example.com", Locale: "en", Labels: store.Labels{Reference: "order 7"},
+		Network: "192.0.2.0/24",
+		Status:  store.Sending, Attempt: 1, Counts: true, LoggedAt: f.Now,
 		DueAt: f.Now.Add(8 * time.Second), Observed: []string{"office", "stricter"},
 	}
 	Equal(t, "begun", got, store.BeginAnswer{Admitted: true, Verification: v, Send: s, Now: f.Now})
@@ -188,8 +189,8 @@ func strangersJoinNone(t *testing.T, f *Fixture) {
 	Equal(t, "named", f.Admit(t, in).Verification.ID, first.Verification.ID)
 }
 
-// sendsCountLongerThanTheyAreJoined wants a holder's send to count for a rule whose window is longer
-// than rowrules.ResendWithin.
+// sendsCountLongerThanTheyAreJoined wants a holder's send to count for a rule whose window is
+// longer than rowrules.ResendWithin.
 func sendsCountLongerThanTheyAreJoined(t *testing.T, f *Fixture) {
 	const window = rowrules.ResendWithin + time.Hour
 	rules := WithRules(Rule(1, window))

@@ -15,7 +15,8 @@ import (
 	"sendcode/internal/store/sqldb"
 )
 
-// guessesAtOnce makes a hundred wrong checks at once: of one verification, and of ten of a recipient.
+// guessesAtOnce makes a hundred wrong checks at once: of one verification, and of ten of a
+// recipient.
 func guessesAtOnce(t *testing.T, f *Fixture) {
 	for n, want := range map[int]int{1: 5, 10: rowrules.FailedCheckLimit} {
 		var ids []string
@@ -48,8 +49,8 @@ func checksAreKept(t *testing.T, f *Fixture) {
 	}
 }
 
-// A check with the key and the code of the last counted one repeats it; with the key and another code
-// it counts nothing, and after five of these nothing repeats it.
+// A check with the key and the code of the last counted one repeats it; with the key and another
+// code it counts nothing, and after five of these nothing repeats it.
 func checksWithKeys(t *testing.T, f *Fixture) {
 	held := func(in *store.Intent) { in.Verification.Holder = "s:1" }
 	v := f.Admit(t, f.Intent(1, held)).Verification
@@ -273,7 +274,8 @@ func failuresByClass(t *testing.T, f *Fixture) {
 	Equal(t, "a browser's code", tryOnce(t, f, theirs.ID), false)
 	Equal(t, "a known browser's code", tryOnce(t, f, known.ID), true)
 	Equal(t, "a back end's code", tryOnce(t, f, own.ID), true)
-	f.refuseLockedOut(t, f.Intent(1, byBrowser), store.Lockout{Class: store.UnknownBrowser, Wait: wait, Failures: rowrules.FailedCheckLimit})
+	f.refuseLockedOut(t, f.Intent(1, byBrowser),
+		store.Lockout{Class: store.UnknownBrowser, Wait: wait, Failures: rowrules.FailedCheckLimit})
 	f.Admit(t, f.Intent(1))
 	// the code that it would carry can be tried
 	Equal(t, "joined", f.Admit(t, f.Intent(1, byBrowser, Joining(own.ID))).Verification.ID, own.ID)

@@ -87,9 +87,9 @@ func onlyRecipientsRejectionsCount(t *testing.T, f *Fixture) {
 	f.Admit(t, f.Intent(1, one, func(in *store.Intent) { in.Send.Channel = recipient.SMS }))
 }
 
-// readFailedSends: FailedSends returns the sends of a class that failed for another reason than their address. It says
-// which count, since no message was sent after them, and of those that a pause stopped whether one is in
-// force.
+// readFailedSends: FailedSends returns the sends of a class that failed for another reason than
+// their address. It says which count, since no message was sent after them, and of those that a
+// pause stopped whether one is in force.
 func readFailedSends(t *testing.T, f *Fixture) {
 	number := text("+49151", "DE")
 	q := store.FailedSendsQuery{App: "shop", Channel: recipient.SMS, Recipient: f.Intent(1).Send.Recipient, Within: time.Hour}

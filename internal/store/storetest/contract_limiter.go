@@ -35,7 +35,8 @@ func (f *Fixture) limiterEvents(t *testing.T, reader int64) map[string]store.Lim
 // An event is read with the instant of its first write until it ends. Of one that was refunded or
 // reset others are told for a minute, and it can come again.
 func keepsLimiterEvents(t *testing.T, f *Fixture) {
-	a, b, other := f.limiterEvent("net", "\x00a", time.Hour), f.limiterEvent("net", "b\xff", 2*time.Hour), f.limiterEvent("app", "c", 30*time.Hour)
+	a, b, other := f.limiterEvent("net", "\x00a", time.Hour), f.limiterEvent("net", "b\xff", 2*time.Hour),
+		f.limiterEvent("app", "c", 30*time.Hour)
 	f.keep(t, a, b, other)
 	want := map[string]store.LimiterEvent{"net/\x00a": a, "net/b\xff": b, "app/c": other}
 	Equal(t, "written", f.limiterEvents(t, 2), want)
@@ -72,8 +73,8 @@ func keepsLimiterEvents(t *testing.T, f *Fixture) {
 	Equal(t, "left", len(f.limiterEvents(t, 2)), 0)
 }
 
-// Of events that replicas write at once, one of them that goes on behind the last one it read misses
-// none, though it reads its own as well.
+// Of events that replicas write at once, one of them that goes on behind the last one it read
+// misses none, though it reads its own as well.
 func limiterEventsOfReplicas(t *testing.T, f *Fixture) {
 	const writers, each = 7, 20
 	read, last := map[string]bool{}, int64(-1)

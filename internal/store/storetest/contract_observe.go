@@ -56,7 +56,8 @@ func backlog(t *testing.T, f *Fixture) {
 	check(nil)
 }
 
-// What waits in the outbox is counted by queue, apart from what replicas hold, so that each knows its share.
+// What waits in the outbox is counted by queue, apart from what replicas hold, so that each knows
+// its share.
 func outboxCounts(t *testing.T, f *Fixture) {
 	check := func(want map[store.Queue]store.OutboxCount) {
 		t.Helper()

@@ -147,8 +147,8 @@ func erases(t *testing.T, f *Fixture) {
 	Equal(t, "another's verification", f.Code(t, other.Verification.ID), other.Verification)
 }
 
-// What a replica still held when another one erased is written without the recipient, and is forgotten in
-// time. A person who comes back has rows and codes like others.
+// What a replica still held when another one erased is written without the recipient, and is
+// forgotten in time. A person who comes back has rows and codes like others.
 func erasesWhatComesLate(t *testing.T, f *Fixture) {
 	doubtful := f.Admit(t, f.Intent(1)).Send.ID
 	f.Pass(8 * time.Second)
@@ -323,8 +323,8 @@ func expires(t *testing.T, f *Fixture) {
 	Equal(t, "left", len(f.All(t)), 0)
 }
 
-// A verification is deleted by DeleteAged together with the send that opened it, once it is old enough, however long its
-// code lived: Erase finds it by that send. Tries of others still count.
+// A verification is deleted by DeleteAged together with the send that opened it, once it is old
+// enough, however long its code lived: Erase finds it by that send. Tries of others still count.
 func expiresWithVerification(t *testing.T, f *Fixture) {
 	old := f.Ended(t, f.Intent(1, func(in *store.Intent) { in.TTL = store.MaxCodeLife }), Sent)
 	f.Pass(time.Minute)

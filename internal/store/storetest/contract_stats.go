@@ -315,7 +315,8 @@ func traffic(t *testing.T, f *Fixture, hours int) {
 	}
 }
 
-// Deleted rows stay counted; the erasure of a recipient removes its domain from the counts; old hours are deleted.
+// Deleted rows stay counted; the erasure of a recipient removes its domain from the counts; old
+// hours are deleted.
 func countsForItself(t *testing.T, f *Fixture) {
 	rows := func(table string) int {
 		return Must(sqldb.ReadAll(t.Context(), f.DB, "countsForItself", sqldb.OneColumn[int], `SELECT count(*) FROM `+table, nil))(t)[0]
@@ -358,7 +359,8 @@ func countsForItself(t *testing.T, f *Fixture) {
 	Equal(t, "once the rows are gone", Must(f.Stats(t.Context(), q))(t), want)
 	Must(f.CountHours(t.Context(), 10*time.Minute, time.Hour, 1))(t)
 	for _, table := range sqldb.AllHourTableNames {
-		old := Must(sqldb.ReadAll(t.Context(), f.DB, "countsForItself", sqldb.OneColumn[int], `SELECT count(*) FROM `+table+` WHERE hour < @end`,
+		old := Must(sqldb.ReadAll(t.Context(), f.DB, "countsForItself", sqldb.OneColumn[int],
+			`SELECT count(*) FROM `+table+` WHERE hour < @end`,
 			sqldb.Args{"end": end.Add(-2 * time.Hour)}))(t)
 		Equal(t, table+": rows that are too old", old[0], 0)
 	}

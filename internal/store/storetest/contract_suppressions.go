@@ -109,7 +109,8 @@ func suppressionList(t *testing.T, f *Fixture) {
 		Equal(t, name, f.suppressions(t, x.filter), x.want)
 	}
 	for _, app := range []string{"shop", ""} { // those of this app alone, or all that hold now
-		lifted := Must(f.LiftSuppressions(t.Context(), store.LiftSuppressionsRequest{Channel: recipient.Email, Address: a.Address, App: app},
+		lifted := Must(f.LiftSuppressions(t.Context(),
+			store.LiftSuppressionsRequest{Channel: recipient.Email, Address: a.Address, App: app},
 			nil))(t)
 		Equal(t, "lifted", len(lifted), map[string]int{"": 1}[app])
 	}
@@ -177,8 +178,8 @@ func refusedAs(n int, words string) store.Outcome {
 
 var acceptedByMX = store.Outcome{Status: store.Sent, Provider: "mx", ProviderCode: "250"}
 
-// refuse sends a mail to each of n persons from first on, on both replicas at once, which the server
-// refuses.
+// refuse sends a mail to each of n persons from first on, on both replicas at once, which the
+// server refuses.
 func (f *Fixture) refuse(t *testing.T, first, n int, words string, changes ...func(*store.Intent)) {
 	t.Helper()
 	begun := f.admitAll(t, n, func(i int) store.Intent {
@@ -208,8 +209,8 @@ func (f *Fixture) inForce(t *testing.T) (n int) {
 	}
 }
 
-// settle settles the bursts. As the job does, it tries again if the database takes too long, as it may beside
-// other tests.
+// settle settles the bursts. As the job does, it tries again if the database takes too long, as it
+// may beside other tests.
 func (f *Fixture) settle(t *testing.T, lifts bool) {
 	t.Helper()
 	lifted, err := f.SettleBursts(t.Context())
@@ -219,8 +220,8 @@ func (f *Fixture) settle(t *testing.T, lifts bool) {
 	Equal(t, "lifted", Must(lifted, err)(t), lifts)
 }
 
-// A server's bad hour: recipients that it refuses are sent to as before, and nothing is left of it once the
-// server accepts a mail for one of them. One of them has entered a code, so it pages.
+// A server's bad hour: recipients that it refuses are sent to as before, and nothing is left of it
+// once the server accepts a mail for one of them. One of them has entered a code, so it pages.
 func burstOfAServer(t *testing.T, f *Fixture) {
 	f.approve(t, f.Ended(t, f.person(3), acceptedByMX).Verification.ID)
 	f.refuse(t, 1, 5, "550 5.1.1 unknown")
@@ -271,9 +272,9 @@ func BurstOfMissing(t *testing.T, f *Fixture, good int) {
 	Equal(t, "in force", f.inForce(t), missing+3)
 }
 
-// Six dead addresses that a stranger types within minutes page no administrator and change nothing for others:
-// two older suppressions stay in force, one of a recipient with an approved code and one that an administrator
-// added, and the server's other mails are sent.
+// Six dead addresses that a stranger types within minutes page no administrator and change nothing
+// for others: two older suppressions stay in force, one of a recipient with an approved code and
+// one that an administrator added, and the server's other mails are sent.
 func burstOfAStranger(t *testing.T, f *Fixture) {
 	f.approve(t, f.Ended(t, f.person(100), acceptedByMX).Verification.ID)
 	f.refuse(t, 100, 1, "550 5.1.1 unknown")
@@ -293,9 +294,9 @@ func burstOfAStranger(t *testing.T, f *Fixture) {
 	Equal(t, "in force", f.inForce(t), 2+6)
 }
 
-// Callers of each class have bursts of their own: six dead addresses of a stranger, with the words of others'
-// suppressions, hold and lift no other's. What a secret key's mail proves lifts all. A suppression that was
-// lifted, or held before, is not held again.
+// Callers of each class have bursts of their own: six dead addresses of a stranger, with the words
+// of others' suppressions, hold and lift no other's. What a secret key's mail proves lifts all. A
+// suppression that was lifted, or held before, is not held again.
 func burstsByClass(t *testing.T, f *Fixture) {
 	const words = "550 5.1.1 unknown"
 	stranger := func(in *store.Intent) { in.Verification.Class = store.UnknownBrowser }
@@ -341,8 +342,8 @@ func burstsByClass(t *testing.T, f *Fixture) {
 	}
 }
 
-// A person who lifts one suppression of a burst lifts all of it. A provider's bounces are a burst too;
-// there only a delivery lifts it, since the server has accepted those mails as well.
+// A person who lifts one suppression of a burst lifts all of it. A provider's bounces are a burst
+// too; there only a delivery lifts it, since the server has accepted those mails as well.
 func burstIsLifted(t *testing.T, f *Fixture) {
 	f.refuse(t, 1, 6, "550 5.1.1 unknown")
 	lifted := Must(f.LiftSuppressions(t.Context(), store.LiftSuppressionsRequest{

@@ -199,8 +199,8 @@ func watchCounts(t *testing.T, f *Fixture) {
 	Equal(t, "sends", []any{started.Prefix, started.Sends}, []any{"+49151", 10})
 }
 
-// Codes that their callers check pause no prefix without reports, and do not make it usual that none
-// is approved.
+// Codes that their callers check pause no prefix without reports, and do not make it usual that
+// none is approved.
 func watchLeavesCallersCodesOut(t *testing.T, f *Fixture) {
 	f.sendTexts(t, 10, 6, text("+86139", "CN"))
 	f.sendTexts(t, 90, 0, text("+86139", "CN"), withCode("sealed"))

@@ -56,8 +56,8 @@ func (s *gateSchedule) step() {
 	s.compareDecision(s.randomIntent())
 }
 
-// moveClock goes to where something may just have happened: whole seconds and the ends of waits, give
-// or take a µs.
+// moveClock goes to where something may just have happened: whole seconds and the ends of waits,
+// give or take a µs.
 func (s *gateSchedule) moveClock() {
 	jump := []time.Duration{0, 0, 0, 0, time.Microsecond, -time.Microsecond, time.Millisecond}[s.dice(7)]
 	switch n := s.dice(10); {

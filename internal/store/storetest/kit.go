@@ -132,7 +132,9 @@ var OnActs = []string{
 // others.
 func MigrateLater(t *testing.T, own fs.FS, dir string, migrate func(context.Context, fs.FS) error) {
 	t.Helper()
-	files := fstest.MapFS{dir + "/99998_later.sql": {Data: []byte("-- +goose Up\nALTER TABLE sends ADD later integer NOT NULL DEFAULT 0;\n")}}
+	files := fstest.MapFS{dir + "/99998_later.sql": {
+		Data: []byte("-- +goose Up\nALTER TABLE sends ADD later integer NOT NULL DEFAULT 0;\n"),
+	}}
 	for _, name := range Must(fs.Glob(own, dir+"/*.sql"))(t) {
 		files[name] = &fstest.MapFile{Data: Must(fs.ReadFile(own, name))(t)}
 	}

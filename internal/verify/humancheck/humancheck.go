@@ -1,4 +1,5 @@
-// Package humancheck asks a stranger for a proof of work or a vendor's token when strangers are many.
+// Package humancheck asks a stranger for a proof of work or a vendor's token when strangers are
+// many.
 package humancheck
 
 import (
@@ -23,8 +24,8 @@ type VendorQuery struct {
 	ClientIP string // given to the vendor only if the app says send_ip
 }
 
-// Result is a vendor's answer. Passed, or Reason; Away if the vendor could not be asked or answered with its own fault,
-// so that work is offered instead.
+// Result is a vendor's answer. Passed, or Reason; Away if the vendor could not be asked or answered
+// with its own fault, so that work is offered instead.
 type Result struct {
 	Passed bool
 	Reason Reason

@@ -66,8 +66,9 @@ type Offer struct {
 
 const workLabel = "human check"
 
-// NewWorkChallenge makes a challenge of ALTCHA's protocol, version 1, with a signature by the current key of the ring. Its solution
-// is accepted for the same binding alone, until WorkChallengeLife after now. Challenges are not stored.
+// NewWorkChallenge makes a challenge of ALTCHA's protocol, version 1, with a signature by the
+// current key of the ring. Its solution is accepted for the same binding alone, until
+// WorkChallengeLife after now. Challenges are not stored.
 func NewWorkChallenge(ring *keys.Ring, binding string, cost int64, now time.Time) (*Challenge, error) {
 	id := ring.CurrentID()
 	key, err := ring.Subkey(id, workLabel)
@@ -82,8 +83,9 @@ func NewWorkChallenge(ring *keys.Ring, binding string, cost int64, now time.Time
 	return &c, err
 }
 
-// CheckWorkSolution checks the base64 of a solution's payload, by one hash and one HMAC. It returns the challenge's signature, which
-// names it: the caller must accept it once. Its reason is empty if the solution is right.
+// CheckWorkSolution checks the base64 of a solution's payload, by one hash and one HMAC. It returns
+// the challenge's signature, which names it: the caller must accept it once. Its reason is empty if
+// the solution is right.
 func CheckWorkSolution(ring *keys.Ring, encoded, binding string, now time.Time) (signature string, reason Reason) {
 	var p altcha.Payload
 	text, err := base64.StdEncoding.DecodeString(encoded)

@@ -33,8 +33,8 @@ func encode(t *testing.T, p altcha.Payload) string {
 	return base64.StdEncoding.EncodeToString(text)
 }
 
-// A solution is right for its binding until its end, also after a rotation of the key; nothing else is: of 100,000 forged
-// solutions none.
+// A solution is right for its binding until its end, also after a rotation of the key; nothing else
+// is: of 100,000 forged solutions none.
 func TestCheckWork(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	old, next := keys.GenerateEntry(), keys.GenerateEntry()
@@ -45,7 +45,10 @@ func TestCheckWork(t *testing.T) {
 	if err != nil || found == nil {
 		t.Fatal("no solution", err)
 	}
-	right := altcha.Payload{Algorithm: c.Algorithm, Challenge: c.Challenge, Number: int64(found.Number), Salt: c.Salt, Signature: c.Signature}
+	right := altcha.Payload{
+		Algorithm: c.Algorithm, Challenge: c.Challenge, Number: int64(found.Number), Salt: c.Salt,
+		Signature: c.Signature,
+	}
 	change := func(f func(*altcha.Payload)) string { p := right; f(&p); return encode(t, p) }
 	for what, row := range map[string]struct {
 		ring    *keys.Ring

@@ -1,12 +1,12 @@
 // Package proof signs proofs of approvals: JWTs (RFC 7519) with EdDSA (RFC 8037). With the public
-// keys (RFC 7517), a back end can check offline a proof that a browser brings. In exchange for a proof or
-// a reference, a back end gets the full address of an approved verification, once. The hosted page adds
-// the reference to the URL to which it returns the person.
+// keys (RFC 7517), a back end can check offline a proof that a browser brings. In exchange for a
+// proof or a reference, a back end gets the full address of an approved verification, once. The
+// hosted page adds the reference to the URL to which it returns the person.
 //
 // Package verification signs a proof after an approved check, package api returns it, and package
-// app serves the public keys; package api calls Redeem, package page calls NewReference. Each key of
-// the ring gives one Ed25519 key with the same ID. New proofs are signed with the first key; older
-// proofs stay valid while their key is in the ring.
+// app serves the public keys; package api calls Redeem, package page calls NewReference. Each key
+// of the ring gives one Ed25519 key with the same ID. New proofs are signed with the first key;
+// older proofs stay valid while their key is in the ring.
 package proof
 
 import (
@@ -31,14 +31,16 @@ const Life = 5 * time.Minute
 // issuerClaim is the claim iss of every proof.
 const issuerClaim = "sendcode"
 
-// seedLabel separates the seeds of the signing keys from all else that is derived from the ring's keys.
+// seedLabel separates the seeds of the signing keys from all else that is derived from the ring's
+// keys.
 const seedLabel = "proof ed25519"
 
 // Claims are what a proof states.
 type Claims struct {
 	ID  string // jti: the verification's ID; each has one proof, so a back end can detect a replay by it
 	App string // aud
-	// RecipientHash is sub: the keyed hash of the address as spelled, as in responses to secret keys.
+	// RecipientHash is sub: the keyed hash of the address as spelled, as in responses to secret
+	// keys.
 	RecipientHash string
 	Channel       string
 	Purpose       string
@@ -114,7 +116,8 @@ var errInvalid = errors.New("proof: not a proof of this service")
 // validity. The caller must check that the proof has not expired. It fails if the token is not a
 // proof of this service.
 func (s *Signer) VerifySignature(token string) (f Claims, expires time.Time, err error) {
-	// go-jose ignores the last bits of a part, and line ends, so one proof would have many valid texts.
+	// go-jose ignores the last bits of a part, and line ends, so one proof would have many valid
+	// texts.
 	for part := range strings.SplitSeq(token, ".") {
 		decoded, err := base64.RawURLEncoding.DecodeString(part)
 		if err != nil || base64.RawURLEncoding.EncodeToString(decoded) != part {

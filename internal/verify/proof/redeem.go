@@ -149,8 +149,8 @@ func invalidProofError(r RedeemRequest) error {
 	return fault.Invalid(r.fieldName(), "invalid", "This is not a proof or reference of this app, or it is not complete.")
 }
 
-// ReferenceTo makes a reference to the approval that an app's proof names. Error: *fault.InvalidError if the
-// proof is expired, forged, or of another app.
+// ReferenceTo makes a reference to the approval that an app's proof names. Error:
+// *fault.InvalidError if the proof is expired, forged, or of another app.
 func (redeemer *Redeemer) ReferenceTo(app, proof string) (string, error) {
 	r := RedeemRequest{Proof: proof}
 	id, expires, err := redeemer.openToken(app, r)

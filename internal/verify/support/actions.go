@@ -81,8 +81,9 @@ func (ad *Administration) affectedApps(p Target) []string {
 // all policies, its rejections, its pauses after failures (backoff), its spellings and its failed
 // checks. Rules of networks and apps and a carrier's hold keep their counts. The database is
 // reset first, or the limiter would learn the old history from the database again. If the limiter
-// does not answer, only the database is reset, and the limiter still refuses; after fault.Unavailable
-// the caller should repeat the reset. Errors: *fault.InvalidError if the purpose is not configured, fault.Unavailable.
+// does not answer, only the database is reset, and the limiter still refuses; after
+// fault.Unavailable the caller should repeat the reset. Errors: *fault.InvalidError if the purpose
+// is not configured, fault.Unavailable.
 func (ad *Administration) ResetQuota(ctx context.Context, p Target, act store.AuditEntry) error {
 	set := ad.Policy.Get()
 	purpose, err := verification.FindPurpose(set, p.Purpose)
@@ -185,9 +186,11 @@ func (ad *Administration) Resend(ctx context.Context, v store.Verification, from
 		targetOf(v).auditEntryWithTarget(act))
 }
 
-// sendWithAuditEntries requests a code for an administrator. It records the request before it sends,
-// and the outcome afterwards.
-func (ad *Administration) sendWithAuditEntries(ctx context.Context, ask verification.Request, act store.AuditEntry) (verification.Answer, error) {
+// sendWithAuditEntries requests a code for an administrator. It records the request before it
+// sends, and the outcome afterwards.
+func (ad *Administration) sendWithAuditEntries(ctx context.Context, ask verification.Request, act store.AuditEntry) (verification.Answer,
+	error,
+) {
 	act.Outcome = store.AuditBegun
 	if err := ad.Store.AddAuditEntry(ctx, act); err != nil {
 		return verification.Answer{}, err

@@ -28,8 +28,8 @@ func TestLookalikes(t *testing.T) {
 	})
 }
 
-// TestValidateRecipient: it names the reason for which a recipient is turned away before anything is
-// written.
+// TestValidateRecipient: it names the reason for which a recipient is turned away before anything
+// is written.
 func TestValidateRecipient(t *testing.T) {
 	r := vtest.NewRig(t, func(s *vtest.Settings) { s.Blocks.Disposable = map[string]bool{"short.example": true} })
 	r.NoError(r.Svc.ValidateRecipient("email", "ana@gmail.com"))

@@ -15,7 +15,8 @@ import (
 	"sendcode/internal/verify/verification"
 )
 
-// SampleMessage is a message that the templates render for a purpose in one language, with sample data.
+// SampleMessage is a message that the templates render for a purpose in one language, with sample
+// data.
 type SampleMessage struct {
 	Channel  recipient.Channel
 	Locale   string
@@ -108,7 +109,8 @@ type PreviewRequest struct {
 const previewSession = "sendcode preview"
 
 // SendPreview sends a new code, as a back end would: both gates decide, and the send is written to
-// the database. It records the preview before it sends. Errors: *fault.InvalidError, fault.Unavailable.
+// the database. It records the preview before it sends. Errors: *fault.InvalidError,
+// fault.Unavailable.
 func (ad *Administration) SendPreview(ctx context.Context, t PreviewRequest, act store.AuditEntry) (verification.Answer, error) {
 	p, err := ad.ParseTarget(t.App, t.Channel, t.To, t.Purpose, act.Reason)
 	if err != nil {

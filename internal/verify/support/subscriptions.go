@@ -12,7 +12,8 @@ import (
 // AcceptSubscriptionAction is the action of AcceptSubscription in the audit log.
 const AcceptSubscriptionAction = "subscription.accept"
 
-// How long an acceptance waits for its subscription, and how many audit entries are searched for it.
+// How long an acceptance waits for its subscription, and how many audit entries are searched for
+// it.
 const (
 	acceptancePeriod   = time.Hour
 	maxSearchedEntries = 200

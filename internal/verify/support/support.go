@@ -1,13 +1,14 @@
-// Package support has the actions of administrators on recipients and codes: reset, export, erase, cancel,
-// resend, reveal, suppress and preview.
-// Each action is recorded in the audit log before it is carried out, or in the same transaction.
-// Package console checks the administrator's role before it calls this package.
+// Package support has the actions of administrators on recipients and codes: reset, export, erase,
+// cancel, resend, reveal, suppress and preview. Each action is recorded in the audit log before it
+// is carried out, or in the same transaction. Package console checks the administrator's role
+// before it calls this package.
 //
 // Resends and previews go through package verification, so both gates decide them.
 //
 // # A new action
 //
-// These files change for a new action, here "verification.nudge", with a button on the page of a send:
+// These files change for a new action, here "verification.nudge", with a button on the page of a
+// send:
 //
 //	internal/verify/support/actions.go                 the action: it records before it changes anything, or in the same transaction
 //	internal/verify/support/support.go, store/sqldb     Store: the method, if the database changes, with the entry in its transaction, as ResetCounters;
@@ -111,8 +112,8 @@ func (ad *Administration) Paused(ch recipient.Channel, purpose string) (policy.P
 	return ad.Policy.Get().Paused(ch, purpose)
 }
 
-// HashRecipient returns the hash of a recipient by which the database counts and searches it. Error:
-// *fault.InvalidError.
+// HashRecipient returns the hash of a recipient by which the database counts and searches it.
+// Error: *fault.InvalidError.
 func (ad *Administration) HashRecipient(channel, to string) (recipient.Hash, error) {
 	r, err := verification.ParseRecipient(channel, to, "")
 	if err != nil {

@@ -114,8 +114,8 @@ func TestSuppressByHandAndLift(t *testing.T) {
 	})
 }
 
-// What is stopped, lifted or erased of a number is so for its handset, with or without Argentina's 9 and
-// Mexico's 1.
+// What is stopped, lifted or erased of a number is so for its handset, with or without Argentina's
+// 9 and Mexico's 1.
 func TestSuppressionsOfNumbersFollowTheCountedForm(t *testing.T) {
 	for _, pair := range [][2]string{
 		{"+541166773399", "+5491166773399"},
@@ -123,26 +123,28 @@ func TestSuppressionsOfNumbersFollowTheCountedForm(t *testing.T) {
 		{"+5215512345678", "+525512345678"},
 		{"+525512345678", "+5215512345678"},
 	} {
-		vtest.InBubbleWith(t, vtest.MinuteTick(func(s *vtest.Settings) { vtest.SuppressBounces(s); vtest.ServeCountries("AR", "MX")(s) }), func(r *vtest.Rig) {
-			r.Svc.Administration.Suppress(r.Context(), support.SuppressRequest{Channel: "sms", To: pair[0], Reason: "asked"}, vtest.AuditEntry("suppression.add"))
-			r.Want("suppressed", r.Status(r.Send(vtest.TextTo(pair[1]))), "failed suppressed")
-			lifted, err := r.Svc.Administration.LiftSuppressions(r.Context(),
-				support.LiftSuppressionsRequest{Channel: "sms", To: pair[1], Reason: "asked"}, vtest.AuditEntry("suppression.lift"))
-			r.WantLine("lifted", "1 <nil>", len(lifted), err)
+		vtest.InBubbleWith(t, vtest.MinuteTick(func(s *vtest.Settings) { vtest.SuppressBounces(s); vtest.ServeCountries("AR", "MX")(s) }),
+			func(r *vtest.Rig) {
+				r.Svc.Administration.Suppress(r.Context(), support.SuppressRequest{Channel: "sms", To: pair[0], Reason: "asked"},
+					vtest.AuditEntry("suppression.add"))
+				r.Want("suppressed", r.Status(r.Send(vtest.TextTo(pair[1]))), "failed suppressed")
+				lifted, err := r.Svc.Administration.LiftSuppressions(r.Context(),
+					support.LiftSuppressionsRequest{Channel: "sms", To: pair[1], Reason: "asked"}, vtest.AuditEntry("suppression.lift"))
+				r.WantLine("lifted", "1 <nil>", len(lifted), err)
 
-			r.Carrier.Fail(&delivery.Error{Class: delivery.Rejected, Reason: sms.ReasonOptedOut})
-			r.Sleep(time.Hour)
-			r.Want("opted out", r.Status(r.Send(vtest.TextTo(pair[0]))), "failed opted_out")
-			r.Carrier.Fail(nil)
-			r.Want("after it", r.Status(r.Send(vtest.TextTo(pair[1]))), "failed suppressed")
+				r.Carrier.Fail(&delivery.Error{Class: delivery.Rejected, Reason: sms.ReasonOptedOut})
+				r.Sleep(time.Hour)
+				r.Want("opted out", r.Status(r.Send(vtest.TextTo(pair[0]))), "failed opted_out")
+				r.Carrier.Fail(nil)
+				r.Want("after it", r.Status(r.Send(vtest.TextTo(pair[1]))), "failed suppressed")
 
-			target, err := r.Svc.Administration.ParseTarget("", "sms", pair[0], "", "asked")
-			r.NoError(err)
-			r.NoError(r.Svc.Administration.EraseRecipient(r.Context(), target, vtest.AuditEntry("erase")))
-			for _, row := range r.Rows() {
-				r.Want("erased", row.To, "•••")
-			}
-		})
+				target, err := r.Svc.Administration.ParseTarget("", "sms", pair[0], "", "asked")
+				r.NoError(err)
+				r.NoError(r.Svc.Administration.EraseRecipient(r.Context(), target, vtest.AuditEntry("erase")))
+				for _, row := range r.Rows() {
+					r.Want("erased", row.To, "•••")
+				}
+			})
 	}
 }
 

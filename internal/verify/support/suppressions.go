@@ -58,9 +58,11 @@ type LiftSuppressionsRequest struct {
 	Reason  string         `json:"reason"`
 }
 
-// LiftSuppressions ends the recipient's current suppressions, returns them, and records the action. Errors:
-// *fault.InvalidError, fault.Unavailable.
-func (ad *Administration) LiftSuppressions(ctx context.Context, l LiftSuppressionsRequest, act store.AuditEntry) ([]store.Suppression, error) {
+// LiftSuppressions ends the recipient's current suppressions, returns them, and records the action.
+// Errors: *fault.InvalidError, fault.Unavailable.
+func (ad *Administration) LiftSuppressions(ctx context.Context, l LiftSuppressionsRequest, act store.AuditEntry) ([]store.Suppression,
+	error,
+) {
 	lifting := store.LiftSuppressionsRequest{
 		Channel: recipient.Channel(l.Channel), Address: l.Address, App: l.App, By: act.Who,
 		Why: l.Reason,

@@ -32,9 +32,9 @@ func (a *alarm) count(name string) {
 	a.counts[name]++
 }
 
-// logIfDue writes a log line with args, the counts under the key what, and the runbook section see. Then
-// it resets the counts. It writes nothing if there are no counts, or if the last line is younger
-// than alarmInterval.
+// logIfDue writes a log line with args, the counts under the key what, and the runbook section see.
+// Then it resets the counts. It writes nothing if there are no counts, or if the last line is
+// younger than alarmInterval.
 func (a *alarm) logIfDue(s *Service, level slog.Level, text string, see slog.Attr, what string, args ...any) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -38,14 +38,13 @@ type Request struct {
 	TTL  time.Duration // life of Code, 1 min to store.MaxCodeLife, which the message tells; 0: the purpose's, not told
 	// with Code: the caller reports each approval, so a code without a report counts as not entered
 	Reports bool
-	// token of a human check: a vendor's, or a solution after humancheck.WorkPrefix. It is looked at only if the request
-	// needs a pass
+	// token of a human check: a vendor's, or a solution after humancheck.WorkPrefix. It is looked
+	// at only if the request needs a pass
 	HumanCheck string
 	// secret keys: called once the send is admitted, before its message leaves; false: the code is
-	// canceled, no message leaves, and Send returns ErrKeptBack. A repetition does not call it. If this
-	// process dies before it has returned, or before the cancellation is written, another one sends
-	// the message.
-	// nil: the message leaves at once
+	// canceled, no message leaves, and Send returns ErrKeptBack. A repetition does not call it. If
+	// this process dies before it has returned, or before the cancellation is written, another one
+	// sends the message. nil: the message leaves at once
 	MaySend func() bool
 }
 

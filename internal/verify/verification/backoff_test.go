@@ -109,8 +109,8 @@ func (s slowFailures) FailedSends(ctx context.Context, q store.FailedSendsQuery)
 	return s.DB.FailedSends(ctx, q)
 }
 
-// The state is told exactly: the wait ends when the oldest leaves, however late the failures are read. A look tells it too, and a rule
-// that is free is not shown.
+// The state is told exactly: the wait ends when the oldest leaves, however late the failures are
+// read. A look tells it too, and a rule that is free is not shown.
 func TestBackoffIsTold(t *testing.T) {
 	vtest.InBubbleWith(t, quiet, func(r *vtest.Rig) {
 		failMany(r, policy.BackoffRule.Limit-1, vtest.AskFor(vtest.Ana), badReputation)
@@ -347,9 +347,9 @@ func TestAnHourOfBadReputation(t *testing.T) {
 	})
 }
 
-// For an hour our server refuses us, or we are stopped. 20 tries fail for each of four spellings of one
-// mailbox, by each class of callers, under all rules of a service without settings. When the hour is
-// over, everybody gets in at once.
+// For an hour our server refuses us, or we are stopped. 20 tries fail for each of four spellings of
+// one mailbox, by each class of callers, under all rules of a service without settings. When the
+// hour is over, everybody gets in at once.
 func TestAnHourOfRefusalsCostsNothing(t *testing.T) {
 	builtIn := vtest.DayTick(func(s *vtest.Settings) {
 		s.Set = vtest.BuiltIn()
@@ -357,7 +357,10 @@ func TestAnHourOfRefusalsCostsNothing(t *testing.T) {
 	})
 	vtest.EachInForm(t, map[string]struct{ begin, end func(*vtest.Rig) }{
 		"refused for what we are": {func(*vtest.Rig) {}, func(*vtest.Rig) {}},
-		"a stop":                  {func(r *vtest.Rig) { r.Pause(policy.Pause{Channel: recipient.Email}) }, func(r *vtest.Rig) { r.Pause() }},
+		"a stop": {
+			func(r *vtest.Rig) { r.Pause(policy.Pause{Channel: recipient.Email}) },
+			func(r *vtest.Rig) { r.Pause() },
+		},
 	}, builtIn, func(r *vtest.Rig, c struct{ begin, end func(*vtest.Rig) }) {
 		known := byBrowser(vtest.Ana, presenting(knownBrowser(r)))
 		r.Sleep(24 * time.Hour)

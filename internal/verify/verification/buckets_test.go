@@ -28,7 +28,8 @@ func TestABackEndWithoutAClient(t *testing.T) {
 	}
 }
 
-// A policy of which no rule is left for a request admits it, and tells no rule. (The settings have no such policy.)
+// A policy of which no rule is left for a request admits it, and tells no rule. (The settings have
+// no such policy.)
 func TestARequestWithoutRules(t *testing.T) {
 	client := vtest.WithRules(quota.Rule{Name: "client", Scope: quota.IP, Limit: 1, Window: time.Minute})
 	vtest.InForms(t, client, func(r *vtest.Rig) {
@@ -178,8 +179,8 @@ func TestBreaker(t *testing.T) {
 	})
 }
 
-// Without Redis a replica hears within a second what another one counted of a mailbox's spellings and of a
-// recipient's failures, and what no longer counts.
+// Without Redis a replica hears within a second what another one counted of a mailbox's spellings
+// and of a recipient's failures, and what no longer counts.
 func TestReplicasShareWhatTheRowsDoNotCount(t *testing.T) {
 	vtest.InBubbleWith(t, func(s *vtest.Settings) {
 		quiet(s)
@@ -232,9 +233,9 @@ func spelling(n int) verification.Request {
 	return vtest.AskFor(to, vtest.By(vtest.Browser), vtest.From(netip.AddrFrom4([4]byte{10, byte(n >> 8), byte(n), 1})))
 }
 
-// Sixty spellings of one mailbox get it twenty mails a day from unknown browsers, and no more. Known
-// browsers and back ends are neither limited nor counted by the rule; other mailboxes, phone numbers and
-// other apps are not either; other purposes are.
+// Sixty spellings of one mailbox get it twenty mails a day from unknown browsers, and no more.
+// Known browsers and back ends are neither limited nor counted by the rule; other mailboxes, phone
+// numbers and other apps are not either; other purposes are.
 func TestBrowsersReachAMailboxTwentyTimesADay(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.MinuteTick(spelled), func(r *vtest.Rig) {
 		checked, _, _ := r.Try(vtest.Browser, r.Send(spelling(0)).View.ID, r.LastCode())

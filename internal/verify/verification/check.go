@@ -35,8 +35,8 @@ type codeCheck struct {
 	code   string             // the code in typed, as it is compared; empty: row was not read
 }
 
-// hasEnded reports whether the check's answer is known: what has ended stays so. With an Idempotency-Key the database is asked
-// all the same, since it may repeat an answer.
+// hasEnded reports whether the check's answer is known: what has ended stays so. With an
+// Idempotency-Key the database is asked all the same, since it may repeat an answer.
 func (c codeCheck) hasEnded() bool {
 	return c.code != "" && !c.readAt.IsZero() && c.IdempotencyKey == "" && StateOf(c.row, c.readAt) != Pending
 }
@@ -44,16 +44,17 @@ func (c codeCheck) hasEnded() bool {
 // Check compares a typed code with a verification's code and approves the verification if they are
 // equal. The database counts the check and approves in one transaction, which is committed before
 // any caller learns the result. Of several right checks exactly one approves. A check with the
-// Idempotency-Key and the code of the last counted check gets that check's answer and counts nothing.
-// If that check approved, the answer has the same proof, while the proof is valid. Errors:
+// Idempotency-Key and the code of the last counted check gets that check's answer and counts
+// nothing. If that check approved, the answer has the same proof, while the proof is valid. Errors:
 // *fault.InvalidError for a text without the code's characters or length, and ErrKeyOfOtherCode,
-// which cost no attempt; fault.NotFound, ErrCallerCode, *TooManyChecksError, *admission.OverloadedError,
-// fault.Unavailable, and fault.Uncertain if the attempt may count.
+// which cost no attempt; fault.NotFound, ErrCallerCode, *TooManyChecksError,
+// *admission.OverloadedError, fault.Unavailable, and fault.Uncertain if the attempt may count.
 func (s *Service) Check(ctx context.Context, c Caller, id, typed string) (CheckResult, error) {
 	return s.check(ctx, codeCheck{Caller: c, id: id, typed: typed})
 }
 
-// check takes what a check needs, in this order, and has the database compare the codes. Errors: those of Check.
+// check takes what a check needs, in this order, and has the database compare the codes. Errors:
+// those of Check.
 func (s *Service) check(ctx context.Context, c codeCheck) (result CheckResult, err error) {
 	leave, err := s.enterAdmission(s.checks, checksAdmissionName, c.classWithoutTokens())
 	if err != nil {
@@ -82,7 +83,8 @@ func (s *Service) check(ctx context.Context, c codeCheck) (result CheckResult, e
 	return s.checkResult(c, checked)
 }
 
-// checkResult returns the result of a check that the database has decided. Errors: ErrKeyOfOtherCode, *TooManyChecksError.
+// checkResult returns the result of a check that the database has decided. Errors:
+// ErrKeyOfOtherCode, *TooManyChecksError.
 func (s *Service) checkResult(c codeCheck, checked store.CheckAnswer) (CheckResult, error) {
 	switch {
 	case checked.KeyReused:
@@ -102,9 +104,9 @@ func (s *Service) checkResult(c codeCheck, checked store.CheckAnswer) (CheckResu
 	return s.approvedResult(c.Caller, checked), nil
 }
 
-// checkKey returns the hash of the caller's Idempotency-Key, store.CheckRequest.Key; nil: it has none. The
-// kind of caller is not hashed, so that a key that another kind of caller used is noticed (KeyReused), and
-// costs no attempt.
+// checkKey returns the hash of the caller's Idempotency-Key, store.CheckRequest.Key; nil: it has
+// none. The kind of caller is not hashed, so that a key that another kind of caller used is noticed
+// (KeyReused), and costs no attempt.
 func (s *Service) checkKey(c Caller) []byte {
 	if c.IdempotencyKey == "" {
 		return nil
@@ -114,7 +116,8 @@ func (s *Service) checkKey(c Caller) []byte {
 }
 
 // repeatsApproval reports whether a repeated check is the one that approved, and its proof is still
-// valid. The code is compared once more: a replica of an earlier version writes no key when it approves.
+// valid. The code is compared once more: a replica of an earlier version writes no key when it
+// approves.
 func (s *Service) repeatsApproval(c codeCheck, checked store.CheckAnswer) bool {
 	v := checked.Verification
 	typed, errTyped := s.typedCode(c, v)
@@ -123,8 +126,8 @@ func (s *Service) repeatsApproval(c codeCheck, checked store.CheckAnswer) bool {
 		checked.Now.Before(v.ApprovedAt.Truncate(time.Second).Add(proof.Life)) // exp is in whole seconds
 }
 
-// judge is store.CheckRequest.Judge of a check. Errors: those of typedCode, and fault.Unavailable if it cannot
-// derive the code or make the event.
+// judge is store.CheckRequest.Judge of a check. Errors: those of typedCode, and fault.Unavailable
+// if it cannot derive the code or make the event.
 func (s *Service) judge(c codeCheck, v store.Verification, counts bool) (j store.Judgement, err error) {
 	typed, err := s.typedCode(c, v)
 	if err != nil {
@@ -149,8 +152,9 @@ func (s *Service) judge(c codeCheck, v store.Verification, counts bool) (j store
 	return j, store.WrapUnavailable(err)
 }
 
-// typedCode returns the code in the typed text, in the form of v's code. Errors: fault.NotFound for another
-// app's verification, and for a browser if a back end opened the verification; ErrCallerCode; *fault.InvalidError.
+// typedCode returns the code in the typed text, in the form of v's code. Errors: fault.NotFound for
+// another app's verification, and for a browser if a back end opened the verification;
+// ErrCallerCode; *fault.InvalidError.
 func (s *Service) typedCode(c codeCheck, v store.Verification) (string, error) {
 	switch {
 	case c.code != "":
@@ -201,10 +205,10 @@ func (s *Service) observedResult(checked store.CheckAnswer, outcome string, addr
 
 // CheckByRecipient is Check for a back end that did not keep the ID. It checks the newest pending
 // verification that was requested with a secret key for the recipient, purpose and session of ask.
-// It never checks a verification of a browser or of another session. It prefers one whose last counted
-// check has the Idempotency-Key of ask, even if that one is not pending any more. Errors: those of Check, and
-// *fault.InvalidError for ask; fault.NotFound also if there is no such verification, or if the
-// caller has no secret key.
+// It never checks a verification of a browser or of another session. It prefers one whose last
+// counted check has the Idempotency-Key of ask, even if that one is not pending any more. Errors:
+// those of Check, and *fault.InvalidError for ask; fault.NotFound also if there is no such
+// verification, or if the caller has no secret key.
 func (s *Service) CheckByRecipient(ctx context.Context, ask Request, typed string) (CheckResult, error) {
 	if ask.Kind != BackEnd {
 		return CheckResult{}, fault.NotFound

@@ -15,15 +15,17 @@ import (
 )
 
 // Three bounds limit failed checks. The database counts those of a recipient together with the
-// check (rowrules.FailedCheckLimit), separately for each class of callers. The limiter counts those of
-// the client's networks: each check before the comparison, with a refund unless the code was wrong.
-// The limiter also counts those of the app, in the background. The app's bound refuses no check:
-// while it is exceeded, an alarm is logged and new codes of browsers are longer.
+// check (rowrules.FailedCheckLimit), separately for each class of callers. The limiter counts those
+// of the client's networks: each check before the comparison, with a refund unless the code was
+// wrong. The limiter also counts those of the app, in the background. The app's bound refuses no
+// check: while it is exceeded, an alarm is logged and new codes of browsers are longer.
 
-// takeNetworkQuota counts a check as failed for the client's networks, before the comparison. failure is the event to refund
-// unless the code proves to be wrong; without ID: nothing was counted, since the caller has no address, or the verification is not
-// pending or not found. It reads the verification and parses the typed code, unless that was done
-// before, and returns the check with both. Errors: *fault.InvalidError, ErrCallerCode, *TooManyChecksError, fault.Unavailable.
+// takeNetworkQuota counts a check as failed for the client's networks, before the comparison.
+// failure is the event to refund unless the code proves to be wrong; without ID: nothing was
+// counted, since the caller has no address, or the verification is not pending or not found. It
+// reads the verification and parses the typed code, unless that was done before, and returns the
+// check with both. Errors: *fault.InvalidError, ErrCallerCode, *TooManyChecksError,
+// fault.Unavailable.
 func (s *Service) takeNetworkQuota(ctx context.Context, c codeCheck) (_ codeCheck, failure quota.Request, err error) {
 	if !c.IP.IsValid() {
 		return c, failure, nil
@@ -49,7 +51,8 @@ func (s *Service) takeNetworkQuota(ctx context.Context, c codeCheck) (_ codeChec
 	return c, failure, err
 }
 
-// networkFailure returns the request that counts a failed check for the client's networks, without an ID.
+// networkFailure returns the request that counts a failed check for the client's networks, without
+// an ID.
 func (s *Service) networkFailure(c Caller, ch recipient.Channel) quota.Request {
 	checks := s.Policy.Get().Checks
 	return quota.Request{
@@ -58,8 +61,8 @@ func (s *Service) networkFailure(c Caller, ch recipient.Channel) quota.Request {
 	}
 }
 
-// takeWithNewID counts an event under a new ID, and returns it as it was counted. The decision may be
-// made in this process; see gates.Gates.TakeOrLocal.
+// takeWithNewID counts an event under a new ID, and returns it as it was counted. The decision may
+// be made in this process; see gates.Gates.TakeOrLocal.
 func (s *Service) takeWithNewID(ctx context.Context, event quota.Request) (quota.Request, quota.Decision, error) {
 	id, err := s.newID()
 	if err != nil {
@@ -99,10 +102,10 @@ func (s *Service) countWrongCode(app string, ch recipient.Channel) {
 	s.wrong.counts[wrongCodesOf{app, ch}]++
 }
 
-// CountWrongCodes counts the wrong codes since its last run in the apps' rules on failed checks. No check
-// waits for that, since these rules refuse none. What exceeds a rule, the metrics count and the log reports
-// (alarm.go); the limiter is not asked for the rest of a run. Package jobs calls it; a process that dies
-// loses what was not counted.
+// CountWrongCodes counts the wrong codes since its last run in the apps' rules on failed checks. No
+// check waits for that, since these rules refuse none. What exceeds a rule, the metrics count and
+// the log reports (alarm.go); the limiter is not asked for the rest of a run. Package jobs calls
+// it; a process that dies loses what was not counted.
 func (s *Service) CountWrongCodes(ctx context.Context) {
 	s.wrong.mu.Lock()
 	counts := s.wrong.counts
@@ -123,8 +126,8 @@ func (s *Service) CountWrongCodes(ctx context.Context) {
 	}
 }
 
-// refuseCheckByLockout returns the *TooManyChecksError for a check that the database refused because of a
-// lockout. It caches and records the lockout.
+// refuseCheckByLockout returns the *TooManyChecksError for a check that the database refused
+// because of a lockout. It caches and records the lockout.
 func (s *Service) refuseCheckByLockout(c Caller, checked store.CheckAnswer) error {
 	v, wait := checked.Verification, checked.Lockout.Wait
 	s.Observer.Checked(v.Channel, v.App, "locked_out")

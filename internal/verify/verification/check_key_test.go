@@ -26,8 +26,8 @@ func checkWith(r *vtest.Rig, c verification.Caller, key, id, typed string) (veri
 	return r.Svc.Check(r.Context(), c, id, typed)
 }
 
-// The right code's answer is had again with its key: the same proof, as long as that is valid, and one
-// event. No other key, code, kind of caller or app gets it.
+// The right code's answer is had again with its key: the same proof, as long as that is valid, and
+// one event. No other key, code, kind of caller or app gets it.
 func TestCheckRepeatsAnApproval(t *testing.T) {
 	for name, by := range map[string]verification.Caller{"secret key": vtest.BackEnd, "browser": vtest.Browser} {
 		t.Run(name, func(t *testing.T) {
@@ -74,8 +74,8 @@ func TestCheckRepeatsAnApproval(t *testing.T) {
 	}
 }
 
-// A replica of an earlier version approves without a key, so the key of the last counted check stays. That check
-// was wrong, and its repetition is not taken for the approval.
+// A replica of an earlier version approves without a key, so the key of the last counted check
+// stays. That check was wrong, and its repetition is not taken for the approval.
 func TestCheckRepeatsNoWrongCodeAsAnApproval(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		id := r.SendTo(vtest.Ana).View.ID
@@ -135,7 +135,8 @@ func TestCheckAtOnceWithOneKey(t *testing.T) {
 	})
 }
 
-// By recipient, the verification of the key is meant before a newer pending one, until it is erased.
+// By recipient, the verification of the key is meant before a newer pending one, until it is
+// erased.
 func TestCheckByRecipientRepeatsAnApproval(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		a := r.SendTo(vtest.Ana)
@@ -161,8 +162,9 @@ func TestCheckByRecipientRepeatsAnApproval(t *testing.T) {
 	})
 }
 
-// A thousand guesses with keys compare no more codes than those without, whether each has a key of its own or all have one. As many
-// with the key of an approval, which is random and so holds from anywhere, read all the same.
+// A thousand guesses with keys compare no more codes than those without, whether each has a key of
+// its own or all have one. As many with the key of an approval, which is random and so holds from
+// anywhere, read all the same.
 func TestCheckGuessesWithKeys(t *testing.T) {
 	const guesses, rounds = 1000, 5
 	compared := map[string]int{}

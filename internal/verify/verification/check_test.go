@@ -18,8 +18,8 @@ import (
 	vtest "sendcode/internal/verify/verification/verificationtest"
 )
 
-// Five tries, of which the last may be right; afterwards no code is. The nine wrong codes differ from the
-// right one at each of its six positions in turn: see codetest.WrongCodes.
+// Five tries, of which the last may be right; afterwards no code is. The nine wrong codes differ
+// from the right one at each of its six positions in turn: see codetest.WrongCodes.
 func TestCheckCountsThenCompares(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		fifth := r.SendTo("bea@example.com")
@@ -197,10 +197,9 @@ func TestAWrongLengthCostsNoTry(t *testing.T) {
 	}
 }
 
-// A check reads a verification once before it, for the client's network or by its recipient, and nothing else of
-// one that has ended. Checks of an ID
-// that is unknown, of another app or, for a browser, of a back end ask the database and the limiter as often
-// as a check that compares.
+// A check reads a verification once before it, for the client's network or by its recipient, and
+// nothing else of one that has ended. Checks of an ID that is unknown, of another app or, for a
+// browser, of a back end ask the database and the limiter as often as a check that compares.
 func TestACheckAsksAsOftenAsNeeded(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		id, backEnds := r.Send(byBrowser(vtest.Ana)).View.ID, r.SendTo("bea@example.com").View.ID
@@ -224,7 +223,8 @@ func TestACheckAsksAsOftenAsNeeded(t *testing.T) {
 			if id != "" {
 				_, err = r.Svc.Check(r.Context(), c, id, "000000")
 			} else {
-				_, err = r.Svc.CheckByRecipient(r.Context(), verification.Request{Caller: c, Channel: "email", To: "bea@example.com"}, "000000")
+				_, err = r.Svc.CheckByRecipient(r.Context(), verification.Request{Caller: c, Channel: "email", To: "bea@example.com"},
+					"000000")
 			}
 			r.MendStore()
 			r.Limiter.Around(nil)

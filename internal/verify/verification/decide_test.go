@@ -88,7 +88,8 @@ func TestDecideFailsAtAStep(t *testing.T) {
 	}
 }
 
-// A limiter that did not answer may count a send that this process then refuses: its places are given back.
+// A limiter that did not answer may count a send that this process then refuses: its places are
+// given back.
 func TestWhatTheLimiterMayCountIsGivenBack(t *testing.T) {
 	app := quota.Rule{Name: "app", Scope: quota.App, Limit: 1, Window: time.Hour}
 	vtest.InBubbleWith(t, vtest.AlsoRules(app), func(r *vtest.Rig) {

@@ -13,7 +13,8 @@ import (
 // MaxWait bounds how long a request may wait for its outcome.
 const MaxWait = 20 * time.Second
 
-// deliver passes the send to the outbox, waits for the outcome if the request has a Wait, and returns the answer.
+// deliver passes the send to the outbox, waits for the outcome if the request has a Wait, and
+// returns the answer.
 func (s *Service) deliver(ctx context.Context, send writtenSend) Answer {
 	began, work, v := s.Now(), send.work(), send.begun.Verification
 	delivered, states := s.Outbox.Deliver(ctx, work, min(send.Wait, MaxWait)), send.states
@@ -26,13 +27,14 @@ func (s *Service) deliver(ctx context.Context, send writtenSend) Answer {
 		visible = redactDecision(states, send.Caller, Pending,
 			sendHistory{Own: []quota.Event{{ID: send.limiterID(), At: send.begun.Send.LoggedAt}}})
 	} else {
-		visible = s.redact(context.WithoutCancel(ctx), send.subject, gates.Answer{Decision: states}, send.Caller, Pending, v.IDsWithReplaced())
+		visible = s.redact(context.WithoutCancel(ctx), send.subject, gates.Answer{Decision: states}, send.Caller, Pending,
+			v.IDsWithReplaced())
 	}
 	return Answer{Admitted: true, View: view, Quota: visible, AsksNext: s.asksNext(send.subject, states)}
 }
 
-// keepBack cancels a send whose message Request.MaySend has kept back. A later request with its key is a new one. Error:
-// ErrKeptBack.
+// keepBack cancels a send whose message Request.MaySend has kept back. A later request with its key
+// is a new one. Error: ErrKeptBack.
 func (s *Service) keepBack(ctx context.Context, t sendTime, send writtenSend) error {
 	defer s.releaseClaims(t, send.claimedSend, ErrKeptBack)
 	work := send.work()

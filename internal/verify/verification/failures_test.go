@@ -50,7 +50,8 @@ func TestGuessesOfOneRecipientADay(t *testing.T) {
 		code := r.LastCode()
 		r.Want("wrong codes compared", guess(), 20)
 		_, compared, wait := r.Try(vtest.BackEnd, a.View.ID, code)
-		r.WantLine("the right code at the bound", "false 24h0m0s", compared, wait.Round(time.Second)) // many refusals wait for a shared read
+		// many refusals wait for a shared read
+		r.WantLine("the right code at the bound", "false 24h0m0s", compared, wait.Round(time.Second))
 		r.Want("tries left", r.Get(a.View.ID).AttemptsRemaining, verification.MaxAttempts)
 		r.Sleep(wait - time.Second)
 		r.Want("compared early", guess(), 0)

@@ -16,10 +16,11 @@ import (
 	"sendcode/quota"
 )
 
-// An app may ask strangers for a human check. Without a pass, a send stops at half of the places that strangers have in
-// a scope that many recipients share; see policy.Pass. So the limiter decides first by the lower limits. If they refuse,
-// and the full limits and the recipient's rules would not, the request is asked, or its token is checked: outside of
-// the recipient's slot and of the admission, since a vendor may take seconds. A pass is spent by one admitted send.
+// An app may ask strangers for a human check. Without a pass, a send stops at half of the places
+// that strangers have in a scope that many recipients share; see policy.Pass. So the limiter
+// decides first by the lower limits. If they refuse, and the full limits and the recipient's rules
+// would not, the request is asked, or its token is checked: outside of the recipient's slot and of
+// the admission, since a vendor may take seconds. A pass is spent by one admitted send.
 
 // The results of human checks in metrics.
 const (
@@ -41,7 +42,8 @@ type Budget interface {
 // SetHumanChecks replaces the human checks, by app. Apps without one ask nobody.
 func (s *Service) SetHumanChecks(checks map[string]humancheck.Check) { s.human.Store(&checks) }
 
-// humanCheckOf returns the check that is in force for a subject; nil: there is none, or its class is asked by none.
+// humanCheckOf returns the check that is in force for a subject; nil: there is none, or its class
+// is asked by none.
 func (s *Service) humanCheckOf(subject buckets.Subject) *humancheck.Check {
 	all := s.human.Load()
 	if all == nil || subject.Class == store.SecretKeyClass {
@@ -53,21 +55,23 @@ func (s *Service) humanCheckOf(subject buckets.Subject) *humancheck.Check {
 	return nil
 }
 
-// asksNext reports whether a send of the subject would be asked for a check, by the states of its rules.
+// asksNext reports whether a send of the subject would be asked for a check, by the states of its
+// rules.
 func (s *Service) asksNext(subject buckets.Subject, d quota.Decision) bool {
 	return s.humanCheckOf(subject) != nil && slices.ContainsFunc(d.Rules, func(x quota.State) bool {
 		return !x.Observe && policy.IsWiderScope(x.Scope) && x.Used >= policy.NoPass.Limit(subject.Class, x.Rule)
 	})
 }
 
-// isAlwaysAsked reports whether a send to a recipient needs a pass even where the rules have places. first: it is the first of
-// its verification.
+// isAlwaysAsked reports whether a send to a recipient needs a pass even where the rules have
+// places. first: it is the first of its verification.
 func (s *Service) isAlwaysAsked(ctx context.Context, c humancheck.Check, subject buckets.Subject, to recipient.Recipient, first bool) bool {
 	return c.Always && subject.Class.IsStranger() && first ||
 		to.Channel() == recipient.SMS && s.Budget != nil && s.Budget.StrangersHoldHalf(ctx, subject.App, to.Country())
 }
 
-// addHumanCheck adds to a send's request the check that it may be asked for. Error: *fault.InvalidError for a token that is too long.
+// addHumanCheck adds to a send's request the check that it may be asked for. Error:
+// *fault.InvalidError for a token that is too long.
 func (s *Service) addHumanCheck(ctx context.Context, r *parsedRequest) error {
 	var c humancheck.Check
 	if check := s.humanCheckOf(r.subject); check != nil && !s.Policy.Get().TestRecipients.Has(r.addressHash, s.Now()) {
@@ -95,7 +99,8 @@ func (p *parsedRequest) passWithoutToken() humanPass {
 	return humanPass{Pass: policy.NoPass}
 }
 
-// passByWork returns the pass that a solution is. While a vendor answers, an attacker shall gain little by choosing work.
+// passByWork returns the pass that a solution is. While a vendor answers, an attacker shall gain
+// little by choosing work.
 func (p *parsedRequest) passByWork() policy.Pass {
 	if p.check.VendorAnswers() {
 		return policy.WorkPass
@@ -112,8 +117,9 @@ func (s *Service) newWork(r *parsedRequest) (*humancheck.Challenge, error) {
 	return humancheck.NewWorkChallenge(s.Vault.Ring, r.workBinding(), r.check.Cost, s.Now())
 }
 
-// askForCheck returns, as an *earlyAnswer, the answer to a request that only a pass would admit. current has the states of its
-// rules by their full limits. taken is the refusal by the limits of the request's pass; without rules: none is in the way.
+// askForCheck returns, as an *earlyAnswer, the answer to a request that only a pass would admit.
+// current has the states of its rules by their full limits. taken is the refusal by the limits of
+// the request's pass; without rules: none is in the way.
 func (s *Service) askForCheck(send claimedSend, current, taken quota.Decision) error {
 	offer := &humancheck.Offer{By: send.check.By()}
 	switch {
@@ -137,7 +143,8 @@ func (s *Service) askForCheck(send claimedSend, current, taken quota.Decision) e
 	return &earlyAnswer{Answer{HumanCheck: offer, View: send.refusedView(), Quota: redactDecision(taken, send.Caller, "", sendHistory{})}}
 }
 
-// askedForCheck returns the answer of askForCheck in an error of decide; nil: the request is not asked.
+// askedForCheck returns the answer of askForCheck in an error of decide; nil: the request is not
+// asked.
 func askedForCheck(err error) *Answer {
 	if early, is := errors.AsType[*earlyAnswer](err); is && early.HumanCheck != nil {
 		return &early.Answer
@@ -145,8 +152,9 @@ func askedForCheck(err error) *Answer {
 	return nil
 }
 
-// checkToken returns the pass that the request's token is. It may take a vendor's seconds. asked is the answer to the request
-// without a token. Errors: *earlyAnswer if the token is no pass; fault.Unavailable.
+// checkToken returns the pass that the request's token is. It may take a vendor's seconds. asked is
+// the answer to the request without a token. Errors: *earlyAnswer if the token is no pass;
+// fault.Unavailable.
 func (s *Service) checkToken(ctx context.Context, r *parsedRequest, asked Answer) (humanPass, error) {
 	pass, result := s.resultOfToken(ctx, r)
 	switch {
@@ -160,7 +168,8 @@ func (s *Service) checkToken(ctx context.Context, r *parsedRequest, asked Answer
 	return humanPass{}, s.askAgain(r, asked, result)
 }
 
-// resultOfToken checks the request's token. The pass is worth nothing unless the token has passed, but names who checked it.
+// resultOfToken checks the request's token. The pass is worth nothing unless the token has passed,
+// but names who checked it.
 func (s *Service) resultOfToken(ctx context.Context, r *parsedRequest) (humanPass, humancheck.Result) {
 	if payload, is := strings.CutPrefix(r.HumanCheck, humancheck.WorkPrefix); is {
 		signature, reason := humancheck.CheckWorkSolution(s.Vault.Ring, payload, r.workBinding(), s.Now())
@@ -184,9 +193,10 @@ func (s *Service) resultOfToken(ctx context.Context, r *parsedRequest) (humanPas
 	return humanPass{policy.FullPass, vendor.By(), s.Vault.KeyedHash(humanCheckLabel, vendor.By(), r.HumanCheck)}, result
 }
 
-// askAgain returns the answer to a request whose token is no pass. A vendor that is away is no fault of the token: the
-// answer is that of a request without one, by work. Work that would not pass stays left out while the vendor is in use: then a
-// bound on its questions is reached, or it has just failed.
+// askAgain returns the answer to a request whose token is no pass. A vendor that is away is no
+// fault of the token: the answer is that of a request without one, by work. Work that would not
+// pass stays left out while the vendor is in use: then a bound on its questions is reached, or it
+// has just failed.
 func (s *Service) askAgain(r *parsedRequest, answer Answer, v humancheck.Result) error {
 	answer.CheckFailed = v.Reason
 	if v.Away {
@@ -202,8 +212,9 @@ func (s *Service) askAgain(r *parsedRequest, answer Answer, v humancheck.Result)
 	return &earlyAnswer{answer}
 }
 
-// spendPass claims the pass of a request for its send, as claimKey claims its key; only the send's row completes the claim. So of two
-// requests with one pass, one goes on. Errors: *earlyAnswer if another send has spent it, fault.Unavailable.
+// spendPass claims the pass of a request for its send, as claimKey claims its key; only the send's
+// row completes the claim. So of two requests with one pass, one goes on. Errors: *earlyAnswer if
+// another send has spent it, fault.Unavailable.
 func (s *Service) spendPass(ctx context.Context, send claimedSend, pass humanPass) (claimedSend, error) {
 	send.pass = pass
 	if pass.by == "" {
@@ -226,7 +237,8 @@ func (s *Service) spendPass(ctx context.Context, send claimedSend, pass humanPas
 	return send, err
 }
 
-// countPass counts a token that has passed its check, once its request is decided: another send may have spent the pass.
+// countPass counts a token that has passed its check, once its request is decided: another send may
+// have spent the pass.
 func (s *Service) countPass(r *parsedRequest, pass humanPass, err error) {
 	if pass.by == "" {
 		return

@@ -20,7 +20,8 @@ import (
 	"sendcode/quota"
 )
 
-// asking has the shop ask strangers, with one rule that all share: 10 sends in 10 minutes, 8 of them for strangers.
+// asking has the shop ask strangers, with one rule that all share: 10 sends in 10 minutes, 8 of
+// them for strangers.
 func asking(c humancheck.Check) func(*vtest.Settings) {
 	return func(s *vtest.Settings) {
 		own := quota.Rule{Name: "own", Scope: quota.Recipient, Limit: 3, Window: time.Hour}
@@ -66,9 +67,10 @@ func press(r *vtest.Rig) {
 	}
 }
 
-// Strangers without a pass have half of the places that strangers have, those with one have all, and together they have no
-// more than before. A secret key is asked nothing and has the reserve. An answer tells the wait with a pass, and whether one
-// would be asked. A repetition by its key is answered without a check.
+// Strangers without a pass have half of the places that strangers have, those with one have all,
+// and together they have no more than before. A secret key is asked nothing and has the reserve. An
+// answer tells the wait with a pass, and whether one would be asked. A repetition by its key is
+// answered without a check.
 func TestAPassAdmitsBeyondTheHalf(t *testing.T) {
 	vtest.InForms(t, asking(humancheck.Check{}), func(r *vtest.Rig) {
 		for n := range 4 {
@@ -113,8 +115,8 @@ func TestNobodyIsAskedWhereAPassWouldNotAdmit(t *testing.T) {
 	})
 }
 
-// Where all places are taken a pass would not help: refusals of a flood call Redis once and read no row, as without a check, and tell the wait with a
-// pass, also while the database does not answer.
+// Where all places are taken a pass would not help: refusals of a flood call Redis once and read no
+// row, as without a check, and tell the wait with a pass, also while the database does not answer.
 func TestAFullRuleAsksNobody(t *testing.T) {
 	vtest.InForms(t, asking(humancheck.Check{}), func(r *vtest.Rig) {
 		for n := range 8 {
@@ -152,8 +154,9 @@ func TestBackoffAsksNobody(t *testing.T) {
 	})
 }
 
-// What is no pass: a solution of another recipient, app or purpose, an old one, a wrong number, garbage, and a spent one,
-// also after its send was sent. Each answer has a fresh challenge, and nothing counts.
+// What is no pass: a solution of another recipient, app or purpose, an old one, a wrong number,
+// garbage, and a spent one, also after its send was sent. Each answer has a fresh challenge, and
+// nothing counts.
 func TestWhatIsNoPass(t *testing.T) {
 	vtest.InBubbleWith(t, asking(humancheck.Check{}), func(r *vtest.Rig) {
 		press(r)
@@ -200,7 +203,8 @@ func TestASolutionIsOneSend(t *testing.T) {
 		var all sync.WaitGroup
 		for n := range 20 {
 			all.Go(func() {
-				a, err := replicas[n%2].Send(r.Context(), stranger(1, withToken(token), vtest.WithKey(fmt.Sprint("the key of request ", n))))
+				a, err := replicas[n%2].Send(r.Context(),
+					stranger(1, withToken(token), vtest.WithKey(fmt.Sprint("the key of request ", n))))
 				switch {
 				case err != nil:
 					failed.Add(1)
@@ -231,7 +235,8 @@ func TestAnUnadmittedSendSpendsNoPass(t *testing.T) {
 	})
 }
 
-// With Always, each stranger's first send is asked; a resend, a secret key and a test recipient are not.
+// With Always, each stranger's first send is asked; a resend, a secret key and a test recipient are
+// not.
 func TestAlwaysAsksTheFirstSend(t *testing.T) {
 	reviewer := "reviewer@example.com"
 	settings := func(s *vtest.Settings) {
@@ -240,7 +245,8 @@ func TestAlwaysAsksTheFirstSend(t *testing.T) {
 	}
 	vtest.InBubbleWith(t, settings, func(r *vtest.Rig) {
 		r.WantLine("told before: a stranger, a secret key, a test recipient", "true false false",
-			asksNext(r, stranger(1)), asksNext(r, vtest.AskFor(vtest.NthAddress(1))), asksNext(r, vtest.AskFor(reviewer, vtest.By(vtest.Browser))))
+			asksNext(r, stranger(1)), asksNext(r, vtest.AskFor(vtest.NthAddress(1))),
+			asksNext(r, vtest.AskFor(reviewer, vtest.By(vtest.Browser))))
 		a := asked(r, stranger(1))
 		r.Want("a rule is in the way", a.Quota.Allowed(), true)
 		first := r.Send(stranger(1, withToken(vtest.Solve(r, a.HumanCheck))))
@@ -266,9 +272,9 @@ func (v *fakeVendor) Check(_ context.Context, q humancheck.VendorQuery) (humanch
 	return v.result(q), nil
 }
 
-// While a vendor answers, work has three quarters of the places and a vendor's token all. The vendor is asked last, without
-// a slot or a place in the admission, and not for what the limits without a pass admit. A token is one send, whatever the vendor
-// says of it the second time.
+// While a vendor answers, work has three quarters of the places and a vendor's token all. The
+// vendor is asked last, without a slot or a place in the admission, and not for what the limits
+// without a pass admit. A token is one send, whatever the vendor says of it the second time.
 func TestAVendorsTokenIsAPass(t *testing.T) {
 	vendor := &fakeVendor{result: func(humancheck.VendorQuery) humancheck.Result { return humancheck.Result{Passed: true} }}
 	vtest.InForms(t, asking(humancheck.Check{Vendor: vendor}), func(r *vtest.Rig) {
@@ -314,7 +320,8 @@ func (s spent) StrangersHoldHalf(ctx context.Context, _, _ string) bool {
 	return bool(s) && bounded
 }
 
-// While strangers hold half of their share of a spend cap, their text messages are asked; mails and secret keys are not.
+// While strangers hold half of their share of a spend cap, their text messages are asked; mails and
+// secret keys are not.
 func TestASpendCapAsks(t *testing.T) {
 	settings := func(s *vtest.Settings) { vtest.ServeCountries("DE")(s); asking(humancheck.Check{})(s) }
 	vtest.InBubbleWith(t, settings, func(r *vtest.Rig) {
@@ -352,7 +359,8 @@ func (c *callCounter) ClaimIdempotencyKey(ctx context.Context, k store.Idempoten
 	return c.late.ClaimIdempotencyKey(ctx, k)
 }
 
-// A forged solution costs what a request without one costs: nothing is written, claimed or asked for it.
+// A forged solution costs what a request without one costs: nothing is written, claimed or asked
+// for it.
 func TestAForgedSolutionWritesNothing(t *testing.T) {
 	vtest.InBubbleWith(t, asking(humancheck.Check{}), func(r *vtest.Rig) {
 		press(r)
@@ -367,8 +375,9 @@ func TestAForgedSolutionWritesNothing(t *testing.T) {
 	})
 }
 
-// Worlds of two hours: an attacker makes 10 requests a minute, each for another recipient, and a person comes each two minutes. Strangers share 100 places
-// in an hour. What is stated is how many of the people were served when they came.
+// Worlds of two hours: an attacker makes 10 requests a minute, each for another recipient, and a
+// person comes each two minutes. Strangers share 100 places in an hour. What is stated is how many
+// of the people were served when they came.
 func TestWhoIsServedUnderAttack(t *testing.T) {
 	passes := &fakeVendor{result: func(q humancheck.VendorQuery) humancheck.Result {
 		return humancheck.Result{Passed: q.Token != "", Reason: humancheck.Rejected}
@@ -399,42 +408,43 @@ func TestWhoIsServedUnderAttack(t *testing.T) {
 		"a vendor, an attacker without passes":  {check: humancheck.Check{Vendor: passes}, attack: none, served: 60},
 		"a vendor, an attacker with work":       {check: humancheck.Check{Vendor: passes}, attack: work, served: 58},
 		"a vendor, an attacker buys one in ten": {check: humancheck.Check{Vendor: passes}, attack: buys, served: 49},
-	}, vtest.MinuteTick(vtest.WithRules(quota.Rule{Name: "wide", Scope: quota.App, Limit: 100, Window: time.Hour})), func(r *vtest.Rig, w world) {
-		if w.check.Cost = 8; !w.off {
-			r.Svc.SetHumanChecks(map[string]humancheck.Check{"shop": w.check})
-		}
-		next, served, people := 0, 0, 0
-		try := func(token func(*vtest.Rig, int, verification.Answer) string) bool {
-			next++
-			request := stranger(next)
-			request.IP = netip.AddrFrom4([4]byte{10, byte(next >> 8), byte(next), 1})
-			a, err := r.Svc.Send(r.Context(), request)
-			if r.NoError(err); a.HumanCheck != nil {
-				if request.HumanCheck = token(r, next, a); request.HumanCheck == "" {
-					return false
-				}
-				a, err = r.Svc.Send(r.Context(), request)
-				r.NoError(err)
+	}, vtest.MinuteTick(vtest.WithRules(quota.Rule{Name: "wide", Scope: quota.App, Limit: 100, Window: time.Hour})),
+		func(r *vtest.Rig, w world) {
+			if w.check.Cost = 8; !w.off {
+				r.Svc.SetHumanChecks(map[string]humancheck.Check{"shop": w.check})
 			}
-			return a.Admitted
-		}
-		for minute := range 120 {
-			for range 10 {
-				try(w.attack)
-			}
-			if minute%2 == 1 {
-				people++
-				if try(func(r *vtest.Rig, n int, a verification.Answer) string {
-					if w.check.Vendor != nil {
-						return fmt.Sprint("a person's ", n)
+			next, served, people := 0, 0, 0
+			try := func(token func(*vtest.Rig, int, verification.Answer) string) bool {
+				next++
+				request := stranger(next)
+				request.IP = netip.AddrFrom4([4]byte{10, byte(next >> 8), byte(next), 1})
+				a, err := r.Svc.Send(r.Context(), request)
+				if r.NoError(err); a.HumanCheck != nil {
+					if request.HumanCheck = token(r, next, a); request.HumanCheck == "" {
+						return false
 					}
-					return vtest.Solve(r, a.HumanCheck)
-				}) {
-					served++
+					a, err = r.Svc.Send(r.Context(), request)
+					r.NoError(err)
 				}
+				return a.Admitted
 			}
-			r.Sleep(time.Minute)
-		}
-		r.WantLine("people, served", fmt.Sprint(people, w.served), people, served)
-	})
+			for minute := range 120 {
+				for range 10 {
+					try(w.attack)
+				}
+				if minute%2 == 1 {
+					people++
+					if try(func(r *vtest.Rig, n int, a verification.Answer) string {
+						if w.check.Vendor != nil {
+							return fmt.Sprint("a person's ", n)
+						}
+						return vtest.Solve(r, a.HumanCheck)
+					}) {
+						served++
+					}
+				}
+				r.Sleep(time.Minute)
+			}
+			r.WantLine("people, served", fmt.Sprint(people, w.served), people, served)
+		})
 }

@@ -29,8 +29,9 @@ const IdempotencyKeyLife = 24 * time.Hour
 // It is longer than both gates may take together.
 func claimLease() time.Duration { return 3 * store.CallTimeout }
 
-// claimKey makes the ID of a send and claims the request's idempotency key, if it has one. If an earlier request with the key was
-// admitted, it repeats its answer. Errors: *earlyAnswer, ErrKeyInProgress, ErrKeyReused, fault.Unavailable.
+// claimKey makes the ID of a send and claims the request's idempotency key, if it has one. If an
+// earlier request with the key was admitted, it repeats its answer. Errors: *earlyAnswer,
+// ErrKeyInProgress, ErrKeyReused, fault.Unavailable.
 func (s *Service) claimKey(ctx context.Context, r *parsedRequest) (claimedSend, error) {
 	send := claimedSend{parsedRequest: r}
 	var err error
@@ -54,7 +55,8 @@ func (s *Service) claimKey(ctx context.Context, r *parsedRequest) (claimedSend, 
 	return send, nil
 }
 
-// claim claims a key for a send. Error: fault.Unavailable, also if the claim may have been made: nothing was counted.
+// claim claims a key for a send. Error: fault.Unavailable, also if the claim may have been made:
+// nothing was counted.
 func (s *Service) claim(ctx context.Context, c store.IdempotencyClaim) (store.IdempotencyClaimAnswer, error) {
 	c.Lease, c.Life = claimLease(), IdempotencyKeyLife
 	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout) // the deadline of a send is later
@@ -66,9 +68,9 @@ func (s *Service) claim(ctx context.Context, c store.IdempotencyClaim) (store.Id
 	return got, err
 }
 
-// releaseClaims releases the key and the pass of a request that ended with err; nil: its send was written. If a release
-// fails, the key stays bound to this request and send ID, and the next request with the key can
-// continue after the lease.
+// releaseClaims releases the key and the pass of a request that ended with err; nil: its send was
+// written. If a release fails, the key stays bound to this request and send ID, and the next
+// request with the key can continue after the lease.
 func (s *Service) releaseClaims(t sendTime, send claimedSend, err error) {
 	if early, is := errors.AsType[*earlyAnswer](err); err == nil || is && early.Admitted {
 		return
@@ -84,9 +86,9 @@ func (s *Service) releaseClaims(t sendTime, send claimedSend, err error) {
 	}
 }
 
-// replay repeats, as an *earlyAnswer, the answer of the first request with the key, but with the present states of the
-// rules. The send and the verification are as done has them if r.Wait is set, else as they were at
-// admission. Error: fault.Unavailable.
+// replay repeats, as an *earlyAnswer, the answer of the first request with the key, but with the
+// present states of the rules. The send and the verification are as done has them if r.Wait is set,
+// else as they were at admission. Error: fault.Unavailable.
 func (s *Service) replay(ctx context.Context, r *parsedRequest, done store.IdempotencyClaimAnswer) error {
 	current, err := s.peek(ctx, r.subject)
 	if err != nil {
@@ -99,7 +101,10 @@ func (s *Service) replay(ctx context.Context, r *parsedRequest, done store.Idemp
 	view := s.view(v, send, send.LoggedAt, recipient.Hash{})
 	view.Now = done.Now
 	visible := s.redact(ctx, r.subject, current, r.Caller, StateOf(done.Verification, done.Now), done.Verification.IDsWithReplaced())
-	return &earlyAnswer{Answer{Admitted: true, Replayed: true, View: view, Quota: visible, AsksNext: s.asksNext(r.subject, current.Decision)}}
+	return &earlyAnswer{Answer{
+		Admitted: true, Replayed: true, View: view, Quota: visible,
+		AsksNext: s.asksNext(r.subject, current.Decision),
+	}}
 }
 
 // asAdmitted returns the verification and the send as they were when the send was admitted.
@@ -136,8 +141,8 @@ const (
 )
 
 // fingerprint hashes the content of a request, to tell a repetition from another request with the
-// same key. It ignores the client's address, which may change at a retry (see idempotencyKeyHash), and HumanCheck, which a
-// request has only after it was asked for one.
+// same key. It ignores the client's address, which may change at a retry (see idempotencyKeyHash),
+// and HumanCheck, which a request has only after it was asked for one.
 func (s *Service) fingerprint(r *parsedRequest) [32]byte {
 	parts := []string{
 		string(r.to.Channel()), r.to.Address(), r.subject.Purpose.Name, cmp.Or(r.Locale, r.Languages),

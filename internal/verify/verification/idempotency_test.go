@@ -159,8 +159,8 @@ func (c *claimed) ClaimIdempotencyKey(ctx context.Context, in store.IdempotencyC
 	return c.Database.ClaimIdempotencyKey(ctx, in)
 }
 
-// A repetition is not refused for the row that it repeats, if the row comes after the claim, and the
-// process has refused the recipient before.
+// A repetition is not refused for the row that it repeats, if the row comes after the claim, and
+// the process has refused the recipient before.
 func TestARepetitionIsNotRefusedForItsOwnRow(t *testing.T) {
 	vtest.InBubbleWith(t, func(s *vtest.Settings) { s.Form = vtest.WithoutRedis }, func(r *vtest.Rig) {
 		wake, written := make(chan struct{}), make(chan struct{})

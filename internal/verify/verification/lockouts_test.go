@@ -176,8 +176,8 @@ func TestABackEndForStrangers(t *testing.T) {
 	})
 }
 
-// A lockout is of the class that opened the verifications, whoever enters their codes, and stops no sends
-// of another class. Each class's lockout is told to the administrator.
+// A lockout is of the class that opened the verifications, whoever enters their codes, and stops no
+// sends of another class. Each class's lockout is told to the administrator.
 func TestLockoutsAreOfTheClassThatOpened(t *testing.T) {
 	vtest.InBubbleWith(t, wide, func(r *vtest.Rig) {
 		h, _ := r.Svc.Administration.HashRecipient("email", vtest.Ana)
@@ -208,8 +208,9 @@ func TestLockoutsAreOfTheClassThatOpened(t *testing.T) {
 }
 
 // Strangers who are locked out take no place of the recipient, however long they go on: when the
-// lockout has to be read again, it is read before the limiter counts, and the place of the first one, whom the
-// database refused, is given back. After a reset by another process they get in within seconds.
+// lockout has to be read again, it is read before the limiter counts, and the place of the first
+// one, whom the database refused, is given back. After a reset by another process they get in
+// within seconds.
 func TestLockedOutStrangersTakeNoPlace(t *testing.T) {
 	vtest.InBubbleWith(t, wide, func(r *vtest.Rig) {
 		stranger := byBrowser(vtest.Ana)
@@ -240,7 +241,8 @@ func TestLockedOutStrangersTakeNoPlace(t *testing.T) {
 	})
 }
 
-// The check that reaches an app's bound is within it: the next one alarms. A right code does not count.
+// The check that reaches an app's bound is within it: the next one alarms. A right code does not
+// count.
 func TestAnAppsBoundIsPassedByTheNextFailure(t *testing.T) {
 	vtest.InBubbleWith(t, boundedApp(3), func(r *vtest.Rig) {
 		id := r.SendTo(vtest.Ana).View.ID
@@ -256,8 +258,8 @@ func TestAnAppsBoundIsPassedByTheNextFailure(t *testing.T) {
 	})
 }
 
-// Checks do not wait for the count of an app's wrong codes, of which none is lost at a stop. Once the bound
-// is exceeded, the limiter is asked once for all that a run counts, by channel.
+// Checks do not wait for the count of an app's wrong codes, of which none is lost at a stop. Once
+// the bound is exceeded, the limiter is asked once for all that a run counts, by channel.
 func TestWrongCodesAreCountedInTheBackground(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.MinuteTick(boundedApp(3)), func(r *vtest.Rig) {
 		for i, want := range []struct{ takes, alarms int }{{4, 2}, {1, 5}} {

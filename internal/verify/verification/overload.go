@@ -61,8 +61,8 @@ func (s *Service) refuseIfOverloaded(ask Request) error {
 	return s.countOverload(sendsAdmissionName, s.sends.RefuseIfFull(admission.ClassOf(ask.Caller.classWithoutTokens().IsStranger())))
 }
 
-// The parts of a code's life that its message may wait until it goes out. What would wait longer is refused: a code that
-// arrives dead helps no one, and spends a place.
+// The parts of a code's life that its message may wait until it goes out. What would wait longer is
+// refused: a code that arrives dead helps no one, and spends a place.
 const (
 	lateForStrangers = 5 // the divisor for requests without a secret key, and for all while no message goes out
 	lateForAll       = 2 // the divisor for others
@@ -78,9 +78,9 @@ type lateRefusals struct {
 	last  map[recipient.Channel]time.Time
 }
 
-// refuseIfLate returns an *admission.OverloadedError for a send whose message would go out too late, or nil. A known browser counts
-// as a stranger, since what waits is wider than one recipient. A repetition whose first request may have written the send is
-// not refused.
+// refuseIfLate returns an *admission.OverloadedError for a send whose message would go out too
+// late, or nil. A known browser counts as a stranger, since what waits is wider than one recipient.
+// A repetition whose first request may have written the send is not refused.
 func (s *Service) refuseIfLate(send claimedSend) error {
 	ch, class := send.to.Channel(), send.subject.Class
 	wait, stalled := s.Outbox.ExpectedWait(store.Queue{Channel: ch, Strangers: class.IsStranger()}, send.App)
@@ -114,8 +114,8 @@ func (s *Service) refuseIfLate(send claimedSend) error {
 	return &admission.OverloadedError{Slow: ch, RetryAfter: min(max(wait-most, minLateRetry), maxLateRetry)}
 }
 
-// SlowRefusals returns how many sends of a channel were refused since their messages would go out too late, with a secret key and
-// without, and when the last one was; zero: never.
+// SlowRefusals returns how many sends of a channel were refused since their messages would go out
+// too late, with a secret key and without, and when the last one was; zero: never.
 func (s *Service) SlowRefusals(ch recipient.Channel) (known, strangers int, last time.Time) {
 	s.late.mu.Lock()
 	defer s.late.mu.Unlock()

@@ -44,7 +44,8 @@ func TestASendIsRefusedUnparsed(t *testing.T) {
 	})
 }
 
-// Requests that fail with the database are not decided, so they do not let the process take more at once.
+// Requests that fail with the database are not decided, so they do not let the process take more at
+// once.
 func TestWhatIsNotDecidedSetsNoRate(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		slow := &late{Database: r.Store, begin: 4 * time.Second}

@@ -22,21 +22,24 @@ import (
 // parsedRequest is a Request after parsing, with its recipient and the rules that apply. It is not
 // changed afterwards.
 type parsedRequest struct {
-	Request                              // for a resend: completed from the verification that it names
-	requestID     string                 // ID of the HTTP request; empty: none
-	locale        string                 // canonical
-	resendOf      storedVerification     // the verification that it names; zero: not a resend
-	to            recipient.Recipient    // of the code
-	addressHash   recipient.Hash         // of the address as it is spelled; subject.Recipient may stand for several spellings
-	subject       buckets.Subject        // has the purpose with its rules, and the class
-	buckets       map[quota.Scope]string // of the subject and, for codes that can be guessed, of the app's failed checks; must not be changed
-	holder        string                 // of a verification that the request opens
-	check         *humancheck.Check      // that a send may be asked for; nil: none
-	checkRequired bool                   // also where the rules have places
+	Request                         // for a resend: completed from the verification that it names
+	requestID   string              // ID of the HTTP request; empty: none
+	locale      string              // canonical
+	resendOf    storedVerification  // the verification that it names; zero: not a resend
+	to          recipient.Recipient // of the code
+	addressHash recipient.Hash      // of the address as it is spelled; subject.Recipient may stand for several spellings
+	subject     buckets.Subject     // has the purpose with its rules, and the class
+	// of the subject and, for codes that can be guessed, of the app's failed checks; must not be
+	// changed
+	buckets       map[quota.Scope]string
+	holder        string            // of a verification that the request opens
+	check         *humancheck.Check // that a send may be asked for; nil: none
+	checkRequired bool              // also where the rules have places
 }
 
 // parseRequest reads a request in three steps: its fields, the hashes of its recipient, and the
-// rules of its purpose. Errors: *fault.InvalidError, fault.NotFound, ErrCallerCode, fault.Unavailable.
+// rules of its purpose. Errors: *fault.InvalidError, fault.NotFound, ErrCallerCode,
+// fault.Unavailable.
 func (s *Service) parseRequest(ctx context.Context, ask Request) (*parsedRequest, error) {
 	r, err := s.parseFields(ctx, ask)
 	if err != nil {
@@ -60,8 +63,8 @@ func (s *Service) parseRequest(ctx context.Context, ask Request) (*parsedRequest
 	return r, nil
 }
 
-// parseSend is parseRequest for a request that makes a send. A recipient that is not served is a *fault.InvalidError. It
-// records that refusal, so that administrators see why there is no send.
+// parseSend is parseRequest for a request that makes a send. A recipient that is not served is a
+// *fault.InvalidError. It records that refusal, so that administrators see why there is no send.
 func (s *Service) parseSend(t sendTime, ask Request) (*parsedRequest, error) {
 	r, err := s.parseRequest(t.client, ask)
 	if err != nil {

@@ -40,10 +40,10 @@ type sendHistory struct {
 	All []quota.Event // by all callers, for at least 5 minutes longer than the longest window; empty after an admission
 }
 
-// redact returns what the caller may see of the states of a subject's rules (redactDecision). own has the ID of the
-// verification that the caller names, and the IDs of those that it replaces; it is empty if the
-// caller names none. If the database does not answer, a browser sees as much as a browser that names
-// no verification.
+// redact returns what the caller may see of the states of a subject's rules (redactDecision). own
+// has the ID of the verification that the caller names, and the IDs of those that it replaces; it
+// is empty if the caller names none. If the database does not answer, a browser sees as much as a
+// browser that names no verification.
 func (s *Service) redact(ctx context.Context, subject buckets.Subject, states gates.Answer, c Caller, state State,
 	own []string,
 ) quota.Decision {
@@ -116,9 +116,9 @@ func (s sendHistory) visibleState(actual quota.State, at time.Time) quota.State 
 	return visible
 }
 
-// tooManyChecksError returns the error for a caller that must wait because bound allows no more failed
-// checks. wait was measured at the instant at. Callers without a secret key are told a rounded wait
-// (roundedWait).
+// tooManyChecksError returns the error for a caller that must wait because bound allows no more
+// failed checks. wait was measured at the instant at. Callers without a secret key are told a
+// rounded wait (roundedWait).
 func tooManyChecksError(c Caller, bound quota.Rule, wait time.Duration, at time.Time) *TooManyChecksError {
 	if c.Kind != BackEnd {
 		wait = roundedWait(bound, at.Add(wait), at)
@@ -126,9 +126,9 @@ func tooManyChecksError(c Caller, bound quota.Rule, wait time.Duration, at time.
 	return &TooManyChecksError{RetryAfter: wait}
 }
 
-// refusedByOthersUntil returns the end of the last refusal by a rule on the recipient that others' sends
-// had used up. It is zero if there was none, if a later send shows that the refusal had ended, or
-// if the rule's waits are not rounded.
+// refusedByOthersUntil returns the end of the last refusal by a rule on the recipient that others'
+// sends had used up. It is zero if there was none, if a later send shows that the refusal had
+// ended, or if the rule's waits are not rounded.
 func (s sendHistory) refusedByOthersUntil(r quota.Rule) (ends time.Time) {
 	if r.Name == CarrierRuleName || r.Scope != quota.Recipient || r.Calendar() || r.Window < MinRoundedWindow ||
 		len(s.All) < r.Limit {

@@ -122,8 +122,8 @@ func TestAWiderRuleIsToldWithoutTheDatabase(t *testing.T) {
 	})
 }
 
-// What a network's rule refuses to a browser without a verification reads no row, also if the recipient's
-// rules refuse it for longer. Others hear the longer wait.
+// What a network's rule refuses to a browser without a verification reads no row, also if the
+// recipient's rules refuse it for longer. Others hear the longer wait.
 func TestANetworksRefusalReadsNoRows(t *testing.T) {
 	rules := vtest.WithRules(quota.Rule{Name: "net", Scope: quota.IP, Limit: 1, Window: time.Minute},
 		quota.Rule{Name: "hour", Scope: quota.Recipient, Limit: 1, Window: time.Hour})

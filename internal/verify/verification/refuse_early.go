@@ -4,8 +4,9 @@ import (
 	"context"
 )
 
-// refuseBeforeGates refuses a send for which no gate is needed. It counts nothing. Errors: *HoldUntilError, *admission.OverloadedError
-// if the message would go out too late, *TooManyChecksError, *earlyAnswer, fault.Unavailable.
+// refuseBeforeGates refuses a send for which no gate is needed. It counts nothing. Errors:
+// *HoldUntilError, *admission.OverloadedError if the message would go out too late,
+// *TooManyChecksError, *earlyAnswer, fault.Unavailable.
 func (s *Service) refuseBeforeGates(ctx context.Context, send claimedSend) error {
 	if left := s.HoldUntil.Sub(s.Now()); left > 0 {
 		return &HoldUntilError{s.HoldUntil, left}
@@ -19,9 +20,9 @@ func (s *Service) refuseBeforeGates(ctx context.Context, send claimedSend) error
 	return s.refuseIfRefusedBefore(ctx, send)
 }
 
-// refuseIfLockedOutOrHeld refuses a send during a cached lockout of the recipient or a carrier's hold. If a rule refuses too, the
-// refusal shows that rule and not the lockout, so that
-// a caller over its own limits learns nothing about the recipient. A hold is shown as one of the rules.
+// refuseIfLockedOutOrHeld refuses a send during a cached lockout of the recipient or a carrier's
+// hold. If a rule refuses too, the refusal shows that rule and not the lockout, so that a caller
+// over its own limits learns nothing about the recipient. A hold is shown as one of the rules.
 // Errors: *earlyAnswer, *TooManyChecksError; fault.Unavailable.
 func (s *Service) refuseIfLockedOutOrHeld(ctx context.Context, r *parsedRequest) error {
 	lockout, err := s.knownLockout(ctx, r)
@@ -44,8 +45,8 @@ func (s *Service) refuseIfLockedOutOrHeld(ctx context.Context, r *parsedRequest)
 	return nil
 }
 
-// refuseIfRefusedBefore refuses, without Redis, a send to a recipient whose rows refused one before and still do; see
-// gates.Gates.AnswerRefusedBefore. Errors: *earlyAnswer, fault.Unavailable.
+// refuseIfRefusedBefore refuses, without Redis, a send to a recipient whose rows refused one before
+// and still do; see gates.Gates.AnswerRefusedBefore. Errors: *earlyAnswer, fault.Unavailable.
 func (s *Service) refuseIfRefusedBefore(ctx context.Context, send claimedSend) error {
 	if send.mayBeWritten { // the rows may have this send
 		return nil

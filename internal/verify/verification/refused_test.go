@@ -72,7 +72,8 @@ func TestRefusalsAreCountedByGate(t *testing.T) {
 	})
 }
 
-// Without Redis each refusal of a recipient has the same name, in the process that sent and in others.
+// Without Redis each refusal of a recipient has the same name, in the process that sent and in
+// others.
 func TestRefusalsByTheRowsHaveOneName(t *testing.T) {
 	vtest.InBubbleWith(t, func(s *vtest.Settings) { s.Form = vtest.WithoutRedis }, func(r *vtest.Rig) {
 		r.SendTo(vtest.Ana)

@@ -26,8 +26,8 @@ func (c *claimCounter) ClaimIdempotencyKey(ctx context.Context, claim store.Idem
 	return c.late.ClaimIdempotencyKey(ctx, claim)
 }
 
-// A repetition waits for the first request's answer until its own deadline: in the same process it is
-// woken at once, in another one within a second.
+// A repetition waits for the first request's answer until its own deadline: in the same process it
+// is woken at once, in another one within a second.
 func TestSendRepetitionWaitsForTheFirst(t *testing.T) {
 	type row struct {
 		begin      time.Duration // of the first request, after which the database answers
@@ -39,11 +39,23 @@ func TestSendRepetitionWaitsForTheFirst(t *testing.T) {
 		claims     int32         // at most, of the repetition
 	}
 	vtest.EachInBubble(t, map[string]row{
-		"the same process":    {begin: 3 * time.Second, same: true, asked: time.Second, from: 3 * time.Second, upTo: 3 * time.Second, claims: 1},
-		"another process":     {begin: 3 * time.Second, asked: time.Second, from: 3 * time.Second, upTo: 4 * time.Second, claims: 7},
-		"a slow database":     {begin: 5*time.Second - 1, asked: 4 * time.Second, from: 5*time.Second - 1, upTo: 6 * time.Second, claims: 5},
-		"the first fails":     {begin: time.Minute, err: fault.Unavailable, same: true, asked: time.Second, from: 5 * time.Second, upTo: 5 * time.Second, claims: 1},
-		"the first fails far": {begin: time.Minute, err: fault.Unavailable, asked: time.Second, from: 5 * time.Second, upTo: 6 * time.Second, claims: 9},
+		"the same process": {
+			begin: 3 * time.Second, same: true, asked: time.Second, from: 3 * time.Second, upTo: 3 * time.Second,
+			claims: 1,
+		},
+		"another process": {begin: 3 * time.Second, asked: time.Second, from: 3 * time.Second, upTo: 4 * time.Second, claims: 7},
+		"a slow database": {
+			begin: 5*time.Second - 1, asked: 4 * time.Second, from: 5*time.Second - 1, upTo: 6 * time.Second,
+			claims: 5,
+		},
+		"the first fails": {
+			begin: time.Minute, err: fault.Unavailable, same: true, asked: time.Second, from: 5 * time.Second,
+			upTo: 5 * time.Second, claims: 1,
+		},
+		"the first fails far": {
+			begin: time.Minute, err: fault.Unavailable, asked: time.Second, from: 5 * time.Second,
+			upTo: 6 * time.Second, claims: 9,
+		},
 	}, vtest.WithRules(quota.Rule{Name: "hour", Scope: quota.Recipient, Limit: 9, Window: time.Hour}), func(r *vtest.Rig, c row) {
 		slowDB, fastDB := &claimCounter{late: late{Database: r.Store, begin: c.begin}}, &claimCounter{late: late{Database: r.Store}}
 		first := r.ReplicaOn(slowDB, r.MailServer, r.Carrier)

@@ -9,8 +9,8 @@ import (
 
 // Report records what a back end says of a code that it checks itself: store.ReportApproved or
 // store.ReportFailed. A repetition changes nothing. A failed code may become approved, an approved
-// one stays so. It returns the verification as it is then. Errors: *fault.InvalidError, fault.NotFound, ErrOurCode,
-// fault.Unavailable.
+// one stays so. It returns the verification as it is then. Errors: *fault.InvalidError,
+// fault.NotFound, ErrOurCode, fault.Unavailable.
 func (s *Service) Report(ctx context.Context, c Caller, id, outcome string) (store.Verification, error) {
 	v, err := s.lookup(ctx, c, id)
 	if err != nil {
@@ -19,9 +19,9 @@ func (s *Service) Report(ctx context.Context, c Caller, id, outcome string) (sto
 	return s.report(ctx, c, v.Verification, outcome)
 }
 
-// ReportByRecipient is Report for a back end that has no ID, such as one with a hook. It reports on the
-// code that was last reported with ask.IdempotencyKey, else on the recipient's newest code without a report, else
-// on the newest. Errors: those of Report.
+// ReportByRecipient is Report for a back end that has no ID, such as one with a hook. It reports on
+// the code that was last reported with ask.IdempotencyKey, else on the recipient's newest code
+// without a report, else on the newest. Errors: those of Report.
 func (s *Service) ReportByRecipient(ctx context.Context, ask Request, outcome string) (store.Verification, error) {
 	r, err := s.parseRequest(ctx, ask)
 	if err != nil {

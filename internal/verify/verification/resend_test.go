@@ -59,8 +59,8 @@ func TestResend(t *testing.T) {
 	})
 }
 
-// To a browser a verification that a back end opened is as unknown as one that never was; so is each to
-// another app's back end. A back end may use what a browser opened.
+// To a browser a verification that a back end opened is as unknown as one that never was; so is
+// each to another app's back end. A back end may use what a browser opened.
 func TestABrowserReachesNothingOfABackEnd(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		mine, theirs := r.SendTo(vtest.Ana, vtest.InSession("s-1")).View.ID,

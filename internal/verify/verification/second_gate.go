@@ -16,12 +16,14 @@ import (
 	"sendcode/quota"
 )
 
-// write lets the database, the second gate, decide the send and write it. It is the commit point: before it nothing was sent.
-// If the process dies after it, another replica takes the send over after its lease, delivers it and settles it in the
-// limiter. Errors: *earlyAnswer, *TooManyChecksError, fault.Unavailable, fault.Uncertain.
+// write lets the database, the second gate, decide the send and write it. It is the commit point:
+// before it nothing was sent. If the process dies after it, another replica takes the send over
+// after its lease, delivers it and settles it in the limiter. Errors: *earlyAnswer,
+// *TooManyChecksError, fault.Unavailable, fault.Uncertain.
 func (s *Service) write(ctx context.Context, send countedSend) (writtenSend, error) {
 	begun, err := s.begin(ctx, send)
-	// The limiter must count the send if it has a row, and only then. If the process dies here, that is not made good.
+	// The limiter must count the send if it has a row, and only then. If the process dies here,
+	// that is not made good.
 	switch {
 	case errors.Is(err, fault.Uncertain), err == nil && begun.Admitted && send.taken.Alone:
 		s.Repair.SettleLater(send.id, send.buckets)
@@ -99,8 +101,8 @@ func (s *Service) newIntent(send countedSend) (store.Intent, error) {
 	return intent, err
 }
 
-// newVerification builds the verification that Begin opens if there is none to join. Begin copies what it
-// shares with its send.
+// newVerification builds the verification that Begin opens if there is none to join. Begin copies
+// what it shares with its send.
 func (s *Service) newVerification(send countedSend, id string) (store.Verification, error) {
 	nonce, replaced := make([]byte, 16), send.resendOf.IDsWithReplaced()
 	_, _ = rand.Read(nonce) // never fails
@@ -135,8 +137,8 @@ func (c countedSend) codeLength() int {
 	return length
 }
 
-// MinResendLife returns min(minResendLifeCap, life/minResendLifeDivisor). If a code has less life left,
-// a resend opens a new verification, since the old code would expire soon after it arrives.
+// MinResendLife returns min(minResendLifeCap, life/minResendLifeDivisor). If a code has less life
+// left, a resend opens a new verification, since the old code would expire soon after it arrives.
 const (
 	minResendLifeCap     = 120 * time.Second
 	minResendLifeDivisor = 5

@@ -23,14 +23,15 @@ import (
 //	      write               the database, the second gate (second_gate.go)
 //	  deliver             gives the send to the outbox, and answers (deliver.go)
 //
-// What a function takes it gives back in a defer beside, by how the request has ended. Of a send that was written the key and the
-// pass stay taken, unless its message is kept back.
+// What a function takes it gives back in a defer beside, by how the request has ended. Of a send
+// that was written the key and the pass stay taken, unless its message is kept back.
 
 // Send decides a request for a code and, if both gates admit it, starts its delivery before it
-// returns. A deadline of ctx bounds the decision too. While another request with the Idempotency-Key
-// is under way, Send waits for that one's answer. Errors: *fault.InvalidError, *TooManyChecksError
-// during a lockout, *HoldUntilError before Dependencies.HoldUntil, *admission.OverloadedError,
-// ErrCallerCode, fault.NotFound, fault.Unavailable, fault.Uncertain, ErrKeyInProgress, ErrKeyReused, ErrKeptBack.
+// returns. A deadline of ctx bounds the decision too. While another request with the
+// Idempotency-Key is under way, Send waits for that one's answer. Errors: *fault.InvalidError,
+// *TooManyChecksError during a lockout, *HoldUntilError before Dependencies.HoldUntil,
+// *admission.OverloadedError, ErrCallerCode, fault.NotFound, fault.Unavailable, fault.Uncertain,
+// ErrKeyInProgress, ErrKeyReused, ErrKeptBack.
 func (s *Service) Send(ctx context.Context, ask Request) (answer Answer, err error) {
 	if err := s.refuseIfOverloaded(ask); err != nil {
 		return Answer{}, err
@@ -58,8 +59,8 @@ func (s *Service) Send(ctx context.Context, ask Request) (answer Answer, err err
 	if err != nil {
 		return Answer{}, err
 	}
-	// From here on only the answer can be lost: the same key repeats it. If the process dies before MaySend has returned, or
-	// before its no is written, another one sends the message.
+	// From here on only the answer can be lost: the same key repeats it. If the process dies before
+	// MaySend has returned, or before its no is written, another one sends the message.
 	mayLeave := send.MaySend == nil || send.MaySend()
 	s.countAdmitted(send)
 	if !mayLeave {
@@ -69,8 +70,9 @@ func (s *Service) Send(ctx context.Context, ask Request) (answer Answer, err err
 	return s.deliver(ctx, send), nil
 }
 
-// decideInTurn decides a request that has its turn. It decides again, and holds nothing meanwhile, after a request with the
-// Idempotency-Key that another process worked on, and once the request's token has proved to be a pass. Errors: those of decide.
+// decideInTurn decides a request that has its turn. It decides again, and holds nothing meanwhile,
+// after a request with the Idempotency-Key that another process worked on, and once the request's
+// token has proved to be a pass. Errors: those of decide.
 func (s *Service) decideInTurn(t sendTime, r *parsedRequest) (writtenSend, error) {
 	pass := r.passWithoutToken()
 	for wait := minClaimInterval; ; {
@@ -90,9 +92,9 @@ func (s *Service) decideInTurn(t sendTime, r *parsedRequest) (writtenSend, error
 	}
 }
 
-// decide takes what a send needs, in this order, until the database has it. After an error this request has written no
-// send. Errors: *earlyAnswer, *TooManyChecksError, *HoldUntilError, *admission.OverloadedError, fault.Unavailable, fault.Uncertain,
-// ErrKeyInProgress, ErrKeyReused.
+// decide takes what a send needs, in this order, until the database has it. After an error this
+// request has written no send. Errors: *earlyAnswer, *TooManyChecksError, *HoldUntilError,
+// *admission.OverloadedError, fault.Unavailable, fault.Uncertain, ErrKeyInProgress, ErrKeyReused.
 func (s *Service) decide(t sendTime, r *parsedRequest, pass humanPass) (written writtenSend, err error) {
 	// A slot of the recipient, so that a flood on one delays no other.
 	slot, err := s.recipients.Acquire(t.client, r.buckets[quota.Recipient], r.subject.Class.IsStranger())
@@ -108,7 +110,8 @@ func (s *Service) decide(t sendTime, r *parsedRequest, pass humanPass) (written 
 	}
 	defer func() { leave(!errors.Is(err, fault.Unavailable)) }()
 
-	// The send's ID, which a repetition with the Idempotency-Key shares, and the pass, which no other send has.
+	// The send's ID, which a repetition with the Idempotency-Key shares, and the pass, which no
+	// other send has.
 	send, err := s.claimKey(t.deciding, r)
 	if err != nil {
 		return written, err
@@ -155,8 +158,9 @@ type writtenSend struct {
 	states quota.Decision // of its rules, as both gates have them
 }
 
-// earlyAnswer ends a request with an answer before its send is written: a rule refuses it, it needs a human check, or it
-// repeats an earlier request. Inside of Send it is an error, so that each step goes on or ends in one way.
+// earlyAnswer ends a request with an answer before its send is written: a rule refuses it, it needs
+// a human check, or it repeats an earlier request. Inside of Send it is an error, so that each step
+// goes on or ends in one way.
 type earlyAnswer struct{ Answer }
 
 func (*earlyAnswer) Error() string { return "verification: answered early" }
@@ -179,9 +183,11 @@ func (p *parsedRequest) refusedView() View {
 
 // sendTime bounds a send.
 type sendTime struct {
-	client   context.Context // ends when the client hangs up: for what only waits
-	deciding context.Context // ends with the decision's time. A client that hangs up does not end it: a send could be counted and never delivered
-	answerBy time.Time       // when an answer is due, unless the caller waits for the outcome
+	client context.Context // ends when the client hangs up: for what only waits
+	// ends with the decision's time. A client that hangs up does not end it: a send could be
+	// counted and never delivered
+	deciding context.Context
+	answerBy time.Time // when an answer is due, unless the caller waits for the outcome
 }
 
 // decisionTimeout bounds the time until a send is decided. The key, the limiter and the database
@@ -195,7 +201,8 @@ func decisionTimeout() time.Duration { return store.CallTimeout * 6 / 5 }
 // deploy/ ask another replica.
 func answerTimeout() time.Duration { return store.CallTimeout * 3 / 2 }
 
-// newSendTime returns the bounds of a send that begins now. A deadline of the client bounds the decision, too.
+// newSendTime returns the bounds of a send that begins now. A deadline of the client bounds the
+// decision, too.
 func newSendTime(client context.Context) (sendTime, context.CancelFunc) {
 	now := time.Now()
 	decideBy, answerBy := now.Add(decisionTimeout()), now.Add(answerTimeout())

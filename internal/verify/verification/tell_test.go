@@ -258,8 +258,8 @@ func TestBlockedRecipients(t *testing.T) {
 	})
 }
 
-// Each answer says whether a failed send gave its place back: one to a blocked recipient did not. A repetition that
-// waits for the outcome gets it.
+// Each answer says whether a failed send gave its place back: one to a blocked recipient did not. A
+// repetition that waits for the outcome gets it.
 func TestAFailedSendSaysWhetherItCounts(t *testing.T) {
 	change := func(s *vtest.Settings) { s.Blocks = policy.BlockLists{Domains: map[string]bool{"bad.example": true}} }
 	vtest.InBubbleWith(t, change, func(r *vtest.Rig) {

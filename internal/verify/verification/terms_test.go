@@ -149,8 +149,8 @@ func TestObservingRulesRefuseNothingAndAreInTheDatabase(t *testing.T) {
 	})
 }
 
-// In each form the rows decide the observing rules on recipients and their failures; the limiter, or this
-// process, decides others.
+// In each form the rows decide the observing rules on recipients and their failures; the limiter,
+// or this process, decides others.
 func TestObservingRulesInEachForm(t *testing.T) {
 	vtest.InForms(t, trial, func(r *vtest.Rig) {
 		r.MailServer.Answer(vtest.NoMailbox)
@@ -164,8 +164,8 @@ func TestObservingRulesInEachForm(t *testing.T) {
 	})
 }
 
-// The rows decide an observing rule on recipients for as long as it looks back, whatever the limiter
-// has forgotten.
+// The rows decide an observing rule on recipients for as long as it looks back, whatever the
+// limiter has forgotten.
 func TestObservingRulesSeeTheRows(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.MinuteTick(trial), func(r *vtest.Rig) {
 		r.SendTo(vtest.Ana)

@@ -7,8 +7,8 @@ import (
 
 // A repetition waits for the answer of the first request with its key, within its own deadline. In
 // the process of that request it waits in keyTurns: without a slot, a place in the admission or a
-// statement. In another process the first repetition claims again and again, and all others wait for
-// it. Beyond these bounds a repetition gets ErrKeyInProgress at once.
+// statement. In another process the first repetition claims again and again, and all others wait
+// for it. Beyond these bounds a repetition gets ErrKeyInProgress at once.
 const (
 	maxWaitingPerKey = 32   // requests of this process that wait for one key
 	maxWaiting       = 1024 // for all keys
@@ -23,8 +23,8 @@ type keyTurns struct {
 	waiting int
 }
 
-// turnName has the hashes of a key and of a request's content, so that a request with the same key and
-// other content delays no repetition.
+// turnName has the hashes of a key and of a request's content, so that a request with the same key
+// and other content delays no repetition.
 type turnName struct{ key, fingerprint [32]byte }
 
 // keyTurn is the turn of one request; nil: it needs none.
@@ -37,9 +37,10 @@ type keyTurn struct {
 	admitted bool // set before ended is closed
 }
 
-// takeTurn waits for the turn of the request's Idempotency-Key in this process. If a request that had the turn was admitted,
-// it returns nil: a repetition needs none. The caller must end the turn. Error: ErrKeyInProgress after the end of the client
-// or of the decision's time, or if too many requests wait.
+// takeTurn waits for the turn of the request's Idempotency-Key in this process. If a request that
+// had the turn was admitted, it returns nil: a repetition needs none. The caller must end the turn.
+// Error: ErrKeyInProgress after the end of the client or of the decision's time, or if too many
+// requests wait.
 func (s *Service) takeTurn(t sendTime, r *parsedRequest) (*keyTurn, error) {
 	if r.IdempotencyKey == "" {
 		return nil, nil
@@ -59,8 +60,8 @@ func (s *Service) takeTurn(t sendTime, r *parsedRequest) (*keyTurn, error) {
 	}
 }
 
-// takeOrJoin takes the turn of a name or, if another request has it, joins those that wait for that one. Both are nil if too
-// many wait.
+// takeOrJoin takes the turn of a name or, if another request has it, joins those that wait for that
+// one. Both are nil if too many wait.
 func (k *keyTurns) takeOrJoin(name turnName) (own, before *keyTurn) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -89,7 +90,8 @@ func (k *keyTurns) waitFor(t sendTime, turn *keyTurn) bool {
 	return ended
 }
 
-// end ends the turn: those that wait go on, without a turn of their own if the request was admitted. Only the first call counts.
+// end ends the turn: those that wait go on, without a turn of their own if the request was
+// admitted. Only the first call counts.
 func (k *keyTurn) end(admitted bool) {
 	if k == nil {
 		return
@@ -110,7 +112,8 @@ func (k *keyTurns) pause(t sendTime, d time.Duration) bool {
 	return k.wait(t, over)
 }
 
-// wait waits until over is closed. False: the client hung up, the time of the decision ended, or too many requests wait.
+// wait waits until over is closed. False: the client hung up, the time of the decision ended, or
+// too many requests wait.
 func (k *keyTurns) wait(t sendTime, over <-chan struct{}) bool {
 	k.mu.Lock()
 	full := k.waiting >= maxWaiting

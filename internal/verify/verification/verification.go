@@ -5,11 +5,11 @@
 //	     ─▶ Store.Begin    ─ refused ─▶ gates.RefundOverruled: the place is given back
 //	     ─▶ Outbox.Deliver ─▶ answer 202
 //
-// Files: ask.go, callers_code.go and parse_ask.go read a request. send.go has the way of a send; its steps are in idempotency.go,
-// human.go, refuse_early.go with lockouts.go and overload.go, first_gate.go, second_gate.go and deliver.go. view.go and, below it,
-// redact.go decide what a caller may
-// see; check.go and check_bounds.go compare codes; report.go takes reports of callers' own checks; alarm.go logs
-// alarms.
+// Files: ask.go, callers_code.go and parse_ask.go read a request. send.go has the way of a send;
+// its steps are in idempotency.go, human.go, refuse_early.go with lockouts.go and overload.go,
+// first_gate.go, second_gate.go and deliver.go. view.go and, below it, redact.go decide what a
+// caller may see; check.go and check_bounds.go compare codes; report.go takes reports of callers'
+// own checks; alarm.go logs alarms.
 //
 // After the Take, work continues even if the client hangs up. Package outbox delivers the sends
 // that Begin wrote; package support has the actions of administrators.
@@ -64,20 +64,20 @@ type Outbox interface {
 	// Deliver starts a send and waits for its outcome, at most for wait. It returns the send with
 	// its outcome, or as Queued.
 	Deliver(ctx context.Context, w store.Work, wait time.Duration) store.Send
-	// ExpectedWait returns how long a new message of an app would wait until it goes out. stalled: none goes out, and the
-	// wait is as long as that has lasted.
+	// ExpectedWait returns how long a new message of an app would wait until it goes out. stalled:
+	// none goes out, and the wait is as long as that has lasted.
 	ExpectedWait(q store.Queue, app string) (wait time.Duration, stalled bool)
 }
 
 // Repair corrects the limiter. Implementation: *repair.Repair.
 type Repair interface {
-	// SettleLater makes the limiter agree, in the background, with the row of a send, or refunds the
-	// send if it has none.
+	// SettleLater makes the limiter agree, in the background, with the row of a send, or refunds
+	// the send if it has none.
 	SettleLater(send uuid.UUID, buckets map[quota.Scope]string)
 }
 
-// LocaleChooser chooses a language for which there are templates. Implementations: message.MailRenderer
-// and message.TextRenderer.
+// LocaleChooser chooses a language for which there are templates. Implementations:
+// message.MailRenderer and message.TextRenderer.
 type LocaleChooser interface {
 	PreferredLocale(app, list string) string // tag in an Accept-Language list that fits the app's templates best
 }
@@ -89,14 +89,16 @@ type ProofSigner interface {
 
 // Observer counts what happened, for metrics. Implementations must not block.
 type Observer interface {
-	// outcome: admitted, refused, unavailable; with Redis also refused_by_database (Redis had admitted it)
-	// and, while Redis is away, admitted_by_database_alone and refused_by_database_alone
+	// outcome: admitted, refused, unavailable; with Redis also refused_by_database (Redis had
+	// admitted it) and, while Redis is away, admitted_by_database_alone and
+	// refused_by_database_alone
 	Decided(channel recipient.Channel, app, outcome, rule string)
 	RuleWouldRefuse(channel recipient.Channel, app, rule string) // an observing rule would have refused a send
 	// outcome: approved, repeated (answered again), wrong, ended,
 	// locked_out, refused
 	Checked(channel recipient.Channel, app, outcome string)
-	// by: humancheck.ByWork, or the vendor. result: CheckAsked, CheckPassed, CheckFailed, CheckVendorError
+	// by: humancheck.ByWork, or the vendor. result: CheckAsked, CheckPassed, CheckFailed,
+	// CheckVendorError
 	HumanChecked(app, by, result string)
 	// a check exceeded a bound on failed checks: a network's bound, which refuses the check, or the
 	// app's bound, which only logs an alarm
@@ -205,9 +207,9 @@ type Caller struct {
 
 	Stranger bool // a back end acts for a person that it does not know: the request has the class UnknownBrowser
 
-	// IdempotencyKey is the Idempotency-Key of a send or a check: requests of one caller with the same key are one
-	// request. A send's is kept for IdempotencyKeyLife, a check's until the next check
-	// of the verification that costs a try or approves. Empty: none
+	// IdempotencyKey is the Idempotency-Key of a send or a check: requests of one caller with the
+	// same key are one request. A send's is kept for IdempotencyKeyLife, a check's until the next
+	// check of the verification that costs a try or approves. Empty: none
 	IdempotencyKey string
 }
 
@@ -269,8 +271,8 @@ var (
 	ErrKeptBack = errors.New("verification: the message was kept back")
 	// ErrKeyReused: the idempotency key was used with another request.
 	ErrKeyReused = errors.New("verification: the key belongs to another request")
-	// ErrKeyOfOtherCode: the check has the idempotency key of the last counted check, but another code or kind of
-	// caller. It is not counted.
+	// ErrKeyOfOtherCode: the check has the idempotency key of the last counted check, but another
+	// code or kind of caller. It is not counted.
 	ErrKeyOfOtherCode = errors.New("verification: the key belongs to another code")
 )
 

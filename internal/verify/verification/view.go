@@ -26,8 +26,9 @@ type Answer struct {
 	Quota    quota.Decision
 	// AsksNext: the next send would be asked for a human check.
 	AsksNext bool
-	// HumanCheck is what a refused request is asked for; nil: a pass would not admit it. Quota then has the rules in the way
-	// of a request without a pass. CheckFailed says why the request's token was no pass; empty: it had none.
+	// HumanCheck is what a refused request is asked for; nil: a pass would not admit it. Quota then
+	// has the rules in the way of a request without a pass. CheckFailed says why the request's
+	// token was no pass; empty: it had none.
 	HumanCheck  *humancheck.Offer
 	CheckFailed humancheck.Reason
 }
@@ -68,8 +69,8 @@ type SendView struct {
 }
 
 // view returns what a caller may see. address is the hash of the address as spelled; if it is zero,
-// view decrypts the address to compute the hash. RecipientHash is empty if the address was erased or
-// cannot be decrypted.
+// view decrypts the address to compute the hash. RecipientHash is empty if the address was erased
+// or cannot be decrypted.
 func (s *Service) view(v store.Verification, send store.Send, now time.Time, address recipient.Hash) View {
 	format, test := s.codeFormat(v)
 	if address.IsZero() {

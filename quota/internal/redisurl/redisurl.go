@@ -21,14 +21,15 @@ var defaults = map[string]string{
 	"pool_timeout": "1s", "min_retry_backoff": "10ms", "max_retry_backoff": "100ms",
 }
 
-// How often a failed call is repeated, and how often each try dials: once, since a repeated call dials again.
+// How often a failed call is repeated, and how often each try dials: once, since a repeated call
+// dials again.
 const (
 	retries = "2"
 	dials   = 1
 )
 
-// refused are the parameters of go-redis that a URL for Sentinel or Cluster must not have: its other
-// parts say the same, or with them a replica, whose data may be old, would decide.
+// refused are the parameters of go-redis that a URL for Sentinel or Cluster must not have: its
+// other parts say the same, or with them a replica, whose data may be old, would decide.
 var refused = []string{
 	"addr", "db", "master_name", "username", "password", "read_only", "replica_only",
 	"use_disconnected_replicas", "route_by_latency", "route_by_latency_tolerance", "route_randomly",

@@ -33,9 +33,9 @@ func (c *simulatedClock) Now() time.Time { return time.Unix(0, c.now.Load()).UTC
 // nothing.
 func (c *simulatedClock) advanceTo(at time.Time) { c.now.Add(int64(max(0, at.Sub(c.Now())))) }
 
-// mailServer plays the mail server and the carrier: they take time, and two domains take no mail. It
-// remembers the last code that each recipient got, as the person would read it. Safe for concurrent
-// use.
+// mailServer plays the mail server and the carrier: they take time, and two domains take no mail.
+// It remembers the last code that each recipient got, as the person would read it. Safe for
+// concurrent use.
 type mailServer struct {
 	clock *simulatedClock
 
@@ -111,6 +111,6 @@ func (s syncOutbox) Deliver(ctx context.Context, work store.Work, _ time.Duratio
 	return s.Outbox.Deliver(ctx, work, time.Minute)
 }
 
-// newSeededRand returns a source of random numbers, one for each stream. It gives the same numbers in
-// each run, so the week is the same each time.
+// newSeededRand returns a source of random numbers, one for each stream. It gives the same numbers
+// in each run, so the week is the same each time.
 func newSeededRand(stream uint64) *rand.Rand { return rand.New(rand.NewPCG(20261121, stream)) }

@@ -1,9 +1,9 @@
-// Package week plays a plausible week: people who ask for codes and enter them, ask too often, have no
-// mailbox or guess, an attack from one network, and what an administrator does about it. `make demo` shows
-// the service after it.
+// Package week plays a plausible week: people who ask for codes and enter them, ask too often, have
+// no mailbox or guess, an attack from one network, and what an administrator does about it. `make
+// demo` shows the service after it.
 //
-// Use cases, outbox, gates and database are the real ones, on a clock of their own; mail servers and
-// carriers are played.
+// Use cases, outbox, gates and database are the real ones, on a clock of their own; mail servers
+// and carriers are played.
 package week
 
 import (
@@ -28,8 +28,9 @@ import (
 	"sendcode/internal/verify/verification/verificationtest"
 )
 
-// Serve plays a week that ends now into a database of its own, and serves it until ctx ends. Then it
-// deletes the database. Of the environment it takes SENDCODE_ADDR alone, so that nothing real is touched.
+// Serve plays a week that ends now into a database of its own, and serves it until ctx ends. Then
+// it deletes the database. Of the environment it takes SENDCODE_ADDR alone, so that nothing real is
+// touched.
 func Serve(ctx context.Context, environ []string, logger *slog.Logger, out io.Writer) (err error) {
 	dir, err := os.MkdirTemp("", "sendcode-demo-")
 	if err != nil {
@@ -43,7 +44,8 @@ func Serve(ctx context.Context, environ []string, logger *slog.Logger, out io.Wr
 	return app.Run(ctx, cfg, app.ReloadOptions{}, logger, out)
 }
 
-// play fills an empty directory with the week before now, and returns the settings of a service on it.
+// play fills an empty directory with the week before now, and returns the settings of a service on
+// it.
 func play(ctx context.Context, environ []string, dir string) (served config.Config, err error) {
 	other := func(entry string) bool { return !strings.HasPrefix(entry, "SENDCODE_ADDR=") }
 	environ = append(slices.DeleteFunc(slices.Clone(environ), other), "SENDCODE_CONFIG=demo.yaml",

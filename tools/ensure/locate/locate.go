@@ -63,8 +63,8 @@ var (
 		"--cask chromium",
 		firstOf(inPath("chromium-headless-shell", "chrome-headless-shell"), Chromium.find),
 	}
-	// Firefox and WebKit are the other two families of browsers. WebKitWebDriver starts a WebKitGTK,
-	// which needs a display: Xvfb has one in memory.
+	// Firefox and WebKit are the other two families of browsers. WebKitWebDriver starts a
+	// WebKitGTK, which needs a display: Xvfb has one in memory.
 	Firefox = Part{"firefox-esr", []string{"firefox-esr"}, "--cask firefox", firstOf(inPath("firefox-esr", "firefox"),
 		atPath("/Applications/Firefox.app/Contents/MacOS/firefox"))}
 	WebKit = Part{"WebKitWebDriver", []string{"webkit2gtk-driver"}, "", inPath("WebKitWebDriver")}

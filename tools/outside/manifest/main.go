@@ -1,7 +1,7 @@
-// Command manifest checks, without a cluster or an engine, what deploys sendcode: the compose file that
-// the first argument names, by compose's own schema; and the kustomizations in the folders that the
-// others name, built and each object compared strictly with the type of its kind. It is a module of its own,
-// so that the service depends on none of this.
+// Command manifest checks, without a cluster or an engine, what deploys sendcode: the compose file
+// that the first argument names, by compose's own schema; and the kustomizations in the folders
+// that the others name, built and each object compared strictly with the type of its kind. It is a
+// module of its own, so that the service depends on none of this.
 package main
 
 import (

@@ -10,8 +10,8 @@ import (
 	"sendcode/internal/codes/code"
 )
 
-// Wrong returns the nth wrong code: of the right one's format, with another character at position n,
-// counted from 0 and around. Each round takes another character. It panics if the right code is
+// Wrong returns the nth wrong code: of the right one's format, with another character at position
+// n, counted from 0 and around. Each round takes another character. It panics if the right code is
 // empty.
 func Wrong(right string, n int) string {
 	characters := code.FormatOf(right).Alphabet.Characters()

@@ -16,19 +16,20 @@ import (
 type providerAPI interface {
 	// buildRequest returns the request that hands over a mail.
 	buildRequest(mail *delivery.RenderedMail) (providerhttp.Request, *delivery.Error)
-	// readAnswer reads an answer. accepted: the answer has the ID that the provider gave the mail. A 2xx
-	// without one is not accepted: a proxy on the way may have sent it. code and words are those of a failure;
-	// empty if the answer has none.
+	// readAnswer reads an answer. accepted: the answer has the ID that the provider gave the mail.
+	// A 2xx without one is not accepted: a proxy on the way may have sent it. code and words are
+	// those of a failure; empty if the answer has none.
 	readAnswer(a providerhttp.Response) (accepted bool, code, words string)
-	// codeMeanings returns the meanings of the provider's codes that their HTTP status does not tell.
+	// codeMeanings returns the meanings of the provider's codes that their HTTP status does not
+	// tell.
 	codeMeanings() map[string]providerhttp.Meaning
-	// probeRequest returns a request that does no harm, and good, which reports from the answer whether
-	// the login works.
+	// probeRequest returns a request that does no harm, and good, which reports from the answer
+	// whether the login works.
 	probeRequest() (r providerhttp.Request, good func(status int, code string) bool)
 }
 
-// providersByScheme are the providers by the scheme of their URLs: each checks a configuration, and fills in what depends on
-// the provider, such as the host.
+// providersByScheme are the providers by the scheme of their URLs: each checks a configuration, and
+// fills in what depends on the provider, such as the host.
 var providersByScheme = map[string]func(c *Config) (providerAPI, error){
 	"resend": openResend,
 }
@@ -42,9 +43,10 @@ func IsProviderScheme(scheme string) bool { return providersByScheme[scheme] != 
 // What a provider's code means for a mail that was not accepted.
 var (
 	meansRejected = providerhttp.Meaning{Class: delivery.Rejected, About: delivery.AboutMessage}
-	meansAccount  = providerhttp.Meaning{Class: delivery.Temporary, About: delivery.AboutAccount} // our key, sender or request: another server may do better
-	meansPace     = providerhttp.Meaning{Class: delivery.Temporary, About: delivery.AboutPace}
-	meansUnknown  = providerhttp.Meaning{Class: delivery.Unknown} // the mail may have been accepted
+	// our key, sender or request: another server may do better
+	meansAccount = providerhttp.Meaning{Class: delivery.Temporary, About: delivery.AboutAccount}
+	meansPace    = providerhttp.Meaning{Class: delivery.Temporary, About: delivery.AboutPace}
+	meansUnknown = providerhttp.Meaning{Class: delivery.Unknown} // the mail may have been accepted
 )
 
 const (
@@ -95,9 +97,9 @@ func (c *Client) ConnCounts() (inUse, idle int, waits int64) { return len(c.slot
 func (c *Client) Close() { c.closed.Store(true) }
 
 // Deliver waits at most patience for a free slot, and calls begin. If begin returns true, it offers
-// the mail and returns the status of the answer that accepted it. tried is false if the mail was not
-// offered: fail says that ctx ended or the server is closed; without fail, begin returned false or
-// no slot became free.
+// the mail and returns the status of the answer that accepted it. tried is false if the mail was
+// not offered: fail says that ctx ended or the server is closed; without fail, begin returned false
+// or no slot became free.
 func (c *Client) Deliver(ctx context.Context, patience time.Duration, begin func() bool,
 	mail *delivery.RenderedMail,
 ) (reply string, tried bool, fail *delivery.Error) {
@@ -145,7 +147,8 @@ func (c *Client) acquire(ctx context.Context, patience time.Duration) (ok bool, 
 // repeatPauses are the waits before the repetitions of a request whose outcome is unknown.
 var repeatPauses = []time.Duration{time.Second, 3 * time.Second}
 
-// send makes the request of a mail. If its outcome is unknown, send repeats the request, which the provider knows.
+// send makes the request of a mail. If its outcome is unknown, send repeats the request, which the
+// provider knows.
 func (c *Client) send(ctx context.Context, mail *delivery.RenderedMail) (reply string, fail *delivery.Error) {
 	r, fail := c.api.buildRequest(mail)
 	if fail != nil {
@@ -194,8 +197,8 @@ func (c *Client) requestOnce(ctx context.Context, r providerhttp.Request, privat
 	return "", fail
 }
 
-// sendIDOf returns the ID of the send, with which the Message-ID begins. The provider's events name the
-// send by it.
+// sendIDOf returns the ID of the send, with which the Message-ID begins. The provider's events name
+// the send by it.
 func sendIDOf(mail *delivery.RenderedMail) string {
 	id, _, _ := strings.Cut(mail.Message.MessageID, "@")
 	id, _, _ = strings.Cut(id, ".")

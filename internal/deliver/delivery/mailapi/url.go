@@ -37,8 +37,8 @@ const (
 	maxConns     = 1000
 )
 
-// ParseURL parses the URL of an account, such as resend://:key@api.resend.com. Its user, password and
-// host depend on the provider.
+// ParseURL parses the URL of an account, such as resend://:key@api.resend.com. Its user, password
+// and host depend on the provider.
 //
 // conns is how many requests may be under way at once, 1 to 1,000. Another host, port and tls=none,
 // which is the default on loopback hosts, are for tests and for proxies on this machine; ca is a
@@ -79,8 +79,8 @@ func (c *Config) setFromURL(u *url.URL) error {
 	return err
 }
 
-// openProvider fills in the defaults and returns the provider's providerAPI. The error is the first thing
-// that is wrong; it has no credentials.
+// openProvider fills in the defaults and returns the provider's providerAPI. The error is the first
+// thing that is wrong; it has no credentials.
 func (c *Config) openProvider() (providerAPI, error) {
 	if !IsProviderScheme(c.Scheme) {
 		return nil, delivery.SafeError("the provider is not known")

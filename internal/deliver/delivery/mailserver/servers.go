@@ -1,7 +1,7 @@
 // Package mailserver offers mails to mail servers in order of preference. Each server has a circuit
 // breaker, so that a dead or slow server delays only a few mails. The kinds of servers are in
-// [sendcode/internal/deliver/delivery/smtp] and [sendcode/internal/deliver/delivery/mailapi]; [ParseURLs] chooses
-// between them by URL.
+// [sendcode/internal/deliver/delivery/smtp] and [sendcode/internal/deliver/delivery/mailapi];
+// [ParseURLs] chooses between them by URL.
 package mailserver
 
 import (
@@ -23,22 +23,24 @@ type Server interface {
 	// Address returns host:port, by which health, logs and metrics name the server.
 	Address() string
 	// Deliver waits for a connection for at most patience, and calls begin. If begin returns true,
-	// Deliver offers the mail once, and tried is true. If the server accepts it, reply is its reply as
-	// it is stored with the send; else fail says why not. If tried is false, the mail was not offered:
-	// fail says that ctx ended or the server is closed; without fail, or with ErrPace, another server
-	// should have the mail.
+	// Deliver offers the mail once, and tried is true. If the server accepts it, reply is its reply
+	// as it is stored with the send; else fail says why not. If tried is false, the mail was not
+	// offered: fail says that ctx ended or the server is closed; without fail, or with ErrPace,
+	// another server should have the mail.
 	Deliver(ctx context.Context, patience time.Duration, begin func() bool, mail *delivery.RenderedMail) (reply string,
 		tried bool, fail *delivery.Error)
-	// MaxConns returns how many mails may ever be under way at once, and ConnLimit how many soon may.
+	// MaxConns returns how many mails may ever be under way at once, and ConnLimit how many soon
+	// may.
 	MaxConns() int
 	ConnLimit() int
 	// ConnCounts returns how many connections are in use and idle, and how many mails waited for
 	// one since the start.
 	ConnCounts() (inUse, idle int, waits int64)
-	// CertificateEnd returns when the server's certificate expires, as of the last connection; zero if
-	// none of the last week was by TLS.
+	// CertificateEnd returns when the server's certificate expires, as of the last connection; zero
+	// if none of the last week was by TLS.
 	CertificateEnd() time.Time
-	// LoginProblem returns why no mail can log in now, and since when; nil if nothing is known to be in the way.
+	// LoginProblem returns why no mail can log in now, and since when; nil if nothing is known to
+	// be in the way.
 	LoginProblem() (since time.Time, why error)
 	// OnUnverified is that of delivery.LastCertificate.
 	OnUnverified(f func(why error))
@@ -46,9 +48,9 @@ type Server interface {
 	Close()
 }
 
-// Servers are mail servers in order of preference. A server is set aside after three failures in a row: it
-// gets one mail every five seconds, until one of these does not fail. Taking longer than slowAfter while
-// another server is up is a failure; refusing a recipient or a message is none.
+// Servers are mail servers in order of preference. A server is set aside after three failures in a
+// row: it gets one mail every five seconds, until one of these does not fail. Taking longer than
+// slowAfter while another server is up is a failure; refusing a recipient or a message is none.
 type Servers []*serverWithBreaker
 
 // serverWithBreaker is a server with its circuit breaker.
@@ -80,8 +82,9 @@ const (
 )
 
 const (
-	// slowAfter is how long an attempt may take before it counts as a fault of the server, if another
-	// server is up. Send waits as long for the outcome of a trial while all servers are set aside.
+	// slowAfter is how long an attempt may take before it counts as a fault of the server, if
+	// another server is up. Send waits as long for the outcome of a trial while all servers are set
+	// aside.
 	slowAfter = 5 * time.Second
 	// maxConnWait is how long a mail waits for a connection to a server if another server is up.
 	maxConnWait = time.Second
@@ -90,11 +93,11 @@ const (
 )
 
 // Send tries one server after the other, but not those that are set aside. It goes on only after a
-// Temporary failure, after which the message was certainly not accepted, and after those of tryEach. A message that was
-// rejected otherwise or may have been accepted is never offered to another server. If all servers are set
-// aside, and a mail tries one of them, Send waits up to slowAfter for the outcome of that mail;
-// else it fails at once, Temporary. The result and the error are those of the last server that was
-// tried; Took is the whole time.
+// Temporary failure, after which the message was certainly not accepted, and after those of
+// tryEach. A message that was rejected otherwise or may have been accepted is never offered to
+// another server. If all servers are set aside, and a mail tries one of them, Send waits up to
+// slowAfter for the outcome of that mail; else it fails at once, Temporary. The result and the
+// error are those of the last server that was tried; Took is the whole time.
 func (s Servers) Send(ctx context.Context, message delivery.Mail) (delivery.Result, error) {
 	began := time.Now()
 	receipt := delivery.Result{}
@@ -126,8 +129,10 @@ func (s Servers) send(ctx context.Context, mail *delivery.RenderedMail) (receipt
 func allSetAside(fail *delivery.Error) bool { return fail != nil && fail.Err == errAllSetAside }
 
 // tryEach offers the mail to one server after the other, except those set aside, until a server
-// accepts it or fails, unless the failure is Temporary or delivery.Error.MayGoElsewhere. Servers in Mail.Used are last. If those that are left have no turn yet, it returns ErrPace; if
-// they are set aside or busy after a refusal, errOtherAside. After Temporary, a refusal that MayGoElsewhere is not returned.
+// accepts it or fails, unless the failure is Temporary or delivery.Error.MayGoElsewhere. Servers in
+// Mail.Used are last. If those that are left have no turn yet, it returns ErrPace; if they are set
+// aside or busy after a refusal, errOtherAside. After Temporary, a refusal that MayGoElsewhere is
+// not returned.
 func (s Servers) tryEach(ctx context.Context, mail *delivery.RenderedMail) (receipt delivery.Result,
 	fail *delivery.Error,
 ) {
@@ -174,7 +179,8 @@ func (s *serverWithBreaker) host() string {
 	return host
 }
 
-// try offers the mail to the server, one of all, if its breaker admits an attempt; see Server.Deliver.
+// try offers the mail to the server, one of all, if its breaker admits an attempt; see
+// Server.Deliver.
 func (s *serverWithBreaker) try(ctx context.Context, all Servers, mail *delivery.RenderedMail) (reply string, tried bool,
 	fail *delivery.Error,
 ) {
@@ -269,8 +275,8 @@ func (s Servers) AttemptsAllowed() (n int) {
 	return n
 }
 
-// Health returns the health of each server, in order of preference. A server without a token for the login is not up,
-// also before mails have shown it.
+// Health returns the health of each server, in order of preference. A server without a token for
+// the login is not up, also before mails have shown it.
 func (s Servers) Health() []delivery.Health {
 	all := make([]delivery.Health, len(s))
 	for n, server := range s {
@@ -283,8 +289,8 @@ func (s Servers) Health() []delivery.Health {
 	return all
 }
 
-// OnHealthChange has f called whenever a server is set aside or is up again. f must return soon, and not
-// call Servers.
+// OnHealthChange has f called whenever a server is set aside or is up again. f must return soon,
+// and not call Servers.
 func (s Servers) OnHealthChange(f func(delivery.Health)) {
 	for _, server := range s {
 		server.health.OnHealthChange(f)
@@ -299,8 +305,8 @@ func (s Servers) OnAttempt(f func(ctx context.Context, server string, fail *deli
 	}
 }
 
-// OnUnverified has f called once for each server whose certificate was not verified, with the reason, at its first
-// mail. Call it before the first Send.
+// OnUnverified has f called once for each server whose certificate was not verified, with the
+// reason, at its first mail. Call it before the first Send.
 func (s Servers) OnUnverified(f func(server string, why error)) {
 	for _, server := range s {
 		server.OnUnverified(func(why error) { f(server.address, why) })
@@ -316,8 +322,8 @@ func (s Servers) MaxConns() (n int) {
 	return n
 }
 
-// ConnLimit returns how many mails may soon be under way at once at the server that takes most, of those that are not set
-// aside. With several servers one is meant to do the work.
+// ConnLimit returns how many mails may soon be under way at once at the server that takes most, of
+// those that are not set aside. With several servers one is meant to do the work.
 func (s Servers) ConnLimit() (n int) {
 	aside := 0
 	for _, server := range s {

@@ -31,8 +31,8 @@ type Config struct {
 }
 
 // ParseURLs reads the addresses of mail servers separated by commas, the preferred one first: those
-// of smtp.ParseURL and mailapi.ParseURL. A server whose tokens has no client of that name can't log in. Errors never quote
-// a URL, which holds a password.
+// of smtp.ParseURL and mailapi.ParseURL. A server whose tokens has no client of that name can't log
+// in. Errors never quote a URL, which holds a password.
 func ParseURLs(list string, tokens oauth.Sources) ([]Config, error) {
 	var configs []Config
 	for n, text := range strings.Split(list, ",") {

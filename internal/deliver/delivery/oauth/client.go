@@ -10,9 +10,6 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"errors"
-	"golang.org/x/oauth2"
-	"golang.org/x/oauth2/clientcredentials"
-	"golang.org/x/oauth2/jwt"
 	"io"
 	"net"
 	"net/http"
@@ -22,11 +19,16 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/oauth2"
+	"golang.org/x/oauth2/clientcredentials"
+	"golang.org/x/oauth2/jwt"
+
 	"sendcode/internal/deliver/delivery"
 	"sendcode/internal/deliver/providerhttp"
 )
 
-// Client is a client at a token server. Without Account and Command it uses its own credentials (RFC 6749 section 4.4).
+// Client is a client at a token server. Without Account and Command it uses its own credentials
+// (RFC 6749 section 4.4).
 type Client struct {
 	// TokenURL takes the requests: https, or http on loopback.
 	TokenURL   string
@@ -52,7 +54,8 @@ type Account struct {
 
 var errNotAccount = errors.New("must be the JSON file of a service account, with its key")
 
-// ParseAccount reads the file that Google gives for a service account's key. The error has no part of it.
+// ParseAccount reads the file that Google gives for a service account's key. The error has no part
+// of it.
 func ParseAccount(text []byte) (*Account, error) {
 	a := new(Account)
 	err := json.Unmarshal(text, a)
@@ -86,9 +89,11 @@ const (
 func MicrosoftTokenURL(tenant string) string { return microsoftLogin + tenant + "/oauth2/v2.0/token" }
 
 const (
-	// maxToken bounds a token, in bytes. Together with the user it fits a line of 12,288 (RFC 4954 section 4).
+	// maxToken bounds a token, in bytes. Together with the user it fits a line of 12,288 (RFC 4954
+	// section 4).
 	maxToken = 8 << 10
-	// defaultLife is how long a token counts whose life the server does not tell, and maxLife how long any does.
+	// defaultLife is how long a token counts whose life the server does not tell, and maxLife how
+	// long any does.
 	defaultLife, maxLife = 5 * time.Minute, 24 * time.Hour
 )
 
@@ -97,7 +102,8 @@ var (
 	microsoftPattern = regexp.MustCompile(`AADSTS([0-9]{4,9})\b`)
 )
 
-// knownErrors are the codes of RFC 6749 sections 4.1.2.1 and 5.2, RFC 8707 and Microsoft. Another text may be private.
+// knownErrors are the codes of RFC 6749 sections 4.1.2.1 and 5.2, RFC 8707 and Microsoft. Another
+// text may be private.
 var knownErrors = []string{
 	"invalid_request", "invalid_client", "invalid_grant", "invalid_scope", "invalid_resource", "invalid_target",
 	"unauthorized_client", "unsupported_grant_type", "access_denied", "server_error", "temporarily_unavailable", "interaction_required",
@@ -123,7 +129,8 @@ var accountErrors = map[string]string{
 	"invalid_grant":       "subject is no mailbox of the domain, this machine's clock is wrong, or the account's key was deleted",
 }
 
-// fetch gets a token once, and returns when it ends by the monotonic clock. The error is a delivery.SafeError.
+// fetch gets a token once, and returns when it ends by the monotonic clock. The error is a
+// delivery.SafeError.
 func (s *Source) fetch(ctx context.Context) (token string, until time.Time, err error) {
 	began := time.Now() // a life that is counted from here ends too early rather than too late
 	ask := s.client.ask
@@ -142,7 +149,8 @@ func (s *Source) fetch(ctx context.Context) (token string, until time.Time, err 
 	return t.AccessToken, began.Add(min(time.Until(t.Expiry), maxLife)), nil
 }
 
-// wire carries the request of golang.org/x/oauth2, and keeps the answer, which the errors of that library repeat.
+// wire carries the request of golang.org/x/oauth2, and keeps the answer, which the errors of that
+// library repeat.
 type wire struct {
 	ctx      context.Context
 	client   *providerhttp.Client
@@ -176,7 +184,8 @@ func (c Client) ask(ctx context.Context, by *providerhttp.Client) (*oauth2.Token
 	source := own.TokenSource(ctx)
 	if a := c.Account; a != nil {
 		source = (&jwt.Config{
-			Email: a.Email, PrivateKey: []byte(a.Key), PrivateKeyID: a.KeyID, Subject: c.Subject, Scopes: strings.Fields(c.Scope), TokenURL: a.TokenURL,
+			Email: a.Email, PrivateKey: []byte(a.Key), PrivateKeyID: a.KeyID, Subject: c.Subject, Scopes: strings.Fields(c.Scope),
+			TokenURL: a.TokenURL,
 		}).TokenSource(ctx)
 	}
 	t, err := source.Token()
@@ -214,7 +223,8 @@ func (c Client) refusal(r providerhttp.Response) error {
 	return delivery.SafeError(text)
 }
 
-// LoginProblem says what to do after a mail server has refused a token with 535 and this enhanced status code.
+// LoginProblem says what to do after a mail server has refused a token with 535 and this enhanced
+// status code.
 func (s *Source) LoginProblem(code, token string) string {
 	switch {
 	case code == SwitchedOff:
@@ -228,7 +238,8 @@ func (s *Source) LoginProblem(code, token string) string {
 		"give it this mailbox (Add-MailboxPermission); both take up to 30 minutes"
 }
 
-// lacksRole reports whether a token is a JSON Web Token that does not have sendRole. Nothing is decided by it.
+// lacksRole reports whether a token is a JSON Web Token that does not have sendRole. Nothing is
+// decided by it.
 func lacksRole(token string) bool {
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {

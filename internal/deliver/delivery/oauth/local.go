@@ -5,13 +5,15 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"golang.org/x/oauth2"
 	"io"
 	"os"
 	"os/exec"
-	"sendcode/internal/deliver/providerhttp"
 	"syscall"
 	"time"
+
+	"golang.org/x/oauth2"
+
+	"sendcode/internal/deliver/providerhttp"
 
 	"sendcode/internal/deliver/delivery"
 )
@@ -65,8 +67,8 @@ func (b *boundedBuffer) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// run runs a command. No shell reads the arguments, and the environment is PATH and HOME alone. With the command all that
-// it has started ends.
+// run runs a command. No shell reads the arguments, and the environment is PATH and HOME alone.
+// With the command all that it has started ends.
 func (b *boundedBuffer) run(ctx context.Context, argv []string) error {
 	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
 	defer cancel()

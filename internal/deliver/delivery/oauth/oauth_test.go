@@ -25,11 +25,17 @@ func TestAnswers(t *testing.T) {
 		answer oauthtest.Answer
 		says   string
 	}{
-		"a token":                {oauthtest.Gives("a-Token.1", 3599), "a-Token.1"},
-		"a life in quotes":       {oauthtest.Answer{Status: 200, Body: `{"token_type":"bearer","expires_in":"3599","access_token":"a-Token.1"}`}, "a-Token.1"},
-		"a life of centuries":    {oauthtest.Gives("a-Token.1", 9223372037), "a-Token.1"},
-		"no life":                {oauthtest.Answer{Status: 200, Body: `{"token_type":"Bearer","access_token":"a-Token.1"}`}, "a-Token.1"},
-		"a wrong secret":         {oauthtest.Refuses("invalid_client", "7000215"), "refuses: invalid_client, AADSTS7000215: the client's secret is wrong"},
+		"a token": {oauthtest.Gives("a-Token.1", 3599), "a-Token.1"},
+		"a life in quotes": {oauthtest.Answer{
+			Status: 200,
+			Body:   `{"token_type":"bearer","expires_in":"3599","access_token":"a-Token.1"}`,
+		}, "a-Token.1"},
+		"a life of centuries": {oauthtest.Gives("a-Token.1", 9223372037), "a-Token.1"},
+		"no life":             {oauthtest.Answer{Status: 200, Body: `{"token_type":"Bearer","access_token":"a-Token.1"}`}, "a-Token.1"},
+		"a wrong secret": {
+			oauthtest.Refuses("invalid_client", "7000215"),
+			"refuses: invalid_client, AADSTS7000215: the client's secret is wrong",
+		},
 		"an expired secret":      {oauthtest.Refuses("invalid_client", "7000222"), "AADSTS7000222: the client's secret has expired"},
 		"no registration":        {oauthtest.Refuses("unauthorized_client", "700016"), "AADSTS700016: the app registration is missing"},
 		"no tenant":              {oauthtest.Refuses("invalid_request", "90002"), "AADSTS90002: the tenant does not exist"},
@@ -49,7 +55,8 @@ func TestAnswers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			token, err := oauthtest.Start(t, c.answer).Source().Token(t.Context(), "")
-			if said := token + fmt.Sprint(err); !strings.Contains(said, c.says) || strings.Contains(said, oauthtest.Secret) || (token == "") == (err == nil) {
+			if said := token + fmt.Sprint(err); !strings.Contains(said, c.says) || strings.Contains(said, oauthtest.Secret) ||
+				(token == "") == (err == nil) {
 				t.Errorf("%q, want %q", said, c.says)
 			}
 		})
@@ -61,8 +68,11 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// bubble runs a test in virtual time, with a server and a started source. said has what Start reports.
-func bubble(t *testing.T, test func(t *testing.T, server *oauthtest.Server, source *oauth.Source, said func() string), answers ...oauthtest.Answer) {
+// bubble runs a test in virtual time, with a server and a started source. said has what Start
+// reports.
+func bubble(t *testing.T, test func(t *testing.T, server *oauthtest.Server, source *oauth.Source, said func() string),
+	answers ...oauthtest.Answer,
+) {
 	t.Helper()
 	servertest.Bubble(t, func(t *testing.T) {
 		server := oauthtest.New(t, answers...)
@@ -108,7 +118,8 @@ func expectToken(t *testing.T, source *oauth.Source, want string) {
 	}
 }
 
-// A token of 60 s is renewed after 48 s, by one request. Meanwhile the old one serves, without a wait.
+// A token of 60 s is renewed after 48 s, by one request. Meanwhile the old one serves, without a
+// wait.
 func TestRenewal(t *testing.T) {
 	second := oauthtest.Gives("second", 60)
 	second.After = 5 * time.Second
@@ -134,8 +145,8 @@ func TestRenewal(t *testing.T) {
 	}, oauthtest.Gives("first", 60), second)
 }
 
-// A server that answers nothing, or refuses, leaves the old token to its end. After that, a call fails at once and says why.
-// The next token comes within 20 s of the server's return.
+// A server that answers nothing, or refuses, leaves the old token to its end. After that, a call
+// fails at once and says why. The next token comes within 20 s of the server's return.
 func TestOutage(t *testing.T) {
 	for name, c := range map[string]struct {
 		answer oauthtest.Answer
@@ -244,7 +255,8 @@ func TestLoginProblem(t *testing.T) {
 	}
 }
 
-// Each kind asks as its server wants to be asked, which the server judges. The operator hears what to do, and no secret.
+// Each kind asks as its server wants to be asked, which the server judges. The operator hears what
+// to do, and no secret.
 func TestKinds(t *testing.T) {
 	does := map[string]string{"account": "subject is no mailbox of the domain"}
 	for _, kind := range oauthtest.Kinds {
@@ -255,25 +267,30 @@ func TestKinds(t *testing.T) {
 			servertest.Same(t, kind, fmt.Sprint(token, err), "a-Token.1<nil>")
 			_, err = oauthtest.Start(t, oauthtest.Refuses("invalid_grant", "65001")).As(kind).Source().Token(t.Context(), "")
 			said := fmt.Sprint(err)
-			if !strings.Contains(said, does[kind]) || !strings.Contains(said, "an administrator's consent") || strings.Contains(said, oauthtest.Secret) {
+			if !strings.Contains(said, does[kind]) || !strings.Contains(said, "an administrator's consent") ||
+				strings.Contains(said, oauthtest.Secret) {
 				t.Errorf("%s: %q", kind, said)
 			}
 		}
 	}
 }
 
-// A command: what it may say, and what the operator hears. Neither their text nor standard error shows.
+// A command: what it may say, and what the operator hears. Neither their text nor standard error
+// shows.
 func TestLocalTokens(t *testing.T) {
 	for name, c := range map[string]struct{ script, says string }{
-		"a token":             {script: "echo t0ken", says: "t0ken<nil>"},
-		"JSON":                {script: `echo '{"access_token":"t0ken","expires_in":60}'`, says: "t0ken<nil>"},
-		"no token":            {script: "echo '{\"error\":\"s3cret\"}'", says: "JSON without access_token"},
-		"half of one":         {script: `echo '{"access_token":"s3cret'`, says: "JSON without access_token"},
-		"nothing":             {script: "true", says: "no token that can be used"},
-		"two lines":           {script: "echo s3cret; echo s3cret", says: "no token that can be used"},
-		"too much":            {script: "while echo s3cret; do :; done", says: "more than 16 KB"},
-		"it fails":            {script: "echo s3cret; echo s3cret >&2; exit 3", says: "exit status 3"},
-		"its environment":     {script: "[ -n \"$PATH\" ] && env | grep -vE '^(PATH|HOME|PWD|SHLVL|_|OLDPWD)='; echo t0ken", says: "t0ken<nil>"},
+		"a token":     {script: "echo t0ken", says: "t0ken<nil>"},
+		"JSON":        {script: `echo '{"access_token":"t0ken","expires_in":60}'`, says: "t0ken<nil>"},
+		"no token":    {script: "echo '{\"error\":\"s3cret\"}'", says: "JSON without access_token"},
+		"half of one": {script: `echo '{"access_token":"s3cret'`, says: "JSON without access_token"},
+		"nothing":     {script: "true", says: "no token that can be used"},
+		"two lines":   {script: "echo s3cret; echo s3cret", says: "no token that can be used"},
+		"too much":    {script: "while echo s3cret; do :; done", says: "more than 16 KB"},
+		"it fails":    {script: "echo s3cret; echo s3cret >&2; exit 3", says: "exit status 3"},
+		"its environment": {
+			script: "[ -n \"$PATH\" ] && env | grep -vE '^(PATH|HOME|PWD|SHLVL|_|OLDPWD)='; echo t0ken",
+			says:   "t0ken<nil>",
+		},
 		"no shell reads args": {script: "echo $#", says: "1<nil>"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -303,14 +320,17 @@ func TestCommandEnds(t *testing.T) {
 	}
 }
 
-// A command that has ended leaves nothing behind: no process has the other end of a pipe that its child had.
+// A command that has ended leaves nothing behind: no process has the other end of a pipe that its
+// child had.
 func TestCommandLeavesNothing(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pipe")
 	servertest.OK(t, syscall.Mkfifo(path, 0o600))
 	pipe, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	servertest.OK(t, err)
 	defer func() { _ = pipe.Close() }()
-	source := oauth.New(oauth.Client{Command: []string{"/bin/sh", "-c", `exec 3>"$1"; echo begun >&3; sleep 3600 >/dev/null 2>&1 & echo t0ken`, "sh", path}})
+	source := oauth.New(oauth.Client{
+		Command: []string{"/bin/sh", "-c", `exec 3>"$1"; echo begun >&3; sleep 3600 >/dev/null 2>&1 & echo t0ken`, "sh", path},
+	})
 	token, err := source.Token(t.Context(), "")
 	servertest.Same(t, "the token", fmt.Sprint(token, err), "t0ken<nil>")
 	servertest.OK(t, oauth.Sources{"": source}.Close())

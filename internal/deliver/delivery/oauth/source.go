@@ -1,8 +1,8 @@
-// Package oauth gets access tokens for mail servers from a token server or a command. A [Source] keeps one token
-// for all connections, and renews it outside of any send.
+// Package oauth gets access tokens for mail servers from a token server or a command. A [Source]
+// keeps one token for all connections, and renews it outside of any send.
 //
-// No text of a token server leaves the package, since the text may repeat the secret: only error codes that are known
-// here, and the numbers of Microsoft's errors.
+// No text of a token server leaves the package, since the text may repeat the secret: only error
+// codes that are known here, and the numbers of Microsoft's errors.
 package oauth
 
 import (
@@ -34,8 +34,9 @@ const (
 // Sources are the sources of tokens by the name of their client.
 type Sources map[string]*Source
 
-// Start has each source get its first token. changed is called in turn with a client's failure to get one, with a
-// failure of another kind, and with nil when there is a token again. It must not call the source.
+// Start has each source get its first token. changed is called in turn with a client's failure to
+// get one, with a failure of another kind, and with nil when there is a token again. It must not
+// call the source.
 func (sources Sources) Start(changed func(client string, failure error)) {
 	for name, s := range sources {
 		s.mu.Lock()
@@ -78,10 +79,10 @@ func New(client Client) *Source {
 	return s
 }
 
-// Token returns the token, or another one than that which a mail server has refused, if refused is not empty. It waits
-// for the first request, and for the request that a refusal causes: one between two renewals, so that a wrong setting
-// does not burden the token server. After a failure it does not wait. Error: why there is none, without any secret, or
-// that of ctx.
+// Token returns the token, or another one than that which a mail server has refused, if refused is
+// not empty. It waits for the first request, and for the request that a refusal causes: one between
+// two renewals, so that a wrong setting does not burden the token server. After a failure it does
+// not wait. Error: why there is none, without any secret, or that of ctx.
 func (s *Source) Token(ctx context.Context, refused string) (string, error) {
 	for s != nil {
 		token, renewal, failure := s.state(refused)
@@ -97,7 +98,8 @@ func (s *Source) Token(ctx context.Context, refused string) (string, error) {
 	return "", errNoClient
 }
 
-// state returns the token, if it has not ended and is not refused, else why there is none, or the request to wait for.
+// state returns the token, if it has not ended and is not refused, else why there is none, or the
+// request to wait for.
 func (s *Source) state(refused string) (token string, renewal chan struct{}, failure error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -130,7 +132,8 @@ func (s *Source) Problem() (since time.Time, why error) {
 	return s.failed, s.failure
 }
 
-// startLocked starts a request, unless one is under way, and returns what is closed at its end. The caller holds the lock.
+// startLocked starts a request, unless one is under way, and returns what is closed at its end. The
+// caller holds the lock.
 func (s *Source) startLocked() chan struct{} {
 	if s.renewal == nil {
 		if s.timer != nil {
@@ -150,8 +153,8 @@ func (s *Source) renewInTime() {
 	s.startLocked()
 }
 
-// renew makes one request, and plans the next one at 80 % of the token's life. After a failure the old token serves
-// to its end.
+// renew makes one request, and plans the next one at 80 % of the token's life. After a failure the
+// old token serves to its end.
 func (s *Source) renew() {
 	token, until, err := "", time.Time{}, panics.Err
 	defer func() {

@@ -34,8 +34,8 @@ func (c *Client) Address() string { return c.config.Address() }
 // MaxConns returns how many connections there may ever be at once.
 func (c *Client) MaxConns() int { return c.config.MaxConns }
 
-// ConnLimit returns how many connections there may be soon: one more than may be open now, so that the mails of a backlog ask for
-// it; while the server has refused one, those that have worked.
+// ConnLimit returns how many connections there may be soon: one more than may be open now, so that
+// the mails of a backlog ask for it; while the server has refused one, those that have worked.
 func (c *Client) ConnLimit() int {
 	c.pool.mu.Lock()
 	defer c.pool.mu.Unlock()
@@ -45,7 +45,8 @@ func (c *Client) ConnLimit() int {
 	return c.pool.worked
 }
 
-// LoginProblem returns why no mail can log in now, and since when; nil if nothing is known to be in the way.
+// LoginProblem returns why no mail can log in now, and since when; nil if nothing is known to be in
+// the way.
 func (c *Client) LoginProblem() (since time.Time, why error) { return c.config.Tokens.Problem() }
 
 // ConnCounts returns how many connections are in use and idle, and how many mails waited for one
@@ -63,8 +64,9 @@ func (c *Client) Close() { c.pool.close() }
 // Deliver acquires a connection, or the right to open one, within patience, and calls begin. If
 // begin returns true, it offers the mail, once, and returns the reply that accepted it. tried is
 // false if the mail was not offered: because of begin; because all connections stayed in use; or,
-// with fail, because ctx ended, the server is closed, or the pace allows no mail now (ErrPace). If the server refuses one more connection than
-// there are, the mail waits for one of these, within patience again.
+// with fail, because ctx ended, the server is closed, or the pace allows no mail now (ErrPace). If
+// the server refuses one more connection than there are, the mail waits for one of these, within
+// patience again.
 func (c *Client) Deliver(ctx context.Context, patience time.Duration, begin func() bool,
 	mail *delivery.RenderedMail,
 ) (reply string, tried bool, fail *delivery.Error) {
@@ -87,8 +89,8 @@ func (c *Client) Deliver(ctx context.Context, patience time.Duration, begin func
 	return reply, true, fail
 }
 
-// mayBegin returns what begin returns. If the mail is not offered, or begin panics, it gives back what acquire
-// returned.
+// mayBegin returns what begin returns. If the mail is not offered, or begin panics, it gives back
+// what acquire returned.
 func (c *Client) mayBegin(kept *session, begin func() bool) (ok bool) {
 	defer func() {
 		if !ok {
@@ -99,8 +101,8 @@ func (c *Client) mayBegin(kept *session, begin func() bool) (ok bool) {
 	return begin()
 }
 
-// deliver offers the mail, and gives back what acquire returned. refused: the server has taken other
-// connections but not this one, which is fresh, or not its first mail; see refusesConnection.
+// deliver offers the mail, and gives back what acquire returned. refused: the server has taken
+// other connections but not this one, which is fresh, or not its first mail; see refusesConnection.
 //
 // If a kept connection fails before the server asked for the content, deliver tries once more on a
 // fresh connection; it retries nothing else. If ctx ends before the final dot, the message was not
@@ -142,8 +144,9 @@ func (c *Client) deliver(ctx context.Context, held *session, mail *delivery.Rend
 	return reply, fail, refused
 }
 
-// worthFreshConnection reports whether a kept connection ended before the server asked for the content, or the server
-// refused a command because of the connection. The server then has accepted nothing.
+// worthFreshConnection reports whether a kept connection ended before the server asked for the
+// content, or the server refused a command because of the connection. The server then has accepted
+// nothing.
 func worthFreshConnection(fail *delivery.Error) bool {
 	early := fail.Stage == delivery.StageMail || fail.Stage == delivery.StageRcpt || fail.Stage == delivery.StageData
 	return early && (fail.ConnectionEnds || fail.About == delivery.AboutConnection)

@@ -23,7 +23,8 @@ type tlsRequirement int
 const (
 	// TLSRequired: STARTTLS must be offered, and the certificate must be valid for the host.
 	TLSRequired tlsRequirement = iota
-	// TLSOpportunistic: STARTTLS where it is offered, with any certificate; in the clear where it is not (RFC 7435).
+	// TLSOpportunistic: STARTTLS where it is offered, with any certificate; in the clear where it
+	// is not (RFC 7435).
 	TLSOpportunistic
 	// TLSNone: in the clear.
 	TLSNone
@@ -40,25 +41,27 @@ type Config struct {
 	// RootCAs are the authorities that the server's certificate may come from; nil means the
 	// system's.
 	RootCAs *x509.CertPool
-	// Username and Password log in, if Username is set: by Mechanism or, where that is empty, by the
-	// strongest mechanism that is offered. Without a verified certificate they log in only at a loopback address.
+	// Username and Password log in, if Username is set: by Mechanism or, where that is empty, by
+	// the strongest mechanism that is offered. Without a verified certificate they log in only at a
+	// loopback address.
 	Username, Password string
 	Mechanism          string
 	// OAuth names the client by whose Tokens Username logs in, without a password; empty: none.
 	OAuth  string
 	Tokens *oauth.Source
-	// preferPlain: the server refused (535) a mechanism that hides the password, and offers PLAIN or
-	// LOGIN, with which the next session begins; see openSession. withDefaults makes it.
+	// preferPlain: the server refused (535) a mechanism that hides the password, and offers PLAIN
+	// or LOGIN, with which the next session begins; see openSession. withDefaults makes it.
 	preferPlain *atomic.Bool
 	// Hello is our name in EHLO, by default "localhost". A public relay wants the sending domain
 	// here.
 	Hello string
 
-	// MaxConns bounds the connections open at once. By default their number follows the server: it begins with
-	// MinConns, and goes up to 20 while mails wait and the server takes them. At Microsoft's hosts it is 3.
+	// MaxConns bounds the connections open at once. By default their number follows the server: it
+	// begins with MinConns, and goes up to 20 while mails wait and the server takes them. At
+	// Microsoft's hosts it is 3.
 	MaxConns int
-	// beginConns is how many connections may be open before the server has shown that it takes more: MaxConns if that
-	// is given, else MinConns. withDefaults makes it.
+	// beginConns is how many connections may be open before the server has shown that it takes
+	// more: MaxConns if that is given, else MinConns. withDefaults makes it.
 	beginConns int
 	// MinConns is how many connections are opened without a backlog, each as soon as a mail finds
 	// none free; by default 4, or MaxConns if that is less. They are kept for 30 s without work.
@@ -108,8 +111,8 @@ func (c Config) port() int {
 	return cmp.Or(c.Port, portSubmission)
 }
 
-// microsoftHosts are the hosts at which Microsoft ends logins by password. smtp-hve.office365.com is
-// not among them.
+// microsoftHosts are the hosts at which Microsoft ends logins by password. smtp-hve.office365.com
+// is not among them.
 var microsoftHosts = regexp.MustCompile(`(?i)^(smtp|smtp-legacy|smtp-mail|outlook)\.(office365\.(com|us)|(outlook|hotmail|live)\.com)\.?$`)
 
 // Hint says what to write where the port is for the other kind of encryption, or where the server
@@ -154,7 +157,8 @@ func (c Config) withDefaults() (Config, error) {
 		return c, delivery.SafeError("smtp: the host name is missing or malformed")
 	case strings.ContainsFunc(c.Hello, isForbiddenInCommand):
 		return c, delivery.SafeError("smtp: the name for EHLO is malformed")
-	case c.OAuth != "" && (c.Username == "" || c.Password != "" || c.Mechanism != "" || strings.ContainsFunc(c.Username, unicode.IsControl)):
+	case c.OAuth != "" && (c.Username == "" || c.Password != "" || c.Mechanism != "" ||
+		strings.ContainsFunc(c.Username, unicode.IsControl)):
 		return c, delivery.SafeError("smtp: with oauth there is a user name, and neither a password nor auth")
 	case c.OAuth == "" && (c.Username == "") != (c.Password == ""):
 		return c, delivery.SafeError("smtp: user name and password go together")

@@ -36,7 +36,10 @@ func (s *session) openTransaction(ctx context.Context, mail *delivery.RenderedMa
 		return newError(ctx, delivery.StageMail, errRSET, delivery.PrivateData{})
 	}
 	if mail.UTF8 && !s.offers("SMTPUTF8") {
-		return &delivery.Error{Class: delivery.Rejected, Stage: delivery.StageMail, About: delivery.AboutRecipient, Elsewhere: true, Err: errUTF8}
+		return &delivery.Error{
+			Class: delivery.Rejected, Stage: delivery.StageMail, About: delivery.AboutRecipient, Elsewhere: true,
+			Err: errUTF8,
+		}
 	}
 	commands := s.openingCommands(mail)
 	if s.offers("PIPELINING") {
@@ -77,8 +80,8 @@ func (s *session) sendContent(ctx context.Context, content []byte) (accepted str
 	return accepted, nil
 }
 
-// appendDotStuffed appends content with one more dot before each line that begins with a dot (RFC 5321
-// section 4.5.2). The first line is a header field, so it does not begin with a dot.
+// appendDotStuffed appends content with one more dot before each line that begins with a dot (RFC
+// 5321 section 4.5.2). The first line is a header field, so it does not begin with a dot.
 func appendDotStuffed(out, content []byte) []byte {
 	for {
 		at := bytes.Index(content, []byte("\n."))
@@ -99,8 +102,8 @@ func (s *session) write(lines []byte) error {
 	return w.Flush()
 }
 
-// command is one line of a transaction. expect is the code of the reply that allows the next command, or
-// the first digits of that code.
+// command is one line of a transaction. expect is the code of the reply that allows the next
+// command, or the first digits of that code.
 type command struct {
 	stage, verb string
 	argument    string // an address, in angle brackets on the wire
@@ -154,8 +157,9 @@ func (s *session) readExpected(c command) error {
 	return err
 }
 
-// readReply reads one reply. It fails if codeMatches is false for the reply's code. Only a reply of one
-// line with the expected code is parsed here, which saves allocations; net/textproto reads others.
+// readReply reads one reply. It fails if codeMatches is false for the reply's code. Only a reply of
+// one line with the expected code is parsed here, which saves allocations; net/textproto reads
+// others.
 func (s *session) readReply(expect int) (code int, text string, err error) {
 	if line, ok := s.awaitBufferedLine(); ok && line[3] == ' ' && codeMatches(line[:3], expect) {
 		code, _ = strconv.Atoi(string(line[:3]))
@@ -189,10 +193,10 @@ func codeMatches(digits []byte, expect int) bool {
 	return code >= 100 && (code == expect || code/10 == expect || code/100 == expect)
 }
 
-// sendPipelined sends all commands in one write and reads their replies in turn (RFC 2920): one round
-// trip instead of three. It returns the first refusal; later ones are its consequences. If the server
-// asks for content after a refusal, the connection is abandoned without the final dot, so that the
-// server accepts no mail that it refused before.
+// sendPipelined sends all commands in one write and reads their replies in turn (RFC 2920): one
+// round trip instead of three. It returns the first refusal; later ones are its consequences. If
+// the server asks for content after a refusal, the connection is abandoned without the final dot,
+// so that the server accepts no mail that it refused before.
 func (s *session) sendPipelined(ctx context.Context, commands [3]command) (first *delivery.Error) {
 	first = s.runStep(ctx, commands[0].stage, func() error { return s.sendCommands(commands[:]...) })
 	last := first

@@ -15,16 +15,22 @@
 //
 // What go-mail/smtp leaves open is closed here, each with a test:
 //
-//   - If the connection breaks within a line, net/textproto takes what came of it for a whole line, so "550 5."
+//   - If the connection breaks within a line, net/textproto takes what came of it for a whole line,
+//     so "550 5."
 //     and a reset would be a rejection. replyReader remembers the break, and the reply then does not count.
-//   - net/textproto refuses a reply without text, such as a bare "250". replyReader adds the missing blank.
+//   - net/textproto refuses a reply without text, such as a bare "250". replyReader adds the
+//     missing blank.
 //   - Replies have no length limit. countedConn gives each step a bounded number of bytes.
-//   - Bytes sent in the clear behind the answer to STARTTLS are dropped in silence. Here they end the
+//   - Bytes sent in the clear behind the answer to STARTTLS are dropped in silence. Here they end
+//     the
 //     handshake (RFC 3207 section 4.2, CVE-2011-0411 and its kin).
-//   - Each command waits for the reply to the one before. A server that offers PIPELINING gets MAIL, RCPT and DATA
+//   - Each command waits for the reply to the one before. A server that offers PIPELINING gets
+//     MAIL, RCPT and DATA
 //     in one write; after it refuses one of them, nothing is sent that it could take for a mail.
-//   - A reply that came too early would be taken for the next command's. A step only starts if nothing is unread.
-//   - Whether the final dot left this machine is counted on the socket, below TLS, since a failed write
+//   - A reply that came too early would be taken for the next command's. A step only starts if
+//     nothing is unread.
+//   - Whether the final dot left this machine is counted on the socket, below TLS, since a failed
+//     write
 //     before it is temporary and one after it is unknown.
 //
 // # The outcome

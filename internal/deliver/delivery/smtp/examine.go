@@ -7,9 +7,10 @@ import (
 	"sendcode/internal/deliver/delivery"
 )
 
-// Examine opens a connection to a mail server, encrypts and logs in as configured, and says MAIL and RSET for each
-// sender, since a server may refuse a sender that has logged in. It names no recipient. It returns how the connection was
-// encrypted. The error is a [*delivery.Error] with the stage that failed, or describes the problem with the configuration.
+// Examine opens a connection to a mail server, encrypts and logs in as configured, and says MAIL
+// and RSET for each sender, since a server may refuse a sender that has logged in. It names no
+// recipient. It returns how the connection was encrypted. The error is a [*delivery.Error] with the
+// stage that failed, or describes the problem with the configuration.
 func Examine(ctx context.Context, config Config, senders ...string) (delivery.Encryption, error) {
 	config, err := config.withDefaults()
 	if err != nil {

@@ -38,8 +38,8 @@ const (
 	errUTF8    = delivery.SafeError("the server does not take non-ASCII local parts (SMTPUTF8)")
 )
 
-// newError returns the error of a step that failed with err. If there was a whole reply, it decides what the error is
-// about, and its text is redacted; while logging in, the text is left out.
+// newError returns the error of a step that failed with err. If there was a whole reply, it decides
+// what the error is about, and its text is redacted; while logging in, the text is left out.
 func newError(ctx context.Context, stage string, err error, private delivery.PrivateData) *delivery.Error {
 	reply, ok := errors.AsType[*textproto.Error](err)
 	if !ok || reply.Code < 200 || reply.Code >= 600 {
@@ -70,14 +70,14 @@ func withOwnCause(e *delivery.Error, err error) *delivery.Error {
 	return e
 }
 
-// refusesConnection reports whether the failure of the first mail over a connection may say that the connection is
-// one too many.
+// refusesConnection reports whether the failure of the first mail over a connection may say that
+// the connection is one too many.
 func refusesConnection(fail *delivery.Error) bool {
 	return fail != nil && fail.Crowded && fail.BefallsAll() && fail.About != delivery.AboutPace
 }
 
-// aboutRecipient reports whether two connections, of which the first had served other mails, have ended at the same step after MAIL: some servers answer 421 to
-// one recipient.
+// aboutRecipient reports whether two connections, of which the first had served other mails, have
+// ended at the same step after MAIL: some servers answer 421 to one recipient.
 func aboutRecipient(kept, fresh *delivery.Error) bool {
 	return kept != nil && fresh != nil && kept.About == delivery.AboutConnection && fresh.About == delivery.AboutConnection &&
 		kept.Stage == fresh.Stage && kept.Stage != delivery.StageMail
@@ -112,8 +112,8 @@ func withoutEnhancedCode(text, code string) string {
 	return b.String()
 }
 
-// safeCause returns the cause of err if its text has nothing private, such as a timeout. For any other
-// error, whose text may quote the server, it returns genericCause.
+// safeCause returns the cause of err if its text has nothing private, such as a timeout. For any
+// other error, whose text may quote the server, it returns genericCause.
 func safeCause(stage string, err error) error {
 	var own delivery.SafeError
 	var errno syscall.Errno

@@ -83,8 +83,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestRepliesWithoutText: a reply is one without text too (RFC 5321 section 4.2), in one piece or byte
-// by byte.
+// TestRepliesWithoutText: a reply is one without text too (RFC 5321 section 4.2), in one piece or
+// byte by byte.
 func TestRepliesWithoutText(t *testing.T) {
 	bothWays(t, func(t *testing.T, extensions []string) {
 		for _, slow := range []bool{false, true} {
@@ -178,8 +178,8 @@ func TestKeptConnectionThatFails(t *testing.T) {
 	})
 }
 
-// TestKeptConnectionThatGoesDark: the first reply on a kept connection is waited for for 5 s, then the mail goes over a
-// fresh one. Later replies, and those on a fresh connection, may be slower.
+// TestKeptConnectionThatGoesDark: the first reply on a kept connection is waited for for 5 s, then
+// the mail goes over a fresh one. Later replies, and those on a fresh connection, may be slower.
 func TestKeptConnectionThatGoesDark(t *testing.T) {
 	refused := smtptest.Rule{Stage: smtptest.Rcpt, Times: 1, Reply: "450 4.2.1 busy"}
 	for name, c := range map[string]struct {

@@ -12,9 +12,9 @@ import (
 
 // pool keeps the connections to one server: at most `most`, including those that are saying QUIT.
 //
-// It begins with `begin` connections. While a backlog needs more, it opens at most two at a time, each after one before
-// it has served a mail. After the server has said that it has too much of us, there are no more than had worked, for
-// growAfterRefusal.
+// It begins with `begin` connections. While a backlog needs more, it opens at most two at a time,
+// each after one before it has served a mail. After the server has said that it has too much of us,
+// there are no more than had worked, for growAfterRefusal.
 //
 // If all connections are in use and fewer than `least` are open, a mail opens another one at once.
 // Otherwise the mail first waits for growAfter, so that only a backlog opens further connections.
@@ -50,13 +50,15 @@ type waiter struct {
 const (
 	// growAfter is how long a mail waits for a connection in use before one more is opened.
 	growAfter = 2 * time.Millisecond
-	// maxPaceWait is how long a mail waits for its turn by perMinute. Meanwhile its code may be used or end.
+	// maxPaceWait is how long a mail waits for its turn by perMinute. Meanwhile its code may be
+	// used or end.
 	maxPaceWait = 5 * time.Second
 	// shrinkAfter is how long a connection beyond pool.least is kept idle.
 	shrinkAfter = 5 * time.Second
 	// maxIdleTime is how long any connection is kept idle.
 	maxIdleTime = 30 * time.Second
-	// growAfterRefusal is the time after which one connection more is tried than the server had when it refused one.
+	// growAfterRefusal is the time after which one connection more is tried than the server had
+	// when it refused one.
 	growAfterRefusal = 10 * time.Minute
 	growAfterFault   = time.Minute // see heldLocked
 	maxTrials        = 2
@@ -71,8 +73,9 @@ func (p *pool) limitLocked() int {
 	return min(p.most, p.worked+trials)
 }
 
-// trialsLocked returns how many connections more than have worked may be tried at once: one after a refusal, none for a
-// while after it. Else two, so that a slow mail on one of them keeps no other mail waiting. The caller holds the lock.
+// trialsLocked returns how many connections more than have worked may be tried at once: one after a
+// refusal, none for a while after it. Else two, so that a slow mail on one of them keeps no other
+// mail waiting. The caller holds the lock.
 func (p *pool) trialsLocked() int {
 	switch {
 	case p.refused.IsZero():
@@ -83,9 +86,9 @@ func (p *pool) trialsLocked() int {
 	return 1
 }
 
-// heldLocked reports whether the server refused a connection within growAfterRefusal. Where only one of several is left,
-// the refusals may have been a passing fault, or an ended process's connections may have counted: then it is
-// growAfterFault. The caller holds the lock.
+// heldLocked reports whether the server refused a connection within growAfterRefusal. Where only
+// one of several is left, the refusals may have been a passing fault, or an ended process's
+// connections may have counted: then it is growAfterFault. The caller holds the lock.
 func (p *pool) heldLocked() bool {
 	lasts := growAfterRefusal
 	if p.worked == 1 && p.begin > 1 {
@@ -97,8 +100,8 @@ func (p *pool) heldLocked() bool {
 // acquire returns the idle session that was used last, or waits for one. If s is nil and ok is
 // true, the caller opens a session, which is counted already. The caller calls release in both
 // cases. ok is false without fail if patience ends first; fail says that ctx ended, that the pool
-// is closed, or that it is not the mail's turn within patience, maxPaceWait, or a stop (ErrPace). With a patience of 0 it still waits for growAfter, if one more connection may be
-// opened.
+// is closed, or that it is not the mail's turn within patience, maxPaceWait, or a stop (ErrPace).
+// With a patience of 0 it still waits for growAfter, if one more connection may be opened.
 func (p *pool) acquire(ctx context.Context, patience time.Duration) (s *session, ok bool, fail *delivery.Error) {
 	if ctx.Err() != nil { // select picks among ready cases at random
 		return nil, false, newError(ctx, delivery.StageDial, ctx.Err(), delivery.PrivateData{})
@@ -142,9 +145,9 @@ func (p *pool) acquire(ctx context.Context, patience time.Duration) (s *session,
 	}
 }
 
-// acquireOrQueue returns what takeOrReserveLocked returns or, if that is false, queues the mail and returns
-// its waiter. It returns neither if all connections are in use and patience is 0, and an error if
-// the pool is closed, or if the mail's turn does not come soon enough.
+// acquireOrQueue returns what takeOrReserveLocked returns or, if that is false, queues the mail and
+// returns its waiter. It returns neither if all connections are in use and patience is 0, and an
+// error if the pool is closed, or if the mail's turn does not come soon enough.
 func (p *pool) acquireOrQueue(patience time.Duration) (s *session, ok bool, t *waiter, fail *delivery.Error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -163,7 +166,8 @@ func (p *pool) acquireOrQueue(patience time.Duration) (s *session, ok bool, t *w
 	return s, ok, t, nil
 }
 
-// markOverdue lets the pool open one connection beyond least for a mail that has waited for growAfter.
+// markOverdue lets the pool open one connection beyond least for a mail that has waited for
+// growAfter.
 func (p *pool) markOverdue(t *waiter) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -184,8 +188,8 @@ func (p *pool) leaveQueue(t *waiter) bool {
 	return true
 }
 
-// takeOrReserveLocked returns an idle session, or nil as the right to open one; false: a mail has to wait.
-// The caller holds the lock.
+// takeOrReserveLocked returns an idle session, or nil as the right to open one; false: a mail has
+// to wait. The caller holds the lock.
 func (p *pool) takeOrReserveLocked(overdue bool) (s *session, ok bool) {
 	if left := p.paceLeftLocked(); left > 0 {
 		p.serveAfterLocked(left)
@@ -199,7 +203,8 @@ func (p *pool) takeOrReserveLocked(overdue bool) (s *session, ok bool) {
 	return s, ok
 }
 
-// paceLeftLocked returns how long it is until one more mail may begin by perMinute; 0: it may now. The caller holds the lock.
+// paceLeftLocked returns how long it is until one more mail may begin by perMinute; 0: it may now.
+// The caller holds the lock.
 func (p *pool) paceLeftLocked() time.Duration {
 	if p.perMinute == 0 || len(p.begun) < p.perMinute {
 		return 0
@@ -230,7 +235,10 @@ func (p *pool) paceError() *delivery.Error {
 }
 
 func newPaceError(left time.Duration) *delivery.Error {
-	return &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageDial, About: delivery.AboutPace, RetryAfter: left, Err: delivery.ErrPace}
+	return &delivery.Error{
+		Class: delivery.Temporary, Stage: delivery.StageDial, About: delivery.AboutPace, RetryAfter: left,
+		Err: delivery.ErrPace,
+	}
 }
 
 // forgetLast is called when a mail that was served does not begin.
@@ -257,8 +265,8 @@ func (p *pool) takeLocked(overdue bool) (s *session, ok bool) {
 	return nil, true
 }
 
-// serveWaitingLocked hands idle sessions, and rights to open others, to waiting mails in turn. The caller
-// holds the lock.
+// serveWaitingLocked hands idle sessions, and rights to open others, to waiting mails in turn. The
+// caller holds the lock.
 func (p *pool) serveWaitingLocked() {
 	for len(p.waiting) > 0 {
 		s, ok := p.takeOrReserveLocked(p.waiting[0].overdue)
@@ -270,8 +278,8 @@ func (p *pool) serveWaitingLocked() {
 	}
 }
 
-// release takes back a session, or with nil the right to open one. A usable session becomes idle, or
-// goes to a waiting mail; after maxMails mails it ends with QUIT, in the background. An unusable
+// release takes back a session, or with nil the right to open one. A usable session becomes idle,
+// or goes to a waiting mail; after maxMails mails it ends with QUIT, in the background. An unusable
 // session is closed without QUIT.
 func (p *pool) release(s *session, usable bool) {
 	p.mu.Lock()
@@ -293,9 +301,9 @@ func (p *pool) release(s *session, usable bool) {
 	p.serveWaitingLocked()
 }
 
-// limitToOthers has no more connections opened than there are beside one that the server refused. It
-// reports whether there are others: then the server may be well. If it refuses each of them too, the last
-// one has no others: then one at a time is opened until the server takes one.
+// limitToOthers has no more connections opened than there are beside one that the server refused.
+// It reports whether there are others: then the server may be well. If it refuses each of them too,
+// the last one has no others: then one at a time is opened until the server takes one.
 func (p *pool) limitToOthers() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -304,8 +312,8 @@ func (p *pool) limitToOthers() bool {
 	return others > 0
 }
 
-// limitToLeast is limitToOthers without a refused connection, so only down to least. It reports whether the caller
-// should close the connection.
+// limitToLeast is limitToOthers without a refused connection, so only down to least. It reports
+// whether the caller should close the connection.
 func (p *pool) limitToLeast() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -316,7 +324,8 @@ func (p *pool) limitToLeast() bool {
 	return more
 }
 
-// noteServed is called when the server has taken a mail over a connection, or refused that mail alone.
+// noteServed is called when the server has taken a mail over a connection, or refused that mail
+// alone.
 func (p *pool) noteServed(s *session) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -383,8 +392,8 @@ func (p *pool) expire(s *session) {
 	}
 }
 
-// replace is called before a fresh session takes the place of the most recently used one, which was found dead. It
-// closes every idle session without QUIT: they have been idle for longer.
+// replace is called before a fresh session takes the place of the most recently used one, which was
+// found dead. It closes every idle session without QUIT: they have been idle for longer.
 func (p *pool) replace() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

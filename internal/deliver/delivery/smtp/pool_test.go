@@ -245,9 +245,10 @@ func TestManySendersAtOnce(t *testing.T) {
 	}
 }
 
-// A server that has a limit on connections refuses those beyond it, at any step of their first mail. The mails of
-// these go over the others, one more is tried 10 minutes later at the earliest, and the server is not set aside. If the
-// server takes that one, there are as many as ever in the same backlog.
+// A server that has a limit on connections refuses those beyond it, at any step of their first
+// mail. The mails of these go over the others, one more is tried 10 minutes later at the earliest,
+// and the server is not set aside. If the server takes that one, there are as many as ever in the
+// same backlog.
 func TestServerLimitsConnections(t *testing.T) {
 	const busy = "421 4.3.2 too many connections"
 	for name, c := range map[string]struct {
@@ -293,9 +294,10 @@ func TestServerLimitsConnections(t *testing.T) {
 	}
 }
 
-// A server that takes all connections gets up to 20 in a backlog, at most two at a time, each after one before it has served a mail. If
-// it says on one of these that it has too much of us, that one is closed, its mail comes back later, and for 10
-// minutes there are no more than the others. The four without a backlog stay.
+// A server that takes all connections gets up to 20 in a backlog, at most two at a time, each after
+// one before it has served a mail. If it says on one of these that it has too much of us, that one
+// is closed, its mail comes back later, and for 10 minutes there are no more than the others. The
+// four without a backlog stay.
 func TestConnectionsFollowTheServer(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		server, s := inBubble(t, takes300ms)
@@ -324,7 +326,8 @@ func TestConnectionsFollowTheServer(t *testing.T) {
 		} {
 			time.Sleep(10 * time.Minute)
 			burst(t, s, 1000*(1+n), 300)
-			server.SetScript(smtptest.Misbehaving(smtptest.Rule{Stage: c.stage, Times: 20 - min(c.most, 19), Reply: c.reply}, takes300ms.Rules[0]))
+			server.SetScript(smtptest.Misbehaving(smtptest.Rule{Stage: c.stage, Times: 20 - min(c.most, 19), Reply: c.reply},
+				takes300ms.Rules[0]))
 			var all sync.WaitGroup
 			for i := range 60 {
 				all.Go(func() { _, _ = s.Send(t.Context(), smtptest.Sample(1000*(1+n)+500+i)) })
@@ -339,7 +342,8 @@ func TestConnectionsFollowTheServer(t *testing.T) {
 	})
 }
 
-// A server that ends the connection at one recipient only is not set aside for the others, and gets as many connections.
+// A server that ends the connection at one recipient only is not set aside for the others, and gets
+// as many connections.
 func TestA421ToOneRecipient(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		server, s := inBubble(t, smtptest.Script{}, between(1, 20))
@@ -348,7 +352,8 @@ func TestA421ToOneRecipient(t *testing.T) {
 			most := s.ConnLimit()
 			server.SetScript(smtptest.Misbehaving(smtptest.Rule{Stage: smtptest.Rcpt, Times: 2, Reply: "421 4.7.0 bye", Close: true}))
 			_, err := s.Send(t.Context(), smtptest.Sample(10*n+1))
-			if fail, ok := errors.AsType[*delivery.Error](err); !ok || fail.Class != delivery.Temporary || fail.About != delivery.AboutRecipient {
+			if fail, ok := errors.AsType[*delivery.Error](err); !ok || fail.Class != delivery.Temporary ||
+				fail.About != delivery.AboutRecipient {
 				t.Errorf("%+v", fail)
 			}
 			servertest.Same(t, "soon", s.ConnLimit(), most)
@@ -418,8 +423,8 @@ func TestServerLimitsSockets(t *testing.T) {
 	expectCounts(t, server, 8, 4)
 }
 
-// At most so many mails begin within a minute, of all connections. The next ones wait for their turn for 5 s, and come
-// back later. With a login at Microsoft's host it is 30 without any setting.
+// At most so many mails begin within a minute, of all connections. The next ones wait for their
+// turn for 5 s, and come back later. With a login at Microsoft's host it is 30 without any setting.
 func TestPace(t *testing.T) {
 	microsoft := func(c *smtp.Config) {
 		c.Host = "smtp.office365.com"
@@ -479,8 +484,8 @@ func turn(t *testing.T, err error) time.Duration {
 	return fail.RetryAfter
 }
 
-// A mail above the pace of all servers comes back at the first one's turn, and nothing is held against them. A stop ends
-// its wait.
+// A mail above the pace of all servers comes back at the first one's turn, and nothing is held
+// against them. A stop ends its wait.
 func TestPaceOfTwoServers(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		one := func(c *smtp.Config) { c.PerMinute = 1 }
@@ -509,6 +514,7 @@ func TestPaceOfTwoServers(t *testing.T) {
 		stopping, began := make(chan struct{}), time.Now()
 		time.AfterFunc(time.Second, func() { close(stopping) })
 		_, err := s[:1].Send(delivery.WithStop(t.Context(), stopping), smtptest.Sample(5))
-		servertest.Same(t, "wait and turn", [2]time.Duration{time.Since(began), turn(t, err)}, [2]time.Duration{time.Second, 3 * time.Second})
+		servertest.Same(t, "wait and turn", [2]time.Duration{time.Since(began), turn(t, err)},
+			[2]time.Duration{time.Second, 3 * time.Second})
 	})
 }

@@ -22,7 +22,8 @@ type session struct {
 	client *smtp.Client
 	// state is the TLS state, nil in the clear.
 	state *tls.ConnectionState
-	// unverified is why the certificate counts for nothing with TLSOpportunistic; nil if it is verified.
+	// unverified is why the certificate counts for nothing with TLSOpportunistic; nil if it is
+	// verified.
 	unverified error
 	// private is redacted from replies: the login, and the recipient and texts of the last mail.
 	private delivery.PrivateData
@@ -47,8 +48,8 @@ type session struct {
 
 // openSession dials, greets, encrypts and logs in. If no Mechanism is set and the server refuses
 // SCRAM or CRAM-MD5 with 535, openSession tries once more by PLAIN or LOGIN, if offered, on a fresh
-// connection: some servers offer mechanisms that they cannot check. Later sessions begin with PLAIN or
-// LOGIN until that gets a 535 too. Cancelling ctx closes the socket.
+// connection: some servers offer mechanisms that they cannot check. Later sessions begin with PLAIN
+// or LOGIN until that gets a 535 too. Cancelling ctx closes the socket.
 func openSession(ctx context.Context, config Config) (*session, *delivery.Error) {
 	if config.OAuth != "" {
 		return openWithToken(ctx, config)
@@ -169,7 +170,8 @@ func (s *session) startTLS() error {
 	return nil
 }
 
-// tlsConfig refuses no certificate with TLSOpportunistic: the mode accepts clear text too, which is weaker.
+// tlsConfig refuses no certificate with TLSOpportunistic: the mode accepts clear text too, which is
+// weaker.
 func (s *session) tlsConfig() *tls.Config {
 	config := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: s.config.Host, RootCAs: s.config.RootCAs}
 	if s.config.TLS == TLSOpportunistic {
@@ -178,7 +180,8 @@ func (s *session) tlsConfig() *tls.Config {
 	return config
 }
 
-// verify returns why tlsConfig would refuse the connection if it were TLSRequired; nil if it would not.
+// verify returns why tlsConfig would refuse the connection if it were TLSRequired; nil if it would
+// not.
 func (s *session) verify(state tls.ConnectionState) error {
 	if state.Version < tls.VersionTLS12 {
 		return errOldTLS
@@ -229,8 +232,8 @@ func (s *session) awaitStep(ctx context.Context, stage string, run func() error)
 	return nil
 }
 
-// closeSocket closes the socket without QUIT: QUIT would end a half-written mail, and the server would
-// accept it.
+// closeSocket closes the socket without QUIT: QUIT would end a half-written mail, and the server
+// would accept it.
 func (s *session) closeSocket() { _ = s.conn.Close() }
 
 // quit says QUIT and closes the socket. It ignores errors, since every mail has its reply.

@@ -89,7 +89,8 @@ func TestEncryption(t *testing.T) {
 		}), want: tlsFailure()},
 		{name: "unknown authority", script: startTLS(), change: distrustful, want: tlsFailure(), cause: "unknown authority"},
 		{
-			name: "unknown authority, implicit TLS", script: smtptest.Script{TLS: smtptest.Implicit}, change: distrustful, want: tlsFailure(),
+			name: "unknown authority, implicit TLS", script: smtptest.Script{TLS: smtptest.Implicit}, change: distrustful,
+			want:  tlsFailure(),
 			cause: "unknown authority",
 		},
 		{name: "another host's certificate", script: startTLS(), change: misnamed, want: tlsFailure(), cause: "certificate"},
@@ -113,7 +114,10 @@ func TestEncryption(t *testing.T) {
 		},
 		{name: "closed at STARTTLS", script: startTLS(smtptest.Rule{Stage: smtptest.StartTLS, Close: true}), want: tlsFailure()},
 		{name: "closed at the handshake", script: startTLS(smtptest.Rule{Stage: smtptest.Handshake, Close: true}), want: tlsFailure()},
-		{name: "implicit expected, plain found", want: tlsFailure(), cause: "smtp:// for STARTTLS", change: func(c *smtp.Config) { c.TLS = smtp.TLSImplicit }},
+		{
+			name: "implicit expected, plain found", want: tlsFailure(), cause: "smtp:// for STARTTLS",
+			change: func(c *smtp.Config) { c.TLS = smtp.TLSImplicit },
+		},
 		{
 			name: "refused at RCPT within TLS", script: startTLS(smtptest.Rule{Stage: smtptest.Rcpt, Reply: blabbing("550 5.1.1")}),
 			want: outcome{delivery.Rejected, delivery.StageRcpt, 550, "5.1.1"},
@@ -130,8 +134,9 @@ func TestEncryption(t *testing.T) {
 			want: loginFailure(0, ""),
 		},
 		{
-			name: "half a refusal within TLS", script: startTLS(smtptest.Rule{Stage: smtptest.Rcpt, Raw: blabbing("550 5.1.1"), Close: true}),
-			want: outcome{Class: delivery.Temporary, Stage: delivery.StageRcpt},
+			name:   "half a refusal within TLS",
+			script: startTLS(smtptest.Rule{Stage: smtptest.Rcpt, Raw: blabbing("550 5.1.1"), Close: true}),
+			want:   outcome{Class: delivery.Temporary, Stage: delivery.StageRcpt},
 		},
 	} {
 		t.Run(row.name, func(t *testing.T) {
@@ -164,8 +169,9 @@ func TestEncryption(t *testing.T) {
 	}
 }
 
-// TestUnverifiedCertificate: with each certificate that cannot be verified, tls=required sends nothing, and
-// tls=opportunistic sends encrypted and says so once. Nothing logs in, but on loopback.
+// TestUnverifiedCertificate: with each certificate that cannot be verified, tls=required sends
+// nothing, and tls=opportunistic sends encrypted and says so once. Nothing logs in, but on
+// loopback.
 func TestUnverifiedCertificate(t *testing.T) {
 	ca := servertest.NewAuthority(t)
 	issued := func(change func(*x509.Certificate)) *tls.Certificate {
@@ -226,15 +232,16 @@ func TestUnverifiedCertificate(t *testing.T) {
 	}
 }
 
-// A port for TLS from the first byte greets no one who begins in the clear. The error names the other scheme, when the
-// whole wait is over.
+// A port for TLS from the first byte greets no one who begins in the clear. The error names the
+// other scheme, when the whole wait is over.
 func TestNoGreeting(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		_, s := inBubble(t, smtptest.Script{TLS: smtptest.Implicit}, required)
 		began := time.Now()
 		_, err := s.Send(t.Context(), smtptest.Sample(1))
 		expect(t, err, outcome{Class: delivery.Temporary, Stage: delivery.StageHello})
-		if !errors.Is(err, os.ErrDeadlineExceeded) || !strings.Contains(err.Error(), "write smtps://") || time.Since(began) != 30*time.Second {
+		if !errors.Is(err, os.ErrDeadlineExceeded) || !strings.Contains(err.Error(), "write smtps://") ||
+			time.Since(began) != 30*time.Second {
 			t.Errorf("%v after %v", err, time.Since(began))
 		}
 	})
@@ -271,8 +278,8 @@ func TestPasswordStaysHome(t *testing.T) {
 	})
 }
 
-// TestLoginByAnotherMechanism: a server that refuses a mechanism which it offers is shown the password,
-// once more and under TLS alone; what worked is tried first from then on.
+// TestLoginByAnotherMechanism: a server that refuses a mechanism which it offers is shown the
+// password, once more and under TLS alone; what worked is tried first from then on.
 func TestLoginByAnotherMechanism(t *testing.T) {
 	refused := smtptest.Rule{Stage: smtptest.Auth, Reply: "535 5.7.8 no"}
 	once := refused

@@ -13,17 +13,19 @@ import (
 	"sendcode/internal/deliver/delivery/oauth"
 )
 
-// tokenMechanisms show the server an access token. Microsoft and Google offer the first; the second is its standard
-// (RFC 7628).
+// tokenMechanisms show the server an access token. Microsoft and Google offer the first; the second
+// is its standard (RFC 7628).
 var tokenMechanisms = []string{"XOAUTH2", "OAUTHBEARER"}
 
-// openWithToken is openSession for a login by OAuth. The token is there before the server is dialled. If the server
-// refuses the token with 535, openWithToken tries once more with another one, if it gets one.
+// openWithToken is openSession for a login by OAuth. The token is there before the server is
+// dialled. If the server refuses the token with 535, openWithToken tries once more with another
+// one, if it gets one.
 func openWithToken(ctx context.Context, config Config) (s *session, fail *delivery.Error) {
 	for fail == nil || fail.Code != oauth.SwitchedOff {
 		token, err := config.Tokens.Token(ctx, config.Password)
 		if err != nil && fail == nil {
-			return nil, newError(ctx, delivery.StageAuth, delivery.SafeError("oauth "+config.OAuth+": "+err.Error()), delivery.PrivateData{})
+			return nil, newError(ctx, delivery.StageAuth, delivery.SafeError("oauth "+config.OAuth+": "+err.Error()),
+				delivery.PrivateData{})
 		}
 		if err != nil {
 			break
@@ -42,7 +44,8 @@ func openWithToken(ctx context.Context, config Config) (s *session, fail *delive
 	return nil, fail
 }
 
-// showToken logs in by one of tokenMechanisms. The error has what the server said in JSON before its refusal.
+// showToken logs in by one of tokenMechanisms. The error has what the server said in JSON before
+// its refusal.
 func (s *session) showToken(mechanism string) error {
 	auth := &tokenAuth{mechanism: mechanism, config: s.config}
 	err := s.client.Auth(auth)
@@ -52,8 +55,8 @@ func (s *session) showToken(mechanism string) error {
 	return err
 }
 
-// maxAuthLine is how long AUTH with the first response may be; a longer one follows the server's 334 (RFC 4954
-// section 4).
+// maxAuthLine is how long AUTH with the first response may be; a longer one follows the server's
+// 334 (RFC 4954 section 4).
 const maxAuthLine = 512
 
 // tokenAuth is the client's side of tokenMechanisms. The caller has checked the encryption.
@@ -79,8 +82,8 @@ func (a *tokenAuth) Start(*smtp.ServerInfo) (mechanism string, first []byte, err
 	return a.mechanism, first, nil
 }
 
-// Next implements the Auth of go-mail/smtp. It notes the JSON of a refusal, after which an empty line asks for the reply
-// itself, or with OAUTHBEARER one byte (RFC 7628 section 3.2.3).
+// Next implements the Auth of go-mail/smtp. It notes the JSON of a refusal, after which an empty
+// line asks for the reply itself, or with OAUTHBEARER one byte (RFC 7628 section 3.2.3).
 func (a *tokenAuth) Next(challenge []byte, more bool) ([]byte, error) {
 	var refusal struct{ Status, Scope string }
 	response := []byte(a.response)

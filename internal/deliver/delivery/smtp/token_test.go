@@ -40,8 +40,8 @@ func onLoopback(c *smtp.Config) {
 	}
 }
 
-// A login by token: what is said to which server, what the operator hears, and how many tokens are asked for. Neither
-// token nor user is in an error.
+// A login by token: what is said to which server, what the operator hears, and how many tokens are
+// asked for. Neither token nor user is in an error.
 func TestLoginByToken(t *testing.T) {
 	long := oauthtest.JWT(`"SMTP.SendAsApp","` + strings.Repeat("x", 1500) + `"`)
 	without := oauthtest.JWT(`"Mail.Send"`)
@@ -58,13 +58,28 @@ func TestLoginByToken(t *testing.T) {
 		line     string // AUTH, up to its first response
 		asked    int
 	}{
-		"XOAUTH2":                     {tokens: []string{"short"}, accepted: "short", offered: "LOGIN XOAUTH2 OAUTHBEARER", line: "AUTH XOAUTH2 dXNlcj1", asked: 1},
-		"XOAUTH2, a token of Entra":   {tokens: []string{long}, accepted: long, offered: "LOGIN XOAUTH2", line: "AUTH XOAUTH2", asked: 1},
-		"OAUTHBEARER":                 {tokens: []string{"short"}, accepted: "short", offered: "PLAIN OAUTHBEARER", line: "AUTH OAUTHBEARER bixhPWNvZGVzPTNE", asked: 1},
-		"OAUTHBEARER, a long one":     {tokens: []string{long}, accepted: long, offered: "OAUTHBEARER", line: "AUTH OAUTHBEARER", asked: 1},
-		"none is offered":             {tokens: []string{"short"}, offered: "PLAIN LOGIN CRAM-MD5", want: loginFailure(0, ""), says: "does not offer OAuth", asked: 1},
-		"the second token is taken":   {tokens: []string{"t0ken-1", "t0ken-2"}, accepted: "t0ken-2", offered: "XOAUTH2", line: "AUTH XOAUTH2", asked: 2},
-		"the second one, OAUTHBEARER": {tokens: []string{"t0ken-1", "t0ken-2"}, accepted: "t0ken-2", offered: "OAUTHBEARER", line: "AUTH OAUTHBEARER", asked: 2},
+		"XOAUTH2": {
+			tokens: []string{"short"}, accepted: "short", offered: "LOGIN XOAUTH2 OAUTHBEARER",
+			line: "AUTH XOAUTH2 dXNlcj1", asked: 1,
+		},
+		"XOAUTH2, a token of Entra": {tokens: []string{long}, accepted: long, offered: "LOGIN XOAUTH2", line: "AUTH XOAUTH2", asked: 1},
+		"OAUTHBEARER": {
+			tokens: []string{"short"}, accepted: "short", offered: "PLAIN OAUTHBEARER",
+			line: "AUTH OAUTHBEARER bixhPWNvZGVzPTNE", asked: 1,
+		},
+		"OAUTHBEARER, a long one": {tokens: []string{long}, accepted: long, offered: "OAUTHBEARER", line: "AUTH OAUTHBEARER", asked: 1},
+		"none is offered": {
+			tokens: []string{"short"}, offered: "PLAIN LOGIN CRAM-MD5", want: loginFailure(0, ""),
+			says: "does not offer OAuth", asked: 1,
+		},
+		"the second token is taken": {
+			tokens: []string{"t0ken-1", "t0ken-2"}, accepted: "t0ken-2", offered: "XOAUTH2",
+			line: "AUTH XOAUTH2", asked: 2,
+		},
+		"the second one, OAUTHBEARER": {
+			tokens: []string{"t0ken-1", "t0ken-2"}, accepted: "t0ken-2", offered: "OAUTHBEARER",
+			line: "AUTH OAUTHBEARER", asked: 2,
+		},
 		"both are refused": {
 			tokens: []string{"t0ken-1", "t0ken-2"}, offered: "XOAUTH2", want: no("5.7.8"), asked: 2, line: "AUTH XOAUTH2",
 			says: "configuration of oauth m365: Exchange refuses the token: register the enterprise application there",
@@ -78,10 +93,14 @@ func TestLoginByToken(t *testing.T) {
 			line: "AUTH XOAUTH2", says: "the API permission SMTP.SendAsApp",
 		},
 		"SMTP AUTH is off": {
-			tokens: []string{long}, offered: "XOAUTH2", rules: auth(blabbing("535 5.7.139")), want: no("5.7.139"), asked: 1, line: "AUTH XOAUTH2",
+			tokens: []string{long}, offered: "XOAUTH2", rules: auth(blabbing("535 5.7.139")), want: no("5.7.139"), asked: 1,
+			line: "AUTH XOAUTH2",
 			says: "Set-CASMailbox",
 		},
-		"busy": {tokens: []string{"short"}, offered: "XOAUTH2", rules: auth("454 4.7.0 too many"), want: loginFailure(454, "4.7.0"), asked: 1, line: "AUTH XOAUTH2"},
+		"busy": {
+			tokens: []string{"short"}, offered: "XOAUTH2", rules: auth("454 4.7.0 too many"), want: loginFailure(454, "4.7.0"),
+			asked: 1, line: "AUTH XOAUTH2",
+		},
 		"an unverified certificate": {
 			tokens: []string{"short"}, accepted: "short", offered: "XOAUTH2", want: loginFailure(0, ""), asked: 1,
 			change: func(c *smtp.Config) { opportunistic(c); distrustful(c) }, says: "without a verified certificate",
@@ -125,8 +144,9 @@ func TestLoginByToken(t *testing.T) {
 	}
 }
 
-// A token server that is slow, down, refuses, or gives tokens of 60 s: a mail waits and is not refused, the server's
-// state has the words, and after the outage mails arrive. So it is for each way to a token.
+// A token server that is slow, down, refuses, or gives tokens of 60 s: a mail waits and is not
+// refused, the server's state has the words, and after the outage mails arrive. So it is for each
+// way to a token.
 func TestTokenServerTrouble(t *testing.T) {
 	later := oauthtest.Gives("token", 60)
 	later.After = 9 * time.Second

@@ -18,8 +18,9 @@ import (
 // with smtps. auth is the mechanism of the login, such as plain; without it, see openSession. oauth
 // names the client whose tokens take the place of a password; the caller sets Tokens. ca is
 // a PEM file that takes the place of the system's authorities. hello is our name in EHLO. conns is
-// how many connections may be open at once, 1 to 1,000; without it their number follows the server. conns_min is how
-// many are opened without a backlog. per_minute is how many mails may begin within a minute. Characters of user and password that have a meaning in URLs are written as %XX. Errors
+// how many connections may be open at once, 1 to 1,000; without it their number follows the server.
+// conns_min is how many are opened without a backlog. per_minute is how many mails may begin within
+// a minute. Characters of user and password that have a meaning in URLs are written as %XX. Errors
 // never quote the URL, since it has the password.
 func ParseURL(text string) (Config, error) {
 	u, err := delivery.ParseServerURL(text, "smtp", "smtps")

@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// maxStepBytes bounds what the server may say within one step, a TLS handshake with its certificates
-// included. Real replies stay under 1 KiB, chains under 20 KiB.
+// maxStepBytes bounds what the server may say within one step, a TLS handshake with its
+// certificates included. Real replies stay under 1 KiB, chains under 20 KiB.
 const maxStepBytes = 64 << 10
 
-// countedConn is the socket below everything else, TLS included. Only the goroutine of the dialogue reads
-// and writes; any goroutine may Close.
+// countedConn is the socket below everything else, TLS included. Only the goroutine of the dialogue
+// reads and writes; any goroutine may Close.
 type countedConn struct {
 	net.Conn
 	// sent counts the bytes that the kernel has taken.

@@ -254,7 +254,8 @@ func (d *dialogue) auth(argument string) bool {
 			user, end = "n,a="+strings.ReplaceAll(script.Username, "=", "=3D")+",\x01host=", "\x01"
 		}
 		d.loggedIn = strings.HasPrefix(decode(initial), user) && token == script.Password+"\x01\x01" && len("AUTH "+argument) <= 510
-		if !d.loggedIn && d.challenge(`{"status":"401","schemes":"bearer","scope":"https://mail.google.com/","user":"`+script.Username+`"}`) != end {
+		if !d.loggedIn && d.challenge(`{"status":"401","schemes":"bearer","scope":"https://mail.google.com/","user":"`+script.Username+
+			`"}`) != end {
 			return false
 		}
 	default:

@@ -86,8 +86,8 @@ func Misbehaving(rules ...Rule) Script { return Script{Rules: rules} }
 // Script is the behaviour of a server. The zero Script accepts every message in the clear.
 type Script struct {
 	Rules []Rule
-	// TLS is offered with Identity or, without it, a certificate for 127.0.0.1, by an authority made for this
-	// server. MaxTLS, a version of crypto/tls, limits it from above.
+	// TLS is offered with Identity or, without it, a certificate for 127.0.0.1, by an authority
+	// made for this server. MaxTLS, a version of crypto/tls, limits it from above.
 	TLS      Encryption
 	Identity *tls.Certificate
 	MaxTLS   uint16

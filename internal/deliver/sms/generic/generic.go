@@ -53,8 +53,8 @@ type answerSettings struct {
 	ID extraction `yaml:"id,omitempty"`
 	// The carrier's code, likewise.
 	Code extraction `yaml:"code,omitempty"`
-	// Code to `accepted`, `rejected`, `temporary`, `unreachable`, `unknown`, `opted_out`, or a limit
-	// such as `limit 60s`. Unless a code is `accepted`, every 2xx accepts.
+	// Code to `accepted`, `rejected`, `temporary`, `unreachable`, `unknown`, `opted_out`, or a
+	// limit such as `limit 60s`. Unless a code is `accepted`, every 2xx accepts.
 	Codes map[string]codeMeaning `yaml:"codes,omitempty"`
 	// What HTTP statuses mean if no code decides, in the same words but `accepted`.
 	Statuses map[string]codeMeaning `yaml:"statuses,omitempty"`
@@ -65,8 +65,8 @@ type carrier struct {
 	*sms.Client
 }
 
-// codeMeaning is what a code or a status means: accepted, rejected, temporary, unreachable, unknown,
-// opted_out, or a limit such as "limit 60s".
+// codeMeaning is what a code or a status means: accepted, rejected, temporary, unreachable,
+// unknown, opted_out, or a limit such as "limit 60s".
 type codeMeaning string
 
 const meansAccepted codeMeaning = "accepted"

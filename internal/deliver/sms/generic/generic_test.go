@@ -114,7 +114,8 @@ func kannelRig() smstest.Rig {
 func TestFormBodies(t *testing.T) {
 	m := smstest.Sample()
 	r := smstest.Rig{Check: func(r *http.Request, body string) error {
-		return smstest.Want([]string{body}, "to=8613812345678&text="+providerhttp.EscapeURLPart(m.Text)+"&life=540&p=login&l=zh-Hans&c=739154")
+		return smstest.Want([]string{body},
+			"to=8613812345678&text="+providerhttp.EscapeURLPart(m.Text)+"&life=540&p=login&l=zh-Hans&c=739154")
 	}}
 	f := smstest.NewFake(t, r, smstest.Says(smstest.Reply(200, "")))
 	c := open(Config{URL: f.URL, Body: "to={to_digits}&text={text}&life={life}&p={purpose}&l={language}&c={code}"})

@@ -16,7 +16,8 @@ import (
 	"sendcode/internal/deliver/sms"
 )
 
-// checkReceipts notes problems with the settings that say how receipts and answers to polls are read.
+// checkReceipts notes problems with the settings that say how receipts and answers to polls are
+// read.
 func (c Config) checkReceipts(note func(string, error)) {
 	if (c.Receipt != "" || c.Poll.isSet()) != (len(c.Delivered)+len(c.Undelivered) > 0) {
 		note("delivered", errors.New(

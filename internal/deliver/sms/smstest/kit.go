@@ -192,7 +192,8 @@ func Contract(t *testing.T, r Rig) {
 		t.Run(name, func(t *testing.T) {
 			_, fail := try(t, r, t.Context(), Says(o.Said), 1)
 			if fail == nil || fail.Class != o.Class || fail.Reason != o.Reason || fail.Hold != o.Hold ||
-				fail.Stage != delivery.StageAnswer || o.PerNumber != (fail.Class == delivery.Temporary && fail.About == delivery.AboutRecipient) {
+				fail.Stage != delivery.StageAnswer ||
+				o.PerNumber != (fail.Class == delivery.Temporary && fail.About == delivery.AboutRecipient) {
 				t.Errorf("%+v; want %v, %q, %v, of this number %v", fail, o.Class, o.Reason, o.Hold, o.PerNumber)
 			}
 		})

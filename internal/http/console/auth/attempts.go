@@ -33,8 +33,8 @@ type attemptLimiter struct{ limiter limiter }
 // there is such an account.
 const accountScope quota.Scope = "account"
 
-// The rules that count unknown browsers' attempts at one account. Answers and alarms name them apart
-// from the other rules of a login.
+// The rules that count unknown browsers' attempts at one account. Answers and alarms name them
+// apart from the other rules of a login.
 const (
 	accountRuleName    = "account"
 	accountDayRuleName = "account_day"
@@ -67,8 +67,8 @@ var (
 		{Name: "codes", Scope: accountScope, Limit: 30, Window: 24 * time.Hour},
 	}
 	// providerLoginRules bound how often one address or network makes the console ask the identity
-	// provider. Such a login leaves nothing to guess, so no rule counts all networks together. Attempts
-	// with a password count in other buckets.
+	// provider. Such a login leaves nothing to guess, so no rule counts all networks together.
+	// Attempts with a password count in other buckets.
 	providerLoginRules = []quota.Rule{
 		{Name: "address", Scope: quota.IP, Limit: 10, Window: 15 * time.Minute},
 		{Name: "network", Scope: quota.Network, Limit: 100, Window: 15 * time.Minute},
@@ -99,8 +99,8 @@ func (a attemptLimiter) takeLogin(ctx context.Context, account, browser string, 
 	return a.takeAttempt(ctx, loginRules, buckets)
 }
 
-// giveBack refunds an attempt whose password was right, since it was no guess. If the limiter is away,
-// the attempt stays counted there.
+// giveBack refunds an attempt whose password was right, since it was no guess. If the limiter is
+// away, the attempt stays counted there.
 func (a attemptLimiter) giveBack(ctx context.Context, t attempt) {
 	_ = a.limiter.Refund(context.WithoutCancel(ctx), t.id, slices.Collect(maps.Values(t.buckets))...)
 }

@@ -77,7 +77,8 @@ type Auth struct {
 // maxConcurrentPasswordChecks is how many passwords are checked at once.
 const maxConcurrentPasswordChecks = 2
 
-// New prepares the login pages. With an AdminPasswordHash that can't be parsed, the account admin can't log in.
+// New prepares the login pages. With an AdminPasswordHash that can't be parsed, the account admin
+// can't log in.
 func New(c Config, l *layout.Layout, logger *slog.Logger, now func() time.Time) *Auth {
 	a := &Auth{
 		Config: c, attempts: attemptLimiter{c.Limiter}, lines: logs.Throttle{Every: time.Minute}, logger: logger,

@@ -141,7 +141,8 @@ func checkIdentity(ctx context.Context, db accountStore, w AccountChangeRequest)
 // maxIdentityLength is the longest identity, in bytes.
 const maxIdentityLength = 200
 
-// NewCommandAuditEntry returns an audit entry of an action from the command line, and writes nothing.
+// NewCommandAuditEntry returns an audit entry of an action from the command line, and writes
+// nothing.
 func NewCommandAuditEntry() (store.AuditEntry, error) {
 	id, err := uuid.NewV7()
 	return store.AuditEntry{ID: id, Who: commandLineActor, Role: string(Owner), Outcome: store.AuditDone}, err

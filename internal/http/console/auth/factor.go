@@ -45,7 +45,8 @@ func (a *Auth) codePage(c echo.Context) error {
 	return a.showCodePage(c, http.StatusOK, next, "")
 }
 
-// sessionAwaitingCode returns the request's session; false unless it lacks the code after the password.
+// sessionAwaitingCode returns the request's session; false unless it lacks the code after the
+// password.
 func (a *Auth) sessionAwaitingCode(c echo.Context) (session, bool, error) {
 	v, ok, err := a.currentSession(c)
 	return v, ok && v.lacks == lacksCode, err
@@ -133,7 +134,8 @@ func (a *Auth) tryCode(c echo.Context, v session, typed string) (*codeRefusal, e
 		nil
 }
 
-// consumeCode reports whether a code is a right one of the account's second factor, and marks it as used.
+// consumeCode reports whether a code is a right one of the account's second factor, and marks it as
+// used.
 func (a *Auth) consumeCode(c echo.Context, v session, code string) (bool, error) {
 	ctx := c.Request().Context()
 	f, has, err := a.secondFactorOf(ctx, v.Account)

@@ -72,8 +72,8 @@ func (a *Auth) changeFactor(c echo.Context, form url.Values) error {
 	return a.showFactorPage(c, s, http.StatusUnprocessableEntity, factorView{Problem: w.Get("factor.again")})
 }
 
-// showSecretAfterPassword shows a new secret. It needs the password, so that a thief of the session can't
-// lock the account's person out.
+// showSecretAfterPassword shows a new secret. It needs the password, so that a thief of the session
+// can't lock the account's person out.
 func (a *Auth) showSecretAfterPassword(c echo.Context, s session, form url.Values) error {
 	ctx, w := c.Request().Context(), layout.Words(c)
 	count, err := a.attempts.takeLogin(ctx, s.Account, a.knownBrowserID(c, s.Account), server.ClientIP(c))

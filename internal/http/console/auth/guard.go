@@ -40,8 +40,8 @@ func (a *Auth) requireSession(next echo.HandlerFunc) echo.HandlerFunc {
 // startPagePath is where a login leads if no page was asked for.
 const startPagePath = "/admin"
 
-// loginAddress returns login with the page to return to, unless that is startPagePath: the one of the request, or
-// whose form was posted.
+// loginAddress returns login with the page to return to, unless that is startPagePath: the one of
+// the request, or whose form was posted.
 func loginAddress(c echo.Context, login string) string {
 	u := *c.Request().URL
 	if c.Request().Method == http.MethodPost && !inMenu(u.Path) {

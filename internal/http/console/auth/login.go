@@ -37,8 +37,8 @@ func (a *Auth) loginPage(c echo.Context) error {
 	return a.showLogin(c, http.StatusOK, next, "", "")
 }
 
-// loginCookieName is a cookie without content. The login page sets it and its form says so, so a login without it
-// shows that the session's cookie would be lost too.
+// loginCookieName is a cookie without content. The login page sets it and its form says so, so a
+// login without it shows that the session's cookie would be lost too.
 const loginCookieName = sessionCookieName + "-login"
 
 func setLoginCookie(c echo.Context) { c.SetCookie(newCookie(c, loginCookieName, "set", 0)) }
@@ -124,7 +124,8 @@ func (a *Auth) answerIfRefused(c echo.Context, count quota.Decision, err error, 
 	return false, nil
 }
 
-// logUncountedLogin logs that the limiter could not count an attempt to log in or to begin a factor.
+// logUncountedLogin logs that the limiter could not count an attempt to log in or to begin a
+// factor.
 func (a *Auth) logUncountedLogin(ctx context.Context, err error) {
 	a.logger.ErrorContext(ctx, "could not count login attempts", "error", err, logs.SeeConsole)
 }

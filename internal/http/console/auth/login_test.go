@@ -55,8 +55,8 @@ func TestLogin(t *testing.T) {
 	r.Unlogged(consoletest.Password, consoletest.Token, b.Cookies[sessionCookieName].Value)
 }
 
-// A browser that keeps no cookies, or drops a Secure one over http, is told so before its password is tried. After a
-// night the first press may be told so too; the second one logs in.
+// A browser that keeps no cookies, or drops a Secure one over http, is told so before its password
+// is tried. After a night the first press may be told so too; the second one logs in.
 func TestALoginWithoutCookies(t *testing.T) {
 	b := newRig(t).Browser()
 	form := url.Values{"username": {"admin"}, "password": {consoletest.Password}, "next": {"/admin/overview"}, "cookie": {"set"}}
@@ -66,7 +66,8 @@ func TestALoginWithoutCookies(t *testing.T) {
 		for range 3 {
 			clear(b.Cookies)
 			rec := want(t, b.Post("/admin/login", form, "X-Forwarded-Proto", scheme), http.StatusUnprocessableEntity)
-			contains(t, rec, "did not send this page&#39;s cookie back", "Log in again", "Allow cookies", "http://", `value="/admin/overview"`, `value="admin"`)
+			contains(t, rec, "did not send this page&#39;s cookie back", "Log in again", "Allow cookies", "http://",
+				`value="/admin/overview"`, `value="admin"`)
 		}
 		redirects(t, b.Post("/admin/login", form, "X-Forwarded-Proto", scheme), "/admin/overview")
 	}

@@ -54,16 +54,16 @@ func newPassword() string { return rand.Text()[:24] }
 // OWASP's password storage cheat sheet recommends.
 var unmatchableHash = argon2Hash{memory: 19 * 1024, time: 2, threads: 1, salt: make([]byte, 16), hash: make([]byte, 32)}
 
-// CheapHashesForTests lowers the cost of new and unmatchable hashes to the least, since tests log in hundreds of
-// times. Only a TestMain calls it, before anything runs.
+// CheapHashesForTests lowers the cost of new and unmatchable hashes to the least, since tests log
+// in hundreds of times. Only a TestMain calls it, before anything runs.
 func CheapHashesForTests() { unmatchableHash.memory, unmatchableHash.time = 64, 1 }
 
 // isSet reports whether the credential is not the zero credential.
 func (c credential) isSet() bool { return c.identity != [sha256.Size]byte{} }
 
-// comparisons returns the hashes that a login computes. Only the first may match: it is the credential's
-// own. The others have the costs of other accounts' hashes, of which the configured account's may differ, so
-// that a login takes as long whether or not there is such an account.
+// comparisons returns the hashes that a login computes. Only the first may match: it is the
+// credential's own. The others have the costs of other accounts' hashes, of which the configured
+// account's may differ, so that a login takes as long whether or not there is such an account.
 func (c credential) comparisons(configured credential) []argon2Hash {
 	all := []argon2Hash{unmatchableHash}
 	if len(c.hash.hash) > 0 {
@@ -77,8 +77,9 @@ func (c credential) comparisons(configured credential) []argon2Hash {
 	return all
 }
 
-// argon2Hash is an argon2id hash in the PHC string format, "$argon2id$v=19$m=65536,t=3,p=4$salt$hash" (RFC
-// 9106), with all that is needed to compute it again.
+// argon2Hash is an argon2id hash in the PHC string format,
+// "$argon2id$v=19$m=65536,t=3,p=4$salt$hash" (RFC 9106), with all that is needed to compute it
+// again.
 type argon2Hash struct {
 	memory  uint32 // KiB
 	time    uint32
@@ -87,7 +88,8 @@ type argon2Hash struct {
 	hash    []byte
 }
 
-// Bounds within which argon2 neither panics nor exhausts the machine. They do not demand a strength.
+// Bounds within which argon2 neither panics nor exhausts the machine. They do not demand a
+// strength.
 const (
 	maxArgon2Memory              = 1 << 20 // KiB
 	maxArgon2Time                = 64

@@ -188,8 +188,8 @@ func (a *Auth) providerPrincipal(ctx context.Context, s store.Session) (principa
 	return a.principalByIdentity(known), nil
 }
 
-// principalByIdentity returns an account that is logged in to by the provider; the zero principal if it
-// is closed or has no identity.
+// principalByIdentity returns an account that is logged in to by the provider; the zero principal
+// if it is closed or has no identity.
 func (a *Auth) principalByIdentity(known store.Account) principal {
 	if !known.DisabledAt.IsZero() || known.Identity == "" {
 		return principal{}
@@ -197,7 +197,8 @@ func (a *Auth) principalByIdentity(known store.Account) principal {
 	return a.newProviderPrincipal(Actor{known.Name, Role(known.Role)}, known.Identity)
 }
 
-// newProviderPrincipal returns the actor with the credential of a person whom the provider calls name.
+// newProviderPrincipal returns the actor with the credential of a person whom the provider calls
+// name.
 func (a *Auth) newProviderPrincipal(who Actor, name string) principal {
 	return principal{
 		who,

@@ -46,7 +46,8 @@ func TestRolesByTheProvider(t *testing.T) {
 		accounts, export int // status of the page of accounts, and of an operator's action
 		granted          string
 	}{
-		"support": {403, 403, "support"}, "x support on-call": {403, 200, "on-call"}, "console-owners support": {200, 200, "console-owners"},
+		"support": {403, 403, "support"}, "x support on-call": {403, 200, "on-call"},
+		"console-owners support": {200, 200, "console-owners"},
 	} {
 		consoletest.Is(server, "bo", strings.Fields(groups)...)
 		b := r.Browser()

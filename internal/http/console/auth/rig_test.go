@@ -30,7 +30,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// atProductCost has new hashes cost what they do in the product until the test ends, which must not be parallel.
+// atProductCost has new hashes cost what they do in the product until the test ends, which must not
+// be parallel.
 func atProductCost(t *testing.T) {
 	cheap := unmatchableHash
 	t.Cleanup(func() { unmatchableHash = cheap })

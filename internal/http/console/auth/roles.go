@@ -26,9 +26,9 @@ const (
 
 var roleRanks = map[Role]int{Reader: 1, Operator: 2, Owner: 3}
 
-// actionsByMinRole are the actions that a role may do beyond those of the roles below it. A route names its
-// action, and is refused to lower roles; an action that is missing here is refused to everyone.
-// Actions that change something are recorded under the same word.
+// actionsByMinRole are the actions that a role may do beyond those of the roles below it. A route
+// names its action, and is refused to lower roles; an action that is missing here is refused to
+// everyone. Actions that change something are recorded under the same word.
 var actionsByMinRole = map[Role][]string{
 	Reader: {ActionRead, actionFactor, actionSession}, // the second factor and sessions of the actor's own account
 	Operator: {
@@ -136,8 +136,8 @@ type Route struct {
 	Action       string
 }
 
-// AddRoutes registers routes. Each route has its own middleware: with a group's, a wrong method would get
-// 404, not 405.
+// AddRoutes registers routes. Each route has its own middleware: with a group's, a wrong method
+// would get 404, not 405.
 func (a *Auth) AddRoutes(e *echo.Echo, routes []Route) {
 	for _, r := range routes {
 		before := a.pageMiddleware(r.Action)

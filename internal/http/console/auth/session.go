@@ -32,7 +32,8 @@ func cookieNameFor(c echo.Context, name string) string {
 
 // setSessionCookie writes the session's cookie, which expires with the session.
 func (a *Auth) setSessionCookie(c echo.Context, key string, v session) {
-	// Rounded up, and at least 1: with MaxAge 0, net/http sets no Max-Age, so the cookie would not expire.
+	// Rounded up, and at least 1: with MaxAge 0, net/http sets no Max-Age, so the cookie would not
+	// expire.
 	seconds := int((v.expiry().Sub(v.now) + time.Second - 1) / time.Second)
 	c.SetCookie(newCookie(c, sessionCookieName, key, max(seconds, 1)))
 }
@@ -53,9 +54,9 @@ func sessionOf(c echo.Context) session {
 	return v
 }
 
-// attachAndTouchSession attaches the session and its actor to the request. At most once a minute it stores
-// that the session is in use, so that it does not expire as idle, and renews the cookie. Requests
-// that a page's script makes by itself do not count as use
+// attachAndTouchSession attaches the session and its actor to the request. At most once a minute it
+// stores that the session is in use, so that it does not expire as idle, and renews the cookie.
+// Requests that a page's script makes by itself do not count as use
 // (https://www.w3.org/TR/fetch-metadata/#sec-fetch-dest-header): an open list would otherwise keep
 // its session alive for hours.
 func (a *Auth) attachAndTouchSession(c echo.Context, v session) error {
@@ -123,9 +124,9 @@ type principal struct {
 	credential
 }
 
-// sessionBinding returns what a session stores of its principal's credential, so that it ends when the
-// credential changes. It is keyed with the cookie's value, so that a reader of the table can't try
-// passwords.
+// sessionBinding returns what a session stores of its principal's credential, so that it ends when
+// the credential changes. It is keyed with the cookie's value, so that a reader of the table can't
+// try passwords.
 func (p principal) sessionBinding(key []byte) [32]byte {
 	mac := hmac.New(sha256.New, key)
 	mac.Write([]byte("sendcode session 1\x00"))
@@ -133,8 +134,8 @@ func (p principal) sessionBinding(key []byte) [32]byte {
 	return [32]byte(mac.Sum(nil))
 }
 
-// isLive reports whether the session has not expired. A session last seen more than maxClockSetback in
-// the future counts as expired, since a clock that was set back would prolong it.
+// isLive reports whether the session has not expired. A session last seen more than maxClockSetback
+// in the future counts as expired, since a clock that was set back would prolong it.
 func (s session) isLive() bool {
 	return s.now.Before(s.expiry()) && !s.SeenAt.After(s.now.Add(maxClockSetback))
 }
@@ -143,7 +144,8 @@ func (s session) isLive() bool {
 const maxClockSetback = 5 * time.Minute
 
 // expiry returns when the session expires: idleTimeout after it was last seen, but at the latest
-// absoluteTimeout after its start, or secondFactorTimeout after it while the session lacks the code.
+// absoluteTimeout after its start, or secondFactorTimeout after it while the session lacks the
+// code.
 func (s session) expiry() time.Time {
 	end := s.StartedAt.Add(absoluteTimeout)
 	if s.lacks == lacksCode {
@@ -188,8 +190,8 @@ func (a *Auth) currentSession(c echo.Context) (session, bool, error) {
 	return v, true, nil
 }
 
-// principalOrNone returns the present principal of a session; the zero principal if its account may no
-// longer log in that way.
+// principalOrNone returns the present principal of a session; the zero principal if its account may
+// no longer log in that way.
 func (a *Auth) principalOrNone(ctx context.Context, s store.Session) (principal, error) {
 	if s.Via == viaProvider {
 		return a.providerPrincipal(ctx, s)
@@ -197,8 +199,8 @@ func (a *Auth) principalOrNone(ctx context.Context, s store.Session) (principal,
 	return a.passwordPrincipal(ctx, s.Account)
 }
 
-// passwordPrincipal returns an account with its password; the zero principal, which admits no login, if
-// it is unknown or closed, or if its hash cannot be read, which is logged.
+// passwordPrincipal returns an account with its password; the zero principal, which admits no
+// login, if it is unknown or closed, or if its hash cannot be read, which is logged.
 func (a *Auth) passwordPrincipal(ctx context.Context, name string) (principal, error) {
 	if name == configuredAccount.Name {
 		return principal{configuredAccount, a.adminPassword}, nil

@@ -9,7 +9,8 @@ import (
 	"sendcode/internal/kit/servertest"
 )
 
-// "Log out everywhere" ends all sessions of one account, by the provider or not, also that of a copied cookie.
+// "Log out everywhere" ends all sessions of one account, by the provider or not, also that of a
+// copied cookie.
 func TestLogOutEverywhere(t *testing.T) {
 	r, server := besideProvider(t)
 	consoletest.Is(server, "bo", "support")

@@ -66,7 +66,8 @@ func TestToken(t *testing.T) {
 	} {
 		rec := want(t, b.Get("/v1/admin/sends", "Authorization", header), http.StatusUnauthorized)
 		lacks(t, rec, consoletest.Token)
-		if !strings.HasPrefix(rec.Header().Get("WWW-Authenticate"), "Bearer") || rec.Header().Get("Content-Type") != "application/problem+json" {
+		if !strings.HasPrefix(rec.Header().Get("WWW-Authenticate"), "Bearer") ||
+			rec.Header().Get("Content-Type") != "application/problem+json" {
 			t.Errorf("%q: %v", header, rec.Header())
 		}
 		want(t, off.Get("/v1/admin/sends", "Authorization", header), http.StatusUnauthorized)

@@ -14,8 +14,8 @@ import (
 	"github.com/pquerna/otp/totp"
 )
 
-// totpPeriod is the time step of RFC 6238. totpTolerance is how many steps before and after the present
-// one are accepted, since clocks differ (section 5.2).
+// totpPeriod is the time step of RFC 6238. totpTolerance is how many steps before and after the
+// present one are accepted, since clocks differ (section 5.2).
 const (
 	totpPeriod    = 30 * time.Second
 	totpTolerance = 1
@@ -70,8 +70,8 @@ func otpauthURL(account string, secret []byte) (string, error) {
 	return key.URL(), nil
 }
 
-// qrCode is a QR code for SVG: the length of a side, with a margin of four modules (ISO/IEC 18004), and
-// a path of the dark modules.
+// qrCode is a QR code for SVG: the length of a side, with a margin of four modules (ISO/IEC 18004),
+// and a path of the dark modules.
 type qrCode struct {
 	Side int
 	Path template.HTMLAttr

@@ -48,7 +48,8 @@ func NewRig(t *testing.T) *Rig {
 // Ring is the ring of keys of all parts.
 func (r *Rig) Ring() *keys.Ring { return r.Settings.Vault.Ring }
 
-// Break has calls of these methods of the database fail, or of all; r.Store.SetFault(nil) ends that.
+// Break has calls of these methods of the database fail, or of all; r.Store.SetFault(nil) ends
+// that.
 func (r *Rig) Break(methods ...string) { r.Store.Fail(sqlitetest.Down, methods...) }
 
 // Unlogged fails the test if one of the texts is in the process's log.

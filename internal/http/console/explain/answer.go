@@ -12,9 +12,9 @@ import (
 	"sendcode/internal/verify/verification"
 )
 
-// personReply is a reply to copy for the person whose code it is. It is in their language, and names
-// neither rules nor servers. Times are spans from now, such as "9 minutes", since the person's zone
-// is not known. testdata/stories.txt has one for each combination of states.
+// personReply is a reply to copy for the person whose code it is. It is in their language, and
+// names neither rules nor servers. Times are spans from now, such as "9 minutes", since the
+// person's zone is not known. testdata/stories.txt has one for each combination of states.
 type personReply struct {
 	Text texts.Sentence
 	W    texts.Words // of the person's language, else the reader's
@@ -112,8 +112,8 @@ func (vi verdictInput) handedToRelayOnly() bool {
 		})
 }
 
-// failureReplyKind returns the end of the key of the person's reply to a failure, by what can be done
-// about it; "ours" if there is no text for the kind of failure.
+// failureReplyKind returns the end of the key of the person's reply to a failure, by what can be
+// done about it; "ours" if there is no text for the kind of failure.
 func (vi verdictInput) failureReplyKind() string {
 	switch vi.Reason {
 	case store.ReasonSuppressed:
@@ -196,8 +196,8 @@ func (vi verdictInput) lockoutReply() texts.Sentence {
 	return vi.replyText("refused.checks", vi.timePart("free", vi.databaseTimeAfter(wait)))
 }
 
-// nextAllowedAt returns when the next request is admitted; zero: now. known is false if that can't be
-// told.
+// nextAllowedAt returns when the next request is admitted; zero: now. known is false if that can't
+// be told.
 func (vi verdictInput) nextAllowedAt() (free time.Time, known bool) {
 	if vi.facts.Quota == nil || !vi.quotaHasRule(vi.BlockedBy) {
 		return vi.LoggedAt.Add(vi.RetryAfter), vi.Count <= 1

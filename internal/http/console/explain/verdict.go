@@ -52,7 +52,8 @@ type VerdictFacts struct {
 	Reserved bool
 
 	Pause *policy.Pause // the pause that stops the row's channel or purpose now; nil: none
-	// ResendOther says that a resend prefers a server or carrier that its verification has not used.
+	// ResendOther says that a resend prefers a server or carrier that its verification has not
+	// used.
 	ResendOther bool
 	RuleScope   quota.Scope          // scope of the rule that refused the row; empty: not known
 	Newer       *store.SendOrRefusal // a newer request of the recipient for the same purpose; nil: none

@@ -8,7 +8,8 @@ import (
 	"sendcode/internal/verify/verification"
 )
 
-// failedTexts returns the verdict on a send that was not delivered: what happened, and what to do next.
+// failedTexts returns the verdict on a send that was not delivered: what happened, and what to do
+// next.
 func (vi verdictInput) failedTexts() (what, next texts.Sentence) {
 	switch vi.Reason {
 	case store.ReasonSuppressed:
@@ -51,8 +52,8 @@ func (vi verdictInput) failureKind() string {
 	return strings.TrimPrefix(key, failed)
 }
 
-// serverCodeTopic returns what a server's code is about: x.1.x the address, x.2.x the mailbox, x.7.x
-// policy (RFC 3463 section 3); "" if it does not tell.
+// serverCodeTopic returns what a server's code is about: x.1.x the address, x.2.x the mailbox,
+// x.7.x policy (RFC 3463 section 3); "" if it does not tell.
 func serverCodeTopic(code string) string {
 	for word := range strings.FieldsSeq(code) {
 		class, about, _ := strings.Cut(word, ".")

@@ -31,7 +31,9 @@ func (s situation) text() situation {
 
 // since has the same been asked for again.
 func (s situation) since(became store.Status) situation {
-	s.facts.Newer = &store.SendOrRefusal{Send: store.Send{ID: uuid.UUID{5}, Status: became, LoggedAt: consoletest.Start.Add(2 * time.Minute)}}
+	s.facts.Newer = &store.SendOrRefusal{
+		Send: store.Send{ID: uuid.UUID{5}, Status: became, LoggedAt: consoletest.Start.Add(2 * time.Minute)},
+	}
 	return s
 }
 
@@ -85,20 +87,23 @@ func kindsOfSituations() []situation {
 		told("sent, bounced later, mailbox full", accepted).later(store.ProviderBounced, "552 5.2.2"),
 		told("sent, bounced later, policy", accepted).later(store.ProviderBounced, "5.7.1"),
 		told("sent, called spam, and suppressed for it", accepted).unwanted(store.Suppression{}).later(store.ProviderComplained, "abuse"),
-		told("sent, called spam, and lifted", accepted).unwanted(store.Suppression{LiftedAt: aMinuteIn}).later(store.ProviderComplained, "abuse"),
+		told("sent, called spam, and lifted", accepted).unwanted(store.Suppression{LiftedAt: aMinuteIn}).later(store.ProviderComplained,
+			"abuse"),
 		told("queued, mailbox full", waiting(store.Queued, "temporary_rcpt", "452 4.2.2")),
 		told("refused, and a code that it does not name", byHour).with(0, 20*time.Minute).by(quota.Recipient).holding(halfTried).alone(),
 		told("refused, and a spent code that it does not name", byHour).with(0, 20*time.Minute).by(quota.Recipient).holding(locked).alone(),
 		told("refused, the reserve is left", byHour).with(0, 20*time.Minute).by(quota.Recipient).reserved().alone(),
 		told("refused, the reserve of an app is left", byHour).with(0, 20*time.Minute).by(quota.App).reserved().wide().alone(),
-		told("refused, too many failures", refusedBy("failures", 20*time.Hour, 1)).with(0, 0).failing(20 * time.Hour).by(quota.Failures).alone(),
+		told("refused, too many failures", refusedBy("failures", 20*time.Hour, 1)).with(0,
+			0).failing(20 * time.Hour).by(quota.Failures).alone(),
 		told("refused, unknown browsers' codes are locked out", refusedBy(verification.LockoutRuleName, 20*time.Hour, 1)).with(0,
 			0).lockedOut(store.Lockout{Class: store.UnknownBrowser, Wait: 19 * time.Hour, Failures: 20}).alone(),
 		told("refused, all codes are locked out", refusedBy(verification.LockoutRuleName, 700*time.Hour, 3)).with(0, 0).lockedOut(
 			store.Lockout{Wait: 600 * time.Hour, Failures: 100},
 			store.Lockout{Class: store.KnownBrowser, Wait: 600 * time.Hour, Failures: 100},
 			store.Lockout{Class: store.UnknownBrowser, Wait: 601 * time.Hour, Failures: 100}).alone(),
-		told("refused, codes were locked out", refusedBy(verification.LockoutRuleName, 20*time.Hour, 1)).with(0, 0).holding(halfTried).alone(),
+		told("refused, codes were locked out", refusedBy(verification.LockoutRuleName, 20*time.Hour, 1)).with(0,
+			0).holding(halfTried).alone(),
 		told("refused, by the breaker", refusedBy(policy.BreakerName, 42*time.Second, 1)).with(0, 0).alone(),
 		told("refused, by the bound on spellings", refusedBy(policy.SpellingsName, 20*time.Hour, 1)).with(0, 0).alone(),
 		told("refused, by backing off", refusedBy(policy.BackoffName, 50*time.Minute, 1)).with(0, 0).alone(),

@@ -40,8 +40,8 @@ func (vi verdictInput) refusedTexts() (what, next texts.Sentence) {
 	return what, next
 }
 
-// recipientCountText returns a sentence about how many recipients a row stands for; nil if it stands
-// for one.
+// recipientCountText returns a sentence about how many recipients a row stands for; nil if it
+// stands for one.
 func (vi verdictInput) recipientCountText() texts.Sentence {
 	switch {
 	case vi.Recipients == 0:

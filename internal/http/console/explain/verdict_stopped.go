@@ -86,7 +86,8 @@ func linkedTextTo(w texts.Words, key string, s store.SendOrRefusal) linkedText {
 		texts.Plain("became", w.Or("status", string(s.Status)))), Link: SendPageAddress(s.ID)}
 }
 
-// reduceIfErased returns the verdict. If the recipient was erased, that replaces the advice and the reply.
+// reduceIfErased returns the verdict. If the recipient was erased, that replaces the advice and the
+// reply.
 func (vi verdictInput) reduceIfErased(v Verdict) Verdict {
 	if vi.To != store.ErasedMask {
 		return v

@@ -101,7 +101,10 @@ func locked(_ *store.SendOrRefusal, v *store.Verification) { checked(v, 5) }
 func checked(v *store.Verification, n int) {
 	v.Attempts = n
 	for i := range n {
-		v.Checks = append(v.Checks, store.Check{At: consoletest.Start.Add(time.Duration(i+1) * 20 * time.Second), Network: "198.51.100.0/24"})
+		v.Checks = append(v.Checks, store.Check{
+			At:      consoletest.Start.Add(time.Duration(i+1) * 20 * time.Second),
+			Network: "198.51.100.0/24",
+		})
 	}
 }
 
@@ -175,9 +178,10 @@ func situations() []situation {
 		told("unknown, too many wrong tries", sentAs(store.Unknown, "", unanswered, locked)),
 		told("unknown, canceled", sentAs(store.Unknown, "", unanswered, canceled)),
 		told("unknown, in doubt", sentAs(store.Unknown, "", unanswered, doubtful)),
-		told("unknown, in doubt, and its code used", sentAs(store.Unknown, "", doubtful, approved, func(s *store.SendOrRefusal, _ *store.Verification) {
-			s.Reason, s.Took = store.ReasonEnded, 0
-		})),
+		told("unknown, in doubt, and its code used",
+			sentAs(store.Unknown, "", doubtful, approved, func(s *store.SendOrRefusal, _ *store.Verification) {
+				s.Reason, s.Took = store.ReasonEnded, 0
+			})),
 		told("unknown, no code known", sentAs(store.Unknown, "", unanswered)).alone(),
 		told("failed, no such address", noAddress),
 		told("failed, mailbox full", failedAs("rejected", "552 5.2.2", false)),
@@ -222,7 +226,8 @@ func situations() []situation {
 		told("refused, free again", refusedBy("minute", 42*time.Second, 3)).with(0, 0).alone(),
 		told("refused, and a code that works", refusedBy("minute", 42*time.Second, 3)).with(0, 0).after(store.Failed, store.Sent),
 		told("refused, and a code that may have arrived", refusedBy("minute", 42*time.Second, 3)).with(0, 0).after(store.Unknown),
-		told("refused, and a code that never went out", refusedBy("minute", 42*time.Second, 3)).with(0, 0).after(store.Failed, store.Queued),
+		told("refused, and a code that never went out", refusedBy("minute", 42*time.Second, 3)).with(0, 0).after(store.Failed,
+			store.Queued),
 		told("refused, by a rule of another scope", refusedBy("office", 42*time.Second, 1)).with(0, 0).alone(),
 		told("refused, several by a rule of another scope", refusedBy("office", 42*time.Second, 7)).with(0, 0).alone(),
 		told("refused, quota not known", refusedBy("minute", 42*time.Second, 1)).alone(),
@@ -286,7 +291,10 @@ func TestStories(t *testing.T) {
 			v := Judge(s.story, s.facts, texts.ForConsole(""))
 			text := v.Answer.Text.String()
 			fmt.Fprintln(&b, text)
-			for _, hidden := range []string{s.story.Send.Provider, s.story.Send.BlockedBy, s.story.Send.ProviderCode, "shop", "{", "0001-"} {
+			for _, hidden := range []string{
+				s.story.Send.Provider, s.story.Send.BlockedBy, s.story.Send.ProviderCode, "shop", "{",
+				"0001-",
+			} {
 				if hidden != "" && hidden != "test" && strings.Contains(span.ReplaceAllString(text, ""), hidden) {
 					t.Errorf("%s: %q is in %s", s.name, hidden, text)
 				}

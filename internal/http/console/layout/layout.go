@@ -1,7 +1,7 @@
-// Package layout is what the console's pages have in common: the page around them with its menu, templates and
-// files, forms, error pages, and lists. A page of rows defines a [List]: the parameters of its filter,
-// how to read rows, and the position of a row. This package does the rest: cursors, addresses of
-// other pages, and JSON.
+// Package layout is what the console's pages have in common: the page around them with its menu,
+// templates and files, forms, error pages, and lists. A page of rows defines a [List]: the
+// parameters of its filter, how to read rows, and the position of a row. This package does the
+// rest: cursors, addresses of other pages, and JSON.
 package layout
 
 import (

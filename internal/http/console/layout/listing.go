@@ -140,7 +140,8 @@ func (p ListPage[F, R]) FormAddress(part string) string {
 	return p.path + part + "?" + p.given.Encode()
 }
 
-// PagingParameters are the parameters of a list that are no filters: they say which part of it is shown.
+// PagingParameters are the parameters of a list that are no filters: they say which part of it is
+// shown.
 var PagingParameters = []string{"cursor", "newer", "limit"}
 
 // FilterTexts returns the filters of this page in words, without the place; none if it has none.
@@ -184,9 +185,9 @@ func FilterValue(name, value string, w texts.Words) string {
 	return w.Or(cmp.Or(words[name], name), value)
 }
 
-// ListAddress returns a list's address with the given parameters but without the cursors (cursor and
-// newer), and sets the parameter name to value. An empty value removes it. The address leads to the
-// first page, unless name is a cursor.
+// ListAddress returns a list's address with the given parameters but without the cursors (cursor
+// and newer), and sets the parameter name to value. An empty value removes it. The address leads to
+// the first page, unless name is a cursor.
 func ListAddress(path string, given url.Values, name, value string) string {
 	next := url.Values{}
 	for k, v := range given {

@@ -48,8 +48,8 @@ type Page struct {
 // statusLine returns the line that Show fills in.
 func (p Page) statusLine() *statusLine { return p.Health }
 
-// NewPage returns the layout of a page. title is the key of its title; here is the name of its section
-// of the menu, or "".
+// NewPage returns the layout of a page. title is the key of its title; here is the name of its
+// section of the menu, or "".
 func NewPage(c echo.Context, title, here string) Page {
 	w := Words(c)
 	p := Page{W: w, Title: w.Get(title), Here: here, Back: homePath}

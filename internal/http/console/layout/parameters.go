@@ -92,7 +92,8 @@ func shortenName(name string) string {
 // maxShortText is the longest name or reference that a row can have, in characters.
 const maxShortText = 64
 
-// Parameter sets to to what read returns of the parameter's text; problem is the answer to a text that read refuses.
+// Parameter sets to to what read returns of the parameter's text; problem is the answer to a text
+// that read refuses.
 func Parameter[T any](to *T, read func(string) (T, bool), problem string) ParseFunc {
 	return func(value string) string {
 		x, ok := read(value)
@@ -104,8 +105,8 @@ func Parameter[T any](to *T, read func(string) (T, bool), problem string) ParseF
 	}
 }
 
-// ShortTextParameter parses a text that a row may hold; others are an error, since a database would reject
-// them.
+// ShortTextParameter parses a text that a row may hold; others are an error, since a database would
+// reject them.
 func ShortTextParameter(to *string) ParseFunc {
 	return Parameter(to, func(text string) (string, bool) {
 		return text, utf8.ValidString(text) && utf8.RuneCountInString(text) <= maxShortText &&
@@ -161,7 +162,8 @@ func LimitParameter(to *int) ParseFunc {
 	}, "A limit is a number from 1 to 200.")
 }
 
-// TimeParameter parses RFC 3339, or the form of a browser's datetime-local field, which is in the zone.
+// TimeParameter parses RFC 3339, or the form of a browser's datetime-local field, which is in the
+// zone.
 func TimeParameter(to *time.Time, zone *time.Location) ParseFunc {
 	return func(value string) string {
 		for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04", "2006-01-02T15:04:05"} {

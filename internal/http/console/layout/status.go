@@ -23,8 +23,8 @@ type ServiceStatus struct {
 type ServicePart struct {
 	Kind string // database, redis, mail or sms
 	Name string // of a mail server its host:port, of a carrier its name
-	// whether it works; of a mail server or carrier: its circuit breaker is closed. While it is open,
-	// one attempt is allowed every five seconds
+	// whether it works; of a mail server or carrier: its circuit breaker is closed. While it is
+	// open, one attempt is allowed every five seconds
 	Up    bool
 	Slow  bool // it answers, but late
 	Since time.Time

@@ -17,8 +17,8 @@ import (
 	"sendcode/quota"
 )
 
-// PolicyReader returns the rules in force and the recipients at a rule's limit: the first few, and the
-// number of all. Implementation: *support.Administration.
+// PolicyReader returns the rules in force and the recipients at a rule's limit: the first few, and
+// the number of all. Implementation: *support.Administration.
 type PolicyReader interface {
 	Policies() []support.Policy
 	RecipientsAtLimit(ctx context.Context, p support.Policy, rule quota.Rule, most int) ([]store.HeavyRecipient,

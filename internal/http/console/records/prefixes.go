@@ -89,7 +89,8 @@ func (v prefixesView) State(p store.PrefixPause) explain.StateLabel {
 	return suppressionOrPauseLabel(p.Active(v.Now), !p.LiftedAt.IsZero(), "prefixes.holds", v.W)
 }
 
-// LiftedText returns a sentence on the actor that lifted a pause, when and why; nil if it was not lifted.
+// LiftedText returns a sentence on the actor that lifted a pause, when and why; nil if it was not
+// lifted.
 func (v prefixesView) LiftedText(p store.PrefixPause) texts.Sentence {
 	return liftedSentence(p.LiftedAt, p.LiftedBy, p.LiftedWhy, v.W)
 }

@@ -44,8 +44,8 @@ type Handlers struct {
 	TopicProviders []string // names of the mail providers whose subscription can be accepted
 }
 
-// formProblemText returns what was wrong with the form of a list, in the reader's language; most is how
-// many characters its reason may have.
+// formProblemText returns what was wrong with the form of a list, in the reader's language; most is
+// how many characters its reason may have.
 func formProblemText(w texts.Words, list string, bad *fault.InvalidError, most int) string {
 	if bad.Field == "reason" {
 		return layout.ReasonProblem(w, bad, most)
@@ -58,10 +58,16 @@ func (handlers *Handlers) Routes() []auth.Route {
 	const get, post = http.MethodGet, http.MethodPost
 	return []auth.Route{
 		{Method: get, Path: "/admin/acts", Handler: handlers.auditPage, Action: auth.ActionRead},
-		{Method: post, Path: "/admin/acts/subscription", Handler: layout.FormHandler(handlers.acceptSubscriptionForm), Action: auth.ActionAcceptSubscription},
+		{
+			Method: post, Path: "/admin/acts/subscription", Handler: layout.FormHandler(handlers.acceptSubscriptionForm),
+			Action: auth.ActionAcceptSubscription,
+		},
 		{Method: get, Path: suppressionsPath, Handler: handlers.suppressionsPage, Action: auth.ActionRead},
 		{Method: post, Path: suppressionsPath, Handler: layout.FormHandler(handlers.suppressForm), Action: auth.ActionSuppress},
-		{Method: post, Path: suppressionsPath + "/lift", Handler: layout.FormHandler(handlers.liftSuppressionsForm), Action: auth.ActionLiftSuppression},
+		{
+			Method: post, Path: suppressionsPath + "/lift", Handler: layout.FormHandler(handlers.liftSuppressionsForm),
+			Action: auth.ActionLiftSuppression,
+		},
 		{Method: get, Path: prefixesPath, Handler: handlers.prefixesPage, Action: auth.ActionRead},
 		{
 			Method: post, Path: prefixesPath + "/lift", Handler: layout.FormHandler(handlers.liftPrefixForm),
@@ -73,7 +79,10 @@ func (handlers *Handlers) Routes() []auth.Route {
 		{Method: post, Path: "/v1/admin/subscriptions", Handler: handlers.acceptSubscriptionJSON, Action: auth.ActionAcceptSubscription},
 		{Method: get, Path: "/v1" + suppressionsPath, Handler: handlers.suppressionList().ServeJSON, Action: auth.ActionRead},
 		{Method: post, Path: "/v1" + suppressionsPath, Handler: handlers.suppressJSON, Action: auth.ActionSuppress},
-		{Method: post, Path: "/v1" + suppressionsPath + "/lift", Handler: handlers.liftSuppressionsJSON, Action: auth.ActionLiftSuppression},
+		{
+			Method: post, Path: "/v1" + suppressionsPath + "/lift", Handler: handlers.liftSuppressionsJSON,
+			Action: auth.ActionLiftSuppression,
+		},
 		{Method: get, Path: "/v1" + prefixesPath, Handler: handlers.prefixPauseList().ServeJSON, Action: auth.ActionRead},
 		{Method: post, Path: "/v1" + prefixesPath + "/lift", Handler: handlers.liftPrefixJSON, Action: auth.ActionLiftPrefixPause},
 		{Method: get, Path: "/v1/admin/webhooks", Handler: handlers.webhookEventList().ServeJSON, Action: auth.ActionRead},

@@ -29,7 +29,10 @@ func (handlers *Handlers) suppressionList() layout.List[store.SuppressionFilter,
 	return layout.List[store.SuppressionFilter, store.Suppression]{
 		Name: "suppressions", Path: suppressionsPath, JSON: SuppressionJSON, Read: handlers.Store.Suppressions,
 		Parameters: func(f *store.SuppressionFilter) layout.Parameters {
-			return layout.Parameters{"state": layout.ActiveOnlyParameter(&f.ActiveOrHeld), "recipient": layout.RecipientParameter(&f.Recipient)}
+			return layout.Parameters{
+				"state":     layout.ActiveOnlyParameter(&f.ActiveOrHeld),
+				"recipient": layout.RecipientParameter(&f.Recipient),
+			}
 		},
 		Place: func(f *store.SuppressionFilter) layout.PagingFields {
 			return layout.PagingFields{Limit: &f.Limit, Before: &f.Before}
@@ -93,8 +96,8 @@ func (v suppressionsView) State(s store.Suppression) explain.StateLabel {
 	return suppressionOrPauseLabel(s.Active(v.Now), !s.LiftedAt.IsZero(), "suppressions.active", v.W)
 }
 
-// StateText returns a sentence on why a suppression is held, or on the actor that lifted it, when and
-// why; nil if it is neither held nor lifted.
+// StateText returns a sentence on why a suppression is held, or on the actor that lifted it, when
+// and why; nil if it is neither held nor lifted.
 func (v suppressionsView) StateText(s store.Suppression) texts.Sentence {
 	switch {
 	case s.Held(v.Now):
@@ -118,8 +121,8 @@ func suppressionOrPauseLabel(active, lifted bool, holds string, w texts.Words) e
 	return explain.StateLabel{Sign: "–", Word: w.Get("suppressions.ended"), Tone: explain.Neutral}
 }
 
-// liftedSentence returns a sentence on the actor that lifted a suppression or a pause, when and why;
-// nil if it was not lifted.
+// liftedSentence returns a sentence on the actor that lifted a suppression or a pause, when and
+// why; nil if it was not lifted.
 func liftedSentence(at time.Time, by, why string, w texts.Words) texts.Sentence {
 	if at.IsZero() {
 		return nil
@@ -214,7 +217,8 @@ func (handlers *Handlers) liftSuppressionsForm(c echo.Context, form url.Values) 
 		return fault.Invalid("channel", "invalid", "This form was not made by the list.")
 	}
 	reason := strings.TrimSpace(form.Get("reason"))
-	_, err = handlers.liftSuppressions(c, support.LiftSuppressionsRequest{Channel: string(ch), Address: h, App: form.Get("app"), Reason: reason})
+	_, err = handlers.liftSuppressions(c,
+		support.LiftSuppressionsRequest{Channel: string(ch), Address: h, App: form.Get("app"), Reason: reason})
 	return handlers.answerSuppressionForm(c, form, err)
 }
 

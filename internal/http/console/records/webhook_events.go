@@ -29,7 +29,10 @@ func (handlers *Handlers) webhookEventList() layout.List[webhookEventFilter, sto
 	return layout.List[webhookEventFilter, store.AppEvent]{
 		Name: "events", Path: "/admin/webhooks", JSON: webhookEventJSON,
 		Parameters: func(f *webhookEventFilter) layout.Parameters {
-			return layout.Parameters{"app": layout.ShortTextParameter(&f.App), "state": layout.OneOfParameter(&f.State, webhookEventStates...)}
+			return layout.Parameters{
+				"app":   layout.ShortTextParameter(&f.App),
+				"state": layout.OneOfParameter(&f.State, webhookEventStates...),
+			}
 		},
 		Place: func(f *webhookEventFilter) layout.PagingFields {
 			return layout.PagingFields{Limit: &f.Limit, Before: &f.before}
@@ -55,7 +58,8 @@ func webhookEventJSON(e store.AppEvent, _ time.Time) layout.JSONObject {
 	}
 }
 
-// webhookEventsView is the page of apps' webhook events, to find out why a back end did not get one.
+// webhookEventsView is the page of apps' webhook events, to find out why a back end did not get
+// one.
 type webhookEventsView struct {
 	layout.Page
 	layout.ListPage[webhookEventFilter, store.AppEvent]

@@ -173,7 +173,8 @@ func (p *Provider) token(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case id != ClientID || secret != ClientSecret:
 		answer(w, http.StatusUnauthorized, map[string]any{"error": "invalid_client"})
-	case !known || r.PostForm.Get("redirect_uri") != p.Redirect || base64.RawURLEncoding.EncodeToString(sum[:]) != asked.Get("code_challenge"):
+	case !known || r.PostForm.Get("redirect_uri") != p.Redirect ||
+		base64.RawURLEncoding.EncodeToString(sum[:]) != asked.Get("code_challenge"):
 		answer(w, http.StatusBadRequest, map[string]any{"error": "invalid_grant", "error_description": "<script>alert(1)</script>"})
 	default:
 		sign := p.Token

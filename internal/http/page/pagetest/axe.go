@@ -110,6 +110,7 @@ func (a *Axe) Violations(tab *browsertest.Tab, part string) (found []string, err
 		return nil, fmt.Errorf("axe: the engine cannot be loaded: %w", err)
 	}
 	run := fmt.Sprintf(`axe.run(%q, %s).then((found) => found.violations.flatMap((v) => v.nodes.map((n) =>
-		v.id + ": " + n.target.join(" ") + ": " + n.html.slice(0, 120) + ": " + (n.any[0] ?? n.all[0] ?? n.none[0])?.message)))`, part, axeRules)
+		v.id + ": " + n.target.join(" ") + ": " + n.html.slice(0, 120) + ": " + (n.any[0] ?? n.all[0] ?? n.none[0])?.message)))`, part,
+		axeRules)
 	return found, tab.Eval(run, &found)
 }

@@ -1,8 +1,10 @@
-// Impatient people by seed, at the page's own script and at <send-code>. Nothing waits: time is what the next event says. The server is the
-// real one; what it decides is asked at the person's time.
+// Impatient people by seed, at the page's own script and at <send-code>. Nothing waits: time is
+// what the next event says. The server is the real one; what it decides is asked at the person's
+// time.
 //
-// The machine has a steady clock, which stands still while it sleeps, and a clock of the day, which is wrong from the beginning and is set
-// forward and back. Timers run by the steady clock. What comes in during a sleep is there when the machine wakes; a tab may be frozen alone.
+// The machine has a steady clock, which stands still while it sleeps, and a clock of the day, which
+// is wrong from the beginning and is set forward and back. Timers run by the steady clock. What
+// comes in during a sleep is there when the machine wakes; a tab may be frozen alone.
 
 const second = 1000, minute = 60 * second;
 const real = { fetch: window.fetch.bind(window), Date, requestSubmit: HTMLFormElement.prototype.requestSubmit };
@@ -22,7 +24,8 @@ const failures = []; // that no promise of ours holds
 addEventListener('unhandledrejection', ({ reason }) => failures.push(String(reason?.stack ?? reason)));
 addEventListener('error', ({ error, message }) => failures.push(String(error?.stack ?? message)));
 
-// turn lets everything go on that promises hold back: each of them some steps, and no longer chain is anywhere.
+// turn lets everything go on that promises hold back: each of them some steps, and no longer chain
+// is anywhere.
 async function turn() {
   for (let n = 0; n < 60; n++) await undefined;
 }
@@ -83,7 +86,8 @@ class Machine {
 
   note(text) { this.told.push(`${(this.now / second).toFixed(3)} ${text}`); }
 
-  // at has something happen at the server, at the machine (then not before it wakes), or by its steady clock; of a tab, not while it is frozen.
+  // at has something happen at the server, at the machine (then not before it wakes), or by its
+  // steady clock; of a tab, not while it is frozen.
   at(time, run, where = 'machine', tab = undefined) {
     const event = { time, run, where, tab };
     this.events.push(event);
@@ -112,7 +116,8 @@ class Machine {
     }
   }
 
-  // judge holds each tab to what the server would do, from now on until a time at which nothing has changed yet.
+  // judge holds each tab to what the server would do, from now on until a time at which nothing has
+  // changed yet.
   judge(until) {
     if (failures.length) this.wrong(failures.splice(0).join('\n'));
     if (this.asleep) return;
@@ -130,8 +135,9 @@ class Machine {
     }
   }
 
-  // news says that another tab has sent and this one need not know yet, or was being loaded and has heard nothing of it, or has no
-  // verification to ask about; or that the answer to a send was lost, and nothing was heard since.
+  // news says that another tab has sent and this one need not know yet, or was being loaded and has
+  // heard nothing of it, or has no verification to ask about; or that the answer to a send was
+  // lost, and nothing was heard since.
   news(tab) {
     const [by, at, lost] = this.sent;
     if (tab.heard < at && (lost || by !== tab && tab.deaf)) return true;
@@ -378,7 +384,8 @@ class Tab {
     if (kind === 'approved') must(heading, some((v) => v.State === 'approved'));
     if (kind === 'enough' && !this.unaware) must(heading, ({ accepts, at }) => accepts >= at - patience);
     if (kind === 'failed') must(heading, some((v) => ['failed', 'undelivered'].includes(v.Status)));
-    if (kind === 'away' && !machine.history.some(({ away }) => away)) machine.wrong(`tab ${this.name} says that the service is away`); // what the last press came to
+    // what the last press came to
+    if (kind === 'away' && !machine.history.some(({ away }) => away)) machine.wrong(`tab ${this.name} says that the service is away`);
     if (kind === 'ended') {
       const state = { [w.TooManyTries]: 'max_attempts_reached', [w.Expired]: 'expired', [w.Used]: 'approved', [w.Canceled]: 'canceled' }[heading];
       must(heading, some((v) => v.State === state));
@@ -521,7 +528,8 @@ const unstyled = new CSSStyleSheet();
 unstyled.replaceSync = () => {};
 
 const happenings = {
-  // step sets the clock, though not so that it undoes a sleep: no clock of the machine would tell of that.
+  // step sets the clock, though not so that it undoes a sleep: no clock of the machine would tell
+  // of that.
   step(m, slept = 0) {
     const by = m.chance.one([-1, 1]) * m.chance.scale(50, 24 * 60 * minute);
     if (slept && Math.abs(slept + by) < second / 2) return;
@@ -540,7 +548,8 @@ const happenings = {
       if (seen) m.tabs.forEach((tab) => tab.see());
     });
   },
-  // freeze has one tab's scripts stand still, as in the background or while another page is shown in it.
+  // freeze has one tab's scripts stand still, as in the background or while another page is shown
+  // in it.
   freeze(m) {
     const tab = m.chance.one(m.tabs), back = m.chance.one([true, false]);
     if (tab.posting || !tab.root || m.now < tab.thaws) return;
@@ -608,7 +617,8 @@ const happenings = {
   },
 };
 
-// person is one's hour; it throws when something was not as the server has it, or a tab did not come to its end.
+// person is one's hour; it throws when something was not as the server has it, or a tab did not
+// come to its end.
 async function person(seed, world, kind, served) {
   const m = new Machine(seed, world, kind, served), { chance } = m;
   new (kind === 'page' ? Page : Element)(m, 'A');
@@ -632,7 +642,8 @@ async function person(seed, world, kind, served) {
   return m.sends ?? 0;
 }
 
-// compiled is a served script as a function of what is around it; it returns what the module exports.
+// compiled is a served script as a function of what is around it; it returns what the module
+// exports.
 function compiled(source) {
   let run;
   const body = source.replaceAll('import.meta.url', 'here').replaceAll('import(', 'importing(')

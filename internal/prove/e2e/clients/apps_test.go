@@ -117,7 +117,8 @@ func onPage(app string) func(*http.Request) {
 	}
 }
 
-// approved has a person ask for a code on an app's page and enter it, and returns where the page then leads.
+// approved has a person ask for a code on an app's page and enter it, and returns where the page
+// then leads.
 func approved(s *apptest.Stack, app, purpose, to, returnURL string) (back *url.URL) {
 	s.Helper()
 	sent := s.Post("/v1/verifications", fmt.Sprintf(`{"channel":"email","to":%q,"purpose":%q}`, to, purpose), onPage(app))
@@ -169,8 +170,8 @@ type attempt struct {
 	left            int    // of the first rule, at least: what the owner spent does not count
 }
 
-// attempts are those with every operation of the specification that apps call, by its id. Nothing of
-// owner may come of one.
+// attempts are those with every operation of the specification that apps call, by its id. Nothing
+// of owner may come of one.
 func attempts(owner *tenant) map[string][]attempt {
 	verification := "/v1/verifications/" + owner.pending.ID
 	person := func(name string) string {

@@ -68,7 +68,8 @@ func TestOriginsOfAPublicKey(t *testing.T) {
 	// a page's tracing adds headers to each request, which we do not read
 	traced := own + ",sentry-trace, baggage,x-b3-traceid"
 	for headers, allowed := range map[string]string{
-		own: own, "": own, traced: traced, own + ",*": own, own + ",a b": own, own + ",a\tb": own, own + ", X-Forwarded-For": own, "forwarded": own,
+		own: own, "": own, traced: traced, own + ",*": own, own + ",a b": own, own + ",a\tb": own, own + ", X-Forwarded-For": own,
+		"forwarded":                    own,
 		own + strings.Repeat(",a", 29): own + strings.Repeat(",a", 29), own + strings.Repeat(",a", 30): own,
 		strings.Repeat("a", 4096): strings.Repeat("a", 4096), strings.Repeat("a", 4097): own,
 	} {
@@ -118,7 +119,10 @@ func TestAListenerThatOtherMachinesReach(t *testing.T) {
 	for _, given := range []string{"", "Bearer ", "Bearer " + apptest.Token, "Bearer " + apptest.APIKey, "Bearer " + metricsToken} {
 		s.Is(fmt.Sprintf("without SENDCODE_METRICS_TOKEN, %q", given), s.Get("/metrics", with("Authorization", given)), http.StatusNotFound)
 	}
-	for _, want := range []string{"/metrics is off", "SENDCODE_METRICS_TOKEN", "/admin is on ", "where other machines can reach it", "SENDCODE_ADMIN_ADDR"} {
+	for _, want := range []string{
+		"/metrics is off", "SENDCODE_METRICS_TOKEN", "/admin is on ", "where other machines can reach it",
+		"SENDCODE_ADMIN_ADDR",
+	} {
 		if !s.Logged(want) {
 			t.Errorf("the log of the start does not say %q", want)
 		}

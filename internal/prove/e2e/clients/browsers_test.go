@@ -15,9 +15,9 @@ import (
 // looks of the page, the widget and the console.
 type looks [3]browsertest.Look
 
-// The service as it starts without any setting, in Firefox and WebKit: a person gets a code from the
-// dev mailbox at the page and at the widget of another site, and an administrator finds the person.
-// So does a person in a browser that keeps no cookies. [TestDoors] is the same in Chromium.
+// The service as it starts without any setting, in Firefox and WebKit: a person gets a code from
+// the dev mailbox at the page and at the widget of another site, and an administrator finds the
+// person. So does a person in a browser that keeps no cookies. [TestDoors] is the same in Chromium.
 func TestPeopleInOtherBrowsers(t *testing.T) {
 	t.Parallel()
 	inOtherBrowsers(t, looks{{Width: 320, Height: 640, Dark: true}, {Width: 1280, Height: 900}, {Width: 1280, Height: 900}})

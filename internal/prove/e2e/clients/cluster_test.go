@@ -16,8 +16,8 @@ import (
 	"sendcode/internal/run/app/doctor"
 )
 
-// Redis Cluster of three masters, of which one is killed: its buckets alone are decided by the process,
-// and no recipient gets more.
+// Redis Cluster of three masters, of which one is killed: its buckets alone are decided by the
+// process, and no recipient gets more.
 func TestOnACluster(t *testing.T) {
 	t.Parallel()
 	s := apptest.OnRealParts(t).Write(`limits: {calls: [{name: calls, key: user, limit: 100, window: 300s}]}
@@ -66,8 +66,8 @@ policies: {default: [{name: short, scope: recipient, limit: 1, window: 300s}, {n
 	s.Admits(0, 20, apptest.Ana)
 }
 
-// A node of a Cluster behind redis:// is refused at start and by the doctor, with the URL to write and without the
-// password. A server that becomes one is degraded.
+// A node of a Cluster behind redis:// is refused at start and by the doctor, with the URL to write
+// and without the password. A server that becomes one is degraded.
 func TestANodeOfAClusterIsNamed(t *testing.T) {
 	t.Parallel()
 	s := apptest.OnRealParts(t)

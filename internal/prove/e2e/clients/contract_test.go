@@ -74,9 +74,12 @@ limits: {month: [{name: month, key: user, limit: 3, per: month}], web: [{name: m
 	}
 	t.Logf("%d requests, %d failures; by status %v", *randomRequests, failures, statuses)
 	enough := *randomRequests == fewRequests || *randomRequests >= 10_000 // the few have a seed that serves all
-	for id, ok := range served {                                          // but for what needs something that a random request seldom has, such as a code that still waits
+	// but for what needs something that a random request seldom has, such as a code that still
+	// waits
+	for id, ok := range served {
 		if needs := "adminAcceptSubscription adminCancel adminLiftPrefix adminResend authHook carrierReceipt " +
-			"carrierReceiptByQuery providerEvents redeemProof adminReveal checkNamed"; !ok && enough && !slices.Contains(strings.Fields(needs), id) {
+			"carrierReceiptByQuery providerEvents redeemProof adminReveal checkNamed"; !ok && enough &&
+			!slices.Contains(strings.Fields(needs), id) {
 			t.Errorf("no request to %s was served", id)
 		}
 	}
@@ -115,7 +118,10 @@ func (r requests) caller(path string) []func(*http.Request) {
 
 // address fills in the parameters of a path and of its query.
 func (r requests) address(path string, o *openapi3.Operation) string {
-	ids := []string{r.known.ID, r.known.ID, r.own, r.known.Send.ID, r.known.Send.ID, "nothing", "00000000-0000-7000-8000-000000000000", "%F0%9F%98%80"}
+	ids := []string{
+		r.known.ID, r.known.ID, r.own, r.known.Send.ID, r.known.Send.ID, "nothing", "00000000-0000-7000-8000-000000000000",
+		"%F0%9F%98%80",
+	}
 	names := strings.NewReplacer("{id}", pick(r, ids),
 		"{limit}", pick(r, []string{"month", "month", "web", "none"}), "{name}", "any", "{carrier}", "any")
 	query := url.Values{}

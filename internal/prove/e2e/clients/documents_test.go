@@ -39,11 +39,15 @@ func blocksOf(t *testing.T, page, language string) (all []string) {
 func TestSamplesHaveTimeouts(t *testing.T) {
 	files, err := filepath.Glob("../../../../docs/examples/*")
 	apptest.Must(t, err)
-	texts := map[string]string{"ask in sh": blocksOf(t, "docs/quickstart.md", "sh")[0], "ask in Go": blocksOf(t, "docs/quickstart.md", "go")[0]}
+	texts := map[string]string{
+		"ask in sh": blocksOf(t, "docs/quickstart.md", "sh")[0],
+		"ask in Go": blocksOf(t, "docs/quickstart.md", "go")[0],
+	}
 	for _, name := range files {
 		texts[name] = readFile(t, "docs/examples/"+filepath.Base(name))
 	}
-	calls, limits := regexp.MustCompile(`\bfetch\(|urlopen\(|http\.\w*Client|curl `), regexp.MustCompile(`(?i)\.timeout\(|timeout[=:]| -m 10`)
+	calls, limits := regexp.MustCompile(`\bfetch\(|urlopen\(|http\.\w*Client|curl `),
+		regexp.MustCompile(`(?i)\.timeout\(|timeout[=:]| -m 10`)
 	seen := 0
 	for name, text := range texts {
 		n := len(calls.FindAllString(text, -1))
@@ -118,8 +122,9 @@ func TestTheLinesOfReports(t *testing.T) {
 	servertest.Same(t, "the report", sh(t, s, lines[len(lines)-1]), `{"id":"`+sent.ID+`","outcome":"approved"}`+"\n")
 }
 
-// The lines of docs/SIX-LIMITERS.md, in both languages: each is admitted, and a second code or gift is
-// not. At last a month of three has two places taken and two more recorded: a look tells that none is left.
+// The lines of docs/SIX-LIMITERS.md, in both languages: each is admitted, and a second code or gift
+// is not. At last a month of three has two places taken and two more recorded: a look tells that
+// none is left.
 func TestTheLinesOfSixLimiters(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"docs/SIX-LIMITERS.md", "docs/SIX-LIMITERS.zh-CN.md"} {

@@ -16,10 +16,10 @@ import (
 	"sendcode/internal/run/app/apptest"
 )
 
-// The service on Redis, Postgres and a mail server, used by each door but the API, which TestMainJob
-// uses: a person gets a code at the page and at the widget of another site, an auth server has a code
-// of its own sent, and the app's back end is told each of these sends. Then an administrator finds
-// the person. The app's secret key does not work in the site's page.
+// The service on Redis, Postgres and a mail server, used by each door but the API, which
+// TestMainJob uses: a person gets a code at the page and at the widget of another site, an auth
+// server has a code of its own sent, and the app's back end is told each of these sends. Then an
+// administrator finds the person. The app's secret key does not work in the site's page.
 func TestDoors(t *testing.T) {
 	t.Parallel()
 	const hookSecret = "a secret of the auth server's hook"
@@ -44,7 +44,8 @@ func TestDoors(t *testing.T) {
 	s.Is("the widget's proof", redeemed, http.StatusOK, redeemed.To == bea)
 
 	stolen := fmt.Sprintf(`fetch(%q, {method: "POST", headers: {Authorization: "Bearer " + %q, "Content-Type": "application/json"},
-		body: %q}).then((answer) => answer.status, () => 0)`, base+"/v1/verifications", apptest.APIKey, `{"channel":"email","to":"dan@example.com"}`)
+		body: %q}).then((answer) => answer.status, () => 0)`, base+"/v1/verifications", apptest.APIKey,
+		`{"channel":"email","to":"dan@example.com"}`)
 	servertest.Same(t, "a secret key in the site's page", browsertest.Value[int](widget, stolen), http.StatusForbidden)
 
 	const cleo = "cleo@example.com"

@@ -59,9 +59,9 @@ func TestMainJob(t *testing.T) {
 	})
 }
 
-// nowhere searches the log, and the database's files as they lie on the disk, for the recipient and the
-// code. TestNoSinkShowsACanary searches Postgres. Six digits turn up in times and hashes too, so only a
-// code that stands alone counts.
+// nowhere searches the log, and the database's files as they lie on the disk, for the recipient and
+// the code. TestNoSinkShowsACanary searches Postgres. Six digits turn up in times and hashes too,
+// so only a code that stands alone counts.
 func nowhere(s *apptest.Stack, code string) {
 	s.Helper()
 	files, _ := filepath.Glob(filepath.Join(s.Env["SENDCODE_DATA_DIR"], "sendcode.db*"))

@@ -18,8 +18,8 @@ import (
 	"sendcode/internal/run/app/apptest"
 )
 
-// Behind HAProxy and nginx as they are without settings of ours, which add no header that tells of them, nothing is open to a
-// client that names the loopback address as its Host.
+// Behind HAProxy and nginx as they are without settings of ours, which add no header that tells of
+// them, nothing is open to a client that names the loopback address as its Host.
 func TestProxiesByTheirDefaults(t *testing.T) {
 	s := apptest.Embedded(t)
 	delete(s.Env, "SENDCODE_METRICS_TOKEN")
@@ -70,7 +70,8 @@ http {
 					continue
 				}
 				for _, path := range []string{"/metrics", "/mailbox", "/mailbox/messages", "/v1/channels"} {
-					a, err := s.At(base, http.MethodGet, prefix+path, "", with("Authorization", ""), func(r *http.Request) { r.Host = host })
+					a, err := s.At(base, http.MethodGet, prefix+path, "", with("Authorization", ""),
+						func(r *http.Request) { r.Host = host })
 					apptest.Must(t, err)
 					if a.StatusCode != http.StatusUnauthorized && a.StatusCode != http.StatusForbidden {
 						t.Errorf("%s, Host %s: %s%s is answered %d %.60s", p.Name, host, prefix, path, a.StatusCode, a.Raw)
@@ -81,8 +82,9 @@ http {
 	}
 }
 
-// The time of an answer tells nothing of what it must not tell: whether a recipient was sent a code before, and whether an ID that
-// one app asks for belongs to another app or to none. Of many pairs of requests, one after the other, the medians are alike.
+// The time of an answer tells nothing of what it must not tell: whether a recipient was sent a code
+// before, and whether an ID that one app asks for belongs to another app or to none. Of many pairs
+// of requests, one after the other, the medians are alike.
 func TestTimesTellNothing(t *testing.T) {
 	const pairs = 2000
 	s := apptest.Embedded(t).Tenants().Start(1)

@@ -10,8 +10,8 @@ import (
 	"sendcode/internal/run/app/apptest"
 )
 
-// From the file to the answers: two spellings of a mailbox share a quota; a test recipient has a known
-// code and no quota; blocked and disposable addresses get none.
+// From the file to the answers: two spellings of a mailbox share a quota; a test recipient has a
+// known code and no quota; blocked and disposable addresses get none.
 func TestWhatTheFileSaysOfRecipients(t *testing.T) {
 	t.Parallel()
 	const reviewer = "reviewer@example.com"

@@ -16,9 +16,10 @@ import (
 	"sendcode/internal/run/app/apptest"
 )
 
-// The next process counts each event of /v1/limits that was answered before SIGTERM, or that was in the file before a kill, and
-// each wrong token that was answered before a kill. A kill at any instant loses the last events alone; TestSavedEventsOutliveTheProcess
-// says by a clock of its own how old these are.
+// The next process counts each event of /v1/limits that was answered before SIGTERM, or that was in
+// the file before a kill, and each wrong token that was answered before a kill. A kill at any
+// instant loses the last events alone; TestSavedEventsOutliveTheProcess says by a clock of its own
+// how old these are.
 func TestARestartForgetsNothing(t *testing.T) {
 	t.Parallel()
 	endAndStart(t, 2)

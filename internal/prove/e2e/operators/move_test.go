@@ -16,9 +16,9 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(apptest.Main(m, 5, 4)) }
 
-// A service on one file goes on in Postgres: the same recipients and networks are refused for the same wait, limits of
-// /v1/limits have as much left, a send in flight arrives, a code from before is approved, and accounts, suppressions and the audit
-// trail are there. The file serves no more.
+// A service on one file goes on in Postgres: the same recipients and networks are refused for the
+// same wait, limits of /v1/limits have as much left, a send in flight arrives, a code from before
+// is approved, and accounts, suppressions and the audit trail are there. The file serves no more.
 func TestMove(t *testing.T) {
 	t.Parallel()
 	s := apptest.OnRealParts(t)
@@ -68,7 +68,8 @@ limits: {month: [{name: month, key: user, limit: 5, window: 720h}]}
 	refused("beside the service", moved(database), "stop the service")
 	s.Stop(0)
 	s.Replicas = nil
-	apptest.Must(t, commands.ChangeAccount(t.Context(), cfg, commands.AccountChange{Do: "add", Name: "mei", Role: "owner", Reason: "on call"}, &printed))
+	apptest.Must(t, commands.ChangeAccount(t.Context(), cfg,
+		commands.AccountChange{Do: "add", Name: "mei", Role: "owner", Reason: "on call"}, &printed))
 	refused("no URL", moved("db"), "--to must be")
 	index := s.Env["SENDCODE_INDEX_KEY"]
 	s.Env["SENDCODE_INDEX_KEY"] = config.NewIndexKey()
@@ -105,7 +106,8 @@ limits: {month: [{name: month, key: user, limit: 5, window: 720h}]}
 	acts := string(s.Get("/v1/admin/acts", apptest.AsAdmin).Raw)
 	printed.Reset()
 	apptest.Must(t, commands.ChangeAccount(t.Context(), s.Config(), commands.AccountChange{Do: "list"}, &printed))
-	if !strings.Contains(acts, "on call") || !strings.Contains(acts, "asked to be left alone") || !strings.Contains(printed.String(), "mei\towner\topen") {
+	if !strings.Contains(acts, "on call") || !strings.Contains(acts, "asked to be left alone") ||
+		!strings.Contains(printed.String(), "mei\towner\topen") {
 		t.Errorf("acts: %s\naccounts: %s", acts, printed.String())
 	}
 }

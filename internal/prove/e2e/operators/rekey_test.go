@@ -102,7 +102,8 @@ VALUES ('01890000-0000-7000-8000-000000000007', now() + interval '9 hours', 1, t
 	// everyRow reads every row with the keys of a ring, and returns how many are under k2.
 	everyRow := func(ring *keys.Ring) (fresh int) {
 		t.Helper()
-		rows, err := owner.Query(s.Context(), `SELECT 'recipient', id, sealed FROM verifications WHERE id LIKE '000row%' AND sealed IS NOT NULL
+		rows, err := owner.Query(s.Context(),
+			`SELECT 'recipient', id, sealed FROM verifications WHERE id LIKE '000row%' AND sealed IS NOT NULL
 UNION ALL SELECT 'second factor', account, sealed FROM second_factors
 UNION ALL SELECT '`+strings.ReplaceAll(keys.CallerCodeLabel, "'", "''")+`', id::text, sealed FROM outbox WHERE sealed IS NOT NULL`)
 		apptest.Must(t, err)

@@ -27,8 +27,8 @@ import (
 
 const deploy = "../../../../deploy"
 
-// asComposed is a stack on what compose.postgres.yaml starts: Redis by its script, Postgres with its two
-// roles, migrated by the owner.
+// asComposed is a stack on what compose.postgres.yaml starts: Redis by its script, Postgres with
+// its two roles, migrated by the owner.
 func asComposed(t *testing.T) *apptest.Stack {
 	t.Helper()
 	s := apptest.OnOwnPostgres(t)

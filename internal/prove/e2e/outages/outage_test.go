@@ -63,8 +63,9 @@ func fullest(t *testing.T, client *redis.Client) (bucket string, events int64) {
 	return bucket, events
 }
 
-// Redis goes back to an older snapshot, lacks one event of a bucket, or is replaced by a replica without the newest event.
-// No recipient gets a send too many, since the rows of sends count too. Redis learns the events that it lacks.
+// Redis goes back to an older snapshot, lacks one event of a bucket, or is replaced by a replica
+// without the newest event. No recipient gets a send too many, since the rows of sends count too.
+// Redis learns the events that it lacks.
 func TestRedisLacksEvents(t *testing.T) {
 	t.Parallel()
 	s := apptest.OnRealParts(t).Policy("    - {name: hour, scope: recipient, limit: 2, window: 1h}\n")
@@ -103,8 +104,8 @@ func TestRedisLacksEvents(t *testing.T) {
 	learns()
 }
 
-// While decisions fail, the service is degraded, though a probe of other keys is well: the keys of one recipient have
-// another type here, as of another program.
+// While decisions fail, the service is degraded, though a probe of other keys is well: the keys of
+// one recipient have another type here, as of another program.
 func TestRedisFailsTheWorkAlone(t *testing.T) {
 	t.Parallel()
 	s := apptest.OnRealParts(t).Start(1)
@@ -120,8 +121,8 @@ func TestRedisFailsTheWorkAlone(t *testing.T) {
 	})
 }
 
-// A Redis that hangs is waited for once: by the requests that begin before the first of them has waited. At 20
-// a second a later one that waits too ends long after the next twenty have begun.
+// A Redis that hangs is waited for once: by the requests that begin before the first of them has
+// waited. At 20 a second a later one that waits too ends long after the next twenty have begun.
 func TestRedisHangs(t *testing.T) {
 	t.Parallel()
 	s := apptest.OnRealParts(t).Start(1)

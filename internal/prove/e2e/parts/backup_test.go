@@ -21,9 +21,10 @@ import (
 	"sendcode/internal/run/app/apptest"
 )
 
-// As in a container, where nothing but the program and its data is there and nothing else can be written, the program backs its file
-// up through a pipe while it serves under load, and another process restores it. What was accepted before the backup
-// began counts there, and its codes are right. An archive that is cut restores nothing.
+// As in a container, where nothing but the program and its data is there and nothing else can be
+// written, the program backs its file up through a pipe while it serves under load, and another
+// process restores it. What was accepted before the backup began counts there, and its codes are
+// right. An archive that is cut restores nothing.
 func TestBackupThroughAPipe(t *testing.T) {
 	s := oneFile(t)
 	s.Env["SENDCODE_CONFIG_YAML"] = "policies:\n  default:\n" + apptest.LongRules
@@ -49,7 +50,8 @@ func TestBackupThroughAPipe(t *testing.T) {
 		cmd := s.Program("serve")
 		cmd.Path, cmd.Args, cmd.Stderr = alone+"/sendcode", append([]string{"sendcode"}, args...), s.Printed
 		if contained {
-			cmd.Dir, cmd.SysProcAttr = "/", &syscall.SysProcAttr{Chroot: root, Credential: &syscall.Credential{Uid: uint32(user), Gid: uint32(user)}}
+			cmd.Dir, cmd.SysProcAttr = "/",
+				&syscall.SysProcAttr{Chroot: root, Credential: &syscall.Credential{Uid: uint32(user), Gid: uint32(user)}}
 		}
 		return cmd
 	}

@@ -29,15 +29,17 @@ func TestEachForm(t *testing.T) {
 	}
 }
 
-// A mail that comes back reaches its send by another replica than the one that sent it. A mail made of what a
-// browser's 202 tells does nothing. The code in the returned mail is in no log.
+// A mail that comes back reaches its send by another replica than the one that sent it. A mail made
+// of what a browser's 202 tells does nothing. The code in the returned mail is in no log.
 func bounceMails(s *apptest.Stack, f form) {
 	last := f.replicas - 1
 	file := filepath.Join(s.TempDir(), "secret")
 	apptest.Must(s.T, os.WriteFile(file, []byte(bounceSecret), 0o600))
 	post := func(id, original string) {
-		apptest.Must(s.T, commands.PostBounce(s.Context(), commands.BounceTarget{URL: s.Replicas[last].Base + "/v1/events/pipe", SecretFile: file}, nil,
-			strings.NewReader("Content-Type: multipart/report; boundary=b\nReferences: <"+id+">\n\n--b\nContent-Type: message/delivery-status\n\n"+
+		apptest.Must(s.T, commands.PostBounce(s.Context(),
+			commands.BounceTarget{URL: s.Replicas[last].Base + "/v1/events/pipe", SecretFile: file}, nil,
+			strings.NewReader("Content-Type: multipart/report; boundary=b\nReferences: <"+id+
+				">\n\n--b\nContent-Type: message/delivery-status\n\n"+
 				"Reporting-MTA: dns; mx.example\n\nFinal-Recipient: rfc822; gone@example.com\nAction: failed\nStatus: 5.1.1\n"+
 				"Diagnostic-Code: smtp; 550 5.1.1 User unknown\n\n--b\nContent-Type: message/rfc822\n\n"+original+"\n--b--\n"), io.Discard))
 	}

@@ -42,8 +42,8 @@ var (
 	}
 )
 
-// fail has each fault happen once, in some order, again and again for a while, and until so many requests
-// were answered. On a busy machine it lasts longer, until each has happened.
+// fail has each fault happen once, in some order, again and again for a while, and until so many
+// requests were answered. On a busy machine it lasts longer, until each has happened.
 func (p *proof) fail(ctx context.Context, least time.Duration, requests int, faults []fault) {
 	p.Helper()
 	var order []int
@@ -86,8 +86,9 @@ func (p *proof) spawn(i int) *apptest.Process {
 	return r
 }
 
-// outages returns from when until when replicas did not reach Redis, by their logs. A call that fails has begun up to
-// gates.LimiterTimeout before the line. A replica that ended meanwhile gave nothing back later.
+// outages returns from when until when replicas did not reach Redis, by their logs. A call that
+// fails has begun up to gates.LimiterTimeout before the line. A replica that ended meanwhile gave
+// nothing back later.
 func (p *proof) outages() (away [][2]time.Time) {
 	for _, log := range p.logs {
 		var since time.Time
@@ -206,8 +207,8 @@ func (p *proof) stop(context.Context) {
 	p.restartReplica(i)
 }
 
-// restartReplica ends a process by SIGTERM, and starts what its place has to run. All that it was asked it answers, and
-// nothing comes twice.
+// restartReplica ends a process by SIGTERM, and starts what its place has to run. All that it was
+// asked it answers, and nothing comes twice.
 func (p *proof) restartReplica(i int) {
 	r := p.replicas[i]
 	p.leave(i)
@@ -231,7 +232,8 @@ func (p *proof) freeze(ctx context.Context) {
 	}
 }
 
-// away notes that Redis was away since began: a refund whose call failed is repeated within three seconds, though no outage is logged.
+// away notes that Redis was away since began: a refund whose call failed is repeated within three
+// seconds, though no outage is logged.
 func (p *proof) away(began time.Time) {
 	p.seen.Away = append(p.seen.Away, [2]time.Time{began, time.Now().Add(3 * time.Second)})
 }

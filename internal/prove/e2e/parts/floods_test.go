@@ -1,7 +1,7 @@
 //go:build nightly
 
-// Only make nightly runs this test: it stands beside TestSlowPostgresUnderOverload with other parts that
-// are slow.
+// Only make nightly runs this test: it stands beside TestSlowPostgresUnderOverload with other parts
+// that are slow.
 
 package parts
 
@@ -51,10 +51,12 @@ func TestEachPartIsSlowUnderOverload(t *testing.T) {
 	}
 }
 
-// Postgres is 20, 150 and 600 ms away, behind a link that is narrower than the machine is fast. The load grows until not all is
-// served: the most that was served a second is the capacity. Of two and of five times as many requests at least 80 % of the
-// capacity is served, and the rest is refused at once; nothing accepted is lost. Rates and times are printed. The ratio is held
-// where the machine is quiet enough: where the load at the capacity, once more, is served as before but for a tenth.
+// Postgres is 20, 150 and 600 ms away, behind a link that is narrower than the machine is fast. The
+// load grows until not all is served: the most that was served a second is the capacity. Of two and
+// of five times as many requests at least 80 % of the capacity is served, and the rest is refused
+// at once; nothing accepted is lost. Rates and times are printed. The ratio is held where the
+// machine is quiet enough: where the load at the capacity, once more, is served as before but for a
+// tenth.
 func TestPostgresAtEachDistanceUnderOverload(t *testing.T) {
 	for _, distance := range []time.Duration{20 * time.Millisecond, 150 * time.Millisecond, 600 * time.Millisecond} {
 		t.Run(distance.String(), func(t *testing.T) {

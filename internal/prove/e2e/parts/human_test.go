@@ -21,7 +21,8 @@ apps:
     human_check: {by: work, when: always, cost: 1000}
 `, sha256.Sum256([]byte(apptest.PublicKey)))
 
-// A stranger's first send is asked for work, and one solution that is posted to all replicas at once is one send.
+// A stranger's first send is asked for work, and one solution that is posted to all replicas at
+// once is one send.
 func aSolutionIsOneSend(s *apptest.Stack, f form) {
 	ask := func(i int, token string) apptest.Answer {
 		body := `{"channel":"email","to":"` + apptest.Ana + `"` + token + `}`

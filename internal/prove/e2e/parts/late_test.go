@@ -1,7 +1,8 @@
 //go:build nightly
 
-// Only make nightly runs these tests, of minutes: internal/deliver/outbox and internal/verify/verification hold in virtual
-// time what is refused, and internal/deliver/delivery/smtp how many connections there are.
+// Only make nightly runs these tests, of minutes: internal/deliver/outbox and
+// internal/verify/verification hold in virtual time what is refused, and
+// internal/deliver/delivery/smtp how many connections there are.
 
 package parts
 
@@ -74,7 +75,8 @@ func perSecond(s *apptest.Stack, mails int) smtptest.Rule {
 	return smtptest.Rule{Stage: smtptest.Body, Until: tokens}
 }
 
-// comes sends n requests, so many a second; every fourth one is a stranger's, if there are strangers.
+// comes sends n requests, so many a second; every fourth one is a stranger's, if there are
+// strangers.
 func (s *swamp) comes(n, perSecond int, strangers bool) {
 	ticks := time.NewTicker(time.Second / time.Duration(perSecond))
 	defer ticks.Stop()
@@ -123,8 +125,8 @@ func (s *swamp) read(query string) (n int) {
 	return n
 }
 
-// arrived waits until every send has ended, and returns how old the codes of accepted ones were when their mails arrived, the
-// youngest first.
+// arrived waits until every send has ended, and returns how old the codes of accepted ones were
+// when their mails arrived, the youngest first.
 func (s *swamp) arrived() (ages []time.Duration) {
 	s.Helper()
 	s.Await("every send to end", func() bool { return s.read(`SELECT count(*) FROM outbox`) == 0 })
@@ -153,8 +155,9 @@ func (s *swamp) arrived() (ages []time.Duration) {
 	return ages
 }
 
-// A mail server takes a part of what comes. No accepted send's code ends before its mail arrives, and nine of ten are no older
-// than half of its life then. What is refused makes no mail and no row, and counts nowhere.
+// A mail server takes a part of what comes. No accepted send's code ends before its mail arrives,
+// and nine of ten are no older than half of its life then. What is refused makes no mail and no
+// row, and counts nowhere.
 func TestMailServerTakesFewerUnderLoad(t *testing.T) {
 	const room = 10 * time.Second // beyond half of a code's life, for a machine that is busy with more than this test
 	for _, f := range forms[1:] {
@@ -208,7 +211,8 @@ func TestMailServerTakesFewerUnderLoad(t *testing.T) {
 				}
 				rows := w.read(`SELECT count(*) FROM sends`)
 				if more := rows - len(w.accepted); more < 0 || more > w.others || rows != w.read(`SELECT count(*) FROM verifications`) ||
-					w.read(`SELECT count(*) FROM refusals`) > 0 || min(len(w.refused[0]), len(w.refused[1])) == 0 || c.disturb == nil && w.others > rows/20 {
+					w.read(`SELECT count(*) FROM refusals`) > 0 || min(len(w.refused[0]), len(w.refused[1])) == 0 ||
+					c.disturb == nil && w.others > rows/20 {
 					t.Errorf("%d rows, of %d accepted sends; %d others", rows, len(w.accepted), w.others)
 				}
 				w.countedNowhere(c.disturb == nil)
@@ -217,7 +221,8 @@ func TestMailServerTakesFewerUnderLoad(t *testing.T) {
 	}
 }
 
-// countedNowhere fails the test if what was refused counts. all: all that Redis has is of accepted sends with an answer.
+// countedNowhere fails the test if what was refused counts. all: all that Redis has is of accepted
+// sends with an answer.
 func (s *swamp) countedNowhere(all bool) {
 	s.Helper()
 	if s.Redis != nil && all {
@@ -245,7 +250,8 @@ func (s *swamp) countedNowhere(all bool) {
 	}
 }
 
-// A mail server refuses each connection beyond the third. No mail fails, and it is asked for a fourth once.
+// A mail server refuses each connection beyond the third. No mail fails, and it is asked for a
+// fourth once.
 func TestMailServerRefusesTheFourthConnection(t *testing.T) {
 	t.Parallel()
 	w := newSwamp(apptest.OnOwnPostgres(t), 1,

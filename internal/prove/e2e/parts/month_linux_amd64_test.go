@@ -1,6 +1,7 @@
 //go:build nightly
 
-// Only make nightly runs this test, and make prove PROVE=TestMonthEnds: it takes minutes, and changes machine code.
+// Only make nightly runs this test, and make prove PROVE=TestMonthEnds: it takes minutes, and
+// changes machine code.
 
 package parts
 
@@ -25,14 +26,16 @@ import (
 	"sendcode/internal/run/app/apptest"
 )
 
-// aheadBy is the variable by which a process of these tests has its clock ahead, in seconds. Go asks the kernel's vDSO for the
-// time and no library, so nothing that is preloaded can set its clock.
+// aheadBy is the variable by which a process of these tests has its clock ahead, in seconds. Go
+// asks the kernel's vDSO for the time and no library, so nothing that is preloaded can set its
+// clock.
 const aheadBy = "SENDCODE_TEST_AHEAD"
 
 // Before anything asks for the time.
 var _ = clockAhead(os.Getenv(aheadBy))
 
-// clockAhead has the clock of this process ahead, and returns by how many seconds; 0 if none are given.
+// clockAhead has the clock of this process ahead, and returns by how many seconds; 0 if none are
+// given.
 func clockAhead(by string) (seconds uint64) {
 	if by == "" {
 		return 0
@@ -47,8 +50,8 @@ func clockAhead(by string) (seconds uint64) {
 	return seconds
 }
 
-// setAhead has the vDSO's clock_gettime ask the kernel, and add seconds to what it says of the wall clock. The monotonic clock
-// stays as it is.
+// setAhead has the vDSO's clock_gettime ask the kernel, and add seconds to what it says of the wall
+// clock. The monotonic clock stays as it is.
 func setAhead(seconds uint64) error {
 	maps, err := os.ReadFile("/proc/self/maps")
 	if err != nil {
@@ -85,9 +88,10 @@ func setAhead(seconds uint64) error {
 	return nil
 }
 
-// In each form a month ends under load and faults, by the clocks of all processes, of Redis and of Postgres: these are ahead of
-// the machine's by the same seconds. A rule of the calendar month refuses until the end, admits as often after it, and refuses
-// again. The next month begins on a Monday: a week ends too, and with it a partition of Postgres's sends.
+// In each form a month ends under load and faults, by the clocks of all processes, of Redis and of
+// Postgres: these are ahead of the machine's by the same seconds. A rule of the calendar month
+// refuses until the end, admits as often after it, and refuses again. The next month begins on a
+// Monday: a week ends too, and with it a partition of Postgres's sends.
 func TestMonthEnds(t *testing.T) {
 	const lead = time.Minute // from before the start of the processes until the end of the month
 	defer func(life time.Duration) { servertest.CertificateLife = life }(servertest.CertificateLife)

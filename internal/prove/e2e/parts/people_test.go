@@ -67,7 +67,8 @@ func (p *proof) ask(random *rand.Rand, to, more string, browser bool, change ...
 		a := p.call(http.MethodPost, "/v1/verifications", `{"channel":"email","to":"`+to+`"`+more+`}`, q,
 			append(change, apptest.WithKey(key))...)
 		switch a.StatusCode {
-		case 0, http.StatusAccepted, http.StatusNotFound, http.StatusConflict, http.StatusGone, http.StatusTooManyRequests, http.StatusBadGateway,
+		case 0, http.StatusAccepted, http.StatusNotFound, http.StatusConflict, http.StatusGone, http.StatusTooManyRequests,
+			http.StatusBadGateway,
 			http.StatusServiceUnavailable:
 		default:
 			p.Errorf("answered %d %s, and the log has\n%s", a.StatusCode, a.Raw, p.LinesOf(a.Header.Get("X-Request-Id")))
@@ -88,8 +89,8 @@ func (p *proof) ask(random *rand.Rand, to, more string, browser bool, change ...
 // person asks for a code as a back end does: mostly for one of a thousand recipients, else for one
 // of eight whose rules are at their end, and whom the stranger attacks. It looks at what is left,
 // enters wrong codes and the right one, in any order and number, and asks again once it has waited
-// as told. One code in six is the back end's own. Now and then an administrator resets or erases the
-// recipient.
+// as told. One code in six is the back end's own. Now and then an administrator resets or erases
+// the recipient.
 func (p *proof) person(ctx context.Context, random *rand.Rand, _ string) {
 	to := fmt.Sprintf("r%d@example.com", random.IntN(1000))
 	switch random.IntN(16) {
@@ -139,8 +140,8 @@ func (p *proof) administer(what string, q history.Request) {
 	p.call(http.MethodPost, "/v1/admin/"+what, `{"channel":"email","to":"`+q.Recipient+`","reason":"ticket 7"}`, q, apptest.AsAdmin)
 }
 
-// unlucky asks for codes of a mailbox that takes nothing, and looks meanwhile and afterwards at what is
-// left. Once it hears of the failure, its place is back at each replica.
+// unlucky asks for codes of a mailbox that takes nothing, and looks meanwhile and afterwards at
+// what is left. Once it hears of the failure, its place is back at each replica.
 func (p *proof) unlucky(ctx context.Context, random *rand.Rand, name string) {
 	to := name + "@example.com"
 	var looking sync.WaitGroup
@@ -175,8 +176,8 @@ func pause(ctx context.Context, random *rand.Rand, told time.Duration) {
 	sleep(ctx, told)
 }
 
-// stranger asks in browsers of many networks for codes of other people, as often as it is let. Every
-// second one asks for the same code again after the wait that it was told.
+// stranger asks in browsers of many networks for codes of other people, as often as it is let.
+// Every second one asks for the same code again after the wait that it was told.
 func (p *proof) stranger(ctx context.Context, random *rand.Rand, _ string) {
 	to := fmt.Sprintf("crowd%d@example.com", random.IntN(16))
 	ask := p.browser(random, to)
@@ -224,8 +225,8 @@ func (p *proof) browser(random *rand.Rand, to string) (ask func(more string) app
 	}
 }
 
-// deputy asks for codes for strangers, of eight recipients that nothing else asks for: as a back end
-// that says so, and as an auth server by its hook.
+// deputy asks for codes for strangers, of eight recipients that nothing else asks for: as a back
+// end that says so, and as an auth server by its hook.
 func (p *proof) deputy(ctx context.Context, random *rand.Rand, name string) {
 	to := fmt.Sprintf("%s.%d@example.com", name, random.IntN(8))
 	if random.IntN(2) == 0 {

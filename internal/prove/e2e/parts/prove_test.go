@@ -86,7 +86,8 @@ var strangers = history.Rule{Name: "long, but for its reserve", Limit: 2, Window
 // bouncing are mailboxes that take nothing, so that places are given back all the time.
 var bouncing = []string{"bouncing@example.com", "bouncing0@example.com", "bouncing1@example.com", "bouncing2@example.com"}
 
-// enough is how many answers let each promise be judged, on a machine too on which processes start slowly.
+// enough is how many answers let each promise be judged, on a machine too on which processes start
+// slowly.
 const enough = 500
 
 // proof is one run. Fields below mu are of all clients.
@@ -112,11 +113,11 @@ type proof struct {
 }
 
 // In each form processes of their own serve a thousand recipients and strangers with a public key.
-// Meanwhile processes are killed, stopped and frozen, links are cut, Postgres is restarted, and Redis is flushed,
-// stalled and replaced by an empty one. A judge that knows
-// only the answers and the mailbox then counts what was judged by each promise of
-// docs/PROMISES.md but the last, what broke it, and what broke it and is allowed by a sentence there.
-// The service becomes whole again by itself.
+// Meanwhile processes are killed, stopped and frozen, links are cut, Postgres is restarted, and
+// Redis is flushed, stalled and replaced by an empty one. A judge that knows only the answers and
+// the mailbox then counts what was judged by each promise of docs/PROMISES.md but the last, what
+// broke it, and what broke it and is allowed by a sentence there. The service becomes whole again
+// by itself.
 func TestProve(t *testing.T) {
 	for _, f := range forms {
 		t.Run(f.name, func(t *testing.T) {

@@ -37,18 +37,20 @@ type installation struct {
 	*apptest.Process
 }
 
-// severalBehind starts a HAProxy with the file in deploy in front of two installations, with the lines of apps.map.
+// severalBehind starts a HAProxy with the file in deploy in front of two installations, with the
+// lines of apps.map.
 func severalBehind(t *testing.T, first, second installation, apps string) (base string) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "apps.map")
 	apptest.Must(t, os.WriteFile(file, []byte(apps), 0o600))
 	several := servertest.HAProxy.With("/etc/haproxy/apps.map", file)
 	several.Config = "haproxy-several.cfg"
-	return servertest.Proxy(t, several, deploy, [2]string{strings.TrimPrefix(first.Base, "http://"), strings.TrimPrefix(second.Base, "http://")})
+	return servertest.Proxy(t, several, deploy,
+		[2]string{strings.TrimPrefix(first.Base, "http://"), strings.TrimPrefix(second.Base, "http://")})
 }
 
-// Each app has one of two installations behind one HAProxy, as docs/several-installations.md says: by its key, or without one
-// by the host. What the first one counts, the second one does not know.
+// Each app has one of two installations behind one HAProxy, as docs/several-installations.md says:
+// by its key, or without one by the host. What the first one counts, the second one does not know.
 func TestSeveralInstallations(t *testing.T) {
 	const secondKey = "sk_ZYXWVUTSRQPONMLKJIHGFEDCBA9876543210"
 	first, second := installation{Stack: apptest.Embedded(t)}, installation{Stack: apptest.Embedded(t)}
@@ -68,7 +70,10 @@ func TestSeveralInstallations(t *testing.T) {
 		first.Is("its second one", post(key, "/v1/verifications", ana), http.StatusTooManyRequests)
 	}
 	first.Is("a key of neither", post("sk_of_nobody_of_nobody_of_nobody_of_no", "/v1/verifications", ana), http.StatusUnauthorized)
-	for host, in := range map[string]installation{"codes.second.example": second, "CODES.second.example:443": second, "other.example": first} {
+	for host, in := range map[string]installation{
+		"codes.second.example": second, "CODES.second.example:443": second,
+		"other.example": first,
+	} {
 		before := strings.Count(in.Printed.String(), `"route":"/v1/channels"`)
 		_, err := in.At(base, http.MethodGet, "/v1/channels", "", func(r *http.Request) { r.Host, r.Header = host, http.Header{} })
 		apptest.Must(t, err)
@@ -76,9 +81,9 @@ func TestSeveralInstallations(t *testing.T) {
 	}
 }
 
-// An app moves to another installation, as docs/several-installations.md says: while it moves it gets no code, a code from
-// before is approved, and then no recipient has got more than the policy allows. A proxy for each state of the map stands for
-// its reload.
+// An app moves to another installation, as docs/several-installations.md says: while it moves it
+// gets no code, a code from before is approved, and then no recipient has got more than the policy
+// allows. A proxy for each state of the map stands for its reload.
 func TestAnAppMoves(t *testing.T) {
 	const window = 3 * time.Second
 	from, to := installation{Stack: oneFile(t)}, installation{Stack: oneFile(t)}

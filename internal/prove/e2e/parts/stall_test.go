@@ -1,7 +1,7 @@
 //go:build nightly
 
-// Only make nightly runs this test: ./internal and internal/limit/gates hold in virtual time what a replica
-// admits alone.
+// Only make nightly runs this test: ./internal and internal/limit/gates hold in virtual time what a
+// replica admits alone.
 
 package parts
 

@@ -14,8 +14,8 @@ import (
 	"sendcode/internal/run/app/apptest"
 )
 
-// aliyun is a server that takes verification messages as Alibaba Cloud documents it. Of the number full it says that
-// it had too many in a minute.
+// aliyun is a server that takes verification messages as Alibaba Cloud documents it. Of the number
+// full it says that it had too many in a minute.
 type aliyun struct {
 	mu    sync.Mutex
 	sent  []url.Values
@@ -47,12 +47,13 @@ func startAliyun(s *apptest.Stack) (carrier *aliyun, settings string) {
 	server := httptest.NewServer(carrier)
 	s.Cleanup(server.Close)
 	s.Env["ALIYUN_SECRET"] = "the secret of the access key"
-	return carrier, "sms: {countries: [CN], carriers: [{name: verify, type: aliyun-verify, endpoint: '" + server.URL + "', key_id: LTAI5tExample, " +
+	return carrier, "sms: {countries: [CN], carriers: [{name: verify, type: aliyun-verify, endpoint: '" + server.URL +
+		"', key_id: LTAI5tExample, " +
 		"secret_env: ALIYUN_SECRET, sign: 速通互联验证码, templates: {default: {zh-Hans: '100001'}}, params: [code, minutes]}]}\n"
 }
 
-// A code by Aliyun's verification messages, in its own text: sent, sent again, and entered. Its limit of a number is a
-// wait for that number.
+// A code by Aliyun's verification messages, in its own text: sent, sent again, and entered. Its
+// limit of a number is a wait for that number.
 func verificationMessages(s *apptest.Stack, f form, carrier *aliyun) {
 	last := f.replicas - 1
 	ask := func(number string) apptest.Answer {

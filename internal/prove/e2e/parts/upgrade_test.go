@@ -21,12 +21,12 @@ import (
 	"sendcode/internal/run/commands"
 )
 
-// olderVersion is the version before this one, from which an upgrade is tried: until the first tag a commit whose
-// schema this one can migrate. Empty: there is none.
+// olderVersion is the version before this one, from which an upgrade is tried: until the first tag
+// a commit whose schema this one can migrate. Empty: there is none.
 const olderVersion = "09f0201d1"
 
-// buildOlder builds the older version's sendcode, and its program of these tests, which serves as sendcode does and prints its
-// address as this one does.
+// buildOlder builds the older version's sendcode, and its program of these tests, which serves as
+// sendcode does and prints its address as this one does.
 func buildOlder(t *testing.T) (sendcode, serving string) {
 	t.Helper()
 	if olderVersion == "" {
@@ -58,8 +58,8 @@ func buildOlder(t *testing.T) (sendcode, serving string) {
 	return sendcode, serving
 }
 
-// change restarts one replica after another with another program: while one is changed the other one serves, so for a time
-// two versions run side by side.
+// change restarts one replica after another with another program: while one is changed the other
+// one serves, so for a time two versions run side by side.
 func (p *proof) change(program string) fault {
 	name := "changes to this version"
 	if program != "" {
@@ -74,8 +74,8 @@ func (p *proof) change(program string) fault {
 	}}
 }
 
-// Replicas of the older version are replaced by this one, by the older one again, and by this one, under load; then
-// processes of both die. What both versions promise holds all the time.
+// Replicas of the older version are replaced by this one, by the older one again, and by this one,
+// under load; then processes of both die. What both versions promise holds all the time.
 func TestProveAnUpgrade(t *testing.T) {
 	_, older := buildOlder(t)
 	for _, f := range forms {
@@ -98,9 +98,10 @@ func TestProveAnUpgrade(t *testing.T) {
 	}
 }
 
-// What the older version wrote into a file serves on: in the file itself after a kill, in a backup that the older version made
-// while it served, after the way back to it, there in a backup of this version, too, and in Postgres. A code from before is approved, a recipient waits as before,
-// and a send that waited for its mail server arrives.
+// What the older version wrote into a file serves on: in the file itself after a kill, in a backup
+// that the older version made while it served, after the way back to it, there in a backup of this
+// version, too, and in Postgres. A code from before is approved, a recipient waits as before, and a
+// send that waited for its mail server arrives.
 func TestFilesOfAnUpgrade(t *testing.T) {
 	sendcode, older := buildOlder(t)
 	s := oneFile(t)

@@ -62,8 +62,8 @@ func TestProveOnSentinel(t *testing.T) {
 	p.report()
 }
 
-// Each form for a night: all its faults, and a disk that is full, the death of all replicas, locks on
-// tables, and changes of policies.
+// Each form for a night: all its faults, and a disk that is full, the death of all replicas, locks
+// on tables, and changes of policies.
 func TestProveAtNight(t *testing.T) {
 	for _, f := range forms {
 		t.Run(f.name, func(t *testing.T) {
@@ -80,8 +80,8 @@ func TestProveAtNight(t *testing.T) {
 	}
 }
 
-// A clock is set: Redis's by minutes, an hour and a day, Postgres's by a part of a window. That of a file is the
-// machine's; ./internal/prove/simulate sets it.
+// A clock is set: Redis's by minutes, an hour and a day, Postgres's by a part of a window. That of
+// a file is the machine's; ./internal/prove/simulate sets it.
 func TestProveWhileAClockIsSet(t *testing.T) {
 	for name, c := range map[string]struct {
 		open  func(*testing.T) *apptest.Stack

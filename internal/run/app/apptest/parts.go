@@ -68,8 +68,8 @@ func onParts(t *testing.T, postgres *servertest.PostgresServer, database string)
 	return s
 }
 
-// PutOn puts the database, which is still empty, on a small disk: the file with its keys, or the tables of
-// a Postgres of the test's own.
+// PutOn puts the database, which is still empty, on a small disk: the file with its keys, or the
+// tables of a Postgres of the test's own.
 func (s *Stack) PutOn(disk *servertest.Disk) *Stack {
 	s.Helper()
 	if s.Postgres == nil {
@@ -108,7 +108,8 @@ func mailScript(rules ...smtptest.Rule) smtptest.Script {
 // MailRules has the mail server treat mails by these rules.
 func (s *Stack) MailRules(rules ...smtptest.Rule) { s.SMTP.SetScript(mailScript(rules...)) }
 
-// NewCarrier starts a carrier of text messages on loopback, which accepts each one with an id and the status 0.
+// NewCarrier starts a carrier of text messages on loopback, which accepts each one with an id and
+// the status 0.
 func NewCarrier(t *testing.T) *httptest.Server {
 	t.Helper()
 	c := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

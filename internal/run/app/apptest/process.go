@@ -65,9 +65,9 @@ const serves = "SENDCODE_TEST_SERVES"
 // watches is set where such a process reads its configuration again.
 const watches = "SENDCODE_TEST_WATCHES"
 
-// eachRun is a variable that `make test` sets to another value each time. Go keeps the result of tests
-// only while the variables that they read stay the same, and what happens between processes on real
-// servers differs from run to run.
+// eachRun is a variable that `make test` sets to another value each time. Go keeps the result of
+// tests only while the variables that they read stay the same, and what happens between processes
+// on real servers differs from run to run.
 const eachRun = "SENDCODE_TEST_RUN"
 
 // Main is the TestMain of packages whose tests call Spawn. It returns the exit code. So many tests

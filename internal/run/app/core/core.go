@@ -1,7 +1,7 @@
 // Package core puts together the parts that need no port, file or connection: gates, outbox, use
 // cases, the deliverer of webhooks and the jobs. Package app gives it the parts that the
-// configuration names. Tests give it parts in memory and a clock, which in testing/synctest is that of
-// the bubble; the demonstration gives it a clock and mail servers of its own.
+// configuration names. Tests give it parts in memory and a clock, which in testing/synctest is that
+// of the bubble; the demonstration gives it a clock and mail servers of its own.
 //
 // A new service that a Core uses is a field of Dependencies. newCore of package app sets it; New of
 // verificationtest sets it to a stand-in.
@@ -208,11 +208,13 @@ func (c *Core) jobs() []jobs.Job {
 	return table
 }
 
-// lastWriteWait bounds at a stop the refunds that waited for the limiter, and the write of the last refusals.
+// lastWriteWait bounds at a stop the refunds that waited for the limiter, and the write of the last
+// refusals.
 const lastWriteWait = 5 * time.Second
 
 // Run delivers messages and webhooks and runs the jobs, those of more too, until ctx ends. Then it
-// ends or releases the sends in flight, and writes what Dependencies.SavedEvents has not written yet.
+// ends or releases the sends in flight, and writes what Dependencies.SavedEvents has not written
+// yet.
 func (c *Core) Run(ctx context.Context, more ...jobs.Job) {
 	repairs, endRepairs := context.WithCancel(context.WithoutCancel(ctx))
 	var work, repairing sync.WaitGroup

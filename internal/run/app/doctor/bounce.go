@@ -16,8 +16,8 @@ import (
 	"sendcode/internal/run/config"
 )
 
-// checkBounces posts a bounce mail to the running service, as `sendcode bounce` does. Its send does not exist, so nothing
-// is recorded. A service that does not run yet is no fault.
+// checkBounces posts a bounce mail to the running service, as `sendcode bounce` does. Its send does
+// not exist, so nothing is recorded. A service that does not run yet is no fault.
 func (d *doctor) checkBounces(ctx context.Context) {
 	const what = "bounce mails"
 	source, ok := d.cfg.BounceSource()
@@ -36,7 +36,8 @@ func (d *doctor) checkBounces(ctx context.Context) {
 		mail, err = trialBounce(cfg.SecretKeys.Reveal())
 	}
 	if err == nil {
-		err = commands.PostBounce(ctx, commands.BounceTarget{}, func() (config.Config, error) { return cfg, nil }, strings.NewReader(mail), io.Discard)
+		err = commands.PostBounce(ctx, commands.BounceTarget{}, func() (config.Config, error) { return cfg, nil }, strings.NewReader(mail),
+			io.Discard)
 	}
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
@@ -49,7 +50,8 @@ func (d *doctor) checkBounces(ctx context.Context) {
 	}
 }
 
-// trialBounce returns a bounce mail of a send that does not exist, with a Message-ID that the ring signs and verifies.
+// trialBounce returns a bounce mail of a send that does not exist, with a Message-ID that the ring
+// signs and verifies.
 func trialBounce(secretKeys string) (string, error) {
 	ring, err := keys.Parse(secretKeys)
 	if err != nil {

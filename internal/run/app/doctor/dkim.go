@@ -23,7 +23,8 @@ func ValidateSelector(text string) error {
 }
 
 // checkDKIM looks at the keys that the mail server signs with (RFC 6376 section 3.6.1). A key's
-// name in the DNS contains the selector, which is known only from signed mails and to the administrator.
+// name in the DNS contains the selector, which is known only from signed mails and to the
+// administrator.
 func (d *doctor) checkDKIM(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()

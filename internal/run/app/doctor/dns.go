@@ -27,8 +27,8 @@ func (d *doctor) senderDomains() []string {
 	return slices.DeleteFunc(d.cfg.MailDomains(), func(name string) bool { return name == "localhost" })
 }
 
-// checkDNSAnswer reports whether the name servers answered; "no such name" is an answer too. Otherwise
-// it prints a remark.
+// checkDNSAnswer reports whether the name servers answered; "no such name" is an answer too.
+// Otherwise it prints a remark.
 func (d *doctor) checkDNSAnswer(what, name string, err error) bool {
 	dns, ok := errors.AsType[*net.DNSError](err)
 	if err == nil || ok && dns.IsNotFound {
@@ -57,8 +57,8 @@ func (d *doctor) checkSenderDomains(ctx context.Context) {
 	}
 }
 
-// checkRecord reports whether a TXT record of the name begins with prefix; if none does, it prints the remark
-// otherwise.
+// checkRecord reports whether a TXT record of the name begins with prefix; if none does, it prints
+// the remark otherwise.
 func (d *doctor) checkRecord(ctx context.Context, name, prefix, otherwise string) bool {
 	records, err := d.resolver.LookupTXT(ctx, name)
 	if !d.checkDNSAnswer("sender domain", name, err) {

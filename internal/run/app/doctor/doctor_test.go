@@ -72,8 +72,8 @@ func says(t *testing.T, said string, lines ...string) {
 	}
 }
 
-// The doctor compares the clocks of the parts. A login without rights on the tables is told of the setting
-// that names a role with them.
+// The doctor compares the clocks of the parts. A login without rights on the tables is told of the
+// setting that names a role with them.
 func TestDoctorOnRealParts(t *testing.T) {
 	t.Parallel()
 	s := apptest.OnRealParts(t)
@@ -133,14 +133,19 @@ func TestDoctorTriesOAuth(t *testing.T) {
 	s := embedded(t)
 	tokens := oauthtest.Start(t, oauthtest.Gives("t0ken", 3600))
 	s.Env["SECRET"] = oauthtest.Secret
-	s.Write("oauth: {m365: {token_url: '" + tokens.Client.TokenURL + "', client_id: client, client_secret_env: SECRET, scope: '" + oauth.MicrosoftScope + "'}}")
+	s.Write("oauth: {m365: {token_url: '" + tokens.Client.TokenURL + "', client_id: client, client_secret_env: SECRET, scope: '" +
+		oauth.MicrosoftScope + "'}}")
 	server := smtptest.Start(t, smtptest.Script{})
 	login := func(token string, rules ...smtptest.Rule) {
-		server.SetScript(smtptest.Script{TLS: smtptest.STARTTLS, Username: "codes@shop.example", Password: token, OAuth: "m365", Mechanisms: []string{"LOGIN", "XOAUTH2"}, Rules: rules})
+		server.SetScript(smtptest.Script{
+			TLS: smtptest.STARTTLS, Username: "codes@shop.example", Password: token, OAuth: "m365",
+			Mechanisms: []string{"LOGIN", "XOAUTH2"}, Rules: rules,
+		})
 	}
 	login("t0ken")
 	s.Env["SENDCODE_SMTP_URL"] = server.URL()
-	examine(s, dns{}, 0, false, "✓ mail server: "+server.Addr()+" answers, and takes the token of oauth m365; encryption is as configured, and it takes the senders")
+	examine(s, dns{}, 0, false, "✓ mail server: "+server.Addr()+
+		" answers, and takes the token of oauth m365; encryption is as configured, and it takes the senders")
 	good, bad := oauthtest.Gives(oauthtest.JWT(`"SMTP.SendAsApp"`), 3600), oauthtest.Gives(oauthtest.JWT(`"Mail.Send"`), 3600)
 	refused := func(reply string) smtptest.Rule { return smtptest.Rule{Stage: smtptest.Auth, Reply: reply} }
 	for _, c := range []struct {
@@ -151,7 +156,10 @@ func TestDoctorTriesOAuth(t *testing.T) {
 		{oauthtest.Refuses("invalid_request", "90002"), smtptest.Rule{}, "the tenant does not exist"},
 		{oauthtest.Refuses("unauthorized_client", "700016"), smtptest.Rule{}, "the app registration is missing in this tenant"},
 		{oauthtest.Refuses("invalid_client", "7000222"), smtptest.Rule{}, "the client's secret has expired"},
-		{bad, refused("535 5.7.3 Authentication unsuccessful"), "the API permission SMTP.SendAsApp of Office 365 Exchange Online is missing"},
+		{
+			bad, refused("535 5.7.3 Authentication unsuccessful"),
+			"the API permission SMTP.SendAsApp of Office 365 Exchange Online is missing",
+		},
 		{good, refused("535 5.7.3 Authentication unsuccessful"), "register the enterprise application there (New-ServicePrincipal)"},
 		{good, refused("535 5.7.139 SmtpClientAuthentication is disabled"), "Set-CASMailbox"},
 	} {
@@ -173,7 +181,10 @@ func TestDoctorTriesEachKindOfToken(t *testing.T) {
 		apptest.Must(t, os.WriteFile(path, []byte(text), 0o600))
 		return path
 	}
-	server := smtptest.Start(t, smtptest.Script{TLS: smtptest.STARTTLS, Username: "codes@shop.example", Password: "t0ken", OAuth: "m365", Mechanisms: []string{"XOAUTH2"}})
+	server := smtptest.Start(t, smtptest.Script{
+		TLS: smtptest.STARTTLS, Username: "codes@shop.example", Password: "t0ken", OAuth: "m365",
+		Mechanisms: []string{"XOAUTH2"},
+	})
 	s.Env["SENDCODE_SMTP_URL"], s.Env["SECRET"] = server.URL(), oauthtest.Secret
 	for kind, settings := range map[string]string{
 		"account": "subject: codes@shop.example, service_account_file: ",
@@ -188,8 +199,8 @@ func TestDoctorTriesEachKindOfToken(t *testing.T) {
 	}
 }
 
-// The doctor posts a bounce mail to the running service with the secret of the settings. Nothing is recorded of it. Each
-// answer but 204 is a fault; a service that was not started is none.
+// The doctor posts a bounce mail to the running service with the secret of the settings. Nothing is
+// recorded of it. Each answer but 204 is a fault; a service that was not started is none.
 func TestDoctorTriesBounceMails(t *testing.T) {
 	t.Parallel()
 	s := embedded(t)
@@ -323,11 +334,13 @@ func TestDoctorLooksAtPTRAndTheSendersDomain(t *testing.T) {
 	for want, names := range map[string]dns{
 		"✓ PTR: 203.0.113.5 is out.shop.example, which leads back to it":                                              mail,
 		"! PTR: 203.0.113.5, of mail.shop.example, has no name: if mails leave from there, big providers refuse them": changed("PTR " + ip),
-		"! PTR: 203.0.113.5 is out.shop.example, which does not lead back to it":                                      changed("A out.shop.example", "203.0.113.9"),
-		"! PTR: mail.shop.example is in an inner network: look at the PTR of the address that its mails leave from":   changed("A mail.shop.example", "10.1.2.3"),
-		"! sender domain: shop.example has no SPF record":                                                             changed("TXT shop.example"),
-		"! sender domain: shop.example has no DMARC record":                                                           changed("TXT _dmarc.shop.example"),
-		"! PTR: mail.shop.example has no address in the DNS":                                                          changed("A mail.shop.example"),
+		"! PTR: 203.0.113.5 is out.shop.example, which does not lead back to it": changed(
+			"A out.shop.example", "203.0.113.9"),
+		"! PTR: mail.shop.example is in an inner network: look at the PTR of the address that its mails leave from": changed(
+			"A mail.shop.example", "10.1.2.3"),
+		"! sender domain: shop.example has no SPF record":    changed("TXT shop.example"),
+		"! sender domain: shop.example has no DMARC record":  changed("TXT _dmarc.shop.example"),
+		"! PTR: mail.shop.example has no address in the DNS": changed("A mail.shop.example"),
 	} {
 		says(t, saidOfMail(t, config.Config{SMTPURL: "smtp://mail.shop.example:587", MailFrom: "Shop <codes@shop.example>"}, names), want)
 	}
@@ -339,8 +352,8 @@ func TestDoctorLooksAtPTRAndTheSendersDomain(t *testing.T) {
 	}
 }
 
-// The doctor asks no one but what is configured and the DNS. It warns of a generated key, which a proxy that
-// adds no header would open to others.
+// The doctor asks no one but what is configured and the DNS. It warns of a generated key, which a
+// proxy that adds no header would open to others.
 func TestDoctorWithNothingConfigured(t *testing.T) {
 	t.Parallel()
 	s := embedded(t)
@@ -371,12 +384,27 @@ func TestDoctorAsksThroughAProxy(t *testing.T) {
 	for name, c := range map[string]struct {
 		trusted, header, sent, line string
 	}{
-		"as it should be":      {"127.0.0.1", "X-Forwarded-For", "198.51.100.7", "✓ proxy: a request through 127.0.0.1:%s arrives from 198.51.100.7;"},
-		"another header":       {"127.0.0.1", "X-Real-Ip", "198.51.100.7", "✗ proxy: all clients count as 127.0.0.1, which sends no X-Forwarded-For; a header that it sends: X-Real-Ip"},
-		"no header":            {"127.0.0.1", "X-Nothing", "", "✗ proxy: all clients count as 127.0.0.1, which sends no X-Forwarded-For; a header that it sends: none"},
-		"not trusted":          {"192.0.2.1", "X-Forwarded-For", "198.51.100.7", "✗ proxy: all clients count as 127.0.0.1, which is not in SENDCODE_TRUSTED_PROXIES"},
+		"as it should be": {
+			"127.0.0.1", "X-Forwarded-For", "198.51.100.7",
+			"✓ proxy: a request through 127.0.0.1:%s arrives from 198.51.100.7;",
+		},
+		"another header": {
+			"127.0.0.1", "X-Real-Ip", "198.51.100.7",
+			"✗ proxy: all clients count as 127.0.0.1, which sends no X-Forwarded-For; a header that it sends: X-Real-Ip",
+		},
+		"no header": {
+			"127.0.0.1", "X-Nothing", "",
+			"✗ proxy: all clients count as 127.0.0.1, which sends no X-Forwarded-For; a header that it sends: none",
+		},
+		"not trusted": {
+			"192.0.2.1", "X-Forwarded-For", "198.51.100.7",
+			"✗ proxy: all clients count as 127.0.0.1, which is not in SENDCODE_TRUSTED_PROXIES",
+		},
 		"nothing says a proxy": {"192.0.2.1", "X-Nothing", "", "✓ proxy: a request through 127.0.0.1:%s arrives from 127.0.0.1;"},
-		"another token":        {"127.0.0.1", "Authorization", "Bearer another", "✗ proxy: 127.0.0.1:%s answers 401 to GET /v1/admin/client"},
+		"another token": {
+			"127.0.0.1", "Authorization", "Bearer another",
+			"✗ proxy: 127.0.0.1:%s answers 401 to GET /v1/admin/client",
+		},
 	} {
 		s := apptest.Embedded(t)
 		s.Env["SENDCODE_ADMIN_TOKEN"], s.Env["SENDCODE_TRUSTED_PROXIES"] = apptest.Token, c.trusted

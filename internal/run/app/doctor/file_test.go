@@ -70,10 +70,12 @@ func TestDoctorLooksAtTheFile(t *testing.T) {
 	s := embedded(t).Start(1)
 	s.Ask(0, apptest.Ana)
 	s.AwaitMail(apptest.Ana, 1)
-	examine(s, dns{}, 0, false, "✓ database: SQLite in ", "the disk has room for ", "✓ keys: rows by key", "✓ backup: none, as is right for a trial")
+	examine(s, dns{}, 0, false, "✓ database: SQLite in ", "the disk has room for ", "✓ keys: rows by key",
+		"✓ backup: none, as is right for a trial")
 	apptest.Must(t, commands.Backup(t.Context(), s.Config(), filepath.Join(t.TempDir(), "copy"), false, io.Discard))
 	examine(s, dns{}, 0, false, "✓ backup: the last one is 0 hours old")
 	examine(s, dns{}, -50*time.Hour, false, "! backup: the last one is 2 days old: run sendcode backup")
-	change(`INSERT INTO schema_fingerprints (version, sha256) VALUES (999, 'x')`)(s, filepath.Join(s.Env["SENDCODE_DATA_DIR"], config.DatabaseFile))
+	change(`INSERT INTO schema_fingerprints (version, sha256) VALUES (999, 'x')`)(s,
+		filepath.Join(s.Env["SENDCODE_DATA_DIR"], config.DatabaseFile))
 	examine(s, dns{}, 0, false, "! database: ", "migration 999 is of a later version", "✓ keys: rows by key")
 }

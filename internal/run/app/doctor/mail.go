@@ -10,8 +10,8 @@ import (
 	"sendcode/internal/deliver/delivery/mailserver"
 )
 
-// checkMailServers checks each mail server separately, since a send would go to another server if one
-// fails, and not show the failure.
+// checkMailServers checks each mail server separately, since a send would go to another server if
+// one fails, and not show the failure.
 func (d *doctor) checkMailServers(ctx context.Context) {
 	const what = "mail server"
 	if d.cfg.SMTPURL == "" {

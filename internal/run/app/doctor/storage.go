@@ -60,7 +60,8 @@ func describeRowsByKey(first string, counts map[string]int, complete bool) strin
 	return "no rows were counted in time; the first key is " + first
 }
 
-// checkStorage returns the end of a sentence about what the database holds, and prints remarks on faults.
+// checkStorage returns the end of a sentence about what the database holds, and prints remarks on
+// faults.
 func (d *doctor) checkStorage(ctx context.Context, db *sqldb.DB) (string, error) {
 	e, err := db.StorageStatus(ctx, d.cfg.Retention)
 	if err != nil {

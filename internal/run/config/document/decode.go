@@ -1,5 +1,6 @@
 // Package document reads YAML into structs by their tags and prints them by the same tags. It knows
-// nothing of what the settings mean: internal/run/config declares them, with the checks that tags name.
+// nothing of what the settings mean: internal/run/config declares them, with the checks that tags
+// name.
 //
 // yaml.Unmarshal is not enough: it stops at the first mistake, and gives no lines to checks that
 // run after a mapping has been read. Validation by a JSON Schema (santhosh-tekuri/jsonschema) was
@@ -49,8 +50,8 @@ type Mapping struct {
 	before   int                   // number of mistakes in the file before this mapping
 }
 
-// checker is a struct that checks its fields together, once they have been decoded. Check may also set
-// fields that follow from others.
+// checker is a struct that checks its fields together, once they have been decoded. Check may also
+// set fields that follow from others.
 type checker interface{ Check(p *Mapping) }
 
 // preparer is a struct that reads the mapping before its fields are decoded. If Prepare returns

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// IsScalar reports whether values of the type are single values in the file: no map, no list unless it
-// parses itself, and no struct with exported fields.
+// IsScalar reports whether values of the type are single values in the file: no map, no list unless
+// it parses itself, and no struct with exported fields.
 func IsScalar(t reflect.Type) bool {
 	switch t.Kind() {
 	case reflect.Struct:

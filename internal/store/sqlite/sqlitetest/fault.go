@@ -38,8 +38,8 @@ const (
 	Committing              // in a write, after its statements and before the commit; no other write runs meanwhile
 )
 
-// hook returns the fault of an access. It is called at each stage, with the name that the access has for
-// an Observer. It may wait: at Asking it holds no lock.
+// hook returns the fault of an access. It is called at each stage, with the name that the access
+// has for an Observer. It may wait: at Asking it holds no lock.
 type hook func(ctx context.Context, method string, at Stage) Fault
 
 // SetFault makes later calls fail. f gets the name of the called method and returns the fault; nil
@@ -61,7 +61,8 @@ func (d *DB) SetFault(f func(method string) Fault) {
 	})
 }
 
-// Fail makes later calls of these methods fail, or of all if none is named; SetFault(nil) ends that.
+// Fail makes later calls of these methods fail, or of all if none is named; SetFault(nil) ends
+// that.
 func (d *DB) Fail(how Fault, methods ...string) {
 	d.SetFault(func(method string) Fault {
 		if len(methods) == 0 || slices.Contains(methods, method) {

@@ -15,7 +15,8 @@ import (
 	"sendcode/internal/verify/humancheck"
 )
 
-// dialect is how one vendor differs from the others. All have taken over the form of reCAPTCHA's siteverify.
+// dialect is how one vendor differs from the others. All have taken over the form of reCAPTCHA's
+// siteverify.
 type dialect struct {
 	url          string // of the questions, if the settings have none; empty: of the operator's own
 	takesSiteKey bool   // and refuses the tokens of other sites
@@ -23,8 +24,9 @@ type dialect struct {
 	testToken    string
 }
 
-// dialects are the vendors by the name in the settings. Sources: developers.cloudflare.com/turnstile/get-started/server-side-validation,
-// docs.hcaptcha.com, developers.google.com/recaptcha/docs/verify.
+// dialects are the vendors by the name in the settings. Sources:
+// developers.cloudflare.com/turnstile/get-started/server-side-validation, docs.hcaptcha.com,
+// developers.google.com/recaptcha/docs/verify.
 var dialects = map[string]dialect{
 	"turnstile": {"https://challenges.cloudflare.com/turnstile/v0/siteverify", false, true, "XXXX.DUMMY.TOKEN.XXXX"},
 	"hcaptcha":  {"https://api.hcaptcha.com/siteverify", true, false, "10000000-aaaa-bbbb-cccc-000000000001"},
@@ -44,7 +46,8 @@ func formRequest(c Config, q humancheck.VendorQuery) providerhttp.Request {
 		form.Set("remoteip", q.ClientIP)
 	}
 	return providerhttp.Request{
-		Method: http.MethodPost, URL: c.URL, Body: []byte(form.Encode()), Header: http.Header{"Content-Type": {"application/x-www-form-urlencoded"}},
+		Method: http.MethodPost, URL: c.URL, Body: []byte(form.Encode()),
+		Header: http.Header{"Content-Type": {"application/x-www-form-urlencoded"}},
 	}
 }
 
@@ -109,8 +112,9 @@ func unanswered(fail *delivery.Error) answer {
 	return unjudged(errBroken)
 }
 
-// byCode has the answers by the vendors' codes; others are rejections. bad-request and not-using-dummy-passcode are rejections too: the
-// first comes of a malformed token, the second of the test token that hCaptcha has published. The mismatch comes of another site's token.
+// byCode has the answers by the vendors' codes; others are rejections. bad-request and
+// not-using-dummy-passcode are rejections too: the first comes of a malformed token, the second of
+// the test token that hCaptcha has published. The mismatch comes of another site's token.
 var byCode = map[string]answer{
 	"timeout-or-duplicate": refused(humancheck.Used), "already-seen-response": refused(humancheck.Used),
 	"invalid-or-already-seen-response": refused(humancheck.Used), "expired-input-response": refused(humancheck.Expired),
@@ -118,7 +122,8 @@ var byCode = map[string]answer{
 	"internal-error": unjudged(errInternal),
 }
 
-// byStatus has the answers of the operator's own URL by the status. A 400 is of a token that it cannot read.
+// byStatus has the answers of the operator's own URL by the status. A 400 is of a token that it
+// cannot read.
 var byStatus = map[int]answer{http.StatusBadRequest: rejected, http.StatusUnauthorized: faulty(errSecret)}
 
 // reply has the fields of all answers; names match in any case.

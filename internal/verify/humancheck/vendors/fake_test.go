@@ -30,7 +30,8 @@ const (
 // kinds are the site keys by vendor.
 var kinds = map[string]string{"turnstile": "0xAAA", "hcaptcha": "h-site", "recaptcha": "6Lsite", "http": ""}
 
-// fake is a vendor's server. A token that begins with good passes once. While mode is set, the server answers badly.
+// fake is a vendor's server. A token that begins with good passes once. While mode is set, the
+// server answers badly.
 type fake struct {
 	t         testing.TB
 	kind      string
@@ -54,7 +55,8 @@ func newVendor(t testing.TB, kind string, change ...func(*vendors.Config)) (*ven
 	for _, f := range change {
 		f(&c)
 	}
-	v, err := vendors.New(c, "shop", vendors.NewBounds(memory{quota.NewMemory(time.Now)}), func(h delivery.Health) { *heard = append(*heard, h) })
+	v, err := vendors.New(c, "shop", vendors.NewBounds(memory{quota.NewMemory(time.Now)}),
+		func(h delivery.Health) { *heard = append(*heard, h) })
 	servertest.OK(t, err)
 	v.DialWith(f.dial)
 	return v, f, heard
@@ -137,7 +139,8 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, body)
 }
 
-// judge returns passed, elsewhere, login (another action), robot, nohost, used, old, malformed, garbage or secret.
+// judge returns passed, elsewhere, login (another action), robot, nohost, used, old, malformed,
+// garbage or secret.
 func (f *fake) judge(token string, allowed bool) string {
 	what, _, _ := strings.Cut(token, " ")
 	switch {

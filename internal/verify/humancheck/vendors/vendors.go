@@ -1,9 +1,10 @@
-// Package vendors asks the vendor of an app's human check about one token: Turnstile, hCaptcha, reCAPTCHA v2, or
-// a URL of the operator's own.
+// Package vendors asks the vendor of an app's human check about one token: Turnstile, hCaptcha,
+// reCAPTCHA v2, or a URL of the operator's own.
 //
-// Strangers send the tokens, so a token must not switch a vendor off. Only these count as faults of the vendor or of the settings: no
-// connection, no answer in time, a status of 5xx, an error that names the secret or the site key, and a failed [Client.Probe]. An answer
-// that a token can cause is a rejection. If it may also have another cause, Probe asks with a token of its own.
+// Strangers send the tokens, so a token must not switch a vendor off. Only these count as faults of
+// the vendor or of the settings: no connection, no answer in time, a status of 5xx, an error that
+// names the secret or the site key, and a failed [Client.Probe]. An answer that a token can cause
+// is a rejection. If it may also have another cause, Probe asks with a token of its own.
 package vendors
 
 import (
@@ -86,8 +87,9 @@ type Bounds struct {
 // NewBounds makes the bounds. The limiter counts the questions of networks and apps.
 func NewBounds(l limiter) *Bounds { return &Bounds{l, make(chan struct{}, maxAtOnce)} }
 
-// admit counts a question of an app, unless the app or the network has had too many. Without a network, as of a back end that
-// names no address, the app's bound holds alone: else all apps would share one network's.
+// admit counts a question of an app, unless the app or the network has had too many. Without a
+// network, as of a back end that names no address, the app's bound holds alone: else all apps would
+// share one network's.
 func (b *Bounds) admit(ctx context.Context, app, network string, perApp int) bool {
 	r := quota.Request{
 		ID: rand.Text(), Tenant: app,
@@ -114,8 +116,8 @@ type Client struct {
 
 var _ humancheck.Vendor = (*Client)(nil)
 
-// New makes the client of an app's vendor, and dials nothing. changed is called when the vendor goes out of use and comes
-// back.
+// New makes the client of an app's vendor, and dials nothing. changed is called when the vendor
+// goes out of use and comes back.
 func New(c Config, app string, b *Bounds, changed func(delivery.Health)) (*Client, error) {
 	for key, problem := range c.Check() {
 		return nil, fmt.Errorf("human_check.%s %w", key, problem)
@@ -135,7 +137,8 @@ func (c *Client) By() string { return c.Config.By }
 // SiteKey implements humancheck.Vendor.
 func (c *Client) SiteKey() string { return c.Config.SiteKey }
 
-// Available implements humancheck.Vendor. Once the vendor is out of use, only a probe brings it back.
+// Available implements humancheck.Vendor. Once the vendor is out of use, only a probe brings it
+// back.
 func (c *Client) Available() bool { return c.breaker.Health().Up }
 
 // Health returns the vendor's health; its Server is <app>/<vendor>.
@@ -194,8 +197,9 @@ func (c *Client) ask(ctx context.Context, q humancheck.VendorQuery) answer {
 	return c.judge(c.Config, r)
 }
 
-// Probe asks about a test token, which no person made, and counts in no bound. It returns a sentence without secrets about
-// the vendor. The error says what is wrong with the vendor or the settings.
+// Probe asks about a test token, which no person made, and counts in no bound. It returns a
+// sentence without secrets about the vendor. The error says what is wrong with the vendor or the
+// settings.
 func (c *Client) Probe(ctx context.Context) (string, error) {
 	a := c.ask(ctx, humancheck.VendorQuery{Token: cmp.Or(c.testToken, "sendcode-probe")})
 	if a.suspicion != nil {
@@ -207,8 +211,8 @@ func (c *Client) Probe(ctx context.Context) (string, error) {
 	return providerhttp.Host(c.URL) + " answers, and takes the secret", nil
 }
 
-// Watch probes the vendor at once, six seconds after an answer that may come of a wrong setting or a fault, and every six
-// seconds while probes fail. It returns when ctx ends.
+// Watch probes the vendor at once, six seconds after an answer that may come of a wrong setting or
+// a fault, and every six seconds while probes fail. It returns when ctx ends.
 func (c *Client) Watch(ctx context.Context) {
 	for ctx.Err() == nil {
 		if c.probe(ctx) {

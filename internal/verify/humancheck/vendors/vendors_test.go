@@ -28,8 +28,9 @@ func each(t *testing.T, test func(t *testing.T, kind string)) {
 func TestTokens(t *testing.T) {
 	const used, old, host, no = humancheck.Used, humancheck.Expired, humancheck.OtherHost, humancheck.Rejected
 	want := map[string][]humancheck.Reason{ // after a token that passes: the same again, and each of the others
-		"turnstile": {used, used, host, host, no, ""}, "hcaptcha": {used, old, host, host, "", ""}, "recaptcha": {used, used, host, host, "", no},
-		"http": {no, no, "", "", "", ""},
+		"turnstile": {used, used, host, host, no, ""}, "hcaptcha": {used, old, host, host, "", ""},
+		"recaptcha": {used, used, host, host, "", no},
+		"http":      {no, no, "", "", "", ""},
 	}
 	each(t, func(t *testing.T, kind string) {
 		v, f, heard := newVendor(t, kind)
@@ -51,11 +52,14 @@ func TestTokens(t *testing.T) {
 	})
 }
 
-// A vendor that is away, or whose secret is wrong, is out of use after three questions, and its operator hears why. Nobody is
-// turned away by that: work is offered.
+// A vendor that is away, or whose secret is wrong, is out of use after three questions, and its
+// operator hears why. Nobody is turned away by that: work is offered.
 func TestFaultsBringWork(t *testing.T) {
 	each(t, func(t *testing.T, kind string) {
-		for mode, why := range map[string]string{"slow": "no answer within 3 s", "503": "answers 503", "refused": "cannot be reached", "secret": "refuses the secret"} {
+		for mode, why := range map[string]string{
+			"slow": "no answer within 3 s", "503": "answers 503", "refused": "cannot be reached",
+			"secret": "refuses the secret",
+		} {
 			v, f, heard := newVendor(t, kind)
 			f.mode, f.wrong = mode, mode == "secret"
 			for n := range 5 {
@@ -73,15 +77,16 @@ func TestFaultsBringWork(t *testing.T) {
 	})
 }
 
-// Answers that are none, or that a token may have caused: no stranger switches the vendor off by them. A probe does, within half
-// a minute, and brings the vendor back.
+// Answers that are none, or that a token may have caused: no stranger switches the vendor off by
+// them. A probe does, within half a minute, and brings the vendor back.
 func TestUnclearAnswersAreProbed(t *testing.T) {
 	each(t, func(t *testing.T, kind string) {
 		for mode, c := range map[string]struct {
 			away bool
 			why  string
 		}{
-			"html": {false, "is the URL right"}, "empty": {false, "is the URL right"}, "huge": {false, "is the URL right"}, "404": {false, "is the URL right"},
+			"html": {false, "is the URL right"}, "empty": {false, "is the URL right"}, "huge": {false, "is the URL right"},
+			"404":      {false, "is the URL right"},
 			"redirect": {false, "final URL"}, "broken": {true, "connection broke"}, "429": {true, "too often"},
 		} {
 			v, f, heard := newVendor(t, kind)
@@ -114,7 +119,8 @@ func TestUnclearAnswersAreProbed(t *testing.T) {
 	})
 }
 
-// A vendor that refuses the secret is found out before the first stranger comes, also if the answer could be a token's.
+// A vendor that refuses the secret is found out before the first stranger comes, also if the answer
+// could be a token's.
 func TestWatchFindsWrongSecret(t *testing.T) {
 	each(t, func(t *testing.T, kind string) {
 		v, f, _ := newVendor(t, kind)
@@ -130,8 +136,8 @@ func TestWatchFindsWrongSecret(t *testing.T) {
 	})
 }
 
-// Garbage from a thousand networks: a network's questions, an app's, and those at once stay within their bounds, the rest is offered
-// work, and the vendor stays in use.
+// Garbage from a thousand networks: a network's questions, an app's, and those at once stay within
+// their bounds, the rest is offered work, and the vendor stays in use.
 func TestQuestionsAreBounded(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		v, f, heard := newVendor(t, "turnstile", func(c *vendors.Config) { c.AsksPerHour = 500 })
@@ -170,8 +176,9 @@ func TestQuestionsAreBounded(t *testing.T) {
 func TestProbe(t *testing.T) {
 	each(t, func(t *testing.T, kind string) {
 		for mode, want := range map[string]string{
-			"": "127.0.0.1 answers, and takes the secret", "secret": "127.0.0.1: refuses the secret", "refused": "127.0.0.1: cannot be reached",
-			"404": "127.0.0.1: answers something else than is documented: is the URL right?",
+			"": "127.0.0.1 answers, and takes the secret", "secret": "127.0.0.1: refuses the secret",
+			"refused": "127.0.0.1: cannot be reached",
+			"404":     "127.0.0.1: answers something else than is documented: is the URL right?",
 		} {
 			v, f, _ := newVendor(t, kind)
 			f.mode, f.wrong = mode, mode == "secret"

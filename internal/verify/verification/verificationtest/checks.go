@@ -40,8 +40,8 @@ func (r *Rig) WantApproved(id, code string) {
 	r.WantChecked("the right code", r.Check(id, code), "approved true")
 }
 
-// Try checks a code. It also returns whether the code was compared and, after too many failed checks,
-// how long to wait.
+// Try checks a code. It also returns whether the code was compared and, after too many failed
+// checks, how long to wait.
 func (r *Rig) Try(c verification.Caller, id, code string) (checked verification.CheckResult, compared bool,
 	wait time.Duration,
 ) {

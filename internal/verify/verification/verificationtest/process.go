@@ -65,8 +65,8 @@ var builtIn = sync.OnceValue(func() config.Config {
 	return c
 })
 
-// BuiltIn returns the policies of a service without settings, without the rules of these names. Every
-// set of a test begins with it, so that a new built-in rule or bound meets all tests.
+// BuiltIn returns the policies of a service without settings, without the rules of these names.
+// Every set of a test begins with it, so that a new built-in rule or bound meets all tests.
 func BuiltIn(without ...string) policy.Set {
 	set := builtIn().PolicySet(time.Now())
 	named := func(r quota.Rule) bool { return slices.Contains(without, r.Name) }

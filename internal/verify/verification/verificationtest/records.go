@@ -189,7 +189,8 @@ func (r *Rig) Suppressions() []store.Suppression {
 // Suppress suppresses a mail address by hand.
 func (r *Rig) Suppress(to string, lasts time.Duration) store.Suppression {
 	r.Helper()
-	s, err := r.Svc.Administration.Suppress(r.Context(), support.SuppressRequest{Channel: "email", To: to, Reason: "asked by telephone", For: lasts},
+	s, err := r.Svc.Administration.Suppress(r.Context(),
+		support.SuppressRequest{Channel: "email", To: to, Reason: "asked by telephone", For: lasts},
 		AuditEntry("suppression.add"))
 	r.NoError(err)
 	return s

@@ -116,7 +116,8 @@ func MinuteTick(change func(*Settings)) func(*Settings) {
 	}
 }
 
-// DayTick is MinuteTick with a day, for tests in which nothing is tried again and no replica takes over.
+// DayTick is MinuteTick with a day, for tests in which nothing is tried again and no replica takes
+// over.
 func DayTick(change func(*Settings)) func(*Settings) {
 	return func(s *Settings) {
 		change(s)
@@ -160,7 +161,8 @@ func (r *Rig) ReplicaOn(db core.Database, sender outbox.MailSender, c outbox.Car
 		Logger: r.Logger, Now: r.now,
 	}
 	if r.Settings.Form == WithoutRedis {
-		parts.SavedEvents = gates.NewSavedEvents(unnumbered{r.Store}, r.now, r.Settings.Vault.SealBucket, r.Settings.Vault.OpenBucket, r.Logger)
+		parts.SavedEvents = gates.NewSavedEvents(unnumbered{r.Store}, r.now, r.Settings.Vault.SealBucket, r.Settings.Vault.OpenBucket,
+			r.Logger)
 		parts.SavedEvents.Shared, parts.Limiter = true, parts.SavedEvents.Limiter()
 		r.NoError(parts.SavedEvents.Load(r.Context()))
 	}
@@ -215,8 +217,8 @@ func EachInForm[Case any](t *testing.T, cases map[string]Case, change func(*Sett
 }
 
 // TestSettings are the built-in policies, shared by the purposes default and login of an app shop,
-// without what would end most tests: failures and suppressions (SuppressBounces has them), a reserve
-// (WithReserve), retention and numbers of every country.
+// without what would end most tests: failures and suppressions (SuppressBounces has them), a
+// reserve (WithReserve), retention and numbers of every country.
 func TestSettings(t testing.TB) Settings {
 	t.Helper()
 	set := BuiltIn("failures")
@@ -357,8 +359,8 @@ func (r *Rig) NoError(err error) {
 	servertest.OK(r, err)
 }
 
-// ids matches UUIDs, which NoSecretLogged leaves out: in one of a few thousand runs, one of them would
-// contain the digits of a code.
+// ids matches UUIDs, which NoSecretLogged leaves out: in one of a few thousand runs, one of them
+// would contain the digits of a code.
 var ids = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
 
 // NoSecretLogged fails the test if a code or a recipient was logged.

@@ -28,7 +28,8 @@ const (
 	Jamaican    = "+18765550123"
 )
 
-// Callers of the tests: the app shop by a secret key, the same for a stranger, and a browser on its page.
+// Callers of the tests: the app shop by a secret key, the same for a stranger, and a browser on its
+// page.
 var (
 	BackEnd     = verification.Caller{App: "shop", Kind: verification.BackEnd, IP: netip.MustParseAddr("192.0.2.1")}
 	ForStranger = verification.Caller{App: "shop", Kind: verification.BackEnd, IP: netip.MustParseAddr("192.0.2.1"), Stranger: true}

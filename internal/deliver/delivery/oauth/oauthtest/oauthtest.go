@@ -1,5 +1,5 @@
-// Package oauthtest is a token server for tests. It gives tokens as RFC 6749, RFC 7523 and the pages of Microsoft and
-// Google say, and misbehaves by script. Only tests import this package.
+// Package oauthtest is a token server for tests. It gives tokens as RFC 6749, RFC 7523 and the
+// pages of Microsoft and Google say, and misbehaves by script. Only tests import this package.
 package oauthtest
 
 import (
@@ -35,12 +35,15 @@ var Hangs = Answer{Status: 500, After: time.Hour}
 
 // Gives is an answer with a token.
 func Gives(token string, seconds int) Answer {
-	return Answer{Status: 200, Body: fmt.Sprintf(`{"token_type":"Bearer","expires_in":%d,"ext_expires_in":%[1]d,"access_token":%q}`, seconds, token)}
+	return Answer{Status: 200, Body: fmt.Sprintf(`{"token_type":"Bearer","expires_in":%d,"ext_expires_in":%[1]d,"access_token":%q}`,
+		seconds, token)}
 }
 
-// Refuses is an answer without one, with a number of Microsoft's errors. Its text repeats the secret.
+// Refuses is an answer without one, with a number of Microsoft's errors. Its text repeats the
+// secret.
 func Refuses(code, number string) Answer {
-	return Answer{Status: 400, Body: fmt.Sprintf(`{"error":%q,"error_description":"AADSTS%s: no, %s. Trace ID: 1","error_codes":[%[2]s]}`, code, number, Secret)}
+	return Answer{Status: 400, Body: fmt.Sprintf(`{"error":%q,"error_description":"AADSTS%s: no, %s. Trace ID: 1","error_codes":[%[2]s]}`,
+		code, number, Secret)}
 }
 
 // JWT returns a token in Microsoft's form, with these roles.
@@ -58,10 +61,14 @@ type Server struct {
 	asked   int
 }
 
-// New makes a server without a port, for a bubble of testing/synctest; Client dials it. The last answer repeats.
+// New makes a server without a port, for a bubble of testing/synctest; Client dials it. The last
+// answer repeats.
 func New(tb testing.TB, answers ...Answer) *Server {
 	s := &Server{tb: tb, answers: answers}
-	s.Client = oauth.Client{TokenURL: "http://127.0.0.1/tenant/oauth2/v2.0/token", ID: "client", Secret: Secret, Scope: oauth.MicrosoftScope, Dial: s.dial}
+	s.Client = oauth.Client{
+		TokenURL: "http://127.0.0.1/tenant/oauth2/v2.0/token", ID: "client", Secret: Secret,
+		Scope: oauth.MicrosoftScope, Dial: s.dial,
+	}
 	return s
 }
 
@@ -82,7 +89,8 @@ func Start(tb testing.TB, answers ...Answer) *Server {
 // Kinds are the ways of As.
 var Kinds = []string{"secret", "account"}
 
-// As has the client use another way to a token. Call it after Start, whose URL is in an account's file.
+// As has the client use another way to a token. Call it after Start, whose URL is in an account's
+// file.
 func (s *Server) As(kind string) *Server {
 	if kind == "account" {
 		var err error
