@@ -61,7 +61,7 @@ func newSupabase(r *vtest.Rig, kind authhooks.HookKind, change ...func(*authhook
 // body is a recorded body.
 func (s *supabase) body(name string) string {
 	s.Helper()
-	body, err := os.ReadFile("../hooks/testdata/" + name + ".json")
+	body, err := os.ReadFile("../authhooks/testdata/" + name + ".json")
 	if err != nil {
 		s.Fatal(err)
 	}

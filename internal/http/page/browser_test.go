@@ -286,9 +286,10 @@ func (t *tab) press(selector string, times int) {
 	}
 }
 
-// middle unfolds an element, scrolls to it and says where it then is.
+// middle waits for an element, unfolds it, scrolls to it and says where it then is.
 func (t *tab) middle(selector string) []float64 {
 	t.Helper()
+	t.until(t.q(selector))
 	return eval[[]float64](t, `(() => { const e = `+t.q(selector)+`;
 		e.closest('summary') || e.closest('details')?.setAttribute('open', ''); e.scrollIntoView({ block: 'center' });
 		const r = e.getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2] })()`)
