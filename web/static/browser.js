@@ -20,4 +20,7 @@ export function within(act, mine = new AbortController()) {
   return Promise.race([act(signal), ended]).finally(() => clearTimeout(late));
 }
 
+// claimsOf returns what a proof, a JWT, says (RFC 7519, section 3); undefined: it is none.
+export const claimsOf = (proof) => attempt(() => JSON.parse(atob(proof.split('.')[1].replaceAll('-', '+').replaceAll('_', '/'))));
+
 export const offline = () => navigator.onLine === false;

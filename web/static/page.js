@@ -1,4 +1,4 @@
-import { attempt } from './browser.js';
+import { attempt, claimsOf } from './browser.js';
 import { second } from './time.js';
 
 // The page around its <send-code>: the title says which card is shown, Back leads from the field
@@ -13,10 +13,7 @@ let going, left; // the form was posted, the entry of the field was left; neithe
 const keep = (state) => attempt(() => history.replaceState(state, ''));
 const kept = () => attempt(() => history.state) ?? {};
 
-// ends is when a proof is good no more, in ms since 1970 (RFC 7519, section 4.1.4).
-const ends = (proof) => attempt(() => JSON.parse(atob(proof.split('.')[1].replaceAll('-', '+').replaceAll('_', '/'))).exp * second, 0);
-
-if (ends(kept().proof) > Date.now()) code.value = kept().proof;
+if (claimsOf(kept().proof)?.exp * second > Date.now()) code.value = kept().proof;
 code.autofocus = attempt(() => matchMedia('(pointer: fine)').matches, false); // on a touch screen the keyboard would cover the page
 code.querySelector('.link').addEventListener('click', () => { keep(null); code.reset(); code.focus(); });
 code.addEventListener('approved', ({ detail: { proof } }) => {

@@ -56,18 +56,16 @@ export function* search({ salt, challenge, maxNumber }) {
   return undefined;
 }
 
-// A worker is this file. One of another origin has to be a script of the page's own that imports
-// it.
+// addressOfWorker is where a worker's script is: this file. One of another origin has to be a script
+// of the page's own that imports it.
 const address = import.meta.url;
+const addressOfWorker = () => new URL(address).origin === location.origin ? address
+  : URL.createObjectURL(new Blob([`import ${JSON.stringify(address)};`], { type: 'text/javascript' }));
 
-// own lets this file, and no other, be a worker where the page's policy enforces Trusted Types.
-const own = attempt(() => trustedTypes.createPolicy('sendcode-worker', { createScriptURL: () => address }));
+// own lets this script, and no other, be a worker where the page's policy enforces Trusted Types.
+const own = attempt(() => trustedTypes.createPolicy('sendcode-worker', { createScriptURL: addressOfWorker }));
 
-function begin() {
-  if (new URL(address).origin === location.origin) return new Worker(own?.createScriptURL('') ?? address, { type: 'module' });
-  const blob = URL.createObjectURL(new Blob([`import ${JSON.stringify(address)};`], { type: 'text/javascript' }));
-  return new Worker(blob, { type: 'module' });
-}
+const begin = () => new Worker(own?.createScriptURL('') ?? addressOfWorker(), { type: 'module' });
 
 if (typeof document === 'undefined') {
   onmessage = ({ data }) => {

@@ -1,4 +1,4 @@
-import { attempt, within } from '../static/browser.js';
+import { attempt, claimsOf, within } from '../static/browser.js';
 import { Cards } from '../static/cards.js';
 import controls from '../static/controls.css';
 import { Inquiry } from '../static/inquiry.js';
@@ -237,7 +237,7 @@ export class SendCode extends HTMLElement {
   // proof back, and nothing else. A proof is that of an element which the page had before.
   set value(text) {
     if (this.#proof) return void (text === '' && this.reset());
-    const id = attempt(() => JSON.parse(atob(text.split('.')[1].replaceAll('-', '+').replaceAll('_', '/'))).jti);
+    const id = claimsOf(text)?.jti;
     if (!id) return;
     this.#clear(true);
     this.#expect(id);

@@ -133,7 +133,8 @@ const pressedSalt = "0123456789abcdef?expires=1796000000&for=0123456789abcdef012
 // aWidgetWorks where strangers are many: in a worker, and where the site's policy allows none, in
 // the page. The send has the same key.
 func aWidgetWorks(t *testing.T, browser context.Context) {
-	for policy, workers := range map[string]bool{openPolicy: true, tightly: false} {
+	const ourPolicy = "; require-trusted-types-for 'script'; trusted-types sendcode-worker"
+	for policy, workers := range map[string]bool{openPolicy: true, openPolicy + ourPolicy: true, tightly: false} {
 		b := pressedSite(t, browser, policy, "", asksFor(428, "work", challenge(9000, pressedSalt), aRule))
 		b.works(9000)
 		contains(t, b.tokens(2), " work:")
