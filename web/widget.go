@@ -133,7 +133,7 @@ func serveWidget(c echo.Context) error {
 		h.Set("Vary", "Accept-Language")
 		wanted = c.Request().Header.Get("Accept-Language")
 	}
-	lang := texts.ForPage(wanted).Lang()
+	lang := texts.PageTextsFor(wanted).Lang()
 	h.Set("Content-Language", lang)
 	return serveToAnyOrigin(c, widgetEntryPath+lang)
 }

@@ -7,16 +7,16 @@ import (
 	"sendcode/internal/base/recipient"
 )
 
-// HeavyRecipientsQuery selects the recipients with many recent counted sends.
-type HeavyRecipientsQuery struct {
+// FrequentRecipientsQuery selects the recipients with many recent counted sends.
+type FrequentRecipientsQuery struct {
 	Purposes []string      // at least one; their sends are counted together, as under one policy
 	Within   time.Duration // how far back sends are counted, on the database's clock
 	AtLeast  int           // least number of sends of one recipient in one app and channel
 	Limit    int           // recipients to return, 1 to 200
 }
 
-// HeavyRecipient is one recipient of a HeavyRecipientsQuery, in one app and channel.
-type HeavyRecipient struct {
+// FrequentRecipient is one recipient of a FrequentRecipientsQuery, in one app and channel.
+type FrequentRecipient struct {
 	App       string
 	Channel   recipient.Channel
 	Recipient recipient.Hash

@@ -6,8 +6,8 @@ import (
 	"sendcode/quota"
 )
 
-// Charge is the cost of one text message, charged to one spend cap.
-type Charge struct {
+// SMSCharge is the cost of one text message, charged to one spend cap.
+type SMSCharge struct {
 	Cap    string       // names the cap, and the app or country it is counted for; unique in one call of Spend
 	Per    quota.Period // quota.Day or quota.Month, in UTC on the database's clock
 	Amount int64        // millionths of the currency, not negative
@@ -16,7 +16,7 @@ type Charge struct {
 
 // SpentCharge is a charge that was made.
 type SpentCharge struct {
-	Charge
+	SMSCharge
 	Period string // the first day of the period, "2006-01-02"
 	Used   int64  // sum in the period, including this charge
 }

@@ -23,7 +23,7 @@ type StatsQuery struct {
 
 // Stats is the result of a StatsQuery.
 type Stats struct {
-	Tallies   []Tally         // sorted by At, then by status, reason and rule
+	Tallies   []StatusCount   // sorted by At, then by status, reason and rule
 	Intervals []StatsInterval // sorted by time; intervals in which nothing was opened or sent are left out
 	Measures                  // of the whole time range
 	// Undelivered is the number of text messages whose receipt says that they were lost. It is read
@@ -31,8 +31,8 @@ type Stats struct {
 	Undelivered int
 }
 
-// Tally is the number of rows with one status, reason and rule in one interval.
-type Tally struct {
+// StatusCount is the number of rows with one status, reason and rule in one interval.
+type StatusCount struct {
 	At        time.Time // start of the interval
 	Status    Status
 	Reason    string // with Failed and Unknown

@@ -19,8 +19,8 @@ type TextLimits struct {
 	Site string
 }
 
-// TextMessage is a text message without its recipient.
-type TextMessage struct {
+// RenderedText is a text message without its recipient.
+type RenderedText struct {
 	redacted
 	Text     string
 	Language string // the locale that was chosen, as in Locales
@@ -78,11 +78,11 @@ func (t *TextRenderer) PreferredLocale(app, list string) string {
 // Render renders a text message. If its segments suffice, the message ends with "@site #code": on
 // that site alone, browsers fill in the code of this line (WICG sms-one-time-codes). The error has
 // neither the code nor any text of the request. Render ignores Notify.
-func (t *TextRenderer) Render(req RenderRequest) (TextMessage, error) {
+func (t *TextRenderer) Render(req RenderRequest) (RenderedText, error) {
 	t = t.forApp(req.App, t)
 	req.Notify = NotifyGlance
 	if err := checkRequest(req); err != nil {
-		return TextMessage{}, err
+		return RenderedText{}, err
 	}
 	key, s := t.find(req.Purpose, req.Locale)
 	req.Data.Purpose = cmp.Or(req.Data.Purpose, req.Titles.ForLocaleOrEmpty(key.locale))
@@ -94,14 +94,14 @@ func (t *TextRenderer) Render(req RenderRequest) (TextMessage, error) {
 }
 
 // render renders a text message with the line for a site; "": without it.
-func (t *TextRenderer) render(key templateSetKey, s templateSet, data Data, site string) (TextMessage, error) {
+func (t *TextRenderer) render(key templateSetKey, s templateSet, data Data, site string) (RenderedText, error) {
 	out, err := renderPart(textPart, s[textPart], newTemplateData(data, true, key.locale))
 	if err != nil {
-		return TextMessage{}, fmt.Errorf("message: template %s failed", s[textPart].Name()) // the reason may quote the code
+		return RenderedText{}, fmt.Errorf("message: template %s failed", s[textPart].Name()) // the reason may quote the code
 	}
 	out = strings.TrimSpace(out)
 	if site != "" {
 		out += "\n@" + site + " #" + data.Code
 	}
-	return TextMessage{Text: out, Language: key.locale, Segments: t.limits.Measure(out)}, nil
+	return RenderedText{Text: out, Language: key.locale, Segments: t.limits.Measure(out)}, nil
 }

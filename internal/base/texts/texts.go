@@ -129,9 +129,9 @@ func PluralForm(tag language.Tag, n int) string {
 	return names[plural.Cardinal.MatchPlural(tag, n, 0, 0, 0, 0)]
 }
 
-// ForConsole returns the console's texts in the language that fits an Accept-Language list best;
-// English if none fits.
-func ForConsole(list string) Words {
+// ConsoleTextsFor returns the console's texts in the language that fits an Accept-Language list
+// best; English if none fits.
+func ConsoleTextsFor(list string) Words {
 	w, _, _ := consoleCatalogue().Choose(list)
 	return w
 }
@@ -146,18 +146,18 @@ func ConsoleByTag(tag string) (Words, bool) {
 	return ConsoleLanguages()[i], true
 }
 
-// ForReply returns the replies in the language that fits a list of tags best. If no tag has
+// ReplyTextsFor returns the replies in the language that fits a list of tags best. If no tag has
 // replies, it returns otherwise.
-func ForReply(list string, otherwise Words) Words {
+func ReplyTextsFor(list string, otherwise Words) Words {
 	if w, _, ok := replyCatalogue().Choose(list); ok {
 		return w
 	}
 	return otherwise
 }
 
-// ForPage returns the page's texts in the language that fits an Accept-Language header best;
+// PageTextsFor returns the page's texts in the language that fits an Accept-Language header best;
 // English if none fits.
-func ForPage(acceptLanguage string) Words {
+func PageTextsFor(acceptLanguage string) Words {
 	w, _, _ := pageCatalogue().Choose(acceptLanguage)
 	return w
 }

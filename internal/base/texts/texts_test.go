@@ -120,10 +120,10 @@ func TestLanguageOfReaders(t *testing.T) {
 		"es" + strings.Repeat(",ak", 5000): {"en", "zh-Hans"},
 		"*":                                {"en", "zh-Hans"}, "zh-TW, en;q=0.5": {"zh-Hans", "zh-Hans"},
 	} {
-		if got := ForConsole(header).Lang(); got != want[0] {
+		if got := ConsoleTextsFor(header).Lang(); got != want[0] {
 			t.Errorf("%q: %s, want %s", header, got, want[0])
 		}
-		if got := ForReply(header, ConsoleLanguages()[1]).Lang(); got != want[1] {
+		if got := ReplyTextsFor(header, ConsoleLanguages()[1]).Lang(); got != want[1] {
 			t.Errorf("%q, a reply: %s, want %s", header, got, want[1])
 		}
 	}
@@ -137,11 +137,11 @@ func TestWait(t *testing.T) {
 		3*time.Hour + 20*time.Minute:     "3 h 20 min",
 		3*time.Hour + 19*time.Minute + 1: "3 h 20 min", 24 * time.Hour: "1 d", 52 * time.Hour: "2 d 4 h",
 	} {
-		if got := ForConsole("").Wait(d); got != is {
+		if got := ConsoleTextsFor("").Wait(d); got != is {
 			t.Errorf("%v: %q, want %q", d, got, is)
 		}
 	}
-	if got := ForConsole("zh").Wait(785 * time.Second); got != "13 分 5 秒" {
+	if got := ConsoleTextsFor("zh").Wait(785 * time.Second); got != "13 分 5 秒" {
 		t.Errorf("in Chinese: %q", got)
 	}
 }
@@ -151,7 +151,7 @@ func TestTook(t *testing.T) {
 		0: "–", 400 * time.Microsecond: "0.4 ms", 184 * time.Millisecond: "184 ms", 2100 * time.Millisecond: "2.1 s",
 		61 * time.Second: "1 min 1 s",
 	} {
-		if got := ForConsole("").Took(d); got != is {
+		if got := ConsoleTextsFor("").Took(d); got != is {
 			t.Errorf("%v: %q, want %q", d, got, is)
 		}
 	}
@@ -165,11 +165,11 @@ func TestSpan(t *testing.T) {
 		2 * time.Hour:     {"2 hours", "2 小时"}, -47 * time.Hour: {"47 hours ago", "47 小时前"},
 		48 * time.Hour: {"2 days", "2 天"},
 	} {
-		if en, zh := ForConsole("").Span(d), ForConsole("zh").Span(d); en != is[0] || zh != is[1] {
+		if en, zh := ConsoleTextsFor("").Span(d), ConsoleTextsFor("zh").Span(d); en != is[0] || zh != is[1] {
 			t.Errorf("%v: %q, %q, want %q", d, en, zh, is)
 		}
 	}
-	if got := ForReply("ar", ForConsole("")).Span(-2 * time.Hour); got != "قبل ساعتين" {
+	if got := ReplyTextsFor("ar", ConsoleTextsFor("")).Span(-2 * time.Hour); got != "قبل ساعتين" {
 		t.Errorf("in Arabic: %q", got)
 	}
 }

@@ -136,10 +136,10 @@ func (vault Vault) SealCode(code string, timed bool, send uuid.UUID) ([]byte, er
 // First character of a caller's sealed code: whether its message tells how long the code is good.
 const timedPrefix, untimedPrefix = "t", "u"
 
-// Code returns the code of work in flight, derived from its verification or decrypted, and whether
-// its message tells how long it is good. It fails as DeriveCode does, or if a caller's
-// code is missing or belongs to another send.
-func (vault Vault) Code(w store.Work) (code string, timed bool, err error) {
+// CodeForSend returns the code of work in flight, derived from its verification or decrypted, and
+// whether its message tells how long it is good. It fails as DeriveCode does, or if a caller's code
+// is missing or belongs to another send.
+func (vault Vault) CodeForSend(w store.Work) (code string, timed bool, err error) {
 	if !w.Verification.CallerChecks {
 		code, err = vault.DeriveCode(w.Verification)
 		return code, true, err

@@ -17,10 +17,10 @@ type BlockLists struct {
 	Disposable map[string]bool         // domains of throw-away addresses, with their subdomains
 }
 
-// BlocksSend reports whether a recipient is blocked. address is keys.Vault.SuppressionHash of r.
+// IsBlocked reports whether a recipient is blocked. address is keys.Vault.SuppressionHash of r.
 // It ignores Disposable. A send to a blocked recipient is written and fails, and browsers do not
 // see the reason. The send is not refunded, so that such requests use up quota.
-func (b BlockLists) BlocksSend(r recipient.Recipient, address recipient.Hash) bool {
+func (b BlockLists) IsBlocked(r recipient.Recipient, address recipient.Hash) bool {
 	if b.Recipients[address] || domainListed(r.Domain(), b.Domains) {
 		return true
 	}

@@ -41,13 +41,13 @@ func (o *Outbox) compose(set policy.Set, w store.Work, used []string) (transmitF
 	if to.Channel() == recipient.SMS {
 		address = w.Send.Recipient // for numbers, Vault.SuppressionHash returns this hash
 	}
-	if set.Blocks.BlocksSend(to, address) {
+	if set.Blocks.IsBlocked(to, address) {
 		return nil, store.Outcome{Status: store.Failed, Reason: store.ReasonBlocked}
 	}
 	if set.Numbers.Validate(to) != nil {
 		return nil, store.Outcome{Status: store.Failed, Reason: policy.ReasonCountryNotServed, Refund: true}
 	}
-	code, timed, err := o.Vault.Code(w)
+	code, timed, err := o.Vault.CodeForSend(w)
 	if err != nil {
 		return o.failToCompose(w, ReasonUnreadable, err)
 	}

@@ -86,7 +86,7 @@ type MailRenderer interface {
 
 // smsRenderer renders a text message. Implementation: message.TextRenderer.
 type smsRenderer interface {
-	Render(message.RenderRequest) (message.TextMessage, error)
+	Render(message.RenderRequest) (message.RenderedText, error)
 }
 
 // MailSender sends one mail. Implementation: mailserver.Servers.

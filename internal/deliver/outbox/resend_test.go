@@ -99,7 +99,7 @@ func TestResendsGoAnotherWay(t *testing.T) {
 						routes[n].Prefixes = strings.Fields(c.prefixes)
 					}
 				}
-				r.Svc = r.ReplicaOn(r.Store, mailserver.New(servers...), sms.NewCarriers(routes, sms.Options{}))
+				r.Svc = r.ReplicaOn(r.Store, mailserver.New(servers...), sms.NewCarriers(routes, sms.CarriersOptions{}))
 				r.Start()
 				ids := map[string]bool{}
 				for range 4 {
@@ -133,7 +133,7 @@ func TestAResendWaitsForAWaySetAside(t *testing.T) {
 				b.fails[2+2*delivery.FaultsToOpenBreaker+n] = &delivery.Error{Class: delivery.Rejected, Stage: delivery.StageAnswer}
 			}
 			r.Svc = r.ReplicaOn(r.Store, mailserver.New(server{way: a}, server{way: b}),
-				sms.NewCarriers([]sms.Route{{Carrier: a}, {Carrier: b}}, sms.Options{}))
+				sms.NewCarriers([]sms.Route{{Carrier: a}, {Carrier: b}}, sms.CarriersOptions{}))
 			r.Start()
 			send := func(n int) verification.Answer {
 				if ch == recipient.SMS {

@@ -27,9 +27,9 @@ type SpendCap struct {
 
 // ledger counts spent amounts. Implementation: sqldb.DB.
 type ledger interface {
-	Spend(ctx context.Context, charges []store.Charge) ([]store.SpentCharge, string, error)
+	Spend(ctx context.Context, charges []store.SMSCharge) ([]store.SpentCharge, string, error)
 	UndoSpend(ctx context.Context, spent []store.SpentCharge) error
-	Spent(ctx context.Context, c store.Charge) (int64, error)
+	Spent(ctx context.Context, c store.SMSCharge) (int64, error)
 }
 
 // Budget charges the cost of a text message in the database before the message goes to a carrier.
@@ -66,9 +66,9 @@ func NewBudget(ledger ledger, caps []SpendCap, logger *slog.Logger, stopped func
 	return &Budget{ledger: ledger, caps: caps, logger: logger, stopped: stopped, logged: map[string]bool{}, read: map[string]readAccount{}}
 }
 
-// Reserve implements sms.Options.Reserve. It charges the cost of a message, and returns a function
-// that refunds it. If a cap refuses the message or the database fails, nothing is charged, the
-// function is nil, and the error says why.
+// Reserve implements sms.CarriersOptions.Reserve. It charges the cost of a message, and returns a
+// function that refunds it. If a cap refuses the message or the database fails, nothing is charged,
+// the function is nil, and the error says why.
 func (b *Budget) Reserve(ctx context.Context, m sms.Message, cost int64) (func(), *delivery.Error) {
 	charges, caps := b.charges(m, cost)
 	spent, refusedBy, err := b.ledger.Spend(ctx, charges)
@@ -116,7 +116,7 @@ func (b *Budget) StrangersHoldHalf(ctx context.Context, app, country string) boo
 
 // readSpent returns what is spent of a charge's account, and reads it at most once in
 // accountReadFor, for one caller.
-func (b *Budget) readSpent(ctx context.Context, c store.Charge) readAccount {
+func (b *Budget) readSpent(ctx context.Context, c store.SMSCharge) readAccount {
 	b.mu.Lock()
 	known, now := b.read[c.Cap], time.Now()
 	if now.Sub(known.at) < accountReadFor {
@@ -135,8 +135,8 @@ func (b *Budget) readSpent(ctx context.Context, c store.Charge) readAccount {
 
 // charges returns a charge for each cap, and the caps by account. Strangers share an account with
 // all other callers, but have a lower limit.
-func (b *Budget) charges(m sms.Message, cost int64) ([]store.Charge, map[string]SpendCap) {
-	var all []store.Charge
+func (b *Budget) charges(m sms.Message, cost int64) ([]store.SMSCharge, map[string]SpendCap) {
+	var all []store.SMSCharge
 	caps := map[string]SpendCap{}
 	for _, c := range b.caps {
 		account := c.Name
@@ -147,7 +147,7 @@ func (b *Budget) charges(m sms.Message, cost int64) ([]store.Charge, map[string]
 			account += " country " + m.Country
 		}
 		caps[account] = c
-		charge := store.Charge{Cap: account, Per: c.Per, Amount: cost, Limit: c.Limit}
+		charge := store.SMSCharge{Cap: account, Per: c.Per, Amount: cost, Limit: c.Limit}
 		if m.Stranger {
 			charge.Limit -= c.Reserve
 		}

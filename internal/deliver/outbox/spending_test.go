@@ -25,7 +25,7 @@ func TestAccountsOfCaps(t *testing.T) {
 	}}
 	for stranger, limits := range map[bool][3]int64{false: {10, 20, 30}, true: {7, 16, 30}} {
 		charges, caps := b.charges(sms.Message{App: "shop", Country: "DE", Stranger: stranger}, 7)
-		want := []store.Charge{
+		want := []store.SMSCharge{
 			{Cap: "all", Per: quota.Day, Amount: 7, Limit: limits[0]},
 			{Cap: "apps app shop", Per: quota.Month, Amount: 7, Limit: limits[1]},
 			{Cap: "lands country DE", Per: quota.Day, Amount: 7, Limit: limits[2]},
@@ -39,7 +39,7 @@ func TestAccountsOfCaps(t *testing.T) {
 // counted is a ledger with what is used of each account.
 type counted map[string]int64
 
-func (c counted) Spend(_ context.Context, charges []store.Charge) (spent []store.SpentCharge, refusedBy string, err error) {
+func (c counted) Spend(_ context.Context, charges []store.SMSCharge) (spent []store.SpentCharge, refusedBy string, err error) {
 	for _, x := range charges {
 		if c[x.Cap]+x.Amount > x.Limit {
 			return nil, x.Cap, nil
@@ -47,14 +47,14 @@ func (c counted) Spend(_ context.Context, charges []store.Charge) (spent []store
 	}
 	for _, x := range charges {
 		c[x.Cap] += x.Amount
-		spent = append(spent, store.SpentCharge{Charge: x, Used: c[x.Cap]})
+		spent = append(spent, store.SpentCharge{SMSCharge: x, Used: c[x.Cap]})
 	}
 	return spent, "", nil
 }
 
 func (counted) UndoSpend(context.Context, []store.SpentCharge) error { return nil }
 
-func (c counted) Spent(_ context.Context, x store.Charge) (int64, error) { return c[x.Cap], nil }
+func (c counted) Spent(_ context.Context, x store.SMSCharge) (int64, error) { return c[x.Cap], nil }
 
 // Strangers hold half from half of the limit less the reserve on, by some cap.
 func TestStrangersHoldHalf(t *testing.T) {
@@ -76,7 +76,7 @@ type silent struct {
 	reads     int
 }
 
-func (s *silent) Spent(context.Context, store.Charge) (int64, error) {
+func (s *silent) Spent(context.Context, store.SMSCharge) (int64, error) {
 	if s.reads++; s.reads < 10 {
 		s.meanwhile()
 	}
@@ -88,7 +88,7 @@ func TestOneRequestReadsWhatIsSpent(t *testing.T) {
 	db := &silent{}
 	b := NewBudget(db, []SpendCap{{Name: "day", Per: quota.Day, Limit: 1000}, {Name: "month", Per: quota.Month, Limit: 1000}},
 		slog.New(slog.DiscardHandler), nil)
-	db.meanwhile = func() { b.readSpent(t.Context(), store.Charge{Cap: "day"}) }
+	db.meanwhile = func() { b.readSpent(t.Context(), store.SMSCharge{Cap: "day"}) }
 	servertest.Bubble(t, func(t *testing.T) {
 		for range 3 {
 			if b.StrangersHoldHalf(t.Context(), "shop", "DE") {

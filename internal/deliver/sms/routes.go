@@ -33,8 +33,8 @@ func (r Route) costOf(m Message) int64 {
 	return price * int64(max(1, m.Segments))
 }
 
-// Options are the senders of all messages, and the functions that Carriers calls for each.
-type Options struct {
+// CarriersOptions are the senders of all messages, and the functions that Carriers calls for each.
+type CarriersOptions struct {
 	Sender  string            // what messages come from; empty: the carrier's choice
 	Senders map[string]string // by country; takes the place of Sender
 	// CallbackURL returns the URL to which a carrier sends the receipt of a send; nil: carriers are
@@ -58,7 +58,7 @@ type Options struct {
 // one message every five seconds. A failure that may be about the number alone counts once for each
 // prefix, and never for a stranger's message.
 type Carriers struct {
-	Options
+	CarriersOptions
 	routes []*routeWithBreaker
 }
 
@@ -83,8 +83,8 @@ const (
 )
 
 // NewCarriers returns Carriers that prefer the routes in this order.
-func NewCarriers(routes []Route, o Options) *Carriers {
-	c := &Carriers{Options: o}
+func NewCarriers(routes []Route, o CarriersOptions) *Carriers {
+	c := &Carriers{CarriersOptions: o}
 	if c.Reserve == nil {
 		c.Reserve = func(context.Context, Message, int64) (func(), *delivery.Error) { return func() {}, nil }
 	}
@@ -102,7 +102,7 @@ func NewCarriers(routes []Route, o Options) *Carriers {
 // offered to another carrier. The result and the error are those of the last carrier that was
 // tried. But if none was tried, or the message MayGoElsewhere after the last one, they are those of
 // a carrier that may take the message later; if there is none, the error is that of
-// Options.Reserve. Took is the whole time.
+// CarriersOptions.Reserve. Took is the whole time.
 func (c *Carriers) Send(ctx context.Context, m Message) (delivery.Result, error) {
 	began := time.Now()
 	m.Sender = c.Sender

@@ -64,7 +64,7 @@ func TestFailover(t *testing.T) {
 		"unreachable": {&delivery.Error{Class: delivery.Rejected, Elsewhere: true}, n + 1, n + 1},
 	} {
 		first, second := &scripted{name: "first", fail: c.fail}, &scripted{name: "second"}
-		all := NewCarriers([]Route{{Carrier: first}, {Carrier: second}}, Options{})
+		all := NewCarriers([]Route{{Carrier: first}, {Carrier: second}}, CarriersOptions{})
 		for range n + 1 {
 			asked := len(second.got)
 			receipt, err := all.Send(t.Context(), sample)
@@ -83,11 +83,11 @@ func TestSendToAnUnreachableNumber(t *testing.T) {
 	unreachable := &delivery.Error{Class: delivery.Rejected, Stage: delivery.StageAnswer, Status: 200, Elsewhere: true}
 	first, second := &scripted{name: "first", fail: unreachable}, &scripted{name: "second", fail: unreachable}
 	routes := []Route{{Carrier: first}, {Carrier: second}}
-	if fail := send(NewCarriers(routes, Options{})); fail != unreachable || len(second.got) != 1 {
+	if fail := send(NewCarriers(routes, CarriersOptions{})); fail != unreachable || len(second.got) != 1 {
 		t.Errorf("%v, %d", fail, len(second.got))
 	}
 	capped := &delivery.Error{Class: delivery.Temporary, Reason: "spend_cap"}
-	if fail := send(NewCarriers(routes, Options{Reserve: func(_ context.Context, m Message, _ int64) (func(), *delivery.Error) {
+	if fail := send(NewCarriers(routes, CarriersOptions{Reserve: func(_ context.Context, m Message, _ int64) (func(), *delivery.Error) {
 		if len(first.got) > 1 {
 			return nil, capped
 		}
@@ -98,12 +98,12 @@ func TestSendToAnUnreachableNumber(t *testing.T) {
 	// a carrier that may take it later is waited for, also if one that cannot reach the number
 	// comes after it
 	first.fail = failing(delivery.Temporary)
-	if said, err := NewCarriers(routes, Options{}).Send(t.Context(), sample); err != error(first.fail) || said.Provider != "first" {
+	if said, err := NewCarriers(routes, CarriersOptions{}).Send(t.Context(), sample); err != error(first.fail) || said.Provider != "first" {
 		t.Errorf("%v, %v", said, err)
 	}
 	first.fail = unreachable
 	for n := range routes {
-		all := NewCarriers(routes, Options{})
+		all := NewCarriers(routes, CarriersOptions{})
 		suspend(all, n)
 		if fail := send(all); fail == nil || fail.Class != delivery.Temporary || fail.Err != errAllSetAside {
 			t.Errorf("while carrier %d is set aside: %v", n, fail)
@@ -116,7 +116,7 @@ func TestRoutesByPrefix(t *testing.T) {
 	all := NewCarriers([]Route{
 		{Carrier: china, Prefixes: []string{"+86", "+852"}},
 		{Carrier: rest, Prefixes: []string{"+1", "+49"}},
-	}, Options{
+	}, CarriersOptions{
 		Sender: "Shop", Senders: map[string]string{"DE": "12345", "CN": ""},
 		CallbackURL: func(carrier, send string) string { return "https://x/" + carrier + "/" + send },
 	})
@@ -165,7 +165,7 @@ func TestSuspended(t *testing.T) {
 		for n, prefixes := range c.prefixes {
 			routes = append(routes, Route{Carrier: &scripted{name: strconv.Itoa(n)}, Prefixes: prefixes})
 		}
-		all := NewCarriers(routes, Options{})
+		all := NewCarriers(routes, CarriersOptions{})
 		for _, n := range c.failed {
 			suspend(all, n)
 		}
@@ -181,7 +181,7 @@ func TestHowLongASuspensionLasts(t *testing.T) {
 		all := NewCarriers([]Route{
 			{Carrier: &scripted{name: "one"}, Prefixes: []string{"+1"}},
 			{Carrier: &scripted{name: "two"}, Prefixes: []string{"+49"}},
-		}, Options{})
+		}, CarriersOptions{})
 		want := func(when string, want string) {
 			t.Helper()
 			suspended, untried := all.SomeNumbersSuspended()
@@ -218,7 +218,7 @@ func TestWhatIsHeldAgainstACarrier(t *testing.T) {
 		"faults": {fails(delivery.Temporary), false}, "half": {half, false}, "fewer": {half[2:], true},
 	} {
 		only, told := &scripted{name: "only"}, true
-		all := NewCarriers([]Route{{Carrier: only}}, Options{OnHealthChange: func(h delivery.Health) { told = h.Up }})
+		all := NewCarriers([]Route{{Carrier: only}}, CarriersOptions{OnHealthChange: func(h delivery.Health) { told = h.Up }})
 		for _, only.fail = range c.outcomes {
 			send(all)
 		}
@@ -278,7 +278,7 @@ func TestATemporaryErrorOfOneNumberIsNotTheCarriers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			servertest.Bubble(t, func(t *testing.T) {
 				only := &scripted{name: "only"}
-				all := NewCarriers([]Route{{Carrier: only}}, Options{})
+				all := NewCarriers([]Route{{Carrier: only}}, CarriersOptions{})
 				for _, do := range c.steps {
 					do(only, all)
 				}
@@ -294,7 +294,7 @@ func TestATemporaryErrorOfOneNumberIsNotTheCarriers(t *testing.T) {
 func TestPrefixesThatFailedAreBounded(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		only := &scripted{name: "only"}
-		all := NewCarriers([]Route{{Carrier: only}}, Options{})
+		all := NewCarriers([]Route{{Carrier: only}}, CarriersOptions{})
 		for n := range 10 * maxRememberedPrefixes {
 			for _, only.fail = range []*delivery.Error{noRoute, nil, nil} {
 				_, _ = all.Send(t.Context(), Message{To: "+49", Prefix: strconv.Itoa(n)})
@@ -317,7 +317,7 @@ func TestCosts(t *testing.T) {
 		"temporary": {failing(delivery.Temporary), 1},
 	} {
 		carrier, back, costs := &scripted{name: "c", fail: c.outcome}, 0, []int64(nil)
-		all := NewCarriers([]Route{{Carrier: carrier, Prices: map[string]int64{"DE": 75_000}, DefaultPrice: 100_000}}, Options{
+		all := NewCarriers([]Route{{Carrier: carrier, Prices: map[string]int64{"DE": 75_000}, DefaultPrice: 100_000}}, CarriersOptions{
 			Reserve: func(_ context.Context, _ Message, cost int64) (func(), *delivery.Error) {
 				if len(carrier.got) >= len(costs)+1 {
 					t.Errorf("%s: the carrier knew first", name)
@@ -357,7 +357,7 @@ func TestCapsStopMessages(t *testing.T) {
 			if !cheapFirst {
 				slices.Reverse(routes)
 			}
-			all := NewCarriers(routes, Options{Reserve: func(_ context.Context, _ Message, cost int64) (func(), *delivery.Error) {
+			all := NewCarriers(routes, CarriersOptions{Reserve: func(_ context.Context, _ Message, cost int64) (func(), *delivery.Error) {
 				if cost > 50 {
 					return nil, over
 				}
@@ -381,7 +381,7 @@ func TestCapsStopMessages(t *testing.T) {
 // all are suspended.
 func TestHowManyCarriersAdmit(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
-		all := NewCarriers([]Route{{Carrier: &scripted{name: "first"}}, {Carrier: &scripted{name: "second"}}}, Options{})
+		all := NewCarriers([]Route{{Carrier: &scripted{name: "first"}}, {Carrier: &scripted{name: "second"}}}, CarriersOptions{})
 		admits := func(when string, want int) {
 			t.Helper()
 			if n := all.AttemptsAllowed(); n != want {
@@ -415,7 +415,7 @@ func TestACarrierThatPanics(t *testing.T) {
 	for _, after := range []bool{false, true} {
 		servertest.Bubble(t, func(t *testing.T) {
 			cost := 0
-			all := NewCarriers([]Route{{Carrier: &panicking{after: after}}}, Options{
+			all := NewCarriers([]Route{{Carrier: &panicking{after: after}}}, CarriersOptions{
 				Reserve: func(context.Context, Message, int64) (func(), *delivery.Error) { cost++; return func() { cost-- }, nil },
 			})
 			suspend(all, 0)

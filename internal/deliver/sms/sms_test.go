@@ -94,7 +94,7 @@ func TestWhoCanBeAsked(t *testing.T) {
 		{Carrier: listed, Polled: true},
 		{Carrier: &scripted{name: "mute"}, Polled: true},
 	}
-	all := NewCarriers(routes, Options{CallbackURL: func(string, string) string { return "x" }})
+	all := NewCarriers(routes, CarriersOptions{CallbackURL: func(string, string) string { return "x" }})
 	for name, want := range map[string]bool{"silent": false, "listed": true, "mute": false, "stranger": false} {
 		if _, ok := all.Poller(name); ok != want {
 			t.Errorf("%s can be asked: %v", name, ok)
@@ -104,7 +104,7 @@ func TestWhoCanBeAsked(t *testing.T) {
 			t.Errorf("%s tells", name)
 		}
 	}
-	if NewCarriers([]Route{{Carrier: listed}}, Options{}).ReportsUseCarrierID("listed") {
+	if NewCarriers([]Route{{Carrier: listed}}, CarriersOptions{}).ReportsUseCarrierID("listed") {
 		t.Error("it tells, though there is no one to call")
 	}
 }

@@ -202,7 +202,7 @@ func (console *Console) actionJSON(d sendAction) echo.HandlerFunc {
 		}
 		shown, err := console.performAction(c, d, s, body.Reason)
 		if failed, ok := errors.AsType[*actionError](err); ok {
-			return &server.Problem{Kind: server.NotDoneKind, Detail: failed.text(texts.ForConsole("")), Wait: failed.wait}
+			return &server.Problem{Kind: server.NotDoneKind, Detail: failed.text(texts.ConsoleTextsFor("")), Wait: failed.wait}
 		}
 		if err != nil {
 			return err

@@ -104,18 +104,18 @@ func TestPagesNameTextsThatExist(t *testing.T) {
 		used["label."+label] = true
 	}
 	for _, key := range slices.Sorted(maps.Keys(used)) {
-		if _, err := texts.ForConsole("").T(key); err != nil {
+		if _, err := texts.ConsoleTextsFor("").T(key); err != nil {
 			t.Error(err)
 		}
 	}
-	if _, err := texts.ForConsole("").T("none"); err == nil {
+	if _, err := texts.ConsoleTextsFor("").T("none"); err == nil {
 		t.Error("a text that does not exist is no error")
 	}
 }
 
 func TestEveryStateHasAWordAndASign(t *testing.T) {
 	for _, s := range statusChoices {
-		if texts.ForConsole("").Get("status."+string(s)) == "" || statusSigns[s] == "" {
+		if texts.ConsoleTextsFor("").Get("status."+string(s)) == "" || statusSigns[s] == "" {
 			t.Errorf("%s has no word or sign", s)
 		}
 	}
@@ -127,11 +127,11 @@ func TestEveryStateHasAWordAndASign(t *testing.T) {
 		if state == store.CodeOfCaller {
 			word = "checked by the app"
 		}
-		if l := codeLabel(state, texts.ForConsole("")); l.Word != word || l.Sign == "" || l.Tone == "" {
+		if l := codeLabel(state, texts.ConsoleTextsFor("")); l.Word != word || l.Sign == "" || l.Tone == "" {
 			t.Errorf("%s: %+v", state, l)
 		}
 	}
-	r := sendRow{SendOrRefusal: store.SendOrRefusal{Send: store.Send{Status: "new_state", Reason: "new_word"}}, W: texts.ForConsole("")}
+	r := sendRow{SendOrRefusal: store.SendOrRefusal{Send: store.Send{Status: "new_state", Reason: "new_word"}}, W: texts.ConsoleTextsFor("")}
 	if r.State().Word != "new_state" || r.Why() != "new_word" {
 		t.Errorf("words of a later version are lost: %+v, %s", r.State(), r.Why())
 	}

@@ -38,7 +38,7 @@ func (console *Console) sendList() layout.List[store.Filter, store.SendOrRefusal
 }
 
 // page is one page of sendList.
-type page = layout.ListPage[store.Filter, store.SendOrRefusal]
+type page = layout.PaginatedRows[store.Filter, store.SendOrRefusal]
 
 func cursorOf(s store.Send) store.Cursor { return store.Cursor{At: s.LoggedAt, ID: s.ID} }
 

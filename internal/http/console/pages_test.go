@@ -116,7 +116,7 @@ func everyPage(r *rig) map[string]string {
 	r.Must(err)
 	_, mistyped := r.recipient("w.zhang@qq.co")
 	pages := map[string]string{}
-	for _, s := range layout.MenuSections {
+	for _, s := range layout.MenuEntries {
 		pages[s.Name] = s.Path
 	}
 	maps.Copy(pages, map[string]string{

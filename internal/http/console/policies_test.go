@@ -54,6 +54,6 @@ func TestPolicies(t *testing.T) {
 	reads(t, b.Get("/admin/policies"), "today recipient 2 calendar day, Europe/Berlin 1 recipient",
 		"dates recipient 3; unknown browsers 2 the last 7 calendar days, Europe/Berlin",
 		"trial only observes recipient 1 1 h 30 min 2 recipients", "office address of a client 100; without a secret key 80 1 h –")
-	r.Break("HeavyRecipients")
+	r.Break("FrequentRecipients")
 	want(t, b.Get("/admin/policies"), http.StatusServiceUnavailable)
 }

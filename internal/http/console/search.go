@@ -225,7 +225,7 @@ func guessRecipient(typed string) (ch recipient.Channel, to string, is bool) {
 		case unicode.IsDigit(r):
 			digits++
 		case !strings.ContainsRune("+＋ -()./", r):
-			return recipient.SMS, typed, support.HasPhoneNumber(number, math.MaxInt)
+			return recipient.SMS, typed, support.ContainsPhoneNumber(number, math.MaxInt)
 		}
 	}
 	return recipient.SMS, number, digits >= 5

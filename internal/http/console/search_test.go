@@ -166,7 +166,7 @@ func TestSearchPutsNoRecipientIntoAnAddress(t *testing.T) {
 	rec := searchFor(b, "ana@example")
 	contains(t, rec, "The part after the @ is not a complete domain name.", `value="ana@example"`)
 	for _, reason := range append(recipient.Reasons(), "not_configured", "unsupported") {
-		if texts.ForConsole("zh").Get("search.reason."+reason) == "" {
+		if texts.ConsoleTextsFor("zh").Get("search.reason."+reason) == "" {
 			t.Errorf("no text for %q", reason)
 		}
 	}

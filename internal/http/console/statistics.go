@@ -30,7 +30,7 @@ type sendCounts struct {
 }
 
 // add adds a tally of the database.
-func (c *sendCounts) add(t store.Tally) {
+func (c *sendCounts) add(t store.StatusCount) {
 	if t.Status == store.Refused {
 		c.Refused += t.Requests
 		return

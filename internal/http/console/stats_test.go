@@ -157,7 +157,7 @@ func TestVerdictOnAChange(t *testing.T) {
 		{total(100, 900, 120), "+Send time, median · p95"},
 	} {
 		got := ""
-		for _, f := range figureViews(c.now, total(100, 900, 200), texts.ForConsole("en")) {
+		for _, f := range figureViews(c.now, total(100, 900, 200), texts.ConsoleTextsFor("en")) {
 			if f.Better || f.Worse {
 				got += map[bool]string{true: "+", false: "-"}[f.Better] + f.Name
 			}

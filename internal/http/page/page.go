@@ -139,7 +139,7 @@ var errNoPurpose = &server.Problem{Kind: server.NotFound, Detail: "The page has 
 // newVisit returns the visit of the app and the purpose that the request names. It returns
 // errNoPurpose for an unknown purpose, and another error for an unknown app.
 func (page *Page) newVisit(c echo.Context) (*visit, error) {
-	words := texts.ForPage(c.Request().Header.Get("Accept-Language"))
+	words := texts.PageTextsFor(c.Request().Header.Get("Accept-Language"))
 	v := &visit{T: words.Section(texts.PageSection), phone: words.Section(texts.PhoneSection), Country: page.Country}
 	name, purpose := c.QueryParam("app"), c.QueryParam("purpose")
 	apps := *page.current.Load()

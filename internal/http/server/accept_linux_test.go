@@ -61,7 +61,7 @@ func TestEndAccepting(t *testing.T) {
 func TestWaitingConnectionsAreBounded(t *testing.T) {
 	proxies := []netip.Prefix{netip.MustParsePrefix("127.0.0.9/32")}
 	var log servertest.Text
-	r := newConnsRig(t, NewConns(4, proxies, slog.New(slog.NewTextHandler(&log, nil))), echo.New(), false)
+	r := newConnsRig(t, NewConnTracker(4, proxies, slog.New(slog.NewTextHandler(&log, nil))), echo.New(), false)
 	var all []net.Conn
 	for i, from := range []string{"127.0.0.9", "127.0.0.9", "127.0.1.1", "127.0.2.1", "127.0.2.2", "127.0.2.1", "127.0.2.3", "127.0.3.1"} {
 		all = append(all, r.dial(from, ""))
@@ -81,7 +81,7 @@ func TestWaitingConnectionsAreBounded(t *testing.T) {
 // Of networks with as many connections, the one whose connection waits longest loses it, not the
 // newcomer.
 func TestANewcomerIsAccepted(t *testing.T) {
-	r := newConnsRig(t, NewConns(4, nil, slog.New(slog.DiscardHandler)), echo.New(), false)
+	r := newConnsRig(t, NewConnTracker(4, nil, slog.New(slog.DiscardHandler)), echo.New(), false)
 	var all []net.Conn
 	for i := range 5 {
 		all = append(all, r.dial(fmt.Sprintf("127.0.%d.1", i), ""))

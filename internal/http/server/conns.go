@@ -24,9 +24,9 @@ type InheritedListener struct{ *net.TCPListener }
 
 func (i InheritedListener) endAccepting() (ended bool) { return i.SetDeadline(time.Unix(1, 0)) == nil }
 
-// Conns are the accepted connections of a process. They bound what a stop waits for, and how many
-// connections wait for their client. Make it by NewConns.
-type Conns struct {
+// ConnTracker are the accepted connections of a process. They bound what a stop waits for, and how
+// many connections wait for their client. Make it by NewConnTracker.
+type ConnTracker struct {
 	UnreadWait time.Duration // the longest time for which End and later writes wait for a client; set it before use
 
 	max     int            // most that wait for their client; 0: any number
@@ -42,11 +42,11 @@ type Conns struct {
 	turns  int // connections that ever were in a queue
 }
 
-// NewConns returns an empty set. Of more than max connections that wait for their client it closes
-// the one that waits longest of the /24 or /48 that has most, never one of these proxies, and logs
-// it at most once a minute. 0 for max means any number.
-func NewConns(maxWaiting int, proxies []netip.Prefix, logger *slog.Logger) *Conns {
-	return &Conns{
+// NewConnTracker returns an empty set. Of more than max connections that wait for their client it
+// closes the one that waits longest of the /24 or /48 that has most, never one of these proxies,
+// and logs it at most once a minute. 0 for max means any number.
+func NewConnTracker(maxWaiting int, proxies []netip.Prefix, logger *slog.Logger) *ConnTracker {
+	return &ConnTracker{
 		UnreadWait: DefaultUnreadWait, max: maxWaiting, proxies: proxies, logger: logger, lines: logs.Throttle{Every: time.Minute},
 		open: map[*conn]bool{}, queues: map[netip.Prefix]*list.List{},
 	}
@@ -55,7 +55,7 @@ func NewConns(maxWaiting int, proxies []netip.Prefix, logger *slog.Logger) *Conn
 // conn is an accepted connection. Only what follows blocked changes, and the set's lock guards it.
 type conn struct {
 	*net.TCPConn
-	set     *Conns
+	set     *ConnTracker
 	network netip.Prefix  // /24 or /48; zero of a proxy
 	passed  bool          // of a InheritedListener
 	blocked time.Duration // sum of Write's times while the process stops; Write's alone
@@ -80,11 +80,11 @@ func (c *conn) Write(p []byte) (int, error) {
 
 // Listener returns l with its connections in the set, for an http.Server whose ConnState is
 // Changed. Accept errors are logged, at most once a minute.
-func (conns *Conns) Listener(l net.Listener) net.Listener { return connListener{l, conns} }
+func (ct *ConnTracker) Listener(l net.Listener) net.Listener { return connListener{l, ct} }
 
 type connListener struct {
 	net.Listener
-	set *Conns
+	set *ConnTracker
 }
 
 // Accept implements net.Listener.
@@ -108,15 +108,15 @@ func (l connListener) Accept() (net.Conn, error) {
 }
 
 // Changed implements http.Server's ConnState.
-func (conns *Conns) Changed(accepted net.Conn, state http.ConnState) {
+func (ct *ConnTracker) Changed(accepted net.Conn, state http.ConnState) {
 	defer panics.Recover(panics.Request) // since net/http calls it outside of requests too
 	c := accepted.(*conn)
-	conns.mu.Lock()
-	defer conns.mu.Unlock()
+	ct.mu.Lock()
+	defer ct.mu.Unlock()
 	switch state {
 	case http.StateNew:
-		conns.open[c] = true
-		if conns.ending.Load() {
+		ct.open[c] = true
+		if ct.ending.Load() {
 			c.end()
 		}
 	case http.StateActive:
@@ -124,26 +124,26 @@ func (conns *Conns) Changed(accepted net.Conn, state http.ConnState) {
 	case http.StateIdle:
 		c.answering, c.body, c.idle = false, nil, true
 	case http.StateClosed, http.StateHijacked:
-		delete(conns.open, c)
+		delete(ct.open, c)
 	}
-	conns.update(c)
+	ct.update(c)
 }
 
 // TrackRequestRead is middleware that notes that a request's head has been read, and when its body
 // is.
-func (conns *Conns) TrackRequestRead(next http.Handler) http.Handler {
+func (ct *ConnTracker) TrackRequestRead(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := r.Context().Value(connKey{}).(*conn)
-		conns.mu.Lock()
+		ct.mu.Lock()
 		c.answering = true
 		if r.Body != http.NoBody {
 			c.body = &unreadBody{r.Body, c, false}
 			r = r.WithContext(r.Context()) // a copy: by the type of its own request's body, net/http treats a refusal
 			r.Body = c.body
 		}
-		conns.update(c)
-		late := conns.ending.Load() || !conns.open[c]
-		conns.mu.Unlock()
+		ct.update(c)
+		late := ct.ending.Load() || !ct.open[c]
+		ct.mu.Unlock()
 		if late {
 			panic(http.ErrAbortHandler) // closes the connection
 		}
@@ -156,36 +156,36 @@ func (c *conn) waits() bool { return c.set.open[c] && (!c.answering || c.body !=
 
 // update puts a connection in and out of its queue. If the queues are too long, it closes the first
 // of the longest. Call it with the lock.
-func (conns *Conns) update(c *conn) {
-	waits, queue := c.waits(), conns.queues[c.network]
+func (ct *ConnTracker) update(c *conn) {
+	waits, queue := c.waits(), ct.queues[c.network]
 	switch {
 	case waits && c.place == nil && c.network.IsValid():
 		if queue == nil {
 			queue = list.New()
-			conns.queues[c.network] = queue
+			ct.queues[c.network] = queue
 		}
-		c.place, c.turn = queue.PushBack(c), conns.turns
-		conns.queued++
-		conns.turns++
-		if conns.max > 0 && conns.queued > conns.max {
+		c.place, c.turn = queue.PushBack(c), ct.turns
+		ct.queued++
+		ct.turns++
+		if ct.max > 0 && ct.queued > ct.max {
 			first := queue.Front().Value.(*conn)
-			for _, other := range conns.queues {
-				one, more := other.Front().Value.(*conn), other.Len()-conns.queues[first.network].Len()
+			for _, other := range ct.queues {
+				one, more := other.Front().Value.(*conn), other.Len()-ct.queues[first.network].Len()
 				if more > 0 || more == 0 && one.turn < first.turn {
 					first = one
 				}
 			}
 			first.end()
-			if n, due := conns.lines.Add("closed", time.Now()); due {
-				conns.logger.Warn("too many connections wait for their client: the oldest are closed", "count", n, logs.SeeConnections)
+			if n, due := ct.lines.Add("closed", time.Now()); due {
+				ct.logger.Warn("too many connections wait for their client: the oldest are closed", "count", n, logs.SeeConnections)
 			}
 		}
 	case !waits && c.place != nil:
 		queue.Remove(c.place)
 		c.place = nil
-		conns.queued--
+		ct.queued--
 		if queue.Len() == 0 {
-			delete(conns.queues, c.network)
+			delete(ct.queues, c.network)
 		}
 	}
 }
@@ -206,17 +206,17 @@ const DefaultUnreadWait = time.Second
 // http.Server.Shutdown would close one on which a request is already under way. Then End closes all
 // without a request, and lets reads of unread bodies fail: their requests get 503. Call it once
 // accepting has ended.
-func (conns *Conns) End() {
-	for until := time.Now().Add(conns.UnreadWait); conns.unread() > 0 && time.Now().Before(until); <-time.After(10 * time.Millisecond) {
+func (ct *ConnTracker) End() {
+	for until := time.Now().Add(ct.UnreadWait); ct.unread() > 0 && time.Now().Before(until); <-time.After(10 * time.Millisecond) {
 	}
-	conns.cut()
+	ct.cut()
 }
 
 // unread returns the number of connections for which End waits.
-func (conns *Conns) unread() (n int) {
-	conns.mu.Lock()
-	defer conns.mu.Unlock()
-	for c := range conns.open {
+func (ct *ConnTracker) unread() (n int) {
+	ct.mu.Lock()
+	defer ct.mu.Unlock()
+	for c := range ct.open {
 		if c.waits() && (c.answering || !c.idle || c.passed) {
 			n++
 		}
@@ -224,18 +224,18 @@ func (conns *Conns) unread() (n int) {
 	return n
 }
 
-func (conns *Conns) cut() {
-	conns.mu.Lock()
-	defer conns.mu.Unlock()
-	conns.ending.Store(true)
-	for c := range conns.open {
+func (ct *ConnTracker) cut() {
+	ct.mu.Lock()
+	defer ct.mu.Unlock()
+	ct.ending.Store(true)
+	for c := range ct.open {
 		if !c.answering {
 			c.end()
 		} else if c.body != nil {
 			c.body.cut = true
 			_ = c.SetReadDeadline(time.Unix(1, 0))
 		}
-		_ = c.SetWriteDeadline(time.Now().Add(conns.UnreadWait)) // for a write that has begun
+		_ = c.SetWriteDeadline(time.Now().Add(ct.UnreadWait)) // for a write that has begun
 	}
 }
 
@@ -243,7 +243,7 @@ func (conns *Conns) cut() {
 type unreadBody struct {
 	io.ReadCloser
 	conn *conn
-	cut  bool // by Conns.End
+	cut  bool // by ConnTracker.End
 }
 
 // errUnread is the 503 of a request whose body had not arrived when the process stopped.

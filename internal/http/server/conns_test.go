@@ -21,11 +21,11 @@ import (
 // connsRig serves routes on loopback with a set of connections.
 type connsRig struct {
 	*testing.T
-	*Conns
+	*ConnTracker
 	port net.Listener
 }
 
-func newConnsRig(t *testing.T, conns *Conns, e *echo.Echo, passed bool) connsRig {
+func newConnsRig(t *testing.T, conns *ConnTracker, e *echo.Echo, passed bool) connsRig {
 	port, err := net.Listen("tcp", "127.0.0.1:0")
 	servertest.OK(t, err)
 	if passed {
@@ -78,7 +78,7 @@ func firstAnswer(conn net.Conn) string {
 // request closes. A request that was read is answered, though its own context would end with its
 // connection's reads.
 func TestAStopCutsWhatIsNotRead(t *testing.T) {
-	conns := NewConns(0, nil, slog.New(slog.DiscardHandler))
+	conns := NewConnTracker(0, nil, slog.New(slog.DiscardHandler))
 	conns.UnreadWait = servertest.Patience
 	e, reached, goOn := New(Config{Logger: slog.New(slog.DiscardHandler)}), make(chan bool, 4), make(chan bool)
 	e.POST("/json", func(c echo.Context) error {
@@ -118,7 +118,7 @@ func TestAStopCutsWhatIsNotRead(t *testing.T) {
 
 // A stop does not wait for a client that takes no answer.
 func TestAStopCutsAnAnswerThatIsNotTaken(t *testing.T) {
-	conns := NewConns(0, nil, slog.New(slog.DiscardHandler))
+	conns := NewConnTracker(0, nil, slog.New(slog.DiscardHandler))
 	conns.UnreadWait = time.Millisecond
 	e, failed := echo.New(), make(chan error)
 	e.GET("/", func(c echo.Context) error {
@@ -140,7 +140,7 @@ func TestAStopCutsAnAnswerThatIsNotTaken(t *testing.T) {
 func TestAStopWaitsForIdleConnectionsOfAPassedSocket(t *testing.T) {
 	e := echo.New()
 	for passed, unread := range map[bool]int{false: 0, true: 1} {
-		r := newConnsRig(t, NewConns(0, nil, slog.New(slog.DiscardHandler)), e, passed)
+		r := newConnsRig(t, NewConnTracker(0, nil, slog.New(slog.DiscardHandler)), e, passed)
 		idle := r.dial("127.0.0.1", "GET / HTTP/1.1\r\nHost: codes\r\n\r\n")
 		servertest.Same(t, "answer", firstAnswer(idle), "404 [] false false")
 		r.await(1, unread, 1)
@@ -152,14 +152,14 @@ func TestAStopWaitsForIdleConnectionsOfAPassedSocket(t *testing.T) {
 // A refusal before the body was asked for is written at once, and closes the connection: net/http
 // knows that the client has not sent the body.
 func TestARefusalAwaitsNoBody(t *testing.T) {
-	r := newConnsRig(t, NewConns(0, nil, slog.New(slog.DiscardHandler)), echo.New(), false)
+	r := newConnsRig(t, NewConnTracker(0, nil, slog.New(slog.DiscardHandler)), echo.New(), false)
 	client := r.dial("127.0.0.1", "POST / HTTP/1.1\r\nHost: codes\r\nExpect: 100-continue\r\nContent-Length: 12\r\n\r\n")
 	servertest.Same(t, "answer", firstAnswer(client), "404 [] true false")
 }
 
 // A stop waits for a request that has begun on an idle connection.
 func TestAStopWaitsForARequestThatHasBegun(t *testing.T) {
-	conns := NewConns(0, nil, slog.New(slog.DiscardHandler))
+	conns := NewConnTracker(0, nil, slog.New(slog.DiscardHandler))
 	c := &conn{TCPConn: &net.TCPConn{}, set: conns}
 	for i, state := range []http.ConnState{http.StateNew, http.StateIdle, http.StateActive} {
 		conns.Changed(c, state)
@@ -179,7 +179,7 @@ func (p refusingPort) Accept() (net.Conn, error) { return nil, p.err }
 // A port that accepts nothing is logged once a minute, and the end of accepting is not.
 func TestAcceptErrorsAreLogged(t *testing.T) {
 	var log servertest.Text
-	conns := NewConns(0, nil, slog.New(slog.NewTextHandler(&log, nil)))
+	conns := NewConnTracker(0, nil, slog.New(slog.NewTextHandler(&log, nil)))
 	for err, want := range map[error]error{
 		net.ErrClosed: net.ErrClosed, syscall.EINVAL: net.ErrClosed, os.ErrDeadlineExceeded: net.ErrClosed,
 		syscall.EMFILE: syscall.EMFILE, syscall.ENFILE: syscall.ENFILE,

@@ -144,7 +144,7 @@ func TestALongWaitInWords(t *testing.T) {
 	}
 	p := &Problem{Kind: QuotaExceeded, Wait: 83374 * time.Second, Extra: map[string]any{"blocked_by": "day"}}
 	for lang, want := range map[string]string{"zh-Hans": "23 小时 10 分钟后", "es": "dentro de 23 h 10 min.", "ar": "بعد 23 س 10 د."} {
-		if got := p.in(texts.ForPage(lang)).Detail; !strings.Contains(got, want) {
+		if got := p.in(texts.PageTextsFor(lang)).Detail; !strings.Contains(got, want) {
 			t.Errorf("%s: %s", lang, got)
 		}
 	}

@@ -116,7 +116,7 @@ func writeProblem(c echo.Context, p *Problem, base string) error {
 	if wantsHTML(c) {
 		return writeProblemPage(c, p.Kind.Status, problemPage{p.Kind, p.InEnglish()})
 	}
-	words := texts.ForPage(c.Request().Header.Get("Accept-Language"))
+	words := texts.PageTextsFor(c.Request().Header.Get("Accept-Language"))
 	h.Set("Content-Language", words.Lang())
 	h.Add("Vary", "Accept-Language")
 	answer := p.in(words)

@@ -16,7 +16,7 @@ import (
 
 // EventDatabase keeps the events of a limiter. Implementation: sqldb.DB.
 type EventDatabase interface {
-	KeepLimiterEvents(ctx context.Context, writer int64, changes []store.LimiterEvent) error
+	SaveLimiterEvents(ctx context.Context, writer int64, changes []store.LimiterEvent) error
 	LimiterEvents(ctx context.Context, reader, after int64, limit int, yield func(store.LimiterEvent) error) error
 	DeleteLimiterEvents(ctx context.Context, last int64) error
 }
@@ -110,7 +110,7 @@ func (s *SavedEvents) Flush(ctx context.Context) error {
 		s.mu.Lock()
 		batch := slices.Clone(s.queue[:min(left, eventsPerWrite)])
 		s.mu.Unlock()
-		if err := s.db.KeepLimiterEvents(ctx, s.writer, s.rows(batch)); err != nil {
+		if err := s.db.SaveLimiterEvents(ctx, s.writer, s.rows(batch)); err != nil {
 			return err
 		}
 		s.mu.Lock()

@@ -34,13 +34,13 @@ type keptProcess struct {
 	stop   func()
 }
 
-// KeepLimiterEvents implements gates.EventDatabase: of a process that was killed nothing is
+// SaveLimiterEvents implements gates.EventDatabase: of a process that was killed nothing is
 // written.
-func (p *keptProcess) KeepLimiterEvents(ctx context.Context, writer int64, changes []store.LimiterEvent) error {
+func (p *keptProcess) SaveLimiterEvents(ctx context.Context, writer int64, changes []store.LimiterEvent) error {
 	if p.killed.Load() {
 		return errors.New("killed")
 	}
-	return p.DB.KeepLimiterEvents(ctx, writer, changes)
+	return p.DB.SaveLimiterEvents(ctx, writer, changes)
 }
 
 // LimiterEvents implements gates.EventDatabase: it numbers no events, so each read is of all.

@@ -93,15 +93,15 @@ type senders struct {
 // ports are the listeners, and what answers requests at them.
 type ports struct {
 	listeners []*listener
-	conns     *server.Conns // of all listeners
-	failed    chan error    // the error that ended a listener's server
-	serving   chan struct{} // closed by Serve
+	conns     *server.ConnTracker // of all listeners
+	failed    chan error          // the error that ended a listener's server
+	serving   chan struct{}       // closed by Serve
 
 	api           *api.API
-	page          *page.Page                        // nil when it is off
-	budget        verification.Budget               // nil: no cap on what text messages cost
-	vendors       map[string]vendorInUse            // of human checks, by app
-	vendorClients atomic.Pointer[[]*vendors.Client] // those of vendors, for scrapes
+	page          *page.Page                          // nil when it is off
+	budget        verification.Budget                 // nil: no cap on what text messages cost
+	vendors       map[string]vendorInUse              // of human checks, by app
+	vendorClients atomic.Pointer[[]*vendors.Verifier] // those of vendors, for scrapes
 	vendorBounds  *vendors.Bounds
 	requests      *server.RequestLimiter // for requests of browsers and of the page
 	health        *server.Health

@@ -41,7 +41,7 @@ import (
 type listener struct {
 	net.Listener
 	server  *http.Server
-	conns   *server.Conns
+	conns   *server.ConnTracker
 	begun   sync.Once     // done by startServing
 	ended   chan struct{} // closed when http.Server.Serve has returned
 	routes  *echo.Echo
@@ -103,7 +103,7 @@ var ErrInterrupted = errors.New("interrupted")
 // addresses, so that all that depends on which machines reach a listener asks the listener.
 func (a *App) openPorts() error {
 	a.health = &server.Health{}
-	a.conns = server.NewConns(min(server.MaxDescriptors()/2, 10_000), a.cfg.TrustedProxies, a.logger)
+	a.conns = server.NewConnTracker(min(server.MaxDescriptors()/2, 10_000), a.cfg.TrustedProxies, a.logger)
 	passed, err := passedSockets()
 	if err != nil {
 		return err

@@ -15,7 +15,7 @@ import (
 // vendorInUse is the vendor of an app's human check.
 type vendorInUse struct {
 	vendors.Config
-	client *vendors.Client
+	client *vendors.Verifier
 	stop   context.CancelFunc // ends its probes
 }
 
@@ -60,7 +60,7 @@ func (a *App) useHumanChecks(cfg config.Config) error {
 		}
 	}
 	a.vendors = used
-	var clients []*vendors.Client
+	var clients []*vendors.Verifier
 	for _, v := range used {
 		clients = append(clients, v.client)
 	}

@@ -123,7 +123,7 @@ func pricedCarriers(r *vtest.Rig, cfg config.Config) outbox.Carrier {
 	}
 	c := cfg.SMS.Carriers[0]
 	return sms.NewCarriers([]sms.Route{{Carrier: rigCarrier{r.Carrier}, Prices: c.Prices, DefaultPrice: c.Prices["default"]}},
-		sms.Options{Reserve: outbox.NewBudget(r.Store, caps, slog.New(slog.DiscardHandler), func(string) {}).Reserve})
+		sms.CarriersOptions{Reserve: outbox.NewBudget(r.Store, caps, slog.New(slog.DiscardHandler), func(string) {}).Reserve})
 }
 
 // rigCarrier is the rig's carrier, which has no route to numbers that end with noRoute.

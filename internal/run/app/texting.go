@@ -46,7 +46,7 @@ func (a *App) openCarriers() error {
 			Polled: c.Polled(),
 		})
 	}
-	options := sms.Options{
+	options := sms.CarriersOptions{
 		Sender: a.cfg.SMS.Senders["default"], Senders: a.cfg.SMS.Senders,
 		OnHealthChange: a.healthLogger("carrier", "carrier"),
 	}

@@ -44,7 +44,7 @@ stop:
 		is(t, "domains, which have no end", set.Blocks.Domains, map[string]bool{"xn--bcher-kva.example": true})
 	}
 	number := c.Stops[1].Recipient
-	is(t, "a number", c.PolicySet(last).Blocks.BlocksSend(number, number.Hash(c.IndexKeyBytes())), true)
+	is(t, "a number", c.PolicySet(last).Blocks.IsBlocked(number, number.Hash(c.IndexKeyBytes())), true)
 }
 
 // A stop of a number or a prefix stops the handset, with or without Argentina's 9 and Mexico's 1.
@@ -67,6 +67,6 @@ func TestStopsFollowTheCountedForm(t *testing.T) {
 		number, err := recipient.Parse(recipient.SMS, x.number)
 		is(t, x.number, err, nil)
 		counted := recipient.Folding{}.Hashes(number, c.IndexKeyBytes()).Counted
-		is(t, x.stop+" stops "+x.number, c.PolicySet(time.Time{}).Blocks.BlocksSend(number, counted), x.want)
+		is(t, x.stop+" stops "+x.number, c.PolicySet(time.Time{}).Blocks.IsBlocked(number, counted), x.want)
 	}
 }

@@ -44,9 +44,9 @@ ORDER BY f.finished_at, f.id`, Args{
 	return failed, now, err
 }
 
-// HeavyRecipientsSQL returns the statement that finds recipients with many counted sends after
+// FrequentRecipientsSQL returns the statement that finds recipients with many counted sends after
 // @after. Its last column is the number of all such recipients, without the limit.
-func (d dialect) HeavyRecipientsSQL() string {
+func (d dialect) FrequentRecipientsSQL() string {
 	return `
 SELECT s.app, s.channel, s.recipient, max(s.masked), max(s.purpose), count(*), max(s.logged_at), count(*) OVER ()
 FROM sends s WHERE s.counts = true AND s.logged_at > @after AND s.purpose ` + d.inList("purposes") + ` AND ` + d.partitionsSince("@after") +
@@ -54,15 +54,15 @@ FROM sends s WHERE s.counts = true AND s.logged_at > @after AND s.purpose ` + d.
 GROUP BY s.app, s.channel, s.recipient HAVING count(*) >= @least ORDER BY max(s.logged_at) DESC, s.recipient LIMIT @limit`
 }
 
-// HeavyRecipients returns up to q.Limit recipients with many counted sends, newest send first, and
-// the number of all such recipients.
-func (db *DB) HeavyRecipients(ctx context.Context, q store.HeavyRecipientsQuery) ([]store.HeavyRecipient, int, error) {
+// FrequentRecipients returns up to q.Limit recipients with many counted sends, newest send first,
+// and the number of all such recipients.
+func (db *DB) FrequentRecipients(ctx context.Context, q store.FrequentRecipientsQuery) ([]store.FrequentRecipient, int, error) {
 	all := 0
-	rows, err := readSince(ctx, db, "HeavyRecipients", q.Within, func(c *store.HeavyRecipient) []any {
+	rows, err := readSince(ctx, db, "FrequentRecipients", q.Within, func(c *store.FrequentRecipient) []any {
 		return []any{
 			&c.App, &c.Channel, sqlgen.ScannerFor(&c.Recipient), &c.To, &c.Purpose, &c.Sends,
 			sqlgen.ScannerFor(&c.Newest), &all,
 		}
-	}, db.Dialect.HeavyRecipientsSQL(), Args{"purposes": q.Purposes, "least": q.AtLeast, "limit": q.Limit})
+	}, db.Dialect.FrequentRecipientsSQL(), Args{"purposes": q.Purposes, "least": q.AtLeast, "limit": q.Limit})
 	return rows, all, err
 }

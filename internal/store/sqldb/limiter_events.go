@@ -51,10 +51,10 @@ ON CONFLICT (bucket, id) DO UPDATE SET at = excluded.at, until = excluded.until,
 WHERE e.refunded = @refunded OR e.until <= @now`
 }
 
-// KeepLimiterEvents writes changes of a limiter in one transaction: first what a reset or a refund
+// SaveLimiterEvents writes changes of a limiter in one transaction: first what a reset or a refund
 // ended, then what was added. writer is a random number of the process. An added event that still
 // counts stays as it is.
-func (db *DB) KeepLimiterEvents(ctx context.Context, writer int64, changes []store.LimiterEvent) error {
+func (db *DB) SaveLimiterEvents(ctx context.Context, writer int64, changes []store.LimiterEvent) error {
 	var added, refunded, reset []store.LimiterEvent
 	for _, e := range changes {
 		switch {
@@ -85,7 +85,7 @@ func (db *DB) KeepLimiterEvents(ctx context.Context, writer int64, changes []sto
 			steps = append(steps, &Statement{SQL: x.sql, Args: args})
 		}
 	}
-	return db.Run(ctx, "KeepLimiterEvents", Behind, steps...)
+	return db.Run(ctx, "SaveLimiterEvents", Behind, steps...)
 }
 
 // limiterEventsJSON returns [["bucket", "id", at, until], …]: hex and µs since 1970.

@@ -37,12 +37,12 @@ ON CONFLICT (recipient, channel) DO UPDATE SET since = excluded.since, until = e
 // Spend makes all charges, or none if one of them would exceed its Limit; then refusedBy is that
 // charge's Cap, else "". Parallel calls never exceed a limit together. After an error nothing
 // was charged, unless it is fault.Uncertain.
-func (db *DB) Spend(ctx context.Context, charges []store.Charge) (spent []store.SpentCharge, refusedBy string, err error) {
+func (db *DB) Spend(ctx context.Context, charges []store.SMSCharge) (spent []store.SpentCharge, refusedBy string, err error) {
 	charges = slices.Clone(charges) // sorted, so that all callers lock the caps in one order and cannot deadlock
-	slices.SortFunc(charges, func(a, b store.Charge) int { return strings.Compare(a.Cap, b.Cap) })
+	slices.SortFunc(charges, func(a, b store.SMSCharge) int { return strings.Compare(a.Cap, b.Cap) })
 	spent, err = WriteWithResult(ctx, db, "Spend", func(q Tx) (spent []store.SpentCharge, err error) {
 		for _, c := range charges {
-			at := store.SpentCharge{Charge: c, Period: store.PeriodStart(c.Per, q.Now)}
+			at := store.SpentCharge{SMSCharge: c, Period: store.PeriodStart(c.Per, q.Now)}
 			at.Used, err = queryFirst(q, OneColumn[int64], spendSQL,
 				Args{"cap": c.Cap, "period": at.Period, "amount": c.Amount, "limit": c.Limit})
 			if errors.Is(err, fault.NotFound) {
@@ -62,7 +62,7 @@ func (db *DB) Spend(ctx context.Context, charges []store.Charge) (spent []store.
 }
 
 // Spent returns the sum of the charge's cap in its present period.
-func (db *DB) Spent(ctx context.Context, c store.Charge) (used int64, err error) {
+func (db *DB) Spent(ctx context.Context, c store.SMSCharge) (used int64, err error) {
 	_, err = db.readWithClock(ctx, "Spent", func(q Tx, now time.Time) error {
 		used, err = queryFirst(q, OneColumn[int64], spentSQL, Args{"cap": c.Cap, "period": store.PeriodStart(c.Per, now)})
 		if errors.Is(err, fault.NotFound) {

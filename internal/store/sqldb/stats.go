@@ -108,9 +108,9 @@ func (t Tx) stats(q store.StatsQuery) (s store.Stats, err error) {
 
 // tallies counts rows by interval, status, reason and rule. It also adds the numbers of opened and
 // approved verifications to by, the measures of each interval.
-func (t Tx) tallies(q store.StatsQuery, parts []statsPart, by map[time.Time]store.Measures) ([]store.Tally, error) {
+func (t Tx) tallies(q store.StatsQuery, parts []statsPart, by map[time.Time]store.Measures) ([]store.StatusCount, error) {
 	type row struct {
-		store.Tally
+		store.StatusCount
 		opened, approved int
 	}
 	subquery, args := t.unionOfParts(parts, `
@@ -132,11 +132,11 @@ FROM refusals s%[1]s GROUP BY 1, 4`)
 		}
 	}, `SELECT interval_no, status, reason, blocked_by, `+sumColumns("n", "requests", "opened", "approved")+` FROM `+subquery+`
 GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4`, args)
-	var tallies []store.Tally
+	var tallies []store.StatusCount
 	for _, r := range rows {
 		m := by[r.At]
 		m.Opened, m.Approved = m.Opened+r.opened, m.Approved+r.approved
-		tallies, by[r.At] = append(tallies, r.Tally), m
+		tallies, by[r.At] = append(tallies, r.StatusCount), m
 	}
 	return tallies, err
 }

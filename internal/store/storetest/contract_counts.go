@@ -206,8 +206,8 @@ func heavyRecipients(t *testing.T, f *Fixture) {
 	f.Admit(t, f.Intent(2, func(in *store.Intent) { in.Send.Purpose, in.Purposes = "gift", []string{"gift"} }))
 
 	now := f.Now
-	crowd := func(n byte, sends int, ago time.Duration) store.HeavyRecipient {
-		return store.HeavyRecipient{
+	crowd := func(n byte, sends int, ago time.Duration) store.FrequentRecipient {
+		return store.FrequentRecipient{
 			App: "shop", Channel: recipient.Email, Recipient: recipient.Hash{15: n}, To: "a•••@example.com",
 			Purpose: "login", Sends: sends, Newest: now.Add(-ago),
 		}
@@ -215,23 +215,23 @@ func heavyRecipients(t *testing.T, f *Fixture) {
 	login := []string{"signup", "login"}
 	one, two := crowd(1, 3, time.Minute), crowd(2, 2, 2*time.Minute)
 	for _, c := range []struct {
-		q    store.HeavyRecipientsQuery
+		q    store.FrequentRecipientsQuery
 		all  int
-		want []store.HeavyRecipient
+		want []store.FrequentRecipient
 	}{
-		{store.HeavyRecipientsQuery{Purposes: login, Within: time.Hour, AtLeast: 2, Limit: 10}, 2, []store.HeavyRecipient{one, two}},
-		{store.HeavyRecipientsQuery{Purposes: login, Within: time.Hour, AtLeast: 2, Limit: 1}, 2, []store.HeavyRecipient{one}},
-		{store.HeavyRecipientsQuery{Purposes: login, Within: time.Hour, AtLeast: 3, Limit: 10}, 1, []store.HeavyRecipient{one}},
+		{store.FrequentRecipientsQuery{Purposes: login, Within: time.Hour, AtLeast: 2, Limit: 10}, 2, []store.FrequentRecipient{one, two}},
+		{store.FrequentRecipientsQuery{Purposes: login, Within: time.Hour, AtLeast: 2, Limit: 1}, 2, []store.FrequentRecipient{one}},
+		{store.FrequentRecipientsQuery{Purposes: login, Within: time.Hour, AtLeast: 3, Limit: 10}, 1, []store.FrequentRecipient{one}},
 		// 5 min ago is out
 		{
-			store.HeavyRecipientsQuery{Purposes: login, Within: 5 * time.Minute, AtLeast: 2, Limit: 10},
+			store.FrequentRecipientsQuery{Purposes: login, Within: 5 * time.Minute, AtLeast: 2, Limit: 10},
 			2,
-			[]store.HeavyRecipient{crowd(1, 2, time.Minute), two},
+			[]store.FrequentRecipient{crowd(1, 2, time.Minute), two},
 		},
-		{store.HeavyRecipientsQuery{Purposes: login, Within: time.Hour, AtLeast: 4, Limit: 10}, 0, nil},
-		{store.HeavyRecipientsQuery{Purposes: []string{"signup"}, Within: time.Hour, AtLeast: 1, Limit: 10}, 0, nil},
+		{store.FrequentRecipientsQuery{Purposes: login, Within: time.Hour, AtLeast: 4, Limit: 10}, 0, nil},
+		{store.FrequentRecipientsQuery{Purposes: []string{"signup"}, Within: time.Hour, AtLeast: 1, Limit: 10}, 0, nil},
 	} {
-		got, n := must2(f.HeavyRecipients(t.Context(), c.q))(t)
+		got, n := must2(f.FrequentRecipients(t.Context(), c.q))(t)
 		Equal(t, "in all", n, c.all)
 		Equal(t, "crowds", got, c.want)
 	}

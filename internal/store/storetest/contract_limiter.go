@@ -17,7 +17,7 @@ func (f *Fixture) limiterEvent(bucket, id string, lasts time.Duration) store.Lim
 
 func (f *Fixture) keep(t *testing.T, changes ...store.LimiterEvent) {
 	t.Helper()
-	OK(t, f.KeepLimiterEvents(t.Context(), 1, changes))
+	OK(t, f.SaveLimiterEvents(t.Context(), 1, changes))
 }
 
 // limiterEvents are all events as reader reads them, without their numbers.
@@ -88,7 +88,7 @@ func limiterEventsOfReplicas(t *testing.T, f *Fixture) {
 		for n := range each {
 			if i == writers {
 				next()
-			} else if err := f.Both(i).KeepLimiterEvents(t.Context(), int64(i+1), []store.LimiterEvent{{
+			} else if err := f.Both(i).SaveLimiterEvents(t.Context(), int64(i+1), []store.LimiterEvent{{
 				Bucket: []byte("net"),
 				ID:     fmt.Sprint(i, " ", n), At: f.Now, Until: f.Now.Add(time.Hour),
 			}}); err != nil {

@@ -53,7 +53,7 @@ func statsOfTimeRange(t *testing.T, f *Fixture) {
 	}
 	next := begin.Add(time.Hour)
 	ask(store.StatsQuery{}, store.Stats{
-		Tallies: []store.Tally{
+		Tallies: []store.StatusCount{
 			{At: begin, Status: store.Failed, Reason: store.ReasonRejected, Rows: 1, Requests: 1},
 			{At: begin, Status: store.Refused, BlockedBy: "minute", Rows: 2, Requests: 6},
 			{At: begin, Status: store.Sent, Rows: 4, Requests: 4},
@@ -71,11 +71,11 @@ func statsOfTimeRange(t *testing.T, f *Fixture) {
 	})
 	desk, texts := store.Measures{Opened: 1, Approved: 0, Median: time.Second, P95: 3 * time.Second}, store.Measures{Opened: 1}
 	ask(store.StatsQuery{App: "desk"}, store.Stats{
-		Tallies:   []store.Tally{{At: begin, Status: store.Sent, Rows: 2, Requests: 2}},
+		Tallies:   []store.StatusCount{{At: begin, Status: store.Sent, Rows: 2, Requests: 2}},
 		Intervals: []store.StatsInterval{{At: begin, Measures: desk}}, Measures: desk,
 	})
 	ask(store.StatsQuery{Channel: recipient.SMS}, store.Stats{
-		Tallies:   []store.Tally{{At: next, Status: store.Unknown, Reason: "no_answer", Rows: 1, Requests: 1}},
+		Tallies:   []store.StatusCount{{At: next, Status: store.Unknown, Reason: "no_answer", Rows: 1, Requests: 1}},
 		Intervals: []store.StatsInterval{{At: next, Measures: texts}}, Measures: texts, Undelivered: 1,
 	})
 	ask(store.StatsQuery{Purpose: "nothing"}, store.Stats{})

@@ -352,12 +352,12 @@ func leaseOfOneReplica(t *testing.T, f *Fixture) {
 	Equal(t, "for the other", take(0, "work"), false)
 }
 
-func charge(account string, amount, limit int64) store.Charge {
-	return store.Charge{Cap: account, Per: quota.Day, Amount: amount, Limit: limit}
+func charge(account string, amount, limit int64) store.SMSCharge {
+	return store.SMSCharge{Cap: account, Per: quota.Day, Amount: amount, Limit: limit}
 }
 
 // spend makes charges together: all, or none if the account by has too little left.
-func (f *Fixture) spend(t *testing.T, by string, charges ...store.Charge) []store.SpentCharge {
+func (f *Fixture) spend(t *testing.T, by string, charges ...store.SMSCharge) []store.SpentCharge {
 	t.Helper()
 	spent, refusedBy := must2(f.Spend(t.Context(), charges))(t)
 	Equal(t, "refused by", refusedBy, by)
@@ -371,8 +371,8 @@ func (f *Fixture) spend(t *testing.T, by string, charges ...store.Charge) []stor
 func spendTogether(t *testing.T, f *Fixture) {
 	spent := f.spend(t, "", charge("b", 40, 100), charge("a", 60, 100))
 	Equal(t, "first", spent, []store.SpentCharge{
-		{Charge: charge("a", 60, 100), Period: "2030-03-01", Used: 60},
-		{Charge: charge("b", 40, 100), Period: "2030-03-01", Used: 40},
+		{SMSCharge: charge("a", 60, 100), Period: "2030-03-01", Used: 60},
+		{SMSCharge: charge("b", 40, 100), Period: "2030-03-01", Used: 40},
 	})
 	f.spend(t, "b", charge("a", 40, 100), charge("b", 61, 100))
 	spent = f.spend(t, "", charge("a", 40, 100)) // to the last millionth: the refusal had spent nothing
@@ -394,7 +394,7 @@ func spendTogether(t *testing.T, f *Fixture) {
 }
 
 func spendPeriods(t *testing.T, f *Fixture) {
-	month := store.Charge{Cap: "month", Per: quota.Month, Amount: 10, Limit: 10}
+	month := store.SMSCharge{Cap: "month", Per: quota.Month, Amount: 10, Limit: 10}
 	first := f.spend(t, "", charge("day", 10, 10), month)
 	f.Pass(12*time.Hour - 123457*time.Microsecond - time.Microsecond) // the last microsecond of the day
 	f.spend(t, "day", charge("day", 1, 10))
@@ -411,7 +411,7 @@ func spendPeriods(t *testing.T, f *Fixture) {
 // Many at once, over two replicas and two accounts each: exactly as many as fit.
 func spendInParallel(t *testing.T, f *Fixture) {
 	Equal(t, "let in", f.atOnce(t, 60, func(db *sqldb.DB, n int) (bool, error) {
-		spent, _, err := db.Spend(t.Context(), []store.Charge{charge("all", 7, 100), charge([]string{"app-a", "app-b"}[n/2%2], 7, 63)})
+		spent, _, err := db.Spend(t.Context(), []store.SMSCharge{charge("all", 7, 100), charge([]string{"app-a", "app-b"}[n/2%2], 7, 63)})
 		return len(spent) > 0, err
 	}), 14)
 	Equal(t, "used", f.spend(t, "", charge("all", 0, 100))[0].Used, int64(98))

@@ -37,7 +37,7 @@ func CheckReason(reason, address string) error {
 		return fault.Invalid("reason", "too_long", "A reason has at most 500 characters.")
 	case !utf8.ValidString(reason) || strings.ContainsFunc(reason, isHiddenInMultiline):
 		return fault.Invalid("reason", "hidden_character", hiddenCharacterDetail)
-	case strings.ContainsAny(reason, "@＠") || HasPhoneNumber(reason, minNumberDigits) || containsLocalPart(reason, address):
+	case strings.ContainsAny(reason, "@＠") || ContainsPhoneNumber(reason, minNumberDigits) || containsLocalPart(reason, address):
 		return fault.Invalid("reason", "names_recipient",
 			"Leave names, addresses and numbers out of the reason: it is kept for good. A ticket's number will do.")
 	}
@@ -52,9 +52,9 @@ func isHiddenInMultiline(r rune) bool {
 	return verification.IsHiddenCharacter(r) && !strings.ContainsRune("\n\r\t", r)
 }
 
-// HasPhoneNumber reports whether a text contains what may be a phone number, also with separators:
-// a plus and seven digits or, without a plus, at least minDigits digits.
-func HasPhoneNumber(text string, minDigits int) bool {
+// ContainsPhoneNumber reports whether a text contains what may be a phone number, also with
+// separators: a plus and seven digits or, without a plus, at least minDigits digits.
+func ContainsPhoneNumber(text string, minDigits int) bool {
 	digits, plus := 0, false
 	for _, r := range text {
 		switch {

@@ -57,7 +57,7 @@ type Store interface {
 	LiftPrefixPause(ctx context.Context, l store.LiftPauseRequest, act *store.AuditEntry) (store.PrefixPause, bool, error)
 	LatestRowPerRecipient(ctx context.Context, hs []recipient.Hash, within time.Duration) ([]store.SendOrRefusal, error)
 	Lockout(ctx context.Context, v store.Verification) (store.Lockout, error)
-	HeavyRecipients(ctx context.Context, q store.HeavyRecipientsQuery) (top []store.HeavyRecipient, total int, err error)
+	FrequentRecipients(ctx context.Context, q store.FrequentRecipientsQuery) (top []store.FrequentRecipient, total int, err error)
 }
 
 // verificationService are the use cases that administrators share with back ends. Implementation:
@@ -83,7 +83,7 @@ type MailRenderer interface {
 
 // TextRenderer renders text messages. Implementation: message.TextRenderer.
 type TextRenderer interface {
-	Render(message.RenderRequest) (message.TextMessage, error)
+	Render(message.RenderRequest) (message.RenderedText, error)
 	Locales(app string) []string
 }
 

@@ -324,7 +324,7 @@ func (a Asked) ask(t *testing.T, respond http.HandlerFunc) (sms.Report, bool, er
 	r := a.Rig
 	r.Check = a.Check
 	carrier := r.Make(t, NewFake(t, r, respond).URL)
-	poller, ok := sms.NewCarriers([]sms.Route{{Carrier: carrier, Polled: true}}, sms.Options{}).Poller(carrier.Name())
+	poller, ok := sms.NewCarriers([]sms.Route{{Carrier: carrier, Polled: true}}, sms.CarriersOptions{}).Poller(carrier.Name())
 	if !ok {
 		t.Fatal("it can't be asked")
 	}
@@ -344,7 +344,7 @@ func Refused(t *testing.T, found map[string]map[string]error) {
 // ReporterOf is a carrier as what reports receipts.
 func ReporterOf(t *testing.T, c sms.Carrier) sms.ReportParser {
 	t.Helper()
-	r, ok := sms.NewCarriers([]sms.Route{{Carrier: c}}, sms.Options{}).ReportParser(c.Name())
+	r, ok := sms.NewCarriers([]sms.Route{{Carrier: c}}, sms.CarriersOptions{}).ReportParser(c.Name())
 	if !ok {
 		t.Fatal("it tells nothing")
 	}

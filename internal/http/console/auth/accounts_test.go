@@ -95,7 +95,7 @@ func TestAuditLogHasWords(t *testing.T) {
 		"account.add", "account.role", "account.identity", "account.password", "account.factor", "account.close", "account.open",
 		"factor.add", "factor.remove", "session.end", actionLoginPassword, actionLogin, ActionExport,
 	} {
-		if texts.ForConsole("").Get("action."+action) == "" {
+		if texts.ConsoleTextsFor("").Get("action."+action) == "" {
 			t.Errorf("no word for %s", action)
 		}
 	}

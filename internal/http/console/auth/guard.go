@@ -69,7 +69,7 @@ func consolePageOrEmpty(address string) string {
 
 // inMenu reports whether the menu has the page.
 func inMenu(path string) bool {
-	return slices.ContainsFunc(layout.MenuSections, func(s layout.MenuSection) bool { return s.Path == path })
+	return slices.ContainsFunc(layout.MenuEntries, func(s layout.MenuEntry) bool { return s.Path == path })
 }
 
 // requireTokenOrSession admits requests with a valid bearer token or session. If there is a token,

@@ -23,7 +23,7 @@ type personReply struct {
 // newPersonReply returns the reply for the person; without a text if the row stands for several
 // recipients, or is a send to a test recipient.
 func newPersonReply(c verdictInput, reader texts.Words) personReply {
-	a := personReply{W: texts.ForReply(c.Locale, reader)}
+	a := personReply{W: texts.ReplyTextsFor(c.Locale, reader)}
 	if c.Recipients > 0 { // there is no one person to answer
 		return a
 	}

@@ -288,7 +288,7 @@ func TestStories(t *testing.T) {
 		}
 		for _, locale := range []string{"en-GB", "zh-CN", "es-MX", "ar"} {
 			s.story.Send.Locale, s.story.Send.To = locale, cmp.Or(s.story.Send.To, "a•••@example.com")
-			v := Judge(s.story, s.facts, texts.ForConsole(""))
+			v := Judge(s.story, s.facts, texts.ConsoleTextsFor(""))
 			text := v.Answer.Text.String()
 			fmt.Fprintln(&b, text)
 			for _, hidden := range []string{

@@ -13,7 +13,7 @@ import (
 func TestEveryScopeHasItsTexts(t *testing.T) {
 	for _, scope := range policy.RuleScopes {
 		for _, kind := range []string{"scope.", "wide.", "next.wide."} {
-			if !texts.ForConsole("").Has(kind+string(scope)) && (kind == "scope." || scope != quota.Recipient) {
+			if !texts.ConsoleTextsFor("").Has(kind+string(scope)) && (kind == "scope." || scope != quota.Recipient) {
 				t.Errorf("no text %s%s", kind, scope)
 			}
 		}

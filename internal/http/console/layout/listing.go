@@ -67,8 +67,8 @@ type List[F, R any] struct {
 	Read       func(ctx context.Context, f F) (rows []R, now time.Time, err error)
 }
 
-// ListPage is one page of a list, and the addresses of the others.
-type ListPage[F, R any] struct {
+// PaginatedRows is one page of a list, and the addresses of the others.
+type PaginatedRows[F, R any] struct {
 	Filter     F
 	Rows       []R
 	Now        time.Time
@@ -83,20 +83,20 @@ type ListPage[F, R any] struct {
 
 // PageForQuery parses a raw query and reads the page that it asks for; f is the filter for a query
 // without parameters.
-func (l List[F, R]) PageForQuery(ctx context.Context, raw string, f F) (ListPage[F, R], error) {
+func (l List[F, R]) PageForQuery(ctx context.Context, raw string, f F) (PaginatedRows[F, R], error) {
 	place, known := l.Place(&f), l.Parameters(&f)
 	*place.Limit, known["limit"], known["cursor"] = DefaultPageRows, LimitParameter(place.Limit), CursorParameter(place.Before)
 	given, err := known.Parse(raw)
 	if err != nil {
-		return ListPage[F, R]{}, err
+		return PaginatedRows[F, R]{}, err
 	}
 	return l.Page(ctx, f, given)
 }
 
 // Page reads the page that a filter selects; given are the parameters that made the filter, for the
 // addresses of other pages.
-func (l List[F, R]) Page(ctx context.Context, f F, given url.Values) (p ListPage[F, R], err error) {
-	p = ListPage[F, R]{Filter: f, path: l.Path, given: given}
+func (l List[F, R]) Page(ctx context.Context, f F, given url.Values) (p PaginatedRows[F, R], err error) {
+	p = PaginatedRows[F, R]{Filter: f, path: l.Path, given: given}
 	place := l.Place(&f)
 	later, back := *place.Before != nil, place.After != nil && *place.After != nil
 	if later || back {
@@ -127,13 +127,13 @@ func (l List[F, R]) Page(ctx context.Context, f F, given url.Values) (p ListPage
 }
 
 // AddressWith is ListAddress with the path and the parameters of this page.
-func (p ListPage[F, R]) AddressWith(name, value string) string {
+func (p PaginatedRows[F, R]) AddressWith(name, value string) string {
 	return ListAddress(p.path, p.given, name, value)
 }
 
 // FormAddress returns the address of one of the list's forms: the list's path, part, and the
 // parameters of this page, so that a refused form is shown among the same rows.
-func (p ListPage[F, R]) FormAddress(part string) string {
+func (p PaginatedRows[F, R]) FormAddress(part string) string {
 	if len(p.given) == 0 {
 		return p.path + part
 	}
@@ -145,7 +145,7 @@ func (p ListPage[F, R]) FormAddress(part string) string {
 var PagingParameters = []string{"cursor", "newer", "limit"}
 
 // FilterTexts returns the filters of this page in words, without the place; none if it has none.
-func (p ListPage[F, R]) FilterTexts(w texts.Words) string { return FilterTexts(p.given, w) }
+func (p PaginatedRows[F, R]) FilterTexts(w texts.Words) string { return FilterTexts(p.given, w) }
 
 // FilterTexts returns the filters among the parameters in words: "App: shop, State: sent".
 func FilterTexts(given url.Values, w texts.Words) string {
@@ -217,7 +217,7 @@ func (l List[F, R]) ServeJSON(c echo.Context) error {
 
 // WriteJSON answers with a page as JSON: an array of its rows, under the list's name, and "next",
 // the cursor of the next page or null.
-func (l List[F, R]) WriteJSON(c echo.Context, p ListPage[F, R]) error {
+func (l List[F, R]) WriteJSON(c echo.Context, p PaginatedRows[F, R]) error {
 	return c.JSON(http.StatusOK, JSONObject{
 		l.Name: JSONObjects(p.Rows, func(r R) JSONObject { return l.JSON(r, p.Now) }),
 		"next": OrNull(p.NextCursor),

@@ -12,14 +12,14 @@ import (
 	"sendcode/internal/base/texts"
 )
 
-// MenuSection is an entry of the layout's menu; its text is "nav." and its name.
-type MenuSection struct {
+// MenuEntry is an entry of the layout's menu; its text is "nav." and its name.
+type MenuEntry struct {
 	Name, Path string
 	More       bool // in the submenu "More"
 }
 
-// MenuSections are the menu, in its order.
-var MenuSections = []MenuSection{
+// MenuEntries are the menu, in its order.
+var MenuEntries = []MenuEntry{
 	{Name: "sends", Path: "/admin"},
 	{Name: "overview", Path: "/admin/overview"},
 	{Name: "policies", Path: "/admin/policies"},
@@ -63,11 +63,11 @@ func NewPage(c echo.Context, title, here string) Page {
 }
 
 // Sections are the menu's entries.
-func (p Page) Sections() []MenuSection { return MenuSections }
+func (p Page) Sections() []MenuEntry { return MenuEntries }
 
 // InMoreMenu reports whether the page is in the submenu "More".
 func (p Page) InMoreMenu() bool {
-	return slices.ContainsFunc(MenuSections, func(s MenuSection) bool { return s.More && s.Name == p.Here })
+	return slices.ContainsFunc(MenuEntries, func(s MenuEntry) bool { return s.More && s.Name == p.Here })
 }
 
 // Zone returns how far the page's times are from UTC now, such as "UTC+8".
@@ -104,7 +104,7 @@ const (
 // Words returns the texts in the language that the reader chose, else the browser's, else English,
 // with times in the chosen or the browser's zone, else UTC.
 func Words(c echo.Context) texts.Words {
-	w := texts.ForConsole(c.Request().Header.Get("Accept-Language"))
+	w := texts.ConsoleTextsFor(c.Request().Header.Get("Accept-Language"))
 	if chosen, ok := texts.ConsoleByTag(CookieValue(c, languageCookie)); ok {
 		w = chosen
 	}

@@ -57,7 +57,7 @@ func auditEntryJSON(a store.AuditEntry, _ time.Time) layout.JSONObject {
 // auditView is the page of the audit log.
 type auditView struct {
 	layout.Page
-	layout.ListPage[store.AuditFilter, store.AuditEntry]
+	layout.PaginatedRows[store.AuditFilter, store.AuditEntry]
 	Topics  []string // providers whose subscription the reader may accept
 	Problem string
 	Typed   url.Values // in the form that was refused
@@ -72,7 +72,7 @@ func (handlers *Handlers) showAuditPage(c echo.Context, status int, rawQuery str
 	if err != nil {
 		return err
 	}
-	v := auditView{Page: layout.NewPage(c, "acts.title", "acts"), ListPage: p, Problem: problem, Typed: refusedForm}
+	v := auditView{Page: layout.NewPage(c, "acts.title", "acts"), PaginatedRows: p, Problem: problem, Typed: refusedForm}
 	if auth.ActorOf(c).May(auth.ActionAcceptSubscription) {
 		v.Topics = handlers.TopicProviders
 	}

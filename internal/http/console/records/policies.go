@@ -21,7 +21,7 @@ import (
 // the number of all. Implementation: *support.Administration.
 type PolicyReader interface {
 	Policies() []support.Policy
-	RecipientsAtLimit(ctx context.Context, p support.Policy, rule quota.Rule, most int) ([]store.HeavyRecipient,
+	RecipientsAtLimit(ctx context.Context, p support.Policy, rule quota.Rule, most int) ([]store.FrequentRecipient,
 		int, error)
 }
 
@@ -52,7 +52,7 @@ type policyView struct {
 // ruleView is a rule and, if its scope is the recipient, the recipients at its limit.
 type ruleView struct {
 	quota.Rule
-	Recipients []store.HeavyRecipient
+	Recipients []store.FrequentRecipient
 	AtLimit    string // how many recipients; empty: not known for this scope
 	More       int    // how many of them are not shown
 }

@@ -56,7 +56,7 @@ func prefixPauseJSON(p store.PrefixPause, now time.Time) layout.JSONObject {
 // prefixesView is the page of paused prefixes.
 type prefixesView struct {
 	layout.Page
-	layout.ListPage[store.PrefixPauseFilter, store.PrefixPause]
+	layout.PaginatedRows[store.PrefixPauseFilter, store.PrefixPause]
 	May     bool // the reader may end pauses
 	Problem string
 	Typed   url.Values // in the form that was refused

@@ -57,7 +57,7 @@ func SuppressionJSON(s store.Suppression, now time.Time) layout.JSONObject {
 // suppressionsView is the page of suppressed recipients.
 type suppressionsView struct {
 	layout.Page
-	layout.ListPage[store.SuppressionFilter, store.Suppression]
+	layout.PaginatedRows[store.SuppressionFilter, store.Suppression]
 	May     bool       // the reader may add and lift
 	Problem string     // what was wrong with a form
 	Typed   url.Values // in the refused form, without the recipient

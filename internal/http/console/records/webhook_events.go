@@ -62,7 +62,7 @@ func webhookEventJSON(e store.AppEvent, _ time.Time) layout.JSONObject {
 // one.
 type webhookEventsView struct {
 	layout.Page
-	layout.ListPage[webhookEventFilter, store.AppEvent]
+	layout.PaginatedRows[webhookEventFilter, store.AppEvent]
 	States []layout.FieldOption
 	Apps   []string          // to which a sample may be sent; none: the reader may send none
 	Types  []store.EventType // of samples
@@ -104,7 +104,7 @@ func (handlers *Handlers) showWebhookEvents(c echo.Context, posted postedSample)
 	if err != nil {
 		return err
 	}
-	v := webhookEventsView{Page: layout.NewPage(c, "events.title", "webhooks"), ListPage: p, Types: store.EventTypes, Posted: posted}
+	v := webhookEventsView{Page: layout.NewPage(c, "events.title", "webhooks"), PaginatedRows: p, Types: store.EventTypes, Posted: posted}
 	if auth.ActorOf(c).May(auth.ActionSampleEvent) {
 		v.Apps = handlers.Webhooks.Apps()
 	}

@@ -6,6 +6,6 @@ import (
 )
 
 // DialWith has the client open its connections with dial.
-func (c *Client) DialWith(dial func(ctx context.Context, network, address string) (net.Conn, error)) {
-	c.http.Dial = dial
+func (v *Verifier) DialWith(dial func(ctx context.Context, network, address string) (net.Conn, error)) {
+	v.http.Dial = dial
 }

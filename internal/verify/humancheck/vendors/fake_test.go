@@ -45,7 +45,7 @@ type fake struct {
 }
 
 // newVendor makes a client and its server, which need no port.
-func newVendor(t testing.TB, kind string, change ...func(*vendors.Config)) (*vendors.Client, *fake, *[]delivery.Health) {
+func newVendor(t testing.TB, kind string, change ...func(*vendors.Config)) (*vendors.Verifier, *fake, *[]delivery.Health) {
 	t.Helper()
 	f, heard := &fake{t: t, kind: kind, used: map[string]bool{}}, new([]delivery.Health)
 	c := vendors.Config{
@@ -68,7 +68,7 @@ func (m memory) TakeOrLocal(ctx context.Context, r quota.Request) (quota.Decisio
 	return m.Take(ctx, r)
 }
 
-func ask(v *vendors.Client, token, network string) humancheck.Result {
+func ask(v *vendors.Verifier, token, network string) humancheck.Result {
 	result, _ := v.Check(context.Background(), humancheck.VendorQuery{Token: token, App: "shop", Network: network, ClientIP: ip})
 	return result
 }

@@ -3,7 +3,7 @@
 //
 // Strangers send the tokens, so a token must not switch a vendor off. Only these count as faults of
 // the vendor or of the settings: no connection, no answer in time, a status of 5xx, an error that
-// names the secret or the site key, and a failed [Client.Probe]. An answer that a token can cause
+// names the secret or the site key, and a failed [Verifier.Probe]. An answer that a token can cause
 // is a rejection. If it may also have another cause, Probe asks with a token of its own.
 package vendors
 
@@ -104,8 +104,8 @@ func (b *Bounds) admit(ctx context.Context, app, network string, perApp int) boo
 	return err == nil && d.Admitted
 }
 
-// Client asks the vendor of one app. Safe for concurrent use.
-type Client struct {
+// Verifier asks the vendor of one app. Safe for concurrent use.
+type Verifier struct {
 	Config
 	dialect
 	http    providerhttp.Client
@@ -114,16 +114,16 @@ type Client struct {
 	suspect chan struct{} // has an element if an answer needs a probe
 }
 
-var _ humancheck.Vendor = (*Client)(nil)
+var _ humancheck.Vendor = (*Verifier)(nil)
 
 // New makes the client of an app's vendor, and dials nothing. changed is called when the vendor
 // goes out of use and comes back.
-func New(c Config, app string, b *Bounds, changed func(delivery.Health)) (*Client, error) {
+func New(c Config, app string, b *Bounds, changed func(delivery.Health)) (*Verifier, error) {
 	for key, problem := range c.Check() {
 		return nil, fmt.Errorf("human_check.%s %w", key, problem)
 	}
 	c.URL = c.endpoint()
-	v := &Client{
+	v := &Verifier{
 		Config: c, dialect: dialects[c.By], http: providerhttp.Client{Timeout: timeout}, bounds: b,
 		breaker: delivery.NewBreaker(app+"/"+c.By, false), suspect: make(chan struct{}, 1),
 	}
@@ -132,37 +132,37 @@ func New(c Config, app string, b *Bounds, changed func(delivery.Health)) (*Clien
 }
 
 // By implements humancheck.Vendor.
-func (c *Client) By() string { return c.Config.By }
+func (v *Verifier) By() string { return v.Config.By }
 
 // SiteKey implements humancheck.Vendor.
-func (c *Client) SiteKey() string { return c.Config.SiteKey }
+func (v *Verifier) SiteKey() string { return v.Config.SiteKey }
 
 // Available implements humancheck.Vendor. Once the vendor is out of use, only a probe brings it
 // back.
-func (c *Client) Available() bool { return c.breaker.Health().Up }
+func (v *Verifier) Available() bool { return v.breaker.Health().Up }
 
 // Health returns the vendor's health; its Server is <app>/<vendor>.
-func (c *Client) Health() delivery.Health { return c.breaker.Health() }
+func (v *Verifier) Health() delivery.Health { return v.breaker.Health() }
 
 // Check implements humancheck.Vendor. The error is that of a context that ended.
-func (c *Client) Check(ctx context.Context, q humancheck.VendorQuery) (humancheck.Result, error) {
+func (v *Verifier) Check(ctx context.Context, q humancheck.VendorQuery) (humancheck.Result, error) {
 	if q.Token == "" {
 		return rejected.result, nil
 	}
 	select {
-	case c.bounds.slots <- struct{}{}:
-		defer func() { <-c.bounds.slots }()
+	case v.bounds.slots <- struct{}{}:
+		defer func() { <-v.bounds.slots }()
 	default:
 		return away, nil
 	}
-	if !c.Available() || !c.bounds.admit(ctx, q.App, q.Network, c.AsksPerHour) {
+	if !v.Available() || !v.bounds.admit(ctx, q.App, q.Network, v.AsksPerHour) {
 		return away, nil
 	}
-	report, ok := c.breaker.Allow()
+	report, ok := v.breaker.Allow()
 	if !ok {
 		return away, nil
 	}
-	a := c.ask(ctx, q)
+	a := v.ask(ctx, q)
 	switch {
 	case ctx.Err() != nil:
 		report(delivery.ErrHealthUnknown)
@@ -174,7 +174,7 @@ func (c *Client) Check(ctx context.Context, q humancheck.VendorQuery) (humanchec
 	}
 	if a.suspicion != nil {
 		select {
-		case c.suspect <- struct{}{}:
+		case v.suspect <- struct{}{}:
 		default:
 		}
 	}
@@ -182,42 +182,42 @@ func (c *Client) Check(ctx context.Context, q humancheck.VendorQuery) (humanchec
 }
 
 // ask asks about a token.
-func (c *Client) ask(ctx context.Context, q humancheck.VendorQuery) answer {
-	if !c.SendIP {
+func (v *Verifier) ask(ctx context.Context, q humancheck.VendorQuery) answer {
+	if !v.SendIP {
 		q.ClientIP = ""
 	}
 	request := formRequest
-	if c.Config.By == "http" {
+	if v.Config.By == "http" {
 		request = ownRequest
 	}
-	r, fail := c.http.Do(ctx, request(c.Config, q))
+	r, fail := v.http.Do(ctx, request(v.Config, q))
 	if fail != nil {
 		return unanswered(fail)
 	}
-	return c.judge(c.Config, r)
+	return v.judge(v.Config, r)
 }
 
 // Probe asks about a test token, which no person made, and counts in no bound. It returns a
 // sentence without secrets about the vendor. The error says what is wrong with the vendor or the
 // settings.
-func (c *Client) Probe(ctx context.Context) (string, error) {
-	a := c.ask(ctx, humancheck.VendorQuery{Token: cmp.Or(c.testToken, "sendcode-probe")})
+func (v *Verifier) Probe(ctx context.Context) (string, error) {
+	a := v.ask(ctx, humancheck.VendorQuery{Token: cmp.Or(v.testToken, "sendcode-probe")})
 	if a.suspicion != nil {
-		return "", fmt.Errorf("%s: %w", providerhttp.Host(c.URL), a.suspicion)
+		return "", fmt.Errorf("%s: %w", providerhttp.Host(v.URL), a.suspicion)
 	}
 	if a.result.Passed {
-		return providerhttp.Host(c.URL) + " lets a test token pass: these are keys for tests, which keep nobody out", nil
+		return providerhttp.Host(v.URL) + " lets a test token pass: these are keys for tests, which keep nobody out", nil
 	}
-	return providerhttp.Host(c.URL) + " answers, and takes the secret", nil
+	return providerhttp.Host(v.URL) + " answers, and takes the secret", nil
 }
 
 // Watch probes the vendor at once, six seconds after an answer that may come of a wrong setting or
 // a fault, and every six seconds while probes fail. It returns when ctx ends.
-func (c *Client) Watch(ctx context.Context) {
+func (v *Verifier) Watch(ctx context.Context) {
 	for ctx.Err() == nil {
-		if c.probe(ctx) {
+		if v.probe(ctx) {
 			select {
-			case <-c.suspect:
+			case <-v.suspect:
 			case <-ctx.Done():
 			}
 		}
@@ -229,12 +229,12 @@ func (c *Client) Watch(ctx context.Context) {
 }
 
 // probe reports the result of a Probe to the breaker, and whether it succeeded.
-func (c *Client) probe(ctx context.Context) bool {
-	report, ok := c.breaker.Allow()
+func (v *Verifier) probe(ctx context.Context) bool {
+	report, ok := v.breaker.Allow()
 	if !ok {
 		return false
 	}
-	_, err := c.Probe(ctx)
+	_, err := v.Probe(ctx)
 	if ctx.Err() != nil {
 		err = delivery.ErrHealthUnknown
 	}
