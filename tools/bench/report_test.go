@@ -19,13 +19,13 @@ import (
 
 const titleGoals = "Goals"
 
-// section is a part of a document that a run writes anew.
+// section is a part of a document that a run writes anew, or only prints if it has no file.
 type section struct{ file, title, text string }
 
 // publish prints a section, and writes it into its file if -perf.write says so.
 func (ri *rig) publish(s section) {
 	fmt.Printf("## %s\n\n%s\n", s.title, s.text)
-	if *write && *prefilled == 0 {
+	if *write && *prefilled == 0 && s.file != "" {
 		page, err := os.ReadFile(s.file)
 		ri.must(err)
 		ri.must(os.WriteFile(s.file, []byte(withSection(string(page), s.title, s.text)), 0o644))
@@ -43,8 +43,8 @@ func (ri *rig) report(callers []int, goals []goal) []section {
 		{performance, "What one machine does", when + "\n" + ri.summary(callers[0], n) + least},
 		{performance, "Unit costs", fmt.Sprintf("Of %d callers, in the same run.\n\n%s", n, ri.unitCosts(n))},
 		{"RESULTS.md", titleGoals, tableOf(goals)},
-		{"RESULTS.md", "Ratios", "This build's, divided by the other's of the same round: medians (quartiles).\n\n" + ri.beside(callers)},
-		{"RESULTS.md", "Figures", when + ri.skipped + "\n" + ri.all(callers)},
+		{"RESULTS.md", "Ratios", "This build's, divided by the other's of the same round: medians (quartiles).\n\n" + ri.beside([]int{n})},
+		{"", "Figures", when + ri.skipped + "\n" + ri.all(callers)},
 	}
 }
 
