@@ -39,10 +39,10 @@ func Sign(secrets [][]byte, id string, at time.Time, body []byte) string {
 // for each secret, so that a forged request costs no more than another. Comparisons take constant
 // time.
 func Verify(h http.Header, prefix string, body []byte, secrets [][]byte, now time.Time) bool {
-	id, at, signatures := h.Get(prefix+"id"), h.Get(prefix+"timestamp"), strings.Fields(h.Get(prefix+"signature"))
-	if id == "" || !IsRecent(at, now, MaxAge) || len(signatures) == 0 || len(signatures) > MaxSignatures {
+	if !MayVerify(h, prefix, now) {
 		return false
 	}
+	id, at, signatures := h.Get(prefix+"id"), h.Get(prefix+"timestamp"), strings.Fields(h.Get(prefix+"signature"))
 	right := false
 	for _, secret := range secrets {
 		want := []byte(sign(secret, id, at, body))
@@ -51,6 +51,15 @@ func Verify(h http.Header, prefix string, body []byte, secrets [][]byte, now tim
 		}
 	}
 	return right
+}
+
+// MayVerify reports whether the headers alone let Verify return true for some body: all are there,
+// and the time is within MaxAge of now. So a request without them is refused before its body is
+// read.
+func MayVerify(h http.Header, prefix string, now time.Time) bool {
+	signatures := strings.Fields(h.Get(prefix + "signature"))
+	return h.Get(prefix+"id") != "" && IsRecent(h.Get(prefix+"timestamp"), now, MaxAge) &&
+		len(signatures) > 0 && len(signatures) <= MaxSignatures
 }
 
 // sign returns one signature of the header, with its version.

@@ -56,6 +56,9 @@ func (h *AuthHooks) receive(c echo.Context) error {
 	if !ok {
 		return echo.ErrNotFound
 	}
+	if !hook.MayVerify(c.Request().Header, h.now()) {
+		return &server.Problem{Kind: server.Unauthorized}
+	}
 	body, err := readBody(c.Request(), authhooks.MaxBodyBytes)
 	if err != nil {
 		return err

@@ -96,11 +96,15 @@ func ProviderOutcomes() []string {
 // readBody returns the body of a request, of at most the given number of bytes. Error: a
 // *server.Problem.
 func readBody(r *http.Request, most int64) ([]byte, error) {
-	body, err := io.ReadAll(io.LimitReader(r.Body, most+1))
+	var body []byte
+	var err error
+	if r.ContentLength <= most {
+		body, err = io.ReadAll(io.LimitReader(r.Body, most+1))
+	}
 	switch {
 	case err != nil:
 		return nil, server.UnreadableBodyProblem(err)
-	case int64(len(body)) > most:
+	case max(r.ContentLength, int64(len(body))) > most:
 		return nil, &server.Problem{
 			Kind:   server.TooLarge,
 			Detail: fmt.Sprintf("This body may have at most %d KiB.", most>>10),
@@ -116,6 +120,10 @@ func (eh *EventHandlers) receive(c echo.Context) error {
 	source, ok := eh.sources[c.Param("name")]
 	if !ok {
 		return echo.ErrNotFound
+	}
+	if !source.MayVerify(c.Request().Header, time.Now()) {
+		eh.count(source.Name, outcomeForged)
+		return &server.Problem{Kind: server.Unauthorized}
 	}
 	body, err := readBody(c.Request(), feedback.MaxBodyBytes)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -20,8 +21,10 @@ import (
 	"sendcode/internal/deliver/feedback"
 	"sendcode/internal/deliver/sns"
 	"sendcode/internal/http/api"
+	"sendcode/internal/http/authhooks"
 	"sendcode/internal/http/server"
 	"sendcode/internal/kit/servertest"
+	vtest "sendcode/internal/verify/verification/verificationtest"
 	"sendcode/quota"
 )
 
@@ -189,6 +192,55 @@ func TestPostedMails(t *testing.T) {
 var requestID = regexp.MustCompile(`"request_id":"[^"]*",`)
 
 // A sender that is not the provider learns nothing, not even whether its body could be parsed.
+// What the headers alone refuse costs no memory: no byte of its body is read. The same holds for a
+// body that says that it is too long.
+func TestNothingIsReadOfWhatTheHeadersRefuse(t *testing.T) {
+	secrets, old := [][]byte{[]byte(right)}, strconv.FormatInt(time.Now().Add(-time.Hour).Unix(), 10)
+	now := strconv.FormatInt(time.Now().Unix(), 10)
+	for _, c := range []struct {
+		auth   feedback.Auth
+		header []string
+		want   int
+	}{
+		{feedback.Auth{Scheme: feedback.SchemeSecretHeader, Header: "X-Token"}, []string{"X-Token", "wrong"}, 401},
+		{feedback.Auth{Scheme: feedback.SchemeSecretHeader, Header: "X-Token"}, nil, 401},
+		{feedback.Auth{Scheme: feedback.SchemeDSN}, []string{"Authorization", "Bearer wrong"}, 401},
+		{feedback.Auth{Scheme: "basic"}, []string{"Authorization", "Basic eDp3cm9uZw=="}, 401},
+		{feedback.Auth{Scheme: feedback.SchemeHMAC, Header: "X-Sign"}, nil, 401},
+		{feedback.Auth{Scheme: feedback.SchemeStandardWebhooks, Header: "webhook-"}, nil, 401},
+		{
+			feedback.Auth{Scheme: feedback.SchemeStandardWebhooks, Header: "webhook-"},
+			[]string{"Webhook-Id", "1", "Webhook-Timestamp", old, "Webhook-Signature", "v1,x"}, 401,
+		},
+		{
+			feedback.Auth{Scheme: feedback.SchemeStandardWebhooks, Header: "webhook-"},
+			[]string{"Webhook-Id", "1", "Webhook-Timestamp", now}, 401,
+		},
+		{feedback.Auth{Scheme: feedback.SchemeSecretHeader, Header: "X-Token"}, []string{"X-Token", right}, 413},
+	} {
+		c.auth.Secrets = secrets
+		x := providerAPIWith(t, c.auth, nil, nil, nil)
+		r := httptest.NewRequest(http.MethodPost, here, unread{t})
+		r.ContentLength = feedback.MaxBodyBytes + 1
+		for i := 0; i+1 < len(c.header); i += 2 {
+			r.Header.Set(c.header[i], c.header[i+1])
+		}
+		w := httptest.NewRecorder()
+		x.h.ServeHTTP(w, r)
+		if w.Code != c.want {
+			t.Errorf("%s %q: %d, want %d", c.auth.Scheme, c.header, w.Code, c.want)
+		}
+	}
+	for _, header := range []string{"X-None", "Webhook-Id"} {
+		s := newSupabase(vtest.NewRig(t, nil), authhooks.SupabaseEmail)
+		r := httptest.NewRequest(http.MethodPost, "/v1/hooks/auth", unread{t})
+		r.Header.Set(header, "1")
+		w := httptest.NewRecorder()
+		s.e.ServeHTTP(w, r)
+		servertest.Same(t, "hook with "+header, w.Code, 401)
+	}
+}
+
 func TestForgedEvents(t *testing.T) {
 	x := newProviderAPI(t)
 	var first string

@@ -75,9 +75,10 @@ func RefuseCoding(r *http.Request) error {
 	return nil
 }
 
-// readBody reads the whole body. The buffer has the size that Content-Length says, at most maxBody.
+// readBody reads the whole body. The buffer begins with what Content-Length says, at most
+// uncountedBody, and grows with what arrives.
 func readBody(r *http.Request) ([]byte, error) {
-	size := max(0, min(r.ContentLength, maxBody))
+	size := max(0, min(r.ContentLength, uncountedBody))
 	b := bytes.NewBuffer(make([]byte, 0, size+bytes.MinRead))
 	_, err := b.ReadFrom(r.Body)
 	return b.Bytes(), err

@@ -1,0 +1,107 @@
+package server
+
+import (
+	"io"
+	"log/slog"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/base/logs"
+)
+
+// Bounds of bodies in memory, in bytes. Anyone may open connections and send most of a large body
+// on each; signatures of a body can be verified only once it is whole.
+const (
+	uncountedBody    = 4 << 10 // the beginning of each body is not counted: requests for codes are shorter
+	maxBodies        = 8 << 20 // of all requests of this process
+	maxNetworkBodies = maxBodies / 2
+)
+
+// bodyMemory bounds the bytes of bodies that a process has in memory, from when they are read until
+// their requests are answered. A network, a /24 or /48, has half of it. Safe for concurrent use.
+type bodyMemory struct {
+	logger *slog.Logger
+
+	mu       sync.Mutex
+	all      int
+	networks map[netip.Prefix]int
+	lines    logs.Throttle
+}
+
+// Bound is middleware that ends the reading of a body with a 503 where it would exceed the bounds.
+func (m *bodyMemory) Bound(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		r := c.Request()
+		if r.Body == nil || r.ContentLength == 0 {
+			return next(c)
+		}
+		_, network := networksOf(ClientIP(c))
+		b := &boundBody{ReadCloser: r.Body, memory: m, network: network}
+		r.Body = b
+		defer b.release()
+		return next(c)
+	}
+}
+
+// take counts n more bytes of a network's bodies, or reports that there is no room for them.
+func (m *bodyMemory) take(network netip.Prefix, n int) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.all+n > maxBodies || m.networks[network]+n > maxNetworkBodies {
+		if count, due := m.lines.Add("", time.Now()); due {
+			m.logger.Warn("bodies refused: too many bytes are being read", "count", count, "network", network, logs.SeeConnections)
+		}
+		return false
+	}
+	m.all += n
+	m.networks[network] += n
+	return true
+}
+
+// release gives back what take counted.
+func (m *bodyMemory) release(network netip.Prefix, n int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.all -= n
+	if m.networks[network] -= n; m.networks[network] == 0 {
+		delete(m.networks, network)
+	}
+}
+
+// boundBody is the body of one request.
+type boundBody struct {
+	io.ReadCloser
+	memory  *bodyMemory
+	network netip.Prefix // of the client; the zero Prefix of a client without an address
+	read    int
+	counted int
+}
+
+// Read implements io.Reader. Error: errBodiesFull, a *Problem, and those of the body.
+func (b *boundBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	b.read += n
+	if more := b.read - uncountedBody - b.counted; more > 0 {
+		if !b.memory.take(b.network, more) {
+			return 0, errBodiesFull
+		}
+		b.counted += more
+	}
+	return n, err
+}
+
+func (b *boundBody) release() {
+	if b.counted > 0 {
+		b.memory.release(b.network, b.counted)
+	}
+}
+
+// errBodiesFull is the 503 of a request whose body has no room.
+var errBodiesFull = func() *Problem {
+	p := unavailableProblem("Too many large bodies are being read. Nothing was done.", unavailableWait)
+	p.closes = true
+	return p
+}()

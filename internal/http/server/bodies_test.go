@@ -1,0 +1,61 @@
+package server
+
+import (
+	"bytes"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/kit/servertest"
+)
+
+// Bodies that do not end hold a bounded part of memory: half of it for one network, and none of it
+// once their requests are answered. Short bodies are never refused.
+func TestBodiesInMemoryAreBounded(t *testing.T) {
+	var log bytes.Buffer
+	e := New(Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	e.POST(ProviderEventsPath+":name", func(c echo.Context) error {
+		if _, err := io.Copy(io.Discard, c.Request().Body); err != nil {
+			return UnreadableBodyProblem(err)
+		}
+		return c.NoContent(http.StatusNoContent)
+	})
+	post := func(ip string, body io.Reader) int {
+		r := httptest.NewRequest(http.MethodPost, ProviderEventsPath+"x", body)
+		r.RemoteAddr = ip + ":1234"
+		w := httptest.NewRecorder()
+		e.ServeHTTP(w, r)
+		return w.Code
+	}
+	const each = 1 << 20
+	held := make(chan int)
+	var open []*io.PipeWriter
+	hold := func(ip string) {
+		r, w := io.Pipe()
+		open = append(open, w)
+		go func() { held <- post(ip, r) }()
+		_, _ = w.Write(make([]byte, each+uncountedBody)) // returns once it was read; fails if it was refused
+	}
+	for range maxNetworkBodies / each {
+		hold("192.0.2.1")
+	}
+	for ip, want := range map[string]int{"192.0.2.2": 503, "198.51.100.1": 204} {
+		servertest.Same(t, "a large body of "+ip, post(ip, strings.NewReader(strings.Repeat("x", each))), want)
+	}
+	servertest.Same(t, "a short body of the network", post("192.0.2.1", strings.NewReader("{}")), 204)
+	servertest.Same(t, "log", strings.Contains(log.String(), "network=192.0.2.0/24"), true)
+	for range (maxBodies - maxNetworkBodies) / each {
+		hold("198.51.100.1")
+	}
+	servertest.Same(t, "a large body of a third network", post("203.0.113.1", strings.NewReader(strings.Repeat("x", each))), 503)
+	for _, w := range open {
+		_ = w.Close()
+		servertest.Same(t, "a body that ends", <-held, 204)
+	}
+	servertest.Same(t, "a large body of the network, later", post("192.0.2.1", strings.NewReader(strings.Repeat("x", each))), 204)
+}
