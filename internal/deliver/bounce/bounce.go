@@ -44,11 +44,8 @@ type Recipient struct {
 
 // Read returns what a mail claims. A mail that cannot be read is no bounce.
 func Read(mail []byte) Report {
-	if bytes.HasPrefix(mail, []byte("From ")) { // pipes of Exim and sendmail put this line of a mailbox before the mail
-		_, mail, _ = bytes.Cut(mail, []byte("\n"))
-	}
-	e, err := message.ReadWithOptions(bytes.NewReader(mail[:min(len(mail), MaxBytes)]),
-		&message.ReadOptions{MaxHeaderBytes: maxHeaderBytes})
+	mail = withoutOddLines(mail[:min(len(mail), MaxBytes)])
+	e, err := message.ReadWithOptions(bytes.NewReader(mail), &message.ReadOptions{MaxHeaderBytes: maxHeaderBytes})
 	if unreadable(err) {
 		return Report{}
 	}
@@ -59,6 +56,46 @@ func Read(mail []byte) Report {
 		r.readText(e.Header.Header)
 	}
 	return r.Report
+}
+
+var (
+	fieldPattern    = regexp.MustCompile(`^([!-9;-~]+)[ \t]*(:.*)$`) // RFC 5322 sections 2.2 and 4.5.8
+	boundaryPattern = regexp.MustCompile(`(?i)\bboundary\s*=\s*"?([^"\s;]+)`)
+	headersPattern  = regexp.MustCompile(`(?i)^content-type\s*:\s*(?:message/|text/rfc822-headers)`) // of parts that are headers
+)
+
+// withoutOddLines returns a mail without the lines of its headers that are no fields, such as the
+// "From " of a mailbox. Readers stop at them, and would miss what follows.
+func withoutOddLines(mail []byte) []byte {
+	separators := map[string]bool{}
+	for _, found := range boundaryPattern.FindAllSubmatch(mail, maxParts) {
+		separators["--"+string(found[1])] = true
+	}
+	kept := make([]byte, 0, len(mail))
+	header, headers, field := true, false, false // in a header; in a part that is headers; in a field that may be continued
+	for line := range bytes.Lines(bytes.TrimLeft(bytes.TrimPrefix(mail, []byte("\ufeff")), "\r\n")) {
+		text := bytes.TrimRight(line, "\r\n \t")
+		found := fieldPattern.FindSubmatch(text)
+		switch {
+		case separators[string(text)]:
+			header, headers, field = true, false, false
+		case !header:
+		case len(text) == 0:
+			header = headers
+			if headers && !field { // an empty header would end the reading
+				continue
+			}
+			field = false
+		case found != nil:
+			headers, field = headers || headersPattern.Match(text), true
+			line = append(append(append(make([]byte, 0, len(line)), found[1]...), found[2]...), '\n')
+		case !field || line[0] != ' ' && line[0] != '\t':
+			field = false
+			continue
+		}
+		kept = append(kept, line...)
+	}
+	return kept
 }
 
 // unreadable reports whether an entity cannot be read. One in an unknown charset or encoding can.
@@ -83,15 +120,14 @@ func (r *reader) walk(e *message.Entity, depth int) {
 	if depth > maxDepth || r.parts > maxParts || r.header < 0 {
 		return
 	}
-	kind, _, _ := e.Header.ContentType()
-	switch kind {
+	kind, _, _ := strings.Cut(e.Header.Get("Content-Type"), ";") // whatever its parameters are
+	switch kind = strings.ToLower(strings.TrimSpace(kind)); kind {
 	case "message/delivery-status", "message/global-delivery-status":
-		r.hasStatus = true
 		r.readStatus(e.Body)
 	case "message/rfc822", "text/rfc822-headers", "message/global", "message/global-headers":
 		h, _ := textproto.ReadHeader(bounded(e.Body)) // what precedes a malformed line is of use
 		r.addIDs(h, returnedMailFields...)
-	case "text/plain":
+	case "", "text/plain":
 		if r.text == "" {
 			text, _ := io.ReadAll(bounded(e.Body))
 			r.text = strings.ReplaceAll(string(text), "\r", "")
@@ -118,9 +154,12 @@ func (r *reader) readStatus(body io.Reader) {
 	for range 2 * maxParts {
 		h, err := textproto.ReadHeader(in)
 		r.addIDs(h, "X-Original-Message-Id") // of Gmail
-		action := strings.ToLower(strings.TrimSpace(h.Get("Action")))
+		action, status := strings.ToLower(firstWord(h.Get("Action"))), firstWord(h.Get("Status"))
+		if action == "" && status != "" {
+			action = map[byte]string{'4': "delayed", '5': "failed"}[status[0]]
+		}
+		r.hasStatus = r.hasStatus || action != ""
 		if action == "failed" || action == "delayed" {
-			status, _, _ := strings.Cut(strings.TrimSpace(h.Get("Status")), " ")
 			r.addRecipient(Recipient{
 				Final:    addressIn(h.Get("Final-Recipient")),
 				Original: addressIn(h.Get("Original-Recipient")), Delayed: action == "delayed", Status: status,
@@ -147,8 +186,43 @@ func withoutType(field string) string {
 	return strings.TrimSpace(typePattern.ReplaceAllString(field, ""))
 }
 
-// addressIn returns the address in a field such as "rfc822; <ana@example.com>".
-func addressIn(field string) string { return strings.Trim(withoutType(field), "<>") }
+// addressIn returns the address in a field such as "rfc822; Ana <ana@example.com> (home)".
+func addressIn(field string) string {
+	address := withoutType(withoutComments(field))
+	if _, named, ok := strings.Cut(address, "<"); ok {
+		address, _, _ = strings.Cut(named, ">")
+	}
+	return strings.Trim(address, "<> \t")
+}
+
+// firstWord returns the first word of a field; "": it has none.
+func firstWord(field string) string {
+	word, _, _ := strings.Cut(strings.TrimSpace(withoutComments(field)), " ")
+	return word
+}
+
+// withoutComments returns a field without comments, which may be nested (RFC 5322 section 3.2.2).
+func withoutComments(field string) string {
+	var b strings.Builder
+	depth, quoted, escaped := 0, false, false
+	for _, c := range field {
+		switch {
+		case escaped, c == '\\':
+			escaped = !escaped
+		case c == '"' && depth == 0:
+			quoted = !quoted
+		case c == '(' && !quoted:
+			depth++
+		case c == ')' && depth > 0:
+			depth--
+			continue
+		}
+		if depth == 0 {
+			b.WriteRune(c)
+		}
+	}
+	return b.String()
+}
 
 // returnedMailFields are fields of our mails that have the Message-ID. The last two survive a
 // server that sets a Message-ID of its own.
