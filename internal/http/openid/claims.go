@@ -1,12 +1,17 @@
 package openid
 
 import (
+	"bytes"
+	"context"
 	"encoding/json"
+	"maps"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
 	"github.com/coreos/go-oidc/v3/oidc"
+	"golang.org/x/oauth2"
 )
 
 // Bounds of the claims about a person.
@@ -15,25 +20,73 @@ const (
 	maxClaimValues = 1000
 )
 
-// emailClaim is a name claim that counts only if email_verified is true, since a person may enter
+// emailClaim is a name claim that counts only if verifiedClaim is true, since a person may enter
 // any address at the provider.
-const emailClaim = "email"
+const (
+	emailClaim    = "email"
+	verifiedClaim = "email_verified"
+)
 
-// personFromClaims returns the name and the groups of a person in the ID token's claims. The name
-// must be printable, without spaces. Error: *Error.
-func (p *Provider) personFromClaims(id *oidc.IDToken) (Identity, error) {
-	var claims map[string]json.RawMessage
-	if id.Claims(&claims) != nil {
-		return Identity{}, untrustedError("claims")
+// claimSet has claims about a person by name.
+type claimSet map[string]json.RawMessage
+
+// claims returns the claims of an ID token. If one that is needed is not among them, it asks the
+// provider's userinfo endpoint for more (OpenID Connect Core 1.0, section 5.3): many providers put
+// groups and addresses there alone. What the ID token says counts before that. Error: *Error.
+func (p *Provider) claims(ctx context.Context, provider *oidc.Provider, id *oidc.IDToken, token *oauth2.Token) (claimSet, error) {
+	var all, more claimSet
+	if id.Claims(&all) != nil {
+		return nil, untrustedError("claims")
 	}
-	name, ok := textClaim(claims[p.settings.NameClaim])
+	needed := []string{p.settings.NameClaim, p.settings.RoleClaim}
+	if p.settings.NameClaim == emailClaim {
+		needed = append(needed, verifiedClaim)
+	}
+	lacks := slices.ContainsFunc(needed, func(name string) bool { return name != "" && all.find(name) == nil })
+	if !lacks || provider.UserInfoEndpoint() == "" {
+		return all, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	info, err := provider.UserInfo(ctx, oauth2.StaticTokenSource(token))
+	if err != nil {
+		return nil, &Error{Kind: Unavailable, Why: "userinfo"}
+	}
+	if info.Subject != id.Subject || info.Claims(&more) != nil {
+		return nil, untrustedError("userinfo") // section 5.3.2: it may be another person's
+	}
+	if all[emailClaim] != nil && !bytes.Equal(all[emailClaim], more[emailClaim]) {
+		delete(more, verifiedClaim) // of another address
+	}
+	maps.Copy(more, all)
+	return more, nil
+}
+
+// find returns a claim; nil: there is none. A name with full stops that is no claim leads into
+// objects.
+func (c claimSet) find(name string) json.RawMessage {
+	if value := c[name]; value != nil {
+		return value
+	}
+	first, rest, nested := strings.Cut(name, ".")
+	var inner claimSet
+	if !nested || c[first] == nil || json.Unmarshal(c[first], &inner) != nil {
+		return nil
+	}
+	return inner.find(rest)
+}
+
+// personFromClaims returns the name and the groups of a person. The name must be printable, without
+// spaces. Error: *Error.
+func (p *Provider) personFromClaims(claims claimSet) (Identity, error) {
+	name, ok := textClaim(claims.find(p.settings.NameClaim))
 	if !ok {
 		return Identity{}, &Error{Kind: Nameless, Why: "claim"}
 	}
-	if p.settings.NameClaim == emailClaim && !isTrue(claims["email_verified"]) {
+	if p.settings.NameClaim == emailClaim && !isTrue(claims[verifiedClaim]) {
 		return Identity{}, &Error{Kind: Nameless, Why: "unverified"}
 	}
-	return Identity{Name: name, RoleValues: textClaims(claims[p.settings.RoleClaim])}, nil
+	return Identity{Name: name, RoleValues: textClaims(claims.find(p.settings.RoleClaim))}, nil
 }
 
 // textClaim returns a claim's text; false if it is no printable text of at most maxNameLength bytes

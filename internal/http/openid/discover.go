@@ -97,7 +97,11 @@ func (p *Provider) fetchMetadata(ctx context.Context) (*metadata, error) {
 		return nil, untrustedError("discovery")
 	}
 	endpoint := provider.Endpoint()
-	for _, address := range []string{endpoint.AuthURL, endpoint.TokenURL, more.Keys} {
+	addresses := []string{endpoint.AuthURL, endpoint.TokenURL, more.Keys}
+	if userInfo := provider.UserInfoEndpoint(); userInfo != "" {
+		addresses = append(addresses, userInfo)
+	}
+	for _, address := range addresses {
 		if !isHTTPSOrLoopback(address) {
 			return nil, untrustedError("address")
 		}
@@ -109,7 +113,7 @@ func (p *Provider) fetchMetadata(ctx context.Context) (*metadata, error) {
 		endpoint.AuthStyle = oauth2.AuthStyleInParams
 	}
 	return &metadata{
-		at: p.now(), tellsIss: more.TellsIss, jwks: more.Keys,
+		at: p.now(), provider: provider, tellsIss: more.TellsIss, jwks: more.Keys,
 		config: oauth2.Config{
 			ClientID: p.settings.ClientID, ClientSecret: p.settings.ClientSecret, RedirectURL: p.settings.RedirectURL,
 			Scopes: p.settings.Scopes, Endpoint: endpoint,

@@ -29,8 +29,10 @@ type Settings struct {
 	ClientSecret string   // empty: a public client, which PKCE alone protects
 	RedirectURL  string   // the exact address that browsers come back to
 	Scopes       []string // "openid" is among them
-	NameClaim    string   // the claim that names a person; "email" counts only where the provider has verified it
-	RoleClaim    string   // a claim whose values may give roles; empty: none is read
+	// NameClaim is the claim that names a person; "email" counts only where the provider has
+	// verified it. RoleClaim is a claim whose values may give roles; empty: none is read. A name
+	// with full stops that is no claim leads into objects: "realm_access.roles".
+	NameClaim, RoleClaim string
 }
 
 // Provider is a client of one provider. Safe for concurrent use.
@@ -47,6 +49,7 @@ type Provider struct {
 type metadata struct {
 	at       time.Time
 	config   oauth2.Config
+	provider *oidc.Provider
 	verifier *oidc.IDTokenVerifier
 	jwks     string
 	tellsIss bool // the provider names itself in each answer (RFC 9207)
@@ -113,7 +116,11 @@ func (p *Provider) Finish(ctx context.Context, a LoginAttempt, answer url.Values
 	if err := p.checkIDToken(id, a, token.AccessToken); err != nil {
 		return Identity{}, err
 	}
-	return p.personFromClaims(id)
+	claims, err := p.claims(ctx, f.provider, id, token)
+	if err != nil {
+		return Identity{}, err
+	}
+	return p.personFromClaims(claims)
 }
 
 // authorizationCode returns the authorization code of an answer. It first checks that the answer

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"strings"
 	"testing"
@@ -204,4 +205,64 @@ func TestNames(t *testing.T) {
 	} {
 		servertest.Same(t, raw, fmt.Sprint(textClaims(json.RawMessage(raw))), want)
 	}
+}
+
+// What the ID token lacks comes from the userinfo endpoint, if that speaks of the same person.
+func TestClaimsOfUserInfo(t *testing.T) {
+	for what, c := range map[string]struct {
+		name, role string
+		token      map[string]any
+		info       map[string]any
+		want       string // the identity; or else kind and word of the error
+	}{
+		"groups":              {"sub", "groups", map[string]any{}, map[string]any{"groups": []string{"staff"}}, "{1 [staff]}"},
+		"groups in the token": {"sub", "groups", map[string]any{"groups": "a"}, map[string]any{"groups": "b"}, "{1 [a]}"},
+		"nobody has groups":   {"sub", "groups", map[string]any{}, map[string]any{}, "{1 []}"},
+		"no endpoint":         {"sub", "groups", map[string]any{}, nil, "{1 []}"},
+		"name": {
+			"preferred_username", "", map[string]any{}, map[string]any{"preferred_username": "ana"}, "{ana []}",
+		},
+		"address": {
+			"email", "groups", map[string]any{"groups": "a"},
+			map[string]any{"email": "ana@x.example", "email_verified": true}, "{ana@x.example [a]}",
+		},
+		"verified there": {
+			"email", "", map[string]any{"email": "ana@x.example"},
+			map[string]any{"email": "ana@x.example", "email_verified": true}, "{ana@x.example []}",
+		},
+		"another address is verified": {
+			"email", "", map[string]any{"email": "ana@x.example"},
+			map[string]any{"email": "eva@x.example", "email_verified": true}, "nameless unverified",
+		},
+		"not verified there": {
+			"email", "", map[string]any{}, map[string]any{"email": "ana@x.example", "email_verified": false}, "nameless unverified",
+		},
+		"another person": {
+			"sub", "groups", map[string]any{}, map[string]any{"sub": "2", "groups": "staff"}, "untrusted userinfo",
+		},
+		"nested":            {"sub", "realm_access.roles", map[string]any{"realm_access": map[string]any{"roles": []string{"a"}}}, nil, "{1 [a]}"},
+		"nested there":      {"sub", "a.b.c", map[string]any{}, map[string]any{"a": map[string]any{"b": map[string]any{"c": "x"}}}, "{1 [x]}"},
+		"a name with stops": {"sub", "https://x.example/roles", map[string]any{"https://x.example/roles": "a"}, nil, "{1 [a]}"},
+		"nothing within":    {"sub", "groups.x", map[string]any{"groups": []string{"x"}}, nil, "{1 []}"},
+	} {
+		server, _ := open(t)
+		s := settings(server)
+		s.NameClaim, s.RoleClaim = c.name, c.role
+		c.token["sub"] = "1"
+		server.Claims = c.token
+		if server.UserInfo = c.info; c.info != nil && c.info["sub"] == nil {
+			c.info["sub"] = "1"
+		}
+		person, err := login(t, New(s, time.Now))
+		got := fmt.Sprint(person)
+		if e, ok := errors.AsType[*Error](err); ok {
+			got = string(e.Kind) + " " + e.Why
+		}
+		servertest.Same(t, what, got, c.want)
+	}
+	server, _ := open(t)
+	server.UserInfo = map[string]any{}
+	server.At("/userinfo", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) })
+	_, err := login(t, New(settings(server), time.Now))
+	refused(t, "userinfo that is away", err, Unavailable, "userinfo")
 }

@@ -52,7 +52,9 @@ type oidcSettings struct {
 	Scopes []string `yaml:"scopes"`
 	// Names a person; by default `email`.
 	Claim string `yaml:"claim"`
-	// The claim that gives roles to people without an account, a text or a list.
+	// The claim that gives roles to people without an account, a text or a list;
+	// `realm_access.roles` leads into an object. A claim that the ID token lacks is taken from the
+	// userinfo endpoint.
 	RoleClaim string `yaml:"role_claim,omitempty"`
 	// The role for each value of `role_claim`; the highest of several counts.
 	Roles map[string]string `yaml:"roles,omitempty" keys:"oidc_value" oneof:"reader operator owner"`

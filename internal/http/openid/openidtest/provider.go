@@ -28,6 +28,8 @@ const (
 	ClientSecret = "a secret of the client & the provider"
 )
 
+const accessToken = "an access token"
+
 // Provider is a running provider. A test may change its fields within Do.
 type Provider struct {
 	*httptest.Server
@@ -35,6 +37,7 @@ type Provider struct {
 	Redirect string         // the only address that it sends browsers back to
 	Claims   map[string]any // of the person who logs in, beside those of the protocol
 	Document map[string]any // laid over the discovery document
+	UserInfo map[string]any // claims of the userinfo endpoint; nil: there is none
 
 	Token func(claims map[string]any) string // makes the id_token; nil: Signed
 
@@ -131,6 +134,12 @@ func (p *Provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		p.authorize(w, r)
 	case "/token":
 		p.token(w, r)
+	case "/userinfo":
+		if r.Header.Get("Authorization") != "Bearer "+accessToken {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		answer(w, http.StatusOK, p.UserInfo)
 	default:
 		http.NotFound(w, r)
 	}
@@ -141,6 +150,9 @@ func (p *Provider) document(w http.ResponseWriter) {
 		"issuer": p.URL, "authorization_endpoint": p.URL + "/authorize", "token_endpoint": p.URL + "/token", "jwks_uri": p.URL + "/keys",
 		"response_types_supported": []string{"code"}, "subject_types_supported": []string{"public"},
 		"id_token_signing_alg_values_supported": []string{"ES256", "HS256", "none"}, "authorization_response_iss_parameter_supported": true,
+	}
+	if p.UserInfo != nil {
+		d["userinfo_endpoint"] = p.URL + "/userinfo"
 	}
 	maps.Copy(d, p.Document)
 	answer(w, http.StatusOK, d)
@@ -182,7 +194,7 @@ func (p *Provider) token(w http.ResponseWriter, r *http.Request) {
 			sign = p.Signed
 		}
 		answer(w, http.StatusOK, map[string]any{
-			"access_token": "an access token", "token_type": "Bearer", "expires_in": 60, "id_token": sign(p.said(asked.Get("nonce"))),
+			"access_token": accessToken, "token_type": "Bearer", "expires_in": 60, "id_token": sign(p.said(asked.Get("nonce"))),
 		})
 	}
 }
