@@ -52,20 +52,26 @@ type Account struct {
 	TokenURL string `json:"token_uri"`
 }
 
-var errNotAccount = errors.New("must be the JSON file of a service account, with its key")
-
-// ParseAccount reads the file that Google gives for a service account's key. The error has no part
-// of it.
+// ParseAccount reads the file that Google gives for a service account's key. The error says what is
+// wrong with it, without a part of it.
 func ParseAccount(text []byte) (*Account, error) {
+	const must = "must be the JSON file of a service account, with its key: "
 	a := new(Account)
-	err := json.Unmarshal(text, a)
+	if err := json.Unmarshal(bytes.TrimPrefix(text, []byte("\ufeff")), a); err != nil {
+		return nil, errors.New(must + "it is no JSON")
+	}
 	block, _ := pem.Decode([]byte(a.Key))
-	if err != nil || a.Type != "service_account" || a.Email == "" || a.TokenURL == "" || block == nil {
-		return nil, errNotAccount
+	switch {
+	case a.Type != "service_account":
+		return nil, errors.New(must + "its type is another")
+	case a.Email == "", a.TokenURL == "", a.Key == "":
+		return nil, errors.New(must + "client_email, token_uri or private_key is missing")
+	case block == nil:
+		return nil, errors.New(must + "private_key is no PEM")
 	}
 	key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
 	if _, ok := key.(*rsa.PrivateKey); err != nil || !ok {
-		return nil, errNotAccount
+		return nil, errors.New(must + "private_key is no RSA key")
 	}
 	return a, nil
 }
@@ -141,8 +147,12 @@ func (s *Source) fetch(ctx context.Context) (token string, until time.Time, err 
 	switch {
 	case err != nil:
 		return "", until, err
-	case !strings.EqualFold(t.TokenType, bearer) || len(t.AccessToken) > maxToken || !tokenPattern.MatchString(t.AccessToken):
-		return "", until, errUnusable
+	case t.TokenType != "" && !strings.EqualFold(t.TokenType, bearer): // many servers leave it out
+		return "", until, delivery.SafeError("the token is no bearer token")
+	case len(t.AccessToken) > maxToken:
+		return "", until, delivery.SafeError("the token has more than 8 KB")
+	case !tokenPattern.MatchString(t.AccessToken):
+		return "", until, delivery.SafeError("the token has blanks, line breaks or other characters that no token has")
 	case t.Expiry.IsZero():
 		return t.AccessToken, began.Add(defaultLife), nil
 	}
@@ -194,8 +204,12 @@ func (c Client) ask(ctx context.Context, by *providerhttp.Client) (*oauth2.Token
 		return nil, w.err
 	case errors.As(err, &refused):
 		return nil, c.refusal(w.response)
+	case err != nil && bytes.HasPrefix(bytes.TrimSpace(w.response.Body), []byte("<")):
+		return nil, delivery.SafeError("the token server answers with a page: is token_url right?")
+	case err != nil && !json.Valid(w.response.Body):
+		return nil, delivery.SafeError("the token server's answer is no JSON")
 	case err != nil:
-		return nil, errUnusable
+		return nil, delivery.SafeError("the token server's answer has no access_token")
 	}
 	return t, nil
 }

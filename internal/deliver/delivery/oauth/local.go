@@ -37,6 +37,8 @@ func (c Client) run(ctx context.Context, _ *providerhttp.Client) (*oauth2.Token,
 		return nil, delivery.SafeError(what + inner.Error())
 	case err != nil:
 		return nil, delivery.SafeError(what + err.Error())
+	case len(text) == 0:
+		return nil, delivery.SafeError(what + "it printed nothing")
 	case !bytes.HasPrefix(text, []byte("{")):
 		return &oauth2.Token{AccessToken: string(text), TokenType: bearer}, nil
 	}
@@ -81,8 +83,11 @@ func (b *boundedBuffer) run(ctx context.Context, argv []string) error {
 	if command.Process != nil { // what it has left behind
 		_ = syscall.Kill(-command.Process.Pid, syscall.SIGKILL)
 	}
-	if ctx.Err() == nil {
-		return err
+	switch {
+	case ctx.Err() != nil:
+		return os.ErrDeadlineExceeded
+	case errors.Is(err, exec.ErrWaitDelay): // it succeeded, and something that it started goes on
+		return nil
 	}
-	return os.ErrDeadlineExceeded
+	return err
 }

@@ -19,7 +19,6 @@ import (
 
 // What the operator hears of each answer. Nothing shows the secret.
 func TestAnswers(t *testing.T) {
-	const no = "the answer has no token that can be used"
 	elsewhere := oauthtest.Start(t, oauthtest.Gives("of another server", 60))
 	for name, c := range map[string]struct {
 		answer oauthtest.Answer
@@ -46,10 +45,14 @@ func TestAnswers(t *testing.T) {
 		"an error with 200":      {oauthtest.Answer{Status: 200, Body: `{"error":"invalid_client"}`}, "refuses: invalid_client"},
 		"too many":               {oauthtest.Answer{Status: 429, Body: "slow down, " + oauthtest.Secret}, "refuses: status 429"},
 		"a page of a proxy":      {oauthtest.Answer{Status: 502, Body: "<html>"}, "refuses: status 502"},
-		"a page with 200":        {oauthtest.Answer{Status: 200, Body: "<html>"}, no},
-		"another kind of token":  {oauthtest.Answer{Status: 200, Body: `{"token_type":"mac","access_token":"a"}`}, no},
-		"a token with a command": {oauthtest.Gives("a\r\nQUIT", 3599), no},
-		"too long a token":       {oauthtest.Gives(strings.Repeat("a", 9000), 3599), no},
+		"a page with 200":        {oauthtest.Answer{Status: 200, Body: "\n<!doctype html>"}, "answers with a page: is token_url right?"},
+		"no JSON":                {oauthtest.Answer{Status: 200, Body: "t0ken"}, "is no JSON"},
+		"nothing":                {oauthtest.Answer{Status: 200}, "is no JSON"},
+		"no token":               {oauthtest.Answer{Status: 200, Body: `{"id_token":"a"}`}, "has no access_token"},
+		"no type":                {oauthtest.Answer{Status: 200, Body: `{"access_token":"a-Token.1"}`}, "a-Token.1"},
+		"another kind of token":  {oauthtest.Answer{Status: 200, Body: `{"token_type":"mac","access_token":"a"}`}, "is no bearer token"},
+		"a token with a command": {oauthtest.Gives("a\r\nQUIT", 3599), "line breaks"},
+		"too long a token":       {oauthtest.Gives(strings.Repeat("a", 9000), 3599), "more than 8 KB"},
 		"too much":               {oauthtest.Answer{Status: 200, Body: strings.Repeat(" ", 70000)}, "the answer is too long"},
 		"a redirect":             {oauthtest.Answer{Status: 307, Location: elsewhere.Client.TokenURL}, "refuses: status 307"},
 	} {
@@ -283,8 +286,9 @@ func TestLocalTokens(t *testing.T) {
 		"JSON":        {script: `echo '{"access_token":"t0ken","expires_in":60}'`, says: "t0ken<nil>"},
 		"no token":    {script: "echo '{\"error\":\"s3cret\"}'", says: "JSON without access_token"},
 		"half of one": {script: `echo '{"access_token":"s3cret'`, says: "JSON without access_token"},
-		"nothing":     {script: "true", says: "no token that can be used"},
-		"two lines":   {script: "echo s3cret; echo s3cret", says: "no token that can be used"},
+		"nothing":     {script: "true", says: "it printed nothing"},
+		"two lines":   {script: "echo s3cret; echo s3cret", says: "other characters that no token has"},
+		"a child":     {script: "sleep 3600 & echo t0ken", says: "t0ken<nil>"},
 		"too much":    {script: "while echo s3cret; do :; done", says: "more than 16 KB"},
 		"it fails":    {script: "echo s3cret; echo s3cret >&2; exit 3", says: "exit status 3"},
 		"its environment": {
@@ -306,6 +310,27 @@ func TestLocalTokens(t *testing.T) {
 	_, err := oauth.New(oauth.Client{Command: []string{"/not/there"}}).Token(t.Context(), "")
 	if said := fmt.Sprint(err); !strings.HasSuffix(said, "no such file or directory") || strings.Contains(said, "/not") {
 		t.Errorf("%q", said)
+	}
+}
+
+// What is wrong with a service account's file, without a part of it. A byte order mark is not.
+func TestParseAccount(t *testing.T) {
+	right := oauthtest.Account("https://x.example/token")
+	if _, err := oauth.ParseAccount([]byte("\ufeff" + right)); err != nil {
+		t.Error(err)
+	}
+	for says, change := range map[string][]string{
+		"it is no JSON":               {"{", "x{"},
+		"its type is another":         {"service_account", "authorized_user"},
+		"private_key is missing":      {`"private_key"`, `"key"`},
+		"private_key is no PEM":       {"-----BEGIN", "BEGIN"},
+		"private_key is no RSA key":   {"MII", "AII"},
+		"client_email, token_uri or ": {`"client_email"`, `"email"`},
+	} {
+		text := strings.Replace(right, change[0], change[1], 1)
+		if _, err := oauth.ParseAccount([]byte(text)); text == right || err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v", says, err)
+		}
 	}
 }
 

@@ -28,7 +28,6 @@ const (
 const (
 	errNoClient = delivery.SafeError("oauth names no client")
 	errRefused  = delivery.SafeError("there is no other token")
-	errUnusable = delivery.SafeError("the answer has no token that can be used")
 )
 
 // Sources are the sources of tokens by the name of their client.
