@@ -12,6 +12,7 @@ import (
 	"os/signal"
 	"runtime"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -101,7 +102,12 @@ type backupCommand struct {
 }
 
 func (b backupCommand) Run(ctx context.Context, p program, cfg config.Config) error {
+	defer p.sayItGoesOn("backup")()
 	if b.File == "-" {
+		if out, ok := p.out.(*os.File); ok && isTerminal(out) {
+			return errors.New("standard output is a terminal, which keeps no archive and changes its bytes: name a file or a pipe; " +
+				"docker exec needs no -t for it, and docker compose exec needs -T")
+		}
 		progress := io.Discard
 		if p.terminal {
 			progress = p.err
@@ -116,6 +122,7 @@ type restoreCommand struct {
 }
 
 func (r restoreCommand) Run(ctx context.Context, p program, cfg config.Config) error {
+	defer p.sayItGoesOn("restore")()
 	in := os.Stdin
 	if r.File != "-" {
 		f, err := os.Open(r.File)
@@ -133,6 +140,7 @@ type moveCommand struct {
 }
 
 func (c moveCommand) Run(ctx context.Context, p program, cfg config.Config) error {
+	defer p.sayItGoesOn("move")()
 	return commands.MoveToPostgres(ctx, cfg, c.To, p.out)
 }
 
@@ -180,6 +188,7 @@ func (d doctorCommand) Validate() error {
 }
 
 func (d doctorCommand) Run(ctx context.Context, p program, cfg config.Config) error {
+	defer p.sayItGoesOn("doctor")()
 	cfg.DKIMSelector, cfg.BehindURL = d.DKIMSelector, d.Behind
 	return checks.Examine(ctx, cfg, p.out)
 }
@@ -291,6 +300,26 @@ func (k keyCommand) Run(p program) error {
 	_, _ = fmt.Fprintln(p.err,
 		"The key, which is shown this once, and the line for the keys of an app in the file of SENDCODE_CONFIG:")
 	return p.println(fmt.Sprintf("%s\n- {id: k_%s, kind: %s, sha256: \"%s\"}", value, sum[:8], k.Kind, sum))
+}
+
+// sayItGoesOn prints a line each 10 s until the returned function is called.
+func (p program) sayItGoesOn(command string) (stop func()) {
+	ended, began := make(chan struct{}), time.Now()
+	var lines sync.WaitGroup
+	lines.Go(func() {
+		for {
+			select {
+			case <-ended:
+				return
+			case <-time.After(10 * time.Second):
+				_, _ = fmt.Fprintf(p.err, "%s: goes on, %.0f s\n", command, time.Since(began).Seconds())
+			}
+		}
+	})
+	return func() {
+		close(ended)
+		lines.Wait()
+	}
 }
 
 func (p program) println(text string) error {

@@ -150,6 +150,7 @@ func contextUntilSignal(signals <-chan os.Signal, exit func(int)) context.Contex
 	return ctx
 }
 
+// isTerminal reports whether a file is a terminal, or another device that keeps nothing.
 func isTerminal(f *os.File) bool {
 	info, err := f.Stat()
 	return err == nil && info.Mode()&os.ModeCharDevice != 0

@@ -2,6 +2,7 @@ package commands
 
 import (
 	"archive/tar"
+	"bufio"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -10,12 +11,15 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"sendcode/internal/run/config"
+	"sendcode/internal/run/disk"
 	"sendcode/internal/store/sqlite"
 )
 
@@ -161,7 +165,7 @@ func Restore(ctx context.Context, cfg config.Config, in io.Reader, out io.Writer
 		return err
 	}
 	defer os.RemoveAll(dir)
-	at, names, err := readArchive(dir, tar.NewReader(interruptible{ctx, in}))
+	at, names, err := readArchive(dir, bufio.NewReader(interruptible{ctx, in}))
 	if err != nil {
 		return fmt.Errorf("nothing was restored: %w", err)
 	}
@@ -178,8 +182,25 @@ func Restore(ctx context.Context, cfg config.Config, in io.Reader, out io.Writer
 	return err
 }
 
+// formats are the first bytes of what people give in place of an archive, and of a database.
+var formats = []struct{ begins, problem string }{
+	{"\x1f\x8b", "it is compressed by gzip: gunzip -c FILE | sendcode restore -"},
+	{"\x28\xb5\x2f\xfd", "it is compressed by zstd: zstd -dc FILE | sendcode restore -"},
+	{"\xfd7zXZ", "it is compressed by xz: xz -dc FILE | sendcode restore -"},
+	{sqliteFormat, "it is a database and no archive: with the service stopped, put it into the data directory as " + config.DatabaseFile},
+}
+
+const sqliteFormat = "SQLite format 3\x00" // sqlite.org/fileformat2.html section 1.2
+
 // readArchive reads the files into dir and compares them with the manifest.
-func readArchive(dir string, archive *tar.Reader) (at time.Time, names []string, err error) {
+func readArchive(dir string, in *bufio.Reader) (at time.Time, names []string, err error) {
+	first, _ := in.Peek(len(sqliteFormat)) // what is shorter has no manifest
+	for _, f := range formats {
+		if strings.HasPrefix(string(first), f.begins) {
+			return at, nil, errors.New(f.problem)
+		}
+	}
+	archive := tar.NewReader(in)
 	var read []archivedFile
 	for {
 		head, err := archive.Next()
@@ -189,18 +210,11 @@ func readArchive(dir string, archive *tar.Reader) (at time.Time, names []string,
 		if head.Name == manifestFile {
 			break
 		}
-		if head.Name != config.DatabaseFile && head.Name != config.SecretsFile {
-			return at, nil, fmt.Errorf("%q is no file of a backup", head.Name)
-		}
-		sum := sha256.New()
-		err = config.WriteFile(filepath.Join(dir, head.Name), func(f *os.File) error {
-			_, err := io.Copy(io.MultiWriter(f, sum), archive)
-			return err
-		})
+		file, err := readFile(dir, archive, head, names)
 		if err != nil {
 			return at, nil, err
 		}
-		read, names = append(read, archivedFile{head.Name, head.Size, hex.EncodeToString(sum.Sum(nil))}), append(names, head.Name)
+		read, names = append(read, file), append(names, head.Name)
 	}
 	var listed manifest
 	if err := json.NewDecoder(io.LimitReader(archive, largestManifest)).Decode(&listed); err != nil {
@@ -216,4 +230,31 @@ func readArchive(dir string, archive *tar.Reader) (at time.Time, names []string,
 		return at, nil, err
 	}
 	return listed.At, names, nil
+}
+
+// readFile reads one file of an archive into dir, after others with these names. BackupTo writes
+// plain files alone: a link would have no content, and a sparse file more than the archive.
+func readFile(dir string, archive io.Reader, head *tar.Header, before []string) (archivedFile, error) {
+	if head.Name != config.DatabaseFile && head.Name != config.SecretsFile {
+		return archivedFile{}, fmt.Errorf("%q is no file of a backup", head.Name)
+	}
+	sparse := slices.ContainsFunc(slices.Collect(maps.Keys(head.PAXRecords)), func(key string) bool {
+		return strings.HasPrefix(key, "GNU.sparse.")
+	})
+	if head.Typeflag != tar.TypeReg || sparse || slices.Contains(before, head.Name) {
+		return archivedFile{}, fmt.Errorf("%s is no plain file, or is there twice", head.Name)
+	}
+	if free, _, ok := disk.Space(dir); ok && free < float64(head.Size) {
+		return archivedFile{}, fmt.Errorf("the disk has %s free, and %s takes %s", megabytes(free), head.Name, megabytes(float64(head.Size)))
+	}
+	in, sum := bufio.NewReader(archive), sha256.New()
+	first, err := in.Peek(len(sqliteFormat))
+	if head.Name == config.DatabaseFile && string(first) != sqliteFormat {
+		return archivedFile{}, errors.Join(fmt.Errorf("%s is no SQLite database", head.Name), err)
+	}
+	err = config.WriteFile(filepath.Join(dir, head.Name), func(f *os.File) error {
+		_, err := io.Copy(io.MultiWriter(f, sum), in)
+		return err
+	})
+	return archivedFile{head.Name, head.Size, hex.EncodeToString(sum.Sum(nil))}, err
 }

@@ -20,6 +20,33 @@ import (
 	"sendcode/internal/store/sqlite"
 )
 
+const database = "SQLite format 3\x00"
+
+// archiveOf is an archive with this head before each content.
+func archiveOf(head *tar.Header, contents ...string) io.Reader {
+	var out bytes.Buffer
+	archive := tar.NewWriter(&out)
+	if len(contents) == 0 {
+		_ = archive.WriteHeader(head)
+	}
+	for _, content := range contents {
+		head.Size = int64(len(content))
+		_ = archive.WriteHeader(head)
+		_, _ = io.WriteString(archive, content)
+	}
+	_ = archive.Flush()
+	return &out
+}
+
+// sparse is an archive whose database has 3 GiB, of which 16 bytes are in the archive.
+func sparse() io.Reader {
+	content := "1\n0\n16\n" + strings.Repeat("\x00", 505) + database // the map of what is there, then that
+	raw, _ := io.ReadAll(archiveOf(&tar.Header{Name: config.DatabaseFile, PAXRecords: map[string]string{
+		"NUL.sparse.major": "1", "NUL.sparse.minor": "0", "NUL.sparse.realsize": "3221225472",
+	}}, content)) // package tar writes no sparse files
+	return bytes.NewReader(bytes.ReplaceAll(raw, []byte("NUL.sparse."), []byte("GNU.sparse.")))
+}
+
 // An archive that a running service wrote is a whole service again. One that was cut or changed is
 // refused, and leaves nothing; one that was not taken to the end, or was interrupted, is not
 // recorded as a backup.
@@ -88,6 +115,15 @@ func TestBackupStream(t *testing.T) {
 		"a file after its manifest":    after,
 		iotest.ErrTimeout.Error():      iotest.TimeoutReader(bytes.NewReader(whole)),
 		"nothing was restored: the ar": strings.NewReader(strings.Repeat("not a tar ", 200)),
+		"gunzip -c FILE":               strings.NewReader("\x1f\x8b\x08 and more than a few bytes"),
+		"no archive: with the service": strings.NewReader("SQLite format 3\x00 and more"),
+		"is no plain file, or is there twice": archiveOf(&tar.Header{
+			Name: config.DatabaseFile, Typeflag: tar.TypeLink, Linkname: config.SecretsFile,
+		}, ""),
+		"or is there twice": archiveOf(&tar.Header{Name: config.DatabaseFile}, database, database),
+		"no plain file": sparse(),
+		"is no SQLite database": archiveOf(&tar.Header{Name: config.DatabaseFile}, "an empty file, nearly"),
+		"sendcode.db takes":     archiveOf(&tar.Header{Name: config.DatabaseFile, Size: 1 << 55}),
 	} {
 		if err := commands.Restore(t.Context(), cfg, in, io.Discard); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("not %q but %v", want, err)
