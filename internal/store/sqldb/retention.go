@@ -34,19 +34,20 @@ var agedTables = [...]struct {
 	table, due, order string
 	times             int  // at most times @limit rows are deleted in one step
 	partitioned       bool // only in Postgres, where sends have partitions
+	endsByItself      bool // by its own instant, after which no retention period is exceeded
 }{
-	{"verifications", `o.expires_at < @before AND ` + settledVerificationSQL, "o.expires_at", 12, true},
+	{"verifications", `o.expires_at < @before AND ` + settledVerificationSQL, "o.expires_at", 12, true, false},
 	{
 		"failures",
 		`o.status IN ('failed', 'unknown', 'undelivered') AND o.logged_at < @before AND o.id NOT IN (SELECT r.id FROM refunds r)`,
-		"o.status, o.logged_at, o.id", 1, true,
+		"o.status, o.logged_at, o.id", 1, true, false,
 	},
-	{"provider_events", `o.send_id < @lowest`, "o.send_id, o.kind", 1, false},
-	{"suppressions", `o.since < @before AND o.until < @before`, "o.since, o.id", 1, false},
-	{"refusals", `o.logged_at < @before`, "o.logged_at, o.id", 1, false},
-	{"limiter_events", `o.until <= @now`, "o.until", 1, false},
-	{"carrier_holds", `o.until <= @now`, "o.until", 1, false}, // without an index: they are few
-	{"minute_index", `o.minute < CAST(@before AS timestamptz) - interval '1 minute'`, "o.minute", 1, true},
+	{"provider_events", `o.send_id < @lowest`, "o.send_id, o.kind", 1, false, false},
+	{"suppressions", `o.since < @before AND o.until < @before`, "o.since, o.id", 1, false, false},
+	{"refusals", `o.logged_at < @before`, "o.logged_at, o.id", 1, false, false},
+	{"limiter_events", `o.until <= @now`, "o.until", 1, false, true},
+	{"carrier_holds", `o.until <= @now`, "o.until", 1, false, true}, // without an index: they are few
+	{"minute_index", `o.minute < CAST(@before AS timestamptz) - interval '1 minute'`, "o.minute", 1, true, false},
 }
 
 // rowLocationColumn is the column by which a row is found without an index.
@@ -90,7 +91,7 @@ SELECT (SELECT s.logged_at FROM sends s ORDER BY s.logged_at LIMIT 1), (SELECT s
   (SELECT count(*) FROM erasures), (SELECT count(*) FROM erasures e WHERE e.forget_at <= @now)` +
 		count(`sends s WHERE s.logged_at < @before AND `+settledSendSQL+` ORDER BY s.logged_at`)
 	for _, a := range agedTables {
-		if d == SQLite && a.partitioned {
+		if d == SQLite && a.partitioned || a.endsByItself {
 			sql += ", 0"
 		} else {
 			sql += count(a.table + ` o WHERE ` + a.due + ` ORDER BY ` + a.order)

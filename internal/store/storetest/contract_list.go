@@ -100,8 +100,10 @@ func storageStatus(t *testing.T, f *Fixture) {
 	Equal(t, "empty", look(), store.StorageStatus{Now: f.Now, Age: time.Hour})
 	refused := f.Now
 	OK(t, f.RecordRefusals(t.Context(), []store.SendOrRefusal{f.Refusal(1, nil)}))
+	f.keep(t, f.limiterEvent("b", "1", time.Millisecond)) // it ends by its own instant, so no deletion of it is late
 	Equal(t, "a refusal", look(), store.StorageStatus{Now: f.Now, Age: time.Hour, Oldest: refused})
 	f.Pass(time.Second)
+	Equal(t, "an event of the limiter has ended", look().Due, 0)
 	f.Ended(t, f.Intent(1), Sent)
 	flying := f.Admit(t, f.Intent(2))
 	f.Pass(time.Hour + store.MaxCodeLife - time.Second)
