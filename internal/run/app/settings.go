@@ -79,8 +79,8 @@ func apiKeys(cfg config.Config) api.Keys {
 			}
 			key := &api.Key{
 				App: a.Name, ID: k.ID, Kind: kind, SHA256: k.SHA256, Expires: k.Expires,
-				Local: cfg.LocalPublicKey != "",
-			} // with a LocalPublicKey, the only key is the generated one
+				Local: cfg.LocalPublicKey != "" && kind == verification.BackEnd, // the only secret key is the generated one
+			}
 			if kind == verification.Browser {
 				key.Origins = a.Origins
 			}

@@ -110,7 +110,7 @@ type Config struct {
 
 	File string `yaml:"-"` // path of the YAML file
 	// A public key of the app default, for pages at LocalOrigins. It is set only while that app's
-	// secret key is a generated one; no app has another key then.
+	// secret key is a generated one; no app has another secret key then.
 	LocalPublicKey string `yaml:"-"`
 
 	Warnings []string `yaml:"-"` // settings that work but may surprise, a sentence each for the log
@@ -348,14 +348,14 @@ func (c Config) isTrial() bool {
 	return c.Loopback() && len(c.TrustedProxies) == 0 && c.DatabaseURL == ""
 }
 
-// hasKeys reports whether an app has a key of either kind.
-func (c Config) hasKeys() bool {
-	return slices.ContainsFunc(c.Apps, func(a App) bool { return len(a.Keys) > 0 })
-}
+// hasSecretKeys reports whether an app has a key for a back end.
+func (c Config) hasSecretKeys() bool { return slices.ContainsFunc(c.Apps, App.hasSecretKey) }
 
-// GeneratesAPIKey reports whether LoadOrCreateSecrets generates the keys of the app default, or has
-// done so: in a trial in which no app has a key of its own.
-func (c Config) GeneratesAPIKey() bool { return c.isTrial() && !c.hasKeys() || c.LocalPublicKey != "" }
+// GeneratesAPIKey reports whether LoadOrCreateSecrets generates the secret key of the app default,
+// or has done so: in a trial in which no app has one of its own.
+func (c Config) GeneratesAPIKey() bool {
+	return c.isTrial() && !c.hasSecretKeys() || c.LocalPublicKey != ""
+}
 
 // PublicConsole reports whether /admin and /metrics are on the listener of the API, and other
 // machines can reach it.

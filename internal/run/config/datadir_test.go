@@ -68,8 +68,8 @@ func TestSecretsAreMadeOnceAndReadAgain(t *testing.T) {
 }
 
 // The file holds what is used and nothing else. An API key and a password are generated in a trial
-// alone: on loopback, with the embedded database, no trusted proxy and no app's key. Without need
-// the directory is not touched.
+// alone: on loopback, with the embedded database, no trusted proxy and no app's secret key. Without
+// need the directory is not touched.
 func TestGeneratedSecrets(t *testing.T) {
 	const key, password, ring, index = "api_key ", "admin_password ", "secret_keys ", "index_key "
 	postgres := "SENDCODE_DATABASE_URL=postgres://h/d"
@@ -88,11 +88,11 @@ func TestGeneratedSecrets(t *testing.T) {
 		"a trusted proxy": {"", []string{"SENDCODE_TRUSTED_PROXIES=127.0.0.1"}, ring + index},
 		"its secret key":  {keyOf("default", "secret"), nil, password + ring + index},
 		"another app's":   {keyOf("shop", "secret"), nil, password + ring + index},
-		"a public key":    {keyOf("shop", "public"), nil, password + ring + index},
+		"a public key":    {keyOf("shop", "public"), nil, key + password + ring + index},
 		"variables' public key": {
 			"",
 			[]string{"SENDCODE_PUBLIC_KEY=pk_" + goodKey[3:], "SENDCODE_ORIGINS=https://shop.example"},
-			password + ring + index,
+			key + password + ring + index,
 		},
 		"all but the ring":       {"", given, ring},
 		"all":                    {"", append(given, "SENDCODE_SECRET_KEYS="+goodRing, postgres), ""},

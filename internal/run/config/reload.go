@@ -9,12 +9,12 @@ import (
 
 // WithReloadable returns c with the reloadable settings of next: Reloadable, the API keys, the
 // origins of the public key, and the secrets of webhooks. A generated API key stays until an app
-// has a key of its own.
+// has a secret key of its own.
 func (c Config) WithReloadable(next Config) Config {
 	key := c.APIKey
 	c.Reloadable, c.APIKey, c.WebhookSecrets = next.Reloadable, next.APIKey, next.WebhookSecrets
 	c.PublicKey, c.Origins = next.PublicKey, next.Origins
-	if next.hasKeys() || !key.IsSet() {
+	if next.hasSecretKeys() || !key.IsSet() {
 		c.LocalPublicKey = "" // Load has added next.APIKey to the apps' keys
 	} else {
 		c.APIKey, c.Apps = key, slices.Clone(c.Apps)

@@ -44,7 +44,6 @@ func TestReloadedKeys(t *testing.T) {
 	for key, next := range map[string]Config{
 		c.APIKey.Reveal(): must(t, ""), goodKey: must(t, "", "SENDCODE_API_KEY="+goodKey),
 		"sk_own": must(t, fmt.Sprintf("apps: [{name: default, keys: [{id: a, kind: secret, sha256: %x}]}]", sumOf("sk_own"))),
-		"pk_own": must(t, fmt.Sprintf("apps: [{name: default, keys: [{id: a, kind: public, sha256: %x}]}]", sumOf("pk_own"))),
 	} {
 		renewed := c.WithReloadable(next)
 		if keys := renewed.Apps[0].Keys; len(keys) != 1 || keys[0].SHA256 != sumOf(key) {
@@ -53,4 +52,6 @@ func TestReloadedKeys(t *testing.T) {
 		is(t, key+": public key for pages on this machine", renewed.LocalPublicKey != "", key == c.APIKey.Reveal())
 		is(t, key+": changes", len(c.ReloadableChanges(renewed)) > 0, key != c.APIKey.Reveal())
 	}
+	public := must(t, fmt.Sprintf("apps: [{name: default, keys: [{id: a, kind: public, sha256: %x}]}]", sumOf("pk_own")))
+	is(t, "keys beside one for browsers", len(c.WithReloadable(public).Apps[0].Keys), 2)
 }

@@ -44,7 +44,7 @@ func (c *Config) UpdateWarnings(now time.Time) {
 	add(err == nil && sharedByFSGroup(info),
 		"%s in the data directory can be read by its group, as fsGroup makes it: give that group to no "+
 			"other pod.", SecretsFile)
-	add(!c.GeneratesAPIKey() && !slices.ContainsFunc(c.Apps, App.hasSecretKey),
+	add(!c.GeneratesAPIKey() && !c.hasSecretKeys(),
 		"No app has a secret key, so no back end can ask for a code: give one that `sendcode key` makes as SENDCODE_API_KEY, "+
 			"or its line among the keys of an app.")
 	add(!c.isTrial() && !c.AdminLoginEnabled(),
@@ -78,7 +78,7 @@ func (c *Config) UpdateWarnings(now time.Time) {
 	for _, t := range c.Admin.Tokens {
 		warnOfExpiry(now, t.Expires, "The admin token "+t.ID, add)
 	}
-	if c.GeneratesAPIKey() || slices.ContainsFunc(c.Apps, App.hasSecretKey) {
+	if c.GeneratesAPIKey() || c.hasSecretKeys() {
 		c.warnOfNetworks(add)
 	}
 	for i, s := range c.Stops {

@@ -42,7 +42,7 @@ func (d *doctor) examine(ctx context.Context) error {
 	}
 	if d.cfg.GeneratesAPIKey() {
 		d.remark("keys",
-			"no app has a key, so the app default has generated ones. They are closed behind a proxy that says that it "+
+			"no app has a secret key, so the app default has a generated one. It is closed behind a proxy that says that it "+
 				"is one, and open behind any other, such as one for TCP: before others can reach "+d.cfg.Addr+
 				", give SENDCODE_API_KEY, or an app's keys")
 	}

@@ -357,7 +357,7 @@ func TestDoctorLooksAtPTRAndTheSendersDomain(t *testing.T) {
 func TestDoctorWithNothingConfigured(t *testing.T) {
 	t.Parallel()
 	s := embedded(t)
-	const warning = "! keys: no app has a key"
+	const warning = "! keys: no app has a secret key"
 	said := examine(s, dns{}, 0, false)
 	for _, never := range []string{"PTR", "DKIM", "clock of", warning} {
 		if strings.Contains(said, never) {
