@@ -165,7 +165,7 @@ func checkBareAddress(s string) error {
 		return errQuotedLocalPart
 	case strings.ContainsAny(s, "()"):
 		return errComment
-	case strings.ContainsAny(s, "[]"):
+	case strings.Contains(s, "@["):
 		return errIPLiteral
 	case strings.ContainsAny(s, ",;:"), strings.Count(s, "@") > 1:
 		return errSeveralAddresses

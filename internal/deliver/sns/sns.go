@@ -89,6 +89,8 @@ func (t *Topic) Verify(ctx context.Context, body []byte, now time.Time) (Message
 	signature, malformed := base64.StdEncoding.DecodeString(m["Signature"])
 	typeOf := messageKind(m["Type"])
 	switch {
+	case m["TopicArn"] == "":
+		return Message{}, newForgedError("no topic: turn raw message delivery off")
 	case m["TopicArn"] != t.arn:
 		return Message{}, newForgedError("another topic")
 	case signedMembers[typeOf] == nil:

@@ -6,6 +6,7 @@ import (
 	"net/mail"
 	"net/url"
 	"path"
+	"slices"
 	"regexp"
 	"strings"
 	"time"
@@ -61,6 +62,19 @@ func checkLanguage(text string) string {
 
 // hostLikePattern is a dot between letters: mail programs turn "shop.example" into a link.
 var hostLikePattern = regexp.MustCompile(`\p{L}\.\p{L}`)
+
+// appSchemes are the schemes of pages within apps (Capacitor, Ionic, Tauri) and browsers'
+// extensions, whose origins are compared as those of sites.
+var appSchemes = []string{"capacitor", "ionic", "tauri", "chrome-extension", "moz-extension"}
+
+// checkPageOrigin returns "" for an origin of pages of a site or an app, else the problem.
+func checkPageOrigin(text string) string {
+	u, err := url.Parse(text)
+	if err != nil || !slices.Contains(appSchemes, u.Scheme) {
+		return checkOrigin(text)
+	}
+	return problemIf(u.Host == "" || text != u.Scheme+"://"+u.Host, "must be an origin such as capacitor://localhost")
+}
 
 // checkOrigin returns "" for an origin in exactly the form that browsers send (RFC 6454 section
 // 6.2), else the problem. Origins are compared as bytes.

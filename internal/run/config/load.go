@@ -126,7 +126,7 @@ var checksByName = map[string]func(text string) string{
 	"policy":      checkPolicyName, "time_zone": checkTimeZone,
 	"name":        checkName,
 	"hook_action": checkHookAction,
-	"title":       checkTitle, "language": checkLanguage, "origin": checkOrigin, "return_url": checkReturnURL,
+	"title":       checkTitle, "language": checkLanguage, "origin": checkPageOrigin, "return_url": checkReturnURL,
 	"test_code": checkTestCode,
 	// Values are never repeated: people paste the key where its hash belongs.
 	"key_hash":   sha256Check("a key", "must be the 64 hexadecimal digits that `sendcode key` prints, not the key"),

@@ -71,7 +71,7 @@ func checkPublicKey(value string) string {
 // checkOrigins returns the problem with a list of origins by commas, or "".
 func checkOrigins(value string) string {
 	for origin := range strings.SplitSeq(value, ",") {
-		if problem := checkOrigin(strings.TrimSpace(origin)); problem != "" {
+		if problem := checkPageOrigin(strings.TrimSpace(origin)); problem != "" {
 			return problem
 		}
 	}

@@ -248,7 +248,7 @@ func (l *loader) checkCombinations() {
 	if inFile(c.PublicKey) {
 		errs.Add(l.locationOf("public_key"), "is also among the keys of the file")
 	}
-	if c.PublicKey.IsSet() != c.Origins.IsSet() {
+	if given := l.root.Given; (given["public_key"] == nil) != (given["origins"] == nil) {
 		errs.Add(l.locationOf("origins"), "and %s go together: browsers at these origins use the key",
 			envName("public_key"))
 	}
