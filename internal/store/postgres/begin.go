@@ -239,8 +239,7 @@ func (db *DB) write(ctx context.Context, conn *pgxpool.Conn, admitted []*beginCa
 		db.queue(&trip, stmtUpdateJoined, joinedRows.Args(joined))
 	}
 	if len(sends) > 0 {
-		db.queue(&trip, stmtInsert, outboxRows.Args(admitted), sqldb.VerificationTable.InsertManyArgs(store.InsertedByBegin, opened),
-			sqldb.SendTable.InsertManyArgs(store.InsertedByBegin, sends))
+		db.queue(&trip, stmtInsert, outboxRows.Args(admitted), openedRows.Args(opened), sendRows.Args(sends))
 	}
 	began, statements := time.Now(), trip.Len()
 	notCommitted, err = db.runAndCommit(ctx, conn, &trip, func(results pgx.BatchResults) error { return execAll(results, statements) })
@@ -251,32 +250,35 @@ func (db *DB) write(ctx context.Context, conn *pgxpool.Conn, admitted []*beginCa
 }
 
 // joinedRows are the joined verifications with their new number of sends.
-var joinedRows = sqlgen.NewList("joined", new(store.Verification), func(v *store.Verification) sqlgen.Values {
-	return sqlgen.Values{{"id", v.ID}, {"sends", v.Sends}}
+var joinedRows = sqlgen.NewList("joined", new(store.Verification), func(v *store.Verification, to *sqlgen.Row) {
+	to.Text("id", v.ID)
+	to.Integer("sends", v.Sends)
 })
 
 var updateJoinedSQL = `
 UPDATE verifications v SET sends = joined.sends FROM ` + joinedRows.SQL() + `
 WHERE v.id = ANY (@joined_id::text[]) AND v.id = joined.id`
 
-// outboxRows are the rows of outbox of admitted sends.
-var outboxRows = sqlgen.NewList("outbox", new(beginCall), func(x *beginCall) sqlgen.Values {
-	s, v := &x.Answer.Send, &x.Answer.Verification
-	return sqlgen.Values{
-		{"id", s.ID},
-		{"due_at", s.DueAt},
-		{"channel", s.Channel},
-		{"stranger", v.Class.IsStranger()},
-		{"expires_at", v.ExpiresAt},
-		{"sealed", x.Answer.Code},
-	}
-})
+// The rows of admitted sends, in three tables.
+var (
+	openedRows = sqldb.VerificationTable.List(store.InsertedByBegin)
+	sendRows   = sqldb.SendTable.List(store.InsertedByBegin)
+	outboxRows = sqlgen.NewList("outbox", new(beginCall), func(x *beginCall, to *sqlgen.Row) {
+		s, v := &x.Answer.Send, &x.Answer.Verification
+		to.UUID("id", s.ID)
+		to.Time("due_at", s.DueAt)
+		to.Text("channel", string(s.Channel))
+		to.Bool("stranger", v.Class.IsStranger())
+		to.Time("expires_at", v.ExpiresAt)
+		to.Bytes("sealed", x.Answer.Code)
+	})
+)
 
 // insertSQL writes the rows of admitted sends, and of the verifications that they open. One
 // statement serves three tables, since each statement starts an executor in the server.
 var insertSQL = `
-WITH opened AS (` + sqldb.VerificationTable.InsertManySQL(store.InsertedByBegin) + `
-), logged AS (` + sqldb.SendTable.InsertManySQL(store.InsertedByBegin) + `
+WITH opened AS (` + openedRows.InsertSQL() + `
+), logged AS (` + sendRows.InsertSQL() + `
 )
 INSERT INTO outbox (attempt, queued, id, due_at, channel, stranger, expires_at, sealed)
 SELECT 1, false, ` + outboxRows.SelectSQL()
@@ -303,17 +305,15 @@ func listCandidates(batch []*beginCall, held [][]string) (list []joinCandidate) 
 	return list
 }
 
-var candidates = sqlgen.NewList("u", joinCandidate{beginCall: new(beginCall)}, func(c joinCandidate) sqlgen.Values {
-	s := c.In.Send
-	return sqlgen.Values{
-		{"i", c.i},
-		{"id", c.id},
-		{"holder", c.In.HolderToJoin()},
-		{"app", s.App},
-		{"channel", s.Channel},
-		{"purpose", s.Purpose},
-		{"recipient", s.Recipient},
-	}
+var candidates = sqlgen.NewList("u", joinCandidate{beginCall: new(beginCall)}, func(c joinCandidate, to *sqlgen.Row) {
+	s := &c.In.Send
+	to.Integer("i", c.i)
+	to.Text("id", c.id)
+	to.Text("holder", c.In.HolderToJoin())
+	to.Text("app", s.App)
+	to.Text("channel", string(s.Channel))
+	to.Text("purpose", s.Purpose)
+	to.Bytes("recipient", s.Recipient[:])
 })
 
 // lockCandidatesSQL reads and locks the verifications that calls u may join; the row locks keep

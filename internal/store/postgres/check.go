@@ -58,19 +58,17 @@ FROM verifications v LEFT JOIN LATERAL (` + verificationsWithChecksSQL("v", "(SE
 WHERE v.id = ANY (@ids::text[]) ORDER BY v.id FOR NO KEY UPDATE OF v`
 
 // countedChecks are the counted checks c, with their events.
-var countedChecks = sqlgen.NewList("c", new(checkCall), func(x *checkCall) sqlgen.Values {
+var countedChecks = sqlgen.NewList("c", new(checkCall), func(x *checkCall, to *sqlgen.Row) {
 	a := &x.Answer
-	return sqlgen.Values{
-		{"id", x.In.ID},
-		{"at", a.Now},
-		{"entry", string(sqlgen.AppendCheck(nil, store.Check{At: a.Now, Network: x.In.Network}))},
-		{"approves", a.Approved},
-		{"key", a.Verification.CheckKey},
-		{"event", a.Event.ID},
-		{"type", a.Event.Type},
-		{"test", a.Event.Test},
-		{"told", a.Event.Status},
-	}
+	to.Text("id", x.In.ID)
+	to.Time("at", a.Now)
+	to.Text("entry", string(sqlgen.AppendCheck(nil, store.Check{At: a.Now, Network: x.In.Network})))
+	to.Bool("approves", a.Approved)
+	to.Bytes("key", a.Verification.CheckKey)
+	to.UUID("event", a.Event.ID)
+	to.Text("type", string(a.Event.Type))
+	to.Bool("test", a.Event.Test)
+	to.Text("told", string(a.Event.Status))
 })
 
 // countChecksSQL writes the counted checks and their events. It changes no verification that has

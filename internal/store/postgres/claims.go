@@ -48,11 +48,14 @@ type idempotencyCall = batch.Call[idempotencyChange, store.IdempotencyClaimAnswe
 
 // releasedClaims are the claims r that are released, newClaims the claims u that are made.
 var (
-	releasedClaims = sqlgen.NewList("r", new(idempotencyCall), func(x *idempotencyCall) sqlgen.Values {
-		return sqlgen.Values{{"key", x.In.Key}, {"send", x.In.SendID}}
+	releasedClaims = sqlgen.NewList("r", new(idempotencyCall), func(x *idempotencyCall, to *sqlgen.Row) {
+		to.Bytes("key", x.In.Key[:])
+		to.UUID("send", x.In.SendID)
 	})
-	newClaims = sqlgen.NewList("u", new(idempotencyCall), func(x *idempotencyCall) sqlgen.Values {
-		return sqlgen.Values{{"key", x.In.Key}, {"fingerprint", x.In.Fingerprint}, {"send", x.In.SendID}}
+	newClaims = sqlgen.NewList("u", new(idempotencyCall), func(x *idempotencyCall, to *sqlgen.Row) {
+		to.Bytes("key", x.In.Key[:])
+		to.Bytes("fingerprint", x.In.Fingerprint[:])
+		to.UUID("send", x.In.SendID)
 	})
 )
 

@@ -21,21 +21,19 @@ import (
 // gateSQL, returns them as rows of several kinds.
 
 // gateCalls are the calls u of a batch, with all by which the gate reads.
-var gateCalls = sqlgen.NewList("u", new(beginCall), func(x *beginCall) sqlgen.Values {
+var gateCalls = sqlgen.NewList("u", new(beginCall), func(x *beginCall, to *sqlgen.Row) {
 	in := &x.In
-	return sqlgen.Values{
-		{"id", in.Send.ID},
-		{"app", in.Send.App},
-		{"channel", in.Send.Channel},
-		{"recipient", in.Send.Recipient},
-		{"purposes", strings.Join(in.Purposes, store.PurposeSeparator)},
-		{"longest", quota.LongestKeep(in.Rules)},
-		{"most", maxHistoryRows(*in)},
-		{"rejecting", quota.LongestKeep(in.RejectionRules)},
-		{"address", in.Address},
-		{"holder", in.HolderToJoin()},
-		{"once", holderSendsCoverRules(*in)},
-	}
+	to.UUID("id", in.Send.ID)
+	to.Text("app", in.Send.App)
+	to.Text("channel", string(in.Send.Channel))
+	to.Bytes("recipient", in.Send.Recipient[:])
+	to.Text("purposes", strings.Join(in.Purposes, store.PurposeSeparator))
+	to.Duration("longest", quota.LongestKeep(in.Rules))
+	to.Integer("most", maxHistoryRows(*in))
+	to.Duration("rejecting", quota.LongestKeep(in.RejectionRules))
+	to.Bytes("address", in.Address[:])
+	to.Text("holder", in.HolderToJoin())
+	to.Bool("once", holderSendsCoverRules(*in))
 })
 
 // extraHistoryRows is how many more rows of a bucket are read than the largest limit. More than the

@@ -50,51 +50,48 @@ func (db *DB) finishStatements() []statement {
 // ID. The parameters are sorted by ID, so that two statements cannot deadlock.
 
 // attempts are the attempts a of a batch.
-var attempts = sqlgen.NewList("a", store.AttemptID{}, func(held store.AttemptID) sqlgen.Values {
-	return sqlgen.Values{{"id", held.ID}, {"attempt", held.Attempt}}
+var attempts = sqlgen.NewList("a", store.AttemptID{}, func(held store.AttemptID, to *sqlgen.Row) {
+	to.UUID("id", held.ID)
+	to.Integer("attempt", held.Attempt)
 })
 
 // sentOutcomes are the outcomes o that finishSentSQL takes, outcomes those that finishSQL takes.
 var (
-	sentOutcomes = sqlgen.NewList("o", new(finishCall), func(x *finishCall) sqlgen.Values { return outcomeOf(x.In) })
-	outcomes     = sqlgen.NewList("o", new(finishCall), func(x *finishCall) sqlgen.Values {
-		o, suppress, event := x.In, x.In.Suppress, x.In.Event
-		return append(outcomeOf(o), sqlgen.Values{
-			{"refund", o.Refund},
-			{"bad", o.BadAddress},
-			{"suppression", store.SuppressionID(o.ID, suppress.Cause)},
-			{"address", suppress.Address},
-			{"suppress_for", suppress.For},
-			{"cause", suppress.Cause},
-			{"words", suppress.Words},
-			{"event", event.ID},
-			{"type", event.Type},
-			{"test", event.Test},
-		}...)
+	sentOutcomes = sqlgen.NewList("o", new(finishCall), addOutcome)
+	outcomes     = sqlgen.NewList("o", new(finishCall), func(x *finishCall, to *sqlgen.Row) {
+		o, suppress, event := &x.In, &x.In.Suppress, &x.In.Event
+		addOutcome(x, to)
+		to.Bool("refund", o.Refund)
+		to.Bool("bad", o.BadAddress)
+		to.UUID("suppression", store.SuppressionID(o.ID, suppress.Cause))
+		to.Bytes("address", suppress.Address[:])
+		to.Duration("suppress_for", suppress.For)
+		to.Text("cause", string(suppress.Cause))
+		to.Text("words", suppress.Words)
+		to.UUID("event", event.ID)
+		to.Text("type", string(event.Type))
+		to.Bool("test", event.Test)
 	})
 )
 
-func outcomeOf(o store.Outcome) sqlgen.Values {
-	return sqlgen.Values{
-		{"id", o.ID},
-		{"status", o.Status},
-		{"reason", o.Reason},
-		{"provider", o.Provider},
-		{"provider_code", o.ProviderCode},
-		{"took", o.Took},
-	}
+func addOutcome(x *finishCall, to *sqlgen.Row) {
+	o := &x.In
+	to.UUID("id", o.ID)
+	to.Text("status", string(o.Status))
+	to.Text("reason", string(o.Reason))
+	to.Text("provider", o.Provider)
+	to.Text("provider_code", o.ProviderCode)
+	to.Duration("took", o.Took)
 }
 
-var postponements = sqlgen.NewList("p", new(postponeCall), func(x *postponeCall) sqlgen.Values {
-	o := x.In
-	return sqlgen.Values{
-		{"id", o.ID},
-		{"attempt", o.Attempt},
-		{"after", o.After},
-		{"reason", o.Reason},
-		{"provider", o.Provider},
-		{"provider_code", o.ProviderCode},
-	}
+var postponements = sqlgen.NewList("p", new(postponeCall), func(x *postponeCall, to *sqlgen.Row) {
+	o := &x.In
+	to.UUID("id", o.ID)
+	to.Integer("attempt", o.Attempt)
+	to.Duration("after", o.After)
+	to.Text("reason", string(o.Reason))
+	to.Text("provider", o.Provider)
+	to.Text("provider_code", o.ProviderCode)
 })
 
 // addToMinuteIndexSQL adds the minutes of a provider's sends to the table minute_index, sorted, so
@@ -276,9 +273,13 @@ func (db *DB) execReturningIDs(ctx context.Context, brief bool, statement string
 	return changed, wrapWriteError(err)
 }
 
-var eventEnds = sqlgen.NewList("o", new(eventEndCall), func(x *eventEndCall) sqlgen.Values {
-	e := x.In
-	return sqlgen.Values{{"id", e.ID}, {"attempt", e.Attempt}, {"state", e.State}, {"answer", e.Answer}, {"after", e.After}}
+var eventEnds = sqlgen.NewList("o", new(eventEndCall), func(x *eventEndCall, to *sqlgen.Row) {
+	e := &x.In
+	to.UUID("id", e.ID)
+	to.Integer("attempt", e.Attempt)
+	to.Text("state", string(e.State))
+	to.Text("answer", e.Answer)
+	to.Duration("after", e.After)
 })
 
 // endEventsSQL ends a batch of attempts of events. Its condition is on state, not on due_at, so

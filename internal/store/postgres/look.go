@@ -48,15 +48,13 @@ type storedVerification struct {
 }
 
 // historyCalls are the calls u of a batch of ReadHistory.
-var historyCalls = sqlgen.NewList("u", new(historyCall), func(x *historyCall) sqlgen.Values {
-	return sqlgen.Values{
-		{"app", x.In.App},
-		{"channel", x.In.Channel},
-		{"recipient", x.In.Recipient},
-		{"purposes", strings.Join(x.In.Purposes, store.PurposeSeparator)},
-		{"counting", x.In.CountedWithin},
-		{"rejecting", x.In.RejectedWithin},
-	}
+var historyCalls = sqlgen.NewList("u", new(historyCall), func(x *historyCall, to *sqlgen.Row) {
+	to.Text("app", x.In.App)
+	to.Text("channel", string(x.In.Channel))
+	to.Bytes("recipient", x.In.Recipient[:])
+	to.Text("purposes", strings.Join(x.In.Purposes, store.PurposeSeparator))
+	to.Duration("counting", x.In.CountedWithin)
+	to.Duration("rejecting", x.In.RejectedWithin)
 })
 
 // historySQL reads, for each call, the bucket's counted sends and then the recipient's rejected

@@ -29,8 +29,7 @@ func (db *DB) RecordRefusals(ctx context.Context, refusals []store.SendOrRefusal
 			list = append(list, &rows[i])
 		}
 		for some := range slices.Chunk(list, refusalsPerInsert) {
-			if _, err := q.Conn.(pgConn).Exec(ctx, insertRefusalsSQL+sqldb.OnConflictAddRefusalSQL,
-				pgx.NamedArgs(sqldb.RefusalTable.InsertManyArgs(store.InsertedByRefusal, some))); err != nil {
+			if _, err := q.Conn.(pgConn).Exec(ctx, insertRefusalsSQL, pgx.NamedArgs(refusalRows.Args(some))); err != nil {
 				return err
 			}
 		}
@@ -38,4 +37,7 @@ func (db *DB) RecordRefusals(ctx context.Context, refusals []store.SendOrRefusal
 	})
 }
 
-var insertRefusalsSQL = sqldb.RefusalTable.InsertManySQL(store.InsertedByRefusal)
+var (
+	refusalRows       = sqldb.RefusalTable.List(store.InsertedByRefusal)
+	insertRefusalsSQL = refusalRows.InsertSQL() + sqldb.OnConflictAddRefusalSQL
+)

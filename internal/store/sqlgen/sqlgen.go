@@ -4,7 +4,6 @@ package sqlgen
 
 import (
 	"cmp"
-	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -19,7 +18,6 @@ import (
 type column struct {
 	store.Column
 	read string // SQL expression that reads it
-	of   string // type in Postgres
 }
 
 // Table describes the columns of a table.
@@ -34,9 +32,7 @@ type Table[T any] struct {
 func New[T any](name, alias string, fields func(*T) []store.Column, read map[string]string) Table[T] {
 	t := Table[T]{Name: name, fields: fields}
 	for _, c := range fields(new(T)) {
-		t.columns = append(t.columns, column{
-			Column: c, of: sqlType(reflect.ValueOf(c.Field).Elem().Interface()), read: cmp.Or(read[c.Name], alias+"."+c.Name),
-		})
+		t.columns = append(t.columns, column{Column: c, read: cmp.Or(read[c.Name], alias+"."+c.Name)})
 	}
 	return t
 }
@@ -48,7 +44,7 @@ func (t Table[T]) AsRefusals(read map[string]string) Table[T] {
 	t.Name, t.columns = "refusals", slices.Clone(t.columns)
 	for i := range t.columns {
 		c := &t.columns[i]
-		c.read = cmp.Or(read[c.Name], zeroSQL[c.of])
+		c.read = cmp.Or(read[c.Name], zeroSQL(c.Field))
 		if c.Flags&store.InsertedByRefusal != 0 {
 			c.read = "s." + c.Name
 		}
@@ -56,11 +52,19 @@ func (t Table[T]) AsRefusals(read map[string]string) Table[T] {
 	return t
 }
 
-// zeroSQL maps each type to its zero value in SQL.
-var zeroSQL = map[string]string{
-	"text": "''", "integer": "0", "bigint": "0", "boolean": "false",
-	"timestamptz": "CAST(NULL AS timestamptz)",
-	"uuid":        "CAST(NULL AS uuid)",
+// zeroSQL returns the zero value of a field in SQL, given its address.
+func zeroSQL(field any) string {
+	switch field.(type) {
+	case *int, *time.Duration:
+		return "0"
+	case *bool:
+		return "false"
+	case *time.Time:
+		return "CAST(NULL AS timestamptz)"
+	case *uuid.UUID:
+		return "CAST(NULL AS uuid)"
+	}
+	return "''"
 }
 
 // SelectList returns the columns as a SELECT list, in the order of Destinations.
@@ -85,28 +89,16 @@ func (t Table[T]) Destinations(x *T) []any {
 	return list
 }
 
-// InsertManySQL returns the Postgres INSERT of several rows, with the columns that have a flag of
-// by. InsertManyArgs returns its parameters.
-func (t Table[T]) InsertManySQL(by store.ColumnFlags) string {
-	var names, arrays []string
-	for _, c := range t.columns {
-		if c.Flags&by != 0 {
-			names, arrays = append(names, c.Name), append(arrays, arrayParameter(t.Name, c.Name, c.of))
+// List returns the columns that have a flag of by as a list of the table's name, whose rows a
+// statement inserts.
+func (t Table[T]) List(by store.ColumnFlags) List[*T] {
+	return NewList(t.Name, new(T), func(row *T, to *Row) {
+		for _, c := range t.fields(row) {
+			if c.Flags&by != 0 {
+				to.column(c)
+			}
 		}
-	}
-	return "INSERT INTO " + t.Name + " (" + strings.Join(names, ", ") + ")\nSELECT " + selectArrays(arrays, names)
-}
-
-// InsertManyArgs returns the parameters of InsertManySQL: one array for each column.
-func (t Table[T]) InsertManyArgs(by store.ColumnFlags, rows []*T) map[string]any {
-	args := map[string]any{}
-	fields := MapSlice(rows, t.fields)
-	for i, c := range t.columns {
-		if c.Flags&by != 0 {
-			args[t.Name+"_"+c.Name] = MapSlice(fields, func(row []store.Column) any { return parameter(parameterValue(row[i])) })
-		}
-	}
-	return args
+	})
 }
 
 // InsertSQL returns the INSERT of one row, with the columns that have a flag of by, and its
