@@ -30,30 +30,15 @@ import (
 // After a failure before the last trip, certainly nothing was written.
 
 const (
-	stmtLockRecipients        = "sendcode_lock"
-	stmtSavepoint             = "sendcode_save"
-	stmtRollBackToSavepoint   = "sendcode_unlock"
-	stmtLockCandidates        = "sendcode_candidates"
-	stmtGateCounted           = "sendcode_gate"
-	stmtGateHolders           = "sendcode_gate_held"
-	stmtGateCountedAndHolders = "sendcode_gate_both"
-	stmtUpdateJoined          = "sendcode_join"
-	stmtInsert                = "sendcode_insert"
+	lockRecipientsSQL      = "SELECT pg_advisory_xact_lock(key) FROM unnest(@keys::bigint[]) AS key"
+	savepointSQL           = "SAVEPOINT candidates"
+	rollBackToSavepointSQL = "ROLLBACK TO SAVEPOINT candidates"
 )
 
 // beginStatements are the statements of Begin.
-func (db *DB) beginStatements() []statement {
-	return []statement{
-		{stmtLockRecipients, "SELECT pg_advisory_xact_lock(key) FROM unnest(@keys::bigint[]) AS key"},
-		{stmtSavepoint, "SAVEPOINT candidates"},
-		{stmtRollBackToSavepoint, "ROLLBACK TO SAVEPOINT candidates"},
-		{stmtLockCandidates, db.replaceNow(lockCandidatesSQL)},
-		{stmtGateCounted, db.replaceNow(gateSQL(countedSendsSQL))},
-		{stmtGateHolders, db.replaceNow(gateSQL(sendsOfHoldersSQL))},
-		{stmtGateCountedAndHolders, db.replaceNow(gateSQL(countedSendsSQL, sendsOfHoldersSQL))},
-		{stmtUpdateJoined, updateJoinedSQL},
-		{stmtInsert, insertSQL},
-	}
+var beginStatements = []string{
+	lockRecipientsSQL, savepointSQL, rollBackToSavepointSQL, lockCandidatesSQL, gateCountedSQL, gateHoldersSQL,
+	gateCountedAndHoldersSQL, updateJoinedSQL, insertSQL,
 }
 
 // beginTimeout bounds a Begin, including its retries. It is less than store.CallTimeout, so that
@@ -142,10 +127,10 @@ func (db *DB) lockAndRead(ctx context.Context, conn *pgxpool.Conn, brief bool, b
 	named := listCandidates(batch, nil)
 	mixed := len(named) > 0 && slices.ContainsFunc(batch, func(x *beginCall) bool { return x.In.HolderToJoin() != "" })
 	first, second := db.open(brief), new(pgx.Batch)
-	db.queue(first, stmtLockRecipients, sqldb.Args{"keys": sortedLockKeys(batch)})
+	db.queue(first, lockRecipientsSQL, sqldb.Args{"keys": sortedLockKeys(batch)})
 	if mixed {
-		db.queue(first, stmtSavepoint)
-		db.queue(second, stmtRollBackToSavepoint)
+		db.queue(first, savepointSQL)
+		db.queue(second, rollBackToSavepointSQL)
 	}
 	if v, err = db.readFacts(ctx, conn, first, batch, named, b); err != nil {
 		return v, err
@@ -181,9 +166,9 @@ func (db *DB) readFacts(ctx context.Context, conn *pgxpool.Conn, queued *pgx.Bat
 ) (v batchFacts, err error) {
 	before := queued.Len()
 	if len(list) > 0 {
-		db.queue(queued, stmtLockCandidates, candidates.Args(list))
+		db.queue(queued, lockCandidatesSQL, candidates.Args(list))
 	}
-	db.queue(queued, gateStatementName(calls), gateCalls.Args(calls), b.args())
+	db.queue(queued, gateStatement(calls), gateCalls.Args(calls), b.args())
 	results := conn.SendBatch(ctx, queued)
 	defer func() { err = errors.Join(err, results.Close()) }()
 	if err := execAll(results, before); err != nil {
@@ -236,10 +221,10 @@ func (db *DB) write(ctx context.Context, conn *pgxpool.Conn, admitted []*beginCa
 	}
 	var trip pgx.Batch
 	if len(joined) > 0 {
-		db.queue(&trip, stmtUpdateJoined, joinedRows.Args(joined))
+		db.queue(&trip, updateJoinedSQL, joinedRows.Args(joined))
 	}
 	if len(sends) > 0 {
-		db.queue(&trip, stmtInsert, outboxRows.Args(admitted), openedRows.Args(opened), sendRows.Args(sends))
+		db.queue(&trip, insertSQL, outboxRows.Args(admitted), openedRows.Args(opened), sendRows.Args(sends))
 	}
 	began, statements := time.Now(), trip.Len()
 	notCommitted, err = db.runAndCommit(ctx, conn, &trip, func(results pgx.BatchResults) error { return execAll(results, statements) })
@@ -363,7 +348,7 @@ func (db *DB) answerRepeated(ctx context.Context, calls []*beginCall) {
 // perhaps only here. What only reads waits for nothing. The lock is a write, and its COMMIT waits
 // for all before it in the log.
 func (db *DB) awaitStandby(ctx context.Context, send uuid.UUID) error {
-	_, err := db.pool.Exec(ctx, "SELECT FROM sends WHERE id = $1 FOR KEY SHARE", send)
+	_, err := db.pool.Exec(ctx, "SELECT FROM sends WHERE id = @id FOR KEY SHARE", pgx.NamedArgs{"id": send})
 	return err
 }
 

@@ -345,7 +345,7 @@ func TestPostgresBatchThatPanics(t *testing.T) {
 		endings = append(endings, batch.NewCall[store.Outcome, bool](store.Outcome{AttemptID: held, Status: store.Sent}, 0))
 	}
 	broken := endings[2]
-	changeBatch(t.Context(), db, stmtFinishSent, slices.Clone(endings), func(some []*finishCall) map[string]any {
+	changeBatch(t.Context(), db, finishSentSQL, slices.Clone(endings), func(some []*finishCall) map[string]any {
 		if slices.Contains(some, broken) {
 			panic("planted")
 		}

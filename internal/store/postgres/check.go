@@ -25,22 +25,8 @@ import (
 // which Cancel, Erase and Begin wait for. A batch decides one check of each recipient; the other
 // checks form the next batch.
 
-const (
-	stmtLockChecks  = "sendcode_lock_tries"
-	stmtReadChecked = "sendcode_read_checked"
-	stmtCountChecks = "sendcode_count"
-	stmtKeepKey     = "sendcode_keep_check_key"
-)
-
 // checkStatements are the statements of checks.
-func (db *DB) checkStatements() []statement {
-	return []statement{
-		{stmtLockChecks, lockChecksSQL},
-		{stmtReadChecked, db.replaceNow(readCheckedSQL)},
-		{stmtCountChecks, countChecksSQL},
-		{stmtKeepKey, sqldb.SetCheckKeySQL},
-	}
-}
+var checkStatements = []string{lockChecksSQL, readCheckedSQL, countChecksSQL, sqldb.SetCheckKeySQL}
 
 // lockChecksSQL takes the locks on the recipients' checks. It is a separate statement, so that the
 // snapshot of the next statement is younger than the locks.
@@ -137,8 +123,8 @@ func (db *DB) decideChecks(ctx context.Context, conn *pgxpool.Conn, brief bool, 
 ) {
 	ids := sqldb.Args{"ids": sqlgen.MapSlice(batch, func(x *checkCall) string { return x.In.ID })}
 	trip := db.open(brief)
-	db.queue(trip, stmtLockChecks, ids)
-	db.queue(trip, stmtReadChecked, ids)
+	db.queue(trip, lockChecksSQL, ids)
+	db.queue(trip, readCheckedSQL, ids)
 	results := conn.SendBatch(ctx, trip)
 	defer func() { err = errors.Join(err, results.Close()) }()
 	if err := execAll(results, trip.Len()-1); err != nil {
@@ -209,12 +195,12 @@ func (db *DB) writeChecks(ctx context.Context, conn *pgxpool.Conn, decided []*ch
 		if x.Err == nil && x.Answer.Counted {
 			counted[x.In.ID], x.Err = x, store.WrapUnavailable(errCheckNotCounted)
 		} else if x.Err == nil && x.Answer.KeyReused {
-			db.queue(&trip, stmtKeepKey, sqldb.Args{"id": x.In.ID, "key": x.Answer.Verification.CheckKey})
+			db.queue(&trip, sqldb.SetCheckKeySQL, sqldb.Args{"id": x.In.ID, "key": x.Answer.Verification.CheckKey})
 		}
 	}
 	kept := trip.Len()
 	if len(counted) > 0 {
-		db.queue(&trip, stmtCountChecks, countedChecks.Args(slices.Collect(maps.Values(counted))))
+		db.queue(&trip, countChecksSQL, countedChecks.Args(slices.Collect(maps.Values(counted))))
 	}
 	return db.runAndCommit(ctx, conn, &trip, func(results pgx.BatchResults) error {
 		if err := execAll(results, kept); err != nil || len(counted) == 0 {

@@ -25,17 +25,6 @@ import (
 // or at a synchronous standby. So no crash loses a claim and keeps its send. Where a send is there
 // already, the COMMIT of the read that found it waits.
 
-const (
-	stmtAsynchronousCommit       = "sendcode_no_wait"
-	stmtDeleteClaims             = "sendcode_unclaim"
-	stmtEndClaimLeases           = "sendcode_end_leases"
-	stmtDeleteOldClaims          = "sendcode_forget_claims"
-	stmtClaimIdempotencyKeys     = "sendcode_claim"
-	stmtReadIdempotencyClaims    = "sendcode_read_claims"
-	stmtReadClaimedSends         = "sendcode_claimed_sends"
-	stmtReadClaimedVerifications = "sendcode_claimed_verifications"
-)
-
 // idempotencyChange claims an Idempotency-Key or releases it; see ClaimIdempotencyKey and
 // ReleaseIdempotencyKey of sqldb.PerDatabase.
 type idempotencyChange struct {
@@ -59,46 +48,54 @@ var (
 	})
 )
 
-func (db *DB) claimStatements() []statement {
-	const claimed = `
+const (
+	asynchronousCommitSQL = "SET LOCAL synchronous_commit = off"
+
+	claimedSendsSQL = `
 FROM idempotency_keys k CROSS JOIN LATERAL (SELECT * FROM sends s WHERE s.id = k.send_id LIMIT 1) s`
-	const life = `k.created_at <= excluded.created_at - @life * interval '1 microsecond'`
-	return []statement{
-		{stmtAsynchronousCommit, "SET LOCAL synchronous_commit = off"},
-		{stmtDeleteClaims, `
+	claimIsOldSQL = `k.created_at <= excluded.created_at - @life * interval '1 microsecond'`
+)
+
+var (
+	deleteClaimsSQL = `
 DELETE FROM idempotency_keys k USING ` + releasedClaims.SQL() + `
-WHERE k.key = ANY (@r_key::bytea[]) AND k.key = r.key AND k.send_id = r.send`},
-		{stmtEndClaimLeases, db.replaceNow(`
+WHERE k.key = ANY (@r_key::bytea[]) AND k.key = r.key AND k.send_id = r.send`
+
+	endClaimLeasesSQL = `
 UPDATE idempotency_keys k SET held_until = @now FROM ` + releasedClaims.SQL() + `
-WHERE k.key = ANY (@r_key::bytea[]) AND k.key = r.key AND k.send_id = r.send`)},
-		{stmtDeleteOldClaims, db.replaceNow(`
+WHERE k.key = ANY (@r_key::bytea[]) AND k.key = r.key AND k.send_id = r.send`
+
+	deleteOldClaimsSQL = `
 DELETE FROM idempotency_keys WHERE key = ANY (ARRAY(
     SELECT key FROM idempotency_keys
     WHERE created_at <= (SELECT @now - @life * interval '1 microsecond') AND key <> ALL (@u_key::bytea[])
-    ORDER BY created_at LIMIT @limit FOR UPDATE SKIP LOCKED))`)},
-		{stmtClaimIdempotencyKeys, db.replaceNow(`
+    ORDER BY created_at LIMIT @limit FOR UPDATE SKIP LOCKED))`
+
+	claimKeysSQL = `
 INSERT INTO idempotency_keys AS k (key, fingerprint, send_id, created_at, held_until)
 SELECT u.key, u.fingerprint, u.send, clock.now, clock.now + @lease * interval '1 microsecond'
 FROM (SELECT @now AS now) AS clock, ` + newClaims.SQL() + ` ORDER BY u.key
 ON CONFLICT (key) DO UPDATE SET
     fingerprint = excluded.fingerprint, held_until = excluded.held_until,
-    send_id = CASE WHEN ` + life + ` THEN excluded.send_id ELSE k.send_id END,
-    created_at = CASE WHEN ` + life + ` THEN excluded.created_at ELSE k.created_at END
-WHERE ` + life + ` OR k.held_until <= excluded.created_at AND k.fingerprint = excluded.fingerprint
-RETURNING k.key, k.send_id, @now`)},
-		// The next three read the claims of keys that were used before. As separate statements,
-		// they also see the commit of another transaction for which stmtClaimIdempotencyKeys
-		// waited.
-		{
-			stmtReadIdempotencyClaims,
-			db.replaceNow(
-				`SELECT k.key, @now, k.fingerprint, k.send_id FROM idempotency_keys k WHERE k.key = ANY (@keys::bytea[])`),
-		},
-		// Its lock is a write; see awaitStandby.
-		{stmtReadClaimedSends, `SELECT k.key, ` + sqldb.SendColumns + claimed + ` WHERE k.key = ANY (@keys::bytea[]) FOR KEY SHARE OF k`},
-		{stmtReadClaimedVerifications, `SELECT k.key, ` + sqldb.VerificationColumns + claimed + `
-CROSS JOIN LATERAL (SELECT * FROM verifications v WHERE v.id = s.verification_id LIMIT 1) v WHERE k.key = ANY (@keys::bytea[])`},
-	}
+    send_id = CASE WHEN ` + claimIsOldSQL + ` THEN excluded.send_id ELSE k.send_id END,
+    created_at = CASE WHEN ` + claimIsOldSQL + ` THEN excluded.created_at ELSE k.created_at END
+WHERE ` + claimIsOldSQL + ` OR k.held_until <= excluded.created_at AND k.fingerprint = excluded.fingerprint
+RETURNING k.key, k.send_id, @now`
+
+	// The next three read the claims of keys that were used before. As separate statements, they also
+	// see the commit of another transaction for which claimKeysSQL waited.
+	readClaimsSQL = `SELECT k.key, @now, k.fingerprint, k.send_id FROM idempotency_keys k WHERE k.key = ANY (@keys::bytea[])`
+	// Its lock is a write; see awaitStandby.
+	readClaimedSendsSQL = `SELECT k.key, ` + sqldb.SendColumns + claimedSendsSQL + `
+WHERE k.key = ANY (@keys::bytea[]) FOR KEY SHARE OF k`
+	readClaimedVerificationsSQL = `SELECT k.key, ` + sqldb.VerificationColumns + claimedSendsSQL + `
+CROSS JOIN LATERAL (SELECT * FROM verifications v WHERE v.id = s.verification_id LIMIT 1) v WHERE k.key = ANY (@keys::bytea[])`
+)
+
+// claimStatements are the statements of claims of keys.
+var claimStatements = []string{
+	asynchronousCommitSQL, deleteClaimsSQL, endClaimLeasesSQL, deleteOldClaimsSQL, claimKeysSQL, readClaimsSQL,
+	readClaimedSendsSQL, readClaimedVerificationsSQL,
 }
 
 // ClaimIdempotencyKey implements sqldb.PerDatabase.
@@ -180,11 +177,11 @@ func (db *DB) changeClaimsOnConn(ctx context.Context, conn *pgxpool.Conn, brief 
 	held map[[32]byte]store.IdempotencyClaimAnswer, notCommitted bool, err error,
 ) {
 	trip := db.open(brief)
-	db.queue(trip, stmtAsynchronousCommit)
+	db.queue(trip, asynchronousCommitSQL)
 	for _, c := range []struct {
 		statement string
 		released  []*idempotencyCall
-	}{{stmtDeleteClaims, forgotten}, {stmtEndClaimLeases, ended}} {
+	}{{deleteClaimsSQL, forgotten}, {endClaimLeasesSQL, ended}} {
 		if len(c.released) > 0 {
 			db.queue(trip, c.statement, releasedClaims.Args(c.released))
 		}
@@ -213,11 +210,11 @@ func (db *DB) queueClaims(trip *pgx.Batch, claims []*idempotencyCall) {
 		"lease": one.Lease.Microseconds(), "life": one.Life.Microseconds(),
 		"limit": store.OldClaimsDeletedPerCall * len(claims),
 	}
-	db.queue(trip, stmtDeleteOldClaims, newClaims.Args(claims), args)
-	db.queue(trip, stmtClaimIdempotencyKeys, newClaims.Args(claims), args)
+	db.queue(trip, deleteOldClaimsSQL, newClaims.Args(claims), args)
+	db.queue(trip, claimKeysSQL, newClaims.Args(claims), args)
 }
 
-// readHeldClaims reads the result of stmtClaimIdempotencyKeys: the claims that their callers hold
+// readHeldClaims reads the result of claimKeysSQL: the claims that their callers hold
 // now. A claim with the caller's own send ID is new, and nothing else needs to be read.
 func readHeldClaims(results pgx.BatchResults, held map[[32]byte]store.IdempotencyClaimAnswer) error {
 	var key []byte
@@ -237,7 +234,7 @@ func (db *DB) readEarlierClaims(ctx context.Context, conn *pgxpool.Conn, used []
 	defer panics.Recover(panics.Batch, func() { err = store.WrapUnavailable(panics.Err) }) // the claims are committed
 	var trip pgx.Batch
 	keys := sqldb.Args{"keys": sqlgen.MapSlice(used, func(x *idempotencyCall) []byte { return x.In.Key[:] })}
-	for _, statement := range []string{stmtReadIdempotencyClaims, stmtReadClaimedSends, stmtReadClaimedVerifications} {
+	for _, statement := range []string{readClaimsSQL, readClaimedSendsSQL, readClaimedVerificationsSQL} {
 		db.queue(&trip, statement, keys)
 	}
 	results := conn.SendBatch(ctx, &trip)

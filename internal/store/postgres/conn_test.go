@@ -20,12 +20,10 @@ func TestOpeningTakesTwoRoundTrips(t *testing.T) {
 	p, through := newProxy(t, lentDatabase(t))
 	connect(t, through) // stays open: its end would count
 	login := p.turns.Load()
+	db := &DB{now: serverClockSQL, prepared: map[string]preparedStatement{}}
 	for name, o := range map[string]poolOptions{
-		"writers": {
-			conns: 1, session: writerSettings,
-			statements: prepared((*DB).claimStatements, (*DB).beginStatements, (*DB).checkStatements),
-		},
-		"others": {conns: 1},
+		"writers": {conns: 1, session: writerSettings, statements: db.prepare(claimStatements, beginStatements, checkStatements)},
+		"others":  {conns: 1},
 	} {
 		pool := storetest.Must(newPool(t.Context(), through, "", o))(t)
 		t.Cleanup(pool.Close)
@@ -52,15 +50,6 @@ func TestAFarConnectionOpensInTime(t *testing.T) {
 	if takes != 6*farthest || takes+farthest > opens || opens >= call {
 		t.Errorf("to open a connection takes %v, of %v; a call %v", takes, opens, call)
 	}
-}
-
-func prepared(lists ...func(*DB) []statement) []string {
-	p := &DB{now: serverClockSQL, prepared: map[string]preparedStatement{}}
-	var all []statement
-	for _, list := range lists {
-		all = append(all, list(p)...)
-	}
-	return p.addStatements(all)
 }
 
 // A caller that leaves during its statement closes no connection, and its next statement does not

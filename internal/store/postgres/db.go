@@ -93,7 +93,7 @@ func (db *DB) Write(ctx context.Context, _ string, _ sqldb.Precedence, f func(sq
 			_, _ = c.Exec(own, "ROLLBACK")
 			return err
 		}
-		tag, err := c.Exec(own, "COMMIT")
+		tag, err := c.Exec(own, commitSQL)
 		return errors.Join(err, errorUnlessCommitted(err, tag))
 	})
 }
@@ -101,7 +101,7 @@ func (db *DB) Write(ctx context.Context, _ string, _ sqldb.Precedence, f func(sq
 // beginTransaction starts a transaction and reads the database's clock, in one round trip.
 func (db *DB) beginTransaction(ctx context.Context, c *pgxpool.Conn) (now time.Time, err error) {
 	var b pgx.Batch
-	b.Queue("BEGIN ISOLATION LEVEL READ COMMITTED")
+	b.Queue(beginTransactionSQL)
 	b.Queue("SELECT " + db.now)
 	results := c.SendBatch(ctx, &b)
 	defer results.Close()
@@ -115,11 +115,11 @@ func (db *DB) beginTransaction(ctx context.Context, c *pgxpool.Conn) (now time.T
 func (db *DB) Run(ctx context.Context, _ string, _ sqldb.Precedence, steps ...*sqldb.Statement) error {
 	return db.changeOnPool(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
 		var b pgx.Batch
-		b.Queue("BEGIN ISOLATION LEVEL READ COMMITTED")
+		b.Queue(beginTransactionSQL)
 		for _, s := range steps {
 			b.Queue(replaceNow(s.SQL, db.now, s.Args), toNamedArgs(s.Args))
 		}
-		b.Queue("COMMIT")
+		b.Queue(commitSQL)
 		results := c.SendBatch(ctx, &b)
 		defer results.Close()
 		if _, err := results.Exec(); err != nil {

@@ -55,17 +55,24 @@ func holderSendsCoverRules(in store.Intent) bool {
 	return in.HolderToJoin() != "" && quota.LongestKeep(in.Rules) <= rowrules.ResendWithin
 }
 
-// gateStatementName returns the name of the statement that reads the sends that a batch needs.
-func gateStatementName(batch []*beginCall) string {
+// The statements that read the facts, by the sends that a batch needs.
+var (
+	gateCountedSQL           = gateSQL(countedSendsSQL)
+	gateHoldersSQL           = gateSQL(sendsOfHoldersSQL)
+	gateCountedAndHoldersSQL = gateSQL(countedSendsSQL, sendsOfHoldersSQL)
+)
+
+// gateStatement returns the statement that reads the sends that a batch needs.
+func gateStatement(batch []*beginCall) string {
 	held := slices.ContainsFunc(batch, func(x *beginCall) bool { return x.In.HolderToJoin() != "" })
 	once := !slices.ContainsFunc(batch, func(x *beginCall) bool { return !holderSendsCoverRules(x.In) })
 	switch {
 	case once:
-		return stmtGateHolders
+		return gateHoldersSQL
 	case held:
-		return stmtGateCountedAndHolders
+		return gateCountedAndHoldersSQL
 	}
-	return stmtGateCounted
+	return gateCountedSQL
 }
 
 // The kinds of rows that gateSQL returns.

@@ -191,7 +191,8 @@ func (f *fill) makePartitions() error {
 	}
 	at := store.TimeOfID(id)
 	monday := at.Truncate(24*time.Hour).AddDate(0, 0, -(int(at.Weekday())+6)%7)
-	rows, _ := f.tx.Query(f.ctx, `SELECT name FROM sendcode_partitions WHERE $1 < (SELECT min(begins) FROM sendcode_partitions)`, monday)
+	rows, _ := f.tx.Query(f.ctx, `SELECT name FROM sendcode_partitions WHERE @monday < (SELECT min(begins) FROM sendcode_partitions)`,
+		pgx.NamedArgs{"monday": monday})
 	names, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	if err != nil || len(names) == 0 {
 		return err
@@ -232,7 +233,8 @@ func (f *fill) copyTable(table string) error {
 		return errors.New("it has other columns in the file")
 	}
 	// identity columns are left out, since each database numbers its own rows
-	numbered, _ := f.tx.Query(f.ctx, `SELECT attname::text FROM pg_attribute WHERE attrelid = $1::regclass AND attidentity <> ''`, table)
+	numbered, _ := f.tx.Query(f.ctx, `SELECT attname::text FROM pg_attribute WHERE attrelid = @table::regclass AND attidentity <> ''`,
+		pgx.NamedArgs{"table": table})
 	skipped, err := pgx.CollectRows(numbered, pgx.RowTo[string])
 	if err != nil {
 		return err

@@ -19,30 +19,10 @@ import (
 	"sendcode/internal/store/sqlgen"
 )
 
-const (
-	stmtFinishSent              = "sendcode_finish"
-	stmtFinish                  = "sendcode_finish_fully"
-	stmtPostpone                = "sendcode_postpone"
-	stmtRenew                   = "sendcode_renew"
-	stmtTakeOver                = "sendcode_take_over"
-	stmtTakeOverWithExpiredCode = "sendcode_take_over_expired"
-	stmtEndEvents               = "sendcode_end_events"
-	stmtConfirmRefunds          = "sendcode_confirm_refunds"
-)
-
 // finishStatements are the statements of the finishers' pool.
-func (db *DB) finishStatements() []statement {
-	return []statement{
-		{stmtFinishSent, db.replaceNow(finishSentSQL)},
-		{stmtFinish, db.replaceNow(finishSQL)},
-		{stmtPostpone, db.replaceNow(postponeSQL)},
-		{stmtRenew, db.replaceNow(renewSQL)},
-		{stmtTakeOver, db.replaceNow(takeOverSQL(""))},
-		{stmtTakeOverWithExpiredCode, db.replaceNow(takeOverSQL(" AND f.expires_at <= @until"))},
-		{stmtEndEvents, db.replaceNow(endEventsSQL)},
-		{stmtConfirmRefunds, confirmRefundsSQL},
-		{stmtWaitBriefly, waitBriefly},
-	}
+var finishStatements = []string{
+	finishSentSQL, finishSQL, postponeSQL, renewSQL, takeOverSQL, takeOverWithExpiredCodeSQL, endEventsSQL, confirmRefundsSQL,
+	waitBrieflySQL,
 }
 
 // Finishing and postponing first lock the rows of outbox, which have the current attempt. Then they
@@ -192,14 +172,14 @@ func batchKeyOfRow(id uuid.UUID) int64 {
 // event, else finishSentSQL.
 func (db *DB) finishBatch(batch []*finishCall) {
 	if slices.ContainsFunc(batch, func(x *finishCall) bool { return x.In.Status != store.Sent || x.In.Event.Type != "" }) {
-		changeBatch(batch[0].RoundTripContext(), db, stmtFinish, batch, outcomes.Args)
+		changeBatch(batch[0].RoundTripContext(), db, finishSQL, batch, outcomes.Args)
 		return
 	}
-	changeBatch(batch[0].RoundTripContext(), db, stmtFinishSent, batch, sentOutcomes.Args)
+	changeBatch(batch[0].RoundTripContext(), db, finishSentSQL, batch, sentOutcomes.Args)
 }
 
 func (db *DB) postponeBatch(batch []*postponeCall) {
-	changeBatch(batch[0].RoundTripContext(), db, stmtPostpone, batch, postponements.Args)
+	changeBatch(batch[0].RoundTripContext(), db, postponeSQL, batch, postponements.Args)
 }
 
 // changeBatch runs a statement on a batch of calls, which it sorts by ID. The statement takes
@@ -257,7 +237,7 @@ func (db *DB) execReturningIDs(ctx context.Context, brief bool, statement string
 	err = withConn(ctx, db.finishers, func(ctx context.Context, conn *pgxpool.Conn) (err error) {
 		var trip pgx.Batch // the transaction has both statements
 		if brief {
-			db.queue(&trip, stmtWaitBriefly)
+			db.queue(&trip, waitBrieflySQL)
 		}
 		trip.Queue(db.prepared[statement].sql, parameters...)
 		results := conn.SendBatch(ctx, &trip)
@@ -300,7 +280,7 @@ func (db *DB) EndAppEventAttempt(ctx context.Context, end store.AppEventOutcome)
 }
 
 func (db *DB) endEventBatch(batch []*eventEndCall) {
-	changeBatch(batch[0].RoundTripContext(), db, stmtEndEvents, batch, eventEnds.Args)
+	changeBatch(batch[0].RoundTripContext(), db, endEventsSQL, batch, eventEnds.Args)
 }
 
 // confirmRefundsSQL deletes a batch of refunds.
@@ -317,5 +297,5 @@ func (db *DB) ConfirmRefund(ctx context.Context, held store.AttemptID) error {
 }
 
 func (db *DB) confirmRefundBatch(calls []*refundEndCall) {
-	changeBatch(calls[0].RoundTripContext(), db, stmtConfirmRefunds, calls, func([]*refundEndCall) map[string]any { return nil })
+	changeBatch(calls[0].RoundTripContext(), db, confirmRefundsSQL, calls, func([]*refundEndCall) map[string]any { return nil })
 }

@@ -19,14 +19,9 @@ import (
 	"sendcode/internal/store/sqlgen"
 )
 
-const (
-	stmtReadHistory       = "sendcode_look"
-	stmtReadVerifications = "sendcode_find"
-	stmtReadRows          = "sendcode_find_row"
-	// batches under way at once, of each kind of read; separate connections, so that reads and
-	// Begins do not delay each other
-	maxReaders = 2
-)
+// maxReaders is how many batches are under way at once, of each kind of read; separate connections,
+// so that reads and Begins do not delay each other.
+const maxReaders = 2
 
 // historyCall is a call of ReadHistory, verificationCall one of Verification or VerificationRow,
 // sharedReadCall one of ReadShared.
@@ -99,13 +94,8 @@ SELECT @now, ` + sqldb.SendColumns + `, ` + sqldb.VerificationColumns + ` FROM v
 // several times as much.
 var rowsSQL = `SELECT @now, ` + sqldb.VerificationColumns + ` FROM verifications v WHERE v.id = ANY (@ids::text[])`
 
-func (db *DB) readStatements() []statement {
-	return []statement{
-		{stmtReadHistory, db.replaceNow(historySQL)},
-		{stmtReadVerifications, db.replaceNow(verificationsSQL)},
-		{stmtReadRows, db.replaceNow(rowsSQL)},
-	}
-}
+// readStatements are the statements of the readers' pool.
+var readStatements = []string{historySQL, verificationsSQL, rowsSQL}
 
 // ReadHistory implements sqldb.Engine. Calls that come while a round trip is under way share the
 // next one.
@@ -186,9 +176,9 @@ func answerReads[In, Answer any](p *DB, calls []*batch.Call[In, Answer],
 // readVerifications reads the verifications of a batch of calls.
 func (db *DB) readVerifications(ctx context.Context, finds []*verificationCall) (all []storedVerification, err error) {
 	ids := sqldb.Args{"ids": sqlgen.MapSlice(finds, func(x *verificationCall) string { return x.In.id })}
-	statement, fields := stmtReadRows, func(w *store.Work) []any { return sqldb.VerificationFields(&w.Verification) }
+	statement, fields := rowsSQL, func(w *store.Work) []any { return sqldb.VerificationFields(&w.Verification) }
 	if slices.ContainsFunc(finds, func(x *verificationCall) bool { return x.In.withSend }) {
-		statement, fields = stmtReadVerifications, sqldb.WorkFields
+		statement, fields = verificationsSQL, sqldb.WorkFields
 	}
 	byID := map[string]storedVerification{}
 	err = withConn(ctx, db.readers, func(ctx context.Context, conn *pgxpool.Conn) error {
@@ -234,7 +224,7 @@ func (db *DB) readHistories(ctx context.Context, looks []*historyCall) (historie
 		b := idBoundsAround(db.likelyNow(), reach)
 		var now time.Time
 		err = withConn(ctx, db.readers, func(ctx context.Context, conn *pgxpool.Conn) error {
-			rows := db.query(ctx, conn, stmtReadHistory, historyCalls.Args(looks), b.args())
+			rows := db.query(ctx, conn, historySQL, historyCalls.Args(looks), b.args())
 			histories, now, err = readHistoryRows(rows, len(looks))
 			return err
 		})

@@ -19,7 +19,7 @@ import (
 // RenewLeases implements sqldb.PerDatabase.
 func (db *DB) RenewLeases(ctx context.Context, lease time.Duration, held []store.AttemptID) (err error) {
 	calls := sqlgen.MapSlice(held, func(h store.AttemptID) *renewCall { return batch.NewCall[store.AttemptID, bool](h, 0) })
-	changeBatch(ctx, db, stmtRenew, slices.Clone(calls), func([]*renewCall) map[string]any {
+	changeBatch(ctx, db, renewSQL, slices.Clone(calls), func([]*renewCall) map[string]any {
 		return sqldb.Args{"lease": lease.Microseconds()}
 	})
 	for _, x := range calls {
@@ -34,12 +34,12 @@ FROM ` + attempts.SQL() + `
 WHERE f.id = ANY (@a_id::uuid[]) AND f.id = a.id AND f.attempt = a.attempt AND NOT f.queued
 RETURNING f.id`
 
-// takeOverSQL returns the statement that takes over the due rows of a queue that also meet a
+// newTakeOverSQL returns the statement that takes over the due rows of a queue that also meet a
 // condition. It locks the rows of outbox first, as the statements in finish.go do. SKIP LOCKED
 // leaves out rows that another replica is taking over or finishing. Of the queue's 10,000 rows that
 // are longest overdue, it takes those whose codes expire first. So it never sorts more than 10,000
 // rows.
-func takeOverSQL(condition string) string {
+func newTakeOverSQL(condition string) string {
 	return `
 WITH due AS MATERIALIZED (
     SELECT f.id, f.expires_at, NOT f.queued AS doubt FROM outbox f
@@ -63,14 +63,19 @@ FROM taken s JOIN LATERAL (SELECT * FROM verifications v WHERE v.id = s.verifica
 ORDER BY s.expires_at, s.id`
 }
 
+var (
+	takeOverSQL                = newTakeOverSQL("")
+	takeOverWithExpiredCodeSQL = newTakeOverSQL(" AND f.expires_at <= @until")
+)
+
 // TakeOver implements sqldb.PerDatabase.
 func (db *DB) TakeOver(ctx context.Context, q store.Queue, lease time.Duration, limit int) ([]store.Work, error) {
-	return db.takeOver(ctx, stmtTakeOver, q, lease, limit)
+	return db.takeOver(ctx, takeOverSQL, q, lease, limit)
 }
 
 // TakeOverWithExpiredCode implements sqldb.PerDatabase. It always searches from the oldest row on.
 func (db *DB) TakeOverWithExpiredCode(ctx context.Context, q store.Queue, lease time.Duration, limit int) ([]store.Work, error) {
-	return db.takeOver(ctx, stmtTakeOverWithExpiredCode, q, lease, limit)
+	return db.takeOver(ctx, takeOverWithExpiredCodeSQL, q, lease, limit)
 }
 
 // takeOver runs one of the statements of takeOverSQL.
@@ -82,7 +87,7 @@ func (db *DB) takeOver(ctx context.Context, statement string, q store.Queue, lea
 		return nil, err
 	}
 	var since time.Time
-	if statement == stmtTakeOver {
+	if statement == takeOverSQL {
 		since = db.searches.searchStart(q, now)
 	}
 	type due struct {
@@ -95,7 +100,7 @@ func (db *DB) takeOver(ctx context.Context, statement string, q store.Queue, lea
 		"channel": string(q.Channel), "strangers": q.Strangers, "since": since, "until": now,
 		"lease": lease.Microseconds(), "limit": limit,
 	})...)
-	if err == nil && statement == stmtTakeOver {
+	if err == nil && statement == takeOverSQL {
 		db.searches.recordSearch(q, now, len(rows) < limit)
 	}
 	return sqlgen.MapSlice(rows, func(d due) store.Work { d.Send.DueAt, d.Now = d.at, now; return d.Work }), err

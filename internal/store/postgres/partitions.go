@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"sendcode/internal/store"
@@ -31,7 +32,8 @@ func (db *DB) DropPartition(ctx context.Context, age time.Duration) (name string
 	}
 	err = db.changeOnPool(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {
 		var dropped sql.NullString
-		err := conn.QueryRow(ctx, `SELECT sendcode_drop_partition($1)`, store.RetentionCutoff(now, age)).Scan(&dropped)
+		err := conn.QueryRow(ctx, `SELECT sendcode_drop_partition(@before)`,
+			pgx.NamedArgs{"before": store.RetentionCutoff(now, age)}).Scan(&dropped)
 		name = dropped.String
 		return err
 	})

@@ -205,38 +205,38 @@ func hotPlans(t *testing.T, db *DB, now time.Time) {
 		bounds    map[string]uuid.UUID // the other parameters are NULL
 		indexes   string
 	}{
-		{stmtGateCounted, window, gate},
-		{stmtGateHolders, window, gate + " verifications_pkey"},
-		{stmtGateCountedAndHolders, window, gate + " verifications_pkey"},
-		{stmtLockCandidates, nil, "verifications_pkey"},
-		{stmtReadHistory, window, bucket + " failures_recipient"},
-		{stmtReadVerifications, nil, "verifications_pkey outbox_pkey refunds_pkey sends_0_recipient_logged_at_idx " +
+		{gateCountedSQL, window, gate},
+		{gateHoldersSQL, window, gate + " verifications_pkey"},
+		{gateCountedAndHoldersSQL, window, gate + " verifications_pkey"},
+		{lockCandidatesSQL, nil, "verifications_pkey"},
+		{historySQL, window, bucket + " failures_recipient"},
+		{verificationsSQL, nil, "verifications_pkey outbox_pkey refunds_pkey sends_0_recipient_logged_at_idx " +
 			"sends_1_recipient_logged_at_idx sends_2_recipient_logged_at_idx sends_4_recipient_logged_at_idx " + bucket},
-		{stmtLockChecks, nil, "verifications_pkey"},
-		{stmtReadChecked, nil, "verifications_pkey verifications_tried"},
-		{stmtCountChecks, nil, "verifications_pkey"},
-		{stmtUpdateJoined, nil, "verifications_pkey"},
-		{stmtFinishSent, own, "outbox_pkey " + key},
-		{stmtFinish, own, "outbox_pkey " + key},
-		{stmtPostpone, own, "outbox_pkey " + key},
-		{stmtRenew, nil, "outbox_pkey"},
-		{stmtTakeOver, nil, keys + " outbox_due verifications_pkey"},
-		{stmtTakeOverWithExpiredCode, nil, keys + " outbox_due verifications_pkey"},
-		{stmtEndEvents, nil, "app_events_pkey"},
-		{stmtDeleteClaims, nil, "idempotency_keys_pkey"},
-		{stmtEndClaimLeases, nil, "idempotency_keys_pkey"},
-		{stmtDeleteOldClaims, nil, "idempotency_keys_created idempotency_keys_pkey"},
-		{stmtReadIdempotencyClaims, nil, "idempotency_keys_pkey"},
-		{stmtReadClaimedSends, nil, keys + " idempotency_keys_pkey"},
+		{lockChecksSQL, nil, "verifications_pkey"},
+		{readCheckedSQL, nil, "verifications_pkey verifications_tried"},
+		{countChecksSQL, nil, "verifications_pkey"},
+		{updateJoinedSQL, nil, "verifications_pkey"},
+		{finishSentSQL, own, "outbox_pkey " + key},
+		{finishSQL, own, "outbox_pkey " + key},
+		{postponeSQL, own, "outbox_pkey " + key},
+		{renewSQL, nil, "outbox_pkey"},
+		{takeOverSQL, nil, keys + " outbox_due verifications_pkey"},
+		{takeOverWithExpiredCodeSQL, nil, keys + " outbox_due verifications_pkey"},
+		{endEventsSQL, nil, "app_events_pkey"},
+		{deleteClaimsSQL, nil, "idempotency_keys_pkey"},
+		{endClaimLeasesSQL, nil, "idempotency_keys_pkey"},
+		{deleteOldClaimsSQL, nil, "idempotency_keys_created idempotency_keys_pkey"},
+		{readClaimsSQL, nil, "idempotency_keys_pkey"},
+		{readClaimedSendsSQL, nil, keys + " idempotency_keys_pkey"},
 		{
-			stmtReadClaimedVerifications, nil,
+			readClaimedVerificationsSQL, nil,
 			"idempotency_keys_pkey sends_0_pkey sends_1_pkey sends_2_pkey sends_3_pkey sends_4_pkey verifications_pkey",
 		},
 	} {
 		plan := planOf(t, db, c.statement, c.bounds)
 		// one row of verifications each
-		if loops := strings.Count(plan, "Nested Loop"); finishes(db, c.statement) && loops > 0 &&
-			(loops > 1 || c.statement != stmtTakeOver && c.statement != stmtTakeOverWithExpiredCode) {
+		if loops := strings.Count(plan, "Nested Loop"); slices.Contains(finishStatements, c.statement) && loops > 0 &&
+			(loops > 1 || c.statement != takeOverSQL && c.statement != takeOverWithExpiredCodeSQL) {
 			t.Errorf("%s: each of the list is compared with each row", c.statement)
 		}
 		used := map[string]bool{}
@@ -274,19 +274,14 @@ func hotPlans(t *testing.T, db *DB, now time.Time) {
 	}
 }
 
-// finishes reports whether the finishers' connections run the statement.
-func finishes(db *DB, name string) bool {
-	return slices.ContainsFunc(db.finishStatements(), func(s statement) bool { return s.name == name })
-}
-
 // planOf is the plan that all batches share.
 func planOf(t *testing.T, db *DB, statement string, bounds map[string]uuid.UUID) string {
 	t.Helper()
 	pool := db.writers
 	switch {
-	case finishes(db, statement):
+	case slices.Contains(finishStatements, statement):
 		pool = db.finishers
-	case statement == stmtReadHistory || statement == stmtReadVerifications:
+	case slices.Contains(readStatements, statement):
 		pool = db.readers
 	}
 	conn := storetest.Must(pool.Acquire(t.Context()))(t)

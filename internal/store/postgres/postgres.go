@@ -51,7 +51,7 @@ type DB struct {
 	searches takeOverSearches // up to where TakeOver has searched
 	stuck    stuckRows        // of outcomes, postponements and ends of events
 
-	prepared map[string]preparedStatement // by name
+	prepared map[string]preparedStatement // by their texts
 
 	now  string                    // SQL expression for the database's time
 	seen atomic.Pointer[seenClock] // see likelyNow
@@ -171,19 +171,19 @@ func (db *DB) openPools(ctx context.Context, url, role string, tracer []pgx.Quer
 	}
 	o := poolOptions{
 		tracer: tracer, conns: writerConns, open: writerConns, session: writerSettings,
-		statements: db.addStatements(transactionStatements(), db.claimStatements(), db.beginStatements(), db.checkStatements()),
+		statements: db.prepare(transactionStatements, claimStatements, beginStatements, checkStatements),
 	}
 	if db.writers, err = newPool(ctx, url, role, o); err != nil {
 		return now, err
 	}
 	o = poolOptions{
 		tracer: tracer, conns: finisherConns, open: finisherConns, session: finisherSettings,
-		statements: db.addStatements(db.finishStatements()),
+		statements: db.prepare(finishStatements),
 	}
 	if db.finishers, err = newPool(ctx, url, role, o); err != nil {
 		return now, err
 	}
-	o = poolOptions{tracer: tracer, conns: readerConns, open: maxReaders, statements: db.addStatements(db.readStatements())}
+	o = poolOptions{tracer: tracer, conns: readerConns, open: maxReaders, statements: db.prepare(readStatements)}
 	if db.readers, err = newPool(ctx, url, role, o); err != nil {
 		return now, err
 	}

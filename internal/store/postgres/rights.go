@@ -47,7 +47,7 @@ func logsInAs(ctx context.Context, db *sql.DB, role string) (is bool, err error)
 	if role == "" {
 		return false, nil
 	}
-	err = db.QueryRowContext(ctx, `SELECT session_user = $1`, role).Scan(&is)
+	err = db.QueryRowContext(ctx, `SELECT session_user = @role`, pgx.NamedArgs{"role": role}).Scan(&is)
 	return is, err
 }
 
@@ -97,7 +97,7 @@ func grantRights(ctx context.Context, db *sql.DB, role string) error {
 func makeRole(ctx context.Context, db *sql.DB, role string) error {
 	var exists, member bool
 	err := db.QueryRowContext(ctx, `SELECT count(*) > 0, coalesce(bool_and(pg_has_role(oid, 'MEMBER')), false) FROM pg_catalog.pg_roles
-  WHERE rolname = $1`, role).Scan(&exists, &member)
+  WHERE rolname = @role`, pgx.NamedArgs{"role": role}).Scan(&exists, &member)
 	if err != nil {
 		return err
 	}

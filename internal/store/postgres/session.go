@@ -35,9 +35,9 @@ func deferSettings(config *pgx.ConnConfig) func(context.Context, *pgx.Conn) erro
 		// The statement is not prepared: it must also work with a pooler that divides sessions,
 		// which is detected only later. It turns synchronous_commit on if the server's default is
 		// off, since a committed row must be on the disk.
-		_, err := conn.Exec(ctx, `SELECT set_config(name, value, false) FROM unnest($1::text[], $2::text[]) AS s (name, value)
+		_, err := conn.Exec(ctx, `SELECT set_config(name, value, false) FROM unnest(@names::text[], @values::text[]) AS s (name, value)
 UNION ALL SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'`,
-			pgx.QueryExecModeExec, names, values)
+			pgx.QueryExecModeExec, pgx.NamedArgs{"names": names, "values": values})
 		return err
 	}
 }
@@ -109,8 +109,8 @@ func checkLocks(ctx context.Context, first, second *pgx.Conn) error {
 	// statement
 	for _, conn := range []*pgx.Conn{first, second} {
 		var locked bool
-		err := conn.QueryRow(ctx, "SELECT pg_try_advisory_xact_lock($1)", pgx.QueryExecModeSimpleProtocol,
-			int64(probeLockKey)).Scan(&locked)
+		err := conn.QueryRow(ctx, "SELECT pg_try_advisory_xact_lock(@key)", pgx.QueryExecModeSimpleProtocol,
+			pgx.NamedArgs{"key": int64(probeLockKey)}).Scan(&locked)
 		if err != nil || !locked {
 			return err
 		}

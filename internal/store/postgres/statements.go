@@ -13,28 +13,25 @@ import (
 	"sendcode/internal/store/sqlgen"
 )
 
-// statement is a statement to prepare. Its parameters have names, as @lease has.
-type statement struct{ name, sql string }
-
-// preparedStatement is a statement with numbers in place of its parameters' names, and the names in
-// that order.
+// preparedStatement is a statement that connections prepare, as Postgres takes it: its parameters,
+// which have names as @lease has, have numbers.
 type preparedStatement struct {
 	sql   string
-	names []string
+	names []string // of the parameters, in the order of the numbers
 }
 
 var parameterName = regexp.MustCompile(`@(\w+)`)
 
-// numbered returns the statement as Postgres takes it.
-func (s statement) numbered() (n preparedStatement) {
-	n.sql = parameterName.ReplaceAllStringFunc(s.sql, func(parameter string) string {
-		i := slices.Index(n.names, parameter[1:])
+// numbered returns a statement with numbers in place of its parameters' names.
+func numbered(statement string) (p preparedStatement) {
+	p.sql = parameterName.ReplaceAllStringFunc(statement, func(parameter string) string {
+		i := slices.Index(p.names, parameter[1:])
 		if i < 0 {
-			i, n.names = len(n.names), append(n.names, parameter[1:])
+			i, p.names = len(p.names), append(p.names, parameter[1:])
 		}
 		return fmt.Sprint("$", i+1)
 	})
-	return n
+	return p
 }
 
 // arguments returns the statement's arguments in their order.
@@ -50,27 +47,29 @@ func (p preparedStatement) arguments(args ...sqldb.Args) []any {
 }
 
 // queue adds a prepared statement to a trip. args may have more than the statement takes.
-func (db *DB) queue(trip *pgx.Batch, name string, args ...sqldb.Args) {
-	trip.Queue(db.prepared[name].sql, db.prepared[name].arguments(args...)...)
+func (db *DB) queue(trip *pgx.Batch, statement string, args ...sqldb.Args) {
+	p := db.prepared[statement]
+	trip.Queue(p.sql, p.arguments(args...)...)
 }
 
 // query runs a prepared statement. The rows have its error.
-func (db *DB) query(ctx context.Context, conn *pgxpool.Conn, name string, args ...sqldb.Args) pgx.Rows {
-	rows, _ := conn.Query(ctx, db.prepared[name].sql, db.prepared[name].arguments(args...)...)
+func (db *DB) query(ctx context.Context, conn *pgxpool.Conn, statement string, args ...sqldb.Args) pgx.Rows {
+	p := db.prepared[statement]
+	rows, _ := conn.Query(ctx, p.sql, p.arguments(args...)...)
 	return rows
 }
 
-// addStatements adds the statements to p.prepared, and returns their texts.
-func (db *DB) addStatements(lists ...[]statement) (texts []string) {
-	for _, s := range slices.Concat(lists...) {
-		db.prepared[s.name] = s.numbered()
-		texts = append(texts, db.prepared[s.name].sql)
-	}
-	return texts
+// prepare adds the statements to db.prepared, and returns them as Postgres takes them.
+func (db *DB) prepare(statements ...[]string) []string {
+	return sqlgen.MapSlice(slices.Concat(statements...), func(statement string) string {
+		p := numbered(db.replaceNow(statement))
+		db.prepared[statement] = p
+		return p.sql
+	})
 }
 
 // failingStatement is a statement that can't run without its parameter.
-const failingStatement = "SELECT $1::int"
+var failingStatement = numbered("SELECT @missing::int").sql
 
 // prepareStatements prepares the statements on a new connection in one round trip. pgx prepares all
 // statements of a batch before it binds their parameters, and the first one here has none, so pgx

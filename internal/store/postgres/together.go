@@ -63,8 +63,8 @@ func causedByOneCall(err error) bool {
 // most disks.
 const briefLockTimeout = 50 * time.Millisecond
 
-// waitBriefly begins a transaction whose statements wait only briefly for a lock.
-var waitBriefly = fmt.Sprintf("SELECT set_config('lock_timeout', '%d', true)", briefLockTimeout.Milliseconds())
+// waitBrieflySQL begins a transaction whose statements wait only briefly for a lock.
+var waitBrieflySQL = fmt.Sprintf("SELECT set_config('lock_timeout', '%d', true)", briefLockTimeout.Milliseconds())
 
 // stuckRows are the IDs of rows whose lock a call did not get although it was alone. When such a
 // call is repeated, it runs apart from others, which would fail with it. Safe for concurrent use;

@@ -17,21 +17,14 @@ import (
 // Each trip sends several statements and then reads all answers. The statements are prepared.
 
 const (
-	stmtBeginTransaction = "sendcode_open"
-	stmtWaitBriefly      = "sendcode_brief"
-	stmtCommit           = "sendcode_commit"
+	// The isolation level is explicit, since the server's default may be REPEATABLE READ: its
+	// snapshot would be older than the lock.
+	beginTransactionSQL = "BEGIN ISOLATION LEVEL READ COMMITTED"
+	commitSQL           = "COMMIT"
 )
 
 // transactionStatements are the statements that open and end a transaction.
-func transactionStatements() []statement {
-	return []statement{
-		// The isolation level is explicit, since the server's default may be REPEATABLE READ: its
-		// snapshot would be older than the lock.
-		{stmtBeginTransaction, "BEGIN ISOLATION LEVEL READ COMMITTED"},
-		{stmtWaitBriefly, waitBriefly},
-		{stmtCommit, "COMMIT"},
-	}
-}
+var transactionStatements = []string{beginTransactionSQL, waitBrieflySQL, commitSQL}
 
 // withRetry runs a transaction. It runs it once more if the connection was lost, the server is
 // read-only, or a deadlock or a conflict rolled it back. If the first run may have been committed,
@@ -103,7 +96,7 @@ func (db *DB) runAndCommit(ctx context.Context, conn *pgxpool.Conn, queued *pgx.
 	read func(pgx.BatchResults) error,
 ) (notCommitted bool, err error) {
 	n := queued.Len()
-	db.queue(queued, stmtCommit)
+	db.queue(queued, commitSQL)
 	defer panics.Recover(panics.Batch, func() {
 		notCommitted, err = false, store.WrapUnavailable(panics.Err)
 		_ = conn.Conn().Close(ctx)
@@ -139,9 +132,9 @@ func failedBeforeCommit(err error) bool {
 // brief is set.
 func (db *DB) open(brief bool) *pgx.Batch {
 	var trip pgx.Batch
-	db.queue(&trip, stmtBeginTransaction)
+	db.queue(&trip, beginTransactionSQL)
 	if brief {
-		db.queue(&trip, stmtWaitBriefly)
+		db.queue(&trip, waitBrieflySQL)
 	}
 	return &trip
 }
