@@ -48,7 +48,7 @@ var countedChecks = sqlgen.NewList("c", new(checkCall), func(x *checkCall, to *s
 	a := &x.Answer
 	to.Text("id", x.In.ID)
 	to.Time("at", a.Now)
-	to.Text("entry", string(sqlgen.AppendCheck(nil, store.Check{At: a.Now, Network: x.In.Network})))
+	to.Text("entry", string(sqlgen.AppendCheck(make([]byte, 0, 64), store.Check{At: a.Now, Network: x.In.Network})))
 	to.Bool("approves", a.Approved)
 	to.Bytes("key", a.Verification.CheckKey)
 	to.UUID("event", a.Event.ID)
@@ -184,7 +184,7 @@ func readCheckedRows(rows pgx.Rows) (map[string]*checkedRow, error) {
 }
 
 // errCheckNotCounted cannot occur while the row is locked.
-var errCheckNotCounted = errors.New("store: the verification ended during its check")
+var errCheckNotCounted = store.WrapUnavailable(errors.New("store: the verification ended during its check"))
 
 // writeChecks writes the counted checks and commits. notCommitted means, with an error, that
 // nothing was committed. Only what the statement returns was counted.
@@ -193,7 +193,7 @@ func (db *DB) writeChecks(ctx context.Context, conn *pgxpool.Conn, decided []*ch
 	counted := map[string]*checkCall{}
 	for _, x := range decided {
 		if x.Err == nil && x.Answer.Counted {
-			counted[x.In.ID], x.Err = x, store.WrapUnavailable(errCheckNotCounted)
+			counted[x.In.ID], x.Err = x, errCheckNotCounted
 		} else if x.Err == nil && x.Answer.KeyReused {
 			db.queue(&trip, sqldb.SetCheckKeySQL, sqldb.Args{"id": x.In.ID, "key": x.Answer.Verification.CheckKey})
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"sendcode/internal/base/recipient"
 	"sendcode/internal/store"
@@ -78,6 +79,19 @@ func (f fieldScanner) Scan(src any) (err error) {
 		return to.Scan(src)
 	}
 	return fmt.Errorf("store: a column is %T, which is not scanned into %T", src, f.to)
+}
+
+// ScanTimestamptz implements pgtype.TimestamptzScanner, which copies no value to the heap.
+func (f fieldScanner) ScanTimestamptz(v pgtype.Timestamptz) error {
+	to, ok := f.to.(*time.Time)
+	if !ok {
+		return fmt.Errorf("store: a timestamptz is not scanned into %T", f.to)
+	}
+	*to = time.Time{}
+	if v.Valid {
+		*to = store.TruncateToMicroseconds(v.Time)
+	}
+	return nil
 }
 
 // parseChecks parses the column checks. A check is an instant in µs since 1970, a space and a
