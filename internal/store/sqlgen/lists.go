@@ -2,6 +2,7 @@ package sqlgen
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -58,11 +59,13 @@ func (l List[R]) join(item string) string {
 
 // Args returns the parameters of a statement that takes these rows.
 func (l List[R]) Args(rows []R) map[string]any {
-	to := Row{columns: make([]listColumn, len(l.columns))}
-	args := make(map[string]any, len(l.columns))
-	for i, c := range l.columns {
-		c.array = c.array.empty(len(rows))
-		to.columns[i], args[c.parameter] = c, c.array
+	to := Row{columns: slices.Clone(l.columns)}
+	args, n := make(map[string]any, len(l.columns)), len(rows)
+	values := make([]value, n*len(l.columns))
+	for i := range to.columns {
+		c := &to.columns[i]
+		c.array.values = values[i*n : i*n : (i+1)*n]
+		args[c.parameter] = &c.array
 	}
 	for _, row := range rows {
 		to.next = 0
@@ -80,44 +83,42 @@ type Row struct {
 // listColumn is a column of a list; of is its type in SQL.
 type listColumn struct {
 	name, parameter, of string
-	array               columnArray
+	array               array
 }
 
 // Text adds a text.
-func (r *Row) Text(name, v string) { add(r, name, "text", pgtype.Text{String: v, Valid: true}) }
+func (r *Row) Text(name, v string) { r.add(name, "text", value{valid: true, text: v}) }
 
 // Integer adds an integer.
 func (r *Row) Integer(name string, v int) {
-	add(r, name, "integer", pgtype.Int8{Int64: int64(v), Valid: true})
+	r.add(name, "integer", value{valid: true, number: int64(v)})
 }
 
 // Duration adds a bigint, a number of µs.
 func (r *Row) Duration(name string, v time.Duration) {
-	add(r, name, "bigint", pgtype.Int8{Int64: v.Microseconds(), Valid: true})
+	r.add(name, "bigint", value{valid: true, number: v.Microseconds()})
 }
 
 // Bool adds a boolean.
-func (r *Row) Bool(name string, v bool) { add(r, name, "boolean", pgtype.Bool{Bool: v, Valid: true}) }
+func (r *Row) Bool(name string, v bool) { r.add(name, "boolean", value{valid: true, bool: v}) }
 
 // Time adds a timestamptz, NULL for the zero time.
 func (r *Row) Time(name string, v time.Time) {
-	add(r, name, "timestamptz", pgtype.Timestamptz{Time: v, Valid: !v.IsZero()})
+	r.add(name, "timestamptz", value{valid: !v.IsZero(), number: v.UnixMicro()})
 }
 
-// UUID adds a uuid.
-func (r *Row) UUID(name string, v uuid.UUID) {
-	add(r, name, "uuid", pgtype.UUID{Bytes: v, Valid: true})
-}
+// UUID adds a uuid, NULL for the zero UUID.
+func (r *Row) UUID(name string, v uuid.UUID) { r.add(name, "uuid", value{valid: v != uuid.Nil, id: v}) }
 
 // Bytes adds a bytea, NULL for nil.
-func (r *Row) Bytes(name string, v []byte) { add(r, name, "bytea", byteSlice(v)) }
+func (r *Row) Bytes(name string, v []byte) { r.add(name, "bytea", value{bytes: v}) }
 
-// add adds a value. The first row makes the columns.
-func add[T any](r *Row, name, of string, v T) {
+// add adds a value. The sample's values make the columns.
+func (r *Row) add(name, of string, v value) {
 	if r.next == len(r.columns) {
-		r.columns = append(r.columns, listColumn{name: name, of: of, array: &array[T]{}})
+		r.columns = append(r.columns, listColumn{name: name, of: of})
 	}
-	a := r.columns[r.next].array.(*array[T])
+	a := &r.columns[r.next].array
 	a.values = append(a.values, v)
 	r.next++
 }
@@ -138,7 +139,7 @@ func (r *Row) column(c store.Column) {
 	case *time.Time:
 		r.Time(c.Name, *x)
 	case *uuid.UUID:
-		add(r, c.Name, "uuid", pgtype.UUID{Bytes: *x, Valid: c.Flags&store.NullableColumn == 0 || *x != uuid.Nil})
+		r.UUID(c.Name, *x)
 	case *recipient.Hash:
 		r.Bytes(c.Name, x[:])
 	case *[32]byte:
@@ -155,33 +156,58 @@ func (r *Row) column(c store.Column) {
 }
 
 // array has the values of a column, as pgx takes an array: by pointers, since pgx would copy each
-// element of a []T to the heap.
-type array[T any] struct {
-	values    []T
+// element of another slice to the heap.
+type array struct {
+	values    []value
 	dimension [1]pgtype.ArrayDimension
 }
 
-type columnArray interface {
-	pgtype.ArrayGetter
-	empty(length int) columnArray // an array of this type
-}
-
-func (*array[T]) empty(length int) columnArray { return &array[T]{values: make([]T, 0, length)} }
-
 // Dimensions implements pgtype.ArrayGetter.
-func (a *array[T]) Dimensions() []pgtype.ArrayDimension {
+func (a *array) Dimensions() []pgtype.ArrayDimension {
 	a.dimension[0] = pgtype.ArrayDimension{Length: int32(len(a.values)), LowerBound: 1}
 	return a.dimension[:]
 }
 
 // Index implements pgtype.ArrayGetter.
-func (a *array[T]) Index(i int) any { return &a.values[i] }
+func (a *array) Index(i int) any { return &a.values[i] }
 
 // IndexType implements pgtype.ArrayGetter.
-func (*array[T]) IndexType() any { return new(T) }
+func (*array) IndexType() any { return new(value) }
 
-// byteSlice is a bytea.
-type byteSlice []byte
+// value is a value of any of the types; pgx asks for it as the parameter's type. So one block of
+// memory has all values of a list.
+type value struct {
+	valid, bool bool
+	number      int64 // also a time, in µs since 1970
+	id          uuid.UUID
+	text        string
+	bytes       []byte
+}
+
+// TextValue implements pgtype.TextValuer.
+func (v *value) TextValue() (pgtype.Text, error) {
+	return pgtype.Text{String: v.text, Valid: v.valid}, nil
+}
+
+// Int64Value implements pgtype.Int64Valuer.
+func (v *value) Int64Value() (pgtype.Int8, error) {
+	return pgtype.Int8{Int64: v.number, Valid: v.valid}, nil
+}
+
+// BoolValue implements pgtype.BoolValuer.
+func (v *value) BoolValue() (pgtype.Bool, error) {
+	return pgtype.Bool{Bool: v.bool, Valid: v.valid}, nil
+}
+
+// TimestamptzValue implements pgtype.TimestamptzValuer.
+func (v *value) TimestamptzValue() (pgtype.Timestamptz, error) {
+	return pgtype.Timestamptz{Time: time.UnixMicro(v.number), Valid: v.valid}, nil
+}
+
+// UUIDValue implements pgtype.UUIDValuer.
+func (v *value) UUIDValue() (pgtype.UUID, error) {
+	return pgtype.UUID{Bytes: v.id, Valid: v.valid}, nil
+}
 
 // BytesValue implements pgtype.BytesValuer.
-func (b byteSlice) BytesValue() ([]byte, error) { return b, nil }
+func (v *value) BytesValue() ([]byte, error) { return v.bytes, nil }
