@@ -12,7 +12,7 @@ import (
 
 // Each file keeps the rules that neither the compiler nor staticcheck knows.
 func TestSourcesKeepTheRules(t *testing.T) {
-	sleeps := regexp.MustCompile(`\btime\.Sleep\b`)
+	sleeps, numbered := regexp.MustCompile(`\btime\.Sleep\b`), regexp.MustCompile(`\$[0-9]`)
 	methods, receivers := regexp.MustCompile(`(?m)^func \((\w+) \*?(\w+)`), map[string]string{}
 	for _, s := range sources(t) {
 		if s.pkg == "internal/prove/house" { // it names what it forbids
@@ -26,6 +26,8 @@ func TestSourcesKeepTheRules(t *testing.T) {
 			"calls synctest.Test, which crashes under the race detector; servertest.Bubble does not": s.pkg != bubbles &&
 				strings.Contains(s.text, "synctest.Test("),
 			"declares func init; do it where main can see it": strings.Contains(s.text, "\nfunc init()"),
+			"numbers a statement's parameter; give it a name, as @id": !s.test && numbered.MatchString(s.text) &&
+				slices.Contains([]string{"internal/store/postgres", "internal/store/sqldb", "internal/store/sqlgen"}, s.pkg),
 		} {
 			if broken {
 				t.Errorf("%s %s", s.name, complaint)

@@ -30,9 +30,13 @@ import (
 // After a failure before the last trip, certainly nothing was written.
 
 const (
-	lockRecipientsSQL      = "SELECT pg_advisory_xact_lock(key) FROM unnest(@keys::bigint[]) AS key"
 	savepointSQL           = "SAVEPOINT candidates"
 	rollBackToSavepointSQL = "ROLLBACK TO SAVEPOINT candidates"
+)
+
+var (
+	lockKeys          = sqlgen.NewList("locked", int64(0), func(key int64, to *sqlgen.Row) { to.Bigint("key", key) })
+	lockRecipientsSQL = "SELECT pg_advisory_xact_lock(key) FROM " + lockKeys.SQL()
 )
 
 // beginStatements are the statements of Begin.
@@ -127,7 +131,7 @@ func (db *DB) lockAndRead(ctx context.Context, conn *pgxpool.Conn, brief bool, b
 	named := listCandidates(batch, nil)
 	mixed := len(named) > 0 && slices.ContainsFunc(batch, func(x *beginCall) bool { return x.In.HolderToJoin() != "" })
 	first, second := db.open(brief), new(pgx.Batch)
-	db.queue(first, lockRecipientsSQL, sqldb.Args{"keys": sortedLockKeys(batch)})
+	db.queue(first, lockRecipientsSQL, lockKeys.Args(sortedLockKeys(batch)))
 	if mixed {
 		db.queue(first, savepointSQL)
 		db.queue(second, rollBackToSavepointSQL)

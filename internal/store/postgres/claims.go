@@ -82,8 +82,8 @@ ON CONFLICT (key) DO UPDATE SET
 WHERE ` + claimIsOldSQL + ` OR k.held_until <= excluded.created_at AND k.fingerprint = excluded.fingerprint
 RETURNING k.key, k.send_id, @now`
 
-	// The next three read the claims of keys that were used before. As separate statements, they also
-	// see the commit of another transaction for which claimKeysSQL waited.
+	// The next three read the claims of keys that were used before. As separate statements, they
+	// also see the commit of another transaction for which claimKeysSQL waited.
 	readClaimsSQL = `SELECT k.key, @now, k.fingerprint, k.send_id FROM idempotency_keys k WHERE k.key = ANY (@keys::bytea[])`
 	// Its lock is a write; see awaitStandby.
 	readClaimedSendsSQL = `SELECT k.key, ` + sqldb.SendColumns + claimedSendsSQL + `
@@ -178,13 +178,11 @@ func (db *DB) changeClaimsOnConn(ctx context.Context, conn *pgxpool.Conn, brief 
 ) {
 	trip := db.open(brief)
 	db.queue(trip, asynchronousCommitSQL)
-	for _, c := range []struct {
-		statement string
-		released  []*idempotencyCall
-	}{{deleteClaimsSQL, forgotten}, {endClaimLeasesSQL, ended}} {
-		if len(c.released) > 0 {
-			db.queue(trip, c.statement, releasedClaims.Args(c.released))
-		}
+	if len(forgotten) > 0 {
+		db.queue(trip, deleteClaimsSQL, releasedClaims.Args(forgotten))
+	}
+	if len(ended) > 0 {
+		db.queue(trip, endClaimLeasesSQL, releasedClaims.Args(ended))
 	}
 	if len(claims) > 0 {
 		db.queueClaims(trip, claims)

@@ -94,10 +94,11 @@ func (r *Row) Integer(name string, v int) {
 	r.add(name, "integer", value{valid: true, number: int64(v)})
 }
 
+// Bigint adds a bigint.
+func (r *Row) Bigint(name string, v int64) { r.add(name, "bigint", value{valid: true, number: v}) }
+
 // Duration adds a bigint, a number of µs.
-func (r *Row) Duration(name string, v time.Duration) {
-	r.add(name, "bigint", value{valid: true, number: v.Microseconds()})
-}
+func (r *Row) Duration(name string, v time.Duration) { r.Bigint(name, v.Microseconds()) }
 
 // Bool adds a boolean.
 func (r *Row) Bool(name string, v bool) { r.add(name, "boolean", value{valid: true, bool: v}) }
@@ -142,14 +143,12 @@ func (r *Row) column(c store.Column) {
 		r.UUID(c.Name, *x)
 	case *recipient.Hash:
 		r.Bytes(c.Name, x[:])
-	case *[32]byte:
-		r.Bytes(c.Name, x[:])
 	case *[]byte:
-		if *x == nil && c.Flags&store.NullableColumn == 0 {
-			r.Bytes(c.Name, []byte{})
-		} else {
-			r.Bytes(c.Name, *x)
+		bytes := *x
+		if bytes == nil && c.Flags&store.NullableColumn == 0 {
+			bytes = []byte{}
 		}
+		r.Bytes(c.Name, bytes)
 	default:
 		panic("store: " + c.Name + " has a type that no column has")
 	}
