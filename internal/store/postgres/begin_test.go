@@ -36,7 +36,7 @@ func TestPostgresTripsOfBegin(t *testing.T) {
 // However many send at once in several processes, no send is over the rules, and all places are
 // given.
 func TestPostgresBeginsAtOnce(t *testing.T) {
-	const recipients, limit, callers, processes = 4, 7, 600, 3
+	const recipients, limit, callers, processes = 40, 7, 600, 3
 	url := lentDatabase(t) + unhurried
 	var replicas []*storetest.Fixture
 	for n := range processes {
