@@ -17,13 +17,10 @@ import (
 type PrefixWatch struct {
 	MinSends           int           // least number of text messages to judge a prefix; 0: no watch
 	MinApprovedPercent int           // a prefix with a lower percentage of approved codes is paused; 1 to 50
-	Within             time.Duration // sends of this time range are counted; it ends TTL ago
 	TTL                time.Duration // life of a code; codes that may still be entered are not counted
-	// length of a pause; doubled for each pause of the last week that was not lifted, up to a day
-	Pause  time.Duration
-	Exempt []string // prefixes that begin with one of these are never paused
-	Apps   []string // Only: the apps that are watched; else those that are not
-	Only   bool
+	Exempt             []string      // prefixes that begin with one of these are never paused
+	Apps               []string      // Only: the apps that are watched; else those that are not
+	Only               bool
 }
 
 // UnknownUsualPercent is the value of PrefixPause.UsualPercent if too few messages were sent to

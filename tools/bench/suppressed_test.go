@@ -4,6 +4,7 @@ package bench
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"net/http"
 	"path/filepath"
@@ -23,7 +24,8 @@ func TestBenchSuppressedFlood(t *testing.T) {
 	b.must(err)
 	b.run(root, "go", "build", "-buildvcs=false", "-o", b.dir, "./cmd/sendcode")
 	b.startService(ours, filepath.Join(b.dir, "sendcode"), "SENDCODE_PUBLIC_KEY="+publicKey, "SENDCODE_ORIGINS="+origin,
-		"SENDCODE_TRUSTED_PROXIES=127.0.0.1", "SENDCODE_ADMIN_TOKEN="+admin, "SENDCODE_ADMIN_TOKEN_ROLE=owner")
+		"SENDCODE_TRUSTED_PROXIES=127.0.0.1",
+		fmt.Sprintf("SENDCODE_CONFIG_YAML=admin: {tokens: [{id: bench, role: owner, sha256: %x}]}", sha256.Sum256([]byte(admin))))
 	c := b.contenders[0]
 	suppressed := make([]*opened, 1000)
 	x := &caller{base: c.base}

@@ -116,7 +116,7 @@ type App struct {
 	Brand       message.Brand
 	Site        string            // host of the page where users enter its back end's text-message codes; empty: not known
 	AndroidHash string            // hash of its Android app, for text messages
-	Watch       store.PrefixWatch // its own MinSends, MinApprovedPercent, Within and Pause; MinSends 0: those of all apps
+	Watch       store.PrefixWatch // its own MinSends and MinApprovedPercent; MinSends 0: those of all apps
 
 	ReachedByStrangers bool // it has a public key, or a page on an address that is not loopback
 }

@@ -81,7 +81,7 @@ func TestWatchBehindSupabase(t *testing.T) {
 	} {
 		settings := func(s *vtest.Settings) {
 			vtest.ServeCountries("DE")(s)
-			s.Watch = store.PrefixWatch{MinSends: 20, MinApprovedPercent: 10, Within: time.Hour, TTL: 10 * time.Minute, Pause: time.Hour}
+			s.Watch = store.PrefixWatch{MinSends: 20, MinApprovedPercent: 10, TTL: 10 * time.Minute}
 		}
 		vtest.InBubbleWith(t, vtest.MinuteTick(settings), func(r *vtest.Rig) {
 			s := newSupabase(r, authhooks.SupabaseSMS, func(h *authhooks.Hook) { h.AppReports = c.due })

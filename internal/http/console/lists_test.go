@@ -90,7 +90,7 @@ func (r *rig) pausedPrefix(prefix string) store.PrefixPause {
 	}
 	r.Clock.Add(10 * time.Minute)
 	started, err := r.Store.PausePrefixes(context.Background(),
-		store.PrefixWatch{MinSends: 5, MinApprovedPercent: 10, Within: time.Hour, TTL: 10 * time.Minute, Pause: time.Hour})
+		store.PrefixWatch{MinSends: 5, MinApprovedPercent: 10, TTL: 10 * time.Minute})
 	r.Must(err)
 	if len(started) != 1 {
 		r.Fatalf("%+v", started)

@@ -377,7 +377,7 @@ func AdminTokens(c config.Config) (all []auth.Token) {
 	if c.AdminToken.IsSet() {
 		all = append(all, auth.Token{
 			SHA256: sha256.Sum256([]byte(c.AdminToken.Reveal())),
-			Role:   auth.Role(c.Admin.TokenRole),
+			Role:   auth.Reader, // all containers and charts share it; Admin.Tokens have other roles, and names in the audit trail
 		})
 	}
 	for _, t := range c.Admin.Tokens {

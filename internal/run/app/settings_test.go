@@ -98,17 +98,13 @@ func TestPrefixWatch(t *testing.T) {
 	if w := a.prefixWatch(); !w.Exempts("+44740") {
 		t.Errorf("%+v", w)
 	}
-	b := loadConfig(t, "sms: {watch: {sends: 5, within: 2h}}\napps: [{name: shop, sms_watch: {approved_percent: 30, within: 3h}}, {name: gym}]")
-	watch := func(sends, percent int, within time.Duration) store.PrefixWatch {
-		return store.PrefixWatch{MinSends: sends, MinApprovedPercent: percent, Within: within, Pause: time.Hour}
-	}
+	b := loadConfig(t, "sms: {watch: {sends: 5}}\napps: [{name: shop, sms_watch: {approved_percent: 30}}, {name: gym}]")
 	apps := b.PolicySet(time.Now()).Apps
 	for i, of := range [][2]store.PrefixWatch{
-		{b.SMS.Watch.Prefixes(), watch(5, 10, 2*time.Hour)},
-		{apps["shop"].Watch, watch(5, 30, 3*time.Hour)},
-		{apps["gym"].Watch, watch(0, 0, 0)},
+		{b.SMS.Watch.Prefixes(), {MinSends: 5, MinApprovedPercent: 10}},
+		{apps["shop"].Watch, {MinSends: 5, MinApprovedPercent: 30}},
+		{apps["gym"].Watch, {}},
 	} {
-		of[1].Pause *= time.Duration(min(of[1].MinSends, 1))
 		if !reflect.DeepEqual(of[0], of[1]) {
 			t.Errorf("%d: %+v, want %+v", i, of[0], of[1])
 		}

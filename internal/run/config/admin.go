@@ -14,8 +14,6 @@ import (
 type adminSettings struct {
 	// For accounts with a password: `optional` or `required`.
 	SecondFactor string `yaml:"second_factor" default:"optional" oneof:"optional required"`
-	// What `SENDCODE_ADMIN_TOKEN` may do: `reader`, `operator` or `owner`.
-	TokenRole string `yaml:"token_role" default:"reader" env:"plain" oneof:"reader operator owner"`
 	// Further bearer tokens: `openssl rand -hex 32` makes one, `printf %s TOKEN | sha256sum` its
 	// hash.
 	Tokens []adminToken `yaml:"tokens,omitempty" unique:"id"`

@@ -23,7 +23,7 @@ const testEnvPrefix = envPrefix + "TEST_"
 
 // envVariable is one setting that the environment may give.
 type envVariable struct {
-	key    string // its path in the file
+	key    string // in the file
 	kind   string // plain, file (SENDCODE_…_FILE may name a file that holds the value) or list (separated by commas)
 	secret bool   // only the environment may give it
 }
@@ -37,19 +37,18 @@ const (
 )
 
 // envVariables are all settings that the environment may give, and the variables for the file.
-var envVariables = append(envVariablesOf(reflect.TypeFor[Config](), ""), envVariable{key: configFileKey, kind: "plain"},
+var envVariables = append(envVariablesOf(reflect.TypeFor[Config]()), envVariable{key: configFileKey, kind: "plain"},
 	envVariable{key: configTextKey, kind: "plain"})
 
 // envVariablesOf returns the variables that the tags env of a struct name, also in the structs
-// within it.
-func envVariablesOf(t reflect.Type, path string) (all []envVariable) {
+// that it embeds.
+func envVariablesOf(t reflect.Type) (all []envVariable) {
 	for f := range t.Fields() {
 		name, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
-		at := strings.TrimPrefix(path+"."+name, ".")
 		if kind, found := f.Tag.Lookup("env"); found {
-			all = append(all, envVariable{at, kind, f.Type == reflect.TypeFor[Secret]()})
-		} else if f.Type.Kind() == reflect.Struct && !document.IsScalar(f.Type) {
-			all = append(all, envVariablesOf(f.Type, strings.TrimSuffix(at, "."))...)
+			all = append(all, envVariable{name, kind, f.Type == reflect.TypeFor[Secret]()})
+		} else if f.Anonymous {
+			all = append(all, envVariablesOf(f.Type)...)
 		}
 	}
 	return all
@@ -69,19 +68,10 @@ func (ss *settingsSource) valueNode(v envVariable, s locatedValue) *yaml.Node {
 	return n
 }
 
-// setEntry sets a key of a mapping, or of a mapping in it (admin.token_role), to value.
+// setEntry sets a key of a mapping to value.
 func setEntry(n *yaml.Node, key string, value *yaml.Node) {
 	if n.Kind != yaml.MappingNode {
 		return // DecodeStruct reports this mistake
-	}
-	key, inner, nested := strings.Cut(key, ".")
-	if nested {
-		_, outer := document.FindEntry(n, key)
-		if outer == nil || document.IsNull(outer) {
-			outer = &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}
-		}
-		setEntry(outer, inner, value)
-		value = outer
 	}
 	for i := 0; i < len(n.Content); i += 2 {
 		if n.Content[i].Value == key {
@@ -97,7 +87,7 @@ func setEntry(n *yaml.Node, key string, value *yaml.Node) {
 // envName returns the name of a setting's variable.
 func envName(key string) string { return envPrefix + nameWithoutPrefix(key) }
 
-func nameWithoutPrefix(key string) string { return strings.ToUpper(strings.ReplaceAll(key, ".", "_")) }
+func nameWithoutPrefix(key string) string { return strings.ToUpper(key) }
 
 // locatedValue is a value and its source: a variable's name, for messages.
 type locatedValue struct {

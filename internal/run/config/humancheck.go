@@ -24,8 +24,6 @@ type humanCheckSettings struct {
 	URL string `yaml:"url,omitempty"`
 	// Hosts of the pages that show the check; by default those of `origins`.
 	Hostnames []string `yaml:"hostnames,omitempty" unique:"yes"`
-	// Work: the greatest number of a challenge, by default 100000, about a second on a cheap phone.
-	Cost int `yaml:"cost,omitempty" range:"1000 10000000"`
 	// The person's address goes to the vendor.
 	SendIP bool `yaml:"send_ip,omitempty"`
 	// How often the vendor is asked for the app, by default 10000; beyond it work is offered.
@@ -89,7 +87,7 @@ func (a App) HumanCheckVendor() (vendors.Config, bool) {
 // HumanCheckOf returns the app's human check, without its vendor. False: it has none.
 func (a App) HumanCheckOf() (humancheck.Check, bool) {
 	h := a.HumanCheck
-	return humancheck.Check{Always: h.When == always, Cost: cmp.Or(int64(h.Cost), humancheck.DefaultCost)}, h.By != ""
+	return humancheck.Check{Always: h.When == always, Cost: humancheck.DefaultCost}, h.By != ""
 }
 
 // checkHumanChecks reports the checks of apps that cannot have one: those of a hook, whose

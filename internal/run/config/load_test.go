@@ -32,10 +32,8 @@ func TestEnvironmentBeatsFileBeatsDefault(t *testing.T) {
 	is(t, "of the environment", c.Addr+" "+c.RedisURL, "127.0.0.1:3333 redis://env:1")
 	is(t, "of the file, also over an empty variable", c.DataDir+" "+c.LogLevel.String(), "/file DEBUG")
 	is(t, "a value that is a key's name",
-		must(t, "templates: addr\nadmin: ", "SENDCODE_ADDR=127.0.0.1:3", "SENDCODE_ADMIN_TOKEN_ROLE=owner").Templates,
+		must(t, "templates: addr", "SENDCODE_ADDR=127.0.0.1:3").Templates,
 		"addr")
-	is(t, "within a mapping", must(t, "admin: {token_role: root, second_factor: required}", "SENDCODE_ADMIN_TOKEN_ROLE=owner").Admin,
-		adminSettings{TokenRole: "owner", SecondFactor: "required"})
 	proxies := must(t, "trusted_proxies: [192.0.2.7]", "SENDCODE_TRUSTED_PROXIES=10.1.2.3/8, fd00::/8,127.0.0.1").YAML()
 	is(t, "a list: "+proxies, strings.Contains(proxies, "trusted_proxies: [10.0.0.0/8, 'fd00::/8', 127.0.0.1/32]"), true)
 	is(t, "domain and file", c.MailDomain()+" "+c.File, "file.example c.yaml")

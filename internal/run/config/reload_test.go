@@ -21,9 +21,9 @@ func TestWithReloadable(t *testing.T) {
 			"SENDCODE_DATABASE_URL SENDCODE_DATABASE_ROLE SENDCODE_REDIS_URL SENDCODE_SMTP_URL oauth SENDCODE_MAIL_FROM "+
 			"SENDCODE_LOG_LEVEL templates trusted_proxies folding sms page admin")
 	secrets := with(reachable[1:6], "SENDCODE_ADMIN_TOKEN=twenty-characters-ok", "SENDCODE_METRICS_TOKEN=twenty-characters-ok",
-		"SENDCODE_OIDC_CLIENT_SECRET=x", "SENDCODE_ADMIN_TOKEN_ROLE=owner", "SENDCODE_WEBHOOK_SECRETS=default:"+hookOne)
+		"SENDCODE_OIDC_CLIENT_SECRET=x", "SENDCODE_WEBHOOK_SECRETS=default:"+hookOne)
 	is(t, "secrets", strings.Join(c.RestartChanges(must(t, "", secrets...)), " "),
-		"SENDCODE_SMTP_URL admin SENDCODE_SECRET_KEYS SENDCODE_INDEX_KEY "+
+		"SENDCODE_SMTP_URL SENDCODE_SECRET_KEYS SENDCODE_INDEX_KEY "+
 			"SENDCODE_ADMIN_PASSWORD_HASH SENDCODE_ADMIN_TOKEN SENDCODE_METRICS_TOKEN SENDCODE_OIDC_CLIENT_SECRET")
 	withPassword := func(password string) Config {
 		return must(t, "", "SENDCODE_DATABASE_URL=postgres://u:"+password+"@h/d")

@@ -8,7 +8,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 
 	"sendcode/internal/base/loopback"
 	"sendcode/internal/base/recipient"
@@ -65,29 +64,22 @@ type smsSettings struct {
 // watchSettings say when text messages to a prefix are paused. The zero value of a field is filled
 // in from defaultWatch, or for an app from sms.watch.
 type watchSettings struct {
-	// From this number of messages on a prefix is judged, 1 to 100000.
+	// From this number of messages within an hour on a prefix is judged, 1 to 100000.
 	Sends int `yaml:"sends,omitempty" range:"1 100000"`
-	// It is paused if a smaller part of the codes was entered, in percent, 1 to 50.
+	// It is paused for an hour if a smaller part of the codes was entered, in percent, 1 to 50.
 	ApprovedPercent int `yaml:"approved_percent,omitempty" range:"1 50"`
-	// The time range in which messages are counted, `10m` to `24h`.
-	Within time.Duration `yaml:"within,omitempty" range:"10m 24h"`
-	// How long the first pause lasts, `1m` to `24h`.
-	Pause time.Duration `yaml:"pause,omitempty" range:"1m 24h"`
 }
 
-var defaultWatch = watchSettings{Sends: 20, ApprovedPercent: 10, Within: time.Hour, Pause: time.Hour}
+var defaultWatch = watchSettings{Sends: 20, ApprovedPercent: 10}
 
 // or returns the settings, with those of other where none is given.
 func (w watchSettings) or(other watchSettings) watchSettings {
-	return watchSettings{
-		cmp.Or(w.Sends, other.Sends), cmp.Or(w.ApprovedPercent, other.ApprovedPercent),
-		cmp.Or(w.Within, other.Within), cmp.Or(w.Pause, other.Pause),
-	}
+	return watchSettings{cmp.Or(w.Sends, other.Sends), cmp.Or(w.ApprovedPercent, other.ApprovedPercent)}
 }
 
 // Prefixes returns the settings as the database takes them.
 func (w watchSettings) Prefixes() store.PrefixWatch {
-	return store.PrefixWatch{MinSends: w.Sends, MinApprovedPercent: w.ApprovedPercent, Within: w.Within, Pause: w.Pause}
+	return store.PrefixWatch{MinSends: w.Sends, MinApprovedPercent: w.ApprovedPercent}
 }
 
 // SMSCarrier is one carrier. Settings has the settings that only its type has.

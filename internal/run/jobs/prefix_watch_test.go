@@ -18,7 +18,7 @@ import (
 func watched(s *vtest.Settings) {
 	vtest.ServeCountries("DE", "US")(s)
 	s.Tick = 10 * time.Second
-	s.Watch = store.PrefixWatch{MinSends: 20, MinApprovedPercent: 10, Within: time.Hour, TTL: 10 * time.Minute, Pause: time.Hour}
+	s.Watch = store.PrefixWatch{MinSends: 20, MinApprovedPercent: 10, TTL: 10 * time.Minute}
 }
 
 // Many codes go to a prefix and none is entered. The prefix is paused, an alarm is logged, its
@@ -55,9 +55,9 @@ func TestAnAppIsWatchedByItsOwnSettings(t *testing.T) {
 		gym  bool // has settings of its own, not shop
 		want string
 	}{
-		{store.PrefixWatch{MinSends: 31, MinApprovedPercent: 10, Within: time.Hour, Pause: time.Hour}, false, "sent"},
-		{store.PrefixWatch{MinSends: 20, MinApprovedPercent: 10, Within: 15 * time.Minute, Pause: 3 * time.Hour}, false, "failed paused"},
-		{store.PrefixWatch{MinSends: 99, MinApprovedPercent: 10, Within: time.Hour, Pause: time.Hour}, true, "sent"},
+		{store.PrefixWatch{MinSends: 31, MinApprovedPercent: 10}, false, "sent"},
+		{store.PrefixWatch{MinSends: 30, MinApprovedPercent: 10}, false, "failed paused"},
+		{store.PrefixWatch{MinSends: 99, MinApprovedPercent: 10}, true, "failed paused"},
 	} {
 		vtest.InBubbleWith(t, vtest.MinuteTick(watched), func(r *vtest.Rig) {
 			set, name := r.Settings.Set, "shop"
@@ -67,7 +67,7 @@ func TestAnAppIsWatchedByItsOwnSettings(t *testing.T) {
 			set.Apps = map[string]policy.App{"shop": {}, "gym": {}, name: {Watch: c.own}}
 			r.Svc.Change(set) // settings of apps are reloaded
 			r.Pump(0, 30)
-			r.Sleep(10*time.Minute + 2*jobs.PrefixWatchEvery + 90*time.Minute)
+			r.Sleep(10*time.Minute + 2*jobs.PrefixWatchEvery)
 			r.WantStatus(r.Send(vtest.TextTo(vtest.PumpedNumber(60))), c.want)
 		})
 	}

@@ -58,8 +58,11 @@ INSERT INTO leases AS t (name, until) SELECT @name, clock.now + CAST(@lasts AS i
 ON CONFLICT (name) DO UPDATE SET until = excluded.until WHERE t.until <= @now`
 )
 
-// Bounds of a watch.
+// Bounds of a watch. An hour has enough messages to judge a prefix, and ends before pumping costs
+// much; a pause of an hour that stopped honest people has ended before most of them ask for help.
 const (
+	watchedSpan       = time.Hour // sends of this time range are counted; it ends a code's life ago
+	firstPrefixPause  = time.Hour // doubled for each pause of the last week that was not lifted
 	maxPrefixPause    = 24 * time.Hour
 	usualPercentSpan  = 7 * 24 * time.Hour // how far back the usual percentage and earlier pauses are read
 	usualPercentSends = 10_000             // newest sends that count for the usual percentage, at most
@@ -81,7 +84,7 @@ func prefixConversionFields(c *prefixConversion) []any {
 // few too. It returns the pauses.
 func (t Tx) pausePrefixes(w store.PrefixWatch) (started []store.PrefixPause, err error) {
 	to := t.Now.Add(-w.TTL.Truncate(time.Microsecond))
-	from := to.Add(-w.Within.Truncate(time.Microsecond))
+	from := to.Add(-watchedSpan)
 	found, err := QueryAll(t, prefixConversionFields, lowConversionPrefixesSQL+t.Dialect.inList("apps")+notYetPausedSQL,
 		Args{
 			"from": from, "to": to, "sends": w.MinSends, "percent": w.MinApprovedPercent, "most": maxNewPauses,
@@ -101,7 +104,7 @@ func (t Tx) pausePrefixes(w store.PrefixWatch) (started []store.PrefixPause, err
 		if usual != store.UnknownUsualPercent && usual < 2*w.MinApprovedPercent {
 			continue // few codes of the app are approved anywhere, so this prefix is not unusual
 		}
-		p, err := t.startPause(w, c, usual)
+		p, err := t.startPause(c, usual)
 		if err != nil {
 			return nil, err
 		}
@@ -134,7 +137,7 @@ func (t Tx) usualPercent(w store.PrefixWatch, c prefixConversion, before time.Ti
 
 // startPause pauses a prefix for a class and returns the pause. Each earlier pause of the last week
 // that was not lifted makes the new one twice as long, up to maxPrefixPause.
-func (t Tx) startPause(w store.PrefixWatch, c prefixConversion, usual int) (store.PrefixPause, error) {
+func (t Tx) startPause(c prefixConversion, usual int) (store.PrefixPause, error) {
 	earlier, err := queryFirst(t, OneColumn[int], countEarlierPausesSQL, Args{
 		"app": c.app, "prefix": c.prefix, "class": c.class,
 		"after": t.Now.Add(-usualPercentSpan),
@@ -142,7 +145,7 @@ func (t Tx) startPause(w store.PrefixWatch, c prefixConversion, usual int) (stor
 	if err != nil {
 		return store.PrefixPause{}, err
 	}
-	lasts := w.Pause.Truncate(time.Microsecond)
+	lasts := firstPrefixPause
 	for ; earlier > 0 && lasts < maxPrefixPause; earlier-- {
 		lasts *= 2
 	}

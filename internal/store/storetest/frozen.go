@@ -73,7 +73,7 @@ func FillFrozen(t *testing.T, early, late *Fixture) {
 	OK(t, late.ExpectReceipt(t.Context(), store.PendingReceipt{Carrier: "twilio", ID: "SM1", Send: sent.Send.ID}, time.Minute))
 	OK(t, err2(late.Spend(t.Context(), []store.SMSCharge{{Cap: "day", Per: "day", Amount: 7, Limit: 10}})))
 	OK(t, late.AddCarrierHold(t.Context(), recipient.SMS, recipient.Hash{15: 5}, time.Hour))
-	late.onePause(t, store.PrefixWatch{MinSends: 1, MinApprovedPercent: 10, Within: 5 * time.Hour, TTL: time.Minute, Pause: time.Hour})
+	late.onePause(t, store.PrefixWatch{MinSends: 1, MinApprovedPercent: 10, TTL: 150 * time.Minute})
 	OK(t, Err(late.AcquireJobLease(t.Context(), "watch", time.Hour)))
 	OK(t, late.Erase(t.Context(), recipient.Hash{15: 2}, time.Hour, late.Act()))
 	in := late.Intent(6, withCode("a caller's code"))

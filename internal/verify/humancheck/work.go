@@ -25,7 +25,7 @@ const WorkPrefix = "work:"
 // WorkChallengeLife is how long a challenge may be solved.
 const WorkChallengeLife = 10 * time.Minute
 
-// DefaultCost is Check.Cost where none is set: about a second on a cheap phone.
+// DefaultCost is Check.Cost of the service: about a second on a cheap phone.
 const DefaultCost = 100_000
 
 // Check says how an app asks strangers.

@@ -29,7 +29,7 @@ func inOtherBrowsers(t *testing.T, rounds ...looks) {
 	site, body := embedding(t)
 	s.Env["SENDCODE_ADMIN_PASSWORD"] = "a password for the tests"
 	const places = 200
-	s.Write(appOf(site, "human_check: {by: work, cost: 1000}") + fmt.Sprintf(`policies:
+	s.Write(appOf(site, "human_check: {by: work}") + fmt.Sprintf(`policies:
   default: [{name: own, scope: recipient, limit: 9, window: 1h}, {name: wide, scope: app, limit: %d, window: 24h, reserve: 40}]
 `, places)).Start(1)
 	base := s.Replicas[0].Base

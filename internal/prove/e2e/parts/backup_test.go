@@ -27,6 +27,7 @@ import (
 // right. An archive that is cut restores nothing.
 func TestBackupThroughAPipe(t *testing.T) {
 	s := oneFile(t)
+	delete(s.Env, "SENDCODE_CONFIG")
 	s.Env["SENDCODE_CONFIG_YAML"] = "policies:\n  default:\n" + apptest.LongRules
 	root, user := t.TempDir(), 65532
 	build := exec.Command("go", "build", "-buildvcs=false", "-o", filepath.Join(root, "sendcode"), "./cmd/sendcode")

@@ -18,7 +18,7 @@ apps:
   - name: default
     origins: ["https://shop.example"]
     keys: [{id: web, kind: public, sha256: %x}]
-    human_check: {by: work, when: always, cost: 1000}
+    human_check: {by: work, when: always}
 `, sha256.Sum256([]byte(apptest.PublicKey)))
 
 // A stranger's first send is asked for work, and one solution that is posted to all replicas at

@@ -5,6 +5,7 @@ package apptest
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -73,17 +74,20 @@ func newStack(t *testing.T) *Stack {
 		T: t, Key: APIKey, Wrong: codetest.WrongCodes(t.Name()), Printed: &servertest.Text{},
 		Answered: &servertest.Text{}, Env: map[string]string{
 			"SENDCODE_ADDR": "127.0.0.1:0", "SENDCODE_DRAIN": "0s", "SENDCODE_API_KEY": APIKey,
-			"SENDCODE_ADMIN_TOKEN": Token, "SENDCODE_ADMIN_TOKEN_ROLE": "owner",
 			"SENDCODE_METRICS_TOKEN": servertest.MetricsToken,
 		},
 	}
 	t.Cleanup(s.checkLog)
-	return s
+	return s.Write("")
 }
 
-// Write writes the configuration's file.
+// Write writes the configuration's file. Token is an owner's.
 func (s *Stack) Write(content string) *Stack {
 	s.Helper()
+	tokens := fmt.Sprintf("\nadmin: {tokens: [{id: tests, role: owner, sha256: %x}]}\n", sha256.Sum256([]byte(Token)))
+	if !strings.Contains(content, tokens) {
+		content += tokens
+	}
 	if s.Env["SENDCODE_CONFIG"] == "" {
 		s.Env["SENDCODE_CONFIG"] = filepath.Join(s.TempDir(), "sendcode.yaml")
 	}
