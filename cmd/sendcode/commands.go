@@ -337,17 +337,12 @@ func (w webhookCommand) Run(ctx context.Context, p program, cfg config.Config) e
 	return app.PostSample(ctx, cfg, w.App, w.Sample, p.out)
 }
 
-// helpCommand is --help as a command. It also prints the manual page and completion scripts, which
-// packages install.
+// helpCommand is --help as a command.
 type helpCommand struct {
 	Command []string `arg:"" optional:"" help:"The command to explain; none: all of them."`
-	As      string   `enum:"text,man,bash,zsh,fish" default:"text" help:"man: the manual page. bash, zsh, fish: a script by which the shell completes commands and flags."`
 }
 
 func (h helpCommand) Run(p program, line *kong.Context) error {
-	if h.As != "text" {
-		return writeManualOrCompletion(p.out, h.As, line)
-	}
 	// without an error, Parse has printed the help and called the parser's exit
 	if _, err := line.Kong.Parse(append(h.Command, "--help")); err != nil {
 		p.printMistake(line.Kong, h.Command, err)

@@ -109,8 +109,6 @@ func TestCommands(t *testing.T) {
 		{"bounce", mistakes, 75, "", "4 mistakes"},
 		{"bounce --urls=x", nil, 75, "", "unknown flag --urls"},
 		{"bounce", []string{"SENDCODE_DATA_DIR=" + t.TempDir()}, 75, "", "no provider_events has the scheme dsn"},
-		{"help --as=man", mistakes, 0, ".TH SENDCODE 1|, 2 for a command line that is not understood|.B \\-\\-kind=\\fIsecret|public", ""},
-		{"help --as=tcsh", mistakes, 2, "", "bash"},
 		{"demo", mistakes, 2, "", "sendcode: error: "},
 		{"man", mistakes, 2, "", "sendcode: error: "},
 		{"--help", mistakes, 0, "doctor|docs/configuration.md", ""},
@@ -181,28 +179,6 @@ func TestKeys(t *testing.T) {
 	}
 	if _, err, code := sendcode(t, environ, "config"); code != 0 {
 		t.Errorf("the settings refuse what key makes: %s", err)
-	}
-}
-
-// What Bash offers for the last of some words.
-func TestCompletion(t *testing.T) {
-	script, _, _ := sendcode(t, nil, "help", "--as=bash")
-	for words, want := range map[string]string{
-		"sendcode mi": "migrate", "sendcode key --k": "--kind", "sendcode key --kind pub": "public",
-		"sendcode admin ad": "add", "sendcode mars x": "",
-	} {
-		bash := exec.CommandContext(t.Context(), "bash", "-c",
-			script+`COMP_WORDS=($1) COMP_CWORD=$((${#COMP_WORDS[@]}-1)); _sendcode; echo "${COMPREPLY[@]}"`,
-			"bash", words)
-		if got, err := bash.CombinedOutput(); err != nil || strings.TrimSpace(string(got)) != want {
-			t.Errorf("%s: %s (%v), want %s", words, got, err, want)
-		}
-	}
-	for _, shell := range []string{"zsh", "fish"} { // installed or not, each command is in its script
-		if script, _, _ := sendcode(t, nil, "help", "--as="+shell); !strings.Contains(script, "migrate") ||
-			!strings.Contains(script, "ring index webhook") {
-			t.Errorf("%s lacks a command or a value: %s", shell, script)
-		}
 	}
 }
 

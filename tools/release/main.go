@@ -19,7 +19,6 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -38,18 +37,10 @@ var copied = map[string]string{
 	"UPGRADING.md": "UPGRADING.md",
 	"SECURITY.md":  "SECURITY.md",
 	"compose.yaml": "compose.yaml", "compose.postgres.yaml": "compose.postgres.yaml",
+	"sendcode.yaml": "internal/run/config/example.yaml",
 }
 
-// printed are the files that the program prints itself: the arguments by the name in the archive.
-var printed = map[string][]string{
-	"sendcode.1":                {"help", "--as=man"},
-	"sendcode.yaml":             {"config", "--example"},
-	"completions/sendcode.bash": {"help", "--as=bash"},
-	"completions/_sendcode":     {"help", "--as=zsh"},
-	"completions/sendcode.fish": {"help", "--as=fish"},
-}
-
-// example is the file of the tree that an archive has under another name, as the program prints it.
+// example is a file of the tree that an archive has under another name.
 var example = map[string]string{"internal/run/config/example.yaml": "sendcode.yaml"}
 
 // release is one run: the tree, where the archives go, what the program is to call itself, the
@@ -97,18 +88,9 @@ func (r release) make(systems []string) error {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(built) }()
-	own, err := r.build(built, runtime.GOOS, runtime.GOARCH)
-	if err != nil {
-		return err
-	}
 	common, err := r.copies()
 	if err != nil {
 		return err
-	}
-	for name, args := range printed {
-		if common[name], err = exec.Command(own, args...).Output(); err != nil {
-			return fmt.Errorf("sendcode %v: %w", args, err)
-		}
 	}
 	if err := relink(common); err != nil {
 		return err
