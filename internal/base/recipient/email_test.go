@@ -230,11 +230,8 @@ func checkParsed(t *testing.T, raw string, r Recipient, err error) {
 			t.Errorf("case frees quota: %q and %q, %v", loud, address, err)
 		}
 	}
-	for _, typed := range []string{address, r.Formatted()} {
-		again, err := Parse(r.Channel(), typed)
-		if err != nil || !again.Equal(r) || again.Hash(testKey) != r.Hash(testKey) {
-			t.Errorf("not idempotent: %q is %q, %v", typed, again.Address(), err)
-		}
+	if again, err := Parse(r.Channel(), address); err != nil || !again.Equal(r) || again.Hash(testKey) != r.Hash(testKey) {
+		t.Errorf("not idempotent: %q is %q, %v", address, again.Address(), err)
 	}
 }
 

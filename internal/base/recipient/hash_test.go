@@ -168,7 +168,7 @@ func TestEqual(t *testing.T) {
 		t.Error("Equal does not compare channel and address")
 	}
 	var r Recipient
-	if r.Channel() != "" || r.Address() != "" || r.Masked() != "" || r.Country() != "" || r.VoIP() || r.Landline() || r.Formatted() != "" {
+	if r.Channel() != "" || r.Address() != "" || r.Masked() != "" || r.Country() != "" || r.VoIP() || r.Landline() {
 		t.Errorf("the zero value is not empty: %v", r)
 	}
 }

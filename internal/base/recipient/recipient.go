@@ -183,19 +183,6 @@ func (r Recipient) Landline() bool {
 	return r.Channel() == SMS && r.data().kind == phonenumbers.FIXED_LINE
 }
 
-// Formatted returns Address as people write one: a phone number with spaces between its groups,
-// such as "+49 1512 3456789".
-func (r Recipient) Formatted() string {
-	if r.Channel() != SMS {
-		return r.Address()
-	}
-	number, err := phonenumbers.Parse(r.Address(), "")
-	if err != nil {
-		return r.Address()
-	}
-	return phonenumbers.Format(number, phonenumbers.INTERNATIONAL)
-}
-
 // String gives the masked form.
 func (r Recipient) String() string { return r.Masked() }
 

@@ -65,8 +65,10 @@ func (console *Console) exportCSV(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := q.rejectParameters("An export is all rows; from and to bound it.", layout.PagingParameters...); err != nil {
-		return err
+	for _, name := range layout.PagingParameters {
+		if q.given.Has(name) {
+			return fault.Invalid(name, "unknown", "An export is all rows; from and to bound it.")
+		}
 	}
 	if c.Request().Method == http.MethodHead { // no export, so no audit entry
 		setExportHeader(c)

@@ -170,17 +170,6 @@ func (console *Console) sendsWithTimeFallback(ctx context.Context, f store.Filte
 	return console.DB.Sends(ctx, f)
 }
 
-// rejectParameters returns an error with the problem if the query has one of the named parameters,
-// else nil.
-func (q listQuery) rejectParameters(problem string, names ...string) error {
-	for _, name := range names {
-		if q.given.Has(name) {
-			return fault.Invalid(name, "unknown", problem)
-		}
-	}
-	return nil
-}
-
 // hasLocalTimes reports whether the raw query has times without a zone.
 func (q listQuery) hasLocalTimes(raw string) bool {
 	values, _ := url.ParseQuery(raw)

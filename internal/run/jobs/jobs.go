@@ -61,11 +61,15 @@ func (j Job) runOnce(ctx context.Context) (again bool, err error) {
 }
 
 func (j Job) loop(ctx context.Context, tick time.Duration, observer Observer, logger *slog.Logger) {
-	var failures failureLog
+	failures := logs.Throttle{Every: failureLogInterval}
 	for {
 		again, err := j.runOnce(ctx)
 		if ctx.Err() == nil {
-			failures.logIfDue(j.Name, err, logger)
+			if err == nil {
+				failures = logs.Throttle{Every: failureLogInterval} // the next failure is logged at once
+			} else if _, due := failures.Add("", time.Now()); due {
+				logger.Warn("job failed", "job", j.Name, "error", err, logs.SeeJobs)
+			}
 			if observer != nil {
 				observer.JobRan(j.Name, err != nil)
 			}
@@ -84,22 +88,9 @@ func (j Job) loop(ctx context.Context, tick time.Duration, observer Observer, lo
 	}
 }
 
-// failureLogInterval is the shortest time between two log lines about failures of the same job.
+// failureLogInterval is the shortest time between two log lines about failures of the same job,
+// which may fail at every tick while the database is unavailable.
 const failureLogInterval = 10 * time.Minute
-
-// failureLog logs a job's failures at most once every failureLogInterval, since a job may fail at
-// every tick while the database is unavailable. A success ends the interval.
-type failureLog struct{ logged time.Time }
-
-func (f *failureLog) logIfDue(job string, err error, logger *slog.Logger) {
-	switch {
-	case err == nil:
-		f.logged = time.Time{}
-	case time.Since(f.logged) >= failureLogInterval:
-		f.logged = time.Now()
-		logger.Warn("job failed", "job", job, "error", err, logs.SeeJobs)
-	}
-}
 
 // InfallibleRun converts a function to a Job.Run that never fails and never asks for another run
 // after a tick.

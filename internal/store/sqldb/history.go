@@ -8,18 +8,6 @@ import (
 	"sendcode/internal/store/sqlgen"
 )
 
-// readSince runs a statement with @after set to the database's time minus within.
-func readSince[T any](ctx context.Context, db *DB, name string, within time.Duration, fields func(*T) []any, statement string,
-	args Args,
-) (rows []T, err error) {
-	_, err = db.readWithClock(ctx, name, func(q Tx, now time.Time) error {
-		args["after"] = now.Add(-within.Truncate(time.Microsecond))
-		rows, err = QueryAll(q, fields, statement, args)
-		return err
-	})
-	return rows, err
-}
-
 // FailedSends returns the sends that q selects, oldest first, and the time on the database's clock.
 func (db *DB) FailedSends(ctx context.Context,
 	q store.FailedSendsQuery,
@@ -56,13 +44,19 @@ GROUP BY s.app, s.channel, s.recipient HAVING count(*) >= @least ORDER BY max(s.
 
 // FrequentRecipients returns up to q.Limit recipients with many counted sends, newest send first,
 // and the number of all such recipients.
-func (db *DB) FrequentRecipients(ctx context.Context, q store.FrequentRecipientsQuery) ([]store.FrequentRecipient, int, error) {
-	all := 0
-	rows, err := readSince(ctx, db, "FrequentRecipients", q.Within, func(c *store.FrequentRecipient) []any {
-		return []any{
-			&c.App, &c.Channel, sqlgen.ScannerFor(&c.Recipient), &c.To, &c.Purpose, &c.Sends,
-			sqlgen.ScannerFor(&c.Newest), &all,
-		}
-	}, db.Dialect.FrequentRecipientsSQL(), Args{"purposes": q.Purposes, "least": q.AtLeast, "limit": q.Limit})
+func (db *DB) FrequentRecipients(ctx context.Context,
+	q store.FrequentRecipientsQuery,
+) (rows []store.FrequentRecipient, all int, err error) {
+	_, err = db.readWithClock(ctx, "FrequentRecipients", func(tx Tx, now time.Time) error {
+		rows, err = QueryAll(tx, func(c *store.FrequentRecipient) []any {
+			return []any{
+				&c.App, &c.Channel, sqlgen.ScannerFor(&c.Recipient), &c.To, &c.Purpose, &c.Sends,
+				sqlgen.ScannerFor(&c.Newest), &all,
+			}
+		}, db.Dialect.FrequentRecipientsSQL(), Args{
+			"after": now.Add(-q.Within.Truncate(time.Microsecond)), "purposes": q.Purposes, "least": q.AtLeast, "limit": q.Limit,
+		})
+		return err
+	})
 	return rows, all, err
 }

@@ -77,7 +77,6 @@ type doctor struct {
 	resolver resolver
 	now      func() time.Time
 	broken   int
-	fileFits bool // the SQLite file, and its keys
 }
 
 // runCheck calls a check with checkTimeout and prints what it returns.

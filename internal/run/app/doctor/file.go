@@ -81,7 +81,6 @@ func (d *doctor) checkFile(ctx context.Context) {
 	} else {
 		d.checkKeys(ctx, cfg, db.Store())
 	}
-	d.fileFits = err == nil
 	d.runCheck(ctx, what, func(ctx context.Context) (string, error) { return d.checkGrowth(ctx, db, path) })
 	d.checkBackup()
 }
