@@ -1,7 +1,6 @@
 package store
 
 import (
-	"slices"
 	"time"
 
 	"sendcode/internal/base/recipient"
@@ -24,16 +23,4 @@ type FrequentRecipient struct {
 	Purpose   string // of one of the sends
 	Sends     int
 	Newest    time.Time // LoggedAt of the newest send
-}
-
-// LatestPerRecipient returns the newest row of each recipient, newest first. It sorts the slice
-// rows.
-func LatestPerRecipient(rows []SendOrRefusal) (list []SendOrRefusal) {
-	slices.SortFunc(rows, func(a, b SendOrRefusal) int { return CompareLogged(b, a) })
-	for _, row := range rows {
-		if !slices.ContainsFunc(list, func(s SendOrRefusal) bool { return s.Recipient == row.Recipient }) {
-			list = append(list, row)
-		}
-	}
-	return list
 }

@@ -19,7 +19,6 @@ import (
 	"github.com/google/uuid"
 	"github.com/labstack/echo/v4"
 
-	"sendcode/internal/base/recipient"
 	"sendcode/internal/http/console/auth"
 	"sendcode/internal/http/console/layout"
 	"sendcode/internal/http/console/records"
@@ -37,7 +36,6 @@ type database interface {
 	SendDetails(ctx context.Context, id uuid.UUID) (store.SendDetails, error)
 	Verification(ctx context.Context, id string) (store.Verification, store.Send, time.Time, error)
 	SendsBySupportReference(ctx context.Context, support string) ([]store.SendOrRefusal, error)
-	LatestRowPerRecipient(ctx context.Context, hs []recipient.Hash, within time.Duration) ([]store.SendOrRefusal, error)
 	AddAuditEntry(ctx context.Context, a store.AuditEntry) error
 	VerificationsByID(ctx context.Context, ids []string) (list []store.Verification, now time.Time, err error)
 	SendsByID(ctx context.Context, ids []uuid.UUID) (list []store.SendOrRefusal, now time.Time, err error)

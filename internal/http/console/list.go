@@ -80,7 +80,7 @@ type recipientHeader struct {
 }
 
 func (console *Console) listPage(c echo.Context) error {
-	hints, raw := splitHintParameters(c.Request().URL.RawQuery)
+	unserved, raw := cutUnserved(c.Request().URL.RawQuery)
 	q, err := parseQuery(raw, console.Now(), layout.Words(c).Zone())
 	if err != nil {
 		return err
@@ -89,7 +89,7 @@ func (console *Console) listPage(c echo.Context) error {
 	if zone := layout.Words(c).Zone(); zone != time.UTC && q.hasLocalTimes(raw) {
 		return c.Redirect(http.StatusSeeOther, listAddress(q.given, "", ""))
 	}
-	q.hints = hints
+	q.unserved = unserved
 	return console.showList(c, http.StatusOK, q, searchView{})
 }
 
@@ -125,12 +125,9 @@ func (console *Console) showList(c echo.Context, status int, q listQuery, s sear
 		case filters == "":
 			v.Nothing = w.Get("list.nothing")
 		case filters == layout.FilterText("recipient", "", w):
-			v.Verdict, err = console.verdictWithoutRows(ctx, q.hints, w)
+			v.Verdict = explain.JudgeWithoutRows(q.unserved, w)
 		default:
 			v.Nothing, v.Ways = console.emptyListText(q.given, w)
-		}
-		if err != nil {
-			return err
 		}
 	}
 	if q.filter.Recipient != nil {

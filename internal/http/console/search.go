@@ -18,7 +18,6 @@ import (
 	"sendcode/internal/base/fault"
 	"sendcode/internal/base/logs"
 	"sendcode/internal/base/recipient"
-	"sendcode/internal/base/texts"
 	"sendcode/internal/http/console/explain"
 	"sendcode/internal/http/console/layout"
 	"sendcode/internal/store"
@@ -145,8 +144,10 @@ func (console *Console) searchAddress(ctx context.Context, typed string) (string
 	if len(rows) > 0 {
 		return list, nil
 	}
-	hints, err := console.hintsOf(ctx, ch, to)
-	return hints.addTo(list), err
+	if bad, ok := errors.AsType[*fault.InvalidError](console.Administration.Codes.ValidateRecipient(string(ch), to)); ok {
+		list += "&" + unservedParameter + "=" + url.QueryEscape(bad.Reason)
+	}
+	return list, nil
 }
 
 // quoted finds in a longer text the address, the support reference or, after "id", the ID that it
@@ -258,69 +259,18 @@ func cleanPhoneNumber(typed string) string {
 	return number
 }
 
-// searchHints explain why a recipient has no rows. The list makes its verdict from them. The search
-// adds them to the list's URL, since only it sees the full recipient.
-type searchHints struct {
-	unserved string           // why the recipient is not served; empty: it is served
-	near     []recipient.Hash // similarly spelled recipients with recent sends
-}
+// unservedParameter is the parameter of a list's URL that says why its recipient is not served. The
+// search adds it, since only it sees the full recipient; the list makes its verdict from it.
+const unservedParameter = "unserved"
 
-const (
-	unservedParameter = "unserved"
-	similarParameter  = "near"
-	maxSimilar        = 3
-	similarPeriod     = 48 * time.Hour // longer than the search looks back, so that a colleague can open its address later
-)
-
-// hintsOf returns the hints for a recipient without rows: why it is not served or, if it is,
-// similarly spelled recipients.
-func (console *Console) hintsOf(ctx context.Context, ch recipient.Channel, to string) (h searchHints, err error) {
-	if bad, ok := errors.AsType[*fault.InvalidError](console.Administration.Codes.ValidateRecipient(string(ch), to)); ok {
-		h.unserved = bad.Reason
-		return h, nil
-	}
-	rows, err := console.Administration.SimilarRecipients(ctx, string(ch), to, maxSimilar)
-	for _, row := range rows {
-		h.near = append(h.near, row.Recipient)
-	}
-	return h, err
-}
-
-// addTo returns the list's URL with the hints added to its query.
-func (h searchHints) addTo(listURL string) string {
-	if h.unserved != "" {
-		listURL += "&" + unservedParameter + "=" + url.QueryEscape(h.unserved)
-	}
-	var near []string
-	for _, hash := range h.near {
-		near = append(near, hash.String())
-	}
-	if len(near) > 0 {
-		listURL += "&" + similarParameter + "=" + strings.Join(near, ".")
-	}
-	return listURL
-}
-
-// splitHintParameters returns the hints of a raw query and the query without them. Without a
-// recipient there are no hints: the query stays as it is, and its parser rejects their parameters.
-func splitHintParameters(raw string) (h searchHints, rest string) {
+// cutUnserved returns the value of unservedParameter in a raw query, and the query without it.
+// Without a recipient the query stays as it is, and its parser rejects the parameter.
+func cutUnserved(raw string) (unserved, rest string) {
 	values, err := url.ParseQuery(raw)
-	if err != nil || !values.Has("recipient") || !values.Has(unservedParameter) && !values.Has(similarParameter) {
-		return h, raw
+	if err != nil || !values.Has("recipient") || !values.Has(unservedParameter) {
+		return "", raw
 	}
-	for hash := range strings.SplitSeq(values.Get(similarParameter), ".") {
-		if parsed, err := recipient.ParseHash(hash); err == nil && len(h.near) < maxSimilar {
-			h.near = append(h.near, parsed)
-		}
-	}
-	h.unserved = values.Get(unservedParameter)
-	values.Del(similarParameter)
+	unserved = values.Get(unservedParameter)
 	values.Del(unservedParameter)
-	return h, values.Encode()
-}
-
-// verdictWithoutRows returns the verdict on a recipient without rows.
-func (console *Console) verdictWithoutRows(ctx context.Context, h searchHints, w texts.Words) (*explain.Verdict, error) {
-	rows, err := console.DB.LatestRowPerRecipient(ctx, h.near, similarPeriod)
-	return explain.JudgeWithoutRows(h.unserved, rows, w), err
+	return unserved, values.Encode()
 }

@@ -230,43 +230,6 @@ func TestSearchSaysWhyItFoundNothing(t *testing.T) {
 	}
 }
 
-// A person who mistyped the address waits for a code that went elsewhere: the right one leads
-// there, for a day.
-func TestSearchFindsWhoMistyped(t *testing.T) {
-	r := newRig(t)
-	theirs := r.sent("ana@gmial.com")
-	r.sent("ana@exmaple.com") // nothing to do with it
-	r.refused("anna@gmail.com", "minute", time.Minute, 1)
-	b := r.LoggedIn()
-	_, hash := r.recipient("ana@gmail.com")
-	near := searchFor(b, "ana@gmail.com").Header().Get("Location")
-	if !strings.HasPrefix(near, "/admin?recipient="+hash.String()+"&near=") || strings.Contains(near, "ana") {
-		t.Fatalf("leads to %q", near)
-	}
-	rec := b.Get(near)
-	contains(t, rec, "One for <b>a•••@gmial.com</b>, spelled almost the same", `<a href="`+explain.SendPageAddress(theirs.ID)+`">`)
-	lacks(t, rec, "exmaple", "Have them spell it")
-	r.Clock.Add(25 * time.Hour)
-	want(t, b.Login(consoletest.Password), http.StatusSeeOther)
-	redirects(t, searchFor(b, "ana@gmail.com"), "/admin?recipient="+hash.String())
-	rec = b.Get("/admin?recipient=" + hash.String())
-	contains(t, rec, "No request for this recipient reached us", "Have them spell it")
-	lacks(t, rec, "spelled almost")
-	r.Break("LatestRowPerRecipient")
-	want(t, searchFor(b, "bo@gmail.com"), http.StatusServiceUnavailable)
-	want(t, b.Get(near), http.StatusServiceUnavailable)
-}
-
-// Of a person who was erased, others' searches learn nothing.
-func TestMistypedAndErased(t *testing.T) {
-	r := newRig(t)
-	r.erase(r.sent("ana@gmial.com"))
-	b := r.LoggedIn()
-	rec := b.Get(searchFor(b, "ana@gmail.com").Header().Get("Location"))
-	contains(t, rec, "No request for this recipient reached us")
-	lacks(t, rec, "spelled almost")
-}
-
 // erase erases the recipient of a send.
 func (r *rig) erase(s store.Send) {
 	r.Helper()
@@ -274,48 +237,32 @@ func (r *rig) erase(s store.Send) {
 }
 
 func TestVerdictsWithoutRows(t *testing.T) {
-	r := newRig(t)
-	row := r.sent("ana@gmial.com")
 	var out strings.Builder
-	for _, h := range []searchHints{
-		{},
-		{near: []recipient.Hash{row.Recipient}},
-		{near: []recipient.Hash{{1}}},
-		{unserved: "country_not_served", near: []recipient.Hash{row.Recipient}},
-		{unserved: "voip"},
-		{unserved: "disposable"},
-		{unserved: "not_configured"},
-		{unserved: "of a later version"},
-	} {
-		fmt.Fprintf(&out, "== %q, %d near\n", h.unserved, len(h.near))
+	for _, unserved := range []string{"", "country_not_served", "voip", "disposable", "not_configured", "of a later version"} {
+		fmt.Fprintf(&out, "== %q\n", unserved)
 		for _, w := range texts.ConsoleLanguages() {
-			v, err := r.console.verdictWithoutRows(t.Context(), h, w)
-			r.Must(err)
-			fmt.Fprintf(&out, "%s\n%s\n", v.What, v.Next)
-			for _, n := range v.Near {
-				fmt.Fprintf(&out, "%s\n", n.Text)
-			}
-			fmt.Fprintf(&out, "%s\n", v.Answer.Text)
+			v := explain.JudgeWithoutRows(unserved, w)
+			fmt.Fprintf(&out, "%s\n%s\n%s\n", v.What, v.Next, v.Answer.Text)
 		}
 		out.WriteString("\n")
 	}
 	golden.File(t, "testdata/norows.txt", out.String())
 }
 
-// Hints are of a recipient alone, at most three are looked up, and scripts have none. Where
-// requests are turned away, that is the hint.
-func TestHintsAreTakenFromAnAddress(t *testing.T) {
+// Why requests are turned away is a hint of a recipient's list alone, and scripts have none.
+func TestUnservedIsTakenFromAnAddress(t *testing.T) {
 	h := strings.Repeat("ab", 16)
-	for raw, near := range map[string]int{
-		"recipient=" + h + "&near=" + h + "." + h + ".x": 2, "recipient=" + h + "&near=" + strings.Repeat(h+".", 9): 3,
-		"near=" + h: 0, "recipient=" + h + "&near=%zz": 0,
+	for raw, wanted := range map[string][2]string{
+		"recipient=" + h + "&unserved=voip": {"voip", "recipient=" + h},
+		"unserved=voip":                     {"", "unserved=voip"},
+		"recipient=%zz&unserved=voip":       {"", "recipient=%zz&unserved=voip"},
 	} {
-		if got, rest := splitHintParameters(raw); len(got.near) != near || near > 0 && rest != "recipient="+h || near == 0 && rest != raw {
-			t.Errorf("%s: %d near, rest %s", raw, len(got.near), rest)
+		if unserved, rest := cutUnserved(raw); [2]string{unserved, rest} != wanted {
+			t.Errorf("%s: %q, rest %s", raw, unserved, rest)
 		}
 	}
 	_, b := loggedIn(t)
-	want(t, b.Get("/v1/admin/sends?recipient="+h+"&near="+h), http.StatusUnprocessableEntity)
+	want(t, b.Get("/v1/admin/sends?recipient="+h+"&unserved=voip"), http.StatusUnprocessableEntity)
 	// the rig has no carrier
 	to := searchFor(b, "+8613800138000").Header().Get("Location")
 	if !strings.HasSuffix(to, "&unserved=not_configured") {

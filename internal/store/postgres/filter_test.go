@@ -9,7 +9,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"sendcode/internal/base/recipient"
 	"sendcode/internal/store"
 	"sendcode/internal/store/sqldb"
 	"sendcode/internal/store/storetest"
@@ -160,7 +159,6 @@ func askOfRecipient(t *testing.T, f *storetest.Fixture, begun store.BeginAnswer,
 			store.HolderQuery{App: s.App, Channel: s.Channel, Recipient: s.Recipient, Purpose: s.Purpose, Holder: "s:1"}))(t)
 		storetest.Must3(f.Verification(t.Context(), begun.Verification.ID))(t)
 		storetest.Must(f.SendDetails(t.Context(), s.ID))(t)
-		storetest.Must(f.LatestRowPerRecipient(t.Context(), []recipient.Hash{s.Recipient}, time.Hour))(t)
 	}
 }
 

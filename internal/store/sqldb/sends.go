@@ -73,30 +73,6 @@ func (db *DB) VerificationsByID(ctx context.Context, ids []string) (all []store.
 
 func compareIDs(a, b uuid.UUID) int { return slices.Compare(a[:], b[:]) }
 
-// latestRowsSQL reads, among others, the newest send and the newest refusal of each recipient.
-// LATERAL makes Postgres look up each recipient in an index; the conditions fit only one index.
-var latestRowsSQL = dialectSQL{
-	Postgres: `
-SELECT s.* FROM unnest(CAST(@recipients AS bytea[])) AS h (recipient) CROSS JOIN LATERAL ((` +
-		SendRows.selectWhere(newestOfRecipientSQL) + `) UNION ALL (` + refusalRows.selectWhere(newestOfRecipientSQL) + `)) s`,
-	SQLite: sendsAndRefusalsSQL(
-		`s.logged_at > @now - @within AND s.recipient IN (SELECT unhex(value) FROM json_each(@recipients))`),
-}
-
-const newestOfRecipientSQL = `s.recipient <= h.recipient AND (s.recipient, s.logged_at) > (h.recipient, @now - CAST(@within AS interval))
-ORDER BY s.recipient DESC, s.logged_at DESC, s.id DESC LIMIT 1`
-
-// LatestRowPerRecipient returns the newest row of each recipient that was logged less than within
-// ago, newest first. Recipients without such a row are left out. It takes up to 5,000 hashes.
-func (db *DB) LatestRowPerRecipient(ctx context.Context, hs []recipient.Hash, within time.Duration) ([]store.SendOrRefusal, error) {
-	if len(hs) == 0 {
-		return nil, nil
-	}
-	rows, err := ReadAll(ctx, db, "LatestRowPerRecipient", sendOrRefusalFields, db.Dialect.pick(latestRowsSQL),
-		Args{"recipients": hs, "within": within})
-	return store.LatestPerRecipient(rows), err
-}
-
 // SendsBySupportReference returns the rows with a support reference, sorted by ID; none if the text
 // is not a reference.
 func (db *DB) SendsBySupportReference(ctx context.Context, support string) ([]store.SendOrRefusal, error) {

@@ -55,7 +55,6 @@ type Store interface {
 		bool, error)
 	LiftSuppressions(ctx context.Context, l store.LiftSuppressionsRequest, act *store.AuditEntry) ([]store.Suppression, error)
 	LiftPrefixPause(ctx context.Context, l store.LiftPauseRequest, act *store.AuditEntry) (store.PrefixPause, bool, error)
-	LatestRowPerRecipient(ctx context.Context, hs []recipient.Hash, within time.Duration) ([]store.SendOrRefusal, error)
 	Lockout(ctx context.Context, v store.Verification) (store.Lockout, error)
 	FrequentRecipients(ctx context.Context, q store.FrequentRecipientsQuery) (top []store.FrequentRecipient, total int, err error)
 }

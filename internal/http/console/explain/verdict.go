@@ -22,8 +22,7 @@ import (
 type Verdict struct {
 	Tone       Tone
 	What, Next texts.Sentence
-	Newer      *linkedText  // the recipient's newer request for the same purpose; nil: none
-	Near       []linkedText // requests for similarly spelled recipients, if this one has none
+	Newer      *linkedText // the recipient's newer request for the same purpose; nil: none
 	Answer     personReply
 }
 
