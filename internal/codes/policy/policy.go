@@ -14,10 +14,10 @@
 //
 //	quota/quota.go                             the constant; Counted, if not each send is an event
 //	internal/codes/policy/rules.go             RuleScopes; recipientScopes, if it counts the sends to one recipient; CountsByClient, if a
-//	                                           back end need not name it: then its rules are left out, have no reserve by default, and warn
-//	internal/limit/buckets/buckets.go  Subject and its bucket; subjectOf (verification/parse_ask.go) fills it
+//	                                           back end need not name it: then its rules are left out, have no reserve by default, and warn;
+//	                                           RulesFor, if recipients of one channel have none
+//	internal/limit/buckets/buckets.go          Subject and its bucket; planFor (verification/parse_ask.go) fills it
 //	internal/verify/verification               the field of the request, if it has one: "A new field of a send" in package store
-//	internal/codes/policy/policy.go            ForChannel, if recipients of one channel have none
 //	internal/run/config/policies.go            the tag and comments of policyRule; then go test ./internal/run/config -update
 //	internal/base/texts/en.json, zh-Hans.json  scope.device, wide.device, next.wide.device
 //	internal/run/app/strangers_test.go         whatRefuses; with -update it writes SECURITY.md
@@ -60,7 +60,7 @@ type Purpose struct {
 
 	// Life of a code, `30s` to `10m`; with `kind: confirm` to `24h`, but a code in a text message
 	// has at most `10m`. A resend does not prolong it.
-	TTL time.Duration `yaml:"ttl" default:"10m" range:"30s 24h: a code may not live longer than a day"` // see ForChannel
+	TTL time.Duration `yaml:"ttl" default:"10m" range:"30s 24h: a code may not live longer than a day"` // see Life
 	// `private`, or `glance`: the code in subject and preview.
 	Notify message.NotifyMode `yaml:"notify" default:"private" oneof:"private glance"`
 }
@@ -184,44 +184,19 @@ func (s Set) LongestCodeLife() (d time.Duration) {
 // LongestRecipientWindow returns the longest window of the purpose's rules on recipients; 0 if it
 // has no such rule.
 func (p Purpose) LongestRecipientWindow() time.Duration {
-	var longest time.Duration
-	for _, r := range p.Policy.Rules {
-		if r.Scope == quota.Recipient {
-			longest = max(longest, r.Keep())
-		}
-	}
-	return longest
+	return quota.LongestKeep(quota.OfScope(p.Policy.Rules, quota.Recipient))
 }
 
 // MaxTextLife is the longest life of a code in a text message, and of a code for signing in (NIST
 // SP 800-63A, confirmation codes; SP 800-63B, out-of-band secrets).
 const MaxTextLife = 10 * time.Minute
 
-// ForChannel returns the purpose as it applies to a channel: for mail without rules on countries
-// and prefixes; for text messages without the rule on spellings, and with a life of at most
-// MaxTextLife.
-func (p Purpose) ForChannel(ch recipient.Channel) Purpose {
-	others := CountsByCountryOrPrefix
+// Life returns the life of the purpose's codes on a channel: in a text message at most MaxTextLife.
+func (p Purpose) Life(ch recipient.Channel) time.Duration {
 	if ch == recipient.SMS {
-		others = func(r quota.Rule) bool { return r.Scope == SpellingsScope }
-		p.TTL = min(p.TTL, MaxTextLife)
+		return min(p.TTL, MaxTextLife)
 	}
-	p.Policy.Rules = WithoutRules(p.Policy.Rules, others)
-	return p
-}
-
-// WithoutRules returns the rules for which some is false. If it removes none, as is usual, it
-// returns rules itself.
-func WithoutRules(rules []quota.Rule, some func(quota.Rule) bool) []quota.Rule {
-	if !slices.ContainsFunc(rules, some) {
-		return rules
-	}
-	return slices.DeleteFunc(slices.Clone(rules), some)
-}
-
-// CountsByCountryOrPrefix reports whether a rule counts by the country or the prefix of a number.
-func CountsByCountryOrPrefix(r quota.Rule) bool {
-	return r.Scope == quota.Country || r.Scope == quota.Prefix
+	return p.TTL
 }
 
 // CurrentSet holds the current Set, which a reload replaces. Safe for concurrent use.

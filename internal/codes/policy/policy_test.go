@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"sendcode/internal/base/recipient"
 	"sendcode/internal/codes/policy"
 	"sendcode/internal/kit/servertest"
 	"sendcode/internal/store"
@@ -12,29 +13,45 @@ import (
 	"sendcode/quota"
 )
 
-func TestRulesForBrowsers(t *testing.T) {
+func TestRulesFor(t *testing.T) {
 	own := quota.Rule{Name: "minute", Scope: quota.Recipient, Limit: 1, Window: time.Minute}
 	net := quota.Rule{Name: "client", Scope: quota.Network, Limit: 5, Window: time.Minute}
 	office := quota.Rule{Name: "office", Scope: quota.IP, Limit: 5, Window: time.Minute, Observe: true}
-	forBrowser := func(rules []quota.Rule) []quota.Rule {
-		return policy.Set{}.ForBrowser(policy.Purpose{Policy: quota.Policy{Rules: rules}}, "shop", store.KnownBrowser).Policy.Rules
-	}
+	failures := quota.Rule{Name: "failures", Scope: quota.Failures, Limit: 4, Window: time.Minute}
+	place := quota.Rule{Name: "place", Scope: quota.Country, Limit: 5, Window: time.Minute}
+	known := policy.Request{Channel: recipient.Email, Class: store.KnownBrowser, NamesClient: true}
+	stranger := policy.Request{Channel: recipient.Email, Class: store.UnknownBrowser, NamesClient: true}
+	text, unnamed, test := stranger, stranger, stranger
+	text.Channel, unnamed.NamesClient, test.Test = recipient.SMS, false, true
+	set := policy.Set{Spellings: quota.Rule{Name: policy.SpellingsName, Scope: policy.SpellingsScope, Limit: 2, Window: time.Hour}}
 	for _, c := range []struct {
 		rules []quota.Rule
+		by    policy.Request
 		want  []string
 	}{
-		{[]quota.Rule{own}, []string{"minute", "client", "network"}},
-		{[]quota.Rule{own, office}, []string{"minute", "office", "network"}},
-		{[]quota.Rule{own, net}, []string{"minute", "client", "client_"}},
-		{[]quota.Rule{own, net, office}, []string{"minute", "client", "office"}},
+		{[]quota.Rule{own}, known, []string{"minute", "client", "network"}},
+		{[]quota.Rule{own, office}, known, []string{"minute", "office", "network"}},
+		{[]quota.Rule{own, net}, known, []string{"minute", "client", "client_"}},
+		{[]quota.Rule{own, net, office}, known, []string{"minute", "client", "office"}},
+		{[]quota.Rule{own, failures, place}, stranger, []string{"minute", "failures", "backoff", "client", "network", "spellings"}},
+		{[]quota.Rule{own, place}, text, []string{"minute", "place", "client", "network"}},
+		{[]quota.Rule{own, net, office}, unnamed, []string{"minute", "spellings"}},
+		{[]quota.Rule{own, net, failures}, test, []string{"minute"}},
+		{[]quota.Rule{own, net}, policy.Request{NamesClient: true}, []string{"minute", "client"}},
 	} {
 		var got []string
-		for _, r := range forBrowser(c.rules) {
+		rules := set.RulesFor(policy.Purpose{Policy: quota.Policy{Rules: c.rules}}, c.by)
+		for _, r := range rules {
 			got = append(got, r.Name)
 		}
 		servertest.Same(t, "rules", fmt.Sprint(got), fmt.Sprint(c.want))
+		if c.by == known {
+			storetest.OK(t, quota.Validate(rules))
+		}
+		if rules[0].Observe != c.by.Test {
+			t.Errorf("%+v: the rule on the recipient observes: %v", c.by, rules[0].Observe)
+		}
 	}
-	storetest.OK(t, quota.Validate(forBrowser([]quota.Rule{own})))
 }
 
 // Each class of callers has its own limit in each rule's one bucket. A known browser is known to
@@ -57,18 +74,19 @@ func TestStrangersLeaveEachReserve(t *testing.T) {
 	builtIn.BuiltIn = true
 	for _, c := range []struct {
 		what  string
-		rules []quota.Rule
+		p     policy.Purpose
+		app   string
+		class store.Class
 		want  string // of each rule in order, and the breaker
 	}{
-		{"a secret key", set.ForBackEnd(p, "shop", store.SecretKeyClass).Policy.Rules, "[5 5 5 5 5 5 5 5 5 10]"},
-		{"a known browser", set.ForBrowser(p, "shop", store.KnownBrowser).Policy.Rules, "[5 3 3 3 3 3 3 3 5 7]"},
-		{"an unknown browser", set.ForBrowser(p, "shop", store.UnknownBrowser).Policy.Rules, "[3 3 3 3 3 3 3 3 5 7]"},
-		{"a back end for a stranger", set.ForBackEnd(p, "shop", store.UnknownBrowser).Policy.Rules, "[3 3 3 3 3 3 3 3 5 7]"},
-		{"the built-in policy, closed", set.ForBrowser(builtIn, "shop", store.UnknownBrowser).Policy.Rules, "[5 5 5 5 5 5 5 5 5 7]"},
-		{"the built-in policy, open", set.ForBrowser(builtIn, "open", store.UnknownBrowser).Policy.Rules, "[3 3 3 3 3 3 3 3 5 7]"},
+		{"a secret key", p, "shop", store.SecretKeyClass, "[5 5 5 5 5 5 5 5 5 10]"},
+		{"a known browser", p, "shop", store.KnownBrowser, "[5 3 3 3 3 3 3 3 5 7]"},
+		{"a stranger", p, "shop", store.UnknownBrowser, "[3 3 3 3 3 3 3 3 5 7]"},
+		{"the built-in policy, closed", builtIn, "shop", store.UnknownBrowser, "[5 5 5 5 5 5 5 5 5 7]"},
+		{"the built-in policy, open", builtIn, "open", store.UnknownBrowser, "[3 3 3 3 3 3 3 3 5 7]"},
 	} {
 		var limits []int
-		for _, r := range c.rules {
+		for _, r := range set.RulesFor(c.p, policy.Request{App: c.app, Channel: recipient.SMS, Class: c.class, NamesClient: true}) {
 			limits = append(limits, r.Limit)
 		}
 		servertest.Same(t, c.what, fmt.Sprint(limits), c.want)
@@ -86,7 +104,7 @@ func TestStrangersHaveHalfOfTheFailures(t *testing.T) {
 	for limit, half := range map[int]int{1: 1, 2: 1, 3: 1, 4: 2, 20: 10} {
 		p := policy.Purpose{Policy: quota.Policy{Rules: []quota.Rule{{Name: "bad", Scope: quota.Failures, Limit: limit}}}}
 		for class, want := range map[store.Class]int{store.SecretKeyClass: limit, store.KnownBrowser: limit, store.UnknownBrowser: half} {
-			got := (policy.Set{}).ForClass(p, "shop", class).Policy.Rules[0].Limit
+			got := (policy.Set{}).RulesFor(p, policy.Request{Class: class})[0].Limit
 			servertest.Same(t, fmt.Sprintf("of %d failures %q has", limit, class), got, want)
 		}
 	}

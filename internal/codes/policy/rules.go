@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"sendcode/internal/base/recipient"
 	"sendcode/internal/store"
 	"sendcode/quota"
 )
@@ -24,18 +25,63 @@ const BreakerScope quota.Scope = "everything"
 // BreakerName is the name of the breaker's rule in answers.
 const BreakerName = "breaker"
 
-// ForBrowser returns the purpose with the rules for requests of browsers of a class to an app:
-// first those of ForClass, then each of browserRules whose scope the policy does not limit. The
-// breaker, and for unknown browsers the rule on spellings, are added if they are configured. In a
-// scope in which the class counts as strangers, a limit is lower by the rule's reserve; see
-// IsStrangerInScope.
-func (s Set) ForBrowser(p Purpose, app string, class store.Class) Purpose {
-	spellings := s.Spellings
-	if !class.IsStranger() {
-		spellings = quota.Rule{}
+// Request has what the rules of a request for a code depend on, beside its purpose.
+type Request struct {
+	App         string
+	Channel     recipient.Channel
+	Class       store.Class
+	NamesClient bool // it names the end user's client: else the rules that count by it are left out
+	Test        bool // its address is a test recipient's
+}
+
+// RulesFor returns the rules that decide a request, with its limits, in the order in which they are
+// told: those of the purpose's policy, BackoffRule if one of them refuses by failures, and without
+// a secret key each of browserRules whose scope has none yet. For strangers the rule on spellings
+// is added, and for all the breaker, if they are configured. For a test recipient the rules on
+// recipients alone are left; they count events and refuse nothing. Nothing changes the rules
+// afterwards: buckets.Plan says which gate takes which.
+func (s Set) RulesFor(p Purpose, by Request) []quota.Rule {
+	rules := make([]quota.Rule, 0, len(p.Policy.Rules)+len(browserRules)+3)
+	add := func(r quota.Rule) { // names in answers must be unique
+		for slices.ContainsFunc(rules, func(own quota.Rule) bool { return own.Name == r.Name }) {
+			r.Name += "_"
+		}
+		rules = append(rules, r)
 	}
-	p.Policy.Rules = s.withBreaker(withBrowserRules(s.ForClass(p, app, class).Policy.Rules, spellings), class)
-	return p
+	has := func(is func(quota.Rule) bool) bool { return slices.ContainsFunc(rules, is) }
+	for _, r := range p.Policy.Rules {
+		r.Limit -= s.reserve(p, by, r)
+		r.Observe = r.Observe || by.Test
+		rules = append(rules, r)
+	}
+	if has(func(r quota.Rule) bool { return r.Scope == quota.Failures && !r.Observe }) {
+		add(BackoffRule)
+	}
+	for _, r := range browserRules {
+		if by.Class != store.SecretKeyClass && !has(func(own quota.Rule) bool { return own.Scope == r.Scope }) {
+			add(r)
+		}
+	}
+	if by.Class.IsStranger() && s.Spellings.Limit > 0 {
+		add(s.Spellings)
+	}
+	if breaker := s.Breaker; breaker.Limit > 0 {
+		if IsStrangerInScope(by.Class, breaker.Scope) {
+			breaker.Limit -= s.BreakerReserve
+		}
+		rules = append(rules, breaker)
+	}
+	return slices.DeleteFunc(rules, func(r quota.Rule) bool {
+		switch {
+		case by.Test:
+			return r.Scope != quota.Recipient
+		case CountsByClient(r.Scope):
+			return !by.NamesClient
+		case by.Channel == recipient.SMS:
+			return r.Scope == SpellingsScope
+		}
+		return r.Scope == quota.Country || r.Scope == quota.Prefix
+	})
 }
 
 // IsStrangerInScope reports whether callers of a class are strangers to a rule or cap of a scope,
@@ -46,32 +92,18 @@ func IsStrangerInScope(class store.Class, scope quota.Scope) bool {
 	return class.IsStranger() || class == store.KnownBrowser && scope != quota.Recipient
 }
 
-// ForClass returns the purpose with the rules of its policy and BackoffRule, and with the limits
-// for callers of a class to an app: the policy's limits, each less the rule's reserve.
-func (s Set) ForClass(p Purpose, app string, class store.Class) Purpose {
-	rules := p.Policy.Rules
-	if class != store.SecretKeyClass {
-		rules = slices.Clone(rules)
-		for i, r := range rules {
-			rules[i].Limit -= s.reserve(p, app, class, r)
-		}
-	}
-	p.Policy.Rules = withBackoff(rules)
-	return p
-}
-
-// reserve returns how many last places of a rule callers of a class may not use. Of a rule on
+// reserve returns how many last places of a rule a request may not use. Of a rule on
 // failures, unknown browsers may not use half of the places, rounded up, but may use the only
 // place. Of another rule, callers that are strangers in its scope may not use the configured
 // reserve; in an app that strangers cannot reach, a built-in policy has no reserve. In all other
 // cases it returns 0.
-func (s Set) reserve(p Purpose, app string, class store.Class, r quota.Rule) int {
+func (s Set) reserve(p Purpose, by Request, r quota.Rule) int {
 	switch {
 	case r.Scope == quota.Failures:
-		if class.IsStranger() {
+		if by.Class.IsStranger() {
 			return r.Limit - max(1, r.Limit/2)
 		}
-	case IsStrangerInScope(class, r.Scope) && (!p.BuiltIn || s.Apps[app].ReachedByStrangers):
+	case IsStrangerInScope(by.Class, r.Scope) && (!p.BuiltIn || s.Apps[by.App].ReachedByStrangers):
 		return p.Reserve[r.Name]
 	}
 	return 0
@@ -88,16 +120,16 @@ const (
 	FullPass             // all places; also of a request that is not asked
 )
 
-// ForPass returns the purpose with the limits for requests of a class with a pass. A rule of one
-// recipient, and one that only observes, keeps its limit.
-func (p Purpose) ForPass(class store.Class, pass Pass) Purpose {
-	if pass != FullPass {
-		p.Policy.Rules = slices.Clone(p.Policy.Rules)
-		for i, r := range p.Policy.Rules {
-			p.Policy.Rules[i].Limit = pass.Limit(class, r)
+// Below returns the rules whose limit is lower for requests of a class with the pass, with that
+// limit. A rule of one recipient, and one that only observes, keeps its limit.
+func (p Pass) Below(class store.Class, rules []quota.Rule) (lower []quota.Rule) {
+	for _, r := range rules {
+		if limit := p.Limit(class, r); limit < r.Limit {
+			r.Limit = limit
+			lower = append(lower, r)
 		}
 	}
-	return p
+	return lower
 }
 
 // Limit returns the limit of a rule for requests of a class with the pass.
@@ -129,26 +161,6 @@ func IsWiderScope(scope quota.Scope) bool { return !slices.Contains(recipientSco
 // users. Such a rule has no reserve by default.
 func CountsByClient(scope quota.Scope) bool { return scope == quota.IP || scope == quota.Network }
 
-// ForBackEnd returns the purpose with the rules for requests of a back end: those of ForClass and
-// the breaker for store.SecretKeyClass, those of ForBrowser if the back end acts for strangers.
-func (s Set) ForBackEnd(p Purpose, app string, class store.Class) Purpose {
-	if class != store.SecretKeyClass {
-		return s.ForBrowser(p, app, class)
-	}
-	p.Policy.Rules = s.withBreaker(s.ForClass(p, app, class).Policy.Rules, class)
-	return p
-}
-
-// ForTestRecipient returns the purpose with its rules of the scope recipient alone, as observing
-// rules: they count events and refuse nothing.
-func (p Purpose) ForTestRecipient() Purpose {
-	p.Policy.Rules = quota.OfScope(p.Policy.Rules, quota.Recipient)
-	for i := range p.Policy.Rules {
-		p.Policy.Rules[i].Observe = true
-	}
-	return p
-}
-
 // BackoffName is the name of BackoffRule in answers.
 const BackoffName = "backoff"
 
@@ -158,50 +170,6 @@ const BackoffName = "backoff"
 // class of callers separately, so that strangers do not use up the places of other callers.
 // Package gates, in backoff.go, says which sends it no longer counts.
 var BackoffRule = quota.Rule{Name: BackoffName, Scope: quota.Backoff, Limit: 20, Window: time.Hour}
-
-// withBackoff adds BackoffRule to rules if one of them refuses by failures.
-func withBackoff(rules []quota.Rule) []quota.Rule {
-	if !slices.ContainsFunc(rules, func(r quota.Rule) bool { return r.Scope == quota.Failures && !r.Observe }) {
-		return rules
-	}
-	return append(slices.Clip(rules), withUniqueName(rules, BackoffRule))
-}
-
-// withBreaker returns the rules and, if it is configured, the breaker with its limit for callers of
-// a class.
-func (s Set) withBreaker(rules []quota.Rule, class store.Class) []quota.Rule {
-	breaker := s.Breaker
-	if breaker.Limit == 0 {
-		return rules
-	}
-	if IsStrangerInScope(class, breaker.Scope) {
-		breaker.Limit -= s.BreakerReserve
-	}
-	return append(slices.Clip(rules), breaker)
-}
-
-func withBrowserRules(rules []quota.Rule, spellings quota.Rule) []quota.Rule {
-	all := slices.Clip(rules)
-	for _, r := range browserRules {
-		if slices.ContainsFunc(rules, func(own quota.Rule) bool { return own.Scope == r.Scope }) {
-			continue
-		}
-		all = append(all, withUniqueName(rules, r))
-	}
-	if spellings.Limit > 0 {
-		all = append(all, withUniqueName(rules, spellings))
-	}
-	return all
-}
-
-// withUniqueName appends "_" to the name of r until none of the rules has the same name, since
-// names in answers must be unique.
-func withUniqueName(rules []quota.Rule, r quota.Rule) quota.Rule {
-	for slices.ContainsFunc(rules, func(own quota.Rule) bool { return own.Name == r.Name }) {
-		r.Name += "_"
-	}
-	return r
-}
 
 // FailedCheckRules bound the failed checks of a client's networks and of an app.
 type FailedCheckRules struct {
@@ -218,17 +186,6 @@ func CountedInDatabase(r quota.Rule) bool {
 	return r.Scope == quota.Recipient || r.Scope == quota.Failures
 }
 
-// ForLimiterAlone returns the rules that only the limiter decides: those of other scopes than
-// recipient and failures.
-func ForLimiterAlone(rules []quota.Rule) []quota.Rule {
-	return slices.DeleteFunc(slices.Clone(rules), CountedInDatabase)
-}
-
-// ForDatabase returns the rules that the database decides.
-func ForDatabase(rules []quota.Rule) []quota.Rule {
-	return slices.DeleteFunc(slices.Clone(rules), func(r quota.Rule) bool { return !CountedInDatabase(r) })
-}
-
 // A mailbox has many spellings: tags after a plus, dots at some providers. Each spelling is a
 // recipient, so strangers could flood a mailbox through its spellings. Therefore the rule on
 // spellings counts all requests of unknown browsers to one mailbox together; see recipient.Hashes.
@@ -241,12 +198,3 @@ const SpellingsScope quota.Scope = "spellings"
 
 // SpellingsName is the name of the rule on spellings in answers.
 const SpellingsName = "spellings"
-
-// WithoutSpellingsRule returns a decision without the rule on spellings, unless that rule refuses.
-// The list of rules is a copy.
-func WithoutSpellingsRule(d quota.Decision) quota.Decision {
-	d.Rules = slices.DeleteFunc(slices.Clone(d.Rules), func(s quota.State) bool {
-		return s.Scope == SpellingsScope && s.RetryAfter == 0
-	})
-	return d
-}

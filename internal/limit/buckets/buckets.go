@@ -1,10 +1,12 @@
 // Package buckets names the buckets in which the events of a request are counted: those of its
 // recipient, network, app and the other scopes of its rules. The limiter stores events by these
-// names. Subject.DatabaseBucket selects the recipient's sends in the database.
+// names. Subject.DatabaseBucket selects the recipient's sends in the database. A Plan says which
+// gate decides which rule.
 package buckets
 
 import (
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -107,32 +109,43 @@ func (s Subject) DatabaseBucket() store.Bucket {
 	return store.Bucket{App: s.App, Channel: s.Channel, Recipient: s.Recipient, Purposes: s.Purpose.PolicyPurposes}
 }
 
-// FailuresBucket returns the bucket of the recipient's failed sends.
-func (s Subject) FailuresBucket() string { return Failures(s.App, s.Channel, s.Recipient) }
+// Plan says how the sends of a subject are counted and decided. It is made once, where the request
+// is parsed, and not changed: no rule and no limit is left out or rewritten later.
+type Plan struct {
+	Subject
+	Rules        []quota.Rule // all, in the order in which they are told
+	SendRules    []quota.Rule // of these, those that the database decides, too, by the recipient's sends
+	FailureRules []quota.Rule // and by its sends that failed because of the address
+	LimiterRules []quota.Rule // the others, which only a limiter decides
+	Also         []quota.Rule // quota.Request.Also of a send
+	// Buckets has the bucket of each scope of Rules and Also. A scope is missing if the subject has
+	// no value for it, such as a client address or a country. Then a Take fails, and a peek leaves
+	// the rules of the scope out
+	Buckets map[quota.Scope]string
+}
 
-// Buckets returns the bucket of each scope of the purpose's rules. A scope is missing if the
-// subject has no value for it, such as a client address or a country. Then a Take fails, and a peek
-// leaves the rules of the scope out.
-func (s Subject) Buckets() map[quota.Scope]string {
-	all := make(map[quota.Scope]string, len(s.Purpose.Policy.Rules))
-	for _, r := range s.Purpose.Policy.Rules {
-		if _, named := all[r.Scope]; named {
+// NewPlan makes the plan of a subject with these rules, as policy.Set.RulesFor returns them.
+func NewPlan(s Subject, rules []quota.Rule, also ...quota.Rule) Plan {
+	p := Plan{Subject: s, Rules: rules, Also: also, Buckets: make(map[quota.Scope]string, len(rules)+len(also))}
+	for _, r := range rules {
+		switch r.Scope {
+		case quota.Recipient:
+			p.SendRules = append(p.SendRules, r)
+		case quota.Failures:
+			p.FailureRules = append(p.FailureRules, r)
+		default:
+			p.LimiterRules = append(p.LimiterRules, r)
+		}
+	}
+	for _, r := range slices.Concat(rules, also) {
+		if p.Buckets[r.Scope] != "" {
 			continue
 		}
 		if name := s.bucket(r.Scope); name != "" {
-			all[r.Scope] = name
+			p.Buckets[r.Scope] = name
 		}
 	}
-	return all
-}
-
-// WithoutUnnamedClient returns the subject without the rules on what the request does not name of
-// its client.
-func (s Subject) WithoutUnnamedClient() Subject {
-	s.Purpose.Policy.Rules = policy.WithoutRules(s.Purpose.Policy.Rules, func(r quota.Rule) bool {
-		return policy.CountsByClient(r.Scope) && s.bucket(r.Scope) == ""
-	})
-	return s
+	return p
 }
 
 // globalSubject is the subject of scopes that have only one bucket.
@@ -143,7 +156,9 @@ func (s Subject) bucket(scope quota.Scope) string {
 	app, subject := s.App, ""
 	switch scope {
 	case quota.Failures:
-		return s.FailuresBucket()
+		return Failures(s.App, s.Channel, s.Recipient)
+	case quota.FailedChecks:
+		return AppFailedChecks(s.App, s.Channel)
 	case quota.Backoff:
 		return Backoff(s.App, s.Channel, s.Recipient, s.Class)
 	case policy.SpellingsScope:

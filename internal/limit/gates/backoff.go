@@ -19,14 +19,14 @@ import (
 // correctBackoff replaces the state of BackoffRule in d, if the rule refuses, by the state that
 // follows from the database. If that admits, the sends that no longer count are refunded. If the
 // database fails, it returns d.
-func (g *Gates) correctBackoff(ctx context.Context, s buckets.Subject, d quota.Decision) quota.Decision {
+func (g *Gates) correctBackoff(ctx context.Context, p buckets.Plan, d quota.Decision) quota.Decision {
 	i := slices.IndexFunc(d.Rules, func(r quota.State) bool { return r.Scope == quota.Backoff && r.RetryAfter > 0 })
 	if i < 0 {
 		return d
 	}
-	bucket, rule := s.Buckets()[quota.Backoff], d.Rules[i].Rule
-	x := g.backoffs.read(ctx, readKey{bucket: bucket, stranger: s.Class.IsStranger()}, g.now,
-		func(ctx context.Context) (quota.State, error) { return g.reconcileBackoff(ctx, s, bucket, rule) })
+	bucket, rule := p.Buckets[quota.Backoff], d.Rules[i].Rule
+	x := g.backoffs.read(ctx, readKey{bucket: bucket, stranger: p.Class.IsStranger()}, g.now,
+		func(ctx context.Context) (quota.State, error) { return g.reconcileBackoff(ctx, p, bucket, rule) })
 	if x.err != nil {
 		g.logNotAdded(ctx, x.err)
 		return d
@@ -38,9 +38,9 @@ func (g *Gates) correctBackoff(ctx context.Context, s buckets.Subject, d quota.D
 
 // reconcileBackoff returns the state of BackoffRule that follows from the database. If the state
 // admits, it refunds the sends that no longer count. Error: of the database, or of the limiter.
-func (g *Gates) reconcileBackoff(ctx context.Context, s buckets.Subject, bucket string, rule quota.Rule) (quota.State, error) {
+func (g *Gates) reconcileBackoff(ctx context.Context, p buckets.Plan, bucket string, rule quota.Rule) (quota.State, error) {
 	failed, now, err := g.db.FailedSends(ctx, store.FailedSendsQuery{
-		App: s.App, Channel: s.Channel, Recipient: s.Recipient, Class: s.Class, Within: rule.Window,
+		App: p.App, Channel: p.Channel, Recipient: p.Recipient, Class: p.Class, Within: rule.Window,
 	})
 	if err != nil {
 		return quota.State{}, err
@@ -49,7 +49,7 @@ func (g *Gates) reconcileBackoff(ctx context.Context, s buckets.Subject, bucket 
 	var counted []quota.Event
 	var over []string
 	for _, f := range failed {
-		_, paused := set.Paused(s.Channel, f.Purpose)
+		_, paused := set.Paused(p.Channel, f.Purpose)
 		if f.CountsTowardBackoffRule && (!f.Paused || f.PauseInForce || paused) {
 			counted = append(counted, quota.Event{ID: string(f.ID[:]), At: f.EndedAt})
 		} else {

@@ -223,11 +223,12 @@ func (g *Gates) logNotAdded(ctx context.Context, err error) {
 var errLimiterAway = errors.New("gates: limiter unavailable")
 
 // callLimiter runs Limiter.Take or Limiter.Peek, unless there is no limiter or an outage lasts. If
-// call fails, an outage begins. refundable: if this process refuses an event that the limiter
-// admitted, the event may be refunded. Errors: errLimiterAway if the limiter was not called;
-// errLimiterAway joined with the cause if it did not answer, in which case it may have counted the
-// event; other errors of call, and those of confirmLocally.
-func (g *Gates) callLimiter(ctx context.Context, r quota.Request,
+// call fails, an outage begins. own is r without the rules that the database decides. refundable:
+// if this process refuses an event that the limiter admitted, the event may be refunded. Errors:
+// errLimiterAway if the limiter was not called; errLimiterAway joined with the cause if it did not
+// answer, in which case it may have counted the event; other errors of call, and those of
+// confirmLocally.
+func (g *Gates) callLimiter(ctx context.Context, r, own quota.Request,
 	call func(Limiter, context.Context, quota.Request) (quota.Decision, error), refundable bool,
 ) (quota.Decision, error) {
 	turns := g.outage.turns.Load()
@@ -238,7 +239,7 @@ func (g *Gates) callLimiter(ctx context.Context, r quota.Request,
 	defer cancel()
 	d, err := call(g.shared, bounded, r)
 	if err == nil {
-		return g.confirmLocally(bounded, r, d, refundable)
+		return g.confirmLocally(bounded, r, own, d, refundable)
 	}
 	if !errors.Is(err, quota.ErrUnavailable) {
 		return d, err
@@ -258,10 +259,10 @@ func (g *Gates) callLimiter(ctx context.Context, r quota.Request,
 // limiter lacks the events that this process admitted alone. While these may count, this process
 // decides too: the states are the stricter ones of both, and an event that this process refuses is
 // refunded in the limiter if refundable. Error: quota.ErrRefunded.
-func (g *Gates) confirmLocally(ctx context.Context, r quota.Request, d quota.Decision,
+func (g *Gates) confirmLocally(ctx context.Context, r, local quota.Request, d quota.Decision,
 	refundable bool,
 ) (quota.Decision, error) {
-	own, decides, err := g.countLocally(ctx, r, d.Admitted)
+	own, decides, err := g.countLocally(ctx, local, d.Admitted)
 	if err != nil || !decides {
 		return d, err
 	}
@@ -282,11 +283,10 @@ func (g *Gates) countLocally(ctx context.Context, r quota.Request,
 ) (own quota.Decision, decides bool, err error) {
 	g.deciding.RLock()
 	defer g.deciding.RUnlock()
-	counts := admitted && slices.ContainsFunc(r.Rules, func(r quota.Rule) bool { return r.Scope.Counted() && !policy.CountedInDatabase(r) })
+	counts := admitted && slices.ContainsFunc(r.Rules, func(r quota.Rule) bool { return r.Scope.Counted() })
 	if !counts && g.lastAlone.IsZero() {
 		return own, false, nil
 	}
-	r = forLimiterAlone(r)
 	keep := max(quota.LongestKeep(r.Rules), quota.LongestKeep(r.Also))
 	decides = !g.lastAlone.IsZero() && g.now().Sub(g.lastAlone) < keep
 	switch {
@@ -297,18 +297,13 @@ func (g *Gates) countLocally(ctx context.Context, r quota.Request,
 		own.Admitted = admitted
 		return own, true, err
 	case !decides:
+		r.Rules = slices.Clone(r.Rules)
 		for i := range r.Rules {
 			r.Rules[i].Observe = true // the rule counts the event and refuses nothing
 		}
 	}
 	own, err = g.local.Take(ctx, r)
 	return own, decides, err
-}
-
-// forLimiterAlone returns the request with the rules that only the limiter decides.
-func forLimiterAlone(r quota.Request) quota.Request {
-	r.Rules, r.Also = policy.ForLimiterAlone(r.Rules), policy.ForLimiterAlone(r.Also)
-	return r
 }
 
 // refundRefused refunds an event that the limiter admitted and this process refused, and returns d
@@ -337,29 +332,34 @@ func (g *Gates) takeLocally(ctx context.Context, r quota.Request) (quota.Decisio
 }
 
 // peekLocally returns the states of the rules that this process decides alone.
-func (g *Gates) peekLocally(ctx context.Context, s buckets.Subject) (quota.Decision, error) {
-	d, err := g.local.Peek(ctx, quota.Request{Rules: policy.ForLimiterAlone(s.Purpose.Policy.Rules), Buckets: s.Buckets()})
+func (g *Gates) peekLocally(ctx context.Context, p buckets.Plan) (quota.Decision, error) {
+	d, err := g.local.Peek(ctx, quota.Request{Rules: p.LimiterRules, Buckets: p.Buckets})
 	d.Alone = g.shared != nil
 	return d, err
 }
 
-// TakeSend counts a send in every bucket or in none. Without the limiter, this process
-// decides the scopes that the database does not, and the decision has the states of their rules
-// alone. A refused send is counted in no bucket, but if unanswered is set, the limiter was called,
-// did not answer and may count it: then call RefundLater, unless the send is taken again. If the
-// process dies after TakeSend, the limiter may count a send that does not exist until its windows
-// end. Without rules the send is admitted and counted nowhere.
-func (g *Gates) TakeSend(ctx context.Context, r quota.Request) (d quota.Decision, unanswered bool, err error) {
-	if len(r.Rules) == 0 { // the limiter takes none
+// TakeSend counts a send in every bucket or in none. lower are rules of the plan with lower limits,
+// which must admit the send as well; their states are first in the decision. Without the limiter,
+// this process decides the scopes that the database does not, and the decision has the states of
+// their rules alone. A refused send is counted in no bucket, but if unanswered is set, the limiter
+// was called, did not answer and may count it: then call RefundLater, unless the send is taken
+// again. If the process dies after TakeSend, the limiter may count a send that does not exist until
+// its windows end. Without rules the send is admitted and counted nowhere.
+func (g *Gates) TakeSend(ctx context.Context, p buckets.Plan, id string,
+	lower []quota.Rule,
+) (d quota.Decision, unanswered bool, err error) {
+	if len(p.Rules) == 0 { // the limiter takes none
 		return quota.Decision{Admitted: true, At: g.now()}, false, nil
 	}
-	d, err = g.callLimiter(ctx, r, Limiter.Take, true) // the database knows which sends were admitted
+	r := quota.Request{ID: id, Rules: slices.Concat(lower, p.Rules), Also: p.Also, Buckets: p.Buckets}
+	own := r
+	own.Rules = slices.Concat(lower, p.LimiterRules)
+	d, err = g.callLimiter(ctx, r, own, Limiter.Take, true) // the database knows which sends were admitted
 	if !errors.Is(err, errLimiterAway) {
 		return d, false, err
 	}
 	unanswered = errors.Is(err, quota.ErrUnavailable)
 	g.outage.sends.Add(1)
-	own := forLimiterAlone(r)
 	if len(own.Rules) > 0 {
 		d, err = g.takeLocally(ctx, own)
 	} else {
@@ -380,7 +380,7 @@ func (g *Gates) TakeOrLocal(ctx context.Context, r quota.Request) (quota.Decisio
 	// Repeated: the ID is the caller's, so another process may have admitted this event before, and
 	// a refund would remove it.
 	refundable := !r.Repeated
-	d, away := g.callLimiter(ctx, r, Limiter.Take, refundable)
+	d, away := g.callLimiter(ctx, r, r, Limiter.Take, refundable)
 	if !errors.Is(away, errLimiterAway) {
 		return d, away
 	}
@@ -394,7 +394,7 @@ func (g *Gates) TakeOrLocal(ctx context.Context, r quota.Request) (quota.Decisio
 
 // PeekOrLocal is TakeOrLocal without counting. The request must have rules.
 func (g *Gates) PeekOrLocal(ctx context.Context, r quota.Request) (quota.Decision, error) {
-	d, err := g.callLimiter(ctx, r, Limiter.Peek, false)
+	d, err := g.callLimiter(ctx, r, r, Limiter.Peek, false)
 	if errors.Is(err, errLimiterAway) {
 		d, err = g.local.Peek(ctx, r)
 		d.Alone = g.shared != nil

@@ -146,20 +146,20 @@ func (s *sharedRead[T]) takeTurn(ctx context.Context, before *sharedRead[T], slo
 // readHistory reads the rows of a subject's recipient, in a read that other refusals or other looks
 // may share. Without a rule on the recipient it reads nothing and returns nil. Error: of the
 // database.
-func (g *Gates) readHistory(ctx context.Context, s buckets.Subject, refusal bool) (*sharedRead[rowrules.History], error) {
-	look := rowrules.HistoryQuery{Bucket: s.DatabaseBucket()}
-	if window := s.Purpose.LongestRecipientWindow(); window > 0 {
+func (g *Gates) readHistory(ctx context.Context, p buckets.Plan, refusal bool) (*sharedRead[rowrules.History], error) {
+	look := rowrules.HistoryQuery{Bucket: p.DatabaseBucket()}
+	if window := quota.LongestKeep(p.SendRules); window > 0 {
 		look.CountedWithin = window + HistoryMargin
 	}
-	if len(quota.OfScope(s.Purpose.Policy.Rules, quota.Failures)) > 0 {
+	if len(p.FailureRules) > 0 {
 		look.RejectedWithin = g.policy.Get().LongestFailureWindow()
 	}
 	if look.CountedWithin == 0 && look.RejectedWithin == 0 {
 		return nil, nil
 	}
 	key := readKey{
-		buckets.Recipient(s.App, s.Channel, s.Purpose.CountedAs(), s.Recipient), look.CountedWithin, look.RejectedWithin,
-		s.Class.IsStranger(), !refusal,
+		buckets.Recipient(p.App, p.Channel, p.Purpose.CountedAs(), p.Recipient), look.CountedWithin, look.RejectedWithin,
+		p.Class.IsStranger(), !refusal,
 	}
 	x := g.histories.read(ctx, key, g.now, func(ctx context.Context) (rowrules.History, error) { return g.db.ReadHistory(ctx, look) })
 	return x, x.err

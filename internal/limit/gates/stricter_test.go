@@ -13,6 +13,7 @@ import (
 func TestMergeStates(t *testing.T) {
 	rule := quota.Rule{Name: "rule", Limit: 1}
 	wide := quota.Rule{Name: "wide", Limit: 1}
+	more := quota.Rule{Name: "rule", Limit: 2}
 	state := func(r quota.Rule, used int, wait time.Duration) quota.State {
 		return quota.State{Rule: r, Used: used, ResetAfter: wait, RetryAfter: wait}
 	}
@@ -38,9 +39,14 @@ func TestMergeStates(t *testing.T) {
 			[]quota.State{{Rule: rule, Used: 3, ResetAfter: 5}},
 			[]quota.State{{Rule: rule, Used: 3, ResetAfter: 17}},
 		},
+		"one rule with two limits": {
+			[]quota.State{state(rule, 1, 66), state(more, 1, 0)},
+			nil,
+			[]quota.State{state(rule, 1, 63), state(more, 1, 0)},
+		},
 		"neither": {nil, nil, nil},
 	} {
-		if got := mergeStates([]quota.Rule{rule, wide}, c.limited, c.rows, 3, 10); !slices.Equal(got, c.want) {
+		if got := mergeStates([]quota.Rule{rule, wide, more}, c.limited, c.rows, 3, 10); !slices.Equal(got, c.want) {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}

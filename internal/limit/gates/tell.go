@@ -11,7 +11,6 @@ import (
 	"github.com/google/uuid"
 
 	"sendcode/internal/base/panics"
-	"sendcode/internal/codes/policy"
 	"sendcode/internal/limit/buckets"
 	"sendcode/internal/store"
 	"sendcode/internal/store/rowrules"
@@ -66,8 +65,8 @@ func stricter(a, b quota.State) quota.State {
 func mergeStates(rules []quota.Rule, limited, rows []quota.State, least, most time.Duration) []quota.State {
 	merged := make([]quota.State, 0, len(rules))
 	for _, rule := range rules {
-		named := func(s quota.State) bool { return s.Name == rule.Name && s.Scope == rule.Scope }
-		l, r := slices.IndexFunc(limited, named), slices.IndexFunc(rows, named)
+		of := func(s quota.State) bool { return s.Name == rule.Name && s.Scope == rule.Scope && s.Limit == rule.Limit }
+		l, r := slices.IndexFunc(limited, of), slices.IndexFunc(rows, of)
 		switch {
 		case r >= 0 && (l < 0 || stricter(rows[r], later(limited[l], most)) == rows[r]):
 			merged = append(merged, rows[r])
@@ -96,15 +95,15 @@ type databaseRows struct {
 	asked  time.Time     // when the rows were asked for, on this process's clock; before now
 }
 
-func newDatabaseRows(s buckets.Subject, sends, rejected []quota.Event, now, asked time.Time) databaseRows {
+func newDatabaseRows(p buckets.Plan, sends, rejected []quota.Event, now, asked time.Time) databaseRows {
 	events := map[quota.Scope][]quota.Event{quota.Recipient: sends, quota.Failures: rejected}
-	return databaseRows{events, quota.Evaluate(policy.ForDatabase(s.Purpose.Policy.Rules), events, now).Rules, now, asked}
+	return databaseRows{events, quota.Evaluate(slices.Concat(p.SendRules, p.FailureRules), events, now).Rules, now, asked}
 }
 
 // Peek returns the state of every rule for a subject now, and counts nothing. The limiter and the
 // database are asked at once. Without the limiter, the database and this process answer. Errors: of
 // the database, or of a bad request.
-func (g *Gates) Peek(ctx context.Context, s buckets.Subject) (Answer, error) {
+func (g *Gates) Peek(ctx context.Context, p buckets.Plan) (Answer, error) {
 	reading := &struct {
 		sync.WaitGroup
 		rows *sharedRead[rowrules.History]
@@ -113,10 +112,10 @@ func (g *Gates) Peek(ctx context.Context, s buckets.Subject) (Answer, error) {
 	asked := g.now()
 	reading.Go(func() {
 		defer panics.Recover(panics.Request)
-		reading.rows, reading.err = g.readHistory(ctx, s, false)
+		reading.rows, reading.err = g.readHistory(ctx, p, false)
 	})
-	d, err := g.peekFirstGate(ctx, s)
-	d = g.correctBackoff(ctx, s, d)
+	d, err := g.peekFirstGate(ctx, p)
+	d = g.correctBackoff(ctx, p, d)
 	heard := g.now()
 	reading.Wait()
 	rows := reading.rows
@@ -129,78 +128,79 @@ func (g *Gates) Peek(ctx context.Context, s buckets.Subject) (Answer, error) {
 	// limiter's answer is of one at most as long after the rows were asked for as the earlier one
 	// of both answers came.
 	d.At = d.At.Add(-max(0, min(heard.Sub(rows.asked), rows.heard.Sub(rows.asked))))
-	return Answer{g.correctAndMerge(ctx, s, d, asked, heard, g.countedRows(s, h, rows.asked)), &h}, nil
+	return Answer{g.correctAndMerge(ctx, p, d, asked, heard, g.countedRows(p, h, rows.asked)), &h}, nil
 }
 
 // peekFirstGate is Peek by the limiter or, without it, by this process, and reads no row. Error: of
 // a bad request.
-func (g *Gates) peekFirstGate(ctx context.Context, s buckets.Subject) (quota.Decision, error) {
-	d, err := g.peekLimiter(ctx, s)
+func (g *Gates) peekFirstGate(ctx context.Context, p buckets.Plan) (quota.Decision, error) {
+	d, err := g.peekLimiter(ctx, p)
 	if errors.Is(err, errLimiterAway) {
-		return g.peekLocally(ctx, s)
+		return g.peekLocally(ctx, p)
 	}
 	return d, err
 }
 
-func (g *Gates) peekLimiter(ctx context.Context, s buckets.Subject) (quota.Decision, error) {
-	return g.callLimiter(ctx, quota.Request{Rules: s.Purpose.Policy.Rules, Buckets: s.Buckets()}, Limiter.Peek, false)
+func (g *Gates) peekLimiter(ctx context.Context, p buckets.Plan) (quota.Decision, error) {
+	all, own := quota.Request{Rules: p.Rules, Buckets: p.Buckets}, quota.Request{Rules: p.LimiterRules, Buckets: p.Buckets}
+	return g.callLimiter(ctx, all, own, Limiter.Peek, false)
 }
 
 // AnswerRefusal returns the answer after TakeSend, called at asked, refused a send by d. If the
 // answer is Allowed, a wait has ended meanwhile, or the sends that the rule backoff counted no
 // longer count: repeat the Take. Error: of the database.
-func (g *Gates) AnswerRefusal(ctx context.Context, s buckets.Subject, d quota.Decision, asked time.Time) (Answer, error) {
-	d = g.correctBackoff(ctx, s, d)
+func (g *Gates) AnswerRefusal(ctx context.Context, p buckets.Plan, d quota.Decision, asked time.Time) (Answer, error) {
+	d = g.correctBackoff(ctx, p, d)
 	heard := g.now()
-	rows, err := g.readHistory(ctx, s, true)
+	rows, err := g.readHistory(ctx, p, true)
 	if err != nil || rows == nil {
 		return Answer{Decision: d}, err
 	}
-	return Answer{g.merge(s, d, asked, heard, g.countedRows(s, rows.rows, rows.asked)), &rows.rows}, nil
+	return Answer{g.merge(p, d, asked, heard, g.countedRows(p, rows.rows, rows.asked)), &rows.rows}, nil
 }
 
 // countedRows returns what a history counts for a subject. The history was asked for at asked.
-func (g *Gates) countedRows(s buckets.Subject, h rowrules.History, asked time.Time) databaseRows {
-	return newDatabaseRows(s, h.Sends(s.Purpose.LongestRecipientWindow()), h.RejectedSends(g.policy.Get().LongestFailureWindow()), h.Now,
+func (g *Gates) countedRows(p buckets.Plan, h rowrules.History, asked time.Time) databaseRows {
+	return newDatabaseRows(p, h.Sends(quota.LongestKeep(p.SendRules)), h.RejectedSends(g.policy.Get().LongestFailureWindow()), h.Now,
 		asked)
 }
 
 // AnswerAdmitted returns the decision on a send that both gates admitted. TakeSend, called at
 // asked, returned taken, and Begin returned begun. Without the limiter, other rules than the
 // recipient's have the states of this process.
-func (g *Gates) AnswerAdmitted(ctx context.Context, s buckets.Subject, taken quota.Decision, asked time.Time,
+func (g *Gates) AnswerAdmitted(ctx context.Context, p buckets.Plan, taken quota.Decision, asked time.Time,
 	begun store.BeginAnswer,
 ) quota.Decision {
 	own := quota.Event{ID: string(begun.Send.ID[:]), At: begun.Now}
-	r := newDatabaseRows(s, append(slices.Clip(begun.History), own), begun.Rejected, begun.Now, asked)
-	g.rememberWait(s, r)
-	return g.correctAndMerge(ctx, s, taken, asked, g.now(), r)
+	r := newDatabaseRows(p, append(slices.Clip(begun.History), own), begun.Rejected, begun.Now, asked)
+	g.rememberWait(p, r)
+	return g.correctAndMerge(ctx, p, taken, asked, g.now(), r)
 }
 
 // RefundOverruled handles a send that the limiter admitted and the database refused: it refunds the
 // send, adds the events that the limiter lacked, and returns the answer. If this process took the
 // send alone or the refund fails, it passes the send to RefundLater and answers from the rows.
-func (g *Gates) RefundOverruled(ctx context.Context, s buckets.Subject, id uuid.UUID, taken quota.Decision, asked time.Time,
+func (g *Gates) RefundOverruled(ctx context.Context, p buckets.Plan, id uuid.UUID, taken quota.Decision, asked time.Time,
 	begun store.BeginAnswer,
 ) (told Answer) {
-	r := newDatabaseRows(s, begun.History, begun.Rejected, begun.Now, asked)
-	g.rememberWait(s, r)
+	r := newDatabaseRows(p, begun.History, begun.Rejected, begun.Now, asked)
+	g.rememberWait(p, r)
 	// Unless the limiter is asked again, the rows' states alone are told: those in taken contain
 	// the send.
 	told = Answer{Decision: quota.Decision{At: r.now, Rules: r.states, Alone: taken.Alone}}
-	if taken.Alone || g.Refund(ctx, string(id[:]), buckets.OfCountedScopes(s.Buckets())...) != nil {
-		g.RefundLater(string(id[:]), buckets.OfCountedScopes(s.Buckets())...)
+	if taken.Alone || g.Refund(ctx, string(id[:]), buckets.OfCountedScopes(p.Buckets)...) != nil {
+		g.RefundLater(string(id[:]), buckets.OfCountedScopes(p.Buckets)...)
 		return told
 	}
 	peek := g.peekLocally
 	if g.shared != nil {
 		peek = g.peekLimiter
-		if err := g.recordRows(ctx, s, r, taken.At, quota.Recipient, quota.Failures); err != nil {
+		if err := g.recordRows(ctx, p, r, taken.At, quota.Recipient, quota.Failures); err != nil {
 			g.logNotAdded(ctx, err)
 		}
 	}
-	if d, err := peek(ctx, s); err == nil {
-		told.Rules = mergeStates(s.Purpose.Policy.Rules, d.Rules, r.states, 0, 0)
+	if d, err := peek(ctx, p); err == nil {
+		told.Rules = mergeStates(p.Rules, d.Rules, r.states, 0, 0)
 	}
 	return told
 }
@@ -208,15 +208,15 @@ func (g *Gates) RefundOverruled(ctx context.Context, s buckets.Subject, id uuid.
 // correctAndMerge returns d with the stricter states of d and of the rows, at the rows' instant.
 // The limiter was asked for d at asked, and had answered at heard. If the rows count more, their
 // events are added to the limiter, which is then asked again.
-func (g *Gates) correctAndMerge(ctx context.Context, s buckets.Subject, d quota.Decision, asked, heard time.Time,
+func (g *Gates) correctAndMerge(ctx context.Context, p buckets.Plan, d quota.Decision, asked, heard time.Time,
 	r databaseRows,
 ) quota.Decision {
 	if scopes := lackingScopes(d.Rules, r.states); g.shared != nil && len(scopes) > 0 && !d.Alone {
 		again := g.now()
-		err := g.recordRows(ctx, s, r, d.At, scopes...)
+		err := g.recordRows(ctx, p, r, d.At, scopes...)
 		if err == nil {
 			var added quota.Decision
-			if added, err = g.peekLimiter(ctx, s); err == nil {
+			if added, err = g.peekLimiter(ctx, p); err == nil {
 				if len(lackingScopes(d.Rules, added.Rules)) > 0 && again.Add(-mayLackEventsFor).UnixMicro() >= g.outage.ended.Load() {
 					g.OnEventLoss()
 				}
@@ -227,14 +227,14 @@ func (g *Gates) correctAndMerge(ctx context.Context, s buckets.Subject, d quota.
 			g.logNotAdded(ctx, err)
 		}
 	}
-	return g.merge(s, d, asked, heard, r)
+	return g.merge(p, d, asked, heard, r)
 }
 
 // merge returns d with the stricter states of d and of the rows, as they are at r.now. asked and
 // heard are as in correctAndMerge.
-func (g *Gates) merge(s buckets.Subject, d quota.Decision, asked, heard time.Time, r databaseRows) quota.Decision {
+func (g *Gates) merge(p buckets.Plan, d quota.Decision, asked, heard time.Time, r databaseRows) quota.Decision {
 	least := max(0, r.asked.Sub(heard)) // r.now may be as early as r.asked, and the end of a wait is told from it
-	d.At, d.Rules = r.now, mergeStates(s.Purpose.Policy.Rules, d.Rules, r.states, least, g.now().Sub(asked))
+	d.At, d.Rules = r.now, mergeStates(p.Rules, d.Rules, r.states, least, g.now().Sub(asked))
 	return d
 }
 
@@ -253,10 +253,9 @@ func lackingScopes(limited, rows []quota.State) (scopes []quota.Scope) {
 // recordRows records the rows' events of some scopes in the limiter. at is an instant of the
 // limiter's clock that was over by r.now: with their ages as of at, no event is recorded with a
 // later instant than it had. Errors: those of record.
-func (g *Gates) recordRows(ctx context.Context, s buckets.Subject, r databaseRows, at time.Time, scopes ...quota.Scope) (err error) {
-	names := s.Buckets()
+func (g *Gates) recordRows(ctx context.Context, p buckets.Plan, r databaseRows, at time.Time, scopes ...quota.Scope) (err error) {
 	for _, scope := range scopes {
-		keep := s.Purpose.LongestRecipientWindow()
+		keep := quota.LongestKeep(p.SendRules)
 		if scope == quota.Failures { // all purposes share the bucket
 			keep = g.policy.Get().LongestFailureWindow()
 		}
@@ -264,8 +263,8 @@ func (g *Gates) recordRows(ctx context.Context, s buckets.Subject, r databaseRow
 		for _, e := range r.events[scope] {
 			events = append(events, quota.AgedEvent{ID: e.ID, Age: r.now.Sub(e.At), AsOf: at})
 		}
-		if len(events) > 0 && names[scope] != "" {
-			err = errors.Join(err, g.record(ctx, names[scope], keep, r.asked, events))
+		if len(events) > 0 && p.Buckets[scope] != "" {
+			err = errors.Join(err, g.record(ctx, p.Buckets[scope], keep, r.asked, events))
 		}
 	}
 	return err

@@ -31,14 +31,14 @@ func newRecipientsUntil() recipientsUntil {
 	return recipientsUntil{seed: maphash.MakeSeed(), slots: make([]recipientUntil, 1<<16)}
 }
 
-func (r *recipientsUntil) nameOf(s buckets.Subject) uint64 {
+func (r *recipientsUntil) nameOf(p buckets.Plan) uint64 {
 	var h maphash.Hash
 	h.SetSeed(r.seed)
-	for _, part := range [...]string{string(s.Class), s.App, string(s.Channel), s.Purpose.CountedAs()} {
+	for _, part := range [...]string{string(p.Class), p.App, string(p.Channel), p.Purpose.CountedAs()} {
 		_, _ = h.WriteString(part)
 		_ = h.WriteByte(0) // in no part
 	}
-	_, _ = h.Write(s.Recipient[:])
+	_, _ = h.Write(p.Recipient[:])
 	return h.Sum64()
 }
 
@@ -56,9 +56,9 @@ func (r *recipientsUntil) has(name uint64, now time.Time) bool {
 }
 
 // rememberWait remembers, without Redis, how long the rows refuse the subject's next send.
-func (g *Gates) rememberWait(s buckets.Subject, r databaseRows) {
+func (g *Gates) rememberWait(p buckets.Plan, r databaseRows) {
 	if wait := (quota.Decision{Rules: r.states}).RetryAfter(); wait > 0 && g.OnlyInProcess() {
-		g.refused.add(g.refused.nameOf(s), g.now().Add(wait))
+		g.refused.add(g.refused.nameOf(p), g.now().Add(wait))
 	}
 }
 
@@ -67,15 +67,15 @@ func (g *Gates) rememberWait(s buckets.Subject, r databaseRows) {
 // and a flood on one recipient costs few reads, and takes no place of a wider rule. refused is
 // false if the gates must decide the send: so they must if another rule refuses, for which no row
 // is read. Error: of the database.
-func (g *Gates) AnswerRefusedBefore(ctx context.Context, s buckets.Subject) (told Answer, refused bool, err error) {
-	if !g.OnlyInProcess() || !g.refused.has(g.refused.nameOf(s), g.now()) {
+func (g *Gates) AnswerRefusedBefore(ctx context.Context, p buckets.Plan) (told Answer, refused bool, err error) {
+	if !g.OnlyInProcess() || !g.refused.has(g.refused.nameOf(p), g.now()) {
 		return Answer{}, false, nil
 	}
 	asked := g.now()
-	d, err := g.peekLocally(ctx, s)
+	d, err := g.peekLocally(ctx, p)
 	if err != nil || !d.Allowed() {
 		return Answer{}, false, err
 	}
-	told, err = g.AnswerRefusal(ctx, s, d, asked)
+	told, err = g.AnswerRefusal(ctx, p, d, asked)
 	return told, err == nil && !told.Allowed(), err
 }

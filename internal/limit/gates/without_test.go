@@ -114,10 +114,9 @@ func TestWithoutRedisNothingIsDoneTwice(t *testing.T) {
 		looks := 0
 		g := gates.New(looked{quota.NewMemory(time.Now), &looks}, r.Store, policy.NewCurrentSet(r.Settings.Set, time.Now), time.Now,
 			r.Logger)
-		ana := buckets.Subject{
-			App: "shop", IP: vtest.BackEnd.IP, Channel: "email", Recipient: r.Person().Recipient,
-			Purpose: r.Svc.Terms().Purposes["default"],
-		}
+		p := r.Svc.Terms().Purposes["default"]
+		ana := buckets.NewPlan(
+			buckets.Subject{App: "shop", IP: vtest.BackEnd.IP, Channel: "email", Recipient: r.Person().Recipient, Purpose: p}, p.Policy.Rules)
 		r.SendTo(vtest.Ana)
 		g.RefundOverruled(r.Context(), ana, uuid.New(), quota.Decision{}, time.Now(),
 			store.BeginAnswer{Now: time.Now(), History: []quota.Event{{ID: "a", At: time.Now()}}})

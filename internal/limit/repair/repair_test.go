@@ -171,9 +171,10 @@ func takenBack(id, bucket string) []string {
 
 // sent is a send of the recipient that the database let in alone.
 func (i *idle) sent(h byte, id string) (bucket string) {
-	s := buckets.Subject{App: "shop", Channel: recipient.Email, Recipient: recipient.Hash{h}, Purpose: login}
-	i.SettleLater(uuid.UUID([]byte(fmt.Sprintf("%-16s", id))), s.Buckets())
-	return s.Buckets()[quota.Recipient]
+	p := buckets.NewPlan(buckets.Subject{App: "shop", Channel: recipient.Email, Recipient: recipient.Hash{h}, Purpose: login},
+		login.Policy.Rules)
+	i.SettleLater(uuid.UUID([]byte(fmt.Sprintf("%-16s", id))), p.Buckets)
+	return p.Buckets[quota.Recipient]
 }
 
 // Refunds that only the database has are made in the limiter and confirmed. The first that the
@@ -207,8 +208,8 @@ func TestRefundsOfTheDatabaseAreRepeated(t *testing.T) {
 	var told []string
 	for _, due := range r.db.due {
 		v := due.Verification
-		s := buckets.Subject{App: v.App, Channel: v.Channel, Recipient: v.Recipient, Purpose: login}
-		told = append(told, fmt.Sprintf("refund %s [%s]", string(due.ID[:]), s.Buckets()[quota.Recipient]))
+		bucket := buckets.Recipient(v.App, v.Channel, login.CountedAs(), v.Recipient)
+		told = append(told, fmt.Sprintf("refund %s [%s]", string(due.ID[:]), bucket))
 	}
 	r.asked("back", []string{"LeaseDueRefunds", "Refunded 1", "Refunded 2"}, told...)
 	r.gone = true

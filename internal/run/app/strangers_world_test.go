@@ -17,6 +17,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"sendcode/internal/base/recipient"
+	"sendcode/internal/codes/policy"
 	"sendcode/internal/deliver/delivery"
 	"sendcode/internal/deliver/outbox"
 	"sendcode/internal/deliver/sms"
@@ -274,9 +275,11 @@ func (w *world) refusedBy(a reply) string {
 func (w *world) scopeOf(rule string) string {
 	set := w.Svc.Terms()
 	p, _ := set.Purpose("")
-	for _, r := range set.ForBrowser(p, "shop", store.UnknownBrowser).Policy.Rules {
-		if r.Name == rule {
-			return string(r.Scope)
+	for _, ch := range []recipient.Channel{recipient.Email, recipient.SMS} {
+		for _, r := range set.RulesFor(p, policy.Request{App: "shop", Channel: ch, Class: store.UnknownBrowser, NamesClient: true}) {
+			if r.Name == rule {
+				return string(r.Scope)
+			}
 		}
 	}
 	return rule // verification.CarrierRuleName

@@ -13,7 +13,6 @@ import (
 	"sendcode/internal/base/logs"
 	"sendcode/internal/base/message"
 	"sendcode/internal/base/recipient"
-	"sendcode/internal/codes/policy"
 	"sendcode/internal/deliver/delivery"
 	"sendcode/internal/deliver/delivery/mailbox"
 	"sendcode/internal/deliver/outbox"
@@ -137,7 +136,7 @@ func (a *App) prefixWatch() store.PrefixWatch {
 	}
 	var life time.Duration
 	for _, p := range a.cfg.Purposes {
-		life = max(life, min(p.TTL, policy.MaxTextLife))
+		life = max(life, p.Life(recipient.SMS))
 	}
 	w := a.cfg.SMS.Watch.Prefixes()
 	w.TTL, w.Exempt = life, a.cfg.SMS.Unwatched

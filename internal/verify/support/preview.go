@@ -62,7 +62,7 @@ func (ad *Administration) SampleMessages(app, purpose string) ([]SampleMessage, 
 	request.Data.Support = sampleSupportReference
 	all, err := ad.sampleMails(request)
 	if err == nil && ad.Texts != nil {
-		request.Data.Support, request.Data.Minutes = "", message.WholeMinutesLeft(p.ForChannel(recipient.SMS).TTL)
+		request.Data.Support, request.Data.Minutes = "", message.WholeMinutesLeft(p.Life(recipient.SMS))
 		var texts []SampleMessage
 		texts, err = ad.sampleTextMessages(request)
 		all = append(all, texts...)

@@ -218,7 +218,7 @@ func (s *Service) CheckByRecipient(ctx context.Context, ask Request, typed strin
 		return CheckResult{}, err
 	}
 	v, err := s.Store.VerificationToCheck(ctx, store.HolderQuery{
-		App: r.App, Channel: r.to.Channel(), Recipient: r.subject.Recipient, Purpose: r.subject.Purpose.Name,
+		App: r.App, Channel: r.to.Channel(), Recipient: r.plan.Recipient, Purpose: r.plan.Purpose.Name,
 		Holder: r.holder, CheckKey: s.checkKey(r.Caller),
 	})
 	if err != nil {

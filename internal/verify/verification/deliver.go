@@ -27,10 +27,10 @@ func (s *Service) deliver(ctx context.Context, send writtenSend) Answer {
 		visible = redactDecision(states, send.Caller, Pending,
 			sendHistory{Own: []quota.Event{{ID: send.limiterID(), At: send.begun.Send.LoggedAt}}})
 	} else {
-		visible = s.redact(context.WithoutCancel(ctx), send.subject, gates.Answer{Decision: states}, send.Caller, Pending,
+		visible = s.redact(context.WithoutCancel(ctx), send.plan, gates.Answer{Decision: states}, send.Caller, Pending,
 			v.IDsWithReplaced())
 	}
-	return Answer{Admitted: true, View: view, Quota: visible, AsksNext: s.asksNext(send.subject, states)}
+	return Answer{Admitted: true, View: view, Quota: visible, AsksNext: s.asksNext(send.plan, states)}
 }
 
 // keepBack cancels a send whose message Request.MaySend has kept back. A later request with its key
@@ -70,9 +70,9 @@ func (s *Service) countAdmitted(send writtenSend) {
 // refreshStates reads the states of the rules again, since time has passed, the send may have been
 // refunded, or the database decided alone. If the read fails, it returns old.
 func (s *Service) refreshStates(ctx context.Context, r *parsedRequest, old quota.Decision) quota.Decision {
-	current, err := s.Gates.Peek(ctx, r.subject)
+	current, err := s.Gates.Peek(ctx, r.plan)
 	if err == nil && !old.Alone {
-		current.Decision, err = s.withCarrierHold(ctx, r.subject, current.Decision)
+		current.Decision, err = s.withCarrierHold(ctx, r.plan, current.Decision)
 	}
 	if err != nil {
 		return old

@@ -3,14 +3,12 @@ package verification
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"sendcode/internal/base/fault"
 	"sendcode/internal/codes/policy"
 	"sendcode/internal/limit/buckets"
 	"sendcode/internal/limit/gates"
-	"sendcode/internal/store"
 	"sendcode/quota"
 )
 
@@ -25,18 +23,24 @@ func (s *Service) takeQuota(ctx context.Context, send claimedSend) (counted coun
 	mayCount := false // the limiter did not answer, and may count the send
 	defer func() {
 		if mayCount && err != nil {
-			s.Gates.RefundLater(send.limiterID(), buckets.OfCountedScopes(send.buckets)...)
+			s.Gates.RefundLater(send.limiterID(), buckets.OfCountedScopes(send.plan.Buckets)...)
 		}
 	}()
 	var refusal gates.Answer
+	lower := send.lower[send.pass.Pass]
 	for range 2 {
 		asked := s.Now()
-		taken, unanswered, err := s.askLimiter(ctx, send)
+		taken, unanswered, err := s.Gates.TakeSend(ctx, send.plan, send.limiterID(), lower)
 		mayCount = mayCount || unanswered
-		full := byFullLimits(taken)
-		switch {
-		case err != nil:
+		if errors.Is(err, quota.ErrRefunded) { // an earlier request with the key had this ID; the next one gets a new ID
+			err = fault.Unavailable
+		}
+		if err != nil {
 			return counted, err
+		}
+		full := taken
+		full.Rules = taken.Rules[len(lower):]
+		switch {
 		case taken.Admitted:
 			return countedSend{send, full, asked}, nil
 		case full.Allowed() && !taken.Allowed(): // only a pass is lacking
@@ -53,57 +57,12 @@ func (s *Service) takeQuota(ctx context.Context, send claimedSend) (counted coun
 	return counted, s.refuse(ctx, send.parsedRequest, refusal, "refused")
 }
 
-// askLimiter takes the send's places by the limits of its pass. unanswered: the limiter did not
-// answer, and may count the send. Errors: those of gates.Gates.TakeSend, and fault.Unavailable.
-func (s *Service) askLimiter(ctx context.Context, send claimedSend) (taken quota.Decision, unanswered bool, err error) {
-	limits := send.subject.Purpose.ForPass(send.subject.Class, send.pass.Pass).Policy.Rules
-	taken, unanswered, err = s.Gates.TakeSend(ctx, quota.Request{
-		ID: send.limiterID(), Rules: limits, Also: s.alsoAsked(send, limits), Buckets: send.buckets,
-	})
-	if errors.Is(err, quota.ErrRefunded) { // an earlier request with the key had this ID; the next one gets a new ID
-		err = fault.Unavailable
-	}
-	return taken, unanswered, err
-}
-
-// alsoAsked returns the rules whose states the limiter tells with its decision, so that no second
-// call is needed: the rules that a pass makes lower, with their full limits, and for a code that
-// can be guessed the app's rule on failed checks.
-func (s *Service) alsoAsked(send claimedSend, limits []quota.Rule) (also []quota.Rule) {
-	for i, full := range send.subject.Purpose.Policy.Rules {
-		if full.Limit != limits[i].Limit {
-			also = append(also, full)
-		}
-	}
-	if send.subject.Class != store.SecretKeyClass {
-		checks := s.Policy.Get().Checks.App
-		checks.Scope = quota.FailedChecks
-		also = append(also, checks)
-	}
-	return also
-}
-
-// byFullLimits returns a decision of askLimiter with the states by the full limits.
-func byFullLimits(taken quota.Decision) quota.Decision {
-	if len(taken.Also) == 0 {
-		return taken
-	}
-	full := taken
-	full.Rules = slices.Clone(taken.Rules)
-	for _, x := range taken.Also {
-		if i := slices.IndexFunc(full.Rules, func(s quota.State) bool { return s.Name == x.Name && s.Scope == x.Scope }); i >= 0 {
-			full.Rules[i] = x
-		}
-	}
-	return full
-}
-
 // refuseWithoutPass answers a request that lacks a pass: it asks for a human check if a pass would
 // admit the request. taken is the refusal by the limits of its pass; zero: it needs a pass wherever
 // the rules have places. It reads the recipient's rows; where all places are taken it is not
 // called, so that a flood reads none. Errors: *earlyAnswer, fault.Unavailable.
 func (s *Service) refuseWithoutPass(ctx context.Context, send claimedSend, taken quota.Decision) error {
-	current, err := s.peek(ctx, send.subject)
+	current, err := s.peek(ctx, send.plan)
 	if err != nil {
 		return err
 	}
@@ -124,7 +83,7 @@ func (s *Service) statesOfRefusal(ctx context.Context, r *parsedRequest, refused
 	if wide && r.resendOf.ID == "" {
 		return gates.Answer{Decision: refused}, nil
 	}
-	refusal, err := s.Gates.AnswerRefusal(ctx, r.subject, refused, asked)
+	refusal, err := s.Gates.AnswerRefusal(ctx, r.plan, refused, asked)
 	if wide && err != nil {
 		return gates.Answer{Decision: refused}, nil
 	}

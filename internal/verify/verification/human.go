@@ -42,41 +42,44 @@ type Budget interface {
 // SetHumanChecks replaces the human checks, by app. Apps without one ask nobody.
 func (s *Service) SetHumanChecks(checks map[string]humancheck.Check) { s.human.Store(&checks) }
 
-// humanCheckOf returns the check that is in force for a subject; nil: there is none, or its class
+// humanCheckOf returns the check that is in force for a plan; nil: there is none, or its class
 // is asked by none.
-func (s *Service) humanCheckOf(subject buckets.Subject) *humancheck.Check {
+func (s *Service) humanCheckOf(plan buckets.Plan) *humancheck.Check {
 	all := s.human.Load()
-	if all == nil || subject.Class == store.SecretKeyClass {
+	if all == nil || plan.Class == store.SecretKeyClass {
 		return nil
 	}
-	if c, found := (*all)[subject.App]; found {
+	if c, found := (*all)[plan.App]; found {
 		return &c
 	}
 	return nil
 }
 
-// asksNext reports whether a send of the subject would be asked for a check, by the states of its
+// asksNext reports whether a send of the plan would be asked for a check, by the states of its
 // rules.
-func (s *Service) asksNext(subject buckets.Subject, d quota.Decision) bool {
-	return s.humanCheckOf(subject) != nil && slices.ContainsFunc(d.Rules, func(x quota.State) bool {
-		return !x.Observe && policy.IsWiderScope(x.Scope) && x.Used >= policy.NoPass.Limit(subject.Class, x.Rule)
+func (s *Service) asksNext(plan buckets.Plan, d quota.Decision) bool {
+	return s.humanCheckOf(plan) != nil && slices.ContainsFunc(d.Rules, func(x quota.State) bool {
+		return !x.Observe && policy.IsWiderScope(x.Scope) && x.Used >= policy.NoPass.Limit(plan.Class, x.Rule)
 	})
 }
 
 // isAlwaysAsked reports whether a send to a recipient needs a pass even where the rules have
 // places. first: it is the first of its verification.
-func (s *Service) isAlwaysAsked(ctx context.Context, c humancheck.Check, subject buckets.Subject, to recipient.Recipient, first bool) bool {
-	return c.Always && subject.Class.IsStranger() && first ||
-		to.Channel() == recipient.SMS && s.Budget != nil && s.Budget.StrangersHoldHalf(ctx, subject.App, to.Country())
+func (s *Service) isAlwaysAsked(ctx context.Context, c humancheck.Check, plan buckets.Plan, to recipient.Recipient, first bool) bool {
+	return c.Always && plan.Class.IsStranger() && first ||
+		to.Channel() == recipient.SMS && s.Budget != nil && s.Budget.StrangersHoldHalf(ctx, plan.App, to.Country())
 }
 
 // addHumanCheck adds to a send's request the check that it may be asked for. Error:
 // *fault.InvalidError for a token that is too long.
 func (s *Service) addHumanCheck(ctx context.Context, r *parsedRequest) error {
 	var c humancheck.Check
-	if check := s.humanCheckOf(r.subject); check != nil && !s.Policy.Get().TestRecipients.Has(r.addressHash, s.Now()) {
+	if check := s.humanCheckOf(r.plan); check != nil && !s.Policy.Get().TestRecipients.Has(r.addressHash, s.Now()) {
 		c, r.check = *check, check
-		r.checkRequired = s.isAlwaysAsked(ctx, c, r.subject, r.to, r.resendOf.ID == "")
+		for pass := range r.lower {
+			r.lower[pass] = policy.Pass(pass).Below(r.plan.Class, r.plan.Rules)
+		}
+		r.checkRequired = s.isAlwaysAsked(ctx, c, r.plan, r.to, r.resendOf.ID == "")
 	}
 	if most := c.MaxTokenLength(); len(r.HumanCheck) > most {
 		return fault.Invalid("human_check", "too_long", fmt.Sprintf("This token has at most %d bytes.", most))
@@ -110,7 +113,7 @@ func (p *parsedRequest) passByWork() policy.Pass {
 
 // workBinding names for what a solution of work is good.
 func (p *parsedRequest) workBinding() string {
-	return strings.Join([]string{p.App, string(p.to.Channel()), p.subject.Purpose.Name, p.subject.Recipient.String()}, "\x00")
+	return strings.Join([]string{p.App, string(p.to.Channel()), p.plan.Purpose.Name, p.plan.Recipient.String()}, "\x00")
 }
 
 func (s *Service) newWork(r *parsedRequest) (*humancheck.Challenge, error) {
@@ -129,7 +132,7 @@ func (s *Service) askForCheck(send claimedSend, current, taken quota.Decision) e
 		offer.SiteKey = send.check.Vendor.SiteKey()
 	}
 	byWork := send.passByWork()
-	full := func(x quota.State) bool { return x.Used >= byWork.Limit(send.subject.Class, x.Rule) && !x.Observe }
+	full := func(x quota.State) bool { return x.Used >= byWork.Limit(send.plan.Class, x.Rule) && !x.Observe }
 	if !slices.ContainsFunc(current.Rules, full) {
 		var err error
 		if offer.Work, err = s.newWork(send.parsedRequest); err != nil {

@@ -90,7 +90,7 @@ func (s *Service) releaseClaims(t sendTime, send claimedSend, err error) {
 // present states of the rules. The send and the verification are as done has them if r.Wait is set,
 // else as they were at admission. Error: fault.Unavailable.
 func (s *Service) replay(ctx context.Context, r *parsedRequest, done store.IdempotencyClaimAnswer) error {
-	current, err := s.peek(ctx, r.subject)
+	current, err := s.peek(ctx, r.plan)
 	if err != nil {
 		return err
 	}
@@ -100,10 +100,10 @@ func (s *Service) replay(ctx context.Context, r *parsedRequest, done store.Idemp
 	}
 	view := s.view(v, send, send.LoggedAt, recipient.Hash{})
 	view.Now = done.Now
-	visible := s.redact(ctx, r.subject, current, r.Caller, StateOf(done.Verification, done.Now), done.Verification.IDsWithReplaced())
+	visible := s.redact(ctx, r.plan, current, r.Caller, StateOf(done.Verification, done.Now), done.Verification.IDsWithReplaced())
 	return &earlyAnswer{Answer{
 		Admitted: true, Replayed: true, View: view, Quota: visible,
-		AsksNext: s.asksNext(r.subject, current.Decision),
+		AsksNext: s.asksNext(r.plan, current.Decision),
 	}}
 }
 
@@ -145,7 +145,7 @@ const (
 // and HumanCheck, which a request has only after it was asked for one.
 func (s *Service) fingerprint(r *parsedRequest) [32]byte {
 	parts := []string{
-		string(r.to.Channel()), r.to.Address(), r.subject.Purpose.Name, cmp.Or(r.Locale, r.Languages),
+		string(r.to.Channel()), r.to.Address(), r.plan.Purpose.Name, cmp.Or(r.Locale, r.Languages),
 		r.Session, r.Resend,
 	}
 	for name, text := range r.Labels.All() {

@@ -56,7 +56,7 @@ func TestALockoutIsOfTheVerificationsClass(t *testing.T) {
 	to, err := recipient.Parse(recipient.Email, "ana@example.com")
 	servertest.OK(t, err)
 	r := &parsedRequest{
-		Request: Request{Caller: Caller{App: "shop"}}, to: to, subject: buckets.Subject{Class: store.SecretKeyClass},
+		Request: Request{Caller: Caller{App: "shop"}}, to: to, plan: buckets.Plan{Subject: buckets.Subject{Class: store.SecretKeyClass}},
 		resendOf: storedVerification{Verification: store.Verification{Class: store.UnknownBrowser}},
 	}
 	s.lockouts.remember(r.lockoutKey(store.SecretKeyClass), time.Hour, seenAt)

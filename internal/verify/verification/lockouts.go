@@ -92,7 +92,7 @@ func (l *lockouts) forget(key lockoutKey) {
 }
 
 func (p *parsedRequest) lockoutKey(class store.Class) lockoutKey {
-	return lockoutKey{p.App, p.to.Channel(), p.subject.Recipient, class}
+	return lockoutKey{p.App, p.to.Channel(), p.plan.Recipient, class}
 }
 
 // knownLockout returns the wait of a cached lockout that applies to the code to send; 0 if there
@@ -101,10 +101,10 @@ func (p *parsedRequest) lockoutKey(class store.Class) lockoutKey {
 // verification or a new one will be sent. Errors: those of Store.Lockout, which reads an old
 // lockout again.
 func (s *Service) knownLockout(ctx context.Context, r *parsedRequest) (time.Duration, error) {
-	if r.Code != "" || r.resendOf.ID != "" && r.resendOf.Class != r.subject.Class {
+	if r.Code != "" || r.resendOf.ID != "" && r.resendOf.Class != r.plan.Class {
 		return 0, nil
 	}
-	key := r.lockoutKey(r.subject.Class)
+	key := r.lockoutKey(r.plan.Class)
 	left, old := s.lockouts.find(key, s.Now())
 	if !old {
 		return left, nil

@@ -82,14 +82,14 @@ type lateRefusals struct {
 // late, or nil. A known browser counts as a stranger, since what waits is wider than one recipient.
 // A repetition whose first request may have written the send is not refused.
 func (s *Service) refuseIfLate(send claimedSend) error {
-	ch, class := send.to.Channel(), send.subject.Class
+	ch, class := send.to.Channel(), send.plan.Class
 	wait, stalled := s.Outbox.ExpectedWait(store.Queue{Channel: ch, Strangers: class.IsStranger()}, send.App)
 	if wait == 0 || send.mayBeWritten || s.Policy.Get().TestRecipients.Has(send.addressHash, s.Now()) {
 		return nil
 	}
-	most := cmp.Or(send.TTL, send.subject.Purpose.TTL)
+	most := cmp.Or(send.TTL, send.plan.Purpose.Life(ch))
 	v := send.resendOf
-	if left := v.ExpiresAt.Sub(v.readAt); v.ID != "" && v.state() == Pending && left >= MinResendLife(send.subject.Purpose.TTL) {
+	if left := v.ExpiresAt.Sub(v.readAt); v.ID != "" && v.state() == Pending && left >= MinResendLife(send.plan.Purpose.Life(ch)) {
 		most = left // else the send opens a verification with a whole life
 	}
 	if class != store.SecretKeyClass || stalled {

@@ -27,14 +27,14 @@ type parsedRequest struct {
 	locale      string              // canonical
 	resendOf    storedVerification  // the verification that it names; zero: not a resend
 	to          recipient.Recipient // of the code
-	addressHash recipient.Hash      // of the address as it is spelled; subject.Recipient may stand for several spellings
-	subject     buckets.Subject     // has the purpose with its rules, and the class
-	// of the subject and, for codes that can be guessed, of the app's failed checks; must not be
-	// changed
-	buckets       map[quota.Scope]string
-	holder        string            // of a verification that the request opens
-	check         *humancheck.Check // that a send may be asked for; nil: none
-	checkRequired bool              // also where the rules have places
+	addressHash recipient.Hash      // of the address as it is spelled; plan.Recipient may stand for several spellings
+	plan        buckets.Plan        // its rules, each with its gate, limit and bucket
+	holder      string              // of a verification that the request opens
+	check       *humancheck.Check   // that a send may be asked for; nil: none
+	// by pass: the rules with a lower limit than the plan's, which a send without FullPass keeps as
+	// well
+	lower         [policy.FullPass + 1][]quota.Rule
+	checkRequired bool // also where the rules have places
 }
 
 // parseRequest reads a request in three steps: its fields, the hashes of its recipient, and the
@@ -52,11 +52,8 @@ func (s *Service) parseRequest(ctx context.Context, ask Request) (*parsedRequest
 	if err != nil {
 		return nil, err
 	}
-	r.subject = s.subjectWithRules(set, r.Caller, s.classOf(ctx, r), p, r.to, hashes)
-	r.buckets, r.holder = r.subject.Buckets(), r.newHolder()
-	if r.subject.Class != store.SecretKeyClass {
-		r.buckets[quota.FailedChecks] = buckets.AppFailedChecks(r.App, r.to.Channel())
-	}
+	r.plan = s.planFor(set, r.Caller, s.classOf(ctx, r), p, r.to, hashes)
+	r.holder = r.newHolder()
 	if r.Kind == BackEnd {
 		r.Site = set.Apps[r.App].Site
 	}
@@ -193,40 +190,30 @@ func (s *Service) isKnownBrowser(ctx context.Context, r *parsedRequest) bool {
 	return false
 }
 
-// subjectWithRules returns the subject that a request counts for: its caller, class and recipient,
-// with the purpose and its rules.
-func (s *Service) subjectWithRules(set policy.Set, c Caller, class store.Class, p policy.Purpose, to recipient.Recipient,
+// planFor returns the plan of a caller's request for a recipient with these hashes. For a code that
+// can be guessed it has the app's rule on failed checks, whose state codeLength needs.
+func (s *Service) planFor(set policy.Set, c Caller, class store.Class, p policy.Purpose, to recipient.Recipient,
 	h recipient.Hashes,
-) buckets.Subject {
-	p = s.purposeWithRules(set, c, class, p, to.Channel(), h.Address)
-	return subjectOf(c, class, to.Channel(), h.Counted, buckets.GroupsOf(s.Vault, to, h), p)
-}
-
-func subjectOf(c Caller, class store.Class, ch recipient.Channel, h recipient.Hash, groups buckets.RecipientGroups,
-	p policy.Purpose,
-) buckets.Subject {
-	subject := buckets.Subject{App: c.App, IP: c.IP, Channel: ch, Recipient: h, Groups: groups, Purpose: p, Class: class}
-	if c.Kind == BackEnd {
-		return subject.WithoutUnnamedClient()
+) buckets.Plan {
+	var also []quota.Rule
+	if class != store.SecretKeyClass {
+		also = []quota.Rule{set.Checks.App}
+		also[0].Scope = quota.FailedChecks
 	}
-	return subject
+	return buckets.NewPlan(buckets.Subject{
+		App: c.App, IP: c.IP, Channel: to.Channel(), Recipient: h.Counted, Groups: buckets.GroupsOf(s.Vault, to, h),
+		Purpose: p, Class: class,
+	}, s.rulesFor(set, c, class, p, to.Channel(), h.Address), also...)
 }
 
-// purposeWithRules returns the purpose with the rules and limits that apply to the caller, the
-// class and the channel. If the address is a test recipient's, the rules only observe.
-func (s *Service) purposeWithRules(set policy.Set, c Caller, class store.Class, p policy.Purpose, ch recipient.Channel,
+// rulesFor returns the rules of a caller's requests for an address.
+func (s *Service) rulesFor(set policy.Set, c Caller, class store.Class, p policy.Purpose, ch recipient.Channel,
 	address recipient.Hash,
-) policy.Purpose {
-	if c.Kind == Browser {
-		p = set.ForBrowser(p, c.App, class)
-	} else {
-		p = set.ForBackEnd(p, c.App, class)
-	}
-	p = p.ForChannel(ch)
-	if set.TestRecipients.Has(address, s.Now()) {
-		p = p.ForTestRecipient()
-	}
-	return p
+) []quota.Rule {
+	return set.RulesFor(p, policy.Request{
+		App: c.App, Channel: ch, Class: class, NamesClient: c.Kind == Browser || c.IP.IsValid(),
+		Test: set.TestRecipients.Has(address, s.Now()),
+	})
 }
 
 // newHolder returns the holder of a verification that the request opens. For a browser it is empty.
@@ -241,7 +228,7 @@ func (p *parsedRequest) newHolder() string {
 		return ""
 	}
 	text := "sendcode holder v1\x00" + p.Session
-	if p.addressHash != p.subject.Recipient {
+	if p.addressHash != p.plan.Recipient {
 		text = "sendcode holder spelling v1\x00" + p.addressHash.String() + p.Session
 	}
 	sum := sha256.Sum256([]byte(text))
@@ -252,7 +239,7 @@ func (p *parsedRequest) newHolder() string {
 // request.
 func (p *parsedRequest) sendRow() store.Send {
 	return store.Send{
-		App: p.App, Channel: p.to.Channel(), Purpose: p.subject.Purpose.Name, Recipient: p.subject.Recipient,
+		App: p.App, Channel: p.to.Channel(), Purpose: p.plan.Purpose.Name, Recipient: p.plan.Recipient,
 		To:      p.to.Masked(),
 		Country: p.to.Country(), Prefix: p.to.VisiblePrefix(), Locale: p.locale, Labels: p.Labels,
 		VerificationID: p.resendOf.ID,

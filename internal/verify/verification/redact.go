@@ -40,17 +40,17 @@ type sendHistory struct {
 	All []quota.Event // by all callers, for at least 5 minutes longer than the longest window; empty after an admission
 }
 
-// redact returns what the caller may see of the states of a subject's rules (redactDecision). own
+// redact returns what the caller may see of the states of a plan's rules (redactDecision). own
 // has the ID of the verification that the caller names, and the IDs of those that it replaces; it
 // is empty if the caller names none. If the database does not answer, a browser sees as much as a
 // browser that names no verification.
-func (s *Service) redact(ctx context.Context, subject buckets.Subject, states gates.Answer, c Caller, state State,
+func (s *Service) redact(ctx context.Context, plan buckets.Plan, states gates.Answer, c Caller, state State,
 	own []string,
 ) quota.Decision {
 	var sends sendHistory
 	if c.Kind != BackEnd && len(own) > 0 {
 		if states.History == nil {
-			current, err := s.Gates.Peek(ctx, subject)
+			current, err := s.Gates.Peek(ctx, plan)
 			states.History = current.History
 			if err != nil {
 				s.Logger.WarnContext(ctx, "quota shortened for browser: database did not answer", "error", err,
@@ -58,7 +58,7 @@ func (s *Service) redact(ctx context.Context, subject buckets.Subject, states ga
 				state = ""
 			}
 		}
-		if h, within := states.History, subject.Purpose.LongestRecipientWindow()+roundingStep; h != nil {
+		if h, within := states.History, quota.LongestKeep(plan.SendRules)+roundingStep; h != nil {
 			sends = sendHistory{All: h.Sends(within), Own: h.SendsOfVerifications(own, within)}
 		}
 	}
@@ -76,10 +76,13 @@ func redactDecision(d quota.Decision, c Caller, state State, sends sendHistory) 
 	if c.Kind == BackEnd {
 		return d
 	}
-	d = policy.WithoutSpellingsRule(d)
-	for i, rule := range d.Rules {
-		d.Rules[i] = sends.visibleState(rule, d.At)
+	visible := make([]quota.State, 0, len(d.Rules))
+	for _, rule := range d.Rules {
+		if rule.Scope != policy.SpellingsScope || rule.RetryAfter > 0 {
+			visible = append(visible, sends.visibleState(rule, d.At))
+		}
 	}
+	d.Rules = visible
 	if state == Pending {
 		return d
 	}

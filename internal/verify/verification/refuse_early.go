@@ -30,10 +30,10 @@ func (s *Service) refuseIfLockedOutOrHeld(ctx context.Context, r *parsedRequest)
 		return err
 	}
 	// After an error here, peek below asks the database again, and returns its error.
-	if _, held, err := s.carrierHold(ctx, r.subject); lockout == 0 && !held && err == nil {
+	if _, held, err := s.carrierHold(ctx, r.plan); lockout == 0 && !held && err == nil {
 		return nil
 	}
-	current, err := s.peek(ctx, r.subject)
+	current, err := s.peek(ctx, r.plan)
 	switch {
 	case err != nil:
 		return err
@@ -51,7 +51,7 @@ func (s *Service) refuseIfRefusedBefore(ctx context.Context, send claimedSend) e
 	if send.mayBeWritten { // the rows may have this send
 		return nil
 	}
-	refusal, refused, err := s.Gates.AnswerRefusedBefore(ctx, send.subject)
+	refusal, refused, err := s.Gates.AnswerRefusedBefore(ctx, send.plan)
 	if err == nil && refused {
 		err = s.refuse(ctx, send.parsedRequest, refusal, "refused")
 	}

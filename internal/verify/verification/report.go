@@ -28,8 +28,8 @@ func (s *Service) ReportByRecipient(ctx context.Context, ask Request, outcome st
 		return store.Verification{}, err
 	}
 	v, err := s.Store.NewestCallerCode(ctx, store.HolderQuery{
-		App: r.App, Channel: r.to.Channel(), Recipient: r.subject.Recipient,
-		Purpose: r.subject.Purpose.Name, CheckKey: s.reportKey(r.Caller),
+		App: r.App, Channel: r.to.Channel(), Recipient: r.plan.Recipient,
+		Purpose: r.plan.Purpose.Name, CheckKey: s.reportKey(r.Caller),
 	})
 	if err != nil {
 		return store.Verification{}, err

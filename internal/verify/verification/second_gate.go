@@ -26,9 +26,9 @@ func (s *Service) write(ctx context.Context, send countedSend) (writtenSend, err
 	// that is not made good.
 	switch {
 	case errors.Is(err, fault.Uncertain), err == nil && begun.Admitted && send.taken.Alone:
-		s.Repair.SettleLater(send.id, send.buckets)
+		s.Repair.SettleLater(send.id, send.plan.Buckets)
 	case err != nil, begun.Lockout.Wait > 0:
-		s.Gates.RefundLater(send.limiterID(), buckets.OfCountedScopes(send.buckets)...)
+		s.Gates.RefundLater(send.limiterID(), buckets.OfCountedScopes(send.plan.Buckets)...)
 	}
 	ctx = context.WithoutCancel(ctx) // the database has decided: no deadline applies
 	switch {
@@ -43,7 +43,7 @@ func (s *Service) write(ctx context.Context, send countedSend) (writtenSend, err
 		return writtenSend{}, s.replay(ctx, send.parsedRequest,
 			store.IdempotencyClaimAnswer{Send: begun.Send, Verification: begun.Verification, Now: begun.Now})
 	}
-	return writtenSend{send, begun, s.Gates.AnswerAdmitted(ctx, send.subject, send.taken, send.asked, begun)}, nil
+	return writtenSend{send, begun, s.Gates.AnswerAdmitted(ctx, send.plan, send.taken, send.asked, begun)}, nil
 }
 
 // begin calls Store.Begin. Errors: fault.Unavailable if nothing was written, fault.Uncertain.
@@ -60,7 +60,7 @@ func (s *Service) begin(ctx context.Context, send countedSend) (store.BeginAnswe
 // refuseByDatabase records and answers a send that the limiter admitted and the database refused.
 // It removes the send from the limiter.
 func (s *Service) refuseByDatabase(ctx context.Context, send countedSend, begun store.BeginAnswer) error {
-	refusal := s.Gates.RefundOverruled(ctx, send.subject, send.id, send.taken, send.asked, begun)
+	refusal := s.Gates.RefundOverruled(ctx, send.plan, send.id, send.taken, send.asked, begun)
 	outcome := "refused_by_database"
 	switch {
 	case s.Gates.OnlyInProcess():
@@ -86,14 +86,14 @@ func (s *Service) newIntent(send countedSend) (store.Intent, error) {
 	row.Observed = limited.Observed() // Begin adds those of the recipient
 	suppressed := send.addressHash    // the hash that Vault.SuppressionHash would return
 	if send.to.Channel() == recipient.SMS {
-		suppressed = send.subject.Recipient
+		suppressed = send.plan.Recipient
 	}
-	purpose := send.subject.Purpose
+	purpose, life := send.plan.Purpose, send.plan.Purpose.Life(send.to.Channel())
 	intent := store.Intent{
 		Send: row, Verification: fresh, Join: send.resendOf.ID, Address: suppressed,
-		Rules:          quota.OfScope(purpose.Policy.Rules, quota.Recipient),
-		RejectionRules: quota.OfScope(purpose.Policy.Rules, quota.Failures), Purposes: purpose.PolicyPurposes,
-		TTL: cmp.Or(send.TTL, purpose.TTL), MinLife: MinResendLife(purpose.TTL), Lease: s.Lease,
+		Rules:          send.plan.SendRules,
+		RejectionRules: send.plan.FailureRules, Purposes: purpose.PolicyPurposes,
+		TTL: cmp.Or(send.TTL, life), MinLife: MinResendLife(life), Lease: s.Lease,
 	}
 	if send.Code != "" {
 		intent.Code, err = s.Vault.SealCode(send.Code, send.TTL > 0, send.id)
@@ -111,8 +111,8 @@ func (s *Service) newVerification(send countedSend, id string) (store.Verificati
 		return store.Verification{}, err
 	}
 	v := store.Verification{
-		ID: id, Sealed: sealed, Holder: send.holder, Class: send.subject.Class, Nonce: nonce, KeyID: keyID,
-		CodeLength: send.codeLength(), Alphabet: string(send.subject.Purpose.Alphabet), MaxAttempts: MaxAttempts,
+		ID: id, Sealed: sealed, Holder: send.holder, Class: send.plan.Class, Nonce: nonce, KeyID: keyID,
+		CodeLength: send.codeLength(), Alphabet: string(send.plan.Purpose.Alphabet), MaxAttempts: MaxAttempts,
 		Replaces: replaced[:min(len(replaced), store.MaxReplacedIDs)],
 	}
 	if send.Code != "" { // a caller's code is not derived
@@ -130,7 +130,7 @@ const LongCodeLength = 8
 
 // codeLength returns the length of a new code, in characters.
 func (c countedSend) codeLength() int {
-	length := c.subject.Purpose.CodeLength
+	length := c.plan.Purpose.CodeLength
 	if slices.ContainsFunc(c.taken.Also, func(x quota.State) bool { return x.Scope == quota.FailedChecks && x.Used >= x.Limit }) {
 		return max(LongCodeLength, length)
 	}

@@ -97,14 +97,14 @@ func (s *Service) decideInTurn(t sendTime, r *parsedRequest) (writtenSend, error
 // *admission.OverloadedError, fault.Unavailable, fault.Uncertain, ErrKeyInProgress, ErrKeyReused.
 func (s *Service) decide(t sendTime, r *parsedRequest, pass humanPass) (written writtenSend, err error) {
 	// A slot of the recipient, so that a flood on one delays no other.
-	slot, err := s.recipients.Acquire(t.client, r.buckets[quota.Recipient], r.subject.Class.IsStranger())
+	slot, err := s.recipients.Acquire(t.client, r.plan.Buckets[quota.Recipient], r.plan.Class.IsStranger())
 	if err != nil { // none in time, or the client hung up
 		return written, fault.Unavailable
 	}
 	defer func() { slot.Release(err == nil) }()
 
 	// A place among the requests that can be decided in time.
-	leave, err := s.enterAdmission(s.sends, sendsAdmissionName, r.subject.Class)
+	leave, err := s.enterAdmission(s.sends, sendsAdmissionName, r.plan.Class)
 	if err != nil {
 		return written, err
 	}
@@ -171,14 +171,14 @@ func (s *Service) refuse(ctx context.Context, r *parsedRequest, refusal gates.An
 	s.countBreakerRefusal(r.App, blocking)
 	s.recordRefusal(r, outcome, blocking.Name, blocking.Scope, blocking.RetryAfter)
 	return &earlyAnswer{Answer{
-		Quota: s.redact(ctx, r.subject, refusal, r.Caller, r.resendOf.state(), r.resendOf.IDsWithReplaced()), View: r.refusedView(),
-		AsksNext: s.asksNext(r.subject, refusal.Decision),
+		Quota: s.redact(ctx, r.plan, refusal, r.Caller, r.resendOf.state(), r.resendOf.IDsWithReplaced()), View: r.refusedView(),
+		AsksNext: s.asksNext(r.plan, refusal.Decision),
 	}}
 }
 
 // refusedView returns what a caller sees of a request that made no send.
 func (p *parsedRequest) refusedView() View {
-	return View{To: p.to.Masked(), Channel: p.to.Channel(), Purpose: p.subject.Purpose.Name}
+	return View{To: p.to.Masked(), Channel: p.to.Channel(), Purpose: p.plan.Purpose.Name}
 }
 
 // sendTime bounds a send.

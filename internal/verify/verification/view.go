@@ -137,21 +137,23 @@ func (s *Service) Get(ctx context.Context, c Caller, id string) (Answer, error) 
 	if err != nil { // the purpose was removed from the configuration
 		return Answer{View: view}, nil
 	}
-	p = s.purposeWithRules(set, c, v.Class, p, v.Channel, address)
-	subject := subjectOf(c, v.Class, v.Channel, v.Recipient, s.recipientGroups(p, v), p)
-	current, err := s.peek(ctx, subject)
+	rules := s.rulesFor(set, c, v.Class, p, v.Channel, address)
+	plan := buckets.NewPlan(buckets.Subject{
+		App: c.App, IP: c.IP, Channel: v.Channel, Recipient: v.Recipient, Groups: s.recipientGroups(rules, v), Purpose: p, Class: v.Class,
+	}, rules)
+	current, err := s.peek(ctx, plan)
 	if err != nil {
 		return Answer{}, err
 	}
-	visible := s.redact(ctx, subject, current, c, StateOf(v, now), v.IDsWithReplaced())
-	return Answer{View: view, Quota: visible, AsksNext: s.asksNext(subject, current.Decision)}, nil
+	visible := s.redact(ctx, plan, current, c, StateOf(v, now), v.IDsWithReplaced())
+	return Answer{View: view, Quota: visible, AsksNext: s.asksNext(plan, current.Decision)}, nil
 }
 
-// recipientGroups returns the groups that rules of the purpose count a verification's recipient in;
-// zero if no rule needs them, or if the recipient cannot be decrypted.
-func (s *Service) recipientGroups(p policy.Purpose, v store.Verification) buckets.RecipientGroups {
-	if !slices.ContainsFunc(p.Policy.Rules, func(r quota.Rule) bool {
-		return policy.CountsByCountryOrPrefix(r) || r.Scope == policy.SpellingsScope
+// recipientGroups returns the groups that the rules count a verification's recipient in; zero if no
+// rule needs them, or if the recipient cannot be decrypted.
+func (s *Service) recipientGroups(rules []quota.Rule, v store.Verification) buckets.RecipientGroups {
+	if !slices.ContainsFunc(rules, func(r quota.Rule) bool {
+		return r.Scope == quota.Country || r.Scope == quota.Prefix || r.Scope == policy.SpellingsScope
 	}) {
 		return buckets.RecipientGroups{}
 	}
@@ -175,19 +177,19 @@ func (s *Service) Quota(ctx context.Context, c Caller, channel, to, purpose stri
 		return Answer{}, err
 	}
 	hashes := s.Vault.Hashes(r)
-	subject := s.subjectWithRules(set, c, c.classWithoutTokens(), p, r, hashes)
-	current, err := s.peek(ctx, subject)
+	plan := s.planFor(set, c, c.classWithoutTokens(), p, r, hashes)
+	current, err := s.peek(ctx, plan)
 	if err != nil {
 		return Answer{}, err
 	}
 	view := View{Channel: r.Channel(), To: r.Masked(), Purpose: p.Name}
 	asks := false
-	if check := s.humanCheckOf(subject); check != nil && !set.TestRecipients.Has(hashes.Address, s.Now()) {
+	if check := s.humanCheckOf(plan); check != nil && !set.TestRecipients.Has(hashes.Address, s.Now()) {
 		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), store.CallTimeout) // others get what it reads, too
 		defer cancel()
-		asks = s.asksNext(subject, current.Decision) || s.isAlwaysAsked(bounded, *check, subject, r, true)
+		asks = s.asksNext(plan, current.Decision) || s.isAlwaysAsked(bounded, *check, plan, r, true)
 	}
-	return Answer{Quota: s.redact(ctx, subject, current, c, "", nil), View: view, AsksNext: asks}, nil
+	return Answer{Quota: s.redact(ctx, plan, current, c, "", nil), View: view, AsksNext: asks}, nil
 }
 
 // NeverTogether reports whether some rule has too few places for a send to each of these recipients
@@ -204,13 +206,12 @@ func (s *Service) NeverTogether(c Caller, channel, purpose string, to ...string)
 		if err != nil {
 			return false
 		}
-		subject := s.subjectWithRules(set, c, c.classWithoutTokens(), p, r, s.Vault.Hashes(r))
-		byScope := subject.Buckets()
-		for _, bucket := range buckets.OfCountedScopes(byScope) {
+		plan := s.planFor(set, c, c.classWithoutTokens(), p, r, s.Vault.Hashes(r))
+		for _, bucket := range buckets.OfCountedScopes(plan.Buckets) {
 			counted[bucket]++
 		}
-		for _, rule := range subject.Purpose.Policy.Rules {
-			if !rule.Observe && counted[byScope[rule.Scope]] > max(1, rule.Limit) {
+		for _, rule := range plan.Rules {
+			if !rule.Observe && counted[plan.Buckets[rule.Scope]] > max(1, rule.Limit) {
 				return true
 			}
 		}
@@ -231,11 +232,10 @@ func (s *Service) RecipientQuota(
 	if err != nil {
 		return quota.Decision{}, err
 	}
-	p = set.ForClass(p, app, class)
-	current, err := s.peek(ctx, buckets.Subject{
-		App: app, Channel: ch, Recipient: h, Purpose: p.ForChannel(ch),
-		Class: class,
-	})
+	set.Breaker = quota.Rule{} // is nothing of a recipient
+	current, err := s.peek(ctx, buckets.NewPlan(
+		buckets.Subject{App: app, Channel: ch, Recipient: h, Purpose: p, Class: class},
+		set.RulesFor(p, policy.Request{App: app, Channel: ch, Class: class})))
 	return current.Decision, err
 }
 
@@ -252,12 +252,12 @@ func (s *Service) ValidateRecipient(channel, to string) error {
 	return nil
 }
 
-// peek returns the states of a subject's rules now, with a carrier's hold as one of them. Error:
+// peek returns the states of a plan's rules now, with a carrier's hold as one of them. Error:
 // fault.Unavailable.
-func (s *Service) peek(ctx context.Context, subject buckets.Subject) (gates.Answer, error) {
-	current, err := s.Gates.Peek(ctx, subject)
+func (s *Service) peek(ctx context.Context, plan buckets.Plan) (gates.Answer, error) {
+	current, err := s.Gates.Peek(ctx, plan)
 	if err == nil {
-		current.Decision, err = s.withCarrierHold(ctx, subject, current.Decision)
+		current.Decision, err = s.withCarrierHold(ctx, plan, current.Decision)
 	}
 	return current, err
 }
@@ -265,11 +265,11 @@ func (s *Service) peek(ctx context.Context, subject buckets.Subject) (gates.Answ
 // carrierHold returns the hold on a text message's recipient, as the database has it. Until the
 // hold ends, the carrier would refuse messages to the recipient. The hold is returned as the state
 // of a rule named CarrierRuleName, used up until then. False: there is no hold.
-func (s *Service) carrierHold(ctx context.Context, subject buckets.Subject) (quota.State, bool, error) {
-	if subject.Channel != recipient.SMS || s.Texts == nil {
+func (s *Service) carrierHold(ctx context.Context, plan buckets.Plan) (quota.State, bool, error) {
+	if plan.Channel != recipient.SMS || s.Texts == nil {
 		return quota.State{}, false, nil
 	}
-	hold, err := s.Store.CarrierHold(ctx, subject.Channel, subject.Recipient)
+	hold, err := s.Store.CarrierHold(ctx, plan.Channel, plan.Recipient)
 	if err != nil || hold.Left <= 0 {
 		return quota.State{}, false, err
 	}
@@ -277,8 +277,8 @@ func (s *Service) carrierHold(ctx context.Context, subject buckets.Subject) (quo
 	return quota.State{Rule: rule, Used: 1, ResetAfter: hold.Left, RetryAfter: hold.Left}, true, nil
 }
 
-func (s *Service) withCarrierHold(ctx context.Context, subject buckets.Subject, d quota.Decision) (quota.Decision, error) {
-	carrier, held, err := s.carrierHold(ctx, subject)
+func (s *Service) withCarrierHold(ctx context.Context, plan buckets.Plan, d quota.Decision) (quota.Decision, error) {
+	carrier, held, err := s.carrierHold(ctx, plan)
 	if held {
 		d.Rules = append(d.Rules, carrier)
 	}

@@ -278,5 +278,6 @@ func (r *Rig) CountedFailures() quota.State {
 
 // BucketsOf are the buckets that a back end's mail to a recipient counts in.
 func BucketsOf(p policy.Purpose, h recipient.Hash) map[quota.Scope]string {
-	return buckets.Subject{App: "shop", IP: BackEnd.IP, Channel: recipient.Email, Recipient: h, Purpose: p}.Buckets()
+	return buckets.NewPlan(buckets.Subject{App: "shop", IP: BackEnd.IP, Channel: recipient.Email, Recipient: h, Purpose: p},
+		p.Policy.Rules).Buckets
 }
