@@ -17,8 +17,8 @@ import (
 // last sent message, and those that a pause stopped, if the pause is over.
 
 // correctBackoff replaces the state of BackoffRule in d, if the rule refuses, by the state that
-// follows from the database. If that admits, the sends that no longer count are refunded. If the
-// database fails, it returns d.
+// follows from the database (promise 4). If that admits, the sends that no longer count are
+// refunded. If the database fails, it returns d.
 func (g *Gates) correctBackoff(ctx context.Context, p buckets.Plan, d quota.Decision) quota.Decision {
 	i := slices.IndexFunc(d.Rules, func(r quota.State) bool { return r.Scope == quota.Backoff && r.RetryAfter > 0 })
 	if i < 0 {

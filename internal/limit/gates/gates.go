@@ -255,7 +255,8 @@ func (g *Gates) callLimiter(ctx context.Context, r, own quota.Request,
 	return quota.Decision{}, errors.Join(errLimiterAway, err)
 }
 
-// confirmLocally counts in this process an event that the limiter admitted. After an outage the
+// confirmLocally counts in this process an event that the limiter admitted (promise 1). After an
+// outage the
 // limiter lacks the events that this process admitted alone. While these may count, this process
 // decides too: the states are the stricter ones of both, and an event that this process refuses is
 // refunded in the limiter if refundable. Error: quota.ErrRefunded.

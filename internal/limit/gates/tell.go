@@ -44,10 +44,11 @@ func stricter(a, b quota.State) quota.State {
 	return a
 }
 
-// mergeStates returns the stricter state of each rule by the limiter and by the rows, in the order
-// of the rules. The limiter computed its states at some time between most and least ago. They are
-// compared as they are after most: so if both count the same sends, the rows' state is returned. A
-// state of the limiter is returned as it is after least, so that its waits are not too short.
+// mergeStates returns the stricter state of each rule by the limiter and by the rows (promise 3),
+// in the order of the rules. The limiter computed its states at some time between most and least
+// ago. They are compared as they are after most: so if both count the same sends, the rows' state
+// is returned. A state of the limiter is returned as it is after least, so that its waits are not
+// too short.
 //
 // The limiter may have been asked before the rows were read, after that, or meanwhile. Let it have
 // computed its states at l, the rows be read at r, and t be now. Of l only asked <= l <= heard is
@@ -199,15 +200,16 @@ func (g *Gates) RefundOverruled(ctx context.Context, p buckets.Plan, id uuid.UUI
 			g.logNotAdded(ctx, err)
 		}
 	}
+	asked = g.now()
 	if d, err := peek(ctx, p); err == nil {
-		told.Rules = mergeStates(p.Rules, d.Rules, r.states, 0, 0)
+		told.Decision = g.merge(p, d, asked, g.now(), r)
 	}
 	return told
 }
 
-// correctAndMerge returns d with the stricter states of d and of the rows, at the rows' instant.
-// The limiter was asked for d at asked, and had answered at heard. If the rows count more, their
-// events are added to the limiter, which is then asked again.
+// correctAndMerge is merge after the limiter has got what it lacks (promises 1 and 3). The limiter
+// was asked for d at asked, and had answered at heard. If the rows count more, their events are
+// added to the limiter, which is then asked again.
 func (g *Gates) correctAndMerge(ctx context.Context, p buckets.Plan, d quota.Decision, asked, heard time.Time,
 	r databaseRows,
 ) quota.Decision {
@@ -230,8 +232,8 @@ func (g *Gates) correctAndMerge(ctx context.Context, p buckets.Plan, d quota.Dec
 	return g.merge(p, d, asked, heard, r)
 }
 
-// merge returns d with the stricter states of d and of the rows, as they are at r.now. asked and
-// heard are as in correctAndMerge.
+// merge returns d with the stricter states of d and of the rows (promise 3), as they are at r.now.
+// asked and heard are as in correctAndMerge.
 func (g *Gates) merge(p buckets.Plan, d quota.Decision, asked, heard time.Time, r databaseRows) quota.Decision {
 	least := max(0, r.asked.Sub(heard)) // r.now may be as early as r.asked, and the end of a wait is told from it
 	d.At, d.Rules = r.now, mergeStates(p.Rules, d.Rules, r.states, least, g.now().Sub(asked))

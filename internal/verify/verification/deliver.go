@@ -7,7 +7,7 @@ import (
 	"sendcode/internal/base/logs"
 	"sendcode/internal/limit/gates"
 	"sendcode/internal/store"
-	"sendcode/quota"
+	"sendcode/internal/store/rowrules"
 )
 
 // MaxWait bounds how long a request may wait for its outcome.
@@ -17,20 +17,20 @@ const MaxWait = 20 * time.Second
 // returns the answer.
 func (s *Service) deliver(ctx context.Context, send writtenSend) Answer {
 	began, work, v := s.Now(), send.work(), send.begun.Verification
-	delivered, states := s.Outbox.Deliver(ctx, work, min(send.Wait, MaxWait)), send.states
-	if send.Wait > 0 || states.Alone {
-		states = s.refreshStates(ctx, send.parsedRequest, states)
+	delivered, states := s.Outbox.Deliver(ctx, work, min(send.Wait, MaxWait)), gates.Answer{Decision: send.states}
+	if send.Wait > 0 { // time has passed, and the send may have been refunded
+		if current, err := s.peek(ctx, send.plan); err == nil {
+			states = current
+		}
 	}
 	view := s.view(v, delivered, send.begun.Now.Add(s.Now().Sub(began)), work.Address)
-	var visible quota.Decision
 	if send.begun.Opened() && len(v.Replaces) == 0 { // it has only this send: no read is needed
-		visible = redactDecision(states, send.Caller, Pending,
-			sendHistory{Own: []quota.Event{{ID: send.limiterID(), At: send.begun.Send.LoggedAt}}})
-	} else {
-		visible = s.redact(context.WithoutCancel(ctx), send.plan, gates.Answer{Decision: states}, send.Caller, Pending,
-			v.IDsWithReplaced())
+		states.History = &rowrules.History{
+			Now: states.At, Past: []rowrules.PastSend{{ID: send.id, At: send.begun.Send.LoggedAt, Verification: v.ID}},
+		}
 	}
-	return Answer{Admitted: true, View: view, Quota: visible, AsksNext: s.asksNext(send.plan, states)}
+	visible := s.redact(context.WithoutCancel(ctx), send.plan, states, send.Caller, Pending, v.IDsWithReplaced())
+	return Answer{Admitted: true, View: view, Quota: visible, AsksNext: s.asksNext(send.plan, states.Decision)}
 }
 
 // keepBack cancels a send whose message Request.MaySend has kept back. A later request with its key
@@ -65,17 +65,4 @@ func (s *Service) countAdmitted(send writtenSend) {
 	for _, rule := range send.begun.Send.Observed {
 		s.Observer.RuleWouldRefuse(send.to.Channel(), send.App, rule)
 	}
-}
-
-// refreshStates reads the states of the rules again, since time has passed, the send may have been
-// refunded, or the database decided alone. If the read fails, it returns old.
-func (s *Service) refreshStates(ctx context.Context, r *parsedRequest, old quota.Decision) quota.Decision {
-	current, err := s.Gates.Peek(ctx, r.plan)
-	if err == nil && !old.Alone {
-		current.Decision, err = s.withCarrierHold(ctx, r.plan, current.Decision)
-	}
-	if err != nil {
-		return old
-	}
-	return current.Decision
 }

@@ -3,10 +3,8 @@ package verification
 import (
 	"context"
 	"errors"
-	"time"
 
 	"sendcode/internal/base/fault"
-	"sendcode/internal/codes/policy"
 	"sendcode/internal/limit/buckets"
 	"sendcode/internal/limit/gates"
 	"sendcode/quota"
@@ -69,23 +67,5 @@ func (s *Service) refuseWithoutPass(ctx context.Context, send claimedSend, taken
 	if !current.Allowed() {
 		return s.refuse(ctx, send.parsedRequest, current, "refused")
 	}
-	return s.askForCheck(send, current.Decision, taken)
-}
-
-// statesOfRefusal returns the answer to a refusal by the limiter or this process; see
-// gates.Gates.AnswerRefusal. A browser that is told a rule of another scope than recipient,
-// failures or backoff is told nothing about the recipient's rules, so the database is asked only if
-// the browser has a verification, and then it need not answer. Error: fault.Unavailable if the
-// database does not answer, since only both gates know how long to wait.
-func (s *Service) statesOfRefusal(ctx context.Context, r *parsedRequest, refused quota.Decision, asked time.Time) (gates.Answer, error) {
-	shown, _ := visibleRefusal(refused)
-	wide := r.Kind != BackEnd && !policy.CountedInDatabase(shown.Rule) && shown.Scope != quota.Backoff
-	if wide && r.resendOf.ID == "" {
-		return gates.Answer{Decision: refused}, nil
-	}
-	refusal, err := s.Gates.AnswerRefusal(ctx, r.plan, refused, asked)
-	if wide && err != nil {
-		return gates.Answer{Decision: refused}, nil
-	}
-	return refusal, err
+	return s.askForCheck(ctx, send, current.Decision, taken)
 }

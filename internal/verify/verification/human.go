@@ -11,6 +11,7 @@ import (
 	"sendcode/internal/base/recipient"
 	"sendcode/internal/codes/policy"
 	"sendcode/internal/limit/buckets"
+	"sendcode/internal/limit/gates"
 	"sendcode/internal/store"
 	"sendcode/internal/verify/humancheck"
 	"sendcode/quota"
@@ -123,7 +124,7 @@ func (s *Service) newWork(r *parsedRequest) (*humancheck.Challenge, error) {
 // askForCheck returns, as an *earlyAnswer, the answer to a request that only a pass would admit.
 // current has the states of its rules by their full limits. taken is the refusal by the limits of
 // the request's pass; without rules: none is in the way.
-func (s *Service) askForCheck(send claimedSend, current, taken quota.Decision) error {
+func (s *Service) askForCheck(ctx context.Context, send claimedSend, current, taken quota.Decision) error {
 	offer := &humancheck.Offer{By: send.check.By()}
 	switch {
 	case send.Page != nil: // which runs no vendor's script
@@ -143,7 +144,8 @@ func (s *Service) askForCheck(send claimedSend, current, taken quota.Decision) e
 		s.Observer.HumanChecked(send.App, offer.By, CheckAsked)
 	}
 	taken.Rules = slices.DeleteFunc(slices.Clone(taken.Rules), func(x quota.State) bool { return x.RetryAfter == 0 })
-	return &earlyAnswer{Answer{HumanCheck: offer, View: send.refusedView(), Quota: redactDecision(taken, send.Caller, "", sendHistory{})}}
+	visible := s.redact(ctx, send.plan, gates.Answer{Decision: taken}, send.Caller, "", nil)
+	return &earlyAnswer{Answer{HumanCheck: offer, View: send.refusedView(), Quota: visible}}
 }
 
 // askedForCheck returns the answer of askForCheck in an error of decide; nil: the request is not
@@ -233,7 +235,7 @@ func (s *Service) spendPass(ctx context.Context, send claimedSend, pass humanPas
 		send.claims = append(send.claims, pass.key)
 		return send, nil
 	}
-	err = s.askForCheck(send, quota.Decision{}, quota.Decision{})
+	err = s.askForCheck(ctx, send, quota.Decision{}, quota.Decision{})
 	if asked := askedForCheck(err); asked != nil {
 		asked.CheckFailed = humancheck.Used
 	}

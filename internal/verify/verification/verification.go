@@ -7,7 +7,7 @@
 //
 // Files: ask.go, callers_code.go and parse_ask.go read a request. send.go has the way of a send;
 // its steps are in idempotency.go, human.go, refuse_early.go with lockouts.go and overload.go,
-// first_gate.go, second_gate.go and deliver.go. view.go and, below it, redact.go decide what a
+// first_gate.go, second_gate.go and deliver.go. view.go and, below it, tell.go decide what a
 // caller may see; check.go and check_bounds.go compare codes; report.go takes reports of callers'
 // own checks; alarm.go logs alarms.
 //

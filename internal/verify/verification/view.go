@@ -11,7 +11,6 @@ import (
 	"sendcode/internal/codes/code"
 	"sendcode/internal/codes/policy"
 	"sendcode/internal/limit/buckets"
-	"sendcode/internal/limit/gates"
 	"sendcode/internal/store"
 	"sendcode/internal/verify/humancheck"
 	"sendcode/quota"
@@ -250,39 +249,6 @@ func (s *Service) ValidateRecipient(channel, to string) error {
 		return fault.Invalid("to", refusal.Reason, refusal.Detail)
 	}
 	return nil
-}
-
-// peek returns the states of a plan's rules now, with a carrier's hold as one of them. Error:
-// fault.Unavailable.
-func (s *Service) peek(ctx context.Context, plan buckets.Plan) (gates.Answer, error) {
-	current, err := s.Gates.Peek(ctx, plan)
-	if err == nil {
-		current.Decision, err = s.withCarrierHold(ctx, plan, current.Decision)
-	}
-	return current, err
-}
-
-// carrierHold returns the hold on a text message's recipient, as the database has it. Until the
-// hold ends, the carrier would refuse messages to the recipient. The hold is returned as the state
-// of a rule named CarrierRuleName, used up until then. False: there is no hold.
-func (s *Service) carrierHold(ctx context.Context, plan buckets.Plan) (quota.State, bool, error) {
-	if plan.Channel != recipient.SMS || s.Texts == nil {
-		return quota.State{}, false, nil
-	}
-	hold, err := s.Store.CarrierHold(ctx, plan.Channel, plan.Recipient)
-	if err != nil || hold.Left <= 0 {
-		return quota.State{}, false, err
-	}
-	rule := quota.Rule{Name: CarrierRuleName, Scope: quota.Recipient, Limit: 1, Window: max(hold.Whole, quota.MinWindow)}
-	return quota.State{Rule: rule, Used: 1, ResetAfter: hold.Left, RetryAfter: hold.Left}, true, nil
-}
-
-func (s *Service) withCarrierHold(ctx context.Context, plan buckets.Plan, d quota.Decision) (quota.Decision, error) {
-	carrier, held, err := s.carrierHold(ctx, plan)
-	if held {
-		d.Rules = append(d.Rules, carrier)
-	}
-	return d, err
 }
 
 // AlternativeChannel returns the channel to offer if a message failed or was not delivered: email

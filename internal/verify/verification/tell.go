@@ -6,11 +6,62 @@ import (
 	"time"
 
 	"sendcode/internal/base/logs"
+	"sendcode/internal/base/recipient"
 	"sendcode/internal/codes/policy"
 	"sendcode/internal/limit/buckets"
 	"sendcode/internal/limit/gates"
 	"sendcode/quota"
 )
+
+// What an answer tells of waits: peek and statesOfRefusal ask the gates, redact takes out what the
+// caller must not know. docs/ARCHITECTURE.md has the table of what changes a wait.
+
+// peek returns the states of a plan's rules now, with a carrier's hold as one of them (promise 3).
+// Error: fault.Unavailable.
+func (s *Service) peek(ctx context.Context, plan buckets.Plan) (gates.Answer, error) {
+	current, err := s.Gates.Peek(ctx, plan)
+	if err != nil {
+		return current, err
+	}
+	carrier, held, err := s.carrierHold(ctx, plan)
+	if held {
+		current.Rules = append(current.Rules, carrier)
+	}
+	return current, err
+}
+
+// carrierHold returns the hold on a text message's recipient, as the database has it. Until the
+// hold ends, the carrier would refuse messages to the recipient. The hold is returned as the state
+// of a rule named CarrierRuleName, used up until then. False: there is no hold.
+func (s *Service) carrierHold(ctx context.Context, plan buckets.Plan) (quota.State, bool, error) {
+	if plan.Channel != recipient.SMS || s.Texts == nil {
+		return quota.State{}, false, nil
+	}
+	hold, err := s.Store.CarrierHold(ctx, plan.Channel, plan.Recipient)
+	if err != nil || hold.Left <= 0 {
+		return quota.State{}, false, err
+	}
+	rule := quota.Rule{Name: CarrierRuleName, Scope: quota.Recipient, Limit: 1, Window: max(hold.Whole, quota.MinWindow)}
+	return quota.State{Rule: rule, Used: 1, ResetAfter: hold.Left, RetryAfter: hold.Left}, true, nil
+}
+
+// statesOfRefusal returns the answer to a refusal by the limiter or this process (promise 3); see
+// gates.Gates.AnswerRefusal. A browser that is told a rule of another scope than recipient,
+// failures or backoff is told nothing about the recipient's rules, so the database is asked only if
+// the browser has a verification, and then it need not answer. Error: fault.Unavailable if the
+// database does not answer, since only both gates know how long to wait.
+func (s *Service) statesOfRefusal(ctx context.Context, r *parsedRequest, refused quota.Decision, asked time.Time) (gates.Answer, error) {
+	shown, _ := visibleRefusal(refused)
+	wide := r.Kind != BackEnd && !policy.CountedInDatabase(shown.Rule) && shown.Scope != quota.Backoff
+	if wide && r.resendOf.ID == "" {
+		return gates.Answer{Decision: refused}, nil
+	}
+	refusal, err := s.Gates.AnswerRefusal(ctx, r.plan, refused, asked)
+	if wide && err != nil {
+		return gates.Answer{Decision: refused}, nil
+	}
+	return refusal, err
+}
 
 // An answer to a browser does not show whether or when others requested codes for a recipient,
 // except as far as the browser's own wait depends on it. For a rule that does not refuse, the
@@ -24,8 +75,8 @@ const MinRoundedWindow = time.Hour
 const roundingStep = gates.HistoryMargin
 
 // roundedWait returns the wait at an instant until the end of a rule's refusal that a browser is
-// told; ends is the actual end. If the rule's window is an hour or longer, ends is rounded up to a
-// multiple of 5 minutes in UTC. No rounding makes the wait longer than the window.
+// told (promise 3); ends is the actual end. If the rule's window is an hour or longer, ends is
+// rounded up to a multiple of 5 minutes in UTC. No rounding makes the wait longer than the window.
 func roundedWait(r quota.Rule, ends, at time.Time) time.Duration {
 	wait := ends.Sub(at)
 	if before := ends.Truncate(roundingStep); r.Window >= MinRoundedWindow && before.Before(ends) {
@@ -40,41 +91,32 @@ type sendHistory struct {
 	All []quota.Event // by all callers, for at least 5 minutes longer than the longest window; empty after an admission
 }
 
-// redact returns what the caller may see of the states of a plan's rules (redactDecision). own
-// has the ID of the verification that the caller names, and the IDs of those that it replaces; it
-// is empty if the caller names none. If the database does not answer, a browser sees as much as a
-// browser that names no verification.
-func (s *Service) redact(ctx context.Context, plan buckets.Plan, states gates.Answer, c Caller, state State,
-	own []string,
-) quota.Decision {
-	var sends sendHistory
-	if c.Kind != BackEnd && len(own) > 0 {
-		if states.History == nil {
-			current, err := s.Gates.Peek(ctx, plan)
-			states.History = current.History
-			if err != nil {
-				s.Logger.WarnContext(ctx, "quota shortened for browser: database did not answer", "error", err,
-					logs.SeeDatabaseAway)
-				state = ""
-			}
-		}
-		if h, within := states.History, quota.LongestKeep(plan.SendRules)+roundingStep; h != nil {
-			sends = sendHistory{All: h.Sends(within), Own: h.SendsOfVerifications(own, within)}
-		}
-	}
-	return redactDecision(states.Decision, c, state, sends)
-}
-
-// redactDecision returns the part of a decision that the caller may see. state is the state of the
-// verification that the caller names or has just opened; empty: there is none.
+// redact returns what the caller may see of the states of a plan's rules (promise 3: browsers are
+// told less). state is the state of the verification that the caller names or has just opened, own
+// has its ID and the IDs of those that it replaces; both are empty if there is none. If the
+// database does not answer, a browser sees as much as a browser that names no verification.
 //
 // A secret key sees every public rule exactly. A browser sees a rule as sendHistory.visibleState
 // returns it. While its verification is pending, it sees all rules, but the rule on spellings only
 // while that rule refuses. Any other browser sees only the rule that refuses it, if one does.
-func redactDecision(d quota.Decision, c Caller, state State, sends sendHistory) quota.Decision {
-	d = d.Public()
+func (s *Service) redact(ctx context.Context, plan buckets.Plan, states gates.Answer, c Caller, state State,
+	own []string,
+) quota.Decision {
+	d := states.Public()
 	if c.Kind == BackEnd {
 		return d
+	}
+	if len(own) > 0 && states.History == nil {
+		current, err := s.Gates.Peek(ctx, plan)
+		states.History = current.History
+		if err != nil {
+			s.Logger.WarnContext(ctx, "quota shortened for browser: database did not answer", "error", err, logs.SeeDatabaseAway)
+			state = ""
+		}
+	}
+	var sends sendHistory
+	if h, within := states.History, quota.LongestKeep(plan.SendRules)+roundingStep; h != nil && len(own) > 0 {
+		sends = sendHistory{All: h.Sends(within), Own: h.SendsOfVerifications(own, within)}
 	}
 	visible := make([]quota.State, 0, len(d.Rules))
 	for _, rule := range d.Rules {
@@ -119,9 +161,9 @@ func (s sendHistory) visibleState(actual quota.State, at time.Time) quota.State 
 	return visible
 }
 
-// tooManyChecksError returns the error for a caller that must wait because bound allows no more
-// failed checks. wait was measured at the instant at. Callers without a secret key are told a
-// rounded wait (roundedWait).
+// tooManyChecksError returns the error for a caller that must wait (promise 3) because bound allows
+// no more failed checks. wait was measured at the instant at. Callers without a secret key are told
+// a rounded wait (roundedWait).
 func tooManyChecksError(c Caller, bound quota.Rule, wait time.Duration, at time.Time) *TooManyChecksError {
 	if c.Kind != BackEnd {
 		wait = roundedWait(bound, at.Add(wait), at)
