@@ -35,7 +35,7 @@ type bodyMemory struct {
 func (m *bodyMemory) Bound(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		r := c.Request()
-		if r.Body == nil || r.ContentLength == 0 {
+		if r.Body == nil || r.ContentLength >= 0 && r.ContentLength <= uncountedBody { // -1: not known
 			return next(c)
 		}
 		_, network := networksOf(ClientIP(c))
