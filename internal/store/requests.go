@@ -212,17 +212,20 @@ type SendDetails struct {
 	Now          time.Time       // on the database's clock
 }
 
-// UsedProviders returns the mail servers or carriers of the verification's earlier sends. One that
-// took no message, since it holds the number back for a while, is left out: another carrier is no
-// way around the hold.
-func (d SendDetails) UsedProviders() (names []string) {
+// UsedProviders returns the mail servers or carriers of the verification's earlier sends, and those
+// of them that took one, which did not bounce. One that took no message, since it holds the number
+// back for a while, is left out: another carrier is no way around the hold.
+func (d SendDetails) UsedProviders() (used, took []string) {
 	for _, r := range d.Related {
 		if r.VerificationID == d.Send.VerificationID && r.Number > 0 && r.Number < d.Send.Number && r.Provider != "" &&
 			r.Reason != ReasonCarrierLimit {
-			names = append(names, r.Provider)
+			used = append(used, r.Provider)
+			if (r.Status == Sent || r.Status == Delivered) && !r.Bounced {
+				took = append(took, r.Provider)
+			}
 		}
 	}
-	return names
+	return used, took
 }
 
 // Lockout is the state of the bounds on failed checks, for the codes of one recipient that callers

@@ -42,9 +42,8 @@ type Suppression struct {
 	LiftedBy  string
 	LiftedWhy string
 
-	Server    string    // the mail server that refused the mail, or that took it, if a provider reported the bounce later
-	Words     string    // the server's words, normalised; with Server they identify a burst; empty: never part of one
-	HeldUntil time.Time // until then it stops nothing, since it is part of a burst; zero: it never was
+	Server string // the mail server that refused the mail, or that took it, if a provider reported the bounce later
+	Words  string // the server's words, normalised; with Server they identify a burst; empty: never part of one
 }
 
 // Columns returns the columns of the row.
@@ -67,38 +66,29 @@ func (s *Suppression) Columns() []Column {
 		{"lifted_why", &s.LiftedWhy, 0},
 		{"server", &s.Server, InsertedColumn},
 		{"words", &s.Words, InsertedColumn},
-		{"held_until", &s.HeldUntil, 0},
 	}
 }
 
-// Active reports whether the suppression applies at now: it is not held, not lifted and has not run
-// out.
-func (s Suppression) Active(now time.Time) bool {
-	return s.LiftedAt.IsZero() && now.Before(s.Until) && !now.Before(s.HeldUntil)
-}
-
-// Held reports whether the suppression is held at now: it is not lifted, and stops nothing before
-// HeldUntil.
-func (s Suppression) Held(now time.Time) bool { return s.LiftedAt.IsZero() && now.Before(s.HeldUntil) }
+// Active reports whether the suppression applies at now: it is not lifted and has not run out.
+func (s Suppression) Active(now time.Time) bool { return s.LiftedAt.IsZero() && now.Before(s.Until) }
 
 // A burst: more than BurstLimit recipients suppressed within BurstWindow by one server with the
-// same words, for callers of one class. The server may be at fault, so these suppressions are held
-// for BurstHold. If one of them is lifted by an administrator or proves wrong, all of the burst
-// that began within BurstReach are lifted. A mail to a stranger proves only strangers' suppressions
-// wrong.
+// same words, for callers of one class. The server may be at fault, so all of them are lifted. A
+// burst is told for BurstTold.
 const (
 	BurstLimit  = 5
 	BurstWindow = 10 * time.Minute
-	BurstHold   = time.Hour
-	BurstReach  = 24 * time.Hour
+	BurstTold   = time.Hour
 )
 
-// LiftedAccepted is LiftedWhy of a burst's suppressions after the server accepted a mail for one of
-// them.
-const LiftedAccepted = "accepted"
+// LiftedWhy of suppressions that no administrator lifted.
+const (
+	LiftedAccepted = "accepted" // the code was entered, or another server took a mail with it
+	LiftedBurst    = "burst"
+)
 
-// HeldBurst is a burst that is held now.
-type HeldBurst struct {
+// Burst is a burst of the last BurstTold.
+type Burst struct {
 	Server, Words string
 	Recipients    int
 }
@@ -120,14 +110,13 @@ type NewSuppression struct {
 
 // SuppressionFilter selects suppressions. Zero fields select all.
 type SuppressionFilter struct {
-	ActiveOrHeld bool // only suppressions in force or held now, on the database's clock
-	Recipient    *recipient.Hash
-	Before       *Cursor // only suppressions older than this mark, by Since and then ID
-	Limit        int     // 1 to 200
+	Active    bool // only suppressions in force now, on the database's clock
+	Recipient *recipient.Hash
+	Before    *Cursor // only suppressions older than this mark, by Since and then ID
+	Limit     int     // 1 to 200
 }
 
-// LiftSuppressionsRequest ends the suppressions of one address that are in force or held now, and
-// those of their bursts.
+// LiftSuppressionsRequest ends the suppressions of one address that are in force now.
 type LiftSuppressionsRequest struct {
 	Channel recipient.Channel
 	Address recipient.Hash

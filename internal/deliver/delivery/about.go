@@ -39,10 +39,13 @@ func (e *Error) NoMailbox() bool { return e.of(AboutMailbox) }
 
 // MayGoElsewhere reports whether another server or carrier may have the message though this one,
 // the way of this name, refused it for good: because of Elsewhere; or it came first since it is not
-// in used, which took earlier ones for the recipient, and the refusal is not about the recipient.
-func (e *Error) MayGoElsewhere(way string, used []string) bool {
+// in used, which had earlier ones for the recipient, and the refusal is not about the recipient; or
+// another one took one of these, so that this one's word proves nothing. What the person wants, or
+// a carrier's hold, has a Reason.
+func (e *Error) MayGoElsewhere(way string, used, took []string) bool {
 	return e != nil && e.Class == Rejected && (e.Elsewhere ||
-		len(used) > 0 && !slices.Contains(used, way) && !e.of(AboutRecipient, AboutAddress, AboutMailbox, AboutUs))
+		len(used) > 0 && !slices.Contains(used, way) && !e.of(AboutRecipient, AboutAddress, AboutMailbox, AboutUs) ||
+		len(took) > 0 && !slices.Contains(took, way) && e.Reason == "" && !e.of(AboutUs))
 }
 
 // BreakerResult returns what a failure says of the server or carrier that was asked, for its

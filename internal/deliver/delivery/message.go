@@ -43,8 +43,8 @@ type Mail struct {
 	// Date becomes the Date header, in UTC, whole seconds.
 	Date time.Time
 	// Used are the servers of earlier mails with the same code, as Result.Provider. They are tried
-	// last.
-	Used []string
+	// last. Took are those that took one.
+	Used, Took []string
 }
 
 // UnusedFirst returns all in their order, but those whose name is in used last.

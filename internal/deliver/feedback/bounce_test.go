@@ -6,13 +6,18 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/google/uuid"
 
 	"sendcode/internal/base/fault"
 	"sendcode/internal/codes/keys"
 	"sendcode/internal/deliver/bounce"
 	"sendcode/internal/deliver/delivery"
 	"sendcode/internal/deliver/feedback"
+	"sendcode/internal/store"
 	"sendcode/internal/store/sqlite/sqlitetest"
+	"sendcode/internal/verify/support"
 	vtest "sendcode/internal/verify/verification/verificationtest"
 )
 
@@ -139,7 +144,7 @@ func bounceMails() map[string]bounceCase {
 		"Gmail of old, delayed": {without("THIS IS A WARNING MESSAGE ONLY.\n\nDelivery to the following recipient has been delayed:",
 			"Message will be retried for 2 more day(s)", gmailLine), "delayed", false, ""},
 		"forwarded": {strings.Replace(writers["Postfix"]("failed", "5.1.1", "550 5.1.1 User unknown"), "Final-Recipient: rfc822; {to}",
-			"Final-Recipient: rfc822; elsewhere@example.net", 1), "bounced", true, "550 5.1.1"},
+			"Final-Recipient: rfc822; elsewhere@example.net", 1), "bounced", false, "550 5.1.1"},
 		"two recipients": {
 			strings.Replace(writers["Postfix"]("failed", "5.1.1", "550 5.1.1 User unknown"), "\nFinal-Recipient",
 				"\nFinal-Recipient: rfc822; other@example.com\nAction: failed\nStatus: 5.2.2\n\nFinal-Recipient", 1), "bounced", true,
@@ -277,20 +282,60 @@ func TestBounceMails(t *testing.T) {
 	})
 }
 
-// Anyone can write a bounce mail, so the first one of a send counts, and no later one.
+// A refusal for good suppresses also after one that may pass, or of another mailbox; the same
+// again, after the suppression was lifted, does nothing.
 func TestLaterBounceMails(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.SuppressBounces, func(r *vtest.Rig) {
 		send := r.SendID(vtest.Ana)
-		for _, mail := range []string{
-			writers["Postfix"]("failed", "5.2.2", "552 5.2.2 The mailbox is full"),
-			writers["Postfix"]("failed", "5.1.1", "550 5.1.1 User unknown"),
-		} {
+		ingest := func(mail, want string) {
 			r.NoError(vtest.Err(r.Svc.ProviderEvents.IngestMail(r.Context(), "postfix",
 				[]byte(letter(mail, r.MailServer.Attempts()[0], "")))))
+			story, err := r.Store.SendDetails(r.Context(), send)
+			r.WantLine("bounced for good, events, suppressions", want, story.Send.Bounced, len(story.Events),
+				len(story.Suppressions), err)
 		}
-		story, err := r.Store.SendDetails(r.Context(), send)
-		r.WantLine("bounced for good, suppressions", "false 0 <nil>", story.Send.Bounced, len(story.Suppressions), err)
+		unknown := writers["Postfix"]("failed", "5.1.1", "550 5.1.1 User unknown")
+		ingest(writers["Postfix"]("failed", "5.2.2", "552 5.2.2 The mailbox is full"), "false 1 0 <nil>")
+		ingest(bounceMails()["forwarded"].mail, "false 1 0 <nil>")
+		ingest(unknown, "true 1 1 <nil>")
+		r.NoError(vtest.Err(r.Svc.Administration.LiftSuppressions(r.Context(), support.LiftSuppressionsRequest{
+			Channel: "email", To: vtest.Ana, Reason: "mended",
+		}, vtest.AuditEntry("suppression.lift"))))
+		ingest(unknown, "true 1 1 <nil>")
+		r.Want("lifted", r.Suppressions()[0].LiftedAt.IsZero(), false)
 	})
+}
+
+// A code that was entered shows that its mail arrived, before and after a bounce of it, whoever
+// reports that: the person gets the next code.
+func TestABounceAndAnEnteredCode(t *testing.T) {
+	for name, bounces := range map[string]func(r *vtest.Rig, send uuid.UUID){
+		"a provider's event": func(r *vtest.Rig, send uuid.UUID) {
+			r.Ingest("bounced", feedback.Event{Send: send, Meaning: feedback.BouncedForGood})
+		},
+		"a bounce mail": func(r *vtest.Rig, _ uuid.UUID) {
+			r.NoError(vtest.Err(r.Svc.ProviderEvents.IngestMail(r.Context(), "postfix",
+				[]byte(letter(writers["Exim"]("failed", "5.1.1", "550 5.1.1 User unknown"), r.MailServer.Attempts()[0], "")))))
+		},
+	} {
+		for _, first := range []bool{true, false} {
+			vtest.InBubbleWith(t, vtest.SuppressBounces, func(r *vtest.Rig) {
+				a := r.SendTo(vtest.Ana)
+				if first {
+					bounces(r, uuid.MustParse(a.View.Send.ID))
+					r.Want(name+": suppressed", r.Suppressions()[0].LiftedAt.IsZero(), true)
+				}
+				r.WantApproved(a.View.ID, r.LastCode())
+				if !first {
+					bounces(r, uuid.MustParse(a.View.Send.ID))
+				}
+				r.Want(name+": lifted at once", slices.ContainsFunc(r.Suppressions(),
+					func(s store.Suppression) bool { return s.LiftedAt.IsZero() }), false)
+				r.Sleep(2 * time.Minute)
+				r.WantStatus(r.SendTo(vtest.Ana), "sent")
+			})
+		}
+	}
 }
 
 // A code that was entered shows that its mail arrived; while the database is away nothing is taken

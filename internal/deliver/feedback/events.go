@@ -48,7 +48,7 @@ type Event struct {
 	Says   delivery.Meaning // what the words at EventFormat.Detail mean
 	Words  string           // Detail and these words, as delivery.NormalizeReply returns them
 	// Forgeable: anybody who got the mail could have written the event, so it must name the
-	// recipient, and counts only while the code was not entered, and as the first of its kind.
+	// recipient, and counts only while the code was not entered.
 	Forgeable bool
 }
 

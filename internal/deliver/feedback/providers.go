@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"slices"
 	"strings"
 	"sync"
 
@@ -108,15 +107,12 @@ func (p *ProviderEvents) IngestMail(ctx context.Context, provider string, mail [
 	for _, r := range report.Recipients {
 		e := eventOf(r)
 		e.Send = send
-		addresses := []string{r.Final}
-		if r.Original != "" {
-			addresses = append(addresses, r.Original)
-		}
-		for _, e.To = range addresses {
+		for _, e.To = range []string{r.Final, r.Original} {
 			result, err := p.Ingest(ctx, provider, e)
 			if err != nil || result != OtherRecipient {
 				return result, err
 			}
+			e.Says = delivery.AnotherReason // the mail was passed on to another mailbox, and that one is missing
 		}
 	}
 	return OtherRecipient, nil
@@ -160,8 +156,6 @@ func (p *ProviderEvents) record(ctx context.Context, provider string, kind store
 		return OtherRecipient, nil
 	case e.Forgeable && !story.Verification.ApprovedAt.IsZero():
 		return Unrecorded, nil
-	case e.Forgeable && slices.ContainsFunc(story.Events, func(told store.ProviderEvent) bool { return told.Kind == kind }):
-		return Repeated, nil
 	}
 	var suppress store.NewSuppression
 	if why := suppressionCause(e); known && why != "" && to.Domain() != delivery.SimulatorDomain {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -45,7 +46,8 @@ func (o *Outbox) attempt(ctx context.Context, f *flight) (out store.Outcome, aga
 		bad := reason == store.ReasonSuppressed
 		return store.Outcome{Status: store.Failed, Reason: reason, Refund: true, BadAddress: bad}, nil
 	}
-	message, out := o.compose(set, w, o.usedProviders(ctx, w.Send))
+	used, took := o.usedProviders(ctx, w.Send, o.ResendOther[w.Send.Channel])
+	message, out := o.compose(set, w, used, took)
 	if message == nil {
 		return out, nil
 	}
@@ -56,6 +58,12 @@ func (o *Outbox) attempt(ctx context.Context, f *flight) (out store.Outcome, aga
 		return out, nil
 	}
 	o.recordCarrierHold(ctx, w, fail)
+	if fail.BadAddress() && fail.Reason == "" {
+		_, took := o.usedProviders(ctx, w.Send, true)
+		if slices.ContainsFunc(took, func(name string) bool { return name != out.Provider }) {
+			fail.Class = delivery.Temporary // the one that took an earlier message was not asked: the message waits for it
+		}
+	}
 	w.Now = f.now()
 	out, again = o.classifyFailure(w, out, fail, set.SuppressFor)
 	if again != nil {
@@ -118,14 +126,15 @@ func (o *Outbox) outcomeWithoutSending(set policy.Set, w store.Work) (out store.
 	return store.Outcome{Status: store.Sent, Provider: policy.TestProvider}, test
 }
 
-// usedProviders returns the providers that a resend tries last; none if the database cannot say.
-func (o *Outbox) usedProviders(ctx context.Context, s store.Send) []string {
-	if s.Number < 2 || !o.ResendOther[s.Channel] {
-		return nil
+// usedProviders returns the providers that a resend tries last, and those of them that took an
+// earlier message; none if it is not asked, or if the database cannot say.
+func (o *Outbox) usedProviders(ctx context.Context, s store.Send, asked bool) (used, took []string) {
+	if s.Number < 2 || !asked {
+		return nil, nil
 	}
 	story, err := o.Store.SendDetails(ctx, s.ID)
 	if err != nil {
-		return nil
+		return nil, nil
 	}
 	return story.UsedProviders()
 }

@@ -30,8 +30,8 @@ func (o *Outbox) failToCompose(w store.Work, reason string, err error) (transmit
 // compose decrypts the recipient of a row, derives or decrypts its code, checks block lists and
 // number rules again, since the configuration may have changed, and renders the message. It returns
 // the function that sends it, or nil and the outcome if it must not or cannot be sent. used are the
-// providers to try last.
-func (o *Outbox) compose(set policy.Set, w store.Work, used []string) (transmitFunc, store.Outcome) {
+// providers to try last, and took those of them that took an earlier message.
+func (o *Outbox) compose(set policy.Set, w store.Work, used, took []string) (transmitFunc, store.Outcome) {
 	v := w.Verification
 	app := set.Apps[v.App]
 	to, address, err := o.recipientOf(w)
@@ -63,9 +63,9 @@ func (o *Outbox) compose(set policy.Set, w store.Work, used []string) (transmitF
 		request.Data.Minutes = message.WholeMinutesLeft(left)
 	}
 	if v.Channel == recipient.SMS {
-		return o.composeText(w, to, request, left, used)
+		return o.composeText(w, to, request, left, used, took)
 	}
-	return o.composeMail(w, to, request, cmp.Or(app.Sender, o.MailFrom), used)
+	return o.composeMail(w, to, request, cmp.Or(app.Sender, o.MailFrom), used, took)
 }
 
 // recipientOf returns the recipient and its hash. It decrypts them only if the work does not carry
@@ -82,7 +82,7 @@ func (o *Outbox) recipientOf(w store.Work) (to recipient.Recipient, address reci
 }
 
 func (o *Outbox) composeMail(w store.Work, to recipient.Recipient, request message.RenderRequest, from string,
-	used []string,
+	used, took []string,
 ) (transmitFunc, store.Outcome) {
 	request.Data.Support = store.SupportReference(w.Send.ID)
 	m, err := o.Mails.Prepare(request)
@@ -96,7 +96,7 @@ func (o *Outbox) composeMail(w store.Work, to recipient.Recipient, request messa
 	mail := delivery.Mail{
 		MessageID: messageID + "@" + o.Domain, To: to.Address(), Form: m.Form, Fill: m.Fill,
 		SharedFields: delivery.SharedFields{From: from, Language: m.Language}, Date: w.Send.LoggedAt,
-		Used: used,
+		Used: used, Took: took,
 	}
 	if len(o.IDHeaders) > 0 {
 		mail.IDHeaders = map[string]string{}
@@ -108,7 +108,7 @@ func (o *Outbox) composeMail(w store.Work, to recipient.Recipient, request messa
 }
 
 func (o *Outbox) composeText(w store.Work, to recipient.Recipient, request message.RenderRequest,
-	left time.Duration, used []string,
+	left time.Duration, used, took []string,
 ) (transmitFunc, store.Outcome) {
 	if o.Carrier == nil {
 		return o.failToCompose(w, reasonNotConfigured, errNoCarrier)
@@ -122,7 +122,7 @@ func (o *Outbox) composeText(w store.Work, to recipient.Recipient, request messa
 		Segments: text.Segments,
 		To:       to.Address(), Country: to.Country(), Prefix: to.VisiblePrefix(), Text: text.Text,
 		Code: request.Data.Code, Minutes: request.Data.Minutes, Purpose: w.Send.Purpose, Language: text.Language,
-		Life: left, Used: used,
+		Life: left, Used: used, Took: took,
 	}
 	return func(ctx context.Context) (delivery.Result, error) { return o.Carrier.Send(ctx, m) }, store.Outcome{}
 }

@@ -98,6 +98,7 @@ func (o *Outbox) knownOutcome(ctx context.Context, s store.Send, out store.Outco
 	}
 	if others == 0 {
 		out.Status, out.Reason = store.Sent, ""
+		out.Provider, out.ProviderCode, out.Took = "", "", 0 // those of the last attempt, which was not taken
 	}
 	return out
 }

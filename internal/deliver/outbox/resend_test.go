@@ -68,8 +68,24 @@ func TestResendsGoAnotherWay(t *testing.T) {
 			want: "a b a b a", mails: true,
 		},
 		"the other one refuses": {ways: "a b", fails: map[int]*delivery.Error{2: rejected}, want: "a b a b a", mails: true},
-		"the other one refuses the person": {
-			ways: "a b", fails: map[int]*delivery.Error{2: {Class: delivery.Rejected, About: delivery.AboutAddress}},
+		"the other one knows no such mailbox": {
+			ways: "a b", fails: map[int]*delivery.Error{2: {Class: delivery.Rejected, About: delivery.AboutMailbox}},
+			want: "a b a b a", mails: true,
+		},
+		"none of two others knows it": {
+			ways: "a b c", fails: map[int]*delivery.Error{
+				2: {Class: delivery.Rejected, About: delivery.AboutAddress}, 3: {Class: delivery.Rejected, About: delivery.AboutMailbox},
+			},
+			want: "a b c a b c", mails: true,
+		},
+		"the first took none": {
+			ways: "a b", fails: map[int]*delivery.Error{1: rejected, 2: {Class: delivery.Rejected, About: delivery.AboutAddress}},
+			want: "a b a a", mails: true,
+		},
+		"the person wants none": {
+			ways: "a b", fails: map[int]*delivery.Error{
+				2: {Class: delivery.Rejected, About: delivery.AboutAddress, Reason: sms.ReasonOptedOut},
+			},
 			want: "a b a a",
 		},
 		"held by the first": {
@@ -117,12 +133,14 @@ func TestResendsGoAnotherWay(t *testing.T) {
 }
 
 // A resend that the other way refuses waits for the way that took the message before, if that is
-// set aside.
+// set aside: also where the other way knows no such mailbox, and is asked for that reason alone.
 func TestAResendWaitsForAWaySetAside(t *testing.T) {
-	for _, ch := range []recipient.Channel{recipient.SMS, recipient.Email} {
+	for n, ch := range []recipient.Channel{recipient.SMS, recipient.Email, recipient.Email, recipient.Email} {
+		other, about := n < 3, []delivery.About{"", "", delivery.AboutMailbox, delivery.AboutMailbox}[n]
 		vtest.InBubbleIdle(t, func(s *vtest.Settings) {
 			vtest.ServeCountries("DE")(s)
-			s.ResendOther = map[recipient.Channel]bool{ch: true}
+			vtest.SuppressBounces(s)
+			s.ResendOther = map[recipient.Channel]bool{ch: other}
 		}, func(r *vtest.Rig) {
 			var tried []string
 			a, b := way{"a", map[int]*delivery.Error{}, &tried}, way{"b", map[int]*delivery.Error{}, &tried}
@@ -130,7 +148,9 @@ func TestAResendWaitsForAWaySetAside(t *testing.T) {
 				a.fails[2+2*n] = &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageDial}
 			}
 			for n := range 9 {
-				b.fails[2+2*delivery.FaultsToOpenBreaker+n] = &delivery.Error{Class: delivery.Rejected, Stage: delivery.StageAnswer}
+				b.fails[2+2*delivery.FaultsToOpenBreaker+n] = &delivery.Error{
+					Class: delivery.Rejected, Stage: delivery.StageAnswer, About: about,
+				}
 			}
 			r.Svc = r.ReplicaOn(r.Store, mailserver.New(server{way: a}, server{way: b}),
 				sms.NewCarriers([]sms.Route{{Carrier: a}, {Carrier: b}}, sms.CarriersOptions{}))
@@ -148,8 +168,10 @@ func TestAResendWaitsForAWaySetAside(t *testing.T) {
 			}
 			again := send(0)
 			r.Sleep(time.Second)
-			r.WantLine(string(ch)+", at first", "queued temporary_aside a a b a b a b b", r.Status(again), strings.Join(tried, " "))
+			why := map[bool]string{true: "temporary_aside", false: "temporary_answer"}[other]
+			r.WantLine(string(ch)+", at first", vtest.Line("queued", why, "a a b a b a b b"), r.Status(again), strings.Join(tried, " "))
 			r.Sleep(9 * time.Second)
+			r.Want("suppressions", len(r.Suppressions()), 0)
 			r.WantLine(string(ch)+", at last", "sent a true", r.Status(again), tried[len(tried)-1], len(tried) < 13)
 		})
 	}

@@ -245,6 +245,12 @@ func TestOutcomesInDoubt(t *testing.T) {
 		before []string // events
 	}{
 		"approved": {then: approve, want: "sent"},
+		"approved, after a refusal": {func(r *vtest.Rig, a verification.Answer) {
+			r.MailServer.Answer(func(context.Context) error {
+				approve(r, a) // while the attempt is under way
+				return vtest.FailWith(delivery.Rejected, "dot", 554, "5.7.1")(r.Context())
+			})
+		}, "sent", nil},
 		"approved, after a failed send": {func(r *vtest.Rig, a verification.Answer) {
 			r.Sleep(time.Minute)
 			r.MailServer.Answer(vtest.FailWith(delivery.Rejected, "dot", 554, "5.7.1"))
@@ -288,6 +294,9 @@ func TestOutcomesInDoubt(t *testing.T) {
 				r.Sleep(2 * time.Second)
 				row := r.Rows()[0]
 				r.WantLine("the send", c.want+" true", strings.TrimSpace(string(row.Status)+" "+row.Reason), row.Counts)
+				if row.Status == store.Sent {
+					r.WantLine("who took it", "  0s", row.Provider, row.ProviderCode, row.Took)
+				}
 				r.WantEvents(append(c.before, "send."+c.want)...)
 				release()
 			})

@@ -140,7 +140,7 @@ func (c *Carriers) tryEach(ctx context.Context, m Message) (receipt delivery.Res
 			continue
 		}
 		receipt, fail = got, failed
-		goesOn := fail != nil && fail.Class == delivery.Temporary || fail.MayGoElsewhere(r.Carrier.Name(), m.Used)
+		goesOn := fail != nil && fail.Class == delivery.Temporary || fail.MayGoElsewhere(r.Carrier.Name(), m.Used, m.Took)
 		if !goesOn || ctx.Err() != nil {
 			break
 		}
@@ -148,7 +148,7 @@ func (c *Carriers) tryEach(ctx context.Context, m Message) (receipt delivery.Res
 			waits, waited = fail, receipt
 		}
 	}
-	if fail != nil && fail.Err == errNoRoute || fail.MayGoElsewhere(receipt.Provider, m.Used) {
+	if fail != nil && fail.Err == errNoRoute || fail.MayGoElsewhere(receipt.Provider, m.Used, m.Took) {
 		if waits != nil {
 			return waited, waits
 		}

@@ -63,31 +63,31 @@ func (a *App) registerHealthChecks() {
 			return &server.HealthReason{Part: "sends", Word: "held", Values: []string{"until", text}, Err: fault.Unavailable}
 		})
 	}
-	a.metrics.RegisterHeldBursts(a.db.HeldBursts)
-	checks = append(checks, burstsCheck(&metrics.BackgroundCache[[]store.HeldBurst]{
-		Ask: a.db.HeldBursts, Every: 10 * time.Second,
+	a.metrics.RegisterBursts(a.db.Bursts)
+	checks = append(checks, burstsCheck(&metrics.BackgroundCache[[]store.Burst]{
+		Ask: a.db.Bursts, Every: 10 * time.Second,
 		Timeout: store.CallTimeout,
 	}))
 	a.backlog = newBackgroundCache(a.db.Backlog)
 	a.health.MarkStarted(checks...)
 }
 
-// burstsCheck returns a check of /readyz that names the largest burst of suppressions that is held.
-func burstsCheck(held *metrics.BackgroundCache[[]store.HeldBurst]) server.HealthCheck {
+// burstsCheck returns a check of /readyz that names the largest burst of the last hour.
+func burstsCheck(bursts *metrics.BackgroundCache[[]store.Burst]) server.HealthCheck {
 	return func(ctx context.Context) *server.HealthReason {
-		list := held.Get(ctx).Value
+		list := bursts.Get(ctx).Value
 		if len(list) == 0 {
 			return nil
 		}
 		b := list[0]
 		return &server.HealthReason{
-			Part: "sends", Word: "suppressions_held", Err: errBurstHeld,
+			Part: "sends", Word: "suppressions_held", Err: errBurst,
 			Values: []string{"recipients", strconv.Itoa(b.Recipients), "server", b.Server, "words", b.Words},
 		}
 	}
 }
 
-var errBurstHeld = errors.New("a burst of suppressions is held")
+var errBurst = errors.New("a burst of suppressions was lifted")
 
 // Names of parts, in reasons of /readyz and in the console's line of status.
 const (

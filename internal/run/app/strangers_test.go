@@ -220,8 +220,8 @@ var whatRefuses = []refusal{
 
 	{
 		by: "delivery-failed/suppressed", text: "`suppressed`", secret: true, known: true, file: roomy,
-		price: "{n} message that bounces (in a [burst](docs/policies.md#bursts-of-suppressions) of strangers after an hour; such a burst " +
-			`neither holds nor lifts others' suppressions, [test](internal/store/storetest/contract_suppressions.go "burstsByClass")), ` +
+		price: "{n} message that bounces (not in a [burst](docs/policies.md#bursts-of-suppressions) of strangers, which " +
+			`lifts no others' suppressions, [test](internal/store/storetest/contract_suppressions.go "burstIsNotBelieved")), ` +
 			"that the person reports as spam, or answers with STOP",
 		exhaust: untilRefused(func(w *world, n int) reply {
 			a := toPerson(w, n)

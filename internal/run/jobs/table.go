@@ -23,8 +23,8 @@ type Store interface {
 		event func(store.Verification) (store.NewEvent, error)) (to store.ExpiryCursor, read int, err error)
 	AcquireJobLease(ctx context.Context, name string, lasts time.Duration) (bool, error)
 	PausePrefixes(ctx context.Context, w store.PrefixWatch) ([]store.PrefixPause, error)
-	SettleBursts(ctx context.Context) (lifted bool, err error)
-	HeldBursts(ctx context.Context) ([]store.HeldBurst, error)
+	SettleSuppressions(ctx context.Context) error
+	Bursts(ctx context.Context) ([]store.Burst, error)
 }
 
 // Observer counts runs of jobs and automatic pauses. It must not block.
@@ -47,7 +47,7 @@ type Maintenance struct {
 	expired   int                // rows deleted since the last log line about them
 	alarmedAt time.Time          // last alarm about partitions
 	announced store.ExpiryCursor // expiry events up to this one are written
-	held      []store.HeldBurst  // the bursts that the last run of settleBursts found
+	bursts    []store.Burst      // those that the last run of settleSuppressions found
 }
 
 // The intervals of the jobs, and how much work a job does in one run. Runs are short, so that no
@@ -80,7 +80,7 @@ func (m *Maintenance) Jobs() []Job {
 		{Name: "roll-up", Every: rollUpEvery, Run: m.countPastHours},
 		{Name: "expiries", Every: expiryEventsEvery, Run: m.addExpiryEvents},
 		{Name: "erasure", Every: erasureEvery, Run: m.deleteErasedHashes},
-		{Name: "bursts", Every: burstsEvery, Run: m.settleBursts},
+		{Name: "bursts", Every: burstsEvery, Run: m.settleSuppressions},
 	}
 	if m.Watch.MinSends > 0 {
 		table = append(table, Job{Name: "watch", Every: PrefixWatchEvery, Run: m.pausePrefixes})
@@ -167,30 +167,25 @@ func (m *Maintenance) deleteErasedHashes(ctx context.Context) (again bool, err e
 	return false, err
 }
 
-// settleBursts lifts each burst of suppressions if its server has since accepted a mail for one of
-// the recipients, and logs each burst that begins to be held, once in each process. again is always
-// false.
-func (m *Maintenance) settleBursts(ctx context.Context) (again bool, err error) {
+// settleSuppressions lifts the suppressions that prove wrong, and logs each burst, once in each
+// process. again is always false.
+func (m *Maintenance) settleSuppressions(ctx context.Context) (again bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
-	lifted, err := m.Store.SettleBursts(ctx)
-	if lifted {
-		m.Logger.Info("burst of suppressions lifted: the server accepted a mail for one of them")
+	if err := m.Store.SettleSuppressions(ctx); err != nil {
+		return false, err
 	}
+	bursts, err := m.Store.Bursts(ctx)
 	if err != nil {
 		return false, err
 	}
-	held, err := m.Store.HeldBursts(ctx)
-	if err != nil {
-		return false, err
-	}
-	for _, b := range held {
-		if !slices.ContainsFunc(m.held, func(x store.HeldBurst) bool { return x.Server == b.Server && x.Words == b.Words }) {
-			m.Logger.Error("burst of suppressions held: does the server mean the addresses", "server", b.Server, "words", b.Words,
+	for _, b := range bursts {
+		if !slices.ContainsFunc(m.bursts, func(x store.Burst) bool { return x.Server == b.Server && x.Words == b.Words }) {
+			m.Logger.Error("burst of suppressions lifted: does the server mean the addresses", "server", b.Server, "words", b.Words,
 				"recipients", b.Recipients, logs.SeeBursts)
 		}
 	}
-	m.held = held
+	m.bursts = bursts
 	return false, nil
 }
 

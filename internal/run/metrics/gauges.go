@@ -76,17 +76,17 @@ func (m *Metrics) RegisterPausedPrefixes(count func(context.Context) (int, error
 		})
 }
 
-// RegisterHeldBursts adds a gauge of the recipients of each burst of suppressions that is held.
+// RegisterBursts adds a gauge of the recipients of each burst of suppressions of the last hour.
 // While the database does not answer, it is missing.
-func (m *Metrics) RegisterHeldBursts(read func(context.Context) ([]store.HeldBurst, error)) {
-	held := prometheus.NewDesc("sendcode_suppressions_held", "Recipients of a burst of suppressions that is held, "+
+func (m *Metrics) RegisterBursts(read func(context.Context) ([]store.Burst, error)) {
+	recipients := prometheus.NewDesc("sendcode_suppressions_held", "Recipients of a burst of the last hour, which is not suppressed, "+
 		"one of whom entered a code within 90 days.", []string{"server", "words"}, nil)
 	bursts := newReading(read)
-	m.registry.MustRegister(collector{described: []*prometheus.Desc{held}, collect: func(show showFunc) {
+	m.registry.MustRegister(collector{described: []*prometheus.Desc{recipients}, collect: func(show showFunc) {
 		list, ok := bursts.get()
 		for _, b := range list {
 			if ok {
-				show(held, float64(b.Recipients), b.Server, b.Words)
+				show(recipients, float64(b.Recipients), b.Server, b.Words)
 			}
 		}
 	}})

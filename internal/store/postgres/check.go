@@ -26,7 +26,11 @@ import (
 // checks form the next batch.
 
 // checkStatements are the statements of checks.
-var checkStatements = []string{lockChecksSQL, readCheckedSQL, countChecksSQL, sqldb.SetCheckKeySQL}
+var checkStatements = []string{lockChecksSQL, readCheckedSQL, countChecksSQL, liftDisprovedSQL, sqldb.SetCheckKeySQL}
+
+// liftDisprovedSQL lifts the suppressions that approvals disprove.
+var liftDisprovedSQL = sqldb.LiftDisprovedSQL(
+	`recipient IN (SELECT v.recipient FROM verifications v WHERE v.id = ANY (@ids::text[]))`)
 
 // lockChecksSQL takes the locks on the recipients' checks. It is a separate statement, so that the
 // snapshot of the next statement is younger than the locks.
@@ -191,7 +195,11 @@ var errCheckNotCounted = store.WrapUnavailable(errors.New("store: the verificati
 func (db *DB) writeChecks(ctx context.Context, conn *pgxpool.Conn, decided []*checkCall) (notCommitted bool, err error) {
 	var trip pgx.Batch
 	counted := map[string]*checkCall{}
+	var approved []string
 	for _, x := range decided {
+		if x.Err == nil && x.Answer.Approved {
+			approved = append(approved, x.In.ID)
+		}
 		if x.Err == nil && x.Answer.Counted {
 			counted[x.In.ID], x.Err = x, errCheckNotCounted
 		} else if x.Err == nil && x.Answer.KeyReused {
@@ -202,6 +210,9 @@ func (db *DB) writeChecks(ctx context.Context, conn *pgxpool.Conn, decided []*ch
 	if len(counted) > 0 {
 		db.queue(&trip, countChecksSQL, countedChecks.Args(slices.Collect(maps.Values(counted))))
 	}
+	if len(approved) > 0 {
+		db.queue(&trip, liftDisprovedSQL, sqldb.Args{"ids": approved})
+	}
 	return db.runAndCommit(ctx, conn, &trip, func(results pgx.BatchResults) error {
 		if err := execAll(results, kept); err != nil || len(counted) == 0 {
 			return err
@@ -209,6 +220,6 @@ func (db *DB) writeChecks(ctx context.Context, conn *pgxpool.Conn, decided []*ch
 		rows, _ := results.Query()
 		var id string
 		_, err := pgx.ForEachRow(rows, []any{&id}, func() error { counted[id].Err = nil; return nil })
-		return err
+		return errors.Join(err, execAll(results, min(len(approved), 1)))
 	})
 }

@@ -132,7 +132,6 @@ WITH clock AS MATERIALIZED (
 		selectGateRow(suppressionRow, map[string]string{"id": "x.id"}) + ` FROM u CROSS JOIN LATERAL (
     SELECT x.id FROM suppressions x
     WHERE x.lifted_at IS NULL AND x.address = u.address AND x.channel = u.channel AND x.until > (SELECT now FROM clock)
-      AND (x.held_until IS NULL OR x.held_until <= (SELECT now FROM clock))
       AND x.app IN ('', u.app)
     ORDER BY x.until DESC, x.id DESC LIMIT 1
 ) x`,

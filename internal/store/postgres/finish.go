@@ -151,8 +151,8 @@ SELECT id FROM ended`
 func (db *DB) Finish(ctx context.Context, outcome store.Outcome) (bool, error) {
 	o := outcome.Sanitized()
 	done, err := db.outcomes.Submit(ctx, o, batchKeyOfRow(o.ID))
-	if done && o.Suppress.Words != "" {
-		_ = db.HoldBursts(ctx) // SettleBursts repeats it
+	if done {
+		db.SettleNew(ctx, o.ID, o.Suppress)
 	}
 	return done, err
 }

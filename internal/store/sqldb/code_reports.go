@@ -39,7 +39,9 @@ func (db *DB) Report(ctx context.Context, id string, r store.Report, key []byte,
 		}
 		changed, err := q.Change(reportSQL, Args{"id": id, "report": r, "approves": r == store.ReportApproved, "key": key})
 		if changed && err == nil && r == store.ReportApproved {
-			err = q.AddAppEvents(id, "", tell)
+			if err = q.AddAppEvents(id, "", tell); err == nil {
+				err = q.exec(LiftDisprovedOfRecipientSQL, Args{"now": q.Now, "recipient": v.Recipient})
+			}
 		}
 		if err == nil {
 			v, err = q.Verification(id)

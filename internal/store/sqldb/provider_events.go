@@ -75,8 +75,8 @@ func (db *DB) IngestProviderEvent(ctx context.Context, e store.ProviderEvent, su
 		}
 		return true, q.exec(setWorstEventSQL, Args{"id": e.Send, "kind": e.Kind})
 	})
-	if err == nil && suppress.Words != "" {
-		_ = db.HoldBursts(ctx) // SettleBursts repeats it
+	if err == nil {
+		db.SettleNew(ctx, e.Send, suppress)
 	}
 	return recorded, err
 }

@@ -17,21 +17,18 @@ var (
 
 	liftSuppressionsSQL = `
 UPDATE suppressions SET lifted_at = @now, lifted_by = @by, lifted_why = @why
-WHERE lifted_at IS NULL AND until > @now AND (@app = '' OR app = @app) AND id IN (
-    SELECT id FROM suppressions WHERE lifted_at IS NULL AND until > @now AND channel = @channel AND address = @address
-    UNION ALL SELECT y.id FROM suppressions x JOIN suppressions y ON y.server = x.server AND y.words = x.words
-    WHERE x.address = @address AND x.channel = @channel AND ` + inBurstSQL("x") + ` AND ` + inBurstSQL("y") + `)
+WHERE lifted_at IS NULL AND until > @now AND (@app = '' OR app = @app) AND channel = @channel AND address = @address
   RETURNING ` + suppressionTable.SelectList()
 
-	// holdBurstsSQL holds the suppressions of every burst that were never held. Callers of each
-	// class have bursts of their own, so that strangers' dead addresses hold no suppression of
-	// others. Of a large burst it reads no more rows than tell that it is one.
-	holdBurstsSQL = `
+	// liftBurstsSQL lifts the suppressions of every burst. Callers of each class have bursts of
+	// their own, so that strangers' dead addresses lift no suppression of others. Of a large burst
+	// it reads no more rows than tell that it is one.
+	liftBurstsSQL = `
 WITH fresh AS MATERIALIZED (
     SELECT x.id, x.server, x.words, ` + classOfSQL("x") + ` AS class FROM suppressions x
-    WHERE x.words <> '' AND x.since > @window AND x.held_until IS NULL AND x.lifted_at IS NULL
+    WHERE x.words <> '' AND x.since > @window AND x.lifted_at IS NULL
 )
-UPDATE suppressions SET held_until = @held WHERE id IN (
+UPDATE suppressions SET lifted_at = @now, lifted_why = '` + store.LiftedBurst + `' WHERE id IN (
     SELECT f.id FROM fresh f WHERE (f.server, f.words, f.class) IN (
         SELECT g.server, g.words, g.class FROM (SELECT DISTINCT server, words, class FROM fresh) g
         WHERE (SELECT count(DISTINCT r.recipient) FROM (
@@ -39,82 +36,76 @@ UPDATE suppressions SET held_until = @held WHERE id IN (
             WHERE x.server = g.server AND x.words = g.words AND x.words <> '' AND x.since > @window AND ` + classOfSQL("x") + ` = g.class
             LIMIT 100) r) > @limit))`
 
-	// liftAcceptedSQL lifts a burst once its server has accepted a later mail to one of its
-	// recipients. A mail that a stranger asked for lifts strangers' suppressions alone. If the mail
-	// that caused the suppression was accepted at first and bounced later, acceptance proves
-	// nothing: then only a report of delivery lifts the burst.
-	liftAcceptedSQL = `
-UPDATE suppressions SET lifted_at = @now, lifted_why = '` + store.LiftedAccepted + `'
-WHERE until > @now AND ` + inBurstSQL("suppressions") + ` AND (server, words, ` + classOfSQL("suppressions") + ` = '` +
-		string(store.UnknownBrowser) + `') IN (
-    SELECT x.server, x.words, lifts.strangers FROM (SELECT true AS strangers UNION ALL SELECT false) lifts CROSS JOIN suppressions x
-    JOIN sends s ON s.recipient = x.recipient AND s.logged_at > x.since
-    JOIN verifications v ON v.id = s.verification_id AND (lifts.strangers OR v.class <> '` + string(store.UnknownBrowser) + `')
-    WHERE ` + inBurstSQL("x") + ` AND s.channel = x.channel AND s.provider = x.server AND s.status = 'sent' AND (s.worst_event = 'delivered'
-      OR (SELECT c.status FROM sends c WHERE c.id = x.send_id) = 'failed'))`
-
-	heldBurstsSQL = `
+	burstsSQL = `
 SELECT x.server, x.words, count(DISTINCT x.recipient) FROM suppressions x
-WHERE ` + inBurstSQL("x") + ` AND x.held_until > @now
+WHERE x.lifted_why = '` + store.LiftedBurst + `' AND x.since > @told
 GROUP BY x.server, x.words HAVING max(CASE WHEN EXISTS (
     SELECT 1 FROM verifications v WHERE v.recipient = x.recipient AND v.attempts > 0 AND v.channel = x.channel AND v.approved_at > @known
   ) THEN 1 ELSE 0 END) = 1 ORDER BY 3 DESC, 1, 2 LIMIT 20`
 )
 
+// LiftDisprovedSQL returns the statement that lifts the suppressions within scope, a condition,
+// that a bounce or a refusal caused and that what else is known of the address disproves: the code
+// was entered, or a server took a mail with it and has no bounce or refusal of its own. It reads
+// rows alone, so the order in which they came to be makes no difference.
+func LiftDisprovedSQL(scope string) string {
+	return `
+UPDATE suppressions SET lifted_at = @now, lifted_why = '` + store.LiftedAccepted + `'
+WHERE lifted_at IS NULL AND reason = '` + string(store.CauseHardBounce) + `' AND ` + scope + ` AND EXISTS (
+    SELECT 1 FROM sends c JOIN verifications v ON v.id = c.verification_id
+    WHERE c.id = suppressions.send_id AND (v.approved_at IS NOT NULL OR v.sends > 1 AND c.provider <> '' AND EXISTS (
+        SELECT 1 FROM sends o WHERE o.recipient = c.recipient AND o.logged_at >= v.created_at AND o.verification_id = v.id
+          AND o.status = 'sent' AND o.receipt <> 'undelivered' AND NOT EXISTS (
+            SELECT 1 FROM suppressions y JOIN sends b ON b.id = y.send_id
+            WHERE y.recipient = c.recipient AND y.reason = suppressions.reason AND b.verification_id = v.id AND b.provider = o.provider))))`
+}
+
+// LiftDisprovedOfRecipientSQL is LiftDisprovedSQL of a recipient's suppressions.
+var LiftDisprovedOfRecipientSQL = LiftDisprovedSQL(`recipient = @recipient`)
+
 // classOfSQL returns the class of the callers whose send caused the suppression x. Without a row of
-// their verification it is that of secret keys, which strangers cannot lift.
+// their verification it is that of secret keys.
 func classOfSQL(x string) string {
 	return `coalesce((SELECT v.class FROM sends c JOIN verifications v ON v.id = c.verification_id WHERE c.id = ` + x + `.send_id), '')`
 }
 
-// inBurstSQL returns the condition that the suppression x belongs to a burst of the last BurstReach
-// and is not lifted.
-func inBurstSQL(x string) string {
-	return x + `.lifted_at IS NULL AND ` + x + `.held_until IS NOT NULL AND ` + x + `.words <> '' AND ` + x + `.since > @reach`
-}
+// knownRecipient is how long after an approved code Bursts assumes that the address works.
+const knownRecipient = 90 * 24 * time.Hour
 
-// burstArgs are the parameters of the statements about bursts.
-func burstArgs(now time.Time) Args {
-	return Args{
-		"now": now, "reach": now.Add(-store.BurstReach), "window": now.Add(-store.BurstWindow),
-		"held": now.Add(store.BurstHold), "limit": store.BurstLimit, "known": now.Add(-knownRecipient),
+// settleLockKey is the key of the lock that lets one replica at a time settle suppressions.
+const settleLockKey = 0x6275727374
+
+// SettleNew settles the suppression that a send has caused. Finish and IngestProviderEvent call it
+// after they have committed, so that the last of several at once sees all. SettleSuppressions
+// repeats it, so an error does not matter.
+func (db *DB) SettleNew(ctx context.Context, send uuid.UUID, n store.NewSuppression) {
+	if n.For > 0 && n.Cause == store.CauseHardBounce {
+		_ = db.settle(ctx, `id = @id`, store.SuppressionID(send, n.Cause))
 	}
 }
 
-// knownRecipient is how long after an approved code HeldBursts assumes that the address works.
-const knownRecipient = 90 * 24 * time.Hour
+// SettleSuppressions settles the suppressions of the last BurstTold, for a process that died before
+// it could, and for what was committed at the same time.
+func (db *DB) SettleSuppressions(ctx context.Context) error {
+	return db.settle(ctx, `since > @told`, uuid.Nil)
+}
 
-// burstLockKey is the key of the lock that lets one replica at a time hold bursts.
-const burstLockKey = 0x6275727374
-
-// HoldBursts holds the suppressions of each burst. Finish and IngestProviderEvent call it after
-// they have committed a suppression, so that the last of several at once sees all.
-func (db *DB) HoldBursts(ctx context.Context) error {
-	return db.Write(ctx, "HoldBursts", func(q Tx) error {
-		if err := q.ExecAll(Args{"key": burstLockKey}, db.Dialect.pick(advisoryLockSQL)); err != nil {
-			return err
-		}
-		return q.exec(holdBurstsSQL, burstArgs(q.Now))
+// settle lifts the suppressions within scope that the rows disprove, and all bursts.
+func (db *DB) settle(ctx context.Context, scope string, id uuid.UUID) error {
+	return db.Write(ctx, "SettleSuppressions", func(q Tx) error {
+		return q.ExecAll(Args{
+			"key": settleLockKey, "id": id, "now": q.Now, "told": q.Now.Add(-store.BurstTold), "window": q.Now.Add(-store.BurstWindow),
+			"limit": store.BurstLimit,
+		}, db.Dialect.pick(advisoryLockSQL), LiftDisprovedSQL(scope), liftBurstsSQL)
 	})
 }
 
-// SettleBursts holds bursts, for a process that died before it could, and lifts those of which the
-// server has accepted a mail since. It returns whether it lifted any.
-func (db *DB) SettleBursts(ctx context.Context) (lifted bool, err error) {
-	ctx, cancel := store.WithCallTimeout(ctx)
-	defer cancel()
-	if err := db.HoldBursts(ctx); err != nil {
-		return false, err
-	}
-	return WriteWithResult(ctx, db, "SettleBursts", func(q Tx) (bool, error) { return q.Change(liftAcceptedSQL, burstArgs(q.Now)) })
-}
-
-// HeldBursts returns the bursts held now of which one recipient had an approved code within 90
-// days, the largest 20.
-func (db *DB) HeldBursts(ctx context.Context) (list []store.HeldBurst, err error) {
-	_, err = db.readWithClock(ctx, "HeldBursts", func(q Tx, now time.Time) error {
-		list, err = QueryAll(q, func(b *store.HeldBurst) []any { return []any{&b.Server, &b.Words, &b.Recipients} }, heldBurstsSQL,
-			burstArgs(now))
+// Bursts returns the bursts of the last BurstTold of which one recipient had an approved code
+// within 90 days, the largest 20.
+func (db *DB) Bursts(ctx context.Context) (list []store.Burst, err error) {
+	_, err = db.readWithClock(ctx, "Bursts", func(q Tx, now time.Time) error {
+		list, err = QueryAll(q, func(b *store.Burst) []any { return []any{&b.Server, &b.Words, &b.Recipients} }, burstsSQL,
+			Args{"told": now.Add(-store.BurstTold), "known": now.Add(-knownRecipient)})
 		return err
 	})
 	return list, err
@@ -171,7 +162,7 @@ func (db *DB) Suppressions(ctx context.Context, f store.SuppressionFilter) (list
 ) {
 	now, err = db.readWithClock(ctx, "Suppressions", func(q Tx, now time.Time) error {
 		var c Conditions
-		if f.ActiveOrHeld {
+		if f.Active {
 			c.Add("lifted_at IS NULL AND until > ?", now)
 		}
 		if f.Recipient != nil {
@@ -185,10 +176,9 @@ func (db *DB) Suppressions(ctx context.Context, f store.SuppressionFilter) (list
 	return list, now, err
 }
 
-// LiftSuppressions ends all suppressions of an address that are in force or held now, and all of
-// the bursts that they belong to (also of other addresses), and returns them, oldest first. The
-// audit entry is written even if there were none. Its Detail becomes their number, and its
-// recipient, if it has none, that of one of them.
+// LiftSuppressions ends all suppressions of an address that are in force now, and returns them,
+// oldest first. The audit entry is written even if there were none. Its Detail becomes their
+// number, and its recipient, if it has none, that of one of them.
 func (db *DB) LiftSuppressions(ctx context.Context, l store.LiftSuppressionsRequest, act *store.AuditEntry) (lifted []store.Suppression,
 	err error,
 ) {
@@ -199,7 +189,6 @@ func (db *DB) LiftSuppressions(ctx context.Context, l store.LiftSuppressionsRequ
 		list, err := QueryAll(q, suppressionTable.Destinations, liftSuppressionsSQL,
 			Args{
 				"by": l.By, "why": l.Why, "channel": l.Channel, "address": l.Address, "app": l.App, "now": q.Now,
-				"reach": q.Now.Add(-store.BurstReach),
 			})
 		if err != nil || act == nil {
 			return list, err

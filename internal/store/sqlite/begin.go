@@ -88,7 +88,7 @@ func readFacts(q sqldb.Tx, in store.Intent) (has rowrules.RecipientHistory, err 
 	}
 	suppressions, err := sqldb.QueryAll(q, sqldb.OneColumn[uuid.UUID], `
 SELECT id FROM suppressions
-WHERE lifted_at IS NULL AND address = @address AND channel = @channel AND until > @now AND (held_until IS NULL OR held_until <= @now) AND app IN ('', @app)
+WHERE lifted_at IS NULL AND address = @address AND channel = @channel AND until > @now AND app IN ('', @app)
 ORDER BY until DESC, id DESC LIMIT 1`, sqldb.Args{"address": in.Address, "channel": s.Channel, "app": s.App})
 	if len(suppressions) > 0 {
 		has.Suppression = suppressions[0]

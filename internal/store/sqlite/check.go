@@ -46,6 +46,9 @@ func (db *DB) Check(ctx context.Context, c store.CheckRequest) (store.CheckAnswe
 		case d.Counted:
 			err = q.ExecAll(args, countCheckSQL)
 		}
+		if err == nil && d.Approved {
+			err = q.ExecAll(sqldb.Args{"recipient": v.Recipient}, sqldb.LiftDisprovedOfRecipientSQL)
+		}
 		if err != nil || !d.Counted {
 			return d, err
 		}

@@ -33,8 +33,8 @@ func (db *DB) Finish(ctx context.Context, outcome store.Outcome) (bool, error) {
 		}
 		return true, finish(q, o)
 	})
-	if done && o.Suppress.Words != "" {
-		_ = db.HoldBursts(ctx) // SettleBursts repeats it
+	if done {
+		db.SettleNew(ctx, o.ID, o.Suppress)
 	}
 	return done, err
 }

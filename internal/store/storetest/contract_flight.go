@@ -309,7 +309,7 @@ func endTogether(t *testing.T, f *Fixture) {
 	for _, e := range told {
 		Equal(t, "send of the event", e.SendID, sendOf[e.ID])
 	}
-	suppressed := f.suppressions(t, store.SuppressionFilter{ActiveOrHeld: true})
+	suppressed := f.suppressions(t, store.SuppressionFilter{Active: true})
 	Equal(t, "suppressions", len(suppressed), n/4)
 	for _, s := range suppressed {
 		n := s.Recipient[15]

@@ -139,8 +139,9 @@ func (s Servers) tryEach(ctx context.Context, mail *delivery.RenderedMail) (rece
 	fail = &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageAllSetAside, Err: errAllSetAside}
 	var paced *delivery.Error // by the server whose turn comes first
 	skipped, busy := false, false
-	mayGoOn := func() bool { return fail.MayGoElsewhere(receipt.Provider, mail.Message.Used) }
-	for _, server := range delivery.UnusedFirst(s, mail.Message.Used, (*serverWithBreaker).host) {
+	m := &mail.Message
+	mayGoOn := func() bool { return fail.MayGoElsewhere(receipt.Provider, m.Used, m.Took) }
+	for _, server := range delivery.UnusedFirst(s, m.Used, (*serverWithBreaker).host) {
 		reply, tried, failed := server.try(ctx, s, mail)
 		switch {
 		case !tried && failed == nil:
@@ -151,7 +152,7 @@ func (s Servers) tryEach(ctx context.Context, mail *delivery.RenderedMail) (rece
 				paced = failed
 			}
 			continue
-		case failed.MayGoElsewhere(server.host(), mail.Message.Used) && fail.Class == delivery.Temporary && !allSetAside(fail):
+		case failed.MayGoElsewhere(server.host(), m.Used, m.Took) && fail.Class == delivery.Temporary && !allSetAside(fail):
 			continue
 		}
 		receipt.Provider = server.host()

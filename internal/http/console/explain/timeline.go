@@ -101,7 +101,7 @@ func (t rowTimeline) outcomeEntry() TimelineEntry {
 	case store.Sending:
 		return t.undatedEntry(t.row.LoggedAt, Neutral, "line.sending")
 	case store.Sent, store.Delivered:
-		return t.datedEntry(t.row.FinishedAt, Good, "line.sent")
+		return t.datedEntry(t.row.FinishedAt, Good, map[bool]string{true: "line.sent.inferred", false: "line.sent"}[isInferred(t.row)])
 	case store.Undelivered:
 		return t.datedEntry(t.row.FinishedAt, Warn, "line.sent")
 	case store.Unknown:

@@ -83,6 +83,9 @@ func Judge(s store.SendDetails, facts VerdictFacts, w texts.Words) Verdict {
 		if c.Status == store.Unknown && c.InDoubt && c.Reason != "no_answer" { // it ended without another attempt
 			v.What = c.earlierAttemptWarning()
 		}
+		if isInferred(c.SendOrRefusal) {
+			v.What = c.text("verdict.sent.inferred")
+		}
 		if c.isToTestRecipient() {
 			v.What, v.Next = c.text("verdict.sent.test"), c.text("next.sent.test")
 		}
@@ -102,7 +105,7 @@ func Judge(s store.SendDetails, facts VerdictFacts, w texts.Words) Verdict {
 	default:
 		v.What, v.Next = c.Join(c.text("verdict.sending"), c.earlierAttemptWarning()), c.text("next.sending")
 	}
-	if used := s.UsedProviders(); facts.ResendOther && c.Provider != "" && len(used) > 0 && !slices.Contains(used, c.Provider) {
+	if used, _ := s.UsedProviders(); facts.ResendOther && c.Provider != "" && len(used) > 0 && !slices.Contains(used, c.Provider) {
 		v.What = c.Join(v.What, c.text("verdict.other", texts.Plain("used", strings.Join(used, ", "))))
 	}
 	if s.Verification != nil && s.Verification.CallerChecks {
@@ -202,6 +205,12 @@ func (vi verdictInput) variantKey(key, kind string) string {
 // delivered.
 func (vi verdictInput) isToTestRecipient() bool {
 	return vi.Status == store.Sent && vi.Provider == "test" && vi.ProviderCode == ""
+}
+
+// isInferred reports whether a row is Sent only since its code was entered: an attempt ended
+// without a word, and no later one was taken.
+func isInferred(r store.SendOrRefusal) bool {
+	return r.Status == store.Sent && r.InDoubt && r.Provider == "" && r.Took == 0
 }
 
 // earlierAttemptWarning returns a warning that an earlier attempt ended without a result and may

@@ -165,6 +165,8 @@ func situations() []situation {
 		told("sent, too many wrong tries", sentAs(store.Sent, "250 2.0.0", locked)),
 		told("sent, canceled", sentAs(store.Sent, "250 2.0.0", canceled)),
 		told("sent, in doubt", sentAs(store.Sent, "250 2.0.0", doubtful)),
+		told("sent, as its code was entered shows", sentAs(store.Sent, "", unnamed, doubtful, callers, approved,
+			func(s *store.SendOrRefusal, _ *store.Verification) { s.Took = 0 })),
 		told("sent, server not known", sentAs(store.Sent, "", unnamed)),
 		told("sent, no code known", accepted).alone(),
 		told("sent, two wrong codes", sentAs(store.Sent, "250 2.0.0", twiceWrong)),

@@ -30,7 +30,7 @@ func (handlers *Handlers) suppressionList() layout.List[store.SuppressionFilter,
 		Name: "suppressions", Path: suppressionsPath, JSON: SuppressionJSON, Read: handlers.Store.Suppressions,
 		Parameters: func(f *store.SuppressionFilter) layout.Parameters {
 			return layout.Parameters{
-				"state":     layout.ActiveOnlyParameter(&f.ActiveOrHeld),
+				"state":     layout.ActiveOnlyParameter(&f.Active),
 				"recipient": layout.RecipientParameter(&f.Recipient),
 			}
 		},
@@ -50,7 +50,7 @@ func SuppressionJSON(s store.Suppression, now time.Time) layout.JSONObject {
 		"since": layout.Timestamp(s.Since),
 		"until": layout.Timestamp(s.Until), "active": s.Active(now), "lifted_at": layout.Timestamp(s.LiftedAt),
 		"lifted_by": layout.OrNull(s.LiftedBy), "lifted_reason": layout.OrNull(s.LiftedWhy),
-		"server": layout.OrNull(s.Server), "words": layout.OrNull(s.Words), "held_until": layout.Timestamp(s.HeldUntil),
+		"server": layout.OrNull(s.Server), "words": layout.OrNull(s.Words), "held_until": nil,
 	}
 }
 
@@ -74,7 +74,7 @@ func (handlers *Handlers) suppressionsPage(c echo.Context) error {
 }
 
 func (handlers *Handlers) showSuppressions(c echo.Context, status int, raw string, typed url.Values, problem string) error {
-	p, err := handlers.suppressionList().PageForQuery(c.Request().Context(), raw, store.SuppressionFilter{ActiveOrHeld: true})
+	p, err := handlers.suppressionList().PageForQuery(c.Request().Context(), raw, store.SuppressionFilter{Active: true})
 	if err != nil {
 		return err
 	}
@@ -90,21 +90,15 @@ func (v suppressionsView) ReasonText(s store.Suppression) string {
 
 // State returns whether a suppression holds.
 func (v suppressionsView) State(s store.Suppression) explain.StateLabel {
-	if s.Held(v.Now) {
-		return explain.StateLabel{Sign: "–", Word: v.W.Get("suppressions.held"), Tone: explain.Warn}
-	}
 	return suppressionOrPauseLabel(s.Active(v.Now), !s.LiftedAt.IsZero(), "suppressions.active", v.W)
 }
 
-// StateText returns a sentence on why a suppression is held, or on the actor that lifted it, when
-// and why; nil if it is neither held nor lifted.
+// StateText returns a sentence on the actor that lifted a suppression, when and why; nil if it was
+// not lifted.
 func (v suppressionsView) StateText(s store.Suppression) texts.Sentence {
-	switch {
-	case s.Held(v.Now):
-		return v.W.Sentence("suppressions.held.why", texts.Strong("server", s.Server), texts.Plain("words", s.Words),
-			texts.AtTime("at", s.HeldUntil))
-	case s.LiftedBy == "" && s.LiftedWhy == store.LiftedAccepted:
-		return v.W.Sentence("suppressions.accepted", texts.AtTime("at", s.LiftedAt))
+	if s.LiftedBy == "" && (s.LiftedWhy == store.LiftedAccepted || s.LiftedWhy == store.LiftedBurst) {
+		return v.W.Sentence("suppressions."+s.LiftedWhy, texts.AtTime("at", s.LiftedAt), texts.Strong("server", s.Server),
+			texts.Plain("words", s.Words))
 	}
 	return liftedSentence(s.LiftedAt, s.LiftedBy, s.LiftedWhy, v.W)
 }
