@@ -36,7 +36,7 @@ var contract = map[string][]func(t *testing.T, f *Fixture){
 	},
 	"acts": {acts, actsOnce, cancelsBy},
 	"suppressed": {
-		bounceSuppresses, suppressionList, suppressionActs, evidenceInAnyOrder, approvalLifts, burstIsNotBelieved,
+		bounceSuppresses, suppressionList, suppressionEnds, suppressionActs, evidenceInAnyOrder, approvalLifts, burstIsNotBelieved,
 	},
 	"events":   {eventOfASend, eventShares, eventsOnce, eventsOfExpiry},
 	"accounts": {accounts, accountsAtOnce, sessions, secondFactors, secondFactorsAtOnce},

@@ -120,6 +120,21 @@ func suppressionList(t *testing.T, f *Fixture) {
 	}
 }
 
+// A suppression stops messages, is listed and can be lifted until the microsecond at which it ends.
+func suppressionEnds(t *testing.T, f *Fixture) {
+	s := f.suppress(t, 1, time.Hour)
+	lift := store.LiftSuppressionsRequest{Channel: recipient.Email, Address: Address(1), By: "ops", Why: "asked"}
+	f.Pass(time.Hour - time.Microsecond)
+	f.admitSuppressed(t, s.ID, to(1))
+	Equal(t, "active before its end", f.suppressions(t, store.SuppressionFilter{ActiveOrHeld: true}), []store.Suppression{s})
+	f.Pass(time.Microsecond)
+	f.admitSuppressed(t, uuid.Nil, to(1))
+	Equal(t, "active at its end", len(f.suppressions(t, store.SuppressionFilter{ActiveOrHeld: true})), 0)
+	Equal(t, "lifted at its end", len(Must(f.LiftSuppressions(t.Context(), lift, nil))(t)), 0)
+	f.Pass(-time.Microsecond)
+	Equal(t, "lifted before its end", len(Must(f.LiftSuppressions(t.Context(), lift, nil))(t)), 1)
+}
+
 // An act is written with what it changed, or neither.
 func suppressionActs(t *testing.T, f *Fixture) {
 	act := func(n byte, what string) *store.AuditEntry {
