@@ -69,14 +69,13 @@ BENCH_ROUNDS ?= 5
 # What is measured, and all that it starts, has two processors, so that machines with more give the same ratios.
 BENCH_CPUS ?= 0,1
 BENCH_FLAGS ?=
-BENCH = $(if $(shell command -v taskset),taskset -c $(BENCH_CPUS)) go test $(NIGHTLY) -run='^$(or $(BENCHED),TestBench)$$' -count=1 -v -timeout=6h ./tools/bench
+BENCH = $(if $(shell command -v taskset),taskset -c $(BENCH_CPUS)) go test $(NIGHTLY) -run='^TestBench$$' -count=1 -v -timeout=6h ./tools/bench
 OUT ?= dist
 # What `make nightly` runs, one after another, and how long each part may take: three hours on two processors, all together.
-PARTS ?= goals tests outside prove soak sizes fuzz release budget simulate mutants
+PARTS ?= goals tests outside prove soak sizes fuzz release simulate mutants
 BOUND_outside ?= 4m
 BOUND_tests ?= 50m
 BOUND_goals ?= 5m
-BOUND_budget ?= 10m
 BOUND_fuzz ?= 18m
 BOUND_prove ?= 7m
 BOUND_soak ?= 22m
@@ -88,7 +87,7 @@ BOUND_mutants ?= 22m
 DAY = $(shell echo $$(($$(date +%s) / 86400 % 7)))
 NIGHT = SEEDS=3000 FROM=$$(($(DAY) * 3000 + 1)) MUTANTS=-day=$$(($(DAY) + 1)) PROVED=40000 RESTARTS=6 HELD=3m PEOPLE=300 FUZZTIME=20s OUT=bin/night/dist
 
-.PHONY: help build run demo test tests nightly race lint sentences outside bench goals budget fuzz soak sizes prove simulate mutants up release version screenshots tools servers
+.PHONY: help build run demo test tests nightly race lint sentences outside bench goals fuzz soak sizes prove simulate mutants up release version screenshots tools servers
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -138,10 +137,6 @@ bench: servers ## what requests cost beside a floor, into docs/PERFORMANCE.md an
 
 goals: servers ## five rounds of bench, of 64 callers, against the goals in tools/bench/RESULTS.md; writes nothing
 	$(BENCH) -perf.rounds=5 -perf.for=1s -perf.callers=64 $(BENCH_FLAGS)
-
-budget: BENCHED := TestBudget
-budget: servers ## what each part of a request takes, by builds without it (BENCH_FLAGS=-perf.write: into tools/bench/RESULTS.md)
-	$(BENCH) -perf.rounds=3 -perf.for=1s $(BENCH_FLAGS)
 
 # A target that fails runs again: its input is kept, so a fault fails again, but not the end of its time while a worker is busy (go.dev/issue/75804).
 fuzz: servers ## every fuzz target, each for FUZZTIME=30s

@@ -19,25 +19,18 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"sendcode/internal/codes/code/codetest"
 )
 
 // The workloads. Those after the first are about the codes that it sent, each of which is asked
-// about once, but for the flood. Refusals come before the rule's minute is over.
+// about once, but for the flood, which comes before the rule's minute is over and is refused.
 const (
-	send         = "send"
-	firstRefusal = "first refusal"
-	laterRefusal = "repeated refusal"
-	flood        = "flood over many recipients"
-	firstLook    = "first look"
-	laterLook    = "later look"
-	wrongCheck   = "wrong check"
-	rightCheck   = "right check"
-	keyedSend    = "send with Idempotency-Key"
+	send  = "send"
+	flood = "flood over many recipients"
+	look  = "later look"
+	check = "right check"
 )
 
-var workloads = []string{send, firstRefusal, laterRefusal, flood, firstLook, laterLook, wrongCheck, rightCheck, keyedSend}
+var workloads = []string{send, flood, look, check}
 
 const (
 	apiKey = "sk_0123456789abcdefghijABCDEFGHIJ"
@@ -73,16 +66,11 @@ func askService(workload string, o *opened) request {
 		`{"channel":"email","to":"` + o.to() + `","locale":"en"}`, http.StatusAccepted, "",
 	}
 	switch workload {
-	case keyedSend:
-		r.header += fmt.Sprintf("Idempotency-Key: key-of-a-measured-send-%d\r\n", o.n)
-	case firstRefusal, laterRefusal, flood:
+	case flood:
 		r.status = http.StatusTooManyRequests
-	case firstLook, laterLook:
+	case look:
 		r.method, r.path, r.body, r.status, r.says = http.MethodGet, path+"/"+o.id, "", http.StatusOK, `"quota":`
-	case wrongCheck:
-		r.path, r.status, r.says = path+"/"+o.id+"/check", http.StatusOK, `"valid":false`
-		r.body = `{"code":"` + codetest.Wrong(o.code, int(o.n)) + `"}`
-	case rightCheck:
+	case check:
 		r.path, r.status, r.says = path+"/"+o.id+"/check", http.StatusOK, `"valid":true`
 		r.body = `{"code":"` + o.code + `"}`
 	}
@@ -98,10 +86,7 @@ func askOTPGateway(workload string, o *opened) request {
 		"Authorization: Basic " + auth + "\r\nContent-Type: application/x-www-form-urlencoded\r\n",
 		"provider=smtp&to=" + o.to(), http.StatusOK, `"otp":`,
 	}
-	switch workload {
-	case wrongCheck:
-		r.method, r.body, r.status, r.says = http.MethodPost, "otp="+codetest.Wrong(o.code, int(o.n)), http.StatusBadRequest, ""
-	case rightCheck:
+	if workload == check {
 		r.method, r.body = http.MethodPost, "otp="+o.code
 	}
 	return r

@@ -23,9 +23,7 @@ var (
 	older  = flag.String("perf.older", "", "commits to measure beside this build, by commas; one may stand there twice")
 	peer   = flag.String("perf.otpgateway", "",
 		"the program of github.com/knadh/otpgateway, its directory static beside it, to measure too")
-	prefilled = flag.Int("perf.rows", 0, "how many rows the databases of this build and older ones have at first")
-	form      = flag.String("perf.form", "redis", "what this build and older ones run on: redis (beside Postgres), postgres alone, or file")
-	write     = flag.Bool("perf.write", false, "write docs/PERFORMANCE.md and tools/bench/RESULTS.md")
+	write = flag.Bool("perf.write", false, "write docs/PERFORMANCE.md and tools/bench/RESULTS.md")
 )
 
 // TestBench measures in rounds, of which the one before the first warms up. In each, all contenders

@@ -1,12 +1,11 @@
 // Package bench is the load generator: it asks this build, older commits, the fair floor
 // (tools/floor) and otpgateway for codes over HTTP, all in turns, and says what each request costs.
 // The programs run as processes of their own on one Redis, one Postgres on a disk that it waits
-// for, and one mail server, all on this machine. With -perf.form this build and older ones run on
-// Postgres alone, or on a file.
+// for, and one mail server, all on this machine.
 //
 // It has tests only. `make bench` runs TestBench with the flags of bench_test.go and writes
 // docs/PERFORMANCE.md and RESULTS.md. Only make nightly runs these tests besides: its part `make
-// goals` for one round of 64 callers that fails if a goal of RESULTS.md was missed, its part `make
-// budget` for TestBudget, and among all tests for a second for each workload, which says nothing
-// about speed. They need the machine alone.
+// goals` for five rounds of 64 callers that fail if a goal of RESULTS.md was missed, and among all
+// tests for a second for each workload, which says nothing about speed. They need the machine
+// alone.
 package bench

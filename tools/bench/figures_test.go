@@ -88,7 +88,7 @@ func (ri *rig) measure(c *contender, callers int, workload string) (f figures) {
 			began = s.asked
 		}
 		last := s.answered
-		if (workload == send || workload == keyedSend) && !c.silent {
+		if workload == send {
 			if at := ri.collect(s.opened); at.After(last) {
 				last = at
 			}
@@ -99,9 +99,7 @@ func (ri *rig) measure(c *contender, callers int, workload string) (f figures) {
 		waits = append(waits, float64(s.answered.Sub(s.asked))/float64(time.Millisecond))
 		list = append(list, s.opened)
 	}
-	switch {
-	case callers == openLoop, workload == keyedSend, workload == flood:
-	default:
+	if callers != openLoop && workload != flood {
 		c.list = list[:min(len(list), mostListed)]
 	}
 	for i, after := range ri.spentAtRest(c) {
@@ -133,7 +131,7 @@ func (ri *rig) supply(c *contender, workload string) func() *opened {
 			return nil
 		}
 		switch n := int(asked.Add(1)) - 1; {
-		case workload == send || workload == keyedSend:
+		case workload == send:
 			return ri.recipient()
 		case workload == flood:
 			return c.list[n%min(len(c.list), floodRecipients)]
@@ -278,23 +276,13 @@ func each(runs []figures, of func(figures) float64) (list []float64) {
 	return list
 }
 
-// pairs are this build's figure and the contender's, of each round.
-func (ri *rig) pairs(at cell, of func(figures) float64) (list [][2]float64) {
-	own := each(ri.results[cell{ours, at.workload, at.callers}], of)
-	for i, v := range each(ri.results[at], of) {
-		if i < len(own) {
-			list = append(list, [2]float64{own[i], v})
-		}
-	}
-	return list
-}
-
 // ratios divides a figure of this build by that of another contender, round by round: what
 // disturbed one run most likely disturbed its neighbor.
 func (ri *rig) ratios(at cell, of func(figures) float64) (list []float64) {
-	for _, p := range ri.pairs(at, of) {
-		if p[1] > 0 {
-			list = append(list, p[0]/p[1])
+	own := each(ri.results[cell{ours, at.workload, at.callers}], of)
+	for i, v := range each(ri.results[at], of) {
+		if i < len(own) && v > 0 {
+			list = append(list, own[i]/v)
 		}
 	}
 	return list

@@ -25,7 +25,7 @@ type section struct{ file, title, text string }
 // publish prints a section, and writes it into its file if -perf.write says so.
 func (ri *rig) publish(s section) {
 	fmt.Printf("## %s\n\n%s\n", s.title, s.text)
-	if *write && *prefilled == 0 && s.file != "" {
+	if *write && s.file != "" {
 		page, err := os.ReadFile(s.file)
 		ri.must(err)
 		ri.must(os.WriteFile(s.file, []byte(withSection(string(page), s.title, s.text)), 0o644))
@@ -112,7 +112,7 @@ func (ri *rig) summary(few, many int) string {
 }
 
 func (ri *rig) unitCosts(callers int) units {
-	sends, checks := cell{ours, send, callers}, cell{ours, rightCheck, callers}
+	sends, checks := cell{ours, send, callers}, cell{ours, check, callers}
 	cost := func(i int) float64 { return ri.median(sends, figure(i)) + ri.median(checks, figure(i)) }
 	return units{
 		program: cost(service), postgres: cost(inPostgres), redis: cost(inRedis), wal: ri.median(sends, figure(walBytes)),
@@ -185,9 +185,9 @@ func (ri *rig) goals(n int) (all []goal) {
 		}{{allocations, 1.02}, {statements, machineFactor}, {walBytes, walFactor}} {
 			if of.figure == walBytes {
 				switch w {
-				case firstLook, laterLook:
+				case look:
 					continue // looks write nothing: the WAL is of jobs
-				case firstRefusal, laterRefusal, flood:
+				case flood:
 					of.factor = noisyFactor
 				}
 			}
@@ -198,7 +198,7 @@ func (ri *rig) goals(n int) (all []goal) {
 		ratio := func(name string, factor float64, at cell, of func(figures) float64) {
 			add(fmt.Sprintf("%s, %s ÷ %s", at.workload, name, other), max(factor, machineFactor), quantile(ri.ratios(at, of), .5))
 		}
-		for _, w := range []string{send, wrongCheck, rightCheck} {
+		for _, w := range []string{send, check} {
 			ratio("processor time", 1, cell{other, w, n}, processor)
 			ratio("time of one", 1, cell{other, w, n}, func(f figures) float64 { return 1 / f[rate] })
 		}

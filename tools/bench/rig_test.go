@@ -7,9 +7,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
 	"net"
-	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,21 +18,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/Shopify/toxiproxy/v2"
 	"github.com/jackc/pgx/v5"
 	"github.com/redis/go-redis/v9"
-	"github.com/rs/zerolog"
 
 	"sendcode/internal/kit/servertest"
-	"sendcode/internal/run/commands"
-	"sendcode/internal/run/config"
-	"sendcode/internal/store/postgres"
 )
 
 // The contenders beside older commits, as the tables name them.
 const (
 	ours       = "ours"
-	far        = "ours, Postgres 1 ms away"
 	fairFloor  = "fair floor"
 	otpgateway = "otpgateway"
 	again      = " again" // ends the name of a commit that is measured twice
@@ -72,14 +64,13 @@ type contender struct {
 	name, base string // host:port
 	ask        func(workload string, o *opened) request
 	knows      []string // workloads
-	silent     bool     // not every mail comes
 	process    *servertest.Process
 	database   string    // name; empty: it has none
 	list       []*opened // that it was last asked to send
 }
 
-// openRig starts the parts. settings of Postgres, each name=value, take the place of the rig's.
-func openRig(t *testing.T, settings ...string) *rig {
+// openRig starts the parts.
+func openRig(t *testing.T) *rig {
 	t.Helper()
 	b := &rig{T: t, rounds: *rounds, length: *length, results: map[cell][]figures{}}
 	b.recipients.Store(1_000_000)
@@ -92,10 +83,9 @@ func openRig(t *testing.T, settings ...string) *rig {
 	b.client = b.redis.Client(t)
 	// As by default where it matters for speed, except that no checkpoint and no autovacuum falls
 	// into a run: vacuum runs before each round instead.
-	b.postgres = servertest.PostgresIn(t, b.dir, append([]string{
+	b.postgres = servertest.PostgresIn(t, b.dir,
 		"fsync=on", "full_page_writes=on", "shared_buffers=1GB", "max_wal_size=8GB", "min_wal_size=1GB", "checkpoint_timeout=1h",
-		"autovacuum=off", "maintenance_work_mem=512MB", "shared_preload_libraries=pg_stat_statements",
-	}, settings...)...)
+		"autovacuum=off", "shared_preload_libraries=pg_stat_statements")
 	b.admin, err = pgx.Connect(t.Context(), b.postgres.AdminURL())
 	b.must(err)
 	t.Cleanup(func() { _ = b.admin.Close(context.Background()) })
@@ -155,9 +145,6 @@ func (ri *rig) startAll() {
 	ri.run(root, "go", "build", "-buildvcs=false", "-o", ri.dir, "./cmd/sendcode", "./tools/floor")
 	ri.startService(ours, filepath.Join(ri.dir, "sendcode"))
 	answer, text := ri.bytesOf(ri.contenders[0])
-	if *form != "file" {
-		ri.startService(far, filepath.Join(ri.dir, "sendcode"))
-	}
 	for _, commit := range strings.FieldsFunc(*older, func(r rune) bool { return r == ',' }) {
 		program, name := filepath.Join(ri.dir, "sendcode-"+commit), commit
 		if _, err := os.Stat(program); err == nil {
@@ -177,7 +164,7 @@ func (ri *rig) startAll() {
 		fmt.Sprintf("FLOOR_BYTES=%d %d", answer-floorHead, text), "FLOOR_REDIS_URL=" + ri.redisURL(),
 		"FLOOR_DATABASE_URL=" + url, "FLOOR_SMTP_ADDR=" + ri.mails.Addr().String(),
 	}
-	floor := &contender{name: fairFloor, ask: askService, knows: []string{send, wrongCheck, rightCheck}, database: name}
+	floor := &contender{name: fairFloor, ask: askService, knows: []string{send, check}, database: name}
 	ri.start(floor, cmd)
 	if a, t := ri.bytesOf(floor); a < answer || t != text { // none wins by saying less
 		ri.Fatalf("the floor answers with %d bytes and mails %d, the service %d and %d", a, t, answer, text)
@@ -226,45 +213,18 @@ func (ri *rig) createDatabase() (url, name string) {
 	return url, config.Database
 }
 
-// startService runs `sendcode serve` with the default settings, and those of more.
-func (ri *rig) startService(name, program string, more ...string) {
+// startService runs `sendcode serve` with the default settings.
+func (ri *rig) startService(name, program string) {
 	data, err := os.MkdirTemp(ri.dir, "data-")
 	ri.must(err)
-	on := more
-	database, knows := "", workloads
-	if *form != "file" {
-		var url string
-		url, database = ri.createDatabase()
-		on = append(on, "SENDCODE_DATABASE_URL="+url)
-		if *prefilled > 0 {
-			ri.fill(url, data)
-		}
-		if name == far {
-			knows = []string{send, laterLook, wrongCheck, keyedSend}
-			on[len(on)-1] = "SENDCODE_DATABASE_URL=" + ri.farAway(url)
-		}
-	}
-	if *form == "redis" {
-		on = append(on, "SENDCODE_REDIS_URL="+ri.redisURL())
-	}
+	url, database := ri.createDatabase()
 	cmd := exec.Command(program, "serve")
-	cmd.Env = append(on, "SENDCODE_ADDR=127.0.0.1:0", "SENDCODE_DRAIN=0s", "SENDCODE_API_KEY="+apiKey,
-		"SENDCODE_METRICS_TOKEN="+servertest.MetricsToken,
-		"SENDCODE_DATA_DIR="+data, "SENDCODE_SMTP_URL=smtp://"+ri.mails.Addr().String()+"?conns=16")
-	ri.start(&contender{name: name, ask: askService, knows: knows, database: database}, cmd)
-}
-
-// farAway is the address of a database by way of a link that delays each answer by 1 ms.
-func (ri *rig) farAway(address string) string {
-	at, err := url.Parse(address)
-	ri.must(err)
-	link := toxiproxy.NewProxy(toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop()), far, "127.0.0.1:0", at.Host)
-	ri.must(link.Start())
-	ri.Cleanup(link.Stop)
-	_, err = link.Toxics.AddToxicJson(strings.NewReader(`{"type":"latency","stream":"downstream","attributes":{"latency":1}}`))
-	ri.must(err)
-	at.Host = link.Listen
-	return at.String()
+	cmd.Env = []string{
+		"SENDCODE_DATABASE_URL=" + url, "SENDCODE_REDIS_URL=" + ri.redisURL(), "SENDCODE_ADDR=127.0.0.1:0", "SENDCODE_DRAIN=0s",
+		"SENDCODE_API_KEY=" + apiKey, "SENDCODE_METRICS_TOKEN=" + servertest.MetricsToken, "SENDCODE_DATA_DIR=" + data,
+		"SENDCODE_SMTP_URL=smtp://" + ri.mails.Addr().String() + "?conns=16",
+	}
+	ri.start(&contender{name: name, ask: askService, knows: workloads, database: database}, cmd)
 }
 
 // startOTPGateway runs it with as many connections to the mail server as the others have.
@@ -304,7 +264,7 @@ tls_skip_verify = true
 	ri.must(err)
 	cmd := exec.Command(program, "--config", file)
 	cmd.Dir = filepath.Dir(program) // where static is
-	ri.start(&contender{name: otpgateway, ask: askOTPGateway, knows: []string{send, wrongCheck, rightCheck}}, cmd)
+	ri.start(&contender{name: otpgateway, ask: askOTPGateway, knows: []string{send, check}}, cmd)
 }
 
 // serving is the line of a log that says where a program listens.
@@ -335,82 +295,4 @@ func (ri *rig) start(c *contender, cmd *exec.Cmd) {
 		}
 		return err == nil
 	})
-}
-
-// fillSQL writes sends of recipients of their own into a table, of the 90 days before $4, each with
-// a verification: $1 is the first number, $2 the last, $3 how many there are in all.
-const fillSQL = `
-WITH row AS (
-    SELECT n, md5(n::text) AS random, $4::timestamptz - ($3 - n) * (interval '90 days' / $3::bigint) AS at
-    FROM generate_series($1::bigint, $2::bigint) AS n
-), verification AS (
-    INSERT INTO verifications (id, app, channel, purpose, recipient, masked, sealed, holder, nonce, key_id, code_length, alphabet, locale, reference,
-                               created_at, expires_at, attempts, max_attempts, sends, approved_at)
-    SELECT 'old' || random, 'default', 'email', 'default', decode(random, 'hex'), 'a•••@example.com', NULL, '', decode(random, 'hex'), 'k1', 6,
-           'digits', 'en', '', at, at + interval '10 minutes', 1, 5, 1, at + interval '30 s'
-    FROM row
-)
-INSERT INTO %s (id, verification_id, number, app, channel, purpose, recipient, masked, domain, country, prefix, locale, reference, network, status,
-                reason, attempt, counts, logged_at, finished_at, provider, provider_code, took)
-SELECT (lpad(to_hex((extract(epoch FROM at) * 1000)::bigint), 12, '0') || '7' || substr(random, 1, 3) || '8' || substr(random, 4, 15))::uuid,
-       'old' || random, 1, 'default', 'email', 'default', decode(random, 'hex'), 'a•••@example.com', 'example.com', '', '', 'en', '',
-       '192.0.2.0/24', 'sent', '', 1, true, at, at + interval '180 ms', 'mx1.example.net', '250 2.0.0', 184000
-FROM row`
-
-// fill makes the schema of this build and the rows, and counts the hours of them, as the service
-// would do beside the sends. Indexes are made when the rows are there: sorted, in a fifth of the
-// time.
-func (ri *rig) fill(url, data string) {
-	ctx := ri.Context()
-	cfg, err := config.Load([]string{"SENDCODE_ADDR=127.0.0.1:0", "SENDCODE_DATA_DIR=" + data, "SENDCODE_DATABASE_URL=" + url}, os.ReadFile)
-	ri.must(err)
-	ri.must(commands.Migrate(ctx, cfg, io.Discard))
-	conn, err := pgx.Connect(ctx, url)
-	ri.must(err)
-	defer conn.Close(ctx)
-	exec := func(sql string, args ...any) {
-		ri.Helper()
-		_, err := conn.Exec(ctx, sql, args...)
-		ri.must(err)
-	}
-	exec(`DO $$ DECLARE past text; BEGIN FOR past IN SELECT name FROM sendcode_partitions WHERE ends < clock_timestamp() LOOP
-  EXECUTE format('DROP TABLE %I', past); END LOOP; END $$`) // one takes their place
-	var now, parted time.Time // the partitions that are left begin at parted
-	var lowest string
-	var indexes []string
-	ri.must(conn.QueryRow(ctx, `SELECT clock_timestamp(), min(begins), sendcode_lowest_id(min(begins))::text,
-  (SELECT array_agg(indexdef) FROM pg_indexes WHERE tablename = 'verifications' AND indexname <> 'verifications_pkey')
-FROM sendcode_partitions`).Scan(&now, &parted, &lowest, &indexes))
-	all := int64(*prefilled)
-	old := max(0, all-int64(now.Sub(parted)/(90*24*time.Hour/time.Duration(all)))-2) // IDs are of a ms
-	fill := func(table string, first, last int64) {
-		ri.Helper()
-		const step = 100_000
-		for ; first <= last; first += step {
-			exec(fmt.Sprintf(fillSQL, table), first, min(first+step-1, last), all, now)
-		}
-	}
-	exec("CREATE TABLE sends_old (LIKE sends INCLUDING ALL EXCLUDING INDEXES)")
-	exec("ALTER TABLE verifications DROP CONSTRAINT verifications_pkey")
-	for _, index := range indexes {
-		exec("DROP INDEX " + strings.Fields(index)[2])
-	}
-	fill("sends_old", 1, old)
-	exec("ALTER TABLE verifications ADD PRIMARY KEY (id)")
-	for _, index := range indexes {
-		exec(index)
-	}
-	exec("ALTER TABLE sends ATTACH PARTITION sends_old FOR VALUES FROM (MINVALUE) TO ('" + lowest + "')")
-	fill("sends", old+1, all)
-	exec("VACUUM ANALYZE")
-	db, err := postgres.Open(ctx, url, "")
-	ri.must(err)
-	ri.Logf("%d rows were written in %.0f s", all, time.Since(now).Seconds())
-	for counted := 1; counted > 0; { // in parts, for each has a bound in time
-		counted, err = db.CountHours(ctx, 10*time.Minute, 90*24*time.Hour, 50)
-		ri.must(err)
-	}
-	ri.must(db.Close())
-	_, err = ri.admin.Exec(ctx, "CHECKPOINT")
-	ri.must(err)
 }
