@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"sendcode/internal/base/recipient"
 	"sendcode/internal/base/texts"
 	"sendcode/internal/http/console/consoletest"
 	"sendcode/internal/store"
@@ -129,6 +130,11 @@ func TestEveryStateHasAWordAndASign(t *testing.T) {
 		}
 		if l := codeLabel(state, texts.ConsoleTextsFor("")); l.Word != word || l.Sign == "" || l.Tone == "" {
 			t.Errorf("%s: %+v", state, l)
+		}
+	}
+	for _, reason := range append(recipient.Reasons(), "not_configured", "unsupported") {
+		if texts.ConsoleTextsFor("zh").Get("search.reason."+reason) == "" {
+			t.Errorf("no text for %q", reason)
 		}
 	}
 	r := sendRow{SendOrRefusal: store.SendOrRefusal{Send: store.Send{Status: "new_state", Reason: "new_word"}}, W: texts.ConsoleTextsFor("")}

@@ -3,15 +3,12 @@ package console
 import (
 	"html"
 	"net/http"
-	"net/url"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"sendcode/internal/base/recipient"
-	"sendcode/internal/http/console/consoletest"
 	"sendcode/internal/http/console/layout"
 	"sendcode/internal/store"
 	"sendcode/internal/store/storetest"
@@ -33,32 +30,6 @@ func linkIn(body, text string) string {
 		return ""
 	}
 	return strings.ReplaceAll(m[1], "&amp;", "&")
-}
-
-func TestListSaysWhyItIsEmpty(t *testing.T) {
-	_, b := loggedIn(t)
-	contains(t, b.Get("/admin"), "Nothing has been sent yet")
-	contains(t, b.Get("/admin?limit=5"), "Nothing has been sent yet")
-	contains(t, b.Get("/admin?status=sent"), "Nothing matches: State: sent.")
-	contains(t, b.Get("/admin?status=sent&app=shop&last=24h&reference=a"),
-		"Nothing matches: App: shop, Time: last 24 h, Reference: a, State: sent.",
-		`<a href="/admin?app=shop&amp;last=24h&amp;reference=a">without State: sent</a>`,
-		`last=30d&amp;reference=a&amp;status=sent">Time: last 30 days</a>`)
-	contains(t, b.Get("/admin?from=2026-03-04T00:00:00Z"), "From (UTC): 2026-03-04 00:00:00")
-	contains(t, b.Get("/admin?country=DE&app=login"), `<a href="/admin?purpose=login">Purpose: login</a>`,
-		"Country of the number: Germany (DE)")
-	for path, says := range map[string]string{
-		"acts?who=stranger": "Who: stranger.", "acts?what=quota.reset": "Act: reset the quota.",
-		"webhooks?app=desk&state=pending":                             "App: desk, State: pending.",
-		"suppressions?state=all&recipient=" + strings.Repeat("0", 32): "Only one recipient.",
-	} {
-		contains(t, b.Get("/admin/"+path), "Nothing matches: "+says)
-	}
-	contains(t, b.Get("/admin/overview?app=shop"), "App: shop", "No code was opened in this time.",
-		"No domain refused a mail in this time.",
-		"No request was refused in this time.", "No send failed in this time.")
-	contains(t, b.Get("/admin?recipient="+strings.Repeat("0", 32)), "No request for this recipient reached us")
-	contains(t, b.Get("/admin?cursor="+layout.EncodeCursor(store.Cursor{At: consoletest.Start})), "There is nothing older")
 }
 
 // Rows that come in while a reader pages neither repeat a row nor hide one. Paging back shows the
@@ -106,40 +77,6 @@ func TestPaging(t *testing.T) {
 	want(t, b.Get("/admin?newer="+cursor+"&cursor="+cursor), http.StatusUnprocessableEntity)
 }
 
-func TestFilters(t *testing.T) {
-	r := newRig(t)
-	sent := r.sent("ana@example.com", func(s *store.Send) { s.Reference = "order-7" })
-	r.Must(r.Store.Check(t.Context(), storetest.Right(sent.VerificationID)))
-	first := sent.ID.String()
-	r.Clock.Add(time.Hour)
-	middle := r.Clock.Now()
-	refused := r.refused("bo@example.com", "hour", time.Minute, 1,
-		func(s *store.SendOrRefusal) { s.App, s.Network = "desk", "198.51.100.0/24" }).ID.String()
-	sms := r.refused("bo@example.com", "day", time.Minute, 1, func(s *store.SendOrRefusal) {
-		s.Channel, s.Purpose, s.To, s.Country = recipient.SMS, "signup", "+49 151•••021", "DE"
-	}).ID.String()
-	_, hash := r.recipient("BO@example.com")
-	b := r.LoggedIn()
-	at := func(t time.Time) string { return url.QueryEscape(t.Format(time.RFC3339Nano)) }
-	for query, ids := range map[string][]string{
-		"": {sms, refused, first}, "status=sent": {first}, "channel=sms": {sms}, "purpose=signup": {sms}, "app=desk": {refused},
-		"blocked_by=hour": {refused}, "reference=order-7": {first}, "carrier=mx1.example.net": {first}, "country=de": {sms},
-		"domain=EXAMPLE.com": {refused, first}, "recipient=" + hash.String(): {sms, refused}, "outcome=entered": {first},
-		"outcome=waiting": nil, "network=198.51.100.0/24": {refused}, "network=198.51.100.77": {refused},
-		"network=198.51.100.77/24": {refused}, "from=" + at(middle): {sms, refused}, "to=" + at(middle): {first},
-		"from=2026-03-04T15:00": {sms, refused}, "last=24h": {sms, refused, first}, "last=1h": {sms, refused},
-		// without a beginning it is 24 h before the end
-		"network=198.51.100.0/24&to=2026-03-04T14:00": nil, "network=198.51.100.0/24&to=" + at(middle.Add(25*time.Hour)): nil,
-		"network=198.51.100.0/24&to=" + at(middle.Add(23*time.Hour)): {refused},
-		"from=" + at(consoletest.Start) + "&last=1h":                 {sms, refused, first},
-		"status=&channel=&last=&cursor=&limit=&recipient=":           {sms, refused, first},
-	} {
-		if got := rowsIn(want(t, b.Get("/admin?"+query), http.StatusOK).Body.String()); !slices.Equal(got, ids) {
-			t.Errorf("%s: %v, want %v", query, got, ids)
-		}
-	}
-}
-
 // The open list reads itself again: it is answered 304 until there is another row, also one that
 // was committed late, or a row shows another state. Older pages stay as they are.
 func TestListIsReadAgain(t *testing.T) {
@@ -181,45 +118,6 @@ func TestListIsReadAgain(t *testing.T) {
 	if lacks(t, older, "data-again"); older.Header().Get("ETag") != "" {
 		t.Error("an older page has a tag")
 	}
-}
-
-func TestBadFiltersAreNamed(t *testing.T) {
-	b, long := newRig(t).LoggedIn(), strings.Repeat("x", 65)
-	cursor := layout.EncodeCursor(store.Cursor{At: consoletest.Start})
-	for query, field := range map[string]string{
-		"limit=0": "limit", "limit=201": "limit", "limit=1.5": "limit", "cursor=x": "cursor", "cursor=" + cursor + "A": "cursor",
-		"cursor=" + strings.Repeat("_", 34): "cursor", "cursor=%00": "cursor", "cursor=" + respelt(cursor): "cursor",
-		"cursor=" + layout.EncodeCursor(store.Cursor{At: time.Date(1969, 12, 31, 0, 0, 0, 0, time.UTC)}): "cursor",
-		"status=SENT": "status", "status=%00": "status", "channel=fax": "channel", "outcome=sent": "outcome", "network=home": "network",
-		"recipient=ana%40example.com": "recipient", "recipient=" + strings.Repeat("A", 32): "recipient", "recipient=00": "recipient",
-		"from=yesterday": "from", "from=0001-01-01T00:00:00Z": "from", "to=10000-01-01T00:00:00Z": "to",
-		"from=2026-03-04T14:00:00+08:00":                    "from", // the plus sign is a space here
-		"from=2026-03-04T00:00:00Z&to=2026-03-04T00:00:00Z": "to", "purpose=" + long: "purpose", "app=%ff": "app",
-		"reference=%0a": "reference",
-		"country=XX":    "country", "domain=ana@example.com": "domain", "domain=localhost": "domain", "support=order-7": "support",
-		"last=2h": "last", "offset=10": "offset", "status=sent&status=sent": "status",
-		long + "=1": strings.Repeat("x", 64) + "…",
-	} {
-		rec := want(t, b.Get("/v1/admin/sends?"+query), http.StatusUnprocessableEntity)
-		contains(t, rec, `"field":"`+field+`"`)
-		lacks(t, rec, "ana@")
-		contains(t, want(t, b.Get("/admin?"+query), http.StatusUnprocessableEntity), "<b>"+field+"</b>", "This filter cannot be read")
-	}
-	want(t, b.Get("/v1/admin/sends?a=%zz"), http.StatusBadRequest)
-	want(t, b.Get("/admin?a;b"), http.StatusBadRequest)
-}
-
-// respelt is other base64 of the same bytes: the bits that the last letter has to spare are set.
-func respelt(cursor string) string { return cursor[:len(cursor)-1] + "B" }
-
-func FuzzCursor(f *testing.F) {
-	f.Add(layout.EncodeCursor(store.Cursor{At: consoletest.Start}))
-	f.Add("")
-	f.Fuzz(func(t *testing.T, text string) {
-		if m, ok := layout.DecodeCursor(text); ok && layout.EncodeCursor(m) != text {
-			t.Errorf("%q and %q are one place", text, layout.EncodeCursor(m))
-		}
-	})
 }
 
 func TestDatabaseAway(t *testing.T) {

@@ -1,7 +1,6 @@
 package console
 
 import (
-	"cmp"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -26,39 +25,6 @@ import (
 func searchFor(b *consoletest.Browser, typed string) *httptest.ResponseRecorder {
 	b.Helper()
 	return b.Post("/admin/search", url.Values{"q": {typed}})
-}
-
-// A search leads to a recipient's hash, a send or a reference. A phone number is found as it is
-// typed.
-func TestSearchLeadsToTheHash(t *testing.T) {
-	r := newRig(t)
-	sent := r.sent("ana@example.com")
-	id, code := sent.ID.String(), sent.VerificationID
-	_, hash := r.recipient("ana@example.com")
-	b, list := r.LoggedIn(), "/admin?recipient="+hash.String()
-	for typed, to := range map[string]string{
-		"ana@example.com": list, "  ANA@Example.COM\t": list, hash.String(): list, strings.ToUpper(id): "/admin/sends/" + id,
-		"order-7": "/admin?reference=order-7", "a b&c=d": "/admin?reference=a+b%26c%3Dd", "2+2=4": "/admin?reference=2%2B2%3D4",
-		"C++ 20261120 123456":   "/admin?reference=C%2B%2B+20261120+123456", // no number begins so
-		"order 20261120123":     "/admin?reference=order+20261120123",
-		"Ana <ana@example.com>": list, "mailto:ana@example.com?subject=x": list, "ana@example.com,": list, "'ana @ example.com'": list,
-		"(ana@example.com).": list, "`ana@example.com`": list, "「ana@example.com」，": list, "- ana@example.com": list,
-		"<" + id + "@codes.example>": "/admin/sends/" + id, "<" + id + ".0123456789abcdef0123@codes.example>": "/admin/sends/" + id,
-		"https://codes.example/admin/sends/" + id + "?do=reset": "/admin/sends/" + id,
-		code: "/admin/sends/" + id,
-	} {
-		redirects(t, searchFor(b, typed), to)
-	}
-	first := ""
-	for _, typed := range []string{
-		"＋8613800138000", "TEL: +86-138-0013-8000", "+86\u2011138\u20130013\u20128000", "\u202a+86 138 0013 8000\u202c",
-		"\u2066+86\u2009138\u202f00138000\u2069", "0086 138 0013 8000", "0086 138 0013 8000,",
-	} {
-		to := searchFor(b, typed).Header().Get("Location")
-		if first = cmp.Or(first, to); to != first || !strings.HasPrefix(to, "/admin?recipient=") || strings.Contains(to, "00138000") {
-			t.Errorf("%q leads to %q", typed, to)
-		}
-	}
 }
 
 // Above a recipient's rows stands the verdict on the newest of them (pages.txt has one); on a later
@@ -149,87 +115,6 @@ func TestSearchByRequest(t *testing.T) {
 	}
 }
 
-// A text that may be a recipient, well-formed or not, gets into no address of a page.
-func TestSearchPutsNoRecipientIntoAnAddress(t *testing.T) {
-	b := newRig(t).LoggedIn()
-	for _, typed := range []string{
-		"ana@", "@example.com", "ana@@example.com", "ana＠example.com", "13800138000", "138-0013-8000", "(030) 1234567", "＋86138001380001",
-		"030/1234567", "१३८००१३८०००", "Tel. +86 138 0013 8000", "+86 138 0013 8000 (Ana)", "tel:13800138000", "\u202a13800138000\u202c",
-		"138\u20110013\u20118000", "", "   ", strings.Repeat("x", 65), "x\x00y", "\xff",
-	} {
-		rec := searchFor(b, typed)
-		if rec.Code != http.StatusUnprocessableEntity || rec.Header().Get("Location") != "" {
-			t.Errorf("%q: %d to %q", typed, rec.Code, rec.Header().Get("Location"))
-		}
-		contains(t, rec, `aria-invalid="true" aria-describedby="search-problem"`, `id="search-problem" role="alert"`)
-	}
-	rec := searchFor(b, "ana@example")
-	contains(t, rec, "The part after the @ is not a complete domain name.", `value="ana@example"`)
-	for _, reason := range append(recipient.Reasons(), "not_configured", "unsupported") {
-		if texts.ConsoleTextsFor("zh").Get("search.reason."+reason) == "" {
-			t.Errorf("no text for %q", reason)
-		}
-	}
-}
-
-// An unknown recipient is shown masked, as it was read, and is in no URL; the page of another
-// search shows nothing of it.
-func TestSearchNamesWhomItDidNotFind(t *testing.T) {
-	_, b := loggedIn(t)
-	for typed, shown := range map[string]string{
-		" Nobody@EXAMPLE.com ": "<b>N•••@example.com</b>", "tel:+86-138-0013-8000": "<b>&#43;86 138•••000</b>",
-	} {
-		to := searchFor(b, typed).Header().Get("Location")
-		contains(t, b.Get(to), shown)
-		lacks(t, b.Get(to), shown)
-	}
-}
-
-// A text that finds nothing is kept, and the answer says why, with links to what it may have meant.
-func TestSearchSaysWhyItFoundNothing(t *testing.T) {
-	r := newRig(t)
-	sent := r.sent("ana@example.com")
-	_, hash := r.recipient("ana@example.com")
-	reference := store.SupportReference(sent.ID)
-	b := r.LoggedIn()
-	for typed, says := range map[string][]string{
-		"maria":                    {"Nothing matches: Reference: maria.", "A name, or a part of", `value="maria"`},
-		"log":                      {`<a href="/admin?purpose=login">Purpose: login</a>`},
-		"Shop":                     {`<a href="/admin?app=shop">App: shop</a>`},
-		"refused":                  {`<a href="/admin?status=refused">State: refused</a>`},
-		"minute":                   {`<a href="/admin?blocked_by=minute">Refused by rule: minute</a>`},
-		"example.com":              {`<a href="/admin?domain=example.com">Mail domain: example.com</a>`},
-		"203.0.113.7":              {`<a href="/admin?network=203.0.113.7">Network: 203.0.113.7</a>`},
-		"a•••@example.com":         {"is masked", `<a href="/admin?domain=example.com">`, `value="a•••@example.com"`},
-		"a***@example.com":         {"No request for this recipient"}, // an address may have stars
-		"+86 138•••000":            {"is masked", `value="&#43;86 138•••000"`},
-		"@example.com":             {"There is nothing before the @.", "whole address", `<a href="/admin?domain=example.com">`},
-		"123456":                   {"A code is not stored", `value="123456"`},
-		"550 5.1.1":                {"A code is not stored", "the answer of a mail server"},
-		"0198f2b0":                 {"A name, or a part of"},
-		sent.Recipient.Tag():       {"The four characters beside a recipient", `value="` + sent.Recipient.Tag() + `"`},
-		"S-0000-0000":              {"No send has this support reference", "S-0000-0000"},
-		"2026-03-04 14:02:20 UTC":  {"This is a time.", `<a href="/admin?from=2026-03-04T14%3A01%3A20Z&amp;to=2026-03-04T14%3A03%3A20Z">`},
-		"2026-03-04T14:02:20.184Z": {"This is a time.", `<a href="/admin?from=2026-03-04T14%3A01%3A20.184Z&amp;`},
-		"14:02:20":                 {"This is a time.", `<a href="/admin?from=2026-03-04T14%3A01%3A20Z&amp;`},
-	} {
-		rec := searchFor(b, typed)
-		if to := rec.Header().Get("Location"); to != "" {
-			rec = b.Get(to)
-		}
-		contains(t, rec, says...)
-	}
-	for typed, to := range map[string]string{ // longer texts that quote one
-		"We sent a code to ana@example.com.":               "/admin?recipient=" + hash.String(),
-		"Reference for support: " + reference:              explain.SendPageAddress(sent.ID),
-		strings.TrimPrefix(reference, "S-"):                explain.SendPageAddress(sent.ID),
-		"Send id\n" + sent.ID.String():                     explain.SendPageAddress(sent.ID),
-		"https://codes.example/admin?status=sent&app=shop": "/admin?status=sent&app=shop",
-	} {
-		redirects(t, searchFor(b, typed), to)
-	}
-}
-
 // erase erases the recipient of a send.
 func (r *rig) erase(s store.Send) {
 	r.Helper()
@@ -261,14 +146,6 @@ func TestUnservedIsTakenFromAnAddress(t *testing.T) {
 			t.Errorf("%s: %q, rest %s", raw, unserved, rest)
 		}
 	}
-	_, b := loggedIn(t)
-	want(t, b.Get("/v1/admin/sends?recipient="+h+"&unserved=voip"), http.StatusUnprocessableEntity)
-	// the rig has no carrier
-	to := searchFor(b, "+8613800138000").Header().Get("Location")
-	if !strings.HasSuffix(to, "&unserved=not_configured") {
-		t.Errorf("leads to %q", to)
-	}
-	contains(t, b.Get(to), "There are no text messages: no carrier is configured.")
 }
 
 // A refusal that a back end met belongs to no code; its recipient may have one all the same, and is
