@@ -30,7 +30,7 @@ func resetsCounters(t *testing.T, f *Fixture) {
 	f.reject(t, f.Intent(1))
 	f.Refuse(t, f.Intent(1, one))
 	f.Refuse(t, f.Intent(1, rejections))
-	failing := f.Admit(t, f.Intent(1))
+	failing, unsure := f.Admit(t, f.Intent(1)), f.Admit(t, f.Intent(1))
 	fresh := f.Admit(t, f.Intent(1)).Verification
 	spent := f.spendAllTries(t, 1, 4)
 	f.checkLockedOut(t, fresh, spent[0].CreatedAt.Add(rowrules.FailedCheckWindow).Sub(f.Now))
@@ -42,7 +42,8 @@ func resetsCounters(t *testing.T, f *Fixture) {
 	Equal(t, "acts", f.ListActs(t, store.AuditFilter{}), []store.AuditEntry{act})
 	Equal(t, "rows", len(f.All(t)), before)
 	f.End(t, failing.Send.ID, store.Outcome{Status: store.Failed, Reason: store.ReasonRejected, Refund: true, BadAddress: true})
-	f.End(t, sent.Send.ID, Sent) // both were under way
+	f.End(t, unsure.Send.ID, store.Outcome{Status: store.Unknown, Reason: "no_answer"})
+	f.End(t, sent.Send.ID, Sent) // all were under way
 	events := Must(f.History(t.Context(), ana, 24*time.Hour))(t).Past
 	Equal(t, "history", len(events), 0)
 	failed := Must(f.History(t.Context(), ana, 24*time.Hour))(t).Rejections

@@ -95,6 +95,15 @@ func bounceSuppresses(t *testing.T, f *Fixture) {
 	Equal(t, "added", added, false)
 	Equal(t, "lifted, and as it is", append(lifted, got), []store.Suppression{want, want})
 	f.admitSuppressed(t, uuid.Nil, to(1))
+
+	// Nor does the end of a send bring back what an event of it had caused.
+	early := f.Admit(t, f.Intent(8, to(3)))
+	o.AttemptID, o.Suppress.Address = Held(early.Send.ID, 1), Address(3)
+	f.ingest(t, true, store.ProviderEvent{Send: early.Send.ID, Kind: store.ProviderBounced, Provider: "p"}, o.Suppress)
+	lift := store.LiftSuppressionsRequest{Channel: recipient.Email, Address: Address(3), By: "ops", Why: "mended"}
+	Equal(t, "lifted", len(Must(f.LiftSuppressions(t.Context(), lift, nil))(t)), 1)
+	f.MustFinish(t, o, true)
+	f.admitSuppressed(t, uuid.Nil, to(3))
 }
 
 func suppressionList(t *testing.T, f *Fixture) {
