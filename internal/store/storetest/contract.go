@@ -38,7 +38,7 @@ var contract = map[string][]func(t *testing.T, f *Fixture){
 	"suppressed": {
 		bounceSuppresses, suppressionList, suppressionEnds, suppressionActs, evidenceInAnyOrder, approvalLifts, burstIsNotBelieved,
 	},
-	"events":   {eventOfASend, eventShares, eventsOnce, eventsOfExpiry},
+	"events":   {eventOfASend, eventShares, eventAttempts, eventsOnce, eventsOfExpiry},
 	"accounts": {accounts, accountsAtOnce, sessions, secondFactors, secondFactorsAtOnce},
 	"limiter":  {keepsLimiterEvents, limiterEventsOfReplicas},
 	"reset":    {resetsCounters, resetsNothingElse},

@@ -89,6 +89,33 @@ func eventShares(t *testing.T, f *Fixture) {
 	Equal(t, "listed", eventIDs(listed), reversed(busy[:3]))
 }
 
+// The newest attempt alone ends an event, and once: it is due again after a while, or ends.
+func eventAttempts(t *testing.T, f *Fixture) {
+	tell := f.Telling("send.sent")
+	f.Ended(t, f.Intent(1), store.Outcome{Status: store.Sent, Event: tell})
+	lease := func(attempt int) {
+		t.Helper()
+		events, _ := must2(f.LeaseDueAppEvents(t.Context(), time.Minute, []store.AppEventLimit{{App: "shop", Limit: 3}}))(t)
+		Equal(t, "leased", []any{len(events), events[0].Attempt}, []any{1, attempt})
+	}
+	end := func(attempt int, state store.EventState, want bool) {
+		t.Helper()
+		o := store.AppEventOutcome{
+			AttemptID: store.AttemptID{ID: tell.ID, Attempt: attempt}, State: state, Answer: "503", After: time.Second,
+		}
+		Equal(t, "ended", Must(f.EndAppEventAttempt(t.Context(), o))(t), want)
+	}
+	lease(1)
+	end(1, store.EventPending, true)
+	f.Pass(time.Second)
+	lease(2)
+	end(1, store.EventGivenUp, false)
+	end(2, store.EventDelivered, true)
+	end(2, store.EventPending, false)
+	got := f.events(t, store.AppEventFilter{})[0]
+	Equal(t, "event", []any{got.State, got.Attempt, got.Answer, got.DueAt}, []any{store.EventDelivered, 2, "503", time.Time{}})
+}
+
 func eventsOnce(t *testing.T, f *Fixture) {
 	begun := f.admitAll(t, 60, func(i int) store.Intent { return f.Intent(i) })
 	f.endAll(t, begun, func(int) store.Outcome { return store.Outcome{Status: store.Sent, Event: f.Telling("send.sent")} })
