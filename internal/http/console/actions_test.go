@@ -31,31 +31,6 @@ func (r *rig) free(s store.Send) bool {
 	return d.Allowed() && len(h.Past) == 0
 }
 
-func TestADeedNeedsAReason(t *testing.T) {
-	r, b := loggedIn(t)
-	s := r.sent("ana.maria@example.com")
-	page := explain.SendPageAddress(s.ID)
-	for _, d := range sendActions {
-		form := because("she is ana.maria@example.com")
-		form.Set("sure", "yes")
-		rec := want(t, b.Post(page+"/"+d.Path, form), http.StatusUnprocessableEntity)
-		contains(t, rec, "Leave names", `action="`+page+"/"+d.Path, `aria-invalid="true"`)
-		if d.needsVerification {
-			b.Script(http.StatusUnprocessableEntity, http.MethodPost, "/v1"+page+"/"+d.Path, `{"reason":" "}`)
-		}
-	}
-	for _, path := range []string{"/erase", "/cancel"} { // can't be undone
-		contains(t, want(t, b.Post(page+path, because("asked")), http.StatusUnprocessableEntity), "Tick the box",
-			`<button type="submit" class="bad">`)
-	}
-	want(t, b.Post("/admin/sends/00000000-0000-7000-8000-000000000000/reset", because("x")), http.StatusNotFound)
-	lacks(t, b.Get(page+"?done=<script>"), "script>alert", "note good")
-	r.Acts()
-	if r.free(s) {
-		t.Error("reset all the same")
-	}
-}
-
 // An action that is not committed is neither recorded nor logged: the rig compares lines and
 // records.
 func TestActionsThatAreNotCommitted(t *testing.T) {

@@ -196,7 +196,7 @@ func TestPages(t *testing.T) {
 var (
 	drawn   = regexp.MustCompile(`(?s)<svg.*?</svg>`)
 	markup  = regexp.MustCompile(`<[^>]*>`)
-	linked  = regexp.MustCompile(` (?:href|value)="([^"]*)"| (selected|open|aria-invalid)`)
+	linked  = regexp.MustCompile(` (?:href|value|action)="([^"]*)"| (selected|open|aria-invalid)`)
 	ends    = regexp.MustCompile(`</(?:tr|p|li|h[1-3]|dd|form|section|select|label|figure|summary)>`)
 	ids     = regexp.MustCompile(`[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{32}`)
 	cursors = regexp.MustCompile(`AQ[\w-]{32}`)

@@ -21,8 +21,15 @@ import (
 
 // filled are what a part of testdata/requests.txt may have in its database at first.
 var filled = map[string]func(r *rig){
-	"nothing":    func(*rig) {},
-	"one":        func(r *rig) { r.sent("ana@example.com") },
+	"nothing":   func(*rig) {},
+	"one":       func(r *rig) { r.sent("ana@example.com") },
+	"two hours": (*rig).count,
+	"countries": func(r *rig) {
+		r.count()
+		for _, country := range []string{"DE", "001"} {
+			r.sent(country+"@example.com", func(s *store.Send) { s.Channel, s.Country = recipient.SMS, country })
+		}
+	},
 	"every page": func(r *rig) { everyPage(r) },
 	"several": func(r *rig) {
 		sent := r.sent("ana@example.com", func(s *store.Send) { s.Reference = "order-7" })

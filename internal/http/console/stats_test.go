@@ -3,7 +3,6 @@ package console
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -19,11 +18,18 @@ import (
 // counted is a rig with two hours of traffic, and a send in the time before. Delivery times are
 // told to 2 %: 184 ms as 186.
 func counted(t *testing.T) *rig {
+	t.Helper()
 	r := newRig(t)
+	r.count()
+	return r
+}
+
+func (r *rig) count() {
+	r.Helper()
 	r.sent("old@example.com")
 	r.Clock.Add(25 * time.Hour)
 	ana := r.sent("ana@example.com")
-	r.Must(r.Store.Check(context.Background(), storetest.Right(ana.VerificationID)))
+	r.Must(r.Store.Check(r.Context(), storetest.Right(ana.VerificationID)))
 	r.refused("ana@example.com", "minute", time.Minute, 3)
 	r.Clock.Add(time.Hour)
 	bob := r.begin("bob@example.com")
@@ -31,34 +37,6 @@ func counted(t *testing.T) *rig {
 	r.finish(bob.Send, store.Outcome{Status: store.Failed, Reason: "rejected", Refund: true})
 	r.begin("eve@example.com")
 	r.Clock.Add(time.Second)
-	return r
-}
-
-func TestStatsCountWhatHappened(t *testing.T) {
-	r := counted(t)
-	b := r.As("reader")
-	const none = `"sends":0,"sent":0,"failed":0,"unknown":0,"under_way":0,"refused":0`
-	day := b.Get("/v1/admin/stats")
-	contains(t, day, `"each":3600`,
-		`"total":{"sends":3,"sent":1,"failed":1,"unknown":0,"under_way":1,"refused":3,"refusals":{"minute":3},"failures":{"rejected":1},"undelivered":0,"opened":3,"approved":1,"approval_rate":0.333,"median_ms":186,"p95_ms":186}`,
-		`"before":{"sends":1,"sent":1,`, `"approved":0,"approval_rate":0,`,
-		`"domains":[{"domain":"example.com","sends":3,"failed":1,"rejected":1}]`,
-		`{"at":"2026-03-04T16:00:00.000Z",`+none+`,"opened":0,"approved":0,"approval_rate":null,"median_ms":null,"p95_ms":null}`,
-		`{"at":"2026-03-05T15:00:00.000Z","sends":1,"sent":1,"failed":0,"unknown":0,"under_way":0,"refused":3,"opened":1,"approved":1,"approval_rate":1,"median_ms":186,"p95_ms":186}`,
-		`{"at":"2026-03-05T16:00:00.000Z","sends":2,"sent":0,"failed":1,"unknown":0,"under_way":1,"refused":0,"opened":2,"approved":0,"approval_rate":0,"median_ms":null,"p95_ms":null}`)
-	week := b.Get("/v1/admin/stats?last=7d")
-	contains(t, week, `"each":86400`, `"total":{"sends":4,"sent":2,`,
-		`"before":{`+none+`,"refusals":{},"failures":{},"undelivered":0,"opened":0,"approved":0,"approval_rate":null,`)
-	servertest.Same(t, "intervals of a day", strings.Count(day.Body.String(), `{"at":`), 25)
-	servertest.Same(t, "intervals of a week", strings.Count(week.Body.String(), `{"at":`), 8)
-	for query, status := range map[string]int{
-		"?status=sent": 422, "?from=2026-01-01T00:00:00Z": 422,
-		"?from=2026-03-06T00:00:00Z&to=2026-03-05T00:00:00Z": 422, "?to=2026-03-05T00:00:00Z": 200, "?x=y": 422,
-	} {
-		want(t, b.Get("/v1/admin/stats"+query), status)
-	}
-	r.Break("Stats")
-	want(t, b.Get("/v1/admin/stats"), http.StatusServiceUnavailable)
 }
 
 func TestOverviewDrawsTheNumbers(t *testing.T) {
@@ -90,29 +68,6 @@ func TestOverviewDrawsTheNumbers(t *testing.T) {
 	reads(t, rec, "Bounced later 1 previous: 0 Failed")
 	contains(t, rec, `href="/admin?last=24h&amp;status=undelivered"`)
 	contains(t, b.Get("/v1/admin/stats"), `"undelivered":1`, `"undelivered":0`)
-}
-
-// Codes are told apart by what they are of; each line leads to its rows, of the whole time.
-func TestOverviewTellsCodesApart(t *testing.T) {
-	r := counted(t)
-	b := r.As("reader")
-	// by domain, since mail has no country
-	reads(t, b.Get("/admin/overview"), "Country of the number Mail server or carrier Mail domain App Purpose", "example.com – 1 3")
-	for by, line := range map[string]string{"app": "shop", "purpose": "login", "domain": "example.com", "carrier": "mx1.example.net"} {
-		rec := b.Get("/admin/overview?last=7d&by=" + by)
-		// a carrier has what was sent alone
-		counts := map[bool]string{false: " – 1 4", true: " – 1 2"}[by == "carrier"]
-		reads(t, rec, line+counts)
-		contains(t, rec, `class="here" aria-current="true">`, by+`=`+line, `from=`+r.Clock.Now().Add(-7*24*time.Hour).Format("2006-01-02"),
-			`href="/admin/overview?by=country&amp;last=7d#codes-title"`)
-	}
-	contains(t, b.Get("/admin/overview?by=country"), "No code was opened in this time.")
-	r.sent("gil@example.com", func(s *store.Send) { s.Channel, s.Country = recipient.SMS, "DE" })
-	r.sent("hal@example.com", func(s *store.Send) { s.Channel, s.Country = recipient.SMS, "001" })
-	reads(t, b.Get("/admin/overview"), "example.com – 1 ") // the larger group
-	reads(t, b.Get("/admin/overview?by=country"), "Germany (DE) – 0 1", " 001 – 0 1")
-	contains(t, b.Get("/admin/overview?by=country"), "country=DE")
-	want(t, b.Get("/admin/overview?by=status"), http.StatusUnprocessableEntity)
 }
 
 func TestChange(t *testing.T) {
