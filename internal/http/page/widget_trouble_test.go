@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -15,6 +14,7 @@ import (
 
 	"sendcode/internal/http/page/pagetest"
 	"sendcode/internal/kit/browsertest"
+	"sendcode/internal/kit/servertest"
 	"sendcode/internal/run/app/apptest"
 )
 
@@ -261,15 +261,7 @@ func theAnswerToACodeIsLost(t *testing.T, browser context.Context) {
 // example gives the blocks of a language of docs/widget.md.
 func example(t *testing.T, language string) []string {
 	t.Helper()
-	var blocks []string
-	block := regexp.MustCompile("(?s)```" + language + "\n(.*?)```")
-	for _, found := range block.FindAllStringSubmatch(read(t, "../../../docs/widget.md"), -1) {
-		blocks = append(blocks, found[1])
-	}
-	if len(blocks) == 0 {
-		t.Fatalf("the documentation shows no %s", language)
-	}
-	return blocks
+	return servertest.Blocks(t, read(t, "../../../docs/widget.md"), language)
 }
 
 // aWidgetByItsDocumentation goes the whole way over the program itself: the snippet and the policy

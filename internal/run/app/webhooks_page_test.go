@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"sendcode/internal/kit/servertest"
 	"sendcode/internal/run/app/apptest"
 )
 
@@ -16,11 +17,10 @@ func TestThePageOfWebhooksShowsThisReceiver(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../../docs/webhooks.md")
 	apptest.Must(t, err)
-	_, rest, _ := strings.Cut(string(page), "```go\n")
-	block, _, found := strings.Cut(rest, "```")
+	block := servertest.Blocks(t, string(page), "go")[0]
 	source, err := os.ReadFile("apptest/hooks.go")
 	apptest.Must(t, err)
-	if !found || !strings.Contains(string(source), block) {
+	if !strings.Contains(string(source), block) {
 		t.Errorf("the page shows other lines:\n%s", block)
 	}
 	const secret, id, body = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "msg_p5jXN8AQM9LWM0D4loKWxJek", `{"test": 2432232314}`

@@ -58,16 +58,9 @@ func TestDocumentedFilesLoad(t *testing.T) {
 }
 
 // yamlBlocks are the examples of a page.
-func yamlBlocks(t *testing.T, page string) (blocks []string) {
+func yamlBlocks(t *testing.T, page string) []string {
 	t.Helper()
-	for _, found := range regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(read(t,
-		"../../../docs/"+page+".md"), -1) {
-		blocks = append(blocks, found[1])
-	}
-	if len(blocks) == 0 {
-		t.Fatalf("%s shows nothing", page)
-	}
-	return blocks
+	return servertest.Blocks(t, read(t, "../../../docs/"+page+".md"), "yaml")
 }
 
 // The policies of docs/policies.md by what the page says of them, in its words' order, then its

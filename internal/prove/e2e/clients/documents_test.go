@@ -24,15 +24,9 @@ func readFile(t *testing.T, name string) string {
 }
 
 // blocksOf returns the blocks of a language of a document.
-func blocksOf(t *testing.T, page, language string) (all []string) {
+func blocksOf(t *testing.T, page, language string) []string {
 	t.Helper()
-	for _, m := range regexp.MustCompile("(?s)```"+language+"\n(.*?)```").FindAllStringSubmatch(readFile(t, page), -1) {
-		all = append(all, m[1])
-	}
-	if all == nil {
-		t.Fatalf("%s has no block of %s", page, language)
-	}
-	return all
+	return servertest.Blocks(t, readFile(t, page), language)
 }
 
 // Each sample that calls the service waits for a limited time.

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"testing"
 
+	"sendcode/internal/kit/servertest"
 	"sendcode/internal/run/app"
 	"sendcode/internal/run/app/apptest"
 	"sendcode/internal/run/app/doctor"
@@ -66,8 +67,7 @@ func TestOneOfTwoIndexKeysStarts(t *testing.T) {
 	text, err := os.ReadFile("../../../../docs/operations.md")
 	apptest.Must(t, err)
 	_, section, _ := strings.Cut(string(text), "\n### Keys\n")
-	statement := regexp.MustCompile("(?s)```sql\n(.*?)```").FindStringSubmatch(section)
-	connect(s, s.Env["SENDCODE_DATABASE_URL"]).exec(statement[1])
+	connect(s, s.Env["SENDCODE_DATABASE_URL"]).exec(servertest.Blocks(t, section, "sql")[0])
 	if withKeys(s, oldKey, indexKey); errs[0] == nil {
 		withKeys(s, oldKey, otherIndexKey)
 	}

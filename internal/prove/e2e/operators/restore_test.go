@@ -5,12 +5,12 @@ package operators
 import (
 	"net/http"
 	"os"
-	"regexp"
 	"strings"
 	"testing"
 	"time"
 
 	"sendcode/internal/deliver/delivery/smtptest"
+	"sendcode/internal/kit/servertest"
 	"sendcode/internal/run/app/apptest"
 )
 
@@ -20,11 +20,8 @@ func runbook(t *testing.T) (backup, restore string) {
 	text, err := os.ReadFile("../../../../docs/operations.md")
 	apptest.Must(t, err)
 	_, section, _ := strings.Cut(string(text), "\n### Backup and restore\n")
-	blocks := regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(section, 2)
-	if len(blocks) != 2 {
-		t.Fatalf("the runbook has %d commands", len(blocks))
-	}
-	return blocks[0][1], blocks[1][1]
+	blocks := servertest.Blocks(t, section, "sh")
+	return blocks[0], blocks[1]
 }
 
 // Of five sends an hour, two left before the dump, one waited, and one is lost by the restore.
