@@ -160,12 +160,13 @@ func callersCode(t *testing.T, f *Fixture) {
 	Equal(t, "sealed codes", sealed(), 1)
 }
 
-// The first to expire is taken over first, whatever waits in the other channel.
+// The first to expire is taken over first, whatever waits in the other channel, and what is left
+// over next, however long it has been due.
 func firstToExpire(t *testing.T, f *Fixture) {
 	later := f.Admit(t, f.Intent(1)).Send.ID
 	f.Admit(t, f.Intent(2, bySMS))
 	first := f.Admit(t, f.Intent(3, func(in *store.Intent) { in.TTL = time.Minute })).Send.ID
-	f.Pass(8 * time.Second)
+	f.Pass(30 * time.Second)
 	for _, want := range []uuid.UUID{first, later} {
 		Equal(t, "taken over", f.MustTakeOver(t, 1)[0].Send.ID, want)
 	}
@@ -337,6 +338,8 @@ func claimsGivenUp(t *testing.T, f *Fixture) {
 	f.claim(t, claim(1, in), store.IdempotencyClaimGranted)
 	other := claim(1, later)
 	other.Fingerprint[0]++
+	f.claim(t, claim(1, later), store.IdempotencyClaimBusy)
+	OK(t, f.ReleaseIdempotencyKey(t.Context(), other.Key, later.Send.ID, false)) // not its send
 	f.claim(t, claim(1, later), store.IdempotencyClaimBusy)
 	f.Pass(15 * time.Second)
 	f.claim(t, other, store.IdempotencyClaimMismatched)

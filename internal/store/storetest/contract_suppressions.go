@@ -130,8 +130,11 @@ func suppressionList(t *testing.T, f *Fixture) {
 }
 
 // A suppression stops messages, is listed and can be lifted until the microsecond at which it ends.
+// Of several the one that ends last is named.
 func suppressionEnds(t *testing.T, f *Fixture) {
 	s := f.suppress(t, 1, time.Hour)
+	f.suppress(t, 1, time.Minute)
+	f.admitSuppressed(t, s.ID, to(1))
 	lift := store.LiftSuppressionsRequest{Channel: recipient.Email, Address: Address(1), By: "ops", Why: "asked"}
 	f.Pass(time.Hour - time.Microsecond)
 	f.admitSuppressed(t, s.ID, to(1))
