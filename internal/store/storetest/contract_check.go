@@ -77,6 +77,10 @@ func checksWithKeys(t *testing.T, f *Fixture) {
 	}
 	check(Right(v.ID), 1, 3, "false false false true")
 	check(Right(v.ID), 1, 2, "false false false true")
+	other := f.Admit(t, f.Intent(2)).Verification
+	for _, c := range []store.CheckRequest{withKey(Wrong(other.ID), 1, 1), Wrong(other.ID), withKey(Wrong(other.ID), 1, 1)} {
+		Equal(t, "counted, since the last one had no key", Must(f.Check(t.Context(), c))(t).Counted, true)
+	}
 	own, refused := errors.New("of the caller"), Wrong(v.ID)
 	refused.Judge = func(store.Verification, bool) (store.Judgement, error) { return store.Judgement{}, own }
 	_, err := f.Check(t.Context(), refused)
