@@ -2,7 +2,6 @@ package config
 
 import (
 	"net"
-	"strings"
 	"testing"
 
 	"sendcode/internal/kit/golden"
@@ -24,18 +23,7 @@ func TestPurposes(t *testing.T) {
 	c := must(t, "purposes: {login: , b: }\npolicies: {gift: [{name: week, scope: recipient, limit: 3, window: 168h}]}")
 	is(t, "a purpose without fields", c.Purposes["login"], document.Defaults[purpose]())
 	is(t, "purposes of default", c.purposesWithPolicy("default"), []string{"b", "default", "login"})
-}
-
-func TestEnvironmentBeatsFileBeatsDefault(t *testing.T) {
-	c := must(t, "addr: 127.0.0.1:1111\ndata_dir: /file\nmail_from: F <f@FILE.example>\nlog_level: debug\nredis_url: redis://file:1\n",
-		"SENDCODE_ADDR=127.0.0.1:3333", "SENDCODE_REDIS_URL=redis://env:1", "SENDCODE_DATA_DIR=")
-	is(t, "of the environment", c.Addr+" "+c.RedisURL, "127.0.0.1:3333 redis://env:1")
-	is(t, "of the file, also over an empty variable", c.DataDir+" "+c.LogLevel.String(), "/file DEBUG")
-	is(t, "a value that is a key's name",
-		must(t, "templates: addr", "SENDCODE_ADDR=127.0.0.1:3").Templates,
-		"addr")
-	proxies := must(t, "trusted_proxies: [192.0.2.7]", "SENDCODE_TRUSTED_PROXIES=10.1.2.3/8, fd00::/8,127.0.0.1").YAML()
-	is(t, "a list: "+proxies, strings.Contains(proxies, "trusted_proxies: [10.0.0.0/8, 'fd00::/8', 127.0.0.1/32]"), true)
+	c = must(t, "mail_from: F <f@FILE.example>")
 	is(t, "domain and file", c.MailDomain()+" "+c.File, "file.example c.yaml")
 }
 
@@ -78,27 +66,5 @@ func TestNothingConnects(t *testing.T) {
 	defer func() { _ = first.Close() }()
 	if first.RemoteAddr().String() != own.LocalAddr().String() {
 		t.Error("a URL was not only looked at")
-	}
-}
-
-func TestReachableAddress(t *testing.T) {
-	for yaml, page := range map[string]string{"": "", "page: {app: default}": defaultApp} {
-		c := must(t, yaml, reachable...)
-		is(t, yaml, []any{c.Loopback(), c.Page.App, len(c.Warnings)}, []any{false, page, 0})
-	}
-	is(t, "turned off", must(t, `page: {app: ""}`).Page.App, "")
-}
-
-func TestLoopback(t *testing.T) {
-	for addr, want := range map[string]bool{
-		"127.0.0.1:80": true, "127.9.9.9:0": true, "[::1]:80": true, "LOCALHOST:80": true, "[::ffff:127.0.0.1]:80": true,
-		":80": false, "0.0.0.0:80": false, "[::]:80": false, "192.168.1.1:80": false,
-		"localhost.example:80": false, "127.0.0.1.example:80": false,
-	} {
-		for _, c := range []Config{{Addr: addr}, {Addr: "127.0.0.1:1", AdminAddr: addr}} {
-			if c.Loopback() != want || (Config{Addr: addr, AdminAddr: "0.0.0.0:1"}).Loopback() {
-				t.Errorf("%s, console at %s", c.Addr, c.AdminAddr)
-			}
-		}
 	}
 }

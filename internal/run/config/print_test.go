@@ -63,26 +63,6 @@ func TestHashOfSettings(t *testing.T) {
 	}
 }
 
-// What can be written in several ways is printed in one.
-func TestWaysToWrite(t *testing.T) {
-	for yaml, printed := range map[string]string{
-		"trusted_proxies: [10.1.2.3/8, '::1']":                                         "trusted_proxies: [10.0.0.0/8, '::1/128']",
-		"limits: {a: [{name: b, key: user, limit: 1, per: day}]}":                      "key: [user], limit: 1, per: day",
-		"purposes: {a: {ttl: 5m0s}}":                                                   "a: {policy: default, ttl: 5m,",
-		"folding: {Bücher.example: dots}":                                              "xn--bcher-kva.example: [dots]",
-		"stop: [{to: '*@Bücher.example'}]":                                             "to: '*@xn--bcher-kva.example'",
-		"sms: {countries: [US, '001', NO], public_url: https://codes.shop.example/x/}": "countries: [US, \"001\", NO]\n",
-		"sms: {public_url: https://codes.shop.example/x/}":                             "public_url: https://codes.shop.example/x\n",
-		"sms: {spend: [{scope: app, per: day, limit: 0.500}]}":                         "limit: \"0.5\"",
-		"sms: {unwatched: +}":                                                          "unwatched: [+]",
-		oidcYAML + "    scopes: [groups profile]\n    claim: x":                        "scopes: [openid, groups, profile]",
-	} {
-		if c := must(t, yaml); !strings.Contains(readBack(t, c).YAML(), printed) {
-			t.Errorf("%s: %q is not in\n%s", yaml, printed, c.YAML())
-		}
-	}
-}
-
 // prints shows a value in the ways that the standard library knows. (%p, which asks no method, is
 // for Secret alone.)
 func prints(v any, more ...string) string {
@@ -198,29 +178,4 @@ func TestMistakesNeverShowPasswords(t *testing.T) {
 			}
 		}
 	})
-}
-
-func TestMaskURL(t *testing.T) {
-	for text, want := range map[string]string{
-		"":                               "",
-		"redis://h:6379/0":               "redis://h:6379/0",
-		"redis://:pw@h":                  "redis://:***@h",
-		"redis://token@h":                "redis://***:***@h",
-		"postgres://user:pw@h/d":         "postgres://user:***@h/d",
-		"postgres://user:pw-of-user@h/d": "postgres://***:***@h/d",
-		"smtp://all-of-pw:pw@h":          "smtp://***:***@h",
-		"smtp://user:@h":                 "smtp://***:***@h",
-		"smtp://same:same@h":             "smtp://***:***@h",
-		"smtp://me%40shop.example:pw@h":  "smtp://me%40shop.example:***@h",
-		"smtp://h?conns=4&conns_min=2&connections=4&per_minute=9&auth=plain&oauth=m365": "smtp://h?conns=4&conns_min=2&connections=4&per_minute=9&auth=plain&oauth=m365",
-		"postgres://u:pw@h/d?sslmode=x&what=y":                                          "postgres://u:***@h/d?sslmode=x&what=***",
-		"postgres://u:pw@h/d?%70assword=y":                                              "postgres://u:***@h/d?***",
-		"postgres://u:pw@h/d?password=a&b&C=d":                                          "postgres://u:***@h/d?password=***&***&***",
-		"postgres://u:p/w@h/d":                                                          "***",
-		"no URL at all":                                                                 "***",
-	} {
-		if got := maskURL(text); got != want {
-			t.Errorf("%s: got %s, want %s", text, got, want)
-		}
-	}
 }

@@ -2,12 +2,14 @@ package config
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"sendcode/internal/kit/golden"
+	"sendcode/internal/kit/servertest"
 	"sendcode/internal/run/config/document"
 )
 
@@ -22,15 +24,18 @@ func TestLoad(t *testing.T) {
 	var parts []string
 	for part := range strings.SplitSeq(strings.TrimSpace(read(t, "testdata/load.txt")), "\n\n") {
 		var given, yaml string
+		var shown []string
 		environ, loads := []string{"SENDCODE_CONFIG="}, false
 		for line := range strings.Lines(part + "\n") {
 			kind, text := line[:2], strings.TrimSpace(line[2:])
-			if kind == "=>" || kind == "~>" || kind == "ok" {
+			if kind == "=>" || kind == "~>" || kind == "=:" || kind == "ok" {
 				continue
 			}
 			given, loads = given+line, loads || kind != "# "
 			switch kind {
 			case "# ":
+			case "? ":
+				shown = append(shown, text)
 			case "+ ":
 				environ = append(environ, reachable...)
 			case "- ":
@@ -46,11 +51,32 @@ func TestLoad(t *testing.T) {
 			if strings.Contains(said, "hidden") {
 				t.Errorf("%s\nshows a secret:\n%s", given, said)
 			}
+			said += printed(t, shown, yaml, environ)
 			given += strings.ReplaceAll(said, soon.UTC().Format(time.RFC3339), "{{in 13 days}}")
 		}
 		parts = append(parts, given)
 	}
 	golden.File(t, "testdata/load.txt", strings.Join(parts, "\n"))
+}
+
+// printed returns the lines that begin with one of the keys, of a configuration as it is printed,
+// which prints the same when it is read, and whether other machines can reach it.
+func printed(t *testing.T, keys []string, yaml string, environ []string) (lines string) {
+	t.Helper()
+	if len(keys) == 0 {
+		return ""
+	}
+	c, err := loadYAML(yaml, environ...)
+	servertest.OK(t, err)
+	if !slices.Contains(environ, reachable[0]) { // whose secrets are not printed
+		readBack(t, c)
+	}
+	for line := range strings.Lines(c.YAML()) {
+		if line = strings.TrimSpace(line); slices.ContainsFunc(keys, func(key string) bool { return strings.HasPrefix(line, key) }) {
+			lines += "=: " + line + "\n"
+		}
+	}
+	return lines + fmt.Sprint("=: others reach it: ", !c.Loopback(), "\n")
 }
 
 // whatLoadSays returns a line for each mistake or warning.
@@ -78,7 +104,7 @@ func TestLoadRefusesLongFilesAndValues(t *testing.T) {
 }
 
 // The checks that tags name accept and refuse the values of testdata/checks.txt. What they say of
-// "hidden" never shows it.
+// "hidden" never shows it. What maskURL shows of an address stands there, too.
 func TestChecks(t *testing.T) {
 	var lines strings.Builder
 	for line := range strings.Lines(read(t, "testdata/checks.txt")) {
@@ -88,7 +114,11 @@ func TestChecks(t *testing.T) {
 			t.Fatalf("%s%v", line, err)
 		}
 		text, _ := strconv.Unquote(quoted)
-		problem := checksByName[name](text)
+		check := checksByName[name]
+		if name == "maskURL" {
+			check = maskURL
+		}
+		problem := check(text)
 		if strings.Contains(problem, "hidden") || strings.Contains(problem, hookOne[6:]) {
 			t.Errorf("%s of %q: %q", name, text, problem)
 		}

@@ -39,10 +39,3 @@ func TestOnlyVariables(t *testing.T) {
 	is(t, "what a reload leaves to a restart", c.RestartChanges(next), []string(nil))
 	is(t, "origins after a reload", c.WithReloadable(next).Apps[0].Origins, []string{"https://new.example"})
 }
-
-// PORT is for platforms: what names an address itself beats it.
-func TestPort(t *testing.T) {
-	is(t, "with SENDCODE_ADDR", must(t, "", "PORT=1", "SENDCODE_ADDR=127.0.0.1:2").Addr, "127.0.0.1:2")
-	is(t, "with a file", must(t, "addr: 127.0.0.1:3", "PORT=1").Addr, "127.0.0.1:3")
-	is(t, "empty", must(t, "", "PORT= ").Addr, "127.0.0.1:8080")
-}

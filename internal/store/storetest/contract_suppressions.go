@@ -138,10 +138,10 @@ func suppressionEnds(t *testing.T, f *Fixture) {
 	lift := store.LiftSuppressionsRequest{Channel: recipient.Email, Address: Address(1), By: "ops", Why: "asked"}
 	f.Pass(time.Hour - time.Microsecond)
 	f.admitSuppressed(t, s.ID, to(1))
-	Equal(t, "active before its end", f.suppressions(t, store.SuppressionFilter{ActiveOrHeld: true}), []store.Suppression{s})
+	Equal(t, "active before its end", f.suppressions(t, store.SuppressionFilter{Active: true}), []store.Suppression{s})
 	f.Pass(time.Microsecond)
 	f.admitSuppressed(t, uuid.Nil, to(1))
-	Equal(t, "active at its end", len(f.suppressions(t, store.SuppressionFilter{ActiveOrHeld: true})), 0)
+	Equal(t, "active at its end", len(f.suppressions(t, store.SuppressionFilter{Active: true})), 0)
 	Equal(t, "lifted at its end", len(Must(f.LiftSuppressions(t.Context(), lift, nil))(t)), 0)
 	f.Pass(-time.Microsecond)
 	Equal(t, "lifted before its end", len(Must(f.LiftSuppressions(t.Context(), lift, nil))(t)), 1)
