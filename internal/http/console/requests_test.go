@@ -40,11 +40,6 @@ var filled = map[string]func(r *rig){
 			s.Channel, s.Purpose, s.To, s.Country = recipient.SMS, "signup", "+49 151•••021", "DE"
 		})
 	},
-	"mistyped": func(r *rig) {
-		r.sent("ana@gmial.com")
-		r.sent("ana@exmaple.com")
-		r.refused("anna@gmail.com", "minute", time.Minute, 1)
-	},
 	"bounced": func(r *rig) {
 		_, hash := r.recipient("ana@example.com")
 		r.finish(r.begin("ana@example.com").Send, store.Outcome{

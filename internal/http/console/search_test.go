@@ -12,7 +12,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"sendcode/internal/base/recipient"
 	"sendcode/internal/base/texts"
 	"sendcode/internal/http/console/auth"
 	"sendcode/internal/http/console/consoletest"
