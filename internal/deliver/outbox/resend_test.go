@@ -3,7 +3,9 @@ package outbox_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -19,14 +21,32 @@ import (
 type way struct {
 	name  string
 	fails map[int]*delivery.Error // by the number of the message among those of all ways, from 1 on
-	tried *[]string               // the names of ways, one for each message
+	tried *triedWays
+}
+
+// triedWays has the names of ways, one for each message.
+type triedWays struct {
+	mu    sync.Mutex
+	names []string
+}
+
+func (tw *triedWays) add(name string) (n int) {
+	tw.mu.Lock()
+	defer tw.mu.Unlock()
+	tw.names = append(tw.names, name)
+	return len(tw.names)
+}
+
+func (tw *triedWays) all() []string {
+	tw.mu.Lock()
+	defer tw.mu.Unlock()
+	return slices.Clone(tw.names)
 }
 
 func (w way) Name() string { return w.name }
 
 func (w way) Send(context.Context, sms.Message) (delivery.Result, *delivery.Error) {
-	*w.tried = append(*w.tried, w.name)
-	return delivery.Result{}, w.fails[len(*w.tried)]
+	return delivery.Result{}, w.fails[w.tried.add(w.name)]
 }
 
 // server is a way that takes mails.
@@ -104,7 +124,7 @@ func TestResendsGoAnotherWay(t *testing.T) {
 				vtest.ServeCountries("DE")(s)
 				s.ResendOther = map[recipient.Channel]bool{ch: !c.same}
 			}, func(r *vtest.Rig) {
-				var tried []string
+				var tried triedWays
 				var servers []mailserver.Server
 				var routes []sms.Route
 				for n, name := range strings.Fields(c.ways) {
@@ -126,7 +146,7 @@ func TestResendsGoAnotherWay(t *testing.T) {
 					ids[r.Send(ask).View.ID] = true
 					r.Sleep(61 * time.Second)
 				}
-				r.WantLine(name+", "+string(ch), vtest.Line(c.want, 1), strings.Join(tried, " "), len(ids))
+				r.WantLine(name+", "+string(ch), vtest.Line(c.want, 1), strings.Join(tried.all(), " "), len(ids))
 			})
 		}
 	}
@@ -142,7 +162,7 @@ func TestAResendWaitsForAWaySetAside(t *testing.T) {
 			vtest.SuppressBounces(s)
 			s.ResendOther = map[recipient.Channel]bool{ch: other}
 		}, func(r *vtest.Rig) {
-			var tried []string
+			var tried triedWays
 			a, b := way{"a", map[int]*delivery.Error{}, &tried}, way{"b", map[int]*delivery.Error{}, &tried}
 			for n := range delivery.FaultsToOpenBreaker {
 				a.fails[2+2*n] = &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageDial}
@@ -169,10 +189,10 @@ func TestAResendWaitsForAWaySetAside(t *testing.T) {
 			again := send(0)
 			r.Sleep(time.Second)
 			why := map[bool]string{true: "temporary_aside", false: "temporary_answer"}[other]
-			r.WantLine(string(ch)+", at first", vtest.Line("queued", why, "a a b a b a b b"), r.Status(again), strings.Join(tried, " "))
+			r.WantLine(string(ch)+", at first", vtest.Line("queued", why, "a a b a b a b b"), r.Status(again), strings.Join(tried.all(), " "))
 			r.Sleep(9 * time.Second)
 			r.Want("suppressions", len(r.Suppressions()), 0)
-			r.WantLine(string(ch)+", at last", "sent a true", r.Status(again), tried[len(tried)-1], len(tried) < 13)
+			r.WantLine(string(ch)+", at last", "sent a true", r.Status(again), tried.all()[len(tried.all())-1], len(tried.all()) < 13)
 		})
 	}
 }

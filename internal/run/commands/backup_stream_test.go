@@ -120,8 +120,8 @@ func TestBackupStream(t *testing.T) {
 		"is no plain file, or is there twice": archiveOf(&tar.Header{
 			Name: config.DatabaseFile, Typeflag: tar.TypeLink, Linkname: config.SecretsFile,
 		}, ""),
-		"or is there twice": archiveOf(&tar.Header{Name: config.DatabaseFile}, database, database),
-		"no plain file": sparse(),
+		"or is there twice":     archiveOf(&tar.Header{Name: config.DatabaseFile}, database, database),
+		"no plain file":         sparse(),
 		"is no SQLite database": archiveOf(&tar.Header{Name: config.DatabaseFile}, "an empty file, nearly"),
 		"sendcode.db takes":     archiveOf(&tar.Header{Name: config.DatabaseFile, Size: 1 << 55}),
 	} {

@@ -6,8 +6,8 @@ import (
 	"net/mail"
 	"net/url"
 	"path"
-	"slices"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 	_ "time/tzdata" // zones have their names where the system has no database of them, such as in a bare container
