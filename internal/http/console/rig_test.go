@@ -178,15 +178,9 @@ func (r *rig) refused(to, rule string, wait time.Duration, n int, changes ...fun
 	return row
 }
 
-// loggedIn returns a console and a browser with a session, visited a browser without one.
+// loggedIn returns a console and a browser with a session.
 func loggedIn(t *testing.T) (*rig, *consoletest.Browser) {
 	t.Helper()
 	r := newRig(t)
 	return r, r.LoggedIn()
-}
-
-func visited(t *testing.T) (*rig, *consoletest.Browser) {
-	t.Helper()
-	r := newRig(t)
-	return r, r.Browser()
 }

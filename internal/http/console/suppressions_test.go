@@ -8,8 +8,6 @@ import (
 	"sendcode/internal/store"
 )
 
-const suppressions = "/v1/admin/suppressions"
-
 // The page of a send that a pause stopped names the pause that holds now.
 func TestStoryOfAPausedSend(t *testing.T) {
 	r := newRig(t)
