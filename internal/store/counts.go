@@ -10,8 +10,8 @@ import (
 	"sendcode/internal/base/recipient"
 )
 
-// Bucket names the sends of one recipient that one policy's rules count together.
-type Bucket struct {
+// SendBucket names the sends of one recipient that one policy's rules count together.
+type SendBucket struct {
 	App       string
 	Channel   recipient.Channel
 	Recipient recipient.Hash
@@ -80,4 +80,6 @@ type FailedSendsQuery struct {
 }
 
 // AsSend returns a send with the bucket's app, channel and recipient, for RecipientLockKey.
-func (b Bucket) AsSend() Send { return Send{App: b.App, Channel: b.Channel, Recipient: b.Recipient} }
+func (b SendBucket) AsSend() Send {
+	return Send{App: b.App, Channel: b.Channel, Recipient: b.Recipient}
+}

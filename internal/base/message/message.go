@@ -41,7 +41,7 @@ type Data struct {
 	Accent     string // the app's colour on a light background, #rrggbb; empty: the service's
 	DarkAccent string // the same on a dark background
 	Code       string // 4 to 16 ASCII letters and digits
-	Minutes    int    // for which the code is still valid, see WholeMinutesLeft; 0: the message does not say
+	Minutes    int    // for which the code is still valid, see DisplayedMinutes; 0: the message does not say
 	Purpose    string // what the code is for, in words that follow "Your code for Shop"; may be empty; see CheckName
 	Support    string // short reference for support; may be empty; see CheckName
 	Hash       string // the Android app's, for the SMS Retriever API; only in text messages; may be empty
@@ -136,9 +136,9 @@ const (
 	defaultDarkAccent = "#8ab4ff"
 )
 
-// WholeMinutesLeft returns the remaining life of a code in minutes, rounded down, at least 1. It
+// DisplayedMinutes returns the remaining life of a code in minutes, rounded down, at least 1. It
 // first adds deliverySlack, so that a new code shows its full life.
-func WholeMinutesLeft(left time.Duration) int { return max(1, int((left+deliverySlack)/time.Minute)) }
+func DisplayedMinutes(left time.Duration) int { return max(1, int((left+deliverySlack)/time.Minute)) }
 
 // deliverySlack is the time that a send may take until its message is rendered.
 const deliverySlack = 2 * time.Second

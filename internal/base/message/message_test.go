@@ -323,7 +323,7 @@ func TestMinutes(t *testing.T) {
 		time.Minute: 1, 10 * time.Second: 1,
 		-time.Second: 1,
 	} {
-		if got := WholeMinutesLeft(left); got != want {
+		if got := DisplayedMinutes(left); got != want {
 			t.Errorf("minutes(%v) = %d, want %d", left, got, want)
 		}
 	}

@@ -19,8 +19,8 @@ func (w Words) Zone() *time.Location {
 	return w.zone
 }
 
-// ZoneName returns the time zone's offset from UTC at a time: "UTC+8", "UTC−3:30".
-func (w Words) ZoneName(at time.Time) string {
+// UTCOffset returns the time zone's offset from UTC at a time: "UTC+8", "UTC−3:30".
+func (w Words) UTCOffset(at time.Time) string {
 	_, east := at.In(w.Zone()).Zone()
 	sign, minutes := "+", east/60
 	switch {
@@ -38,8 +38,10 @@ func (w Words) ZoneName(at time.Time) string {
 // Clock returns a time in the zone of the words, to be shown to the second.
 func (w Words) Clock(t time.Time) DisplayTime { return DisplayTime{Time: w.inZone(t)} }
 
-// Exactly returns a time in the zone of the words, to be shown to the millisecond.
-func (w Words) Exactly(t time.Time) DisplayTime { return DisplayTime{Time: w.inZone(t), Exact: true} }
+// WithMilliseconds returns a time in the zone of the words, to be shown to the millisecond.
+func (w Words) WithMilliseconds(t time.Time) DisplayTime {
+	return DisplayTime{Time: w.inZone(t), Exact: true}
+}
 
 // inZone returns a time in the time zone; the zero time, which means none, stays zero.
 func (w Words) inZone(t time.Time) time.Time {

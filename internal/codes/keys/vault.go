@@ -123,9 +123,9 @@ func (vault Vault) DeriveCode(v store.Verification) (string, error) {
 	return code.Derive(key, v.ID, v.Nonce, CodeFormatOf(v))
 }
 
-// SealCode encrypts a caller's code, bound to the ID of its send. timed: the message tells how long
-// it is good. It fails if the ring has no key.
-func (vault Vault) SealCode(code string, timed bool, send uuid.UUID) ([]byte, error) {
+// SealCustomCode encrypts a caller's code, bound to the ID of its send. timed: the message tells
+// how long it is good. It fails if the ring has no key.
+func (vault Vault) SealCustomCode(code string, timed bool, send uuid.UUID) ([]byte, error) {
 	plain := untimedPrefix + code
 	if timed {
 		plain = timedPrefix + code

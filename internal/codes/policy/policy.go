@@ -90,13 +90,13 @@ type Set struct {
 	// Subscriptions are the events that each app receives, by app.
 	Subscriptions subscriptions
 
-	former map[string][]string // former CountedAs names of each purpose, whose buckets may still count its sends
+	former map[string][]string // former BucketName names of each purpose, whose buckets may still count its sends
 }
 
-// CountedAs returns the name of a recipient's bucket of the purpose's sends: the name of the policy
-// and the names of the purposes that share it. So a purpose that no longer shares a policy no
-// longer counts in the bucket of the other purposes.
-func (p Purpose) CountedAs() string {
+// BucketName returns the name of a recipient's bucket of the purpose's sends: the name of the
+// policy and the names of the purposes that share it. So a purpose that no longer shares a policy
+// no longer counts in the bucket of the other purposes.
+func (p Purpose) BucketName() string {
 	return p.Policy.Name + store.PurposeSeparator + strings.Join(p.PolicyPurposes, store.PurposeSeparator)
 }
 
@@ -140,13 +140,13 @@ func (s Set) HasApp(name string) bool {
 	return known
 }
 
-// CurrentAndFormerCountedAs returns the purpose's current CountedAs, and the last 16 that it had
+// CurrentAndFormerCountedAs returns the purpose's current BucketName, and the last 16 that it had
 // before in this process. A send may be counted under any of them. If the purpose was removed, only
 // the former names are returned.
 func (s Set) CurrentAndFormerCountedAs(purpose string) []string {
 	names := slices.Clone(s.former[purpose])
-	if p, ok := s.Purposes[purpose]; ok && !slices.Contains(names, p.CountedAs()) {
-		names = append(names, p.CountedAs())
+	if p, ok := s.Purposes[purpose]; ok && !slices.Contains(names, p.BucketName()) {
+		names = append(names, p.BucketName())
 	}
 	return names
 }
@@ -166,10 +166,10 @@ func (s Set) longestWindow(scope quota.Scope) (d time.Duration) {
 	return d
 }
 
-// RecipientHashRetention returns how long the recipient's keyed hash must be kept after an erasure:
+// ErasedHashRetention returns how long the recipient's keyed hash must be kept after an erasure:
 // the longest window of a rule or bound on recipients, plus one day. So an erasure evades none of
 // them.
-func (s Set) RecipientHashRetention() time.Duration {
+func (s Set) ErasedHashRetention() time.Duration {
 	return max(s.LongestRecipientWindow(), s.LongestFailureWindow(), rowrules.ConsecutiveFailedCheckWindow+store.MaxCodeLife) + 24*time.Hour
 }
 
@@ -228,8 +228,8 @@ func (c *CurrentSet) Change(s Set) {
 			after.former = map[string][]string{}
 		}
 		for name, was := range before.Purposes {
-			if s.Purposes[name].CountedAs() != was.CountedAs() { // or the purpose is gone
-				after.former[name] = appendFormer(after.former[name], was.CountedAs())
+			if s.Purposes[name].BucketName() != was.BucketName() { // or the purpose is gone
+				after.former[name] = appendFormer(after.former[name], was.BucketName())
 			}
 		}
 		if c.set.CompareAndSwap(before, &after) {

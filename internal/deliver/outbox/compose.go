@@ -60,7 +60,7 @@ func (o *Outbox) compose(set policy.Set, w store.Work, used, took []string) (tra
 	}
 	request.Data.Code = code
 	if timed {
-		request.Data.Minutes = message.WholeMinutesLeft(left)
+		request.Data.Minutes = message.DisplayedMinutes(left)
 	}
 	if v.Channel == recipient.SMS {
 		return o.composeText(w, to, request, left, used, took)

@@ -123,10 +123,11 @@ type Observer interface {
 	Finished(channel recipient.Channel, app string, s store.Status, callers bool, d time.Duration)
 }
 
-// Tracer makes a trace of each attempt. BeginAttempt begins it, in the context that it returns;
-// EndAttempt ends it, with the send's status and the reason. Implementation: traces.Traces.
+// Tracer makes a trace of each attempt. StartAttemptTrace begins it, in the context that it
+// returns; EndAttempt ends it, with the send's status and the reason. Implementation:
+// traces.Traces.
 type Tracer interface {
-	BeginAttempt(ctx context.Context, s store.Send) context.Context
+	StartAttemptTrace(ctx context.Context, s store.Send) context.Context
 	EndAttempt(ctx context.Context, s store.Status, reason string)
 }
 

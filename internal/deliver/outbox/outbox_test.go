@@ -222,8 +222,8 @@ func TestWhatCannotBeComposedFails(t *testing.T) {
 // database.
 func wantPlaces(r *vtest.Rig, want int) {
 	r.Helper()
-	bucket := store.Bucket{App: "shop", Channel: "email", Recipient: r.Person().Recipient, Purposes: []string{"default", "login"}}
-	h, err := r.Store.ReadHistory(r.Context(), rowrules.HistoryQuery{Bucket: bucket, CountedWithin: time.Hour})
+	bucket := store.SendBucket{App: "shop", Channel: "email", Recipient: r.Person().Recipient, Purposes: []string{"default", "login"}}
+	h, err := r.Store.ReadHistory(r.Context(), rowrules.HistoryQuery{SendBucket: bucket, CountedWithin: time.Hour})
 	r.NoError(err)
 	r.WantLine("places of the hour by limiter and database", vtest.Line(want, want), r.Counted().Rules[1].Used, len(h.Past))
 }

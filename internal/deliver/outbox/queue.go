@@ -225,7 +225,7 @@ func (o *Outbox) leaseRows(ctx context.Context, q store.Queue, limit int, from t
 		if s := w.Send; s.InDoubt {
 			// If the database admitted the send alone, its process may have died before the limiter
 			// counted it.
-			counted := o.Policy.Get().Purposes[s.Purpose].CountedAs()
+			counted := o.Policy.Get().Purposes[s.Purpose].BucketName()
 			o.Repair.SettleLater(s.ID, map[quota.Scope]string{quota.Recipient: buckets.Recipient(s.App, s.Channel, counted, s.Recipient)})
 			o.Logger.Warn("abandoned send taken over", "send", w.Send.ID, "attempt", w.Send.Attempt,
 				logs.SeeDatabaseSlow)
@@ -297,7 +297,7 @@ func (o *Outbox) traceAttempt(f *flight) (ctx context.Context) {
 		return ctx
 	}
 	defer panics.Recover(panics.Attempt)
-	return o.Tracer.BeginAttempt(o.base, f.work.Send)
+	return o.Tracer.StartAttemptTrace(o.base, f.work.Send)
 }
 
 // endAttemptTrace ends the trace of the attempt whose context ctx is. In o.base, which has no

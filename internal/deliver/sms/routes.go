@@ -232,9 +232,9 @@ func (c *Carriers) routeByName(name string) *routeWithBreaker {
 	return &routeWithBreaker{}
 }
 
-// SomeNumbersSuspended reports whether every carrier of some numbers is set aside, so that their
+// HasUnreachableNumbers reports whether every carrier of some numbers is set aside, so that their
 // messages wait; untried: for some numbers no carrier would even try a message now.
-func (c *Carriers) SomeNumbersSuspended() (suspended, untried bool) {
+func (c *Carriers) HasUnreachableNumbers() (suspended, untried bool) {
 	suspended = c.someNumbersUnserved(func(r *routeWithBreaker) bool { return r.breaker.Health().Up })
 	return suspended, suspended && c.someNumbersUnserved(func(r *routeWithBreaker) bool { return r.breaker.AttemptsAllowed() > 0 })
 }

@@ -169,7 +169,7 @@ func TestSuspended(t *testing.T) {
 		for _, n := range c.failed {
 			suspend(all, n)
 		}
-		if got, untried := all.SomeNumbersSuspended(); got != c.want || untried != c.want {
+		if got, untried := all.HasUnreachableNumbers(); got != c.want || untried != c.want {
 			t.Errorf("%s: suspended %v, and no message would be tried %v", name, got, untried)
 		}
 	}
@@ -184,7 +184,7 @@ func TestHowLongASuspensionLasts(t *testing.T) {
 		}, CarriersOptions{})
 		want := func(when string, want string) {
 			t.Helper()
-			suspended, untried := all.SomeNumbersSuspended()
+			suspended, untried := all.HasUnreachableNumbers()
 			servertest.Same(t, when, fmt.Sprint(suspended, untried), want)
 		}
 		want("at first", "false false")

@@ -206,10 +206,10 @@ func TestSNSConfirm(t *testing.T) {
 	asks := with(snstest.Confirmation("SubscriptionConfirmation", "a+b/c", snsNow), "SubscribeURL", "http://127.0.0.1/")
 	m := storetest.Must(topic.Verify(t.Context(), a.Sign(asks), snsNow))(t)
 	servertest.Same(t, "before", len(a.Confirmed()), 0)
-	storetest.OK(t, topic.Confirm(t.Context(), m))
+	storetest.OK(t, topic.ConfirmSubscription(t.Context(), m))
 	servertest.Same(t, "confirmed", fmt.Sprint(a.Confirmed()), "["+snstest.Topic+" a+b/c]")
 	a.Answer = http.NotFound
-	if err := topic.Confirm(t.Context(), m); err == nil || strings.Contains(err.Error(), "a+b") {
+	if err := topic.ConfirmSubscription(t.Context(), m); err == nil || strings.Contains(err.Error(), "a+b") {
 		t.Errorf("%v", err)
 	}
 	a.Answer = nil
@@ -224,7 +224,7 @@ func TestSNSConfirm(t *testing.T) {
 			body = []byte(strings.Replace(string(a.Sign(with(m, "Token", ""))), "{", `{"Token":"abc",`, 1))
 		}
 		m := storetest.Must(topic.Verify(t.Context(), body, snsNow))(t)
-		if err := topic.Confirm(t.Context(), m); err == nil {
+		if err := topic.ConfirmSubscription(t.Context(), m); err == nil {
 			t.Errorf("%s was confirmed", name)
 		}
 	}

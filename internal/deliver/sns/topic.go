@@ -156,10 +156,10 @@ func (t *Topic) verifyCertificate(ctx context.Context, text []byte, now time.Tim
 	return leaf, nil
 }
 
-// Confirm confirms the subscription that a verified message asks for. It builds the address from
-// the topic's host and ARN and the message's token, and does not use the address in the message
-// (docs.aws.amazon.com/sns/latest/api/API_ConfirmSubscription.html).
-func (t *Topic) Confirm(ctx context.Context, m Message) error {
+// ConfirmSubscription confirms the subscription that a verified message asks for. It builds the
+// address from the topic's host and ARN and the message's token, and does not use the address in
+// the message (docs.aws.amazon.com/sns/latest/api/API_ConfirmSubscription.html).
+func (t *Topic) ConfirmSubscription(ctx context.Context, m Message) error {
 	if m.Kind != SubscriptionConfirmation || m.token == "" {
 		return errors.New("sns: the message asks for no subscription")
 	}

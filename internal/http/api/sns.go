@@ -70,7 +70,7 @@ func (eh *EventHandlers) receiveFromTopic(c echo.Context, source feedback.Source
 // confirmSubscription confirms a subscription that an administrator accepted before, and no other.
 func (eh *EventHandlers) confirmSubscription(ctx context.Context, provider string, topic *sns.Topic, m sns.Message) error {
 	accepted, err := eh.Subscriptions.ConfirmSubscription(ctx, provider,
-		func(ctx context.Context) error { return topic.Confirm(ctx, m) })
+		func(ctx context.Context) error { return topic.ConfirmSubscription(ctx, m) })
 	switch {
 	case err != nil:
 		eh.count(provider, outcomeUnavailable)

@@ -88,7 +88,7 @@ func (console *Console) resend(c echo.Context, s store.SendDetails, act store.Au
 // (limitedKey is the key of that text), or because the recipient's codes are locked out. Otherwise
 // it returns err.
 func actionErrorOf(answer verification.Answer, err error, limitedKey string) error {
-	var locked *verification.TooManyChecksError
+	var locked *verification.FailedCheckLimitError
 	switch {
 	case errors.As(err, &locked):
 		return &actionError{

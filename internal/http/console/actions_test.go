@@ -25,8 +25,8 @@ func (r *rig) free(s store.Send) bool {
 	r.Helper()
 	d, err := r.Svc.RecipientQuota(context.Background(), s.App, s.Channel, s.Purpose, s.Recipient, store.SecretKeyClass)
 	r.Must(err)
-	bucket := store.Bucket{App: s.App, Channel: s.Channel, Recipient: s.Recipient, Purposes: []string{s.Purpose}}
-	h, err := r.Store.ReadHistory(context.Background(), rowrules.HistoryQuery{Bucket: bucket, CountedWithin: time.Hour})
+	bucket := store.SendBucket{App: s.App, Channel: s.Channel, Recipient: s.Recipient, Purposes: []string{s.Purpose}}
+	h, err := r.Store.ReadHistory(context.Background(), rowrules.HistoryQuery{SendBucket: bucket, CountedWithin: time.Hour})
 	r.Must(err)
 	return d.Allowed() && len(h.Past) == 0
 }

@@ -24,7 +24,7 @@ func invalidFieldProblem(field, reason, detail string) *Problem {
 // of its own.
 var errorTable = []func(error) *Problem{
 	mapErrorType(func(e *fault.InvalidError) *Problem { return invalidFieldProblem(e.Field, e.Reason, e.Detail) }),
-	mapErrorType(func(e *verification.TooManyChecksError) *Problem {
+	mapErrorType(func(e *verification.FailedCheckLimitError) *Problem {
 		next := "checked"
 		if e.Send {
 			next = "sent"

@@ -24,7 +24,7 @@ func bucket(app string, ch recipient.Channel, policy string, scope quota.Scope, 
 	return quota.Bucket(app, string(ch), policy, string(scope), subject)
 }
 
-// Recipient returns the bucket of a recipient's sends under one policy.Purpose.CountedAs.
+// Recipient returns the bucket of a recipient's sends under one policy.Purpose.BucketName.
 func Recipient(app string, ch recipient.Channel, countedAs string, h recipient.Hash) string {
 	return bucket(app, ch, countedAs, quota.Recipient, h.String())
 }
@@ -105,8 +105,8 @@ type Subject struct {
 }
 
 // DatabaseBucket returns the recipient's bucket in the database, for all purposes with the policy.
-func (s Subject) DatabaseBucket() store.Bucket {
-	return store.Bucket{App: s.App, Channel: s.Channel, Recipient: s.Recipient, Purposes: s.Purpose.PolicyPurposes}
+func (s Subject) DatabaseBucket() store.SendBucket {
+	return store.SendBucket{App: s.App, Channel: s.Channel, Recipient: s.Recipient, Purposes: s.Purpose.PolicyPurposes}
 }
 
 // Plan says how the sends of a subject are counted and decided. It is made once, where the request
@@ -168,7 +168,7 @@ func (s Subject) bucket(scope quota.Scope) string {
 	case policy.BreakerScope:
 		return quota.Bucket("", "", "", string(policy.BreakerScope), globalSubject)
 	case quota.Recipient:
-		return Recipient(s.App, s.Channel, s.Purpose.CountedAs(), s.Recipient)
+		return Recipient(s.App, s.Channel, s.Purpose.BucketName(), s.Recipient)
 	case quota.IP:
 		subject = ClientPrefix(s.IP)
 	case quota.Network:

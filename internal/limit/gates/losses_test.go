@@ -132,11 +132,11 @@ func (l *loss) crash(i int) {
 }
 
 // request is what a replica asks the limiter, and the same bucket in the database.
-func (l *loss) request(i int) (quota.Request, store.Bucket) {
+func (l *loss) request(i int) (quota.Request, store.SendBucket) {
 	h, _ := l.replicas[i].Administration.HashRecipient("email", vtest.Ana)
 	p := l.replicas[i].Terms().Purposes["default"]
 	return quota.Request{Rules: p.Policy.Rules, Buckets: vtest.BucketsOf(p, h)},
-		store.Bucket{App: "shop", Channel: "email", Recipient: h, Purposes: p.PolicyPurposes}
+		store.SendBucket{App: "shop", Channel: "email", Recipient: h, Purposes: p.PolicyPurposes}
 }
 
 func (l *loss) ask(i int) {
@@ -156,7 +156,7 @@ func (l *loss) judge(i int, what string, told quota.Decision) {
 	req, bucket := l.request(i)
 	limited, err := l.server.Peek(l.Context(), req)
 	l.NoError(err)
-	h, err := l.Store.ReadHistory(l.Context(), rowrules.HistoryQuery{Bucket: bucket, CountedWithin: quota.LongestKeep(req.Rules)})
+	h, err := l.Store.ReadHistory(l.Context(), rowrules.HistoryQuery{SendBucket: bucket, CountedWithin: quota.LongestKeep(req.Rules)})
 	l.NoError(err)
 	events := h.Sends(quota.LongestKeep(req.Rules))
 	logged := quota.Evaluate(req.Rules, map[quota.Scope][]quota.Event{quota.Recipient: events}, h.Now)

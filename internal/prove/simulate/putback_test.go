@@ -154,7 +154,7 @@ func (r *remembers) ReadHistory(ctx context.Context, look rowrules.HistoryQuery)
 	h, err := r.Database.ReadHistory(ctx, look)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	key := fmt.Sprint(look.Bucket)
+	key := fmt.Sprint(look.SendBucket)
 	for _, known := range r.past[key] {
 		if !slices.ContainsFunc(h.Past, func(p rowrules.PastSend) bool { return p.ID == known.ID }) {
 			h.Past = append(h.Past, known)

@@ -155,7 +155,7 @@ func (a *App) deliveryObserver(ch recipient.Channel) func(ctx context.Context, s
 		}
 		a.metrics.DeliveryTried(ch, server, class, took)
 		if a.traces != nil {
-			a.traces.RecordOffer(ctx, server, class, fail != nil, took)
+			a.traces.RecordProviderAttempt(ctx, server, class, fail != nil, took)
 		}
 	}
 }

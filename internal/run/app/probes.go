@@ -183,7 +183,7 @@ func (a *App) mailServersCheck() server.HealthCheck {
 func (a *App) carriersCheck(carriers *sms.Carriers) server.HealthCheck {
 	waits := a.waitingMessageCheck(recipient.SMS)
 	return func(ctx context.Context) *server.HealthReason {
-		suspended, untried := carriers.SomeNumbersSuspended()
+		suspended, untried := carriers.HasUnreachableNumbers()
 		return carriersReason(suspended, untried, func() bool { return waits(ctx) })
 	}
 }

@@ -62,7 +62,7 @@ func (c Config) yamlNode() *yaml.Node {
 	hidden := map[string]int{"test_recipients": len(c.TestRecipients), "stop": len(c.Stops) - len(shown.Stops)}
 	v := reflect.ValueOf(&shown).Elem()
 	root := maskingEncoder.Encode(v)
-	all, _ := document.Fields(v)
+	all, _ := document.FlattenedFields(v)
 	for _, f := range all {
 		_, value := document.FindEntry(root, f.Name)
 		if value != nil && value.Kind == yaml.ScalarNode && value.Value == "" {
@@ -115,7 +115,7 @@ func (c Config) secretsComment() string {
 	var b strings.Builder
 	b.WriteString(secretsIntro)
 	missing := c.missingSecrets()
-	all, _ := document.Fields(reflect.ValueOf(&c.Secrets).Elem())
+	all, _ := document.FlattenedFields(reflect.ValueOf(&c.Secrets).Elem())
 	for _, f := range all {
 		secret, key := f.Value.Interface().(Secret), f.Name
 		state := "not set"

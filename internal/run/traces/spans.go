@@ -106,10 +106,10 @@ func (t *Traces) EndCall(ctx context.Context, name func() string) {
 	}
 }
 
-// BeginAttempt begins a trace for an attempt to deliver a send. The trace is not the request's,
-// since the attempt may be made much later or by another process; the request ID leads to the
-// request's. BeginAttempt and EndAttempt implement outbox.Tracer.
-func (t *Traces) BeginAttempt(ctx context.Context, s store.Send) context.Context {
+// StartAttemptTrace begins a trace for an attempt to deliver a send. The trace is not the
+// request's, since the attempt may be made much later or by another process; the request ID leads
+// to the request's. StartAttemptTrace and EndAttempt implement outbox.Tracer.
+func (t *Traces) StartAttemptTrace(ctx context.Context, s store.Send) context.Context {
 	ctx, _ = t.tracer.Start(ctx, "attempt", trace.WithNewRoot(),
 		trace.WithAttributes(requestIDKey.String(s.RequestID), appKey.String(s.App),
 			channelKey.String(string(s.Channel)), attemptKey.Int(s.Attempt)))
@@ -121,10 +121,10 @@ func (t *Traces) EndAttempt(ctx context.Context, s store.Status, why string) {
 	endSpan(ctx, string(s), why, s == store.Failed || s == store.Unknown)
 }
 
-// RecordOffer adds to an attempt's trace the span of one offer of the message to a mail server or
-// carrier. Call it after the offer. to is host:port or the carrier's name. class is "accepted" or
-// the class of the failure.
-func (t *Traces) RecordOffer(ctx context.Context, to, class string, failed bool, took time.Duration) {
+// RecordProviderAttempt adds to an attempt's trace the span of one offer of the message to a mail
+// server or carrier. Call it after the offer. to is host:port or the carrier's name. class is
+// "accepted" or the class of the failure.
+func (t *Traces) RecordProviderAttempt(ctx context.Context, to, class string, failed bool, took time.Duration) {
 	now := time.Now()
 	_, span := t.tracer.Start(ctx, "offer", trace.WithSpanKind(trace.SpanKindClient),
 		trace.WithTimestamp(now.Add(-took)),

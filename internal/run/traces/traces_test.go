@@ -138,7 +138,7 @@ func TestWhatIsInNoTrace(t *testing.T) {
 	r := httptest.NewRequest(http.MethodGet, "/", nil)
 	r.Header.Set("Traceparent", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00")
 	h.ServeHTTP(httptest.NewRecorder(), r)
-	ended := traces.BeginCall(traces.BeginAttempt(t.Context(), store.Send{}))
+	ended := traces.BeginCall(traces.StartAttemptTrace(t.Context(), store.Send{}))
 	traces.EndCall(ended, func() string { return "database begin" })
 	traces.EndCall(ended, func() string { return "database begin again" })
 	var names []string
@@ -152,10 +152,10 @@ func TestWhatIsInNoTrace(t *testing.T) {
 func TestAnAttemptHasATraceOfItsOwn(t *testing.T) {
 	traces, exported := exporting(t)
 	ctx, request := traces.tracer.Start(t.Context(), "request")
-	ctx = traces.BeginAttempt(ctx, store.Send{RequestID: "01234567-0123-0123", App: "shop", Channel: "email", Attempt: 2})
+	ctx = traces.StartAttemptTrace(ctx, store.Send{RequestID: "01234567-0123-0123", App: "shop", Channel: "email", Attempt: 2})
 	out := http.Header{}
 	propagation.TraceContext{}.Inject(ctx, propagation.HeaderCarrier(out))
-	traces.RecordOffer(ctx, "mail.example:587", "temporary", true, time.Second)
+	traces.RecordProviderAttempt(ctx, "mail.example:587", "temporary", true, time.Second)
 	traces.EndAttempt(ctx, store.Queued, "temporary_rcpt")
 	request.End()
 	spans := exported()

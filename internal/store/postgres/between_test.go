@@ -121,7 +121,7 @@ func meddle(db *DB, what int, first store.BeginAnswer, act store.AuditEntry) err
 		_, err = db.Cancel(ctx, first.Verification.ID)
 	case 3:
 		s := first.Send
-		err = db.ResetCounters(ctx, []store.Bucket{{
+		err = db.ResetCounters(ctx, []store.SendBucket{{
 			App: s.App, Channel: s.Channel, Recipient: s.Recipient,
 			Purposes: []string{"login", "signup"},
 		}}, act)

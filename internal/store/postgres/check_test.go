@@ -75,7 +75,7 @@ func TestPostgresBetweenTheTripsOfACheck(t *testing.T) {
 			return err
 		},
 		func(v store.Verification) error {
-			return other.ResetCounters(t.Context(), []store.Bucket{{App: v.App, Channel: v.Channel, Recipient: v.Recipient}}, f.Act())
+			return other.ResetCounters(t.Context(), []store.SendBucket{{App: v.App, Channel: v.Channel, Recipient: v.Recipient}}, f.Act())
 		},
 	} {
 		v := f.Admit(t, f.Intent(n)).Verification

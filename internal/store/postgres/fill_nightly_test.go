@@ -45,7 +45,7 @@ FROM n CROSS JOIN (SELECT * FROM sends WHERE channel = 'email' AND counts ORDER 
 	storetest.Equal(t, "sends", copied["sends"], before+*fillRows)
 	was, is := storetest.NewFixture(file), frozenAt(t, url, storetest.FrozenLater)
 	for n := range 20 {
-		b := store.Bucket{
+		b := store.SendBucket{
 			App: app, Channel: recipient.Email, Recipient: recipient.Hash([]byte(fmt.Sprintf("%016x", 50*n))),
 			Purposes: []string{purpose},
 		}

@@ -152,7 +152,7 @@ FROM (SELECT * FROM sends LIMIT 1) s, generate_series(1, 2000) n`)
 func askOfRecipient(t *testing.T, f *storetest.Fixture, begun store.BeginAnswer, rounds int) {
 	t.Helper()
 	s := begun.Send
-	bucket := store.Bucket{App: s.App, Channel: s.Channel, Recipient: s.Recipient, Purposes: []string{s.Purpose}}
+	bucket := store.SendBucket{App: s.App, Channel: s.Channel, Recipient: s.Recipient, Purposes: []string{s.Purpose}}
 	for range rounds {
 		storetest.Must(f.History(t.Context(), bucket, time.Hour))(t)
 		storetest.Must(f.VerificationToCheck(t.Context(),

@@ -178,7 +178,7 @@ func (db *DB) readVerifications(ctx context.Context, finds []*verificationCall) 
 	ids := sqldb.Args{"ids": sqlgen.MapSlice(finds, func(x *verificationCall) string { return x.In.id })}
 	statement, fields := rowsSQL, func(w *store.Work) []any { return sqldb.VerificationFields(&w.Verification) }
 	if slices.ContainsFunc(finds, func(x *verificationCall) bool { return x.In.withSend }) {
-		statement, fields = verificationsSQL, sqldb.WorkFields
+		statement, fields = verificationsSQL, sqldb.WorkDestinations
 	}
 	byID := map[string]storedVerification{}
 	err = withConn(ctx, db.readers, func(ctx context.Context, conn *pgxpool.Conn) error {

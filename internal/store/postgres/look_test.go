@@ -30,12 +30,12 @@ func TestLooksShareATrip(t *testing.T) {
 	f.Pass(time.Hour)
 	f.Ended(t, f.Intent(3), store.Outcome{Status: store.Sent})
 	ask := func(n int, app string, counting, rejected time.Duration) *historyCall {
-		bucket := store.Bucket{
+		bucket := store.SendBucket{
 			App: app, Channel: recipient.Email, Recipient: recipient.Hash{15: byte(n)},
 			Purposes: []string{"login", "signup"},
 		}
 		return batch.NewCall[rowrules.HistoryQuery,
-			rowrules.History](rowrules.HistoryQuery{Bucket: bucket, CountedWithin: counting, RejectedWithin: rejected},
+			rowrules.History](rowrules.HistoryQuery{SendBucket: bucket, CountedWithin: counting, RejectedWithin: rejected},
 			0)
 	}
 	for _, last := range []time.Time{f.Now, f.Now.AddDate(0, -5, 0), f.Now.AddDate(0, 5, 0)} {

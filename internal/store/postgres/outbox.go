@@ -95,7 +95,7 @@ func (db *DB) takeOver(ctx context.Context, statement string, q store.Queue, lea
 		store.Work
 	}
 	rows, err := changeRows(ctx, db.finishers, func(d *due) []any {
-		return append([]any{sqlgen.ScannerFor(&d.at)}, sqldb.WorkAndCodeFields(&d.Work)...)
+		return append([]any{sqlgen.ScannerFor(&d.at)}, sqldb.WorkAndCodeDestinations(&d.Work)...)
 	}, db.prepared[statement].sql, db.prepared[statement].arguments(sqldb.Args{
 		"channel": string(q.Channel), "strangers": q.Strangers, "since": since, "until": now,
 		"lease": lease.Microseconds(), "limit": limit,

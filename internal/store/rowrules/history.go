@@ -10,7 +10,7 @@ import (
 
 // HistoryQuery selects the rows of a History.
 type HistoryQuery struct {
-	store.Bucket
+	store.SendBucket
 	CountedWithin  time.Duration // largest age of the bucket's counted sends; 0: none are read
 	RejectedWithin time.Duration // largest time since the end of the recipient's rejected sends; 0: none are read
 }

@@ -158,8 +158,8 @@ func (f SendFilter) OrderLimitSQL(columns ...string) string {
 	return " ORDER BY " + strings.Join(columns, order+", ") + order + fmt.Sprintf(" LIMIT %d", f.Limit)
 }
 
-// ReadsFailures reports whether the filter's rows are best found through the table failures.
-func (f SendFilter) ReadsFailures() bool {
+// ReadsFailuresFirst reports whether the filter's rows are best found through the table failures.
+func (f SendFilter) ReadsFailuresFirst() bool {
 	return (f.Status == store.Failed || f.Status == store.Unknown || f.Status == store.Undelivered) &&
 		f.Recipient == nil && f.Labels == store.Labels{} && f.Support == ""
 }
@@ -210,7 +210,7 @@ func (f SendFilter) tableQuery(d dialect, from RowSource, args Args) (string, Ar
 	c := f.Conditions(d, args)
 	c.AddAppChannelPurpose(sendColumnEquals, f.App, f.Channel, f.Purpose)
 	AddIfSet(&c, "s.provider = ?", f.Provider)
-	if f.ReadsFailures() {
+	if f.ReadsFailuresFirst() {
 		return f.failureQuery(d, c)
 	}
 	f.AddTimeRange(&c, d, from, false)

@@ -27,13 +27,13 @@ WHERE attempts > 0 AND attempts > attempts_reset AND recipient = @recipient AND 
 // recipients, count no longer. This includes sends in flight, whatever their outcome. The number of
 // checks that a code still allows stays the same. The audit entry is written in the same
 // transaction. The limiter is not changed.
-func (db *DB) ResetCounters(ctx context.Context, buckets []store.Bucket, act store.AuditEntry) error {
+func (db *DB) ResetCounters(ctx context.Context, buckets []store.SendBucket, act store.AuditEntry) error {
 	act, err := act.Validated()
 	if err != nil {
 		return err
 	}
 	// all callers take the locks in one order, to avoid deadlocks
-	buckets = slices.SortedFunc(slices.Values(buckets), func(a, b store.Bucket) int {
+	buckets = slices.SortedFunc(slices.Values(buckets), func(a, b store.SendBucket) int {
 		return cmp.Compare(store.RecipientLockKey(a.AsSend()), store.RecipientLockKey(b.AsSend()))
 	})
 	return db.Write(ctx, "ResetCounters", func(q Tx) error {

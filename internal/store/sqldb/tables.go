@@ -65,14 +65,16 @@ func sendOrRefusalFields(r *store.SendOrRefusal) []any { return sendOrRefusalTab
 // VerificationFields returns the destinations to scan VerificationColumns into.
 func VerificationFields(v *store.Verification) []any { return VerificationTable.Destinations(v) }
 
-// WorkFields returns the destinations to scan SendColumns and VerificationColumns into.
-func WorkFields(w *store.Work) []any {
+// WorkDestinations returns the destinations to scan SendColumns and VerificationColumns into.
+func WorkDestinations(w *store.Work) []any {
 	return append(sendFields(&w.Send), VerificationFields(&w.Verification)...)
 }
 
-// WorkAndCodeFields returns the destinations to scan outbox.sealed, SendColumns and
+// WorkAndCodeDestinations returns the destinations to scan outbox.sealed, SendColumns and
 // VerificationColumns into.
-func WorkAndCodeFields(w *store.Work) []any { return append([]any{&w.Code}, WorkFields(w)...) }
+func WorkAndCodeDestinations(w *store.Work) []any {
+	return append([]any{&w.Code}, WorkDestinations(w)...)
+}
 
 // RefundColumns are the columns that LeaseDueRefunds reads of sends s and their verifications v,
 // after the attempt's: a send may outlive its verification.

@@ -68,7 +68,7 @@ func decide(q sqldb.Tx, in store.Intent, read func() (rowrules.RecipientHistory,
 func readCounted(q sqldb.Tx, in store.Intent) (rowrules.RecipientHistory, error) {
 	s := in.Send
 	counted, err := readHistory(q, rowrules.HistoryQuery{
-		Bucket:        store.Bucket{App: s.App, Channel: s.Channel, Recipient: s.Recipient, Purposes: in.Purposes},
+		SendBucket:    store.SendBucket{App: s.App, Channel: s.Channel, Recipient: s.Recipient, Purposes: in.Purposes},
 		CountedWithin: quota.LongestKeep(in.Rules), RejectedWithin: quota.LongestKeep(in.RejectionRules),
 	})
 	return rowrules.RecipientHistory{Past: counted.Past, Rejections: counted.Rejections}, err

@@ -71,7 +71,7 @@ func (db *DB) Verification(ctx context.Context, id string) (store.Verification, 
 	}
 	w, err := sqldb.ReadWithResult(ctx, &db.DB, "Verification", func(q sqldb.Tx) (store.Work, error) {
 		now = q.Now
-		found, err := sqldb.QueryAll(q, sqldb.WorkFields, verificationSQL, sqldb.Args{"id": id, "drift": store.MaxIDTimeDrift})
+		found, err := sqldb.QueryAll(q, sqldb.WorkDestinations, verificationSQL, sqldb.Args{"id": id, "drift": store.MaxIDTimeDrift})
 		if err != nil || len(found) == 0 {
 			return store.Work{}, cmp.Or(err, error(fault.NotFound))
 		}

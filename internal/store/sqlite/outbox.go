@@ -126,7 +126,7 @@ func (db *DB) takeOver(ctx context.Context, name string, queue store.Queue, leas
 		return nil, err
 	}
 	return sqldb.WriteWithResult(ctx, &db.DB, name, func(q sqldb.Tx) ([]store.Work, error) {
-		work, err := sqldb.QueryAll(q, sqldb.WorkAndCodeFields, `
+		work, err := sqldb.QueryAll(q, sqldb.WorkAndCodeDestinations, `
 SELECT f.sealed, `+sqldb.SendColumns+`, `+sqldb.VerificationColumns+` FROM outbox f
   CROSS JOIN sends s ON s.id = f.id JOIN verifications v ON v.id = s.verification_id
 WHERE `+which+` ORDER BY f.expires_at, f.id LIMIT @limit`, args)

@@ -159,8 +159,8 @@ func readFailedSends(t *testing.T, f *Fixture) {
 
 // A history has the counted sends of a bucket, and those of the verifications that are named.
 func historyOfVerifications(t *testing.T, f *Fixture) {
-	bucket := func(in store.Intent) store.Bucket {
-		return store.Bucket{App: "shop", Channel: recipient.Email, Recipient: in.Send.Recipient, Purposes: in.Purposes}
+	bucket := func(in store.Intent) store.SendBucket {
+		return store.SendBucket{App: "shop", Channel: recipient.Email, Recipient: in.Send.Recipient, Purposes: in.Purposes}
 	}
 	one := f.Intent(1)
 	first := f.Admit(t, one)

@@ -17,9 +17,9 @@ import (
 )
 
 // ana is the bucket of recipient 1.
-var ana = store.Bucket{App: "shop", Channel: recipient.Email, Recipient: recipient.Hash{15: 1}, Purposes: []string{"login", "signup"}}
+var ana = store.SendBucket{App: "shop", Channel: recipient.Email, Recipient: recipient.Hash{15: 1}, Purposes: []string{"login", "signup"}}
 
-func (f *Fixture) reset(t *testing.T, buckets ...store.Bucket) {
+func (f *Fixture) reset(t *testing.T, buckets ...store.SendBucket) {
 	t.Helper()
 	OK(t, f.ResetCounters(t.Context(), buckets, f.Act()))
 }
@@ -37,7 +37,7 @@ func resetsCounters(t *testing.T, f *Fixture) {
 	before := len(f.All(t))
 
 	act := f.Act()
-	OK(t, f.ResetCounters(t.Context(), []store.Bucket{ana}, act))
+	OK(t, f.ResetCounters(t.Context(), []store.SendBucket{ana}, act))
 	act.At = f.Now
 	Equal(t, "acts", f.ListActs(t, store.AuditFilter{}), []store.AuditEntry{act})
 	Equal(t, "rows", len(f.All(t)), before)
@@ -106,7 +106,7 @@ func resetsNothingElse(t *testing.T, f *Fixture) {
 	f.Admit(t, f.Intent(1, change["another app"], one))
 	f.Refuse(t, f.Intent(1, change["another channel"], one))
 	before := len(f.ListActs(t, store.AuditFilter{}))
-	Is(t, f.ResetCounters(t.Context(), []store.Bucket{ana}, f.Act(func(a *store.AuditEntry) { a.Who = "" })), store.ErrBadRequest)
+	Is(t, f.ResetCounters(t.Context(), []store.SendBucket{ana}, f.Act(func(a *store.AuditEntry) { a.Who = "" })), store.ErrBadRequest)
 	f.Refuse(t, f.Intent(1, one)) // and nothing was reset
 	Equal(t, "acts", len(f.ListActs(t, store.AuditFilter{})), before)
 }

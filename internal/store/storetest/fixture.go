@@ -61,8 +61,8 @@ func NewFixture(db database) *Fixture { return &Fixture{DB: db.Store()} }
 
 // History reads the counted sends of a bucket and the rejected ones of its recipient, both of the
 // last time within.
-func (f *Fixture) History(ctx context.Context, b store.Bucket, within time.Duration) (rowrules.History, error) {
-	return f.ReadHistory(ctx, rowrules.HistoryQuery{Bucket: b, CountedWithin: within, RejectedWithin: within})
+func (f *Fixture) History(ctx context.Context, b store.SendBucket, within time.Duration) (rowrules.History, error) {
+	return f.ReadHistory(ctx, rowrules.HistoryQuery{SendBucket: b, CountedWithin: within, RejectedWithin: within})
 }
 
 // Beside gives the fixture a replica.

@@ -90,10 +90,10 @@ func (ad *Administration) ResetQuota(ctx context.Context, p Target, act store.Au
 	if err != nil {
 		return err
 	}
-	var logged []store.Bucket
+	var logged []store.SendBucket
 	var limited []string
 	for _, app := range ad.affectedApps(p) {
-		logged = append(logged, store.Bucket{
+		logged = append(logged, store.SendBucket{
 			App: app, Channel: p.Channel, Recipient: p.Recipient,
 			Purposes: purpose.PolicyPurposes,
 		})
@@ -145,7 +145,7 @@ func (ad *Administration) EraseRecipient(ctx context.Context, p Target, act stor
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), EraseTimeout)
 	defer cancel()
 	p.App, p.Purpose = "", ""
-	return ad.Store.Erase(ctx, p.Recipient, ad.Policy.Get().RecipientHashRetention(), p.auditEntryWithTarget(act))
+	return ad.Store.Erase(ctx, p.Recipient, ad.Policy.Get().ErasedHashRetention(), p.auditEntryWithTarget(act))
 }
 
 // EraseTimeout is longer than the timeout of other calls, since a recipient may have many rows.
@@ -197,7 +197,7 @@ func (ad *Administration) sendWithAuditEntries(ctx context.Context, ask verifica
 	}
 	answer, err := ad.Codes.Send(ctx, ask)
 	ctx = context.WithoutCancel(ctx)
-	var locked *verification.TooManyChecksError
+	var locked *verification.FailedCheckLimitError
 	switch blocking, _ := answer.Quota.Blocking(); {
 	case errors.As(err, &locked):
 		ad.recordEnd(ctx, act, store.AuditFailed, verification.LockoutRuleName)

@@ -58,11 +58,11 @@ func (ad *Administration) SampleMessages(app, purpose string) ([]SampleMessage, 
 		Data: message.AppData(app, shown.Title, shown.Brand, shown.AndroidHash),
 	}
 	request.Data.Code, request.Data.Minutes = digits[:min(max(p.CodeLength, 0), len(digits))],
-		message.WholeMinutesLeft(p.TTL)
+		message.DisplayedMinutes(p.TTL)
 	request.Data.Support = sampleSupportReference
 	all, err := ad.sampleMails(request)
 	if err == nil && ad.Texts != nil {
-		request.Data.Support, request.Data.Minutes = "", message.WholeMinutesLeft(p.Life(recipient.SMS))
+		request.Data.Support, request.Data.Minutes = "", message.DisplayedMinutes(p.Life(recipient.SMS))
 		var texts []SampleMessage
 		texts, err = ad.sampleTextMessages(request)
 		all = append(all, texts...)

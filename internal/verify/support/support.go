@@ -46,7 +46,7 @@ import (
 type Store interface {
 	AddAuditEntry(ctx context.Context, a store.AuditEntry) error
 	AuditEntries(ctx context.Context, f store.AuditFilter) ([]store.AuditEntry, error)
-	ResetCounters(ctx context.Context, buckets []store.Bucket, act store.AuditEntry) error
+	ResetCounters(ctx context.Context, buckets []store.SendBucket, act store.AuditEntry) error
 	CancelByAdministrator(ctx context.Context, id string, act store.AuditEntry, tell ...store.NewEvent) (bool, error)
 	Erase(ctx context.Context, h recipient.Hash, keep time.Duration, act store.AuditEntry) error
 	ExportPerson(ctx context.Context, h recipient.Hash, limit int, page func(store.ExportedTable, []store.ExportedRow) error) error

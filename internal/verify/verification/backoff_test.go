@@ -282,7 +282,7 @@ func TestWhatAFailureSays(t *testing.T) {
 				count(quota.Backoff, buckets.Backoff("shop", v.Channel, v.Recipient, store.SecretKeyClass)))
 			h, err := r.Store.ReadHistory(r.Context(), rowrules.HistoryQuery{
 				RejectedWithin: 24 * time.Hour,
-				Bucket:         store.Bucket{App: "shop", Channel: v.Channel, Recipient: v.Recipient},
+				SendBucket:     store.SendBucket{App: "shop", Channel: v.Channel, Recipient: v.Recipient},
 			})
 			r.NoError(err)
 			r.Want(name+": in the database", len(h.Rejections), count(quota.Failures, buckets.Failures("shop", v.Channel, v.Recipient)))

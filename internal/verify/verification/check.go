@@ -47,7 +47,7 @@ func (c codeCheck) hasEnded() bool {
 // Idempotency-Key and the code of the last counted check gets that check's answer and counts
 // nothing. If that check approved, the answer has the same proof, while the proof is valid. Errors:
 // *fault.InvalidError for a text without the code's characters or length, and ErrKeyOfOtherCode,
-// which cost no attempt; fault.NotFound, ErrCallerCode, *TooManyChecksError,
+// which cost no attempt; fault.NotFound, ErrCallerCode, *FailedCheckLimitError,
 // *admission.OverloadedError, fault.Unavailable, and fault.Uncertain if the attempt may count.
 func (s *Service) Check(ctx context.Context, c Caller, id, typed string) (CheckResult, error) {
 	return s.check(ctx, codeCheck{Caller: c, id: id, typed: typed})
@@ -84,7 +84,7 @@ func (s *Service) check(ctx context.Context, c codeCheck) (result CheckResult, e
 }
 
 // checkResult returns the result of a check that the database has decided. Errors:
-// ErrKeyOfOtherCode, *TooManyChecksError.
+// ErrKeyOfOtherCode, *FailedCheckLimitError.
 func (s *Service) checkResult(c codeCheck, checked store.CheckAnswer) (CheckResult, error) {
 	switch {
 	case checked.KeyReused:

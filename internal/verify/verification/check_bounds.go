@@ -24,7 +24,7 @@ import (
 // failure is the event to refund unless the code proves to be wrong; without ID: nothing was
 // counted, since the caller has no address, or the verification is not pending or not found. It
 // reads the verification and parses the typed code, unless that was done before, and returns the
-// check with both. Errors: *fault.InvalidError, ErrCallerCode, *TooManyChecksError,
+// check with both. Errors: *fault.InvalidError, ErrCallerCode, *FailedCheckLimitError,
 // fault.Unavailable.
 func (s *Service) takeNetworkQuota(ctx context.Context, c codeCheck) (_ codeCheck, failure quota.Request, err error) {
 	if !c.IP.IsValid() {
@@ -126,7 +126,7 @@ func (s *Service) CountWrongCodes(ctx context.Context) {
 	}
 }
 
-// refuseCheckByLockout returns the *TooManyChecksError for a check that the database refused
+// refuseCheckByLockout returns the *FailedCheckLimitError for a check that the database refused
 // because of a lockout. It caches and records the lockout.
 func (s *Service) refuseCheckByLockout(c Caller, checked store.CheckAnswer) error {
 	v, wait := checked.Verification, checked.Lockout.Wait

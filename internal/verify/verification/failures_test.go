@@ -36,7 +36,7 @@ func TestGuessesOfOneRecipientADay(t *testing.T) {
 				ask := asks(n)
 				ask.Purpose = []string{"", "login"}[n%2]
 				a, err := r.Svc.Send(r.Context(), ask)
-				if _, locked := errors.AsType[*verification.TooManyChecksError](err); locked {
+				if _, locked := errors.AsType[*verification.FailedCheckLimitError](err); locked {
 					continue
 				}
 				r.NoError(err)

@@ -125,7 +125,7 @@ func (s *Service) knownLockout(ctx context.Context, r *parsedRequest) (time.Dura
 }
 
 // refuseSendByLockout records a send that is refused by a lockout, and returns the
-// *TooManyChecksError.
+// *FailedCheckLimitError.
 func (s *Service) refuseSendByLockout(r *parsedRequest, wait time.Duration) error {
 	s.recordRefusal(r, "refused", LockoutRuleName, quota.Recipient, wait)
 	refused := tooManyChecksError(r.Caller, lockoutRule, wait, s.Now())

@@ -6,7 +6,7 @@ import (
 
 // refuseBeforeGates refuses a send for which no gate is needed. It counts nothing. Errors:
 // *HoldUntilError, *admission.OverloadedError if the message would go out too late,
-// *TooManyChecksError, *earlyAnswer, fault.Unavailable.
+// *FailedCheckLimitError, *earlyAnswer, fault.Unavailable.
 func (s *Service) refuseBeforeGates(ctx context.Context, send claimedSend) error {
 	if left := s.HoldUntil.Sub(s.Now()); left > 0 {
 		return &HoldUntilError{s.HoldUntil, left}
@@ -23,7 +23,7 @@ func (s *Service) refuseBeforeGates(ctx context.Context, send claimedSend) error
 // refuseIfLockedOutOrHeld refuses a send during a cached lockout of the recipient or a carrier's
 // hold. If a rule refuses too, the refusal shows that rule and not the lockout, so that a caller
 // over its own limits learns nothing about the recipient. A hold is shown as one of the rules.
-// Errors: *earlyAnswer, *TooManyChecksError; fault.Unavailable.
+// Errors: *earlyAnswer, *FailedCheckLimitError; fault.Unavailable.
 func (s *Service) refuseIfLockedOutOrHeld(ctx context.Context, r *parsedRequest) error {
 	lockout, err := s.knownLockout(ctx, r)
 	if err != nil {

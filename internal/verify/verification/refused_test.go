@@ -142,7 +142,7 @@ func TestARefusedCheckHasARow(t *testing.T) {
 		r.Guess(vtest.Browser, 20, ids[:4]...)
 		for range 3 {
 			_, err := r.Svc.Check(r.Context(), vtest.Browser, last, r.LastCode())
-			if _, many := errors.AsType[*verification.TooManyChecksError](err); !many {
+			if _, many := errors.AsType[*verification.FailedCheckLimitError](err); !many {
 				t.Fatal(err)
 			}
 		}

@@ -19,7 +19,7 @@ import (
 // write lets the database, the second gate, decide the send and write it. It is the commit point:
 // before it nothing was sent. If the process dies after it, another replica takes the send over
 // after its lease, delivers it and settles it in the limiter. Errors: *earlyAnswer,
-// *TooManyChecksError, fault.Unavailable, fault.Uncertain.
+// *FailedCheckLimitError, fault.Unavailable, fault.Uncertain.
 func (s *Service) write(ctx context.Context, send countedSend) (writtenSend, error) {
 	begun, err := s.begin(ctx, send)
 	// The limiter must count the send if it has a row, and only then. If the process dies here,
@@ -96,7 +96,7 @@ func (s *Service) newIntent(send countedSend) (store.Intent, error) {
 		TTL: cmp.Or(send.TTL, life), MinLife: MinResendLife(life), Lease: s.Lease,
 	}
 	if send.Code != "" {
-		intent.Code, err = s.Vault.SealCode(send.Code, send.TTL > 0, send.id)
+		intent.Code, err = s.Vault.SealCustomCode(send.Code, send.TTL > 0, send.id)
 	}
 	return intent, err
 }

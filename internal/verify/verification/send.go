@@ -29,7 +29,7 @@ import (
 // Send decides a request for a code and, if both gates admit it, starts its delivery before it
 // returns. A deadline of ctx bounds the decision too. While another request with the
 // Idempotency-Key is under way, Send waits for that one's answer. Errors: *fault.InvalidError,
-// *TooManyChecksError during a lockout, *HoldUntilError before Dependencies.HoldUntil,
+// *FailedCheckLimitError during a lockout, *HoldUntilError before Dependencies.HoldUntil,
 // *admission.OverloadedError, ErrCallerCode, fault.NotFound, fault.Unavailable, fault.Uncertain,
 // ErrKeyInProgress, ErrKeyReused, ErrKeptBack.
 func (s *Service) Send(ctx context.Context, ask Request) (answer Answer, err error) {
@@ -93,7 +93,7 @@ func (s *Service) decideInTurn(t sendTime, r *parsedRequest) (writtenSend, error
 }
 
 // decide takes what a send needs, in this order, until the database has it. After an error this
-// request has written no send. Errors: *earlyAnswer, *TooManyChecksError, *HoldUntilError,
+// request has written no send. Errors: *earlyAnswer, *FailedCheckLimitError, *HoldUntilError,
 // *admission.OverloadedError, fault.Unavailable, fault.Uncertain, ErrKeyInProgress, ErrKeyReused.
 func (s *Service) decide(t sendTime, r *parsedRequest, pass humanPass) (written writtenSend, err error) {
 	// A slot of the recipient, so that a flood on one delays no other.

@@ -164,11 +164,11 @@ func (s sendHistory) visibleState(actual quota.State, at time.Time) quota.State 
 // tooManyChecksError returns the error for a caller that must wait (promise 3) because bound allows
 // no more failed checks. wait was measured at the instant at. Callers without a secret key are told
 // a rounded wait (roundedWait).
-func tooManyChecksError(c Caller, bound quota.Rule, wait time.Duration, at time.Time) *TooManyChecksError {
+func tooManyChecksError(c Caller, bound quota.Rule, wait time.Duration, at time.Time) *FailedCheckLimitError {
 	if c.Kind != BackEnd {
 		wait = roundedWait(bound, at.Add(wait), at)
 	}
-	return &TooManyChecksError{RetryAfter: wait}
+	return &FailedCheckLimitError{RetryAfter: wait}
 }
 
 // refusedByOthersUntil returns the end of the last refusal by a rule on the recipient that others'

@@ -276,14 +276,14 @@ var (
 	ErrKeyOfOtherCode = errors.New("verification: the key belongs to another code")
 )
 
-// TooManyChecksError says that a recipient or a network has too many failed checks. Nothing was
+// FailedCheckLimitError says that a recipient or a network has too many failed checks. Nothing was
 // compared, sent or counted.
-type TooManyChecksError struct {
+type FailedCheckLimitError struct {
 	RetryAfter time.Duration // positive
 	Send       bool          // a send was refused, since its code could not be checked
 }
 
-func (e *TooManyChecksError) Error() string { return "verification: too many failed checks" }
+func (e *FailedCheckLimitError) Error() string { return "verification: too many failed checks" }
 
 // HoldUntilError refuses a send before Dependencies.HoldUntil. It is a fault.Unavailable: nothing
 // was sent or counted.

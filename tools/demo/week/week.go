@@ -260,7 +260,7 @@ func (w *week) enterCodeStep(who person, id, typed string) weekStep {
 
 // ignoreLockout returns err, but nil for a lockout, which is a refusal and no failure of the week.
 func ignoreLockout(err error) error {
-	if _, locked := errors.AsType[*verification.TooManyChecksError](err); locked {
+	if _, locked := errors.AsType[*verification.FailedCheckLimitError](err); locked {
 		return nil
 	}
 	return err

@@ -61,7 +61,7 @@ func inBrackets(w texts.Words, s string) string {
 
 func providerEventEntries(s store.SendDetails, w texts.Words) (all []TimelineEntry) {
 	for _, e := range s.Events {
-		line := TimelineEntry{At: w.Exactly(e.At), Tone: Neutral, order: e.At}
+		line := TimelineEntry{At: w.WithMilliseconds(e.At), Tone: Neutral, order: e.At}
 		for _, t := range providerEventKinds {
 			if t.kind == e.Kind {
 				line.Tone = t.tone

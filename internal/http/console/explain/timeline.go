@@ -120,7 +120,7 @@ func (t rowTimeline) outcomeEntry() TimelineEntry {
 }
 
 func (t rowTimeline) datedEntry(when time.Time, tone Tone, key string) TimelineEntry {
-	return TimelineEntry{At: t.Exactly(when), Tone: tone, What: t.sentence(key), order: when}
+	return TimelineEntry{At: t.WithMilliseconds(when), Tone: tone, What: t.sentence(key), order: when}
 }
 
 // undatedEntry returns an entry without a time, for something whose time is not stored. Its place
@@ -164,14 +164,14 @@ func codeEntries(v store.Verification, now time.Time, w texts.Words) []TimelineE
 		texts.Plain("of", strconv.Itoa(v.MaxAttempts)),
 	}
 	line := func(when time.Time, tone Tone, key string) TimelineEntry {
-		return TimelineEntry{At: w.Exactly(when), Tone: tone, What: w.Sentence(key, tries...), order: when}
+		return TimelineEntry{At: w.WithMilliseconds(when), Tone: tone, What: w.Sentence(key, tries...), order: when}
 	}
 	var all []TimelineEntry
 	for i, check := range wrongChecks(v) {
 		what := w.Sentence("line.wrong", texts.Plain("n", strconv.Itoa(i+1)),
 			texts.Plain("of", strconv.Itoa(v.MaxAttempts)),
 			texts.Plain("network", textIfKnown(w, "line.from", check.Network)))
-		all = append(all, TimelineEntry{At: w.Exactly(check.At), Tone: Warn, What: what, order: check.At})
+		all = append(all, TimelineEntry{At: w.WithMilliseconds(check.At), Tone: Warn, What: what, order: check.At})
 	}
 	if CodeStateOf(v, now) == store.CodeOfCaller {
 		return all

@@ -81,9 +81,9 @@ type PaginatedRows[F, R any] struct {
 	given url.Values
 }
 
-// PageForQuery parses a raw query and reads the page that it asks for; f is the filter for a query
-// without parameters.
-func (l List[F, R]) PageForQuery(ctx context.Context, raw string, f F) (PaginatedRows[F, R], error) {
+// PageForRawQuery parses a raw query and reads the page that it asks for; f is the filter for a
+// query without parameters.
+func (l List[F, R]) PageForRawQuery(ctx context.Context, raw string, f F) (PaginatedRows[F, R], error) {
 	place, known := l.Place(&f), l.Parameters(&f)
 	*place.Limit, known["limit"], known["cursor"] = DefaultPageRows, LimitParameter(place.Limit), CursorParameter(place.Before)
 	given, err := known.Parse(raw)
@@ -166,7 +166,7 @@ func FilterText(name, value string, w texts.Words) string {
 	value = FilterValue(name, value, w)
 	for _, kind := range []string{"filter.", "label.", "column.", "facts."} {
 		if w.Has(kind + name) {
-			name = w.Get(kind+name, "zone", w.ZoneName(time.Now()))
+			name = w.Get(kind+name, "zone", w.UTCOffset(time.Now()))
 			break
 		}
 	}
@@ -208,7 +208,7 @@ func ListAddress(path string, given url.Values, name, value string) string {
 // ServeJSON is a handler that answers with the page that the request's query asks for, as JSON.
 func (l List[F, R]) ServeJSON(c echo.Context) error {
 	var all F
-	p, err := l.PageForQuery(c.Request().Context(), c.Request().URL.RawQuery, all)
+	p, err := l.PageForRawQuery(c.Request().Context(), c.Request().URL.RawQuery, all)
 	if err != nil {
 		return err
 	}

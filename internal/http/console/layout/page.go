@@ -71,7 +71,7 @@ func (p Page) InMoreMenu() bool {
 }
 
 // Zone returns how far the page's times are from UTC now, such as "UTC+8".
-func (p Page) Zone() string { return p.W.ZoneName(time.Now()) }
+func (p Page) Zone() string { return p.W.UTCOffset(time.Now()) }
 
 // Languages returns the other languages of the page.
 func (p Page) Languages() (others []texts.Words) {

@@ -68,7 +68,7 @@ func (handlers *Handlers) auditPage(c echo.Context) error {
 }
 
 func (handlers *Handlers) showAuditPage(c echo.Context, status int, rawQuery string, refusedForm url.Values, problem string) error {
-	p, err := handlers.auditEntryList().PageForQuery(c.Request().Context(), rawQuery, store.AuditFilter{})
+	p, err := handlers.auditEntryList().PageForRawQuery(c.Request().Context(), rawQuery, store.AuditFilter{})
 	if err != nil {
 		return err
 	}

@@ -20,8 +20,8 @@ import (
 // PolicyReader returns the rules in force and the recipients at a rule's limit: the first few, and
 // the number of all. Implementation: *support.Administration.
 type PolicyReader interface {
-	Policies() []support.Policy
-	RecipientsAtLimit(ctx context.Context, p support.Policy, rule quota.Rule, most int) ([]store.FrequentRecipient,
+	Policies() []support.PolicyWithPurposes
+	RecipientsAtLimit(ctx context.Context, p support.PolicyWithPurposes, rule quota.Rule, most int) ([]store.FrequentRecipient,
 		int, error)
 }
 
@@ -45,7 +45,7 @@ type policiesView struct {
 }
 
 type policyView struct {
-	support.Policy
+	support.PolicyWithPurposes
 	Rules []ruleView
 }
 
@@ -70,7 +70,7 @@ func (pp *PoliciesPage) Show(c echo.Context) error {
 	return pp.layout.Show(c, http.StatusOK, "policies", v)
 }
 
-func (pp *PoliciesPage) ruleViews(ctx context.Context, p support.Policy, w texts.Words) (rules []ruleView, err error) {
+func (pp *PoliciesPage) ruleViews(ctx context.Context, p support.PolicyWithPurposes, w texts.Words) (rules []ruleView, err error) {
 	for _, r := range p.Rules {
 		v := ruleView{Rule: r}
 		if r.Scope == quota.Recipient {

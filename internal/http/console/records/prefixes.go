@@ -67,7 +67,7 @@ func (handlers *Handlers) prefixesPage(c echo.Context) error {
 }
 
 func (handlers *Handlers) showPrefixes(c echo.Context, status int, raw string, typed url.Values, problem string) error {
-	p, err := handlers.prefixPauseList().PageForQuery(c.Request().Context(), raw, store.PrefixPauseFilter{Active: true})
+	p, err := handlers.prefixPauseList().PageForRawQuery(c.Request().Context(), raw, store.PrefixPauseFilter{Active: true})
 	if err != nil {
 		return err
 	}

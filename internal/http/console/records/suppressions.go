@@ -74,7 +74,7 @@ func (handlers *Handlers) suppressionsPage(c echo.Context) error {
 }
 
 func (handlers *Handlers) showSuppressions(c echo.Context, status int, raw string, typed url.Values, problem string) error {
-	p, err := handlers.suppressionList().PageForQuery(c.Request().Context(), raw, store.SuppressionFilter{Active: true})
+	p, err := handlers.suppressionList().PageForRawQuery(c.Request().Context(), raw, store.SuppressionFilter{Active: true})
 	if err != nil {
 		return err
 	}

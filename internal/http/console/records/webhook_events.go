@@ -100,7 +100,7 @@ func (handlers *Handlers) postSampleEventForm(c echo.Context, form url.Values) e
 }
 
 func (handlers *Handlers) showWebhookEvents(c echo.Context, posted postedSample) error {
-	p, err := handlers.webhookEventList().PageForQuery(c.Request().Context(), c.Request().URL.RawQuery, webhookEventFilter{})
+	p, err := handlers.webhookEventList().PageForRawQuery(c.Request().Context(), c.Request().URL.RawQuery, webhookEventFilter{})
 	if err != nil {
 		return err
 	}

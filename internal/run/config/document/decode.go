@@ -90,9 +90,9 @@ type Field struct {
 	omit  bool
 }
 
-// Fields returns the fields of a struct and of the structs that it inlines; parts are the struct
-// and the inlined ones.
-func Fields(v reflect.Value) (all []Field, parts []reflect.Value) {
+// FlattenedFields returns the fields of a struct and of the structs that it inlines; parts are the
+// struct and the inlined ones.
+func FlattenedFields(v reflect.Value) (all []Field, parts []reflect.Value) {
 	parts = append(parts, v)
 	for i := range v.NumField() {
 		f, value := v.Type().Field(i), v.Field(i)
@@ -103,7 +103,7 @@ func Fields(v reflect.Value) (all []Field, parts []reflect.Value) {
 				value = value.Elem()
 			}
 			if value.IsValid() {
-				more, inner := Fields(value)
+				more, inner := FlattenedFields(value)
 				all, parts = append(all, more...), append(parts, inner...)
 			}
 		case name != "" && name != "-":
@@ -115,7 +115,7 @@ func Fields(v reflect.Value) (all []Field, parts []reflect.Value) {
 
 // setDefaults sets the fields of a struct to the defaults that their tags name.
 func setDefaults(v reflect.Value) {
-	all, _ := Fields(v)
+	all, _ := FlattenedFields(v)
 	for _, f := range all {
 		var n yaml.Node
 		if text, ok := f.Tag.Lookup("default"); ok && yaml.Unmarshal([]byte(text), &n) == nil {
@@ -141,7 +141,7 @@ func (d *Decoder) DecodeStruct(n *yaml.Node, path string, v reflect.Value) *Mapp
 		return p
 	}
 	setDefaults(v)
-	all, parts := Fields(v)
+	all, parts := FlattenedFields(v)
 	known := map[string]Field{}
 	for _, f := range all {
 		known[f.Name] = f
@@ -234,7 +234,7 @@ func checkUnique(list, one reflect.Value, tag reflect.StructTag) string {
 	key := tag.Get("unique")
 	part := func(v reflect.Value) any {
 		if v.Kind() == reflect.Struct && !IsScalar(v.Type()) {
-			all, _ := Fields(v)
+			all, _ := FlattenedFields(v)
 			return all[slices.IndexFunc(all, func(f Field) bool { return f.Name == key })].Value.Interface()
 		}
 		return v.Interface()

@@ -68,7 +68,7 @@ func (e Encoder) encodeComposite(v reflect.Value) *yaml.Node {
 	n := &yaml.Node{Kind: yaml.MappingNode}
 	switch v.Kind() {
 	case reflect.Struct:
-		all, _ := Fields(v)
+		all, _ := FlattenedFields(v)
 		for _, f := range all {
 			if !(f.omit && f.Value.IsZero()) {
 				appendEntry(n, f.Name, e.encodeValue(f.Value, f.Tag))

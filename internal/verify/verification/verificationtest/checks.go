@@ -47,7 +47,7 @@ func (r *Rig) Try(c verification.Caller, id, code string) (checked verification.
 ) {
 	r.Helper()
 	checked, err := r.Svc.Check(r.Context(), c, id, code)
-	var many *verification.TooManyChecksError
+	var many *verification.FailedCheckLimitError
 	switch {
 	case errors.As(err, &many):
 		return checked, false, many.RetryAfter
@@ -84,7 +84,7 @@ func (r *Rig) WantLockedOut(ask verification.Request) (wait time.Duration) {
 	r.Helper()
 	mails := len(r.MailServer.Attempts())
 	_, err := r.Svc.Send(r.Context(), ask)
-	var many *verification.TooManyChecksError
+	var many *verification.FailedCheckLimitError
 	if !errors.As(err, &many) || !many.Send || many.RetryAfter <= 0 {
 		r.Fatalf("Send: %v, want it locked out", err)
 	}
