@@ -176,7 +176,7 @@ var (
 	HumanCheckFailed = registerProblemKind(ProblemKind{
 		"human-check-failed", http.StatusUnprocessableEntity, "Human check not passed",
 		"The token of the human check was not accepted.",
-		"`reason` says why: `used` (by another send), `expired`, `other_host` (made on a page that is not in `hostnames`), `rejected`. Get another token " +
+		"`reason` says why: `used` (by another send), `expired`, `other_host` (made on a page that is not in `hostnames`; the log line has `human_check_host`), `rejected`. Get another token " +
 			"for the fresh `human_check`. Nothing was sent or counted.",
 		"That did not work. Please try again.",
 	})

@@ -22,7 +22,8 @@ type humanCheckSettings struct {
 	SecretSource `yaml:",inline"`
 	// Instead of the vendor's own URL, and of `http` yours. `https`, or `http` on loopback.
 	URL string `yaml:"url,omitempty"`
-	// Hosts of the pages that show the check; by default those of `origins`.
+	// Hosts of the pages that show the check. `recaptcha`: by default those of `origins`; the
+	// others bind a site key to its hosts themselves.
 	Hostnames []string `yaml:"hostnames,omitempty" unique:"yes"`
 	// The person's address goes to the vendor.
 	SendIP bool `yaml:"send_ip,omitempty"`
@@ -53,7 +54,7 @@ func (a App) checkHumanCheck(p *document.Mapping) {
 	}
 	if v, asks := a.HumanCheckVendor(); asks {
 		wrong := v.Check()
-		for _, key := range []string{"secret", "site_key", "url", "hostnames"} {
+		for _, key := range []string{"secret", "site_key", "url"} {
 			if wrong[key] == nil {
 				continue
 			}
@@ -79,7 +80,7 @@ func (a App) HumanCheckVendor() (vendors.Config, bool) {
 		}
 	}
 	return vendors.Config{
-		By: h.By, SiteKey: h.SiteKey, Secret: h.Secret.Reveal(), URL: h.URL, Hostnames: hosts,
+		By: h.By, SiteKey: h.SiteKey, Secret: h.Secret.Reveal(), URL: h.URL, Hostnames: hosts, OwnHostnames: len(h.Hostnames) > 0,
 		SendIP: h.SendIP, AsksPerHour: cmp.Or(h.AsksPerHour, 10_000),
 	}, true
 }
@@ -91,7 +92,7 @@ func (a App) HumanCheckOf() (humancheck.Check, bool) {
 }
 
 // checkHumanChecks reports the checks of apps that cannot have one: those of a hook, whose
-// strangers have no browser.
+// strangers have no browser; and those without hosts, once all origins are known.
 func (l *loader) checkHumanChecks() {
 	c := l.config
 	for i, app := range l.root.Children["apps"] {
@@ -106,6 +107,12 @@ func (l *loader) checkHumanChecks() {
 		a := c.Apps[j]
 		if slices.ContainsFunc(c.Hooks, func(h authHook) bool { return h.App == a.Name }) {
 			at[0].AddMistake("by", "cannot be asked in an app with a hook, whose sends come without a browser; give the hook an app of its own")
+		}
+		if j == 0 && c.Origins.IsSet() { // SENDCODE_ORIGINS are those of the app default
+			continue
+		}
+		if v, asks := a.HumanCheckVendor(); asks && v.Check()["hostnames"] != nil {
+			at[0].AddMistake("", "hostnames %s", v.Check()["hostnames"])
 		}
 	}
 }

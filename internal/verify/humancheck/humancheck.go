@@ -29,6 +29,7 @@ type VendorQuery struct {
 type Result struct {
 	Passed bool
 	Reason Reason
+	Host   string // of OtherHost: where the vendor says that the token was made
 	Away   bool
 }
 

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 
 	"sendcode/internal/base/fault"
+	"sendcode/internal/base/logs"
 	"sendcode/internal/base/recipient"
 	"sendcode/internal/codes/policy"
 	"sendcode/internal/limit/buckets"
@@ -157,6 +159,9 @@ func askedForCheck(err error) *Answer {
 	return nil
 }
 
+// maxHostName is the length of the longest name of a host (RFC 1035 section 2.3.4).
+const maxHostName = 253
+
 // checkToken returns the pass that the request's token is. It may take a vendor's seconds. asked is
 // the answer to the request without a token. Errors: *earlyAnswer if the token is no pass;
 // fault.Unavailable.
@@ -169,6 +174,9 @@ func (s *Service) checkToken(ctx context.Context, r *parsedRequest, asked Answer
 		s.Observer.HumanChecked(r.App, pass.by, CheckVendorError)
 	default:
 		s.Observer.HumanChecked(r.App, pass.by, CheckFailed)
+	}
+	if result.Host != "" {
+		logs.AddAttrs(ctx, slog.String("human_check_host", result.Host[:min(len(result.Host), maxHostName)]))
 	}
 	return humanPass{}, s.askAgain(r, asked, result)
 }

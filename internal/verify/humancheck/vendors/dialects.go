@@ -21,6 +21,7 @@ type dialect struct {
 	url          string // of the questions, if the settings have none; empty: of the operator's own
 	takesSiteKey bool   // and refuses the tokens of other sites
 	tellsAction  bool   // an answer that passes names the action
+	bindsHost    bool   // its site keys work on the hosts alone that are listed at the vendor
 	testToken    string
 }
 
@@ -28,9 +29,9 @@ type dialect struct {
 // developers.cloudflare.com/turnstile/get-started/server-side-validation, docs.hcaptcha.com,
 // developers.google.com/recaptcha/docs/verify.
 var dialects = map[string]dialect{
-	"turnstile": {"https://challenges.cloudflare.com/turnstile/v0/siteverify", false, true, "XXXX.DUMMY.TOKEN.XXXX"},
-	"hcaptcha":  {"https://api.hcaptcha.com/siteverify", true, false, "10000000-aaaa-bbbb-cccc-000000000001"},
-	"recaptcha": {"https://www.google.com/recaptcha/api/siteverify", false, false, ""},
+	"turnstile": {"https://challenges.cloudflare.com/turnstile/v0/siteverify", false, true, true, "XXXX.DUMMY.TOKEN.XXXX"},
+	"hcaptcha":  {"https://api.hcaptcha.com/siteverify", true, false, true, "10000000-aaaa-bbbb-cccc-000000000001"},
+	"recaptcha": {"https://www.google.com/recaptcha/api/siteverify", false, false, false, ""},
 	"http":      {},
 }
 
@@ -164,10 +165,23 @@ func (d dialect) judge(c Config, r providerhttp.Response) answer {
 			}
 		}
 		return rejected
-	case !own && !slices.ContainsFunc(c.Hostnames, func(host string) bool { return strings.EqualFold(host, said.Hostname) }):
-		return refused(humancheck.OtherHost)
+	case !own && c.refusesHost(said.Hostname):
+		return answer{result: humancheck.Result{Reason: humancheck.OtherHost, Host: said.Hostname}}
 	case d.tellsAction && said.Action != action:
 		return rejected
 	}
 	return answer{result: humancheck.Result{Passed: true}}
+}
+
+// unknownHosts are what vendors answer in place of a host that they do not know, or do not tell:
+// hCaptcha under unusual load, reCAPTCHA in apps.
+var unknownHosts = []string{"", "not-provided"}
+
+// refusesHost reports whether a token was made on a host of others. A vendor that binds a site key
+// to its hosts has looked already, so only Hostnames that the operator has given are compared.
+func (c Config) refusesHost(host string) bool {
+	if slices.Contains(unknownHosts, host) || dialects[c.By].bindsHost && !c.OwnHostnames {
+		return false
+	}
+	return !slices.ContainsFunc(c.Hostnames, func(own string) bool { return strings.EqualFold(own, host) })
 }

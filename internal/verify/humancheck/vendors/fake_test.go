@@ -142,7 +142,7 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // judge returns passed, elsewhere, login (another action), robot, nohost, used, old, malformed,
 // garbage or secret.
 func (f *fake) judge(token string, allowed bool) string {
-	what, _, _ := strings.Cut(token, " ")
+	what, _, _ := strings.Cut(token, "_")
 	switch {
 	case !allowed:
 		return "secret"
@@ -175,6 +175,8 @@ func (f *fake) says(what string) (status int, body string) {
 		score = `,"score":0.9`
 	case "nohost":
 		host = ""
+	case "nottold":
+		host = "not-provided"
 	default:
 		passes = false
 	}

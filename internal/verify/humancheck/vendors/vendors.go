@@ -40,10 +40,12 @@ type Config struct {
 	SiteKey string // public
 	Secret  string
 	URL     string // empty: the vendor's own
-	// Hostnames are those of the pages that may show the check.
-	Hostnames   []string
-	SendIP      bool // the client's address is given to the vendor
-	AsksPerHour int  // questions for the app in an hour
+	// Hostnames are those of the pages that may show the check; OwnHostnames, that the operator has
+	// given them, and they were not taken from the app's origins.
+	Hostnames    []string
+	OwnHostnames bool
+	SendIP       bool // the client's address is given to the vendor
+	AsksPerHour  int  // questions for the app in an hour
 }
 
 // Check returns the problems of the settings, by key.
@@ -60,7 +62,7 @@ func (c Config) Check() map[string]error {
 		"secret":        {c.Secret == "", missing},
 		"site_key":      {c.SiteKey == "" && d.url != "", missing},
 		"url":           {loopback.URLProblem(c.endpoint()) != "", loopback.URLProblem(c.endpoint())},
-		"hostnames":     {d.url != "" && len(c.Hostnames) == 0, missing},
+		"hostnames":     {d.url != "" && !d.bindsHost && len(c.Hostnames) == 0, missing},
 		"asks_per_hour": {c.AsksPerHour < 1, "must be at least 1"},
 	} {
 		if problem.there {
@@ -146,7 +148,7 @@ func (v *Verifier) Health() delivery.Health { return v.breaker.Health() }
 
 // Check implements humancheck.Vendor. The error is that of a context that ended.
 func (v *Verifier) Check(ctx context.Context, q humancheck.VendorQuery) (humancheck.Result, error) {
-	if q.Token == "" {
+	if q.Token == "" || strings.ContainsFunc(q.Token, func(r rune) bool { return r <= ' ' || r > '~' }) { // tokens are claimed by their bytes
 		return rejected.result, nil
 	}
 	select {

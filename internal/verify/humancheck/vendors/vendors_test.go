@@ -28,15 +28,22 @@ func each(t *testing.T, test func(t *testing.T, kind string)) {
 func TestTokens(t *testing.T) {
 	const used, old, host, no = humancheck.Used, humancheck.Expired, humancheck.OtherHost, humancheck.Rejected
 	want := map[string][]humancheck.Reason{ // after a token that passes: the same again, and each of the others
-		"turnstile": {used, used, host, host, no, ""}, "hcaptcha": {used, old, host, host, "", ""},
-		"recaptcha": {used, used, host, host, "", no},
-		"http":      {no, no, "", "", "", ""},
+		"turnstile": {used, used, "", "", "", no, ""}, "hcaptcha": {used, old, "", "", "", "", ""},
+		"recaptcha": {used, used, host, "", "", "", no},
+		"http":      {no, no, "", "", "", "", ""},
+	}
+	result := func(why humancheck.Reason) humancheck.Result {
+		return humancheck.Result{Passed: why == "", Reason: why, Host: map[humancheck.Reason]string{host: "evil.example"}[why]}
 	}
 	each(t, func(t *testing.T, kind string) {
 		v, f, heard := newVendor(t, kind)
-		servertest.Same(t, "a good token", ask(v, "good 1", "n"), humancheck.Result{Passed: true})
-		for i, token := range []string{"good 1", "old", "elsewhere", "nohost", "login", "robot"} {
-			servertest.Same(t, token, ask(v, token, "n"), humancheck.Result{Passed: want[kind][i] == "", Reason: want[kind][i]})
+		servertest.Same(t, "a good token", ask(v, "good_1", "n"), humancheck.Result{Passed: true})
+		for i, token := range []string{"good_1", "old", "elsewhere", "nohost", "nottold", "login", "robot"} {
+			servertest.Same(t, token, ask(v, token, "n"), result(want[kind][i]))
+		}
+		if v.OwnHostnames = true; kind != "http" {
+			servertest.Same(t, "a host that the operator has not given", ask(v, "elsewhere", "n"), result(host))
+			servertest.Same(t, "a host that is not told", ask(v, "nottold", "n"), result(""))
 		}
 		for _, token := range []string{"garbage", "malformed", "othersite", "10000000-aaaa-bbbb-cccc-000000000001"} {
 			for n := range 5 {
@@ -44,7 +51,9 @@ func TestTokens(t *testing.T) {
 			}
 		}
 		asked := f.questions()
-		servertest.Same(t, "an empty token", ask(v, "", "n"), humancheck.Result{Reason: no})
+		for _, token := range []string{"", "good_2 ", "good_2\t", "good_2\u00a0", "good_2\x00"} { // each would be another token to us, and the same there
+			servertest.Same(t, fmt.Sprintf("%q", token), ask(v, token, "n"), humancheck.Result{Reason: no})
+		}
 		servertest.Same(t, "questions about it", f.questions(), asked)
 		if !v.Available() || len(*heard) > 0 || strings.Join(f.ips, "") != "" {
 			t.Errorf("in use %v, heard %v, addresses %q", v.Available(), *heard, f.ips)
@@ -110,7 +119,7 @@ func TestUnclearAnswersAreProbed(t *testing.T) {
 			f.set("")
 			time.Sleep(15 * time.Second)
 			synctest.Wait()
-			if !v.Available() || len(*heard) != 2 || ask(v, "good again", "n") != (humancheck.Result{Passed: true}) {
+			if !v.Available() || len(*heard) != 2 || ask(v, "good_again", "n") != (humancheck.Result{Passed: true}) {
 				t.Errorf("%s: not back: %+v", mode, *heard)
 			}
 			cancel()
@@ -225,7 +234,7 @@ func TestSettings(t *testing.T) {
 	}{
 		{func(*vendors.Config) {}, ""},
 		{func(c *vendors.Config) { c.By = "altcha" }, "by"},
-		{func(c *vendors.Config) { *c = vendors.Config{By: "hcaptcha"} }, "asks_per_hour hostnames secret site_key"},
+		{func(c *vendors.Config) { *c = vendors.Config{By: "hcaptcha"} }, "asks_per_hour secret site_key"},
 		{func(c *vendors.Config) { c.URL = "http://vendor.example/verify" }, "url"},
 		{func(c *vendors.Config) { c.URL = "http://127.0.0.1:3000/" }, ""},
 		{func(c *vendors.Config) { c.By = "http" }, "url"},
