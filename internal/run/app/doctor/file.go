@@ -127,11 +127,17 @@ func (d *doctor) checkBackup() {
 	}
 }
 
-// tryToWrite makes a file in a directory, and removes it.
+// tryToWrite writes some pages into a file in a directory, and removes it: a full disk takes the
+// name of a file, and nothing more.
 func tryToWrite(dir string) error {
 	probe, err := os.CreateTemp(dir, "doctor-*.tmp")
 	if err != nil {
 		return fmt.Errorf("no file can be made in %s: %w; let the service's user write there", dir, errors.Unwrap(err))
 	}
-	return errors.Join(probe.Close(), os.Remove(probe.Name()))
+	_, err = probe.Write(make([]byte, 64<<10))
+	err = errors.Join(err, probe.Sync(), probe.Close(), os.Remove(probe.Name()))
+	if err != nil {
+		return fmt.Errorf("nothing can be written in %s: free room, or enlarge the disk: %w", dir, err)
+	}
+	return nil
 }

@@ -1,0 +1,21 @@
+package doctor
+
+import (
+	"strings"
+	"testing"
+
+	"sendcode/internal/kit/servertest"
+)
+
+// A full disk still takes the name of a file, and is no healthy place for a database.
+func TestAFullDiskIsFound(t *testing.T) {
+	servertest.OnSmallDisk(t, 3<<20, func(disk *servertest.Disk) {
+		servertest.OK(t, tryToWrite(disk.Dir))
+		servertest.OK(t, disk.Fill())
+		if err := tryToWrite(disk.Dir); err == nil || !strings.Contains(err.Error(), "free room") {
+			t.Errorf("on a full disk: %v", err)
+		}
+		servertest.OK(t, disk.MakeRoom())
+		servertest.OK(t, tryToWrite(disk.Dir))
+	})
+}
