@@ -165,8 +165,8 @@ const RuleSeparator = ","
 
 // Validate returns an error that wraps ErrBadRequest if the query names no holder, or has a text
 // that no row can hold.
-func (h HolderQuery) Validate() error {
-	if h.Holder == "" || !AreValidTexts(h.App, string(h.Channel), h.Purpose, h.Holder) {
+func (r RecipientVerificationsQuery) Validate() error {
+	if r.Holder == "" || !AreValidTexts(r.App, string(r.Channel), r.Purpose, r.Holder) {
 		return BadRequestf("a holding names its holder, app, channel and purpose")
 	}
 	return nil

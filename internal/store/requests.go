@@ -66,9 +66,9 @@ type BeginAnswer struct {
 // Opened reports whether this Begin opened a new verification.
 func (b BeginAnswer) Opened() bool { return !b.Repeated && b.Send.Number == 1 }
 
-// HolderQuery selects the verifications of a holder for one recipient and purpose, as Begin does
-// for an Intent without Join.
-type HolderQuery struct {
+// RecipientVerificationsQuery selects the verifications of a holder for one recipient and purpose,
+// as Begin does for an Intent without Join.
+type RecipientVerificationsQuery struct {
 	App       string
 	Channel   recipient.Channel
 	Recipient recipient.Hash

@@ -59,18 +59,18 @@ func parsePhone(raw, country string) (recipientData, error) {
 		channel: SMS,
 		address: address,
 		folded:  address,
-		counted: CountedPhonePrefix(address),
+		counted: NormalizePhonePrefix(address),
 		masked:  maskNumber(code, national),
 		country: phonenumbers.GetRegionCodeForNumber(number),
 		kind:    kind,
 	}, nil
 }
 
-// CountedPhonePrefix returns the beginning of the counted form of the numbers that begin with
+// NormalizePhonePrefix returns the beginning of the counted form of the numbers that begin with
 // prefix, or the counted form of a whole number. In Argentina one handset has a number with the 9
 // of a mobile and one without; the 1 behind Mexico's country code, which Parse drops, ended in
 // 2019.
-func CountedPhonePrefix(prefix string) string {
+func NormalizePhonePrefix(prefix string) string {
 	if rest, ok := strings.CutPrefix(prefix, "+54"); ok && rest != "" && rest[0] != '9' {
 		return "+549" + rest
 	}

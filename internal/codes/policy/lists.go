@@ -13,7 +13,7 @@ import (
 type BlockLists struct {
 	Recipients map[recipient.Hash]bool // by the hash of the mail address as spelled, or of the number as counted
 	Domains    map[string]bool         // of mail addresses, with their subdomains; lower-case A-labels
-	Prefixes   []string                // of phone numbers, as recipient.CountedPhonePrefix returns them
+	Prefixes   []string                // of phone numbers, as recipient.NormalizePhonePrefix returns them
 	Disposable map[string]bool         // domains of throw-away addresses, with their subdomains
 }
 
@@ -25,7 +25,7 @@ func (b BlockLists) IsBlocked(r recipient.Recipient, address recipient.Hash) boo
 		return true
 	}
 	return r.Channel() == recipient.SMS && slices.ContainsFunc(b.Prefixes, func(prefix string) bool {
-		return strings.HasPrefix(recipient.CountedPhonePrefix(r.Address()), prefix)
+		return strings.HasPrefix(recipient.NormalizePhonePrefix(r.Address()), prefix)
 	})
 }
 

@@ -93,10 +93,10 @@ type Set struct {
 	former map[string][]string // former BucketName names of each purpose, whose buckets may still count its sends
 }
 
-// BucketName returns the name of a recipient's bucket of the purpose's sends: the name of the
+// SharedBucketName returns the name of a recipient's bucket of the purpose's sends: the name of the
 // policy and the names of the purposes that share it. So a purpose that no longer shares a policy
 // no longer counts in the bucket of the other purposes.
-func (p Purpose) BucketName() string {
+func (p Purpose) SharedBucketName() string {
 	return p.Policy.Name + store.PurposeSeparator + strings.Join(p.PolicyPurposes, store.PurposeSeparator)
 }
 
@@ -145,8 +145,8 @@ func (s Set) HasApp(name string) bool {
 // the former names are returned.
 func (s Set) CurrentAndFormerCountedAs(purpose string) []string {
 	names := slices.Clone(s.former[purpose])
-	if p, ok := s.Purposes[purpose]; ok && !slices.Contains(names, p.BucketName()) {
-		names = append(names, p.BucketName())
+	if p, ok := s.Purposes[purpose]; ok && !slices.Contains(names, p.SharedBucketName()) {
+		names = append(names, p.SharedBucketName())
 	}
 	return names
 }
@@ -228,8 +228,8 @@ func (c *CurrentSet) Change(s Set) {
 			after.former = map[string][]string{}
 		}
 		for name, was := range before.Purposes {
-			if s.Purposes[name].BucketName() != was.BucketName() { // or the purpose is gone
-				after.former[name] = appendFormer(after.former[name], was.BucketName())
+			if s.Purposes[name].SharedBucketName() != was.SharedBucketName() { // or the purpose is gone
+				after.former[name] = appendFormer(after.former[name], was.SharedBucketName())
 			}
 		}
 		if c.set.CompareAndSwap(before, &after) {

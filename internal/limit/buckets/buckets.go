@@ -1,6 +1,6 @@
 // Package buckets names the buckets in which the events of a request are counted: those of its
 // recipient, network, app and the other scopes of its rules. The limiter stores events by these
-// names. Subject.DatabaseBucket selects the recipient's sends in the database. A Plan says which
+// names. Subject.SendBucket selects the recipient's sends in the database. A Plan says which
 // gate decides which rule.
 package buckets
 
@@ -24,7 +24,7 @@ func bucket(app string, ch recipient.Channel, policy string, scope quota.Scope, 
 	return quota.Bucket(app, string(ch), policy, string(scope), subject)
 }
 
-// Recipient returns the bucket of a recipient's sends under one policy.Purpose.BucketName.
+// Recipient returns the bucket of a recipient's sends under one policy.Purpose.SharedBucketName.
 func Recipient(app string, ch recipient.Channel, countedAs string, h recipient.Hash) string {
 	return bucket(app, ch, countedAs, quota.Recipient, h.String())
 }
@@ -104,8 +104,8 @@ type Subject struct {
 	Class     store.Class // of the request
 }
 
-// DatabaseBucket returns the recipient's bucket in the database, for all purposes with the policy.
-func (s Subject) DatabaseBucket() store.SendBucket {
+// SendBucket returns the recipient's bucket in the database, for all purposes with the policy.
+func (s Subject) SendBucket() store.SendBucket {
 	return store.SendBucket{App: s.App, Channel: s.Channel, Recipient: s.Recipient, Purposes: s.Purpose.PolicyPurposes}
 }
 
@@ -168,7 +168,7 @@ func (s Subject) bucket(scope quota.Scope) string {
 	case policy.BreakerScope:
 		return quota.Bucket("", "", "", string(policy.BreakerScope), globalSubject)
 	case quota.Recipient:
-		return Recipient(s.App, s.Channel, s.Purpose.BucketName(), s.Recipient)
+		return Recipient(s.App, s.Channel, s.Purpose.SharedBucketName(), s.Recipient)
 	case quota.IP:
 		subject = ClientPrefix(s.IP)
 	case quota.Network:

@@ -147,7 +147,7 @@ func (s *sharedRead[T]) takeTurn(ctx context.Context, before *sharedRead[T], slo
 // may share. Without a rule on the recipient it reads nothing and returns nil. Error: of the
 // database.
 func (g *Gates) readHistory(ctx context.Context, p buckets.Plan, refusal bool) (*sharedRead[rowrules.History], error) {
-	look := rowrules.HistoryQuery{SendBucket: p.DatabaseBucket()}
+	look := rowrules.HistoryQuery{SendBucket: p.SendBucket()}
 	if window := quota.LongestKeep(p.SendRules); window > 0 {
 		look.CountedWithin = window + HistoryMargin
 	}
@@ -158,7 +158,7 @@ func (g *Gates) readHistory(ctx context.Context, p buckets.Plan, refusal bool) (
 		return nil, nil
 	}
 	key := readKey{
-		buckets.Recipient(p.App, p.Channel, p.Purpose.BucketName(), p.Recipient), look.CountedWithin, look.RejectedWithin,
+		buckets.Recipient(p.App, p.Channel, p.Purpose.SharedBucketName(), p.Recipient), look.CountedWithin, look.RejectedWithin,
 		p.Class.IsStranger(), !refusal,
 	}
 	x := g.histories.read(ctx, key, g.now, func(ctx context.Context) (rowrules.History, error) { return g.db.ReadHistory(ctx, look) })

@@ -34,7 +34,7 @@ func newRecipientsUntil() recipientsUntil {
 func (r *recipientsUntil) nameOf(p buckets.Plan) uint64 {
 	var h maphash.Hash
 	h.SetSeed(r.seed)
-	for _, part := range [...]string{string(p.Class), p.App, string(p.Channel), p.Purpose.BucketName()} {
+	for _, part := range [...]string{string(p.Class), p.App, string(p.Channel), p.Purpose.SharedBucketName()} {
 		_, _ = h.WriteString(part)
 		_ = h.WriteByte(0) // in no part
 	}

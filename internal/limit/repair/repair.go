@@ -162,8 +162,8 @@ func (r *Repair) refundBuckets(v store.Verification) []string {
 	return counted
 }
 
-// recipientBuckets returns a recipient's buckets under each policy.Purpose.BucketName that the
-// purpose has had.
+// recipientBuckets returns a recipient's buckets under each policy.Purpose.SharedBucketName that
+// the purpose has had.
 func (r *Repair) recipientBuckets(app string, ch recipient.Channel, purpose string, h recipient.Hash) (all []string) {
 	for _, name := range r.Policy.Get().CurrentAndFormerCountedAs(purpose) {
 		all = append(all, buckets.Recipient(app, ch, name, h))

@@ -208,7 +208,7 @@ func TestRefundsOfTheDatabaseAreRepeated(t *testing.T) {
 	var told []string
 	for _, due := range r.db.due {
 		v := due.Verification
-		bucket := buckets.Recipient(v.App, v.Channel, login.BucketName(), v.Recipient)
+		bucket := buckets.Recipient(v.App, v.Channel, login.SharedBucketName(), v.Recipient)
 		told = append(told, fmt.Sprintf("refund %s [%s]", string(due.ID[:]), bucket))
 	}
 	r.asked("back", []string{"LeaseDueRefunds", "Refunded 1", "Refunded 2"}, told...)

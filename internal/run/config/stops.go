@@ -78,7 +78,7 @@ func (c Config) stopsInForce(now time.Time) (policy.BlockLists, []policy.Pause) 
 		case s.Domain != "":
 			blocks.Domains[s.Domain] = true
 		case s.Prefix != "":
-			blocks.Prefixes = append(blocks.Prefixes, recipient.CountedPhonePrefix(s.Prefix))
+			blocks.Prefixes = append(blocks.Prefixes, recipient.NormalizePhonePrefix(s.Prefix))
 		case !s.Recipient.IsZero():
 			blocks.Recipients[recipient.Folding{}.Hashes(s.Recipient, c.IndexKeyBytes()).Counted] = true
 		default:

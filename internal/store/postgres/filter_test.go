@@ -156,7 +156,7 @@ func askOfRecipient(t *testing.T, f *storetest.Fixture, begun store.BeginAnswer,
 	for range rounds {
 		storetest.Must(f.History(t.Context(), bucket, time.Hour))(t)
 		storetest.Must(f.VerificationToCheck(t.Context(),
-			store.HolderQuery{App: s.App, Channel: s.Channel, Recipient: s.Recipient, Purpose: s.Purpose, Holder: "s:1"}))(t)
+			store.RecipientVerificationsQuery{App: s.App, Channel: s.Channel, Recipient: s.Recipient, Purpose: s.Purpose, Holder: "s:1"}))(t)
 		storetest.Must3(f.Verification(t.Context(), begun.Verification.ID))(t)
 		storetest.Must(f.SendDetails(t.Context(), s.ID))(t)
 	}

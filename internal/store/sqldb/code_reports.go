@@ -61,6 +61,6 @@ ORDER BY (` + checkedWithKeySQL +
 
 // NewestCallerCode returns the verification of an app, recipient and purpose that a report means,
 // or fault.NotFound. It looks back for an hour more than codes live. h has no Holder.
-func (db *DB) NewestCallerCode(ctx context.Context, h store.HolderQuery) (store.Verification, error) {
+func (db *DB) NewestCallerCode(ctx context.Context, h store.RecipientVerificationsQuery) (store.Verification, error) {
 	return db.firstOfRecipient(ctx, "NewestCallerCode", db.Dialect.callerCodeSQL(), h, store.MaxCodeLife+time.Hour)
 }

@@ -95,7 +95,7 @@ const checkedWithKeySQL = `substr(v.check_key, 1, 32) = @key` // 32 is store.Che
 
 // VerificationToCheck returns the verification that was checked last with h.CheckKey, else the
 // newest pending one, of a holder for a recipient and purpose, or fault.NotFound.
-func (db *DB) VerificationToCheck(ctx context.Context, h store.HolderQuery) (store.Verification, error) {
+func (db *DB) VerificationToCheck(ctx context.Context, h store.RecipientVerificationsQuery) (store.Verification, error) {
 	if err := h.Validate(); err != nil {
 		return store.Verification{}, err
 	}
@@ -106,9 +106,9 @@ func (db *DB) VerificationToCheck(ctx context.Context, h store.HolderQuery) (sto
 
 // firstOfRecipient returns the first verification that a statement of recipientVerificationsSQL
 // selects, or fault.NotFound.
-func (db *DB) firstOfRecipient(ctx context.Context, name, statement string, h store.HolderQuery, life time.Duration) (store.Verification,
-	error,
-) {
+func (db *DB) firstOfRecipient(
+	ctx context.Context, name, statement string, h store.RecipientVerificationsQuery, life time.Duration,
+) (store.Verification, error) {
 	found, err := readAllShared(ctx, db, name, VerificationFields, statement,
 		Args{
 			"recipient": h.Recipient, "app": h.App, "channel": h.Channel, "purpose": h.Purpose, "holder": h.Holder,

@@ -67,7 +67,7 @@ func checksWithKeys(t *testing.T, f *Fixture) {
 	check(Right(v.ID), 1, 2, "true true false false")
 	f.Pass(time.Second)
 	newer := f.Admit(t, f.Intent(1, held)).Verification
-	query := store.HolderQuery{App: "shop", Channel: recipient.Email, Recipient: v.Recipient, Purpose: "login", Holder: "s:1"}
+	query := store.RecipientVerificationsQuery{App: "shop", Channel: recipient.Email, Recipient: v.Recipient, Purpose: "login", Holder: "s:1"}
 	Equal(t, "newest", Must(f.VerificationToCheck(t.Context(), query))(t).ID, newer.ID)
 	query.CheckKey = bytes.Repeat([]byte{1}, store.CheckKeyHashSize)
 	Equal(t, "of the key", Must(f.VerificationToCheck(t.Context(), query))(t).ID, v.ID)
@@ -179,7 +179,7 @@ func newestOfHolder(t *testing.T, f *Fixture) {
 	older := f.Admit(t, f.Intent(1, held)).Verification
 	f.Pass(time.Second)
 	newer := f.Admit(t, f.Intent(1, held)).Verification
-	query := store.HolderQuery{App: "shop", Channel: recipient.Email, Recipient: newer.Recipient, Purpose: "login", Holder: "s:1"}
+	query := store.RecipientVerificationsQuery{App: "shop", Channel: recipient.Email, Recipient: newer.Recipient, Purpose: "login", Holder: "s:1"}
 	Equal(t, "newest", Must(f.VerificationToCheck(t.Context(), query))(t), newer)
 	useTries(t, f, newer.ID, 5)
 	Equal(t, "the one that has tries left", Must(f.VerificationToCheck(t.Context(), query))(t), older)

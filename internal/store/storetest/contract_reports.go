@@ -68,7 +68,7 @@ func reportsByRecipient(t *testing.T, f *Fixture) {
 		f.Pass(time.Second)
 		return f.Ended(t, f.Intent(1, withCode("sealed")), Sent).Verification.ID
 	}
-	query := store.HolderQuery{App: "shop", Channel: recipient.Email, Recipient: f.Intent(1).Send.Recipient, Purpose: "login"}
+	query := store.RecipientVerificationsQuery{App: "shop", Channel: recipient.Email, Recipient: f.Intent(1).Send.Recipient, Purpose: "login"}
 	Is(t, Err(f.NewestCallerCode(t.Context(), query)), fault.NotFound)
 	meant := func(what, want string) {
 		t.Helper()

@@ -217,7 +217,7 @@ func (s *Service) CheckByRecipient(ctx context.Context, ask Request, typed strin
 	if err != nil {
 		return CheckResult{}, err
 	}
-	v, err := s.Store.VerificationToCheck(ctx, store.HolderQuery{
+	v, err := s.Store.VerificationToCheck(ctx, store.RecipientVerificationsQuery{
 		App: r.App, Channel: r.to.Channel(), Recipient: r.plan.Recipient, Purpose: r.plan.Purpose.Name,
 		Holder: r.holder, CheckKey: s.checkKey(r.Caller),
 	})

@@ -27,7 +27,7 @@ func (s *Service) ReportByRecipient(ctx context.Context, ask Request, outcome st
 	if err != nil {
 		return store.Verification{}, err
 	}
-	v, err := s.Store.NewestCallerCode(ctx, store.HolderQuery{
+	v, err := s.Store.NewestCallerCode(ctx, store.RecipientVerificationsQuery{
 		App: r.App, Channel: r.to.Channel(), Recipient: r.plan.Recipient,
 		Purpose: r.plan.Purpose.Name, CheckKey: s.reportKey(r.Caller),
 	})

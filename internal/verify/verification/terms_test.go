@@ -93,7 +93,7 @@ func TestWhatIsRememberedOfFormerPoliciesIsBounded(t *testing.T) {
 		r.Change(hourly(fmt.Sprint("p", i%50), 1, time.Hour))
 	}
 	got := r.Svc.Terms().CurrentAndFormerCountedAs("login")
-	if len(got) != 17 || got[16] != r.Svc.Terms().Purposes["login"].BucketName() || !strings.HasPrefix(got[15], "p48") {
+	if len(got) != 17 || got[16] != r.Svc.Terms().Purposes["login"].SharedBucketName() || !strings.HasPrefix(got[15], "p48") {
 		t.Errorf("%v", got)
 	}
 }

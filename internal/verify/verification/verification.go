@@ -52,10 +52,10 @@ type Store interface {
 
 	Verification(ctx context.Context, id string) (store.Verification, store.Send, time.Time, error)
 	VerificationRow(ctx context.Context, id string) (store.Verification, time.Time, error)
-	VerificationToCheck(ctx context.Context, h store.HolderQuery) (store.Verification, error)
+	VerificationToCheck(ctx context.Context, h store.RecipientVerificationsQuery) (store.Verification, error)
 	Check(ctx context.Context, c store.CheckRequest) (store.CheckAnswer, error)
 	Cancel(ctx context.Context, id string, events ...store.NewEvent) (bool, error)
-	NewestCallerCode(ctx context.Context, h store.HolderQuery) (store.Verification, error)
+	NewestCallerCode(ctx context.Context, h store.RecipientVerificationsQuery) (store.Verification, error)
 	Report(ctx context.Context, id string, r store.Report, key []byte, event store.NewEvent) (store.Verification, error)
 }
 
