@@ -4,8 +4,9 @@
 // text messages and of mails share: errors by status, safe error codes, values in JSON by a
 // configured path, and signatures like those of AWS.
 //
-// Every connection is used once. On a kept connection that broke, net/http would repeat the request
-// by itself, and a repeated request is a second message.
+// Connections are kept for IdleTimeout. On a kept connection that broke, net/http would repeat some
+// requests by itself, and a repeated request may be a second message. So requests are made such
+// that it can repeat none.
 package providerhttp
 
 import (
@@ -22,6 +23,7 @@ import (
 	"net/http/httptrace"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel/propagation"
@@ -50,6 +52,11 @@ const (
 	DialTimeout = 10 * time.Second
 	// defaultTimeout bounds one request, from the dial to the end of the response.
 	defaultTimeout = 20 * time.Second
+	// IdleTimeout is how long an idle connection is kept. Common servers end one after 5 s; a
+	// request that meets this end has an unknown outcome.
+	IdleTimeout = 2 * time.Second
+	// maxIdleConnections bounds the connections that one Client keeps.
+	maxIdleConnections = 32
 	// maxResponseBytes bounds the body of a response, in bytes.
 	maxResponseBytes = 64 << 10
 )
@@ -64,7 +71,8 @@ const (
 	errRedirect          = delivery.SafeError("the provider points elsewhere, which is not followed")
 )
 
-// Client makes requests, each on a connection of its own. A zero field stands for its default.
+// Client makes requests of one provider. A zero field stands for its default. Safe for concurrent
+// use; it must not be copied after the first request.
 type Client struct {
 	// Timeout bounds one request; by default 20 s.
 	Timeout time.Duration
@@ -73,51 +81,81 @@ type Client struct {
 	// RootCAs are the certificate authorities that are trusted for the server's certificate; nil
 	// means those of the system.
 	RootCAs *x509.CertPool
+
+	once sync.Once // makes http
+	http *http.Client
 }
 
-// writeTracker opens the connection of a request, and notes whether a byte of the request was
-// written to it.
-type writeTracker struct {
-	open   func(ctx context.Context, network, address string) (net.Conn, error)
-	mu     sync.Mutex // not held while writing
-	begun  bool       // the connection is ready: all bytes written from now on are of the request
-	left   bool       // a write of the request began; even if it failed, some bytes may have left
-	sealed bool       // further writes fail
+// client returns the HTTP client. Its connections speak HTTP/1.1, so each carries one request at
+// a time.
+func (c *Client) client() *http.Client {
+	c.once.Do(func() {
+		c.http = &http.Client{
+			Transport: &http.Transport{
+				Proxy: http.ProxyFromEnvironment, DialContext: c.dial, TLSHandshakeTimeout: DialTimeout,
+				TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: c.RootCAs},
+				IdleConnTimeout: IdleTimeout, MaxIdleConnsPerHost: maxIdleConnections,
+			},
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		}
+	})
+	return c.http
 }
 
-// trackedConn is a connection whose writeTracker notes each write.
-type trackedConn struct {
-	net.Conn
-	*writeTracker
-}
-
-func (w *writeTracker) dial(ctx context.Context, network, address string) (net.Conn, error) {
+func (c *Client) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, DialTimeout)
 	defer cancel()
-	conn, err := w.open(ctx, network, address)
+	dial := c.Dial
+	if dial == nil {
+		dial = new(net.Dialer).DialContext
+	}
+	conn, err := dial(ctx, network, address)
 	if err != nil {
 		return nil, err
 	}
-	return trackedConn{conn, w}, nil
+	return &trackedConn{Conn: conn}, nil
+}
+
+// trackedConn is a connection that tells the request that it carries of each write.
+type trackedConn struct {
+	net.Conn
+	carried atomic.Pointer[writeTracker] // nil before the first request: what is written then is TLS's
 }
 
 // Write implements net.Conn. After stopAndReportSent it fails with net.ErrClosed.
-func (t trackedConn) Write(b []byte) (int, error) {
-	t.mu.Lock()
-	sealed := t.sealed
-	t.left = t.left || t.begun && !sealed
-	t.mu.Unlock()
-	if sealed {
+func (t *trackedConn) Write(b []byte) (int, error) {
+	if w := t.carried.Load(); w != nil && !w.admit() {
 		return 0, net.ErrClosed
 	}
 	return t.Conn.Write(b)
 }
 
-// onConnected is called when the connection is ready, TLS included.
-func (w *writeTracker) onConnected(httptrace.GotConnInfo) {
+// writeTracker notes whether a byte of its request was written to a connection.
+type writeTracker struct {
+	mu     sync.Mutex // not held while writing
+	left   bool       // a write of the request began; even if it failed, some bytes may have left
+	sealed bool       // further writes fail
+}
+
+func (w *writeTracker) admit() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.begun = true
+	w.left = w.left || !w.sealed
+	return !w.sealed
+}
+
+// onConnected is called when the connection is ready, TLS included: all bytes written from now on
+// are of this request, until the connection carries the next one.
+func (w *writeTracker) onConnected(info httptrace.GotConnInfo) {
+	conn := info.Conn
+	for {
+		secured, ok := conn.(*tls.Conn)
+		if !ok {
+			break
+		}
+		conn = secured.NetConn()
+	}
+	conn.(*trackedConn).carried.Store(w)
 }
 
 // stopAndReportSent makes further writes fail, and reports whether a byte of the request may have
@@ -137,10 +175,7 @@ func (c *Client) Do(ctx context.Context, r Request) (Response, *delivery.Error) 
 	asked := ctx
 	ctx, cancel := context.WithTimeout(ctx, cmp.Or(c.Timeout, defaultTimeout))
 	defer cancel()
-	gone := writeTracker{open: c.Dial}
-	if gone.open == nil {
-		gone.open = new(net.Dialer).DialContext
-	}
+	var gone writeTracker
 	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: gone.onConnected})
 	req, err := http.NewRequestWithContext(traced, r.Method, r.URL, bytes.NewReader(r.Body))
 	if err != nil {
@@ -149,21 +184,19 @@ func (c *Client) Do(ctx context.Context, r Request) (Response, *delivery.Error) 
 			Err: ErrIncompleteMessage,
 		}
 	}
+	req.GetBody = nil // net/http repeats a POST with an Idempotency-Key only if it has this,
+	if r.Method == http.MethodGet {
+		req.Body = io.NopCloser(bytes.NewReader(nil)) // and a GET only if it has no body
+	}
 	maps.Copy(req.Header, r.Header)
 	propagation.TraceContext{}.Inject(ctx, propagation.HeaderCarrier(req.Header)) // adds nothing if ctx has no trace
-	client := &http.Client{
-		Transport: &http.Transport{
-			Proxy: http.ProxyFromEnvironment, DialContext: gone.dial, TLSHandshakeTimeout: DialTimeout,
-			TLSClientConfig:   &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: c.RootCAs},
-			DisableKeepAlives: true, // see the package comment
-		},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
-	defer func() { delivery.SetHandover(ctx, gone.stopAndReportSent() || delivery.HandedOver(ctx)) }()
-	response, err := client.Do(req)
+	response, err := c.client().Do(req)
 	if err != nil {
-		return Response{}, transportError(asked, ctx, gone.stopAndReportSent(), err)
+		left := gone.stopAndReportSent()
+		delivery.SetHandover(ctx, left || delivery.HandedOver(ctx))
+		return Response{}, transportError(asked, ctx, left, err)
 	}
+	delivery.SetHandover(ctx, true)
 	defer func() { _ = response.Body.Close() }()
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxResponseBytes+1))
 	switch {

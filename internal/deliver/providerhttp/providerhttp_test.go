@@ -1,37 +1,102 @@
 package providerhttp
 
 import (
+	"crypto/tls"
 	"io"
+	"log"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/http/httptrace"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"sendcode/internal/deliver/delivery"
 )
 
 // Only bytes after the connection was ready are the request's, and none leaves once it was given
-// up.
+// up. The next request on the connection is tracked by itself.
 func TestDeparture(t *testing.T) {
 	near, far := net.Pipe()
 	go func() { _, _ = io.Copy(io.Discard, far) }()
 	defer func() { _ = near.Close() }()
+	conn := &trackedConn{Conn: near}
+	write := func(text string) error {
+		_, err := conn.Write([]byte(text))
+		return err
+	}
+	if err := write("handshake"); err != nil {
+		t.Fatal(err)
+	}
 	for _, written := range []bool{false, true} {
 		var d writeTracker
-		conn := trackedConn{near, &d}
-		if _, err := conn.Write([]byte("handshake")); err != nil {
-			t.Fatal(err)
-		}
-		d.onConnected(httptrace.GotConnInfo{})
-		if written {
-			_, _ = conn.Write([]byte("P"))
-		}
-		if d.stopAndReportSent() != written {
+		d.onConnected(httptrace.GotConnInfo{Conn: tls.Client(conn, nil)})
+		if written && write("P") != nil || d.stopAndReportSent() != written {
 			t.Errorf("left: %v", !written)
 		}
-		if _, err := conn.Write([]byte("OST")); err == nil || d.stopAndReportSent() != written {
+		if write("OST") == nil || d.stopAndReportSent() != written {
 			t.Error("the rest left after that")
 		}
+	}
+}
+
+// provider is a provider whose connections end as the test says. It counts what it reads.
+type provider struct {
+	*httptest.Server
+	opened, read atomic.Int32
+	hangUp       atomic.Bool // after the next requests were read
+}
+
+func newProvider(t *testing.T) *provider {
+	p := &provider{}
+	p.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		if p.read.Add(1); p.hangUp.Load() {
+			panic(http.ErrAbortHandler)
+		}
+	}))
+	p.Config.ConnState = func(_ net.Conn, s http.ConnState) {
+		if s == http.StateNew {
+			p.opened.Add(1)
+		}
+	}
+	p.Config.ErrorLog = log.New(io.Discard, "", 0)
+	p.Start()
+	t.Cleanup(p.Close)
+	return p
+}
+
+// The requests of a provider share connections. A request whose kept connection breaks after it was
+// read has an unknown outcome, and is never repeated.
+func TestKeptConnections(t *testing.T) {
+	for name, r := range map[string]Request{
+		"POST": {Method: http.MethodPost, Body: []byte("{}")}, "GET": {Method: http.MethodGet},
+		"empty": {Method: http.MethodPost}, "with a key": {Method: http.MethodPost, Body: []byte("{}"), Header: http.Header{"Idempotency-Key": {"1"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newProvider(t)
+			r.URL = p.URL
+			const taken = delivery.ErrorClass("")
+			var c Client
+			ask := func(class delivery.ErrorClass, opened, read int32) {
+				t.Helper()
+				var got delivery.ErrorClass
+				if _, err := c.Do(t.Context(), r); err != nil {
+					got = err.Class
+				}
+				if got != class || p.opened.Load() != opened || p.read.Load() != read {
+					t.Errorf("%q, %d connections, %d requests; want %q, %d, %d", got, p.opened.Load(), p.read.Load(), class, opened, read)
+				}
+			}
+			ask(taken, 1, 1)
+			ask(taken, 1, 2)
+			p.hangUp.Store(true)
+			ask(delivery.Unknown, 1, 3)
+			p.hangUp.Store(false)
+			ask(taken, 2, 4)
+		})
 	}
 }
 

@@ -80,7 +80,7 @@ func New(c Config) (*Client, error) {
 // Address returns host:port.
 func (c *Client) Address() string { return c.config.Address() }
 
-// MaxConns returns how many requests there may be at once, each over a connection of its own.
+// MaxConns returns how many requests there may be at once.
 func (c *Client) MaxConns() int { return cap(c.slots) }
 
 // ConnLimit returns MaxConns.
@@ -90,7 +90,7 @@ func (c *Client) ConnLimit() int { return cap(c.slots) }
 func (c *Client) LoginProblem() (since time.Time, why error) { return time.Time{}, nil }
 
 // ConnCounts returns how many requests are under way, and how many mails waited for their turn
-// since the start; no connection is kept idle.
+// since the start. Idle connections are not counted.
 func (c *Client) ConnCounts() (inUse, idle int, waits int64) { return len(c.slots), 0, c.waits.Load() }
 
 // Close makes later deliveries fail as Temporary. Deliveries under way continue.

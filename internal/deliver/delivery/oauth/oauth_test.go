@@ -14,6 +14,7 @@ import (
 
 	"sendcode/internal/deliver/delivery/oauth"
 	"sendcode/internal/deliver/delivery/oauth/oauthtest"
+	"sendcode/internal/deliver/providerhttp"
 	"sendcode/internal/kit/servertest"
 )
 
@@ -94,6 +95,7 @@ func bubble(t *testing.T, test func(t *testing.T, server *oauthtest.Server, sour
 			if _, err := source.Token(t.Context(), ""); err == nil && server.Asked() > asked {
 				t.Error("a closed source asks")
 			}
+			<-time.After(providerhttp.IdleTimeout) // no connection outlasts the bubble
 			synctest.Wait()
 		}()
 		test(t, server, source, func() string {

@@ -94,9 +94,6 @@ func NewFake(t *testing.T, r Rig, respond http.HandlerFunc) *Fake {
 		body, err := io.ReadAll(req.Body)
 		f.mu.Lock()
 		f.seen++
-		if !req.Close {
-			f.wrong = errors.New("the connection is kept, so net/http may repeat a request by itself")
-		}
 		f.wrong = errors.Join(f.wrong, err, r.Check(req, string(body)))
 		f.mu.Unlock()
 		respond(w, req)

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"sendcode/internal/deliver/delivery"
+	"sendcode/internal/deliver/providerhttp"
 	"sendcode/internal/kit/servertest"
 	"sendcode/internal/verify/humancheck"
 	"sendcode/internal/verify/humancheck/vendors"
@@ -59,6 +60,7 @@ func newVendor(t testing.TB, kind string, change ...func(*vendors.Config)) (*ven
 		func(h delivery.Health) { *heard = append(*heard, h) })
 	servertest.OK(t, err)
 	v.DialWith(f.dial)
+	t.Cleanup(func() { <-time.After(providerhttp.IdleTimeout) }) // no connection outlasts the bubble
 	return v, f, heard
 }
 

@@ -281,9 +281,6 @@ func (s *Server) handle(w http.ResponseWriter, r *http.Request) {
 	if r.Method+" "+r.URL.Path != s.rig.Probe {
 		mail, err = s.rig.Read(r, body)
 	}
-	if !r.Close {
-		err = errors.Join(err, errors.New("the connection is kept, so net/http may repeat a request by itself"))
-	}
 	s.note(err)
 	s.mu.Lock()
 	s.requests++
