@@ -73,8 +73,8 @@ const (
 
 // CurrentID returns the ID of the first key, which is used for new data; "" without keys.
 func (r *Ring) CurrentID() string {
-	if ids := r.IDs(); len(ids) > 0 {
-		return ids[0]
+	if keys := r.content().keys; len(keys) > 0 {
+		return keys[0].id
 	}
 	return ""
 }

@@ -6,7 +6,6 @@ package buckets
 
 import (
 	"net/netip"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -127,6 +126,7 @@ type Plan struct {
 // NewPlan makes the plan of a subject with these rules, as policy.Set.RulesFor returns them.
 func NewPlan(s Subject, rules []quota.Rule, also ...quota.Rule) Plan {
 	p := Plan{Subject: s, Rules: rules, Also: also, Buckets: make(map[quota.Scope]string, len(rules)+len(also))}
+	p.SendRules = make([]quota.Rule, 0, len(rules)) // most are of this kind
 	for _, r := range rules {
 		switch r.Scope {
 		case quota.Recipient:
@@ -137,12 +137,14 @@ func NewPlan(s Subject, rules []quota.Rule, also ...quota.Rule) Plan {
 			p.LimiterRules = append(p.LimiterRules, r)
 		}
 	}
-	for _, r := range slices.Concat(rules, also) {
-		if p.Buckets[r.Scope] != "" {
-			continue
-		}
-		if name := s.bucket(r.Scope); name != "" {
-			p.Buckets[r.Scope] = name
+	for _, all := range [][]quota.Rule{rules, also} {
+		for _, r := range all {
+			if p.Buckets[r.Scope] != "" {
+				continue
+			}
+			if name := s.bucket(r.Scope); name != "" {
+				p.Buckets[r.Scope] = name
+			}
 		}
 	}
 	return p
