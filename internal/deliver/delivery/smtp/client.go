@@ -125,8 +125,11 @@ func (c *Client) deliver(ctx context.Context, held *session, mail *delivery.Rend
 		held = nil // the fresh session takes its place in the pool
 		c.pool.replace()
 	}
-	held, fail = openSession(ctx, c.config)
+	config, began := c.config, time.Now()
+	config.hasty = c.pool.isSilent
+	held, fail = openSession(ctx, config)
 	if fail == nil {
+		c.pool.noteOpened(time.Since(began))
 		c.NoteCertificate(held.state, held.unverified)
 		reply, usable, fail = held.deliver(ctx, mail)
 	}
@@ -134,8 +137,8 @@ func (c *Client) deliver(ctx context.Context, held *session, mail *delivery.Rend
 		fail.About, fail.Crowded = delivery.AboutRecipient, false
 	}
 	switch {
-	case refusesConnection(fail):
-		usable, refused = false, c.pool.limitToOthers()
+	case refusesConnection(fail), refusesSilently(fail):
+		usable, refused = false, c.pool.limitToOthers(fail.Status == 0)
 	case fail != nil && fail.Crowded && c.pool.limitToLeast():
 		usable = false
 	case usable:

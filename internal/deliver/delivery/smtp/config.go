@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"time"
 	"unicode"
 
 	"sendcode/internal/base/loopback"
@@ -52,6 +53,9 @@ type Config struct {
 	// preferPlain: the server refused (535) a mechanism that hides the password, and offers PLAIN
 	// or LOGIN, with which the next session begins; see openSession. withDefaults makes it.
 	preferPlain *atomic.Bool
+	// hasty reports whether a server that has been silent for so long while a connection is opened
+	// is waited for no longer; nil: it is waited for.
+	hasty func(waited time.Duration) bool
 	// Hello is our name in EHLO, by default "localhost". A public relay wants the sending domain
 	// here.
 	Hello string

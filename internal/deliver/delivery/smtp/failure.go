@@ -9,6 +9,7 @@ import (
 	"net/textproto"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -74,6 +75,22 @@ func withOwnCause(e *delivery.Error, err error) *delivery.Error {
 // the connection is one too many.
 func refusesConnection(fail *delivery.Error) bool {
 	return fail != nil && fail.Crowded && fail.BefallsAll() && fail.About != delivery.AboutPace
+}
+
+// refusesSilently is refusesConnection for a server, or a firewall before it, that ended the
+// connection or said nothing that can be read until the mail was begun.
+func refusesSilently(fail *delivery.Error) bool {
+	if fail == nil || fail.Status != 0 || fail.About != delivery.AboutServer {
+		return false
+	}
+	_, refused := errors.AsType[syscall.Errno](fail.Err)
+	switch fail.Stage {
+	case delivery.StageDial, delivery.StageTLS, delivery.StageHello, delivery.StageAuth, delivery.StageMail:
+		return refused || slices.ContainsFunc([]error{
+			errConnBroken, errNoConnection, errHandshake, errProtocol, errReplyTooLong, os.ErrDeadlineExceeded,
+		}, func(err error) bool { return errors.Is(fail.Err, err) })
+	}
+	return false
 }
 
 // aboutRecipient reports whether two connections, of which the first had served other mails, have

@@ -33,10 +33,12 @@ type pool struct {
 	begun   []time.Time // when the last perMinute mails began, the longest ago first
 	pace    *time.Timer // serves a waiting mail when one of begun is a minute ago
 
-	worked     int       // connections that may be open at once without a trial
-	unproven   int       // of open: those that have served no mail yet
-	refused    time.Time // when the server last said that it has too much of us; zero: never, or it has taken one since it refused all
-	refusesAll bool      // it refused the only one, and has taken none since
+	worked     int           // connections that may be open at once without a trial
+	unproven   int           // of open: those that have served no mail yet
+	refused    time.Time     // when the server last said that it has too much of us; zero: never, or it has taken one since it refused all
+	refusesAll bool          // it refused the only one, and has taken none since
+	alive      time.Time     // when the server last took a mail or a connection, or the only connection was begun
+	slowest    time.Duration // that the server took until a connection was open
 
 	quitting sync.WaitGroup
 }
@@ -62,6 +64,8 @@ const (
 	growAfterRefusal = 10 * time.Minute
 	growAfterFault   = time.Minute // see heldLocked
 	maxTrials        = 2
+	// aliveFor is how long a server that takes mails counts as one that works.
+	aliveFor = 10 * time.Second
 )
 
 // limitLocked returns how many connections there may be now. The caller holds the lock.
@@ -260,6 +264,9 @@ func (p *pool) takeLocked(overdue bool) (s *session, ok bool) {
 	if p.open+p.quits >= p.limitLocked() || p.open >= p.least && !overdue {
 		return nil, false
 	}
+	if p.open == 0 {
+		p.alive = time.Now()
+	}
 	p.open++
 	p.unproven++
 	return nil, true
@@ -287,6 +294,9 @@ func (p *pool) release(s *session, usable bool) {
 	if s == nil || !s.proven {
 		p.unproven--
 	}
+	if usable && s != nil {
+		p.alive = time.Now()
+	}
 	switch {
 	case s == nil:
 		p.open--
@@ -303,13 +313,33 @@ func (p *pool) release(s *session, usable bool) {
 
 // limitToOthers has no more connections opened than there are beside one that the server refused.
 // It reports whether there are others: then the server may be well. If it refuses each of them too,
-// the last one has no others: then one at a time is opened until the server takes one.
-func (p *pool) limitToOthers() bool {
+// the last one has no others: then one at a time is opened until the server takes one. A refusal
+// without a reply is one of this connection only if the server is alive.
+func (p *pool) limitToOthers(silent bool) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	others := p.open + p.quits - 1
+	if silent && (others == 0 || time.Since(p.alive) >= aliveFor) {
+		p.refusesAll = others == 0 && p.heldLocked()
+		return false
+	}
 	p.worked, p.refused, p.refusesAll = max(1, others), time.Now(), others == 0
 	return others > 0
+}
+
+// noteOpened is called when the server has taken a connection, after so long.
+func (p *pool) noteOpened(took time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.alive, p.slowest = time.Now(), max(p.slowest, took)
+}
+
+// isSilent reports whether a server that has kept one more connection waiting for so long may take
+// it no more: others work, and none took half as long to open.
+func (p *pool) isSilent(waited time.Duration) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.open > p.unproven && time.Since(p.alive) < aliveFor && waited >= 2*p.slowest
 }
 
 // limitToLeast is limitToOthers without a refused connection, so only down to least. It reports

@@ -106,7 +106,7 @@ func TestARefusedConnectionHasNotWorked(t *testing.T) {
 		}
 		trials[i] = &session{}
 	}
-	servertest.Same(t, "others", p.limitToOthers(), true)
+	servertest.Same(t, "others", p.limitToOthers(false), true)
 	p.noteServed(trials[0])
 	servertest.Same(t, "have worked", p.worked, 3)
 }

@@ -66,6 +66,13 @@ func openSession(ctx context.Context, config Config) (*session, *delivery.Error)
 func connect(ctx context.Context, config Config) (*session, *delivery.Error) {
 	dialing, done := context.WithTimeout(ctx, dialTimeout)
 	defer done()
+	if hasty := config.hasty; hasty != nil {
+		defer time.AfterFunc(shortTimeout, func() {
+			if hasty(shortTimeout) {
+				done()
+			}
+		}).Stop()
+	}
 	conn, err := config.Dial(dialing, "tcp", config.Address())
 	if err != nil {
 		return nil, newError(ctx, delivery.StageDial, err, delivery.PrivateData{})
@@ -198,6 +205,7 @@ func (s *session) verify(state tls.ConnectionState) error {
 const (
 	dialTimeout    = 10 * time.Second // opening the socket
 	keptTimeout    = 5 * time.Second  // the first step on a kept connection, whose other end may be gone without a word
+	shortTimeout   = 5 * time.Second  // opening a connection, where hasty says so
 	commandTimeout = 30 * time.Second // another step with all its round trips, or writing the body
 	dotTimeout     = 10 * time.Minute // the answer to the final dot (RFC 5321 section 4.5.3.2.6)
 	quitTimeout    = time.Second      // QUIT and its reply
@@ -221,7 +229,11 @@ func (s *session) awaitStep(ctx context.Context, stage string, run func() error)
 	case s.kept:
 		limit, s.kept = keptTimeout, false
 	}
-	s.conn.startStep(limit)
+	var hasty func(time.Duration) bool
+	if s.mails == 0 {
+		hasty = s.config.hasty
+	}
+	s.conn.startStep(limit, hasty)
 	err := run()
 	if s.guard.torn != nil {
 		return newError(ctx, stage, s.guard.torn, s.private)
@@ -239,6 +251,6 @@ func (s *session) closeSocket() { _ = s.conn.Close() }
 // quit says QUIT and closes the socket. It ignores errors, since every mail has its reply.
 func (s *session) quit() {
 	defer s.closeSocket()
-	s.conn.startStep(quitTimeout)
+	s.conn.startStep(quitTimeout, nil)
 	_ = s.client.Quit()
 }

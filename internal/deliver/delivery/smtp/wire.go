@@ -1,8 +1,10 @@
 package smtp
 
 import (
+	"errors"
 	"io"
 	"net"
+	"os"
 	"slices"
 	"time"
 )
@@ -19,12 +21,33 @@ type countedConn struct {
 	sent int64
 	// room is how many more bytes may be read in this step.
 	room int
+	// began is when the step began, and until when it ends. After shortTimeout it ends as soon as
+	// hasty says so, if that is not nil.
+	began, until time.Time
+	hasty        func(waited time.Duration) bool
 }
 
 // startStep sets the deadline of a step, and how many bytes the server may say within it.
-func (c *countedConn) startStep(limit time.Duration) {
-	c.room = maxStepBytes
-	_ = c.SetDeadline(time.Now().Add(limit)) // fails only on a closed socket, and so will the step
+func (c *countedConn) startStep(limit time.Duration, hasty func(waited time.Duration) bool) {
+	c.room, c.began, c.hasty = maxStepBytes, time.Now(), hasty
+	c.until = c.began.Add(limit)
+	_ = c.SetDeadline(c.until) // fails only on a closed socket, and so will the step
+	if hasty != nil {
+		_ = c.SetReadDeadline(c.began.Add(min(limit, shortTimeout)))
+	}
+}
+
+// waitsOn reports whether a read that failed with err goes on, and sets its next deadline.
+func (c *countedConn) waitsOn(err error) bool {
+	now := time.Now()
+	if c.hasty == nil || !errors.Is(err, os.ErrDeadlineExceeded) || !now.Before(c.until) || c.hasty(now.Sub(c.began)) {
+		return false
+	}
+	next := now.Add(time.Second)
+	if next.After(c.until) {
+		next = c.until
+	}
+	return c.SetReadDeadline(next) == nil
 }
 
 func (c *countedConn) Read(p []byte) (int, error) {
@@ -32,6 +55,9 @@ func (c *countedConn) Read(p []byte) (int, error) {
 		return 0, errReplyTooLong
 	}
 	n, err := c.Conn.Read(p[:min(len(p), c.room)])
+	for n == 0 && c.waitsOn(err) {
+		n, err = c.Conn.Read(p[:min(len(p), c.room)])
+	}
 	c.room -= n
 	return n, err
 }
