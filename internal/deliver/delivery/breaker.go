@@ -115,6 +115,12 @@ func (b *Breaker) Health() Health {
 	return b.current
 }
 
+// IsWell reports whether the breaker is closed, and the last attempt that told anything was no
+// fault.
+func (b *Breaker) IsWell() bool {
+	return b.breaker.State() == gobreaker.StateClosed && b.breaker.Counts().ConsecutiveFailures == 0
+}
+
 // State returns the breaker's state and a channel that is closed when the state changes.
 func (b *Breaker) State() (gobreaker.State, <-chan struct{}) {
 	b.mu.Lock()

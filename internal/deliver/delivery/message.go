@@ -42,19 +42,26 @@ type Mail struct {
 	IDHeaders map[string]string
 	// Date becomes the Date header, in UTC, whole seconds.
 	Date time.Time
-	// Used are the servers of earlier mails with the same code, as Result.Provider. They are tried
-	// last. Took are those that took one.
+	// Used are the servers of earlier mails with the same code, as Result.Provider. Others are tried
+	// first, if they are well. Took are those that took one.
 	Used, Took []string
 }
 
-// UnusedFirst returns all in their order, but those whose name is in used last.
-func UnusedFirst[T any](all []T, used []string, name func(T) string) []T {
+// UnusedFirst returns all in their order, but those first that are well and whose name is not in
+// used.
+func UnusedFirst[T any](all []T, used []string, name func(T) string, isWell func(T) bool) []T {
 	if len(used) == 0 {
 		return all
 	}
-	isUsed := func(one T) bool { return slices.Contains(used, name(one)) }
-	return slices.Concat(slices.DeleteFunc(slices.Clone(all), isUsed),
-		slices.DeleteFunc(slices.Clone(all), func(one T) bool { return !isUsed(one) }))
+	var first, last []T
+	for _, one := range all {
+		if !slices.Contains(used, name(one)) && isWell(one) {
+			first = append(first, one)
+		} else {
+			last = append(last, one)
+		}
+	}
+	return append(first, last...)
 }
 
 // SharedFields are the fields that mails of one form may share: a [MailEncoder] keeps parts for
@@ -103,6 +110,9 @@ type RenderedMail struct {
 	Content []byte
 	// Private is what the server's replies must not repeat into a log.
 	Private PrivateData
+	// OtherIsFree reports whether another server that is up is tried next: then silence is waited
+	// for less long. It may be nil.
+	OtherIsFree func() bool
 }
 
 // FromHeader returns the sender as "Name <address>" in plain UTF-8, with the domain as A-labels,

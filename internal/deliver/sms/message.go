@@ -37,8 +37,8 @@ type Message struct {
 	Purpose, Language string
 	// CallbackURL is the URL to which the carrier sends the receipt; empty: it sends none.
 	CallbackURL string
-	// Used are the carriers of earlier messages with the same code. They are tried last. Took are
-	// those that took one.
+	// Used are the carriers of earlier messages with the same code. Others are tried first, if they
+	// are well. Took are those that took one.
 	Used, Took []string
 	// Life is how long the code is still valid. Some carriers drop the message after that.
 	Life time.Duration

@@ -96,7 +96,7 @@ func NewCarriers(routes []Route, o CarriersOptions) *Carriers {
 	return c
 }
 
-// Send offers the message to one carrier after the other, those in Message.Used last. It goes on
+// Send offers the message to one carrier after the other, in the order of delivery.UnusedFirst. It goes on
 // only after a failure that is Temporary, or after delivery.Error.MayGoElsewhere: the message was
 // certainly not accepted. A message that was rejected otherwise or may have been accepted is never
 // offered to another carrier. The result and the error are those of the last carrier that was
@@ -123,7 +123,9 @@ func (c *Carriers) tryEach(ctx context.Context, m Message) (receipt delivery.Res
 	var over *delivery.Error  // why Reserve failed
 	var waits *delivery.Error // why a carrier that may take the message later did not, beside its result
 	var waited delivery.Result
-	for _, r := range delivery.UnusedFirst(c.routes, m.Used, func(r *routeWithBreaker) string { return r.Carrier.Name() }) {
+	order := delivery.UnusedFirst(c.routes, m.Used, func(r *routeWithBreaker) string { return r.Carrier.Name() },
+		func(r *routeWithBreaker) bool { return r.breaker.IsWell() })
+	for _, r := range order {
 		if !r.acceptsNumber(m.To) {
 			continue
 		}

@@ -48,6 +48,19 @@ func suspend(all *Carriers, n int) {
 	}
 }
 
+// A resend goes to another carrier first, but not to one whose last message failed.
+func TestACarrierThatIsIllIsNotPreferred(t *testing.T) {
+	first, second := &scripted{name: "first"}, &scripted{name: "second", fail: failing(delivery.Temporary)}
+	all := NewCarriers([]Route{{Carrier: first}, {Carrier: second}}, CarriersOptions{})
+	resend := sample
+	resend.Used = []string{"first"}
+	for range 3 {
+		_, err := all.Send(t.Context(), resend)
+		servertest.OK(t, err)
+	}
+	servertest.Same(t, "messages", [2]int{len(first.got), len(second.got)}, [2]int{3, 1})
+}
+
 // Only what was certainly not accepted is offered to the next carrier, and what comes while the
 // first is set aside.
 func TestFailover(t *testing.T) {

@@ -129,8 +129,8 @@ func (s Servers) send(ctx context.Context, mail *delivery.RenderedMail) (receipt
 func allSetAside(fail *delivery.Error) bool { return fail != nil && fail.Err == errAllSetAside }
 
 // tryEach offers the mail to one server after the other, except those set aside, until a server
-// accepts it or fails, unless the failure is Temporary or delivery.Error.MayGoElsewhere. Servers in
-// Mail.Used are last. If those that are left have no turn yet, it returns ErrPace; if they are set
+// accepts it or fails, unless the failure is Temporary or delivery.Error.MayGoElsewhere. The
+// order is that of delivery.UnusedFirst. If those that are left have no turn yet, it returns ErrPace; if they are set
 // aside or busy after a refusal, errOtherAside. After Temporary, a refusal that MayGoElsewhere is
 // not returned.
 func (s Servers) tryEach(ctx context.Context, mail *delivery.RenderedMail) (receipt delivery.Result,
@@ -141,7 +141,9 @@ func (s Servers) tryEach(ctx context.Context, mail *delivery.RenderedMail) (rece
 	skipped, busy := false, false
 	m := &mail.Message
 	mayGoOn := func() bool { return fail.MayGoElsewhere(receipt.Provider, m.Used, m.Took) }
-	for _, server := range delivery.UnusedFirst(s, m.Used, (*serverWithBreaker).host) {
+	order := delivery.UnusedFirst(s, m.Used, (*serverWithBreaker).host, func(x *serverWithBreaker) bool { return x.health.IsWell() })
+	for n, server := range order {
+		mail.OtherIsFree = func() bool { return Servers(order[n+1:]).anotherIsUp(server) }
 		reply, tried, failed := server.try(ctx, s, mail)
 		switch {
 		case !tried && failed == nil:

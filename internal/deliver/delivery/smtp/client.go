@@ -3,6 +3,8 @@ package smtp
 import (
 	"cmp"
 	"context"
+	"errors"
+	"os"
 	"time"
 
 	"sendcode/internal/deliver/delivery"
@@ -126,7 +128,9 @@ func (c *Client) deliver(ctx context.Context, held *session, mail *delivery.Rend
 		c.pool.replace()
 	}
 	config, began := c.config, time.Now()
-	config.hasty = c.pool.isSilent
+	config.hasty = func(waited time.Duration) bool {
+		return c.pool.isSilent(waited) || mail.OtherIsFree != nil && mail.OtherIsFree()
+	}
 	held, fail = openSession(ctx, config)
 	if fail == nil {
 		c.pool.noteOpened(time.Since(began))
@@ -149,8 +153,9 @@ func (c *Client) deliver(ctx context.Context, held *session, mail *delivery.Rend
 
 // worthFreshConnection reports whether a kept connection ended before the server asked for the
 // content, or the server refused a command because of the connection. The server then has accepted
-// nothing.
+// nothing. A server that answered MAIL, and is silent then, would be so again.
 func worthFreshConnection(fail *delivery.Error) bool {
-	early := fail.Stage == delivery.StageMail || fail.Stage == delivery.StageRcpt || fail.Stage == delivery.StageData
+	early := fail.Stage == delivery.StageMail ||
+		(fail.Stage == delivery.StageRcpt || fail.Stage == delivery.StageData) && !errors.Is(fail.Err, os.ErrDeadlineExceeded)
 	return early && (fail.ConnectionEnds || fail.About == delivery.AboutConnection)
 }

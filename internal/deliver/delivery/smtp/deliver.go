@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"strconv"
+	"time"
 
 	"sendcode/internal/deliver/delivery"
 )
@@ -19,6 +20,7 @@ func (s *session) deliver(ctx context.Context, mail *delivery.RenderedMail) (rep
 	defer stop()
 	s.kept = s.mails > 0
 	s.mails++
+	s.hastyRcpt = func(time.Duration) bool { return mail.OtherIsFree != nil && mail.OtherIsFree() }
 	s.private.To, s.private.Content = mail.Private.To, mail.Private.Content
 	fail = s.openTransaction(ctx, mail)
 	if fail == nil {

@@ -265,7 +265,7 @@ func (p *pool) takeLocked(overdue bool) (s *session, ok bool) {
 		return nil, false
 	}
 	if p.open == 0 {
-		p.alive = time.Now()
+		p.alive = time.Now().Add(shortTimeout - aliveFor) // the others may be opened by then
 	}
 	p.open++
 	p.unproven++

@@ -42,6 +42,8 @@ type session struct {
 	lines []byte
 	// expiry closes the session when it has been idle for too long.
 	expiry *time.Timer
+	// hastyRcpt is Config.hasty for the answer to RCPT.
+	hastyRcpt func(waited time.Duration) bool
 	// idleSince is when the session was last put back into the pool.
 	idleSince time.Time
 }
@@ -205,7 +207,7 @@ func (s *session) verify(state tls.ConnectionState) error {
 const (
 	dialTimeout    = 10 * time.Second // opening the socket
 	keptTimeout    = 5 * time.Second  // the first step on a kept connection, whose other end may be gone without a word
-	shortTimeout   = 5 * time.Second  // opening a connection, where hasty says so
+	shortTimeout   = 5 * time.Second  // a step where hasty says so
 	commandTimeout = 30 * time.Second // another step with all its round trips, or writing the body
 	dotTimeout     = 10 * time.Minute // the answer to the final dot (RFC 5321 section 4.5.3.2.6)
 	quitTimeout    = time.Second      // QUIT and its reply
@@ -230,8 +232,11 @@ func (s *session) awaitStep(ctx context.Context, stage string, run func() error)
 		limit, s.kept = keptTimeout, false
 	}
 	var hasty func(time.Duration) bool
-	if s.mails == 0 {
+	switch {
+	case s.mails == 0:
 		hasty = s.config.hasty
+	case stage == delivery.StageRcpt:
+		hasty = s.hastyRcpt
 	}
 	s.conn.startStep(limit, hasty)
 	err := run()

@@ -40,7 +40,11 @@ func (c *countedConn) startStep(limit time.Duration, hasty func(waited time.Dura
 // waitsOn reports whether a read that failed with err goes on, and sets its next deadline.
 func (c *countedConn) waitsOn(err error) bool {
 	now := time.Now()
-	if c.hasty == nil || !errors.Is(err, os.ErrDeadlineExceeded) || !now.Before(c.until) || c.hasty(now.Sub(c.began)) {
+	if c.hasty == nil || !errors.Is(err, os.ErrDeadlineExceeded) || !now.Before(c.until) {
+		return false
+	}
+	if c.hasty(now.Sub(c.began)) {
+		_ = c.SetDeadline(now) // also of HELO, after EHLO
 		return false
 	}
 	next := now.Add(time.Second)
