@@ -44,7 +44,8 @@ type Breaker struct {
 
 	mu             sync.Mutex // not held when breaker is called, which calls onStateChange
 	current        Health
-	fault          string
+	fault          string // the last one
+	faultAt        time.Time
 	changed        chan struct{} // closed and replaced at every change of the breaker's state
 	onHealthChange func(Health)
 }
@@ -80,7 +81,7 @@ func (b *Breaker) Allow() (report func(result error), ok bool) {
 	return func(result error) {
 		if result != nil && !errors.Is(result, ErrHealthUnknown) {
 			b.mu.Lock()
-			b.fault = result.Error()
+			b.fault, b.faultAt = result.Error(), time.Now()
 			b.mu.Unlock()
 		}
 		done(result)
@@ -116,9 +117,12 @@ func (b *Breaker) Health() Health {
 }
 
 // IsWell reports whether the breaker is closed, and the last attempt that told anything was no
-// fault.
+// fault, or is long ago.
 func (b *Breaker) IsWell() bool {
-	return b.breaker.State() == gobreaker.StateClosed && b.breaker.Counts().ConsecutiveFailures == 0
+	faults := b.breaker.Counts().ConsecutiveFailures
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.current.Up && (faults == 0 || time.Since(b.faultAt) >= faultRatePeriod)
 }
 
 // State returns the breaker's state and a channel that is closed when the state changes.

@@ -33,6 +33,9 @@ func TestFaultsInRowSetAPartAsideForAWhile(t *testing.T) {
 		if !b.Health().Up {
 			t.Fatal("set aside though never three faults came in a row")
 		}
+		servertest.Same(t, "well after a fault", b.IsWell(), false)
+		time.Sleep(time.Minute)
+		servertest.Same(t, "well a minute later", b.IsWell(), true)
 		_, changed := b.State()
 		try(b, errBroken)
 		if h := b.Health(); h.Up || h.Why != "broken" || h.Server != "a" || h.Since.IsZero() || try(b, nil) {
