@@ -61,8 +61,8 @@ func (e *Error) BreakerResult() error {
 		return nil
 	case e.BefallsAll():
 		return e
-	case e.Class == Unknown:
-		return ErrHealthUnknown // what the message has may have broken it
+	case e.Class == Unknown, e.ConnectionEnds:
+		return ErrHealthUnknown // what the message has, or its recipient, may have broken it
 	}
 	return nil
 }

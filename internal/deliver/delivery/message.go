@@ -42,8 +42,13 @@ type Mail struct {
 	IDHeaders map[string]string
 	// Date becomes the Date header, in UTC, whole seconds.
 	Date time.Time
-	// Used are the servers of earlier mails with the same code, as Result.Provider. Others are tried
-	// first, if they are well. Took are those that took one.
+	// Stranger: anyone may have chosen the recipient, and with it how long the server takes to
+	// answer RCPT, and what it answers. So from RCPT on a failure is the recipient's. GivesWay
+	// reports whether the wait for the answer ends now, after 5 s; nil: it ends.
+	Stranger bool
+	GivesWay func() bool
+	// Used are the servers of earlier mails with the same code, as Result.Provider. Others are
+	// tried first, if they are well. Took are those that took one.
 	Used, Took []string
 }
 

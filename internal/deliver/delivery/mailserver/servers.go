@@ -130,9 +130,9 @@ func allSetAside(fail *delivery.Error) bool { return fail != nil && fail.Err == 
 
 // tryEach offers the mail to one server after the other, except those set aside, until a server
 // accepts it or fails, unless the failure is Temporary or delivery.Error.MayGoElsewhere. The
-// order is that of delivery.UnusedFirst. If those that are left have no turn yet, it returns ErrPace; if they are set
-// aside or busy after a refusal, errOtherAside. After Temporary, a refusal that MayGoElsewhere is
-// not returned.
+// order is that of delivery.UnusedFirst. If those that are left have no turn yet, it returns
+// ErrPace; if they are set aside or busy after a refusal, errOtherAside. After Temporary, a refusal
+// that MayGoElsewhere is not returned.
 func (s Servers) tryEach(ctx context.Context, mail *delivery.RenderedMail) (receipt delivery.Result,
 	fail *delivery.Error,
 ) {
@@ -201,7 +201,7 @@ func (s *serverWithBreaker) try(ctx context.Context, all Servers, mail *delivery
 	var began time.Time
 	reply, tried, fail = s.Deliver(ctx, patience, func() (ok bool) {
 		began = time.Now()
-		end, ok = s.startAttempt(all)
+		end, ok = s.startAttempt(all, mail.Message.Stranger)
 		return ok
 	}, mail)
 	if !tried {
@@ -217,13 +217,14 @@ func (s *serverWithBreaker) try(ctx context.Context, all Servers, mail *delivery
 
 // startAttempt starts an attempt, unless the breaker admits none. The caller calls end
 // once, with the result of the attempt. An attempt that takes longer than slowAfter counts as a
-// fault if another server of all is up by then.
-func (s *serverWithBreaker) startAttempt(all Servers) (end func(result error), ok bool) {
+// fault if another server of all is up by then, unless it is for a stranger, who may have chosen
+// that.
+func (s *serverWithBreaker) startAttempt(all Servers, stranger bool) (end func(result error), ok bool) {
 	report, ok := s.health.Allow()
 	switch {
 	case !ok:
 		return func(error) {}, false
-	case len(all) == 1:
+	case len(all) == 1 || stranger:
 		return report, true
 	}
 	var once sync.Once

@@ -135,6 +135,7 @@ func (c *Client) deliver(ctx context.Context, held *session, mail *delivery.Rend
 	if fail == nil {
 		c.pool.noteOpened(time.Since(began))
 		c.NoteCertificate(held.state, held.unverified)
+		held.served = func() { c.pool.noteServed(held) }
 		reply, usable, fail = held.deliver(ctx, mail)
 	}
 	if aboutRecipient(first, fail) {
@@ -153,9 +154,10 @@ func (c *Client) deliver(ctx context.Context, held *session, mail *delivery.Rend
 
 // worthFreshConnection reports whether a kept connection ended before the server asked for the
 // content, or the server refused a command because of the connection. The server then has accepted
-// nothing. A server that answered MAIL, and is silent then, would be so again.
+// nothing. A server that answered MAIL, and is silent then, would be so again, and for a recipient
+// who is at fault a fresh connection would end, too.
 func worthFreshConnection(fail *delivery.Error) bool {
 	early := fail.Stage == delivery.StageMail ||
 		(fail.Stage == delivery.StageRcpt || fail.Stage == delivery.StageData) && !errors.Is(fail.Err, os.ErrDeadlineExceeded)
-	return early && (fail.ConnectionEnds || fail.About == delivery.AboutConnection)
+	return early && fail.About != delivery.AboutRecipient && (fail.ConnectionEnds || fail.About == delivery.AboutConnection)
 }

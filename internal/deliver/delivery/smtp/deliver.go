@@ -20,13 +20,19 @@ func (s *session) deliver(ctx context.Context, mail *delivery.RenderedMail) (rep
 	defer stop()
 	s.kept = s.mails > 0
 	s.mails++
-	s.hastyRcpt = func(time.Duration) bool { return mail.OtherIsFree != nil && mail.OtherIsFree() }
+	m := &mail.Message
+	s.hastyRcpt = func(time.Duration) bool {
+		return mail.OtherIsFree != nil && mail.OtherIsFree() || m.Stranger && (m.GivesWay == nil || m.GivesWay())
+	}
 	s.private.To, s.private.Content = mail.Private.To, mail.Private.Content
 	fail = s.openTransaction(ctx, mail)
 	if fail == nil {
 		reply, fail = s.sendContent(ctx, mail.Content)
 	}
 	usable = stop() && !s.adrift && (fail == nil || !fail.ConnectionEnds)
+	if m.Stranger {
+		blameRecipient(fail)
+	}
 	s.stale = fail != nil
 	return reply, usable, fail
 }
@@ -43,7 +49,15 @@ func (s *session) openTransaction(ctx context.Context, mail *delivery.RenderedMa
 			Err: errUTF8,
 		}
 	}
-	commands := s.openingCommands(mail)
+	opening := s.openingCommands(mail)
+	commands := opening[:]
+	if mail.Message.Stranger { // alone: a server may keep its answer until that to RCPT
+		if fail := s.runStep(ctx, delivery.StageMail, func() error { return s.sendCommands(commands[0]) }); fail != nil {
+			return fail
+		}
+		s.served()
+		commands = commands[1:]
+	}
 	if s.offers("PIPELINING") {
 		return s.sendPipelined(ctx, commands)
 	}
@@ -199,8 +213,8 @@ func codeMatches(digits []byte, expect int) bool {
 // round trip instead of three. It returns the first refusal; later ones are its consequences. If
 // the server asks for content after a refusal, the connection is abandoned without the final dot,
 // so that the server accepts no mail that it refused before.
-func (s *session) sendPipelined(ctx context.Context, commands [3]command) (first *delivery.Error) {
-	first = s.runStep(ctx, commands[0].stage, func() error { return s.sendCommands(commands[:]...) })
+func (s *session) sendPipelined(ctx context.Context, commands []command) (first *delivery.Error) {
+	first = s.runStep(ctx, commands[0].stage, func() error { return s.sendCommands(commands...) })
 	last := first
 	for _, c := range commands[1:] {
 		if last != nil && last.ConnectionEnds {

@@ -100,6 +100,24 @@ func aboutRecipient(kept, fresh *delivery.Error) bool {
 		kept.Stage == fresh.Stage && kept.Stage != delivery.StageMail
 }
 
+// blameRecipient makes a temporary failure of a stranger's mail from RCPT on the recipient's: the
+// server asks a domain that the stranger chose. After RCPT it may still say that we send too much.
+func blameRecipient(fail *delivery.Error) {
+	if fail == nil || fail.Class != delivery.Temporary || fail.About == delivery.AboutUs {
+		return
+	}
+	switch fail.Stage {
+	case delivery.StageData, delivery.StageBody, delivery.StageDot:
+		if fail.About == delivery.AboutPace || fail.About == delivery.AboutAccount {
+			return
+		}
+	case delivery.StageRcpt:
+	default:
+		return
+	}
+	fail.About, fail.Crowded = delivery.AboutRecipient, false
+}
+
 var enhancedCodePattern = regexp.MustCompile(`^[245]\.[0-9]{1,3}\.[0-9]{1,3}$`)
 
 // parseEnhancedCode returns the enhanced status code at the beginning of a reply's text (RFC 2034

@@ -42,6 +42,8 @@ type session struct {
 	lines []byte
 	// expiry closes the session when it has been idle for too long.
 	expiry *time.Timer
+	// served is called when the server has answered MAIL of a stranger; see pool.noteServed.
+	served func()
 	// hastyRcpt is Config.hasty for the answer to RCPT.
 	hastyRcpt func(waited time.Duration) bool
 	// idleSince is when the session was last put back into the pool.
