@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -79,6 +80,11 @@ func (a *API) authenticate(r route) echo.HandlerFunc {
 		}
 		key, now := a.Keys().keyFor(presented), time.Now()
 		switch {
+		case key == nil && (presented == "" || strings.ContainsAny(presented, `$%'"<{…`)):
+			return &server.Problem{
+				Kind:   server.Unauthorized,
+				Detail: "The API key is empty, or a placeholder: the shell did not put the variable's value there.",
+			}
 		case key == nil:
 			return &server.Problem{Kind: server.Unauthorized, Detail: "The API key is not known here."}
 		case key.Local && !server.IsLocal(c.Request()):

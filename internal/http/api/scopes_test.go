@@ -228,5 +228,14 @@ func TestRequestIDOfACaller(t *testing.T) {
 	}
 }
 
+// A key in which a shell left a variable's name, or nothing, is refused with that.
+func TestAKeyThatTheShellDidNotFillIn(t *testing.T) {
+	e := serve(full{}, keyOf("shop", secret))
+	for _, key := range []string{" ", "$CODES_KEY", "%CODES_KEY%", "${CODES_KEY}", "$env:CODES_KEY", "'" + secret + "'", "sk_…"} {
+		w := client{t, e, "192.0.2.1", ""}.do(http.MethodPost, "/v1/verifications", "{}", "Authorization", "Bearer "+key)
+		servertest.Same(t, key, strings.Contains(w.Body.String(), "the shell did not put the variable's value there"), true)
+	}
+}
+
 // keyScopes are all scopes.
 var keyScopes = []api.KeyScope{api.KeyScopeSend, api.KeyScopeCheck, api.KeyScopeRead, api.KeyScopeLimit}

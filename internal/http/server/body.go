@@ -9,6 +9,7 @@ import (
 	"mime"
 	"net/http"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -94,14 +95,19 @@ func UnreadableBodyProblem(err error) error {
 	return &Problem{Kind: BadRequest, Detail: "The body could not be read to its end."}
 }
 
+// unquoted matches a body that begins with a single quote, or with an object whose first name has
+// no double quotes: it was written for another shell.
+var unquoted = regexp.MustCompile(`^\s*(['‘’“”^]|"?\{\s*[\w\\'‘’“”^])`)
+
 // malformedJSONProblem returns the problem of a body that is not one JSON object. Reading stopped
 // at the byte at; the detail names its line and column.
 func malformedJSONProblem(detail string, body []byte, at int64) error {
 	line, column := lineAndColumn(body, at)
-	return &Problem{
-		Kind: MalformedJSON, Detail: fmt.Sprintf("%s (line %d, column %d).", detail, line, column),
-		Extra: withPositionMembers(body, at, nil),
+	all := fmt.Sprintf("%s (line %d, column %d).", detail, line, column)
+	if unquoted.Match(body) {
+		all += ` A shell seems to have changed its quotes: send it from a file, with curl -d "@file".`
 	}
+	return &Problem{Kind: MalformedJSON, Detail: all, Extra: withPositionMembers(body, at, nil)}
 }
 
 // withPositionMembers returns the members with those for the position at in the body added:

@@ -84,6 +84,20 @@ func TestReadJSONSaysWhereAndWhat(t *testing.T) {
 	}
 }
 
+// A body that a shell has unquoted is refused with what to do about it.
+func TestReadJSONNamesTheShell(t *testing.T) {
+	for body, named := range map[string]bool{
+		`'{to:x,count:1}'`: true, `'{to:`: true, `{to:x}`: true, `{ to: x }`: true, `{\"to\":\"x\"}`: true, `{'to':'x'}`: true, `“{”`: true,
+		`{“to”:“x”}`: true, `'{"to":"x"}'`: true, `{to:`: true, `"{to:x}"x`: true, `^{^"to^":1}`: true,
+		`{"to":x}`: false, `to=x`: false, ``: false, `{`: false, `[1`: false, `[object Object]`: false, `{"to":"x",}`: false,
+	} {
+		_, err := readSample(body, "application/json")
+		p := &Problem{}
+		errors.As(err, &p)
+		servertest.Same(t, body+p.Detail, strings.HasSuffix(p.Detail, `: send it from a file, with curl -d "@file".`), named)
+	}
+}
+
 func TestReadJSONSaysWhatAFieldMustBe(t *testing.T) {
 	for body, want := range map[string]string{
 		`{"to":1}`: "a string", `{"count":"1"}`: "a whole number", `{"keys":[]}`: "an object", `{"known":"x"}`: "a list",
