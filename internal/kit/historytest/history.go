@@ -159,8 +159,8 @@ const (
 	// Within the longest window.
 	StaysTaken = "A fault of Redis or a crash between the gates may keep a place taken for up to one window."
 	// Within History.Away.
-	AwayForOne = "While a replica does not reach Redis, and until its next try has, a second later, the others tell the places that it " +
-		"gives back as taken."
+	AwayForOne = "While a replica does not reach Redis, and until its next try has, a second later (ten for a part of a Cluster), the others " +
+		"tell the places that it gives back as taken."
 	// Within History.Skew.
 	Stepped = "After a step back of a clock a wait that was told before may be too short by at most the step."
 	// At any later time.

@@ -32,6 +32,11 @@ var (
 		{"stalls", (*proof).stall},
 		{"failovers to an empty Redis", (*proof).empty},
 	}
+	ofNodes = []fault{
+		{"flushes of a node", ofNode(func(p *proof, _ context.Context) { p.Flush() })},
+		{"stalls of a node", ofNode((*proof).stall)},
+		{"times with a node away", ofNode((*proof).nodeAway)},
+	}
 	cutLinks   = fault{"cuts of the links", (*proof).cutLinks}
 	ofPostgres = []fault{{"restarts of Postgres", (*proof).restart}, cutLinks}
 	ofNights   = []fault{
@@ -233,9 +238,13 @@ func (p *proof) freeze(ctx context.Context) {
 }
 
 // away notes that Redis was away since began: a refund whose call failed is repeated within three
-// seconds, though no outage is logged.
+// seconds, though no outage is logged; ten later if a part of a Cluster was away.
 func (p *proof) away(began time.Time) {
-	p.seen.Away = append(p.seen.Away, [2]time.Time{began, time.Now().Add(3 * time.Second)})
+	repeated := 3 * time.Second
+	if p.Nodes != nil {
+		repeated += 10 * time.Second
+	}
+	p.seen.Away = append(p.seen.Away, [2]time.Time{began, time.Now().Add(repeated)})
 }
 
 func (p *proof) stall(ctx context.Context) {
@@ -251,6 +260,23 @@ func (p *proof) empty(ctx context.Context) {
 	defer p.away(time.Now())
 	p.Redis.Stop()
 	p.pause(ctx, 200, 1)
+	apptest.Must(p.T, p.Redis.Start())
+}
+
+// ofNode has a fault happen to one node of the Cluster.
+func ofNode(do func(*proof, context.Context)) func(*proof, context.Context) {
+	return func(p *proof, ctx context.Context) {
+		p.Redis = p.Nodes[p.random.IntN(len(p.Nodes))]
+		do(p, ctx)
+	}
+}
+
+// nodeAway has the database and the replicas decide for a third of the keys, and the node come back
+// empty.
+func (p *proof) nodeAway(ctx context.Context) {
+	defer p.away(time.Now())
+	p.Redis.Stop()
+	p.pause(ctx, 3000, 3000)
 	apptest.Must(p.T, p.Redis.Start())
 }
 

@@ -52,6 +52,16 @@ var forms = []form{
 	{"two replicas on Postgres and Redis", apptest.OnOwnPostgres, 2, slices.Concat(ofProcesses, ofPostgres, ofRedis)},
 }
 
+// onACluster is not among the forms of the other tests: it differs by its limiter alone.
+var onACluster = form{
+	"two replicas on Postgres and a Redis Cluster", func(t *testing.T) *apptest.Stack {
+		s := apptest.OnOwnPostgres(t)
+		cluster := servertest.Cluster(t)
+		s.Nodes, s.Env["SENDCODE_REDIS_URL"] = cluster.Nodes, cluster.URL()+servertest.Patiently
+		return s
+	}, 2, slices.Concat(ofProcesses, ofPostgres, ofNodes),
+}
+
 func oneFile(t *testing.T) *apptest.Stack {
 	s := apptest.Embedded(t) // but for the mail server
 	s.SMTP = smtptest.StartAt(t, servertest.FreePort(t), smtptest.Script{})
@@ -114,12 +124,12 @@ type proof struct {
 
 // In each form processes of their own serve a thousand recipients and strangers with a public key.
 // Meanwhile processes are killed, stopped and frozen, links are cut, Postgres is restarted, and
-// Redis is flushed, stalled and replaced by an empty one. A judge that knows only the answers and
-// the mailbox then counts what was judged by each promise of docs/PROMISES.md but the last, what
-// broke it, and what broke it and is allowed by a sentence there. The service becomes whole again
-// by itself.
+// Redis is flushed, stalled and replaced by an empty one, or a node of a Cluster is. A judge that
+// knows only the answers and the mailbox then counts what was judged by each promise of
+// docs/PROMISES.md but the last, what broke it, and what broke it and is allowed by a sentence
+// there. The service becomes whole again by itself.
 func TestProve(t *testing.T) {
-	for _, f := range forms {
+	for _, f := range append(slices.Clone(forms), onACluster) {
 		t.Run(f.name, func(t *testing.T) {
 			p := newProof(f.open(t), f.name)
 			p.start(f.replicas)
@@ -174,7 +184,7 @@ func (p *proof) start(n int) {
 		p.MailRules(rules...)
 	}
 	for _, setting := range []string{"SENDCODE_REDIS_URL", "SENDCODE_DATABASE_URL", "SENDCODE_SMTP_URL"} {
-		if p.Env[setting] != "" {
+		if p.Env[setting] != "" && (p.Nodes == nil || setting != "SENDCODE_REDIS_URL") { // a Cluster names its nodes' own addresses
 			p.links = append(p.links, p.Through(setting))
 		}
 	}

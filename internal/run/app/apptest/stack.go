@@ -34,6 +34,7 @@ type Stack struct {
 	Key      string
 	Replicas []*Replica
 	Redis    *servertest.RedisServer
+	Nodes    []*servertest.RedisServer // of a Redis Cluster; one of them is Redis
 	Postgres *servertest.PostgresServer
 	SMTP     *smtptest.Server
 	Printed  *servertest.Text
