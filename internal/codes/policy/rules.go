@@ -150,7 +150,7 @@ var RuleScopes = []quota.Scope{
 }
 
 // recipientScopes count the sends to one recipient, or to one mailbox.
-var recipientScopes = []quota.Scope{quota.Recipient, quota.Failures, quota.Backoff, quota.FailedChecks, SpellingsScope}
+var recipientScopes = []quota.Scope{quota.Recipient, quota.Failures, quota.Backoff, SpellingsScope}
 
 // IsWiderScope reports whether a scope counts the sends of many recipients together. A browser is
 // told a refusal by such a rule for every recipient alike.
