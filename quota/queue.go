@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// MaxWaiting is how many callers of a Queue wait at once, in all lines together: the number of
-	// its waiting places. Tenants share them; see Queue.
+	// MaxWaiting is how many callers of one tenant (Request.Tenant) wait at once in a Queue, in all
+	// lines together.
 	MaxWaiting = 1000
 	// recheckInterval is the longest sleep of the first caller of a line: a refund or a reset may
 	// free a place before its window ends.
@@ -31,16 +31,10 @@ const (
 // caller is refused as soon as the limiter's last answer shows that it cannot be admitted before
 // the deadline of its context. Callers of other processes do not stand in line. Safe for concurrent
 // use.
-//
-// A tenant (Request.Tenant) may have all MaxWaiting waiting places while no other tenant wants one.
-// If all are taken, a caller of another tenant takes the waiting place of the newest caller of the
-// tenant that has most, until both tenants have the same number. A caller that loses its waiting
-// place stops waiting.
 type Queue struct {
 	mu          sync.Mutex
 	lines       map[string]*waitingLine
-	places      map[string][]*waitingPlace    // taken waiting places by tenant, in order of arrival
-	waiting     int                           // number of taken waiting places
+	waiting     map[string]int                // number of callers that wait, by tenant
 	sharedWaits map[sharedWaitKey]*sharedWait // waits of Repeated requests
 	ended       chan struct{}                 // closed by End
 }
@@ -48,15 +42,9 @@ type Queue struct {
 // NewQueue makes an empty queue.
 func NewQueue() *Queue {
 	return &Queue{
-		lines: map[string]*waitingLine{}, places: map[string][]*waitingPlace{}, sharedWaits: map[sharedWaitKey]*sharedWait{},
+		lines: map[string]*waitingLine{}, waiting: map[string]int{}, sharedWaits: map[sharedWaitKey]*sharedWait{},
 		ended: make(chan struct{}),
 	}
-}
-
-// waitingPlace is the waiting place of one caller, one of MaxWaiting.
-type waitingPlace struct {
-	tenant string
-	lost   chan struct{} // closed when another tenant takes the place
 }
 
 // sharedWaitKey is the ID of an event and the key of the line for its buckets.
@@ -78,7 +66,7 @@ type waitingLine struct {
 
 // waiter is one caller in a line.
 type waiter struct {
-	*waitingPlace
+	tenant   string
 	deadline time.Time     // zero: none
 	asks     bool          // the waiter is or was the first of its line
 	first    chan struct{} // closed when the waiter becomes the first
@@ -100,9 +88,10 @@ func (q *Queue) Take(ctx context.Context, req Request, take func(context.Context
 
 // Wait calls take until the event is admitted. It returns the refusal, which counts nothing, at the
 // deadline of ctx, or as soon as it is clear that the event cannot be admitted before the deadline.
-// If no waiting place is left, or after End, it does not wait. The end of ctx interrupts no call of
-// take. A Cluster may refund the ID of a refused call, so with a Cluster take must use a new ID for
-// each call. Errors: those of take; ErrUnavailable if ctx is canceled, and then nothing is counted.
+// If MaxWaiting callers of the tenant wait already, or after End, it does not wait. The end of ctx
+// interrupts no call of take. A Cluster may refund the ID of a refused call, so with a Cluster take
+// must use a new ID for each call. Errors: those of take; ErrUnavailable if ctx is canceled, and
+// then nothing is counted.
 //
 // If another Repeated request already waits with the same event, a Repeated request shares that
 // wait and is admitted with it. If the other request is not admitted, this one waits itself.
@@ -135,27 +124,24 @@ func (q *Queue) Wait(ctx context.Context, req Request, take func(context.Context
 }
 
 // awaitShared waits until the shared wait t is over, and returns true. It returns false if ctx ends
-// first, or if the caller gets no waiting place or loses it. Error: ErrUnavailable if ctx is
-// canceled.
+// first, or if MaxWaiting callers wait already. Error: ErrUnavailable if ctx is canceled.
 func (q *Queue) awaitShared(ctx context.Context, tenant string, t *sharedWait) (over bool, err error) {
 	q.mu.Lock()
-	p := q.takePlace(tenant)
+	may := q.addWaiting(tenant)
 	q.mu.Unlock()
-	if p == nil {
+	if !may {
 		return false, nil
 	}
 	defer func() {
 		q.mu.Lock()
 		defer q.mu.Unlock()
-		q.freePlace(p)
+		q.removeWaiting(tenant)
 	}()
 	select {
 	case <-t.over:
 		return true, nil
 	case <-ctx.Done():
 		return false, cancelError(ctx)
-	case <-p.lost:
-		return false, nil
 	}
 }
 
@@ -195,7 +181,7 @@ func (q *Queue) waitUnshared(ctx context.Context, key string, req Request,
 		return q.Take(ctx, req, take)
 	}
 	defer q.leave(key, w)
-	late, lost, again := ctx.Done(), w.lost, false
+	late, again := ctx.Done(), false
 	for asks := false; !asks; {
 		select {
 		case <-w.first:
@@ -204,7 +190,6 @@ func (q *Queue) waitUnshared(ctx context.Context, key string, req Request,
 		case d := <-w.refused:
 			return d, nil
 		case <-late:
-		case <-lost:
 		}
 		if d, left, err := q.finalRefusal(ctx, key, w); left {
 			return d, err
@@ -214,14 +199,12 @@ func (q *Queue) waitUnshared(ctx context.Context, key string, req Request,
 		}
 		bounded, cancel := context.WithTimeout(counting, gracePeriod)
 		defer cancel()
-		late, lost, again = bounded.Done(), nil, true
+		late, again = bounded.Done(), true
 	}
 	for last := false; ; {
 		select {
 		case <-time.After(q.askDelay(key)):
 		case <-ctx.Done():
-			last = true
-		case <-w.lost:
 			last = true
 		case <-q.ended:
 			last = true
@@ -258,14 +241,10 @@ func (q *Queue) join(ctx context.Context, key, tenant string) *waiter {
 		return nil
 	default:
 	}
-	w := &waiter{first: make(chan struct{}), refused: make(chan Decision, 1)}
+	w := &waiter{tenant: tenant, first: make(chan struct{}), refused: make(chan Decision, 1)}
 	w.deadline, _ = ctx.Deadline()
 	l := q.lines[key]
-	if l != nil && l.tooLate(w, len(l.waiters)) {
-		return nil
-	}
-	w.waitingPlace = q.takePlace(tenant)
-	if w.waitingPlace == nil {
+	if l != nil && l.tooLate(w, len(l.waiters)) || !q.addWaiting(tenant) {
 		return nil
 	}
 	if l == nil {
@@ -276,42 +255,20 @@ func (q *Queue) join(ctx context.Context, key, tenant string) *waiter {
 	return w
 }
 
-// takePlace takes a waiting place for a caller of the tenant. If all are taken, it takes the place
-// of the newest caller of the tenant with most places, provided that tenant still has at least as
-// many as the caller's tenant afterwards. It returns nil if there is no place. q.mu must be locked.
-func (q *Queue) takePlace(tenant string) *waitingPlace {
-	if q.waiting == MaxWaiting {
-		most := tenant
-		for other, places := range q.places {
-			if len(places) > len(q.places[most]) {
-				most = other
-			}
-		}
-		places := q.places[most]
-		if len(places)-1 < len(q.places[tenant])+1 {
-			return nil
-		}
-		newest := places[len(places)-1]
-		q.freePlace(newest)
-		close(newest.lost)
+// addWaiting counts a caller that waits, or returns false if MaxWaiting callers of the tenant wait
+// already. q.mu must be locked.
+func (q *Queue) addWaiting(tenant string) bool {
+	if q.waiting[tenant] == MaxWaiting {
+		return false
 	}
-	p := &waitingPlace{tenant: tenant, lost: make(chan struct{})}
-	q.places[tenant] = append(q.places[tenant], p)
-	q.waiting++
-	return p
+	q.waiting[tenant]++
+	return true
 }
 
-// freePlace frees a waiting place, unless another tenant has taken it. q.mu must be locked.
-func (q *Queue) freePlace(p *waitingPlace) {
-	places := q.places[p.tenant]
-	i := slices.Index(places, p)
-	if i < 0 {
-		return
-	}
-	q.waiting--
-	q.places[p.tenant] = slices.Delete(places, i, i+1)
-	if len(places) == 1 {
-		delete(q.places, p.tenant)
+// removeWaiting counts a caller that waits no longer. q.mu must be locked.
+func (q *Queue) removeWaiting(tenant string) {
+	if q.waiting[tenant]--; q.waiting[tenant] == 0 {
+		delete(q.waiting, tenant)
 	}
 }
 
@@ -327,11 +284,11 @@ func (q *Queue) setWaitersAndWakeFirst(key string, l *waitingLine, waiters []*wa
 	}
 }
 
-// leave frees the waiter's place, and removes the waiter from a line that still has it.
+// leave removes the waiter, also from a line that still has it.
 func (q *Queue) leave(key string, w *waiter) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.freePlace(w.waitingPlace)
+	q.removeWaiting(w.tenant)
 	if l := q.lines[key]; l != nil {
 		q.setWaitersAndWakeFirst(key, l, slices.DeleteFunc(slices.Clone(l.waiters), func(x *waiter) bool { return x == w }))
 	}

@@ -40,11 +40,11 @@ func queued(t *testing.T, limit int, window time.Duration, test func(w *waiters)
 	})
 }
 
-// taken returns how many places are taken.
-func (w *waiters) taken() int {
+// waiting returns how many callers of a tenant wait.
+func (w *waiters) waiting(tenant string) int {
 	w.Queue.mu.Lock()
 	defer w.Queue.mu.Unlock()
-	return w.waiting
+	return w.Queue.waiting[tenant]
 }
 
 // count reads a number that callers change.
@@ -157,7 +157,7 @@ func TestQueueFreesTheTurnOfACallerThatLeaves(t *testing.T) {
 		w.come(w.Context(), 2, 1, 15*time.Second)
 		w.all.Wait()
 		same(w.T, "admitted", fmt.Sprint(w.admitted, w.at), "[0 2] [0s 10s]")
-		same(w.T, "kept", len(w.lines)+len(w.places)+w.waiting, 0)
+		same(w.T, "kept", len(w.lines)+len(w.Queue.waiting), 0)
 	})
 }
 
@@ -184,16 +184,24 @@ func TestQueueAdmitsAsManyAsThereArePlaces(t *testing.T) {
 	})
 }
 
-// At most MaxWaiting wait; at the end all return at once, and none waits any more.
+// At most MaxWaiting of a tenant wait; at the end all return at once, and none waits any more.
 func TestQueueIsBoundedAndEnds(t *testing.T) {
 	queued(t, MaxWaiting, 20*time.Second, func(w *waiters) {
 		for i := range MaxWaiting {
 			_, _ = w.Memory.Take(w.Context(), w.request(fmt.Sprint("before", i), "a"))
 		}
 		w.come(w.Context(), 0, MaxWaiting, time.Minute)
-		same(w.T, "waiting", w.taken(), MaxWaiting)
+		same(w.T, "waiting", w.waiting(""), MaxWaiting)
 		w.come(w.Context(), MaxWaiting, 10, time.Minute)
 		same(w.T, "refused at once", w.refused[0], 10)
+		other := w.request("other", "a")
+		other.Tenant = "other"
+		w.all.Go(func() {
+			d, err := w.Wait(w.Context(), other, w.ask)
+			same(w.T, "another tenant, after", fmt.Sprint(d.Admitted, err, time.Since(w.began)), "false <nil> 1s")
+		})
+		synctest.Wait()
+		same(w.T, "waiting of another tenant", w.waiting("other"), 1)
 		time.Sleep(time.Second)
 		w.End()
 		w.all.Wait()
@@ -201,76 +209,8 @@ func TestQueueIsBoundedAndEnds(t *testing.T) {
 		w.come(w.Context(), 0, 1, time.Minute)
 		w.all.Wait()
 		same(w.T, "refused after the end", w.refused[0], 11)
-		same(w.T, "kept", len(w.lines)+len(w.places)+w.waiting, 0)
+		same(w.T, "kept", len(w.lines)+len(w.Queue.waiting), 0)
 	})
-}
-
-// When all places are taken, a caller of a tenant with fewer takes that of the newest caller of the
-// tenant with most, until they have the same. It does not matter whether all wait in one line or
-// each in its own; and a caller whose place is taken hears its wait.
-func TestQueueSharesItsPlacesAmongTenants(t *testing.T) {
-	for lines, bucket := range map[string]func(i int) string{
-		"one line":    func(int) string { return "full" },
-		"a line each": func(i int) string { return fmt.Sprint("full", i) },
-	} {
-		queued(t, 1, 20*time.Second, func(w *waiters) {
-			lost, heard := map[string][]int{}, map[string]int{}
-			come := func(tenant string, first, n int) {
-				for i := first; i < first+n; i++ {
-					w.all.Go(func() {
-						r := w.request(fmt.Sprint(tenant, i), tenant+bucket(i))
-						r.Tenant = tenant
-						ctx, cancel := context.WithTimeout(w.Context(), 10*time.Hour)
-						defer cancel()
-						d, err := w.Wait(ctx, r, w.ask)
-						w.mu.Lock()
-						defer w.mu.Unlock()
-						heard[tenant]++
-						if !d.Admitted {
-							lost[tenant] = append(lost[tenant], i)
-						}
-						if err != nil || !d.Admitted && d.RetryAfter() <= 0 {
-							w.Errorf("%s: %s %d: %+v %v", lines, tenant, i, d, err)
-						}
-					})
-					synctest.Wait()
-				}
-			}
-			fill := func(tenant string, buckets int) {
-				for i := range buckets {
-					_, _ = w.Memory.Take(w.Context(), w.request(fmt.Sprint("before", i), tenant+bucket(i)))
-				}
-			}
-			fill("busy", MaxWaiting+7)
-			come("busy", 0, MaxWaiting)
-			come("busy", MaxWaiting, 5)
-			same(w.T, "refused of the only tenant", fmt.Sprint(lost["busy"]), "[1000 1001 1002 1003 1004]")
-			lost["busy"] = nil
-			fill("other", 701)
-			come("other", 0, 3)
-			same(w.T, "that lost their places", fmt.Sprint(lost), "map[busy:[999 998 997]]")
-			come("other", 3, 697)
-			same(w.T, "that lost their places", fmt.Sprint(len(lost["busy"]), len(lost["other"])), "500 200")
-			come("busy", MaxWaiting+5, 1)
-			same(w.T, "that lost their places", fmt.Sprint(len(lost["busy"]), len(lost["other"])), "501 200")
-			fill("third", 1)
-			come("third", 0, 1)
-			shares := func() string {
-				w.Queue.mu.Lock()
-				defer w.Queue.mu.Unlock()
-				return fmt.Sprint(len(w.places["busy"]), len(w.places["other"]), len(w.places["third"]))
-			}
-			before := shares() // one has 499 and the other 500
-			come("busy", MaxWaiting+6, 1)
-			same(w.T, "shares after one more", shares(), before)
-			come("other", 700, 1)
-			same(w.T, "shares after one more", shares(), before)
-			w.End()
-			w.all.Wait()
-			same(w.T, "that heard", fmt.Sprint(heard), "map[busy:1007 other:701 third:1]")
-			same(w.T, "kept", len(w.lines)+len(w.places)+len(w.sharedWaits)+w.waiting, 0)
-		})
-	}
 }
 
 // A repeated ID that waits while the first one does gets its answer, when it comes, and counts
@@ -312,7 +252,7 @@ func TestQueueAnswersARepeatedIDThatWaits(t *testing.T) {
 			`["first false at 5s false" "first false at 6s true" "first true at 10s false" "first true at 10s false" "second true at 20s false"]`)
 		same(w.T, "calls", w.count(&w.calls)-calls < 10, true)
 		same(w.T, "answers of their own", len(told), 4)
-		same(w.T, "kept", len(w.lines)+len(w.places)+len(w.sharedWaits)+w.waiting, 0)
+		same(w.T, "kept", len(w.lines)+len(w.Queue.waiting)+len(w.sharedWaits), 0)
 	})
 }
 
@@ -321,7 +261,7 @@ func TestQueueAnswersARepeatedIDThatWaits(t *testing.T) {
 func TestQueueLetsARepeatedIDGoOn(t *testing.T) {
 	queued(t, 1, 10*time.Second, func(w *waiters) {
 		w.come(w.Context(), 0, 1, 0)
-		same(w.T, "waiting", w.taken(), 0)
+		same(w.T, "waiting", w.waiting(""), 0)
 		r := w.request("1", "a")
 		r.Repeated = true
 		first, leave := context.WithCancel(w.Context())
@@ -336,10 +276,10 @@ func TestQueueLetsARepeatedIDGoOn(t *testing.T) {
 			second <- d
 		})
 		synctest.Wait()
-		same(w.T, "waiting", w.taken(), 2)
+		same(w.T, "waiting", w.waiting(""), 2)
 		leave()
 		synctest.Wait()
-		same(w.T, "waiting", w.taken(), 1)
+		same(w.T, "waiting", w.waiting(""), 1)
 		same(w.T, "admitted", (<-second).Admitted, true)
 		same(w.T, "since", time.Since(w.began), 10*time.Second)
 		w.all.Wait()
@@ -365,7 +305,7 @@ func TestQueueRepeatsNoError(t *testing.T) {
 	})
 }
 
-// Repetitions are bounded as other callers are, and their places may be taken.
+// Repetitions are bounded as other callers are.
 func TestQueueBoundsRepetitions(t *testing.T) {
 	queued(t, 1, 20*time.Second, func(w *waiters) {
 		w.come(w.Context(), 0, 1, 0)
@@ -383,9 +323,7 @@ func TestQueueBoundsRepetitions(t *testing.T) {
 			})
 		}
 		synctest.Wait()
-		same(w.T, "waiting and refused", fmt.Sprint(w.taken(), " ", w.count(&refused)), "1000 10")
-		w.come(w.Context(), 1, 1, time.Hour)
-		same(w.T, "waiting and refused", fmt.Sprint(w.taken(), " ", w.count(&refused)), "1000 11")
+		same(w.T, "waiting and refused", fmt.Sprint(w.waiting("busy"), " ", w.count(&refused)), "1000 10")
 		end()
 		w.all.Wait()
 	})

@@ -97,7 +97,7 @@ type Request struct {
 	Buckets map[Scope]string
 	// another process may have taken the ID before; only [Queue] reads this field
 	Repeated bool
-	// the app or customer that asks, or empty; only [Queue] reads it, to share its waiting places
+	// the app or customer that asks, or empty; only [Queue] reads it, for its bound
 	Tenant string
 }
 
