@@ -24,6 +24,7 @@ const (
 	ReasonUnreadable    = "unreadable"     // the recipient or code can't be decrypted or derived: its key left the ring
 	ReasonNoAnswer      = "no_answer"      // no answer came after the whole message was transmitted
 	reasonNotConfigured = "not_configured" // no provider is configured for this channel any more
+	temporary           = "temporary_"     // before the stage, of a send that is postponed
 	ReasonInternal      = "internal"       // a panic ended the attempt before a provider could have the message
 )
 
@@ -41,7 +42,7 @@ func (o *Outbox) attempt(ctx context.Context, f *flight) (out store.Outcome, aga
 	reason, err := o.stopReason(ctx, set, w)
 	switch {
 	case err != nil: // the database cannot say whether the prefix is paused
-		return out, &store.Postponement{After: o.retryDelay(w.Send.Attempt), Reason: "temporary_log"}
+		return out, &store.Postponement{After: o.retryDelay(w.Send.Attempt), Reason: temporary + "log"}
 	case reason != "":
 		bad := reason == store.ReasonSuppressed
 		return store.Outcome{Status: store.Failed, Reason: reason, Refund: true, BadAddress: bad}, nil
@@ -229,7 +230,7 @@ func (o *Outbox) classifyFailure(w store.Work, out store.Outcome, fail *delivery
 		}
 		if w.Now.Add(wait).Before(w.Verification.ExpiresAt) {
 			return out, &store.Postponement{
-				After: wait, Reason: "temporary_" + fail.Stage, Provider: out.Provider,
+				After: wait, Reason: temporary + fail.Stage, Provider: out.Provider,
 				ProviderCode: out.ProviderCode,
 			}
 		}

@@ -74,7 +74,7 @@ func (l *lane) full(now time.Time, most int) bool {
 	deferred := l.waiting - l.queued
 	takesNoMore := !l.suspended.IsZero() || now.Sub(l.refused) < judgedAfter || now.Sub(l.paced) < throughputWindow ||
 		deferred >= manyDeferred
-	return l.queued > 0 || l.workers >= most || l.inStore > 0 || deferred > 0 && takesNoMore
+	return l.queued > 0 || l.workers-l.patient >= most || l.inStore > 0 || deferred > 0 && takesNoMore
 }
 
 // change is called before anything that full reads changes.
@@ -86,7 +86,7 @@ func (l *lane) change(now time.Time, most int) {
 
 // expectedWait is ExpectedWait for a lane that may have so many workers, and keeps so many flights
 // of an app in memory.
-func (l *lane) expectedWait(app string, now time.Time, most, room int) (wait time.Duration, stalled bool) {
+func (l *lane) expectedWait(app, network string, now time.Time, most, room int) (wait time.Duration, stalled bool) {
 	if !l.full(now, most) || now.Sub(l.since) < judgedAfter && l.suspended.IsZero() {
 		return 0, false
 	}
@@ -104,9 +104,16 @@ func (l *lane) expectedWait(app string, now time.Time, most, room int) (wait tim
 	case gone == 0 && l.workers == 0:
 		return now.Sub(l.since), true
 	}
-	before := float64(l.workers)
-	for _, n := range l.waits {
-		before += float64(min(n, l.waits[app]+1))
+	own := l.waits[app]
+	if q := l.queues[app]; q != nil {
+		own -= q.later(l.turnOf(network))
+	}
+	before := float64(l.workers - l.patient)
+	for other, n := range l.waits {
+		if other == app {
+			n = own
+		}
+		before += float64(min(n, own+1))
 	}
 	if l.behind[app] && l.held[app] >= room {
 		before += l.inStore
@@ -117,14 +124,15 @@ func (l *lane) expectedWait(app string, now time.Time, most, room int) (wait tim
 
 // ExpectedWait returns how long a new message of an app would wait until it goes out: the messages
 // that are before it in its lane, by how many went out in the last minute, as far as messages
-// waited. Apps take turns, so of each other app as many are before it as of its own. It is 0 while
+// waited. Apps take turns, and so do the networks of an app's strangers: of each other one as many
+// are before it as of its own. It is 0 while
 // a new message is tried at once, and in the first second. stalled: nothing has gone out since
 // messages began to wait or all servers were suspended, and wait is how long ago that was.
-func (o *Outbox) ExpectedWait(q store.Queue, app string) (wait time.Duration, stalled bool) {
+func (o *Outbox) ExpectedWait(q store.Queue, app, network string) (wait time.Duration, stalled bool) {
 	o.lanesMu.Lock()
 	defer o.lanesMu.Unlock()
 	l := o.lanes[q]
-	return l.expectedWait(app, time.Now(), o.maxWorkers(l), o.capacity(l)/roomShare)
+	return l.expectedWait(app, network, time.Now(), o.maxWorkers(l), o.capacity(l)/roomShare)
 }
 
 // LongestWait returns the longest ExpectedWait of a channel.
@@ -134,7 +142,7 @@ func (o *Outbox) LongestWait(ch recipient.Channel) (longest time.Duration) {
 			continue
 		}
 		for _, app := range append(o.appsThatWait(q), "") {
-			wait, _ := o.ExpectedWait(q, app)
+			wait, _ := o.ExpectedWait(q, app, "")
 			longest = max(longest, wait)
 		}
 	}

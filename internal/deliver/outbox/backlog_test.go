@@ -231,13 +231,13 @@ func TestExpectedWait(t *testing.T) {
 					}
 				}
 			})
-			wait, stalled := o.ExpectedWait(mails, "shop")
+			wait, stalled := o.ExpectedWait(mails, "shop", "")
 			servertest.Same(t, name+": stalled", stalled, c.stalled)
 			if off := wait - c.want; off < -c.want/20 || off > c.want/20 {
 				t.Errorf("%s: %v, want %v", name, wait, c.want)
 			}
 			servertest.Same(t, name+": the longest", o.LongestWait(recipient.Email) >= wait, true)
-			strangers, _ := o.ExpectedWait(store.Queue{Channel: recipient.Email, Strangers: true}, "shop")
+			strangers, _ := o.ExpectedWait(store.Queue{Channel: recipient.Email, Strangers: true}, "shop", "")
 			servertest.Same(t, name+": strangers' lane", strangers, 0)
 		})
 	}

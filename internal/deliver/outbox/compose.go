@@ -96,7 +96,7 @@ func (o *Outbox) composeMail(w store.Work, to recipient.Recipient, request messa
 	mail := delivery.Mail{
 		MessageID: messageID + "@" + o.Domain, To: to.Address(), Form: m.Form, Fill: m.Fill,
 		SharedFields: delivery.SharedFields{From: from, Language: m.Language}, Date: w.Send.LoggedAt,
-		Used: used, Took: took,
+		Stranger: policy.IsStrangerInScope(w.Verification.Class, quota.Global), Used: used, Took: took,
 	}
 	if len(o.IDHeaders) > 0 {
 		mail.IDHeaders = map[string]string{}
@@ -104,7 +104,21 @@ func (o *Outbox) composeMail(w store.Work, to recipient.Recipient, request messa
 	for _, name := range o.IDHeaders {
 		mail.IDHeaders[name] = w.Send.ID.String()
 	}
-	return func(ctx context.Context) (delivery.Result, error) { return o.Sender.Send(ctx, mail) }, store.Outcome{}
+	return func(ctx context.Context) (delivery.Result, error) {
+		if wasSilent(w) {
+			givesWay, end := o.mayWait(o.lanes[w.Queue()])
+			defer end()
+			mail.GivesWay = givesWay
+		}
+		return o.Sender.Send(ctx, mail)
+	}, store.Outcome{}
+}
+
+// wasSilent reports whether the server answered nothing to RCPT at the last attempt of a stranger's
+// mail.
+func wasSilent(w store.Work) bool {
+	return policy.IsStrangerInScope(w.Verification.Class, quota.Global) && w.Send.Reason == temporary+delivery.StageRcpt &&
+		w.Send.ProviderCode == ""
 }
 
 func (o *Outbox) composeText(w store.Work, to recipient.Recipient, request message.RenderRequest,

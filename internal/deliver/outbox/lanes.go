@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"slices"
+	"time"
 
 	"sendcode/internal/store"
 )
@@ -16,20 +17,21 @@ import (
 // Outbox.lanesMu guards it.
 type lane struct {
 	store.Queue
-	queues           map[string][]*flight // by app: flights that wait for a worker, in the order of byExpiry; none is empty
-	turns            []string             // the apps of queues; the first one is served next
-	queued           int                  // flights in queues
-	flights          int                  // all flights of this lane, queued or at a worker
-	held             map[string]int       // flights by app
-	workers          int                  // running workers
-	behind           map[string]bool      // apps of which rows wait in the database, since memory was full
-	suspensionLogged bool                 // logAttempt has logged that all servers are set aside
+	queues           map[string]*queue // by app: flights that wait for a worker; none is empty
+	turns            []string          // the apps of queues; the first one is served next
+	queued           int               // flights in queues
+	flights          int               // all flights of this lane, queued or at a worker
+	held             map[string]int    // flights by app
+	workers          int               // running workers
+	patient          int               // of these: those at a mail whose wait gives way to others; see mayWait
+	behind           map[string]bool   // apps of which rows wait in the database, since memory was full
+	suspensionLogged bool              // logAttempt has logged that all servers are set aside
 	backlog
 }
 
 func newLane(q store.Queue) *lane {
 	return &lane{
-		Queue: q, queues: map[string][]*flight{}, held: map[string]int{}, behind: map[string]bool{},
+		Queue: q, queues: map[string]*queue{}, held: map[string]int{}, behind: map[string]bool{},
 		backlog: backlog{waits: map[string]int{}},
 	}
 }
@@ -38,6 +40,63 @@ func newLane(q store.Queue) *lane {
 func byExpiry(a, b *flight) int {
 	return cmp.Or(a.work.Verification.ExpiresAt.Compare(b.work.Verification.ExpiresAt),
 		bytes.Compare(a.work.Send.ID[:], b.work.Send.ID[:]))
+}
+
+// queue has the flights of one app that wait. The networks of strangers take turns, so that none
+// waits behind all that another one asked for.
+type queue struct {
+	byNetwork map[string][]*flight // in the order of byExpiry; none is empty
+	turns     []string             // the networks; the first one is served next
+	silent    []*flight            // of recipients that were silent (see wasSilent), in the order of byExpiry; served last
+}
+
+func insert(all []*flight, f *flight) []*flight {
+	i, _ := slices.BinarySearchFunc(all, f, byExpiry)
+	return slices.Insert(all, i, f)
+}
+
+func (q *queue) push(network string, f *flight) {
+	if wasSilent(f.work) {
+		q.silent = insert(q.silent, f)
+		return
+	}
+	if len(q.byNetwork[network]) == 0 {
+		q.turns = append(q.turns, network)
+	}
+	q.byNetwork[network] = insert(q.byNetwork[network], f)
+}
+
+func (q *queue) pop() (first *flight) {
+	if len(q.turns) == 0 {
+		first, q.silent = q.silent[0], q.silent[1:]
+		return first
+	}
+	network := q.turns[0]
+	q.turns = slices.Delete(q.turns, 0, 1)
+	first = q.byNetwork[network][0]
+	if q.byNetwork[network] = slices.Delete(q.byNetwork[network], 0, 1); len(q.byNetwork[network]) > 0 {
+		q.turns = append(q.turns, network)
+	} else {
+		delete(q.byNetwork, network)
+	}
+	return first
+}
+
+// later returns how many flights are served later than a new one of a network.
+func (q *queue) later(network string) int {
+	n := len(q.silent)
+	for _, waiting := range q.byNetwork {
+		n += max(0, len(waiting)-len(q.byNetwork[network])-1)
+	}
+	return n
+}
+
+// turnOf returns the network whose turn a flight takes: those of strangers take turns.
+func (l *lane) turnOf(network string) string {
+	if l.Strangers {
+		return network
+	}
+	return ""
 }
 
 // begin counts a new flight.
@@ -57,12 +116,11 @@ func (l *lane) end(app string) {
 // push queues a flight.
 func (l *lane) push(f *flight) {
 	app := f.work.Send.App
-	waiting := l.queues[app]
-	if len(waiting) == 0 {
+	if l.queues[app] == nil {
+		l.queues[app] = &queue{byNetwork: map[string][]*flight{}}
 		l.turns = append(l.turns, app)
 	}
-	i, _ := slices.BinarySearchFunc(waiting, f, byExpiry)
-	l.queues[app] = slices.Insert(waiting, i, f)
+	l.queues[app].push(l.turnOf(f.work.Send.Network), f)
 	l.queued++
 	l.count(app, 1)
 }
@@ -71,16 +129,48 @@ func (l *lane) push(f *flight) {
 func (l *lane) pop() *flight {
 	app := l.turns[0]
 	l.turns = slices.Delete(l.turns, 0, 1)
-	first := l.queues[app][0]
-	l.queues[app] = slices.Delete(l.queues[app], 0, 1)
+	q := l.queues[app]
+	first := q.pop()
 	l.queued--
 	l.count(app, -1)
-	if len(l.queues[app]) > 0 {
+	if len(q.turns)+len(q.silent) > 0 {
 		l.turns = append(l.turns, app)
 	} else {
 		delete(l.queues, app)
 	}
 	return first
+}
+
+// mayWait lets the mail of a recipient that was silent wait for longer than others, until the
+// caller calls end. givesWay reports that it must not wait any more: others wait for a worker, and
+// more than half of the workers are at such mails.
+func (o *Outbox) mayWait(l *lane) (givesWay func() bool, end func()) {
+	o.countPatient(l, 1, func() bool { return true })
+	waits := true
+	stop := func(when func() bool) { waits = waits && !o.countPatient(l, -1, when) }
+	return func() bool { stop(l.needsWorker); return !waits }, func() { stop(func() bool { return true }) }
+}
+
+// countPatient counts n workers more that are at such mails, if when says so.
+func (o *Outbox) countPatient(l *lane, n int, when func() bool) bool {
+	o.lanesMu.Lock()
+	defer o.lanesMu.Unlock()
+	if !when() {
+		return false
+	}
+	l.change(time.Now(), o.maxWorkers(l))
+	l.patient += n
+	return true
+}
+
+// needsWorker reports whether one of the workers that wait longer must end that.
+func (l *lane) needsWorker() bool {
+	for _, q := range l.queues {
+		if len(q.turns) > 0 {
+			return 2*l.patient > l.workers
+		}
+	}
+	return false
 }
 
 // hires reports whether a further worker must begin, since flights wait and there are fewer than

@@ -25,6 +25,7 @@ type wire struct {
 	*vtest.Rig
 	server *smtptest.Server
 	down   atomic.Bool // connections are refused
+	began  time.Time
 }
 
 func (w *wire) dial(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -36,9 +37,15 @@ func (w *wire) dial(ctx context.Context, network, addr string) (net.Conn, error)
 
 func onTheWire(t *testing.T, change func(*vtest.Settings), script smtptest.Script, test func(r *wire)) {
 	t.Helper()
+	onTheWireWith(t, change, script, func(*smtp.Config) {}, test)
+}
+
+// onTheWireWith is onTheWire with connections that are set otherwise.
+func onTheWireWith(t *testing.T, change func(*vtest.Settings), script smtptest.Script, connect func(*smtp.Config), test func(r *wire)) {
+	t.Helper()
 	vtest.InBubbleIdle(t, change, func(rig *vtest.Rig) {
-		r := &wire{Rig: rig, server: smtptest.New(rig.T, script)}
-		servers := r.server.Sender(r, func(c *smtp.Config) { c.Dial = r.dial })
+		r := &wire{Rig: rig, server: smtptest.New(rig.T, script), began: time.Now()}
+		servers := r.server.Sender(r, func(c *smtp.Config) { c.Dial = r.dial }, connect)
 		r.Svc = r.Replica(servers)
 		r.Start()
 		test(r)

@@ -83,7 +83,7 @@ type lateRefusals struct {
 // A repetition whose first request may have written the send is not refused.
 func (s *Service) refuseIfLate(send claimedSend) error {
 	ch, class := send.to.Channel(), send.plan.Class
-	wait, stalled := s.Outbox.ExpectedWait(store.Queue{Channel: ch, Strangers: class.IsStranger()}, send.App)
+	wait, stalled := s.Outbox.ExpectedWait(store.Queue{Channel: ch, Strangers: class.IsStranger()}, send.App, send.network())
 	if wait == 0 || send.mayBeWritten || s.Policy.Get().TestRecipients.Has(send.addressHash, s.Now()) {
 		return nil
 	}

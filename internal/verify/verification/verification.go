@@ -66,7 +66,7 @@ type Outbox interface {
 	Deliver(ctx context.Context, w store.Work, wait time.Duration) store.Send
 	// ExpectedWait returns how long a new message of an app would wait until it goes out. stalled:
 	// none goes out, and the wait is as long as that has lasted.
-	ExpectedWait(q store.Queue, app string) (wait time.Duration, stalled bool)
+	ExpectedWait(q store.Queue, app, network string) (wait time.Duration, stalled bool)
 }
 
 // Repair corrects the limiter. Implementation: *repair.Repair.

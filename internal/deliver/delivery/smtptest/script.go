@@ -42,7 +42,7 @@ const (
 // one taken. Without Reply, Raw, Stall, Close and Abort the usual answer is given (after Delay).
 type Rule struct {
 	Stage Stage
-	// To limits the rule to this envelope recipient (from RCPT on); "" fits all.
+	// To limits the rule to envelope recipients that end so (from RCPT on).
 	To string
 	// Over limits the rule to connections that found at least so many others open.
 	Over int

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/url"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -199,7 +200,7 @@ func (d *dialogue) rule(stage Stage, to string) Rule {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for n, r := range s.script.Rules {
-		if r.Stage != stage || r.To != "" && r.To != to || d.before < r.Over {
+		if r.Stage != stage || !strings.HasSuffix(to, r.To) || d.before < r.Over {
 			continue
 		}
 		s.uses[n]++
