@@ -13,11 +13,13 @@ const patience = 8 * second; // until a vendor's check is shown
 const action = 'sendcode';
 const inApp = /FBA[NV]|Instagram|Line\/|MicroMessenger|Snapchat|TikTok|; wv\)/; // browsers in which vendors do not work
 
+const widest = 304; // px that a vendor's check takes at most, where it is not compact
+
 const scripts = {};
 
 // script loads a vendor's script, once. One that is late is waited for again by the next check.
-const script = (src) => scripts[src] ??= new Promise((go, no) => {
-  const element = h('script', { src, async: true });
+const script = (src, language = '') => scripts[src] ??= new Promise((go, no) => {
+  const element = h('script', { src: src + language, async: true });
   element.onload = go;
   element.onerror = () => {
     element.remove();
@@ -27,35 +29,48 @@ const script = (src) => scripts[src] ??= new Promise((go, no) => {
   document.head.append(element);
 });
 
-const common = (sitekey, callback, failed) => ({ sitekey, callback, 'error-callback': failed, 'expired-callback': failed });
-
-// vendors show the check in a place: they call done with the token, or failed, and return what ends
-// it, or a promise of that.
+// vendors show the check in a place, with the options that all have: they return what ends it, or a
+// promise of that. apart: a part of the check is shown in the body, beside everything.
 const vendors = {
   turnstile: {
     src: 'https://challenges.cloudflare.com/turnstile/v0/api.js?render=explicit',
-    show(place, key, done, failed) {
-      const id = turnstile.render(place,
-          { ...common(key, done, failed), action, 'timeout-callback': failed, 'unsupported-callback': failed });
+    show(place, { hl, ...all }, failed) {
+      const id = turnstile.render(place, { ...all, language: hl, action, 'timeout-callback': failed, 'unsupported-callback': failed });
       return () => turnstile.remove(id);
     },
   },
   hcaptcha: {
     src: 'https://js.hcaptcha.com/1/api.js?render=explicit',
-    show(place, key, done, failed) {
-      const id = hcaptcha.render(place, common(key, done, failed));
+    apart: true,
+    show(place, all) {
+      const id = hcaptcha.render(place, all);
       return () => hcaptcha.remove(id);
     },
   },
   recaptcha: { // recaptcha.net works where google.com is blocked
     src: 'https://www.recaptcha.net/recaptcha/api.js?render=explicit',
-    async show(place, key, done, failed) {
+    apart: true,
+    async show(place, all) {
       await new Promise((go) => grecaptcha.ready(go)); // what is thrown within its callback would reach nobody
       if (!place.isConnected) return; // too late
-      grecaptcha.render(place, common(key, done, failed));
+      grecaptcha.render(place, all);
     },
   },
 };
+
+// optionsFor are what each vendor is told of a place: how wide it is, and whether it is dark.
+function optionsFor(place, sitekey, hl, callback, failed) {
+  place.style.color = 'light-dark(#000, #fff)';
+  const dark = getComputedStyle(place).color === 'rgb(255, 255, 255)';
+  place.style.color = '';
+  return { sitekey, hl, callback, 'error-callback': failed, 'expired-callback': failed, theme: dark ? 'dark' : 'light',
+    size: place.clientWidth < widest ? 'compact' : 'normal' };
+}
+
+// covers says whether a part of the page that has a node lies over the body, or bars the rest of it.
+const covers = (node) => node && node !== document.body && (node.matches(':is(:modal, :popover-open, :fullscreen, [aria-modal="true"])') ||
+    covers(node.assignedSlot ?? node.parentElement ?? node.getRootNode().host));
+const barred = (element) => covers(element) || getComputedStyle(document.body).pointerEvents === 'none';
 
 // asked lets the page show a check of its own: with preventDefault it takes over, and calls respond
 // with a token, or without one for ours.
@@ -67,18 +82,21 @@ const asked = (element, by, site_key) => new Promise((respond) => {
 // holds says whether the focus is in a node.
 const holds = (node) => node.contains(node.getRootNode().activeElement);
 
-const declined = Symbol('declined'); // why there is no token: the person chose so
+// Why there is no token: the person chose so, or the page took the check away.
+const declined = Symbol('declined'), taken = Symbol('taken');
 
 // answer resolves to the token of what is asked; undefined: it cannot be answered. What it shows is
-// below the form whose button is busy.
+// below the form whose button is busy. A vendor's check that the page took away is shown once more.
 export async function answer({ element, cards, words }, { by, site_key: key, work }) {
   const own = await asked(element, by, key);
   if (own) return own;
-  const { email: w } = words(), busy = cards.find('.busy'), form = busy?.closest('form') ?? cards.card.lastChild, vendor = vendors[by];
+  const vendor = work && vendors[by]?.apart && barred(element) ? undefined : vendors[by];
   let why;
-  const token = vendor && !inApp.test(navigator.userAgent)
-    && await byVendor(vendor, { element, cards, busy, form, key, work, w }).catch((reason) => { why = reason; });
+  const check = () => byVendor(vendor, { element, cards, words, key, work });
+  const again = (reason) => { if (reason === taken) return check(); throw reason; };
+  const token = vendor && !inApp.test(navigator.userAgent) && await check().catch(again).catch((reason) => { why = reason; });
   if (token || !work) return token;
+  const { busy, form } = submitted(cards), { email: w } = words();
   const proof = prove(cards, form, work, vendor && why !== declined ? w.HumanInstead : w.HumanWork, w.HumanProgress);
   const bar = why === declined && cards.find('progress');
   if (!bar) return proof;
@@ -89,21 +107,40 @@ export async function answer({ element, cards, words }, { by, site_key: key, wor
   return proof;
 }
 
+// submitted is the busy button with its form, or where a check is shown after the card was drawn anew.
+function submitted(cards) {
+  const busy = cards.find('.busy');
+  return { busy, form: busy?.closest('form') ?? cards.card.lastChild };
+}
+
 // byVendor resolves to the vendor's token. Each check is a new one, since a token is good once.
-async function byVendor(vendor, { element, cards, busy, form, key, work, w }) {
-  const place = h('div', { slot: 'human' }),
+async function byVendor(vendor, { element, cards, words, key, work }) {
+  const { email: w } = words(), place = h('div', { slot: 'human' }), hl = w.Lang.replace('-Hans', '-CN'),
       decline = h('button', { type: 'button', class: 'link', part: 'link' }, work ? w.HumanDecline : w.HumanUnable);
   const box = h('div', { class: 'box note', part: 'note' }, h('p', {}, w.HumanVendor), h('slot', { name: 'human' }), decline);
-  let end, late;
+  let end, late, watch;
+  for (const copied of element.querySelectorAll(':scope > [slot=human]')) copied.remove(); // with the page, by a cache of it
   element.append(place);
   try {
     return await new Promise((done, failed) => {
+      let shown, filled, moved;
+      // A frame that is moved begins anew, without what its vendor has told it.
+      watch = new MutationObserver((records) => {
+        filled ||= place.firstChild;
+        moved ||= records.some(({ removedNodes }) => [...removedNodes].some((node) => node.contains(place)));
+        if (element.isConnected && (moved || place.parentNode !== element || place.slot !== 'human' || shown && !box.isConnected ||
+            filled && !place.firstChild)) failed(taken);
+      });
+      for (const root of [document, element.getRootNode(), cards.root]) {
+        watch.observe(root, { childList: true, subtree: true, attributeFilter: ['slot'] });
+      }
       const show = async () => {
-        await script(vendor.src);
+        await script(vendor.src, vendor.apart && `&hl=${hl}`);
         if (!place.isConnected) return;
-        form.after(box);
+        submitted(cards).form.after(box);
+        shown = true;
         cards.say(w.HumanVendor, true);
-        end = await vendor.show(place, key, done, failed);
+        end = await vendor.show(place, optionsFor(place, key, hl, done, failed), failed);
         clearTimeout(late);
         if (!place.isConnected) end?.();
       };
@@ -113,10 +150,11 @@ async function byVendor(vendor, { element, cards, busy, form, key, work, w }) {
     });
   } finally {
     const held = holds(box) || holds(place);
+    watch.disconnect();
     clearTimeout(late);
     attempt(() => end?.());
-    place.remove();
+    if (place.slot === 'human') place.remove(); // else the page has made it another one
     box.remove();
-    if (held) busy?.focus();
+    if (held) submitted(cards).busy?.focus();
   }
 }

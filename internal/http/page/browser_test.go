@@ -37,7 +37,7 @@ func TestInABrowser(t *testing.T) {
 		otherTabsHearOfTheApproval, backLeadsToTheCode, aTabOverAnUpdate, aReloadKeepsTheConfirmedCard, theFirstCardWaitsForNoNumbers,
 		offline, aFailureIsSaidUntilTheNextAct, aChangeOfClocks, aWidgetSpeaksALanguage,
 		aReturnByItself, aCodeFromATextMessage, aBounceChangesTheCard, aWidgetKeepsTokens,
-		aWidgetWorks, aWidgetLeavesAVendor, aWidgetWithoutACheck, aWidgetWhoseVendorIsBlocked, aWidgetsPageAsksItself, theWorkIsSHA256)
+		aWidgetWorks, aWidgetLeavesAVendor, aWidgetWithoutACheck, aWidgetWhoseVendorIsBlocked, aWidgetsPageAsksItself, aWidgetsVendorIsTakenAway, aVendorUnderADialog, theWorkIsSHA256)
 	t.Run("aWidgetShowsAVendor", func(t *testing.T) {
 		t.Parallel()
 		aWidgetShowsAVendor(t, browser, engine)

@@ -103,7 +103,7 @@ const (
 		window.turnstile = { render(place, all) {
 			told.push(['render', place.isConnected, place.assignedSlot !== null, all.sitekey, all.action].join());
 			place.append(Object.assign(document.createElement('button'), { textContent: 'I am human', style: 'padding: 8px', onclick: () => all.callback('token') }));
-			window.fails = all['error-callback'];
+			Object.assign(window, { fails: all['error-callback'], options: [all.size, all.theme, all.language].join() });
 			return 'id';
 		}, remove(id) { told.push('remove ' + id); } };
 	})()`
@@ -151,6 +151,7 @@ func aWidgetShowsAVendor(t *testing.T, browser context.Context, engine *pagetest
 		asksFor(422, "turnstile", work, aRule), asksFor(422, "turnstile", work, aRule))
 	b.until(`document.querySelector('[slot=human] button')`)
 	contains(t, eval[string](b, b.q("#card")+`.innerText`), "Please complete this check")
+	is(t, eval[string](b, `options`), "compact,light,en")
 	fits(&browsertest.Page{TB: t, Tab: browsertest.InChromium(b.ctx), Root: b.root}, engine, "a vendor's check", narrowAndWide, "send-code")
 	b.run(`document.querySelector('[slot=human] button').focus()`)
 	b.keys(kb.Enter)
@@ -172,6 +173,67 @@ func aWidgetShowsAVendor(t *testing.T, browser context.Context, engine *pagetest
 		is(t, eval[bool](b, `told.includes('bar')`), chose)
 		is(t, eval[bool](b, `said.some((s) => s.startsWith("The check didn't work here."))`), !chose)
 		is(t, eval[bool](b, `said.some((s) => s.startsWith('Your browser is doing a calculation first'))`), chose)
+	}
+}
+
+// aWidgetsVendorIsTakenAway by its page, in each way that a page has: it is shown once more, and
+// when that is taken too, the widget works.
+func aWidgetsVendorIsTakenAway(t *testing.T, browser context.Context) {
+	work := challenge(20, pressedSalt)
+	const (
+		place  = `document.querySelector('[slot=human]')`
+		widget = `document.querySelector('send-code')`
+	)
+	for name, take := range map[string]string{
+		"a patch":            place + `.remove()`,
+		"a patch within":     place + `.replaceChildren()`,
+		"another's slot":     place + `.slot = 'lead'`,
+		"text":               widget + `.textContent = 'x'`,
+		"a move":             `document.body.append(document.createElement('aside')); document.querySelector('aside').append(` + widget + `)`,
+		"a move of a parent": `document.body.prepend(document.querySelector('main'))`,
+		"later":              `(() => { const w = ` + widget + `; w.remove(); setTimeout(() => document.body.append(w), 300); })()`,
+		"another language":   widget + `.setAttribute('locale', 'es')`,
+	} {
+		b := pressedSite(t, browser, openPolicy, turnstileScript, asksFor(428, "turnstile", work, aRule))
+		b.until(place + `?.querySelector('button')`)
+		b.run(`window.old = `+place+`.firstChild`, take)
+		b.until(place + `?.firstChild && ` + place + `.firstChild !== old && ` + place + `.assignedSlot && ` + b.q(".box.note"))
+		is(t, eval[int](b, `document.querySelectorAll('[slot=human]').length`), 1)
+		is(t, eval[string](b, `options`), "compact,light,"+map[bool]string{true: "es", false: "en"}[name == "another language"])
+		if name == "a patch" {
+			b.run(take)
+			b.works(20)
+			continue
+		}
+		b.run(place + `.firstChild.click()`)
+		b.card("code")
+		contains(t, name+": "+b.tokens(2), " token")
+	}
+}
+
+// aVendorUnderADialog shows its challenge in the body, where nobody can reach it: the widget works.
+func aVendorUnderADialog(t *testing.T, browser context.Context) {
+	const hcaptcha = vendorComes + `window.hcaptcha = { render(place, all) { place.append('I am human'); told.push(all.theme + all.hl); }, remove() {} };`
+	into := func(html, act string) string {
+		return `document.addEventListener('DOMContentLoaded', () => { document.body.insertAdjacentHTML('beforeend', '` + html +
+			`'); const e = document.body.lastChild; (e.shadowRoot?.host ?? e).append(document.querySelector('send-code')); ` + act + ` });`
+	}
+	for name, put := range map[string]string{
+		"dialog": into(`<dialog></dialog>`, `e.showModal()`), "popover": into(`<div popover></div>`, `e.showPopover()`),
+		"a library's": into(`<div role="dialog" aria-modal="true"></div>`, ``),
+		"no pointer":  into(`<div role="dialog"></div>`, `document.body.style.pointerEvents = 'none'; e.style.pointerEvents = 'auto'`),
+		"a component": into(`<div></div>`, `e.attachShadow({ mode: 'open' }).innerHTML = '<dialog><slot></slot></dialog>'; e.shadowRoot.firstChild.showModal()`),
+	} {
+		b := pressedSite(t, browser, openPolicy, hcaptcha+put, asksFor(428, "hcaptcha", challenge(20, pressedSalt), aRule))
+		b.works(20)
+		is(t, name+eval[string](b, `told.join()`), name)
+		is(t, eval[bool](b, `said.some((s) => s.startsWith('Your browser is doing a calculation first'))`), true)
+	}
+	const dark = `document.documentElement.style.colorScheme = 'dark'`
+	for put, options := range map[string]string{"": "lighten", into(`<dialog></dialog>`, `e.show(); `+dark): "darken"} {
+		b := pressedSite(t, browser, openPolicy, hcaptcha+put, asksFor(428, "hcaptcha", challenge(20, pressedSalt), aRule))
+		b.until(`document.querySelector('[slot=human]')?.textContent === 'I am human'`)
+		contains(t, eval[string](b, `told.join()`), "&hl=en", options)
 	}
 }
 
