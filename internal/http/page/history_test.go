@@ -100,6 +100,7 @@ func aTabOverAnUpdate(t *testing.T, browser context.Context) {
 	early.until(early.q("#offline") + `.innerText !== ''`) // at once, if the module was missed before the press, too
 	early.keys(kb.Enter)
 	early.until(early.q("#offline") + `.innerText.includes('Reload it')`)
+	is(t, eval[string](early, `getComputedStyle(`+early.q("#offline")+`).borderInlineStart.slice(0, 9)`), "3px solid")
 	is(t, early.value("#to"), "ben@example.com")
 	is(t, w.Codes.Sends(), 1)
 	late.getsIn()

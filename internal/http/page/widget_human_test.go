@@ -152,6 +152,7 @@ func aWidgetShowsAVendor(t *testing.T, browser context.Context, engine *pagetest
 	b.until(`document.querySelector('[slot=human] button')`)
 	contains(t, eval[string](b, b.q("#card")+`.innerText`), "Please complete this check")
 	is(t, eval[string](b, `options`), "compact,light,en")
+	is(t, eval[string](b, `getComputedStyle(`+b.q(".box.note")+`).borderInlineStart.slice(0, 9)`), "3px solid")
 	fits(&browsertest.Page{TB: t, Tab: browsertest.InChromium(b.ctx), Root: b.root}, engine, "a vendor's check", narrowAndWide, "send-code")
 	b.run(`document.querySelector('[slot=human] button').focus()`)
 	b.keys(kb.Enter)
