@@ -83,6 +83,9 @@ export class CodeField {
     return code && this.#field.value !== this.#held && code !== this.#sent && !this.#wrong.has(code);
   }
 
+  // corrected reports whether the field has something else than what was submitted last, not more.
+  get corrected() { return this.#sent !== undefined && !this.#typed.startsWith(this.#sent); }
+
   // #entered handles an edit of the field. A whole code that was inserted at once replaces what was
   // there.
   #entered(field, added, how) {

@@ -26,9 +26,10 @@ export class Swap {
     const told = cards.failed && cards.code?.news(next);
     if (!same || told) cards.fail(); // the card says what the act came to
     cards.moment = moment;
+    const corrected = cards.code?.corrected;
     cards.replace(next);
     const code = same && field && cards.find('#code');
-    if (code && (!mine?.contains(field) || 'keep' in code.dataset)) code.value = field.value;
+    if (code && (!mine?.contains(field) || 'keep' in code.dataset || corrected)) code.value = field.value;
     if (code && !mine && !told && !field.matches('[aria-invalid="true"]')) this.mend(code);
     const help = next.querySelector('details');
     if (help) help.open ||= same && !mine && old.querySelector('details').open;
@@ -41,7 +42,7 @@ export class Swap {
     if (to && to === title) to.tabIndex = -1; // only now: else focus() of a widget would go to its heading, and not to a control
     to?.focus();
     if (kept && kept === code) kept.setSelectionRange(field.selectionStart, field.selectionEnd);
-    cards.code?.check(); // a code may have been completed while an answer was awaited
+    queueMicrotask(() => cards.code?.check()); // a code may have been completed while an answer was awaited, which is then known
     return true;
   }
 

@@ -84,7 +84,15 @@ export class Flow {
 
   // The acts, as the cards' forms name them.
 
-  send(form) {
+  // What is typed while an answer is awaited would go unseen to what was typed before.
+  async send(form) {
+    hold(form, true);
+    const came = await this.#typed(form);
+    hold(form, false);
+    return came;
+  }
+
+  #typed(form) {
     const channel = form.querySelector('[name=channel]:checked')?.value ?? this.core.channels()[0], sms = channel === 'sms';
     const field = (name) => form.querySelector(`#${name}`)?.value ?? '';
     return this.#send({ channel, to: field(sms ? 'phone' : 'to').trim(), country: sms && field('country') || undefined });
@@ -339,6 +347,12 @@ export class Flow {
     this.#tell('failed', { reason: crowded ? 'too-many-requests' : 'unavailable' });
     return undefined;
   }
+}
+
+// hold keeps what is in a form as it is, or lets it be changed again.
+function hold(form, on) {
+  form.onclick = on ? (event) => { if (event.target.type === 'radio') event.preventDefault(); } : null;
+  for (const field of form.elements) field[field.options ? 'disabled' : 'readOnly'] = on;
 }
 
 // tag is a language as the API takes it; what a page around has for one may be none.

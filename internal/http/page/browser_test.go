@@ -33,7 +33,7 @@ func TestInABrowser(t *testing.T) {
 		severalWidgets, aWidgetThatIsRequired, aWidgetGivesNoProofToAnAddress, aWidgetKeepsTheContractOfAField, aWidgetUnderForeignCSS,
 		aWidgetInTheReadersSize, aWidgetTellsItsPage, aWidgetIsResetWhileItAsks,
 		aWidgetIsOneRequest, aWidgetIsItsApps, aWidgetByItsDocumentation, aWidgetByPhone, aWidgetsOtherChannel,
-		aWidgetWithoutTextMessages, aWidgetHasPropertiesEarly, theTableOfCards, wrongCodes, aFillersText, aReaderWithoutATimeZone,
+		aWidgetWithoutTextMessages, aWidgetHasPropertiesEarly, theTableOfCards, wrongCodes, aCorrectionIsNotLost, aFillersText, aReaderWithoutATimeZone,
 		otherTabsHearOfTheApproval, backLeadsToTheCode, aTabOverAnUpdate, aReloadKeepsTheConfirmedCard, theFirstCardWaitsForNoNumbers,
 		offline, aFailureIsSaidUntilTheNextAct, aChangeOfClocks, aWidgetSpeaksALanguage,
 		aReturnByItself, aCodeFromATextMessage, aBounceChangesTheCard, aWidgetKeepsTokens,

@@ -156,6 +156,48 @@ func wrongCodes(t *testing.T, browser context.Context) {
 		"Too many wrong codes. "+eval[string](b, b.q("[role=timer]")+`.textContent`))
 }
 
+// aCorrectionIsNotLost while an answer is awaited: what was asked for stays as it is in its fields,
+// and another code is checked next.
+func aCorrectionIsNotLost(t *testing.T, browser context.Context) {
+	b := visiting(t, browser, phoning(t))
+	b.card("ask")
+	b.click("#by-sms")
+	b.until(b.q("#country"))
+	b.run(b.q("#country") + `.value = 'DE'`)
+	b.click("#by-email")
+	letGo := b.world.Codes.BlockSends()
+	b.types("to", "aan@example.org"+kb.Enter)
+	b.until(b.q("#send.busy") + ` && ` + b.q("#to") + `.readOnly`)
+	b.click("#by-sms")
+	b.types("to", kb.Backspace+"x")
+	is(t, eval[string](b, `[`+b.q("#by-email")+`.checked, `+b.q("#to")+`.value, `+b.q("#country")+`.disabled].join()`),
+		"true,aan@example.org,true")
+	letGo()
+	b.card("code", "a•••@example.org")
+
+	b.run(`window.real = fetch; window.held = []; window.fetch = async (...all) => {
+		const answer = await real(...all);
+		if (String(all[0]).endsWith('/check')) await new Promise((go) => held.push(go));
+		return answer;
+	}`)
+	b.types("code", "111111")
+	b.until(`held.length === 1`)
+	b.clear("code")
+	b.keys("4829") // the person has seen the slip
+	b.run(`held.shift()()`)
+	b.card("code", "That code is wrong")
+	is(t, b.value("#code"), "4829")
+	b.clear("code")
+	b.keys("222222")
+	b.until(`held.length === 1`)
+	b.fills("code", pagetest.Code)
+	b.run(`held.shift()()`)
+	b.until(`held.length === 1`)
+	b.run(`held.shift()()`)
+	b.card("approved")
+	is(t, b.world.Codes.Checks(), 3)
+}
+
 // aFillersText is checked by itself where it is a code of this form and nothing else, and until a
 // code was wrong. Else it is shown, and a press checks it.
 func aFillersText(t *testing.T, browser context.Context) {
