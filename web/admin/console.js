@@ -111,6 +111,14 @@ document.addEventListener("click", (event) => {
   event.target.closest("tr")?.querySelector("a[data-row]")?.click();
 });
 
+// What is typed after a form was sent would go unseen to what was sent.
+document.addEventListener("submit", ({ target, defaultPrevented }) => {
+  if (defaultPrevented || target.method !== "post") return;
+  const hold = (on) => { for (const field of target.elements) field.readOnly = on; };
+  hold(true);
+  setTimeout(hold, 15_000, false); // the answer did not come, or this page was gone back to
+});
+
 // A choice applies at once, and empty fields stay out of the address.
 for (const form of document.querySelectorAll("form.filter")) {
   form.addEventListener("change", (event) => { if (event.target.matches("form > select")) form.requestSubmit(); });
