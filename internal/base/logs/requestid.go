@@ -106,7 +106,9 @@ func isLoggable(text string) bool {
 			return false
 		}
 	}
-	return strings.ContainsFunc(text, isLetter) && len(text) <= maxLoggedLength && hasOnlyAlphanumericsAnd(text, "-_.=;:/")
+	const quotedAt = "=40" // an at sign as mails write it
+	return strings.ContainsFunc(text, isLetter) && !strings.Contains(text, quotedAt) && len(text) <= maxLoggedLength &&
+		hasOnlyAlphanumericsAnd(text, "-_.=;:/")
 }
 
 // hasOnlyAlphanumericsAnd reports whether a text has only letters and digits of ASCII and these

@@ -174,6 +174,18 @@ func TestParseCopied(t *testing.T) {
 	}
 }
 
+func TestAsRead(t *testing.T) {
+	for text, want := range map[string]string{
+		"a%2Bb%40x.de": "a+b@x.de", "%252540": "@", "50%off %ff": "50%off %ff", "&#x40; &commat; AT&T; &nosuch;": "@ @ AT&T; &nosuch;",
+		`\u0040 \U002B`: "@ +", "a=40b": "a@b", "ａ＠ｘ．ｄｅ　１": "a@x.de 1", "①⁴": "14", "a\u200b\u00adb": "ab", "“a” ’b’ –": `"a" 'b' -`,
+		"a [at] b": "a@b", "a at b dot c": "a@b dot c", "look at b.c": "look at b.c", "a\t\u00a0b": "a  b",
+	} {
+		if got := AsRead(text); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}
+
 func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, ch, raw string) {
 		r, err := Parse(Channel(ch), raw)

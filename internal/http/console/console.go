@@ -108,6 +108,7 @@ func (console *Console) routes() []auth.Route {
 	all := []auth.Route{
 		{Method: get, Path: "/admin", Handler: console.listPage, Action: auth.ActionRead},
 		{Method: get, Path: "/admin/sends/:id", Handler: console.sendPage, Action: auth.ActionRead},
+		{Method: post, Path: "/admin/filter", Handler: layout.FormHandler(console.filterPage), Action: auth.ActionRead},
 		{Method: post, Path: "/admin/search", Handler: layout.FormHandler(console.searchPage), Action: auth.ActionRead},
 		{Method: get, Path: "/admin/overview", Handler: console.overviewPage, Action: auth.ActionRead},
 		{

@@ -28,7 +28,7 @@ var routes = map[string]auth.Role{
 	"POST /admin/login/code": "", "GET /admin/factor": auth.Reader, "POST /admin/factor": auth.Reader, "POST /admin/sessions": auth.Reader,
 
 	"GET /admin": auth.Reader, "GET /admin/sends/:id": auth.Reader, "GET /admin/acts": auth.Reader,
-	"POST /admin/search": auth.Reader, "GET /admin/policies": auth.Reader,
+	"POST /admin/filter": auth.Reader, "POST /admin/search": auth.Reader, "GET /admin/policies": auth.Reader,
 	"GET /v1/admin/sends": auth.Reader, "GET /v1/admin/sends/:id": auth.Reader, "GET /v1/admin/acts": auth.Reader,
 	"POST /v1/admin/search":   auth.Reader,
 	"GET /admin/suppressions": auth.Reader, "GET /v1/admin/suppressions": auth.Reader,

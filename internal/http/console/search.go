@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -30,7 +31,7 @@ import (
 // recipient.
 func (console *Console) searchPage(c echo.Context, form url.Values) error {
 	typed := searchTerm(form.Get("q"))
-	to, err := console.supportReferenceAddress(c.Request().Context(), typed)
+	to, err := console.supportReferenceAddress(c.Request().Context(), recipient.AsRead(typed))
 	if err == nil && to == "" {
 		to, err = console.searchAddress(c.Request().Context(), typed)
 	}
@@ -82,6 +83,9 @@ func (console *Console) searchProblem(c echo.Context, typed string, bad *fault.I
 		return searchView{Problem: w.Get("search.empty")}
 	}
 	why, ways := console.explainNothing(typed, w)
+	if bad.Reason == nothingFound {
+		return searchView{typed, w.Get("list.none", "filters", layout.FilterText("reference", typed, w)) + w.Get("sentence.space") + why, ways}
+	}
 	return searchView{typed, cmp.Or(w.Get("search.reason."+bad.Reason), bad.Detail) + w.Get("sentence.space") + why, ways}
 }
 
@@ -103,34 +107,35 @@ func (console *Console) supportReferenceAddress(ctx context.Context, typed strin
 	return listAddress(nil, "support", store.SupportReference(rows[0].ID)), nil
 }
 
+// nothingFound is the reason of a search whose text is neither a recipient nor in the database.
+const nothingFound = "nothing"
+
 // searchAddress returns the address that a search leads to: a send's page, or a list by recipient,
-// reference or request. A text that may be a recipient is never taken for a reference, which would
-// put it into the URL.
+// reference or request. A text gets into a URL only as the reference of a send, and never if it may
+// be a recipient: the searched person's address would be kept by browsers and proxies. Errors:
+// *fault.InvalidError and the store's.
 func (console *Console) searchAddress(ctx context.Context, typed string) (string, error) {
 	if typed == "" {
 		return "", fault.Invalid("q", "required", "")
 	}
-	if u, err := url.Parse(typed); err == nil && u.Host != "" && (u.Path == "/admin" || strings.HasPrefix(u.Path, "/admin/")) {
+	ch, to, is := guessRecipient(typed)
+	if u, err := url.Parse(typed); err == nil && !is && u.Host != "" && (u.Path == "/admin" || strings.HasPrefix(u.Path, "/admin/")) {
 		return u.RequestURI(), nil
 	}
-	if id, err := uuid.Parse(typed); err == nil && strings.EqualFold(id.String(), typed) {
+	plain := strings.Join(strings.Fields(recipient.AsRead(typed)), " ")
+	if id, err := uuid.Parse(plain); err == nil && strings.EqualFold(id.String(), plain) {
 		rows, _, err := console.DB.SendsByID(ctx, []uuid.UUID{id})
-		return console.fallBackToRequestAddress(ctx, typed, explain.SendPageAddress(id), rows, err)
+		return console.fallBackToRequestAddress(ctx, plain, explain.SendPageAddress(id), rows, err)
 	}
-	if _, send, _, err := console.DB.Verification(ctx, typed); !errors.Is(err, fault.NotFound) {
+	if _, send, _, err := console.DB.Verification(ctx, plain); !errors.Is(err, fault.NotFound) {
 		return explain.SendPageAddress(send.ID), err // no address has the typed ID: it lets its holder act
 	}
-	if h, err := recipient.ParseHash(typed); err == nil {
+	if h, err := recipient.ParseHash(plain); err == nil {
 		rows, err := console.DB.Sends(ctx, store.Filter{Recipient: &h, Limit: 1})
-		return console.fallBackToRequestAddress(ctx, typed, listAddress(nil, "recipient", h.String()), rows, err)
+		return console.fallBackToRequestAddress(ctx, plain, listAddress(nil, "recipient", h.String()), rows, err)
 	}
-	ch, to, is := guessRecipient(typed)
 	if !is {
-		if problem := layout.ShortTextParameter(new(string))(typed); problem != "" {
-			return "", fault.Invalid("q", "invalid", problem)
-		}
-		rows, err := console.DB.Sends(ctx, store.Filter{Labels: store.Labels{Reference: typed}, Limit: 1})
-		return console.fallBackToRequestAddress(ctx, typed, listAddress(nil, "reference", typed), rows, err)
+		return console.referenceAddress(ctx, typed, plain)
 	}
 	h, err := console.Administration.HashRecipient(string(ch), to)
 	if err != nil {
@@ -150,17 +155,53 @@ func (console *Console) searchAddress(ctx context.Context, typed string) (string
 	return list, nil
 }
 
+// referenceAddress returns the address of the list by a reference, as typed or as read, or of the
+// sends of a request. Errors: *fault.InvalidError and the store's.
+func (console *Console) referenceAddress(ctx context.Context, typed, plain string) (string, error) {
+	if problem := layout.ShortTextParameter(new(string))(typed); problem != "" {
+		return "", fault.Invalid("q", "invalid", problem)
+	}
+	for _, reference := range slices.Compact([]string{typed, plain}) {
+		rows, err := console.DB.Sends(ctx, store.Filter{Labels: store.Labels{Reference: reference}, Limit: 1})
+		if err != nil || len(rows) > 0 {
+			return listAddress(nil, "reference", reference), err
+		}
+	}
+	address, err := console.fallBackToRequestAddress(ctx, plain, "", nil, nil)
+	if err == nil && address == "" {
+		err = fault.Invalid("q", nothingFound, "")
+	}
+	return address, err
+}
+
+// filterPage redirects the form of the filters to the list by them. The form is posted, and a text
+// that may be a recipient is searched for instead, so that it gets into no URL.
+func (console *Console) filterPage(c echo.Context, form url.Values) error {
+	given := url.Values{}
+	for _, p := range knownFilters {
+		value := strings.TrimSpace(form.Get(p.name))
+		if p.name == "domain" {
+			value = strings.TrimPrefix(value, "@")
+		}
+		read := recipient.AsRead(value)
+		number := p.more && p.name != "from" && p.name != "to" && support.ContainsPhoneNumber(read, math.MaxInt)
+		if strings.Contains(read, "@") || number {
+			return console.searchPage(c, url.Values{"q": {value}})
+		}
+		if value != "" {
+			given.Set(p.name, value)
+		}
+	}
+	return c.Redirect(http.StatusSeeOther, listAddress(given, "", ""))
+}
+
 // quoted finds in a longer text the address, the support reference or, after "id", the ID that it
 // quotes.
 var quoted = regexp.MustCompile(
 	`(?i)([^\s<>()"'“”‘’«»,;:@]+@[^\s<>()"'“”‘’«»,;:@]+\.[^\s<>()"'“”‘’«»,;:@]+|\bS-[0-9A-Z]{4}-[0-9A-Z]{4}\b)|\bid\W+([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\b`)
 
-// searchTerm returns what is to be searched for in a text copied from a ticket or a mail: the
-// address in "Ana <ana@example.com>", a mailto link or a list; the send's ID in a Message-ID or in
-// the address of its page; without spaces in an address, and the signs around it that were copied
-// along.
-func searchTerm(typed string) string {
-	typed = strings.TrimSpace(typed)
+// cutOut returns the address, the reference or the ID in a longer text, without signs around it.
+func cutOut(typed string) string {
 	if _, rest, named := strings.Cut(typed, "<"); named {
 		if inner, _, closed := strings.Cut(rest, ">"); closed {
 			typed = inner
@@ -172,6 +213,24 @@ func searchTerm(typed string) string {
 	}
 	if found := quoted.FindAllStringSubmatch(typed, 2); len(found) == 1 && strings.ContainsFunc(typed, unicode.IsSpace) {
 		typed = found[0][1] + found[0][2]
+	}
+	return typed
+}
+
+// searchTerm returns what is to be searched for in a text copied from a ticket or a mail: the
+// address in "Ana <ana@example.com>", a mailto link or a list; the send's ID in a Message-ID or in
+// the address of its page; without spaces in an address, and the signs around it that were copied
+// along.
+func searchTerm(typed string) string {
+	typed = strings.TrimSpace(typed)
+	_, err := recipient.Parse(recipient.Email, typed)
+	if read := recipient.AsRead(typed); strings.Contains(read, "@") && (err != nil || strings.Contains(typed, "%")) {
+		typed = strings.TrimSpace(read)
+	}
+	if r, err := recipient.Parse(recipient.Email, typed); err == nil {
+		typed = r.Address()
+	} else {
+		typed = cutOut(typed)
 	}
 	if _, id, page := strings.Cut(typed, "/admin/sends/"); page {
 		typed = id[:min(len(id), 36)]
@@ -217,7 +276,7 @@ func (console *Console) fallBackToRequestAddress(ctx context.Context, typed, add
 // recipient. A text with an at sign is an address. At least five digits, perhaps grouped, or a plus
 // and seven digits within another text, are a phone number.
 func guessRecipient(typed string) (ch recipient.Channel, to string, is bool) {
-	if strings.ContainsAny(typed, "@＠") {
+	if strings.Contains(recipient.AsRead(typed), "@") {
 		return recipient.Email, typed, true
 	}
 	number, digits := cleanPhoneNumber(typed), 0
@@ -225,34 +284,20 @@ func guessRecipient(typed string) (ch recipient.Channel, to string, is bool) {
 		switch {
 		case unicode.IsDigit(r):
 			digits++
-		case !strings.ContainsRune("+＋ -()./", r):
+		case !strings.ContainsRune("+ -()./", r):
 			return recipient.SMS, typed, support.ContainsPhoneNumber(number, math.MaxInt)
 		}
 	}
 	return recipient.SMS, number, digits >= 5
 }
 
-// cleanPhoneNumber removes a link's scheme and invisible characters, which copied numbers may have,
-// and makes typographic dashes, brackets and spaces plain.
+// cleanPhoneNumber returns a number as it is read, without a link's scheme, and with + for 00.
 func cleanPhoneNumber(typed string) string {
-	if scheme := "tel:"; len(typed) >= len(scheme) && strings.EqualFold(typed[:len(scheme)], scheme) {
-		typed = typed[len(scheme):]
+	number := recipient.AsRead(typed)
+	if scheme := "tel:"; len(number) >= len(scheme) && strings.EqualFold(number[:len(scheme)], scheme) {
+		number = number[len(scheme):]
 	}
-	number := strings.TrimSpace(strings.Map(func(r rune) rune {
-		switch {
-		case unicode.Is(unicode.Cf, r):
-			return -1
-		case unicode.Is(unicode.Pd, r):
-			return '-'
-		case unicode.Is(unicode.Ps, r):
-			return '('
-		case unicode.Is(unicode.Pe, r):
-			return ')'
-		case unicode.Is(unicode.Zs, r):
-			return ' '
-		}
-		return r
-	}, typed))
+	number = strings.TrimSpace(number)
 	if rest, abroad := strings.CutPrefix(number, "00"); abroad {
 		return "+" + rest
 	}

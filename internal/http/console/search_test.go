@@ -55,20 +55,64 @@ func TestSearchBySupportReference(t *testing.T) {
 	for _, typed := range []string{ref, strings.ToLower(ref), " " + strings.ReplaceAll(ref, "-", " ") + " "} {
 		redirects(t, searchFor(b, typed), "/admin/sends/"+mine.String())
 	}
-	rec := searchFor(b, "S-0000-0000") // of no send, so it may be an app's own
-	redirects(t, rec, "/admin?reference=S-0000-0000")
+	contains(t, searchFor(b, "S-0000-0000"), "No send has this support reference")
 	twin := r.sent("cem@example.com", func(s *store.Send) { s.ID = mine; s.ID[7]++ })
 	if store.SupportReference(twin.ID) != ref {
 		t.Fatal("the twin has a reference of its own")
 	}
 	r.sent("deb@example.com", func(s *store.Send) { s.ID = mine; s.ID[7]++; s.ID[15]++ }) // of the same moment
-	rec = b.Get(searchFor(b, strings.ToLower(ref)).Header().Get("Location"))
+	rec := b.Get(searchFor(b, strings.ToLower(ref)).Header().Get("Location"))
 	contains(t, rec, "These share the support reference <b>"+ref+"</b>", `name="support" value="`+ref+`"`, ">Clear</a>")
 	if got := rowsIn(rec.Body.String()); !slices.Equal(got, []string{twin.ID.String(), mine.String()}) {
 		t.Errorf("two sends of one reference: the list shows %v", got)
 	}
 	r.Break()
 	want(t, searchFor(b, ref), http.StatusServiceUnavailable)
+}
+
+// What a person reads as an address or a number is one, however it is written: it is found, or
+// refused with a reason, and no URL has it. Nor has one any text that the database has not.
+func TestSearchReadsAsAPerson(t *testing.T) {
+	r := newRig(t)
+	b, list := r.LoggedIn(), "/admin?recipient="+r.sent("maria.lopez+news@example.com").Recipient.String()
+	for _, typed := range []string{
+		"maria.lopez%2Bnews%40example.com", "mailto:maria.lopez%2Bnews%40example.com?subject=a", "maria.lopez%2Bnews@example.com",
+		"maria.lopez%252Bnews%2540example.com", "%22Maria%22%20%3Cmaria.lopez%2Bnews%40example.com%3E", "maria.lopez+news＠example.com",
+		"ｍａｒｉａ．ｌｏｐｅｚ＋ｎｅｗｓ＠ｅｘａｍｐｌｅ．ｃｏｍ", `"maria.lopez+news"@example.com`, "“maria.lopez+news”@example.com",
+		"maria.lopez+news﹫example.com", "maria.lopez+news&#64;example.com", "maria.lopez+news&commat;example.com",
+		`maria.lopez+news\u0040example.com`, "maria.lopez+news=40example.com", "maria.lopez+news (at) example.com",
+		"maria.lopez+news[at]example.com", "maria.lopez+\u200bnews@example.com", "maria.lopez+news @ example . com",
+	} {
+		redirects(t, searchFor(b, typed), list)
+		redirects(t, b.Post("/admin/filter", url.Values{"reference": {typed}}), list)
+	}
+	for _, typed := range []string{
+		"maria.lopez%2Bnews%40", "maria at example dot com", "①③⑧⓪⓪①③⑧⓪⓪⓪", "%2B49 30 12", "０３０／１２３４５６", "maria.lopez example.com", "maria",
+		"https://console.example/admin?reference=maria%40example.com",
+	} {
+		want(t, searchFor(b, typed), http.StatusUnprocessableEntity)
+	}
+	for _, field := range []string{"app", "purpose", "blocked_by", "carrier", "domain", "request"} {
+		redirects(t, b.Post("/admin/filter", url.Values{field: {"maria.lopez%2Bnews%40example.com"}}), list)
+		want(t, b.Post("/admin/filter", url.Values{field: {"%2B999 30 1234567"}}), http.StatusUnprocessableEntity)
+	}
+	redirects(t, b.Post("/admin/filter", url.Values{"domain": {"@example.com"}, "app": {""}, "status": {"sent"}}),
+		"/admin?domain=example.com&status=sent")
+}
+
+// A reference is found as it was given, or as it is read.
+func TestSearchReadsReferences(t *testing.T) {
+	r := newRig(t)
+	for n, reference := range []string{"order 7", "order  8", "订单（9）"} {
+		r.sent(fmt.Sprintf("ana%d@example.com", n), func(s *store.Send) { s.Reference = reference })
+	}
+	b := r.LoggedIn()
+	for typed, found := range map[string]string{
+		"order  7": "order 7", "order\u00a07": "order 7", "ｏｒｄｅｒ　７": "order 7", "or\u200bder 7": "order 7",
+		"order  8": "order  8", "订单（9）": "订单（9）",
+	} {
+		redirects(t, searchFor(b, typed), listAddress(nil, "reference", found))
+	}
 }
 
 // The ID of a request leads to its sends, whatever it looks like, but not where a recipient, a send
@@ -79,7 +123,7 @@ func TestSearchByRequest(t *testing.T) {
 	made, other := r.id(), uuid.NewString()
 	const taken, trace, twice = "order-7f3a9c2e41b0", "4bf92f3577b34da6a3ce929d0e0e4736", "named-twice-7f3a9c"
 	of := func(request string) func(*store.Send) { return func(s *store.Send) { s.RequestID = request } }
-	to := map[string]string{"no-such-request-here": "/admin?reference=no-such-request-here", twice: "/admin?reference=" + twice}
+	to := map[string]string{twice: "/admin?reference=" + twice}
 	for n, id := range []string{made.String(), other, taken, trace} {
 		to[id] = explain.SendPageAddress(r.sent(fmt.Sprintf("ana%d@example.com", n), of(id)).ID)
 	}
@@ -109,9 +153,8 @@ func TestSearchByRequest(t *testing.T) {
 	}
 	r.Clock.Add(25 * time.Hour)
 	b = r.LoggedIn()
-	for typed, address := range map[string]string{made.String(): to[made.String()], taken: "/admin?reference=" + taken} {
-		redirects(t, searchFor(b, typed), address)
-	}
+	redirects(t, searchFor(b, made.String()), to[made.String()])
+	want(t, searchFor(b, taken), http.StatusUnprocessableEntity)
 }
 
 // erase erases the recipient of a send.

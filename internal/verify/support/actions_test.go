@@ -174,7 +174,10 @@ func TestReasonsNameNoRecipient(t *testing.T) {
 		"ticket \u202e7": false, "a\u2028b": false, "<b>ticket</b>": true,
 		"for ana.maria@example.com": false, "ana＠example": false, "+49 30 1234567": false, "call 138 0013 8000": false,
 		"(030) 1234-5678": false,
-		"Ana.Maria asked": false, "it was ANA.MARIA": false,
+		"Ana.Maria asked": false, "it was ANA.MARIA": false, "Ana Maria asked": false, "ａｎａ．ｍａｒｉａ asked": false,
+		"ana%40example.com": false, "ana (at) example.com": false, "ana at example dot com": false, "ana&#64;example.com": false,
+		"+(49) 30 1234": false, "＋49 30 1234": false, "%2B49301234": false, "①③⑧⓪⓪①③⑧⓪⓪": false, "138‑0013‑8000": false,
+		"we looked at example.com": true, "100% sure": true, "AT&T; ticket 7": true,
 	} {
 		servertest.Same(t, reason, support.CheckReason(reason, vtest.Ana) == nil, good)
 	}

@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	"sendcode/internal/base/fault"
+	"sendcode/internal/base/recipient"
 	"sendcode/internal/verify/verification"
 )
 
@@ -37,7 +38,7 @@ func CheckReason(reason, address string) error {
 		return fault.Invalid("reason", "too_long", "A reason has at most 500 characters.")
 	case !utf8.ValidString(reason) || strings.ContainsFunc(reason, isHiddenInMultiline):
 		return fault.Invalid("reason", "hidden_character", hiddenCharacterDetail)
-	case strings.ContainsAny(reason, "@＠") || ContainsPhoneNumber(reason, minNumberDigits) || containsLocalPart(reason, address):
+	case strings.Contains(recipient.AsRead(reason), "@") || ContainsPhoneNumber(reason, minNumberDigits) || containsLocalPart(reason, address):
 		return fault.Invalid("reason", "names_recipient",
 			"Leave names, addresses and numbers out of the reason: it is kept for good. A ticket's number will do.")
 	}
@@ -52,17 +53,17 @@ func isHiddenInMultiline(r rune) bool {
 	return verification.IsHiddenCharacter(r) && !strings.ContainsRune("\n\r\t", r)
 }
 
-// ContainsPhoneNumber reports whether a text contains what may be a phone number, also with
-// separators: a plus and seven digits or, without a plus, at least minDigits digits.
+// ContainsPhoneNumber reports whether a text contains what a person reads as a phone number, also
+// with separators: a plus and seven digits or, without a plus, at least minDigits digits.
 func ContainsPhoneNumber(text string, minDigits int) bool {
 	digits, plus := 0, false
-	for _, r := range text {
+	for _, r := range recipient.AsRead(text) {
 		switch {
 		case unicode.IsDigit(r):
 			digits++
-		case r == '+' || r == '＋':
+		case r == '+':
 			digits, plus = 0, true
-		case strings.ContainsRune(" -.()/\u00a0", r) && digits > 0:
+		case strings.ContainsRune(" -.()/", r) && digits > 0, r == '(' && plus:
 		default:
 			digits, plus = 0, false
 		}
@@ -73,26 +74,21 @@ func ContainsPhoneNumber(text string, minDigits int) bool {
 	return false
 }
 
-// containsLocalPart reports whether the text contains the local part of the address as a whole
-// word.
+// containsLocalPart reports whether the text contains the local part of the address, or what is
+// before its plus sign, as whole words: with any signs between them, in any case.
 func containsLocalPart(text, address string) bool {
 	local, _, found := strings.Cut(address, "@")
-	if !found || utf8.RuneCountInString(local) < minLocalPartLength {
+	base, _, _ := strings.Cut(local, "+")
+	if !found || utf8.RuneCountInString(base) < minLocalPartLength {
 		return false
 	}
-	text, local = strings.ToLower(text), strings.ToLower(local)
-	for from := 0; ; {
-		i := strings.Index(text[from:], local)
-		if i < 0 {
-			return false
-		}
-		last, _ := utf8.DecodeLastRuneInString(text[:from+i])
-		next, _ := utf8.DecodeRuneInString(text[from+i+len(local):])
-		if !isWordCharacter(last) && !isWordCharacter(next) {
-			return true
-		}
-		from += i + 1
-	}
+	return strings.Contains(spacedWords(text), spacedWords(base))
 }
 
-func isWordCharacter(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }
+// spacedWords returns the words of a text as it is read, in lower case, with a space around each.
+func spacedWords(text string) string {
+	words := strings.FieldsFunc(strings.ToLower(recipient.AsRead(text)), func(r rune) bool {
+		return !unicode.In(r, unicode.L, unicode.M, unicode.N)
+	})
+	return " " + strings.Join(words, " ") + " "
+}

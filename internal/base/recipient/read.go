@@ -1,0 +1,68 @@
+package recipient
+
+import (
+	"html"
+	"net/url"
+	"regexp"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
+)
+
+// Characters as URLs, HTML, JSON and mails write them, and the at sign in words.
+var (
+	escapePattern = regexp.MustCompile(`(?i)(?:%[0-9a-f]{2})+|&#?\w+;|\\u00[0-9a-f]{2}|=40`)
+	wordAtPattern = regexp.MustCompile(`(?i)\s*\(\s*(?:at|arroba)\s*\)\s*|(\S)\s+at\s+(\S+\s+dot\s)`)
+)
+
+// maxEscapes is how often one within another an escaped character is read.
+const maxEscapes = 3
+
+// AsRead returns a text as a person reads it, so that an address or a number is recognised however
+// it is written: escaped, full-width, with typographic signs, or with characters that are not seen.
+// The result is for decisions and searches, not for display.
+func AsRead(text string) string {
+	for range maxEscapes {
+		text = escapePattern.ReplaceAllStringFunc(text, unescape)
+	}
+	text = strings.Map(func(r rune) rune {
+		switch {
+		case unicode.IsSpace(r):
+			return ' '
+		case isInvisible(r):
+			return -1
+		case unicode.Is(unicode.Pd, r), r == '−':
+			return '-'
+		case r == '‘', r == '’':
+			return '\''
+		case unicode.In(r, unicode.Pi, unicode.Pf):
+			return '"'
+		case unicode.Is(unicode.Ps, r):
+			return '('
+		case unicode.Is(unicode.Pe, r):
+			return ')'
+		}
+		return r
+	}, norm.NFKC.String(text))
+	return wordAtPattern.ReplaceAllString(text, "$1@$2")
+}
+
+// unescape returns the characters of one escape; the escape itself if it stands for none.
+func unescape(escape string) string {
+	plain := html.UnescapeString(escape)
+	switch escape[0] {
+	case '%':
+		plain, _ = url.PathUnescape(escape)
+	case '\\':
+		plain, _ = strconv.Unquote(`"` + strings.ToLower(escape) + `"`)
+	case '=':
+		plain = "@"
+	}
+	if !utf8.ValidString(plain) {
+		return escape
+	}
+	return plain
+}
