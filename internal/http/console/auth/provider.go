@@ -51,9 +51,12 @@ type oauthState struct {
 	Next string `json:"to"`
 }
 
+// oauthStateCookie begins the name of a login's cookie, which ends with the login's state: several
+// tabs may be at the provider at once. A browser keeps maxOAuthStates of them.
 const (
 	oauthStateSealLabel = "provider"
-	oauthStateCookie    = sessionCookieName + "-provider"
+	oauthStateCookie    = sessionCookieName + "-provider-"
+	maxOAuthStates      = 8
 )
 
 // startProviderLogin sends the browser to the identity provider, by a page and not by a redirect:
@@ -68,7 +71,17 @@ func (a *Auth) startProviderLogin(c echo.Context, form url.Values) error {
 	if err != nil {
 		return err
 	}
-	c.SetCookie(newStateCookie(c, value, int(oauthStateLife/time.Second)))
+	var kept []string
+	for _, cookie := range c.Cookies() { // the oldest first (RFC 6265 section 5.4)
+		if state, is := strings.CutPrefix(cookie.Name, cookieNameFor(c, oauthStateCookie)); is {
+			kept = append(kept, state)
+		}
+	}
+	for len(kept) >= maxOAuthStates {
+		c.SetCookie(newStateCookie(c, kept[0], "", -1))
+		kept = kept[1:]
+	}
+	c.SetCookie(newStateCookie(c, attempt.State, value, int(oauthStateLife/time.Second)))
 	return a.showRedirectPage(c, address)
 }
 
@@ -83,10 +96,14 @@ func (a *Auth) showRedirectPage(c echo.Context, address string) error {
 // console, since a redirect chain from another site does not carry the new cookie
 // (SameSite=Strict).
 func (a *Auth) finishProviderLogin(c echo.Context) error {
-	kept, ok := unseal[oauthState](a, oauthStateSealLabel, nil, cookieValue(c, oauthStateCookie))
-	c.SetCookie(newStateCookie(c, "", -1))
+	state := c.QueryParam("state")
+	kept, ok := unseal[oauthState](a, oauthStateSealLabel, nil, cookieValue(c, oauthStateCookie+state))
 	w := layout.Words(c)
-	if !ok {
+	if ok {
+		c.SetCookie(newStateCookie(c, state, "", -1))
+	} else if _, in, err := a.currentSession(c); in && err == nil { // the page is loaded again
+		return a.showRedirectPage(c, startPagePath)
+	} else {
 		return a.showLogin(c, http.StatusBadRequest, "", "", w.Get("provider.late"))
 	}
 	ctx := c.Request().Context()
@@ -208,8 +225,8 @@ func (a *Auth) newProviderPrincipal(who Actor, name string) principal {
 
 // newStateCookie returns the cookie of a login by the provider. It is Lax, since it must come with
 // the provider's redirect.
-func newStateCookie(c echo.Context, value string, maxAge int) *http.Cookie {
-	cookie := newCookie(c, oauthStateCookie, value, maxAge)
+func newStateCookie(c echo.Context, state, value string, maxAge int) *http.Cookie {
+	cookie := newCookie(c, oauthStateCookie+state, value, maxAge)
 	cookie.SameSite = http.SameSiteLaxMode
 	return cookie
 }

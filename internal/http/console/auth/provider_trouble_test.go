@@ -19,7 +19,8 @@ func TestStatesAreBoundToTheirBrowser(t *testing.T) {
 	consoletest.Is(server, "bo", "support")
 	b := r.Browser()
 	back := b.AtProvider("")
-	c := b.Cookies[oauthStateCookie]
+	named := func(back string) string { return oauthStateCookie + stateOf(t, back) }
+	c := b.Cookies[named(back)]
 	if c == nil || c.SameSite != http.SameSiteLaxMode || !c.HttpOnly || !c.Secure || c.Path != "/" || c.MaxAge != 600 {
 		t.Errorf("%+v", c)
 	}
@@ -33,23 +34,25 @@ func TestStatesAreBoundToTheirBrowser(t *testing.T) {
 	}
 	refused("a link to another person's login", r.Browser(), back, "took too long, or was begun in another browser")
 	other := r.Browser()
-	other.AtProvider("")
-	refused("another's answer", other, back, "cannot be believed")
-	servertest.Same(t, "the state of a failed login is kept", other.Cookies[oauthStateCookie] != nil, false)
+	own := named(other.AtProvider(""))
+	refused("another's answer", other, back, "took too long")
+	other.Cookies[named(back)] = &http.Cookie{Name: "__Host-" + named(back), Value: other.Cookies[own].Value}
+	refused("another's answer to a cookie of that name", other, back, "cannot be believed")
+	servertest.Same(t, "the state of a failed login is kept", other.Cookies[named(back)] != nil, false)
 	planted := r.Browser()
 	sealed, err := consoletest.Ring(t).Seal(oauthStateSealLabel, []byte(`{"s":"x","end":"2027-01-01T00:00:00Z"}`), nil)
 	r.Must(err)
 	for _, value := range []string{"", "x", "***", fmt.Sprintf("%x", sealed), strings.Repeat("A", 300)} {
-		planted.Cookies[oauthStateCookie] = &http.Cookie{Name: oauthStateCookie, Value: value}
+		planted.Cookies[oauthStateCookie+"x"] = &http.Cookie{Name: "__Host-" + oauthStateCookie + "x", Value: value}
 		refused("a cookie that was made up", planted, ProviderCallbackPath+"?state=x&code=x", "took too long")
 	}
 	kept := *c
 	consoletest.LeadsTo(t, b.Get(back))
 	again := r.Browser()
-	again.Cookies[oauthStateCookie] = &kept
+	again.Cookies[named(back)] = &kept
 	calls := server.Seen("/token")
 	refused("the same once more", again, back, "took too long")
-	again.Handler, again.Cookies[oauthStateCookie] = r.replica(quiet(), func(c *Config) { c.Provider = r.providerAt(server) }), &kept
+	again.Handler, again.Cookies[named(back)] = r.replica(quiet(), func(c *Config) { c.Provider = r.providerAt(server) }), &kept
 	refused("the same at another replica", again, back, "took too long")
 	servertest.Same(t, "questions to the provider", server.Seen("/token"), calls)
 	late := r.Browser()
@@ -111,6 +114,35 @@ func TestProviderInTrouble(t *testing.T) {
 	b := r.Browser()
 	want(t, b.ByProvider(""), http.StatusServiceUnavailable)
 	servertest.Same(t, "a session", b.Cookies[sessionCookieName] != nil, false)
+}
+
+// stateOf is the state in the address that the provider redirects to.
+func stateOf(t *testing.T, back string) string {
+	t.Helper()
+	u, err := url.Parse(back)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u.Query().Get("state")
+}
+
+// Tabs of one browser log in at the same time, in any order, and each goes where it was going. A
+// page that is loaded again leads on, and cookies do not gather.
+func TestTabsAtTheProvider(t *testing.T) {
+	r, server := besideProvider(t)
+	consoletest.Is(server, "bo", "support")
+	b := r.Browser()
+	one, two := b.AtProvider("/admin/overview"), b.AtProvider("/admin/policies")
+	servertest.Same(t, "the second leads to", consoletest.LeadsTo(t, b.Get(two)), "/admin/policies")
+	servertest.Same(t, "the first leads to", consoletest.LeadsTo(t, b.Get(one)), "/admin/overview")
+	servertest.Same(t, "once more", consoletest.LeadsTo(t, b.Get(one)), "/admin")
+	want(t, b.Get("/admin"), http.StatusOK)
+	for range 3 * maxOAuthStates {
+		b.AtProvider("")
+	}
+	if n := len(b.Cookies); n > maxOAuthStates+3 {
+		t.Errorf("%d cookies are kept", n)
+	}
 }
 
 func down(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) }
