@@ -41,6 +41,10 @@ var (
 	ErrNoSpace = errors.New("store: no room to write")
 	// ErrReadOnly: the database or its file is read-only.
 	ErrReadOnly = errors.New("store: the database is read-only")
+	// ErrNoPermission: the login lacks a right on a table, or may not see its rows.
+	ErrNoPermission = errors.New("store: a right on the tables is missing")
+	// ErrStandbyAway: a commit waits for synchronous standbys, of which too few answer.
+	ErrStandbyAway = errors.New("store: each commit waits for a synchronous standby that does not answer")
 	// ErrSchema: the database does not have the schema of this program.
 	ErrSchema = errors.New("store: the database has another schema than this program")
 	// ErrLaterSchema: a later version of the program has migrated the database, from which this

@@ -246,6 +246,10 @@ func unwritableReason(err error) *server.HealthReason {
 		reason.Word = "database_full"
 	case errors.Is(err, store.ErrReadOnly):
 		reason.Word = "database_read_only"
+	case errors.Is(err, store.ErrNoPermission):
+		reason.Word = "database_no_permission"
+	case errors.Is(err, store.ErrStandbyAway):
+		reason.Word = "database_standby_away"
 	case errors.Is(err, store.ErrSchema):
 		reason.Word, reason.Unready = "database_schema", true
 	case errors.Is(err, store.ErrNoPartition):

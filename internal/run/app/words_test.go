@@ -21,7 +21,10 @@ var conditions = []struct {
 	line    string   // how the log says it; empty: not here
 }{
 	{
-		[]string{"database_away", "database_full", "database_read_only", "database_schema", "database_no_partition"},
+		[]string{
+			"database_away", "database_full", "database_read_only", "database_schema", "database_no_partition", "database_no_permission",
+			"database_standby_away",
+		},
 		"away", "Database away", "SendcodeDatabaseAway",
 		"The database is away: no row can be written within 5 s, so no code is sent; /readyz says why",
 		"readiness.go", `"database away: nothing is sent"`,

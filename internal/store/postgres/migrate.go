@@ -14,6 +14,7 @@ import (
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/lock"
 
+	"sendcode/internal/store"
 	"sendcode/migrations"
 )
 
@@ -29,7 +30,6 @@ const (
 // the service works as, if it is missing, and grants it its rights; empty: no role. If the URL logs
 // in as role, it does nothing: the owner must have migrated before. Errors do not contain the URL.
 func Migrate(ctx context.Context, url, role string) (err error) {
-	defer func() { err = withCause(err) }()
 	parsed, err := parseURL(url)
 	if err != nil {
 		return err
@@ -39,13 +39,15 @@ func Migrate(ctx context.Context, url, role string) (err error) {
 	// tries again.
 	config.RuntimeParams["lock_timeout"] = "5s"
 	config.RuntimeParams["application_name"] = "sendcode migrate"
+	config.RuntimeParams["row_security"] = "off" // an error, where it would hide rows from the owner
 	if config.ConnectTimeout == 0 {
 		config.ConnectTimeout = connectTimeout()
 	}
 	if err := checkServerAt(ctx, config); err != nil {
-		return migrations.WrapError(err)
+		return migrations.WrapError(withCause(err))
 	}
 	apply := deferSettings(config) // a panic of it ends the start, or the command, on purpose
+	defer func() { err = explainStandby(config, apply, withCause(err)) }()
 	db := stdlib.OpenDB(*config, stdlib.OptionAfterConnect(apply))
 	defer func() { err = errors.Join(err, db.Close()) }()
 	if is, err := logsInAs(ctx, db, role); is || err != nil {
@@ -110,9 +112,32 @@ var ownFingerprints = sync.OnceValues(func() (map[int64]string,
 	return migrations.Fingerprints(migrations.Postgres, "postgres")
 })
 
+// otherSchemaSQL selects the schema that has our tables where the search path of the login does not
+// lead to them.
+const otherSchemaSQL = `
+SELECT n.nspname, current_user, current_setting('search_path') FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+WHERE c.relname = '` + migrations.MigrationsTable + `' AND to_regclass(c.relname) IS NULL LIMIT 1`
+
+// explainSchema adds to an error that wraps store.ErrSchema that the tables are in a schema where
+// the login does not look for them.
+func (db *DB) explainSchema(ctx context.Context, err error) error {
+	if !errors.Is(err, store.ErrSchema) {
+		return err
+	}
+	var schema, role, path string
+	if db.pool.QueryRow(ctx, otherSchemaSQL).Scan(&schema, &role, &path) != nil {
+		return err
+	}
+	return fmt.Errorf("%w; but the schema %s has its tables: %s looks in %s, so ALTER ROLE %s SET search_path = %s, "+
+		"or give it USAGE on the schema", err, schema, role, path, role, schema)
+}
+
 // checkSchema returns an error, which wraps store.ErrSchema, if the database does not have the
 // migrations of this program.
 func (db *DB) checkSchema(ctx context.Context) error {
+	if err := db.checkRights(ctx); err != nil {
+		return err
+	}
 	own, err := ownFingerprints()
 	if err != nil {
 		return migrations.WrapError(err)
@@ -128,5 +153,5 @@ func (db *DB) checkSchema(ctx context.Context) error {
 	if err != nil && !isUndefinedTable(err) { // without the table, nothing was migrated
 		return err
 	}
-	return migrations.CheckFingerprints(own, applied)
+	return db.explainSchema(ctx, migrations.CheckFingerprints(own, applied))
 }

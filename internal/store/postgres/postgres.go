@@ -390,9 +390,6 @@ func IsUnreachable(err error) bool {
 // isUndefinedTable reports whether err says that a table does not exist.
 func isUndefinedTable(err error) bool { return sqlState(err) == "42P01" }
 
-// IsPermissionDenied reports whether err says that the login lacks a right, for example on a table.
-func IsPermissionDenied(err error) bool { return sqlState(err) == "42501" }
-
 func sqlState(err error) string {
 	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return e.Code

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -11,6 +12,8 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"sendcode/internal/store"
+	"sendcode/internal/store/sqldb"
 	"sendcode/migrations"
 )
 
@@ -41,6 +44,45 @@ SELECT current_schema(), ARRAY(
       AND pg_has_role(c.relowner, 'USAGE') ORDER BY c.relname)`
 
 const defaultRights = "SELECT, INSERT, UPDATE, DELETE"
+
+// missingRightsSQL selects which of these rights the login lacks and which tables hide their rows
+// from it, four of each, and what to do; NULL: none. Of a table that is missing it says nothing;
+// see checkSchema.
+var missingRightsSQL = func() string {
+	var needed []string
+	for _, table := range sqldb.TableNames() {
+		rights := strings.ReplaceAll(cmp.Or(tableRights[table], defaultRights), " (recipient, masked)", "")
+		for right := range strings.SplitSeq(rights, ", ") {
+			needed = append(needed, "('"+table+"', '"+right+"')")
+		}
+	}
+	return `
+SELECT nullif(concat_ws('; ',
+  current_user || ' may not ' || array_to_string((array_agg(right_on) FILTER (WHERE NOT has))[1:4], ', ')
+    || ': run sendcode migrate as the tables'' owner, with SENDCODE_DATABASE_ROLE',
+  'row level security hides rows of ' || array_to_string((array_agg(DISTINCT t) FILTER (WHERE hidden))[1:4], ', ')
+    || ' from ' || current_user || ': ALTER ROLE ' || current_user || ' BYPASSRLS, or ALTER TABLE … DISABLE ROW LEVEL SECURITY'), '')
+FROM (SELECT n.t, n.r || ' ' || n.t AS right_on, CASE n.r WHEN 'DELETE' THEN has_table_privilege(c.oid, n.r)
+        ELSE has_any_column_privilege(c.oid, n.r) END AS has,
+      row_security_active(c.oid) AND NOT EXISTS (SELECT FROM pg_catalog.pg_policy p
+        WHERE p.polrelid = c.oid AND p.polpermissive AND p.polcmd IN ('*', CASE n.r WHEN 'SELECT' THEN 'r' WHEN 'INSERT' THEN 'a'
+          WHEN 'UPDATE' THEN 'w' ELSE 'd' END) AND EXISTS (SELECT FROM unnest(p.polroles) role
+            WHERE role = 0 OR pg_has_role(role, 'MEMBER'))) AS hidden
+      FROM (VALUES ` + strings.Join(needed, ", ") + `) AS n (t, r) JOIN pg_catalog.pg_class c ON c.oid = to_regclass(n.t)) AS one`
+}()
+
+// checkRights returns an error, which wraps store.ErrNoPermission, if the login lacks rights that
+// the service needs.
+func (db *DB) checkRights(ctx context.Context) error {
+	var missing *string
+	err := db.readOnPool(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {
+		return conn.QueryRow(ctx, missingRightsSQL).Scan(&missing)
+	})
+	if err == nil && missing != nil {
+		err = fmt.Errorf("%w: %s", store.ErrNoPermission, *missing)
+	}
+	return err
+}
 
 // logsInAs reports whether the connection logs in as role.
 func logsInAs(ctx context.Context, db *sql.DB, role string) (is bool, err error) {

@@ -2,14 +2,18 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 
 	"sendcode/internal/base/fault"
+	"sendcode/internal/kit/servertest"
 	"sendcode/internal/store"
 	"sendcode/internal/store/storetest"
 )
@@ -143,21 +147,84 @@ func TestMigrateMakesTheRole(t *testing.T) {
 	refusedBy(t, db, role, `DELETE FROM audit_entries`)
 }
 
-// A Ping fails without a right that a send needs.
-func TestPostgresPingNeedsTheRightsOfASend(t *testing.T) {
+// A Ping and a start name what keeps a send from its rows.
+func TestPostgresNamesWhatIsMissing(t *testing.T) {
+	t.Parallel()
 	makeAppRole(t)
 	address := shared.Server(t).NewDatabase(t)
 	storetest.OK(t, Migrate(t.Context(), address, appRole))
-	db, owner := openTest(t, as(t, address, appRole), serverClockSQL, appRole), connect(t, address)
-	for _, table := range []string{
-		"sends", "verifications", "outbox", "idempotency_keys", "app_events", "minute_index", "failures",
-		"refunds",
-	} {
-		storetest.OK(t, db.Ping(t.Context()))
-		exec(t, owner, `REVOKE INSERT ON `+table+` FROM `+appRole)
-		if err := db.Ping(t.Context()); !IsPermissionDenied(err) || !strings.Contains(err.Error(), table) {
-			t.Errorf("%s: %v", table, err)
-		}
-		exec(t, owner, `GRANT INSERT ON `+table+` TO `+appRole)
+	owner, url := connect(t, as(t, address, "postgres")), as(t, address, appRole)
+	each := func(change string) string {
+		return `DO $$ DECLARE t text; BEGIN FOR t IN SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace
+			AND relkind IN ('r', 'p') AND NOT relispartition LOOP EXECUTE format('` + change + `', t); END LOOP; END $$`
 	}
+	for name, c := range map[string]struct {
+		breaks, mends string
+		cause         error // nil: nothing is wrong
+		says          string
+		running       bool // a process that runs meets it, too
+	}{
+		"a right of sends":        {`REVOKE INSERT ON sends FROM sendcode_app`, `GRANT INSERT ON sends TO sendcode_app`, store.ErrNoPermission, "INSERT sends: run sendcode migrate", true},
+		"a right of a table more": {`REVOKE DELETE ON spending FROM sendcode_app`, `GRANT DELETE ON spending TO sendcode_app`, store.ErrNoPermission, "DELETE spending", true},
+		"a right of the probe":    {`REVOKE INSERT ON leases FROM sendcode_app`, `GRANT INSERT ON leases TO sendcode_app`, store.ErrNoPermission, "INSERT leases", true},
+		"row level security": {
+			each(`ALTER TABLE %I ENABLE ROW LEVEL SECURITY`), each(`ALTER TABLE %I DISABLE ROW LEVEL SECURITY`),
+			store.ErrNoPermission, "accounts, app_events, audit_entries, audit_recipients from sendcode_app: ALTER ROLE sendcode_app BYPASSRLS", true,
+		},
+		"row level security with policies": {
+			each(`ALTER TABLE %I ENABLE ROW LEVEL SECURITY; CREATE POLICY ours ON %1$I TO sendcode_app USING (true)`),
+			each(`ALTER TABLE %I DISABLE ROW LEVEL SECURITY; DROP POLICY ours ON %1$I`), nil, "", true,
+		},
+		"another default schema": {
+			`ALTER ROLE sendcode_app IN DATABASE "` + owner.Config().Database + `" SET search_path = theirs`,
+			`ALTER ROLE sendcode_app IN DATABASE "` + owner.Config().Database + `" RESET search_path`,
+			store.ErrSchema, "ALTER ROLE sendcode_app SET search_path = public", false,
+		},
+		"no use of the schema": {
+			`REVOKE USAGE ON SCHEMA public FROM PUBLIC, sendcode_app`, `GRANT USAGE ON SCHEMA public TO PUBLIC, sendcode_app`,
+			store.ErrSchema, "give it USAGE on the schema", false,
+		},
+	} {
+		f, db := fixtureOn(t, url, appRole)
+		storetest.OK(t, db.Ping(t.Context()))
+		exec(t, owner, c.breaks)
+		started, err := Open(t.Context(), url, appRole)
+		if err == nil {
+			storetest.OK(t, started.Close())
+		}
+		ping := db.Ping(t.Context())
+		if name == "a right of sends" || name == "row level security" {
+			storetest.Is(t, storetest.Err(f.Begin(t.Context(), f.Intent(1))), store.ErrNoPermission)
+		}
+		exec(t, owner, c.mends)
+		for what, err := range map[string]error{"a start": err, "a ping": ping} {
+			if what == "a ping" && !c.running {
+				continue
+			}
+			if !errors.Is(err, c.cause) || c.cause != nil && !strings.Contains(err.Error(), c.says) {
+				t.Errorf("%s: %s says %v", name, what, err)
+			}
+		}
+		storetest.OK(t, db.Ping(t.Context()))
+	}
+}
+
+// A start and a Ping name a synchronous standby that is away, where a send waits for it in vain.
+func TestPostgresNamesTheStandby(t *testing.T) {
+	t.Parallel()
+	server := servertest.Postgres(t, "synchronous_standby_names=absent", "synchronous_commit=local")
+	exec(t, connect(t, server.AdminURL()), `CREATE ROLE `+appRole)
+	storetest.OK(t, Migrate(t.Context(), server.URL(), appRole))
+	storetest.OK(t, openTest(t, server.URL(), serverClockSQL).Ping(t.Context())) // it waits for no standby
+	url := server.URL() + "&synchronous_commit=on"
+	f, db := fixtureOn(t, url)
+	var waits sync.WaitGroup
+	waits.Go(func() { storetest.Is(t, storetest.Err(f.Begin(t.Context(), f.Intent(1))), fault.Unavailable) })
+	waits.Go(func() {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		storetest.Is(t, Migrate(ctx, url, appRole), store.ErrStandbyAway) // it gives the role its rights
+	})
+	storetest.Is(t, db.Ping(t.Context()), store.ErrStandbyAway)
+	waits.Wait()
 }

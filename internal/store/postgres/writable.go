@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,15 +17,17 @@ import (
 	"sendcode/migrations"
 )
 
-// withCause wraps err in ErrNoSpace, ErrReadOnly or ErrNoPartition if Postgres says that this is
-// why it can't write, and in errFewPlaces if PgBouncer ended a wait for a place. It returns
-// ErrIdentityTaken if another account has the identity.
+// withCause wraps err in ErrNoSpace, ErrReadOnly, ErrNoPermission or ErrNoPartition if Postgres
+// says that this is why it can't write, and in errFewPlaces if PgBouncer ended a wait for a place.
+// It returns ErrIdentityTaken if another account has the identity.
 func withCause(err error) error {
 	switch sqlState(err) {
 	case "53100", "53200": // disk_full, out_of_memory
 		return fmt.Errorf("%w: %w", store.ErrNoSpace, err)
 	case "25006":
 		return fmt.Errorf("%w: %w", store.ErrReadOnly, err)
+	case "42501": // insufficient_privilege
+		return fmt.Errorf("%w: %w", store.ErrNoPermission, err)
 	}
 	e, ok := errors.AsType[*pgconn.PgError](err)
 	switch {
@@ -44,10 +47,10 @@ const diskSpaceCheckInterval = time.Minute
 // pingSQL locks one row, which is a small write. If no replica looked for room within
 // diskSpaceCheckInterval, or @anyway, it also writes as many pages as a few sends need: a full disk
 // may still have room for the small write. It returns whether there is a partition for the present
-// time, the fingerprints of the migrations, and the tables into which it may not insert what a send
-// inserts. It locks the tables that sends and checks write, as these do, so that it waits for a
-// lock for which they wait. Concurrent Pings wait for each other's commit at most.
-const pingSQL = `
+// time, the fingerprints of the migrations, and what missingRightsSQL does. It locks the tables
+// that sends and checks write, as these do, so that it waits for a lock for which they wait.
+// Concurrent Pings wait for each other's commit at most.
+var pingSQL = `
 WITH turn AS (
     INSERT INTO leases AS t (name, until) SELECT 'room', clock.now + CAST(@lasts AS interval) FROM (SELECT @now AS now) AS clock WHERE true
     ON CONFLICT (name) DO UPDATE SET until = excluded.until WHERE @anyway OR t.until <= @now OR t.until > excluded.until RETURNING true
@@ -61,8 +64,7 @@ WITH turn AS (
 )
 SELECT EXISTS (SELECT FROM sendcode_partitions p WHERE coalesce(p.begins, '-infinity') <= @now AND coalesce(p.ends, 'infinity') > @now),
        (SELECT jsonb_object_agg(version, sha256) FROM schema_fingerprints),
-       (SELECT string_agg(t, ', ') FROM unnest(ARRAY['sends', 'verifications', 'outbox', 'idempotency_keys', 'app_events', 'minute_index', 'failures', 'refunds']) t
-        WHERE NOT has_table_privilege(t, 'INSERT'))`
+       (` + missingRightsSQL + `)`
 
 // deleteProbeRowsSQL runs in the transaction of pingSQL. So no row of write_probe lives, each
 // VACUUM gives all its pages back, and the next look for room needs new ones.
@@ -108,10 +110,42 @@ func (db *DB) Ping(ctx context.Context) error {
 		err = migrations.CheckFingerprints(own, applied)
 	}
 	switch {
-	case err == nil && denied != nil:
-		err = &pgconn.PgError{Severity: "ERROR", Code: "42501", Message: "permission denied to insert into " + *denied}
+	case denied != nil: // hidden rows look like a schema without migrations
+		err = fmt.Errorf("%w: %s", store.ErrNoPermission, *denied)
+	case errors.Is(err, store.ErrNoPermission):
+		err = cmp.Or(db.checkRights(ctx), err)
 	case err == nil && !partition:
 		err = store.ErrNoPartition
+	default:
+		pool := db.pool.Config()
+		err = explainStandby(pool.ConnConfig, pool.AfterConnect, db.explainSchema(ctx, err))
 	}
 	return store.WrapUnavailable(err)
+}
+
+// explainStandby wraps in store.ErrStandbyAway an error without a cause, if a small write now ends
+// by itself, and does not within a second where synchronous standbys must have it. apply makes the
+// settings of a connection.
+func explainStandby(config *pgx.ConnConfig, apply func(context.Context, *pgx.Conn) error, err error) error {
+	if !errors.Is(err, context.DeadlineExceeded) && sqlState(err) != lockNotAvailable {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	conn, failed := pgx.ConnectConfig(ctx, config)
+	if failed != nil {
+		return err
+	}
+	defer func() { _ = conn.Close(ctx) }()
+	write := func(settings string) error { // leaves no row
+		ctx, cancel := context.WithTimeout(ctx, time.Second)
+		defer cancel()
+		_, err := conn.Exec(ctx, `BEGIN; `+settings+`INSERT INTO write_probe VALUES (''); `+deleteProbeRowsSQL+`; COMMIT`,
+			pgx.QueryExecModeSimpleProtocol)
+		return err
+	}
+	if apply(ctx, conn) != nil || write(`SET LOCAL synchronous_commit = local; `) != nil || write("") == nil {
+		return err
+	}
+	return fmt.Errorf("%w: start one, or take it out of synchronous_standby_names: %w", store.ErrStandbyAway, err)
 }

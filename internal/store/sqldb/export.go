@@ -131,6 +131,9 @@ var exportTables = map[string]exportTable{
 	"second_factors":      {about: ofStaff},
 }
 
+// TableNames returns the names of all tables, sorted.
+func TableNames() []string { return slices.Sorted(maps.Keys(exportTables)) }
+
 // reasons returns why each column that is not exported is left out.
 func (e exportTable) reasons() map[string]string {
 	all := map[string]string{}

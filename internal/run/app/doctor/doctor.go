@@ -4,7 +4,6 @@ package doctor
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -114,30 +113,22 @@ func (d *doctor) pass(what, said string) { fmt.Fprintf(d.out, "✓ %s: %s\n", wh
 
 func (d *doctor) remark(what, said string) { fmt.Fprintf(d.out, "! %s: %s\n", what, said) }
 
-func (d *doctor) checkDatabase(ctx context.Context) (said string, err error) {
-	defer func() { err = explainPermissionDenied(err) }()
+func (d *doctor) checkDatabase(ctx context.Context) (string, error) {
 	db, err := postgres.Open(ctx, d.cfg.DatabaseURL, d.cfg.DatabaseRole)
 	if err != nil {
 		return "", err
 	}
 	defer func() { _ = db.Close() }()
+	if err := db.Ping(ctx); err != nil { // first, since what is read may use up the time
+		return "", err
+	}
 	if why, err := db.AuditWeakness(ctx); err == nil && why != "" {
 		d.remark("acts", why+"; see SENDCODE_DATABASE_ROLE")
 	}
 	d.compareClock(ctx, "Postgres", db.Clock)
 	d.checkKeys(ctx, d.cfg, db.Store())
-	said, err = d.checkStorage(ctx, db.Store())
-	return "Postgres answers, and its schema fits" + said, errors.Join(err, db.Ping(ctx))
-}
-
-// explainPermissionDenied adds advice to Postgres's error for a missing right. It returns other
-// errors as they are.
-func explainPermissionDenied(err error) error {
-	if !postgres.IsPermissionDenied(err) {
-		return err
-	}
-	return fmt.Errorf("%w; set SENDCODE_DATABASE_ROLE to the role that the service works as, and run sendcode migrate "+
-		"with it as the tables' owner, which gives the role its rights", err)
+	said, err := d.checkStorage(ctx, db.Store())
+	return "Postgres answers, and its schema fits" + said, err
 }
 
 func (d *doctor) checkRedis(ctx context.Context) (string, error) {

@@ -90,7 +90,7 @@ func TestDoctorOnRealParts(t *testing.T) {
 	apptest.Must(t, err)
 	at.User = url.User("without_rights")
 	s.Env["SENDCODE_DATABASE_URL"] = at.String()
-	examine(s, dns{}, 0, true, "✗ database: ", "permission denied", "SQLSTATE 42501", "set SENDCODE_DATABASE_ROLE")
+	examine(s, dns{}, 0, true, "✗ database: ", "without_rights may not ", "run sendcode migrate", "SENDCODE_DATABASE_ROLE")
 }
 
 func TestDoctorSaysHowTheMailServerIsEncrypted(t *testing.T) {
