@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"context"
 	"errors"
 	"math"
 	"sync"
@@ -86,6 +87,23 @@ func (b *Breaker) Allow() (report func(result error), ok bool) {
 		}
 		done(result)
 	}, true
+}
+
+// Recheck runs check as an attempt while the breaker is open and would admit one: without traffic
+// nothing else shows that the part is back. check has BreakerOpenFor, since attempts wait for it.
+func (b *Breaker) Recheck(ctx context.Context, check func(context.Context) error) {
+	if b.AttemptsAllowed() != 1 {
+		return
+	}
+	report, ok := b.Allow()
+	if !ok {
+		return
+	}
+	result := ErrHealthUnknown // after a panic
+	defer func() { report(result) }()
+	ctx, cancel := context.WithTimeout(ctx, BreakerOpenFor)
+	defer cancel()
+	result = check(ctx)
 }
 
 // onStateChange updates Health after a change of the breaker's state. If Up has changed, it calls

@@ -1,9 +1,11 @@
 package delivery_test
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -87,6 +89,29 @@ func TestHowManyABreakerAdmits(t *testing.T) {
 		report, _ = b.Allow()
 		report(nil)
 		admits("after a trial", delivery.UnlimitedAttempts)
+	})
+}
+
+// Without traffic a check closes a breaker again, but no check is made while it rests, or beside an
+// attempt.
+func TestAnIdlePartIsCheckedAgain(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
+		b, checks := delivery.NewBreaker("mx.example", false), 0
+		check := func(result error) bool {
+			b.Recheck(t.Context(), func(context.Context) error { checks++; return result })
+			time.Sleep(delivery.BreakerOpenFor + time.Microsecond)
+			return b.Health().Up
+		}
+		check(errBroken) // closed
+		for range delivery.FaultsToOpenBreaker {
+			try(b, errBroken)
+		}
+		servertest.Same(t, "while it rests", fmt.Sprint(check(nil), checks), "false 0")
+		report, _ := b.Allow()
+		servertest.Same(t, "beside an attempt", fmt.Sprint(check(nil), checks), "false 0")
+		report(delivery.ErrHealthUnknown)
+		servertest.Same(t, "broken", fmt.Sprint(check(errBroken), " ", b.Health().Why), "false broken")
+		servertest.Same(t, "back", fmt.Sprint(check(nil), checks), "true 2")
 	})
 }
 

@@ -273,6 +273,20 @@ func (c *Carriers) AttemptsAllowed() (n int) {
 	return n
 }
 
+// RecheckSuspended probes each carrier that is set aside and that no message tries. If it answers
+// as it should it is up again. A carrier of which nothing can be asked stays as it is.
+func (c *Carriers) RecheckSuspended(ctx context.Context) {
+	for _, r := range c.routes {
+		r.breaker.Recheck(ctx, func(ctx context.Context) error {
+			_, err := Probe(ctx, r.Carrier)
+			if err == errNoProbe {
+				return delivery.ErrHealthUnknown
+			}
+			return err
+		})
+	}
+}
+
 // Health returns the health of each carrier, in order of preference.
 func (c *Carriers) Health() []delivery.Health {
 	var all []delivery.Health

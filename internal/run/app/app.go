@@ -246,7 +246,10 @@ func (a *App) Serve(ctx context.Context) error {
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	var work sync.WaitGroup
-	own := []jobs.Job{{Name: "keys", Every: keyCheckEvery, Run: a.keyCheck.run}}
+	own := []jobs.Job{
+		{Name: "keys", Every: keyCheckEvery, Run: a.keyCheck.run},
+		{Name: "suspended", Every: time.Minute, Run: jobs.InfallibleRun(a.recheckSuspended)},
+	}
 	if a.clock != nil {
 		own = append(own, jobs.Job{
 			Name: "clock", Every: clockReadEvery,

@@ -17,6 +17,7 @@ import (
 	"sendcode/internal/deliver/delivery"
 	"sendcode/internal/deliver/delivery/mailbox"
 	"sendcode/internal/deliver/delivery/mailserver"
+	"sendcode/internal/deliver/sms"
 	"sendcode/internal/limit/gates"
 	"sendcode/internal/run/config"
 	"sendcode/internal/store/postgres"
@@ -290,6 +291,15 @@ func (a *App) tokenLogger(client string, failure error) {
 	}
 	a.logger.Warn("oauth client gets no token: mail servers that need it take mails until the last one ends", "client", client,
 		"error", failure, logs.SeeSendsWait)
+}
+
+// recheckSuspended tries the mail servers and carriers that are suspended and idle, so that their
+// gauges do not wait for the next message.
+func (a *App) recheckSuspended(ctx context.Context) {
+	a.servers.RecheckSuspended(ctx, a.cfg.MailSenders())
+	if carriers, ok := a.carrier.(*sms.Carriers); ok {
+		carriers.RecheckSuspended(ctx)
+	}
 }
 
 // healthLogger returns a function that logs when a mail server or a carrier is suspended after

@@ -60,6 +60,7 @@ type serverWithBreaker struct {
 	health  *delivery.Breaker
 	encoder *delivery.MailEncoder
 	tried   func(ctx context.Context, server string, fail *delivery.Error, took time.Duration) // see OnAttempt; may be nil
+	examine func(ctx context.Context, senders []string) error                                  // Config.Examine; nil: not by Open
 }
 
 // New returns Servers that prefer the servers in this order. There must be at least one.
@@ -291,6 +292,16 @@ func (s Servers) Health() []delivery.Health {
 		}
 	}
 	return all
+}
+
+// RecheckSuspended connects to each server that is set aside and that no mail tries, and logs in as
+// these senders. If that succeeds the server is up again.
+func (s Servers) RecheckSuspended(ctx context.Context, senders []string) {
+	for _, server := range s {
+		if server.examine != nil {
+			server.health.Recheck(ctx, func(ctx context.Context) error { return server.examine(ctx, senders) })
+		}
+	}
 }
 
 // OnHealthChange has f called whenever a server is set aside or is up again. f must return soon,

@@ -26,8 +26,9 @@ type Config struct {
 	Hint string
 	// Open makes the server; hello is our name in EHLO if the URL gives none. It dials nothing.
 	Open func(hello string) (Server, error)
-	// Examine connects and logs in as configured, as these senders, without sending a mail.
-	Examine func(ctx context.Context, senders []string) (delivery.Encryption, error)
+	// Examine connects and logs in as an opened server does, as these senders, without sending a
+	// mail.
+	Examine func(ctx context.Context, hello string, senders []string) (delivery.Encryption, error)
 }
 
 // ParseURLs reads the addresses of mail servers separated by commas, the preferred one first: those
@@ -51,24 +52,23 @@ func parseURL(text string, tokens oauth.Sources) (Config, error) {
 	case scheme == "smtp", scheme == "smtps":
 		c, err := smtp.ParseURL(text)
 		c.Tokens = tokens[c.OAuth]
+		named := func(hello string) smtp.Config { c := c; c.Hello = cmp.Or(c.Hello, hello); return c }
 		return Config{
 			Host: c.Host, Address: c.Address(), OAuth: c.OAuth, RequiresTLS: c.TLS == smtp.TLSRequired || c.TLS == smtp.TLSImplicit,
 			Hint: c.Hint(),
-			Open: func(hello string) (Server, error) {
-				named := c
-				named.Hello = cmp.Or(c.Hello, hello)
-				return smtp.New(named)
-			},
-			Examine: func(ctx context.Context, senders []string) (delivery.Encryption, error) {
-				return smtp.Examine(ctx, c, senders...)
+			Open: func(hello string) (Server, error) { return smtp.New(named(hello)) },
+			Examine: func(ctx context.Context, hello string, senders []string) (delivery.Encryption, error) {
+				return smtp.Examine(ctx, named(hello), senders...)
 			},
 		}, err
 	case mailapi.IsProviderScheme(scheme):
 		c, err := mailapi.ParseURL(text)
 		return Config{
 			Host: c.Host, Address: c.Address(), API: true, RequiresTLS: !c.Cleartext,
-			Open:    func(string) (Server, error) { return mailapi.New(c) },
-			Examine: func(ctx context.Context, _ []string) (delivery.Encryption, error) { return mailapi.Examine(ctx, c) },
+			Open: func(string) (Server, error) { return mailapi.New(c) },
+			Examine: func(ctx context.Context, _ string, _ []string) (delivery.Encryption, error) {
+				return mailapi.Examine(ctx, c)
+			},
 		}, err
 	}
 	return Config{}, delivery.SafeError("the scheme must be one of smtp, smtps, " +
@@ -86,5 +86,12 @@ func Open(configs []Config, hello string) (Servers, error) {
 		}
 		all = append(all, server)
 	}
-	return New(all...), nil
+	servers := New(all...)
+	for n, c := range configs {
+		servers[n].examine = func(ctx context.Context, senders []string) error {
+			_, err := c.Examine(ctx, hello, senders)
+			return err
+		}
+	}
+	return servers, nil
 }

@@ -35,7 +35,7 @@ func (d *doctor) checkMailServers(ctx context.Context) {
 }
 
 func (d *doctor) checkMailServer(ctx context.Context, name string, c mailserver.Config) (string, error) {
-	encryption, err := c.Examine(ctx, d.cfg.MailSenders())
+	encryption, err := c.Examine(ctx, d.cfg.MailDomain(), d.cfg.MailSenders())
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", c.Address, err)
 	}
