@@ -47,6 +47,12 @@ func (a *App) openDatabase(ctx context.Context) error {
 	if a.cfg.DatabaseURL == "" {
 		return nil
 	}
+	if server, ok := db.Engine.(*postgres.DB); ok && postgres.OpenConnsAhead {
+		if err := server.OpenConns(ctx); err != nil {
+			a.logger.Warn("database gives fewer connections than load needs: enlarge its pooler, or max_connections",
+				"error", err, logs.SeeDatabaseSlow)
+		}
+	}
 	a.clock = &databaseClock{localNow: a.localNow, logger: a.logger, read: func(ctx context.Context) (time.Time, error) {
 		return sqldb.ReadWithResult(ctx, a.db, "Clock", sqldb.Tx.Clock)
 	}}

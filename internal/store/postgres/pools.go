@@ -1,8 +1,14 @@
 package postgres
 
 import (
+	"cmp"
+	"context"
+	"fmt"
+	"sync"
+
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"sendcode/internal/base/panics"
 	"sendcode/internal/store"
 )
 
@@ -20,6 +26,41 @@ func (db *DB) pools() []namedPool {
 		{"postgres_look", db.readers},
 		{"postgres", db.pool},
 	}
+}
+
+// OpenConns opens all connections of all pools within store.CallTimeout, as load would. A pooler or
+// a server with fewer places is an error that has the first cause.
+func (db *DB) OpenConns(ctx context.Context) error {
+	ctx, cancel := store.WithCallTimeout(ctx)
+	defer cancel()
+	var opening sync.WaitGroup
+	var opened []*pgxpool.Conn
+	var cause error
+	wanted := 0
+	var mu sync.Mutex
+	for _, pool := range db.pools() {
+		for range pool.Config().MaxConns {
+			wanted++
+			opening.Go(func() {
+				defer panics.Recover(panics.Other)
+				conn, err := pool.Acquire(ctx)
+				mu.Lock()
+				defer mu.Unlock()
+				if err == nil {
+					opened = append(opened, conn)
+				}
+				cause = cmp.Or(cause, err)
+			})
+		}
+	}
+	opening.Wait()
+	for _, conn := range opened {
+		conn.Release()
+	}
+	if cause == nil {
+		return nil
+	}
+	return fmt.Errorf("%d of %d connections: %w", len(opened), wanted, cause)
 }
 
 // Pools implements sqldb.Engine.
