@@ -14,6 +14,7 @@ import (
 	"sendcode/internal/base/logs"
 	"sendcode/internal/base/loopback"
 	"sendcode/internal/base/recipient"
+	"sendcode/internal/codes/policy"
 	"sendcode/internal/deliver/delivery"
 	"sendcode/internal/deliver/sms"
 	"sendcode/internal/run/config"
@@ -78,8 +79,16 @@ func (a *App) initCountersOfApps(cfg config.Config) {
 	if a.carrier != nil {
 		channels = append(channels, recipient.SMS)
 	}
+	var rules []string
+	for _, p := range cfg.PolicySet(a.now()).Purposes {
+		for _, r := range p.Policy.Rules {
+			if a.redis != nil && policy.CountedInDatabase(r) && !slices.Contains(rules, r.Name) {
+				rules = append(rules, r.Name)
+			}
+		}
+	}
 	for _, app := range cfg.Apps {
-		a.metrics.InitApp(app.Name, channels)
+		a.metrics.InitApp(app.Name, channels, rules)
 	}
 }
 

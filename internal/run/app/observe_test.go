@@ -7,6 +7,8 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -117,5 +119,35 @@ func TestTracesOfASend(t *testing.T) {
 	if code := s.CodeIn(s.AwaitMail(apptest.Ana, 1)[0]); strings.Contains(raw.String(), code) ||
 		strings.Contains(raw.String(), "ana.maria") {
 		t.Error("a span shows the code or the recipient")
+	}
+}
+
+// increased is a selector of a counter whose increase an alert looks at.
+var increased = regexp.MustCompile(`increase\((\w+)(?:\{([^}]*)\})?\[`)
+
+// Prometheus sees no increase in a series that is born with its event: each series of which an
+// alert wants one is there from the start.
+func TestCountersOfAlertsBeginAtZero(t *testing.T) {
+	t.Parallel()
+	s := apptest.OnRealParts(t).Start(1)
+	ofSettings := []string{"sendcode_spend_refused_total", "sendcode_provider_events_total"} // each cap and provider has its Init
+	alerts, err := os.ReadFile("../../../docs/alerts.yaml")
+	apptest.Must(t, err)
+	all, seen := strings.Join(series(s), "\n"), 0
+	for _, m := range increased.FindAllStringSubmatch(string(alerts), -1) {
+		want := regexp.QuoteMeta(m[1]) + `\{`
+		for label := range strings.SplitSeq(m[2], `",`) {
+			name, value, equal := strings.Cut(strings.TrimSuffix(label, `"`), `="`)
+			if equal && !strings.HasSuffix(name, "!") {
+				want += `.*` + name + `="` + regexp.QuoteMeta(value) + `"`
+			}
+		}
+		want = strings.TrimSuffix(want, `\{`)
+		if seen++; !regexp.MustCompile(want).MatchString(all) && !slices.Contains(ofSettings, m[1]) {
+			t.Errorf("no series has %s", m[0])
+		}
+	}
+	if seen < 20 {
+		t.Errorf("%d counters", seen)
 	}
 }

@@ -167,11 +167,14 @@ func (m *Metrics) HumanChecked(app, by, result string) {
 // labelOurCode is the value of the label code for a send with a code that the service made.
 const labelOurCode = "ours"
 
+// labelCallersCode is that value for a send with a code that its caller made.
+const labelCallersCode = "caller"
+
 // Finished implements outbox.Observer.
 func (m *Metrics) Finished(ch recipient.Channel, app string, s store.Status, callersCode bool, d time.Duration) {
 	code := labelOurCode
 	if callersCode {
-		code = "caller"
+		code = labelCallersCode
 	}
 	m.finished.WithLabelValues(string(ch), app, string(s), code).Observe(d.Seconds())
 }

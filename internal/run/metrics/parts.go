@@ -225,15 +225,20 @@ func (m *Metrics) Served(route string, status int, took time.Duration) {
 	m.served.WithLabelValues(route, statusClasses[min(max(status/100, 1), 5)-1]).Observe(took.Seconds())
 }
 
-// InitApp creates the counters of an app that alerts look at, at 0.
-func (m *Metrics) InitApp(app string, channels []recipient.Channel) {
+// InitApp creates the counters of an app that alerts look at, at 0. rules are those that the
+// database counts too.
+func (m *Metrics) InitApp(app string, channels []recipient.Channel, rules []string) {
 	for _, ch := range channels {
 		for _, outcome := range []string{"admitted", "unavailable"} {
 			m.decided.WithLabelValues(string(ch), app, outcome, "")
 		}
+		for _, rule := range rules {
+			m.decided.WithLabelValues(string(ch), app, "refused_by_database", rule)
+		}
 		for _, outcome := range []store.Status{store.Sent, store.Failed, store.Unknown} {
 			m.finished.WithLabelValues(string(ch), app, string(outcome), labelOurCode)
 		}
+		m.finished.WithLabelValues(string(ch), app, string(store.Unknown), labelCallersCode)
 		for _, outcome := range []string{"approved", "wrong"} {
 			m.checked.WithLabelValues(string(ch), app, outcome)
 		}
