@@ -1,7 +1,7 @@
-// Package quotahttp formats a quota.Decision for HTTP: the headers RateLimit-Policy, RateLimit and
-// Retry-After, and the members of a JSON response. The service's API and the middleware of package
-// echoquota both use it, so both have the same format. It sets headers, but writes no status and no
-// body.
+// Package quotahttp puts a quota in front of a net/http server, for example 100 requests in 60 s
+// for each resource and IP address, and formats a quota.Decision for HTTP: the headers
+// RateLimit-Policy, RateLimit and Retry-After, and the members of a JSON response. The middleware,
+// a Guard, and the service's API share the format.
 package quotahttp
 
 import (

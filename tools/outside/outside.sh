@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What `make outside` checks, which asks other machines: govulncheck, whose database is at vuln.go.dev, and Redocly's linter of
-# docs/openapi.yaml from npm; a linter of the Dockerfile, systemd's of the units, and the schemas of Kubernetes and
-# compose (manifest). A check that cannot have what it needs is skipped with a line that says so; one that
+# docs/openapi.yaml from npm; a linter of the Dockerfile, systemd's of the units, the schemas of Kubernetes and compose (manifest), and
+# the middleware of quota under other routers (routers). A check that cannot have what it needs is skipped with a line that says so; one that
 # finds something fails. Versions are exact, so that a check finds tomorrow what it finds today, but for what is new in the database.
 set -u
 govulncheck=golang.org/x/vuln/cmd/govulncheck@v1.8.0
@@ -60,5 +60,10 @@ if (cd tools/outside/manifest && go mod download) 2> /dev/null; then
   rm "$checker"
 else
   skip manifest 'its modules cannot be had'
+fi
+if (cd tools/outside/routers && go mod download) 2> /dev/null; then
+  found routers go test -C tools/outside/routers -count=1 .
+else
+  skip routers 'its modules cannot be had'
 fi
 exit $failed

@@ -1,17 +1,16 @@
-package echoquota
+package quotahttp
 
 import (
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/labstack/echo/v4"
 
 	"sendcode/internal/kit/servertest"
 	"sendcode/quota"
@@ -21,14 +20,15 @@ var visits = quota.Policy{Name: "web", Rules: []quota.Rule{{Name: "visits", Scop
 
 // web is a server with a Guard on a clock that the test moves.
 type web struct {
-	*echo.Echo
+	http.Handler
 	t     *testing.T
 	now   time.Time
 	guard *Guard
 }
 
 func serve(t *testing.T, c Config) *web {
-	w := &web{Echo: echo.New(), t: t, now: time.Date(2026, 5, 1, 12, 0, 0, 123_457_000, time.UTC)}
+	mux := http.NewServeMux()
+	w := &web{Handler: mux, t: t, now: time.Date(2026, 5, 1, 12, 0, 0, 123_457_000, time.UTC)}
 	if c.Limiter == nil {
 		c.Limiter = quota.NewMemory(func() time.Time { return w.now })
 	}
@@ -40,14 +40,14 @@ func serve(t *testing.T, c Config) *web {
 		t.Fatal(err)
 	}
 	w.guard = guard
-	w.GET("/prices/:id", ok, guard.Take)
-	w.GET("/stock", ok, guard.Take)
-	w.GET("/look", ok, guard.Peek)
-	w.GET("/hook", ok, guard.Record)
+	mux.Handle("GET /prices/{id}", guard.Take(ok))
+	mux.Handle("GET /stock", guard.Take(ok))
+	mux.Handle("GET /look", guard.Peek(ok))
+	mux.Handle("GET /hook", guard.Record(ok))
 	return w
 }
 
-func ok(c echo.Context) error { return c.String(http.StatusOK, "ok") }
+var ok = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") })
 
 func (w *web) get(path, peer string, headers ...string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(http.MethodGet, path, nil)
@@ -97,11 +97,11 @@ func TestWhatARefusalSays(t *testing.T) {
 		`"quota":{"allowed":false,"retry_after":42,"retry_at":"2026-05-01T12:01:00.124Z","blocked_by":"visits",` +
 		`"rules":[{"name":"visits","scope":"ip","limit":100,"window":60,"remaining":0,"reset_after":42,"retry_after":42}]},` +
 		`"retry_after":42,"retry_after_ms":41713,"status":429,"title":"Quota exceeded",` +
-		`"type":"http://example.com/problems/quota-exceeded","violated-policies":["visits"]}`
+		`"type":"/problems/quota-exceeded","violated-policies":["visits"]}`
 	servertest.Same(t, "body", rec.Body.String(), want)
 }
 
-func all(echo.Context) string { return "all" }
+func all(*http.Request) string { return "all" }
 
 // What is recorded is kept for the longest rule of its scope, wherever in the policy that stands.
 func TestRecordRefusesNothing(t *testing.T) {
@@ -130,7 +130,7 @@ func TestSeveralScopes(t *testing.T) {
 			rule("user", quota.Recipient, 2), rule("address", quota.IP, 3), rule("route", quota.Purpose, 5),
 			rule("network", quota.Network, 7), rule("all", quota.Global, 9),
 		}},
-		Subjects: map[quota.Scope]Namer{quota.Recipient: func(c echo.Context) string { return c.Request().Header.Get("User") }},
+		Subjects: map[quota.Scope]Namer{quota.Recipient: func(r *http.Request) string { return r.Header.Get("User") }},
 	})
 	const far = "198.51.100.1:1"
 	for i, r := range []struct{ path, peer, user, blocked string }{
@@ -160,7 +160,7 @@ func TestSeveralScopes(t *testing.T) {
 }
 
 func TestSkip(t *testing.T) {
-	skip := func(c echo.Context) bool { return c.Request().Header.Get("Probe") != "" }
+	skip := func(r *http.Request) bool { return r.Header.Get("Probe") != "" }
 	w := serve(t, Config{Skip: skip, Resource: all})
 	w.spend("/stock", ann, 0)
 	for _, path := range []string{"/stock", "/look", "/hook"} {
@@ -171,15 +171,22 @@ func TestSkip(t *testing.T) {
 }
 
 func TestOwnAnswers(t *testing.T) {
-	w := serve(t, Config{Refuse: func(c echo.Context, d quota.Decision) error {
-		return c.String(http.StatusTeapot, fmt.Sprint(d.Violated(), c.Response().Header().Get("Retry-After")))
+	w := serve(t, Config{Refuse: func(w http.ResponseWriter, _ *http.Request, d quota.Decision) {
+		w.WriteHeader(http.StatusTeapot)
+		fmt.Fprint(w, d.Violated(), w.Header().Get("Retry-After"))
 	}})
 	w.spend("/stock", ann, 0)
 	servertest.Same(t, "refusal", w.wants(http.StatusTeapot, "/stock", ann).Body.String(), "[visits]60")
-	w = serve(t, Config{Limiter: away(errors.New("mine")), Unavailable: func(c echo.Context, err error) error {
-		return c.String(http.StatusBadGateway, err.Error())
+	w = serve(t, Config{Limiter: away(errors.New("mine")), Unavailable: func(w http.ResponseWriter, _ *http.Request, err error) {
+		http.Error(w, err.Error(), http.StatusBadGateway)
 	}})
-	servertest.Same(t, "without a limiter", w.wants(http.StatusBadGateway, "/stock", ann).Body.String(), "mine")
+	servertest.Same(t, "without a limiter", w.wants(http.StatusBadGateway, "/stock", ann).Body.String(), "mine\n")
+	const page = "https://shop.example/help/quota"
+	w = serve(t, Config{ProblemType: page})
+	w.spend("/stock", ann, 0)
+	if body := w.wants(http.StatusTooManyRequests, "/stock", ann).Body.String(); !strings.Contains(body, `"type":"`+page+`"`) {
+		t.Error(body)
+	}
 }
 
 func TestWhatNewRefuses(t *testing.T) {
@@ -201,19 +208,15 @@ func TestPoliciesOfTwoNamesCountApart(t *testing.T) {
 	serve(t, Config{Limiter: limiter, Policy: other}).wants(http.StatusOK, "/stock", ann)
 }
 
-// All routes at once, with Use: what no route knows shares one place.
+// In front of a router, which names no pattern yet, all requests are one resource.
 func TestAllRoutes(t *testing.T) {
 	w := serve(t, Config{})
-	e := echo.New()
-	e.Use(w.guard.Take)
-	e.GET("/a/:x", ok)
-	w.Echo = e
-	for i := range 100 {
-		w.wants(http.StatusOK, fmt.Sprint("/a/", i), ann)
+	w.Handler = w.guard.Take(w.Handler)
+	for i := range 50 {
 		w.wants(http.StatusNotFound, fmt.Sprint("/none/", i), ann)
+		w.wants(http.StatusNotFound, fmt.Sprint("/other/", i), ann)
 	}
-	w.wants(http.StatusTooManyRequests, "/a/x", ann)
-	w.wants(http.StatusTooManyRequests, "/none/x", ann)
+	w.wants(http.StatusTooManyRequests, "/stock", ann)
 }
 
 // failing is a limiter that fails if err says so.

@@ -1,4 +1,4 @@
-package echoquota_test
+package quotahttp_test
 
 import (
 	"fmt"
@@ -6,16 +6,14 @@ import (
 	"net/http/httptest"
 	"time"
 
-	"github.com/labstack/echo/v4"
-
 	"sendcode/quota"
-	"sendcode/quota/echoquota"
+	"sendcode/quota/quotahttp"
 )
 
 // 100 per 60 s for a resource and an IP address.
 func Example() {
 	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC) // in a service: time.Now, or quota.NewRedis
-	guard, err := echoquota.New(echoquota.Config{
+	guard, err := quotahttp.New(quotahttp.Config{
 		Limiter: quota.NewMemory(func() time.Time { return now }),
 		Policy: quota.Policy{Name: "web", Rules: []quota.Rule{
 			{Name: "visits", Scope: quota.IP, Limit: 100, Window: time.Minute},
@@ -25,13 +23,13 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	e := echo.New()
-	e.IPExtractor = echo.ExtractIPDirect() // behind a proxy: echo.ExtractIPFromXFFHeader with what you trust
-	e.GET("/prices/:id", func(c echo.Context) error { return c.String(http.StatusOK, "42") }, guard.Take)
+	mux := http.NewServeMux()
+	prices := func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "42") }
+	mux.Handle("GET /prices/{id}", guard.Take(http.HandlerFunc(prices)))
 
 	for i := range 101 {
 		w := httptest.NewRecorder()
-		e.ServeHTTP(w, httptest.NewRequest(http.MethodGet, fmt.Sprint("/prices/", i), nil))
+		mux.ServeHTTP(w, httptest.NewRequest(http.MethodGet, fmt.Sprint("/prices/", i), nil))
 		if i == 0 || i >= 99 {
 			fmt.Printf("%d %s, Retry-After %q\n", w.Code, w.Header().Get("RateLimit"), w.Header().Get("Retry-After"))
 		}
@@ -45,7 +43,7 @@ func Example() {
 
 // A login counts what failed: Peek refuses without counting, and the handler calls Count.
 func ExampleGuard_Peek() {
-	guard, err := echoquota.New(echoquota.Config{
+	guard, err := quotahttp.New(quotahttp.Config{
 		Limiter: quota.NewMemory(time.Now),
 		Policy: quota.Policy{
 			Name:  "login",
@@ -56,16 +54,16 @@ func ExampleGuard_Peek() {
 		fmt.Println(err)
 		return
 	}
-	e := echo.New()
-	e.POST("/login", func(c echo.Context) error {
-		if err := guard.Count(c); err != nil { // the password was wrong
-			return err
+	login := guard.Peek(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := guard.Count(r); err != nil { // the password was wrong
+			http.Error(w, "try later", http.StatusServiceUnavailable)
+			return
 		}
-		return c.NoContent(http.StatusForbidden)
-	}, guard.Peek)
+		w.WriteHeader(http.StatusForbidden)
+	}))
 	for range 4 {
 		w := httptest.NewRecorder()
-		e.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/login", nil))
+		login.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/login", nil))
 		fmt.Println(w.Code, w.Header().Get("RateLimit"))
 	}
 	// Output:
@@ -77,33 +75,33 @@ func ExampleGuard_Peek() {
 
 // What is counted without looking is never refused, but leaves less for who is looked at.
 func ExampleGuard_Record() {
-	guard, err := echoquota.New(echoquota.Config{
+	guard, err := quotahttp.New(quotahttp.Config{
 		Limiter: quota.NewMemory(time.Now),
 		Policy: quota.Policy{
 			Name:  "tenant",
 			Rules: []quota.Rule{{Name: "calls", Scope: quota.App, Limit: 3, Window: time.Minute}},
 		},
-		Resource: func(echo.Context) string { return "" }, // one place for all routes
-		Subjects: map[quota.Scope]echoquota.Namer{
+		Resource: func(*http.Request) string { return "" }, // one place for all routes
+		Subjects: map[quota.Scope]quotahttp.Namer{
 			// as the authentication before it found
-			quota.App: func(c echo.Context) string { return c.Request().Header.Get("X-Tenant") },
+			quota.App: func(r *http.Request) string { return r.Header.Get("X-Tenant") },
 		},
 	})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	e := echo.New()
-	ok := func(c echo.Context) error { return c.NoContent(http.StatusNoContent) }
-	e.POST("/webhook", ok, guard.Record)
-	e.GET("/report", ok, guard.Take)
+	mux := http.NewServeMux()
+	ok := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
+	mux.Handle("POST /webhook", guard.Record(ok))
+	mux.Handle("GET /report", guard.Take(ok))
 	for _, r := range []*http.Request{
 		httptest.NewRequest(http.MethodPost, "/webhook", nil), httptest.NewRequest(http.MethodPost, "/webhook", nil),
 		httptest.NewRequest(http.MethodGet, "/report", nil), httptest.NewRequest(http.MethodGet, "/report", nil),
 		httptest.NewRequest(http.MethodPost, "/webhook", nil),
 	} {
 		w := httptest.NewRecorder()
-		e.ServeHTTP(w, r)
+		mux.ServeHTTP(w, r)
 		fmt.Printf("%s %d [%s]\n", r.URL.Path, w.Code, w.Header().Get("RateLimit"))
 	}
 	// Output:

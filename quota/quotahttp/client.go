@@ -1,0 +1,61 @@
+package quotahttp
+
+import (
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// Peer returns the address of the connection, without its port. Connections without an address, as
+// on a Unix socket, are counted together.
+func Peer(r *http.Request) string {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		return r.RemoteAddr // of a middleware that set it without a port
+	}
+	return host
+}
+
+// Forwarded returns the client's address behind proxies that add to X-Forwarded-For: the last one
+// that is not in the proxies' networks. A peer outside these networks is the client itself,
+// whatever it sends. A peer without an address, as on a Unix socket, is a proxy.
+func Forwarded(proxies ...netip.Prefix) Namer {
+	return func(r *http.Request) string {
+		hops := append(strings.Split(strings.Join(r.Header["X-Forwarded-For"], ","), ","), Peer(r))
+		client := ""
+		for i, hop := range slices.Backward(hops) {
+			ip, err := netip.ParseAddr(strings.TrimSpace(hop))
+			if err != nil && i == len(hops)-1 {
+				continue
+			}
+			if err != nil {
+				break // the proxy that sent this is counted
+			}
+			client, ip = ip.String(), ip.Unmap()
+			if !slices.ContainsFunc(proxies, func(p netip.Prefix) bool { return p.Contains(ip) }) {
+				break
+			}
+		}
+		return client
+	}
+}
+
+// network returns the network of an address: its first v4 or v6 bits.
+func network(address string, v4, v6 int) string {
+	ip, err := netip.ParseAddr(address)
+	if err != nil {
+		return ""
+	}
+	ip = ip.Unmap().WithZone("")
+	bits := v6
+	if ip.Is4() {
+		bits = v4
+	}
+	prefix, err := ip.Prefix(bits)
+	if err != nil {
+		return ""
+	}
+	return prefix.String()
+}
