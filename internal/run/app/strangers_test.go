@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"fmt"
 	"os"
+	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -108,6 +110,11 @@ var whatRefuses = []refusal{
 		exhaust: untilRefused(toOthers),
 	},
 	{
+		by: "human-check-failed/rejected", text: "a vendor's questions for an app, used up by garbage tokens",
+		left: "work takes the place of the vendor's token, until the hour ends; a network has 30 questions",
+		test: "internal/verify/humancheck/vendors/vendors_test.go TestQuestionsAreBounded",
+	},
+	{
 		by: "human-check", text: "a [human check](docs/policies.md#human-checks), in an app that asks", known: true,
 		price: "half of what strangers may send by a rule that recipients share; a pass admits",
 		test:  "internal/verify/verification/human_test.go TestAPassAdmitsBeyondTheHalf",
@@ -205,17 +212,32 @@ var whatRefuses = []refusal{
 		test:  "internal/http/api/public_test.go TestAGuessedKeyHandsNoVerificationOver",
 	},
 	{
-		by: "unavailable", text: "a place among the requests for one recipient",
+		by: "unavailable/" + overloaded, text: "a place among the requests for one recipient",
 		left: "strangers have half of the places", test: "internal/verify/verification/reserve_test.go TestStrangersDelayNoOthers",
 	},
 	{
-		by: "unavailable", text: "a place among all requests, in an overload",
+		by: "unavailable/" + overloaded, text: "a place among all requests, in an overload",
 		left: "strangers have half of the places", test: "internal/limit/admission/admission_test.go TestStrangersHaveHalf",
 	},
 	{
-		by: "unavailable", text: "more connections than the machines carry", secret: true, known: true, others: true, abroad: true,
+		by: "unavailable/", text: "more connections than the machines carry", secret: true, known: true, others: true, abroad: true,
 		price: "a flood from many networks; each is bounded",
 		test:  "internal/http/server/requests_test.go TestRequestsOfANetworkAreBounded",
+	},
+	{
+		by: "unavailable/" + bodies, text: "room for large bodies", secret: true, known: true, others: true, abroad: true,
+		price: "large bodies that do not end, from two networks: each has half of the room",
+		test:  "internal/http/server/bodies_test.go TestBodiesInMemoryAreBounded",
+	},
+	{
+		by: "unavailable/" + tooLate, text: "a message that would go out too late: strangers ask for more than a channel takes",
+		left: "strangers' messages wait apart, and their networks take turns",
+		test: "internal/verify/verification/late_test.go TestAStrangersBacklogRefusesNoOthers",
+	},
+	{
+		by: "unavailable/" + tooLate, text: "the same, since the mail server is slow for recipients that strangers chose",
+		left: "their `RCPT` waits for 5 s, longer only while nobody else waits; other strangers' mails leave within 10 s",
+		test: "internal/deliver/outbox/held_test.go TestHeldRecipientsDelayNoOthers",
 	},
 
 	{
@@ -299,6 +321,11 @@ var whatRefuses = []refusal{
 		},
 	},
 	{
+		by: "delivery-failed/expired", text: "`expired`: a mail server is set aside, or has fewer connections",
+		left: "what it answers to `RCPT` of a stranger's recipient, silence too, is the recipient's",
+		test: "internal/deliver/delivery/smtp/strangers_test.go TestStrangersChooseTheAnswerToRCPT",
+	},
+	{
 		by: "check/max_attempts_reached", text: "five tries of a code", known: true, file: roomy,
 		price: "the ID of its verification, 128 random bits",
 		test:  "internal/verify/verification/resend_test.go TestABrowserReachesNothingOfABackEnd",
@@ -336,11 +363,30 @@ func spendCap(scope string, shared bool) refusal {
 	}
 }
 
+// What kinds of 503 say.
+const (
+	bodies     = "Too many large bodies are being read. Nothing was done."
+	overloaded = "More requests came than can be served in time."
+	tooLate    = "Messages of this channel go out slowly just now: the code would arrive too late."
+)
+
+// reasons tell the refusals of one kind apart: in which files of internal they stand, and how.
+var reasons = map[string][2]string{
+	"unavailable":        {"http/server/*.go", `unavailableProblem\("([^"]+)"`},
+	"delivery-failed":    {"*/*.go */*/*.go", `\bReason[A-Z]\w+ += "(\w+)"`},
+	"human-check-failed": {"verify/humancheck/*.go", `Reason += "(\w+)"`},
+}
+
 // ofTheRequest are the kinds of problems that no other caller can cause: they depend on the request
 // itself, the settings, or what is not a send, a look or a check.
 var ofTheRequest = []string{
 	"malformed-json", "unknown-field", "bad-request", "unauthorized", "forbidden", "insufficient-scope", "secret-key-in-page",
-	"not-found", "method-not-allowed", "too-large", "unsupported-media-type", "invalid-field", "internal", "human-check-failed",
+	"not-found", "method-not-allowed", "too-large", "unsupported-media-type", "invalid-field", "internal",
+	"human-check-failed/used", "human-check-failed/expired", "human-check-failed/other_host", "human-check-failed/rejected",
+	"unavailable/No code is sent before ", "unavailable/The service stops, and this request's body had not arrived. Nothing was done.",
+	"delivery-failed/template", "delivery-failed/unreadable", "delivery-failed/no_answer", "delivery-failed/internal",
+	"delivery-failed/erased", "delivery-failed/blocked", "delivery-failed/ended", "delivery-failed/country_not_served",
+	"delivery-failed/voip", "delivery-failed/disposable",
 	// of proofs and administrators
 	"caller-checks", "checked-here", "key-of-other-code", "not-done", "proof-redeemed", "erased", "too-many-attempts",
 }
@@ -424,7 +470,7 @@ func readText(t *testing.T, path string) string {
 	return string(text)
 }
 
-// Each kind of problem, each scope of a rule, each bound of failed checks and each scope of a spend
+// Each kind of problem, each of its reasons, each scope of a rule, each bound of failed checks and each scope of a spend
 // cap has a row, or is of the request itself. Each yes has a price.
 func TestEveryRefusalHasARow(t *testing.T) {
 	var refusals []string
@@ -445,6 +491,19 @@ func TestEveryRefusalHasARow(t *testing.T) {
 	for _, scope := range strings.Fields(spend.Tag.Get("oneof")) {
 		refusals = append(refusals, server.DeliveryFailed.Slug+"/"+sms.ReasonSpendCap+"/"+scope)
 	}
+	for kind, r := range reasons {
+		var files []string
+		for pattern := range strings.FieldsSeq(r[0]) {
+			some, err := filepath.Glob("../../" + pattern)
+			servertest.OK(t, err)
+			files = append(files, some...)
+		}
+		for _, file := range files {
+			for _, found := range regexp.MustCompile(r[1]).FindAllStringSubmatch(readText(t, file), -1) {
+				refusals = append(refusals, kind+"/"+found[1])
+			}
+		}
+	}
 	rows := slices.Clone(ofTheRequest)
 	for _, x := range whatRefuses {
 		rows = append(rows, x.by)
@@ -461,5 +520,5 @@ func TestEveryRefusalHasARow(t *testing.T) {
 			t.Errorf("%s has no row: can strangers cause it for others, and at what price?", by)
 		}
 	}
-	servertest.Same(t, "refusals", len(refusals) > 40, true)
+	servertest.Same(t, "refusals", len(refusals) > 60, true)
 }
