@@ -15,13 +15,16 @@ export function h(name, attributes, ...children) {
   return e;
 }
 
-// emphasised is a pattern with its values in bold, as nodes. No line breaks at a value's hyphens:
-// it may be an address.
+// emphasised is a pattern with its values in bold, as nodes. An address is on one line, unless it is
+// longer.
 export function emphasised(pattern, values) {
   return pattern.split(/(\{\w+\})/).map((part) => {
-    const name = part.slice(1, -1);
-    return part.startsWith('{') && name in values ? h('strong', { dir: 'auto' }, joined(values[name])) : part;
+    const name = part.slice(1, -1), kind = name === 'subject' ? null : 'whole';
+    return part.startsWith('{') && name in values ? h('strong', { dir: 'auto', class: kind }, pieces(values[name])) : part;
   });
 }
 
-const joined = (text) => text.split(/(-+.?)/u).map((part) => part.startsWith('-') ? h('span', { class: 'joined' }, part) : part);
+// pieces is a text with the places where a line may break within an address: before its @ and
+// behind its dots, not at its hyphens.
+export const pieces = (text) => text.split(/(?=@)|(?<=\.)(?=\S)/).map((segment, i) => [i > 0 && h('wbr'),
+  segment.split(/(-+.?)/u).map((part) => part.startsWith('-') ? h('span', { class: 'joined' }, part) : part)]);

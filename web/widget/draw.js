@@ -22,7 +22,7 @@ import { act, box, choice, dots, field, heading, lead, link } from './parts.js';
 //   known    there are tokens of earlier codes, which can be forgotten
 //
 // words are the catalogue by channel, countries those that numbers may be of, and country where
-// they are dialled. pick, cards and supported are those of code.js, phones is the module; what is
+// they are dialled. pick, cards, supported and pieces are those of code.js, phones is the module; what is
 // not there yet is waited for. A card that begins with mail does not wait for phones.
 export function draw(words, state) {
   const w = words && (words[state.channel] ?? words.email), name = words &&
@@ -38,7 +38,7 @@ export function draw(words, state) {
 
 const loading = () => ({ body: h('p', { class: 'lead' }, dots()) });
 
-function ask(words, { note, to, draft, view, channel, channels, asking, country, countries, screen, there, phones, title }) {
+function ask(words, { note, to, draft, view, channel, channels, asking, country, countries, screen, there, phones, title, pieces }) {
   const other = channels.find((c) => c !== channel), wanted = asking ?? (screen === 'instead' ? other : channel),
       on = channels.includes(wanted) ? wanted : channels[0];
   const w = words[on] ?? words.email, wrong = note?.kind === 'address' &&
@@ -47,7 +47,7 @@ function ask(words, { note, to, draft, view, channel, channels, asking, country,
   const typed = (c) => c === on && draft !== undefined ? draft : c === channel ? to : there?.to;
   const one = (c) => {
     const its = { value: typed(c), wrong: c === on && wrong, focus: c === on, doubt: c === on && question &&
-        [h('strong', {}, question), w.Separator, asIs] };
+        [h('strong', {}, pieces(question)), w.Separator, pieces(asIs)] };
     return c === 'sms' ? phones?.field(words.sms, its, countries, country) ?? h('div', { class: 'field by-sms' }, dots())
       : field(words.email, 'to', { type: 'email', autocomplete: 'email', autocapitalize: 'none', maxlength: 320 }, its);
   };
@@ -59,7 +59,7 @@ function ask(words, { note, to, draft, view, channel, channels, asking, country,
       act('send', either && choice(w, channels, on), channels.map(one),
           h('button', { id: 'send', class: 'button', part: 'button' }, w.SendCode)),
       use && h('p', { class: 'act' },
-          h('button', { type: 'button', id: 'use', class: 'button quiet', part: 'button quiet', 'data-act': 'use' }, use)),
+          h('button', { type: 'button', id: 'use', class: 'button quiet', part: 'button quiet', 'data-act': 'use' }, pieces(use))),
       h('p', { class: 'aside' }, view ? link('back', w.BackToCode) : w.HaveCode),
     ],
   };

@@ -2,7 +2,7 @@ import { attempt } from '../static/browser.js';
 import look from '../static/phone.css';
 import { attendPhones } from '../static/phone.js';
 import { second } from '../static/time.js';
-import { h } from './dom.js';
+import { h, pieces } from './dom.js';
 import { act, field as entry, link } from './parts.js';
 
 // Text messages: the field for a number, and the way from one channel to the other. A module of its
@@ -75,7 +75,7 @@ export function instead(w, { channel, channels, there, view, quota }, code) {
   }
   return h('div', { class: 'instead' },
     act('other', h('button', { id: 'other', ...quiet, 'aria-describedby': 'other-to' }, label)),
-    h('p', { class: 'under' }, h('span', { id: 'other-to', dir: 'auto' }, there.view?.to ?? there.to), there.wait > 0 && [
+    h('p', { class: 'under' }, h('span', { id: 'other-to', class: 'whole', dir: 'auto' }, pieces(there.view?.to ?? there.to)), there.wait > 0 && [
       ' · ', h('span', { 'data-wait': there.wait, 'data-short': w.InsteadIn, 'data-long': w.InsteadAt, 'data-done': w.InsteadNow }),
     ]),
     enter);

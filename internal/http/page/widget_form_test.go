@@ -210,6 +210,18 @@ func aWidgetInTheReadersSize(t *testing.T, browser context.Context) {
 	is(t, eval[string](b, `getComputedStyle(`+b.q("#send")+`).fontSize`), "32px")
 	b.run(`document.querySelector('send-code').style.setProperty('--rem', '20px')`)
 	is(t, eval[string](b, `getComputedStyle(`+b.q("#send")+`).fontSize`), "20px")
+	// An address that is longer than a line breaks at its @ and its dots alone.
+	b.do(browsertest.Look{Width: 375, Height: 700}.Apply())
+	b.run(`document.querySelector('send-code').style.setProperty('--rem', '32px')`)
+	b.asked("anna.b@mail.shop-example.co.uk")
+	b.card("code")
+	is(t, eval[string](b, `[...`+b.q(".lead strong")+`.childNodes].filter((n) => n.data).map((n) => {
+		const r = document.createRange();
+		r.selectNodeContents(n);
+		return n.data + r.getClientRects().length;
+	}).join(' ')`), "a•••1 @mail.1 shop1 xample.1 co.1 uk1")
+	is(t, eval[bool](b, b.q(".lead strong")+`.offsetHeight > 50`), true)
+	is(t, eval[bool](b, `document.documentElement.scrollWidth > innerWidth`), false)
 }
 
 // aWidgetHasPropertiesEarly: a page sets them before the widget's script has come. React then
