@@ -105,11 +105,8 @@ func (r Rule) tally(times []int64, now int64) tally {
 // through Evaluate so do the database's answers.
 func (t tally) state(r Rule, now int64) State {
 	s := State{Rule: r, Used: t.used}
-	if r.Days > 0 {
-		return t.withDateWaits(s, now)
-	}
 	if r.Calendar() {
-		return s.withPeriodWaits(now)
+		return t.withCalendarWaits(s, now)
 	}
 	if t.used > 0 {
 		s.ResetAfter = timeLeft(t.oldest, r.Window, now)
@@ -120,26 +117,19 @@ func (t tally) state(r Rule, now int64) State {
 	return s
 }
 
-// withPeriodWaits fills in the window and waits of a calendar rule: all its events leave together,
-// when the period ends.
-func (s State) withPeriodWaits(now int64) State {
+// withCalendarWaits fills in the window and waits of a calendar rule. The events of one period
+// leave together, when it ends; those of one date when a later date begins.
+func (t tally) withCalendarWaits(s State, now int64) State {
 	start, end := s.Period(microsToTime(now))
-	s.Window = end.Sub(start)
-	left := end.Sub(microsToTime(now))
-	if s.Used > 0 {
-		s.ResetAfter = left
+	wait := func(at int64) time.Duration {
+		leaves := end
+		if s.Days > 0 {
+			leaves = s.expiryByDate(microsToTime(at))
+		} else if at >= end.UnixMicro() { // of a later period: the clock was set back
+			_, leaves = s.Period(microsToTime(at))
+		}
+		return leaves.Sub(microsToTime(now))
 	}
-	if s.Used >= s.Limit {
-		s.RetryAfter = left
-	}
-	return s
-}
-
-// withDateWaits fills in the window and waits of a rule with Days: the events of one date leave
-// together, when a later date begins.
-func (t tally) withDateWaits(s State, now int64) State {
-	start, end := s.Period(microsToTime(now))
-	wait := func(at int64) time.Duration { return s.expiryByDate(microsToTime(min(at, now))).Sub(microsToTime(now)) }
 	if t.used > 0 {
 		s.ResetAfter = wait(t.oldest)
 	}
@@ -151,7 +141,7 @@ func (t tally) withDateWaits(s State, now int64) State {
 }
 
 // timeLeft returns how long an event still counts. After the clock was set back, an event may lie
-// in the future: its age is then 0.
+// in the future: then it counts for longer than a window.
 func timeLeft(at int64, window time.Duration, now int64) time.Duration {
-	return window - time.Duration(max(0, now-at))*time.Microsecond
+	return window - time.Duration(now-at)*time.Microsecond
 }

@@ -31,7 +31,7 @@ func TestEvaluate(t *testing.T) {
 		"below 1 µs is cut off":      {[]time.Duration{hour - time.Nanosecond}, 1, 0, 0, 0},
 		"in any order":               {[]time.Duration{3 * minute, minute, 2 * minute}, 3, 3, 57 * minute, 57 * minute},
 		"over the limit":             {[]time.Duration{minute, 2 * minute, 3 * minute}, 1, 3, 57 * minute, 59 * minute},
-		"in the future":              {[]time.Duration{-minute}, 1, 1, hour, hour},
+		"in the future":              {[]time.Duration{-minute}, 1, 1, hour + minute, hour + minute},
 		"old, now and in the future": {[]time.Duration{-minute, 0, 59 * minute, 61 * minute}, 2, 3, minute, hour},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -39,6 +39,18 @@ func TestEvaluate(t *testing.T) {
 			d := Evaluate([]Rule{r}, map[Scope][]Event{Recipient: at(c.ages...)}, epoch)
 			sameDecision(t, d, Decision{At: epoch, Rules: []State{{r, c.used, c.reset, c.retry}}})
 		})
+	}
+}
+
+// After the clock was set back, a wait ends when the event leaves.
+func TestEvaluateTellsTheWaitAfterAStepBack(t *testing.T) {
+	for _, r := range []Rule{sliding(App, 1, time.Hour), hourly(1), threeDates(1)} {
+		history := map[Scope][]Event{r.Scope: at(-5 * time.Hour)}
+		told := Evaluate([]Rule{r}, history, epoch)
+		same(t, r.Name+": reset", told.Rules[0].ResetAfter, told.RetryAfter())
+		end := epoch.Add(told.RetryAfter())
+		same(t, r.Name+": 1 µs before", Evaluate([]Rule{r}, history, end.Add(-µs)).Allowed(), false)
+		same(t, r.Name+": at its end", Evaluate([]Rule{r}, history, end).Allowed(), true)
 	}
 }
 

@@ -149,7 +149,7 @@ func (g *naiveGate) decide(in store.Intent, now time.Time) (room bool, states []
 		for _, s := range g.sends {
 			age := now.Sub(s.logged)
 			if !s.refunded && s.intent.Send.Recipient == in.Send.Recipient && age < window {
-				ages = append(ages, max(0, age))
+				ages = append(ages, age)
 			}
 		}
 		slices.Sort(ages)
@@ -162,12 +162,15 @@ func (g *naiveGate) decide(in store.Intent, now time.Time) (room bool, states []
 		}
 		if r.Per != "" {
 			state.Window = time.Hour
-			left := time.Hour - time.Duration(intoHour)*time.Microsecond
+			left := func(age time.Duration) time.Duration { // until the hour of the send ends, or now's
+				hours := (intoHour - min(0, age.Microseconds())) / time.Hour.Microseconds()
+				return time.Duration(hours+1)*time.Hour - time.Duration(intoHour)*time.Microsecond
+			}
 			if state.Used > 0 {
-				state.ResetAfter = left
+				state.ResetAfter = left(ages[len(ages)-1])
 			}
 			if state.Used >= r.Limit {
-				state.RetryAfter = left
+				state.RetryAfter = left(ages[r.Limit-1])
 			}
 		}
 		states = append(states, state)
