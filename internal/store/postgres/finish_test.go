@@ -188,8 +188,10 @@ func TestPostgresApprovedWhileJoining(t *testing.T) {
 		servertest.Await(t, "the send to wait", func() bool {
 			return one[bool](t, db.pool, `SELECT count(*) > 0 FROM pg_locks WHERE locktype = 'transactionid' AND NOT granted`)
 		})
+		free := one[time.Time](t, db.pool, `SELECT clock_timestamp()`)
 		storetest.OK(t, tx.Commit(t.Context()))
 		storetest.OK(t, <-result)
+		storetest.Equal(t, "decided before the row was free", begun.Now.Before(free), false)
 		want := in.Verification.ID
 		if change == "locale = 'de'" {
 			want = first.Verification.ID // what does not end it does not matter
