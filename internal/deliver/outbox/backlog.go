@@ -86,7 +86,7 @@ func (l *lane) change(now time.Time, most int) {
 
 // expectedWait is ExpectedWait for a lane that may have so many workers, and keeps so many flights
 // of an app in memory.
-func (l *lane) expectedWait(app, network string, now time.Time, most, room int) (wait time.Duration, stalled bool) {
+func (l *lane) expectedWait(app, network string, now time.Time, most, share int) (wait time.Duration, stalled bool) {
 	if !l.full(now, most) || now.Sub(l.since) < judgedAfter && l.suspended.IsZero() {
 		return 0, false
 	}
@@ -115,7 +115,7 @@ func (l *lane) expectedWait(app, network string, now time.Time, most, room int) 
 		}
 		before += float64(min(n, own+1))
 	}
-	if l.behind[app] && l.held[app] >= room {
+	if l.behind[app] && l.held[app] >= share {
 		before += l.inStore
 	}
 	gone = max(gone, l.workers) // until the first attempts have ended, the throughput is this or less
@@ -132,7 +132,7 @@ func (o *Outbox) ExpectedWait(q store.Queue, app, network string) (wait time.Dur
 	o.lanesMu.Lock()
 	defer o.lanesMu.Unlock()
 	l := o.lanes[q]
-	return l.expectedWait(app, network, time.Now(), o.maxWorkers(l), o.capacity(l)/roomShare)
+	return l.expectedWait(app, network, time.Now(), o.maxWorkers(l), o.capacity(l)/appShare)
 }
 
 // LongestWait returns the longest ExpectedWait of a channel.

@@ -24,6 +24,17 @@
 //     twice,
 //     and its place stays spent. If no message follows, the send is unknown, not failed (knownOutcome). It
 //     is sent if its code was entered and no other send can have brought it.
+//
+// # What a message waits for
+//
+//   - its lane: the messages of one store.Queue, and the workers that send them
+//   - capacity: how many messages of a lane memory holds. Others wait in the database, and their
+//     app is behind: takeOver takes them over when half of the capacity is free
+//   - its pace: a server takes so many a minute (per_minute). It is postponed until its turn
+//     (delivery.ErrPace)
+//
+// The backlog of a lane counts them all. ExpectedWait reads it: verification refuses what would go
+// out too late, and LongestWait is the metric.
 package outbox
 
 import (
@@ -208,7 +219,7 @@ type Outbox struct {
 	leases       leases
 	lanesMu      sync.Mutex // guards what is in the lanes
 	lanes        map[store.Queue]*lane
-	room         chan struct{} // signalled when memory has room for rows that wait in the database
+	free         chan struct{} // signalled when half of a capacity is free for rows that wait in the database
 	work         sync.WaitGroup
 	failedWrites logs.Throttle // of warnFailedWrite
 
@@ -232,7 +243,7 @@ func New(c Config, p Dependencies) *Outbox {
 	o := &Outbox{
 		Config: c, Dependencies: p, pending: make(chan struct{}, MaxPendingOutcomes),
 		leases: leases{flights: map[uuid.UUID]*flight{}}, lanes: map[store.Queue]*lane{},
-		room: make(chan struct{}, 1), failedWrites: logs.Throttle{Every: time.Second},
+		free: make(chan struct{}, 1), failedWrites: logs.Throttle{Every: time.Second},
 	}
 	for _, q := range store.Queues() {
 		o.lanes[q] = newLane(q)
@@ -261,7 +272,7 @@ func (o *Outbox) Run(ctx context.Context) {
 			return
 		case <-ticks:
 			o.tick(ctx)
-		case <-o.room:
+		case <-o.free:
 			o.takeOverIfReady(ctx)
 		}
 	}

@@ -15,7 +15,7 @@ import (
 	"sendcode/quota"
 )
 
-// capacity returns how many flights of the lane memory has room for.
+// capacity returns how many flights of the lane memory holds.
 func (o *Outbox) capacity(l *lane) int {
 	if l.Strangers {
 		return o.Capacity / 2
@@ -98,15 +98,15 @@ func (o *Outbox) notifyWaiter(send uuid.UUID, out store.Outcome) {
 }
 
 // queueOrPostpone queues a row that this process has just written, and whose lease it holds. If
-// memory is full, it postpones the row, so that any replica with room takes it over. While rows of
-// the app wait in the database, new ones are postponed too, so that the older ones come first. An
-// app with few sends has room beside the backlog of others.
+// memory is full, it postpones the row, so that any replica with capacity takes it over. While rows
+// of the app wait in the database, new ones are postponed too, so that the older ones come first.
+// An app with few sends has capacity beside the backlog of others.
 func (o *Outbox) queueOrPostpone(w store.Work) {
 	f := o.hold(w)
 	if f == nil {
 		return
 	}
-	if o.hasRoomFor(f) {
+	if o.hasCapacityFor(f) {
 		o.enqueue(f)
 		return
 	}
@@ -117,21 +117,21 @@ func (o *Outbox) queueOrPostpone(w store.Work) {
 	})
 }
 
-// hasRoomFor reports whether memory has room for a flight, and else notes that its app's rows wait
-// in the database.
-func (o *Outbox) hasRoomFor(f *flight) bool {
+// hasCapacityFor reports whether memory has capacity for a flight, and else notes that its app's
+// rows wait in the database.
+func (o *Outbox) hasCapacityFor(f *flight) bool {
 	o.lanesMu.Lock()
 	defer o.lanesMu.Unlock()
 	l, app := f.lane, f.work.Send.App
-	if l.held[app] <= o.capacity(l)/roomShare || !l.behind[app] && l.flights <= o.capacity(l) {
+	if l.held[app] <= o.capacity(l)/appShare || !l.behind[app] && l.flights <= o.capacity(l) {
 		return true
 	}
 	l.behind[app] = true
 	return false
 }
 
-// roomShare is the divisor of Capacity that gives the room of each app when memory is full.
-const roomShare = 10
+// appShare is the divisor of Capacity that gives what each app may hold when memory is full.
+const appShare = 10
 
 // takeOver leases due rows of the database, which another process left or which waited there, and
 // queues them: for each lane as many as fit in memory.
@@ -316,7 +316,7 @@ func (o *Outbox) dequeueOrEndWorker(l *lane) *flight {
 	defer o.lanesMu.Unlock()
 	if len(l.behind) > 0 && l.suspended.IsZero() && l.queued < o.capacity(l)/2 {
 		select {
-		case o.room <- struct{}{}:
+		case o.free <- struct{}{}:
 		default:
 		}
 	}
