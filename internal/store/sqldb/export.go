@@ -39,7 +39,7 @@ const (
 	stateReason   = "work under way, for minutes; the row in sends says the same"
 	noPerson      = "names no person"
 	ofStaff       = "of administrators"
-	byApprovedSQL = `CASE WHEN EXISTS (SELECT 1 FROM verifications v WHERE v.id = t.verification_id AND v.approved_at IS NOT NULL) THEN t.network ELSE '' END`
+	byApprovedSQL = `CASE WHEN (SELECT v.approved_at FROM verifications v WHERE v.id = t.verification_id) IS NOT NULL THEN t.network ELSE '' END`
 )
 
 // onlyOwnVerificationsSQL bounds what SQLite reads of verifications, which have no index by
