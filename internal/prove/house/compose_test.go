@@ -109,6 +109,20 @@ func TestComposeConfiguresTheProgram(t *testing.T) {
 	}
 }
 
+// kubernetesObject is what is read of a ConfigMap, or of a job.
+type kubernetesObject struct {
+	Data map[string]string
+	Spec struct {
+		Template struct {
+			Spec struct {
+				Containers []struct {
+					Env []struct{ Name, Value string }
+				}
+			}
+		}
+	}
+}
+
 // The program takes what the manifests of Kubernetes and the image set, in the form on one file, in
 // the form with Postgres and Redis, and in its job that migrates, which has the owner's URL alone.
 func TestKubernetesConfiguresTheProgram(t *testing.T) {
@@ -123,41 +137,33 @@ func TestKubernetesConfiguresTheProgram(t *testing.T) {
 			return os.ReadFile(filepath.Join(folder, name))
 		}
 	}
-	settings := func(file string) []string {
-		var k struct {
-			ConfigMapGenerator []struct{ Literals []string } `yaml:"configMapGenerator"`
-		}
-		if err := yaml.Unmarshal([]byte(readFile(t, file)), &k); err != nil || len(k.ConfigMapGenerator) != 1 {
-			t.Fatalf("%s: %v, %+v", file, err, k)
-		}
-		return k.ConfigMapGenerator[0].Literals
-	}
-	var job struct {
-		Spec struct {
-			Template struct {
-				Spec struct {
-					Containers []struct {
-						Env []struct{ Name, Value string }
-					}
+	// in the file of a form
+	set := func(file string) (service, job []string) {
+		for object := range strings.SplitSeq(readFile(t, file), "\n---\n") {
+			var o kubernetesObject
+			servertest.OK(t, yaml.Unmarshal([]byte(object), &o))
+			for name, value := range o.Data {
+				service = append(service, name+"="+value)
+			}
+			for _, c := range o.Spec.Template.Spec.Containers {
+				for _, e := range c.Env {
+					job = append(job, e.Name+"="+e.Value)
 				}
 			}
 		}
+		return service, job
 	}
-	servertest.OK(t, yaml.Unmarshal([]byte(readFile(t, "deploy/kubernetes-postgres/migrate.yaml")), &job))
-	var migrates []string
-	for _, e := range job.Spec.Template.Spec.Containers[0].Env {
-		migrates = append(migrates, e.Name+"="+e.Value)
-	}
-	one := settings("deploy/kubernetes/kustomization.yaml")
+	one, _ := set("deploy/kubernetes/file.yaml")
+	postgres, migrates := set("deploy/kubernetes/postgres.yaml")
 	image := regexp.MustCompile(`(?m)^ENV (\S+)$`).FindAllStringSubmatch(readFile(t, "Dockerfile"), -1)
 	for form, environ := range map[string][]string{
-		"one file": one, "Postgres and Redis": slices.Concat(one, settings("deploy/kubernetes-postgres/kustomization.yaml")),
-		"the job": migrates,
+		"one file": one, "Postgres and Redis": postgres, "the job": migrates,
 	} {
 		for _, e := range image {
 			environ = append([]string{e[1]}, environ...)
 		}
-		if cfg, err := config.Load(environ, read); err != nil || len(cfg.Warnings) > 0 && form != "the job" {
+		cfg, err := config.Load(environ, read)
+		if err != nil || len(cfg.Warnings) > 0 && form != "the job" || (cfg.DatabaseURL == "") != (form == "one file") {
 			t.Errorf("%s: %v, warnings %q", form, err, cfg.Warnings)
 		}
 	}

@@ -1,51 +1,111 @@
-// Command manifest checks, without a cluster or an engine, what deploys sendcode: the compose file
-// that the first argument names, by compose's own schema; and the kustomizations in the folders
-// that the others name, built and each object compared strictly with the type of its kind. It is a
-// module of its own, so that the service depends on none of this.
+// Command manifest checks, without a cluster or an engine, what deploys sendcode: the compose files
+// by compose's own schema; the chart in deploy/helm, which Helm's own package renders in each form;
+// and the files in deploy/kubernetes, two of which are what the chart renders. Each object is
+// compared strictly with the type of its kind. With -write it writes these two files anew. It runs
+// in the root of the repository, and is a module of its own, so that the service depends on none of
+// this.
 package main
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
+	"maps"
 	"os"
+	"path"
+	"slices"
+	"strings"
 
 	"github.com/compose-spec/compose-go/v2/loader"
 	compose "github.com/compose-spec/compose-go/v2/types"
+	"helm.sh/helm/v4/pkg/chart/common"
+	"helm.sh/helm/v4/pkg/chart/common/util"
+	charts "helm.sh/helm/v4/pkg/chart/loader"
+	"helm.sh/helm/v4/pkg/engine"
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	"sigs.k8s.io/kustomize/api/krusty"
-	"sigs.k8s.io/kustomize/kyaml/filesys"
 	"sigs.k8s.io/yaml"
 )
 
+// forms are the chart's values in each form, and the file that it is written to; "": none, since
+// it differs from another one by a setting.
+var forms = []struct {
+	file    string
+	secrets map[string]any
+}{
+	{"deploy/kubernetes/file.yaml", map[string]any{}},
+	{"", map[string]any{"SENDCODE_DATABASE_URL": true}},
+	{"deploy/kubernetes/postgres.yaml", map[string]any{"SENDCODE_DATABASE_URL": true, "SENDCODE_REDIS_URL": true}},
+}
+
+const head = "# Rendered from deploy/helm, whose values.yaml says how to use it: change it there, and run\n" +
+	"# go run -C tools/outside/manifest . -write\n"
+
 func main() {
-	err := checkCompose(os.Args[1])
-	for _, folder := range os.Args[2:] {
-		err = errors.Join(err, checkKustomization(folder))
+	write := flag.Bool("write", false, "write the files that the chart renders")
+	flag.Parse()
+	err := errors.Join(checkCompose("compose.yaml"), checkCompose("compose.postgres.yaml"))
+	for _, form := range forms {
+		text, failed := render(form.secrets)
+		err = errors.Join(err, failed, checkObjects(cmp.Or(form.file, "deploy/helm"), text))
+		if form.file == "" {
+			continue
+		}
+		if *write {
+			err = errors.Join(err, os.WriteFile(form.file, text, 0o644))
+		}
+		if old, _ := os.ReadFile(form.file); !bytes.Equal(old, text) {
+			err = errors.Join(err, errors.New(form.file+" is not what deploy/helm renders: run with -write"))
+		}
 	}
-	if err != nil {
+	backup, failed := os.ReadFile("deploy/kubernetes/backup.yaml")
+	if err = errors.Join(err, failed, checkObjects("backup.yaml", backup)); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
-func checkKustomization(folder string) error {
-	objects, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), folder)
+// render returns the objects of the chart with these secrets.
+func render(secrets map[string]any) ([]byte, error) {
+	chart, err := charts.Load("deploy/helm")
 	if err != nil {
-		return err
+		return nil, err
 	}
-	for _, o := range objects.Resources() {
-		text, wrong := o.AsYAML()
+	values, err := util.ToRenderValues(chart, map[string]any{"secrets": secrets},
+		common.ReleaseOptions{Name: "sendcode", Namespace: "sendcode"}, common.DefaultCapabilities)
+	if err != nil {
+		return nil, err
+	}
+	templates, err := engine.Engine{Strict: true}.Render(chart, values)
+	text := head
+	for _, name := range slices.Sorted(maps.Keys(templates)) {
+		if objects := strings.TrimSpace(templates[name]); objects != "" {
+			text += "---\n# " + path.Base(name) + "\n" + objects + "\n"
+		}
+	}
+	return []byte(text), err
+}
+
+// checkObjects compares each object of a file with the type of its kind.
+func checkObjects(file string, text []byte) (err error) {
+	for object := range bytes.SplitSeq(bytes.TrimPrefix(text, []byte(head)), []byte("---\n")) {
+		if len(object) == 0 {
+			continue
+		}
+		var is struct{ APIVersion, Kind string }
+		wrong := yaml.Unmarshal(object, &is)
 		if wrong == nil {
-			wrong = checkObject(o.GetApiVersion()+" "+o.GetKind(), text)
+			wrong = checkObject(is.APIVersion+" "+is.Kind, object)
 		}
 		if wrong != nil {
-			err = errors.Join(err, fmt.Errorf("%s: %w", o.CurId(), wrong))
+			err = errors.Join(err, fmt.Errorf("%s: %s: %w", file, is.Kind, wrong))
 		}
 	}
 	return err
@@ -53,7 +113,7 @@ func checkKustomization(folder string) error {
 
 func checkObject(kind string, text []byte) error {
 	types := map[string]any{
-		"v1 Namespace": &corev1.Namespace{}, "v1 ConfigMap": &corev1.ConfigMap{}, "v1 Service": &corev1.Service{},
+		"v1 ConfigMap": &corev1.ConfigMap{}, "v1 Service": &corev1.Service{},
 		"v1 PersistentVolumeClaim":                 &corev1.PersistentVolumeClaim{},
 		"v1 ServiceAccount":                        &corev1.ServiceAccount{},
 		"apps/v1 StatefulSet":                      &appsv1.StatefulSet{},
