@@ -63,6 +63,8 @@ PEOPLE ?= 1000
 RECIPIENTS ?= 10000
 REQUESTS ?= 10000
 MUTANTS ?=
+# Debian's releases, whose engines `make engines` runs.
+RELEASES ?= trixie forky
 PROVE ?= ^TestProve$$|^TestMonthEnds$$/Redis
 OVER ?= 35
 BENCH_ROUNDS ?= 5
@@ -72,8 +74,9 @@ BENCH_FLAGS ?=
 BENCH = $(if $(shell command -v taskset),taskset -c $(BENCH_CPUS)) go test $(NIGHTLY) -run='^TestBench$$' -count=1 -v -timeout=6h ./tools/bench
 OUT ?= dist
 # What `make nightly` runs, one after another, and how long each part may take: three hours on two processors, all together.
-PARTS ?= goals tests outside prove soak sizes fuzz release simulate mutants
+PARTS ?= goals tests engines outside prove soak sizes fuzz release simulate mutants
 BOUND_outside ?= 4m
+BOUND_engines ?= 15m
 BOUND_tests ?= 50m
 BOUND_goals ?= 5m
 BOUND_fuzz ?= 18m
@@ -83,11 +86,11 @@ BOUND_sizes ?= 20m
 BOUND_release ?= 12m
 BOUND_simulate ?= 10m
 BOUND_mutants ?= 22m
-# The night's sizes. Worlds and mutants are of the day: seven nights run 21,000 worlds and all mutants.
+# The night's sizes. Worlds, mutants and engines are of the day: seven nights run 21,000 worlds and all mutants.
 DAY = $(shell echo $$(($$(date +%s) / 86400 % 7)))
-NIGHT = SEEDS=3000 FROM=$$(($(DAY) * 3000 + 1)) MUTANTS=-day=$$(($(DAY) + 1)) PROVED=40000 RESTARTS=6 HELD=3m PEOPLE=300 FUZZTIME=20s OUT=bin/night/dist
+NIGHT = SEEDS=3000 FROM=$$(($(DAY) * 3000 + 1)) MUTANTS=-day=$$(($(DAY) + 1)) PROVED=40000 RESTARTS=6 HELD=3m PEOPLE=300 FUZZTIME=20s RELEASES=$(word $(shell echo $$(($(DAY) % 2 + 1))),trixie forky) OUT=bin/night/dist
 
-.PHONY: help build run demo test tests nightly race lint sentences outside bench goals fuzz soak sizes prove simulate mutants up release version screenshots tools servers
+.PHONY: help build run demo test tests nightly race lint sentences outside engines bench goals fuzz soak sizes prove simulate mutants up release version screenshots tools servers
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -131,6 +134,9 @@ sentences: ## the sentences of the documents with more than OVER=35 words; it on
 
 outside: ## what asks other machines: govulncheck, the specification and the Dockerfile under tools from npm, schemas of Kubernetes and compose
 	tools/outside/outside.sh
+
+engines: servers ## the contracts, what fails over, and a short proof, on newer Redis, Valkey, Postgres and PgBouncer (RELEASES="trixie forky" of Debian)
+	$(LESS_GC) tools/engines/engines.sh $(RELEASES)
 
 bench: servers ## what requests cost beside a floor, into docs/PERFORMANCE.md and tools/bench/RESULTS.md; fails if a goal is missed; a quarter of an hour (BENCH_ROUNDS=5 BENCH_CPUS=0,1 BENCH_FLAGS="-perf.older=COMMIT": see tools/bench)
 	$(BENCH) -perf.rounds=$(BENCH_ROUNDS) -perf.write $(BENCH_FLAGS)

@@ -26,7 +26,7 @@ import (
 	"sendcode/internal/store/sqldb"
 )
 
-// DB is the database in a Postgres (14 or newer) that replicas share. It is safe for concurrent
+// DB is the database in a Postgres (15 or newer) that replicas share. It is safe for concurrent
 // use.
 type DB struct {
 	sqldb.DB
