@@ -12,8 +12,6 @@ import (
 	"sendcode/internal/base/fault"
 	"sendcode/internal/base/logs"
 	"sendcode/internal/base/recipient"
-	"sendcode/internal/codes/keys"
-	"sendcode/internal/codes/policy"
 	"sendcode/internal/deliver/bounce"
 	"sendcode/internal/deliver/delivery"
 	"sendcode/internal/deliver/webhook"
@@ -61,10 +59,8 @@ type EventStore interface {
 
 // ProviderEvents records the events that mail providers report.
 type ProviderEvents struct {
+	webhook.Events
 	Store  EventStore
-	Policy *policy.CurrentSet
-	Vault  keys.Vault
-	Events webhook.Events
 	Logger *slog.Logger
 
 	unmapped sync.Map // the keys "provider type" that logUnmapped has seen

@@ -12,7 +12,6 @@ import (
 	"sendcode/internal/base/fault"
 	"sendcode/internal/base/logs"
 	"sendcode/internal/base/panics"
-	"sendcode/internal/codes/keys"
 	"sendcode/internal/deliver/delivery"
 	"sendcode/internal/deliver/sms"
 	"sendcode/internal/deliver/webhook"
@@ -37,10 +36,9 @@ type pollers interface {
 // The outbox writes each message that can be polled to the database; the database gives each due
 // poll to one replica.
 type ReceiptRecorder struct {
+	webhook.Events
 	Store    ReceiptStore
 	Carriers pollers // nil: Poll must not be called
-	Vault    keys.Vault
-	Events   webhook.Events
 	Logger   *slog.Logger
 }
 

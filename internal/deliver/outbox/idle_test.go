@@ -12,6 +12,7 @@ import (
 	"sendcode/internal/base/fault"
 	"sendcode/internal/base/recipient"
 	"sendcode/internal/deliver/delivery"
+	"sendcode/internal/deliver/webhook"
 	"sendcode/internal/kit/servertest"
 	"sendcode/internal/store"
 )
@@ -56,7 +57,7 @@ type idle struct {
 
 func newIdle(t *testing.T) *idle {
 	r := &idle{T: t, db: &fakeDatabase{away: map[string]bool{}}}
-	r.Outbox = New(Config{}, Dependencies{Store: r.db, Now: time.Now, Logger: slog.New(slog.DiscardHandler)})
+	r.Outbox = New(Config{}, Dependencies{Events: webhook.Events{Now: time.Now}, Store: r.db, Logger: slog.New(slog.DiscardHandler)})
 	return r
 }
 

@@ -52,10 +52,9 @@ import (
 	"sendcode/internal/base/message"
 	"sendcode/internal/base/panics"
 	"sendcode/internal/base/recipient"
-	"sendcode/internal/codes/keys"
-	"sendcode/internal/codes/policy"
 	"sendcode/internal/deliver/delivery"
 	"sendcode/internal/deliver/sms"
+	"sendcode/internal/deliver/webhook"
 	"sendcode/internal/store"
 	"sendcode/quota"
 )
@@ -185,24 +184,19 @@ var MaxStopWait = 10 * time.Second
 
 // Dependencies are the services that an Outbox uses.
 type Dependencies struct {
-	Store    Store
-	Limiter  limiter
-	Repair   repairer
-	Policy   *policy.CurrentSet
-	Vault    keys.Vault
-	Mails    MailRenderer
-	Sender   MailSender
-	Texts    smsRenderer    // with Carrier
-	Carrier  Carrier        // nil: there are no text messages
-	Receipts ReceiptSources // nil: no receipt is expected
-	Observer Observer
-	Tracer   Tracer             // nil: there are no traces
-	IDs      *store.IDGenerator // of events
-	Now      func() time.Time   // an estimate of the database's clock, which may step; waits are measured without it
-	Logger   *slog.Logger
-	Random   func(time.Duration) time.Duration // a random duration below the one given; nil: rand.N
-	// called after an app's event was written to the database. It must not block
-	WakeWebhooks func()
+	webhook.Events // and with them the policies, the keys and the clock; waits are measured without that
+	Store          Store
+	Limiter        limiter
+	Repair         repairer
+	Mails          MailRenderer
+	Sender         MailSender
+	Texts          smsRenderer    // with Carrier
+	Carrier        Carrier        // nil: there are no text messages
+	Receipts       ReceiptSources // nil: no receipt is expected
+	Observer       Observer
+	Tracer         Tracer // nil: there are no traces
+	Logger         *slog.Logger
+	Random         func(time.Duration) time.Duration // a random duration below the one given; nil: rand.N
 }
 
 // Outbox delivers the rows in flight. The process that wrote a row delivers it at once, without

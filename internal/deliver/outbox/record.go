@@ -39,9 +39,7 @@ func (o *Outbox) finish(ctx context.Context, f *flight, out store.Outcome) {
 			logs.SeeDatabaseSlow)
 		return
 	}
-	if out.Event.Type != "" {
-		o.WakeWebhooks()
-	}
+	o.WakeForEvent(out.Event)
 	out.Refund = out.Refund && !inDoubt
 	defer o.notifyWaiter(s.ID, out) // after the refund: the waiting caller may send again at once
 	o.Observer.Finished(s.Channel, s.App, out.Status, f.work.Verification.CallerChecks, f.now().Sub(s.LoggedAt))

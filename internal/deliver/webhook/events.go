@@ -15,8 +15,8 @@ type Events struct {
 	Policy       *policy.CurrentSet
 	Vault        keys.Vault
 	IDs          *store.IDGenerator
-	Now          func() time.Time
-	WakeWebhooks func()
+	Now          func() time.Time // an estimate of the database's clock, which may step
+	WakeWebhooks func()           // must not block
 }
 
 // NewEvent returns a new event of a type about a verification or its send; zero if the app does not

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"sendcode/internal/base/logs"
-	"sendcode/internal/codes/policy"
 	"sendcode/internal/deliver/webhook"
 	"sendcode/internal/store"
 )
@@ -35,14 +34,12 @@ type Observer interface {
 
 // Maintenance has the jobs that maintain the database.
 type Maintenance struct {
-	Store    Store
-	Policy   *policy.CurrentSet
-	Watch    store.PrefixWatch // settings of automatic pauses of prefixes; zero: none
-	Tick     time.Duration     // between two parts of a job's work; 0: DefaultTick
-	Observer Observer          // nil: nothing is counted
-	Now      func() time.Time
-	Events   webhook.Events
-	Logger   *slog.Logger
+	webhook.Events // and with them the policies and the clock
+	Store          Store
+	Watch          store.PrefixWatch // settings of automatic pauses of prefixes; zero: none
+	Tick           time.Duration     // between two parts of a job's work; 0: DefaultTick
+	Observer       Observer          // nil: nothing is counted
+	Logger         *slog.Logger
 
 	expired   int                // rows deleted since the last log line about them
 	alarmedAt time.Time          // last alarm about partitions

@@ -34,7 +34,6 @@ import (
 
 	"sendcode/internal/base/message"
 	"sendcode/internal/base/recipient"
-	"sendcode/internal/codes/keys"
 	"sendcode/internal/codes/policy"
 	"sendcode/internal/deliver/webhook"
 	"sendcode/internal/store"
@@ -88,16 +87,13 @@ type TextRenderer interface {
 
 // Dependencies are the services that an Administration uses.
 type Dependencies struct {
-	Store   Store
-	Codes   verificationService
-	Limiter limiter
-	Policy  *policy.CurrentSet
-	Vault   keys.Vault
-	Mails   MailRenderer
-	Texts   TextRenderer // nil: there are no text messages
-	Events  webhook.Events
-	Now     func() time.Time
-	Logger  *slog.Logger
+	webhook.Events // and with them the policies, the keys and the clock
+	Store          Store
+	Codes          verificationService
+	Limiter        limiter
+	Mails          MailRenderer
+	Texts          TextRenderer // nil: there are no text messages
+	Logger         *slog.Logger
 }
 
 // Administration carries out the actions of administrators. Safe for concurrent use.

@@ -32,54 +32,63 @@ func (a *alarm) count(name string) {
 	a.counts[name]++
 }
 
-// logIfDue writes a log line with args, the counts under the key what, and the runbook section see.
-// Then it resets the counts. It writes nothing if there are no counts, or if the last line is
-// younger than alarmInterval.
-func (a *alarm) logIfDue(s *Service, level slog.Level, text string, see slog.Attr, what string, args ...any) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if now := s.Now(); len(a.counts) > 0 && now.Sub(a.last) >= alarmInterval {
-		s.Logger.Log(context.Background(), level, text, append(args, what, a.counts, see)...)
-		a.counts, a.last = nil, now
+// alarms are the alarms of all use cases.
+type alarms struct {
+	*readService
+	overload alarm // requests that an admission refused
+	breaker  alarm // sends that the breaker refused
+	networks alarm // checks that the bound of a network refused
+	apps     alarm // checks beyond the bound of an app
+}
+
+// logIfDue writes a log line with args, the alarm's counts under the key what, and the runbook
+// section see. Then it resets the counts. It writes nothing if there are no counts, or if the last
+// line is younger than alarmInterval.
+func (a *alarms) logIfDue(of *alarm, level slog.Level, text string, see slog.Attr, what string, args ...any) {
+	of.mu.Lock()
+	defer of.mu.Unlock()
+	if now := a.Now(); len(of.counts) > 0 && now.Sub(of.last) >= alarmInterval {
+		a.Logger.Log(context.Background(), level, text, append(args, what, of.counts, see)...)
+		of.counts, of.last = nil, now
 	}
 }
 
 // LogAlarms logs the counts of exceeded bounds on checks, and of refusals by overload, if a line is
 // due. Package jobs calls it.
-func (s *Service) LogAlarms(context.Context) {
-	bound := s.Policy.Get().Checks.App
-	s.apps.logIfDue(s, slog.LevelError,
+func (a *alarms) LogAlarms(context.Context) {
+	bound := a.Policy.Get().Checks.App
+	a.logIfDue(&a.apps, slog.LevelError,
 		"failed checks exceed the app's bound: codes are being guessed, browsers get codes of 8 characters",
 		logs.SeeAttack, "checks",
 		"limit", bound.Limit, "window", bound.Window.String())
-	s.networks.logIfDue(s, slog.LevelWarn, "checks refused: too many failed from one network", logs.SeeAttack, "checks")
-	s.overload.logIfDue(s, slog.LevelWarn, "requests refused at once: more than can be served in time", logs.SeeDatabaseSlow,
+	a.logIfDue(&a.networks, slog.LevelWarn, "checks refused: too many failed from one network", logs.SeeAttack, "checks")
+	a.logIfDue(&a.overload, slog.LevelWarn, "requests refused at once: more than can be served in time", logs.SeeDatabaseSlow,
 		"requests")
 }
 
 // countRefusedCheck counts a check that the bound of a network refused, for the metrics and the
 // log.
-func (s *Service) countRefusedCheck(ch recipient.Channel, app, rule string) {
-	s.Observer.Checked(ch, app, "refused")
-	s.Observer.CheckBoundExceeded(ch, app, rule)
-	s.networks.count(app + " " + string(ch) + " " + rule)
-	s.LogAlarms(context.Background())
+func (a *alarms) countRefusedCheck(ch recipient.Channel, app, rule string) {
+	a.Observer.Checked(ch, app, "refused")
+	a.Observer.CheckBoundExceeded(ch, app, rule)
+	a.networks.count(app + " " + string(ch) + " " + rule)
+	a.LogAlarms(context.Background())
 }
 
 // countCheckOverBound counts a check beyond the bound of an app, for the metrics and the log. Such
 // a check is not refused.
-func (s *Service) countCheckOverBound(ch recipient.Channel, app string) {
-	s.Observer.CheckBoundExceeded(ch, app, s.Policy.Get().Checks.App.Name)
-	s.apps.count(app + " " + string(ch))
-	s.LogAlarms(context.Background())
+func (a *alarms) countCheckOverBound(ch recipient.Channel, app string) {
+	a.Observer.CheckBoundExceeded(ch, app, a.Policy.Get().Checks.App.Name)
+	a.apps.count(app + " " + string(ch))
+	a.LogAlarms(context.Background())
 }
 
 // countBreakerRefusal counts an app's send that the breaker refused. It logs if a line is due,
 // since an operator must act. It ignores other rules.
-func (s *Service) countBreakerRefusal(app string, rule quota.State) {
+func (a *alarms) countBreakerRefusal(app string, rule quota.State) {
 	if rule.Scope == policy.BreakerScope {
-		s.breaker.count(app)
-		s.breaker.logIfDue(s, slog.LevelError, "sends refused by breaker", logs.SeeAttack, "apps", "limit",
+		a.breaker.count(app)
+		a.logIfDue(&a.breaker, slog.LevelError, "sends refused by breaker", logs.SeeAttack, "apps", "limit",
 			rule.Limit, "window",
 			rule.Window.String())
 	}

@@ -93,7 +93,7 @@ func FindPurpose(set policy.Set, name string) (policy.Purpose, error) {
 
 // parseRecipient parses a recipient. Error: *fault.InvalidError, also for sms if no carrier is
 // configured.
-func (s *Service) parseRecipient(channel, to, country string) (recipient.Recipient, error) {
+func (s *readService) parseRecipient(channel, to, country string) (recipient.Recipient, error) {
 	if channel == string(recipient.SMS) && s.Texts == nil {
 		return recipient.Recipient{}, fault.Invalid("channel", "not_configured",
 			"No carrier is configured for this channel.")

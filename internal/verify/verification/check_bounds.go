@@ -22,38 +22,40 @@ import (
 
 // takeNetworkQuota counts a check as failed for the client's networks, before the comparison.
 // failure is the event to refund unless the code proves to be wrong; without ID: nothing was
-// counted, since the caller has no address, or the verification is not pending or not found. It
-// reads the verification and parses the typed code, unless that was done before, and returns the
-// check with both. Errors: *fault.InvalidError, ErrCallerCode, *FailedCheckLimitError,
+// counted, since the caller has no address, or the verification is not pending or not found. Before
+// it counts, it reads the verification, unless v is that already, and lets judge refuse a text that
+// is no code. Errors: *fault.InvalidError, ErrCallerCode, *FailedCheckLimitError,
 // fault.Unavailable.
-func (s *Service) takeNetworkQuota(ctx context.Context, c codeCheck) (_ codeCheck, failure quota.Request, err error) {
+func (s *checkService) takeNetworkQuota(ctx context.Context, c Caller, id string, v storedVerification, judge judge) (
+	_ storedVerification, failure quota.Request, err error,
+) {
 	if !c.IP.IsValid() {
-		return c, failure, nil
+		return v, failure, nil
 	}
-	if c.code == "" {
-		if c.row, c.readAt, err = s.Store.VerificationRow(ctx, c.id); err == nil {
-			c.code, err = s.typedCode(c, c.row)
+	if v.ID == "" {
+		if v, err = s.lookup(ctx, c, id); err == nil {
+			_, err = judge(v.Verification, false)
 		}
 	}
 	switch {
 	case errors.Is(err, fault.NotFound): // the limiter is asked as often as for a known verification
-		_, _ = s.Gates.PeekOrLocal(ctx, s.networkFailure(c.Caller, recipient.Email))
-		return c, failure, nil
-	case err != nil || StateOf(c.row, cmp.Or(c.readAt, s.Now())) != Pending:
-		return c, failure, err
+		_, _ = s.Gates.PeekOrLocal(ctx, s.networkFailure(c, recipient.Email))
+		return v, failure, nil
+	case err != nil || StateOf(v.Verification, cmp.Or(v.readAt, s.Now())) != Pending:
+		return v, failure, err
 	}
-	failure, d, err := s.takeWithNewID(ctx, s.networkFailure(c.Caller, c.row.Channel))
+	failure, d, err := s.takeWithNewID(ctx, s.networkFailure(c, v.Channel))
 	if err == nil && !d.Admitted {
 		blocking, _ := d.Blocking()
-		s.countRefusedCheck(c.row.Channel, c.App, blocking.Name)
-		err = tooManyChecksError(c.Caller, blocking.Rule, blocking.RetryAfter, d.At)
+		s.alarms.countRefusedCheck(v.Channel, c.App, blocking.Name)
+		err = tooManyChecksError(c, blocking.Rule, blocking.RetryAfter, d.At)
 	}
-	return c, failure, err
+	return v, failure, err
 }
 
 // networkFailure returns the request that counts a failed check for the client's networks, without
 // an ID.
-func (s *Service) networkFailure(c Caller, ch recipient.Channel) quota.Request {
+func (s *checkService) networkFailure(c Caller, ch recipient.Channel) quota.Request {
 	checks := s.Policy.Get().Checks
 	return quota.Request{
 		Rules:   []quota.Rule{checks.Network, checks.WideNetwork},
@@ -63,7 +65,7 @@ func (s *Service) networkFailure(c Caller, ch recipient.Channel) quota.Request {
 
 // takeWithNewID counts an event under a new ID, and returns it as it was counted. The decision may
 // be made in this process; see gates.Gates.TakeOrLocal.
-func (s *Service) takeWithNewID(ctx context.Context, event quota.Request) (quota.Request, quota.Decision, error) {
+func (s *checkService) takeWithNewID(ctx context.Context, event quota.Request) (quota.Request, quota.Decision, error) {
 	id, err := s.newID()
 	if err != nil {
 		return event, quota.Decision{}, err
@@ -74,7 +76,7 @@ func (s *Service) takeWithNewID(ctx context.Context, event quota.Request) (quota
 }
 
 // appFailure returns the request that counts a wrong code for an app, without an ID.
-func (s *Service) appFailure(app string, ch recipient.Channel) quota.Request {
+func (s *checkService) appFailure(app string, ch recipient.Channel) quota.Request {
 	return quota.Request{
 		Buckets: map[quota.Scope]string{quota.App: buckets.AppFailedChecks(app, ch)},
 		Rules:   []quota.Rule{s.Policy.Get().Checks.App},
@@ -93,7 +95,7 @@ type wrongCodesOf struct {
 }
 
 // countWrongCode counts a wrong code for CountWrongCodes.
-func (s *Service) countWrongCode(app string, ch recipient.Channel) {
+func (s *checkService) countWrongCode(app string, ch recipient.Channel) {
 	s.wrong.mu.Lock()
 	defer s.wrong.mu.Unlock()
 	if s.wrong.counts == nil {
@@ -106,7 +108,7 @@ func (s *Service) countWrongCode(app string, ch recipient.Channel) {
 // check waits for that, since these rules refuse none. What exceeds a rule, the metrics count and
 // the log reports (alarm.go); the limiter is not asked for the rest of a run. Package jobs calls
 // it; a process that dies loses what was not counted.
-func (s *Service) CountWrongCodes(ctx context.Context) {
+func (s *checkService) CountWrongCodes(ctx context.Context) {
 	s.wrong.mu.Lock()
 	counts := s.wrong.counts
 	s.wrong.counts = nil
@@ -120,7 +122,7 @@ func (s *Service) CountWrongCodes(ctx context.Context) {
 			s.Logger.Error("could not count wrong codes for app", "error", err, "count", left+1, logs.SeeRedis)
 		} else if !d.Admitted {
 			for range left + 1 {
-				s.countCheckOverBound(of.channel, of.app)
+				s.alarms.countCheckOverBound(of.channel, of.app)
 			}
 		}
 	}
@@ -128,7 +130,7 @@ func (s *Service) CountWrongCodes(ctx context.Context) {
 
 // refuseCheckByLockout returns the *FailedCheckLimitError for a check that the database refused
 // because of a lockout. It caches and records the lockout.
-func (s *Service) refuseCheckByLockout(c Caller, checked store.CheckAnswer) error {
+func (s *checkService) refuseCheckByLockout(c Caller, checked store.CheckAnswer) error {
 	v, wait := checked.Verification, checked.Lockout.Wait
 	s.Observer.Checked(v.Channel, v.App, "locked_out")
 	s.lockouts.remember(lockoutKey{v.App, v.Channel, v.Recipient, v.Class}, wait, s.Now())

@@ -13,7 +13,6 @@ import (
 	"github.com/go-jose/go-jose/v4/jwt"
 
 	"sendcode/internal/base/fault"
-	"sendcode/internal/store/sqldb"
 	"sendcode/internal/verify/proof"
 	"sendcode/internal/verify/verification"
 	vtest "sendcode/internal/verify/verification/verificationtest"
@@ -72,23 +71,6 @@ func TestCheckRepeatsAnApproval(t *testing.T) {
 			})
 		})
 	}
-}
-
-// A replica of an earlier version approves without a key, so the key of the last counted check
-// stays. That check was wrong, and its repetition is not taken for the approval.
-func TestCheckRepeatsNoWrongCodeAsAnApproval(t *testing.T) {
-	vtest.InBubble(t, func(r *vtest.Rig) {
-		id := r.SendTo(vtest.Ana).View.ID
-		wrong := r.WrongCode(r.Code(0))
-		for _, want := range []string{"pending false", "approved false"} {
-			got, err := checkWith(r, vtest.BackEnd, checkKey, id, wrong)
-			r.NoError(err)
-			r.WantChecked("the wrong code", got, want)
-			r.NoError(r.Store.Write(r.Context(), "Test", sqldb.InOrder, func(q sqldb.Tx) error {
-				return q.ExecAll(sqldb.Args{"id": id}, `UPDATE verifications SET approved_at = @now WHERE id = @id`)
-			}))
-		}
-	})
 }
 
 // Who knows the key of an approval, but not its code, has as many guesses as a code has tries.

@@ -92,7 +92,7 @@ func TestAHangUpStopsNoCheck(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		a := r.SendTo(vtest.Ana)
 		ctx, hangUp := context.WithCancel(r.Context())
-		r.Svc.Store = &disturbed{DB: r.Store, before: func(string) { hangUp() }}
+		r.Svc.Checks = &disturbed{DB: r.Store, before: func(string) { hangUp() }}
 		c, err := r.Svc.Check(ctx, vtest.BackEnd, a.View.ID, r.LastCode())
 		r.NoError(err)
 		r.WantChecked("the right code", c, "approved true")

@@ -15,7 +15,7 @@ const MaxWait = 20 * time.Second
 
 // deliver passes the send to the outbox, waits for the outcome if the request has a Wait, and
 // returns the answer.
-func (s *Service) deliver(ctx context.Context, send writtenSend) Answer {
+func (s *sendService) deliver(ctx context.Context, send writtenSend) Answer {
 	began, work, v := s.Now(), send.work(), send.begun.Verification
 	delivered, states := s.Outbox.Deliver(ctx, work, min(send.Wait, MaxWait)), gates.Answer{Decision: send.states}
 	if send.Wait > 0 { // time has passed, and the send may have been refunded
@@ -35,10 +35,10 @@ func (s *Service) deliver(ctx context.Context, send writtenSend) Answer {
 
 // keepBack cancels a send whose message Request.MaySend has kept back. A later request with its key
 // is a new one. Error: ErrKeptBack.
-func (s *Service) keepBack(ctx context.Context, t sendTime, send writtenSend) error {
+func (s *sendService) keepBack(ctx context.Context, t sendTime, send writtenSend) error {
 	defer s.releaseClaims(t, send.claimedSend, ErrKeptBack)
 	work := send.work()
-	if err := s.cancel(context.WithoutCancel(ctx), work.Verification); err != nil {
+	if err := cancel(context.WithoutCancel(ctx), s.Store, s.Events, work.Verification); err != nil {
 		s.Logger.WarnContext(ctx, "a code that was not sent stays open", "send", send.id, "error", err, logs.SeeDatabaseAway)
 	}
 	work.Verification.CanceledAt = s.Now() // the outbox sends nothing, whatever the database says
@@ -56,7 +56,7 @@ func (w writtenSend) work() store.Work {
 }
 
 // countAdmitted counts an admitted send in the metrics.
-func (s *Service) countAdmitted(send writtenSend) {
+func (s *sendService) countAdmitted(send writtenSend) {
 	outcome := "admitted"
 	if send.states.Alone {
 		outcome = "admitted_by_database_alone"

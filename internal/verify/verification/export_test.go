@@ -1,7 +1,5 @@
 package verification
 
-import "sendcode/internal/limit/admission"
-
 // Exported for the tests of the use cases.
 const LockoutRemembered = lockoutFreshFor
 
@@ -12,14 +10,14 @@ var ClaimLease = claimLease()
 func (s *Service) Queues() int { return s.recipients.RecipientCount() }
 
 // FillSends takes so many places of sends, for strangers or others.
-func (s *Service) FillSends(n int, strangers bool) { fill(s.sends, n, strangers) }
+func (s *Service) FillSends(n int, strangers bool) { fill(s.sendService.places, n, strangers) }
 
 // FillChecks is FillSends for checks.
-func (s *Service) FillChecks(n int, strangers bool) { fill(s.checks, n, strangers) }
+func (s *Service) FillChecks(n int, strangers bool) { fill(s.checkService.places, n, strangers) }
 
-func fill(a *admission.Limiter, n int, strangers bool) {
+func fill(e entrance, n int, strangers bool) {
 	for range n {
-		if _, err := a.Enter(strangers); err != nil {
+		if _, err := e.Enter(strangers); err != nil {
 			panic(err)
 		}
 	}

@@ -177,7 +177,7 @@ func TestWhatIsNoFailure(t *testing.T) {
 		is(1, "a code that could not be derived")
 		r.Want("its tries", r.Get(b.View.ID).AttemptsRemaining, verification.MaxAttempts)
 		r.Svc.Use(good)
-		r.Svc.Store = &disturbed{DB: r.Store, before: func(id string) { r.NoError(vtest.Err(r.Store.Cancel(r.Context(), id))) }}
+		r.Svc.Checks = &disturbed{DB: r.Store, before: func(id string) { r.NoError(vtest.Err(r.Store.Cancel(r.Context(), id))) }}
 		c := r.Check(b.View.ID, r.LastCode())
 		r.WantChecked("canceled meanwhile", c, "canceled false")
 		is(1, "a check that compared nothing")

@@ -14,7 +14,7 @@ import (
 // looked up, the limiter is asked once more. If the process dies before write has ended, the
 // limiter may count a send without a row until its windows end. A repetition with the key has the
 // same ID, and counts once. Errors: *earlyAnswer, fault.Unavailable.
-func (s *Service) takeQuota(ctx context.Context, send claimedSend) (counted countedSend, err error) {
+func (s *sendService) takeQuota(ctx context.Context, send claimedSend) (counted countedSend, err error) {
 	if send.checkRequired && send.pass.by == "" {
 		return counted, s.refuseWithoutPass(ctx, send, quota.Decision{})
 	}
@@ -59,7 +59,7 @@ func (s *Service) takeQuota(ctx context.Context, send claimedSend) (counted coun
 // admit the request. taken is the refusal by the limits of its pass; zero: it needs a pass wherever
 // the rules have places. It reads the recipient's rows; where all places are taken it is not
 // called, so that a flood reads none. Errors: *earlyAnswer, fault.Unavailable.
-func (s *Service) refuseWithoutPass(ctx context.Context, send claimedSend, taken quota.Decision) error {
+func (s *sendService) refuseWithoutPass(ctx context.Context, send claimedSend, taken quota.Decision) error {
 	current, err := s.peek(ctx, send.plan)
 	if err != nil {
 		return err

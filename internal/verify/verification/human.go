@@ -43,11 +43,11 @@ type Budget interface {
 }
 
 // SetHumanChecks replaces the human checks, by app. Apps without one ask nobody.
-func (s *Service) SetHumanChecks(checks map[string]humancheck.Check) { s.human.Store(&checks) }
+func (s *readService) SetHumanChecks(checks map[string]humancheck.Check) { s.human.Store(&checks) }
 
 // humanCheckOf returns the check that is in force for a plan; nil: there is none, or its class
 // is asked by none.
-func (s *Service) humanCheckOf(plan buckets.Plan) *humancheck.Check {
+func (s *readService) humanCheckOf(plan buckets.Plan) *humancheck.Check {
 	all := s.human.Load()
 	if all == nil || plan.Class == store.SecretKeyClass {
 		return nil
@@ -60,7 +60,7 @@ func (s *Service) humanCheckOf(plan buckets.Plan) *humancheck.Check {
 
 // asksNext reports whether a send of the plan would be asked for a check, by the states of its
 // rules.
-func (s *Service) asksNext(plan buckets.Plan, d quota.Decision) bool {
+func (s *readService) asksNext(plan buckets.Plan, d quota.Decision) bool {
 	return s.humanCheckOf(plan) != nil && slices.ContainsFunc(d.Rules, func(x quota.State) bool {
 		return !x.Observe && policy.IsWiderScope(x.Scope) && x.Used >= policy.NoPass.Limit(plan.Class, x.Rule)
 	})
@@ -68,14 +68,14 @@ func (s *Service) asksNext(plan buckets.Plan, d quota.Decision) bool {
 
 // isAlwaysAsked reports whether a send to a recipient needs a pass even where the rules have
 // places. first: it is the first of its verification.
-func (s *Service) isAlwaysAsked(ctx context.Context, c humancheck.Check, plan buckets.Plan, to recipient.Recipient, first bool) bool {
+func (s *readService) isAlwaysAsked(ctx context.Context, c humancheck.Check, plan buckets.Plan, to recipient.Recipient, first bool) bool {
 	return c.Always && plan.Class.IsStranger() && first ||
 		to.Channel() == recipient.SMS && s.Budget != nil && s.Budget.StrangersHoldHalf(ctx, plan.App, to.Country())
 }
 
 // addHumanCheck adds to a send's request the check that it may be asked for. Error:
 // *fault.InvalidError for a token that is too long.
-func (s *Service) addHumanCheck(ctx context.Context, r *parsedRequest) error {
+func (s *sendService) addHumanCheck(ctx context.Context, r *parsedRequest) error {
 	var c humancheck.Check
 	if check := s.humanCheckOf(r.plan); check != nil && !s.Policy.Get().TestRecipients.Has(r.addressHash, s.Now()) {
 		c, r.check = *check, check
@@ -119,14 +119,14 @@ func (p *parsedRequest) workBinding() string {
 	return strings.Join([]string{p.App, string(p.to.Channel()), p.plan.Purpose.Name, p.plan.Recipient.String()}, "\x00")
 }
 
-func (s *Service) newWork(r *parsedRequest) (*humancheck.Challenge, error) {
+func (s *sendService) newWork(r *parsedRequest) (*humancheck.Challenge, error) {
 	return humancheck.NewWorkChallenge(s.Vault.Ring, r.workBinding(), r.check.Cost, s.Now())
 }
 
 // askForCheck returns, as an *earlyAnswer, the answer to a request that only a pass would admit.
 // current has the states of its rules by their full limits. taken is the refusal by the limits of
 // the request's pass; without rules: none is in the way.
-func (s *Service) askForCheck(ctx context.Context, send claimedSend, current, taken quota.Decision) error {
+func (s *sendService) askForCheck(ctx context.Context, send claimedSend, current, taken quota.Decision) error {
 	offer := &humancheck.Offer{By: send.check.By()}
 	switch {
 	case send.Page != nil: // which runs no vendor's script
@@ -165,7 +165,7 @@ const maxHostName = 253
 // checkToken returns the pass that the request's token is. It may take a vendor's seconds. asked is
 // the answer to the request without a token. Errors: *earlyAnswer if the token is no pass;
 // fault.Unavailable.
-func (s *Service) checkToken(ctx context.Context, r *parsedRequest, asked Answer) (humanPass, error) {
+func (s *sendService) checkToken(ctx context.Context, r *parsedRequest, asked Answer) (humanPass, error) {
 	pass, result := s.resultOfToken(ctx, r)
 	switch {
 	case result.Passed:
@@ -183,7 +183,7 @@ func (s *Service) checkToken(ctx context.Context, r *parsedRequest, asked Answer
 
 // resultOfToken checks the request's token. The pass is worth nothing unless the token has passed,
 // but names who checked it.
-func (s *Service) resultOfToken(ctx context.Context, r *parsedRequest) (humanPass, humancheck.Result) {
+func (s *sendService) resultOfToken(ctx context.Context, r *parsedRequest) (humanPass, humancheck.Result) {
 	if payload, is := strings.CutPrefix(r.HumanCheck, humancheck.WorkPrefix); is {
 		signature, reason := humancheck.CheckWorkSolution(s.Vault.Ring, payload, r.workBinding(), s.Now())
 		pass := humanPass{r.passByWork(), humancheck.ByWork, s.Vault.KeyedHash(humanCheckLabel, humancheck.ByWork, signature)}
@@ -210,7 +210,7 @@ func (s *Service) resultOfToken(ctx context.Context, r *parsedRequest) (humanPas
 // fault of the token: the answer is that of a request without one, by work. Work that would not
 // pass stays left out while the vendor is in use: then a bound on its questions is reached, or it
 // has just failed.
-func (s *Service) askAgain(r *parsedRequest, answer Answer, v humancheck.Result) error {
+func (s *sendService) askAgain(r *parsedRequest, answer Answer, v humancheck.Result) error {
 	answer.CheckFailed = v.Reason
 	if v.Away {
 		answer.CheckFailed = ""
@@ -228,7 +228,7 @@ func (s *Service) askAgain(r *parsedRequest, answer Answer, v humancheck.Result)
 // spendPass claims the pass of a request for its send, as claimKey claims its key; only the send's
 // row completes the claim. So of two requests with one pass, one goes on. Errors: *earlyAnswer if
 // another send has spent it, fault.Unavailable.
-func (s *Service) spendPass(ctx context.Context, send claimedSend, pass humanPass) (claimedSend, error) {
+func (s *sendService) spendPass(ctx context.Context, send claimedSend, pass humanPass) (claimedSend, error) {
 	send.pass = pass
 	if pass.by == "" {
 		return send, nil
@@ -252,7 +252,7 @@ func (s *Service) spendPass(ctx context.Context, send claimedSend, pass humanPas
 
 // countPass counts a token that has passed its check, once its request is decided: another send may
 // have spent the pass.
-func (s *Service) countPass(r *parsedRequest, pass humanPass, err error) {
+func (s *sendService) countPass(r *parsedRequest, pass humanPass, err error) {
 	if pass.by == "" {
 		return
 	}

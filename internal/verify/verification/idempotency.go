@@ -32,7 +32,7 @@ func claimLease() time.Duration { return 3 * store.CallTimeout }
 // claimKey makes the ID of a send and claims the request's idempotency key, if it has one. If an
 // earlier request with the key was admitted, it repeats its answer. Errors: *earlyAnswer,
 // ErrKeyInProgress, ErrKeyReused, fault.Unavailable.
-func (s *Service) claimKey(ctx context.Context, r *parsedRequest) (claimedSend, error) {
+func (s *sendService) claimKey(ctx context.Context, r *parsedRequest) (claimedSend, error) {
 	send := claimedSend{parsedRequest: r}
 	var err error
 	if send.id, err = s.newID(); err != nil || r.IdempotencyKey == "" {
@@ -57,7 +57,7 @@ func (s *Service) claimKey(ctx context.Context, r *parsedRequest) (claimedSend, 
 
 // claim claims a key for a send. Error: fault.Unavailable, also if the claim may have been made:
 // nothing was counted.
-func (s *Service) claim(ctx context.Context, c store.IdempotencyClaim) (store.IdempotencyClaimAnswer, error) {
+func (s *sendService) claim(ctx context.Context, c store.IdempotencyClaim) (store.IdempotencyClaimAnswer, error) {
 	c.Lease, c.Life = claimLease(), IdempotencyKeyLife
 	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout) // the deadline of a send is later
 	defer cancel()
@@ -71,7 +71,7 @@ func (s *Service) claim(ctx context.Context, c store.IdempotencyClaim) (store.Id
 // releaseClaims releases the key and the pass of a request that ended with err; nil: its send was
 // written. If a release fails, the key stays bound to this request and send ID, and the next
 // request with the key can continue after the lease.
-func (s *Service) releaseClaims(t sendTime, send claimedSend, err error) {
+func (s *sendService) releaseClaims(t sendTime, send claimedSend, err error) {
 	if early, is := errors.AsType[*earlyAnswer](err); err == nil || is && early.Admitted {
 		return
 	}
@@ -89,7 +89,7 @@ func (s *Service) releaseClaims(t sendTime, send claimedSend, err error) {
 // replay repeats, as an *earlyAnswer, the answer of the first request with the key, but with the
 // present states of the rules. The send and the verification are as done has them if r.Wait is set,
 // else as they were at admission. Error: fault.Unavailable.
-func (s *Service) replay(ctx context.Context, r *parsedRequest, done store.IdempotencyClaimAnswer) error {
+func (s *sendService) replay(ctx context.Context, r *parsedRequest, done store.IdempotencyClaimAnswer) error {
 	current, err := s.peek(ctx, r.plan)
 	if err != nil {
 		return err
@@ -121,7 +121,7 @@ func asAdmitted(v store.Verification, s store.Send) (store.Verification, store.S
 // that two apps, or a browser and a back end, never share a key. If a browser's key can be guessed,
 // its network is hashed too. Else a guess from another network would get the answer, and with it
 // the verification.
-func (s *Service) idempotencyKeyHash(label string, c Caller) [32]byte {
+func (s *readService) idempotencyKeyHash(label string, c Caller) [32]byte {
 	kind := "secret"
 	switch {
 	case c.Kind == BackEnd:
@@ -143,7 +143,7 @@ const (
 // fingerprint hashes the content of a request, to tell a repetition from another request with the
 // same key. It ignores the client's address, which may change at a retry (see idempotencyKeyHash),
 // and HumanCheck, which a request has only after it was asked for one.
-func (s *Service) fingerprint(r *parsedRequest) [32]byte {
+func (s *sendService) fingerprint(r *parsedRequest) [32]byte {
 	parts := []string{
 		string(r.to.Channel()), r.to.Address(), r.plan.Purpose.Name, cmp.Or(r.Locale, r.Languages),
 		r.Session, r.Resend,

@@ -52,7 +52,8 @@ func TestLockoutsAreKnownForAMoment(t *testing.T) {
 // A known lockout of the caller's class refuses a resend only if the verification that it names is
 // of that class too, and never a caller's own code.
 func TestALockoutIsOfTheVerificationsClass(t *testing.T) {
-	s := Service{Dependencies: Dependencies{Now: func() time.Time { return seenAt }}}
+	s := sendService{readService: &readService{}, lockouts: &lockouts{}}
+	s.Now = func() time.Time { return seenAt }
 	to, err := recipient.Parse(recipient.Email, "ana@example.com")
 	servertest.OK(t, err)
 	r := &parsedRequest{
@@ -105,7 +106,7 @@ func TestRandomKeys(t *testing.T) {
 
 // A reset forgets the lockouts of its recipient, of every class, and of no other.
 func TestKnownLockoutsAreForgotten(t *testing.T) {
-	var s Service
+	s := sendService{lockouts: &lockouts{}}
 	for n := range 2 {
 		for _, class := range store.Classes {
 			s.lockouts.remember(lockoutNumber(n, class), time.Hour, seenAt)

@@ -100,7 +100,7 @@ func (p *parsedRequest) lockoutKey(class store.Class) lockoutKey {
 // resend names a verification of another class: only the database knows whether the code of that
 // verification or a new one will be sent. Errors: those of Store.Lockout, which reads an old
 // lockout again.
-func (s *Service) knownLockout(ctx context.Context, r *parsedRequest) (time.Duration, error) {
+func (s *sendService) knownLockout(ctx context.Context, r *parsedRequest) (time.Duration, error) {
 	if r.Code != "" || r.resendOf.ID != "" && r.resendOf.Class != r.plan.Class {
 		return 0, nil
 	}
@@ -126,7 +126,7 @@ func (s *Service) knownLockout(ctx context.Context, r *parsedRequest) (time.Dura
 
 // refuseSendByLockout records a send that is refused by a lockout, and returns the
 // *FailedCheckLimitError.
-func (s *Service) refuseSendByLockout(r *parsedRequest, wait time.Duration) error {
+func (s *sendService) refuseSendByLockout(r *parsedRequest, wait time.Duration) error {
 	s.recordRefusal(r, "refused", LockoutRuleName, quota.Recipient, wait)
 	refused := tooManyChecksError(r.Caller, lockoutRule, wait, s.Now())
 	refused.Send = true
@@ -134,7 +134,7 @@ func (s *Service) refuseSendByLockout(r *parsedRequest, wait time.Duration) erro
 }
 
 // DropCachedLockouts drops the cached lockouts of a recipient, after a reset.
-func (s *Service) DropCachedLockouts(app string, ch recipient.Channel, h recipient.Hash) {
+func (s *sendService) DropCachedLockouts(app string, ch recipient.Channel, h recipient.Hash) {
 	for _, class := range store.Classes {
 		s.lockouts.forget(lockoutKey{app, ch, h, class})
 	}

@@ -11,54 +11,70 @@ import (
 	"sendcode/internal/store"
 )
 
+// What refuses a send before the gates, and what each of these alone refuses:
+//
+//	SendsOverloadError   while no class has a place: before its key and body are read
+//	refuseIfOverloaded   while its class has no place: before it is parsed, and has a turn and a slot
+//	Bulkhead.Acquire     one of many for its recipient, which gets no slot in time
+//	entrance.enter       one whose class shows only once it is parsed, or whose place was taken meanwhile
+//	refuseIfLate         one that can be decided in time, but whose message would go out too late
+//
+// The first two refuse nothing that enter would admit; they spare the work before it.
+
 // The names of the two admissions in metrics and log lines.
 const (
 	sendsAdmissionName  = "sends"
 	checksAdmissionName = "checks"
 )
 
-// AdmissionStats returns how full the two admissions are, by name: sends and checks.
-func (s *Service) AdmissionStats() map[string]admission.Stats {
-	return map[string]admission.Stats{sendsAdmissionName: s.sends.Stats(), checksAdmissionName: s.checks.Stats()}
+// entrance is the admission of one kind of requests. It counts its refusals for the log.
+type entrance struct {
+	*admission.Limiter
+	name   string
+	alarms *alarms
 }
 
-// enterAdmission lets a request of a class enter the admission a, whose name is what. It counts a
-// refusal for the log. Error: *admission.OverloadedError.
-func (s *Service) enterAdmission(a *admission.Limiter, what string, class store.Class) (leave func(decided bool), err error) {
-	leave, err = a.Enter(class.IsStranger())
-	return leave, s.countOverload(what, err)
+// enter lets a request of a class in. Error: *admission.OverloadedError.
+func (e entrance) enter(class store.Class) (leave func(decided bool), err error) {
+	leave, err = e.Enter(class.IsStranger())
+	return leave, e.counted(err)
 }
 
-// countOverload returns err and, unless err is nil, counts a refusal for the log lines about
-// overload. what names the admission that refused.
-func (s *Service) countOverload(what string, err error) error {
+// refuseIfFull returns the *admission.OverloadedError with which enter would refuse a request now;
+// nil: it would not. class is one of package admission.
+func (e entrance) refuseIfFull(class string) error { return e.counted(e.RefuseIfFull(class)) }
+
+func (e entrance) counted(err error) error {
 	if err != nil {
-		s.overload.count(what)
-		s.LogAlarms(context.Background())
+		e.alarms.overload.count(e.name)
+		e.alarms.LogAlarms(context.Background())
 	}
 	return err
+}
+
+// AdmissionStats returns how full the two admissions are, by name: sends and checks.
+func (s *Service) AdmissionStats() map[string]admission.Stats {
+	return map[string]admission.Stats{sendsAdmissionName: s.sendService.places.Stats(), checksAdmissionName: s.checkService.places.Stats()}
 }
 
 // SendsOverloadError returns the *admission.OverloadedError with which Send would refuse any
 // request now, and counts it as a refusal; nil: Send would not. Callers use it before they read a
 // request, because reading costs more than refusing.
-func (s *Service) SendsOverloadError() error {
-	return s.countOverload(sendsAdmissionName, s.sends.RefuseIfFull(admission.ClassUnread))
-}
+func (s *sendService) SendsOverloadError() error { return s.places.refuseIfFull(admission.ClassUnread) }
 
 // ChecksOverloadError is SendsOverloadError for Check and CheckByRecipient.
-func (s *Service) ChecksOverloadError() error {
-	return s.countOverload(checksAdmissionName, s.checks.RefuseIfFull(admission.ClassUnread))
+func (s *checkService) ChecksOverloadError() error {
+	return s.places.refuseIfFull(admission.ClassUnread)
 }
 
 // refuseIfOverloaded returns the *admission.OverloadedError with which Send would refuse a request
 // of its class, or nil. It also returns nil if the class is not known yet, since the browser may be
 // a known one.
-func (s *Service) refuseIfOverloaded(ask Request) error {
+func (s *sendService) refuseIfOverloaded(ask Request) error {
 	if ask.Kind == Browser && (ask.Resend != "" || len(ask.KnownTokens) > 0) {
 		return nil
 	}
-	return s.countOverload(sendsAdmissionName, s.sends.RefuseIfFull(admission.ClassOf(ask.Caller.classWithoutTokens().IsStranger())))
+	return s.places.refuseIfFull(admission.ClassOf(ask.Caller.classWithoutTokens().IsStranger()))
 }
 
 // The parts of a code's life that its message may wait until it goes out. What would wait longer is
@@ -81,7 +97,7 @@ type lateRefusals struct {
 // refuseIfLate returns an *admission.OverloadedError for a send whose message would go out too
 // late, or nil. A known browser counts as a stranger, since what waits is wider than one recipient.
 // A repetition whose first request may have written the send is not refused.
-func (s *Service) refuseIfLate(send claimedSend) error {
+func (s *sendService) refuseIfLate(send claimedSend) error {
 	ch, class := send.to.Channel(), send.plan.Class
 	wait, stalled := s.Outbox.ExpectedWait(store.Queue{Channel: ch, Strangers: class.IsStranger()}, send.App, send.network())
 	if wait == 0 || send.mayBeWritten || s.Policy.Get().TestRecipients.Has(send.addressHash, s.Now()) {
@@ -116,7 +132,7 @@ func (s *Service) refuseIfLate(send claimedSend) error {
 
 // SlowRefusals returns how many sends of a channel were refused since their messages would go out
 // too late, with a secret key and without, and when the last one was; zero: never.
-func (s *Service) SlowRefusals(ch recipient.Channel) (known, strangers int, last time.Time) {
+func (s *sendService) SlowRefusals(ch recipient.Channel) (known, strangers int, last time.Time) {
 	s.late.mu.Lock()
 	defer s.late.mu.Unlock()
 	return s.late.count[store.Queue{Channel: ch}], s.late.count[store.Queue{Channel: ch, Strangers: true}], s.late.last[ch]

@@ -40,7 +40,7 @@ type parsedRequest struct {
 // parseRequest reads a request in three steps: its fields, the hashes of its recipient, and the
 // rules of its purpose. Errors: *fault.InvalidError, fault.NotFound, ErrCallerCode,
 // fault.Unavailable.
-func (s *Service) parseRequest(ctx context.Context, ask Request) (*parsedRequest, error) {
+func (s *readService) parseRequest(ctx context.Context, ask Request) (*parsedRequest, error) {
 	r, err := s.parseFields(ctx, ask)
 	if err != nil {
 		return nil, err
@@ -62,7 +62,7 @@ func (s *Service) parseRequest(ctx context.Context, ask Request) (*parsedRequest
 
 // parseSend is parseRequest for a request that makes a send. A recipient that is not served is a
 // *fault.InvalidError. It records that refusal, so that administrators see why there is no send.
-func (s *Service) parseSend(t sendTime, ask Request) (*parsedRequest, error) {
+func (s *sendService) parseSend(t sendTime, ask Request) (*parsedRequest, error) {
 	r, err := s.parseRequest(t.client, ask)
 	if err != nil {
 		return nil, err
@@ -76,7 +76,7 @@ func (s *Service) parseSend(t sendTime, ask Request) (*parsedRequest, error) {
 
 // parseFields parses the fields of a request. For a resend it also reads the verification. Errors:
 // *fault.InvalidError, fault.NotFound, ErrCallerCode, fault.Unavailable.
-func (s *Service) parseFields(ctx context.Context, ask Request) (*parsedRequest, error) {
+func (s *readService) parseFields(ctx context.Context, ask Request) (*parsedRequest, error) {
 	r := &parsedRequest{Request: ask, requestID: logs.RequestID(ctx)}
 	if err := validateOptions(ask); err != nil {
 		return r, err
@@ -104,7 +104,7 @@ func (s *Service) parseFields(ctx context.Context, ask Request) (*parsedRequest,
 // Channel and Purpose must match the verification if they are given; labels and Languages may
 // differ. Errors: *fault.InvalidError; fault.NotFound, also if the recipient was erased;
 // ErrCallerCode; fault.Unavailable.
-func (s *Service) fillFromVerification(ctx context.Context, r *parsedRequest) error {
+func (s *readService) fillFromVerification(ctx context.Context, r *parsedRequest) error {
 	v, err := s.lookup(ctx, r.Caller, r.Resend)
 	if err != nil {
 		return err
@@ -146,7 +146,7 @@ func (s *Service) fillFromVerification(ctx context.Context, r *parsedRequest) er
 
 // preferredLocale returns the tag of the Accept-Language list that best fits the templates of the
 // app and channel.
-func (s *Service) preferredLocale(r *parsedRequest) string {
+func (s *readService) preferredLocale(r *parsedRequest) string {
 	if r.to.Channel() == recipient.SMS {
 		return s.Texts.PreferredLocale(r.App, r.Languages)
 	}
@@ -155,7 +155,7 @@ func (s *Service) preferredLocale(r *parsedRequest) string {
 
 // classOf returns the class of a request. A browser is known if it presents a token for the
 // address, or names a verification that a known browser opened.
-func (s *Service) classOf(ctx context.Context, r *parsedRequest) store.Class {
+func (s *readService) classOf(ctx context.Context, r *parsedRequest) store.Class {
 	if r.Kind == Browser && (r.resendOf.Class == store.KnownBrowser || s.isKnownBrowser(ctx, r)) {
 		return store.KnownBrowser
 	}
@@ -173,13 +173,13 @@ const (
 // verification must have been approved less than KnownTokenLife ago, and its address not erased. It
 // reads at most one verification, and none without a token that fits. If the database does not
 // answer, it returns false.
-func (s *Service) isKnownBrowser(ctx context.Context, r *parsedRequest) bool {
+func (s *readService) isKnownBrowser(ctx context.Context, r *parsedRequest) bool {
 	for _, token := range r.KnownTokens {
 		id, err := s.Vault.OpenKnownToken(token, r.App, r.to.Channel(), r.addressHash)
 		if err != nil {
 			continue
 		}
-		v, now, err := s.Store.VerificationRow(ctx, id)
+		v, now, err := s.Rows.VerificationRow(ctx, id)
 		if err != nil || v.App != r.App || v.Holder != "" || v.Channel != r.to.Channel() ||
 			now.Sub(v.ApprovedAt) >= KnownTokenLife { // or never approved
 			return false
@@ -192,7 +192,7 @@ func (s *Service) isKnownBrowser(ctx context.Context, r *parsedRequest) bool {
 
 // planFor returns the plan of a caller's request for a recipient with these hashes. For a code that
 // can be guessed it has the app's rule on failed checks, whose state codeLength needs.
-func (s *Service) planFor(set policy.Set, c Caller, class store.Class, p policy.Purpose, to recipient.Recipient,
+func (s *readService) planFor(set policy.Set, c Caller, class store.Class, p policy.Purpose, to recipient.Recipient,
 	h recipient.Hashes,
 ) buckets.Plan {
 	var also []quota.Rule
@@ -207,7 +207,7 @@ func (s *Service) planFor(set policy.Set, c Caller, class store.Class, p policy.
 }
 
 // rulesFor returns the rules of a caller's requests for an address.
-func (s *Service) rulesFor(set policy.Set, c Caller, class store.Class, p policy.Purpose, ch recipient.Channel,
+func (s *readService) rulesFor(set policy.Set, c Caller, class store.Class, p policy.Purpose, ch recipient.Channel,
 	address recipient.Hash,
 ) []quota.Rule {
 	return set.RulesFor(p, policy.Request{
@@ -249,7 +249,7 @@ func (p *parsedRequest) sendRow() store.Send {
 
 // recordRefusal records a refusal, and counts it in the metrics. scope is the scope of the rule; it
 // decides which refusals share a row.
-func (s *Service) recordRefusal(r *parsedRequest, outcome, rule string, scope quota.Scope, wait time.Duration) {
+func (s *sendService) recordRefusal(r *parsedRequest, outcome, rule string, scope quota.Scope, wait time.Duration) {
 	row := store.SendOrRefusal{Send: r.sendRow(), Refusal: store.Refusal{BlockedBy: rule, RetryAfter: wait, Count: 1}}
 	row.Status = store.Refused
 	s.Refusals.Add(row, scope)

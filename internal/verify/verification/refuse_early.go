@@ -7,7 +7,7 @@ import (
 // refuseBeforeGates refuses a send for which no gate is needed. It counts nothing. Errors:
 // *HoldUntilError, *admission.OverloadedError if the message would go out too late,
 // *FailedCheckLimitError, *earlyAnswer, fault.Unavailable.
-func (s *Service) refuseBeforeGates(ctx context.Context, send claimedSend) error {
+func (s *sendService) refuseBeforeGates(ctx context.Context, send claimedSend) error {
 	if left := s.HoldUntil.Sub(s.Now()); left > 0 {
 		return &HoldUntilError{s.HoldUntil, left}
 	}
@@ -24,7 +24,7 @@ func (s *Service) refuseBeforeGates(ctx context.Context, send claimedSend) error
 // hold. If a rule refuses too, the refusal shows that rule and not the lockout, so that a caller
 // over its own limits learns nothing about the recipient. A hold is shown as one of the rules.
 // Errors: *earlyAnswer, *FailedCheckLimitError; fault.Unavailable.
-func (s *Service) refuseIfLockedOutOrHeld(ctx context.Context, r *parsedRequest) error {
+func (s *sendService) refuseIfLockedOutOrHeld(ctx context.Context, r *parsedRequest) error {
 	lockout, err := s.knownLockout(ctx, r)
 	if err != nil {
 		return err
@@ -47,7 +47,7 @@ func (s *Service) refuseIfLockedOutOrHeld(ctx context.Context, r *parsedRequest)
 
 // refuseIfRefusedBefore refuses, without Redis, a send to a recipient whose rows refused one before
 // and still do; see gates.Gates.AnswerRefusedBefore. Errors: *earlyAnswer, fault.Unavailable.
-func (s *Service) refuseIfRefusedBefore(ctx context.Context, send claimedSend) error {
+func (s *sendService) refuseIfRefusedBefore(ctx context.Context, send claimedSend) error {
 	if send.mayBeWritten { // the rows may have this send
 		return nil
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"sendcode/internal/base/fault"
+	"sendcode/internal/deliver/webhook"
 	"sendcode/internal/store"
 )
 
@@ -11,7 +12,7 @@ import (
 // store.ReportFailed. A repetition changes nothing. A failed code may become approved, an approved
 // one stays so. It returns the verification as it is then. Errors: *fault.InvalidError,
 // fault.NotFound, ErrOurCode, fault.Unavailable.
-func (s *Service) Report(ctx context.Context, c Caller, id, outcome string) (store.Verification, error) {
+func (s *checkService) Report(ctx context.Context, c Caller, id, outcome string) (store.Verification, error) {
 	v, err := s.lookup(ctx, c, id)
 	if err != nil {
 		return store.Verification{}, err
@@ -22,12 +23,12 @@ func (s *Service) Report(ctx context.Context, c Caller, id, outcome string) (sto
 // ReportByRecipient is Report for a back end that has no ID, such as one with a hook. It reports on
 // the code that was last reported with ask.IdempotencyKey, else on the recipient's newest code
 // without a report, else on the newest. Errors: those of Report.
-func (s *Service) ReportByRecipient(ctx context.Context, ask Request, outcome string) (store.Verification, error) {
+func (s *checkService) ReportByRecipient(ctx context.Context, ask Request, outcome string) (store.Verification, error) {
 	r, err := s.parseRequest(ctx, ask)
 	if err != nil {
 		return store.Verification{}, err
 	}
-	v, err := s.Store.NewestCallerCode(ctx, store.RecipientVerificationsQuery{
+	v, err := s.Checks.NewestCallerCode(ctx, store.RecipientVerificationsQuery{
 		App: r.App, Channel: r.to.Channel(), Recipient: r.plan.Recipient,
 		Purpose: r.plan.Purpose.Name, CheckKey: s.reportKey(r.Caller),
 	})
@@ -37,7 +38,7 @@ func (s *Service) ReportByRecipient(ctx context.Context, ask Request, outcome st
 	return s.report(ctx, r.Caller, v, outcome)
 }
 
-func (s *Service) report(ctx context.Context, c Caller, v store.Verification, outcome string) (store.Verification, error) {
+func (s *checkService) report(ctx context.Context, c Caller, v store.Verification, outcome string) (store.Verification, error) {
 	r := store.Report(outcome)
 	switch {
 	case len(v.Sealed) == 0: // erased
@@ -47,22 +48,48 @@ func (s *Service) report(ctx context.Context, c Caller, v store.Verification, ou
 	case r != store.ReportApproved && r != store.ReportFailed:
 		return v, fault.Invalid("outcome", "invalid", "An outcome is approved or failed.")
 	}
-	event, err := s.webhookEvents().NewEvent(v, store.VerificationApproved)
+	event, err := s.NewEvent(v, store.VerificationApproved)
 	if err != nil {
 		return v, err
 	}
-	v, err = s.Store.Report(ctx, v.ID, r, s.reportKey(c), event)
+	v, err = s.Checks.Report(ctx, v.ID, r, s.reportKey(c), event)
 	if err == nil && v.Reported == store.ReportApproved {
-		s.webhookEvents().WakeForEvent(event)
+		s.WakeForEvent(event)
 	}
 	return v, err
 }
 
 // reportKey returns the hash of the caller's Idempotency-Key; nil: it has none.
-func (s *Service) reportKey(c Caller) []byte {
+func (s *checkService) reportKey(c Caller) []byte {
 	if c.IdempotencyKey == "" {
 		return nil
 	}
 	key := s.idempotencyKeyHash(reportKeyLabel, c)
 	return key[:]
+}
+
+// Cancel ends a pending verification: its code is never accepted or sent again. A verification that
+// has ended is not changed, so repeating is harmless. Errors: fault.NotFound, fault.Unavailable.
+func (s *checkService) Cancel(ctx context.Context, c Caller, id string) (Answer, error) {
+	v, err := s.lookup(ctx, c, id)
+	if err != nil {
+		return Answer{}, err
+	}
+	// a code without tries left can still be canceled, and the store confirms that one is
+	if state := v.state(); state == Pending || state == MaxAttemptsReached || state == Canceled {
+		err = cancel(ctx, s.Checks, s.Events, v.Verification)
+	}
+	if err != nil {
+		return Answer{}, err
+	}
+	return s.Get(ctx, c, id)
+}
+
+func cancel(ctx context.Context, db cancelStore, events webhook.Events, v store.Verification) error {
+	event, err := events.NewEvent(v, store.VerificationCanceled)
+	if err == nil {
+		_, err = db.Cancel(ctx, v.ID, event)
+	}
+	events.WakeForEvent(event)
+	return err
 }

@@ -20,7 +20,7 @@ import (
 // before it nothing was sent. If the process dies after it, another replica takes the send over
 // after its lease, delivers it and settles it in the limiter. Errors: *earlyAnswer,
 // *FailedCheckLimitError, fault.Unavailable, fault.Uncertain.
-func (s *Service) write(ctx context.Context, send countedSend) (writtenSend, error) {
+func (s *sendService) write(ctx context.Context, send countedSend) (writtenSend, error) {
 	begun, err := s.begin(ctx, send)
 	// The limiter must count the send if it has a row, and only then. If the process dies here,
 	// that is not made good.
@@ -47,7 +47,7 @@ func (s *Service) write(ctx context.Context, send countedSend) (writtenSend, err
 }
 
 // begin calls Store.Begin. Errors: fault.Unavailable if nothing was written, fault.Uncertain.
-func (s *Service) begin(ctx context.Context, send countedSend) (store.BeginAnswer, error) {
+func (s *sendService) begin(ctx context.Context, send countedSend) (store.BeginAnswer, error) {
 	intent, err := s.newIntent(send)
 	if err != nil {
 		return store.BeginAnswer{}, err
@@ -59,7 +59,7 @@ func (s *Service) begin(ctx context.Context, send countedSend) (store.BeginAnswe
 
 // refuseByDatabase records and answers a send that the limiter admitted and the database refused.
 // It removes the send from the limiter.
-func (s *Service) refuseByDatabase(ctx context.Context, send countedSend, begun store.BeginAnswer) error {
+func (s *sendService) refuseByDatabase(ctx context.Context, send countedSend, begun store.BeginAnswer) error {
 	refusal := s.Gates.RefundOverruled(ctx, send.plan, send.id, send.taken, send.asked, begun)
 	outcome := "refused_by_database"
 	switch {
@@ -74,7 +74,7 @@ func (s *Service) refuseByDatabase(ctx context.Context, send countedSend, begun 
 // newIntent builds the argument of Store.Begin: the row to write, the verification to join or to
 // open, and the rules to decide. It makes random values, and encrypts the recipient and a caller's
 // code.
-func (s *Service) newIntent(send countedSend) (store.Intent, error) {
+func (s *sendService) newIntent(send countedSend) (store.Intent, error) {
 	fresh, err := s.newVerification(send, store.NewVerificationID(s.Now()))
 	if err != nil {
 		return store.Intent{}, err
@@ -103,7 +103,7 @@ func (s *Service) newIntent(send countedSend) (store.Intent, error) {
 
 // newVerification builds the verification that Begin opens if there is none to join. Begin copies
 // what it shares with its send.
-func (s *Service) newVerification(send countedSend, id string) (store.Verification, error) {
+func (s *sendService) newVerification(send countedSend, id string) (store.Verification, error) {
 	nonce, replaced := make([]byte, 16), send.resendOf.IDsWithReplaced()
 	_, _ = rand.Read(nonce) // never fails
 	sealed, keyID, err := s.Vault.SealRecipient(send.to, id)

@@ -29,10 +29,10 @@ import (
 // Send decides a request for a code and, if both gates admit it, starts its delivery before it
 // returns. A deadline of ctx bounds the decision too. While another request with the
 // Idempotency-Key is under way, Send waits for that one's answer. Errors: *fault.InvalidError,
-// *FailedCheckLimitError during a lockout, *HoldUntilError before Dependencies.HoldUntil,
+// *FailedCheckLimitError during a lockout, *HoldUntilError before SendDependencies.HoldUntil,
 // *admission.OverloadedError, ErrCallerCode, fault.NotFound, fault.Unavailable, fault.Uncertain,
 // ErrKeyInProgress, ErrKeyReused, ErrKeptBack.
-func (s *Service) Send(ctx context.Context, ask Request) (answer Answer, err error) {
+func (s *sendService) Send(ctx context.Context, ask Request) (answer Answer, err error) {
 	if err := s.refuseIfOverloaded(ask); err != nil {
 		return Answer{}, err
 	}
@@ -73,7 +73,7 @@ func (s *Service) Send(ctx context.Context, ask Request) (answer Answer, err err
 // decideInTurn decides a request that has its turn. It decides again, and holds nothing meanwhile,
 // after a request with the Idempotency-Key that another process worked on, and once the request's
 // token has proved to be a pass. Errors: those of decide.
-func (s *Service) decideInTurn(t sendTime, r *parsedRequest) (writtenSend, error) {
+func (s *sendService) decideInTurn(t sendTime, r *parsedRequest) (writtenSend, error) {
 	pass := r.passWithoutToken()
 	for wait := minClaimInterval; ; {
 		written, err := s.decide(t, r, pass)
@@ -95,7 +95,7 @@ func (s *Service) decideInTurn(t sendTime, r *parsedRequest) (writtenSend, error
 // decide takes what a send needs, in this order, until the database has it. After an error this
 // request has written no send. Errors: *earlyAnswer, *FailedCheckLimitError, *HoldUntilError,
 // *admission.OverloadedError, fault.Unavailable, fault.Uncertain, ErrKeyInProgress, ErrKeyReused.
-func (s *Service) decide(t sendTime, r *parsedRequest, pass humanPass) (written writtenSend, err error) {
+func (s *sendService) decide(t sendTime, r *parsedRequest, pass humanPass) (written writtenSend, err error) {
 	// A slot of the recipient, so that a flood on one delays no other.
 	slot, err := s.recipients.Acquire(t.client, r.plan.Buckets[quota.Recipient], r.plan.Class.IsStranger())
 	if err != nil { // none in time, or the client hung up
@@ -104,7 +104,7 @@ func (s *Service) decide(t sendTime, r *parsedRequest, pass humanPass) (written 
 	defer func() { slot.Release(err == nil) }()
 
 	// A place among the requests that can be decided in time.
-	leave, err := s.enterAdmission(s.sends, sendsAdmissionName, r.plan.Class)
+	leave, err := s.places.enter(r.plan.Class)
 	if err != nil {
 		return written, err
 	}
@@ -166,9 +166,9 @@ type earlyAnswer struct{ Answer }
 func (*earlyAnswer) Error() string { return "verification: answered early" }
 
 // refuse records a refusal, counts it in the metrics, and returns its answer as an *earlyAnswer.
-func (s *Service) refuse(ctx context.Context, r *parsedRequest, refusal gates.Answer, outcome string) error {
+func (s *sendService) refuse(ctx context.Context, r *parsedRequest, refusal gates.Answer, outcome string) error {
 	blocking, _ := refusal.Blocking()
-	s.countBreakerRefusal(r.App, blocking)
+	s.alarms.countBreakerRefusal(r.App, blocking)
 	s.recordRefusal(r, outcome, blocking.Name, blocking.Scope, blocking.RetryAfter)
 	return &earlyAnswer{Answer{
 		Quota: s.redact(ctx, r.plan, refusal, r.Caller, r.resendOf.state(), r.resendOf.IDsWithReplaced()), View: r.refusedView(),

@@ -18,7 +18,7 @@ import (
 
 // peek returns the states of a plan's rules now, with a carrier's hold as one of them (promise 3).
 // Error: fault.Unavailable.
-func (s *Service) peek(ctx context.Context, plan buckets.Plan) (gates.Answer, error) {
+func (s *readService) peek(ctx context.Context, plan buckets.Plan) (gates.Answer, error) {
 	current, err := s.Gates.Peek(ctx, plan)
 	if err != nil {
 		return current, err
@@ -33,11 +33,11 @@ func (s *Service) peek(ctx context.Context, plan buckets.Plan) (gates.Answer, er
 // carrierHold returns the hold on a text message's recipient, as the database has it. Until the
 // hold ends, the carrier would refuse messages to the recipient. The hold is returned as the state
 // of a rule named CarrierRuleName, used up until then. False: there is no hold.
-func (s *Service) carrierHold(ctx context.Context, plan buckets.Plan) (quota.State, bool, error) {
+func (s *readService) carrierHold(ctx context.Context, plan buckets.Plan) (quota.State, bool, error) {
 	if plan.Channel != recipient.SMS || s.Texts == nil {
 		return quota.State{}, false, nil
 	}
-	hold, err := s.Store.CarrierHold(ctx, plan.Channel, plan.Recipient)
+	hold, err := s.Rows.CarrierHold(ctx, plan.Channel, plan.Recipient)
 	if err != nil || hold.Left <= 0 {
 		return quota.State{}, false, err
 	}
@@ -50,7 +50,9 @@ func (s *Service) carrierHold(ctx context.Context, plan buckets.Plan) (quota.Sta
 // failures or backoff is told nothing about the recipient's rules, so the database is asked only if
 // the browser has a verification, and then it need not answer. Error: fault.Unavailable if the
 // database does not answer, since only both gates know how long to wait.
-func (s *Service) statesOfRefusal(ctx context.Context, r *parsedRequest, refused quota.Decision, asked time.Time) (gates.Answer, error) {
+func (s *sendService) statesOfRefusal(ctx context.Context, r *parsedRequest, refused quota.Decision, asked time.Time) (
+	gates.Answer, error,
+) {
 	shown, _ := visibleRefusal(refused)
 	wide := r.Kind != BackEnd && !policy.CountedInDatabase(shown.Rule) && shown.Scope != quota.Backoff
 	if wide && r.resendOf.ID == "" {
@@ -99,7 +101,7 @@ type sendHistory struct {
 // A secret key sees every public rule exactly. A browser sees a rule as sendHistory.visibleState
 // returns it. While its verification is pending, it sees all rules, but the rule on spellings only
 // while that rule refuses. Any other browser sees only the rule that refuses it, if one does.
-func (s *Service) redact(ctx context.Context, plan buckets.Plan, states gates.Answer, c Caller, state State,
+func (s *readService) redact(ctx context.Context, plan buckets.Plan, states gates.Answer, c Caller, state State,
 	own []string,
 ) quota.Decision {
 	d := states.Public()

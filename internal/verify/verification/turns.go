@@ -41,7 +41,7 @@ type keyTurn struct {
 // had the turn was admitted, it returns nil: a repetition needs none. The caller must end the turn.
 // Error: ErrKeyInProgress after the end of the client or of the decision's time, or if too many
 // requests wait.
-func (s *Service) takeTurn(t sendTime, r *parsedRequest) (*keyTurn, error) {
+func (s *sendService) takeTurn(t sendTime, r *parsedRequest) (*keyTurn, error) {
 	if r.IdempotencyKey == "" {
 		return nil, nil
 	}

@@ -8,8 +8,8 @@
 // Files: ask.go, callers_code.go and parse_ask.go read a request. send.go has the way of a send;
 // its steps are in idempotency.go, human.go, refuse_early.go with lockouts.go and overload.go,
 // first_gate.go, second_gate.go and deliver.go. view.go and, below it, tell.go decide what a
-// caller may see; check.go and check_bounds.go compare codes; report.go takes reports of callers'
-// own checks; alarm.go logs alarms.
+// caller may see; check.go, check_bounds.go and compare.go compare codes; report.go takes reports
+// of callers' own checks, and cancellations; alarm.go logs alarms.
 //
 // After the Take, work continues even if the client hangs up. Package outbox delivers the sends
 // that Begin wrote; package support has the actions of administrators.
@@ -29,7 +29,6 @@ import (
 
 	"sendcode/internal/base/fault"
 	"sendcode/internal/base/recipient"
-	"sendcode/internal/codes/keys"
 	"sendcode/internal/codes/policy"
 	"sendcode/internal/deliver/webhook"
 	"sendcode/internal/limit/admission"
@@ -44,19 +43,38 @@ import (
 
 // Store is the database for the use cases. Implementation: sqldb.DB.
 type Store interface {
+	sendStore
+	checkStore
+	readStore
+}
+
+// sendStore is the database for Send.
+type sendStore interface {
 	Begin(ctx context.Context, intent store.Intent) (store.BeginAnswer, error)
 	ClaimIdempotencyKey(ctx context.Context, c store.IdempotencyClaim) (store.IdempotencyClaimAnswer, error)
 	ReleaseIdempotencyKey(ctx context.Context, key [32]byte, id uuid.UUID, forget bool) error
-	CarrierHold(ctx context.Context, ch recipient.Channel, h recipient.Hash) (store.CarrierHold, error)
 	Lockout(ctx context.Context, v store.Verification) (store.Lockout, error)
+	cancelStore
+}
 
+// checkStore is the database for checks, reports and cancellations.
+type checkStore interface {
+	Check(ctx context.Context, c store.CheckRequest) (store.CheckAnswer, error)
+	VerificationToCheck(ctx context.Context, h store.RecipientVerificationsQuery) (store.Verification, error)
+	Report(ctx context.Context, id string, r store.Report, key []byte, event store.NewEvent) (store.Verification, error)
+	NewestCallerCode(ctx context.Context, h store.RecipientVerificationsQuery) (store.Verification, error)
+	cancelStore
+}
+
+type cancelStore interface {
+	Cancel(ctx context.Context, id string, events ...store.NewEvent) (bool, error)
+}
+
+// readStore is what all use cases read.
+type readStore interface {
 	Verification(ctx context.Context, id string) (store.Verification, store.Send, time.Time, error)
 	VerificationRow(ctx context.Context, id string) (store.Verification, time.Time, error)
-	VerificationToCheck(ctx context.Context, h store.RecipientVerificationsQuery) (store.Verification, error)
-	Check(ctx context.Context, c store.CheckRequest) (store.CheckAnswer, error)
-	Cancel(ctx context.Context, id string, events ...store.NewEvent) (bool, error)
-	NewestCallerCode(ctx context.Context, h store.RecipientVerificationsQuery) (store.Verification, error)
-	Report(ctx context.Context, id string, r store.Report, key []byte, event store.NewEvent) (store.Verification, error)
+	CarrierHold(ctx context.Context, ch recipient.Channel, h recipient.Hash) (store.CarrierHold, error)
 }
 
 // Outbox delivers sends. Implementation: *outbox.Outbox.
@@ -139,53 +157,84 @@ const CarrierRuleName = "carrier"
 // MaxAttempts is how many checks a code allows.
 const MaxAttempts = 5
 
-// Dependencies are the services that a Service uses.
-type Dependencies struct {
-	Store        Store
-	Gates        *gates.Gates
-	Repair       Repair
-	Outbox       Outbox
-	Refusals     *refusals.Batch
-	Policy       *policy.CurrentSet
-	Vault        keys.Vault
-	Mails        LocaleChooser
-	Texts        LocaleChooser // nil: there are no text messages
-	ProofSigner  ProofSigner   // nil: approvals carry no proof
-	Budget       Budget        // nil: no cap on what text messages cost
-	Observer     Observer
-	IDs          *store.IDGenerator // makes the IDs of sends, checks and events
-	Lease        time.Duration      // lease of a row that Begin writes; must be the outbox's
-	Now          func() time.Time
-	Logger       *slog.Logger
-	WakeWebhooks func() // called after an event was written for an app's webhook; must not block
-
-	HoldUntil time.Time // no send is admitted before this instant
+// ReadDependencies are the services that all use cases use.
+type ReadDependencies struct {
+	webhook.Events // and with them the policies, the keys and the clock
+	Rows           readStore
+	Gates          *gates.Gates
+	Refusals       *refusals.Batch
+	Mails          LocaleChooser
+	Texts          LocaleChooser // nil: there are no text messages
+	Budget         Budget        // nil: no cap on what text messages cost
+	Observer       Observer
+	Logger         *slog.Logger
 }
 
-// Service runs the use cases. Safe for concurrent use.
+// SendDependencies are those that Send alone uses.
+type SendDependencies struct {
+	Store     sendStore
+	Repair    Repair
+	Outbox    Outbox
+	Lease     time.Duration // lease of a row that Begin writes; must be the outbox's
+	HoldUntil time.Time     // no send is admitted before this instant
+}
+
+// CheckDependencies are those that checks, reports and cancellations alone use.
+type CheckDependencies struct {
+	Checks      checkStore
+	ProofSigner ProofSigner // nil: approvals carry no proof
+}
+
+// Service has the use cases. Safe for concurrent use.
 type Service struct {
-	Dependencies
+	*readService
+	*sendService
+	*checkService
+	*alarms
+}
+
+// readService reads requests, rows and the states of rules, and says what a caller may see of them.
+type readService struct {
+	ReadDependencies
+	human atomic.Pointer[map[string]humancheck.Check]
+}
+
+// sendService requests codes.
+type sendService struct {
+	*readService
+	SendDependencies
+	alarms     *alarms
 	recipients *admission.Bulkhead
-	sends      *admission.Limiter
-	checks     *admission.Limiter
+	places     entrance
 	turns      keyTurns
-	lockouts   lockouts
-	human      atomic.Pointer[map[string]humancheck.Check]
+	lockouts   *lockouts
 	late       lateRefusals
-	overload   alarm // requests that an admission refused
-	breaker    alarm // sends that the breaker refused
-	networks   alarm // checks that the bound of a network refused
-	apps       alarm // checks beyond the bound of an app
-	wrong      wrongCodes
 }
 
-// New makes a service. It starts nothing in the background.
-func New(p Dependencies) *Service {
-	return &Service{Dependencies: p, recipients: admission.NewBulkhead(), sends: admission.New(), checks: admission.New()}
+// checkService checks codes, and ends those that are canceled or checked elsewhere.
+type checkService struct {
+	*readService
+	CheckDependencies
+	alarms   *alarms
+	places   entrance
+	lockouts *lockouts
+	wrong    wrongCodes
 }
 
-func (s *Service) webhookEvents() webhook.Events {
-	return webhook.Events{Policy: s.Policy, Vault: s.Vault, IDs: s.IDs, Now: s.Now, WakeWebhooks: s.WakeWebhooks}
+// New makes a service. It starts nothing in the background. humans are as for SetHumanChecks.
+func New(r ReadDependencies, s SendDependencies, c CheckDependencies, humans map[string]humancheck.Check) *Service {
+	read, lockouts := &readService{ReadDependencies: r}, &lockouts{}
+	read.SetHumanChecks(humans)
+	alarms := &alarms{readService: read}
+	send := &sendService{
+		readService: read, SendDependencies: s, alarms: alarms, recipients: admission.NewBulkhead(),
+		places: entrance{admission.New(), sendsAdmissionName, alarms}, lockouts: lockouts,
+	}
+	check := &checkService{
+		readService: read, CheckDependencies: c, alarms: alarms,
+		places: entrance{admission.New(), checksAdmissionName, alarms}, lockouts: lockouts,
+	}
+	return &Service{read, send, check, alarms}
 }
 
 // CallerKind says how a caller is authenticated, and so what it may see.
@@ -255,7 +304,7 @@ func (c Caller) classWithoutTokens() store.Class {
 
 // newID makes a UUID version 7. IDs sort by time. The 16 bytes of a send's ID are also its ID in
 // the limiter.
-func (s *Service) newID() (uuid.UUID, error) { return s.IDs.New(s.Now()) }
+func (s *readService) newID() (uuid.UUID, error) { return s.IDs.New(s.Now()) }
 
 // Errors of the use cases. Package server maps each to a status.
 var (
@@ -285,8 +334,8 @@ type FailedCheckLimitError struct {
 
 func (e *FailedCheckLimitError) Error() string { return "verification: too many failed checks" }
 
-// HoldUntilError refuses a send before Dependencies.HoldUntil. It is a fault.Unavailable: nothing
-// was sent or counted.
+// HoldUntilError refuses a send before SendDependencies.HoldUntil. It is a fault.Unavailable:
+// nothing was sent or counted.
 type HoldUntilError struct {
 	Until      time.Time
 	RetryAfter time.Duration // positive

@@ -70,7 +70,7 @@ type SendView struct {
 // view returns what a caller may see. address is the hash of the address as spelled; if it is zero,
 // view decrypts the address to compute the hash. RecipientHash is empty if the address was erased
 // or cannot be decrypted.
-func (s *Service) view(v store.Verification, send store.Send, now time.Time, address recipient.Hash) View {
+func (s *readService) view(v store.Verification, send store.Send, now time.Time, address recipient.Hash) View {
 	format, test := s.codeFormat(v)
 	if address.IsZero() {
 		address, _ = s.Vault.AddressHashOf(v)
@@ -102,8 +102,8 @@ func (s storedVerification) state() State { return StateOf(s.Verification, s.rea
 
 // lookup reads a verification for a caller. Errors: fault.NotFound, also for another app's
 // verification, and for a browser if a back end opened the verification; fault.Unavailable.
-func (s *Service) lookup(ctx context.Context, c Caller, id string) (storedVerification, error) {
-	v, now, err := s.Store.VerificationRow(ctx, id)
+func (s *readService) lookup(ctx context.Context, c Caller, id string) (storedVerification, error) {
+	v, now, err := s.Rows.VerificationRow(ctx, id)
 	if err == nil && !c.mayRead(v) {
 		err = fault.NotFound
 	}
@@ -121,8 +121,8 @@ func (c Caller) mayRead(v store.Verification) bool {
 
 // Get returns a verification and the current states of its recipient's rules. If its purpose is no
 // longer configured, Quota is empty. Errors: fault.NotFound, fault.Unavailable.
-func (s *Service) Get(ctx context.Context, c Caller, id string) (Answer, error) {
-	v, newest, now, err := s.Store.Verification(ctx, id)
+func (s *readService) Get(ctx context.Context, c Caller, id string) (Answer, error) {
+	v, newest, now, err := s.Rows.Verification(ctx, id)
 	if err == nil && !c.mayRead(v) {
 		err = fault.NotFound
 	}
@@ -150,7 +150,7 @@ func (s *Service) Get(ctx context.Context, c Caller, id string) (Answer, error) 
 
 // recipientGroups returns the groups that the rules count a verification's recipient in; zero if no
 // rule needs them, or if the recipient cannot be decrypted.
-func (s *Service) recipientGroups(rules []quota.Rule, v store.Verification) buckets.RecipientGroups {
+func (s *readService) recipientGroups(rules []quota.Rule, v store.Verification) buckets.RecipientGroups {
 	if !slices.ContainsFunc(rules, func(r quota.Rule) bool {
 		return r.Scope == quota.Country || r.Scope == quota.Prefix || r.Scope == policy.SpellingsScope
 	}) {
@@ -165,7 +165,7 @@ func (s *Service) recipientGroups(rules []quota.Rule, v store.Verification) buck
 
 // Quota returns the states of a recipient's rules now, and counts nothing. Errors:
 // *fault.InvalidError, fault.Unavailable.
-func (s *Service) Quota(ctx context.Context, c Caller, channel, to, purpose string) (Answer, error) {
+func (s *readService) Quota(ctx context.Context, c Caller, channel, to, purpose string) (Answer, error) {
 	set := s.Policy.Get()
 	p, err := FindPurpose(set, purpose)
 	if err != nil {
@@ -193,7 +193,7 @@ func (s *Service) Quota(ctx context.Context, c Caller, channel, to, purpose stri
 
 // NeverTogether reports whether some rule has too few places for a send to each of these recipients
 // at once, because they share one of its buckets; false for an invalid request, which Send refuses.
-func (s *Service) NeverTogether(c Caller, channel, purpose string, to ...string) bool {
+func (s *readService) NeverTogether(c Caller, channel, purpose string, to ...string) bool {
 	set := s.Policy.Get()
 	p, err := FindPurpose(set, purpose)
 	if err != nil {
@@ -222,7 +222,7 @@ func (s *Service) NeverTogether(c Caller, channel, purpose string, to ...string)
 // It also returns the rules that quota.Decision.Public removes. It returns no rules on networks,
 // countries, prefixes and spellings, which do not follow from the hash. Errors:
 // *fault.InvalidError, fault.Unavailable.
-func (s *Service) RecipientQuota(
+func (s *readService) RecipientQuota(
 	ctx context.Context, app string, ch recipient.Channel, purpose string, h recipient.Hash,
 	class store.Class,
 ) (quota.Decision, error) {
@@ -240,7 +240,7 @@ func (s *Service) RecipientQuota(
 
 // ValidateRecipient returns an *fault.InvalidError if no codes are sent to a recipient, since it is
 // invalid, or its country or kind is not served; else nil.
-func (s *Service) ValidateRecipient(channel, to string) error {
+func (s *readService) ValidateRecipient(channel, to string) error {
 	r, err := s.parseRecipient(channel, to, "")
 	if err != nil {
 		return err
@@ -279,7 +279,7 @@ type Appearance struct {
 // Appearance returns the purpose's title and the accent colours of the caller's app. languages is a
 // tag or an Accept-Language list. An empty purpose is the default one. An unknown purpose has no
 // title.
-func (s *Service) Appearance(c Caller, purpose, languages string) Appearance {
+func (s *readService) Appearance(c Caller, purpose, languages string) Appearance {
 	set := s.Policy.Get()
 	look := set.Apps[c.App].Brand
 	return Appearance{
@@ -290,7 +290,7 @@ func (s *Service) Appearance(c Caller, purpose, languages string) Appearance {
 
 // Channels returns the channels of a purpose: mail, and text messages if a carrier is configured.
 // An empty purpose is the default one. Error: *fault.InvalidError for an unknown purpose.
-func (s *Service) Channels(purpose string) ([]ChannelInfo, error) {
+func (s *readService) Channels(purpose string) ([]ChannelInfo, error) {
 	set := s.Policy.Get()
 	if _, err := FindPurpose(set, purpose); err != nil {
 		return nil, err

@@ -143,52 +143,48 @@ func New(s Settings, p Dependencies) *Core {
 		Now: p.Now, Random: p.Random,
 		Transport: p.Transport,
 	})
-	ids := &store.IDGenerator{}
+	events := webhook.Events{Policy: c.Policy, Vault: s.Vault, IDs: &store.IDGenerator{}, Now: p.Now, WakeWebhooks: c.Webhooks.Wake}
 	c.Gates = gates.New(p.Limiter, p.DB, c.Policy, p.Now, p.Logger)
 	c.Repair = &repair.Repair{
 		Store: p.DB, Limiter: c.Gates, Policy: c.Policy, Vault: s.Vault, Now: p.Now, Logger: p.Logger,
 		Lease: cmp.Or(s.Outbox.Lease, outbox.DefaultLease), Tick: cmp.Or(s.Outbox.Tick, outbox.DefaultTick),
 	}
 	c.Outbox = outbox.New(s.Outbox, outbox.Dependencies{
-		Store: p.DB, Limiter: c.Gates, Repair: c.Repair, Policy: c.Policy, Vault: s.Vault, Mails: p.Mails, Sender: p.Sender,
-		Texts: p.Texts, Carrier: p.Carrier,
-		Receipts: p.Receipts, Observer: p.Observer, Tracer: p.Tracer, IDs: ids, Now: p.Now, Logger: p.Logger,
-		Random: p.Random, WakeWebhooks: c.Webhooks.Wake,
+		Events: events, Store: p.DB, Limiter: c.Gates, Repair: c.Repair, Mails: p.Mails, Sender: p.Sender,
+		Texts: p.Texts, Carrier: p.Carrier, Receipts: p.Receipts, Observer: p.Observer, Tracer: p.Tracer, Logger: p.Logger,
+		Random: p.Random,
 	})
-	c.addUseCases(webhook.Events{Policy: c.Policy, Vault: s.Vault, IDs: ids, Now: p.Now, WakeWebhooks: c.Webhooks.Wake})
+	c.addUseCases(events)
 	return c
 }
 
 func (c *Core) addUseCases(events webhook.Events) {
 	s, p := c.settings, c.dependencies
-	codes := verification.Dependencies{
-		Store: p.DB, Gates: c.Gates, Repair: c.Repair, Outbox: c.Outbox, Refusals: c.Refusals, Policy: c.Policy, Vault: s.Vault,
-		Mails: p.Mails, ProofSigner: c.Signer, Budget: p.Budget,
-		Observer: p.Observer, Lease: c.Outbox.Lease, IDs: events.IDs, Now: p.Now, Logger: p.Logger,
-		WakeWebhooks: events.WakeWebhooks, HoldUntil: s.HoldUntil,
+	read := verification.ReadDependencies{
+		Events: events, Rows: p.DB, Gates: c.Gates, Refusals: c.Refusals, Mails: p.Mails, Budget: p.Budget,
+		Observer: p.Observer, Logger: p.Logger,
+	}
+	send := verification.SendDependencies{
+		Store: p.DB, Repair: c.Repair, Outbox: c.Outbox, Lease: c.Outbox.Lease, HoldUntil: s.HoldUntil,
 	}
 	if p.Around != nil {
-		codes.Outbox = p.Around(c.Outbox)
+		send.Outbox = p.Around(c.Outbox)
 	}
 	administration := support.Dependencies{
-		Events: events, Store: p.DB, Limiter: c.Gates, Policy: c.Policy, Vault: s.Vault,
-		Mails: p.Mails, Now: p.Now, Logger: p.Logger,
+		Events: events, Store: p.DB, Limiter: c.Gates, Mails: p.Mails, Logger: p.Logger,
 	}
 	if p.Carrier != nil {
-		codes.Texts, administration.Texts = p.Texts, p.Texts
+		read.Texts, administration.Texts = p.Texts, p.Texts
 	}
-	c.Codes = verification.New(codes)
-	c.Codes.SetHumanChecks(s.Humans)
+	c.Codes = verification.New(read, send, verification.CheckDependencies{Checks: p.DB, ProofSigner: c.Signer}, s.Humans)
 	administration.Codes = c.Codes
 	c.Administration = support.New(administration)
 	c.Proofs = &proof.Redeemer{Store: p.DB, Proofs: c.Signer, Vault: s.Vault, Policy: c.Policy, Now: p.Now}
 	c.Limits = applimits.New(c.Gates, s.Vault.IndexKey, s.Limits, p.Observer.LimitAnswered)
-	c.Receipts = &feedback.ReceiptRecorder{Store: p.DB, Carriers: p.Receipts, Vault: s.Vault, Events: events, Logger: p.Logger}
-	c.ProviderEvents = &feedback.ProviderEvents{Store: p.DB, Policy: c.Policy, Vault: s.Vault, Events: events, Logger: p.Logger}
+	c.Receipts = &feedback.ReceiptRecorder{Events: events, Store: p.DB, Carriers: p.Receipts, Logger: p.Logger}
+	c.ProviderEvents = &feedback.ProviderEvents{Events: events, Store: p.DB, Logger: p.Logger}
 	c.Maintenance = &jobs.Maintenance{
-		Store: p.DB, Policy: c.Policy, Watch: s.Outbox.Watch, Tick: s.Tick,
-		Observer: p.Observer, Now: p.Now,
-		Events: events, Logger: p.Logger,
+		Events: events, Store: p.DB, Watch: s.Outbox.Watch, Tick: s.Tick, Observer: p.Observer, Logger: p.Logger,
 	}
 }
 

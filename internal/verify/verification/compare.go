@@ -1,0 +1,90 @@
+package verification
+
+import (
+	"sendcode/internal/base/fault"
+	"sendcode/internal/codes/code"
+	"sendcode/internal/codes/keys"
+	"sendcode/internal/codes/policy"
+	"sendcode/internal/store"
+)
+
+// judge compares a typed code with a verification's; see store.CheckRequest.Judge.
+type judge func(v store.Verification, counts bool) (store.Judgement, error)
+
+// judgeOf returns the judge of what a caller typed: a code, perhaps pasted with the message around
+// it. Errors of the judge: fault.NotFound for another app's verification, and for a browser if a
+// back end opened the verification; ErrCallerCode; *fault.InvalidError for a text without the
+// code's characters or length; fault.Unavailable if it cannot derive the code or make the event.
+func (s *checkService) judgeOf(c Caller, typed string) judge {
+	return func(v store.Verification, counts bool) (j store.Judgement, err error) {
+		switch {
+		case !c.mayRead(v):
+			return j, fault.NotFound
+		case v.CallerChecks:
+			return j, ErrCallerCode
+		}
+		format, _ := s.codeFormat(v)
+		given, err := format.Find(typed)
+		if err != nil {
+			return j, err
+		}
+		if key := s.checkKey(c); key != nil {
+			caller := s.idempotencyKeyHash(checkKeyLabel, c)
+			withCode := s.Vault.KeyedHash("check", string(caller[:]), v.ID, given)
+			j.CheckKey = append(key, withCode[:]...)
+		}
+		if !counts {
+			return j, nil
+		}
+		expected, err := s.rightCode(v)
+		if err != nil { // the key is no longer in the ring
+			return j, fault.Unavailable.Wrap(err)
+		}
+		j.Right = code.Equal(given, expected)
+		if j.Right || v.Attempts+1 >= v.MaxAttempts {
+			j.Event, err = s.NewEvent(v, store.CheckEventTypes[j.Right])
+		}
+		return j, store.WrapUnavailable(err)
+	}
+}
+
+// checkKey returns the hash of the caller's Idempotency-Key, store.CheckRequest.Key; nil: it has
+// none. The kind of caller is not hashed, so that a key that another kind of caller used is noticed
+// (KeyReused), and costs no attempt.
+func (s *checkService) checkKey(c Caller) []byte {
+	if c.IdempotencyKey == "" {
+		return nil
+	}
+	key := s.Vault.KeyedHash(checkKeyLabel, c.App, c.IdempotencyKey)
+	return key[:]
+}
+
+// rightCode returns the right code for v: the configured one for a test recipient, else the derived
+// one.
+func (s *checkService) rightCode(v store.Verification) (string, error) {
+	if t, ok := s.testCodeOf(v); ok {
+		return t.Code, nil
+	}
+	return s.Vault.DeriveCode(v)
+}
+
+// codeFormat returns the format of the right code for v: the configured code for a test recipient,
+// else the derived one. It is zero for a caller's code. test: v is of a test recipient.
+func (s *readService) codeFormat(v store.Verification) (format code.Format, test bool) {
+	t, test := s.testCodeOf(v)
+	switch {
+	case v.CallerChecks:
+		return format, test
+	case test:
+		return code.FormatOf(t.Code), true
+	}
+	return keys.CodeFormatOf(v), false
+}
+
+func (s *readService) testCodeOf(v store.Verification) (policy.TestCode, bool) {
+	tests := s.Policy.Get().TestRecipients
+	if len(tests) == 0 { // nearly always: then nothing is allocated
+		return policy.TestCode{}, false
+	}
+	return tests.Of(s.Vault, v, s.Now())
+}
