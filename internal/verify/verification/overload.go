@@ -21,16 +21,10 @@ import (
 //
 // The first two refuse nothing that enter would admit; they spare the work before it.
 
-// The names of the two admissions in metrics and log lines.
-const (
-	sendsAdmissionName  = "sends"
-	checksAdmissionName = "checks"
-)
-
 // entrance is the admission of one kind of requests. It counts its refusals for the log.
 type entrance struct {
 	*admission.Limiter
-	name   string
+	name   string // in metrics and log lines
 	alarms *alarms
 }
 
@@ -54,7 +48,8 @@ func (e entrance) counted(err error) error {
 
 // AdmissionStats returns how full the two admissions are, by name: sends and checks.
 func (s *Service) AdmissionStats() map[string]admission.Stats {
-	return map[string]admission.Stats{sendsAdmissionName: s.sendService.places.Stats(), checksAdmissionName: s.checkService.places.Stats()}
+	sends, checks := s.sendService.places, s.checkService.places
+	return map[string]admission.Stats{sends.name: sends.Stats(), checks.name: checks.Stats()}
 }
 
 // SendsOverloadError returns the *admission.OverloadedError with which Send would refuse any

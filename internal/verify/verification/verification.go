@@ -228,11 +228,11 @@ func New(r ReadDependencies, s SendDependencies, c CheckDependencies, humans map
 	alarms := &alarms{readService: read}
 	send := &sendService{
 		readService: read, SendDependencies: s, alarms: alarms, recipients: admission.NewBulkhead(),
-		places: entrance{admission.New(), sendsAdmissionName, alarms}, lockouts: lockouts,
+		places: entrance{admission.New(), "sends", alarms}, lockouts: lockouts,
 	}
 	check := &checkService{
 		readService: read, CheckDependencies: c, alarms: alarms,
-		places: entrance{admission.New(), checksAdmissionName, alarms}, lockouts: lockouts,
+		places: entrance{admission.New(), "checks", alarms}, lockouts: lockouts,
 	}
 	return &Service{read, send, check, alarms}
 }
