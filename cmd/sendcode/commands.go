@@ -268,11 +268,11 @@ func (b bounceCommand) Run(ctx context.Context, p program) error {
 
 // adminCommand is for an administrator with a shell who cannot log in to the console, or has no
 // account yet.
-type adminCommand struct{ commands.AccountChange }
+type adminCommand struct{ commands.AdminCommand }
 
 // Run prints the password of a new account once.
 func (a adminCommand) Run(ctx context.Context, p program, cfg config.Config) error {
-	return commands.ChangeAccount(ctx, cfg, a.AccountChange, p.out)
+	return commands.ChangeAccount(ctx, cfg, a.AdminCommand, p.out)
 }
 
 type keyCommand struct {

@@ -19,9 +19,9 @@ import (
 	"sendcode/internal/store/sqldb"
 )
 
-// AccountChange is one change of an account of the console, with the arguments and flags of
-// `sendcode admin`.
-type AccountChange struct {
+// AdminCommand is a change of an account of the console, or an export, with the arguments and flags
+// of `sendcode admin`.
+type AdminCommand struct {
 	Do     string    `arg:"" enum:"add,role,identity,password,factor,close,open,list,export" help:"add, role, identity, password, factor, close, open or list; or export: all rows that name a person, as JSON."`
 	Name   string    `arg:"" optional:"" help:"Of the account."`
 	Role   auth.Role `enum:"reader,operator,owner" default:"reader" help:"With add and role: reader, operator or owner."`
@@ -34,7 +34,7 @@ type AccountChange struct {
 }
 
 // Validate returns an error that names the missing arguments and flags. kong calls it.
-func (c AccountChange) Validate() error {
+func (c AdminCommand) Validate() error {
 	var missing []string
 	switch {
 	case c.Do == "export" && c.To == "":
@@ -68,7 +68,7 @@ func withOptionName(err error) error {
 // ChangeAccount adds or changes an account of the console, for an administrator who can't log in,
 // and records the change as an action of "cli". It prints a new password to out, once. "list"
 // prints the accounts, first those of the settings; "export" a person's rows.
-func ChangeAccount(ctx context.Context, cfg config.Config, wish AccountChange, out io.Writer) error {
+func ChangeAccount(ctx context.Context, cfg config.Config, wish AdminCommand, out io.Writer) error {
 	if wish.Do == "export" {
 		act, err := auth.NewCommandAuditEntry()
 		if err != nil {

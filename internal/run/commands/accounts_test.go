@@ -26,9 +26,9 @@ func TestTheListHasTheAccountsOfTheSettings(t *testing.T) {
 		cfg, err := config.Load(append(environ, "SENDCODE_CONFIG_YAML="+tokens, "SENDCODE_DATA_DIR="+t.TempDir()), os.ReadFile)
 		apptest.Must(t, err)
 		apptest.Must(t, commands.ChangeAccount(t.Context(), cfg,
-			commands.AccountChange{Do: "add", Name: "mei", Role: "reader", Reason: "on call"}, io.Discard))
+			commands.AdminCommand{Do: "add", Name: "mei", Role: "reader", Reason: "on call"}, io.Discard))
 		var out strings.Builder
-		apptest.Must(t, commands.ChangeAccount(t.Context(), cfg, commands.AccountChange{Do: "list"}, &out))
+		apptest.Must(t, commands.ChangeAccount(t.Context(), cfg, commands.AdminCommand{Do: "list"}, &out))
 		var got []string
 		for line := range strings.Lines(out.String()) {
 			fields := strings.Fields(line)
