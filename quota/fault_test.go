@@ -213,6 +213,8 @@ func TestThroughSentinelTheQuotaSurvivesAFailover(t *testing.T) {
 	}
 	url := asPlain(sentinel.URL()) + servertest.Patiently + "&sentinel_username=watcher&sentinel_password=secret"
 	limiter := patient(NewRedis(newClient(t, url), "sendcode"))
+	unknown := NewRedis(newClient(t, strings.Replace(url, "/main", "/mian", 1)), "sendcode").Ping(t.Context())
+	same(t, "names the master", unknown != nil && strings.Contains(unknown.Error(), `no Sentinel knows a master "mian"`), true)
 	rule := sliding(Recipient, 1, time.Hour)
 	mustTake(t, limiter, request("one", rule), true)
 

@@ -2,7 +2,10 @@
 package redisurl
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"net"
 	"strings"
 	"time"
 
@@ -44,12 +47,42 @@ func Open(rawURL string) (redis.UniversalClient, error) {
 	case "redis", "rediss":
 		return open(StandaloneOptions, redis.NewClient, rawURL)
 	case "redis+sentinel", "rediss+sentinel":
-		return open(SentinelOptions, redis.NewFailoverClient, rawURL)
+		return open(SentinelOptions, newFailoverClient, rawURL)
 	case "redis+cluster", "rediss+cluster":
 		return open(ClusterOptions, redis.NewClusterClient, rawURL)
 	default:
 		return nil, errors.New("redis URL: it starts with redis://, rediss://, redis+sentinel:// or redis+cluster://")
 	}
+}
+
+// newFailoverClient makes a client whose errors name a master that no Sentinel knows.
+func newFailoverClient(o *redis.FailoverOptions) *redis.Client {
+	client := redis.NewFailoverClient(o)
+	client.AddHook(masterNamer(o.MasterName))
+	return client
+}
+
+// masterNamer is a hook that adds the master's name to the Nil by which a Sentinel says that it
+// does not know it.
+type masterNamer string
+
+// DialHook implements redis.Hook.
+func (name masterNamer) DialHook(next redis.DialHook) redis.DialHook {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := next(ctx, network, addr)
+		if errors.Is(err, redis.Nil) {
+			err = fmt.Errorf("no Sentinel knows a master %q, which the URL names after the hosts: %w", string(name), err)
+		}
+		return conn, err
+	}
+}
+
+// ProcessHook implements redis.Hook.
+func (masterNamer) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+
+// ProcessPipelineHook implements redis.Hook.
+func (masterNamer) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
 }
 
 func open[O any, C redis.UniversalClient](
