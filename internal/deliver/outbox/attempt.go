@@ -4,11 +4,13 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
 	"github.com/google/uuid"
 
+	"sendcode/internal/base/logs"
 	"sendcode/internal/base/panics"
 	"sendcode/internal/base/recipient"
 	"sendcode/internal/codes/policy"
@@ -185,7 +187,8 @@ func (o *Outbox) send(ctx context.Context, w store.Work, message transmitFunc) (
 }
 
 // logAttempt logs a failed attempt. While attempts fail with StageAllSetAside or ErrPace, it logs
-// this only for the first send of the lane.
+// this only for the first send of the lane. Of each server, stage and reply that is not about the
+// address it logs one a minute as a warning.
 func (o *Outbox) logAttempt(f *flight, out store.Outcome, fail *delivery.Error) {
 	suspended := fail != nil && (fail.Stage == delivery.StageAllSetAside || fail.Err == delivery.ErrPace)
 	o.lanesMu.Lock()
@@ -204,7 +207,13 @@ func (o *Outbox) logAttempt(f *flight, out store.Outcome, fail *delivery.Error) 
 	if fail.Text != "" {
 		line = append(line, "reply_text", fail.Text)
 	}
-	o.Logger.Info("delivery attempt failed", line...)
+	log := o.Logger.Info
+	if fail.About != delivery.AboutMailbox && fail.About != delivery.AboutAddress {
+		if _, due := o.failedAttempts.Add(fmt.Sprint(out.Provider, fail.Stage, fail.Status), time.Now()); due {
+			log, line = o.Logger.Warn, append(line, logs.SeeSendsWait)
+		}
+	}
+	log("delivery attempt failed", line...)
 }
 
 // classifyFailure decides what a failure means: an outcome with a refund, a suppression of the

@@ -210,12 +210,13 @@ type Outbox struct {
 	hurried atomic.Bool   // EndWaits was called: no request waits
 	waiters sync.Map      // the chan store.Outcome of each request that waits, by the ID of its send
 
-	leases       leases
-	lanesMu      sync.Mutex // guards what is in the lanes
-	lanes        map[store.Queue]*lane
-	free         chan struct{} // signalled when half of a capacity is free for rows that wait in the database
-	work         sync.WaitGroup
-	failedWrites logs.Throttle // of warnFailedWrite
+	leases         leases
+	lanesMu        sync.Mutex // guards what is in the lanes
+	lanes          map[store.Queue]*lane
+	free           chan struct{} // signalled when half of a capacity is free for rows that wait in the database
+	work           sync.WaitGroup
+	failedWrites   logs.Throttle // of warnFailedWrite
+	failedAttempts logs.Throttle // of logAttempt
 
 	base context.Context // context of attempts; ends when a stop has ended, at the latest MaxStopWait after the stop began
 	halt context.CancelFunc
@@ -237,7 +238,7 @@ func New(c Config, p Dependencies) *Outbox {
 	o := &Outbox{
 		Config: c, Dependencies: p, pending: make(chan struct{}, MaxPendingOutcomes),
 		leases: leases{flights: map[uuid.UUID]*flight{}}, lanes: map[store.Queue]*lane{},
-		free: make(chan struct{}, 1), failedWrites: logs.Throttle{Every: time.Second},
+		free: make(chan struct{}, 1), failedWrites: logs.Throttle{Every: time.Second}, failedAttempts: logs.Throttle{Every: time.Minute},
 	}
 	for _, q := range store.Queues() {
 		o.lanes[q] = newLane(q)
