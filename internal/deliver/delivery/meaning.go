@@ -16,6 +16,7 @@ const (
 	NoMeaning      Meaning = ""
 	MissingMailbox Meaning = "missing" // there is no such mailbox
 	AnotherReason  Meaning = "other"   // policy, quota, rate, sender, a block list, spam, a full mailbox
+	TooFast        Meaning = "fast"    // too many mails in a second or a minute, so the same mail is taken soon
 )
 
 // MeaningOf reads the words of a reply, before they are redacted. Addresses, hosts and URLs are
@@ -36,6 +37,8 @@ func MeaningOf(reply string) Meaning {
 		text = strings.ReplaceAll(text, phrase, " ")
 	}
 	switch {
+	case containsAny(text, tooFast):
+		return TooFast
 	case containsAny(text, otherReasons):
 		return AnotherReason
 	case containsAny(text, missing) || containsPair(text, mailboxes, missingAfter, 6) ||
@@ -66,6 +69,8 @@ var (
 	// its directory lacks.
 	noReasons = phrases("relay recipient table, not listed, address rejected access denied, unknown error, unknown reason, unknown host, " +
 		"reason unknown, cause unknown, invalid message, invalid header, invalid command, invalid response")
+
+	tooFast = phrases("per second, per minute")
 
 	otherReasons = phrases(
 		// full

@@ -88,6 +88,8 @@ var replies = []replyRow{
 	// Not the time for this command (RFC 5321 section 4.3.2): the connection has a past, whatever
 	// code or words say of a mailbox.
 	{StageMail + " " + StageRcpt + " " + StageData, "503", "", "", Rejected, AboutConnection, 0},
+	// Mailtrap says so of its pace (550 5.7.0 at DATA), for good by its code.
+	{fromRcpt, "5xx", "", string(TooFast), Temporary, AboutPace, crowded},
 	// No recipient was named yet: the sender may not use this server, or is no address for it.
 	// Another server may take it.
 	{StageMail, "5xx", "", "", Rejected, AboutSender, elsewhere},

@@ -71,6 +71,7 @@ func TestFromTheWireToTheRow(t *testing.T) {
 		{smtptest.Rule{Stage: smtptest.Greet, Reply: "554 5.3.2 no service", Close: true}, retried},
 		{smtptest.Rule{Stage: smtptest.Rcpt, Stall: true}, retried},
 		{smtptest.Rule{Stage: smtptest.Rcpt, Reply: "550 5.1.1 no"}, given},
+		{smtptest.Rule{Stage: smtptest.Data, Reply: "550 5.7.0 Requested action not taken: too many emails per second"}, retried},
 		// the mail is longer than what the server had read: the dot never left
 		{smtptest.Rule{Stage: smtptest.Body, Close: true}, retried},
 		{smtptest.Rule{Stage: smtptest.Dot, Reply: "421 4.3.2 closing", Close: true}, retried},
