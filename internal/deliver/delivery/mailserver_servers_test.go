@@ -124,9 +124,9 @@ func TestServersOfAResend(t *testing.T) {
 	})
 }
 
-// The next server, which a resend prefers, is silent, or the first one is: a mail waits for it for 5 s,
-// and a resend asks it first only while its last mail did not fail. Where both are slow, the last
-// one has its time.
+// The next server, which a resend prefers, is silent, or the first one is: a mail waits for it for
+// 5 s, and a resend asks it first only while its last mail did not fail. Where both are slow, the
+// last one has its time.
 func TestASilentServerBesideAnother(t *testing.T) {
 	silent := func(stage smtptest.Stage) smtptest.Script {
 		return smtptest.Misbehaving(smtptest.Rule{Stage: stage, Stall: true})

@@ -96,7 +96,7 @@ func (o *Outbox) composeMail(w store.Work, to recipient.Recipient, request messa
 	mail := delivery.Mail{
 		MessageID: messageID + "@" + o.Domain, To: to.Address(), Form: m.Form, Fill: m.Fill,
 		SharedFields: delivery.SharedFields{From: from, Language: m.Language}, Date: w.Send.LoggedAt,
-		Stranger: policy.IsStrangerInScope(w.Verification.Class, quota.Global), Used: used, Took: took,
+		Stranger: chosenByAnyone(w), Used: used, Took: took,
 	}
 	if len(o.IDHeaders) > 0 {
 		mail.IDHeaders = map[string]string{}
@@ -114,11 +114,15 @@ func (o *Outbox) composeMail(w store.Work, to recipient.Recipient, request messa
 	}, store.Outcome{}
 }
 
+// chosenByAnyone reports whether anyone can be the one who chose the recipient.
+func chosenByAnyone(w store.Work) bool {
+	return policy.IsStrangerInScope(w.Verification.Class, quota.Global)
+}
+
 // wasSilent reports whether the server answered nothing to RCPT at the last attempt of a stranger's
 // mail.
 func wasSilent(w store.Work) bool {
-	return policy.IsStrangerInScope(w.Verification.Class, quota.Global) && w.Send.Reason == temporary+delivery.StageRcpt &&
-		w.Send.ProviderCode == ""
+	return chosenByAnyone(w) && w.Send.Reason == temporary+delivery.StageRcpt && w.Send.ProviderCode == ""
 }
 
 func (o *Outbox) composeText(w store.Work, to recipient.Recipient, request message.RenderRequest,
@@ -132,7 +136,7 @@ func (o *Outbox) composeText(w store.Work, to recipient.Recipient, request messa
 		return o.failToCompose(w, delivery.ReasonTemplate, err)
 	}
 	m := sms.Message{
-		ID: w.Send.ID.String(), App: w.Send.App, Stranger: policy.IsStrangerInScope(w.Verification.Class, quota.Global),
+		ID: w.Send.ID.String(), App: w.Send.App, Stranger: chosenByAnyone(w),
 		Segments: text.Segments,
 		To:       to.Address(), Country: to.Country(), Prefix: to.VisiblePrefix(), Text: text.Text,
 		Code: request.Data.Code, Minutes: request.Data.Minutes, Purpose: w.Send.Purpose, Language: text.Language,

@@ -99,7 +99,8 @@ func TestStrangersMailsByASlowServer(t *testing.T) {
 	for conns, mails := range map[int]int{0: 48, 4: 24, 1: 12} {
 		t.Run(fmt.Sprint(conns), func(t *testing.T) {
 			slow := smtptest.Misbehaving(smtptest.Rule{Stage: smtptest.Rcpt, Delay: 12 * time.Second})
-			onTheWireWith(t, func(s *vtest.Settings) { s.Tick = time.Second }, slow, func(s *smtp.Config) { s.MaxConns = conns }, func(r *wire) {
+			tick := func(s *vtest.Settings) { s.Tick = time.Second }
+			onTheWireWith(t, tick, slow, func(s *smtp.Config) { s.MaxConns = conns }, func(r *wire) {
 				for n := range mails {
 					r.AskAt(r.Svc, vtest.AskFor(vtest.NthAddress(n), vtest.By(browserIn(n))), true)
 					r.Sleep(time.Second)

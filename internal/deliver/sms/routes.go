@@ -96,13 +96,13 @@ func NewCarriers(routes []Route, o CarriersOptions) *Carriers {
 	return c
 }
 
-// Send offers the message to one carrier after the other, in the order of delivery.UnusedFirst. It goes on
-// only after a failure that is Temporary, or after delivery.Error.MayGoElsewhere: the message was
-// certainly not accepted. A message that was rejected otherwise or may have been accepted is never
-// offered to another carrier. The result and the error are those of the last carrier that was
-// tried. But if none was tried, or the message MayGoElsewhere after the last one, they are those of
-// a carrier that may take the message later; if there is none, the error is that of
-// CarriersOptions.Reserve. Took is the whole time.
+// Send offers the message to one carrier after the other, in the order of delivery.UnusedFirst. It
+// goes on only after a failure that is Temporary, or after delivery.Error.MayGoElsewhere: the
+// message was certainly not accepted. A message that was rejected otherwise or may have been
+// accepted is never offered to another carrier. The result and the error are those of the last
+// carrier that was tried. But if none was tried, or the message MayGoElsewhere after the last one,
+// they are those of a carrier that may take the message later; if there is none, the error is that
+// of CarriersOptions.Reserve. Took is the whole time.
 func (c *Carriers) Send(ctx context.Context, m Message) (delivery.Result, error) {
 	began := time.Now()
 	m.Sender = c.Sender

@@ -470,8 +470,8 @@ func readText(t *testing.T, path string) string {
 	return string(text)
 }
 
-// Each kind of problem, each of its reasons, each scope of a rule, each bound of failed checks and each scope of a spend
-// cap has a row, or is of the request itself. Each yes has a price.
+// Each kind of problem, each of its reasons, each scope of a rule, each bound of failed checks and
+// each scope of a spend cap has a row, or is of the request itself. Each yes has a price.
 func TestEveryRefusalHasARow(t *testing.T) {
 	var refusals []string
 	for _, k := range server.ProblemKinds() {
