@@ -7,18 +7,19 @@ export interface SendCodeEvents {
   changed: { id: string; to: string; channel: Channel };
   wrong: { id: string; attempts_remaining: number };
   expired: { id: string; status: 'expired' | 'max_attempts_reached' | 'canceled' };
-  approved: { id: string; proof?: string; test: boolean };
+  approved: { id: string; proof: string; test: boolean };
   refused: { what: 'send'; blocked_by: string; retry_after: number } | { what: 'check'; retry_after: number };
   humancheck: { by: string; site_key?: string; respond: (token?: string) => void }; // after preventDefault() the page answers
   failed: { reason: 'undelivered'; id: string; number: number } | { reason: 'unavailable' | 'too-many-requests' | 'network' | 'misplaced' };
 }
 
 export interface SendCodeAttributes {
-  'public-key'?: string; api?: string; purpose?: string; channels?: string; country?: string; to?: string; locale?: string; reference?: string;
+  'public-key'?: string; publicKey?: string; form?: string; api?: string; purpose?: string; channels?: string; country?: string; to?: string; locale?: string; reference?: string;
   sender?: string; subject?: string;
   name?: string; required?: boolean; disabled?: boolean; value?: string;
 }
 
+type Heard = { [E in keyof SendCodeEvents]: CustomEvent<SendCodeEvents[E]> };
 type Listeners = { [E in keyof SendCodeEvents as `on${E}`]?: (event: CustomEvent<SendCodeEvents[E]>) => void };
 
 export declare class SendCode extends HTMLElement {
@@ -49,17 +50,20 @@ export declare class SendCode extends HTMLElement {
   reset(): void;
   addEventListener<E extends keyof SendCodeEvents>(type: E, listener: (event: CustomEvent<SendCodeEvents[E]>) => void, options?: boolean | AddEventListenerOptions): void;
   addEventListener(type: string, listener: EventListenerOrEventListenerObject, options?: boolean | AddEventListenerOptions): void;
+  removeEventListener<E extends keyof SendCodeEvents>(type: E, listener: (event: CustomEvent<SendCodeEvents[E]>) => void, options?: boolean | EventListenerOptions): void;
+  removeEventListener(type: string, listener: EventListenerOrEventListenerObject, options?: boolean | EventListenerOptions): void;
 }
 
 declare global {
   interface HTMLElementTagNameMap { 'send-code': SendCode }
+  interface DocumentEventMap extends Heard {}
 }
 
 // @ts-ignore: for projects that have React
 declare module 'react' {
   namespace JSX {
     // @ts-ignore: the same
-    interface IntrinsicElements { 'send-code': SendCodeAttributes & Listeners & React.HTMLAttributes<SendCode> & React.RefAttributes<SendCode> }
+    interface IntrinsicElements { 'send-code': SendCodeAttributes & React.HTMLAttributes<SendCode> & React.RefAttributes<SendCode> }
   }
 }
 

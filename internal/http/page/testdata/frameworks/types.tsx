@@ -5,14 +5,20 @@ import type { SendCode } from './widget';
 const element: SendCode = document.querySelector('send-code')!;
 element.publicKey = 'pk_';
 element.value = '';
-element.addEventListener('wrong', (event) => { const left: number = event.detail.attempts_remaining; });
+const count = (event: CustomEvent<{ attempts_remaining: number }>) => { const left: number = event.detail.attempts_remaining; };
+element.addEventListener('wrong', count);
+element.removeEventListener('wrong', count);
+document.addEventListener('approved', ({ detail }) => { const proof: string = detail.proof; });
 
-export const react = <send-code public-key="pk_" required value="" className="card" onapproved={(event) => { const proof: string | undefined = event.detail.proof; }} />;
+export const react = <send-code public-key="pk_" required value="" className="card" />;
+export const properties = <send-code publicKey="pk_" form="sign-in" name="proof" />;
+// @ts-expect-error: where a server rendered the page, React's own hears nothing
+export const unheard = <send-code onapproved={() => {}} />;
 // @ts-expect-error: it is a text
 export const mistaken = <send-code purpose={3} />;
 
 type Vue = InstanceType<GlobalComponents['send-code']>['$props'];
-export const vue: Vue = { 'public-key': 'pk_', onApproved: (event) => { const proof: string | undefined = event.detail.proof; } };
+export const vue: Vue = { publicKey: 'pk_', onApproved: (event) => { const proof: string = event.detail.proof; } };
 
 export async function asked(client: Client, to = 'ana@example.con'): Promise<number> {
   const sent = await client.send({ channel: 'email', to, sure: '' });
