@@ -262,7 +262,10 @@ export class SendCode extends HTMLElement {
     else if (event.target.method !== 'post') event.formData?.delete(this.name);
   };
 
-  formAssociatedCallback(form) { for (const name of ['submit', 'formdata']) form?.addEventListener(name, this.#guard, true); }
+  formAssociatedCallback(form) {
+    for (const name of ['submit', 'formdata']) form?.addEventListener(name, this.#guard, true);
+    if (window.jQuery) bring(addresses.code);
+  }
   formResetCallback() { this.reset(); }
   formDisabledCallback(yes) { this.#cards.find('#frame').disabled = yes; }
   formStateRestoreCallback(proof) { this.value = proof; }
@@ -305,6 +308,7 @@ export class SendCode extends HTMLElement {
     const field = this.#cards.find('[data-focus]') ?? this.#cards.card;
     this.#internals.setValidity({ customError: this.#fault !== '', valueMissing: this.required && !this.#proof }, this.#fault ||
         (this.#w?.Unconfirmed ?? '…'), field);
+    this.#code?.mirror(this);
   }
 
   get #code() { return modules[addresses.code]; }

@@ -169,6 +169,37 @@ const contract = `(async () => {
   return differ;
 })()`
 
+// aWidgetForLibrariesOfInputs: jQuery's serialize() and what validates with jQuery go by the names
+// of elements. They get the proof, once, and none where there is none.
+func aWidgetForLibrariesOfInputs(t *testing.T, browser context.Context) {
+	w := accepting(t)
+	w.Codes.Proof = "a.b.c"
+	b, s := embeddedBeside(t, browser, w, browsertest.Look{}, `<form method="post">`+tag(`name="proof" required`)+
+		`<input name="proof" value="own"></form><form id="get"></form>`, "")
+	b.first(`window.jQuery = (form) => ({ data: () => ({ validator: {} }), // as jQuery 3 does
+		serialize: () => [...form.elements].filter((e) => e.name && !e.matches(':disabled') && /^(?:input|select|textarea|keygen)/i.test(e.nodeName)).map((e) => e.name + '=' + e.value).join('&') });`)
+	b.do(chromedp.Navigate(s.URL))
+	b.card("ask")
+	b.run(`window.form = document.forms[0], window.el = document.querySelector('send-code'), window.submits = 0, form.noValidate = true`,
+		`form.addEventListener('submit', (e) => { e.preventDefault(); submits++; })`)
+	b.await("the code's module", func() bool { return eval[bool](b, `(form.requestSubmit(), submits) === 0`) })
+	is(t, eval[string](b, `jQuery(form).serialize()`), "proof=own")
+	b.asked(pagetest.Address)
+	b.getsIn()
+	const given = `jQuery(form).serialize().split('&').sort().join('&') + ' ' + new FormData(form).getAll('proof').sort().join()`
+	for _, act := range []string{`0`, `el.replaceChildren()`, `document.body.append(el), el.setAttribute('form', form.id = 'f')`} {
+		b.run(act)
+		b.rest(glance)
+		is(t, act+": "+eval[string](b, given), act+": proof=a.b.c&proof=own a.b.c,own")
+	}
+	is(t, eval[int](b, `(form.requestSubmit(), submits)`), 1)
+	b.tolerate = "this form gets no proof"
+	b.run(`el.setAttribute('form', 'get'), el.required = false, window.form = document.querySelector('#get')`)
+	is(t, eval[string](b, given), " ")
+	b.run(`el.value = ''`)
+	is(t, eval[int](b, `el.childElementCount`), 0)
+}
+
 // aWidgetKeepsTheContractOfAField of a form, and takes the focus where its page begins with it.
 func aWidgetKeepsTheContractOfAField(t *testing.T, browser context.Context) {
 	b := embedded(t, browser, accepting(t), browsertest.Look{}, `<main></main>`+tag(`autofocus`))
