@@ -135,7 +135,7 @@ function offerCopies(part) {
     button.addEventListener("click", async () => {
       const text = document.getElementById(button.dataset.copy);
       try {
-        await navigator.clipboard.writeText(text.innerText.trim());
+        await navigator.clipboard.writeText(text.dataset.whole ?? text.innerText.trim());
         button.textContent = button.dataset.copied;
         setTimeout(() => { button.textContent = name; }, 2000);
       } catch {

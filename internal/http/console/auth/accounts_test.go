@@ -19,7 +19,7 @@ func TestAccountsInTheConsole(t *testing.T) {
 	owner := r.LoggedIn()
 	contains(t, owner.Get("/admin/accounts"), "no account but that of the settings")
 	rec := want(t, owner.Post("/admin/accounts", account("add", "mei", "reader", "new colleague")), http.StatusOK)
-	password := consoletest.Between(t, rec.Body.String(), `<b class="shown">`, "<")
+	password := consoletest.Between(t, rec.Body.String(), `class="shown" id="made">`, "<")
 	lacks(t, owner.Get("/admin/accounts"), password) // shown this once
 
 	mei := r.Browser()
@@ -34,7 +34,7 @@ func TestAccountsInTheConsole(t *testing.T) {
 	rec = want(t, owner.Post("/admin/accounts", account("password", "mei", "", "lost it")), http.StatusOK)
 	want(t, mei.Get("/admin"), http.StatusSeeOther) // sessions of the old one end
 	want(t, mei.LoginAs("mei", password), http.StatusUnauthorized)
-	password = consoletest.Between(t, rec.Body.String(), `<b class="shown">`, "<")
+	password = consoletest.Between(t, rec.Body.String(), `class="shown" id="made">`, "<")
 	want(t, mei.LoginAs("mei", password), http.StatusSeeOther)
 	want(t, owner.Post("/admin/accounts", account("close", "mei", "", "left us")), http.StatusOK)
 	want(t, mei.Get("/admin"), http.StatusSeeOther)

@@ -2,6 +2,7 @@ package auth
 
 import (
 	"cmp"
+	"errors"
 	"net/http"
 	"net/url"
 	"time"
@@ -10,6 +11,8 @@ import (
 
 	"sendcode/internal/base/fault"
 	"sendcode/internal/base/logs"
+	"sendcode/internal/base/texts"
+	"sendcode/internal/codes/code"
 	"sendcode/internal/http/console/layout"
 	"sendcode/internal/http/server"
 	"sendcode/internal/store"
@@ -103,13 +106,30 @@ type codeRefusal struct {
 	text   string
 }
 
-// tryCode tries a code of the account's second factor, which is good once. It
-// counts the attempt before it compares. It returns nil if the code was right, else the refusal to
+// codeFormat is the format of all authenticator apps' codes.
+var codeFormat = code.Format{Alphabet: code.Digits, Length: int(totpOptions.Digits)}
+
+// findCode returns the code in a typed text, as the pages of codes find it; else the refusal to
 // show.
+func findCode(typed string, w texts.Words) (string, *codeRefusal) {
+	found, err := codeFormat.Find(typed)
+	if bad, ok := errors.AsType[*fault.InvalidError](err); ok && bad.Reason == "required" {
+		return "", &codeRefusal{http.StatusUnprocessableEntity, w.Get("code.empty")}
+	}
+	if err != nil {
+		return "", &codeRefusal{http.StatusUnprocessableEntity, w.Get("code.form")}
+	}
+	return found, nil
+}
+
+// tryCode tries a code of the account's second factor, which is good once. It counts the attempt
+// before it compares; a text that is no code is no attempt. It returns nil if the code was right,
+// else the refusal to show.
 func (a *Auth) tryCode(c echo.Context, v session, typed string) (*codeRefusal, error) {
-	ctx, w, code := c.Request().Context(), layout.Words(c), normalizeCode(typed)
-	if code == "" {
-		return &codeRefusal{http.StatusUnprocessableEntity, w.Get("code.empty")}, nil
+	ctx, w := c.Request().Context(), layout.Words(c)
+	code, refusal := findCode(typed, w)
+	if refusal != nil {
+		return refusal, nil
 	}
 	count, err := a.attempts.takeSecondFactor(ctx, v.Account)
 	if err != nil {

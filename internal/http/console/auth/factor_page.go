@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"html/template"
 	"net/http"
 	"net/url"
 	"slices"
@@ -25,7 +26,9 @@ type factorView struct {
 	Problem    string
 	Done       string
 
-	Secret       string // not yet confirmed, in groups of four
+	Key          string       // the secret that is not yet confirmed
+	Secret       string       // Key in groups of four
+	Link         template.URL // gives the secret to an app on this device
 	Picture      qrCode
 	SealedSecret string // the secret, sealed for this session
 }
@@ -99,11 +102,12 @@ func (a *Auth) showSecretAfterPassword(c echo.Context, s session, form url.Value
 }
 
 func (a *Auth) showSecret(c echo.Context, status int, s session, secret []byte, problem string) error {
-	address, err := otpauthURL(s.Account, secret)
+	address, err := otpauthURL(c.Request().Host, s.Account, secret)
 	if err != nil {
 		return err
 	}
-	v := factorView{Problem: problem, Secret: groupByFour(encodeSecret(secret))}
+	v := factorView{Problem: problem, Link: template.URL(address), Key: encodeSecret(secret)}
+	v.Secret = groupByFour(v.Key)
 	if v.Picture, err = drawQRCode(address); err != nil {
 		return err
 	}
@@ -130,7 +134,11 @@ func (a *Auth) confirmFactor(c echo.Context, s session, form url.Values) error {
 	if !ok {
 		return a.showFactorPage(c, s, http.StatusUnprocessableEntity, factorView{Problem: w.Get("factor.again")})
 	}
-	step, right := matchTOTPStep(secret, normalizeCode(form.Get("code")), a.now(), 0)
+	code, refusal := findCode(form.Get("code"), w)
+	if refusal != nil {
+		return a.showSecret(c, refusal.status, s, secret, refusal.text)
+	}
+	step, right := matchTOTPStep(secret, code, a.now(), 0)
 	if !right {
 		return a.showSecret(c, http.StatusUnprocessableEntity, s, secret, w.Get("factor.unconfirmed"))
 	}

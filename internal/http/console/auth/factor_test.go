@@ -22,7 +22,7 @@ import (
 func (r *rig) begin(b *consoletest.Browser, password string) (d consoletest.Device, kept string) {
 	r.Helper()
 	page := want(r.T, b.Post(factorPath, url.Values{"do": {"begin"}, "password": {password}}), http.StatusOK).Body.String()
-	d = r.Phone(strings.ReplaceAll(consoletest.Between(r.T, page, `<code class="shown">`, "<"), " ", ""))
+	d = r.Phone(consoletest.Between(r.T, page, `data-whole="`, `"`))
 	return d, consoletest.Between(r.T, page, `name="kept" value="`, `"`)
 }
 
@@ -101,6 +101,46 @@ func TestCodesAreTakenOnce(t *testing.T) {
 	second.Handler = r.replica(quiet())
 	want(t, giveCode(first, code), http.StatusSeeOther)
 	want(t, giveCode(second, code), http.StatusUnauthorized)
+}
+
+// The code is found as a person's is, and what is no code costs no try.
+func TestCodesAreReadAsAPersons(t *testing.T) {
+	r := newRig(t)
+	b := r.LoggedIn()
+	d, kept := r.begin(b, consoletest.Password)
+	contains(t, want(t, confirm(b, kept, "12345"), http.StatusUnprocessableEntity), "six digits", d.Secret)
+	want(t, confirm(b, kept, "Code: "+d.Code()+"."), http.StatusOK)
+	half := r.halfIn()
+	for range 2 {
+		for _, typed := range []string{"12345", "1234567", "my code", "l23456", "123456 654321", "\u200b", "otpauth://totp"} {
+			want(t, giveCode(half, typed), http.StatusUnprocessableEntity)
+		}
+	}
+	for _, write := range []func(code string) string{
+		func(code string) string { return strings.Map(func(r rune) rune { return r - '0' + '０' }, code) },
+		func(code string) string { return strings.Map(func(r rune) rune { return r - '0' + '٠' }, code) },
+		func(code string) string { return code[:3] + "\u202f" + code[3:] },
+		func(code string) string { return code[:3] + "." + code[3:] + "." },
+		func(code string) string { return "\u2066" + code[:3] + "–" + code[3:] + "\u2069" },
+		func(code string) string { return "Code " + code },
+	} {
+		want(t, giveCode(r.halfIn(), write(d.Next())), http.StatusSeeOther)
+		r.Clock.Add(15 * time.Minute) // right codes are counted too
+	}
+}
+
+// An app keeps one key for an issuer and an account, so the issuer names the host. An app on the
+// same device gets the key by a link.
+func TestIssuersNameTheHost(t *testing.T) {
+	for base, issuer := range map[string]string{
+		consoletest.Address: "sendcode%20console.example", "https://[2001:db8::1]:8443": "sendcode%20%5B2001%20db8%20%201%5D%208443",
+	} {
+		b := newRig(t).Browser()
+		b.Base = base
+		want(t, b.Login(consoletest.Password), http.StatusSeeOther)
+		page := want(t, b.Post(factorPath, url.Values{"do": {"begin"}, "password": {consoletest.Password}}), http.StatusOK)
+		contains(t, page, `href="otpauth://totp/`+issuer+":admin?", "issuer="+issuer)
+	}
 }
 
 func TestGuessingCodes(t *testing.T) {

@@ -57,10 +57,11 @@ func matchTOTPStep(secret []byte, typed string, now time.Time, after int64) (int
 	return found, ok
 }
 
-// otpauthURL returns the otpauth URL for the QR code.
-func otpauthURL(account string, secret []byte) (string, error) {
+// otpauthURL returns the otpauth URL for the QR code. Its issuer names the console's host: apps
+// keep one key for an issuer and an account, and there may be a console for tests as well.
+func otpauthURL(host, account string, secret []byte) (string, error) {
 	key, err := totp.Generate(totp.GenerateOpts{
-		Issuer: "sendcode", AccountName: account, Secret: secret, Period: totpOptions.Period,
+		Issuer: "sendcode " + strings.ReplaceAll(host, ":", " "), AccountName: account, Secret: secret, Period: totpOptions.Period,
 		Digits:    totpOptions.Digits,
 		Algorithm: totpOptions.Algorithm,
 	})
@@ -94,9 +95,4 @@ func drawQRCode(text string) (qrCode, error) {
 		}
 	}
 	return qrCode{size + 2*margin, template.HTMLAttr(`d="` + path.String() + `"`)}, nil // the path has no quotes
-}
-
-// normalizeCode removes the spaces and dashes that people type in a code.
-func normalizeCode(typed string) string {
-	return strings.NewReplacer(" ", "", "-", "", "\u00a0", "").Replace(typed)
 }
