@@ -34,11 +34,13 @@ func TestInABrowser(t *testing.T) {
 		aWidgetKeepsTheContractOfAField, aWidgetUnderForeignCSS,
 		aWidgetInTheReadersSize, aWidgetTellsItsPage, aWidgetIsResetWhileItAsks,
 		aWidgetIsOneRequest, aWidgetIsItsApps, aWidgetByItsDocumentation, aWidgetByPhone, aWidgetsOtherChannel,
-		aWidgetWithoutTextMessages, aWidgetHasPropertiesEarly, theTableOfCards, wrongCodes, aCorrectionIsNotLost, aFillersText, aReaderWithoutATimeZone,
+		aWidgetWithoutTextMessages, aWidgetHasPropertiesEarly, theTableOfCards, wrongCodes,
+		aCorrectionIsNotLost, aFillersText, aReaderWithoutATimeZone,
 		otherTabsHearOfTheApproval, backLeadsToTheCode, aTabOverAnUpdate, aReloadKeepsTheConfirmedCard, theFirstCardWaitsForNoNumbers,
 		offline, aFailureIsSaidUntilTheNextAct, aChangeOfClocks, aWidgetSpeaksALanguage,
 		aReturnByItself, aCodeFromATextMessage, aBounceChangesTheCard, aWidgetKeepsTokens,
-		aWidgetWorks, aWidgetLeavesAVendor, aWidgetWithoutACheck, aWidgetWhoseVendorIsBlocked, aWidgetsPageAsksItself, aWidgetsVendorIsTakenAway, aVendorUnderADialog, theWorkIsSHA256)
+		aWidgetWorks, aWidgetLeavesAVendor, aWidgetWithoutACheck, aWidgetWhoseVendorIsBlocked, aWidgetsPageAsksItself,
+		aWidgetsVendorIsTakenAway, aVendorUnderADialog, theWorkIsSHA256)
 	t.Run("aWidgetShowsAVendor", func(t *testing.T) {
 		t.Parallel()
 		aWidgetShowsAVendor(t, browser, engine)
