@@ -69,7 +69,7 @@ limits: {month: [{name: month, key: user, limit: 5, window: 720h}]}
 	s.Stop(0)
 	s.Replicas = nil
 	apptest.Must(t, commands.ChangeAccount(t.Context(), cfg,
-		commands.AccountChange{Do: "add", Name: "mei", Role: "owner", Reason: "on call"}, &printed))
+		commands.AdminCommand{Do: "add", Name: "mei", Role: "owner", Reason: "on call"}, &printed))
 	refused("no URL", moved("db"), "--to must be")
 	index := s.Env["SENDCODE_INDEX_KEY"]
 	s.Env["SENDCODE_INDEX_KEY"] = config.NewIndexKey()
@@ -105,7 +105,7 @@ limits: {month: [{name: month, key: user, limit: 5, window: 720h}]}
 	s.Is("a suppressed one", s.Ask(0, stopped, apptest.Patiently), http.StatusBadGateway)
 	acts := string(s.Get("/v1/admin/acts", apptest.AsAdmin).Raw)
 	printed.Reset()
-	apptest.Must(t, commands.ChangeAccount(t.Context(), s.Config(), commands.AccountChange{Do: "list"}, &printed))
+	apptest.Must(t, commands.ChangeAccount(t.Context(), s.Config(), commands.AdminCommand{Do: "list"}, &printed))
 	if !strings.Contains(acts, "on call") || !strings.Contains(acts, "asked to be left alone") ||
 		!strings.Contains(printed.String(), "mei\towner\topen") {
 		t.Errorf("acts: %s\naccounts: %s", acts, printed.String())
