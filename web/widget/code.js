@@ -128,13 +128,13 @@ function code(w, state) {
       ({ failed: w.ResendFailed + (view.send.counts ? '' : w.Separator + w.DidNotCount),
           undelivered: w.NotArrivedLead }[view.send.status] ?? '');
   return {
-    rev: [view.id, view.send, view.attempts_remaining, used(quota), quota.allowed, there(state)], next: view.expires_in * second + second,
+    rev: [view.id, view.send, view.attempts_remaining, used(quota), quota.allowed, there(state), state.elsewhere], next: view.expires_in * second + second,
     say: wrong || trouble || (flying ? head : [head, waiting(w, state) || w.AvailableNow].join(w.Stop)),
     body: [
       heading([head, flying && dots()]),
       lead(emphasised(sent, { to: view.to }), view.purpose_title && put(w.AndTitle, { title: view.purpose_title }), w.Stop,
           h('span', { id: 'code-expiry', class: 'fact' }, until(view.expires_in * second, w.WorksUntil, w.WorksElse))),
-      box('bad', trouble),
+      box('bad', trouble), box('note', state.elsewhere && w.Elsewhere),
       act('check', h('div', { class: 'field' },
         h('label', { for: 'code', part: 'label' }, w.CodeLabel),
         h('div', { class: 'code-row' },

@@ -226,7 +226,7 @@ export class Flow {
   #sent(a, wanted) {
     const { view: before, to: last } = this.#state, { id, send, to, channel } = a.body;
     this.#state = { ...this.#arrive(wanted), before: wanted.id === id ? this.#state.before : wanted.id };
-    this.#take(a);
+    this.#take(a, true);
     if (before && (before.channel !== channel || wanted.to !== last)) this.#tell('changed', { id, to, channel });
     this.#tell('sent', { id, number: send.number, to, channel });
   }
@@ -295,7 +295,8 @@ export class Flow {
     const wrong = status === 'pending';
     this.#tried = undefined;
     const { quota, to, country, before } = this.#state;
-    this.#state = { channel: this.core.channel(), view, quota, to, country, before, note: wrong && { kind: 'wrong' } };
+    this.#state = { channel: this.core.channel(), view, quota, to, country, before, note: wrong && { kind: 'wrong' },
+        elsewhere: this.#elsewhere(view) };
     if (status === 'approved') this.core.kept.forget();
     if (wrong) this.#tell('wrong', { id, attempts_remaining: view.attempts_remaining });
     if (!valid) return this.#over();
@@ -306,15 +307,19 @@ export class Flow {
     return this.#tell('approved', { id, proof, test: test === true });
   }
 
-  // #take takes in a verification as it was told.
-  #take(a) {
+  // #elsewhere says whether another tab has asked for a code since.
+  #elsewhere({ id }) { return this.core.shared && !['', id].includes(this.core.kept.get()); }
+
+  // #take takes in a verification as it was told, or as it was just sent.
+  #take(a, sent) {
     const { id, note, ...rest } = this.#state, view = a.body;
     this.core.moment = a.moment;
     this.#state = { ...rest, channel: view.channel, view, quota: view.quota, note: note?.reading ||
         note?.kind === 'loading' ? undefined : note };
     if (view.status === 'approved') this.core.kept.forget();
     else {
-      this.core.kept.set(view.id, this.core.shared && Math.max(hour, view.expires_in * second));
+      this.#state.elsewhere = !sent && this.#elsewhere(view);
+      if (!this.#state.elsewhere) this.core.kept.set(view.id, this.core.shared && Math.max(hour, view.expires_in * second));
       this.core.prove(''); // there is no proof of it yet
     }
     this.#over();

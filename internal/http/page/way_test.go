@@ -454,6 +454,27 @@ func otherTabsHearOfTheApproval(t *testing.T, browser context.Context) {
 	other.card("ended", "already used", "If you used it in another tab, continue there.")
 }
 
+// anotherTabChangesTheAddress: the card in this one says so, keeps its own code, and a reload shows
+// the newer one.
+func anotherTabChangesTheAddress(t *testing.T, browser context.Context) {
+	b := visiting(t, browser, accepting(t))
+	b.asked(pagetest.Address)
+	b.card("code")
+	other := b.beside()
+	other.visit("")
+	other.click("[data-act=change]")
+	other.asked("ben@example.com")
+	other.card("code", "b•••@example.com")
+	b.card("code", "a•••@example.com", "The address or number was changed in another tab.")
+	third := b.beside()
+	third.visit("")
+	third.card("code", "b•••@example.com")
+	silent(t, eval[string](third, third.q("#card")+`.innerText`), "another tab")
+	b.types("code", "111111")
+	b.card("code", "That code is wrong.", "was changed in another tab.")
+	b.getsIn("a•••@example.com")
+}
+
 // lose disconnects a tab, and waits until it says so.
 func (t *tab) lose() {
 	t.Helper()
