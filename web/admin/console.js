@@ -105,12 +105,6 @@ document.addEventListener("keydown", (event) => {
   event.preventDefault();
 });
 
-// A click anywhere in a row opens it, unless text was being selected.
-document.addEventListener("click", (event) => {
-  if (!event.target.closest("table.sends") || event.target.closest("a") || !getSelection().isCollapsed) return;
-  event.target.closest("tr")?.querySelector("a[data-row]")?.click();
-});
-
 // What is typed after a form was sent would go unseen to what was sent.
 document.addEventListener("submit", ({ target, defaultPrevented }) => {
   if (defaultPrevented || target.method !== "post") return;
@@ -153,27 +147,80 @@ offerCopies(document);
 const every = 5000;
 const live = document.querySelector("#live");
 let tag = live?.dataset.tag;
+let lost = false;
 
 async function refresh() {
   if (document.hidden || !getSelection().isCollapsed) return;
   const begun = now();
   const answer = await fetch(live.dataset.again, { headers: { "If-None-Match": tag } });
-  if (answer.status === 304) return;
   if (answer.redirected) { // the session has ended
     const login = Object.assign(document.createElement("a"), { href: answer.url, textContent: live.dataset.login });
     live.replaceChildren(live.dataset.out, " ", login);
     return false;
   }
-  if (!answer.ok) throw new Error(answer.status);
+  if (!answer.ok && answer.status !== 304) throw new Error(answer.status);
+  if (lost) live.textContent = "";
+  lost = false;
+  if (answer.status === 304) return;
   const page = new DOMParser().parseFromString(await answer.text(), "text/html");
   for (const wait of page.querySelectorAll("[data-left]")) wait.dataset.left = Number(wait.dataset.left) + begun;
-  for (const id of ["list", "verdict", "person"]) exchange(document.getElementById(id), page.getElementById(id));
-  tag = page.querySelector("#live").dataset.tag;
+  take(page);
   tick();
 }
 
+// Nothing moves under a hand: while a pointer or the focus is in the list, a finger may be about to
+// be, or the list is scrolled, states change in place. New rows, and a verdict that would move the
+// list, wait behind a button.
+function take(page, all) {
+  const list = document.getElementById("list"), fresh = page.getElementById("list");
+  const rows = [...list.querySelectorAll("tr[id]")];
+  const held = !all && rows.length > 0 && (list.matches(":hover") || list.contains(document.activeElement) ||
+      matchMedia("(pointer: coarse)").matches || list.getBoundingClientRect().top < 0);
+  const place = list.getBoundingClientRect().top;
+  let waits = 0;
+  for (const id of ["verdict", "person"]) {
+    const before = document.getElementById(id), after = page.getElementById(id)?.cloneNode(true);
+    if (!before || !after) continue;
+    exchange(before, after);
+    if (!(held || !all && before.matches(":hover")) || list.getBoundingClientRect().top === place) continue;
+    exchange(after, before);
+    waits = -1;
+  }
+  if (held) {
+    const known = new Map(rows.map((row) => [row.id, row]));
+    const news = [...fresh.querySelectorAll("tr[id]")];
+    const first = news.findIndex(({ id }) => known.has(id));
+    for (const row of news) update(known.get(row.id), row);
+    const count = first < 0 ? news.length : first;
+    if (count > 0 || rows.some(({ id }) => !page.getElementById(id))) waits = count || -1;
+  } else {
+    exchange(list, fresh.cloneNode(true));
+  }
+  if (waits === 0) tag = page.querySelector("#live").dataset.tag;
+  offer(waits, page);
+}
+
+function update(row, fresh) {
+  if (!row) return;
+  row.querySelector("a").title = fresh.querySelector("a").title;
+  const cells = [...fresh.cloneNode(true).cells];
+  [...row.cells].forEach((cell, n) => { if (n > 0) cell.replaceWith(cells[n]); }); // the first has the link, and may have the focus
+}
+
+// offer shows how many new rows wait; below 0, that something else does.
+function offer(waits, page) {
+  const text = waits > 0 ? live.dataset.new.replace("{n}", waits) : waits < 0 ? live.dataset.changed : "";
+  const button = live.querySelector("button") ?? Object.assign(document.createElement("button"), { type: "button", className: "quiet" });
+  button.onclick = () => {
+    take(page, true);
+    document.querySelector("a[data-row]")?.focus({ preventScroll: true });
+  };
+  if (live.textContent === text) return;
+  button.textContent = text;
+  live.replaceChildren(...(text ? [button] : []));
+}
+
 function exchange(before, after) {
-  if (before === null || after === null) return;
   const active = before.contains(document.activeElement) && document.activeElement;
   before.replaceWith(after);
   shortenIn(after);
@@ -186,9 +233,9 @@ function exchange(before, after) {
 async function follow() {
   try {
     if (await refresh() === false) return;
-    live.textContent = "";
   } catch {
     live.textContent = live.dataset.lost;
+    lost = true;
   }
   setTimeout(follow, every);
 }

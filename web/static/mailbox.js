@@ -1,5 +1,5 @@
-// New mails come to the top by themselves; those that are there stay as they are, so that readers
-// keep their place.
+// New mails come to the top by themselves; those that are there stay as they are, and where they are
+// under a pointer.
 
 const list = document.querySelector('#mails');
 const every = 1500; // ms
@@ -22,6 +22,7 @@ async function look() {
 function take(page) {
   const mails = [...page.querySelectorAll('.mail')];
   const there = new Map([...list.querySelectorAll('.mail')].map((mail) => [mail.dataset.id, mail]));
+  const under = list.querySelector('.mail:hover'), place = under?.getBoundingClientRect().top;
   if (mails.length) document.querySelector('#none')?.remove();
   for (const mail of mails.reverse()) {
     if (there.delete(mail.dataset.id)) continue;
@@ -29,6 +30,7 @@ function take(page) {
     list.prepend(document.adoptNode(mail));
   }
   for (const gone of there.values()) gone.remove();
+  if (under?.isConnected) scrollBy(0, under.getBoundingClientRect().top - place);
 }
 
 setInterval(() => { if (document.visibilityState === 'visible') look(); }, every);

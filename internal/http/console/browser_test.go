@@ -185,6 +185,10 @@ func worksTheList(t *testing.T, browser chromium) {
 	}
 	// Empty fields stay out of the address, and a click anywhere in a row opens it.
 	w.leads("/admin?status=refused", chromedp.Focus(chromedp.CSS(`[name=status]`)), chromedp.KeyEvent("r"))
+	for _, cell := range []string{"td.is", "td.to", "td.quota"} {
+		w.says(`(([x, y]) => document.elementFromPoint(x, y).closest("a").pathname === document.querySelector("a[data-row]").pathname)(
+			(({ x, y, width, height }) => [x + width / 2, y + height - 2])(document.querySelector("`+cell+`").getBoundingClientRect())) + ""`, "true")
+	}
 	w.leads("/admin/sends/", chromedp.Click(chromedp.CSS("td.is")))
 
 	// Waits count down, and their end is shown: of a code in the list, and of a recipient's rules.
@@ -249,6 +253,22 @@ func followsTheList(t *testing.T, browser chromium) {
 		t.Errorf("the changed row's time is not the reader's: %s", zone)
 	}
 	w.quietAt()
+	// Under a pointer and the focus rows stay where they are: states change, and new rows wait.
+	w.eval(`document.activeElement.blur(); ""`)
+	zoe := r.begin("zoe@example.org").Send
+	w.Until(top + `.includes("` + zoe.To + `")`)
+	w.pointAt("tbody tr:nth-child(2) td.is")
+	under := w.eval(`document.querySelector("tbody tr:hover").id`)
+	r.begin("one@example.org")
+	r.begin("two@example.org")
+	r.finish(zoe, store.Outcome{Status: store.Sent, Provider: "mx2.example.net"})
+	w.Until(state + ` === "2 new" && ` + top + `.includes("mx2.example.net")`)
+	w.says(`document.querySelector("tbody tr:hover").id + document.querySelector("tbody tr:nth-child(2)").id`, under+under)
+	w.do(chromedp.Click(chromedp.CSS("#live button")))
+	w.Until(state + ` === "" && document.querySelectorAll("tbody tr")[3].id === "` + under + `"`)
+	w.says(`document.activeElement.matches("tbody tr:first-child a") + ""`, "true")
+	w.eval(`document.activeElement.blur(); ""`)
+	w.pointAt(".brand")
 	// The reply to a person is written anew, and its button stays, and what has the focus.
 	w.leads("/admin?recipient=", press("/"), chromedp.KeyEvent("nora@example.org"+kb.Enter))
 	w.do(chromedp.Focus(chromedp.CSS("[data-copy]")))

@@ -17,7 +17,7 @@ import (
 // rowsIn finds the rows of a list page, newest first, by their sends' ids.
 func rowsIn(body string) []string {
 	var ids []string
-	for _, m := range regexp.MustCompile(`<a href="/admin/sends/([0-9a-f-]{36})" data-row>`).FindAllStringSubmatch(body, -1) {
+	for _, m := range regexp.MustCompile(`<a href="/admin/sends/([0-9a-f-]{36})" title="[^"]*" data-row>`).FindAllStringSubmatch(body, -1) {
 		ids = append(ids, m[1])
 	}
 	return ids

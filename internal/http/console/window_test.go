@@ -2,6 +2,7 @@ package console
 
 import (
 	"context"
+	"fmt"
 	"iter"
 	"net/http/httptest"
 	"slices"
@@ -110,6 +111,16 @@ func press(key string) step {
 	down := input.DispatchKeyEventParams{Type: input.DispatchKeyEventTypeKeyDown, Key: key, Text: key}
 	up := input.DispatchKeyEventParams{Type: input.DispatchKeyEventTypeKeyUp, Key: key}
 	return chromedp.Steps(browsertest.Command(input.DispatchKeyEvent, down), browsertest.Command(input.DispatchKeyEvent, up))
+}
+
+// pointAt moves the pointer to the middle of an element.
+func (w *window) pointAt(selector string) {
+	w.Helper()
+	at := input.DispatchMouseEventParams{Type: input.DispatchMouseEventTypeMouseMoved}
+	_, err := fmt.Sscan(w.eval(`(({ x, y, width, height }) => (x + width / 2) + " " + (y + height / 2))(
+		document.querySelector("`+selector+`").getBoundingClientRect())`), &at.X, &at.Y)
+	w.Must(err)
+	w.do(browsertest.Command(input.DispatchMouseEvent, at))
 }
 
 // eval returns what a script results in.
