@@ -78,20 +78,21 @@ func (d *Deliverer) Wake() {
 // Run delivers events until ctx ends, and then waits a short time for attempts under way. Events
 // that remain are delivered by another replica, or after the next start.
 func (d *Deliverer) Run(ctx context.Context) {
-	ticks, sweeps := time.NewTicker(d.Tick), time.NewTicker(sweepInterval)
+	ticks := time.NewTicker(d.Tick)
 	defer ticks.Stop()
-	defer sweeps.Stop()
 	defer d.drain()
-	d.sweepEvents(ctx)
-	for {
+	for sweep := time.Now(); ; {
+		if now := time.Now(); !now.Before(sweep) {
+			sweep = now.Add(sweepInterval)
+			d.sweepEvents(ctx)
+		}
 		d.startDue(ctx)
 		select {
 		case <-ctx.Done():
 			return
 		case <-d.wake:
 		case <-ticks.C:
-		case <-sweeps.C:
-			d.sweepEvents(ctx)
+		case <-time.After(time.Until(sweep)):
 		}
 	}
 }

@@ -85,18 +85,21 @@ const (
 	refundBatch = 64 // refunds that one tick reads from the database
 )
 
-// Run makes refunds and settles sends until ctx ends, and then once more.
+// Run makes refunds and settles sends until ctx ends, and then once more. Refunds that were added by
+// the time of a tick are made before those of the database.
 func (r *Repair) Run(ctx context.Context) {
-	for ticks := time.Tick(r.Tick); ; {
+	for next := time.Now().Add(r.Tick); ; {
 		select {
 		case <-ctx.Done():
 			r.settle(context.WithoutCancel(ctx))
 			r.Limiter.MakePendingRefunds(context.WithoutCancel(ctx))
 			return
 		case <-r.Limiter.RefundsAdded():
-			r.Limiter.MakePendingRefunds(ctx)
-		case <-ticks:
-			r.Limiter.MakePendingRefunds(ctx)
+		case <-time.After(time.Until(next)):
+		}
+		r.Limiter.MakePendingRefunds(ctx)
+		if now := time.Now(); !now.Before(next) {
+			next = now.Add(r.Tick)
 			r.refundDueRows(ctx)
 			r.settle(ctx)
 		}

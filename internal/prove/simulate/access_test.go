@@ -31,11 +31,10 @@ const (
 
 // turn waits until a call may go on: for its latency, and while its replica is frozen. Nothing else
 // happens at that instant.
-func (r *Replica) turn(ctx context.Context, label string, slow bool) fate {
+func (r *Replica) turn(ctx context.Context, source *rand.Rand, slow bool) fate {
 	if r.isDead() {
 		return cut
 	}
-	source := r.sourceOf(ctx, label)
 	f := r.sleep(ctx, latency(source, slow))
 	for f != cut && until(r.thaws()) { // a frozen process does not notice that it is late
 		f = r.sleep(context.WithoutCancel(ctx), time.Until(r.thaws())+latency(source, false))
@@ -88,9 +87,9 @@ func (r *Replica) access(ctx context.Context, method string, at sqlitetest.Stage
 	if r.isDead() {
 		return sqlitetest.Down
 	}
-	w := r.world
+	w, source := r.world, r.sourceOf(ctx, method)
 	for {
-		f := r.turn(ctx, method, w.wrong(DatabaseSlow))
+		f := r.turn(ctx, source, w.wrong(DatabaseSlow))
 		busy := w.underCommit()
 		switch {
 		case f == cut || f == tooLate:
@@ -168,13 +167,15 @@ func (r *Replica) commit(ctx context.Context, method string) (fault sqlitetest.F
 // ErrUnavailable to its caller.
 func (r *Replica) reach(ctx context.Context, name string, call func() error) error {
 	w := r.world
-	f := r.turn(ctx, "limiter "+name, w.wrong(LimiterSlow))
+	f := r.turn(ctx, r.sourceOf(ctx, "limiter "+name), w.wrong(LimiterSlow))
 	if f == onTime && w.wrong(LimiterStalls) {
 		f = r.stall(ctx, name, call)
 	}
 	away, deaf := w.wrong(LimiterAway), w.wrong(LimiterDeaf)
 	switch {
-	case f == cut, away:
+	case f == cut: // a dead replica's calls, which come in any order, are not counted
+		return quota.ErrUnavailable
+	case away:
 		w.count("limiter away: " + name)
 		return quota.ErrUnavailable
 	case f == tooLate && r.sourceOf(ctx, "late").IntN(2) == 0:
@@ -246,9 +247,11 @@ func (c carrier) Send(ctx context.Context, m sms.Message) (delivery.Result, erro
 // *delivery.Error; with the class Unknown, the message has arrived.
 func (r *Replica) deliver(ctx context.Context, m mail) error {
 	w := r.world
-	f := r.turn(ctx, "server "+m.send, w.wrong(ServerStalls))
+	f := r.turn(ctx, r.sourceOf(ctx, "server "+m.send), w.wrong(ServerStalls))
 	failure := func(class delivery.ErrorClass, stage string, status int, code string) error {
-		w.count("server: " + string(class))
+		if f != cut {
+			w.count("server: " + string(class))
+		}
 		fail := delivery.ErrorByReply(stage, status, code, delivery.NoMeaning)
 		fail.Class, fail.Err = class, errors.New("simulated")
 		return fail
@@ -290,7 +293,7 @@ func (re receiver) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := re.turn(r.Context(), "hook", false)
+	f := re.turn(r.Context(), re.sourceOf(r.Context(), "hook "+r.Header.Get("Webhook-Id")), false)
 	if f == cut || f == tooLate {
 		return nil, context.DeadlineExceeded
 	}

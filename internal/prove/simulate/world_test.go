@@ -105,7 +105,7 @@ func (w *world) play() {
 		w.note("event %d: %s", e.ID, e.Kind)
 		w.happen(e)
 	}
-	time.Sleep(time.Until(w.begin.Add(w.plan.Span)))
+	time.Sleep(time.Until(w.begin.Add(w.plan.Span + time.Nanosecond))) // not with jobs of every ten minutes
 	w.repair()
 	if w.plan.Span == long || w.databaseStepped { // a lease may end so much later
 		time.Sleep(settle)
