@@ -85,8 +85,8 @@ const (
 	refundBatch = 64 // refunds that one tick reads from the database
 )
 
-// Run makes refunds and settles sends until ctx ends, and then once more. Refunds that were added by
-// the time of a tick are made before those of the database.
+// Run makes refunds and settles sends until ctx ends, and then once more. Refunds that were added
+// by the time of a tick are made before those of the database.
 func (r *Repair) Run(ctx context.Context) {
 	for next := time.Now().Add(r.Tick); ; {
 		select {
