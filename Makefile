@@ -156,7 +156,7 @@ soak: servers ## faults under load for SOAKTIME=20s, PROVED=100000 requests in e
 	go test $(NIGHTLY) -run='^TestProve.+|^TestStalledRedisUnderLoad$$' -count=1 -v -timeout=90m ./internal/prove/e2e/parts -prove.time=$(SOAKTIME) -prove.requests=$(PROVED)
 	go test $(NIGHTLY) -run='^TestRollingRestarts' -count=1 -v -timeout=60m ./internal/prove/e2e/parts -parts.restarts=$(RESTARTS)
 
-sizes: servers ## STEPS=100000 random steps, a snapshot held for HELD=10m, LOSSES=10000 schedules of a limiter that forgets, REQUESTS=10000 held against the specification, PEOPLE=1000 impatient people at the page and at the widget, RECIPIENTS=10000 whose series are counted, and CODES=10000000 counted
+sizes: servers ## STEPS=100000 random steps, a snapshot held for HELD=10m, LOSSES=10000 schedules of a limiter that forgets, REQUESTS=10000 held against the specification, PEOPLE=1000 impatient people at the page and at the widget, RECIPIENTS=10000 whose series are counted, 50 simulated worlds twice, and CODES=10000000 counted
 	go test $(NIGHTLY) -run='RandomScheduleOfManySteps' -count=1 -v -timeout=20m ./quota -quota.steps=$(STEPS)
 	go test $(NIGHTLY) -run='GateOnManySteps' -count=1 -v -timeout=20m ./internal/store/postgres ./internal/store/sqlite -store.steps=$(STEPS)
 	go test $(NIGHTLY) -run='WhileASnapshotIsHeld' -count=1 -v -timeout=20m ./internal/store/postgres -store.held=$(HELD)
@@ -164,6 +164,7 @@ sizes: servers ## STEPS=100000 random steps, a snapshot held for HELD=10m, LOSSE
 	go test $(NIGHTLY) -run='^TestRandomRequestsMatch' -count=1 -v -timeout=20m ./internal/prove/e2e/clients -clients.requests=$(REQUESTS)
 	go test $(NIGHTLY) -run='^TestAllInABrowser$$/^impatient' -count=1 -v -timeout=40m ./internal/http/page -page.people=$(PEOPLE)
 	go test $(NIGHTLY) -run='^TestSeriesAreBounded$$' -count=1 -v -timeout=20m ./internal/run/app -app.recipients=$(RECIPIENTS)
+	go test $(NIGHTLY) -run='^TestSameStory$$' -count=1 -v -timeout=20m ./internal/prove/simulate -simulate.twice=50
 	go test $(NIGHTLY) -run='^TestDeriveIsUniform$$' -count=1 -v -timeout=20m ./internal/codes/code -code.codes=$(CODES)
 
 prove: servers ## in five minutes: what is promised, counted in each of three forms and on a Redis Cluster, while replicas are killed, stopped and frozen, Redis is flushed, stalled and replaced, a node of the Cluster goes, Postgres restarted and links cut, then over the end of a month (SEED=n; PROVE=TestMonthEnds: that in each of the three)

@@ -178,14 +178,11 @@ func (r *remembers) Finish(ctx context.Context, out store.Outcome) (bool, error)
 	return r.Database.Finish(ctx, out)
 }
 
-// twice is how many seeds TestSameStory runs twice; nightly runs more.
-var twice uint64 = 5
-
 // One seed gives one course of events, on one processor as on several. What happens within a
 // millisecond is compared in any order: requests that share a statement get their answers at one
 // instant.
 func TestSameStory(t *testing.T) {
-	for seed := uint64(1); seed <= twice; seed++ {
+	for seed := uint64(1); seed <= *twice; seed++ {
 		run := func(processors int) ([]string, map[string]int) {
 			defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(processors))
 			r := simulate.Run(t, simulate.NewPlan(seed, 0), simulate.Options{Trace: true})

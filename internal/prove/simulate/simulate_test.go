@@ -48,6 +48,7 @@ var (
 	replicas = flag.Int("simulate.replicas", 0, "of each world; 0: two or three, as the seed says")
 	progress = flag.String("simulate.progress", "",
 		"a file that remembers what is done, so that a run can go on; several processes may share it")
+	twice = flag.Uint64("simulate.twice", 5, "how many seeds TestSameStory runs twice")
 	part  = flag.Int("simulate.part", 0, "of this process among simulate.parts")
 	parts = flag.Int("simulate.parts", 1, "how many processes share the work")
 )
