@@ -123,7 +123,8 @@ const awayBox = (w, note) => note?.kind === 'away' &&
 function code(w, state) {
   const { view, quota, note } = state;
   const letters = view.code_format?.alphabet === 'unambiguous', n = view.code_format?.length, wrong = wrongCode(w, note, view);
-  const flying = underway.has(view.send.status), [head, sent] = sending(w, view.send);
+  const flying = underway.has(view.send.status), [head, sent] = sending(w, view.send),
+      title = view.purpose_title && put(w.AndTitle, { title: view.purpose_title }), titled = head === w.CheckMail && title;
   const trouble = awayBox(w, note) ||
       ({ failed: w.ResendFailed + (view.send.counts ? '' : w.Separator + w.DidNotCount),
           undelivered: w.NotArrivedLead }[view.send.status] ?? '');
@@ -131,8 +132,8 @@ function code(w, state) {
     rev: [view.id, view.send, view.attempts_remaining, used(quota), quota.allowed, there(state), state.elsewhere], next: view.expires_in * second + second,
     say: wrong || trouble || (flying ? head : [head, waiting(w, state) || w.AvailableNow].join(w.Stop)),
     body: [
-      heading([head, flying && dots()]),
-      lead(emphasised(sent, { to: view.to }), view.purpose_title && put(w.AndTitle, { title: view.purpose_title }), w.Stop,
+      heading([head, titled, flying && dots()]),
+      lead(emphasised(sent, { to: view.to }), !titled && title, w.Stop,
           h('span', { id: 'code-expiry', class: 'fact' }, until(view.expires_in * second, w.WorksUntil, w.WorksElse))),
       box('bad', trouble), box('note', state.elsewhere && w.Elsewhere),
       act('check', h('div', { class: 'field' },
@@ -176,8 +177,7 @@ function help(w, state, wrong) {
       !lost && h('li', {}, h('span', { class: 'fact' }, leaving(w, view))),
       h('li', {}, h('span', { class: 'fact' }, another(w, view, quota))),
       !lost && !flying && h('li', {}, spam(w, state))),
-    h('p', { class: 'act' }, h('button',
-        { type: 'button', id: 'go-change', class: 'button quiet change', part: 'button quiet', 'data-act': 'change' }, w.WrongAddress)),
+    h('p', { class: 'aside' }, link('change', w.WrongAddress)),
     rules(w, quota), instead(w, state, true), supported(w, 'help', view));
 }
 
@@ -254,8 +254,8 @@ function approved(w, { view, proof }) {
   return {
     say: [w.Approved, proof ? w.GoOn : w.UsedLead].join(w.Stop), rev: [view.id, !proof],
     body: [
-      heading(w.Approved), lead(emphasised(w.ApprovedLead, { to: view.to }), w.Separator,
-          proof ? h('slot', { name: 'approved' }, w.GoOn) : w.UsedLead),
+      heading(w.Approved), lead(emphasised('{to}', { to: view.to })),
+      h('div', { class: 'kept' }, proof ? h('slot', { name: 'approved' }, w.GoOn) : w.UsedLead),
     ],
   };
 }
@@ -334,17 +334,18 @@ function spent(w, quota, to) {
         w.EnoughNetworkLead];
     return { heading: head, lead: emphasised(why, { to }) };
   }
-  if (r.name === 'carrier') return { heading: w.EnoughCarrier, lead: put(w.EnoughCarrierLead, { to }) };
+  if (r.name === 'carrier') return { heading: w.EnoughCarrier, lead: emphasised(w.EnoughCarrierLead, { to }) };
   const when = ruleName(w, r), taken = r.limit - r.remaining;
   const head = {
     [w.PerMinute]: w.EnoughMinute, [w.PerHour]: w.EnoughHour, [w.ThisHour]: w.EnoughHour, [w.PerDay]: w.EnoughDay, [w.Today]: w.EnoughDay,
     [w.ThisWeek]: w.EnoughWeek, [w.ThisMonth]: w.EnoughMonth,
   }[when] ?? w.Enough;
-  if (r.per) return { heading: head, lead: put(plural(w, w.SentWithin, taken), { to, when }) };
-  if (r.window >= roundedFrom) return { heading: head, lead: put(plural(w, w.AtMost, r.limit), { to, when }) };
+  if (r.per) return { heading: head, lead: emphasised(put(plural(w, w.SentWithin, taken), { when }), { to }) };
+  if (r.window >= roundedFrom) return { heading: head, lead: emphasised(put(plural(w, w.AtMost, r.limit), { when }), { to }) };
   const since = r.window - r.reset_after; // the oldest counted send leaves when it is as old as the window
-  return { heading: head, lead: until(-since * second, put(plural(w, w.SentSince, taken), { to }),
-      put(plural(w, w.SentElse, taken), { to })) };
+  const [named, counted] = [w.SentSince, w.SentElse].map((text) => plural(w, text, taken).split('{to}'));
+  const [before, after] = named.map((text, i) => until(-since * second, text, counted[i]));
+  return { heading: head, lead: [before, emphasised('{to}', { to }), after] };
 }
 
 // wrongCode says what is the matter with what was typed; undefined: nothing.

@@ -62,11 +62,11 @@ func aReloadKeepsTheConfirmedCard(t *testing.T, browser context.Context) {
 	other.visit("")
 	other.card("code")
 	b.getsIn()
-	other.card("approved", "a•••@example.com is confirmed.", "continue there")
+	other.card("approved", "a•••@example.com", "continue there")
 	other.says("Email confirmed. If you used it in another tab, continue there.")
 	for range 2 {
 		b.do(chromedp.Reload())
-		b.card("approved", "a•••@example.com is confirmed.")
+		b.card("approved", "a•••@example.com")
 		b.until(`document.querySelector('form').elements.proof.value.split('.').length === 3`)
 		b.until(`document.querySelector('[slot=approved] button').checkVisibility()`)
 		b.until(b.q("h1") + `.textContent === 'Email confirmed'`)

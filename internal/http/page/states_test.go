@@ -40,7 +40,7 @@ const faults = `((scope) => {
     const c = scope.querySelector('#code');
     const mode = 'letters' in c.dataset ? 'text characters' : 'numeric none';
     const { value } = c, check = scope.querySelector('#check'), typed = ('letters' in c.dataset ? 'W' : '8').repeat(c.dataset.length || 6);
-    if (check.getBoundingClientRect().top > c.getBoundingClientRect().top + 10) out.push('the button is below the field');
+    if ((check.getBoundingClientRect().top > c.getBoundingClientRect().top + 10) !== innerWidth < 340) out.push('the button is not where it belongs');
     c.value = typed;
     if (c.scrollWidth > c.clientWidth) out.push('the code does not fit its field: ' + c.scrollWidth + ' in ' + c.clientWidth);
     c.value = value;
@@ -200,10 +200,10 @@ const drawing = `(async (cases, lang) => {
     const text = (keys) => keys.split(' ').map((key) => !key ? '' : w[key].other ? (w[key][new Intl.PluralRules(lang).select(tries)] ?? w[key].other).replace('{n}', tries) : w[key].replace('{n}', 6)).join(w.Separator);
     const find = (selector) => drawn.querySelector(selector)?.textContent ?? '';
     const got = {
-      kind: drawn.dataset.kind, heading: find('#heading'), again: drawn.querySelector('#again')?.dataset.ready ?? '', message: find('.box.warn, .box.bad, .box.note'),
+      kind: drawn.dataset.kind, heading: find('#heading').replace(w.AndTitle.replace('{title}', state.title), ''), again: drawn.querySelector('#again')?.dataset.ready ?? '', message: find('.box.warn, .box.bad, .box.note'),
       error: find('#code-error'), parts: Object.keys(parts).filter((p) => drawn.querySelector(parts[p])).sort(),
     };
-    if (state.title && find('.lead').includes(state.title)) got.parts.push('title');
+    if (state.title && find('#heading').concat(find('.lead')).includes(state.title)) got.parts.push('title');
     const want = {
       kind: card.kind, heading: text(card.heading), again: text(card.again), message: text(card.message), error: text(card.error), parts: card.parts,
     };

@@ -59,7 +59,7 @@ func aWidgetIsMoved(t *testing.T, browser context.Context) {
 		moved()
 		is(t, b.proof(), proof)
 		is(t, eval[bool](b, `el.form.checkValidity() && new FormData(el.form).get('proof') === el.value && el.value !== ''`), true)
-		b.card("approved", "a•••@example.com is confirmed.")
+		b.card("approved", "a•••@example.com")
 		is(t, [2]int{w.Codes.Sends(), w.Codes.Checks()}, [2]int{1, 1})
 	}
 }
@@ -78,7 +78,7 @@ func aWidgetIsDrawnAgain(t *testing.T, browser context.Context) {
 		b.Helper()
 		b.run(draw...)
 		is(t, eval[bool](b, `form.checkValidity() && new FormData(form).get('proof') === proof`), true) // at once
-		b.card("approved", "a•••@example.com is confirmed.")
+		b.card("approved", "a•••@example.com")
 		is(t, b.proof(), eval[string](b, `proof`))
 	}
 	given(again, `el.setAttribute('value', proof)`, `form.replaceChildren(el)`)
