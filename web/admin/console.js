@@ -65,11 +65,13 @@ function tick() {
 tick();
 setInterval(tick, 1000);
 
-// The menu's last entry closes like any menu.
-const menu = document.querySelector("details.menu");
-document.addEventListener("click", (event) => { if (menu?.open && !menu.contains(event.target)) menu.open = false; });
-menu?.addEventListener("keydown", (event) => {
-  if (event.key !== "Escape") return;
+// Menus close like any menu.
+document.addEventListener("click", (event) => {
+  for (const menu of document.querySelectorAll("details.menu[open]")) if (!menu.contains(event.target)) menu.open = false;
+});
+document.addEventListener("keydown", (event) => {
+  const menu = event.target.closest?.("details.menu");
+  if (event.key !== "Escape" || !menu) return;
   menu.open = false;
   menu.querySelector("summary").focus();
 });

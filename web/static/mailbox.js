@@ -10,6 +10,10 @@ function local(time) {
   time.textContent = new Date(time.dateTime).toLocaleTimeString();
 }
 
+const copy = document.querySelector('#none button');
+if (copy && navigator.clipboard) copy.hidden = false;
+copy?.addEventListener('click', () => navigator.clipboard.writeText(document.querySelector('#none pre').textContent));
+
 async function look() {
   try {
     const answer = await fetch('/mailbox', { cache: 'no-store', signal: AbortSignal.timeout(10_000) });
@@ -20,8 +24,8 @@ async function look() {
 }
 
 function take(page) {
-  const mails = [...page.querySelectorAll('.mail')];
-  const there = new Map([...list.querySelectorAll('.mail')].map((mail) => [mail.dataset.id, mail]));
+  const mails = [...page.querySelectorAll('.mail[data-id]')];
+  const there = new Map([...list.querySelectorAll('.mail[data-id]')].map((mail) => [mail.dataset.id, mail]));
   const under = list.querySelector('.mail:hover'), place = under?.getBoundingClientRect().top;
   if (mails.length) document.querySelector('#none')?.remove();
   for (const mail of mails.reverse()) {

@@ -33,13 +33,13 @@ type sendAction struct {
 	do                func(a *Console, c echo.Context, s store.SendDetails, act store.AuditEntry) (shown string, err error)
 }
 
-// sendActions are in the order in which a page offers them.
+// sendActions are in the order in which a page offers them: two as buttons, the rest in a menu.
 var sendActions = []sendAction{
-	{Name: auth.ActionResetQuota, Path: "reset", do: (*Console).resetQuota},
 	{Name: auth.ActionResend, Path: "resend", needsPending: true, needsVerification: true, needsOwnCode: true, do: (*Console).resend},
-	{Name: auth.ActionCancel, Path: "cancel", Sure: true, needsPending: true, needsVerification: true, do: (*Console).cancelVerification},
+	{Name: auth.ActionResetQuota, Path: "reset", do: (*Console).resetQuota},
 	{Name: auth.ActionRevealRecipient, Path: "reveal", needsVerification: true, do: (*Console).revealRecipient},
 	{Name: auth.ActionExportRecipient, Path: "export", do: (*Console).exportRecipient},
+	{Name: auth.ActionCancel, Path: "cancel", Sure: true, needsPending: true, needsVerification: true, do: (*Console).cancelVerification},
 	{Name: auth.ActionEraseRecipient, Path: "erase", Sure: true, do: (*Console).eraseRecipient},
 }
 

@@ -98,7 +98,7 @@ func TestOnlyWhatARoleMayIsOffered(t *testing.T) {
 	s := r.sent("ana@example.com")
 	story, err := r.Store.SendDetails(context.Background(), s.ID)
 	r.Must(err)
-	const operators = "quota.reset verification.resend verification.cancel recipient.reveal recipient.export"
+	const operators = "verification.resend quota.reset recipient.reveal recipient.export verification.cancel"
 	for role, want := range map[auth.Role]string{
 		auth.Reader: "", auth.Operator: operators,
 		auth.Owner: operators + " recipient.erase", "": "",

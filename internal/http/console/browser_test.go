@@ -147,6 +147,7 @@ func resetsAQuota(t *testing.T, browser chromium) {
 		"The quota is reset", "true")
 	w.leads("/admin/acts", chromedp.Click(chromedp.CSS(".menu summary")), chromedp.Click(chromedp.CSS(`nav a[href="/admin/acts"]`)))
 	w.says(`document.querySelector("tbody tr").innerText`, "reset the quota", "ticket 7", "done", "a•••@example.com")
+	w.says(`document.querySelector("tbody tr:nth-child(2)").innerText`, "logged in") // an action and its end are one row
 	r.Acts("admin|quota.reset|begun||a•••@example.com|ticket 7", "admin|quota.reset|done||a•••@example.com|ticket 7")
 	// A form that is posted into an ended session is lost; the login leads back to its page.
 	w.goTo(page + "?do=reset")

@@ -122,7 +122,7 @@ func roundUpToGrid(n float64) float64 {
 
 // axisLabel returns the label below a stretch; "" if it has none; minor if it may be left out. Of
 // up to 8 days each has a label, of more every fifth, counted from the last. Of up to 4 hours each
-// has one, of up to 30 every sixth. In a chart of hours, midnight always has one: the date.
+// has one, of up to 30 every sixth. In a chart of hours, midnight always has one.
 func (c ChartBuilder) axisLabel(i int, at time.Time) (text string, minor bool) {
 	local, back := at.In(c.W.Zone()), len(c.Stretches)-1-i
 	switch {
@@ -131,7 +131,7 @@ func (c ChartBuilder) axisLabel(i int, at time.Time) (text string, minor bool) {
 	case c.Each >= 24*time.Hour && back%5 == 0:
 		return local.Format("01-02"), back%10 == 5
 	case c.Each < 24*time.Hour && local.Hour() == 0:
-		return local.Format("01-02"), false
+		return local.Format("15:04"), false
 	case len(c.Stretches) <= 4, c.Each < 24*time.Hour && len(c.Stretches) <= 30 && local.Hour()%6 == 0:
 		return local.Format("15:04"), local.Hour()%12 == 6
 	}

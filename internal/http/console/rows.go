@@ -91,7 +91,7 @@ func (r sendRow) Why() string {
 	add(refused && r.Count > 1, "×"+strconv.Itoa(r.Count))
 	add(!refused, explain.FailureText(r.Send, r.W))
 	// the code of an accepted message says nothing more
-	add(!refused && r.Status != store.Sent && r.Status != store.Delivered, r.ProviderCode)
+	add(!refused && r.Status != store.Sent && r.Status != store.Delivered && r.ProviderCode != "", r.W.Get("why.code", "code", r.ProviderCode))
 	add(r.Status == store.Queued && r.Attempt > 0, r.W.Get("why.again"))
 	add(r.Status == store.Failed && !r.Counts, r.W.Get("why.given_back"))
 	add(r.WasReset, r.W.Get("why.reset"))

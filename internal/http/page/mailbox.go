@@ -24,6 +24,19 @@ const (
 		"frame-ancestors 'self'"
 )
 
+// mailboxContent is what the page shows.
+type mailboxContent struct {
+	Mails []mailbox.Mail // newest first
+	Ask   string         // a command that asks for a code; empty: the key is the operator's
+}
+
+// AskCommand returns a command of a shell that asks the service at base for a code, as a back end.
+func AskCommand(base, apiKey string) string {
+	return "curl -i " + base + "/v1/verifications \\\n    -H 'Authorization: Bearer " + apiKey + "' \\\n" +
+		"    -H 'Content-Type: application/json' \\\n" +
+		`    -d '{"channel":"email","to":"ana@example.com","trust":"stranger"}'`
+}
+
 // mailboxCookie holds the mailbox's key in a browser that has opened its link.
 const mailboxCookie = "sendcode_mailbox"
 
@@ -31,8 +44,9 @@ const mailboxCookie = "sendcode_mailbox"
 // the parameter k of its link, which a redirect moves into a cookie, or as a bearer token. apiKey,
 // if it is not empty, is a bearer token too. The routes answer only requests that come straight
 // from this machine. Call it only if the server listens on loopback and has no real mail server.
-// Call RegisterStatic too.
-func RegisterMailbox(e *echo.Echo, box Mailbox, key, apiKey string) {
+// Call RegisterStatic too. A generated apiKey is shown in a command, as the start of the service
+// shows it.
+func RegisterMailbox(e *echo.Echo, box Mailbox, key, apiKey string, generated bool) {
 	pages := parseTemplates("mailbox/*.html")
 	g := e.Group("/mailbox", server.RequireLocal, func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
@@ -55,7 +69,11 @@ func RegisterMailbox(e *echo.Echo, box Mailbox, key, apiKey string) {
 	})
 	g.GET("", func(c echo.Context) error {
 		var page bytes.Buffer
-		if err := pages.ExecuteTemplate(&page, "mailbox", box.Messages()); err != nil {
+		content := mailboxContent{Mails: box.Messages()}
+		if generated {
+			content.Ask = AskCommand("http://"+c.Request().Host, apiKey)
+		}
+		if err := pages.ExecuteTemplate(&page, "mailbox", content); err != nil {
 			return err
 		}
 		c.Response().Header().Set("Content-Security-Policy", mailboxCSP)

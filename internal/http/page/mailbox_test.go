@@ -33,7 +33,7 @@ func first() mailbox.Mail {
 func serveMailbox(w *pagetest.World, apiKey string, mails ...mailbox.Mail) *echo.Echo {
 	e := server.New(server.Config{Logger: w.Logger})
 	page.RegisterStatic(e)
-	page.RegisterMailbox(e, append(box{}, mails...), "the-key", apiKey)
+	page.RegisterMailbox(e, append(box{}, mails...), "the-key", apiKey, true)
 	return e
 }
 
@@ -65,6 +65,18 @@ func TestTheMailboxShowsMailsAtOnce(t *testing.T) {
 		t.Errorf("a mail's policy is %q", csp)
 	}
 	is(t, ask("/mailbox/html?id=2@localhost").Code, http.StatusNotFound) // it has no HTML
+}
+
+// An empty mailbox shows how a mail comes into it, with the key only if it was generated.
+func TestEmptyMailboxShowsTheCommand(t *testing.T) {
+	w := world(t)
+	shown := askMailbox(serveMailbox(w, "sk_key"), "localhost:8080", "/mailbox", "", "Bearer sk_key").Body.String()
+	contains(t, shown, "No mail yet", "curl -i http://localhost:8080/v1/verifications", "Bearer sk_key")
+	e := server.New(server.Config{Logger: w.Logger})
+	page.RegisterMailbox(e, box{}, "the-key", "sk_key", false)
+	if body := askMailbox(e, "localhost:8080", "/mailbox", "", "Bearer sk_key").Body.String(); strings.Contains(body, "sk_key") {
+		t.Errorf("the operator's key is shown: %s", body)
+	}
 }
 
 // The link sets a cookie and is redirected away; cookie and tokens open each route, nothing else

@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 
+	"sendcode/internal/http/page"
 	"sendcode/internal/run/config"
 )
 
@@ -41,9 +42,7 @@ func (a *App) printBanner(out io.Writer) {
 		if g.Name != "SENDCODE_API_KEY" {
 			continue
 		}
-		fmt.Fprintf(out, "\nAsk for a code as a back end does:\n\n"+
-			"  curl -i %s/v1/verifications \\\n    -H 'Authorization: Bearer %s' \\\n    -H 'Content-Type: application/json' \\\n"+
-			"    -d '{\"channel\":\"email\",\"to\":\"ana@example.com\",\"trust\":\"stranger\"}'\n", base, g.Value)
+		fmt.Fprintf(out, "\nAsk for a code as a back end does:\n\n  %s\n", page.AskCommand(base, g.Value))
 		fmt.Fprintf(out,
 			"\nOr put the widget into a page of %s. A page gets the public key, never the one above:\n\n"+
 				"  <script type=\"module\" src=\"%s/widget.js\"></script>\n  <send-code public-key=\"%s\"></send-code>\n",

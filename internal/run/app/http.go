@@ -251,7 +251,7 @@ func (a *App) registerProofKeys(e *echo.Echo) error {
 
 func (a *App) registerPages(e *echo.Echo) {
 	if a.mailbox != nil {
-		page.RegisterMailbox(e, a.mailbox, a.cfg.MailboxKey(), a.cfg.APIKey.Reveal())
+		page.RegisterMailbox(e, a.mailbox, a.cfg.MailboxKey(), a.cfg.APIKey.Reveal(), a.cfg.LocalPublicKey != "")
 	}
 	if a.cfg.Page.App == "" {
 		return

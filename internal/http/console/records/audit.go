@@ -72,6 +72,10 @@ func (handlers *Handlers) showAuditPage(c echo.Context, status int, rawQuery str
 	if err != nil {
 		return err
 	}
+	// an action that ended on this page is one row
+	p.Rows = slices.DeleteFunc(p.Rows, func(begun store.AuditEntry) bool {
+		return slices.ContainsFunc(p.Rows, func(end store.AuditEntry) bool { return begun.ID != uuid.Nil && end.Completes == begun.ID })
+	})
 	v := auditView{Page: layout.NewPage(c, "acts.title", "acts"), PaginatedRows: p, Problem: problem, Typed: refusedForm}
 	if auth.ActorOf(c).May(auth.ActionAcceptSubscription) {
 		v.Topics = handlers.TopicProviders

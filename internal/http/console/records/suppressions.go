@@ -108,9 +108,9 @@ func (v suppressionsView) StateText(s store.Suppression) texts.Sentence {
 func suppressionOrPauseLabel(active, lifted bool, holds string, w texts.Words) explain.StateLabel {
 	switch {
 	case active:
-		return explain.StateLabel{Sign: "✕", Word: w.Get(holds), Tone: explain.Bad}
+		return explain.StateLabel{Sign: "✓", Word: w.Get(holds), Tone: explain.Neutral}
 	case lifted:
-		return explain.StateLabel{Sign: "✓", Word: w.Get("suppressions.lifted"), Tone: explain.Good}
+		return explain.StateLabel{Sign: "–", Word: w.Get("suppressions.lifted"), Tone: explain.Neutral}
 	}
 	return explain.StateLabel{Sign: "–", Word: w.Get("suppressions.ended"), Tone: explain.Neutral}
 }
