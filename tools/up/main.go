@@ -74,7 +74,7 @@ func up(ctx context.Context, dir, mailAddr string, environ []string, out io.Writ
 	e := echo.New()
 	page.RegisterStatic(e)
 	key := rand.Text()
-	page.RegisterMailbox(e, mails, key, "")
+	page.RegisterMailbox(e, mails, key, "", false)
 	server := &http.Server{Handler: e, ReadHeaderTimeout: 5 * time.Second}
 	defer func() { err = errors.Join(err, server.Close()) }()
 	go server.Serve(reader) // until Close
