@@ -17,8 +17,8 @@ import (
 // Outbox.lanesMu guards it.
 type lane struct {
 	store.Queue
-	queues           map[string]*queue // by app: flights that wait for a worker; none is empty
-	turns            []string          // the apps of queues; the first one is served next
+	queues           map[string]*queue // by app: flights that wait for a worker
+	turns            []string          // the apps of queues that are not empty; the first one is served next
 	queued           int               // flights in queues
 	flights          int               // all flights of this lane, queued or at a worker
 	held             map[string]int    // flights by app
@@ -49,6 +49,8 @@ type queue struct {
 	turns     []string             // the networks; the first one is served next
 	silent    []*flight            // of recipients that were silent (see wasSilent), in the order of byExpiry; served last
 }
+
+func (q *queue) empty() bool { return len(q.turns)+len(q.silent) == 0 }
 
 func insert(all []*flight, f *flight) []*flight {
 	i, _ := slices.BinarySearchFunc(all, f, byExpiry)
@@ -116,11 +118,15 @@ func (l *lane) end(app string) {
 // push queues a flight.
 func (l *lane) push(f *flight) {
 	app := f.work.Send.App
-	if l.queues[app] == nil {
-		l.queues[app] = &queue{byNetwork: map[string][]*flight{}}
+	q := l.queues[app]
+	if q == nil {
+		q = &queue{byNetwork: map[string][]*flight{}}
+		l.queues[app] = q
+	}
+	if q.empty() {
 		l.turns = append(l.turns, app)
 	}
-	l.queues[app].push(l.turnOf(f.work.Send.Network), f)
+	q.push(l.turnOf(f.work.Send.Network), f)
 	l.queued++
 	l.count(app, 1)
 }
@@ -133,10 +139,8 @@ func (l *lane) pop() *flight {
 	first := q.pop()
 	l.queued--
 	l.count(app, -1)
-	if len(q.turns)+len(q.silent) > 0 {
+	if !q.empty() {
 		l.turns = append(l.turns, app)
-	} else {
-		delete(l.queues, app)
 	}
 	return first
 }
