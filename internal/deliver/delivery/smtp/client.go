@@ -127,9 +127,9 @@ func (c *Client) deliver(ctx context.Context, held *session, mail *delivery.Rend
 		held = nil // the fresh session takes its place in the pool
 		c.pool.replace()
 	}
-	config, began := c.config, time.Now()
+	config, began, otherIsFree := c.config, time.Now(), mail.OtherIsFree // the next server of the mail has its own
 	config.hasty = func(waited time.Duration) bool {
-		return c.pool.isSilent(waited) || mail.OtherIsFree != nil && mail.OtherIsFree()
+		return c.pool.isSilent(waited) || otherIsFree != nil && otherIsFree()
 	}
 	held, fail = openSession(ctx, config)
 	if fail == nil {

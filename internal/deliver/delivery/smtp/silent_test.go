@@ -3,6 +3,7 @@ package smtp_test
 import (
 	"context"
 	"net"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -79,11 +80,11 @@ func TestServerLimitsConnectionsWithoutAWord(t *testing.T) {
 func TestAServerThatGoesAway(t *testing.T) {
 	for name, held := range map[string]bool{"its connections end": false, "its connections hang": true} {
 		servertest.Bubble(t, func(t *testing.T) {
-			away := false
+			var away atomic.Bool
 			server := smtptest.New(t, takes300ms)
 			s := server.Sender(t, func(config *smtp.Config) {
 				config.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
-					if away {
+					if away.Load() {
 						return nil, syscall.ECONNREFUSED
 					}
 					return server.Dial(ctx, network, address)
@@ -97,13 +98,13 @@ func TestAServerThatGoesAway(t *testing.T) {
 				}
 				time.Sleep(20 * time.Second) // the others have been closed
 			}
-			away = held
+			away.Store(held)
 			if !held { // under way
 				for n := range 40 {
 					go func() { _, _ = s.Send(t.Context(), smtptest.Sample(100+n)) }()
 				}
 				time.Sleep(100 * time.Millisecond)
-				away = true
+				away.Store(true)
 				server.Stop()
 				time.Sleep(time.Second)
 			}
@@ -119,7 +120,8 @@ func TestAServerThatGoesAway(t *testing.T) {
 				server.Stop()
 				return
 			}
-			server, away = smtptest.New(t, takes300ms), false
+			server = smtptest.New(t, takes300ms)
+			away.Store(false)
 			time.Sleep(delivery.BreakerOpenFor + time.Second)
 			sendAll(t, s, 300, 300)
 			began := time.Now()
