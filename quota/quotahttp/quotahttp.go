@@ -65,7 +65,9 @@ func SetRateLimit(h http.Header, d quota.Decision) error {
 	if len(d.Rules) == 0 {
 		return nil
 	}
-	policies := fieldList{text: make([]byte, 0, 40*len(d.Rules))}
+	const item = 40 // bytes, about
+	room := make([]byte, item*(len(d.Rules)+1))
+	limits, policies := fieldList{text: room[:0:item]}, fieldList{text: room[item:item]}
 	for _, s := range d.Rules {
 		policies.appendItem(s.Name, "q", s.Limit)
 		if s.Days == 0 { // with Days, no window says when events leave
@@ -73,14 +75,13 @@ func SetRateLimit(h http.Header, d quota.Decision) error {
 		}
 	}
 	next, left := tightest(d)
-	limits := fieldList{text: make([]byte, 0, 40)}
 	limits.appendItem(next.Name, "r", next.Remaining())
 	limits.appendParameter("t", quota.Seconds(left))
 	if err := errors.Join(policies.err, limits.err); err != nil {
 		return err
 	}
-	h[headerPolicy] = []string{string(policies.text)}
-	h[headerLimit] = []string{string(limits.text)}
+	values := []string{string(policies.text), string(limits.text)}
+	h[headerPolicy], h[headerLimit] = values[:1:1], values[1:]
 	return nil
 }
 

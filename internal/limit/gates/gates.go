@@ -352,9 +352,12 @@ func (g *Gates) TakeSend(ctx context.Context, p buckets.Plan, id string,
 	if len(p.Rules) == 0 { // the limiter takes none
 		return quota.Decision{Admitted: true, At: g.now()}, false, nil
 	}
-	r := quota.Request{ID: id, Rules: slices.Concat(lower, p.Rules), Also: p.Also, Buckets: p.Buckets}
+	r := quota.Request{ID: id, Rules: p.Rules, Also: p.Also, Buckets: p.Buckets}
 	own := r
-	own.Rules = slices.Concat(lower, p.LimiterRules)
+	own.Rules = p.LimiterRules
+	if len(lower) > 0 {
+		r.Rules, own.Rules = slices.Concat(lower, r.Rules), slices.Concat(lower, own.Rules)
+	}
 	d, err = g.callLimiter(ctx, r, own, Limiter.Take, true) // the database knows which sends were admitted
 	if !errors.Is(err, errLimiterAway) {
 		return d, false, err

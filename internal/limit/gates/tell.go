@@ -97,8 +97,11 @@ type databaseRows struct {
 }
 
 func newDatabaseRows(p buckets.Plan, sends, rejected []quota.Event, now, asked time.Time) databaseRows {
-	events := map[quota.Scope][]quota.Event{quota.Recipient: sends, quota.Failures: rejected}
-	return databaseRows{events, quota.Evaluate(slices.Concat(p.SendRules, p.FailureRules), events, now).Rules, now, asked}
+	events, rules := map[quota.Scope][]quota.Event{quota.Recipient: sends, quota.Failures: rejected}, p.SendRules
+	if len(p.FailureRules) > 0 {
+		rules = slices.Concat(rules, p.FailureRules)
+	}
+	return databaseRows{events, quota.Evaluate(rules, events, now).Rules, now, asked}
 }
 
 // Peek returns the state of every rule for a subject now, and counts nothing. The limiter and the
