@@ -90,7 +90,7 @@ type Set struct {
 	// Subscriptions are the events that each app receives, by app.
 	Subscriptions subscriptions
 
-	former map[string][]string // former BucketName names of each purpose, whose buckets may still count its sends
+	former map[string][]string // former names that SharedBucketName gave each purpose, whose buckets may still count its sends
 }
 
 // SharedBucketName returns the name of a recipient's bucket of the purpose's sends: the name of the
@@ -140,10 +140,10 @@ func (s Set) HasApp(name string) bool {
 	return known
 }
 
-// CurrentAndFormerCountedAs returns the purpose's current BucketName, and the last 16 that it had
-// before in this process. A send may be counted under any of them. If the purpose was removed, only
-// the former names are returned.
-func (s Set) CurrentAndFormerCountedAs(purpose string) []string {
+// CurrentAndFormerBucketNames returns the purpose's current SharedBucketName, and the last 16 that
+// it had before in this process. A send may be counted under any of them. If the purpose was
+// removed, only the former names are returned.
+func (s Set) CurrentAndFormerBucketNames(purpose string) []string {
 	names := slices.Clone(s.former[purpose])
 	if p, ok := s.Purposes[purpose]; ok && !slices.Contains(names, p.SharedBucketName()) {
 		names = append(names, p.SharedBucketName())

@@ -125,9 +125,9 @@ func (l *lane) expectedWait(app, network string, now time.Time, most, share int)
 // ExpectedWait returns how long a new message of an app would wait until it goes out: the messages
 // that are before it in its lane, by how many went out in the last minute, as far as messages
 // waited. Apps take turns, and so do the networks of an app's strangers: of each other one as many
-// are before it as of its own. It is 0 while
-// a new message is tried at once, and in the first second. stalled: nothing has gone out since
-// messages began to wait or all servers were suspended, and wait is how long ago that was.
+// are before it as of its own. It is 0 while a new message is tried at once, and in the first
+// second. stalled: nothing has gone out since messages began to wait or all servers were suspended,
+// and wait is how long ago that was.
 func (o *Outbox) ExpectedWait(q store.Queue, app, network string) (wait time.Duration, stalled bool) {
 	o.lanesMu.Lock()
 	defer o.lanesMu.Unlock()

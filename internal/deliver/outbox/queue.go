@@ -225,8 +225,8 @@ func (o *Outbox) leaseRows(ctx context.Context, q store.Queue, limit int, from t
 		if s := w.Send; s.InDoubt {
 			// If the database admitted the send alone, its process may have died before the limiter
 			// counted it.
-			counted := o.Policy.Get().Purposes[s.Purpose].SharedBucketName()
-			o.Repair.SettleLater(s.ID, map[quota.Scope]string{quota.Recipient: buckets.Recipient(s.App, s.Channel, counted, s.Recipient)})
+			name := o.Policy.Get().Purposes[s.Purpose].SharedBucketName()
+			o.Repair.SettleLater(s.ID, map[quota.Scope]string{quota.Recipient: buckets.Recipient(s.App, s.Channel, name, s.Recipient)})
 			o.Logger.Warn("abandoned send taken over", "send", w.Send.ID, "attempt", w.Send.Attempt,
 				logs.SeeDatabaseSlow)
 		}

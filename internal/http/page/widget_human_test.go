@@ -212,7 +212,8 @@ func aWidgetsVendorIsTakenAway(t *testing.T, browser context.Context) {
 	}
 }
 
-// aVendorUnderADialog shows its challenge in the body, where nobody can reach it: the widget works.
+// A vendor shows its challenge in the body. Under a modal dialog a person cannot reach it, so the
+// widget does work instead.
 func aVendorUnderADialog(t *testing.T, browser context.Context) {
 	const hcaptcha = vendorComes + `window.hcaptcha = { render(place, all) { place.append('I am human'); told.push(all.theme + all.hl); }, remove() {} };`
 	into := func(html, act string) string {

@@ -24,8 +24,8 @@ func bucket(app string, ch recipient.Channel, policy string, scope quota.Scope, 
 }
 
 // Recipient returns the bucket of a recipient's sends under one policy.Purpose.SharedBucketName.
-func Recipient(app string, ch recipient.Channel, countedAs string, h recipient.Hash) string {
-	return bucket(app, ch, countedAs, quota.Recipient, h.String())
+func Recipient(app string, ch recipient.Channel, sharedName string, h recipient.Hash) string {
+	return bucket(app, ch, sharedName, quota.Recipient, h.String())
 }
 
 // Failures returns the bucket of a recipient's sends that failed because of its address, under all

@@ -168,7 +168,7 @@ func (r *Repair) refundBuckets(v store.Verification) []string {
 // recipientBuckets returns a recipient's buckets under each policy.Purpose.SharedBucketName that
 // the purpose has had.
 func (r *Repair) recipientBuckets(app string, ch recipient.Channel, purpose string, h recipient.Hash) (all []string) {
-	for _, name := range r.Policy.Get().CurrentAndFormerCountedAs(purpose) {
+	for _, name := range r.Policy.Get().CurrentAndFormerBucketNames(purpose) {
 		all = append(all, buckets.Recipient(app, ch, name, h))
 	}
 	return all

@@ -236,7 +236,7 @@ var whatRefuses = []refusal{
 	},
 	{
 		by: "unavailable/" + tooLate, text: "the same, since the mail server is slow for recipients that strangers chose",
-		left: "their `RCPT` waits for 5 s, longer only while nobody else waits; other strangers' mails leave within 10 s",
+		left: "a server has 5 s to answer their `RCPT`, and longer only while no other mail waits; other strangers' mails leave within 10 s",
 		test: "internal/deliver/outbox/held_test.go TestHeldRecipientsDelayNoOthers",
 	},
 

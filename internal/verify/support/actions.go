@@ -101,7 +101,7 @@ func (ad *Administration) ResetQuota(ctx context.Context, p Target, act store.Au
 		for _, class := range store.Classes {
 			limited = append(limited, buckets.Backoff(app, p.Channel, p.Recipient, class))
 		}
-		for _, name := range set.CurrentAndFormerCountedAs(purpose.Name) {
+		for _, name := range set.CurrentAndFormerBucketNames(purpose.Name) {
 			limited = append(limited, buckets.Recipient(app, p.Channel, name, p.Recipient))
 		}
 	}

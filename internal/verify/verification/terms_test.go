@@ -92,7 +92,7 @@ func TestWhatIsRememberedOfFormerPoliciesIsBounded(t *testing.T) {
 	for i := range 100 {
 		r.Change(hourly(fmt.Sprint("p", i%50), 1, time.Hour))
 	}
-	got := r.Svc.Terms().CurrentAndFormerCountedAs("login")
+	got := r.Svc.Terms().CurrentAndFormerBucketNames("login")
 	if len(got) != 17 || got[16] != r.Svc.Terms().Purposes["login"].SharedBucketName() || !strings.HasPrefix(got[15], "p48") {
 		t.Errorf("%v", got)
 	}

@@ -154,8 +154,8 @@ func (c *Client) deliver(ctx context.Context, held *session, mail *delivery.Rend
 
 // worthFreshConnection reports whether a kept connection ended before the server asked for the
 // content, or the server refused a command because of the connection. The server then has accepted
-// nothing. A server that answered MAIL, and is silent then, would be so again, and for a recipient
-// who is at fault a fresh connection would end, too.
+// nothing. It does not if the server answered MAIL and was silent then, or if the failure is the
+// recipient's: a fresh connection would have the same end.
 func worthFreshConnection(fail *delivery.Error) bool {
 	early := fail.Stage == delivery.StageMail ||
 		(fail.Stage == delivery.StageRcpt || fail.Stage == delivery.StageData) && !errors.Is(fail.Err, os.ErrDeadlineExceeded)
