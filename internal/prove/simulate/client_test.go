@@ -22,6 +22,7 @@ type person struct {
 	to      string
 	holds   map[actor]string // the verification that each actor has
 	known   string           // the token that the person's browser got for a right code
+	asKnown bool             // the browser's verification was asked for with a token
 	last    *request         // the last look at the quota
 	busy    int              // requests begun and ended so far that may change the quota
 }
@@ -68,7 +69,7 @@ type request struct {
 	began, ended time.Time
 	answered     bool
 	anyTrouble   bool // while it was under way
-	known        bool // the browser presented a token
+	known        bool // the browser presented a token, or names a verification that was asked for with one
 	status       int
 	body         body
 	to, key      string
@@ -156,6 +157,7 @@ func (w *world) do(e Event, kind string, by actor, p *person, o outgoing) *reque
 	w.note("%s: %s %v %s", label, kind, q.status, q.body.problem())
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	q.known = by == browser && p.asKnown
 	w.requests = append(w.requests, q)
 	return q
 }
@@ -222,8 +224,11 @@ func (w *world) send(e Event, by actor, p *person, o outgoing) *request {
 	w.touch(p)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	q.known = known
+	q.known = known || q.known
 	if q.answered && q.status == http.StatusAccepted {
+		if by == browser {
+			p.asKnown = known || p.asKnown && p.holds[by] == q.body.ID
+		}
 		p.holds[by] = q.body.ID
 		w.verifications[q.body.Send.ID] = q.body.ID
 	}
