@@ -65,6 +65,8 @@ REQUESTS ?= 10000
 MUTANTS ?=
 # Debian's releases, whose engines `make engines` runs.
 RELEASES ?= trixie forky
+# What `make image` builds for; "": this machine.
+ARCHITECTURES ?=
 PROVE ?= ^TestProve$$|^TestMonthEnds$$/Redis
 OVER ?= 35
 BENCH_ROUNDS ?= 5
@@ -74,15 +76,16 @@ BENCH_FLAGS ?=
 BENCH = $(if $(shell command -v taskset),taskset -c $(BENCH_CPUS)) go test $(NIGHTLY) -run='^TestBench$$' -count=1 -v -timeout=6h ./tools/bench
 OUT ?= dist
 # What `make nightly` runs, one after another, and how long each part may take: three hours on two processors, all together.
-PARTS ?= goals tests engines outside prove soak sizes fuzz release simulate mutants
+PARTS ?= goals tests engines image outside prove soak sizes fuzz release simulate mutants
 BOUND_outside ?= 4m
 BOUND_engines ?= 15m
-BOUND_tests ?= 50m
+BOUND_image ?= 10m
+BOUND_tests ?= 46m
 BOUND_goals ?= 5m
-BOUND_fuzz ?= 15m
+BOUND_fuzz ?= 13m
 BOUND_prove ?= 8m
-BOUND_soak ?= 22m
-BOUND_sizes ?= 20m
+BOUND_soak ?= 20m
+BOUND_sizes ?= 18m
 BOUND_release ?= 12m
 BOUND_simulate ?= 10m
 BOUND_mutants ?= 19m
@@ -90,7 +93,7 @@ BOUND_mutants ?= 19m
 DAY = $(shell echo $$(($$(date +%s) / 86400 % 7)))
 NIGHT = SEEDS=3000 FROM=$$(($(DAY) * 3000 + 1)) MUTANTS=-day=$$(($(DAY) + 1)) PROVED=40000 RESTARTS=6 HELD=3m PEOPLE=300 FUZZTIME=20s RELEASES=$(word $(shell echo $$(($(DAY) % 2 + 1))),trixie forky) OUT=bin/night/dist
 
-.PHONY: help build run demo test tests nightly race lint sentences outside engines bench goals fuzz soak sizes prove simulate mutants up release version screenshots tools servers
+.PHONY: help build run demo test tests nightly race lint sentences outside engines image bench goals fuzz soak sizes prove simulate mutants up release version screenshots tools servers
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -138,6 +141,9 @@ outside: ## what asks other machines: govulncheck, the specification and the Doc
 engines: servers ## the contracts, what fails over, and a short proof, on newer Redis, Valkey, Postgres and PgBouncer (RELEASES="trixie forky" of Debian)
 	$(LESS_GC) tools/engines/engines.sh $(RELEASES)
 
+image: ## the Dockerfile's image, built by buildah and run: a send, a stop, a second start (ARCHITECTURES="amd64 arm64"; as root on Debian)
+	tools/image/image.sh $(ARCHITECTURES)
+
 bench: servers ## what requests cost beside a floor, into docs/PERFORMANCE.md and tools/bench/RESULTS.md; fails if a goal is missed; a quarter of an hour (BENCH_ROUNDS=5 BENCH_CPUS=0,1 BENCH_FLAGS="-perf.older=COMMIT": see tools/bench)
 	$(BENCH) -perf.rounds=$(BENCH_ROUNDS) -perf.write $(BENCH_FLAGS)
 
@@ -184,7 +190,7 @@ mutants: servers ## changes one line at a time and prints which change no test n
 	@$(BUILD) ./tools/mutants
 	@bin/mutants -results=bin/mutants.jsonl $(MUTANTS)
 
-up: ## the service on a Redis, Postgres and SMTP server of its own
+up: servers ## the service on a Redis, Postgres and SMTP server of its own
 	@$(BUILD) ./tools/up
 	@exec bin/up
 

@@ -82,7 +82,7 @@ var (
 
 // Postgres has versions of two numbers, Redis and Go of three.
 func TestImagesAreExact(t *testing.T) {
-	images := namesOf(regexp.MustCompile(`(?m)^FROM (\S+)`), readFile(t, "Dockerfile"))
+	images := namesOf(regexp.MustCompile(`(?m)^FROM (?:--\S+ )?(\S+)`), readFile(t, "Dockerfile"))
 	images = slices.DeleteFunc(images, func(image string) bool { return image == "scratch" })
 	for _, s := range readCompose(t, "compose.postgres.yaml").Services {
 		if s.Build == "" {
