@@ -236,7 +236,7 @@ var whatRefuses = []refusal{
 	},
 	{
 		by: "unavailable/" + tooLate, text: "the same, since the mail server is slow for recipients that strangers chose",
-		left: "a server has 5 s to answer their `RCPT`, and longer only while no other mail waits; other strangers' mails leave within 10 s",
+		left: "a server has 5 s to answer their `RCPT`, and longer only while no other mail waits",
 		test: "internal/deliver/outbox/held_test.go TestHeldRecipientsDelayNoOthers",
 	},
 
@@ -277,7 +277,7 @@ var whatRefuses = []refusal{
 			w.Want("a stranger's message", w.refusedBy(w.send(nth(30), w.other(30), "")), "delivery-failed/paused")
 		},
 	},
-	spendCap("global", true), spendCap("app", false), spendCap("country", true),
+	spendCap("global", true), spendCap("country", true), spendCap("app", false),
 	{
 		by: "delivery-failed/carrier_limit", text: "`carrier_limit`", secret: true, known: true, others: true, abroad: true,
 		sms: true, file: roomy + carrier, price: "as many text messages as the carrier takes for the number",
@@ -313,7 +313,7 @@ var whatRefuses = []refusal{
 	{
 		by: "delivery-failed/expired", text: "`expired`: a carrier is set aside", sms: true, file: roomy + carrier, tick: time.Second,
 		free: true,
-		left: "a temporary answer that may be about the number is not held against the carrier for strangers; {n} numbers without a route, of 20 prefixes, were tried",
+		left: "a temporary answer that may be about the number is not held against the carrier for strangers; {n} such numbers were tried",
 		exhaust: func(w *world) {
 			for ; w.spent < 40; w.spent++ {
 				w.send(nth(w.spent), fmt.Sprintf("+49%d5550%03d9", 160+w.spent%20, w.spent), "")
@@ -443,12 +443,19 @@ func TestWhatStrangersCause(t *testing.T) {
 	golden.File(t, page, before+"<!-- of: refusals -->\n"+refusalsTable(spent)+"<!-- end -->"+after)
 }
 
-// refusalsTable is the table of SECURITY.md.
+// refusalsTable is the table of SECURITY.md. Rows that follow one another and say the same are one.
 func refusalsTable(spent map[string]int) string {
 	var table strings.Builder
 	table.WriteString(
 		"| refusal | of a secret key | of a known browser | of another app | price, or what is left |\n|---|---|---|---|---|\n")
 	word := map[bool]string{true: "**yes**", false: "no"}
+	var texts []string
+	says := ""
+	end := func() {
+		if says != "" {
+			fmt.Fprintf(&table, "| %s | %s |\n", strings.Join(texts, ", "), says)
+		}
+	}
 	for _, x := range whatRefuses {
 		elsewhere := word[x.others]
 		if x.abroad && !x.others {
@@ -458,8 +465,14 @@ func refusalsTable(spent map[string]int) string {
 		if path, name, found := strings.Cut(x.test, " "); found {
 			price += fmt.Sprintf(" ([test](%s %q))", path, name)
 		}
-		fmt.Fprintf(&table, "| %s | %s | %s | %s | %s |\n", x.text, word[x.secret], word[x.known], elsewhere, price)
+		row := strings.Join([]string{word[x.secret], word[x.known], elsewhere, price}, " | ")
+		if row != says {
+			end()
+			texts, says = nil, row
+		}
+		texts = append(texts, x.text)
 	}
+	end()
 	return table.String()
 }
 
