@@ -71,12 +71,7 @@ var documentedPolicies = []struct{ says, rules string }{
 		"recipient 1 in 1m0s, recipient 5 in 1h0m0s, recipient 10 in 24h0m0s; ",
 	},
 	{"Human checks", "; "},
-	{"1,000 requests per second for a route key", "recipient 5 in 1h0m0s, purpose 1000 in 1s; "},
 	{"at most 1 per calendar day and 3 per 7 days for a user", "recipient 1 a day, recipient 3 in 7 days; "},
-	{"100 per 60 seconds for a resource and an IP address", "recipient 10 in 1h0m0s, ip 100 in 1m0s; "},
-	{"3 per clock hour", "recipient 3 a hour; "},
-	{"3 in any 60 minutes", "recipient 3 in 1h0m0s; "},
-	{"3 per user and calendar month", "recipient 3 a month; 3 a month"},
 	{"Bounds on all recipients, numbers and countries", "recipient 10 in 24h0m0s, network 1000 in 1h0m0s, " +
 		"app 1000 in 1s, global 50000 a month, prefix 10 in 1h0m0s, country 500 in 24h0m0s; "},
 	{"A stricter rule, tried first", "recipient 5 in 1h0m0s, recipient 3 in 1h0m0s (observe); "},
