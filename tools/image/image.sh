@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What `make image` runs, as root on Debian: the Dockerfile is built by buildah, which needs no Docker, on a base of Debian's packages
 # and of Go's toolchain, and the image is run: as its user, on a volume, twice, with a send in between. The base is kept for a week.
-# Arguments are architectures, amd64 and arm64; another one than the machine's is compiled by the machine's own Go and run by qemu.
+# Arguments are architectures, amd64 and arm64; another one than the machine's is compiled by the machine's Go and run by qemu.
 # A tool that is missing is installed. What cannot be had is skipped with a line that says so.
 set -meuo pipefail
 kept=/var/tmp/sendcode-image
@@ -35,13 +35,18 @@ asks() {
     "http://127.0.0.1:18080$1" "${@:2}"
 }
 
-# as runs the image's program as the image's user.
-as() { buildah run --user 65532:65532 --env SENDCODE_ADDR=127.0.0.1:18080 --volume "$volume:/data" "$container" /sendcode "$@"; }
+# as runs the image's program as the image's user, and a foreign processor's by qemu.
+as() {
+  local by=()
+  [ "$arch" = "$own" ] || by=(/qemu)
+  buildah run --user 65532:65532 --env SENDCODE_ADDR=127.0.0.1:18080 --volume "$volume:/data" \
+    --volume /usr/bin/qemu-aarch64-static:/qemu "$container" "${by[@]}" /sendcode "$@"
+}
 
 # start starts the service, as a job, and waits until it is ready.
 start() {
   as serve > "$volume.log" 2>&1 &
-  for _ in $(seq 300); do
+  for _ in $(seq 600); do
     ! curl -fs -o /dev/null http://127.0.0.1:18080/readyz || break
     sleep 0.2
   done
@@ -65,9 +70,10 @@ tries() {
     echo "$1: ready, a send, a stop, a second start: the send is there"
 }
 
-command -v buildah debootstrap curl > /dev/null && command -v qemu-aarch64-static > /dev/null ||
-  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends buildah debootstrap curl qemu-user-static > /dev/null ||
-  { echo 'image: skipped: buildah, debootstrap, curl or qemu-user-static cannot be installed'; exit 0; }
+{
+  command -v buildah && command -v debootstrap && command -v curl && command -v qemu-aarch64-static ||
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends buildah debootstrap curl qemu-user-static
+} > /dev/null || { echo 'image: skipped: buildah, debootstrap, curl or qemu-user-static cannot be installed'; exit 0; }
 golang || { echo "image: skipped: $base cannot be made: $(tail -1 "$kept/log")"; exit 0; }
 failed=0
 for arch in "${@:-$own}"; do
