@@ -1,6 +1,7 @@
 package logs
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"math"
@@ -11,7 +12,7 @@ import (
 // Throttle bounds the log lines that requests of strangers, or an outage, can cause: for each key,
 // at most one line in Every. Safe for concurrent use.
 type Throttle struct {
-	Every time.Duration // least time between two lines of a key
+	Every time.Duration // least time between two lines of a key; 0: a minute
 
 	mu   sync.Mutex
 	kept map[string]unloggedEvents
@@ -34,7 +35,7 @@ func (t *Throttle) Add(key string, now time.Time) (n int, due bool) {
 	}
 	p := t.kept[key]
 	p.count++
-	if since := now.Sub(p.last); !p.last.IsZero() && since >= 0 && since < t.Every {
+	if since := now.Sub(p.last); !p.last.IsZero() && since >= 0 && since < cmp.Or(t.Every, time.Minute) {
 		t.kept[key] = p
 		return p.count, false
 	}

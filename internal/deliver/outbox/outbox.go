@@ -238,7 +238,7 @@ func New(c Config, p Dependencies) *Outbox {
 	o := &Outbox{
 		Config: c, Dependencies: p, pending: make(chan struct{}, MaxPendingOutcomes),
 		leases: leases{flights: map[uuid.UUID]*flight{}}, lanes: map[store.Queue]*lane{},
-		free: make(chan struct{}, 1), failedWrites: logs.Throttle{Every: time.Second}, failedAttempts: logs.Throttle{Every: time.Minute},
+		free: make(chan struct{}, 1), failedWrites: logs.Throttle{Every: time.Second},
 	}
 	for _, q := range store.Queues() {
 		o.lanes[q] = newLane(q)

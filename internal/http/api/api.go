@@ -39,14 +39,18 @@ type CodeService interface {
 	ChecksOverloadError() error
 }
 
-// API answers under /v1. Set its fields before Register.
-type API struct {
-	Requests requestLimiter     // bounds requests with public keys; nil: no limit
+// Services are what the API offers.
+type Services struct {
+	Codes    CodeService
 	Limits   *applimits.Service // behind /v1/limits
 	Proofs   *proof.Redeemer    // behind /v1/proofs
+	Requests requestLimiter     // bounds requests with public keys; nil: no limit
+}
 
-	codes CodeService
-	keys  atomic.Pointer[Keys]
+// API answers under /v1.
+type API struct {
+	services Services
+	keys     atomic.Pointer[Keys]
 }
 
 // requestLimiter bounds the requests of a network. Implementation: *server.RequestLimiter.
@@ -55,8 +59,8 @@ type requestLimiter interface {
 }
 
 // New makes the API with the accepted keys. It registers no routes: call Register.
-func New(codes CodeService, keys Keys) *API {
-	a := &API{codes: codes}
+func New(s Services, keys Keys) *API {
+	a := &API{services: s}
 	a.keys.Store(&keys)
 	return a
 }

@@ -64,7 +64,7 @@ func (a *API) offer(caller verification.Caller, purpose, languages string) (chan
 	if !caller.Page.HasPurpose(purpose) {
 		return out, errNotOnPage
 	}
-	offers, err := a.codes.Channels(purpose)
+	offers, err := a.services.Codes.Channels(purpose)
 	if err != nil {
 		return out, err
 	}
@@ -80,7 +80,7 @@ func (a *API) offer(caller verification.Caller, purpose, languages string) (chan
 		}
 		out.Channels = append(out.Channels, ch)
 	}
-	shown := a.codes.Appearance(caller, purpose, languages)
+	shown := a.services.Codes.Appearance(caller, purpose, languages)
 	out.PurposeTitle = shown.Title
 	if shown.Light != "" {
 		out.Accent = &accentJSON{shown.Light, shown.Dark}

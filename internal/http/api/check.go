@@ -29,7 +29,7 @@ func (a *API) check(c echo.Context, who verification.Caller, body checkBody) err
 	if err := setKeyAndClientIP(c, &who, body.ClientIP); err != nil {
 		return err
 	}
-	checked, err := a.codes.Check(c.Request().Context(), who, c.Param("id"), body.Code)
+	checked, err := a.services.Codes.Check(c.Request().Context(), who, c.Param("id"), body.Code)
 	if err != nil {
 		return err
 	}
@@ -56,7 +56,7 @@ func (a *API) checkByRecipient(c echo.Context, who verification.Caller, body che
 		Caller: who, Channel: body.Channel, To: body.To, Purpose: body.Purpose,
 		Session: body.Session,
 	}
-	checked, err := a.codes.CheckByRecipient(c.Request().Context(), ask, body.Code)
+	checked, err := a.services.Codes.CheckByRecipient(c.Request().Context(), ask, body.Code)
 	if err != nil {
 		return err
 	}
@@ -71,7 +71,7 @@ func (a *API) cancel(c echo.Context, who verification.Caller) error {
 			return err
 		}
 	}
-	v, err := a.codes.Cancel(c.Request().Context(), who, c.Param("id"))
+	v, err := a.services.Codes.Cancel(c.Request().Context(), who, c.Param("id"))
 	if err != nil {
 		return err
 	}
@@ -85,7 +85,7 @@ type reportBody struct {
 // report is POST /v1/verifications/{id}/outcome.
 func (a *API) report(c echo.Context, who verification.Caller, body reportBody) error {
 	return a.answerReport(c, who, func(who verification.Caller) (store.Verification, error) {
-		return a.codes.Report(c.Request().Context(), who, c.Param("id"), body.Outcome)
+		return a.services.Codes.Report(c.Request().Context(), who, c.Param("id"), body.Outcome)
 	})
 }
 
@@ -99,7 +99,7 @@ type reportByRecipientBody struct {
 // reportByRecipient is POST /v1/verifications/outcome.
 func (a *API) reportByRecipient(c echo.Context, who verification.Caller, body reportByRecipientBody) error {
 	return a.answerReport(c, who, func(who verification.Caller) (store.Verification, error) {
-		return a.codes.ReportByRecipient(c.Request().Context(),
+		return a.services.Codes.ReportByRecipient(c.Request().Context(),
 			verification.Request{Caller: who, Channel: body.Channel, To: body.To, Purpose: body.Purpose}, body.Outcome)
 	})
 }

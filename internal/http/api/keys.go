@@ -67,7 +67,7 @@ func (k Keys) keyFor(presented string) (found *Key) {
 func (a *API) authenticate(r route) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		if r.overloadError != nil {
-			if err := r.overloadError(a.codes); err != nil {
+			if err := r.overloadError(a.services.Codes); err != nil {
 				return err
 			}
 		}
@@ -111,8 +111,8 @@ func (a *API) authenticate(r route) echo.HandlerFunc {
 		// a back end's own address is not its client's, which it may name in client_ip
 		if key.Kind == verification.Browser {
 			who.IP = server.ClientIP(c)
-			if a.Requests != nil {
-				if wait, ok := a.Requests.Admit(who.IP); !ok {
+			if a.services.Requests != nil {
+				if wait, ok := a.services.Requests.Admit(who.IP); !ok {
 					return server.TooManyRequestsProblem(wait)
 				}
 			}

@@ -28,7 +28,7 @@ func (a *API) limitHandler(o applimits.Operation) func(echo.Context, verificatio
 			return err
 		}
 		allowWait(c, ask.Wait)
-		state, err := a.Limits.Apply(c.Request().Context(), ask)
+		state, err := a.services.Limits.Apply(c.Request().Context(), ask)
 		if err == nil && o == applimits.Take {
 			setPreferenceApplied(c.Response().Header(), ask.Wait)
 		}

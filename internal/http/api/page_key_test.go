@@ -47,7 +47,7 @@ func TestWhereThePagesKeyWorks(t *testing.T) {
 		sent := 0
 		for proxy, trusted := range map[string][]netip.Prefix{"untrusted": nil, "trusted": {netip.MustParsePrefix("192.0.2.0/24")}} {
 			e := server.New(server.Config{Logger: slog.New(slog.DiscardHandler), TrustedProxies: trusted})
-			r.Svc.NewAPI(r.Svc.Service, pageKeys).Register(e)
+			r.Svc.NewAPI(api.Services{Codes: r.Svc.Service}, pageKeys).Register(e)
 			browser := client{r.T, e, "192.0.2.1", pageOfShop}
 			for name, c := range map[string]struct {
 				header    string // names and values, by blanks

@@ -40,32 +40,15 @@ var replayRule = quota.Rule{Name: "once", Scope: "signature", Limit: 1, Window: 
 
 // EventHandlers serves /v1/events, where mail providers report what became of mails.
 type EventHandlers struct {
-	Topics        map[string]*sns.Topic // of sources with the scheme sns, by name
-	Subscriptions subscriptionConfirmer // nil: there are no topics
+	Sources       map[string]feedback.Source // by name
+	Topics        map[string]*sns.Topic      // of sources with the scheme sns, by name
+	Subscriptions subscriptionConfirmer      // nil: there are no topics
+	Events        eventIngester
+	Used          replayGuard                    // remembers used signatures
+	Count         func(provider, outcome string) // of each event, and of each request that was rejected
+	Logger        *slog.Logger
 
-	sources map[string]feedback.Source
-	events  eventIngester
-	used    replayGuard
-	count   func(provider, outcome string)
-	logger  *slog.Logger
-	lines   logs.Throttle // about forged messages of topics
-}
-
-// NewEventHandlers returns the handlers for these sources. The limiter remembers used signatures.
-// count is called with the outcome of each event, and of each request that was rejected.
-func NewEventHandlers(sources []feedback.Source, ingester eventIngester, limiter replayGuard,
-	count func(provider, outcome string),
-	logger *slog.Logger,
-) *EventHandlers {
-	p := &EventHandlers{
-		sources: map[string]feedback.Source{}, events: ingester, used: limiter, count: count,
-		logger: logger,
-		lines:  logs.Throttle{Every: time.Minute},
-	}
-	for _, s := range sources {
-		p.sources[s.Name] = s
-	}
-	return p
+	lines logs.Throttle // about forged messages of topics
 }
 
 // Register adds the route.
@@ -117,12 +100,12 @@ func readBody(r *http.Request, most int64) ([]byte, error) {
 // even for unknown messages and events that are ignored, so that the provider does not send it
 // again. While the database is away it answers 503, so that the provider sends it again.
 func (eh *EventHandlers) receive(c echo.Context) error {
-	source, ok := eh.sources[c.Param("name")]
+	source, ok := eh.Sources[c.Param("name")]
 	if !ok {
 		return echo.ErrNotFound
 	}
 	if !source.MayVerify(c.Request().Header, time.Now()) {
-		eh.count(source.Name, outcomeForged)
+		eh.Count(source.Name, outcomeForged)
 		return &server.Problem{Kind: server.Unauthorized}
 	}
 	body, err := readBody(c.Request(), feedback.MaxBodyBytes)
@@ -133,7 +116,7 @@ func (eh *EventHandlers) receive(c echo.Context) error {
 		return eh.receiveFromTopic(c, source, topic, body)
 	}
 	if !source.Verify(c.Request().Header, body, time.Now()) {
-		eh.count(source.Name, outcomeForged)
+		eh.Count(source.Name, outcomeForged)
 		return &server.Problem{Kind: server.Unauthorized}
 	}
 	if source.Auth.Scheme == feedback.SchemeDSN {
@@ -151,10 +134,10 @@ func (eh *EventHandlers) ingestMail(c echo.Context, provider string, mail []byte
 		err = &server.Problem{Kind: server.UnsupportedMedia, Detail: "Send the mail with Content-Type: message/rfc822."}
 	}
 	if err != nil {
-		eh.count(provider, outcomeMalformed)
+		eh.Count(provider, outcomeMalformed)
 		return err
 	}
-	result, err := eh.events.IngestMail(c.Request().Context(), provider, mail)
+	result, err := eh.Events.IngestMail(c.Request().Context(), provider, mail)
 	if err = eh.counted(provider, result, err); err != nil {
 		return err
 	}
@@ -164,13 +147,13 @@ func (eh *EventHandlers) ingestMail(c echo.Context, provider string, mail []byte
 // ingest records the events of an authenticated body.
 func (eh *EventHandlers) ingest(c echo.Context, source feedback.Source, body []byte) error {
 	if err := server.RefuseCoding(c.Request()); err != nil {
-		eh.count(source.Name, outcomeMalformed)
+		eh.Count(source.Name, outcomeMalformed)
 		return err
 	}
 	all, err := source.Parse(body)
 	if err != nil {
-		eh.count(source.Name, outcomeMalformed)
-		eh.logger.WarnContext(c.Request().Context(), "provider events rejected: body not of the configured shape",
+		eh.Count(source.Name, outcomeMalformed)
+		eh.Logger.WarnContext(c.Request().Context(), "provider events rejected: body not of the configured shape",
 			"provider",
 			source.Name, logs.SeeEvents)
 		return &server.Problem{
@@ -198,19 +181,19 @@ func (eh *EventHandlers) ingestOnce(ctx context.Context, source feedback.Source,
 		return eh.ingestAll(ctx, source.Name, all)
 	}
 	id, bucket := rand.Text(), quota.Bucket("provider", source.Name, signature)
-	d, err := eh.used.TakeOrLocal(ctx,
+	d, err := eh.Used.TakeOrLocal(ctx,
 		quota.Request{ID: id, Rules: []quota.Rule{replayRule}, Buckets: map[quota.Scope]string{replayRule.Scope: bucket}})
 	switch {
 	case err != nil:
 		return err
 	case !d.Admitted:
-		eh.count(source.Name, outcomeReplayed)
+		eh.Count(source.Name, outcomeReplayed)
 		return nil
 	}
 	if err = eh.ingestAll(ctx, source.Name, all); err != nil {
 		// The refund lets the provider send the same signature again. If the refund fails, its
 		// repetition is rejected as used.
-		_ = eh.used.Refund(context.WithoutCancel(ctx), id, bucket)
+		_ = eh.Used.Refund(context.WithoutCancel(ctx), id, bucket)
 	}
 	return err
 }
@@ -227,7 +210,7 @@ func (eh *EventHandlers) ingestAll(ctx context.Context, provider string, all []f
 		if time.Since(began) >= maxListTime {
 			return eh.counted(provider, "", fault.Unavailable)
 		}
-		result, err := eh.events.Ingest(context.WithoutCancel(ctx), provider, e) // without a deadline each statement has its own
+		result, err := eh.Events.Ingest(context.WithoutCancel(ctx), provider, e) // without a deadline each statement has its own
 		if err = eh.counted(provider, result, err); err != nil {
 			return err
 		}
@@ -241,6 +224,6 @@ func (eh *EventHandlers) counted(provider string, result feedback.IngestResult, 
 	if err != nil {
 		result = outcomeUnavailable
 	}
-	eh.count(provider, string(result))
+	eh.Count(provider, string(result))
 	return err
 }

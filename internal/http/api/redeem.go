@@ -31,7 +31,7 @@ func (a *API) redeem(c echo.Context, who verification.Caller, body redeemBody) e
 	if err != nil {
 		return err
 	}
-	r, err := a.Proofs.Redeem(c.Request().Context(), who.App,
+	r, err := a.services.Proofs.Redeem(c.Request().Context(), who.App,
 		proof.RedeemRequest{Proof: body.Proof, Reference: body.Reference, IdempotencyKey: key})
 	if err != nil {
 		return err

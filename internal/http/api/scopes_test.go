@@ -38,7 +38,7 @@ func scoped(t *testing.T) *echo.Echo {
 // serve is the API with these keys and no use cases but those two.
 func serve(codes full, keys ...*api.Key) *echo.Echo {
 	e := server.New(server.Config{Logger: slog.New(slog.DiscardHandler)})
-	api.New(codes, keys).Register(e)
+	api.New(api.Services{Codes: codes}, keys).Register(e)
 	return e
 }
 

@@ -36,27 +36,27 @@ func (eh *EventHandlers) receiveFromTopic(c echo.Context, source feedback.Source
 	ctx := c.Request().Context()
 	m, err := topic.Verify(ctx, body, time.Now())
 	if errors.Is(err, sns.ErrForged) {
-		eh.count(source.Name, outcomeForged)
+		eh.Count(source.Name, outcomeForged)
 		if n, due := eh.lines.Add(source.Name+err.Error(), time.Now()); due {
-			eh.logger.WarnContext(ctx, "provider events rejected: no message of the topic", "provider", source.Name,
+			eh.Logger.WarnContext(ctx, "provider events rejected: no message of the topic", "provider", source.Name,
 				"error", err, "count", n, logs.SeeEvents)
 		}
 		return &server.Problem{Kind: server.Unauthorized}
 	}
 	if err != nil {
-		eh.count(source.Name, outcomeUnavailable)
+		eh.Count(source.Name, outcomeUnavailable)
 		return fault.Unavailable.Wrap(err)
 	}
 	switch m.Kind {
 	case sns.SubscriptionConfirmation:
 		err = eh.confirmSubscription(ctx, source.Name, topic, m)
 	case sns.UnsubscribeConfirmation:
-		eh.count(source.Name, outcomeSubscriptionEnded)
-		eh.logger.WarnContext(ctx, "provider events end: the subscription was removed", "provider", source.Name,
+		eh.Count(source.Name, outcomeSubscriptionEnded)
+		eh.Logger.WarnContext(ctx, "provider events end: the subscription was removed", "provider", source.Name,
 			logs.SeeEvents)
 	case sns.Notification:
 		if text := strings.TrimSpace(m.Text); !strings.HasPrefix(text, "{") && !strings.HasPrefix(text, "[") {
-			eh.count(source.Name, string(feedback.Unrecorded)) // not JSON: SES greets a new topic with a sentence
+			eh.Count(source.Name, string(feedback.Unrecorded)) // not JSON: SES greets a new topic with a sentence
 			break
 		}
 		return eh.ingest(c, source, []byte(m.Text))
@@ -73,14 +73,14 @@ func (eh *EventHandlers) confirmSubscription(ctx context.Context, provider strin
 		func(ctx context.Context) error { return topic.ConfirmSubscription(ctx, m) })
 	switch {
 	case err != nil:
-		eh.count(provider, outcomeUnavailable)
+		eh.Count(provider, outcomeUnavailable)
 		return fault.Unavailable.Wrap(err)
 	case !accepted:
-		eh.count(provider, outcomeUnconfirmed)
-		eh.logger.WarnContext(ctx, "subscription not confirmed: accept it at /admin/acts, then request it again in SNS",
+		eh.Count(provider, outcomeUnconfirmed)
+		eh.Logger.WarnContext(ctx, "subscription not confirmed: accept it at /admin/acts, then request it again in SNS",
 			"provider", provider, logs.SeeEvents)
 	default:
-		eh.count(provider, outcomeSubscribed)
+		eh.Count(provider, outcomeSubscribed)
 	}
 	return nil
 }

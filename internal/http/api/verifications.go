@@ -54,7 +54,7 @@ func (a *API) send(c echo.Context, who verification.Caller, body sendBody) error
 		return err
 	}
 	allowWait(c, ask.Wait)
-	answer, err := a.codes.Send(c.Request().Context(), ask)
+	answer, err := a.services.Codes.Send(c.Request().Context(), ask)
 	if err != nil {
 		return err
 	}
@@ -173,7 +173,7 @@ func setTrust(who *verification.Caller, trust string) error {
 
 // get is GET /v1/verifications/{id}.
 func (a *API) get(c echo.Context, who verification.Caller) error {
-	v, err := a.codes.Get(c.Request().Context(), who, c.Param("id"))
+	v, err := a.services.Codes.Get(c.Request().Context(), who, c.Param("id"))
 	if err != nil {
 		return err
 	}
@@ -193,7 +193,7 @@ func (a *API) quota(c echo.Context, who verification.Caller, body quotaBody) err
 	if err := setTrust(&who, body.Trust); err != nil {
 		return err
 	}
-	v, err := a.codes.Quota(c.Request().Context(), who, body.Channel, body.To, body.Purpose)
+	v, err := a.services.Codes.Quota(c.Request().Context(), who, body.Channel, body.To, body.Purpose)
 	if err != nil {
 		return err
 	}

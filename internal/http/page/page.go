@@ -87,7 +87,7 @@ func New(c Config) *Page {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	u := &Page{Config: c, current: &atomic.Pointer[[]AppPage]{}, lines: &logs.Throttle{Every: time.Minute}}
+	u := &Page{Config: c, current: &atomic.Pointer[[]AppPage]{}, lines: &logs.Throttle{}}
 	u.Configure(c.AppPage)
 	return u
 }

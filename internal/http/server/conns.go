@@ -47,7 +47,7 @@ type ConnTracker struct {
 // and logs it at most once a minute. 0 for max means any number.
 func NewConnTracker(maxWaiting int, proxies []netip.Prefix, logger *slog.Logger) *ConnTracker {
 	return &ConnTracker{
-		UnreadWait: DefaultUnreadWait, max: maxWaiting, proxies: proxies, logger: logger, lines: logs.Throttle{Every: time.Minute},
+		UnreadWait: DefaultUnreadWait, max: maxWaiting, proxies: proxies, logger: logger,
 		open: map[*conn]bool{}, queues: map[netip.Prefix]*list.List{},
 	}
 }

@@ -70,7 +70,7 @@ func New(c Config) *echo.Echo {
 	}
 	e.HTTPErrorHandler = errorHandler(c.Logger, c.PublicURL)
 	e.Pre(recoverPanics(c.Logger), assignRequestID, warnOfForwarding(c.TrustedProxies, c.Logger, time.Now))
-	bodies := &bodyMemory{logger: c.Logger, networks: map[netip.Prefix]int{}, lines: logs.Throttle{Every: time.Minute}}
+	bodies := &bodyMemory{logger: c.Logger, networks: map[netip.Prefix]int{}}
 	e.Use(accessLog(c.Logger, c.Served), web.Compress, securityHeaders(), recoverPanics(c.Logger), bodies.Bound,
 		middleware.BodyLimitWithConfig(middleware.BodyLimitConfig{Limit: strconv.Itoa(maxBody), Skipper: skipBodyLimit}))
 	e.GET(problemsPath+":slug", serveProblemPage)

@@ -86,16 +86,13 @@ var LimiterTimeout = 2 * time.Second
 //
 // Only callLimiter begins an outage, only tryAgain ends it; only takeLocally sets lastAlone.
 type Gates struct {
-	// OnEventLoss is called after the limiter had lost events of a recipient although no call had
-	// failed shortly before, and they were added again.
-	OnEventLoss func()
-
 	shared Limiter // nil: without Redis
 	// the limiter in this process: without shared, and while it is unavailable, it decides the
 	// scopes that the database does not
 	local  Limiter
 	db     Database
 	policy *policy.CurrentSet
+	lost   func()
 	now    func() time.Time
 	logger *slog.Logger
 
@@ -113,13 +110,13 @@ type Gates struct {
 }
 
 // New makes a Gates of a limiter and a database. A limiter in this process decides only the scopes
-// that the database does not.
-func New(shared Limiter, db Database, p *policy.CurrentSet, now func() time.Time, logger *slog.Logger) *Gates {
+// that the database does not. lost is called after the limiter had lost events of a recipient
+// although no call had failed shortly before, and they were added again.
+func New(shared Limiter, db Database, p *policy.CurrentSet, lost func(), now func() time.Time, logger *slog.Logger) *Gates {
 	g := &Gates{
-		shared: shared, db: db, policy: p, now: now, logger: logger,
+		shared: shared, db: db, policy: p, lost: lost, now: now, logger: logger,
 		histories: newSharedReads[rowrules.History](), backoffs: newSharedReads[quota.State](),
-		lines:       logs.Throttle{Every: time.Minute},
-		OnEventLoss: func() {}, pending: pendingRefunds{making: make(chan struct{}, 1), added: make(chan struct{}, 1)},
+		pending: pendingRefunds{making: make(chan struct{}, 1), added: make(chan struct{}, 1)},
 	}
 	g.trials, g.endTrials = context.WithCancel(context.Background())
 	if InProcess(shared) {

@@ -39,7 +39,7 @@ func (r *refunding) made(t *testing.T, g *Gates, what string, want ...string) {
 
 func newRefunding() (*refunding, *Gates) {
 	l := &refunding{fails: map[string]error{}}
-	return l, New(l, nil, nil, time.Now, slog.New(slog.DiscardHandler))
+	return l, New(l, nil, nil, nil, time.Now, slog.New(slog.DiscardHandler))
 }
 
 // Refunds are made in their order, each once, whatever the limiter does meanwhile.
@@ -99,7 +99,7 @@ func TestPendingRefundsEnd(t *testing.T) {
 		l.made(t, g, "after a day", "a [x]")
 		time.Sleep(time.Nanosecond)
 		l.made(t, g, "later")
-		g = New(quota.NewMemory(time.Now), nil, nil, time.Now, slog.New(slog.DiscardHandler))
+		g = New(quota.NewMemory(time.Now), nil, nil, nil, time.Now, slog.New(slog.DiscardHandler))
 		g.RefundLater("a", "x")
 		servertest.Same(t, "without Redis", len(g.pending.list), 0)
 	})

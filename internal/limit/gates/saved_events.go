@@ -43,16 +43,13 @@ const (
 // all scopes but recipient and failures. So a restart forgets none that was written, and on
 // Postgres the replicas read each other's. Safe for concurrent use.
 type SavedEvents struct {
-	// Ahead returns how far the limiter's clock is ahead of the database's. Shared: other processes
-	// use the database as well. Set both before the first call.
-	Ahead  func() time.Duration
-	Shared bool
-
 	limiter *quota.Memory
 	db      EventDatabase
 	seal    func(bucket string) []byte
 	open    func(sealed []byte) (bucket string, err error)
 	now     func() time.Time // the limiter's clock
+	ahead   func() time.Duration
+	shared  bool // other processes use the database as well
 	logger  *slog.Logger
 	writer  int64
 
@@ -65,13 +62,17 @@ type SavedEvents struct {
 }
 
 // NewSavedEvents makes a limiter in this process on the clock now, and the SavedEvents that keep
-// them. seal and open encrypt and decrypt the names of buckets.
-func NewSavedEvents(db EventDatabase, now func() time.Time, seal func(bucket string) []byte,
+// its events. ahead returns how far that clock is ahead of the database's; nil: not at all, and no
+// other process uses the database. seal and open encrypt and decrypt the names of buckets.
+func NewSavedEvents(db EventDatabase, ahead func() time.Duration, now func() time.Time, seal func(bucket string) []byte,
 	open func(sealed []byte) (bucket string, err error), logger *slog.Logger,
 ) *SavedEvents {
 	k := &SavedEvents{
-		Ahead: func() time.Duration { return 0 }, limiter: quota.NewMemory(now), db: db, seal: seal, open: open, now: now,
-		logger: logger, writer: rand.Int64(), read: -1, lines: logs.Throttle{Every: time.Minute},
+		limiter: quota.NewMemory(now), db: db, seal: seal, open: open, now: now, ahead: ahead, shared: ahead != nil,
+		logger: logger, writer: rand.Int64(), read: -1,
+	}
+	if !k.shared {
+		k.ahead = func() time.Duration { return 0 }
 	}
 	k.limiter.OnChange = k.add
 	return k
@@ -134,7 +135,7 @@ func (s *SavedEvents) rows(changes []quota.Change) (rows []store.LimiterEvent) {
 		if sealed[c.Bucket] == nil {
 			sealed[c.Bucket] = s.seal(c.Bucket)
 		}
-		at := c.At.Add(-s.Ahead().Truncate(time.Microsecond))
+		at := c.At.Add(-s.ahead().Truncate(time.Microsecond))
 		rows = append(rows, store.LimiterEvent{Bucket: sealed[c.Bucket], ID: c.ID, At: at, Until: at.Add(c.Keep), Refunded: c.Keep == 0})
 	}
 	return rows
@@ -160,7 +161,7 @@ func (s *SavedEvents) loadAll(ctx context.Context, to Limiter) (all int, err err
 // Sync writes what changed and, if other replicas use the database, reads a part of what they
 // wrote. more: there may be more to read. Errors: as of Flush and Load.
 func (s *SavedEvents) Sync(ctx context.Context) (more bool, err error) {
-	if err := s.Flush(ctx); err != nil || !s.Shared {
+	if err := s.Flush(ctx); err != nil || !s.shared {
 		return false, err
 	}
 	s.reading.Lock()
@@ -231,7 +232,7 @@ func (s *SavedEvents) addTo(ctx context.Context, to Limiter, group map[string][]
 				}
 				continue
 			}
-			a := quota.AgedEvent{ID: e.ID, Age: now.Add(-s.Ahead()).Sub(e.At)}
+			a := quota.AgedEvent{ID: e.ID, Age: now.Add(-s.ahead()).Sub(e.At)}
 			if to == Limiter(s.limiter) { // now is an instant of this limiter's clock
 				a.AsOf = now
 			}

@@ -49,16 +49,15 @@ func (p *keptProcess) LimiterEvents(ctx context.Context, reader, _ int64, limit 
 }
 
 // newSavedEvents keeps the events of a new limiter in a database.
-func newSavedEvents(r *vtest.Rig, db gates.EventDatabase, now func() time.Time) *gates.SavedEvents {
-	return gates.NewSavedEvents(db, now, r.Settings.Vault.SealBucket, r.Settings.Vault.OpenBucket, r.Logger)
+func newSavedEvents(r *vtest.Rig, db gates.EventDatabase, ahead func() time.Duration, now func() time.Time) *gates.SavedEvents {
+	return gates.NewSavedEvents(db, ahead, now, r.Settings.Vault.SealBucket, r.Settings.Vault.OpenBucket, r.Logger)
 }
 
 // startKept starts a process on the rig's database, on a clock that is ahead of the bubble's.
-func startKept(r *vtest.Rig, ahead time.Duration, shared bool) *keptProcess {
+func startKept(r *vtest.Rig, ahead time.Duration, toDatabase func() time.Duration) *keptProcess {
 	r.Helper()
 	p := &keptProcess{DB: r.Store}
-	p.saved = newSavedEvents(r, p, func() time.Time { return time.Now().Add(ahead) })
-	p.saved.Shared = shared
+	p.saved = newSavedEvents(r, p, toDatabase, func() time.Time { return time.Now().Add(ahead) })
 	p.Process = vtest.New(r.Settings, core.Dependencies{DB: r.Store, Limiter: p.saved.Limiter(), SavedEvents: p.saved, Logger: r.Logger})
 	p.Limits.SetLimits(applimits.Set{
 		"exports": {{Rule: quota.Rule{Name: "day", Limit: 2, Window: 24 * time.Hour}, Keys: []string{"user"}}},
@@ -130,7 +129,7 @@ func TestSavedEventsOutliveTheProcess(t *testing.T) {
 		"killed a second later":  {gates.KeepEvery + time.Millisecond, true, false},
 		"killed within a second": {0, true, true},
 	}, networkRules, func(r *vtest.Rig, c end) {
-		p := startKept(r, 0, false)
+		p := startKept(r, 0, nil)
 		for n := range 4 {
 			r.Sleep(time.Minute)
 			p.use(r, n)
@@ -145,7 +144,7 @@ func TestSavedEventsOutliveTheProcess(t *testing.T) {
 			want = p.states(r)
 		}
 		p.stop()
-		next := startKept(r, 0, false)
+		next := startKept(r, 0, nil)
 		defer next.stop()
 		r.WantLine("states", fmt.Sprint(want), next.states(r))
 		a, err := next.Service.Send(r.Context(), vtest.AskFor("next@example.com"))
@@ -158,7 +157,7 @@ func TestSavedEventsOutliveTheProcess(t *testing.T) {
 // seconds are not kept, and no name of a bucket is in the clear.
 func TestSavedEventsAreWhatCounts(t *testing.T) {
 	vtest.InBubbleIdle(t, nil, func(r *vtest.Rig) {
-		p := startKept(r, time.Hour, false) // its clock is set back before the next start
+		p := startKept(r, time.Hour, nil) // its clock is set back before the next start
 		limiter := p.saved.Limiter()
 		rule := func(window time.Duration) []quota.Rule {
 			return []quota.Rule{{Name: "rule", Scope: quota.IP, Limit: 9, Window: window}}
@@ -186,7 +185,7 @@ func TestSavedEventsAreWhatCounts(t *testing.T) {
 			return nil
 		}))
 		r.Want("an address in the names", bytes.Contains(kept, []byte("192.0")), false)
-		next := startKept(r, 0, false)
+		next := startKept(r, 0, nil)
 		defer next.stop()
 		for network, used := range map[string]int{"192.0.2.1": 1, "192.0.2.2": 1, "192.0.2.3": 1, "192.0.2.4": 0} {
 			d, err := next.saved.Limiter().Peek(r.Context(),
@@ -201,7 +200,7 @@ func TestSavedEventsAreWhatCounts(t *testing.T) {
 // and the database has none then.
 func TestSavedEventsAreSharedAndMove(t *testing.T) {
 	vtest.InBubbleIdle(t, networkRules, func(r *vtest.Rig) {
-		a, b := startKept(r, 0, true), startKept(r, 0, true)
+		a, b := startKept(r, 0, vtest.NotAhead), startKept(r, 0, vtest.NotAhead)
 		a.use(r, 1)
 		before := b.states(r)
 		r.Sleep(2*gates.KeepEvery + time.Millisecond)
@@ -213,7 +212,7 @@ func TestSavedEventsAreSharedAndMove(t *testing.T) {
 		redis := quota.NewMemory(func() time.Time { return time.Now().Add(30 * time.Minute) }) // its clock is its own
 		// a send of three rules, one of a limit and a failed check; then nothing
 		for _, n := range []int{5, 0} {
-			moved, err := newSavedEvents(r, r.Store, time.Now).MoveTo(r.Context(), redis)
+			moved, err := newSavedEvents(r, r.Store, nil, time.Now).MoveTo(r.Context(), redis)
 			r.NoError(err)
 			r.Want("moved", moved, n)
 		}
@@ -227,19 +226,19 @@ func TestSavedEventsAreSharedAndMove(t *testing.T) {
 // the process starts.
 func TestSavedEventsOfAnotherIndexKey(t *testing.T) {
 	vtest.InBubbleIdle(t, networkRules, func(r *vtest.Rig) {
-		old := startKept(r, 0, false)
+		old := startKept(r, 0, nil)
 		unused := old.states(r)
 		old.use(r, 1)
 		old.stop()
 		r.Settings.Vault.IndexKey = []byte("another index key of 32 bytes or more")
-		next := startKept(r, 0, false)
+		next := startKept(r, 0, nil)
 		r.WantLine("states", fmt.Sprint(unused), next.states(r))
 		r.Want("told", strings.Contains(r.Printed.String(), `another index key encrypted their names" count=5 `), true)
 		next.use(r, 2)
 		next.stop()
 		redis := quota.NewMemory(time.Now)
 		for _, read := range []int{10, 0} { // five of each key; then nothing
-			moved, err := newSavedEvents(r, r.Store, time.Now).MoveTo(r.Context(), redis)
+			moved, err := newSavedEvents(r, r.Store, nil, time.Now).MoveTo(r.Context(), redis)
 			r.NoError(err)
 			r.Want("read", moved, read)
 		}
@@ -280,7 +279,7 @@ func TestSavedEventsMoveBeforeTheyAreDeleted(t *testing.T) {
 		event: store.LimiterEvent{Bucket: []byte("b"), ID: "1", At: now, Until: now.Add(time.Hour)},
 		read:  make(chan struct{}, 1),
 	}
-	kept := gates.NewSavedEvents(db, time.Now, func(b string) []byte { return []byte(b) }, open, nil)
+	kept := gates.NewSavedEvents(db, nil, time.Now, func(b string) []byte { return []byte(b) }, open, nil)
 	var loading sync.WaitGroup
 	db.deleted = func() {
 		<-db.read // that of MoveTo
@@ -300,7 +299,7 @@ func TestSavedEventsAreReadOnce(t *testing.T) {
 	open := func(sealed []byte) (string, error) { return string(sealed), nil }
 	now := time.Now()
 	db := &otherReads{event: store.LimiterEvent{Bucket: []byte("b"), ID: "1", At: now, Until: now.Add(time.Hour), Seq: 7, Own: true}}
-	kept := gates.NewSavedEvents(db, time.Now, func(b string) []byte { return []byte(b) }, open, nil)
+	kept := gates.NewSavedEvents(db, nil, time.Now, func(b string) []byte { return []byte(b) }, open, nil)
 	servertest.OK(t, errors.Join(kept.Load(t.Context()), kept.Load(t.Context())))
 	d, err := kept.Limiter().Peek(t.Context(), quota.Request{
 		Rules:   []quota.Rule{{Name: "rule", Scope: quota.IP, Limit: 9, Window: time.Hour}},
@@ -312,7 +311,7 @@ func TestSavedEventsAreReadOnce(t *testing.T) {
 // While the database is away, 200,000 changes wait; how many more there were is said once a minute.
 func TestSavedEventsLogWhatIsDropped(t *testing.T) {
 	vtest.InBubbleIdle(t, nil, func(r *vtest.Rig) {
-		kept := newSavedEvents(r, r.Store, time.Now)
+		kept := newSavedEvents(r, r.Store, nil, time.Now)
 		events := make([]quota.AgedEvent, 200)
 		for i := range events {
 			events[i].ID = fmt.Sprint(i)

@@ -223,7 +223,7 @@ func (g *Gates) correctAndMerge(ctx context.Context, p buckets.Plan, d quota.Dec
 			var added quota.Decision
 			if added, err = g.peekLimiter(ctx, p); err == nil {
 				if len(lackingScopes(d.Rules, added.Rules)) > 0 && again.Add(-mayLackEventsFor).UnixMicro() >= g.outage.ended.Load() {
-					g.OnEventLoss()
+					g.lost()
 				}
 				d.Rules, asked, heard = added.Rules, again, g.now()
 			}

@@ -215,9 +215,7 @@ func TestLooksAreTrueAfterAProcessWasFrozenBetweenTheGates(t *testing.T) {
 func TestRebuildsAreCounted(t *testing.T) {
 	vtest.InBubbleWith(t, secondAndHour, func(r *vtest.Rig) {
 		var counts []int
-		losses := 0
-		r.Svc.Gates.OnEventLoss = func() { losses++ }
-		count := func() { counts = append(counts, losses) }
+		count := func() { counts = append(counts, r.Metrics.Take("rebuilt")) }
 		for range 3 {
 			r.QuotaAt(r.Svc)
 			r.SendTo(vtest.Ana)
@@ -237,7 +235,7 @@ func TestRebuildsAreCounted(t *testing.T) {
 		r.EmptyLimiter()
 		r.RefuseTo(vtest.Ana) // by the database
 		count()
-		servertest.Same(t, "rebuilds", fmt.Sprint(counts), "[0 1 1 2 2]")
+		servertest.Same(t, "rebuilds", fmt.Sprint(counts), "[0 1 0 1 0]")
 	})
 }
 
@@ -270,12 +268,12 @@ func TestASlowGateIsNoLoss(t *testing.T) {
 	} {
 		vtest.InBubbleWith(t, secondAndHour, func(r *vtest.Rig) {
 			s := slow(r)
-			s.Gates.OnEventLoss = func() { t.Errorf("%s is slow, and that counts as a loss", name) }
 			for range 3 {
 				r.NoError(vtest.Err(s.Send(r.Context(), vtest.AskFor(vtest.Ana))))
 				r.Sleep(2 * time.Second)
 				r.QuotaAt(s)
 			}
+			servertest.Same(t, name+" is slow: losses", fmt.Sprint(r.Metrics.Take("rebuilt")), "0")
 		})
 	}
 }

@@ -112,8 +112,8 @@ func (l looked) Peek(ctx context.Context, r quota.Request) (quota.Decision, erro
 func TestWithoutRedisNothingIsDoneTwice(t *testing.T) {
 	vtest.InBubbleWith(t, withoutRedis, func(r *vtest.Rig) {
 		looks := 0
-		g := gates.New(looked{quota.NewMemory(time.Now), &looks}, r.Store, policy.NewCurrentSet(r.Settings.Set, time.Now), time.Now,
-			r.Logger)
+		g := gates.New(looked{quota.NewMemory(time.Now), &looks}, r.Store, policy.NewCurrentSet(r.Settings.Set, time.Now),
+			func() {}, time.Now, r.Logger)
 		p := r.Svc.Terms().Purposes["default"]
 		ana := buckets.NewPlan(
 			buckets.Subject{App: "shop", IP: vtest.BackEnd.IP, Channel: "email", Recipient: r.Person().Recipient, Purpose: p}, p.Policy.Rules)

@@ -130,7 +130,7 @@ func (a *App) openPorts() error {
 			return e
 		}
 		starting := newEcho(&server.Health{}) // its Health never starts, so its /readyz answers 503
-		api.New(nil, apiKeys(a.cfg)).UseCORS(starting)
+		api.New(api.Services{}, apiKeys(a.cfg)).UseCORS(starting)
 		starting.Any("/*", func(echo.Context) error { return fault.Unavailable })
 		l := &listener{Listener: port, conns: a.conns, routes: newEcho(a.health), ended: make(chan struct{})}
 		l.setHandler(starting)
@@ -164,8 +164,7 @@ func (a *App) addRoutes() error {
 	}
 	a.registerHealthChecks()
 	a.requests = server.NewRequestLimiter(a.cfg.RequestsPerMinute, a.logger, a.metrics.NetworkRefused, a.now)
-	a.api = api.New(a.core.Codes, apiKeys(a.cfg))
-	a.api.Requests, a.api.Limits, a.api.Proofs = a.requests, a.core.Limits, a.core.Proofs
+	a.api = api.New(api.Services{Codes: a.core.Codes, Limits: a.core.Limits, Proofs: a.core.Proofs, Requests: a.requests}, apiKeys(a.cfg))
 	a.api.Register(front)
 	a.registerProviderEvents(front)
 	a.registerAuthHooks(front)
@@ -187,7 +186,6 @@ func (a *App) addRoutes() error {
 	}
 	a.registerPages(front)
 	a.registerConsole(front, back)
-	a.core.Gates.OnEventLoss = a.metrics.CountRebuild
 	a.metrics.RegisterStorage(a.storageStatus)
 	if a.redis != nil {
 		a.metrics.RegisterRedis(a.redis.Size)
@@ -208,21 +206,21 @@ func (a *App) addRoutes() error {
 
 // registerProviderEvents adds the routes on which mail providers report events.
 func (a *App) registerProviderEvents(e *echo.Echo) {
-	var sources []feedback.Source
-	topics := map[string]*sns.Topic{}
+	sources, topics := map[string]feedback.Source{}, map[string]*sns.Topic{}
 	// AllowPlain: the certificate of the signer's issuer may be at an http URL; Topic verifies the
 	// chain
 	client := webhook.Guard{AllowPlain: true}.NewClient(nil, nil)
 	for _, p := range a.cfg.Providers {
-		sources = append(sources, p.SourceWithSecret())
+		sources[p.Name] = p.SourceWithSecret()
 		if p.Auth.Scheme == feedback.SchemeSNS {
 			topics[p.Name] = sns.NewTopic(p.Auth.Topic, &client, nil)
 		}
 		a.metrics.InitProvider(p.Name, api.ProviderOutcomes())
 	}
-	events := api.NewEventHandlers(sources, a.core.ProviderEvents, gates.WriteThrough{Gates: a.core.Gates, Saved: a.savedEvents},
-		a.metrics.ProviderEventReported, a.logger)
-	events.Topics, events.Subscriptions = topics, a.core.Administration
+	events := &api.EventHandlers{
+		Sources: sources, Topics: topics, Subscriptions: a.core.Administration, Events: a.core.ProviderEvents,
+		Used: gates.WriteThrough{Gates: a.core.Gates, Saved: a.savedEvents}, Count: a.metrics.ProviderEventReported, Logger: a.logger,
+	}
 	events.Register(e)
 }
 

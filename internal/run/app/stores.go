@@ -222,12 +222,11 @@ func (a *App) warnRedis(ctx context.Context, r *quota.Redis) error {
 // is the process's, since a jump of the database's clock would otherwise age the events of both
 // gates.
 func (a *App) newSavedEvents() *gates.SavedEvents {
-	k := gates.NewSavedEvents(a.db, a.localNow, a.keys.SealBucket, a.keys.OpenBucket, a.logger)
-	k.Shared = a.clock != nil
-	if k.Shared {
-		k.Ahead = a.clock.localAhead
+	var ahead func() time.Duration
+	if a.clock != nil {
+		ahead = a.clock.localAhead
 	}
-	return k
+	return gates.NewSavedEvents(a.db, ahead, a.localNow, a.keys.SealBucket, a.keys.OpenBucket, a.logger)
 }
 
 // maxEventLoading bounds how long a start loads kept events: a million takes some ten seconds.

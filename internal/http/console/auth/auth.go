@@ -81,7 +81,7 @@ const maxConcurrentPasswordChecks = 2
 // can't log in.
 func New(c Config, l *layout.Layout, logger *slog.Logger, now func() time.Time) *Auth {
 	a := &Auth{
-		Config: c, attempts: attemptLimiter{c.Limiter}, lines: logs.Throttle{Every: time.Minute}, logger: logger,
+		Config: c, attempts: attemptLimiter{c.Limiter}, logger: logger,
 		now: now, layout: l,
 		checks: make(chan struct{}, maxConcurrentPasswordChecks),
 	}

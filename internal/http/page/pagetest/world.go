@@ -79,8 +79,7 @@ func NewWorld(rules ...quota.Rule) *World {
 	w.Person = &Person{Header: http.Header{}, handler: e}
 	page.RegisterStatic(e)
 	web.RegisterWidget(e)
-	w.api = w.Codes.NewAPI(w.Codes, nil)
-	w.api.Requests = requests{&w.exhausted}
+	w.api = w.Codes.NewAPI(api.Services{Codes: w.Codes, Requests: requests{&w.exhausted}}, nil)
 	w.api.Register(e)
 	w.Allow()
 	w.page = page.New(page.Config{AppPage: theShop, References: references{}, Offer: w.api.Offer, Now: w.clock.now, Logger: logger})

@@ -86,6 +86,7 @@ type Observer interface {
 	jobs.Observer
 	webhook.Observer
 	LimitAnswered(limit string, o applimits.Operation, outcome string)
+	CountRebuild()
 }
 
 // Dependencies are the services that a Core uses.
@@ -144,7 +145,7 @@ func New(s Settings, p Dependencies) *Core {
 		Transport: p.Transport,
 	})
 	events := webhook.Events{Policy: c.Policy, Vault: s.Vault, IDs: &store.IDGenerator{}, Now: p.Now, WakeWebhooks: c.Webhooks.Wake}
-	c.Gates = gates.New(p.Limiter, p.DB, c.Policy, p.Now, p.Logger)
+	c.Gates = gates.New(p.Limiter, p.DB, c.Policy, p.Observer.CountRebuild, p.Now, p.Logger)
 	c.Repair = &repair.Repair{
 		Store: p.DB, Limiter: c.Gates, Policy: c.Policy, Vault: s.Vault, Now: p.Now, Logger: p.Logger,
 		Lease: cmp.Or(s.Outbox.Lease, outbox.DefaultLease), Tick: cmp.Or(s.Outbox.Tick, outbox.DefaultTick),

@@ -149,6 +149,9 @@ func (m *Metrics) Attempted(app, outcome string) {
 	m.count("attempted", app, outcome)
 }
 
+// CountRebuild implements core.Observer.
+func (m *Metrics) CountRebuild() { m.count("rebuilt") }
+
 // LimitAnswered implements core.Observer.
 func (m *Metrics) LimitAnswered(limit string, op applimits.Operation, outcome string) {
 	m.count("limit", limit, op, outcome)

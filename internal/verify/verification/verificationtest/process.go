@@ -139,23 +139,22 @@ func (p *Process) Background() (stop func()) {
 	return func() { cancel(); <-stopped }
 }
 
-// NewAPI makes the HTTP API of the process, for callers with these keys. codes are its use cases,
-// perhaps behind something that a test puts in front.
-func (p *Process) NewAPI(codes api.CodeService, keys api.Keys) *api.API {
-	a := api.New(codes, keys)
-	a.Limits, a.Proofs = p.Limits, p.Proofs
-	return a
+// NewAPI makes the HTTP API of the process, for callers with these keys. s has the use cases,
+// perhaps behind something that a test puts in front; Limits and Proofs are the process's.
+func (p *Process) NewAPI(s api.Services, keys api.Keys) *api.API {
+	s.Limits, s.Proofs = p.Limits, p.Proofs
+	return api.New(s, keys)
 }
 
 // Routes are the HTTP API of the process, for callers with these keys. requests bounds those with
 // public keys; nil: nothing does.
 func (p *Process) Routes(keys api.Keys, requests *server.RequestLimiter) *echo.Echo {
-	a := p.NewAPI(p.Service, keys)
+	services := api.Services{Codes: p.Service}
 	if requests != nil {
-		a.Requests = requests
+		services.Requests = requests
 	}
 	e := server.New(server.Config{Logger: p.logger})
-	a.Register(e)
+	p.NewAPI(services, keys).Register(e)
 	return e
 }
 

@@ -161,9 +161,9 @@ func (r *Rig) ReplicaOn(db core.Database, sender outbox.MailSender, c outbox.Car
 		Logger: r.Logger, Now: r.now,
 	}
 	if r.Settings.Form == WithoutRedis {
-		parts.SavedEvents = gates.NewSavedEvents(unnumbered{r.Store}, r.now, r.Settings.Vault.SealBucket, r.Settings.Vault.OpenBucket,
-			r.Logger)
-		parts.SavedEvents.Shared, parts.Limiter = true, parts.SavedEvents.Limiter()
+		parts.SavedEvents = gates.NewSavedEvents(unnumbered{r.Store}, NotAhead, r.now, r.Settings.Vault.SealBucket,
+			r.Settings.Vault.OpenBucket, r.Logger)
+		parts.Limiter = parts.SavedEvents.Limiter()
 		r.NoError(parts.SavedEvents.Load(r.Context()))
 	}
 	p := New(r.Settings, parts)
@@ -172,6 +172,9 @@ func (r *Rig) ReplicaOn(db core.Database, sender outbox.MailSender, c outbox.Car
 	}
 	return &Service{Limiter: limiter, Process: p}
 }
+
+// NotAhead says of a clock that it is the database's, which other processes use as well.
+func NotAhead() time.Duration { return 0 }
 
 // unnumbered is a database that numbers no limiter's events, so each read is of all.
 type unnumbered struct{ gates.EventDatabase }
