@@ -98,6 +98,9 @@ var replies = []replyRow{
 	{fromRcpt, "5xx", "5.1.7 5.1.8 5.7.60 5.2.252", "", Rejected, AboutSender, elsewhere},
 
 	// From RCPT on most is about the recipient or the mail.
+	// Exchange may not open the mailbox that sends, for now on this host: a right that is missing, or
+	// new.
+	{fromRcpt, "430", "4.2.0", "", Temporary, AboutAccount, ends},
 	// A full, closed or unknown mailbox (RFC 3463 sections 3.2 and 3.3), as Gmail's 452 4.2.2, says
 	// nothing of our load.
 	{fromRcpt, "4xx", "4.1. 4.2.", "", Temporary, AboutRecipient, 0},

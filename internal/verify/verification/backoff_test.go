@@ -222,11 +222,12 @@ func TestWhatAFailureSays(t *testing.T) {
 		ask  func(r *vtest.Rig) verification.Request
 		want string // failures and backoff
 	}{
-		"no such mailbox": {mail(vtest.NoMailbox), "rejected 1 0"},
-		"reputation":      {mail(badReputation), "rejected 0 1"},
-		"a bare 550":      {mail(vtest.FailWith(delivery.Rejected, "rcpt", 550, "")), "rejected 1 0"},
-		"sent":            {mail(func(context.Context) error { return nil }), " 0 0"},
-		"no answer":       {mail(vtest.FailWith(delivery.Unknown, "dot", 0, "")), outbox.ReasonNoAnswer + " 0 0"},
+		"no such mailbox":  {mail(vtest.NoMailbox), "rejected 1 0"},
+		"reputation":       {mail(badReputation), "rejected 0 1"},
+		"a refused sender": {mail(vtest.FailWith(delivery.Rejected, "mail", 550, "5.7.1")), "rejected 0 1"},
+		"a bare 550":       {mail(vtest.FailWith(delivery.Rejected, "rcpt", 550, "")), "rejected 1 0"},
+		"sent":             {mail(func(context.Context) error { return nil }), " 0 0"},
+		"no answer":        {mail(vtest.FailWith(delivery.Unknown, "dot", 0, "")), outbox.ReasonNoAnswer + " 0 0"},
 		"away until the code's end": {failing(&delivery.Error{
 			Class: delivery.Temporary, Stage: "dial", RetryAfter: time.Hour,
 			Err: errors.New("away"),
