@@ -15,7 +15,8 @@ type Meaning string
 const (
 	NoMeaning      Meaning = ""
 	MissingMailbox Meaning = "missing" // there is no such mailbox
-	AnotherReason  Meaning = "other"   // policy, quota, rate, sender, a block list, spam, a full mailbox
+	AnotherReason  Meaning = "other"   // policy, quota, rate, a block list, spam, a full mailbox
+	RefusedSender  Meaning = "sender"  // the sender's address is refused
 	TooFast        Meaning = "fast"    // too many mails in a second or a minute, so the same mail is taken soon
 )
 
@@ -39,6 +40,8 @@ func MeaningOf(reply string) Meaning {
 	switch {
 	case containsAny(text, tooFast):
 		return TooFast
+	case containsAny(text, refusedSender):
+		return RefusedSender
 	case containsAny(text, otherReasons):
 		return AnotherReason
 	case containsAny(text, missing) || containsPair(text, mailboxes, missingAfter, 6) ||
@@ -71,6 +74,8 @@ var (
 		"reason unknown, cause unknown, invalid message, invalid header, invalid command, invalid response")
 
 	tooFast = phrases("per second, per minute")
+
+	refusedSender = phrases("sender address rejected, sender verify failed") // Postfix and Exim
 
 	otherReasons = phrases(
 		// full

@@ -96,10 +96,11 @@ var replies = []replyRow{
 	// The same later (RFC 3463 section 3.2; 5.7.60 and 5.2.252 of Exchange): Postfix tells it at
 	// RCPT, Exchange after the final dot.
 	{fromRcpt, "5xx", "5.1.7 5.1.8 5.7.60 5.2.252", "", Rejected, AboutSender, elsewhere},
+	{fromRcpt, "5xx", "", string(RefusedSender), Rejected, AboutSender, elsewhere},
 
 	// From RCPT on most is about the recipient or the mail.
-	// Exchange may not open the mailbox that sends, for now on this host: a right that is missing, or
-	// new.
+	// Exchange may not open the mailbox that sends, for now on this host: a right that is missing,
+	// or new.
 	{fromRcpt, "430", "4.2.0", "", Temporary, AboutAccount, ends},
 	// A full, closed or unknown mailbox (RFC 3463 sections 3.2 and 3.3), as Gmail's 452 4.2.2, says
 	// nothing of our load.

@@ -211,7 +211,7 @@ func suppressionCause(e Event) store.SuppressionCause {
 		return store.CauseComplaint
 	case e.Meaning == OptedOut:
 		return store.CauseOptOut
-	case e.Meaning == BouncedForGood && code == "" && e.Says != delivery.AnotherReason && e.Says != delivery.TooFast,
+	case e.Meaning == BouncedForGood && code == "" && (e.Says == delivery.NoMeaning || e.Says == delivery.MissingMailbox),
 		(e.Meaning == Bounced || e.Meaning == BouncedForGood) && delivery.SaysNoMailbox(code, e.Says):
 		return store.CauseHardBounce
 	}
