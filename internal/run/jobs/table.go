@@ -167,8 +167,6 @@ func (m *Maintenance) deleteErasedHashes(ctx context.Context) (again bool, err e
 // settleSuppressions lifts the suppressions that prove wrong, and logs each burst, once in each
 // process. again is always false.
 func (m *Maintenance) settleSuppressions(ctx context.Context) (again bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
-	defer cancel()
 	if err := m.Store.SettleSuppressions(ctx); err != nil {
 		return false, err
 	}

@@ -32,9 +32,7 @@ func (ad *Administration) ExportRecipient(ctx context.Context, p Target, act sto
 	if err != nil {
 		outcome = store.AuditFailed
 	}
-	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), store.CallTimeout)
-	defer cancel()
-	ad.recordEnd(end, act, outcome, fmt.Sprint("rows=", n))
+	ad.recordEnd(context.WithoutCancel(ctx), act, outcome, fmt.Sprint("rows=", n))
 	return err
 }
 

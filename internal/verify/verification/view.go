@@ -184,9 +184,8 @@ func (s *readService) Quota(ctx context.Context, c Caller, channel, to, purpose 
 	view := View{Channel: r.Channel(), To: r.Masked(), Purpose: p.Name}
 	asks := false
 	if check := s.humanCheckOf(plan); check != nil && !set.TestRecipients.Has(hashes.Address, s.Now()) {
-		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), store.CallTimeout) // others get what it reads, too
-		defer cancel()
-		asks = s.asksNext(plan, current.Decision) || s.isAlwaysAsked(bounded, *check, plan, r, true)
+		// without ctx's end, since others get what it reads, too
+		asks = s.asksNext(plan, current.Decision) || s.isAlwaysAsked(context.WithoutCancel(ctx), *check, plan, r, true)
 	}
 	return Answer{Quota: s.redact(ctx, plan, current, c, "", nil), View: view, AsksNext: asks}, nil
 }
