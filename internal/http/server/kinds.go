@@ -36,189 +36,189 @@ const ourFaultMessage = "Something went wrong on our side. Please try again late
 // texts has titles and details in other languages; tests compare all three.
 var (
 	MalformedJSON = registerProblemKind(ProblemKind{
-		"malformed-json", http.StatusBadRequest, "Not valid JSON",
-		"The body is not one JSON object.",
-		"Send one JSON object in UTF-8 in which no name stands twice. `line` and `column` say where reading stopped (from 1; columns in " +
+		Slug: "malformed-json", Status: http.StatusBadRequest, Title: "Not valid JSON",
+		Cause: "The body is not one JSON object.",
+		Remedy: "Send one JSON object in UTF-8 in which no name stands twice. `line` and `column` say where reading stopped (from 1; columns in " +
 			"characters), `position` says it in bytes from 0. `field` is a name that stands twice. Nothing was done.",
-		ourFaultMessage,
+		Say: ourFaultMessage,
 	})
 	unknownField = registerProblemKind(ProblemKind{
-		"unknown-field", http.StatusBadRequest, "Unknown field",
-		"The body has a field that this address does not know.",
-		"`field` names it, `line` and `column` say where it stands. Names are case-sensitive; /docs has all of them. Nothing was done.",
-		ourFaultMessage,
+		Slug: "unknown-field", Status: http.StatusBadRequest, Title: "Unknown field",
+		Cause:  "The body has a field that this address does not know.",
+		Remedy: "`field` names it, `line` and `column` say where it stands. Names are case-sensitive; /docs has all of them. Nothing was done.",
+		Say:    ourFaultMessage,
 	})
 	BadRequest = registerProblemKind(ProblemKind{
-		"bad-request", http.StatusBadRequest, "Bad request",
-		"The request could not be understood.",
-		"`detail` says what is wrong. Change the request before you repeat it. Nothing was done.", ourFaultMessage,
+		Slug: "bad-request", Status: http.StatusBadRequest, Title: "Bad request",
+		Cause:  "The request could not be understood.",
+		Remedy: "`detail` says what is wrong. Change the request before you repeat it. Nothing was done.", Say: ourFaultMessage,
 	})
 	Unauthorized = registerProblemKind(ProblemKind{
-		"unauthorized", http.StatusUnauthorized, "Not authorised",
-		"The request has no key, token or signature that is valid here.",
-		"Send an API key: `Authorization: Bearer sk_…`; `sendcode key` makes one. Under /v1/admin send an admin token in its place. An event " +
-			"of a mail provider is signed as its setting says.", ourFaultMessage,
+		Slug: "unauthorized", Status: http.StatusUnauthorized, Title: "Not authorised",
+		Cause: "The request has no key, token or signature that is valid here.",
+		Remedy: "Send an API key: `Authorization: Bearer sk_…`; `sendcode key` makes one. Under /v1/admin send an admin token in its place. An event " +
+			"of a mail provider is signed as its setting says.", Say: ourFaultMessage,
 	})
 	Forbidden = registerProblemKind(ProblemKind{
-		"forbidden", http.StatusForbidden, "Not allowed",
-		"This key, account or origin may not do that.",
-		"`detail` says why. A public key works on pages of its app's `origins` alone, and not for what needs a secret key. An account may do " +
-			"what its role allows.", ourFaultMessage,
+		Slug: "forbidden", Status: http.StatusForbidden, Title: "Not allowed",
+		Cause: "This key, account or origin may not do that.",
+		Remedy: "`detail` says why. A public key works on pages of its app's `origins` alone, and not for what needs a secret key. An account may do " +
+			"what its role allows.", Say: ourFaultMessage,
 	})
 	ScopeMissing = registerProblemKind(ProblemKind{
-		"insufficient-scope", http.StatusForbidden, "Insufficient scope",
-		"The API key has scopes, and the one that this request needs is not among them.",
-		"`scope` names it. Use another key, or add the scope to this key's `scopes` in the configuration. Nothing was done.",
-		ourFaultMessage,
+		Slug: "insufficient-scope", Status: http.StatusForbidden, Title: "Insufficient scope",
+		Cause:  "The API key has scopes, and the one that this request needs is not among them.",
+		Remedy: "`scope` names it. Use another key, or add the scope to this key's `scopes` in the configuration. Nothing was done.",
+		Say:    ourFaultMessage,
 	})
 	SecretInPage = registerProblemKind(ProblemKind{
-		"secret-key-in-page", http.StatusForbidden, "Secret key in a page",
-		"A page sent a secret key (`sk_…`). Every visitor of the page can read it, and with it send codes and read what was sent.",
-		"Put the app's public key (`pk_…`) into the page, and the page's origin into the app's `origins`; `sendcode key --kind public` makes a key. " +
-			"Call with secret keys from your back end alone. Replace the secret key: it was published. Nothing was done.", ourFaultMessage,
+		Slug: "secret-key-in-page", Status: http.StatusForbidden, Title: "Secret key in a page",
+		Cause: "A page sent a secret key (`sk_…`). Every visitor of the page can read it, and with it send codes and read what was sent.",
+		Remedy: "Put the app's public key (`pk_…`) into the page, and the page's origin into the app's `origins`; `sendcode key --kind public` makes a key. " +
+			"Call with secret keys from your back end alone. Replace the secret key: it was published. Nothing was done.", Say: ourFaultMessage,
 	})
 	NotFound = registerProblemKind(ProblemKind{
-		"not-found", http.StatusNotFound, "Not found",
-		"There is nothing at this address, or nothing for this key.",
-		"Compare the address with /docs. What another app opened is not found, nor is for a public key what a back end opened, nor what was " +
+		Slug: "not-found", Status: http.StatusNotFound, Title: "Not found",
+		Cause: "There is nothing at this address, or nothing for this key.",
+		Remedy: "Compare the address with /docs. What another app opened is not found, nor is for a public key what a back end opened, nor what was " +
 			"erased. If the ID was good before, ask for a new code.",
-		"This code is not known any more. Ask for a new one.",
+		Say: "This code is not known any more. Ask for a new one.",
 	})
 	methodNotAllowed = registerProblemKind(ProblemKind{
-		"method-not-allowed", http.StatusMethodNotAllowed, "Method not allowed",
-		"This address does not know the method of the request; the header Allow names those that it knows.",
-		"Use one of the methods in `Allow`.", ourFaultMessage,
+		Slug: "method-not-allowed", Status: http.StatusMethodNotAllowed, Title: "Method not allowed",
+		Cause:  "This address does not know the method of the request; the header Allow names those that it knows.",
+		Remedy: "Use one of the methods in `Allow`.", Say: ourFaultMessage,
 	})
 	conflict = registerProblemKind(ProblemKind{
-		"conflict", http.StatusConflict, "Conflict",
-		"Another request with the same Idempotency-Key is being worked on.",
-		"Repeat the same request with the same key after `Retry-After` seconds: it then has the answer of the first.",
-		"We are still working on it. One moment.",
+		Slug: "conflict", Status: http.StatusConflict, Title: "Conflict",
+		Cause:  "Another request with the same Idempotency-Key is being worked on.",
+		Remedy: "Repeat the same request with the same key after `Retry-After` seconds: it then has the answer of the first.",
+		Say:    "We are still working on it. One moment.",
 	})
 	NotDoneKind = registerProblemKind(ProblemKind{
-		"not-done", http.StatusConflict, "Not done",
-		"What was asked for is not possible any more, or a rule is against it.",
-		"`detail` says which. Nothing was done.", ourFaultMessage,
+		Slug: "not-done", Status: http.StatusConflict, Title: "Not done",
+		Cause:  "What was asked for is not possible any more, or a rule is against it.",
+		Remedy: "`detail` says which. Nothing was done.", Say: ourFaultMessage,
 	})
 	proofRedeemedKind = registerProblemKind(ProblemKind{
-		"proof-redeemed", http.StatusConflict, "Proof redeemed before",
-		"This proof or reference was exchanged for the address before.",
-		"Each is exchanged once. If the answer was lost, repeat the request with its own Idempotency-Key. Else someone uses it a second time: " +
+		Slug: "proof-redeemed", Status: http.StatusConflict, Title: "Proof redeemed before",
+		Cause: "This proof or reference was exchanged for the address before.",
+		Remedy: "Each is exchanged once. If the answer was lost, repeat the request with its own Idempotency-Key. Else someone uses it a second time: " +
 			"refuse the sign-in.",
-		"This sign-in was used already. Please start again.",
+		Say: "This sign-in was used already. Please start again.",
 	})
 	checkedByCallerKind = registerProblemKind(ProblemKind{
-		"caller-checks", http.StatusConflict, "The caller checks this code",
-		"The code came with the request for it, so it is not known here: it was sent, and is neither checked nor sent again.",
-		"Compare it where you made it. To send it once more, ask with `code` again, under a new Idempotency-Key. Nothing was done.",
-		ourFaultMessage,
+		Slug: "caller-checks", Status: http.StatusConflict, Title: "The caller checks this code",
+		Cause:  "The code came with the request for it, so it is not known here: it was sent, and is neither checked nor sent again.",
+		Remedy: "Compare it where you made it. To send it once more, ask with `code` again, under a new Idempotency-Key. Nothing was done.",
+		Say:    ourFaultMessage,
 	})
 	checkedHereKind = registerProblemKind(ProblemKind{
-		"checked-here", http.StatusConflict, "This service checks this code",
-		"The service made this code, so its own check decides what becomes of it.",
-		"Check what the person typed with `/v1/verifications/{id}/check`. Report the outcome only of a code that you brought. Nothing was done.", ourFaultMessage,
+		Slug: "checked-here", Status: http.StatusConflict, Title: "This service checks this code",
+		Cause:  "The service made this code, so its own check decides what becomes of it.",
+		Remedy: "Check what the person typed with `/v1/verifications/{id}/check`. Report the outcome only of a code that you brought. Nothing was done.", Say: ourFaultMessage,
 	})
 	erasedKind = registerProblemKind(ProblemKind{
-		"erased", http.StatusGone, "Erased",
-		"The recipient was erased since, so its address is not kept any more.",
-		"Nothing brings the address back. Have the person ask for a new code.",
-		"Please confirm your address again.",
+		Slug: "erased", Status: http.StatusGone, Title: "Erased",
+		Cause:  "The recipient was erased since, so its address is not kept any more.",
+		Remedy: "Nothing brings the address back. Have the person ask for a new code.",
+		Say:    "Please confirm your address again.",
 	})
 	keyReused = registerProblemKind(ProblemKind{
-		"idempotency-key-reused", http.StatusUnprocessableEntity,
-		"Idempotency-Key used before",
-		"This Idempotency-Key came with another request in the last 24 hours.",
-		"Use a new key for a new request. A repetition has the same key and body, and without `locale` the same Accept-Language. Nothing was done.",
-		ourFaultMessage,
+		Slug: "idempotency-key-reused", Status: http.StatusUnprocessableEntity,
+		Title:  "Idempotency-Key used before",
+		Cause:  "This Idempotency-Key came with another request in the last 24 hours.",
+		Remedy: "Use a new key for a new request. A repetition has the same key and body, and without `locale` the same Accept-Language. Nothing was done.",
+		Say:    ourFaultMessage,
 	})
 	keyOfOtherCode = registerProblemKind(ProblemKind{
-		"key-of-other-code", http.StatusConflict, "Idempotency-Key of another code",
-		"The last check of this verification had this Idempotency-Key, and another code or another kind of API key.",
-		"Make a new key for each code that a person enters, and repeat a check with its own key and code. This was no try.",
-		ourFaultMessage,
+		Slug: "key-of-other-code", Status: http.StatusConflict, Title: "Idempotency-Key of another code",
+		Cause:  "The last check of this verification had this Idempotency-Key, and another code or another kind of API key.",
+		Remedy: "Make a new key for each code that a person enters, and repeat a check with its own key and code. This was no try.",
+		Say:    ourFaultMessage,
 	})
 	TooLarge = registerProblemKind(ProblemKind{
-		"too-large", http.StatusRequestEntityTooLarge, "Body too large",
-		"The body is larger than 16 KiB.",
-		"Send a smaller body. Events of mail providers may have 1 MiB, receipts of carriers 256 KiB. Nothing was done.",
-		ourFaultMessage,
+		Slug: "too-large", Status: http.StatusRequestEntityTooLarge, Title: "Body too large",
+		Cause:  "The body is larger than 16 KiB.",
+		Remedy: "Send a smaller body. Events of mail providers may have 1 MiB, receipts of carriers 256 KiB. Nothing was done.",
+		Say:    ourFaultMessage,
 	})
 	UnsupportedMedia = registerProblemKind(ProblemKind{
-		"unsupported-media-type", http.StatusUnsupportedMediaType,
-		"Unsupported media type",
-		"The body is not application/json, or not in UTF-8.",
-		"Send `Content-Type: application/json`. Nothing was done.", ourFaultMessage,
+		Slug: "unsupported-media-type", Status: http.StatusUnsupportedMediaType,
+		Title:  "Unsupported media type",
+		Cause:  "The body is not application/json, or not in UTF-8.",
+		Remedy: "Send `Content-Type: application/json`. Nothing was done.", Say: ourFaultMessage,
 	})
 	InvalidField = registerProblemKind(ProblemKind{
-		"invalid-field", http.StatusUnprocessableEntity, "Invalid field",
-		"A field has a value that is not accepted.",
-		"`field` names the field, `reason` is a stable word for what is wrong with it, `detail` says it in a sentence. Nothing was sent or " +
+		Slug: "invalid-field", Status: http.StatusUnprocessableEntity, Title: "Invalid field",
+		Cause: "A field has a value that is not accepted.",
+		Remedy: "`field` names the field, `reason` is a stable word for what is wrong with it, `detail` says it in a sentence. Nothing was sent or " +
 			"counted, and no try of a code was spent.",
-		"Where `field` is `to` or `code`, words of yours by `reason`: This address is not complete. The code has 6 digits. Else: " +
+		Say: "Where `field` is `to` or `code`, words of yours by `reason`: This address is not complete. The code has 6 digits. Else: " +
 			ourFaultMessage,
 	})
 	QuotaExceeded = registerProblemKind(ProblemKind{
-		quotahttp.ProblemSlug, http.StatusTooManyRequests, quotahttp.ProblemTitle,
-		"At least one rule has no place left.",
-		"Wait `retry_after` seconds: a request after that is let in, an earlier one is not. `blocked_by` is the rule that blocks longest, and " +
+		Slug: quotahttp.ProblemSlug, Status: http.StatusTooManyRequests, Title: quotahttp.ProblemTitle,
+		Cause: "At least one rule has no place left.",
+		Remedy: "Wait `retry_after` seconds: a request after that is let in, an earlier one is not. `blocked_by` is the rule that blocks longest, and " +
 			"`quota` has the state of each rule. A refused request costs nothing and moves no deadline. Sends and limits of your own " +
 			"have this one type.",
-		"The next code can be sent at 14:32 (`retry_after` from now). The last one still works.",
+		Say: "The next code can be sent at 14:32 (`retry_after` from now). The last one still works.",
 	})
 	HumanCheck = registerProblemKind(ProblemKind{
-		"human-check", http.StatusPreconditionRequired, "Human check needed",
-		"A stranger needs a human check for this send: strangers are many at the moment, or the check is always asked for.",
-		"`human_check` has the vendor (`by`, `site_key`) and a challenge (`work`). Repeat the request with the same Idempotency-Key and the token in " +
+		Slug: "human-check", Status: http.StatusPreconditionRequired, Title: "Human check needed",
+		Cause: "A stranger needs a human check for this send: strangers are many at the moment, or the check is always asked for.",
+		Remedy: "`human_check` has the vendor (`by`, `site_key`) and a challenge (`work`). Repeat the request with the same Idempotency-Key and the token in " +
 			"`human_check`: a vendor's own, or `work:` and the base64 of the solved challenge (ALTCHA, version 1). Or wait `retry_after` seconds, if it is " +
 			"there. Nothing was sent or counted.",
-		"Please show that you are no robot, or try again at 14:32.",
+		Say: "Please show that you are no robot, or try again at 14:32.",
 	})
 	HumanCheckFailed = registerProblemKind(ProblemKind{
-		"human-check-failed", http.StatusUnprocessableEntity, "Human check not passed",
-		"The token of the human check was not accepted.",
-		"`reason` says why: `used` (by another send), `expired`, `other_host` (made on a page that is not in `hostnames`; the log line has `human_check_host`), `rejected`. Get another token " +
+		Slug: "human-check-failed", Status: http.StatusUnprocessableEntity, Title: "Human check not passed",
+		Cause: "The token of the human check was not accepted.",
+		Remedy: "`reason` says why: `used` (by another send), `expired`, `other_host` (made on a page that is not in `hostnames`; the log line has `human_check_host`), `rejected`. Get another token " +
 			"for the fresh `human_check`. Nothing was sent or counted.",
-		"That did not work. Please try again.",
+		Say: "That did not work. Please try again.",
 	})
 	TooManyChecks = registerProblemKind(ProblemKind{
-		"too-many-checks", http.StatusTooManyRequests, "Too many failed checks",
-		"Too many wrong codes were entered for this recipient or from this network, so none is compared now.",
-		"Wait `retry_after` seconds. A new code gives no new tries, and none is sent that could not be checked: recipients are counted apart " +
+		Slug: "too-many-checks", Status: http.StatusTooManyRequests, Title: "Too many failed checks",
+		Cause: "Too many wrong codes were entered for this recipient or from this network, so none is compared now.",
+		Remedy: "Wait `retry_after` seconds. A new code gives no new tries, and none is sent that could not be checked: recipients are counted apart " +
 			"for what browsers and what secret keys asked for. Nothing was counted or sent.",
-		"Too many wrong codes were entered. Try again at 14:32.",
+		Say: "Too many wrong codes were entered. Try again at 14:32.",
 	})
 	TooManyAttempts = registerProblemKind(ProblemKind{
-		"too-many-attempts", http.StatusTooManyRequests, "Too many attempts",
-		"Too many wrong admin tokens came from your network.",
-		"Wait as long as `Retry-After` says. A right token is taken meanwhile.",
-		"Too many attempts. Try again at 14:32.",
+		Slug: "too-many-attempts", Status: http.StatusTooManyRequests, Title: "Too many attempts",
+		Cause:  "Too many wrong admin tokens came from your network.",
+		Remedy: "Wait as long as `Retry-After` says. A right token is taken meanwhile.",
+		Say:    "Too many attempts. Try again at 14:32.",
 	})
 	tooManyRequests = registerProblemKind(ProblemKind{
-		"too-many-requests", http.StatusTooManyRequests, "Too many requests",
-		"Browsers of your network made too many requests in the last minute.",
-		"Wait `retry_after` seconds. Nothing was done, and nothing was counted against a recipient. Requests with a secret key have no such " +
+		Slug: "too-many-requests", Status: http.StatusTooManyRequests, Title: "Too many requests",
+		Cause: "Browsers of your network made too many requests in the last minute.",
+		Remedy: "Wait `retry_after` seconds. Nothing was done, and nothing was counted against a recipient. Requests with a secret key have no such " +
 			"limit.",
-		"Your network makes too many requests. Try again in a minute.",
+		Say: "Your network makes too many requests. Try again in a minute.",
 	})
 	internalError = registerProblemKind(ProblemKind{
-		"internal", http.StatusInternalServerError, "Internal error",
-		"Something went wrong in the service.",
-		"Repeat the request later, a send with the same Idempotency-Key. The operator of the service finds the cause in the log by `request_id`.",
-		ourFaultMessage,
+		Slug: "internal", Status: http.StatusInternalServerError, Title: "Internal error",
+		Cause:  "Something went wrong in the service.",
+		Remedy: "Repeat the request later, a send with the same Idempotency-Key. The operator of the service finds the cause in the log by `request_id`.",
+		Say:    ourFaultMessage,
 	})
 	DeliveryFailed = registerProblemKind(ProblemKind{
-		"delivery-failed", http.StatusBadGateway, "Could not be delivered",
-		"The message was refused for good, or not even tried.",
-		"`send.reason` says why (`rejected`: the mail server or carrier refused it; `suppressed`: the recipient gets no messages for a while; " +
+		Slug: "delivery-failed", Status: http.StatusBadGateway, Title: "Could not be delivered",
+		Cause: "The message was refused for good, or not even tried.",
+		Remedy: "`send.reason` says why (`rejected`: the mail server or carrier refused it; `suppressed`: the recipient gets no messages for a while; " +
 			"`paused`: nothing is sent for now). Unless `send.counts` is true, another code may be asked for at once.",
-		"We could not deliver to this address. Check it for a typing mistake, or use another one.",
+		Say: "We could not deliver to this address. Check it for a typing mistake, or use another one.",
 	})
 	Unavailable = registerProblemKind(ProblemKind{
-		"unavailable", http.StatusServiceUnavailable, "Temporarily unavailable",
-		"The service can't decide this right now. This is not a quota.",
-		"Repeat the request after `Retry-After` seconds, a send with the same Idempotency-Key. `may_have_counted` false: nothing was sent, and " +
+		Slug: "unavailable", Status: http.StatusServiceUnavailable, Title: "Temporarily unavailable",
+		Cause: "The service can't decide this right now. This is not a quota.",
+		Remedy: "Repeat the request after `Retry-After` seconds, a send with the same Idempotency-Key. `may_have_counted` false: nothing was sent, and " +
 			"nothing counts. true: the database did not answer whether it took the request, so a send may go out, and a send or a try may " +
 			"count; what it did not take is given back once it answers.",
-		"Codes can't be sent or checked right now. Please try again in a moment.",
+		Say: "Codes can't be sent or checked right now. Please try again in a moment.",
 	})
 )
