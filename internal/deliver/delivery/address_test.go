@@ -137,12 +137,6 @@ rcpt 550 5.4.4 other
 rcpt 550 5.5.1 other
 rcpt 550 5.7.1 other no such user
 rcpt 550 5.7.23 other SPF check failed
-rcpt 554 5.7.1 other Relay access denied
-rcpt 554 5.7.1 other Client host rejected: cannot find your hostname
-mail 550 5.7.1 other messages from your IP are on our block list (S3140)
-dot 550 5.7.26 other This mail is unauthenticated.
-dot 550 5.7.1 other likely unsolicited mail
-dot 550 5.7.133 other sender not authenticated for group
 rcpt 550 - other SPF-check failed: 550 see the record
 rcpt 550 - other relay not permitted
 rcpt 550 - other Administrative prohibition

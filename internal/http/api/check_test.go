@@ -21,7 +21,7 @@ func TestCheckByKey(t *testing.T) {
 	const refused, noneHere = "/problems/key-of-other-code", "/problems/not-found"
 	verificationtest.InBubble(t, func(r *verificationtest.Rig) {
 		r.Svc.ProofSigner = proof.New(r.Settings.Vault.Ring)
-		e := r.Svc.Routes(api.Keys{keyOf("shop", secret), keyOf("news", elsewhere), keyOf("shop", public)}, nil)
+		e := r.Svc.Routes(api.Keys{keyOf("shop", secret), keyOf("news", elsewhere), keyOf("shop", public)}, api.Services{})
 		with := func(key string) client { return client{r.T, e, "192.0.2.1", key} }
 		back, browser, others := with(secret), with(public), with(elsewhere)
 		id := back.admitted(alice)

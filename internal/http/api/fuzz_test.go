@@ -33,7 +33,7 @@ func newAPI(t testing.TB, change ...func(*verificationtest.Settings)) *echo.Echo
 	for _, c := range change {
 		c(&settings)
 	}
-	return verificationtest.Start(t, settings).Routes(api.Keys{keyOf("shop", secret), keyOf("shop", public)}, nil)
+	return verificationtest.Start(t, settings).Routes(api.Keys{keyOf("shop", secret), keyOf("shop", public)}, api.Services{})
 }
 
 // keyOf is an app's secret key; one that begins with pk_ is a public key for the pages of the shop.

@@ -82,7 +82,7 @@ func TestOurPageIsAskedForWork(t *testing.T) {
 	}
 	verificationtest.InBubbleWith(t, always, func(r *verificationtest.Rig) {
 		page := api.NewPageKey("shop", verification.PageOffer{Purposes: []string{"default"}})
-		e := r.Svc.Routes(api.Keys{keyOf("shop", public), page}, nil)
+		e := r.Svc.Routes(api.Keys{keyOf("shop", public), page}, api.Services{})
 		send := func(key, more string) (status int, asked *humancheck.Offer, id string) {
 			w := client{r.T, e, "192.0.2.1", key}.do(http.MethodPost, "/v1/verifications",
 				`{"channel":"email","to":"`+alice+`"`+more+`}`, "Sec-Fetch-Site", "same-origin")

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"sendcode/internal/http/api"
 	"sendcode/internal/kit/servertest"
 	"sendcode/internal/verify/verification/verificationtest"
 )
@@ -18,7 +19,7 @@ func onNews(t *testing.T, test func(r *verificationtest.Rig, ask func(method, pa
 	t.Helper()
 	germany := func(s *verificationtest.Settings) { s.Numbers.Countries = []string{"DE"} }
 	verificationtest.InBubbleWith(t, verificationtest.WithReserve(map[string]int{"hour": 1}, germany), func(r *verificationtest.Rig) {
-		page := client{r.T, r.Svc.Routes(pageKeys, nil), "192.0.2.1", pageOfNews}
+		page := client{r.T, r.Svc.Routes(pageKeys, api.Services{}), "192.0.2.1", pageOfNews}
 		test(r, func(method, path, body string) string {
 			w := page.do(method, "/v1/"+path, body, fromPage...)
 			return fmt.Sprint(w.Code, " ", slugOf(w), " ", w.Body)

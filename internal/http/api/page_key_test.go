@@ -105,7 +105,7 @@ func TestWhereThePagesKeyWorks(t *testing.T) {
 func TestWhatThePagesKeyMayDo(t *testing.T) {
 	germany := func(s *verificationtest.Settings) { s.Numbers.Countries = []string{"DE"} }
 	verificationtest.InBubbleWith(t, germany, func(r *verificationtest.Rig) {
-		e := r.Svc.Routes(pageKeys, nil)
+		e := r.Svc.Routes(pageKeys, api.Services{})
 		as := func(key string) client { return client{r.T, e, "192.0.2.1", key} }
 		page := as(pageOfShop)
 		n := 0

@@ -86,15 +86,14 @@ func providerAPIWith(t *testing.T, auth feedback.Auth, used signatures, topic *s
 	logger := slog.New(slog.DiscardHandler)
 	e := server.New(server.Config{Logger: logger})
 	var mu sync.Mutex
-	p := &api.EventHandlers{
+	(&api.EventHandlers{
 		Sources: map[string]feedback.Source{"post": source}, Topics: map[string]*sns.Topic{"post": topic}, Subscriptions: admin,
 		Events: x.events, Used: used, Logger: logger, Count: func(p, o string) {
 			mu.Lock()
 			defer mu.Unlock()
 			x.counts = append(x.counts, p+" "+o)
 		},
-	}
-	p.Register(e)
+	}).Register(e)
 	x.h = e
 	return x
 }

@@ -23,7 +23,7 @@ var reporters = api.Keys{keyOf("shop", secret), keyOf("shop", public), keyOf("gy
 // Each answer of the two routes of /outcome.
 func TestReportedOutcomes(t *testing.T) {
 	vtest.InBubbleWith(t, func(s *vtest.Settings) { vtest.TellAll(s); vtest.ServeCountries("DE")(s) }, func(r *vtest.Rig) {
-		e := r.Svc.Routes(reporters, nil)
+		e := r.Svc.Routes(reporters, api.Services{})
 		post := func(key, path, body string) string {
 			w := client{r.T, e, "192.0.2.1", key}.do(http.MethodPost, "/v1/verifications"+path, body)
 			answer := strings.TrimSpace(w.Body.String())
@@ -85,7 +85,7 @@ func TestWatchBehindSupabase(t *testing.T) {
 		}
 		vtest.InBubbleWith(t, vtest.MinuteTick(settings), func(r *vtest.Rig) {
 			s := newSupabase(r, authhooks.SupabaseSMS, func(h *authhooks.Hook) { h.AppReports = c.due })
-			reporter := client{r.T, r.Svc.Routes(reporters, nil), "192.0.2.1", secret}
+			reporter := client{r.T, r.Svc.Routes(reporters, api.Services{}), "192.0.2.1", secret}
 			text := func(n int, number string) string {
 				return s.call(again(strings.NewReplacer("4915123456789", number[1:],
 					"203.0.113.7", fmt.Sprintf("%d.%d.1.1", 11+n%100, n/100)).Replace(s.body("sms")), n))

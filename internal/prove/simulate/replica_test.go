@@ -153,7 +153,7 @@ func (w *world) start(index, life int) *Replica {
 	r.Core, r.http = process.Core, process.Routes(api.Keys{
 		{App: app, ID: "secret", Kind: verification.BackEnd, SHA256: sha256.Sum256([]byte(secretKey))},
 		{App: app, ID: "public", Kind: verification.Browser, SHA256: sha256.Sum256([]byte(browserKey)), Origins: []string{origin}},
-	}, nil)
+	}, api.Services{})
 	r.Webhooks.Tick = hookTick
 	ctx, cancel := context.WithCancel(context.Background())
 	r.cancel = cancel

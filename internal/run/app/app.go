@@ -34,7 +34,6 @@ import (
 	"sendcode/internal/store"
 	"sendcode/internal/store/postgres"
 	"sendcode/internal/store/sqldb"
-	"sendcode/internal/verify/humancheck/vendors"
 	"sendcode/internal/verify/verification"
 	"sendcode/quota"
 
@@ -64,6 +63,7 @@ type App struct {
 	senders
 	core *core.Core
 	ports
+	humanChecks
 
 	closers []func() error // in the order in which the parts were opened; called in reverse
 }
@@ -97,14 +97,11 @@ type ports struct {
 	failed    chan error          // the error that ended a listener's server
 	serving   chan struct{}       // closed by Serve
 
-	api           *api.API
-	page          *page.Page                          // nil when it is off
-	budget        verification.Budget                 // nil: no cap on what text messages cost
-	vendors       map[string]vendorInUse              // of human checks, by app
-	vendorClients atomic.Pointer[[]*vendors.Verifier] // those of vendors, for scrapes
-	vendorBounds  *vendors.Bounds
-	requests      *server.RequestLimiter // for requests of browsers and of the page
-	health        *server.Health
+	api      *api.API
+	page     *page.Page             // nil when it is off
+	budget   verification.Budget    // nil: no cap on what text messages cost
+	requests *server.RequestLimiter // for requests of browsers and of the page
+	health   *server.Health
 }
 
 // Run builds the service and runs it until ctx ends. It prints the banner to out, with the

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"reflect"
+	"sync/atomic"
 
 	"sendcode/internal/base/logs"
 	"sendcode/internal/base/panics"
@@ -11,6 +12,13 @@ import (
 	"sendcode/internal/verify/humancheck"
 	"sendcode/internal/verify/humancheck/vendors"
 )
+
+// humanChecks are the vendors of human checks.
+type humanChecks struct {
+	vendors       map[string]vendorInUse              // by app
+	vendorClients atomic.Pointer[[]*vendors.Verifier] // those of vendors, for scrapes
+	vendorBounds  *vendors.Bounds                     // nil until the start has put checks in force
+}
 
 // vendorInUse is the vendor of an app's human check.
 type vendorInUse struct {
@@ -26,6 +34,7 @@ func (a *App) useHumanChecks(cfg config.Config) error {
 	if a.vendorBounds == nil {
 		a.vendorBounds = vendors.NewBounds(a.core.Gates)
 		a.metrics.RegisterHumanCheckVendors(a.vendorHealth)
+		a.onClose(a.stopVendors)
 	}
 	for _, app := range cfg.Apps {
 		c, asks := app.HumanCheckOf()

@@ -35,6 +35,5 @@ func (a *App) newCore() error {
 		Receipts: a.receiptSources(), Budget: a.budget,
 		Observer: a.metrics, Logger: a.logger, Now: a.now,
 	}))
-	a.onClose(a.stopVendors)
 	return a.useHumanChecks(a.cfg)
 }

@@ -21,6 +21,7 @@ import (
 	"sendcode/internal/deliver/delivery"
 	"sendcode/internal/deliver/outbox"
 	"sendcode/internal/deliver/sms"
+	"sendcode/internal/http/api"
 	"sendcode/internal/http/server"
 	"sendcode/internal/run/config"
 	"sendcode/internal/store"
@@ -100,7 +101,7 @@ func inWorld(t *testing.T, row refusal, test func(w *world)) {
 		}
 		r.Start()
 		requests := server.NewRequestLimiter(cfg.RequestsPerMinute, quiet, func() {}, time.Now)
-		w := &world{Rig: r, e: r.Svc.Routes(apiKeys(cfg), requests), row: row, tokens: map[string]string{}}
+		w := &world{Rig: r, e: r.Svc.Routes(apiKeys(cfg), api.Services{Requests: requests}), row: row, tokens: map[string]string{}}
 		for _, app := range []string{"shop", "other"} {
 			first := w.send(caller{app: app, kind: "public", ip: home}, w.person(), "")
 			checked := w.check(caller{app: app, kind: "public", ip: home}, first.ID, w.newestCode(w.person()))

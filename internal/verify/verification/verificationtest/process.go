@@ -146,15 +146,11 @@ func (p *Process) NewAPI(s api.Services, keys api.Keys) *api.API {
 	return api.New(s, keys)
 }
 
-// Routes are the HTTP API of the process, for callers with these keys. requests bounds those with
-// public keys; nil: nothing does.
-func (p *Process) Routes(keys api.Keys, requests *server.RequestLimiter) *echo.Echo {
-	services := api.Services{Codes: p.Service}
-	if requests != nil {
-		services.Requests = requests
-	}
+// Routes are the HTTP API of the process, for callers with these keys. s has Requests, or nothing.
+func (p *Process) Routes(keys api.Keys, s api.Services) *echo.Echo {
+	s.Codes = p.Service
 	e := server.New(server.Config{Logger: p.logger})
-	p.NewAPI(services, keys).Register(e)
+	p.NewAPI(s, keys).Register(e)
 	return e
 }
 
