@@ -68,7 +68,6 @@ RELEASES ?= trixie forky
 # What `make image` builds for; "": this machine.
 ARCHITECTURES ?=
 PROVE ?= ^TestProve$$|^TestMonthEnds$$/Redis
-OVER ?= 35
 BENCH_ROUNDS ?= 5
 # What is measured, and all that it starts, has two processors, so that machines with more give the same ratios.
 BENCH_CPUS ?= 0,1
@@ -93,7 +92,7 @@ BOUND_mutants ?= 19m
 DAY = $(shell echo $$(($$(date +%s) / 86400 % 7)))
 NIGHT = SEEDS=3000 FROM=$$(($(DAY) * 3000 + 1)) MUTANTS=-day=$$(($(DAY) + 1)) PROVED=40000 RESTARTS=6 HELD=3m PEOPLE=300 FUZZTIME=20s RELEASES=$(word $(shell echo $$(($(DAY) % 2 + 1))),trixie forky) OUT=bin/night/dist
 
-.PHONY: help build run demo test tests nightly race lint sentences outside engines image bench goals fuzz soak sizes prove simulate mutants up release version screenshots tools servers
+.PHONY: help build run demo test tests nightly race lint outside engines image bench goals fuzz soak sizes prove simulate mutants up release version screenshots tools servers
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -131,9 +130,6 @@ lint: ## gofmt, go vet, go.mod, staticcheck
 	go mod tidy -diff
 	go mod verify
 	$(LESS_GC) go run $(STATICCHECK) $(NIGHTLY) ./...
-
-sentences: ## the sentences of the documents with more than OVER=35 words; it only lists them
-	@go run ./tools/sentences -over=$(OVER) *.md docs/*.md docs/decisions/*.md
 
 outside: ## what asks other machines: govulncheck, the specification and the Dockerfile under tools from npm, schemas of Kubernetes and compose
 	tools/outside/outside.sh

@@ -92,7 +92,6 @@ var modules = map[string]string{
 	"github.com/getkin/kin-openapi":         "internal/run/app/apptest",
 	"github.com/santhosh-tekuri/jsonschema": testsOnly,
 	"github.com/go-json-experiment/json":    "internal/http/server",
-	"github.com/go-redis/redis_rate":        testsOnly, // what the benchmark is compared with
 	"github.com/go-jose/go-jose":            "internal/verify/proof internal/http/openid/openidtest internal/deliver/delivery/oauth/oauthtest",
 	"github.com/go-logr/logr":               "internal/run/traces", // OpenTelemetry's libraries log by it
 	"github.com/gofrs/flock":                "internal/run/app internal/run/config internal/kit/servertest",
