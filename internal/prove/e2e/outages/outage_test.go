@@ -5,13 +5,10 @@
 package outages
 
 import (
-	"fmt"
 	"net"
 	"net/http"
 	"os"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -28,30 +25,6 @@ func TestMain(m *testing.M) { os.Exit(apptest.Main(m, 5, 1)) }
 
 // redisAway is what /readyz says while Redis does not answer.
 const redisAway = "degraded: redis_away: Redis does not answer or can't write: the database decides for recipients, each process for other rules."
-
-// While Redis is away, the database decides alone, exactly; a Redis that comes back empty learns.
-func TestRedisAway(t *testing.T) {
-	t.Parallel()
-	s := apptest.OnRealParts(t).Policy(apptest.LongRules).Start(2)
-	s.Is("a send", s.Ask(0, "before@example.com"), http.StatusAccepted)
-	s.Redis.Stop()
-	// one after the other, since the database alone decides: on a busy machine each takes a while
-	s.Admits(1, 20, apptest.Ana)
-	s.Admits(0, 10, "before@example.com")
-	told := s.Ask(1, apptest.Ana)
-	s.Is("a send too early", told, http.StatusTooManyRequests, told.RetryAfter >= 150, len(told.Quota.Rules) == 3)
-	s.AwaitMail(apptest.Ana, 1)
-	s.AwaitReady(0, 200, redisAway)
-	s.Counts("sendcode_limiter_up", "0")
-	apptest.Must(t, s.Redis.Start())
-	s.AwaitReady(0, 200, "ok")
-	s.Await("Redis to learn", func() bool {
-		q := s.Post("/v1/quota", `{"channel":"email","to":"`+apptest.Ana+`"}`)
-		return q.Quota.BlockedBy == "short" && q.Quota.Rules[2].Remaining == 9
-	})
-	s.Admits(0, 20, apptest.Ana)
-	s.Admits(0, 20, "before@example.com")
-}
 
 // fullest returns a bucket that has as many events as any in a Redis, and how many.
 func fullest(t *testing.T, client *redis.Client) (bucket string, events int64) {
@@ -119,40 +92,6 @@ func TestRedisFailsTheWorkAlone(t *testing.T) {
 		_, said := s.Ready(0)
 		return said == redisAway && s.Logged("WRONGTYPE")
 	})
-}
-
-// A Redis that hangs is waited for once: by the requests that begin before the first of them has
-// waited. At 20 a second a later one that waits too ends long after the next twenty have begun.
-func TestRedisHangs(t *testing.T) {
-	t.Parallel()
-	s := apptest.OnRealParts(t).Start(1)
-	s.Is("a send", s.Ask(0, "before@example.com"), http.StatusAccepted)
-	apptest.Must(t, s.Redis.Pause())
-	defer func() { apptest.Must(t, s.Redis.Resume()) }()
-	var begun, noticed, waited, late atomic.Int64
-	var all sync.WaitGroup
-	ticks := time.NewTicker(50 * time.Millisecond)
-	defer ticks.Stop()
-	for begun.Load() < 400 {
-		<-ticks.C
-		n, early := begun.Add(1), noticed.Load() == 0
-		all.Go(func() {
-			s.Is("a send", s.Ask(0, fmt.Sprintf("hung%d@example.com", n)), http.StatusAccepted)
-			noticed.Store(1)
-			switch {
-			case begun.Load() < n+20:
-			case early:
-				waited.Add(1)
-			default:
-				late.Add(1)
-			}
-		})
-	}
-	all.Wait()
-	if waited.Load() == 0 || late.Load() > 120 { // where each waits for Redis, all do; on a busy machine some wait for their turn
-		t.Errorf("%d of the first requests waited, and %d later ones", waited.Load(), late.Load())
-	}
-	t.Logf("%d requests waited", waited.Load())
 }
 
 // Without Postgres sends, checks and looks are 503. What needs no database still answers, so
