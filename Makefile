@@ -52,7 +52,6 @@ PROVED ?= 100000
 RESTARTS ?= 20
 STEPS ?= 100000
 HELD ?= 10m
-LOSSES ?= 10000
 CODES ?= 10000000
 SEED ?= 0
 SEEDS ?= 100000
@@ -158,11 +157,9 @@ soak: servers ## faults under load for SOAKTIME=20s, PROVED=100000 requests in e
 	go test $(NIGHTLY) -run='^TestProve.+|^TestStalledRedisUnderLoad$$' -count=1 -v -timeout=90m ./internal/prove/e2e/parts -prove.time=$(SOAKTIME) -prove.requests=$(PROVED)
 	go test $(NIGHTLY) -run='^TestRollingRestarts' -count=1 -v -timeout=60m ./internal/prove/e2e/parts -parts.restarts=$(RESTARTS)
 
-sizes: servers ## STEPS=100000 random steps, a snapshot held for HELD=10m, LOSSES=10000 schedules of a limiter that forgets, REQUESTS=10000 held against the specification, PEOPLE=1000 impatient people at the page and at the widget, RECIPIENTS=10000 whose series are counted, 50 simulated worlds twice, and CODES=10000000 counted
+sizes: servers ## STEPS=100000 random steps, a snapshot held for HELD=10m, REQUESTS=10000 held against the specification, PEOPLE=1000 impatient people at the page and at the widget, RECIPIENTS=10000 whose series are counted, 50 simulated worlds twice, and CODES=10000000 counted
 	go test $(NIGHTLY) -run='RandomScheduleOfManySteps' -count=1 -v -timeout=20m ./quota -quota.steps=$(STEPS)
-	go test $(NIGHTLY) -run='GateOnManySteps' -count=1 -v -timeout=20m ./internal/store/postgres ./internal/store/sqlite -store.steps=$(STEPS)
 	go test $(NIGHTLY) -run='WhileASnapshotIsHeld' -count=1 -v -timeout=20m ./internal/store/postgres -store.held=$(HELD)
-	go test $(NIGHTLY) -run='^TestQuota11RandomLosses$$' -count=1 -v -timeout=20m ./internal/limit/gates -gates.losses=$(LOSSES)
 	go test $(NIGHTLY) -run='^TestRandomRequestsMatch' -count=1 -v -timeout=20m ./internal/prove/e2e/clients -clients.requests=$(REQUESTS)
 	go test $(NIGHTLY) -run='^TestAllInABrowser$$/^impatient' -count=1 -v -timeout=40m ./internal/http/page -page.people=$(PEOPLE)
 	go test $(NIGHTLY) -run='^TestSeriesAreBounded$$' -count=1 -v -timeout=20m ./internal/run/app -app.recipients=$(RECIPIENTS)

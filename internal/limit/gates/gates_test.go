@@ -42,6 +42,27 @@ func TestDatabaseIsTheSecondGate(t *testing.T) {
 	}
 }
 
+// The database may go back in time, as to a backup: what the limiter alone has counts to the
+// microsecond of its end, with what is sent afterwards.
+func TestTheLimiterIsTheSecondGate(t *testing.T) {
+	vtest.InBubbleWith(t, secondAndHour, func(r *vtest.Rig) {
+		for range 4 {
+			r.SendTo(vtest.Ana)
+			r.Sleep(10 * time.Second)
+		}
+		r.NoError(r.Store.SetBack(time.Now().Add(-time.Hour)))
+		r.WantQuota("a look", r.QuotaOf(""), "[1 1]", 0)
+		r.SendTo(vtest.Ana)
+		r.Sleep(time.Minute)
+		const wait = time.Hour - 100*time.Second
+		r.WantBlockedBy(r.RefuseTo(vtest.Ana).Quota, "hour", wait)
+		r.Sleep(wait - time.Microsecond)
+		r.RefuseTo(vtest.Ana)
+		r.Sleep(time.Microsecond)
+		r.SendTo(vtest.Ana)
+	})
+}
+
 // A send that the database could not take leaves no row, and is refunded in the limiter, however
 // often that fails to answer, also after minutes: its hour and its day have not passed.
 func TestPlaceIsGivenBackUntilTheLimiterHears(t *testing.T) {
@@ -345,5 +366,22 @@ func TestWhatThisProcessRefusesIsRefundedInTheLimiter(t *testing.T) {
 		servertest.Same(t, "reset", g.Reset(t.Context(), "a"), nil)
 		limiter.Around(vtest.Unreachable())
 		servertest.Same(t, "admitted after a reset", fmt.Sprint(take("e"), take("f"), take("g")), "true true false")
+	})
+}
+
+// A process that stops before it would try the limiter again makes its refunds all the same: no
+// other tells a place as taken whose send has failed.
+func TestAStopMakesTheRefundsOfAnOutage(t *testing.T) {
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		other := r.Replica(r.MailServer)
+		r.MailServer.Answer(func(ctx context.Context) error {
+			r.Limiter.Around(nil)
+			r.Want("while it goes out", r.QuotaAt(other).Rules[0].Used, 1) // the row's event is added to the limiter
+			return vtest.NoMailbox(ctx)
+		})
+		r.LoseLimiter()
+		r.WantStatus(r.SendTo(vtest.Ana), "failed rejected")
+		r.Quit()
+		r.Want("after the stop", r.QuotaAt(other).Rules[0].Used, 0)
 	})
 }

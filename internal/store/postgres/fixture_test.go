@@ -118,10 +118,6 @@ FROM pg_stat_user_tables s LEFT JOIN pg_inherits h ON h.inhrelid = s.relid GROUP
 	return counts
 }
 
-func TestPostgresGateOnManySteps(t *testing.T) {
-	storetest.RunGateSchedule(t, newPostgresFixture(t))
-}
-
 const appRole = "sendcode_app"
 
 // makeAppRole makes the role that the service works as, as an administrator of the database would.

@@ -24,8 +24,6 @@ import (
 	"sendcode/internal/store/storetest"
 )
 
-func TestSQLiteGateOnManySteps(t *testing.T) { storetest.RunGateSchedule(t, newSQLiteFixture(t)) }
-
 func newSQLiteFixture(t *testing.T) *storetest.Fixture {
 	clock := &storetest.TestClock{At: storetest.Epoch}
 	db := openSQLite(t, storetest.TempFile(t), clock)

@@ -1,5 +1,4 @@
-// Package storetest is the contract of a store, as a kit: Run holds a database against it,
-// RunGateSchedule holds its gate against a naive one.
+// Package storetest is the contract of a store, as a kit: Run holds a database against it.
 package storetest
 
 import (
@@ -17,7 +16,7 @@ var contract = map[string][]func(t *testing.T, f *Fixture){
 		beginWrites, onlyBucketsSendsCount, repeatedBegin, badIntents,
 		rejectionsOfARecipient, onlyRecipientsRejectionsCount, mixedRecipients,
 	},
-	"join": {joins, strangersJoinNone, sendsCountLongerThanTheyAreJoined},
+	"join": {joins, strangersJoinNone, holdersSendsCount},
 	"check": {
 		guessesAtOnce, checksAreKept, checksWithKeys, failuresOfARecipient, failuresApart, failuresByClass, failuresInARow,
 		cancelOrApprove, redeemedOnce, newestOfHolder,

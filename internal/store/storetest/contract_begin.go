@@ -189,16 +189,20 @@ func strangersJoinNone(t *testing.T, f *Fixture) {
 	Equal(t, "named", f.Admit(t, in).Verification.ID, first.Verification.ID)
 }
 
-// sendsCountLongerThanTheyAreJoined wants a holder's send to count for a rule whose window is
-// longer than rowrules.ResendWithin.
-func sendsCountLongerThanTheyAreJoined(t *testing.T, f *Fixture) {
-	const window = rowrules.ResendWithin + time.Hour
-	rules := WithRules(Rule(1, window))
-	f.Admit(t, f.Intent(1, rules, heldBy("s:1")))
-	f.Pass(window - time.Microsecond)
-	f.Refuse(t, f.Intent(1, rules, heldBy("s:1")))
-	f.Pass(time.Microsecond)
-	f.Admit(t, f.Intent(1, rules, heldBy("s:1")))
+// holdersSendsCount wants a holder's send to count for a rule until its window ends or the send is
+// refunded, also where the window is longer than rowrules.ResendWithin.
+func holdersSendsCount(t *testing.T, f *Fixture) {
+	for n, window := range []time.Duration{time.Hour, rowrules.ResendWithin + time.Hour} {
+		intent := func() store.Intent { return f.Intent(n, WithRules(Rule(1, window)), heldBy("s:1")) }
+		first := f.Admit(t, intent()).Send.ID
+		f.Refuse(t, intent())
+		f.MustFinish(t, store.Outcome{AttemptID: Held(first, 1), Status: store.Failed, Refund: true}, true)
+		f.Admit(t, intent())
+		f.Pass(window - time.Microsecond)
+		f.Refuse(t, intent())
+		f.Pass(time.Microsecond)
+		f.Admit(t, intent())
+	}
 }
 
 func cancel(t *testing.T, f *Fixture, id string) {
