@@ -36,7 +36,7 @@ func TestFormsGiveTheSameMails(t *testing.T) {
 		},
 	}
 	for range 3 {
-		for _, locale := range r.Locales("") {
+		for _, locale := range r.locales.All() {
 			for name, change := range changes {
 				for _, notify := range []NotifyMode{NotifyPrivate, NotifyGlance} {
 					req := RenderRequest{Locale: locale, Notify: notify, Data: shop()}

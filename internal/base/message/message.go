@@ -70,7 +70,7 @@ type MailTexts struct {
 	Subject  string // one line
 	Text     string // plain text, lines end with "\n"
 	HTML     string
-	Language string // the locale that was chosen, as in Locales
+	Language string // the BCP 47 tag of the language that was chosen
 }
 
 // MailRenderer renders mails from templates that NewMailRenderer has checked. Safe for concurrent
@@ -90,9 +90,6 @@ func NewMailRenderer(builtin fs.FS, overrides ...fs.FS) (*MailRenderer, error) {
 	}
 	return &MailRenderer{catalog: c}, nil
 }
-
-// Locales returns the languages that mails of an app can have, as BCP 47 tags, English first.
-func (r *MailRenderer) Locales(app string) []string { return r.forApp(app, r).locales.All() }
 
 // PreferredLocale returns the tag of an Accept-Language list that decides the language of the app's
 // mails, or the first tag; empty if the list is invalid. With this tag alone, a mail gets the same

@@ -94,7 +94,7 @@ func TestGolden(t *testing.T) {
 	for _, w := range texts.PageLanguages() {
 		ours = append(ours, w.Lang())
 	}
-	for what, got := range map[string][]string{"mail": r.Locales(""), "sms": textRenderer(t, nil, TextLimits{}).Locales("")} {
+	for what, got := range map[string][]string{"mail": r.locales.All(), "sms": textRenderer(t, nil, TextLimits{}).locales.All()} {
 		if !slices.Equal(got, ours) {
 			t.Errorf("templates/%s/default has the languages %v, and internal/base/texts %v", what, got, ours)
 		}
@@ -102,7 +102,7 @@ func TestGolden(t *testing.T) {
 	const dir = "testdata/golden"
 	made := map[string]bool{}
 	compare := func(name, got string) { t.Helper(); made[name] = true; golden.File(t, filepath.Join(dir, name), got) }
-	for _, locale := range r.Locales("") {
+	for _, locale := range r.locales.All() {
 		for _, notify := range []NotifyMode{NotifyPrivate, NotifyGlance} {
 			m := render(t, r, RenderRequest{Locale: locale, Notify: notify, Titles: titles["to sign in"], Data: untitled()})
 			for part, got := range map[string]string{"subject.txt": m.Subject + "\n", "text.txt": m.Text, "html.html": m.HTML} {
@@ -174,7 +174,7 @@ func TestEveryMail(t *testing.T) {
 			}
 		}
 	}
-	for _, locale := range r.Locales("") {
+	for _, locale := range r.locales.All() {
 		for _, notify := range []NotifyMode{NotifyPrivate, NotifyGlance} {
 			for _, data := range []Data{shop(), bare, wide} {
 				check(RenderRequest{Locale: locale, Notify: notify, Data: data})
@@ -203,7 +203,7 @@ func TestLifeInWords(t *testing.T) {
 		},
 	}
 	r := renderer(t)
-	for _, locale := range r.Locales("") {
+	for _, locale := range r.locales.All() {
 		if units[locale][0] == nil {
 			t.Fatalf("%s: its plural forms of minutes and hours are missing in this test", locale)
 		}

@@ -63,8 +63,8 @@ func TestOverrides(t *testing.T) {
 		"mail/default/sux/text.txt":    long + "\n\n{{.Code}}\n",
 		"mail/default/sux/html.html":   "<p>" + long + "</p><p>{{.Code}}</p>",
 	}))
-	if !slices.Contains(own.Locales(""), "sux") {
-		t.Errorf("locales %q", own.Locales(""))
+	if !slices.Contains(own.locales.All(), "sux") {
+		t.Errorf("locales %q", own.locales.All())
 	}
 	for _, c := range []struct{ purpose, locale, subject string }{
 		{"", "en", "Hello from Shop & Söhne"},
@@ -88,7 +88,7 @@ func TestOverrides(t *testing.T) {
 		"mail/layout.html": `{{define "layout"}}<p>MARK</p>{{template "title" .}}{{template "content" .}}{{template "preheader" .}}{{end}}` +
 			`{{define "code"}}<p>{{.Code}}</p>{{end}}`,
 	}))
-	for _, locale := range marked.Locales("") {
+	for _, locale := range marked.locales.All() {
 		if m := render(t, marked, RenderRequest{Locale: locale, Data: shop()}); !strings.HasPrefix(m.HTML, "<p>MARK</p>") {
 			t.Errorf("%s: %s", locale, m.HTML)
 		}

@@ -66,10 +66,6 @@ func (t *TextRenderer) CheckLength(app Data, site string, codeLength int) error 
 	return errors.Join(errs...)
 }
 
-// Locales returns the languages that text messages of an app can have, as BCP 47 tags, English
-// first.
-func (t *TextRenderer) Locales(app string) []string { return t.forApp(app, t).locales.All() }
-
 // PreferredLocale returns for text messages what [MailRenderer.PreferredLocale] returns for mails.
 func (t *TextRenderer) PreferredLocale(app, list string) string {
 	return t.forApp(app, t).preferredTag(list)

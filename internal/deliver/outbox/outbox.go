@@ -94,8 +94,8 @@ type MailRenderer interface {
 	Prepare(message.RenderRequest) (message.PreparedMail, error)
 }
 
-// smsRenderer renders a text message. Implementation: message.TextRenderer.
-type smsRenderer interface {
+// TextRenderer renders a text message. Implementation: message.TextRenderer.
+type TextRenderer interface {
 	Render(message.RenderRequest) (message.RenderedText, error)
 }
 
@@ -190,7 +190,7 @@ type Dependencies struct {
 	Repair         repairer
 	Mails          MailRenderer
 	Sender         MailSender
-	Texts          smsRenderer    // with Carrier
+	Texts          TextRenderer    // with Carrier
 	Carrier        Carrier        // nil: there are no text messages
 	Receipts       ReceiptSources // nil: no receipt is expected
 	Observer       Observer

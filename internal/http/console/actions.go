@@ -81,24 +81,17 @@ func (console *Console) cancelVerification(c echo.Context, s store.SendDetails, 
 
 func (console *Console) resend(c echo.Context, s store.SendDetails, act store.AuditEntry) (shown string, err error) {
 	answer, err := console.Administration.Resend(c.Request().Context(), *s.Verification, server.ClientIP(c), act)
-	return "", actionErrorOf(answer, err, "action.problem.limited")
-}
-
-// actionErrorOf returns an *actionError if an administrator's send was refused: by a rule
-// (limitedKey is the key of that text), or because the recipient's codes are locked out. Otherwise
-// it returns err.
-func actionErrorOf(answer verification.Answer, err error, limitedKey string) error {
 	var locked *verification.FailedCheckLimitError
 	switch {
 	case errors.As(err, &locked):
-		return &actionError{
+		err = &actionError{
 			status: http.StatusTooManyRequests, key: "action.problem.locked_out",
 			wait: locked.RetryAfter,
 		}
 	case err == nil && !answer.Admitted:
-		return &actionError{status: http.StatusTooManyRequests, key: limitedKey, wait: answer.Quota.RetryAfter()}
+		err = &actionError{status: http.StatusTooManyRequests, key: "action.problem.limited", wait: answer.Quota.RetryAfter()}
 	}
-	return err
+	return "", err
 }
 
 func targetOf(s store.SendOrRefusal) support.Target {

@@ -84,11 +84,6 @@ func (r *rig) forms() map[string]drawnForm {
 		}},
 		sent + "/erase": {sent + "?do=erase", url.Values{"sure": {"yes"}}, []string{sent + "/erase"}},
 		"/admin/search": {"/admin", url.Values{"q": {"bo@example.com"}}, []string{`value="bo@example.com"`}},
-		"/admin/preview": {
-			"/admin/preview",
-			url.Values{"app": {"shop"}, "purpose": {"login"}, "to": {"cy@example.com"}, "locale": {"es"}},
-			[]string{`name="to" value="cy@example.com"`, "<option selected>es"},
-		},
 		"/admin/webhooks": {
 			"/admin/webhooks",
 			url.Values{"app": {"shop"}, "event": {"send.bounced"}},
@@ -98,4 +93,4 @@ func (r *rig) forms() map[string]drawnForm {
 }
 
 // needsNoReason are the paths of forms without a field for a reason.
-var needsNoReason = []string{"/admin/search", "/admin/preview", "/admin/webhooks"}
+var needsNoReason = []string{"/admin/search", "/admin/webhooks"}

@@ -47,7 +47,6 @@ var routes = map[string]auth.Role{
 	"GET /v1/admin/sends.csv": auth.Operator, "POST /admin/acts/subscription": auth.Operator, "POST /v1/admin/subscriptions": auth.Operator,
 	"POST /admin/suppressions": auth.Operator, "POST /admin/suppressions/lift": auth.Operator,
 	"POST /v1/admin/suppressions": auth.Operator, "POST /v1/admin/suppressions/lift": auth.Operator,
-	"GET /admin/preview": auth.Reader, "GET /admin/preview/html": auth.Reader, "POST /admin/preview": auth.Operator,
 	echo.RouteNotFound + " /admin/*": auth.Reader, "GET /admin/accounts": auth.Owner,
 	"POST /admin/accounts": auth.Owner,
 }

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"sendcode/internal/base/message"
+	"sendcode/internal/base/texts"
 	"sendcode/internal/codes/code"
 	"sendcode/internal/http/page/pagetest"
 	"sendcode/internal/kit/servertest"
@@ -22,7 +23,7 @@ func ourMessages(t *testing.T) (all []pastedMessage) {
 	t.Helper()
 	mails, err := message.NewMailRenderer(templates.FS)
 	servertest.OK(t, err)
-	texts, err := message.NewTextRenderer(message.TextLimits{
+	short, err := message.NewTextRenderer(message.TextLimits{
 		Measure: func(string) int { return 1 }, Segments: 1,
 		Site: "codes.shop.example",
 	}, templates.FS)
@@ -35,15 +36,15 @@ func ourMessages(t *testing.T) (all []pastedMessage) {
 				Home: "https://shop.example/",
 			}
 			for _, notify := range []message.NotifyMode{message.NotifyPrivate, message.NotifyGlance} {
-				for _, locale := range mails.Locales("") {
-					m, err := mails.Render(message.RenderRequest{Locale: locale, Notify: notify, Data: data})
+				for _, language := range texts.PageLanguages() {
+					m, err := mails.Render(message.RenderRequest{Locale: language.Lang(), Notify: notify, Data: data})
 					servertest.OK(t, err)
 					paste(m.Text)
 					paste(m.Subject + "\n" + m.Text)
 				}
 			}
-			for _, locale := range texts.Locales("") {
-				m, err := texts.Render(message.RenderRequest{Locale: locale, Data: data})
+			for _, language := range texts.PageLanguages() {
+				m, err := short.Render(message.RenderRequest{Locale: language.Lang(), Data: data})
 				servertest.OK(t, err)
 				paste(m.Text)
 			}

@@ -22,7 +22,7 @@
 //	internal/deliver/delivery/message.go      a setting that changes mails: SharedFields; TestEverySharedFieldIsSent fails until
 //	                                  check.go, encode.go and mailapi/resend.go beside it know it, and the lists of mailapi/shared_test.go;
 //	                                  internal/deliver/outbox/compose.go fills it, by Config of outbox.go
-//	internal/base/message             a setting of a message's words: RenderRequest; compose.go, verify/support/preview.go
+//	internal/base/message             a setting of a message's words: RenderRequest; compose.go
 //	                                  and run/app/http.go make one
 //	testdata/full.yaml                a value that is not the default
 //	reload_test.go, testdata/load.txt what changes at once and what needs a restart; what is refused

@@ -168,7 +168,8 @@ func targetOf(v store.Verification) Target {
 }
 
 // Resend sends the code of a pending verification again for an administrator, as if the app had
-// requested it with its secret key. Both gates decide; a refusal is an Answer that is not Admitted.
+// requested it with its secret key. It records the request before it sends, and the outcome
+// afterwards. Both gates decide; a refusal is an Answer that is not Admitted.
 // from is the administrator's address, by which rules on addresses and networks count. Errors:
 // *fault.InvalidError if the code has ended or will soon end, and those of
 // verification.Service.Send.
@@ -179,23 +180,15 @@ func (ad *Administration) Resend(ctx context.Context, v store.Verification, from
 	if err != nil {
 		return verification.Answer{}, err
 	}
-	return ad.sendWithAuditEntries(ctx, verification.Request{
-		Caller: verification.Caller{App: v.App, Kind: verification.BackEnd, IP: from},
-		Resend: now.ID,
-	},
-		targetOf(v).auditEntryWithTarget(act))
-}
-
-// sendWithAuditEntries requests a code for an administrator. It records the request before it
-// sends, and the outcome afterwards.
-func (ad *Administration) sendWithAuditEntries(ctx context.Context, ask verification.Request, act store.AuditEntry) (verification.Answer,
-	error,
-) {
+	act = targetOf(v).auditEntryWithTarget(act)
 	act.Outcome = store.AuditBegun
 	if err := ad.Store.AddAuditEntry(ctx, act); err != nil {
 		return verification.Answer{}, err
 	}
-	answer, err := ad.Codes.Send(ctx, ask)
+	answer, err := ad.Codes.Send(ctx, verification.Request{
+		Caller: verification.Caller{App: v.App, Kind: verification.BackEnd, IP: from},
+		Resend: now.ID,
+	})
 	ctx = context.WithoutCancel(ctx)
 	var locked *verification.FailedCheckLimitError
 	switch blocking, _ := answer.Quota.Blocking(); {

@@ -1,9 +1,9 @@
 // Package support has the actions of administrators on recipients and codes: reset, export, erase,
-// cancel, resend, reveal, suppress and preview. Each action is recorded in the audit log before it
+// cancel, resend, reveal and suppress. Each action is recorded in the audit log before it
 // is carried out, or in the same transaction. Package console checks the administrator's role
 // before it calls this package.
 //
-// Resends and previews go through package verification, so both gates decide them.
+// Resends go through package verification, so both gates decide them.
 //
 // # A new action
 //
@@ -30,9 +30,10 @@ package support
 import (
 	"context"
 	"log/slog"
+	"maps"
+	"slices"
 	"time"
 
-	"sendcode/internal/base/message"
 	"sendcode/internal/base/recipient"
 	"sendcode/internal/codes/policy"
 	"sendcode/internal/deliver/webhook"
@@ -73,26 +74,12 @@ type limiter interface {
 	Reset(ctx context.Context, buckets ...string) error
 }
 
-// MailRenderer renders mails. Implementation: message.MailRenderer.
-type MailRenderer interface {
-	Render(message.RenderRequest) (message.MailTexts, error)
-	Locales(app string) []string
-}
-
-// TextRenderer renders text messages. Implementation: message.TextRenderer.
-type TextRenderer interface {
-	Render(message.RenderRequest) (message.RenderedText, error)
-	Locales(app string) []string
-}
-
 // Dependencies are the services that an Administration uses.
 type Dependencies struct {
 	webhook.Events // and with them the policies, the keys and the clock
 	Store          Store
 	Codes          verificationService
 	Limiter        limiter
-	Mails          MailRenderer
-	Texts          TextRenderer // nil: there are no text messages
 	Logger         *slog.Logger
 }
 
@@ -101,6 +88,12 @@ type Administration struct{ Dependencies }
 
 // New makes an Administration.
 func New(p Dependencies) *Administration { return &Administration{p} }
+
+// AppsAndPurposes returns the names of all apps and purposes, sorted.
+func (ad *Administration) AppsAndPurposes() (apps, purposes []string) {
+	set := ad.Policy.Get()
+	return slices.Sorted(maps.Keys(set.Apps)), slices.Sorted(maps.Keys(set.Purposes))
+}
 
 // Paused returns the pause that stops sends of the channel and purpose; false if there is none.
 func (ad *Administration) Paused(ch recipient.Channel, purpose string) (policy.Pause, bool) {

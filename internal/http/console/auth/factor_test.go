@@ -60,11 +60,11 @@ func TestSecondFactor(t *testing.T) {
 	want(t, b.Get("/admin"), http.StatusOK)
 	// A login with the password alone has not given the code.
 	for _, half := range []*consoletest.Browser{before, r.halfIn()} {
-		redirects(t, half.Get("/admin/preview"), "/admin/login/code?next=%2Fadmin%2Fpreview")
+		redirects(t, half.Get("/admin/policies"), "/admin/login/code?next=%2Fadmin%2Fpolicies")
 		want(t, half.Get("/v1/admin/sends"), http.StatusUnauthorized)
 		want(t, half.Get(factorPath), http.StatusSeeOther)
 		want(t, half.Post(factorPath, url.Values{"do": {"remove"}, "code": {d.Code()}}), http.StatusSeeOther)
-		contains(t, half.Get(codePath+"?next=/admin/preview"), `name="back" value="/admin/login/code?next=%2Fadmin%2Fpreview"`)
+		contains(t, half.Get(codePath+"?next=/admin/policies"), `name="back" value="/admin/login/code?next=%2Fadmin%2Fpolicies"`)
 		want(t, half.Get("/admin/login"), http.StatusOK)
 	}
 	half := r.halfIn()

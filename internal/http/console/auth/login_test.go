@@ -95,7 +95,7 @@ func TestPasswordsByTheSettings(t *testing.T) {
 
 func TestLoginComesBack(t *testing.T) {
 	for _, path := range []string{
-		"/admin/sends/x", "/admin?status=sent", "/admin/preview?template=x",
+		"/admin/sends/x", "/admin?status=sent", "/admin/policies?rule=x",
 		"/admin/overview?last=24h", "/admin/policies", "/admin/accounts",
 	} {
 		servertest.Same(t, "leads to", consolePageOrEmpty(path), path)

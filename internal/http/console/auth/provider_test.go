@@ -16,13 +16,13 @@ func TestLoginByTheProvider(t *testing.T) {
 	r, server := besideProvider(t)
 	r.PutAccount(store.Account{Name: "ana", Role: "operator", Identity: "ana@example.org"})
 	b := r.Browser()
-	contains(t, b.Get("/admin/login?next=/admin/preview"), "Log in with Example ID", `value="/admin/preview"`)
+	contains(t, b.Get("/admin/login?next=/admin/policies"), "Log in with Example ID", `value="/admin/policies"`)
 	elsewhere := r.Browser()
 	consoletest.Is(server, "bo", "support")
 	servertest.Same(t, "leads to", consoletest.LeadsTo(t, elsewhere.ByProvider("//evil.example")), "/admin")
 	consoletest.Is(server, "ana@example.org", "console-owners") // the account decides, not the group
-	rec := b.ByProvider("/admin/preview")
-	servertest.Same(t, "leads to", consoletest.LeadsTo(t, rec), "/admin/preview")
+	rec := b.ByProvider("/admin/policies")
+	servertest.Same(t, "leads to", consoletest.LeadsTo(t, rec), "/admin/policies")
 	c := b.Cookies[sessionCookieName]
 	if c == nil || c.SameSite != http.SameSiteStrictMode || len(b.Cookies) != 2 {
 		t.Fatalf("%+v", b.Cookies)

@@ -71,7 +71,7 @@ func (r *rig) replica(logger *slog.Logger, changes ...func(*Config)) *echo.Echo 
 	r.auth.Register(e)
 	l.Register(e)
 	ok := func(c echo.Context) error { return c.NoContent(http.StatusOK) }
-	for _, path := range []string{"/admin", "/admin/preview", "/admin/overview", "/admin/sends/:id"} {
+	for _, path := range []string{"/admin", "/admin/policies", "/admin/overview", "/admin/sends/:id"} {
 		e.GET(path, ok, r.auth.pageMiddleware(ActionRead)...)
 	}
 	e.POST("/admin/search", ok, r.auth.pageMiddleware(ActionRead)...)

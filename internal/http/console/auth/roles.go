@@ -33,7 +33,7 @@ var actionsByMinRole = map[Role][]string{
 	Reader: {ActionRead, actionFactor, actionSession}, // the second factor and sessions of the actor's own account
 	Operator: {
 		ActionSuppress, ActionLiftSuppression, ActionLiftPrefixPause, ActionResetQuota, ActionResend, ActionCancel, ActionRevealRecipient,
-		ActionExport, ActionExportRecipient, ActionPreview, ActionSampleEvent, ActionAcceptSubscription,
+		ActionExport, ActionExportRecipient, ActionSampleEvent, ActionAcceptSubscription,
 	},
 	Owner: {ActionEraseRecipient, actionAccounts},
 }
@@ -60,7 +60,6 @@ const (
 	ActionEraseRecipient     = store.ErasureAction
 	actionAccounts           = "account" // audit entries add a dot and what was changed, as in "account.role"
 	ActionExport             = "sends.export"
-	ActionPreview            = "preview.send"
 	ActionSampleEvent        = "event.sample"
 	ActionAcceptSubscription = support.AcceptSubscriptionAction
 )

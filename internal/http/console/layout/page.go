@@ -26,7 +26,6 @@ var MenuEntries = []MenuEntry{
 	{Name: "suppressions", Path: "/admin/suppressions", More: true},
 	{Name: "prefixes", Path: "/admin/prefixes", More: true},
 	{Name: "webhooks", Path: "/admin/webhooks", More: true},
-	{Name: "preview", Path: "/admin/preview", More: true},
 	{Name: "acts", Path: "/admin/acts", More: true},
 	{Name: "accounts", Path: "/admin/accounts", More: true},
 	{Name: "factor", Path: "/admin/factor", More: true},

@@ -63,13 +63,12 @@ type Database interface {
 // MailRenderer renders mails. Implementation: message.MailRenderer.
 type MailRenderer interface {
 	outbox.MailRenderer
-	support.MailRenderer
 	verification.LocaleChooser
 }
 
 // TextRenderer renders text messages. Implementation: message.TextRenderer.
 type TextRenderer interface {
-	support.TextRenderer
+	outbox.TextRenderer
 	verification.LocaleChooser
 }
 
@@ -172,10 +171,10 @@ func (c *Core) addUseCases(events webhook.Events) {
 		send.Outbox = p.Around(c.Outbox)
 	}
 	administration := support.Dependencies{
-		Events: events, Store: p.DB, Limiter: c.Gates, Mails: p.Mails, Logger: p.Logger,
+		Events: events, Store: p.DB, Limiter: c.Gates, Logger: p.Logger,
 	}
 	if p.Carrier != nil {
-		read.Texts, administration.Texts = p.Texts, p.Texts
+		read.Texts = p.Texts
 	}
 	c.Codes = verification.New(read, send, verification.CheckDependencies{Checks: p.DB, ProofSigner: c.Signer}, s.Humans)
 	administration.Codes = c.Codes
