@@ -124,24 +124,20 @@ for (const form of document.querySelectorAll("form.filter")) {
 }
 
 // A text to copy. Where the clipboard may not be written, it is selected instead.
-function offerCopies(part) {
-  for (const button of part.querySelectorAll("button[data-copy]")) {
-    const name = button.textContent;
-    button.hidden = false;
-    button.addEventListener("click", async () => {
-      const text = document.getElementById(button.dataset.copy);
-      try {
-        await navigator.clipboard.writeText(text.dataset.whole ?? text.innerText.trim());
-        button.textContent = button.dataset.copied;
-        setTimeout(() => { button.textContent = name; }, 2000);
-      } catch {
-        getSelection().selectAllChildren(text);
-      }
-    });
-  }
+for (const button of document.querySelectorAll("button[data-copy]")) {
+  const name = button.textContent;
+  button.hidden = false;
+  button.addEventListener("click", async () => {
+    const text = document.getElementById(button.dataset.copy);
+    try {
+      await navigator.clipboard.writeText(text.dataset.whole ?? text.innerText.trim());
+      button.textContent = button.dataset.copied;
+      setTimeout(() => { button.textContent = name; }, 2000);
+    } catch {
+      getSelection().selectAllChildren(text);
+    }
+  });
 }
-
-offerCopies(document);
 
 // The list reads itself again every 5 s, at its own address, which answers 304 while neither rows
 // nor their states have changed. Tabs that are not seen ask for nothing, and nothing changes under
@@ -226,7 +222,6 @@ function exchange(before, after) {
   const active = before.contains(document.activeElement) && document.activeElement;
   before.replaceWith(after);
   shortenIn(after);
-  offerCopies(after);
   if (!active) return;
   const row = document.getElementById(active.closest("tr")?.id), kept = row ? row.querySelector("a") : document.getElementById(active.id);
   kept?.focus({ preventScroll: true });

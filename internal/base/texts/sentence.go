@@ -41,8 +41,8 @@ func AtTime(name string, t time.Time) Substitution {
 	return Substitution{name, sentencePiece{At: DisplayTime{Time: t}}}
 }
 
-// Sentence returns the text of the console or the replies for a key as a sentence, with each
-// "{name}" replaced by the substitution of this name. It drops a "{name}" that has none.
+// Sentence returns the text of the console for a key as a sentence, with each "{name}" replaced by
+// the substitution of this name. It drops a "{name}" that has none.
 func (w Words) Sentence(key string, parts ...Substitution) Sentence {
 	var out Sentence
 	rest := w.texts[key]

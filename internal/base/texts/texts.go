@@ -1,12 +1,12 @@
-// Package texts holds the texts of the page, the widget, the console, and replies to people. Each
-// language has one file, such as en.json. A file has sections, and a section maps keys to texts.
+// Package texts holds the texts of the page, the widget and the console. Each language has one
+// file, such as en.json. A file has sections, and a section maps keys to texts.
 // "{name}" in a text is replaced by a value. A text about {n} things has a form for each CLDR
 // plural category of its language: ".one" and ".other" in English, six in Arabic.
 //
 // All files have the sections of the page and the widget. A language without the section of the
-// replies or of the console is not offered there. Each language but English has a section with
-// problems of the API; the English ones are in package server. Package templates has the texts of
-// mails and text messages.
+// console is not offered there. Each language but English has a section with problems of the API;
+// the English ones are in package server. Package templates has the texts of mails and text
+// messages.
 //
 // # A new language
 //
@@ -56,7 +56,6 @@ const (
 	PageSection    = "page"
 	PhoneSection   = "phone" // texts that replace those of the page for text messages
 	consoleSection = "console"
-	repliesSection = "replies" // for the person whose code it is
 
 	// problems of the API: titles by "slug.title", details by "slug" and "slug.reason"; package
 	// server has the English ones
@@ -67,7 +66,7 @@ const (
 type Words struct {
 	tag      language.Tag
 	sections map[string]map[string]string
-	texts    map[string]string // of the console and the replies
+	texts    map[string]string // of the console
 	zone     *time.Location    // time zone in which a page shows times; nil: UTC
 }
 
@@ -81,7 +80,6 @@ func ConsoleLanguages() []Words { return consoleCatalogue().All() }
 var (
 	pageCatalogue    = sync.OnceValue(func() Catalogue[Words] { return catalogueWithSection(PageSection) })
 	consoleCatalogue = sync.OnceValue(func() Catalogue[Words] { return catalogueWithSection(consoleSection) })
-	replyCatalogue   = sync.OnceValue(func() Catalogue[Words] { return catalogueWithSection(repliesSection) })
 )
 
 // allWords has the texts of each file by its language tag.
@@ -108,13 +106,12 @@ func catalogueWithSection(section string) Catalogue[Words] {
 }
 
 func parseFile(tag language.Tag, file []byte) (Words, error) {
-	w := Words{tag: tag, texts: map[string]string{}}
+	w := Words{tag: tag}
 	if err := json.Unmarshal(file, &w.sections); err != nil {
 		return w, fmt.Errorf("texts in %s: %w", tag, err)
 	}
 	delete(w.sections, remarksSection)
-	maps.Copy(w.texts, w.sections[consoleSection])
-	maps.Copy(w.texts, w.sections[repliesSection])
+	w.texts = w.sections[consoleSection]
 	return w, nil
 }
 
@@ -144,15 +141,6 @@ func ConsoleByTag(tag string) (Words, bool) {
 		return Words{}, false
 	}
 	return ConsoleLanguages()[i], true
-}
-
-// ReplyTextsFor returns the replies in the language that fits a list of tags best. If no tag has
-// replies, it returns otherwise.
-func ReplyTextsFor(list string, otherwise Words) Words {
-	if w, _, ok := replyCatalogue().Choose(list); ok {
-		return w
-	}
-	return otherwise
 }
 
 // PageTextsFor returns the page's texts in the language that fits an Accept-Language header best;
@@ -213,14 +201,14 @@ func (w Words) T(key string, pairs ...string) (string, error) {
 	return w.Get(key, pairs...), nil
 }
 
-// Has reports whether the console or the replies have a text for a key.
+// Has reports whether the console has a text for a key.
 func (w Words) Has(key string) bool {
 	_, ok := w.texts[key]
 	return ok
 }
 
-// Get returns a text of the console or the replies, "" if there is none. pairs are names and values
-// in turn: each "{name}" in the text becomes the value.
+// Get returns a text of the console, "" if there is none. pairs are names and values in turn: each
+// "{name}" in the text becomes the value.
 func (w Words) Get(key string, pairs ...string) string { return fill(w.texts[key], pairs...) }
 
 func fill(s string, pairs ...string) string {
@@ -295,28 +283,6 @@ func (w Words) units(n int, unit string, rest int, smaller string) string {
 		out += " " + strconv.Itoa(rest) + " " + w.texts["unit."+smaller]
 	}
 	return out
-}
-
-// Span returns a distance in time in the words of a reply, rounded down to minutes, hours or days:
-// "9 minutes" ahead, "2 hours ago" if d is negative.
-func (w Words) Span(d time.Duration) string {
-	m := int(d.Abs() / time.Minute)
-	unit, n := "min", m
-	switch {
-	case m == 0 && d <= 0:
-		return w.texts["span.now"]
-	case m == 0:
-		return w.texts["span.less"]
-	case m >= 48*60:
-		unit, n = "d", m/(24*60)
-	case m >= 120:
-		unit, n = "h", m/60
-	}
-	text := w.Get("span."+unit+"."+PluralForm(w.tag, n), "n", strconv.Itoa(n))
-	if d > 0 {
-		return text
-	}
-	return w.Get("span.ago", "span", text)
 }
 
 // Took returns a measured time in words: "0.4 ms", "184 ms", "2.1 s", "1 min 3 s"; "–" if d is not

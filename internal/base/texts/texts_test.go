@@ -26,24 +26,17 @@ func TestLanguagesAgree(t *testing.T) {
 	}
 }
 
-// whole says whether a language has all sections, or those of the page, and no text of the console
-// in two of them.
+// whole says whether a language has all sections, or those of the page.
 func whole(w Words) error {
 	wanted := []string{PageSection, PhoneSection}
-	switch {
-	case w.sections[consoleSection] != nil:
-		wanted = []string{consoleSection, PageSection, PhoneSection, repliesSection}
-	case w.sections[repliesSection] != nil:
-		wanted = []string{PageSection, PhoneSection, repliesSection}
+	if w.sections[consoleSection] != nil {
+		wanted = []string{consoleSection, PageSection, PhoneSection}
 	}
 	if w.tag != language.English {
 		wanted = slices.Sorted(slices.Values(append(wanted, ProblemsSection)))
 	}
 	if names := slices.Sorted(maps.Keys(w.sections)); !slices.Equal(names, wanted) {
 		return fmt.Errorf("texts in %s: sections %v, want %v", w.tag, names, wanted)
-	}
-	if len(w.texts) != len(w.sections[consoleSection])+len(w.sections[repliesSection]) {
-		return fmt.Errorf("texts in %s: two texts for one key", w.tag)
 	}
 	return nil
 }
@@ -61,7 +54,7 @@ func agree(a, b Words) error {
 				name, ok = strings.CutSuffix(key, ".other")
 			}
 			if many := first[name+".other"]; ok && many != "" && first[name+".one"] != "" {
-				for _, form := range forms(section, name, b.tag) {
+				for _, form := range forms(section, b.tag) {
 					wanted[name+"."+form] = many
 				}
 				continue
@@ -86,15 +79,14 @@ func agree(a, b Words) error {
 }
 
 // forms are those that a section has of a text about {n} things. The console counts one and others,
-// whatever its language; spans of time in replies have all forms, but are never of zero.
-func forms(section, name string, tag language.Tag) []string {
-	span := strings.HasPrefix(name, "span.")
-	if (section == consoleSection || section == repliesSection) && !span {
+// whatever its language.
+func forms(section string, tag language.Tag) []string {
+	if section == consoleSection {
 		return []string{"one", "other"}
 	}
 	var all []string
 	for n := range 200 { // no count on a page is larger
-		if form := PluralForm(tag, n); !slices.Contains(all, form) && (n > 0 || !span) {
+		if form := PluralForm(tag, n); !slices.Contains(all, form) {
 			all = append(all, form)
 		}
 	}
@@ -112,19 +104,13 @@ func placeholders(key, text string) []string {
 }
 
 func TestLanguageOfReaders(t *testing.T) {
-	for header, want := range map[string][2]string{
-		"": {"en", "zh-Hans"}, "zh-CN,en;q=0.5": {"zh-Hans", "zh-Hans"}, "sux, en;q=0.5": {"en", "en"},
-		"sux": {"en", "zh-Hans"}, ";;": {"en", "zh-Hans"},
-		"zh-TW": {"zh-Hans", "zh-Hans"}, "es-MX": {"en", "es"}, "ar;q=0.5, en;q=0.1": {"en", "ar"},
-		"zh" + strings.Repeat(",ak", 165):  {"zh-Hans", "zh-Hans"},
-		"es" + strings.Repeat(",ak", 5000): {"en", "zh-Hans"},
-		"*":                                {"en", "zh-Hans"}, "zh-TW, en;q=0.5": {"zh-Hans", "zh-Hans"},
+	for header, want := range map[string]string{
+		"": "en", "zh-CN,en;q=0.5": "zh-Hans", "sux, en;q=0.5": "en", "sux": "en", ";;": "en",
+		"zh-TW": "zh-Hans", "es-MX": "en", "ar;q=0.5, en;q=0.1": "en", "*": "en", "zh-TW, en;q=0.5": "zh-Hans",
+		"zh" + strings.Repeat(",ak", 165): "zh-Hans", "es" + strings.Repeat(",ak", 5000): "en",
 	} {
-		if got := ConsoleTextsFor(header).Lang(); got != want[0] {
-			t.Errorf("%q: %s, want %s", header, got, want[0])
-		}
-		if got := ReplyTextsFor(header, ConsoleLanguages()[1]).Lang(); got != want[1] {
-			t.Errorf("%q, a reply: %s, want %s", header, got, want[1])
+		if got := ConsoleTextsFor(header).Lang(); got != want {
+			t.Errorf("%q: %s, want %s", header, got, want)
 		}
 	}
 }
@@ -154,22 +140,5 @@ func TestTook(t *testing.T) {
 		if got := ConsoleTextsFor("").Took(d); got != is {
 			t.Errorf("%v: %q, want %q", d, got, is)
 		}
-	}
-}
-
-func TestSpan(t *testing.T) {
-	for d, is := range map[time.Duration][2]string{
-		0: {"just now", "刚才"}, -59 * time.Second: {"just now", "刚才"}, time.Second: {"less than a minute", "不到 1 分钟"},
-		time.Minute: {"1 minute", "1 分钟"}, -119 * time.Second: {"1 minute ago", "1 分钟前"},
-		119 * time.Minute: {"119 minutes", "119 分钟"},
-		2 * time.Hour:     {"2 hours", "2 小时"}, -47 * time.Hour: {"47 hours ago", "47 小时前"},
-		48 * time.Hour: {"2 days", "2 天"},
-	} {
-		if en, zh := ConsoleTextsFor("").Span(d), ConsoleTextsFor("zh").Span(d); en != is[0] || zh != is[1] {
-			t.Errorf("%v: %q, %q, want %q", d, en, zh, is)
-		}
-	}
-	if got := ReplyTextsFor("ar", ConsoleTextsFor("")).Span(-2 * time.Hour); got != "قبل ساعتين" {
-		t.Errorf("in Arabic: %q", got)
 	}
 }

@@ -190,7 +190,7 @@ type Dependencies struct {
 	Repair         repairer
 	Mails          MailRenderer
 	Sender         MailSender
-	Texts          TextRenderer    // with Carrier
+	Texts          TextRenderer   // with Carrier
 	Carrier        Carrier        // nil: there are no text messages
 	Receipts       ReceiptSources // nil: no receipt is expected
 	Observer       Observer

@@ -168,8 +168,8 @@ func (console *Console) filterSuggestions() map[string][]string {
 	return all
 }
 
-// rowsTag returns an entity tag of the rows and their states, and of the reply to the person, which
-// tells waits in words. It leaves out what the open page counts down itself.
+// rowsTag returns an entity tag of the rows and their states, and of the verdict. It leaves out
+// what the open page counts down itself.
 func (v *listView) rowsTag() string {
 	h := fnv.New128a()
 	for _, r := range v.Rows {
@@ -179,7 +179,7 @@ func (v *listView) rowsTag() string {
 		}
 	}
 	if v.Verdict != nil {
-		fmt.Fprintln(h, v.Verdict.Answer.Text)
+		fmt.Fprintln(h, v.Verdict.What, v.Verdict.Next)
 	}
 	return fmt.Sprintf(`W/"%x"`, h.Sum(nil))
 }

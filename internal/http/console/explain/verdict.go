@@ -1,6 +1,5 @@
-// Package explain tells the story of one send: what happened and what to do next, a reply to the
-// person whose code it is, and a time line. It computes all of this from the data that it is given,
-// and reads nothing.
+// Package explain tells the story of one send: what happened, what to do next, and a time line. It
+// computes all of this from the data that it is given, and reads nothing.
 package explain
 
 import (
@@ -8,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"sendcode/internal/base/recipient"
 	"sendcode/internal/base/texts"
@@ -23,7 +21,6 @@ type Verdict struct {
 	Tone       Tone
 	What, Next texts.Sentence
 	Newer      *linkedText // the recipient's newer request for the same purpose; nil: none
-	Answer     personReply
 }
 
 // linkedText is a sentence about another request, with the address of its page.
@@ -39,7 +36,6 @@ type verdictInput struct {
 	story     store.SendDetails
 	facts     VerdictFacts
 	state     verification.State  // of the code; empty if there is none, or only the caller that checks it knows
-	spans     bool                // times are told as spans from now
 	validCode *store.Verification // the pending code that reached its recipient; nil: none
 }
 
@@ -60,7 +56,7 @@ type VerdictFacts struct {
 	CodeBefore  *store.Verification  // of a refusal that belongs to no code: the newest one that reached its recipient
 }
 
-// Judge returns what became of a row, what to do next and the reply for the person.
+// Judge returns what became of a row and what to do next.
 // testdata/stories.txt has the text of each combination of states.
 func Judge(s store.SendDetails, facts VerdictFacts, w texts.Words) Verdict {
 	c := verdictInput{SendOrRefusal: s.Send, Words: w, story: s, facts: facts}
@@ -73,7 +69,7 @@ func Judge(s store.SendDetails, facts VerdictFacts, w texts.Words) Verdict {
 	case facts.CodeBefore != nil && CodeStateOf(*facts.CodeBefore, s.Now) == store.CodeWaiting:
 		c.validCode = facts.CodeBefore
 	}
-	v := Verdict{Tone: ToneOf(s.Send.Status), Answer: newPersonReply(c, w)}
+	v := Verdict{Tone: ToneOf(s.Send.Status)}
 	if facts.Newer != nil {
 		v.Newer = new(linkedTextTo(w, "newer.asked", *facts.Newer))
 	}
@@ -155,33 +151,20 @@ func (vi verdictInput) text(key string, more ...texts.Substitution) texts.Senten
 		texts.Plain("through", cmp.Or(vi.Provider, vi.Get(vi.channelKey("through.unknown")))),
 		texts.Plain("reply", inBrackets(vi.Words, vi.ProviderCode)), texts.Plain("reason", vi.Or("reason", vi.Reason)),
 		texts.Plain("attempt", strconv.Itoa(vi.Attempt)), texts.Strong("app", vi.App), texts.Plain("purpose", vi.Purpose),
-		texts.Plain("network", cmp.Or(vi.Network, "–")), vi.timePart("asked", vi.LoggedAt), vi.timePart("ended", ended),
-		vi.timePart("due", vi.DueAt), texts.Plain("wait", vi.Wait(vi.RetryAfter)), texts.Plain("n", strconv.Itoa(vi.Count)),
+		texts.Plain("network", cmp.Or(vi.Network, "–")), texts.AtTime("asked", vi.LoggedAt), texts.AtTime("ended", ended),
+		texts.AtTime("due", vi.DueAt), texts.Plain("wait", vi.Wait(vi.RetryAfter)), texts.Plain("n", strconv.Itoa(vi.Count)),
 		texts.Plain("recipients", strconv.Itoa(vi.Recipients)),
 	}, more...)
 	if vi.validCode != nil {
-		parts = append(parts, vi.timePart("has", vi.validCode.ExpiresAt))
+		parts = append(parts, texts.AtTime("has", vi.validCode.ExpiresAt))
 	}
 	if v := vi.story.Verification; v != nil {
-		parts = append(parts, vi.timePart("until", v.ExpiresAt), vi.timePart("approved", v.ApprovedAt),
-			vi.timePart("canceled", v.CanceledAt),
+		parts = append(parts, texts.AtTime("until", v.ExpiresAt), texts.AtTime("approved", v.ApprovedAt),
+			texts.AtTime("canceled", v.CanceledAt),
 			texts.Plain("tries", strconv.Itoa(v.Attempts)), texts.Plain("left", strconv.Itoa(v.MaxAttempts-v.Attempts)),
-			vi.timePart("last", lastWrongCheckAt(*v)))
+			texts.AtTime("last", lastWrongCheckAt(*v)))
 	}
 	return vi.Sentence(key, parts...)
-}
-
-// timePart returns a time as a part of a text, or the span from now until then in a reply to the
-// person. The span of "free", when a request is admitted again, is rounded up.
-func (vi verdictInput) timePart(name string, t time.Time) texts.Substitution {
-	if !vi.spans || t.IsZero() {
-		return texts.AtTime(name, t)
-	}
-	span := t.Sub(vi.story.Now)
-	if name == "free" {
-		span += time.Minute - 1
-	}
-	return texts.Plain(name, vi.Span(span))
 }
 
 // channelKey returns the key of the text about text messages, if the row is one and the text

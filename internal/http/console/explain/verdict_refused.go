@@ -92,16 +92,6 @@ func (vi verdictInput) countedScopeKey() string {
 	return string(vi.facts.RuleScope)
 }
 
-// ruleCountsOthers reports whether the rule also counts requests for other recipients, so that the
-// person can do little.
-func (vi verdictInput) ruleCountsOthers() bool {
-	switch vi.countedScopeKey() {
-	case "", string(quota.Failures), verification.CarrierRuleName, policy.SpellingsName, policy.BackoffName:
-		return false
-	}
-	return true
-}
-
 // nextAdmittedText returns a sentence about when the next request is admitted. It goes by what the
 // rules say now, if they include the rule that refused. A rule that counts more than the recipient,
 // for example a network's, is not included.

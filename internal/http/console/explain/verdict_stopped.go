@@ -36,14 +36,10 @@ func (vi verdictInput) suppressedTexts() (what, next texts.Sentence) {
 // remedyKey returns the key of the text on what to do about a suppression. A recipient who opted
 // out at the carrier must first revoke it there.
 func (vi verdictInput) remedyKey(s store.Suppression) string {
-	if vi.isCarrierOptOut(s) && s.Active(vi.story.Now) {
+	if vi.Channel == recipient.SMS && s.Cause == store.CauseOptOut && s.Active(vi.story.Now) {
 		return "next.failed.suppressed.stop"
 	}
 	return "next.failed.suppressed"
-}
-
-func (vi verdictInput) isCarrierOptOut(s store.Suppression) bool {
-	return vi.Channel == recipient.SMS && s.Cause == store.CauseOptOut
 }
 
 func (vi verdictInput) prefixPausedTexts(p store.PrefixPause) (what, next texts.Sentence) {
@@ -86,14 +82,12 @@ func linkedTextTo(w texts.Words, key string, s store.SendOrRefusal) linkedText {
 		texts.Plain("became", w.Or("status", string(s.Status)))), Link: SendPageAddress(s.ID)}
 }
 
-// reduceIfErased returns the verdict. If the recipient was erased, that replaces the advice and the
-// reply.
+// reduceIfErased returns the verdict. If the recipient was erased, that replaces the advice.
 func (vi verdictInput) reduceIfErased(v Verdict) Verdict {
 	if vi.To != store.ErasedMask {
 		return v
 	}
 	v.What, v.Next = vi.Join(v.What, vi.text("verdict.erased")), vi.text("next.erased")
-	v.Answer.Text = v.Answer.W.Sentence("answer.erased")
 	return v
 }
 

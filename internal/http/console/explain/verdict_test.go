@@ -1,9 +1,7 @@
 package explain
 
 import (
-	"cmp"
 	"fmt"
-	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -253,10 +251,7 @@ func situations() []situation {
 	}, kindsOfSituations()...)
 }
 
-var span = regexp.MustCompile(`\d+ minutes?`) // not the rule "minute"
-
-// Every combination of states has its verdict, its time line, and a reply in the person's language
-// with nothing in it that is not for them.
+// Every combination of states has its verdict and its time line.
 func TestStories(t *testing.T) {
 	var b strings.Builder
 	for _, s := range append(situations(), timelines()...) {
@@ -286,23 +281,6 @@ func TestStories(t *testing.T) {
 					last = e.At.Time
 				}
 				say(when, fmt.Sprintf("%-5s", e.Tone)+map[bool]string{true: " (future)"}[e.Future], e.What, e.Link)
-			}
-		}
-		for _, locale := range []string{"en-GB", "zh-CN", "es-MX", "ar"} {
-			s.story.Send.Locale, s.story.Send.To = locale, cmp.Or(s.story.Send.To, "a•••@example.com")
-			v := Judge(s.story, s.facts, texts.ConsoleTextsFor(""))
-			text := v.Answer.Text.String()
-			fmt.Fprintln(&b, text)
-			for _, hidden := range []string{
-				s.story.Send.Provider, s.story.Send.BlockedBy, s.story.Send.ProviderCode, "shop", "{",
-				"0001-",
-			} {
-				if hidden != "" && hidden != "test" && strings.Contains(span.ReplaceAllString(text, ""), hidden) {
-					t.Errorf("%s: %q is in %s", s.name, hidden, text)
-				}
-			}
-			if strings.Contains(text, "UTC") || strings.Contains(text, ":20") {
-				t.Errorf("%s: a clock time in %s", s.name, text)
 			}
 		}
 	}

@@ -8,13 +8,7 @@ import (
 // there is such a reason.
 func JudgeWithoutRows(unserved string, w texts.Words) *Verdict {
 	if what := w.Sentence("norows.what." + unserved); unserved != "" && what != nil {
-		return &Verdict{
-			Tone: Warn, What: what, Next: w.Sentence("norows.next." + unserved),
-			Answer: personReply{W: w, Text: w.Sentence("answer.norows.unserved")},
-		}
+		return &Verdict{Tone: Warn, What: what, Next: w.Sentence("norows.next." + unserved)}
 	}
-	return &Verdict{
-		Tone: Warn, What: w.Sentence("norows.what"), Next: w.Sentence("norows.next"),
-		Answer: personReply{W: w, Text: w.Sentence("answer.norows")},
-	}
+	return &Verdict{Tone: Warn, What: w.Sentence("norows.what"), Next: w.Sentence("norows.next")}
 }
