@@ -327,16 +327,6 @@ func (p program) println(text string) error {
 	return err
 }
 
-type webhookCommand struct {
-	Sample string `required:"" placeholder:"EVENT" help:"Which event, such as send.bounced. It is made up, signed, and marked as a test."`
-	App    string `default:"default" help:"The app to whose webhook it goes."`
-}
-
-// Run returns an error if the app does not accept the event.
-func (w webhookCommand) Run(ctx context.Context, p program, cfg config.Config) error {
-	return app.PostSample(ctx, cfg, w.App, w.Sample, p.out)
-}
-
 // helpCommand is --help as a command.
 type helpCommand struct {
 	Command []string `arg:"" optional:"" help:"The command to explain; none: all of them."`

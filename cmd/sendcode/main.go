@@ -41,7 +41,6 @@ type commandLine struct {
 	Bounce  bounceCommand  `cmd:"" help:"Post a bounce mail from standard input to the running service; exit 75 if it has to be tried again."`
 	Admin   adminCommand   `cmd:"" help:"Add, change or list the accounts of the console."`
 	Key     keyCommand     `cmd:"" help:"Make a key."`
-	Webhook webhookCommand `cmd:"" help:"Send a sample of an event to an app's webhook, and print the answer."`
 	Version versionCommand `cmd:"" help:"Print the version."`
 	Help    helpCommand    `cmd:"" help:"Print this list, or what a command takes."`
 }

@@ -427,24 +427,3 @@ func TestDrains(t *testing.T) {
 		}
 	}
 }
-
-// The command webhook posts a sample and prints the answer.
-func TestWebhookCommand(t *testing.T) {
-	hook := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get("Webhook-Signature") == "" {
-			w.WriteHeader(http.StatusUnauthorized)
-		}
-	}))
-	t.Cleanup(hook.Close)
-	environ := []string{
-		"SENDCODE_CONFIG_YAML=webhook_networks: [127.0.0.0/8]\napps: [{name: shop, webhook: {url: " + hook.URL + "}}]",
-		"SENDCODE_WEBHOOK_SECRETS=shop:whsec_Q2hlZXIgdXAsIGl0IGlzIGEgdGVzdCBzZWNyZXQh",
-	}
-	out, said, code := sendcode(t, environ, "webhook", "--sample", "send.bounced", "--app", "shop")
-	if out != "200\n" || said != "" || code != 0 {
-		t.Errorf("%q, %q, %d", out, said, code)
-	}
-	if _, said, code := sendcode(t, environ, "webhook", "--sample", "send.bounced"); code != 1 || !strings.Contains(said, "no webhook") {
-		t.Errorf("of another app: %q, %d", said, code)
-	}
-}

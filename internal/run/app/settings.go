@@ -1,14 +1,9 @@
 package app
 
 import (
-	"context"
 	"crypto/sha256"
-	"errors"
-	"fmt"
-	"io"
 	"slices"
 
-	"sendcode/internal/base/fault"
 	"sendcode/internal/deliver/webhook"
 	"sendcode/internal/http/api"
 	"sendcode/internal/limit/applimits"
@@ -51,22 +46,6 @@ func webhookSettings(cfg config.Config) webhook.Settings {
 		s.Endpoints[a.Name] = to
 	}
 	return s
-}
-
-// PostSample posts a sample of an event to an app's webhook and prints the answer. It returns an
-// error unless the app accepts the event.
-func PostSample(ctx context.Context, cfg config.Config, app, event string, out io.Writer) error {
-	answer, ok, err := webhook.New(webhookSettings(cfg), webhook.Dependencies{}).PostSample(ctx, app, event)
-	if bad, invalid := errors.AsType[*fault.InvalidError](err); invalid {
-		return errors.New(bad.Detail)
-	}
-	if err == nil && !ok {
-		err = fmt.Errorf("app %s did not accept %s: %s", app, event, answer)
-	}
-	if err == nil {
-		_, err = fmt.Fprintln(out, answer)
-	}
-	return err
 }
 
 func apiKeys(cfg config.Config) api.Keys {
