@@ -46,7 +46,6 @@ type Config struct {
 	DB             database
 	Auth           auth.Config
 	Administration *support.Administration
-	Policies       records.PolicyReader // the same as Administration
 	Logger         *slog.Logger
 	Now            func() time.Time // nil: time.Now
 	// the service's state, for the line on each page; must return soon
@@ -111,10 +110,6 @@ func (console *Console) routes() []auth.Route {
 		{Method: post, Path: "/admin/filter", Handler: layout.FormHandler(console.filterPage), Action: auth.ActionRead},
 		{Method: post, Path: "/admin/search", Handler: layout.FormHandler(console.searchPage), Action: auth.ActionRead},
 		{Method: get, Path: "/admin/overview", Handler: console.overviewPage, Action: auth.ActionRead},
-		{
-			Method: get, Path: "/admin/policies", Handler: records.NewPoliciesPage(console.Policies, console.layout).Show,
-			Action: auth.ActionRead,
-		},
 		{Method: echo.RouteNotFound, Path: "/admin/*", Handler: console.layout.ShowNotFound, Action: auth.ActionRead},
 		{Method: get, Path: "/v1/admin/sends", Handler: console.listJSON, Action: auth.ActionRead},
 		{Method: get, Path: "/v1/admin/sends/:id", Handler: console.sendJSON, Action: auth.ActionRead},

@@ -157,7 +157,7 @@ func (console *Console) readVerdictFacts(ctx context.Context, s store.SendDetail
 // refusingScope returns the scope of the rule that refused a row; "" if the row's purpose has that
 // rule no more.
 func (console *Console) refusingScope(s store.SendOrRefusal) quota.Scope {
-	for _, p := range console.Policies.Policies() {
+	for _, p := range console.Administration.Policies() {
 		i := slices.IndexFunc(p.Rules, func(r quota.Rule) bool { return r.Name == s.BlockedBy })
 		if i >= 0 && slices.Contains(p.Purposes, s.Purpose) {
 			return p.Rules[i].Scope

@@ -157,7 +157,7 @@ func (console *Console) filterSuggestions() map[string][]string {
 	all := map[string][]string{"carrier": console.Carriers}
 	all["app"], all["purpose"] = console.Administration.AppsAndPurposes()
 	rules := []string{verification.LockoutRuleName}
-	for _, p := range console.Policies.Policies() {
+	for _, p := range console.Administration.Policies() {
 		for _, r := range p.Rules {
 			rules = append(rules, r.Name)
 		}

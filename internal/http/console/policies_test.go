@@ -23,20 +23,11 @@ func reads(t *testing.T, rec *httptest.ResponseRecorder, parts ...string) {
 	}
 }
 
-// The page shows the rules in force, and the recipients at their limits.
+// The page shows the rules in force.
 func TestPolicies(t *testing.T) {
 	r := newRig(t)
-	for range 5 { // ana comes to the limit of the hour, zoe to that of the minute
-		r.sent("ana@example.com")
-		r.Clock.Add(2 * time.Minute)
-	}
-	r.sent("zoe@example.com")
 	b := r.LoggedIn()
-	rec := b.Get("/admin/policies")
-	reads(t, rec, "minute recipient 1 1 min 1 recipient", "hour recipient 5 1 h 1 recipient", "day recipient 10 24 h 0 recipients",
-		"At the limit of minute now: 1 recipient z•••@example.com shop · email · 1 send",
-		"At the limit of hour now: 1 recipient a•••@example.com shop · email · 5 sends · last one 2026-03-04 14:10:20")
-	lacks(t, rec, "At the limit of day")
+	reads(t, b.Get("/admin/policies"), "minute recipient 1 1 min", "hour recipient 5 1 h", "day recipient 10 24 h")
 	berlin, err := time.LoadLocation("Europe/Berlin")
 	r.Must(err)
 	rules := []quota.Rule{
@@ -51,9 +42,7 @@ func TestPolicies(t *testing.T) {
 			Reserve: map[string]int{"dates": 1, "office": 20},
 		},
 	}})
-	reads(t, b.Get("/admin/policies"), "today recipient 2 calendar day, Europe/Berlin 1 recipient",
+	reads(t, b.Get("/admin/policies"), "today recipient 2 calendar day, Europe/Berlin",
 		"dates recipient 3; unknown browsers 2 the last 7 calendar days, Europe/Berlin",
-		"trial only observes recipient 1 1 h 30 min 2 recipients", "office address of a client 100; without a secret key 80 1 h –")
-	r.Break("FrequentRecipients")
-	want(t, b.Get("/admin/policies"), http.StatusServiceUnavailable)
+		"trial only observes recipient 1 1 h 30 min", "office address of a client 100; without a secret key 80 1 h")
 }

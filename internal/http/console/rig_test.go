@@ -47,7 +47,7 @@ func newRig(t *testing.T, changes ...func(*Config)) *rig {
 	r := &rig{Rig: consoletest.NewRig(t)}
 	logger := r.Logger
 	c := Config{
-		DB: r.Store, Administration: r.Svc.Administration, Policies: r.Svc.Administration, Logger: logger, Now: r.Clock.Now,
+		DB: r.Store, Administration: r.Svc.Administration, Logger: logger, Now: r.Clock.Now,
 		Auth: auth.Config{
 			Accounts: r.Store, Sessions: r.Store, Factors: r.Store, Limiter: r.Svc.Gates, AdminPassword: consoletest.Password,
 			Ring: r.Ring(), Refused: func(string, string) {},

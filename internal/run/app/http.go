@@ -329,7 +329,7 @@ func (a *App) registerConsole(front, back *echo.Echo) {
 		}
 	}
 	pages := console.New(console.Config{
-		DB: a.db, Administration: a.core.Administration, Policies: a.core.Administration, TopicProviders: topics, Webhooks: a.core.Webhooks,
+		DB: a.db, Administration: a.core.Administration, TopicProviders: topics, Webhooks: a.core.Webhooks,
 		Logger: a.logger, Status: a.Status, Carriers: carriers, ResendOther: a.cfg.ResendsOther(), StorageStatus: a.storageStatus,
 		Now: a.now,
 		Auth: auth.Config{

@@ -351,8 +351,6 @@ func TestReadsLeavePartitionsOut(t *testing.T) {
 		}
 		queries = append(queries, query{name, text, args, "sends_1"})
 	}
-	args := sqldb.Args{"purposes": []string{"login"}, "least": 1, "limit": 1, "after": now.Add(-2 * day)}
-	queries = append(queries, query{"crowds", sqldb.Postgres.FrequentRecipientsSQL(), args, "sends_2 sends_3"})
 	for _, q := range queries {
 		rows := storetest.Must(db.pool.Query(t.Context(), "EXPLAIN "+q.text, toNamedArgs(q.args)))(t)
 		plan := storetest.Must(pgx.CollectRows(rows, pgx.RowTo[string]))(t)

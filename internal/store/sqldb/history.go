@@ -31,32 +31,3 @@ ORDER BY f.finished_at, f.id`, Args{
 	})
 	return failed, now, err
 }
-
-// FrequentRecipientsSQL returns the statement that finds recipients with many counted sends after
-// @after. Its last column is the number of all such recipients, without the limit.
-func (d dialect) FrequentRecipientsSQL() string {
-	return `
-SELECT s.app, s.channel, s.recipient, max(s.masked), max(s.purpose), count(*), max(s.logged_at), count(*) OVER ()
-FROM sends s WHERE s.counts = true AND s.logged_at > @after AND s.purpose ` + d.inList("purposes") + ` AND ` + d.partitionsSince("@after") +
-		`
-GROUP BY s.app, s.channel, s.recipient HAVING count(*) >= @least ORDER BY max(s.logged_at) DESC, s.recipient LIMIT @limit`
-}
-
-// FrequentRecipients returns up to q.Limit recipients with many counted sends, newest send first,
-// and the number of all such recipients.
-func (db *DB) FrequentRecipients(ctx context.Context,
-	q store.FrequentRecipientsQuery,
-) (rows []store.FrequentRecipient, all int, err error) {
-	_, err = db.readWithClock(ctx, "FrequentRecipients", func(tx Tx, now time.Time) error {
-		rows, err = QueryAll(tx, func(c *store.FrequentRecipient) []any {
-			return []any{
-				&c.App, &c.Channel, sqlgen.ScannerFor(&c.Recipient), &c.To, &c.Purpose, &c.Sends,
-				sqlgen.ScannerFor(&c.Newest), &all,
-			}
-		}, db.Dialect.FrequentRecipientsSQL(), Args{
-			"after": now.Add(-q.Within.Truncate(time.Microsecond)), "purposes": q.Purposes, "least": q.AtLeast, "limit": q.Limit,
-		})
-		return err
-	})
-	return rows, all, err
-}

@@ -30,7 +30,7 @@ var contract = map[string][]func(t *testing.T, f *Fixture){
 	"refused": {refusalsAddUp, manyRefusals},
 	"read": {
 		story, historyOfVerifications, findBySupportReference,
-		readFailedSends, heavyRecipients,
+		readFailedSends,
 		hostileTexts, codeStates,
 	},
 	"acts": {acts, actsOnce, cancelsBy},

@@ -2,10 +2,8 @@ package support
 
 import (
 	"cmp"
-	"context"
 	"slices"
 
-	"sendcode/internal/store"
 	"sendcode/quota"
 )
 
@@ -28,17 +26,4 @@ func (ad *Administration) Policies() []PolicyWithPurposes {
 	}
 	slices.SortFunc(all, func(a, b PolicyWithPurposes) int { return cmp.Compare(a.Name, b.Name) })
 	return all
-}
-
-// RecipientsAtLimit returns the recipients that have used up a rule of the policy, at most limit,
-// those with the newest send first, and how many there are in all. The rule must have the scope
-// recipient, since the database counts no other. Error: fault.Unavailable.
-func (ad *Administration) RecipientsAtLimit(ctx context.Context, p PolicyWithPurposes, rule quota.Rule, limit int) (
-	[]store.FrequentRecipient, int, error,
-) {
-	now := ad.Now()
-	within := now.Sub(quota.Cutoffs([]quota.Rule{rule}, now)[0])
-	crowds, all, err := ad.Store.FrequentRecipients(ctx,
-		store.FrequentRecipientsQuery{Purposes: p.Purposes, Within: within, AtLeast: rule.Limit, Limit: limit})
-	return crowds, all, err
 }

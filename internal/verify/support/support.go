@@ -56,7 +56,6 @@ type Store interface {
 	LiftSuppressions(ctx context.Context, l store.LiftSuppressionsRequest, act *store.AuditEntry) ([]store.Suppression, error)
 	LiftPrefixPause(ctx context.Context, l store.LiftPauseRequest, act *store.AuditEntry) (store.PrefixPause, bool, error)
 	Lockout(ctx context.Context, v store.Verification) (store.Lockout, error)
-	FrequentRecipients(ctx context.Context, q store.FrequentRecipientsQuery) (top []store.FrequentRecipient, total int, err error)
 }
 
 // verificationService are the use cases that administrators share with back ends. Implementation:

@@ -1,7 +1,7 @@
 // Package records has the console's lists of what is not a send: administrators' actions,
-// suppressed recipients, paused number prefixes, webhook events, and the rules in force with the
-// recipients at their limits. Each list but that of rules is a page and, below /v1, JSON.
-// Administrators can add and end suppressions, and end pauses.
+// suppressed recipients, paused number prefixes, webhook events, and the rules in force. Each list
+// but that of rules is a page and, below /v1, JSON. Administrators can add and end suppressions,
+// and end pauses.
 package records
 
 import (
@@ -62,6 +62,7 @@ func (handlers *Handlers) Routes() []auth.Route {
 			Method: post, Path: "/admin/acts/subscription", Handler: layout.FormHandler(handlers.acceptSubscriptionForm),
 			Action: auth.ActionAcceptSubscription,
 		},
+		{Method: get, Path: "/admin/policies", Handler: handlers.policiesPage, Action: auth.ActionRead},
 		{Method: get, Path: suppressionsPath, Handler: handlers.suppressionsPage, Action: auth.ActionRead},
 		{Method: post, Path: suppressionsPath, Handler: layout.FormHandler(handlers.suppressForm), Action: auth.ActionSuppress},
 		{
