@@ -115,10 +115,7 @@ func grantRights(ctx context.Context, db *sql.DB, role string) error {
 	to := pgx.Identifier{role}.Sanitize()
 	statements := []string{"GRANT USAGE ON SCHEMA " + pgx.Identifier{schema}.Sanitize() + " TO " + to}
 	for _, table := range tables {
-		name, may := pgx.Identifier{schema, table}.Sanitize(), tableRights[table]
-		if may == "" {
-			may = defaultRights
-		}
+		name, may := pgx.Identifier{schema, table}.Sanitize(), cmp.Or(tableRights[table], defaultRights)
 		statements = append(statements, "REVOKE ALL ON "+name+" FROM PUBLIC", "REVOKE ALL ON "+name+" FROM "+to,
 			"GRANT "+may+" ON "+name+" TO "+to)
 	}
