@@ -2,7 +2,6 @@ package commands
 
 import (
 	"bufio"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -221,7 +220,7 @@ func (i Installation) composeFiles(flow string, secrets []string) []installed {
 	case i.hasOAuth():
 		files = append(files, installed{"compose.override.yaml", composeOAuth, 0o644})
 	}
-	for _, line := range append(secrets, "SENDCODE_ADMIN_TOKEN="+rand.Text()) {
+	for _, line := range secrets {
 		name, value, _ := strings.Cut(line, "=")
 		// compose mounts the file as it is, and the container has a user of its own; the folder
 		// keeps others out

@@ -206,7 +206,8 @@ func (c Config) derivedSecret(label string) string {
 }
 
 // GenerateSecretVariables returns NAME=value lines for a deployment that is set by variables alone:
-// every secret that would else be generated in the data directory, and a public key.
+// every secret that would else be generated in the data directory, a public key, and the token
+// that the doctor asks with.
 func GenerateSecretVariables() string {
 	secret, _ := NewAPIKey(SecretKeyKind)
 	public, _ := NewAPIKey(publicKeyKind)
@@ -217,6 +218,7 @@ func GenerateSecretVariables() string {
 		{"api_key", secret},
 		{"public_key", public},
 		{"admin_password", randomText(passwordBytes)},
+		{"admin_token", randomText(passwordBytes)},
 	} {
 		b.WriteString(envName(v.key) + "=" + v.value + "\n")
 	}

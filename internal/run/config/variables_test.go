@@ -27,7 +27,7 @@ func TestOnlyVariables(t *testing.T) {
 	is(t, "addr", c.Addr, ":10000")
 	is(t, "origins", app.Origins, []string{"https://shop.example", "https://www.shop.example"})
 	is(t, "the file", c.File+c.policy("default").Rules[0].Name, "day")
-	if !app.hasPublicKey() || !app.hasSecretKey() || !c.AdminLoginEnabled() || c.Loopback() || len(app.Keys) != 2 {
+	if !app.hasPublicKey() || !app.hasSecretKey() || !c.AdminLoginEnabled() || !c.AdminToken.IsSet() || c.Loopback() || len(app.Keys) != 2 {
 		t.Errorf("%+v", app.Keys)
 	}
 	if shown := c.YAML(); strings.Contains(shown, "public_key,") || !strings.Contains(shown, "origins: ['https://shop.example'") &&
