@@ -61,6 +61,8 @@ WITH turn AS (
 ), locked_outbox AS (UPDATE ONLY outbox SET id = id WHERE false
 ), locked_keys AS (UPDATE ONLY idempotency_keys SET key = key WHERE false
 ), locked_events AS (UPDATE ONLY app_events SET id = id WHERE false
+), locked_minutes AS (UPDATE ONLY minute_index SET minute = minute WHERE false
+), read AS (SELECT FROM ONLY failures, ONLY suppressions WHERE false
 )
 SELECT EXISTS (SELECT FROM sendcode_partitions p WHERE coalesce(p.begins, '-infinity') <= @now AND coalesce(p.ends, 'infinity') > @now),
        (SELECT jsonb_object_agg(version, sha256) FROM schema_fingerprints),
