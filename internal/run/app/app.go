@@ -88,6 +88,8 @@ type senders struct {
 	mails   *message.MailRenderer
 	carrier outbox.Carrier        // nil without text messages
 	texts   *message.TextRenderer // nil without text messages
+
+	refusals map[recipient.Channel]*refusals
 }
 
 // ports are the listeners, and what answers requests at them.
@@ -201,7 +203,8 @@ func runSteps(steps ...func() error) error {
 func newApp(cfg config.Config, logger *slog.Logger, now func() time.Time) *App {
 	return &App{
 		cfg: cfg, loaded: cfg, logger: logger, localNow: now, now: now, metrics: metrics.New(), started: time.Now(),
-		ports: ports{failed: make(chan error, 2), serving: make(chan struct{})},
+		senders: senders{refusals: map[recipient.Channel]*refusals{recipient.Email: {}, recipient.SMS: {}}},
+		ports:   ports{failed: make(chan error, 2), serving: make(chan struct{})},
 	}
 }
 

@@ -157,7 +157,9 @@ func (s *statementObserver) Ended(ctx context.Context, kind, name string, took t
 // them to traces.
 func (a *App) deliveryObserver(ch recipient.Channel) func(ctx context.Context, server string, fail *delivery.Error,
 	took time.Duration) {
+	refused := a.refusals[ch]
 	return func(ctx context.Context, server string, fail *delivery.Error, took time.Duration) {
+		refused.note(fail)
 		class := metrics.DeliveryAccepted
 		if fail != nil {
 			class = string(fail.Class)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	"sendcode/internal/base/fault"
@@ -171,20 +172,22 @@ func redisReason(err error) *server.HealthReason {
 	return &server.HealthReason{Part: redisPartName, Word: "redis_away", Err: err}
 }
 
-// mailServersCheck returns a health check that reports mailServersReason.
+// mailServersCheck returns a health check that reports mailServersReason or whyRefused.
 func (a *App) mailServersCheck() server.HealthCheck {
 	waits := a.waitingMessageCheck(recipient.Email)
 	return func(ctx context.Context) *server.HealthReason {
-		return mailServersReason(a.servers.Health(), a.servers.AttemptsAllowed(), func() bool { return waits(ctx) })
+		return cmp.Or(mailServersReason(a.servers.Health(), a.servers.AttemptsAllowed(), func() bool { return waits(ctx) }),
+			a.whyRefused(recipient.Email, server.HealthReason{Part: "mail", Word: "mails_refused", Err: fault.Unavailable}))
 	}
 }
 
-// carriersCheck returns a health check that reports carriersReason.
+// carriersCheck returns a health check that reports carriersReason or whyRefused.
 func (a *App) carriersCheck(carriers *sms.Carriers) server.HealthCheck {
 	waits := a.waitingMessageCheck(recipient.SMS)
 	return func(ctx context.Context) *server.HealthReason {
 		suspended, untried := carriers.HasUnreachableNumbers()
-		return carriersReason(suspended, untried, func() bool { return waits(ctx) })
+		return cmp.Or(carriersReason(suspended, untried, func() bool { return waits(ctx) }),
+			a.whyRefused(recipient.SMS, server.HealthReason{Part: "sms", Word: "texts_refused", Err: fault.Unavailable}))
 	}
 }
 
@@ -197,6 +200,40 @@ func (a *App) slowCheck(ch recipient.Channel, reason server.HealthReason) server
 		}
 		return &reason
 	}
+}
+
+// refusals counts the tries of a channel since a server or a carrier last took a message.
+type refusals struct {
+	mu   sync.Mutex
+	n    int
+	last time.Time
+}
+
+const (
+	refusalsTillTold = 5
+	refusalsToldFor  = 10 * time.Minute // after the last one: without traffic nothing else would end it
+)
+
+func (r *refusals) note(fail *delivery.Error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case fail == nil:
+		r.n = 0
+	case fail.About != delivery.AboutUs:
+		r.n, r.last = r.n+1, time.Now()
+	}
+}
+
+// whyRefused returns the reason if none of the channel's last tries was taken.
+func (a *App) whyRefused(ch recipient.Channel, reason server.HealthReason) *server.HealthReason {
+	r := a.refusals[ch]
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.n < refusalsTillTold || time.Since(r.last) >= refusalsToldFor {
+		return nil
+	}
+	return &reason
 }
 
 // waitingMessageCheck returns a function that reports whether a message of a channel waits for its

@@ -14,6 +14,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"sendcode/internal/base/recipient"
 	"sendcode/internal/base/texts"
 	"sendcode/internal/deliver/delivery"
 	"sendcode/internal/http/server"
@@ -124,6 +125,35 @@ func TestReasonsOfOtherParts(t *testing.T) {
 			t.Errorf("%s tells an address: %s", c.word, c.reason.Text(texts.ConsoleLanguages()[0]))
 		}
 	}
+}
+
+// After five tries of which none was taken a channel is refused, until one is taken, or ten minutes
+// have passed. What is our own fault or the caller's end counts for nothing.
+func TestRefusedTriesAreAReason(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
+		a := newApp(config.Config{}, slog.New(slog.DiscardHandler), time.Now)
+		mails, texts := a.deliveryObserver(recipient.Email), a.deliveryObserver(recipient.SMS)
+		refuses := func(want string) {
+			t.Helper()
+			servertest.Same(t, "mails", word(a.whyRefused(recipient.Email, server.HealthReason{Word: "mails_refused"})), want)
+			servertest.Same(t, "texts", word(a.whyRefused(recipient.SMS, server.HealthReason{Word: "texts_refused"})), "")
+		}
+		for n, class := range []delivery.ErrorClass{delivery.Rejected, delivery.Temporary, delivery.Unknown, delivery.Rejected, delivery.Rejected} {
+			refuses("")
+			mails(t.Context(), "a", &delivery.Error{Class: class}, 0)
+			texts(t.Context(), "b", &delivery.Error{Class: delivery.Temporary, About: delivery.AboutUs}, 0)
+			servertest.Same(t, "counted", a.refusals[recipient.Email].n, n+1)
+		}
+		refuses("mails_refused")
+		mails(t.Context(), "a", nil, 0)
+		refuses("")
+		for range 5 {
+			mails(t.Context(), "a", &delivery.Error{Class: delivery.Rejected}, 0)
+		}
+		refuses("mails_refused")
+		time.Sleep(10 * time.Minute)
+		refuses("")
+	})
 }
 
 // A database that answers late is slow, and ready; a look waits 250 ms at most.

@@ -46,6 +46,7 @@ var conditions = []struct {
 		"stores.go", `" suspended after failures"`,
 	},
 	{[]string{"mails_slow", "texts_slow"}, "", "Sends wait", "SendcodeDeliverySlow", "messages go out too slowly", "", ""},
+	{[]string{"mails_refused", "texts_refused"}, "", "Sends fail", "SendcodeSendsRefused", "refuses over 80 % of what is sent", "", ""},
 	{[]string{"clock_off"}, "", "Clock", "SendcodeClockOff", "", "clock.go", `"clock off: let NTP run"`},
 	{[]string{"suppressions_held"}, "", "Bursts", "SendcodeSuppressionsHeld", "addresses within minutes with", "", ""},
 	{[]string{"key_missing", "other_keys"}, "", "Keys", "", "", "", ""},
