@@ -299,10 +299,17 @@ func (a *App) tokenLogger(client string, failure error) {
 }
 
 // recheckSuspended tries the mail servers and carriers that are suspended and idle, so that their
-// gauges do not wait for the next message.
+// gauges do not wait for the next message. While messages wait these show more: a login tells
+// nothing of what is refused after it.
 func (a *App) recheckSuspended(ctx context.Context) {
-	a.servers.RecheckSuspended(ctx, a.cfg.MailSenders())
-	if carriers, ok := a.carrier.(*sms.Carriers); ok {
+	idle := func(ch recipient.Channel) bool {
+		waits, err := a.db.AnySendWaits(ctx, ch)
+		return err == nil && !waits
+	}
+	if idle(recipient.Email) {
+		a.servers.RecheckSuspended(ctx, a.cfg.MailSenders())
+	}
+	if carriers, ok := a.carrier.(*sms.Carriers); ok && idle(recipient.SMS) {
 		carriers.RecheckSuspended(ctx)
 	}
 }

@@ -50,6 +50,7 @@ func (d *doctor) examine(ctx context.Context) error {
 	} else {
 		d.runCheck(ctx, "database", d.checkDatabase)
 	}
+	d.checkService(ctx)
 	d.runCheck(ctx, "redis", d.checkRedis)
 	d.checkMailServers(ctx)
 	d.checkSenderDomains(ctx)

@@ -1,0 +1,42 @@
+package doctor
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// checkService asks the running service: its last requests know what no trial here shows, such as
+// a carrier that takes the login and no message. One that does not run is no fault.
+func (d *doctor) checkService(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+d.cfg.Addr+"/readyz", nil)
+	if err != nil {
+		return
+	}
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return
+	}
+	defer func() { _ = answer.Body.Close() }()
+	body, _ := io.ReadAll(io.LimitReader(answer.Body, 4096))
+	for line := range strings.Lines(string(body)) {
+		line = strings.TrimSpace(line)
+		how, said, _ := strings.Cut(line, ": ")
+		word, _, _ := strings.Cut(said, ":")
+		switch {
+		case how == "ok":
+			d.pass("service", "it is ready")
+		case how == "unavailable", how == "degraded" && !slices.Contains(whileItWorks, word):
+			d.fail("service", line)
+		case how == "degraded":
+			d.remark("service", line)
+		}
+	}
+}
+
+// whileItWorks are the words of /readyz for a service that sends, or that is told not to.
+var whileItWorks = []string{"database_slow", "clock_off", "suppressions_held", "mails_slow", "texts_slow", "held"}
