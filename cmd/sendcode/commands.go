@@ -38,8 +38,11 @@ const maxHoldUntilDistance = 48 * time.Hour
 
 // Validate checks HoldUntil and DebugAddr; kong calls it.
 func (c serveCommand) Validate() error {
-	if left := time.Until(c.HoldUntil); !c.HoldUntil.IsZero() && left.Abs() > maxHoldUntilDistance {
-		return fmt.Errorf("--hold-until is more than %v from now", maxHoldUntilDistance)
+	switch left := time.Until(c.HoldUntil); {
+	case left > maxHoldUntilDistance:
+		return fmt.Errorf("--hold-until is more than %v ahead", maxHoldUntilDistance)
+	case !c.HoldUntil.IsZero() && left < -maxHoldUntilDistance:
+		return fmt.Errorf("--hold-until has been over for more than %v: take it out", maxHoldUntilDistance)
 	}
 	if c.DebugAddr != "" && config.RequiresHTTPS(c.DebugAddr) {
 		return errors.New("--debug-addr must be host:port on this machine: profiles show what is in memory")
