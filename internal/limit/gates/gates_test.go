@@ -207,6 +207,24 @@ func TestOutageLastsUntilTheLimiterTakesAsManyBuckets(t *testing.T) {
 	})
 }
 
+// A part of a Cluster that is away is no outage: what is on the other nodes is asked as ever.
+func TestAPartThatIsAwayIsNoOutage(t *testing.T) {
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		takes := 0
+		r.Limiter.Around(func(_ context.Context, call string, do func() error) error {
+			if call != "Take" {
+				return do()
+			}
+			takes++
+			return fmt.Errorf("%w: %w", quota.ErrPartly, quota.ErrUnavailable)
+		})
+		for n := range 3 {
+			r.SendTo(vtest.NthAddress(n))
+		}
+		r.WantLine("takes, and why away", "3 <nil>", takes, r.Svc.Gates.WhyAway())
+	})
+}
+
 // The limiter is not taken for away because a client hung up during its look.
 func TestAClientThatHangsUpSaysNothingOfTheLimiter(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {

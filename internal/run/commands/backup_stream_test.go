@@ -3,9 +3,11 @@ package commands_test
 import (
 	"archive/tar"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io"
+	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -149,6 +151,16 @@ func TestBackupStream(t *testing.T) {
 		t.Error(err)
 	}
 
+	inTheWay := filepath.Join(cfg.DataDir, config.SecretsFile, "made meanwhile")
+	late := io.MultiReader(readerFunc(func([]byte) (int, error) {
+		return 0, cmp.Or(os.MkdirAll(inTheWay, 0o700), io.EOF)
+	}), bytes.NewReader(whole))
+	err = commands.Restore(t.Context(), cfg, late, io.Discard)
+	if _, there := os.Stat(filepath.Join(cfg.DataDir, config.DatabaseFile)); err == nil || !errors.Is(there, fs.ErrNotExist) {
+		t.Errorf("a database without its secrets: %v, %v", err, there)
+	}
+	apptest.Must(t, os.RemoveAll(filepath.Dir(inTheWay)))
+
 	var said strings.Builder
 	end := bytes.NewReader(whole)
 	apptest.Must(t, commands.Restore(t.Context(), cfg, end, &said))
@@ -172,6 +184,10 @@ func TestBackupStream(t *testing.T) {
 type writerFunc func([]byte) (int, error)
 
 // Write implements io.Writer.
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
+
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
 // failingWriter is a reader that has gone.

@@ -165,6 +165,21 @@ func TestRevealIsRecordedFirst(t *testing.T) {
 	})
 }
 
+// Without a record an export gives no row, and its end is recorded as it was.
+func TestExportIsRecordedFirst(t *testing.T) {
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		r.SendTo(vtest.Ana)
+		for _, method := range []string{"AddAuditEntry", "ExportPerson"} {
+			var out strings.Builder
+			r.FailStore(sqlitetest.Down, method)
+			r.WantError(r.Svc.Administration.ExportRecipient(r.Context(), r.Person(), vtest.AuditEntry("person.export"), &out), fault.Unavailable)
+			r.Want("written without "+method, out.String(), "")
+			r.MendStore()
+		}
+		r.WantActions("person.export begun; person.export failed rows=0")
+	})
+}
+
 func TestReasonsNameNoRecipient(t *testing.T) {
 	for reason, good := range map[string]bool{
 		"ticket 7": true, "Zendesk 12345678": true, "asked by phone,\n2 times": true, "工单 42": true,

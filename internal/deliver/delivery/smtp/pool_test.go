@@ -473,6 +473,20 @@ func TestPace(t *testing.T) {
 	}
 }
 
+// A mail that was let in and is not offered, since its server is suspended meanwhile, takes no turn.
+func TestAMailThatDoesNotBeginTakesNoTurn(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
+		_, s := inBubble(t, smtptest.Script{}, func(c *smtp.Config) { c.PerMinute = 1 })
+		mail, _ := new(delivery.MailEncoder).Encode(smtptest.Sample(1))
+		for _, begins := range []bool{false, false, true} {
+			_, tried, fail := s[0].Deliver(t.Context(), 0, func() bool { return begins }, mail)
+			if tried != begins || fail != nil {
+				t.Errorf("tried %v, %v", tried, fail)
+			}
+		}
+	})
+}
+
 // turn returns when a mail above the pace may come back.
 func turn(t *testing.T, err error) time.Duration {
 	t.Helper()
