@@ -11,8 +11,9 @@ type unfilledMail struct {
 	renderer *MailRenderer
 	key      templateSetKey
 	glance   bool
-	data     Data // without Code and Support
-	digits   int  // characters of the code
+	site     string // of the origin line; empty: the mail has none
+	data     Data   // without Code and Support
+	digits   int    // characters of the code
 }
 
 // maxUnfilledMails bounds the cache of forms that have been rendered without error. There is a form
@@ -49,6 +50,9 @@ func (r *MailRenderer) formOf(req RenderRequest) unfilledMail {
 	r = r.forApp(req.App, r)
 	key, _ := r.find(req.Purpose, req.Locale)
 	f := unfilledMail{renderer: r, key: key, glance: req.Notify == NotifyGlance, data: req.Data, digits: len(req.Data.Code)}
+	if f.glance {
+		f.site = cmp.Or(req.Site, r.Site)
+	}
 	f.data.Code, f.data.Support, f.data.Purpose = "", "", cmp.Or(req.Data.Purpose, req.Titles.ForLocaleOrEmpty(key.locale))
 	return f
 }
@@ -64,13 +68,20 @@ func (u unfilledMail) Texts(fill string) (subject, text, html string, err error)
 func (u unfilledMail) render(code, support string) (MailTexts, error) {
 	d := u.data
 	d.Code, d.Support = code, support
+	v := newTemplateData(d, u.glance, u.key.locale)
+	if u.site != "" {
+		v.OriginLine = originLine(u.site, code)
+	}
 	var done [partCount]string
 	for part, t := range u.renderer.sets[u.key] {
-		out, err := renderPart(part, t, newTemplateData(d, u.glance, u.key.locale))
+		out, err := renderPart(part, t, v)
 		if err != nil {
 			return MailTexts{}, fmt.Errorf("message: template %s failed", t.Name()) // the reason may quote the code
 		}
 		done[part] = out
+	}
+	if u.site != "" {
+		done[textPart] += "\n" + v.OriginLine + "\n"
 	}
 	return MailTexts{Subject: done[subjectPart], Text: done[textPart], HTML: done[htmlPart], Language: u.key.locale}, nil
 }

@@ -27,6 +27,7 @@ func TestFormsGiveTheSameMails(t *testing.T) {
 	changes := map[string]func(*RenderRequest){
 		"nothing": func(*RenderRequest) {}, "app": func(q *RenderRequest) { q.Data.App = "Other" },
 		"minutes": func(q *RenderRequest) { q.Data.Minutes = 1 },
+		"site":    func(q *RenderRequest) { q.Site = "shop.example" },
 		"purpose": func(q *RenderRequest) { q.Data.Purpose = "pay" }, "support": func(q *RenderRequest) { q.Data.Support = "S-1" },
 		"support as long":         func(q *RenderRequest) { q.Data.Support = "S-12345" },
 		"support that is escaped": func(q *RenderRequest) { q.Data.Support = "S<12345" },

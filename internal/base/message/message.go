@@ -25,8 +25,8 @@ type NotifyMode string
 
 const (
 	// NotifyPrivate keeps the code out of the subject, of the first 120 characters of the plain
-	// text, and of the first 256 of the HTML's text, with and without hidden elements. It is the
-	// default.
+	// text, and of the first 256 of the HTML's text, with and without hidden elements. A wide
+	// character, such as a Chinese one, counts two. It is the default.
 	NotifyPrivate NotifyMode = "private"
 	// NotifyGlance puts the code into the subject and at the beginning, where notifications and
 	// logs of mail servers show it.
@@ -59,7 +59,7 @@ type RenderRequest struct {
 	Locale  string        // a BCP 47 tag or an Accept-Language list; English if it is invalid or not available
 	Purpose string        // chooses the templates; a purpose without any has those of "default"
 	Notify  NotifyMode    // empty: NotifyPrivate
-	Site    string        // the host on which the code is entered, for text messages; empty: the page's
+	Site    string        // the host on which the code is entered; empty: the page's
 	Titles  PurposeTitles // if Data.Purpose is empty, the title in the message's language replaces it
 	Data    Data
 }
@@ -78,6 +78,7 @@ type MailTexts struct {
 type MailRenderer struct {
 	appRenderers[MailRenderer]
 	*catalog
+	Site     string                        // of the page, for requests that name no other; empty: none
 	rendered cache[unfilledMail, struct{}] // forms of which a mail was rendered
 }
 
@@ -120,6 +121,8 @@ type templateData struct {
 	// OutlookTable and OutlookTableEnd stand around the card, for Outlook on Windows, which ignores
 	// max-width. They are data, since html/template removes comments from templates.
 	OutlookTable, OutlookTableEnd htmltemplate.HTML
+	// OriginLine ends a mail that may show its code; else it is empty.
+	OriginLine string
 }
 
 const (

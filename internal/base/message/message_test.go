@@ -189,6 +189,46 @@ func TestEveryMail(t *testing.T) {
 	}
 }
 
+// Before the code of a private mail stand as many words as hide it from a preview, and no more. Its
+// first sentence says what to do.
+func TestPrivateMailsShowTheCodeSoon(t *testing.T) {
+	r := renderer(t)
+	for _, locale := range r.Locales("") {
+		for _, data := range sampleData[:4] {
+			m := render(t, r, RenderRequest{Locale: locale, Data: data})
+			for most, text := range map[int]string{previewLength + 25: m.Text, htmlPreviewLength + 25: htmlText(m.HTML, true)} {
+				if err := checkPreviewHidesCode(text, most); err == nil {
+					t.Errorf("%s: the code is not within %d characters: %s", locale, most, text)
+				}
+			}
+			if all, shown := htmlText(m.HTML, true), htmlText(m.HTML, false); all != shown {
+				t.Errorf("%s: hidden words: %s", locale, all)
+			}
+		}
+	}
+}
+
+// Mails that may show the code end with the line from which mail programs fill it in, on the
+// request's site or else the page's.
+func TestMailsEndWithTheOriginLine(t *testing.T) {
+	r := renderer(t)
+	r.Site = "codes.example"
+	for _, locale := range r.Locales("") {
+		for site, want := range map[string]string{"": "@codes.example #048213", "shop.example": "@shop.example #048213"} {
+			for _, notify := range []NotifyMode{NotifyPrivate, NotifyGlance} {
+				m := render(t, r, RenderRequest{Locale: locale, Notify: notify, Site: site, Data: shop()})
+				text, shown := strings.TrimSpace(m.Text), htmlText(m.HTML, false)
+				for _, part := range []string{text, shown} {
+					last := part[strings.LastIndexByte(part, '\n')+1:]
+					if (last == want) != (notify == NotifyGlance) || strings.Contains(part, "@") != (notify == NotifyGlance) {
+						t.Errorf("%s, %s: the last line is %q", locale, notify, last)
+					}
+				}
+			}
+		}
+	}
+}
+
 // The life of a code has the plural form of each language (CLDR), from a minute to a day, in the
 // text and the HTML.
 func TestLifeInWords(t *testing.T) {

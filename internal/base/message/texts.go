@@ -71,9 +71,12 @@ func (t *TextRenderer) PreferredLocale(app, list string) string {
 	return t.forApp(app, t).preferredTag(list)
 }
 
-// Render renders a text message. If its segments suffice, the message ends with "@site #code": on
-// that site alone, browsers fill in the code of this line (WICG sms-one-time-codes). The error has
-// neither the code nor any text of the request. Render ignores Notify.
+// originLine returns the last line of a message: on that site alone, browsers fill in the code of
+// this line (WICG sms-one-time-codes).
+func originLine(site, code string) string { return "@" + site + " #" + code }
+
+// Render renders a text message, with an origin line if its segments suffice. The error has neither
+// the code nor any text of the request. Render ignores Notify.
 func (t *TextRenderer) Render(req RenderRequest) (RenderedText, error) {
 	t = t.forApp(req.App, t)
 	req.Notify = NotifyGlance
@@ -97,7 +100,7 @@ func (t *TextRenderer) render(key templateSetKey, s templateSet, data Data, site
 	}
 	out = strings.TrimSpace(out)
 	if site != "" {
-		out += "\n@" + site + " #" + data.Code
+		out += "\n" + originLine(site, data.Code)
 	}
 	return RenderedText{Text: out, Language: key.locale, Segments: t.limits.Measure(out)}, nil
 }

@@ -6,10 +6,13 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+
+	"golang.org/x/text/width"
 )
 
-// How many characters of a part an inbox or a notification may show. Exchange sends phones the
-// first 256 of the part that it displays, which is the HTML part if the mail has one.
+// How many characters of a part an inbox or a notification may show; a wide one counts two.
+// Exchange sends phones the first 256 of the part that it displays, which is the HTML part if the
+// mail has one.
 const (
 	previewLength     = 120
 	htmlPreviewLength = 256
@@ -25,6 +28,8 @@ const sampleCode = "739154"
 var sampleData = []Data{
 	{App: "A", Code: sampleCode, Minutes: 1},
 	{App: "A", Code: sampleCode},
+	{App: "A", Code: sampleCode, Minutes: 120, Home: "https://a.example/"},
+	{App: "A", Code: sampleCode, Home: "https://a.example/"},
 	{
 		App: strings.Repeat("Wide App ", 7), Code: sampleCode, Minutes: 1440, Purpose: strings.Repeat("Purpose ", 8),
 		Support: "S-Q2HK", Hash: "FA+9qCX9VSu",
@@ -148,15 +153,24 @@ func checkPreviewHidesCode(text string, length int) error {
 	return nil
 }
 
-// inboxPreview returns what an inbox shows of a text: its first characters, with runs of white
-// space as one space, and without invisible characters.
-func inboxPreview(text string, maxRunes int) string {
+// inboxPreview returns what an inbox shows of a text: its first columns, of which a wide
+// character takes two, with runs of white space as one space, and without invisible characters.
+func inboxPreview(text string, columns int) string {
 	seen := strings.Map(func(r rune) rune {
 		if isInvisible(r) && !unicode.IsSpace(r) {
 			return -1
 		}
 		return r
 	}, text)
-	runes := []rune(strings.Join(strings.Fields(seen), " "))
-	return string(runes[:min(len(runes), maxRunes)])
+	seen = strings.Join(strings.Fields(seen), " ")
+	for i, r := range seen {
+		if columns <= 0 {
+			return seen[:i]
+		}
+		columns--
+		if kind := width.LookupRune(r).Kind(); kind == width.EastAsianWide || kind == width.EastAsianFullwidth {
+			columns--
+		}
+	}
+	return seen
 }

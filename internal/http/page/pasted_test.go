@@ -23,6 +23,7 @@ func ourMessages(t *testing.T) (all []pastedMessage) {
 	t.Helper()
 	mails, err := message.NewMailRenderer(templates.FS)
 	servertest.OK(t, err)
+	mails.Site = "codes.shop.example"
 	short, err := message.NewTextRenderer(message.TextLimits{
 		Measure: func(string) int { return 1 }, Segments: 1,
 		Site: "codes.shop.example",

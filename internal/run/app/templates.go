@@ -23,7 +23,11 @@ func (a *App) templateTrees(appDirectory string) (trees []fs.FS) {
 }
 
 func (a *App) newRenderer(appDirectory string) (*message.MailRenderer, error) {
-	return message.NewMailRenderer(templates.FS, a.templateTrees(appDirectory)...)
+	r, err := message.NewMailRenderer(templates.FS, a.templateTrees(appDirectory)...)
+	if err == nil {
+		r.Site = a.cfg.PageHost()
+	}
+	return r, err
 }
 
 func (a *App) newTextRenderer(appDirectory string) (*message.TextRenderer, error) {

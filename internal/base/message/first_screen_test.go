@@ -1,0 +1,40 @@
+package message
+
+import (
+	"encoding/base64"
+	"fmt"
+	"strings"
+	"testing"
+
+	"sendcode/internal/kit/browsertest"
+	"sendcode/internal/kit/servertest"
+)
+
+// On a telephone of 320 × 568 the code of each mail is within the first screen, in one run of text.
+func TestTheCodeIsOnTheFirstScreen(t *testing.T) {
+	tab := browsertest.Chromium(t).Open(t, browsertest.Look{Width: 320, Height: 568})
+	r := renderer(t)
+	r.Site = "codes.shop.example"
+	long := shop()
+	long.App, long.Home, long.Code = "The Greengrocers of Lower Saxony", "https://shop.example/", "BKVXRTNZ"
+	for _, locale := range r.Locales("") {
+		for purpose, of := range titles {
+			for _, notify := range []NotifyMode{NotifyPrivate, NotifyGlance} {
+				for _, data := range []Data{shop(), long} {
+					data.Purpose = ""
+					name := fmt.Sprint(locale, " ", purpose, " ", notify, " ", data.App)
+					m := render(t, r, RenderRequest{Locale: locale, Notify: notify, Titles: of, Data: data})
+					p := browsertest.NewPage(t, tab, "data:text/html;base64,"+base64.StdEncoding.EncodeToString([]byte(m.HTML)), "")
+					p.Fits(name)
+					if bottom := browsertest.Value[float64](p, p.Element(".code")+".getBoundingClientRect().bottom"); bottom > 568 || bottom < 100 {
+						t.Errorf("%s: the code ends at %g px", name, bottom)
+					}
+					servertest.Same(t, name, browsertest.Value[int](p, p.Element(".code")+".childNodes.length"), 1)
+					lines := strings.Split(strings.TrimSpace(p.Text("body")), "\n")
+					servertest.Same(t, name, lines[len(lines)-1] == "@codes.shop.example #"+data.Code, notify == NotifyGlance)
+					p.Shot(name)
+				}
+			}
+		}
+	}
+}
