@@ -26,7 +26,7 @@ func TestBundled(t *testing.T) {
 	for _, name := range []string{
 		"static/tokens.css", "static/pips.css", "static/page.css", "static/mailbox.css",
 		"static/docs.css",
-		"static/page.js", "static/mailbox.js",
+		"static/page.js", "static/mailbox.js", "static/docs.js",
 		"widget/send-code.js", "widget/code.js", "widget/phones.js", "widget/human.js", "widget/client.js",
 	} {
 		plain, err := pagetest.Bundle(os.DirFS("."), name, false)

@@ -109,6 +109,7 @@ func everyOtherPage(t *testing.T, browser context.Context, engine *pagetest.Axe)
 		{"a problem", site.URL + "/problems/quota-exceeded"},
 		{"what happened", site.URL + "/problems/none"},
 		{"the specification", site.URL + "/docs"},
+		{"a document", site.URL + "/docs/compliance"},
 	} {
 		for _, look := range narrowAndWide {
 			b.do(look.Apply(), chromedp.Navigate(step.address))

@@ -49,7 +49,11 @@ type operation struct {
 	Parameters           []parameter
 	RequestBody          *requestBody `yaml:"requestBody"`
 	Responses            orderedMapping[response]
+	Security             *[]any // nil: as all requests
 }
+
+// NeedsKey reports whether the request has a key.
+func (o operation) NeedsKey() bool { return o.Security == nil || len(*o.Security) > 0 }
 
 type parameter struct {
 	Ref         string `yaml:"$ref"`
@@ -87,7 +91,7 @@ func (m mediaType) ExampleJSON() (string, error) {
 	if m.Example == nil {
 		return "", nil
 	}
-	text, err := json.Marshal(m.Example)
+	text, err := json.MarshalIndent(m.Example, "", "  ")
 	return string(text), err
 }
 

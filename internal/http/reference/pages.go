@@ -2,25 +2,74 @@ package reference
 
 import (
 	"fmt"
+	"html"
+	"html/template"
 	"io/fs"
 	"path"
 	"regexp"
 	"strings"
+	"unicode"
+
+	"github.com/yuin/goldmark"
+	"github.com/yuin/goldmark/extension"
 
 	"sendcode/docs"
 )
 
-// page is a document of docs/ as it is served at /docs/<Name>.
+// page is a document of docs/. /docs/<Name> has its Markdown, for programs, and the same address
+// without .md a page.
 type page struct {
-	Name  string // operations.md
-	Title string
-	text  string
+	Name   string // operations.md
+	Title  string
+	text   string
+	Body   template.HTML
+	Titles []title // within the body
 }
+
+// title is a title within a document.
+type title struct{ ID, Text string }
 
 var (
 	link    = regexp.MustCompile(`\[([^\]]*)\]\(([^)#\s]*)(#[^)\s]*)?(?:\s+"[^"]*")?\)`)
 	picture = regexp.MustCompile(`(?m)^(!\[.*\]\(.*\)|<img .*>)\n+`)
+
+	htmlTag      = regexp.MustCompile(`<[^>]*>`)
+	htmlTitle    = regexp.MustCompile(`<(h[234])>(.*)</h`)
+	documentLink = regexp.MustCompile(`href="/docs/([^"#]+)\.md`)
+	// cells have attributes, since the policy of our pages forbids styles in elements
+	markdown = goldmark.New(goldmark.WithExtensions(extension.NewTable(
+		extension.WithTableCellAlignMethod(extension.TableCellAlignAttribute))))
 )
+
+// makeBody renders the document as HTML, in which each title leads to itself.
+func (p *page) makeBody() error {
+	var b strings.Builder
+	if err := markdown.Convert([]byte(p.text), &b); err != nil {
+		return err
+	}
+	body := htmlTitle.ReplaceAllStringFunc(b.String(), func(found string) string {
+		parts := htmlTitle.FindStringSubmatch(found)
+		text := html.UnescapeString(htmlTag.ReplaceAllString(parts[2], ""))
+		p.Titles = append(p.Titles, title{titleID(text), text})
+		return fmt.Sprintf(`<%s id="%s"><a href="#%[2]s">%s</a></h`, parts[1], titleID(text), parts[2])
+	})
+	body = strings.ReplaceAll(body, "<th></th>", "<td></td>") // a table without words in its head
+	p.Body = template.HTML(documentLink.ReplaceAllString(body, `href="/docs/$1`))
+	return nil
+}
+
+// titleID returns the ID that GitHub gives a title.
+func titleID(text string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == ' ':
+			return '-'
+		case r == '-', r == '_', unicode.IsLetter(r), unicode.IsDigit(r):
+			return unicode.ToLower(r)
+		}
+		return -1
+	}, text)
+}
 
 // pages returns the documents, in the order of their names. A link to a file that is not served
 // becomes plain text; pictures are left out.
@@ -38,7 +87,11 @@ func pages() ([]page, error) {
 		title, _, _ := strings.Cut(string(raw), "\n")
 		title = strings.ReplaceAll(strings.TrimPrefix(title, "# "), "`", "")
 		text := link.ReplaceAllStringFunc(picture.ReplaceAllString(string(raw), ""), servedLink)
-		all = append(all, page{name, title, text})
+		p := page{Name: name, Title: title, text: text}
+		if err := p.makeBody(); err != nil {
+			return nil, err
+		}
+		all = append(all, p)
 	}
 	return all, nil
 }

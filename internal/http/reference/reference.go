@@ -5,6 +5,7 @@ package reference
 
 import (
 	"bytes"
+	"errors"
 	"html/template"
 	"net/http"
 	"slices"
@@ -50,44 +51,43 @@ func render() (map[string]*web.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	specification, err := renderSpecification(docs.OpenAPI, all)
-	if err != nil {
-		return nil, err
-	}
-	files := map[string]*web.File{
-		"/docs":     web.NewFile("text/html; charset=utf-8", specification),
-		"/llms.txt": web.NewFile("text/plain; charset=utf-8", llms(all)),
-	}
-	for _, p := range all {
-		files["/docs/"+p.Name] = web.NewFile("text/markdown; charset=utf-8", []byte(p.text))
-	}
-	return files, nil
-}
-
-// renderSpecification returns the page of an OpenAPI document, with links to the documents.
-func renderSpecification(specification []byte, all []page) ([]byte, error) {
+	files := map[string]*web.File{"/llms.txt": web.NewFile("text/plain; charset=utf-8", llms(all))}
 	var d document
-	if err := yaml.Unmarshal(specification, &d); err != nil {
+	if err := yaml.Unmarshal(docs.OpenAPI, &d); err != nil {
 		return nil, err
 	}
 	t, err := template.New("docs.html").Funcs(template.FuncMap{
 		"text": renderParagraphs, "code": server.BackticksToHTML, "lastSegment": lastSegment, "upper": strings.ToUpper,
+		"static":       web.StaticURL,
 		"problemKinds": problemKindsOf,
 		"parameter":    func(p parameter) parameter { return resolve(p, p.Ref, d.Components.Parameters) },
 		"body":         func(b *requestBody) requestBody { return resolve(*b, b.Ref, d.Components.RequestBodies) },
 		"response":     func(r response) response { return resolve(r, r.Ref, d.Components.Responses) },
 		"header":       func(h header) header { return resolve(h, h.Ref, d.Components.Headers) },
-	}).ParseFS(web.FS, "docs/docs.html")
+	}).ParseFS(web.FS, "docs/*.html")
 	if err != nil {
 		return nil, err
 	}
-	var b bytes.Buffer
-	err = t.Execute(&b, struct {
+	add := func(path, name string, data any) error {
+		var b bytes.Buffer
+		err := t.ExecuteTemplate(&b, name, data)
+		files[path] = web.NewFile("text/html; charset=utf-8", b.Bytes())
+		return err
+	}
+	var list template.HTML // of the documents
+	for _, p := range all {
+		files["/docs/"+p.Name] = web.NewFile("text/markdown; charset=utf-8", []byte(p.text))
+		err = errors.Join(err, add("/docs/"+strings.TrimSuffix(p.Name, ".md"), "document.html", p))
+		if p.Name == "README.md" {
+			_, after, _ := strings.Cut(string(p.Body), "</h1>")
+			list = template.HTML(after)
+		}
+	}
+	return files, errors.Join(err, add("/docs", "docs.html", struct {
 		document
-		Problems []server.ProblemKind
-		Pages    []page
-	}{d, server.ProblemKinds(), all})
-	return b.Bytes(), err
+		Problems  []server.ProblemKind
+		Documents template.HTML
+	}{d, server.ProblemKinds(), list}))
 }
 
 // renderParagraphs returns a description as HTML: paragraphs between empty lines, with text between

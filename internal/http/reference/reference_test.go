@@ -4,6 +4,7 @@ import (
 	"html"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -116,10 +117,15 @@ func TestOperationsNameWhatAllMayAnswer(t *testing.T) {
 	}
 }
 
-// Nothing of the page comes from elsewhere, nothing runs, and each link on it leads to something.
+// Nothing of the page comes from elsewhere, our script alone runs, and each link on it leads to
+// something.
 func TestReferenceStandsAlone(t *testing.T) {
 	html := referencePage(t)
-	for _, part := range []string{"<script", "style=", "http://", "//"} {
+	scripts := regexp.MustCompile(`<script[^>]*>`).FindAllString(html, -1)
+	if len(scripts) != 1 || !strings.Contains(scripts[0], ` src="/static/docs.js?v=`) {
+		t.Errorf("the page runs %q", scripts)
+	}
+	for _, part := range []string{"style=", "http://", "//"} {
 		for _, found := range regexp.MustCompile(`<[^>]*`+part+`[^>]*>`).FindAllString(html, -1) {
 			t.Errorf("the page has %s", found)
 		}
@@ -136,7 +142,7 @@ func TestReferenceStandsAlone(t *testing.T) {
 func TestReferenceListsProblems(t *testing.T) {
 	w := getDocument("/problems")
 	if at := w.Header().Get("Location"); w.Code != http.StatusFound || at != "/docs#problems" ||
-		!strings.Contains(referencePage(t), `<h2 id="problems">`) {
+		!strings.Contains(referencePage(t), ` id="problems">`) {
 		t.Errorf("%d, at %q", w.Code, at)
 	}
 }
@@ -154,11 +160,26 @@ func TestDocumentsAreServedWithTheirLinks(t *testing.T) {
 	}
 	_, index := get("/llms.txt")
 	page := referencePage(t)
+	targets := regexp.MustCompile(` href="(/docs/[^"#]*|)(?:#([^"]*))?"`)
 	links := regexp.MustCompile(`\]\(([^)#]*)(#[^)]*)?\)`)
 	for _, file := range files {
 		path := "/docs/" + filepath.Base(file)
-		if !strings.Contains(index, "]("+path+")") || !strings.Contains(page, `"`+path+`"`) {
+		address := strings.TrimSuffix(path, ".md")
+		if !strings.Contains(index, "]("+path+")") || !strings.Contains(page, `"`+address+`"`) && address != "/docs/README" {
 			t.Errorf("nothing leads to %s", path)
+		}
+		kind, html := get(address)
+		if kind != "text/html; charset=utf-8" || !strings.Contains(html, `href="`+path+`"`) || strings.Contains(html, "style=") {
+			t.Errorf("%s is %s, %.40q", address, kind, html)
+		}
+		for _, m := range targets.FindAllStringSubmatch(html, -1) {
+			to := html
+			if m[1] != "" {
+				_, to = get(m[1])
+			}
+			if id, _ := url.PathUnescape(m[2]); id != "" && strings.Count(to, ` id="`+id+`"`) != 1 {
+				t.Errorf("%s links to %s#%s, which is there %d times", address, m[1], id, strings.Count(to, ` id="`+id+`"`))
+			}
 		}
 		kind, body := get(path)
 		if kind != "text/markdown; charset=utf-8" || !strings.HasPrefix(body, "# ") || strings.Contains(body, "pictures/") {

@@ -109,6 +109,7 @@ var modules = map[string]string{
 	"github.com/sony/gobreaker":             "internal/deliver/delivery internal/deliver/delivery/mailserver",
 	"github.com/rs/zerolog":                 testsOnly, // toxiproxy wants to be told that it shall not log
 	"github.com/wneessen/go-mail":           "internal/deliver/delivery/smtp",
+	"github.com/yuin/goldmark":              "internal/http/reference",
 	"go.yaml.in/yaml":                       "internal/run/config internal/run/config/document internal/http/reference tools/mutants",
 	"go.opentelemetry.io/contrib":           "internal/run/traces",
 	// all but traces read or write traceparent alone

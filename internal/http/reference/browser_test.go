@@ -1,0 +1,47 @@
+package reference_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"sendcode/internal/kit/browsertest"
+	"sendcode/internal/kit/servertest"
+	"sendcode/web"
+)
+
+// The list of operations stays in sight, request and answer stand beside the words, code can be
+// copied, titles are found, and no page scrolls sideways on a telephone.
+func TestReadingTheReference(t *testing.T) {
+	mux := http.NewServeMux()
+	mux.HandleFunc(web.StaticPath, web.ServeStatic)
+	mux.Handle("/", documents())
+	site := httptest.NewServer(mux)
+	defer site.Close()
+	tab := browsertest.Chromium(t).Open(t, browsertest.Look{Width: 1280, Height: 800})
+	p := browsertest.NewPage(t, tab, site.URL+"/docs", "")
+	p.Until(`document.querySelectorAll('pre button').length > 20`)
+	p.Go(site.URL + "/docs#check")
+	p.Until(`(list => list.top >= 0 && list.bottom <= innerHeight && list.height > 700)(document.querySelector('#contents').getBoundingClientRect())`)
+	p.Until(`(([words, code]) => code.left > words.right && code.top < words.top + 200 && code.right < innerWidth)(` +
+		`['h4 ~ dl', '.examples'].map((at) => document.querySelector('#check ' + at).getBoundingClientRect()))`)
+	browsertest.Value[bool](p, `navigator.clipboard.writeText = async (text) => { window.copied = text; }, true`)
+	browsertest.Value[bool](p, `document.querySelector('#check pre button').click(), true`)
+	p.Until(`copied.includes('/check" \\\n') && copied.endsWith("'") && document.querySelector('#check pre button').textContent === 'Copied'`)
+	p.Fill("#contents input", "without an id check")
+	p.Until(`[...document.querySelectorAll('#contents li')].filter((item) => item.checkVisibility()).length === 1`)
+	servertest.OK(t, p.Keys("\r"))
+	p.Until(`location.hash === '#checkNamed'`)
+	servertest.OK(t, p.Show(browsertest.Look{Width: 320, Height: 568, Dark: true}))
+	files, err := filepath.Glob("../../../docs/*.md")
+	servertest.OK(t, err)
+	for _, name := range append(files, "") {
+		name = strings.TrimSuffix(filepath.Base(name), ".md")
+		p.Go(site.URL + strings.TrimSuffix("/docs/"+name, "/."))
+		p.Fits(name)
+	}
+	p.Go(site.URL + "/docs/operations")
+	servertest.OK(t, p.Show(browsertest.Look{Width: 1280, Height: 800}))
+}
