@@ -8,7 +8,6 @@ import (
 	"path"
 	"regexp"
 	"strings"
-	"unicode"
 
 	"github.com/yuin/goldmark"
 	"github.com/yuin/goldmark/extension"
@@ -33,6 +32,7 @@ var (
 	link    = regexp.MustCompile(`\[([^\]]*)\]\(([^)#\s]*)(#[^)\s]*)?(?:\s+"[^"]*")?\)`)
 	picture = regexp.MustCompile(`(?m)^(!\[.*\]\(.*\)|<img .*>)\n+`)
 
+	notInID      = regexp.MustCompile(`[^\pL\pN_-]`)
 	htmlTag      = regexp.MustCompile(`<[^>]*>`)
 	htmlTitle    = regexp.MustCompile(`<(h[234])>(.*)</h`)
 	documentLink = regexp.MustCompile(`href="/docs/([^"#]+)\.md`)
@@ -41,13 +41,17 @@ var (
 		extension.WithTableCellAlignMethod(extension.TableCellAlignAttribute))))
 )
 
+// renderMarkdown returns a text as HTML.
+func renderMarkdown(text string) (template.HTML, error) {
+	var b strings.Builder
+	err := markdown.Convert([]byte(text), &b)
+	return template.HTML(b.String()), err
+}
+
 // makeBody renders the document as HTML, in which each title leads to itself.
 func (p *page) makeBody() error {
-	var b strings.Builder
-	if err := markdown.Convert([]byte(p.text), &b); err != nil {
-		return err
-	}
-	body := htmlTitle.ReplaceAllStringFunc(b.String(), func(found string) string {
+	rendered, err := renderMarkdown(p.text)
+	body := htmlTitle.ReplaceAllStringFunc(string(rendered), func(found string) string {
 		parts := htmlTitle.FindStringSubmatch(found)
 		text := html.UnescapeString(htmlTag.ReplaceAllString(parts[2], ""))
 		p.Titles = append(p.Titles, title{titleID(text), text})
@@ -55,20 +59,12 @@ func (p *page) makeBody() error {
 	})
 	body = strings.ReplaceAll(body, "<th></th>", "<td></td>") // a table without words in its head
 	p.Body = template.HTML(documentLink.ReplaceAllString(body, `href="/docs/$1`))
-	return nil
+	return err
 }
 
 // titleID returns the ID that GitHub gives a title.
 func titleID(text string) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r == ' ':
-			return '-'
-		case r == '-', r == '_', unicode.IsLetter(r), unicode.IsDigit(r):
-			return unicode.ToLower(r)
-		}
-		return -1
-	}, text)
+	return notInID.ReplaceAllString(strings.ToLower(strings.ReplaceAll(text, " ", "-")), "")
 }
 
 // pages returns the documents, in the order of their names. A link to a file that is not served

@@ -57,7 +57,7 @@ func render() (map[string]*web.File, error) {
 		return nil, err
 	}
 	t, err := template.New("docs.html").Funcs(template.FuncMap{
-		"text": renderParagraphs, "code": server.BackticksToHTML, "lastSegment": lastSegment, "upper": strings.ToUpper,
+		"text": renderMarkdown, "code": server.BackticksToHTML, "lastSegment": lastSegment, "upper": strings.ToUpper,
 		"static":       web.StaticURL,
 		"problemKinds": problemKindsOf,
 		"parameter":    func(p parameter) parameter { return resolve(p, p.Ref, d.Components.Parameters) },
@@ -88,18 +88,6 @@ func render() (map[string]*web.File, error) {
 		Problems  []server.ProblemKind
 		Documents template.HTML
 	}{d, server.ProblemKinds(), list}))
-}
-
-// renderParagraphs returns a description as HTML: paragraphs between empty lines, with text between
-// backticks as code.
-func renderParagraphs(text string) template.HTML {
-	var b strings.Builder
-	for p := range strings.SplitSeq(strings.TrimSpace(text), "\n\n") {
-		if p != "" {
-			b.WriteString("<p>" + string(server.BackticksToHTML(p)) + "</p>")
-		}
-	}
-	return template.HTML(b.String())
 }
 
 // problemKindsOf returns the kinds of problems with a status.
