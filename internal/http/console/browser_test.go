@@ -60,6 +60,14 @@ func mainPagesFit(t *testing.T, browser chromium) {
 	} {
 		w.goTo(path)
 		w.fits(name)
+		switch name {
+		case "sends": // a state has the room of its words
+			servertest.Same(t, "a wide state", w.eval(`document.querySelectorAll(".now .why").forEach(e => e.remove()); `+
+				`String(document.querySelector("td.is").offsetWidth > 220)`), "false")
+		case "refused": // the first action alone is a coloured button
+			servertest.Same(t, "coloured", w.eval(`String([...document.querySelectorAll(".act")].filter(`+
+				`e => getComputedStyle(e).backgroundColor !== "rgba(0, 0, 0, 0)").length)`), "1")
+		}
 	}
 	w.quietAt()
 }
