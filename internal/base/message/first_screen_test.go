@@ -17,7 +17,7 @@ func TestTheCodeIsOnTheFirstScreen(t *testing.T) {
 	r.Site = "codes.shop.example"
 	long := shop()
 	long.App, long.Home, long.Code = "The Greengrocers of Lower Saxony", "https://shop.example/", "BKVXRTNZ"
-	for _, locale := range r.Locales("") {
+	for _, locale := range r.locales.All() {
 		for purpose, of := range titles {
 			for _, notify := range []NotifyMode{NotifyPrivate, NotifyGlance} {
 				for _, data := range []Data{shop(), long} {

@@ -193,7 +193,7 @@ func TestEveryMail(t *testing.T) {
 // first sentence says what to do.
 func TestPrivateMailsShowTheCodeSoon(t *testing.T) {
 	r := renderer(t)
-	for _, locale := range r.Locales("") {
+	for _, locale := range r.locales.All() {
 		for _, data := range sampleData[:4] {
 			m := render(t, r, RenderRequest{Locale: locale, Data: data})
 			for most, text := range map[int]string{previewLength + 25: m.Text, htmlPreviewLength + 25: htmlText(m.HTML, true)} {
@@ -213,7 +213,7 @@ func TestPrivateMailsShowTheCodeSoon(t *testing.T) {
 func TestMailsEndWithTheOriginLine(t *testing.T) {
 	r := renderer(t)
 	r.Site = "codes.example"
-	for _, locale := range r.Locales("") {
+	for _, locale := range r.locales.All() {
 		for site, want := range map[string]string{"": "@codes.example #048213", "shop.example": "@shop.example #048213"} {
 			for _, notify := range []NotifyMode{NotifyPrivate, NotifyGlance} {
 				m := render(t, r, RenderRequest{Locale: locale, Notify: notify, Site: site, Data: shop()})
