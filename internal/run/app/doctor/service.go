@@ -38,5 +38,5 @@ func (d *doctor) checkService(ctx context.Context) {
 	}
 }
 
-// whileItWorks are the words of /readyz for a service that sends, or that is told not to.
-var whileItWorks = []string{"database_slow", "clock_off", "suppressions_held", "mails_slow", "texts_slow", "held"}
+// whileItWorks are the words of /readyz for a service that sends, or is told not to.
+var whileItWorks = []string{"database_slow", "clock_off", "suppressions_held", "held"}
