@@ -138,7 +138,9 @@ func TestRefusedTriesAreAReason(t *testing.T) {
 			servertest.Same(t, "mails", word(a.whyRefused(recipient.Email, server.HealthReason{Word: "mails_refused"})), want)
 			servertest.Same(t, "texts", word(a.whyRefused(recipient.SMS, server.HealthReason{Word: "texts_refused"})), "")
 		}
-		for n, class := range []delivery.ErrorClass{delivery.Rejected, delivery.Temporary, delivery.Unknown, delivery.Rejected, delivery.Rejected} {
+		for n, class := range []delivery.ErrorClass{
+			delivery.Rejected, delivery.Temporary, delivery.Unknown, delivery.Rejected, delivery.Rejected,
+		} {
 			refuses("")
 			mails(t.Context(), "a", &delivery.Error{Class: class}, 0)
 			texts(t.Context(), "b", &delivery.Error{Class: delivery.Temporary, About: delivery.AboutUs}, 0)

@@ -44,8 +44,9 @@ func TestPostgresPingBehindALock(t *testing.T) {
 		if err = errors.Join(claimed, err); err != nil {
 			return err
 		}
-		out := store.Outcome{AttemptID: storetest.Held(began.Send.ID, 1), Status: store.Sent}
-		return errors.Join(storetest.Err(f.Finish(t.Context(), out)), storetest.Err(f.Check(t.Context(), storetest.Wrong(began.Verification.ID))))
+		_, finished := f.Finish(t.Context(), store.Outcome{AttemptID: storetest.Held(began.Send.ID, 1), Status: store.Sent})
+		_, checked := f.Check(t.Context(), storetest.Wrong(began.Verification.ID))
+		return errors.Join(finished, checked)
 	}
 	for _, mode := range []string{"ACCESS EXCLUSIVE", "SHARE"} {
 		for _, table := range sqldb.TableNames() {

@@ -473,7 +473,8 @@ func TestPace(t *testing.T) {
 	}
 }
 
-// A mail that was let in and is not offered, since its server is suspended meanwhile, takes no turn.
+// A mail that was let in and is not offered, since its server is suspended meanwhile, takes no
+// turn.
 func TestAMailThatDoesNotBeginTakesNoTurn(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		_, s := inBubble(t, smtptest.Script{}, func(c *smtp.Config) { c.PerMinute = 1 })

@@ -257,9 +257,9 @@ func TestWhatIsToldOfAFailureIsWhatRequestsMeet(t *testing.T) {
 
 // isTold waits until all say what they should; with something wrong at the last look it says what
 // was seen.
-func (c failure) isTold(s *apptest.Stack, disk *servertest.Disk, channel string) {
-	if c.begin != nil {
-		c.begin(s, disk)
+func (f failure) isTold(s *apptest.Stack, disk *servertest.Disk, channel string) {
+	if f.begin != nil {
+		f.begin(s, disk)
 	}
 	cfg := s.Config()
 	cfg.StartWait = 0
@@ -267,8 +267,8 @@ func (c failure) isTold(s *apptest.Stack, disk *servertest.Disk, channel string)
 	apptest.Must(s.T, err)
 	s.Serve(a)
 	s.Env["SENDCODE_ADDR"] = a.Addr() // that the doctor asks
-	if c.fail != nil {
-		c.fail(s, disk)
+	if f.fail != nil {
+		f.fail(s, disk)
 	}
 	var ids []string
 	var seen string
@@ -285,28 +285,28 @@ func (c failure) isTold(s *apptest.Stack, disk *servertest.Disk, channel string)
 		}
 		n++
 		answer := s.Post("/v1/verifications", fmt.Sprintf(`{"channel":%q,"to":%q}`, channel, to))
-		met := answer.StatusCode == http.StatusServiceUnavailable && c.send == "503"
+		met := answer.StatusCode == http.StatusServiceUnavailable && f.send == "503"
 		seen = fmt.Sprint("requests: ", answer.StatusCode)
 		if ids = append(ids, answer.ID); answer.StatusCode == http.StatusAccepted {
 			for _, id := range ids[max(0, len(ids)-30):] {
 				if id != "" {
 					status := s.Look(id).Send.Status
-					met = met || status == c.send
+					met = met || status == f.send
 					seen += " " + status
 				}
 			}
 		}
 		_, ready := s.Ready(0)
-		value := s.Metric(0, c.gauge)
-		seen += fmt.Sprint("\n/readyz: ", ready, "\n", c.gauge, value)
-		if !met || !strings.Contains(" "+ready+":", " "+c.ready+":") || value == "" ||
-			c.value != "" && value != c.value || c.value == "" && value == "0" {
+		value := s.Metric(0, f.gauge)
+		seen += fmt.Sprint("\n/readyz: ", ready, "\n", f.gauge, value)
+		if !met || !strings.Contains(" "+ready+":", " "+f.ready+":") || value == "" ||
+			f.value != "" && value != f.value || f.value == "" && value == "0" {
 			return false
 		}
 		var out strings.Builder
 		_ = doctor.Examine(s.Context(), s.Config(), &out)
 		seen += "\n" + out.String()
-		return strings.Contains("\n"+out.String(), "\n"+c.doctor)
+		return strings.Contains("\n"+out.String(), "\n"+f.doctor)
 	})
 }
 
@@ -320,9 +320,12 @@ func TestASuspendedCarrierStaysSoWhileMessagesWait(t *testing.T) {
 		s.Is("a send", s.Post("/v1/verifications", fmt.Sprintf(`{"channel":"sms","to":"+4915112300%03d"}`, n)), http.StatusAccepted)
 	}
 	s.Await("the carrier to be suspended", func() bool { return s.Metric(0, carrierUp) == "0" })
-	for began := time.Now(); time.Since(began) < 70*time.Second; time.Sleep(200 * time.Millisecond) {
+	ticks := time.NewTicker(time.Second)
+	defer ticks.Stop()
+	for n := range 70 {
+		<-ticks.C
 		if s.Metric(0, carrierUp) != "0" {
-			t.Fatalf("it is well after %v", time.Since(began))
+			t.Fatalf("it is well after %d s", n)
 		}
 	}
 }
