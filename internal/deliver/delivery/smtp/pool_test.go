@@ -409,6 +409,23 @@ func TestServerLimitsConnectionsOfTwo(t *testing.T) {
 	})
 }
 
+// Where refusals leave one connection of several, another one is tried a minute later.
+func TestTheLastConnectionIsAloneForAMinute(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
+		busy := smtptest.Rule{Stage: smtptest.Greet, Over: 1, Reply: "421 4.3.2 too many connections", Close: true}
+		server, s := inBubble(t, smtptest.Misbehaving(busy, takes300ms.Rules[0]), between(4, 4))
+		burst(t, s, 0, 20)
+		servertest.Same(t, "soon", s.ConnLimit(), 1)
+		server.SetScript(takes300ms)
+		time.Sleep(45 * time.Second)
+		burst(t, s, 100, 10)
+		servertest.Same(t, "in the minute", s.ConnLimit(), 1)
+		time.Sleep(time.Minute)
+		burst(t, s, 200, 20)
+		servertest.Same(t, "after it", s.ConnLimit(), 2)
+	})
+}
+
 // The same on a real socket: each mail that has a connection waits until one was refused.
 func TestServerLimitsSockets(t *testing.T) {
 	refused := make(chan struct{})

@@ -25,15 +25,16 @@ func (d *doctor) checkService(ctx context.Context) {
 	body, _ := io.ReadAll(io.LimitReader(answer.Body, 4096))
 	for line := range strings.Lines(string(body)) {
 		line = strings.TrimSpace(line)
+		if line == "ok" {
+			d.pass("service", "it is ready")
+			continue
+		}
 		how, said, _ := strings.Cut(line, ": ")
 		word, _, _ := strings.Cut(said, ":")
-		switch {
-		case how == "ok":
-			d.pass("service", "it is ready")
-		case how == "unavailable", how == "degraded" && !slices.Contains(whileItWorks, word):
-			d.fail("service", line)
-		case how == "degraded":
+		if slices.Contains(whileItWorks, word) {
 			d.remark("service", line)
+		} else if how == "degraded" || how == "unavailable" {
+			d.fail("service", line)
 		}
 	}
 }
