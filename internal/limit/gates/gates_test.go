@@ -222,6 +222,18 @@ func TestAPartThatIsAwayIsNoOutage(t *testing.T) {
 			r.SendTo(vtest.NthAddress(n))
 		}
 		r.WantLine("takes, and why away", "3 <nil>", takes, r.Svc.Gates.WhyAway())
+		r.LoseLimiter()
+		r.SendTo(vtest.NthAddress(3))
+		r.Want("all of it", r.Svc.Gates.WhyAway(), quota.ErrUnavailable)
+		r.Limiter.Around(func(_ context.Context, call string, do func() error) error {
+			if call == "Take" {
+				return fmt.Errorf("%w: %w", quota.ErrPartly, quota.ErrUnavailable)
+			}
+			return do()
+		})
+		r.Sleep(5 * time.Second)
+		r.QuotaOf("")
+		r.Want("a part again", r.Svc.Gates.WhyAway(), error(nil))
 	})
 }
 
