@@ -54,6 +54,8 @@ const faults = `((scope) => {
     const own = row.querySelector('.marks').lastElementChild?.getBoundingClientRect() ?? marks, card = row.closest('.card').getBoundingClientRect();
     const [a, b, c] = [name, own, note].sort((x, y) => x.left - y.left);
     if (a.right > b.left + 1 || b.right > c.left + 1 || a.left < card.left || c.right > card.right) out.push('words over marks: ' + row.innerText);
+    const whole = row.getBoundingClientRect(), rules = (row.closest('.rules') ?? row).getBoundingClientRect();
+    if (whole.left > rules.left + 1 || whole.right < rules.right - 1) out.push('marks have an indent: ' + row.innerText);
   }
   const names = [...scope.querySelectorAll('#card :is(a, button)')].map((e) => e.textContent.replace(/\s+/g, ' ').trim());
   for (const [i, name] of names.entries()) if (names.indexOf(name) !== i) out.push('two controls are called ' + name);
