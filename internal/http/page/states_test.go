@@ -62,7 +62,7 @@ const faults = `((scope) => {
   for (const e of all('strong').filter((e) => e.textContent.includes('@'))) {
     const box = e.closest('p, li').getBoundingClientRect(), range = new Range();
     range.selectNodeContents(e);
-    const rects = [...range.getClientRects()], width = Math.max(...rects.map((r) => r.right)) - Math.min(...rects.map((r) => r.left));
+    const rects = [...range.getClientRects()].filter((r) => r.width), width = Math.max(...rects.map((r) => r.right)) - Math.min(...rects.map((r) => r.left));
     const whole = document.createElement('strong'), lines = new Set(rects.map((r) => Math.round(r.bottom))).size;
     whole.textContent = e.textContent;
     Object.assign(whole.style, { position: 'absolute', whiteSpace: 'nowrap' });
