@@ -82,7 +82,17 @@ type Message struct {
 	Recipient, Code string
 	ID              string // begins with the send's ID
 	At              time.Time
+	Delivered, Lost Receipt // what its carrier reported of it
 }
+
+// Receipt is how far a carrier's receipt came.
+type Receipt int
+
+// How far receipts came. The zero value is of none.
+const (
+	Reported Receipt = iota + 1 // its answer is not known
+	Taken
+)
 
 // History is what was seen of one run, in any order.
 type History struct {
@@ -198,7 +208,7 @@ type outcome struct {
 const written = time.Second
 
 func (o outcome) final() bool {
-	return o.Status == "sent" || o.Status == "failed" || o.Status == "unknown"
+	return slices.Contains([]string{"sent", "failed", "unknown", "delivered", "undelivered"}, o.Status)
 }
 
 // told is the state of a rule as an answer tells it.

@@ -100,12 +100,28 @@ func (j *judge) outcomes() {
 				j.brokeUnless([]allowance{{Twice, j.crashed(s.from, s.messages[n-1].At)}}, Doubled,
 					"%s came %d times, and nothing had crashed", s.id, n)
 			}
+			j.receipts(s)
 			for _, m := range s.messages {
 				if m.Recipient != s.recipient || m.Code != s.messages[0].Code || m.ID != s.messages[0].ID {
 					j.broke(Doubled, "%s came with two codes or Message-IDs, or to two recipients", s.id)
 				}
 			}
 		}
+	}
+}
+
+// receipts finds a send whose state its carriers did not report, or is not what they did.
+func (j *judge) receipts(s *send) {
+	var delivered, lost Receipt
+	for _, m := range s.messages {
+		delivered, lost = max(delivered, m.Delivered), max(lost, m.Lost)
+	}
+	switch status := s.outcome.Status; {
+	case status == "delivered" && delivered == 0, status == "undelivered" && lost == 0:
+		j.broke(Lost, "%s is called %s, and no receipt says so", s.id, status)
+	case status != "delivered" && delivered == Taken,
+		status != "undelivered" && lost == Taken && delivered == 0 && len(s.messages) == 1:
+		j.broke(Lost, "%s is called %s, and a receipt that was taken says otherwise", s.id, status)
 	}
 }
 

@@ -14,23 +14,34 @@ import (
 )
 
 // PgBouncerServer is a private PgBouncer in front of a private Postgres.
-type PgBouncerServer struct{ *server }
+type PgBouncerServer struct {
+	*server
+	config func(*PostgresServer) string // writes it, and returns its name
+}
 
 // PgBouncer starts a private PgBouncer for one test, and closes it afterwards. All is as it comes
 // but for settings, each name=value. It lets in the role of [PostgresServer.URL] and the superuser.
 func PgBouncer(t testing.TB, postgres *PostgresServer, settings ...string) *PgBouncerServer {
 	t.Helper()
 	own, program := newServer(t, locate.PgBouncer, syscall.SIGKILL)
-	s := &PgBouncerServer{own}
-	users := s.place.write(t, "users.txt", `"`+role+"\" \"\"\n\"postgres\" \"\"\n")
-	ini := s.place.write(t, "pgbouncer.ini", fmt.Sprintf("[databases]\n* = host=127.0.0.1 port=%d\n"+
-		"[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = %d\nunix_socket_dir =\nauth_type = trust\nauth_file = %s\n%s\n",
-		postgres.place.port, s.place.port, users, strings.Join(settings, "\n")))
+	users := own.place.write(t, "users.txt", `"`+role+"\" \"\"\n\"postgres\" \"\"\n")
+	s := &PgBouncerServer{own, func(postgres *PostgresServer) string {
+		return own.place.write(t, "pgbouncer.ini", fmt.Sprintf("[databases]\n* = host=127.0.0.1 port=%d\n"+
+			"[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = %d\nunix_socket_dir =\nauth_type = trust\nauth_file = %s\n%s\n",
+			postgres.place.port, own.place.port, users, strings.Join(settings, "\n")))
+	}}
+	ini := s.config(postgres)
 	need(t, errors.Join(postgres.owner.give(s.place.dir), postgres.owner.give(users), postgres.owner.give(ini)))
 	// it refuses root, as Postgres does
 	s.command = func() *exec.Cmd { return postgres.owner.command(s.place.dir, program, ini) }
 	s.probe = func(ctx context.Context) error { return execute(ctx, s.Through(postgres.URL()), "SELECT 1") }
 	return kept(t, s, s.first(t.Context()))
+}
+
+// LeadTo has it lead to another Postgres from now on.
+func (s *PgBouncerServer) LeadTo(postgres *PostgresServer) error {
+	s.config(postgres)
+	return s.signal(syscall.SIGHUP)
 }
 
 // Through is the URL of a database of the same Postgres, by way of PgBouncer.

@@ -39,7 +39,7 @@ func Postgres(t testing.TB, settings ...string) *PostgresServer {
 // to reach.
 func PostgresIn(t testing.TB, parent string, settings ...string) *PostgresServer {
 	t.Helper()
-	s, err := startPostgres(t.Context(), parent, settings)
+	s, err := startPostgres(t.Context(), parent, (*PostgresServer).makeCluster, settings)
 	return kept(t, s, err)
 }
 
@@ -49,10 +49,13 @@ func PostgresIn(t testing.TB, parent string, settings ...string) *PostgresServer
 // start where it has no deadline). The error is a *locate.Missing where Postgres is not
 // installed. The caller must Close it.
 func StartPostgres(ctx context.Context, settings ...string) (*PostgresServer, error) {
-	return startPostgres(ctx, fastTempDir(), settings)
+	return startPostgres(ctx, fastTempDir(), (*PostgresServer).makeCluster, settings)
 }
 
-func startPostgres(ctx context.Context, parent string, settings []string) (*PostgresServer, error) {
+// startPostgres is StartPostgres with a cluster in a directory of parent, which fill makes.
+func startPostgres(ctx context.Context, parent string, fill func(*PostgresServer, context.Context) error,
+	settings []string,
+) (*PostgresServer, error) {
 	bin, err := locate.Postgres.Find()
 	if err != nil {
 		return nil, err
@@ -74,7 +77,7 @@ func startPostgres(ctx context.Context, parent string, settings []string) (*Post
 		cmd.Env = append(cmd.Env, s.env...)
 		return cmd
 	}
-	if err := s.makeCluster(ctx); err != nil {
+	if err := fill(s, ctx); err != nil {
 		return nil, errors.Join(err, place.release())
 	}
 	return s, s.first(ctx)

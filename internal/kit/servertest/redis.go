@@ -89,15 +89,6 @@ func (s *RedisServer) Resume() error {
 	return await(context.Background(), s.process, s.probe)
 }
 
-func (s *RedisServer) signal(sig syscall.Signal) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.process == nil {
-		return nil
-	}
-	return s.process.Signal(sig)
-}
-
 // ping is an inline PING. Any answer but -LOADING means that the server serves;
 // -NOAUTH, for one, where args set a password.
 func (s *RedisServer) ping(ctx context.Context) error {

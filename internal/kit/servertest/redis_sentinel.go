@@ -16,7 +16,10 @@ import (
 
 // SentinelServer is a private Redis Sentinel that watches one primary, by the
 // name main.
-type SentinelServer struct{ *server }
+type SentinelServer struct {
+	*server
+	client *redis.SentinelClient
+}
 
 // Sentinel starts a Sentinel over the primary at addr for one test, and closes it afterwards. It
 // returns when the Sentinel knows a replica that is in step. It promotes that at the command
@@ -27,17 +30,30 @@ func Sentinel(t testing.TB, addr string) *SentinelServer {
 	conf := s.place.write(t, "sentinel.conf", fmt.Sprintf("port %d\nbind 127.0.0.1\ndir %s\nsentinel monitor main %s 1\n"+
 		"sentinel down-after-milliseconds main 3600000\nsentinel failover-timeout main 60000\n", s.place.port, s.place.dir,
 		strings.ReplaceAll(addr, ":", " "))) // it writes this file, too
-	client := redis.NewSentinelClient(&redis.Options{Addr: s.Addr()})
-	defer client.Close()
+	sentinel := &SentinelServer{s, kept(t, redis.NewSentinelClient(&redis.Options{Addr: s.Addr()}), nil)}
 	s.command = func() *exec.Cmd { return exec.Command(program, conf, "--sentinel") }
-	s.probe = func(ctx context.Context) error {
-		replicas, err := client.Replicas(ctx, "main").Result()
-		if err == nil && (len(replicas) == 0 || replicas[0]["master-link-status"] != "ok") {
-			err = errors.New("no replica is in step")
-		}
-		return err
+	s.probe = sentinel.InStep
+	return kept(t, sentinel, s.first(t.Context()))
+}
+
+// InStep is nil if the Sentinel knows a replica that it can promote.
+func (s *SentinelServer) InStep(ctx context.Context) error {
+	replicas, err := s.client.Replicas(ctx, "main").Result()
+	if err == nil && (len(replicas) == 0 || replicas[0]["master-link-status"] != "ok" || replicas[0]["flags"] != "slave") {
+		err = errors.New("no replica is in step")
 	}
-	return kept(t, &SentinelServer{s}, s.first(t.Context()))
+	return err
+}
+
+// Primary is the address of the primary, as the Sentinel says.
+func (s *SentinelServer) Primary(ctx context.Context) (string, error) {
+	addr, err := s.client.GetMasterAddrByName(ctx, "main").Result()
+	return strings.Join(addr, ":"), err
+}
+
+// Failover tells the Sentinel to promote the replica, which it refuses while it does so.
+func (s *SentinelServer) Failover(ctx context.Context) error {
+	return s.client.Failover(ctx, "main").Err()
 }
 
 // URL is redis+sentinel:// with the name and database 0.

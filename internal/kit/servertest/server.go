@@ -85,6 +85,15 @@ func (s *server) Stop() {
 	s.process = nil
 }
 
+func (s *server) signal(sig syscall.Signal) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.process == nil {
+		return nil
+	}
+	return s.process.Signal(sig)
+}
+
 // Restart is Stop and Start.
 func (s *server) Restart() error {
 	s.Stop()

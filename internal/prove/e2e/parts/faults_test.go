@@ -241,7 +241,7 @@ func (p *proof) freeze(ctx context.Context) {
 // seconds, though no outage is logged; ten later if a part of a Cluster was away.
 func (p *proof) away(began time.Time) {
 	repeated := 3 * time.Second
-	if p.Nodes != nil {
+	if p.Nodes != nil && p.Sentinel == nil {
 		repeated += 10 * time.Second
 	}
 	p.seen.Away = append(p.seen.Away, [2]time.Time{began, time.Now().Add(repeated)})

@@ -64,7 +64,7 @@ func (p *proof) ask(random *rand.Rand, to, more string, browser bool, change ...
 	key := fmt.Sprintf("the-key-of-a-request-%016x", random.Uint64())
 	q := history.Request{Kind: history.Send, Recipient: to, Browser: browser, Key: key}
 	once := func() apptest.Answer {
-		a := p.call(http.MethodPost, "/v1/verifications", `{"channel":"email","to":"`+to+`"`+more+`}`, q,
+		a := p.call(http.MethodPost, "/v1/verifications", `{`+p.naming(to)+more+`}`, q,
 			append(change, apptest.WithKey(key))...)
 		switch a.StatusCode {
 		case 0, http.StatusAccepted, http.StatusNotFound, http.StatusConflict, http.StatusGone, http.StatusTooManyRequests,
@@ -125,19 +125,30 @@ func (p *proof) person(ctx context.Context, random *rand.Rand, _ string) {
 	case 0, 1:
 		p.administer("quota/reset", history.Request{Kind: history.Reset, Recipient: to})
 	case 2:
+		if p.carriers != nil { // later receipts are not kept
+			break
+		}
 		p.administer("erase", history.Request{Kind: history.Look, Recipient: to})
 	}
 	pause(ctx, random, time.Duration(a.RetryAfterMS)*time.Millisecond)
 }
 
+// naming returns the members of a request that name a recipient.
+func (p *proof) naming(to string) string {
+	if p.carriers != nil {
+		return `"channel":"sms","to":"` + p.carriers.number(to) + `"`
+	}
+	return `"channel":"email","to":"` + to + `"`
+}
+
 // look looks at what is left for a recipient.
 func (p *proof) look(to string) {
-	p.call(http.MethodPost, "/v1/quota", `{"channel":"email","to":"`+to+`"}`, history.Request{Kind: history.Look, Recipient: to})
+	p.call(http.MethodPost, "/v1/quota", `{`+p.naming(to)+`}`, history.Request{Kind: history.Look, Recipient: to})
 }
 
 // administer has an administrator do something to a recipient.
 func (p *proof) administer(what string, q history.Request) {
-	p.call(http.MethodPost, "/v1/admin/"+what, `{"channel":"email","to":"`+q.Recipient+`","reason":"ticket 7"}`, q, apptest.AsAdmin)
+	p.call(http.MethodPost, "/v1/admin/"+what, `{`+p.naming(q.Recipient)+`,"reason":"ticket 7"}`, q, apptest.AsAdmin)
 }
 
 // unlucky asks for codes of a mailbox that takes nothing, and looks meanwhile and afterwards at
@@ -229,7 +240,7 @@ func (p *proof) browser(random *rand.Rand, to string) (ask func(more string) app
 // end that says so, and as an auth server by its hook.
 func (p *proof) deputy(ctx context.Context, random *rand.Rand, name string) {
 	to := fmt.Sprintf("%s.%d@example.com", name, random.IntN(8))
-	if random.IntN(2) == 0 {
+	if p.carriers == nil && random.IntN(2) == 0 {
 		pause(ctx, random, p.hook(random, to))
 		return
 	}
@@ -288,9 +299,16 @@ func (p *proof) hook(random *rand.Rand, to string) time.Duration {
 	return time.Duration(seconds) * time.Second
 }
 
-// codeOf returns the code of a send's mail, or "" if none came in time.
+// codeOf returns the code of a send's message, or "" if none came in time.
 func (p *proof) codeOf(ctx context.Context, send string) string {
 	for range 40 {
+		if p.carriers != nil {
+			for _, m := range slices.Backward(p.carriers.taken()) {
+				if m.ID == send {
+					return m.Code
+				}
+			}
+		}
 		for _, m := range slices.Backward(p.SMTP.Messages()) {
 			if strings.HasPrefix(m.ID, send) {
 				return p.CodeIn(apptest.Letter{Text: string(m.Data)})
@@ -325,10 +343,19 @@ func (p *proof) list() (ended bool) {
 	return ended
 }
 
-// arrived notes the mails that arrived, and returns their codes.
+// arrived notes the messages that arrived, and returns their codes.
 func (p *proof) arrived() map[string]bool {
 	p.Helper()
 	codes := map[string]bool{}
+	if p.carriers != nil {
+		p.seen.Messages = p.carriers.taken()
+		for _, m := range p.seen.Messages {
+			codes[m.Code] = true
+			if m.Delivered+m.Lost > 0 {
+				p.happened["messages with a receipt"]++
+			}
+		}
+	}
 	for _, m := range p.Mails() {
 		code := p.CodeIn(m)
 		codes[code] = true

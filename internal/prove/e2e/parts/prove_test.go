@@ -105,6 +105,7 @@ type proof struct {
 	*apptest.Stack
 	random   *rand.Rand
 	links    []*toxiproxy.Proxy // to Redis, Postgres and the mail server
+	carriers *carriers          // of text messages; nil: codes go by mail
 	happened map[string]int     // faults by name
 	order    []string           // faults with their begin and end, printed if a promise is broken
 	logs     []*servertest.Text // of each process
@@ -168,7 +169,11 @@ func (p *proof) limit() int {
 }
 
 func (p *proof) configure() {
-	p.Write(fmt.Sprintf(settings, p.limit(), p.more, sha256.Sum256([]byte(apptest.PublicKey))))
+	text := fmt.Sprintf(settings, p.limit(), p.more, sha256.Sum256([]byte(apptest.PublicKey)))
+	if p.carriers != nil {
+		text += p.carriers.sms(p.Env["CARRIERS"])
+	}
+	p.Write(text)
 }
 
 // start starts n replicas, with links that can be cut.
@@ -183,11 +188,12 @@ func (p *proof) start(n int) {
 	} else {
 		p.MailRules(rules...)
 	}
-	for _, setting := range []string{"SENDCODE_REDIS_URL", "SENDCODE_DATABASE_URL", "SENDCODE_SMTP_URL"} {
-		if p.Env[setting] != "" && (p.Nodes == nil || setting != "SENDCODE_REDIS_URL") { // a Cluster names its nodes' own addresses
+	for _, setting := range []string{"SENDCODE_REDIS_URL", "SENDCODE_DATABASE_URL", "SENDCODE_SMTP_URL", "CARRIERS"} {
+		if p.Env[setting] != "" && (p.Nodes == nil || p.Sentinel != nil || setting != "SENDCODE_REDIS_URL") { // a Cluster names its nodes' own addresses
 			p.links = append(p.links, p.Through(setting))
 		}
 	}
+	p.configure()
 	for i := range n {
 		p.replicas = append(p.replicas, p.spawn(i))
 	}
@@ -227,6 +233,9 @@ func (p *proof) underLoad(faults func(ctx context.Context)) {
 			return whole
 		})
 	}
+	if p.carriers != nil {
+		p.carriers.reports.Wait()
+	}
 	p.Await("every send to end", p.list)
 }
 
@@ -262,7 +271,7 @@ func (p *proof) report() {
 			found = append(found, history.Violation{Promise: reserve, Detail: v.Detail})
 		}
 	}
-	if p.hooked == 0 {
+	if p.hooked == 0 && p.carriers == nil {
 		p.Error("the hook accepted no send")
 	}
 	for _, fault := range slices.Sorted(maps.Keys(p.happened)) {

@@ -1,65 +1,125 @@
 //go:build nightly
 
-// Only make nightly runs these tests: what they hold beyond TestProve is of a Sentinel, and of a
-// Redis whose clock is set, which needs a compiler.
+// Only make nightly runs these tests, and make prove TestMoreForms: what they hold beyond TestProve
+// is of more forms, and of a Redis whose clock is set, which needs a compiler.
 
 package parts
 
 import (
 	"context"
-	"net"
+	"errors"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
+	"sendcode/internal/deliver/outbox"
 	"sendcode/internal/kit/servertest"
 	"sendcode/internal/run/app/apptest"
 )
 
-// The primary dies, the Sentinel is told to promote its replica, and the dead one comes back empty,
-// as a replica at last.
-func TestProveOnSentinel(t *testing.T) {
-	s := apptest.OnRealParts(t)
-	servers := map[string]*servertest.RedisServer{s.Redis.Addr(): s.Redis}
-	second := servertest.Redis(t, "--replicaof", strings.ReplaceAll(s.Redis.Addr(), ":", " "))
-	servers[second.Addr()] = second
-	sentinel := servertest.Sentinel(t, s.Redis.Addr())
-	s.Env["SENDCODE_REDIS_URL"] = sentinel.URL()
-	watcher := redis.NewSentinelClient(&redis.Options{Addr: sentinel.Addr()})
-	t.Cleanup(func() { _ = watcher.Close() })
-	primary := func(not string) (now string) { // another one than that, as the Sentinel says
-		s.Await("a primary", func() bool {
-			addr, err := watcher.GetMasterAddrByName(t.Context(), "main").Result()
-			if err == nil && len(addr) == 2 {
-				now = net.JoinHostPort(addr[0], addr[1])
+// moreForms are tried by TestMoreForms alone.
+var moreForms = []form{
+	{"two replicas on Postgres and Redis behind a Sentinel", func(t *testing.T) *apptest.Stack {
+		s := apptest.OnOwnPostgres(t)
+		s.Nodes = []*servertest.RedisServer{s.Redis, servertest.Redis(t, "--replicaof", strings.ReplaceAll(s.Redis.Addr(), ":", " "))}
+		s.Sentinel = servertest.Sentinel(t, s.Redis.Addr())
+		s.Env["SENDCODE_REDIS_URL"] = s.Sentinel.URL()
+		return s
+	}, 2, slices.Concat(ofProcesses, ofPostgres, []fault{
+		{"stalls of the primary", (*proof).stall},
+		{"failovers from a dead primary", func(p *proof, ctx context.Context) {
+			p.failover(ctx, func(was *servertest.RedisServer) error { was.Stop(); return nil }, (*servertest.RedisServer).Start)
+		}},
+		{"failovers from a frozen primary", func(p *proof, ctx context.Context) {
+			p.failover(ctx, (*servertest.RedisServer).Pause, (*servertest.RedisServer).Resume)
+		}},
+	})},
+	{"two replicas on Redis and Postgres behind PgBouncer, with a synchronous standby", func(t *testing.T) *apptest.Stack {
+		s := apptest.OnOwnPostgres(t)
+		s.Standby = s.Postgres.Standby(t)
+		s.Pooler = servertest.PgBouncer(t, s.Postgres, "default_pool_size = 40", "server_login_retry = 1")
+		s.Env["SENDCODE_DATABASE_URL"] = s.Pooler.Through(s.Env["SENDCODE_DATABASE_URL"])
+		return s
+	}, 2, slices.Concat(ofProcesses, ofPostgres, []fault{
+		{"standbys that are slow", func(p *proof, ctx context.Context) { p.slow(ctx, func() {}) }},
+		{"cuts of the standby", (*proof).standbyAway},
+		{"promotions of the standby", (*proof).promote},
+		{"promotions of a standby that was slow", func(p *proof, ctx context.Context) {
+			p.slow(ctx, p.Postgres.Stop)
+			p.promote(ctx)
+		}},
+	})},
+	{textMessages, apptest.OnOwnPostgres, 2, slices.Concat(ofProcesses, ofPostgres, ofCarriers)},
+}
+
+const textMessages = "two replicas on Postgres and Redis, with two carriers of text messages"
+
+// Forms that TestProve has no time for are judged as its are.
+func TestMoreForms(t *testing.T) {
+	for _, f := range moreForms {
+		t.Run(f.name, func(t *testing.T) {
+			p := newProof(f.open(t), f.name)
+			if f.name == textMessages {
+				p.carriers = startCarriers(p)
 			}
-			if now != "" && now == not {
-				_ = watcher.Failover(t.Context(), "main").Err() // refused while one is under way
-			}
-			return now != "" && now != not
+			p.start(f.replicas)
+			p.underLoad(func(ctx context.Context) {
+				p.fail(ctx, *proving, max(enough, *wanted), f.faults)
+			})
+			p.report()
 		})
-		return now
 	}
-	failover := func(p *proof, _ context.Context) {
-		defer p.away(time.Now())
-		s.Await("a replica that can be promoted", func() bool {
-			replicas, err := watcher.Replicas(t.Context(), "main").Result()
-			return err == nil && len(replicas) == 1 && replicas[0]["master-link-status"] == "ok" && replicas[0]["flags"] == "slave"
-		})
-		was := primary("")
-		servers[was].Stop()
-		primary(was)
-		apptest.Must(t, servers[was].Start())
-	}
-	p := newProof(s, "two replicas on a Sentinel")
-	p.start(2)
-	p.underLoad(func(ctx context.Context) {
-		p.fail(ctx, *proving, 0, []fault{{"failovers by the Sentinel", failover}})
+}
+
+// failover makes the primary fail, has the Sentinel promote the replica, and brings the old one
+// back: the Sentinel makes it a replica some seconds later.
+func (p *proof) failover(ctx context.Context, fail, back func(*servertest.RedisServer) error) {
+	defer p.away(time.Now())
+	p.Await("a replica that can be promoted", func() bool { return p.Sentinel.InStep(ctx) == nil })
+	was := p.Redis
+	apptest.Must(p.T, fail(was))
+	p.Await("another primary", func() bool {
+		_ = p.Sentinel.Failover(ctx)
+		now, err := p.Sentinel.Primary(ctx)
+		return err == nil && now != was.Addr()
 	})
-	p.report()
+	p.Redis = p.Nodes[1-slices.Index(p.Nodes, was)]
+	apptest.Must(p.T, back(was))
+}
+
+// slow has the standby receive nothing for a while, which may be as long as a lease. After that and
+// then it does not get what the primary has sent meanwhile, unless it is sent again.
+func (p *proof) slow(ctx context.Context, then func()) {
+	began, receiver := time.Now(), 0
+	p.Await("a standby that receives", func() bool { receiver = p.Standby.Receiver(ctx); return receiver != 0 })
+	apptest.Must(p.T, syscall.Kill(receiver, syscall.SIGSTOP))
+	p.pause(ctx, 1000, 5000)
+	then()
+	apptest.Must(p.T, errors.Join(syscall.Kill(receiver, syscall.SIGTERM), syscall.Kill(receiver, syscall.SIGCONT)))
+	if ended := time.Now(); ended.Sub(began) > outbox.DefaultLease/2 {
+		p.seen.Crashes = append(p.seen.Crashes, began, ended)
+	}
+}
+
+// standbyAway has the primary wait for a standby that is away.
+func (p *proof) standbyAway(ctx context.Context) {
+	p.crash()
+	p.Standby.Stop()
+	p.pause(ctx, 1000, 2000)
+	apptest.Must(p.T, p.Standby.Start())
+	p.crash()
+}
+
+// promote kills the primary, has the standby take its place behind the pooler, and gives it a
+// standby of its own.
+func (p *proof) promote(ctx context.Context) {
+	p.crash()
+	p.Postgres.Stop()
+	apptest.Must(p.T, errors.Join(p.Standby.Promote(ctx), p.Pooler.LeadTo(p.Standby)))
+	p.Postgres, p.Standby = p.Standby, p.Standby.Standby(p.T)
+	p.crash()
 }
 
 // Each form for a night: all its faults, and a disk that is full, the death of all replicas, locks

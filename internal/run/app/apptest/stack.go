@@ -34,8 +34,11 @@ type Stack struct {
 	Key      string
 	Replicas []*Replica
 	Redis    *servertest.RedisServer
-	Nodes    []*servertest.RedisServer // of a Redis Cluster; one of them is Redis
+	Nodes    []*servertest.RedisServer // of a Redis Cluster, or those that Sentinel watches; one of them is Redis
+	Sentinel *servertest.SentinelServer
 	Postgres *servertest.PostgresServer
+	Standby  *servertest.PostgresServer // of Postgres
+	Pooler   *servertest.PgBouncerServer
 	SMTP     *smtptest.Server
 	Printed  *servertest.Text
 	Answered *servertest.Text          // every answer, but the dev mailbox's
