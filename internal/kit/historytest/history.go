@@ -82,17 +82,8 @@ type Message struct {
 	Recipient, Code string
 	ID              string // begins with the send's ID
 	At              time.Time
-	Delivered, Lost Receipt // what its carrier reported of it
+	Delivered, Lost bool // the service has heard so from its carrier
 }
-
-// Receipt is how far a carrier's receipt came.
-type Receipt int
-
-// How far receipts came. The zero value is of none.
-const (
-	Reported Receipt = iota + 1 // its answer is not known
-	Taken
-)
 
 // History is what was seen of one run, in any order.
 type History struct {

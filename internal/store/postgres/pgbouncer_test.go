@@ -1,12 +1,10 @@
 //go:build nightly
 
-// Only make nightly runs these tests: they need PgBouncer, and keep parts of the contract a second
-// time.
+// Only make nightly runs these tests: they need PgBouncer.
 
 package postgres
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 
@@ -16,19 +14,6 @@ import (
 	"sendcode/internal/kit/servertest"
 	"sendcode/internal/store/storetest"
 )
-
-// Behind a PgBouncer as it comes, two replicas keep the contract of a send's way, from Begin to its
-// end: every pool works. The settings of each connection and their number are tested beside it.
-func TestBehindPgBouncer(t *testing.T) {
-	server := shared.Server(t)
-	// The pool size is that of docs/operations.md for two replicas. Each case has a database, and
-	// with it a pool: those of cases that are over make room.
-	bouncer := servertest.PgBouncer(t, server, "max_user_connections = 300", "max_client_conn = 300",
-		fmt.Sprint("default_pool_size = ", 2*ConnsPerReplica+6))
-	storetest.Run(t, func(t *testing.T) *storetest.Fixture {
-		return postgresFixture(t, bouncer.Through(newTestSchema(t)))
-	}, "flight")
-}
 
 // Each connection has the settings, as if they had been in its startup message, and begins as the
 // role.

@@ -125,10 +125,9 @@ func (p *proof) person(ctx context.Context, random *rand.Rand, _ string) {
 	case 0, 1:
 		p.administer("quota/reset", history.Request{Kind: history.Reset, Recipient: to})
 	case 2:
-		if p.carriers != nil { // later receipts are not kept
-			break
+		if p.carriers == nil { // of what is erased no receipt is kept
+			p.administer("erase", history.Request{Kind: history.Look, Recipient: to})
 		}
-		p.administer("erase", history.Request{Kind: history.Look, Recipient: to})
 	}
 	pause(ctx, random, time.Duration(a.RetryAfterMS)*time.Millisecond)
 }
@@ -351,7 +350,7 @@ func (p *proof) arrived() map[string]bool {
 		p.seen.Messages = p.carriers.taken()
 		for _, m := range p.seen.Messages {
 			codes[m.Code] = true
-			if m.Delivered+m.Lost > 0 {
+			if m.Delivered || m.Lost {
 				p.happened["messages with a receipt"]++
 			}
 		}

@@ -46,32 +46,13 @@ var moreForms = []form{
 		{"standbys that are slow", func(p *proof, ctx context.Context) { p.slow(ctx, func() {}) }},
 		{"cuts of the standby", (*proof).standbyAway},
 		{"promotions of the standby", (*proof).promote},
-		{"promotions of a standby that was slow", func(p *proof, ctx context.Context) {
-			p.slow(ctx, p.Postgres.Stop)
-			p.promote(ctx)
-		}},
+		{"promotions of a slow standby", func(p *proof, ctx context.Context) { p.slow(ctx, p.Postgres.Stop); p.promote(ctx) }},
 	})},
-	{textMessages, apptest.OnOwnPostgres, 2, slices.Concat(ofProcesses, ofPostgres, ofCarriers)},
+	{textMessages, apptest.OnOwnPostgres, 2, slices.Concat(ofProcesses, ofPostgres, []fault{{"failures of a carrier", (*proof).carrierFails}})},
 }
 
-const textMessages = "two replicas on Postgres and Redis, with two carriers of text messages"
-
-// Forms that TestProve has no time for are judged as its are.
-func TestMoreForms(t *testing.T) {
-	for _, f := range moreForms {
-		t.Run(f.name, func(t *testing.T) {
-			p := newProof(f.open(t), f.name)
-			if f.name == textMessages {
-				p.carriers = startCarriers(p)
-			}
-			p.start(f.replicas)
-			p.underLoad(func(ctx context.Context) {
-				p.fail(ctx, *proving, max(enough, *wanted), f.faults)
-			})
-			p.report()
-		})
-	}
-}
+// Forms for which make test has no time are judged as those of TestProve are.
+func TestMoreForms(t *testing.T) { proveEach(t, moreForms) }
 
 // failover makes the primary fail, has the Sentinel promote the replica, and brings the old one
 // back: the Sentinel makes it a replica some seconds later.
