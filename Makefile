@@ -66,7 +66,7 @@ MUTANTS ?=
 RELEASES ?= trixie forky
 # What `make image` builds for; "": this machine.
 ARCHITECTURES ?=
-PROVE ?= ^TestProve$$|^TestMonthEnds$$/Redis
+PROVE ?= ^TestProve$$|^TestMoreForms$$|^TestMonthEnds$$/Redis
 BENCH_ROUNDS ?= 5
 # What is measured, and all that it starts, has two processors, so that machines with more give the same ratios.
 BENCH_CPUS ?= 0,1
@@ -166,7 +166,7 @@ sizes: servers ## STEPS=100000 random steps, a snapshot held for HELD=10m, REQUE
 	go test $(NIGHTLY) -run='^TestSameStory$$' -count=1 -v -timeout=20m ./internal/prove/simulate -simulate.twice=50
 	go test $(NIGHTLY) -run='^TestDeriveIsUniform$$' -count=1 -v -timeout=20m ./internal/codes/code -code.codes=$(CODES)
 
-prove: servers ## in five minutes: what is promised, counted in each of three forms and on a Redis Cluster, while replicas are killed, stopped and frozen, Redis is flushed, stalled and replaced, a node of the Cluster goes, Postgres restarted and links cut, then over the end of a month (SEED=n; PROVE=TestMonthEnds: that in each of the three)
+prove: servers ## in eight minutes: what is promised, counted in each of three forms, on a Redis Cluster, behind a Sentinel and PgBouncer, and by text message, while replicas are killed, stopped and frozen, Redis is flushed, stalled and replaced, Postgres restarted, both failed over, links cut and a carrier fails, then over the end of a month (SEED=n; PROVE=TestMonthEnds: that in each of the three)
 	@go test $(NIGHTLY) -run='$(PROVE)' -count=1 -v -timeout=20m ./internal/prove/e2e/parts -prove.time=40s -prove.seed=$(SEED) 2>&1 | grep -vE '^ *(===|--- PASS|PASS|ok)'; exit $${PIPESTATUS[0]}
 
 simulate: ## SEEDS=100000 worlds by seed, the first one FROM=1, in PROCESSES=2 processes; stopped, it goes on where it was. SEED=n: the story of one

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	history "sendcode/internal/kit/historytest"
+	"sendcode/internal/run/app/apptest"
 )
 
 // carriers are two carriers of text messages. One may fail; both report what became of a message.
@@ -85,7 +86,7 @@ func (c *carriers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.mu.Unlock()
 	switch {
 	case !ill:
-		time.Sleep(time.Duration(chance) * time.Millisecond) // a receipt may come before
+		apptest.Sleep(time.Duration(chance) * time.Millisecond) // a receipt may come before
 	case says == 0:
 		<-well
 		panic(http.ErrAbortHandler)
@@ -107,10 +108,10 @@ func (c *carriers) take(m history.Message, callback string) {
 	c.reports.Go(func() {
 		for _, status := range course {
 			if status == ' ' {
-				time.Sleep(time.Second)
+				apptest.Sleep(time.Second)
 				continue
 			}
-			for heard := 0; heard/100 != 2 && c.p.Context().Err() == nil; time.Sleep(20 * time.Millisecond) {
+			for heard := 0; heard/100 != 2 && c.p.Context().Err() == nil; apptest.Sleep(20 * time.Millisecond) {
 				q, _ := c.p.reach(http.MethodGet, strings.TrimPrefix(callback, publicURL)+"&status="+string(status), "", history.Request{})
 				heard = q.Status
 			}
