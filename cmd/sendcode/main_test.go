@@ -165,7 +165,7 @@ func TestKeys(t *testing.T) {
 	}
 	// All variables with secrets, one a line.
 	out, _, code := sendcode(t, nil, "key", "--kind", "env")
-	if names, lines := strings.Count(out, "SENDCODE_"), strings.Count(out, "\n"); code != 0 || names != 5 || lines != 5 {
+	if names, lines := strings.Count(out, "SENDCODE_"), strings.Count(out, "\n"); code != 0 || names != 6 || lines != 6 {
 		t.Errorf("code %d, %d variables in %d lines", code, names, lines)
 	}
 	made := func(kind string) string {
