@@ -78,18 +78,18 @@ PARTS ?= goals tests engines image outside prove soak sizes fuzz release simulat
 BOUND_outside ?= 4m
 BOUND_engines ?= 15m
 BOUND_image ?= 10m
-BOUND_tests ?= 46m
+BOUND_tests ?= 44m
 BOUND_goals ?= 5m
 BOUND_fuzz ?= 13m
-BOUND_prove ?= 8m
-BOUND_soak ?= 20m
+BOUND_prove ?= 12m
+BOUND_soak ?= 18m
 BOUND_sizes ?= 18m
 BOUND_release ?= 12m
 BOUND_simulate ?= 10m
 BOUND_mutants ?= 19m
 # The night's sizes. Worlds, mutants and engines are of the day: seven nights run 21,000 worlds and all mutants.
 DAY = $(shell echo $$(($$(date +%s) / 86400 % 7)))
-NIGHT = SEEDS=3000 FROM=$$(($(DAY) * 3000 + 1)) MUTANTS=-day=$$(($(DAY) + 1)) PROVED=40000 RESTARTS=6 HELD=3m PEOPLE=300 FUZZTIME=20s RELEASES=$(word $(shell echo $$(($(DAY) % 2 + 1))),trixie forky) OUT=bin/night/dist
+NIGHT = SEEDS=3000 FROM=$$(($(DAY) * 3000 + 1)) MUTANTS=-day=$$(($(DAY) + 1)) PROVED=30000 RESTARTS=6 HELD=3m PEOPLE=300 FUZZTIME=20s RELEASES=$(word $(shell echo $$(($(DAY) % 2 + 1))),trixie forky) OUT=bin/night/dist
 
 .PHONY: help build run demo test tests nightly race lint outside engines image bench goals fuzz soak sizes prove simulate mutants up release version screenshots tools servers
 

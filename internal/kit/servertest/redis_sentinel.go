@@ -45,15 +45,15 @@ func (s *SentinelServer) InStep(ctx context.Context) error {
 	return err
 }
 
-// Primary is the address of the primary, as the Sentinel says.
-func (s *SentinelServer) Primary(ctx context.Context) (string, error) {
-	addr, err := s.client.GetMasterAddrByName(ctx, "main").Result()
-	return strings.Join(addr, ":"), err
-}
-
-// Failover tells the Sentinel to promote the replica, which it refuses while it does so.
-func (s *SentinelServer) Failover(ctx context.Context) error {
-	return s.client.Failover(ctx, "main").Err()
+// Promoted reports whether another server than that at addr is the primary, and has the Sentinel
+// promote the replica if none is.
+func (s *SentinelServer) Promoted(ctx context.Context, addr string) bool {
+	now, err := s.client.GetMasterAddrByName(ctx, "main").Result()
+	if err == nil && strings.Join(now, ":") == addr {
+		_ = s.client.Failover(ctx, "main").Err() // refused while it does so
+		return false
+	}
+	return err == nil
 }
 
 // URL is redis+sentinel:// with the name and database 0.

@@ -38,6 +38,22 @@ func TestSettingsBehindPgBouncer(t *testing.T) {
 	}
 }
 
+// A start waits for a server that PgBouncer does not reach.
+func TestPgBouncerWithoutAServerIsUnreachable(t *testing.T) {
+	t.Parallel()
+	server := servertest.Postgres(t)
+	through := servertest.PgBouncer(t, server).Through(server.URL())
+	server.Stop()
+	for range 2 { // the second one hears of the first one's failure
+		_, opened := Open(t.Context(), through, "")
+		for name, err := range map[string]error{"open": opened, "migrate": Migrate(t.Context(), through, "")} {
+			if err == nil || !IsUnreachable(err) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	}
+}
+
 func TestPoolersThatDivideSessionsAreRefused(t *testing.T) {
 	t.Parallel()
 	server := shared.Server(t)

@@ -379,8 +379,8 @@ func isServerReadOnly(err error) bool { return sqlState(err) == "25006" }
 // IsUnreachable reports whether an error of Migrate or Open means that no server accepts
 // connections now.
 func IsUnreachable(err error) bool {
-	if code := sqlState(err); code != "" { // starting up or shutting down, or too many connections
-		return strings.HasPrefix(code, "57P") || code == "53300"
+	if code := sqlState(err); code != "" { // starting up or shutting down, too many connections, or in PgBouncer's words
+		return strings.HasPrefix(code, "57P") || code == "53300" || strings.HasPrefix(code, "08")
 	}
 	_, notConnected := errors.AsType[*pgconn.ConnectError](err)
 	return notConnected || errors.Is(err, context.DeadlineExceeded) ||

@@ -119,8 +119,11 @@ func (c *carriers) take(m history.Message, callback string) {
 	})
 }
 
-// taken returns the messages that were taken.
+// taken returns the messages that were taken, if there are carriers.
 func (c *carriers) taken() []history.Message {
+	if c == nil {
+		return nil
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clone(c.texts)

@@ -61,11 +61,7 @@ func (p *proof) failover(ctx context.Context, fail, back func(*servertest.RedisS
 	p.Await("a replica that can be promoted", func() bool { return p.Sentinel.InStep(ctx) == nil })
 	was := p.Redis
 	apptest.Must(p.T, fail(was))
-	p.Await("another primary", func() bool {
-		_ = p.Sentinel.Failover(ctx)
-		now, err := p.Sentinel.Primary(ctx)
-		return err == nil && now != was.Addr()
-	})
+	p.Await("another primary", func() bool { return p.Sentinel.Promoted(ctx, was.Addr()) })
 	p.Redis = p.Nodes[1-slices.Index(p.Nodes, was)]
 	apptest.Must(p.T, back(was))
 }
