@@ -102,6 +102,9 @@ type History struct {
 	// requests that the database refused meanwhile, is shown until it is given back; a send that
 	// the database admitted may count from then.
 	Stalls []time.Time
+	// Failovers are from when until when another limiter takes the place of one, and may lack what
+	// that one has answered.
+	Failovers [][2]time.Time
 	// SetBack are the instants at which a limiter's clock was set back: what lies in its future
 	// counts from its next call on.
 	SetBack []time.Time

@@ -174,6 +174,11 @@ func TestCorrectHistoriesPass(t *testing.T) {
 			r.send(2, 30*time.Second)
 			r.outcomes(time.Minute, "unknown", "sent")
 		}},
+		"a reset that a failover lost": {ordinary, func(r *historyRun) {
+			r.add(history.Reset, 90*time.Minute, 204, "")
+			r.look(91 * time.Minute)
+			r.Failovers = [][2]time.Time{{r.start.Add(90*time.Minute - time.Second), r.start.Add(90*time.Minute + time.Second)}}
+		}},
 		"a place of a process that died, and one before a reset in the database alone": {ordinary, func(r *historyRun) {
 			lostPlace(r, 50*time.Second)
 			r.send(5, 3*time.Hour)

@@ -188,7 +188,7 @@ func (j *judge) wait(q request, next []request, least, most time.Duration) {
 			early := q.Begin.Add(least - j.Skew).Sub(r.End)
 			if r.accepted() && early > 0 && !q.Browser && j.sends[r.answer.Send.ID].from.Equal(r.Begin) && !j.freed(q, r) {
 				j.brokeUnless([]allowance{
-					{StaysTaken, j.mayStayTaken(q.BlockedBy, q.Begin, r.End)},
+					{StaysTaken, j.mayStayTaken(q.BlockedBy, q.Begin, r.End) || j.lostByFailover(q, j.oldest(q.BlockedBy, q.Begin))},
 					{AwayForOne, j.keptWhileAway(q, j.oldest(q.BlockedBy, q.Begin))},
 					{OldPolicies, j.changed(q, r)},
 				}, Untrue,
@@ -201,7 +201,7 @@ func (j *judge) wait(q request, next []request, least, most time.Duration) {
 			j.brokeUnless([]allowance{
 				{OldPolicies, j.changed(q, r)},
 				{GivenBackLate, j.mayTakeEffect(q, r)},
-				{StaysTaken, j.countedLate(q, r)},
+				{StaysTaken, j.countedLate(q, r) || j.lostByFailover(r, j.since(r))},
 				{AwayForOne, j.keptWhileAway(r, j.since(r))},
 				{Stepped, j.steppedBack(q, r, most)},
 			}, Untrue,
@@ -254,6 +254,18 @@ func (j *judge) countedLate(q, r request) bool {
 			return s.from.Before(at) && !at.Before(since) && at.Before(r.End)
 		})
 	}) || j.notGivenBack(r, since, func(u request) bool { return u.Kind == Reset || j.crashed(u.Begin, r.End) }))
+}
+
+// lostByFailover reports whether, before an answer and after an instant, a failover may have lost a
+// reset, or the refund of a send that was not taken, or failed.
+func (j *judge) lostByFailover(q request, since time.Time) bool {
+	return slices.ContainsFunc(j.Failovers, func(f [2]time.Time) bool {
+		return f[0].Before(q.End) && slices.ContainsFunc(j.of[q.Recipient], func(u request) bool {
+			s := j.sends[u.answer.Send.ID]
+			back := u.Kind == Reset && u.End.After(f[0]) || u.Kind == Send && (s == nil || s.outcome.Status == "failed")
+			return back && u.Begin.Before(f[1]) && !u.End.Before(since)
+		})
+	})
 }
 
 // keptWhileAway reports whether, in an answer while a process may not reach the limiter, a place is
@@ -342,7 +354,7 @@ func (j *judge) figures() {
 					left.Limit, rule.Name, surely)
 			} else if used > maybe {
 				j.brokeUnless([]allowance{
-					{StaysTaken, j.mayStayTaken(rule.Name, q.Begin, q.End)},
+					{StaysTaken, j.mayStayTaken(rule.Name, q.Begin, q.End) || j.lostByFailover(q, rule.oldest(q.Begin))},
 					{AwayForOne, j.keptWhileAway(q, rule.oldest(q.Begin).Add(-j.Skew))},
 				}, Costs,
 					"at %s %s was told %d of %d left of %s, and only %d sends may count", stamp(q.End),

@@ -240,10 +240,11 @@ func (p *proof) underLoad(faults func(ctx context.Context)) {
 			return whole
 		})
 	}
+	p.Await("every send to end", p.list)
 	if p.carriers != nil {
 		p.carriers.reports.Wait()
+		p.list()
 	}
-	p.Await("every send to end", p.list)
 }
 
 // What is judged beside the judge's promises.

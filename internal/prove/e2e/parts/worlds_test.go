@@ -57,13 +57,14 @@ func TestMoreForms(t *testing.T) { proveEach(t, moreForms) }
 // failover makes the primary fail, has the Sentinel promote the replica, and brings the old one
 // back: the Sentinel makes it a replica some seconds later.
 func (p *proof) failover(ctx context.Context, fail, back func(*servertest.RedisServer) error) {
-	defer p.away(time.Now())
 	p.Await("a replica that can be promoted", func() bool { return p.Sentinel.InStep(ctx) == nil })
-	was := p.Redis
+	began, was := time.Now(), p.Redis
+	defer p.away(began)
 	apptest.Must(p.T, fail(was))
 	p.Await("another primary", func() bool { return p.Sentinel.Promoted(ctx, was.Addr()) })
 	p.Redis = p.Nodes[1-slices.Index(p.Nodes, was)]
-	apptest.Must(p.T, back(was))
+	apptest.Must(p.T, back(was)) // if it was frozen it now answers what it was asked before
+	p.seen.Failovers = append(p.seen.Failovers, [2]time.Time{began, time.Now()})
 }
 
 // slow has the standby receive nothing for a while, which may be as long as a lease. After that and
