@@ -261,9 +261,12 @@ func (j *judge) countedLate(q, r request) bool {
 func (j *judge) lostByFailover(q request, since time.Time) bool {
 	return slices.ContainsFunc(j.Failovers, func(f [2]time.Time) bool {
 		return f[0].Before(q.End) && slices.ContainsFunc(j.of[q.Recipient], func(u request) bool {
-			s := j.sends[u.answer.Send.ID]
-			back := u.Kind == Reset && u.End.After(f[0]) || u.Kind == Send && (s == nil || s.outcome.Status == "failed")
-			return back && u.Begin.Before(f[1]) && !u.End.Before(since)
+			s, end := j.sends[u.answer.Send.ID], u.End
+			if s != nil {
+				end = later(end, s.failed)
+			}
+			back := u.Kind == Reset || u.Kind == Send && (s == nil || s.outcome.Status == "failed")
+			return back && u.Begin.Before(f[1]) && end.After(f[0]) && !u.End.Before(since)
 		})
 	})
 }
