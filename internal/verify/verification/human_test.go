@@ -315,10 +315,7 @@ func TestAVendorsTokenIsAPass(t *testing.T) {
 // spent is a Budget of which strangers hold half, or not.
 type spent bool
 
-func (s spent) StrangersHoldHalf(ctx context.Context, _, _ string) bool {
-	_, bounded := ctx.Deadline()
-	return bool(s) && bounded
-}
+func (s spent) StrangersHoldHalf(context.Context, string, string) bool { return bool(s) }
 
 // While strangers hold half of their share of a spend cap, their text messages are asked; mails and
 // secret keys are not.
