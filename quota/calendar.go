@@ -45,8 +45,8 @@ func (r Rule) Keep() time.Duration {
 	return longest + maxTurnBack
 }
 
-// Period returns the span whose events a calendar rule counts at the instant now. With Per the span
-// is the hour, day, week or month around now; with Days it is today and the Days-1 local dates
+// Period returns the span in which a calendar rule counts events at the instant now. With Per the
+// span is the hour, day, week or month around now; with Days it is today and the Days-1 local dates
 // before today. The end is exclusive. Bounds are local times of the rule's zone. Where a clock
 // change skips a local time, the bound is the instant of the change. Where a local time occurs
 // twice, the first one is the bound. So a day lasts 23, 24 or 25 hours, and a repeated hour lasts
@@ -151,8 +151,7 @@ func (r Rule) wallStart(t time.Time) int64 {
 	return time.Date(year, month, day, hour, 0, 0, 0, time.UTC).Unix()
 }
 
-// nextPeriodStart returns the wall time at which the period after the one that begins at start
-// begins.
+// nextPeriodStart returns the wall time at which the period that begins at start ends.
 func (r Rule) nextPeriodStart(start int64) int64 {
 	t := time.Unix(start, 0).UTC()
 	switch r.Per {
@@ -169,8 +168,8 @@ func (r Rule) nextPeriodStart(start int64) int64 {
 }
 
 // firstInstantOf returns the first instant, in seconds since 1970, at which the zone's clock shows
-// the wall time or a later one. It walks through the zone's offset changes, since time.Date does
-// not promise which of two instants it returns.
+// the wall time or a later one. It walks through the zone's offset changes: of two possible
+// instants, time.Date may return either.
 func firstInstantOf(wall int64, zone *time.Location) int64 {
 	const ahead = 26 * 60 * 60 // more than any zone is ahead of UTC
 	for t := time.Unix(wall-ahead, 0).In(zone); ; {

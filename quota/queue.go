@@ -86,15 +86,15 @@ func (q *Queue) Take(ctx context.Context, req Request, take func(context.Context
 	return take(ctx, req)
 }
 
-// Wait calls take until the event is admitted. It returns the refusal, which counts nothing, at the
-// deadline of ctx, or as soon as it is clear that the event cannot be admitted before the deadline.
-// If MaxWaiting callers of the tenant wait already, or after End, it does not wait. The end of ctx
-// interrupts no call of take. A Cluster may refund the ID of a refused call, so with a Cluster take
-// must use a new ID for each call. Errors: those of take; ErrUnavailable if ctx is canceled, and
-// then nothing is counted.
+// Wait calls take until the event is admitted. At the deadline of ctx, or as soon as the event
+// cannot be admitted before it, Wait returns the refusal, which counts nothing. If MaxWaiting
+// callers of the tenant wait already, or after End, Wait does not wait. The end of ctx interrupts
+// no call of take. A Cluster may refund the ID of a refused call, so with a Cluster take must use a
+// new ID for each call. Errors: those of take; ErrUnavailable if ctx is canceled, and then nothing
+// is counted.
 //
-// If another Repeated request already waits with the same event, a Repeated request shares that
-// wait and is admitted with it. If the other request is not admitted, this one waits itself.
+// If another Repeated request waits with the same event, a Repeated request shares that wait and is
+// admitted with it. If the other request is not admitted, this one waits itself.
 func (q *Queue) Wait(ctx context.Context, req Request, take func(context.Context, Request) (Decision, error)) (Decision,
 	error,
 ) {
@@ -272,8 +272,7 @@ func (q *Queue) removeWaiting(tenant string) {
 	}
 }
 
-// setWaitersAndWakeFirst replaces the waiters of a line, and tells a new first waiter that it is
-// the first.
+// setWaitersAndWakeFirst replaces the waiters of a line, and wakes the first waiter if it is new.
 func (q *Queue) setWaitersAndWakeFirst(key string, l *waitingLine, waiters []*waiter) {
 	l.waiters = waiters
 	if len(waiters) == 0 {
@@ -347,7 +346,7 @@ func (q *Queue) refusalBehindLine(req Request) (Decision, bool) {
 }
 
 // finalRefusal returns the answer to a waiter whose wait has ended. leave: the waiter must leave
-// the line with that answer or error; else the limiter's last answer does not refuse the waiter.
+// the line with that answer or error. Without leave the limiter's last answer does not refuse.
 func (q *Queue) finalRefusal(ctx context.Context, key string, w *waiter) (d Decision, leave bool, err error) {
 	if err := cancelError(ctx); err != nil {
 		return d, true, err

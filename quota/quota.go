@@ -81,8 +81,7 @@ type AgedEvent struct {
 	ID  string        // as Event.ID
 	Age time.Duration // a negative age counts as 0
 	// the instant of the limiter's clock at which the event had this age, such as a Decision's At:
-	// so a Record that runs late does not date the event too late. Zero: the instant at which
-	// Record runs
+	// so a late Record does not date the event too late. Zero: the instant at which Record runs
 	AsOf time.Time
 }
 
@@ -109,8 +108,8 @@ type State struct {
 	Rule
 	Used       int           // events counted now
 	ResetAfter time.Duration // until the oldest counted event leaves; 0 if none is counted
-	// until Used is below Limit; 0 if it is below now. An observing rule has a wait too, but never
-	// refuses
+	// until Used is below Limit; 0 if it is below now. An observing rule, which never refuses, has
+	// a wait too
 	RetryAfter time.Duration
 }
 
@@ -165,8 +164,8 @@ func (d Decision) Violated() []string {
 }
 
 // Public returns the decision without the rules that clients must not see: those of Also, those
-// that observe, and those of a scope that is not Counted unless they block. If nothing is removed,
-// Rules is shared with d.
+// that observe, and those of a scope that is not Counted unless they block. If no rule is removed,
+// the result shares Rules with d.
 func (d Decision) Public() Decision {
 	d.Also = nil
 	hidden := func(s State) bool { return s.Observe || !s.Scope.Counted() && !s.blocks() }
@@ -196,14 +195,14 @@ func (d Decision) Observed() []string {
 
 // Limiter is implemented by [Memory] and [Redis]. One contract suite tests both.
 //
-// A limiter may lose what it counted: Memory when its process ends, Redis when it is flushed,
-// restarts, evicts keys or fails over. Then it admits more than the rules say. A caller that must
-// not do so counts the events elsewhere, too, and adds what was lost with Record.
+// A limiter may lose its counts: Memory when its process ends, Redis when it is flushed, restarts,
+// evicts keys or fails over. Then it admits more than the rules allow. A caller that must prevent
+// this also counts the events elsewhere, and adds lost ones with Record.
 type Limiter interface {
 	// Take counts the event in every bucket of the request if all rules admit it, else in none. An
 	// observing rule never refuses, but its bucket counts. A rule of a scope that is not Counted
-	// decides, but its bucket is not changed. A bucket that counts the ID already neither decides
-	// nor counts it again: so a repeated Take of an admitted ID is admitted, and counts once. A
+	// decides, but its bucket is not changed. A bucket that already counts the ID neither decides
+	// nor counts it again. So a repeated Take of an admitted ID is admitted, and counts once. A
 	// bucket treats an ID that is older than its longest rule as new. Errors: ErrBadRequest,
 	// ErrRefunded, ErrUnavailable.
 	Take(ctx context.Context, req Request) (Decision, error)

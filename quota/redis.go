@@ -38,9 +38,9 @@ type Redis struct {
 	// Budget bounds a call with its retries, even if the client's own timeouts are longer. Set it
 	// before the first call.
 	Budget time.Duration // 2 s by default
-	// OnPanic gets the value of a panic in a goroutine of the limiter, while that goroutine's stack
-	// is there. The calls for which it worked fail. nil: such a panic ends the process. Set it
-	// before the first call.
+	// OnPanic gets the value of a panic in a goroutine of the limiter, before the stack unwinds.
+	// The calls that the goroutine served fail. nil: the panic ends the process. Set it before the
+	// first call.
 	OnPanic func(value any)
 
 	client  redis.UniversalClient

@@ -73,8 +73,8 @@ func (r *Redis) Ping(ctx context.Context) error {
 	return err
 }
 
-// permissionError returns ErrNotPermitted if the probe itself was denied, or reported denied
-// commands; else err.
+// permissionError returns ErrNotPermitted if Redis denied the probe itself, or the probe reported
+// denied commands; else err.
 func permissionError(denied []string, err error, prefix string) error {
 	switch {
 	case redis.HasErrorPrefix(err, "NOPERM"):

@@ -36,8 +36,8 @@ type Config struct {
 	// "GET /prices/{id}". Each resource is counted separately, except by rules of the scope Global.
 	Resource Namer
 
-	// Address returns the client's IP address; by default Peer. Behind proxies it is Forwarded, or
-	// what reads the header that yours set.
+	// Address returns the client's IP address; by default Peer. Behind proxies set Forwarded, or a
+	// function that reads your proxy's header.
 	Address Namer
 
 	// Subjects name the client for each scope of the policy. Defaults: IP is an IPv4 address or the
@@ -64,16 +64,15 @@ type Config struct {
 }
 
 // Guard applies a quota to routes of a net/http server. Its methods are middleware: Take decides
-// and counts, Peek only decides, Record only counts. Each wraps the handler of one route or, if
-// Resource names what is asked there, a whole router: the router's pattern is not known in front of
-// it, so by default all requests are one resource there.
+// and counts, Peek only decides, Record only counts. Each wraps the handler of one route. To wrap a
+// whole router, set Resource: in front of the router its patterns are not known, so by default all
+// requests are one resource there.
 //
 // Every response after a decision of Take or Peek carries RateLimit-Policy and RateLimit. A refused
 // request gets 429 with Retry-After, as application/problem+json, and never reaches the handler.
 // Take and Record count a request whatever its result. Rules of several scopes are decided
 // together: if one refuses, none counts the request. If two Guards guard one route, the response
-// has the headers of the inner one; better give one Guard the rules of both. Safe for concurrent
-// use.
+// has the headers of the inner one, so give one Guard the rules of both. Safe for concurrent use.
 type Guard struct {
 	c    Config
 	keep map[quota.Scope]time.Duration // for how long each scope's rules need an event

@@ -5,12 +5,12 @@ package fault
 
 import "fmt"
 
-// Kind is what went wrong. A Kind is an error itself.
+// Kind is the kind of a failure. A Kind is an error itself.
 type Kind string
 
 // The kinds of errors.
 const (
-	// NotFound: there is no such row, or it belongs to another app: an answer must not tell which
+	// NotFound: there is no such row, or it belongs to another app. An answer must not show which
 	// IDs exist.
 	NotFound Kind = "not found"
 	// Unavailable: the database or the limiter did not answer, or cannot serve now. Nothing was

@@ -1,6 +1,6 @@
-// Package logs has what all log lines share: the ID of the HTTP request, which also reaches the
-// access line and the send's row; a bound on the lines that repetitions of one event can cause; and
-// the section of docs/runbooks.md that a warning or an error leads to.
+// Package logs has the common parts of all log lines: the ID of the HTTP request, which also
+// reaches the access line and the send's row; a bound on the lines that repetitions of one event
+// cause; and the section of docs/runbooks.md for a warning or an error.
 package logs
 
 import (
@@ -24,8 +24,8 @@ const (
 	minPhoneDigits  = 7   // of an international phone number
 )
 
-// requestContext is the context of an HTTP request, with what all its log lines show. It implements
-// context.Context itself, to save an allocation.
+// requestContext is the context of an HTTP request, with the attributes of all its log lines. It
+// implements context.Context itself, to save an allocation.
 type requestContext struct {
 	context.Context
 	id, trace string
@@ -46,13 +46,13 @@ func (r *requestContext) Value(name any) any {
 	return r.Context.Value(name)
 }
 
-// WithRequestID returns a context with the request's ID: a new one, a UUID of version 7 (RFC 9562),
-// whose time the console's search reads. The client's own ID becomes the request's if
-// AdoptRequestID is called: that of the header X-Request-Id or, without a valid one, the trace ID
-// of the header traceparent (W3C Trace Context, section 3.2). A header is valid if it has 16 to 64
-// letters, digits and "-", "_", ".". A header that is not adopted is logged as client_request_id if
-// it has at most 128 characters, which are these and "=", ";", ":", "/", and a letter, also in each
-// part of seven or more between the last four.
+// WithRequestID returns a context with the request's ID: a new UUID of version 7 (RFC 9562). The
+// console's search reads the time in it. AdoptRequestID replaces it by the client's own ID: that of
+// the header X-Request-Id or, without a valid one, the trace ID of the header traceparent (W3C
+// Trace Context, section 3.2). A header is valid if it has 16 to 64 letters, digits and "-", "_",
+// ".". A header that is not adopted is logged as client_request_id. For this it must have at most
+// 128 characters: those above and "=", ";", ":", "/". Between the last four, each part of seven or
+// more characters must have a letter.
 func WithRequestID(ctx context.Context, requestIDHeader, traceparentHeader string) (_ context.Context, id string) {
 	// NewV7 fails only without randomness, with which Go ends the process
 	r := &requestContext{Context: ctx, id: uuid.Must(uuid.NewV7()).String(), trace: traceID(traceparentHeader)}
@@ -96,8 +96,8 @@ func IsRequestID(id string) bool {
 	return len(id) >= minLength && len(id) <= maxLength && hasOnlyAlphanumericsAnd(id, "-_.")
 }
 
-// isLoggable reports whether a client's text may be logged though it is not the request's ID: it is
-// neither an e-mail address nor a number, and names no phone number, as "tel:0049151…" does.
+// isLoggable reports whether a client's text may be logged although it is not the request's ID. It
+// must not be an e-mail address or a number, or name a phone number, as "tel:0049151…" does.
 func isLoggable(text string) bool {
 	isLetter := func(c rune) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' }
 	isMark := func(c rune) bool { return strings.ContainsRune("=;:/", c) }

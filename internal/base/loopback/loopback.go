@@ -1,5 +1,5 @@
-// Package loopback tells which host names and addresses are this machine, and which URLs may have
-// secrets sent to them.
+// Package loopback decides which host names and addresses are this machine, and which URLs secrets
+// may be sent to.
 package loopback
 
 import (

@@ -34,8 +34,8 @@ type Palette struct {
 }
 
 // scheme has the colours of a light or dark scheme, as in web/static/tokens.css and
-// templates/mail/layout.html: two backgrounds, the text on an accent, the colour towards which
-// an accent is mixed until it is legible, and the least lightness of an accent in OKLab.
+// templates/mail/layout.html: two backgrounds, the text on an accent, the colour that an accent is
+// mixed with until it is legible, and the least lightness of an accent in OKLab.
 type scheme struct {
 	paper, card, on, towards colour
 	lightness                float64
@@ -56,7 +56,7 @@ var (
 const minContrast = 4.5
 
 // paletteOn returns the palette of the accent, darkened or lightened until it is legible on each
-// background of the scheme. On dark it is at least as light as tokens.css makes text in it, so that
+// background of the scheme. On dark it is at least as light as accented text in tokens.css, so that
 // page and mail agree.
 func (c colour) paletteOn(s scheme) Palette {
 	c = c.withLightness(s.lightness)

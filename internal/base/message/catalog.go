@@ -139,7 +139,7 @@ func (a *appRenderers[R]) forApp(app string, shared *R) *R {
 	return shared
 }
 
-// cache keeps values that are costly to make. It is emptied when it is full.
+// cache keeps values that are costly to make. When it is full, it is emptied.
 type cache[K comparable, V any] struct {
 	mu   sync.RWMutex
 	kept map[K]V

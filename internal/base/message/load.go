@@ -41,7 +41,7 @@ type templateFiles map[string]string
 type messageKind struct {
 	root   string            // the directory of its templates
 	shared string            // a file of all purposes and locales, if there is one
-	files  [partCount]string // of each purpose and locale, by part; empty: there is no such part
+	files  [partCount]string // of each purpose and locale, by part; empty if the part is missing
 	text   string            // these files in words, for errors
 	glance []bool            // the values of templateData.Glance for samples
 	faults func(part int, out string, codeInPreview bool) []error
@@ -59,9 +59,9 @@ var (
 	}
 )
 
-// loadSources reads the templates of all trees, each of which may have mails, text messages or
-// both. It returns errors for files that no purpose, locale or part uses: else a misspelt file name
-// would have no effect, and go unnoticed.
+// loadSources reads the templates of all trees. Each tree may have mails, text messages or both. It
+// returns errors for files that no purpose, locale or part uses: else a misspelt file name would
+// have no effect, and go unnoticed.
 func (k messageKind) loadSources(builtin fs.FS, overrides []fs.FS) (templateFiles, []error) {
 	all, errs := templateFiles{}, []error(nil)
 	for _, tree := range append([]fs.FS{builtin}, overrides...) {

@@ -24,9 +24,9 @@ import (
 type NotifyMode string
 
 const (
-	// NotifyPrivate keeps the code out of the subject, of the first 120 characters of the plain
-	// text, and of the first 256 of the HTML's text, with and without hidden elements. A wide
-	// character, such as a Chinese one, counts two. It is the default.
+	// NotifyPrivate keeps the code out of the subject, the first 120 characters of the plain text,
+	// and the first 256 of the HTML's text, with and without hidden elements. A wide character,
+	// such as a Chinese one, counts two. It is the default.
 	NotifyPrivate NotifyMode = "private"
 	// NotifyGlance puts the code into the subject and at the beginning, where notifications and
 	// logs of mail servers show it.
@@ -115,13 +115,13 @@ type templateData struct {
 	Language string
 	Dir      string // of the language's script: ltr or rtl
 	Hours    int    // Minutes in hours, rounded down; 0 below two hours
-	// Groups are the parts in which the code is shown, such as "482" and "913". Only styles may
-	// separate them, so that a copy has no space.
+	// Groups are the groups of characters in which the code is shown, such as "482" and "913". Only
+	// styles may separate them, so that a copied code has no space.
 	Groups []string
 	// OutlookTable and OutlookTableEnd stand around the card, for Outlook on Windows, which ignores
 	// max-width. They are data, since html/template removes comments from templates.
 	OutlookTable, OutlookTableEnd htmltemplate.HTML
-	// OriginLine ends a mail that may show its code; else it is empty.
+	// OriginLine ends a mail that may show its code; empty for other mails.
 	OriginLine string
 }
 

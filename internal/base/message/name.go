@@ -83,9 +83,9 @@ func isInvisible(r rune) bool {
 }
 
 // HiddenCharacter returns the first character of a title that controls or hides text, with its
-// place, such as "U+202E (character 2)"; "" if there is none. A zero-width joiner stands between
-// letters of a script that needs it, after a virama (RFC 5892, appendix A), or in a sequence of
-// emoji (UTS 51); a blank may be any.
+// place, such as "U+202E (character 2)"; else "". A zero-width joiner is allowed between letters of
+// a script that needs it, after a virama (RFC 5892, appendix A), or in a sequence of emoji (UTS
+// 51). All blanks are allowed.
 func HiddenCharacter(s string) string {
 	padded := []rune("\x00" + s + "\x00")
 	for i := 1; i < len(padded)-1; i++ {

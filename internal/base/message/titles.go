@@ -2,7 +2,7 @@ package message
 
 import "sendcode/internal/base/texts"
 
-// PurposeTitles say what a code is for, by language, in words that follow "Your code for Shop",
+// PurposeTitles are the purposes of a code, by language, in words that follow "Your code for Shop",
 // such as "to confirm your address". The zero value has none.
 type PurposeTitles struct{ titles texts.Catalogue[string] }
 

@@ -153,8 +153,9 @@ func checkPreviewHidesCode(text string, length int) error {
 	return nil
 }
 
-// inboxPreview returns what an inbox shows of a text: its first columns, of which a wide
-// character takes two, with runs of white space as one space, and without invisible characters.
+// inboxPreview returns the start of a text as an inbox shows it: its first columns, without
+// invisible characters and with runs of white space as one space. A wide character takes two
+// columns.
 func inboxPreview(text string, columns int) string {
 	seen := strings.Map(func(r rune) rune {
 		if isInvisible(r) && !unicode.IsSpace(r) {

@@ -1,12 +1,12 @@
-// Package panics survives panics: it counts each by the work that it ended, and logs it once, with
-// its stack.
+// Package panics recovers from panics. It counts each panic by the work that it ended, and logs it
+// once, with its stack.
 //
 // A panic ends one piece of work and not the process. Otherwise a row whose delivery panics would
-// end one replica after another. Code that starts a goroutine, or hands a library a callback for
-// one, defers Recover there. Exempt are goroutines and timers of a few lines that only take a lock,
-// close a channel or a socket, or compare an address before a dial. If these panic, memory is no
-// longer what the program takes it for, and the process ends on purpose. Locks, slots and
-// connections are released by defer, so that a panic keeps none.
+// end one replica after another. Code that starts a goroutine, or passes a callback for one to a
+// library, defers Recover there. Exempt are goroutines and timers of a few lines that only take a
+// lock, close a channel or a socket, or compare an address before a dial. If these panic, memory is
+// corrupt, and the process ends on purpose. Locks, slots and connections are released by defer, so
+// that a panic keeps none.
 package panics
 
 import (
@@ -35,8 +35,8 @@ var Counts = map[string]*atomic.Int64{Attempt: {}, Batch: {}, Job: {}, Request: 
 // Err is the error of work that a panic ended.
 var Err = errors.New("a panic ended the work")
 
-// Recover must be deferred itself. If the caller panics, Recover logs the panic and calls then,
-// which sets what the caller returns.
+// Recover must be deferred itself. If the caller panics, Recover logs the panic and calls then to
+// set the caller's results.
 func Recover(where string, then ...func()) {
 	if value := recover(); value != nil {
 		Log(context.Background(), slog.Default(), where, value)

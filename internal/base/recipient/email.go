@@ -62,9 +62,8 @@ const (
 	listMarks    = "-–—•*"
 )
 
-// TrimPasted returns a text without what was copied along with an address or a number, and
-// unchanged if nothing else is in it. Of several dots at the end all stay: there the text was cut
-// off.
+// TrimPasted removes characters that were copied along with an address or a number. A text of only
+// such characters is unchanged. Several dots at the end all stay: there the text was cut off.
 func TrimPasted(whole string) string {
 	for s := whole; s != ""; {
 		first, width := utf8.DecodeRuneInString(s)
@@ -106,8 +105,8 @@ func unwrapAddress(s string) string {
 }
 
 // cutQuotes returns an address without the quotes around its local part, and whether it had them.
-// In some mailboxes' names dots stand at the end or twice in a row, which only a quoted local part
-// may have (RFC 5321 section 4.1.2); all else that quotes allow is refused later.
+// Only a quoted local part may have dots at its end or twice in a row (RFC 5321 section 4.1.2), as
+// some mailboxes do. All else that quotes allow is refused later.
 func cutQuotes(s string) (bare string, quoted bool) {
 	inner, opened := strings.CutPrefix(s, `"`)
 	if local, domain, closed := strings.Cut(inner, `"@`); opened && closed {
@@ -116,8 +115,8 @@ func cutQuotes(s string) (bare string, quoted bool) {
 	return s, false
 }
 
-// checkText returns an error for a text that is no recipient on any channel: it is empty, too long,
-// not UTF-8, or has characters that are never valid.
+// checkText returns an error for a text that cannot be a recipient on any channel: it is empty, too
+// long, not UTF-8, or has characters that are never valid.
 func checkText(s string) error {
 	switch {
 	case s == "":
@@ -239,10 +238,10 @@ func isNonASCIILetterOrDigit(r rune) bool {
 }
 
 // foldLocal returns the same form for all spellings of a local part that mail systems treat as one
-// mailbox: it ignores case and the composition of accents. Like RFC 8265 section 3.3 it lowers
-// instead of folding case fully, since full folding equates "ß" with "ss" and "ſ" with "s", which
-// may be different people. It decomposes first, which keeps "İ" and "i" different, and treats the
-// final sigma as a sigma.
+// mailbox. It ignores case and the composition of accents. Like RFC 8265 section 3.3 it lowers
+// instead of folding case fully: full folding equates "ß" with "ss" and "ſ" with "s", which may be
+// different people. It decomposes first, which keeps "İ" and "i" different, and treats the final
+// sigma as a sigma.
 func foldLocal(local string) string {
 	lower := func(r rune) rune {
 		if r == 'ς' {

@@ -85,7 +85,7 @@ type Folding map[string]FoldRules
 // Hashes are the three hashes of a recipient. For most phone numbers they are equal.
 type Hashes struct {
 	Address Hash // of the address as spelled, ignoring case: Recipient.Hash
-	// Counted is the hash of the folded spelling, by which events are counted. For the simplest
+	// Counted is the hash of the folded spelling; events are counted by it. For the simplest
 	// spelling it is equal to Address, so the counts of that spelling stay when the folding
 	// changes. A number of Argentina is counted with the 9 of a mobile.
 	Counted Hash

@@ -120,7 +120,7 @@ func parseInternational(digits string) (*phonenumbers.PhoneNumber, error) {
 }
 
 // checkAssigned takes the results of phonenumbers.Parse. It returns the number if the numbering
-// plan assigns it, else an *InvalidError that says what is probably wrong.
+// plan assigns it, else an *InvalidError with the probable mistake.
 func checkAssigned(number *phonenumbers.PhoneNumber, err error) (*phonenumbers.PhoneNumber, error) {
 	if errors.Is(err, phonenumbers.ErrTooShortNSN) || errors.Is(err, phonenumbers.ErrTooShortAfterIDD) {
 		return nil, errNumberTooShort

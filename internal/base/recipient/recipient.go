@@ -176,8 +176,8 @@ func (r Recipient) VoIP() bool {
 	return r.Channel() == SMS && r.data().kind == phonenumbers.VOIP
 }
 
-// Landline reports whether the numbering plan assigns this phone number to fixed lines, most of
-// which get no text messages. In some countries, such as the United States, the plan does not
+// Landline reports whether the numbering plan assigns this phone number to fixed lines. Most of
+// them get no text messages. In some countries, such as the United States, the plan does not
 // distinguish them from mobile numbers; then it returns false.
 func (r Recipient) Landline() bool {
 	return r.Channel() == SMS && r.data().kind == phonenumbers.FIXED_LINE

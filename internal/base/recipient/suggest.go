@@ -27,8 +27,8 @@ var realLookAlikeDomains = []string{"mail.com", "email.com", "ymail.com", "gmx.a
 // room for two slips; "gmail.com" is two slips away from too many others.
 const longDomainLength = 10
 
-// shortNameLength is the length up to which SuggestDomain does not correct a name, but only the
-// rest of the domain: a short name such as "live" is one slip away from many others ("line").
+// shortNameLength is the length up to which SuggestDomain corrects only the rest of the domain, not
+// its name: a short name such as "live" is one slip away from many others ("line").
 const shortNameLength = 4
 
 // SuggestDomain returns a correction if a mail domain looks like a typo of a well-known one:

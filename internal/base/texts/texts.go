@@ -231,8 +231,8 @@ func PluralKey(key string, n int) string {
 	return key + ".other"
 }
 
-// Or returns the text of key+"."+name, or name itself if there is none, since a row in the database
-// may hold a word of a later version.
+// Or returns the text of key+"."+name, or name itself if there is none: a row in the database may
+// hold a word of a later version.
 func (w Words) Or(key, name string) string {
 	if s, ok := w.texts[key+"."+name]; ok {
 		return s

@@ -44,12 +44,12 @@ func FormatOf(code string) Format {
 	return Format{Unambiguous, len(code)}
 }
 
-// normalize converts a typed or pasted code to the form in which codes are compared. It takes off
-// what is neither a letter nor a number: spaces, dashes, punctuation and invisible characters. For
-// Digits it converts decimal digits of any script, for Unambiguous small and full-width letters. A
-// text that repeats one code, and has nothing else, is that code. Error: *fault.InvalidError if
-// nothing is left, if a character is not of the alphabet, or if the rest has not the format's
-// length; such a text need not count as an attempt.
+// normalize converts a typed or pasted code to the form in which codes are compared. It removes all
+// but letters and numbers: spaces, dashes, punctuation, invisible characters. For Digits it
+// converts decimal digits of any script, for Unambiguous small and full-width letters. A text that
+// only repeats one code is that code. Error: *fault.InvalidError if nothing is left, if a character
+// is not in the alphabet, or if the length is not the format's; such a text need not count as an
+// attempt.
 func (f Format) normalize(typed string) (string, error) {
 	read, ok := f.Alphabet.read(typed)
 	switch {

@@ -19,12 +19,12 @@ var (
 )
 
 // Find returns a typed code, or the code in a pasted message such as "293848 is your code for
-// Shop". In a message it looks for words of the code's length; if there are none, for words that
-// are joined by one mark, such as "293 848", and together have that length. A code that stands in
-// the message more than once, as in the line for browsers of our text messages, counts once. If
-// Find does not find exactly one code, or if typed has nothing but characters of codes, spaces and
-// dashes, it returns what normalize returns for typed. codeIn in web/static/code.js does the same,
-// and both read testdata/typed.json in their tests.
+// Shop". In a message it looks for words of the code's length. If there are none, it looks for
+// words that are joined by one mark, such as "293 848", and together have that length. A code that
+// stands twice in a message, as with the line for browsers of our text messages, counts once. If
+// Find does not find exactly one code, or if typed has only characters of codes, spaces and dashes,
+// it returns normalize(typed). codeIn in web/static/code.js does the same; the tests of both read
+// testdata/typed.json.
 func (f Format) Find(typed string) (string, error) {
 	if len(typed) > maxTypedLength {
 		return "", f.lengthError("too_long")

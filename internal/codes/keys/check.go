@@ -15,10 +15,10 @@ const IndexKeyCheckName = "index key"
 
 const ringKeyCheckPrefix = "key " // followed by the ID
 
-// KeyCheckValues returns a check value for each key, by which the database knows whether a process
-// has the keys that its rows were written with. Equal keys have equal values. A key cannot be found
-// by its value: it has at least 32 random bytes, and the value is HMAC-SHA256 of a fixed text under
-// the index key, or a sub-key of the ring's key that is used for nothing else.
+// KeyCheckValues returns a check value for each key. By these values the database knows whether a
+// process has the keys of its rows. Equal keys have equal values. A value does not reveal its key:
+// a key has at least 32 random bytes, and the value is HMAC-SHA256 of a fixed text under the index
+// key, or under a sub-key of the ring's key that has no other use.
 func (vault Vault) KeyCheckValues() store.KeyCheckValues {
 	all := store.KeyCheckValues{}
 	if len(vault.IndexKey) > 0 {

@@ -64,8 +64,7 @@ type derivedKey struct {
 	aead cipher.AEAD
 }
 
-// The uses, which separate the keys of Subkey from those of Seal, also where both have the same
-// label.
+// The uses separate the keys of Subkey from those of Seal, also if both have the same label.
 const (
 	subkeyUse = "subkey"
 	sealUse   = "seal"

@@ -35,8 +35,8 @@ func (r *Ring) Seal(label string, plaintext, additional []byte) ([]byte, error) 
 	return d.aead.Seal(out, nonce, plaintext, slices.Concat(out[:header], additional)), nil
 }
 
-// Open decrypts what Seal returned. Error: ErrUnknownKey if the key is not in the ring; others if
-// the data were damaged or never sealed, or the label or the additional data are not those of Seal.
+// Open decrypts sealed data. Error: ErrUnknownKey if the key is not in the ring; others if the data
+// were damaged or never sealed, or the label or the additional data differ from those of Seal.
 func (r *Ring) Open(label string, sealed, additional []byte) ([]byte, error) {
 	header, rest, ok := splitHeader(sealed)
 	if !ok {
@@ -76,8 +76,8 @@ func SealedBy(sealed []byte) string {
 	return string(header[2:])
 }
 
-// splitHeader returns the header of sealed data, whose end from its third byte on is the key's ID,
-// and what follows the header; false if they are not sealed data.
+// splitHeader returns the header of sealed data and the rest; the header from its third byte on is
+// the key's ID. False if the data are not sealed.
 func splitHeader(sealed []byte) (header, rest []byte, ok bool) {
 	if len(sealed) < 2 || sealed[0] != sealVersion || len(sealed) < 2+int(sealed[1]) {
 		return nil, nil, false

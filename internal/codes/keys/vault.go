@@ -31,9 +31,9 @@ const (
 )
 
 // Vault holds the keys. Several spellings of an address may be folded to one recipient
-// (recipient.Folding), which the limiter, the database and the search use. But a mail goes to the
-// spelling that was typed, only the holder of that spelling may resend it, and a proof is valid
-// only for that spelling.
+// (recipient.Folding). The limiter, the database and the search use the folded recipient. But a
+// mail goes to the typed spelling, only the holder of that spelling may resend it, and a proof is
+// valid only for that spelling.
 type Vault struct {
 	IndexKey []byte            // key of the recipients' hashes, ≥ 32 bytes
 	Folding  recipient.Folding // which spellings of an address count as one
@@ -47,8 +47,8 @@ func (vault Vault) CountedHash(r recipient.Recipient) recipient.Hash { return va
 // AddressHash returns the hash of the address as spelled, ignoring case.
 func (vault Vault) AddressHash(r recipient.Recipient) recipient.Hash { return r.Hash(vault.IndexKey) }
 
-// SuppressionHash returns the hash by which a recipient is suppressed: a mail address as spelled, a
-// number as it is counted, since a handset has one owner.
+// SuppressionHash returns the hash under which a recipient is suppressed: a mail address as
+// spelled, a number as counted, since a handset has one owner.
 func (vault Vault) SuppressionHash(r recipient.Recipient) recipient.Hash {
 	if r.Channel() == recipient.SMS {
 		return vault.CountedHash(r)
@@ -123,8 +123,8 @@ func (vault Vault) DeriveCode(v store.Verification) (string, error) {
 	return code.Derive(key, v.ID, v.Nonce, CodeFormatOf(v))
 }
 
-// SealCustomCode encrypts a caller's code, bound to the ID of its send. timed: the message tells
-// how long it is good. It fails if the ring has no key.
+// SealCustomCode encrypts a caller's code, bound to the ID of its send. timed: the message says how
+// long the code is valid. It fails if the ring has no key.
 func (vault Vault) SealCustomCode(code string, timed bool, send uuid.UUID) ([]byte, error) {
 	plain := untimedPrefix + code
 	if timed {
@@ -137,8 +137,8 @@ func (vault Vault) SealCustomCode(code string, timed bool, send uuid.UUID) ([]by
 const timedPrefix, untimedPrefix = "t", "u"
 
 // CodeForSend returns the code of work in flight, derived from its verification or decrypted, and
-// whether its message tells how long it is good. It fails as DeriveCode does, or if a caller's code
-// is missing or belongs to another send.
+// whether its message says how long the code is valid. It fails as DeriveCode does, or if a
+// caller's code is missing or belongs to another send.
 func (vault Vault) CodeForSend(w store.Work) (code string, timed bool, err error) {
 	if !w.Verification.CallerChecks {
 		code, err = vault.DeriveCode(w.Verification)
@@ -169,8 +169,8 @@ func (vault Vault) MessageID(send uuid.UUID, keyID string) (string, error) {
 	return send.String() + "." + hex.EncodeToString(mac.Sum(nil)[:10]), nil
 }
 
-// SendOfMessageID returns the send whose MessageID this local part is, under any key of the ring;
-// false if it is none. The ID of a send alone is none: browsers know it.
+// SendOfMessageID returns the send with this local part as its MessageID, under any key of the
+// ring; else false. The ID of a send alone is not one: browsers know it.
 func (vault Vault) SendOfMessageID(local string) (uuid.UUID, bool) {
 	local = strings.ToLower(local)
 	text, _, _ := strings.Cut(local, ".")
@@ -206,8 +206,8 @@ func (vault Vault) KeyedHash(label string, texts ...string) [32]byte {
 	return [32]byte(mac.Sum(nil))
 }
 
-// SealBucket encrypts the name of a bucket, which may have an address or a cookie in it. The same
-// name gives the same bytes, by which its rows are found.
+// SealBucket encrypts the name of a bucket, which may contain an address or a cookie. The same name
+// gives the same bytes, so its rows can be found.
 func (vault Vault) SealBucket(name string) []byte {
 	tag := vault.KeyedHash("bucket", name)
 	sealed := append(tag[:aes.BlockSize:aes.BlockSize], name...)

@@ -34,12 +34,15 @@ type Request struct {
 	Test        bool // its address is a test recipient's
 }
 
-// RulesFor returns the rules that decide a request, with its limits, in the order in which they are
-// told: those of the purpose's policy, BackoffRule if one of them refuses by failures, and without
-// a secret key each of browserRules whose scope has none yet. For strangers the rule on spellings
-// is added, and for all the breaker, if they are configured. For a test recipient the rules on
-// recipients alone are left; they count events and refuse nothing. Nothing changes the rules
-// afterwards: buckets.Plan says which gate takes which.
+// RulesFor returns the rules that decide a request, with its limits, in the order of the response:
+//
+//   - the rules of the purpose's policy
+//   - BackoffRule, if one of these refuses by failures
+//   - without a secret key, each of browserRules with a scope that has no rule yet
+//   - for strangers the rule on spellings, and for all the breaker, if they are configured
+//
+// A test recipient has only the rules on recipients; these count events and refuse nothing.
+// Package buckets then assigns each rule to a gate, and nothing changes the rules.
 func (s Set) RulesFor(p Purpose, by Request) []quota.Rule {
 	rules := make([]quota.Rule, 0, len(p.Policy.Rules)+len(browserRules)+3)
 	add := func(r quota.Rule) { // names in answers must be unique
@@ -120,7 +123,7 @@ const (
 	FullPass             // all places; also of a request that is not asked
 )
 
-// Below returns the rules whose limit is lower for requests of a class with the pass, with that
+// Below returns the rules that have a lower limit for requests of a class with the pass, with that
 // limit. A rule of one recipient, and one that only observes, keeps its limit.
 func (p Pass) Below(class store.Class, rules []quota.Rule) (lower []quota.Rule) {
 	for _, r := range rules {
@@ -152,8 +155,8 @@ var RuleScopes = []quota.Scope{
 // recipientScopes count the sends to one recipient, or to one mailbox.
 var recipientScopes = []quota.Scope{quota.Recipient, quota.Failures, quota.Backoff, SpellingsScope}
 
-// IsWiderScope reports whether a scope counts the sends of many recipients together. A browser is
-// told a refusal by such a rule for every recipient alike.
+// IsWiderScope reports whether a scope counts the sends of many recipients together. The refusal
+// that a browser gets by such a rule is the same for every recipient.
 func IsWiderScope(scope quota.Scope) bool { return !slices.Contains(recipientScopes, scope) }
 
 // CountsByClient reports whether a scope counts by a property of the client that a back end need

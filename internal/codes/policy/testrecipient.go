@@ -26,9 +26,9 @@ type addressHasher interface {
 	AddressHashOf(v store.Verification) (recipient.Hash, error)
 }
 
-// Of returns the code of a verification's recipient; false if that recipient is no test recipient,
-// has expired, or cannot be decrypted. Another spelling of its mailbox is not a test recipient:
-// else the configured code would prove that spelling too.
+// Of returns the code of a verification's recipient; false if that recipient is not a test
+// recipient, has expired, or cannot be decrypted. Another spelling of its mailbox is not a test
+// recipient: else the configured code would prove that spelling too.
 func (c TestCodes) Of(addresses addressHasher, v store.Verification, now time.Time) (TestCode, bool) {
 	if !c.Has(v.Recipient, now) {
 		return TestCode{}, false

@@ -1,12 +1,12 @@
 // Package applimits is a general rate limiter for apps, for events other than sends. A limit is a
 // named list of rules over keys that the caller chooses, such as a user, a route or an address.
-// Package api calls this package, which decides through package gates and writes no row to the
+// Package api calls this package. It decides through package gates and writes nothing to the
 // database.
 //
 // A rule counts its events in a bucket. There is one bucket for each app, limit, and combination of
 // values of the rule's keys, so rules with the same keys share their buckets. All rules of a limit
-// are decided in one step. A Redis Cluster decides bucket by bucket instead: a limit is still never
-// exceeded, but a request may be refused that would be admitted a moment later.
+// are decided in one step. A Redis Cluster decides bucket by bucket: a limit is never exceeded, but
+// a request may be refused that would be admitted a moment later.
 package applimits
 
 import (

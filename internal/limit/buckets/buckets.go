@@ -1,7 +1,7 @@
-// Package buckets names the buckets in which the events of a request are counted: those of its
-// recipient, network, app and the other scopes of its rules. The limiter stores events by these
-// names. Subject.SendBucket selects the recipient's sends in the database. A Plan says which
-// gate decides which rule.
+// Package buckets names the buckets that count the events of a request: those of its recipient,
+// network, app and the other scopes of its rules. The limiter stores events by these names.
+// Subject.SendBucket selects the recipient's sends in the database. A Plan says which gate decides
+// which rule.
 package buckets
 
 import (
@@ -76,9 +76,9 @@ func NetworkFailedChecks(app string, ip netip.Addr, ch recipient.Channel) map[qu
 	return all
 }
 
-// RecipientGroups has the properties of a recipient by which some rules count instead of the
-// recipient itself: the country and prefix of a phone number, or the mailbox of a mail address. An
-// empty field is unknown; a peek leaves out the rules that count by it.
+// RecipientGroups has the groups of a recipient that some rules count: the country and prefix of a
+// phone number, or the mailbox of a mail address. An empty field is unknown; a peek leaves out the
+// rules that count by it.
 type RecipientGroups struct {
 	Country, Prefix string
 	Mailbox         recipient.Hash
@@ -112,7 +112,7 @@ func (s Subject) SendBucket() store.SendBucket {
 // is parsed, and not changed: no rule and no limit is left out or rewritten later.
 type Plan struct {
 	Subject
-	Rules        []quota.Rule // all, in the order in which they are told
+	Rules        []quota.Rule // all, in the order of the response
 	SendRules    []quota.Rule // of these, those that the database decides, too, by the recipient's sends
 	FailureRules []quota.Rule // and by its sends that failed because of the address
 	LimiterRules []quota.Rule // the others, which only a limiter decides
@@ -192,8 +192,8 @@ func (s Subject) bucket(scope quota.Scope) string {
 	return bucket(app, s.Channel, s.Purpose.Policy.Name, scope, subject)
 }
 
-// OfCountedScopes returns the buckets in which a Take counts events and from which a refund removes
-// them, in no order; see quota.Scope.Counted.
+// OfCountedScopes returns, in no order, the buckets in which a Take counts events and a refund
+// removes them; see quota.Scope.Counted.
 func OfCountedScopes(buckets map[quota.Scope]string) []string {
 	var all []string
 	for scope, b := range buckets {

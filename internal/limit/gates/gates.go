@@ -1,12 +1,13 @@
 // Package gates combines two gates: the limiter, which is fast and may lose events, and the
 // database, which counts every send of a recipient. Each gate decides alone, by its own events and
-// its own clock, and computes durations. What is told of a rule is the stricter state of the two.
-// Events that the limiter lost are added to it again. While the limiter is unavailable, or without
-// Redis, the database alone decides and tells the rules on recipients and their failures, and this
-// process the others.
+// its own clock, and computes durations. A response has for each rule the stricter of the two
+// states. Events that the limiter lost are added to it again. While the limiter is unavailable, or
+// without Redis, the database alone decides the rules on recipients and their failures, and this
+// process decides the others.
 //
 // Packages verification and outbox (for refunds) call this package, which calls package quota. The
-// database's own decision is in store/rowrules.
+// database's own decision is in store/rowrules. The promises with numbers are those of
+// docs/PROMISES.md.
 //
 // # What adds and removes events
 //
@@ -27,7 +28,7 @@
 //   - a right code; for backoff also a sent message, and the end of a pause
 //   - a reset: ResetQuota of support. It leaves rules of networks and apps, and a carrier's hold
 //
-// A changed file of settings does either.
+// A changed file of settings can make a wait longer or shorter.
 package gates
 
 import (
@@ -157,9 +158,9 @@ func (g *Gates) Stop() {
 	g.tryAgain(context.Background(), 1)
 }
 
-// tryAgain ends the outage if the limiter counts an event in as many buckets as the call had that
-// failed. Else it does so again after LimiterRetryDelay. A ping would not do: a Redis that runs no
-// scripts answers it, and so does a node of a Cluster, which runs none on several keys. No request
+// tryAgain ends the outage if the limiter counts an event in as many buckets as the failed call
+// had. Else it tries again after LimiterRetryDelay. A ping does not suffice: a Redis that runs no
+// scripts answers it, and so does a node of a Cluster that runs none on several keys. No request
 // waits for the trial.
 func (g *Gates) tryAgain(ctx context.Context, count int) {
 	turns := g.outage.turns.Load()
@@ -215,15 +216,15 @@ func (g *Gates) logNotAdded(ctx context.Context, err error) {
 	}
 }
 
-// errLimiterAway says that there is no limiter but the one in this process, or that it is
+// errLimiterAway says that the only limiter is the one in this process, or that the limiter is
 // unavailable: the database and this process must decide.
 var errLimiterAway = errors.New("gates: limiter unavailable")
 
 // callLimiter runs Limiter.Take or Limiter.Peek, unless there is no limiter or an outage lasts. If
 // call fails, an outage begins. own is r without the rules that the database decides. refundable:
-// if this process refuses an event that the limiter admitted, the event may be refunded. Errors:
+// the event may be refunded if the limiter admits it and this process refuses it. Errors:
 // errLimiterAway if the limiter was not called; errLimiterAway joined with the cause if it did not
-// answer, in which case it may have counted the event; other errors of call, and those of
+// answer, and then it may have counted the event; other errors of call, and those of
 // confirmLocally.
 func (g *Gates) callLimiter(ctx context.Context, r, own quota.Request,
 	call func(Limiter, context.Context, quota.Request) (quota.Decision, error), refundable bool,
@@ -338,11 +339,11 @@ func (g *Gates) peekLocally(ctx context.Context, p buckets.Plan) (quota.Decision
 
 // TakeSend counts a send in every bucket or in none. lower are rules of the plan with lower limits,
 // which must admit the send as well; their states are first in the decision. Without the limiter,
-// this process decides the scopes that the database does not, and the decision has the states of
-// their rules alone. A refused send is counted in no bucket, but if unanswered is set, the limiter
-// was called, did not answer and may count it: then call RefundLater, unless the send is taken
-// again. If the process dies after TakeSend, the limiter may count a send that does not exist until
-// its windows end. Without rules the send is admitted and counted nowhere.
+// this process decides the scopes that the database does not, and the decision has only the states
+// of their rules. A refused send is counted in no bucket. unanswered: the limiter did not answer
+// and may count the refused send; then call RefundLater, unless the send is taken again. If the
+// process dies after TakeSend, the limiter may count a send that does not exist until its windows
+// end. Without rules the send is admitted and counted nowhere.
 func (g *Gates) TakeSend(ctx context.Context, p buckets.Plan, id string,
 	lower []quota.Rule,
 ) (d quota.Decision, unanswered bool, err error) {

@@ -45,8 +45,8 @@ func (*Gates) Away(err error) bool {
 }
 
 // RefundLater refunds an event that certainly has no row, such as a send that was not written or a
-// right check: in this process at once, in the limiter in the background. It is repeated for
-// retryRefundFor. If maxPending refunds wait already, the refund is dropped.
+// right check: in this process immediately, in the limiter in the background. The refund is
+// repeated for retryRefundFor, and dropped if maxPending refunds wait already.
 func (g *Gates) RefundLater(id string, buckets ...string) {
 	if err := g.local.Refund(context.Background(), id, buckets...); err == nil && g.shared == nil {
 		return

@@ -10,8 +10,8 @@ import (
 	"sendcode/quota"
 )
 
-// maxRecordDelay is how long after events were read they may be recorded. It is less than the time
-// for which the limiter keeps out what was read before a reset.
+// maxRecordDelay is how long after events were read they may be recorded. It is shorter than the
+// time for which the limiter refuses events that were read before a reset.
 const maxRecordDelay = 5 * time.Second
 
 // Record adds events to the bucket of a scope in the limiter. That only ever makes the limiter
@@ -86,8 +86,8 @@ func (g *Gates) Refund(ctx context.Context, id string, buckets ...string) error 
 	return g.shared.Refund(ctx, id, buckets...)
 }
 
-// Reset deletes the events of buckets, in this process and in the limiter, which it calls during an
-// outage too. Reset the database first: else what it still counts is added again. Errors: of the
+// Reset deletes the events of buckets, in this process and in the limiter, also during an outage.
+// Reset the database first: else the events that it still counts are added again. Errors: of the
 // limiter.
 func (g *Gates) Reset(ctx context.Context, buckets ...string) error {
 	err := g.local.Reset(ctx, buckets...)

@@ -39,9 +39,9 @@ const (
 	maxUnwritten = 200_000
 )
 
-// SavedEvents keeps in the database the events that only a limiter in this process has: those of
-// all scopes but recipient and failures. So a restart forgets none that was written, and on
-// Postgres the replicas read each other's. Safe for concurrent use.
+// SavedEvents saves events to the database that only this process's limiter has: those of all
+// scopes except recipient and failures. So a restart forgets no saved event, and on Postgres the
+// replicas read each other's. Safe for concurrent use.
 type SavedEvents struct {
 	limiter *quota.Memory
 	db      EventDatabase
@@ -158,8 +158,8 @@ func (s *SavedEvents) loadAll(ctx context.Context, to Limiter) (all int, err err
 	return all, err
 }
 
-// Sync writes what changed and, if other replicas use the database, reads a part of what they
-// wrote. more: there may be more to read. Errors: as of Flush and Load.
+// Sync writes the changes and, if other replicas use the database, reads a part of their changes.
+// more: there may be more to read. Errors: as of Flush and Load.
 func (s *SavedEvents) Sync(ctx context.Context) (more bool, err error) {
 	if err := s.Flush(ctx); err != nil || !s.shared {
 		return false, err

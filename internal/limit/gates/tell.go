@@ -17,13 +17,13 @@ import (
 	"sendcode/quota"
 )
 
-// Each gate computes the states of a recipient's rules from its own events on its own clock. What
-// is told is, rule by rule, the stricter one. A state has durations, so no instant of one clock
+// Each gate computes the states of a recipient's rules from its own events on its own clock. The
+// response has the stricter state of each rule. A state has durations, so no instant of one clock
 // meets an instant of the other. The limiter is only added to: if the rows count more, their events
 // are recorded by age.
 
 // Answer has the states of a subject's rules for the response to a request. At is on the database's
-// clock if the database was asked, else on the limiter's.
+// clock if the database was read, else on the limiter's.
 type Answer struct {
 	quota.Decision
 	History *rowrules.History // the database's rows, HistoryMargin further back than rules count; nil: they were not read
@@ -33,8 +33,8 @@ type Answer struct {
 // package verification rounds waits by up to this duration.
 const HistoryMargin = 5 * time.Minute
 
-// stricter returns the stricter one of two states of a rule: the one with the longer wait; of equal
-// waits, the one that counts more events; then the one whose oldest event leaves later. It returns
+// stricter returns the stricter of two states of a rule: the one with the longer wait; if these are
+// equal, the one that counts more events; then the one whose oldest event leaves later. It returns
 // a if they are equally strict.
 func stricter(a, b quota.State) quota.State {
 	if cmp.Or(cmp.Compare(b.RetryAfter, a.RetryAfter), cmp.Compare(b.Used, a.Used),
@@ -44,25 +44,23 @@ func stricter(a, b quota.State) quota.State {
 	return a
 }
 
-// mergeStates returns the stricter state of each rule by the limiter and by the rows (promise 3),
-// in the order of the rules. The limiter computed its states at some time between most and least
-// ago. They are compared as they are after most: so if both count the same sends, the rows' state
-// is returned. A state of the limiter is returned as it is after least, so that its waits are not
-// too short.
+// mergeStates returns for each rule, in their order, the stricter of the limiter's state and the
+// rows' state (promise 3). The limiter computed its states between least and most ago. The states
+// are compared as of most ago: if both count the same sends, the rows' state is returned. A state
+// of the limiter is returned as of least ago, so that its waits are not too short.
 //
-// The limiter may have been asked before the rows were read, after that, or meanwhile. Let it have
-// computed its states at l, the rows be read at r, and t be now. Of l only asked <= l <= heard is
-// known, and asked <= r <= t.
+// The limiter may be called before, after or while the rows are read. Let the limiter compute at l,
+// the rows be read at r, and t be now. Known are asked <= l <= heard and asked <= r <= t.
 //
-//   - No wait is too short. A wait w of the limiter ends at l + w, which is at most heard + w, so
-//     least may be taken off if it is no
-//     more than t - heard. Nor is its end too early, which is told from r, if r is after l by least or more.
-//   - No figure is too low. A send that was answered before asked is in both, or one gate has lost
-//     it: the stricter
-//     state has it. A send or a refund between l and r is under way, and is told as the gate has it that is stricter.
-//   - The rows' state is told if both count the same sends. They count each no earlier than the
-//     limiter, so their wait at r
-//     is at least the limiter's wait less r - l, and most = t - asked is at least r - l, whichever came first.
+//   - No wait is too short. A wait w of the limiter ends at l + w, at most heard + w. So least may
+//     be taken off, if it is at most t - heard. If r is later than l by least or more, the end is
+//     not too early either: it is computed from r.
+//   - No figure is too low. A send that was answered before asked is in both gates, or one gate
+//     lost it: the stricter state has it. A send or a refund between l and r is under way; the
+//     stricter gate's state is returned.
+//   - If both count the same sends, the rows' state is returned. The rows count each send no
+//     earlier than the limiter. So their wait at r is at least the limiter's wait less r - l, and
+//     most = t - asked is at least r - l, in either order.
 func mergeStates(rules []quota.Rule, limited, rows []quota.State, least, most time.Duration) []quota.State {
 	merged := make([]quota.State, 0, len(rules))
 	for _, rule := range rules {
@@ -163,7 +161,8 @@ func (g *Gates) AnswerRefusal(ctx context.Context, p buckets.Plan, d quota.Decis
 	return Answer{g.merge(p, d, asked, heard, g.countedRows(p, rows.rows, rows.asked)), &rows.rows}, nil
 }
 
-// countedRows returns what a history counts for a subject. The history was asked for at asked.
+// countedRows returns the events that a history counts for a subject. The history was requested at
+// asked.
 func (g *Gates) countedRows(p buckets.Plan, h rowrules.History, asked time.Time) databaseRows {
 	return newDatabaseRows(p, h.Sends(quota.LongestKeep(p.SendRules)), h.RejectedSends(g.policy.Get().LongestFailureWindow()), h.Now,
 		asked)
@@ -189,7 +188,7 @@ func (g *Gates) RefundOverruled(ctx context.Context, p buckets.Plan, id uuid.UUI
 ) (told Answer) {
 	r := newDatabaseRows(p, begun.History, begun.Rejected, begun.Now, asked)
 	g.rememberWait(p, r)
-	// Unless the limiter is asked again, the rows' states alone are told: those in taken contain
+	// Unless the limiter is called again, only the rows' states are used: those in taken contain
 	// the send.
 	told = Answer{Decision: quota.Decision{At: r.now, Rules: r.states, Alone: taken.Alone}}
 	if taken.Alone || g.Refund(ctx, string(id[:]), buckets.OfCountedScopes(p.Buckets)...) != nil {
@@ -210,9 +209,9 @@ func (g *Gates) RefundOverruled(ctx context.Context, p buckets.Plan, id uuid.UUI
 	return told
 }
 
-// correctAndMerge is merge after the limiter has got what it lacks (promises 1 and 3). The limiter
-// was asked for d at asked, and had answered at heard. If the rows count more, their events are
-// added to the limiter, which is then asked again.
+// correctAndMerge is merge after events were added that the limiter lacks (promises 1 and 3). The
+// limiter was called for d at asked and answered at heard. If the rows count more, their events are
+// added to the limiter, and the limiter is called again.
 func (g *Gates) correctAndMerge(ctx context.Context, p buckets.Plan, d quota.Decision, asked, heard time.Time,
 	r databaseRows,
 ) quota.Decision {
@@ -238,7 +237,7 @@ func (g *Gates) correctAndMerge(ctx context.Context, p buckets.Plan, d quota.Dec
 // merge returns d with the stricter states of d and of the rows (promise 3), as they are at r.now.
 // asked and heard are as in correctAndMerge.
 func (g *Gates) merge(p buckets.Plan, d quota.Decision, asked, heard time.Time, r databaseRows) quota.Decision {
-	least := max(0, r.asked.Sub(heard)) // r.now may be as early as r.asked, and the end of a wait is told from it
+	least := max(0, r.asked.Sub(heard)) // r.now may be as early as r.asked, and the end of a wait is computed from it
 	d.At, d.Rules = r.now, mergeStates(p.Rules, d.Rules, r.states, least, g.now().Sub(asked))
 	return d
 }

@@ -13,8 +13,8 @@ import (
 // OnlyInProcess reports whether the only limiter is in this process.
 func (g *Gates) OnlyInProcess() bool { return g.shared == nil }
 
-// recipientsUntil has recipients, each until a time, as far as this process knows. A recipient
-// whose slot another one took is forgotten. Nothing of it decides, and nothing is told. Safe for
+// recipientsUntil has recipients, each until a time, as far as this process knows. A recipient is
+// forgotten when another one takes its slot. No decision depends on it. Safe for
 // concurrent use.
 type recipientsUntil struct {
 	mu    sync.Mutex

@@ -1,6 +1,6 @@
-// Package refusals collects refused requests and writes them to the database in batches, so that an
-// attack costs one row, not one write for each request, and no response waits for the database.
-// Package verification adds refusals, and package jobs calls WriteDue.
+// Package refusals collects refused requests and writes them to the database in batches. So an
+// attack costs one row instead of one write for each request, and no response waits for the
+// database. Package verification adds refusals, and package jobs calls WriteDue.
 //
 // A rule that counts by recipient has one row for each recipient. The row counts further refusals
 // until its deadline. A rule of a wider scope, such as a network, can refuse requests for any
@@ -85,8 +85,8 @@ const (
 	maxSharedRows         = 2_000            // shared rows of networks; beyond, all networks share one row for each rule
 	maxNetworks           = 2_000            // networks whose first recipients are counted
 	maxOpenTime           = 10 * time.Minute // longest time for which a row stays open
-	// shortest time for which a network's first recipients are counted, and for which a shared row
-	// stays open: waits of rules of wider scopes may be shorter than a second
+	// minimum time for which a network's first recipients are counted, and a shared row stays open:
+	// waits of rules of wider scopes may be shorter than a second
 	minOpenTime = time.Minute
 )
 
@@ -211,9 +211,9 @@ func (b *Batch) closeRow(rows map[refusalKey]*openRow, key refusalKey) {
 	delete(rows, key)
 }
 
-// takeUnwritten returns the rows with refusals that are not in the database, and resets their
-// counts: those that were never written, that were last written so long ago, or whose deadlines
-// have passed. It deletes the other rows, and the networks, whose deadlines have passed. lost is
+// takeUnwritten returns the rows that have unwritten refusals and are due, and resets their counts.
+// Due are rows that were never written, were last written so long ago, or have passed their
+// deadline. It deletes the other rows and the networks that have passed their deadlines. lost is
 // the number of refusals that could not be counted in a row.
 func (b *Batch) takeUnwritten(now time.Time, ago time.Duration) (batch []store.SendOrRefusal, lost int) {
 	b.mu.Lock()
@@ -272,8 +272,8 @@ func (b *Batch) putBack(batch []store.SendOrRefusal) {
 // thousand recipients refuses each of them several times a second.
 const rewriteAfter = 5 * time.Second
 
-// rowsAtOnce bounds the rows of one transaction: what a stop has no time to write is not lost with
-// what it has written.
+// rowsAtOnce bounds the rows of one transaction, so that a stop that runs out of time loses only
+// the last ones.
 const rowsAtOnce = 1000
 
 // WriteDue writes each row at its first refusal, and then what has been added to it within

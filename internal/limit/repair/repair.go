@@ -73,7 +73,7 @@ const (
 	maxUnsettled = 10_000
 	// repeatRecordAfter is the time after which an event is recorded once more. An earlier request
 	// with the same Idempotency-Key has the same ID. Its refund may have run late, in a stalled
-	// limiter, and its tombstone, which lasts 60 s, kept the first record out.
+	// limiter, and left a tombstone. A tombstone lasts 60 s and prevents the first record.
 	repeatRecordAfter = 65 * time.Second
 	// NeverWrittenAfter is how long a row must be missing from the database before it counts as
 	// never written: the server may still run a transaction whose client is gone, within its own
@@ -174,10 +174,11 @@ func (r *Repair) recipientBuckets(app string, ch recipient.Channel, purpose stri
 	return all
 }
 
-// SettleLater queues a send that the database may have written, and that the limiter may or may not
-// count in these buckets. Once both answer, the row decides. If it counts, it is recorded in the
-// recipient's bucket; if it does not, it is refunded there; if there is none for NeverWrittenAfter,
-// the send is refunded in all buckets. If maxUnsettled sends wait already, it is dropped.
+// SettleLater queues a send for a time when the limiter and the database answer. The database may
+// have written the send, and the limiter may count it in these buckets. Then the row decides. If
+// the row counts, the send is recorded in the recipient's bucket; else it is refunded there.
+// Without a row for NeverWrittenAfter, the send is refunded in all buckets. Beyond maxUnsettled a
+// send is dropped.
 func (r *Repair) SettleLater(send uuid.UUID, in map[quota.Scope]string) {
 	r.enqueueUnsettled(unsettled{send: send, scope: quota.Recipient, buckets: in})
 }

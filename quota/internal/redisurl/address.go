@@ -12,8 +12,8 @@ import (
 	"strings"
 )
 
-// address is a parsed URL. url and query lack what go-redis does not read: all hosts but the first,
-// the second half of the scheme, and the parameter ca.
+// address is a parsed URL. url and query lack the parts that go-redis does not read: all hosts
+// after the first, the second half of the scheme, and the parameter ca.
 type address struct {
 	url   *url.URL
 	query url.Values
