@@ -111,21 +111,23 @@ type Verification struct {
 	// see Intent.Code.
 	CallerChecks bool
 	Reported     Report // what the caller said of a code that it checks; with ReportApproved ApprovedAt is set
-	// CheckKey identifies the last counted check, so that a repetition gets its answer again. It is
-	// the keyed hash of the app and the check's Idempotency-Key; then a keyed hash of the key, the
-	// caller's kind, the verification and the code; then one byte for each later check with the
-	// same key and another code. After MaxAttempts such checks only the first hash is left, so that
-	// no check can repeat the counted one. Empty: the check had no key, or the recipient was
-	// erased. If the caller checks the code, it is the first hash alone, of the report's
-	// Idempotency-Key.
+	// CheckKey identifies the last counted check, so that a repetition gets its answer again:
+	//
+	//   - the keyed hash of the app and the check's Idempotency-Key
+	//   - a keyed hash of the key, the caller's kind, the verification and the code
+	//   - one byte for each later check with the same key and another code
+	//
+	// After MaxAttempts such checks only the first hash is left, so that no check can repeat the
+	// counted one. Empty: the check had no key, or the recipient was erased. If the caller checks
+	// the code, CheckKey is only the first hash, of the report's Idempotency-Key.
 	CheckKey []byte
 }
 
 // CheckKeyHashSize is the size in bytes of each hash in Verification.CheckKey.
 const CheckKeyHashSize = 32
 
-// Report is what a caller said of a code that it checks itself. Statistics, the watch on prefixes
-// and the events of expiry leave out such a code if its Report is empty.
+// Report is the caller's report on a code that it checks itself. Without a Report, statistics, the
+// watch on prefixes and the events of expiry leave out the code.
 type Report string
 
 // The reports. ReportDue: the caller tells each approval, so without one the code was not entered.

@@ -213,8 +213,8 @@ type SendDetails struct {
 }
 
 // UsedProviders returns the mail servers or carriers of the verification's earlier sends, and those
-// of them that took one, which did not bounce. One that took no message, since it holds the number
-// back for a while, is left out: another carrier is no way around the hold.
+// of them that took one that did not bounce. A carrier that took none because it holds the number
+// back is left out: another carrier is no way around the hold.
 func (d SendDetails) UsedProviders() (used, took []string) {
 	for _, r := range d.Related {
 		if r.VerificationID == d.Send.VerificationID && r.Number > 0 && r.Number < d.Send.Number && r.Provider != "" &&

@@ -1,6 +1,6 @@
 // Package bounce reads mails in which mail servers report that a mail did not arrive: delivery
-// status notifications (RFC 3464), and the older forms of qmail, Exim and Gmail. It says what such
-// a mail claims. Anybody can write one, so package feedback decides whether it counts.
+// status notifications (RFC 3464), and the older forms of qmail, Exim and Gmail. It returns the
+// claim of such a mail. Anybody can write one, so package feedback decides whether it counts.
 package bounce
 
 import (
@@ -42,7 +42,7 @@ type Recipient struct {
 	Words           string // why, in the server's words, which may quote an address
 }
 
-// Read returns what a mail claims. A mail that cannot be read is no bounce.
+// Read returns the claim of a mail. A mail that cannot be read is not a bounce.
 func Read(mail []byte) Report {
 	mail = withoutOddLines(mail[:min(len(mail), MaxBytes)])
 	e, err := message.ReadWithOptions(bytes.NewReader(mail), &message.ReadOptions{MaxHeaderBytes: maxHeaderBytes})
@@ -64,8 +64,8 @@ var (
 	headersPattern  = regexp.MustCompile(`(?i)^content-type\s*:\s*(?:message/|text/rfc822-headers)`) // of parts that are headers
 )
 
-// withoutOddLines returns a mail without the lines of its headers that are no fields, such as the
-// "From " of a mailbox. Readers stop at them, and would miss what follows.
+// withoutOddLines returns a mail without the lines of its headers that are not fields, such as the
+// "From " of a mailbox. Readers stop at such a line and miss the rest.
 func withoutOddLines(mail []byte) []byte {
 	separators := map[string]bool{}
 	for _, found := range boundaryPattern.FindAllSubmatch(mail, maxParts) {
@@ -110,7 +110,7 @@ type reader struct {
 	hasStatus     bool
 }
 
-// walk reads an entity and those in it, but for a returned mail, whose header alone is read.
+// walk reads an entity and those in it. Of a returned mail it reads only the header.
 func (r *reader) walk(e *message.Entity, depth int) {
 	for f := e.Header.Fields(); f.Next(); {
 		raw, _ := f.Raw() // fails only for fields that were made and not read

@@ -71,9 +71,9 @@ func NewBreaker(name string, byRate bool) *Breaker {
 	return b
 }
 
-// Allow admits an attempt; false while the breaker is open. report must be called once, with the
-// result of the attempt: nil is success, ErrHealthUnknown leaves the breaker as it is, and any
-// other error is a fault, whose text becomes Health.Why.
+// Allow admits an attempt; false while the breaker is open. Call report once with the result of the
+// attempt: nil is success, ErrHealthUnknown leaves the breaker as it is, and any other error is a
+// fault. The text of a fault becomes Health.Why.
 func (b *Breaker) Allow() (report func(result error), ok bool) {
 	done, err := b.breaker.Allow()
 	if err != nil {

@@ -81,9 +81,9 @@ func unfitForHeader(s string) bool {
 	return !utf8.ValidString(s) || strings.ContainsFunc(s, isControlOrLineBreak)
 }
 
-// normalizeAddress returns an address with its domain as A-labels; false if the text is no
-// dot-atom@domain (RFC 5322 section 3.4.1, RFC 6531), which may be quoted because of its dots. It
-// refuses all else in quotes, comments and address literals.
+// normalizeAddress returns an address with its domain as A-labels; false if the text is not a
+// dot-atom@domain (RFC 5322 section 3.4.1, RFC 6531). The dot-atom may be quoted because of its
+// dots. All else in quotes, comments and address literals are refused.
 func normalizeAddress(text string) (string, bool) {
 	at := strings.LastIndexByte(text, '@')
 	if at < 1 || at > maxLocalPart || !utf8.ValidString(text) {

@@ -54,7 +54,7 @@ type encodedPart struct {
 }
 
 // placeholderCharacters stand for the characters of a fill while a form is encoded. They are
-// control characters, which neither templates nor settings have, without white space, which
+// control characters, which neither templates nor settings have. None is white space, which
 // templates trim.
 const placeholderCharacters = "\x01\x02\x03\x04\x05\x06\x07\x08\x0e\x0f\x10\x11\x12\x13\x14\x15\x16\x17\x18\x19\x1a\x1b\x1c\x1d\x1e\x1f\x7f"
 

@@ -52,8 +52,8 @@ func (l *LastCertificate) OnUnverified(f func(why error)) { l.onUnverified = f }
 // used may have another one by now.
 const certificateKnownFor = 7 * 24 * time.Hour
 
-// NoteCertificate notes the certificate of a connection; nil: it is in the clear. The end of an
-// unverified certificate changes nothing, so it is not noted.
+// NoteCertificate notes the certificate of a connection; nil: the connection is unencrypted. The
+// end of an unverified certificate changes nothing, so it is not noted.
 func (l *LastCertificate) NoteCertificate(state *tls.ConnectionState, unverified error) {
 	switch {
 	case unverified != nil && l.onUnverified != nil:

@@ -62,19 +62,18 @@ type Error struct {
 	// readable reply came.
 	Status int
 	// Code is the enhanced status code such as "5.1.1", or a carrier's or provider's own code such
-	// as "isv.MOBILE_NUMBER_ILLEGAL"; empty if the reply has none that looks like one. 5.7.x is
-	// policy, not a bad address.
+	// as "isv.MOBILE_NUMBER_ILLEGAL"; empty if the reply has nothing like a code. 5.7.x is policy,
+	// not a bad address.
 	Code string
 	// Text has the mail server's words, redacted by RedactReply; empty for a failed login, and for
 	// carriers.
 	Text string
 	// About is what the failure is about.
 	About About
-	// Reason is a word for a rejection that rows tell apart, such as ReasonTemplate; empty for
-	// others.
+	// Reason is the reason of a rejection that is stored with a send, such as ReasonTemplate; empty
+	// for others.
 	Reason string
-	// RetryAfter is the wait that the carrier or provider asked for, with Temporary; 0: it asked
-	// for none.
+	// RetryAfter is the wait that the carrier or provider asked for, with Temporary; 0: none.
 	RetryAfter time.Duration
 	// Hold is how long the carrier takes no messages for this recipient; 0: it set no hold.
 	Hold time.Duration
@@ -83,10 +82,10 @@ type Error struct {
 	Elsewhere bool
 	// Crowded: the mail server may say that it has too many connections or mails of us.
 	Crowded bool
-	// ConnectionEnds: the mail server closes the connection, or it is not known to which command
-	// its next reply belongs.
+	// ConnectionEnds: the mail server closes the connection, or the command of its next reply is
+	// not known.
 	ConnectionEnds bool
-	// Err is a cause that the reply does not tell, in our own words; nil if there is none.
+	// Err is a cause that the reply does not say, in our own words; nil if there is none.
 	Err error
 }
 

@@ -8,14 +8,14 @@ import (
 // stopKey is the key of WithStop.
 type stopKey struct{}
 
-// WithStop returns a context for which Stopping returns the channel. It is closed when the service
-// begins to stop.
+// WithStop returns a context with the channel stopping, for Stopping. The channel is closed when
+// the service begins to stop.
 func WithStop(ctx context.Context, stopping <-chan struct{}) context.Context {
 	return context.WithValue(ctx, stopKey{}, stopping)
 }
 
-// Stopping returns the channel of WithStop, after whose end no message should wait for its turn;
-// nil: there is none.
+// Stopping returns the channel of WithStop; nil: there is none. Once it is closed, no message
+// should wait for its turn.
 func Stopping(ctx context.Context) <-chan struct{} {
 	stopping, _ := ctx.Value(stopKey{}).(<-chan struct{})
 	return stopping
@@ -30,8 +30,8 @@ func WithHandover(ctx context.Context) context.Context {
 }
 
 // SetHandover says that a provider may have the attempt's message, from the first byte of the final
-// dot or of a request on; or that it certainly has not. After a panic, which returns nothing,
-// HandedOver tells.
+// dot or of a request on; or that the provider certainly has not. After a panic, which returns
+// nothing, HandedOver has the answer.
 func SetHandover(ctx context.Context, may bool) {
 	if attempt, ok := ctx.Value(handoverKey{}).(*atomic.Bool); ok {
 		attempt.Store(may)

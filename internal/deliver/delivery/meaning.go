@@ -113,7 +113,7 @@ var (
 	// weakReasons mean another reason, too, but a phrase for a missing mailbox goes before them.
 	weakReasons = phrases("拒绝, 拒絕, 拒收, 拒否")
 
-	// missing says on its own that there is no such mailbox.
+	// missing alone means that the mailbox does not exist.
 	missing = phrases("no longer valid, no longer exists, no longer exist, no longer in use, no longer here, no longer with, no longer employed, " +
 		"no longer on server, no longer works, no mailbox found, no mailbox here, no user found, no user here, no account found, no account here, by that name, not our customer, unrouteable*, unroutable*, no such address, no such domain, unknown domain, " +
 		"recipientnotfound, recipnotfound, exrecipnotfound, usernotfound, nosuchuser, invalidrecipient, userunknown, " +

@@ -52,8 +52,8 @@ type Mail struct {
 	Used, Took []string
 }
 
-// UnusedFirst returns all in their order, but those first that are well and whose name is not in
-// used.
+// UnusedFirst returns all in their order, but healthy ones with names that are not in used go
+// first.
 func UnusedFirst[T any](all []T, used []string, name func(T) string, isWell func(T) bool) []T {
 	if len(used) == 0 {
 		return all

@@ -34,10 +34,9 @@ const (
 
 // Enhanced status codes of refusals for good.
 const (
-	// noMailboxCodes are about the mailbox, its domain, its syntax, a mailbox that moved, and a
-	// domain that takes no mail (RFC 7505). Other codes 5.1.x are about the sender or a relay, or
-	// have no fixed meaning, such as 5.1.0, and 5.1.90, which is our daily limit at Exchange
-	// Online.
+	// noMailboxCodes are about the mailbox, its domain, its syntax, a moved mailbox, and a domain
+	// that takes no mail (RFC 7505). Other codes 5.1.x are about the sender or a relay, or have no
+	// fixed meaning, such as 5.1.0, and 5.1.90, which is our daily limit at Exchange Online.
 	noMailboxCodes = "5.1.1 5.1.2 5.1.3 5.1.6 5.1.10"
 	// vagueCodes say no more than the reply's code: none, 5.0.0, and 5.5.0, which Outlook.com gives
 	// for any unavailable mailbox.
@@ -52,8 +51,8 @@ var replies = []replyRow{
 	// No reply. After the final dot the server may have the mail (RFC 1047), and its content may
 	// have broken the server.
 	{StageDot, "0 2xx 3xx", "", "", Unknown, AboutMessage, ends},
-	// A greeting that is none is that of a web server or of TLS, a reply that does not fit its
-	// command is broken too. Neither is about the mail, so another server gets it.
+	// A wrong greeting comes from a web server or TLS, and a reply that does not fit its command is
+	// broken, too. Neither is about the mail, so another server gets it.
 	{"", "0 2xx 3xx", "", "", Temporary, AboutServer, ends},
 
 	// The server closes the connection (RFC 5321 section 3.8).
@@ -136,9 +135,9 @@ func rowOfReply(stage string, status int, code string, says Meaning) replyRow {
 	})]
 }
 
-// SaysNoMailbox reports whether a refusal for good, by its enhanced status code and what its words
-// say, means that there is no such mailbox. It may be one that was passed on, so its stage and its
-// status are not known.
+// SaysNoMailbox reports whether a final refusal means, by its enhanced status code and its words,
+// that the mailbox does not exist. Another server may have passed the refusal on, so its stage and
+// its status are not known.
 func SaysNoMailbox(code string, says Meaning) bool {
 	return rowOfReply(StageDot, 550, code, says).about == AboutMailbox
 }

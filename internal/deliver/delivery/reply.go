@@ -42,11 +42,11 @@ type PrivateData struct {
 	Login   []string // user name and password
 }
 
-// RedactReply returns what may be logged of a server's words, in one line of at most 400
+// RedactReply returns the part of a server's words that may be logged, in one line of at most 400
 // characters: known words, statuses, IP addresses, names of registered domains, short identifiers
-// of large providers, and URLs without their query. Whatever else there is becomes "…", so that an
-// address, a local part, a name, a code or a number is left out even if the server wrote it in a
-// form of its own. It returns "" if no word or URL is left.
+// of large providers, and URLs without their query. All other words become "…". So an address, a
+// local part, a name, a code or a number is left out even if the server wrote it in a form of its
+// own. It returns "" if no word or URL is left.
 func RedactReply(text string, p PrivateData) string {
 	if len(text) > maxReplyBytes {
 		text = text[:maxReplyBytes]

@@ -60,7 +60,7 @@ func encodeRune(r rune) string {
 }
 
 // firstWordFits reports whether the first line of a header has room for the first word of its text.
-// It is also true for a word that is longer than any line: that word is left as it is, and the
+// It is also true if the word is longer than any line: such a word is left as it is, and the
 // message is rejected.
 func firstWordFits(text string) bool {
 	first, _, _ := strings.Cut(text, " ")

@@ -85,9 +85,9 @@ func (p *ProviderEvents) Ingest(ctx context.Context, provider string, e Event) (
 	return p.record(ctx, provider, kind, e)
 }
 
-// IngestMail records what a mail that was posted says, as Ingest does. It counts only if it is a
+// IngestMail records the claim of a posted mail, as Ingest does. It counts only if the mail is a
 // bounce, names a send by a Message-ID of ours with its HMAC, and names that send's recipient. A
-// failure with a code 4.x.x suppresses nobody. Error: of the database.
+// failure with a code 4.x.x suppresses no recipient. Error: of the database.
 func (p *ProviderEvents) IngestMail(ctx context.Context, provider string, mail []byte) (IngestResult, error) {
 	report := bounce.Read(mail)
 	if len(report.Recipients) == 0 {
@@ -203,7 +203,7 @@ func (p *ProviderEvents) sameRecipient(named string, to recipient.Recipient) boo
 }
 
 // suppressionCause returns why an event suppresses its recipient; empty: it does not. A bounce does
-// if its code and words say that there is no such mailbox. It also does if the provider says so
+// if its code and words say that the mailbox does not exist. It also does if the provider says so
 // (BouncedForGood) without an enhanced code, and no words give another reason.
 func suppressionCause(e Event) store.SuppressionCause {
 	switch code := findEnhancedCode(e.Detail); {

@@ -32,9 +32,9 @@ type pollers interface {
 	Poller(name string) (sms.Poller, bool)
 }
 
-// ReceiptRecorder records the receipts of text messages, which carriers report or which are polled.
-// The outbox writes each message that can be polled to the database; the database gives each due
-// poll to one replica.
+// ReceiptRecorder records the receipts of text messages. Carriers report them, or are polled. The
+// outbox writes each message that can be polled to the database; the database gives each due poll
+// to one replica.
 type ReceiptRecorder struct {
 	webhook.Events
 	Store    ReceiptStore

@@ -64,7 +64,7 @@ func (o *Outbox) attempt(ctx context.Context, f *flight) (out store.Outcome, aga
 	if fail.BadAddress() && fail.Reason == "" {
 		_, took := o.usedProviders(ctx, w.Send, true)
 		if slices.ContainsFunc(took, func(name string) bool { return name != out.Provider }) {
-			fail.Class = delivery.Temporary // the one that took an earlier message was not asked: the message waits for it
+			fail.Class = delivery.Temporary // the one that took an earlier message was not tried: the message waits for it
 		}
 	}
 	w.Now = f.now()
@@ -130,7 +130,7 @@ func (o *Outbox) outcomeWithoutSending(set policy.Set, w store.Work) (out store.
 }
 
 // usedProviders returns the providers that a resend tries last, and those of them that took an
-// earlier message; none if it is not asked, or if the database cannot say.
+// earlier message; none if these are not needed, or if the database fails.
 func (o *Outbox) usedProviders(ctx context.Context, s store.Send, asked bool) (used, took []string) {
 	if s.Number < 2 || !asked {
 		return nil, nil
@@ -261,9 +261,9 @@ func (o *Outbox) recordCarrierHold(ctx context.Context, w store.Work, fail *deli
 	})
 }
 
-// suppression returns the suppression of the address to which a message was sent. It returns the
-// zero value, which suppresses nothing, for addresses of the simulator, which must be able to
-// bounce again, and if the recipient cannot be decrypted.
+// suppression returns the suppression of the address of a message. The result is the zero value,
+// which suppresses nothing, if the recipient cannot be decrypted, and for addresses of the
+// simulator, which must be able to bounce again.
 func (o *Outbox) suppression(v store.Verification, why store.SuppressionCause, lasts time.Duration) store.NewSuppression {
 	to, err := o.Vault.OpenRecipient(v)
 	if err != nil || to.Domain() == delivery.SimulatorDomain {

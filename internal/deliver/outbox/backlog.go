@@ -67,9 +67,9 @@ func (b *backlog) count(app string, n int) {
 	}
 }
 
-// full reports whether a new message would wait, where the lane may have so many workers. What is
-// deferred counts while the server takes no more, or if it is much: else a new message goes out at
-// once.
+// full reports whether a new message would wait in a lane with most workers. Deferred messages
+// count while the server takes no more, or if there are many. Otherwise a new message goes out
+// immediately.
 func (l *lane) full(now time.Time, most int) bool {
 	deferred := l.waiting - l.queued
 	takesNoMore := !l.suspended.IsZero() || now.Sub(l.refused) < judgedAfter || now.Sub(l.paced) < throughputWindow ||
@@ -180,9 +180,9 @@ func serverTakesNoMore(fail *delivery.Error) bool {
 }
 
 // notePostponed counts a message as waiting until its next attempt, if the server said that it
-// takes no more. A server that gave no answer did not say so: then messages wait for it only while
-// it is suspended, and with it the whole channel. Else a carrier of some numbers, or one recipient
-// whose checks take too long, would refuse the others.
+// takes no more. A server that did not answer did not say so. Then messages wait for it only while
+// it is suspended, and so the whole channel is. Else a carrier of some numbers, or one recipient
+// with slow checks, would cause refusals for the others.
 func (o *Outbox) notePostponed(f *flight, fail *delivery.Error, after time.Duration) {
 	if !serverTakesNoMore(fail) {
 		return

@@ -9,12 +9,12 @@ import (
 	"sendcode/internal/store"
 )
 
-// lane has what waits in one queue of the database, and its workers. Each channel has lanes with
-// bounds of their own, so that a carrier that hangs delays no mail, and a mail server that hangs no
-// text message. Strangers' sends have a lane of their own in each channel, which leaves connections
-// to others. So other sends do not wait for them, however many strangers' sends there are. Within a
-// lane the apps take turns, so that no app's backlog delays the sends of another. It is plain data:
-// Outbox.lanesMu guards it.
+// lane has the waiting messages of one queue of the database, and its workers. Each channel has
+// lanes with bounds of their own, so that a hanging carrier delays no mail, and a hanging mail
+// server no text message. Strangers' sends have their own lane in each channel, which leaves
+// connections to others. So other sends do not wait for them, however many they are. Within a lane
+// the apps take turns, so that no app's backlog delays the sends of another. Outbox.lanesMu guards
+// a lane, which is plain data.
 type lane struct {
 	store.Queue
 	queues           map[string]*queue // by app: flights that wait for a worker
@@ -93,7 +93,7 @@ func (q *queue) later(network string) int {
 	return n
 }
 
-// turnOf returns the network whose turn a flight takes: those of strangers take turns.
+// turnOf returns the network for a flight's turn: the networks of strangers take turns.
 func (l *lane) turnOf(network string) string {
 	if l.Strangers {
 		return network
@@ -131,7 +131,7 @@ func (l *lane) push(f *flight) {
 	l.count(app, 1)
 }
 
-// pop takes the first flight of the app whose turn it is. One must wait.
+// pop takes the first flight of the app whose turn it is. The lane must not be empty.
 func (l *lane) pop() *flight {
 	app := l.turns[0]
 	l.turns = slices.Delete(l.turns, 0, 1)

@@ -2,7 +2,7 @@
 // message, sends it through a mail server or a carrier, records the outcome, and refunds failed
 // sends in the limiter.
 //
-// Package verification passes it each row that it has just written; the outbox also takes over rows
+// Package verification passes each row that it has just written; the outbox also takes over rows
 // that other replicas left. It uses the database, the limiter, the policies and the providers, not
 // the use cases.
 //
@@ -12,29 +12,27 @@
 // it:
 //
 //   - Accepted: sent. The place is spent.
-//   - Refused for good; or suppressed, paused, the code ended, our settings are wrong: failed. The
+//   - A final refusal, a suppression, a pause, an ended code, wrong settings: failed. The
 //     recipient's places come back in both gates, not those of networks and apps. It counts for the
 //     rule failures or backoff.
 //   - Erased or blocked: failed. The place is spent.
 //   - Refused for now, or the connection broke before the mail's end: queued again. Once the code
-//     would
-//     arrive expired: failed, refunded.
+//     would arrive expired: failed, refunded.
 //   - No answer after the whole mail, or no readable one by HTTP: unknown. The place is spent.
 //   - The process died: another one takes the row over. If the row was sending, the mail may come
-//     twice,
-//     and its place stays spent. If no message follows, the send is unknown, not failed (knownOutcome). It
-//     is sent if its code was entered and no other send can have brought it.
+//     twice, and its place stays spent. If no message follows, the send is unknown, not failed
+//     (knownOutcome). It is sent if its code was entered and no other send can have brought it.
 //
 // # What a message waits for
 //
 //   - its lane: the messages of one store.Queue, and the workers that send them
 //   - capacity: how many messages of a lane memory holds. Others wait in the database, and their
 //     app is behind: takeOver takes them over when half of the capacity is free
-//   - its pace: a server takes so many a minute (per_minute). It is postponed until its turn
-//     (delivery.ErrPace)
+//   - its pace: a server takes so many a minute (per_minute). The message is postponed until its
+//     turn (delivery.ErrPace)
 //
-// The backlog of a lane counts them all. ExpectedWait reads it: verification refuses what would go
-// out too late, and LongestWait is the metric.
+// The backlog of a lane counts them all. ExpectedWait reads it, so that verification refuses
+// messages that would go out too late. LongestWait is the metric.
 package outbox
 
 import (
@@ -114,9 +112,8 @@ type Carrier interface {
 // without this method is never suspended.
 type suspendable interface{ AttemptsAllowed() int }
 
-// connLimited is a MailSender or Carrier with a bound on the messages that are under way at once,
-// which may change with what its server takes. For one without this method, Config.Workers is the
-// only bound.
+// connLimited is a MailSender or Carrier that bounds the messages under way together. The bound may
+// change with the server's. For others Config.Workers is the only bound.
 type connLimited interface{ ConnLimit() int }
 
 // ReceiptSources says which carriers can be polled for receipts (Poller), and which report by their
@@ -320,9 +317,9 @@ func (o *Outbox) noteAway(ctx context.Context, err error) {
 	o.away = true
 }
 
-// keepLeases renews leases until the channel is closed. It waits for nothing else: a limiter or a
-// statement that hangs must not end the leases of mails under way, which another replica would then
-// send again.
+// keepLeases renews leases until the channel is closed. It waits for nothing else: a hanging
+// limiter or statement must not end the leases of mails under way, since another replica would send
+// these again.
 func (o *Outbox) keepLeases(ended <-chan struct{}) {
 	for renewals := time.Tick(o.Lease / 4); ; {
 		select {

@@ -31,14 +31,14 @@ func (o *Outbox) senderOrCarrier(ch recipient.Channel) any {
 	return o.Sender
 }
 
-// reservedConns is how many of more than four connections strangers' sends leave to others, for
-// whose sends further ones are free as soon as an attempt ends.
+// reservedConns is how many of more than four connections strangers' sends leave to others. For
+// further sends of others, connections become free as soon as an attempt ends.
 const reservedConns = 2
 
-// maxWorkers returns the bound of a lane's workers now: what the connections can serve soon, since
-// more workers would only wait for one, in an order of their own; without such a bound
-// DefaultWorkers. Strangers leave reservedConns to others, and half where there are few or where
-// connections have no bound.
+// maxWorkers returns the bound of a lane's workers now: as many as the connections can serve soon.
+// More workers would only wait for a connection, in an order of their own. Without a bound on
+// connections it is DefaultWorkers. Strangers leave reservedConns to others; they leave half if
+// there are few connections or no bound.
 func (o *Outbox) maxWorkers(l *lane) int {
 	n, reserved := min(o.Workers, DefaultWorkers), o.Workers
 	if p, ok := o.senderOrCarrier(l.Channel).(connLimited); ok {
@@ -300,7 +300,7 @@ func (o *Outbox) traceAttempt(f *flight) (ctx context.Context) {
 	return o.Tracer.StartAttemptTrace(o.base, f.work.Send)
 }
 
-// endAttemptTrace ends the trace of the attempt whose context ctx is. In o.base, which has no
+// endAttemptTrace ends the trace of the attempt with the context ctx. In o.base, which has no
 // attempt, it does nothing.
 func (o *Outbox) endAttemptTrace(ctx context.Context, s store.Status, reason string) {
 	if o.Tracer != nil && ctx != o.base {
@@ -308,9 +308,9 @@ func (o *Outbox) endAttemptTrace(ctx context.Context, s store.Status, reason str
 	}
 }
 
-// dequeueOrEndWorker takes the next flight of a lane: the first one of the app whose turn it is. If
-// there is none, or there are too many workers, it returns nil, and its caller, a worker, must end:
-// it is no longer counted.
+// dequeueOrEndWorker takes the next flight of a lane: the first one of the app whose turn it is. It
+// returns nil if there is none, or if there are too many workers. Then the calling worker is no
+// longer counted and must end.
 func (o *Outbox) dequeueOrEndWorker(l *lane) *flight {
 	o.lanesMu.Lock()
 	defer o.lanesMu.Unlock()

@@ -75,10 +75,10 @@ func (o *Outbox) withEvent(ctx context.Context, f *flight, out store.Outcome) (d
 	return out
 }
 
-// knownOutcome returns an outcome as far as it is known. A send that an earlier attempt may have
-// delivered has not failed, unless a server says that the address takes no messages: it is Unknown.
-// If its code was entered, and no other send of the verification can have brought it, the send is
-// Sent.
+// knownOutcome returns an outcome as far as it is known. If an earlier attempt may have delivered
+// the send, it has not failed but is Unknown, unless a server says that the address takes no
+// messages. If its code was entered, and no other send of the verification can have brought it, the
+// send is Sent.
 func (o *Outbox) knownOutcome(ctx context.Context, s store.Send, out store.Outcome) store.Outcome {
 	if !s.InDoubt || out.Status != store.Failed || out.BadAddress && out.Reason != store.ReasonSuppressed {
 		return out
@@ -96,7 +96,7 @@ func (o *Outbox) knownOutcome(ctx context.Context, s store.Send, out store.Outco
 	}
 	if others == 0 {
 		out.Status, out.Reason = store.Sent, ""
-		out.Provider, out.ProviderCode, out.Took = "", "", 0 // those of the last attempt, which was not taken
+		out.Provider, out.ProviderCode, out.Took = "", "", 0 // those of the last attempt, which was not accepted
 	}
 	return out
 }

@@ -4,9 +4,9 @@
 // text messages and of mails share: errors by status, safe error codes, values in JSON by a
 // configured path, and signatures like those of AWS.
 //
-// Connections are kept for IdleTimeout. On a kept connection that broke, net/http would repeat some
-// requests by itself, and a repeated request may be a second message. So requests are made such
-// that it can repeat none.
+// Connections are kept for IdleTimeout. If a kept connection breaks, net/http repeats some requests
+// by itself, and a repeated request may be a second message. So requests are made such that
+// net/http can repeat none.
 package providerhttp
 
 import (
@@ -212,8 +212,8 @@ func (c *Client) Do(ctx context.Context, r Request) (Response, *delivery.Error) 
 }
 
 // transportError returns the error of a request without a whole response: Unknown if a byte of the
-// request may have left, else Temporary. If asked has ended, we gave up; ctx ends with it, or with
-// the time of a request.
+// request may have left, else Temporary. If the context asked has ended, we gave up. ctx ends with
+// asked, or with the time of a request.
 func transportError(asked, ctx context.Context, left bool, err error) *delivery.Error {
 	e := &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageDial, Err: errConnect}
 	if left {

@@ -135,9 +135,9 @@ const (
 	intervalErrorCode       = "biz.FREQUENCY" // of AliyunVerify: two messages to a number within 60 s
 )
 
-// limitDuration returns how long a limit on a number holds. The message tells which limit it is: by
-// default 1 a minute, 5 an hour and 10 in 24 hours, and 40 in 24 hours over all senders. An unknown
-// limit holds for an hour.
+// limitDuration returns how long a limit on a number holds. The message names the limit: by default
+// 1 a minute, 5 an hour and 10 in 24 hours, and 40 in 24 hours over all senders. An unknown limit
+// holds for an hour.
 func limitDuration(message string) time.Duration {
 	switch {
 	case strings.Contains(message, "分钟"), strings.Contains(strings.ToLower(message), "minute"):

@@ -1,20 +1,19 @@
-// Package sms hands one text message to a carrier by HTTP and says what is known about it
-// afterwards, in the classes of package delivery: rejected, temporary (certainly not accepted), or
-// unknown.
+// Package sms hands one text message to a carrier by HTTP and returns the outcome in the classes of
+// package delivery: rejected, temporary (certainly not accepted), or unknown.
 //
-// It stands where SMTP stands for mail: the text is rendered and its row is in the database before
+// It has the place of SMTP for mail: the text is rendered and its row is in the database before
 // Send is called; the caller writes the outcome, refunds, and retries. Nothing here retries a
-// message that a carrier may have seen, keeps a queue, or logs.
+// message that a carrier may have received, keeps a queue, or logs.
 //
 // # A new carrier
 //
-// Where type http (package generic, docs/sms.md) can describe the API, no code is needed: it
-// fills placeholders and reads one ID and one code at fixed paths. It can't sign, check a
-// signature, probe, or judge several parts. Else a carrier is a file of this package, which passes
+// If type http (package generic, docs/sms.md) can describe the API, no code is needed. It fills
+// placeholders and reads one ID and one code at fixed paths. It can't sign, check a signature,
+// probe, or judge several parts. Otherwise write a file of this package that passes
 // smstest.Contract. Copy twilio.go and twilio_test.go, or those of tencent if the answer is always
-// 200 with a code in it. All carriers share the package: give each name at top level the carrier's,
-// and keep unquotedDigits and WebhookSignature where they are. Outside of the package only these
-// change:
+// 200 with a code in it. All carriers share the package: prefix each name at top level with the
+// carrier's, and keep unquotedDigits and WebhookSignature where they are. Outside of the package
+// only these change:
 //
 //	internal/run/config/sms.go        {"name", func() sms.CarrierSettings { return new(sms.Name) }} in carrierTypes, and the comment of
 //	                              SMSCarrier.Type
@@ -24,53 +23,58 @@
 //	README.md, README.zh-CN.md, CHANGELOG.md
 //
 // The type of its settings implements [CarrierSettings]: its yaml tags and comments become the
-// reference, and tests need an endpoint. Setup.Secret is the only secret: where signatures of
-// receipts have another one, the token in their address alone proves them, as in twilio with an API
-// key. The carrier embeds *[Client], implements [Carrier], and adds what its API allows; so do the
-// settings, where the line says so:
+// reference, and tests need an endpoint. Setup.Secret is the only secret. If receipts are signed
+// with another secret, only the token in their address proves them, as in twilio with an API key.
+// The carrier embeds *[Client], implements [Carrier], and adds what its API allows. Where a line
+// names settings, they implement an interface, too:
 //
 //	it sends receipts to the address that the request gives   ReportParser; settings: SettingsWithCallback if it must be given
 //	… to an address that is entered once in its console       ReportParser; settings: SettingsWithAccountCallback
 //	… that name the message only by the carrier's ID          and the method ReportsUseCarrierID
-//	it answers what became of a message                       Poller, with smstest.PollContract; settings: CanBePolled is false without
+//	it answers inquiries about a message                      Poller, with smstest.PollContract; settings: CanBePolled is false without
 //	it has a request that does no harm                        Probe and EndpointURL, with smstest.ProbeContract
 //	it may need a sender of ours                              settings: SettingsWithSender
 //	it sends templates that it has approved                   settings embed [Account] (aliyun, tencent)
 //
-// The interfaces are in carrier.go. If an API must be told the coding, ask [NeedsUCS2]. If an
-// answer has a code for each part of a message, it is a failure only if no part was accepted.
+// The interfaces are in carrier.go. If an API needs the coding, call [NeedsUCS2]. If an answer has
+// a code for each part of a message, it is a failure only if no part was accepted.
 //
 // Receipts come by GET or POST; those of GET are in the query of IncomingRequest.URL, beside our
 // parameters send and token. Of several receipts for one send, the first final one counts. The
 // answer to a receipt is 204 if the reply of ParseReports is empty, else 200 with the reply as
-// JSON; 400 for an error, and 403 for ErrForged. Return no error for the request by which a
-// carrier's console tests the address. The address is long: if an API takes none of that length
-// with a message, it is entered once in the console, and the API's own reference carries
-// Message.ID.
+// JSON; 400 for an error, and 403 for ErrForged. Return no error for the request that tests the
+// address from a carrier's console. The address is long. If an API does not take that length with a
+// message, enter the address once in the console; then the API's own reference carries Message.ID.
 //
 // Send calls Client.Attempt with a function that reads the answer: the carrier's ID of the message,
-// its code, and the failure. For an answer with a code that is [errorByCode], with the carrier's
-// table of codes.go, which says whose fault each code is: a code that is not there is
-// MeaningPerNumber. An answer that can't be read is [providerhttp.ErrorByStatus].
+// its code, and the failure. For an answer with a code the failure is [errorByCode] with the
+// carrier's table of codes.go. The table says whose fault each code is; a code that is missing
+// there is MeaningPerNumber. For an answer that can't be read it is [providerhttp.ErrorByStatus].
 //
 // # What a failure means
 //
-// The meanings in a table are [MeaningBadNumber] (the number gets no text messages: it counts for
-// the rule on failures), [MeaningRejected] (this message), [MeaningRefusedNumber] (this number,
-// now), [MeaningOptedOut] (the person asked the carrier for no more: it also suppresses the
-// recipient), [MeaningLimited] (too many messages to this recipient: refused, with a hold, since
-// trying again does not get around it), [MeaningTemporary] (our account, template, sender or
-// configuration, whatever the number: another carrier may do better), [MeaningPerNumber]
-// (temporary, too, but it may be about this number, as one without a route: the carrier is set
-// aside only after such answers for numbers of several prefixes), [MeaningUnreachable] (this
-// carrier certainly cannot reach the number: the next one gets the message, and nothing is held
-// against this one) and [MeaningUnknown].
+// These are the meanings in a table:
 //
-// Without a code in the table, what decides is whether a byte of the request has left this machine
-// ([sendcode/internal/deliver/providerhttp]): before, every failure is temporary; after, only an
-// answer that can be read as the carrier's documentation has it is more than "unknown". A server's
-// 500, 502 or 504 is no such answer.
+//   - [MeaningBadNumber]: the number gets no text messages. It counts for the rule on failures.
+//   - [MeaningRejected]: this message is refused.
+//   - [MeaningRefusedNumber]: this number is refused now.
+//   - [MeaningOptedOut]: the person asked the carrier for no more. The recipient is suppressed,
+//     too.
+//   - [MeaningLimited]: too many messages to this recipient. Refused, with a hold, since trying
+//     again does not help.
+//   - [MeaningTemporary]: our account, template, sender or configuration, for any number. Another
+//     carrier may do better.
+//   - [MeaningPerNumber]: temporary, but perhaps about this number, such as one without a route.
+//     The carrier is set aside only after such answers for numbers of several prefixes.
+//   - [MeaningUnreachable]: this carrier certainly cannot reach the number. The next one gets the
+//     message, and this one stays in use.
+//   - [MeaningUnknown].
 //
-// Errors hold neither the secret, nor the text, nor the number, nor what the carrier wrote: only
-// its code, if it can't be a phone number ([providerhttp.SafeErrorCode]).
+// Without a code in the table, it matters whether a byte of the request has left this machine
+// ([sendcode/internal/deliver/providerhttp]). Before the first byte, every failure is temporary.
+// After it, the outcome is unknown unless the answer is as the carrier documents. A server's 500,
+// 502 or 504 is not such an answer.
+//
+// Errors contain no secret, text or number, and of the carrier's words only its code, if that can't
+// be a phone number ([providerhttp.SafeErrorCode]).
 package sms

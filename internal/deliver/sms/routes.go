@@ -97,12 +97,12 @@ func NewCarriers(routes []Route, o CarriersOptions) *Carriers {
 }
 
 // Send offers the message to one carrier after the other, in the order of delivery.UnusedFirst. It
-// goes on only after a failure that is Temporary, or after delivery.Error.MayGoElsewhere: the
-// message was certainly not accepted. A message that was rejected otherwise or may have been
-// accepted is never offered to another carrier. The result and the error are those of the last
-// carrier that was tried. But if none was tried, or the message MayGoElsewhere after the last one,
-// they are those of a carrier that may take the message later; if there is none, the error is that
-// of CarriersOptions.Reserve. Took is the whole time.
+// goes on only if the message was certainly not accepted: after a Temporary failure, or after one
+// that delivery.Error.MayGoElsewhere. No other carrier gets a message that was rejected otherwise
+// or may have been accepted. The result and the error are those of the last tried carrier. If none
+// was tried, or the message MayGoElsewhere after the last one, they are those of a carrier that may
+// take the message later; without such a carrier, the error is that of CarriersOptions.Reserve.
+// Took is the whole time.
 func (c *Carriers) Send(ctx context.Context, m Message) (delivery.Result, error) {
 	began := time.Now()
 	m.Sender = c.Sender
@@ -273,8 +273,8 @@ func (c *Carriers) AttemptsAllowed() (n int) {
 	return n
 }
 
-// RecheckSuspended probes each carrier that is set aside and that no message tries. If it answers
-// as it should it is up again. A carrier of which nothing can be asked stays as it is.
+// RecheckSuspended probes each carrier that is set aside and that no message tries. A carrier that
+// answers as expected is up again. A carrier without a probe stays as it is.
 func (c *Carriers) RecheckSuspended(ctx context.Context) {
 	for _, r := range c.routes {
 		r.breaker.Recheck(ctx, func(ctx context.Context) error {

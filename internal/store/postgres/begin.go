@@ -20,11 +20,10 @@ import (
 // A batch of Begins is one transaction of two round trips:
 //
 //   - lockAndRead locks the recipients, in a statement of its own, and then reads the rows by which
-//     the gate decides.
-//     Under READ COMMITTED, the snapshot of the later statements is younger than the locks, so they see everything
-//     that earlier holders of the locks committed. If a send may join a verification that it does not name, a further
-//     trip locks that one, and reads again.
-//   - decide asks package rowrules. A refusal writes nothing, so it is answered at once.
+//     the gate decides. Under READ COMMITTED, the snapshot of the later statements is younger than
+//     the locks, so they see all commits of earlier holders of the locks. If a send may join a
+//     verification that it does not name, a further trip locks that one, and reads again.
+//   - decide calls package rowrules. A refusal writes nothing, so it is answered immediately.
 //   - write writes the rows of the admitted sends and commits.
 //
 // After a failure before the last trip, certainly nothing was written.
@@ -193,8 +192,8 @@ func (db *DB) readFacts(ctx context.Context, conn *pgxpool.Conn, queued *pgx.Bat
 	return v, err
 }
 
-// decide answers the calls that are refused, and those whose ID is not of now. It returns the
-// admitted ones, whose Answer it sets, and those whose sends have rows already.
+// decide answers the calls that are refused or have an ID from another time. It sets Answer of the
+// admitted ones and returns them, and those with sends that have rows already.
 func (b batchFacts) decide(batch []*beginCall) (admitted, repeated []*beginCall) {
 	for i, x := range batch {
 		if b.repeated[i] {

@@ -146,7 +146,7 @@ func readStepResult(s *sqldb.Statement, results pgx.BatchResults) error {
 }
 
 // errorUnlessCommitted returns an error if the server answered a COMMIT without an error but with
-// something else, such as ROLLBACK.
+// another command's tag, such as ROLLBACK.
 func errorUnlessCommitted(err error, tag pgconn.CommandTag) error {
 	if err == nil && tag.String() != "COMMIT" {
 		return errors.New("store: a transaction was not committed")

@@ -30,8 +30,8 @@ var notCopied = map[string]string{
 	"write_probe":              "it has no rows",
 }
 
-// rebuilt has the tables whose rows are not copied. Fill makes those of minute_index. CountHours
-// makes those of the others, four hours a second; until then statistics read the sends.
+// rebuilt has the tables that are made anew instead of copied. Fill makes the rows of minute_index.
+// CountHours makes those of the others, four hours a second; until then statistics read the sends.
 var rebuilt = append([]string{"minute_index"}, sqldb.AllHourTableNames...)
 
 // maxFillClockDifference is how far the clocks of file and database may differ: each wait that is

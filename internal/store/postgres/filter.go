@@ -102,8 +102,8 @@ func (f postgresFilter) addBounds(c *sqldb.Conditions, from sqldb.RowSource, col
 	f.AddTimeRange(c, sqldb.Postgres, from, true)
 }
 
-// rareColumn returns the column that has its own index and in which few rows have the filter's
-// value, and the filter without that condition. It returns "" if there is no such column.
+// rareColumn returns the column that has its own index and few rows with the filter's value, and
+// the filter without that condition. It returns "" if there is no such column.
 func (f postgresFilter) rareColumn() (column, value string, rest postgresFilter) {
 	if f.Recipient != nil || f.Labels != (store.Labels{}) || f.Support != "" || f.Status.InFlight() || f.ReadsFailuresFirst() {
 		return "", "", f

@@ -348,8 +348,8 @@ func withConn(ctx context.Context, pool *pgxpool.Pool, f func(context.Context, *
 	return err
 }
 
-// statementDeadline returns the deadline of statements that begin now: that of ctx, which has one,
-// but not before store.CallTimeout has passed.
+// statementDeadline returns the deadline of statements that begin now: that of ctx, which must have
+// one, but at least store.CallTimeout from now.
 func statementDeadline(ctx context.Context) time.Time {
 	end, _ := ctx.Deadline()
 	if least := time.Now().Add(store.CallTimeout); end.Before(least) {

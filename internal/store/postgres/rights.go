@@ -45,9 +45,9 @@ SELECT current_schema(), ARRAY(
 
 const defaultRights = "SELECT, INSERT, UPDATE, DELETE"
 
-// missingRightsSQL selects which of these rights the login lacks and which tables hide their rows
-// from it, four of each, and what to do; NULL: none. Of a table that is missing it says nothing;
-// see checkSchema.
+// missingRightsSQL selects the rights that the login lacks, the tables that hide their rows from
+// it, four of each, and the remedy; NULL: none. It says nothing of a missing table; see
+// checkSchema.
 var missingRightsSQL = func() string {
 	var needed []string
 	for _, table := range sqldb.TableNames() {

@@ -47,9 +47,9 @@ const diskSpaceCheckInterval = time.Minute
 // pingSQL locks one row, which is a small write. If no replica looked for room within
 // diskSpaceCheckInterval, or @anyway, it also writes as many pages as a few sends need: a full disk
 // may still have room for the small write. It returns whether there is a partition for the present
-// time, the fingerprints of the migrations, and what missingRightsSQL does. It locks the tables
-// that sends and checks write, as these do, so that it waits for a lock for which they wait.
-// Concurrent Pings wait for each other's commit at most.
+// time, the fingerprints of the migrations, and the result of missingRightsSQL. Like sends and
+// checks it locks the tables that they write, so it waits for the same locks. Concurrent Pings wait
+// for each other's commit at most.
 var pingSQL = `
 WITH turn AS (
     INSERT INTO leases AS t (name, until) SELECT 'room', clock.now + CAST(@lasts AS interval) FROM (SELECT @now AS now) AS clock WHERE true

@@ -58,8 +58,8 @@ func DecideCheck(c store.CheckRequest, v store.Verification, tried []store.Verif
 }
 
 // checkKeyAfterReuse returns v's CheckKey after a check with its Idempotency-Key and another code.
-// Such checks are no tries, so their number is bounded: else a caller that knows the key, but not
-// the code of an approval, could guess the code without end.
+// Such checks are not attempts, so their number is bounded. Else a caller that knows the key, but
+// not the code of an approval, could guess the code without end.
 func checkKeyAfterReuse(v store.Verification) []byte {
 	const hashes = 2 * store.CheckKeyHashSize
 	if n := len(v.CheckKey); n < hashes || n >= hashes+v.MaxAttempts-1 {

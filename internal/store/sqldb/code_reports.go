@@ -16,13 +16,13 @@ const reportSQL = `
 UPDATE verifications SET reported = @report, approved_at = CASE WHEN @approves THEN @now END, check_key = @key
 WHERE id = @id AND masked <> '•••' AND caller_checks AND reported NOT IN (@report, 'approved')`
 
-// confirmSQL changes nothing. It is a write, which waits for a synchronous standby that may not
-// have what was found.
+// confirmSQL changes nothing. As a write, it waits for a synchronous standby, which may lack the
+// rows that were read.
 const confirmSQL = `UPDATE verifications SET reported = reported WHERE id = @id`
 
-// Report writes what the caller said of a code that it checks, with the hash of its Idempotency-Key
-// (nil: none), and tell with ReportApproved. A repetition, and any report after an approval, change
-// nothing. It returns the verification as it is then. Error: fault.NotFound.
+// Report writes the caller's report on a code that it checks, with the hash of its Idempotency-Key
+// (nil: none), and the event tell if r is ReportApproved. A repetition, and any report after an
+// approval, change nothing. It returns the verification after the report. Error: fault.NotFound.
 func (db *DB) Report(ctx context.Context, id string, r store.Report, key []byte, tell store.NewEvent) (v store.Verification, err error) {
 	if !store.AreValidTexts(id) {
 		return v, fault.NotFound
@@ -51,8 +51,8 @@ func (db *DB) Report(ctx context.Context, id string, r store.Report, key []byte,
 	return v, err
 }
 
-// callerCodeSQL selects a recipient's code that its caller checks: the one that was reported with
-// @key, else the newest that has no report, else the newest.
+// callerCodeSQL selects a recipient's code that its caller checks: the one reported with @key, else
+// the newest without a report, else the newest.
 func (d dialect) callerCodeSQL() string {
 	return recipientVerificationsSQL(d, ` AND s.status <> 'failed'`) + ` AND v.caller_checks
 ORDER BY (` + checkedWithKeySQL +

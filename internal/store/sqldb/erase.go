@@ -31,7 +31,7 @@ DELETE FROM outbox WHERE queued = true AND id ` + d.inSubquery(`
     SELECT s.id FROM sends s WHERE s.recipient = @recipient AND s.status = 'queued' AND s.masked <> '•••'`),
 		},
 		{
-			// A caller's code tells nothing about its recipient, but it is not needed any more.
+			// A caller's code says nothing about its recipient, but is no longer needed.
 			Erase: `
 UPDATE outbox SET sealed = NULL WHERE sealed IS NOT NULL AND id ` + d.inSubquery(`
     SELECT s.id FROM sends s WHERE s.recipient = @recipient AND s.status = 'sending' AND s.masked <> '•••'`),

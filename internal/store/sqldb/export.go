@@ -42,9 +42,9 @@ const (
 	byApprovedSQL = `CASE WHEN (SELECT v.approved_at FROM verifications v WHERE v.id = t.verification_id) IS NOT NULL THEN t.network ELSE '' END`
 )
 
-// onlyOwnVerificationsSQL bounds what SQLite reads of verifications, which have no index by
-// recipient: those of its sends, and those that may have outlived theirs, which expired before
-// @outlived. In Postgres each page would read all IDs again.
+// onlyOwnVerificationsSQL bounds the verifications that SQLite reads, as they have no index by
+// recipient: those of the recipient's sends, and those that may have outlived their sends, with an
+// expiry before @outlived. In Postgres each page would read all IDs again.
 const onlyOwnVerificationsSQL = ` AND t.id IN (SELECT s.verification_id FROM sends s WHERE s.recipient = @recipient
 UNION ALL SELECT o.id FROM verifications o WHERE o.expires_at < @outlived AND o.recipient = @recipient)`
 

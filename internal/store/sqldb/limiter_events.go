@@ -51,9 +51,9 @@ ON CONFLICT (bucket, id) DO UPDATE SET at = excluded.at, until = excluded.until,
 WHERE e.refunded = @refunded OR e.until <= @now`
 }
 
-// SaveLimiterEvents writes changes of a limiter in one transaction: first what a reset or a refund
-// ended, then what was added. writer is a random number of the process. An added event that still
-// counts stays as it is.
+// SaveLimiterEvents writes changes of a limiter in one transaction: first events that a reset or a
+// refund ended, then added events. writer is a random number of the process. An added event that
+// still counts stays as it is.
 func (db *DB) SaveLimiterEvents(ctx context.Context, writer int64, changes []store.LimiterEvent) error {
 	var added, refunded, reset []store.LimiterEvent
 	for _, e := range changes {
@@ -103,11 +103,11 @@ func limiterEventsJSON(events []store.LimiterEvent) string {
 	return string(append(list, ']'))
 }
 
-// LimiterEvents calls yield for events, refunded ones too, whose number (Seq) is greater than
-// after, and whose Until has not come. Those that reader wrote itself are among them, so that its
-// next call begins behind them. In Postgres it reads the limit events with the lowest numbers, in
-// that order, and all others with the last one's number: all rows of a copied file have one number.
-// In SQLite, which only one process uses, it ignores limit and the order.
+// LimiterEvents calls yield for each event, also a refunded one, with a number (Seq) greater than
+// after and an Until in the future. These include the reader's own events, so that its next call
+// begins after them. In Postgres it reads the limit events with the lowest numbers, in that order,
+// and all others with the last one's number: all rows of a copied file have one number. In SQLite,
+// which only one process uses, it ignores limit and the order.
 func (db *DB) LimiterEvents(ctx context.Context, reader, after int64, limit int, yield func(store.LimiterEvent) error) error {
 	order := db.Dialect.pick(dialectSQL{Postgres: ` ORDER BY seq FETCH FIRST (@limit) ROWS WITH TIES`})
 	return db.Read(ctx, "LimiterEvents", func(q Tx) error {

@@ -117,9 +117,9 @@ type PerDatabase interface {
 	// the erasure of their recipient are masked.
 	RecordRefusals(ctx context.Context, refusals []store.SendOrRefusal) error
 	// Check checks a code: it counts the check, and approves the verification if Judge finds the
-	// code right, in one transaction, which is committed when it returns. Of several right checks
-	// exactly one approves. Errors: fault.NotFound and those of Parse and Judge, with which nothing
-	// was written.
+	// code right. The one transaction is committed when Check returns. Of several right checks
+	// exactly one approves. Errors, after which nothing was written: fault.NotFound and those of
+	// Parse and Judge.
 	Check(ctx context.Context, c store.CheckRequest) (store.CheckAnswer, error)
 	// RenewLeases makes the leases of rows end lease after now. It skips rows that are not Sending,
 	// and those with another current attempt.
@@ -130,9 +130,9 @@ type PerDatabase interface {
 	// Postpone sets a send back to Queued; its next attempt is due after p.After. False: as for
 	// Finish.
 	Postpone(ctx context.Context, p store.Postponement) (bool, error)
-	// TakeOver starts the next attempt of up to limit rows of a queue that are due or whose lease
-	// ran out, those first whose code expires first. With more than 10,000 such rows, Postgres
-	// chooses among the longest overdue. A row whose lease ran out is InDoubt from then on.
+	// TakeOver starts the next attempt of up to limit rows of a queue that are due or have an ended
+	// lease. The rows whose codes expire first go first. With more than 10,000 such rows, Postgres
+	// chooses among the longest overdue. A row whose lease ended is InDoubt from then on.
 	TakeOver(ctx context.Context, q store.Queue, lease time.Duration, limit int) ([]store.Work, error)
 	// TakeOverWithExpiredCode is TakeOver for the rows alone whose code has expired.
 	TakeOverWithExpiredCode(ctx context.Context, q store.Queue, lease time.Duration, limit int) ([]store.Work, error)

@@ -22,7 +22,7 @@ WHERE lifted_at IS NULL AND until > @now AND (@app = '' OR app = @app) AND chann
 
 	// liftBurstsSQL lifts the suppressions of every burst. Callers of each class have bursts of
 	// their own, so that strangers' dead addresses lift no suppression of others. Of a large burst
-	// it reads no more rows than tell that it is one.
+	// it reads only as many rows as prove the burst.
 	liftBurstsSQL = `
 WITH fresh AS MATERIALIZED (
     SELECT x.id, x.server, x.words, ` + classOfSQL("x") + ` AS class FROM suppressions x
@@ -44,10 +44,10 @@ GROUP BY x.server, x.words HAVING max(CASE WHEN EXISTS (
   ) THEN 1 ELSE 0 END) = 1 ORDER BY 3 DESC, 1, 2 LIMIT 20`
 )
 
-// LiftDisprovedSQL returns the statement that lifts the suppressions within scope, a condition,
-// that a bounce or a refusal caused and that what else is known of the address disproves: the code
-// was entered, or a server took a mail with it and has no bounce or refusal of its own. It reads
-// rows alone, so the order in which they came to be makes no difference.
+// LiftDisprovedSQL returns the statement that lifts disproved suppressions within scope, a
+// condition. A bounce or a refusal caused such a suppression, and another fact disproves it: the
+// code was entered, or a server took a mail with the code and had no bounce or refusal of its own.
+// The statement only reads rows, so their order does not matter.
 func LiftDisprovedSQL(scope string) string {
 	return `
 UPDATE suppressions SET lifted_at = @now, lifted_why = '` + store.LiftedAccepted + `'
@@ -63,8 +63,8 @@ WHERE lifted_at IS NULL AND reason = '` + string(store.CauseHardBounce) + `' AND
 // LiftDisprovedOfRecipientSQL is LiftDisprovedSQL of a recipient's suppressions.
 var LiftDisprovedOfRecipientSQL = LiftDisprovedSQL(`recipient = @recipient`)
 
-// classOfSQL returns the class of the callers whose send caused the suppression x. Without a row of
-// their verification it is that of secret keys.
+// classOfSQL returns the class of the caller that caused the suppression x by a send; without a row
+// of its verification, the class of secret keys.
 func classOfSQL(x string) string {
 	return `coalesce((SELECT v.class FROM sends c JOIN verifications v ON v.id = c.verification_id WHERE c.id = ` + x + `.send_id), '')`
 }

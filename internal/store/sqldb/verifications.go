@@ -14,7 +14,7 @@ UPDATE verifications SET canceled_at = @now
 WHERE id = @id AND approved_at IS NULL AND canceled_at IS NULL AND expires_at > @now`
 
 // Cancel cancels a verification unless it is approved, canceled or expired, and then writes the
-// event tell in the same transaction. False: nothing was changed, or there is no such verification.
+// event tell in the same transaction. False: nothing was changed, or the verification is unknown.
 func (db *DB) Cancel(ctx context.Context, id string, tell ...store.NewEvent) (bool, error) {
 	if !store.AreValidTexts(id) {
 		return false, nil
@@ -83,8 +83,8 @@ WHERE v.id ` + d.inSubquery(`
   AND v.recipient = @recipient AND v.app = @app AND v.channel = @channel AND v.purpose = @purpose`
 }
 
-// verificationToCheckSQL selects the verification of a holder whose last counted check had @key,
-// else the newest pending one, among those whose codes were sent to the recipient lately.
+// verificationToCheckSQL selects one of the holder's verifications with a recent send to the
+// recipient: the one whose last counted check had @key, else the newest pending one.
 func (d dialect) verificationToCheckSQL() string {
 	return recipientVerificationsSQL(d, "") + ` AND v.holder = @holder
   AND (` + checkedWithKeySQL + ` OR v.approved_at IS NULL AND v.canceled_at IS NULL AND v.attempts < v.max_attempts AND v.expires_at > @now)

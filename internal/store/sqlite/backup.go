@@ -13,8 +13,8 @@ import (
 
 // Backup copies the store in the file at path to the empty file at to, as it is at one instant. It
 // only reads the store, which another process may write meanwhile. It syncs the copy at intervals,
-// since one sync at the end would delay that process's commits. The caller must sync what was
-// written last. Only commands call Backup: a panic ends the process.
+// since one sync at the end would delay that process's commits. The caller must sync the last
+// writes. Only commands call Backup: a panic ends the process.
 func Backup(ctx context.Context, path, to string) error {
 	db, err := OpenReadOnly(path, time.Now)
 	if err != nil {

@@ -96,9 +96,8 @@ ORDER BY until DESC, id DESC LIMIT 1`, sqldb.Args{"address": in.Address, "channe
 	return has, err
 }
 
-// joinCandidates returns the verifications among which the gate chooses one to join: the one that
-// Intent.Join names or, if there is a HolderToJoin, those of the recipient's recent sends, of all
-// holders.
+// joinCandidates returns the verifications that a send may join: the one that Intent.Join names or,
+// with a HolderToJoin, those of the recipient's recent sends, of all holders. The gate chooses one.
 func joinCandidates(q sqldb.Tx, in store.Intent) ([]store.Verification, error) {
 	switch s := in.Send; {
 	case in.Join != "":

@@ -133,7 +133,7 @@ func (c *stmtCachingConn) putStatement(text string, stmt preparedStmt) error {
 }
 
 // mustRunUnprepared reports whether a text must not be prepared: it may have several statements, or
-// it is a PRAGMA, which can take effect when it is prepared.
+// be a PRAGMA, which can take effect when it is prepared.
 func mustRunUnprepared(text string) bool {
 	return strings.Contains(text, ";") || strings.HasPrefix(text, "PRAGMA")
 }

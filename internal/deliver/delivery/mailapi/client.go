@@ -28,8 +28,8 @@ type providerAPI interface {
 	probeRequest() (r providerhttp.Request, good func(status int, code string) bool)
 }
 
-// providersByScheme are the providers by the scheme of their URLs: each checks a configuration, and
-// fills in what depends on the provider, such as the host.
+// providersByScheme are the providers by the scheme of their URLs. Each checks a configuration, and
+// fills in the parts that depend on the provider, such as the host.
 var providersByScheme = map[string]func(c *Config) (providerAPI, error){
 	"resend": openResend,
 }

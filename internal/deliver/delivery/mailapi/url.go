@@ -40,10 +40,10 @@ const (
 // ParseURL parses the URL of an account, such as resend://:key@api.resend.com. Its user, password
 // and host depend on the provider.
 //
-// conns is how many requests may be under way at once, 1 to 1,000. Another host, port and tls=none,
-// which is the default on loopback hosts, are for tests and for proxies on this machine; ca is a
-// PEM file that takes the place of the system's authorities. Characters of user and password that
-// have a meaning in URLs are written as %XX. Errors never quote the URL, it holds the key.
+// conns is how many requests may be under way together, 1 to 1,000. Another host, port and
+// tls=none, which is the default on loopback hosts, are for tests and for proxies on this machine.
+// ca is a PEM file that replaces the system's authorities. Special characters of user and password
+// are written as %XX. Errors never quote the URL, which contains the key.
 func ParseURL(text string) (Config, error) {
 	u, err := delivery.ParseServerURL(text, Schemes()...)
 	if err != nil {

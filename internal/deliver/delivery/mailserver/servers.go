@@ -24,9 +24,9 @@ type Server interface {
 	Address() string
 	// Deliver waits for a connection for at most patience, and calls begin. If begin returns true,
 	// Deliver offers the mail once, and tried is true. If the server accepts it, reply is its reply
-	// as it is stored with the send; else fail says why not. If tried is false, the mail was not
-	// offered: fail says that ctx ended or the server is closed; without fail, or with ErrPace,
-	// another server should have the mail.
+	// as it is stored with the send; else fail has the reason. If tried is false, the mail was not
+	// offered: fail says that ctx ended or the server is closed. Without fail, or with ErrPace,
+	// another server should get the mail.
 	Deliver(ctx context.Context, patience time.Duration, begin func() bool, mail *delivery.RenderedMail) (reply string,
 		tried bool, fail *delivery.Error)
 	// MaxConns returns how many mails may ever be under way at once, and ConnLimit how many soon
@@ -93,12 +93,12 @@ const (
 	unlimitedWait time.Duration = math.MaxInt64
 )
 
-// Send tries one server after the other, but not those that are set aside. It goes on only after a
-// Temporary failure, after which the message was certainly not accepted, and after those of
-// tryEach. A message that was rejected otherwise or may have been accepted is never offered to
-// another server. If all servers are set aside, and a mail tries one of them, Send waits up to
-// slowAfter for the outcome of that mail; else it fails at once, Temporary. The result and the
-// error are those of the last server that was tried; Took is the whole time.
+// Send tries one server after the other, except those that are set aside. It goes on only after a
+// Temporary failure, when the message was certainly not accepted, and after those of tryEach. No
+// other server gets a message that was rejected otherwise or may have been accepted. If all servers
+// are set aside while a mail tries one of them, Send waits up to slowAfter for that mail's outcome;
+// else it fails immediately, Temporary. The result and the error are those of the last tried
+// server; Took is the whole time.
 func (s Servers) Send(ctx context.Context, message delivery.Mail) (delivery.Result, error) {
 	began := time.Now()
 	receipt := delivery.Result{}
@@ -216,10 +216,10 @@ func (s *serverWithBreaker) try(ctx context.Context, all Servers, mail *delivery
 	return reply, true, fail
 }
 
-// startAttempt starts an attempt, unless the breaker admits none. The caller calls end
-// once, with the result of the attempt. An attempt that takes longer than slowAfter counts as a
-// fault if another server of all is up by then, unless it is for a stranger, who may have chosen
-// that.
+// startAttempt starts an attempt, unless the breaker admits none. The caller calls end once, with
+// the result of the attempt. An attempt that takes longer than slowAfter counts as a fault if
+// another server is up by then. Attempts for strangers do not: a stranger may have chosen a slow
+// recipient.
 func (s *serverWithBreaker) startAttempt(all Servers, stranger bool) (end func(result error), ok bool) {
 	report, ok := s.health.Allow()
 	switch {
@@ -246,8 +246,8 @@ func (s Servers) anotherIsUp(than *serverWithBreaker) bool {
 }
 
 // awaitTrial reports whether the caller should try the servers again. If a mail is trying a server
-// that was set aside, it waits for that mail's outcome. It returns false if there is no such mail,
-// or if patience or ctx ends first.
+// that was set aside, it waits for that mail's outcome. Without such a mail it returns false, and
+// also if patience or ctx ends first.
 func (s Servers) awaitTrial(ctx context.Context, patience <-chan time.Time) bool {
 	for _, server := range s {
 		state, changed := server.health.State()

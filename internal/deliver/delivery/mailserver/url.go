@@ -32,8 +32,8 @@ type Config struct {
 }
 
 // ParseURLs reads the addresses of mail servers separated by commas, the preferred one first: those
-// of smtp.ParseURL and mailapi.ParseURL. A server whose tokens has no client of that name can't log
-// in. Errors never quote a URL, which holds a password.
+// of smtp.ParseURL and mailapi.ParseURL. A server can't log in if tokens lacks the client that it
+// names. Errors never quote a URL, which contains a password.
 func ParseURLs(list string, tokens oauth.Sources) ([]Config, error) {
 	var configs []Config
 	for n, text := range strings.Split(list, ",") {

@@ -98,8 +98,8 @@ const (
 	// maxToken bounds a token, in bytes. Together with the user it fits a line of 12,288 (RFC 4954
 	// section 4).
 	maxToken = 8 << 10
-	// defaultLife is how long a token counts whose life the server does not tell, and maxLife how
-	// long any does.
+	// defaultLife is how long a token is valid if the server does not say, and maxLife how long any
+	// token is.
 	defaultLife, maxLife = 5 * time.Minute, 24 * time.Hour
 )
 

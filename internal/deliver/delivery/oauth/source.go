@@ -78,10 +78,10 @@ func New(client Client) *Source {
 	return s
 }
 
-// Token returns the token, or another one than that which a mail server has refused, if refused is
-// not empty. It waits for the first request, and for the request that a refusal causes: one between
-// two renewals, so that a wrong setting does not burden the token server. After a failure it does
-// not wait. Error: why there is none, without any secret, or that of ctx.
+// Token returns the token. If the mail server refused a token, refused, Token returns another one.
+// It waits for the first request, and for the request after a refusal: one between two renewals, so
+// that a wrong setting does not burden the token server. After a failure it does not wait. Error:
+// why there is no token, without any secret, or that of ctx.
 func (s *Source) Token(ctx context.Context, refused string) (string, error) {
 	for s != nil {
 		token, renewal, failure := s.state(refused)
@@ -97,8 +97,8 @@ func (s *Source) Token(ctx context.Context, refused string) (string, error) {
 	return "", errNoClient
 }
 
-// state returns the token, if it has not ended and is not refused, else why there is none, or the
-// request to wait for.
+// state returns the token if it is valid and not refused, else the reason that there is none, or
+// the request to wait for.
 func (s *Source) state(refused string) (token string, renewal chan struct{}, failure error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

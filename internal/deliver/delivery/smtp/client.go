@@ -91,8 +91,8 @@ func (c *Client) Deliver(ctx context.Context, patience time.Duration, begin func
 	return reply, true, fail
 }
 
-// mayBegin returns what begin returns. If the mail is not offered, or begin panics, it gives back
-// what acquire returned.
+// mayBegin returns the result of begin. If the mail is not offered, or begin panics, it gives back
+// the session of acquire.
 func (c *Client) mayBegin(kept *session, begin func() bool) (ok bool) {
 	defer func() {
 		if !ok {
@@ -103,8 +103,8 @@ func (c *Client) mayBegin(kept *session, begin func() bool) (ok bool) {
 	return begin()
 }
 
-// deliver offers the mail, and gives back what acquire returned. refused: the server has taken
-// other connections but not this one, which is fresh, or not its first mail; see refusesConnection.
+// deliver offers the mail, and gives back the session of acquire. refused: the server has taken
+// other connections, but refuses this fresh one or its first mail; see refusesConnection.
 //
 // If a kept connection fails before the server asked for the content, deliver tries once more on a
 // fresh connection; it retries nothing else. If ctx ends before the final dot, the message was not

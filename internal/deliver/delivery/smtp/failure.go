@@ -121,7 +121,7 @@ func blameRecipient(fail *delivery.Error) {
 var enhancedCodePattern = regexp.MustCompile(`^[245]\.[0-9]{1,3}\.[0-9]{1,3}$`)
 
 // parseEnhancedCode returns the enhanced status code at the beginning of a reply's text (RFC 2034
-// section 3); "" if there is none, or one whose first digit is not that of the reply's code.
+// section 3); "" without one, or if its first digit differs from that of the reply's code.
 func parseEnhancedCode(code int, text string) string {
 	word := text
 	if end := strings.IndexAny(text, " \t\r\n"); end >= 0 {
@@ -147,8 +147,8 @@ func withoutEnhancedCode(text, code string) string {
 	return b.String()
 }
 
-// safeCause returns the cause of err if its text has nothing private, such as a timeout. For any
-// other error, whose text may quote the server, it returns genericCause.
+// safeCause returns the cause of err if its text has nothing private, such as a timeout. The text
+// of any other error may quote the server; for it, safeCause returns genericCause.
 func safeCause(stage string, err error) error {
 	var own delivery.SafeError
 	var errno syscall.Errno

@@ -103,9 +103,10 @@ func (p *pool) heldLocked() bool {
 
 // acquire returns the idle session that was used last, or waits for one. If s is nil and ok is
 // true, the caller opens a session, which is counted already. The caller calls release in both
-// cases. ok is false without fail if patience ends first; fail says that ctx ended, that the pool
-// is closed, or that it is not the mail's turn within patience, maxPaceWait, or a stop (ErrPace).
-// With a patience of 0 it still waits for growAfter, if one more connection may be opened.
+// cases. ok is false without fail if patience ends first. fail says that ctx ended, that the pool
+// is closed, or that the mail's turn does not come within patience, maxPaceWait, or a stop
+// (ErrPace). With a patience of 0 it still waits for growAfter, if one more connection may be
+// opened.
 func (p *pool) acquire(ctx context.Context, patience time.Duration) (s *session, ok bool, fail *delivery.Error) {
 	if ctx.Err() != nil { // select picks among ready cases at random
 		return nil, false, newError(ctx, delivery.StageDial, ctx.Err(), delivery.PrivateData{})

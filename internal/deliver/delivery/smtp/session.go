@@ -35,8 +35,8 @@ type session struct {
 	proven bool
 	// stale: the last transaction was refused half-way, so the next one needs RSET first.
 	stale bool
-	// adrift: it is no longer known to which command the next reply belongs, or whether the server
-	// waits for content, so the session cannot be used again.
+	// adrift: replies may no longer match commands, or the server may be waiting for content, so
+	// the session cannot be used again.
 	adrift bool
 	// lines is a buffer in which commands and content are assembled before they are sent.
 	lines []byte

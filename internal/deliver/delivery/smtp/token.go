@@ -82,8 +82,8 @@ func (a *tokenAuth) Start(*smtp.ServerInfo) (mechanism string, first []byte, err
 	return a.mechanism, first, nil
 }
 
-// Next implements the Auth of go-mail/smtp. It notes the JSON of a refusal, after which an empty
-// line asks for the reply itself, or with OAUTHBEARER one byte (RFC 7628 section 3.2.3).
+// Next implements the Auth of go-mail/smtp. It notes the JSON of a refusal. Then an empty line, or
+// with OAUTHBEARER one byte, requests the reply itself (RFC 7628 section 3.2.3).
 func (a *tokenAuth) Next(challenge []byte, more bool) ([]byte, error) {
 	var refusal struct{ Status, Scope string }
 	response := []byte(a.response)

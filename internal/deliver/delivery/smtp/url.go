@@ -13,15 +13,22 @@ import (
 //
 //	smtp://user:password@host:587?tls=required&ca=/etc/ssl/private-ca.pem&hello=mail.example.org
 //
-// The scheme is smtp (STARTTLS, port 587) or smtps (TLS from the first byte, port 465). tls is
-// required (the default), opportunistic or none (the default on loopback hosts); it has no place
-// with smtps. auth is the mechanism of the login, such as plain; without it, see openSession. oauth
-// names the client whose tokens take the place of a password; the caller sets Tokens. ca is
-// a PEM file that takes the place of the system's authorities. hello is our name in EHLO. conns is
-// how many connections may be open at once, 1 to 1,000; without it their number follows the server.
-// conns_min is how many are opened without a backlog. per_minute is how many mails may begin within
-// a minute. Characters of user and password that have a meaning in URLs are written as %XX. Errors
-// never quote the URL, since it has the password.
+// The scheme is smtp (STARTTLS, port 587) or smtps (TLS from the first byte, port 465). These are
+// the parameters:
+//
+//   - tls: required (the default), opportunistic or none (the default on loopback hosts); not with
+//     smtps
+//   - auth: the mechanism of the login, such as plain; by default see openSession
+//   - oauth: the client whose tokens replace a password; the caller sets Tokens
+//   - ca: a PEM file that replaces the system's authorities
+//   - hello: our name in EHLO
+//   - conns: how many connections may be open together, 1 to 1,000; by default their number follows
+//     the server
+//   - conns_min: how many connections are opened without a backlog
+//   - per_minute: how many mails may begin within a minute
+//
+// Special characters of user and password are written as %XX. Errors never quote the URL, since it
+// contains the password.
 func ParseURL(text string) (Config, error) {
 	u, err := delivery.ParseServerURL(text, "smtp", "smtps")
 	if err != nil {

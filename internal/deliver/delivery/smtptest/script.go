@@ -1,6 +1,5 @@
-// Package smtptest is an SMTP server for tests that behaves, and misbehaves, by script. It shows
-// what a client did on the wire: which messages it got accepted, for whom, over how many
-// connections.
+// Package smtptest is an SMTP server for tests that behaves, and misbehaves, by script. It records
+// the client's dialogue: the accepted messages, their recipients, and the number of connections.
 //
 //	server := smtptest.Start(t, smtptest.Script{Rules: []smtptest.Rule{
 //		{Stage: smtptest.Rcpt, Times: 1, Reply: "451 4.7.1 greylisted"},
@@ -9,8 +8,8 @@
 //	messages := server.Await(1)
 //
 // Stop and Restart play an outage on one port, that of [StartAt]; SetScript changes the behaviour
-// under way. [New] gives a server without a listener, whose Dial works over net.Pipe and so within
-// a testing/synctest bubble, where stalls and delays take no time. Only tests import this package.
+// under way. [New] gives a server without a listener. Its Dial works over net.Pipe and so within a
+// testing/synctest bubble, where stalls and delays take no time. Only tests import this package.
 package smtptest
 
 import (
@@ -91,8 +90,8 @@ type Script struct {
 	TLS      Encryption
 	Identity *tls.Certificate
 	MaxTLS   uint16
-	// Username and Password, if set, are needed before MAIL, which else gets 530. Mechanisms are
-	// those offered: PLAIN and LOGIN unless set.
+	// Username and Password, if set, are needed before MAIL; without them it gets 530. Mechanisms
+	// are the offered ones: PLAIN and LOGIN by default.
 	Username, Password string
 	// OAuth makes URL name this client in place of the password, which is the token.
 	OAuth      string

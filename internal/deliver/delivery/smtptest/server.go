@@ -90,8 +90,8 @@ func (s *Server) Stop() {
 	s.running.Wait()
 }
 
-// Restart listens again, after Stop, on the port of StartAt: one that the kernel chose may be taken
-// by now. What was recorded stays.
+// Restart listens again, after Stop, on the port of StartAt: a port that the kernel chose may be
+// taken by now. The records stay.
 func (s *Server) Restart() {
 	s.tb.Helper()
 	s.locked(func() { s.stopped = make(chan struct{}) })

@@ -20,7 +20,7 @@ import (
 	"sendcode/internal/kit/servertest"
 )
 
-// Secret is the client's secret, which must be nowhere but in requests.
+// Secret is the client's secret. It must appear only in requests.
 const Secret = "s3cret~of.the-Client"
 
 // Answer is what the server says to a request, after a while.
