@@ -210,7 +210,7 @@ func (r *Redis) runTake(ctx context.Context, id, mode string, tombstone time.Dur
 			return a, err
 		}
 	}
-	return scriptAnswer{}, fmt.Errorf("%w: the clock of Redis does not stay where it is", ErrUnavailable)
+	return scriptAnswer{}, fmt.Errorf("%w: the clock of Redis jumps back and forth", ErrUnavailable)
 }
 
 // takeTries is how often runTake runs the script at most. The second run gets the calendar periods

@@ -19,7 +19,7 @@ var ErrNotPermitted = errors.New("the user of Redis has too few rights")
 
 // ErrPartly says that some nodes of a Cluster do not answer, and others do. Errors that wrap it
 // wrap ErrUnavailable too.
-var ErrPartly = errors.New("a part of the Redis Cluster is away")
+var ErrPartly = errors.New("a part of the Redis Cluster is unavailable")
 
 // ErrClusterNode says that a client of a single server talks to a node of a Cluster, which runs no
 // script on the keys of several slots. Errors that wrap it wrap ErrUnavailable too.

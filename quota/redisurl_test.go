@@ -173,7 +173,7 @@ func TestAuthoritiesThatCannotBeRead(t *testing.T) {
 		"rediss://h?ca=" + empty:  "redis URL: ca names a file without a certificate in PEM form",
 		"rediss://h?ca=":          "redis URL: ca names no file",
 		"rediss://h?ca=/a&ca=/b":  "redis URL: ca is given twice",
-		"redis://h?ca=" + absent:  "redis URL: ca is of no use without TLS; the URL would begin with rediss",
+		"redis://h?ca=" + absent:  "redis URL: ca needs TLS: the URL must begin with rediss",
 	} {
 		_, err := redisurl.Open(url)
 		if err == nil || err.Error() != want {

@@ -67,7 +67,7 @@ func problems(rules []Rule) (all []error) {
 		}
 		named[r.Name] = true
 		if !slices.Contains(policyScopes, r.Scope) {
-			wrong("scope", fmt.Sprintf("%q is none of %s", r.Scope, policyScopes))
+			wrong("scope", fmt.Sprintf("%q is not one of %s", r.Scope, policyScopes))
 		}
 		r.checkBounds(wrong)
 	}
@@ -86,16 +86,16 @@ func (r Rule) checkBounds(wrong func(field, problem string)) {
 	switch r.Per {
 	case Hour, Day, Week, Month:
 		if r.Window != 0 {
-			wrong("window", "does not go together with per")
+			wrong("window", "cannot be set with per")
 		}
 		return
 	case "":
 	default:
-		wrong("per", fmt.Sprintf("%q is none of hour, day, week and month", r.Per))
+		wrong("per", fmt.Sprintf("%q is not one of hour, day, week and month", r.Per))
 		return
 	}
 	if r.Zone != nil {
-		wrong("time_zone", "goes together with per or days only")
+		wrong("time_zone", "needs per or days")
 	}
 	if r.Window < MinWindow || r.Window > MaxWindow || r.Window%time.Second != 0 {
 		wrong("window", fmt.Sprintf("%v is not whole seconds within 1 s and 31 days", r.Window))
@@ -107,9 +107,9 @@ func (r Rule) checkDays(wrong func(field, problem string)) {
 		wrong("days", fmt.Sprintf("%d is not within 1 and %d", r.Days, MaxDays))
 	}
 	if r.Per != "" {
-		wrong("per", "does not go together with days")
+		wrong("per", "cannot be set with days")
 	}
 	if r.Window != 0 {
-		wrong("window", "does not go together with days")
+		wrong("window", "cannot be set with days")
 	}
 }

@@ -76,7 +76,7 @@ type AccountChange struct {
 
 // Errors of adding or changing an account. Both wrap ErrBadRequest.
 var (
-	ErrNameTaken     = BadRequestf("there is an account of this name")
+	ErrNameTaken     = BadRequestf("an account of this name exists")
 	ErrIdentityTaken = BadRequestf("another account has this identity")
 )
 

@@ -46,7 +46,7 @@ var (
 	// ErrStandbyAway: a commit waits for synchronous standbys, of which too few answer.
 	ErrStandbyAway = errors.New("store: each commit waits for a synchronous standby that does not answer")
 	// ErrSchema: the database does not have the schema of this program.
-	ErrSchema = errors.New("store: the database has another schema than this program")
+	ErrSchema = errors.New("store: the database has a schema other than this program")
 	// ErrLaterSchema: a later version of the program has migrated the database, from which this
 	// version can still serve. No write fails by it. It wraps ErrSchema.
 	ErrLaterSchema = fmt.Errorf("%w, a later one", ErrSchema)

@@ -46,7 +46,7 @@ func (q StatsQuery) Validated() (StatsQuery, error) {
 	q.From, q.To = TruncateToMicroseconds(q.From), TruncateToMicroseconds(q.To)
 	if q.From.IsZero() || !q.From.Before(q.To) || q.Each < time.Second || q.Each%time.Second != 0 ||
 		!AreValidTexts(q.App, q.Purpose, string(q.Channel)) {
-		return q, BadRequestf("statistics are of a time that is given, in whole seconds")
+		return q, BadRequestf("statistics need a time range in whole seconds")
 	}
 	return q, nil
 }

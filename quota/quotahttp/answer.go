@@ -15,7 +15,7 @@ const unavailableWait = 2 * time.Second
 func (c *Config) refuse(w http.ResponseWriter, _ *http.Request, d quota.Decision) {
 	members := ProblemMembers(d)
 	members["type"], members["title"] = c.ProblemType, ProblemTitle
-	members["detail"] = fmt.Sprintf("The rule %s has no place left; the next request is let in after %d s.",
+	members["detail"] = fmt.Sprintf("The rule %s has reached its limit; the next request is admitted after %d s.",
 		members["blocked_by"], members["retry_after"])
 	writeProblem(w, http.StatusTooManyRequests, members)
 }
@@ -24,7 +24,7 @@ func answerUnavailable(w http.ResponseWriter, _ *http.Request, _ error) {
 	SetRetryAfter(w.Header(), unavailableWait)
 	writeProblem(w, http.StatusServiceUnavailable, map[string]any{
 		"type": "about:blank", "title": http.StatusText(http.StatusServiceUnavailable),
-		"detail": "The limiter is away, so nothing was let in. This is not a quota.",
+		"detail": "The limiter is unavailable, so no request is admitted. No limit was exceeded.",
 	})
 }
 

@@ -93,7 +93,7 @@ func TestWhatARefusalSays(t *testing.T) {
 	} {
 		servertest.Same(t, name, rec.Header().Get(name), want)
 	}
-	const want = `{"blocked_by":"visits","detail":"The rule visits has no place left; the next request is let in after 42 s.",` +
+	const want = `{"blocked_by":"visits","detail":"The rule visits has reached its limit; the next request is admitted after 42 s.",` +
 		`"quota":{"allowed":false,"retry_after":42,"retry_at":"2026-05-01T12:01:00.124Z","blocked_by":"visits",` +
 		`"rules":[{"name":"visits","scope":"ip","limit":100,"window":60,"remaining":0,"reset_after":42,"retry_after":42}]},` +
 		`"retry_after":42,"retry_after_ms":41713,"status":429,"title":"Quota exceeded",` +

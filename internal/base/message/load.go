@@ -124,7 +124,7 @@ func (k messageKind) checkPath(name string) error {
 		return errors.New("the purpose must be lower-case letters, digits, _ and -")
 	}
 	if tag, err := language.Parse(names[2]); err != nil || tag.String() != names[2] {
-		return errors.New("the locale is no canonical BCP 47 tag, such as en, pt-BR or zh-Hans")
+		return errors.New("the locale is not a canonical BCP 47 tag, such as en, pt-BR or zh-Hans")
 	}
 	return nil
 }

@@ -35,7 +35,7 @@ func CheckName(s string) error {
 	case hidden != "":
 		return errors.New(hidden + ", a control or invisible character")
 	case containsLink(s):
-		return errors.New("a URL, or a name that mail programs make a link of")
+		return errors.New("a URL, or a name that mail programs turn into a link")
 	}
 	return nil
 }

@@ -267,7 +267,7 @@ func TestMailAPIParseURL(t *testing.T) {
 		"conns":             {"resend://:" + secret + "@h?conns=0", "resend://:" + secret + "@h?conns=1001"},
 		"port":              {"resend://:" + secret + "@h:0", "resend://:" + secret + "@h:65536"},
 		"tls must be":       {"resend://:" + secret + "@h?tls=opportunistic"},
-		"in the clear":      {"resend://:" + secret + "@h?tls=none"},
+		"unencrypted":       {"resend://:" + secret + "@h?tls=none"},
 		"ca:":               {"resend://:" + secret + "@h?ca=missing.pem"},
 	} {
 		for _, text := range texts {

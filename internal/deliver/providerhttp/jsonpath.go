@@ -22,7 +22,7 @@ func ParseJSONPath(text string) (JSONPath, error) {
 	parts := strings.Split(text, ".")
 	for _, p := range parts {
 		if p == "" || len(p) > maxStepLength || len(parts) > maxSteps {
-			return nil, errors.New("is no path such as data.to.0")
+			return nil, errors.New("is not a path such as data.to.0")
 		}
 	}
 	return parts, nil

@@ -68,7 +68,7 @@ const (
 	errConnect           = delivery.SafeError("no connection")
 	errConnectionBroke   = delivery.SafeError("the connection broke")
 	errAnswerTooLong     = delivery.SafeError("the answer is too long")
-	errRedirect          = delivery.SafeError("the provider points elsewhere, which is not followed")
+	errRedirect          = delivery.SafeError("the provider redirects elsewhere; redirects are not followed")
 )
 
 // Client makes requests of one provider. A zero field stands for its default. Safe for concurrent

@@ -85,4 +85,4 @@ func (c *aliyunVerifyCarrier) Probe(ctx context.Context) (string, error) {
 	return ", and takes the login; only a message shows whether it knows the signature and the templates", nil
 }
 
-const errRefused = delivery.SafeError("the carrier takes the login and refuses the request")
+const errRefused = delivery.SafeError("the carrier accepts the login but refuses the request")

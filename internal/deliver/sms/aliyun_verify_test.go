@@ -98,7 +98,7 @@ func TestAliyunVerifyProbe(t *testing.T) {
 		{smstest.Reply(404, `{"Code":"InvalidAccessKeyId.NotFound","Message":"`+smstest.Private+`"}`), sms.ErrLogin.Error()},
 		{
 			smstest.Reply(403, `{"Code":"NoPermission","Message":"`+smstest.Private+`"}`),
-			"the carrier takes the login and refuses the request: NoPermission",
+			"the carrier accepts the login but refuses the request: NoPermission",
 		},
 		{smstest.Reply(200, smstest.Private), sms.ErrUndocumentedAnswer.Error()},
 	} {

@@ -37,13 +37,13 @@ func Probe(ctx context.Context, c Carrier) (string, error) {
 }
 
 const (
-	errNoProbe            = delivery.SafeError("nothing can be asked of this carrier")
+	errNoProbe            = delivery.SafeError("this carrier has no harmless request to try")
 	errResolve            = delivery.SafeError("the host has no address")
 	errNoConnection       = delivery.SafeError("the host takes no connection")
-	errNoTLS              = delivery.SafeError("the host's certificate is not valid for it, or it speaks no TLS")
+	errNoTLS              = delivery.SafeError("the host's certificate is not valid for it, or it does not use TLS")
 	ErrLogin              = delivery.SafeError("the login or the signature is refused")
 	ErrUnknownTemplate    = delivery.SafeError("the carrier does not know a template, or has not approved it")
-	ErrUndocumentedAnswer = delivery.SafeError("the carrier answers something else than is documented")
+	ErrUndocumentedAnswer = delivery.SafeError("the carrier's answer is not as documented")
 )
 
 // checkConnection tries a connection to the endpoint, or to the environment's proxy for it, which

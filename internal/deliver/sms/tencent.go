@@ -45,7 +45,7 @@ func (t Tencent) Check() map[string]error {
 		wrong["app"] = errors.New("must be the SDK app ID, such as 1400006666")
 	}
 	if t.Region != "" && !regionPattern.MatchString(t.Region) {
-		wrong["region"] = errors.New("is no region such as ap-guangzhou")
+		wrong["region"] = errors.New("is not a region such as ap-guangzhou")
 	}
 	noteEndpointProblem(wrong, t.Endpoint)
 	return wrong

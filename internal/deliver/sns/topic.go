@@ -66,7 +66,7 @@ var certificatePathPattern = regexp.MustCompile(`^/SimpleNotificationService-[A-
 func (t *Topic) signingKey(ctx context.Context, address string, now time.Time) (*rsa.PublicKey, error) {
 	u, err := url.Parse(address)
 	if err != nil || !certificatePathPattern.MatchString(u.Path) || address != "https://"+t.host+u.Path {
-		return nil, newForgedError("its certificate is elsewhere")
+		return nil, newForgedError("its certificate is on another host")
 	}
 	cert, err := t.loadCertificate(ctx, address, now)
 	if err != nil {
@@ -151,7 +151,7 @@ func (t *Topic) verifyCertificate(ctx context.Context, text []byte, now time.Tim
 		}
 	}
 	if _, err := leaf.Verify(x509.VerifyOptions{Roots: t.roots, Intermediates: between, CurrentTime: now}); err != nil {
-		return nil, newForgedError("its certificate leads to no authority")
+		return nil, newForgedError("its certificate is not signed by a trusted authority")
 	}
 	return leaf, nil
 }
@@ -175,7 +175,7 @@ func (t *Topic) ConfirmSubscription(ctx context.Context, m Message) error {
 func (t *Topic) fetch(ctx context.Context, address string) ([]byte, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
 	if err != nil {
-		return nil, newForgedError("an address that is none")
+		return nil, newForgedError("a malformed address")
 	}
 	resp, err := t.http.Do(r)
 	if err != nil {
@@ -188,7 +188,7 @@ func (t *Topic) fetch(ctx context.Context, address string) ([]byte, error) {
 	text, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswerBytes+1))
 	switch {
 	case err != nil:
-		return nil, errors.New("sns: half an answer from Amazon")
+		return nil, errors.New("sns: an incomplete answer from Amazon")
 	case resp.StatusCode >= 500 || resp.StatusCode == http.StatusTooManyRequests:
 		return nil, fmt.Errorf("sns: Amazon answered %d", resp.StatusCode)
 	case resp.StatusCode != http.StatusOK:

@@ -95,7 +95,7 @@ func (s *SavedEvents) add(ctx context.Context, c quota.Change) {
 	if len(s.queue) < maxUnwritten {
 		s.queue = append(s.queue, c)
 	} else if n, due := s.lines.Add("not kept", s.now()); due {
-		s.logger.Warn("limiter's changes not kept: too many wait for the database", "count", n, logs.SeeDatabaseAway)
+		s.logger.Warn("limiter's changes not saved: too many wait for the database", "count", n, logs.SeeDatabaseAway)
 	}
 }
 
@@ -244,7 +244,7 @@ func (s *SavedEvents) addTo(ctx context.Context, to Limiter, group map[string][]
 	}
 	if unread > 0 {
 		if _, due := s.lines.Add("not counted", s.now()); due {
-			s.logger.Warn("kept events of the limiter not counted: another index key encrypted their names", "count", unread, logs.SeeKeys)
+			s.logger.Warn("saved events of the limiter not counted: another index key encrypted their names", "count", unread, logs.SeeKeys)
 		}
 	}
 	return nil

@@ -321,7 +321,7 @@ func TestSavedEventsLogWhatIsDropped(t *testing.T) {
 		}
 		r.Sleep(time.Minute)
 		r.NoError(kept.Limiter().Record(r.Context(), "network", time.Hour, events[:1]))
-		const line = "limiter's changes not kept"
+		const line = "limiter's changes not saved"
 		said := r.Printed.String()
 		r.WantLine("lines", "2 true true", strings.Count(said, line), strings.Contains(said, "count=1 "),
 			strings.Contains(said, "count=200 "))

@@ -144,7 +144,7 @@ func makeRole(ctx context.Context, db *sql.DB, role string) error {
 	if !exists {
 		if _, err := db.ExecContext(ctx, "CREATE ROLE "+name+" NOLOGIN"); err != nil {
 			return fmt.Errorf(
-				"store: there is no role %s, and this one may not make it; have an administrator of the database do so: %w", role, err)
+				"store: the role %s is missing, and this login may not create it; ask an administrator of the database to do so: %w", role, err)
 		}
 	}
 	if !member {

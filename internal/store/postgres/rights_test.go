@@ -122,7 +122,7 @@ func as(t *testing.T, address, user string) string {
 func TestMigrateWithoutTheRole(t *testing.T) {
 	address := shared.Server(t).NewDatabase(t)
 	err := Migrate(t.Context(), address, "missing_role")
-	if err == nil || !strings.Contains(err.Error(), "there is no role missing_role") {
+	if err == nil || !strings.Contains(err.Error(), "the role missing_role is missing") {
 		t.Fatalf("%v", err)
 	}
 	f, _ := fixtureOn(t, address)

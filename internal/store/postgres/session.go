@@ -50,7 +50,7 @@ var (
 	errSharedLocks = errors.New(
 		"store: an advisory lock of one session does not lock out another on this server, as in CockroachDB before 26.2, " +
 			"and the service counts the sends of a recipient under such a lock: use PostgreSQL")
-	errFewPlaces = fmt.Errorf("store: the pooler in front of Postgres has too few places: "+
+	errFewPlaces = fmt.Errorf("store: the pooler in front of Postgres has too few connections: "+
 		"set default_pool_size in PgBouncer to %d for each replica, and 6 more", ConnsPerReplica)
 )
 

@@ -116,7 +116,7 @@ func (db *DB) runAndCommit(ctx context.Context, conn *pgxpool.Conn, queued *pgx.
 		// commit.
 		return n == 0 || isRolledBack(err) || pgconn.SafeToRetry(err), err
 	case tag.String() != "COMMIT":
-		return tag.String() == "ROLLBACK", errors.New("store: transaction was not committed as asked: " + tag.String())
+		return tag.String() == "ROLLBACK", errors.New("store: the server did not commit the transaction: " + tag.String())
 	}
 	return false, nil
 }

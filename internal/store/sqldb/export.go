@@ -30,7 +30,7 @@ type exportTable struct {
 
 // Why columns are left out.
 const (
-	holderReason  = "with this ID a code can be asked for again or canceled"
+	holderReason  = "with this ID a code can be requested again or canceled"
 	hashReason    = "the keyed hash by which the rows are found"
 	othersReason  = "it may be of another person, who typed this address"
 	keyReason     = "a secret, or of use only to this service"
@@ -112,7 +112,7 @@ var exportTables = map[string]exportTable{
 		where: `WHERE t.recipient = @recipient`, key: "t.forget_at@", columns: "forget_at@",
 		leftOut: map[string]string{hashReason: "recipient"},
 	},
-	"app_events":          {about: "what an app was told, for a week; the rows in sends and verifications say the same"},
+	"app_events":          {about: "events delivered to an app, for a week; the rows in sends and verifications say the same"},
 	"failures":            {about: "the columns of sends again, of sends that failed"},
 	"outbox":              {about: stateReason},
 	"refunds":             {about: stateReason},

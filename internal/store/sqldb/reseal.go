@@ -73,7 +73,7 @@ func keysParameter(t store.SealedTable, names []string) (any, error) {
 	for i, name := range names {
 		id, err := uuid.Parse(name)
 		if err != nil {
-			return nil, store.BadRequestf("%q is no key of %s", name, t.Name)
+			return nil, store.BadRequestf("%q is not a key of %s", name, t.Name)
 		}
 		ids[i] = id
 	}

@@ -87,7 +87,7 @@ func (a *address) takeCA() error {
 	case len(files) > 1:
 		return errors.New("redis URL: ca is given twice")
 	case a.url.Scheme != "rediss":
-		return errors.New("redis URL: ca is of no use without TLS; the URL would begin with rediss")
+		return errors.New("redis URL: ca needs TLS: the URL must begin with rediss")
 	case files[0] == "":
 		return errors.New("redis URL: ca names no file")
 	}

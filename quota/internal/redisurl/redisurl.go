@@ -149,7 +149,7 @@ func ClusterOptions(rawURL string) (*redis.ClusterOptions, error) {
 		return nil, err
 	}
 	if a.url.Path != "" && a.url.Path != "/" {
-		return nil, errors.New("redis URL: Cluster has no numbered databases, nothing goes behind the hosts")
+		return nil, errors.New("redis URL: a Cluster has no numbered databases, so nothing may follow the hosts")
 	}
 	o, err := redis.ParseClusterURL(a.text())
 	if err != nil {

@@ -91,7 +91,7 @@ func (c *Config) openProvider() (providerAPI, error) {
 	case err != nil:
 		return nil, err
 	case c.Cleartext && !loopback.IsHost(c.Host):
-		return nil, delivery.SafeError("a key with tls=none would cross the network in the clear")
+		return nil, delivery.SafeError("tls=none would send the key unencrypted")
 	}
 	return a, nil
 }

@@ -58,20 +58,20 @@ func ParseAccount(text []byte) (*Account, error) {
 	const must = "must be the JSON file of a service account, with its key: "
 	a := new(Account)
 	if err := json.Unmarshal(bytes.TrimPrefix(text, []byte("\ufeff")), a); err != nil {
-		return nil, errors.New(must + "it is no JSON")
+		return nil, errors.New(must + "it is not JSON")
 	}
 	block, _ := pem.Decode([]byte(a.Key))
 	switch {
 	case a.Type != "service_account":
-		return nil, errors.New(must + "its type is another")
+		return nil, errors.New(must + "its type differs")
 	case a.Email == "", a.TokenURL == "", a.Key == "":
 		return nil, errors.New(must + "client_email, token_uri or private_key is missing")
 	case block == nil:
-		return nil, errors.New(must + "private_key is no PEM")
+		return nil, errors.New(must + "private_key is not PEM")
 	}
 	key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
 	if _, ok := key.(*rsa.PrivateKey); err != nil || !ok {
-		return nil, errors.New(must + "private_key is no RSA key")
+		return nil, errors.New(must + "private_key is not an RSA key")
 	}
 	return a, nil
 }
@@ -132,7 +132,7 @@ var microsoftErrors = map[string]string{
 // accountErrors says what to do about Google's errors for a service account.
 var accountErrors = map[string]string{
 	"unauthorized_client": "domain-wide delegation of the account's client ID for this scope is missing in Google's admin console",
-	"invalid_grant":       "subject is no mailbox of the domain, this machine's clock is wrong, or the account's key was deleted",
+	"invalid_grant":       "subject is not a mailbox of the domain, this machine's clock is wrong, or the account's key was deleted",
 }
 
 // fetch gets a token once, and returns when it ends by the monotonic clock. The error is a
@@ -148,7 +148,7 @@ func (s *Source) fetch(ctx context.Context) (token string, until time.Time, err 
 	case err != nil:
 		return "", until, err
 	case t.TokenType != "" && !strings.EqualFold(t.TokenType, bearer): // many servers leave it out
-		return "", until, delivery.SafeError("the token is no bearer token")
+		return "", until, delivery.SafeError("the token is not a bearer token")
 	case len(t.AccessToken) > maxToken:
 		return "", until, delivery.SafeError("the token has more than 8 KB")
 	case !tokenPattern.MatchString(t.AccessToken):
@@ -207,7 +207,7 @@ func (c Client) ask(ctx context.Context, by *providerhttp.Client) (*oauth2.Token
 	case err != nil && bytes.HasPrefix(bytes.TrimSpace(w.response.Body), []byte("<")):
 		return nil, delivery.SafeError("the token server answers with a page: is token_url right?")
 	case err != nil && !json.Valid(w.response.Body):
-		return nil, delivery.SafeError("the token server's answer is no JSON")
+		return nil, delivery.SafeError("the token server's answer is not JSON")
 	case err != nil:
 		return nil, delivery.SafeError("the token server's answer has no access_token")
 	}

@@ -51,7 +51,7 @@ func TestAnswers(t *testing.T) {
 		"nothing":                {oauthtest.Answer{Status: 200}, "is no JSON"},
 		"no token":               {oauthtest.Answer{Status: 200, Body: `{"id_token":"a"}`}, "has no access_token"},
 		"no type":                {oauthtest.Answer{Status: 200, Body: `{"access_token":"a-Token.1"}`}, "a-Token.1"},
-		"another kind of token":  {oauthtest.Answer{Status: 200, Body: `{"token_type":"mac","access_token":"a"}`}, "is no bearer token"},
+		"another kind of token":  {oauthtest.Answer{Status: 200, Body: `{"token_type":"mac","access_token":"a"}`}, "is not a bearer token"},
 		"a token with a command": {oauthtest.Gives("a\r\nQUIT", 3599), "line breaks"},
 		"too long a token":       {oauthtest.Gives(strings.Repeat("a", 9000), 3599), "more than 8 KB"},
 		"too much":               {oauthtest.Answer{Status: 200, Body: strings.Repeat(" ", 70000)}, "the answer is too long"},
@@ -263,7 +263,7 @@ func TestLoginProblem(t *testing.T) {
 // Each kind asks as its server wants to be asked, which the server judges. The operator hears what
 // to do, and no secret.
 func TestKinds(t *testing.T) {
-	does := map[string]string{"account": "subject is no mailbox of the domain"}
+	does := map[string]string{"account": "subject is not a mailbox of the domain"}
 	for _, kind := range oauthtest.Kinds {
 		for _, scope := range []string{oauth.MicrosoftScope, "mail"} {
 			server := oauthtest.Start(t, oauthtest.Gives("a-Token.1", 3599)).As(kind)
@@ -322,12 +322,12 @@ func TestParseAccount(t *testing.T) {
 		t.Error(err)
 	}
 	for says, change := range map[string][]string{
-		"it is no JSON":               {"{", "x{"},
-		"its type is another":         {"service_account", "authorized_user"},
-		"private_key is missing":      {`"private_key"`, `"key"`},
-		"private_key is no PEM":       {"-----BEGIN", "BEGIN"},
-		"private_key is no RSA key":   {"MII", "AII"},
-		"client_email, token_uri or ": {`"client_email"`, `"email"`},
+		"it is not JSON":                {"{", "x{"},
+		"its type differs":              {"service_account", "authorized_user"},
+		"private_key is missing":        {`"private_key"`, `"key"`},
+		"private_key is not PEM":        {"-----BEGIN", "BEGIN"},
+		"private_key is not an RSA key": {"MII", "AII"},
+		"client_email, token_uri or ":   {`"client_email"`, `"email"`},
 	} {
 		text := strings.Replace(right, change[0], change[1], 1)
 		if _, err := oauth.ParseAccount([]byte(text)); text == right || err == nil || !strings.Contains(err.Error(), says) {

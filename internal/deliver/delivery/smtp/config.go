@@ -163,11 +163,11 @@ func (c Config) withDefaults() (Config, error) {
 		return c, delivery.SafeError("smtp: the name for EHLO is malformed")
 	case c.OAuth != "" && (c.Username == "" || c.Password != "" || c.Mechanism != "" ||
 		strings.ContainsFunc(c.Username, unicode.IsControl)):
-		return c, delivery.SafeError("smtp: with oauth there is a user name, and neither a password nor auth")
+		return c, delivery.SafeError("smtp: oauth needs a user name, without a password and auth")
 	case c.OAuth == "" && (c.Username == "") != (c.Password == ""):
-		return c, delivery.SafeError("smtp: user name and password go together")
+		return c, delivery.SafeError("smtp: set both user name and password, or neither")
 	case c.Username != "" && c.TLS == TLSNone && !loopback.IsHost(c.Host):
-		return c, delivery.SafeError("smtp: a login with tls=none would cross the network in the clear")
+		return c, delivery.SafeError("smtp: tls=none would send the login unencrypted")
 	case c.MinConns > c.MaxConns:
 		return c, delivery.SafeError("smtp: conns_min is more than conns")
 	}

@@ -82,7 +82,7 @@ func TestEncryption(t *testing.T) {
 		{name: "bytes injected behind the answer", script: startTLS(smtptest.Rule{
 			Stage: smtptest.StartTLS,
 			Raw:   "220 go\r\n250-evil.example\r\n250 AUTH PLAIN\r\n",
-		}), want: tlsFailure(), cause: "bytes in the clear"},
+		}), want: tlsFailure(), cause: "unencrypted bytes"},
 		{name: "bytes injected a little later", script: startTLS(smtptest.Rule{
 			Stage: smtptest.Handshake,
 			Delay: 20 * time.Millisecond, Raw: "250 evil.example\r\n",

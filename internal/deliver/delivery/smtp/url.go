@@ -85,7 +85,7 @@ func parseTLSRequirement(scheme string, query url.Values, host string) (tlsRequi
 	}[query.Get("tls")]
 	switch given := query.Has("tls"); {
 	case scheme == "smtps" && given:
-		return 0, delivery.SafeError("smtps is always encrypted, tls has no place there")
+		return 0, delivery.SafeError("smtps is always encrypted: leave tls out")
 	case scheme == "smtps":
 		return TLSImplicit, nil
 	case given && !known:

@@ -61,9 +61,9 @@ func TestParseURLRefuses(t *testing.T) {
 		"conns_min is more": {"smtp://mail.example?conns=2&conns_min=3"},
 		"ca:":               {"smtp://mail.example?ca=missing.pem"},
 		"no certificate":    {"smtp://mail.example?ca=/dev/null"},
-		"go together":       {"smtp://user@mail.example", "smtp://:" + secret + "@mail.example"},
-		"in the clear":      {"smtp://user:" + secret + "@mail.example?tls=none", "smtp://user@mail.example?tls=none&oauth=m365"},
-		"with oauth": {
+		"or neither":        {"smtp://user@mail.example", "smtp://:" + secret + "@mail.example"},
+		"unencrypted":       {"smtp://user:" + secret + "@mail.example?tls=none", "smtp://user@mail.example?tls=none&oauth=m365"},
+		"oauth needs": {
 			"smtp://mail.example?oauth=m365", "smtp://user:" + secret + "@mail.example?oauth=m365",
 			"smtp://user@mail.example?oauth=m365&auth=plain", "smtp://us%01er@mail.example?oauth=m365",
 		},

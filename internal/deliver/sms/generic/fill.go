@@ -110,7 +110,7 @@ func checkBody(template string) error {
 	body := fillIn(template, filled, f.escape)
 	if f.contentType == jsonBodyFormat.contentType {
 		if !json.Valid([]byte(body)) {
-			return errors.New("is not JSON; placeholders stand inside of strings, as in {\"to\": \"{to}\"}")
+			return errors.New("is not JSON; put placeholders inside strings, as in {\"to\": \"{to}\"}")
 		}
 		return nil
 	}

@@ -175,7 +175,7 @@ func checkHeader(name, value string) error {
 		return fmt.Errorf("%q is not the name of a header", name)
 	case slices.Contains([]string{"Host", "Content-Length", "Transfer-Encoding", "Connection", "Content-Type"},
 		http.CanonicalHeaderKey(name)):
-		return fmt.Errorf("%s is not for you to set", name)
+		return fmt.Errorf("%s cannot be set", name)
 	case keepPrintableASCII(value) != value:
 		return fmt.Errorf("%s holds what a header can't carry", name)
 	}

@@ -155,12 +155,12 @@ func (p pollSettings) check(note func(string, error), id extraction) {
 		}
 	}
 	if _, err := parseExtraction(p.Status); err != nil {
-		note("poll", errors.New("status is no path such as $.status"))
+		note("poll", errors.New("status is not a path such as $.status"))
 	}
 }
 
 // errNoPoll says that the settings do not say how the carrier is polled.
-const errNoPoll = delivery.SafeError("it is not described how the carrier is asked")
+const errNoPoll = delivery.SafeError("poll is not configured for this carrier")
 
 // PollStatus implements sms.Poller.
 func (c *carrier) PollStatus(ctx context.Context, q sms.StatusQuery) (sms.Report, bool, error) {
@@ -191,5 +191,5 @@ func (c *carrier) PollStatus(ctx context.Context, q sms.StatusQuery) (sms.Report
 func (c *carrier) EndpointURL() string { return placeholderPattern.ReplaceAllString(c.URL, "x") }
 
 func (c *carrier) Probe(context.Context) (string, error) {
-	return "; nothing harmless can be asked of it", nil
+	return "; it has no harmless request to try", nil
 }

@@ -126,7 +126,7 @@ func (s *Server) Asked() int {
 // ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err := r.ParseForm(); err != nil || r.Method != http.MethodPost || r.Header.Get("Authorization") != "" {
-		s.tb.Errorf("oauthtest: a request that no token server takes: %s %v", r.Method, err)
+		s.tb.Errorf("oauthtest: a request that no token server accepts: %s %v", r.Method, err)
 	}
 	s.judge(r.PostForm)
 	s.mu.Lock()
@@ -160,7 +160,7 @@ func (s *Server) judge(form url.Values) {
 		want.Set("client_secret", c.Secret)
 	}
 	if form.Encode() != want.Encode() {
-		s.tb.Errorf("oauthtest: a request that no token server takes: %s", form.Encode())
+		s.tb.Errorf("oauthtest: a request that no token server accepts: %s", form.Encode())
 	}
 }
 
@@ -171,7 +171,7 @@ func (s *Server) judgeAssertion(text, header, issuer, subject string, scope any)
 		err = signed.Claims(private().Public(), &claims)
 	}
 	if err != nil {
-		s.tb.Errorf("oauthtest: an assertion that nobody can verify: %v", err)
+		s.tb.Errorf("oauthtest: an assertion that cannot be verified: %v", err)
 		return
 	}
 	h := signed.Headers[0]
