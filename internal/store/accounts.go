@@ -115,7 +115,7 @@ func (a Account) WithChange(c AccountChange) Account {
 	return a
 }
 
-// Validated validates the account's name, the change and act, the audit entry that is written with
+// Validated validates the account's name, the change, and act, the audit entry that is written with
 // the change. It returns act as it is stored, without the change. The error is fault.NotFound if no
 // account can have the name, else it wraps ErrBadRequest.
 func (c AccountChange) Validated(name string, act AuditEntry) (AuditEntry, error) {

@@ -28,7 +28,7 @@ func (p *PendingReceipt) Columns() []Column {
 const (
 	FirstPollPause   = 30 * time.Second // between the first and the second poll
 	LongestPollPause = 6 * time.Hour    // longest pause between two polls
-	AwaitReceiptFor  = 72 * time.Hour   // then the carrier is no longer asked
+	AwaitReceiptFor  = 72 * time.Hour   // then the carrier is no longer polled
 	PollDoublings    = 10               // number of pauses until LongestPollPause, each twice as long as the one before
 )
 

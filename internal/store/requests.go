@@ -74,7 +74,7 @@ type RecipientVerificationsQuery struct {
 	Recipient recipient.Hash
 	Purpose   string
 	Holder    string // must not be empty: knowing an address gives no right to its verifications
-	CheckKey  []byte // hash of an Idempotency-Key; a verification whose CheckKey begins with it is preferred; nil: none
+	CheckKey  []byte // hash of an Idempotency-Key; prefers a verification with this start of CheckKey; nil: none
 }
 
 // Work is a send in flight with everything that an attempt needs.

@@ -33,7 +33,7 @@ type StorageStatus struct {
 	// MaxDueCounted
 	Due           int
 	Forgetting    int         // erased recipients whose hash ForgetDueErased has not deleted yet
-	ForgettingDue int         // those of Forgetting whose hash is due for deletion
+	ForgettingDue int         // those of Forgetting with a hash that is due for deletion
 	Partitions    []Partition // of sends, oldest first; empty in SQLite
 	Bytes         int64       // size of the database, with indexes
 }

@@ -26,8 +26,8 @@ type Stats struct {
 	Tallies   []StatusCount   // sorted by At, then by status, reason and rule
 	Intervals []StatsInterval // sorted by time; intervals in which nothing was opened or sent are left out
 	Measures                  // of the whole time range
-	// Undelivered is the number of text messages whose receipt says that they were lost. It is read
-	// from the rows, not from hours that were counted before, since receipts come late.
+	// Undelivered is the number of text messages with a receipt that says they were lost. It is
+	// read from the rows, not from stored counts of hours, since receipts come late.
 	Undelivered int
 }
 
@@ -115,9 +115,9 @@ func (q StatsQuery) StartOfInterval(n int64) (at time.Time) {
 
 // Measures are the numbers of codes sent and approved, and the delivery times.
 type Measures struct {
-	// Opened is the number of verifications whose first send was logged in the time range, without
-	// those that callers check themselves. Approved is the number of these that are approved; for
-	// an hour whose counts are stored, the number when it was counted.
+	// Opened is the number of verifications with their first send in the time range, without those
+	// that callers check themselves. Approved is the number of these that are approved; for an hour
+	// with stored counts, the number when it was counted.
 	Opened, Approved int
 	// Median and P95 are the times from LoggedAt to the outcome of messages that went out; 0 if
 	// there are none.

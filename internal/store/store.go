@@ -1,13 +1,13 @@
 // Package store has the types of the database's rows. Every send, refusal and verification has a
 // row, and nothing is sent without its row. The rows serve three purposes.
 //
-//   - The record that answers "did the mail to this person go out, and if not, why?".
+//   - The record answers "did the mail to this person go out, and if not, why?".
 //   - The second gate: Begin decides the recipient's rules again, under a lock on that recipient,
-//     in the transaction
-//     that writes the send. A lost or stale Redis therefore never admits one send too many.
+//     in the transaction that writes the send. So a lost or stale Redis never admits one send too
+//     many.
 //   - The outbox: a send in flight has a lease. Only the process with the latest attempt can finish
-//     it. When the lease
-//     has run out, any replica can take the send over. Leases, and refunds that are due, have small tables of their own.
+//     the send. After the lease ends, any replica can take the send over. Leases, and refunds that
+//     are due, have small tables of their own.
 //
 // This package validates rows and has no SQL. Package rowrules decides. Package sqldb has the
 // store's methods and the statements that both databases run; postgres and sqlite have the
@@ -16,24 +16,24 @@
 //
 // # A new field of a send
 //
-// A label is a text by which callers find their sends, as "campaign" may be. Refusals do not have
-// it, and a resend inherits it. These are all places, with the list, its filter, the export, the
-// page of a send and the erasure. Each new file of migrations also has a line in
+// A label, such as "campaign", is a text by which callers find their sends. Refusals have none, and
+// a resend inherits it. These places are all, also for the list, its filter, the export, the page
+// of a send and the erasure. Each new file of migrations also has a line in
 // migrations/released.sha256.
 //
 //	internal/store/labels.go              Labels, with the name in requests; LabelColumns
 //	migrations/{postgres,sqlite}          a new file: sends and verifications: campaign text NOT NULL DEFAULT ''; an index as sends_reference
 //	internal/base/texts/en.json, zh-Hans.json  label.campaign
 //	docs/openapi.yaml                     Ask, Verification, Row; the parameter of sends, sends.csv and search; prove/e2e/clients tries it
-//	docs/compliance.md                     if it may tell of a person
+//	docs/compliance.md                     if it may reveal a person
 //	internal/http/console/testdata/pages.txt   go test ./internal/http/console -update
 //
-// Webhooks, the widget and client.js know the reference alone: deliver/webhook/payload.go,
+// Webhooks, the widget and client.js know only the reference: deliver/webhook/payload.go,
 // web/widget/flow.js and client.d.ts.
 //
-// Another field has its places in what makes it and in what shows it:
+// Another field has these places:
 //
-//	internal/store/records.go              Send; its Columns: InsertedByBegin unless an attempt finds it, PersonalColumn if it tells of a person
+//	internal/store/records.go              Send; its Columns: InsertedByBegin unless an attempt finds it, PersonalColumn if it reveals a person
 //	migrations/{postgres,sqlite}           a new file: sends; refusals, too, with the flag InsertedByRefusal
 //	internal/store/postgres/erase_test.go  erasable; WriteTraces of storetest/kit.go writes what an erasure must remove
 //	internal/verify/verification/parse_ask.go     sendRow, if the request has it: then also ask.go, http/api/verifications.go and fingerprint (idempotency.go)
@@ -41,10 +41,10 @@
 //	internal/store/postgres/finish.go      if an attempt finds it, with [Outcome]; as in sqlite/outbox.go. Then asFirstWritten (store/rowrules)
 //	                                      and asAdmitted (verification/idempotency.go) take it out of a repeated answer
 //	internal/deliver/outbox/queue.go       Deliver, if an outcome has it; verification/view.go and http/api/answer.go, if API callers see it
-//	internal/limit/refusals/refusals.go    findOrOpenSharedRow empties it, if it tells of a person
+//	internal/limit/refusals/refusals.go    findOrOpenSharedRow empties it, if it reveals a person
 //	internal/http/console/json.go               sendJSON; rowJSONWithoutOutcome if lists have it, exportColumns and exportRow (export.go)
 //	web/admin/send.html, internal/base/texts    the fact; sends-heads and sends-cells of web/admin/layout.html if lists have it
-//	docs/openapi.yaml                      Story, or Row; docs/compliance.md, if it tells of a person
+//	docs/openapi.yaml                      Story, or Row; docs/compliance.md, if it reveals a person
 //	internal/http/console/testdata/pages.txt   go test ./internal/http/console -update
 //
 // A filter by it:
@@ -70,8 +70,8 @@
 //	internal/store/postgres/erase_test.go  erasable
 //	docs/compliance.md                     its content, how long rows are kept, who reads them
 //
-// Some tables have a place more: one that the service may not change or delete in
-// postgres/rights.go, one that grows with the sends in postgres/plan_test.go, one that each send
+// Some tables have one more place. A table that the service may not change or delete is in
+// postgres/rights.go, one that grows with the sends in postgres/plan_test.go, and one that each send
 // writes in postgres/fixture_test.go and model_test.go.
 //
 // # Instants

@@ -10,7 +10,7 @@ import (
 )
 
 // SupportRange is a parsed support reference. Such a reference, like S-7K3M-Q2XP, names a send and
-// is short enough to be read out. It is computed, not stored: the time in the send's ID in whole
+// is short enough to read aloud. It is computed, not stored: the time in the send's ID in whole
 // seconds since 2020 (31 bits) and the last 9 bits of the ID, in Crockford's Base32. It reveals
 // nothing of the verification's ID, so it cannot be used to check codes. At 100 sends a second, one
 // reference in five belongs to two sends; a search then finds both.

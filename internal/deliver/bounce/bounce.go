@@ -14,7 +14,7 @@ import (
 	"github.com/emersion/go-message/textproto"
 )
 
-// Bounds of one mail. What lies beyond them is not read: no report on a mail of ours comes near.
+// Bounds of one mail. The rest is not read: no report on a mail of ours comes near.
 const (
 	MaxBytes       = 1 << 20
 	maxDepth       = 4
@@ -24,15 +24,15 @@ const (
 	maxRecipients  = 20 // our mails have one, and each costs a read of the database
 )
 
-// Report is what a mail claims.
+// Report is the claim of a mail.
 type Report struct {
-	// Recipients that the returned mail did not reach, or not yet; empty: the mail is no bounce.
+	// Recipients that the returned mail did not reach, or not yet; empty: the mail is not a bounce.
 	Recipients []Recipient
 	// MessageIDs are the local parts of Message-IDs that may be the returned mail's.
 	MessageIDs []string
 }
 
-// Recipient is what a mail claims of one recipient.
+// Recipient is the claim of a mail about one recipient.
 type Recipient struct {
 	// Final and Original are the addresses in Final-Recipient and Original-Recipient; empty: not in
 	// the mail. They differ if the mail was forwarded.
@@ -125,7 +125,7 @@ func (r *reader) walk(e *message.Entity, depth int) {
 	case "message/delivery-status", "message/global-delivery-status":
 		r.readStatus(e.Body)
 	case "message/rfc822", "text/rfc822-headers", "message/global", "message/global-headers":
-		h, _ := textproto.ReadHeader(bounded(e.Body)) // what precedes a malformed line is of use
+		h, _ := textproto.ReadHeader(bounded(e.Body)) // the fields before a malformed line are of use
 		r.addIDs(h, returnedMailFields...)
 	case "", "text/plain":
 		if r.text == "" {

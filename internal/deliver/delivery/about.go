@@ -65,7 +65,7 @@ func (e *Error) BreakerResult() error {
 	case e.BefallsAll():
 		return e
 	case e.Class == Unknown, e.ConnectionEnds:
-		return ErrHealthUnknown // what the message has, or its recipient, may have broken it
+		return ErrHealthUnknown // the message's content, or its recipient, may have broken it
 	}
 	return nil
 }

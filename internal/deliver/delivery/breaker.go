@@ -39,7 +39,7 @@ type Health struct {
 }
 
 // Breaker is the circuit breaker of one mail server or carrier: it counts faults, opens, and keeps
-// the reason. Its caller decides what counts as a fault. Safe for concurrent use.
+// the reason. Its caller decides which results are faults. Safe for concurrent use.
 type Breaker struct {
 	breaker *gobreaker.TwoStepCircuitBreaker[struct{}]
 
@@ -134,8 +134,8 @@ func (b *Breaker) Health() Health {
 	return b.current
 }
 
-// IsWell reports whether the breaker is closed, and the last attempt that told anything was no
-// fault, or is long ago.
+// IsWell reports whether the breaker is closed, and the last conclusive attempt was not a fault, or
+// is long ago.
 func (b *Breaker) IsWell() bool {
 	faults := b.breaker.Counts().ConsecutiveFailures
 	b.mu.Lock()

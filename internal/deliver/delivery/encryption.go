@@ -44,8 +44,8 @@ type LastCertificate struct {
 	unverified   sync.Once
 }
 
-// OnUnverified has f called at the first mail whose certificate was not verified, with the reason.
-// Call it before the first mail.
+// OnUnverified has f called at the first mail with an unverified certificate, with the reason. Call
+// it before the first mail.
 func (l *LastCertificate) OnUnverified(f func(why error)) { l.onUnverified = f }
 
 // certificateKnownFor is how long the end of a certificate is known: a server that is no longer

@@ -68,7 +68,7 @@ type Error struct {
 	// Text has the mail server's words, redacted by RedactReply; empty for a failed login, and for
 	// carriers.
 	Text string
-	// About is what the failure is about.
+	// About is the subject of the failure.
 	About About
 	// Reason is the reason of a rejection that is stored with a send, such as ReasonTemplate; empty
 	// for others.
@@ -78,7 +78,7 @@ type Error struct {
 	// Hold is how long the carrier takes no messages for this recipient; 0: it set no hold.
 	Hold time.Duration
 	// Elsewhere: this server or carrier refuses the message for good, and another one may take it,
-	// as one that reaches the number, or takes addresses of this form.
+	// such as one that reaches the number, or takes addresses of this form.
 	Elsewhere bool
 	// Crowded: the mail server may say that it has too many connections or mails of us.
 	Crowded bool

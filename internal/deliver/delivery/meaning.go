@@ -9,7 +9,7 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// Meaning is what the words of a refusal say of the address.
+// Meaning is the meaning of the words of a refusal for the address.
 type Meaning string
 
 const (
@@ -195,7 +195,7 @@ func containsPair(text string, first, then []string, gap int) bool {
 	return false
 }
 
-// cutAfter returns what follows a phrase, from the beginning of the next word on.
+// cutAfter returns the text after a phrase, from the beginning of the next word on.
 func cutAfter(text, phrase string) (rest string, found bool) {
 	_, rest, found = strings.Cut(text, phrase)
 	if found && !strings.HasSuffix(phrase, " ") {

@@ -25,8 +25,8 @@ type Mail struct {
 	// MessageID is the Message-ID without angle brackets, "<send id>.<HMAC>@<sending domain>".
 	MessageID string
 	SharedFields
-	// To is a bare addr-spec. A non-ASCII local part needs a server with SMTPUTF8 (RFC 6531);
-	// a non-ASCII domain does not, it is sent as an A-label.
+	// To is a bare addr-spec. A non-ASCII local part needs a server with SMTPUTF8 (RFC 6531). A
+	// non-ASCII domain does not: it is sent as an A-label.
 	To string
 	// Subject is one line of any UTF-8.
 	Subject string
@@ -34,7 +34,7 @@ type Mail struct {
 	// text.
 	Text, HTML string
 	// If Form is set, Subject, Text and HTML are empty: they come from Form with Fill, the code and
-	// the support reference, put in. So what all mails of a form share is encoded once.
+	// the support reference, put in. So the common parts of a form's mails are encoded once.
 	Form unfilledMail
 	Fill string
 	// IDHeaders are further headers, each with the send's ID, for providers that replace the
@@ -42,9 +42,9 @@ type Mail struct {
 	IDHeaders map[string]string
 	// Date becomes the Date header, in UTC, whole seconds.
 	Date time.Time
-	// Stranger: anyone may have chosen the recipient, and with it how long the server takes to
-	// answer RCPT, and what it answers. So from RCPT on a failure is the recipient's. GivesWay
-	// reports whether the wait for the answer ends now, after 5 s; nil: it ends.
+	// Stranger: anyone may have chosen the recipient, and with it the server's answer to RCPT and
+	// its delay. So from RCPT on a failure is the recipient's. GivesWay reports whether the wait
+	// for the answer ends now, after 5 s; nil: it ends.
 	Stranger bool
 	GivesWay func() bool
 	// Used are the servers of earlier mails with the same code, as Result.Provider. Others are
@@ -105,7 +105,7 @@ type Result struct {
 
 // RenderedMail is a checked and encoded mail, for every kind of mail server.
 type RenderedMail struct {
-	// Message is what was encoded, for servers that take texts and not MIME.
+	// Message is the mail before encoding, for servers that take texts and not MIME.
 	Message Mail
 	// From and To are the addresses of the envelope, with the domains as A-labels.
 	From, To string
@@ -113,7 +113,7 @@ type RenderedMail struct {
 	UTF8 bool
 	// Content is the mail (RFC 5322), every line ending with CRLF.
 	Content []byte
-	// Private is what the server's replies must not repeat into a log.
+	// Private are the texts that the server's replies must not repeat into a log.
 	Private PrivateData
 	// OtherIsFree reports whether another server that is up is tried next: then silence is waited
 	// for less long. It may be nil.

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// replyRow is what a reply of a mail server means. Lists are separated by blanks; an empty one fits
-// all.
+// replyRow has the meaning of a mail server's reply. Lists are separated by blanks; an empty one
+// fits all.
 type replyRow struct {
 	stages   string
 	statuses string // a status; "4xx": all that begin with 4; "0": no reply that can be read
@@ -62,8 +62,8 @@ var replies = []replyRow{
 	// It takes nothing over the network for now (RFC 3463 section 3.4); Postfix and Exchange say so
 	// of one connection.
 	{"", "4xx", "4.3.2", "", Temporary, AboutConnection, crowded},
-	// At the login a password must be changed (RFC 4954 section 6); else Microsoft's limit of three
-	// mails at once.
+	// At the login a password must be changed (RFC 4954 section 6); otherwise this is Microsoft's
+	// limit of three mails together.
 	{StageAuth, "432", "", "", Temporary, AboutAccount, 0},
 	{"", "432", "", "", Temporary, AboutConnection, crowded},
 
@@ -89,10 +89,10 @@ var replies = []replyRow{
 	{StageMail + " " + StageRcpt + " " + StageData, "503", "", "", Rejected, AboutConnection, 0},
 	// Mailtrap says so of its pace (550 5.7.0 at DATA), for good by its code.
 	{fromRcpt, "5xx", "", string(TooFast), Temporary, AboutPace, crowded},
-	// No recipient was named yet: the sender may not use this server, or is no address for it.
-	// Another server may take it.
+	// No recipient was named yet: the sender may not use this server, or its address is malformed
+	// for it. Another server may take it.
 	{StageMail, "5xx", "", "", Rejected, AboutSender, elsewhere},
-	// The same later (RFC 3463 section 3.2; 5.7.60 and 5.2.252 of Exchange): Postfix tells it at
+	// The same later (RFC 3463 section 3.2; 5.7.60 and 5.2.252 of Exchange): Postfix says it at
 	// RCPT, Exchange after the final dot.
 	{fromRcpt, "5xx", "5.1.7 5.1.8 5.7.60 5.2.252", "", Rejected, AboutSender, elsewhere},
 	{fromRcpt, "5xx", "", string(RefusedSender), Rejected, AboutSender, elsewhere},
@@ -118,9 +118,8 @@ var replies = []replyRow{
 	{"", "", "", "", Temporary, AboutServer, 0},
 }
 
-// ErrorByReply returns the failure of a step that got this reply, by its status, its enhanced
-// status code and what MeaningOf returns for its words; a status of 0: there was none that can be
-// read.
+// ErrorByReply returns the failure of a step with this reply, by its status, its enhanced status
+// code and the MeaningOf its words. Status 0: there was no readable reply.
 func ErrorByReply(stage string, status int, code string, says Meaning) *Error {
 	row := rowOfReply(stage, status, code, says)
 	return &Error{

@@ -21,8 +21,8 @@ const (
 // omissionMark replaces the parts of a reply that were left out.
 const omissionMark = "…"
 
-// replyWords are the words that may be logged: those by which servers explain refusals. Any other
-// word may be a name.
+// replyWords are the words that may be logged: servers explain refusals with them. Any other word
+// may be a name.
 var replyWords = func() map[string]bool {
 	all := map[string]bool{}
 	for word := range strings.FieldsSeq(replyWordList) {
@@ -34,8 +34,8 @@ var replyWords = func() map[string]bool {
 //go:embed reply_words.txt
 var replyWordList string
 
-// PrivateData is what a reply must not repeat into a log: servers quote the recipient, the login
-// and the message.
+// PrivateData are the texts that a reply must not repeat into a log: servers quote the recipient,
+// the login and the message.
 type PrivateData struct {
 	To      string   // address of the recipient
 	Content string   // texts of the message, which hold the code
@@ -105,8 +105,8 @@ func NormalizeReply(codes, redacted string) string {
 var (
 	replyURLPattern    = regexp.MustCompile(`(?i)https?://[^\s<>"'()\[\]{}]+|www\.[^\s<>"'()\[\]{}]+`)
 	replyStatusPattern = regexp.MustCompile(`^#?(?:[0-9]{1,3}|[245]\.[0-9]{1,3}\.[0-9]{1,3})$`)
-	// identifiers of Microsoft, Yahoo, Orange, 163.com, Barracuda and others, by which their
-	// postmasters find a reason
+	// identifiers of Microsoft, Yahoo, Orange, 163.com, Barracuda and others; their postmasters
+	// find a reason by them
 	postmasterCodePattern = regexp.MustCompile(
 		`^(?:S[0-9]{3,5}|AS\(?[0-9]{3,9}|(?:OU|SC|DY|RP|CS|BL|GL|PH)-?[0-9]{2,6}|(?:IP)?TS{1,2}[0-9]{2}|VS[0-9]{1,2}-[A-Z]{2}|RFC[0-9]{4}|` +
 			`(?:OFR|LPN)[0-9]{0,3}_[0-9]{3}|[A-Z]{2,4}:[A-Z]{2,4}|BSF_[A-Z]{2,3}[0-9]{0,2}_[A-Z]{2}[0-9]{3})$`)
@@ -116,7 +116,7 @@ var (
 
 const replyPunctuation = `.,;:!?()[]{}<>"'` + "`"
 
-// redactToken returns a token, or omissionMark in place of what may be private in it. word is true
+// redactToken returns a token, or omissionMark in place of its possibly private part. word is true
 // if a word or a URL is left of it.
 func (p PrivateData) redactToken(token string, pieces []string) (safe string, word bool) {
 	if at := replyURLPattern.FindStringIndex(token); at != nil {

@@ -66,9 +66,9 @@ func (c *Call[In, Answer]) Answered() bool {
 	}
 }
 
-// RoundTripContext returns the context for the round trip of a batch whose first call is x. It has
-// the values of the context of x's caller, so that the round trip belongs to that trace, but it
-// does not end with that context.
+// RoundTripContext returns the context for the round trip of a batch with x as its first call. It
+// has the values of x's context, so that the round trip belongs to that trace, but does not end
+// with it.
 func (c *Call[In, Answer]) RoundTripContext() context.Context { return context.WithoutCancel(c.ctx) }
 
 // Batcher runs calls in batches. Calls that arrive while a batch is under way share the next one;
@@ -201,8 +201,8 @@ func (batcher *Batcher[In, Answer]) runBatches() {
 	}
 }
 
-// runBatch runs a batch. If it panics, the calls that have no answer yet fail, and surely wrote
-// nothing: run itself recovers from panics after which a write may have left.
+// runBatch runs a batch. If it panics, the calls without an answer fail, and certainly wrote
+// nothing: run itself recovers from panics after a possible write.
 func (batcher *Batcher[In, Answer]) runBatch(batch []*Call[In, Answer]) {
 	defer panics.Recover(panics.Batch, func() {
 		for _, x := range batch {

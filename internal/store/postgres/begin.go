@@ -163,7 +163,7 @@ func (db *DB) lockAndRead(ctx context.Context, conn *pgxpool.Conn, brief bool, b
 }
 
 // readFacts takes a round trip: it runs the queued statements, which return nothing, locks the
-// candidates and reads what the gate needs to decide the calls.
+// candidates and reads the rows that the gate needs to decide the calls.
 func (db *DB) readFacts(ctx context.Context, conn *pgxpool.Conn, queued *pgx.Batch, calls []*beginCall, list []joinCandidate,
 	b idBounds,
 ) (v batchFacts, err error) {
@@ -346,10 +346,10 @@ func (db *DB) answerRepeated(ctx context.Context, calls []*beginCall) {
 	}
 }
 
-// awaitStandby waits until a synchronous standby, if there is one, has all that was seen committed.
-// If a server or a client breaks a COMMIT off that waits for the standby, its rows are there, but
-// perhaps only here. What only reads waits for nothing. The lock is a write, and its COMMIT waits
-// for all before it in the log.
+// awaitStandby waits until a synchronous standby, if there is one, has all visible commits. If a
+// server or a client interrupts a COMMIT that waits for the standby, its rows are visible, but
+// perhaps only here. A read waits for nothing. The lock is a write, and its COMMIT waits for all
+// before it in the log.
 func (db *DB) awaitStandby(ctx context.Context, send uuid.UUID) error {
 	_, err := db.pool.Exec(ctx, "SELECT FROM sends WHERE id = @id FOR KEY SHARE", pgx.NamedArgs{"id": send})
 	return err

@@ -119,9 +119,9 @@ func (db *DB) checkTogether(ctx context.Context, brief bool, batch []*checkCall)
 	return nil
 }
 
-// decideChecks opens a transaction, locks and reads what a batch checks, and decides: it sets
-// Answer and Err of the decided calls. left has the calls whose recipient another call of the batch
-// has.
+// decideChecks opens a transaction, locks and reads the rows of a batch, and decides: it sets
+// Answer and Err of the decided calls. left has the calls that share a recipient with another call
+// of the batch.
 func (db *DB) decideChecks(ctx context.Context, conn *pgxpool.Conn, brief bool, batch []*checkCall) (decided, left []*checkCall,
 	err error,
 ) {

@@ -216,7 +216,7 @@ type gateRow struct {
 }
 
 // withChecksFields returns the destinations to scan the columns of verificationsWithChecksSQL into.
-// All are NULL if there is no such row.
+// All are NULL if the row is missing.
 func (r *gateRow) withChecksFields() []any {
 	return []any{&r.approved, &r.at, &r.attempts, &r.attemptsReset, &r.class, sqlgen.ScannerFor(&r.checks)}
 }

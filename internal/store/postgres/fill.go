@@ -178,8 +178,7 @@ func (f *fill) checkTarget(tables []string) error {
 }
 
 // makePartitions makes partitions for the file's sends. Those of a new database begin a month ago.
-// If the oldest send is older, it drops these, which are empty, and makes all from that send's week
-// on.
+// If the oldest send is older, it drops these empty ones, and makes all from that send's week on.
 func (f *fill) makePartitions() error {
 	oldest, err := f.fileTexts(`SELECT min(id) FROM sends`)
 	if err != nil || oldest[0] == "" {

@@ -43,8 +43,8 @@ func (f postgresFilter) postgresQuery() (string, sqldb.Args) {
 	return f.Query(sqldb.Postgres)
 }
 
-// The columns with which one index begins, of a send s, and the same columns of kind, which has
-// each combination of their values that occurs. See appChannelPurposeQuery.
+// The first columns of one index, of a send s, and the same columns of kind. kind has each
+// combination of their values that occurs. See appChannelPurposeQuery.
 const (
 	appChannelPurposeColumns = "s.app, s.channel, s.purpose"
 	combinationColumns       = "kind.app, kind.channel, kind.purpose"

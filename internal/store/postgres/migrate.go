@@ -24,10 +24,10 @@ const (
 	maxLockTries = 12
 )
 
-// Migrate brings the schema of the database at url up to date. If several replicas call it at once,
-// one migrates and the others wait; ctx bounds the wait. It never migrates back: a schema newer
-// than this program stays as it is, since migrations only add. It also creates role, the role that
-// the service works as, if it is missing, and grants it its rights; empty: no role. If the URL logs
+// Migrate brings the schema of the database at url up to date. If several replicas call it
+// together, one migrates and the others wait; ctx bounds the wait. It never migrates back: a schema
+// newer than this program stays as it is, since migrations only add. If role, the login of the
+// service, is missing, it creates the role and grants its rights; empty: no role. If the URL logs
 // in as role, it does nothing: the owner must have migrated before. Errors do not contain the URL.
 func Migrate(ctx context.Context, url, role string) (err error) {
 	parsed, err := parseURL(url)

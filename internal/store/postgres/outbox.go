@@ -128,9 +128,8 @@ const (
 	wholeSearchInterval = 10 * time.Minute
 )
 
-// searchStart returns the due time after which TakeOver must search at now. It is zero (search from
-// the oldest) if the last search left rows over, if the clock went back, or every
-// wholeSearchInterval.
+// searchStart returns the due time from which TakeOver searches at now. It is zero (search from the
+// oldest) if the last search left rows over, if the clock went back, or every wholeSearchInterval.
 func (o *takeOverSearches) searchStart(q store.Queue, now time.Time) time.Time {
 	o.mu.Lock()
 	defer o.mu.Unlock()

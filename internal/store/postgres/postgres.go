@@ -112,7 +112,7 @@ var sessionSettings = map[string]string{
 var writerSettings = map[string]string{"idle_in_transaction_session_timeout": maxIdleInTransaction}
 
 // finisherSettings is added to sessionSettings for statements that join a list of IDs with their
-// rows. The planner expects one row from such a join, whatever the length of the list, and may
+// rows. The planner expects one row from such a join, whatever the length of the list. So it may
 // choose a nested loop, which compares each ID with each row: 256 outcomes took 0.3 s, and 4,000
 // leases more than 1 s. A hash join is as fast for one ID, and its time grows only in proportion to
 // the list.
@@ -358,7 +358,7 @@ func statementDeadline(ctx context.Context) time.Time {
 	return end
 }
 
-// isRolledBack reports whether the server itself ended the statement with an ERROR, which rolls the
+// isRolledBack reports whether the server ended the statement with an ERROR, which rolls the
 // transaction back.
 func isRolledBack(err error) bool {
 	e, ok := errors.AsType[*pgconn.PgError](err)
@@ -413,8 +413,8 @@ func (db *DB) likelyNow() time.Time {
 	return store.TruncateToMicroseconds(last.now.Add(time.Since(last.read)))
 }
 
-// hasUnreadBytes reports whether bytes, or the end of the stream, wait on an idle connection. Where
-// the system can't be asked, it returns false, and a lost connection is noticed when it is used.
+// hasUnreadBytes reports whether bytes, or the end of the stream, wait on an idle connection. If
+// the system can't say, it returns false, and a lost connection is noticed when it is used.
 func hasUnreadBytes(conn net.Conn) bool {
 	if secure, ok := conn.(*tls.Conn); ok {
 		conn = secure.NetConn()

@@ -13,7 +13,7 @@ import (
 	"sendcode/internal/store"
 )
 
-// A pooler such as PgBouncer rejects a connection whose first message has settings that the pooler
+// A pooler such as PgBouncer rejects a connection if its first message has settings that the pooler
 // does not know. So a statement makes those settings after the start; every pooler passes
 // statements on.
 

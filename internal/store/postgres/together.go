@@ -59,8 +59,8 @@ func causedByOneCall(err error) bool {
 }
 
 // briefLockTimeout is the lock_timeout of parts. If five of 256 calls wait for locks, 15 of 68
-// repetitions fail, which takes 0.75 s. It is longer than other replicas' batches hold a lock on
-// most disks.
+// repetitions fail, which takes 0.75 s. On most disks, other replicas' batches hold a lock for
+// less.
 const briefLockTimeout = 50 * time.Millisecond
 
 // waitBrieflySQL begins a transaction whose statements wait only briefly for a lock.
@@ -83,7 +83,7 @@ func (s *stuckRows) has(id uuid.UUID) bool {
 	return s.ids[id]
 }
 
-// note remembers a row whose call got no lock, and forgets one whose call succeeded.
+// note remembers a row if its call got no lock, and forgets it if its call succeeded.
 func (s *stuckRows) note(id uuid.UUID, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

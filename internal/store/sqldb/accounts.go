@@ -144,8 +144,8 @@ func (db *DB) EndSession(ctx context.Context, id [32]byte) error {
 	return err
 }
 
-// EndSessions deletes the account's sessions, and adds the audit entry, whose Detail becomes their
-// number. False: there is none, and nothing was changed.
+// EndSessions deletes the account's sessions, and adds the audit entry with their number as its
+// Detail. False: there are none, and nothing was changed.
 func (db *DB) EndSessions(ctx context.Context, account string, act store.AuditEntry) (ended bool, err error) {
 	act, err = store.Session{Account: account}.Validated(act)
 	if err != nil {

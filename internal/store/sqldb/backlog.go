@@ -24,12 +24,12 @@ var anySendWaitsSQL = fmt.Sprintf(`
 SELECT EXISTS (SELECT 1 FROM (SELECT channel, queued FROM outbox ORDER BY id LIMIT %d) o WHERE o.channel = @channel AND o.queued = true)`,
 	store.MaxBacklogCounted)
 
-// outboxCountsSQL looks at the same rows, too. What is due has no lease, or one that has ended.
+// outboxCountsSQL reads the same rows, too. A due row has no lease or an ended one.
 var outboxCountsSQL = fmt.Sprintf(`
 SELECT o.channel, o.stranger, count(CASE WHEN o.due_at <= @now THEN 1 END), count(CASE WHEN o.due_at > @now AND o.queued = false THEN 1 END)
 FROM (SELECT channel, stranger, due_at, queued FROM outbox ORDER BY id LIMIT %d) o GROUP BY o.channel, o.stranger`, store.MaxBacklogCounted)
 
-// OutboxCounts counts what waits in the outbox and what replicas hold.
+// OutboxCounts counts the rows that wait in the outbox and those that replicas hold.
 func (db *DB) OutboxCounts(ctx context.Context) (map[store.Queue]store.OutboxCount, error) {
 	type row struct {
 		store.Queue

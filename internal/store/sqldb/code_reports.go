@@ -9,7 +9,8 @@ import (
 )
 
 // CountedCodeSQL is the condition under which statistics, the watch on prefixes and the events of
-// expiry count the code of a verification v: it is checked here, or its caller reports its outcome.
+// expiry count the code of a verification v: the service checks it, or its caller reports its
+// outcome.
 const CountedCodeSQL = `(NOT v.caller_checks OR v.reported <> '')`
 
 const reportSQL = `

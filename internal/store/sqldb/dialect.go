@@ -11,7 +11,7 @@ const (
 
 // Args are the parameters of a statement by name: Args{"app": …} is for @app. Parameters that the
 // statement does not name are ignored. Without a value, @now is the database's time. A
-// time.Duration is for CAST(@lease AS interval): SQLite, whose instants are numbers of µs, takes
+// time.Duration is for CAST(@lease AS interval). SQLite has instants as numbers of µs, and takes
 // such an interval as a number. A list is for Dialect.inList.
 type Args map[string]any
 

@@ -128,10 +128,10 @@ WHERE a.action = '` + store.ErasureAction + `' AND a.at <= @now AND p.recipient 
 	ofRecipientsSQL = dialectSQL{`= ANY (CAST(@recipients AS bytea[]))`, `IN (SELECT unhex(value) FROM json_each(@recipients))`}
 )
 
-// MaskErased masks the refusals that came before their recipient was erased, which a process had
-// not written by then. The transaction must write them. A person who came back later has rows like
-// others. IDs have the time by the process's estimate of the database's clock, so a second after
-// the erasure counts too.
+// MaskErased masks refusals from before their recipient's erasure that a process had not yet
+// written. The transaction must write them. A person who came back later has rows like others. The
+// time in an ID is the process's estimate of the database's clock, so a second after the erasure
+// counts too.
 func (t Tx) MaskErased(refusals []store.SendOrRefusal) error {
 	of := sqlgen.MapSlice(refusals, func(r store.SendOrRefusal) recipient.Hash { return r.Recipient })
 	if err := t.ExecAll(Args{"key": eraseLockKey}, t.Dialect.pick(shareEraseLockSQL)); err != nil {

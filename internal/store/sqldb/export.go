@@ -192,7 +192,7 @@ type exportedRow struct {
 }
 
 // ExportPerson calls page with all rows that name the recipient, table by table, up to limit rows
-// at a time; once for a table without rows. No code and no other person is in them:
+// at a time; once for a table without rows. They contain no code and no other person:
 // ExportedTable.LeftOut says what is missing. Errors: those of page; fault.Unavailable.
 func (db *DB) ExportPerson(ctx context.Context, h recipient.Hash, limit int,
 	page func(store.ExportedTable, []store.ExportedRow) error,

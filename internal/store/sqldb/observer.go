@@ -36,8 +36,8 @@ func WithObserver(db *DB, told Observer) *DB {
 
 type observer struct{ told Observer }
 
-// measure tells the observer of a call that begins, and puts into ctx the context in which the call
-// goes on. The caller must call end.
+// measure notifies the observer that a call begins, and sets ctx to the context in which the call
+// continues. The caller must call end.
 func (o observer) measure(ctx *context.Context, kind, name string) (end func()) {
 	observed, began := o.told.Began(*ctx, kind), time.Now()
 	*ctx = observed

@@ -21,8 +21,8 @@ SELECT 'undelivered', s.logged_at, s.id, coalesce(s.finished_at, s.logged_at), f
 FROM sends s WHERE s.id = @id AND s.receipt = 'undelivered' ON CONFLICT DO NOTHING`
 )
 
-// addDeliveredMinuteSQL adds the minute of a delivered message to the table minute_index, by which
-// Postgres finds such messages.
+// addDeliveredMinuteSQL adds the minute of a delivered message to the table minute_index. Postgres
+// uses it to find such messages.
 var addDeliveredMinuteSQL = dialectSQL{Postgres: `
 INSERT INTO minute_index (field, value, minute) SELECT 'receipt', 'delivered', date_trunc('minute', s.logged_at) FROM sends s
   WHERE s.id = @id

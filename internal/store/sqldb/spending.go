@@ -34,9 +34,9 @@ ON CONFLICT (recipient, channel) DO UPDATE SET since = excluded.since, until = e
 	carrierHoldSQL = `SELECT since, until, @now FROM carrier_holds WHERE recipient = @recipient AND channel = @channel AND until > @now`
 )
 
-// Spend makes all charges, or none if one of them would exceed its Limit; then refusedBy is that
-// charge's Cap, else "". Parallel calls never exceed a limit together. After an error nothing
-// was charged, unless it is fault.Uncertain.
+// Spend makes all charges, or none if one of them would exceed its Limit. Then refusedBy is that
+// charge's Cap, else "". Parallel calls never exceed a limit together. After an error nothing was
+// charged, unless it is fault.Uncertain.
 func (db *DB) Spend(ctx context.Context, charges []store.SMSCharge) (spent []store.SpentCharge, refusedBy string, err error) {
 	charges = slices.Clone(charges) // sorted, so that all callers lock the caps in one order and cannot deadlock
 	slices.SortFunc(charges, func(a, b store.SMSCharge) int { return strings.Compare(a.Cap, b.Cap) })

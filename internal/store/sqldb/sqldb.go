@@ -17,8 +17,7 @@ import (
 	"sendcode/internal/store/sqlgen"
 )
 
-// Precedence says which of the writes that wait go first in SQLite, which has one writer. Postgres
-// ignores it.
+// Precedence orders the waiting writes in SQLite, which has one writer. Postgres ignores it.
 type Precedence int
 
 const (
@@ -31,8 +30,8 @@ const (
 	Behind
 )
 
-// DB is the store: the methods here, which are the same in both databases, and those of
-// PerDatabase. postgres.DB and sqlite.DB embed it.
+// DB is the store: the methods here are the same in both databases; those of PerDatabase differ.
+// postgres.DB and sqlite.DB embed it.
 type DB struct {
 	Dialect dialect
 	Engine
@@ -208,8 +207,7 @@ func (t Tx) Change(statement string, args Args) (bool, error) {
 	return n > 0, err
 }
 
-// Clock returns the time on the database's clock: Now if it is set, else the time that the database
-// reports.
+// Clock returns the time on the database's clock: Now if it is set, else the database's time.
 func (t Tx) Clock() (now time.Time, err error) {
 	if !t.Now.IsZero() {
 		return t.Now, nil
@@ -270,8 +268,8 @@ func ReadWithResult[T any](ctx context.Context, db *DB, name string, f func(q Tx
 	return withResult(ctx, name, db.Read, f)
 }
 
-// readLong is ReadWithResult for an f whose statements may take long. In Postgres only a
-// transaction can have a longer timeout, and one such read waits for the other.
+// readLong is ReadWithResult for an f with statements that may take long. In Postgres only a
+// transaction can have a longer timeout, and such reads wait for one another.
 func readLong[T any](ctx context.Context, db *DB, name string, f func(q Tx) (T, error)) (none T, err error) {
 	if db.Dialect == SQLite {
 		return ReadWithResult(ctx, db, name, f)

@@ -17,12 +17,12 @@ import (
 // statsPart is a part of the time range of a StatsQuery.
 type statsPart struct {
 	store.StatsQuery
-	counted bool // whole hours whose counts are stored; else the part is read from rows
+	counted bool // whole hours with stored counts; else the part is read from rows
 }
 
-// statsParts divides the time range of q into hours whose counts are stored, and the time before
-// and after them. If no counts are stored, if they have a gap, or if q.Each is not whole hours,
-// there is one part, which is read from rows.
+// statsParts divides the time range of q into hours with stored counts, and the time before and
+// after them. If no counts are stored, if they have a gap, or if q.Each is not whole hours, there
+// is one part, and it is read from rows.
 func (t Tx) statsParts(q store.StatsQuery) ([]statsPart, error) {
 	if q.Each%time.Hour != 0 {
 		return []statsPart{{q, false}}, nil

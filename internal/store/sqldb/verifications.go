@@ -38,9 +38,9 @@ UPDATE verifications SET redeemed_at = coalesce(redeemed_at, @now), redeemed_by 
 WHERE id = @id AND approved_at IS NOT NULL AND (redeemed_at IS NULL OR redeemed_by = @by)`
 
 // Redeem records that the proof of an approved verification was redeemed, with the hash of the
-// request's Idempotency-Key, or nil. False: nothing was changed, since another request redeemed the
-// proof before or there is no such approved verification. A repetition with a key writes the same
-// once more, so that it waits for a synchronous standby that may not have the first.
+// request's Idempotency-Key, or nil. False, without a change: another request redeemed the proof
+// before, or the verification is unknown or not approved. A repetition with a key writes the same
+// again, and so waits for a synchronous standby that may not have the first.
 func (db *DB) Redeem(ctx context.Context, id string, keyHash []byte) (bool, error) {
 	if !store.AreValidTexts(id) {
 		return false, nil

@@ -59,15 +59,14 @@ func (db *DB) QuickCheck(ctx context.Context) error {
 	return errors.New(said)
 }
 
-// CheckSchema returns an error, which wraps store.ErrSchema and says what to do, unless the file
-// has the schema of this program, neither an older nor a newer one.
+// CheckSchema returns an error unless the file has exactly the schema of this program. The error
+// wraps store.ErrSchema and says what to do.
 func (db *DB) CheckSchema(ctx context.Context) error {
 	return migrations.Check(ctx, db.readers, migrations.SQLite, "sqlite")
 }
 
-// BytesADay estimates by how much the file grew within the last 24 hours: the number of their
-// sends, times the file's size per send; 0 if there is no send. It does not deduct what retention
-// deletes.
+// BytesADay estimates the growth of the file within the last 24 hours: the number of their sends,
+// times the file's size per send; 0 without sends. It does not deduct rows that retention deletes.
 func (db *DB) BytesADay(ctx context.Context) (n float64, err error) {
 	err = db.readers.QueryRowContext(ctx, `
 SELECT coalesce((SELECT count(*) FROM sends WHERE logged_at > ?) * page_count * page_size * 1.0 / (SELECT count(*) FROM sends), 0)

@@ -187,7 +187,7 @@ func actsOnce(t *testing.T, f *Fixture) {
 	Equal(t, "acts", f.ListActs(t, store.AuditFilter{}), []store.AuditEntry{a})
 }
 
-// A code that an administrator cancels, and one that had ended: the act says which.
+// An administrator cancels a code, and one that had ended: the act says which.
 func cancelsBy(t *testing.T, f *Fixture) {
 	v := f.Admit(t, f.Intent(1)).Verification
 	f.Pass(time.Second)

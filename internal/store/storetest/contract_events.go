@@ -48,8 +48,8 @@ func eventOfASend(t *testing.T, f *Fixture) {
 			Channel: "email", Purpose: "login", To: "a•••@example.com", Reference: "order 7",
 		}
 		Equal(t, "event", f.events(t, store.AppEventFilter{})[0], want)
-		// It ended before: nothing more is told, though the caller, who did not hear of it, asks
-		// again.
+		// It ended before: nothing more is reported, even if the caller, which got no answer,
+		// repeats the request.
 		o.Event = f.Telling(tell.Type)
 		f.MustFinish(t, o, false)
 		f.MustFinish(t, store.Outcome{AttemptID: Held(begun.Send.ID, 2), Status: store.Sent, Event: f.Telling("send.sent")}, false)
@@ -125,8 +125,8 @@ func eventsOnce(t *testing.T, f *Fixture) {
 	})
 }
 
-// Each code that expires is told once, also those of one instant, however many replicas tell it; of
-// one that ended otherwise nothing is.
+// Each code that expires is reported once, also several of one instant, by any number of replicas.
+// A code that ended otherwise is not.
 func eventsOfExpiry(t *testing.T, f *Fixture) {
 	open := f.admitAll(t, 10, func(i int) store.Intent { return f.Intent(i) }) // of one instant, on the tests' clock
 	f.Admit(t, f.Intent(11, inApp("other")))

@@ -81,7 +81,7 @@ func keysOfCodes(t *testing.T, f *Fixture) {
 	Equal(t, "at both ends", named(1), []string{"k1", "k3"})
 }
 
-// Each row is replaced once, by its key; what was erased and what cannot be read stay as they are.
+// Each row is replaced once, by its key; erased and unreadable ones stay as they are.
 func reseals(t *testing.T, f *Fixture) {
 	for n := range 5 {
 		Must(f.Begin(t.Context(), f.Intent(n+1, func(in *store.Intent) {

@@ -32,8 +32,8 @@ func (f *Fixture) limiterEvents(t *testing.T, reader int64) map[string]store.Lim
 	return all
 }
 
-// An event is read with the instant of its first write until it ends. Of one that was refunded or
-// reset others are told for a minute, and it can come again.
+// An event is read with the instant of its first write until it ends. After a refund or a reset,
+// other readers get it for a minute, and it can come again.
 func keepsLimiterEvents(t *testing.T, f *Fixture) {
 	a, b, other := f.limiterEvent("net", "\x00a", time.Hour), f.limiterEvent("net", "b\xff", 2*time.Hour),
 		f.limiterEvent("app", "c", 30*time.Hour)

@@ -18,9 +18,8 @@ func WithID(f *Fixture, drift time.Duration) func(*store.Intent) {
 	}
 }
 
-// A send whose ID does not begin with about the database's time is refused, and nothing is left of
-// it: reads that leave other times out would miss it. One that is there already is answered,
-// however much later.
+// A send is refused if its ID does not begin with about the database's time, and leaves nothing:
+// reads that leave other times out would miss it. An existing send is answered, however much later.
 func driftedIDs(t *testing.T, f *Fixture) {
 	for _, drift := range []time.Duration{
 		-store.MaxIDTimeDrift - time.Millisecond, store.MaxIDTimeDrift + 2*time.Millisecond,
@@ -122,8 +121,8 @@ func storageStatus(t *testing.T, f *Fixture) {
 	}
 }
 
-// A replica that was idle for weeks, or whose database's clock was set back for weeks, counts what
-// others sent meanwhile.
+// A replica that was idle for weeks, or with a database's clock that was set back for weeks, counts
+// the sends of others meanwhile.
 func idleReplicaSeesOthers(t *testing.T, f *Fixture) {
 	rules := WithRules(Rule(1, time.Hour))
 	f.Admit(t, f.Intent(1, rules))

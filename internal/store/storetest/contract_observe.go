@@ -56,8 +56,8 @@ func backlog(t *testing.T, f *Fixture) {
 	check(nil)
 }
 
-// What waits in the outbox is counted by queue, apart from what replicas hold, so that each knows
-// its share.
+// The waiting rows of the outbox are counted by queue, apart from those that replicas hold, so that
+// each replica knows its share.
 func outboxCounts(t *testing.T, f *Fixture) {
 	check := func(want map[store.Queue]store.OutboxCount) {
 		t.Helper()
@@ -95,8 +95,8 @@ func (n noting) Ended(ctx context.Context, kind, name string, took time.Duration
 	n.ended(ctx, kind, name, took)
 }
 
-// Each call is observed once, with its kind and the method's name; there are no other kinds, and a
-// pool says what is in use.
+// Each call is observed once, with its kind and the method's name; there are no other kinds. A pool
+// reports its use.
 func observed(t *testing.T, f *Fixture) {
 	var got []string
 	db := sqldb.WithObserver(f.DB, noting{func(ctx context.Context, kind, name string, took time.Duration) {

@@ -148,7 +148,7 @@ func erases(t *testing.T, f *Fixture) {
 	Equal(t, "another's verification", f.Code(t, other.Verification.ID), other.Verification)
 }
 
-// What a replica still held when another one erased is written without the recipient, and is
+// Rows that a replica still held during another's erasure are written without the recipient, and
 // forgotten in time. A person who comes back has rows and codes like others.
 func erasesWhatComesLate(t *testing.T, f *Fixture) {
 	doubtful := f.Admit(t, f.Intent(1)).Send.ID
@@ -296,8 +296,7 @@ func (f *Fixture) expireAndCheck(t *testing.T, age time.Duration, limit, want in
 	Equal(t, "expired", Must(f.DeleteAged(t.Context(), age, limit))(t), store.DeletedRows{Rows: want, More: want == limit})
 }
 
-// Sends and refusals go in the order in which they came; what is under way or has a refund due
-// waits.
+// Sends and refusals go in their order; those under way or with a refund due wait.
 func expires(t *testing.T, f *Fixture) {
 	flying := f.Admit(t, f.Intent(1)).Send.ID
 	f.Ended(t, f.Intent(2), Sent)

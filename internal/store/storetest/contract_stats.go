@@ -153,8 +153,8 @@ func daysOfZone(t *testing.T, f *Fixture) {
 	ask("counted")
 }
 
-// What was counted ahead is what the rows say, whatever is asked and however far the counting has
-// come.
+// Stored counts are equal to those of the rows, for any question and after any part of the
+// counting.
 func countsAhead(t *testing.T, f *Fixture) {
 	count := func(db *sqldb.DB, limit int) (n int) {
 		for {

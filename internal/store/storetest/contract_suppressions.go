@@ -58,8 +58,7 @@ func (f *Fixture) admitSuppressed(t *testing.T, want uuid.UUID, changes ...func(
 	return begun.Send
 }
 
-// A failure that shows that there is no such mailbox suppresses, in the statement that ends the
-// send.
+// A failure that proves a missing mailbox suppresses, in the statement that ends the send.
 func bounceSuppresses(t *testing.T, f *Fixture) {
 	begun := f.Admit(t, f.Intent(7, to(1)))
 	f.Pass(time.Second)
@@ -129,8 +128,8 @@ func suppressionList(t *testing.T, f *Fixture) {
 	}
 }
 
-// A suppression stops messages, is listed and can be lifted until the microsecond at which it ends.
-// Of several the one that ends last is named.
+// A suppression stops messages, is listed and can be lifted until the microsecond of its end. Of
+// several the one that ends last is named.
 func suppressionEnds(t *testing.T, f *Fixture) {
 	s := f.suppress(t, 1, time.Hour)
 	f.suppress(t, 1, time.Minute)
@@ -195,8 +194,8 @@ func (f *Fixture) person(n int) store.Intent {
 	return in
 }
 
-// refusedAs is the outcome of a mail to recipient n that the server refused with words: there is no
-// such mailbox.
+// refusedAs is the outcome of a mail to recipient n that the server refused with words: the mailbox
+// does not exist.
 func refusedAs(n int, words string) store.Outcome {
 	return store.Outcome{
 		Status: store.Failed, Reason: store.ReasonRejected, Refund: true, Provider: "mx", ProviderCode: "550 5.1.1",
@@ -334,8 +333,8 @@ func permutations(text string) iter.Seq[string] {
 	}
 }
 
-// An approval lifts what its own code's bounce caused, at once; what the person, a provider's
-// complaint or an administrator wants stays.
+// An approval lifts the suppression by its own code's bounce immediately; the person's wish, a
+// provider's complaint and an administrator's act stay.
 func approvalLifts(t *testing.T, f *Fixture) {
 	causes := []store.SuppressionCause{store.CauseHardBounce, store.CauseComplaint, store.CauseOptOut}
 	begun := f.Ended(t, f.person(1), acceptedByMX)

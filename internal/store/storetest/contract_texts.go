@@ -82,7 +82,7 @@ func watchPauses(t *testing.T, f *Fixture) {
 	f.sendTexts(t, 10, 1, text("+49153", "DE"))               // a tenth is not less than a tenth
 	f.sendTexts(t, 11, 1, text("+49154", "DE"))               // this is
 	f.sendTexts(t, 10, 5, text("+49155", "DE"))               // as usual
-	f.sendTexts(t, 10, 0, text("+49151", "DE"), inApp("gym")) // another app, of which nothing else is known
+	f.sendTexts(t, 10, 0, text("+49151", "DE"), inApp("gym")) // another app, without other facts
 	f.sendTexts(t, 30, 0)                                     // mails
 	f.Pass(10*time.Minute - time.Microsecond)
 	Equal(t, "while they may come back", f.pausePrefixes(t, watching), nil)
@@ -170,8 +170,8 @@ func watchNamesApps(t *testing.T, f *Fixture) {
 	f.prefixPaused(t, "bank", "+49151", false)
 }
 
-// Only what a carrier took, or may have, says something: neither what failed nor what test
-// recipients got, nor exempt prefixes.
+// Only messages that a carrier took, or may have, say something: failed ones, those of test
+// recipients and those to exempt prefixes do not.
 func watchCounts(t *testing.T, f *Fixture) {
 	for i, o := range []store.Outcome{
 		{Status: store.Failed, Provider: "carrier"},
@@ -212,8 +212,8 @@ func watchLeavesCallersCodesOut(t *testing.T, f *Fixture) {
 	Equal(t, "sends, usual", []int{p.Sends, p.UsualPercent}, []int{10, 60})
 }
 
-// Where codes seldom come back from anywhere, it says nothing of a prefix. What is usual is counted
-// before, so that who attacks a whole country at once does not make it usual.
+// Where codes seldom come back from anywhere, it says nothing of a prefix. The usual rate is
+// counted before, so that an attack on a whole country does not make itself usual.
 func watchKnowsWhatIsUsual(t *testing.T, f *Fixture) {
 	f.sendTexts(t, 20, 3, text("+86139", "CN"), inApp("notices"))
 	f.sendTexts(t, 20, 4, text("+86139", "CN"))
@@ -315,8 +315,7 @@ func watchedAtOnce(t *testing.T, f *Fixture) {
 	Equal(t, "run out", len(page), 0)
 }
 
-// A send that was stopped tells of the pause that stopped it, also when that is over; others tell
-// of none.
+// A stopped send names the pause that stopped it, also after the pause; others name none.
 func storyNamesThePause(t *testing.T, f *Fixture) {
 	f.pausesOne(t, "+49151")
 	p := f.prefixPaused(t, "shop", "+49151", true)

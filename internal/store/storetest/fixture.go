@@ -71,7 +71,7 @@ func (f *Fixture) Beside(other database) *Fixture {
 	return f
 }
 
-// Clocked gives the fixture its clock: where it is, and how it is moved.
+// Clocked gives the fixture its clock: the time, and how to move it.
 func (f *Fixture) Clocked(now time.Time, step func(time.Duration)) *Fixture {
 	f.Now, f.step = now, step
 	return f

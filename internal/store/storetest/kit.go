@@ -117,7 +117,7 @@ func FoundIn(content []byte) []string {
 	return names
 }
 
-// OnActs is what an intruder might try who wants an act not to have been: none may get through.
+// OnActs are an intruder's attempts to remove the record of an act: none may succeed.
 var OnActs = []string{
 	`UPDATE audit_entries SET actor = 'other'`, `UPDATE audit_entries SET reason = '' WHERE false`,
 	`DELETE FROM audit_entries`, `DELETE FROM audit_entries WHERE actor = 'mei'`,

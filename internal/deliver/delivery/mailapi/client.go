@@ -16,15 +16,15 @@ import (
 type providerAPI interface {
 	// buildRequest returns the request that hands over a mail.
 	buildRequest(mail *delivery.RenderedMail) (providerhttp.Request, *delivery.Error)
-	// readAnswer reads an answer. accepted: the answer has the ID that the provider gave the mail.
-	// A 2xx without one is not accepted: a proxy on the way may have sent it. code and words are
-	// those of a failure; empty if the answer has none.
+	// readAnswer reads an answer. accepted: the answer has the provider's ID of the mail. A 2xx
+	// without one is not accepted: a proxy on the way may have sent it. code and words are those of
+	// a failure; empty if the answer has none.
 	readAnswer(a providerhttp.Response) (accepted bool, code, words string)
-	// codeMeanings returns the meanings of the provider's codes that their HTTP status does not
-	// tell.
+	// codeMeanings returns the meanings of the provider's codes whose HTTP status does not say
+	// them.
 	codeMeanings() map[string]providerhttp.Meaning
-	// probeRequest returns a request that does no harm, and good, which reports from the answer
-	// whether the login works.
+	// probeRequest returns a harmless request, and good, which reports from the answer whether the
+	// login works.
 	probeRequest() (r providerhttp.Request, good func(status int, code string) bool)
 }
 
@@ -40,7 +40,7 @@ func Schemes() []string { return slices.Sorted(maps.Keys(providersByScheme)) }
 // IsProviderScheme reports whether a scheme is a provider's.
 func IsProviderScheme(scheme string) bool { return providersByScheme[scheme] != nil }
 
-// What a provider's code means for a mail that was not accepted.
+// The meanings of a provider's code for a mail that was not accepted.
 var (
 	meansRejected = providerhttp.Meaning{Class: delivery.Rejected, About: delivery.AboutMessage}
 	// our key, sender or request: another server may do better
@@ -172,7 +172,7 @@ func (c *Client) send(ctx context.Context, mail *delivery.RenderedMail) (reply s
 	return "", fail
 }
 
-// requestOnce makes the request once, and returns what the answer means for the mail.
+// requestOnce makes the request once, and returns the outcome of the mail by the answer.
 func (c *Client) requestOnce(ctx context.Context, r providerhttp.Request, private delivery.PrivateData) (reply string,
 	fail *delivery.Error,
 ) {

@@ -78,7 +78,7 @@ func (r resendAPI) codeMeanings() map[string]providerhttp.Meaning {
 		"invalid_idempotent_request":     meansUnknown, // an earlier request had this key, and may have been accepted
 		"concurrent_idempotent_requests": meansUnknown,
 
-		// as their status says, but also beside a 200; validation_error has several
+		// as their status says, but also with a 200; validation_error has several
 		"missing_required_field": meansRejected,
 		"invalid_parameter":      meansRejected,
 		"missing_api_key":        meansAccount,

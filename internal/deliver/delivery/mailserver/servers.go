@@ -50,7 +50,7 @@ type Server interface {
 
 // Servers are mail servers in order of preference. A server is set aside after three failures in a
 // row: it gets one mail every five seconds, until one of these does not fail. Taking longer than
-// slowAfter while another server is up is a failure; refusing a recipient or a message is none.
+// slowAfter while another server is up is a failure; refusing a recipient or a message is not.
 type Servers []*serverWithBreaker
 
 // serverWithBreaker is a server with its circuit breaker.
@@ -130,8 +130,8 @@ func (s Servers) send(ctx context.Context, mail *delivery.RenderedMail) (receipt
 func allSetAside(fail *delivery.Error) bool { return fail != nil && fail.Err == errAllSetAside }
 
 // tryEach offers the mail to one server after the other, except those set aside, until a server
-// accepts it or fails, unless the failure is Temporary or delivery.Error.MayGoElsewhere. The
-// order is that of delivery.UnusedFirst. If those that are left have no turn yet, it returns
+// accepts it or fails in a way that is neither Temporary nor delivery.Error.MayGoElsewhere. The
+// order is that of delivery.UnusedFirst. If the remaining servers have no turn yet, it returns
 // ErrPace; if they are set aside or busy after a refusal, errOtherAside. After Temporary, a refusal
 // that MayGoElsewhere is not returned.
 func (s Servers) tryEach(ctx context.Context, mail *delivery.RenderedMail) (receipt delivery.Result,
@@ -328,8 +328,8 @@ func (s Servers) OnUnverified(f func(server string, why error)) {
 	}
 }
 
-// MaxConns returns how many connections all servers may have together, which bounds how many mails
-// are under way at once.
+// MaxConns returns how many connections all servers may have together. It bounds the number of
+// mails under way.
 func (s Servers) MaxConns() (n int) {
 	for _, server := range s {
 		n += server.MaxConns()

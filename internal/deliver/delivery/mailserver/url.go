@@ -22,7 +22,7 @@ type Config struct {
 	OAuth string
 	// RequiresTLS is false if mails may go to the server in the clear.
 	RequiresTLS bool
-	// Hint says what to change in a URL that may not work, now or soon; empty for others.
+	// Hint is advice on a URL that may not work, now or soon; empty for others.
 	Hint string
 	// Open makes the server; hello is our name in EHLO if the URL gives none. It dials nothing.
 	Open func(hello string) (Server, error)

@@ -52,8 +52,8 @@ type Account struct {
 	TokenURL string `json:"token_uri"`
 }
 
-// ParseAccount reads the file that Google gives for a service account's key. The error says what is
-// wrong with it, without a part of it.
+// ParseAccount reads the file that Google gives for a service account's key. The error names the
+// mistake, without a part of the file.
 func ParseAccount(text []byte) (*Account, error) {
 	const must = "must be the JSON file of a service account, with its key: "
 	a := new(Account)
@@ -116,7 +116,7 @@ var knownErrors = []string{
 	"consent_required", "slow_down",
 }
 
-// microsoftErrors says what to do about Microsoft's errors, by number.
+// microsoftErrors has the remedies for Microsoft's errors, by number.
 var microsoftErrors = map[string]string{
 	"700016":  "the app registration is missing in this tenant: client_id is its Application (client) ID",
 	"7000112": "the application is disabled in the tenant",
@@ -129,7 +129,7 @@ var microsoftErrors = map[string]string{
 	"53003":  "conditional access keeps the application out",
 }
 
-// accountErrors says what to do about Google's errors for a service account.
+// accountErrors has the remedies for Google's errors for a service account.
 var accountErrors = map[string]string{
 	"unauthorized_client": "domain-wide delegation of the account's client ID for this scope is missing in Google's admin console",
 	"invalid_grant":       "subject is not a mailbox of the domain, this machine's clock is wrong, or the account's key was deleted",
@@ -159,8 +159,8 @@ func (s *Source) fetch(ctx context.Context) (token string, until time.Time, err 
 	return t.AccessToken, began.Add(min(time.Until(t.Expiry), maxLife)), nil
 }
 
-// wire carries the request of golang.org/x/oauth2, and keeps the answer, which the errors of that
-// library repeat.
+// wire carries the request of golang.org/x/oauth2, and keeps the answer, as the errors of that
+// library repeat it.
 type wire struct {
 	ctx      context.Context
 	client   *providerhttp.Client
@@ -237,7 +237,7 @@ func (c Client) refusal(r providerhttp.Response) error {
 	return delivery.SafeError(text)
 }
 
-// LoginProblem says what to do after a mail server has refused a token with 535 and this enhanced
+// LoginProblem returns the remedy after a mail server refused a token with 535 and this enhanced
 // status code.
 func (s *Source) LoginProblem(code, token string) string {
 	switch {

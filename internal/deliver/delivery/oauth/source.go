@@ -115,7 +115,7 @@ func (s *Source) state(refused string) (token string, renewal chan struct{}, fai
 	return "", s.startLocked(), nil
 }
 
-// Problem returns since when there is no token, and why; nil if there is one, or was no failure.
+// Problem returns since when there is no token, and why; nil if there is one, or no failure yet.
 func (s *Source) Problem() (since time.Time, why error) {
 	if s == nil {
 		return time.Time{}, nil
@@ -131,8 +131,8 @@ func (s *Source) Problem() (since time.Time, why error) {
 	return s.failed, s.failure
 }
 
-// startLocked starts a request, unless one is under way, and returns what is closed at its end. The
-// caller holds the lock.
+// startLocked starts a request, unless one is under way, and returns a channel that is closed at
+// its end. The caller holds the lock.
 func (s *Source) startLocked() chan struct{} {
 	if s.renewal == nil {
 		if s.timer != nil {

@@ -38,10 +38,9 @@ func Open(t testing.TB, now func() time.Time) *DB {
 	return db
 }
 
-// New is Open for programs that are no test; they must close the DB. It opens a real SQLite with
+// New is Open for programs that are not tests; they must close the DB. It opens a real SQLite with
 // the same schema, statements and transactions as a file, but with one connection for writing and
-// reading. So a read that is under way blocks every other call. It starts nothing that outlives
-// Close.
+// reading. So a read under way blocks every other call. Nothing that it starts outlives Close.
 func New(now func() time.Time) (*DB, error) {
 	image, err := emptySchema()
 	if err != nil {

@@ -30,7 +30,7 @@ type Said struct {
 	Body   string
 }
 
-// Mail is what a provider took.
+// Mail is a mail that a provider took.
 type Mail struct {
 	To     string
 	Send   string            // its ID, as events bring it back
@@ -39,21 +39,21 @@ type Mail struct {
 	Header map[string]string // that it arrives with, by names as [http.CanonicalHeaderKey] has them
 }
 
-// Outcome is an answer of a provider, and what it has to become.
+// Outcome is an answer of a provider, and its expected outcome.
 type Outcome struct {
 	Said
 	Class delivery.ErrorClass
 	Code  string // as rows have it, behind the status
 }
 
-// Rig is what the suites need of a provider.
+// Rig has the parts of a provider that the suites need.
 type Rig struct {
 	// Scheme and User make the URL of an account.
 	Scheme string
 	User   *url.Userinfo
 	// Read reads a request as the provider's documentation has it, signature and all.
 	Read func(r *http.Request, body []byte) (Mail, error)
-	// Key returns what the provider knows a repeated request by.
+	// Key returns the value by which the provider knows a repeated request.
 	Key func(r *http.Request) string
 	// Accepted, Refused and Later are the answers to a mail that is taken, refused for good, and
 	// that should come again.
@@ -70,7 +70,7 @@ type Rig struct {
 // Rigs are those of every provider.
 func Rigs() []Rig { return []Rig{resend()} }
 
-// Step is what a provider does with a request. take takes the mail.
+// Step is a provider's reaction to a request. take takes the mail.
 type Step func(s *Server, w http.ResponseWriter, take func())
 
 // Answers has a provider give an answer, and take no mail.
@@ -245,7 +245,7 @@ func (s *Server) Account(t testing.TB, change ...func(*mailapi.Config)) *mailapi
 	return server
 }
 
-// Script sets what happens with the next requests, and then with all further ones.
+// Script sets the reactions to the next requests, and then to all further ones.
 func (s *Server) Script(then Step, first ...Step) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

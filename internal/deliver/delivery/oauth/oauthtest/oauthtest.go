@@ -23,7 +23,7 @@ import (
 // Secret is the client's secret. It must appear only in requests.
 const Secret = "s3cret~of.the-Client"
 
-// Answer is what the server says to a request, after a while.
+// Answer is the server's answer to a request, after a while.
 type Answer struct {
 	Status         int
 	Location, Body string
@@ -116,7 +116,7 @@ func (s *Server) Answer(answers ...Answer) {
 	s.answers = answers
 }
 
-// Asked is how many requests came.
+// Asked returns the number of requests.
 func (s *Server) Asked() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
