@@ -17,8 +17,8 @@ const (
 	// recheckInterval is the longest sleep of the first caller of a line: a refund or a reset may
 	// free a place before its window ends.
 	recheckInterval = 5 * time.Second
-	// gracePeriod is how long a caller whose deadline has passed stays in line, if a place is free
-	// for it: the callers before it take theirs first.
+	// gracePeriod is how long a caller stays in line after its deadline, if a place is free for it.
+	// The callers before it take theirs first.
 	gracePeriod = time.Second
 	// minSleep is the shortest sleep after a refusal. A Cluster may refuse without a wait, while
 	// another call is under way.
@@ -74,9 +74,9 @@ type waiter struct {
 }
 
 // Take calls take, the method of a [Limiter] or a function around it, and does not wait in line. If
-// the waiting callers need all places that are left in the limits, Take refuses without calling
-// take; RetryAfter then lasts until those callers and then this one can be admitted. For a Repeated
-// request it always calls take. Errors: those of take.
+// the waiting callers need all remaining places, Take refuses without calling take; RetryAfter then
+// lasts until those callers and then this one can be admitted. For a Repeated request it always
+// calls take. Errors: those of take.
 func (q *Queue) Take(ctx context.Context, req Request, take func(context.Context, Request) (Decision, error)) (Decision,
 	error,
 ) {

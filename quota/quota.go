@@ -23,7 +23,7 @@ import (
 	"time"
 )
 
-// Scope is what a rule counts by. Each scope of a request has its own bucket.
+// Scope is the property that a rule counts by. Each scope of a request has its own bucket.
 type Scope string
 
 // The scopes that a rule can have.
@@ -53,7 +53,7 @@ func (s Scope) Counted() bool { return s != Failures && s != FailedChecks && s !
 // (Per), or on the last Days dates. Exactly one of the three is set.
 type Rule struct {
 	Name   string         // unique within its policy; appears in answers and headers
-	Scope  Scope          // what the rule counts by
+	Scope  Scope          // the property that the rule counts by
 	Limit  int            // events, at least 1
 	Window time.Duration  // 1 s to 31 days, whole seconds; 0 if Per or Days is set
 	Per    Period         // empty if Window or Days is set
@@ -177,8 +177,8 @@ func (d Decision) Public() Decision {
 
 // Observed returns the names of the observing rules that would have refused the event, in the order
 // of the request: their limit was reached before the event was counted. If the event was not
-// counted, Observed returns the observing rules whose limit is reached now. For a repeated Take,
-// the counts at the repetition decide.
+// counted, Observed returns the observing rules at their limit now. For a repeated Take, the counts
+// at the repetition decide.
 func (d Decision) Observed() []string {
 	var names []string
 	for _, s := range d.Rules {
@@ -218,9 +218,9 @@ type Limiter interface {
 	Refund(ctx context.Context, id string, buckets ...string) error
 
 	// Record adds events to a bucket, without a decision, so the bucket may exceed a limit. It only
-	// ever makes the bucket stricter: of an ID that the bucket counts, the later instant stays. It
-	// skips events that are as old as keep, which is LongestKeep of the bucket's rules, and those
-	// that a refund or a reset keeps out. Repeating is harmless. Errors: ErrBadRequest,
+	// ever makes the bucket stricter: if the bucket counts an ID already, the later instant stays.
+	// It skips events that are as old as keep, which is LongestKeep of the bucket's rules, and
+	// those that a refund or a reset keeps out. Repeating is harmless. Errors: ErrBadRequest,
 	// ErrUnavailable.
 	Record(ctx context.Context, bucket string, keep time.Duration, events []AgedEvent) error
 

@@ -131,8 +131,8 @@ type nodeState struct {
 }
 
 // availability reports whether a node is paused, and whether another node answers. The first call
-// after a pause begins the next one: it alone tries a node that may hang, until note tells how it
-// went.
+// after a pause begins the next one. Only this call tries a node that may hang, until note records
+// the result.
 func (n *nodeHealth) availability(addr string) (paused, otherAnswers bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -60,7 +60,7 @@ func (p requestPlan) scriptArgs(id, mode string, tombstone time.Duration, near t
 // there for other calendar rules.
 const datesMarker = -1
 
-// appendCutoffs appends the rule's window, or 0 or datesMarker and the calendar instants from which
+// appendCutoffs appends the rule's window, or 0 or datesMarker and the calendar instants with which
 // the script finds the cutoff by its own clock.
 func (r Rule) appendCutoffs(numbers []int64, near time.Time) []int64 {
 	if !r.Calendar() {

@@ -79,7 +79,7 @@ func (p requestPlan) withBuckets(buckets map[Scope]string) (requestPlan, error) 
 	return p, nil
 }
 
-// split returns a decision that has the states of all rules, with those of Request.Also apart.
+// split returns a decision with the states of all rules; those of Request.Also are apart.
 func (p requestPlan) split(d Decision) Decision {
 	if len(d.Rules) > p.deciding {
 		d.Rules, d.Also = d.Rules[:p.deciding:p.deciding], d.Rules[p.deciding:]

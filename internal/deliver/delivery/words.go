@@ -34,8 +34,8 @@ func encodeHeader(text string) string {
 	return strings.Join(append(words, word+encodedWordEnd), " ")
 }
 
-// formatFrom returns the value of the header From. A name in ASCII whose first word fits is quoted
-// if necessary; any other name is encoded.
+// formatFrom returns the value of the header From. A name in ASCII with a first word that fits is
+// quoted if necessary; any other name is encoded.
 func formatFrom(from *mail.Address) string {
 	if text := from.String(); isPrintableASCIIOrPlaceholder(from.Name) && firstWordFits(text) {
 		return text

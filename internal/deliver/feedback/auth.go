@@ -58,8 +58,8 @@ type Auth struct {
 	Topic string `yaml:"topic,omitempty" check:"sns_topic"`
 }
 
-// Verify reports whether the request is the provider's, and its time, if it is signed, near now.
-// Comparisons take constant time.
+// Verify reports whether the request comes from the provider and, if its time is signed, that time
+// is near now. Comparisons take constant time.
 func (s Source) Verify(h http.Header, body []byte, now time.Time) bool {
 	a := s.Auth
 	switch a.Scheme {
@@ -80,8 +80,8 @@ func (s Source) Verify(h http.Header, body []byte, now time.Time) bool {
 	return false
 }
 
-// MayVerify reports whether Verify may return true for these headers and some body. Where the
-// headers hold the secret itself, that is Verify's answer, and the body need not be read for it.
+// MayVerify reports whether Verify may return true for these headers and some body. If the headers
+// hold the secret itself, Verify needs no body, and MayVerify returns its answer.
 func (s Source) MayVerify(h http.Header, now time.Time) bool {
 	switch s.Auth.Scheme {
 	case SchemeStandardWebhooks:

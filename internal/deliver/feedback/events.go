@@ -45,7 +45,7 @@ type Event struct {
 	// reply code and enhanced status code, or a single word; never a sentence, which may hold an
 	// address
 	Detail string
-	Says   delivery.Meaning // what the words at EventFormat.Detail mean
+	Says   delivery.Meaning // meaning of the words at EventFormat.Detail
 	Words  string           // Detail and these words, as delivery.NormalizeReply returns them
 	// Forgeable: anybody who got the mail could have written the event, so it must name the
 	// recipient, and counts only while the code was not entered.

@@ -106,8 +106,8 @@ var (
 	singleWordPattern   = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]{0,39}$`)
 )
 
-// extractDetail returns what may be stored of a provider's text, the codes in it or a single word,
-// and all its words.
+// extractDetail returns the part of a provider's text that may be stored, its codes or a single
+// word, and all its words.
 func extractDetail(value any, paths []JSONPath) (detail, all string) {
 	var found []string
 	single := ""

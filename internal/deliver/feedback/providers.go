@@ -19,11 +19,11 @@ import (
 )
 
 // IngestResult is the result of Ingest: the kind under which the event was recorded, or Unmapped,
-// or why it was not recorded. After any IngestResult the provider need not repeat the event; after
-// an error it should.
+// or the reason why it was not recorded. After any IngestResult the provider need not repeat the
+// event; after an error it should.
 type IngestResult string
 
-// The results besides the kinds in kindByMeaning.
+// The results that are not in kindByMeaning.
 const (
 	Unrecorded     IngestResult = "ignored"         // the event's type is known, but nothing is recorded for it
 	Unmapped       IngestResult = "unmapped"        // the type is not configured; the event is recorded if its send is known
@@ -114,8 +114,8 @@ func (p *ProviderEvents) IngestMail(ctx context.Context, provider string, mail [
 	return OtherRecipient, nil
 }
 
-// eventOf returns what a bounce mail claims of one recipient as an event, without send and
-// recipient. The words count beside the status, unless one of them says that the failure may pass.
+// eventOf returns a bounce mail's claim about one recipient as an event, without send and
+// recipient. The words count, too, unless one of them says that the failure may pass.
 func eventOf(r bounce.Recipient) Event {
 	e := Event{Meaning: Bounced, Forgeable: true, Detail: codesIn(r.Status, r.Words)}
 	if strings.HasSuffix(r.Status, ".0.0") { // the server's words may have a code that says more
@@ -180,8 +180,8 @@ func (p *ProviderEvents) record(ctx context.Context, provider string, kind store
 	return IngestResult(kind), nil
 }
 
-// logUnmapped logs once for each type of a provider that its configuration does not map, since such
-// events may mean that mails fail. It logs no type that is not a single word.
+// logUnmapped logs a type once that a provider's configuration does not map, since such events may
+// mean that mails fail. It logs only types of a single word.
 func (p *ProviderEvents) logUnmapped(provider, name string) {
 	if _, known := p.unmapped.LoadOrStore(provider+" "+name, true); !known && singleWordPattern.MatchString(name) {
 		p.Logger.Warn("provider event is not mapped: see provider_events", "provider", provider, "type", name,

@@ -50,11 +50,11 @@ const (
 )
 
 // Record records a carrier's receipt in the send's status, writes the app's event, and ends the
-// polling of this carrier. changed is false if the send has this or a better receipt already, if it
-// did not go out, or if another carrier than the one that took the message calls it lost: that is
-// about a refused attempt. Error: of the database, or fault.Unavailable for a receipt of a lost
-// message while the send is Sending: the carrier that takes the message is not known yet, so this
-// one must repeat the receipt, or is polled.
+// polling of this carrier. changed is false if the send has this or a better receipt already, or
+// did not go out. It is also false if a carrier that did not take the message calls it lost: that
+// is about a refused attempt. Error: of the database; or fault.Unavailable for a receipt of a lost
+// message while the send is Sending. Then it is not known yet which carrier takes the message, so
+// this one must repeat the receipt, or is polled.
 func (r *ReceiptRecorder) Record(ctx context.Context, carrier string, send uuid.UUID, delivered bool) (changed bool, err error) {
 	status, event := store.Undelivered, store.SendUndelivered
 	if delivered {
@@ -123,7 +123,7 @@ func (r *ReceiptRecorder) poll(ctx context.Context, a store.PendingReceipt) {
 	q, err := r.statusQuery(ctx, a)
 	poller, can := r.Carriers.Poller(a.Carrier)
 	if errors.Is(err, errNoStatusQuery) || !can {
-		r.stopAwaitingReceipt(ctx, a.Carrier, a.Send) // no receipt is needed, or none can be asked for
+		r.stopAwaitingReceipt(ctx, a.Carrier, a.Send) // no receipt is needed, or the carrier cannot be polled for one
 		return
 	}
 	if err != nil {

@@ -216,8 +216,8 @@ func (o *Outbox) logAttempt(f *flight, out store.Outcome, fail *delivery.Error) 
 	log("delivery attempt failed", line...)
 }
 
-// classifyFailure decides what a failure means: an outcome with a refund, a suppression of the
-// address, unknown, or a postponement.
+// classifyFailure turns a failure into an outcome with a refund, a suppression of the address,
+// unknown, or a postponement.
 func (o *Outbox) classifyFailure(w store.Work, out store.Outcome, fail *delivery.Error,
 	suppressFor time.Duration,
 ) (store.Outcome, *store.Postponement) {

@@ -11,13 +11,13 @@ import (
 )
 
 const (
-	judgedAfter      = time.Second // what has waited less says nothing of the throughput
+	judgedAfter      = time.Second // a shorter wait says nothing of the throughput
 	throughputWindow = time.Minute
 	manyDeferred     = 20
 )
 
-// throughput has what went out within the last throughputWindow, the oldest first, second by
-// second.
+// throughput counts the messages that went out within the last throughputWindow, second by second,
+// the oldest first.
 type throughput []second
 
 type second struct {
@@ -25,8 +25,8 @@ type second struct {
 	count int
 }
 
-// add counts a message that goes out. Messages have waited since an instant, and what went out
-// before is counted apart.
+// add counts a message that goes out. Messages have waited since an instant; earlier ones are
+// counted apart.
 func (t *throughput) add(now, since time.Time) {
 	*t = slices.DeleteFunc(*t, func(s second) bool { return now.Sub(s.first) > throughputWindow+time.Second })
 	if n := len(*t) - 1; n >= 0 && now.Sub((*t)[n].first) < time.Second && (*t)[n].first.After(since) {
@@ -46,7 +46,7 @@ func (t throughput) since(from time.Time) (n int) {
 	return n
 }
 
-// backlog is why a new message of a lane may wait: what waits before it, and whether the server
+// backlog is why a new message of a lane may wait: the messages before it, and whether the server
 // takes more.
 type backlog struct {
 	waits     map[string]int // by app: messages that are queued, or deferred since the server takes no more
@@ -56,7 +56,7 @@ type backlog struct {
 	suspended time.Time      // since when all servers have been suspended; zero: they are not
 	refused   time.Time      // when the server last said that it takes no more now
 	paced     time.Time      // when a mail last waited for its turn by per_minute (delivery.ErrPace)
-	sent      throughput     // what went out
+	sent      throughput     // messages that went out
 }
 
 // count counts n more messages that wait.
@@ -122,12 +122,12 @@ func (l *lane) expectedWait(app, network string, now time.Time, most, share int)
 	return time.Duration(before / float64(gone) * float64(now.Sub(from))), false
 }
 
-// ExpectedWait returns how long a new message of an app would wait until it goes out: the messages
-// that are before it in its lane, by how many went out in the last minute, as far as messages
-// waited. Apps take turns, and so do the networks of an app's strangers: of each other one as many
-// are before it as of its own. It is 0 while a new message is tried at once, and in the first
-// second. stalled: nothing has gone out since messages began to wait or all servers were suspended,
-// and wait is how long ago that was.
+// ExpectedWait returns how long a new message of an app would wait until it goes out: the number of
+// messages before it in its lane, divided by the throughput of the last minute, as far as messages
+// waited. Apps take turns, and so do the networks of an app's strangers: each of the others has as
+// many messages before it as its own. It is 0 while a new message is tried immediately, and in the
+// first second. stalled: nothing has gone out since messages began to wait or all servers were
+// suspended, and wait is how long ago that was.
 func (o *Outbox) ExpectedWait(q store.Queue, app, network string) (wait time.Duration, stalled bool) {
 	o.lanesMu.Lock()
 	defer o.lanesMu.Unlock()

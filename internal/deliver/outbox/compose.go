@@ -17,7 +17,7 @@ import (
 )
 
 // transmitFunc sends a composed message and returns the provider's answer. Only compose and this
-// function hold both the code and the full recipient, which leave it only in the message.
+// function hold both the code and the full recipient; these leave it only in the message.
 type transmitFunc func(context.Context) (delivery.Result, error)
 
 // failToCompose logs why a message cannot be composed, and returns the outcome of its send.
@@ -27,10 +27,11 @@ func (o *Outbox) failToCompose(w store.Work, reason string, err error) (transmit
 	return nil, store.Outcome{Status: store.Failed, Reason: reason, Refund: true}
 }
 
-// compose decrypts the recipient of a row, derives or decrypts its code, checks block lists and
-// number rules again, since the configuration may have changed, and renders the message. It returns
-// the function that sends it, or nil and the outcome if it must not or cannot be sent. used are the
-// providers to try last, and took those of them that took an earlier message.
+// compose decrypts the recipient of a row, derives or decrypts its code, and renders the message.
+// It checks block lists and number rules again, since the configuration may have changed. It
+// returns the function that sends the message, or nil and the outcome if the message must not or
+// cannot be sent. used are the providers to try last, and took those of them that took an earlier
+// message.
 func (o *Outbox) compose(set policy.Set, w store.Work, used, took []string) (transmitFunc, store.Outcome) {
 	v := w.Verification
 	app := set.Apps[v.App]
@@ -114,7 +115,7 @@ func (o *Outbox) composeMail(w store.Work, to recipient.Recipient, request messa
 	}, store.Outcome{}
 }
 
-// chosenByAnyone reports whether anyone can be the one who chose the recipient.
+// chosenByAnyone reports whether anyone may have chosen the recipient.
 func chosenByAnyone(w store.Work) bool {
 	return policy.IsStrangerInScope(w.Verification.Class, quota.Global)
 }

@@ -23,8 +23,8 @@ type lane struct {
 	flights          int               // all flights of this lane, queued or at a worker
 	held             map[string]int    // flights by app
 	workers          int               // running workers
-	patient          int               // of these: those at a mail whose wait gives way to others; see mayWait
-	behind           map[string]bool   // apps of which rows wait in the database, since memory was full
+	patient          int               // of these: those at a mail that gives way to others; see mayWait
+	behind           map[string]bool   // apps with rows that wait in the database, since memory was full
 	suspensionLogged bool              // logAttempt has logged that all servers are set aside
 	backlog
 }
@@ -42,8 +42,8 @@ func byExpiry(a, b *flight) int {
 		bytes.Compare(a.work.Send.ID[:], b.work.Send.ID[:]))
 }
 
-// queue has the flights of one app that wait. The networks of strangers take turns, so that none
-// waits behind all that another one asked for.
+// queue has the waiting flights of one app. The networks of strangers take turns, so that none
+// waits for all flights of another.
 type queue struct {
 	byNetwork map[string][]*flight // in the order of byExpiry; none is empty
 	turns     []string             // the networks; the first one is served next
@@ -145,9 +145,9 @@ func (l *lane) pop() *flight {
 	return first
 }
 
-// mayWait lets the mail of a recipient that was silent wait for longer than others, until the
-// caller calls end. givesWay reports that it must not wait any more: others wait for a worker, and
-// more than half of the workers are at such mails.
+// mayWait lets the mail of a silent recipient wait for longer than others, until the caller calls
+// end. givesWay reports that it must end its wait: others wait for a worker, and more than half of
+// the workers are at such mails.
 func (o *Outbox) mayWait(l *lane) (givesWay func() bool, end func()) {
 	o.countPatient(l, 1, func() bool { return true })
 	waits := true
@@ -155,7 +155,7 @@ func (o *Outbox) mayWait(l *lane) (givesWay func() bool, end func()) {
 	return func() bool { stop(l.needsWorker); return !waits }, func() { stop(func() bool { return true }) }
 }
 
-// countPatient counts n workers more that are at such mails, if when says so.
+// countPatient counts n more workers at such mails, if when says so.
 func (o *Outbox) countPatient(l *lane, n int, when func() bool) bool {
 	o.lanesMu.Lock()
 	defer o.lanesMu.Unlock()

@@ -9,7 +9,7 @@ import (
 	"sendcode/internal/store"
 )
 
-// flight is a row of the database whose lease this process holds.
+// flight is a row of the database with a lease of this process.
 type flight struct {
 	work    store.Work
 	lane    *lane
@@ -22,8 +22,8 @@ type flight struct {
 	next      *flight         // of the newest attempt that this process took over meanwhile
 }
 
-// now returns the time on the database's clock, as it went on since the work was read. Outbox.Now
-// is an estimate, which is wrong for some seconds after that clock is set.
+// now returns the time on the database's clock: the time at which the work was read, and the time
+// since. Outbox.Now is an estimate, which is wrong for some seconds after that clock is set.
 func (f *flight) now() time.Time { return f.work.Now.Add(time.Since(f.read)) }
 
 // leases are the flights of this process. Safe for concurrent use.

@@ -31,9 +31,9 @@ const (
 // less than store.CallTimeout, so that even the slowest requests get an answer.
 func maxDecisionTime() time.Duration { return store.CallTimeout * 4 / 5 }
 
-// Limiter bounds how many requests are under way at once, so that all of them are answered in
-// time. Requests beyond the limit are refused at once (load shedding). Without an Admission, under
-// more load than the database can serve, all requests would wait and time out together.
+// Limiter bounds how many requests are under way together, so that all of them are answered in
+// time. Requests beyond the limit are refused immediately (load shedding). Without an Admission,
+// under more load than the database can serve, all requests would wait and time out together.
 //
 // Requests are decided first in, first out. So the time until a new request is decided is the
 // number of requests under way, divided by the rate at which requests are decided (Little's law).
@@ -62,9 +62,9 @@ func New() *Limiter {
 	return &Limiter{began: time.Now(), underWay: list.New(), refused: map[string]int{ClassStranger: 0, ClassKnown: 0, ClassUnread: 0}}
 }
 
-// OverloadedError refuses a request because as many requests are under way as can be decided in
-// time, or because its message would go out too late. It is a fault.Unavailable: nothing was done
-// or counted for the request.
+// OverloadedError refuses a request because the service cannot decide more requests in time, or
+// because its message would go out too late. It is a fault.Unavailable: nothing was done or counted
+// for the request.
 type OverloadedError struct {
 	RetryAfter time.Duration     // positive
 	Slow       recipient.Channel // the channel whose messages go out too late; empty: too many requests are under way
@@ -99,9 +99,9 @@ func (l *Limiter) Enter(stranger bool) (leave func(decided bool), err error) {
 	return func(decided bool) { once.Do(func() { l.leave(place, stranger, decided) }) }, nil
 }
 
-// RefuseIfFull returns the *OverloadedError with which Enter would refuse a request of a class now,
-// and counts the refusal; nil if Enter would admit the request. For ClassUnread it refuses only if
-// Enter would refuse requests of every class.
+// RefuseIfFull returns the *OverloadedError of Enter for a request of a class now, and counts the
+// refusal; nil if Enter would admit the request. For ClassUnread it refuses only if Enter would
+// refuse requests of every class.
 func (l *Limiter) RefuseIfFull(class string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -167,7 +167,7 @@ func (l *Limiter) limit(now time.Time) int {
 // advanceSlots makes the slot of now the newest one, and empties the slots that began since the
 // last call. The caller holds the lock.
 func (l *Limiter) advanceSlots(now time.Time) {
-	slot := int64(now.Sub(l.began) / rateSlotLength) // by the monotonic clock, which no step of the wall clock moves
+	slot := int64(now.Sub(l.began) / rateSlotLength) // by the monotonic clock, which ignores steps of the wall clock
 	for range min(slot-l.slot, rateSlotCount) {
 		l.slot++
 		l.decided[l.slot%rateSlotCount] = 0

@@ -26,8 +26,8 @@ import (
 	"sendcode/quota"
 )
 
-// Rule is a quota rule with the names of the keys by which it counts. Events with the same values
-// of these keys count together.
+// Rule is a quota rule with the names of the keys that it counts by. Events with the same values of
+// these keys count together.
 type Rule struct {
 	quota.Rule          // New and SetLimits set its Scope
 	Keys       []string // at least one

@@ -63,9 +63,8 @@ func AppFailedChecks(app string, ch recipient.Channel) string {
 // Trial returns one of the buckets that count the trials whether the limiter works.
 func Trial(number int) string { return quota.Bucket("", "", "", "trial", strconv.Itoa(number)) }
 
-// NetworkFailedChecks returns the buckets of the client's networks in which a failed check is
-// counted. Without a client address it returns none, since a back end's own address would stand for
-// all its users.
+// NetworkFailedChecks returns the buckets of the client's networks that count a failed check.
+// Without a client address it returns none: a back end's own address would stand for all its users.
 func NetworkFailedChecks(app string, ip netip.Addr, ch recipient.Channel) map[quota.Scope]string {
 	all := map[quota.Scope]string{}
 	for scope, subject := range map[quota.Scope]string{quota.IP: ClientPrefix(ip), quota.Network: WideNetworkPrefix(ip)} {
@@ -92,7 +91,7 @@ func GroupsOf(k keys.Vault, r recipient.Recipient, h recipient.Hashes) Recipient
 	return RecipientGroups{Country: r.Country(), Prefix: k.PrefixHash(r)}
 }
 
-// Subject has the properties of a request by which rules count it.
+// Subject has the properties of a request that rules count by.
 type Subject struct {
 	App       string
 	IP        netip.Addr
@@ -184,7 +183,7 @@ func (s Subject) bucket(scope quota.Scope) string {
 	case quota.Prefix:
 		subject = s.Groups.Prefix
 	case quota.Global:
-		app, subject = "", globalSubject // no app has an empty name, so this bucket is no app's
+		app, subject = "", globalSubject // no app has an empty name, so this bucket belongs to no app
 	}
 	if subject == "" {
 		return ""

@@ -128,8 +128,8 @@ func New(shared Limiter, db Database, p *policy.CurrentSet, lost func(), now fun
 	return g
 }
 
-// InProcess reports whether a limiter is a quota.Memory, or wraps one: then its method Unwrap
-// returns what it wraps.
+// InProcess reports whether a limiter is a quota.Memory or wraps one. A wrapper has the method
+// Unwrap.
 func InProcess(l Limiter) bool {
 	if w, ok := l.(interface{ Unwrap() Limiter }); ok {
 		return InProcess(w.Unwrap())
@@ -150,8 +150,8 @@ type outage struct {
 
 func (o *outage) lasts() bool { return o.turns.Load()%2 == 1 }
 
-// Stop ends the trials whether the limiter is back. If an outage lasts, it makes the last one at
-// once: else the refunds that wait would end with the process. Call it after the last send and
+// Stop ends the trials whether the limiter is back. If an outage lasts, it makes the last trial
+// immediately: else the waiting refunds would end with the process. Call it after the last send and
 // before the limiter is closed.
 func (g *Gates) Stop() {
 	g.endTrials()
@@ -182,7 +182,7 @@ func (g *Gates) tryAgain(ctx context.Context, count int) {
 	}
 	g.outage.back.Store(true)
 	defer g.outage.back.Store(false)
-	g.MakePendingRefunds(ctx) // before the first request asks it again, so that none of their places is told as taken
+	g.MakePendingRefunds(ctx) // before the first request calls it again, so that none of their places counts as taken
 	g.outage.ended.Store(g.now().UnixMicro())
 	if g.outage.turns.CompareAndSwap(turns, turns+1) { // else Stop has ended it
 		g.logger.Info("Redis back", "sends_decided_by_database", g.outage.sends.Swap(0))
@@ -242,7 +242,7 @@ func (g *Gates) callLimiter(ctx context.Context, r, own quota.Request,
 	if !errors.Is(err, quota.ErrUnavailable) {
 		return d, err
 	}
-	// else the client hung up, or only some nodes are away, or an outage has begun since the call
+	// else the client hung up, only some nodes are away, or an outage has begun since the call
 	// began
 	if ctx.Err() == nil && !errors.Is(err, quota.ErrPartly) && g.outage.turns.CompareAndSwap(turns, turns+1) {
 		g.outage.cause.Store(&err)

@@ -38,7 +38,7 @@ type pendingRefund struct {
 }
 
 // Away reports whether an error of Refund or Record says that the next call would fail, too. Else
-// only a part of a Redis Cluster is away, or the fault is of this call alone.
+// only a part of a Redis Cluster is away, or only this call fails.
 func (*Gates) Away(err error) bool {
 	return errors.Is(err, errLimiterAway) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) ||
 		errors.Is(err, quota.ErrUnavailable) && !errors.Is(err, quota.ErrPartly)
@@ -78,7 +78,7 @@ func (g *Gates) PendingRefunds() int {
 func (g *Gates) RefundsAdded() <-chan struct{} { return g.pending.added }
 
 // MakePendingRefunds makes the pending refunds. It may be called at any time. While the limiter is
-// away they wait; one that fails alone is kept, and the next are made. A refund that panics is
+// away they wait. If only one fails, it is kept, and the next are made. A refund that panics is
 // dropped.
 func (g *Gates) MakePendingRefunds(ctx context.Context) {
 	p := &g.pending

@@ -37,7 +37,7 @@ type sharedReads[T any] struct {
 }
 
 // readKey is the key of reads that can be shared: the rows, whether strangers need them, and
-// whether they are for a look, which takes no slot of refusals.
+// whether the read is a peek, which takes no slot of refusals.
 type readKey struct {
 	bucket             string
 	counting, rejected time.Duration

@@ -51,7 +51,7 @@ func (g *Gates) Record(ctx context.Context, scope quota.Scope, bucket string, ke
 }
 
 // agedBy returns the events, older by a duration, with their ages as of an instant. A negative
-// duration, which a clock that was set back gives, counts as 0.
+// duration, from a clock that was set back, counts as 0.
 func agedBy(events []quota.AgedEvent, by time.Duration, asOf time.Time) []quota.AgedEvent {
 	aged := make([]quota.AgedEvent, len(events))
 	for i, e := range events {

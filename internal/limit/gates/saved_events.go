@@ -23,11 +23,10 @@ type EventDatabase interface {
 
 const (
 	// KeepEvery is the time between two writes of changes. A killed process loses the changes of
-	// this time, and those of a write that was not committed: less than a second, unless the disk
-	// is slow.
+	// this time, and those of an uncommitted write: less than a second, unless the disk is slow.
 	KeepEvery = 500 * time.Millisecond
-	// longestForgotten is the longest window whose events are not kept: most of these windows have
-	// ended when a process has started again.
+	// longestForgotten is the longest window whose events are not saved: most of these windows have
+	// ended by the next start.
 	longestForgotten = 10 * time.Second
 	// eventsPerWrite bounds the changes in one transaction, in which SQLite's only writer is busy
 	// for some 10 ms.
@@ -58,7 +57,7 @@ type SavedEvents struct {
 	read    int64      // the number of the last event that was read, also of its own
 	mu      sync.Mutex // guards queue
 	queue   []quota.Change
-	lines   logs.Throttle // of the log lines on what is not kept or not counted
+	lines   logs.Throttle // of the log lines on events that are not saved or not counted
 }
 
 // NewSavedEvents makes a limiter in this process on the clock now, and the SavedEvents that keep
@@ -78,7 +77,7 @@ func NewSavedEvents(db EventDatabase, ahead func() time.Duration, now func() tim
 	return k
 }
 
-// Limiter returns the limiter whose events are kept.
+// Limiter returns the limiter whose events are saved.
 func (s *SavedEvents) Limiter() *quota.Memory { return s.limiter }
 
 // readKept marks the context of changes that were read from the database, and are not written
@@ -211,8 +210,8 @@ func (s *SavedEvents) loadBatch(ctx context.Context, to Limiter) (n int, err err
 	return n, err
 }
 
-// addTo adds events, by the encrypted name of their bucket, to a limiter. It leaves out those whose
-// name another index key encrypted: a new key frees every quota, and an old event must not keep a
+// addTo adds events, by the encrypted name of their bucket, to a limiter. It leaves out names that
+// another index key encrypted: a new key frees every quota, and an old event must not keep a
 // process from its start.
 func (s *SavedEvents) addTo(ctx context.Context, to Limiter, group map[string][]store.LimiterEvent) error {
 	unread := 0
@@ -254,7 +253,7 @@ func (s *SavedEvents) addTo(ctx context.Context, to Limiter, group map[string][]
 // written before the answer, unless the database is unavailable.
 type WriteThrough struct {
 	*Gates
-	Saved *SavedEvents // nil: the limiter keeps them itself
+	Saved *SavedEvents // nil: the limiter saves them itself
 }
 
 // TakeOrLocal is TakeOrLocal of Gates, and writes the event to the database before it returns.

@@ -86,12 +86,12 @@ func later(s quota.State, passed time.Duration) quota.State {
 	return s
 }
 
-// databaseRows are what the database counts for a subject.
+// databaseRows are the events that the database counts for a subject.
 type databaseRows struct {
 	events map[quota.Scope][]quota.Event
 	states []quota.State // of the rules whose states follow from the events
 	now    time.Time     // on the database's clock
-	asked  time.Time     // when the rows were asked for, on this process's clock; before now
+	asked  time.Time     // when the rows were requested, on this process's clock; before now
 }
 
 func newDatabaseRows(p buckets.Plan, sends, rejected []quota.Event, now, asked time.Time) databaseRows {
@@ -102,8 +102,8 @@ func newDatabaseRows(p buckets.Plan, sends, rejected []quota.Event, now, asked t
 	return databaseRows{events, quota.Evaluate(rules, events, now).Rules, now, asked}
 }
 
-// Peek returns the state of every rule for a subject now, and counts nothing. The limiter and the
-// database are asked at once. Without the limiter, the database and this process answer. Errors: of
+// Peek returns the state of every rule for a subject now, and counts nothing. It calls the limiter
+// and the database together. Without the limiter, the database and this process answer. Errors: of
 // the database, or of a bad request.
 func (g *Gates) Peek(ctx context.Context, p buckets.Plan) (Answer, error) {
 	reading := &struct {
@@ -127,8 +127,8 @@ func (g *Gates) Peek(ctx context.Context, p buckets.Plan) (Answer, error) {
 	h := rows.rows // as it is now, when both have answered
 	h.Now = h.Now.Add(g.now().Sub(rows.heard).Truncate(time.Microsecond))
 	// recordRows takes the ages as of an instant of the limiter's clock that was over by h.Now. The
-	// limiter's answer is of one at most as long after the rows were asked for as the earlier one
-	// of both answers came.
+	// limiter computed its answer no longer after the request of the rows than the earlier of both
+	// answers came.
 	d.At = d.At.Add(-max(0, min(heard.Sub(rows.asked), rows.heard.Sub(rows.asked))))
 	return Answer{g.correctAndMerge(ctx, p, d, asked, heard, g.countedRows(p, h, rows.asked)), &h}, nil
 }
@@ -242,8 +242,7 @@ func (g *Gates) merge(p buckets.Plan, d quota.Decision, asked, heard time.Time, 
 	return d
 }
 
-// lackingScopes returns the scopes of the rules for which the limiter counts fewer events than
-// rows.
+// lackingScopes returns the scopes of the rules that have fewer events in the limiter than in rows.
 func lackingScopes(limited, rows []quota.State) (scopes []quota.Scope) {
 	for _, r := range rows {
 		if slices.ContainsFunc(limited, func(l quota.State) bool { return l.Name == r.Name && l.Scope == r.Scope && l.Used < r.Used }) &&

@@ -23,7 +23,7 @@ type recipientsUntil struct {
 }
 
 type recipientUntil struct {
-	name  uint64 // a hash of the recipient, and of what its limits depend on
+	name  uint64 // a hash of the recipient, and of all that its limits depend on
 	until int64  // µs since 1970
 }
 

@@ -31,8 +31,8 @@ const (
 	dials   = 1
 )
 
-// refused are the parameters of go-redis that a URL for Sentinel or Cluster must not have: its
-// other parts say the same, or with them a replica, whose data may be old, would decide.
+// refused are the parameters of go-redis that a URL for Sentinel or Cluster must not have. Other
+// parts of the URL say the same, or a replica with old data would decide.
 var refused = []string{
 	"addr", "db", "master_name", "username", "password", "read_only", "replica_only",
 	"use_disconnected_replicas", "route_by_latency", "route_by_latency_tolerance", "route_randomly",
@@ -55,15 +55,14 @@ func Open(rawURL string) (redis.UniversalClient, error) {
 	}
 }
 
-// newFailoverClient makes a client whose errors name a master that no Sentinel knows.
+// newFailoverClient makes a client with errors that name a master unknown to all Sentinels.
 func newFailoverClient(o *redis.FailoverOptions) *redis.Client {
 	client := redis.NewFailoverClient(o)
 	client.AddHook(masterNamer(o.MasterName))
 	return client
 }
 
-// masterNamer is a hook that adds the master's name to the Nil by which a Sentinel says that it
-// does not know it.
+// masterNamer is a hook that adds the master's name to the Nil of a Sentinel that does not know it.
 type masterNamer string
 
 // DialHook implements redis.Hook.

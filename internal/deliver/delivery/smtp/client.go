@@ -153,9 +153,9 @@ func (c *Client) deliver(ctx context.Context, held *session, mail *delivery.Rend
 }
 
 // worthFreshConnection reports whether a kept connection ended before the server asked for the
-// content, or the server refused a command because of the connection. The server then has accepted
-// nothing. It does not if the server answered MAIL and was silent then, or if the failure is the
-// recipient's: a fresh connection would have the same end.
+// content, or the server refused a command because of the connection. Then the server has accepted
+// nothing. It is false if the server answered MAIL and then was silent, or if the failure is the
+// recipient's: a fresh connection would end in the same way.
 func worthFreshConnection(fail *delivery.Error) bool {
 	early := fail.Stage == delivery.StageMail ||
 		(fail.Stage == delivery.StageRcpt || fail.Stage == delivery.StageData) && !errors.Is(fail.Err, os.ErrDeadlineExceeded)

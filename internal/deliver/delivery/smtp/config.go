@@ -47,14 +47,14 @@ type Config struct {
 	// loopback address.
 	Username, Password string
 	Mechanism          string
-	// OAuth names the client by whose Tokens Username logs in, without a password; empty: none.
+	// OAuth names the client whose Tokens Username logs in with, without a password; empty: none.
 	OAuth  string
 	Tokens *oauth.Source
 	// preferPlain: the server refused (535) a mechanism that hides the password, and offers PLAIN
-	// or LOGIN, with which the next session begins; see openSession. withDefaults makes it.
+	// or LOGIN. The next session begins with these; see openSession. withDefaults makes it.
 	preferPlain *atomic.Bool
-	// hasty reports whether a server that has been silent for so long while a connection is opened
-	// is waited for no longer; nil: it is waited for.
+	// hasty reports whether to give up a server that has been silent for so long while a connection
+	// is opened; nil: wait for it.
 	hasty func(waited time.Duration) bool
 	// Hello is our name in EHLO, by default "localhost". A public relay wants the sending domain
 	// here.
@@ -65,7 +65,7 @@ type Config struct {
 	// Microsoft's hosts it is 3.
 	MaxConns int
 	// beginConns is how many connections may be open before the server has shown that it takes
-	// more: MaxConns if that is given, else MinConns. withDefaults makes it.
+	// more: MaxConns if it is set, else MinConns. withDefaults makes it.
 	beginConns int
 	// MinConns is how many connections are opened without a backlog, each as soon as a mail finds
 	// none free; by default 4, or MaxConns if that is less. They are kept for 30 s without work.
@@ -115,12 +115,12 @@ func (c Config) port() int {
 	return cmp.Or(c.Port, portSubmission)
 }
 
-// microsoftHosts are the hosts at which Microsoft ends logins by password. smtp-hve.office365.com
-// is not among them.
+// microsoftHosts are the hosts where Microsoft ends logins by password; smtp-hve.office365.com is
+// not one.
 var microsoftHosts = regexp.MustCompile(`(?i)^(smtp|smtp-legacy|smtp-mail|outlook)\.(office365\.(com|us)|(outlook|hotmail|live)\.com)\.?$`)
 
-// Hint says what to write where the port is for the other kind of encryption, or where the server
-// takes no passwords soon; empty for others.
+// Hint is advice if the port is for the other kind of encryption, or if the server soon takes no
+// passwords; empty for others.
 func (c Config) Hint() string {
 	switch implicit := c.TLS == TLSImplicit; {
 	case c.Username != "" && c.TLS == TLSOpportunistic && !loopback.IsHost(c.Host):

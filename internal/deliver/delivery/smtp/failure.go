@@ -39,8 +39,8 @@ const (
 	errUTF8    = delivery.SafeError("the server does not take non-ASCII local parts (SMTPUTF8)")
 )
 
-// newError returns the error of a step that failed with err. If there was a whole reply, it decides
-// what the error is about, and its text is redacted; while logging in, the text is left out.
+// newError returns the error of a step that failed with err. A whole reply decides the error's
+// About, and its text is redacted; while logging in, the text is left out.
 func newError(ctx context.Context, stage string, err error, private delivery.PrivateData) *delivery.Error {
 	reply, ok := errors.AsType[*textproto.Error](err)
 	if !ok || reply.Code < 200 || reply.Code >= 600 {
@@ -93,8 +93,8 @@ func refusesSilently(fail *delivery.Error) bool {
 	return false
 }
 
-// aboutRecipient reports whether two connections, of which the first had served other mails, have
-// ended at the same step after MAIL: some servers answer 421 to one recipient.
+// aboutRecipient reports whether two connections ended at the same step after MAIL, the first of
+// them after other mails: some servers answer 421 to one recipient.
 func aboutRecipient(kept, fresh *delivery.Error) bool {
 	return kept != nil && fresh != nil && kept.About == delivery.AboutConnection && fresh.About == delivery.AboutConnection &&
 		kept.Stage == fresh.Stage && kept.Stage != delivery.StageMail
@@ -133,7 +133,7 @@ func parseEnhancedCode(code int, text string) string {
 	return word
 }
 
-// withoutEnhancedCode returns a reply's text without the enhanced status code, which may begin each
+// withoutEnhancedCode returns a reply's text without the enhanced status code that may begin each
 // of its lines.
 func withoutEnhancedCode(text, code string) string {
 	var b strings.Builder

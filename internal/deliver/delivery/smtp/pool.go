@@ -13,12 +13,12 @@ import (
 // pool keeps the connections to one server: at most `most`, including those that are saying QUIT.
 //
 // It begins with `begin` connections. While a backlog needs more, it opens at most two at a time,
-// each after one before it has served a mail. After the server has said that it has too much of us,
-// there are no more than had worked, for growAfterRefusal.
+// each after one before it has served a mail. If the server says that it has too much of us, the
+// pool opens no more than had worked, for growAfterRefusal.
 //
-// If all connections are in use and fewer than `least` are open, a mail opens another one at once.
-// Otherwise the mail first waits for growAfter, so that only a backlog opens further connections.
-// Idle connections beyond `least` are closed after shrinkAfter.
+// If all connections are in use and fewer than `least` are open, a mail opens another one
+// immediately. Otherwise the mail first waits for growAfter, so that only a backlog opens further
+// connections. Idle connections beyond `least` are closed after shrinkAfter.
 type pool struct {
 	least, begin, most, maxMails int
 	perMinute                    int // mails that may begin within any minute; 0: any number
@@ -64,7 +64,7 @@ const (
 	growAfterRefusal = 10 * time.Minute
 	growAfterFault   = time.Minute // see heldLocked
 	maxTrials        = 2
-	// aliveFor is how long a server that takes mails counts as one that works.
+	// aliveFor is how long a server counts as working after it takes a mail.
 	aliveFor = 10 * time.Second
 )
 
@@ -77,9 +77,9 @@ func (p *pool) limitLocked() int {
 	return min(p.most, p.worked+trials)
 }
 
-// trialsLocked returns how many connections more than have worked may be tried at once: one after a
-// refusal, none for a while after it. Else two, so that a slow mail on one of them keeps no other
-// mail waiting. The caller holds the lock.
+// trialsLocked returns how many connections beyond those that have worked may be tried together:
+// one after a refusal, none for a while after that. Else two, so that a slow mail on one of them
+// keeps no other mail waiting. The caller holds the lock.
 func (p *pool) trialsLocked() int {
 	switch {
 	case p.refused.IsZero():
@@ -90,9 +90,9 @@ func (p *pool) trialsLocked() int {
 	return 1
 }
 
-// heldLocked reports whether the server refused a connection within growAfterRefusal. Where only
-// one of several is left, the refusals may have been a passing fault, or an ended process's
-// connections may have counted: then it is growAfterFault. The caller holds the lock.
+// heldLocked reports whether the server refused a connection within growAfterRefusal. If only one
+// of several connections is left, the time is growAfterFault: the refusals may have been a passing
+// fault, or the connections of an ended process may have counted. The caller holds the lock.
 func (p *pool) heldLocked() bool {
 	lasts := growAfterRefusal
 	if p.worked == 1 && p.begin > 1 {
@@ -150,9 +150,9 @@ func (p *pool) acquire(ctx context.Context, patience time.Duration) (s *session,
 	}
 }
 
-// acquireOrQueue returns what takeOrReserveLocked returns or, if that is false, queues the mail and
-// returns its waiter. It returns neither if all connections are in use and patience is 0, and an
-// error if the pool is closed, or if the mail's turn does not come soon enough.
+// acquireOrQueue returns the result of takeOrReserveLocked or, if that is false, queues the mail
+// and returns its waiter. It returns neither if all connections are in use and patience is 0, and
+// an error if the pool is closed, or if the mail's turn does not come soon enough.
 func (p *pool) acquireOrQueue(patience time.Duration) (s *session, ok bool, t *waiter, fail *delivery.Error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -208,8 +208,8 @@ func (p *pool) takeOrReserveLocked(overdue bool) (s *session, ok bool) {
 	return s, ok
 }
 
-// paceLeftLocked returns how long it is until one more mail may begin by perMinute; 0: it may now.
-// The caller holds the lock.
+// paceLeftLocked returns the time until perMinute lets one more mail begin; 0: it may now. The
+// caller holds the lock.
 func (p *pool) paceLeftLocked() time.Duration {
 	if p.perMinute == 0 || len(p.begun) < p.perMinute {
 		return 0
@@ -312,10 +312,10 @@ func (p *pool) release(s *session, usable bool) {
 	p.serveWaitingLocked()
 }
 
-// limitToOthers has no more connections opened than there are beside one that the server refused.
-// It reports whether there are others: then the server may be well. If it refuses each of them too,
-// the last one has no others: then one at a time is opened until the server takes one. A refusal
-// without a reply is one of this connection only if the server is alive.
+// limitToOthers bounds the connections to those open beside the one that the server refused. It
+// reports whether there are others: then the server may be well. If the server refuses each of them
+// too, the last one has no others. Then one at a time is opened until the server takes one. A
+// refusal without a reply counts as one of this connection only if the server is alive.
 func (p *pool) limitToOthers(silent bool) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -423,8 +423,8 @@ func (p *pool) expire(s *session) {
 	}
 }
 
-// replace is called before a fresh session takes the place of the most recently used one, which was
-// found dead. It closes every idle session without QUIT: they have been idle for longer.
+// replace is called before a fresh session replaces the most recently used one, which was found
+// dead. It closes every idle session without QUIT: they have been idle for longer.
 func (p *pool) replace() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

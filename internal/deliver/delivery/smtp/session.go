@@ -22,7 +22,7 @@ type session struct {
 	client *smtp.Client
 	// state is the TLS state, nil in the clear.
 	state *tls.ConnectionState
-	// unverified is why the certificate counts for nothing with TLSOpportunistic; nil if it is
+	// unverified is why the certificate is not trusted, with TLSOpportunistic; nil if it is
 	// verified.
 	unverified error
 	// private is redacted from replies: the login, and the recipient and texts of the last mail.
@@ -175,7 +175,7 @@ func (s *session) startTLS() error {
 	if err := s.client.StartTLS(config); err != nil {
 		return err
 	}
-	// From here on the replies are inside TLS, so a new guard reads what TLS has decrypted.
+	// From here on the replies are inside TLS, so a new guard reads the decrypted bytes.
 	s.guard = &replyReader{source: s.client.Text.R}
 	s.client.Text.R = bufio.NewReader(s.guard)
 	return nil

@@ -44,8 +44,8 @@ func openWithToken(ctx context.Context, config Config) (s *session, fail *delive
 	return nil, fail
 }
 
-// showToken logs in by one of tokenMechanisms. The error has what the server said in JSON before
-// its refusal.
+// showToken logs in by one of tokenMechanisms. The error has the server's JSON from before its
+// refusal.
 func (s *session) showToken(mechanism string) error {
 	auth := &tokenAuth{mechanism: mechanism, config: s.config}
 	err := s.client.Auth(auth)

@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// maxStepBytes bounds what the server may say within one step, a TLS handshake with its
-// certificates included. Real replies stay under 1 KiB, chains under 20 KiB.
+// maxStepBytes bounds the server's bytes within one step, including a TLS handshake with its
+// certificates. Real replies stay under 1 KiB, chains under 20 KiB.
 const maxStepBytes = 64 << 10
 
-// countedConn is the socket below everything else, TLS included. Only the goroutine of the dialogue
+// countedConn is the socket below everything else, also TLS. Only the goroutine of the dialogue
 // reads and writes; any goroutine may Close.
 type countedConn struct {
 	net.Conn
@@ -78,15 +78,15 @@ func (c *countedConn) Write(p []byte) (int, error) {
 }
 
 // replyReader is between the connection and net/textproto. It remembers whether the stream broke in
-// the middle of a line: bufio.Reader.ReadLine hands out the part before the break as a line and
-// swallows the error, be it a timeout, a reset or an end. And it writes a blank after the code of a
-// line without text (RFC 5321 section 4.2), which net/textproto takes for no reply.
+// the middle of a line: bufio.Reader.ReadLine returns the part before the break as a line and drops
+// the error, such as a timeout, a reset or an end. And it writes a blank after the code of a line
+// without text (RFC 5321 section 4.2), which net/textproto does not take for a reply.
 type replyReader struct {
 	source io.Reader
 	within bool   // the last byte that was read did not end a line
-	torn   error  // what broke the stream within a line
+	torn   error  // error that broke the stream within a line
 	digits int    // how many digits the line has so far; -1 if it has anything else
-	rest   []byte // was read, but did not fit into the caller's buffer
+	rest   []byte // bytes that were read and did not fit into the caller's buffer
 }
 
 func (r *replyReader) Read(p []byte) (int, error) {
@@ -108,7 +108,7 @@ func (r *replyReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// withBlanks returns what was read, with a blank after each line of three digits alone.
+// withBlanks returns the read bytes, with a blank after each line of only three digits.
 func (r *replyReader) withBlanks(read []byte) []byte {
 	for i := 0; i < len(read); i++ {
 		switch c := read[i]; {

@@ -23,7 +23,7 @@ type Message struct {
 	At time.Time
 }
 
-// record is what the server saw.
+// record is what the server has recorded of its dialogues.
 type record struct {
 	messages      []Message
 	commands      []string
@@ -32,14 +32,14 @@ type record struct {
 	messageLanded chan struct{} // closed and replaced at each message
 }
 
-// locked calls f with the lock of what the server saw and of its script.
+// locked calls f with the lock of the record and of the script.
 func (s *Server) locked(f func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f()
 }
 
-// Messages gives what was accepted, oldest first.
+// Messages returns the accepted messages, oldest first.
 func (s *Server) Messages() (messages []Message) {
 	s.locked(func() { messages = slices.Clone(s.messages) })
 	return messages
@@ -64,7 +64,7 @@ func (s *Server) Commands() (commands []string) {
 // Connections is how many connections were opened so far.
 func (s *Server) Connections() int { return s.number(func() int { return s.opened }) }
 
-// Open is how many connections are open; one that the client closed counts until the server has
+// Open is the number of open connections. One that the client closed counts until the server has
 // noticed.
 func (s *Server) Open() int { return s.number(func() int { return len(s.conns) }) }
 
@@ -103,7 +103,7 @@ func (s *Server) accept(m Message) {
 	})
 }
 
-// What mails of tests hold, and errors must not.
+// Texts that mails of tests contain, and errors must not.
 const (
 	Recipient = "ada.lovelace@example.org"
 	Code      = "493817"

@@ -37,8 +37,8 @@ const (
 	Quit      Stage = "quit"
 )
 
-// Rule changes what the server does at one stage. The first rule that fits and has uses left is the
-// one taken. Without Reply, Raw, Stall, Close and Abort the usual answer is given (after Delay).
+// Rule changes the server's behaviour at one stage. The first rule that fits and has uses left
+// applies. Without Reply, Raw, Stall, Close and Abort the usual answer is given (after Delay).
 type Rule struct {
 	Stage Stage
 	// To limits the rule to envelope recipients that end so (from RCPT on).

@@ -40,7 +40,7 @@ func NewSender(t testing.TB, config smtp.Config) mailserver.Servers {
 	return s
 }
 
-// Outcome is what a test expects of one Send; the zero Outcome is acceptance.
+// Outcome is the outcome that a test expects of one Send; the zero Outcome is acceptance.
 type Outcome struct {
 	Class  delivery.ErrorClass
 	Stage  string
@@ -48,7 +48,7 @@ type Outcome struct {
 	Code   string
 }
 
-// Expect fails the test unless an error of Send is what is wanted; see [OutcomeOf].
+// Expect fails the test unless an error of Send is the expected one; see [OutcomeOf].
 func Expect(t testing.TB, err error, want Outcome, secrets ...string) {
 	t.Helper()
 	if got := OutcomeOf(t, err, secrets...); got != want {
