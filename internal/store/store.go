@@ -71,8 +71,8 @@
 //	docs/compliance.md                     its content, how long rows are kept, who reads them
 //
 // Some tables have one more place. A table that the service may not change or delete is in
-// postgres/rights.go, one that grows with the sends in postgres/plan_test.go, and one that each send
-// writes in postgres/fixture_test.go and model_test.go.
+// postgres/rights.go, one that grows with the sends in postgres/plan_test.go, and one that each
+// send writes in postgres/fixture_test.go and model_test.go.
 //
 // # Instants
 //

@@ -14,10 +14,10 @@ const (
 	// IDs exist.
 	NotFound Kind = "not found"
 	// Unavailable: the database or the limiter did not answer, or cannot serve now. Nothing was
-	// written, and what was counted is refunded, unless the error is Uncertain too.
+	// written, and counted events are refunded, unless the error is Uncertain too.
 	Unavailable Kind = "unavailable"
-	// Uncertain is an Unavailable whose outcome is not known: the write may have been committed, so
-	// a send or an attempt may count.
+	// Uncertain is an Unavailable with an unknown outcome: the write may have been committed, so a
+	// send or an attempt may count.
 	Uncertain Kind = "unavailable, and the outcome is not known"
 )
 
@@ -30,7 +30,7 @@ func (k Kind) Is(target error) bool { return k == Uncertain && target == Unavail
 // kind. err must not be nil.
 func (k Kind) Wrap(err error) error { return fmt.Errorf("%w: %w", k, err) }
 
-// InvalidError says which field of a request is wrong and why, without its value.
+// InvalidError names the invalid field of a request and the reason, without its value.
 type InvalidError struct {
 	Field  string
 	Reason string // machine word

@@ -20,7 +20,7 @@ import (
 const (
 	minLength       = 16
 	maxLength       = 64
-	maxLoggedLength = 128 // of a client's text that is logged but is not the request's ID
+	maxLoggedLength = 128 // of a client's text that is logged and is not the request's ID
 	minPhoneDigits  = 7   // of an international phone number
 )
 
@@ -73,7 +73,7 @@ func WithRequestID(ctx context.Context, requestIDHeader, traceparentHeader strin
 const clientIDName = "client_request_id"
 
 // AdoptRequestID makes the client's own ID that of the request, if it has a valid one, and returns
-// the request's ID. Call it for a client that has shown a secret, before anything works on the
+// the request's ID. Call it only for a client that has shown a secret, and before any work on the
 // request: a stranger could bury requests among thousands of one ID.
 func AdoptRequestID(ctx context.Context) (id string) {
 	r, ok := ctx.Value(contextKey{}).(*requestContext)

@@ -16,8 +16,8 @@ func IsHost(host string) bool {
 	return host == "localhost" || strings.HasSuffix(host, ".localhost") || err == nil && ip.Unmap().IsLoopback()
 }
 
-// URLProblem returns what is wrong with a URL that codes or secrets are sent to; "" for an https
-// URL, or an http URL of this machine: they must not cross a network in the clear.
+// URLProblem returns the problem of a URL that codes or secrets are sent to; "" for an https URL,
+// or an http URL of this machine. Codes and secrets must not cross a network unencrypted.
 func URLProblem(text string) string {
 	u, err := url.Parse(text)
 	switch {

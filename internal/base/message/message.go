@@ -33,7 +33,7 @@ const (
 	NotifyGlance NotifyMode = "glance"
 )
 
-// Data is what a template may print.
+// Data has the values that a template may print.
 type Data struct {
 	redacted
 	App        string // name of the app; not empty, see CheckName
@@ -42,7 +42,7 @@ type Data struct {
 	DarkAccent string // the same on a dark background
 	Code       string // 4 to 16 ASCII letters and digits
 	Minutes    int    // for which the code is still valid, see DisplayedMinutes; 0: the message does not say
-	Purpose    string // what the code is for, in words that follow "Your code for Shop"; may be empty; see CheckName
+	Purpose    string // the purpose in words that follow "Your code for Shop"; may be empty; see CheckName
 	Support    string // short reference for support; may be empty; see CheckName
 	Hash       string // the Android app's, for the SMS Retriever API; only in text messages; may be empty
 }
@@ -79,7 +79,7 @@ type MailRenderer struct {
 	appRenderers[MailRenderer]
 	*catalog
 	Site     string                        // of the page, for requests that name no other; empty: none
-	rendered cache[unfilledMail, struct{}] // forms of which a mail was rendered
+	rendered cache[unfilledMail, struct{}] // forms from which a mail was rendered
 }
 
 // NewMailRenderer reads the templates of mails and tries them. A file in an override replaces the

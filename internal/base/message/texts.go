@@ -66,7 +66,7 @@ func (t *TextRenderer) CheckLength(app Data, site string, codeLength int) error 
 	return errors.Join(errs...)
 }
 
-// PreferredLocale returns for text messages what [MailRenderer.PreferredLocale] returns for mails.
+// PreferredLocale is [MailRenderer.PreferredLocale] for text messages.
 func (t *TextRenderer) PreferredLocale(app, list string) string {
 	return t.forApp(app, t).preferredTag(list)
 }

@@ -46,8 +46,8 @@ func Recover(where string, then ...func()) {
 	}
 }
 
-// Log counts and logs a panic that was recovered. It logs the value's type and not the value, which
-// may hold a code or an address.
+// Log counts and logs a recovered panic. It logs the value's type and not the value, which may hold
+// a code or an address.
 func Log(ctx context.Context, logger *slog.Logger, where string, value any, more ...any) {
 	Counts[where].Add(1)
 	logger.ErrorContext(ctx, "panic", append(more, "where", where, "type", fmt.Sprintf("%T", value),

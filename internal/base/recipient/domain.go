@@ -38,8 +38,8 @@ func hasMisplacedDot(s string) bool {
 	return strings.HasPrefix(s, ".") || strings.HasSuffix(s, ".") || strings.Contains(s, "..")
 }
 
-// misplacedDomainDot returns errMisplacedDot with the place of the dot in a domain: quotes, which
-// may help in a local part, do not help there.
+// misplacedDomainDot returns errMisplacedDot with the place of the dot in a domain. Quotes may help
+// in a local part, but not there.
 func misplacedDomainDot(domain string) error {
 	place := "twice in a row"
 	switch {

@@ -189,8 +189,8 @@ func splitAddress(s string) (local, domain string, err error) {
 	return local, domain, nil
 }
 
-// checkLocal returns an error for a local part that is no dot-atom. If it was quoted, its dots may
-// stand anywhere.
+// checkLocal returns an error for a local part that is not a dot-atom. If it was quoted, its dots
+// may stand anywhere.
 func checkLocal(local string, quoted bool) error {
 	if len(local) > maxLocalPartLength {
 		return errLocalTooLong
@@ -220,8 +220,8 @@ func isAtext(r rune) bool {
 }
 
 // isFullWidth reports whether r is a full-width or half-width form, as East Asian input methods
-// produce. RFC 6531 allows these in a local part, but they would name another mailbox than the
-// person meant.
+// produce. RFC 6531 allows these in a local part, but they would name another mailbox than
+// intended.
 func isFullWidth(r rune) bool {
 	switch width.LookupRune(r).Kind() {
 	case width.EastAsianFullwidth, width.EastAsianHalfwidth:

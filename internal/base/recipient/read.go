@@ -21,9 +21,9 @@ var (
 // maxEscapes is how often one within another an escaped character is read.
 const maxEscapes = 3
 
-// AsRead returns a text as a person reads it, so that an address or a number is recognised however
-// it is written: escaped, full-width, with typographic signs, or with characters that are not seen.
-// The result is for decisions and searches, not for display.
+// AsRead returns a text as a person reads it. So an address or a number is recognised in any
+// writing: escaped, full-width, with typographic signs, or with invisible characters. The result is
+// for decisions and searches, not for display.
 func AsRead(text string) string {
 	for range maxEscapes {
 		text = escapePattern.ReplaceAllStringFunc(text, unescape)
@@ -50,7 +50,7 @@ func AsRead(text string) string {
 	return wordAtPattern.ReplaceAllString(text, "$1@$2")
 }
 
-// unescape returns the characters of one escape; the escape itself if it stands for none.
+// unescape returns the characters of one escape; the escape itself if it means none.
 func unescape(escape string) string {
 	plain := html.UnescapeString(escape)
 	switch escape[0] {

@@ -16,7 +16,7 @@ import (
 	"github.com/nyaruka/phonenumbers"
 )
 
-// Channel is the way by which a code is sent.
+// Channel is the way of sending a code.
 type Channel string
 
 // The channels. Their values are part of the HTTP surface and of every hash.
@@ -39,7 +39,7 @@ func ParseChannel(s string) (Channel, error) {
 }
 
 // Recipient is a valid address on a channel. It is immutable, and prints masked. The zero value is
-// no recipient; its methods return empty strings.
+// not a recipient; its methods return empty strings.
 type Recipient struct {
 	// A pointer to a pointer: if a Recipient is in an unexported field, fmt does not call its
 	// methods but prints its fields, and for a verb that does not fit ("%s") it follows a pointer

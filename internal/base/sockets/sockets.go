@@ -1,7 +1,7 @@
-// Package sockets asks the kernel what waits on a connection, and reads nothing from it.
+// Package sockets asks the kernel for the state of a connection, and reads nothing from it.
 package sockets
 
-// State is what waits on a connection.
+// State says whether bytes wait on a connection.
 type State int
 
 // The states of a connection.

@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// StateOf returns what waits on a connection.
+// StateOf returns the state of a connection.
 func StateOf(conn net.Conn) State {
 	socket, ok := conn.(syscall.Conn)
 	if !ok {

@@ -22,7 +22,7 @@ type DisplayTime struct {
 	Exact bool // with milliseconds
 }
 
-// Substitution is what replaces one "{name}" of a pattern.
+// Substitution replaces one "{name}" of a pattern.
 type Substitution struct {
 	name  string
 	piece sentencePiece

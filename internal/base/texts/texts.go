@@ -98,7 +98,7 @@ var allWords = sync.OnceValue(func() map[string]Words {
 	return all
 })
 
-// catalogueWithSection returns the languages whose file has this section.
+// catalogueWithSection returns the languages with this section in their file.
 func catalogueWithSection(section string) Catalogue[Words] {
 	all := maps.Clone(allWords())
 	maps.DeleteFunc(all, func(_ string, w Words) bool { return w.sections[section] == nil })

@@ -89,7 +89,7 @@ func (a Alphabet) read(typed string) (string, bool) {
 	return b.String(), true
 }
 
-// isMark reports whether r is no part of a word: neither a letter, also a circled one, nor a
+// isMark reports whether r is not part of a word: neither a letter, also a circled one, nor a
 // number.
 func isMark(r rune) bool {
 	return !unicode.IsLetter(r) && !unicode.IsNumber(r) && !unicode.Is(unicode.Other_Alphabetic, r)
@@ -103,7 +103,7 @@ func (a Alphabet) characterError() error {
 	return codeError("not_digits", "A code consists of digits; spaces and punctuation are ignored.")
 }
 
-// toCharacter converts r to a character of the alphabet; false if it is none.
+// toCharacter converts r to a character of the alphabet; false if there is none.
 func (a Alphabet) toCharacter(r rune) (byte, bool) {
 	if a != Unambiguous {
 		if !unicode.IsDigit(r) {

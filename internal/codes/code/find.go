@@ -75,7 +75,7 @@ func dropInvisible(r rune) rune {
 	return r
 }
 
-// isPunctuation reports whether r is a mark, but no space, dash or invisible character.
+// isPunctuation reports whether r is a mark other than a space, a dash or an invisible character.
 func isPunctuation(r rune) bool {
 	return isMark(r) && !unicode.IsSpace(r) && !unicode.In(r, unicode.Dash, unicode.Cf)
 }

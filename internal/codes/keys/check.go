@@ -7,7 +7,7 @@ import (
 	"sendcode/internal/store"
 )
 
-// checkValueLabel is the label of check values. Nothing else is derived with it.
+// checkValueLabel is the label of check values. It has no other use.
 const checkValueLabel = "key check"
 
 // IndexKeyCheckName is the name of the index key's check value.

@@ -30,8 +30,8 @@ import (
 const subkeySize = 32
 
 // ErrUnknownKey says that the ring has no key with this ID, for example because it was removed too
-// early. It is an operational fault (503), and says nothing about a code. A wrapping error
-// names the ID if it has the form of one.
+// early. It is an operational fault (503), and says nothing about a code. A wrapping error names a
+// well-formed ID.
 var ErrUnknownKey = errors.New("keys: unknown key id")
 
 // Ring is an ordered set of keys, made by Parse. It is immutable, safe for concurrent use, and
@@ -42,8 +42,8 @@ type Ring struct {
 	held func() *ringContent
 }
 
-// ringContent is what a ring holds: its keys, and the keys and ciphers derived from them. These are
-// kept, since deriving a key and setting up its cipher takes longer than sealing with it.
+// ringContent is the content of a ring: its keys, and the keys and ciphers derived from them. These
+// are kept, since deriving a key and setting up its cipher takes longer than sealing with it.
 type ringContent struct {
 	keys    []ringKey
 	derived sync.Map // derivation → derivedKey
@@ -58,7 +58,7 @@ type ringKey struct {
 // are constants of the program, so a ring holds few derived keys.
 type derivation struct{ id, use, label string }
 
-// derivedKey is a derived key and its cipher, which many goroutines may use at once.
+// derivedKey is a derived key and its cipher; many goroutines may use it together.
 type derivedKey struct {
 	key  []byte
 	aead cipher.AEAD

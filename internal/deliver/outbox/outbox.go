@@ -145,11 +145,11 @@ type Config struct {
 	IDHeaders []string          // names of extra mail headers to set to the send's ID
 	Lease     time.Duration     // of a row in flight; 0 means DefaultLease
 	Tick      time.Duration     // between two looks for rows to take over; 0 means DefaultTick
-	Workers   int               // sends of one channel at a worker at once, besides strangers'; 0 means DefaultWorkers
-	Capacity  int               // sends of one channel held in memory, besides strangers'; 0 means DefaultCapacity
+	Workers   int               // sends of one channel at workers together, without strangers'; 0 means DefaultWorkers
+	Capacity  int               // sends of one channel held in memory, without strangers'; 0 means DefaultCapacity
 	Watch     store.PrefixWatch // settings of automatic pauses of prefixes; zero: pauses are ignored
-	// channels with several servers or carriers, where a resend takes one that its verification has
-	// not used first
+	// channels with several servers or carriers: a resend first takes one that its verification has
+	// not used
 	ResendOther map[recipient.Channel]bool
 	// how long to wait for a carrier's report before the carrier is polled; 0: carriers are not
 	// polled
@@ -165,7 +165,7 @@ const (
 	DefaultWorkers = 16
 )
 
-// Bounds of the queues in memory. What goes beyond them waits in the database.
+// Bounds of the queues in memory. Sends beyond them wait in the database.
 const (
 	DefaultCapacity = 2000 // sends that one queue holds in memory: more than it delivers within one lease
 	// MaxPendingOutcomes bounds the outcomes that are not in the database yet. If a process dies
@@ -196,9 +196,9 @@ type Dependencies struct {
 	Random         func(time.Duration) time.Duration // a random duration below the one given; nil: rand.N
 }
 
-// Outbox delivers the rows in flight. The process that wrote a row delivers it at once, without
+// Outbox delivers the rows in flight. The process that wrote a row delivers it immediately, without
 // reading it back. If that process dies, the row's lease ends and another replica takes the row
-// over. Every write names its attempt, so a process whose row another one took over changes
+// over. Every write names its attempt, so a process that lost its row to another one changes
 // nothing. Safe for concurrent use.
 type Outbox struct {
 	Config

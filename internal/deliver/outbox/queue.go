@@ -117,8 +117,8 @@ func (o *Outbox) queueOrPostpone(w store.Work) {
 	})
 }
 
-// hasCapacityFor reports whether memory has capacity for a flight, and else notes that its app's
-// rows wait in the database.
+// hasCapacityFor reports whether memory has capacity for a flight. If not, it notes that rows of
+// the flight's app wait in the database.
 func (o *Outbox) hasCapacityFor(f *flight) bool {
 	o.lanesMu.Lock()
 	defer o.lanesMu.Unlock()
@@ -130,7 +130,7 @@ func (o *Outbox) hasCapacityFor(f *flight) bool {
 	return false
 }
 
-// appShare is the divisor of Capacity that gives what each app may hold when memory is full.
+// appShare divides Capacity: each app may hold the result when memory is full.
 const appShare = 10
 
 // takeOver leases due rows of the database, which another process left or which waited there, and
@@ -240,8 +240,7 @@ func (o *Outbox) freeCapacity(l *lane) int {
 	return max(0, o.capacity(l)-l.flights)
 }
 
-// hold begins a flight for a row whose lease this process has taken; nil if the row has one
-// already.
+// hold begins a flight for a row that this process has leased; nil if the row has one already.
 func (o *Outbox) hold(w store.Work) *flight {
 	f := o.leases.take(w, o.lanes[w.Queue()])
 	if f != nil {

@@ -59,7 +59,7 @@ func (o *Outbox) finish(ctx context.Context, f *flight, out store.Outcome) {
 }
 
 // withEvent returns the outcome as far as it is known, with the event for the app. If that panics,
-// the outcome stays as it was: without a row of it the message would be sent again.
+// the outcome stays as it was: without a stored outcome the message would be sent again.
 func (o *Outbox) withEvent(ctx context.Context, f *flight, out store.Outcome) (done store.Outcome) {
 	done = out
 	defer panics.Recover(panics.Attempt)

@@ -47,7 +47,7 @@ type Budget struct {
 	read   map[string]readAccount // by account
 }
 
-// readAccount is what was spent of a cap's account when it was last read.
+// readAccount is the spent amount of a cap's account when it was last read.
 type readAccount struct {
 	used   int64
 	failed bool // the read failed
@@ -114,7 +114,7 @@ func (b *Budget) StrangersHoldHalf(ctx context.Context, app, country string) boo
 	return false
 }
 
-// readSpent returns what is spent of a charge's account, and reads it at most once in
+// readSpent returns the spent amount of a charge's account, and reads it at most once in
 // accountReadFor, for one caller.
 func (b *Budget) readSpent(ctx context.Context, c store.SMSCharge) readAccount {
 	b.mu.Lock()

@@ -11,11 +11,11 @@ import (
 	"sendcode/internal/deliver/delivery"
 )
 
-// maxRetryAfter bounds the wait for which a provider may ask: a code of ours in a text message does
+// maxRetryAfter bounds the wait that a provider may ask for: a code of ours in a text message does
 // not live longer.
 const maxRetryAfter = 10 * time.Minute
 
-// statusRow is what an HTTP status of a provider means.
+// statusRow has the meaning of a provider's HTTP status.
 type statusRow struct {
 	from, to int
 	class    delivery.ErrorClass
@@ -33,7 +33,7 @@ var statuses = []statusRow{
 	{300, 399, delivery.Temporary, delivery.AboutServer, false, errRedirect},
 	{401, 401, delivery.Temporary, delivery.AboutAccount, true, nil},  // our key
 	{402, 402, delivery.Temporary, delivery.AboutAccount, true, nil},  // our balance
-	{403, 403, delivery.Temporary, delivery.AboutAccount, true, nil},  // what our key may do
+	{403, 403, delivery.Temporary, delivery.AboutAccount, true, nil},  // the rights of our key
 	{404, 405, delivery.Temporary, delivery.AboutAccount, false, nil}, // our URL
 	{407, 407, delivery.Temporary, delivery.AboutAccount, true, nil},  // our proxy
 	{408, 408, delivery.Temporary, delivery.AboutAccount, false, nil}, // our request came too slowly, and was not taken
@@ -41,7 +41,7 @@ var statuses = []statusRow{
 	{429, 429, delivery.Temporary, delivery.AboutPace, true, nil},     // RFC 6585 section 4: the provider is well
 	{503, 503, delivery.Temporary, delivery.AboutServer, true, nil},   // it was refused before it was taken
 	{500, 599, delivery.Unknown, delivery.AboutServer, true, nil},     // it may have been taken before the provider, or a gateway, failed
-	{400, 499, delivery.Rejected, delivery.AboutMessage, false, nil},  // what the request has: 400, 413, 422
+	{400, 499, delivery.Rejected, delivery.AboutMessage, false, nil},  // the content of the request: 400, 413, 422
 	{0, 999, delivery.Unknown, delivery.AboutServer, false, ErrUnreadableAnswer},
 }
 
@@ -49,8 +49,8 @@ func rowOfStatus(status int) statusRow {
 	return statuses[slices.IndexFunc(statuses, func(r statusRow) bool { return r.from <= status && status <= r.to })]
 }
 
-// IsProviderFault reports whether a provider with this status has failed, so that its code, too,
-// tells nothing of the message.
+// IsProviderFault reports whether a provider with this status has failed. Then its code says
+// nothing of the message either.
 func IsProviderFault(status int) bool {
 	row := rowOfStatus(status)
 	return row.class == delivery.Unknown && row.forAll
@@ -65,7 +65,7 @@ func ErrorByStatus(a Response, code string) *delivery.Error {
 	return e
 }
 
-// Meaning is what a provider's code means for a message that was not accepted.
+// Meaning is the meaning of a provider's code for a message that was not accepted.
 type Meaning struct {
 	Class     delivery.ErrorClass
 	About     delivery.About
@@ -75,7 +75,7 @@ type Meaning struct {
 }
 
 // ToError returns the error of a message with this meaning. A Temporary error has the wait that the
-// answer asks for, and is about what the status is about, if that befalls all messages.
+// answer asks for, and the status's About if that befalls all messages.
 func (m Meaning) ToError(a Response, code string) *delivery.Error {
 	e := &delivery.Error{
 		Class: m.Class, Stage: delivery.StageAnswer, Status: a.Status, Code: SafeErrorCode(code),

@@ -17,7 +17,7 @@ const (
 	maxStepLength = 64
 )
 
-// ParseJSONPath parses a path. The error's text continues a sentence whose subject is the setting.
+// ParseJSONPath parses a path. The error's text continues a sentence about the setting.
 func ParseJSONPath(text string) (JSONPath, error) {
 	parts := strings.Split(text, ".")
 	for _, p := range parts {

@@ -78,8 +78,8 @@ type Client struct {
 	Timeout time.Duration
 	// Dial opens the socket; nil means a [net.Dialer].
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
-	// RootCAs are the certificate authorities that are trusted for the server's certificate; nil
-	// means those of the system.
+	// RootCAs are the trusted certificate authorities for the server's certificate; nil means those
+	// of the system.
 	RootCAs *x509.CertPool
 
 	once sync.Once // makes http
@@ -116,10 +116,10 @@ func (c *Client) dial(ctx context.Context, network, address string) (net.Conn, e
 	return &trackedConn{Conn: conn}, nil
 }
 
-// trackedConn is a connection that tells the request that it carries of each write.
+// trackedConn is a connection that notifies its request of each write.
 type trackedConn struct {
 	net.Conn
-	carried atomic.Pointer[writeTracker] // nil before the first request: what is written then is TLS's
+	carried atomic.Pointer[writeTracker] // nil before the first request, while TLS writes
 }
 
 // Write implements net.Conn. After stopAndReportSent it fails with net.ErrClosed.
@@ -159,7 +159,7 @@ func (w *writeTracker) onConnected(info httptrace.GotConnInfo) {
 }
 
 // stopAndReportSent makes further writes fail, and reports whether a byte of the request may have
-// left. net/http may still be writing a request that was given up; since such writes fail now, the
+// left. net/http may still be writing a request that was given up. Such writes fail now, so the
 // result cannot become wrong later.
 func (w *writeTracker) stopAndReportSent() (left bool) {
 	w.mu.Lock()

@@ -11,9 +11,9 @@ import (
 	"strings"
 )
 
-// CanonicalRequest returns the text by which AWS, Aliyun and Tencent Cloud sign a request, and the
-// list of the signed headers in that text. path must be as in the URL, query must be sorted, and
-// the names of headers must be in lower case.
+// CanonicalRequest returns the text that AWS, Aliyun and Tencent Cloud sign for a request, and the
+// list of the signed headers in it. path must be as in the URL, query must be sorted, and the names
+// of headers must be in lower case.
 func CanonicalRequest(method, path, query string, signed map[string]string, bodyHash string) (text, signedHeaders string) {
 	names := slices.Sorted(maps.Keys(signed))
 	var headers strings.Builder

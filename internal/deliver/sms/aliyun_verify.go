@@ -63,9 +63,9 @@ func (c *aliyunVerifyCarrier) Send(ctx context.Context, m Message) (delivery.Res
 
 const errNotMainland = delivery.SafeError("the carrier takes numbers of mainland China only")
 
-// Probe checks a code that was never sent, which is free and sends nothing
+// Probe checks a code that was never sent: that is free and sends nothing
 // (help.aliyun.com/zh/pnvs/developer-reference/api-dypnsapi-2017-05-25-checksmsverifycode). No
-// request tells whether the templates exist.
+// request reveals whether the templates exist.
 func (c *aliyunVerifyCarrier) Probe(ctx context.Context) (string, error) {
 	a, fail := c.Do(ctx, c.signedRequest("CheckSmsVerifyCode", map[string]string{
 		"CountryCode": "86", "PhoneNumber": "13800000000", "VerifyCode": "000000",

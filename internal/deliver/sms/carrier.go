@@ -13,7 +13,7 @@ import (
 // Setup has the settings and dependencies that every carrier is opened with.
 type Setup struct {
 	Name   string // as configured
-	Secret string // the only one that a carrier has; may be empty
+	Secret string // the carrier's only secret; may be empty
 	// Timeout bounds one attempt; 0: 20 s.
 	Timeout time.Duration
 	// Now gives the time that requests are signed with; nil: time.Now.
@@ -28,14 +28,14 @@ func (s Setup) CurrentTime() time.Time {
 	return s.Now()
 }
 
-// CarrierSettings are the settings of one type of carrier: a pointer to a struct whose fields have
-// yaml tags.
+// CarrierSettings are the settings of one type of carrier: a pointer to a struct with yaml tags.
 type CarrierSettings interface {
 	// Check returns the problems of the settings, by key.
 	Check() map[string]error
 	// NeedsSecret reports whether the carrier cannot work without its secret.
 	NeedsSecret() bool
-	// CanBePolled reports whether the carrier can be polled for receipts; false if it is no Poller.
+	// CanBePolled reports whether the carrier can be polled for receipts; false if it is not a
+	// Poller.
 	CanBePolled() bool
 	// Open makes the carrier. The settings must have passed Check.
 	Open(s Setup) Carrier
@@ -49,12 +49,12 @@ type SettingsWithSender interface{ NeedsSender() bool }
 // prefixes.
 type SettingsWithPrefixes interface{ OnlyPrefixes() []string }
 
-// SettingsWithCallback are CarrierSettings whose requests may contain the address for receipts. If
-// they do, sms.public_url must be set.
+// SettingsWithCallback are CarrierSettings of requests that may contain the address for receipts.
+// If they do, sms.public_url must be set.
 type SettingsWithCallback interface{ NeedsCallback() bool }
 
-// SettingsWithAccountCallback is implemented by the CarrierSettings of a carrier in whose console
-// the address for receipts is entered, once for the account.
+// SettingsWithAccountCallback is implemented by the CarrierSettings of a carrier that takes the
+// address for receipts in its console, once for the account.
 type SettingsWithAccountCallback interface{ HasAccountCallback() bool }
 
 // Carrier hands over one message. Send fills in ID and Code of the result; the caller fills in the
@@ -65,7 +65,7 @@ type Carrier interface {
 }
 
 // ReportParser is a Carrier that sends receipts. They come to an address with a token of ours,
-// which the caller has checked; send is the ID of the send that the address names, or "".
+// which the caller has checked. send is the ID of the send in the address, or "".
 type ReportParser interface {
 	// ParseReports reads receipts and returns them with the reply that the carrier expects. Errors:
 	// ErrForged, ErrUnreadableReport.

@@ -25,8 +25,8 @@ func NewClient(s Setup) *Client {
 // Name implements Carrier.
 func (c *Client) Name() string { return c.Setup.Name }
 
-// Attempt makes one request to send a message. read takes from the response the carrier's ID of the
-// message, the carrier's result code, and the failure, which is nil if the carrier accepted the
+// Attempt makes one request to send a message. From the response, read takes the carrier's ID of
+// the message, the carrier's result code, and the failure, which is nil if the carrier accepted the
 // message. The result has ID and code also if read returns a failure, and is empty if no whole
 // response came.
 func (c *Client) Attempt(ctx context.Context, r providerhttp.Request,
@@ -52,7 +52,7 @@ func noteEndpointProblem(wrong map[string]error, endpoint string) {
 	}
 }
 
-// Meaning is what a carrier's code means for a message that was not accepted.
+// Meaning is the meaning of a carrier's code for a message that was not accepted.
 type Meaning = providerhttp.Meaning
 
 // The meanings in the carriers' tables of codes; the package comment explains them.
@@ -76,8 +76,8 @@ func MeaningLimited(hold time.Duration) Meaning {
 	return Meaning{Class: delivery.Rejected, About: delivery.AboutRecipient, Reason: ReasonCarrierLimit, Hold: hold}
 }
 
-// errorByCode returns the error of a message that was not accepted, by its code in the table. The
-// meaning is MeaningUnknown if the carrier broke, else MeaningPerNumber for any other code.
+// errorByCode returns the error of a message that was not accepted, by its code in the table. For
+// other codes the meaning is MeaningUnknown if the carrier broke, else MeaningPerNumber.
 func errorByCode(a providerhttp.Response, code string, table map[string]Meaning) *delivery.Error {
 	v, known := table[code]
 	if !known {

@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// faults sorts the codes of a carrier by whose fault they are. A list of codes is separated by
-// blanks; an entry without a dot stands for all codes that begin with it and a dot, unless they
+// faults sorts the codes of a carrier by the party at fault. A list of codes is separated by
+// blanks. An entry without a dot stands for all codes that begin with it and a dot, unless they
 // have an entry.
 type faults struct {
-	// us: our account, sender, template or request. The next carrier is asked, and the operator is
-	// told.
+	// us: our account, sender, template or request. The next carrier is tried, and the operator is
+	// notified.
 	us map[Meaning]string
 	// number: another carrier could not reach it either, or must not.
 	number map[Meaning]string

@@ -11,21 +11,20 @@ type Message struct {
 	// ID is the send's ID, the same for every attempt. It is the idempotency token for carriers
 	// that take one.
 	ID string
-	// App is the tenant that it is sent for.
+	// App is the tenant of the message.
 	App string
-	// Stranger says that a browser asked for it, or a back end for a stranger: it may not use the
-	// reserves of spend caps, and a failure that may be about its number alone is not held against
-	// the carrier.
+	// Stranger: a browser requested the message, or a back end for a stranger. The message may not
+	// use the reserves of spend caps. A failure that may be about its number alone does not count
+	// against the carrier.
 	Stranger bool
 	// To is the number in E.164 form, with its plus; Country its region, as in "DE".
 	To, Country string
 	// Prefix is the calling code of To and at most three digits after it, with the plus. Failures
 	// that may be about a number count once for each prefix.
 	Prefix string
-	// Sender is what the message comes from: a number, a short code or a name; empty: the carrier's
-	// own choice.
+	// Sender is a number, a short code or a name; empty: the carrier's own choice.
 	Sender string
-	// Text is what the person reads. Carriers with templates of their own take Code and Minutes
+	// Text is the text for the person. Carriers with templates of their own take Code and Minutes
 	// instead.
 	Text string
 	// Segments is how many segments the text has.
@@ -35,7 +34,7 @@ type Message struct {
 	Minutes int // 0: not known; a template with minutes then fails
 	// Purpose and Language (BCP 47) choose among a carrier's own templates.
 	Purpose, Language string
-	// CallbackURL is the URL to which the carrier sends the receipt; empty: it sends none.
+	// CallbackURL is the carrier's URL for the receipt; empty: it sends none.
 	CallbackURL string
 	// Used are the carriers of earlier messages with the same code. Others are tried first, if they
 	// are well. Took are those that took one.
@@ -52,7 +51,7 @@ const (
 	// ReasonCarrierLimit: the carrier takes no more for this recipient for a while; see
 	// delivery.Error.Hold.
 	ReasonCarrierLimit = "carrier_limit"
-	// ReasonOptedOut: the person told the carrier to send nothing more.
+	// ReasonOptedOut: the person asked the carrier to send nothing more.
 	ReasonOptedOut = "opted_out"
 	// ReasonSpendCap: the cost of the message would exceed a cap.
 	ReasonSpendCap = "spend_cap"

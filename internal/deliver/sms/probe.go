@@ -46,8 +46,8 @@ const (
 	ErrUndocumentedAnswer = delivery.SafeError("the carrier's answer is not as documented")
 )
 
-// checkConnection tries a connection to the endpoint, or to the environment's proxy for it, which
-// Send uses too, closes it, and returns the host to which it led.
+// checkConnection tries a connection to the endpoint or, as Send does, to the environment's proxy
+// for it, closes it, and returns the host that it reached.
 func checkConnection(ctx context.Context, endpoint string) (host string, err error) {
 	u, err := url.Parse(endpoint)
 	if err != nil {
@@ -73,8 +73,7 @@ func checkConnection(ctx context.Context, endpoint string) (host string, err err
 	return host, nil
 }
 
-// templatesKnownNote returns the result of a Probe for which the carrier has approved all
-// templates.
+// templatesKnownNote returns the result of a Probe if the carrier has approved all templates.
 func templatesKnownNote(ids []string) string {
 	return ", takes the signature and knows the templates " + strings.Join(ids, ", ")
 }

@@ -11,15 +11,15 @@ import (
 	"sendcode/internal/deliver/providerhttp"
 )
 
-// IncomingRequest is a request in which a carrier sends receipts.
+// IncomingRequest is a carrier's request with receipts.
 type IncomingRequest struct {
 	URL    string // as the carrier called it: our public scheme and host, with path and query
 	Header http.Header
 	Body   []byte
 }
 
-// Report is what a carrier says of one send. Reports that say nothing final, such as "queued", are
-// left out.
+// Report is a carrier's report on one send. Reports that are not final, such as "queued", are left
+// out.
 type Report struct {
 	Send      string // ID of the send; empty: the report has only CarrierID
 	Delivered bool   // false: the message certainly did not arrive
@@ -39,7 +39,7 @@ func (c *Carriers) ReportParser(name string) (ReportParser, bool) {
 	return reporter, ok
 }
 
-// StatusQuery names a message whose status a carrier is polled for.
+// StatusQuery names the message of a poll.
 type StatusQuery struct {
 	Send      string    // ID of the send
 	CarrierID string    // the carrier's ID of the message, from its answer to Send

@@ -24,7 +24,7 @@ type Route struct {
 	DefaultPrice int64
 }
 
-// costOf returns what the message costs at this carrier.
+// costOf returns the cost of the message at this carrier.
 func (r Route) costOf(m Message) int64 {
 	price, ok := r.Prices[m.Country]
 	if !ok {
@@ -35,10 +35,9 @@ func (r Route) costOf(m Message) int64 {
 
 // CarriersOptions are the senders of all messages, and the functions that Carriers calls for each.
 type CarriersOptions struct {
-	Sender  string            // what messages come from; empty: the carrier's choice
+	Sender  string            // sender of messages; empty: the carrier's choice
 	Senders map[string]string // by country; takes the place of Sender
-	// CallbackURL returns the URL to which a carrier sends the receipt of a send; nil: carriers are
-	// given none.
+	// CallbackURL returns the URL for a carrier's receipt of a send; nil: carriers get none.
 	CallbackURL func(carrier, send string) string
 	// Reserve reserves the cost of a message before the message is offered to a carrier, and
 	// returns a function that releases the cost again. If it fails, the carrier is skipped. Send
@@ -71,8 +70,8 @@ type routeWithBreaker struct {
 }
 
 const (
-	// rememberFailuresFor is longer than the minute over which a breaker counts, so that within it
-	// the breaker counts at most one failure of a prefix.
+	// rememberFailuresFor is longer than the minute over which a breaker counts, so that the
+	// breaker counts at most one failure of a prefix in it.
 	rememberFailuresFor   = 2 * time.Minute
 	maxRememberedPrefixes = 64
 )
@@ -160,7 +159,7 @@ func (c *Carriers) tryEach(ctx context.Context, m Message) (receipt delivery.Res
 }
 
 // attempt reserves the cost and offers the message to one carrier; report is that of its breaker.
-// unpaid is why Reserve failed.
+// unpaid is the error of Reserve.
 func (c *Carriers) attempt(ctx context.Context, r *routeWithBreaker, m Message, report func(error)) (receipt delivery.Result,
 	fail, unpaid *delivery.Error,
 ) {
@@ -196,9 +195,9 @@ func (r *routeWithBreaker) acceptsNumber(number string) bool {
 		slices.ContainsFunc(r.Prefixes, func(p string) bool { return strings.HasPrefix(number, p) })
 }
 
-// breakerResult is delivery.Error.BreakerResult; but a Temporary failure that may be about the
-// number alone is a fault once for each prefix, and never for a stranger's message: strangers
-// choose the numbers, and one caller can ask for many of one prefix.
+// breakerResult is delivery.Error.BreakerResult with one exception. A Temporary failure that may be
+// about the number alone is a fault once for each prefix, and never for a stranger's message:
+// strangers choose the numbers, and one caller can choose many of one prefix.
 func (r *routeWithBreaker) breakerResult(m Message, fail *delivery.Error) error {
 	if fail == nil || fail.Class != delivery.Temporary || fail.About != delivery.AboutRecipient {
 		return fail.BreakerResult()
@@ -241,8 +240,7 @@ func (c *Carriers) HasUnreachableNumbers() (suspended, untried bool) {
 	return suspended, suspended && c.someNumbersUnserved(func(r *routeWithBreaker) bool { return r.breaker.AttemptsAllowed() > 0 })
 }
 
-// someNumbersUnserved reports whether there are numbers for which no carrier that takes them is
-// usable.
+// someNumbersUnserved reports whether no carrier that takes some numbers is usable.
 func (c *Carriers) someNumbersUnserved(usable func(*routeWithBreaker) bool) bool {
 	for _, r := range c.routes {
 		prefixes := r.Prefixes

@@ -5,8 +5,8 @@ import (
 	"unicode/utf16"
 )
 
-// The units (septets, or UTF-16 units) of a single segment, and of each part of a longer message,
-// in which a header takes six bytes.
+// The units (septets, or UTF-16 units) of a single segment, and of each part of a longer message.
+// In such a part a header takes six bytes.
 const (
 	singleGSMUnits, partGSMUnits   = 160, 153
 	singleUCS2Units, partUCS2Units = 70, 67

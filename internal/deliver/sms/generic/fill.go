@@ -99,7 +99,7 @@ func formatOf(body string) bodyFormat {
 }
 
 // checkBody fills the template with text that is hard to escape, and returns an error if the result
-// is no valid body of its format.
+// is not valid in its format.
 func checkBody(template string) error {
 	nasty := "\"\\\n&=%+{text}é😀"
 	filled := placeholderValues(sms.Message{

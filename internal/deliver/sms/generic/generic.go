@@ -1,4 +1,4 @@
-// Package generic is a carrier whose HTTP API is described in the settings, for example a Kannel
+// Package generic is a carrier with an HTTP API that the settings describe, for example a Kannel
 // gateway.
 package generic
 
@@ -35,7 +35,7 @@ type Config struct {
 	Body string `yaml:"body,omitempty"`
 	// How the answer is read.
 	Answer answerSettings `yaml:"answer,omitempty"`
-	// How the carrier is asked what became of a message.
+	// How the carrier is polled for receipts.
 	Poll pollSettings `yaml:"poll,omitempty"`
 	// Where a receipt has the status: a parameter, or a path in JSON.
 	Receipt string `yaml:"receipt,omitempty"`
@@ -56,7 +56,7 @@ type answerSettings struct {
 	// Code to `accepted`, `rejected`, `temporary`, `unreachable`, `unknown`, `opted_out`, or a
 	// limit such as `limit 60s`. Unless a code is `accepted`, every 2xx accepts.
 	Codes map[string]codeMeaning `yaml:"codes,omitempty"`
-	// What HTTP statuses mean if no code decides, in the same words but `accepted`.
+	// Meanings of HTTP statuses if no code decides, in the same words except `accepted`.
 	Statuses map[string]codeMeaning `yaml:"statuses,omitempty"`
 }
 
@@ -65,7 +65,7 @@ type carrier struct {
 	*sms.Client
 }
 
-// codeMeaning is what a code or a status means: accepted, rejected, temporary, unreachable,
+// codeMeaning is the meaning of a code or a status: accepted, rejected, temporary, unreachable,
 // unknown, opted_out, or a limit such as "limit 60s".
 type codeMeaning string
 
@@ -76,7 +76,8 @@ func (a answerSettings) acceptsByCode() bool {
 	return slices.Contains(slices.Collect(maps.Values(a.Codes)), meansAccepted)
 }
 
-// meaning returns what a failure means. It fails for accepted, and for a text that is no meaning.
+// meaning returns the meaning of a failure. It fails for accepted, and for a text that is not a
+// meaning.
 func (m codeMeaning) meaning() (sms.Meaning, error) {
 	if wait, isLimit := strings.CutPrefix(string(m), "limit "); isLimit {
 		hold, err := time.ParseDuration(strings.TrimSpace(wait))
@@ -247,7 +248,7 @@ func (c *carrier) parseSendAnswer(a providerhttp.Response) (id, code string, fai
 		fail = providerhttp.ErrorByStatus(a, code)
 	case accepts || !c.Answer.acceptsByCode():
 	case coded:
-		fail = sms.MeaningPerNumber.ToError(a, code) // the answer has a code, which is not one of acceptance
+		fail = sms.MeaningPerNumber.ToError(a, code) // the answer has a code that is not one of acceptance
 	default:
 		fail = &delivery.Error{
 			Class: delivery.Unknown, Stage: delivery.StageAnswer, Status: a.Status,

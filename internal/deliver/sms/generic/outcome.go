@@ -67,8 +67,8 @@ func findStatus(where string, in sms.IncomingRequest) (string, bool) {
 	return values.Get(where), values.Has(where)
 }
 
-// extraction says where in an answer's body a value is: "$.messages.0.id" is a path through JSON;
-// any other text is a regular expression, whose first group is the value. The zero extraction finds
+// extraction finds a value in an answer's body: "$.messages.0.id" is a path through JSON; any other
+// text is a regular expression, with the value as its first group. The zero extraction finds
 // nothing.
 type extraction struct {
 	text    string
@@ -94,7 +94,7 @@ func parseExtraction(text string) (extraction, error) {
 	return e, nil
 }
 
-// UnmarshalText sets e to what parseExtraction returns.
+// UnmarshalText sets e to the result of parseExtraction.
 func (e *extraction) UnmarshalText(text []byte) (err error) {
 	*e, err = parseExtraction(string(text))
 	return err
@@ -126,7 +126,7 @@ func (e extraction) find(body []byte) (string, bool) {
 	return providerhttp.ScalarText(e.path.Find(at))
 }
 
-// pollSettings describes how a carrier is asked what became of a message.
+// pollSettings describes how a carrier is polled for receipts.
 type pollSettings struct {
 	// Fetched by GET; `{message}` is the carrier's message ID.
 	URL string `yaml:"url,omitempty"`

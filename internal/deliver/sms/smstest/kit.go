@@ -27,7 +27,7 @@ type Said struct {
 	Body   string
 }
 
-// Rig is what the contract suite needs of a carrier.
+// Rig has the parts of a carrier that the contract suite needs.
 type Rig struct {
 	Name  string
 	Make  func(t *testing.T, endpoint string) sms.Carrier
@@ -55,8 +55,7 @@ func Case(s Said, class delivery.ErrorClass, reason string, hold time.Duration) 
 	return Outcome{Said: s, Class: class, Reason: reason, Hold: hold}
 }
 
-// PerNumber is an answer that has to become a temporary failure which may be about this number
-// alone.
+// PerNumber is an answer for a temporary failure that may be about this number alone.
 func PerNumber(s Said) Outcome { return Outcome{Said: s, Class: delivery.Temporary, PerNumber: true} }
 
 // Want returns an error unless got, parts of a request, are those that are wanted.
@@ -136,7 +135,7 @@ func hijacked(raw string) http.HandlerFunc {
 	}
 }
 
-// Send has a carrier send the sample, and looks for secrets in what it says of it.
+// Send has a carrier send the sample, and looks for secrets in the carrier's words.
 func Send(t *testing.T, ctx context.Context, c sms.Carrier) (delivery.Result, *delivery.Error) {
 	t.Helper()
 	receipt, fail := c.Send(ctx, Sample())
@@ -146,7 +145,7 @@ func Send(t *testing.T, ctx context.Context, c sms.Carrier) (delivery.Result, *d
 	return receipt, fail
 }
 
-// discreet looks for what is private in what is told.
+// discreet looks for private texts in the words.
 func discreet(t *testing.T, told ...any) {
 	t.Helper()
 	for _, secret := range []string{Private, "739154", "13812345678", "t0ken"} {
@@ -178,7 +177,7 @@ func with(answer http.HandlerFunc, header ...string) http.HandlerFunc {
 	}
 }
 
-// Contract is what holds of every carrier's sending.
+// Contract is the contract of every carrier's sending.
 func Contract(t *testing.T, r Rig) {
 	t.Run("accepted", func(t *testing.T) {
 		if receipt, fail := try(t, r, t.Context(), Says(r.Taken), 1); fail != nil || receipt.CarrierID != r.ID {
@@ -260,7 +259,7 @@ func Contract(t *testing.T, r Rig) {
 	}
 }
 
-// Asked is a carrier that can be asked, with what is asked and answered on the wire.
+// Asked is a carrier that can be polled, with its requests and answers on the wire.
 type Asked struct {
 	Rig                         Rig
 	ID                          string
