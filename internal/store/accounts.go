@@ -58,7 +58,7 @@ func (s *Session) Columns() []Column {
 	}
 }
 
-// Validated validates the session and act, the audit entry that is written with it. It returns act
+// Validated validates the session, and act, the audit entry that is written with it. It returns act
 // as it is stored; errors wrap ErrBadRequest.
 func (s Session) Validated(act AuditEntry) (AuditEntry, error) {
 	if !AreValidTexts(s.Account, s.Via, s.Granted) {
@@ -89,7 +89,7 @@ var (
 // of a-z, 0-9, dot, dash and underscore.
 func IsAccountName(name string) bool { return accountNamePattern.MatchString(name) }
 
-// Validated validates the account and act, the audit entry that is written with it. It returns act
+// Validated validates the account, and act, the audit entry that is written with it. It returns act
 // as it is stored; errors wrap ErrBadRequest.
 func (a Account) Validated(act AuditEntry) (AuditEntry, error) {
 	if !IsAccountName(a.Name) || !slices.Contains(roles, a.Role) || !AreValidTexts(a.Password, a.Identity) {
@@ -125,11 +125,11 @@ func (c AccountChange) Validated(name string, act AuditEntry) (AuditEntry, error
 	return Account{Name: name, Role: roles[0]}.WithChange(c).Validated(act)
 }
 
-// SecondFactor is the secret from which an account's one-time codes are computed (RFC 6238). The
-// account in the configuration can have one too.
+// SecondFactor is the secret of an account's one-time codes (RFC 6238). The account in the
+// configuration can have one too.
 type SecondFactor struct {
 	Account string
 	Sealed  []byte // the secret, encrypted
-	Step    int64  // the newest time step whose code was used
+	Step    int64  // the newest time step with a used code
 	MadeAt  time.Time
 }

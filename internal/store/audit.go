@@ -30,7 +30,7 @@ type AuditEntry struct {
 	Target    string         // ID of a send, or the name of an account
 	Reason    string         // in the administrator's words; no erasure removes it, so it must not name a recipient
 	Outcome   AuditOutcome
-	Detail    string    // machine-readable: the cause of a failure, or what was changed
+	Detail    string    // machine-readable: the cause of a failure, or the changes
 	Completes uuid.UUID // ID of the entry with outcome AuditBegun that this entry completes; uuid.Nil: none
 }
 

@@ -79,8 +79,8 @@ func ValidatedIntent(in Intent) (Intent, error) {
 // PurposeSeparator joins a list of purposes to one text, for a statement's parameter.
 const PurposeSeparator = "\x1f"
 
-// Sanitized returns the outcome as it is stored. Texts from a mail server that no database could
-// store are repaired, not rejected: without a stored outcome the send would stay in flight.
+// Sanitized returns the outcome as it is stored. Texts of a mail server that no database can store
+// are repaired, not rejected: without a stored outcome the send would stay in flight.
 func (o Outcome) Sanitized() Outcome {
 	o.Reason, o.Provider, o.ProviderCode = sanitized(o.Reason), sanitized(o.Provider), sanitized(o.ProviderCode)
 	o.Took, o.Suppress = max(0, o.Took).Truncate(time.Microsecond), o.Suppress.sanitized()

@@ -27,16 +27,18 @@ func RecipientLockKey(s Send) int64 {
 	return int64(binary.BigEndian.Uint64(h.Sum(nil)))
 }
 
-// Reasons of failed sends. ReasonRejected: the mail server or the carrier refused the message for
-// good. ReasonOptedOut: the person told the carrier to send nothing more. ReasonCarrierLimit: the
-// carrier takes nothing more for this number for a while. ReasonBlocked: the recipient is on the
-// block list. ReasonPaused: the channel, the purpose or the prefix was paused. ReasonEnded: the
-// verification was approved or canceled while the send waited.
+// Reasons of failed sends:
 //
-// Failed sends are refunded. So that they are not unlimited, two rules count them, over all
-// purposes of a recipient. A failure of the address (Outcome.BadAddress) counts for a day; see
-// Intent.RejectionRules. Any other failure counts for an hour, in the limiter alone; see
-// FailedSend.
+//   - ReasonRejected: the mail server or the carrier refused the message for good
+//   - ReasonOptedOut: the person asked the carrier to send nothing more
+//   - ReasonCarrierLimit: the carrier takes nothing more for this number for a while
+//   - ReasonBlocked: the recipient is on the block list
+//   - ReasonPaused: the channel, the purpose or the prefix was paused
+//   - ReasonEnded: the verification was approved or canceled while the send waited
+//
+// Failed sends are refunded. To bound them, two rules count them, over all purposes of a recipient.
+// A failure of the address (Outcome.BadAddress) counts for a day; see Intent.RejectionRules. Any
+// other failure counts for an hour, only in the limiter; see FailedSend.
 const (
 	ReasonRejected     = "rejected"
 	ReasonOptedOut     = "opted_out"

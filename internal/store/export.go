@@ -5,7 +5,7 @@ import "encoding/json"
 // ExportedTable is a table of a person's export (GDPR, article 15), in words for this person.
 type ExportedTable struct {
 	Name  string
-	About string // a row of it, and how long it is kept; {retention} stands for the retention of the settings
+	About string // content of a row, and how long it is kept; {retention} is the retention of the settings
 	// why each column that is not exported is left out, by column
 	LeftOut map[string]string
 }

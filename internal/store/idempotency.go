@@ -50,9 +50,9 @@ type IdempotencyClaimRow struct {
 	SendID      uuid.UUID
 }
 
-// Answer returns the answer to c. r is the stored row of c's key; s is the send with r.SendID, or
-// zero if there is none; v is that send's verification. held: the request that made c holds the
-// claim now.
+// Answer returns the answer to c. r is the stored row of c's key. s is the send with r.SendID; it
+// is zero without one. v is that send's verification. held: the request that made c holds the claim
+// now.
 func (r IdempotencyClaimRow) Answer(c IdempotencyClaim, held bool, s Send, v Verification, now time.Time) IdempotencyClaimAnswer {
 	out := IdempotencyClaimAnswer{State: IdempotencyClaimBusy, Now: now}
 	switch {

@@ -6,7 +6,7 @@ import "time"
 // it. Instants are on the database's clock.
 type LimiterEvent struct {
 	Bucket   []byte    // its name, encrypted; equal names have equal ciphertexts
-	ID       string    // at most 64 bytes; empty: all events of the bucket, which a reset ended
+	ID       string    // at most 64 bytes; empty: a reset ended all events of the bucket
 	At       time.Time // without meaning for a refunded event
 	Until    time.Time // the event counts before this instant
 	Refunded bool      // the event counts no longer

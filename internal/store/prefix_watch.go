@@ -10,8 +10,8 @@ import (
 
 // Fraudsters request codes for phone numbers that earn them money with each message, and never
 // enter the codes. So a prefix of such numbers has few approved codes. The watch compares sent and
-// approved codes for each app, prefix and class of callers. So fraud by strangers pauses strangers
-// alone.
+// approved codes for each app, prefix and class of callers, so that fraud by strangers pauses only
+// strangers.
 
 // PrefixWatch has the settings of the automatic pauses of prefixes of phone numbers.
 type PrefixWatch struct {
@@ -19,7 +19,7 @@ type PrefixWatch struct {
 	MinApprovedPercent int           // a prefix with a lower percentage of approved codes is paused; 1 to 50
 	TTL                time.Duration // life of a code; codes that may still be entered are not counted
 	Exempt             []string      // prefixes that begin with one of these are never paused
-	Apps               []string      // Only: the apps that are watched; else those that are not
+	Apps               []string      // Only: the watched apps; else those that are not
 	Only               bool
 }
 

@@ -6,7 +6,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// PendingReceipt is a message that a carrier took and for which no receipt has come yet.
+// PendingReceipt is a message that a carrier took and that has no receipt yet.
 type PendingReceipt struct {
 	Carrier string    // its name in the configuration
 	ID      string    // the carrier's ID of the message
@@ -24,7 +24,7 @@ func (p *PendingReceipt) Columns() []Column {
 	}
 }
 
-// When a carrier is asked for a receipt that does not come.
+// When a carrier is polled for a missing receipt.
 const (
 	FirstPollPause   = 30 * time.Second // between the first and the second poll
 	LongestPollPause = 6 * time.Hour    // longest pause between two polls

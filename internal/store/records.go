@@ -33,7 +33,8 @@ const (
 // InFlight reports whether the send still waits for its outcome.
 func (s Status) InFlight() bool { return s == Queued || s == Sending }
 
-// Class is the class of a caller: how much it is trusted with the places and tries of a recipient.
+// Class is the class of a caller: how far it is trusted with the places and attempts of a
+// recipient.
 type Class string
 
 // The classes of callers.
@@ -71,7 +72,7 @@ func Queues() (all []Queue) {
 	return all
 }
 
-// Queue returns the queue in which the work waits.
+// Queue returns the queue of the work.
 func (w Work) Queue() Queue {
 	return Queue{Channel: w.Send.Channel, Strangers: w.Verification.Class.IsStranger()}
 }
@@ -88,7 +89,7 @@ type Verification struct {
 	Holder     string // requests with the same holder may resend without the ID; empty: a browser opened it
 	Class      Class  // class of the caller that opened it; the bounds on failed checks are per class
 	Nonce      []byte // 16 random bytes from which the code is derived; stored nowhere else
-	KeyID      string // names the key in the ring from which the code is derived
+	KeyID      string // names the key in the ring for the derivation of the code
 	CodeLength int
 	Alphabet   string // of the code; a code.Alphabet
 	Locale     string
@@ -110,7 +111,7 @@ type Verification struct {
 	// CallerChecks: the caller made the code and checks it. It is never checked or sent again here;
 	// see Intent.Code.
 	CallerChecks bool
-	Reported     Report // what the caller said of a code that it checks; with ReportApproved ApprovedAt is set
+	Reported     Report // the caller's report on a code that it checks; with ReportApproved ApprovedAt is set
 	// CheckKey identifies the last counted check, so that a repetition gets its answer again:
 	//
 	//   - the keyed hash of the app and the check's Idempotency-Key
@@ -130,7 +131,8 @@ const CheckKeyHashSize = 32
 // watch on prefixes and the events of expiry leave out the code.
 type Report string
 
-// The reports. ReportDue: the caller tells each approval, so without one the code was not entered.
+// The reports. ReportDue: the caller reports each approval, so without one the code was not
+// entered.
 const (
 	ReportDue      Report = "due"
 	ReportFailed   Report = "failed"
@@ -193,7 +195,7 @@ func (v Verification) IDsWithReplaced() []string {
 
 // SendOrRefusal is a row of a list: a send or, with Status Refused, a row of the table refusals.
 type SendOrRefusal struct {
-	Send // of a refusal, what it shares with a send
+	Send // of a refusal, the fields that a send has, too
 	Refusal
 }
 
@@ -246,7 +248,7 @@ type Send struct {
 	WasReset     bool              // a reset of the quota took this send back, so it no longer counts
 	Site         string            // host on which a code of a text message is entered; empty: the page's
 	RequestID    string            // of the HTTP request, as in log lines; empty: it came otherwise
-	HumanCheck   string            // which human check was passed, as humancheck.Offer.By; empty: none was needed
+	HumanCheck   string            // the passed human check, as humancheck.Offer.By; empty: none was needed
 	Observed     []string          // observing rules that would have refused this send; none for a refusal
 }
 

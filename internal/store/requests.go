@@ -16,8 +16,8 @@ func (s *Send) SetRefusedAt(now time.Time) {
 
 // Intent is the argument of Begin: the send to decide and write.
 type Intent struct {
-	// Begin sets VerificationID, Number, Suppression, LoggedAt and what changes later; the caller
-	// the rest
+	// Begin sets VerificationID, Number, Suppression, LoggedAt and later changes; the caller the
+	// rest
 	Send    Send           // Begin adds the names of observing rules that would have refused to Observed
 	Address recipient.Hash // of the address as spelled; Begin looks for suppressions by it
 	Rules   []quota.Rule   // the recipient's rules, which Begin decides

@@ -136,7 +136,7 @@ func parseTwilioAnswer(a providerhttp.Response) (id, code string, fail *delivery
 	return said.SID, code, fail
 }
 
-// unquotedDigits returns raw if it is only digits, so a JSON number and no string; else "".
+// unquotedDigits returns raw if it is only digits, so a JSON number and not a string; else "".
 func unquotedDigits(raw json.RawMessage) string {
 	text := string(raw)
 	if text == "" || strings.Trim(text, "0123456789") != "" {
@@ -169,7 +169,7 @@ func (t *twilioCarrier) ParseReports(in IncomingRequest, send string) ([]Report,
 }
 
 // hasSigned reports whether the request has Twilio's signature, of its URL with or without the
-// port: which one Twilio signs differs, so its own libraries try both.
+// port. Twilio signs either, so its own libraries try both.
 func (t *twilioCarrier) hasSigned(in IncomingRequest, form url.Values) bool {
 	addresses := []string{in.URL}
 	if u, err := url.Parse(in.URL); err == nil {
@@ -186,7 +186,7 @@ func (t *twilioCarrier) hasSigned(in IncomingRequest, form url.Values) bool {
 	})
 }
 
-// WebhookSignature returns what X-Twilio-Signature must be
+// WebhookSignature returns the expected X-Twilio-Signature
 // (twilio.com/docs/usage/security#validating-requests): the HMAC-SHA1 of the exact URL, followed by
 // name and value of each form field, sorted by name and then value, equal pairs once.
 func WebhookSignature(token, address string, form url.Values) string {

@@ -1,5 +1,5 @@
-// Package sns verifies the messages of a topic of Amazon SNS, which posts them to subscribers over
-// HTTPS, and confirms a subscription
+// Package sns verifies the messages of a topic of Amazon SNS and confirms a subscription. SNS posts
+// the messages to subscribers over HTTPS
 // (docs.aws.amazon.com/sns/latest/dg/sns-http-https-endpoint-as-subscriber.html).
 //
 // A message names the certificate that verifies its signature. So the certificate's address must be
@@ -7,7 +7,7 @@
 // authority that the system trusts.
 //
 // Signatures of version 1 are refused. They use SHA-1, for which collisions can be made, and mail
-// servers choose parts of SES's messages. A topic whose attribute SignatureVersion is 2 signs by
+// servers choose parts of SES's messages. A topic with the attribute SignatureVersion 2 signs by
 // version 2.
 package sns
 
@@ -51,7 +51,7 @@ const (
 )
 
 // ErrForged means that a message is not of the topic, too old, or not signed by SNS. Errors that
-// wrap it say what was wrong, without any text of the message.
+// wrap it name the mistake, without any text of the message.
 var ErrForged = errors.New("sns: not a message of the topic")
 
 // ErrOldSignature means that a message has a signature of version 1. It wraps ErrForged.
@@ -78,7 +78,7 @@ var arnPattern = regexp.MustCompile(
 // IsTopic reports whether the text is the ARN of a topic that can post to us. A FIFO topic can't.
 func IsTopic(arn string) bool { return arnPattern.MatchString(arn) }
 
-// Verify verifies a message and returns what it says. Errors: ErrForged; others if the certificate
+// Verify verifies a message and returns its content. Errors: ErrForged; others if the certificate
 // can't be read now, so that SNS should send the message again.
 func (t *Topic) Verify(ctx context.Context, body []byte, now time.Time) (Message, error) {
 	m, err := parseMembers(body)

@@ -38,8 +38,8 @@ const (
 	maxConcurrentFetches  = 4
 )
 
-// NewTopic returns the topic with this ARN, for which IsTopic must hold. The client must follow no
-// redirects and reach public addresses alone. Certificates are verified with the roots; nil means
+// NewTopic returns the topic with this ARN; IsTopic must hold for it. The client must follow no
+// redirects and reach only public addresses. Certificates are verified with the roots; nil means
 // the system's.
 func NewTopic(arn string, client *http.Client, roots *x509.CertPool) *Topic {
 	parts := arnPattern.FindStringSubmatch(arn)
@@ -117,8 +117,8 @@ func (t *Topic) cachedCertificate(address string) *x509.Certificate {
 }
 
 // verifyCertificate returns the first certificate of a PEM file if it is SNS's own and leads to an
-// authority. If the file has no other certificate, the issuer's is fetched from the address that
-// the first one names.
+// authority. If the file has no other certificate, the issuer's is fetched from the address in the
+// first one.
 func (t *Topic) verifyCertificate(ctx context.Context, text []byte, now time.Time) (*x509.Certificate, error) {
 	var all []*x509.Certificate
 	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {

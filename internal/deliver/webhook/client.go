@@ -20,8 +20,8 @@ import (
 	"sendcode/internal/store"
 )
 
-// Bounds of an answer: of its headers, and of its body, which is read so that the connection can be
-// used again.
+// Bounds of an answer: of its headers, and of its body. The body is read so that the connection can
+// be used again.
 const (
 	maxHeaderBytes = 16 << 10
 	maxAnswerBytes = 64 << 10
@@ -52,7 +52,7 @@ func newClient(g Guard, now func() time.Time, w dialSettings) *client {
 
 // NewClient returns an HTTP client that connects only to addresses that the guard allows. It
 // follows no redirect, keeps no cookie and uses no proxy. Nil roots and a nil resolver are the
-// system's. Callers bound the time of a request and what they read of its answer.
+// system's. Callers bound the time of a request and the bytes that they read of its answer.
 func (g Guard) NewClient(roots *x509.CertPool, resolver *net.Resolver) http.Client {
 	dialer := func(plain bool) *net.Dialer {
 		return &net.Dialer{Timeout: attemptTimeout, Resolver: resolver, ControlContext: g.checkDial(plain)}

@@ -35,9 +35,9 @@ func (events Events) WakeForEvent(e store.NewEvent) {
 	}
 }
 
-// NewEvent returns a new event of a type; zero if that is not among the types to which the app
-// subscribes. The database writes it in the transaction of the change, so there is no event without
-// its change. Error: no ID could be made.
+// NewEvent returns a new event of a type; zero if the app does not subscribe to the type. The
+// database writes the event in the transaction of the change, so there is no event without its
+// change. Error: no ID could be made.
 func NewEvent(subscribed []string, event string, test bool, ids *store.IDGenerator, now time.Time) (store.NewEvent, error) {
 	if !slices.Contains(subscribed, event) {
 		return store.NewEvent{}, nil

@@ -50,8 +50,8 @@ var nonPublicNetworks = mustParsePrefixes(
 // multicast addresses are outside of it.
 var routedIPv6 = netip.MustParsePrefix("2000::/3")
 
-// nat64Prefix has addresses whose last four bytes are an IPv4 address (RFC 6052). Machines with
-// IPv6 alone reach all of IPv4 by them.
+// nat64Prefix has addresses whose last four bytes are an IPv4 address (RFC 6052). By them, machines
+// with only IPv6 reach all of IPv4.
 var nat64Prefix = netip.MustParsePrefix("64:ff9b::/96")
 
 // metadataAddresses are those of clouds' metadata services, which give any caller the machine's
@@ -102,8 +102,8 @@ func (g Guard) allows(a netip.Addr, plain bool) bool {
 	return public && (!plain || g.AllowPlain)
 }
 
-// checkDial returns a net.Dialer.ControlContext, which is called for each resolved address before a
-// connection to it is made. plain means without TLS.
+// checkDial returns a net.Dialer.ControlContext. It is called for each resolved address before the
+// connection. plain means without TLS.
 func (g Guard) checkDial(plain bool) func(context.Context, string, string, syscall.RawConn) error {
 	return func(_ context.Context, network, address string, _ syscall.RawConn) error {
 		to, err := netip.ParseAddrPort(address)

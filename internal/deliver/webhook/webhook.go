@@ -1,10 +1,10 @@
-// Package webhook delivers events about sends and verifications to apps. It takes them from the
-// database, where each was written in the transaction of its change, and posts them to the app's
-// address, signed by Standard Webhooks 1.0.0
+// Package webhook delivers events about sends and verifications to apps. An event is written to the
+// database in the transaction of its change. This package takes it from there and posts it to the
+// app's address, signed by Standard Webhooks 1.0.0
 // (https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md).
 //
 // No request and no send waits for a delivery. An event is delivered at least once, by any replica,
-// with the same webhook-id each time, or given up after a day; leases in the database see to that.
+// with the same webhook-id each time, or given up after a day; leases in the database ensure that.
 // Each app has its own bound on attempts under way. The bound shrinks to one while the app's
 // receiver fails, so that a dead receiver delays only its own events.
 //
@@ -70,7 +70,7 @@ type Dependencies struct {
 	Tracer   Tracer // nil: there are no traces
 	// nil: time.Now; for webhook-timestamp and samples; all else is on the database's clock
 	Now    func() time.Time
-	Tick   time.Duration                     // between two looks for what is due; 0: one second
+	Tick   time.Duration                     // between two reads of due events; 0: one second
 	Random func(time.Duration) time.Duration // a random duration below the one given; nil: rand.N
 	// Transport carries the requests of tests; nil: connections that the guard has let through.
 	Transport http.RoundTripper
@@ -85,7 +85,7 @@ const (
 	leaseDuration = 30 * time.Second
 	// defaultTick is Dependencies.Tick unless that is set.
 	defaultTick = time.Second
-	// retryFor is the age at which an event whose attempts fail is given up.
+	// retryFor is the age at which a failing event is given up.
 	retryFor = 24 * time.Hour
 	// keepEventsFor is how long events are kept after they ended. An event that is still pending at
 	// this age, such as one of an app without an endpoint, is given up.

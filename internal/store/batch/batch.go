@@ -72,9 +72,9 @@ func (c *Call[In, Answer]) Answered() bool {
 func (c *Call[In, Answer]) RoundTripContext() context.Context { return context.WithoutCancel(c.ctx) }
 
 // Batcher runs calls in batches. Calls that arrive while a batch is under way share the next one;
-// else a call runs at once. At most one call of each key is under way at a time. Two calls of one
-// key in the same batch would not see each other's rows. In two batches, the second call would wait
-// for the first one's lock and delay all calls of its batch.
+// else a call runs immediately. At most one call of each key is under way at a time. Two calls of
+// one key in the same batch would not see each other's rows. In two batches, the second call would
+// wait for the first one's lock and delay all calls of its batch.
 type Batcher[In, Answer any] struct {
 	// WaitsOnceBegun: Submit waits for a call that has begun even if ctx ends. Set it before the
 	// first call.

@@ -84,11 +84,11 @@ func (db *DB) beginTogether(ctx context.Context, brief bool, batch []*beginCall)
 	return nil
 }
 
-// beginOnConn runs a batch in one transaction on a connection. It answers the calls that are
-// refused, and returns those that are written, with their Answer, and those whose sends have rows
-// already. If the database's clock is not within the bounds that the read assumed, it rolls back
-// and reads again; it reads maxClockTries times at most. notCommitted means, with an error, that
-// nothing was committed.
+// beginOnConn runs a batch in one transaction on a connection. It answers the refused calls. It
+// returns those that are written, with their Answer, and those with sends that have rows already.
+// If the database's clock is not within the bounds that the read assumed, it rolls back and reads
+// again; it reads maxClockTries times at most. notCommitted means, with an error, that nothing was
+// committed.
 func (db *DB) beginOnConn(ctx context.Context, conn *pgxpool.Conn, brief bool, batch []*beginCall) (admitted, repeated []*beginCall,
 	notCommitted bool, err error,
 ) {
@@ -331,7 +331,7 @@ func readCandidates(rows pgx.Rows, locked [][]store.Verification) error {
 	return err
 }
 
-// answerRepeated answers Begins whose sends have rows already.
+// answerRepeated answers Begins with sends that have rows already.
 func (db *DB) answerRepeated(ctx context.Context, calls []*beginCall) {
 	if len(calls) == 0 {
 		return

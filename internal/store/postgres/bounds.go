@@ -63,7 +63,7 @@ func idBoundsAround(near time.Time, reach time.Duration) idBounds {
 	return b
 }
 
-// contains reports whether now is within the time for which the bounds were made.
+// contains reports whether now is within the time of the bounds.
 func (b idBounds) contains(now time.Time) bool { return !now.Before(b.from) && now.Before(b.to) }
 
 // idRange returns the smallest and the largest ID of a batch, which must not be empty.

@@ -19,11 +19,11 @@ import (
 )
 
 // Checks make two trips in one transaction and share them, as Begins do. The first trip locks and
-// reads, package gate and the caller's Judge decide, and the second trip writes and commits. Only
-// then does a caller get an answer. Two locks are taken, in the same order by all: one on the
-// checks of a recipient, since the bounds on failed checks cover all its codes, and one on the row,
-// which Cancel, Erase and Begin wait for. A batch decides one check of each recipient; the other
-// checks form the next batch.
+// reads, package rowrules and the caller's Judge decide, and the second trip writes and commits.
+// Only then does a caller get an answer. Two locks are taken, always in the same order. One is on
+// the checks of a recipient, since the bounds on failed checks cover all its codes. The other is on
+// the row; Cancel, Erase and Begin wait for it. A batch decides one check of each recipient; the
+// other checks form the next batch.
 
 // checkStatements are the statements of checks.
 var checkStatements = []string{lockChecksSQL, readCheckedSQL, countChecksSQL, liftDisprovedSQL, sqldb.SetCheckKeySQL}
@@ -191,7 +191,7 @@ func readCheckedRows(rows pgx.Rows) (map[string]*checkedRow, error) {
 var errCheckNotCounted = store.WrapUnavailable(errors.New("store: the verification ended during its check"))
 
 // writeChecks writes the counted checks and commits. notCommitted means, with an error, that
-// nothing was committed. Only what the statement returns was counted.
+// nothing was committed. Only checks that the statement returns were counted.
 func (db *DB) writeChecks(ctx context.Context, conn *pgxpool.Conn, decided []*checkCall) (notCommitted bool, err error) {
 	var trip pgx.Batch
 	counted := map[string]*checkCall{}

@@ -122,10 +122,10 @@ func (db *DB) changeIdempotencyClaims(batch []*idempotencyCall) {
 	runTogether(ctx, false, batch, db.changeClaimsTogether)
 }
 
-// changeClaimsTogether makes the round trip of a batch, or one for each call if the claims'
-// leases or lives differ. Claims of keys that were used before take another one; the others are
-// answered first. A claim can be repeated, also after a commit of which no answer came: its row
-// then has the ID of its send.
+// changeClaimsTogether makes the round trip of a batch, or one for each call if the claims' leases
+// or lives differ. Claims of keys that were used before take another one; the others are answered
+// first. A claim can be repeated, also after a commit without an answer: its row then has the ID of
+// its send.
 func (db *DB) changeClaimsTogether(ctx context.Context, brief bool, batch []*idempotencyCall) error {
 	var answers map[[32]byte]store.IdempotencyClaimAnswer
 	var claims, ended, forgotten, used []*idempotencyCall

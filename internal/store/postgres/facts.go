@@ -17,10 +17,10 @@ import (
 	"sendcode/quota"
 )
 
-// This file reads the facts by which package rowrules decides a batch of Begins: one statement,
+// This file reads the facts for package rowrules, which decides a batch of Begins. One statement,
 // gateSQL, returns them as rows of several kinds.
 
-// gateCalls are the calls u of a batch, with all by which the gate reads.
+// gateCalls are the calls u of a batch, with all parameters of the read.
 var gateCalls = sqlgen.NewList("u", new(beginCall), func(x *beginCall, to *sqlgen.Row) {
 	in := &x.In
 	to.UUID("id", in.Send.ID)
@@ -36,8 +36,8 @@ var gateCalls = sqlgen.NewList("u", new(beginCall), func(x *beginCall, to *sqlge
 	to.Bool("once", holderSendsCoverRules(*in))
 })
 
-// extraHistoryRows is how many more rows of a bucket are read than the largest limit. More than the
-// limit may count after a change of the policy, and the answer tells when the oldest leaves.
+// extraHistoryRows is how many rows of a bucket are read beyond the largest limit. More than the
+// limit may count after a change of the policy, and the answer says when the oldest leaves.
 const extraHistoryRows = 100
 
 // maxHistoryRows returns how many rows of the recipient's history are read; 0 if the intent has no
@@ -49,8 +49,8 @@ func maxHistoryRows(in store.Intent) int {
 	return rowrules.LargestLimit(in) + extraHistoryRows
 }
 
-// holderSendsCoverRules reports whether the sends by which an intent finds its holder's
-// verifications are all that its rules count.
+// holderSendsCoverRules reports whether the sends that lead an intent to its holder's verifications
+// include all that its rules count.
 func holderSendsCoverRules(in store.Intent) bool {
 	return in.HolderToJoin() != "" && quota.LongestKeep(in.Rules) <= rowrules.ResendWithin
 }
@@ -100,7 +100,7 @@ var gateColumns = [][2]string{
 	{"held", "text"},
 }
 
-// selectGateRow returns the SELECT of rows of a kind about the call u. is has what they have of
+// selectGateRow returns the SELECT of rows of a kind about the call u. is has their values of
 // gateColumns, in SQL.
 func selectGateRow(kind string, is map[string]string) string {
 	var list []string
@@ -111,13 +111,12 @@ func selectGateRow(kind string, is map[string]string) string {
 	return "\nSELECT " + strings.Join(list, ", ")
 }
 
-// gateSQL returns the statement that reads all facts by which a batch is decided, as rows of
-// several kinds. sends are the queries of the recipients' sends that the batch needs: each costs
-// about 40 µs, even if it finds nothing. The bounds and the order on recipients match only one
-// index, and no index can be used for the other conditions. So the planner can only choose one
-// plan, even without statistics on a new partition. The bounds on IDs let Postgres
-// skip partitions; @first_id and @last_id leave out no row that counts, as long as the database's
-// clock is within the bounds that idBoundsOfBatch assumes.
+// gateSQL returns the statement that reads all facts of a batch, as rows of several kinds. sends
+// are the queries of the recipients' sends that the batch needs: each costs about 40 µs, even if it
+// finds nothing. The bounds and the order on recipients match only one index, and no index can be
+// used for the other conditions. So the planner can only choose one plan, even without statistics
+// on a new partition. The bounds on IDs let Postgres skip partitions. @first_id and @last_id leave
+// out no row that counts, while the database's clock is within the bounds of idBoundsOfBatch.
 func gateSQL(sends ...string) string {
 	return `
 WITH clock AS MATERIALIZED (
@@ -221,8 +220,8 @@ func (r *gateRow) withChecksFields() []any {
 	return []any{&r.approved, &r.at, &r.attempts, &r.attemptsReset, &r.class, sqlgen.ScannerFor(&r.checks)}
 }
 
-// verificationWithChecks returns the fields of a row of verificationsWithChecksSQL, by which
-// lockouts are decided.
+// verificationWithChecks returns the fields of a row of verificationsWithChecksSQL, which decide
+// lockouts.
 func (r *gateRow) verificationWithChecks() store.Verification {
 	v := store.Verification{
 		ExpiresAt: store.TruncateToMicroseconds(r.at.Time), Attempts: int(r.attempts.Int32),
@@ -237,7 +236,7 @@ func (r *gateRow) verificationWithChecks() store.Verification {
 
 var errNoClock = errors.New("store: the database returned no time")
 
-// batchFacts has the facts by which a batch is decided, as they were read.
+// batchFacts has the facts of a batch as they were read.
 type batchFacts struct {
 	now      time.Time
 	facts    []rowrules.RecipientHistory // of each call

@@ -22,7 +22,7 @@ import (
 // FileQuery reads rows of a SQLite file, as the method QueryContext of its pool does.
 type FileQuery func(ctx context.Context, statement string, args ...any) (*sql.Rows, error)
 
-// notCopied has the tables whose rows Fill does not copy, and why.
+// notCopied has the tables that Fill does not copy, and why.
 var notCopied = map[string]string{
 	migrations.MigrationsTable: "each database has its own migrations",
 	"schema_fingerprints":      "they belong to the migrations",
@@ -47,8 +47,8 @@ INSERT INTO minute_index (field, value, minute) SELECT DISTINCT m.field, m.value
 
 // Fill copies all rows of a SQLite file into the migrated and empty database at url, in one
 // transaction: after an error the database is empty as before. No process may use the file
-// meanwhile. Sends in flight are due at once. Before the commit it compares the number of rows and
-// the check values of keys, and then calls beforeCommit, which may still fail. report is called
+// meanwhile. Sends in flight are due immediately. Before the commit it compares the number of rows
+// and the check values of keys, and then calls beforeCommit, which may still fail. report is called
 // after each table. url must log in as the tables' owner. An error of the commit wraps
 // fault.Uncertain if the rows may be there.
 func Fill(ctx context.Context, url string, from FileQuery, report func(table string, rows int64), beforeCommit func() error) error {

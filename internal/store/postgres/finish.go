@@ -184,8 +184,8 @@ func (db *DB) postponeBatch(batch []*postponeCall) {
 
 // changeBatch runs a statement on a batch of calls, which it sorts by ID. The statement takes
 // parameters, attempts and the smallest and the largest ID. The answer to each call is whether its
-// row was changed. No statement begins after the end of ctx or store.CallTimeout; then the calls
-// that are left get an error, and their callers repeat them.
+// row was changed. No statement begins after the end of ctx or store.CallTimeout; then the
+// remaining calls get an error, and their callers repeat them.
 func changeBatch[In rowChange](ctx context.Context, p *DB, statement string, calls []*batch.Call[In, bool],
 	parameters func([]*batch.Call[In, bool]) map[string]any,
 ) {

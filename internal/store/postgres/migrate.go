@@ -132,8 +132,8 @@ func (db *DB) explainSchema(ctx context.Context, err error) error {
 		"or give it USAGE on the schema", err, schema, role, path, role, schema)
 }
 
-// checkSchema returns an error, which wraps store.ErrSchema, if the database does not have the
-// migrations of this program.
+// checkSchema returns an error if the database lacks migrations of this program. The error wraps
+// store.ErrSchema.
 func (db *DB) checkSchema(ctx context.Context) error {
 	if err := db.checkRights(ctx); err != nil {
 		return err

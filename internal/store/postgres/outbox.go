@@ -36,9 +36,8 @@ RETURNING f.id`
 
 // newTakeOverSQL returns the statement that takes over the due rows of a queue that also meet a
 // condition. It locks the rows of outbox first, as the statements in finish.go do. SKIP LOCKED
-// leaves out rows that another replica is taking over or finishing. Of the queue's 10,000 rows that
-// are longest overdue, it takes those whose codes expire first. So it never sorts more than 10,000
-// rows.
+// leaves out rows that another replica is taking over or finishing. Of the queue's 10,000 longest
+// overdue rows, it takes those whose codes expire first. So it never sorts more than 10,000 rows.
 func newTakeOverSQL(condition string) string {
 	return `
 WITH due AS MATERIALIZED (

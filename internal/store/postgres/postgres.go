@@ -46,7 +46,7 @@ type DB struct {
 	histories        *batch.Batcher[rowrules.HistoryQuery, rowrules.History]
 	verifications    *batch.Batcher[verificationQuery, storedVerification]
 	sharedStatements *batch.Batcher[*sqldb.Statement, struct{}]
-	lastReadKey      atomic.Int64 // number of shared reads so far, which is the newest one's key in its batch
+	lastReadKey      atomic.Int64 // number of shared reads so far: the newest one's key in its batch
 
 	searches takeOverSearches // up to where TakeOver has searched
 	stuck    stuckRows        // of outcomes, postponements and ends of events
@@ -99,8 +99,8 @@ var sessionSettings = map[string]string{
 	"tcp_keepalives_idle":     "10",
 	"tcp_keepalives_interval": "5",
 	"tcp_keepalives_count":    "3",
-	// Every query has its index. The tables grow faster than their statistics, with which the
-	// planner might choose a full scan.
+	// Every query has its index. The tables grow faster than their statistics, so the planner might
+	// choose a full scan.
 	"enable_seqscan": "off",
 	// Every query reads an index in the order that it needs, or looks up a few rows; a bitmap scan
 	// would first collect all matches.
@@ -326,11 +326,10 @@ func wrapWriteError(err error) error {
 	return uncertainUnlessNotCommitted(store.IsStoreError(err) || pgconn.SafeToRetry(err) || isRolledBack(err), err)
 }
 
-// withConn runs f on a pooled connection. If no connection can be had, the error wraps
-// fault.Unavailable, since nothing was sent. A connection to a server that has become read-only is
-// closed. ctx, within store.WithCallTimeout, bounds the wait for a connection; f gets a context of
-// its own, since pgx closes a connection whose statement's context ends, and a new one costs
-// several round trips.
+// withConn runs f on a pooled connection. Without a connection, the error wraps fault.Unavailable,
+// since nothing was sent. A connection to a server that has become read-only is closed. ctx, within
+// store.WithCallTimeout, bounds the wait for a connection. f gets a context of its own: pgx closes
+// a connection when the context of its statement ends, and a new one costs several round trips.
 func withConn(ctx context.Context, pool *pgxpool.Pool, f func(context.Context, *pgxpool.Conn) error) error {
 	ctx, cancel := store.WithCallTimeout(ctx)
 	defer cancel()
@@ -343,7 +342,7 @@ func withConn(ctx context.Context, pool *pgxpool.Pool, f func(context.Context, *
 	defer cancel()
 	err = f(own, conn)
 	if isServerReadOnly(err) {
-		_ = conn.Conn().Close(own) // this server is not the primary now; a new connection may reach the one that is
+		_ = conn.Conn().Close(own) // this server is no longer the primary; a new connection may reach the new one
 	}
 	return err
 }
@@ -406,8 +405,7 @@ type seenClock struct{ now, read time.Time }
 
 func (db *DB) sawClock(now time.Time) { db.seen.Store(&seenClock{now, time.Now()}) }
 
-// likelyNow returns the database's time as this process assumes it, by what has passed since it
-// read that clock.
+// likelyNow returns the database's estimated time: its last reading and the time since.
 func (db *DB) likelyNow() time.Time {
 	last := db.seen.Load()
 	return store.TruncateToMicroseconds(last.now.Add(time.Since(last.read)))

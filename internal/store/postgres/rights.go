@@ -71,8 +71,8 @@ FROM (SELECT n.t, n.r || ' ' || n.t AS right_on, CASE n.r WHEN 'DELETE' THEN has
       FROM (VALUES ` + strings.Join(needed, ", ") + `) AS n (t, r) JOIN pg_catalog.pg_class c ON c.oid = to_regclass(n.t)) AS one`
 }()
 
-// checkRights returns an error, which wraps store.ErrNoPermission, if the login lacks rights that
-// the service needs.
+// checkRights returns an error if the login lacks rights that the service needs. The error wraps
+// store.ErrNoPermission.
 func (db *DB) checkRights(ctx context.Context) error {
 	var missing *string
 	err := db.readOnPool(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {
@@ -183,8 +183,8 @@ var errMayNotMigrate = errors.New(
 	"store: the URL logs in as the role that the service works as, which may not migrate; migrate as the " +
 		"tables' owner")
 
-// CheckMayMigrate returns an error if the URL logs in as the role that the service works as, which
-// must not migrate.
+// CheckMayMigrate returns an error if the URL logs in as the service's role, which must not
+// migrate.
 func CheckMayMigrate(url, role string) error {
 	config, err := parseURL(url)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"sendcode/internal/store/sqlgen"
 )
 
-// countHoursLockKey is the key of the advisory lock under which one replica counts.
+// countHoursLockKey is the key of the advisory lock of the one replica that counts.
 const countHoursLockKey = 0x73656e64636f6475
 
 // nextHourToCountSQL selects the newest hour that ended @delay ago, is at most @age old, and has no

@@ -118,8 +118,8 @@ func checkLocks(ctx context.Context, first, second *pgx.Conn) error {
 	return errSharedLocks
 }
 
-// secondConnError returns errFewPlaces if ctx has ended, so that no second connection could be had,
-// else err wrapped in fault.Unavailable.
+// secondConnError returns errFewPlaces if ctx ended before a second connection came, else err
+// wrapped in fault.Unavailable.
 func secondConnError(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return errFewPlaces

@@ -13,8 +13,8 @@ import (
 	"sendcode/internal/store/sqlgen"
 )
 
-// preparedStatement is a statement that connections prepare, as Postgres takes it: its parameters,
-// which have names as @lease has, have numbers.
+// preparedStatement is a statement that connections prepare, as Postgres takes it: with numbers for
+// its named parameters, such as @lease.
 type preparedStatement struct {
 	sql   string
 	names []string // of the parameters, in the order of the numbers

@@ -16,18 +16,18 @@ import (
 	"sendcode/internal/store/batch"
 )
 
-// together runs a batch of calls and answers every call, or returns an error; before that it may
-// have answered some, which are not run again. brief: its statements wait only briefly for a lock.
+// together runs a batch of calls and answers every call, or returns an error. Calls that it
+// answered before the error are not run again. brief: its statements wait only briefly for a lock.
 type together[In, Answer any] func(ctx context.Context, brief bool, calls []*batch.Call[In, Answer]) error
 
 // parts is in how many parts a batch that failed runs: 256 calls run 32 by 32, 4 by 4, and then one
 // by one.
 const parts = 8
 
-// runTogether runs a batch. If one call may have made it fail, it runs the batch in parts, and so
-// on down to that call, which alone gets the error. All have the deadline of ctx; when it passes,
-// the calls that are left get an error. The parts wait briefly for locks: the others in the batch
-// must not wait for each call that waits for one.
+// runTogether runs a batch. If one call may have made the batch fail, it runs the batch in parts,
+// and so on down to that call; only that call gets the error. All have the deadline of ctx. When it
+// passes, the remaining calls get an error. The parts wait briefly for locks, so that the others in
+// the batch do not wait for each call that waits for one.
 func runTogether[In, Answer any](ctx context.Context, brief bool, calls []*batch.Call[In, Answer], run together[In, Answer]) {
 	err := run(ctx, brief, calls)
 	if err == nil {

@@ -128,8 +128,8 @@ func failedBeforeCommit(err error) bool {
 	return ok || pgconn.SafeToRetry(err)
 }
 
-// open returns a trip that opens a transaction, in which statements wait only briefly for a lock if
-// brief is set.
+// open returns a trip that opens a transaction. If brief is set, its statements wait only briefly
+// for a lock.
 func (db *DB) open(brief bool) *pgx.Batch {
 	var trip pgx.Batch
 	db.queue(&trip, beginTransactionSQL)

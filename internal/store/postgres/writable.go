@@ -125,9 +125,9 @@ func (db *DB) Ping(ctx context.Context) error {
 	return store.WrapUnavailable(err)
 }
 
-// explainStandby wraps in store.ErrStandbyAway an error without a cause, if a small write now ends
-// by itself, and does not within a second where synchronous standbys must have it. apply makes the
-// settings of a connection.
+// explainStandby wraps an error without a cause in store.ErrStandbyAway if synchronous standbys are
+// its likely cause: a small write now ends by itself, but with them not within a second. apply
+// makes the settings of a connection.
 func explainStandby(config *pgx.ConnConfig, apply func(context.Context, *pgx.Conn) error, err error) error {
 	if !errors.Is(err, context.DeadlineExceeded) && sqlState(err) != lockNotAvailable {
 		return err

@@ -271,9 +271,9 @@ type Asked struct {
 // AskedAt is late in the evening in UTC, when Aliyun has the next day.
 var AskedAt = time.Date(2030, 3, 1, 23, 30, 0, 0, time.UTC)
 
-// PollContract tries inquiries: a carrier is asked as its documentation has it, with its signature,
-// and its answer is taken for this very message alone. Whatever goes wrong with an inquiry says
-// nothing of the message, and tells nothing private.
+// PollContract tries polls: the request is as the carrier documents it, with its signature, and the
+// answer counts only for this message. A failed poll says nothing of the message, and reveals
+// nothing private.
 func PollContract(t *testing.T, c Asked) {
 	const known, unknown, fails = 1, 2, 3
 	for name, x := range map[string]struct {
@@ -314,7 +314,7 @@ func StatusQueryOf(id string) sms.StatusQuery {
 	return sms.StatusQuery{Send: Sample().ID, CarrierID: id, To: Sample().To, Country: "CN", At: AskedAt}
 }
 
-// ask makes the inquiry, which is answered with respond.
+// ask makes the poll, which is answered with respond.
 func (a Asked) ask(t *testing.T, respond http.HandlerFunc) (sms.Report, bool, error) {
 	t.Helper()
 	r := a.Rig
@@ -327,7 +327,7 @@ func (a Asked) ask(t *testing.T, respond http.HandlerFunc) (sms.Report, bool, er
 	return poller.PollStatus(context.Background(), StatusQueryOf(a.ID))
 }
 
-// Refused wants what settings find wrong to be the key that it is listed by, and nothing else.
+// Refused wants the settings to find only the key wrong that it is listed by.
 func Refused(t *testing.T, found map[string]map[string]error) {
 	t.Helper()
 	for key, wrong := range found {
@@ -337,7 +337,7 @@ func Refused(t *testing.T, found map[string]map[string]error) {
 	}
 }
 
-// ReporterOf is a carrier as what reports receipts.
+// ReporterOf returns a carrier as a ReportParser.
 func ReporterOf(t *testing.T, c sms.Carrier) sms.ReportParser {
 	t.Helper()
 	r, ok := sms.NewCarriers([]sms.Route{{Carrier: c}}, sms.CarriersOptions{}).ReportParser(c.Name())
@@ -347,7 +347,7 @@ func ReporterOf(t *testing.T, c sms.Carrier) sms.ReportParser {
 	return r
 }
 
-// ProbeContract asks a carrier for what a probe asks, and has it answer s.
+// ProbeContract makes a probe of a carrier, which answers s.
 func ProbeContract(t *testing.T, r Rig, check func(*http.Request, string) error, s Said, want error) {
 	t.Helper()
 	r.Check = check

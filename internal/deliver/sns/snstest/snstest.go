@@ -51,7 +51,7 @@ type Amazon struct {
 	client    http.Client
 
 	mu        sync.Mutex
-	asked     []string // the addresses that were asked for
+	asked     []string // the requested addresses
 	confirmed []string // the queries of ConfirmSubscription
 }
 
@@ -164,7 +164,7 @@ func (a *Amazon) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Asked returns the addresses that were asked for, and forgets them.
+// Asked returns the requested addresses, and forgets them.
 func (a *Amazon) Asked() (all []string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -198,7 +198,7 @@ func Confirmation(kind, token string, at time.Time) map[string]string {
 	return m
 }
 
-// Sign returns the body of a signed message; the signature is of what m's SignatureVersion says.
+// Sign returns the body of a message, signed by m's SignatureVersion.
 func (a *Amazon) Sign(m map[string]string) []byte {
 	a.Helper()
 	var text strings.Builder
