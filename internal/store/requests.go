@@ -117,7 +117,7 @@ type Outcome struct {
 	Event      NewEvent // written in the same transaction; zero: none
 }
 
-// Postponement ends an attempt whose send is tried again later.
+// Postponement ends an attempt; its send is tried again later.
 type Postponement struct {
 	AttemptID
 	After        time.Duration // until the next attempt may start
@@ -167,7 +167,7 @@ type Backlog struct {
 // OutboxCount counts the sends of a queue, of all replicas, of the oldest MaxBacklogCounted of all
 // queues.
 type OutboxCount struct {
-	Due  int // that no replica holds, and whose next attempt is due
+	Due  int // that no replica holds and that are due for their next attempt
 	Held int // that a replica holds
 }
 
@@ -247,7 +247,7 @@ type CheckRequest struct {
 	Judge func(v Verification, counts bool) (Judgement, error)
 }
 
-// Judgement is what CheckRequest.Judge says of a typed code.
+// Judgement is the result of CheckRequest.Judge for a typed code.
 type Judgement struct {
 	CheckKey []byte   // Verification.CheckKey of the check; empty without CheckRequest.Key
 	Right    bool     // only if the check counts, as Event

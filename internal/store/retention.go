@@ -17,7 +17,7 @@ func PartitionWeeksAhead(until, now time.Time) int {
 // must reach the configured age too.
 const MaxCodeLife = 24 * time.Hour
 
-// DeletedRows is what a call of DeleteAged deleted.
+// DeletedRows counts the rows that a call of DeleteAged deleted.
 type DeletedRows struct {
 	Rows      int    // of sends and refusals, not counting those of a partition
 	Partition string // name of the dropped partition; "": none
@@ -32,7 +32,7 @@ type StorageStatus struct {
 	// rows that DeleteAged may delete now, of the table with the most such rows, at most
 	// MaxDueCounted
 	Due           int
-	Forgetting    int         // erased recipients whose hash ForgetDueErased has not deleted yet
+	Forgetting    int         // erased recipients with a hash that ForgetDueErased has not deleted yet
 	ForgettingDue int         // those of Forgetting with a hash that is due for deletion
 	Partitions    []Partition // of sends, oldest first; empty in SQLite
 	Bytes         int64       // size of the database, with indexes

@@ -8,7 +8,7 @@ import (
 
 // SMSCharge is the cost of one text message, charged to one spend cap.
 type SMSCharge struct {
-	Cap    string       // names the cap, and the app or country it is counted for; unique in one call of Spend
+	Cap    string       // names the cap and its app or country; unique in one call of Spend
 	Per    quota.Period // quota.Day or quota.Month, in UTC on the database's clock
 	Amount int64        // millionths of the currency, not negative
 	Limit  int64        // largest sum in one period, including this charge

@@ -74,7 +74,7 @@ func (s Suppression) Active(now time.Time) bool { return s.LiftedAt.IsZero() && 
 
 // A burst: more than BurstLimit recipients suppressed within BurstWindow by one server with the
 // same words, for callers of one class. The server may be at fault, so all of them are lifted. A
-// burst is told for BurstTold.
+// burst is shown for BurstTold.
 const (
 	BurstLimit  = 5
 	BurstWindow = 10 * time.Minute

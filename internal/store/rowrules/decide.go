@@ -14,7 +14,7 @@ import (
 	"sendcode/quota"
 )
 
-// RecipientHistory has the rows of an intent's recipient on which the gate's decision depends.
+// RecipientHistory has the rows of an intent's recipient that the gate's decision depends on.
 type RecipientHistory struct {
 	Past        []PastSend           // counted sends of the bucket
 	Rejections  []PastSend           // rejected sends that Intent.RejectionRules may count
@@ -174,7 +174,7 @@ func asFirstWritten(s store.Send, lease time.Duration) store.Send {
 	return s
 }
 
-// RepeatedAnswer returns the answer to a Begin whose Send.ID has a row already. The error wraps
+// RepeatedAnswer returns the answer to a Begin if its Send.ID has a row already. The error wraps
 // ErrBadRequest if that row is another recipient's.
 func RepeatedAnswer(in store.Intent, s store.Send, v store.Verification) (store.BeginAnswer, error) {
 	if s.App != in.Send.App || s.Channel != in.Send.Channel || s.Recipient != in.Send.Recipient {
@@ -194,7 +194,7 @@ func admittedAnswer(in store.Intent, v store.Verification, suppression uuid.UUID
 	}
 }
 
-// refusedAnswer returns the answer to an intent that the rules refuse, or whose recipient is locked
+// refusedAnswer returns the answer to an intent if the rules refuse it or its recipient is locked
 // out.
 func refusedAnswer(now time.Time, events, rejections []quota.Event, out store.Lockout) store.BeginAnswer {
 	return store.BeginAnswer{History: events, Rejected: rejections, Lockout: out, Now: now}

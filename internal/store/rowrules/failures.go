@@ -71,7 +71,7 @@ func checkKeyAfterReuse(v store.Verification) []byte {
 // LockoutOf returns the lockout of a class. all are the recipient's verifications, of all classes.
 // Of the two bounds (in a day, and in a row), the one with the longer wait gives Wait and Failures.
 func LockoutOf(all []store.Verification, class store.Class, now time.Time) store.Lockout {
-	var last time.Time // when the newest right code was entered, which ends a row
+	var last time.Time // time of the newest right code, which ends a row
 	for _, t := range all {
 		if t.ApprovedAt.After(last) {
 			last = t.ApprovedAt

@@ -79,9 +79,9 @@ SELECT c.now, EXISTS (SELECT 1 FROM app_events e WHERE e.app `+db.Dialect.inList
 	return now, err == nil && !due
 }
 
-// LeaseDueAppEvents starts the next attempt of events that are due or whose lease ran out. Of each
-// app it takes at most AppEventLimit.Limit events, those that are longest overdue. It returns all
-// of them sorted by ID, and the time on the database's clock.
+// LeaseDueAppEvents starts the next attempt of events that are due or have an ended lease. Of each
+// app it takes at most AppEventLimit.Limit events, the longest overdue first. It returns all of
+// them sorted by ID, and the time on the database's clock.
 func (db *DB) LeaseDueAppEvents(ctx context.Context, lease time.Duration,
 	shares []store.AppEventLimit,
 ) (events []store.AppEvent, now time.Time, err error) {

@@ -31,8 +31,8 @@ func (d dialect) inList(list string) string {
 }
 
 // inSubquery returns the condition that the expression before it is in the result of a subquery.
-// With ARRAY, Postgres's planner always reads the subquery once and first, and then looks the rows
-// up by their key.
+// With ARRAY, Postgres's planner always reads the subquery once and first, and then finds the rows
+// by their key.
 func (d dialect) inSubquery(subquery string) string {
 	return d.pick(dialectSQL{"= ANY (ARRAY(" + subquery + "))", "IN (" + subquery + ")"})
 }

@@ -205,10 +205,9 @@ func (db *DB) Erase(ctx context.Context, h recipient.Hash, keep time.Duration, a
 	return db.PurgeDeleted(ctx)
 }
 
-// ForgetDueErased deletes the hashes of erased recipients whose keep has passed, each in a
-// transaction of its own. If a suppression of the recipient is in force, the hash stays in the
-// suppression until that ends. It returns the number of recipients that were due, at most 100 in
-// one call.
+// ForgetDueErased deletes the hashes of erased recipients after keep has passed, each in a
+// transaction of its own. While a suppression of the recipient is in force, the hash stays in it.
+// It returns the number of recipients that were due, at most 100 in one call.
 func (db *DB) ForgetDueErased(ctx context.Context) (n int, err error) {
 	for due := true; due && n < 100; {
 		due, err = WriteWithPrecedence(ctx, db, "ForgetDueErased", Behind, Tx.forgetDueErased)

@@ -16,7 +16,7 @@ import (
 	"sendcode/internal/store/sqlgen"
 )
 
-// exportTable says what a person's export has of a table t, and why it lacks the rest.
+// exportTable has the parts of a table t for a person's export, and the reasons for the others.
 type exportTable struct {
 	about string // see store.ExportedTable; of a table without columns: why it is left out
 	where string // condition of the rows that name @recipient, perhaps after a JOIN
@@ -159,7 +159,7 @@ type exportedColumn struct {
 
 func (e exportTable) exported() []exportedColumn { return exportedColumns(e.columns, "t.", e.instead) }
 
-// keys returns the columns of the key, whose names begin with a table's alias.
+// keys returns the columns of the key, with names that begin with a table's alias.
 func (e exportTable) keys() []exportedColumn { return exportedColumns(e.key, "", nil) }
 
 func exportedColumns(fields, alias string, instead map[string]string) (all []exportedColumn) {
@@ -220,7 +220,7 @@ func (db *DB) ExportPerson(ctx context.Context, h recipient.Hash, limit int,
 	return nil
 }
 
-// ExportPageSQL returns the statement that reads a page of a table, after the row whose key is
+// ExportPageSQL returns the statement that reads a page of a table, after the row with the key
 // @after0, @after1 and so on, or the first page.
 func (d dialect) ExportPageSQL(table string, first bool) string {
 	x := exportTables[table]
@@ -274,7 +274,7 @@ func (db *DB) exportPage(ctx context.Context, name string, h recipient.Hash, aft
 
 const exportPageTimeout = 60 * time.Second
 
-// scanExported reads a row, whose first columns are the key.
+// scanExported reads a row; its first columns are the key.
 func scanExported(scan Scan, keys int, all []exportedColumn) (r exportedRow, err error) {
 	destinations, values := make([]any, len(all)), make([]func() any, len(all))
 	for i, c := range all {

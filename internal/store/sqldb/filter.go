@@ -120,8 +120,8 @@ func (f SendFilter) Conditions(d dialect, args Args) Conditions {
 }
 
 // AddTimeRange adds the conditions on times and marks. Set sought if the query has these bounds
-// already, for the index that it should use: the conditions are then written in a form for which
-// Postgres can use no index, so that the planner does not choose another one.
+// already, for the index that it should use. Then the conditions have a form for which Postgres can
+// use no index, so that the planner does not choose another one.
 func (f SendFilter) AddTimeRange(c *Conditions, d dialect, from RowSource, sought bool) {
 	partitioned := d == Postgres && from == SendRows
 	add := func(text string, args ...any) {
@@ -265,8 +265,8 @@ func PostgresPartitionsSinceSQL(at string) string {
 	return "(s.id >= " + at + " OR s.id > " + at + ")"
 }
 
-// addIDRange adds the condition of PostgresPartitionsSinceSQL for a time range whose ends are known
-// in Go; a zero time means no bound at that end. Without partitions it adds nothing.
+// addIDRange adds the condition of PostgresPartitionsSinceSQL for a time range with ends that Go
+// knows; a zero time means no bound at that end. Without partitions it adds nothing.
 func (c *Conditions) addIDRange(partitioned bool, from, to time.Time) {
 	if partitioned && !from.IsZero() {
 		lowest := store.LowestID(from.Add(-store.MaxIDTimeDrift))

@@ -18,8 +18,7 @@ const limiterEventsLockKey = 0x73656e64636f6476
 // read.
 const refundedEventLife = time.Minute
 
-// changesSQL returns a subquery with the events in the parameter list, which limiterEventsJSON
-// made.
+// changesSQL returns a subquery with the events in the parameter list, made by limiterEventsJSON.
 func (d dialect) changesSQL(list string) string {
 	return d.pick(dialectSQL{
 		`(SELECT decode(x.value ->> 0, 'hex') AS bucket, decode(x.value ->> 1, 'hex') AS id,

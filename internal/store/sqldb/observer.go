@@ -21,7 +21,7 @@ var CallKinds = []string{
 
 // Observer is called for each call of the database. Its methods must not block.
 type Observer interface {
-	// Began is called with the kind of a call, and returns the context in which the call goes on.
+	// Began is called with the kind of a call, and returns the context in which the call continues.
 	Began(ctx context.Context, kind string) context.Context
 	// Ended is called with that context and how long the call took, including its wait for a
 	// connection. name is the name of the store's method, or the kind.

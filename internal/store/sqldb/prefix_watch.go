@@ -69,7 +69,7 @@ const (
 	maxNewPauses      = 100                // new pauses in one run
 )
 
-// prefixConversion is the number of sends, and of those whose codes were approved.
+// prefixConversion is the number of sends, and of those with approved codes.
 type prefixConversion struct {
 	app, country, prefix string
 	class                store.Class
@@ -113,10 +113,9 @@ func (t Tx) pausePrefixes(w store.PrefixWatch) (started []store.PrefixPause, err
 	return started, nil
 }
 
-// usualPercent returns the percentage of the class's codes that were approved outside the prefix.
-// It is the higher one of the prefix's country and of all countries; store.UnknownUsualPercent if
-// there were too few sends. It counts the week up to before, so that an attack on a country does
-// not lower it.
+// usualPercent returns the percentage of the class's codes that were approved outside the prefix:
+// the higher one of the prefix's country and of all countries; store.UnknownUsualPercent after too
+// few sends. It counts the week up to before, so that an attack on a country does not lower it.
 func (t Tx) usualPercent(w store.PrefixWatch, c prefixConversion, before time.Time) (int, error) {
 	most := store.UnknownUsualPercent
 	for _, country := range []string{c.country, ""} {
@@ -172,8 +171,8 @@ const prefixWatchLockKey = 0x7761746368
 // pauses. Several replicas may call it at once; a prefix is paused once for a class.
 func (db *DB) PausePrefixes(ctx context.Context, w store.PrefixWatch) ([]store.PrefixPause, error) {
 	return WriteWithResult(ctx, db, "PausePrefixes", func(q Tx) ([]store.PrefixPause, error) {
-		// The lock is a separate statement, so that the next statement sees what the last holder of
-		// the lock committed.
+		// The lock is a separate statement, so that the next statement sees the commits of the
+		// lock's last holder.
 		if err := q.ExecAll(Args{"key": prefixWatchLockKey}, db.Dialect.pick(advisoryLockSQL)); err != nil {
 			return nil, err
 		}
@@ -181,8 +180,8 @@ func (db *DB) PausePrefixes(ctx context.Context, w store.PrefixWatch) ([]store.P
 	})
 }
 
-// PrefixPaused returns the pause that stops an app's messages to a prefix now, for a class. False:
-// there is none.
+// PrefixPaused returns the pause that stops an app's messages to a prefix now, for a class; else
+// false.
 func (db *DB) PrefixPaused(ctx context.Context, app, prefix string, class store.Class) (p store.PrefixPause,
 	paused bool, err error,
 ) {

@@ -13,8 +13,8 @@ const (
 UPDATE sends SET receipt = @status WHERE id = @id AND channel = 'sms' AND status IN ('sending', 'sent', 'unknown')
    AND (receipt = '' OR receipt = 'undelivered' AND @status = 'delivered')`
 
-	// addUndeliveredSQL adds a row to failures for a message whose receipt says that it was lost,
-	// even if its send has no outcome yet.
+	// addUndeliveredSQL adds a row to failures for a message with a receipt that it was lost, even
+	// if its send has no outcome yet.
 	addUndeliveredSQL = `
 INSERT INTO failures (status, logged_at, id, finished_at, counts, app, channel, recipient)
 SELECT 'undelivered', s.logged_at, s.id, coalesce(s.finished_at, s.logged_at), false, s.app, s.channel, s.recipient

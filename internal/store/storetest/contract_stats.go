@@ -109,7 +109,7 @@ func statsOfTimeRange(t *testing.T, f *Fixture) {
 	}
 }
 
-// timesNear has delivery times that are told within 2 % count as the same.
+// timesNear counts delivery times within 2 % as the same.
 func timesNear(t *testing.T, got *store.Measures, want store.Measures) {
 	t.Helper()
 	for told, is := range map[*time.Duration]time.Duration{&got.Median: want.Median, &got.P95: want.P95} {
