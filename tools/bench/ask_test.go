@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"slices"
@@ -22,11 +21,12 @@ import (
 )
 
 // The workloads. Those after the first are about the codes that it sent, each of which is asked
-// about once, but for the flood, which comes before the rule's minute is over and is refused.
+// about once, but for the flood: it is of one recipient, and is refused since the rule's minute is
+// not over.
 const (
 	send  = "send"
-	flood = "flood over many recipients"
-	look  = "later look"
+	flood = "flood of refusals"
+	look  = "look"
 	check = "right check"
 )
 
@@ -34,8 +34,6 @@ var workloads = []string{send, flood, look, check}
 
 const (
 	apiKey = "sk_0123456789abcdefghijABCDEFGHIJ"
-	// floodRecipients bounds the recipients of a flood, which goes on for as long as sends do.
-	floodRecipients = 1000
 	// mostListed bounds the sends of which the later workloads are.
 	mostListed = 20_000
 	// settle is how long an answer, or the last mail after it, may take.
@@ -161,14 +159,15 @@ func (c *caller) field(name string) string {
 	return string(text)
 }
 
-// sample is one request: when it was asked, or due, and answered.
+// sample is one request: when it was asked and answered.
 type sample struct {
 	*opened
 	asked, answered time.Time
 }
 
 // one makes a request and notes what the answer says of its code.
-func (c *contender) one(x *caller, workload string, o *opened, asked time.Time) (sample, error) {
+func (c *contender) one(x *caller, workload string, o *opened) (sample, error) {
+	asked := time.Now()
 	err := x.do(c.ask(workload, o))
 	s := sample{o, asked, time.Now()}
 	if o.id == "" {
@@ -188,7 +187,7 @@ func (ri *rig) closed(c *contender, callers int, workload string, next func() *o
 			defer x.close()
 			for o := next(); o != nil && failures[i] == nil; o = next() {
 				var s sample
-				s, failures[i] = c.one(x, workload, o, time.Now())
+				s, failures[i] = c.one(x, workload, o)
 				samples[i] = append(samples[i], s)
 			}
 		})
@@ -196,38 +195,6 @@ func (ri *rig) closed(c *contender, callers int, workload string, next func() *o
 	all.Wait()
 	ri.must(errors.Join(failures...))
 	return slices.Concat(samples...)
-}
-
-// open sends at a rate, at random instants, also while others wait: the wait of a request begins
-// when it was due.
-func (ri *rig) open(c *contender, rate float64, length time.Duration) (samples []sample) {
-	var mu sync.Mutex
-	var idle []*caller
-	var failures []error
-	var all sync.WaitGroup
-	pause := func() time.Duration { return time.Duration(rand.ExpFloat64() / rate * float64(time.Second)) }
-	for due, end := time.Now(), time.Now().Add(length); due.Before(end); due = due.Add(pause()) {
-		<-time.After(time.Until(due))
-		o := ri.recipient()
-		all.Go(func() {
-			x := &caller{base: c.base}
-			mu.Lock()
-			if n := len(idle) - 1; n >= 0 {
-				x, idle = idle[n], idle[:n]
-			}
-			mu.Unlock()
-			s, err := c.one(x, send, o, due)
-			mu.Lock()
-			defer mu.Unlock()
-			samples, idle, failures = append(samples, s), append(idle, x), append(failures, err)
-		})
-	}
-	all.Wait()
-	for _, x := range idle {
-		x.close()
-	}
-	ri.must(errors.Join(failures...))
-	return samples
 }
 
 // receiver is a mail server that takes everything. It is as cheap as one can be, for it shares the

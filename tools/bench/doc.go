@@ -4,8 +4,7 @@
 // for, and one mail server, all on this machine.
 //
 // It has tests only. `make bench` runs TestBench with the flags of bench_test.go and writes
-// docs/PERFORMANCE.md and RESULTS.md. Only make nightly runs these tests besides: its part `make
-// goals` for five rounds of 64 callers that fail if a goal of RESULTS.md was missed, and among all
-// tests for a second for each workload, which says nothing about speed. They need the machine
-// alone.
+// docs/PERFORMANCE.md and RESULTS.md. Only make nightly runs it besides: its part `make goals` for
+// five rounds of 64 callers that fail if a goal was missed, and among all tests with 8 callers for
+// a second for each workload, which says nothing about speed. It needs the machine alone.
 package bench

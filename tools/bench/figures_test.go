@@ -3,7 +3,6 @@
 package bench
 
 import (
-	"errors"
 	"io"
 	"math"
 	"net/http"
@@ -15,48 +14,36 @@ import (
 
 	"sendcode/internal/kit/servertest"
 
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/prometheus/procfs"
 )
 
-// The figures of one run. Those from service on are of one request, but for memory.
+// The figures of one run. Those from service on are of one request.
 const (
 	rate = iota // requests a second, until the last answer and mail were there
 	p50
 	p99
-	service // processor time, as the next two
+	processor // time of a request in the program and its servers
+	memory    // resident, of the program, after the run
+	service   // processor time, as the next two
 	inRedis
 	inPostgres
 	allocations
-	allocated // bytes
 	statements
 	walBytes // without whole pages, which follow upon a checkpoint
 	diskBytes
 	redisBytes
-	memory // resident, of the program, after the run
 	figureCount
 )
 
 var figureNames = [figureCount]string{
-	"a second", "p50, ms", "p99, ms", "program, µs", "Redis, µs", "Postgres, µs",
-	"allocations", "allocated, B", "statements", "WAL, B", "disk, B", "Redis, B", "memory, MB",
+	"a second", "p50, ms", "p99, ms", "processor, µs", "memory, MB", "program, µs", "Redis, µs", "Postgres, µs",
+	"allocations", "statements", "WAL, B", "disk, B", "Redis, B",
 }
 
 type figures [figureCount]float64
 
 // unknown is a figure that a contender has not.
 var unknown = math.NaN()
-
-// processor is the processor time of a request in the program and its servers, in µs.
-func processor(f figures) float64 {
-	if math.IsNaN(f[inPostgres]) {
-		return f[service] + f[inRedis]
-	}
-	return f[service] + f[inRedis] + f[inPostgres]
-}
-
-// figure is one of the figures.
-func figure(i int) func(figures) float64 { return func(f figures) float64 { return f[i] } }
 
 // The work that follows a run's last answer, such as outcomes, has ended once the program used less
 // than idle of processor time within one interval quiet. At most mostQuiet intervals are waited.
@@ -69,24 +56,15 @@ const (
 // measure has a contender asked for a time, or until every code of the list was asked about, and
 // returns what that cost.
 func (ri *rig) measure(c *contender, callers int, workload string) (f figures) {
-	counts, position := ri.counts(c)
-	spent := ri.spent(c)
-	var samples []sample
-	if callers == openLoop {
-		samples = ri.open(c, ri.half, ri.length)
-	} else {
-		samples = ri.closed(c, callers, workload, ri.supply(c, workload))
-	}
+	counts, spent, began := ri.counts(c), ri.spent(c), time.Now()
+	samples := ri.closed(c, callers, workload, ri.supply(c, workload))
 	if len(samples) == 0 {
 		ri.Fatalf("%s, %s: nothing was asked", c.name, workload)
 	}
-	var began, ended time.Time
+	var ended time.Time
 	var waits []float64
 	var list []*opened
 	for _, s := range samples {
-		if began.IsZero() || s.asked.Before(began) {
-			began = s.asked
-		}
 		last := s.answered
 		if workload == send {
 			if at := ri.collect(s.opened); at.After(last) {
@@ -99,32 +77,33 @@ func (ri *rig) measure(c *contender, callers int, workload string) (f figures) {
 		waits = append(waits, float64(s.answered.Sub(s.asked))/float64(time.Millisecond))
 		list = append(list, s.opened)
 	}
-	if callers != openLoop && workload != flood {
+	if workload != flood {
 		c.list = list[:min(len(list), mostListed)]
 	}
 	for i, after := range ri.spentAtRest(c) {
 		f[service+i] = after - spent[i]
 	}
-	after, _ := ri.counts(c)
+	after := ri.counts(c)
 	for i := allocations; i <= redisBytes; i++ {
 		f[i] = after[i] - counts[i]
 	}
-	f[walBytes] = ri.walSince(c, position)
 	for i := service; i <= redisBytes; i++ {
 		f[i] = max(f[i], 0) / float64(len(samples))
 	}
+	for _, of := range []int{service, inRedis, inPostgres} {
+		if !math.IsNaN(f[of]) {
+			f[processor] += f[of]
+		}
+	}
 	f[rate] = float64(len(samples)) / ended.Sub(began).Seconds()
 	f[p50], f[p99] = quantile(waits, .5), quantile(waits, .99)
-	now, most := ri.memoryOf(c)
-	if f[memory] = now; c.name == ours {
-		ri.most = max(ri.most, most)
-	}
+	f[memory] = ri.memoryOf(c)
 	return f
 }
 
 // supply returns what is asked about next, nil at the end: recipients of their own, or the list.
 func (ri *rig) supply(c *contender, workload string) func() *opened {
-	deadline := time.Now().Add(ri.length)
+	deadline := time.Now().Add(*length)
 	var asked atomic.Int64
 	return func() *opened {
 		if time.Now().After(deadline) {
@@ -134,7 +113,7 @@ func (ri *rig) supply(c *contender, workload string) func() *opened {
 		case workload == send:
 			return ri.recipient()
 		case workload == flood:
-			return c.list[n%min(len(c.list), floodRecipients)]
+			return c.list[len(c.list)-1]
 		case n < len(c.list):
 			return c.list[n]
 		}
@@ -187,37 +166,37 @@ func processorTime(pids ...int) (µs float64) {
 	return µs
 }
 
-// memoryOf is the resident memory of a program, now and at most so far, in MB.
-func (ri *rig) memoryOf(c *contender) (now, most float64) {
+// memoryOf is the resident memory of a program, in MB.
+func (ri *rig) memoryOf(c *contender) float64 {
 	p, err := procfs.NewProc(c.process.PID())
 	ri.must(err)
 	status, err := p.NewStatus()
 	ri.must(err)
-	return float64(status.VmRSS) / 1e6, float64(status.VmHWM) / 1e6
+	return float64(status.VmRSS) / 1e6
 }
 
-// counts are allocations, statements and bytes so far, and the position of the log of Postgres.
-func (ri *rig) counts(c *contender) (f figures, position string) {
-	f[allocations], f[allocated] = ri.allocationsOf(c)
-	f[statements], f[diskBytes] = unknown, unknown
+// counts are allocations, statements and bytes so far.
+func (ri *rig) counts(c *contender) (f figures) {
+	f[allocations] = ri.allocationsOf(c)
+	f[statements], f[diskBytes], f[walBytes] = unknown, unknown, unknown
 	if c.database != "" {
 		ri.must(ri.admin.QueryRow(ri.Context(), `
-SELECT coalesce(sum(calls), 0)::float8, pg_database_size($1::text)::float8, pg_current_wal_flush_lsn()::text
+SELECT coalesce(sum(calls), 0)::float8, pg_database_size($1::text)::float8, pg_wal_lsn_diff(pg_current_wal_flush_lsn(), '0/0')::float8
 FROM pg_stat_statements WHERE dbid = (SELECT oid FROM pg_database WHERE datname = $1)`, c.database).Scan(
-			&f[statements], &f[diskBytes], &position))
+			&f[statements], &f[diskBytes], &f[walBytes]))
 	}
 	info, err := ri.client.InfoMap(ri.Context(), "memory").Result()
 	ri.must(err)
 	f[redisBytes], err = strconv.ParseFloat(info["Memory"]["used_memory"], 64)
 	ri.must(err)
-	return f, position
+	return f
 }
 
-var allocationsTotal = regexp.MustCompile(`(?m)^go_memstats_(?:alloc_bytes|mallocs)_total (\S+)$`)
+var allocationsTotal = regexp.MustCompile(`(?m)^go_memstats_mallocs_total (\S+)$`)
 
-// allocationsOf are the allocations of a program so far and their bytes, as its metrics say;
-// unknown if it has none.
-func (ri *rig) allocationsOf(c *contender) (n, bytes float64) {
+// allocationsOf are the allocations of a program so far, as its metrics say; unknown if it has
+// none.
+func (ri *rig) allocationsOf(c *contender) float64 {
 	request, err := http.NewRequest(http.MethodGet, "http://"+c.base+"/metrics", nil)
 	ri.must(err)
 	request.Header.Set("Authorization", "Bearer "+servertest.MetricsToken)
@@ -226,32 +205,14 @@ func (ri *rig) allocationsOf(c *contender) (n, bytes float64) {
 	defer answer.Body.Close()
 	text, err := io.ReadAll(answer.Body)
 	ri.must(err)
-	found := allocationsTotal.FindAllSubmatch(text, -1) // in the order of their names
-	if len(found) != 2 {
-		return unknown, unknown
-	}
-	bytes, errBytes := strconv.ParseFloat(string(found[0][1]), 64)
-	n, err = strconv.ParseFloat(string(found[1][1]), 64)
-	ri.must(errors.Join(err, errBytes))
-	return n, bytes
-}
-
-// walSince is what was written to the log of Postgres since a position, without whole pages.
-func (ri *rig) walSince(c *contender, position string) (bytes float64) {
-	if c.database == "" {
+	found := allocationsTotal.FindSubmatch(text)
+	if found == nil {
 		return unknown
 	}
-	err := ri.admin.QueryRow(ri.Context(), `
-SELECT coalesce(sum(record_size), 0)::float8 FROM pg_get_wal_stats($1::text::pg_lsn, pg_current_wal_flush_lsn())`, position).Scan(&bytes)
-	if refused, ok := errors.AsType[*pgconn.PgError](err); ok && nothingWritten.MatchString(refused.Message) {
-		return 0
-	}
+	n, err := strconv.ParseFloat(string(found[1]), 64)
 	ri.must(err)
-	return bytes
+	return n
 }
-
-// nothingWritten is what Postgres says where no whole record was flushed since a position.
-var nothingWritten = regexp.MustCompile(`^(cannot accept future start LSN|could not find a valid record)`)
 
 // quantile of some values; unknown of none, or if one is.
 func quantile(list []float64, q float64) float64 {
@@ -264,26 +225,20 @@ func quantile(list []float64, q float64) float64 {
 	return s[low] + (at-float64(low))*(s[min(low+1, len(s)-1)]-s[low])
 }
 
-// median is that of a figure over the rounds.
-func (ri *rig) median(at cell, of func(figures) float64) float64 {
-	return quantile(each(ri.results[at], of), .5)
-}
-
-func each(runs []figures, of func(figures) float64) (list []float64) {
-	for _, f := range runs {
-		list = append(list, of(f))
+// each is a figure in the rounds.
+func (ri *rig) each(at cell, figure int) (list []float64) {
+	for _, f := range ri.results[at] {
+		list = append(list, f[figure])
 	}
 	return list
 }
 
 // ratios divides a figure of this build by that of another contender, round by round: what
 // disturbed one run most likely disturbed its neighbor.
-func (ri *rig) ratios(at cell, of func(figures) float64) (list []float64) {
-	own := each(ri.results[cell{ours, at.workload, at.callers}], of)
-	for i, v := range each(ri.results[at], of) {
-		if i < len(own) && v > 0 {
-			list = append(list, own[i]/v)
-		}
+func (ri *rig) ratios(at cell, figure int) []float64 {
+	own, others := ri.each(cell{ours, at.workload, at.callers}, figure), ri.each(at, figure)
+	for i := range others {
+		others[i] = own[i] / others[i]
 	}
-	return list
+	return others
 }
