@@ -10,7 +10,6 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"time"
 
 	"sendcode/internal/base/fault"
 	history "sendcode/internal/kit/historytest"
@@ -43,9 +42,6 @@ func TestMendedBugsAreFound(t *testing.T) {
 		"B1: a send that the database did not take keeps its place": {func(r *simulate.Replica) {
 			r.Dependencies.DB = neverSettles{r.Dependencies.DB}
 		}, "refunds", 299, nil},
-		"without Redis a hint decides": {func(r *simulate.Replica) {
-			r.Dependencies.DB = &hint{Database: r.Dependencies.DB, refused: map[string]store.BeginAnswer{}}
-		}, "as seen: " + history.Costs, 915, calm},
 		"without Redis a reset stays unknown to a replica": {func(r *simulate.Replica) {
 			r.Dependencies.DB = &remembers{Database: r.Dependencies.DB, past: map[string][]rowrules.PastSend{}}
 		}, "as seen: " + history.Costs, 9, append(calm, simulate.ServerRefuses, simulate.ServerBusy)},
@@ -118,32 +114,6 @@ func (n noMonths) Begin(ctx context.Context, in store.Intent) (store.BeginAnswer
 type neverSettles struct{ core.Database }
 
 func (n neverSettles) Ping(context.Context) error { return fault.Unavailable }
-
-// hint is a database whose replica repeats a refusal until its wait ends, whatever the rows say.
-type hint struct {
-	core.Database
-	mu      sync.Mutex
-	refused map[string]store.BeginAnswer
-}
-
-func (h *hint) Begin(ctx context.Context, in store.Intent) (store.BeginAnswer, error) {
-	h.mu.Lock()
-	known := h.refused[in.Send.Recipient.String()]
-	h.mu.Unlock()
-	for _, r := range in.Rules {
-		if n := len(known.History); n >= r.Limit && time.Since(known.History[n-r.Limit].At) < r.Window {
-			known.Now = time.Now()
-			return known, nil
-		}
-	}
-	b, err := h.Database.Begin(ctx, in)
-	if err == nil && !b.Admitted {
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		h.refused[in.Send.Recipient.String()] = b
-	}
-	return b, err
-}
 
 // remembers is a database whose replica forgets no send that it was told of, unless it refunded it.
 type remembers struct {
