@@ -183,7 +183,7 @@ mutants: servers ## changes one line at a time and prints which change no test n
 	@$(BUILD) ./tools/mutants
 	@bin/mutants -results=bin/mutants.jsonl $(MUTANTS)
 
-up: servers ## the service on a Redis, Postgres and SMTP server of its own
+up: servers ## the service on a Redis and a Postgres of its own
 	@$(BUILD) ./tools/up
 	@exec bin/up
 

@@ -97,7 +97,7 @@ var modules = map[string]string{
 	"github.com/gofrs/flock":                "internal/run/app internal/run/config internal/kit/servertest",
 	"github.com/google/uuid":                anywhere,
 	"github.com/jackc/pgx":                  "internal/store/sqlgen internal/store/postgres internal/run/config internal/run/app internal/run/traces internal/kit/servertest tools/floor",
-	"github.com/labstack/echo":              "web internal/http/reference internal/http/api internal/http/page internal/http/console internal/http/console/layout internal/http/console/records internal/http/console/auth internal/http/server internal/run/app tools/up",
+	"github.com/labstack/echo":              "web internal/http/reference internal/http/api internal/http/page internal/http/console internal/http/console/layout internal/http/console/records internal/http/console/auth internal/http/server internal/run/app",
 	"github.com/nyaruka/phonenumbers":       "internal/base/recipient",
 	"github.com/pquerna/otp":                "internal/http/console/auth internal/http/console/consoletest",
 	"github.com/pressly/goose":              "internal/store/postgres internal/store/sqlite migrations",
