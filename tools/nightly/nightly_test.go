@@ -97,14 +97,3 @@ func TestNightlyGoesOn(t *testing.T) {
 		t.Errorf("ran %s", got)
 	}
 }
-
-// An interrupted night ends with its page, too.
-func TestNightlyInterrupted(t *testing.T) {
-	ctx, interrupt := context.WithCancel(t.Context())
-	interrupt()
-	var out strings.Builder
-	ok, err := nightly(ctx, []string{"fuzz:1m"}, "true", t.TempDir(), "", &out)
-	if err != nil || ok || !strings.Contains(out.String(), "| fuzz | not run |") {
-		t.Errorf("%v, %v:\n%s", failed, err, &out)
-	}
-}

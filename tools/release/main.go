@@ -145,12 +145,9 @@ func (r release) copies() (map[string][]byte, error) {
 	return files, nil
 }
 
-// build compiles the program for a system, once, and returns its file.
+// build compiles the program for a system and returns its file.
 func (r release) build(folder, goos, arch string) (file string, err error) {
 	file = filepath.Join(folder, goos+"_"+arch)
-	if _, err := os.Stat(file); err == nil {
-		return file, nil
-	}
 	args := append([]string{"build", "-o", file}, r.flags...)
 	args[len(args)-1] += r.version
 	cmd := exec.Command("go", append(args, "./cmd/sendcode")...)

@@ -2,9 +2,6 @@
 // the console, of the week that make demo plays, and the moving one. It needs a Chromium and no
 // back end. Pictures of every card and of the console's pages are kept by the tests that look at
 // them.
-//
-//	go run ./tools/screenshots            all of them
-//	go run ./tools/screenshots story      the moving one alone
 package main
 
 import (
@@ -22,13 +19,13 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := run(ctx, len(os.Args) > 1); err != nil {
+	if err := run(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "screenshots:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, storyAlone bool) error {
+func run(ctx context.Context) error {
 	program, err := locate.HeadlessShell.Find()
 	if err != nil {
 		return err
@@ -38,7 +35,7 @@ func run(ctx context.Context, storyAlone bool) error {
 	if err := chromedp.Do(browser); err != nil {
 		return err
 	}
-	if err := drawStory(browser); err != nil || storyAlone {
+	if err := drawStory(browser); err != nil {
 		return err
 	}
 	return drawDemo(ctx, browser)

@@ -1,6 +1,6 @@
-// Command up runs sendcode as in production, on a Redis with a persistent log and a Postgres that it
-// starts itself. Both listen on loopback only and are gone with it, data and all; only the secrets
-// stay the same from run to run, so that a curl line of yesterday still works.
+// Command up runs sendcode as in production, on a Redis with a persistent log and a Postgres that
+// it starts itself. Both listen on loopback only and are gone with it, data and all; only the
+// secrets stay the same from run to run, so that a curl line of yesterday still works.
 //
 // Variables that are set in its environment win, so SENDCODE_SMTP_URL=… make up sends real mails.
 package main
