@@ -113,8 +113,8 @@ func (ri *rig) run(dir, name string, args ...string) {
 	}
 }
 
-// floorHead is at most what the head of the floor's answer has.
-const floorHead = 100
+// floorHead is at most what the headers of the floor's answer have.
+const floorHead = 90
 
 // startAll builds and starts the contenders. The floor learns from this build how much it says.
 func (ri *rig) startAll() {
