@@ -90,11 +90,7 @@ func (ri *rig) measure(c *contender, callers int, workload string) (f figures) {
 	for i := service; i <= redisBytes; i++ {
 		f[i] = max(f[i], 0) / float64(len(samples))
 	}
-	for _, of := range []int{service, inRedis, inPostgres} {
-		if !math.IsNaN(f[of]) {
-			f[processor] += f[of]
-		}
-	}
+	f[processor] = f[service] + f[inRedis] + f[inPostgres]
 	f[rate] = float64(len(samples)) / ended.Sub(began).Seconds()
 	f[p50], f[p99] = quantile(waits, .5), quantile(waits, .99)
 	f[memory] = ri.memoryOf(c)
@@ -134,7 +130,7 @@ func (ri *rig) spent(c *contender) [3]float64 {
 	}
 	s := [3]float64{processorTime(c.process.PID()), processorTime(ri.redis.PID()), processorTime(postgres...)}
 	if c.database == "" {
-		s[2] = unknown
+		s[2] = 0 // others use it
 	}
 	return s
 }

@@ -22,7 +22,11 @@ func relink(files map[string][]byte) error {
 		text := string(files[name])
 		for _, l := range markdown.Links(name, text) {
 			if moved, ok := example[l.Target]; ok {
-				text = strings.ReplaceAll(text, l.Raw, "["+l.Text+"]("+relative(name, moved)+")")
+				way, err := filepath.Rel(path.Dir(name), moved)
+				if err != nil {
+					return err
+				}
+				text = strings.ReplaceAll(text, l.Raw, "["+l.Text+"]("+filepath.ToSlash(way)+")")
 			} else if _, ok := files[l.Target]; !ok && l.Text != "" {
 				text = strings.ReplaceAll(text, l.Raw, l.Text)
 			}
@@ -41,13 +45,4 @@ func relink(files map[string][]byte) error {
 		}
 	}
 	return errors.Join(problems...)
-}
-
-// relative returns the way from a document to a file, both by their paths from the root.
-func relative(document, file string) string {
-	way, err := filepath.Rel(path.Dir(document), file)
-	if err != nil { // of two relative paths there is always one
-		panic(err)
-	}
-	return filepath.ToSlash(way)
 }
