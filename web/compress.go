@@ -11,13 +11,13 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// Compress is middleware that compresses HTML pages while they are written. It passes an error of
-// next to echo, whose error page is compressed too, and returns nil. It does not compress other
-// responses: those of the API are small, and an event stream must not wait for a block to fill.
+// Compress is middleware that compresses HTML pages while they are written. If next fails, echo
+// writes an error page, which is compressed too; Compress returns nil. It does not compress other
+// responses: answers of the API are small, and an event stream must not wait for a full block.
 //
 // The length of a compressed page could reveal a secret in it if an attacker chose other text on
-// the page (BREACH). Pages here hold no CSRF token (the server compares origins), and browsers send
-// no cookies with another site's requests for a page.
+// the page (BREACH). The pages hold no CSRF token (the server compares origins), and browsers send
+// no cookies when another site requests a page.
 func Compress(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		w := &compressingWriter{

@@ -125,8 +125,7 @@ func RegisterWidget(e *echo.Echo) {
 	}
 }
 
-// serveWidget serves the widget in the language of ?lang=, else of Accept-Language, else in
-// English.
+// serveWidget serves the widget in the language of ?lang=, else of Accept-Language, else English.
 func serveWidget(c echo.Context) error {
 	h, wanted := c.Response().Header(), c.QueryParam("lang")
 	if wanted == "" {

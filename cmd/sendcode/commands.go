@@ -269,7 +269,7 @@ func (b bounceCommand) Run(ctx context.Context, p program) error {
 	return commands.PostBounce(ctx, b.BounceTarget, p.loadConfig, os.Stdin, p.err)
 }
 
-// adminCommand is for an administrator with a shell who cannot log in to the console, or has no
+// adminCommand is for an administrator with a shell who cannot log in to the console or has no
 // account yet.
 type adminCommand struct{ commands.AdminCommand }
 

@@ -1,10 +1,14 @@
-// Command sendcode sends verification codes, never more often than the policy says. It is the
-// outermost layer: flags, signals and exit codes. Settings come from package config, everything
-// else from package app.
+// Command sendcode sends verification codes, never more often than the policy says. This package
+// has only flags, signals and exit codes. Package config reads the settings; package app does the
+// rest.
 //
-// Exit codes: 0 for success, 1 for a mistake in the configuration or a failure, 2 for a command
-// line that is not understood, 75 for a bounce mail to post again later, 128 and the number of the
-// signal for a stop that did not wait.
+// Exit codes:
+//
+//	0    success
+//	1    a mistake in the configuration, or a failure
+//	2    a command line that is not understood
+//	75   a bounce mail to post again later
+//	128  plus the number of the signal: a stop that did not wait
 package main
 
 import (

@@ -54,7 +54,7 @@ type App struct {
 	logger   *slog.Logger
 	localNow func() time.Time // this machine's clock
 	now      func() time.Time // the database's clock: that of clock, or localNow if clock is nil
-	clock    *databaseClock   // nil on SQLite, whose clock is localNow
+	clock    *databaseClock   // nil on SQLite: localNow is its clock
 	started  time.Time
 	metrics  *metrics.Metrics
 	traces   *traces.Traces // nil without an exporter
@@ -65,10 +65,10 @@ type App struct {
 	ports
 	humanChecks
 
-	closers []func() error // in the order in which the parts were opened; called in reverse
+	closers []func() error // in the order in which the parts were opened; Close calls them in reverse
 }
 
-// stores are the database and the limiter, with what watches them.
+// stores has the database, the limiter, and the checks that watch both.
 type stores struct {
 	db            *sqldb.DB
 	databaseProbe *databaseProbe
@@ -92,7 +92,7 @@ type senders struct {
 	refusals map[recipient.Channel]*refusals
 }
 
-// ports are the listeners, and what answers requests at them.
+// ports has the listeners and their handlers.
 type ports struct {
 	listeners []*listener
 	conns     *server.ConnTracker // of all listeners
@@ -101,7 +101,7 @@ type ports struct {
 
 	api      *api.API
 	page     *page.Page             // nil when it is off
-	budget   verification.Budget    // nil: no cap on what text messages cost
+	budget   verification.Budget    // nil: there is no cap on the cost of text messages
 	requests *server.RequestLimiter // for requests of browsers and of the page
 	health   *server.Health
 }
@@ -130,24 +130,23 @@ func Run(ctx context.Context, cfg config.Config, reload ReloadOptions, logger *s
 }
 
 // The garbage collector runs when the heap has grown by gcPercent (GOGC) of the memory in use.
-// Under a usual load little is in use, so without the ballast a send cost up to a third more
+// Under a usual load little memory is in use. Without the ballast a send cost up to a third more
 // processor time than with a GOGC of 400, which takes 500 MB at 1,000 callers. The ballast counts
-// as in use, but is never written, so it takes no memory: small heaps are collected less often, and
-// large ones grow by at most 72 MB more.
+// as memory in use, but takes none, since it is never written. With it small heaps are collected
+// less often, and large heaps grow by at most 72 MB more.
 const (
 	gcPercent   = 150
 	ballastSize = 48 << 20
-	// minLimitForBallast is the memory limit below which there is no ballast, since the limit
-	// counts the ballast.
+	// minLimitForBallast is the memory limit below which there is no ballast: the limit counts it.
 	minLimitForBallast = 8 * ballastSize
 )
 
 var ballast []byte
 
-// TuneGC sets GOGC with the ballast and, in a container, Go's memory limit (GOMEMLIMIT), each
-// unless the environment sets it. Without a limit the collector would let the heap grow beyond the
-// container. The limit is nine tenths of the container's memory; the rest is for what the runtime
-// does not count, such as the binary itself and the kernel's buffers. Call it once, at the start.
+// TuneGC sets GOGC with the ballast and, in a container, Go's memory limit (GOMEMLIMIT). It changes
+// neither if the environment sets it. Without a limit the heap could grow beyond the container. The
+// limit is nine tenths of the container's memory. The rest is for what the runtime does not count,
+// such as the binary and the kernel's buffers. Call TuneGC once, at the start.
 func TuneGC(options ...memlimit.Option) {
 	_, _ = memlimit.Set(options...) // it fails where the container's limit can't be read; then Go has no limit
 	if os.Getenv("GOGC") != "" {
@@ -208,8 +207,8 @@ func newApp(cfg config.Config, logger *slog.Logger, now func() time.Time) *App {
 	}
 }
 
-// lockDataDir locks the data directory for this process, with SQLite alone. If another process
-// still has the lock, it waits for that one's end, at most Config.StartWait.
+// lockDataDir locks the data directory for this process; Postgres needs no lock. If another process
+// has the lock, lockDataDir waits at most Config.StartWait for its end.
 func (a *App) lockDataDir(ctx context.Context) error {
 	if a.cfg.DatabaseURL != "" {
 		return nil
@@ -272,7 +271,7 @@ func (a *App) Serve(ctx context.Context) error {
 // Addr returns the address of the API and the page.
 func (a *App) Addr() string { return a.listeners[0].Addr().String() }
 
-// adminAddr returns the address of the console: Addr, unless the console has a listener of its own.
+// adminAddr returns the console's address: that of its own listener, or Addr.
 func (a *App) adminAddr() string { return a.listeners[len(a.listeners)-1].Addr().String() }
 
 // Mailbox returns the dev mailbox; nil when a mail server is configured.

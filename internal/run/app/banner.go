@@ -9,8 +9,8 @@ import (
 	"sendcode/internal/run/config"
 )
 
-// printBanner prints where everything is, and the generated secrets, for a person. Elsewhere than
-// at a terminal it prints nothing if there are no such secrets: the log has the addresses.
+// printBanner prints the service's addresses and the generated secrets for a person. Without a
+// terminal it prints only if secrets were generated: the log has the addresses.
 func (a *App) printBanner(out io.Writer) {
 	if !a.cfg.Terminal && len(a.generated) == 0 {
 		return

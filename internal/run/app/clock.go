@@ -21,7 +21,7 @@ type databaseClock struct {
 	logger   *slog.Logger
 
 	mu    sync.Mutex
-	at    time.Time // what the database's clock showed when localNow returned heard
+	at    time.Time // the database's time when localNow returned heard
 	heard time.Time
 	off   bool // the last call of measure found the clock off, and the log has it
 }
@@ -39,8 +39,8 @@ func (c *databaseClock) Now() time.Time {
 	return c.at.Add(c.localNow().Sub(c.heard))
 }
 
-// measure reads the database's clock. It keeps the present estimate if that lies within what the
-// answer's delay leaves open, so that the time does not waver.
+// measure reads the database's clock. The answer's delay makes the reading inexact. If the present
+// estimate lies within that error, measure keeps it, so that the time does not waver.
 func (c *databaseClock) measure(ctx context.Context) error {
 	asked := c.localNow()
 	at, err := c.read(ctx)

@@ -55,7 +55,7 @@ func (l *listener) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func (l *listener) setHandler(h http.Handler) { l.handler.Store(&h) }
 
-// startServing begins to accept connections, if it has not yet.
+// startServing begins to accept connections. A second call does nothing.
 func (l *listener) startServing(failed chan<- error) {
 	l.begun.Do(func() {
 		go func() {
@@ -97,10 +97,10 @@ const shutdownWait = 10 * time.Second
 // Config.Drain.
 var ErrInterrupted = errors.New("interrupted")
 
-// openPorts opens the port of the API, the console's if it has an address of its own, and that of
-// the profiles. Requests wait for Serve; after quietStart they get 503, except on a passed
-// socket, where they wait on. From here on Config.Addr and Config.AdminAddr are the listeners' own
-// addresses, so that all that depends on which machines reach a listener asks the listener.
+// openPorts opens the port of the API, the console's own port if it has one, and the profiles'
+// port. Requests wait for Serve. After quietStart they get 503; on a passed socket they wait on.
+// From here on Config.Addr and Config.AdminAddr are the listeners' real addresses, since other
+// settings depend on which machines can reach a listener.
 func (a *App) openPorts() error {
 	a.health = &server.Health{}
 	a.conns = server.NewConnTracker(min(server.MaxDescriptors()/2, 10_000), a.cfg.TrustedProxies, a.logger)
@@ -347,9 +347,9 @@ func (a *App) registerConsole(front, back *echo.Echo) {
 	}
 }
 
-// registerMetricsRoute adds /metrics, with the metrics token if one is set. Without a token it is
-// on an address of its own alone, and refuses requests through a proxy. A trial has a token of its
-// own.
+// registerMetricsRoute adds /metrics. If a metrics token is set, requests need it; a trial
+// generates one. Without a token, /metrics is only on the console's own address, and refuses
+// requests through a proxy.
 func (a *App) registerMetricsRoute(e *echo.Echo) {
 	token, show := a.cfg.MetricsToken, echo.WrapHandler(a.metrics.Handler())
 	switch trial := a.cfg.TrialMetricsToken(); {

@@ -16,7 +16,7 @@ import (
 // humanChecks are the vendors of human checks.
 type humanChecks struct {
 	vendors       map[string]vendorInUse              // by app
-	vendorClients atomic.Pointer[[]*vendors.Verifier] // those of vendors, for scrapes
+	vendorClients atomic.Pointer[[]*vendors.Verifier] // the vendors' clients, for scrapes of the metrics
 	vendorBounds  *vendors.Bounds                     // nil until the start has put checks in force
 }
 
@@ -27,8 +27,8 @@ type vendorInUse struct {
 	stop   context.CancelFunc // ends its probes
 }
 
-// useHumanChecks puts the human checks of a configuration in force. A vendor whose settings are as
-// before stays as it is.
+// useHumanChecks puts the human checks of a configuration in force. It keeps a vendor whose
+// settings are unchanged.
 func (a *App) useHumanChecks(cfg config.Config) error {
 	checks, used := map[string]humancheck.Check{}, map[string]vendorInUse{}
 	if a.vendorBounds == nil {

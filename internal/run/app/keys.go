@@ -57,8 +57,8 @@ func vaultOf(cfg config.Config) keys.Vault {
 	return keys.Vault{IndexKey: cfg.IndexKeyBytes(), Ring: ring}
 }
 
-// checkKeys compares the keys before anything is written with them. It also begins to look for
-// missing keys, but a missing key does not stop the start.
+// checkKeys compares the keys before the service writes with them. It also starts the search for
+// missing keys. A missing key does not stop the start.
 func (a *App) checkKeys(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, databaseOpenTimeout)
 	defer cancel()
@@ -221,8 +221,8 @@ func (k *keyCheck) setReason(r *server.HealthReason) {
 	k.reason = r
 }
 
-// whyIncomplete returns the reason that the last run found: keys differ from the database's, or are
-// missing; nil if neither.
+// whyIncomplete returns the finding of the last run: keys differ from the database's, or are
+// missing. It returns nil if all is well.
 func (k *keyCheck) whyIncomplete(context.Context) *server.HealthReason {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -27,8 +27,8 @@ import (
 // warn.
 const BackupDue = 48 * time.Hour
 
-// NeedsBackup reports whether a SQLite file that was never copied is worth a warning: mails reach
-// people, so this is no trial.
+// NeedsBackup reports whether a SQLite file without any backup is worth a warning. It is not in a
+// trial, in which no mail reaches people.
 func NeedsBackup(cfg config.Config) bool { return cfg.DatabaseURL == "" && cfg.SMTPURL != "" }
 
 // registerPartMetrics adds the metrics of the service's parts. All routes of front must have been
@@ -172,8 +172,8 @@ func (a *App) deliveryObserver(ch recipient.Channel) func(ctx context.Context, s
 }
 
 // startProfileServer serves Go's profiles on Config.DebugAddr, if it is set. The command line has
-// checked that it is a loopback address. The header Host of a request must name this machine, so
-// that no page of another origin reads the profiles.
+// checked that the address is loopback. Requests whose Host is another machine are refused, so that
+// no page of another origin can read the profiles.
 func (a *App) startProfileServer() error {
 	if a.cfg.DebugAddr == "" {
 		return nil

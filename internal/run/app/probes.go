@@ -96,11 +96,11 @@ const (
 	redisPartName    = "redis"
 )
 
-// reasonDatabaseSlow is the word of /readyz for a database that can be written, but late.
+// reasonDatabaseSlow is what /readyz says if the database can be written, but answers late.
 const reasonDatabaseSlow = "database_slow"
 
-// Status returns what the console's pages say of the service's parts: the reasons of /readyz, and
-// what waits.
+// Status returns the state of the service for the console's pages: the reasons of /readyz, and the
+// number of waiting messages.
 func (a *App) Status(ctx context.Context) console.ServiceStatus {
 	s := console.ServiceStatus{Reasons: a.health.RunChecks(ctx)}
 	add := func(kind string) {
@@ -211,7 +211,7 @@ type refusals struct {
 
 const (
 	refusalsTillTold = 5
-	refusalsToldFor  = 10 * time.Minute // after the last one: without traffic nothing else would end it
+	refusalsToldFor  = 10 * time.Minute // after the last message: without traffic nothing else would end the state
 )
 
 func (r *refusals) note(fail *delivery.Error) {
@@ -225,7 +225,7 @@ func (r *refusals) note(fail *delivery.Error) {
 	}
 }
 
-// whyRefused returns the reason if none of the channel's last tries was taken.
+// whyRefused returns a reason if all of the channel's last tries were refused.
 func (a *App) whyRefused(ch recipient.Channel, reason server.HealthReason) *server.HealthReason {
 	r := a.refusals[ch]
 	r.mu.Lock()
@@ -247,10 +247,10 @@ func (a *App) waitingMessageCheck(ch recipient.Channel) func(context.Context) bo
 	}
 }
 
-// mailServersReason returns a reason if all mail servers are suspended, and either would try no
-// mail now or mails wait. Without waiting mails, a server that would try the next one counts as
-// working: only a mail can show that it is back. admits is how many mails the servers would try;
-// waits reports whether any mail waits, and is called only if it matters.
+// mailServersReason returns a reason if all mail servers are suspended, and mails wait or no server
+// would try a mail now. If no mail waits, a server that would try the next mail counts as working:
+// only a mail can show that it works again. admits is how many mails the servers would try. waits
+// reports whether a mail waits; it is called only if the answer matters.
 func mailServersReason(all []delivery.Health, admits int, waits func() bool) *server.HealthReason {
 	if slices.ContainsFunc(all, func(h delivery.Health) bool { return h.Up }) || admits > 0 && !waits() {
 		return nil

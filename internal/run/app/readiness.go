@@ -18,13 +18,12 @@ import (
 	"sendcode/internal/store/sqldb"
 )
 
-// databaseProbe finds out whether the database can be written, for /readyz and the metrics. While
-// it can be written and its last ping is newer than maxPingAge, a commit newer than
-// commitProvesFor is proof enough; otherwise it is pinged, at most once a second. After three
-// failed pings in a row it counts as away; a failure with a known reason, such as a full disk,
-// counts at once. While it is away, /readyz still answers 200, unless another replica's writes
-// succeed: without such a replica, a load balancer has no better one to choose, and some requests
-// need no database. Safe for concurrent use.
+// databaseProbe finds out whether the database can be written, for /readyz and the metrics. If the
+// last ping is newer than maxPingAge, a commit newer than commitProvesFor is proof enough.
+// Otherwise the probe pings, at most once a second. The database counts as away after three failed
+// pings in a row, or after one failure with a known reason, such as a full disk. While it is away,
+// /readyz still answers 200, unless another replica can write: without such a replica, a load
+// balancer has no better one, and some requests need no database. Safe for concurrent use.
 type databaseProbe struct {
 	latest metrics.BackgroundCache[struct{}] // calls check
 	ping   func(context.Context) error
@@ -134,8 +133,8 @@ func (p *databaseProbe) recordWrite(reason *server.HealthReason, took time.Durat
 	}
 }
 
-// whySlow returns a reason if the database can be written, but late; or does not count as away yet,
-// and the last ping failed or waits for its answer.
+// whySlow returns a reason in two cases: the database can be written, but answers late; or the last
+// ping failed or has no answer yet, and the database does not count as away yet.
 func (p *databaseProbe) whySlow(context.Context) *server.HealthReason {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -200,13 +199,13 @@ func (p *databaseProbe) exchangeHeartbeats(ctx context.Context) {
 // heartbeats tell replicas that another replica can write to the database.
 type heartbeats interface {
 	Write(context.Context) error
-	// Read returns the last heartbeat, which differs from all earlier ones; noHeartbeat if it has
-	// expired, or none was written.
+	// Read returns the last heartbeat, which is never the same twice. It returns noHeartbeat if the
+	// heartbeat has expired or none was written.
 	Read(context.Context) (string, error)
 }
 
-// redisHeartbeats keeps the last heartbeat of all replicas as the one member of a sorted set: so it
-// runs only commands that the limiter runs, and needs no rights of its own.
+// redisHeartbeats keeps the last heartbeat of all replicas as the only member of a sorted set. So
+// it needs only the commands, and the rights, that the limiter needs.
 type redisHeartbeats struct{ client redis.UniversalClient }
 
 const (

@@ -63,8 +63,8 @@ func Rekey(ctx context.Context, cfg config.Config, out io.Writer) error {
 	return fmt.Errorf("rows under other keys: %s; the command can be repeated", FormatRowsByKey(counts))
 }
 
-// rekeyJob returns the job that does in a service on a SQLite file, after its start, what Rekey
-// does. On Postgres an operator calls Rekey, once all replicas have the same first key.
+// rekeyJob returns the job that re-encrypts rows as Rekey does, in a service on a SQLite file,
+// after its start. On Postgres an operator runs Rekey, once all replicas have the same first key.
 func (a *App) rekeyJob() jobs.Job {
 	r, done := rekeyRun{db: a.db, ring: a.ring, out: io.Discard}, false
 	return jobs.Job{Name: "rekey", Every: keyCheckEvery, Run: func(ctx context.Context) (bool, error) {
@@ -94,8 +94,8 @@ func (r *rekeyRun) rekey(ctx context.Context) error {
 		func(t store.SealedTable, rows []store.SealedRow) error { return r.rekeyPage(ctx, t, rows) })
 }
 
-// rekeyPage re-encrypts those of rows that are not under the first key. Then it waits as long as
-// the database needed, to leave the database half of its time for the service.
+// rekeyPage re-encrypts the rows that are not under the first key. Then it waits as long as the
+// database took, so that the service has half of the database's time.
 func (r *rekeyRun) rekeyPage(ctx context.Context, t store.SealedTable, rows []store.SealedRow) error {
 	var old []string
 	for _, row := range rows {
@@ -107,8 +107,8 @@ func (r *rekeyRun) rekeyPage(ctx context.Context, t store.SealedTable, rows []st
 	if len(old) > 0 {
 		began := time.Now()
 		n, err := r.db.Reseal(ctx, t, old, func(row store.SealedRow) []byte {
-			// nil if the row cannot be opened, since its encryption key is missing or it is
-			// damaged: it stays as it is, and CountRowsByKey counts it
+			// nil if the encryption key is missing or the row is damaged: the row stays as it is,
+			// and CountRowsByKey counts it
 			sealed, _ := r.ring.Reseal(sealLabels[t.Name], row.Sealed, []byte(row.Key))
 			return sealed
 		})

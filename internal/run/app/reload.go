@@ -58,7 +58,7 @@ func (a *App) watchConfig(ctx context.Context) {
 	}
 }
 
-// endStops ends the stops whose time is over, by a new policy set.
+// endStops ends expired stops with a new policy set.
 func (r *reloader) endStops(now time.Time) {
 	defer panics.Recover(panics.Other)
 	if r.ends.IsZero() || now.Before(r.ends) {
@@ -77,9 +77,9 @@ type watchedFile struct {
 	seen, loaded [sha256.Size]byte
 }
 
-// readerIfChanged reads the file. If its contents are new, and equal to those of the last call, so
-// not half written, it returns a function with which config.Load reads files; else nil. The first
-// contents count as new: the file may have changed during the start.
+// readerIfChanged reads the file. It returns a function with which config.Load reads files if the
+// contents are new and the last call read the same, so that no half-written file is used. Otherwise
+// it returns nil. The first contents count as new: the file may have changed during the start.
 func (w *watchedFile) readerIfChanged() func(string) ([]byte, error) {
 	if w.name == "" {
 		return nil

@@ -6,7 +6,7 @@ import (
 	"sendcode/internal/run/app/core"
 )
 
-// newCore creates the core of the service on the parts that are open. Nothing runs yet.
+// newCore creates the core of the service on the opened parts. Nothing runs yet.
 func (a *App) newCore() error {
 	var err error
 	if a.mails, err = a.newRenderer(""); err != nil {

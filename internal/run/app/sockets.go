@@ -38,9 +38,9 @@ func passedSockets() (all []net.Listener, err error) {
 	return all, nil
 }
 
-// listen takes the socket with the address's port out of passed, first the one with the whole
-// address, and returns it; or else it opens the address. Error: also if other machines can reach
-// the socket than the setting says.
+// listen returns a listener for the address. It takes a socket with the same port out of passed,
+// preferably one with the same address. Without one it opens the address. It returns an error also
+// if more machines can reach the socket than the setting allows.
 func listen(address string, passed *[]net.Listener) (net.Listener, error) {
 	wanted, err := net.ResolveTCPAddr("tcp", address)
 	if err != nil {

@@ -78,10 +78,10 @@ func openStore(ctx context.Context, cfg config.Config, now func() time.Time,
 	return db.Store(), nil
 }
 
-// OpenStoreForCommand opens the store for a command, and returns a function that closes it. While
-// the service runs, it can open Postgres, but no SQLite file, which belongs to one process; advice
-// completes that error. If it creates the SQLite file, it also generates the secrets: the service
-// would take a file without secrets for one whose keys are lost.
+// OpenStoreForCommand opens the store for a command, and returns a function that closes it. A
+// running service does not stop it from opening Postgres. A SQLite file belongs to one process, so
+// opening it fails while the service runs; the error ends with advice. If it creates the SQLite
+// file, it also generates the secrets: otherwise the service would report that the keys are lost.
 func OpenStoreForCommand(ctx context.Context, cfg config.Config, advice string) (*sqldb.DB, func() error, error) {
 	unlock := func() error { return nil }
 	if cfg.DatabaseURL == "" {
@@ -149,9 +149,9 @@ const redisSetting = "SENDCODE_REDIS_URL"
 // waitLogEvery is the time between two log lines of retryAtStart.
 const waitLogEvery = 10 * time.Second
 
-// retryAtStart calls open again while its error says that the part named by a setting is away, at
-// most until Config.StartWait after the start. It logs that it waits. The last error says what to
-// do.
+// retryAtStart calls open again while the error says that the part does not answer, at most until
+// Config.StartWait after the start. It logs the wait. setting names the part in the last error,
+// which says what to do.
 func (a *App) retryAtStart(ctx context.Context, setting string, away func(error) bool,
 	open func(context.Context) error,
 ) error {
@@ -298,9 +298,9 @@ func (a *App) tokenLogger(client string, failure error) {
 		"error", failure, logs.SeeSendsWait)
 }
 
-// recheckSuspended tries the mail servers and carriers that are suspended and idle, so that their
-// gauges do not wait for the next message. While messages wait these show more: a login tells
-// nothing of what is refused after it.
+// recheckSuspended tries suspended, idle mail servers and carriers, so that their gauges do not
+// wait for the next message. While messages wait it does nothing: a login does not show whether the
+// server would accept a message.
 func (a *App) recheckSuspended(ctx context.Context) {
 	idle := func(ch recipient.Channel) bool {
 		waits, err := a.db.AnySendWaits(ctx, ch)

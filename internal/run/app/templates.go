@@ -11,8 +11,8 @@ import (
 	"sendcode/templates"
 )
 
-// templateTrees returns the directories whose files replace built-in templates: the service's, then
-// the app's ("": none), which takes precedence.
+// templateTrees returns the directories with files that replace built-in templates: the service's,
+// then the app's, which takes precedence. "" stands for none.
 func (a *App) templateTrees(appDirectory string) (trees []fs.FS) {
 	for _, d := range []string{a.cfg.Templates, appDirectory} {
 		if d != "" {

@@ -23,8 +23,8 @@ import (
 	"sendcode/internal/verify/verification"
 )
 
-// openCarriers opens the configured carriers; without any, the dev mailbox if mails go there too.
-// With neither the channel is off.
+// openCarriers opens the configured carriers. Without carriers it uses the dev mailbox, if mails go
+// there too. Otherwise there are no text messages.
 func (a *App) openCarriers() error {
 	if !a.cfg.SMSEnabled() {
 		return nil
@@ -79,9 +79,9 @@ func (a *App) openCarriers() error {
 // maxLoggedCarrierCodes bounds the codes that are remembered.
 const maxLoggedCarrierCodes = 100
 
-// newCarrierCodeLogger returns a function that logs each code once by which a carrier refuses
-// messages for a reason of ours, or for one that is not known here. The next carrier gets the
-// message, so nothing else tells.
+// newCarrierCodeLogger returns a function that logs error codes of carriers, each once: codes that
+// mean a mistake of ours, and unknown ones. Only the log shows them, since the next carrier gets
+// the message.
 func newCarrierCodeLogger(logger *slog.Logger) func(carrier string, fail *delivery.Error) {
 	var mu sync.Mutex
 	logged := map[string]bool{}
@@ -180,7 +180,7 @@ func (mc mailboxCarrier) Send(_ context.Context, m sms.Message) (delivery.Result
 	return delivery.Result{Provider: mailboxCarrierName, CarrierID: m.ID}, nil
 }
 
-// ReceiptAddresses returns the URLs at which carriers report what became of messages.
+// ReceiptAddresses returns the URLs to which carriers post receipts.
 func ReceiptAddresses(cfg config.Config) api.ReceiptAddresses {
 	return api.ReceiptAddresses{PublicURL: cfg.SMS.PublicURL, Key: cfg.IndexKeyBytes()}
 }

@@ -16,9 +16,9 @@ import (
 )
 
 const (
-	// spanExportWait bounds the export of the last spans at a stop, when requests and sends have
-	// ended. With shutdownWait and outbox.MaxStopWait it is less than the 30 s that operators
-	// allow beside Config.Drain.
+	// spanExportWait bounds the export of the last spans at a stop, after requests and sends have
+	// ended. Together with shutdownWait and outbox.MaxStopWait it is less than the 30 s that
+	// operators allow in addition to Config.Drain.
 	spanExportWait = 5 * time.Second
 	// exportLogEvery is the time between two log lines of spans that can't be exported.
 	exportLogEvery = time.Minute
@@ -61,8 +61,8 @@ func (a *App) traceRequests(h http.Handler) http.Handler {
 	return a.traces.Handler(h)
 }
 
-// traceRoute is middleware that adds to the request's span the route, the request ID and the app,
-// which are known after the handler. It is used only with traces.
+// traceRoute is middleware that adds the route, the request ID and the app to the request's span.
+// They are known only after the handler. It is used only with traces.
 func traceRoute(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		err := next(c)

@@ -10,8 +10,8 @@ const nextVersion = "0.1.0"
 // "-dev+" and the commit.
 var version string
 
-// Version returns what this program calls itself: "0.1.0", or between tags "0.1.0-dev+" and the
-// commit where the build knows it.
+// Version returns the program's version: "0.1.0" or, between tags, "0.1.0-dev+" with the commit if
+// the build knows it.
 func Version() string {
 	if version != "" {
 		return version

@@ -1,6 +1,6 @@
-// Package commands has the commands that work on the database and the files of an installation
-// while the service need not run: init, migrate, backup, copy and admin. Package app has rekey and
-// doctor's keys, since the service does the same by itself.
+// Package commands has the commands that work on the database and the files of an installation,
+// also while the service does not run: init, migrate, backup, copy and admin. Rekey and the
+// doctor's check of keys are in package app, since the service runs them too.
 package commands
 
 import (
@@ -65,9 +65,9 @@ func withOptionName(err error) error {
 	return fmt.Errorf("%s: %s", field, cmp.Or(bad.Detail, bad.Reason))
 }
 
-// ChangeAccount adds or changes an account of the console, for an administrator who can't log in,
+// ChangeAccount adds or changes an account of the console, for an administrator who cannot log in,
 // and records the change as an action of "cli". It prints a new password to out, once. "list"
-// prints the accounts, first those of the settings; "export" a person's rows.
+// prints all accounts, the ones in the settings first. "export" prints a person's rows.
 func ChangeAccount(ctx context.Context, cfg config.Config, wish AdminCommand, out io.Writer) error {
 	if wish.Do == "export" {
 		act, err := auth.NewCommandAuditEntry()

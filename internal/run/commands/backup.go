@@ -17,11 +17,11 @@ import (
 
 const postgresBackup = "the database is Postgres: back it up with pg_dump (docs/operations.md#backup-and-restore)"
 
-// Backup copies the SQLite file to path, and with secrets the data directory's file of secrets to
-// path.secrets.yaml. The service may run meanwhile: Backup takes none of its locks, and the copy is
-// the file as it was at one instant. Backup refuses files that exist, and a disk without room for
-// the copy. If copying fails, it leaves no file. Then it records the instant for metrics and the
-// doctor; if that fails, the copy stays. It prints what it made to out.
+// Backup copies the SQLite file to path and, with secrets, the file of secrets to
+// path.secrets.yaml. The service may run meanwhile: Backup takes none of its locks, and copies the
+// file as of one instant. Backup refuses to overwrite files, and needs room for the copy on the
+// disk. If copying fails, it leaves no file. Afterwards it records the instant for metrics and the
+// doctor; if that fails, the copy stays. It prints the names of the copies to out.
 func Backup(ctx context.Context, cfg config.Config, path string, secrets bool, out io.Writer) error {
 	if cfg.DatabaseURL != "" {
 		return errors.New(postgresBackup)

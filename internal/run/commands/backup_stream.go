@@ -25,7 +25,7 @@ import (
 
 const (
 	manifestFile = "manifest.json" // the last file of the archive, so that a cut archive has none
-	// largestManifest bounds what Restore reads of a manifest, in bytes.
+	// largestManifest bounds how many bytes of a manifest Restore reads.
 	largestManifest = 1 << 16
 	// progressEvery is the number of bytes between two lines about the progress.
 	progressEvery = 64 << 20
@@ -43,12 +43,12 @@ type archivedFile struct {
 	SHA256 string `json:"sha256"` // in hex
 }
 
-// BackupTo writes a tar archive (POSIX.1-2001, pax) to out: the SQLite file and, with secrets, the
-// data directory's file of secrets, then the manifest. The service may run meanwhile. SQLite copies
-// into a file only, so BackupTo first makes a copy in the data directory, which takes as much room
-// there; the copy has no name once it is whole. A tenth of that room is left for the service's own
-// writes. After the last byte BackupTo records the instant for metrics and the doctor, unless ctx
-// is done. progress gets lines for a person.
+// BackupTo writes a tar archive (POSIX.1-2001, pax) to out: the SQLite file, with secrets also the
+// file of secrets, and then the manifest. The service may run meanwhile. SQLite can only copy into
+// a file, so BackupTo first copies into the data directory. The copy needs as much room as the
+// database, and a tenth more stays free for the service. A finished copy has no name. After the
+// last byte BackupTo records the instant for metrics and the doctor, unless ctx is done. progress
+// gets lines for a person.
 func BackupTo(ctx context.Context, cfg config.Config, out io.Writer, secrets bool, progress io.Writer) error {
 	if cfg.DatabaseURL != "" {
 		return errors.New(postgresBackup)
@@ -102,7 +102,7 @@ func BackupTo(ctx context.Context, cfg config.Config, out io.Writer, secrets boo
 // unfinished is the pattern of the directories for unfinished files in the data directory.
 const unfinished = "unfinished-*.tmp"
 
-// removeUnfinished removes what a killed process left longer ago than age.
+// removeUnfinished removes files that a killed process left, if they are older than age.
 func removeUnfinished(dataDir string, age time.Duration) {
 	left, _ := filepath.Glob(filepath.Join(dataDir, unfinished)) // the pattern is well-formed
 	for _, dir := range left {
@@ -142,9 +142,9 @@ func addToArchive(ctx context.Context, archive *tar.Writer, name string, f *os.F
 	return archivedFile{name, info.Size(), hex.EncodeToString(sum.Sum(nil))}, err
 }
 
-// Restore reads an archive of BackupTo into the data directory, which must have neither a database
-// nor secrets. The files get their names only once the manifest has been read and every sum is
-// right. in is read to its end, so that its writer can finish.
+// Restore reads an archive of BackupTo into the data directory, which must not have a database or
+// secrets yet. The files get their names after the manifest was read and every sum is right.
+// Restore reads in to its end, so that the writer of in can finish.
 func Restore(ctx context.Context, cfg config.Config, in io.Reader, out io.Writer) error {
 	if cfg.DatabaseURL != "" {
 		return errors.New("the database is Postgres, which would not use the file: leave out SENDCODE_DATABASE_URL (docs/operations.md#backup-and-restore)")
@@ -182,7 +182,7 @@ func Restore(ctx context.Context, cfg config.Config, in io.Reader, out io.Writer
 	return err
 }
 
-// formats are the first bytes of what people give in place of an archive, and of a database.
+// formats are the first bytes of files that people confuse with an archive, and of a database.
 var formats = []struct{ begins, problem string }{
 	{"\x1f\x8b", "it is compressed by gzip: gunzip -c FILE | sendcode restore -"},
 	{"\x28\xb5\x2f\xfd", "it is compressed by zstd: zstd -dc FILE | sendcode restore -"},
@@ -194,7 +194,7 @@ const sqliteFormat = "SQLite format 3\x00" // sqlite.org/fileformat2.html sectio
 
 // readArchive reads the files into dir and compares them with the manifest.
 func readArchive(dir string, in *bufio.Reader) (at time.Time, names []string, err error) {
-	first, _ := in.Peek(len(sqliteFormat)) // what is shorter has no manifest
+	first, _ := in.Peek(len(sqliteFormat)) // a shorter file has no manifest
 	for _, f := range formats {
 		if strings.HasPrefix(string(first), f.begins) {
 			return at, nil, errors.New(f.problem)
@@ -232,8 +232,8 @@ func readArchive(dir string, in *bufio.Reader) (at time.Time, names []string, er
 	return listed.At, names, nil
 }
 
-// readFile reads one file of an archive into dir, after others with these names. BackupTo writes
-// plain files alone: a link would have no content, and a sparse file more than the archive.
+// readFile reads one file of an archive into dir; names are the files before it. BackupTo writes
+// regular files only: a link has no content, and a sparse file may be larger than the archive.
 func readFile(dir string, archive io.Reader, head *tar.Header, before []string) (archivedFile, error) {
 	if head.Name != config.DatabaseFile && head.Name != config.SecretsFile {
 		return archivedFile{}, fmt.Errorf("%q is no file of a backup", head.Name)

@@ -14,7 +14,7 @@ import (
 	"sendcode/internal/run/config"
 )
 
-// BounceTarget says where bounce mails are posted. What is empty comes from the settings.
+// BounceTarget says where bounce mails are posted. The settings supply empty fields.
 type BounceTarget struct {
 	URL        string `placeholder:"URL" help:"Where the service takes bounce mails, such as http://127.0.0.1:8080/v1/events/bounces; by default as in the file of SENDCODE_CONFIG."`
 	SecretFile string `type:"path" placeholder:"FILE" help:"The file with the secret of that source; by default the settings have it."`

@@ -176,8 +176,8 @@ func Install(i Installation, in io.Reader, out io.Writer) error {
 	return err
 }
 
-// settings returns the lines of the settings, and what to put into the administrator's own page; ""
-// with the page of this service.
+// settings returns the lines of the settings, and the HTML for the administrator's own page. The
+// HTML is "" if the page is this service's.
 func (i Installation) settings() (lines []string, public string, err error) {
 	lines = []string{fmt.Sprintf("mail_from: %q", i.MailFrom)}
 	found := oauthName.FindStringSubmatch(i.SMTPURL)
@@ -222,8 +222,8 @@ func (i Installation) composeFiles(flow string, secrets []string) []installed {
 	}
 	for _, line := range secrets {
 		name, value, _ := strings.Cut(line, "=")
-		// compose mounts the file as it is, and the container has a user of its own; the folder
-		// keeps others out
+		// compose mounts the file with its mode, and the container runs as another user; the mode
+		// of the folder keeps others out
 		files = append(files, installed{"secrets/" + strings.ToLower(strings.TrimPrefix(name, "SENDCODE_")), value + "\n", 0o644})
 	}
 	return files
@@ -245,7 +245,7 @@ func (i Installation) systemdFiles(settings, secrets []string) []installed {
 		{"etc/systemd/system/sendcode-backup.service", sendcode.Backup, 0o644},
 		{"etc/systemd/system/sendcode-backup.timer", sendcode.BackupTimer, 0o644},
 	}
-	if i.atGoogle() { // the service has a user of its own, who can't read the file
+	if i.atGoogle() { // the service runs as another user, which can't read the file
 		files = append(files, installed{
 			"etc/systemd/system/sendcode.service.d/google.conf",
 			"[Service]\nLoadCredential=google.json:" + i.Account + "\n", 0o644,

@@ -10,7 +10,7 @@ import (
 	"sendcode/internal/run/config/document"
 )
 
-// adminSettings is what the file says about the console.
+// adminSettings are the console's settings in the file.
 type adminSettings struct {
 	// For accounts with a password: `optional` or `required`.
 	SecondFactor string `yaml:"second_factor" default:"optional" oneof:"optional required"`
@@ -99,7 +99,7 @@ func (o *oidcSettings) Check(p *document.Mapping) {
 	}
 }
 
-// checkSecureURL returns "" for an https URL, or an http URL on this machine, else the problem.
+// checkSecureURL returns a problem unless text is an https URL, or an http URL of this machine.
 func checkSecureURL(text string) string {
 	p, problem := parseURL(text)
 	u, err := url.Parse(text)
@@ -114,8 +114,8 @@ func checkSecureURL(text string) string {
 	return ""
 }
 
-// checkConsoleCallback returns "" for a URL that checkSecureURL accepts and whose path is
-// oidcCallbackPath, else the problem.
+// checkConsoleCallback returns a problem unless checkSecureURL accepts the URL and its path is
+// oidcCallbackPath.
 func checkConsoleCallback(text string) string {
 	if problem := checkSecureURL(text); problem != "" {
 		return problem

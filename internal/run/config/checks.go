@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 	"time"
-	_ "time/tzdata" // zones have their names where the system has no database of them, such as in a bare container
+	_ "time/tzdata" // time zones have names also where the system lacks the database, such as in a bare container
 	"unicode/utf8"
 
 	"sendcode/internal/base/loopback"
@@ -54,7 +54,7 @@ func checkTitle(text string) string {
 	return ""
 }
 
-// checkLanguage returns "" for a BCP 47 tag in its canonical form, else the problem.
+// checkLanguage returns a problem unless text is a BCP 47 tag in its canonical form.
 func checkLanguage(text string) string {
 	tag, ok := message.CanonicalTag(text)
 	return problemIf(!ok || tag != text, "must be a language as a BCP 47 tag: en, zh-Hans, pt-BR")
@@ -63,11 +63,11 @@ func checkLanguage(text string) string {
 // hostLikePattern is a dot between letters: mail programs turn "shop.example" into a link.
 var hostLikePattern = regexp.MustCompile(`\p{L}\.\p{L}`)
 
-// appSchemes are the schemes of pages within apps (Capacitor, Ionic, Tauri) and browsers'
-// extensions, whose origins are compared as those of sites.
+// appSchemes are the schemes of pages in apps (Capacitor, Ionic, Tauri) and in browser extensions.
+// Their origins are compared in the same way as those of sites.
 var appSchemes = []string{"capacitor", "ionic", "tauri", "chrome-extension", "moz-extension"}
 
-// checkPageOrigin returns "" for an origin of pages of a site or an app, else the problem.
+// checkPageOrigin returns a problem unless text is the origin of a site or of an app's pages.
 func checkPageOrigin(text string) string {
 	u, err := url.Parse(text)
 	if err != nil || !slices.Contains(appSchemes, u.Scheme) {
@@ -76,8 +76,8 @@ func checkPageOrigin(text string) string {
 	return problemIf(u.Host == "" || text != u.Scheme+"://"+u.Host, "must be an origin such as capacitor://localhost")
 }
 
-// checkOrigin returns "" for an origin in exactly the form that browsers send (RFC 6454 section
-// 6.2), else the problem. Origins are compared as bytes.
+// checkOrigin returns a problem unless text is an origin exactly as browsers send it (RFC 6454
+// section 6.2). Origins are compared as bytes.
 func checkOrigin(text string) string {
 	if strings.ContainsAny(text, "*?") {
 		return "must be one exact origin; patterns are not allowed"
@@ -107,8 +107,8 @@ func canonicalOrigin(u *url.URL) string {
 	return u.Scheme + "://" + host
 }
 
-// checkReturnURL returns "" for an origin with or without a path, in the form in which it is
-// compared, else the problem.
+// checkReturnURL returns a problem unless text is an origin, with or without a path, in the form in
+// which return URLs are compared.
 func checkReturnURL(text string) string {
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" ||
@@ -123,8 +123,8 @@ func checkReturnURL(text string) string {
 	return problemIf(u.RawPath != "" || !plain, "must have a plain path, without . and .. and escapes")
 }
 
-// checkHomeLink returns "" for an https link, or an http link to this machine, that can stand in
-// mails and on the page, else the problem.
+// checkHomeLink returns a problem unless text is an https link, or an http link to this machine.
+// Mails and the page show the link.
 func checkHomeLink(text string) string {
 	u, err := url.Parse(text)
 	return problemIf(err != nil || u.Host == "" || u.User != nil || checkOrigin(u.Scheme+"://"+u.Host) != "" ||
@@ -143,7 +143,7 @@ func checkLogo(text string) string {
 		"must be the URL of an image such as https://shop.example/logo.svg, with https, a plain path and no query")
 }
 
-// sha256Check returns a check that accepts a SHA-256 in hex, but neither zeros nor the hash of the
+// sha256Check returns a check for a SHA-256 in hex. The check rejects zeros, and the hash of the
 // empty text, which an empty token would match.
 func sha256Check(of, complaint string) func(string) string {
 	return func(text string) string {

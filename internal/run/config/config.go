@@ -1,37 +1,37 @@
 // Package config turns the environment, one YAML file and the defaults into a checked Config, or
-// into the whole list of what is wrong with them.
+// into a list of all mistakes.
 //
-// cmd/sendcode calls Load first, before a port, a database or a file of the data directory is
-// opened, and hands the Config to package app. Load reads only the files that the settings name.
+// cmd/sendcode calls Load before a port, a database or a file of the data directory is opened, and
+// hands the Config to package app. Load reads only the files that the settings name.
 // LoadOrCreateSecrets adds the generated keys later, when package app opens the data directory.
 //
-// Two rules keep secrets in: a Secret prints as "[secret]" under every verb, and no mistake repeats
-// the value of a setting that may hold one.
+// Two rules protect secrets: a Secret prints as "[secret]" under every verb, and no mistake repeats
+// the value of a setting that may hold a secret.
 //
 // # A new setting
 //
-// Files without a directory are this package's.
+// Files without a directory are in this package.
 //
 //	config.go, sections.go            the field, its tags, its comment; in Reloadable if it may change while the service runs
 //	load.go, checks.go                a new check tag
-//	warn.go                           what works but may surprise
-//	sections.go                       Check, if what it may be depends on other settings
-//	policyset.go                      a setting of policies, purposes and apps goes to its user with the PolicySet, by internal/codes/policy
-//	internal/run/app/services.go, stores.go, texting.go, http.go  any other one: to the parts, or to the server and its routes; settings.go converts
-//	internal/run/app/reload.go            apply: what is in Reloadable
+//	warn.go                           a warning about values that work but may surprise
+//	sections.go                       Check, if valid values depend on other settings
+//	policyset.go                      settings of policies, purposes and apps: package internal/codes/policy takes them from the PolicySet
+//	internal/run/app/services.go, stores.go, texting.go, http.go  other settings: to the parts, or to the server and its routes; settings.go converts
+//	internal/run/app/reload.go            apply: settings in Reloadable
 //	internal/deliver/delivery/message.go      a setting that changes mails: SharedFields; TestEverySharedFieldIsSent fails until
 //	                                  check.go, encode.go and mailapi/resend.go beside it know it, and the lists of mailapi/shared_test.go;
 //	                                  internal/deliver/outbox/compose.go fills it, by Config of outbox.go
-//	internal/base/message             a setting of a message's words: RenderRequest; compose.go
+//	internal/base/message             a setting for the words of messages: RenderRequest; compose.go
 //	                                  and run/app/http.go make one
 //	testdata/full.yaml                a value that is not the default
-//	reload_test.go, testdata/load.txt what changes at once and what needs a restart; what is refused
+//	reload_test.go, testdata/load.txt what changes at once, what needs a restart, and what is refused
 //	docs/decisions/0012-settings.md   which administrator sets it, and when; CHANGELOG.md
-//	internal/run/app/strangers_test.go    if requests are refused by it: SECURITY.md says what strangers can do
+//	internal/run/app/strangers_test.go    if it refuses requests: SECURITY.md says what strangers can do
 //
 // Then `go test ./internal/run/config -update` writes docs/configuration.md, schema.json,
-// example.yaml and default.yaml. It also writes a setting that full.yaml lacks, with its default.
-// No test says that a setting is used by nothing.
+// example.yaml and default.yaml. If full.yaml lacks the setting, it adds it with its default. No
+// test finds a setting that is never used.
 package config
 
 import (
@@ -49,9 +49,9 @@ import (
 	"sendcode/internal/run/config/document"
 )
 
-// Config is the effective configuration; its tags say how it is read and printed (see
-// document.Decoder), and the comments of its fields are the reference in docs/configuration.md, in
-// the schema and in the example. Tags that are understood here:
+// Config is the effective configuration. Its tags say how it is read and printed (see
+// document.Decoder). The comments of its fields are the reference in docs/configuration.md, in the
+// schema and in the example. Tags of this package:
 //
 //	env     it is a variable too: plain, file (SENDCODE_…_FILE may name a file that holds it) or list (by commas)
 //	unset   what an empty value means, for people
@@ -89,7 +89,7 @@ type Config struct {
 	// `debug`, `info`, `warn` or `error`. Logs go to stderr, as JSON except at a terminal.
 	LogLevel slog.Level `yaml:"log_level" env:"plain" default:"info" oneof:"debug info warn error"`
 	Secrets  `yaml:",inline"`
-	// A directory whose files replace those of mails and text messages.
+	// A directory with files that replace the templates of mails and text messages.
 	Templates  string `yaml:"templates" unset:"the built-in ones"`
 	Reloadable `yaml:",inline"`
 	// Networks or addresses whose `X-Forwarded-For` is believed, by commas.
@@ -109,31 +109,30 @@ type Config struct {
 	Admin adminSettings `yaml:"admin"`
 
 	File string `yaml:"-"` // path of the YAML file
-	// A public key of the app default, for pages at LocalOrigins. It is set only while that app's
-	// secret key is a generated one; no app has another secret key then.
+	// A public key of the app default, for pages at LocalOrigins. It is set only while the app's
+	// secret key is generated; then no app has another secret key.
 	LocalPublicKey string `yaml:"-"`
 
-	Warnings []string `yaml:"-"` // settings that work but may surprise, a sentence each for the log
-	// How long the start waits for a database or Redis that does not answer, and for another
-	// process that has the data directory; 0: not at all, and it does without Redis. Of the command
+	Warnings []string `yaml:"-"` // settings that work but may surprise, one sentence each, for the log
+	// How long the start waits if the database or Redis does not answer, or if another process has
+	// the data directory. With 0 it does not wait, and starts without Redis. Set on the command
 	// line.
 	StartWait time.Duration `yaml:"-"`
 	// Terminal: a person reads what the service prints.
 	Terminal bool `yaml:"-"`
 	// Until when sends are refused; zero: they are not. Of the command line.
 	HoldUntil time.Time `yaml:"-"`
-	// `host:port` on loopback for Go's profiles, which show what is in memory; empty: none. Of the
-	// command line.
+	// `host:port` on loopback for Go's profiles, which show the memory's contents; empty: none. Set
+	// on the command line.
 	DebugAddr string `yaml:"-"`
-	// The DKIM selector (`s=`) whose key the doctor looks up; empty: none. Of the command line.
+	// The DKIM selector (`s=`) whose key the doctor looks up; empty: none. Set on the command line.
 	DKIMSelector string `yaml:"-"`
-	// BehindURL is the service's address behind a proxy, which the doctor asks through; empty:
-	// none.
+	// BehindURL is the URL of the proxy through which the doctor asks the service; empty: none.
 	BehindURL string `yaml:"-"`
 }
 
-// Secrets come from variables alone, so that the file can be shared. They are never printed. The
-// public key and its origins are no secrets; the file has such keys in its apps.
+// Secrets come only from variables, so that the file can be shared. They are never printed. The
+// public key and its origins are not secret: the file has such keys in its apps.
 type Secrets struct {
 	// `id:base64,id:base64`, at least 32 bytes each. The first serves new codes and recipients, the
 	// others older ones. `sendcode key --kind ring` makes one.
@@ -180,8 +179,8 @@ type Reloadable struct {
 	Breaker breakerSettings `yaml:"breaker"`
 	// At most 20 recipients with a known code, to which nothing is sent.
 	TestRecipients []testRecipient `yaml:"test_recipients"`
-	// What gets or sends nothing for now. Sends stopped by `to` are `failed`, `blocked`, and count;
-	// those of a channel or purpose are `failed`, `paused`, and do not count.
+	// Stops of sends. Sends that `to` stops are `failed`, `blocked`, and count; sends of a stopped
+	// channel or purpose are `failed`, `paused`, and do not count.
 	Stops []stop `yaml:"stop"`
 	// How long rows are kept, `768h` to `87840h`; `0s`: for ever. Whole weeks are dropped.
 	Retention time.Duration `yaml:"retention" default:"2160h" range:"768h 87840h, or 0s for ever"`
@@ -230,7 +229,7 @@ type purpose struct {
 	// The name of a policy, which must have an enforced rule of `scope: recipient`. Purposes with
 	// the same policy share its counts.
 	PolicyName string `yaml:"policy" default:"default"`
-	// `confirm`: an address is confirmed, and nobody signs in. Its codes have at least 8
+	// `confirm`: its codes confirm an address, but do not sign people in. They have at least 8
 	// characters.
 	Kind string `yaml:"kind,omitempty" oneof:"confirm"`
 	// What its codes are for, by language, in words that follow "Your code for Shop": `{en: to sign
@@ -241,7 +240,7 @@ type purpose struct {
 	Code codeSettings `yaml:"code"`
 }
 
-// codeSettings is what a code looks like.
+// codeSettings are the format of codes.
 type codeSettings struct {
 	// 6 to 10.
 	Length int `yaml:"length" default:"6" range:"6 10"`
@@ -249,7 +248,7 @@ type codeSettings struct {
 	Alphabet code.Alphabet `yaml:"alphabet" default:"digits" oneof:"digits unambiguous"`
 }
 
-// App is a tenant: it has its own keys, and its own buckets.
+// App is a tenant with its own keys and its own counts.
 type App struct {
 	// Up to 32 of `a-z 0-9 _ -`.
 	Name string `yaml:"name" required:"yes" check:"name"`
@@ -343,8 +342,8 @@ func (c Config) Loopback() bool {
 	return isLoopbackAddr(c.Addr) && (c.AdminAddr == "" || isLoopbackAddr(c.AdminAddr))
 }
 
-// isTrial reports whether the service seems to be tried out on one machine: it listens on loopback
-// alone, trusts no proxy, and uses SQLite. Only a trial generates an API key and a password.
+// isTrial reports whether this seems to be a trial on one machine: the service listens only on
+// loopback, trusts no proxy, and uses SQLite. Only a trial generates an API key and a password.
 func (c Config) isTrial() bool {
 	return c.Loopback() && len(c.TrustedProxies) == 0 && c.DatabaseURL == ""
 }
@@ -352,8 +351,8 @@ func (c Config) isTrial() bool {
 // hasSecretKeys reports whether an app has a key for a back end.
 func (c Config) hasSecretKeys() bool { return slices.ContainsFunc(c.Apps, App.hasSecretKey) }
 
-// GeneratesAPIKey reports whether LoadOrCreateSecrets generates the secret key of the app default,
-// or has done so: in a trial in which no app has one of its own.
+// GeneratesAPIKey reports whether LoadOrCreateSecrets generates, or has generated, the secret key
+// of the app default. It does in a trial in which no app has a secret key.
 func (c Config) GeneratesAPIKey() bool {
 	return c.isTrial() && !c.hasSecretKeys() || c.LocalPublicKey != ""
 }
@@ -410,8 +409,8 @@ func (c Config) ResendsOther() bool { return c.Resend == "other" }
 // MailDomain returns the domain of MailFrom, which Message-IDs have too.
 func (c Config) MailDomain() string { return senderDomain(c.MailFrom) }
 
-// MailSenders returns the senders as they are set, each once: first the service's, then those of
-// apps.
+// MailSenders returns the configured senders without repetitions: the service's first, then the
+// apps'.
 func (c Config) MailSenders() []string {
 	all := []string{c.MailFrom}
 	for _, a := range c.Apps {

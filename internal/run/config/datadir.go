@@ -36,9 +36,9 @@ const secretsFileHead = `# Made by sendcode and read at every start: what no set
 # these keys, codes under way cannot be checked and limits start again. No other user may read it.
 `
 
-// loadOrCreateSecrets returns the secrets of the file in dir, by setting. It generates those of
-// missing that the file lacks, under a lock against other processes. But it fails if the file has
-// lost a key with which a database may have been written.
+// loadOrCreateSecrets returns the secrets of the file in dir, by setting. It generates the secrets
+// of missing that the file lacks, under a lock against other processes. It fails if the file lacks
+// a key with which a database may have been written.
 func loadOrCreateSecrets(dir string, missing []storedSecret) (secrets map[string]string, err error) {
 	if err := makeDataDir(dir); err != nil {
 		return nil, err
@@ -220,9 +220,9 @@ func LastBackup(dir string) time.Time {
 	return at
 }
 
-// WriteFile makes a file in one step, which only its owner may read: fill writes f under another
-// name, and the contents reach the disk before the name path does. So a crash leaves the whole file
-// or none.
+// WriteFile makes a file that only its owner may read. fill writes f under a temporary name. Once
+// the contents are on the disk, the file is renamed to path. So a crash leaves the whole file or
+// none.
 func WriteFile(path string, fill func(f *os.File) error) error {
 	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*") // 0600
 	if err != nil {
@@ -257,11 +257,11 @@ const lockRetryEvery = 20 * time.Millisecond
 // ErrDataDirInUse is the error if another process has locked the data directory.
 var ErrDataDirInUse = errors.New("is in use by another sendcode process")
 
-// LockDataDir locks a data directory for this process and creates it (0700) if it is missing. If
+// LockDataDir locks a data directory for this process, and creates it (0700) if it is missing. If
 // another process has the lock, it tries again until wait is over, and then returns
-// ErrDataDirInUse; if ctx ends first, an error that wraps that of ctx. release, or the end of the
-// process, ends the lock. The lock file stays: if it were removed, two processes could lock two
-// files of the same name.
+// ErrDataDirInUse. If ctx ends first, its error wraps ctx's. release or the end of the process ends
+// the lock. The lock file stays: if it were removed, two processes could lock two files of the same
+// name.
 func LockDataDir(ctx context.Context, dir string, wait time.Duration) (release func() error, err error) {
 	if err := makeDataDir(dir); err != nil {
 		return nil, err
@@ -306,14 +306,14 @@ type ShownSecret struct {
 }
 
 // LoadOrCreateSecrets supplies the secrets that no setting gives, from <dir>/secrets.yaml, and
-// returns those that a person needs. It generates those that the file lacks, and writes it, whole
-// or not at all, for the owner only. On a server that others can reach it supplies nothing and does
-// not touch dir: Load refuses a configuration that would need generated secrets there. A damaged
-// file is an error and stays as it is. A missing one is an error if a database was written with its
-// keys: other keys would make codes under way invalid and count every recipient anew.
+// returns those that a person needs. It generates secrets that the file lacks, and writes the file
+// atomically, for the owner only. On a server that other machines can reach, it does nothing: Load
+// refuses a configuration that would need generated secrets there. A damaged file is an error and
+// stays as it is. A missing file is an error if a database was written with its keys: with other
+// keys, pending codes would be invalid and every recipient would count anew.
 //
-// The caller may hold the lock of LockDataDir or not; LoadOrCreateSecrets has a lock of its own, so
-// that replicas of one host have the same secrets.
+// The caller may hold the lock of LockDataDir or not. LoadOrCreateSecrets has its own lock, so that
+// replicas on one host have the same secrets.
 func (c *Config) LoadOrCreateSecrets(dir string) ([]ShownSecret, error) {
 	missing := c.missingSecrets()
 	if len(missing) == 0 {
@@ -341,7 +341,7 @@ func (c *Config) LoadOrCreateSecrets(dir string) ([]ShownSecret, error) {
 type storedSecret struct {
 	key, label string // label is shown with the secret; "" for a key that the database is written with
 	of         func(*Config) *Secret
-	generated  func(Config) bool // whether it is generated where no setting gives it
+	generated  func(Config) bool // the secret is generated if no setting gives it
 	check      func(string) string
 	generate   func() string
 }

@@ -28,8 +28,8 @@ type envVariable struct {
 	secret bool   // only the environment may give it
 }
 
-// Inputs that are no settings: the keys of SENDCODE_CONFIG, which names the file, and of
-// SENDCODE_CONFIG_YAML, which holds its text; and the variable PORT, which platforms set.
+// Inputs that are not settings: SENDCODE_CONFIG names the file, SENDCODE_CONFIG_YAML holds its
+// text, and platforms set PORT.
 const (
 	configFileKey = "config"
 	configTextKey = "config_yaml"
@@ -94,8 +94,8 @@ type locatedValue struct {
 	value, where string
 }
 
-// readEnviron returns the values of variables, and of files that variables …_FILE name, by key. An
-// empty variable counts as missing, because container tools pass such ones. Values are trimmed,
+// readEnviron returns, by key, the values of variables and of the files that …_FILE variables name.
+// An empty variable counts as missing, because container tools pass empty ones. Values are trimmed,
 // since editors end a file with a line break.
 func (ss *settingsSource) readEnviron() map[string]locatedValue {
 	ss.reportUnknown()
@@ -117,8 +117,8 @@ func (ss *settingsSource) readEnviron() map[string]locatedValue {
 	return given
 }
 
-// readVariable returns the value of the variable with this name or, with mayBeFile, of the file
-// that the variable …_FILE names. value is "" if neither is given; then there is no problem.
+// readVariable returns the value of the variable with this name. With mayBeFile it may also come
+// from the file that the variable …_FILE names. value and problem are "" if neither is given.
 func (ss *settingsSource) readVariable(name string, mayBeFile bool) (s locatedValue, problem string) {
 	s = locatedValue{strings.TrimSpace(ss.environ[name]), name}
 	path := strings.TrimSpace(ss.environ[name+"_FILE"])
@@ -175,7 +175,7 @@ func environMap(environ []string) map[string]string {
 
 // reportUnknown adds a mistake for each SENDCODE_ variable that is no setting.
 func (ss *settingsSource) reportUnknown() {
-	var known []string // names without envPrefix, to compare what differs
+	var known []string // names without envPrefix, so that only the rest is compared
 	for _, v := range envVariables {
 		known = append(known, nameWithoutPrefix(v.key))
 		if v.kind == "file" {

@@ -31,7 +31,7 @@ type humanCheckSettings struct {
 	AsksPerHour int `yaml:"asks_per_hour,omitempty" range:"1 1000000"`
 }
 
-// always is the When of a check that is not asked under pressure alone.
+// always is the When of a check that is asked also without pressure.
 const always = "always"
 
 // checkHumanCheck reports what is wrong with the app's human check.
@@ -91,8 +91,8 @@ func (a App) HumanCheckOf() (humancheck.Check, bool) {
 	return humancheck.Check{Always: h.When == always, Cost: humancheck.DefaultCost}, h.By != ""
 }
 
-// checkHumanChecks reports the checks of apps that cannot have one: those of a hook, whose
-// strangers have no browser; and those without hosts, once all origins are known.
+// checkHumanChecks reports apps that cannot have a human check. The strangers of an app with a hook
+// have no browser. A check without hosts is reported once all origins are known.
 func (l *loader) checkHumanChecks() {
 	c := l.config
 	for i, app := range l.root.Children["apps"] {

@@ -16,10 +16,10 @@ import (
 // Errors is everything that is wrong with a configuration.
 type Errors = document.Errors
 
-// Load builds the configuration from the environment ("NAME=value" entries), over the file that
-// SENDCODE_CONFIG names, over the defaults. The error is a *document.Errors with everything that is
-// wrong. Load opens no port and no connection; through readFile it reads the file, those of the
-// …_FILE variables, and that of disposable domains.
+// Load builds the configuration. The environment ("NAME=value" entries) overrides the file that
+// SENDCODE_CONFIG names, which overrides the defaults. The error is a *document.Errors with all
+// mistakes. Load opens no port and no connection. Through readFile it reads the file, the files of
+// …_FILE variables, and the file of disposable domains.
 func Load(environ []string, readFile func(string) ([]byte, error)) (Config, error) {
 	var c Config
 	from := &settingsSource{readFile: readFile, environ: environMap(environ), hasFailuresRule: map[string]bool{}}
@@ -58,7 +58,7 @@ func Load(environ []string, readFile func(string) ([]byte, error)) (Config, erro
 type loader struct {
 	*settingsSource
 	config *Config
-	root   *document.Mapping // of the file, with what the environment gives
+	root   *document.Mapping // the file's settings and the environment's
 }
 
 // parseFile returns the root of the YAML file, or of the text that a variable has in its place; an

@@ -31,8 +31,8 @@ type oauthClient struct {
 	ServiceAccountFile string `yaml:"service_account_file,omitempty"`
 	// The mailbox that the service account logs in for.
 	Subject string `yaml:"subject,omitempty"`
-	// Instead: a program with its arguments, which prints a token, or JSON with `access_token` and
-	// `expires_in`, within 10 s. No shell reads it, and it has `PATH` and `HOME` alone.
+	// Instead: a program with its arguments. It prints a token, or JSON with `access_token` and
+	// `expires_in`, within 10 s. It runs without a shell, with only `PATH` and `HOME` set.
 	Command []string `yaml:"command,omitempty"`
 
 	Secret Secret `yaml:"-"`
@@ -40,7 +40,7 @@ type oauthClient struct {
 	Key Secret `yaml:"-"`
 }
 
-// credentials are the keys of which a client at a token server has one.
+// credentials are the keys for credentials; a client at a token server has one of them.
 var credentials = []string{"client_secret_file", "client_secret_env"}
 
 // oauthWays has the keys that go with each way to a token.
@@ -120,7 +120,7 @@ func (c *oauthClient) readSecrets(p *document.Mapping) {
 	}
 }
 
-// readFile reads the file of a key, in which problem finds what is wrong; "" if nothing is.
+// readFile reads a key's file. problem checks its contents, and returns "" if they are valid.
 func (c *oauthClient) readFile(p *document.Mapping, key, path string, problem func(text string) string) Secret {
 	s, wrong := settingsSourceOf(p).readSecretFile(path, p.LocationOf(key))
 	if wrong != "" && strings.HasPrefix(path, systemdCredentials) {
@@ -153,8 +153,8 @@ func (c oauthClient) client() oauth.Client {
 	return client
 }
 
-// TokenSources returns the sources of tokens for mail servers, which have made no request yet.
-// Close them.
+// TokenSources returns the sources of tokens for mail servers. They have made no request yet. The
+// caller must close them.
 func (c Config) TokenSources() oauth.Sources {
 	all := oauth.Sources{}
 	for name, settings := range c.OAuth {

@@ -31,7 +31,7 @@ type policyRule struct {
 	Reserve int `yaml:"reserve,omitempty"`
 }
 
-// Allowance is how many events a rule admits in what time.
+// Allowance is how many events a rule admits in which period.
 type Allowance struct {
 	// 1 to 100000.
 	Limit int `yaml:"limit" required:"yes"`
@@ -72,7 +72,7 @@ func (a Allowance) checkByQuota(p *document.Mapping, name, noWindow string) {
 		bad := err.(*quota.RuleError)
 		aboutTime := bad.Field == "window" || bad.Field == "time_zone"
 		switch {
-		case aboutTime && (p.Faulty["per"] || p.Faulty["days"] || noDays): // per or days has its own mistake
+		case aboutTime && (p.Faulty["per"] || p.Faulty["days"] || noDays): // a mistake in per or days was already reported
 		case p.Given[bad.Field] != nil:
 			p.AddMistake(bad.Field, "%s", document.Printable(bad.Problem))
 		case bad.Field == "window":
@@ -132,9 +132,10 @@ func defaultReserve[N int | int64](limit N) N {
 	return max(1, limit/5)
 }
 
-// countsManyRecipients reports whether the rule counts many recipients and clients together. Such a
-// rule has a reserve by default, since a stranger who uses it up stops all others. Rules on
-// recipients and networks have none: a stranger uses up only a recipient's or a network's places.
+// countsManyRecipients reports whether the rule counts many recipients and clients together. By
+// default such a rule has a reserve: otherwise one stranger could use it up and stop all others.
+// Rules on recipients and networks have none: a stranger uses up only one recipient's or one
+// network's places.
 func (r policyRule) countsManyRecipients() bool {
 	return policy.IsWiderScope(r.Scope) && !policy.CountsByClient(r.Scope)
 }
@@ -150,8 +151,8 @@ func checkPolicyName(name string) string {
 	return ""
 }
 
-// failuresRule bounds rejected sends, which are refunded, so that a bad address can't be mailed
-// without end. It is added to each policy that limits recipients and has no rule with scope
+// failuresRule bounds rejected sends. They are refunded, so no other rule stops repeated mails to a
+// bad address. It is added to each policy that limits recipients and has no rule with scope
 // failures.
 var failuresRule = policyRule{
 	Name: failuresRuleName, Scope: quota.Failures,
@@ -168,7 +169,7 @@ func limitsRecipients(rules []policyRule) bool {
 // maxLimitKeys is how many keys a rule may name; a request has at most as many (applimits.MaxKeys).
 const maxLimitKeys = 8
 
-// limitRule is one rule of a limit of an app's own, which /v1/limits decides.
+// limitRule is one rule of an app's own limit, which /v1/limits decides.
 type limitRule struct {
 	// Unique within the limit.
 	Name string `yaml:"name" required:"yes"`

@@ -85,7 +85,7 @@ func (c Config) purpose(name string, p purpose) policy.Purpose {
 	return of
 }
 
-// titles returns the words for what the purpose's codes are for, by language.
+// titles returns, by language, the words that say what the purpose's codes are for.
 func (p purpose) titles() map[string]string {
 	if p.Kind != purposeKindConfirm || len(p.Title) > 0 {
 		return p.Title
@@ -106,8 +106,8 @@ func (c Config) policy(name string) quota.Policy {
 	return p
 }
 
-// servedNumbers returns the phone numbers to which codes are sent. The dev mailbox takes those of
-// every country unless some are listed.
+// servedNumbers returns the phone numbers to which codes are sent. The dev mailbox accepts numbers
+// of every country, unless the settings list countries.
 func (c Config) servedNumbers() policy.ServedNumbers {
 	return policy.ServedNumbers{
 		Countries:  slices.Sorted(slices.Values(c.SMS.Countries)),

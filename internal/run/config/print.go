@@ -33,9 +33,9 @@ var maskingEncoder = document.Encoder{
 	"smtp_url": maskURLs,
 }
 
-// YAML returns the effective configuration for people. Secrets are only counted, and URLs have no
-// passwords. If there is no URL with a password and no single recipient, it is a file with the same
-// meaning.
+// YAML returns the effective configuration for people. Secrets are only counted, and passwords in
+// URLs are masked. If nothing was masked and no single recipient is hidden, the result is a file
+// with the same meaning.
 func (c Config) YAML() string {
 	var body strings.Builder
 	out := yaml.NewEncoder(&body)
@@ -83,8 +83,8 @@ func (c Config) yamlNode() *yaml.Node {
 }
 
 // Hash returns 12 hexadecimal digits, the same for the same settings. It is an HMAC of YAML without
-// the comment on secrets, addr, admin_addr and data_dir, which differ between replicas. Its key is
-// derived from the index key, so that guessed values can't be tried out.
+// the comment on secrets and without addr, admin_addr and data_dir, which differ between replicas.
+// Its key is derived from the index key, so that guessed values cannot be tested against it.
 func (c Config) Hash() string {
 	shown := c
 	shown.Addr, shown.AdminAddr, shown.DataDir = "", "", ""

@@ -49,7 +49,7 @@ func (s *SecretSource) read(d *settingsSource) string {
 	return ""
 }
 
-// eventProvider is a mail provider that reports what became of mails. Its Source holds no secret;
+// eventProvider is a mail provider that reports the outcome of mails. Its Source has no secret;
 // SourceWithSecret adds it.
 type eventProvider struct {
 	feedback.Source `yaml:",inline"`

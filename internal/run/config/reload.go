@@ -8,8 +8,8 @@ import (
 )
 
 // WithReloadable returns c with the reloadable settings of next: Reloadable, the API keys, the
-// origins of the public key, and the secrets of webhooks. A generated API key stays until an app
-// has a secret key of its own.
+// origins of the public key, and the webhook secrets. A generated API key stays until an app has a
+// configured secret key.
 func (c Config) WithReloadable(next Config) Config {
 	key := c.APIKey
 	c.Reloadable, c.APIKey, c.WebhookSecrets = next.Reloadable, next.APIKey, next.WebhookSecrets

@@ -5,9 +5,8 @@ import (
 	"log/slog"
 )
 
-// Secret holds a value that must not show. Every way of printing or marshalling it gives
-// "[secret]", or nothing when it is not set; only Reveal gives the value. The zero Secret is not
-// set.
+// Secret holds a value that must not be shown. Printing or marshalling it gives "[secret]", or
+// nothing if it is not set. Only Reveal returns the value. The zero Secret is not set.
 type Secret struct {
 	// A pointer, because fmt ignores the methods of a value in an unexported field of a foreign
 	// struct and walks its insides; of a pointer at that depth it prints the address.

@@ -22,8 +22,7 @@ func checkSecretKeys(value string) string {
 	return ""
 }
 
-// checkIndexKey returns "" if the index key is as strong as a key of the ring must be, else the
-// problem.
+// checkIndexKey returns a problem if the index key is weaker than a key of the ring must be.
 func checkIndexKey(value string) string {
 	if strings.ContainsAny(value, ":,") {
 		return "must be base64 alone, without an id"
@@ -153,8 +152,8 @@ func (c *Config) addPublicKey() {
 // apiKeyBytes is how many random bytes make an API key: 192 bits, 32 characters.
 const apiKeyBytes = 24
 
-// NewAPIKey makes an API key, sk_… or pk_…, and returns it with its SHA-256 in hex, which goes into
-// the file. It stores neither.
+// NewAPIKey makes an API key, sk_… or pk_…, and returns it with its SHA-256 in hex. The hash goes
+// into the settings file. NewAPIKey stores neither.
 func NewAPIKey(kind KeyKind) (key, sha256hex string) {
 	prefix := "sk_"
 	if kind == publicKeyKind {
@@ -205,9 +204,9 @@ func (c Config) derivedSecret(label string) string {
 	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil)[:apiKeyBytes])
 }
 
-// GenerateSecretVariables returns NAME=value lines for a deployment that is set by variables alone:
-// every secret that would else be generated in the data directory, a public key, and the token
-// that the doctor asks with.
+// GenerateSecretVariables returns NAME=value lines for a deployment that uses only variables: every
+// secret that the service would otherwise generate in the data directory, a public key, and the
+// doctor's token.
 func GenerateSecretVariables() string {
 	secret, _ := NewAPIKey(SecretKeyKind)
 	public, _ := NewAPIKey(publicKeyKind)

@@ -16,8 +16,7 @@ import (
 	"sendcode/quota"
 )
 
-// purposeKindConfirm is the kind of a purpose whose codes confirm an address, but are not for
-// signing in.
+// purposeKindConfirm is the kind of a purpose whose codes confirm an address but sign no one in.
 const purposeKindConfirm = "confirm"
 
 // Check implements document.checker: its policy exists; a code for signing in is short-lived, one
@@ -41,8 +40,8 @@ func (a *App) Check(p *document.Mapping) {
 	a.checkHumanCheck(p)
 }
 
-// Check implements document.checker: its ID is not one of the service's own, and scopes are given
-// to secret keys alone.
+// Check implements document.checker. The ID must not be one of the service's own, and only secret
+// keys may have scopes.
 func (k *appKey) Check(p *document.Mapping) {
 	switch k.ID {
 	case apiKeyID, publicKeyID:

@@ -35,8 +35,8 @@ var carrierTypes = []struct {
 // channel is off (SMSToDevMailbox).
 type smsSettings struct {
 	// Served countries, ISO 3166-1 (`DE`); `"001"` is satellite and international networks. Other
-	// numbers are refused (422 `country_not_served`). The page offers the first one where the
-	// browser names none of them.
+	// numbers are refused (422 `country_not_served`). The page selects the first country if the
+	// browser suggests none of them.
 	Countries []string `yaml:"countries" check:"country" unique:"yes"`
 	// `allow` or `refuse` internet telephony numbers (422). Premium-rate and shared-cost numbers
 	// are always refused.
@@ -44,8 +44,8 @@ type smsSettings struct {
 	// Segments of one text, 1 to 4. Checked at the start, for every language and app.
 	Segments int `yaml:"segments" default:"1" range:"1 4"`
 	// The URL at which carriers, clients and the page's visitors reach this service. Without it
-	// there are no receipts, texts do not name the page, and the `type` of a problem begins with
-	// the address that was asked.
+	// there are no receipts, text messages do not name the page, and the `type` of a problem begins
+	// with the request's own address.
 	PublicURL string `yaml:"public_url" check:"public_url"`
 	// A number, a short code, or a name of up to 11 characters by country; `default` for all
 	// others. Without one the carrier chooses.
@@ -72,7 +72,7 @@ type watchSettings struct {
 
 var defaultWatch = watchSettings{Sends: 20, ApprovedPercent: 10}
 
-// or returns the settings, with those of other where none is given.
+// or returns the settings; settings of other fill the gaps.
 func (w watchSettings) or(other watchSettings) watchSettings {
 	return watchSettings{cmp.Or(w.Sends, other.Sends), cmp.Or(w.ApprovedPercent, other.ApprovedPercent)}
 }
@@ -136,7 +136,7 @@ func (c SMSCarrier) Open() sms.Carrier {
 	return c.Settings.Open(sms.Setup{Name: c.Name, Secret: c.Secret.Reveal()})
 }
 
-// Polled reports whether the carrier is asked what became of messages.
+// Polled reports whether the service asks the carrier for the outcome of messages.
 func (c SMSCarrier) Polled() bool { return c.Settings.CanBePolled() }
 
 // maxCarriers bounds how many carriers one message may be tried at.
@@ -202,7 +202,7 @@ func (s *smsSettings) checkSpend(p *document.Mapping) {
 // spendCap bounds what text messages may cost.
 type spendCap struct {
 	Name string `yaml:"-"` // in metrics and the log: scope and period, as in country_day
-	// What the cap adds up: `global`, all messages; `app` or `country`, those of each one.
+	// What the cap sums: `global`, all messages; `app` or `country`, the messages of each one.
 	Scope quota.Scope `yaml:"scope" required:"yes" oneof:"global app country"`
 	// A `day` or a `month`, in UTC.
 	Per quota.Period `yaml:"per" required:"yes" oneof:"day month"`
@@ -219,8 +219,8 @@ func (c *spendCap) Check(p *document.Mapping) {
 	c.Reserve = cmp.Or(c.Reserve, defaultReserve(c.Limit))
 }
 
-// checkCountry returns the problem with a country, or "". NO is false in YAML 1.1, but here it is
-// read as it is written: Norway.
+// checkCountry returns a problem unless text is a country. YAML 1.1 reads NO as false; here it is
+// Norway.
 func checkCountry(country string) string {
 	return problemIf(!recipient.KnownCountry(country), document.Printable(country)+
 		` is no country such as DE (ISO 3166-1), nor "001" for satellite and international numbers`)

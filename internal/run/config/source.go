@@ -14,8 +14,7 @@ type settingsSource struct {
 	references      []nameReference
 }
 
-// nameReference is the use of a policy, purpose, app or OAuth client, which must be declared
-// somewhere.
+// nameReference is a use of a policy, purpose, app or OAuth client by its name.
 type nameReference struct {
 	kind, name, where string // kind is "policy", "purpose", "app" or "oauth client"
 }

@@ -10,8 +10,8 @@ import (
 	"sendcode/internal/run/config/document"
 )
 
-// stop is an entry by which an administrator stops sends: to recipients, or of a channel, a purpose
-// or both.
+// stop is an entry with which an administrator stops sends to recipients, or on a channel, for a
+// purpose or both.
 type stop struct {
 	// An address, a number, a mail domain with its subdomains (`"*@spam.example"`), or all numbers
 	// that begin so (`"+882*"`).

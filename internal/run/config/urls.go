@@ -28,7 +28,8 @@ const (
 // problemUnreadableURL is the message for a URL that does not parse; url.Error would quote the URL.
 const problemUnreadableURL = "is not a URL that can be read (write special characters of user and password as %XX)"
 
-// urlParts are those of "scheme://user:password@hosts/path?query". net/url knows no lists of hosts.
+// urlParts are the parts of "scheme://user:password@hosts/path?query". net/url cannot parse lists
+// of hosts.
 type urlParts struct {
 	scheme, userinfo, hosts, path, query string
 }
@@ -56,8 +57,7 @@ func splitURL(text string) (urlParts, bool) {
 	return p, true
 }
 
-// parseURL splits a URL and checks what all URLs must have in common. problem is "" if nothing is
-// wrong.
+// parseURL splits a URL and makes the checks that all URLs share. problem is "" if all pass.
 func parseURL(text string) (p urlParts, problem string) {
 	p, ok := splitURL(text)
 	if !ok {
@@ -101,8 +101,8 @@ func checkDatabaseURL(value string) string {
 	return checkDatabaseParameters(value, query)
 }
 
-// otherClients has parameters that only other clients know, in lower case, by what to write in
-// their place. The server would take them for settings of its own, and refuse the connection.
+// otherClients has parameters of other Postgres clients, in lower case, by what to write instead.
+// The server would take them for its own settings, and refuse the connection.
 var otherClients = map[string]string{
 	"write search_path":    "schema currentschema",
 	"write pool_max_conns": "connection_limit max maxpoolsize pool pool_size",
@@ -119,8 +119,8 @@ var otherClients = map[string]string{
 		"statement_cache_size tcp_user_timeout tcpkeepalive",
 }
 
-// checkDatabaseParameters returns the problem with a parameter of a Postgres URL, or "". Parameters
-// that are not known are legal: they may be settings of the server, such as search_path.
+// checkDatabaseParameters returns a problem if a parameter of a Postgres URL is wrong. Unknown
+// parameters are legal: they may be settings of the server, such as search_path.
 func checkDatabaseParameters(value string, query url.Values) string {
 	names := slices.Sorted(maps.Keys(query))
 	for _, name := range names {
@@ -137,7 +137,7 @@ func checkDatabaseParameters(value string, query url.Values) string {
 	if _, err := pgxpool.ParseConfig(value); err == nil {
 		return ""
 	}
-	for _, name := range names { // the error may show a password, so it is not looked at
+	for _, name := range names { // the error may contain a password, so it is not repeated
 		_, err := pgxpool.ParseConfig("postgres://h/d?" + url.Values{name: query[name]}.Encode())
 		if err != nil && parameterNamePattern.MatchString(name) {
 			return "the parameter " + name + " has a value that cannot be used"
@@ -146,8 +146,8 @@ func checkDatabaseParameters(value string, query url.Values) string {
 	return problemUnreadableURL
 }
 
-// checkRedisURL returns the problem with the URL of a Redis, or "". The client in package quota
-// parses it, without min_idle_conns, with which it would connect.
+// checkRedisURL returns a problem if the URL of a Redis is wrong. The client in package quota
+// parses the URL, but without min_idle_conns, which would make it connect.
 func checkRedisURL(value string) string {
 	p, problem := parseURL(value)
 	if problem != "" {
@@ -181,8 +181,8 @@ func checkSMTPURL(value string) string {
 	return ""
 }
 
-// withoutQuotedParts returns the message, or a general one if the message repeats a piece of the
-// URL, which may be part of a password.
+// withoutQuotedParts returns the message. If the message quotes a part of the URL, which may belong
+// to a password, it returns a general message.
 func withoutQuotedParts(message string) string {
 	if strings.ContainsAny(message, `"'`) || strings.HasPrefix(message, "redis: ") {
 		return "has a path or a parameter that is not known or not valid; docs/configuration.md has the form"
@@ -286,7 +286,7 @@ func (p urlParts) masked() string {
 }
 
 // maskUserinfo masks the user information of a URL. It keeps the user name only if there is a
-// password and neither contains the other: some mail services take the same token as both.
+// password and neither contains the other: some mail services use one token as both.
 func maskUserinfo(userinfo string) string {
 	user, password, _ := strings.Cut(userinfo, ":")
 	plainUser, _ := url.PathUnescape(user)

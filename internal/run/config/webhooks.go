@@ -21,7 +21,7 @@ type webhookSettings struct {
 	Secrets []Secret `yaml:"-"` // of SENDCODE_WEBHOOK_SECRETS; one, or two while they are exchanged
 }
 
-// webhookEvents are all events that an app can be told of (store.EventTypes).
+// webhookEvents are all events that a webhook can report (store.EventTypes).
 var webhookEvents = strings.Fields(`send.sent send.failed send.unknown send.bounced send.delivered send.undelivered
 	verification.approved verification.expired verification.canceled verification.locked`)
 

@@ -32,7 +32,7 @@ const DefaultTick = 500 * time.Millisecond
 const stopTimeout = 5 * time.Second
 
 // Run runs each job in its own goroutine, at once and then whenever it is due, until ctx ends. Then
-// it runs the jobs with AtStop once more, one after the other. 0 for tick means DefaultTick.
+// it runs the jobs with AtStop once more, one after another. A tick of 0 means DefaultTick.
 // observer may be nil.
 func Run(ctx context.Context, table []Job, tick time.Duration, observer Observer, logger *slog.Logger) {
 	if tick == 0 {

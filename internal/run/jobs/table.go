@@ -209,7 +209,7 @@ func (m *Maintenance) pausePrefixes(ctx context.Context) (again bool, err error)
 	return false, nil
 }
 
-// watches returns the watch of each app that has settings of its own, and the watch of all others.
+// watches returns the watch of each app with its own settings, and the watch of all other apps.
 func (m *Maintenance) watches() (all []store.PrefixWatch) {
 	apps, others := m.Policy.Get().Apps, m.Watch
 	for _, name := range slices.Sorted(maps.Keys(apps)) {

@@ -1,15 +1,15 @@
-// Package metrics has the service's metrics for Prometheus. A label has few possible values,
-// never a recipient, an address or an ID of a request.
+// Package metrics has the service's metrics for Prometheus. A label has few possible values, never
+// a recipient, an address or the ID of a request.
 //
 // # A new metric
 //
-// An event is a counter or histogram of New, with a method that counts it; the package in which it
-// happens has an interface for it, or a field of its Settings, which internal/run/app fills. Show a
-// counter that an alert asks for with 0 at the start. A state is a method Register… of gauges.go or
-// parts.go, which observe.go, probes.go or stores.go of internal/run/app calls; a value that cannot
-// be read is missing, not 0. The text of Help is the metric's documentation; no page lists it. For
-// an alert see docs/ARCHITECTURE.md. A panel is in deploy/grafana/sendcode.json, whose queries
-// prove/e2e/outages runs.
+// For an event, add a counter or histogram to New, with a method that counts it. The package in
+// which the event happens has an interface for it, or a field in its Settings, which
+// internal/run/app fills. If an alert uses the counter, show it with 0 at the start. For a state,
+// add a method Register… to gauges.go or parts.go; observe.go, probes.go or stores.go of
+// internal/run/app calls it. A value that cannot be read is missing, not 0. The text of Help is the
+// only documentation. For an alert see docs/ARCHITECTURE.md. Panels are in
+// deploy/grafana/sendcode.json; prove/e2e/outages runs their queries.
 package metrics
 
 import (

@@ -12,9 +12,9 @@ import (
 )
 
 // redactingExporter exports spans without data that may hold an address, a code or an ID that gives
-// access. It exports only exportedKeys, since other libraries' instrumentation adds attributes with
-// each release. It drops all else: URLs, statements and their parameters, keys of Redis, events,
-// links, the texts of errors, and the caller's tracestate.
+// access. It exports only exportedKeys, since each release of other libraries may add attributes.
+// It drops all else: URLs, statements and their parameters, Redis keys, events, links, error texts,
+// and the caller's tracestate.
 type redactingExporter struct{ sdktrace.SpanExporter }
 
 // ExportSpans implements sdktrace.SpanExporter.
@@ -43,8 +43,8 @@ const (
 	serverAddressKey = attribute.Key("server.address")
 )
 
-// exportedKeys are the keys of the exported attributes. A caller can choose only one of their
-// values, the request ID, which is checked (logs.IsRequestID) and logged too.
+// exportedKeys are the keys of the exported attributes. A caller can choose the value of only one,
+// the request ID. It is checked (logs.IsRequestID), and it is logged too.
 var exportedKeys = map[attribute.Key]bool{
 	requestIDKey: true, appKey: true, channelKey: true, eventKey: true, attemptKey: true, providerKey: true, outcomeKey: true,
 	reasonKey: true,

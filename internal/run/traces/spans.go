@@ -66,8 +66,8 @@ func (t *Traces) PostgresTracer() pgx.QueryTracer {
 		otelpgx.WithDisableSQLStatementInAttributes())
 }
 
-// childSpansOnly adds spans to traces but begins none: else each probe's round trip would be a
-// trace.
+// childSpansOnly adds spans to existing traces but begins none. Otherwise each probe's round trip
+// would be a trace.
 type childSpansOnly struct{ trace.TracerProvider }
 
 // Tracer implements trace.TracerProvider.

@@ -1,7 +1,7 @@
 // Package traces makes spans of OpenTelemetry and exports them by OTLP over HTTP. It is on only if
 // the standard variables name an exporter (OpenTelemetry Specification, "Environment Variable
-// Specification" and "OTLP Exporter Configuration"). Other libraries record more of
-// a request than may leave this process; redact.go lists what is exported.
+// Specification" and "OTLP Exporter Configuration"). Other libraries record more of a request than
+// may leave this process; redact.go lists what is exported.
 package traces
 
 import (
@@ -62,8 +62,8 @@ func newTraces(ctx context.Context, out sdktrace.SpanExporter, version string) *
 // Close exports the spans that have ended, at most until ctx ends, and drops the others.
 func (t *Traces) Close(ctx context.Context) error { return t.provider.Shutdown(ctx) }
 
-// exporterConfigured reports whether the variables name an exporter of traces that this program
-// has. problem says which variable can't be used, without its value, which may have a password.
+// exporterConfigured reports whether the variables name an exporter that this program has. problem
+// names a variable that cannot be used, without its value, which may have a password.
 func exporterConfigured(getenv func(string) string) (on bool, problem string) {
 	// first returns the variable of traces or, if that is empty, of all signals.
 	first := func(what string) (name, value string) {

@@ -54,7 +54,7 @@ func Verify(secret string, h http.Header, body []byte, now time.Time) bool {
 	return false
 }
 
-// HookSecrets are those of the tests' receivers.
+// HookSecrets are the secrets of the tests' receivers.
 var HookSecrets = []string{"whsec_Q2hlZXIgdXAsIGl0IGlzIGEgdGVzdCBzZWNyZXQh", "whsec_QW5vdGhlciBzZWNyZXQgb2YgZW5vdWdoIGJ5dGVz"}
 
 // Receiver is an app's back end.

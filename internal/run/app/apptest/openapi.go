@@ -34,7 +34,7 @@ func (s *Stack) SpecRouter() routers.Router {
 	return router
 }
 
-// inputOf returns a request as it is held against the OpenAPI document.
+// inputOf returns a request in the form in which it is validated against the OpenAPI document.
 func inputOf(router routers.Router, method, path, body string, change ...func(*http.Request)) (
 	*openapi3filter.RequestValidationInput, error,
 ) {

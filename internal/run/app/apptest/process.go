@@ -56,7 +56,7 @@ func onRedis() string {
 type Process struct {
 	Cmd  *exec.Cmd
 	Base string
-	Log  *servertest.Text // what it alone has printed
+	Log  *servertest.Text // the output of this replica
 }
 
 // serves is the environment variable that makes a test's program run the service, or rekey.
@@ -70,10 +70,9 @@ const watches = "SENDCODE_TEST_WATCHES"
 // on real servers differs from run to run.
 const eachRun = "SENDCODE_TEST_RUN"
 
-// Main is the TestMain of packages whose tests call Spawn. It returns the exit code. So many tests
-// run beside each other, more than there are processors, for they mostly wait; they share a
-// Postgres. The service waits times as long for its parts as in the product; 1 is for tests of
-// faults.
+// Main is the TestMain of packages whose tests call Spawn. It returns the exit code. More tests run
+// in parallel than there are processors, since they mostly wait; they share a Postgres. The
+// service's waits for its parts are multiplied by times. Tests of faults give 1.
 func Main(m *testing.M, parallel, times int) int {
 	longer = times
 	waitLonger()
@@ -107,8 +106,8 @@ func Main(m *testing.M, parallel, times int) int {
 	return 0
 }
 
-// Program returns a command in a process of its own, "serve" or "rekey", configured by the
-// environment alone.
+// Program returns a command, "serve" or "rekey", that runs in its own process and is configured by
+// environment variables.
 func (s *Stack) Program(what string) *exec.Cmd {
 	s.Helper()
 	program, err := os.Executable()
@@ -122,9 +121,9 @@ func (s *Stack) Program(what string) *exec.Cmd {
 	return cmd
 }
 
-// Spawn starts the service in a process, configured by the environment alone, and waits until it
-// prints its address. The process is the test's own program: nothing has to be built, and where the
-// race detector watches the test, it watches the process too.
+// Spawn starts the service in a process, configured by environment variables, and waits until it
+// prints its address. The process is the test binary itself, so nothing has to be built. If the
+// test runs with the race detector, the process does too.
 func (s *Stack) Spawn() *Process { s.Helper(); return s.SpawnCommand(s.Program("serve")) }
 
 // SpawnCommand is Spawn with a command of Program that was changed.

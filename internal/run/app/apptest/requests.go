@@ -79,8 +79,8 @@ func (s *Stack) RedisClient() *redis.Client {
 	return s.Redis.Client(s.T)
 }
 
-// Rules of one line. Those of 300 s have no cooldown and a window that is longer than any burst
-// takes on a busy machine; Roomy refuses nothing, so that only failures can.
+// Policies of one rule each. The rules of 300 s have no cooldown, and a window longer than a burst
+// takes on a busy machine. Roomy refuses nothing, so only failures can end a send.
 const (
 	SevenAtMost = "    - {name: seven, scope: recipient, limit: 7, window: 300s}\n"
 	Roomy       = "    - {name: wide, scope: recipient, limit: 1000, window: 300s}\n"
@@ -88,7 +88,7 @@ const (
 	TwoAnHour   = "    - {name: hourly, scope: recipient, limit: 2, window: 1h}\n"
 )
 
-// LongRules are as the default ones, but for the first, whose window is longer than any test takes.
+// LongRules are the default rules, except that the first has a window longer than any test.
 const LongRules = "    - {name: short, scope: recipient, limit: 1, window: 300s}\n" +
 	"    - {name: hour, scope: recipient, limit: 5, window: 1h}\n    - {name: day, scope: recipient, limit: 10, window: 24h}\n"
 
@@ -119,7 +119,7 @@ func As(key string) func(*http.Request) {
 	}
 }
 
-// Stacks are the two ways of running it; what holds for one must hold for the other.
+// Stacks are the two ways to run the service. Tests that use them must hold for both.
 var Stacks = map[string]func(*testing.T) *Stack{"embedded": Embedded, "on real parts": OnRealParts}
 
 // OnEach runs a test on the embedded service and on the service with real parts.

@@ -1,6 +1,6 @@
-// Package apptest runs the service as operators do, for tests of the whole: one or more replicas,
-// by environment alone, in the test's process or as processes of their own, alone or on real Redis,
-// Postgres and a mail server. The tests of internal/prove/e2e use it; the service does not.
+// Package apptest runs the service as operators do, for tests of the whole service. A Stack has one
+// or more replicas, in the test's process or in processes of their own, with SQLite or with real
+// Redis, Postgres and a mail server. The tests of internal/prove/e2e use it; the service does not.
 package apptest
 
 import (
@@ -26,8 +26,8 @@ import (
 	"sendcode/internal/run/config"
 )
 
-// Stack is one or more replicas with the parts that they share, as an operator runs them: by
-// environment alone.
+// Stack is one or more replicas with the parts that they share. Environment variables configure
+// them.
 type Stack struct {
 	*testing.T
 	Env      map[string]string
@@ -41,7 +41,7 @@ type Stack struct {
 	Pooler   *servertest.PgBouncerServer
 	SMTP     *smtptest.Server
 	Printed  *servertest.Text
-	Answered *servertest.Text          // every answer, but the dev mailbox's
+	Answered *servertest.Text          // every answer, except the dev mailbox's
 	Wrong    func(right string) string // another wrong code at each call; see codetest.WrongCodes
 	watches  bool                      // whether replicas read their configuration again
 }
@@ -55,7 +55,7 @@ type Replica struct {
 	done   chan error
 }
 
-// Whom codes are for, as logs show it, and the keys of the API and of administrators.
+// A recipient, its masked form in logs, and the keys of the API and of administrators.
 const (
 	Ana       = "ana.maria.canary@example.com"
 	AnaMasked = "a•••@example.com"
@@ -207,7 +207,7 @@ func (s *Stack) LinesOf(text string) string {
 	return found.String()
 }
 
-// Answer is what came back.
+// Answer is a response with its body.
 type Answer struct {
 	StatusCode int
 	Header     http.Header
@@ -247,8 +247,8 @@ type VerificationBody struct {
 	}
 }
 
-// Client is that of all requests. It closes a connection that it made ahead and did not use before
-// the service does so, after 5 s: net/http repeats no POST there.
+// Client sends all requests. It closes an unused connection before the service does so after 5 s:
+// net/http does not repeat a POST whose connection the server has closed.
 var Client = &http.Client{Timeout: servertest.Patience, Transport: &http.Transport{
 	MaxConnsPerHost: 100, MaxIdleConnsPerHost: 100, IdleConnTimeout: 2 * time.Second,
 }}
@@ -304,7 +304,7 @@ func (s *Stack) Get(path string, change ...func(*http.Request)) Answer {
 	return s.Do(0, http.MethodGet, path, "", change...)
 }
 
-// Look returns what replica 0 answers about a verification.
+// Look reads a verification from replica 0.
 func (s *Stack) Look(id string) Answer { s.Helper(); return s.Get("/v1/verifications/" + id) }
 
 // AwaitState waits until the newest send of a verification has a status.
@@ -322,7 +322,7 @@ func (s *Stack) Ask(i int, to string, change ...func(*http.Request)) Answer {
 // State returns the answer's status field, or the status number of a problem.
 func (a Answer) State() string { return strings.Trim(string(a.Status), `"`) }
 
-// Letter is what a person received.
+// Letter is a mail that a person received.
 type Letter struct {
 	ID, To, Text string
 	At           time.Time
@@ -367,7 +367,7 @@ func (s *Stack) AwaitMail(to string, n int) []Letter {
 // Await is [servertest.Await].
 func (s *Stack) Await(what string, done func() bool) { s.Helper(); servertest.Await(s, what, done) }
 
-// Sleep waits for d, which a client was told to wait.
+// Sleep waits for d, the wait that an answer named.
 func Sleep(d time.Duration) { <-time.After(d) }
 
 var codeLine = regexp.MustCompile(`(?m)^\s*(\d{6,10}|[BCDFGHJKLMNPQRSTVWXZ]{8})\s*$`)

@@ -54,8 +54,7 @@ func (s *Stack) Ready(i int) (status int, body string) {
 	return a.StatusCode, cmp.Or(strings.Join(lines, "\n"), "ok")
 }
 
-// Unavailable is a refusal in plain words: what it is, when to come back, and not the quota's
-// words.
+// Unavailable checks a 503: it has a Retry-After, and says nothing about the quota.
 func (s *Stack) Unavailable(a Answer) {
 	s.Helper()
 	if a.StatusCode != http.StatusServiceUnavailable || a.Problem() != "unavailable" || a.Header.Get("Retry-After") == "" {

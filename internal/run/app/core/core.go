@@ -1,10 +1,10 @@
 // Package core puts together the parts that need no port, file or connection: gates, outbox, use
 // cases, the deliverer of webhooks and the jobs. Package app gives it the parts that the
-// configuration names. Tests give it parts in memory and a clock, which in testing/synctest is that
-// of the bubble; the demonstration gives it a clock and mail servers of its own.
+// configuration names. Tests give it parts in memory and a clock, in testing/synctest the clock of
+// the bubble. The demonstration gives it its own clock and mail servers.
 //
-// A new service that a Core uses is a field of Dependencies. newCore of package app sets it; New of
-// verificationtest sets it to a stand-in.
+// To add a service that Core uses, add a field to Dependencies. newCore of package app sets the
+// field; New of verificationtest sets it to a stand-in.
 package core
 
 import (
@@ -33,7 +33,7 @@ import (
 	"sendcode/internal/verify/verification"
 )
 
-// Settings are what the configuration decides.
+// Settings are the parts of the configuration that Core needs.
 type Settings struct {
 	Policy    policy.Set
 	Outbox    outbox.Config
@@ -72,13 +72,13 @@ type TextRenderer interface {
 	verification.LocaleChooser
 }
 
-// Tracer makes traces of what happens without a request. Implementation: traces.Traces.
+// Tracer traces work that no request started. Implementation: traces.Traces.
 type Tracer interface {
 	outbox.Tracer
 	webhook.Tracer
 }
 
-// Observer counts what happens, for metrics. It must not block.
+// Observer counts events for the metrics. It must not block.
 type Observer interface {
 	verification.Observer
 	outbox.Observer
@@ -98,7 +98,7 @@ type Dependencies struct {
 	Texts       TextRenderer          // set if Carrier is
 	Carrier     outbox.Carrier        // nil: there are no text messages
 	Receipts    outbox.ReceiptSources // nil: no carrier is asked for receipts
-	Budget      verification.Budget   // nil: no cap on what text messages cost
+	Budget      verification.Budget   // nil: there is no cap on the cost of text messages
 	Observer    Observer
 	Tracer      Tracer // nil: there are no traces
 	Logger      *slog.Logger
@@ -208,9 +208,9 @@ func (c *Core) jobs() []jobs.Job {
 // refusals.
 const lastWriteWait = 5 * time.Second
 
-// Run delivers messages and webhooks and runs the jobs, those of more too, until ctx ends. Then it
-// ends or releases the sends in flight, and writes what Dependencies.SavedEvents has not written
-// yet.
+// Run delivers messages and webhooks, and runs the jobs and the jobs of more, until ctx ends. Then
+// it ends or releases the sends in flight, and writes the events of Dependencies.SavedEvents that
+// are not written yet.
 func (c *Core) Run(ctx context.Context, more ...jobs.Job) {
 	repairs, endRepairs := context.WithCancel(context.WithoutCancel(ctx))
 	var work, repairing sync.WaitGroup
@@ -228,7 +228,7 @@ func (c *Core) Run(ctx context.Context, more ...jobs.Job) {
 	repairing.Wait()
 	c.Gates.Stop()
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWriteWait)
-	c.Gates.MakePendingRefunds(last) // those for which the last trial of Stop had no time
+	c.Gates.MakePendingRefunds(last) // refunds that the last try of Stop had no time for
 	cancel()
 	if k := c.dependencies.SavedEvents; k != nil {
 		if err := k.Flush(context.WithoutCancel(ctx)); err != nil {

@@ -16,8 +16,9 @@ import (
 	"sendcode/internal/run/config"
 )
 
-// checkBounces posts a bounce mail to the running service, as `sendcode bounce` does. Its send does
-// not exist, so nothing is recorded. A service that does not run yet is no fault.
+// checkBounces posts a bounce mail to the running service, as `sendcode bounce` does. The mail
+// names a send that does not exist, so nothing is recorded. It is no failure if the service does
+// not run yet.
 func (d *doctor) checkBounces(ctx context.Context) {
 	const what = "bounce mails"
 	source, ok := d.cfg.BounceSource()

@@ -8,8 +8,9 @@ import (
 	"strings"
 )
 
-// checkService asks the running service: its last requests know what no trial here shows, such as
-// a carrier that takes the login and no message. One that does not run is no fault.
+// checkService asks the running service about its last requests. They show faults that the doctor's
+// own checks miss, such as a carrier that accepts the login but no message. It is no failure if the
+// service does not run.
 func (d *doctor) checkService(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
@@ -39,5 +40,6 @@ func (d *doctor) checkService(ctx context.Context) {
 	}
 }
 
-// whileItWorks are the words of /readyz for a service that sends, or is told not to.
+// whileItWorks are the words of /readyz while the service works, or while it is set to send
+// nothing.
 var whileItWorks = []string{"database_slow", "clock_off", "suppressions_held", "held"}

@@ -13,8 +13,8 @@ import (
 	"sendcode/internal/store/sqldb"
 )
 
-// minPartitionWeeksAhead is the least number of coming weeks with partitions for which the doctor
-// prints no remark.
+// minPartitionWeeksAhead is how many coming weeks need partitions. With fewer the doctor prints a
+// remark.
 const minPartitionWeeksAhead = 2
 
 // checkKeys compares the keys with the database's check values, and counts the rows that are

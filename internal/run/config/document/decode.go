@@ -23,12 +23,12 @@ import (
 // methods record a mistake and go on. The tags of a field:
 //
 //	yaml      its key; ",inline" and ",omitempty" as in package yaml
-//	default   its value when it is not given, in YAML
-//	required  it has to be given
-//	check     the name of a check in Checks; keys: the same, of the keys of a mapping
-//	oneof     the words that it may be
+//	default   its default value, in YAML
+//	required  it must be given
+//	check     the name of a check in Checks; keys: the same, for the keys of a mapping
+//	oneof     the allowed words
 //	range     the least and the largest value; words after them are part of the message, and ", or 0" in them admits zero
-//	unique    a list holds nothing twice: yes, or the key by which its mappings differ
+//	unique    a list has no duplicates: yes, or the key by which its mappings differ
 //
 // An empty value counts as not given. A list of one scalar needs no brackets.
 type Decoder struct {
@@ -61,7 +61,7 @@ type preparer interface{ Prepare(p *Mapping) bool }
 // Valid reports whether no mistake was found in the mapping.
 func (m *Mapping) Valid() bool { return len(m.Errs.Mistakes) == m.before }
 
-// nodeAtOrSelf returns the node and path of a key; those of the mapping if the key is not given.
+// nodeAtOrSelf returns the node and path of a key or, if the key is not given, of the mapping.
 func (m *Mapping) nodeAtOrSelf(key string) (*yaml.Node, string) {
 	if n := m.Given[key]; n != nil {
 		return n, JoinPath(m.Path, key)
@@ -78,11 +78,11 @@ func (m *Mapping) AddMistake(key, format string, args ...any) {
 	}
 }
 
-// LocationOf returns the file, line and path of a key, for people; those of the mapping if the key
-// is not given.
+// LocationOf returns the file, line and path of a key, for people. If the key is not given, it
+// returns those of the mapping.
 func (m *Mapping) LocationOf(key string) string { return m.location(m.nodeAtOrSelf(key)) }
 
-// Field is one field of a struct, those of inlined ones included.
+// Field is a field of a struct or of a struct that it inlines.
 type Field struct {
 	Name  string
 	Tag   reflect.StructTag
@@ -228,8 +228,7 @@ func (d *Decoder) decodeItem(n *yaml.Node, path string, list reflect.Value, tag 
 	return places
 }
 
-// checkUnique returns what is wrong if the list already has an element equal to one, by the tag
-// unique; else "".
+// checkUnique returns a problem if the list already has an equal element by the tag unique.
 func checkUnique(list, one reflect.Value, tag reflect.StructTag) string {
 	key := tag.Get("unique")
 	part := func(v reflect.Value) any {

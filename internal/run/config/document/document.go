@@ -19,8 +19,8 @@ const (
 	MaxValueSize = 64 << 10
 )
 
-// Parse returns the root of a YAML file; nil if the file is empty, or can't be parsed, which is a
-// mistake.
+// Parse returns the root of a YAML file. It returns nil for an empty file, and for a file that it
+// cannot parse, with a mistake.
 func (d *Decoder) Parse(content []byte) *yaml.Node {
 	if len(content) > MaxSize {
 		d.Errs.Add(d.Name, "is larger than %d bytes", MaxSize)
@@ -110,8 +110,8 @@ func (d *Decoder) scalar(n *yaml.Node, path string) (string, bool) {
 	return strings.TrimSpace(n.Value), true
 }
 
-// checkKind reports whether a node is of a kind that can be decoded; if not, it adds a mistake that
-// says what it must be.
+// checkKind reports whether a node has a kind that can be decoded. If not, it adds a mistake with
+// want.
 func (d *Decoder) checkKind(n *yaml.Node, path string, kind yaml.Kind, want string) bool {
 	switch {
 	case n.Kind == yaml.AliasNode:

@@ -13,8 +13,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Encoder writes structs in the form that Decoder reads. It maps the name in a tag check to a
-// function that masks the secrets in such a value.
+// Encoder writes structs in the form that Decoder reads. Its functions mask secrets in values, by
+// the name in the field's tag check.
 type Encoder map[string]func(text string) string
 
 // maxLineWidth bounds a mapping or list on one line, in bytes.

@@ -37,7 +37,7 @@ func (e *Errors) Add(where, format string, args ...any) {
 	e.Mistakes = append(e.Mistakes, Mistake{where, fmt.Sprintf(format, args...)})
 }
 
-// OrNil returns nil if there is no mistake, else the list.
+// OrNil returns the list, or nil if there is no mistake.
 func (e *Errors) OrNil() error {
 	if len(e.Mistakes) == 0 {
 		return nil

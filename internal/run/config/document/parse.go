@@ -52,7 +52,7 @@ func JoinOr(words []string) string {
 	return strings.Join(words[:last], ", ") + " or " + words[last]
 }
 
-// parseByType sets a field that is no string to a text, by the field's type.
+// parseByType parses text by the type of a field that is not a string, and sets the field.
 func parseByType(v reflect.Value, tag reflect.StructTag, text string) (problem string) {
 	switch into := v.Addr().Interface().(type) {
 	case *time.Duration:
@@ -90,7 +90,7 @@ func parseByType(v reflect.Value, tag reflect.StructTag, text string) (problem s
 	return problem
 }
 
-// checkRange returns what is wrong if the value is out of the range that the tag names, else "".
+// checkRange returns a problem if the value is out of the range of the tag.
 func checkRange[T int | time.Duration](tag reflect.StructTag, v T, read func(string) (T, string)) string {
 	least, rest, given := strings.Cut(tag.Get("range"), " ")
 	most, _, _ := strings.Cut(strings.ReplaceAll(rest, ":", ","), ",")
