@@ -108,8 +108,8 @@ func (b backupCommand) Run(ctx context.Context, p program, cfg config.Config) er
 	defer p.sayItGoesOn("backup")()
 	if b.File == "-" {
 		if out, ok := p.out.(*os.File); ok && isTerminal(out) {
-			return errors.New("standard output is a terminal, which keeps no archive and changes its bytes: name a file or a pipe; " +
-				"docker exec needs no -t for it, and docker compose exec needs -T")
+			return errors.New("standard output is a terminal, which cannot hold an archive: name a file or a pipe; " +
+				"run docker exec without -t, and docker compose exec with -T")
 		}
 		progress := io.Discard
 		if p.terminal {
@@ -293,15 +293,15 @@ func (k keyCommand) Run(p program) error {
 		return p.println(config.NewWebhookSecret())
 	case "env":
 		_, _ = fmt.Fprintln(p.err,
-			"Keep these, shown this once: with other keys, codes on their way and the places of recipients are lost. "+
-				"Beside them give SENDCODE_DATABASE_URL, SENDCODE_SMTP_URL, SENDCODE_MAIL_FROM and SENDCODE_ORIGINS; "+
+			"Keep these secrets, which are shown only once: with other keys, pending codes are invalid and all counts begin again. "+
+				"Also set SENDCODE_DATABASE_URL, SENDCODE_SMTP_URL, SENDCODE_MAIL_FROM and SENDCODE_ORIGINS; "+
 				"with several replicas also SENDCODE_REDIS_URL.")
 		_, err := fmt.Fprint(p.out, config.GenerateSecretVariables())
 		return err
 	}
 	value, sum := config.NewAPIKey(config.KeyKind(k.Kind))
 	_, _ = fmt.Fprintln(p.err,
-		"The key, which is shown this once, and the line for the keys of an app in the file of SENDCODE_CONFIG:")
+		"The key, which is shown only once, and the line for the keys of an app in the file of SENDCODE_CONFIG:")
 	return p.println(fmt.Sprintf("%s\n- {id: k_%s, kind: %s, sha256: \"%s\"}", value, sum[:8], k.Kind, sum))
 }
 

@@ -68,7 +68,7 @@ func main() {
 // run executes one command line and returns the exit code. Help calls exit instead.
 func (p program) run(ctx context.Context, args []string, exit func(int)) int {
 	if len(args) > 0 && args[0] == "copy" {
-		_, _ = fmt.Fprintln(p.err, "sendcode: copy is now called move, which says that the file serves no more after it")
+		_, _ = fmt.Fprintln(p.err, "sendcode: copy is now called move, which says that the file is no longer used after it")
 		args = append([]string{"move"}, args[1:]...)
 	}
 	parser := kong.Must(&commandLine{},

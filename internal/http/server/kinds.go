@@ -38,13 +38,13 @@ var (
 	MalformedJSON = registerProblemKind(ProblemKind{
 		Slug: "malformed-json", Status: http.StatusBadRequest, Title: "Not valid JSON",
 		Cause: "The body is not one JSON object.",
-		Remedy: "Send one JSON object in UTF-8 in which no name stands twice. `line` and `column` say where reading stopped (from 1; columns in " +
-			"characters), `position` says it in bytes from 0. `field` is a name that stands twice. Nothing was done.",
+		Remedy: "Send one JSON object in UTF-8 in which no name occurs twice. `line` and `column` say where reading stopped (from 1; columns in " +
+			"characters), `position` says it in bytes from 0. `field` is a name that occurs twice. Nothing was done.",
 		Say: ourFaultMessage,
 	})
 	unknownField = registerProblemKind(ProblemKind{
 		Slug: "unknown-field", Status: http.StatusBadRequest, Title: "Unknown field",
-		Cause:  "The body has a field that this address does not know.",
+		Cause:  "The body has a field that this endpoint does not accept.",
 		Remedy: "`field` names it, `line` and `column` say where it stands. Names are case-sensitive; /docs has all of them. Nothing was done.",
 		Say:    ourFaultMessage,
 	})
@@ -62,12 +62,12 @@ var (
 	Forbidden = registerProblemKind(ProblemKind{
 		Slug: "forbidden", Status: http.StatusForbidden, Title: "Not allowed",
 		Cause: "This key, account or origin may not do that.",
-		Remedy: "`detail` says why. A public key works on pages of its app's `origins` alone, and not for what needs a secret key. An account may do " +
+		Remedy: "`detail` says why. A public key works only on pages of its app's `origins`, and not where a secret key is needed. An account may do " +
 			"what its role allows.", Say: ourFaultMessage,
 	})
 	ScopeMissing = registerProblemKind(ProblemKind{
 		Slug: "insufficient-scope", Status: http.StatusForbidden, Title: "Insufficient scope",
-		Cause:  "The API key has scopes, and the one that this request needs is not among them.",
+		Cause:  "The API key has scopes, but not the one that this request needs.",
 		Remedy: "`scope` names it. Use another key, or add the scope to this key's `scopes` in the configuration. Nothing was done.",
 		Say:    ourFaultMessage,
 	})
@@ -75,41 +75,41 @@ var (
 		Slug: "secret-key-in-page", Status: http.StatusForbidden, Title: "Secret key in a page",
 		Cause: "A page sent a secret key (`sk_…`). Every visitor of the page can read it, and with it send codes and read what was sent.",
 		Remedy: "Put the app's public key (`pk_…`) into the page, and the page's origin into the app's `origins`; `sendcode key --kind public` makes a key. " +
-			"Call with secret keys from your back end alone. Replace the secret key: it was published. Nothing was done.", Say: ourFaultMessage,
+			"Use secret keys only in your back end. Replace the secret key: it was published. Nothing was done.", Say: ourFaultMessage,
 	})
 	NotFound = registerProblemKind(ProblemKind{
 		Slug: "not-found", Status: http.StatusNotFound, Title: "Not found",
 		Cause: "There is nothing at this address, or nothing for this key.",
-		Remedy: "Compare the address with /docs. What another app opened is not found, nor is for a public key what a back end opened, nor what was " +
+		Remedy: "Compare the address with /docs. A verification is also not found if another app opened it, if a back end opened it and you use a public key, or if it was " +
 			"erased. If the ID was good before, ask for a new code.",
 		Say: "This code is not known any more. Ask for a new one.",
 	})
 	methodNotAllowed = registerProblemKind(ProblemKind{
 		Slug: "method-not-allowed", Status: http.StatusMethodNotAllowed, Title: "Method not allowed",
-		Cause:  "This address does not know the method of the request; the header Allow names those that it knows.",
+		Cause:  "This endpoint does not accept the method of the request; the header Allow names those that it accepts.",
 		Remedy: "Use one of the methods in `Allow`.", Say: ourFaultMessage,
 	})
 	conflict = registerProblemKind(ProblemKind{
 		Slug: "conflict", Status: http.StatusConflict, Title: "Conflict",
 		Cause:  "Another request with the same Idempotency-Key is being worked on.",
-		Remedy: "Repeat the same request with the same key after `Retry-After` seconds: it then has the answer of the first.",
+		Remedy: "Repeat the same request with the same key after `Retry-After` seconds: it then gets the answer of the first request.",
 		Say:    "We are still working on it. One moment.",
 	})
 	NotDoneKind = registerProblemKind(ProblemKind{
 		Slug: "not-done", Status: http.StatusConflict, Title: "Not done",
-		Cause:  "What was asked for is not possible any more, or a rule is against it.",
+		Cause:  "The action is not possible any more, or a rule forbids it.",
 		Remedy: "`detail` says which. Nothing was done.", Say: ourFaultMessage,
 	})
 	proofRedeemedKind = registerProblemKind(ProblemKind{
 		Slug: "proof-redeemed", Status: http.StatusConflict, Title: "Proof redeemed before",
 		Cause: "This proof or reference was exchanged for the address before.",
-		Remedy: "Each is exchanged once. If the answer was lost, repeat the request with its own Idempotency-Key. Else someone uses it a second time: " +
+		Remedy: "Each is exchanged once. If the answer was lost, repeat the request with its own Idempotency-Key. Otherwise someone uses it a second time: " +
 			"refuse the sign-in.",
 		Say: "This sign-in was used already. Please start again.",
 	})
 	checkedByCallerKind = registerProblemKind(ProblemKind{
 		Slug: "caller-checks", Status: http.StatusConflict, Title: "The caller checks this code",
-		Cause:  "The code came with the request for it, so it is not known here: it was sent, and is neither checked nor sent again.",
+		Cause:  "The caller made this code. The service has sent it, but does not keep it, so the service can't check it or send it again.",
 		Remedy: "Compare it where you made it. To send it once more, ask with `code` again, under a new Idempotency-Key. Nothing was done.",
 		Say:    ourFaultMessage,
 	})
@@ -167,11 +167,11 @@ var (
 	})
 	HumanCheck = registerProblemKind(ProblemKind{
 		Slug: "human-check", Status: http.StatusPreconditionRequired, Title: "Human check needed",
-		Cause: "A stranger needs a human check for this send: strangers are many at the moment, or the check is always asked for.",
+		Cause: "This send needs a human check: unknown callers send many requests at the moment, or the check is always required.",
 		Remedy: "`human_check` has the vendor (`by`, `site_key`) and a challenge (`work`). Repeat the request with the same Idempotency-Key and the token in " +
 			"`human_check`: a vendor's own, or `work:` and the base64 of the solved challenge (ALTCHA, version 1). Or wait `retry_after` seconds, if it is " +
 			"there. Nothing was sent or counted.",
-		Say: "Please show that you are no robot, or try again at 14:32.",
+		Say: "Please show that you are not a robot, or try again at 14:32.",
 	})
 	HumanCheckFailed = registerProblemKind(ProblemKind{
 		Slug: "human-check-failed", Status: http.StatusUnprocessableEntity, Title: "Human check not passed",
@@ -190,7 +190,7 @@ var (
 	TooManyAttempts = registerProblemKind(ProblemKind{
 		Slug: "too-many-attempts", Status: http.StatusTooManyRequests, Title: "Too many attempts",
 		Cause:  "Too many wrong admin tokens came from your network.",
-		Remedy: "Wait as long as `Retry-After` says. A right token is taken meanwhile.",
+		Remedy: "Wait as long as `Retry-After` says. A right token is accepted meanwhile.",
 		Say:    "Too many attempts. Try again at 14:32.",
 	})
 	tooManyRequests = registerProblemKind(ProblemKind{

@@ -116,14 +116,14 @@ func Run(ctx context.Context, cfg config.Config, reload ReloadOptions, logger *s
 	a.SetReload(reload)
 	a.printBanner(out)
 	if cfg.DatabaseURL == "" {
-		a.logger.Info("one-file mode: all that must be kept is in this directory, for one process", "data_dir", cfg.DataDir)
+		a.logger.Info("one-file mode: this directory has all data, for one process", "data_dir", cfg.DataDir)
 	}
 	for _, l := range a.listeners {
 		a.logger.Info("serving", "addr", l.Addr().String(), "passed", l.passed(),
 			"loopback", !config.RequiresHTTPS(l.Addr().String()), "parts", l.parts())
 	}
 	if err := notifySystemd("READY=1"); err != nil {
-		a.logger.Info("systemd does not hear that the service is ready", "error", err)
+		a.logger.Info("systemd could not be notified that the service is ready", "error", err)
 	}
 	context.AfterFunc(ctx, func() { _ = notifySystemd("STOPPING=1") })
 	return a.Serve(ctx)

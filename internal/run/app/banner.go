@@ -36,7 +36,7 @@ func (a *App) printBanner(out io.Writer) {
 	}
 	if a.cfg.Loopback() {
 		fmt.Fprintf(out,
-			"\nGenerated keys and the mailbox are for programs on this machine alone: closed behind a proxy that says that it is one.\n")
+			"\nGenerated keys and the mailbox work only for programs on this machine: requests with a proxy's headers are refused.\n")
 	}
 	for _, g := range a.generated {
 		if g.Name != "SENDCODE_API_KEY" {

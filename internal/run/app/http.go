@@ -145,7 +145,7 @@ func (a *App) openPorts() error {
 		}
 	}
 	for _, l := range passed {
-		return fmt.Errorf("systemd passed a socket for %s, and neither SENDCODE_ADDR nor SENDCODE_ADMIN_ADDR has its port: "+
+		return fmt.Errorf("systemd passed a socket for %s, but neither SENDCODE_ADDR nor SENDCODE_ADMIN_ADDR has its port: "+
 			"correct ListenStream", l.Addr())
 	}
 	a.cfg.UpdateWarnings(time.Now())

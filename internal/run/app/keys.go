@@ -115,10 +115,10 @@ func explainOtherKeys(err error) error {
 	for _, name := range other.Names {
 		if name == keys.IndexKeyCheckName {
 			advice = append(advice,
-				"set SENDCODE_INDEX_KEY to the one that the database was written with, or every quota begins again")
+				"set SENDCODE_INDEX_KEY to the key with which the database was written; with another key all counts begin again")
 		} else {
 			advice = append(advice, "in SENDCODE_SECRET_KEYS "+name+
-				" has other bytes than before: put its bytes back, and give a new key another ID")
+				" has another value than before: put its old value back, and give a new key a new ID")
 		}
 	}
 	return fmt.Errorf("%w: %s; docs/operations.md#keys", err, strings.Join(advice, "; "))

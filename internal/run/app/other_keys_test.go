@@ -28,9 +28,9 @@ func TestNewRefusesOtherKeys(t *testing.T) {
 	for what, c := range map[string]struct{ ring, index, said string }{
 		"another index key": {
 			"k1:" + one, otherIndex,
-			"with other keys: index key: set SENDCODE_INDEX_KEY to the one that the database was written with",
+			"with other keys: index key: set SENDCODE_INDEX_KEY to the key with which the database was written",
 		},
-		"other bytes": {"k1:" + other, index, "with other keys: key k1: in SENDCODE_SECRET_KEYS key k1 has other bytes than before"},
+		"other bytes": {"k1:" + other, index, "with other keys: key k1: in SENDCODE_SECRET_KEYS key k1 has another value than before"},
 		"both":        {"k1:" + other + ",k9:" + one, otherIndex, "with other keys: index key, key k1: "},
 	} {
 		withKeys(c.ring, c.index)

@@ -188,7 +188,7 @@ func (p *databaseProbe) exchangeHeartbeats(ctx context.Context) {
 	if p.seen != "" && seen != p.seen && seen != noHeartbeat {
 		if p.others.IsZero() {
 			p.logger.Error(
-				"database writable by another replica alone: /readyz is 503 until it can; compare their networks and settings",
+				"database writable only by another replica: /readyz answers 503 until this one can write; compare their networks and settings",
 				logs.SeeDatabaseAway)
 		}
 		p.others = time.Now()

@@ -27,11 +27,11 @@ func passedSockets() (all []net.Listener, err error) {
 		file := os.NewFile(uintptr(fd), "passed socket")
 		port, err := net.FileListener(file) // it has a duplicate of the descriptor
 		if err = errors.Join(err, file.Close()); err != nil {
-			return all, fmt.Errorf("the socket that systemd passed as %d is none: %w", fd, err)
+			return all, fmt.Errorf("the descriptor %d that systemd passed is not a socket: %w", fd, err)
 		}
 		tcp, ok := port.(*net.TCPListener)
 		if !ok {
-			return all, fmt.Errorf("the socket %s that systemd passed is none of TCP: write ListenStream=<address>:<port>", port.Addr())
+			return all, fmt.Errorf("the socket %s that systemd passed is not a TCP socket: write ListenStream=<address>:<port>", port.Addr())
 		}
 		all = append(all, server.InheritedListener{TCPListener: tcp})
 	}
@@ -59,7 +59,7 @@ func listen(address string, passed *[]net.Listener) (net.Listener, error) {
 	}
 	own, every := addrOf(port).IP, wanted.IP == nil || wanted.IP.IsUnspecified()
 	if !own.IsLoopback() && (!config.RequiresHTTPS(address) || !every && !own.Equal(wanted.IP)) {
-		return nil, errors.Join(port.Close(), fmt.Errorf("the socket %s can be reached from other machines than the setting %s says: "+
+		return nil, errors.Join(port.Close(), fmt.Errorf("more machines can reach the socket %s than the setting %s allows: "+
 			"correct the setting, or ListenStream of systemd", port.Addr(), address))
 	}
 	return port, nil

@@ -170,7 +170,7 @@ func (a *App) retryAtStart(ctx context.Context, setting string, away func(error)
 				a.cfg.StartWait, setting)
 		case time.Since(said) >= waitLogEvery:
 			said = time.Now()
-			const waits = "start waits: start what the setting names, or correct it"
+			const waits = "start waits: start the server that the setting names, or correct the setting"
 			what := []any{"setting", setting, "left", left.Round(time.Second).String(), "error", err}
 			if setting == redisSetting {
 				a.logger.Warn(waits, append(what, logs.SeeRedis)...)
@@ -294,7 +294,7 @@ func (a *App) tokenLogger(client string, failure error) {
 		a.logger.Info("oauth client has a token again", "client", client)
 		return
 	}
-	a.logger.Warn("oauth client gets no token: mail servers that need it take mails until the last one ends", "client", client,
+	a.logger.Warn("oauth client gets no token: its mail servers accept mails until the last token expires", "client", client,
 		"error", failure, logs.SeeSendsWait)
 }
 

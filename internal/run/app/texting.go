@@ -96,7 +96,7 @@ func newCarrierCodeLogger(logger *slog.Logger) func(carrier string, fail *delive
 			return
 		}
 		logged[key] = true
-		logger.Warn("a carrier refuses messages, and not for the person's number or text; the next one gets them",
+		logger.Warn("a carrier refuses messages for a reason other than the number and the text; the next carrier gets them",
 			"carrier", carrier, "reply", fail.ReplyCodes(), logs.SeeTextMessages)
 	}
 }
@@ -155,7 +155,7 @@ func (a *App) checkTexts(cfg config.Config, own map[string]*message.TextRenderer
 	for _, app := range cfg.Apps {
 		name := cfg.TitleOf(app)
 		if err := message.CheckName(name); err != nil {
-			return fmt.Errorf("the app %q can't be called that in messages; give it a title: %w", app.Name, err)
+			return fmt.Errorf("the name of the app %q can't be used in messages; give the app a title: %w", app.Name, err)
 		}
 		if a.texts != nil {
 			errs = append(errs, cmp.Or(own[app.Name], a.texts).CheckLength(message.Data{App: name, Hash: app.SMSHash},

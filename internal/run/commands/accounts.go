@@ -95,7 +95,7 @@ func ChangeAccount(ctx context.Context, cfg config.Config, wish AdminCommand, ou
 		return withOptionName(err)
 	}
 	if password != "" {
-		_, err = fmt.Fprintf(out, "The password of %s, which is shown this once:\n%s\n", w.Name, password)
+		_, err = fmt.Fprintf(out, "The password of %s, which is shown only once:\n%s\n", w.Name, password)
 	}
 	return err
 }

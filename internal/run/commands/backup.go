@@ -67,7 +67,7 @@ func Backup(ctx context.Context, cfg config.Config, path string, secrets bool, o
 // recordBackup records for metrics and the doctor when a backup that is whole began.
 func recordBackup(cfg config.Config, began time.Time) error {
 	if err := config.RecordBackup(cfg.DataDir, began); err != nil {
-		return fmt.Errorf("the backup is whole, but its instant can't be kept for metrics: %w", err)
+		return fmt.Errorf("the backup is complete, but its time can't be recorded for the metrics: %w", err)
 	}
 	return nil
 }
@@ -76,7 +76,7 @@ func recordBackup(cfg config.Config, began time.Time) error {
 func createEmptyFile(path string) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("%s is there already: name another file, or move it away", path)
+		return fmt.Errorf("%s exists already: name another file, or move it away", path)
 	}
 	if err != nil {
 		return err

@@ -94,7 +94,7 @@ func BackupTo(ctx context.Context, cfg config.Config, out io.Writer, secrets boo
 		}
 	}
 	if err = errors.Join(err, archive.Close(), ctx.Err()); err != nil {
-		return fmt.Errorf("no whole backup was written: %w", err)
+		return fmt.Errorf("the backup is incomplete: %w", err)
 	}
 	return recordBackup(cfg, made.At)
 }
@@ -187,7 +187,7 @@ var formats = []struct{ begins, problem string }{
 	{"\x1f\x8b", "it is compressed by gzip: gunzip -c FILE | sendcode restore -"},
 	{"\x28\xb5\x2f\xfd", "it is compressed by zstd: zstd -dc FILE | sendcode restore -"},
 	{"\xfd7zXZ", "it is compressed by xz: xz -dc FILE | sendcode restore -"},
-	{sqliteFormat, "it is a database and no archive: with the service stopped, put it into the data directory as " + config.DatabaseFile},
+	{sqliteFormat, "it is a database, not an archive: with the service stopped, put it into the data directory as " + config.DatabaseFile},
 }
 
 const sqliteFormat = "SQLite format 3\x00" // sqlite.org/fileformat2.html section 1.2
@@ -205,7 +205,7 @@ func readArchive(dir string, in *bufio.Reader) (at time.Time, names []string, er
 	for {
 		head, err := archive.Next()
 		if err != nil { // io.EOF too: the manifest must come before
-			return at, nil, fmt.Errorf("the archive ends before its manifest, or is no archive: %w", err)
+			return at, nil, fmt.Errorf("the file is not an archive of sendcode backup, or its end is missing: %w", err)
 		}
 		if head.Name == manifestFile {
 			break
@@ -218,14 +218,14 @@ func readArchive(dir string, in *bufio.Reader) (at time.Time, names []string, er
 	}
 	var listed manifest
 	if err := json.NewDecoder(io.LimitReader(archive, largestManifest)).Decode(&listed); err != nil {
-		return at, nil, fmt.Errorf("its manifest can't be read: %w", err)
+		return at, nil, fmt.Errorf("the archive's manifest can't be read: %w", err)
 	}
 	if !slices.Equal(read, listed.Files) || !slices.Contains(names, config.DatabaseFile) {
-		return at, nil, errors.New("its files are not those of its manifest: it is damaged")
+		return at, nil, errors.New("the archive is damaged: its files do not match its manifest")
 	}
 	switch _, err := archive.Next(); {
 	case err == nil:
-		return at, nil, errors.New("it has a file after its manifest: it is damaged")
+		return at, nil, errors.New("the archive is damaged: it has a file after its manifest")
 	case errors.Is(err, context.Canceled):
 		return at, nil, err
 	}
@@ -236,13 +236,13 @@ func readArchive(dir string, in *bufio.Reader) (at time.Time, names []string, er
 // regular files only: a link has no content, and a sparse file may be larger than the archive.
 func readFile(dir string, archive io.Reader, head *tar.Header, before []string) (archivedFile, error) {
 	if head.Name != config.DatabaseFile && head.Name != config.SecretsFile {
-		return archivedFile{}, fmt.Errorf("%q is no file of a backup", head.Name)
+		return archivedFile{}, fmt.Errorf("the archive has the file %q, which no backup has", head.Name)
 	}
 	sparse := slices.ContainsFunc(slices.Collect(maps.Keys(head.PAXRecords)), func(key string) bool {
 		return strings.HasPrefix(key, "GNU.sparse.")
 	})
 	if head.Typeflag != tar.TypeReg || sparse || slices.Contains(before, head.Name) {
-		return archivedFile{}, fmt.Errorf("%s is no plain file, or is there twice", head.Name)
+		return archivedFile{}, fmt.Errorf("the archive has %s twice, or not as a regular file", head.Name)
 	}
 	if free, _, ok := disk.Space(dir); ok && free < float64(head.Size) {
 		return archivedFile{}, fmt.Errorf("the disk has %s free, and %s takes %s", megabytes(free), head.Name, megabytes(float64(head.Size)))
@@ -250,7 +250,7 @@ func readFile(dir string, archive io.Reader, head *tar.Header, before []string) 
 	in, sum := bufio.NewReader(archive), sha256.New()
 	first, err := in.Peek(len(sqliteFormat))
 	if head.Name == config.DatabaseFile && string(first) != sqliteFormat {
-		return archivedFile{}, errors.Join(fmt.Errorf("%s is no SQLite database", head.Name), err)
+		return archivedFile{}, errors.Join(fmt.Errorf("%s is not a SQLite database", head.Name), err)
 	}
 	err = config.WriteFile(filepath.Join(dir, head.Name), func(f *os.File) error {
 		_, err := io.Copy(io.MultiWriter(f, sum), in)

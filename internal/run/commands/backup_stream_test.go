@@ -108,24 +108,24 @@ func TestBackupStream(t *testing.T) {
 		t.Error("an interrupted restore:", err)
 	}
 	for want, in := range map[string]io.Reader{
-		"before its manifest":          bytes.NewReader(whole[:manifest]),
-		"unexpected EOF":               bytes.NewReader(whole[:len(whole)/2]),
-		"manifest can't be read":       bytes.NewReader(whole[:manifest+520]),
-		"not those of its manifest":    bytes.NewReader(changed),
-		"is no archive":                strings.NewReader(""),
-		"no file of a backup":          foreign,
-		"a file after its manifest":    after,
-		iotest.ErrTimeout.Error():      iotest.TimeoutReader(bytes.NewReader(whole)),
-		"nothing was restored: the ar": strings.NewReader(strings.Repeat("not a tar ", 200)),
-		"gunzip -c FILE":               strings.NewReader("\x1f\x8b\x08 and more than a few bytes"),
-		"no archive: with the service": strings.NewReader("SQLite format 3\x00 and more"),
-		"is no plain file, or is there twice": archiveOf(&tar.Header{
+		"or its end is missing: EOF":       bytes.NewReader(whole[:manifest]),
+		"unexpected EOF":                   bytes.NewReader(whole[:len(whole)/2]),
+		"manifest can't be read":           bytes.NewReader(whole[:manifest+520]),
+		"files do not match its manifest":  bytes.NewReader(changed),
+		"not an archive of sendcode":       strings.NewReader(""),
+		"which no backup has":              foreign,
+		"a file after its manifest":        after,
+		iotest.ErrTimeout.Error():          iotest.TimeoutReader(bytes.NewReader(whole)),
+		"nothing was restored: the file":   strings.NewReader(strings.Repeat("not a tar ", 200)),
+		"gunzip -c FILE":                   strings.NewReader("\x1f\x8b\x08 and more than a few bytes"),
+		"not an archive: with the service": strings.NewReader("SQLite format 3\x00 and more"),
+		"twice, or not as a regular file": archiveOf(&tar.Header{
 			Name: config.DatabaseFile, Typeflag: tar.TypeLink, Linkname: config.SecretsFile,
 		}, ""),
-		"or is there twice":     archiveOf(&tar.Header{Name: config.DatabaseFile}, database, database),
-		"no plain file":         sparse(),
-		"is no SQLite database": archiveOf(&tar.Header{Name: config.DatabaseFile}, "an empty file, nearly"),
-		"sendcode.db takes":     archiveOf(&tar.Header{Name: config.DatabaseFile, Size: 1 << 55}),
+		"has sendcode.db twice":    archiveOf(&tar.Header{Name: config.DatabaseFile}, database, database),
+		"as a regular file":        sparse(),
+		"is not a SQLite database": archiveOf(&tar.Header{Name: config.DatabaseFile}, "an empty file, nearly"),
+		"sendcode.db takes":        archiveOf(&tar.Header{Name: config.DatabaseFile, Size: 1 << 55}),
 	} {
 		if err := commands.Restore(t.Context(), cfg, in, io.Discard); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("not %q but %v", want, err)

@@ -120,15 +120,15 @@ func TestBackupRefuses(t *testing.T) {
 	apptest.Must(t, commands.Migrate(t.Context(), cfg, io.Discard))
 	apptest.Must(t, os.WriteFile(file("there"), []byte("x"), 0o600))
 	apptest.Must(t, os.WriteFile(file("b.secrets.yaml"), []byte("x"), 0o600))
-	refused(file("there"), false, "is there already")
-	refused(file("b"), true, "b.secrets.yaml is there already")
+	refused(file("there"), false, "exists already")
+	refused(file("b"), true, "b.secrets.yaml exists already")
 	refused(filepath.Join(dir, "none", "a"), false, "no such file or directory")
 	won, lost := make(chan error, 2), 0
 	for range 2 {
 		go func() { won <- commands.Backup(t.Context(), cfg, file("twice"), false, io.Discard) }()
 	}
 	for range 2 {
-		if err := <-won; err != nil && strings.Contains(err.Error(), "is there already") {
+		if err := <-won; err != nil && strings.Contains(err.Error(), "exists already") {
 			lost++
 		}
 	}

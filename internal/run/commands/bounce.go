@@ -41,7 +41,7 @@ func PostBounce(ctx context.Context, b BounceTarget, settings func() (config.Con
 	case err != nil:
 		return err
 	case len(body) > maxMail:
-		_, _ = fmt.Fprintln(out, "sendcode: dropped, since it is larger than 1 MiB")
+		_, _ = fmt.Fprintln(out, "sendcode: the mail was dropped, since it is larger than 1 MiB")
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, bouncePatience)
@@ -62,9 +62,9 @@ func PostBounce(ctx context.Context, b BounceTarget, settings func() (config.Con
 	case http.StatusNoContent:
 		return nil
 	case http.StatusUnauthorized:
-		return fmt.Errorf("%s has another secret: restart it after a change of the secret", url)
+		return fmt.Errorf("%s did not accept the secret: if the secret was changed, restart the service", url)
 	case http.StatusNotFound:
-		return fmt.Errorf("%s is not there: restart the service after a change of provider_events, or correct the URL", url)
+		return fmt.Errorf("%s does not exist: if provider_events was changed, restart the service; otherwise correct the URL", url)
 	}
 	return fmt.Errorf("the service answered %s", answer.Status)
 }

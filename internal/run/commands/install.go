@@ -95,7 +95,7 @@ func (i *Installation) ask(in io.Reader, out io.Writer) error {
 		if line != "" {
 			*q.answer = line
 		} else if err != nil {
-			return fmt.Errorf("there is no answer (%w): init --yes asks nothing", err)
+			return fmt.Errorf("can't read the answer (%w): init --yes runs without questions", err)
 		}
 	}
 	return nil
@@ -151,7 +151,7 @@ func Install(i Installation, in io.Reader, out io.Writer) error {
 		}
 	}
 	if strings.ContainsAny(i.MailFrom+i.SMTPURL+i.Origin+i.Tenant+i.ClientID+i.Secret+i.Account, "'\n\\$") {
-		return errors.New("an answer has ', \\ or $, which shells and compose read otherwise: write %XX in URLs, and leave it out of names")
+		return errors.New("an answer has ', \\ or $, which shells and compose interpret: write %XX in URLs, and leave it out of names")
 	}
 	var files []installed
 	var next string
@@ -164,7 +164,7 @@ func Install(i Installation, in io.Reader, out io.Writer) error {
 			"systemctl daemon-reload && systemctl enable --now sendcode.socket sendcode sendcode-backup.timer"
 		i.Root = filepath.Join("/", i.Root)
 	default:
-		return fmt.Errorf("%q is neither systemd nor compose", i.Where)
+		return fmt.Errorf("%q must be systemd or compose", i.Where)
 	}
 	if err := createFiles(i.Root, files); err != nil {
 		return err
@@ -172,7 +172,7 @@ func Install(i Installation, in io.Reader, out io.Writer) error {
 	for _, f := range files {
 		_, _ = fmt.Fprintln(out, "wrote", filepath.Join(i.Root, f.name))
 	}
-	_, err = fmt.Fprintf(out, "The secrets, with the API key and the password of the console at http://127.0.0.1:8081/admin, are new and only there: keep a copy. Put a proxy with TLS in front (docs/operations.md), then %s\n%s", next, public)
+	_, err = fmt.Fprintf(out, "Only these files have the new secrets, with the API key and the password of the console at http://127.0.0.1:8081/admin: keep a copy. Put a proxy with TLS in front (docs/operations.md), then %s\n%s", next, public)
 	return err
 }
 
@@ -185,7 +185,7 @@ func (i Installation) settings() (lines []string, public string, err error) {
 	case i.atGoogle():
 		server, err := url.Parse(i.SMTPURL)
 		if err != nil {
-			return nil, "", errors.New("SENDCODE_SMTP_URL is no URL")
+			return nil, "", errors.New("SENDCODE_SMTP_URL is not a URL")
 		}
 		lines = append(lines, fmt.Sprintf("oauth: {%s: {service_account_file: %s, subject: %q}}", found[1], i.accountPath(),
 			server.User.Username()))
@@ -202,7 +202,7 @@ func (i Installation) settings() (lines []string, public string, err error) {
 		return append(lines, fmt.Sprintf(
 			"apps: [{name: default, origins: [%q], keys: [{id: k_%s, kind: public, sha256: %q}]}]", i.Origin, sum[:8], sum)), public, nil
 	default:
-		return nil, "", fmt.Errorf("%q is neither page nor widget", i.Show)
+		return nil, "", fmt.Errorf("%q must be page or widget", i.Show)
 	}
 }
 
@@ -258,7 +258,7 @@ func (i Installation) systemdFiles(settings, secrets []string) []installed {
 func createFiles(root string, files []installed) error {
 	for _, f := range files {
 		if _, err := os.Lstat(filepath.Join(root, f.name)); !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("%s is there already, and nothing was written: move it away", filepath.Join(root, f.name))
+			return fmt.Errorf("%s exists already, so nothing was written: move it away", filepath.Join(root, f.name))
 		}
 	}
 	for _, f := range files {

@@ -62,7 +62,7 @@ func TestInstall(t *testing.T) {
 			Show: show, Where: "systemd", Root: root, Yes: true, Origin: "https://codes.example",
 			MailFrom: "a@shop.example", SMTPURL: "smtp://mail.example",
 		}, nil, io.Discard)
-		if err == nil || !strings.Contains(err.Error(), "sendcode.yaml is there already") || !maps.Equal(written(t, root), files) {
+		if err == nil || !strings.Contains(err.Error(), "sendcode.yaml exists already") || !maps.Equal(written(t, root), files) {
 			t.Errorf("over files: %v", err)
 		}
 	}
@@ -151,8 +151,8 @@ func TestInstallCompose(t *testing.T) {
 		MailFrom: "Shop <no-reply@shop.example>", SMTPURL: "smtp://u:p@mail.example:587",
 	}
 	for want, change := range map[string]func(*commands.Installation){
-		"neither page nor widget":     func(i *commands.Installation) { i.Show = "both" },
-		"neither systemd nor compose": func(i *commands.Installation) { i.Where = "cloud" },
+		"must be page or widget":     func(i *commands.Installation) { i.Show = "both" },
+		"must be systemd or compose": func(i *commands.Installation) { i.Where = "cloud" },
 		"mail_from":                   func(i *commands.Installation) { i.MailFrom = "Shop" },
 		"SENDCODE_SMTP_URL":           func(i *commands.Installation) { i.SMTPURL = "mail.example" },
 		"an answer has ', \\ or $":    func(i *commands.Installation) { i.MailFrom = "Shop's <no-reply@shop.example>" },
@@ -167,7 +167,7 @@ func TestInstallCompose(t *testing.T) {
 		t.Errorf("written: %v", files)
 	}
 	if err := commands.Install(commands.Installation{}, strings.NewReader("https://codes.example\n"), io.Discard); err == nil ||
-		!strings.Contains(err.Error(), "init --yes asks nothing") {
+		!strings.Contains(err.Error(), "init --yes runs without questions") {
 		t.Error(err)
 	}
 	apptest.Must(t, os.Mkdir(filepath.Join(root, "secrets"), 0o755)) // of the administrator's

@@ -35,7 +35,7 @@ func migrate(ctx context.Context, cfg config.Config) error {
 		return postgres.Migrate(ctx, cfg.DatabaseURL, cfg.DatabaseRole)
 	}
 	_, done, err := app.OpenStoreForCommand(ctx, cfg,
-		"the service that runs has brought the file to its own schema; stop it, or start the new version in its place")
+		"the running service uses the file with its own schema; stop it, or start the new version in its place")
 	if err != nil {
 		return err
 	}

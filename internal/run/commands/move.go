@@ -33,7 +33,7 @@ func MoveToPostgres(ctx context.Context, cfg config.Config, url string, out io.W
 	}
 	unlock, err := config.LockDataDir(ctx, cfg.DataDir, 0)
 	if err != nil {
-		return fmt.Errorf("%w; stop the service, which begins again on Postgres", err)
+		return fmt.Errorf("%w; stop the service now, and start it on Postgres after the move", err)
 	}
 	defer func() { _ = unlock() }()
 	file, err := sqlite.OpenToMove(filepath.Join(cfg.DataDir, config.DatabaseFile), time.Now)
@@ -68,16 +68,16 @@ func MoveToPostgres(ctx context.Context, cfg config.Config, url string, out io.W
 	switch {
 	case errors.Is(err, fault.Uncertain):
 		return fmt.Errorf("%w: the rows may be in Postgres, so the file is marked as moved: repeat the command; "+
-			"if it says that the database is not empty, all of them are there", err)
+			"if it then says that the database is not empty, all rows are there", err)
 	case err != nil && before:
-		return fmt.Errorf("%w; an earlier move has marked the file as moved: if its database has the rows, start the service there", err)
+		return fmt.Errorf("%w; an earlier move has marked the file as moved: if the Postgres of that move has the rows, start the service on it", err)
 	case err != nil && marked:
 		return errors.Join(err, file.SetMoved(context.WithoutCancel(ctx), false))
 	case err != nil:
 		return err
 	}
-	_, err = fmt.Fprintf(out, "%d rows were moved in %v, and this file serves no more. Set SENDCODE_DATABASE_URL, and for replicas on "+
-		"other machines the same keys, password and API key (those that no setting gives are in %s); then start the service.\n", rows,
+	_, err = fmt.Fprintf(out, "%d rows were moved in %v, and the SQLite file is no longer used. Set SENDCODE_DATABASE_URL, and for replicas on "+
+		"other machines the same keys, password and API key (the generated ones are in %s); then start the service.\n", rows,
 		time.Since(began).Round(time.Second/10), filepath.Join(cfg.DataDir, "secrets.yaml"))
 	return err
 }

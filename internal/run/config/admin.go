@@ -85,7 +85,7 @@ func (a *adminSettings) Check(p *document.Mapping) {
 // claim.
 func (o *oidcSettings) Check(p *document.Mapping) {
 	if p.Given["role_claim"] == nil && p.Given["roles"] != nil {
-		p.AddMistake("", "role_claim is missing: whose values roles has")
+		p.AddMistake("", "role_claim is missing; roles needs it")
 	}
 	if o.Claim == "" {
 		o.Claim = "email"
@@ -107,7 +107,7 @@ func checkSecureURL(text string) string {
 	case problem != "":
 		return problem
 	case err != nil || u.Hostname() == "" || p.userinfo != "" || p.query != "":
-		return "must be a URL such as https://id.example, with neither a user nor a query"
+		return "must be a URL such as https://id.example, without a user and a query"
 	case p.scheme != "https" && !(p.scheme == "http" && loopback.IsHost(u.Hostname())):
 		return "must be https: an attacker on the network path could log in"
 	}

@@ -75,7 +75,7 @@ func loadOrCreateSecrets(dir string, missing []storedSecret) (secrets map[string
 		secrets[s.key] = s.generate()
 	}
 	if err := writeSecrets(path, secrets); err != nil {
-		return nil, fmt.Errorf("generated secrets cannot be kept in %s: %s", document.Printable(path),
+		return nil, fmt.Errorf("cannot store the generated secrets in %s: %s", document.Printable(path),
 			reasonWithoutPath(err))
 	}
 	return secrets, nil
@@ -104,15 +104,15 @@ func (c Config) WithStoredKeys() (Config, error) {
 
 // lostKeysError returns the error for a file of secrets that is missing beside a database.
 func lostKeysError(path string) error {
-	return fmt.Errorf("%s is missing, but %s beside it was written with its keys: put back a copy, or give "+
-		"SENDCODE_SECRET_KEYS and SENDCODE_INDEX_KEY, or move the database away to start anew",
+	return fmt.Errorf("%s is missing, but the database %s was written with its keys: restore a copy of the missing file, or set "+
+		"SENDCODE_SECRET_KEYS and SENDCODE_INDEX_KEY, or move the database away to start with an empty one",
 		document.Printable(path), DatabaseFile)
 }
 
 // damagedError returns the error for a file of secrets that lacks some or was changed.
 func damagedError(path string, what ...string) error {
-	return fmt.Errorf("%s is damaged (%s): put back a copy of it, or give these secrets as variables; "+
-		"it is not made anew, since other keys would end codes under way and free every quota",
+	return fmt.Errorf("%s is damaged (%s): restore a copy of it, or set its secrets as variables; "+
+		"it is not generated again, since other keys would make pending codes invalid and begin all counts again",
 		document.Printable(path), strings.Join(what, ", "))
 }
 
@@ -284,7 +284,7 @@ func LockDataDir(ctx context.Context, dir string, wait time.Duration) (release f
 			reasonWithoutPath(err))
 	case !locked:
 		return nil, fmt.Errorf("the data directory %s %w: "+
-			"stop that one, or give this one a directory of its own with SENDCODE_DATA_DIR", document.Printable(dir),
+			"stop that process, or give this one its own directory with SENDCODE_DATA_DIR", document.Printable(dir),
 			ErrDataDirInUse)
 	}
 	return lock.Unlock, nil

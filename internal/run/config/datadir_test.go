@@ -217,7 +217,7 @@ func TestLostSecretsAreNeverMadeAnew(t *testing.T) {
 	c := loaded(t)
 	write(t, filepath.Join(c.DataDir, "sendcode.db"), "x")
 	_, err := c.LoadOrCreateSecrets(c.DataDir)
-	failsWith(t, "no keys", err, "secrets.yaml is missing, but sendcode.db")
+	failsWith(t, "no keys", err, "secrets.yaml is missing, but the database sendcode.db")
 	if _, err := os.Stat(filepath.Join(c.DataDir, "secrets.yaml")); !errors.Is(err, os.ErrNotExist) {
 		t.Error("a file was made")
 	}

@@ -106,7 +106,7 @@ func (ss *settingsSource) readEnviron() map[string]locatedValue {
 			problem = problemWithValue(s.value)
 		}
 		if problem == "" && v.key != "admin_password" && v.key != configTextKey && isQuoted(s.value) {
-			problem = "stands in quotes, which are a part of the value here, as in a file for docker --env-file: leave them out"
+			problem = "is in quotes, and here the quotes are part of the value, as in a file for docker --env-file: leave them out"
 		}
 		if problem != "" {
 			ss.Errs.Add(s.where, "%s", problem)

@@ -69,7 +69,7 @@ func (h *authHook) Check(p *document.Mapping) {
 	for _, action := range slices.Sorted(maps.Keys(h.Purposes)) {
 		addReference(p, "purpose", "purposes."+action, h.Purposes[action])
 		if sms := action == authhooks.ActionSMS; sms != (h.Server == authhooks.SupabaseSMS) {
-			p.AddMistake("purposes", "%s is not of %s", action, h.Server)
+			p.AddMistake("purposes", "%s is not an action of %s", action, h.Server)
 		}
 	}
 	tooShort := func(key []byte) bool { return len(key) < minProviderSecretLength }
@@ -78,7 +78,7 @@ func (h *authHook) Check(p *document.Mapping) {
 		p.AddMistake("", "secret_env is missing")
 	case h.Secret.IsSet() && slices.ContainsFunc(h.secrets(), tooShort):
 		p.AddMistake("secret_env",
-			"must hold what Supabase shows, v1,whsec_ and base64 of at least %d bytes; several are separated by |",
+			"must have the secret that Supabase shows: v1,whsec_ and base64 of at least %d bytes; separate several secrets by |",
 			minProviderSecretLength)
 	}
 }

@@ -48,7 +48,7 @@ func (a App) checkHumanCheck(p *document.Mapping) {
 	case h.By != "" && !asks:
 		for _, key := range []string{"site_key", "secret_env", "url", "hostnames", "send_ip", "asks_per_hour"} {
 			if at[0].Given[key] != nil {
-				at[0].AddMistake(key, "is for a vendor, and by is %s", h.By)
+				at[0].AddMistake(key, "is only for a vendor, but by is %s", h.By)
 			}
 		}
 	}
@@ -106,7 +106,7 @@ func (l *loader) checkHumanChecks() {
 		}
 		a := c.Apps[j]
 		if slices.ContainsFunc(c.Hooks, func(h authHook) bool { return h.App == a.Name }) {
-			at[0].AddMistake("by", "cannot be asked in an app with a hook, whose sends come without a browser; give the hook an app of its own")
+			at[0].AddMistake("by", "does not work in an app with a hook, whose sends come without a browser; give the hook its own app")
 		}
 		if j == 0 && c.Origins.IsSet() { // SENDCODE_ORIGINS are those of the app default
 			continue

@@ -67,7 +67,7 @@ func (l *loader) parseFile(from, text locatedValue) *yaml.Node {
 	l.Name = document.Printable(from.value)
 	switch {
 	case from.value != "" && text.value != "":
-		l.Errs.Add(text.where, "is given beside %s; keep one", from.where)
+		l.Errs.Add(text.where, "is given together with %s; keep one", from.where)
 	case text.value != "":
 		l.Name = text.where
 		if n := l.Parse([]byte(l.environ[text.where])); n != nil { // untrimmed: YAML needs the first indent
@@ -93,7 +93,7 @@ func (l *loader) setAddrFromPort(file *yaml.Node, given map[string]locatedValue)
 		return
 	}
 	if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
-		l.Errs.Add(portVariable, "is not within 1 to 65535; give SENDCODE_ADDR=host:port instead")
+		l.Errs.Add(portVariable, "must be from 1 to 65535; or give SENDCODE_ADDR=host:port instead")
 		return
 	}
 	setEntry(file, "addr", l.valueNode(envVariable{}, locatedValue{":" + port, portVariable}))
@@ -131,10 +131,10 @@ var checksByName = map[string]func(text string) string{
 	// Values are never repeated: people paste the key where its hash belongs.
 	"key_hash":   sha256Check("a key", "must be the 64 hexadecimal digits that `sendcode key` prints, not the key"),
 	"token_hash": sha256Check("a token", "must be the 64 hexadecimal digits of the token's SHA-256, not the token"),
-	"proxy":      networkCheck("would trust every client, and let each choose the address that the rules look at"),
-	"callee":     networkCheck("would let events go to every machine that this one can reach; name networks"),
+	"proxy":      networkCheck("would trust every client: each could choose the address that the rules count"),
+	"callee":     networkCheck("would allow events to every machine that this one can reach; name networks"),
 	"secure_url": checkSecureURL, "redirect_url": checkConsoleCallback,
-	"oidc_value": func(text string) string { return problemIf(text == "", "a value that is empty gives no role") },
+	"oidc_value": func(text string) string { return problemIf(text == "", "must not be empty: an empty value gives no role") },
 	"country":    checkCountry, "sender": checkSender,
 	"prefix": patternCheck(`^\+[0-9]+$`, "must be + and digits, as phone numbers begin"),
 	"domain": func(text string) string {
@@ -149,7 +149,7 @@ var checksByName = map[string]func(text string) string{
 		`must be the beginning of numbers with its plus, of six digits at most, as in "+49151"`),
 	// A field name (RFC 9110 section 5.1) of letters, digits and hyphens; in mails with X-, so
 	// that it has no other meaning.
-	"header":      patternCheck(`^[A-Za-z][A-Za-z0-9-]{0,63}$`, "is no name of a header"),
+	"header":      patternCheck(`^[A-Za-z][A-Za-z0-9-]{0,63}$`, "is not the name of a header"),
 	"mail_header": patternCheck(`^X-[A-Za-z0-9-]{1,62}$`, "must begin with X-"),
 	"sns_topic": func(text string) string {
 		return problemIf(!sns.IsTopic(text),

@@ -80,7 +80,7 @@ func (c *oauthClient) Check(p *document.Mapping) {
 	case way == "service_account_file" && c.Subject == "":
 		p.AddMistake("", "subject is missing: the mailbox")
 	case way == "command" && (len(c.Command) == 0 || c.Command[0] == ""):
-		p.AddMistake("command", "names no program")
+		p.AddMistake("command", "must name a program")
 	case atServer && c.ClientID == "":
 		p.AddMistake("", "client_id is missing")
 	case atServer && has != 1:

@@ -80,7 +80,7 @@ func (a Allowance) checkByQuota(p *document.Mapping, name, noWindow string) {
 		}
 	}
 	if noDays && !p.Faulty["days"] {
-		p.AddMistake("days", "0 is not within 1 and %d", quota.MaxDays)
+		p.AddMistake("days", "must be from 1 to %d", quota.MaxDays)
 	}
 }
 
@@ -97,7 +97,7 @@ func (r *policyRule) Check(p *document.Mapping) {
 	}
 	switch {
 	case r.Scope != quota.Failures && r.Scope != "" && r.Name == failuresRuleName:
-		p.AddMistake("name", "is the name of the rule with scope failures")
+		p.AddMistake("name", "is reserved for the rule with scope failures")
 	case r.Scope != quota.Failures:
 	case seen[policy]:
 		p.AddMistake("scope", "there is another rule with scope failures")
@@ -105,11 +105,11 @@ func (r *policyRule) Check(p *document.Mapping) {
 		seen[policy] = true
 		for _, key := range []string{"per", "days"} {
 			if p.Given[key] != nil {
-				p.AddMistake(key, "a rule with scope failures has a window")
+				p.AddMistake(key, "cannot be used with scope failures; give window")
 			}
 		}
 		if p.Given["reserve"] != nil {
-			p.AddMistake("reserve", "a rule with scope failures has none")
+			p.AddMistake("reserve", "cannot be used with scope failures")
 		}
 	}
 }

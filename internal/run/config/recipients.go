@@ -37,7 +37,7 @@ func parseRecipient(p *document.Mapping, to string) recipient.Recipient {
 	}
 	r, err := recipient.Parse(channel, to)
 	if err != nil {
-		p.AddMistake("to", "is neither an address nor a number with its plus, such as +4915123456789")
+		p.AddMistake("to", "must be a mail address, or a phone number with its plus, such as +4915123456789")
 	}
 	return r
 }

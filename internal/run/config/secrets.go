@@ -25,7 +25,7 @@ func checkSecretKeys(value string) string {
 // checkIndexKey returns a problem if the index key is weaker than a key of the ring must be.
 func checkIndexKey(value string) string {
 	if strings.ContainsAny(value, ":,") {
-		return "must be base64 alone, without an id"
+		return "must be only base64, without an id"
 	}
 	if _, err := keys.Parse("index:" + value); err != nil {
 		return strings.TrimPrefix(err.Error(), "entry 1: ")
@@ -87,7 +87,7 @@ func checkAdminPassword(value string) string {
 	case utf8.RuneCountInString(value) < minPasswordLength:
 		return "must have at least " + strconv.Itoa(minPasswordLength) + " characters"
 	case strings.Count(value, string([]rune(value)[0])) == utf8.RuneCountInString(value):
-		return "is one character again and again"
+		return "is one repeated character"
 	}
 	return ""
 }

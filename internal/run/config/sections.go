@@ -25,7 +25,7 @@ func (p *purpose) Check(at *document.Mapping) {
 	addReference(at, "policy", "policy", p.PolicyName)
 	switch confirms := p.Kind == purposeKindConfirm; {
 	case !confirms && p.TTL > 10*time.Minute:
-		at.AddMistake("ttl", "may be longer than 10m only with kind: confirm, for a purpose that signs nobody in")
+		at.AddMistake("ttl", "may be longer than 10m only with kind: confirm, for a purpose that does not sign people in")
 	case confirms && p.Code.Length < 8:
 		at.AddMistake("kind", "confirm needs codes of at least 8 characters: add code: {length: 8}")
 	}
@@ -45,12 +45,12 @@ func (a *App) Check(p *document.Mapping) {
 func (k *appKey) Check(p *document.Mapping) {
 	switch k.ID {
 	case apiKeyID, publicKeyID:
-		p.AddMistake("id", "is the id of %s; choose another", envName(k.ID))
+		p.AddMistake("id", "is reserved for %s; choose another", envName(k.ID))
 	case pageKeyID:
-		p.AddMistake("id", "is the id of our page's key; choose another")
+		p.AddMistake("id", "is reserved for the key of the service's own page; choose another")
 	}
 	if n := p.Given["scopes"]; n != nil && len(n.Content) == 0 { // an empty list would look like no scope, and mean all
-		p.AddMistake("scopes", "names no scope; leave it out for all of them")
+		p.AddMistake("scopes", "is an empty list; leave it out to allow all scopes")
 	}
 	if k.Kind == publicKeyKind && len(k.Scopes) > 0 {
 		p.AddMistake("", "scopes are for secret keys; a public key may do what browsers may")
@@ -159,16 +159,16 @@ const maxTestRecipients = 20
 func (l *loader) checkTestRecipients() {
 	c, key := l.config, []byte("any key, to compare with only") // addresses that folding makes one have equal hashes
 	if len(c.TestRecipients) > maxTestRecipients {
-		l.root.AddMistake("test_recipients", "there may be %d at most", maxTestRecipients)
+		l.root.AddMistake("test_recipients", "must have at most %d entries", maxTestRecipients)
 	}
 	for i, t := range c.TestRecipients {
 		at := l.root.Children["test_recipients"][i]
 		switch {
 		case t.To.IsZero():
 		case slices.ContainsFunc(c.TestRecipients[:i], func(other testRecipient) bool { return other.To.Equal(t.To) }):
-			at.AddMistake("", "is there twice")
+			at.AddMistake("", "is given twice")
 		case c.Folding().Hashes(t.To, key).Counted != t.To.Hash(key):
-			at.AddMistake("", "to is folded into another address by folding; give the one without tag or dots")
+			at.AddMistake("", "the setting folding changes this address; give it without its tag and dots")
 		}
 	}
 }
@@ -180,7 +180,7 @@ func (l *loader) normalizeFolding() {
 	for _, text := range slices.Sorted(maps.Keys(l.config.Folds)) {
 		domain := normalizeMailDomain(text)
 		if all[domain] != nil {
-			l.root.AddMistake("folding", "%s is there twice", domain)
+			l.root.AddMistake("folding", "%s is given twice", domain)
 		}
 		all[domain] = slices.Sorted(slices.Values(l.config.Folds[text]))
 	}
@@ -227,7 +227,7 @@ func (l *loader) checkCombinations() {
 		page = at[0]
 	}
 	if c.AdminPassword.IsSet() && c.AdminPasswordHash.IsSet() {
-		errs.Add(l.locationOf("admin_password_hash"), "is given beside the password itself; keep one")
+		errs.Add(l.locationOf("admin_password_hash"), "is given together with the password; keep one")
 	}
 	if _, port, _ := net.SplitHostPort(c.Addr); c.Addr == c.AdminAddr && port != "0" {
 		errs.Add(l.locationOf("admin_addr"), "is the same as %s; leave it out to have both there", l.locationOf("addr"))
@@ -248,7 +248,7 @@ func (l *loader) checkCombinations() {
 		errs.Add(l.locationOf("public_key"), "is also among the keys of the file")
 	}
 	if given := l.root.Given; (given["public_key"] == nil) != (given["origins"] == nil) {
-		errs.Add(l.locationOf("origins"), "and %s go together: browsers at these origins use the key",
+		errs.Add(l.locationOf("origins"), "must be given together with %s: browsers at these origins use the key",
 			envName("public_key"))
 	}
 	if checkAddr(c.Addr) != "" || c.AdminAddr != "" && checkAddr(c.AdminAddr) != "" {
@@ -257,7 +257,7 @@ func (l *loader) checkCombinations() {
 	if i := slices.Index(c.Page.Channels, recipient.SMS); i >= 0 && !c.SMSEnabled() {
 		at, path := page.Given["channels"].Content[i], fmt.Sprintf("page.channels[%d]", i)
 		l.AddMistakeAt(at, path,
-			"sms needs a carrier: without one, and without the dev mailbox, text messages go nowhere")
+			"sms needs a carrier, or the dev mailbox; otherwise no text message can be sent")
 	}
 	if c.Loopback() && page.Given["app"] == nil {
 		c.Page.App = defaultApp
@@ -360,7 +360,7 @@ func (l *loader) completeWebhooks() {
 				document.Printable(a.Name))
 		}
 		if strings.HasPrefix(a.Webhook.URL, "http://") && len(c.WebhookNetworks) == 0 {
-			at.AddMistake("url", "must begin with https://; http is for networks that webhook_networks names")
+			at.AddMistake("url", "must begin with https://; http is allowed only to networks in webhook_networks")
 		}
 	}
 	for _, app := range slices.Sorted(maps.Keys(secrets)) {

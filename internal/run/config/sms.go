@@ -145,7 +145,7 @@ const maxCarriers = 20
 // Check implements document.checker: carriers, countries and spend fit each other.
 func (s *smsSettings) Check(p *document.Mapping) {
 	if len(s.Carriers) > maxCarriers {
-		p.AddMistake("carriers", "there may be %d at most", maxCarriers)
+		p.AddMistake("carriers", "must have at most %d entries", maxCarriers)
 	}
 	s.PublicURL = strings.TrimSuffix(s.PublicURL, "/")
 	for i, c := range s.Carriers {
@@ -159,7 +159,7 @@ func (s *smsSettings) Check(p *document.Mapping) {
 	}
 	s.checkSpend(p)
 	if len(s.Carriers) > 0 && p.Given["countries"] == nil {
-		p.AddMistake("", "countries is missing: those that may be sent to, as in [DE, AT]; all others are refused")
+		p.AddMistake("", "countries is missing: list the countries to send to, such as [DE, AT]; all others are refused")
 	}
 }
 
@@ -174,7 +174,7 @@ func (s *smsSettings) checkRoutes(p *document.Mapping) {
 		}
 		takes := func(c SMSCarrier) bool { return len(c.Prefixes) == 0 || slices.ContainsFunc(c.Prefixes, reaches) }
 		if code != "" && len(s.Carriers) > 0 && !slices.ContainsFunc(s.Carriers, takes) {
-			p.AddMistake("", "no carrier takes numbers of %s, which begin with %s: look at the carriers' prefixes",
+			p.AddMistake("", "no carrier accepts numbers of %s, which begin with %s: check the carriers' prefixes",
 				country, code)
 		}
 	}
@@ -193,7 +193,7 @@ func (s *smsSettings) checkSpend(p *document.Mapping) {
 		for _, country := range s.Countries {
 			_, priced := c.Prices[country]
 			if _, all := c.Prices[defaultName]; len(s.Spend) > 0 && !priced && !all {
-				p.AddMistake("", "carriers[%d] has no price for %s, nor a default, which spend needs", i, country)
+				p.AddMistake("", "carriers[%d] has no price for %s and no default price; spend needs one of them", i, country)
 			}
 		}
 	}
@@ -233,7 +233,7 @@ var senderPattern = regexp.MustCompile(`^(\+?[0-9]{3,15}|[A-Za-z0-9 ._-]{0,10}[A
 func checkSender(text string) string {
 	digits := strings.Trim(text, "+0123456789") == ""
 	return problemIf(!senderPattern.MatchString(text) || !digits && len(text) > 11,
-		"is no sender: a number, a short code, or a name of at most 11 letters and digits")
+		"must be a number, a short code, or a name of at most 11 letters and digits")
 }
 
 // PageHost returns the public page's host, for the last line of text messages (WICG
@@ -250,7 +250,7 @@ func (c Config) PageHost() string {
 // the host without scheme and port.
 func checkPageHost(text string) string {
 	return problemIf(normalizeMailDomain(text) != text || strings.ContainsAny(text, ":/"),
-		"must be the host of the page alone, in lower case, such as shop.example")
+		"must be only the page's host, in lower case, such as shop.example")
 }
 
 func checkPublicURL(text string) string {

@@ -41,13 +41,13 @@ func (s *stop) Check(p *document.Mapping) {
 	switch {
 	case s.To == "" && s.Channel == "" && s.Purpose == "":
 		if p.Valid() {
-			p.AddMistake("", "must have to, or a channel, a purpose or both")
+			p.AddMistake("", "must have the key to, or channel, purpose or both")
 		}
 	case s.To == "" && s.Purpose != "":
 		addReference(p, "purpose", "purpose", s.Purpose)
 	case s.To == "":
 	case s.Channel != "" || s.Purpose != "":
-		p.AddMistake("", "to stands alone: channel and purpose stop everyone's sends")
+		p.AddMistake("", "the key to cannot be combined with channel or purpose, which stop the sends of everyone")
 	case ofDomain:
 		s.Domain = normalizeMailDomain(before)
 		if s.Domain == "" {

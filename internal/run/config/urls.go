@@ -126,7 +126,7 @@ func checkDatabaseParameters(value string, query url.Values) string {
 	for _, name := range names {
 		for advice, others := range otherClients {
 			if slices.Contains(strings.Fields(others), strings.ToLower(name)) {
-				return "the parameter " + name + " is of other clients: " + advice
+				return "the parameter " + name + " is for other clients: " + advice
 			}
 		}
 	}

@@ -28,10 +28,10 @@ func (c *Config) UpdateWarnings(now time.Time) {
 	}
 	shared := c.DatabaseURL != ""
 	add(shared && c.RedisURL == "",
-		"SENDCODE_REDIS_URL is not set: each replica counts by itself. The rules of recipients stay exact, "+
-			"since Postgres decides them again; the rules of networks and apps admit their limit in each replica.")
+		"SENDCODE_REDIS_URL is not set: each replica counts separately. Rules on recipients stay exact, "+
+			"since Postgres decides them again; rules on networks and apps admit their whole limit in each replica.")
 	add(!shared && c.RedisURL != "",
-		"SENDCODE_REDIS_URL is set without SENDCODE_DATABASE_URL: the database is a SQLite file in %s, which is one process's, "+
+		"SENDCODE_REDIS_URL is set without SENDCODE_DATABASE_URL: the database is the SQLite file in %s, which only one process can use, "+
 			"and one process needs no Redis.",
 		document.Printable(c.DataDir))
 	add(!shared && c.DatabaseRole != "",
@@ -42,11 +42,11 @@ func (c *Config) UpdateWarnings(now time.Time) {
 			"codes of this one, and would count the same recipients separately.")
 	info, err := os.Stat(filepath.Join(c.DataDir, SecretsFile))
 	add(err == nil && sharedByFSGroup(info),
-		"%s in the data directory can be read by its group, as fsGroup makes it: give that group to no "+
+		"%s in the data directory can be read by its group, because of fsGroup: give that group to no "+
 			"other pod.", SecretsFile)
 	add(!c.GeneratesAPIKey() && !c.hasSecretKeys(),
-		"No app has a secret key, so no back end can ask for a code: give one that `sendcode key` makes as SENDCODE_API_KEY, "+
-			"or its line among the keys of an app.")
+		"No app has a secret key, so no back end can ask for a code: make one with `sendcode key`, and set it as SENDCODE_API_KEY, "+
+			"or add its line to the keys of an app.")
 	add(!c.isTrial() && !c.AdminLoginEnabled(),
 		"Neither SENDCODE_ADMIN_PASSWORD nor SENDCODE_ADMIN_PASSWORD_HASH nor admin.oidc is set: /admin is off.")
 	add(c.PublicConsole() && (c.AdminLoginEnabled() || c.AdminToken.IsSet()),
@@ -141,8 +141,8 @@ func (c *Config) warnOfReserves(add func(when bool, format string, args ...any))
 			continue
 		}
 		add(true,
-			"The policy %s keeps no places in %s: strangers' browsers, which reach the app %s, can use up all places there, so "+
-				"that secret keys get none. Give such rules a limit above 1 and a reserve: docs/policies.md#reserve.",
+			"The policy %s has no reserve in %s: browsers of strangers can reach the app %s and use up these limits, so "+
+				"that back ends are refused too. Give these rules a limit above 1 and a reserve: docs/policies.md#reserve.",
 			name, strings.Join(open, ", "), c.Apps[reached].Name)
 	}
 }

@@ -58,7 +58,7 @@ func (w *webhookSettings) Check(p *document.Mapping) {
 		p.AddMistake("", "url is missing")
 	}
 	if n := p.Given["events"]; n != nil && len(n.Content) == 0 {
-		p.AddMistake("events", "names no event; leave it out for all of them, or leave webhook out")
+		p.AddMistake("events", "is an empty list; leave it out to get all events, or leave webhook out")
 	}
 	order := func(a, b string) int { return slices.Index(webhookEvents, a) - slices.Index(webhookEvents, b) }
 	slices.SortFunc(w.Events, order)
@@ -110,7 +110,7 @@ func checkWebhookSecrets(value string) string {
 			return "must be app:whsec_… entries, separated by commas"
 		}
 		if len(secrets) > maxWebhookSecrets {
-			return "holds more than two secrets of the app " + app + ": the one that holds, and the next one"
+			return "holds more than two secrets of the app " + app + ": give only the present one and the next one"
 		}
 		for _, secret := range secrets {
 			encoded, found := strings.CutPrefix(secret, webhookSecretPrefix)
@@ -119,7 +119,7 @@ func checkWebhookSecrets(value string) string {
 			case !found || err != nil || len(key) < minWebhookSecretLength || len(key) > maxWebhookSecretLength:
 				return "a secret is whsec_ and the base64 of 24 to 64 random bytes; make one with `sendcode key --kind webhook`"
 			case seen[string(key)]:
-				return "holds a secret twice; each receiver needs one of its own"
+				return "has the same secret twice; each receiver needs its own"
 			}
 			seen[string(key)] = true
 		}

@@ -68,7 +68,7 @@ func TestStartWithoutItsParts(t *testing.T) {
 	s.Is("a send", early, http.StatusServiceUnavailable, strings.Contains(string(early.Raw), `"may_have_counted":false`))
 	apptest.Must(t, s.Postgres.Start())
 	s.Await("a line that Redis is waited for", func() bool {
-		return s.Logged(`"start waits: start what the setting names, or correct it","setting":"SENDCODE_REDIS_URL"`) &&
+		return s.Logged(`"start waits: start the server that the setting names, or correct the setting","setting":"SENDCODE_REDIS_URL"`) &&
 			s.Logged(`"see":"docs/runbooks.md#redis"`)
 	})
 	apptest.Must(t, s.Redis.Start())

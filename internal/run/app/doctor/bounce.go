@@ -26,7 +26,7 @@ func (d *doctor) checkBounces(ctx context.Context) {
 		return
 	}
 	if d.cfg.DatabaseURL == "" && !config.DatabaseFileMayExist(d.cfg.DataDir) { // the first start makes the keys, too
-		d.remark(what, "not tried, since no service has run: start it, and run the doctor again")
+		d.remark(what, "not checked, since the service has never run: start it, and run the doctor again")
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
@@ -42,12 +42,12 @@ func (d *doctor) checkBounces(ctx context.Context) {
 	}
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
-		d.remark(what, "not tried, since no service runs at "+cfg.Addr+": start it, and run the doctor again")
+		d.remark(what, "not checked, since no service runs at "+cfg.Addr+": start it, and run the doctor again")
 	case err != nil:
 		d.fail(what, err.Error())
 	default:
-		d.pass(what, "the service takes them at /v1/events/"+source.Name+"; only a mail that comes back shows whether those to "+
-			cfg.MailFrom+" are passed on")
+		d.pass(what, "the service accepts them at /v1/events/"+source.Name+"; only a real bounce shows whether bounces to "+
+			cfg.MailFrom+" are forwarded")
 	}
 }
 

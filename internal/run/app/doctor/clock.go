@@ -26,7 +26,7 @@ func (d *doctor) compareClock(ctx context.Context, whose string, read func(conte
 	}
 	what, said := "clock of "+whose, fmt.Sprintf("%d ms %s this machine's", drift.Abs().Milliseconds(), side)
 	if drift.Abs() > maxDrift {
-		d.remark(what, said+"; waits are right, and instants differ by as much: let NTP run on both")
+		d.remark(what, said+"; waits are right, but times differ by as much: run NTP on both")
 		return
 	}
 	d.pass(what, said)

@@ -17,7 +17,7 @@ var selectorPattern = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])
 // ValidateSelector returns an error unless the text is a DKIM selector.
 func ValidateSelector(text string) error {
 	if len(text) > 63 || !selectorPattern.MatchString(text) {
-		return errors.New("a DKIM selector is letters, digits, - and dots between them, at most 63")
+		return errors.New("a DKIM selector has at most 63 letters and digits, with - and dots between them")
 	}
 	return nil
 }
@@ -32,8 +32,8 @@ func (d *doctor) checkDKIM(ctx context.Context) {
 	case len(senders) == 0:
 	case d.cfg.DKIMSelector == "":
 		d.remark("DKIM",
-			"not looked at, for the selector is not known: give --dkim-selector, which is what follows s= in the DKIM-Signature "+
-				"of a mail that arrived")
+			"not checked, since the selector is not known: give --dkim-selector; it follows s= in the DKIM-Signature "+
+				"of a received mail")
 	default:
 		for _, sender := range senders {
 			d.checkDKIMOf(ctx, sender)
@@ -79,11 +79,11 @@ func (d *doctor) judgeDKIMKey(name string, tags map[string]string) {
 	case kind == "":
 		d.fail("DKIM", "the key at "+name+" cannot be read")
 	case bits > 0 && bits < 1024: // RFC 8301 section 3.2
-		d.fail("DKIM", fmt.Sprintf("%s has %s; receivers take none below 1024", name, kind))
+		d.fail("DKIM", fmt.Sprintf("%s has %s; receivers accept no key below 1024 bits", name, kind))
 	case testing:
 		d.remark("DKIM", name+" is marked as a test (t=y): some providers treat its mails as unsigned")
 	case bits > 0 && bits < 2048:
-		d.remark("DKIM", name+" has "+kind+"; 2048 are safe")
+		d.remark("DKIM", name+" has "+kind+"; use 2048 bits")
 	default:
 		d.pass("DKIM", name+" has "+kind)
 	}

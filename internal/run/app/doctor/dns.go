@@ -44,13 +44,13 @@ func (d *doctor) checkSenderDomains(ctx context.Context) {
 	defer cancel()
 	names := d.senderDomains()
 	if len(names) == 0 {
-		d.pass("sender domain", "not looked at: mails go nowhere yet")
+		d.pass("sender domain", "not checked: the service sends no mails yet")
 	}
 	for _, name := range names {
 		hasSPF := d.checkRecord(ctx, name, "v=spf1",
 			name+" has no SPF record; providers may refuse its mails unless they are signed with DKIM")
 		hasDMARC := d.checkRecord(ctx, "_dmarc."+name, "v=DMARC1",
-			name+" has no DMARC record; from 5,000 mails a day big providers want one")
+			name+" has no DMARC record; from 5,000 mails a day big providers require one")
 		if hasSPF && hasDMARC {
 			d.pass("sender domain", name+" has SPF and DMARC records")
 		}
@@ -102,7 +102,7 @@ func (d *doctor) checkPTRsOf(ctx context.Context, host string) {
 		d.remark("PTR", host+" has no address in the DNS")
 		return
 	case !slices.ContainsFunc(addresses, isPublicAddress):
-		d.remark("PTR", host+" is in an inner network: look at the PTR of the address that its mails leave from")
+		d.remark("PTR", host+" is in a private network: check the PTR record of the public address that its mails leave from")
 		return
 	}
 	for _, a := range addresses {
@@ -125,17 +125,17 @@ func (d *doctor) checkPTRLeadsBack(ctx context.Context, host, address string) {
 		return
 	}
 	if len(names) == 0 {
-		d.remark("PTR", address+", of "+host+", has no name: if mails leave from there, big providers refuse them")
+		d.remark("PTR", address+", of "+host+", has no PTR record: if mails leave from there, big providers refuse them")
 		return
 	}
 	for _, name := range names {
 		name = strings.TrimSuffix(name, ".")
 		if back, err := d.resolver.LookupHost(ctx, name); err == nil && slices.Contains(back, address) {
-			d.pass("PTR", address+" is "+name+", which leads back to it")
+			d.pass("PTR", address+" is "+name+", which resolves to it")
 			return
 		}
 	}
 	name := strings.TrimSuffix(names[0], ".")
 	d.remark("PTR", address+" is "+name+
-		", which does not lead back to it: if mails leave from there, big providers refuse them")
+		", which does not resolve to it: if mails leave from there, big providers refuse them")
 }

@@ -41,8 +41,8 @@ func (d *doctor) examine(ctx context.Context) error {
 	}
 	if d.cfg.GeneratesAPIKey() {
 		d.remark("keys",
-			"no app has a secret key, so the app default has a generated one. It is closed behind a proxy that says that it "+
-				"is one, and open behind any other, such as one for TCP: before others can reach "+d.cfg.Addr+
+			"no app has a configured secret key, so the app default has a generated one. Requests with a proxy's headers can't use it, "+
+				"and requests through a proxy without such headers, such as a TCP proxy, can: before other machines can reach "+d.cfg.Addr+
 				", give SENDCODE_API_KEY, or an app's keys")
 	}
 	if d.cfg.DatabaseURL == "" {
@@ -65,7 +65,7 @@ func (d *doctor) examine(ctx context.Context) error {
 		d.runCheck(ctx, "proxy", d.checkProxy)
 	}
 	if d.broken > 0 {
-		return fmt.Errorf("%d of the things looked at do not work", d.broken)
+		return fmt.Errorf("%d checks failed", d.broken)
 	}
 	return nil
 }
@@ -129,12 +129,12 @@ func (d *doctor) checkDatabase(ctx context.Context) (string, error) {
 	d.compareClock(ctx, "Postgres", db.Clock)
 	d.checkKeys(ctx, d.cfg, db.Store())
 	said, err := d.checkStorage(ctx, db.Store())
-	return "Postgres answers, and its schema fits" + said, err
+	return "Postgres answers, and its schema fits this version" + said, err
 }
 
 func (d *doctor) checkRedis(ctx context.Context) (string, error) {
 	if d.cfg.RedisURL == "" {
-		return "none: rules are counted in process, as is right for one replica alone", nil
+		return "none: the process itself counts for the rules, which is right only for one replica", nil
 	}
 	client, err := quota.OpenRedis(d.cfg.RedisURL)
 	if err != nil {
@@ -152,7 +152,7 @@ func (d *doctor) checkRedis(ctx context.Context) (string, error) {
 	for _, w := range r.Warnings(ctx) {
 		d.remark("redis", w)
 	}
-	return "answers, and lets a send count", nil
+	return "answers, and can count a send", nil
 }
 
 // checkIdentityProvider checks that the identity provider's addresses can be read. Only a login

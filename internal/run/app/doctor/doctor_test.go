@@ -82,7 +82,7 @@ func TestDoctorOnRealParts(t *testing.T) {
 	examine(s, dns{}, 0, false, "✓ clock of Postgres: ", "✓ clock of Redis: ", " ms ",
 		"✓ keys: no rows are encrypted yet; the first key is k")
 	examine(s, dns{}, late, false, "! clock of Postgres: 90", "! clock of Redis: 90", " ms ahead of this machine's",
-		"let NTP run on both")
+		"run NTP on both")
 	examine(s, dns{}, -late, false, "! clock of Postgres: 90", " ms behind this machine's")
 
 	s.Postgres.Script(t, t.TempDir(), `psql --quiet --command='CREATE ROLE without_rights LOGIN' "$URL"`, "URL="+s.Postgres.AdminURL())
@@ -145,7 +145,7 @@ func TestDoctorTriesOAuth(t *testing.T) {
 	login("t0ken")
 	s.Env["SENDCODE_SMTP_URL"] = server.URL()
 	examine(s, dns{}, 0, false, "✓ mail server: "+server.Addr()+
-		" answers, and takes the token of oauth m365; encryption is as configured, and it takes the senders")
+		" answers, and accepts the token of oauth m365; encryption is as configured, and it accepts the senders")
 	good, bad := oauthtest.Gives(oauthtest.JWT(`"SMTP.SendAsApp"`), 3600), oauthtest.Gives(oauthtest.JWT(`"Mail.Send"`), 3600)
 	refused := func(reply string) smtptest.Rule { return smtptest.Rule{Stage: smtptest.Auth, Reply: reply} }
 	for _, c := range []struct {
@@ -195,7 +195,7 @@ func TestDoctorTriesEachKindOfToken(t *testing.T) {
 			settings += file("google.json", oauthtest.Account(tokens.Client.TokenURL))
 		}
 		s.Write("oauth: {m365: {" + strings.ReplaceAll(settings, "URL", tokens.Client.TokenURL) + "}}")
-		examine(s, dns{}, 0, false, "✓ mail server: "+server.Addr()+" answers, and takes the token of oauth m365")
+		examine(s, dns{}, 0, false, "✓ mail server: "+server.Addr()+" answers, and accepts the token of oauth m365")
 	}
 }
 
@@ -208,10 +208,10 @@ func TestDoctorTriesBounceMails(t *testing.T) {
 	s.Write("provider_events: [{name: pipe, scheme: dsn, secret_env: SECRET}]").Start(1)
 	at := strings.TrimPrefix(s.Replicas[0].Base, "http://")
 	for _, c := range []struct{ name, secret, at, line string }{
-		{"pipe", "SECRET", at, "✓ bounce mails: the service takes them at /v1/events/pipe; only a mail that comes back"},
-		{"pipe", "OTHER", at, "✗ bounce mails: http://" + at + "/v1/events/pipe has another secret: restart it"},
-		{"new", "SECRET", at, "✗ bounce mails: http://" + at + "/v1/events/new is not there: restart the service"},
-		{"pipe", "SECRET", "127.0.0.1:1", "! bounce mails: not tried, since no service runs at 127.0.0.1:1: start it"},
+		{"pipe", "SECRET", at, "✓ bounce mails: the service accepts them at /v1/events/pipe; only a real bounce"},
+		{"pipe", "OTHER", at, "✗ bounce mails: http://" + at + "/v1/events/pipe did not accept the secret"},
+		{"new", "SECRET", at, "✗ bounce mails: http://" + at + "/v1/events/new does not exist"},
+		{"pipe", "SECRET", "127.0.0.1:1", "! bounce mails: not checked, since no service runs at 127.0.0.1:1: start it"},
 	} {
 		s.Env["SENDCODE_ADDR"] = c.at
 		s.Write("provider_events: [{name: " + c.name + ", scheme: dsn, secret_env: " + c.secret + "}]")
@@ -273,7 +273,7 @@ func TestDoctorLooksAtTheSendersOfApps(t *testing.T) {
 func TestDoctorOnMailInTheClear(t *testing.T) {
 	t.Parallel()
 	for want, e := range map[string]delivery.Encryption{
-		"! m: none, and the server offers none: every code crosses in the clear\n": {},
+		"! m: none, and the server offers none: every code is sent unencrypted\n": {},
 		"! m: none, though the server offers STARTTLS: set tls=required\n":         {Offered: true},
 	} {
 		var out strings.Builder
@@ -296,7 +296,7 @@ func TestDoctorLooksAtDKIM(t *testing.T) {
 	t.Parallel()
 	cfg := config.Config{SMTPURL: "smtp://h", MailFrom: "Shop <codes@shop.example>"}
 	says(t, saidOfMail(t, cfg, dns{}),
-		"! DKIM: not looked at, for the selector is not known: give --dkim-selector, which is what follows s= in the DKIM-Signature of a mail that arrived")
+		"! DKIM: not checked, since the selector is not known: give --dkim-selector; it follows s= in the DKIM-Signature of a received mail")
 	cfg.DKIMSelector = "s1"
 	const elliptic = "MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAE/TCoES7EsAqj1CGdU58fS1VxeFsm9+WEmJys604pCNfR+j09XRB+kbX4VsUwtS1FwI2w/Z4yD9gZ2EotoW0O/w=="
 	good, ed25519 := rsaKey(t, 2048), base64.StdEncoding.EncodeToString(make([]byte, 32))
@@ -305,7 +305,7 @@ func TestDoctorLooksAtDKIM(t *testing.T) {
 		"p=" + good[:60] + " " + good[60:]: "✓ DKIM: s1._domainkey.shop.example has an RSA key of 2048 bits",
 		"v=DKIM1; k=ed25519; p=" + ed25519: "✓ DKIM: s1._domainkey.shop.example has an Ed25519 key",
 		"v=DKIM1; t=y; p=" + good:          "! DKIM: s1._domainkey.shop.example is marked as a test (t=y): some providers treat its mails as unsigned",
-		"v=DKIM1; p=" + rsaKey(t, 1024):    "! DKIM: s1._domainkey.shop.example has an RSA key of 1024 bits; 2048 are safe",
+		"v=DKIM1; p=" + rsaKey(t, 1024):    "! DKIM: s1._domainkey.shop.example has an RSA key of 1024 bits; use 2048 bits",
 		"v=DKIM1; p=":                      "✗ DKIM: the key at s1._domainkey.shop.example is withdrawn (p= is empty)",
 		"v=DKIM1; p=hello":                 "✗ DKIM: the key at s1._domainkey.shop.example cannot be read",
 		"v=DKIM1; k=rsa; p=" + elliptic:    "✗ DKIM: the key at s1._domainkey.shop.example cannot be read",
@@ -332,11 +332,11 @@ func TestDoctorLooksAtPTRAndTheSendersDomain(t *testing.T) {
 		return c
 	}
 	for want, names := range map[string]dns{
-		"✓ PTR: 203.0.113.5 is out.shop.example, which leads back to it":                                              mail,
-		"! PTR: 203.0.113.5, of mail.shop.example, has no name: if mails leave from there, big providers refuse them": changed("PTR " + ip),
-		"! PTR: 203.0.113.5 is out.shop.example, which does not lead back to it": changed(
+		"✓ PTR: 203.0.113.5 is out.shop.example, which resolves to it":                                              mail,
+		"! PTR: 203.0.113.5, of mail.shop.example, has no PTR record: if mails leave from there, big providers refuse them": changed("PTR " + ip),
+		"! PTR: 203.0.113.5 is out.shop.example, which does not resolve to it": changed(
 			"A out.shop.example", "203.0.113.9"),
-		"! PTR: mail.shop.example is in an inner network: look at the PTR of the address that its mails leave from": changed(
+		"! PTR: mail.shop.example is in a private network: check the PTR record of the public address that its mails leave from": changed(
 			"A mail.shop.example", "10.1.2.3"),
 		"! sender domain: shop.example has no SPF record":    changed("TXT shop.example"),
 		"! sender domain: shop.example has no DMARC record":  changed("TXT _dmarc.shop.example"),
@@ -357,7 +357,7 @@ func TestDoctorLooksAtPTRAndTheSendersDomain(t *testing.T) {
 func TestDoctorWithNothingConfigured(t *testing.T) {
 	t.Parallel()
 	s := embedded(t)
-	const warning = "! keys: no app has a secret key"
+	const warning = "! keys: no app has a configured secret key"
 	said := examine(s, dns{}, 0, false)
 	for _, never := range []string{"PTR", "DKIM", "clock of", warning} {
 		if strings.Contains(said, never) {
@@ -370,7 +370,7 @@ func TestDoctorWithNothingConfigured(t *testing.T) {
 		}
 	}
 	delete(s.Env, "SENDCODE_API_KEY")
-	examine(s, dns{}, 0, false, warning, "before others can reach 127.0.0.1:0, give SENDCODE_API_KEY")
+	examine(s, dns{}, 0, false, warning, "before other machines can reach 127.0.0.1:0, give SENDCODE_API_KEY")
 	s.Env["SENDCODE_TRUSTED_PROXIES"] = "127.0.0.1"
 	said = examine(s, dns{}, 0, false, "! settings: No app has a secret key", "sendcode key")
 	if strings.Contains(said, warning) {
@@ -436,8 +436,8 @@ func TestTheRowsOfEachKey(t *testing.T) {
 	}{
 		"no rows are encrypted yet; the first key is k2":              {nil, true},
 		"no rows were counted in time; the first key is k2":           {nil, false},
-		"rows by key, the first of which is k2: k1 3, k2 5":           {map[string]int{"k1": 3, "k2": 5}, true},
-		"rows by key, the first of which is k2: k1 3, k2 5, and more": {map[string]int{"k1": 3, "k2": 5}, false},
+		"rows by key, with the first key k2: k1 3, k2 5":           {map[string]int{"k1": 3, "k2": 5}, true},
+		"rows by key, with the first key k2: k1 3, k2 5, and more": {map[string]int{"k1": 3, "k2": 5}, false},
 	} {
 		if said := describeRowsByKey("k2", of.counts, of.all); said != want {
 			t.Errorf("says %q, want %q", said, want)

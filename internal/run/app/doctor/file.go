@@ -35,7 +35,7 @@ func (d *doctor) checkFile(ctx context.Context) {
 	}
 	file, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		d.remark(what, path+" is not there: the first start makes it; after that, correct SENDCODE_DATA_DIR")
+		d.remark(what, path+" does not exist: the first start creates it; if the service has run before, correct SENDCODE_DATA_DIR")
 		return
 	}
 	if err := errors.Join(err, dirErr); err != nil {
@@ -93,10 +93,10 @@ func (d *doctor) checkGrowth(ctx context.Context, db *sqlite.DB, path string) (s
 		return "", err
 	}
 	if wal, err := os.Stat(path + "-wal"); err == nil && wal.Size() > largeWAL {
-		d.remark("database", fmt.Sprintf("%s-wal has %d MB: a command that reads the file for long keeps it; let it end, or "+
+		d.remark("database", fmt.Sprintf("%s-wal has %d MB: a command that reads the file for a long time keeps it large; let the command end, or "+
 			"restart the service", path, wal.Size()>>20))
 	}
-	said = "SQLite in " + d.cfg.DataDir + ", whose schema fits" + said
+	said = "SQLite in " + d.cfg.DataDir + "; its schema fits this version" + said
 	perDay, err := db.BytesADay(ctx)
 	free, _, ok := disk.Space(d.cfg.DataDir)
 	if err != nil || !ok || perDay <= 0 {

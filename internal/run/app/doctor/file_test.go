@@ -43,7 +43,7 @@ func TestDoctorLooksAtTheFile(t *testing.T) {
 		"file is not a database (26); put back a backup": func(s *apptest.Stack, path string) {
 			apptest.Must(s.T, os.WriteFile(path, bytes.Repeat([]byte("garbage "), 4096), 0o600))
 		},
-		"set SENDCODE_INDEX_KEY to the one that the database was written with": func(s *apptest.Stack, _ string) {
+		"set SENDCODE_INDEX_KEY to the key with which the database was written": func(s *apptest.Stack, _ string) {
 			s.Env["SENDCODE_INDEX_KEY"] = config.NewIndexKey()
 		},
 		"✗ keys: ": func(s *apptest.Stack, path string) {
@@ -64,7 +64,7 @@ func TestDoctorLooksAtTheFile(t *testing.T) {
 	}
 	gone := embedded(t)
 	apptest.Must(t, os.RemoveAll(gone.Env["SENDCODE_DATA_DIR"]))
-	examine(gone, dns{}, 0, false, "! database: ", " is not there: the first start makes it; after that, correct SENDCODE_DATA_DIR")
+	examine(gone, dns{}, 0, false, "! database: ", " does not exist: the first start creates it; if the service has run before, correct SENDCODE_DATA_DIR")
 	gone.Env["SENDCODE_DATA_DIR"] = "/proc" // in which root can make no file either
 	examine(gone, dns{}, 0, true, "✗ database: no file can be made in /proc: ", "let the service's user write there")
 	s := embedded(t).Start(1)

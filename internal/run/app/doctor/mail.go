@@ -15,7 +15,7 @@ import (
 func (d *doctor) checkMailServers(ctx context.Context) {
 	const what = "mail server"
 	if d.cfg.SMTPURL == "" {
-		d.pass(what, "none: mails stay in the dev mailbox, they reach no recipient")
+		d.pass(what, "none: mails stay in the dev mailbox and reach no recipient")
 		return
 	}
 	tokens := d.cfg.TokenSources()
@@ -42,10 +42,10 @@ func (d *doctor) checkMailServer(ctx context.Context, name string, c mailserver.
 	d.reportEncryption("TLS of the "+name, loopback.IsHost(c.Host), encryption)
 	said := c.Address + " answers; encryption and login are as configured"
 	if c.OAuth != "" {
-		said = c.Address + " answers, and takes the token of oauth " + c.OAuth + "; encryption is as configured"
+		said = c.Address + " answers, and accepts the token of oauth " + c.OAuth + "; encryption is as configured"
 	}
 	if !c.API {
-		said += ", and it takes the senders"
+		said += ", and it accepts the senders"
 	}
 	return said, nil
 }
@@ -65,7 +65,7 @@ func (d *doctor) reportEncryption(what string, local bool, e delivery.Encryption
 	case e.Version == "" && e.Offered:
 		d.remark(what, "none, though the server offers STARTTLS: set tls=required")
 	case e.Version == "":
-		d.remark(what, "none, and the server offers none: every code crosses in the clear")
+		d.remark(what, "none, and the server offers none: every code is sent unencrypted")
 	case e.Unverified != nil:
 		d.remark(what, fmt.Sprintf("%s %s, unverified, so an attacker on the path could read codes: %v", e.Version, how, e.Unverified))
 	case left < renewCertificateBefore:

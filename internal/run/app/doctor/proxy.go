@@ -24,7 +24,7 @@ const forwardedFor = "X-Forwarded-For"
 // only to the URL, and follows no redirect.
 func (d *doctor) checkProxy(ctx context.Context) (string, error) {
 	if !d.cfg.AdminToken.IsSet() {
-		return "", errors.New("SENDCODE_ADMIN_TOKEN is not set: the service tells the address only to those that have it")
+		return "", errors.New("SENDCODE_ADMIN_TOKEN is not set: the service shows the address only with this token")
 	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(d.cfg.BehindURL, "/")+"/v1/admin/client", nil)
 	if err != nil {
@@ -52,6 +52,6 @@ func (d *doctor) checkProxy(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("all clients count as %s, which sends no X-Forwarded-For; a header that it sends: %s", reply.Peer,
 			cmp.Or(reply.Header, "none"))
 	}
-	return fmt.Sprintf("a request through %s arrives from %s; this must be the address that this machine has for others",
+	return fmt.Sprintf("a request through %s arrives from %s; this must be the address at which others see this machine",
 		r.URL.Host, reply.Address), nil
 }

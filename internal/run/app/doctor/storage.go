@@ -51,9 +51,9 @@ func (d *doctor) checkKeys(ctx context.Context, cfg config.Config, db *sqldb.DB)
 func describeRowsByKey(first string, counts map[string]int, complete bool) string {
 	switch {
 	case len(counts) > 0 && complete:
-		return "rows by key, the first of which is " + first + ": " + app.FormatRowsByKey(counts)
+		return "rows by key, with the first key " + first + ": " + app.FormatRowsByKey(counts)
 	case len(counts) > 0:
-		return "rows by key, the first of which is " + first + ": " + app.FormatRowsByKey(counts) + ", and more"
+		return "rows by key, with the first key " + first + ": " + app.FormatRowsByKey(counts) + ", and more"
 	case complete:
 		return "no rows are encrypted yet; the first key is " + first
 	}
@@ -68,9 +68,9 @@ func (d *doctor) checkStorage(ctx context.Context, db *sqldb.DB) (string, error)
 		return "", err
 	}
 	if len(e.Partitions) > 0 && store.PartitionWeeksAhead(e.PartitionsUntil(), e.Now) < minPartitionWeeksAhead {
-		d.remark("partitions", "rows can be written until "+e.PartitionsUntil().Format(time.DateOnly)+
-			" alone; the service makes more while it runs, "+
-			"and sendcode migrate does")
+		d.remark("partitions", "partitions for new rows exist only until "+e.PartitionsUntil().Format(time.DateOnly)+
+			"; the service makes more while it runs, "+
+			"and so does sendcode migrate")
 	}
 	if e.Due > 0 {
 		due := strconv.Itoa(e.Due)
@@ -78,7 +78,7 @@ func (d *doctor) checkStorage(ctx context.Context, db *sqldb.DB) (string, error)
 			due += " or more"
 		}
 		d.remark("retention",
-			due+" rows are older than the database keeps them; the service deletes them while it runs")
+			due+" rows are due for deletion; the service deletes them while it runs")
 	}
 	if e.ForgettingDue > 0 {
 		d.remark("erasures", fmt.Sprintf(

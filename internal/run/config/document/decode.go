@@ -240,7 +240,7 @@ func checkUnique(list, one reflect.Value, tag reflect.StructTag) string {
 	}
 	for i := 0; key != "" && i < list.Len(); i++ {
 		if value := part(one); value != "" && reflect.DeepEqual(part(list.Index(i)), value) {
-			return Printable(fmt.Sprint(value)) + " is there twice"
+			return Printable(fmt.Sprint(value)) + " is given twice"
 		}
 	}
 	return ""

@@ -77,9 +77,9 @@ func (d *Decoder) eachEntry(n *yaml.Node, path string, yield func(key string, va
 		at := JoinPath(path, k.Value)
 		switch first, twice := seen[k.Value]; {
 		case k.Kind != yaml.ScalarNode || k.Tag == "!!merge":
-			d.AddMistakeAt(k, path, "only plain words can be keys here")
+			d.AddMistakeAt(k, path, "a key must be a plain word")
 		case twice:
-			d.AddMistakeAt(k, at, "is there twice, first in line %d", first)
+			d.AddMistakeAt(k, at, "is given twice, first in line %d", first)
 		default:
 			seen[k.Value] = k.Line
 			yield(k.Value, v, at)
@@ -115,11 +115,11 @@ func (d *Decoder) scalar(n *yaml.Node, path string) (string, bool) {
 func (d *Decoder) checkKind(n *yaml.Node, path string, kind yaml.Kind, want string) bool {
 	switch {
 	case n.Kind == yaml.AliasNode:
-		d.AddMistakeAt(n, path, "anchors and aliases are not read here; write the value out")
+		d.AddMistakeAt(n, path, "anchors and aliases are not supported; write the value out")
 	case n.Kind != kind || IsNull(n):
 		d.AddMistakeAt(n, path, "must be %s", want)
 	case !strings.HasPrefix(n.Tag, "!!") || n.Tag == "!!binary":
-		d.AddMistakeAt(n, path, "tags such as !x are not read here")
+		d.AddMistakeAt(n, path, "tags such as !x are not supported")
 	default:
 		return true
 	}

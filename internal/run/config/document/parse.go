@@ -118,7 +118,7 @@ func parseDuration(text string) (d time.Duration, problem string) {
 	case err != nil && strings.Trim(text, "0123456789") == "":
 		return 0, "needs a unit: s, m or h, as in 60s"
 	case err != nil && (strings.HasSuffix(text, "d") || strings.HasSuffix(text, "w")):
-		return 0, "days and weeks are written in hours: 24h, 168h"
+		return 0, "write days and weeks in hours: 24h, 168h"
 	case err != nil:
 		return 0, "is not a duration such as 60s, 10m or 1h"
 	case v%time.Second != 0:
