@@ -17,7 +17,7 @@ func account(do, name, role, reason string) url.Values {
 func TestAccountsInTheConsole(t *testing.T) {
 	r := newRig(t)
 	owner := r.LoggedIn()
-	contains(t, owner.Get("/admin/accounts"), "no account but that of the settings")
+	contains(t, owner.Get("/admin/accounts"), "only the account of the settings")
 	rec := want(t, owner.Post("/admin/accounts", account("add", "mei", "reader", "new colleague")), http.StatusOK)
 	password := consoletest.Between(t, rec.Body.String(), `class="shown" id="made">`, "<")
 	lacks(t, owner.Get("/admin/accounts"), password) // shown this once

@@ -24,8 +24,8 @@ const commandLineActor = "cli"
 
 // Errors of ChangeAccount, which also returns them if a concurrent change is the cause.
 var (
-	errNameTaken      = fault.Invalid("name", "taken", "There is an account of this name.")
-	errUnknownAccount = fault.Invalid("name", "unknown_account", "There is no account of this name.")
+	errNameTaken      = fault.Invalid("name", "taken", "There already is an account with this name.")
+	errUnknownAccount = fault.Invalid("name", "unknown_account", "There is no account with this name.")
 	errIdentityTaken  = fault.Invalid("identity", "identity_taken", "Another account has this name at the provider.")
 )
 

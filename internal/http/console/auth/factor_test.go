@@ -55,7 +55,7 @@ func (r *rig) halfIn() *consoletest.Browser {
 func TestSecondFactor(t *testing.T) {
 	r := newRig(t)
 	b, before := r.LoggedIn(), r.LoggedIn()
-	contains(t, b.Get(factorPath), "password alone")
+	contains(t, b.Get(factorPath), "only with a password")
 	d := r.setUp(b, consoletest.Password)
 	want(t, b.Get("/admin"), http.StatusOK)
 	// A login with the password alone has not given the code.
@@ -215,7 +215,7 @@ func TestSecondFactorIsDemanded(t *testing.T) {
 	}
 	want(t, b.Get("/v1/admin/sends"), http.StatusUnauthorized)
 	want(t, b.Post("/admin/search", url.Values{"q": {"ana@example.com"}}), http.StatusSeeOther)
-	contains(t, b.Get(factorPath), "wants a second factor of everybody")
+	contains(t, b.Get(factorPath), "requires a second factor from everyone")
 	d := r.setUp(b, consoletest.Password)
 	want(t, b.Get("/admin"), http.StatusOK)
 	want(t, b.Post(factorPath, url.Values{"do": {"remove"}, "code": {d.Next()}}), http.StatusOK)
@@ -277,9 +277,9 @@ func TestLostDevice(t *testing.T) {
 	want(t, half.Get("/admin"), http.StatusSeeOther)
 	want(t, mei.Post("/admin/accounts", account("factor", "the-operator", "", "I want to")), http.StatusForbidden)
 	want(t, owner.Post("/admin/accounts", account("factor", "the-operator", "", "")), http.StatusUnprocessableEntity)
-	contains(t, owner.Get("/admin/accounts"), "· second factor", "Take the second factor away")
+	contains(t, owner.Get("/admin/accounts"), "· second factor", "Remove the second factor")
 	want(t, owner.Post("/admin/accounts", account("factor", "the-operator", "", "lost it")), http.StatusOK)
-	lacks(t, owner.Get("/admin/accounts"), "· second factor", "Take the second factor away")
+	lacks(t, owner.Get("/admin/accounts"), "· second factor", "Remove the second factor")
 	contains(t, owner.Post("/admin/accounts", account("factor", "the-operator", "", "again")), "no second factor")
 	want(t, half.Get("/admin"), http.StatusOK)
 	want(t, giveCode(half, d.Next()), http.StatusSeeOther)

@@ -37,7 +37,7 @@ func TestStatesAreBoundToTheirBrowser(t *testing.T) {
 	own := named(other.AtProvider(""))
 	refused("another's answer", other, back, "took too long")
 	other.Cookies[named(back)] = &http.Cookie{Name: "__Host-" + named(back), Value: other.Cookies[own].Value}
-	refused("another's answer to a cookie of that name", other, back, "cannot be believed")
+	refused("another's answer to a cookie of that name", other, back, "cannot be trusted")
 	servertest.Same(t, "the state of a failed login is kept", other.Cookies[named(back)] != nil, false)
 	planted := r.Browser()
 	sealed, err := consoletest.Ring(t).Seal(oauthStateSealLabel, []byte(`{"s":"x","end":"2027-01-01T00:00:00Z"}`), nil)
@@ -82,12 +82,12 @@ func TestProviderInTrouble(t *testing.T) {
 		},
 		"nameless": {func(p *openidtest.Provider) {
 			p.Do(func() { p.Claims = map[string]any{"sub": "x", "groups": []string{"support"}} })
-		}, "", http.StatusForbidden, "does not vouch for the name"},
+		}, "", http.StatusForbidden, "does not confirm the name"},
 		"lying": {func(p *openidtest.Provider) {
 			p.Do(func() {
 				p.Token = func(claims map[string]any) string { claims["aud"] = "shop"; return p.Signed(claims) }
 			})
-		}, "", http.StatusUnauthorized, "cannot be believed"},
+		}, "", http.StatusUnauthorized, "cannot be trusted"},
 	} {
 		r, server := besideProvider(t)
 		consoletest.Is(server, "bo", "support")
