@@ -46,8 +46,8 @@ type checkByRecipientBody struct {
 	ClientIP string `json:"client_ip"`
 }
 
-// checkByRecipient is POST /v1/verifications/check. Secret keys only: else a browser could use up
-// the attempts of another person's code by the address alone.
+// checkByRecipient is POST /v1/verifications/check. It is for secret keys only: a browser that
+// knows an address could use up the attempts of another person's code.
 func (a *API) checkByRecipient(c echo.Context, who verification.Caller, body checkByRecipientBody) error {
 	if err := setKeyAndClientIP(c, &who, body.ClientIP); err != nil {
 		return err

@@ -44,9 +44,9 @@ var requestedHeaders = regexp.MustCompile(`^[\w!#$%&'+.^|~\x60-]+(?:[ \t]*,[ \t]
 // forwardingHeader matches a list with a header by which proxies tell of a client.
 var forwardingHeader = regexp.MustCompile(`(?i)(^|[ \t,])(x-forwarded|forwarded([ \t,]|$))`)
 
-// checkRequestedHeaders lets a preflight ask for any headers but those of proxies: a page's own
-// tools, such as tracing, add them to each request. Any other list counts as ownHeaders, also one
-// that is malformed or has more than 4 KB, as does no list.
+// checkRequestedHeaders lets a preflight ask for any headers except those of proxies: a page's own
+// tools, such as tracing, add headers to each request. Without a list, or with one that is
+// malformed or longer than 4 KB, it uses ownHeaders.
 func checkRequestedHeaders(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		r := c.Request()

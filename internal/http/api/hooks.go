@@ -95,9 +95,9 @@ func writeHookRefusal(c echo.Context, hook authhooks.Hook, p *server.Problem) er
 	return c.JSON(http.StatusOK, hook.RefusalBody(p.Kind.Status, p.InEnglish()))
 }
 
-// A hook's request has one deadline, which is less than the 5 s for which auth servers wait. A send
-// that exceeds it is awaited for hookGrace more. If it was not admitted in time, no message is
-// sent.
+// A hook's request has one deadline, which is less than the 5 s for which auth servers wait. After
+// it, a send under way is awaited for hookGrace more. If a send was not admitted in time, no
+// message is sent.
 const (
 	hookDeadline = 4 * time.Second
 	hookGrace    = time.Second / 2
@@ -163,8 +163,8 @@ type hookResult struct {
 }
 
 // admissionProblem returns the problem of messages that were not admitted: an error, or else the
-// longest wait; nil: all were. If messages were only held back, as the others were not decided in
-// time, it is Unavailable.
+// longest wait. It returns nil if all were admitted, and Unavailable if messages were only held
+// back because others were not decided in time.
 func (h *AuthHooks) admissionProblem(ctx context.Context, results []hookResult) *server.Problem {
 	longest, held := time.Duration(0), false
 	for _, r := range results {
@@ -267,8 +267,8 @@ func codeRequests(hook authhooks.Hook, r authhooks.Request) (all []verification.
 	return all
 }
 
-// problemForPerson returns the problem with a detail that a person may read: its own if a field is
-// invalid or there is a wait, else the text of its kind.
+// problemForPerson returns the problem with a detail that a person may read: its own detail for an
+// invalid field or a wait, else the text of its kind.
 func problemForPerson(p *server.Problem) *server.Problem {
 	if p.Kind.Slug == server.InvalidField.Slug || p.Kind.Slug == server.TooManyChecks.Slug {
 		return p

@@ -27,10 +27,10 @@ type Key struct {
 	ID      string // unique within its app
 	Kind    verification.CallerKind
 	SHA256  [sha256.Size]byte
-	Expires time.Time               // from then on it is refused; zero: never
+	Expires time.Time               // the key is refused from then on; zero: never
 	Origins []string                // of a browser's key: the pages that may use it
-	Own     *verification.PageOffer // of our own page's key: what it offers; only pages of this service may use it
-	Scopes  []KeyScope              // what a secret key may do; none: everything
+	Own     *verification.PageOffer // offer of our own page, for its key, which only pages of this service may use
+	Scopes  []KeyScope              // rights of a secret key; none: everything
 	Local   bool                    // this process generated the key, and accepts it only from programs on this machine
 
 	used atomic.Int64 // ms since 1970
@@ -47,8 +47,8 @@ func (k *Key) LastUsed() time.Time {
 // Keys are all keys of all apps.
 type Keys []*Key
 
-// keyFor returns the key that was presented; nil if there is no such key. It compares with every
-// key, in constant time each, so that the time taken tells nothing about a near miss.
+// keyFor returns the key that was presented, or nil. It compares with every key, in constant time
+// each, so that the time reveals nothing about a near miss.
 func (k Keys) keyFor(presented string) (found *Key) {
 	sum := sha256.Sum256([]byte(presented))
 	for _, key := range k {
@@ -152,8 +152,8 @@ func NewPageKey(app string, offers verification.PageOffer) *Key {
 // PageKey returns the text of NewPageKey.
 func PageKey(app string) string { return "pk_page_" + app }
 
-// checkOffer returns an error if our page does not offer what it is asked for. A resend has the
-// channel and the purpose of its verification, which Caller.Page bounds.
+// checkOffer returns an error if our page does not offer the requested channel or purpose. A resend
+// has those of its verification, which Caller.Page bounds.
 func checkOffer(ask verification.Request) error {
 	switch p := ask.Page; {
 	case p == nil:

@@ -125,8 +125,8 @@ func (eh *EventHandlers) receive(c echo.Context) error {
 	return eh.ingest(c, source, body)
 }
 
-// ingestMail records what a bounce mail says. It answers 204 whatever the mail is: strangers write
-// mails, and their mistakes are not the poster's.
+// ingestMail records the events in a bounce mail. It answers 204 for every mail: strangers write
+// mails, and the poster cannot mend their mistakes.
 func (eh *EventHandlers) ingestMail(c echo.Context, provider string, mail []byte) error {
 	kind, _, _ := mime.ParseMediaType(c.Request().Header.Get(echo.HeaderContentType))
 	err := server.RefuseCoding(c.Request())
@@ -171,8 +171,8 @@ func (eh *EventHandlers) ingest(c echo.Context, source feedback.Source, body []b
 }
 
 // ingestOnce records the events, unless their signature was used before. Some signatures do not
-// cover the events: with a copied signature, an attacker could send any event. A repetition is no
-// error, so that a provider whose first answer was lost stops sending it.
+// cover the events, so an attacker with a copied signature could send any event. A repetition is
+// not an error, so that a provider that lost the first answer stops sending it.
 func (eh *EventHandlers) ingestOnce(ctx context.Context, source feedback.Source, body []byte,
 	all []feedback.Event,
 ) error {

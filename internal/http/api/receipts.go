@@ -46,8 +46,8 @@ func (a ReceiptAddresses) token(carrier, send string) string {
 	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil)[:18])
 }
 
-// ReceiptHandlers serves the addresses at which carriers report receipts. Requests without the
-// right token get 404, whatever the carrier.
+// ReceiptHandlers serves the addresses to which carriers post receipts. Requests without the right
+// token get 404, whether the carrier exists or not.
 type ReceiptHandlers struct {
 	Addresses ReceiptAddresses
 	Carriers  *sms.Carriers // nil: none report

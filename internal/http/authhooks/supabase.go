@@ -95,10 +95,10 @@ func parseSupabase(channel recipient.Channel, body []byte) (Request, error) {
 	return r, nil
 }
 
-// number returns the number that a text message's code is for; empty if it is not known. A body
-// before v2.180 does not name it. Then it is the user's new number, if there is one, since the body
-// does not tell a change from a login; for a second factor it is the one number that all factors
-// have.
+// number returns the phone number for which a text message's code is; empty if it is not known.
+// Before v2.180 the body does not name it. Then it is the user's new number, if there is one, since
+// the body does not distinguish a change from a login. For a second factor it is the one number
+// that all factors have.
 func (b supabaseBody) number() (n text) {
 	const mfa = "mfa"
 	switch {

@@ -1,13 +1,14 @@
-// Package console is the administrators' pages and JSON API. It answers "where is my code?": it
+// Package console has the administrators' pages and JSON API. It answers "where is my code?": it
 // lists sends and refusals, newest first, finds those of one recipient, and shows the story of one
 // send, which package explain writes. Scripts get the same as JSON under /v1/admin.
 //
-// It reads the database and asks the use cases what a recipient's rules say now. Package support
-// makes and records all changes but those of accounts and logins, which are package auth's.
+// It reads the database and asks the use cases for the present state of a recipient's rules.
+// Package support makes and records all changes, except changes of accounts and logins in package
+// auth.
 //
-// Full recipients come only in the bodies of requests, and are hashed at once; URLs contain the
-// hash. A page shows a full recipient only when an operator reveals it, or in a form that comes
-// back after a login, to the account that typed it.
+// Requests contain full recipients only in their bodies, and the console hashes them at once. URLs
+// contain the hash. A page shows a full recipient only if an operator reveals it, or in a form that
+// comes back after a login, to the account that typed it.
 package console
 
 import (

@@ -118,7 +118,7 @@ func quotaViewOf(s store.SendOrRefusal, d quota.Decision, err error, w texts.Wor
 	return quotaView{Rows: quotaPips(d, w), As: as}
 }
 
-// readVerdictFacts reads what the verdict on a row depends on beside its story. decision is the
+// readVerdictFacts reads the data for the verdict on a row that its story lacks. decision is the
 // quota of the row's recipient; it is unknown if quotaErr is not nil.
 func (console *Console) readVerdictFacts(ctx context.Context, s store.SendDetails, decision quota.Decision,
 	quotaErr error) (known explain.VerdictFacts,

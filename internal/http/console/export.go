@@ -42,8 +42,8 @@ const (
 	writeTimeout         = 10 * time.Second // a client that reads nothing for so long is disconnected
 )
 
-// separatorParameter names what stands between cells: "semicolon" for spreadsheets in languages
-// whose decimal sign is the comma, else "comma".
+// separatorParameter names the separator of cells: "semicolon" for spreadsheets in languages with a
+// decimal comma, else "comma".
 const separatorParameter = "separator"
 
 // byteOrderMark makes spreadsheets read the file as UTF-8.

@@ -58,7 +58,7 @@ type listView struct {
 	Verdict          *explain.Verdict
 	Export           string              // address of all rows as a file; empty: no rows, or not allowed
 	ExportSemicolons string              // the same with semicolons
-	Again            string              // address at which the open page reads itself again; empty: it stays as it is
+	Again            string              // address at which the open page updates itself; empty: it does not
 	Tag              string              // differs where rows or their states do
 	Choices          map[string][]string // suggestions for filters, by name
 }

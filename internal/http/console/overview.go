@@ -200,15 +200,14 @@ func (v overviewView) FormatBytes(bytes int64) string {
 }
 
 func figureViews(now, before Total, w texts.Words) (all []figureView) {
-	// good: how many times beyond what chance explains a change is, positive if it is good news,
-	// else negative
+	// good: by how many times the change exceeds chance; negative if it is bad news
 	add := func(key, value, earlier, change string, good float64, rows store.Status) {
 		all = append(all, figureView{
 			Name: w.Get(key), Value: value, Before: earlier, Change: change, Better: change != "" && good > 1,
 			Worse: change != "" && good < -1, Status: rows,
 		})
 	}
-	// a count varies by its square root; good is 0 where more is neither good nor bad
+	// a count varies by its square root; good is 0 if more is not good or bad news
 	count := func(key string, now, before int, good float64, rows store.Status) {
 		rise := float64(now-before) / (2 * math.Sqrt(float64(max(1, now+before))))
 		add(key, strconv.Itoa(now), strconv.Itoa(before), percentChange(float64(now), float64(before), before), good*rise, rows)

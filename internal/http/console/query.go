@@ -43,7 +43,7 @@ var (
 type filterParameter struct {
 	name         string
 	parse        layout.ParseFunc
-	valueAudited bool // the audit entry of an export has the value; else only the name, since it may name a person
+	valueAudited bool // the audit entry of an export has the value; otherwise only the name, since values may name a person
 	more         bool // its field is in the second row of the form
 }
 

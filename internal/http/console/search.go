@@ -109,7 +109,7 @@ func (console *Console) supportReferenceAddress(ctx context.Context, typed strin
 	return listAddress(nil, "support", store.SupportReference(rows[0].ID)), nil
 }
 
-// nothingFound is the reason of a search whose text is neither a recipient nor in the database.
+// nothingFound is the reason for a search whose text is not a recipient and not in the database.
 const nothingFound = "nothing"
 
 // searchAddress returns the address that a search leads to: a send's page, or a list by recipient,

@@ -30,9 +30,9 @@ const (
 // claimSet has claims about a person by name.
 type claimSet map[string]json.RawMessage
 
-// claims returns the claims of an ID token. If one that is needed is not among them, it asks the
-// provider's userinfo endpoint for more (OpenID Connect Core 1.0, section 5.3): many providers put
-// groups and addresses there alone. What the ID token says counts before that. Error: *Error.
+// claims returns the claims of an ID token. If a needed claim is missing, it asks the provider's
+// userinfo endpoint (OpenID Connect Core 1.0, section 5.3): many providers have groups and
+// addresses only there. The ID token's claims take precedence. Error: *Error.
 func (p *Provider) claims(ctx context.Context, provider *oidc.Provider, id *oidc.IDToken, token *oauth2.Token) (claimSet, error) {
 	var all, more claimSet
 	if id.Claims(&all) != nil {

@@ -56,10 +56,9 @@ func originOf(address string) string {
 	return to.Scheme + "://" + to.Host
 }
 
-// ambiguousPathPattern matches decoded paths that servers may resolve to different ones: paths with
-// a percent sign, which some servers decode again, with a backslash, with a control character, or
-// with a parameter after two dots ("/..;/"), which some servers remove before they resolve the
-// dots.
+// ambiguousPathPattern matches decoded paths that servers may resolve in different ways: with a
+// percent sign, which some servers decode again; with a backslash or a control character; or with a
+// parameter after two dots ("/..;/"), which some servers remove before they resolve the dots.
 var ambiguousPathPattern = regexp.MustCompile(`[%\\\x00-\x1f\x7f]|(^|/)\.\.?;`)
 
 // logBadLink logs a visit by a wrong link: the app does not have its purpose or does not allow
@@ -85,8 +84,8 @@ var loggablePattern = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9.:/_-]{0,63}$`)
 // longNumberPattern matches what may be of a phone number.
 var longNumberPattern = regexp.MustCompile(`\d([.:/_-]*\d){6}`)
 
-// loggablePart returns a stranger's text if it has no mail address, no phone number and nothing to
-// escape; else "".
+// loggablePart returns a stranger's text, or "" if it has a mail address, a phone number or a
+// character to escape.
 func loggablePart(text string) string {
 	part := loggablePattern.FindString(text)
 	if longNumberPattern.MatchString(part) {

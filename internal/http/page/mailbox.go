@@ -40,12 +40,11 @@ func AskCommand(base, apiKey string) string {
 // mailboxCookie holds the mailbox's key in a browser that has opened its link.
 const mailboxCookie = "sendcode_mailbox"
 
-// RegisterMailbox adds the routes of the developer's mailbox, which shows codes. key opens it: as
+// RegisterMailbox adds the routes of the developer's mailbox, which shows codes. key opens it, as
 // the parameter k of its link, which a redirect moves into a cookie, or as a bearer token. apiKey,
-// if it is not empty, is a bearer token too. The routes answer only requests that come straight
-// from this machine. Call it only if the server listens on loopback and has no real mail server.
-// Call RegisterStatic too. A generated apiKey is shown in a command, as the start of the service
-// shows it.
+// if it is not empty, is a bearer token too. The routes answer only direct requests from this
+// machine. Call RegisterMailbox only if the server listens on loopback and has no real mail server;
+// call RegisterStatic too. The page shows a generated apiKey in a command, as the banner does.
 func RegisterMailbox(e *echo.Echo, box Mailbox, key, apiKey string, generated bool) {
 	pages := parseTemplates("mailbox/*.html")
 	g := e.Group("/mailbox", server.RequireLocal, func(next echo.HandlerFunc) echo.HandlerFunc {

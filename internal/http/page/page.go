@@ -1,9 +1,9 @@
-// Package page serves the page on which people ask for a code, watch the countdown to the next one,
-// and enter the code. On a developer's machine it also serves the mailbox with the mails.
+// Package page serves the page on which people ask for a code, watch the countdown to the next
+// code, and enter the code. On a developer's machine it also serves the mailbox with the mails.
 //
-// The page is a small document around the widget (web/widget), which asks the API as it does on
-// other sites. The server adds what the app is called and looks like, what its page offers, and
-// where a person may be returned to. It keeps no state: that is in the browser.
+// The page is a small document around the widget (web/widget). The widget asks the API as it does
+// on other sites. The server adds the app's name and look, the page's offer, and the URLs to which
+// a person may be returned. It keeps no state: the browser does.
 //
 //	GET /         app, purpose, return_url ─▶ HTML with <send-code>
 //	POST /return  proof of a right code ─▶ 303 return_url?reference=…

@@ -92,9 +92,9 @@ func pages() ([]page, error) {
 	return all, nil
 }
 
-// servedLink returns a link of a document as it is served: unchanged if it leads to another site or
-// within the document, with the address that serves its file, or as its text if the service serves
-// no such file.
+// servedLink returns a link of a document as it is served. A link to another site or within the
+// document stays. A link to a file gets the address that serves the file, or becomes its text if
+// the service does not serve it.
 func servedLink(text string) string {
 	parts := link.FindStringSubmatch(text)
 	label, target, fragment := parts[1], parts[2], parts[3]

@@ -76,8 +76,8 @@ func RefuseCoding(r *http.Request) error {
 	return nil
 }
 
-// readBody reads the whole body. The buffer begins with what Content-Length says, at most
-// uncountedBody, and grows with what arrives.
+// readBody reads the whole body. Its buffer begins with Content-Length bytes, at most
+// uncountedBody, and grows as bytes arrive.
 func readBody(r *http.Request) ([]byte, error) {
 	size := max(0, min(r.ContentLength, uncountedBody))
 	b := bytes.NewBuffer(make([]byte, 0, size+bytes.MinRead))

@@ -30,14 +30,14 @@ type ConnTracker struct {
 	UnreadWait time.Duration // the longest time for which End and later writes wait for a client; set it before use
 
 	max     int            // most that wait for their client; 0: any number
-	proxies []netip.Prefix // whose connections are neither counted nor closed for max
+	proxies []netip.Prefix // proxies: their connections are not counted, and not closed because of max
 	logger  *slog.Logger
 	lines   logs.Throttle
 
 	ending atomic.Bool // set by End
 	mu     sync.Mutex
 	open   map[*conn]bool
-	queues map[netip.Prefix]*list.List // those that count for max by network, the one that waits longest first
+	queues map[netip.Prefix]*list.List // connections that count for max, by network, the longest waiting first
 	queued int
 	turns  int // connections that ever were in a queue
 }
@@ -201,11 +201,11 @@ func (c *conn) end() {
 // open connection, for a body, and for a client that does not take an answer.
 const DefaultUnreadWait = time.Second
 
-// End waits until each request that clients have begun is read, at most s.UnreadWait. A connection
-// without a request is waited for if it is new, or idle and of a InheritedListener;
-// http.Server.Shutdown would close one on which a request is already under way. Then End closes all
-// without a request, and lets reads of unread bodies fail: their requests get 503. Call it once
-// accepting has ended.
+// End waits, at most s.UnreadWait, until each request that clients have begun is read. It waits for
+// a connection without a request if it is new, or idle and of an InheritedListener:
+// http.Server.Shutdown would close a connection on which a request already arrives. Then End closes
+// all connections without a request, and lets reads of unread bodies fail: those requests get 503.
+// Call it once accepting has ended.
 func (ct *ConnTracker) End() {
 	for until := time.Now().Add(ct.UnreadWait); ct.unread() > 0 && time.Now().Before(until); <-time.After(10 * time.Millisecond) {
 	}

@@ -66,10 +66,10 @@ func isTrustedProxy(proxies []netip.Prefix, addr netip.Addr) bool {
 // and about a trusted proxy.
 const forwardingWarnInterval, trustedWarnInterval = time.Hour, time.Minute
 
-// warnOfForwarding is middleware that warns of a proxy whose clients all count as one address: a
-// peer outside proxies that sends forwarding headers, which may be a proxy that is missing in the
-// configuration, and a trusted proxy that sends other ones than X-Forwarded-For. The warning names
-// the peer only if its address is private, since a public one may be a person's.
+// warnOfForwarding is middleware that warns of a proxy whose clients all count as one address. Such
+// a proxy is a peer outside proxies that sends forwarding headers, or a trusted proxy that does not
+// send X-Forwarded-For. The warning names the peer only if its address is private, since a public
+// address may be a person's.
 func warnOfForwarding(proxies []netip.Prefix, logger *slog.Logger, now func() time.Time) echo.MiddlewareFunc {
 	lines, trustedLines := logs.Throttle{Every: forwardingWarnInterval}, logs.Throttle{Every: trustedWarnInterval}
 	warn := func(lines *logs.Throttle, peer netip.Addr, header, text string) {
@@ -148,9 +148,9 @@ func isForwarded(r *http.Request) bool {
 }
 
 // IsLocal reports whether a request came straight from a program on this machine: its peer is
-// loopback, and no proxy passed it on. Its Host must be loopback too, so that another site cannot
-// point its own name here. It is a guess: a proxy on this machine that adds no header can pass on a
-// loopback Host that its client names. So it is never the only lock.
+// loopback, and it has no headers of a proxy. Its Host must be loopback too, so that another site
+// cannot point its own name here. This is a guess: a proxy on this machine that adds no header can
+// pass on a client's loopback Host. So IsLocal must never be the only lock.
 func IsLocal(r *http.Request) bool {
 	peer, ok := ParseHop(r.RemoteAddr)
 	return ok && peer.IsLoopback() && loopback.IsHost((&url.URL{Host: r.Host}).Hostname()) && !isForwarded(r)

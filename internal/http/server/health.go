@@ -42,7 +42,7 @@ func (r *HealthReason) Error() string { return r.Word + ": " + r.Err.Error() }
 // Unwrap returns the dependency's error.
 func (r *HealthReason) Unwrap() error { return r.Err }
 
-// HealthCheck returns why a part is away or slow; nil if it is well. It must answer soon.
+// HealthCheck returns why a part is away or slow, or nil if it works. It must return soon.
 type HealthCheck func(context.Context) *HealthReason
 
 // Health answers /livez, which checks nothing, and /readyz. The zero value is starting.

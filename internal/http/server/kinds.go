@@ -13,7 +13,7 @@ type ProblemKind struct {
 	Slug   string
 	Status int
 	Title  string
-	Cause  string // detail of a problem that has none of its own
+	Cause  string // detail of a problem without its own detail
 	Remedy string // for the developer of the caller
 	Say    string // what to show a person
 }

@@ -17,10 +17,10 @@ func withConn(ctx context.Context, conn net.Conn) context.Context {
 }
 
 // errIfClientLeft returns fault.Unavailable for a POST if its client closed the connection before
-// the request was read, as when the process stood still: no caller waits for the answer. A client
-// that closes only its sending side counts as having left. net/http notices a closed connection
-// too, but only once the handler runs. accessLog calls errIfClientLeft, which is no middleware of
-// its own, since echo allocates for each.
+// the request was read, for example because the process stood still: no caller waits for the
+// answer. A client that closed only its sending side counts as gone too. net/http notices a closed
+// connection only once the handler runs. accessLog calls errIfClientLeft; a middleware of its own
+// would cost an allocation in echo.
 func errIfClientLeft(r *http.Request) error {
 	if conn, ok := r.Context().Value(connKey{}).(net.Conn); ok && r.Method == http.MethodPost &&
 		sockets.StateOf(conn) == sockets.Ended {

@@ -128,9 +128,9 @@ func writeProblem(c echo.Context, p *Problem, base string) error {
 	return c.Blob(p.Kind.Status, "application/problem+json", body)
 }
 
-// in returns the problem with title and detail in a language, and the values in place of their
-// names in braces, such as {blocked_by}; {wait} is the wait in words. In other languages than
-// English, a problem with its own detail gets that of its slug or reason.
+// in returns the problem in a language, with values for names in braces, such as {blocked_by};
+// {wait} is the wait in words. In languages other than English, a problem's own detail is replaced
+// by the text for its slug or reason.
 func (p *Problem) in(words texts.Words) *Problem {
 	reason, _ := p.Extra["reason"].(string)
 	reason = cmp.Or(p.Variant, reason)
@@ -169,7 +169,7 @@ func (p *Problem) InEnglish() string { return p.in(texts.PageLanguages()[0]).Det
 // tried again after one second.
 const unavailableWait = 2 * time.Second
 
-// SetRetryAfter sets the header Retry-After of an answer that is no Problem. A wait of 0 sets
+// SetRetryAfter sets the header Retry-After of an answer that is not a Problem. A wait of 0 sets
 // nothing.
 func SetRetryAfter(c echo.Context, wait time.Duration) {
 	if wait > 0 {
@@ -211,8 +211,7 @@ func LogFailure(ctx context.Context, logger *slog.Logger, err error) {
 	}
 }
 
-// ProblemOf returns the problem of an error: the error itself if it is one, else by errorTable,
-// else a 500.
+// ProblemOf returns an error as a problem: itself, or by errorTable, or a 500.
 func ProblemOf(err error) *Problem {
 	if p, ok := errors.AsType[*Problem](err); ok {
 		return p

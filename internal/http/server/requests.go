@@ -10,14 +10,14 @@ import (
 	"sendcode/internal/base/logs"
 )
 
-// RequestLimiter bounds how many requests a network, an IPv4 address or an IPv6 /64, makes in a
-// minute. Refused requests are not counted. It decides in this process, so that a flood costs
-// neither Redis nor the database anything.
+// RequestLimiter bounds the requests that a network makes in a minute: an IPv4 address or an IPv6
+// /64. Refused requests are not counted. It decides in this process, so a flood costs Redis and the
+// database nothing.
 //
-// It is a sliding window counter: of the previous minute, it counts the share that lies within the
-// last 60 s. Memory is bounded: each of two minutes holds maxNetworks networks, about 9 MB in all.
-// When a minute is full, a new network is counted with its /24 or /48; when there are too many of
-// these too, it is admitted without a count. So attackers with that many networks stop no other
+// It is a sliding window counter: of the previous minute it counts the share that lies within the
+// last 60 s. Its memory is bounded: each of two minutes holds maxNetworks networks, about 9 MB in
+// all. When a minute is full, a new network is counted with its /24 or /48. If there are too many
+// of these, it is admitted without a count. So attackers with that many networks stop no other
 // client, and the rules on sends still decide. All clients without an address, as on a Unix socket,
 // share one count.
 type RequestLimiter struct {
@@ -92,8 +92,8 @@ func (r *RequestLimiter) rollMinute(now time.Time) {
 	r.minute = minute
 }
 
-// networkFor returns the network that an address is counted in: its own or, if there is no room, a
-// wider one; fits is false if neither has room.
+// networkFor returns the network in which an address is counted: its own or, if there is no room, a
+// wider one. fits is false if neither has room.
 func (r *RequestLimiter) networkFor(ip netip.Addr) (id netip.Prefix, fits bool) {
 	narrow, wide := networksOf(ip)
 	if r.hasCount(narrow) || len(r.counts) < r.largest {

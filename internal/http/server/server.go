@@ -86,9 +86,9 @@ const (
 	HooksPath          = "/v1/hooks/"
 )
 
-// skipBodyLimit reports whether a path has its own limit. On the others of the API it hides a
-// length above the limit, so that the body is refused when it is read: only then the middleware by
-// which a page may read the answer has run.
+// skipBodyLimit reports whether a path has its own limit. On the API's other paths it hides a
+// length above the limit, so that the body is refused only when it is read: by then the middleware
+// has run that lets a page read the answer.
 func skipBodyLimit(c echo.Context) bool {
 	r := c.Request()
 	path := r.URL.Path
@@ -190,7 +190,7 @@ func securityHeaders() echo.MiddlewareFunc {
 	}
 }
 
-// recoverPanics is middleware that turns a panic into a 500 and logs its stack, but not its value,
+// recoverPanics is middleware that turns a panic into a 500. It logs the stack but not the value,
 // which may hold secrets.
 func recoverPanics(logger *slog.Logger) echo.MiddlewareFunc {
 	return middleware.RecoverWithConfig(middleware.RecoverConfig{

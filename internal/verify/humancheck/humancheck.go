@@ -16,7 +16,7 @@ const (
 	Rejected  Reason = "rejected"
 )
 
-// VendorQuery is what a vendor is asked about one token.
+// VendorQuery is the question to a vendor about one token.
 type VendorQuery struct {
 	Token    string
 	App      string

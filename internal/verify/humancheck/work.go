@@ -30,12 +30,12 @@ const DefaultCost = 100_000
 
 // Check says how an app asks strangers.
 type Check struct {
-	Vendor Vendor // nil: by work alone
+	Vendor Vendor // nil: only work
 	Always bool   // each stranger's first send of a verification is asked, not only under pressure
 	Cost   int64  // greatest number of a challenge, so twice the hashes that a solution costs on average
 }
 
-// By names what is asked for now: the vendor, or ByWork where there is none or it is away.
+// By names the check in use: the vendor, or ByWork if there is no vendor or it is away.
 func (c Check) By() string {
 	if c.VendorAnswers() {
 		return c.Vendor.By()
@@ -57,7 +57,7 @@ func (c Check) MaxTokenLength() int {
 // Challenge is a challenge of ALTCHA's protocol, version 1.
 type Challenge = altcha.Challenge
 
-// Offer is what a caller is asked for.
+// Offer is the check that a caller is offered.
 type Offer struct {
 	By      string     `json:"by"`
 	SiteKey string     `json:"site_key,omitempty"`

@@ -31,7 +31,7 @@ const Life = 5 * time.Minute
 // issuerClaim is the claim iss of every proof.
 const issuerClaim = "sendcode"
 
-// seedLabel separates the seeds of the signing keys from all else that is derived from the ring's
+// seedLabel separates the signing keys' seeds from everything else that is derived from the ring's
 // keys.
 const seedLabel = "proof ed25519"
 

@@ -15,11 +15,10 @@ import (
 // exportPageRows is how many rows of an export are in memory at once.
 const exportPageRows = 500
 
-// ExportRecipient writes all rows that name the recipient to w, for the person (GDPR, article 15):
-// a JSON object with a key for each table, which has the rows, in words what a row is and how long
-// it is kept, and why columns are left out. It records the export before it reads a row, and its
-// end. After an error w may have a part of it; if nothing was written, no row was given. Errors:
-// those of w; fault.Unavailable.
+// ExportRecipient writes all rows that name the recipient to w, for the person (GDPR, article 15).
+// The JSON object has a key for each table: its rows, the meaning of a row, how long rows are kept,
+// and why columns are left out. ExportRecipient records the export before it reads a row, and its
+// end. After an error w may have a part of the export. Errors: those of w; fault.Unavailable.
 func (ad *Administration) ExportRecipient(ctx context.Context, p Target, act store.AuditEntry, w io.Writer) error {
 	p.App, p.Purpose = "", ""
 	act = p.auditEntryWithTarget(act)

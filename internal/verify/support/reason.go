@@ -26,10 +26,9 @@ const (
 	minLocalPartLength = 3
 )
 
-// CheckReason checks an administrator's reason for an action. The reason is required, and must not
-// contain an address or a phone number: the audit log is kept for good, so they could not be
-// erased. Nor may it contain the local part of address, which the action is about; "": it
-// is not known. Error: *fault.InvalidError.
+// CheckReason checks an administrator's reason for an action. The reason is required. The audit log
+// keeps it for good, so it must not contain an address, a phone number, or the local part of
+// address, which the action is about. address is "" if it is not known. Error: *fault.InvalidError.
 func CheckReason(reason, address string) error {
 	switch {
 	case strings.TrimSpace(reason) == "":
@@ -85,7 +84,7 @@ func containsLocalPart(text, address string) bool {
 	return strings.Contains(spacedWords(text), spacedWords(base))
 }
 
-// spacedWords returns the words of a text as it is read, in lower case, with a space around each.
+// spacedWords returns a text's words in lower case, with a space around each.
 func spacedWords(text string) string {
 	words := strings.FieldsFunc(strings.ToLower(recipient.AsRead(text)), func(r rune) bool {
 		return !unicode.In(r, unicode.L, unicode.M, unicode.N)

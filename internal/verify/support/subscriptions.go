@@ -31,8 +31,8 @@ func (ad *Administration) AcceptSubscription(ctx context.Context, provider, reas
 }
 
 // ConfirmSubscription calls confirm if an administrator accepted the provider's subscription, and
-// records that it is done. If confirm fails, the acceptance stays, so that a repetition can
-// succeed. Errors: those of confirm, fault.Unavailable.
+// records the confirmation. If confirm fails, the acceptance stays, so that the call can be
+// repeated. Errors: those of confirm, fault.Unavailable.
 func (ad *Administration) ConfirmSubscription(ctx context.Context, provider string,
 	confirm func(context.Context) error,
 ) (accepted bool, err error) {

@@ -1,29 +1,28 @@
 // Package support has the actions of administrators on recipients and codes: reset, export, erase,
-// cancel, resend, reveal and suppress. Each action is recorded in the audit log before it
-// is carried out, or in the same transaction. Package console checks the administrator's role
-// before it calls this package.
+// cancel, resend, reveal and suppress. Each action is recorded in the audit log before it takes
+// effect, or in the same transaction. Package console checks the administrator's role before it
+// calls this package.
 //
 // Resends go through package verification, so both gates decide them.
 //
 // # A new action
 //
-// These files change for a new action, here "verification.nudge", with a button on the page of a
-// send:
+// Change these files for a new action, here "verification.nudge", with a button on a send's page:
 //
 //	internal/verify/support/actions.go                 the action: it records before it changes anything, or in the same transaction
 //	internal/verify/support/support.go, store/sqldb     Store: the method, if the database changes, with the entry in its transaction, as ResetCounters;
 //	                                            store/storetest has its contract
-//	internal/verify/support/actions_test.go            what it changes, what it records, and that it does nothing if it cannot record
-//	internal/http/console/auth/roles.go              ActionNudge, and the role in actionsByMinRole; without it everyone is refused
-//	internal/http/console/actions.go                 a row of sendActions, which gives the form and, with needsVerification, the route for scripts; and its function.
-//	                                            Without it, or for a recipient without a send: a route with recipientActionJSON in console.go, as reset has
-//	internal/base/texts/en.json, zh-Hans.json        action.verification.nudge, and with .title, .what, .button and .done. Without them no page of
+//	internal/verify/support/actions_test.go            what it changes and records, and that it does nothing if it cannot record
+//	internal/http/console/auth/roles.go              ActionNudge, and its role in actionsByMinRole; without a role everyone is refused
+//	internal/http/console/actions.go                 its function, and a row of sendActions, for the form and, with needsVerification, the route for scripts.
+//	                                            Without a row, or for a recipient without a send: a route with recipientActionJSON in console.go, as for reset
+//	internal/base/texts/en.json, zh-Hans.json        action.verification.nudge, and with .title, .what, .button and .done. Without these texts no page of
 //	                                            a send is shown (500). An action that shows a result, such as recipient.reveal, has no .done
 //	internal/http/console/routes_test.go             routes: each with its role, or TestEveryRouteWithEveryRole fails
 //	internal/http/console/actions_test.go            its test; TestOnlyWhatARoleMayIsOffered has the list of each role
 //	internal/http/console/testdata/pages.txt         by go test ./internal/http/console -run TestPages -update
 //	docs/openapi.yaml                           the path below /v1/admin
-//	internal/prove/e2e/clients/apps_test.go           adminNudge: no app's key reaches anything by it
+//	internal/prove/e2e/clients/apps_test.go           adminNudge: an app's key must not reach anything through it
 //	docs/operations.md                          which role may do it, and what it does
 package support
 

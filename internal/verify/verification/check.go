@@ -34,11 +34,10 @@ func (s *checkService) Check(ctx context.Context, c Caller, id, typed string) (C
 }
 
 // CheckByRecipient is Check for a back end that did not keep the ID. It checks the newest pending
-// verification that was requested with a secret key for the recipient, purpose and session of ask.
-// It never checks a verification of a browser or of another session. It prefers one whose last
-// counted check has the Idempotency-Key of ask, even if that one is not pending any more. Errors:
-// those of Check, and *fault.InvalidError for ask; fault.NotFound also if there is no such
-// verification, or if the caller has no secret key.
+// verification that a secret key requested for the recipient, purpose and session of ask, never one
+// of a browser or of another session. It prefers a verification whose last counted check has the
+// Idempotency-Key of ask, even one that has ended. Errors: those of Check; *fault.InvalidError for
+// ask; fault.NotFound also if there is no such verification, or if the caller has no secret key.
 func (s *checkService) CheckByRecipient(ctx context.Context, ask Request, typed string) (CheckResult, error) {
 	if ask.Kind != BackEnd {
 		return CheckResult{}, fault.NotFound
@@ -61,9 +60,9 @@ func (s *checkService) CheckByRecipient(ctx context.Context, ask Request, typed 
 	return s.check(ctx, r.Caller, v.ID, storedVerification{Verification: v}, judge)
 }
 
-// check takes what a check needs, in this order, and has the database compare the codes by judge. v
-// is the verification if it was read before; without readAt it was not read at an instant of the
-// database's clock. Errors: those of Check.
+// check takes what a check needs, in this order, and has the database compare the codes with judge.
+// v is the verification if the caller has read it. Without readAt it was not read at an instant of
+// the database's clock. Errors: those of Check.
 func (s *checkService) check(ctx context.Context, c Caller, id string, v storedVerification, judge judge) (_ CheckResult, err error) {
 	leave, err := s.places.enter(c.classWithoutTokens())
 	if err != nil {
@@ -74,8 +73,8 @@ func (s *checkService) check(ctx context.Context, c Caller, id string, v storedV
 	if err != nil {
 		return CheckResult{}, err
 	}
-	// What has ended stays so. With an Idempotency-Key the database is asked all the same, since it
-	// may repeat an answer.
+	// An ended verification stays ended. With an Idempotency-Key the database is asked anyway,
+	// since it may repeat an answer.
 	if !v.readAt.IsZero() && c.IdempotencyKey == "" && v.state() != Pending {
 		return s.observedResult(store.CheckAnswer{Verification: v.Verification, Now: v.readAt}, "ended", recipient.Hash{}), nil
 	}

@@ -14,11 +14,11 @@ import (
 	"sendcode/quota"
 )
 
-// Three bounds limit failed checks. The database counts those of a recipient together with the
-// check (rowrules.FailedCheckLimit), separately for each class of callers. The limiter counts those
-// of the client's networks: each check before the comparison, with a refund unless the code was
-// wrong. The limiter also counts those of the app, in the background. The app's bound refuses no
-// check: while it is exceeded, an alarm is logged and new codes of browsers are longer.
+// Three bounds limit failed checks. The database counts a recipient's failed checks together with
+// the check (rowrules.FailedCheckLimit), separately for each class of callers. The limiter counts
+// those of the client's networks: each check before the comparison, with a refund unless the code
+// was wrong. The limiter also counts those of the app, in the background. The app's bound refuses
+// no check: while it is exceeded, an alarm is logged and new codes of browsers are longer.
 
 // takeNetworkQuota counts a check as failed for the client's networks, before the comparison.
 // failure is the event to refund unless the code proves to be wrong; without ID: nothing was
@@ -104,10 +104,10 @@ func (s *checkService) countWrongCode(app string, ch recipient.Channel) {
 	s.wrong.counts[wrongCodesOf{app, ch}]++
 }
 
-// CountWrongCodes counts the wrong codes since its last run in the apps' rules on failed checks. No
-// check waits for that, since these rules refuse none. What exceeds a rule, the metrics count and
-// the log reports (alarm.go); the limiter is not asked for the rest of a run. Package jobs calls
-// it; a process that dies loses what was not counted.
+// CountWrongCodes counts the wrong codes since its last run in the apps' rules on failed checks. It
+// runs in the background, since these rules refuse no check. Wrong codes beyond a rule are counted
+// in the metrics and logged (alarm.go); after one, the limiter is not asked again in this run.
+// Package jobs calls it. If the process dies, uncounted codes are lost.
 func (s *checkService) CountWrongCodes(ctx context.Context) {
 	s.wrong.mu.Lock()
 	counts := s.wrong.counts

@@ -41,7 +41,7 @@ func (s *sendService) keepBack(ctx context.Context, t sendTime, send writtenSend
 	if err := cancel(context.WithoutCancel(ctx), s.Store, s.Events, work.Verification); err != nil {
 		s.Logger.WarnContext(ctx, "a code that was not sent stays open", "send", send.id, "error", err, logs.SeeDatabaseAway)
 	}
-	work.Verification.CanceledAt = s.Now() // the outbox sends nothing, whatever the database says
+	work.Verification.CanceledAt = s.Now() // the outbox sends nothing, even if the database fails
 	s.Outbox.Deliver(ctx, work, 0)
 	return ErrKeptBack
 }

@@ -36,9 +36,9 @@ const (
 // humanCheckLabel keeps the keyed hashes of human checks apart from others.
 const humanCheckLabel = "human check"
 
-// Budget knows what text messages have cost. Implementation: *outbox.Budget.
+// Budget knows the cost of text messages so far. Implementation: *outbox.Budget.
 type Budget interface {
-	// StrangersHoldHalf reports whether half of what strangers may spend by some cap is spent.
+	// StrangersHoldHalf reports whether half of a cap's share for strangers is spent.
 	StrangersHoldHalf(ctx context.Context, app, country string) bool
 }
 
@@ -90,11 +90,11 @@ func (s *sendService) addHumanCheck(ctx context.Context, r *parsedRequest) error
 	return nil
 }
 
-// humanPass is what a request has shown of its app's check.
+// humanPass is the result of the request's human check.
 type humanPass struct {
 	policy.Pass
-	by  string   // who checked its token; empty: nobody
-	key [32]byte // of the claim by which one send spends the pass
+	by  string   // who checked its token; empty: it was not checked
+	key [32]byte // ID of the claim; one send spends the pass with it
 }
 
 // passWithoutToken returns the pass of a request whose token was not looked at.
@@ -114,7 +114,7 @@ func (p *parsedRequest) passByWork() policy.Pass {
 	return policy.FullPass
 }
 
-// workBinding names for what a solution of work is good.
+// workBinding names the send for which a solution of work is valid.
 func (p *parsedRequest) workBinding() string {
 	return strings.Join([]string{p.App, string(p.to.Channel()), p.plan.Purpose.Name, p.plan.Recipient.String()}, "\x00")
 }
@@ -162,8 +162,8 @@ func askedForCheck(err error) *Answer {
 // maxHostName is the length of the longest name of a host (RFC 1035 section 2.3.4).
 const maxHostName = 253
 
-// checkToken returns the pass that the request's token is. It may take a vendor's seconds. asked is
-// the answer to the request without a token. Errors: *earlyAnswer if the token is no pass;
+// checkToken returns the pass for the request's token. A vendor's check may take seconds. asked is
+// the answer to the request without a token. Errors: *earlyAnswer if the token is rejected;
 // fault.Unavailable.
 func (s *sendService) checkToken(ctx context.Context, r *parsedRequest, asked Answer) (humanPass, error) {
 	pass, result := s.resultOfToken(ctx, r)
@@ -181,8 +181,8 @@ func (s *sendService) checkToken(ctx context.Context, r *parsedRequest, asked An
 	return humanPass{}, s.askAgain(r, asked, result)
 }
 
-// resultOfToken checks the request's token. The pass is worth nothing unless the token has passed,
-// but names who checked it.
+// resultOfToken checks the request's token. The returned pass names the checker; it is valid only
+// if the token has passed.
 func (s *sendService) resultOfToken(ctx context.Context, r *parsedRequest) (humanPass, humancheck.Result) {
 	if payload, is := strings.CutPrefix(r.HumanCheck, humancheck.WorkPrefix); is {
 		signature, reason := humancheck.CheckWorkSolution(s.Vault.Ring, payload, r.workBinding(), s.Now())
@@ -206,10 +206,10 @@ func (s *sendService) resultOfToken(ctx context.Context, r *parsedRequest) (huma
 	return humanPass{policy.FullPass, vendor.By(), s.Vault.KeyedHash(humanCheckLabel, vendor.By(), r.HumanCheck)}, result
 }
 
-// askAgain returns the answer to a request whose token is no pass. A vendor that is away is no
-// fault of the token: the answer is that of a request without one, by work. Work that would not
-// pass stays left out while the vendor is in use: then a bound on its questions is reached, or it
-// has just failed.
+// askAgain returns the answer to a request whose token is not a pass. If the vendor is away, the
+// answer is the same as without a token, with work as the check. Work that would not be accepted is
+// not offered while the vendor is in use: then a bound on its questions is reached, or it has just
+// failed.
 func (s *sendService) askAgain(r *parsedRequest, answer Answer, v humancheck.Result) error {
 	answer.CheckFailed = v.Reason
 	if v.Away {

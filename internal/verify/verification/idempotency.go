@@ -86,9 +86,9 @@ func (s *sendService) releaseClaims(t sendTime, send claimedSend, err error) {
 	}
 }
 
-// replay repeats, as an *earlyAnswer, the answer of the first request with the key, but with the
-// present states of the rules. The send and the verification are as done has them if r.Wait is set,
-// else as they were at admission. Error: fault.Unavailable.
+// replay repeats the answer of the first request with the key as an *earlyAnswer, but with the
+// present states of the rules. If r.Wait is set, it shows the send and the verification as done has
+// them, else as they were at admission. Error: fault.Unavailable.
 func (s *sendService) replay(ctx context.Context, r *parsedRequest, done store.IdempotencyClaimAnswer) error {
 	current, err := s.peek(ctx, r.plan)
 	if err != nil {

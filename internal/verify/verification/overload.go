@@ -11,15 +11,15 @@ import (
 	"sendcode/internal/store"
 )
 
-// What refuses a send before the gates, and what each of these alone refuses:
+// Checks that refuse a send before the gates, in order:
 //
-//	SendsOverloadError   while no class has a place: before its key and body are read
-//	refuseIfOverloaded   while its class has no place: before it is parsed, and has a turn and a slot
-//	Bulkhead.Acquire     one of many for its recipient, which gets no slot in time
-//	entrance.enter       one whose class shows only once it is parsed, or whose place was taken meanwhile
-//	refuseIfLate         one that can be decided in time, but whose message would go out too late
+//	SendsOverloadError   no class has a place: refused before its key and body are read
+//	refuseIfOverloaded   its class has no place: refused before it is parsed and waits for a turn and a slot
+//	Bulkhead.Acquire     its recipient has too many sends, and no slot becomes free in time
+//	entrance.enter       its class is known only after parsing, or its place was taken meanwhile
+//	refuseIfLate         it could be decided in time, but its message would go out too late
 //
-// The first two refuse nothing that enter would admit; they spare the work before it.
+// The first two refuse nothing that enter would admit. They only save work.
 
 // entrance is the admission of one kind of requests. It counts its refusals for the log.
 type entrance struct {
@@ -63,8 +63,8 @@ func (s *checkService) ChecksOverloadError() error {
 }
 
 // refuseIfOverloaded returns the *admission.OverloadedError with which Send would refuse a request
-// of its class, or nil. It also returns nil if the class is not known yet, since the browser may be
-// a known one.
+// of this class, or nil. It also returns nil while the class is not known: the browser may be a
+// known one.
 func (s *sendService) refuseIfOverloaded(ask Request) error {
 	if ask.Kind == Browser && (ask.Resend != "" || len(ask.KnownTokens) > 0) {
 		return nil
@@ -72,8 +72,8 @@ func (s *sendService) refuseIfOverloaded(ask Request) error {
 	return s.places.refuseIfFull(admission.ClassOf(ask.Caller.classWithoutTokens().IsStranger()))
 }
 
-// The parts of a code's life that its message may wait until it goes out. What would wait longer is
-// refused: a code that arrives dead helps no one, and spends a place.
+// The parts of a code's life for which its message may wait. A send whose message would wait longer
+// is refused: an expired code helps no one, and would take a place.
 const (
 	lateForStrangers = 5 // the divisor for requests without a secret key, and for all while no message goes out
 	lateForAll       = 2 // the divisor for others
@@ -90,8 +90,8 @@ type lateRefusals struct {
 }
 
 // refuseIfLate returns an *admission.OverloadedError for a send whose message would go out too
-// late, or nil. A known browser counts as a stranger, since what waits is wider than one recipient.
-// A repetition whose first request may have written the send is not refused.
+// late, or nil. A known browser counts as a stranger here, since the queue is shared by many
+// recipients. A repetition is not refused if its first request may have written the send.
 func (s *sendService) refuseIfLate(send claimedSend) error {
 	ch, class := send.to.Channel(), send.plan.Class
 	wait, stalled := s.Outbox.ExpectedWait(store.Queue{Channel: ch, Strangers: class.IsStranger()}, send.App, send.network())

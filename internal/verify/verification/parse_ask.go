@@ -27,7 +27,7 @@ type parsedRequest struct {
 	locale      string              // canonical
 	resendOf    storedVerification  // the verification that it names; zero: not a resend
 	to          recipient.Recipient // of the code
-	addressHash recipient.Hash      // of the address as it is spelled; plan.Recipient may stand for several spellings
+	addressHash recipient.Hash      // hash of the address as it is spelled; plan.Recipient may stand for several spellings
 	plan        buckets.Plan        // its rules, each with its gate, limit and bucket
 	holder      string              // of a verification that the request opens
 	check       *humancheck.Check   // that a send may be asked for; nil: none
@@ -216,9 +216,9 @@ func (s *readService) rulesFor(set policy.Set, c Caller, class store.Class, p po
 	})
 }
 
-// newHolder returns the holder of a verification that the request opens. For a browser it is empty.
-// For a stranger, and for a caller's code, it is random. Else it is a hash of the session and, if
-// the address is not the canonical spelling of its mailbox, of the address as typed. A later
+// newHolder returns the holder of a verification that the request opens. It is empty for a browser,
+// and random for a stranger and for a caller's code. Otherwise it is a hash of the session and, if
+// the address differs from the canonical spelling of its mailbox, of the address as typed. A later
 // request with the same holder may resend without the verification's ID.
 func (p *parsedRequest) newHolder() string {
 	switch {

@@ -8,9 +8,9 @@ import (
 	"sendcode/internal/store"
 )
 
-// Report records what a back end says of a code that it checks itself: store.ReportApproved or
-// store.ReportFailed. A repetition changes nothing. A failed code may become approved, an approved
-// one stays so. It returns the verification as it is then. Errors: *fault.InvalidError,
+// Report records the outcome of a code that a back end checks itself: store.ReportApproved or
+// store.ReportFailed. A repetition changes nothing. A failed code may become approved; an approved
+// code stays approved. Report returns the verification afterwards. Errors: *fault.InvalidError,
 // fault.NotFound, ErrOurCode, fault.Unavailable.
 func (s *checkService) Report(ctx context.Context, c Caller, id, outcome string) (store.Verification, error) {
 	v, err := s.lookup(ctx, c, id)
@@ -20,9 +20,9 @@ func (s *checkService) Report(ctx context.Context, c Caller, id, outcome string)
 	return s.report(ctx, c, v.Verification, outcome)
 }
 
-// ReportByRecipient is Report for a back end that has no ID, such as one with a hook. It reports on
-// the code that was last reported with ask.IdempotencyKey, else on the recipient's newest code
-// without a report, else on the newest. Errors: those of Report.
+// ReportByRecipient is Report for a back end that has no ID, such as one with a hook. It chooses
+// the code that was last reported with ask.IdempotencyKey, else the recipient's newest code without
+// a report, else the newest code. Errors: those of Report.
 func (s *checkService) ReportByRecipient(ctx context.Context, ask Request, outcome string) (store.Verification, error) {
 	r, err := s.parseRequest(ctx, ask)
 	if err != nil {

@@ -110,8 +110,7 @@ func (s *sendService) decide(t sendTime, r *parsedRequest, pass humanPass) (writ
 	}
 	defer func() { leave(!errors.Is(err, fault.Unavailable)) }()
 
-	// The send's ID, which a repetition with the Idempotency-Key shares, and the pass, which no
-	// other send has.
+	// A repetition with the Idempotency-Key gets the same send ID. The pass is for one send only.
 	send, err := s.claimKey(t.deciding, r)
 	if err != nil {
 		return written, err

@@ -13,8 +13,8 @@ import (
 	"sendcode/quota"
 )
 
-// What an answer tells of waits: peek and statesOfRefusal ask the gates, redact takes out what the
-// caller must not know. docs/ARCHITECTURE.md has the table of what changes a wait.
+// The waits in an answer: peek and statesOfRefusal ask the gates, and redact removes states that
+// the caller must not know. docs/ARCHITECTURE.md has the table of what changes a wait.
 
 // peek returns the states of a plan's rules now, with a carrier's hold as one of them (promise 3).
 // Error: fault.Unavailable.
@@ -46,9 +46,9 @@ func (s *readService) carrierHold(ctx context.Context, plan buckets.Plan) (quota
 }
 
 // statesOfRefusal returns the answer to a refusal by the limiter or this process (promise 3); see
-// gates.Gates.AnswerRefusal. A browser that is told a rule of another scope than recipient,
-// failures or backoff is told nothing about the recipient's rules, so the database is asked only if
-// the browser has a verification, and then it need not answer. Error: fault.Unavailable if the
+// gates.Gates.AnswerRefusal. If a browser is shown a rule with another scope than recipient,
+// failures or backoff, it is shown nothing of the recipient's rules. Then the database is asked
+// only if the browser has a verification, and need not answer. Error: fault.Unavailable if the
 // database does not answer, since only both gates know how long to wait.
 func (s *sendService) statesOfRefusal(ctx context.Context, r *parsedRequest, refused quota.Decision, asked time.Time) (
 	gates.Answer, error,

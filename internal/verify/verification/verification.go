@@ -70,7 +70,7 @@ type cancelStore interface {
 	Cancel(ctx context.Context, id string, events ...store.NewEvent) (bool, error)
 }
 
-// readStore is what all use cases read.
+// readStore has the reads that all use cases share.
 type readStore interface {
 	Verification(ctx context.Context, id string) (store.Verification, store.Send, time.Time, error)
 	VerificationRow(ctx context.Context, id string) (store.Verification, time.Time, error)
@@ -165,12 +165,12 @@ type ReadDependencies struct {
 	Refusals       *refusals.Batch
 	Mails          LocaleChooser
 	Texts          LocaleChooser // nil: there are no text messages
-	Budget         Budget        // nil: no cap on what text messages cost
+	Budget         Budget        // nil: there is no cap on the cost of text messages
 	Observer       Observer
 	Logger         *slog.Logger
 }
 
-// SendDependencies are those that Send alone uses.
+// SendDependencies are the dependencies that only Send uses.
 type SendDependencies struct {
 	Store     sendStore
 	Repair    Repair
@@ -179,7 +179,7 @@ type SendDependencies struct {
 	HoldUntil time.Time     // no send is admitted before this instant
 }
 
-// CheckDependencies are those that checks, reports and cancellations alone use.
+// CheckDependencies are the dependencies that only checks, reports and cancellations use.
 type CheckDependencies struct {
 	Checks      checkStore
 	ProofSigner ProofSigner // nil: approvals carry no proof
@@ -252,7 +252,7 @@ type Caller struct {
 	Kind CallerKind
 	IP   netip.Addr // of the end user's client, which a back end may name; invalid: not known
 
-	Page *PageOffer // what our own page offers, and so may ask for and see; nil: another caller
+	Page *PageOffer // the offer of our own page, which may only ask for and see that; nil: another caller
 
 	Stranger bool // a back end acts for a person that it does not know: the request has the class UnknownBrowser
 
@@ -310,7 +310,7 @@ func (s *readService) newID() (uuid.UUID, error) { return s.IDs.New(s.Now()) }
 var (
 	// ErrKeyInProgress: another request with the same idempotency key is being worked on.
 	ErrKeyInProgress = errors.New("verification: the same request is being worked on")
-	// ErrCallerCode: the caller made the verification's code, which is neither checked nor sent
+	// ErrCallerCode: the caller made the verification's code, so it can be neither checked nor sent
 	// again here.
 	ErrCallerCode = errors.New("verification: the code is the caller's")
 	// ErrOurCode: this service checks the code, so a caller cannot report its outcome.

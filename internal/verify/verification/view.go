@@ -237,8 +237,8 @@ func (s *readService) RecipientQuota(
 	return current.Decision, err
 }
 
-// ValidateRecipient returns an *fault.InvalidError if no codes are sent to a recipient, since it is
-// invalid, or its country or kind is not served; else nil.
+// ValidateRecipient returns an *fault.InvalidError if codes cannot be sent to a recipient: it is
+// invalid, or its country or kind is not served.
 func (s *readService) ValidateRecipient(channel, to string) error {
 	r, err := s.parseRecipient(channel, to, "")
 	if err != nil {

@@ -122,9 +122,9 @@ func findCode(typed string, w texts.Words) (string, *codeRefusal) {
 	return found, nil
 }
 
-// tryCode tries a code of the account's second factor, which is good once. It counts the attempt
-// before it compares; a text that is no code is no attempt. It returns nil if the code was right,
-// else the refusal to show.
+// tryCode checks a code of the account's second factor. Each code is valid once. tryCode counts the
+// attempt before it compares; a text that cannot be a code does not count. It returns nil for the
+// right code, else the refusal to show.
 func (a *Auth) tryCode(c echo.Context, v session, typed string) (*codeRefusal, error) {
 	ctx, w := c.Request().Context(), layout.Words(c)
 	code, refusal := findCode(typed, w)

@@ -61,9 +61,9 @@ func CheapHashesForTests() { unmatchableHash.memory, unmatchableHash.time = 64, 
 // isSet reports whether the credential is not the zero credential.
 func (c credential) isSet() bool { return c.identity != [sha256.Size]byte{} }
 
-// comparisons returns the hashes that a login computes. Only the first may match: it is the
-// credential's own. The others have the costs of other accounts' hashes, of which the configured
-// account's may differ, so that a login takes as long whether or not there is such an account.
+// comparisons returns the hashes that a login computes. Only the first, the credential's own, may
+// match. The others have the costs of other accounts' hashes, since the configured account's cost
+// may differ. So a login takes the same time for an unknown account.
 func (c credential) comparisons(configured credential) []argon2Hash {
 	all := []argon2Hash{unmatchableHash}
 	if len(c.hash.hash) > 0 {
@@ -88,8 +88,7 @@ type argon2Hash struct {
 	hash    []byte
 }
 
-// Bounds within which argon2 neither panics nor exhausts the machine. They do not demand a
-// strength.
+// Bounds within which argon2 does not panic or exhaust the machine. They demand no strength.
 const (
 	maxArgon2Memory              = 1 << 20 // KiB
 	maxArgon2Time                = 64

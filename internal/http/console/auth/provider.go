@@ -20,13 +20,13 @@ import (
 	"sendcode/internal/store"
 )
 
-// Provider is an OpenID Connect provider by which people may log in, and the roles that it gives. A
-// person gets the account that has the provider's name for the person as its identity. Without such
-// an account, the person gets the highest role that the values of the claim for roles give; without
-// a role, no access.
+// Provider is an OpenID Connect provider through which people may log in, and the roles that it
+// gives. A person gets the account whose identity is the person's name at the provider. Without
+// such an account, the person gets the highest role that the values of the claim for roles give.
+// Without a role, there is no access.
 type Provider struct {
 	Client      *openid.Provider
-	Title       string          // what people call it
+	Title       string          // title that people read
 	Fingerprint string          // names provider, client and claim: sessions end when one of them changes
 	Roles       map[string]Role // by value of the claim for roles
 }

@@ -14,7 +14,8 @@ import (
 	"sendcode/internal/verify/support"
 )
 
-// Role says what an account may do: an operator may do all that a reader may, an owner everything.
+// Role is the level of an account's rights. An operator has all rights of a reader; an owner has
+// all rights.
 type Role string
 
 // The roles.

@@ -25,7 +25,7 @@ func seal[V any](a *Auth, label string, about []byte, v V, life time.Duration) (
 	return base64.RawURLEncoding.EncodeToString(kept), err
 }
 
-// unseal decrypts a value that seal made; false if the text is no such value, or has expired.
+// unseal decrypts a value that seal made. It returns false for other texts, and after expiry.
 func unseal[V any](a *Auth, label string, about []byte, text string) (v V, ok bool) {
 	kept, err := base64.RawURLEncoding.DecodeString(text)
 	if err != nil {

@@ -88,13 +88,13 @@ type session struct {
 	store.Session
 	who   Actor
 	now   time.Time // on the database's clock, which a session's times are on
-	lacks string    // what the person must give before any other page; empty: nothing
+	lacks string    // what the person must do before any other page; empty: nothing
 }
 
 // What a session may lack after the right password.
 const (
 	lacksCode   = "code"   // of the second factor
-	lacksFactor = "factor" // a second factor at all, where the settings demand one
+	lacksFactor = "factor" // no second factor, but the settings demand one
 )
 
 // secondFactorTimeout is how long a login may take from the password to the code.
@@ -199,8 +199,8 @@ func (a *Auth) principalOrNone(ctx context.Context, s store.Session) (principal,
 	return a.passwordPrincipal(ctx, s.Account)
 }
 
-// passwordPrincipal returns an account with its password; the zero principal, which admits no
-// login, if it is unknown or closed, or if its hash cannot be read, which is logged.
+// passwordPrincipal returns an account with its password. It returns the zero principal, which
+// cannot log in, for an unknown or closed account, and for an unreadable hash, which is logged.
 func (a *Auth) passwordPrincipal(ctx context.Context, name string) (principal, error) {
 	if name == configuredAccount.Name {
 		return principal{configuredAccount, a.adminPassword}, nil

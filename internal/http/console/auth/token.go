@@ -79,8 +79,8 @@ func (a *Auth) logRefusedToken(c echo.Context, expired string) {
 	}
 }
 
-// findToken returns the configured token that the request presents; false if it is none. It
-// compares with all tokens, in a time that does not depend on which one matches.
+// findToken returns the configured token that the request presents, or false. It compares with all
+// tokens, in a time that does not depend on which one matches.
 func (a *Auth) findToken(c echo.Context) (found Token, known bool) {
 	presented, ok := server.BearerToken(c)
 	if !ok {

@@ -14,7 +14,7 @@ const (
 	Good    Tone = "good"
 	Warn    Tone = "warn"
 	Bad     Tone = "bad"
-	Neutral Tone = "still" // neither good nor bad, such as under way
+	Neutral Tone = "still" // not good and not bad, such as a send under way
 )
 
 // StateLabel is a state as a page shows it: a sign, a word and their colour.

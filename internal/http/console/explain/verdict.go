@@ -1,5 +1,5 @@
 // Package explain tells the story of one send: what happened, what to do next, and a time line. It
-// computes all of this from the data that it is given, and reads nothing.
+// computes the story from the data in its arguments, and reads nothing.
 package explain
 
 import (
@@ -184,8 +184,7 @@ func (vi verdictInput) variantKey(key, kind string) string {
 	return key
 }
 
-// isToTestRecipient reports whether the row is a send to a test recipient, to whom nothing is
-// delivered.
+// isToTestRecipient reports whether the row is a send to a test recipient, which gets no messages.
 func (vi verdictInput) isToTestRecipient() bool {
 	return vi.Status == store.Sent && vi.Provider == "test" && vi.ProviderCode == ""
 }

@@ -140,8 +140,8 @@ func (p PaginatedRows[F, R]) FormAddress(part string) string {
 	return p.path + part + "?" + p.given.Encode()
 }
 
-// PagingParameters are the parameters of a list that are no filters: they say which part of it is
-// shown.
+// PagingParameters are the parameters of a list that do not filter: they choose the part of the
+// list to show.
 var PagingParameters = []string{"cursor", "newer", "limit"}
 
 // FilterTexts returns the filters of this page in words, without the place; none if it has none.

@@ -40,7 +40,7 @@ type Page struct {
 	Here   string // the section that the page belongs to, if it is in the menu
 	Back   string // where a change of language or zone leads back to
 
-	Onward string      // where the page leads by itself; empty: it stays
+	Onward string      // page to which this one leads by itself; empty: it stays
 	Health *statusLine // how the service is; nil: the reader is not logged in
 }
 
@@ -100,8 +100,8 @@ const (
 	preferenceLife  = 365 * 24 * time.Hour
 )
 
-// Words returns the texts in the language that the reader chose, else the browser's, else English,
-// with times in the chosen or the browser's zone, else UTC.
+// Words returns the texts in the language that the reader chose, or else in the browser's, or else
+// in English. Times are in the chosen zone, or else in the browser's, or else in UTC.
 func Words(c echo.Context) texts.Words {
 	w := texts.ConsoleTextsFor(c.Request().Header.Get("Accept-Language"))
 	if chosen, ok := texts.ConsoleByTag(CookieValue(c, languageCookie)); ok {
@@ -126,8 +126,8 @@ func CookieValue(c echo.Context, name string) string {
 	return value
 }
 
-// loadZone loads a zone of the time zone database. False: there is no such zone, or it is "Local",
-// which would be this machine's.
+// loadZone loads a zone of the time zone database. It returns false for an unknown zone, and for
+// "Local", which would be this machine's zone.
 func loadZone(name string) (*time.Location, bool) {
 	if name == "" || name == "Local" || len(name) > 64 {
 		return nil, false

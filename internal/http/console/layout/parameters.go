@@ -36,9 +36,9 @@ type ParseFunc func(value string) (problem string)
 type Parameters map[string]ParseFunc
 
 // Parse parses a raw query and sets the variables of its parameters. A parameter that is unknown,
-// repeated or wrong is an error that names it, since a filter that is silently ignored would answer
-// another question; of several errors, Parse returns that of the parameter whose name sorts first.
-// given has no empty parameters.
+// repeated or wrong is an error that names it: without its filter, the list would answer another
+// question. Of several errors, Parse returns the one of the parameter whose name sorts first. given
+// has no empty parameters.
 func (p Parameters) Parse(raw string) (given url.Values, err error) {
 	values, err := ParseRawQuery(raw)
 	if err != nil {

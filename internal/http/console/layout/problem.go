@@ -13,8 +13,8 @@ import (
 	"sendcode/internal/http/server"
 )
 
-// ReasonProblem returns what was wrong with the reason of an action; "" if there is no text for it.
-// most is how many characters a reason may have.
+// ReasonProblem returns the text of a mistake in an action's reason, or "" if there is no text for
+// it. most is the greatest number of characters of a reason.
 func ReasonProblem(w texts.Words, bad *fault.InvalidError, most int) string {
 	return w.Get("action.problem."+bad.Reason, "n", strconv.Itoa(most))
 }

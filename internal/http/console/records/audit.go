@@ -127,8 +127,7 @@ func (v auditView) IsOnSend(a store.AuditEntry) bool {
 	return err == nil
 }
 
-// TargetText returns what an entry is about: the masked recipient, else the target unless it is a
-// send's ID.
+// TargetText returns the masked recipient of an entry, else its target unless that is a send's ID.
 func (v auditView) TargetText(a store.AuditEntry) string {
 	if v.IsOnSend(a) {
 		return cmp.Or(a.To, "–")

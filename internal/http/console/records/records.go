@@ -1,7 +1,7 @@
-// Package records has the console's lists of what is not a send: administrators' actions,
+// Package records has the console's lists of records other than sends: administrators' actions,
 // suppressed recipients, paused number prefixes, webhook events, and the rules in force. Each list
-// but that of rules is a page and, below /v1, JSON. Administrators can add and end suppressions,
-// and end pauses.
+// except the rules is a page and, below /v1, JSON. Administrators can add and end suppressions, and
+// end pauses.
 package records
 
 import (

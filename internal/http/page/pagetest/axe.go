@@ -16,10 +16,9 @@ import (
 
 // Axe finds barriers to accessibility in a page with axe-core, in the browser of a test.
 //
-// Chromium brings axe-core along for its own audits of pages, in the scripts of its developer
-// tools, which any tab can be sent to. So a machine that can run the browser's tests can run these,
-// with nothing more to fetch and no code of others in this repository. A browser without it fails
-// the test.
+// Chromium contains axe-core for its own audits of pages, in the scripts of its developer tools,
+// which any tab can load. So a machine that runs the browser's tests can run these without another
+// download, and this repository needs no copy. A browser without axe-core fails the test.
 type Axe struct{ source string }
 
 // axeBundle is the script of Chromium's developer tools that has axe-core in it, as one text.

@@ -21,7 +21,7 @@ type dialect struct {
 	url          string // of the questions, if the settings have none; empty: of the operator's own
 	takesSiteKey bool   // and refuses the tokens of other sites
 	tellsAction  bool   // an answer that passes names the action
-	bindsHost    bool   // its site keys work on the hosts alone that are listed at the vendor
+	bindsHost    bool   // its site keys work only on the hosts that are listed at the vendor
 	testToken    string
 }
 
@@ -65,7 +65,7 @@ func ownRequest(c Config, q humancheck.VendorQuery) providerhttp.Request {
 	}
 }
 
-// What an operator reads of a vendor that does not work.
+// Texts about a failed vendor, for operators.
 const (
 	errSecret       = delivery.SafeError("refuses the secret")
 	errSiteKey      = delivery.SafeError("does not know the site key, or not with this secret; reCAPTCHA needs a key of v2")
@@ -78,7 +78,7 @@ const (
 	errUndocumented = delivery.SafeError("answers something else than is documented: is the URL right?")
 )
 
-// answer is what became of a question.
+// answer is the outcome of a question to a vendor.
 type answer struct {
 	result    humancheck.Result
 	suspicion error // what is wrong with the vendor or the settings if a token of ours caused the answer; nil: nothing
@@ -94,7 +94,7 @@ func refused(r humancheck.Reason) answer { return answer{result: humancheck.Resu
 
 func faulty(why error) answer { return answer{away, why, true} }
 
-// unjudged says nothing of the token, which may have caused the answer.
+// unjudged means that the answer says nothing about the token, which may have caused it.
 func unjudged(why error) answer { return answer{away, why, false} }
 
 // suspect is a rejection that a probe has to look at.
@@ -136,7 +136,7 @@ type reply struct {
 	ErrorCodes       []string `json:"error-codes"`
 }
 
-// judge tells what a response means.
+// judge interprets a response.
 func (d dialect) judge(c Config, r providerhttp.Response) answer {
 	var said reply
 	unreadable := json.Unmarshal(r.Body, &said) != nil
@@ -173,8 +173,8 @@ func (d dialect) judge(c Config, r providerhttp.Response) answer {
 	return answer{result: humancheck.Result{Passed: true}}
 }
 
-// unknownHosts are what vendors answer in place of a host that they do not know, or do not tell:
-// hCaptcha under unusual load, reCAPTCHA in apps.
+// unknownHosts are names that vendors answer instead of an unknown or undisclosed host: hCaptcha
+// under unusual load, reCAPTCHA in apps.
 var unknownHosts = []string{"", "not-provided"}
 
 // refusesHost reports whether a token was made on a host of others. A vendor that binds a site key

@@ -40,8 +40,8 @@ type Config struct {
 	SiteKey string // public
 	Secret  string
 	URL     string // empty: the vendor's own
-	// Hostnames are those of the pages that may show the check; OwnHostnames, that the operator has
-	// given them, and they were not taken from the app's origins.
+	// Hostnames are the hosts of pages that may show the check. OwnHostnames: the operator has
+	// configured them; otherwise they are taken from the app's origins.
 	Hostnames    []string
 	OwnHostnames bool
 	SendIP       bool // the client's address is given to the vendor
@@ -90,8 +90,8 @@ type Bounds struct {
 func NewBounds(l limiter) *Bounds { return &Bounds{l, make(chan struct{}, maxAtOnce)} }
 
 // admit counts a question of an app, unless the app or the network has had too many. Without a
-// network, as of a back end that names no address, the app's bound holds alone: else all apps would
-// share one network's.
+// network, such as for a back end that names no address, only the app's bound holds: otherwise all
+// apps would share one count.
 func (b *Bounds) admit(ctx context.Context, app, network string, perApp int) bool {
 	r := quota.Request{
 		ID: rand.Text(), Tenant: app,
@@ -148,7 +148,8 @@ func (v *Verifier) Health() delivery.Health { return v.breaker.Health() }
 
 // Check implements humancheck.Vendor. The error is that of a context that ended.
 func (v *Verifier) Check(ctx context.Context, q humancheck.VendorQuery) (humancheck.Result, error) {
-	if q.Token == "" || strings.ContainsFunc(q.Token, func(r rune) bool { return r <= ' ' || r > '~' }) { // tokens are claimed by their bytes
+	// tokens are claimed by their bytes
+	if q.Token == "" || strings.ContainsFunc(q.Token, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return rejected.result, nil
 	}
 	select {
@@ -199,7 +200,7 @@ func (v *Verifier) ask(ctx context.Context, q humancheck.VendorQuery) answer {
 	return v.judge(v.Config, r)
 }
 
-// Probe asks about a test token, which no person made, and counts in no bound. It returns a
+// Probe asks about a test token that no person made; no bound counts the question. It returns a
 // sentence without secrets about the vendor. The error says what is wrong with the vendor or the
 // settings.
 func (v *Verifier) Probe(ctx context.Context) (string, error) {

@@ -1,7 +1,7 @@
-// Package verificationtest runs the core of the service in tests: every test that needs no server
-// takes it from here, and New alone makes it. A Rig is one with a database and a limiter in memory,
-// in a bubble with a clock of its own. Pagetest and simulate give New parts of their own, since
-// they decide when each message ends, or what goes wrong. Apptest runs the whole on real servers.
+// Package verificationtest runs the core of the service in tests that need no server. Only New
+// makes the core. A Rig has a database and a limiter in memory, in a bubble with its own clock.
+// Pagetest and simulate give New their own parts, since they decide when each message ends, or what
+// goes wrong. Apptest runs the whole service on real servers.
 package verificationtest
 
 import (

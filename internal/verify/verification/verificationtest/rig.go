@@ -54,7 +54,7 @@ type Rig struct {
 	Limiter    *Limiter
 	MailServer *MailServer
 	Carrier    *Carrier
-	Printed    *servertest.Text // what was logged
+	Printed    *servertest.Text // the log
 	Logger     *slog.Logger     // writes to Printed
 	Metrics    *Metrics         // by all processes
 	Settings   Settings
@@ -173,7 +173,7 @@ func (r *Rig) ReplicaOn(db core.Database, sender outbox.MailSender, c outbox.Car
 	return &Service{Limiter: limiter, Process: p}
 }
 
-// NotAhead says of a clock that it is the database's, which other processes use as well.
+// NotAhead marks a clock as the database's, which other processes use too.
 func NotAhead() time.Duration { return 0 }
 
 // unnumbered is a database that numbers no limiter's events, so each read is of all.
@@ -183,7 +183,7 @@ func (u unnumbered) LimiterEvents(ctx context.Context, reader, _ int64, limit in
 	return u.EventDatabase.LimiterEvents(ctx, reader, -1, limit, yield)
 }
 
-// Form is what counts beside the database.
+// Form says which limiter a service has beside the database.
 type Form int
 
 // The forms.
@@ -291,7 +291,7 @@ func TestRecipient(t testing.TB, address, code string) func(*Settings) {
 	}
 }
 
-// TellAll has the shop told of everything.
+// TellAll sets a webhook of the shop for all events.
 func TellAll(s *Settings) {
 	s.Subscriptions = map[string][]string{}
 	for _, t := range store.EventTypes {
@@ -304,7 +304,7 @@ func FoldGmail(s *Settings) {
 	s.Vault.Folding = recipient.Folding{"gmail.com": {PlusTags: true, Dots: true}}
 }
 
-// ServeCountries has text messages sent to these countries alone.
+// ServeCountries limits text messages to these countries.
 func ServeCountries(countries ...string) func(*Settings) {
 	return func(s *Settings) { s.Numbers.Countries = countries }
 }
@@ -385,8 +385,8 @@ func (r *Rig) NoSecretLogged() {
 	}
 }
 
-// FailStore makes these methods of the database fail; without any, those that write what the gates,
-// the outbox and redemptions do.
+// FailStore makes these methods of the database fail. Without arguments, all methods fail with
+// which the gates, the outbox and redemptions write.
 func (r *Rig) FailStore(how sqlitetest.Fault, methods ...string) {
 	if len(methods) == 0 {
 		methods = []string{"Begin", "Redeem", "Refused", "RenewLeases", "Finish", "Postpone", "TakeOver", "LeaseDueRefunds"}

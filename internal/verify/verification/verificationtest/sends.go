@@ -189,7 +189,7 @@ func (r *Rig) WantReplay(ask verification.Request, first verification.Answer) ve
 	return a
 }
 
-// Get is what a back end reads of a verification.
+// Get returns a verification as a back end reads it.
 func (r *Rig) Get(id string) verification.View {
 	r.Helper()
 	a, err := r.Svc.Get(r.Context(), BackEnd, id)
@@ -205,7 +205,7 @@ func (r *Rig) Cancel(id string) verification.View {
 	return a.View
 }
 
-// QuotaAt is what a process tells a back end of Ana's quota.
+// QuotaAt returns Ana's quota as a process shows it to a back end.
 func (r *Rig) QuotaAt(s *Service) quota.Decision {
 	r.Helper()
 	a, err := s.Quota(r.Context(), BackEnd, "email", Ana, "")
@@ -213,7 +213,7 @@ func (r *Rig) QuotaAt(s *Service) quota.Decision {
 	return a.Quota
 }
 
-// QuotaOf is what the service tells of Ana's quota for a purpose.
+// QuotaOf returns Ana's quota for a purpose as the service shows it.
 func (r *Rig) QuotaOf(purpose string) quota.Decision {
 	r.Helper()
 	a, err := r.Svc.Quota(r.Context(), BackEnd, "email", Ana, purpose)
@@ -221,7 +221,7 @@ func (r *Rig) QuotaOf(purpose string) quota.Decision {
 	return a.Quota
 }
 
-// Remaining is what is left of each rule.
+// Remaining returns the remaining places of each rule.
 func Remaining(d quota.Decision) string {
 	var all []int
 	for _, s := range d.Rules {
@@ -248,7 +248,7 @@ func (r *Rig) WantQuota(what string, d quota.Decision, want string, wait time.Du
 	r.WantLine(what+": left, wait", Line(want, wait), Remaining(d), d.RetryAfter())
 }
 
-// Counted is what the limiter itself counts of Ana's sends.
+// Counted returns the limiter's own count of Ana's sends.
 func (r *Rig) Counted() quota.Decision {
 	r.Helper()
 	p := r.Svc.Terms().Purposes["default"]
@@ -264,7 +264,7 @@ func (r *Rig) WantCounted(when string, want int) {
 	r.Want(when, r.Counted().Rules[1].Used, want)
 }
 
-// CountedFailures is what the limiter itself counts of Ana's failed sends.
+// CountedFailures returns the limiter's own count of Ana's failed sends.
 func (r *Rig) CountedFailures() quota.State {
 	r.Helper()
 	h, _ := r.Svc.Administration.HashRecipient("email", Ana)
