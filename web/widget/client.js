@@ -22,8 +22,7 @@ const rest = (ms) => new Promise((go) => setTimeout(go, ms));
 export const mistaken = (key) => !key ? 'it has no public key: pk_…'
   : key.startsWith('sk_') ? "a secret key (sk_…) is no secret in a page: use the app's public key (pk_…), and replace this one" : undefined;
 
-// waiting is how many milliseconds are left until the next code may be asked for, of what an answer
-// told.
+// waiting returns the milliseconds until the next code may be asked for, by an answer.
 export const waiting = ({ body, moment }) => {
   const { quota } = body, ms = body.retry_after_ms ?? quota?.retry_after_ms ?? (quota?.retry_after ?? 0) * second;
   return Math.max(0, ms - moment.elapsed());
@@ -36,8 +35,7 @@ export const waiting = ({ body, moment }) => {
 // its answers.
 //
 // kept holds the key of a send from before its request until its answer, as {get, set, forget}:
-// where that outlives a reload, a code whose answer was lost is found again by the next send to the
-// recipient.
+// if the key outlives a reload, the next send to the recipient finds a code after a lost answer.
 export class Client {
   #open = {}; // by path: the request whose answer has not come, and its key, which a repetition has too
 
@@ -94,7 +92,7 @@ export class Client {
     return this.#ask(`v1/verifications/${encodeURIComponent(id)}`, { cache: 'no-store' });
   }
 
-  // channels tells what codes can be sent over now; undefined: that is not known.
+  // channels returns the channels that can send codes now; undefined: not known.
   async channels(purpose) {
     const { status, body } = await this.offer(purpose);
     return status === 200 ? body.channels : undefined;
@@ -106,8 +104,8 @@ export class Client {
         asked);
   }
 
-  // reachable tells a page that may not ask from a service that is away: browsers say the same of
-  // both, but everybody may read the widget itself.
+  // reachable reports whether the service answers. Browsers report the same error for a service
+  // that is away and for a page that may not ask it, but every page may read widget.js.
   reachable() {
     return within(async (signal) => (
         await fetch(new URL('widget.js', this.api), { method: 'HEAD', cache: 'no-store', credentials: 'omit', signal })).ok)

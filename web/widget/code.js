@@ -20,7 +20,7 @@ export { CodeField, Countdown, Flow, guard, mirror, pieces, Swap };
 
 const helpAfter = 15 * second;
 const underway = new Set(['queued', 'sending']);
-const slips = new Set(['required', 'foreign', 'length']); // kinds of notes on a typed text that is no code
+const slips = new Set(['required', 'foreign', 'length']); // kinds of notes on a typed text that can't be a code
 const day = 24 * 60 * minute;
 // seconds: the wait of a rule with this window or a longer one may be rounded up, so no send's time
 // can be told from it
@@ -64,11 +64,11 @@ const plural = (w, text, n) => put(text[attempt(() => new Intl.PluralRules(w.Lan
 
 const used = (quota) => quota?.rules.map((r) => r.remaining);
 
-// until returns the element of a time of the day, ms after the answer, which Countdown writes.
+// until returns an element in which Countdown writes a time of the day, ms after the answer.
 // counted is its text as a countdown, if daylight saving time starts or ends before.
 const until = (ms, pattern, counted) => h('span', { 'data-at': ms, 'data-text': pattern, 'data-counted': counted });
 
-// locked returns the box which says that no code is sent after too many wrong ones.
+// locked returns the box that says: after too many wrong codes none is sent.
 const locked = (w, note) => note?.kind === 'many' && box('bad', w.TooManyChecks);
 
 // button returns a button that counts ms down, the rest of whole, and can then be pressed.
@@ -102,14 +102,14 @@ function again(w, label, quota, more) {
   return act('again', button(w, { label, ms: waitOf(quota), whole: (rule?.window ?? 0) * second, ...more }));
 }
 
-// waiting returns the sentence on how long the next code must wait from now, by the rules as told
-// at moment; '' if it need not wait.
+// waiting returns the sentence on the wait for the next code, by the rules at moment; '' if there
+// is no wait.
 function waiting(w, { quota, moment }) {
   const left = waitOf(quota) - moment.elapsed();
   return left > 0 ? put(w.TimerIn, { d: lasting(left, w) }) : '';
 }
 
-// there returns what a card's rev has of the other channel: all that is shown but times. instead
+// there returns the other channel's part of a card's rev: all that is shown except times. instead
 // returns the link to that channel.
 const there = ({ channels, there: leg }) => [channels, leg?.to, leg?.view?.status, leg?.wait > 0];
 const instead = (w, state, code) => state.phones?.instead(w, state, code);
@@ -234,7 +234,7 @@ function failed(w, state) {
   };
 }
 
-// ended is for a code that is no longer valid. Its button asks for a new one.
+// ended is the card for a code that is no longer valid. Its button asks for a new one.
 function ended(w, state) {
   const { view, quota, note } = state;
   const [head, why] = {
@@ -249,7 +249,7 @@ function ended(w, state) {
   };
 }
 
-// approved has the way on where this tab has the proof; else another tab of the browser has it.
+// approved leads on if this tab has the proof. Otherwise another tab of the browser has it.
 function approved(w, { view, proof }) {
   return {
     say: [w.Approved, proof ? w.GoOn : w.UsedLead].join(w.Stop), rev: [view.id, !proof],
@@ -285,8 +285,7 @@ function misplaced(w) {
 const wide = (w, scope) => ({ ip: w.YourNetwork, network: w.YourNetwork, app: w.AllTogether, purpose: w.AllTogether, global: w.AllTogether,
     everything: w.AllTogether })[scope];
 
-// rules draws the pips: what the recipient's rules have left, and the one of a network or of all
-// while it refuses.
+// rules draws the pips of the recipient's rules, and of a wider rule while it refuses.
 function rules(w, quota) {
   const own = quota?.rules.filter((r) => r.scope === 'recipient' || r.retry_after > 0 && wide(w, r.scope)) ?? [];
   return own.length > 0 && h('div', { class: 'rules', part: 'rules' }, w.PipsLabel,
@@ -348,7 +347,7 @@ function spent(w, quota, to) {
   return { heading: head, lead: [before, emphasised('{to}', { to }), after] };
 }
 
-// wrongCode says what is the matter with what was typed; undefined: nothing.
+// wrongCode returns the text about a wrong typed code; undefined: it is not wrong.
 function wrongCode(w, note, view) {
   const letters = view.code_format?.alphabet === 'unambiguous', n = view.code_format?.length;
   switch (note?.kind) {

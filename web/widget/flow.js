@@ -4,9 +4,9 @@ import { Client, mistaken } from './client.js';
 import { codeIn, slipIn } from '../static/code.js';
 import { Kept } from './kept.js';
 
-// What a widget asks the service for, and what comes of it.
+// The widget's requests to the service, and the states that follow from their answers.
 
-const hour = 3600 * second; // for which a verification is at least kept where tabs share it
+const hour = 3600 * second; // tabs that share a verification keep it at least this long
 const shortWait = 5; // seconds, where a service that is away names none
 const mostKnown = 5; // tokens of a known browser
 const checks = 4, vendorChecks = 2; // human checks for one send, of which later ones are by work
@@ -17,15 +17,15 @@ const kindOf = (problem) => String(problem?.type).split('/').pop();
 // slips are the API's reasons for a code that is none, in the cards' words.
 const slips = { required: 'required', not_digits: 'foreign', not_in_alphabet: 'foreign', too_short: 'length', too_long: 'length' };
 
-// Reasons for which another number would not do either, but a mail does.
+// Reasons after which only a mail is offered, not another number.
 const numbersAlone = ['country_not_served', 'voip', 'number_not_allowed'];
 
-// Flow changes the element's core; the element shows it. Its acts tell `lost` where no one knows
-// what came of them.
+// Flow changes the element's core; the element shows it. Its actions return `lost` if their outcome
+// is not known.
 export class Flow {
   #wanted; // the last send that was tried
-  #undelivered; // the send that was last told to have failed
-  #ended; // the verification whose code was last told to be good no more
+  #undelivered; // the last send that the service reported as failed
+  #ended; // the last verification that the service reported as ended
   #tried; // {id, code} of a check whose answer was lost
 
   constructor(core) {
@@ -49,7 +49,7 @@ export class Flow {
     this.core.element.dispatchEvent(new CustomEvent(name, { detail, bubbles: true }));
   }
 
-  // misplaced shows that the page is wrong, and says to those who made it what is.
+  // misplaced shows that the page is set up wrongly, and logs the mistake for its developers.
   misplaced(why) {
     console.error(`<send-code>: ${why}`);
     this.#note('misplaced');
@@ -58,7 +58,7 @@ export class Flow {
     return 'misplaced';
   }
 
-  // turn goes to another card of what is known.
+  // turn shows another card; no request is needed.
   turn(to) {
     if (to === 'besides') this.#cross();
     const screen = { change: 'change', instead: 'instead', code: 'code' }[to], { note, screen: before } = this.#state;
@@ -84,7 +84,7 @@ export class Flow {
 
   // The acts, as the cards' forms name them.
 
-  // What is typed while an answer is awaited would go unseen to what was typed before.
+  // While an answer is awaited the form is locked: the answer is for the text before.
   async send(form) {
     hold(form, true);
     const came = await this.#typed(form);
@@ -146,7 +146,7 @@ export class Flow {
     return this.#elsewise(a, {});
   }
 
-  // look asks how things stand. It throws when it did not learn that, so that what is shown stays.
+  // look reads the present state. It throws if it gets no answer, so that the card stays.
   async look() {
     const { core } = this, asked = () => this.#state.view?.id ?? this.#state.id, id = asked(), { era } = core;
     const a = await this.client.get(id), tried = a.body?.status === 'approved' && this.#tried?.id === id && this.#tried;
@@ -161,8 +161,8 @@ export class Flow {
     if (!core.inquiry.posting) core.show();
   }
 
-  // learn asks which channels there are now, and which countries' numbers are sent to, and says
-  // what is wrong with the page. Without an answer all are tried.
+  // learn reads the present channels and served countries, and reports mistakes of the page.
+  // Without an answer all channels are tried.
   async learn() {
     if (this.mistaken) return this.misplaced(this.mistaken);
     const { core } = this, { era } = core, a = await this.client.offer(this.#get('purpose'), core.locale()), { channels } = a.body ?? {};
@@ -180,7 +180,7 @@ export class Flow {
         body: this.#asking({ channel, to, country, purpose: this.#get('purpose'), sure: this.#state.note?.sure ?? '' }) });
   }
 
-  // #asking is what is asked for, with what the page adds.
+  // #asking returns the body of a request, with the page's attributes.
   #asking(what) {
     return { ...what, locale: tag(this.core.locale()), reference: this.#get('reference'), known: this.#known() };
   }
@@ -246,13 +246,13 @@ export class Flow {
     this.#tell('refused', { what: 'send', blocked_by: 'checks', retry_after });
   }
 
-  // #unchecked: no rule is in the way, but a human check is, which could not be done here.
+  // #unchecked: only a human check is missing, and it could not be done in this browser.
   #unchecked(wanted) {
     this.#state = { ...this.#asked(wanted), note: { kind: 'away', unchecked: true, ms: 0 } };
     this.#tell('refused', { what: 'send', blocked_by: 'human_check', retry_after: 0 });
   }
 
-  // #asked is the state with what was asked for, without an answer to that.
+  // #asked returns the state with the wanted recipient, before its answer.
   #asked(wanted) {
     return wanted && wanted.channel !== this.core.channel() ? this.#arrive(wanted) : { ...this.#state, ...wanted &&
         { to: wanted.to, country: wanted.country } };
@@ -310,7 +310,7 @@ export class Flow {
   // #elsewhere says whether another tab has asked for a code since.
   #elsewhere({ id }) { return this.core.shared && !['', id].includes(this.core.kept.get()); }
 
-  // #take takes in a verification as it was told, or as it was just sent.
+  // #take stores a verification from an answer; sent: the answer to a send.
   #take(a, sent) {
     const { id, note, ...rest } = this.#state, view = a.body;
     this.core.moment = a.moment;
@@ -336,7 +336,7 @@ export class Flow {
     this.#tell('expired', { id, status });
   }
 
-  // #elsewise is what all questions have in common when they come to nothing.
+  // #elsewise handles the failures that all requests share.
   #elsewise(a, { wanted, reading = false }) {
     if (a.barred) return this.misplaced(
         `the service lets no page of this origin read its answers: ${location.origin} must be among the app's origins`);
@@ -354,11 +354,11 @@ export class Flow {
   }
 }
 
-// hold keeps what is in a form as it is, or lets it be changed again.
+// hold locks a form's fields, or unlocks them.
 function hold(form, on) {
   form.onclick = on ? (event) => { if (event.target.type === 'radio') event.preventDefault(); } : null;
   for (const field of form.elements) field[field.options ? 'disabled' : 'readOnly'] = on;
 }
 
-// tag is a language as the API takes it; what a page around has for one may be none.
+// tag returns a language in the API's form; undefined if the page's language is not valid.
 const tag = (locale) => /^[a-z]{2,8}([-_][a-z0-9]{1,8})*$/i.test(locale) && locale.length <= 35 ? locale : undefined;

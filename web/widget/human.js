@@ -58,7 +58,7 @@ const vendors = {
   },
 };
 
-// optionsFor are what each vendor is told of a place: how wide it is, and whether it is dark.
+// optionsFor returns the options for each vendor: the width of the place, and whether it is dark.
 function optionsFor(place, sitekey, hl, callback, failed) {
   place.style.color = 'light-dark(#000, #fff)';
   const dark = getComputedStyle(place).color === 'rgb(255, 255, 255)';

@@ -19,14 +19,14 @@ export const heading = (text, slot) => h('h2', { id: 'heading', part: 'heading' 
 
 export const dots = () => h('span', { class: 'dots', 'aria-hidden': 'true' }, h('i'), h('i'), h('i'));
 
-// choice has fields with the same name, which so exclude each other.
+// choice has radio buttons with one name, so only one can be chosen.
 export const choice = (w, channels, chosen) => h('fieldset', { class: 'choices' },
     h('legend', { class: 'visually-hidden' }, w.ChannelLabel),
   channels.map((c) => h('label', { class: 'choice' },
     h('input', { type: 'radio', name: 'channel', id: `by-${c}`, value: c, checked: c === chosen }),
         h('span', { part: 'choice' }, c === 'sms' ? w.BySMS : w.ByMail))));
 
-// field is one that a recipient is typed into; wrong is what is the matter with what is in it.
+// field is the field for a recipient; wrong is the text about a mistake in it.
 export const field = (w, id, own, { value, wrong, focus, hint, doubt }, ...before) => h('div',
     { class: `field by-${id === 'phone' ? 'sms' : 'email'}` },
   before, h('label', { for: id, part: 'label' }, w.AddressLabel),

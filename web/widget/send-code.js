@@ -90,17 +90,17 @@ export class SendCode extends HTMLElement {
   #starting = false;
   #vetted; // the key and the purpose were looked at
   #brand; // the style sheet of the app's accent
-  #size; // that of the reader's font size
+  #size; // the style sheet of the reader's font size
   #inquiry = new Inquiry({ look: () => this.#look(), polls: () => this.#code?.polls(this.#core.state) });
 
-  // What the element and its flow both have.
+  // The state that the element and its flow share.
   #core = {
     state: {}, // see draw
     there: undefined, // the same of the channel used before, with the moment at which it was told
     offered: undefined, // the channels that the service has now, by name; undefined: not known
     countries: [],
-    moment: new Moment(), // when what the state says was told
-    era: 0, // counts how often everything began anew: answers to what was asked before then are nothing to us
+    moment: new Moment(), // when the state's answer came
+    era: 0, // counts restarts: answers to requests from before a restart are ignored
   };
 
   constructor() {
@@ -171,7 +171,7 @@ export class SendCode extends HTMLElement {
     else if (!core.state.id) this.#vet(key);
   }
 
-  // #expect has a verification asked for, of which there is nothing but its id.
+  // #expect shows that a verification is being read, of which only the id is known.
   #expect(id) {
     if (id) this.#core.state = { id, note: { kind: 'loading' } };
   }
@@ -314,7 +314,7 @@ export class SendCode extends HTMLElement {
   get #code() { return modules[addresses.code]; }
   get #phones() { return modules[addresses.numbers]; }
 
-  // #begun is what asks the service; undefined: a module did not come.
+  // #begun returns the flow; undefined: a module could not be loaded.
   async #begun() {
     const [code, phones] = await Promise.all([bring(addresses.code), !this.#channels.includes('sms') || bring(addresses.numbers)]);
     this.#cards.broken = tries > 1; // as where the service was updated since the page came
@@ -332,7 +332,7 @@ export class SendCode extends HTMLElement {
     return this.#flow;
   }
 
-  // #phone has what there is for phone numbers come.
+  // #phone loads the module for phone numbers.
   async #phone() {
     const flow = await this.#begun();
     if (!this.isConnected) return;
