@@ -136,7 +136,7 @@ func TestOverviewSaysHowFarTheDatabaseReaches(t *testing.T) {
 	}
 	r.console.StorageStatus = func(context.Context) (store.StorageStatus, error) { return e, nil }
 	rec := b.Get("/admin/overview")
-	contains(t, rec, "It is empty.", "10000 rows or more are older", "Of 2 erased recipients", "1 of these is due to go.", "3 MiB", "900 B")
+	contains(t, rec, "It is empty.", "10000 rows or more are older", "The keyed hashes of 2 erased recipients", "1 of these should be deleted already.", "3 MiB", "900 B")
 	reads(t, rec, "sends_before – 2026-03-04 – 900 B sends_2027_01 2026-03-04 2026-04-04 5 3 MiB")
 	e = store.StorageStatus{}
 	contains(t, b.Get("/admin/overview"), "Its rows are kept for ever.")
