@@ -78,8 +78,8 @@ func (r Rule) daysAsOneDay() Rule {
 func (r Rule) expiryByDate(at time.Time) time.Time {
 	wall, _, _ := r.daysAsOneDay().periodAround(at)
 	end := time.Unix(firstInstantOf(wall+int64(r.Days)*secondsPerDay, r.zone()), 0).UTC()
-	if _, kept, _ := r.daysAsOneDay().periodAround(at.Add(r.Keep())); kept.Before(end) {
-		return kept
+	if _, lastKept, _ := r.daysAsOneDay().periodAround(at.Add(r.Keep())); lastKept.Before(end) {
+		return lastKept
 	}
 	return end
 }

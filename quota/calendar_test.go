@@ -130,12 +130,12 @@ func TestQuota18ThePeriodIsThatOfRedisClock(t *testing.T) {
 		{dates(1, 2, nil), "2040-03-07T12:00:00Z", 48 * time.Hour, false, 2},     // two dates after
 	} {
 		w.set(parse(t, s.now))
-		limiter.seen.Store(w.now.Add(s.seen).UnixMicro())
+		limiter.serverTime.Store(w.now.Add(s.seen).UnixMicro())
 		before := evalshas(t, limiter.client)
 		d := w.admits(s.admitted, s.rule)
 		same(t, s.now+": scripts", evalshas(t, limiter.client)-before, s.asked)
 		same(t, s.now+": used", d.Rules[0].Used, 1)
-		same(t, s.now+": seen", limiter.seen.Load(), w.now.UnixMicro())
+		same(t, s.now+": seen", limiter.serverTime.Load(), w.now.UnixMicro())
 		if _, end := s.rule.Period(w.now); s.rule.Per != "" {
 			same(t, s.now+": wait", d.RetryAfter(), end.Sub(w.now))
 		}

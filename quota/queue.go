@@ -181,7 +181,7 @@ func (q *Queue) waitUnshared(ctx context.Context, key string, req Request,
 		return q.Take(ctx, req, take)
 	}
 	defer q.leave(key, w)
-	late, again := ctx.Done(), false
+	late, inGrace := ctx.Done(), false
 	for asks := false; !asks; {
 		select {
 		case <-w.first:
@@ -194,12 +194,12 @@ func (q *Queue) waitUnshared(ctx context.Context, key string, req Request,
 		if d, left, err := q.finalRefusal(ctx, key, w); left {
 			return d, err
 		}
-		if again {
+		if inGrace {
 			return take(counting, req)
 		}
 		bounded, cancel := context.WithTimeout(counting, gracePeriod)
 		defer cancel()
-		late, again = bounded.Done(), true
+		late, inGrace = bounded.Done(), true
 	}
 	for last := false; ; {
 		select {
@@ -304,17 +304,17 @@ func (q *Queue) noteAnswer(key string, d Decision, err error) (done bool) {
 		l.last, l.heard = d, time.Now()
 	}
 	done = err != nil || d.Admitted || l.tooLate(l.waiters[0], 0)
-	var kept []*waiter
+	var waiting []*waiter
 	for i, w := range l.waiters {
 		switch {
 		case i == 0 && done:
-		case l.tooLate(w, len(kept)):
-			w.refused <- l.answerBehind(len(kept))
+		case l.tooLate(w, len(waiting)):
+			w.refused <- l.answerBehind(len(waiting))
 		default:
-			kept = append(kept, w)
+			waiting = append(waiting, w)
 		}
 	}
-	q.setWaitersAndWakeFirst(key, l, kept)
+	q.setWaitersAndWakeFirst(key, l, waiting)
 	return done
 }
 

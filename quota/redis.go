@@ -43,12 +43,12 @@ type Redis struct {
 	// first call.
 	OnPanic func(value any)
 
-	client  redis.UniversalClient
-	prefix  string
-	cluster *redis.ClusterClient // client, if it is a Cluster's; else nil
-	pipe    *callBatcher         // nil on Cluster
-	health  nodeHealth           // of the nodes of a Cluster
-	seen    atomic.Int64         // last instant of the server's clock in an answer, µs since 1970
+	client     redis.UniversalClient
+	prefix     string
+	cluster    *redis.ClusterClient // client, if it is a Cluster's; else nil
+	pipe       *callBatcher         // nil on Cluster
+	health     nodeHealth           // of the nodes of a Cluster
+	serverTime atomic.Int64         // last instant of the server's clock in an answer, µs since 1970
 
 	take, refund, record, reset, probe *redis.Script
 }
@@ -198,13 +198,13 @@ func (r *Redis) runOnBuckets(ctx context.Context, script *redis.Script, buckets 
 // of the calendar periods that were sent. Errors: ErrRefunded, ErrUnavailable.
 func (r *Redis) runTake(ctx context.Context, id, mode string, tombstone time.Duration, p requestPlan) (scriptAnswer, error) {
 	for range takeTries {
-		cmd, err := r.runScript(ctx, r.take, p.buckets, p.scriptArgs(id, mode, tombstone, microsToTime(r.seen.Load())))
+		cmd, err := r.runScript(ctx, r.take, p.buckets, p.scriptArgs(id, mode, tombstone, microsToTime(r.serverTime.Load())))
 		if err != nil {
 			return scriptAnswer{}, err
 		}
 		a, err := p.parseAnswer(cmd)
 		if err == nil || errors.Is(err, errOutsidePeriods) {
-			r.seen.Store(a.At.UnixMicro())
+			r.serverTime.Store(a.At.UnixMicro())
 		}
 		if !errors.Is(err, errOutsidePeriods) {
 			return a, err

@@ -64,14 +64,14 @@ func (p requestPlan) merge(parts []planPart, answers []scriptAnswer) Decision {
 // there during the refunds. After ErrUnavailable nothing is refunded: the caller repeats the Take,
 // or refunds the ID.
 func (r *Redis) takeEach(ctx context.Context, id string, p requestPlan) (Decision, error) {
-	whole, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.Budget) // for the refund, even if ctx has ended
+	refundCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.Budget) // for the refund, even if ctx has ended
 	defer cancel()
 	parts := p.byBucket()
 	answers, err := r.askEach(parts, func(one requestPlan) (scriptAnswer, error) { return r.runTake(ctx, id, modeLook, 0, one) })
 	if err != nil || slices.ContainsFunc(answers, func(a scriptAnswer) bool { return !a.Admitted }) {
 		return p.merge(parts, answers), err
 	}
-	seen := slices.Clone(answers)
+	before := slices.Clone(answers)
 	var mine []string
 	for i, one := range parts {
 		if one.keeps[0] == 0 {
@@ -86,8 +86,8 @@ func (r *Redis) takeEach(ctx context.Context, id string, p requestPlan) (Decisio
 			return Decision{}, err
 		}
 		if err != nil || !answers[i].Admitted {
-			_ = r.Refund(whole, id, mine...) // if this fails, the event counts until its windows end
-			copy(answers, seen[:i])          // the states without this call's event
+			_ = r.Refund(refundCtx, id, mine...) // if this fails, the event counts until its windows end
+			copy(answers, before[:i])            // the states without this call's event
 			if err != nil {
 				return Decision{}, err
 			}

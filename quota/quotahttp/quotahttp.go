@@ -40,8 +40,8 @@ type Rule struct {
 func Describe(d quota.Decision) *Quota {
 	d = d.Public()
 	out := &Quota{Allowed: d.Allowed(), RetryAfter: quota.Seconds(d.RetryAfter()), Rules: []Rule{}}
-	if worst, blocked := d.Blocking(); blocked {
-		out.BlockedBy = worst.Name
+	if blocking, blocked := d.Blocking(); blocked {
+		out.BlockedBy = blocking.Name
 		out.RetryAt = formatInstant(d.At.Add(d.RetryAfter()).Add(time.Millisecond - 1)) // rounded up, never early
 	}
 	for _, s := range d.Rules {

@@ -14,8 +14,8 @@ import (
 type Throttle struct {
 	Every time.Duration // least time between two lines of a key; 0: a minute
 
-	mu   sync.Mutex
-	kept map[string]unloggedEvents
+	mu       sync.Mutex
+	unlogged map[string]unloggedEvents
 }
 
 // unloggedEvents counts the events of a key since its last line.
@@ -30,16 +30,16 @@ type unloggedEvents struct {
 func (t *Throttle) Add(key string, now time.Time) (n int, due bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.kept == nil {
-		t.kept = map[string]unloggedEvents{}
+	if t.unlogged == nil {
+		t.unlogged = map[string]unloggedEvents{}
 	}
-	p := t.kept[key]
+	p := t.unlogged[key]
 	p.count++
 	if since := now.Sub(p.last); !p.last.IsZero() && since >= 0 && since < cmp.Or(t.Every, time.Minute) {
-		t.kept[key] = p
+		t.unlogged[key] = p
 		return p.count, false
 	}
-	t.kept[key] = unloggedEvents{last: now}
+	t.unlogged[key] = unloggedEvents{last: now}
 	return p.count, true
 }
 
@@ -48,11 +48,11 @@ func (t *Throttle) Add(key string, now time.Time) (n int, due bool) {
 func (t *Throttle) takePending(key string) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	p := t.kept[key]
+	p := t.unlogged[key]
 	if p.count == 0 {
-		delete(t.kept, key)
+		delete(t.unlogged, key)
 	} else {
-		t.kept[key] = unloggedEvents{last: p.last}
+		t.unlogged[key] = unloggedEvents{last: p.last}
 	}
 	return p.count
 }
@@ -95,10 +95,10 @@ func (e errorLimiter) Handle(ctx context.Context, r slog.Record) error {
 func (e errorLimiter) flush(ctx context.Context, key string, r slog.Record) {
 	if held := e.lines.takePending(key); held > 0 {
 		time.AfterFunc(time.Second, func() { e.flush(ctx, key, r) })
-		again := r.Clone()
-		again.Time = time.Now()
-		again.AddAttrs(slog.Int("repeated", held))
-		_ = e.Handler.Handle(ctx, again)
+		repeated := r.Clone()
+		repeated.Time = time.Now()
+		repeated.AddAttrs(slog.Int("repeated", held))
+		_ = e.Handler.Handle(ctx, repeated)
 	}
 }
 

@@ -61,9 +61,9 @@ func newCatalog(k messageKind, builtin fs.FS, overrides []fs.FS) (*catalog, erro
 func dropRepeatedErrors(errs []error) []error {
 	seen := map[string]bool{}
 	return slices.DeleteFunc(errs, func(err error) bool {
-		again := seen[err.Error()]
+		repeated := seen[err.Error()]
 		seen[err.Error()] = true
-		return again
+		return repeated
 	})
 }
 
@@ -141,22 +141,22 @@ func (a *appRenderers[R]) forApp(app string, shared *R) *R {
 
 // cache keeps values that are costly to make. When it is full, it is emptied.
 type cache[K comparable, V any] struct {
-	mu   sync.RWMutex
-	kept map[K]V
+	mu      sync.RWMutex
+	entries map[K]V
 }
 
 func (c *cache[K, V]) getCached(k K) (V, bool) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	v, ok := c.kept[k]
+	v, ok := c.entries[k]
 	return v, ok
 }
 
 func (c *cache[K, V]) putCached(k K, v V, most int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.kept == nil || len(c.kept) >= most {
-		c.kept = map[K]V{}
+	if c.entries == nil || len(c.entries) >= most {
+		c.entries = map[K]V{}
 	}
-	c.kept[k] = v
+	c.entries[k] = v
 }

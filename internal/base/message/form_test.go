@@ -78,10 +78,10 @@ func TestFormsAreBoundedAndHoldNoCode(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if n := len(r.rendered.kept); n == 0 || n > maxUnfilledMails {
+	if n := len(r.rendered.entries); n == 0 || n > maxUnfilledMails {
 		t.Errorf("%d forms are kept", n)
 	}
-	for form := range r.rendered.kept {
+	for form := range r.rendered.entries {
 		if form.data.Code+form.data.Support != "" {
 			t.Fatal("a form has a code or a reference")
 		}

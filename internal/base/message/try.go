@@ -157,21 +157,21 @@ func checkPreviewHidesCode(text string, length int) error {
 // invisible characters and with runs of white space as one space. A wide character takes two
 // columns.
 func inboxPreview(text string, columns int) string {
-	seen := strings.Map(func(r rune) rune {
+	visible := strings.Map(func(r rune) rune {
 		if isInvisible(r) && !unicode.IsSpace(r) {
 			return -1
 		}
 		return r
 	}, text)
-	seen = strings.Join(strings.Fields(seen), " ")
-	for i, r := range seen {
+	visible = strings.Join(strings.Fields(visible), " ")
+	for i, r := range visible {
 		if columns <= 0 {
-			return seen[:i]
+			return visible[:i]
 		}
 		columns--
 		if kind := width.LookupRune(r).Kind(); kind == width.EastAsianWide || kind == width.EastAsianFullwidth {
 			columns--
 		}
 	}
-	return seen
+	return visible
 }

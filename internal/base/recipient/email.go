@@ -64,8 +64,8 @@ const (
 
 // TrimPasted removes characters that were copied along with an address or a number. A text of only
 // such characters is unchanged. Several dots at the end all stay: there the text was cut off.
-func TrimPasted(whole string) string {
-	for s := whole; s != ""; {
+func TrimPasted(text string) string {
+	for s := text; s != ""; {
 		first, width := utf8.DecodeRuneInString(s)
 		last, end := utf8.DecodeLastRuneInString(s)
 		before, behind := s[:len(s)-end], s[width:]
@@ -84,7 +84,7 @@ func TrimPasted(whole string) string {
 			return s
 		}
 	}
-	return whole
+	return text
 }
 
 // unwrapAddress returns the address in "mailto:address" or "Name <address>", as address books copy

@@ -53,8 +53,8 @@ func ParseAcceptLanguage(list string) []language.Tag {
 // rules of CLDR, and the tag that decided: the first one with a language here. So a reader of
 // traditional Chinese gets zh-Hans rather than English, the second tag. ok is false if no tag has a
 // language; then Choose returns the first value of All, and the first tag of the list. Without a
-// tag, or in an empty catalogue, by is language.Und.
-func (c Catalogue[T]) Choose(list string) (in T, by language.Tag, ok bool) {
+// tag, or in an empty catalogue, tag is language.Und.
+func (c Catalogue[T]) Choose(list string) (in T, tag language.Tag, ok bool) {
 	if len(c.all) == 0 { // as for most purposes, which have no titles: parsing the list is not needed
 		return in, language.Und, false
 	}

@@ -43,7 +43,7 @@ type Request struct {
 //
 // A test recipient has only the rules on recipients; these count events and refuse nothing.
 // Package buckets then assigns each rule to a gate, and nothing changes the rules.
-func (s Set) RulesFor(p Purpose, by Request) []quota.Rule {
+func (s Set) RulesFor(p Purpose, from Request) []quota.Rule {
 	rules := make([]quota.Rule, 0, len(p.Policy.Rules)+len(browserRules)+3)
 	add := func(r quota.Rule) { // names in answers must be unique
 		for slices.ContainsFunc(rules, func(own quota.Rule) bool { return own.Name == r.Name }) {
@@ -53,34 +53,34 @@ func (s Set) RulesFor(p Purpose, by Request) []quota.Rule {
 	}
 	has := func(is func(quota.Rule) bool) bool { return slices.ContainsFunc(rules, is) }
 	for _, r := range p.Policy.Rules {
-		r.Limit -= s.reserve(p, by, r)
-		r.Observe = r.Observe || by.Test
+		r.Limit -= s.reserve(p, from, r)
+		r.Observe = r.Observe || from.Test
 		rules = append(rules, r)
 	}
 	if has(func(r quota.Rule) bool { return r.Scope == quota.Failures && !r.Observe }) {
 		add(BackoffRule)
 	}
 	for _, r := range browserRules {
-		if by.Class != store.SecretKeyClass && !has(func(own quota.Rule) bool { return own.Scope == r.Scope }) {
+		if from.Class != store.SecretKeyClass && !has(func(own quota.Rule) bool { return own.Scope == r.Scope }) {
 			add(r)
 		}
 	}
-	if by.Class.IsStranger() && s.Spellings.Limit > 0 {
+	if from.Class.IsStranger() && s.Spellings.Limit > 0 {
 		add(s.Spellings)
 	}
 	if breaker := s.Breaker; breaker.Limit > 0 {
-		if IsStrangerInScope(by.Class, breaker.Scope) {
+		if IsStrangerInScope(from.Class, breaker.Scope) {
 			breaker.Limit -= s.BreakerReserve
 		}
 		rules = append(rules, breaker)
 	}
 	return slices.DeleteFunc(rules, func(r quota.Rule) bool {
 		switch {
-		case by.Test:
+		case from.Test:
 			return r.Scope != quota.Recipient
 		case CountsByClient(r.Scope):
-			return !by.NamesClient
-		case by.Channel == recipient.SMS:
+			return !from.NamesClient
+		case from.Channel == recipient.SMS:
 			return r.Scope == SpellingsScope
 		}
 		return r.Scope == quota.Country || r.Scope == quota.Prefix
@@ -100,13 +100,13 @@ func IsStrangerInScope(class store.Class, scope quota.Scope) bool {
 // place. Of another rule, callers that are strangers in its scope may not use the configured
 // reserve; in an app that strangers cannot reach, a built-in policy has no reserve. In all other
 // cases it returns 0.
-func (s Set) reserve(p Purpose, by Request, r quota.Rule) int {
+func (s Set) reserve(p Purpose, from Request, r quota.Rule) int {
 	switch {
 	case r.Scope == quota.Failures:
-		if by.Class.IsStranger() {
+		if from.Class.IsStranger() {
 			return r.Limit - max(1, r.Limit/2)
 		}
-	case IsStrangerInScope(by.Class, r.Scope) && (!p.BuiltIn || s.Apps[by.App].ReachedByStrangers):
+	case IsStrangerInScope(from.Class, r.Scope) && (!p.BuiltIn || s.Apps[from.App].ReachedByStrangers):
 		return p.Reserve[r.Name]
 	}
 	return 0

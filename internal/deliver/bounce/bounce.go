@@ -71,7 +71,7 @@ func withoutOddLines(mail []byte) []byte {
 	for _, found := range boundaryPattern.FindAllSubmatch(mail, maxParts) {
 		separators["--"+string(found[1])] = true
 	}
-	kept := make([]byte, 0, len(mail))
+	out := make([]byte, 0, len(mail))
 	header, headers, field := true, false, false // in a header; in a part that is headers; in a field that may be continued
 	for line := range bytes.Lines(bytes.TrimLeft(bytes.TrimPrefix(mail, []byte("\ufeff")), "\r\n")) {
 		text := bytes.TrimRight(line, "\r\n \t")
@@ -93,9 +93,9 @@ func withoutOddLines(mail []byte) []byte {
 			field = false
 			continue
 		}
-		kept = append(kept, line...)
+		out = append(out, line...)
 	}
-	return kept
+	return out
 }
 
 // unreadable reports whether an entity cannot be read. One in an unknown charset or encoding can.

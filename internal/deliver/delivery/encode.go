@@ -26,7 +26,7 @@ type unfilledMail interface {
 // concurrent use.
 type MailEncoder struct {
 	mu      sync.RWMutex
-	kept    map[sharedPartsKey]*sharedParts // a nil entry: mails with this key are encoded one by one
+	cached  map[sharedPartsKey]*sharedParts // a nil entry: mails with this key are encoded one by one
 	buffers sync.Pool                       // of *RenderedMail
 }
 
@@ -93,7 +93,7 @@ func (e *MailEncoder) Release(r *RenderedMail) {
 func (e *MailEncoder) partsOf(m Mail) (*sharedParts, *Error) {
 	key := sharedPartsKey{m.Form, m.SharedFields, len(m.Fill)}
 	e.mu.RLock()
-	known, ok := e.kept[key]
+	known, ok := e.cached[key]
 	e.mu.RUnlock()
 	plain := isLettersDigitsHyphens(m.Fill) && len(m.Fill) <= len(placeholderCharacters)
 	if known != nil && plain {
@@ -127,10 +127,10 @@ func (e *MailEncoder) partsOf(m Mail) (*sharedParts, *Error) {
 func (e *MailEncoder) keepParts(key sharedPartsKey, p *sharedParts) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.kept == nil || len(e.kept) >= maxKeptParts {
-		e.kept = map[sharedPartsKey]*sharedParts{}
+	if e.cached == nil || len(e.cached) >= maxKeptParts {
+		e.cached = map[sharedPartsKey]*sharedParts{}
 	}
-	e.kept[key] = p
+	e.cached[key] = p
 }
 
 // partsWithPlaceholders returns the parts of a form, with placeholders. It returns nil if filling

@@ -172,10 +172,10 @@ func TestPartsAreBoundedAndHoldNoCode(t *testing.T) {
 		form := usual
 		sameMail(t, &e, formed(&form, "739154"))
 	}
-	if n := len(e.kept); n == 0 || n > maxKeptParts {
+	if n := len(e.cached); n == 0 || n > maxKeptParts {
 		t.Errorf("%d are kept", n)
 	}
-	for _, kept := range e.kept {
+	for _, kept := range e.cached {
 		if text := string(kept.head.content) + string(kept.text.content) +
 			string(kept.html.content); strings.Contains(text, "739154") || strings.Contains(text, "ana@") {
 			t.Fatalf("the parts hold %q", text)

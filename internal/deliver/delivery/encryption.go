@@ -39,7 +39,7 @@ func NewEncryption(state *tls.ConnectionState, implicit bool) Encryption {
 // use.
 type LastCertificate struct {
 	end          atomic.Int64
-	seen         atomic.Int64
+	seenAt       atomic.Int64
 	onUnverified func(why error)
 	unverified   sync.Once
 }
@@ -60,14 +60,14 @@ func (l *LastCertificate) NoteCertificate(state *tls.ConnectionState, unverified
 		l.unverified.Do(func() { l.onUnverified(unverified) })
 	case unverified == nil && state != nil:
 		l.end.Store(NewEncryption(state, false).Until.Unix())
-		l.seen.Store(time.Now().Unix())
+		l.seenAt.Store(time.Now().Unix())
 	}
 }
 
 // CertificateEnd returns when the certificate expires; zero if no connection of the last week was
 // by TLS.
 func (l *LastCertificate) CertificateEnd() time.Time {
-	if end := l.end.Load(); end != 0 && time.Since(time.Unix(l.seen.Load(), 0)) < certificateKnownFor {
+	if end := l.end.Load(); end != 0 && time.Since(time.Unix(l.seenAt.Load(), 0)) < certificateKnownFor {
 		return time.Unix(end, 0)
 	}
 	return time.Time{}

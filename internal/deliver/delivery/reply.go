@@ -52,25 +52,25 @@ func RedactReply(text string, p PrivateData) string {
 		text = text[:maxReplyBytes]
 	}
 	pieces := p.privatePieces()
-	var kept []string
+	var words []string
 	tells := false
 	for token := range strings.FieldsSeq(text) {
 		safe, word := p.redactToken(token, pieces)
-		if safe == omissionMark && len(kept) > 0 && kept[len(kept)-1] == omissionMark {
+		if safe == omissionMark && len(words) > 0 && words[len(words)-1] == omissionMark {
 			continue
 		}
-		kept, tells = append(kept, safe), tells || word
+		words, tells = append(words, safe), tells || word
 	}
-	for i := range max(0, len(kept)-1) { // a code in two groups
-		pair := strings.Trim(kept[i], replyPunctuation) + strings.Trim(kept[i+1], replyPunctuation)
+	for i := range max(0, len(words)-1) { // a code in two groups
+		pair := strings.Trim(words[i], replyPunctuation) + strings.Trim(words[i+1], replyPunctuation)
 		if longCodePattern.MatchString(pair) && strings.Contains(p.Content, pair) {
-			kept[i], kept[i+1] = omissionMark, omissionMark
+			words[i], words[i+1] = omissionMark, omissionMark
 		}
 	}
 	if !tells {
 		return ""
 	}
-	return shortenReply(strings.Join(kept, " "))
+	return shortenReply(strings.Join(words, " "))
 }
 
 func shortenReply(line string) string {

@@ -97,8 +97,8 @@ func (r *ReceiptRecorder) RecordByCarrierID(ctx context.Context, carrier, id str
 }
 
 // Poll asks the carriers for up to pollBatch receipts that are due, and records them. Package jobs
-// calls it; again is always false. Error: of the database, when it reads the due polls.
-func (r *ReceiptRecorder) Poll(ctx context.Context) (again bool, err error) {
+// calls it; more is always false. Error: of the database, when it reads the due polls.
+func (r *ReceiptRecorder) Poll(ctx context.Context) (more bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
 	defer cancel()
 	due, err := r.Store.TakeDuePolls(ctx, pollBatch)

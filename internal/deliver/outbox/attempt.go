@@ -31,11 +31,12 @@ const (
 )
 
 // attempt makes one attempt to deliver a send: it checks whether the message is still wanted and
-// allowed, composes the message and sends it. It returns the outcome or, if again is not nil, the
-// postponement; the caller must record it in the database. A panic is a result too: outcomeOfPanic.
-func (o *Outbox) attempt(ctx context.Context, f *flight) (out store.Outcome, again *store.Postponement) {
+// allowed, composes the message and sends it. It returns the outcome or, if that is not nil, the
+// postponement; the caller must record it in the database. A panic is a result too:
+// outcomeOfPanic.
+func (o *Outbox) attempt(ctx context.Context, f *flight) (out store.Outcome, postponement *store.Postponement) {
 	ctx = delivery.WithHandover(ctx)
-	defer panics.Recover(panics.Attempt, func() { out, again = o.outcomeOfPanic(f.work.Send, delivery.HandedOver(ctx)) })
+	defer panics.Recover(panics.Attempt, func() { out, postponement = o.outcomeOfPanic(f.work.Send, delivery.HandedOver(ctx)) })
 	set := o.Policy.Get()
 	w := o.currentWork(ctx, f)
 	if out, ends := o.outcomeWithoutSending(set, w); ends {
@@ -68,17 +69,17 @@ func (o *Outbox) attempt(ctx context.Context, f *flight) (out store.Outcome, aga
 		}
 	}
 	w.Now = f.now()
-	out, again = o.classifyFailure(w, out, fail, set.SuppressFor)
-	if again != nil {
-		o.notePostponed(f, fail, again.After)
+	out, postponement = o.classifyFailure(w, out, fail, set.SuppressFor)
+	if postponement != nil {
+		o.notePostponed(f, fail, postponement.After)
 	}
-	return out, again
+	return out, postponement
 }
 
 // outcomeOfPanic returns the outcome of an attempt that panicked, or its postponement. If a
 // provider may have the message, the send is unknown. Otherwise it is tried once more, since a
 // provider's reply may have caused the panic; a second panic ends it.
-func (o *Outbox) outcomeOfPanic(s store.Send, handedOver bool) (out store.Outcome, again *store.Postponement) {
+func (o *Outbox) outcomeOfPanic(s store.Send, handedOver bool) (out store.Outcome, postponement *store.Postponement) {
 	switch {
 	case handedOver:
 		return store.Outcome{Status: store.Unknown, Reason: ReasonNoAnswer}, nil
@@ -131,8 +132,8 @@ func (o *Outbox) outcomeWithoutSending(set policy.Set, w store.Work) (out store.
 
 // usedProviders returns the providers that a resend tries last, and those of them that took an
 // earlier message; none if these are not needed, or if the database fails.
-func (o *Outbox) usedProviders(ctx context.Context, s store.Send, asked bool) (used, took []string) {
-	if s.Number < 2 || !asked {
+func (o *Outbox) usedProviders(ctx context.Context, s store.Send, wanted bool) (used, took []string) {
+	if s.Number < 2 || !wanted {
 		return nil, nil
 	}
 	story, err := o.Store.SendDetails(ctx, s.ID)

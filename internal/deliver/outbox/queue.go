@@ -272,7 +272,7 @@ func (o *Outbox) addWorker(l *lane) {
 func (o *Outbox) runWorker(l *lane) {
 	for f := o.dequeueOrEndWorker(l); f != nil; f = o.dequeueOrEndWorker(l) {
 		ctx := o.traceAttempt(f)
-		out, again := o.attempt(ctx, f)
+		out, postponement := o.attempt(ctx, f)
 		// The next message does not wait until the database has this outcome; but while the
 		// database is unavailable, sending stops.
 		o.pending <- struct{}{}
@@ -280,8 +280,8 @@ func (o *Outbox) runWorker(l *lane) {
 			defer func() { <-o.pending }()
 			defer o.letGo(f)
 			defer panics.Recover(panics.Attempt)
-			if again != nil {
-				o.postpone(ctx, f, *again)
+			if postponement != nil {
+				o.postpone(ctx, f, *postponement)
 			} else {
 				o.finish(ctx, f, out)
 			}

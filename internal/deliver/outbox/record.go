@@ -84,12 +84,12 @@ func (o *Outbox) knownOutcome(ctx context.Context, s store.Send, out store.Outco
 		return out
 	}
 	out.Status, out.Refund, out.BadAddress = store.Unknown, false, false
-	told, err := o.Store.SendDetails(ctx, s.ID)
-	if err != nil || told.Verification == nil || told.Verification.ApprovedAt.IsZero() {
+	details, err := o.Store.SendDetails(ctx, s.ID)
+	if err != nil || details.Verification == nil || details.Verification.ApprovedAt.IsZero() {
 		return out
 	}
-	others := told.Verification.Sends - 1
-	for _, r := range told.Related {
+	others := details.Verification.Sends - 1
+	for _, r := range details.Related {
 		if r.ID != s.ID && r.Status == store.Failed && !r.InDoubt {
 			others--
 		}

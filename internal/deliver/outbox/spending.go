@@ -28,7 +28,7 @@ type SpendCap struct {
 // ledger counts spent amounts. Implementation: sqldb.DB.
 type ledger interface {
 	Spend(ctx context.Context, charges []store.SMSCharge) ([]store.SpentCharge, string, error)
-	UndoSpend(ctx context.Context, spent []store.SpentCharge) error
+	UndoSpend(ctx context.Context, charged []store.SpentCharge) error
 	Spent(ctx context.Context, c store.SMSCharge) (int64, error)
 }
 
@@ -71,7 +71,7 @@ func NewBudget(ledger ledger, caps []SpendCap, logger *slog.Logger, stopped func
 // the function is nil, and the error says why.
 func (b *Budget) Reserve(ctx context.Context, m sms.Message, cost int64) (func(), *delivery.Error) {
 	charges, caps := b.charges(m, cost)
-	spent, refusedBy, err := b.ledger.Spend(ctx, charges)
+	charged, refusedBy, err := b.ledger.Spend(ctx, charges)
 	switch {
 	case err != nil:
 		b.logger.Warn("text message postponed: database unavailable, cost not counted", "error", err,
@@ -88,13 +88,13 @@ func (b *Budget) Reserve(ctx context.Context, m sms.Message, cost int64) (func()
 			"callers", callers, logs.SeeTextMessages)
 		return nil, &delivery.Error{Class: delivery.Rejected, Stage: sms.StageBudget, Reason: sms.ReasonSpendCap}
 	}
-	for _, s := range spent {
+	for _, s := range charged {
 		if limit := caps[s.Cap].Limit; limit > 0 && s.Used >= limit/100*alarmPercent {
 			b.logOnce(s.Cap+" "+s.Period+" near", slog.LevelWarn, "spend cap used to 80 %", s.Cap,
 				logs.SeeTextMessages)
 		}
 	}
-	return func() { b.undo(ctx, spent) }, nil
+	return func() { b.undo(ctx, charged) }, nil
 }
 
 // StrangersHoldHalf implements verification.Budget, by sums of all callers that are at most a
@@ -157,8 +157,8 @@ func (b *Budget) charges(m sms.Message, cost int64) ([]store.SMSCharge, map[stri
 }
 
 // undo refunds a charge. If the database fails, the amount stays spent.
-func (b *Budget) undo(ctx context.Context, spent []store.SpentCharge) {
-	if err := b.ledger.UndoSpend(context.WithoutCancel(ctx), spent); err != nil {
+func (b *Budget) undo(ctx context.Context, charged []store.SpentCharge) {
+	if err := b.ledger.UndoSpend(context.WithoutCancel(ctx), charged); err != nil {
 		b.logger.Warn("could not refund cost: it stays charged", "error", err, logs.SeeDatabaseAway)
 	}
 }

@@ -172,7 +172,7 @@ func (w *writeTracker) stopAndReportSent() (left bool) {
 // traceparent has the trace of ctx. The error's class says whether the provider may have the
 // message: Unknown if so, Temporary if not.
 func (c *Client) Do(ctx context.Context, r Request) (Response, *delivery.Error) {
-	asked := ctx
+	caller := ctx
 	ctx, cancel := context.WithTimeout(ctx, cmp.Or(c.Timeout, defaultTimeout))
 	defer cancel()
 	var gone writeTracker
@@ -194,14 +194,14 @@ func (c *Client) Do(ctx context.Context, r Request) (Response, *delivery.Error) 
 	if err != nil {
 		left := gone.stopAndReportSent()
 		delivery.SetHandover(ctx, left || delivery.HandedOver(ctx))
-		return Response{}, transportError(asked, ctx, left, err)
+		return Response{}, transportError(caller, ctx, left, err)
 	}
 	delivery.SetHandover(ctx, true)
 	defer func() { _ = response.Body.Close() }()
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxResponseBytes+1))
 	switch {
 	case err != nil:
-		return Response{}, transportError(asked, ctx, true, err)
+		return Response{}, transportError(caller, ctx, true, err)
 	case len(body) > maxResponseBytes:
 		return Response{}, &delivery.Error{
 			Class: delivery.Unknown, Stage: delivery.StageRequest,
@@ -212,14 +212,14 @@ func (c *Client) Do(ctx context.Context, r Request) (Response, *delivery.Error) 
 }
 
 // transportError returns the error of a request without a whole response: Unknown if a byte of the
-// request may have left, else Temporary. If the context asked has ended, we gave up. ctx ends with
-// asked, or with the time of a request.
-func transportError(asked, ctx context.Context, left bool, err error) *delivery.Error {
+// request may have left, else Temporary. If the context caller has ended, we gave up. ctx ends with
+// caller, or with the time of a request.
+func transportError(caller, ctx context.Context, left bool, err error) *delivery.Error {
 	e := &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageDial, Err: errConnect}
 	if left {
 		e.Class, e.Stage, e.Err = delivery.Unknown, delivery.StageRequest, errConnectionBroke
 	}
-	if asked.Err() != nil {
+	if caller.Err() != nil {
 		e.About = delivery.AboutUs
 	}
 	var timeout net.Error

@@ -169,9 +169,9 @@ func (c *Carriers) attempt(ctx context.Context, r *routeWithBreaker, m Message, 
 	if unpaid != nil {
 		return receipt, nil, unpaid
 	}
-	spent := false
+	used := false
 	defer func() {
-		if !spent && !delivery.HandedOver(ctx) {
+		if !used && !delivery.HandedOver(ctx) {
 			back()
 		}
 	}()
@@ -181,8 +181,8 @@ func (c *Carriers) attempt(ctx context.Context, r *routeWithBreaker, m Message, 
 	}
 	began := time.Now()
 	receipt, fail = r.Carrier.Send(ctx, m)
-	receipt.Provider, spent = r.Carrier.Name(), fail.MayBeAccepted()
-	delivery.SetHandover(ctx, spent)
+	receipt.Provider, used = r.Carrier.Name(), fail.MayBeAccepted()
+	delivery.SetHandover(ctx, used)
 	health = r.breakerResult(m, fail)
 	if c.OnAttempt != nil {
 		c.OnAttempt(ctx, r.Carrier.Name(), fail, time.Since(began))

@@ -50,9 +50,9 @@ var forwardingHeader = regexp.MustCompile(`(?i)(^|[ \t,])(x-forwarded|forwarded(
 func checkRequestedHeaders(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		r := c.Request()
-		asked := r.Header.Get(echo.HeaderAccessControlRequestHeaders)
+		requested := r.Header.Get(echo.HeaderAccessControlRequestHeaders)
 		if r.Method == http.MethodOptions &&
-			(len(asked) > 4<<10 || !requestedHeaders.MatchString(asked) || forwardingHeader.MatchString(asked)) {
+			(len(requested) > 4<<10 || !requestedHeaders.MatchString(requested) || forwardingHeader.MatchString(requested)) {
 			r.Header.Set(echo.HeaderAccessControlRequestHeaders, ownHeaders)
 		}
 		return next(c)

@@ -32,7 +32,7 @@ type database interface {
 	records.Store
 	Stats(ctx context.Context, q store.StatsQuery) (store.Stats, error)
 	DomainTallies(ctx context.Context, q store.StatsQuery) ([]store.DomainTally, error)
-	ApprovalsBy(ctx context.Context, q store.StatsQuery, by store.Dimension) ([]store.ApprovalTally, error)
+	ApprovalsBy(ctx context.Context, q store.StatsQuery, dimension store.Dimension) ([]store.ApprovalTally, error)
 	Sends(ctx context.Context, filter store.Filter) ([]store.SendOrRefusal, error)
 	SendDetails(ctx context.Context, id uuid.UUID) (store.SendDetails, error)
 	Verification(ctx context.Context, id string) (store.Verification, store.Send, time.Time, error)

@@ -97,13 +97,13 @@ func (console *Console) overviewPage(c echo.Context) error {
 	}
 	d := ChartBuilder{Stretches: v.Stretches, Each: v.query.Each, W: w, Rows: v.rowsAddressBetween}
 	v.Sends, v.Became = d.SendsChart()
-	by := []store.Dimension{v.By}
+	dimensions := []store.Dimension{v.By}
 	if v.By == "" { // by what most codes have: a domain by mail, a country by text message
-		by = []store.Dimension{store.ByDomain, store.ByCountry}
+		dimensions = []store.Dimension{store.ByDomain, store.ByCountry}
 	}
 	most := -1
-	for _, by := range by {
-		codes, err := console.DB.ApprovalsBy(long, v.query, by)
+	for _, dimension := range dimensions {
+		codes, err := console.DB.ApprovalsBy(long, v.query, dimension)
 		if err != nil {
 			return err
 		}
@@ -112,7 +112,7 @@ func (console *Console) overviewPage(c echo.Context) error {
 			opened += line.Opened
 		}
 		if opened > most {
-			most, v.By, v.Codes = opened, by, codes
+			most, v.By, v.Codes = opened, dimension, codes
 		}
 	}
 	status, err := console.StorageStatus(ctx)
@@ -182,8 +182,8 @@ func (v overviewView) Percent(n, all int) string {
 }
 
 // HighestFirst returns counts, the highest first.
-func (v overviewView) HighestFirst(by map[string]int) (all []nameAndCount) {
-	for name, n := range by {
+func (v overviewView) HighestFirst(counts map[string]int) (all []nameAndCount) {
+	for name, n := range counts {
 		all = append(all, nameAndCount{name, n})
 	}
 	slices.SortFunc(all, func(a, b nameAndCount) int { return cmp.Or(b.N-a.N, strings.Compare(a.Name, b.Name)) })

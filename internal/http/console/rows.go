@@ -108,8 +108,8 @@ const (
 
 // currentCodes are the verifications of some sends, by ID, as the database has them now.
 type currentCodes struct {
-	by  map[string]store.Verification
-	now time.Time
+	byID map[string]store.Verification
+	now  time.Time
 }
 
 // codesOf reads the codes of up to 1,000 sends.
@@ -122,16 +122,16 @@ func (console *Console) codesOf(ctx context.Context, sends []store.SendOrRefusal
 	}
 	slices.Sort(ids)
 	all, now, err := console.DB.VerificationsByID(ctx, slices.Compact(ids))
-	c := currentCodes{by: map[string]store.Verification{}, now: now}
+	c := currentCodes{byID: map[string]store.Verification{}, now: now}
 	for _, v := range all {
-		c.by[v.ID] = v
+		c.byID[v.ID] = v
 	}
 	return c, err
 }
 
 // ofSend returns the code of a send; false for refusals, and for a code that is not known any more.
 func (c currentCodes) ofSend(s store.SendOrRefusal) (store.Verification, bool) {
-	v, found := c.by[s.VerificationID]
+	v, found := c.byID[s.VerificationID]
 	return v, found && s.Number > 0
 }
 
@@ -197,16 +197,16 @@ func codeLabel(state store.CodeState, w texts.Words) explain.StateLabel {
 func (console *Console) quotaPipsOf(ctx context.Context, sends []store.SendOrRefusal, w texts.Words) map[support.Target]*[]web.Pips {
 	ctx, cancel := context.WithTimeout(ctx, quotasTimeout)
 	defer cancel()
-	by := map[support.Target]*[]web.Pips{}
+	pips := map[support.Target]*[]web.Pips{}
 	var all errgroup.Group
 	all.SetLimit(maxConcurrentQuotas)
 	for _, s := range sends {
 		p := targetOf(s)
-		if by[p] != nil || s.Recipient.IsZero() || s.Recipients > 0 {
+		if pips[p] != nil || s.Recipient.IsZero() || s.Recipients > 0 {
 			continue
 		}
 		shown := new([]web.Pips)
-		by[p] = shown
+		pips[p] = shown
 		all.Go(func() error {
 			defer panics.Recover(panics.Request)
 			if d, err := console.Administration.Codes.RecipientQuota(ctx, p.App, p.Channel, p.Purpose, p.Recipient,
@@ -217,7 +217,7 @@ func (console *Console) quotaPipsOf(ctx context.Context, sends []store.SendOrRef
 		})
 	}
 	_ = all.Wait()
-	return by
+	return pips
 }
 
 // quotaPips returns the pips of each of a recipient's rules.

@@ -44,28 +44,28 @@ func statsContext(c echo.Context) (context.Context, context.CancelFunc) {
 // stats loads the statistics that the raw query string asks for, and also returns the parsed query
 // and its parameters. Days begin at midnight in zone.
 func (console *Console) stats(ctx context.Context, raw string, zone *time.Location) (s Statistics,
-	asked store.StatsQuery,
+	query store.StatsQuery,
 	given url.Values, err error,
 ) {
 	q, err := parseQuery(raw, console.Now(), zone)
 	if err == nil {
-		asked, err = console.statsQuery(q, zone)
+		query, err = console.statsQuery(q, zone)
 	}
 	if err != nil {
-		return s, asked, q.given, err
+		return s, query, q.given, err
 	}
-	now, err := console.DB.Stats(ctx, asked)
+	now, err := console.DB.Stats(ctx, query)
 	if err != nil {
-		return s, asked, q.given, err
+		return s, query, q.given, err
 	}
-	earlier := asked
-	earlier.From, earlier.To = asked.From.Add(-asked.To.Sub(asked.From)), asked.From
+	earlier := query
+	earlier.From, earlier.To = query.From.Add(-query.To.Sub(query.From)), query.From
 	before, err := console.DB.Stats(ctx, earlier)
 	if err != nil {
-		return s, asked, q.given, err
+		return s, query, q.given, err
 	}
-	domains, err := console.DB.DomainTallies(ctx, asked)
-	return summarize(asked, now, before, domains), asked, q.given, err
+	domains, err := console.DB.DomainTallies(ctx, query)
+	return summarize(query, now, before, domains), query, q.given, err
 }
 
 // statsQuery returns the query for the time, app, channel and purpose of a list's filters. Other

@@ -43,8 +43,8 @@ func ReadJSON(c echo.Context, v any) error {
 		return malformedJSONProblem("The body is JSON, but not an object", body, int64(len(body)-len(first)))
 	}
 	if err := json.Unmarshal(body, v, json.RejectUnknownMembers(true)); err != nil {
-		var whole jsontext.Value
-		if syntax := json.Unmarshal(body, &whole); syntax != nil { // it may follow a field of a wrong type
+		var value jsontext.Value
+		if syntax := json.Unmarshal(body, &value); syntax != nil { // it may follow a field of a wrong type
 			err = syntax
 		}
 		return jsonErrorProblem(err, body)

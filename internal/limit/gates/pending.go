@@ -93,18 +93,18 @@ func (g *Gates) MakePendingRefunds(ctx context.Context) {
 	list := p.list
 	p.list = nil
 	p.mu.Unlock()
-	var kept []pendingRefund
+	var remaining []pendingRefund
 	defer func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		p.list = slices.Concat(kept, list, p.list)
+		p.list = slices.Concat(remaining, list, p.list)
 	}()
 	for len(list) > 0 {
 		r := list[0]
 		list = list[1:]
 		switch now := time.Now(); {
 		case now.Before(r.due):
-			kept = append(kept, r)
+			remaining = append(remaining, r)
 			continue
 		case now.Sub(r.since) > retryRefundFor:
 			continue
@@ -116,7 +116,7 @@ func (g *Gates) MakePendingRefunds(ctx context.Context) {
 		if !g.Away(err) {
 			r.due = time.Now().Add(retryRefundAfter)
 		}
-		kept = append(kept, r)
+		remaining = append(remaining, r)
 		if g.Away(err) {
 			return
 		}

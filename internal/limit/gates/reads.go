@@ -46,12 +46,12 @@ type readKey struct {
 
 // sharedRead is a read and its answer.
 type sharedRead[T any] struct {
-	done  chan struct{} // closed when the fields below are set
-	turn  time.Time     // when the next read begins if all begin minReadSpacing apart
-	asked time.Time     // when it began, on this process's clock
-	heard time.Time     // when it had its answer, on this process's clock
-	rows  T
-	err   error
+	done       chan struct{} // closed when the fields below are set
+	turn       time.Time     // when the next read begins if all begin minReadSpacing apart
+	askedAt    time.Time     // when it began, on this process's clock
+	answeredAt time.Time     // when it had its answer, on this process's clock
+	rows       T
+	err        error
 }
 
 // errPanicked is the error of a read that a panic ended.
@@ -107,9 +107,9 @@ func (r *sharedReads[T]) read(ctx context.Context, key readKey, now func() time.
 		}
 	})
 	defer func() { <-slots }()
-	x.asked, x.err = now(), errPanicked
+	x.askedAt, x.err = now(), errPanicked
 	x.rows, x.err = read(ctx)
-	x.heard = now()
+	x.answeredAt = now()
 	return x
 }
 

@@ -52,10 +52,10 @@ func (g *Gates) Record(ctx context.Context, scope quota.Scope, bucket string, ke
 
 // agedBy returns the events, older by a duration, with their ages as of an instant. A negative
 // duration, from a clock that was set back, counts as 0.
-func agedBy(events []quota.AgedEvent, by time.Duration, asOf time.Time) []quota.AgedEvent {
+func agedBy(events []quota.AgedEvent, age time.Duration, asOf time.Time) []quota.AgedEvent {
 	aged := make([]quota.AgedEvent, len(events))
 	for i, e := range events {
-		aged[i] = quota.AgedEvent{ID: e.ID, Age: e.Age + max(0, by), AsOf: asOf}
+		aged[i] = quota.AgedEvent{ID: e.ID, Age: e.Age + max(0, age), AsOf: asOf}
 	}
 	return aged
 }

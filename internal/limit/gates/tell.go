@@ -50,17 +50,17 @@ func stricter(a, b quota.State) quota.State {
 // of the limiter is returned as of least ago, so that its waits are not too short.
 //
 // The limiter may be called before, after or while the rows are read. Let the limiter compute at l,
-// the rows be read at r, and t be now. Known are asked <= l <= heard and asked <= r <= t.
+// the rows be read at r, and t be now. Known are askedAt <= l <= answeredAt and askedAt <= r <= t.
 //
-//   - No wait is too short. A wait w of the limiter ends at l + w, at most heard + w. So least may
-//     be taken off, if it is at most t - heard. If r is later than l by least or more, the end is
-//     not too early either: it is computed from r.
-//   - No figure is too low. A send that was answered before asked is in both gates, or one gate
+//   - No wait is too short. A wait w of the limiter ends at l + w, at most answeredAt + w. So least
+//     may be taken off, if it is at most t - answeredAt. If r is later than l by least or more, the
+//     end is not too early either: it is computed from r.
+//   - No figure is too low. A send that was answered before askedAt is in both gates, or one gate
 //     lost it: the stricter state has it. A send or a refund between l and r is under way; the
 //     stricter gate's state is returned.
 //   - If both count the same sends, the rows' state is returned. The rows count each send no
 //     earlier than the limiter. So their wait at r is at least the limiter's wait less r - l, and
-//     most = t - asked is at least r - l, in either order.
+//     most = t - askedAt is at least r - l, in either order.
 func mergeStates(rules []quota.Rule, limited, rows []quota.State, least, most time.Duration) []quota.State {
 	merged := make([]quota.State, 0, len(rules))
 	for _, rule := range rules {
@@ -88,18 +88,18 @@ func later(s quota.State, passed time.Duration) quota.State {
 
 // databaseRows are the events that the database counts for a subject.
 type databaseRows struct {
-	events map[quota.Scope][]quota.Event
-	states []quota.State // of the rules whose states follow from the events
-	now    time.Time     // on the database's clock
-	asked  time.Time     // when the rows were requested, on this process's clock; before now
+	events  map[quota.Scope][]quota.Event
+	states  []quota.State // of the rules whose states follow from the events
+	now     time.Time     // on the database's clock
+	askedAt time.Time     // when the rows were requested, on this process's clock; before now
 }
 
-func newDatabaseRows(p buckets.Plan, sends, rejected []quota.Event, now, asked time.Time) databaseRows {
+func newDatabaseRows(p buckets.Plan, sends, rejected []quota.Event, now, askedAt time.Time) databaseRows {
 	events, rules := map[quota.Scope][]quota.Event{quota.Recipient: sends, quota.Failures: rejected}, p.SendRules
 	if len(p.FailureRules) > 0 {
 		rules = slices.Concat(rules, p.FailureRules)
 	}
-	return databaseRows{events, quota.Evaluate(rules, events, now).Rules, now, asked}
+	return databaseRows{events, quota.Evaluate(rules, events, now).Rules, now, askedAt}
 }
 
 // Peek returns the state of every rule for a subject now, and counts nothing. It calls the limiter
@@ -111,26 +111,26 @@ func (g *Gates) Peek(ctx context.Context, p buckets.Plan) (Answer, error) {
 		rows *sharedRead[rowrules.History]
 		err  error
 	}{err: errPanicked}
-	asked := g.now()
+	askedAt := g.now()
 	reading.Go(func() {
 		defer panics.Recover(panics.Request)
 		reading.rows, reading.err = g.readHistory(ctx, p, false)
 	})
 	d, err := g.peekFirstGate(ctx, p)
 	d = g.correctBackoff(ctx, p, d)
-	heard := g.now()
+	answeredAt := g.now()
 	reading.Wait()
 	rows := reading.rows
 	if err = cmp.Or(err, reading.err); err != nil || rows == nil {
 		return Answer{Decision: d}, err
 	}
 	h := rows.rows // as it is now, when both have answered
-	h.Now = h.Now.Add(g.now().Sub(rows.heard).Truncate(time.Microsecond))
+	h.Now = h.Now.Add(g.now().Sub(rows.answeredAt).Truncate(time.Microsecond))
 	// recordRows takes the ages as of an instant of the limiter's clock that was over by h.Now. The
 	// limiter computed its answer no longer after the request of the rows than the earlier of both
 	// answers came.
-	d.At = d.At.Add(-max(0, min(heard.Sub(rows.asked), rows.heard.Sub(rows.asked))))
-	return Answer{g.correctAndMerge(ctx, p, d, asked, heard, g.countedRows(p, h, rows.asked)), &h}, nil
+	d.At = d.At.Add(-max(0, min(answeredAt.Sub(rows.askedAt), rows.answeredAt.Sub(rows.askedAt))))
+	return Answer{g.correctAndMerge(ctx, p, d, askedAt, answeredAt, g.countedRows(p, h, rows.askedAt)), &h}, nil
 }
 
 // peekFirstGate is Peek by the limiter or, without it, by this process, and reads no row. Error: of
@@ -148,52 +148,52 @@ func (g *Gates) peekLimiter(ctx context.Context, p buckets.Plan) (quota.Decision
 	return g.callLimiter(ctx, all, own, Limiter.Peek, false)
 }
 
-// AnswerRefusal returns the answer after TakeSend, called at asked, refused a send by d. If the
+// AnswerRefusal returns the answer after TakeSend, called at askedAt, refused a send by d. If the
 // answer is Allowed, a wait has ended meanwhile, or the sends that the rule backoff counted no
 // longer count: repeat the Take. Error: of the database.
-func (g *Gates) AnswerRefusal(ctx context.Context, p buckets.Plan, d quota.Decision, asked time.Time) (Answer, error) {
+func (g *Gates) AnswerRefusal(ctx context.Context, p buckets.Plan, d quota.Decision, askedAt time.Time) (Answer, error) {
 	d = g.correctBackoff(ctx, p, d)
-	heard := g.now()
+	answeredAt := g.now()
 	rows, err := g.readHistory(ctx, p, true)
 	if err != nil || rows == nil {
 		return Answer{Decision: d}, err
 	}
-	return Answer{g.merge(p, d, asked, heard, g.countedRows(p, rows.rows, rows.asked)), &rows.rows}, nil
+	return Answer{g.merge(p, d, askedAt, answeredAt, g.countedRows(p, rows.rows, rows.askedAt)), &rows.rows}, nil
 }
 
 // countedRows returns the events that a history counts for a subject. The history was requested at
-// asked.
-func (g *Gates) countedRows(p buckets.Plan, h rowrules.History, asked time.Time) databaseRows {
+// askedAt.
+func (g *Gates) countedRows(p buckets.Plan, h rowrules.History, askedAt time.Time) databaseRows {
 	return newDatabaseRows(p, h.Sends(quota.LongestKeep(p.SendRules)), h.RejectedSends(g.policy.Get().LongestFailureWindow()), h.Now,
-		asked)
+		askedAt)
 }
 
 // AnswerAdmitted returns the decision on a send that both gates admitted. TakeSend, called at
-// asked, returned taken, and Begin returned begun. Without the limiter, other rules than the
+// askedAt, returned taken, and Begin returned begun. Without the limiter, other rules than the
 // recipient's have the states of this process.
-func (g *Gates) AnswerAdmitted(ctx context.Context, p buckets.Plan, taken quota.Decision, asked time.Time,
+func (g *Gates) AnswerAdmitted(ctx context.Context, p buckets.Plan, taken quota.Decision, askedAt time.Time,
 	begun store.BeginAnswer,
 ) quota.Decision {
 	own := quota.Event{ID: string(begun.Send.ID[:]), At: begun.Now}
-	r := newDatabaseRows(p, append(slices.Clip(begun.History), own), begun.Rejected, begun.Now, asked)
+	r := newDatabaseRows(p, append(slices.Clip(begun.History), own), begun.Rejected, begun.Now, askedAt)
 	g.rememberWait(p, r)
-	return g.correctAndMerge(ctx, p, taken, asked, g.now(), r)
+	return g.correctAndMerge(ctx, p, taken, askedAt, g.now(), r)
 }
 
 // RefundOverruled handles a send that the limiter admitted and the database refused: it refunds the
 // send, adds the events that the limiter lacked, and returns the answer. If this process took the
 // send alone or the refund fails, it passes the send to RefundLater and answers from the rows.
-func (g *Gates) RefundOverruled(ctx context.Context, p buckets.Plan, id uuid.UUID, taken quota.Decision, asked time.Time,
+func (g *Gates) RefundOverruled(ctx context.Context, p buckets.Plan, id uuid.UUID, taken quota.Decision, askedAt time.Time,
 	begun store.BeginAnswer,
-) (told Answer) {
-	r := newDatabaseRows(p, begun.History, begun.Rejected, begun.Now, asked)
+) (corrected Answer) {
+	r := newDatabaseRows(p, begun.History, begun.Rejected, begun.Now, askedAt)
 	g.rememberWait(p, r)
 	// Unless the limiter is called again, only the rows' states are used: those in taken contain
 	// the send.
-	told = Answer{Decision: quota.Decision{At: r.now, Rules: r.states, Alone: taken.Alone}}
+	corrected = Answer{Decision: quota.Decision{At: r.now, Rules: r.states, Alone: taken.Alone}}
 	if taken.Alone || g.Refund(ctx, string(id[:]), buckets.OfCountedScopes(p.Buckets)...) != nil {
 		g.RefundLater(string(id[:]), buckets.OfCountedScopes(p.Buckets)...)
-		return told
+		return corrected
 	}
 	peek := g.peekLocally
 	if g.shared != nil {
@@ -202,43 +202,43 @@ func (g *Gates) RefundOverruled(ctx context.Context, p buckets.Plan, id uuid.UUI
 			g.logNotAdded(ctx, err)
 		}
 	}
-	asked = g.now()
+	askedAt = g.now()
 	if d, err := peek(ctx, p); err == nil {
-		told.Decision = g.merge(p, d, asked, g.now(), r)
+		corrected.Decision = g.merge(p, d, askedAt, g.now(), r)
 	}
-	return told
+	return corrected
 }
 
 // correctAndMerge is merge after events were added that the limiter lacks (promises 1 and 3). The
-// limiter was called for d at asked and answered at heard. If the rows count more, their events are
-// added to the limiter, and the limiter is called again.
-func (g *Gates) correctAndMerge(ctx context.Context, p buckets.Plan, d quota.Decision, asked, heard time.Time,
+// limiter was called for d at askedAt and answered at answeredAt. If the rows count more, their
+// events are added to the limiter, and the limiter is called again.
+func (g *Gates) correctAndMerge(ctx context.Context, p buckets.Plan, d quota.Decision, askedAt, answeredAt time.Time,
 	r databaseRows,
 ) quota.Decision {
 	if scopes := lackingScopes(d.Rules, r.states); g.shared != nil && len(scopes) > 0 && !d.Alone {
-		again := g.now()
+		againAt := g.now()
 		err := g.recordRows(ctx, p, r, d.At, scopes...)
 		if err == nil {
 			var added quota.Decision
 			if added, err = g.peekLimiter(ctx, p); err == nil {
-				if len(lackingScopes(d.Rules, added.Rules)) > 0 && again.Add(-mayLackEventsFor).UnixMicro() >= g.outage.ended.Load() {
+				if len(lackingScopes(d.Rules, added.Rules)) > 0 && againAt.Add(-mayLackEventsFor).UnixMicro() >= g.outage.ended.Load() {
 					g.lost()
 				}
-				d.Rules, asked, heard = added.Rules, again, g.now()
+				d.Rules, askedAt, answeredAt = added.Rules, againAt, g.now()
 			}
 		}
 		if err != nil {
 			g.logNotAdded(ctx, err)
 		}
 	}
-	return g.merge(p, d, asked, heard, r)
+	return g.merge(p, d, askedAt, answeredAt, r)
 }
 
 // merge returns d with the stricter states of d and of the rows (promise 3), as they are at r.now.
-// asked and heard are as in correctAndMerge.
-func (g *Gates) merge(p buckets.Plan, d quota.Decision, asked, heard time.Time, r databaseRows) quota.Decision {
-	least := max(0, r.asked.Sub(heard)) // r.now may be as early as r.asked, and the end of a wait is computed from it
-	d.At, d.Rules = r.now, mergeStates(p.Rules, d.Rules, r.states, least, g.now().Sub(asked))
+// askedAt and answeredAt are as in correctAndMerge.
+func (g *Gates) merge(p buckets.Plan, d quota.Decision, askedAt, answeredAt time.Time, r databaseRows) quota.Decision {
+	least := max(0, r.askedAt.Sub(answeredAt)) // r.now may be as early as r.askedAt, and the end of a wait is computed from it
+	d.At, d.Rules = r.now, mergeStates(p.Rules, d.Rules, r.states, least, g.now().Sub(askedAt))
 	return d
 }
 
@@ -267,7 +267,7 @@ func (g *Gates) recordRows(ctx context.Context, p buckets.Plan, r databaseRows, 
 			events = append(events, quota.AgedEvent{ID: e.ID, Age: r.now.Sub(e.At), AsOf: at})
 		}
 		if len(events) > 0 && p.Buckets[scope] != "" {
-			err = errors.Join(err, g.record(ctx, p.Buckets[scope], keep, r.asked, events))
+			err = errors.Join(err, g.record(ctx, p.Buckets[scope], keep, r.askedAt, events))
 		}
 	}
 	return err

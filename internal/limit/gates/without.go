@@ -67,15 +67,15 @@ func (g *Gates) rememberWait(p buckets.Plan, r databaseRows) {
 // and a flood on one recipient costs few reads, and takes no place of a wider rule. refused is
 // false if the gates must decide the send: so they must if another rule refuses, for which no row
 // is read. Error: of the database.
-func (g *Gates) AnswerRefusedBefore(ctx context.Context, p buckets.Plan) (told Answer, refused bool, err error) {
+func (g *Gates) AnswerRefusedBefore(ctx context.Context, p buckets.Plan) (answer Answer, refused bool, err error) {
 	if !g.OnlyInProcess() || !g.refused.has(g.refused.nameOf(p), g.now()) {
 		return Answer{}, false, nil
 	}
-	asked := g.now()
+	askedAt := g.now()
 	d, err := g.peekLocally(ctx, p)
 	if err != nil || !d.Allowed() {
 		return Answer{}, false, err
 	}
-	told, err = g.AnswerRefusal(ctx, p, d, asked)
-	return told, err == nil && !told.Allowed(), err
+	answer, err = g.AnswerRefusal(ctx, p, d, askedAt)
+	return answer, err == nil && !answer.Allowed(), err
 }

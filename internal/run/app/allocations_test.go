@@ -23,8 +23,8 @@ import (
 // garbage collector's time at each send. Eight are of the deadline of all steps together, without
 // which a proxy asks another replica while this one still decides
 // (docs/decisions/0013-admission.md). Seven are of the HMAC in the Message-ID, without which a
-// forged bounce would suppress a recipient. One is of the human check that a send may have passed, and one
-// of echo 4.16.4.
+// forged bounce would suppress a recipient. One is of the human check that a send may have passed,
+// and one of echo 4.16.4.
 const mostAllocations = 199
 
 // A send takes no more allocations than it did: each costs twice, when it is made and when it is

@@ -42,13 +42,13 @@ func (c *databaseClock) Now() time.Time {
 // measure reads the database's clock. The answer's delay makes the reading inexact. If the present
 // estimate lies within that error, measure keeps it, so that the time does not waver.
 func (c *databaseClock) measure(ctx context.Context) error {
-	asked := c.localNow()
+	askedAt := c.localNow()
 	at, err := c.read(ctx)
 	if err != nil {
 		return err
 	}
 	heard := c.localNow()
-	took := heard.Sub(asked)
+	took := heard.Sub(askedAt)
 	c.mu.Lock()
 	if now := c.at.Add(heard.Sub(c.heard)); now.Before(at) || now.After(at.Add(took)) {
 		c.at, c.heard = at.Add(took/2), heard

@@ -41,7 +41,7 @@ func (a *App) useHumanChecks(cfg config.Config) error {
 		if !asks {
 			continue
 		}
-		by := humancheck.ByWork
+		vendor := humancheck.ByWork
 		if settings, ok := app.HumanCheckVendor(); ok {
 			v := a.vendors[app.Name]
 			if !reflect.DeepEqual(v.Config, settings) {
@@ -57,10 +57,10 @@ func (a *App) useHumanChecks(cfg config.Config) error {
 					client.Watch(ctx)
 				}()
 			}
-			c.Vendor, used[app.Name], by = v.client, v, settings.By
+			c.Vendor, used[app.Name], vendor = v.client, v, settings.By
 		}
 		checks[app.Name] = c
-		a.metrics.InitHumanChecks(app.Name, by)
+		a.metrics.InitHumanChecks(app.Name, vendor)
 	}
 	a.core.Codes.SetHumanChecks(checks)
 	for name, v := range a.vendors {

@@ -73,7 +73,7 @@ func (a *App) checkKeys(ctx context.Context) error {
 
 // run repeats the comparison, as a job: the database may have been replaced, and replicas with
 // other rings may have written rows. again reports that sealed rows are left to read.
-func (k *keyCheck) run(ctx context.Context) (again bool, err error) {
+func (k *keyCheck) run(ctx context.Context) (more bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
 	if k.more && time.Since(k.looked) < keyCheckEvery {
@@ -126,7 +126,7 @@ func explainOtherKeys(err error) error {
 
 // findMissing looks for missing keys in codes that have not expired, and in the next sealed rows.
 // again reports that rows are left to read.
-func (k *keyCheck) findMissing(ctx context.Context) (again bool, err error) {
+func (k *keyCheck) findMissing(ctx context.Context) (more bool, err error) {
 	k.looked = time.Now()
 	if len(k.lacking) == 0 {
 		k.more = false
@@ -142,7 +142,7 @@ func (k *keyCheck) findMissing(ctx context.Context) (again bool, err error) {
 
 // findMissingInRows looks for missing keys in the next sealed rows, and records them together with
 // codes: the missing keys that codes need. again reports that rows are left to read.
-func (k *keyCheck) findMissingInRows(ctx context.Context, codes []string) (again bool, err error) {
+func (k *keyCheck) findMissingInRows(ctx context.Context, codes []string) (more bool, err error) {
 	missing, more, err := k.missingInNextRows(ctx)
 	if err != nil {
 		return false, err

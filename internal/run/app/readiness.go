@@ -31,16 +31,16 @@ type databaseProbe struct {
 	beats  heartbeats                 // nil: other replicas can't be seen
 	logger *slog.Logger
 
-	mu     sync.Mutex
-	pinged time.Time            // when the last ping began
-	waits  bool                 // for that ping's answer
-	misses int                  // failed pings in a row without a known reason
-	wrote  time.Time            // when a write last succeeded
-	late   int                  // writes of slowWriteThreshold or longer since one of less than half of it
-	reason *server.HealthReason // why it can't be written; nil: it can
-	beaten time.Time            // the value of wrote at the last heartbeat
-	seen   string               // the heartbeat last read while the database is away; "": none
-	others time.Time            // when another replica's heartbeat was last found to have changed
+	mu       sync.Mutex
+	pinged   time.Time            // when the last ping began
+	waits    bool                 // for that ping's answer
+	misses   int                  // failed pings in a row without a known reason
+	wrote    time.Time            // when a write last succeeded
+	late     int                  // writes of slowWriteThreshold or longer since one of less than half of it
+	reason   *server.HealthReason // why it can't be written; nil: it can
+	beaten   time.Time            // the value of wrote at the last heartbeat
+	lastBeat string               // the heartbeat last read while the database is away; "": none
+	others   time.Time            // when another replica's heartbeat was last found to have changed
 }
 
 const (
@@ -175,17 +175,17 @@ func (p *databaseProbe) exchangeHeartbeats(ctx context.Context) {
 			beaten = wrote
 		}
 		p.mu.Lock()
-		p.beaten, p.seen, p.others = beaten, "", time.Time{}
+		p.beaten, p.lastBeat, p.others = beaten, "", time.Time{}
 		p.mu.Unlock()
 		return
 	}
-	seen, err := p.beats.Read(ctx)
+	beat, err := p.beats.Read(ctx)
 	if err != nil {
 		return
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.seen != "" && seen != p.seen && seen != noHeartbeat {
+	if p.lastBeat != "" && beat != p.lastBeat && beat != noHeartbeat {
 		if p.others.IsZero() {
 			p.logger.Error(
 				"database writable only by another replica: /readyz answers 503 until this one can write; compare their networks and settings",
@@ -193,7 +193,7 @@ func (p *databaseProbe) exchangeHeartbeats(ctx context.Context) {
 		}
 		p.others = time.Now()
 	}
-	p.seen = seen
+	p.lastBeat = beat
 }
 
 // heartbeats tell replicas that another replica can write to the database.

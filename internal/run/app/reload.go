@@ -72,9 +72,9 @@ func (r *reloader) endStops(now time.Time) {
 // watchedFile is the file of the configuration, with hashes of the contents that were last seen and
 // last loaded.
 type watchedFile struct {
-	name         string
-	read         func(string) ([]byte, error)
-	seen, loaded [sha256.Size]byte
+	name             string
+	read             func(string) ([]byte, error)
+	lastSeen, loaded [sha256.Size]byte
 }
 
 // readerIfChanged reads the file. It returns a function with which config.Load reads files if the
@@ -86,8 +86,8 @@ func (w *watchedFile) readerIfChanged() func(string) ([]byte, error) {
 	}
 	content, err := w.read(w.name)
 	now := sha256.Sum256(fmt.Appendf(content, "\x00%v", err))
-	before := w.seen
-	w.seen = now
+	before := w.lastSeen
+	w.lastSeen = now
 	if now != before || now == w.loaded {
 		return nil
 	}

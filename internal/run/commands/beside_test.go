@@ -21,10 +21,10 @@ func TestCommandsBesideTheService(t *testing.T) {
 	apptest.Must(t, err)
 	defer func() { _ = unlock() }()
 	for advice, err := range map[string]error{
-		"sendcode process: stop that process":   app.Run(t.Context(), cfg, app.ReloadOptions{}, slog.New(slog.DiscardHandler), io.Discard),
-		"stop it, or start the new version": commands.Migrate(t.Context(), cfg, io.Discard),
-		"does this by itself":               app.Rekey(t.Context(), cfg, io.Discard),
-		"use /admin/accounts":               commands.ChangeAccount(t.Context(), cfg, commands.AdminCommand{Do: "list"}, io.Discard),
+		"sendcode process: stop that process": app.Run(t.Context(), cfg, app.ReloadOptions{}, slog.New(slog.DiscardHandler), io.Discard),
+		"stop it, or start the new version":   commands.Migrate(t.Context(), cfg, io.Discard),
+		"does this by itself":                 app.Rekey(t.Context(), cfg, io.Discard),
+		"use /admin/accounts":                 commands.ChangeAccount(t.Context(), cfg, commands.AdminCommand{Do: "list"}, io.Discard),
 	} {
 		if err == nil || !strings.Contains(err.Error(), advice) {
 			t.Errorf("not %q but %v", advice, err)

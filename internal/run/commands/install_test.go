@@ -153,9 +153,9 @@ func TestInstallCompose(t *testing.T) {
 	for want, change := range map[string]func(*commands.Installation){
 		"must be page or widget":     func(i *commands.Installation) { i.Show = "both" },
 		"must be systemd or compose": func(i *commands.Installation) { i.Where = "cloud" },
-		"mail_from":                   func(i *commands.Installation) { i.MailFrom = "Shop" },
-		"SENDCODE_SMTP_URL":           func(i *commands.Installation) { i.SMTPURL = "mail.example" },
-		"an answer has ', \\ or $":    func(i *commands.Installation) { i.MailFrom = "Shop's <no-reply@shop.example>" },
+		"mail_from":                  func(i *commands.Installation) { i.MailFrom = "Shop" },
+		"SENDCODE_SMTP_URL":          func(i *commands.Installation) { i.SMTPURL = "mail.example" },
+		"an answer has ', \\ or $":   func(i *commands.Installation) { i.MailFrom = "Shop's <no-reply@shop.example>" },
 	} {
 		bad := good
 		change(&bad)

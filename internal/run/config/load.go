@@ -134,8 +134,10 @@ var checksByName = map[string]func(text string) string{
 	"proxy":      networkCheck("would trust every client: each could choose the address that the rules count"),
 	"callee":     networkCheck("would allow events to every machine that this one can reach; name networks"),
 	"secure_url": checkSecureURL, "redirect_url": checkConsoleCallback,
-	"oidc_value": func(text string) string { return problemIf(text == "", "must not be empty: an empty value gives no role") },
-	"country":    checkCountry, "sender": checkSender,
+	"oidc_value": func(text string) string {
+		return problemIf(text == "", "must not be empty: an empty value gives no role")
+	},
+	"country": checkCountry, "sender": checkSender,
 	"prefix": patternCheck(`^\+[0-9]+$`, "must be + and digits, as phone numbers begin"),
 	"domain": func(text string) string {
 		return problemIf(normalizeMailDomain(text) == "", document.Printable(text)+" is not a domain")

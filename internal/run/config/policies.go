@@ -90,7 +90,7 @@ func (a Allowance) checkByQuota(p *document.Mapping, name, noWindow string) {
 func (r *policyRule) Check(p *document.Mapping) {
 	r.checkByQuota(p, r.Name, "window is missing")
 	policy, _, _ := strings.Cut(p.Path, "[")
-	seen := settingsSourceOf(p).hasFailuresRule
+	hasFailuresRule := settingsSourceOf(p).hasFailuresRule
 	checkReserve(p, r.Reserve, r.Limit)
 	if r.countsManyRecipients() {
 		r.Reserve = cmp.Or(r.Reserve, defaultReserve(r.Limit))
@@ -99,10 +99,10 @@ func (r *policyRule) Check(p *document.Mapping) {
 	case r.Scope != quota.Failures && r.Scope != "" && r.Name == failuresRuleName:
 		p.AddMistake("name", "is reserved for the rule with scope failures")
 	case r.Scope != quota.Failures:
-	case seen[policy]:
+	case hasFailuresRule[policy]:
 		p.AddMistake("scope", "there is another rule with scope failures")
 	default:
-		seen[policy] = true
+		hasFailuresRule[policy] = true
 		for _, key := range []string{"per", "days"} {
 			if p.Given[key] != nil {
 				p.AddMistake(key, "cannot be used with scope failures; give window")

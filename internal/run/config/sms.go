@@ -149,8 +149,8 @@ func (s *smsSettings) Check(p *document.Mapping) {
 	}
 	s.PublicURL = strings.TrimSuffix(s.PublicURL, "/")
 	for i, c := range s.Carriers {
-		needs, ok := c.Settings.(sms.SettingsWithCallback)
-		if s.PublicURL == "" && ok && needs.NeedsCallback() {
+		withCallback, ok := c.Settings.(sms.SettingsWithCallback)
+		if s.PublicURL == "" && ok && withCallback.NeedsCallback() {
 			p.AddMistake("", "public_url is missing, which carriers[%d] needs for {callback}", i)
 		}
 	}

@@ -17,9 +17,9 @@ import (
 type Job struct {
 	Name  string
 	Every time.Duration
-	// Run does the work, or a part of it. Run is called again after a tick if again is true, else
+	// Run does the work, or a part of it. Run is called again after a tick if more is true, else
 	// after Every. An error is only logged and counted.
-	Run func(ctx context.Context) (again bool, err error)
+	Run func(ctx context.Context) (more bool, err error)
 	// AtStop: the job runs once more when the process ends.
 	AtStop bool
 }
@@ -55,7 +55,7 @@ func Run(ctx context.Context, table []Job, tick time.Duration, observer Observer
 }
 
 // runOnce calls Run. A panic is an error.
-func (j Job) runOnce(ctx context.Context) (again bool, err error) {
+func (j Job) runOnce(ctx context.Context) (more bool, err error) {
 	defer panics.Recover(panics.Job, func() { err = panics.Err })
 	return j.Run(ctx)
 }
@@ -63,7 +63,7 @@ func (j Job) runOnce(ctx context.Context) (again bool, err error) {
 func (j Job) loop(ctx context.Context, tick time.Duration, observer Observer, logger *slog.Logger) {
 	failures := logs.Throttle{Every: failureLogInterval}
 	for {
-		again, err := j.runOnce(ctx)
+		more, err := j.runOnce(ctx)
 		if ctx.Err() == nil {
 			if err == nil {
 				failures = logs.Throttle{Every: failureLogInterval} // the next failure is logged at once
@@ -75,7 +75,7 @@ func (j Job) loop(ctx context.Context, tick time.Duration, observer Observer, lo
 			}
 		}
 		wait := max(j.Every, tick)
-		if again {
+		if more {
 			wait = tick
 		}
 		timer := time.NewTimer(wait)

@@ -86,8 +86,8 @@ func (m *Maintenance) Jobs() []Job {
 }
 
 // deleteAged deletes rows and partitions that are older than the retention: in one run up to
-// RetentionRowsPerRun rows of each table and at most one partition. again: more may be left.
-func (m *Maintenance) deleteAged(ctx context.Context) (again bool, err error) {
+// RetentionRowsPerRun rows of each table and at most one partition. more: rows may be left.
+func (m *Maintenance) deleteAged(ctx context.Context) (more bool, err error) {
 	gone, err := m.Store.DeleteAged(ctx, m.Policy.Get().Retention, RetentionRowsPerRun)
 	m.expired += gone.Rows
 	if gone.Partition != "" {
@@ -104,8 +104,8 @@ func (m *Maintenance) deleteAged(ctx context.Context) (again bool, err error) {
 }
 
 // addExpiryEvents writes the events of some expired codes, for the apps that subscribe to them.
-// again: more may be left. Every replica runs it; the database keeps one event for each code.
-func (m *Maintenance) addExpiryEvents(ctx context.Context) (again bool, err error) {
+// more: rows may be left. Every replica runs it; the database keeps one event for each code.
+func (m *Maintenance) addExpiryEvents(ctx context.Context) (more bool, err error) {
 	apps := m.Policy.Get().Subscriptions.To(store.VerificationExpired)
 	if len(apps) == 0 {
 		return false, nil
@@ -124,9 +124,9 @@ func (m *Maintenance) addExpiryEvents(ctx context.Context) (again bool, err erro
 	return read == expiryEventsPerRun, nil
 }
 
-// countPastHours counts the rows of some past hours for statistics. again: more hours may be left.
+// countPastHours counts the rows of some past hours for statistics. more: hours may be left.
 // Until an hour is counted, statistics read its rows.
-func (m *Maintenance) countPastHours(ctx context.Context) (again bool, err error) {
+func (m *Maintenance) countPastHours(ctx context.Context) (more bool, err error) {
 	set := m.Policy.Get()
 	keep := set.Retention
 	if keep == 0 {
@@ -138,7 +138,7 @@ func (m *Maintenance) countPastHours(ctx context.Context) (again bool, err error
 
 // makePartitions creates partitions for the coming weeks. If there are fewer than
 // minPartitionWeeksAhead, it logs an alarm, and tries again at every tick.
-func (m *Maintenance) makePartitions(ctx context.Context) (again bool, err error) {
+func (m *Maintenance) makePartitions(ctx context.Context) (more bool, err error) {
 	now := m.Now()
 	until, err := m.Store.EnsurePartitions(ctx)
 	if err == nil && (until.IsZero() || store.PartitionWeeksAhead(until, now) >= minPartitionWeeksAhead) {
@@ -154,7 +154,7 @@ func (m *Maintenance) makePartitions(ctx context.Context) (again bool, err error
 
 // deleteErasedHashes deletes hashes of erased recipients once no rule needs them any more. again
 // is always false.
-func (m *Maintenance) deleteErasedHashes(ctx context.Context) (again bool, err error) {
+func (m *Maintenance) deleteErasedHashes(ctx context.Context) (more bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, eraseTimeout)
 	defer cancel()
 	n, err := m.Store.ForgetDueErased(ctx)
@@ -165,8 +165,8 @@ func (m *Maintenance) deleteErasedHashes(ctx context.Context) (again bool, err e
 }
 
 // settleSuppressions lifts the suppressions that prove wrong, and logs each burst, once in each
-// process. again is always false.
-func (m *Maintenance) settleSuppressions(ctx context.Context) (again bool, err error) {
+// process. more is always false.
+func (m *Maintenance) settleSuppressions(ctx context.Context) (more bool, err error) {
 	if err := m.Store.SettleSuppressions(ctx); err != nil {
 		return false, err
 	}
@@ -186,7 +186,7 @@ func (m *Maintenance) settleSuppressions(ctx context.Context) (again bool, err e
 
 // pausePrefixes pauses prefixes to which many codes are sent and few are entered: a sign of fraud.
 // A lease lets one replica do this for all.
-func (m *Maintenance) pausePrefixes(ctx context.Context) (again bool, err error) {
+func (m *Maintenance) pausePrefixes(ctx context.Context) (more bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, prefixWatchTimeout)
 	defer cancel()
 	tick := m.Tick

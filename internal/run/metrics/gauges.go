@@ -117,8 +117,8 @@ func (m *Metrics) RegisterHumanCheckVendors(health func() []delivery.Health) {
 		[]string{"app", "by"}, nil)
 	m.registry.MustRegister(collector{described: []*prometheus.Desc{up}, collect: func(show showFunc) {
 		for _, h := range health() {
-			app, by, _ := strings.Cut(h.Server, "/")
-			show(up, isUp(h), app, by)
+			app, vendor, _ := strings.Cut(h.Server, "/")
+			show(up, isUp(h), app, vendor)
 		}
 	}})
 }

@@ -160,8 +160,8 @@ func (m *Metrics) CheckBoundExceeded(ch recipient.Channel, app, bound string) {
 }
 
 // HumanChecked implements verification.Observer.
-func (m *Metrics) HumanChecked(app, by, result string) {
-	m.humans.WithLabelValues(app, by, result).Inc()
+func (m *Metrics) HumanChecked(app, vendor, result string) {
+	m.humans.WithLabelValues(app, vendor, result).Inc()
 }
 
 // labelOurCode is the value of the label code for a send with a code that the service made.

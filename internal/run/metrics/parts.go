@@ -176,12 +176,12 @@ func (m *Metrics) registerCallObserver(name, help, label string, known []string)
 }
 
 // InitHumanChecks creates the counters of an app's human check at 0.
-func (m *Metrics) InitHumanChecks(app, by string) {
+func (m *Metrics) InitHumanChecks(app, vendor string) {
 	for _, result := range []string{
 		verification.CheckAsked, verification.CheckPassed, verification.CheckFailed,
 		verification.CheckVendorError,
 	} {
-		m.humans.WithLabelValues(app, by, result)
+		m.humans.WithLabelValues(app, vendor, result)
 	}
 }
 

@@ -31,9 +31,9 @@ func (t *Traces) Handler(h http.Handler) http.Handler {
 
 // AnnotateRequest adds to the request's span its route's template, its ID, and the calling app. An
 // empty text adds nothing.
-func AnnotateRequest(ctx context.Context, template, id, by string) {
+func AnnotateRequest(ctx context.Context, template, id, app string) {
 	span := trace.SpanFromContext(ctx)
-	for _, a := range []attribute.KeyValue{routeKey.String(template), requestIDKey.String(id), appKey.String(by)} {
+	for _, a := range []attribute.KeyValue{routeKey.String(template), requestIDKey.String(id), appKey.String(app)} {
 		if a.Value.AsString() != "" {
 			span.SetAttributes(a)
 		}

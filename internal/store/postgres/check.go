@@ -206,7 +206,7 @@ func (db *DB) writeChecks(ctx context.Context, conn *pgxpool.Conn, decided []*ch
 			db.queue(&trip, sqldb.SetCheckKeySQL, sqldb.Args{"id": x.In.ID, "key": x.Answer.Verification.CheckKey})
 		}
 	}
-	kept := trip.Len()
+	keyUpdates := trip.Len()
 	if len(counted) > 0 {
 		db.queue(&trip, countChecksSQL, countedChecks.Args(slices.Collect(maps.Values(counted))))
 	}
@@ -214,7 +214,7 @@ func (db *DB) writeChecks(ctx context.Context, conn *pgxpool.Conn, decided []*ch
 		db.queue(&trip, liftDisprovedSQL, sqldb.Args{"ids": approved})
 	}
 	return db.runAndCommit(ctx, conn, &trip, func(results pgx.BatchResults) error {
-		if err := execAll(results, kept); err != nil || len(counted) == 0 {
+		if err := execAll(results, keyUpdates); err != nil || len(counted) == 0 {
 			return err
 		}
 		rows, _ := results.Query()

@@ -224,10 +224,10 @@ func readHeldClaims(results pgx.BatchResults, held map[[32]byte]store.Idempotenc
 }
 
 // readEarlierClaims answers claims of keys that were used before. answers has those that their
-// callers hold now. again: an earlier run of the claims may have been committed, too.
+// callers hold now. repeated: an earlier run of the claims may have been committed, too.
 func (db *DB) readEarlierClaims(ctx context.Context, conn *pgxpool.Conn, used []*idempotencyCall,
 	answers map[[32]byte]store.IdempotencyClaimAnswer,
-	again bool,
+	repeated bool,
 ) (err error) {
 	defer panics.Recover(panics.Batch, func() { err = store.WrapUnavailable(panics.Err) }) // the claims are committed
 	var trip pgx.Batch
@@ -272,7 +272,7 @@ func (db *DB) readEarlierClaims(ctx context.Context, conn *pgxpool.Conn, used []
 		answer := store.IdempotencyClaimAnswer{State: store.IdempotencyClaimBusy}
 		if row, found := stored[x.In.Key]; found {
 			answer = row.Answer(x.In.IdempotencyClaim, held ||
-				again && row.SendID == x.In.SendID, sends[x.In.Key], verifications[x.In.Key], now)
+				repeated && row.SendID == x.In.SendID, sends[x.In.Key], verifications[x.In.Key], now)
 		}
 		x.SetAnswer(answer, nil)
 	}

@@ -18,15 +18,15 @@ import (
 
 // pgConn runs statements on a connection.
 type pgConn struct {
-	ctx   context.Context // of the statements
-	asked context.Context // of the caller; after its end no further statement begins
+	ctx    context.Context // of the statements
+	caller context.Context // of the caller; after its end no further statement begins
 	*pgxpool.Conn
 	now string
 }
 
 // Run implements sqldb.Conn.
 func (c pgConn) Run(statement string, args sqldb.Args, each func(sqldb.Scan) error) (int64, error) {
-	if err := c.asked.Err(); err != nil {
+	if err := c.caller.Err(); err != nil {
 		return 0, err
 	}
 	rows, _ := c.Query(c.ctx, replaceNow(statement, c.now, args), toNamedArgs(args)) // the rows have the error

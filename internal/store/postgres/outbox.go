@@ -114,9 +114,9 @@ type takeOverSearches struct {
 }
 
 type takeOverSearch struct {
-	now   time.Time // of the last search, on the database's clock
-	whole time.Time // of the last search from the oldest row on
-	empty bool      // the last search took all rows that were due
+	now        time.Time // of the last search, on the database's clock
+	fullSearch time.Time // of the last search from the oldest row on
+	empty      bool      // the last search took all rows that were due
 }
 
 const (
@@ -133,7 +133,7 @@ func (o *takeOverSearches) searchStart(q store.Queue, now time.Time) time.Time {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	m := o.marks[q]
-	if !m.empty || now.Before(m.now) || now.Sub(m.whole) >= wholeSearchInterval {
+	if !m.empty || now.Before(m.now) || now.Sub(m.fullSearch) >= wholeSearchInterval {
 		return time.Time{}
 	}
 	return m.now.Add(-longestTransaction)
@@ -145,8 +145,8 @@ func (o *takeOverSearches) recordSearch(q store.Queue, now time.Time, empty bool
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	m := o.marks[q]
-	if !m.empty || now.Before(m.now) || now.Sub(m.whole) >= wholeSearchInterval {
-		m.whole = now
+	if !m.empty || now.Before(m.now) || now.Sub(m.fullSearch) >= wholeSearchInterval {
+		m.fullSearch = now
 	}
 	m.now, m.empty = now, empty
 	if o.marks == nil {

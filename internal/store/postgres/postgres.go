@@ -53,8 +53,8 @@ type DB struct {
 
 	prepared map[string]preparedStatement // by their texts
 
-	now  string                    // SQL expression for the database's time
-	seen atomic.Pointer[seenClock] // see likelyNow
+	now       string                    // SQL expression for the database's time
+	lastClock atomic.Pointer[seenClock] // see likelyNow
 
 	committed atomic.Pointer[sqldb.CommitTiming]
 	roomy     atomic.Bool // the last Ping succeeded, and no transaction of writers has failed since
@@ -403,11 +403,11 @@ func (db *DB) replaceNow(statement string) string { return replaceNow(statement,
 // seenClock is the time that the database's clock showed, and when this process read it.
 type seenClock struct{ now, read time.Time }
 
-func (db *DB) sawClock(now time.Time) { db.seen.Store(&seenClock{now, time.Now()}) }
+func (db *DB) sawClock(now time.Time) { db.lastClock.Store(&seenClock{now, time.Now()}) }
 
 // likelyNow returns the database's estimated time: its last reading and the time since.
 func (db *DB) likelyNow() time.Time {
-	last := db.seen.Load()
+	last := db.lastClock.Load()
 	return store.TruncateToMicroseconds(last.now.Add(time.Since(last.read)))
 }
 

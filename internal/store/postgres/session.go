@@ -143,14 +143,14 @@ func dividesSessions(ctx context.Context, first, second *pgx.Conn, server, other
 		if err != nil {
 			return false, err
 		}
-		again, err := serverPID(ctx, first)
+		current, err := serverPID(ctx, first)
 		if err != nil {
 			return false, err
 		}
 		if _, err := second.Exec(ctx, "ROLLBACK"); err != nil {
 			return false, err
 		}
-		if held != other || again != server {
+		if held != other || current != server {
 			return true, nil
 		}
 	}

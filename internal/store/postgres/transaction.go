@@ -41,11 +41,11 @@ func (db *DB) withRetry(ctx context.Context, repeatable bool,
 	if isConnectionLost(err) {
 		db.writers.Reset()
 	}
-	again, second := db.runOnWriter(ctx, transaction)
+	notCommittedAgain, second := db.runOnWriter(ctx, transaction)
 	if second == nil {
 		return nil
 	}
-	return uncertainUnlessNotCommitted(notCommitted && again, errors.Join(err, second))
+	return uncertainUnlessNotCommitted(notCommitted && notCommittedAgain, errors.Join(err, second))
 }
 
 // uncertainUnlessNotCommitted wraps the error of a write in fault.Unavailable, and also in

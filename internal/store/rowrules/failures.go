@@ -33,8 +33,8 @@ func DecideCheck(c store.CheckRequest, v store.Verification, tried []store.Verif
 	now time.Time,
 ) (d store.CheckAnswer, err error) {
 	d = store.CheckAnswer{Verification: v, Now: now}
-	again := len(c.Key) > 0 && bytes.HasPrefix(v.CheckKey, c.Key)
-	if !again && IsPending(v, now) {
+	repeated := len(c.Key) > 0 && bytes.HasPrefix(v.CheckKey, c.Key)
+	if !repeated && IsPending(v, now) {
 		d.Lockout = LockoutOf(tried, v.Class, now)
 		d.Counted = d.Lockout.Wait <= 0
 	}
@@ -42,9 +42,9 @@ func DecideCheck(c store.CheckRequest, v store.Verification, tried []store.Verif
 	switch {
 	case err != nil:
 		return store.CheckAnswer{}, err
-	case again && bytes.HasPrefix(v.CheckKey, judged.CheckKey):
+	case repeated && bytes.HasPrefix(v.CheckKey, judged.CheckKey):
 		d.Repeated = true
-	case again:
+	case repeated:
 		d.KeyReused, d.Verification.CheckKey = true, checkKeyAfterReuse(v)
 	case d.Counted:
 		d.Approved, d.Event, d.Verification.CheckKey = judged.Right, judged.Event, judged.CheckKey

@@ -89,9 +89,9 @@ WHERE recipient = @recipient AND masked = '•••' AND (lifted_at IS NOT NULL
 }
 
 // eraseRowsSQL returns the statement that erases a recipient in sends or refusals.
-func eraseRowsSQL[T any](t sqlgen.Table[T], by store.ColumnFlags) string {
+func eraseRowsSQL[T any](t sqlgen.Table[T], flags store.ColumnFlags) string {
 	return `
-UPDATE ` + t.Name + ` SET ` + t.EraseSetList(by) + ` WHERE recipient = @recipient AND masked <> '•••'`
+UPDATE ` + t.Name + ` SET ` + t.EraseSetList(flags) + ` WHERE recipient = @recipient AND masked <> '•••'`
 }
 
 func forgetHashSQL(table string) string {

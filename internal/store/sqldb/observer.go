@@ -29,19 +29,19 @@ type Observer interface {
 }
 
 // WithObserver returns the store with an observer of each call.
-func WithObserver(db *DB, told Observer) *DB {
-	o := observer{told}
+func WithObserver(db *DB, observe Observer) *DB {
+	o := observer{observe}
 	return &DB{db.Dialect, measuredEngine{db.Engine, o}, measuredPerDatabase{db.PerDatabase, o}, db.Actions, db.LongReads}
 }
 
-type observer struct{ told Observer }
+type observer struct{ observe Observer }
 
 // measure notifies the observer that a call begins, and sets ctx to the context in which the call
 // continues. The caller must call end.
 func (o observer) measure(ctx *context.Context, kind, name string) (end func()) {
-	observed, began := o.told.Began(*ctx, kind), time.Now()
+	observed, began := o.observe.Began(*ctx, kind), time.Now()
 	*ctx = observed
-	return func() { o.told.Ended(observed, kind, name, time.Since(began)) }
+	return func() { o.observe.Ended(observed, kind, name, time.Since(began)) }
 }
 
 type measuredEngine struct {

@@ -37,10 +37,10 @@ ON CONFLICT (recipient, channel) DO UPDATE SET since = excluded.since, until = e
 // Spend makes all charges, or none if one of them would exceed its Limit. Then refusedBy is that
 // charge's Cap, else "". Parallel calls never exceed a limit together. After an error nothing was
 // charged, unless it is fault.Uncertain.
-func (db *DB) Spend(ctx context.Context, charges []store.SMSCharge) (spent []store.SpentCharge, refusedBy string, err error) {
+func (db *DB) Spend(ctx context.Context, charges []store.SMSCharge) (charged []store.SpentCharge, refusedBy string, err error) {
 	charges = slices.Clone(charges) // sorted, so that all callers lock the caps in one order and cannot deadlock
 	slices.SortFunc(charges, func(a, b store.SMSCharge) int { return strings.Compare(a.Cap, b.Cap) })
-	spent, err = WriteWithResult(ctx, db, "Spend", func(q Tx) (spent []store.SpentCharge, err error) {
+	charged, err = WriteWithResult(ctx, db, "Spend", func(q Tx) (charged []store.SpentCharge, err error) {
 		for _, c := range charges {
 			at := store.SpentCharge{SMSCharge: c, Period: store.PeriodStart(c.Per, q.Now)}
 			at.Used, err = queryFirst(q, OneColumn[int64], spendSQL,
@@ -51,14 +51,14 @@ func (db *DB) Spend(ctx context.Context, charges []store.SMSCharge) (spent []sto
 			if err != nil {
 				return nil, err
 			}
-			spent = append(spent, at)
+			charged = append(charged, at)
 		}
-		return spent, nil
+		return charged, nil
 	})
 	if refusedBy != "" { // the charges before it were rolled back
 		return nil, refusedBy, nil
 	}
-	return spent, "", err
+	return charged, "", err
 }
 
 // Spent returns the sum of the charge's cap in its present period.
@@ -74,9 +74,9 @@ func (db *DB) Spent(ctx context.Context, c store.SMSCharge) (used int64, err err
 }
 
 // UndoSpend subtracts charges that Spend made from the periods in which it made them.
-func (db *DB) UndoSpend(ctx context.Context, spent []store.SpentCharge) error {
+func (db *DB) UndoSpend(ctx context.Context, charged []store.SpentCharge) error {
 	return db.Write(ctx, "UndoSpend", func(q Tx) error {
-		for _, x := range spent {
+		for _, x := range charged {
 			if err := q.exec(undoChargeSQL, Args{
 				"amount": x.Amount, "cap": x.Cap,
 				"period": x.Period,

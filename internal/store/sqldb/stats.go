@@ -83,19 +83,19 @@ func (t Tx) stats(q store.StatsQuery) (s store.Stats, err error) {
 	if err != nil {
 		return s, err
 	}
-	by := map[time.Time]store.Measures{}
-	if s.Tallies, err = t.tallies(q, parts, by); err != nil {
+	measures := map[time.Time]store.Measures{}
+	if s.Tallies, err = t.tallies(q, parts, measures); err != nil {
 		return s, err
 	}
-	for _, m := range by {
+	for _, m := range measures {
 		s.Opened, s.Approved = s.Opened+m.Opened, s.Approved+m.Approved
 	}
-	if s.Median, s.P95, err = t.deliveryTimes(q, parts, by); err != nil {
+	if s.Median, s.P95, err = t.deliveryTimes(q, parts, measures); err != nil {
 		return s, err
 	}
-	for _, at := range slices.SortedFunc(maps.Keys(by), time.Time.Compare) {
-		if by[at] != (store.Measures{}) {
-			s.Intervals = append(s.Intervals, store.StatsInterval{At: at, Measures: by[at]})
+	for _, at := range slices.SortedFunc(maps.Keys(measures), time.Time.Compare) {
+		if measures[at] != (store.Measures{}) {
+			s.Intervals = append(s.Intervals, store.StatsInterval{At: at, Measures: measures[at]})
 		}
 	}
 	// Text messages that went out and that their carrier later reported as lost.
@@ -108,7 +108,7 @@ func (t Tx) stats(q store.StatsQuery) (s store.Stats, err error) {
 
 // tallies counts rows by interval, status, reason and rule. It also adds the numbers of opened and
 // approved verifications to by, the measures of each interval.
-func (t Tx) tallies(q store.StatsQuery, parts []statsPart, by map[time.Time]store.Measures) ([]store.StatusCount, error) {
+func (t Tx) tallies(q store.StatsQuery, parts []statsPart, measures map[time.Time]store.Measures) ([]store.StatusCount, error) {
 	type row struct {
 		store.StatusCount
 		opened, approved int
@@ -134,9 +134,9 @@ FROM refusals s%[1]s GROUP BY 1, 4`)
 GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4`, args)
 	var tallies []store.StatusCount
 	for _, r := range rows {
-		m := by[r.At]
+		m := measures[r.At]
 		m.Opened, m.Approved = m.Opened+r.opened, m.Approved+r.approved
-		tallies, by[r.At] = append(tallies, r.StatusCount), m
+		tallies, measures[r.At] = append(tallies, r.StatusCount), m
 	}
 	return tallies, err
 }
@@ -155,7 +155,7 @@ type deliveryTimeCount struct {
 
 // deliveryTimes sets the median and the 95th percentile of the delivery times of each interval in
 // by, and returns those of the whole time range.
-func (t Tx) deliveryTimes(q store.StatsQuery, parts []statsPart, by map[time.Time]store.Measures) (median,
+func (t Tx) deliveryTimes(q store.StatsQuery, parts []statsPart, measures map[time.Time]store.Measures) (median,
 	p95 time.Duration, err error,
 ) {
 	subquery, args := t.unionOfParts(parts,
@@ -169,9 +169,9 @@ FROM sends s%s AND s.status IN ('sent', 'delivered', 'undelivered') AND s.finish
 		intervals[d.at] = append(intervals[d.at], d)
 	}
 	for at, list := range intervals {
-		m := by[at]
+		m := measures[at]
 		m.Median, m.P95 = percentile(list, 50), percentile(list, 95)
-		by[at] = m
+		measures[at] = m
 	}
 	return percentile(all, 50), percentile(all, 95), err
 }
@@ -312,14 +312,14 @@ var DimensionColumns = map[store.Dimension]string{
 
 // ApprovalsBy returns how many codes were sent and entered for each value of a dimension: at most
 // maxApprovals values, the one with the most codes first.
-func (db *DB) ApprovalsBy(ctx context.Context, q store.StatsQuery, by store.Dimension) ([]store.ApprovalTally, error) {
+func (db *DB) ApprovalsBy(ctx context.Context, q store.StatsQuery, dimension store.Dimension) ([]store.ApprovalTally, error) {
 	q, err := q.Validated()
-	column, known := DimensionColumns[by]
+	column, known := DimensionColumns[dimension]
 	if err != nil || !known {
-		return nil, cmp.Or(err, store.BadRequestf("there is no dimension %q", by))
+		return nil, cmp.Or(err, store.BadRequestf("there is no dimension %q", dimension))
 	}
-	hours := `SELECT s.value, s.opened, s.approved FROM hour_codes s%s AND s.dimension = '` + string(by) + `'`
-	if by == store.ByApp || by == store.ByPurpose {
+	hours := `SELECT s.value, s.opened, s.approved FROM hour_codes s%s AND s.dimension = '` + string(dimension) + `'`
+	if dimension == store.ByApp || dimension == store.ByPurpose {
 		hours = `SELECT ` + column + ` AS value, s.opened, s.approved FROM hour_tallies s%s`
 	}
 	return readLong(ctx, db, "ApprovalsBy", func(tx Tx) ([]store.ApprovalTally, error) {

@@ -91,10 +91,10 @@ func (t Table[T]) Destinations(x *T) []any {
 
 // List returns the columns that have a flag of by as a list of the table's name, whose rows a
 // statement inserts.
-func (t Table[T]) List(by store.ColumnFlags) List[*T] {
+func (t Table[T]) List(flags store.ColumnFlags) List[*T] {
 	return NewList(t.Name, new(T), func(row *T, to *Row) {
 		for _, c := range t.fields(row) {
-			if c.Flags&by != 0 {
+			if c.Flags&flags != 0 {
 				to.column(c)
 			}
 		}
@@ -103,11 +103,11 @@ func (t Table[T]) List(by store.ColumnFlags) List[*T] {
 
 // InsertSQL returns the INSERT of one row, with the columns that have a flag of by, and its
 // parameters.
-func (t Table[T]) InsertSQL(by store.ColumnFlags, row *T) (string, map[string]any) {
+func (t Table[T]) InsertSQL(flags store.ColumnFlags, row *T) (string, map[string]any) {
 	var names []string
 	args := map[string]any{}
 	for _, c := range t.fields(row) {
-		if c.Flags&by != 0 {
+		if c.Flags&flags != 0 {
 			names = append(names, c.Name)
 			args[c.Name] = parameterValue(c)
 		}
@@ -118,12 +118,12 @@ func (t Table[T]) InsertSQL(by store.ColumnFlags, row *T) (string, map[string]an
 
 // EraseSetList returns the SET list with which an erasure empties the personal columns that have a
 // flag of by. Its parameter @empty is an empty byte string.
-func (t Table[T]) EraseSetList(by store.ColumnFlags) string {
+func (t Table[T]) EraseSetList(flags store.ColumnFlags) string {
 	list := []string{"masked = '•••'"}
 	for _, c := range t.columns {
 		_, isBytes := c.Field.(*[]byte)
 		switch {
-		case c.Flags&store.PersonalColumn == 0 || c.Flags&by == 0:
+		case c.Flags&store.PersonalColumn == 0 || c.Flags&flags == 0:
 		case c.Flags&store.NullableColumn != 0:
 			list = append(list, c.Name+" = NULL")
 		case isBytes:

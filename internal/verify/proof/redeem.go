@@ -19,7 +19,7 @@ import (
 // Store reads and redeems approvals in the database. Implementation: sqldb.DB.
 type Store interface {
 	Verification(ctx context.Context, id string) (store.Verification, store.Send, time.Time, error)
-	Redeem(ctx context.Context, id string, by []byte) (bool, error)
+	Redeem(ctx context.Context, id string, keyHash []byte) (bool, error)
 }
 
 // Redeemer makes references and redeems proofs and references. Safe for concurrent use.
@@ -90,15 +90,15 @@ func (redeemer *Redeemer) Redeem(ctx context.Context, app string, r RedeemReques
 }
 
 func (redeemer *Redeemer) redeem(ctx context.Context, v store.Verification, r RedeemRequest) (RedeemedVerification, error) {
-	var by []byte
+	var keyHash []byte
 	if r.IdempotencyKey != "" {
 		hash := redeemer.Vault.KeyedHash("redemption", v.App, r.IdempotencyKey)
-		by = hash[:]
+		keyHash = hash[:]
 	}
-	if !v.RedeemedAt.IsZero() && (len(by) == 0 || !bytes.Equal(v.RedeemedBy, by)) {
+	if !v.RedeemedAt.IsZero() && (len(keyHash) == 0 || !bytes.Equal(v.RedeemedBy, keyHash)) {
 		return RedeemedVerification{}, ErrRedeemed
 	}
-	won, err := redeemer.Store.Redeem(ctx, v.ID, by)
+	won, err := redeemer.Store.Redeem(ctx, v.ID, keyHash)
 	switch {
 	case err != nil:
 		return RedeemedVerification{}, err

@@ -15,7 +15,7 @@ import (
 // limiter may count a send without a row until its windows end. A repetition with the key has the
 // same ID, and counts once. Errors: *earlyAnswer, fault.Unavailable.
 func (s *sendService) takeQuota(ctx context.Context, send claimedSend) (counted countedSend, err error) {
-	if send.checkRequired && send.pass.by == "" {
+	if send.checkRequired && send.pass.checker == "" {
 		return counted, s.refuseWithoutPass(ctx, send, quota.Decision{})
 	}
 	mayCount := false // the limiter did not answer, and may count the send
@@ -27,7 +27,7 @@ func (s *sendService) takeQuota(ctx context.Context, send claimedSend) (counted 
 	var refusal gates.Answer
 	lower := send.lower[send.pass.Pass]
 	for range 2 {
-		asked := s.Now()
+		askedAt := s.Now()
 		taken, unanswered, err := s.Gates.TakeSend(ctx, send.plan, send.limiterID(), lower)
 		mayCount = mayCount || unanswered
 		if errors.Is(err, quota.ErrRefunded) { // an earlier request with the key had this ID; the next one gets a new ID
@@ -40,11 +40,11 @@ func (s *sendService) takeQuota(ctx context.Context, send claimedSend) (counted 
 		full.Rules = taken.Rules[len(lower):]
 		switch {
 		case taken.Admitted:
-			return countedSend{send, full, asked}, nil
+			return countedSend{send, full, askedAt}, nil
 		case full.Allowed() && !taken.Allowed(): // only a pass is lacking
 			return counted, s.refuseWithoutPass(ctx, send, taken)
 		}
-		if refusal, err = s.statesOfRefusal(ctx, send.parsedRequest, full, asked); err != nil {
+		if refusal, err = s.statesOfRefusal(ctx, send.parsedRequest, full, askedAt); err != nil {
 			return counted, err
 		}
 		if !refusal.Allowed() {

@@ -93,8 +93,8 @@ func (s *sendService) addHumanCheck(ctx context.Context, r *parsedRequest) error
 // humanPass is the result of the request's human check.
 type humanPass struct {
 	policy.Pass
-	by  string   // who checked its token; empty: it was not checked
-	key [32]byte // ID of the claim; one send spends the pass with it
+	checker string   // who checked its token; empty: it was not checked
+	key     [32]byte // ID of the claim; one send spends the pass with it
 }
 
 // passWithoutToken returns the pass of a request whose token was not looked at.
@@ -162,23 +162,23 @@ func askedForCheck(err error) *Answer {
 // maxHostName is the length of the longest name of a host (RFC 1035 section 2.3.4).
 const maxHostName = 253
 
-// checkToken returns the pass for the request's token. A vendor's check may take seconds. asked is
+// checkToken returns the pass for the request's token. A vendor's check may take seconds. demand is
 // the answer to the request without a token. Errors: *earlyAnswer if the token is rejected;
 // fault.Unavailable.
-func (s *sendService) checkToken(ctx context.Context, r *parsedRequest, asked Answer) (humanPass, error) {
+func (s *sendService) checkToken(ctx context.Context, r *parsedRequest, demand Answer) (humanPass, error) {
 	pass, result := s.resultOfToken(ctx, r)
 	switch {
 	case result.Passed:
 		return pass, nil
 	case result.Away:
-		s.Observer.HumanChecked(r.App, pass.by, CheckVendorError)
+		s.Observer.HumanChecked(r.App, pass.checker, CheckVendorError)
 	default:
-		s.Observer.HumanChecked(r.App, pass.by, CheckFailed)
+		s.Observer.HumanChecked(r.App, pass.checker, CheckFailed)
 	}
 	if result.Host != "" {
 		logs.AddAttrs(ctx, slog.String("human_check_host", result.Host[:min(len(result.Host), maxHostName)]))
 	}
-	return humanPass{}, s.askAgain(r, asked, result)
+	return humanPass{}, s.askAgain(r, demand, result)
 }
 
 // resultOfToken checks the request's token. The returned pass names the checker; it is valid only
@@ -191,7 +191,7 @@ func (s *sendService) resultOfToken(ctx context.Context, r *parsedRequest) (huma
 	}
 	vendor := r.check.Vendor
 	if vendor == nil {
-		return humanPass{by: humancheck.ByWork}, humancheck.Result{Reason: humancheck.Rejected}
+		return humanPass{checker: humancheck.ByWork}, humancheck.Result{Reason: humancheck.Rejected}
 	}
 	result := humancheck.Result{Away: true}
 	if vendor.Available() {
@@ -230,7 +230,7 @@ func (s *sendService) askAgain(r *parsedRequest, answer Answer, v humancheck.Res
 // another send has spent it, fault.Unavailable.
 func (s *sendService) spendPass(ctx context.Context, send claimedSend, pass humanPass) (claimedSend, error) {
 	send.pass = pass
-	if pass.by == "" {
+	if pass.checker == "" {
 		return send, nil
 	}
 	got, err := s.claim(ctx, store.IdempotencyClaim{
@@ -244,8 +244,8 @@ func (s *sendService) spendPass(ctx context.Context, send claimedSend, pass huma
 		return send, nil
 	}
 	err = s.askForCheck(ctx, send, quota.Decision{}, quota.Decision{})
-	if asked := askedForCheck(err); asked != nil {
-		asked.CheckFailed = humancheck.Used
+	if demand := askedForCheck(err); demand != nil {
+		demand.CheckFailed = humancheck.Used
 	}
 	return send, err
 }
@@ -253,12 +253,12 @@ func (s *sendService) spendPass(ctx context.Context, send claimedSend, pass huma
 // countPass counts a token that has passed its check, once its request is decided: another send may
 // have spent the pass.
 func (s *sendService) countPass(r *parsedRequest, pass humanPass, err error) {
-	if pass.by == "" {
+	if pass.checker == "" {
 		return
 	}
 	result := CheckPassed
-	if asked := askedForCheck(err); asked != nil && asked.CheckFailed != "" {
+	if demand := askedForCheck(err); demand != nil && demand.CheckFailed != "" {
 		result = CheckFailed
 	}
-	s.Observer.HumanChecked(r.App, pass.by, result)
+	s.Observer.HumanChecked(r.App, pass.checker, result)
 }

@@ -43,7 +43,7 @@ func (s *sendService) write(ctx context.Context, send countedSend) (writtenSend,
 		return writtenSend{}, s.replay(ctx, send.parsedRequest,
 			store.IdempotencyClaimAnswer{Send: begun.Send, Verification: begun.Verification, Now: begun.Now})
 	}
-	return writtenSend{send, begun, s.Gates.AnswerAdmitted(ctx, send.plan, send.taken, send.asked, begun)}, nil
+	return writtenSend{send, begun, s.Gates.AnswerAdmitted(ctx, send.plan, send.taken, send.askedAt, begun)}, nil
 }
 
 // begin calls Store.Begin. Errors: fault.Unavailable if nothing was written, fault.Uncertain.
@@ -60,7 +60,7 @@ func (s *sendService) begin(ctx context.Context, send countedSend) (store.BeginA
 // refuseByDatabase records and answers a send that the limiter admitted and the database refused.
 // It removes the send from the limiter.
 func (s *sendService) refuseByDatabase(ctx context.Context, send countedSend, begun store.BeginAnswer) error {
-	refusal := s.Gates.RefundOverruled(ctx, send.plan, send.id, send.taken, send.asked, begun)
+	refusal := s.Gates.RefundOverruled(ctx, send.plan, send.id, send.taken, send.askedAt, begun)
 	outcome := "refused_by_database"
 	switch {
 	case s.Gates.OnlyInProcess():
@@ -80,7 +80,7 @@ func (s *sendService) newIntent(send countedSend) (store.Intent, error) {
 		return store.Intent{}, err
 	}
 	row := send.sendRow()
-	row.ID, row.VerificationID, row.HumanCheck = send.id, "", send.pass.by
+	row.ID, row.VerificationID, row.HumanCheck = send.id, "", send.pass.checker
 	limited := send.taken
 	limited.Rules = slices.DeleteFunc(slices.Clone(limited.Rules), func(x quota.State) bool { return policy.CountedInDatabase(x.Rule) })
 	row.Observed = limited.Observed() // Begin adds those of the recipient

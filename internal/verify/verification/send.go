@@ -77,12 +77,12 @@ func (s *sendService) decideInTurn(t sendTime, r *parsedRequest) (writtenSend, e
 	pass := r.passWithoutToken()
 	for wait := minClaimInterval; ; {
 		written, err := s.decide(t, r, pass)
-		asked := askedForCheck(err)
+		demand := askedForCheck(err)
 		switch {
 		case errors.Is(err, ErrKeyInProgress) && s.turns.pause(t, wait):
 			wait = min(2*wait, maxClaimInterval)
-		case asked != nil && r.HumanCheck != "" && pass.by == "":
-			if pass, err = s.checkToken(t.deciding, r, *asked); err != nil {
+		case demand != nil && r.HumanCheck != "" && pass.checker == "":
+			if pass, err = s.checkToken(t.deciding, r, *demand); err != nil {
 				return written, err
 			}
 		default:
@@ -146,8 +146,8 @@ func (c claimedSend) limiterID() string { return string(c.id[:]) }
 // countedSend is a send that the first gate has admitted and counts.
 type countedSend struct {
 	claimedSend
-	taken quota.Decision // by the full limits
-	asked time.Time      // when the gate was called
+	taken   quota.Decision // by the full limits
+	askedAt time.Time      // when the gate was called
 }
 
 // writtenSend is a send that the database has: this process or another one delivers it.

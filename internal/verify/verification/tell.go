@@ -50,7 +50,7 @@ func (s *readService) carrierHold(ctx context.Context, plan buckets.Plan) (quota
 // failures or backoff, it is shown nothing of the recipient's rules. Then the database is asked
 // only if the browser has a verification, and need not answer. Error: fault.Unavailable if the
 // database does not answer, since only both gates know how long to wait.
-func (s *sendService) statesOfRefusal(ctx context.Context, r *parsedRequest, refused quota.Decision, asked time.Time) (
+func (s *sendService) statesOfRefusal(ctx context.Context, r *parsedRequest, refused quota.Decision, askedAt time.Time) (
 	gates.Answer, error,
 ) {
 	shown, _ := visibleRefusal(refused)
@@ -58,7 +58,7 @@ func (s *sendService) statesOfRefusal(ctx context.Context, r *parsedRequest, ref
 	if wide && r.resendOf.ID == "" {
 		return gates.Answer{Decision: refused}, nil
 	}
-	refusal, err := s.Gates.AnswerRefusal(ctx, r.plan, refused, asked)
+	refusal, err := s.Gates.AnswerRefusal(ctx, r.plan, refused, askedAt)
 	if wide && err != nil {
 		return gates.Answer{Decision: refused}, nil
 	}

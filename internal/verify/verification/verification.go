@@ -117,7 +117,7 @@ type Observer interface {
 	Checked(channel recipient.Channel, app, outcome string)
 	// by: humancheck.ByWork, or the vendor. result: CheckAsked, CheckPassed, CheckFailed,
 	// CheckVendorError
-	HumanChecked(app, by, result string)
+	HumanChecked(app, vendor, result string)
 	// a check exceeded a bound on failed checks: a network's bound, which refuses the check, or the
 	// app's bound, which only logs an alarm
 	CheckBoundExceeded(channel recipient.Channel, app, rule string)

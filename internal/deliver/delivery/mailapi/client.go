@@ -164,9 +164,9 @@ func (c *Client) send(ctx context.Context, mail *delivery.RenderedMail) (reply s
 		case <-ctx.Done():
 			return "", fail
 		}
-		again, failed := c.requestOnce(ctx, r, mail.Private)
+		id, failed := c.requestOnce(ctx, r, mail.Private)
 		if failed == nil || failed.Class == delivery.Rejected {
-			return again, failed
+			return id, failed
 		}
 	}
 	return "", fail

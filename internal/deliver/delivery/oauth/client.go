@@ -184,8 +184,8 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // ask asks the token server.
-func (c Client) ask(ctx context.Context, by *providerhttp.Client) (*oauth2.Token, error) {
-	w := &wire{ctx: ctx, client: by}
+func (c Client) ask(ctx context.Context, client *providerhttp.Client) (*oauth2.Token, error) {
+	w := &wire{ctx: ctx, client: client}
 	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	ctx = context.WithValue(ctx, oauth2.HTTPClient, &http.Client{Transport: w, CheckRedirect: stay})
 	own := clientcredentials.Config{

@@ -72,14 +72,14 @@ func (c *Client) Close() { c.pool.close() }
 func (c *Client) Deliver(ctx context.Context, patience time.Duration, begin func() bool,
 	mail *delivery.RenderedMail,
 ) (reply string, tried bool, fail *delivery.Error) {
-	kept, ok, fail := c.pool.acquire(ctx, patience)
+	pooled, ok, fail := c.pool.acquire(ctx, patience)
 	if !ok {
 		return "", false, fail
 	}
-	if !c.mayBegin(kept, begin) {
+	if !c.mayBegin(pooled, begin) {
 		return "", false, nil
 	}
-	reply, fail, refused := c.deliver(ctx, kept, mail)
+	reply, fail, refused := c.deliver(ctx, pooled, mail)
 	for refused {
 		other, ok, failed := c.pool.acquire(ctx, patience)
 		if !ok {
@@ -93,11 +93,11 @@ func (c *Client) Deliver(ctx context.Context, patience time.Duration, begin func
 
 // mayBegin returns the result of begin. If the mail is not offered, or begin panics, it gives back
 // the session of acquire.
-func (c *Client) mayBegin(kept *session, begin func() bool) (ok bool) {
+func (c *Client) mayBegin(pooled *session, begin func() bool) (ok bool) {
 	defer func() {
 		if !ok {
 			c.pool.forgetLast()
-			c.pool.release(kept, true)
+			c.pool.release(pooled, true)
 		}
 	}()
 	return begin()

@@ -18,7 +18,7 @@ func (s *session) deliver(ctx context.Context, mail *delivery.RenderedMail) (rep
 ) {
 	stop := context.AfterFunc(ctx, s.closeSocket)
 	defer stop()
-	s.kept = s.mails > 0
+	s.reused = s.mails > 0
 	s.mails++
 	m := &mail.Message
 	s.hastyRcpt = func(time.Duration) bool {

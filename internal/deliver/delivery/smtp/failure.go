@@ -95,9 +95,9 @@ func refusesSilently(fail *delivery.Error) bool {
 
 // aboutRecipient reports whether two connections ended at the same step after MAIL, the first of
 // them after other mails: some servers answer 421 to one recipient.
-func aboutRecipient(kept, fresh *delivery.Error) bool {
-	return kept != nil && fresh != nil && kept.About == delivery.AboutConnection && fresh.About == delivery.AboutConnection &&
-		kept.Stage == fresh.Stage && kept.Stage != delivery.StageMail
+func aboutRecipient(used, fresh *delivery.Error) bool {
+	return used != nil && fresh != nil && used.About == delivery.AboutConnection && fresh.About == delivery.AboutConnection &&
+		used.Stage == fresh.Stage && used.Stage != delivery.StageMail
 }
 
 // blameRecipient makes a temporary failure of a stranger's mail from RCPT on the recipient's: the

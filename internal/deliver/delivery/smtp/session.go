@@ -30,7 +30,7 @@ type session struct {
 	// mails counts the messages tried.
 	mails int
 	// kept: it was idle, and has answered nothing since.
-	kept bool
+	reused bool
 	// proven: the server has answered a mail over this session, and not that it has too much of us.
 	proven bool
 	// stale: the last transaction was refused half-way, so the next one needs RSET first.
@@ -230,8 +230,8 @@ func (s *session) awaitStep(ctx context.Context, stage string, run func() error)
 	switch {
 	case stage == delivery.StageDot:
 		limit = dotTimeout
-	case s.kept:
-		limit, s.kept = keptTimeout, false
+	case s.reused:
+		limit, s.reused = keptTimeout, false
 	}
 	var hasty func(time.Duration) bool
 	switch {

@@ -97,7 +97,7 @@ func (a *Auth) showRedirectPage(c echo.Context, address string) error {
 // (SameSite=Strict).
 func (a *Auth) finishProviderLogin(c echo.Context) error {
 	state := c.QueryParam("state")
-	kept, ok := unseal[oauthState](a, oauthStateSealLabel, nil, cookieValue(c, oauthStateCookie+state))
+	sealed, ok := unseal[oauthState](a, oauthStateSealLabel, nil, cookieValue(c, oauthStateCookie+state))
 	w := layout.Words(c)
 	if ok {
 		c.SetCookie(newStateCookie(c, state, "", -1))
@@ -108,17 +108,17 @@ func (a *Auth) finishProviderLogin(c echo.Context) error {
 	}
 	ctx := c.Request().Context()
 	count, err := a.attempts.takeProviderLogin(ctx, server.ClientIP(c))
-	if answered, err := a.answerIfRefused(c, count, err, kept.Next, ""); answered {
+	if answered, err := a.answerIfRefused(c, count, err, sealed.Next, ""); answered {
 		return err
 	}
-	if fresh, err := a.attempts.useOnce(ctx, kept.State, 2*oauthStateLife); err != nil || !fresh {
+	if fresh, err := a.attempts.useOnce(ctx, sealed.State, 2*oauthStateLife); err != nil || !fresh {
 		a.logger.WarnContext(ctx, "OpenID login response replayed", "network", clientNetwork(c), "error", err,
 			logs.SeeConsole)
-		return a.showLogin(c, http.StatusBadRequest, kept.Next, "", w.Get("provider.late"))
+		return a.showLogin(c, http.StatusBadRequest, sealed.Next, "", w.Get("provider.late"))
 	}
-	person, err := a.Provider.Client.Finish(ctx, kept.LoginAttempt, c.QueryParams())
+	person, err := a.Provider.Client.Finish(ctx, sealed.LoginAttempt, c.QueryParams())
 	if err != nil {
-		return a.showProviderError(c, kept.Next, err)
+		return a.showProviderError(c, sealed.Next, err)
 	}
 	who, s, err := a.principalOfPerson(ctx, person)
 	if err != nil {
@@ -127,13 +127,13 @@ func (a *Auth) finishProviderLogin(c echo.Context) error {
 	if !who.isSet() {
 		a.logger.WarnContext(ctx, "OpenID login refused: no account or role", "network", clientNetwork(c),
 			logs.SeeConsole)
-		return a.showLogin(c, http.StatusForbidden, kept.Next, "",
+		return a.showLogin(c, http.StatusForbidden, sealed.Next, "",
 			w.Get("provider.noaccess", "provider", a.Provider.Title))
 	}
 	if err := a.beginSession(c, who, s, actionLogin); err != nil {
 		return err
 	}
-	return a.showRedirectPage(c, cmp.Or(kept.Next, startPagePath))
+	return a.showRedirectPage(c, cmp.Or(sealed.Next, startPagePath))
 }
 
 // showProviderError shows the login page with the reason why the login by the provider failed. An

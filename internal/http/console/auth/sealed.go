@@ -21,17 +21,17 @@ func seal[V any](a *Auth, label string, about []byte, v V, life time.Duration) (
 	if err != nil {
 		return "", err
 	}
-	kept, err := a.Ring.Seal(label, plain, about)
-	return base64.RawURLEncoding.EncodeToString(kept), err
+	sealed, err := a.Ring.Seal(label, plain, about)
+	return base64.RawURLEncoding.EncodeToString(sealed), err
 }
 
 // unseal decrypts a value that seal made. It returns false for other texts, and after expiry.
 func unseal[V any](a *Auth, label string, about []byte, text string) (v V, ok bool) {
-	kept, err := base64.RawURLEncoding.DecodeString(text)
+	sealed, err := base64.RawURLEncoding.DecodeString(text)
 	if err != nil {
 		return v, false
 	}
-	plain, err := a.Ring.Open(label, kept, about)
+	plain, err := a.Ring.Open(label, sealed, about)
 	var s expiringValue[V]
 	if err != nil || json.Unmarshal(plain, &s) != nil || !a.now().Before(s.Ends) {
 		return v, false

@@ -76,11 +76,11 @@ func (t rowTimeline) entries() []TimelineEntry {
 		}
 		return []TimelineEntry{t.datedEntry(t.row.LoggedAt, Warn, key)}
 	}
-	asked := "line.asked"
+	request := "line.asked"
 	if t.row.Number > 1 {
-		asked = "line.again"
+		request = "line.again"
 	}
-	all := []TimelineEntry{t.datedEntry(t.row.LoggedAt, Neutral, asked), t.datedEntry(t.row.LoggedAt, Neutral, "line.admitted")}
+	all := []TimelineEntry{t.datedEntry(t.row.LoggedAt, Neutral, request), t.datedEntry(t.row.LoggedAt, Neutral, "line.admitted")}
 	if t.row.InDoubt {
 		all = append(all, t.undatedEntry(t.row.LoggedAt, Warn, "line.doubt"))
 	}

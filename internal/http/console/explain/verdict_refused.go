@@ -146,8 +146,8 @@ func ruleAdmitsAt(d quota.Decision, s quota.State) time.Time {
 
 // roundedUpToSecond rounds a time up to whole seconds.
 func roundedUpToSecond(t time.Time) time.Time {
-	if whole := t.Truncate(time.Second); whole.Before(t) {
-		return whole.Add(time.Second)
+	if truncated := t.Truncate(time.Second); truncated.Before(t) {
+		return truncated.Add(time.Second)
 	}
 	return t
 }

@@ -117,11 +117,11 @@ func suppressionOrPauseLabel(active, lifted bool, holds string, w texts.Words) e
 
 // liftedSentence returns a sentence on the actor that lifted a suppression or a pause, when and
 // why; nil if it was not lifted.
-func liftedSentence(at time.Time, by, why string, w texts.Words) texts.Sentence {
+func liftedSentence(at time.Time, actor, why string, w texts.Words) texts.Sentence {
 	if at.IsZero() {
 		return nil
 	}
-	return w.Sentence("suppressions.after", texts.Strong("who", cmp.Or(by, "–")), texts.AtTime("at", at),
+	return w.Sentence("suppressions.after", texts.Strong("who", cmp.Or(actor, "–")), texts.AtTime("at", at),
 		texts.Plain("why", cmp.Or(why, "–")))
 }
 

@@ -14,12 +14,12 @@ const maxDrift = time.Second
 // middle of the call. It prints a remark if the difference is more than maxDrift, and nothing if
 // read fails.
 func (d *doctor) compareClock(ctx context.Context, whose string, read func(context.Context) (time.Time, error)) {
-	asked := d.now()
+	askedAt := d.now()
 	at, err := read(ctx)
 	if err != nil {
 		return // the check of the part reports this
 	}
-	drift := at.Sub(asked.Add(d.now().Sub(asked) / 2))
+	drift := at.Sub(askedAt.Add(d.now().Sub(askedAt) / 2))
 	side := "ahead of"
 	if drift < 0 {
 		side = "behind"

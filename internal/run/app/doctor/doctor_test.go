@@ -274,7 +274,7 @@ func TestDoctorOnMailInTheClear(t *testing.T) {
 	t.Parallel()
 	for want, e := range map[string]delivery.Encryption{
 		"! m: none, and the server offers none: every code is sent unencrypted\n": {},
-		"! m: none, though the server offers STARTTLS: set tls=required\n":         {Offered: true},
+		"! m: none, though the server offers STARTTLS: set tls=required\n":        {Offered: true},
 	} {
 		var out strings.Builder
 		newDoctor(config.Config{}, &out).reportEncryption("m", false, e)
@@ -332,7 +332,7 @@ func TestDoctorLooksAtPTRAndTheSendersDomain(t *testing.T) {
 		return c
 	}
 	for want, names := range map[string]dns{
-		"✓ PTR: 203.0.113.5 is out.shop.example, which resolves to it":                                              mail,
+		"✓ PTR: 203.0.113.5 is out.shop.example, which resolves to it":                                                      mail,
 		"! PTR: 203.0.113.5, of mail.shop.example, has no PTR record: if mails leave from there, big providers refuse them": changed("PTR " + ip),
 		"! PTR: 203.0.113.5 is out.shop.example, which does not resolve to it": changed(
 			"A out.shop.example", "203.0.113.9"),
@@ -434,8 +434,8 @@ func TestTheRowsOfEachKey(t *testing.T) {
 		counts map[string]int
 		all    bool
 	}{
-		"no rows are encrypted yet; the first key is k2":              {nil, true},
-		"no rows were counted in time; the first key is k2":           {nil, false},
+		"no rows are encrypted yet; the first key is k2":           {nil, true},
+		"no rows were counted in time; the first key is k2":        {nil, false},
 		"rows by key, with the first key k2: k1 3, k2 5":           {map[string]int{"k1": 3, "k2": 5}, true},
 		"rows by key, with the first key k2: k1 3, k2 5, and more": {map[string]int{"k1": 3, "k2": 5}, false},
 	} {
