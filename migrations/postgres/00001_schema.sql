@@ -38,7 +38,7 @@
 --   sends and refusals of one verification               the same two, by the verification's recipient and time
 --   statistics, domains with failures, codes entered     counted_hours and the tables hour_*; the hours that are not counted yet by sends_logged
 --   what carriers lost                                   failures
---   crowded recipients, rebuilding a limiter             sends_logged
+--   rebuilding a limiter                                 sends_logged
 --   text messages by prefix (the watch)                  sends_texts
 --   audit entries, events, suppressions, pauses, accounts  their own indexes, below
 --
