@@ -10,7 +10,8 @@ import (
 
 const (
 	setReceiptSQL = `
-UPDATE sends SET receipt = @status WHERE id = @id AND channel = 'sms' AND status IN ('sending', 'sent', 'unknown')
+UPDATE sends SET receipt = @status WHERE id = @id AND channel = 'sms'
+   AND (status IN ('sending', 'sent', 'unknown') OR status = 'queued' AND in_doubt)
    AND (receipt = '' OR receipt = 'undelivered' AND @status = 'delivered')`
 
 	// addUndeliveredSQL adds a row to failures for a message with a receipt that it was lost, even
@@ -82,8 +83,8 @@ func (db *DB) IngestProviderEvent(ctx context.Context, e store.ProviderEvent, su
 }
 
 // RecordReceipt records the receipt of a text message; status is Delivered or Undelivered. False:
-// nothing was changed, since the send did not go out or has a receipt already. Undelivered may
-// still become Delivered.
+// nothing was changed, since the send cannot have gone out or has a receipt already. Undelivered
+// may still become Delivered.
 func (db *DB) RecordReceipt(ctx context.Context, id uuid.UUID, status store.Status,
 	tell ...store.NewEvent,
 ) (bool, error) {

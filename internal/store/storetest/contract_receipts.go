@@ -69,6 +69,18 @@ func receiptFirst(t *testing.T, f *Fixture) {
 	Equal(t, "after", f.Row(t, begun.Send.ID).Status, store.Delivered)
 	f.receiveReceipt(t, begun.Send.ID, store.Undelivered, false)
 	Equal(t, "at last", f.Row(t, begun.Send.ID).Status, store.Delivered)
+
+	// A send that waits has no receipt, unless an attempt that ended without an outcome may have
+	// sent it.
+	waiting := f.Admit(t, f.Intent(2, bySMS)).Send.ID
+	for _, attempt := range []int{1, 3} {
+		Equal(t, "postponed", Must(f.Postpone(t.Context(), store.Postponement{AttemptID: Held(waiting, attempt)}))(t), true)
+		f.receiveReceipt(t, waiting, store.Delivered, attempt == 3)
+		for range 2 {
+			Must(f.TakeOver(t.Context(), store.Queue{Channel: recipient.SMS}, time.Second, 1))(t)
+			f.Pass(time.Second)
+		}
+	}
 }
 
 func pendingReceipt(n int) store.PendingReceipt {
