@@ -105,9 +105,9 @@ func (a AuditEntry) Validated() (AuditEntry, error) {
 // table audit_recipients.
 func (a AuditEntry) HasRecipient() bool { return a.Recipient != recipient.Hash{} || a.To != "" }
 
-// AuditEntryEnding returns the second entry, which completes a: a copy with a new ID, the outcome
-// and the detail. Error: the system has no randomness.
-func AuditEntryEnding(a AuditEntry, outcome AuditOutcome, detail string) (AuditEntry, error) {
+// AuditEntryCompletion returns the second entry, which completes a: a copy with a new ID, the
+// outcome and the detail. Error: the system has no randomness.
+func AuditEntryCompletion(a AuditEntry, outcome AuditOutcome, detail string) (AuditEntry, error) {
 	id, err := uuid.NewV7()
 	a.Completes, a.ID, a.Outcome, a.Detail = a.ID, id, outcome, detail
 	return a, err

@@ -45,8 +45,8 @@ type IDGenerator struct {
 // of IDGenerator.last. If the clock is set back by more, the next ID has the clock's time.
 const maxAheadOfClock = 1000 << 12
 
-// New makes an ID with the time at, or a slightly later one if the ID would not sort after the one
-// before. Error: the system has no randomness.
+// New makes an ID of the time at, or of a slightly later one so that it sorts after the last ID.
+// Error: the system has no randomness.
 func (g *IDGenerator) New(at time.Time) (uuid.UUID, error) {
 	id, err := uuid.NewRandom()
 	if err != nil {

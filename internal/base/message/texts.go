@@ -75,8 +75,8 @@ func (t *TextRenderer) PreferredLocale(app, list string) string {
 // this line (WICG sms-one-time-codes).
 func originLine(site, code string) string { return "@" + site + " #" + code }
 
-// Render renders a text message, with an origin line if its segments suffice. The error has neither
-// the code nor any text of the request. Render ignores Notify.
+// Render renders a text message, with an origin line unless it makes too many segments. The error
+// has no code and no text of the request. Render ignores Notify.
 func (t *TextRenderer) Render(req RenderRequest) (RenderedText, error) {
 	t = t.forApp(req.App, t)
 	req.Notify = NotifyGlance

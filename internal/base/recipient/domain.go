@@ -91,9 +91,9 @@ func isForbiddenInDomain(r rune) bool {
 }
 
 // displayDomain returns the Unicode form of a domain if no label can be mistaken for another one,
-// else the ASCII form "xn--…". A label may consist of Latin, Chinese, Japanese or Korean letters,
-// or of Cyrillic ones that do not all look like Latin (UTS 39 section 5). Scripts that are written
-// from right to left would reorder the mask.
+// else the ASCII form "xn--…". The letters of a label must be all Latin, all Chinese, all Japanese,
+// all Korean, or all Cyrillic with one unlike Latin (UTS 39 section 5). Right-to-left scripts stay
+// ASCII: they would reorder the mask.
 func displayDomain(ascii, readable string) string {
 	for label := range strings.SplitSeq(readable, ".") {
 		if !isSafeLabel(label) {

@@ -52,9 +52,9 @@ func parseEmail(raw string) (recipientData, error) {
 	}, nil
 }
 
-// Signs of sentences, lists, tables and code that come along when an address or a number is copied.
-// copiedAfter are never its end and copiedBefore never its beginning. copiedAround may be its
-// beginning, so they go only as a pair. listMarks go with a blank behind them.
+// Signs of sentences, lists, tables and code that are copied along with an address or a number.
+// TrimPasted cuts copiedAfter at the end, copiedBefore at the beginning, copiedAround only in pairs
+// (an address may begin with one), and listMarks before a blank.
 const (
 	copiedAfter  = ",;:.!?)]}\"'`*_|~-–—”’“»›」』》】〉）］，；：。！？、،؛؟"
 	copiedBefore = ",;:)(][|“”„‘‚«»‹›「『《【〈（［，；：、،؛"

@@ -77,9 +77,9 @@ type FoldRules struct {
 	Dots     bool // "an.a" is "ana"
 }
 
-// Folding has for each domain, in lower-case A-labels, the spellings that are one mailbox. It
-// merges spellings only for counting and searching: mail goes to the address as typed, and a proof
-// of one spelling does not prove another. The zero value folds nothing.
+// Folding says for each domain, in lower-case A-labels, which spellings are one mailbox. It merges
+// spellings only for counting and searching: mail goes to the address as typed, and a proof of one
+// spelling does not prove another. The zero value folds nothing.
 type Folding map[string]FoldRules
 
 // Hashes are the three hashes of a recipient. For most phone numbers they are equal.

@@ -78,9 +78,9 @@ func (vault Vault) OpenRecipient(v store.Verification) (recipient.Recipient, err
 	return recipient.Parse(v.Channel, string(address))
 }
 
-// AddressHashOf decrypts a verification's address and returns its AddressHash. Errors: those of
-// OpenRecipient.
-func (vault Vault) AddressHashOf(v store.Verification) (recipient.Hash, error) {
+// AddressHashOfVerification decrypts a verification's address and returns its AddressHash. Errors:
+// those of OpenRecipient.
+func (vault Vault) AddressHashOfVerification(v store.Verification) (recipient.Hash, error) {
 	r, err := vault.OpenRecipient(v)
 	if err != nil {
 		return recipient.Hash{}, err
@@ -89,7 +89,7 @@ func (vault Vault) AddressHashOf(v store.Verification) (recipient.Hash, error) {
 }
 
 // SealKnownToken returns the token of a browser in which the code of a verification was entered;
-// address is the AddressHashOf of the verification. It fails if the ring has no key.
+// address is the AddressHashOfVerification of the verification. It fails if the ring has no key.
 func (vault Vault) SealKnownToken(v store.Verification, address recipient.Hash) (string, error) {
 	sealed, err := vault.Ring.Seal(knownTokenLabel, []byte(v.ID), knownTokenBinding(v.App, v.Channel, address))
 	return base64.RawURLEncoding.EncodeToString(sealed), err

@@ -23,7 +23,7 @@ type TestCodes map[recipient.Hash]TestCode
 
 // addressHasher decrypts an address and hashes it. Implementation: keys.Vault.
 type addressHasher interface {
-	AddressHashOf(v store.Verification) (recipient.Hash, error)
+	AddressHashOfVerification(v store.Verification) (recipient.Hash, error)
 }
 
 // Of returns the code of a verification's recipient; false if that recipient is not a test
@@ -33,7 +33,7 @@ func (c TestCodes) Of(addresses addressHasher, v store.Verification, now time.Ti
 	if !c.Has(v.Recipient, now) {
 		return TestCode{}, false
 	}
-	address, err := addresses.AddressHashOf(v)
+	address, err := addresses.AddressHashOfVerification(v)
 	return c[v.Recipient], err == nil && address == v.Recipient
 }
 

@@ -67,7 +67,7 @@ func (m Mail) checkSharedFields() (from *mail.Address, problem SafeError) {
 // ParseSender parses the field From, and returns the address with its domain as A-labels.
 func ParseSender(text string) (from *mail.Address, ok bool) {
 	from, err := mail.ParseAddress(text)
-	// the decoded name, too: an encoded word hides control characters until ParseAddress decodes it
+	// the decoded name is checked too, since an encoded word can hide control characters
 	if err != nil || unfitForHeader(text) || unfitForHeader(from.Name) {
 		return nil, false
 	}

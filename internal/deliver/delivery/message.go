@@ -42,9 +42,9 @@ type Mail struct {
 	IDHeaders map[string]string
 	// Date becomes the Date header, in UTC, whole seconds.
 	Date time.Time
-	// Stranger: anyone may have chosen the recipient, and with it the server's answer to RCPT and
-	// its delay. So from RCPT on a failure is the recipient's. GivesWay reports whether the wait
-	// for the answer ends now, after 5 s; nil: it ends.
+	// Stranger: anyone may have chosen the recipient, and so the server's answer to RCPT and its
+	// delay. A failure at RCPT or later is the recipient's. After 5 s, the wait for the answer ends
+	// when GivesWay returns true; nil: at once.
 	Stranger bool
 	GivesWay func() bool
 	// Used are the servers of earlier mails with the same code, as Result.Provider. Others are
@@ -80,8 +80,8 @@ type SharedFields struct {
 	Language string
 }
 
-// WithTexts returns the mail with Subject, Text and HTML from its form; unchanged if it has no
-// form. The error is the form's.
+// WithTexts returns m with Subject, Text and HTML from its Form; without a Form, it returns m. The
+// error is of Form.Texts.
 func (m Mail) WithTexts() (filled Mail, err error) {
 	if m.Form != nil {
 		m.Subject, m.Text, m.HTML, err = m.Form.Texts(m.Fill)

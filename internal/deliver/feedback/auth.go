@@ -80,12 +80,12 @@ func (s Source) Verify(h http.Header, body []byte, now time.Time) bool {
 	return false
 }
 
-// MayVerify reports whether Verify may return true for these headers and some body. If the headers
-// hold the secret itself, Verify needs no body, and MayVerify returns its answer.
-func (s Source) MayVerify(h http.Header, now time.Time) bool {
+// CouldVerify reports whether Verify may return true for these headers and some body. If the
+// headers hold the secret itself, Verify needs no body, and CouldVerify returns its answer.
+func (s Source) CouldVerify(h http.Header, now time.Time) bool {
 	switch s.Auth.Scheme {
 	case SchemeStandardWebhooks:
-		return standardwebhooks.MayVerify(h, s.Auth.Header, now)
+		return standardwebhooks.CouldVerify(h, s.Auth.Header, now)
 	case SchemeHMAC:
 		return h.Get(s.Auth.Header) != ""
 	case SchemeSecretHeader, SchemeDSN, schemeBasic:

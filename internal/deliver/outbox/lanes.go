@@ -52,20 +52,20 @@ type queue struct {
 
 func (q *queue) empty() bool { return len(q.turns)+len(q.silent) == 0 }
 
-func insert(all []*flight, f *flight) []*flight {
+func insertByExpiry(all []*flight, f *flight) []*flight {
 	i, _ := slices.BinarySearchFunc(all, f, byExpiry)
 	return slices.Insert(all, i, f)
 }
 
 func (q *queue) push(network string, f *flight) {
 	if wasSilent(f.work) {
-		q.silent = insert(q.silent, f)
+		q.silent = insertByExpiry(q.silent, f)
 		return
 	}
 	if len(q.byNetwork[network]) == 0 {
 		q.turns = append(q.turns, network)
 	}
-	q.byNetwork[network] = insert(q.byNetwork[network], f)
+	q.byNetwork[network] = insertByExpiry(q.byNetwork[network], f)
 }
 
 func (q *queue) pop() (first *flight) {

@@ -98,9 +98,9 @@ func (o *Outbox) notifyWaiter(send uuid.UUID, out store.Outcome) {
 }
 
 // queueOrPostpone queues a row that this process has just written, and whose lease it holds. If
-// memory is full, it postpones the row, so that any replica with capacity takes it over. While rows
-// of the app wait in the database, new ones are postponed too, so that the older ones come first.
-// An app with few sends has capacity beside the backlog of others.
+// memory is full, it postpones the row, so that any replica with capacity takes it over. It does so
+// too while older rows of the app wait in the database, so that those come first. Rows of an app
+// within its share (appShare) are always queued.
 func (o *Outbox) queueOrPostpone(w store.Work) {
 	f := o.hold(w)
 	if f == nil {

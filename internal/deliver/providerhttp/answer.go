@@ -26,7 +26,7 @@ type statusRow struct {
 	err    error
 }
 
-// statuses has the rows of all statuses (RFC 9110 section 15); the first that fits counts.
+// statuses covers all statuses (RFC 9110 section 15). The first row that fits counts.
 var statuses = []statusRow{
 	// nothing in it says "accepted": a proxy's, or the provider's own
 	{200, 299, delivery.Unknown, delivery.AboutServer, false, ErrUnreadableAnswer},

@@ -42,8 +42,8 @@ var (
 				" 21212 21267 21401 21601 21603 21607 21616 21660 21661" + // the sender
 				" 21609 21701 21704 21705 30127" + // the receipts' address, the messaging service
 				" 21611 30001", // the sender's queue is full
-			// some numbers alone: a region, a sender that is not registered there, a trial account,
-			// a route, a daily cap
+			// Only some numbers fail: by region, route, registration of the sender, trial account,
+			// daily cap.
 			MeaningPerNumber: "21408 21606 21608 21612 21613 21659 21703 30010 30017 30018 30022 30023 30024 30027 30032 30033 30034" +
 				" 30035 30040 30042 30044 572005",
 		},

@@ -39,7 +39,7 @@ func Sign(secrets [][]byte, id string, at time.Time, body []byte) string {
 // for each secret, so that a forged request costs no more than another. Comparisons take constant
 // time.
 func Verify(h http.Header, prefix string, body []byte, secrets [][]byte, now time.Time) bool {
-	if !MayVerify(h, prefix, now) {
+	if !CouldVerify(h, prefix, now) {
 		return false
 	}
 	id, at, signatures := h.Get(prefix+"id"), h.Get(prefix+"timestamp"), strings.Fields(h.Get(prefix+"signature"))
@@ -53,10 +53,10 @@ func Verify(h http.Header, prefix string, body []byte, secrets [][]byte, now tim
 	return right
 }
 
-// MayVerify reports whether the headers alone let Verify return true for some body: all are there,
-// and the time is within MaxAge of now. So a request without them is refused before its body is
-// read.
-func MayVerify(h http.Header, prefix string, now time.Time) bool {
+// CouldVerify reports whether the headers alone let Verify return true for some body: all are
+// there, and the time is within MaxAge of now. So a request without them is refused before its body
+// is read.
+func CouldVerify(h http.Header, prefix string, now time.Time) bool {
 	signatures := strings.Fields(h.Get(prefix + "signature"))
 	return h.Get(prefix+"id") != "" && IsRecent(h.Get(prefix+"timestamp"), now, MaxAge) &&
 		len(signatures) > 0 && len(signatures) <= MaxSignatures

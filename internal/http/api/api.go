@@ -85,8 +85,8 @@ func (a *API) SetKeys(keys Keys) {
 // docs/openapi.yaml.
 func (a *API) Register(e *echo.Echo) {
 	a.UseCORS(e)
-	// Not a group: echo gives a group with middleware catch-all routes, and a wrong method would
-	// become a 404.
+	// Not a group: in echo, middleware gives a group catch-all routes, and a wrong method would get
+	// a 404.
 	for _, r := range a.routes() {
 		e.Add(r.method, r.path, a.authenticate(r))
 	}

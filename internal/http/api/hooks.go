@@ -56,7 +56,7 @@ func (h *AuthHooks) receive(c echo.Context) error {
 	if !ok {
 		return echo.ErrNotFound
 	}
-	if !hook.MayVerify(c.Request().Header, h.now()) {
+	if !hook.CouldVerify(c.Request().Header, h.now()) {
 		return &server.Problem{Kind: server.Unauthorized}
 	}
 	body, err := readBody(c.Request(), authhooks.MaxBodyBytes)

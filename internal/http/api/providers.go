@@ -104,7 +104,7 @@ func (eh *EventHandlers) receive(c echo.Context) error {
 	if !ok {
 		return echo.ErrNotFound
 	}
-	if !source.MayVerify(c.Request().Header, time.Now()) {
+	if !source.CouldVerify(c.Request().Header, time.Now()) {
 		eh.Count(source.Name, outcomeForged)
 		return &server.Problem{Kind: server.Unauthorized}
 	}

@@ -68,9 +68,9 @@ func (h Hook) Verify(header http.Header, body []byte, now time.Time) bool {
 	return standardwebhooks.Verify(header, standardwebhooks.HeaderPrefix, body, h.Secrets, now)
 }
 
-// MayVerify reports whether Verify may return true for these headers and some body.
-func (h Hook) MayVerify(header http.Header, now time.Time) bool {
-	return standardwebhooks.MayVerify(header, standardwebhooks.HeaderPrefix, now)
+// CouldVerify reports whether Verify may return true for these headers and some body.
+func (h Hook) CouldVerify(header http.Header, now time.Time) bool {
+	return standardwebhooks.CouldVerify(header, standardwebhooks.HeaderPrefix, now)
 }
 
 // Parse reads a body. It fails if the body is not of the form of the hook's server.

@@ -175,7 +175,7 @@ func (console *Console) recordExportEnd(c echo.Context, act store.AuditEntry, n 
 	if failed != nil {
 		outcome = store.AuditFailed
 	}
-	end, err := store.AuditEntryEnding(act, outcome, "rows="+strconv.Itoa(n))
+	end, err := store.AuditEntryCompletion(act, outcome, "rows="+strconv.Itoa(n))
 	if err == nil {
 		err = console.DB.AddAuditEntry(ctx, end)
 	}

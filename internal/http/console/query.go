@@ -70,7 +70,7 @@ func filterParameters(f *store.Filter, last *string, zone *time.Location) []filt
 		{"network", networkParameter(&f.Network), false, true},
 		{"request", layout.ShortTextParameter(&f.Request), false, true},
 		{"support", supportReferenceParameter(&f.Support), false, false},
-		{"recipient", layout.RecipientParameter(&f.Recipient), false, false},
+		{"recipient", layout.RecipientHashParser(&f.Recipient), false, false},
 	}...)
 }
 

@@ -249,9 +249,8 @@ func searchTerm(typed string) string {
 // requestSearchTimeout bounds the search for a request's ID, which no index has.
 const requestSearchTimeout = 2 * time.Second
 
-// fallBackToRequestAddress returns the given address if found, the rows there, is not empty.
-// Otherwise, if the typed text is the ID of a request that made sends, it returns the address of
-// those sends.
+// fallBackToRequestAddress returns address. But if found is empty, and typed is the ID of a request
+// that made sends, it returns the URL of those sends.
 func (console *Console) fallBackToRequestAddress(ctx context.Context, typed, address string, found []store.SendOrRefusal,
 	err error,
 ) (string, error) {

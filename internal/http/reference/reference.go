@@ -59,7 +59,7 @@ func render() (map[string]*web.File, error) {
 	t, err := template.New("docs.html").Funcs(template.FuncMap{
 		"text": renderMarkdown, "code": server.BackticksToHTML, "lastSegment": lastSegment, "upper": strings.ToUpper,
 		"static":       web.StaticURL,
-		"problemKinds": problemKindsOf,
+		"problemKinds": problemKindsWithStatus,
 		"parameter":    func(p parameter) parameter { return resolve(p, p.Ref, d.Components.Parameters) },
 		"body":         func(b *requestBody) requestBody { return resolve(*b, b.Ref, d.Components.RequestBodies) },
 		"response":     func(r response) response { return resolve(r, r.Ref, d.Components.Responses) },
@@ -90,8 +90,8 @@ func render() (map[string]*web.File, error) {
 	}{d, server.ProblemKinds(), list}))
 }
 
-// problemKindsOf returns the kinds of problems with a status.
-func problemKindsOf(status string) []server.ProblemKind {
+// problemKindsWithStatus returns the kinds of problems with a status.
+func problemKindsWithStatus(status string) []server.ProblemKind {
 	return slices.DeleteFunc(server.ProblemKinds(),
 		func(k server.ProblemKind) bool { return strconv.Itoa(k.Status) != status })
 }

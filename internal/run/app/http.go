@@ -87,7 +87,7 @@ func (l *listener) parts() (names []string) {
 	return names
 }
 
-// quietStart is how long requests wait for a start. After it they get 503 until the start is done.
+// quietStart is how long requests wait while the service starts. Then they get 503 until it is up.
 var quietStart = 2 * time.Second
 
 // shutdownWait is how long a stop waits for requests under way, after Config.Drain.

@@ -92,8 +92,8 @@ func (k *keyCheck) run(ctx context.Context) (more bool, err error) {
 	return k.findMissing(ctx)
 }
 
-// addMissingAndCompare adds the check values of keys that the database does not have. It fails if
-// the database has a key's ID with other bytes.
+// addMissingAndCompare adds the check values that the database lacks. It fails if the database has
+// another value for a key's ID.
 func (k *keyCheck) addMissingAndCompare(ctx context.Context) error {
 	known, err := k.db.AddKeyCheckValues(ctx, k.vault.KeyCheckValues())
 	if err != nil {

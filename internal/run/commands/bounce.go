@@ -28,9 +28,9 @@ const (
 	bouncePatience = 30 * time.Second
 )
 
-// PostBounce posts a mail to the running service. Without an error the mail is done with; a mail
-// that is too large to be a bounce of ours is, too. After an error it should be posted again: the
-// service did not answer 204.
+// PostBounce posts a mail to the running service. Without an error the mail is done with: the
+// service answered 204, or the mail is too large to be a bounce of ours. After an error the caller
+// should post it again.
 func PostBounce(ctx context.Context, b BounceTarget, settings func() (config.Config, error), mail io.Reader, out io.Writer) error {
 	url, secret, err := b.resolve(settings)
 	if err != nil {

@@ -109,8 +109,8 @@ type Config struct {
 	Admin adminSettings `yaml:"admin"`
 
 	File string `yaml:"-"` // path of the YAML file
-	// A public key of the app default, for pages at LocalOrigins. It is set only while the app's
-	// secret key is generated; then no app has another secret key.
+	// A public key of the app default, for pages at LocalOrigins. It is set only if the service
+	// generated the app's secret key and no app has another.
 	LocalPublicKey string `yaml:"-"`
 
 	Warnings []string `yaml:"-"` // settings that work but may surprise, one sentence each, for the log

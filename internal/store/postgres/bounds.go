@@ -38,7 +38,7 @@ func (b idBounds) args() sqldb.Args {
 // uuidParameter wraps an ID so that pgx writes it as bytes, without its text form.
 func uuidParameter(id uuid.UUID) any { return pgtype.UUID{Bytes: id, Valid: true} }
 
-// maxClockSetBack is how far the database's clock may be set back so that rows logged before still
+// maxClockSetBack is how far the database's clock may be set back. Beyond it, earlier rows may not
 // count.
 const maxClockSetBack = 31 * 24 * time.Hour
 

@@ -20,7 +20,7 @@ import (
 // This file reads the facts for package rowrules, which decides a batch of Begins. One statement,
 // gateSQL, returns them as rows of several kinds.
 
-// gateCalls are the calls u of a batch, with all parameters of the read.
+// gateCalls is the SQL table u: the parameters of each call of a batch.
 var gateCalls = sqlgen.NewList("u", new(beginCall), func(x *beginCall, to *sqlgen.Row) {
 	in := &x.In
 	to.UUID("id", in.Send.ID)

@@ -90,8 +90,8 @@ func connectTimeout() time.Duration { return store.CallTimeout * 9 / 10 }
 var sessionSettings = map[string]string{
 	"application_name": "sendcode",
 	"timezone":         "UTC",
-	// All statements are short. One recipient's lock must not delay the others in a batch for long:
-	// a batch waits for it once, and its parts for briefLockTimeout each, within one deadline.
+	// All statements are short. One recipient's lock must not delay the rest of a batch for long.
+	// The batch waits for it once, then each part briefly. One deadline bounds all.
 	"statement_timeout":                   "5s",
 	"lock_timeout":                        "1s",
 	"idle_in_transaction_session_timeout": "5s",

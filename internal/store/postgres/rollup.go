@@ -88,9 +88,10 @@ func (db *DB) BeforeErase(q sqldb.Tx, h recipient.Hash) error {
 		subtractDomainsSQL, subtractCodesSQL)
 }
 
-// DeleteHourCounts implements sqldb.Engine. The lock keeps CountHours from counting the hour before
-// the change is committed. An hour whose end is younger than sqldb.HourCountDelay has no counts.
-func (db *DB) DeleteHourCounts(q sqldb.Tx, at time.Time) error {
+// DeleteCountsOfHour implements sqldb.Engine. The lock keeps CountHours from counting the hour
+// before the change is committed. An hour whose end is younger than sqldb.HourCountDelay has no
+// counts.
+func (db *DB) DeleteCountsOfHour(q sqldb.Tx, at time.Time) error {
 	if q.Now.Sub(at) < sqldb.HourCountDelay {
 		return nil
 	}

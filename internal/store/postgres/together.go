@@ -66,9 +66,9 @@ const briefLockTimeout = 50 * time.Millisecond
 // waitBrieflySQL begins a transaction whose statements wait only briefly for a lock.
 var waitBrieflySQL = fmt.Sprintf("SELECT set_config('lock_timeout', '%d', true)", briefLockTimeout.Milliseconds())
 
-// stuckRows are the IDs of rows that a call could not lock although it was alone. When such a call
-// is repeated, it runs apart from others, which would fail with it. Safe for concurrent use; the
-// zero value is empty.
+// stuckRows are the IDs of rows that a call could not lock although it ran alone. If such a call is
+// repeated, it runs alone again: its batch would fail with it. Safe for concurrent use; the zero
+// value is empty.
 type stuckRows struct {
 	mu  sync.Mutex
 	ids map[uuid.UUID]bool

@@ -83,8 +83,8 @@ func (db *DB) runOnWriter(ctx context.Context,
 	return notCommitted, err
 }
 
-// forgetSuccess is called after a failed transaction of the pool writers: LastSendCommit returns
-// nil until a send is committed, and the next Ping looks for room.
+// forgetSuccess notes a failed transaction of the pool writers: LastSendCommit returns nil until a
+// send is committed, and the next Ping looks for disk space.
 func (db *DB) forgetSuccess() {
 	db.committed.Store(nil)
 	db.roomy.Store(false)

@@ -49,7 +49,7 @@ func Decide(in store.Intent, now time.Time, has RecipientHistory) Decision {
 		observed = append(observed, r.Name)
 	}
 	in.Send.Observed = append(observed, in.Send.Observed...)
-	return Decision{admittedAnswer(in, v, has.Suppression, now, events, failed), joined}
+	return Decision{newAdmittedAnswer(in, v, has.Suppression, now, events, failed), joined}
 }
 
 // joinOrOpen returns the newest candidate that the intent may resend (joined), or else a new
@@ -184,8 +184,8 @@ func RepeatedAnswer(in store.Intent, s store.Send, v store.Verification) (store.
 	return store.BeginAnswer{Admitted: true, Repeated: true, Verification: v, Send: s, Now: s.LoggedAt}, nil
 }
 
-// admittedAnswer returns the answer to an intent that the gate admits.
-func admittedAnswer(in store.Intent, v store.Verification, suppression uuid.UUID, now time.Time,
+// newAdmittedAnswer returns the answer to an intent that the gate admits.
+func newAdmittedAnswer(in store.Intent, v store.Verification, suppression uuid.UUID, now time.Time,
 	events, rejections []quota.Event,
 ) store.BeginAnswer {
 	return store.BeginAnswer{

@@ -35,7 +35,7 @@ func (db *DB) Report(ctx context.Context, id string, r store.Report, key []byte,
 		if v.Reported == r || v.Reported == store.ReportApproved {
 			return q.exec(confirmSQL, Args{"id": id})
 		}
-		if err := db.DeleteHourCounts(q, v.CreatedAt); err != nil {
+		if err := db.DeleteCountsOfHour(q, v.CreatedAt); err != nil {
 			return err
 		}
 		changed, err := q.Change(reportSQL, Args{"id": id, "report": r, "approves": r == store.ReportApproved, "key": key})

@@ -16,7 +16,7 @@ import (
 	"sendcode/internal/store/sqlgen"
 )
 
-// exportTable has the parts of a table t for a person's export, and the reasons for the others.
+// exportTable says which columns of a table t a person's export has, and why it lacks others.
 type exportTable struct {
 	about string // see store.ExportedTable; of a table without columns: why it is left out
 	where string // condition of the rows that name @recipient, perhaps after a JOIN

@@ -113,9 +113,9 @@ func (t Tx) pausePrefixes(w store.PrefixWatch) (started []store.PrefixPause, err
 	return started, nil
 }
 
-// usualPercent returns the percentage of the class's codes that were approved outside the prefix:
-// the higher one of the prefix's country and of all countries; store.UnknownUsualPercent after too
-// few sends. It counts the week up to before, so that an attack on a country does not lower it.
+// usualPercent returns the percentage of the class's codes outside the prefix that were approved:
+// in the prefix's country or in all, whichever is higher; store.UnknownUsualPercent after too few
+// sends. The week that ends at before counts, so an attack on a country does not lower it.
 func (t Tx) usualPercent(w store.PrefixWatch, c prefixConversion, before time.Time) (int, error) {
 	most := store.UnknownUsualPercent
 	for _, country := range []string{c.country, ""} {

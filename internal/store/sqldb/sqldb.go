@@ -80,9 +80,9 @@ type Engine interface {
 	// BeforeErase runs in the transaction of Erase, before anything is erased. It takes the
 	// recipient's sends out of the counted hours, or has their hours counted again.
 	BeforeErase(q Tx, h recipient.Hash) error
-	// DeleteHourCounts deletes the counts of the hour that contains at, if there are any. Call it
+	// DeleteCountsOfHour deletes the counts of the hour that contains at, if there are any. Call it
 	// in the transaction that changes a row counted there; CountHours counts the hour again.
-	DeleteHourCounts(q Tx, at time.Time) error
+	DeleteCountsOfHour(q Tx, at time.Time) error
 	// PurgeDeleted removes what a committed deletion left on the disk. After an error, the deletion
 	// is committed all the same.
 	PurgeDeleted(ctx context.Context) error

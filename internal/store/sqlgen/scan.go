@@ -72,7 +72,7 @@ func (f fieldScanner) Scan(src any) (err error) {
 		}
 	case *[]store.Check:
 		if x, ok := src.(string); ok || src == nil {
-			*to, err = parseChecks(x)
+			*to, err = parseCodeChecks(x)
 			return err
 		}
 	case *uuid.UUID:
@@ -94,9 +94,9 @@ func (f fieldScanner) ScanTimestamptz(v pgtype.Timestamptz) error {
 	return nil
 }
 
-// parseChecks parses the column checks. A check is an instant in µs since 1970, a space and a
+// parseCodeChecks parses the column checks. A check is an instant in µs since 1970, a space and a
 // network, as "1919191919191919 192.0.2.0/24"; commas separate checks.
-func parseChecks(text string) (list []store.Check, err error) {
+func parseCodeChecks(text string) (list []store.Check, err error) {
 	for text != "" {
 		var one string
 		one, text, _ = strings.Cut(text, ",")
@@ -110,7 +110,7 @@ func parseChecks(text string) (list []store.Check, err error) {
 	return list, nil
 }
 
-// AppendCheck appends a check in the format of parseChecks.
+// AppendCheck appends a check in the format of parseCodeChecks.
 func AppendCheck(buf []byte, c store.Check) []byte {
 	return append(append(strconv.AppendInt(buf, c.At.UnixMicro(), 10), ' '), c.Network...)
 }

@@ -98,8 +98,8 @@ func (db *DB) countNextHour(ctx context.Context, delay, age time.Duration) (bool
 	})
 }
 
-// DeleteHourCounts implements sqldb.Engine.
-func (db *DB) DeleteHourCounts(q sqldb.Tx, at time.Time) error {
+// DeleteCountsOfHour implements sqldb.Engine.
+func (db *DB) DeleteCountsOfHour(q sqldb.Tx, at time.Time) error {
 	return db.forgetHours(q, `hour = @hour`, sqldb.Args{"hour": at.Truncate(time.Hour)})
 }
 

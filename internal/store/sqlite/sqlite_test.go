@@ -216,7 +216,7 @@ type forgetting struct{ *DB }
 
 func (fo forgetting) Read(ctx context.Context, name string, f func(sqldb.Tx) error) error {
 	return errors.Join(fo.DB.Read(ctx, name, f),
-		fo.DB.Write(ctx, name, sqldb.InOrder, func(q sqldb.Tx) error { return fo.DB.DeleteHourCounts(q, storetest.Epoch) }))
+		fo.DB.Write(ctx, name, sqldb.InOrder, func(q sqldb.Tx) error { return fo.DB.DeleteCountsOfHour(q, storetest.Epoch) }))
 }
 
 // An hour whose rows may have changed while they were read gets no counts then.

@@ -148,7 +148,7 @@ func acts(t *testing.T, f *Fixture) {
 	OK(t, f.AddAuditEntry(t.Context(), begun))
 	begun.At = f.Now
 	f.Pass(time.Second)
-	ended := Must(store.AuditEntryEnding(begun, store.AuditFailed, "limiter"))(t)
+	ended := Must(store.AuditEntryCompletion(begun, store.AuditFailed, "limiter"))(t)
 	OK(t, f.Replica.AddAuditEntry(t.Context(), ended))
 	ended.At = f.Now
 	Equal(t, "what it ends", ended.Completes, begun.ID)

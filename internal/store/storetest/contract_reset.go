@@ -165,7 +165,7 @@ func erasesWhatComesLate(t *testing.T, f *Fixture) {
 	f.Pass(time.Second)
 	back, code := f.Refusal(1, full), f.Admit(t, f.Intent(1)).Verification
 	OK(t, f.RecordRefusals(t.Context(), []store.SendOrRefusal{known, late, back, other}))
-	end := Must(store.AuditEntryEnding(begun, store.AuditDone, ""))(t)
+	end := Must(store.AuditEntryCompletion(begun, store.AuditDone, ""))(t)
 	OK(t, f.AddAuditEntry(t.Context(), end))
 	f.End(t, bouncing, refusedAs(1, "550 5.1.1 of Ana"))
 

@@ -126,7 +126,7 @@ func (ad *Administration) ResetQuota(ctx context.Context, p Target, act store.Au
 // recordEnd records how an action ended. If that cannot be written, the audit log shows the action
 // as begun, and the process's own log has the outcome.
 func (ad *Administration) recordEnd(ctx context.Context, act store.AuditEntry, outcome store.AuditOutcome, detail string) {
-	end, err := store.AuditEntryEnding(act, outcome, detail)
+	end, err := store.AuditEntryCompletion(act, outcome, detail)
 	if err == nil {
 		err = ad.Store.AddAuditEntry(ctx, end)
 	}

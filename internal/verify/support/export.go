@@ -50,7 +50,7 @@ func (ad *Administration) writeExport(ctx context.Context, p Target, w io.Writer
 				out.WriteString("\n]}")
 			}
 			fmt.Fprintf(out, ",\n%q: {", t.Name)
-			head("about", strings.ReplaceAll(t.About, "{retention}", ad.retention()))
+			head("about", strings.ReplaceAll(t.About, "{retention}", ad.retentionText()))
 			out.WriteString(", ")
 			head("left_out", t.LeftOut)
 			out.WriteString(", \"rows\": [")
@@ -73,8 +73,8 @@ func (ad *Administration) writeExport(ctx context.Context, p Target, w io.Writer
 	return n, err
 }
 
-// retention returns how long rows are kept, in words.
-func (ad *Administration) retention() string {
+// retentionText returns how long rows are kept, in words.
+func (ad *Administration) retentionText() string {
 	keep := ad.Policy.Get().Retention
 	if keep == 0 {
 		return "ever"

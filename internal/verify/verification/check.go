@@ -123,7 +123,7 @@ func (s *checkService) approvedResult(c Caller, checked store.CheckAnswer) Check
 	}
 	// The hash is of the address as spelled, not of the mailbox: a code that was read at one
 	// spelling does not prove another one.
-	spelling, err := s.Vault.AddressHashOf(v)
+	spelling, err := s.Vault.AddressHashOfVerification(v)
 	result := s.observedResult(checked, outcome, spelling)
 	result.Valid = true
 	if err == nil && c.Kind == Browser {

@@ -226,8 +226,9 @@ func (s *sendService) askAgain(r *parsedRequest, answer Answer, v humancheck.Res
 }
 
 // spendPass claims the pass of a request for its send, as claimKey claims its key; only the send's
-// row completes the claim. So of two requests with one pass, one goes on. Errors: *earlyAnswer if
-// another send has spent it, fault.Unavailable.
+// row completes the claim. So of two requests with one pass, one goes on. It returns the send also
+// with an error. Errors: *earlyAnswer, which asks for a check, if another send has spent it,
+// fault.Unavailable.
 func (s *sendService) spendPass(ctx context.Context, send claimedSend, pass humanPass) (claimedSend, error) {
 	send.pass = pass
 	if pass.checker == "" {

@@ -89,7 +89,7 @@ func (s *readService) parseFields(ctx context.Context, ask Request) (*parsedRequ
 		}
 	}
 	if ask.Resend != "" {
-		if err := s.fillFromVerification(ctx, r); err != nil {
+		if err := s.fillResend(ctx, r); err != nil {
 			return r, err
 		}
 	}
@@ -100,11 +100,11 @@ func (s *readService) parseFields(ctx context.Context, ask Request) (*parsedRequ
 	return r, err
 }
 
-// fillFromVerification fills the empty fields of a resend from the verification that it names. To,
+// fillResend fills the empty fields of a resend from the verification that it names. To,
 // Channel and Purpose must match the verification if they are given; labels and Languages may
 // differ. Errors: *fault.InvalidError; fault.NotFound, also if the recipient was erased;
 // ErrCallerCode; fault.Unavailable.
-func (s *readService) fillFromVerification(ctx context.Context, r *parsedRequest) error {
+func (s *readService) fillResend(ctx context.Context, r *parsedRequest) error {
 	v, err := s.lookup(ctx, r.Caller, r.Resend)
 	if err != nil {
 		return err
@@ -184,7 +184,7 @@ func (s *readService) isKnownBrowser(ctx context.Context, r *parsedRequest) bool
 			now.Sub(v.ApprovedAt) >= KnownTokenLife { // or never approved
 			return false
 		}
-		address, err := s.Vault.AddressHashOf(v) // fails if it was erased
+		address, err := s.Vault.AddressHashOfVerification(v) // fails if it was erased
 		return err == nil && address == r.addressHash
 	}
 	return false

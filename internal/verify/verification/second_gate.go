@@ -71,8 +71,8 @@ func (s *sendService) refuseByDatabase(ctx context.Context, send countedSend, be
 	return s.refuse(ctx, send.parsedRequest, refusal, outcome)
 }
 
-// newIntent builds the argument of Store.Begin: the row to write, the verification to join or to
-// open, and the rules to decide. It makes random values, and encrypts the recipient and a caller's
+// newIntent builds the argument of Store.Begin: the row to write, the verification to join or open,
+// and the rules that decide. It makes random values, and encrypts the recipient and a caller's
 // code.
 func (s *sendService) newIntent(send countedSend) (store.Intent, error) {
 	fresh, err := s.newVerification(send, store.NewVerificationID(s.Now()))

@@ -26,9 +26,9 @@ import (
 // What a function takes it gives back in a defer beside, by how the request has ended. Of a send
 // that was written the key and the pass stay taken, unless its message is kept back.
 
-// Send decides a request for a code and, if both gates admit it, starts its delivery before it
-// returns. A deadline of ctx bounds the decision too. While another request with the
-// Idempotency-Key is under way, Send waits for that one's answer. Errors: *fault.InvalidError,
+// Send decides a request for a code. If both gates admit it, Send starts its delivery before it
+// returns. A deadline of ctx also bounds the decision. If another request with the same
+// Idempotency-Key is under way, Send waits for its answer. Errors: *fault.InvalidError,
 // *FailedCheckLimitError during a lockout, *HoldUntilError before SendDependencies.HoldUntil,
 // *admission.OverloadedError, ErrCallerCode, fault.NotFound, fault.Unavailable, fault.Uncertain,
 // ErrKeyInProgress, ErrKeyReused, ErrKeptBack.
@@ -93,8 +93,9 @@ func (s *sendService) decideInTurn(t sendTime, r *parsedRequest) (writtenSend, e
 }
 
 // decide takes what a send needs, in this order, until the database has it. After an error this
-// request has written no send. Errors: *earlyAnswer, *FailedCheckLimitError, *HoldUntilError,
-// *admission.OverloadedError, fault.Unavailable, fault.Uncertain, ErrKeyInProgress, ErrKeyReused.
+// request has written no send, unless the error is fault.Uncertain. Errors: *earlyAnswer,
+// *FailedCheckLimitError, *HoldUntilError, *admission.OverloadedError, fault.Unavailable,
+// fault.Uncertain, ErrKeyInProgress, ErrKeyReused.
 func (s *sendService) decide(t sendTime, r *parsedRequest, pass humanPass) (written writtenSend, err error) {
 	// A slot of the recipient, so that a flood on one delays no other.
 	slot, err := s.recipients.Acquire(t.client, r.plan.Buckets[quota.Recipient], r.plan.Class.IsStranger())
@@ -120,7 +121,7 @@ func (s *sendService) decide(t sendTime, r *parsedRequest, pass humanPass) (writ
 		return written, err
 	}
 
-	// Until here nothing was counted, and after write any replica delivers the send.
+	// What was refused above is not counted. After write, any replica delivers the send.
 	if err := s.refuseBeforeGates(t.deciding, send); err != nil {
 		return written, err
 	}

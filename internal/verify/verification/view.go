@@ -73,7 +73,7 @@ type SendView struct {
 func (s *readService) view(v store.Verification, send store.Send, now time.Time, address recipient.Hash) View {
 	format, test := s.codeFormat(v)
 	if address.IsZero() {
-		address, _ = s.Vault.AddressHashOf(v)
+		address, _ = s.Vault.AddressHashOfVerification(v)
 	}
 	set := s.Policy.Get()
 	status, final := send.StatusForApp(set.Reports[v.Channel])
@@ -129,7 +129,7 @@ func (s *readService) Get(ctx context.Context, c Caller, id string) (Answer, err
 	if err != nil {
 		return Answer{}, err
 	}
-	address, _ := s.Vault.AddressHashOf(v) // zero if it was erased
+	address, _ := s.Vault.AddressHashOfVerification(v) // zero if it was erased
 	view := s.view(v, newest, now, address)
 	set := s.Policy.Get()
 	p, err := FindPurpose(set, v.Purpose)

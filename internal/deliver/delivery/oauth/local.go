@@ -69,8 +69,8 @@ func (b *boundedBuffer) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// run runs a command. No shell reads the arguments, and the environment is PATH and HOME alone.
-// With the command all that it has started ends.
+// run runs a command. No shell reads the arguments, and the environment is PATH and HOME alone. All
+// that the command started ends with it.
 func (b *boundedBuffer) run(ctx context.Context, argv []string) error {
 	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
 	defer cancel()

@@ -100,8 +100,9 @@ func aboutRecipient(used, fresh *delivery.Error) bool {
 		used.Stage == fresh.Stage && used.Stage != delivery.StageMail
 }
 
-// blameRecipient makes a temporary failure of a stranger's mail from RCPT on the recipient's: the
-// server asks a domain that the stranger chose. After RCPT it may still say that we send too much.
+// blameRecipient blames the recipient for a temporary failure of a stranger's mail at RCPT or
+// later: the server answers for a domain that the stranger chose. After RCPT, AboutPace and
+// AboutAccount stay.
 func blameRecipient(fail *delivery.Error) {
 	if fail == nil || fail.Class != delivery.Temporary || fail.About == delivery.AboutUs {
 		return

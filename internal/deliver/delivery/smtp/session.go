@@ -127,7 +127,7 @@ func (s *session) greet(ctx context.Context) *delivery.Error {
 	}
 	s.guard.source = conn
 	fail := s.runStep(ctx, delivery.StageHello, func() (err error) {
-		s.client, err = smtp.NewClient(guardedConn{conn, s.guard}, s.config.Host)
+		s.client, err = smtp.NewClient(replyConn{conn, s.guard}, s.config.Host)
 		if err != nil {
 			return err
 		}

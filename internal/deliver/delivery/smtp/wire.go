@@ -125,10 +125,10 @@ func (r *replyReader) withBlanks(read []byte) []byte {
 	return read
 }
 
-// guardedConn is a connection that is read through a replyReader.
-type guardedConn struct {
+// replyConn is a connection that is read through a replyReader.
+type replyConn struct {
 	net.Conn
 	guard *replyReader
 }
 
-func (c guardedConn) Read(p []byte) (int, error) { return c.guard.Read(p) }
+func (c replyConn) Read(p []byte) (int, error) { return c.guard.Read(p) }

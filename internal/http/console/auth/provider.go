@@ -183,7 +183,7 @@ func (a *Auth) principalOfPerson(ctx context.Context, person openid.Identity) (p
 
 // providerPrincipal returns the present principal of a session by the provider. It returns the zero
 // principal if there is no provider any more, if the account is closed or has no identity, or if a
-// person without an account has got one or has no role any more.
+// person who had no account has one now, or has lost the role.
 func (a *Auth) providerPrincipal(ctx context.Context, s store.Session) (principal, error) {
 	if a.Provider == nil {
 		return principal{}, nil

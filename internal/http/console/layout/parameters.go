@@ -138,8 +138,8 @@ func ActiveOnlyParameter(to *bool) ParseFunc {
 	}
 }
 
-// RecipientParameter parses a recipient's hash.
-func RecipientParameter(to **recipient.Hash) ParseFunc {
+// RecipientHashParser parses a recipient's hash.
+func RecipientHashParser(to **recipient.Hash) ParseFunc {
 	return Parameter(to, func(text string) (*recipient.Hash, bool) {
 		h, err := recipient.ParseHash(text)
 		return &h, err == nil

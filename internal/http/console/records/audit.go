@@ -29,7 +29,7 @@ func (handlers *Handlers) auditEntryList() layout.List[store.AuditFilter, store.
 		Parameters: func(f *store.AuditFilter) layout.Parameters {
 			return layout.Parameters{
 				"who": layout.ShortTextParameter(&f.Who), "what": layout.ShortTextParameter(&f.What),
-				"recipient": layout.RecipientParameter(&f.Recipient),
+				"recipient": layout.RecipientHashParser(&f.Recipient),
 			}
 		},
 		Place: func(f *store.AuditFilter) layout.PagingFields {

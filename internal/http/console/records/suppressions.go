@@ -31,7 +31,7 @@ func (handlers *Handlers) suppressionList() layout.List[store.SuppressionFilter,
 		Parameters: func(f *store.SuppressionFilter) layout.Parameters {
 			return layout.Parameters{
 				"state":     layout.ActiveOnlyParameter(&f.Active),
-				"recipient": layout.RecipientParameter(&f.Recipient),
+				"recipient": layout.RecipientHashParser(&f.Recipient),
 			}
 		},
 		Place: func(f *store.SuppressionFilter) layout.PagingFields {

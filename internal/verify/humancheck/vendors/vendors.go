@@ -214,8 +214,8 @@ func (v *Verifier) Probe(ctx context.Context) (string, error) {
 	return providerhttp.Host(v.URL) + " answers, and takes the secret", nil
 }
 
-// Watch probes the vendor at once, six seconds after an answer that may come of a wrong setting or
-// a fault, and every six seconds while probes fail. It returns when ctx ends.
+// Watch probes the vendor at once, and again six seconds after a failed probe, or after an answer
+// that may come of a wrong setting or a fault. It returns when ctx ends.
 func (v *Verifier) Watch(ctx context.Context) {
 	for ctx.Err() == nil {
 		if v.probe(ctx) {
