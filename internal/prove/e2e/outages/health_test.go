@@ -135,7 +135,7 @@ func TestWhatIsToldOfAFailureIsWhatRequestsMeet(t *testing.T) {
 				db, err := sqlite.OpenPool("file:"+filepath.Join(s.Env["SENDCODE_DATA_DIR"], config.DatabaseFile), 1)
 				apptest.Must(s.T, err)
 				s.Cleanup(func() { _ = db.Close() })
-				_, err = db.Exec(`BEGIN IMMEDIATE`)
+				_, err = db.Exec(`PRAGMA busy_timeout = 5000; BEGIN IMMEDIATE`) // after a write of the service
 				apptest.Must(s.T, err)
 			},
 			send: "503", ready: "database_away", doctor: "✗ service: degraded: database_away", gauge: writable, value: "0",
