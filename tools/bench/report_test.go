@@ -141,12 +141,12 @@ type goal struct {
 // has a bound that writing each would exceed. -perf.older finds smaller losses: it compares two
 // builds on one machine. A wider bound has its reason in the commit.
 var goals = []goal{
-	{send, "", allocations, 295.4},
+	{send, "", allocations, 296.4},
 	{send, "", statements, 0.3771},
 	{send, "", walBytes, 1836},
 	{flood, "", allocations, 268},
 	{flood, "", statements, 0.3},
-	{flood, "", walBytes, 10},
+	{flood, "", walBytes, 50},
 	{look, "", allocations, 264.7},
 	{look, "", statements, 0.3717},
 	{check, "", allocations, 247.6},
@@ -155,7 +155,7 @@ var goals = []goal{
 	{send, fairFloor, processor, 3.06},
 	{send, fairFloor, p50, 2.604},
 	{check, fairFloor, processor, 3.899},
-	{check, fairFloor, p50, 3.061},
+	{check, fairFloor, p50, 3.2},
 	{send, otpgateway, processor, 1.638},
 	{send, otpgateway, p50, 1.359},
 	{check, otpgateway, processor, 1.305},
