@@ -263,9 +263,9 @@ type App struct {
 	// Origins of its pages, exactly: `https://shop.example`. A public key works there and on our
 	// page.
 	Origins []string `yaml:"origins" check:"origin" unique:"yes"`
-	// The host in the last line `@host #code` of text messages that its back end requests; by
-	// default the page's. For those that a widget requests it is the widget's site, if the line
-	// fits `sms.segments`.
+	// The host in the last line `@host #code` of text messages that the app's back end requests; by
+	// default the page's. In a widget's messages it is the widget's site, if the line fits
+	// `sms.segments`.
 	SMSOrigin string `yaml:"sms_origin,omitempty" check:"page_host"`
 	// The 11 characters by which Android's SMS Retriever knows its app: `{{.Hash}}` in templates.
 	SMSHash string `yaml:"sms_hash,omitempty" check:"sms_hash"`

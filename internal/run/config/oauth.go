@@ -21,8 +21,8 @@ type oauthClient struct {
 	ClientID string `yaml:"client_id,omitempty"`
 	// The path of a file with the client's secret.
 	SecretFile string `yaml:"client_secret_file,omitempty"`
-	// Instead: the environment variable `NAME` that holds it, not `SENDCODE_…`. `NAME_FILE` may
-	// hold the path of a file with it.
+	// Or: the `NAME` of an environment variable that holds the secret, not `SENDCODE_…`.
+	// `NAME_FILE` may hold a file's path.
 	SecretEnv string `yaml:"client_secret_env,omitempty"`
 	// By default that of Microsoft's mail servers, with `tenant`, or Google's, with
 	// `service_account_file`.
