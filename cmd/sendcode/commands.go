@@ -236,21 +236,14 @@ type healthCommand struct {
 func (h healthCommand) Run(ctx context.Context, p program) error {
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet,
-		"http://"+cmp.Or(h.Addr, p.configuredAddr(), "127.0.0.1:"+h.Port)+"/readyz", nil)
-	if err != nil {
+	status, body, err := checks.AskReadiness(ctx, cmp.Or(h.Addr, p.configuredAddr(), "127.0.0.1:"+h.Port))
+	if status == 0 {
 		return err
 	}
-	answer, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return err
+	if err == nil && status != http.StatusOK {
+		err = fmt.Errorf("not ready: %d %s", status, http.StatusText(status))
 	}
-	defer func() { _ = answer.Body.Close() }()
-	body, err := io.ReadAll(io.LimitReader(answer.Body, 4096))
-	if err == nil && answer.StatusCode != http.StatusOK {
-		err = fmt.Errorf("not ready: %s", answer.Status)
-	}
-	return errors.Join(p.println(strings.TrimSpace(string(body))), err)
+	return errors.Join(p.println(strings.TrimSpace(body)), err)
 }
 
 // configuredAddr returns where the service listens by its settings; empty if they have a mistake.

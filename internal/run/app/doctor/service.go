@@ -14,17 +14,8 @@ import (
 func (d *doctor) checkService(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+d.cfg.Addr+"/readyz", nil)
-	if err != nil {
-		return
-	}
-	answer, err := http.DefaultClient.Do(r)
-	if err != nil {
-		return
-	}
-	defer func() { _ = answer.Body.Close() }()
-	body, _ := io.ReadAll(io.LimitReader(answer.Body, 4096))
-	for line := range strings.Lines(string(body)) {
+	_, body, _ := AskReadiness(ctx, d.cfg.Addr)
+	for line := range strings.Lines(body) {
 		line = strings.TrimSpace(line)
 		if line == "ok" {
 			d.pass("service", "it is ready")
@@ -38,6 +29,21 @@ func (d *doctor) checkService(ctx context.Context) {
 			d.fail("service", line)
 		}
 	}
+}
+
+// AskReadiness returns the status and body of /readyz of the service at a host and port.
+func AskReadiness(ctx context.Context, addr string) (status int, body string, err error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+"/readyz", nil)
+	if err != nil {
+		return 0, "", err
+	}
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return 0, "", err
+	}
+	defer func() { _ = answer.Body.Close() }()
+	text, err := io.ReadAll(io.LimitReader(answer.Body, 4096))
+	return answer.StatusCode, string(text), err
 }
 
 // whileItWorks are the words of /readyz while the service works, or while it is set to send
