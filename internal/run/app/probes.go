@@ -210,8 +210,8 @@ type refusals struct {
 }
 
 const (
-	refusalsTillTold = 5
-	refusalsToldFor  = 10 * time.Minute // after the last message: without traffic nothing else would end the state
+	refusalsToReport    = 5
+	refusalsReportedFor = 10 * time.Minute // after the last message: without traffic nothing else would end the state
 )
 
 func (r *refusals) note(fail *delivery.Error) {
@@ -230,7 +230,7 @@ func (a *App) whyRefused(ch recipient.Channel, reason server.HealthReason) *serv
 	r := a.refusals[ch]
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.n < refusalsTillTold || time.Since(r.last) >= refusalsToldFor {
+	if r.n < refusalsToReport || time.Since(r.last) >= refusalsReportedFor {
 		return nil
 	}
 	return &reason

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -302,14 +303,17 @@ func (a *App) tokenLogger(client string, failure error) {
 // wait for the next message. While messages wait it does nothing: a login does not show whether the
 // server would accept a message.
 func (a *App) recheckSuspended(ctx context.Context) {
-	idle := func(ch recipient.Channel) bool {
+	mayRecheck := func(ch recipient.Channel, all []delivery.Health) bool {
+		if !slices.ContainsFunc(all, func(h delivery.Health) bool { return !h.Up }) {
+			return false
+		}
 		waits, err := a.db.AnySendWaits(ctx, ch)
 		return err == nil && !waits
 	}
-	if idle(recipient.Email) {
+	if mayRecheck(recipient.Email, a.servers.Health()) {
 		a.servers.RecheckSuspended(ctx, a.cfg.MailSenders())
 	}
-	if carriers, ok := a.carrier.(*sms.Carriers); ok && idle(recipient.SMS) {
+	if carriers, ok := a.carrier.(*sms.Carriers); ok && mayRecheck(recipient.SMS, carriers.Health()) {
 		carriers.RecheckSuspended(ctx)
 	}
 }
