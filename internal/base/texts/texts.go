@@ -37,7 +37,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/text/feature/plural"
 	"golang.org/x/text/language"
 	"golang.org/x/text/language/display"
 
@@ -113,17 +112,6 @@ func parseFile(tag language.Tag, file []byte) (Words, error) {
 	delete(w.sections, remarksSection)
 	w.texts = w.sections[consoleSection]
 	return w, nil
-}
-
-// PluralForm returns the CLDR plural category of n in a language: "zero", "one", "two", "few",
-// "many" or "other".
-func PluralForm(tag language.Tag, n int) string {
-	names := [...]string{
-		plural.Other: "other", plural.Zero: "zero", plural.One: "one", plural.Two: "two",
-		plural.Few:  "few",
-		plural.Many: "many",
-	}
-	return names[plural.Cardinal.MatchPlural(tag, n, 0, 0, 0, 0)]
 }
 
 // ConsoleTextsFor returns the console's texts in the language that fits an Accept-Language list
