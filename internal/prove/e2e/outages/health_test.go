@@ -90,6 +90,19 @@ func carrier(status int, body string) func(*apptest.Stack, *servertest.Disk) {
 	}
 }
 
+// recipients is a failure of each RCPT.
+func recipients(reply, send, gauge string) failure {
+	return failure{
+		fail: mails(smtptest.Rule{Stage: smtptest.Rcpt, Reply: reply}), send: send,
+		ready: "mails_refused", doctor: "✗ service: degraded: mails_refused", gauge: gauge,
+	}
+}
+
+// texts is a failure of a carrier.
+func texts(status int, body, send, ready, up string) failure {
+	return failure{begin: carrier(status, body), send: send, ready: ready, doctor: "✗ service: degraded: " + ready, gauge: carrierUp, value: up}
+}
+
 // Each failure of a part is told alike by what a request gets, /readyz, the doctor, and what alerts
 // look at.
 func TestWhatIsToldOfAFailureIsWhatRequestsMeet(t *testing.T) {
@@ -199,42 +212,18 @@ func TestWhatIsToldOfAFailureIsWhatRequestsMeet(t *testing.T) {
 			begin: mails(smtptest.Rule{Stage: smtptest.Dot, Stall: true}),
 			send:  "503", ready: "mails_slow", doctor: "✗ service: degraded: mails_slow", gauge: "sendcode_delivery_refusals_total{",
 		},
-		"each recipient is unknown": {
-			fail: mails(smtptest.Rule{Stage: smtptest.Rcpt, Reply: "550 5.1.1 no such user"}),
-			send: "failed", ready: "mails_refused", doctor: "✗ service: degraded: mails_refused", gauge: refused,
-		},
-		"each recipient is refused": {
-			fail: mails(smtptest.Rule{Stage: smtptest.Rcpt, Reply: "554 5.7.1 relay access denied"}),
-			send: "failed", ready: "mails_refused", doctor: "✗ service: degraded: mails_refused", gauge: refused,
-		},
-		"each recipient is deferred": {
-			fail: mails(smtptest.Rule{Stage: smtptest.Rcpt, Reply: "451 4.3.0 later"}),
-			send: "queued", ready: "mails_refused", doctor: "✗ service: degraded: mails_refused", gauge: deferred,
-		},
+		"each recipient is unknown":  recipients("550 5.1.1 no such user", "failed", refused),
+		"each recipient is refused":  recipients("554 5.7.1 relay access denied", "failed", refused),
+		"each recipient is deferred": recipients("451 4.3.0 later", "queued", deferred),
 		"the sender is refused": {
 			fail: mails(smtptest.Rule{Stage: smtptest.Mail, Reply: "550 5.7.60 not this sender"}),
 			send: "failed", ready: "mails_refused", doctor: "✗ mail server: ", gauge: refused,
 		},
-		theTexts + "with a login that is refused": {
-			begin: carrier(401, `{}`),
-			send:  "queued", ready: "carriers_suspended", doctor: "✗ service: degraded: carriers_suspended", gauge: carrierUp, value: "0",
-		},
-		theTexts + "without money": {
-			begin: carrier(402, `{"code": 30002}`),
-			send:  "queued", ready: "carriers_suspended", doctor: "✗ service: degraded: carriers_suspended", gauge: carrierUp, value: "0",
-		},
-		theTexts + "by a carrier that fails": {
-			begin: carrier(500, "oops"),
-			send:  "unknown", ready: "carriers_suspended", doctor: "✗ service: degraded: carriers_suspended", gauge: carrierUp, value: "0",
-		},
-		theTexts + "by a carrier that stalls": {
-			begin: carrier(0, ""),
-			send:  "503", ready: "carriers_suspended", doctor: "✗ service: degraded: carriers_suspended", gauge: carrierUp, value: "0",
-		},
-		theTexts + "that are refused": {
-			begin: carrier(429, ""),
-			send:  "queued", ready: "texts_refused", doctor: "✗ service: degraded: texts_refused", gauge: carrierUp, value: "1",
-		},
+		theTexts + "with a login that is refused": texts(401, `{}`, "queued", "carriers_suspended", "0"),
+		theTexts + "without money":                texts(402, `{"code": 30002}`, "queued", "carriers_suspended", "0"),
+		theTexts + "by a carrier that fails":      texts(500, "oops", "unknown", "carriers_suspended", "0"),
+		theTexts + "by a carrier that stalls":     texts(0, "", "503", "carriers_suspended", "0"),
+		theTexts + "that are refused":             texts(429, "", "queued", "texts_refused", "1"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
