@@ -51,9 +51,8 @@ type listView struct {
 	Shared  texts.Sentence   // says that the rows only share a support reference; nil: they do not
 	Person  *recipientHeader // when the list is one recipient's
 	Rows    []sendRow
-	Count   string  // of the rows
-	Nothing string  // why there are no rows
-	Ways    []wayOn // from there to rows
+	Count   string // of the rows
+	Nothing string // why there are no rows
 	// of a recipient's page: explains the newest row or why there is none; nil: no verdict is shown
 	Verdict          *explain.Verdict
 	Export           string              // address of all rows as a file; empty: no rows, or not allowed
@@ -68,7 +67,6 @@ type listView struct {
 type searchView struct {
 	Typed   string
 	Problem string
-	Ways    []wayOn // from the problem to rows
 }
 
 // recipientHeader is the part of a recipient's page above the rows.
@@ -127,7 +125,7 @@ func (console *Console) showList(c echo.Context, status int, q listQuery, s sear
 		case filters == layout.FilterText("recipient", "", w):
 			v.Verdict = explain.JudgeWithoutRows(q.unserved, w)
 		default:
-			v.Nothing, v.Ways = console.emptyListText(q.given, w)
+			v.Nothing = w.Get("list.none", "filters", filters)
 		}
 	}
 	if q.filter.Recipient != nil {

@@ -37,7 +37,8 @@ func (console *Console) searchPage(c echo.Context, form url.Values) error {
 	}
 	if bad, ok := errors.AsType[*fault.InvalidError](err); ok {
 		q := listQuery{filter: store.Filter{Limit: layout.DefaultPageRows}, given: url.Values{}}
-		return console.showList(c, http.StatusUnprocessableEntity, q, console.searchProblem(c, typed, bad))
+		problem := cmp.Or(layout.Words(c).Get("search.reason."+bad.Reason), bad.Detail)
+		return console.showList(c, http.StatusUnprocessableEntity, q, searchView{typed, problem})
 	}
 	if err != nil {
 		return err
@@ -78,19 +79,6 @@ func takeSearchedCookie(c echo.Context) string {
 	return masked
 }
 
-// searchProblem returns the search field after a text that cannot be searched for.
-func (console *Console) searchProblem(c echo.Context, typed string, bad *fault.InvalidError) searchView {
-	w := layout.Words(c)
-	if bad.Reason == "required" {
-		return searchView{Problem: w.Get("search.empty")}
-	}
-	why, ways := console.explainNothing(typed, w)
-	if bad.Reason == nothingFound {
-		return searchView{typed, w.Get("list.none", "filters", layout.FilterText("reference", typed, w)) + w.Get("sentence.space") + why, ways}
-	}
-	return searchView{typed, cmp.Or(w.Get("search.reason."+bad.Reason), bad.Detail) + w.Get("sentence.space") + why, ways}
-}
-
 // supportReferenceAddress returns the address that a support reference leads to: of its send or, if
 // several sends share it, of a list of them; "" if the text is no reference or no send has it.
 func (console *Console) supportReferenceAddress(ctx context.Context, typed string) (string, error) {
@@ -108,9 +96,6 @@ func (console *Console) supportReferenceAddress(ctx context.Context, typed strin
 	}
 	return listAddress(nil, "support", store.SupportReference(rows[0].ID)), nil
 }
-
-// nothingFound is the reason for a search whose text is not a recipient and not in the database.
-const nothingFound = "nothing"
 
 // searchAddress returns the address that a search leads to: a send's page, or a list by recipient,
 // reference or request. A text gets into a URL only as the reference of a send, and never if it may
@@ -171,7 +156,7 @@ func (console *Console) referenceAddress(ctx context.Context, typed, plain strin
 	}
 	address, err := console.fallBackToRequestAddress(ctx, plain, "", nil, nil)
 	if err == nil && address == "" {
-		err = fault.Invalid("q", nothingFound, "")
+		err = fault.Invalid("q", "nothing", "")
 	}
 	return address, err
 }

@@ -55,7 +55,7 @@ func TestSearchBySupportReference(t *testing.T) {
 	for _, typed := range []string{ref, strings.ToLower(ref), " " + strings.ReplaceAll(ref, "-", " ") + " "} {
 		redirects(t, searchFor(b, typed), "/admin/sends/"+mine.String())
 	}
-	contains(t, searchFor(b, "S-0000-0000"), "No send has this support reference")
+	contains(t, searchFor(b, "S-0000-0000"), "Nothing has this text.")
 	twin := r.sent("cem@example.com", func(s *store.Send) { s.ID = mine; s.ID[7]++ })
 	if store.SupportReference(twin.ID) != ref {
 		t.Fatal("the twin has a reference of its own")
