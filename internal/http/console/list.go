@@ -188,9 +188,6 @@ func (console *Console) addRecipientHeader(c echo.Context, v *listView) (err err
 	ctx := c.Request().Context()
 	v.Person = &recipientHeader{FilterText: v.W.Sentence("filter.recipient.unknown")}
 	if len(v.Rows) == 0 {
-		if masked := takeSearchedCookie(c); masked != "" {
-			v.Person.FilterText = v.W.Sentence("filter.recipient", texts.Strong("to", masked))
-		}
 		return nil
 	}
 	newest := v.Rows[0].SendOrRefusal

@@ -23,7 +23,6 @@ import (
 	"sendcode/internal/http/console/layout"
 	"sendcode/internal/store"
 	"sendcode/internal/verify/support"
-	"sendcode/internal/verify/verification"
 )
 
 // searchPage redirects a search to the page of a send, or to the list by the recipient's hash, a
@@ -43,40 +42,7 @@ func (console *Console) searchPage(c echo.Context, form url.Values) error {
 	if err != nil {
 		return err
 	}
-	setSearchedCookie(c, typed, to)
 	return c.Redirect(http.StatusSeeOther, to)
-}
-
-// searchedCookie holds the masked recipient of the last search, and the address of its list, since
-// another tab may search meanwhile. A page without rows shows it, so that the reader sees how the
-// search was understood.
-const searchedCookie = "sendcode_searched"
-
-// setSearchedCookie stores a typed recipient, masked, for the list at the address. Other texts are
-// not stored.
-func setSearchedCookie(c echo.Context, typed, list string) {
-	ch, to, is := guessRecipient(typed)
-	if !is {
-		return
-	}
-	if r, err := verification.ParseRecipient(string(ch), to, ""); err == nil {
-		c.SetCookie(&http.Cookie{
-			Name: searchedCookie, Value: url.QueryEscape(list + " " + r.Masked()), Path: "/admin", MaxAge: 60,
-			HttpOnly: true,
-			Secure:   c.Scheme() == "https", SameSite: http.SameSiteStrictMode,
-		})
-	}
-}
-
-// takeSearchedCookie returns the masked recipient of the search that led to this page, and deletes
-// the cookie; "" if there is none.
-func takeSearchedCookie(c echo.Context) string {
-	list, masked, _ := strings.Cut(layout.CookieValue(c, searchedCookie), " ")
-	if list != c.Request().URL.RequestURI() {
-		return ""
-	}
-	c.SetCookie(&http.Cookie{Name: searchedCookie, Path: "/admin", MaxAge: -1})
-	return masked
 }
 
 // supportReferenceAddress returns the address that a support reference leads to: of its send or, if

@@ -104,17 +104,17 @@ const (
 // in English. Times are in the chosen zone, or else in the browser's, or else in UTC.
 func Words(c echo.Context) texts.Words {
 	w := texts.ConsoleTextsFor(c.Request().Header.Get("Accept-Language"))
-	if chosen, ok := texts.ConsoleByTag(CookieValue(c, languageCookie)); ok {
+	if chosen, ok := texts.ConsoleByTag(cookieValue(c, languageCookie)); ok {
 		w = chosen
 	}
-	if zone, ok := loadZone(CookieValue(c, zoneCookie)); ok {
+	if zone, ok := loadZone(cookieValue(c, zoneCookie)); ok {
 		w = w.In(zone)
 	}
 	return w
 }
 
-// CookieValue returns the unescaped value of a cookie; "" if it is missing.
-func CookieValue(c echo.Context, name string) string {
+// cookieValue returns the unescaped value of a cookie; "" if it is missing.
+func cookieValue(c echo.Context, name string) string {
 	found, err := c.Cookie(name)
 	if err != nil {
 		return ""
