@@ -1,7 +1,6 @@
-// Command screenshots draws the pictures of the README, into docs/pictures: those of the page and
-// the console, of the week that make demo plays, and the moving one. It needs a Chromium and no
-// back end. Pictures of every card and of the console's pages are kept by the tests that look at
-// them.
+// Command screenshots draws the pictures of the README, into docs/pictures: the page and the
+// console, of the week that make demo plays. It needs a Chromium and no back end. Pictures of every
+// card and of the console's pages are kept by the tests that look at them.
 package main
 
 import (
@@ -33,9 +32,6 @@ func run(ctx context.Context) error {
 	browser, end := browsertest.StartChromium(ctx, program)
 	defer end()
 	if err := chromedp.Do(browser); err != nil {
-		return err
-	}
-	if err := drawStory(browser); err != nil {
 		return err
 	}
 	return drawDemo(ctx, browser)
