@@ -107,37 +107,33 @@ func TestConfigKeepsItsPassword(t *testing.T) {
 // provider to SMTP where the mail was certainly not accepted. What may have been accepted goes to
 // no other server.
 func TestFailoverBetweenKinds(t *testing.T) {
-	for _, rig := range mailapitest.Rigs() {
-		t.Run(rig.Scheme, func(t *testing.T) {
-			api, relay := mailapitest.Start(t, rig), smtptest.Start(t, smtptest.Script{})
-			closed := fmt.Sprint("smtp://127.0.0.1:", servertest.FreePort(t))
-			for n, c := range []struct {
-				list         string
-				then         mailapitest.Step
-				class        delivery.ErrorClass
-				byAPI, byMTA int
-			}{
-				{closed + "," + api.URL(), mailapitest.Accepts, "", 1, 0},
-				{api.URL() + "," + relay.URL(), mailapitest.Answers(rig.Later), "", 0, 1},
-				{closed + "," + api.URL() + "," + relay.URL(), mailapitest.Answers(rig.Later), "", 0, 1},
-				{api.URL() + "," + relay.URL(), mailapitest.Answers(rig.Refused), delivery.Rejected, 0, 0},
-			} {
-				configs, err := mailserver.ParseURLs(c.list, nil)
-				servertest.OK(t, err)
-				servers, err := mailserver.Open(configs, "")
-				servertest.OK(t, err)
-				api.Script(c.then)
-				mails, relayed := len(api.Mails()), len(relay.Messages())
-				_, err = servers.Send(t.Context(), smtptest.Sample(n))
-				_ = servers.Close()
-				got := delivery.ErrorClass("")
-				if fail, ok := err.(*delivery.Error); ok {
-					got = fail.Class
-				}
-				if got != c.class || len(api.Mails())-mails != c.byAPI || len(relay.Messages())-relayed != c.byMTA {
-					t.Errorf("%d: %v, %d mails by the API and %d by SMTP", n, err, len(api.Mails())-mails, len(relay.Messages())-relayed)
-				}
-			}
-		})
+	api, relay := mailapitest.Start(t), smtptest.Start(t, smtptest.Script{})
+	closed := fmt.Sprint("smtp://127.0.0.1:", servertest.FreePort(t))
+	for n, c := range []struct {
+		list         string
+		then         mailapitest.Step
+		class        delivery.ErrorClass
+		byAPI, byMTA int
+	}{
+		{closed + "," + api.URL(), mailapitest.Accepts, "", 1, 0},
+		{api.URL() + "," + relay.URL(), mailapitest.Answers(mailapitest.Later), "", 0, 1},
+		{closed + "," + api.URL() + "," + relay.URL(), mailapitest.Answers(mailapitest.Later), "", 0, 1},
+		{api.URL() + "," + relay.URL(), mailapitest.Answers(mailapitest.Refused), delivery.Rejected, 0, 0},
+	} {
+		configs, err := mailserver.ParseURLs(c.list, nil)
+		servertest.OK(t, err)
+		servers, err := mailserver.Open(configs, "")
+		servertest.OK(t, err)
+		api.Script(c.then)
+		mails, relayed := len(api.Mails()), len(relay.Messages())
+		_, err = servers.Send(t.Context(), smtptest.Sample(n))
+		_ = servers.Close()
+		got := delivery.ErrorClass("")
+		if fail, ok := err.(*delivery.Error); ok {
+			got = fail.Class
+		}
+		if got != c.class || len(api.Mails())-mails != c.byAPI || len(relay.Messages())-relayed != c.byMTA {
+			t.Errorf("%d: %v, %d mails by the API and %d by SMTP", n, err, len(api.Mails())-mails, len(relay.Messages())-relayed)
+		}
 	}
 }

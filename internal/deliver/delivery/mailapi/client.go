@@ -2,8 +2,7 @@ package mailapi
 
 import (
 	"context"
-	"maps"
-	"slices"
+	"net/http"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -12,53 +11,15 @@ import (
 	"sendcode/internal/deliver/providerhttp"
 )
 
-// providerAPI is the part of a provider's API that differs from other providers.
-type providerAPI interface {
-	// buildRequest returns the request that hands over a mail.
-	buildRequest(mail *delivery.RenderedMail) (providerhttp.Request, *delivery.Error)
-	// readAnswer reads an answer. accepted: the answer has the provider's ID of the mail. A 2xx
-	// without one is not accepted: a proxy on the way may have sent it. code and words are those of
-	// a failure; empty if the answer has none.
-	readAnswer(a providerhttp.Response) (accepted bool, code, words string)
-	// codeMeanings returns the meanings of the provider's codes whose HTTP status does not say
-	// them.
-	codeMeanings() map[string]providerhttp.Meaning
-	// probeRequest returns a harmless request, and good, which reports from the answer whether the
-	// login works.
-	probeRequest() (r providerhttp.Request, good func(status int, code string) bool)
-}
-
-// providersByScheme are the providers by the scheme of their URLs. Each checks a configuration, and
-// fills in the parts that depend on the provider, such as the host.
-var providersByScheme = map[string]func(c *Config) (providerAPI, error){
-	"resend": openResend,
-}
-
-// Schemes returns the schemes of the providers' URLs, sorted.
-func Schemes() []string { return slices.Sorted(maps.Keys(providersByScheme)) }
-
-// IsProviderScheme reports whether a scheme is a provider's.
-func IsProviderScheme(scheme string) bool { return providersByScheme[scheme] != nil }
-
-// The meanings of a provider's code for a mail that was not accepted.
-var (
-	meansRejected = providerhttp.Meaning{Class: delivery.Rejected, About: delivery.AboutMessage}
-	// our key, sender or request: another server may do better
-	meansAccount = providerhttp.Meaning{Class: delivery.Temporary, About: delivery.AboutAccount}
-	meansPace    = providerhttp.Meaning{Class: delivery.Temporary, About: delivery.AboutPace}
-	meansUnknown = providerhttp.Meaning{Class: delivery.Unknown} // the mail may have been accepted
-)
-
 const (
 	errClosed = delivery.SafeError("the sender is closed")
 	errLogin  = delivery.SafeError("the key or the signature is refused")
 )
 
-// Client is one account with a provider. Safe for concurrent use.
+// Client is one account with Resend. Safe for concurrent use.
 type Client struct {
 	delivery.LastCertificate
 	config Config
-	api    providerAPI
 	http   providerhttp.Client
 	slots  chan struct{}
 	waits  atomic.Int64
@@ -67,12 +28,11 @@ type Client struct {
 
 // New checks the configuration of a server, and dials nothing.
 func New(c Config) (*Client, error) {
-	a, err := c.openProvider()
-	if err != nil {
+	if err := c.complete(); err != nil {
 		return nil, err
 	}
 	return &Client{
-		config: c, api: a, http: providerhttp.Client{Dial: c.Dial, RootCAs: c.RootCAs},
+		config: c, http: providerhttp.Client{Dial: c.Dial, RootCAs: c.RootCAs},
 		slots: make(chan struct{}, c.MaxConns),
 	}, nil
 }
@@ -150,7 +110,7 @@ var repeatPauses = []time.Duration{time.Second, 3 * time.Second}
 // send makes the request of a mail. If its outcome is unknown, send repeats the request, which the
 // provider knows.
 func (c *Client) send(ctx context.Context, mail *delivery.RenderedMail) (reply string, fail *delivery.Error) {
-	r, fail := c.api.buildRequest(mail)
+	r, fail := c.config.mailRequest(mail)
 	if fail != nil {
 		return "", fail
 	}
@@ -181,12 +141,12 @@ func (c *Client) requestOnce(ctx context.Context, r providerhttp.Request, privat
 		return "", fail
 	}
 	c.NoteCertificate(a.TLS, nil)
-	accepted, code, words := c.api.readAnswer(a)
+	accepted, code, words := readAnswer(a)
 	if accepted && a.Status/100 == 2 {
 		return delivery.FormatReplyCodes(a.Status, ""), nil
 	}
 	fail = providerhttp.ErrorByStatus(a, code)
-	if m, known := c.api.codeMeanings()[code]; known {
+	if m, known := codeMeanings[code]; known {
 		fail = m.ToError(a, code)
 	}
 	private.Login = []string{c.config.Username, c.config.Password}
@@ -205,7 +165,7 @@ func sendIDOf(mail *delivery.RenderedMail) string {
 	return id
 }
 
-// Examine makes a request that does no harm, logged in and encrypted as configured. It sends no
+// Examine lists the domains, logged in and encrypted as configured. It sends no
 // mail. It returns how the connection was encrypted. The error is a [*delivery.Error], or describes
 // the problem with the configuration.
 func Examine(ctx context.Context, c Config) (delivery.Encryption, error) {
@@ -213,12 +173,12 @@ func Examine(ctx context.Context, c Config) (delivery.Encryption, error) {
 	if err != nil {
 		return delivery.Encryption{}, err
 	}
-	r, good := s.api.probeRequest()
-	a, fail := s.http.Do(ctx, r)
+	a, fail := s.http.Do(ctx, s.config.request(http.MethodGet, "/domains"))
 	if fail != nil {
 		return delivery.Encryption{}, fail
 	}
-	if _, code, _ := s.api.readAnswer(a); !good(a.Status, code) {
+	// Resend answers restricted_api_key to a key that may only send, which is a good key
+	if _, code, _ := readAnswer(a); a.Status != http.StatusOK && code != "restricted_api_key" {
 		return delivery.Encryption{}, &delivery.Error{
 			Class: delivery.Temporary, Stage: delivery.StageAuth, Status: a.Status, Code: providerhttp.SafeErrorCode(code),
 			Err: errLogin,

@@ -1,7 +1,6 @@
 package mailapi
 
 import (
-	"cmp"
 	"encoding/json"
 	"maps"
 	"net/http"
@@ -10,18 +9,9 @@ import (
 	"sendcode/internal/deliver/providerhttp"
 )
 
-// resendAPI is the API of Resend (resend.com/docs/api-reference/emails/send-email).
-type resendAPI struct{ *Config }
-
-func openResend(c *Config) (providerAPI, error) {
-	if c.Username != "" || c.Password == "" {
-		return nil, delivery.SafeError("must be resend://:key@api.resend.com, with the API key as the password")
-	}
-	c.Host = cmp.Or(c.Host, "api.resend.com")
-	return resendAPI{c}, nil
-}
-
-func (r resendAPI) buildRequest(mail *delivery.RenderedMail) (providerhttp.Request, *delivery.Error) {
+// mailRequest returns the request that hands over a mail
+// (resend.com/docs/api-reference/emails/send-email).
+func (c *Config) mailRequest(mail *delivery.RenderedMail) (providerhttp.Request, *delivery.Error) {
 	m, err := mail.Message.WithTexts()
 	if err != nil {
 		return providerhttp.Request{}, &delivery.Error{
@@ -50,49 +40,52 @@ func (r resendAPI) buildRequest(mail *delivery.RenderedMail) (providerhttp.Reque
 		Headers map[string]string `json:"headers"`
 		Tags    []tag             `json:"tags"`
 	}{mail.FromHeader(), []string{mail.To}, m.Subject, m.Text, m.HTML, headers, []tag{{"send", sendIDOf(mail)}}})
-	request := r.authorizedRequest(http.MethodPost, "/emails")
+	request := c.request(http.MethodPost, "/emails")
 	request.Body = body
 	request.Header.Set("Content-Type", "application/json")
 	request.Header.Set("Idempotency-Key", sendIDOf(mail)+"/"+providerhttp.HexSHA256(string(body))[:32])
 	return request, nil
 }
 
-func (r resendAPI) authorizedRequest(method, path string) providerhttp.Request {
-	return providerhttp.Request{Method: method, URL: r.endpoint(path), Header: http.Header{
+// request returns a request with the account's key.
+func (c *Config) request(method, path string) providerhttp.Request {
+	return providerhttp.Request{Method: method, URL: c.endpoint(path), Header: http.Header{
 		// Resend answers 403 without a User-Agent
-		"Authorization": {"Bearer " + r.Password}, "User-Agent": {"sendcode"},
+		"Authorization": {"Bearer " + c.Password}, "User-Agent": {"sendcode"},
 	}}
 }
 
-func (r resendAPI) readAnswer(a providerhttp.Response) (accepted bool, code, words string) {
+// readAnswer reads an answer. accepted: it has Resend's ID of the mail. A 2xx without one is not
+// accepted: a proxy on the way may have sent it. code and words are those of a failure; empty if
+// the answer has none.
+func readAnswer(a providerhttp.Response) (accepted bool, code, words string) {
 	var said struct{ ID, Name, Message string }
 	_ = json.Unmarshal(a.Body, &said) // if it fails, there is no code, and the status counts
 	return said.ID != "", said.Name, said.Message
 }
 
+// The meanings of a code for a mail that was not accepted.
+var (
+	meansRejected = providerhttp.Meaning{Class: delivery.Rejected, About: delivery.AboutMessage}
+	// our key, sender or request: another server may do better
+	meansAccount = providerhttp.Meaning{Class: delivery.Temporary, About: delivery.AboutAccount}
+	meansPace    = providerhttp.Meaning{Class: delivery.Temporary, About: delivery.AboutPace}
+	meansUnknown = providerhttp.Meaning{Class: delivery.Unknown} // the mail may have been accepted
+)
+
 // codeMeanings has the codes that mean something else than their HTTP status
 // (resend.com/docs/api-reference/errors).
-func (r resendAPI) codeMeanings() map[string]providerhttp.Meaning {
-	return map[string]providerhttp.Meaning{
-		"invalid_from_address":           meansAccount,
-		"invalid_idempotent_request":     meansUnknown, // an earlier request had this key, and may have been accepted
-		"concurrent_idempotent_requests": meansUnknown,
+var codeMeanings = map[string]providerhttp.Meaning{
+	"invalid_from_address":           meansAccount,
+	"invalid_idempotent_request":     meansUnknown, // an earlier request had this key, and may have been accepted
+	"concurrent_idempotent_requests": meansUnknown,
 
-		// as their status says, but also with a 200; validation_error has several
-		"missing_required_field": meansRejected,
-		"invalid_parameter":      meansRejected,
-		"missing_api_key":        meansAccount,
-		"restricted_api_key":     meansAccount,
-		"invalid_api_key":        meansAccount,
-		"rate_limit_exceeded":    meansPace,
-		"daily_quota_exceeded":   meansPace,
-	}
-}
-
-// probeRequest lists the domains. Resend answers restricted_api_key to a key that may only send,
-// which is a good key.
-func (r resendAPI) probeRequest() (providerhttp.Request, func(int, string) bool) {
-	return r.authorizedRequest(http.MethodGet, "/domains"), func(status int, code string) bool {
-		return status == http.StatusOK || code == "restricted_api_key"
-	}
+	// as their status says, but also with a 200; validation_error has several
+	"missing_required_field": meansRejected,
+	"invalid_parameter":      meansRejected,
+	"missing_api_key":        meansAccount,
+	"restricted_api_key":     meansAccount,
+	"invalid_api_key":        meansAccount,
+	"rate_limit_exceeded":    meansPace,
+	"daily_quota_exceeded":   meansPace,
 }

@@ -21,10 +21,7 @@ func (t texts) Texts(string) (subject, text, html string, err error) {
 // differ in what SMTP and Resend are given.
 func TestEverySharedFieldIsSent(t *testing.T) {
 	others := map[string]string{"From": "Other <other@codes.example>", "Language": "de"}
-	resend, err := openResend(&Config{Password: "key"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	resend := Config{Password: "key"}
 	var encoder delivery.MailEncoder
 	encoded := func(shared delivery.SharedFields) (mail, request []byte, fail *delivery.Error) {
 		rendered, fail := encoder.Encode(delivery.Mail{
@@ -34,7 +31,7 @@ func TestEverySharedFieldIsSent(t *testing.T) {
 		if fail != nil {
 			return nil, nil, fail
 		}
-		r, fail := resend.buildRequest(rendered)
+		r, fail := resend.mailRequest(rendered)
 		return rendered.Content, r.Body, fail
 	}
 	usual := delivery.SharedFields{From: "Codes <no-reply@codes.example>", Language: "en"}

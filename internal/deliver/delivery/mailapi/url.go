@@ -14,13 +14,15 @@ import (
 	"sendcode/internal/deliver/delivery"
 )
 
-// Config names one account with a provider. A zero field means its default.
+// Scheme is that of the URL of an account.
+const Scheme = "resend"
+
+// Config names one account with Resend. A zero field means its default.
 type Config struct {
-	Scheme string // of its URL; it names the provider
-	Host   string
-	Port   int // by default 443, or 80 in the clear
-	// Username and Password are the login: for Resend the password is the API key.
-	Username, Password string
+	Host     string // by default api.resend.com
+	Port     int    // by default 443, or 80 in the clear
+	Username string // none
+	Password string // the API key
 	// Cleartext speaks HTTP without TLS, on loopback alone.
 	Cleartext bool
 	// RootCAs are the authorities that the server's certificate may come from; nil means the
@@ -37,24 +39,24 @@ const (
 	maxConns     = 1000
 )
 
-// ParseURL parses the URL of an account, such as resend://:key@api.resend.com. Its user, password
-// and host depend on the provider.
+// ParseURL parses the URL of an account, such as resend://:key@api.resend.com. The API key is
+// its password.
 //
 // conns is how many requests may be under way together, 1 to 1,000. Another host, port and
 // tls=none, which is the default on loopback hosts, are for tests and for proxies on this machine.
 // ca is a PEM file that replaces the system's authorities. Special characters of user and password
 // are written as %XX. Errors never quote the URL, which contains the key.
 func ParseURL(text string) (Config, error) {
-	u, err := delivery.ParseServerURL(text, Schemes()...)
+	u, err := delivery.ParseServerURL(text, Scheme)
 	if err != nil {
 		return Config{}, err
 	}
-	c := Config{Scheme: u.Scheme, Host: u.Hostname(), Username: u.User.Username()}
+	c := Config{Host: u.Hostname(), Username: u.User.Username()}
 	c.Password, _ = u.User.Password()
 	if err := c.setFromURL(u); err != nil {
 		return Config{}, err
 	}
-	_, err = c.openProvider()
+	err = c.complete()
 	return c, err
 }
 
@@ -79,21 +81,17 @@ func (c *Config) setFromURL(u *url.URL) error {
 	return err
 }
 
-// openProvider fills in the defaults and returns the provider's providerAPI. The error is the first
-// thing that is wrong; it has no credentials.
-func (c *Config) openProvider() (providerAPI, error) {
-	if !IsProviderScheme(c.Scheme) {
-		return nil, delivery.SafeError("the provider is not known")
-	}
-	c.MaxConns = cmp.Or(c.MaxConns, defaultConns)
-	a, err := providersByScheme[c.Scheme](c)
+// complete fills in the defaults. The error is the first thing that is wrong; it has no
+// credentials.
+func (c *Config) complete() error {
+	c.MaxConns, c.Host = cmp.Or(c.MaxConns, defaultConns), cmp.Or(c.Host, "api.resend.com")
 	switch {
-	case err != nil:
-		return nil, err
+	case c.Username != "" || c.Password == "":
+		return delivery.SafeError("must be resend://:key@api.resend.com, with the API key as the password")
 	case c.Cleartext && !loopback.IsHost(c.Host):
-		return nil, delivery.SafeError("tls=none would send the key unencrypted")
+		return delivery.SafeError("tls=none would send the key unencrypted")
 	}
-	return a, nil
+	return nil
 }
 
 // endpoint returns the URL of a path.
@@ -121,7 +119,7 @@ func (c *Config) Address() string {
 }
 
 // String gives scheme and address alone: the credentials are masked.
-func (c Config) String() string { return c.Scheme + "://" + c.Address() }
+func (c Config) String() string { return Scheme + "://" + c.Address() }
 
 // GoString masks the credentials in %#v.
 func (c Config) GoString() string { return c.String() }

@@ -61,7 +61,7 @@ func parseURL(text string, tokens oauth.Sources) (Config, error) {
 				return smtp.Examine(ctx, named(hello), senders...)
 			},
 		}, err
-	case mailapi.IsProviderScheme(scheme):
+	case scheme == mailapi.Scheme:
 		c, err := mailapi.ParseURL(text)
 		return Config{
 			Host: c.Host, Address: c.Address(), API: true, RequiresTLS: !c.Cleartext,
@@ -71,8 +71,7 @@ func parseURL(text string, tokens oauth.Sources) (Config, error) {
 			},
 		}, err
 	}
-	return Config{}, delivery.SafeError("the scheme must be one of smtp, smtps, " +
-		strings.Join(mailapi.Schemes(), ", "))
+	return Config{}, delivery.SafeError("the scheme must be one of smtp, smtps, " + mailapi.Scheme)
 }
 
 // Open makes the servers of configurations; hello is our name in EHLO where a URL gives none. It

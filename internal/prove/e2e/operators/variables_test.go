@@ -24,7 +24,7 @@ import (
 func TestDeployedTwiceWithNothingButVariables(t *testing.T) {
 	t.Parallel()
 	s := apptest.OnRealParts(t)
-	provider := mailapitest.Start(t, mailapitest.Rigs()[0])
+	provider := mailapitest.Start(t)
 	const page, person = "https://shop.example", "dora@example.com"
 	s.Env = map[string]string{
 		"SENDCODE_DATABASE_URL": s.Env["SENDCODE_DATABASE_URL"], "SENDCODE_SMTP_URL": provider.URL(),

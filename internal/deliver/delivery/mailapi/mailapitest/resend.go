@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
-	"net/url"
 	"strings"
 
 	"sendcode/internal/deliver/delivery"
@@ -13,34 +12,40 @@ import (
 // resendKey is the key of the account.
 const resendKey = "re_S3cretOfTheAccount"
 
-// resend is Resend (resend.com/docs/api-reference/emails/send-email).
-func resend() Rig {
-	fails := func(status int, name string) Said {
-		body, _ := json.Marshal(map[string]any{"statusCode": status, "name": name, "message": "Invalid recipient ada.lovelace@example.org"})
-		return Said{Status: status, Body: string(body)}
-	}
-	return Rig{
-		Scheme: "resend", User: url.UserPassword("", resendKey), Read: readResend,
-		Key:      func(r *http.Request) string { return r.Header.Get("Idempotency-Key") },
-		Accepted: Said{Status: 200, Body: `{"id":"49a3999c-0ce1-4ea6-ab68-afcd6dc2e794"}`},
-		Refused:  fails(422, "validation_error"), Later: fails(429, "rate_limit_exceeded"),
-		Outcomes: map[string]Outcome{
-			"a field is missing":        {fails(422, "missing_required_field"), delivery.Rejected, "missing_required_field"},
-			"the sender is wrong":       {fails(422, "invalid_from_address"), delivery.Temporary, "invalid_from_address"},
-			"the domain is not ours":    {fails(403, "validation_error"), delivery.Temporary, "validation_error"},
-			"the key is wrong":          {fails(403, "invalid_api_key"), delivery.Temporary, "invalid_api_key"},
-			"the day's quota is spent":  {fails(429, "daily_quota_exceeded"), delivery.Temporary, "daily_quota_exceeded"},
-			"the key has another body":  {fails(409, "invalid_idempotent_request"), delivery.Unknown, "invalid_idempotent_request"},
-			"the key is under way":      {fails(409, "concurrent_idempotent_requests"), delivery.Unknown, "concurrent_idempotent_requests"},
-			"refused beside a 200":      {fails(200, "missing_required_field"), delivery.Rejected, "missing_required_field"},
-			"it broke":                  {fails(500, "application_error"), delivery.Unknown, "application_error"},
-			"the code could be private": {fails(422, "ada lovelace"), delivery.Rejected, ""},
-		},
-		Probe: "GET /domains", Good: []Said{{Status: 200, Body: `{"data":[]}`}, fails(401, "restricted_api_key")},
-		Bad: fails(403, "invalid_api_key"),
-	}
+// fails is a failure in Resend's words (resend.com/docs/api-reference/errors).
+func fails(status int, name string) Said {
+	body, _ := json.Marshal(map[string]any{"statusCode": status, "name": name, "message": "Invalid recipient ada.lovelace@example.org"})
+	return Said{Status: status, Body: string(body)}
 }
 
+// Answers to a mail that is taken, refused for good, and that should come again.
+var (
+	accepted = Said{Status: 200, Body: `{"id":"49a3999c-0ce1-4ea6-ab68-afcd6dc2e794"}`}
+	Refused  = fails(422, "validation_error")
+	Later    = fails(429, "rate_limit_exceeded")
+)
+
+// Answers to the doctor's request that show that the login is good, and one to a wrong login.
+var (
+	Good = []Said{{Status: 200, Body: `{"data":[]}`}, fails(401, "restricted_api_key")}
+	Bad  = fails(403, "invalid_api_key")
+)
+
+// Outcomes are further answers to a mail, by name.
+var Outcomes = map[string]Outcome{
+	"a field is missing":        {fails(422, "missing_required_field"), delivery.Rejected, "missing_required_field"},
+	"the sender is wrong":       {fails(422, "invalid_from_address"), delivery.Temporary, "invalid_from_address"},
+	"the domain is not ours":    {fails(403, "validation_error"), delivery.Temporary, "validation_error"},
+	"the key is wrong":          {fails(403, "invalid_api_key"), delivery.Temporary, "invalid_api_key"},
+	"the day's quota is spent":  {fails(429, "daily_quota_exceeded"), delivery.Temporary, "daily_quota_exceeded"},
+	"the key has another body":  {fails(409, "invalid_idempotent_request"), delivery.Unknown, "invalid_idempotent_request"},
+	"the key is under way":      {fails(409, "concurrent_idempotent_requests"), delivery.Unknown, "concurrent_idempotent_requests"},
+	"refused beside a 200":      {fails(200, "missing_required_field"), delivery.Rejected, "missing_required_field"},
+	"it broke":                  {fails(500, "application_error"), delivery.Unknown, "application_error"},
+	"the code could be private": {fails(422, "ada lovelace"), delivery.Rejected, ""},
+}
+
+// readResend reads a request as Resend documents it.
 func readResend(r *http.Request, body []byte) (Mail, error) {
 	var m struct {
 		From, Subject, Text, HTML string

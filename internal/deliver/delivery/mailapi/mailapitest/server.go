@@ -1,6 +1,5 @@
-// Package mailapitest is the contract of a provider of mails as a kit for tests: a rig says what
-// the provider's API looks like on the wire, and [Server] plays the provider by it, over TLS, well
-// and badly. Only tests import this package.
+// Package mailapitest is Resend as a kit for tests: what its API looks like on the wire, and a
+// [Server] that plays it over TLS, well and badly. Only tests import this package.
 package mailapitest
 
 import (
@@ -46,30 +45,6 @@ type Outcome struct {
 	Code  string // as rows have it, behind the status
 }
 
-// Rig has the parts of a provider that the suites need.
-type Rig struct {
-	// Scheme and User make the URL of an account.
-	Scheme string
-	User   *url.Userinfo
-	// Read reads a request as the provider's documentation has it, signature and all.
-	Read func(r *http.Request, body []byte) (Mail, error)
-	// Key returns the value by which the provider knows a repeated request.
-	Key func(r *http.Request) string
-	// Accepted, Refused and Later are the answers to a mail that is taken, refused for good, and
-	// that should come again.
-	Accepted, Refused, Later Said
-	// Outcomes are further answers, by name.
-	Outcomes map[string]Outcome
-	// Probe is a request that does no harm; Good are answers to it that show that the login is
-	// good, Bad one to a wrong login.
-	Probe string
-	Good  []Said
-	Bad   Said
-}
-
-// Rigs are those of every provider.
-func Rigs() []Rig { return []Rig{resend()} }
-
 // Step is a provider's reaction to a request. take takes the mail.
 type Step func(s *Server, w http.ResponseWriter, take func())
 
@@ -89,7 +64,7 @@ func (said Said) write(w http.ResponseWriter) {
 // Accepts has a provider take the mail and say so.
 func Accepts(s *Server, w http.ResponseWriter, take func()) {
 	take()
-	s.rig.Accepted.write(w)
+	accepted.write(w)
 }
 
 // Breaks has a provider take the mail, write raw bytes, and close the connection.
@@ -117,8 +92,8 @@ func Stalls(s *Server, _ http.ResponseWriter, take func()) {
 func Dawdles(pause time.Duration) Step {
 	return func(s *Server, w http.ResponseWriter, take func()) {
 		take()
-		w.WriteHeader(s.rig.Accepted.Status)
-		for _, b := range []byte(s.rig.Accepted.Body) {
+		w.WriteHeader(accepted.Status)
+		for _, b := range []byte(accepted.Body) {
 			_, _ = w.Write([]byte{b})
 			_ = http.NewResponseController(w).Flush()
 			select {
@@ -133,7 +108,6 @@ func Dawdles(pause time.Duration) Step {
 // Server plays a provider. Safe for concurrent use.
 type Server struct {
 	tb        testing.TB
-	rig       Rig
 	authority *servertest.Authority
 	identity  tls.Certificate
 	http      http.Server
@@ -152,17 +126,17 @@ type Server struct {
 
 // New makes a provider without a port, which Dial connects to, also in a testing/synctest bubble.
 // It ends with the test, or with Stop.
-func New(tb testing.TB, rig Rig) *Server {
+func New(tb testing.TB) *Server {
 	tb.Helper()
-	s := newServer(tb, rig)
+	s := newServer(tb)
 	s.addr = "127.0.0.1:443"
 	return s
 }
 
 // Start makes a provider on a port of loopback.
-func Start(tb testing.TB, rig Rig) *Server {
+func Start(tb testing.TB) *Server {
 	tb.Helper()
-	s := newServer(tb, rig)
+	s := newServer(tb)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	servertest.OK(tb, err)
 	s.addr = l.Addr().String()
@@ -170,9 +144,9 @@ func Start(tb testing.TB, rig Rig) *Server {
 	return s
 }
 
-func newServer(tb testing.TB, rig Rig) *Server {
+func newServer(tb testing.TB) *Server {
 	s := &Server{
-		tb: tb, rig: rig, authority: servertest.NewAuthority(tb), stopped: make(chan struct{}),
+		tb: tb, authority: servertest.NewAuthority(tb), stopped: make(chan struct{}),
 		known: map[string]bool{}, then: Accepts,
 	}
 	var err error
@@ -206,7 +180,7 @@ func (s *Server) Stop() {
 	}
 	_ = s.http.Close()
 	if s.wrong != nil {
-		s.tb.Errorf("%s: a request is not as documented: %v", s.rig.Scheme, s.wrong)
+		s.tb.Errorf("a request is not as documented: %v", s.wrong)
 	}
 }
 
@@ -228,7 +202,7 @@ func (s *Server) Dial(context.Context, string, string) (net.Conn, error) {
 // URL is that of an account, with the provider's authority.
 func (s *Server) URL() string {
 	query := url.Values{"ca": {s.authority.File}, "tls": {"required"}}
-	return (&url.URL{Scheme: s.rig.Scheme, User: s.rig.User, Host: s.addr, RawQuery: query.Encode()}).String()
+	return (&url.URL{Scheme: mailapi.Scheme, User: url.UserPassword("", resendKey), Host: s.addr, RawQuery: query.Encode()}).String()
 }
 
 // Account makes a sender for the provider, on its port or without one, changed as wanted.
@@ -278,8 +252,8 @@ func (s *Server) handle(w http.ResponseWriter, r *http.Request) {
 		return // the client gave up
 	}
 	mail, err := Mail{}, error(nil)
-	if r.Method+" "+r.URL.Path != s.rig.Probe {
-		mail, err = s.rig.Read(r, body)
+	if r.Method+" "+r.URL.Path != "GET /domains" {
+		mail, err = readResend(r, body)
 	}
 	s.note(err)
 	s.mu.Lock()
@@ -296,7 +270,7 @@ func (s *Server) handle(w http.ResponseWriter, r *http.Request) {
 func (s *Server) take(r *http.Request, mail Mail) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	key := s.rig.Key(r)
+	key := r.Header.Get("Idempotency-Key")
 	if s.known[key] {
 		return
 	}
