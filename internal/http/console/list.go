@@ -78,7 +78,7 @@ type recipientHeader struct {
 }
 
 func (console *Console) listPage(c echo.Context) error {
-	unserved, raw := cutUnserved(c.Request().URL.RawQuery)
+	raw := c.Request().URL.RawQuery
 	q, err := parseQuery(raw, console.Now(), layout.Words(c).Zone())
 	if err != nil {
 		return err
@@ -87,7 +87,6 @@ func (console *Console) listPage(c echo.Context) error {
 	if zone := layout.Words(c).Zone(); zone != time.UTC && q.hasLocalTimes(raw) {
 		return c.Redirect(http.StatusSeeOther, listAddress(q.given, "", ""))
 	}
-	q.unserved = unserved
 	return console.showList(c, http.StatusOK, q, searchView{})
 }
 
@@ -123,7 +122,7 @@ func (console *Console) showList(c echo.Context, status int, q listQuery, s sear
 		case filters == "":
 			v.Nothing = w.Get("list.nothing")
 		case filters == layout.FilterText("recipient", "", w):
-			v.Verdict = explain.JudgeWithoutRows(q.unserved, w)
+			v.Verdict = explain.JudgeWithoutRows(w)
 		default:
 			v.Nothing = w.Get("list.none", "filters", filters)
 		}

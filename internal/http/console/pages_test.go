@@ -122,7 +122,7 @@ func everyPage(r *rig) map[string]string {
 	maps.Copy(pages, map[string]string{
 		"sends": "/admin?limit=5", "empty": "/admin?status=sending", "recipient": "/admin?recipient=" + hash.String(),
 		"refused": explain.SendPageAddress(row.ID), "failed": explain.SendPageAddress(failed[0].ID) + "?do=erase",
-		"unknown": "/admin/sends/x", "norows": "/admin?recipient=" + mistyped.String() + "&unserved=voip",
+		"unknown": "/admin/sends/x", "norows": "/admin?recipient=" + mistyped.String(),
 		"prefixes": "/admin/prefixes?state=all",
 	})
 	return pages

@@ -20,9 +20,8 @@ import (
 
 // listQuery is the parsed query of the list's URL: filters, a cursor and a limit.
 type listQuery struct {
-	filter   store.Filter
-	given    url.Values // the parameters, without empty ones
-	unserved string     // why the recipient of a search that found nothing is not served; empty: it is
+	filter store.Filter
+	given  url.Values // the parameters, without empty ones
 }
 
 // The values of the filters status, outcome, channel and last.

@@ -36,7 +36,8 @@ func (console *Console) searchPage(c echo.Context, form url.Values) error {
 	}
 	if bad, ok := errors.AsType[*fault.InvalidError](err); ok {
 		q := listQuery{filter: store.Filter{Limit: layout.DefaultPageRows}, given: url.Values{}}
-		problem := cmp.Or(layout.Words(c).Get("search.reason."+bad.Reason), bad.Detail)
+		w := layout.Words(c)
+		problem := cmp.Or(w.Get("search.reason."+bad.Reason), w.Get("unserved."+bad.Reason), bad.Detail)
 		return console.showList(c, http.StatusUnprocessableEntity, q, searchView{typed, problem})
 	}
 	if err != nil {
@@ -66,7 +67,7 @@ func (console *Console) supportReferenceAddress(ctx context.Context, typed strin
 // searchAddress returns the address that a search leads to: a send's page, or a list by recipient,
 // reference or request. A text gets into a URL only as the reference of a send, and never if it may
 // be a recipient: the searched person's address would be kept by browsers and proxies. Errors:
-// *fault.InvalidError and the store's.
+// *fault.InvalidError, also for a recipient without rows that is not served, and the store's.
 func (console *Console) searchAddress(ctx context.Context, typed string) (string, error) {
 	if typed == "" {
 		return "", fault.Invalid("q", "required", "")
@@ -96,16 +97,10 @@ func (console *Console) searchAddress(ctx context.Context, typed string) (string
 	}
 	list := listAddress(nil, "recipient", h.String())
 	rows, err := console.DB.Sends(ctx, store.Filter{Recipient: &h, Limit: 1})
-	if err != nil {
-		return "", err
+	if err == nil && len(rows) == 0 {
+		err = console.Administration.Codes.ValidateRecipient(string(ch), to)
 	}
-	if len(rows) > 0 {
-		return list, nil
-	}
-	if bad, ok := errors.AsType[*fault.InvalidError](console.Administration.Codes.ValidateRecipient(string(ch), to)); ok {
-		list += "&" + unservedParameter + "=" + url.QueryEscape(bad.Reason)
-	}
-	return list, nil
+	return list, err
 }
 
 // referenceAddress returns the address of the list by a reference, as typed or as read, or of the
@@ -254,20 +249,4 @@ func cleanPhoneNumber(typed string) string {
 		return "+" + rest
 	}
 	return number
-}
-
-// unservedParameter is the parameter of a list's URL that says why its recipient is not served. The
-// search adds it, since only it sees the full recipient; the list makes its verdict from it.
-const unservedParameter = "unserved"
-
-// cutUnserved returns the value of unservedParameter in a raw query, and the query without it.
-// Without a recipient the query stays as it is, and its parser rejects the parameter.
-func cutUnserved(raw string) (unserved, rest string) {
-	values, err := url.ParseQuery(raw)
-	if err != nil || !values.Has("recipient") || !values.Has(unservedParameter) {
-		return "", raw
-	}
-	unserved = values.Get(unservedParameter)
-	values.Del(unservedParameter)
-	return unserved, values.Encode()
 }

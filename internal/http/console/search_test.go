@@ -12,11 +12,9 @@ import (
 
 	"github.com/google/uuid"
 
-	"sendcode/internal/base/texts"
 	"sendcode/internal/http/console/auth"
 	"sendcode/internal/http/console/consoletest"
 	"sendcode/internal/http/console/explain"
-	"sendcode/internal/kit/golden"
 	"sendcode/internal/store"
 	"sendcode/quota"
 )
@@ -161,33 +159,6 @@ func TestSearchByRequest(t *testing.T) {
 func (r *rig) erase(s store.Send) {
 	r.Helper()
 	r.Must(r.Store.Erase(r.Context(), s.Recipient, time.Hour, r.act(auth.ActionEraseRecipient)))
-}
-
-func TestVerdictsWithoutRows(t *testing.T) {
-	var out strings.Builder
-	for _, unserved := range []string{"", "country_not_served", "voip", "disposable", "not_configured", "of a later version"} {
-		fmt.Fprintf(&out, "== %q\n", unserved)
-		for _, w := range texts.ConsoleLanguages() {
-			v := explain.JudgeWithoutRows(unserved, w)
-			fmt.Fprintf(&out, "%s\n%s\n", v.What, v.Next)
-		}
-		out.WriteString("\n")
-	}
-	golden.File(t, "testdata/norows.txt", out.String())
-}
-
-// Why requests are turned away is a hint of a recipient's list alone, and scripts have none.
-func TestUnservedIsTakenFromAnAddress(t *testing.T) {
-	h := strings.Repeat("ab", 16)
-	for raw, wanted := range map[string][2]string{
-		"recipient=" + h + "&unserved=voip": {"voip", "recipient=" + h},
-		"unserved=voip":                     {"", "unserved=voip"},
-		"recipient=%zz&unserved=voip":       {"", "recipient=%zz&unserved=voip"},
-	} {
-		if unserved, rest := cutUnserved(raw); [2]string{unserved, rest} != wanted {
-			t.Errorf("%s: %q, rest %s", raw, unserved, rest)
-		}
-	}
 }
 
 // A refusal that a back end met belongs to no code; its recipient may have one all the same, and is
