@@ -110,12 +110,3 @@ func TestAliyunVerifyProbe(t *testing.T) {
 		}
 	}
 }
-
-func TestAliyunVerifyReceipts(t *testing.T) {
-	r := smstest.ReporterOf(t, aliyunVerifyRig().Make(t, "https://dypnsapi.aliyuncs.com"))
-	got, reply, err := r.ParseReports(sms.IncomingRequest{Body: []byte(`[{"phone_number":"13812345678","send_time":"2026-11-20 10:00:00",
-		"success":true,"err_code":"DELIVERED","sms_size":"1","biz_id":"1^0","out_id":"s1"},{"success":false,"err_code":"MK:0001","out_id":"s2"}]`)}, "")
-	if err != nil || fmt.Sprint(got) != "[{s1 true } {s2 false }]" || reply != `{"code":0,"msg":"OK"}` {
-		t.Errorf("%v, %q, %v", got, reply, err)
-	}
-}
