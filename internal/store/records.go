@@ -2,7 +2,6 @@ package store
 
 import (
 	"cmp"
-	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -315,8 +314,3 @@ func (r *SendOrRefusal) Mask() {
 
 // ManyRecipients is the largest value of Refusal.Recipients. It means that many recipients or more.
 const ManyRecipients = 100
-
-// CompareLogged orders rows by LoggedAt and then ID, oldest first, for slices.SortFunc.
-func CompareLogged(a, b SendOrRefusal) int {
-	return cmp.Or(a.LoggedAt.Compare(b.LoggedAt), slices.Compare(a.ID[:], b.ID[:]))
-}

@@ -122,7 +122,7 @@ func (console *Console) showList(c echo.Context, status int, q listQuery, s sear
 		case filters == "":
 			v.Nothing = w.Get("list.nothing")
 		case filters == layout.FilterText("recipient", "", w):
-			v.Verdict = explain.JudgeWithoutRows(w)
+			v.Verdict = &explain.Verdict{Tone: explain.Warn, What: w.Sentence("norows.what"), Next: w.Sentence("norows.next")}
 		default:
 			v.Nothing = w.Get("list.none", "filters", filters)
 		}

@@ -131,7 +131,9 @@ func (w *world) ledger() *ledger {
 		last := rows[len(rows)-1]
 		f.Before = &store.Cursor{At: last.LoggedAt, ID: last.ID}
 	}
-	slices.SortFunc(l.sends, store.CompareLogged)
+	slices.SortFunc(l.sends, func(a, b store.SendOrRefusal) int {
+		return cmp.Or(a.LoggedAt.Compare(b.LoggedAt), slices.Compare(a.ID[:], b.ID[:]))
+	})
 	for _, a := range w.acts {
 		if a.kind == Reset {
 			l.resets[a.person] = append(l.resets[a.person], a)

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/base64"
@@ -143,7 +144,9 @@ func story(t *testing.T, f *Fixture) {
 
 	got := Must(f.SendDetails(t.Context(), first.Send.ID))(t)
 	want := []store.SendOrRefusal{RowOf(first.Send), atOnce, during, RowOf(second.Send), last}
-	slices.SortFunc(want, store.CompareLogged)
+	slices.SortFunc(want, func(a, b store.SendOrRefusal) int {
+		return cmp.Or(a.LoggedAt.Compare(b.LoggedAt), slices.Compare(a.ID[:], b.ID[:]))
+	})
 	Equal(t, "related", got.Related, want)
 	Equal(t, "send", got.Send, RowOf(first.Send))
 	Equal(t, "verification", *got.Verification, second.Verification)
