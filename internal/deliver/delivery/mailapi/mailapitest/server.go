@@ -88,20 +88,11 @@ func Stalls(s *Server, _ http.ResponseWriter, take func()) {
 	<-s.stopped
 }
 
-// Dawdles has a provider take the mail and say so, a byte at a time with a pause after each.
-func Dawdles(pause time.Duration) Step {
+// AcceptsAfter has a provider take the mail, and say so after a time.
+func AcceptsAfter(pause time.Duration) Step {
 	return func(s *Server, w http.ResponseWriter, take func()) {
-		take()
-		w.WriteHeader(accepted.Status)
-		for _, b := range []byte(accepted.Body) {
-			_, _ = w.Write([]byte{b})
-			_ = http.NewResponseController(w).Flush()
-			select {
-			case <-time.After(pause):
-			case <-s.stopped:
-				return
-			}
-		}
+		time.Sleep(pause)
+		Accepts(s, w, take)
 	}
 }
 
