@@ -91,7 +91,7 @@ func Stalls(s *Server, _ http.ResponseWriter, take func()) {
 // AcceptsAfter has a provider take the mail, and say so after a time.
 func AcceptsAfter(pause time.Duration) Step {
 	return func(s *Server, w http.ResponseWriter, take func()) {
-		time.Sleep(pause)
+		<-time.After(pause)
 		Accepts(s, w, take)
 	}
 }
