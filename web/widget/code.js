@@ -133,7 +133,7 @@ function code(w, state) {
     say: wrong || trouble || (flying ? head : [head, waiting(w, state) || w.AvailableNow].join(w.Stop)),
     body: [
       heading([head, titled, flying && dots()]),
-      lead(emphasised(sent, { to: view.to }), !titled && title, w.Stop,
+      lead(emphasised([sent, titled ? '' : title, w.Stop].join(''), { to: view.to }),
           h('span', { id: 'code-expiry', class: 'fact' }, until(view.expires_in * second, w.WorksUntil, w.WorksElse))),
       box('bad', trouble), box('note', state.elsewhere && w.Elsewhere),
       act('check', h('div', { class: 'field' },

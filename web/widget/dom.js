@@ -16,11 +16,11 @@ export function h(name, attributes, ...children) {
 }
 
 // emphasised is a pattern with its values in bold, as nodes. An address is on one line, unless it is
-// longer.
+// longer; the sign behind it stays beside its end.
 export function emphasised(pattern, values) {
-  return pattern.split(/(\{\w+\})/).map((part) => {
-    const name = part.slice(1, -1), kind = name === 'subject' ? null : 'whole';
-    return part.startsWith('{') && name in values ? h('strong', { dir: 'auto', class: kind }, pieces(values[name])) : part;
+  return pattern.split(/(\{\w+\}\p{P}?)/u).map((part) => {
+    const [, name, sign] = /^\{(\w+)\}(.?)$/.exec(part) ?? [], kind = name === 'subject' ? null : 'whole';
+    return name in values ? h('span', { class: kind }, h('strong', { dir: 'auto' }, pieces(values[name])), sign) : part;
   });
 }
 
