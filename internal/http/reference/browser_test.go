@@ -13,7 +13,8 @@ import (
 )
 
 // The list of operations stays in sight, request and answer stand beside the words, code can be
-// copied, titles are found, and no page scrolls sideways on a telephone.
+// copied, titles are found, and on a telephone a page begins with its title and does not scroll
+// sideways.
 func TestReadingTheReference(t *testing.T) {
 	mux := http.NewServeMux()
 	mux.HandleFunc(web.StaticPath, web.ServeStatic)
@@ -41,6 +42,7 @@ func TestReadingTheReference(t *testing.T) {
 		name = strings.TrimSuffix(filepath.Base(name), ".md")
 		p.Go(site.URL + strings.TrimSuffix("/docs/"+name, "/."))
 		p.Fits(name)
+		p.Until(`document.querySelector('h1').getBoundingClientRect().bottom < innerHeight / 2`)
 	}
 	p.Go(site.URL + "/docs/operations")
 	servertest.OK(t, p.Show(browsertest.Look{Width: 1280, Height: 800}))
