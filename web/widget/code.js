@@ -57,7 +57,7 @@ export function pick({ view, quota, refused, note, screen, proof, shared }) {
 export function supported(w, kind, view) {
   const ref = view?.send?.support;
   return ref && ['help', 'enough', 'failed', 'ended'].includes(kind) &&
-      h('p', { class: 'support', part: 'support' }, put(w.SupportReference, { ref }));
+      h('p', { class: 'support', part: 'support' }, emphasised(w.SupportReference, { ref }));
 }
 
 const plural = (w, text, n) => put(text[attempt(() => new Intl.PluralRules(w.Lang).select(n))] ?? text.other, { n });

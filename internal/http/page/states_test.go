@@ -59,7 +59,7 @@ const faults = `((scope) => {
   }
   const names = [...scope.querySelectorAll('#card :is(a, button)')].map((e) => e.textContent.replace(/\s+/g, ' ').trim());
   for (const [i, name] of names.entries()) if (names.indexOf(name) !== i) out.push('two controls are called ' + name);
-  for (const e of all('strong').filter((e) => e.textContent.includes('@'))) {
+  for (const e of all('strong').filter((e) => e.textContent.includes('@') || e.closest('.support'))) {
     const box = e.closest('p, li').getBoundingClientRect(), range = new Range();
     range.selectNodeContents(e);
     const rects = [...range.getClientRects()].filter((r) => r.width), width = Math.max(...rects.map((r) => r.right)) - Math.min(...rects.map((r) => r.left));
