@@ -114,8 +114,8 @@ func everyOtherPage(t *testing.T, browser context.Context, engine *pagetest.Axe)
 		for _, look := range narrowAndWide {
 			b.do(look.Apply(), chromedp.Navigate(step.address))
 			b.accessible(engine, step.name, look, "html")
-			if eval[bool](b, `document.documentElement.scrollWidth > document.documentElement.clientWidth`) {
-				t.Errorf("%s scrolls sideways at %d px", step.name, look.Width)
+			if eval[bool](b, `document.documentElement.scrollWidth > document.documentElement.clientWidth || document.querySelector('main.card')?.offsetLeft === 0`) {
+				t.Errorf("%s scrolls sideways or touches the edge at %d px", step.name, look.Width)
 			}
 			low := eval[int](b, `Math.min(99, ...[...document.querySelectorAll('main.card a')].map((a) => a.offsetHeight))`)
 			if low < 40 {
