@@ -44,6 +44,4 @@ func TestReadingTheReference(t *testing.T) {
 		p.Fits(name)
 		p.Until(`document.querySelector('h1').getBoundingClientRect().bottom < innerHeight / 2`)
 	}
-	p.Go(site.URL + "/docs/operations")
-	servertest.OK(t, p.Show(browsertest.Look{Width: 1280, Height: 800}))
 }
