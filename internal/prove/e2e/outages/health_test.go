@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/Shopify/toxiproxy/v2"
 	"github.com/jackc/pgx/v5"
 
 	"sendcode/internal/deliver/delivery/smtptest"
@@ -107,6 +108,7 @@ func texts(status int, body, send, ready, up string) failure {
 // look at.
 func TestWhatIsToldOfAFailureIsWhatRequestsMeet(t *testing.T) {
 	fill := func(s *apptest.Stack, disk *servertest.Disk) { apptest.Must(s.T, disk.Fill()) }
+	var link *toxiproxy.Proxy
 	for name, c := range map[string]failure{
 		"Postgres is down": {
 			fail: func(s *apptest.Stack, _ *servertest.Disk) { s.Postgres.Stop() },
@@ -125,11 +127,9 @@ func TestWhatIsToldOfAFailureIsWhatRequestsMeet(t *testing.T) {
 			send: "503", ready: "database_full", doctor: "✗ database: ", gauge: writable, value: "0",
 		},
 		"Postgres stalls": {
-			begin: func(s *apptest.Stack, _ *servertest.Disk) {
-				link := s.Through("SENDCODE_DATABASE_URL")
-				time.AfterFunc(20*time.Second, func() { _, _ = link.Toxics.AddToxicJson(strings.NewReader(stalls)) })
-			},
-			send: "503", ready: "database_away", doctor: "✗ database: ", gauge: writable, value: "0",
+			begin: func(s *apptest.Stack, _ *servertest.Disk) { link = s.Through("SENDCODE_DATABASE_URL") },
+			fail:  func(*apptest.Stack, *servertest.Disk) { _, _ = link.Toxics.AddToxicJson(strings.NewReader(stalls)) },
+			send:  "503", ready: "database_away", doctor: "✗ database: ", gauge: writable, value: "0",
 		},
 		"a table that sends read is locked": {
 			fail: asAdmin(`BEGIN`, `LOCK TABLE suppressions`),
