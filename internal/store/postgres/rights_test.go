@@ -6,7 +6,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -213,18 +212,24 @@ func TestPostgresNamesWhatIsMissing(t *testing.T) {
 func TestPostgresNamesTheStandby(t *testing.T) {
 	t.Parallel()
 	server := servertest.Postgres(t, "synchronous_standby_names=absent", "synchronous_commit=local")
-	exec(t, connect(t, server.AdminURL()), `CREATE ROLE `+appRole)
+	admin := connect(t, server.AdminURL())
+	exec(t, admin, `CREATE ROLE `+appRole)
 	storetest.OK(t, Migrate(t.Context(), server.URL(), appRole))
 	storetest.OK(t, openTest(t, server.URL(), serverClockSQL).Ping(t.Context())) // it waits for no standby
-	url := server.URL() + "&synchronous_commit=on"
+	url := server.URL() + "&synchronous_commit=on&pool_max_conns=1"
 	f, db := fixtureOn(t, url)
-	var waits sync.WaitGroup
-	waits.Go(func() { storetest.Is(t, storetest.Err(f.Begin(t.Context(), f.Intent(1))), fault.Unavailable) })
-	waits.Go(func() {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		storetest.Is(t, Migrate(ctx, url, appRole), store.ErrStandbyAway) // it gives the role its rights
+	sent := make(chan error, 1)
+	go func() { sent <- storetest.Err(f.Begin(t.Context(), f.Intent(1))) }()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	storetest.Is(t, Migrate(ctx, url, appRole), store.ErrStandbyAway) // it gives the role its rights
+	other := storetest.Must(db.pool.Acquire(t.Context()))(t)          // so that Ping waits no longer than ctx
+	told := db.Ping(ctx)
+	other.Release()
+	storetest.Is(t, told, store.ErrStandbyAway)
+	servertest.Await(t, "the send to end", func() bool {
+		exec(t, admin, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'`)
+		return len(sent) == 1
 	})
-	storetest.Is(t, db.Ping(t.Context()), store.ErrStandbyAway)
-	waits.Wait()
+	storetest.Is(t, <-sent, fault.Unavailable)
 }
