@@ -31,7 +31,8 @@ const (
 	VerificationApproved = "verification.approved"
 	VerificationExpired  = "verification.expired"
 	VerificationCanceled = "verification.canceled"
-	VerificationLocked   = "verification.locked" // by its last wrong code
+	VerificationLocked   = "verification.locked"   // by its last wrong code
+	VerificationReported = "verification.reported" // by its recipient, who did not ask for it
 )
 
 // EventTypes are all types of events, in the order of the documentation.
@@ -46,6 +47,7 @@ var EventTypes = []EventType{
 	{VerificationExpired, "expired"},
 	{VerificationCanceled, "canceled"},
 	{VerificationLocked, "max_attempts_reached"},
+	{VerificationReported, "canceled"},
 }
 
 // CheckEventTypes are the event types of a check that ends a verification: by a right code (true),

@@ -101,6 +101,7 @@ type Verification struct {
 	Sends       int       // sends so far
 	ApprovedAt  time.Time // zero: not approved
 	CanceledAt  time.Time // zero: not canceled
+	NotMeAt     time.Time // when the recipient reported that they did not ask for it; zero: they did not
 	RedeemedAt  time.Time // zero: its proof was not redeemed
 	RedeemedBy  []byte    // hash of the Idempotency-Key of the redemption; empty: not redeemed, or without a key
 	Replaces    []string  // IDs of the verifications that it replaced, newest first, at most MaxReplacedIDs
@@ -163,6 +164,7 @@ func (v *Verification) Columns() []Column {
 		{"sends", &v.Sends, InsertedByBegin},
 		{"approved_at", &v.ApprovedAt, 0},
 		{"canceled_at", &v.CanceledAt, 0},
+		{"not_me_at", &v.NotMeAt, 0},
 		{"redeemed_at", &v.RedeemedAt, 0},
 		{"redeemed_by", &v.RedeemedBy, NullableColumn},
 		{"replaces", &v.Replaces, InsertedByBegin},

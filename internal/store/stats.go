@@ -29,6 +29,7 @@ type Stats struct {
 	// Undelivered is the number of text messages with a receipt that says they were lost. It is
 	// read from the rows, not from stored counts of hours, since receipts come late.
 	Undelivered int
+	Reported    int // verifications whose recipients reported in that time that they did not ask
 }
 
 // StatusCount is the number of rows with one status, reason and rule in one interval.

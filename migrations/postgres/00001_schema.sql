@@ -95,6 +95,7 @@ CREATE TABLE verifications (
     checks       text        NOT NULL DEFAULT '', -- that were counted, max_attempts at most: µs since 1970 and the client's network, by commas
     replaces     text        NOT NULL DEFAULT '', -- IDs of the verifications in whose place it was opened, newest first, by commas
     check_key    bytea,                            -- keyed hashes of the last counted check's Idempotency-Key, and of that with its code
+    not_me_at    timestamptz,                      -- when the recipient reported that they did not ask for it
     reported     text        NOT NULL DEFAULT ''  -- by a caller that checks the code: 'due', 'failed', 'approved'; '': nothing, and none is expected
 ) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.02);
 
@@ -104,6 +105,9 @@ CREATE INDEX verifications_expires ON verifications (expires_at);
 
 -- How often one recipient's codes were tried lately, over all its verifications: the bound on failed checks. A send makes no entry.
 CREATE INDEX verifications_tried ON verifications (recipient, app, channel, expires_at) WHERE attempts > 0;
+
+-- The count of codes that their recipients reported.
+CREATE INDEX verifications_not_me ON verifications (not_me_at) WHERE not_me_at IS NOT NULL;
 
 -- One row for each send: the record and the second gate's memory in one, so that they cannot disagree. A partition for each week, by the time that IDs begin with: so the key holds over all of
 -- them. Nothing refers to sends, and sends to nothing, by a foreign key: partitions are dropped whole.

@@ -46,10 +46,12 @@ CREATE TABLE verifications (
     checks       TEXT    NOT NULL DEFAULT '',
     replaces     TEXT    NOT NULL DEFAULT '',
     check_key    BLOB,
+    not_me_at    INTEGER,
     reported     TEXT    NOT NULL DEFAULT ''
 ) STRICT;
 CREATE INDEX verifications_expires ON verifications (expires_at);
 CREATE INDEX verifications_tried ON verifications (recipient, app, channel, expires_at) WHERE attempts > 0;
+CREATE INDEX verifications_not_me ON verifications (not_me_at) WHERE not_me_at IS NOT NULL;
 
 CREATE TABLE sends (
     id              TEXT    NOT NULL PRIMARY KEY,

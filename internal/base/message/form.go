@@ -3,10 +3,11 @@ package message
 import (
 	"cmp"
 	"fmt"
+	"path"
 )
 
-// unfilledMail is the form of a mail: the mail without its code and support reference, which Texts
-// fills in. Callers compare forms with ==.
+// unfilledMail is the form of a mail: the mail without its code, its support reference and the last
+// segment of Data.NotMe, which Texts fills in. Callers compare forms with ==.
 type unfilledMail struct {
 	renderer *MailRenderer
 	key      templateSetKey
@@ -24,13 +25,14 @@ const maxUnfilledMails = 512
 type PreparedMail struct {
 	redacted
 	Form     unfilledMail
-	Fill     string // the code and the support reference: Form.Texts(Fill) renders the mail
+	Fill     string // the code and the support reference
+	Token    string // the last segment of Data.NotMe: Form.Texts(Fill, Token) renders the mail
 	Language string // the locale that was chosen, as in Locales
 }
 
 // Prepare returns a mail that Form.Texts renders later. It renders the first mail of each form at
 // once, and returns Render's errors. For later mails of the form it checks only Notify and the
-// code, so the support references must be the caller's own and not user input.
+// code, so support references and tokens must be the caller's own and not user input.
 func (r *MailRenderer) Prepare(req RenderRequest) (PreparedMail, error) {
 	if err := checkCodeAndNotifyMode(req); err != nil {
 		return PreparedMail{}, err
@@ -43,7 +45,15 @@ func (r *MailRenderer) Prepare(req RenderRequest) (PreparedMail, error) {
 		}
 		known.putCached(form, struct{}{}, maxUnfilledMails)
 	}
-	return PreparedMail{Form: form, Fill: req.Data.Code + req.Data.Support, Language: form.key.locale}, nil
+	return PreparedMail{
+		Form: form, Fill: req.Data.Code + req.Data.Support, Token: tokenOf(req.Data.NotMe), Language: form.key.locale,
+	}, nil
+}
+
+// tokenOf returns the last segment of a URL.
+func tokenOf(url string) string {
+	_, token := path.Split(url)
+	return token
 }
 
 func (r *MailRenderer) formOf(req RenderRequest) unfilledMail {
@@ -54,20 +64,21 @@ func (r *MailRenderer) formOf(req RenderRequest) unfilledMail {
 		f.site = cmp.Or(req.Site, r.Site)
 	}
 	f.data.Code, f.data.Support, f.data.Purpose = "", "", cmp.Or(req.Data.Purpose, req.Titles.ForLocaleOrEmpty(key.locale))
+	f.data.NotMe, _ = path.Split(req.Data.NotMe)
 	return f
 }
 
 // Texts renders the mail. fill is the code followed by the support reference. The error contains
-// neither.
-func (u unfilledMail) Texts(fill string) (subject, text, html string, err error) {
-	m, err := u.render(fill[:u.digits], fill[u.digits:])
+// nothing of fill and token.
+func (u unfilledMail) Texts(fill, token string) (subject, text, html string, err error) {
+	m, err := u.render(fill[:u.digits], fill[u.digits:], token)
 	return m.Subject, m.Text, m.HTML, err
 }
 
 // render runs the templates.
-func (u unfilledMail) render(code, support string) (MailTexts, error) {
+func (u unfilledMail) render(code, support, token string) (MailTexts, error) {
 	d := u.data
-	d.Code, d.Support = code, support
+	d.Code, d.Support, d.NotMe = code, support, d.NotMe+token
 	v := newTemplateData(d, u.glance, u.key.locale)
 	if u.site != "" {
 		v.OriginLine = originLine(u.site, code)

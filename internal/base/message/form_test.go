@@ -32,6 +32,7 @@ func TestFormsGiveTheSameMails(t *testing.T) {
 		"support as long":         func(q *RenderRequest) { q.Data.Support = "S-12345" },
 		"support that is escaped": func(q *RenderRequest) { q.Data.Support = "S<12345" },
 		"support that is long":    func(q *RenderRequest) { q.Data.Support = strings.Repeat("S", 21) },
+		"no link":                 func(q *RenderRequest) { q.Data.NotMe = "" }, "token": func(q *RenderRequest) { q.Data.NotMe += "x0" },
 		"length": func(q *RenderRequest) {
 			q.Data.Code, q.Data.Support = anyCode(minCodeLength+rand.IntN(maxCodeLength-minCodeLength+1)), "S-Q2"
 		},
@@ -50,7 +51,7 @@ func TestFormsGiveTheSameMails(t *testing.T) {
 					m := delivery.Mail{
 						MessageID: "0199a1b2-c3d4-7e5f-8a6b-0123456789ab@codes.example", To: "ana@example.org",
 						SharedFields: delivery.SharedFields{From: "Codes <no-reply@codes.example>", Language: p.Language},
-						Date:         time.Unix(1_700_000_000, 0), Form: p.Form, Fill: p.Fill,
+						Date:         time.Unix(1_700_000_000, 0), Form: p.Form, Fill: p.Fill, Token: p.Token,
 					}
 					got, err := m.WithTexts()
 					want := render(t, r, req)

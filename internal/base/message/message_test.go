@@ -34,7 +34,7 @@ func renderer(t *testing.T, overrides ...fs.FS) *MailRenderer {
 }
 
 func shop() Data {
-	return Data{App: "Shop & Söhne", Code: "048213", Minutes: 10, Purpose: "to sign in", Support: "S-Q2HK"}
+	return Data{App: "Shop & Söhne", Code: "048213", Minutes: 10, Purpose: "to sign in", Support: "S-Q2HK", NotMe: "https://codes.example/not-me/a1_-Z"}
 }
 
 // untitled is shop without the words of a purpose.
@@ -69,7 +69,7 @@ func TestTitles(t *testing.T) {
 			t.Errorf("%s: not %q but %q and %q", locale, want, first, top)
 		}
 		p, err := r.Prepare(req)
-		if _, text, html, err2 := p.Form.Texts(p.Fill); err != nil || err2 != nil || text != m.Text || html != m.HTML {
+		if _, text, html, err2 := p.Form.Texts(p.Fill, p.Token); err != nil || err2 != nil || text != m.Text || html != m.HTML {
 			t.Errorf("%s: the form has other words: %v, %v", locale, err, err2)
 		}
 	}
@@ -157,7 +157,11 @@ func TestEveryMail(t *testing.T) {
 		if words := wordsBefore(shown, d.Code); !private && d == shop() && (words > 16 || words < 3 || wordsBefore(m.Text, d.Code) > 16) {
 			t.Errorf("%s: %d words before the code: %s", req.Locale, words, shown)
 		}
-		if found := remote.FindString(m.HTML); found != "" || strings.Contains(m.HTML, "ZgotmplZ") {
+		link := `<a class="soft" href="` + d.NotMe + `"`
+		if strings.Count(m.HTML, link) != min(len(d.NotMe), 1) || !strings.Contains(m.Text, d.NotMe) {
+			t.Errorf("%s: not one link to report it: %s", req.Locale, m.HTML)
+		}
+		if found := remote.FindString(strings.Replace(m.HTML, link, "", 1)); found != "" || strings.Contains(m.HTML, "ZgotmplZ") {
 			t.Errorf("%s: remote or active content %q, or a value was filtered out", req.Locale, found)
 		}
 		if strings.Contains(m.Text+shown, "- -") || strings.Contains(m.Text+shown, ". .") {

@@ -33,7 +33,7 @@ var sampleData = []Data{
 	{
 		App: strings.Repeat("Wide App ", 7), Code: sampleCode, Minutes: 1440, Purpose: strings.Repeat("Purpose ", 8),
 		Support: "S-Q2HK", Hash: "FA+9qCX9VSu",
-		Home: "https://shop.example/", Accent: "#1f5fd1", DarkAccent: "#8ab4ff",
+		NotMe: "https://shop.example/not-me/a", Home: "https://shop.example/", Accent: "#1f5fd1", DarkAccent: "#8ab4ff",
 	},
 }
 

@@ -28,6 +28,7 @@ const (
 	codeLabel       = "code"
 	knownTokenLabel = "known browser"
 	messageIDLabel  = "message ID"
+	notMeLabel      = "not me"
 )
 
 // Vault holds the keys. Several spellings of an address may be folded to one recipient
@@ -160,13 +161,45 @@ func CodeFormatOf(v store.Verification) code.Format {
 // HMAC>". The key is the one of the send's verification, so each try of a send has the same. Error:
 // ErrUnknownKey.
 func (vault Vault) MessageID(send uuid.UUID, keyID string) (string, error) {
-	d, err := vault.Ring.derive(derivation{keyID, subkeyUse, messageIDLabel})
+	mac, err := vault.sendMAC(send, keyID, messageIDLabel)
+	return send.String() + "." + hex.EncodeToString(mac[:10]), err
+}
+
+// sendMAC returns an HMAC of a send's ID by a subkey of the ring. Error: ErrUnknownKey.
+func (vault Vault) sendMAC(send uuid.UUID, keyID, label string) (mac [sha256.Size]byte, err error) {
+	d, err := vault.Ring.derive(derivation{keyID, subkeyUse, label})
 	if err != nil {
-		return "", err
+		return mac, err
 	}
-	mac := hmac.New(sha256.New, d.key)
-	mac.Write(send[:])
-	return send.String() + "." + hex.EncodeToString(mac.Sum(nil)[:10]), nil
+	h := hmac.New(sha256.New, d.key)
+	h.Write(send[:])
+	h.Sum(mac[:0])
+	return mac, nil
+}
+
+// NotMeTokenLength is the length of each NotMeToken, in characters.
+const NotMeTokenLength = 43
+
+// NotMeToken returns the token by which the recipient of a send's mail reports it: the send's ID
+// and 128 bits of an HMAC, in base64url. Error: ErrUnknownKey.
+func (vault Vault) NotMeToken(send uuid.UUID, keyID string) (string, error) {
+	mac, err := vault.sendMAC(send, keyID, notMeLabel)
+	return base64.RawURLEncoding.EncodeToString(append(send[:], mac[:16]...)), err
+}
+
+// SendOfNotMeToken returns the send that a token names, under any key of the ring; else false.
+func (vault Vault) SendOfNotMeToken(token string) (send uuid.UUID, ok bool) {
+	given, err := base64.RawURLEncoding.DecodeString(token)
+	if err != nil || len(token) != NotMeTokenLength {
+		return uuid.Nil, false
+	}
+	copy(send[:], given)
+	for _, id := range vault.Ring.IDs() {
+		if own, err := vault.NotMeToken(send, id); err == nil && hmac.Equal([]byte(own), []byte(token)) {
+			return send, true
+		}
+	}
+	return uuid.Nil, false
 }
 
 // SendOfMessageID returns the send with this local part as its MessageID, under any key of the

@@ -15,10 +15,11 @@ import (
 	"time"
 )
 
-// unfilledMail renders the texts of mails that differ only in fill: the code followed by the
-// support reference. Forms are compared with ==. Implementation: message.unfilledMail.
+// unfilledMail renders the texts of mails that differ only in fill, the code followed by the
+// support reference, and in the token that ends a link. Forms are compared with ==. Implementation:
+// message.unfilledMail.
 type unfilledMail interface {
-	Texts(fill string) (subject, text, html string, err error)
+	Texts(fill, token string) (subject, text, html string, err error)
 }
 
 // MailEncoder encodes mails for SMTP. It keeps the encoded parts of each form, with placeholders in
@@ -35,6 +36,7 @@ type sharedPartsKey struct {
 	form   unfilledMail
 	fields SharedFields
 	fill   int // length of Mail.Fill, in bytes
+	token  int // length of Mail.Token
 }
 
 // maxKeptParts bounds the forms whose parts are kept, some 7 KB each.
@@ -57,6 +59,10 @@ type encodedPart struct {
 // control characters, which neither templates nor settings have. None is white space, which
 // templates trim.
 const placeholderCharacters = "\x01\x02\x03\x04\x05\x06\x07\x08\x0e\x0f\x10\x11\x12\x13\x14\x15\x16\x17\x18\x19\x1a\x1b\x1c\x1d\x1e\x1f\x7f"
+
+// tokenPlaceholder stands for each character of a token. URLs have it as it is (RFC 3986 section
+// 2.3). In texts with another "~", or with a part of the token, filling in fails at the first mail.
+const tokenPlaceholder = '~'
 
 // Encode returns the mail as servers take it. The error says why the message is rejected: the same
 // message would fail again.
@@ -91,7 +97,7 @@ func (e *MailEncoder) Release(r *RenderedMail) {
 // partsOf returns the kept parts of a mail's form. If there are none, it encodes the form and keeps
 // its parts, or, if placeholders do not work for this mail, encodes the mail alone.
 func (e *MailEncoder) partsOf(m Mail) (*sharedParts, *Error) {
-	key := sharedPartsKey{m.Form, m.SharedFields, len(m.Fill)}
+	key := sharedPartsKey{m.Form, m.SharedFields, len(m.Fill), len(m.Token)}
 	e.mu.RLock()
 	known, ok := e.cached[key]
 	e.mu.RUnlock()
@@ -137,12 +143,15 @@ func (e *MailEncoder) keepParts(key sharedPartsKey, p *sharedParts) {
 // them in does not give the texts of the mail: a template may escape its code, as in an address, or
 // have a condition on it.
 func partsWithPlaceholders(m, filled Mail, from *mail.Address) *sharedParts {
-	fill := m.Fill
-	m.Fill = placeholderCharacters[:len(fill)]
+	fill, token := m.Fill, m.Token
+	m.Fill, m.Token = placeholderCharacters[:len(fill)], strings.Repeat(string(tokenPlaceholder), len(token))
 	m, err := m.WithTexts()
-	if err != nil || fillPlaceholders(m.Subject, fill) != filled.Subject || fillPlaceholders(m.Text, fill) != filled.Text ||
-		fillPlaceholders(m.HTML, fill) != filled.HTML {
-		return nil
+	for _, part := range [][2]string{{m.Subject, filled.Subject}, {m.Text, filled.Text}, {m.HTML, filled.HTML}} {
+		out := []byte(part[0])
+		fillPlaceholders(out, findPlaceholders(out, fill, token), fill, token)
+		if err != nil || string(out) != part[1] {
+			return nil
+		}
 	}
 	p, problem := encodeSharedParts(m, from)
 	if problem != "" {
@@ -154,32 +163,37 @@ func partsWithPlaceholders(m, filled Mail, from *mail.Address) *sharedParts {
 		}
 	}
 	for _, part := range []*encodedPart{&p.head, &p.text, &p.html} {
-		for at, b := range part.content {
-			if strings.IndexByte(placeholderCharacters[:len(fill)], b) >= 0 {
-				part.placeholders = append(part.placeholders, at)
-			}
-		}
+		part.placeholders = findPlaceholders(part.content, fill, token)
 	}
 	return p
 }
 
-// fillPlaceholders returns a text with the characters of fill in place of its placeholders.
-func fillPlaceholders(text, fill string) string {
-	out := []byte(text)
-	for at, b := range out {
-		if i := strings.IndexByte(placeholderCharacters, b); i >= 0 && i < len(fill) {
-			out[at] = fill[i]
+// findPlaceholders returns the offsets of the placeholders for a fill and a token.
+func findPlaceholders(text []byte, fill, token string) (offsets []int) {
+	for at, b := range text {
+		if strings.IndexByte(placeholderCharacters[:len(fill)], b) >= 0 || b == tokenPlaceholder && token != "" {
+			offsets = append(offsets, at)
 		}
 	}
-	return string(out)
+	return offsets
 }
 
-func (e encodedPart) appendFilled(out []byte, fill string) []byte {
+// fillPlaceholders writes the characters of fill and token over their placeholders in text.
+func fillPlaceholders(text []byte, placeholders []int, fill, token string) {
+	next := 0 // character of the token
+	for _, at := range placeholders {
+		if text[at] == tokenPlaceholder {
+			text[at], next = token[next], (next+1)%len(token)
+		} else {
+			text[at] = fill[strings.IndexByte(placeholderCharacters, text[at])]
+		}
+	}
+}
+
+func (e encodedPart) appendFilled(out []byte, m Mail) []byte {
 	start := len(out)
 	out = append(out, e.content...)
-	for _, at := range e.placeholders {
-		out[start+at] = fill[strings.IndexByte(placeholderCharacters, e.content[at])]
-	}
+	fillPlaceholders(out[start:], e.placeholders, m.Fill, m.Token)
 	return out
 }
 
@@ -246,16 +260,16 @@ func (p *sharedParts) appendMail(out []byte, m Mail, to, id string) []byte {
 			out = appendField(out, name, m.IDHeaders[name])
 		}
 	}
-	out = p.head.appendFilled(out, m.Fill)
+	out = p.head.appendFilled(out, m)
 	if len(p.html.content) == 0 {
-		return p.text.appendFilled(append(out, textHead...), m.Fill)
+		return p.text.appendFilled(append(out, textHead...), m)
 	}
 	boundary := boundaryOf(id)
 	out = append(append(append(out, "Content-Type: multipart/alternative; boundary="...), boundary[:]...),
 		"\r\n\r\n--"...)
 	out = append(append(append(out, boundary[:]...), "\r\n"...), textHead...)
-	out = append(append(append(p.text.appendFilled(out, m.Fill), "\r\n--"...), boundary[:]...), "\r\n"...)
-	out = p.html.appendFilled(append(out, htmlHead...), m.Fill)
+	out = append(append(append(p.text.appendFilled(out, m), "\r\n--"...), boundary[:]...), "\r\n"...)
+	out = p.html.appendFilled(append(out, htmlHead...), m)
 	return append(append(append(out, "\r\n--"...), boundary[:]...), "--\r\n"...)
 }
 

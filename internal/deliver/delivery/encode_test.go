@@ -15,12 +15,13 @@ import (
 	"sendcode/internal/kit/servertest"
 )
 
-// fillForm puts the fill in the place of "§", and an escaped one in that of "¤".
+// fillForm puts the fill in the place of "§", an escaped one in that of "¤", and the token in that
+// of "†".
 type fillForm struct{ subject, text, html string }
 
-func (f *fillForm) Texts(fill string) (subject, text, html string, err error) {
+func (f *fillForm) Texts(fill, token string) (subject, text, html string, err error) {
 	put := func(text string) string {
-		return strings.NewReplacer("§", fill, "¤", url.QueryEscape(fill)).Replace(text)
+		return strings.NewReplacer("§", fill, "¤", url.QueryEscape(fill), "†", token, "‡", token[len(token)/2:]).Replace(text)
 	}
 	return put(f.subject), put(f.text), put(f.html), nil
 }
@@ -143,6 +144,8 @@ func TestEncodedMailsAreReadAsGiven(t *testing.T) {
 		{"§", "§§§ " + strings.Repeat("§ ", 40), "<a href='?c=¤'>§</a>"},
 		{"Code", "\x1f§\x7f", ""},
 		{"Code", "\x01§", ""},
+		{"Code", "§ https://codes.example/not-me/†\n", "§<a href='https://codes.example/not-me/†'>" + long + "† †</a>"},
+		{"Code~", "§ ~† †", ""}, {"Code", "§ ‡ †", "‡ †"},
 		{"您的验证码 §", "验证码 §\n.§\n§.\n", "<b>§</b>=§"},
 		{
 			strings.Repeat("long ", 30) + "§", strings.Repeat("x", 200) + "§" + strings.Repeat("é", 50),
@@ -153,7 +156,7 @@ func TestEncodedMailsAreReadAsGiven(t *testing.T) {
 		for _, fill := range fills {
 			for _, to := range recipients {
 				m := formed(form, fill)
-				m.To = to
+				m.To, m.Token = to, strings.Repeat("a-Z_09"+string(to[1])[:1], 6)+"1"
 				for _, m.IDHeaders = range marks {
 					m.Language = "en"
 					sameMail(t, &e, m)

@@ -34,9 +34,10 @@ type Mail struct {
 	// text.
 	Text, HTML string
 	// If Form is set, Subject, Text and HTML are empty: they come from Form with Fill, the code and
-	// the support reference, put in. So the common parts of a form's mails are encoded once.
-	Form unfilledMail
-	Fill string
+	// the support reference, and Token, the end of a link, put in. So the common parts of a form's
+	// mails are encoded once.
+	Form        unfilledMail
+	Fill, Token string
 	// IDHeaders are further headers, each with the send's ID, for providers that replace the
 	// Message-ID.
 	IDHeaders map[string]string
@@ -84,7 +85,7 @@ type SharedFields struct {
 // error is of Form.Texts.
 func (m Mail) WithTexts() (filled Mail, err error) {
 	if m.Form != nil {
-		m.Subject, m.Text, m.HTML, err = m.Form.Texts(m.Fill)
+		m.Subject, m.Text, m.HTML, err = m.Form.Texts(m.Fill, m.Token)
 	}
 	return m, err
 }

@@ -86,6 +86,13 @@ func (o *Outbox) composeMail(w store.Work, to recipient.Recipient, request messa
 	used, took []string,
 ) (transmitFunc, store.Outcome) {
 	request.Data.Support = store.SupportReference(w.Send.ID)
+	if o.NotMeURL != "" {
+		token, err := o.Vault.NotMeToken(w.Send.ID, w.Verification.KeyID)
+		if err != nil {
+			return o.failToCompose(w, ReasonUnreadable, err)
+		}
+		request.Data.NotMe = o.NotMeURL + token
+	}
 	m, err := o.Mails.Prepare(request)
 	if err != nil {
 		return o.failToCompose(w, delivery.ReasonTemplate, err)
@@ -95,7 +102,7 @@ func (o *Outbox) composeMail(w store.Work, to recipient.Recipient, request messa
 		return o.failToCompose(w, ReasonUnreadable, err)
 	}
 	mail := delivery.Mail{
-		MessageID: messageID + "@" + o.Domain, To: to.Address(), Form: m.Form, Fill: m.Fill,
+		MessageID: messageID + "@" + o.Domain, To: to.Address(), Form: m.Form, Fill: m.Fill, Token: m.Token,
 		SharedFields: delivery.SharedFields{From: from, Language: m.Language}, Date: w.Send.LoggedAt,
 		Stranger: chosenByAnyone(w), Used: used, Took: took,
 	}

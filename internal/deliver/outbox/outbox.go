@@ -142,6 +142,7 @@ type Tracer interface {
 type Config struct {
 	MailFrom  string            // Name <addr>, for apps without a sender
 	Domain    string            // right-hand side of Message-IDs
+	NotMeURL  string            // URL at which recipients report mails, without its token; empty: mails have no link
 	IDHeaders []string          // names of extra mail headers to set to the send's ID
 	Lease     time.Duration     // of a row in flight; 0 means DefaultLease
 	Tick      time.Duration     // between two looks for rows to take over; 0 means DefaultTick

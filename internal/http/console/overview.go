@@ -217,6 +217,7 @@ func figureViews(now, before Total, w texts.Words) (all []figureView) {
 	count("overview.failed", now.Failed, before.Failed, -1, store.Failed)
 	count("overview.unknown", now.Unknown, before.Unknown, -1, store.Unknown)
 	count("overview.refused", now.Refused, before.Refused, 0, store.Refused)
+	count("overview.reported", now.Reported, before.Reported, -1, "")
 	var points string
 	var good float64
 	rate := func(t Total) string {

@@ -55,6 +55,7 @@ type Total struct {
 	Failures map[string]int `json:"failures"` // by reason
 	// text messages that a carrier reported as not delivered
 	Undelivered int `json:"undelivered"`
+	Reported    int `json:"reported"`
 	codeMeasures
 }
 
@@ -89,7 +90,7 @@ type interval struct {
 }
 
 func totalOf(s store.Stats) Total {
-	t := Total{Refusals: map[string]int{}, Failures: map[string]int{}, Undelivered: s.Undelivered}
+	t := Total{Refusals: map[string]int{}, Failures: map[string]int{}, Undelivered: s.Undelivered, Reported: s.Reported}
 	for _, x := range s.Tallies {
 		t.add(x)
 		switch x.Status {

@@ -60,14 +60,18 @@ func TestOverviewDrawsTheNumbers(t *testing.T) {
 		`href="/admin?from=2020-01-01T00%3A00%3A00Z&amp;status=failed&amp;to=2020-01-02T00%3A00%3A00Z"`)
 	contains(t, newRig(t).As("reader").Get("/admin/overview?last=30d"), "No request was refused in this time.", "By day, UTC", ">–</b>")
 	// Text messages that were lost, as their carriers say, have a figure of their own that leads to
-	// them. There are always eight figures.
-	servertest.Same(t, "figures", strings.Count(rec.Body.String(), `<li class="card">`), 8)
+	// them. There are always nine figures.
+	servertest.Same(t, "figures", strings.Count(rec.Body.String(), `<li class="card">`), 9)
 	s := r.sent("old@example.com", func(s *store.Send) { s.Channel = recipient.SMS })
 	r.Must(r.Store.RecordReceipt(t.Context(), s.ID, store.Undelivered))
 	rec = b.Get("/admin/overview")
 	reads(t, rec, "Bounced later 1 previous: 0 Failed")
 	contains(t, rec, `href="/admin?last=24h&amp;status=undelivered"`)
-	contains(t, b.Get("/v1/admin/stats"), `"undelivered":1`, `"undelivered":0`)
+	r.Must(r.Store.ReportNotMe(t.Context(), s.VerificationID, store.NewEvent{}))
+	r.Clock.Add(time.Second)
+	reads(t, b.Get("/admin/overview"), "Reported by recipients 1 previous: 0")
+	reads(t, b.Get("/admin/sends/"+s.ID.String()), "the recipient reported that they did not ask for it")
+	contains(t, b.Get("/v1/admin/stats"), `"undelivered":1,"reported":1`, `"undelivered":0`)
 }
 
 func TestChange(t *testing.T) {

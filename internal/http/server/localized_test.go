@@ -127,7 +127,7 @@ func TestLanguageOfProblems(t *testing.T) {
 			t.Errorf("%q: %d %v", header, w.Code, h)
 		}
 		if p["title"] != want[1] || p["detail"] != want[2] ||
-			p["type"] != "https://example.com/problems/too-many-requests" || p["retry_after"] != 42.0 {
+			p["type"] != "/problems/too-many-requests" || p["retry_after"] != 42.0 {
 			t.Errorf("%q: %v", header, p)
 		}
 	}

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"net"
 	"net/http"
 	"strings"
 	"time"
@@ -76,8 +75,8 @@ func (p *Problem) MarshalJSON() ([]byte, error) {
 }
 
 // errorHandler returns echo's error handler: it answers with the error's problem as JSON, or as a
-// page for a browser, and logs unexpected errors. Without a public URL a problem's type begins with
-// the address of the request.
+// page for a browser, and logs unexpected errors. The problem's type begins with publicURL; without
+// it the type is a path.
 func errorHandler(logger *slog.Logger, publicURL string) echo.HTTPErrorHandler {
 	return func(err error, c echo.Context) {
 		if c.Response().Committed {
@@ -85,21 +84,10 @@ func errorHandler(logger *slog.Logger, publicURL string) echo.HTTPErrorHandler {
 		}
 		LogFailure(c.Request().Context(), logger, err)
 		p := ProblemOf(err)
-		if werr := writeProblem(c, p, cmp.Or(publicURL, requestBaseURL(c))); werr != nil {
+		if werr := writeProblem(c, p, publicURL); werr != nil {
 			logger.DebugContext(c.Request().Context(), "could not write response", "error", werr)
 		}
 	}
-}
-
-// requestBaseURL returns the scheme and host that a request was sent to, such as
-// https://codes.example.
-func requestBaseURL(c echo.Context) string {
-	host := c.Request().Host
-	// HTTP/1.0 needs no Host
-	if local, ok := c.Request().Context().Value(http.LocalAddrContextKey).(net.Addr); ok && host == "" {
-		host = local.String()
-	}
-	return c.Scheme() + "://" + host
 }
 
 // writeProblem answers with the problem: as a page if the client wants one, else as JSON with a

@@ -39,7 +39,7 @@ type Config struct {
 	// Served is called after each request but those of probes and metrics, with the route's
 	// template or "none". It must not block. May be nil.
 	Served      func(route string, status int, took time.Duration)
-	PublicURL   string // address of the service for its clients, without a slash at its end; "": that of each request
+	PublicURL   string // address of the service for its clients, without a slash at its end; "": not known
 	AssumeHTTPS bool   // browsers must use TLS: cookies are Secure, also in requests that come straight from this machine
 }
 

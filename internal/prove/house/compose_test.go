@@ -94,7 +94,9 @@ func TestComposeConfiguresTheProgram(t *testing.T) {
 					t.Errorf("%s: %s: %s has no secret %s", file, name, variable, secret)
 				}
 				value = os.Expand(value, func(string) string {
-					return map[bool]string{true: "Shop <no-reply@shop.example>"}[variable == "SENDCODE_MAIL_FROM"]
+					return map[string]string{
+						"SENDCODE_MAIL_FROM": "Shop <no-reply@shop.example>", "SENDCODE_PUBLIC_URL": "https://codes.shop.example",
+					}[variable]
 				})
 				environ = append(environ, variable+"="+value)
 			}

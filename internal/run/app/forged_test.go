@@ -18,7 +18,7 @@ import (
 
 // openRoutes are the routes that need no credential: to all others, a forged request is refused.
 var openRoutes = []string{
-	"GET /", "POST /", "POST /return", "GET /brand.css", "GET /static/*", "GET /static/widget/:name", "GET /widget.js",
+	"GET /", "POST /", "POST /return", "GET /brand.css", "GET /not-me/:token", "POST /not-me/:token", "GET /static/*", "GET /static/widget/:name", "GET /widget.js",
 	"OPTIONS /widget.js", "GET /client.js",
 	"GET /widget.d.ts", "GET /client.d.ts", "GET /livez", "GET /readyz", "GET /problems", "GET /problems/:slug", "GET /docs",
 	"GET /docs/:name", "GET /llms.txt", "GET /openapi.yaml", "GET /.well-known/jwks.json",
@@ -140,7 +140,7 @@ func TestForgedRequestsOfEveryRoute(t *testing.T) {
 			return forgery{"/v1/proofs/redeem", `{"` + field + `":"` + s + `"}`, key}
 		})
 	}
-	receipts := strings.TrimPrefix(ReceiptAddresses(a.cfg).URL("twilio", "00000000-0000-7000-8000-000000000000"), a.cfg.SMS.PublicURL)
+	receipts := strings.TrimPrefix(ReceiptAddresses(a.cfg).URL("twilio", "00000000-0000-7000-8000-000000000000"), a.cfg.PublicURL)
 	try("a forged receipt", http.MethodPost, is(http.StatusForbidden), func(s string) forgery {
 		return forgery{receipts, "MessageStatus=delivered&x=" + s, credentials(s)["signatures"]}
 	})
@@ -172,8 +172,8 @@ provider_events:
     type: [event-data.event]
     message: event-data.id
     outcomes: {delivered: delivered}
+public_url: https://codes.example.com
 sms:
   countries: [DE]
-  public_url: https://codes.example.com
   carriers: [{name: twilio, type: twilio, account: AC00000000000000000000000000000001, secret_env: CARRIER, service: MG00000000000000000000000000000002, prices: {default: 1}}]
 `

@@ -121,7 +121,7 @@ func (a *App) openPorts() error {
 			e := server.New(server.Config{
 				Logger: a.logger, TrustedProxies: a.cfg.TrustedProxies,
 				AssumeHTTPS: config.RequiresHTTPS(port.Addr().String()),
-				PublicURL:   a.cfg.SMS.PublicURL, Served: a.metrics.Served,
+				PublicURL:   a.cfg.BaseURL(), Served: a.metrics.Served,
 			})
 			health.Register(e)
 			if a.traces != nil {
@@ -177,7 +177,7 @@ func (a *App) addRoutes() error {
 	front.GET("/openapi.yaml", echo.WrapHandler(web.NewFile("application/yaml", docs.OpenAPI)))
 	reference.Register(front)
 	receipts := &api.ReceiptHandlers{Addresses: ReceiptAddresses(a.cfg), Recorder: a.core.Receipts, Logger: a.logger}
-	if carriers, ok := a.carrier.(*sms.Carriers); ok && a.cfg.SMS.PublicURL != "" {
+	if carriers, ok := a.carrier.(*sms.Carriers); ok && a.cfg.PublicURL != "" {
 		receipts.Carriers = carriers
 	}
 	receipts.Register(front)
@@ -248,6 +248,7 @@ func (a *App) registerProofKeys(e *echo.Echo) error {
 }
 
 func (a *App) registerPages(e *echo.Echo) {
+	page.RegisterNotMe(e, a.core.Codes, func(app string) string { return a.core.Policy.Get().Apps[app].Title })
 	if a.mailbox != nil {
 		page.RegisterMailbox(e, a.mailbox, a.cfg.MailboxKey(), a.cfg.APIKey.Reveal(), a.cfg.LocalPublicKey != "")
 	}

@@ -3,8 +3,18 @@ package app
 import (
 	"sendcode/internal/base/recipient"
 	"sendcode/internal/deliver/outbox"
+	"sendcode/internal/http/page"
 	"sendcode/internal/run/app/core"
 )
+
+// notMeURL returns the URL at which recipients report mails, without its token; "" if the service's
+// URL is not known.
+func (a *App) notMeURL() string {
+	if base := a.cfg.BaseURL(); base != "" {
+		return base + page.NotMePath
+	}
+	return ""
+}
 
 // newCore creates the core of the service on the opened parts. Nothing runs yet.
 func (a *App) newCore() error {
@@ -22,7 +32,7 @@ func (a *App) newCore() error {
 		Limits: limitSet(a.cfg),
 		Outbox: outbox.Config{
 			MailFrom: a.cfg.MailFrom, Domain: a.cfg.MailDomain(), IDHeaders: providerHeaders(a.cfg), Watch: a.prefixWatch(),
-			PollAfter: a.receiptPollDelay(),
+			NotMeURL: a.notMeURL(), PollAfter: a.receiptPollDelay(),
 			ResendOther: map[recipient.Channel]bool{
 				recipient.Email: a.cfg.ResendsOther() && len(a.servers) > 1,
 				recipient.SMS:   a.cfg.ResendsOther() && len(a.cfg.SMS.Carriers) > 1,

@@ -54,7 +54,7 @@ func (a *App) openCarriers() error {
 		observe(ctx, carrier, fail, took)
 		logCode(carrier, fail)
 	}
-	if a.cfg.SMS.PublicURL != "" {
+	if a.cfg.PublicURL != "" {
 		options.CallbackURL = ReceiptAddresses(a.cfg).URL
 	}
 	var caps []outbox.SpendCap
@@ -122,7 +122,7 @@ func (a *App) receiptPollDelay() time.Duration {
 	switch {
 	case !slices.ContainsFunc(a.cfg.SMS.Carriers, config.SMSCarrier.Polled):
 		return 0
-	case a.cfg.SMS.PublicURL == "":
+	case a.cfg.PublicURL == "":
 		return earlyReceiptPollDelay
 	}
 	return lateReceiptPollDelay
@@ -182,5 +182,5 @@ func (mc mailboxCarrier) Send(_ context.Context, m sms.Message) (delivery.Result
 
 // ReceiptAddresses returns the URLs to which carriers post receipts.
 func ReceiptAddresses(cfg config.Config) api.ReceiptAddresses {
-	return api.ReceiptAddresses{PublicURL: cfg.SMS.PublicURL, Key: cfg.IndexKeyBytes()}
+	return api.ReceiptAddresses{PublicURL: cfg.PublicURL, Key: cfg.IndexKeyBytes()}
 }

@@ -195,7 +195,7 @@ func (i Installation) settings() (lines []string, public string, err error) {
 	}
 	switch i.Show {
 	case "page":
-		return append(lines, "page: {app: default}", fmt.Sprintf("sms: {public_url: %q}", i.Origin)), "", nil
+		return append(lines, "page: {app: default}", fmt.Sprintf("public_url: %q", i.Origin)), "", nil
 	case "widget":
 		key, sum := config.NewAPIKey("public")
 		public = fmt.Sprintf("\nYour page:\n\n  <script type=\"module\" src=\"https://…/widget.js\"></script>\n  <send-code public-key=%q></send-code>\n", key)

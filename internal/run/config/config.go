@@ -60,6 +60,10 @@ type Config struct {
 	Addr string `yaml:"addr" env:"plain" default:"127.0.0.1:8080" check:"addr"`
 	// `host:port` for `/admin` and `/metrics` alone.
 	AdminAddr string `yaml:"admin_addr" env:"plain" check:"addr" unset:"/admin and /metrics are on addr"`
+	// The URL at which people, clients and carriers reach this service. Without it mails have no
+	// link to report them by, carriers send no receipts, texts do not name the page, and the `type`
+	// of a problem is a path. A trial knows its own.
+	PublicURL string `yaml:"public_url" env:"plain" check:"public_url"`
 	// After SIGTERM: how long `/readyz` is 503 and requests are still answered, `0s` to `10m`.
 	// Longer than a load balancer needs to notice. With SQLite by default `0s`, since no other
 	// replica could answer instead.
@@ -346,6 +350,14 @@ func (c Config) Loopback() bool {
 // loopback, trusts no proxy, and uses SQLite. Only a trial generates an API key and a password.
 func (c Config) isTrial() bool {
 	return c.Loopback() && len(c.TrustedProxies) == 0 && c.DatabaseURL == ""
+}
+
+// BaseURL returns PublicURL, or in a trial the URL of its own address; "" if neither is known.
+func (c Config) BaseURL() string {
+	if c.PublicURL == "" && c.isTrial() {
+		return "http://" + c.Addr
+	}
+	return c.PublicURL
 }
 
 // hasSecretKeys reports whether an app has a key for a back end.

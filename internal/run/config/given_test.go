@@ -27,6 +27,7 @@ var reachable = []string{
 	"SENDCODE_API_KEY=" + goodKey, "SENDCODE_SMTP_URL=" + goodSMTP, "SENDCODE_ADMIN_PASSWORD_HASH=" + goodHash,
 	"SENDCODE_MAIL_FROM=Shop <no-reply@shop.example>", "SENDCODE_DATABASE_URL=postgres://u:p@db/sendcode",
 	"SENDCODE_REDIS_URL=redis://redis:6379/0", "SENDCODE_ADMIN_ADDR=127.0.0.1:8081",
+	"SENDCODE_PUBLIC_URL=https://codes.shop.example",
 }
 
 // with replaces or adds variables.

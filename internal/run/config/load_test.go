@@ -32,7 +32,7 @@ func TestNothingInTheFile(t *testing.T) {
 	want := must(t, "")
 	for _, file := range []string{
 		"~", "---", "# nothing", "{}", "addr:\ndata_dir:\ntemplates: ~\npolicies:\npurposes:\napps:\ntrusted_proxies:\npage:\n",
-		"policies: {}\npurposes: {default: }\napps: []\ntrusted_proxies: []\npage: {app: }\nredis_url: ''\nlog_level: ''\nsms: {public_url: ''}",
+		"policies: {}\npurposes: {default: }\napps: []\ntrusted_proxies: []\npage: {app: }\nredis_url: ''\nlog_level: ''\npublic_url: ''",
 		"purposes: {default: {policy: , ttl: , code: {length: , alphabet: }, notify: }}\napps: [{name: default, title: , origins: , keys: }]",
 	} {
 		is(t, file, must(t, file), want)

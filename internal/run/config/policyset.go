@@ -35,7 +35,7 @@ func (c Config) PolicySet(now time.Time) policy.Set {
 		Numbers: c.servedNumbers(),
 		Reports: map[recipient.Channel]bool{
 			recipient.Email: len(c.Providers) > 0,
-			recipient.SMS:   c.SMS.PublicURL != "" || slices.ContainsFunc(c.SMS.Carriers, SMSCarrier.Polled),
+			recipient.SMS:   c.PublicURL != "" || slices.ContainsFunc(c.SMS.Carriers, SMSCarrier.Polled),
 		},
 		Breaker: quota.Rule{
 			Name: policy.BreakerName, Scope: policy.BreakerScope, Limit: breaker.Limit,

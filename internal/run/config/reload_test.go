@@ -17,7 +17,7 @@ func TestWithReloadable(t *testing.T) {
 	is(t, "what is left to change", got.ReloadableChanges(next), nil)
 	is(t, "what changes at once alone", c.RestartChanges(got), nil)
 	is(t, "what needs a restart", strings.Join(got.RestartChanges(next), " "),
-		"SENDCODE_ADDR SENDCODE_ADMIN_ADDR SENDCODE_DRAIN SENDCODE_DATA_DIR "+
+		"SENDCODE_ADDR SENDCODE_ADMIN_ADDR SENDCODE_PUBLIC_URL SENDCODE_DRAIN SENDCODE_DATA_DIR "+
 			"SENDCODE_DATABASE_URL SENDCODE_DATABASE_ROLE SENDCODE_REDIS_URL SENDCODE_SMTP_URL oauth SENDCODE_MAIL_FROM "+
 			"SENDCODE_LOG_LEVEL templates trusted_proxies folding sms page admin")
 	secrets := with(reachable[1:6], "SENDCODE_ADMIN_TOKEN=twenty-characters-ok", "SENDCODE_METRICS_TOKEN=twenty-characters-ok",

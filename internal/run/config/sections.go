@@ -12,6 +12,7 @@ import (
 	"sendcode/internal/base/recipient"
 	"sendcode/internal/codes/keys"
 	"sendcode/internal/deliver/delivery/mailserver"
+	"sendcode/internal/deliver/sms"
 	"sendcode/internal/run/config/document"
 	"sendcode/quota"
 )
@@ -228,6 +229,12 @@ func (l *loader) checkCombinations() {
 	}
 	if c.AdminPassword.IsSet() && c.AdminPasswordHash.IsSet() {
 		errs.Add(l.locationOf("admin_password_hash"), "is given together with the password; keep one")
+	}
+	c.PublicURL = strings.TrimSuffix(c.PublicURL, "/")
+	for i, carrier := range c.SMS.Carriers {
+		if s, ok := carrier.Settings.(sms.SettingsWithCallback); ok && c.PublicURL == "" && s.NeedsCallback() {
+			errs.Add(l.locationOf("public_url"), "must be given: sms.carriers[%d] needs it for {callback}", i)
+		}
 	}
 	if _, port, _ := net.SplitHostPort(c.Addr); c.Addr == c.AdminAddr && port != "0" {
 		errs.Add(l.locationOf("admin_addr"), "is the same as %s; leave it out to have both there", l.locationOf("addr"))

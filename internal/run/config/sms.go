@@ -43,10 +43,6 @@ type smsSettings struct {
 	VoIP string `yaml:"voip" default:"allow" oneof:"allow refuse"`
 	// Segments of one text, 1 to 4. Checked at the start, for every language and app.
 	Segments int `yaml:"segments" default:"1" range:"1 4"`
-	// The URL at which carriers, clients and the page's visitors reach this service. Without it
-	// there are no receipts, text messages do not name the page, and the `type` of a problem begins
-	// with the request's own address.
-	PublicURL string `yaml:"public_url" check:"public_url"`
 	// A number, a short code, or a name of up to 11 characters by country; `default` for all
 	// others. Without one the carrier chooses.
 	Senders map[string]string `yaml:"senders" keys:"country_or_default" check:"sender"`
@@ -147,13 +143,6 @@ func (s *smsSettings) Check(p *document.Mapping) {
 	if len(s.Carriers) > maxCarriers {
 		p.AddMistake("carriers", "must have at most %d entries", maxCarriers)
 	}
-	s.PublicURL = strings.TrimSuffix(s.PublicURL, "/")
-	for i, c := range s.Carriers {
-		withCallback, ok := c.Settings.(sms.SettingsWithCallback)
-		if s.PublicURL == "" && ok && withCallback.NeedsCallback() {
-			p.AddMistake("", "public_url is missing, which carriers[%d] needs for {callback}", i)
-		}
-	}
 	if p.Valid() { // a mistyped prefix would be reported twice
 		s.checkRoutes(p)
 	}
@@ -239,7 +228,7 @@ func checkSender(text string) string {
 // PageHost returns the public page's host, for the last line of text messages (WICG
 // sms-one-time-codes); "" if there is no page, or its URL is not https at the default port.
 func (c Config) PageHost() string {
-	u, err := url.Parse(c.SMS.PublicURL)
+	u, err := url.Parse(c.PublicURL)
 	if err != nil || c.Page.App == "" || u.Scheme != "https" || u.Port() != "" {
 		return ""
 	}

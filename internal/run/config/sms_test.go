@@ -41,11 +41,11 @@ func TestWithoutCarriersTextsGoToTheDevMailbox(t *testing.T) {
 // Texts name the host at which the page is; where that is not known, they name none.
 func TestPageHost(t *testing.T) {
 	for yaml, want := range map[string]string{
-		"sms: {public_url: 'https://Codes.shop.example/x'}":                  "codes.shop.example",
-		"sms: {public_url: 'https://codes.shop.example'}\npage: {app: \"\"}": "",
-		"sms: {public_url: 'https://codes.shop.example:8443'}":               "",
-		"sms: {public_url: 'http://127.0.0.1'}":                              "",
-		"":                                                                   "",
+		"public_url: https://Codes.shop.example/x":                  "codes.shop.example",
+		"public_url: https://codes.shop.example\npage: {app: \"\"}": "",
+		"public_url: https://codes.shop.example:8443":               "",
+		"public_url: http://127.0.0.1":                              "",
+		"":                                                          "",
 	} {
 		is(t, yaml, must(t, yaml).PageHost(), want)
 	}

@@ -16,14 +16,14 @@ type webhookSettings struct {
 	URL string `yaml:"url,omitempty" check:"webhook_url"`
 	// Of `send.sent`, `send.failed`, `send.unknown`, `send.bounced`, `send.delivered`,
 	// `send.undelivered`, `verification.approved`, `verification.expired`, `verification.canceled`,
-	// `verification.locked`; by default all.
-	Events  []string `yaml:"events,omitempty" oneof:"send.sent send.failed send.unknown send.bounced send.delivered send.undelivered verification.approved verification.expired verification.canceled verification.locked" unique:"yes"`
+	// `verification.locked`, `verification.reported`; by default all.
+	Events  []string `yaml:"events,omitempty" oneof:"send.sent send.failed send.unknown send.bounced send.delivered send.undelivered verification.approved verification.expired verification.canceled verification.locked verification.reported" unique:"yes"`
 	Secrets []Secret `yaml:"-"` // of SENDCODE_WEBHOOK_SECRETS; one, or two while they are exchanged
 }
 
 // webhookEvents are all events that a webhook can report (store.EventTypes).
 var webhookEvents = strings.Fields(`send.sent send.failed send.unknown send.bounced send.delivered send.undelivered
-	verification.approved verification.expired verification.canceled verification.locked`)
+	verification.approved verification.expired verification.canceled verification.locked verification.reported`)
 
 // Sizes of a webhook's secret in bytes (Standard Webhooks 1.0.0, "Signature scheme"), and the
 // highest number of secrets that an app has.

@@ -103,6 +103,13 @@ func (t Tx) stats(q store.StatsQuery) (s store.Stats, err error) {
 	s.Undelivered, err = queryFirst(t, OneColumn[int], `SELECT count(*) FROM `+t.Dialect.pick(failuresFromSQL)+c.Where()+`
  AND f.status = 'undelivered' AND f.logged_at >= @from AND f.logged_at < @to
  AND s.receipt = 'undelivered' AND s.status IN ('sent', 'unknown')`, c.Args)
+	if err != nil {
+		return s, err
+	}
+	r := Conditions{Args: Args{}}
+	r.Add("v.not_me_at >= ? AND v.not_me_at < ?", q.From, q.To)
+	r.AddAppChannelPurpose("v.%s = ?", q.App, q.Channel, q.Purpose)
+	s.Reported, err = queryFirst(t, OneColumn[int], `SELECT count(*) FROM verifications v`+r.Where(), r.Args)
 	return s, err
 }
 

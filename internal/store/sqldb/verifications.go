@@ -1,6 +1,7 @@
 package sqldb
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -31,6 +32,34 @@ func (t Tx) cancel(id string, tell []store.NewEvent) (bool, error) {
 		return false, t.exec(confirmSQL, Args{"id": id})
 	}
 	return true, t.AddAppEvents(id, "", tell...)
+}
+
+const notMeSQL = `
+UPDATE verifications SET not_me_at = @now,
+    canceled_at = CASE WHEN approved_at IS NULL AND canceled_at IS NULL AND expires_at > @now THEN @now ELSE canceled_at END
+WHERE id = @id AND not_me_at IS NULL`
+
+// ReportNotMe records that a verification's recipient did not ask for it: it cancels the
+// verification unless that is approved or has expired, and writes the event tell with the status
+// that the verification then has. A repetition changes nothing. Error: fault.NotFound.
+func (db *DB) ReportNotMe(ctx context.Context, id string, tell store.NewEvent) (store.Verification, error) {
+	return WriteWithResult(ctx, db, "ReportNotMe", func(q Tx) (store.Verification, error) {
+		first, err := q.Change(notMeSQL, Args{"id": id})
+		if err != nil {
+			return store.Verification{}, err
+		}
+		v, err := q.Verification(id)
+		if err != nil || !first {
+			return v, cmp.Or(err, q.exec(confirmSQL, Args{"id": id}))
+		}
+		switch {
+		case !v.ApprovedAt.IsZero():
+			tell.Status = "approved"
+		case v.CanceledAt.IsZero():
+			tell.Status = "expired"
+		}
+		return v, q.AddAppEvents(id, "", tell)
+	})
 }
 
 const redeemSQL = `

@@ -21,7 +21,7 @@ var contract = map[string][]func(t *testing.T, f *Fixture){
 		guessesAtOnce, checksAreKept, checksWithKeys, failuresOfARecipient, failuresApart, failuresByClass, failuresInARow,
 		cancelOrApprove, redeemedOnce, newestOfHolder,
 	},
-	"report": {reportsOfCallers, reportsByRecipient},
+	"report": {reportsOfCallers, reportsByRecipient, reportsOfRecipients},
 	"claim":  {claimsGivenUp, claimsEndAfterADay, claimsAtOnce},
 	"flight": {
 		finish, endTogether, postponeAndTakeOver, firstToExpire, queuesApart, takeOverWithExpiredCode, callersCode,

@@ -114,3 +114,38 @@ func watchCountsReports(t *testing.T, f *Fixture) {
 	}
 	Equal(t, "paused", got, []any{"+49151", 10, 0, 60, "+49153", 10, 0, 60})
 }
+
+// A recipient's report ends a code that was not entered, with one event that says how the code
+// stands; the statistics of that time count it once. A repetition changes nothing.
+func reportsOfRecipients(t *testing.T, f *Fixture) {
+	open, entered := f.Admit(t, f.Intent(1)).Verification, f.Admit(t, f.Intent(2)).Verification
+	expired := f.Admit(t, f.Intent(3)).Verification
+	f.approve(t, entered.ID)
+	told := map[string]string{}
+	for _, v := range []store.Verification{open, entered, expired} {
+		if v.ID == expired.ID {
+			f.Pass(expired.ExpiresAt.Sub(f.Now))
+		}
+		event := f.Telling(store.VerificationReported)
+		event.Status = "canceled"
+		for range 2 {
+			got := Must(f.ReportNotMe(t.Context(), v.ID, event))(t)
+			Equal(t, "as stored", got, f.Code(t, v.ID))
+			event = f.Telling(store.VerificationReported)
+		}
+		told[v.ID] = ""
+	}
+	for _, e := range f.events(t, store.AppEventFilter{}) {
+		told[e.VerificationID] += e.Status
+	}
+	Equal(t, "events", told, map[string]string{open.ID: "canceled", entered.ID: "approved", expired.ID: "expired"})
+	Equal(t, "open", f.Code(t, open.ID).CanceledAt.IsZero(), false)
+	Equal(t, "entered", []bool{f.Code(t, entered.ID).CanceledAt.IsZero(), f.Code(t, entered.ID).ApprovedAt.IsZero()}, []bool{true, false})
+	query := store.StatsQuery{App: open.App, From: f.Now.Add(-time.Hour), To: f.Now, Each: time.Hour}
+	Equal(t, "before now", Must(f.Stats(t.Context(), query))(t).Reported, 2)
+	query.To = f.Now.Add(time.Hour)
+	Equal(t, "with now", Must(f.Stats(t.Context(), query))(t).Reported, 3)
+	query.App = "gym"
+	Equal(t, "of another app", Must(f.Stats(t.Context(), query))(t).Reported, 0)
+	Is(t, Err(f.ReportNotMe(t.Context(), "v-none", store.NewEvent{})), fault.NotFound)
+}

@@ -63,6 +63,8 @@ type checkStore interface {
 	VerificationToCheck(ctx context.Context, h store.RecipientVerificationsQuery) (store.Verification, error)
 	Report(ctx context.Context, id string, r store.Report, key []byte, event store.NewEvent) (store.Verification, error)
 	NewestCallerCode(ctx context.Context, h store.RecipientVerificationsQuery) (store.Verification, error)
+	SendsByID(ctx context.Context, ids []uuid.UUID) ([]store.SendOrRefusal, time.Time, error)
+	ReportNotMe(ctx context.Context, id string, event store.NewEvent) (store.Verification, error)
 	cancelStore
 }
 

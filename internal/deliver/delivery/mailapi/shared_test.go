@@ -13,7 +13,7 @@ import (
 type texts string
 
 // Texts implements delivery's interface of a form.
-func (t texts) Texts(string) (subject, text, html string, err error) {
+func (t texts) Texts(string, string) (subject, text, html string, err error) {
 	return "Your code", string(t), "", nil
 }
 

@@ -167,8 +167,8 @@ func checkFuzzed(t *testing.T, got smtptest.Message, m delivery.Mail) {
 // codeForm is a form with the code in text and HTML.
 type codeForm struct{}
 
-func (codeForm) Texts(fill string) (subject, text, html string, err error) {
-	return "Your code", "Code: " + fill + "\n", "<p>" + fill + "</p>", nil
+func (codeForm) Texts(fill, token string) (subject, text, html string, err error) {
+	return "Your code", "Code: " + fill + "\n", "<p>" + fill + token + "</p>", nil
 }
 
 // Mails of one form that are sent at once share their encoded parts, and have each their own
@@ -183,7 +183,7 @@ func TestMailsAreNotMixedUp(t *testing.T) {
 				m.MessageID = fmt.Sprintf("0199a1b2-c3d4-7e5f-8a6b-%012d@codes.example", 100*worker+n)
 				// Its letters are in no ID and no boundary, which hold random digits.
 				m.Form, m.Fill = codeForm{}, fmt.Sprintf("Q%06dZ", 100*worker+n)
-				m.To = "code-" + m.Fill + "@example.com"
+				m.To, m.Token = "code-"+m.Fill+"@example.com", "/"+m.Fill
 				if _, err := s.Send(t.Context(), m); err != nil {
 					t.Error(err)
 				}
@@ -193,9 +193,9 @@ func TestMailsAreNotMixedUp(t *testing.T) {
 	all.Wait()
 	for _, got := range server.Messages() {
 		fill := strings.TrimSuffix(strings.TrimPrefix(got.To[0], "code-"), "@example.com")
-		if n := bytes.Count(got.Data, []byte(fill)); n != 3 ||
+		if n := bytes.Count(got.Data, []byte(fill)); n != 4 ||
 			!bytes.Contains(got.Data, []byte("To: <"+got.To[0]+">")) {
-			t.Errorf("to %s, %d of 3 times its code:\n%s", got.To[0], n, got.Data)
+			t.Errorf("to %s, %d of 4 times its code:\n%s", got.To[0], n, got.Data)
 		}
 	}
 }

@@ -173,6 +173,9 @@ func codeEntries(v store.Verification, now time.Time, w texts.Words) []TimelineE
 			texts.Plain("network", textIfKnown(w, "line.from", check.Network)))
 		all = append(all, TimelineEntry{At: w.WithMilliseconds(check.At), Tone: Warn, What: what, order: check.At})
 	}
+	if !v.NotMeAt.IsZero() {
+		all = append(all, line(v.NotMeAt, Bad, "line.not_me"))
+	}
 	if CodeStateOf(v, now) == store.CodeOfCaller {
 		return all
 	}

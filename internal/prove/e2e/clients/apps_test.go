@@ -142,7 +142,7 @@ func TestTextsNameTheirSite(t *testing.T) {
 	t.Parallel()
 	s := apptest.Embedded(t)
 	shop, news := tenantOf("shop"), tenantOf("news")
-	s.Write("sms: {public_url: https://codes.example}\napps:\n" + shop.yaml(s, "#0b7a5c") +
+	s.Write("public_url: https://codes.example\napps:\n" + shop.yaml(s, "#0b7a5c") +
 		strings.Replace(news.yaml(s, "#8a1fb0"), "origins:", "sms_origin: m.news.example\n    origins:", 1)).Start(1)
 	for n, c := range []struct {
 		by   func(*http.Request)

@@ -36,8 +36,8 @@ const textMessages = "two replicas on Postgres and Redis, with two carriers of t
 const publicURL = "https://codes.example"
 
 // carrierSettings pause no prefix.
-const carrierSettings = `sms:
-  public_url: ` + publicURL + `
+const carrierSettings = `public_url: ` + publicURL + `
+sms:
   countries: [DE]
   watch: {sends: 100000}
   carriers:

@@ -201,7 +201,7 @@ func (d *doctor) checkVendors(ctx context.Context) {
 func (d *doctor) remarkReceiptAddresses() {
 	for _, c := range d.cfg.SMS.Carriers {
 		s, ok := c.Settings.(sms.SettingsWithAccountCallback)
-		if ok && s.HasAccountCallback() && d.cfg.SMS.PublicURL != "" && d.cfg.IndexKey.IsSet() {
+		if ok && s.HasAccountCallback() && d.cfg.PublicURL != "" && d.cfg.IndexKey.IsSet() {
 			d.remark("receipts", c.Name+" sends them to the address entered in its console; it is "+
 				app.ReceiptAddresses(d.cfg).URL(c.Name, ""))
 		}

@@ -1,0 +1,69 @@
+package page
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/base/fault"
+	"sendcode/internal/base/texts"
+	"sendcode/internal/http/server"
+	"sendcode/internal/store"
+)
+
+// NotMePath is where a mail's link leads, before its token.
+const NotMePath = "/not-me/"
+
+// notMeReports finds and reports the verification of a mail by the token of its link.
+// Implementation: verification.Service.
+type notMeReports interface {
+	MailedCode(ctx context.Context, token string) (store.Verification, error)
+	ReportNotMe(ctx context.Context, token string) (store.Verification, error)
+}
+
+// RegisterNotMe adds the page on which the recipient of a mail reports that they did not ask for
+// it. Opening the page changes nothing, since mail scanners follow links. title returns an app's
+// name for people.
+func RegisterNotMe(e *echo.Echo, reports notMeReports, title func(app string) string) {
+	serve := func(find func(context.Context, string) (store.Verification, error)) echo.HandlerFunc {
+		return func(c echo.Context) error {
+			v, err := find(c.Request().Context(), c.Param("token"))
+			status := http.StatusOK
+			if errors.Is(err, fault.NotFound) {
+				status = http.StatusNotFound
+			} else if err != nil {
+				return err
+			}
+			words := texts.PageTextsFor(c.Request().Header.Get("Accept-Language")).Section(texts.PageSection)
+			key := "NotMe"
+			switch {
+			case err != nil:
+				key = "NotMeGone"
+			case !v.NotMeAt.IsZero() && !v.ApprovedAt.IsZero():
+				key = "NotMeUsed"
+			case !v.NotMeAt.IsZero():
+				key = "NotMeDone"
+			}
+			fill := strings.NewReplacer("{to}", v.To, "{app}", cmp.Or(title(v.App), v.App))
+			h := c.Response().Header()
+			h.Set("Cache-Control", "no-store")
+			h.Set("Content-Language", words["Lang"])
+			h.Add("Vary", "Accept-Language")
+			var body bytes.Buffer
+			if err := templates().ExecuteTemplate(&body, "not-me", map[string]any{
+				"T": words, "Title": fill.Replace(words[key]), "Lead": fill.Replace(words[key+"Lead"]), "Ask": key == "NotMe",
+				"Token": c.Param("token"),
+			}); err != nil {
+				return err
+			}
+			return c.HTMLBlob(status, body.Bytes())
+		}
+	}
+	e.GET(NotMePath+":token", serve(reports.MailedCode))
+	e.POST(NotMePath+":token", serve(reports.ReportNotMe), server.RequireSameOrigin)
+}
