@@ -8,30 +8,36 @@ import (
 	"github.com/google/uuid"
 )
 
-// The vector was computed by another program. Mails on their way have it: a change here loses their
-// bounces.
-func TestMessageID(t *testing.T) {
+// The vectors were computed by other programs. Mails on their way have them: a change here loses
+// their bounces and their links.
+func TestMailTokens(t *testing.T) {
 	send := uuid.MustParse("0198c1d2-7a54-7a3e-8a4f-0123456789ab")
-	want := send.String() + ".79f9007d10eb83dac6c2"
+	wantID, wantToken := send.String()+".79f9007d10eb83dac6c2", "AZjB0npUej6KTwEjRWeJq7QPSqyOk7SSWAAhl06fR_8"
 	old, rotated := Vault{Ring: ring(t, "a:"+secret1)}, Vault{Ring: ring(t, "b:"+secret2+",a:"+secret1)}
 	for name, v := range map[string]Vault{"one key": old, "after a rotation": rotated} {
-		got, err := v.MessageID(send, "a")
-		of, ok := v.SendOfMessageID(strings.ToUpper(want))
-		if err != nil || got != want || !ok || of != send {
-			t.Errorf("%s: %s, %v; it is of %v, %v", name, got, err, of, ok)
+		id, token, err := v.MailTokens(send, "a")
+		of, ok := v.SendOfMessageID(strings.ToUpper(wantID))
+		reported, ok2 := v.SendOfNotMeToken(wantToken)
+		if err != nil || id != wantID || token != wantToken || !ok || of != send || !ok2 || reported != send {
+			t.Errorf("%s: %s, %s, %v; they are of %v, %v", name, id, token, err, of, reported)
 		}
 	}
-	fresh, _ := rotated.MessageID(send, "b")
+	freshID, freshToken, _ := rotated.MailTokens(send, "b")
 	for name, forged := range map[string]string{
-		"the ID alone": send.String(), "no HMAC": send.String() + ".", "another HMAC": strings.Replace(want, ".79f", ".09f", 1),
-		"a shorter one": want[:len(want)-1], "a longer one": want + "0", "another send": strings.Replace(want, "89ab", "89ac", 1),
-		"a key that is not on the ring": fresh, "braces": "{" + want + "}", "nothing": "", "no ID": "ana." + want[37:],
+		"the ID alone": send.String(), "no HMAC": send.String() + ".", "another HMAC": strings.Replace(wantID, ".79f", ".09f", 1),
+		"a shorter one": wantID[:len(wantID)-1], "a longer one": wantID + "0", "another send": strings.Replace(wantID, "89ab", "89ac", 1),
+		"a key that is not on the ring": freshID, "braces": "{" + wantID + "}", "nothing": "", "no ID": "ana." + wantID[37:],
+		"a shorter token": wantToken[:42], "a longer token": wantToken + "A", "another case": strings.ToLower(wantToken),
+		"another send's token": "B" + wantToken[1:], "a token of a key that is not on the ring": freshToken,
+		"another HMAC of a token": wantToken[:30] + "AAAA" + wantToken[34:], "padded": wantToken + "=",
 	} {
-		if of, ok := old.SendOfMessageID(forged); ok || of != uuid.Nil {
-			t.Errorf("%s: it is of %v", name, of)
+		of, ok := old.SendOfMessageID(forged)
+		reported, ok2 := old.SendOfNotMeToken(forged)
+		if ok || ok2 || of != uuid.Nil || reported != uuid.Nil {
+			t.Errorf("%s: it is of %v, %v", name, of, reported)
 		}
 	}
-	if _, err := old.MessageID(send, "b"); !errors.Is(err, ErrUnknownKey) {
+	if _, _, err := old.MailTokens(send, "b"); !errors.Is(err, ErrUnknownKey) {
 		t.Errorf("%v, want ErrUnknownKey", err)
 	}
 }

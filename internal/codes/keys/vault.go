@@ -28,7 +28,6 @@ const (
 	codeLabel       = "code"
 	knownTokenLabel = "known browser"
 	messageIDLabel  = "message ID"
-	notMeLabel      = "not me"
 )
 
 // Vault holds the keys. Several spellings of an address may be folded to one recipient
@@ -157,52 +156,28 @@ func CodeFormatOf(v store.Verification) code.Format {
 	return code.Format{Alphabet: code.Alphabet(v.Alphabet), Length: v.CodeLength}
 }
 
-// MessageID returns the local part of the Message-ID of a send's mail, "<send's ID>.<80 bits of an
-// HMAC>". The key is the one of the send's verification, so each try of a send has the same. Error:
-// ErrUnknownKey.
-func (vault Vault) MessageID(send uuid.UUID, keyID string) (string, error) {
-	mac, err := vault.sendMAC(send, keyID, messageIDLabel)
-	return send.String() + "." + hex.EncodeToString(mac[:10]), err
-}
-
-// sendMAC returns an HMAC of a send's ID by a subkey of the ring. Error: ErrUnknownKey.
-func (vault Vault) sendMAC(send uuid.UUID, keyID, label string) (mac [sha256.Size]byte, err error) {
-	d, err := vault.Ring.derive(derivation{keyID, subkeyUse, label})
-	if err != nil {
-		return mac, err
-	}
-	h := hmac.New(sha256.New, d.key)
-	h.Write(send[:])
-	h.Sum(mac[:0])
-	return mac, nil
-}
-
-// NotMeTokenLength is the length of each NotMeToken, in characters.
+// NotMeTokenLength is the length of the token of a mail's link, in characters.
 const NotMeTokenLength = 43
 
-// NotMeToken returns the token by which the recipient of a send's mail reports it: the send's ID
-// and 128 bits of an HMAC, in base64url. Error: ErrUnknownKey.
-func (vault Vault) NotMeToken(send uuid.UUID, keyID string) (string, error) {
-	mac, err := vault.sendMAC(send, keyID, notMeLabel)
-	return base64.RawURLEncoding.EncodeToString(append(send[:], mac[:16]...)), err
+// MailTokens returns the texts that name a send in its mail, and that nobody else can make: the
+// local part of its Message-ID, "<send's ID>.<80 bits of an HMAC>", and the token of its link, the
+// send's ID and 128 other bits of the HMAC in base64url. The key is the one of the send's
+// verification, so each try of a send has the same. Error: ErrUnknownKey.
+func (vault Vault) MailTokens(send uuid.UUID, keyID string) (messageID, notMe string, err error) {
+	d, err := vault.Ring.derive(derivation{keyID, subkeyUse, messageIDLabel})
+	if err != nil {
+		return "", "", err
+	}
+	mac := hmac.New(sha256.New, d.key)
+	mac.Write(send[:])
+	var buffer [len(send) + sha256.Size]byte
+	all := mac.Sum(append(buffer[:0], send[:]...))
+	messageID = send.String() + "." + hex.EncodeToString(all[16:26])
+	copy(all[16:], all[32:])
+	return messageID, base64.RawURLEncoding.EncodeToString(all[:32]), nil
 }
 
-// SendOfNotMeToken returns the send that a token names, under any key of the ring; else false.
-func (vault Vault) SendOfNotMeToken(token string) (send uuid.UUID, ok bool) {
-	given, err := base64.RawURLEncoding.DecodeString(token)
-	if err != nil || len(token) != NotMeTokenLength {
-		return uuid.Nil, false
-	}
-	copy(send[:], given)
-	for _, id := range vault.Ring.IDs() {
-		if own, err := vault.NotMeToken(send, id); err == nil && hmac.Equal([]byte(own), []byte(token)) {
-			return send, true
-		}
-	}
-	return uuid.Nil, false
-}
-
-// SendOfMessageID returns the send with this local part as its MessageID, under any key of the
+// SendOfMessageID returns the send with this local part of its Message-ID, under any key of the
 // ring; else false. The ID of a send alone is not one: browsers know it.
 func (vault Vault) SendOfMessageID(local string) (uuid.UUID, bool) {
 	local = strings.ToLower(local)
@@ -211,8 +186,25 @@ func (vault Vault) SendOfMessageID(local string) (uuid.UUID, bool) {
 	if err != nil { // as of most mails: no key is derived
 		return uuid.Nil, false
 	}
+	return vault.ifMailToken(send, local)
+}
+
+// SendOfNotMeToken returns the send that the token of a link names, under any key of the ring; else
+// false.
+func (vault Vault) SendOfNotMeToken(token string) (send uuid.UUID, ok bool) {
+	given, err := base64.RawURLEncoding.DecodeString(token)
+	if err != nil || len(token) != NotMeTokenLength {
+		return uuid.Nil, false
+	}
+	copy(send[:], given)
+	return vault.ifMailToken(send, token)
+}
+
+// ifMailToken returns the send if one of its MailTokens is given.
+func (vault Vault) ifMailToken(send uuid.UUID, given string) (uuid.UUID, bool) {
 	for _, id := range vault.Ring.IDs() {
-		if own, err := vault.MessageID(send, id); err == nil && hmac.Equal([]byte(own), []byte(local)) {
+		messageID, notMe, err := vault.MailTokens(send, id)
+		if err == nil && (hmac.Equal([]byte(messageID), []byte(given)) || hmac.Equal([]byte(notMe), []byte(given))) {
 			return send, true
 		}
 	}

@@ -86,20 +86,16 @@ func (o *Outbox) composeMail(w store.Work, to recipient.Recipient, request messa
 	used, took []string,
 ) (transmitFunc, store.Outcome) {
 	request.Data.Support = store.SupportReference(w.Send.ID)
+	messageID, notMe, err := o.Vault.MailTokens(w.Send.ID, w.Verification.KeyID)
+	if err != nil {
+		return o.failToCompose(w, ReasonUnreadable, err)
+	}
 	if o.NotMeURL != "" {
-		token, err := o.Vault.NotMeToken(w.Send.ID, w.Verification.KeyID)
-		if err != nil {
-			return o.failToCompose(w, ReasonUnreadable, err)
-		}
-		request.Data.NotMe = o.NotMeURL + token
+		request.Data.NotMe = o.NotMeURL + notMe
 	}
 	m, err := o.Mails.Prepare(request)
 	if err != nil {
 		return o.failToCompose(w, delivery.ReasonTemplate, err)
-	}
-	messageID, err := o.Vault.MessageID(w.Send.ID, w.Verification.KeyID)
-	if err != nil {
-		return o.failToCompose(w, ReasonUnreadable, err)
 	}
 	mail := delivery.Mail{
 		MessageID: messageID + "@" + o.Domain, To: to.Address(), Form: m.Form, Fill: m.Fill, Token: m.Token,

@@ -59,7 +59,7 @@ func trialBounce(secretKeys string) (string, error) {
 		return "", err
 	}
 	vault, send := keys.Vault{Ring: ring}, uuid.New()
-	id, err := vault.MessageID(send, ring.CurrentID())
+	id, _, err := vault.MailTokens(send, ring.CurrentID())
 	mail := "Content-Type: multipart/report; boundary=b\n\n--b\nContent-Type: message/delivery-status\n\nReporting-MTA: dns; localhost\n\n" +
 		"Final-Recipient: rfc822; doctor@" + delivery.SimulatorDomain + "\nAction: failed\nStatus: 5.1.1\n\n--b\n" +
 		"Content-Type: text/rfc822-headers\n\nMessage-ID: <" + id + "@localhost>\n\n--b--\n"
