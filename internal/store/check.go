@@ -58,7 +58,7 @@ func ValidatedIntent(in Intent) (Intent, error) {
 	case !slices.Contains(in.Purposes, s.Purpose):
 		return in, BadRequestf("purpose %q does not share its own policy", s.Purpose)
 	case !s.Labels.valid() || !AreValidTexts(s.App, string(s.Channel), s.Purpose, s.To, s.Country, s.Prefix, s.Locale,
-		s.Network, s.Site, s.RequestID, s.HumanCheck, v.ID, v.Holder, v.KeyID, in.Join):
+		s.Network, s.Site, s.RequestID, s.HumanCheck, v.ID, v.Holder, v.KeyID, v.Details, in.Join):
 		return in, BadRequestf("a text is not plain UTF-8 of at most %d bytes", MaxTextBytes)
 	case slices.ContainsFunc(in.Purposes, func(p string) bool {
 		return !AreValidTexts(p) ||

@@ -111,6 +111,7 @@ type Verification struct {
 	// CallerChecks: the caller made the code and checks it. It is never checked or sent again here;
 	// see Intent.Code.
 	CallerChecks bool
+	Details      string // what the code confirms, in the caller's words, as the message says it; empty: none
 	Reported     Report // the caller's report on a code that it checks; with ReportApproved ApprovedAt is set
 	// CheckKey identifies the last counted check, so that a repetition gets its answer again:
 	//
@@ -164,6 +165,7 @@ func (v *Verification) Columns() []Column {
 		{"sends", &v.Sends, InsertedByBegin},
 		{"approved_at", &v.ApprovedAt, 0},
 		{"canceled_at", &v.CanceledAt, 0},
+		{"details", &v.Details, InsertedByBegin | PersonalColumn},
 		{"not_me_at", &v.NotMeAt, 0},
 		{"redeemed_at", &v.RedeemedAt, 0},
 		{"redeemed_by", &v.RedeemedBy, NullableColumn},

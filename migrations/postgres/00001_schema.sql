@@ -95,6 +95,7 @@ CREATE TABLE verifications (
     checks       text        NOT NULL DEFAULT '', -- that were counted, max_attempts at most: µs since 1970 and the client's network, by commas
     replaces     text        NOT NULL DEFAULT '', -- IDs of the verifications in whose place it was opened, newest first, by commas
     check_key    bytea,                            -- keyed hashes of the last counted check's Idempotency-Key, and of that with its code
+    details      text        NOT NULL DEFAULT '', -- what the code confirms, in the caller's words
     not_me_at    timestamptz,                      -- when the recipient reported that they did not ask for it
     reported     text        NOT NULL DEFAULT ''  -- by a caller that checks the code: 'due', 'failed', 'approved'; '': nothing, and none is expected
 ) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.02);

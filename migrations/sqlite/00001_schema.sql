@@ -46,6 +46,7 @@ CREATE TABLE verifications (
     checks       TEXT    NOT NULL DEFAULT '',
     replaces     TEXT    NOT NULL DEFAULT '',
     check_key    BLOB,
+    details      TEXT    NOT NULL DEFAULT '',
     not_me_at    INTEGER,
     reported     TEXT    NOT NULL DEFAULT ''
 ) STRICT;

@@ -17,6 +17,7 @@ func TestTheCodeIsOnTheFirstScreen(t *testing.T) {
 	r.Site = "codes.shop.example"
 	long := shop()
 	long.App, long.Home, long.Code = "The Greengrocers of Lower Saxony", "https://shop.example/", "BKVXRTNZ"
+	long.Details = strings.Repeat("Pay 40.00 EUR to Shop 12 ", 4)[:100]
 	for _, locale := range r.locales.All() {
 		for purpose, of := range titles {
 			for _, notify := range []NotifyMode{NotifyPrivate, NotifyGlance} {

@@ -6,15 +6,16 @@ import (
 	"path"
 )
 
-// unfilledMail is the form of a mail: the mail without its code, its support reference and the last
-// segment of Data.NotMe, which Texts fills in. Callers compare forms with ==.
+// unfilledMail is the form of a mail: the mail without its code, its support reference, its details
+// and the last segment of Data.NotMe, which Texts fills in. Callers compare forms with ==.
 type unfilledMail struct {
 	renderer *MailRenderer
 	key      templateSetKey
 	glance   bool
 	site     string // of the origin line; empty: the mail has none
-	data     Data   // without Code and Support
+	data     Data   // without these
 	digits   int    // characters of the code
+	support  int    // characters of the support reference
 }
 
 // maxUnfilledMails bounds the cache of forms that have been rendered without error. There is a form
@@ -25,7 +26,7 @@ const maxUnfilledMails = 512
 type PreparedMail struct {
 	redacted
 	Form     unfilledMail
-	Fill     string // the code and the support reference
+	Fill     string // the code, the support reference and the details
 	Token    string // the last segment of Data.NotMe: Form.Texts(Fill, Token) renders the mail
 	Language string // the locale that was chosen, as in Locales
 }
@@ -46,7 +47,7 @@ func (r *MailRenderer) Prepare(req RenderRequest) (PreparedMail, error) {
 		known.putCached(form, struct{}{}, maxUnfilledMails)
 	}
 	return PreparedMail{
-		Form: form, Fill: req.Data.Code + req.Data.Support, Token: tokenOf(req.Data.NotMe), Language: form.key.locale,
+		Form: form, Fill: req.Data.Code + req.Data.Support + req.Data.Details, Token: tokenOf(req.Data.NotMe), Language: form.key.locale,
 	}, nil
 }
 
@@ -65,20 +66,21 @@ func (r *MailRenderer) formOf(req RenderRequest) unfilledMail {
 	}
 	f.data.Code, f.data.Support, f.data.Purpose = "", "", cmp.Or(req.Data.Purpose, req.Titles.ForLocaleOrEmpty(key.locale))
 	f.data.NotMe, _ = path.Split(req.Data.NotMe)
+	f.data.Details, f.support = "", len(req.Data.Support)
 	return f
 }
 
-// Texts renders the mail. fill is the code followed by the support reference. The error contains
-// nothing of fill and token.
+// Texts renders the mail. fill is the code, the support reference and the details, one after
+// another. The error contains nothing of fill and token.
 func (u unfilledMail) Texts(fill, token string) (subject, text, html string, err error) {
-	m, err := u.render(fill[:u.digits], fill[u.digits:], token)
+	m, err := u.render(fill[:u.digits], fill[u.digits:u.digits+u.support], fill[u.digits+u.support:], token)
 	return m.Subject, m.Text, m.HTML, err
 }
 
 // render runs the templates.
-func (u unfilledMail) render(code, support, token string) (MailTexts, error) {
+func (u unfilledMail) render(code, support, details, token string) (MailTexts, error) {
 	d := u.data
-	d.Code, d.Support, d.NotMe = code, support, d.NotMe+token
+	d.Code, d.Support, d.Details, d.NotMe = code, support, details, d.NotMe+token
 	v := newTemplateData(d, u.glance, u.key.locale)
 	if u.site != "" {
 		v.OriginLine = originLine(u.site, code)

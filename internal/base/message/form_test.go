@@ -32,6 +32,7 @@ func TestFormsGiveTheSameMails(t *testing.T) {
 		"support as long":         func(q *RenderRequest) { q.Data.Support = "S-12345" },
 		"support that is escaped": func(q *RenderRequest) { q.Data.Support = "S<12345" },
 		"support that is long":    func(q *RenderRequest) { q.Data.Support = strings.Repeat("S", 21) },
+		"details":                 func(q *RenderRequest) { q.Data.Details = "Pay 40.00 EUR & more" },
 		"no link":                 func(q *RenderRequest) { q.Data.NotMe = "" }, "token": func(q *RenderRequest) { q.Data.NotMe += "x0" },
 		"length": func(q *RenderRequest) {
 			q.Data.Code, q.Data.Support = anyCode(minCodeLength+rand.IntN(maxCodeLength-minCodeLength+1)), "S-Q2"
@@ -74,7 +75,7 @@ func TestFormsAreBoundedAndHoldNoCode(t *testing.T) {
 	r := renderer(t)
 	for i := range 2*maxUnfilledMails + 10 {
 		req := RenderRequest{Locale: "en", Data: shop()}
-		req.Data.Code, req.Data.App = "907683", fmt.Sprintf("S-%d", i)
+		req.Data.Code, req.Data.App, req.Data.Details = "907683", fmt.Sprintf("S-%d", i), "Pay 1 EUR"
 		if _, err := r.Prepare(req); err != nil {
 			t.Fatal(err)
 		}
@@ -83,8 +84,8 @@ func TestFormsAreBoundedAndHoldNoCode(t *testing.T) {
 		t.Errorf("%d forms are kept", n)
 	}
 	for form := range r.rendered.entries {
-		if form.data.Code+form.data.Support != "" {
-			t.Fatal("a form has a code or a reference")
+		if form.data.Code+form.data.Support+form.data.Details != "" {
+			t.Fatal("a form has a code, a reference or details")
 		}
 	}
 }

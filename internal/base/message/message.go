@@ -43,6 +43,7 @@ type Data struct {
 	Code       string // 4 to 16 ASCII letters and digits
 	Minutes    int    // for which the code is still valid, see DisplayedMinutes; 0: the message does not say
 	Purpose    string // the purpose in words that follow "Your code for Shop"; may be empty; see CheckName
+	Details    string // what the code confirms, in the caller's words; checked by CheckText; may be empty
 	Support    string // short reference for support; may be empty; see CheckName
 	NotMe      string // URL by which the recipient reports the mail, ending in a token; may be empty
 	Hash       string // the Android app's, for the SMS Retriever API; only in text messages; may be empty
@@ -106,7 +107,7 @@ func (r *MailRenderer) Render(req RenderRequest) (MailTexts, error) {
 	if err := checkRequest(req); err != nil {
 		return MailTexts{}, err
 	}
-	return r.formOf(req).render(req.Data.Code, req.Data.Support, tokenOf(req.Data.NotMe))
+	return r.formOf(req).render(req.Data.Code, req.Data.Support, req.Data.Details, tokenOf(req.Data.NotMe))
 }
 
 // templateData is the data of the templates.

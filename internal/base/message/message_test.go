@@ -136,14 +136,14 @@ func TestEveryMail(t *testing.T) {
 	remote := regexp.MustCompile(`(?i)https?:|//[a-z]|src\s*=|url\(|@import|<(img|link|script|iframe|form|object|embed|video|a)\b`)
 	title := regexp.MustCompile(`(?s)<title>.*?</title>`)
 	bare := Data{App: "A", Code: "048213", Minutes: 1}
-	wide := Data{App: strings.Repeat("宽", 64), Code: "A1B2C3D4E5F6", Minutes: 1440, Purpose: strings.Repeat("w", 64), Support: "S-Q2HK"}
+	wide := Data{Details: strings.Repeat("给", 100), App: strings.Repeat("宽", 64), Code: "A1B2C3D4E5F6", Minutes: 1440, Purpose: strings.Repeat("w", 64), Support: "S-Q2HK"}
 	r := renderer(t)
 	align := map[string]string{"ltr": "left", "rtl": "right"}
 	check := func(req RenderRequest) {
 		m, d := render(t, r, req), req.Data
 		dir := map[bool]string{false: "ltr", true: "rtl"}[req.Locale == "ar"]
 		shown, private := htmlText(m.HTML, false), req.Notify == NotifyPrivate
-		for _, want := range []string{d.App, d.Purpose, d.Support} {
+		for _, want := range []string{d.App, d.Purpose, d.Support, d.Details} {
 			if !strings.Contains(m.Text, want) || !strings.Contains(shown, want) {
 				t.Errorf("%s: text or HTML does not say %q", req.Locale, want)
 			}

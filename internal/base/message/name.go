@@ -25,13 +25,16 @@ const (
 // CheckName returns an error for an app's name or a purpose's title that could abuse our mails for
 // other messages: more than 64 characters, control or invisible characters, a URL, or a name that
 // mail programs turn into a link, such as "booking.com". The error does not repeat the text.
-func CheckName(s string) error {
+func CheckName(s string) error { return CheckText(s, maxNameRunes) }
+
+// CheckText is CheckName for a text of another length, in characters.
+func CheckText(s string, longest int) error {
 	hidden := HiddenCharacter(s)
 	switch {
 	case !utf8.ValidString(s):
 		return errors.New("not valid UTF-8")
-	case utf8.RuneCountInString(s) > maxNameRunes:
-		return fmt.Errorf("longer than %d characters", maxNameRunes)
+	case utf8.RuneCountInString(s) > longest:
+		return fmt.Errorf("longer than %d characters", longest)
 	case hidden != "":
 		return errors.New(hidden + ", a control or invisible character")
 	case containsLink(s):

@@ -31,7 +31,7 @@ var sampleData = []Data{
 	{App: "A", Code: sampleCode, Minutes: 120, Home: "https://a.example/"},
 	{App: "A", Code: sampleCode, Home: "https://a.example/"},
 	{
-		App: strings.Repeat("Wide App ", 7), Code: sampleCode, Minutes: 1440, Purpose: strings.Repeat("Purpose ", 8),
+		App: strings.Repeat("Wide App ", 7), Code: sampleCode, Minutes: 1440, Purpose: strings.Repeat("Purpose ", 8), Details: "Pay 40.00 EUR",
 		Support: "S-Q2HK", Hash: "FA+9qCX9VSu",
 		NotMe: "https://shop.example/not-me/a", Home: "https://shop.example/", Accent: "#1f5fd1", DarkAccent: "#8ab4ff",
 	},

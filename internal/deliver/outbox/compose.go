@@ -59,7 +59,7 @@ func (o *Outbox) compose(set policy.Set, w store.Work, used, took []string) (tra
 		Titles: set.Purposes[v.Purpose].Titles,
 		Notify: set.Purposes[v.Purpose].Notify, // empty for a removed purpose: then notifications do not show the code
 	}
-	request.Data.Code = code
+	request.Data.Code, request.Data.Details = code, v.Details
 	if timed {
 		request.Data.Minutes = message.DisplayedMinutes(left)
 	}

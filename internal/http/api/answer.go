@@ -28,6 +28,7 @@ type verificationJSON struct {
 	AttemptsRemaining int             `json:"attempts_remaining"`
 	Test              bool            `json:"test,omitempty"`
 	Recipient         string          `json:"recipient,omitempty"` // only for secret keys
+	Details           string          `json:"details,omitempty"`   // only for secret keys
 	Send              *sendJSON       `json:"send,omitempty"`
 	Quota             *quotaJSON      `json:"quota,omitempty"`
 }
@@ -103,7 +104,7 @@ func toVerificationJSON(a verification.Answer, kind verification.CallerKind) ver
 		out.CodeFormat = &codeFormatJSON{v.CodeFormat.Length, v.CodeFormat.Alphabet}
 	}
 	if kind == verification.BackEnd { // a reason can tell whether a mailbox exists
-		out.Send.Reason, out.Recipient = v.Send.Reason, v.RecipientHash
+		out.Send.Reason, out.Recipient, out.Details = v.Send.Reason, v.RecipientHash, v.Details
 	}
 	return out
 }

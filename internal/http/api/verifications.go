@@ -31,6 +31,7 @@ type sendBody struct {
 	ClientIP       string `json:"client_ip"`
 	VerificationID string `json:"verification_id"`
 	Session        string `json:"session"`
+	Details        string `json:"details"`
 	Trust          string `json:"trust"`
 	Code           string `json:"code"`
 	TTL            *int   `json:"ttl"` // seconds
@@ -111,7 +112,7 @@ func parseSendRequest(c echo.Context, who verification.Caller, body sendBody) (v
 		Caller: who, Channel: body.Channel, To: body.To, Country: body.Country, Purpose: body.Purpose,
 		Locale: body.Locale,
 		Labels: body.Labels, Session: body.Session, Resend: body.VerificationID, KnownTokens: body.Known,
-		Code: body.Code, HumanCheck: body.HumanCheck,
+		Code: body.Code, HumanCheck: body.HumanCheck, Details: body.Details,
 	}
 	if body.TTL != nil {
 		if *body.TTL < 1 || *body.TTL > int(store.MaxCodeLife/time.Second) {

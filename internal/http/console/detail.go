@@ -28,6 +28,7 @@ type sendView struct {
 	Send    sendRow
 	Code    string // state of the verification, in words; empty without one
 	Support string // the support reference
+	Details string // what the code confirms; empty: not given
 	Trial   string // names of the rules in mode observe that would have refused it
 	Line    []explain.TimelineEntry
 	Quota   quotaView
@@ -64,6 +65,9 @@ func (console *Console) showSend(c echo.Context, status int, s store.SendDetails
 		Support: store.SupportReference(s.Send.ID),
 		Trial:   strings.Join(s.Send.Observed, w.Get("list.comma")), Line: explain.Timeline(s, w), Quota: quota,
 		Note: n, Actions: actionsFor(auth.ActorOf(c), s),
+	}
+	if s.Verification != nil {
+		v.Details = s.Verification.Details
 	}
 	for _, d := range v.Actions {
 		if d.Path == c.QueryParam("do") || d.Name == n.Action && n.Problem != "" {

@@ -137,7 +137,7 @@ func verificationJSON(v store.Verification, now time.Time) layout.JSONObject {
 		"expires_at": layout.Timestamp(v.ExpiresAt), "attempts": v.Attempts, "max_attempts": v.MaxAttempts,
 		"sends":         v.Sends,
 		"caller_checks": v.CallerChecks, "approved_at": layout.Timestamp(v.ApprovedAt),
-		"canceled_at": layout.Timestamp(v.CanceledAt), "not_me_at": layout.Timestamp(v.NotMeAt),
+		"canceled_at": layout.Timestamp(v.CanceledAt), "not_me_at": layout.Timestamp(v.NotMeAt), "details": layout.OrNull(v.Details),
 		"checks": layout.JSONObjects(v.Checks, func(x store.Check) layout.JSONObject {
 			return layout.JSONObject{"at": layout.Timestamp(x.At), "network": layout.OrNull(x.Network)}
 		}),

@@ -41,8 +41,8 @@ var erasable = map[string]kinds{
 	"minute_index":   {nothing: `field value minute`},
 	"verifications": {
 		// redeemed_by: the keyed hash of an Idempotency-Key
-		nothing: `id app channel purpose key_id code_length alphabet created_at expires_at attempts max_attempts sends approved_at canceled_at attempts_reset class replaces redeemed_at redeemed_by caller_checks reported`,
-		erased:  `masked sealed holder nonce checks check_key locale ` + labels, hash: `recipient`,
+		nothing: `id app channel purpose key_id code_length alphabet created_at expires_at attempts max_attempts sends approved_at canceled_at not_me_at attempts_reset class replaces redeemed_at redeemed_by caller_checks reported`,
+		erased:  `masked sealed holder nonce checks check_key locale details ` + labels, hash: `recipient`,
 	},
 	"audit_recipients": {nothing: `entry`, erased: `masked`, hash: `recipient`},
 	// of the administrator; a reason that names a person is refused

@@ -118,12 +118,12 @@ func fullRules(rules []quota.Rule, now time.Time, events []quota.Event) (full []
 }
 
 // isJoinable reports whether the intent may resend the code of v: v is pending with at least
-// MinLife left, is no caller's code, has the intent's app, channel, recipient and purpose, and has
-// the ID or the holder that the intent names.
+// MinLife left, is no caller's code, has the intent's app, channel, recipient, purpose and details,
+// and has the ID or the holder that the intent names.
 func isJoinable(v store.Verification, in store.Intent, now time.Time) bool {
 	s := in.Send
 	if v.CallerChecks || v.App != s.App || v.Channel != s.Channel || v.Recipient != s.Recipient ||
-		v.Purpose != s.Purpose {
+		v.Purpose != s.Purpose || v.Details != in.Verification.Details {
 		return false
 	}
 	if in.Join != "" && v.ID != in.Join || in.Join == "" && (v.Holder == "" || v.Holder != in.HolderToJoin()) {

@@ -71,7 +71,7 @@ var exportTables = map[string]exportTable{
 	"verifications": {
 		about: "Each code that was made for you, without the code, and whether it was entered; kept for {retention} after its end.",
 		where: `WHERE t.recipient = @recipient`, key: "t.expires_at@ t.id",
-		columns: "created_at@ expires_at@ approved_at@ canceled_at@ not_me_at@ redeemed_at@ app channel purpose masked locale reference sends# " +
+		columns: "created_at@ expires_at@ approved_at@ canceled_at@ not_me_at@ redeemed_at@ app channel purpose masked locale reference details sends# " +
 			"attempts# max_attempts# attempts_reset# code_length# alphabet class reported caller_checks?",
 		leftOut: map[string]string{
 			hashReason: "recipient", holderReason: "id replaces", keyReason: "nonce key_id check_key holder redeemed_by",

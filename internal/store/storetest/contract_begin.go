@@ -167,6 +167,7 @@ var joinRows = []struct {
 		name: "last instant, no life asked for", joins: true, change: func(in *store.Intent) { in.MinLife = 0 },
 		before: func(_ *testing.T, f *Fixture, _ store.Verification) { f.Pass(10*time.Minute - time.Microsecond) },
 	},
+	{name: "other details", change: func(in *store.Intent) { in.Verification.Details = "Pay 40.00 EUR" }},
 	{name: "refunded sends do not matter", joins: true, before: func(t *testing.T, f *Fixture, v store.Verification) {
 		_, s, _ := Must3(f.Verification(t.Context(), v.ID))(t)
 		Must(f.Finish(t.Context(), store.Outcome{AttemptID: Held(s.ID, 1), Status: store.Failed, Refund: true}))(t)

@@ -46,7 +46,7 @@ func exportsAPerson(t *testing.T, f *Fixture) {
 	}
 	Equal(t, "sends, each once", len(ids), 5)
 	Equal(t, "what is given of what must go with an erasure", FoundIn([]byte(text)),
-		[]string{"domain", "locale", "masked", "prefix", "reference", "request", "the server's words"})
+		[]string{"details", "domain", "locale", "masked", "prefix", "reference", "request", "the server's words"})
 	Equal(t, "an instant", strings.HasSuffix(rows["sends"][0]["logged_at"].(string), "Z"), true)
 
 	begun := f.Admit(t, f.Intent(78, func(in *store.Intent) { in.Send.Network = Traces["network"] }))

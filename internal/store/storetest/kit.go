@@ -53,7 +53,7 @@ func WritableWithRows(t *testing.T, f *Fixture, want int) {
 // Traces are what must not be found of a recipient.
 var Traces = map[string]string{
 	"masked": "q•••@unusual.example", "reference": "order of Quentin", "network": "198.51.100.0/24",
-	"request": "order-of-quentin", "holder": "s:quentin",
+	"request": "order-of-quentin", "holder": "s:quentin", "details": "Pay Ana 40.00 EUR",
 	"domain": "unusual.example", "prefix": "+9997771", "address": "quentin.unusual@unusual.example", "locale": "gsw-CH",
 	"nonce":         "nonce of quentin",
 	"caller's code": "code for quentin", "why it was suppressed": "Quentin called",
@@ -71,7 +71,7 @@ func WriteTraces(t *testing.T, f *Fixture, n int) {
 			*c.Field.(*string) = Traces["reference"]
 		}
 		in.Send.RequestID, in.Send.Prefix, in.Send.Country = Traces["request"], Traces["prefix"], "ZZ"
-		in.Verification.Holder, in.MinLife = Traces["holder"], time.Hour
+		in.Verification.Holder, in.Verification.Details, in.MinLife = Traces["holder"], Traces["details"], time.Hour
 		in.Verification.Sealed, in.Verification.Nonce = []byte(Traces["address"]), []byte(Traces["nonce"])
 	}
 	for i := range 4 { // of these, the first stays under way

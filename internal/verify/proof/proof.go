@@ -11,9 +11,11 @@ package proof
 
 import (
 	"crypto/ed25519"
+	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -44,7 +46,8 @@ type Claims struct {
 	RecipientHash string
 	Channel       string
 	Purpose       string
-	Test          bool // the approval is of a test recipient, whose code is known
+	Details       string // what was confirmed, as the message said it; the proof has its SHA-256, too, in hex
+	Test          bool   // the approval is of a test recipient, whose code is known
 }
 
 type jwtClaims struct {
@@ -52,6 +55,8 @@ type jwtClaims struct {
 	Audience []string `json:"aud"` // always a list; jwt.Claims writes a list of one as a string
 	Channel  string   `json:"channel"`
 	Purpose  string   `json:"purpose"`
+	Details  string   `json:"details,omitempty"`
+	Digest   string   `json:"details_sha256,omitempty"`
 	Test     bool     `json:"test,omitempty"`
 }
 
@@ -91,12 +96,17 @@ func (s *Signer) Sign(f Claims, now time.Time) (string, error) {
 		return "", err
 	}
 	// Package jwt would marshal the claims twice, which is a fifth of the time of a proof.
+	digest := ""
+	if f.Details != "" {
+		digest = fmt.Sprintf("%x", sha256.Sum256([]byte(f.Details)))
+	}
 	payload, err := json.Marshal(jwtClaims{
 		Claims: jwt.Claims{
 			Issuer: issuerClaim, Subject: f.RecipientHash, ID: f.ID,
 			IssuedAt: jwt.NewNumericDate(now), Expiry: jwt.NewNumericDate(now.Add(Life)),
 		},
 		Audience: []string{f.App}, Channel: f.Channel, Purpose: f.Purpose, Test: f.Test,
+		Details: f.Details, Digest: digest,
 	})
 	if err != nil {
 		return "", err
@@ -138,7 +148,7 @@ func (s *Signer) VerifySignature(token string) (f Claims, expires time.Time, err
 	}
 	return Claims{
 			ID: c.ID, App: c.Audience[0], RecipientHash: c.Subject, Channel: c.Channel, Purpose: c.Purpose,
-			Test: c.Test,
+			Details: c.Details, Test: c.Test,
 		},
 		c.Expiry.Time(), nil
 }

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"sendcode/internal/base/fault"
+	"sendcode/internal/base/message"
 	"sendcode/internal/base/recipient"
 	"sendcode/internal/codes/policy"
 	"sendcode/internal/store"
@@ -27,6 +28,7 @@ type Request struct {
 	Site         string        // browsers: host of the page that asks; empty: our own
 	store.Labels               // each of at most 64 characters
 	Session      string        // secret keys: names the end user's session, at most 128 characters
+	Details      string        // secret keys: what the code confirms, in at most 100 characters without a URL
 	Wait         time.Duration // secret keys: how long to wait for the outcome, at most MaxWait; 0: answer at once
 	Resend       string        // ID of a verification; Channel, To and Purpose may then be left out
 	// browsers: tokens of earlier right codes, the newest first, at most MaxKnownTokens; see
@@ -52,6 +54,7 @@ type Request struct {
 const (
 	maxLabelLength   = 64
 	maxSessionLength = 128
+	maxDetailsLength = 100
 )
 
 func validateOptions(ask Request) error {
@@ -68,6 +71,10 @@ func validateOptions(ask Request) error {
 	case ask.Session != "" && ask.Stranger:
 		return fault.Invalid("session", "not_allowed",
 			"A request with trust stranger names its verification by verification_id, not by a session.")
+	case ask.Details != "" && ask.Kind != BackEnd:
+		return fault.Invalid("details", "not_allowed", "Only secret keys may say what a code confirms.")
+	case message.CheckText(ask.Details, maxDetailsLength) != nil || strings.TrimSpace(ask.Details) != ask.Details:
+		return fault.Invalid("details", "invalid", "Details are one line of at most 100 characters, without a URL.")
 	case len(ask.KnownTokens) > 0 && ask.Kind != Browser:
 		return fault.Invalid("known", "not_allowed",
 			"Only browsers have tokens of earlier codes; a secret key needs none.")

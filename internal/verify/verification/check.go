@@ -133,7 +133,7 @@ func (s *checkService) approvedResult(c Caller, checked store.CheckAnswer) Check
 		result.Proof, err = s.ProofSigner.Sign(proof.Claims{
 			ID: v.ID, App: v.App, RecipientHash: spelling.String(),
 			Channel: string(v.Channel),
-			Purpose: v.Purpose, Test: result.Test,
+			Purpose: v.Purpose, Details: v.Details, Test: result.Test,
 		}, v.ApprovedAt)
 	}
 	if err != nil { // the approval is valid without a proof or token

@@ -156,6 +156,9 @@ func (s *sendService) fingerprint(r *parsedRequest) [32]byte {
 	if r.Stranger {
 		parts = append(parts, "stranger")
 	}
+	if r.Details != "" {
+		parts = append(parts, "details", r.Details)
+	}
 	if r.Code != "" { // safe: the whole hash is keyed with the index key
 		parts = append(parts, "code", r.Code, r.TTL.String())
 	}

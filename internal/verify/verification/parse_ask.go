@@ -100,8 +100,8 @@ func (s *readService) parseFields(ctx context.Context, ask Request) (*parsedRequ
 	return r, err
 }
 
-// fillResend fills the empty fields of a resend from the verification that it names. To,
-// Channel and Purpose must match the verification if they are given; labels and Languages may
+// fillResend fills the empty fields of a resend from the verification that it names. To, Channel,
+// Purpose and Details must match the verification if they are given; labels and Languages may
 // differ. Errors: *fault.InvalidError; fault.NotFound, also if the recipient was erased;
 // ErrCallerCode; fault.Unavailable.
 func (s *readService) fillResend(ctx context.Context, r *parsedRequest) error {
@@ -137,7 +137,10 @@ func (s *readService) fillResend(ctx context.Context, r *parsedRequest) error {
 	if r.Purpose != "" && r.Purpose != v.Purpose {
 		return fault.Invalid("purpose", "mismatch", "The verification named has another purpose.")
 	}
-	r.Channel, r.To, r.Purpose = string(v.Channel), to.Address(), v.Purpose
+	if r.Details != "" && r.Details != v.Details {
+		return fault.Invalid("details", "mismatch", "The verification named confirms something else.")
+	}
+	r.Channel, r.To, r.Purpose, r.Details = string(v.Channel), to.Address(), v.Purpose, v.Details
 	r.resendOf = v
 	r.Languages = cmp.Or(r.Languages, v.Locale)
 	r.Labels = r.Labels.Or(v.Labels)

@@ -113,7 +113,7 @@ func (s *sendService) newVerification(send countedSend, id string) (store.Verifi
 	v := store.Verification{
 		ID: id, Sealed: sealed, Holder: send.holder, Class: send.plan.Class, Nonce: nonce, KeyID: keyID,
 		CodeLength: send.codeLength(), Alphabet: string(send.plan.Purpose.Alphabet), MaxAttempts: MaxAttempts,
-		Replaces: replaced[:min(len(replaced), store.MaxReplacedIDs)],
+		Details: send.Details, Replaces: replaced[:min(len(replaced), store.MaxReplacedIDs)],
 	}
 	if send.Code != "" { // a caller's code is not derived
 		v.CallerChecks, v.Nonce, v.CodeLength, v.Alphabet = true, nil, 0, ""

@@ -50,6 +50,7 @@ type View struct {
 	// hash of the address as spelled, the same as sub in a proof; the API shows it to secret keys
 	// alone; empty if the address was erased or cannot be decrypted
 	RecipientHash string
+	Details       string      // what the code confirms; the API shows it to secret keys alone
 	Test          bool        // a test recipient: nothing is sent, and its code is configured
 	CodeFormat    code.Format // length and alphabet of the code, for the page's input
 }
@@ -79,7 +80,7 @@ func (s *readService) view(v store.Verification, send store.Send, now time.Time,
 	status, final := send.StatusForApp(set.Reports[v.Channel])
 	return View{
 		RecipientHash: address.StringOrEmpty(),
-		Test:          test, CodeFormat: format,
+		Test:          test, CodeFormat: format, Details: v.Details,
 		ID: v.ID, State: StateOf(v, now), Channel: v.Channel, To: v.To, Purpose: v.Purpose, Labels: v.Labels,
 		PurposeTitle: set.Purposes[v.Purpose].Titles.ForLocaleOrEmpty(v.Locale),
 		CreatedAt:    v.CreatedAt, ExpiresAt: v.ExpiresAt,

@@ -108,7 +108,7 @@ COPY public.refusals (id, logged_at, retry_after, requests, recipients, app, cha
 \.
 
 COPY public.second_factors (account, sealed, step, created_at) FROM stdin;
-mei	\\x01026b31de15839620c3f31f9904454b8b1bec0edba412859298541f94e52ad4e7b5ee98c1a1aa233c8290c1ea00c8b4acdc1e83	0	2024-03-06 15:00:00+00
+mei	\\x01026b314cf6960afee8dffc273fccfad83a2b6bc50022da723e9876b0afcc721210f29d0fffe61e728e562311cf20bf5bd0bc3e	0	2024-03-06 15:00:00+00
 \.
 
 COPY public.sends_frozen (id, logged_at, finished_at, took, number, attempt, in_doubt, counts, was_reset, suppression_id, status, reason, provider, provider_code, receipt, worst_event, bounced, app, channel, purpose, recipient, masked, domain, country, prefix, verification_id, locale, reference, network, site, request_id, observed, human_check) FROM stdin;
@@ -130,11 +130,11 @@ COPY public.suppressions (id, app, channel, address, recipient, masked, reason, 
 00000000-00f8-7000-8000-000000000000		email	\\xad000000000000000000000000000004	\\x00000000000000000000000000000004	a•••@example.com	manual	asked by telephone	\N	ops	2024-03-06 15:00:00+00	2024-03-07 15:00:00+00	\N					\N
 \.
 
-COPY public.verifications (created_at, expires_at, approved_at, canceled_at, redeemed_at, attempts, max_attempts, sends, attempts_reset, code_length, caller_checks, class, id, app, channel, purpose, recipient, masked, sealed, redeemed_by, holder, nonce, key_id, alphabet, locale, reference, checks, replaces, check_key, not_me_at, reported) FROM stdin;
-2024-03-06 12:00:00+00	2024-03-06 12:10:00+00	2024-03-06 12:00:00+00	\N	\N	1	5	1	0	6	f		v-018e13a2-7e00-7000-8000-000000000002	shop	email	login	\\x00000000000000000000000000000001	a•••@example.com	\\x0001ff	\N		\\x30313233343536373839616263646566	k1	digits	en	order 7	1709726400000000 192.0.2.0/24		\N	\N	
-2024-03-06 12:00:00+00	2024-03-06 12:10:00+00	\N	\N	\N	0	5	1	0	6	f		v-018e13a2-7e00-7000-8000-000000000004	shop	sms	login	\\x00000000000000000000000000000000	a•••@example.com	\\x0001ff	\N		\\x30313233343536373839616263646566	k1	digits	en	order 7			\N	\N	
-2024-03-06 12:00:00+00	2024-03-06 12:10:00+00	\N	\N	\N	0	5	1	0	6	f		v-018e13a2-7e00-7000-8000-000000000003	shop	email	login	\\x00000000000000000000000000000002	•••	\N	\N		\\x	k1	digits					\N	\N	
-2024-03-06 15:00:00+00	2024-03-06 15:10:00+00	\N	\N	\N	0	5	1	0	6	t		v-018e1447-4980-7000-8000-0000000001fa	shop	email	login	\\x00000000000000000000000000000006	a•••@example.com	\\x0001ff	\N		\\x30313233343536373839616263646566	k1	digits	en	order 7			\N	\N	
+COPY public.verifications (created_at, expires_at, approved_at, canceled_at, redeemed_at, attempts, max_attempts, sends, attempts_reset, code_length, caller_checks, class, id, app, channel, purpose, recipient, masked, sealed, redeemed_by, holder, nonce, key_id, alphabet, locale, reference, checks, replaces, check_key, details, not_me_at, reported) FROM stdin;
+2024-03-06 12:00:00+00	2024-03-06 12:10:00+00	2024-03-06 12:00:00+00	\N	\N	1	5	1	0	6	f		v-018e13a2-7e00-7000-8000-000000000002	shop	email	login	\\x00000000000000000000000000000001	a•••@example.com	\\x0001ff	\N		\\x30313233343536373839616263646566	k1	digits	en	order 7	1709726400000000 192.0.2.0/24		\N		\N	
+2024-03-06 12:00:00+00	2024-03-06 12:10:00+00	\N	\N	\N	0	5	1	0	6	f		v-018e13a2-7e00-7000-8000-000000000004	shop	sms	login	\\x00000000000000000000000000000000	a•••@example.com	\\x0001ff	\N		\\x30313233343536373839616263646566	k1	digits	en	order 7			\N		\N	
+2024-03-06 12:00:00+00	2024-03-06 12:10:00+00	\N	\N	\N	0	5	1	0	6	f		v-018e13a2-7e00-7000-8000-000000000003	shop	email	login	\\x00000000000000000000000000000002	•••	\N	\N		\\x	k1	digits					\N		\N	
+2024-03-06 15:00:00+00	2024-03-06 15:10:00+00	\N	\N	\N	0	5	1	0	6	t		v-018e1447-4980-7000-8000-0000000001fa	shop	email	login	\\x00000000000000000000000000000006	a•••@example.com	\\x0001ff	\N		\\x30313233343536373839616263646566	k1	digits	en	order 7			\N		\N	
 \.
 
 COPY public.write_probe (filling) FROM stdin;
