@@ -64,9 +64,9 @@ func (db *DB) beginBatch(batch []*beginCall) {
 	runTogether(ctx, false, batch, db.beginTogether)
 }
 
-// beginTogether runs the transaction of a batch. A Begin can be repeated even if the first
-// transaction was committed: the second one finds the rows by their IDs. It waits for the
-// recipients' locks if the first one still runs.
+// beginTogether runs the transaction of a batch of Begins. A Begin can be repeated even if its
+// first transaction was committed: the second transaction finds the rows by their IDs. If the first
+// transaction still runs, the second waits for its locks on the recipients.
 func (db *DB) beginTogether(ctx context.Context, brief bool, batch []*beginCall) error {
 	var admitted, repeated []*beginCall
 	err := db.withRetry(ctx, true, func(conn *pgxpool.Conn) (notCommitted bool, err error) {
@@ -84,11 +84,11 @@ func (db *DB) beginTogether(ctx context.Context, brief bool, batch []*beginCall)
 	return nil
 }
 
-// beginOnConn runs a batch in one transaction on a connection. It answers the refused calls. It
-// returns those that are written, with their Answer, and those with sends that have rows already.
-// If the database's clock is not within the bounds that the read assumed, it rolls back and reads
-// again; it reads maxClockTries times at most. notCommitted means, with an error, that nothing was
-// committed.
+// beginOnConn runs a batch of Begins in one transaction on a connection, and answers the refused
+// calls. admitted are the calls whose rows it wrote; repeated are the calls whose sends had rows
+// already. The read assumes bounds of the database's time. If the time is outside, beginOnConn
+// rolls back and reads again, at most maxClockTries times. notCommitted means, with an error, that
+// nothing was committed.
 func (db *DB) beginOnConn(ctx context.Context, conn *pgxpool.Conn, brief bool, batch []*beginCall) (admitted, repeated []*beginCall,
 	notCommitted bool, err error,
 ) {
@@ -123,9 +123,9 @@ func sortedLockKeys(batch []*beginCall) []int64 {
 }
 
 // lockAndRead opens a transaction, locks the recipients and the verifications that calls name, and
-// reads the facts for the gate. If holders have verifications that calls may join, a second trip
-// locks all candidates in one order and reads the facts of these calls again: a check may have
-// ended a verification, and locked out its recipient, before the lock was free.
+// reads the facts for the gate. A call may instead join an open verification of its holder. Then a
+// second trip locks all such verifications in one order and reads the facts of these calls again,
+// since meanwhile a check may have ended a verification or locked out its recipient.
 func (db *DB) lockAndRead(ctx context.Context, conn *pgxpool.Conn, brief bool, batch []*beginCall, b idBounds) (v batchFacts, err error) {
 	named := listCandidates(batch, nil)
 	mixed := len(named) > 0 && slices.ContainsFunc(batch, func(x *beginCall) bool { return x.In.HolderToJoin() != "" })
@@ -153,7 +153,7 @@ func (db *DB) lockAndRead(ctx context.Context, conn *pgxpool.Conn, brief bool, b
 	if err != nil {
 		return v, err
 	}
-	if w.now.After(v.now) { // all rows that count now are among those of the first read
+	if w.now.After(v.now) { // all rows that count at w.now were in the first read
 		v.now = w.now
 	}
 	for i, x := range joining {
@@ -162,8 +162,8 @@ func (db *DB) lockAndRead(ctx context.Context, conn *pgxpool.Conn, brief bool, b
 	return v, nil
 }
 
-// readFacts takes a round trip: it runs the queued statements, which return nothing, locks the
-// candidates and reads the rows that the gate needs to decide the calls.
+// readFacts makes one round trip: it runs the queued statements, which return nothing, locks the
+// verifications of list, and reads the rows by which the gate decides the calls.
 func (db *DB) readFacts(ctx context.Context, conn *pgxpool.Conn, queued *pgx.Batch, calls []*beginCall, list []joinCandidate,
 	b idBounds,
 ) (v batchFacts, err error) {
@@ -192,8 +192,9 @@ func (db *DB) readFacts(ctx context.Context, conn *pgxpool.Conn, queued *pgx.Bat
 	return v, err
 }
 
-// decide answers the calls that are refused or have an ID from another time. It sets Answer of the
-// admitted ones and returns them, and those with sends that have rows already.
+// decide answers two kinds of calls: those that the gate refuses, and those whose send's ID has a
+// wrong time. It returns the admitted calls, with their Answer set, and the calls whose sends have
+// rows already (repeated).
 func (b batchFacts) decide(batch []*beginCall) (admitted, repeated []*beginCall) {
 	for i, x := range batch {
 		if b.repeated[i] {
@@ -237,7 +238,7 @@ func (db *DB) write(ctx context.Context, conn *pgxpool.Conn, admitted []*beginCa
 	return notCommitted, err
 }
 
-// joinedRows are the joined verifications with their new number of sends.
+// joinedRows are the rows of verifications that a send joins, with their new number of sends.
 var joinedRows = sqlgen.NewList("joined", new(store.Verification), func(v *store.Verification, to *sqlgen.Row) {
 	to.Text("id", v.ID)
 	to.Integer("sends", v.Sends)
@@ -278,8 +279,9 @@ type joinCandidate struct {
 	id string
 }
 
-// listCandidates lists the verifications that the calls of a batch may join: those that they name,
-// and those in held, the open ones of each call's holder; held may be nil.
+// listCandidates lists the verifications that the calls of a batch may join: the one that a call
+// names (Join), or the open verifications of the call's holder. held has the IDs of the latter, for
+// each call; nil: none.
 func listCandidates(batch []*beginCall, held [][]string) (list []joinCandidate) {
 	for i, x := range batch {
 		if x.In.Join != "" {
@@ -304,8 +306,9 @@ var candidates = sqlgen.NewList("u", joinCandidate{beginCall: new(beginCall)}, f
 	to.Bytes("recipient", s.Recipient[:])
 })
 
-// lockCandidatesSQL reads and locks the verifications that calls u may join; the row locks keep
-// checks from changing them meanwhile. They are taken in the order of the IDs, as by checks.
+// lockCandidatesSQL reads and locks the verifications that calls u may join. The row locks keep
+// checks from changing the verifications meanwhile. Both lock in the order of the IDs, so no
+// deadlock is possible.
 var lockCandidatesSQL = `
 SELECT u.i, ` + sqldb.VerificationColumns + `
 FROM (
@@ -319,7 +322,7 @@ FROM (
     FOR NO KEY UPDATE OF v
 ) v`
 
-// readCandidates reads the rows of lockCandidatesSQL into the lists of their calls.
+// readCandidates reads the rows of lockCandidatesSQL into locked, the verifications of each call.
 func readCandidates(rows pgx.Rows, locked [][]store.Verification) error {
 	var i int32
 	var v store.Verification
@@ -347,9 +350,9 @@ func (db *DB) answerRepeated(ctx context.Context, calls []*beginCall) {
 }
 
 // awaitStandby waits until a synchronous standby, if there is one, has all visible commits. If a
-// server or a client interrupts a COMMIT that waits for the standby, its rows are visible, but
-// perhaps only here. A read waits for nothing. The lock is a write, and its COMMIT waits for all
-// before it in the log.
+// COMMIT that waits for the standby is interrupted, its rows are visible, but the standby may lack
+// them. A read does not wait for the standby. So awaitStandby locks a row, which is a write: its
+// COMMIT waits for all commits before it in the log.
 func (db *DB) awaitStandby(ctx context.Context, send uuid.UUID) error {
 	_, err := db.pool.Exec(ctx, "SELECT FROM sends WHERE id = @id FOR KEY SHARE", pgx.NamedArgs{"id": send})
 	return err

@@ -20,9 +20,9 @@ var errClockJumps = errors.New("store: the database's clock keeps jumping")
 // bounds that the read assumed.
 const maxClockTries = 3
 
-// idBounds are the ranges of IDs that a batch reads, so that Postgres skips other partitions.
+// idBounds are the ranges of IDs that a batch reads, so that Postgres skips all other partitions.
 type idBounds struct {
-	from, to         time.Time // assumed range of the database's time; if it is outside, the batch is read again
+	from, to         time.Time // assumed range of the database's time; if its time is outside, the batch is read again
 	first, last      uuid.UUID // range of the rows that may count
 	earliest, latest uuid.UUID // range of the batch's own IDs
 }
@@ -42,9 +42,9 @@ func uuidParameter(id uuid.UUID) any { return pgtype.UUID{Bytes: id, Valid: true
 // count.
 const maxClockSetBack = 31 * 24 * time.Hour
 
-// idBoundsOfBatch returns the ranges of IDs that a batch needs if the database's clock is at most
-// an hour before and a day after near. The range of rows that may count reaches a month past that,
-// since rows of the database's future count if its clock was set back.
+// idBoundsOfBatch returns the ranges of IDs that a batch needs. It assumes that the database's
+// clock is at most an hour before and a day after near. The ranges end a month later than that:
+// after the clock was set back, rows with a time in its future still count.
 func idBoundsOfBatch(batch []*beginCall, near time.Time) idBounds {
 	reach := rowrules.ResendWithin
 	for _, x := range batch {

@@ -7,9 +7,9 @@ import (
 	"sendcode/internal/store/batch"
 )
 
-// maxWriters is how many batches of Begins are under way at once, and how many of checks and of
-// claims. With two writers, one uses the database while the other waits for the disk; more writers
-// would add contention and make the batches smaller.
+// maxWriters is how many batches of Begins run at once; as many batches of checks, and of claims,
+// run beside them. With two writers, one uses the database while the other waits for the disk. More
+// writers would add contention and make the batches smaller.
 const maxWriters = 2
 
 // finishPause is the MinInterval of outcomes, between the starts of two batches. All outcomes of 10
@@ -17,8 +17,8 @@ const maxWriters = 2
 const finishPause = 10 * time.Millisecond
 
 // The calls of Begin, Check, Finish, Postpone, ConfirmRefund and EndAppEventAttempt. The key of a
-// Begin is that of the recipient's advisory lock; the key of the others is a hash of the ID of
-// their row.
+// Begin in its batch is the key of the recipient's advisory lock. The key of any other call is a
+// hash of its row's ID.
 type (
 	beginCall     = batch.Call[store.Intent, store.BeginAnswer]
 	checkCall     = batch.Call[store.CheckRequest, store.CheckAnswer]

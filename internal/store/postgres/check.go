@@ -18,12 +18,13 @@ import (
 	"sendcode/internal/store/sqlgen"
 )
 
-// Checks make two trips in one transaction and share them, as Begins do. The first trip locks and
-// reads, package rowrules and the caller's Judge decide, and the second trip writes and commits.
-// Only then does a caller get an answer. Two locks are taken, always in the same order. One is on
-// the checks of a recipient, since the bounds on failed checks cover all its codes. The other is on
-// the row; Cancel, Erase and Begin wait for it. A batch decides one check of each recipient; the
-// other checks form the next batch.
+// Checks that come together share one transaction of two trips, as Begins do. The first trip locks
+// and reads. Then package rowrules and the caller's Judge decide. The second trip writes and
+// commits; only then does a caller get an answer. The first trip takes two locks, always in the
+// same order. The first lock is on the checks of a recipient, since the bounds on failed checks
+// cover all codes of the recipient. The second lock is on the row; Cancel, Erase and Begin wait for
+// it. A batch decides one check of each recipient; further checks of a recipient form the next
+// batch.
 
 // checkStatements are the statements of checks.
 var checkStatements = []string{lockChecksSQL, readCheckedSQL, countChecksSQL, liftDisprovedSQL, sqldb.SetCheckKeySQL}
@@ -77,8 +78,7 @@ SELECT event, app, type, id, told, '', test, at, at FROM counted WHERE type <> '
 )
 SELECT id FROM counted`
 
-// Check implements sqldb.PerDatabase. Checks that come while round trips are under way share the
-// next ones.
+// Check implements sqldb.PerDatabase. Checks that arrive during a round trip share the next one.
 func (db *DB) Check(ctx context.Context, c store.CheckRequest) (store.CheckAnswer, error) {
 	if !store.AreValidTexts(c.ID, c.Network) {
 		return store.CheckAnswer{}, fault.NotFound
@@ -119,9 +119,9 @@ func (db *DB) checkTogether(ctx context.Context, brief bool, batch []*checkCall)
 	return nil
 }
 
-// decideChecks opens a transaction, locks and reads the rows of a batch, and decides: it sets
-// Answer and Err of the decided calls. left has the calls that share a recipient with another call
-// of the batch.
+// decideChecks opens a transaction, locks and reads the rows of a batch, and decides one check of
+// each recipient: it sets Answer and Err of the decided calls. left are the calls that it did not
+// decide, since another call of the batch has the same recipient.
 func (db *DB) decideChecks(ctx context.Context, conn *pgxpool.Conn, brief bool, batch []*checkCall) (decided, left []*checkCall,
 	err error,
 ) {

@@ -18,12 +18,12 @@ import (
 	"sendcode/internal/store/sqlgen"
 )
 
-// Claims and releases of Idempotency-Keys that come while a round trip is under way share the next
-// one, as Begins do. A batch has one of each key at most. The keys are sorted, so that two replicas
-// lock them in one order. Their COMMIT does not wait for the disk. The send that follows a claim is
-// committed later in the same log, and its COMMIT waits until the log up to there is on the disk,
-// or at a synchronous standby. So no crash loses a claim and keeps its send. Where a send is there
-// already, the COMMIT of the read that found it waits.
+// Claims and releases of Idempotency-Keys that arrive during a round trip share the next one, as
+// Begins do. A batch has at most one call of each key. The keys are sorted, so that two replicas
+// lock them in one order. The COMMIT of a claim does not wait for the disk. The send is committed
+// later, in the same log, and its COMMIT waits until the log up to there is on the disk, or at a
+// synchronous standby. So no crash can lose a claim and keep its send. If the send exists already,
+// the COMMIT of the read that finds it waits for the disk, too.
 
 // idempotencyChange claims an Idempotency-Key or releases it; see ClaimIdempotencyKey and
 // ReleaseIdempotencyKey of sqldb.PerDatabase.
@@ -35,7 +35,7 @@ type idempotencyChange struct {
 
 type idempotencyCall = batch.Call[idempotencyChange, store.IdempotencyClaimAnswer]
 
-// releasedClaims are the claims r that are released, newClaims the claims u that are made.
+// releasedClaims are the rows r of claims to release, newClaims the rows u of claims to make.
 var (
 	releasedClaims = sqlgen.NewList("r", new(idempotencyCall), func(x *idempotencyCall, to *sqlgen.Row) {
 		to.Bytes("key", x.In.Key[:])
@@ -82,8 +82,9 @@ ON CONFLICT (key) DO UPDATE SET
 WHERE ` + claimIsOldSQL + ` OR k.held_until <= excluded.created_at AND k.fingerprint = excluded.fingerprint
 RETURNING k.key, k.send_id, @now`
 
-	// The next three read the claims of keys that were used before. As separate statements, they
-	// also see the commit of another transaction for which claimKeysSQL waited.
+	// The next three statements read the claims of keys that were used before. They are separate
+	// from claimKeysSQL, so that they also see what another transaction committed while
+	// claimKeysSQL waited for it.
 	readClaimsSQL = `SELECT k.key, @now, k.fingerprint, k.send_id FROM idempotency_keys k WHERE k.key = ANY (@keys::bytea[])`
 	// Its lock is a write; see awaitStandby.
 	readClaimedSendsSQL = `SELECT k.key, ` + sqldb.SendColumns + claimedSendsSQL + `
@@ -122,10 +123,10 @@ func (db *DB) changeIdempotencyClaims(batch []*idempotencyCall) {
 	runTogether(ctx, false, batch, db.changeClaimsTogether)
 }
 
-// changeClaimsTogether makes the round trip of a batch, or one for each call if the claims' leases
-// or lives differ. Claims of keys that were used before take another one; the others are answered
-// first. A claim can be repeated, also after a commit without an answer: its row then has the ID of
-// its send.
+// changeClaimsTogether makes one round trip for a batch of claims and releases; if the claims
+// differ in their leases or lives, one trip for each call. A further trip reads the claims of keys
+// that were used before; all other calls are answered first. A claim can be repeated, even after a
+// commit without an answer, because the row then has the ID of the call's send.
 func (db *DB) changeClaimsTogether(ctx context.Context, brief bool, batch []*idempotencyCall) error {
 	var answers map[[32]byte]store.IdempotencyClaimAnswer
 	var claims, ended, forgotten, used []*idempotencyCall
@@ -171,8 +172,8 @@ func (db *DB) changeClaimsTogether(ctx context.Context, brief bool, batch []*ide
 	})
 }
 
-// changeClaimsOnConn sends the changes of a batch in one trip, and returns the claims that their
-// callers hold now. notCommitted means, with an error, that nothing was committed.
+// changeClaimsOnConn sends the claims and releases of a batch in one trip. It returns the claims
+// whose callers hold their keys now. notCommitted means, with an error, that nothing was committed.
 func (db *DB) changeClaimsOnConn(ctx context.Context, conn *pgxpool.Conn, brief bool, claims, ended, forgotten []*idempotencyCall) (
 	held map[[32]byte]store.IdempotencyClaimAnswer, notCommitted bool, err error,
 ) {
@@ -223,8 +224,9 @@ func readHeldClaims(results pgx.BatchResults, held map[[32]byte]store.Idempotenc
 	return err
 }
 
-// readEarlierClaims answers claims of keys that were used before. answers has those that their
-// callers hold now. repeated: an earlier run of the claims may have been committed, too.
+// readEarlierClaims answers claims of keys that were used before. answers has the claims whose
+// callers hold their keys now. repeated means that an earlier run of the same claims may have been
+// committed.
 func (db *DB) readEarlierClaims(ctx context.Context, conn *pgxpool.Conn, used []*idempotencyCall,
 	answers map[[32]byte]store.IdempotencyClaimAnswer,
 	repeated bool,

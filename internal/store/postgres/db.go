@@ -19,7 +19,7 @@ import (
 // pgConn runs statements on a connection.
 type pgConn struct {
 	ctx    context.Context // of the statements
-	caller context.Context // of the caller; after its end no further statement begins
+	caller context.Context // the caller's context; after its end no further statement begins
 	*pgxpool.Conn
 	now string
 }
@@ -61,8 +61,8 @@ func toNamedArgs(args sqldb.Args) pgx.NamedArgs {
 	return values
 }
 
-// drainRows reads and closes the rows. It calls each, if not nil, for every row and stops at its
-// first error. It returns the number of rows that the statement changed or returned.
+// drainRows reads and closes the rows. It calls each, if that is not nil, for every row, and stops
+// at the first error of each. It returns the number of rows that the statement changed or returned.
 func drainRows(rows pgx.Rows, each func(sqldb.Scan) error) (int64, error) {
 	defer rows.Close()
 	for each != nil && rows.Next() {
@@ -135,7 +135,7 @@ func (db *DB) Run(ctx context.Context, _ string, _ sqldb.Precedence, steps ...*s
 	})
 }
 
-// readStepResult reads the results of one statement of a batch and sets its RowsAffected.
+// readStepResult reads the results of statement s in a batch and sets s.RowsAffected.
 func readStepResult(s *sqldb.Statement, results pgx.BatchResults) error {
 	rows, err := results.Query()
 	if err != nil {
@@ -145,8 +145,8 @@ func readStepResult(s *sqldb.Statement, results pgx.BatchResults) error {
 	return err
 }
 
-// errorUnlessCommitted returns an error if the server answered a COMMIT without an error but with
-// another command's tag, such as ROLLBACK.
+// errorUnlessCommitted returns an error if a COMMIT did not commit. A server may answer a COMMIT
+// without an error but with the tag of another command, such as ROLLBACK.
 func errorUnlessCommitted(err error, tag pgconn.CommandTag) error {
 	if err == nil && tag.String() != "COMMIT" {
 		return errors.New("store: a transaction was not committed")

@@ -49,13 +49,14 @@ func maxHistoryRows(in store.Intent) int {
 	return rowrules.LargestLimit(in) + extraHistoryRows
 }
 
-// holderSendsCoverRules reports whether the sends that lead an intent to its holder's verifications
-// include all that its rules count.
+// holderSendsCoverRules reports whether sendsOfHoldersSQL reads every send that the intent's rules
+// count.
 func holderSendsCoverRules(in store.Intent) bool {
 	return in.HolderToJoin() != "" && quota.LongestKeep(in.Rules) <= rowrules.ResendWithin
 }
 
-// The statements that read the facts, by the sends that a batch needs.
+// Three variants of the statement that reads the facts. They differ in the sends that a batch
+// needs.
 var (
 	gateCountedSQL           = gateSQL(countedSendsSQL)
 	gateHoldersSQL           = gateSQL(sendsOfHoldersSQL)
@@ -100,8 +101,8 @@ var gateColumns = [][2]string{
 	{"held", "text"},
 }
 
-// selectGateRow returns the SELECT of rows of a kind about the call u. is has their values of
-// gateColumns, in SQL.
+// selectGateRow returns the SELECT of rows of one kind about the call u. is has the SQL of each
+// value, by the name of its column in gateColumns.
 func selectGateRow(kind string, is map[string]string) string {
 	var list []string
 	is["i"], is["kind"] = cmp.Or(is["i"], "u.i"), cmp.Or(is["kind"], "'"+kind+"'")
@@ -147,8 +148,9 @@ WITH clock AS MATERIALIZED (
 	}, sends...), "\nUNION ALL")
 }
 
-// verificationsWithChecksSQL returns the query for the verifications with checks of the recipient
-// of a row, as far back as their checks can count.
+// verificationsWithChecksSQL returns the query for the recipient's verifications that have checks,
+// as far back as checks can count. of is the SQL alias of the row with the recipient; now is the
+// SQL of the time.
 func verificationsWithChecksSQL(of, now string) string {
 	key := of + ".recipient, " + of + ".app, " + of + ".channel"
 	return `
@@ -169,9 +171,9 @@ var countedSendsSQL = selectGateRow(countedSendRow, map[string]string{"id": "s.i
     ORDER BY s.recipient DESC, s.logged_at DESC LIMIT u.most
 ) s WHERE NOT u.once`
 
-// sendsOfHoldersSQL reads the open verifications of the calls' holders, by all sends of the last
-// day, and the counted sends of calls with u.once. It does not lock the verifications, so calls
-// that may join one are not decided by this read.
+// sendsOfHoldersSQL reads the open verifications of each call's holder, by all sends of the last
+// day, and the counted sends of calls with u.once. It locks no verification. So a call that may
+// join one of them is decided by a later read.
 var sendsOfHoldersSQL = selectGateRow("", map[string]string{
 	"kind": `CASE WHEN s.past THEN '` + countedSendRow + `' ELSE '` + verificationOfHolderRow + `' END`,
 	"id":   "s.id", "at": "s.logged_at", "held": "v.id",
@@ -191,8 +193,8 @@ var sendsOfHoldersSQL = selectGateRow("", map[string]string{
     OFFSET 0
 ) v ON true WHERE u.holder <> '' AND (s.past OR v.id IS NOT NULL)`
 
-// bucketConditionEnd ends a condition on the sends s of u: they are of its bucket, and in the
-// partitions that are read.
+// bucketConditionEnd ends a condition on the sends s of u: they belong to the bucket of u and lie
+// in the partitions that are read.
 const bucketConditionEnd = `s.app = u.app AND s.channel = u.channel AND s.purpose = ANY (string_to_array(u.purposes, E'\x1f'))) IS TRUE
       AND ` + inPartitionsRead
 
@@ -236,13 +238,13 @@ func (r *gateRow) verificationWithChecks() store.Verification {
 
 var errNoClock = errors.New("store: the database returned no time")
 
-// batchFacts has the facts of a batch as they were read.
+// batchFacts has what one read found out about each call of a batch.
 type batchFacts struct {
 	now      time.Time
 	facts    []rowrules.RecipientHistory // of each call
-	repeated []bool                      // of each call: its send has a row already
-	// of each call without Join: the IDs of its holder's open verifications; facts has them only
-	// once they are locked
+	repeated []bool                      // by call: whether its send has a row already
+	// by call without Join: the IDs of the open verifications of its holder; facts has these
+	// verifications only after they are locked
 	ofHolders [][]string
 }
 
@@ -270,8 +272,8 @@ func (b *batchFacts) addRow(r gateRow) {
 	}
 }
 
-// readBatchFacts reads the rows of gateSQL for n calls. It fails if the database's clock is not
-// among them.
+// readBatchFacts reads the rows of gateSQL for n calls. It returns an error if no row has the
+// database's time.
 func readBatchFacts(rows pgx.Rows, n int) (v batchFacts, err error) {
 	v = batchFacts{facts: make([]rowrules.RecipientHistory, n), repeated: make([]bool, n), ofHolders: make([][]string, n)}
 	var r gateRow

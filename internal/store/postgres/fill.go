@@ -30,8 +30,9 @@ var notCopied = map[string]string{
 	"write_probe":              "it has no rows",
 }
 
-// rebuilt has the tables that are made anew instead of copied. Fill makes the rows of minute_index.
-// CountHours makes those of the others, four hours a second; until then statistics read the sends.
+// rebuilt are the tables that are computed anew, not copied. Fill computes the rows of
+// minute_index. Afterwards CountHours computes the counts of hours, four hours a second; until
+// then, statistics read the sends.
 var rebuilt = append([]string{"minute_index"}, sqldb.AllHourTableNames...)
 
 // maxFillClockDifference is how far the clocks of file and database may differ: each wait that is
@@ -47,9 +48,9 @@ INSERT INTO minute_index (field, value, minute) SELECT DISTINCT m.field, m.value
 
 // Fill copies all rows of a SQLite file into the migrated and empty database at url, in one
 // transaction: after an error the database is empty as before. No process may use the file
-// meanwhile. Sends in flight are due immediately. Before the commit it compares the number of rows
-// and the check values of keys, and then calls beforeCommit, which may still fail. report is called
-// after each table. url must log in as the tables' owner. An error of the commit wraps
+// meanwhile. Sends in flight are due immediately. Before the commit, Fill compares the number of
+// rows and the check values of keys, and then calls beforeCommit, which may still fail. It calls
+// report after each table. url must log in as the tables' owner. An error of the commit wraps
 // fault.Uncertain if the rows may be there.
 func Fill(ctx context.Context, url string, from FileQuery, report func(table string, rows int64), beforeCommit func() error) error {
 	parsed, err := parseURL(url)
@@ -146,8 +147,8 @@ func (f *fill) fileTexts(query string) (all []string, err error) {
 	return all, rows.Err()
 }
 
-// checkTarget locks the tables against writers, and returns an error if one has a row, or if the
-// database's clock is more than maxFillClockDifference off this machine's.
+// checkTarget locks the tables against writers. It returns an error if a table has a row, or if the
+// clocks of the database and of this machine differ by more than maxFillClockDifference.
 func (f *fill) checkTarget(tables []string) error {
 	if _, err := f.tx.Exec(f.ctx, "LOCK TABLE "+strings.Join(tables, ", ")+" IN EXCLUSIVE MODE"); err != nil {
 		return err
@@ -177,8 +178,9 @@ func (f *fill) checkTarget(tables []string) error {
 	return nil
 }
 
-// makePartitions makes partitions for the file's sends. Those of a new database begin a month ago.
-// If the oldest send is older, it drops these empty ones, and makes all from that send's week on.
+// makePartitions makes partitions for the file's sends. A new database has empty partitions that
+// begin a month ago. If the oldest send is older, makePartitions drops them and makes all
+// partitions from the week of that send on.
 func (f *fill) makePartitions() error {
 	oldest, err := f.fileTexts(`SELECT min(id) FROM sends`)
 	if err != nil || oldest[0] == "" {
@@ -212,7 +214,7 @@ func (f *fill) makePartitions() error {
 	return nil
 }
 
-// copyTable copies the rows of a table, and compares their number.
+// copyTable copies the rows of a table, and compares the numbers of rows in both databases.
 func (f *fill) copyTable(table string) error {
 	described, _ := f.tx.Query(f.ctx, "SELECT * FROM "+table+" LIMIT 0")
 	described.Close()

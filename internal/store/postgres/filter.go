@@ -43,18 +43,19 @@ func (f postgresFilter) postgresQuery() (string, sqldb.Args) {
 	return f.Query(sqldb.Postgres)
 }
 
-// The first columns of one index, of a send s, and the same columns of kind. kind has each
-// combination of their values that occurs. See appChannelPurposeQuery.
+// The first columns of one index: of a send s, and of kind, which has each combination of values
+// that occurs in these columns. See appChannelPurposeQuery.
 const (
 	appChannelPurposeColumns = "s.app, s.channel, s.purpose"
 	combinationColumns       = "kind.app, kind.channel, kind.purpose"
 )
 
-// appChannelPurposeQuery builds the statement for a filter by app, channel or purpose. It first
-// lists the few combinations of them that exist, each by one look at the index (a loose index scan,
-// https://wiki.postgresql.org/wiki/Loose_indexscan), then reads the first rows of each that
-// matches. So a rare or missing combination is not searched for in all rows. The bounds and the
-// order begin with these columns, which only one index has, so the planner can choose no other.
+// appChannelPurposeQuery builds the statement for a filter by app, channel or purpose. The
+// statement first lists the few combinations of the three that exist, each by one look at the index
+// (a loose index scan, https://wiki.postgresql.org/wiki/Loose_indexscan). Then it reads the first
+// rows of each combination that matches. So it never searches all rows for a rare or missing
+// combination. The bounds and the order begin with these columns, which only one index has, so the
+// planner can choose no other index.
 func (f postgresFilter) appChannelPurposeQuery(from sqldb.RowSource, args sqldb.Args) (string, sqldb.Args) {
 	c := f.Conditions(sqldb.Postgres, args)
 	f.addBounds(&c, from, appChannelPurposeColumns, combinationColumns)
@@ -102,8 +103,8 @@ func (f postgresFilter) addBounds(c *sqldb.Conditions, from sqldb.RowSource, col
 	f.AddTimeRange(c, sqldb.Postgres, from, true)
 }
 
-// rareColumn returns the column that has its own index and few rows with the filter's value, and
-// the filter without that condition. It returns "" if there is no such column.
+// rareColumn returns a column with an index of its own and few rows with the filter's value, that
+// value, and the filter without it (rest). Without such a column, column is "".
 func (f postgresFilter) rareColumn() (column, value string, rest postgresFilter) {
 	if f.Recipient != nil || f.Labels != (store.Labels{}) || f.Support != "" || f.Status.InFlight() || f.ReadsFailuresFirst() {
 		return "", "", f
@@ -122,8 +123,8 @@ func (f postgresFilter) rareColumn() (column, value string, rest postgresFilter)
 }
 
 // rareColumnQuery builds the statement that reads rows by the index of one column. Its bounds and
-// its order begin with that column, as in appChannelPurposeQuery. Otherwise the planner, if it
-// takes the value for a frequent one, would scan all rows of the time range.
+// its order begin with that column, as in appChannelPurposeQuery. Otherwise a planner that takes
+// the value for a frequent one would scan all rows of the time range.
 func (f postgresFilter) rareColumnQuery(from sqldb.RowSource, args sqldb.Args, column, value string) (string, sqldb.Args) {
 	c := f.Conditions(sqldb.Postgres, args)
 	if column != "blocked_by" {

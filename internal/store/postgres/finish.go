@@ -35,7 +35,7 @@ var attempts = sqlgen.NewList("a", store.AttemptID{}, func(held store.AttemptID,
 	to.Integer("attempt", held.Attempt)
 })
 
-// sentOutcomes are the outcomes o that finishSentSQL takes, outcomes those that finishSQL takes.
+// sentOutcomes are the rows o of finishSentSQL, outcomes the rows o of finishSQL.
 var (
 	sentOutcomes = sqlgen.NewList("o", new(finishCall), addOutcome)
 	outcomes     = sqlgen.NewList("o", new(finishCall), func(x *finishCall, to *sqlgen.Row) {
@@ -116,7 +116,7 @@ DELETE FROM outbox f USING ` + attempts.SQL() + `
 WHERE f.id = ANY (@a_id::uuid[]) AND f.id = a.id AND f.attempt = a.attempt
 RETURNING f.id`
 
-// finishSQL writes the outcomes of any batch, and with them failures, refunds, suppressions and the
+// finishSQL writes the outcomes of any batch, with its failures, refunds, suppressions and the
 // apps' events.
 var finishSQL = `
 WITH clock AS MATERIALIZED (SELECT @now AS now), held AS (` + deleteHeldOutboxSQL + `
@@ -168,8 +168,8 @@ func batchKeyOfRow(id uuid.UUID) int64 {
 	return int64(binary.BigEndian.Uint64(id[:8]) ^ binary.BigEndian.Uint64(id[8:]))
 }
 
-// finishBatch writes a batch of outcomes. finishSQL runs if one of them is not Sent or has an
-// event, else finishSentSQL.
+// finishBatch writes a batch of outcomes. It runs finishSQL if an outcome is not Sent or has an
+// event, and finishSentSQL otherwise.
 func (db *DB) finishBatch(batch []*finishCall) {
 	if slices.ContainsFunc(batch, func(x *finishCall) bool { return x.In.Status != store.Sent || x.In.Event.Type != "" }) {
 		changeBatch(batch[0].RoundTripContext(), db, finishSQL, batch, outcomes.Args)
@@ -227,8 +227,8 @@ func changeBatch[In rowChange](ctx context.Context, p *DB, statement string, cal
 	}
 }
 
-// execReturningIDs runs a prepared statement and returns the IDs of the rows that it changed. brief
-// is as in together.
+// execReturningIDs runs a prepared statement and returns the IDs of the rows that it changed. If
+// brief is set, the statement waits only briefly for a lock.
 func (db *DB) execReturningIDs(ctx context.Context, brief bool, statement string,
 	parameters []any,
 ) (changed map[uuid.UUID]bool, err error) {

@@ -19,8 +19,8 @@ import (
 	"sendcode/internal/store/sqlgen"
 )
 
-// maxReaders is how many batches are under way at once, of each kind of read; separate connections,
-// so that reads and Begins do not delay each other.
+// maxReaders is how many batches of each kind of read run at once. They have connections of their
+// own, so that reads and Begins do not delay each other.
 const maxReaders = 2
 
 // historyCall is a call of ReadHistory, verificationCall one of Verification or VerificationRow,
@@ -36,7 +36,8 @@ type verificationQuery struct {
 	withSend bool
 }
 
-// storedVerification is a verification, with its newest send if a call of its batch asks for that.
+// storedVerification is a verification. It has the newest send, if a call of the batch asks for
+// sends.
 type storedVerification struct {
 	store.Work
 	now time.Time // zero: it was not found
@@ -52,9 +53,9 @@ var historyCalls = sqlgen.NewList("u", new(historyCall), func(x *historyCall, to
 	to.Duration("rejecting", x.In.RejectedWithin)
 })
 
-// historySQL reads, for each call, the bucket's counted sends and then the recipient's rejected
-// sends, the latter without their verifications. Its first row has the database's clock. As in
-// gateSQL, the planner can only choose one plan, and the bounds on IDs let Postgres skip
+// historySQL reads, for each call, the counted sends of the bucket and then the rejected sends of
+// the recipient, the latter without their verifications. Its first row has the database's time. As
+// in gateSQL, the planner can only choose one plan, and the bounds on IDs let Postgres skip
 // partitions.
 var historySQL = `
 WITH clock AS MATERIALIZED (
@@ -90,7 +91,7 @@ SELECT @now, ` + sqldb.SendColumns + `, ` + sqldb.VerificationColumns + ` FROM v
     ORDER BY s.number DESC LIMIT 1
 ) s WHERE v.id = ANY (@ids::text[])`
 
-// rowsSQL reads verifications alone. Beside it, to look for the sends in all partitions costs
+// rowsSQL reads verifications without their sends: a search for the sends in all partitions costs
 // several times as much.
 var rowsSQL = `SELECT @now, ` + sqldb.VerificationColumns + ` FROM verifications v WHERE v.id = ANY (@ids::text[])`
 
@@ -141,8 +142,7 @@ func submitRead[In, Answer any](ctx context.Context, p *DB, reads *batch.Batcher
 	return answer, err
 }
 
-// answerHistories answers a batch of ReadHistory, answerVerifications one of Verification, and
-// answerSharedReads one of ReadShared.
+// Each of these three functions answers a batch of calls of one kind of read.
 func (db *DB) answerHistories(looks []*historyCall) { answerReads(db, looks, db.readHistories) }
 
 func (db *DB) answerVerifications(finds []*verificationCall) {
@@ -150,8 +150,8 @@ func (db *DB) answerVerifications(finds []*verificationCall) {
 }
 func (db *DB) answerSharedReads(steps []*sharedReadCall) { answerReads(db, steps, db.runSharedReads) }
 
-// answerReads answers a batch by one trip, which returns an answer for each call. It repeats the
-// trip once after a lost connection.
+// answerReads answers a batch of reads by one round trip, read, which returns an answer for each
+// call. After a lost connection it makes the trip once more.
 func answerReads[In, Answer any](p *DB, calls []*batch.Call[In, Answer],
 	trip func(ctx context.Context, calls []*batch.Call[In, Answer]) ([]Answer, error),
 ) {
@@ -216,8 +216,8 @@ func (db *DB) runSharedReads(ctx context.Context, steps []*sharedReadCall) ([]st
 		})
 }
 
-// readHistories reads the histories of a batch of calls. If the database's clock is not within the
-// bounds that it assumed, it reads again, maxClockTries times in all.
+// readHistories reads the histories of a batch of calls. It assumes bounds of the database's time,
+// and reads again if the time is outside, at most maxClockTries times.
 func (db *DB) readHistories(ctx context.Context, looks []*historyCall) (histories []rowrules.History, err error) {
 	reach := slices.MaxFunc(looks, func(x, y *historyCall) int { return int(x.In.CountedWithin - y.In.CountedWithin) }).In.CountedWithin
 	for range maxClockTries {

@@ -25,10 +25,10 @@ const (
 )
 
 // Migrate brings the schema of the database at url up to date. If several replicas call it
-// together, one migrates and the others wait; ctx bounds the wait. It never migrates back: a schema
-// newer than this program stays as it is, since migrations only add. If role, the login of the
-// service, is missing, it creates the role and grants its rights; empty: no role. If the URL logs
-// in as role, it does nothing: the owner must have migrated before. Errors do not contain the URL.
+// together, one migrates and the others wait; ctx bounds the wait. A schema newer than this program
+// stays as it is, since migrations only add. role is the login of the service. Migrate creates a
+// missing role and grants its rights; empty: no role. If the URL logs in as role, Migrate does
+// nothing: the owner must have migrated before. Errors do not contain the URL.
 func Migrate(ctx context.Context, url, role string) (err error) {
 	parsed, err := parseURL(url)
 	if err != nil {
@@ -39,14 +39,14 @@ func Migrate(ctx context.Context, url, role string) (err error) {
 	// tries again.
 	config.RuntimeParams["lock_timeout"] = "5s"
 	config.RuntimeParams["application_name"] = "sendcode migrate"
-	config.RuntimeParams["row_security"] = "off" // an error, where it would hide rows from the owner
+	config.RuntimeParams["row_security"] = "off" // row_security off: a table that hides rows from the owner returns an error
 	if config.ConnectTimeout == 0 {
 		config.ConnectTimeout = connectTimeout()
 	}
 	if err := checkServerAt(ctx, config); err != nil {
 		return migrations.WrapError(withCause(err))
 	}
-	apply := deferSettings(config) // a panic of it ends the start, or the command, on purpose
+	apply := deferSettings(config) // a panic of apply ends the start, or the command, on purpose
 	defer func() { err = explainStandby(config, apply, withCause(err)) }()
 	db := stdlib.OpenDB(*config, stdlib.OptionAfterConnect(apply))
 	defer func() { err = errors.Join(err, db.Close()) }()
@@ -112,14 +112,14 @@ var ownFingerprints = sync.OnceValues(func() (map[int64]string,
 	return migrations.Fingerprints(migrations.Postgres, "postgres")
 })
 
-// otherSchemaSQL selects the schema that has our tables where the search path of the login does not
-// lead to them.
+// otherSchemaSQL selects the schema that has the service's tables, if the search path of the login
+// does not lead there.
 const otherSchemaSQL = `
 SELECT n.nspname, current_user, current_setting('search_path') FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 WHERE c.relname = '` + migrations.MigrationsTable + `' AND to_regclass(c.relname) IS NULL LIMIT 1`
 
-// explainSchema adds to an error that wraps store.ErrSchema that the tables are in a schema where
-// the login does not look for them.
+// explainSchema completes an error that wraps store.ErrSchema: if the tables are in a schema that
+// the login does not search, the returned error names that schema.
 func (db *DB) explainSchema(ctx context.Context, err error) error {
 	if !errors.Is(err, store.ErrSchema) {
 		return err

@@ -120,15 +120,16 @@ type takeOverSearch struct {
 }
 
 const (
-	// longestTransaction is longer than any transaction of the service may take. A row that was due
-	// longestTransaction before a search is committed by then, so the search has seen it.
+	// longestTransaction is longer than any transaction of the service may take. If a row was due
+	// that long before a search, its transaction has ended, so the search has seen the row.
 	longestTransaction = 10 * time.Second
 	// wholeSearchInterval is how often a search starts from the oldest row in any case.
 	wholeSearchInterval = 10 * time.Minute
 )
 
-// searchStart returns the due time from which TakeOver searches at now. It is zero (search from the
-// oldest) if the last search left rows over, if the clock went back, or every wholeSearchInterval.
+// searchStart returns the due time from which TakeOver searches at now. Zero means from the oldest
+// row on: if the last search left rows over, if the clock went back, and once every
+// wholeSearchInterval.
 func (o *takeOverSearches) searchStart(q store.Queue, now time.Time) time.Time {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -139,8 +140,7 @@ func (o *takeOverSearches) searchStart(q store.Queue, now time.Time) time.Time {
 	return m.now.Add(-longestTransaction)
 }
 
-// recordSearch records that TakeOver searched at now, and whether it took all rows that were due
-// (empty).
+// recordSearch records that TakeOver searched at now. empty: it took all rows that were due.
 func (o *takeOverSearches) recordSearch(q store.Queue, now time.Time, empty bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -18,7 +18,7 @@ type namedPool struct {
 	*pgxpool.Pool
 }
 
-// pools returns all pools; those that are not open yet are nil.
+// pools returns all pools. A pool that is not open yet is nil.
 func (db *DB) pools() []namedPool {
 	return []namedPool{
 		{"postgres_begin", db.writers},

@@ -46,7 +46,7 @@ type DB struct {
 	histories        *batch.Batcher[rowrules.HistoryQuery, rowrules.History]
 	verifications    *batch.Batcher[verificationQuery, storedVerification]
 	sharedStatements *batch.Batcher[*sqldb.Statement, struct{}]
-	lastReadKey      atomic.Int64 // number of shared reads so far: the newest one's key in its batch
+	lastReadKey      atomic.Int64 // number of shared reads so far; it is the key of the newest read in its batch
 
 	searches takeOverSearches // up to where TakeOver has searched
 	stuck    stuckRows        // of outcomes, postponements and ends of events
@@ -81,17 +81,19 @@ const (
 	readerConns = 2 * maxReaders
 )
 
-// connectTimeout bounds the opening of a connection to one host, unless the URL's connect_timeout
-// is less. With TLS and a password, opening takes six round trips: 3.6 s if one takes 600 ms. The
-// bound is less than store.CallTimeout, so that the call gets the error.
+// connectTimeout bounds the opening of a connection to one host, unless connect_timeout in the URL
+// is shorter. With TLS and a password, opening takes six round trips: 3.6 s if one trip takes 600
+// ms. The bound is less than store.CallTimeout, so that the call still returns the error of the
+// opening.
 func connectTimeout() time.Duration { return store.CallTimeout * 9 / 10 }
 
 // sessionSettings has the settings of all connections, unless the URL has other values.
 var sessionSettings = map[string]string{
 	"application_name": "sendcode",
 	"timezone":         "UTC",
-	// All statements are short. One recipient's lock must not delay the rest of a batch for long.
-	// The batch waits for it once, then each part briefly. One deadline bounds all.
+	// All statements are short. A lock on one recipient must not delay the rest of a batch for
+	// long: first the whole batch waits for the lock, then each part of the batch waits briefly.
+	// One deadline bounds all.
 	"statement_timeout":                   "5s",
 	"lock_timeout":                        "1s",
 	"idle_in_transaction_session_timeout": "5s",
@@ -111,21 +113,21 @@ var sessionSettings = map[string]string{
 // writerSettings is added to sessionSettings for the pool writers.
 var writerSettings = map[string]string{"idle_in_transaction_session_timeout": maxIdleInTransaction}
 
-// finisherSettings is added to sessionSettings for statements that join a list of IDs with their
-// rows. The planner expects one row from such a join, whatever the length of the list. So it may
-// choose a nested loop, which compares each ID with each row: 256 outcomes took 0.3 s, and 4,000
-// leases more than 1 s. A hash join is as fast for one ID, and its time grows only in proportion to
-// the list.
+// finisherSettings is added to sessionSettings for statements that join a list of IDs with rows.
+// Whatever the length of the list, the planner expects one row from the join. So it may choose a
+// nested loop, which compares each ID with each row: 256 outcomes took 0.3 s, and 4,000 leases more
+// than 1 s. A hash join is as fast for one ID, and its time is proportional to the length of the
+// list.
 var finisherSettings = map[string]string{"enable_nestloop": "off"}
 
-// maxIdleInTransaction is how long a transaction of Begin or Check may wait for its second trip:
-// less than lock_timeout, so that the locks of a replica that stands still are released before the
-// transactions that wait for them fail.
+// maxIdleInTransaction is how long a transaction of Begin or Check may wait for its second trip. It
+// is less than lock_timeout: if a replica stands still, the database releases its locks before the
+// transactions that wait for these locks fail.
 const maxIdleInTransaction = "800ms"
 
-// Open connects to the database at url, a postgres:// URL, and works there as role; if role is
-// empty, as the URL's user. It fails if Migrate has not brought the schema up to date. ctx bounds
-// the opening. A tracer gets the events of every connection. Errors do not contain the URL.
+// Open connects to the database at url, a postgres:// URL, and works there as role (empty: as the
+// user of the URL). It fails if Migrate has not brought the schema up to date. ctx bounds the
+// opening. A tracer gets the events of every connection. Errors do not contain the URL.
 func Open(ctx context.Context, url, role string, tracer ...pgx.QueryTracer) (*DB, error) {
 	return openWithClock(ctx, url, serverClockSQL, role, tracer...)
 }
@@ -147,7 +149,7 @@ func openWithClock(ctx context.Context, url, now, role string, tracer ...pgx.Que
 	p.histories, p.verifications, p.sharedStatements = batch.New(maxReaders, p.answerHistories),
 		batch.New(maxReaders, p.answerVerifications),
 		batch.New(maxReaders, p.answerSharedReads)
-	p.sharedStatements.WaitsOnceBegun = true // a caller must not return while its statement writes to its variables
+	p.sharedStatements.WaitsOnceBegun = true // a caller must not return while its statement still writes to the caller's variables
 	p.outcomes, p.postponements, p.refundEnds, p.eventEnds = batch.New(1, p.finishBatch), batch.New(1, p.postponeBatch),
 		batch.New(1, p.confirmRefundBatch), batch.New(1, p.endEventBatch)
 	p.outcomes.MinInterval, p.refundEnds.MinInterval = finishPause, finishPause
@@ -187,8 +189,8 @@ func (db *DB) openPools(ctx context.Context, url, role string, tracer []pgx.Quer
 	if db.readers, err = newPool(ctx, url, role, o); err != nil {
 		return now, err
 	}
-	// One connection of writers is opened now, since opening it would use up the first Begin's
-	// timeout.
+	// Open opens one connection of writers now. Otherwise the first Begin would spend its timeout
+	// on it.
 	if err = withConn(ctx, db.writers, func(context.Context, *pgxpool.Conn) error { return nil }); err != nil {
 		return now, err
 	}
@@ -244,8 +246,8 @@ func newPool(ctx context.Context, url, role string, o poolOptions) (*pgxpool.Poo
 		config.MinConns = o.open
 	}
 	// A connection that died while it was idle must not make a write uncertain. So pools without
-	// prepared statements ping a connection that was idle for 1 s. The others only look for unread
-	// bytes, since a call of theirs can be repeated after a lost connection.
+	// prepared statements ping a connection that was idle for 1 s. Pools with prepared statements
+	// only look for unread bytes, since their calls can be repeated after a lost connection.
 	config.ShouldPing = func(_ context.Context, p pgxpool.ShouldPingParams) bool {
 		return hasUnreadBytes(p.Conn.PgConn().Conn()) || o.statements == nil && p.IdleDuration > time.Second
 	}
@@ -326,10 +328,11 @@ func wrapWriteError(err error) error {
 	return uncertainUnlessNotCommitted(store.IsStoreError(err) || pgconn.SafeToRetry(err) || isRolledBack(err), err)
 }
 
-// withConn runs f on a pooled connection. Without a connection, the error wraps fault.Unavailable,
-// since nothing was sent. A connection to a server that has become read-only is closed. ctx, within
-// store.WithCallTimeout, bounds the wait for a connection. f gets a context of its own: pgx closes
-// a connection when the context of its statement ends, and a new one costs several round trips.
+// withConn runs f on a pooled connection. ctx, within store.WithCallTimeout, bounds the wait for
+// the connection. If there is none, the error wraps fault.Unavailable, since nothing was sent. f
+// gets a context of its own: pgx closes a connection when the context of a statement ends, and a
+// new connection costs several round trips. withConn closes a connection to a server that has
+// become read-only.
 func withConn(ctx context.Context, pool *pgxpool.Pool, f func(context.Context, *pgxpool.Conn) error) error {
 	ctx, cancel := store.WithCallTimeout(ctx)
 	defer cancel()
@@ -347,8 +350,8 @@ func withConn(ctx context.Context, pool *pgxpool.Pool, f func(context.Context, *
 	return err
 }
 
-// statementDeadline returns the deadline of statements that begin now: that of ctx, which must have
-// one, but at least store.CallTimeout from now.
+// statementDeadline returns the deadline of statements that begin now. It is the deadline of ctx,
+// which must have one, but at least store.CallTimeout from now.
 func statementDeadline(ctx context.Context) time.Time {
 	end, _ := ctx.Deadline()
 	if least := time.Now().Add(store.CallTimeout); end.Before(least) {
@@ -364,7 +367,7 @@ func isRolledBack(err error) bool {
 	return ok && e.SeverityUnlocalized == "ERROR"
 }
 
-// isConnectionLost reports whether err may be due to the connection, so that another one may
+// isConnectionLost reports whether err may come from the connection, so that a new connection may
 // succeed.
 func isConnectionLost(err error) bool {
 	return !store.IsStoreError(err) && !isRolledBack(err) && !errors.Is(err, context.Canceled) &&
@@ -378,7 +381,7 @@ func isServerReadOnly(err error) bool { return sqlState(err) == "25006" }
 // IsUnreachable reports whether an error of Migrate or Open means that no server accepts
 // connections now.
 func IsUnreachable(err error) bool {
-	if code := sqlState(err); code != "" { // starting up or shutting down, too many connections, or in PgBouncer's words
+	if code := sqlState(err); code != "" { // the server starts or shuts down, has too many connections, or PgBouncer says so in its words
 		return strings.HasPrefix(code, "57P") || code == "53300" || strings.HasPrefix(code, "08")
 	}
 	_, notConnected := errors.AsType[*pgconn.ConnectError](err)
@@ -400,12 +403,13 @@ func sqlState(err error) string {
 // server's, unless a test sets another expression.
 func (db *DB) replaceNow(statement string) string { return replaceNow(statement, db.now, nil) }
 
-// seenClock is the time that the database's clock showed, and when this process read it.
+// seenClock is a reading of the database's clock (now), with this process's time of the reading
+// (read).
 type seenClock struct{ now, read time.Time }
 
 func (db *DB) sawClock(now time.Time) { db.lastClock.Store(&seenClock{now, time.Now()}) }
 
-// likelyNow returns the database's estimated time: its last reading and the time since.
+// likelyNow estimates the database's time: the last reading of its clock, plus the time since then.
 func (db *DB) likelyNow() time.Time {
 	last := db.lastClock.Load()
 	return store.TruncateToMicroseconds(last.now.Add(time.Since(last.read)))

@@ -21,7 +21,7 @@ import (
 // service works as that role, and another user owns and migrates the tables. The role gets its
 // rights here, after each migration; on audit_entries it may only SELECT and INSERT.
 
-// tableRights has the role's rights on some tables; on all others it has defaultRights.
+// tableRights has the role's rights on some tables; on any other table the role has defaultRights.
 var tableRights = map[string]string{
 	"audit_entries":            "SELECT, INSERT",
 	"audit_recipients":         "SELECT, INSERT, UPDATE (recipient, masked)",
@@ -35,8 +35,8 @@ var tableRights = map[string]string{
 // (migrations/postgres/00001_schema.sql).
 var ownerFunctions = []string{"sendcode_make_partitions()", "sendcode_drop_partition(timestamptz)"}
 
-// ownTablesSQL selects the current schema and the tables in it that the migrating user owns,
-// without partitions: access through the parent table needs no rights on them.
+// ownTablesSQL selects the current schema and the tables in it that the migrating user owns. It
+// leaves out partitions: access through the parent table needs no rights on its partitions.
 const ownTablesSQL = `
 SELECT current_schema(), ARRAY(
     SELECT c.relname::text FROM pg_catalog.pg_class c
@@ -45,9 +45,9 @@ SELECT current_schema(), ARRAY(
 
 const defaultRights = "SELECT, INSERT, UPDATE, DELETE"
 
-// missingRightsSQL selects the rights that the login lacks, the tables that hide their rows from
-// it, four of each, and the remedy; NULL: none. It says nothing of a missing table; see
-// checkSchema.
+// missingRightsSQL selects the rights that the login lacks, the tables that hide rows from the
+// login (at most four of each), and the remedy; NULL: nothing is missing. It ignores missing
+// tables; checkSchema finds those.
 var missingRightsSQL = func() string {
 	var needed []string
 	for _, table := range sqldb.TableNames() {
@@ -131,8 +131,8 @@ func grantRights(ctx context.Context, db *sql.DB, role string) error {
 	return tx.Commit()
 }
 
-// makeRole creates the role if it is missing, and tries to make the URL's user a member, so that a
-// service with that user's URL can switch to the role.
+// makeRole creates the role if it is missing. It tries to make the user of the URL a member, so
+// that a service with the same URL can switch to the role.
 func makeRole(ctx context.Context, db *sql.DB, role string) error {
 	var exists, member bool
 	err := db.QueryRowContext(ctx, `SELECT count(*) > 0, coalesce(bool_and(pg_has_role(oid, 'MEMBER')), false) FROM pg_catalog.pg_roles
@@ -148,8 +148,8 @@ func makeRole(ctx context.Context, db *sql.DB, role string) error {
 		}
 	}
 	if !member {
-		// This fails without the right to do so. Then the service needs a URL that logs in as the
-		// role, and its error at start says so.
+		// If the user may not do so, this statement fails. Then the service needs a URL that logs
+		// in as the role, and its error at start says so.
 		_, _ = db.ExecContext(ctx, "GRANT "+name+" TO CURRENT_USER")
 	}
 	return nil

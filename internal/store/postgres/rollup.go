@@ -11,7 +11,7 @@ import (
 	"sendcode/internal/store/sqlgen"
 )
 
-// countHoursLockKey is the key of the advisory lock of the one replica that counts.
+// countHoursLockKey is the key of the advisory lock that lets one replica count hours at a time.
 const countHoursLockKey = 0x73656e64636f6475
 
 // nextHourToCountSQL selects the newest hour that ended @delay ago, is at most @age old, and has no
@@ -43,7 +43,7 @@ WITH counted AS MATERIALIZED (` + sqldb.HourRowsSQL(sqldb.Postgres) + `)` +
 INSERT INTO counted_hours (hour) VALUES (@hour)`
 
 // CountHours implements sqldb.PerDatabase. Each hour has its own transaction, so that an erasure
-// waits for one hour at most.
+// waits while one hour is counted, at most.
 func (db *DB) CountHours(ctx context.Context, life, keep time.Duration, limit int) (n int, err error) {
 	ctx, cancel := store.WithCallTimeout(ctx)
 	defer cancel()
@@ -88,9 +88,9 @@ func (db *DB) BeforeErase(q sqldb.Tx, h recipient.Hash) error {
 		subtractDomainsSQL, subtractCodesSQL)
 }
 
-// DeleteCountsOfHour implements sqldb.Engine. The lock keeps CountHours from counting the hour
-// before the change is committed. An hour whose end is younger than sqldb.HourCountDelay has no
-// counts.
+// DeleteCountsOfHour implements sqldb.Engine. It takes a lock, so that CountHours does not count
+// the hour again before this change is committed. An hour has no counts until sqldb.HourCountDelay
+// after its end.
 func (db *DB) DeleteCountsOfHour(q sqldb.Tx, at time.Time) error {
 	if q.Now.Sub(at) < sqldb.HourCountDelay {
 		return nil
@@ -117,8 +117,9 @@ var (
 		[]string{"dimension", "value"}, "opened", "approved")
 )
 
-// subtractCountsSQL returns the statement that subtracts the counts that a query finds from the
-// rows of a table with the same key. A row whose first count would be 0 is deleted.
+// subtractCountsSQL returns the statement that subtracts counts from the rows of a table. query
+// finds the counts and the key of the row that each is subtracted from. A row whose first count
+// would be 0 is deleted.
 func subtractCountsSQL(table, query string, key []string, counts ...string) string {
 	key = append([]string{"hour", "app", "channel", "purpose"}, key...)
 	same := "(h." + strings.Join(key, ", h.") + ") = (m." + strings.Join(key, ", m.") + ")"

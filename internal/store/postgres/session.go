@@ -13,16 +13,16 @@ import (
 	"sendcode/internal/store"
 )
 
-// A pooler such as PgBouncer rejects a connection if its first message has settings that the pooler
+// A pooler such as PgBouncer rejects a connection whose first message has settings that the pooler
 // does not know. So a statement makes those settings after the start; every pooler passes
 // statements on.
 
-// startupSettings are the settings that stay in the first message: it must have them, or PgBouncer
-// knows them.
+// startupSettings are the settings that stay in the first message, because the protocol needs them
+// there or because PgBouncer knows them.
 var startupSettings = map[string]bool{"application_name": true, "client_encoding": true, "options": true, "replication": true}
 
-// deferSettings removes the settings that are not in startupSettings from the configuration, and
-// returns a function that makes them by a statement on a new connection.
+// deferSettings removes all settings that are not in startupSettings from the configuration. It
+// returns a function that makes the removed settings by a statement on a new connection.
 func deferSettings(config *pgx.ConnConfig) func(context.Context, *pgx.Conn) error {
 	var names, values []string
 	for _, name := range slices.Sorted(maps.Keys(config.RuntimeParams)) {
@@ -33,8 +33,8 @@ func deferSettings(config *pgx.ConnConfig) func(context.Context, *pgx.Conn) erro
 	}
 	return func(ctx context.Context, conn *pgx.Conn) error {
 		// The statement is not prepared: it must also work with a pooler that divides sessions,
-		// which is detected only later. It turns synchronous_commit on if the server's default is
-		// off, since a committed row must be on the disk.
+		// since a later step detects such poolers. It turns synchronous_commit on if the server's
+		// default is off, since a committed row must be on the disk.
 		_, err := conn.Exec(ctx, `SELECT set_config(name, value, false) FROM unnest(@names::text[], @values::text[]) AS s (name, value)
 UNION ALL SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'`,
 			pgx.QueryExecModeExec, pgx.NamedArgs{"names": names, "values": values})
@@ -54,10 +54,10 @@ var (
 		"set default_pool_size in PgBouncer to %d for each replica, and 6 more", ConnsPerReplica)
 )
 
-// checkServer returns an error if the database is not in UTF-8, or if a pooler gives connections
-// to transactions and not to sessions, since prepared statements and settings belong to a session.
-// It also returns an error if an advisory lock of one session does not lock out another. To find
-// out, it opens a second connection.
+// checkServer returns an error if the database is not in UTF-8, if a pooler gives connections to
+// transactions and not to sessions (prepared statements and settings belong to a session), or if
+// one session's advisory lock does not lock out another session. It opens a second connection to
+// find out.
 func checkServer(ctx context.Context, conn *pgx.Conn) error {
 	if encoding := conn.PgConn().ParameterStatus("server_encoding"); encoding != "" && encoding != "UTF8" {
 		return fmt.Errorf("store: the database has the encoding %s: create one with ENCODING 'UTF8' TEMPLATE template0", encoding)
@@ -105,8 +105,8 @@ func checkLocks(ctx context.Context, first, second *pgx.Conn) error {
 		return err
 	}
 	defer func() { _, _ = first.Exec(context.WithoutCancel(ctx), "ROLLBACK") }()
-	// first is in a transaction and keeps its lock; second is not, so its lock ends with its
-	// statement
+	// first is in a transaction and keeps its lock. second is in none, so its lock ends with the
+	// statement.
 	for _, conn := range []*pgx.Conn{first, second} {
 		var locked bool
 		err := conn.QueryRow(ctx, "SELECT pg_try_advisory_xact_lock(@key)", pgx.QueryExecModeSimpleProtocol,
@@ -118,8 +118,8 @@ func checkLocks(ctx context.Context, first, second *pgx.Conn) error {
 	return errSharedLocks
 }
 
-// secondConnError returns errFewPlaces if ctx ended before a second connection came, else err
-// wrapped in fault.Unavailable.
+// secondConnError returns errFewPlaces if ctx ended before a second connection was open. Otherwise
+// it returns err wrapped in fault.Unavailable.
 func secondConnError(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return errFewPlaces
@@ -127,9 +127,9 @@ func secondConnError(ctx context.Context, err error) error {
 	return store.WrapUnavailable(withCause(err))
 }
 
-// dividesSessions reports whether a pooler runs the statements of a connection in changing server
-// processes. It asks both connections several times for their process, while the second one has a
-// transaction open, since a pooler may give the same answer for a while.
+// dividesSessions reports whether a pooler runs the statements of one connection in changing server
+// processes. It asks both connections several times for their process, while the second connection
+// has a transaction open: without one, a pooler may keep a process for a while.
 func dividesSessions(ctx context.Context, first, second *pgx.Conn, server, other uint32) (bool, error) {
 	const rounds = 8
 	for range rounds {

@@ -13,8 +13,8 @@ import (
 	"sendcode/internal/store/sqlgen"
 )
 
-// preparedStatement is a statement that connections prepare, as Postgres takes it: with numbers for
-// its named parameters, such as @lease.
+// preparedStatement is a statement in the form that Postgres prepares: numbers replace the names of
+// its parameters, such as @lease.
 type preparedStatement struct {
 	sql   string
 	names []string // of the parameters, in the order of the numbers
@@ -52,7 +52,7 @@ func (db *DB) queue(trip *pgx.Batch, statement string, args ...sqldb.Args) {
 	trip.Queue(p.sql, p.arguments(args...)...)
 }
 
-// query runs a prepared statement. The rows have its error.
+// query runs a prepared statement. An error of the statement is in the returned rows.
 func (db *DB) query(ctx context.Context, conn *pgxpool.Conn, statement string, args ...sqldb.Args) pgx.Rows {
 	p := db.prepared[statement]
 	rows, _ := conn.Query(ctx, p.sql, p.arguments(args...)...)
@@ -71,9 +71,10 @@ func (db *DB) prepare(statements ...[]string) []string {
 // failingStatement is a statement that can't run without its parameter.
 var failingStatement = numbered("SELECT @missing::int").sql
 
-// prepareStatements prepares the statements on a new connection in one round trip. pgx prepares all
-// statements of a batch before it binds their parameters, and the first one here has none, so pgx
-// runs none of them. If a later pgx did otherwise, the first use would prepare them.
+// prepareStatements prepares the statements on a new connection in one round trip, and runs none.
+// pgx prepares all statements of a batch before it binds parameters, and then stops, since
+// failingStatement has no parameter. If a later pgx did otherwise, the first use would prepare a
+// statement.
 func prepareStatements(ctx context.Context, conn *pgx.Conn, statements []string) error {
 	if len(statements) == 0 {
 		return nil

@@ -16,18 +16,20 @@ import (
 	"sendcode/internal/store/batch"
 )
 
-// together runs a batch of calls and answers every call, or returns an error. Calls that it
-// answered before the error are not run again. brief: its statements wait only briefly for a lock.
+// together runs a batch of calls and answers every call, or returns an error. Calls that were
+// answered before the error are not run again. If brief is set, its statements wait only briefly
+// for a lock.
 type together[In, Answer any] func(ctx context.Context, brief bool, calls []*batch.Call[In, Answer]) error
 
 // parts is in how many parts a batch that failed runs: 256 calls run 32 by 32, 4 by 4, and then one
 // by one.
 const parts = 8
 
-// runTogether runs a batch. If one call may have made the batch fail, it runs the batch in parts,
-// and so on down to that call; only that call gets the error. All have the deadline of ctx. When it
-// passes, the remaining calls get an error. The parts wait briefly for locks, so that the others in
-// the batch do not wait for each call that waits for one.
+// runTogether runs a batch. If the data or the lock of one call may have made the batch fail, it
+// runs the batch in parts, and these again in parts, until that call is alone; only that call gets
+// the error. The parts wait only briefly for locks, so that a call that waits for a lock does not
+// delay the others. All parts have the deadline of ctx. Calls that remain after the deadline get an
+// error.
 func runTogether[In, Answer any](ctx context.Context, brief bool, calls []*batch.Call[In, Answer], run together[In, Answer]) {
 	err := run(ctx, brief, calls)
 	if err == nil {
@@ -45,7 +47,7 @@ func runTogether[In, Answer any](ctx context.Context, brief bool, calls []*batch
 	}
 }
 
-// errPanicBefore is the error of a batch that a panic ended before its statement began.
+// errPanicBefore is the error of a batch if a panic ended it before its statement began.
 var errPanicBefore = store.WrapUnavailable(panics.Err)
 
 // causedByOneCall reports whether one call may have made its whole batch fail: by its data
@@ -74,7 +76,7 @@ type stuckRows struct {
 	ids map[uuid.UUID]bool
 }
 
-// maxStuckRows bounds the rows that stuckRows remembers. It forgets all when there are more.
+// maxStuckRows bounds the rows that stuckRows remembers. When there are more, it forgets all rows.
 const maxStuckRows = 1000
 
 func (s *stuckRows) has(id uuid.UUID) bool {

@@ -17,7 +17,7 @@ import (
 // Each trip sends several statements and then reads all answers. The statements are prepared.
 
 const (
-	// The isolation level is explicit, since the server's default may be REPEATABLE READ: its
+	// The isolation level is explicit, since the server's default may be REPEATABLE READ. Then the
 	// snapshot would be older than the lock.
 	beginTransactionSQL = "BEGIN ISOLATION LEVEL READ COMMITTED"
 	commitSQL           = "COMMIT"
@@ -26,10 +26,10 @@ const (
 // transactionStatements are the statements that open and end a transaction.
 var transactionStatements = []string{beginTransactionSQL, waitBrieflySQL, commitSQL}
 
-// withRetry runs a transaction. It runs it once more if the connection was lost, the server is
-// read-only, or a deadlock or a conflict rolled it back. If the first run may have been committed,
-// it does so only if repeatable is set. The error wraps fault.Uncertain if rows
-// may have been written.
+// withRetry runs a transaction. It runs the transaction once more if the connection was lost, the
+// server is read-only, or a deadlock or a conflict rolled it back. If the first run may have been
+// committed, the second run needs repeatable. The error wraps fault.Uncertain if rows may have been
+// written.
 func (db *DB) withRetry(ctx context.Context, repeatable bool,
 	transaction func(*pgxpool.Conn) (notCommitted bool, err error),
 ) error {
@@ -62,8 +62,8 @@ func uncertainUnlessNotCommitted(notCommitted bool, err error) error {
 func (db *DB) runOnWriter(ctx context.Context,
 	transaction func(*pgxpool.Conn) (notCommitted bool, err error),
 ) (notCommitted bool, err error) {
-	// Until runAndCommit, which recovers itself, nothing is committed. The error is one of the
-	// store's, so that withRetry does not repeat the transaction.
+	// Nothing is committed before runAndCommit, which recovers from its own panics. The error of a
+	// panic here is one of the store's, so that withRetry does not repeat the transaction.
 	defer panics.Recover(panics.Batch, func() { notCommitted, err = true, store.WrapUnavailable(panics.Err) })
 	conn, err := db.writers.Acquire(ctx)
 	if err != nil {
@@ -121,8 +121,8 @@ func (db *DB) runAndCommit(ctx context.Context, conn *pgxpool.Conn, queued *pgx.
 	return false, nil
 }
 
-// failedBeforeCommit reports whether the error of a statement before the COMMIT shows that nothing
-// was committed: the server returned it, or nothing was sent.
+// failedBeforeCommit reports whether err shows that nothing was committed: a statement before the
+// COMMIT failed in the server, or nothing was sent.
 func failedBeforeCommit(err error) bool {
 	_, ok := errors.AsType[*pgconn.PgError](err)
 	return ok || pgconn.SafeToRetry(err)

@@ -17,9 +17,9 @@ import (
 	"sendcode/migrations"
 )
 
-// withCause wraps err in ErrNoSpace, ErrReadOnly, ErrNoPermission or ErrNoPartition if Postgres
-// says that this is why it can't write, and in errFewPlaces if PgBouncer ended a wait for a place.
-// It returns ErrIdentityTaken if another account has the identity.
+// withCause adds the cause to err, if Postgres says why it cannot write: ErrNoSpace, ErrReadOnly,
+// ErrNoPermission or ErrNoPartition. The cause is errFewPlaces if PgBouncer ended a wait for a
+// connection. If another account has the identity, withCause returns ErrIdentityTaken.
 func withCause(err error) error {
 	switch sqlState(err) {
 	case "53100", "53200": // disk_full, out_of_memory
@@ -45,11 +45,11 @@ func withCause(err error) error {
 const diskSpaceCheckInterval = time.Minute
 
 // pingSQL locks one row, which is a small write. If no replica looked for room within
-// diskSpaceCheckInterval, or @anyway, it also writes as many pages as a few sends need: a full disk
-// may still have room for the small write. It returns whether there is a partition for the present
-// time, the fingerprints of the migrations, and the result of missingRightsSQL. Like sends and
-// checks it locks the tables that they write, so it waits for the same locks. Concurrent Pings wait
-// for each other's commit at most.
+// diskSpaceCheckInterval, or if @anyway is set, it also writes as many pages as a few sends need,
+// since a full disk may still have room for the small write. It returns whether there is a
+// partition for the present time, the fingerprints of the migrations, and the result of
+// missingRightsSQL. It locks the same tables as sends and checks do, so it waits where they would
+// wait. Concurrent Pings wait at most for each other's commit.
 var pingSQL = `
 WITH turn AS (
     INSERT INTO leases AS t (name, until) SELECT 'room', clock.now + CAST(@lasts AS interval) FROM (SELECT @now AS now) AS clock WHERE true
@@ -68,16 +68,16 @@ SELECT EXISTS (SELECT FROM sendcode_partitions p WHERE coalesce(p.begins, '-infi
        (SELECT jsonb_object_agg(version, sha256) FROM schema_fingerprints),
        (` + missingRightsSQL + `)`
 
-// deleteProbeRowsSQL runs in the transaction of pingSQL. So no row of write_probe lives, each
-// VACUUM gives all its pages back, and the next look for room needs new ones.
+// deleteProbeRowsSQL runs in the transaction of pingSQL, so no row of write_probe is ever visible.
+// Each VACUUM gives all pages of the table back, so the next look for room needs new pages.
 const deleteProbeRowsSQL = `DELETE FROM write_probe`
 
 // recheckDiskSpaceSQL makes the next Ping of a replica look for room.
 const recheckDiskSpaceSQL = `UPDATE leases SET until = @now WHERE name = 'room'`
 
-// Ping implements sqldb.PerDatabase, by one round trip, which it repeats once after a lost
-// connection. It looks for room once in diskSpaceCheckInterval for all replicas, and also as long
-// as the last send or Ping of this process failed.
+// Ping implements sqldb.PerDatabase. It makes one round trip, and a second one after a lost
+// connection. One look for room in diskSpaceCheckInterval serves all replicas. While the last send
+// or Ping of this process failed, each Ping looks for room.
 func (db *DB) Ping(ctx context.Context) error {
 	own, err := ownFingerprints()
 	if err != nil {
@@ -125,9 +125,9 @@ func (db *DB) Ping(ctx context.Context) error {
 	return store.WrapUnavailable(err)
 }
 
-// explainStandby wraps an error without a cause in store.ErrStandbyAway if synchronous standbys are
-// its likely cause: a small write now ends by itself, but with them not within a second. apply
-// makes the settings of a connection.
+// explainStandby wraps err, which has no known cause, in store.ErrStandbyAway if synchronous
+// standbys are its likely cause. To find out, it tries a small write: within a second, the write
+// must succeed without the standbys and fail with them. apply makes the settings of a connection.
 func explainStandby(config *pgx.ConnConfig, apply func(context.Context, *pgx.Conn) error, err error) error {
 	if !errors.Is(err, context.DeadlineExceeded) && sqlState(err) != lockNotAvailable {
 		return err
