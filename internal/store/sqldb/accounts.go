@@ -56,8 +56,8 @@ func (db *DB) ChangeAccount(ctx context.Context, name string, c store.AccountCha
 		return err
 	}
 	return db.Write(ctx, "ChangeAccount", func(q Tx) error {
-		// In Postgres another transaction may add one meanwhile; the statement below then fails
-		// with the same error.
+		// In Postgres another transaction may add the identity after this query. Then the statement
+		// below fails with the same error.
 		taken, err := QueryAll(q, OneColumn[string],
 			`SELECT name FROM accounts WHERE identity = @identity AND identity <> '' AND name <> @name`,
 			Args{"identity": c.Identity, "name": name})
@@ -102,8 +102,8 @@ func (db *DB) Accounts(ctx context.Context) ([]store.Account, error) {
 	return rows, err
 }
 
-// BeginSession adds a session that starts now and the audit entry of the login, and returns the
-// session with its instants set. It deletes sessions that started longer than life ago.
+// BeginSession adds a session that starts now, and the audit entry of the login. It returns the
+// session with its instants set. It deletes all sessions that started longer than life ago.
 func (db *DB) BeginSession(ctx context.Context, s store.Session, life time.Duration,
 	act store.AuditEntry,
 ) (store.Session, error) {
@@ -144,8 +144,8 @@ func (db *DB) EndSession(ctx context.Context, id [32]byte) error {
 	return err
 }
 
-// EndSessions deletes the account's sessions, and adds the audit entry with their number as its
-// Detail. False: there are none, and nothing was changed.
+// EndSessions deletes the account's sessions, and adds the audit entry with the number of deleted
+// sessions as its Detail. False: the account had none, and nothing was changed.
 func (db *DB) EndSessions(ctx context.Context, account string, act store.AuditEntry) (ended bool, err error) {
 	act, err = store.Session{Account: account}.Validated(act)
 	if err != nil {

@@ -31,9 +31,9 @@ SELECT @event, s.app, @type, s.id, s.verification_id, @told, @why, @test, @now, 
 )
 
 // ExpiredVerificationsSQL returns the statement that selects the verifications of @apps that
-// expired at @from or later, and before @until. It leaves out verifications that ended otherwise
-// and codes without CountedCodeSQL. Of those that expired at @from, it selects only IDs after
-// @after; the others were read before.
+// expired at @from or later, and before @until. It leaves out verifications that ended before they
+// expired, and codes that do not meet CountedCodeSQL. Of the verifications that expired exactly at
+// @from, it selects those with IDs after @after; the caller has read the others.
 func (d dialect) ExpiredVerificationsSQL() string {
 	return `
 SELECT ` + VerificationColumns + ` FROM verifications v
@@ -53,8 +53,8 @@ LEFT JOIN LATERAL (SELECT * FROM verifications v WHERE v.id = e.verification_id 
 LEFT JOIN sends s ON s.id = e.send_id LEFT JOIN verifications v ON v.id = e.verification_id`,
 }
 
-// takeEventsSQL returns the statement that starts the next attempt of events that are due, for each
-// app at most its limit. It adds the apps and limits to args.
+// takeEventsSQL returns the statement that starts the next attempt of due events. It takes no more
+// events of an app than the app's limit. It adds the apps and limits to args.
 func (d dialect) takeEventsSQL(shares []store.AppEventLimit, args Args) string {
 	var due []string
 	for i, s := range shares {
@@ -68,9 +68,9 @@ func (d dialect) takeEventsSQL(shares []store.AppEventLimit, args Args) string {
 UPDATE app_events SET attempt = attempt + 1, due_at = @leased WHERE id ` + d.inSubquery(strings.Join(due, " UNION ALL ")) + ` RETURNING id`
 }
 
-// noEventDue reports whether no event of the apps is due (idle), and returns the database's time.
-// It takes no lock. Usually none is due, and then no transaction is needed. If the read fails, idle
-// is false: the caller's transaction will return the error.
+// noEventDue reports in idle that no event of the apps is due, and returns the database's time. It
+// saves a transaction, as usually no event is due, and takes no lock. If the read fails, idle is
+// false: then the caller's transaction returns the error.
 func (db *DB) noEventDue(ctx context.Context, shares []store.AppEventLimit) (now time.Time, idle bool) {
 	apps := sqlgen.MapSlice(shares, func(s store.AppEventLimit) string { return s.App })
 	due, err := readFirst(ctx, db, "LeaseDueAppEvents", withClockColumn(&now, OneColumn[bool]), `
@@ -79,9 +79,9 @@ SELECT c.now, EXISTS (SELECT 1 FROM app_events e WHERE e.app `+db.Dialect.inList
 	return now, err == nil && !due
 }
 
-// LeaseDueAppEvents starts the next attempt of events that are due or have an ended lease. Of each
-// app it takes at most AppEventLimit.Limit events, the longest overdue first. It returns all of
-// them sorted by ID, and the time on the database's clock.
+// LeaseDueAppEvents starts the next attempt of events that are due or whose lease has ended. Of
+// each app it takes at most AppEventLimit.Limit events, the longest overdue first. It returns all
+// these events sorted by ID, and the time on the database's clock.
 func (db *DB) LeaseDueAppEvents(ctx context.Context, lease time.Duration,
 	shares []store.AppEventLimit,
 ) (events []store.AppEvent, now time.Time, err error) {
@@ -108,7 +108,7 @@ func (db *DB) LeaseDueAppEvents(ctx context.Context, lease time.Duration,
 
 // ForgetAppEvents deletes up to limit events that ended longer than keep ago. It also gives up at
 // most limit pending events that happened longer than keep ago: their app has no webhook any more,
-// so they are never delivered. It returns both numbers.
+// so they are never delivered. It returns how many it deleted, and how many it gave up.
 func (db *DB) ForgetAppEvents(ctx context.Context, keep time.Duration, limit int) (forgotten, givenUp int, err error) {
 	args := Args{"keep": keep, "limit": limit}
 	ended, old := db.Dialect.inSubquery(db.Dialect.lockRows(endedEventsSQL)),
@@ -143,8 +143,8 @@ func (db *DB) AppEvents(ctx context.Context, f store.AppEventFilter) ([]store.Ap
 		db.Dialect.pick(appEventSQL)+c.Where()+fmt.Sprint(` ORDER BY e.id DESC LIMIT `, f.Limit), c.Args)
 }
 
-// AddAppEvents writes the events of a verification, if id is its ID (a string), or of a send (a
-// UUID); why is the reason in a send's events. Zero events are not written.
+// AddAppEvents writes events of a verification if id is a string (its ID), or of a send if id is a
+// UUID. why is the reason in the events of a send. Events without a Type are not written.
 func (t Tx) AddAppEvents(id any, why string, events ...store.NewEvent) error {
 	statement := addVerificationEventSQL
 	if _, send := id.(uuid.UUID); send {
@@ -162,10 +162,10 @@ func (t Tx) AddAppEvents(id any, why string, events ...store.NewEvent) error {
 	return nil
 }
 
-// AddExpiryEvents writes an event for each verification of the apps that expired after the place
-// from: the oldest first, up to limit of them. It returns the place where the next call continues,
-// and how many verifications it read: limit, if more may be left. Each verification gets one event,
-// however often this is called, since the event's ID is store.ExpiryEventID. It leaves out
+// AddExpiryEvents writes an event for each expired verification of the apps. It begins after the
+// place from, with the oldest, and reads up to limit verifications. It returns the place where the
+// next call continues, and how many verifications it read: if that is limit, more may be left.
+// Repeated calls write no second event, since the event's ID is store.ExpiryEventID. It leaves out
 // verifications that expired less than two store.CallTimeout ago, since a check of them may be
 // about to commit, and those that expired more than an hour before that.
 func (db *DB) AddExpiryEvents(ctx context.Context, apps []string, from store.ExpiryCursor, limit int,

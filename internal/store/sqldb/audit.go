@@ -11,8 +11,8 @@ import (
 	"sendcode/internal/store/sqlgen"
 )
 
-// addAuditRecipientSQL gives the end of an action the mask that its begin has by now: that may have
-// been erased.
+// addAuditRecipientSQL gives the entry that ends an action the recipient's mask of the entry that
+// began it: an erasure may have removed that mask meanwhile.
 const addAuditRecipientSQL = `INSERT INTO audit_recipients (entry, recipient, masked)
 VALUES (@id, @recipient, coalesce((SELECT p.masked FROM audit_recipients p WHERE p.entry = @completes), @masked)) ON CONFLICT (entry) DO NOTHING`
 
@@ -37,7 +37,8 @@ func (t Tx) addAuditEntry(a store.AuditEntry) error {
 	})
 }
 
-// Write is Engine.Write, InOrder. After the commit it logs the audit entries of the transaction.
+// Write is Engine.Write with the precedence InOrder. After the commit it logs the transaction's
+// audit entries.
 func (db *DB) Write(ctx context.Context, name string, f func(q Tx) error) error {
 	return db.writeWithPrecedence(ctx, name, InOrder, f)
 }
@@ -57,8 +58,8 @@ func (db *DB) writeWithPrecedence(ctx context.Context, name string, precedence P
 	return nil
 }
 
-// logAction logs an action without its recipient, and without its reason, which an administrator
-// typed.
+// logAction logs an action. It leaves out the recipient, and the reason, since an administrator
+// typed it.
 func logAction(ctx context.Context, logger *slog.Logger, a store.AuditEntry) {
 	fields := []slog.Attr{slog.String("event", "action"), slog.String("id", a.ID.String())}
 	for _, f := range []struct{ name, value string }{

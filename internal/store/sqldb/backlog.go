@@ -12,24 +12,26 @@ import (
 	"sendcode/internal/store/sqlgen"
 )
 
-// backlogSQL reads at most MaxBacklogCounted rows of the outbox, the oldest by ID, however many
-// there are. The texts of IDs sort as the IDs do.
+// backlogSQL reads the MaxBacklogCounted oldest rows of the outbox by ID, even if there are more.
+// The texts of IDs sort as the IDs do.
 var backlogSQL = fmt.Sprintf(`
 SELECT o.channel, count(*), min(CAST(o.id AS text))
 FROM (SELECT channel, id FROM outbox ORDER BY id LIMIT %d) o GROUP BY o.channel`, store.MaxBacklogCounted)
 
-// anySendWaitsSQL looks at the same rows of the outbox as backlogSQL. They suffice, since a send
-// that waits is older than those under way.
+// anySendWaitsSQL reads the same rows of the outbox as backlogSQL. These oldest rows suffice, since
+// a waiting send is older than the sends under way.
 var anySendWaitsSQL = fmt.Sprintf(`
 SELECT EXISTS (SELECT 1 FROM (SELECT channel, queued FROM outbox ORDER BY id LIMIT %d) o WHERE o.channel = @channel AND o.queued = true)`,
 	store.MaxBacklogCounted)
 
-// outboxCountsSQL reads the same rows, too. A due row has no lease or an ended one.
+// outboxCountsSQL reads the same rows as backlogSQL. A due row has no lease, or a lease that has
+// ended.
 var outboxCountsSQL = fmt.Sprintf(`
 SELECT o.channel, o.stranger, count(CASE WHEN o.due_at <= @now THEN 1 END), count(CASE WHEN o.due_at > @now AND o.queued = false THEN 1 END)
 FROM (SELECT channel, stranger, due_at, queued FROM outbox ORDER BY id LIMIT %d) o GROUP BY o.channel, o.stranger`, store.MaxBacklogCounted)
 
-// OutboxCounts counts the rows that wait in the outbox and those that replicas hold.
+// OutboxCounts counts two kinds of rows of the outbox: rows that wait, and rows whose lease a
+// replica holds.
 func (db *DB) OutboxCounts(ctx context.Context) (map[store.Queue]store.OutboxCount, error) {
 	type row struct {
 		store.Queue
@@ -79,7 +81,7 @@ func (db *DB) Backlog(ctx context.Context) (map[recipient.Channel]store.Backlog,
 				return nil, err
 			}
 			b := store.Backlog{Sends: r.sends}
-			if len(at) > 0 { // else the send ended meanwhile, and its row was deleted
+			if len(at) > 0 { // otherwise the send ended meanwhile, and its row was deleted
 				b.Age = max(0, now.Sub(at[0]))
 			}
 			all[recipient.Channel(r.channel)] = b

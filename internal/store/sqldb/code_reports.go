@@ -8,22 +8,23 @@ import (
 	"sendcode/internal/store"
 )
 
-// CountedCodeSQL is the condition under which statistics, the watch on prefixes and the events of
-// expiry count the code of a verification v: the service checks it, or its caller reports its
-// outcome.
+// CountedCodeSQL is the condition that the code of a verification v counts in statistics, in the
+// watch on prefixes and in the events of expiry. A code counts if the service checks it, or if its
+// caller reports the outcome.
 const CountedCodeSQL = `(NOT v.caller_checks OR v.reported <> '')`
 
 const reportSQL = `
 UPDATE verifications SET reported = @report, approved_at = CASE WHEN @approves THEN @now END, check_key = @key
 WHERE id = @id AND masked <> '•••' AND caller_checks AND reported NOT IN (@report, 'approved')`
 
-// confirmSQL changes nothing. As a write, it waits for a synchronous standby, which may lack the
-// rows that were read.
+// confirmSQL changes nothing. It is a write, so its COMMIT waits for a synchronous standby, which
+// may lack the rows that were read.
 const confirmSQL = `UPDATE verifications SET reported = reported WHERE id = @id`
 
-// Report writes the caller's report on a code that it checks, with the hash of its Idempotency-Key
-// (nil: none), and the event tell if r is ReportApproved. A repetition, and any report after an
-// approval, change nothing. It returns the verification after the report. Error: fault.NotFound.
+// Report writes the caller's report on a code that the caller checks, with the hash of the report's
+// Idempotency-Key (nil: none). If r is ReportApproved, it also writes the event tell. A repeated
+// report changes nothing, nor does any report after an approval. Report returns the verification
+// after the report. Error: fault.NotFound.
 func (db *DB) Report(ctx context.Context, id string, r store.Report, key []byte, tell store.NewEvent) (v store.Verification, err error) {
 	if !store.AreValidTexts(id) {
 		return v, fault.NotFound
@@ -52,16 +53,16 @@ func (db *DB) Report(ctx context.Context, id string, r store.Report, key []byte,
 	return v, err
 }
 
-// callerCodeSQL selects a recipient's code that its caller checks: the one reported with @key, else
-// the newest without a report, else the newest.
+// callerCodeSQL selects one code of a recipient that the caller checks: the code reported with
+// @key, otherwise the newest code without a report, otherwise the newest code.
 func (d dialect) callerCodeSQL() string {
 	return recipientVerificationsSQL(d, ` AND s.status <> 'failed'`) + ` AND v.caller_checks
 ORDER BY (` + checkedWithKeySQL +
 		`) IS TRUE DESC, v.canceled_at IS NULL AND v.reported IN ('', 'due') DESC, v.created_at DESC, v.id DESC LIMIT 1`
 }
 
-// NewestCallerCode returns the verification of an app, recipient and purpose that a report means,
-// or fault.NotFound. It looks back for an hour more than codes live. h has no Holder.
+// NewestCallerCode returns the verification that a report on an app, recipient and purpose refers
+// to, or fault.NotFound. It looks back for the longest life of a code and an hour. h has no Holder.
 func (db *DB) NewestCallerCode(ctx context.Context, h store.RecipientVerificationsQuery) (store.Verification, error) {
 	return db.firstOfRecipient(ctx, "NewestCallerCode", db.Dialect.callerCodeSQL(), h, store.MaxCodeLife+time.Hour)
 }

@@ -9,10 +9,9 @@ const (
 	SQLite
 )
 
-// Args are the parameters of a statement by name: Args{"app": …} is for @app. Parameters that the
-// statement does not name are ignored. Without a value, @now is the database's time. A
-// time.Duration is for CAST(@lease AS interval). SQLite has instants as numbers of µs, and takes
-// such an interval as a number. A list is for Dialect.inList.
+// Args has the parameters of a statement by name: Args{"app": …} sets @app. A statement may ignore
+// parameters. If Args has no "now", @now is the database's time. A time.Duration is for CAST(@lease
+// AS interval). In SQLite, instants and intervals are numbers of µs. A list is for Dialect.inList.
 type Args map[string]any
 
 // dialectSQL is a statement, or a part of one, that differs between the databases.
@@ -30,21 +29,21 @@ func (d dialect) inList(list string) string {
 	return d.pick(dialectSQL{"= ANY (@" + list + ")", "IN (SELECT value FROM json_each(@" + list + "))"})
 }
 
-// inSubquery returns the condition that the expression before it is in the result of a subquery.
-// With ARRAY, Postgres's planner always reads the subquery once and first, and then finds the rows
+// inSubquery returns the condition that the expression before it is among the results of a
+// subquery. With ARRAY, Postgres's planner always reads the subquery once, before it finds the rows
 // by their key.
 func (d dialect) inSubquery(subquery string) string {
 	return d.pick(dialectSQL{"= ANY (ARRAY(" + subquery + "))", "IN (" + subquery + ")"})
 }
 
-// lockRows returns a query that locks its rows, and skips those that another transaction has
-// locked. SQLite has only one writer.
+// lockRows returns the query with a lock on the rows that it reads. It skips rows that another
+// transaction has locked. SQLite has only one writer, so there it returns the query unchanged.
 func (d dialect) lockRows(query string) string {
 	return d.pick(dialectSQL{query + " FOR UPDATE SKIP LOCKED", query})
 }
 
-// partitionsSince returns a condition on IDs that holds for every send s that was logged at the
-// instant (SQL) or later. It lets Postgres skip earlier partitions.
+// partitionsSince returns a condition on IDs. Every send s that was logged at an instant (at, in
+// SQL) or later meets it, so Postgres can skip earlier partitions.
 func (d dialect) partitionsSince(at string) string {
 	return d.pick(dialectSQL{PostgresPartitionsSinceSQL(at), "1 = 1"})
 }
@@ -63,6 +62,6 @@ var (
 SELECT pg_advisory_xact_lock(hashtextextended(@app || chr(31) || @channel || chr(31) || encode(@recipient, 'hex'), 1))`}
 )
 
-// LongTimeoutSQL allows statements to take longer, since a recipient that was attacked may have
-// many rows, and so may the time of statistics.
+// LongTimeoutSQL allows a statement 60 s: an attacked recipient may have many rows, and so may the
+// time range of statistics.
 var LongTimeoutSQL = dialectSQL{Postgres: `SET LOCAL statement_timeout = '60s'`}

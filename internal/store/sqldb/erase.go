@@ -24,8 +24,8 @@ func (d dialect) personalTables() []personalTable {
     SELECT s.verification_id FROM sends s WHERE s.recipient = @recipient`+d.pick(dialectSQL{Postgres: ` FOR NO KEY UPDATE`}))
 	return []personalTable{
 		{
-			// A send that waits for its next attempt ends now. An attempt under way goes on to its
-			// outcome.
+			// A send that waits for its next attempt ends now. A send with an attempt under way
+			// ends when that attempt does.
 			Erase: `
 DELETE FROM outbox WHERE queued = true AND id ` + d.inSubquery(`
     SELECT s.id FROM sends s WHERE s.recipient = @recipient AND s.status = 'queued' AND s.masked <> '•••'`),
@@ -48,13 +48,13 @@ INSERT INTO failures (status, logged_at, id, finished_at, counts, app, channel, 
 SELECT s.status, s.logged_at, s.id, s.finished_at, false, s.app, s.channel, s.recipient
 FROM sends s WHERE s.recipient = @recipient AND s.reason = 'erased' ON CONFLICT DO NOTHING`,
 		},
-		// The index of sends finds the verifications. DeleteAged deletes no send before its own,
-		// and Forget forgets none before.
+		// The index of sends finds the verifications. So neither DeleteAged nor Forget removes a
+		// send before its verification.
 		{Forget: `UPDATE verifications SET recipient = @none WHERE masked = '•••'` + ofSends},
 		{Erase: eraseRowsSQL(SendTable, store.InsertedByBegin), Forget: forgetHashSQL("sends")},
 		{
-			// This comes after the table sends: of a Begin in between, a second Erase finds the
-			// send.
+			// This comes after the table sends. So if a Begin adds a send in between, a second
+			// Erase finds that send.
 			Erase: `
 UPDATE verifications SET ` + VerificationTable.EraseSetList(store.InsertedByBegin) + `, checks = '', check_key = NULL,
        canceled_at = CASE WHEN approved_at IS NULL AND canceled_at IS NULL AND expires_at > @now THEN @now ELSE canceled_at END
@@ -62,7 +62,8 @@ WHERE masked <> '•••'` + ofSends,
 		},
 		{Erase: eraseRowsSQL(RefusalTable, store.InsertedByRefusal), Forget: forgetHashSQL("refusals")},
 		{
-			// This comes after the table sends: a failure keeps its hash as long as its send does.
+			// This comes after the table sends, since a failure keeps its hash until the send has
+			// lost its hash.
 			Forget: `
 UPDATE failures SET recipient = @none
 WHERE recipient = @recipient AND NOT EXISTS (SELECT 1 FROM sends s WHERE s.id = failures.id AND s.recipient = @recipient)`,
@@ -76,8 +77,8 @@ WHERE recipient = @recipient AND NOT EXISTS (SELECT 1 FROM sends s WHERE s.id = 
 			Forget: `DELETE FROM carrier_holds WHERE recipient = @recipient AND until <= @now`,
 		},
 		{
-			// A suppression in force needs its hash to stop messages. So the hash is removed after
-			// the suppression has ended.
+			// Until a suppression ends, it needs the hash to stop messages. So the hash is removed
+			// after that.
 			Erase: `
 UPDATE suppressions SET masked = '•••', detail = CASE WHEN reason = 'manual' THEN '' ELSE detail END, lifted_why = '', words = ''
 WHERE recipient = @recipient AND masked <> '•••'`,
@@ -114,8 +115,8 @@ WHERE recipient = @recipient AND EXISTS (SELECT 1 FROM suppressions x WHERE x.re
 	endErasureSQL = `DELETE FROM erasures WHERE recipient = @recipient AND forget_at <= @now`
 )
 
-// eraseLockKey is the key of the lock that Erase takes alone, and that writes of refusals share. So
-// an erasure sees the rows of each such write, or the write sees the erasure.
+// eraseLockKey is the key of a lock that Erase takes exclusively, and that writes of refusals
+// share. So either the erasure sees the rows of a write, or the write sees the erasure.
 const eraseLockKey = 0x6572617365
 
 var (
@@ -128,10 +129,10 @@ WHERE a.action = '` + store.ErasureAction + `' AND a.at <= @now AND p.recipient 
 	ofRecipientsSQL = dialectSQL{`= ANY (CAST(@recipients AS bytea[]))`, `IN (SELECT unhex(value) FROM json_each(@recipients))`}
 )
 
-// MaskErased masks refusals from before their recipient's erasure that a process had not yet
-// written. The transaction must write them. A person who came back later has rows like others. The
-// time in an ID is the process's estimate of the database's clock, so a second after the erasure
-// counts too.
+// MaskErased masks refusals that are older than their recipient's erasure but that a process has
+// not yet written. The same transaction must write them. Refusals of a person who came back after
+// the erasure stay unmasked. The time in an ID is the process's estimate of the database's clock,
+// so refusals of the second after the erasure are masked, too.
 func (t Tx) MaskErased(refusals []store.SendOrRefusal) error {
 	of := sqlgen.MapSlice(refusals, func(r store.SendOrRefusal) recipient.Hash { return r.Recipient })
 	if err := t.ExecAll(Args{"key": eraseLockKey}, t.Dialect.pick(shareEraseLockSQL)); err != nil {
@@ -170,9 +171,9 @@ func (t Tx) ExecAll(args Args, statements ...string) error {
 
 // Erase removes all data about the recipient from every row, except the keyed hash, which
 // ForgetDueErased deletes after keep. It cancels the recipient's codes. It ends the sends that wait
-// for their next attempt: Failed, or Unknown if one is in doubt, with ReasonErased, not refunded.
-// An attempt under way goes on to its outcome. The audit entry is written in the same transaction;
-// it has the hash, and ForgetDueErased deletes it there too.
+// for their next attempt, with ReasonErased and without a refund: as Unknown if they are in doubt,
+// otherwise as Failed. An attempt under way goes on to its outcome. Erase writes the audit entry,
+// with the hash, in the same transaction; ForgetDueErased deletes the hash there, too.
 func (db *DB) Erase(ctx context.Context, h recipient.Hash, keep time.Duration, act store.AuditEntry) error {
 	if h == store.NoRecipient {
 		return store.BadRequestf("no recipient to erase")
@@ -206,8 +207,9 @@ func (db *DB) Erase(ctx context.Context, h recipient.Hash, keep time.Duration, a
 }
 
 // ForgetDueErased deletes the hashes of erased recipients after keep has passed, each in a
-// transaction of its own. While a suppression of the recipient is in force, the hash stays in it.
-// It returns the number of recipients that were due, at most 100 in one call.
+// transaction of its own. If a suppression of the recipient is in force, the suppression keeps the
+// hash until its end. ForgetDueErased returns the number of recipients that were due, at most 100
+// in one call.
 func (db *DB) ForgetDueErased(ctx context.Context) (n int, err error) {
 	for due := true; due && n < 100; {
 		due, err = WriteWithPrecedence(ctx, db, "ForgetDueErased", Behind, Tx.forgetDueErased)
@@ -215,10 +217,11 @@ func (db *DB) ForgetDueErased(ctx context.Context) (n int, err error) {
 			n++
 		}
 	}
-	return n, errors.Join(err, db.PurgeDeleted(ctx)) // also of an earlier erasure, if a reader kept it
+	return n, errors.Join(err, db.PurgeDeleted(ctx)) // this also purges what an earlier erasure had to leave because of a reader
 }
 
-// forgetDueErased deletes the hash of the recipient that is due longest. False: none is due.
+// forgetDueErased deletes the hash of the recipient that has been due longest. False: no recipient
+// is due.
 func (t Tx) forgetDueErased() (due bool, err error) {
 	if err := t.ExecAll(nil, t.Dialect.pick(LongTimeoutSQL)); err != nil {
 		return false, err

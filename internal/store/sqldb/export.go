@@ -16,9 +16,10 @@ import (
 	"sendcode/internal/store/sqlgen"
 )
 
-// exportTable says which columns of a table t a person's export has, and why it lacks others.
+// exportTable says which columns of a table t the export of a person has, and why other columns are
+// left out.
 type exportTable struct {
-	about string // see store.ExportedTable; of a table without columns: why it is left out
+	about string // see store.ExportedTable; of a table without columns: the reason why it is left out
 	where string // condition of the rows that name @recipient, perhaps after a JOIN
 	key   string // columns by which the rows differ, in the order of an index if there is one for the recipient; as in columns
 	// names of the columns; # is a number, ? true or false, @ an instant, all others are texts or
@@ -42,9 +43,10 @@ const (
 	byApprovedSQL = `CASE WHEN (SELECT v.approved_at FROM verifications v WHERE v.id = t.verification_id) IS NOT NULL THEN t.network ELSE '' END`
 )
 
-// onlyOwnVerificationsSQL bounds the verifications that SQLite reads, as they have no index by
-// recipient: those of the recipient's sends, and those that may have outlived their sends, with an
-// expiry before @outlived. In Postgres each page would read all IDs again.
+// onlyOwnVerificationsSQL bounds the verifications that an export reads in SQLite, which has no
+// index of verifications by recipient. An export reads the verifications of the recipient's sends,
+// and those that may have outlived their sends, with an expiry before @outlived. In Postgres each
+// page would read all IDs again.
 const onlyOwnVerificationsSQL = ` AND t.id IN (SELECT s.verification_id FROM sends s WHERE s.recipient = @recipient
 UNION ALL SELECT o.id FROM verifications o WHERE o.expires_at < @outlived AND o.recipient = @recipient)`
 
@@ -140,7 +142,7 @@ var exportTables = map[string]exportTable{
 // TableNames returns the names of all tables, sorted.
 func TableNames() []string { return slices.Sorted(maps.Keys(exportTables)) }
 
-// reasons returns why each column that is not exported is left out.
+// reasons returns, by column, why the column is not exported.
 func (e exportTable) reasons() map[string]string {
 	all := map[string]string{}
 	for why, list := range e.leftOut {
@@ -151,7 +153,7 @@ func (e exportTable) reasons() map[string]string {
 	return all
 }
 
-// exportedColumn reads one column of a row and adds it to JSON.
+// exportedColumn has the name of one column, and how its value is read and added to JSON.
 type exportedColumn struct {
 	name, sql string
 	new       func() (destination any, value func() any)
@@ -191,9 +193,10 @@ type exportedRow struct {
 	json store.ExportedRow
 }
 
-// ExportPerson calls page with all rows that name the recipient, table by table, up to limit rows
-// at a time; once for a table without rows. They contain no code and no other person:
-// ExportedTable.LeftOut says what is missing. Errors: those of page; fault.Unavailable.
+// ExportPerson calls page with all rows that name the recipient, table by table, with at most limit
+// rows at a time. It calls page once for a table without rows. The rows contain no code and no
+// other person: ExportedTable.LeftOut says what is missing. Errors: those of page;
+// fault.Unavailable.
 func (db *DB) ExportPerson(ctx context.Context, h recipient.Hash, limit int,
 	page func(store.ExportedTable, []store.ExportedRow) error,
 ) error {
@@ -220,8 +223,8 @@ func (db *DB) ExportPerson(ctx context.Context, h recipient.Hash, limit int,
 	return nil
 }
 
-// ExportPageSQL returns the statement that reads a page of a table, after the row with the key
-// @after0, @after1 and so on, or the first page.
+// ExportPageSQL returns the statement that reads one page of a table. The page begins after the row
+// with the key @after0, @after1 and so on; if first is set, with the first row.
 func (d dialect) ExportPageSQL(table string, first bool) string {
 	x := exportTables[table]
 	if d == SQLite && table == "verifications" {
@@ -253,7 +256,7 @@ func (db *DB) exportPage(ctx context.Context, name string, h recipient.Hash, aft
 		if err != nil {
 			return nil, err
 		}
-		args["outlived"] = time.Unix(1<<36, 0) // in the year 4147: all, without sends
+		args["outlived"] = time.Unix(1<<36, 0) // in the year 4147, so all verifications that have no sends
 		for _, at := range oldest {
 			args["outlived"] = at.Add(store.MaxCodeLife + 2*store.MaxIDTimeDrift)
 		}
@@ -304,8 +307,8 @@ func scanExported(scan Scan, keys int, all []exportedColumn) (r exportedRow, err
 	return r, nil
 }
 
-// ExportedColumns returns the names of the columns that ExportPerson names, exported or left out,
-// by table; none of a table that it leaves out whole.
+// ExportedColumns returns, by table, the names of all columns that an export has or names as left
+// out. A table that is left out whole has no columns here.
 func ExportedColumns() map[string][]string {
 	all := map[string][]string{}
 	for name, x := range exportTables {

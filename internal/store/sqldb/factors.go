@@ -56,8 +56,9 @@ func (db *DB) SecondFactor(ctx context.Context, account string) (store.SecondFac
 }
 
 // TakeTOTPStep marks the code of a time step as used, and replaces Sealed, which must equal
-// oldSealed, by newSealed. False: the code of this or of a later step was used before, or Sealed is
-// not oldSealed; nothing was changed. Of parallel calls on all replicas one returns true.
+// oldSealed, by newSealed. False: the code of this step or of a later step was used before, or
+// Sealed is not oldSealed; nothing was changed. If several replicas call it for one step at once,
+// one call returns true.
 func (db *DB) TakeTOTPStep(ctx context.Context, account string, step int64, oldSealed, newSealed []byte) (bool, error) {
 	return db.runOne(ctx,
 		"TakeTOTPStep", `UPDATE second_factors SET step = @step, sealed = @to WHERE account = @account AND step < @step AND sealed = @from`,

@@ -84,9 +84,10 @@ const openCodeSQL = "v.approved_at IS NULL AND v.canceled_at IS NULL"
 // SendFilter converts a Filter to SQL.
 type SendFilter struct{ store.Filter }
 
-// Conditions returns the filter's conditions except those on times and marks (AddTimeRange adds
-// them), app, channel, purpose, provider and the support reference. Some conditions seem redundant;
-// they let the planner use a partial index. New parameters are added to args.
+// Conditions returns the filter's conditions, without those on app, channel, purpose, provider and
+// the support reference, and without the conditions on times and marks, which AddTimeRange adds.
+// Some conditions seem redundant; they let the planner use a partial index. New parameters are
+// added to args.
 func (f SendFilter) Conditions(d dialect, args Args) Conditions {
 	c := Conditions{Args: args}
 	if f.Recipient != nil {
@@ -119,9 +120,9 @@ func (f SendFilter) Conditions(d dialect, args Args) Conditions {
 	return c
 }
 
-// AddTimeRange adds the conditions on times and marks. Set sought if the query has these bounds
-// already, for the index that it should use. Then the conditions have a form for which Postgres can
-// use no index, so that the planner does not choose another one.
+// AddTimeRange adds the conditions on times and marks. Set sought if the query already has these
+// bounds for the index that it should use. Then the added conditions have a form for which Postgres
+// can use no index, so that the planner does not choose another index.
 func (f SendFilter) AddTimeRange(c *Conditions, d dialect, from RowSource, sought bool) {
 	partitioned := d == Postgres && from == SendRows
 	add := func(text string, args ...any) {
@@ -147,8 +148,8 @@ func (f SendFilter) AddTimeRange(c *Conditions, d dialect, from RowSource, sough
 	}
 }
 
-// OrderLimitSQL returns ORDER BY and LIMIT of a page. Rows are sorted by columns, then by time and
-// ID: newest first, or oldest first if After is set.
+// OrderLimitSQL returns ORDER BY and LIMIT of a page. It sorts by columns, then by time and ID:
+// newest first, or oldest first if After is set.
 func (f SendFilter) OrderLimitSQL(columns ...string) string {
 	order := " DESC"
 	if f.After != nil {
@@ -189,9 +190,9 @@ func (f SendFilter) Query(d dialect) (string, Args) {
 	return f.MergePages(func(from RowSource, args Args) (string, Args) { return f.tableQuery(d, from, args) })
 }
 
-// MergePages returns the statement that merges the pages of sends and of refusals. If only one of
-// the two can have rows of the filter, it reads that one. page returns the statement for one of
-// them, and its arguments added to args.
+// MergePages returns the statement that merges a page of sends with a page of refusals. If only one
+// of the two tables can have rows of the filter, it reads only that table. page returns the
+// statement for one table, and adds its arguments to args.
 func (f SendFilter) MergePages(page func(from RowSource, args Args) (string, Args)) (string, Args) {
 	switch {
 	case !f.MayMatchRefusals():
@@ -223,8 +224,8 @@ func (f SendFilter) tableQuery(d dialect, from RowSource, args Args) (string, Ar
 	return "SELECT " + from.Columns + " FROM " + table + c.Where() + f.OrderLimitSQL(), c.Args
 }
 
-// failureQuery reads the table failures in the order of the page and looks up the send of each row.
-// The filter's other conditions are checked on the send.
+// failureQuery reads the table failures in the order of the page, and looks up the send of each
+// failure. The send must meet the filter's other conditions.
 func (f SendFilter) failureQuery(d dialect, c Conditions) (string, Args) {
 	c.Add("f.status = ?", string(f.Status))
 	AddIfSet(&c, "f.app = ?", f.App)
@@ -243,7 +244,7 @@ func (f SendFilter) failureQuery(d dialect, c Conditions) (string, Args) {
 }
 
 // supportReferenceSubquery returns a subquery s with the rows of a table that have a support
-// reference. OFFSET 0 makes the planner find them by their IDs, whatever else the filter has.
+// reference. OFFSET 0 makes the planner find these rows by their IDs, whatever else the filter has.
 func supportReferenceSubquery(source RowSource, r store.SupportRange, c *Conditions) string {
 	from, to := r.IDRange()
 	parity := "NOT IN"
@@ -257,16 +258,16 @@ func supportReferenceSubquery(source RowSource, r store.SupportRange, c *Conditi
 }
 
 // PostgresPartitionsSinceSQL returns the condition that a send s was logged at or after an instant
-// (SQL), written as a range of IDs so that earlier partitions are left out. Each side of the OR is
-// the whole condition. No index can be used for an OR, so the planner does not read all rows of the
-// time range instead of one recipient's.
+// (at, in SQL). It bounds the IDs, so that earlier partitions are left out. Each side of the OR
+// alone is the whole condition. Since no index can serve an OR, the planner still uses the index of
+// the recipient, and does not read all rows of the time range.
 func PostgresPartitionsSinceSQL(at string) string {
 	at = "sendcode_lowest_id(CAST(" + at + " AS timestamptz) - " + PostgresIntervalSQL(store.MaxIDTimeDrift) + ")"
 	return "(s.id >= " + at + " OR s.id > " + at + ")"
 }
 
-// addIDRange adds the condition of PostgresPartitionsSinceSQL for a time range with ends that Go
-// knows; a zero time means no bound at that end. Without partitions it adds nothing.
+// addIDRange adds the condition of PostgresPartitionsSinceSQL for a time range from … to; a zero
+// time means no bound at that end. If the table is not partitioned, it adds nothing.
 func (c *Conditions) addIDRange(partitioned bool, from, to time.Time) {
 	if partitioned && !from.IsZero() {
 		lowest := store.LowestID(from.Add(-store.MaxIDTimeDrift))

@@ -8,16 +8,16 @@ import (
 )
 
 const (
-	// HourCountDelay: an hour is counted once the longest life of a code and this delay have passed
-	// since its end. By then nothing adds refusals to its rows.
+	// HourCountDelay: an hour is counted when the longest life of a code and then this delay have
+	// passed since its end. After that, no refusal is added to its rows.
 	HourCountDelay = 50 * time.Minute
 	// MaxCountedAge bounds the age of hours with stored counts: older ones are deleted and not
 	// counted again. It is twice the longest time range of the console's statistics.
 	MaxCountedAge = 2 * 31 * 24 * time.Hour
 )
 
-// HourTable is a table that CountHours fills. Query computes the Columns of one hour. It reads a
-// subquery named counted, which is HourRowsSQL of that hour.
+// HourTable is a table that CountHours fills. Query computes the values of Columns for one hour. It
+// reads from a subquery named counted, which is HourRowsSQL of that hour.
 type HourTable struct{ Name, Columns, Query string }
 
 // HourTables are the tables that CountHours fills, beside counted_hours.

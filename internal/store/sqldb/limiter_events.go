@@ -10,8 +10,8 @@ import (
 	"sendcode/internal/store/sqlgen"
 )
 
-// limiterEventsLockKey is the key of the advisory lock under which one replica writes its events,
-// so that the numbers of rows grow in the order of commits.
+// limiterEventsLockKey is the key of the advisory lock under which replicas write events one after
+// the other, so that the numbers of rows grow in the order of commits.
 const limiterEventsLockKey = 0x73656e64636f6476
 
 // refundedEventLife is how long the row of a refunded or reset event is kept for other replicas to
@@ -30,8 +30,9 @@ func (d dialect) changesSQL(list string) string {
 	})
 }
 
-// endEventsSQL returns the statement that marks as refunded the rows e of events that a refund or a
-// reset ended; same joins them with the events c of list. The INSERT gives each row a new number.
+// endEventsSQL returns the statement that marks rows as refunded. list names the parameter with the
+// events c that a refund or a reset ended; same is the condition that a row e is the row of c. The
+// INSERT gives each row a new number.
 func (d dialect) endEventsSQL(list, same string) string {
 	return `
 INSERT INTO limiter_events (bucket, id, at, until, refunded, writer)
@@ -40,8 +41,8 @@ FROM ` + d.changesSQL(list) + ` c CROSS JOIN limiter_events e WHERE ` + same + `
 ON CONFLICT (bucket, id) DO UPDATE SET until = excluded.until, refunded = @refunded, writer = excluded.writer, seq = excluded.seq`
 }
 
-// addEventsSQL returns the statement that adds events. One that still counts keeps its instant, as
-// in the limiter.
+// addEventsSQL returns the statement that adds events. If an event is there and still counts, it
+// keeps its instant, as in the limiter.
 func (d dialect) addEventsSQL() string {
 	return `
 INSERT INTO limiter_events AS e (bucket, id, at, until, writer) SELECT c.bucket, c.id, c.at, c.until, CAST(@writer AS bigint)
@@ -50,9 +51,9 @@ ON CONFLICT (bucket, id) DO UPDATE SET at = excluded.at, until = excluded.until,
 WHERE e.refunded = @refunded OR e.until <= @now`
 }
 
-// SaveLimiterEvents writes changes of a limiter in one transaction: first events that a reset or a
-// refund ended, then added events. writer is a random number of the process. An added event that
-// still counts stays as it is.
+// SaveLimiterEvents writes changes of a limiter in one transaction: first the events that a reset
+// or a refund ended, then the added events. writer is a random number of the process. If an added
+// event is there and still counts, it stays as it is.
 func (db *DB) SaveLimiterEvents(ctx context.Context, writer int64, changes []store.LimiterEvent) error {
 	var added, refunded, reset []store.LimiterEvent
 	for _, e := range changes {
@@ -102,11 +103,11 @@ func limiterEventsJSON(events []store.LimiterEvent) string {
 	return string(append(list, ']'))
 }
 
-// LimiterEvents calls yield for each event, also a refunded one, with a number (Seq) greater than
-// after and an Until in the future. These include the reader's own events, so that its next call
-// begins after them. In Postgres it reads the limit events with the lowest numbers, in that order,
-// and all others with the last one's number: all rows of a copied file have one number. In SQLite,
-// which only one process uses, it ignores limit and the order.
+// LimiterEvents calls yield for each event with a number (Seq) greater than after and an Until in
+// the future, also for refunded events and for events that the reader wrote. In Postgres it yields
+// the limit events with the lowest numbers, in order, and all further events with the last number,
+// as all rows of a copied file have one number. In SQLite, which only one process uses, it ignores
+// limit and the order.
 func (db *DB) LimiterEvents(ctx context.Context, reader, after int64, limit int, yield func(store.LimiterEvent) error) error {
 	order := db.Dialect.pick(dialectSQL{Postgres: ` ORDER BY seq FETCH FIRST (@limit) ROWS WITH TIES`})
 	return db.Read(ctx, "LimiterEvents", func(q Tx) error {
@@ -126,8 +127,8 @@ SELECT bucket, id, at, until, refunded, seq, writer = @reader FROM limiter_event
 	})
 }
 
-// DeleteLimiterEvents deletes the events up to the number last. Call it after they were copied into
-// Redis.
+// DeleteLimiterEvents deletes the events with numbers up to last. Call it after these events were
+// copied into Redis.
 func (db *DB) DeleteLimiterEvents(ctx context.Context, last int64) error {
 	_, err := db.runOne(ctx, "DeleteLimiterEvents", `DELETE FROM limiter_events WHERE seq <= @last`, Args{"last": last})
 	return err

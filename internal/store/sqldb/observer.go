@@ -10,9 +10,9 @@ import (
 	"sendcode/internal/store/rowrules"
 )
 
-// CallKinds are the kinds of calls that an Observer distinguishes: one for each method of
-// PerDatabase (one for both TakeOver methods; ConfirmRefund is a write), one for ReadHistory
-// (look), one for Verification and VerificationRow, else read or write.
+// CallKinds are the kinds of calls that an Observer distinguishes. Each method of PerDatabase has a
+// kind; but both TakeOver methods share one, and ConfirmRefund is a write. ReadHistory is a look.
+// Verification and VerificationRow share a kind. Any other call is a read or a write.
 var CallKinds = []string{
 	"read", "write", "look", "verification", "claim", "release", "begin", "refused", "check", "renew",
 	"finish", "postpone", "take_over", "refunds_due",
@@ -23,8 +23,8 @@ var CallKinds = []string{
 type Observer interface {
 	// Began is called with the kind of a call, and returns the context in which the call continues.
 	Began(ctx context.Context, kind string) context.Context
-	// Ended is called with that context and how long the call took, including its wait for a
-	// connection. name is the name of the store's method, or the kind.
+	// Ended is called with the context that Began returned, and how long the call took, with its
+	// wait for a connection. name is the name of the store's method, or the kind.
 	Ended(ctx context.Context, kind, name string, took time.Duration)
 }
 

@@ -58,10 +58,10 @@ INSERT INTO leases AS t (name, until) SELECT @name, clock.now + CAST(@lasts AS i
 ON CONFLICT (name) DO UPDATE SET until = excluded.until WHERE t.until <= @now`
 )
 
-// Bounds of a watch. An hour has enough messages to judge a prefix, and ends before pumping costs
-// much; a pause of an hour that stopped honest people has ended before most of them ask for help.
+// Bounds of the watch. One hour has enough messages to judge a prefix, and fraud for an hour costs
+// little. If a first pause stops honest people, it ends before most of them ask for help.
 const (
-	watchedSpan       = time.Hour // sends of this time range are counted; it ends a code's life ago
+	watchedSpan       = time.Hour // the sends of an hour are counted; the hour ended one life of a code ago
 	firstPrefixPause  = time.Hour // doubled for each pause of the last week that was not lifted
 	maxPrefixPause    = 24 * time.Hour
 	usualPercentSpan  = 7 * 24 * time.Hour // how far back the usual percentage and earlier pauses are read
@@ -69,7 +69,8 @@ const (
 	maxNewPauses      = 100                // new pauses in one run
 )
 
-// prefixConversion is the number of sends, and of those with approved codes.
+// prefixConversion has the number of sends to a prefix, and the number of these with approved
+// codes.
 type prefixConversion struct {
 	app, country, prefix string
 	class                store.Class
@@ -80,8 +81,8 @@ func prefixConversionFields(c *prefixConversion) []any {
 	return []any{&c.app, &c.country, &c.prefix, (*string)(&c.class), &c.sends, &c.approved}
 }
 
-// pausePrefixes pauses the prefixes that have too few approved codes, unless other prefixes have
-// few too. It returns the pauses.
+// pausePrefixes pauses the prefixes with too few approved codes, unless few codes are approved at
+// other prefixes, too. It returns the new pauses.
 func (t Tx) pausePrefixes(w store.PrefixWatch) (started []store.PrefixPause, err error) {
 	to := t.Now.Add(-w.TTL.Truncate(time.Microsecond))
 	from := to.Add(-watchedSpan)
@@ -113,9 +114,10 @@ func (t Tx) pausePrefixes(w store.PrefixWatch) (started []store.PrefixPause, err
 	return started, nil
 }
 
-// usualPercent returns the percentage of the class's codes outside the prefix that were approved:
-// in the prefix's country or in all, whichever is higher; store.UnknownUsualPercent after too few
-// sends. The week that ends at before counts, so an attack on a country does not lower it.
+// usualPercent returns how many percent of the class's codes outside the prefix were approved in
+// the week that ended at before. The week ends before the watched hour, so an attack on a country
+// does not lower the result. It is the higher percentage of two: in the prefix's country, and in
+// all countries. After too few sends it is store.UnknownUsualPercent.
 func (t Tx) usualPercent(w store.PrefixWatch, c prefixConversion, before time.Time) (int, error) {
 	most := store.UnknownUsualPercent
 	for _, country := range []string{c.country, ""} {
@@ -165,10 +167,10 @@ var pauseIDNamespace = uuid.MustParse("5f0f3a5e-2b57-5b0e-9d0c-7f6d2f1f9b11")
 // prefixWatchLockKey is the key of the lock that lets one replica at a time pause prefixes.
 const prefixWatchLockKey = 0x7761746368
 
-// PausePrefixes pauses the prefixes with too few approved codes, each for one class of callers,
-// unless few codes of the class are approved at other prefixes either. It returns the new pauses.
-// Sends that were logged before a pause of their prefix ended do not count, so no send leads to two
-// pauses. Several replicas may call it at once; a prefix is paused once for a class.
+// PausePrefixes pauses the prefixes with too few approved codes, each for one class of callers. It
+// pauses no prefix if few codes of the class are approved at other prefixes, too. It returns the
+// new pauses. Sends from before the end of a prefix's last pause do not count, so no send leads to
+// two pauses. If several replicas call it at once, a prefix is paused once for a class.
 func (db *DB) PausePrefixes(ctx context.Context, w store.PrefixWatch) ([]store.PrefixPause, error) {
 	return WriteWithResult(ctx, db, "PausePrefixes", func(q Tx) ([]store.PrefixPause, error) {
 		// The lock is a separate statement, so that the next statement sees the commits of the
@@ -180,8 +182,8 @@ func (db *DB) PausePrefixes(ctx context.Context, w store.PrefixWatch) ([]store.P
 	})
 }
 
-// PrefixPaused returns the pause that stops an app's messages to a prefix now, for a class; else
-// false.
+// PrefixPaused returns the pause that now stops an app's messages to a prefix for a class. False:
+// there is none.
 func (db *DB) PrefixPaused(ctx context.Context, app, prefix string, class store.Class) (p store.PrefixPause,
 	paused bool, err error,
 ) {
@@ -233,7 +235,7 @@ func (db *DB) LiftPrefixPause(ctx context.Context, l store.LiftPauseRequest,
 }
 
 // AcquireJobLease takes the named lease, for work that one replica does for all. False: the lease
-// of an earlier call, of any replica, has not ended. Nothing releases it early.
+// of an earlier call, of any replica, has not ended. A lease cannot be released early.
 func (db *DB) AcquireJobLease(ctx context.Context, name string, lasts time.Duration) (bool, error) {
 	return db.runOne(ctx, "AcquireJobLease", acquireJobLeaseSQL, Args{"name": name, "lasts": lasts})
 }

@@ -14,8 +14,8 @@ UPDATE sends SET receipt = @status WHERE id = @id AND channel = 'sms'
    AND (status IN ('sending', 'sent', 'unknown') OR status = 'queued' AND in_doubt)
    AND (receipt = '' OR receipt = 'undelivered' AND @status = 'delivered')`
 
-	// addUndeliveredSQL adds a row to failures for a message with a receipt that it was lost, even
-	// if its send has no outcome yet.
+	// addUndeliveredSQL adds a row to failures for a lost message, as its receipt says, even if its
+	// send has no outcome yet.
 	addUndeliveredSQL = `
 INSERT INTO failures (status, logged_at, id, finished_at, counts, app, channel, recipient)
 SELECT 'undelivered', s.logged_at, s.id, coalesce(s.finished_at, s.logged_at), false, s.app, s.channel, s.recipient
@@ -44,11 +44,11 @@ func eventRankSQL(of string) string {
 var providerEventsSQL = `SELECT ` + providerEventTable.SelectList() +
 	` FROM provider_events e WHERE e.send_id = @id ORDER BY e.at, e.kind`
 
-// IngestProviderEvent records a provider's event on a send that it had accepted, adds the
-// suppression if suppress.For > 0, and writes the event tell, in one transaction. A hard bounce
-// marks the send; the status stays. False: the send has an event of this kind already, and no
-// second one was recorded; a hard bounce after a temporary one marks and suppresses all the same.
-// Errors: fault.NotFound, fault.Unavailable.
+// IngestProviderEvent records a provider's event on a send that the provider accepted. In the same
+// transaction it adds the suppression if suppress.For > 0, and writes the event tell. A hard bounce
+// marks the send as bounced; the status stays. False: the send has an event of this kind already,
+// and no second event was recorded. A hard bounce after a temporary bounce still marks the send and
+// suppresses. Errors: fault.NotFound, fault.Unavailable.
 func (db *DB) IngestProviderEvent(ctx context.Context, e store.ProviderEvent, suppress store.NewSuppression,
 	tell ...store.NewEvent,
 ) (bool, error) {
@@ -83,8 +83,8 @@ func (db *DB) IngestProviderEvent(ctx context.Context, e store.ProviderEvent, su
 }
 
 // RecordReceipt records the receipt of a text message; status is Delivered or Undelivered. False:
-// nothing was changed, since the send cannot have gone out or has a receipt already. Undelivered
-// may still become Delivered.
+// nothing was changed, since the send cannot have gone out or already has a receipt. A send with
+// the receipt Undelivered may still become Delivered.
 func (db *DB) RecordReceipt(ctx context.Context, id uuid.UUID, status store.Status,
 	tell ...store.NewEvent,
 ) (bool, error) {

@@ -29,11 +29,11 @@ WHERE (carrier, message_id) IN (
 RETURNING ` + pendingReceiptTable.SelectList()
 }
 
-// ExpectReceipt adds a message that a carrier has just taken. It is due for its first poll after
-// firstPollAfter; 0: it is never polled, and only SendByMessageID finds it. If the message was
-// added before, nothing is changed.
+// ExpectReceipt adds a message that a carrier has just taken. The message is due for its first poll
+// after firstPollAfter. If that is 0, the message is never polled, and only SendByMessageID finds
+// it. If the message was added before, nothing is changed.
 func (db *DB) ExpectReceipt(ctx context.Context, a store.PendingReceipt, firstPollAfter time.Duration) error {
-	if !store.AreValidTexts(a.Carrier, a.ID) { // the carrier chose the ID, so it may not be valid
+	if !store.AreValidTexts(a.Carrier, a.ID) { // the carrier made the ID, so the text may be one that no database can store
 		return store.BadRequestf("a text is not plain UTF-8 of at most %d bytes", store.MaxTextBytes)
 	}
 	// with NULL for ask, ask_at is NULL, and the message is never polled
@@ -42,8 +42,8 @@ func (db *DB) ExpectReceipt(ctx context.Context, a store.PendingReceipt, firstPo
 	return err
 }
 
-// SendByMessageID returns the ID of the send whose message has this ID at the carrier, or
-// fault.NotFound if none is awaited.
+// SendByMessageID returns the ID of the send whose message has this ID at the carrier. Error:
+// fault.NotFound if no receipt of such a message is awaited.
 func (db *DB) SendByMessageID(ctx context.Context, carrier, id string) (uuid.UUID, error) {
 	a, err := readFirst(ctx, db, "SendByMessageID", pendingReceiptTable.Destinations,
 		`SELECT `+pendingReceiptTable.SelectList()+
@@ -52,10 +52,11 @@ func (db *DB) SendByMessageID(ctx context.Context, carrier, id string) (uuid.UUI
 	return a.Send, err
 }
 
-// TakeDuePolls takes the up to limit messages that are longest overdue for a poll, and returns them
-// in the order in which carriers took them. It schedules the next poll of each, after a pause that
-// doubles up to six hours. So no other replica polls them now, and they are polled again if the
-// caller dies. It gives up messages that have waited for three days.
+// TakeDuePolls takes the messages that are longest overdue for a poll, up to limit, and returns
+// them in the order in which carriers took them. It schedules the next poll of each message after a
+// pause, which doubles each time, up to six hours. So no other replica polls these messages now,
+// and they are polled again even if the caller dies. It gives up messages that have waited for
+// three days.
 func (db *DB) TakeDuePolls(ctx context.Context, limit int) (list []store.PendingReceipt, err error) {
 	err = db.Run(ctx,
 		"TakeDuePolls", InOrder, &Statement{

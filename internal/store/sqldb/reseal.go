@@ -23,9 +23,9 @@ const sealedPrefixLength = 2 + 16
 
 func sealedRowDestinations(r *store.SealedRow) []any { return []any{&r.Key, &r.Sealed} }
 
-// Reseal replaces the sealed data of the rows with these keys by the result of seal, in one
-// transaction. It skips rows that another transaction has locked, so that it never waits, and rows
-// for which seal returns nil. It returns the number of rows that it changed.
+// Reseal replaces the sealed data of the rows by the result of seal, in one transaction. rows are
+// keys of the table. It never waits: it skips rows that another transaction has locked. It also
+// skips rows for which seal returns nil. It returns the number of changed rows.
 func (db *DB) Reseal(ctx context.Context, t store.SealedTable, rows []string,
 	seal func(store.SealedRow) []byte,
 ) (int, error) {
@@ -98,8 +98,9 @@ func (db *DB) EachSealedPage(ctx context.Context, limit int, page func(store.Sea
 	return nil
 }
 
-// SealedPage returns the sealed rows among the first limit rows of a table whose keys follow after,
-// and the last of their keys; "" if no more rows follow. Only the first bytes of Sealed are set.
+// SealedPage returns the sealed rows among the next limit rows of a table, in the order of keys
+// after the key after. It also returns the key of the last row read; "" if no more rows follow. Of
+// Sealed, only the first bytes are set.
 func (db *DB) SealedPage(ctx context.Context, t store.SealedTable, after string, limit int) (rows []store.SealedRow,
 	next string, err error,
 ) {

@@ -23,9 +23,9 @@ WHERE attempts > 0 AND attempts > attempts_reset AND recipient = @recipient AND 
 	}
 }
 
-// ResetCounters makes the buckets' sends, and the rejected sends and failed checks of their
-// recipients, count no longer. This includes sends in flight, whatever their outcome. The number of
-// checks that a code still allows stays the same. The audit entry is written in the same
+// ResetCounters ends the counting of the buckets' sends, and of the rejected sends and failed
+// checks of their recipients. Sends in flight no longer count, either, whatever their outcome. The
+// number of checks that a code still allows stays the same. The audit entry is written in the same
 // transaction. The limiter is not changed.
 func (db *DB) ResetCounters(ctx context.Context, buckets []store.SendBucket, act store.AuditEntry) error {
 	act, err := act.Validated()

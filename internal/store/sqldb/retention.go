@@ -26,15 +26,15 @@ const (
         WHERE s.id = ANY (ARRAY(SELECT f.id FROM outbox f UNION ALL SELECT r.id FROM refunds r)) AND s.logged_at < @before)`
 )
 
-// agedTables are the tables whose rows o are deleted by their own age. SQLite, without partitions,
-// deletes verifications and failures only together with their sends; in Postgres a send in flight
-// or with a refund due keeps its verification. A dropped partition has a week of sends, so
-// verifications are deleted in larger steps than other rows: 24,000 take 100 ms.
+// agedTables are the tables whose rows o are deleted by their own age. SQLite, which has no
+// partitions, deletes verifications and failures together with their sends instead. In Postgres a
+// verification stays while it has a send in flight or with a refund due. A dropped partition has a
+// week of sends, so verifications are deleted in larger steps than other rows: 24,000 take 100 ms.
 var agedTables = [...]struct {
 	table, due, order string
 	times             int  // at most times @limit rows are deleted in one step
 	partitioned       bool // only in Postgres, where sends have partitions
-	endsByItself      bool // by its own instant, after which no retention period is exceeded
+	endsByItself      bool // rows end at an instant of their own, so they may exceed no retention period
 }{
 	{"verifications", `o.expires_at < @before AND ` + settledVerificationSQL, "o.expires_at", 12, true, false},
 	{
@@ -62,9 +62,9 @@ func (d dialect) deleteAgedSQL(table, due, order string, times int) string {
 			order, times))))
 }
 
-// deleteWithSendsSQL returns the statements that delete the sends @ids, and first the rows of other
-// tables that belong to them. Erase finds a verification by its sends, so none of these is deleted
-// before it.
+// deleteWithSendsSQL returns the statements that delete the sends @ids. The rows of other tables
+// that belong to these sends are deleted first: since Erase finds a verification by its sends, a
+// send must not go before its verification.
 func (d dialect) deleteWithSendsSQL() []string {
 	among := d.inList("ids")
 	due := `o.id ` + d.inSubquery(`SELECT s.verification_id FROM sends s WHERE s.id `+among)
@@ -126,10 +126,10 @@ func (s storageStatus) combined() store.StorageStatus {
 
 // DeleteAged deletes rows that were logged before the store.RetentionCutoff of age: up to limit
 // sends, oldest first, and up to a multiple of limit rows of each of agedTables. A send in flight
-// or with a refund due stays until it has its outcome or its refund, and so does its verification.
-// With partitions, it first drops the oldest partition if no row in it has to stay. With age 0 it
-// deletes only events of the limiter and carriers' holds that have ended. Several replicas may call
-// it at once.
+// stays until it has its outcome, a send with a refund due until its refund, and so does the
+// verification of either. With partitions, DeleteAged first drops the oldest partition if no row in
+// it has to stay. If age is 0, it deletes only events of the limiter and carriers' holds that have
+// ended. Several replicas may call it at once.
 func (db *DB) DeleteAged(ctx context.Context, age time.Duration, limit int) (gone store.DeletedRows, err error) {
 	ctx, cancel := store.WithCallTimeout(ctx)
 	defer cancel()
@@ -155,9 +155,9 @@ const (
 	minStep = 10
 )
 
-// deleteInSteps is DeleteAged in transactions so small that each ends within maxHeld, where the
-// disk is fast enough. After each it leaves the writer to others for four times as long. After
-// maxDeleting it leaves the rest to the next call.
+// deleteInSteps is DeleteAged in small transactions. On a fast disk each transaction ends within
+// maxHeld. After each transaction, the writer is free for other writes for four times as long as
+// the transaction took. After maxDeleting it leaves the rest to the next call.
 func (db *DB) deleteInSteps(ctx context.Context, age time.Duration, limit int) (gone store.DeletedRows, err error) {
 	began, size := time.Now(), minStep
 	for done := 0; ; {
@@ -182,7 +182,8 @@ func (db *DB) deleteInSteps(ctx context.Context, age time.Duration, limit int) (
 	}
 }
 
-// deleteStep is DeleteAged in one transaction. It returns how long that took, with its COMMIT.
+// deleteStep is DeleteAged in one transaction. took is how long the transaction took, with its
+// COMMIT.
 func (db *DB) deleteStep(ctx context.Context, precedence Precedence, age time.Duration, limit int) (gone store.DeletedRows,
 	took time.Duration, err error,
 ) {

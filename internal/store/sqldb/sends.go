@@ -148,8 +148,8 @@ ORDER BY logged_at, id LIMIT %d`, store.MaxRelatedRows),
 		})
 }
 
-// refusalSearchHash returns the hash for a search of refusals. For the zero hash, which all
-// forgotten recipients have, it returns an empty value, which matches no row.
+// refusalSearchHash returns the hash for a search of refusals. All forgotten recipients have the
+// zero hash. For that hash it returns an empty value, which matches no row.
 func refusalSearchHash(h recipient.Hash) []byte {
 	if h == store.NoRecipient {
 		return []byte{}

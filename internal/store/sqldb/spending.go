@@ -34,11 +34,11 @@ ON CONFLICT (recipient, channel) DO UPDATE SET since = excluded.since, until = e
 	carrierHoldSQL = `SELECT since, until, @now FROM carrier_holds WHERE recipient = @recipient AND channel = @channel AND until > @now`
 )
 
-// Spend makes all charges, or none if one of them would exceed its Limit. Then refusedBy is that
-// charge's Cap, else "". Parallel calls never exceed a limit together. After an error nothing was
-// charged, unless it is fault.Uncertain.
+// Spend makes all charges, or none: if a charge would exceed its Limit, refusedBy is the Cap of
+// that charge, otherwise "". Together, parallel calls never exceed a limit. After an error nothing
+// was charged, unless the error is fault.Uncertain.
 func (db *DB) Spend(ctx context.Context, charges []store.SMSCharge) (charged []store.SpentCharge, refusedBy string, err error) {
-	charges = slices.Clone(charges) // sorted, so that all callers lock the caps in one order and cannot deadlock
+	charges = slices.Clone(charges) // sorted: all callers lock the caps in one order, so they cannot deadlock
 	slices.SortFunc(charges, func(a, b store.SMSCharge) int { return strings.Compare(a.Cap, b.Cap) })
 	charged, err = WriteWithResult(ctx, db, "Spend", func(q Tx) (charged []store.SpentCharge, err error) {
 		for _, c := range charges {
@@ -55,7 +55,7 @@ func (db *DB) Spend(ctx context.Context, charges []store.SMSCharge) (charged []s
 		}
 		return charged, nil
 	})
-	if refusedBy != "" { // the charges before it were rolled back
+	if refusedBy != "" { // Write rolled back the charges before the refused one
 		return nil, refusedBy, nil
 	}
 	return charged, "", err
@@ -73,7 +73,8 @@ func (db *DB) Spent(ctx context.Context, c store.SMSCharge) (used int64, err err
 	return used, err
 }
 
-// UndoSpend subtracts charges that Spend made from the periods in which it made them.
+// UndoSpend subtracts charges that Spend made. It subtracts each charge from the period in which it
+// was made.
 func (db *DB) UndoSpend(ctx context.Context, charged []store.SpentCharge) error {
 	return db.Write(ctx, "UndoSpend", func(q Tx) error {
 		for _, x := range charged {

@@ -30,15 +30,15 @@ const (
 	Behind
 )
 
-// DB is the store: the methods here are the same in both databases; those of PerDatabase differ.
-// postgres.DB and sqlite.DB embed it.
+// DB is the store. Its own methods are the same in both databases; the methods of PerDatabase
+// differ. postgres.DB and sqlite.DB embed DB.
 type DB struct {
 	Dialect dialect
 	Engine
 	PerDatabase
 	Actions *slog.Logger // gets a line for each committed audit entry; nil: none
-	// LongReads has room for one: a read that may take a minute leaves the other connections to
-	// short ones. In Postgres alone.
+	// LongReads has room for one read that may take a minute. The other connections stay free for
+	// short reads. Only in Postgres.
 	LongReads chan struct{}
 }
 
@@ -48,11 +48,12 @@ type CommitTiming struct {
 	Took time.Duration // the round trip that wrote and committed
 }
 
-// Store returns db. It gives the store of a postgres.DB or a sqlite.DB, which embed it, as one
-// type.
+// Store returns db. A postgres.DB and a sqlite.DB embed a DB; Store gives callers the same type for
+// both.
 func (db *DB) Store() *DB { return db }
 
-// Engine runs statements in one database. It converts errors to those of package store.
+// Engine runs statements in one database. It returns the database's errors as errors of package
+// store.
 type Engine interface {
 	// Read runs f, which must only read, outside of a transaction. It may run f twice. Here and
 	// below, name is the name of the store's method, for an Observer.
@@ -67,24 +68,26 @@ type Engine interface {
 	// Verification returns a verification with its newest send, and the time on the database's
 	// clock. Error: fault.NotFound.
 	Verification(ctx context.Context, id string) (store.Verification, store.Send, time.Time, error)
-	// VerificationRow is Verification without the send, for less.
+	// VerificationRow is Verification without the send, which costs less.
 	VerificationRow(ctx context.Context, id string) (store.Verification, time.Time, error)
-	// ReadShared runs a statement that only reads. It is for reads that a send or a check waits
-	// for: in Postgres they share round trips.
+	// ReadShared runs a statement that only reads, for a send or a check that waits for the result.
+	// In Postgres such reads share round trips.
 	ReadShared(ctx context.Context, name string, s *Statement) error
 	// SendsQuery returns the statement for a filter, and its arguments.
 	SendsQuery(f SendFilter) (string, Args)
-	// DropPartition drops the oldest partition whose rows are all older than age, if none of them
+	// DropPartition drops the oldest partition if all its rows are older than age and none of them
 	// has to stay. It returns the name of the partition; "": none was dropped.
 	DropPartition(ctx context.Context, age time.Duration) (name string, err error)
-	// BeforeErase runs in the transaction of Erase, before anything is erased. It takes the
-	// recipient's sends out of the counted hours, or has their hours counted again.
+	// BeforeErase runs in the transaction of Erase, before anything is erased. The counts of hours
+	// must lose the recipient's sends: BeforeErase subtracts them, or lets those hours be counted
+	// again.
 	BeforeErase(q Tx, h recipient.Hash) error
-	// DeleteCountsOfHour deletes the counts of the hour that contains at, if there are any. Call it
-	// in the transaction that changes a row counted there; CountHours counts the hour again.
+	// DeleteCountsOfHour deletes the counts of the hour that contains the instant at, if there are
+	// any. Call it in the transaction that changes a row of that hour; CountHours counts the hour
+	// again.
 	DeleteCountsOfHour(q Tx, at time.Time) error
-	// PurgeDeleted removes what a committed deletion left on the disk. After an error, the deletion
-	// is committed all the same.
+	// PurgeDeleted removes what a committed deletion left on the disk. If it fails, the deletion
+	// stays committed.
 	PurgeDeleted(ctx context.Context) error
 	// LastSendCommit returns the last committed send; nil if there is none, if a send failed since,
 	// or in SQLite.
@@ -94,13 +97,13 @@ type Engine interface {
 	Close() error
 }
 
-// PerDatabase has the methods that each database implements by statements of its own: those of each
-// send and check, and maintenance.
+// PerDatabase has the methods for which each database has statements of its own: the methods of
+// each send and check, and maintenance.
 type PerDatabase interface {
-	// Begin decides and writes one send. A refusal, by the rules or by the bounds on failed checks,
-	// is a value and writes nothing. With an error, nothing was written unless the error is
-	// fault.Uncertain. Repeated with the same Send.ID it returns the row as the first call wrote
-	// it, and writes no second one.
+	// Begin decides and writes one send. If the rules or the bounds on failed checks refuse the
+	// send, the answer says so, without an error, and nothing is written. With an error, nothing
+	// was written unless the error is fault.Uncertain. A repeated call with the same Send.ID writes
+	// no second row, and returns the row as the first call wrote it.
 	Begin(ctx context.Context, intent store.Intent) (store.BeginAnswer, error)
 	// ClaimIdempotencyKey claims an idempotency key for a request; see the type
 	// store.IdempotencyClaim. While another request holds the claim, the answer is
@@ -108,20 +111,20 @@ type PerDatabase interface {
 	// same fingerprint gets the claim.
 	ClaimIdempotencyKey(ctx context.Context, c store.IdempotencyClaim) (store.IdempotencyClaimAnswer, error)
 	// ReleaseIdempotencyKey ends the lease of a claim that led to no send, so that the next request
-	// can get the claim at once. With forget it deletes the claim, so that the key can also be used
-	// for a different request. It changes nothing if the claim has another SendID than id.
+	// can get the claim at once. If forget is set, it deletes the claim, so that the key can also
+	// be used for a different request. If the claim's SendID is not id, it changes nothing.
 	ReleaseIdempotencyKey(ctx context.Context, key [32]byte, id uuid.UUID, forget bool) error
-	// RecordRefusals records refusals. If a refusal with the same ID has a row, it is added to that
-	// row: Count is added, RetryAfter replaced, and the larger Recipients kept. Those from before
-	// the erasure of their recipient are masked.
+	// RecordRefusals records refusals. A refusal whose ID has a row is merged into that row: Count
+	// is added, RetryAfter replaced, and the larger Recipients kept. Refusals from before the
+	// erasure of their recipient are masked.
 	RecordRefusals(ctx context.Context, refusals []store.SendOrRefusal) error
 	// Check checks a code: it counts the check, and approves the verification if Judge finds the
-	// code right. The one transaction is committed when Check returns. Of several right checks
-	// exactly one approves. Errors, after which nothing was written: fault.NotFound and those of
-	// Parse and Judge.
+	// code right. Both happen in one transaction, committed when Check returns. If several right
+	// checks come at once, exactly one approves. Errors are fault.NotFound and the errors of Parse
+	// and Judge; then nothing was written.
 	Check(ctx context.Context, c store.CheckRequest) (store.CheckAnswer, error)
-	// RenewLeases makes the leases of rows end lease after now. It skips rows that are not Sending,
-	// and those with another current attempt.
+	// RenewLeases makes the leases of held rows end one lease from now. It skips rows that are not
+	// Sending, and rows whose current attempt is another one.
 	RenewLeases(ctx context.Context, lease time.Duration, held []store.AttemptID) error
 	// Finish writes the outcome of a send. False: another attempt holds the send, or it has ended;
 	// nothing was changed.
@@ -129,25 +132,26 @@ type PerDatabase interface {
 	// Postpone sets a send back to Queued; its next attempt is due after p.After. False: as for
 	// Finish.
 	Postpone(ctx context.Context, p store.Postponement) (bool, error)
-	// TakeOver starts the next attempt of up to limit rows of a queue that are due or have an ended
-	// lease. The rows whose codes expire first go first. With more than 10,000 such rows, Postgres
-	// chooses among the longest overdue. A row whose lease ended is InDoubt from then on.
+	// TakeOver starts the next attempt of up to limit rows of a queue that are due or whose lease
+	// has ended. It takes the rows whose codes expire first. If there are more than 10,000 such
+	// rows, Postgres chooses among the 10,000 longest overdue. A row whose lease ended is InDoubt
+	// from then on.
 	TakeOver(ctx context.Context, q store.Queue, lease time.Duration, limit int) ([]store.Work, error)
-	// TakeOverWithExpiredCode is TakeOver for the rows alone whose code has expired.
+	// TakeOverWithExpiredCode is TakeOver, but only for rows whose code has expired.
 	TakeOverWithExpiredCode(ctx context.Context, q store.Queue, lease time.Duration, limit int) ([]store.Work, error)
-	// LeaseDueRefunds returns up to limit unconfirmed refunds, oldest first, and leases them, so
-	// that no other call returns them for that time. A refund is due one lease after Finish and
-	// after each time that it was leased.
+	// LeaseDueRefunds returns up to limit unconfirmed refunds, oldest first, and leases them:
+	// during the lease, no other call returns them. A refund is due one lease after Finish, and one
+	// lease after each call that returned it.
 	LeaseDueRefunds(ctx context.Context, lease time.Duration, limit int) ([]store.Refund, error)
 	// ConfirmRefund confirms that the limiter has made a refund.
 	ConfirmRefund(ctx context.Context, held store.AttemptID) error
 	// EndAppEventAttempt ends an attempt. False: another attempt holds the event, or the event has
 	// ended; nothing was changed.
 	EndAppEventAttempt(ctx context.Context, end store.AppEventOutcome) (bool, error)
-	// CountHours stores the counts of up to limit past hours that are not counted yet, newest
-	// first, once none of their sends is in flight and their codes have ended, which live at most
-	// life. It returns the number of these hours. It deletes counts older than keep, or than 62
-	// days if that is less. If several replicas call it at once, one counts.
+	// CountHours stores the counts of up to limit past hours that have no counts yet, newest first.
+	// An hour can be counted when none of its sends is in flight and all its codes have ended; life
+	// is the longest life of a code. CountHours returns how many hours it counted. It deletes
+	// counts older than keep, at most 62 days. If several replicas call it at once, one counts.
 	CountHours(ctx context.Context, life, keep time.Duration, limit int) (int, error)
 	// EnsurePartitions creates the missing partitions of this week and the next four. It returns
 	// the end of the last partition; the zero time means that there are no partitions, and none are
@@ -159,8 +163,8 @@ type PerDatabase interface {
 	Ping(ctx context.Context) error
 }
 
-// Conn runs a statement. It calls each, if not nil, for every row. It returns how many rows were
-// changed or read.
+// Conn runs a statement. It calls each, if that is not nil, for every row. It returns how many rows
+// were changed or read.
 type Conn interface {
 	Run(statement string, args Args, each func(Scan) error) (rows int64, err error)
 }
@@ -178,8 +182,8 @@ type Tx struct {
 	audited *[]store.AuditEntry // the entries that the transaction wrote; nil: they are not collected
 }
 
-// Statement is an SQL statement that does not depend on the results of the ones before it, so that
-// all can be sent in one trip.
+// Statement is an SQL statement that does not need the results of earlier statements. So several
+// can be sent in one trip.
 type Statement struct {
 	SQL          string
 	Args         Args

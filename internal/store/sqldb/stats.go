@@ -20,9 +20,9 @@ type statsPart struct {
 	counted bool // whole hours with stored counts; else the part is read from rows
 }
 
-// statsParts divides the time range of q into hours with stored counts, and the time before and
-// after them. If no counts are stored, if they have a gap, or if q.Each is not whole hours, there
-// is one part, and it is read from rows.
+// statsParts divides the time range of q into three parts: the hours with stored counts, the time
+// before them, and the time after them. There is only one part, which is read from rows, if no
+// counts are stored, if the counts have a gap, or if q.Each is not whole hours.
 func (t Tx) statsParts(q store.StatsQuery) ([]statsPart, error) {
 	if q.Each%time.Hour != 0 {
 		return []statsPart{{q, false}}, nil
@@ -42,8 +42,8 @@ func (t Tx) statsParts(q store.StatsQuery) ([]statsPart, error) {
 }
 
 // unionOfParts returns a subquery with the rows of all parts, and its arguments. hoursSelect is the
-// SELECT for counted parts, from a table s of stored counts; rowsSelect is the SELECT for other
-// parts, from sends s. In both, "%s" is replaced by the WHERE clause.
+// SELECT for hours with stored counts, from a table s of counts. rowsSelect is the SELECT for the
+// other parts, from sends s. In both, "%s" is replaced by the WHERE clause.
 func (t Tx) unionOfParts(parts []statsPart, hoursSelect, rowsSelect string) (subquery string, args Args) {
 	var texts []string
 	for _, p := range parts {
@@ -98,7 +98,7 @@ func (t Tx) stats(q store.StatsQuery) (s store.Stats, err error) {
 			s.Intervals = append(s.Intervals, store.StatsInterval{At: at, Measures: measures[at]})
 		}
 	}
-	// Text messages that went out and that their carrier later reported as lost.
+	// Text messages that went out, but whose carrier later reported them as lost.
 	c := StatsConditions(q, t.Dialect, Args{"from": q.From, "to": q.To})
 	s.Undelivered, err = queryFirst(t, OneColumn[int], `SELECT count(*) FROM `+t.Dialect.pick(failuresFromSQL)+c.Where()+`
  AND f.status = 'undelivered' AND f.logged_at >= @from AND f.logged_at < @to
@@ -161,7 +161,7 @@ type deliveryTimeCount struct {
 }
 
 // deliveryTimes sets the median and the 95th percentile of the delivery times of each interval in
-// by, and returns those of the whole time range.
+// measures, and returns both for the whole time range.
 func (t Tx) deliveryTimes(q store.StatsQuery, parts []statsPart, measures map[time.Time]store.Measures) (median,
 	p95 time.Duration, err error,
 ) {
@@ -294,8 +294,8 @@ FROM sends s%s AND s.domain <> '' AND s.number > 0`)
 }
 
 // failedDomainsSQL returns the statement that counts mails by domain from the rows, and its
-// arguments. It first finds the domains with the most failures, by the index of failures, and then
-// counts all mails of only these domains.
+// arguments. The statement first finds the domains with the most failures, by the index of
+// failures. Then it counts all mails of these domains.
 func failedDomainsSQL(q store.StatsQuery, d dialect) (string, Args) {
 	c := StatsConditions(q, d, Args{"from": q.From, "to": q.To})
 	return `

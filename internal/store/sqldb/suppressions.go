@@ -20,9 +20,9 @@ UPDATE suppressions SET lifted_at = @now, lifted_by = @by, lifted_why = @why
 WHERE lifted_at IS NULL AND until > @now AND (@app = '' OR app = @app) AND channel = @channel AND address = @address
   RETURNING ` + suppressionTable.SelectList()
 
-	// liftBurstsSQL lifts the suppressions of every burst. Callers of each class have bursts of
-	// their own, so that strangers' dead addresses lift no suppression of others. Of a large burst
-	// it reads only as many rows as prove the burst.
+	// liftBurstsSQL lifts the suppressions of every burst. A burst belongs to one class of callers,
+	// so dead addresses that strangers typed lift no suppression of other callers. Of a large burst
+	// the statement reads only as many rows as prove the burst.
 	liftBurstsSQL = `
 WITH fresh AS MATERIALIZED (
     SELECT x.id, x.server, x.words, ` + classOfSQL("x") + ` AS class FROM suppressions x
@@ -44,10 +44,10 @@ GROUP BY x.server, x.words HAVING max(CASE WHEN EXISTS (
   ) THEN 1 ELSE 0 END) = 1 ORDER BY 3 DESC, 1, 2 LIMIT 20`
 )
 
-// LiftDisprovedSQL returns the statement that lifts disproved suppressions within scope, a
-// condition. A bounce or a refusal caused such a suppression, and another fact disproves it: the
-// code was entered, or a server took a mail with the code and had no bounce or refusal of its own.
-// The statement only reads rows, so their order does not matter.
+// LiftDisprovedSQL returns the statement that lifts disproved suppressions. scope is a further
+// condition on them. Such a suppression was caused by a bounce or a refusal, and disproved by a
+// later fact: the code was entered, or a server took a mail with the code and did not bounce it.
+// The statement only reads rows, so the order of bounce and fact does not matter.
 func LiftDisprovedSQL(scope string) string {
 	return `
 UPDATE suppressions SET lifted_at = @now, lifted_why = '` + store.LiftedAccepted + `'
@@ -75,17 +75,19 @@ const knownRecipient = 90 * 24 * time.Hour
 // settleLockKey is the key of the lock that lets one replica at a time settle suppressions.
 const settleLockKey = 0x6275727374
 
-// SettleNew settles the suppression that a send has caused. Finish and IngestProviderEvent call it
-// after they have committed, so that the last of several at once sees all. SettleSuppressions
-// repeats it, so an error does not matter.
+// SettleNew lifts the suppression that a send has just caused, if a row disproves it, and all
+// bursts. Finish and IngestProviderEvent call it after they have committed: if several sends do so
+// at once, the last call sees all their suppressions. SettleSuppressions repeats the work, so an
+// error does not matter.
 func (db *DB) SettleNew(ctx context.Context, send uuid.UUID, n store.NewSuppression) {
 	if n.For > 0 && n.Cause == store.CauseHardBounce {
 		_ = db.settle(ctx, `id = @id`, store.SuppressionID(send, n.Cause))
 	}
 }
 
-// SettleSuppressions settles the suppressions of the last BurstTold, for a process that died before
-// it could, and for what was committed at the same time.
+// SettleSuppressions does the work of SettleNew for the suppressions of the last BurstTold: a
+// process may have died before it called SettleNew, and parallel calls may have missed each other's
+// rows.
 func (db *DB) SettleSuppressions(ctx context.Context) error {
 	return db.settle(ctx, `since > @told`, uuid.Nil)
 }
@@ -123,8 +125,8 @@ func (t Tx) suppressions(ids []uuid.UUID) ([]store.Suppression, error) {
 		Args{"ids": ids})
 }
 
-// Suppress adds a suppression that begins now, and returns it. False: a suppression with this ID
-// exists, perhaps a lifted one; it is returned unchanged. The audit entry is written in both cases.
+// Suppress adds a suppression that begins now, and returns it. False: a suppression with this ID,
+// perhaps lifted, exists; it is returned unchanged. The audit entry is written in both cases.
 func (db *DB) Suppress(ctx context.Context, x store.Suppression, lasts time.Duration,
 	act *store.AuditEntry,
 ) (out store.Suppression, added bool, err error) {
@@ -177,8 +179,9 @@ func (db *DB) Suppressions(ctx context.Context, f store.SuppressionFilter) (list
 }
 
 // LiftSuppressions ends all suppressions of an address that are in force now, and returns them,
-// oldest first. The audit entry is written even if there were none. Its Detail becomes their
-// number, and its recipient, if it has none, that of one of them.
+// oldest first. The audit entry is written even if there were none. The number of suppressions
+// becomes the entry's Detail. If the entry has no recipient, it gets the recipient of one
+// suppression.
 func (db *DB) LiftSuppressions(ctx context.Context, l store.LiftSuppressionsRequest, act *store.AuditEntry) (lifted []store.Suppression,
 	err error,
 ) {

@@ -14,8 +14,8 @@ const cancelSQL = `
 UPDATE verifications SET canceled_at = @now
 WHERE id = @id AND approved_at IS NULL AND canceled_at IS NULL AND expires_at > @now`
 
-// Cancel cancels a verification unless it is approved, canceled or expired, and then writes the
-// event tell in the same transaction. False: nothing was changed, or the verification is unknown.
+// Cancel cancels a verification unless it is approved, canceled or expired. In the same transaction
+// it writes the event tell. False: the verification has ended or is unknown; nothing was changed.
 func (db *DB) Cancel(ctx context.Context, id string, tell ...store.NewEvent) (bool, error) {
 	if !store.AreValidTexts(id) {
 		return false, nil
@@ -67,9 +67,10 @@ UPDATE verifications SET redeemed_at = coalesce(redeemed_at, @now), redeemed_by 
 WHERE id = @id AND approved_at IS NOT NULL AND (redeemed_at IS NULL OR redeemed_by = @by)`
 
 // Redeem records that the proof of an approved verification was redeemed, with the hash of the
-// request's Idempotency-Key, or nil. False, without a change: another request redeemed the proof
-// before, or the verification is unknown or not approved. A repetition with a key writes the same
-// again, and so waits for a synchronous standby that may not have the first.
+// request's Idempotency-Key, or nil. False: another request redeemed the proof before, or the
+// verification is unknown or not approved; nothing was changed. A repeated request with the same
+// key writes the same values again, so it waits for a synchronous standby that may lack the first
+// write.
 func (db *DB) Redeem(ctx context.Context, id string, keyHash []byte) (bool, error) {
 	if !store.AreValidTexts(id) {
 		return false, nil
@@ -80,8 +81,8 @@ func (db *DB) Redeem(ctx context.Context, id string, keyHash []byte) (bool, erro
 // SetCheckKeySQL sets the CheckKey of a verification whose check does not count.
 const SetCheckKeySQL = `UPDATE verifications SET check_key = @key WHERE id = @id AND masked <> '•••'`
 
-// CancelByAdministrator is Cancel by an administrator: it also writes the audit entry, with
-// AuditFailed if it returns false.
+// CancelByAdministrator is Cancel, and also writes the audit entry. If it returns false, the entry
+// has the outcome AuditFailed.
 func (db *DB) CancelByAdministrator(ctx context.Context, id string, act store.AuditEntry, tell ...store.NewEvent) (bool, error) {
 	act, err := act.Validated()
 	if err != nil || !store.AreValidTexts(id) {
@@ -112,8 +113,8 @@ WHERE v.id ` + d.inSubquery(`
   AND v.recipient = @recipient AND v.app = @app AND v.channel = @channel AND v.purpose = @purpose`
 }
 
-// verificationToCheckSQL selects one of the holder's verifications with a recent send to the
-// recipient: the one whose last counted check had @key, else the newest pending one.
+// verificationToCheckSQL selects a verification of the holder with a recent send to the recipient:
+// the one whose last counted check had @key, otherwise the newest pending one.
 func (d dialect) verificationToCheckSQL() string {
 	return recipientVerificationsSQL(d, "") + ` AND v.holder = @holder
   AND (` + checkedWithKeySQL + ` OR v.approved_at IS NULL AND v.canceled_at IS NULL AND v.attempts < v.max_attempts AND v.expires_at > @now)
@@ -122,8 +123,8 @@ ORDER BY (` + checkedWithKeySQL + `) IS TRUE DESC, v.created_at DESC, v.id DESC 
 
 const checkedWithKeySQL = `substr(v.check_key, 1, 32) = @key` // 32 is store.CheckKeyHashSize
 
-// VerificationToCheck returns the verification that was checked last with h.CheckKey, else the
-// newest pending one, of a holder for a recipient and purpose, or fault.NotFound.
+// VerificationToCheck returns a verification of a holder for a recipient and purpose: the one that
+// was last checked with h.CheckKey, otherwise the newest pending one. Error: fault.NotFound.
 func (db *DB) VerificationToCheck(ctx context.Context, h store.RecipientVerificationsQuery) (store.Verification, error) {
 	if err := h.Validate(); err != nil {
 		return store.Verification{}, err
@@ -153,7 +154,7 @@ func (db *DB) firstOfRecipient(
 }
 
 // VerificationsWithChecks returns the verifications of v's recipient, app and channel that have
-// checks, of all classes of callers. It leaves out those that expired longer than
+// checks, for all classes of callers. It leaves out verifications that expired longer than
 // rowrules.ConsecutiveFailedCheckWindow before now.
 func (t Tx) VerificationsWithChecks(v store.Verification, now time.Time) ([]store.Verification, error) {
 	return QueryAll(t, VerificationFields, `
