@@ -16,12 +16,12 @@ import (
 
 const (
 	maxBatchSize = 256   // calls in a batch
-	minBatchSize = 16    // lower bound of the size of batches after slow ones; see Batcher.Slow
+	minBatchSize = 16    // lower bound of the size of batches after slow batches; see Batcher.Slow
 	maxQueued    = 10000 // queued calls; further calls fail with fault.Unavailable
 
-	// While a writer is busy, another one starts only when extraWriterQueueLength calls are queued,
-	// or when one call has waited for extraWriterWait. An earlier start would only make the batches
-	// smaller, and each batch costs round trips and a sync of the disk.
+	// While a writer is busy, a second writer starts only when extraWriterQueueLength calls are
+	// queued, or when one call has waited for extraWriterWait. An earlier start would make the
+	// batches smaller, and each batch costs round trips and a sync of the disk.
 	extraWriterQueueLength = 32
 	extraWriterWait        = 10 * time.Millisecond
 )
@@ -38,12 +38,12 @@ type Call[In, Answer any] struct {
 	Answer Answer
 	Err    error
 	ctx    context.Context // of the caller
-	queued bool            // it is in the queue, and in no batch
+	queued bool            // the call is in the queue, and in no batch
 	once   sync.Once       // done by SetAnswer
 	done   chan struct{}   // closed when Answer and Err are set
 }
 
-// NewCall makes a call without a caller. Its context never ends.
+// NewCall makes a call that no caller submitted. Its context never ends.
 func NewCall[In, Answer any](in In, key int64) *Call[In, Answer] {
 	return &Call[In, Answer]{In: in, Key: key, ctx: context.Background(), done: make(chan struct{})}
 }
@@ -56,7 +56,8 @@ func (c *Call[In, Answer]) SetAnswer(answer Answer, err error) {
 	})
 }
 
-// Answered reports whether the call has its answer. Then its caller may have left with it.
+// Answered reports whether the call has its answer. If so, its caller may have left with the
+// answer.
 func (c *Call[In, Answer]) Answered() bool {
 	select {
 	case <-c.done:
@@ -66,28 +67,29 @@ func (c *Call[In, Answer]) Answered() bool {
 	}
 }
 
-// RoundTripContext returns the context for the round trip of a batch with x as its first call. It
-// has the values of x's context, so that the round trip belongs to that trace, but does not end
-// with it.
+// RoundTripContext returns the context for the round trip of a batch whose first call is c. The
+// context has the values of the call's context, so that the round trip belongs to its trace, but it
+// does not end with that context.
 func (c *Call[In, Answer]) RoundTripContext() context.Context { return context.WithoutCancel(c.ctx) }
 
-// Batcher runs calls in batches. Calls that arrive while a batch is under way share the next one;
-// else a call runs immediately. At most one call of each key is under way at a time. Two calls of
-// one key in the same batch would not see each other's rows. In two batches, the second call would
-// wait for the first one's lock and delay all calls of its batch.
+// Batcher runs calls in batches. Calls that arrive while a batch runs share the next batch;
+// otherwise a call runs immediately. At most one call of each key runs at a time, for two reasons.
+// Two calls of one key in the same batch would not see each other's rows. In two batches, the
+// second call would wait for the first call's lock and delay its whole batch.
 type Batcher[In, Answer any] struct {
-	// WaitsOnceBegun: Submit waits for a call that has begun even if ctx ends. Set it before the
-	// first call.
+	// WaitsOnceBegun: if ctx ends after the call has begun, Submit still waits for the call's end.
+	// Set it before the first call.
 	WaitsOnceBegun bool
-	// Precedence: of the calls that wait, those with the lowest Precedence go into the next batch
-	// first, and of these the oldest. nil: the oldest go first. Set it before the first call.
+	// Precedence: of the waiting calls, those with the lowest Precedence go into the next batch
+	// first. Among equal calls, the oldest go first. nil: all are equal. Set it before the first
+	// call.
 	Precedence func(In) int
 	// MinInterval is the least time between the starts of two batches of one writer. Set it before
 	// the first call.
 	MinInterval time.Duration
-	// Slow: after a batch that takes longer than Slow, batches are half as large, so that they do
-	// not time out. After a full batch that takes less than half of Slow, they are twice as large.
-	// 0: the size is fixed. Set it before the first call.
+	// Slow: after a batch that took longer than Slow, batches become half as large, so that they do
+	// not time out. After a full batch that took less than half of Slow, they become twice as
+	// large. 0: the size is fixed. Set it before the first call.
 	Slow time.Duration
 
 	run        func([]*Call[In, Answer]) // runs a batch and calls SetAnswer for every call
@@ -108,8 +110,8 @@ func New[In, Answer any](maxWriters int, run func([]*Call[In, Answer])) *Batcher
 }
 
 // Submit queues a call and waits for its answer, within store.WithCallTimeout. If ctx ends before
-// the call's batch begins, the call is withdrawn and surely wrote nothing. If ctx ends later, the
-// write goes on and the error wraps fault.Uncertain, unless c.WaitsOnceBegun is set.
+// the call's batch begins, the call is withdrawn and certainly wrote nothing. If ctx ends later,
+// the call goes on and the error wraps fault.Uncertain, unless WaitsOnceBegun is set.
 func (batcher *Batcher[In, Answer]) Submit(ctx context.Context, in In, key int64) (none Answer, err error) {
 	ctx, cancel := store.WithCallTimeout(ctx)
 	defer cancel()
@@ -133,7 +135,7 @@ func (batcher *Batcher[In, Answer]) Submit(ctx context.Context, in In, key int64
 		<-x.done
 	}
 	select {
-	case <-x.done: // the answer came at the same time
+	case <-x.done: // the answer came just as ctx ended
 		return x.Answer, x.Err
 	default:
 		return none, store.WrapUncertain(ctx.Err())
@@ -201,8 +203,8 @@ func (batcher *Batcher[In, Answer]) runBatches() {
 	}
 }
 
-// runBatch runs a batch. If it panics, the calls without an answer fail, and certainly wrote
-// nothing: run itself recovers from panics after a possible write.
+// runBatch runs a batch. If it panics, the calls without an answer fail, and have certainly written
+// nothing: a run that may have written recovers from its own panics.
 func (batcher *Batcher[In, Answer]) runBatch(batch []*Call[In, Answer]) {
 	defer panics.Recover(panics.Batch, func() {
 		for _, x := range batch {

@@ -14,7 +14,8 @@ import (
 	"sendcode/quota"
 )
 
-// RecipientHistory has the rows of an intent's recipient that the gate's decision depends on.
+// RecipientHistory has the rows on which the gate's decision about an intent depends. All rows are
+// of the intent's recipient.
 type RecipientHistory struct {
 	Past        []PastSend           // counted sends of the bucket
 	Rejections  []PastSend           // rejected sends that Intent.RejectionRules may count
@@ -40,7 +41,7 @@ func Decide(in store.Intent, now time.Time, has RecipientHistory) Decision {
 		return Decision{BeginAnswer: refusedAnswer(now, events, failed, store.Lockout{})}
 	}
 	v, joined := joinOrOpen(in, now, has.Candidates)
-	if out := LockoutOf(has.Tried, v.Class, now); out.Wait > 0 && !v.CallerChecks { // no lockout of a caller's own checks
+	if out := LockoutOf(has.Tried, v.Class, now); out.Wait > 0 && !v.CallerChecks { // a code that its caller checks has no lockout
 		return Decision{BeginAnswer: refusedAnswer(now, nil, nil, out)}
 	}
 	v.Sends++
@@ -52,8 +53,8 @@ func Decide(in store.Intent, now time.Time, has RecipientHistory) Decision {
 	return Decision{newAdmittedAnswer(in, v, has.Suppression, now, events, failed), joined}
 }
 
-// joinOrOpen returns the newest candidate that the intent may resend (joined), or else a new
-// verification.
+// joinOrOpen returns the newest candidate that the intent may resend, with joined set. If there is
+// none, it returns a new verification.
 func joinOrOpen(in store.Intent, now time.Time, candidates []store.Verification) (best store.Verification,
 	joined bool,
 ) {
@@ -76,8 +77,8 @@ func LargestLimit(in store.Intent) (n int) {
 	return n
 }
 
-// ResendWithin is the time after a send during which its verification may be joined: the longest
-// life of a code.
+// ResendWithin is how long after a send another send may join its verification: the longest life of
+// a code.
 const ResendWithin = store.MaxCodeLife
 
 // PastSend is a counted send of the intent's bucket, or a rejected send of the recipient.
@@ -87,9 +88,8 @@ type PastSend struct {
 	Verification string    // ID; only set in a History
 }
 
-// eventsWithin returns the rows younger than window as events, oldest first. If window is 0, it
-// returns none. If the database's clock was set back, a row may lie in the future; such a row
-// counts.
+// eventsWithin returns the rows younger than window as events, oldest first; none if window is 0.
+// If the database's clock was set back, the time of a row may be in the future; such a row counts.
 func eventsWithin(window time.Duration, now time.Time, rows []PastSend) (events []quota.Event) {
 	for _, row := range rows {
 		if window > 0 && now.Sub(row.At) < window {
@@ -117,9 +117,9 @@ func fullRules(rules []quota.Rule, now time.Time, events []quota.Event) (full []
 	return full
 }
 
-// isJoinable reports whether the intent may resend the code of v: v is pending with at least
-// MinLife left, is no caller's code, has the intent's app, channel, recipient, purpose and details,
-// and has the ID or the holder that the intent names.
+// isJoinable reports whether the intent may resend the code of v. It may if v is pending with at
+// least MinLife left, if no caller made the code, if v has the intent's app, channel,
+// recipient, purpose and details, and if v has the ID or the holder that the intent names.
 func isJoinable(v store.Verification, in store.Intent, now time.Time) bool {
 	s := in.Send
 	if v.CallerChecks || v.App != s.App || v.Channel != s.Channel || v.Recipient != s.Recipient ||
@@ -164,8 +164,8 @@ func newSend(in store.Intent, v store.Verification, number int, suppression uuid
 }
 
 // asFirstWritten resets the fields that change after Begin, so that a repeated Begin returns the
-// row as the first one wrote it. Its caller then continues as attempt 1; if a later attempt has
-// begun, the writes of that caller change nothing.
+// row as the first Begin wrote it. The caller then continues as attempt 1. If a later attempt has
+// begun, the caller's writes change nothing.
 func asFirstWritten(s store.Send, lease time.Duration) store.Send {
 	s.Status, s.Attempt, s.InDoubt, s.Counts, s.RefundDue, s.WasReset = store.Sending, 1, false, true, false, false
 	s.Reason, s.Provider, s.ProviderCode, s.Took = "", "", "", 0
@@ -174,8 +174,8 @@ func asFirstWritten(s store.Send, lease time.Duration) store.Send {
 	return s
 }
 
-// RepeatedAnswer returns the answer to a Begin if its Send.ID has a row already. The error wraps
-// ErrBadRequest if that row is another recipient's.
+// RepeatedAnswer returns the answer to a Begin whose Send.ID already has a row. The error wraps
+// ErrBadRequest if the row belongs to another recipient.
 func RepeatedAnswer(in store.Intent, s store.Send, v store.Verification) (store.BeginAnswer, error) {
 	if s.App != in.Send.App || s.Channel != in.Send.Channel || s.Recipient != in.Send.Recipient {
 		return store.BeginAnswer{}, store.BadRequestf("the ID belongs to another row")

@@ -8,9 +8,9 @@ import (
 	"sendcode/internal/store"
 )
 
-// The bound on failed checks in a day: at most FailedCheckLimit checks of one recipient's codes may
-// fail in any FailedCheckWindow, in one app and channel, and for one class of callers that opened
-// the verifications. The classes are counted separately, so that wrong codes from strangers'
+// The bound on failed checks in a day: in any FailedCheckWindow, at most FailedCheckLimit checks
+// may fail of the codes of one recipient, in one app and channel, and of one class of callers, who
+// opened the verifications. The classes are counted separately: wrong codes from strangers'
 // browsers lock out neither back ends nor known browsers. A failure counts from the instant of its
 // check, however long its code lives.
 const (
@@ -18,17 +18,18 @@ const (
 	FailedCheckWindow = 24 * time.Hour
 )
 
-// The bound on failed checks in a row: at most ConsecutiveFailedCheckLimit checks may fail with no
-// right code between them, in any ConsecutiveFailedCheckWindow, of all classes together (NIST SP
-// 800-63B). This stops an attacker who guesses a few codes each day.
+// The bound on failed checks in a row: in any ConsecutiveFailedCheckWindow, at most
+// ConsecutiveFailedCheckLimit checks may fail without a right code between them, of all classes
+// together (NIST SP 800-63B). This stops an attacker who guesses a few codes each day.
 const (
 	ConsecutiveFailedCheckLimit  = 100
 	ConsecutiveFailedCheckWindow = 30 * 24 * time.Hour
 )
 
 // DecideCheck decides a check of v. tried are the recipient's verifications with checks, of all
-// classes; now is on the database's clock. The caller writes a Counted check, with its approval and
-// event, and CheckKey if it is KeyReused. Errors: those of Judge.
+// classes; now is on the database's clock. If the check is Counted, the caller writes it, with its
+// approval and event. If the check is KeyReused, the caller writes CheckKey. Errors: those of
+// Judge.
 func DecideCheck(c store.CheckRequest, v store.Verification, tried []store.Verification,
 	now time.Time,
 ) (d store.CheckAnswer, err error) {
@@ -57,9 +58,9 @@ func DecideCheck(c store.CheckRequest, v store.Verification, tried []store.Verif
 	return d, nil
 }
 
-// checkKeyAfterReuse returns v's CheckKey after a check with its Idempotency-Key and another code.
-// Such checks are not attempts, so their number is bounded. Else a caller that knows the key, but
-// not the code of an approval, could guess the code without end.
+// checkKeyAfterReuse returns v's new CheckKey after a check with the same Idempotency-Key and
+// another code. Such checks count as no attempts, so the CheckKey bounds their number. Otherwise a
+// caller that knows the key could guess an approved code without end.
 func checkKeyAfterReuse(v store.Verification) []byte {
 	const hashes = 2 * store.CheckKeyHashSize
 	if n := len(v.CheckKey); n < hashes || n >= hashes+v.MaxAttempts-1 {
@@ -69,7 +70,8 @@ func checkKeyAfterReuse(v store.Verification) []byte {
 }
 
 // LockoutOf returns the lockout of a class. all are the recipient's verifications, of all classes.
-// Of the two bounds (in a day, and in a row), the one with the longer wait gives Wait and Failures.
+// There are two bounds, in a day and in a row; Wait and Failures are of the bound with the longer
+// wait.
 func LockoutOf(all []store.Verification, class store.Class, now time.Time) store.Lockout {
 	var last time.Time // time of the newest right code, which ends a row
 	for _, t := range all {
@@ -96,9 +98,9 @@ func LockoutOf(all []store.Verification, class store.Class, now time.Time) store
 	return inDay
 }
 
-// failedCheckTimes returns the times of a verification's failed checks, without those before a
-// reset and without the right check that approved it. If an erasure removed the times, the failures
-// count from the expiry.
+// failedCheckTimes returns the times of a verification's failed checks. It leaves out checks before
+// a reset, and the right check that approved the verification. If an erasure removed the times,
+// each failure has the time of the expiry.
 func failedCheckTimes(t store.Verification) (failed []time.Time) {
 	n := t.Attempts
 	if !t.ApprovedAt.IsZero() {
@@ -114,8 +116,8 @@ func failedCheckTimes(t store.Verification) (failed []time.Time) {
 	return failed
 }
 
-// waitUntilBelow returns the wait until fewer than limit of the failures are in the window; 0 if
-// fewer are in it now.
+// waitUntilBelow returns the wait until fewer than limit failures are in the window; 0 if fewer are
+// in it already.
 func waitUntilBelow(limit int, failed []time.Time, window time.Duration, now time.Time) time.Duration {
 	if len(failed) < limit {
 		return 0

@@ -16,7 +16,7 @@ type HistoryQuery struct {
 }
 
 // History has a recipient's rows at an instant. It is read without a lock, so a Begin may add a
-// send right after it.
+// send just afterwards.
 type History struct {
 	Past       []PastSend // the bucket's counted sends
 	Rejections []PastSend // the recipient's rejected sends, of all purposes
@@ -29,7 +29,7 @@ func (h History) Sends(within time.Duration) []quota.Event {
 	return eventsWithin(within, h.Now, h.Past)
 }
 
-// SendsOfVerifications is Sends, for sends of the given verifications (IDs) alone.
+// SendsOfVerifications is Sends, but only for sends of the given verifications (IDs).
 func (h History) SendsOfVerifications(verifications []string, within time.Duration) []quota.Event {
 	return eventsWithin(within, h.Now, slices.DeleteFunc(slices.Clone(h.Past),
 		func(p PastSend) bool { return !slices.Contains(verifications, p.Verification) }))

@@ -13,8 +13,8 @@ import (
 	"sendcode/internal/store"
 )
 
-// List is a list of named columns of rows that a statement on Postgres takes. The list yields both:
-// what the statement says of them, and an array for each column. The arrays' parameters are named
+// List is a list of rows that a statement on Postgres takes as a parameter. It makes the SQL that
+// names the columns, and an array of values for each column. The parameter of an array is named
 // after the list and the column, as @u_app.
 type List[R any] struct {
 	name    string
@@ -22,7 +22,8 @@ type List[R any] struct {
 	values  func(R, *Row)
 }
 
-// NewList returns the list name. values writes a row's values, and is called with a sample now.
+// NewList returns a list with this name. values writes the values of a row. NewList calls values
+// with sample to find the columns.
 func NewList[R any](name string, sample R, values func(R, *Row)) List[R] {
 	var row Row
 	values(sample, &row)
@@ -33,26 +34,27 @@ func NewList[R any](name string, sample R, values func(R, *Row)) List[R] {
 	return List[R]{name, row.columns, values}
 }
 
-// SQL returns the rows as a table, for FROM. It is called by the list's name.
+// SQL returns the rows as a table, for FROM. The table has the list's name.
 func (l List[R]) SQL() string { return l.table("", "") }
 
-// NumberedSQL is SQL with a further column i, the numbers of the rows, from 1.
+// NumberedSQL is SQL with a further column i, the row's number, from 1.
 func (l List[R]) NumberedSQL() string { return l.table(" WITH ORDINALITY", ", i") }
 
 func (l List[R]) table(with, more string) string {
 	return "unnest(" + l.join("@%[2]s::%[3]s[]") + ")" + with + " AS " + l.name + "(" + l.join("%[1]s") + more + ")"
 }
 
-// SelectSQL returns the columns as items of a SELECT list, which returns row by row. In FROM,
-// Postgres would first copy each array into a table of its own.
+// SelectSQL returns the columns as items of a SELECT list, which then returns one row after the
+// other. In FROM, Postgres would first copy each array into a table of its own.
 func (l List[R]) SelectSQL() string { return l.join("unnest(@%[2]s::%[3]s[]) AS %[1]s") }
 
-// InsertSQL returns the INSERT of the rows into the table of the list's name.
+// InsertSQL returns the statement that inserts the rows into the table with the list's name.
 func (l List[R]) InsertSQL() string {
 	return "INSERT INTO " + l.name + " (" + l.join("%[1]s") + ")\nSELECT " + l.SelectSQL()
 }
 
-// join returns an item for each column, of its name, its parameter and its type.
+// join formats each column by item, with the column's name, parameter and type, and joins the
+// texts.
 func (l List[R]) join(item string) string {
 	return strings.Join(MapSlice(l.columns, func(c listColumn) string { return fmt.Sprintf(item, c.name, c.parameter, c.of) }), ", ")
 }
@@ -114,7 +116,7 @@ func (r *Row) UUID(name string, v uuid.UUID) { r.add(name, "uuid", value{valid: 
 // Bytes adds a bytea, NULL for nil.
 func (r *Row) Bytes(name string, v []byte) { r.add(name, "bytea", value{bytes: v}) }
 
-// add adds a value. The sample's values make the columns.
+// add adds a value. The values of the sample define the columns.
 func (r *Row) add(name, of string, v value) {
 	if r.next == len(r.columns) {
 		r.columns = append(r.columns, listColumn{name: name, of: of})
@@ -154,8 +156,8 @@ func (r *Row) column(c store.Column) {
 	}
 }
 
-// array has the values of a column, as pgx takes an array: by pointers, since pgx would copy each
-// element of another slice to the heap.
+// array has the values of a column as pgx takes an array. It gives pgx pointers to the values: of
+// another slice, pgx would copy each element to the heap.
 type array struct {
 	values    []value
 	dimension [1]pgtype.ArrayDimension
@@ -173,11 +175,11 @@ func (a *array) Index(i int) any { return &a.values[i] }
 // IndexType implements pgtype.ArrayGetter.
 func (*array) IndexType() any { return new(value) }
 
-// value is a value of any of the types; pgx asks for it as the parameter's type. So one block of
-// memory has all values of a list.
+// value has a value of any type of column; pgx asks for the field of the parameter's type. So one
+// block of memory holds all values of a list.
 type value struct {
 	valid, bool bool
-	number      int64 // also a time, in µs since 1970
+	number      int64 // a number, or a time in µs since 1970
 	id          uuid.UUID
 	text        string
 	bytes       []byte

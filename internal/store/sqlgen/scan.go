@@ -14,9 +14,9 @@ import (
 )
 
 // ScannerFor returns the destination that scans a column into a variable, given the variable's
-// address. NULL is scanned as the zero time, hash or UUID, and an empty value as the zero hash. A
-// time is a timestamptz or µs since 1970, a duration a number of µs, a []string a text with commas
-// between the elements.
+// address. NULL becomes the zero time, hash or UUID; an empty value becomes the zero hash. In the
+// column, a time is a timestamptz or µs since 1970, a duration a number of µs, a []string a text
+// with commas between the elements.
 func ScannerFor(variable any) any {
 	switch variable.(type) {
 	case *time.Time, *time.Duration, *[32]byte, *recipient.Hash, *[]string, *[]store.Check, *uuid.UUID:

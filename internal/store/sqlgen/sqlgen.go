@@ -27,8 +27,9 @@ type Table[T any] struct {
 	columns []column // in the order of fields
 }
 
-// New returns the table name, which queries call alias. fields is T's method Columns. read maps a
-// column's name to the SQL expression that reads the column; other columns are read as stored.
+// New returns the description of the table called name; alias is its alias in queries. fields is
+// T's method Columns. read has the SQL expressions for columns that are not read as stored, by the
+// column's name.
 func New[T any](name, alias string, fields func(*T) []store.Column, read map[string]string) Table[T] {
 	t := Table[T]{Name: name, fields: fields}
 	for _, c := range fields(new(T)) {
@@ -37,9 +38,9 @@ func New[T any](name, alias string, fields func(*T) []store.Column, read map[str
 	return t
 }
 
-// AsRefusals returns the table refusals with the columns of t, so that both tables can be read
-// together. A column that refusals does not have is read by the expression in read or, without one,
-// as its zero value.
+// AsRefusals returns the table refusals with the columns of t, so that one query can read both
+// tables. A column that refusals lacks is read by the expression in read; without one, its value is
+// zero.
 func (t Table[T]) AsRefusals(read map[string]string) Table[T] {
 	t.Name, t.columns = "refusals", slices.Clone(t.columns)
 	for i := range t.columns {
@@ -89,8 +90,8 @@ func (t Table[T]) Destinations(x *T) []any {
 	return list
 }
 
-// List returns the columns that have a flag of by as a list of the table's name, whose rows a
-// statement inserts.
+// List returns a list of the rows that a statement inserts into the table. It has the columns with
+// one of the flags.
 func (t Table[T]) List(flags store.ColumnFlags) List[*T] {
 	return NewList(t.Name, new(T), func(row *T, to *Row) {
 		for _, c := range t.fields(row) {
@@ -101,7 +102,7 @@ func (t Table[T]) List(flags store.ColumnFlags) List[*T] {
 	})
 }
 
-// InsertSQL returns the INSERT of one row, with the columns that have a flag of by, and its
+// InsertSQL returns the INSERT of one row, with the columns that have one of the flags, and its
 // parameters.
 func (t Table[T]) InsertSQL(flags store.ColumnFlags, row *T) (string, map[string]any) {
 	var names []string
@@ -116,8 +117,8 @@ func (t Table[T]) InsertSQL(flags store.ColumnFlags, row *T) (string, map[string
 		", @") + ")", args
 }
 
-// EraseSetList returns the SET list with which an erasure empties the personal columns that have a
-// flag of by. Its parameter @empty is an empty byte string.
+// EraseSetList returns the SET list with which an erasure empties the personal columns that have
+// one of the flags. Its parameter @empty is an empty byte string.
 func (t Table[T]) EraseSetList(flags store.ColumnFlags) string {
 	list := []string{"masked = '•••'"}
 	for _, c := range t.columns {

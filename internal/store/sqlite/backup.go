@@ -11,10 +11,10 @@ import (
 	"sendcode/migrations"
 )
 
-// Backup copies the store in the file at path to the empty file at to, as it is at one instant. It
-// only reads the store, which another process may write meanwhile. It syncs the copy at intervals,
-// since one sync at the end would delay that process's commits. The caller must sync the last
-// writes. Only commands call Backup: a panic ends the process.
+// Backup copies the store in the file at path, as it is at one instant, to the empty file at to. It
+// only reads the store; another process may write the store meanwhile. It syncs the copy at
+// intervals, since one sync at the end would delay the commits of that process. The caller must
+// sync the last writes. Only commands call Backup: a panic ends the process.
 func Backup(ctx context.Context, path, to string) error {
 	db, err := OpenReadOnly(path, time.Now)
 	if err != nil {
@@ -65,8 +65,9 @@ func (db *DB) CheckSchema(ctx context.Context) error {
 	return migrations.Check(ctx, db.readers, migrations.SQLite, "sqlite")
 }
 
-// BytesADay estimates the growth of the file within the last 24 hours: the number of their sends,
-// times the file's size per send; 0 without sends. It does not deduct rows that retention deletes.
+// BytesADay estimates how much the file grew in the last 24 hours: the number of sends in these
+// hours, times the file's size per send; 0 without sends. It does not deduct rows that retention
+// deletes.
 func (db *DB) BytesADay(ctx context.Context) (n float64, err error) {
 	err = db.readers.QueryRowContext(ctx, `
 SELECT coalesce((SELECT count(*) FROM sends WHERE logged_at > ?) * page_count * page_size * 1.0 / (SELECT count(*) FROM sends), 0)
@@ -74,8 +75,9 @@ FROM pragma_page_count(), pragma_page_size()`, db.now().Add(-24*time.Hour).UnixM
 	return n, err
 }
 
-// OpenReadOnly opens the store in an existing file only for reading, beside a process that may
-// write it. It neither migrates nor compares the schema. now is the database's clock.
+// OpenReadOnly opens the store in an existing file only for reading. Another process may write the
+// file meanwhile. OpenReadOnly neither migrates nor compares the schema. now is the database's
+// clock.
 func OpenReadOnly(path string, now func() time.Time) (*DB, error) {
 	pool, err := openPool(path, commonPragmas+"&mode=ro", readerConnections)
 	if err != nil {
@@ -84,8 +86,9 @@ func OpenReadOnly(path string, now func() time.Time) (*DB, error) {
 	return New(pool, pool, now), nil
 }
 
-// OpenToMove opens the store in an existing file, of which the caller has the lock, to copy its
-// rows to Postgres. Like OpenReadOnly it does not migrate, and it opens a file that was moved.
+// OpenToMove opens the store in an existing file, to copy its rows to Postgres. The caller must
+// hold the file's lock. Like OpenReadOnly it does not migrate. It also opens a file that SetMoved
+// has marked.
 func OpenToMove(path string, now func() time.Time) (*DB, error) {
 	pool, err := openPool(path, writerPragmas, 1)
 	if err != nil {
@@ -94,14 +97,14 @@ func OpenToMove(path string, now func() time.Time) (*DB, error) {
 	return New(pool, pool, now), nil
 }
 
-// Query runs a query. After OpenToMove (one connection) the next call waits until the rows are
-// closed.
+// Query runs a query. On a store from OpenToMove, which has one connection, the next call waits
+// until the rows are closed.
 func (db *DB) Query(ctx context.Context, statement string, args ...any) (*sql.Rows, error) {
 	return db.readers.QueryContext(ctx, statement, args...)
 }
 
-// SetMoved marks the file as moved to Postgres, so that Open fails, or takes the mark back. The
-// mark is in user_version of the file's header, which copies of the file have too.
+// SetMoved marks the file as moved to Postgres, so that Open fails, or removes the mark. The mark
+// is in user_version of the file's header, so copies of the file have it, too.
 func (db *DB) SetMoved(ctx context.Context, moved bool) error {
 	_, err := db.writer.ExecContext(ctx, map[bool]string{false: `PRAGMA user_version = 0`, true: `PRAGMA user_version = 1`}[moved])
 	return err

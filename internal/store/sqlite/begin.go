@@ -19,7 +19,7 @@ func (db *DB) Begin(ctx context.Context, intent store.Intent) (store.BeginAnswer
 	if err != nil {
 		return store.BeginAnswer{}, err
 	}
-	// What a rule refuses ends in a read, and waits for no write.
+	// A send that a rule refuses needs only this read, and waits for no write.
 	d := rowrules.Decision{BeginAnswer: store.BeginAnswer{Admitted: true}}
 	err = db.Read(ctx, "Begin", func(q sqldb.Tx) error {
 		has, err := readCounted(q, in)
@@ -28,7 +28,7 @@ func (db *DB) Begin(ctx context.Context, intent store.Intent) (store.BeginAnswer
 		}
 		return err
 	})
-	if err == nil && (!d.Admitted || d.Repeated) { // after an error the write decides
+	if err == nil && (!d.Admitted || d.Repeated) { // after an error of the read, the write decides
 		return d.BeginAnswer, nil
 	}
 	return sqldb.WriteWithResult(ctx, &db.DB, "Begin", func(q sqldb.Tx) (store.BeginAnswer, error) {
@@ -40,8 +40,9 @@ func (db *DB) Begin(ctx context.Context, intent store.Intent) (store.BeginAnswer
 	})
 }
 
-// decide decides an intent by the rows that read returns. If its send already has a row, it returns
-// rowrules.RepeatedAnswer. Errors: store.ErrIDTimeDrift, and those of RepeatedAnswer and of read.
+// decide decides an intent by the rows that read returns. If the intent's send already has a row,
+// it returns rowrules.RepeatedAnswer. Errors: store.ErrIDTimeDrift, and those of RepeatedAnswer and
+// of read.
 func decide(q sqldb.Tx, in store.Intent, read func() (rowrules.RecipientHistory, error)) (d rowrules.Decision, err error) {
 	earlier, err := q.Send(in.Send.ID)
 	if err == nil {
@@ -96,8 +97,9 @@ ORDER BY until DESC, id DESC LIMIT 1`, sqldb.Args{"address": in.Address, "channe
 	return has, err
 }
 
-// joinCandidates returns the verifications that a send may join: the one that Intent.Join names or,
-// with a HolderToJoin, those of the recipient's recent sends, of all holders. The gate chooses one.
+// joinCandidates returns the verifications that a send may join: the one that Intent.Join names;
+// with a HolderToJoin, the verifications of the recipient's recent sends, of all holders. The gate
+// chooses one of them.
 func joinCandidates(q sqldb.Tx, in store.Intent) ([]store.Verification, error) {
 	switch s := in.Send; {
 	case in.Join != "":
@@ -119,8 +121,8 @@ var candidatesSQL = `SELECT ` + sqldb.VerificationColumns + ` FROM verifications
     SELECT s.verification_id FROM sends s WHERE s.recipient = @recipient AND s.logged_at > @after AND s.app = @app
       AND s.channel = @channel AND s.purpose = @purpose)`
 
-// writeAdmitted inserts an admitted send, its row in the table outbox, and its verification. If the
-// send joined a verification, it updates that verification's number of sends instead.
+// writeAdmitted inserts an admitted send and its row in the table outbox. It inserts the send's
+// verification or, if the send joined one, updates the number of sends in that verification.
 func writeAdmitted(q sqldb.Tx, r rowrules.Decision) (err error) {
 	if r.Joined {
 		_, err = q.Change(`UPDATE verifications SET sends = @sends WHERE id = @id`,

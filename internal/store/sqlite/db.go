@@ -63,8 +63,8 @@ func (c statementConn) Run(statement string, params sqldb.Args, each func(sqldb.
 }
 
 // toDriverArgs returns the parameters of a statement as the driver takes them, in the order of
-// their names: instants and durations as numbers of µs, lists as JSON. now is @now. Error: one is
-// missing.
+// names: instants and durations as numbers of µs, lists as JSON. now is the value of @now. Error: a
+// parameter is missing.
 func toDriverArgs(names []string, params sqldb.Args, now time.Time) ([]any, error) {
 	args := make([]any, len(names))
 	for i, name := range names {
@@ -109,12 +109,12 @@ var pointReads = map[string]bool{
 }
 
 // Read implements sqldb.Engine: f runs outside of a transaction, so two of its statements may see
-// different states. Of pointReads only the wait for a connection ends with ctx: to let ctx end a
-// statement, the driver and database/sql start a goroutine each.
+// different states. In one of pointReads, ctx can end only the wait for a connection. If ctx could
+// end a statement, the driver and database/sql would each start a goroutine for it.
 func (db *DB) Read(ctx context.Context, name string, f func(sqldb.Tx) error) error {
 	ctx, cancel := store.WithCallTimeout(ctx)
 	defer cancel()
-	if !pointReads[name] || db.readers == db.writer { // of one connection for both, a read keeps no write waiting
+	if !pointReads[name] || db.readers == db.writer { // with one connection for both, no write waits for another connection
 		return store.WrapUnavailable(withCause(f(db.tx(ctx, db.readers))))
 	}
 	conn, err := db.readers.Conn(ctx)

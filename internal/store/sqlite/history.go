@@ -12,10 +12,10 @@ import (
 	"sendcode/internal/store/sqlgen"
 )
 
-// countedSQL reads the counted sends of a bucket after @counted_after. It is written so that only
-// the index by recipient and time can be used. IS TRUE keeps the planner from an index on app,
-// channel and purpose, which would read the rows of all recipients. historySQL also reads, with an
-// empty verification, the recipient's rejected sends that ended after @rejected_after.
+// countedSQL reads the counted sends of a bucket after @counted_after. SQLite can use only the
+// index by recipient and time for it: IS TRUE excludes an index on app, channel and purpose, which
+// would read the rows of all recipients. historySQL also reads the recipient's rejected sends that
+// ended after @rejected_after, with an empty verification.
 const (
 	countedSQL = `
 SELECT s.id, s.logged_at, s.verification_id FROM sends s
@@ -27,7 +27,7 @@ SELECT f.id, f.finished_at, '' FROM failures f
 WHERE f.recipient = @recipient AND f.app = @app AND f.channel = @channel AND f.counts = true AND f.finished_at > @rejected_after`
 )
 
-// readHistory reads the rows that a query selects, of all purposes for rejected sends; see
+// readHistory reads the rows that a query selects. Rejected sends are read for all purposes; see
 // store.Outcome.BadAddress.
 func readHistory(q sqldb.Tx, l rowrules.HistoryQuery) (rowrules.History, error) {
 	history, statement := rowrules.History{Now: q.Now}, historySQL

@@ -24,16 +24,16 @@ SELECT h.hour FROM hours h WHERE h.hour >= h.since AND h.hour NOT IN (SELECT c.h
   AND h.hour NOT IN (SELECT s.logged_at / @each * @each FROM outbox f CROSS JOIN sends s ON s.id = f.id)
 ORDER BY h.hour DESC LIMIT 1`
 
-// readHourSQL reads the counts of the hour from @hour to @until: for each of sqldb.HourTables its
-// name, and its rows as a JSON array. It is one statement, so that all counts come from one
-// snapshot.
+// readHourSQL reads the counts of the hour from @hour to @until. It returns, for each of
+// sqldb.HourTables, the table's name and its rows as a JSON array. It is one statement, so that all
+// counts come from one snapshot.
 var readHourSQL = `WITH counted AS MATERIALIZED (` + sqldb.HourRowsSQL(sqldb.SQLite) + `) ` +
 	strings.Join(sqlgen.MapSlice(sqldb.HourTables, func(t sqldb.HourTable) string {
 		return `SELECT '` + t.Name + `', json_group_array(json_array(` + t.Columns + `)) FROM (` + t.Query + `)`
 	}), " UNION ALL ")
 
-// writeHourSQL returns the statement that writes a table's rows, which the parameter with its name
-// has.
+// writeHourSQL returns the statement that writes the rows of a table. The parameter with the
+// table's name has the rows, as readHourSQL returned them.
 func writeHourSQL(t sqldb.HourTable) string {
 	var values strings.Builder
 	for i := range 1 + strings.Count(t.Columns, ",") {
@@ -59,8 +59,8 @@ func (db *DB) CountHours(ctx context.Context, life, keep time.Duration, limit in
 }
 
 // countNextHour deletes counts older than age, counts the newest hour that is due, and reports
-// whether it did. It counts none if none is due, if counts were forgotten meanwhile, or if the hour
-// has counts now.
+// whether it counted one. False: no hour is due, the hour has counts now, or counts were deleted
+// during the read of the hour's rows.
 func (db *DB) countNextHour(ctx context.Context, delay, age time.Duration) (bool, error) {
 	var hours []time.Time
 	var forgotten int
@@ -103,7 +103,8 @@ func (db *DB) DeleteCountsOfHour(q sqldb.Tx, at time.Time) error {
 	return db.forgetHours(q, `hour = @hour`, sqldb.Args{"hour": at.Truncate(time.Hour)})
 }
 
-// BeforeErase implements sqldb.Engine: the hours of the recipient's sends are counted again.
+// BeforeErase implements sqldb.Engine: it lets CountHours count the hours of the recipient's sends
+// again.
 func (db *DB) BeforeErase(q sqldb.Tx, h recipient.Hash) error {
 	return db.forgetHours(q, `hour IN (SELECT s.logged_at / @each * @each FROM sends s WHERE s.recipient = @recipient AND s.masked <> '•••')`,
 		sqldb.Args{"recipient": h, "each": time.Hour})

@@ -39,8 +39,8 @@ func (db *DB) Finish(ctx context.Context, outcome store.Outcome) (bool, error) {
 	return done, err
 }
 
-// finish writes the outcome of a send and, if the outcome has them, its failure, refund,
-// suppression and event.
+// finish writes the outcome of a send. It also writes the failure, the refund, the suppression and
+// the event, if the outcome has them.
 func finish(q sqldb.Tx, o store.Outcome) error {
 	statements := []string{endSendSQL}
 	if o.Status != store.Sent {
@@ -144,8 +144,8 @@ WHERE `+which+` ORDER BY f.expires_at, f.id LIMIT @limit`, args)
 	})
 }
 
-// anyDue reports whether the query finds a row. Most calls find none, and then no write transaction
-// has to begin.
+// anyDue reports whether the query finds a row. Usually it finds none; then no write transaction is
+// needed.
 func (db *DB) anyDue(ctx context.Context, name, query string, args sqldb.Args) (bool, error) {
 	found, err := sqldb.ReadAll(ctx, &db.DB, name, sqldb.OneColumn[bool], query, args)
 	return err == nil && found[0], err

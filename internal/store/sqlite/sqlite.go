@@ -30,9 +30,9 @@ func Migrate(ctx context.Context, db *sql.DB) error {
 }
 
 // DB is the database in one file, for one process; the default if no Postgres is configured. One
-// connection writes, one transaction after the other, and a commit returns after the data is on the
-// disk (synchronous=FULL). All writes that wait share a transaction; see Write. Other connections
-// read meanwhile (WAL). The database's clock is that of the program. Safe for concurrent use.
+// connection writes, one transaction after the other. A commit returns after the data is on the
+// disk (synchronous=FULL). Writes that wait share a transaction; see Write. Other connections read
+// meanwhile (WAL). The database's clock is the clock of the program. Safe for concurrent use.
 type DB struct {
 	sqldb.DB
 
@@ -40,13 +40,13 @@ type DB struct {
 	readers *sql.DB
 	now     func() time.Time
 	writes  *batch.Batcher[write, struct{}]
-	written atomic.Int64 // number of writes so far, which is the newest one's key in writes
+	written atomic.Int64 // number of writes so far; it is the key of the newest write in writes
 
 	forgotten int // how often counts of hours were forgotten; only transactions that write use it
 }
 
-// Pragmas of each connection. https://www.sqlite.org/pragma.html. What the writer's savepoints
-// change is kept in memory (temp_store), one write's pages at a time.
+// Pragmas of each connection. https://www.sqlite.org/pragma.html. temp_store: memory
+// holds what the writer's savepoints may have to undo, the pages of one write at a time.
 const (
 	commonPragmas = "_pragma=busy_timeout(5000)&_pragma=foreign_keys(1)"
 	writerPragmas = commonPragmas +
@@ -56,8 +56,8 @@ const (
 )
 
 // Open opens the store in the file at path and migrates its schema. The directory must exist. Only
-// the file's owner gets access to the file. now is the database's clock. A file that SetMoved has
-// marked is ErrMoved.
+// the file's owner gets access to the file. now is the database's clock. If SetMoved has marked the
+// file, the error is ErrMoved.
 func Open(ctx context.Context, path string, now func() time.Time) (*DB, error) {
 	if err := makePrivate(path); err != nil {
 		return nil, fmt.Errorf("store: database file: %w", err)
@@ -90,9 +90,9 @@ func New(writer, readers *sql.DB, now func() time.Time) *DB {
 	s := &DB{writer: writer, readers: readers, now: now}
 	s.DB = sqldb.DB{Dialect: sqldb.SQLite, Engine: s, PerDatabase: s}
 	s.writes = batch.New(1, s.writeInOrder)
-	s.writes.Precedence = func(x write) int { return int(min(x.precedence, sqldb.InOrder)) } // those Behind must not wait for ever
-	// the caller waits for a write that has begun: it uses the caller's variables, and ends within
-	// milliseconds
+	s.writes.Precedence = func(x write) int { return int(min(x.precedence, sqldb.InOrder)) } // a write with Behind must not wait for ever
+	// a write that has begun uses the caller's variables, so the caller waits for its end, which
+	// takes milliseconds
 	s.writes.WaitsOnceBegun = true
 	return s
 }
@@ -113,7 +113,7 @@ func openPool(path, pragmas string, connections int) (*sql.DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The URI has the path escaped, so that a "?" in the path does not begin the parameters.
+	// The path is escaped, so that a "?" in the path does not begin the parameters of the URI.
 	dsn := (&url.URL{Scheme: "file", Path: filepath.ToSlash(abs), RawQuery: pragmas}).String()
 	return OpenPool(dsn, connections)
 }
@@ -124,11 +124,11 @@ func (db *DB) Close() error {
 	return errors.Join(db.readers.Close(), db.writer.Close())
 }
 
-// Write implements sqldb.Engine. If ctx ends before f has begun, f does not run; a begun f runs to
-// its end, which takes milliseconds. Of the writes that arrive while others are under way, those
-// with sqldb.Ahead share the next transaction, those with sqldb.Behind the last one, and the others
-// the one between them, in the order of their arrival. Each sees the rows of the ones before it,
-// and has its own time. If f fails, only its own changes are undone.
+// Write implements sqldb.Engine. If ctx ends before f has begun, f does not run. If f has begun, it
+// runs to its end, which takes milliseconds. Writes that wait run in up to three transactions:
+// first those with sqldb.Ahead, then those with sqldb.InOrder, then those with sqldb.Behind, each
+// in the order of their arrival. A write sees the rows of the writes before it, and has a time of
+// its own. If f fails, only the changes of f are undone.
 func (db *DB) Write(ctx context.Context, _ string, precedence sqldb.Precedence, f func(sqldb.Tx) error) error {
 	_, err := db.writes.Submit(ctx, write{f, precedence}, db.written.Add(1)) // each write has its own key
 	return err
@@ -142,8 +142,8 @@ type write struct {
 
 type queuedWrite = batch.Call[write, struct{}]
 
-// writeInOrder runs the writes of each precedence in a transaction of their own, so that no outcome
-// waits for sends, and neither waits for a write with sqldb.Behind.
+// writeInOrder runs the writes of each precedence in one transaction. So no outcome waits for
+// sends, and no send waits for a write with sqldb.Behind.
 func (db *DB) writeInOrder(writes []*queuedWrite) {
 	byPrecedence := map[sqldb.Precedence][]*queuedWrite{}
 	for _, x := range writes {
@@ -166,8 +166,8 @@ func (db *DB) writeBatch(writes []*queuedWrite) {
 	}
 }
 
-// writeInTransaction runs writes in a transaction and commits it. failures has the error of each
-// failed write; err is the error of all others.
+// writeInTransaction runs writes in one transaction and commits it. failures has the error of each
+// write that failed by itself; err is the error of all other writes.
 func (db *DB) writeInTransaction(writes []*queuedWrite) (failures []error, err error) {
 	ctx := context.Background()
 	failures = make([]error, len(writes))
@@ -181,7 +181,7 @@ func (db *DB) writeInTransaction(writes []*queuedWrite) (failures []error, err e
 		return failures, store.WrapUnavailable(withCause(err))
 	}
 	// Statements run on conn: for each query on tx, database/sql would start a goroutine.
-	defer func() { _ = tx.Rollback() }() // after a panic; else the transaction has ended
+	defer func() { _ = tx.Rollback() }() // after a panic; otherwise the transaction has ended already
 	if len(writes) == 1 {
 		failures[0] = writes[0].In.apply(db.tx(ctx, conn))
 		if failures[0] != nil {
@@ -198,14 +198,15 @@ func (db *DB) writeInTransaction(writes []*queuedWrite) (failures []error, err e
 	return failures, commit(tx)
 }
 
-// apply runs a write. A panic is its error, so that the writes beside it are committed.
+// apply runs a write. It returns a panic as the error of the write, so that the other writes of the
+// transaction are committed.
 func (w write) apply(q sqldb.Tx) (err error) {
 	defer panics.Recover(panics.Batch, func() { err = panics.Err })
 	return w.run(q)
 }
 
 // writeShared runs a write in a transaction that it shares with others. failure is the error of the
-// write; its changes are undone. err means that the whole transaction is lost: SQLite itself rolls
+// write alone, whose changes are undone. err means that the whole transaction is lost: SQLite rolls
 // it back if the disk is full or fails.
 func (db *DB) writeShared(ctx context.Context, conn *sql.Conn, f func(sqldb.Tx) error) (failure, err error) {
 	q := db.tx(ctx, conn)
@@ -222,8 +223,8 @@ func (db *DB) writeShared(ctx context.Context, conn *sql.Conn, f func(sqldb.Tx) 
 	return failure, nil
 }
 
-// commit commits a transaction. Its error wraps fault.Unavailable and, if the transaction may have
-// been committed, also fault.Uncertain.
+// commit commits a transaction. The error wraps fault.Unavailable and, if the transaction may have
+// been committed, fault.Uncertain.
 func commit(tx *sql.Tx) (err error) {
 	defer panics.Recover(panics.Batch, func() { err = store.WrapUncertain(panics.Err) })
 	err = tx.Commit()
@@ -251,10 +252,10 @@ func (db *DB) Pools() (all []store.PoolStats) {
 	return all
 }
 
-// PurgeDeleted implements sqldb.Engine. SQLite overwrites freed space (secure_delete), so
-// PurgeDeleted only copies the write-ahead log into the database file and empties the log, unless a
-// reader still needs it after 50 ms, such as a backup: then a later call does. No other write runs
-// during that wait.
+// PurgeDeleted implements sqldb.Engine. SQLite overwrites freed space by itself (secure_delete), so
+// PurgeDeleted only copies the write-ahead log into the database file and empties the log. If a
+// reader such as a backup still needs the log after 50 ms, a later call does so. During these 50 ms
+// no other write runs.
 func (db *DB) PurgeDeleted(ctx context.Context) error {
 	ctx, cancel := store.WithCallTimeout(ctx)
 	defer cancel()

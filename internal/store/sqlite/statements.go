@@ -14,8 +14,8 @@ import (
 // maxPreparedStatements is how many prepared statements a connection keeps.
 const maxPreparedStatements = 256
 
-// OpenPool opens a pool with at most this many connections. They keep their statements prepared,
-// since SQLite takes longer to compile a statement than to run it.
+// OpenPool opens a pool with at most this many connections. Each connection keeps its statements
+// prepared, since SQLite takes longer to compile a statement than to run it.
 func OpenPool(dsn string, connections int) (*sql.DB, error) {
 	connector, err := sqlite.NewConnector(dsn)
 	if err != nil {
@@ -27,8 +27,9 @@ func OpenPool(dsn string, connections int) (*sql.DB, error) {
 	return db, nil
 }
 
-// positional is a statement with ? for each parameter, and their names in that order: the driver
-// makes a string of each parameter's name, and looks for it, at every run.
+// positional is a statement with ? for each parameter, and the parameters' names in that order.
+// With named parameters, the driver would make a string of each name, and search for it, at every
+// run.
 type positional struct {
 	sql   string
 	names []string
@@ -36,12 +37,12 @@ type positional struct {
 
 var (
 	parameters = regexp.MustCompile(`'[^']*'|(LIMIT )?@([a-z_0-9]+)`)
-	positions  sync.Map // positional, by the text with names; as many as the program has statements
+	positions  sync.Map // the positional form of each statement, by its text with names; as many as the program has statements
 )
 
-// positionalText returns a statement with positional parameters. It replaces a parameter of LIMIT
-// by an expression: SQLite's planner reads the value of a bare parameter, so SQLite would compile
-// the statement again for each value.
+// positionalText returns the positional form of a statement. It replaces a parameter of LIMIT by an
+// expression. SQLite's planner reads the value of a bare parameter in LIMIT, so SQLite would
+// compile the statement again for each value.
 func positionalText(statement string) positional {
 	if x, ok := positions.Load(statement); ok {
 		return x.(positional)
@@ -100,7 +101,7 @@ type stmtCachingConn struct {
 	idle map[string]preparedStmt // prepared statements that do not run now, by their text
 }
 
-// takeStatement removes the statement with this text from the idle ones, or prepares it.
+// takeStatement removes the statement with this text from the idle statements, or prepares it.
 func (c *stmtCachingConn) takeStatement(ctx context.Context, text string) (preparedStmt, error) {
 	if stmt, ok := c.idle[text]; ok {
 		delete(c.idle, text)
@@ -113,8 +114,8 @@ func (c *stmtCachingConn) takeStatement(ctx context.Context, text string) (prepa
 	return stmt.(preparedStmt), nil
 }
 
-// putStatement makes a statement that has run idle again. If there are too many, it first closes
-// any other one.
+// putStatement adds a statement that has run to the idle statements. If there are too many idle
+// statements, it first closes one of them.
 func (c *stmtCachingConn) putStatement(text string, stmt preparedStmt) error {
 	if _, twice := c.idle[text]; twice {
 		return stmt.Close()
@@ -132,7 +133,7 @@ func (c *stmtCachingConn) putStatement(text string, stmt preparedStmt) error {
 	return nil
 }
 
-// mustRunUnprepared reports whether a text must not be prepared: it may have several statements, or
+// mustRunUnprepared reports whether a text must not be prepared. It may have several statements, or
 // be a PRAGMA, which can take effect when it is prepared.
 func mustRunUnprepared(text string) bool {
 	return strings.Contains(text, ";") || strings.HasPrefix(text, "PRAGMA")
@@ -191,7 +192,7 @@ func (c *stmtCachingConn) Close() error {
 	return c.sqliteConn.Close()
 }
 
-// stmtCachingRows gives its statement back when it is closed.
+// stmtCachingRows are rows that give their statement back when they are closed.
 type stmtCachingRows struct {
 	driver.Rows
 	done func() error

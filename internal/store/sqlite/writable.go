@@ -22,10 +22,10 @@ const (
 	sqliteIOErrShmSize                    = sqliteIOErr | 19<<8
 )
 
-// commitUndone reports whether a failed COMMIT certainly committed nothing. This is so if SQLite
-// did not write the last frame of the write-ahead log: then SQLite or the driver has rolled back.
-// After another error, such as a failed sync, the last frame may be in the file, and the
-// transaction may take effect after a crash, until a later commit overwrites the frame.
+// commitUndone reports whether a failed COMMIT certainly committed nothing: whether SQLite did not
+// write the last frame of the write-ahead log. Then SQLite or the driver has rolled back. After
+// another error, such as a failed sync, the last frame may be in the file. Then the transaction may
+// take effect after a crash, until a later commit overwrites the frame.
 // https://www.sqlite.org/lang_transaction.html, https://www.sqlite.org/walformat.html
 func commitUndone(err error) bool { return commitUndoneCode(sqliteCode(err)) }
 
@@ -57,8 +57,8 @@ func withCause(err error) error {
 	return err
 }
 
-// LastSendCommit implements sqldb.Engine. It always returns nil: health checks can Ping instead,
-// which is cheap.
+// LastSendCommit implements sqldb.Engine. It always returns nil: in SQLite a Ping is cheap, so
+// health checks Ping instead.
 func (db *DB) LastSendCommit() *sqldb.CommitTiming { return nil }
 
 // Ping implements sqldb.PerDatabase. It writes, since reading also works on a full disk. It

@@ -26,7 +26,7 @@ var (
 	errLost = store.WrapUncertain(errors.New("lost for a test"))
 )
 
-// nothingDone has the errors of the faults with which an access has no effect.
+// nothingDone has the error of each fault after which the access had no effect.
 var nothingDone = map[Fault]error{Down: errDown, Vague: errLost}
 
 // Stage is the point in an access at which the hook is called.
@@ -38,13 +38,13 @@ const (
 	Committing              // in a write, after its statements and before the commit; no other write runs meanwhile
 )
 
-// hook returns the fault of an access. It is called at each stage, with the name that the access
-// has for an Observer. It may wait: at Asking it holds no lock.
+// hook returns the fault of an access. It is called at each stage of the access. method is the name
+// that an Observer would get. A hook may wait at Asking, since no lock is held there.
 type hook func(ctx context.Context, method string, at Stage) Fault
 
-// SetFault makes later calls fail. f gets the name of the called method and returns the fault; nil
-// ends that. A call that writes asks f once, a call that reads asks before each statement. Calls of
-// f do not overlap, so f must neither call the store nor wait: SetHook is for that.
+// SetFault makes later calls fail. f gets the name of the called method and returns the fault. A
+// nil f ends the faults. A writing call asks f once; a reading call asks f before each statement.
+// Calls of f do not overlap, so f must neither call the store nor wait: use SetHook for that.
 func (d *DB) SetFault(f func(method string) Fault) {
 	if f == nil {
 		d.SetHook(nil)
@@ -61,8 +61,8 @@ func (d *DB) SetFault(f func(method string) Fault) {
 	})
 }
 
-// Fail makes later calls of these methods fail, or of all if none is named; SetFault(nil) ends
-// that.
+// Fail makes later calls of the named methods fail; if none is named, all calls. SetFault(nil) ends
+// the faults.
 func (d *DB) Fail(how Fault, methods ...string) {
 	d.SetFault(func(method string) Fault {
 		if len(methods) == 0 || slices.Contains(methods, method) {
@@ -72,7 +72,7 @@ func (d *DB) Fail(how Fault, methods ...string) {
 	})
 }
 
-// SetHook is SetFault for tests that act at both stages of a call. Calls of h may overlap.
+// SetHook is SetFault for tests that need both stages of a call. Calls of h may overlap.
 func (d *DB) SetHook(h hook) {
 	if h == nil {
 		d.hook.Store(nil)
@@ -96,8 +96,8 @@ type engine struct {
 	db *DB
 }
 
-// Read asks the hook before each statement. Lost acts as Vague, since a read changes nothing in any
-// case.
+// Read asks the hook before each statement. A read changes nothing, so Lost has the effect of
+// Vague.
 func (e engine) Read(ctx context.Context, method string, f func(sqldb.Tx) error) error {
 	ctx, cancel := store.WithCallTimeout(ctx)
 	defer cancel()

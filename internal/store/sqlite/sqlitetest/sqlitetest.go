@@ -1,4 +1,4 @@
-// Package sqlitetest is the store in memory, for tests, with faults as a test wants them.
+// Package sqlitetest has a store in memory for tests, whose calls a test can make fail.
 package sqlitetest
 
 import (
@@ -38,9 +38,9 @@ func Open(t testing.TB, now func() time.Time) *DB {
 	return db
 }
 
-// New is Open for programs that are not tests; they must close the DB. It opens a real SQLite with
-// the same schema, statements and transactions as a file, but with one connection for writing and
-// reading. So a read under way blocks every other call. Nothing that it starts outlives Close.
+// New is Open for programs that are not tests; they must close the DB. New opens a real SQLite with
+// the same schema, statements and transactions as a file. But one connection serves writes and
+// reads, so a read under way blocks every other call. After Close, no goroutine of the DB runs.
 func New(now func() time.Time) (*DB, error) {
 	image, err := emptySchema()
 	if err != nil {
@@ -62,16 +62,16 @@ func withFaults(pool *sql.DB, now func() time.Time) *DB {
 	return d
 }
 
-// Replica returns a second DB on the same connections, as another process has it, with its own
-// hook. Closing the first closes both.
+// Replica returns a second DB on the same connections, with a hook of its own: the view of another
+// process. Closing the first DB closes both.
 func (d *DB) Replica() *DB { return withFaults(d.pool, d.now) }
 
 // memoryPragmas are the pragmas of a database in memory. A rollback works as in a file, and nothing
 // is synced.
 const memoryPragmas = "_pragma=foreign_keys(1)&_pragma=journal_mode(MEMORY)&_pragma=synchronous(OFF)&_txlock=immediate"
 
-// openMemory opens an in-memory database over one connection; each connection would be a database
-// of its own.
+// openMemory opens an in-memory database over one connection. A second connection would be a second
+// database.
 func openMemory() (*sql.DB, error) { return sqlite.OpenPool("file::memory:?"+memoryPragmas, 1) }
 
 // emptySchema returns the image of an empty, migrated database. The migrations run once in a
@@ -92,8 +92,8 @@ var emptySchema = sync.OnceValues(func() (image []byte, err error) {
 // data.
 func (d *DB) Image() ([]byte, error) { return serialize(d.pool) }
 
-// SetBack removes the sends and verifications that were written since an instant, as a failover to
-// a standby that lags does, or a backup.
+// SetBack removes the sends and verifications that were written after an instant. A failover to a
+// standby that lags has this effect, and so has a restored backup.
 func (d *DB) SetBack(to time.Time) (err error) {
 	for _, statement := range []string{
 		`DELETE FROM outbox WHERE id IN (SELECT id FROM sends WHERE logged_at >= ?)`,
