@@ -34,13 +34,13 @@ func (a *Account) Columns() []Column {
 type Session struct {
 	ID           [32]byte // SHA-256 of the cookie's value: a copy of the table does not allow a login
 	Account      string
-	Bound        [32]byte // hash of the password or login provider at login; the session ends when that changes
+	Bound        [32]byte // hash of the account's password or of the login provider, at login; if that changes, the session ends
 	Via          string   // the login provider; empty: by password
 	Granted      string   // the login provider's claim that gave the role; empty: the person has an account
 	FactorPassed bool     // the second factor was checked at login
 	StartedAt    time.Time
 	SeenAt       time.Time
-	FactorAt     time.Time // MadeAt of the account's second factor, only read; zero: it has none
+	FactorAt     time.Time // MadeAt of the account's second factor, which the store only reads here; zero: no second factor
 }
 
 // Columns returns the columns of the row.
@@ -58,8 +58,8 @@ func (s *Session) Columns() []Column {
 	}
 }
 
-// Validated validates the session, and act, the audit entry that is written with it. It returns act
-// as it is stored; errors wrap ErrBadRequest.
+// Validated validates the session and act, the audit entry that is written with the session. It
+// returns act as the store writes it; errors wrap ErrBadRequest.
 func (s Session) Validated(act AuditEntry) (AuditEntry, error) {
 	if !AreValidTexts(s.Account, s.Via, s.Granted) {
 		return act, BadRequestf("a text of a session can't be stored")
@@ -67,8 +67,8 @@ func (s Session) Validated(act AuditEntry) (AuditEntry, error) {
 	return act.Validated()
 }
 
-// AccountChange sets the fields that are not nil. It leaves the others as they are in the database,
-// so two changes of different fields at the same time both take effect.
+// AccountChange sets the fields that are not nil. Nil fields stay as they are in the database, so
+// two changes of different fields at the same time both take effect.
 type AccountChange struct {
 	Role, Password, Identity *string
 	DisabledAt               *time.Time // the zero time: may log in again
@@ -89,8 +89,8 @@ var (
 // of a-z, 0-9, dot, dash and underscore.
 func IsAccountName(name string) bool { return accountNamePattern.MatchString(name) }
 
-// Validated validates the account, and act, the audit entry that is written with it. It returns act
-// as it is stored; errors wrap ErrBadRequest.
+// Validated validates the account and act, the audit entry that is written with the account. It
+// returns act as the store writes it; errors wrap ErrBadRequest.
 func (a Account) Validated(act AuditEntry) (AuditEntry, error) {
 	if !IsAccountName(a.Name) || !slices.Contains(roles, a.Role) || !AreValidTexts(a.Password, a.Identity) {
 		return act, BadRequestf("an account has a name of small letters and digits, and a role")
@@ -116,8 +116,8 @@ func (a Account) WithChange(c AccountChange) Account {
 }
 
 // Validated validates the account's name, the change, and act, the audit entry that is written with
-// the change. It returns act as it is stored, without the change. The error is fault.NotFound if no
-// account can have the name, else it wraps ErrBadRequest.
+// the change. It returns act as the store writes it, still without the change. The error is
+// fault.NotFound if no account can have the name; otherwise it wraps ErrBadRequest.
 func (c AccountChange) Validated(name string, act AuditEntry) (AuditEntry, error) {
 	if !IsAccountName(name) {
 		return act, fault.NotFound

@@ -9,13 +9,13 @@ import (
 	"sendcode/internal/base/recipient"
 )
 
-// NewEvent is an event for the app that is written together with a change. The zero value writes
-// none.
+// NewEvent is an event for the app that the store writes together with a change. The zero value
+// writes no event.
 type NewEvent struct {
-	ID   uuid.UUID // version 7; the same in repeated deliveries, so that the receiver recognizes them
+	ID   uuid.UUID // version 7; repeated deliveries of an event have the same ID, so that the receiver recognizes them
 	Type string    // of EventTypes; empty: write no event
-	// Status of the send or the verification at that time. Finish ignores it and writes the
-	// outcome's.
+	// Status of the send or the verification at that time. Finish ignores this field, and writes
+	// the status of the outcome.
 	Status string
 	Test   bool // the recipient is a test recipient
 }
@@ -54,8 +54,8 @@ var EventTypes = []EventType{
 // or by the last wrong one.
 var CheckEventTypes = map[bool]string{true: VerificationApproved, false: VerificationLocked}
 
-// ExpiryEventID returns the ID of the event of the expiry of v. It is derived from v, so that the
-// event is written once.
+// ExpiryEventID returns the ID of the event that reports the expiry of v. The ID is derived from v,
+// so that the event is written only once.
 func ExpiryEventID(v Verification) uuid.UUID {
 	id := uuid.UUID(uuid.NewSHA1(uuid.NameSpaceURL, []byte("expired:"+v.ID)))
 	binary.BigEndian.PutUint64(id[:],
@@ -66,7 +66,7 @@ func ExpiryEventID(v Verification) uuid.UUID {
 // ExpiryCursor is a place in the order in which verifications expire.
 type ExpiryCursor struct {
 	At time.Time
-	ID string // of the last verification read at that instant; empty: none
+	ID string // ID of the last verification that was read with that expiry; empty: none
 }
 
 // EventState is the state of an event's delivery.
@@ -93,7 +93,7 @@ type AppEvent struct {
 	At             time.Time // time of the change, on the database's clock
 	State          EventState
 	Attempt        int
-	DueAt          time.Time // the next attempt's time, or the end of the lease; zero once ended
+	DueAt          time.Time // time of the next attempt, or end of the lease; zero: the delivery has ended
 	EndedAt        time.Time // zero while pending
 	Answer         string    // result of the last attempt: a word or an HTTP status
 
@@ -139,7 +139,7 @@ type AppEventLimit struct {
 type AppEventOutcome struct {
 	AttemptID
 	State  EventState    // EventPending: the delivery is tried again
-	After  time.Duration // with EventPending: until the next attempt may start
+	After  time.Duration // with EventPending: how long until the next attempt may start
 	Answer string
 }
 

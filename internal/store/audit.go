@@ -13,8 +13,8 @@ import (
 
 // AuditEntry records one action of an administrator. Entries never change, except that an erasure
 // removes the recipient. If the action changes the store, the entry is written in the same
-// transaction. Otherwise an entry with AuditBegun is written before the action, and a second entry
-// completes it afterwards.
+// transaction. Otherwise, an entry with AuditBegun is written before the action, and a second entry
+// completes the first afterwards.
 type AuditEntry struct {
 	ID        uuid.UUID // version 7
 	At        time.Time // on the database's clock; the database sets it
@@ -28,7 +28,7 @@ type AuditEntry struct {
 	Recipient recipient.Hash // zero: the action had no recipient, or ForgetDueErased of package sqldb deleted the hash
 	To        string         // masked; ErasedMask after an erasure
 	Target    string         // ID of a send, or the name of an account
-	Reason    string         // in the administrator's words; no erasure removes it, so it must not name a recipient
+	Reason    string         // written by the administrator; no erasure removes it, so it must not name a recipient
 	Outcome   AuditOutcome
 	Detail    string    // machine-readable: the cause of a failure, or the changes
 	Completes uuid.UUID // ID of the entry with outcome AuditBegun that this entry completes; uuid.Nil: none

@@ -31,9 +31,9 @@ func TruncateToMicroseconds(t time.Time) time.Time {
 	return time.UnixMicro(t.UnixMicro()).UTC()
 }
 
-// AreValidTexts reports whether every database can store all of these texts: at most MaxTextBytes
-// bytes (an index must hold them), UTF-8, no NUL. Postgres would reject others, together with all
-// rows in the same statement.
+// AreValidTexts reports whether every database can store all of these texts: UTF-8 without NUL, at
+// most MaxTextBytes bytes each, so that an index can hold them. Postgres would reject an invalid
+// text and, with it, all rows of the same statement.
 func AreValidTexts(texts ...string) bool {
 	return !slices.ContainsFunc(texts, func(s string) bool {
 		return len(s) > MaxTextBytes || !utf8.ValidString(s) || strings.ContainsRune(s, 0)
@@ -79,21 +79,21 @@ func ValidatedIntent(in Intent) (Intent, error) {
 // PurposeSeparator joins a list of purposes to one text, for a statement's parameter.
 const PurposeSeparator = "\x1f"
 
-// Sanitized returns the outcome as it is stored. Texts of a mail server that no database can store
-// are repaired, not rejected: without a stored outcome the send would stay in flight.
+// Sanitized returns the outcome as the store writes it. A text of a mail server that no database
+// can store is repaired, not rejected: without a stored outcome the send would stay in flight.
 func (o Outcome) Sanitized() Outcome {
 	o.Reason, o.Provider, o.ProviderCode = sanitized(o.Reason), sanitized(o.Provider), sanitized(o.ProviderCode)
 	o.Took, o.Suppress = max(0, o.Took).Truncate(time.Microsecond), o.Suppress.sanitized()
 	return o
 }
 
-// sanitized returns the suppression as it is stored.
+// sanitized returns the suppression as the store writes it.
 func (n NewSuppression) sanitized() NewSuppression {
 	n.For, n.Words = max(0, n.For).Truncate(time.Microsecond), sanitized(n.Words)
 	return n
 }
 
-// Sanitized returns the postponement as it is stored, with its texts repaired.
+// Sanitized returns the postponement as the store writes it, with its texts repaired.
 func (p Postponement) Sanitized() Postponement {
 	p.Reason, p.Provider, p.ProviderCode = sanitized(p.Reason), sanitized(p.Provider), sanitized(p.ProviderCode)
 	return p
@@ -109,8 +109,9 @@ func sanitized(s string) string {
 	return s
 }
 
-// MergeRefusals merges refusals with the same ID into one row (counts are added), and sorts the
-// rows by ID. So one statement writes each row once, and two replicas lock rows in the same order.
+// MergeRefusals merges refusals with the same ID into one row, with the sum of their counts, and
+// sorts the rows by ID. So one statement writes each row once, and two replicas lock rows in the
+// same order.
 func MergeRefusals(refusals []SendOrRefusal) []SendOrRefusal {
 	byID := map[uuid.UUID]SendOrRefusal{}
 	for _, r := range refusals {
@@ -133,8 +134,8 @@ func MergeRefusals(refusals []SendOrRefusal) []SendOrRefusal {
 	return rows
 }
 
-// sanitizeRefusal makes a refusal with these columns its row, without LoggedAt. Texts that no
-// database could store are repaired, not rejected, since every refused request is recorded.
+// sanitizeRefusal prepares a refusal for its row, except LoggedAt. It repairs a text that no
+// database can store, and does not reject it, since every refused request is recorded.
 func sanitizeRefusal(r *SendOrRefusal, columns []Column) {
 	for _, c := range columns {
 		if text, ok := c.Field.(*string); ok && c.Flags&InsertedByRefusal != 0 {
@@ -160,7 +161,7 @@ func (f Filter) MayMatchRefusals() bool {
 	return (f.Status == "" || f.Status == Refused) && f.Provider+f.Request == "" && f.Labels == Labels{} && f.Outcome == ""
 }
 
-// RuleSeparator joins the names of rules in a column. No name contains it.
+// RuleSeparator stands between the names of rules in a column. No name contains it.
 const RuleSeparator = ","
 
 // Validate returns an error that wraps ErrBadRequest if the query names no holder, or has a text

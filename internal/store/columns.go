@@ -1,6 +1,6 @@
 package store
 
-// Column is the database column of one field of a row. Package columns makes statements from
+// Column is the database column of one field of a row. Package sqlgen makes statements from
 // columns.
 type Column struct {
 	Name string
@@ -18,7 +18,7 @@ type ColumnFlags int
 const (
 	InsertedByBegin   ColumnFlags = 1 << iota // Begin inserts it
 	InsertedByRefusal                         // RecordRefusals inserts it in the table refusals
-	InsertedColumn                            // the INSERT of a table that neither Begin nor RecordRefusals writes inserts it
+	InsertedColumn                            // an INSERT writes it, in a table that neither Begin nor RecordRefusals writes
 	NullableColumn                            // the zero value is stored as NULL
 	WriteOnlyColumn                           // only an index uses it; no statement reads it
 	PersonalColumn                            // an erasure empties it

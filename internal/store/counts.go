@@ -36,9 +36,9 @@ func RecipientLockKey(s Send) int64 {
 //   - ReasonPaused: the channel, the purpose or the prefix was paused
 //   - ReasonEnded: the verification was approved or canceled while the send waited
 //
-// Failed sends are refunded. To bound them, two rules count them, over all purposes of a recipient.
-// A failure of the address (Outcome.BadAddress) counts for a day; see Intent.RejectionRules. Any
-// other failure counts for an hour, only in the limiter; see FailedSend.
+// A failed send is refunded. So two other rules bound the number of failed sends to a recipient,
+// over all purposes. A failure of the address (Outcome.BadAddress) counts for a day; see
+// Intent.RejectionRules. Any other failure counts for an hour, only in the limiter; see FailedSend.
 const (
 	ReasonRejected     = "rejected"
 	ReasonOptedOut     = "opted_out"
@@ -48,14 +48,14 @@ const (
 	ReasonEnded        = "ended"
 )
 
-// CountsAsRejected reports whether a send that failed for this reason may say that the address
+// CountsAsRejected reports whether a send with this reason may have failed because the address
 // takes no messages.
 func CountsAsRejected(reason string) bool {
 	return reason == ReasonRejected || reason == ReasonSuppressed || reason == ReasonOptedOut
 }
 
-// CountsTowardBackoffRule reports whether the rule backoff counts a send that failed for this
-// reason. It is false if an administrator or the caller ended the send.
+// CountsTowardBackoffRule reports whether the rule "backoff" counts a send that failed for this
+// reason. It does not if an administrator or the caller ended the send.
 func CountsTowardBackoffRule(reason string) bool {
 	return reason != ReasonEnded && reason != ReasonErased
 }
@@ -65,11 +65,11 @@ type FailedSend struct {
 	ID      uuid.UUID
 	EndedAt time.Time // on the database's clock
 	Purpose string
-	// the function CountsTowardBackoffRule is true for its reason, no reset took it back, and no
-	// message to the recipient has been sent since it ended
+	// whether the rule "backoff" counts the send: the function CountsTowardBackoffRule is true for
+	// its reason, no reset took it back, and no message to the recipient was sent after it ended
 	CountsTowardBackoffRule bool
 	Paused                  bool // a pause stopped it
-	PauseInForce            bool // a pause of its prefix and class is in force now
+	PauseInForce            bool // a pause of the send's prefix and class is in force now
 }
 
 // FailedSendsQuery selects the FailedSends of a recipient that ended less than Within ago.

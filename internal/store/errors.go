@@ -23,8 +23,8 @@ func WrapUncertain(err error) error {
 }
 
 // IsStoreError reports whether err is one of the store's own errors (fault.Unavailable,
-// fault.NotFound, ErrBadRequest, *OtherKeysError) or a *fault.InvalidError, such as that of
-// CheckRequest.Judge. Callers pass all of these on unchanged.
+// fault.NotFound, ErrBadRequest, *OtherKeysError), or a *fault.InvalidError such as
+// CheckRequest.Judge returns. Callers return all these errors unchanged.
 func IsStoreError(err error) bool {
 	if _, invalid := errors.AsType[*fault.InvalidError](err); invalid {
 		return true
@@ -43,11 +43,11 @@ var (
 	ErrReadOnly = errors.New("store: the database is read-only")
 	// ErrNoPermission: the login lacks a right on a table, or may not see its rows.
 	ErrNoPermission = errors.New("store: a right on the tables is missing")
-	// ErrStandbyAway: a commit waits for synchronous standbys, and too few of them answer.
+	// ErrStandbyAway: a commit waits for synchronous standbys, but too few of them answer.
 	ErrStandbyAway = errors.New("store: each commit waits for a synchronous standby that does not answer")
 	// ErrSchema: the database does not have the schema of this program.
 	ErrSchema = errors.New("store: the database has a schema other than this program")
 	// ErrLaterSchema: a later version of the program has migrated the database. This version can
-	// still serve from it, and no write fails by it. It wraps ErrSchema.
+	// still serve from the database; no write fails. ErrLaterSchema wraps ErrSchema.
 	ErrLaterSchema = fmt.Errorf("%w, a later one", ErrSchema)
 )

@@ -6,7 +6,7 @@ import "encoding/json"
 type ExportedTable struct {
 	Name  string
 	About string // content of a row, and how long it is kept; {retention} is the retention of the settings
-	// why each column that is not exported is left out, by column
+	// the reason why a column is not exported, by the column's name
 	LeftOut map[string]string
 }
 

@@ -6,11 +6,11 @@ import (
 	"github.com/google/uuid"
 )
 
-// IdempotencyClaim is the use of an Idempotency-Key by a request
+// IdempotencyClaim says that a request uses an Idempotency-Key
 // (draft-ietf-httpapi-idempotency-key-header). All requests with one key lead to one send. The
-// claim fixes the send's ID before any gate decides. Both gates recognize an ID; so if a process
-// dies, the next request with the key finds that process's send. The claim is complete when the
-// send has a row.
+// claim fixes the ID of that send before any gate decides. Both gates recognize a repeated ID. So
+// if a process dies, the next request with the key finds the dead process's send. The claim is
+// complete when the send has a row.
 type IdempotencyClaim struct {
 	// keyed hash of the Idempotency-Key and its caller, so that two callers never share a claim
 	Key         [32]byte
@@ -34,14 +34,14 @@ const (
 // IdempotencyClaimAnswer is the answer to a claim.
 type IdempotencyClaimAnswer struct {
 	State        IdempotencyClaimState
-	SendID       uuid.UUID    // with IdempotencyClaimGranted: IdempotencyClaim.SendID, or the one of an earlier holder of the claim
-	Send         Send         // with IdempotencyClaimDone, as it is now
-	Verification Verification // with IdempotencyClaimDone, as it is now; zero if it was deleted
+	SendID       uuid.UUID    // with IdempotencyClaimGranted: the SendID of the claim, or of the claim's earlier holder
+	Send         Send         // with IdempotencyClaimDone: the send as it is now
+	Verification Verification // with IdempotencyClaimDone: the verification as it is now; zero if it was deleted
 	Now          time.Time    // on the database's clock
 }
 
-// OldClaimsDeletedPerCall is the number of claims past their life that each call of
-// ClaimIdempotencyKey deletes. So old claims need no background job.
+// OldClaimsDeletedPerCall is how many claims past their life each call of ClaimIdempotencyKey
+// deletes, so that no background job has to.
 const OldClaimsDeletedPerCall = 2
 
 // IdempotencyClaimRow is a claim as it is stored.
@@ -50,9 +50,9 @@ type IdempotencyClaimRow struct {
 	SendID      uuid.UUID
 }
 
-// Answer returns the answer to c. r is the stored row of c's key. s is the send with r.SendID; it
-// is zero without one. v is that send's verification. held: the request that made c holds the claim
-// now.
+// Answer returns the answer to the claim c. r is the stored row of c's key. s is the send with the
+// ID r.SendID, or zero if there is none; v is the verification of s. held: the request that made c
+// now holds the claim.
 func (r IdempotencyClaimRow) Answer(c IdempotencyClaim, held bool, s Send, v Verification, now time.Time) IdempotencyClaimAnswer {
 	out := IdempotencyClaimAnswer{State: IdempotencyClaimBusy, Now: now}
 	switch {

@@ -15,10 +15,10 @@ import (
 	"sendcode/internal/base/fault"
 )
 
-// In Postgres, the table sends has one partition for each week. A partition is a range of IDs,
-// since an ID begins with its time; so the primary key is unique over all partitions. A statement
-// that reads a time range also bounds the IDs, so that Postgres skips the other partitions. It
-// widens the bounds by MaxIDTimeDrift, since the time in an ID may differ by as much from LoggedAt.
+// In Postgres, the table sends has one partition for each week. A partition is a range of IDs. IDs
+// begin with their time, so the primary key is unique over all partitions. A statement that reads a
+// time range also bounds the IDs, so that Postgres skips the other partitions. The time in an ID
+// may differ from LoggedAt by MaxIDTimeDrift, so these bounds are wider by as much.
 
 // MaxIDTimeDrift is the largest difference between the time in a send's ID and the database's clock
 // when the row is written. An Idempotency-Key may have fixed the ID up to a day earlier.
@@ -26,16 +26,16 @@ const MaxIDTimeDrift = 48 * time.Hour
 
 // Causes of a failed write. An error that wraps one of them also wraps fault.Unavailable.
 var (
-	// ErrIDTimeDrift: the time in the ID is too far from the database's clock. One of the two
-	// clocks is wrong.
+	// ErrIDTimeDrift: the time in the ID differs too much from the database's clock. The clock of
+	// the database or of this process is wrong.
 	ErrIDTimeDrift = errors.New("store: the clock that made the ID is too far from the database's")
 	// ErrNoPartition: there is no partition for the row's time; see EnsurePartitions of package
 	// sqldb.
 	ErrNoPartition = errors.New("store: no partition for that time")
 )
 
-// IDGenerator makes UUIDs version 7 that sort in the order in which they were made here (RFC 9562
-// section 6.2, method 3). The zero value is ready; safe for concurrent use.
+// IDGenerator makes UUIDs version 7 that sort in the order in which this generator made them (RFC
+// 9562 section 6.2, method 3). The zero value is ready; safe for concurrent use.
 type IDGenerator struct {
 	mu   sync.Mutex
 	last uint64 // 48 bits of ms since 1970, 12 bits of a fraction
@@ -45,8 +45,8 @@ type IDGenerator struct {
 // of IDGenerator.last. If the clock is set back by more, the next ID has the clock's time.
 const maxAheadOfClock = 1000 << 12
 
-// New makes an ID of the time at, or of a slightly later one so that it sorts after the last ID.
-// Error: the system has no randomness.
+// New makes an ID of the time at. If that ID would not sort after the last one, its time is
+// slightly later. Error: the system has no randomness.
 func (g *IDGenerator) New(at time.Time) (uuid.UUID, error) {
 	id, err := uuid.NewRandom()
 	if err != nil {
@@ -63,20 +63,20 @@ func (g *IDGenerator) New(at time.Time) (uuid.UUID, error) {
 	return id, nil
 }
 
-// LowestID returns the smallest ID that a send of this millisecond can have, as sendcode_lowest_id
-// does in SQL.
+// LowestID returns the smallest ID that a send of the millisecond of at can have. The SQL function
+// sendcode_lowest_id returns the same ID.
 func LowestID(at time.Time) (id uuid.UUID) {
 	binary.BigEndian.PutUint64(id[:], uint64(max(0, at.UnixMilli()))<<16)
 	return id
 }
 
-// TimeOfID returns the instant that an ID begins with, in UTC, to the millisecond.
+// TimeOfID returns the time at the beginning of an ID, in UTC, to the millisecond.
 func TimeOfID(id uuid.UUID) time.Time {
 	return time.UnixMilli(int64(binary.BigEndian.Uint64(id[:8]) >> 16)).UTC()
 }
 
-// CheckIDTimeDrift returns an error that wraps ErrIDTimeDrift and fault.Unavailable if the time in
-// the ID is more than MaxIDTimeDrift before or after now; else nil.
+// CheckIDTimeDrift returns an error if the time in the ID is more than MaxIDTimeDrift before or
+// after now. The error wraps ErrIDTimeDrift and fault.Unavailable.
 func CheckIDTimeDrift(id uuid.UUID, now time.Time) error {
 	first, last := LowestID(now.Add(-MaxIDTimeDrift)), LowestID(now.Add(MaxIDTimeDrift))
 	if bytes.Compare(id[:], first[:]) < 0 || bytes.Compare(id[:], last[:]) > 0 {
@@ -86,16 +86,17 @@ func CheckIDTimeDrift(id uuid.UUID, now time.Time) error {
 	return nil
 }
 
-// NewVerificationID returns an ID for a verification that is opened at that time: its week in three
-// characters, so that rows of one week can lie together, and then 128 random bits, since the ID
-// allows to read, check and cancel the verification.
+// NewVerificationID returns an ID for a verification that is opened at the time at. The ID begins
+// with the week, in three characters, so that rows of one week can lie together. 128 random bits
+// follow, since the ID allows to read, check and cancel the verification.
 func NewVerificationID(at time.Time) string {
 	var random [16]byte
 	_, _ = rand.Read(random[:]) // never fails
 	return verificationIDFromBits(at, random)
 }
 
-// verificationIDFromBits is NewVerificationID with given bits. They must not be guessable.
+// verificationIDFromBits returns the ID that NewVerificationID makes of these 128 bits, which must
+// not be guessable.
 func verificationIDFromBits(at time.Time, secret [16]byte) string {
 	week := max(0, (at.Unix()+3*86400)/(7*86400)) // 1970 began on a Thursday
 	var id [3 + 26]byte

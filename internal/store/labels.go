@@ -4,8 +4,8 @@ import (
 	"iter"
 )
 
-// Labels are texts that a caller gives a request, so that its sends are found by them. A label has
-// one name in requests, answers, columns, filters and the export.
+// Labels are texts that a caller gives to a request, so that its sends can be found by them. A
+// label has one name in requests, answers, columns, filters and the export.
 type Labels struct {
 	Reference string `json:"reference,omitempty"`
 }
@@ -16,13 +16,14 @@ type label struct {
 	text *string
 }
 
-// fields are all labels. They are an array, so that nothing is allocated.
+// fields returns all labels, as an array, so that nothing is allocated.
 func (l *Labels) fields() [1]label { return [...]label{{"reference", &l.Reference}} }
 
 // LabelColumns returns the columns of the labels, in the tables sends and verifications.
 func (l *Labels) LabelColumns() []Column { return l.withColumns(nil) }
 
-// withColumns returns a row's own columns and those of its labels, in one allocation.
+// withColumns returns the columns own of a row, followed by the columns of its labels, in one
+// allocation.
 func (l *Labels) withColumns(own []Column) []Column {
 	all := append(make([]Column, 0, len(own)+len(l.fields())), own...)
 	for _, f := range l.fields() {
@@ -52,7 +53,7 @@ func (l Labels) valid() bool {
 	return true
 }
 
-// Or returns the labels with those of other in place of empty ones.
+// Or returns the labels; each empty label is replaced by the label of other.
 func (l Labels) Or(other Labels) Labels {
 	others := other.fields()
 	for i, f := range l.fields() {

@@ -2,10 +2,10 @@ package store
 
 import "time"
 
-// LimiterEvent is an event in a bucket of an in-process limiter, kept since no other row records
-// it. Instants are on the database's clock.
+// LimiterEvent is an event in a bucket of an in-process limiter. The store keeps it because no
+// other row records the event. Instants are on the database's clock.
 type LimiterEvent struct {
-	Bucket   []byte    // its name, encrypted; equal names have equal ciphertexts
+	Bucket   []byte    // the bucket's name, encrypted; equal names have equal ciphertexts
 	ID       string    // at most 64 bytes; empty: a reset ended all events of the bucket
 	At       time.Time // without meaning for a refunded event
 	Until    time.Time // the event counts before this instant

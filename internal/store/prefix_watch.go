@@ -8,18 +8,18 @@ import (
 	"github.com/google/uuid"
 )
 
-// Fraudsters request codes for phone numbers that earn them money with each message, and never
-// enter the codes. So a prefix of such numbers has few approved codes. The watch compares sent and
-// approved codes for each app, prefix and class of callers, so that fraud by strangers pauses only
-// strangers.
+// Fraudsters request codes for phone numbers that earn them money with each message, and they never
+// enter the codes. So the prefix of such numbers has few approved codes. The watch compares sent
+// and approved codes for each app, prefix and class of callers. Fraud by strangers therefore pauses
+// messages to strangers only.
 
 // PrefixWatch has the settings of the automatic pauses of prefixes of phone numbers.
 type PrefixWatch struct {
 	MinSends           int           // least number of text messages to judge a prefix; 0: no watch
 	MinApprovedPercent int           // a prefix with a lower percentage of approved codes is paused; 1 to 50
 	TTL                time.Duration // life of a code; codes that may still be entered are not counted
-	Exempt             []string      // prefixes that begin with one of these are never paused
-	Apps               []string      // Only: the watched apps; else those that are not
+	Exempt             []string      // no prefix that begins with one of these texts is paused
+	Apps               []string      // with Only: the apps that are watched; without: the apps that are not watched
 	Only               bool
 }
 
@@ -27,8 +27,8 @@ type PrefixWatch struct {
 // other prefixes.
 const UnknownUsualPercent = -1
 
-// PrefixPause stops an app's text messages to numbers with a prefix, for callers of a class, from
-// Since to Until or until it is lifted.
+// PrefixPause stops an app's text messages to numbers with a prefix, for callers of one class. It
+// lasts from Since to Until, or until an administrator lifts it.
 type PrefixPause struct {
 	ID       uuid.UUID
 	App      string
@@ -38,9 +38,9 @@ type PrefixPause struct {
 	Since    time.Time
 	Until    time.Time
 	Sends    int // sends that were counted when the pause began
-	Approved int // how many of their codes were approved
-	// the percentage of the class's codes at other prefixes that were approved: of the same country
-	// or of all countries, whichever is higher; or UnknownUsualPercent
+	Approved int // how many codes of these sends were approved
+	// the percentage of approved codes of the class at other prefixes, in the same country or in
+	// all countries, whichever is higher; or UnknownUsualPercent
 	UsualPercent int
 	LiftedAt     time.Time // zero: not lifted
 	LiftedBy     string
@@ -93,8 +93,8 @@ func (a AuditEntry) WithLiftedPause(p PrefixPause) AuditEntry {
 	return a
 }
 
-// Validated returns the request and act, the audit entry that is written with it (nil: none), as
-// they are stored. Error: act is invalid (ErrBadRequest).
+// Validated returns the request as the store reads it, and act, its audit entry (nil: none), as the
+// store writes it. Error: act is invalid (ErrBadRequest).
 func (l LiftPauseRequest) Validated(act *AuditEntry) (LiftPauseRequest, *AuditEntry, error) {
 	l.By, l.Why = sanitized(l.By), sanitized(l.Why)
 	act, err := validatedAuditEntry(act)

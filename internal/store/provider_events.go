@@ -15,8 +15,8 @@ const (
 	ProviderBounced    ProviderEventKind = "bounced"
 	ProviderOptedOut   ProviderEventKind = "opted_out"
 	ProviderComplained ProviderEventKind = "complained"
-	ProviderUnmapped   ProviderEventKind = "unmapped" // of a type that the configuration does not map; it has no rank
-	ProviderDelayed    ProviderEventKind = "delayed"  // a mail server goes on trying; it has no rank
+	ProviderUnmapped   ProviderEventKind = "unmapped" // the provider's type of event is not in the configuration; without a rank
+	ProviderDelayed    ProviderEventKind = "delayed"  // a mail server will try again; without a rank
 )
 
 // ProviderEvent is a provider's report on a send. A send has at most one event of each kind; a
@@ -24,7 +24,7 @@ const (
 type ProviderEvent struct {
 	Send     uuid.UUID
 	Kind     ProviderEventKind
-	At       time.Time // the provider's time of the event; HeardAt if it is missing or later
+	At       time.Time // the provider's time of the event; HeardAt if the provider gave none or a later time
 	HeardAt  time.Time // on the database's clock; the database sets it
 	Provider string    // its name in the configuration
 	Detail   string    // SMTP codes or one word
@@ -42,14 +42,14 @@ func (p *ProviderEvent) Columns() []Column {
 	}
 }
 
-// Sanitized returns the event and its suppression as they are stored.
+// Sanitized returns the event and its suppression as the store writes them.
 func (p ProviderEvent) Sanitized(suppress NewSuppression) (ProviderEvent, NewSuppression) {
 	p.At, p.Provider, p.Detail = TruncateToMicroseconds(p.At), sanitized(p.Provider), sanitized(p.Detail)
 	return p, suppress.sanitized()
 }
 
-// WithTimes returns the event with HeardAt set to now. An At that is missing or later is set to
-// now too.
+// WithTimes returns the event with HeardAt set to now. If At is missing or later than now, it
+// becomes now.
 func (p ProviderEvent) WithTimes(now time.Time) ProviderEvent {
 	p.HeardAt = now
 	if p.At.IsZero() || p.At.After(now) {
@@ -58,7 +58,8 @@ func (p ProviderEvent) WithTimes(now time.Time) ProviderEvent {
 	return p
 }
 
-// Suppression returns the suppression that the event causes for the recipient of row, its send.
+// Suppression returns the suppression of the recipient that the event causes. row is the event's
+// send.
 func (p ProviderEvent) Suppression(suppress NewSuppression, row Send) Suppression {
 	if row.To == ErasedMask {
 		suppress.Words = ""

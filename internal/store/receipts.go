@@ -6,7 +6,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// PendingReceipt is a message that a carrier took and that has no receipt yet.
+// PendingReceipt is a message that a carrier took, and whose receipt is still missing.
 type PendingReceipt struct {
 	Carrier string    // its name in the configuration
 	ID      string    // the carrier's ID of the message
@@ -28,11 +28,10 @@ func (p *PendingReceipt) Columns() []Column {
 const (
 	FirstPollPause   = 30 * time.Second // between the first and the second poll
 	LongestPollPause = 6 * time.Hour    // longest pause between two polls
-	AwaitReceiptFor  = 72 * time.Hour   // then the carrier is no longer polled
+	AwaitReceiptFor  = 72 * time.Hour   // after this time, the carrier is polled no longer
 	PollDoublings    = 10               // number of pauses until LongestPollPause, each twice as long as the one before
 )
 
-// A receipt changes a send that went out, or may have, to Delivered or Undelivered. A repeated or
-// late receipt changes nothing, except that Undelivered becomes Delivered if the message arrived
-// after all. The send still counts in the quota. A receipt does not prove that the phone is the
-// recipient's.
+// A receipt changes a send that went out, or may have gone out, to Delivered or Undelivered. A
+// repeated or late receipt changes nothing, with one exception: Undelivered becomes Delivered. The
+// send still counts in the quota. A receipt does not prove that the phone belongs to the recipient.

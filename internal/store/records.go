@@ -22,8 +22,8 @@ const (
 	Unknown Status = "unknown" // may have been delivered; never sent again, never refunded
 	// Only text messages: the carrier's receipt.
 	Delivered Status = "delivered" // the message reached the phone
-	// the message did not reach the phone; not refunded, since the carrier took it; see also
-	// StatusForApp
+	// the message did not reach the phone; not refunded, since the carrier took the message; see
+	// also StatusForApp
 	Undelivered Status = "undelivered"
 
 	Refused Status = "refused" // a refusal, not a send
@@ -38,9 +38,9 @@ type Class string
 
 // The classes of callers.
 const (
-	SecretKeyClass Class = ""        // a back end, for a person that it knows
+	SecretKeyClass Class = ""        // a back end that asks for a person whom it knows
 	KnownBrowser   Class = "known"   // a browser in which an earlier code of this recipient was entered
-	UnknownBrowser Class = "unknown" // any other browser, or a back end that acts for one
+	UnknownBrowser Class = "unknown" // any other browser, or a back end that asks for such a browser
 )
 
 // Name returns the name of the class in log lines, in the admin API and in keys of texts: secret,
@@ -51,13 +51,12 @@ func (c Class) Name() string { return cmp.Or(string(c), "secret") }
 var Classes = []Class{SecretKeyClass, KnownBrowser, UnknownBrowser}
 
 // IsStranger reports whether callers of the class are strangers. Strangers have their own share of
-// the service's resources: concurrent requests, attempts and memory. Configured rules and caps that
-// are wider than one recipient also treat known browsers as strangers; see
-// policy.IsStrangerInScope.
+// the service's resources: concurrent requests, attempts and memory. In rules and caps that are
+// wider than one recipient, known browsers are strangers, too; see policy.IsStrangerInScope.
 func (c Class) IsStranger() bool { return c == UnknownBrowser }
 
-// Queue names one of the outbox's queues. Each channel has two: one for sends of strangers, one for
-// all others.
+// Queue names a queue of the outbox. Each channel has two queues: one for the sends of strangers,
+// one for all other sends.
 type Queue struct {
 	Channel   recipient.Channel
 	Strangers bool // see Class.IsStranger
@@ -86,9 +85,9 @@ type Verification struct {
 	To         string // masked
 	Sealed     []byte // the full recipient, encrypted; empty once erased
 	Holder     string // requests with the same holder may resend without the ID; empty: a browser opened it
-	Class      Class  // class of the caller that opened it; the bounds on failed checks are per class
-	Nonce      []byte // 16 random bytes from which the code is derived; stored nowhere else
-	KeyID      string // names the key in the ring for the derivation of the code
+	Class      Class  // class of the caller that opened the verification; the bounds on failed checks are per class
+	Nonce      []byte // 16 random bytes from which the code is derived; the code itself is not stored
+	KeyID      string // ID of the key in the ring from which the code is derived
 	CodeLength int
 	Alphabet   string // of the code; a code.Alphabet
 	Locale     string
@@ -108,32 +107,33 @@ type Verification struct {
 	// number of Attempts that a reset of the quota took back: the bounds on failed checks ignore
 	// them
 	AttemptsReset int
-	// CallerChecks: the caller made the code and checks it. It is never checked or sent again here;
-	// see Intent.Code.
+	// CallerChecks: the caller made the code, and checks it without the service. The service never
+	// checks the code and never sends it again; see Intent.Code.
 	CallerChecks bool
 	Details      string // what the code confirms, in the caller's words, as the message says it; empty: none
 	Reported     Report // the caller's report on a code that it checks; with ReportApproved ApprovedAt is set
-	// CheckKey identifies the last counted check, so that a repetition gets its answer again:
+	// CheckKey identifies the last counted check, so that a repeated check gets the same answer.
+	// Its parts are:
 	//
 	//   - the keyed hash of the app and the check's Idempotency-Key
 	//   - a keyed hash of the key, the caller's kind, the verification and the code
 	//   - one byte for each later check with the same key and another code
 	//
-	// After MaxAttempts such checks only the first hash is left, so that no check can repeat the
-	// counted one. Empty: the check had no key, or the recipient was erased. If the caller checks
-	// the code, CheckKey is only the first hash, of the report's Idempotency-Key.
+	// After MaxAttempts such later checks only the first hash is left, so that no check can repeat
+	// the counted one. Empty: the check had no key, or the recipient was erased. If the caller
+	// checks the code, CheckKey is only the first hash, of the report's Idempotency-Key.
 	CheckKey []byte
 }
 
 // CheckKeyHashSize is the size in bytes of each hash in Verification.CheckKey.
 const CheckKeyHashSize = 32
 
-// Report is the caller's report on a code that it checks itself. Without a Report, statistics, the
-// watch on prefixes and the events of expiry leave out the code.
+// Report is what a caller reports on a code that the caller checks itself. A code without a Report
+// is left out of statistics, of the watch on prefixes and of the events of expiry.
 type Report string
 
-// The reports. ReportDue: the caller reports each approval, so without one the code was not
-// entered.
+// The reports. ReportDue: the caller reports each approval, so a code without a further report was
+// not entered.
 const (
 	ReportDue      Report = "due"
 	ReportFailed   Report = "failed"
@@ -187,8 +187,8 @@ type Check struct {
 // MaxReplacedIDs bounds Verification.Replaces, so that its text has at most MaxTextBytes bytes.
 const MaxReplacedIDs = 16
 
-// IDsWithReplaced returns the IDs of v and of the verifications that it replaced, newest first;
-// none without an ID.
+// IDsWithReplaced returns the IDs of v and of the verifications that v replaced, newest first; none
+// if v has no ID.
 func (v Verification) IDsWithReplaced() []string {
 	if v.ID == "" {
 		return nil
@@ -196,16 +196,17 @@ func (v Verification) IDsWithReplaced() []string {
 	return append([]string{v.ID}, v.Replaces...)
 }
 
-// SendOrRefusal is a row of a list: a send or, with Status Refused, a row of the table refusals.
+// SendOrRefusal is a row of a list. The row is a send or, if Status is Refused, a refusal from the
+// table refusals.
 type SendOrRefusal struct {
-	Send // of a refusal, the fields that a send has, too
+	Send // of a refusal: only the fields that refusals and sends have in common
 	Refusal
 }
 
 // Refusal has the fields that only rows of the table refusals have. A row stands for one or more
 // refusals by one rule.
 type Refusal struct {
-	BlockedBy  string        // the rule that blocked longest; empty: the row is a send
+	BlockedBy  string        // the rule with the longest wait; empty: the row is a send
 	RetryAfter time.Duration // the wait in the latest answer
 	Count      int           // how many requests the row stands for; 1 for a send
 	Recipients int           // number of recipients that the row stands for, at most ManyRecipients; 0: only Recipient
@@ -229,14 +230,14 @@ type Send struct {
 	Recipient      recipient.Hash
 	To             string // masked
 	Country        string // of a phone number, ISO 3166-1 or "001"; empty: mail, or erased
-	Prefix         string // first digits of a phone number that To shows: "+86138"
+	Prefix         string // the first digits of a phone number, which To shows, as "+86138"
 	Locale         string
 	Labels
 	Network      string // client's network: /24 for IPv4, /48 for IPv6; only displayed
 	Status       Status
 	Reason       string    // machine word. Failed, Unknown: why; Queued: why it was postponed
-	Attempt      int       // number of the current or last attempt; writes of earlier attempts change nothing
-	InDoubt      bool      // an earlier attempt ended without an outcome, so its message may have gone out
+	Attempt      int       // number of the current or last attempt; a write of an earlier attempt changes nothing
+	InDoubt      bool      // an earlier attempt ended without an outcome, so its message may have been delivered
 	Counts       bool      // the recipient's rules count this send
 	RefundDue    bool      // the limiter has not yet confirmed the refund
 	LoggedAt     time.Time // when the row was written
@@ -245,19 +246,19 @@ type Send struct {
 	Provider     string    // host of the mail server, or the carrier
 	ProviderCode string    // "250 2.0.0"
 	Took         time.Duration
-	WorstEvent   ProviderEventKind // the worst kind that a provider reported later; empty: none
+	WorstEvent   ProviderEventKind // the worst event that a provider reported later; empty: none
 	Bounced      bool              // a provider reported later that the address takes no mail
-	Suppression  uuid.UUID         // the suppression in force at Begin, so no message is sent; Nil: none
+	Suppression  uuid.UUID         // the suppression that was in force at Begin, so that no message is sent; Nil: none
 	WasReset     bool              // a reset of the quota took this send back, so it no longer counts
-	Site         string            // host on which a code of a text message is entered; empty: the page's
-	RequestID    string            // of the HTTP request, as in log lines; empty: it came otherwise
+	Site         string            // host of the site where the code of a text message is entered; empty: the host of the page
+	RequestID    string            // ID of the HTTP request, as in log lines; empty: no HTTP request made the send
 	HumanCheck   string            // the passed human check, as humancheck.Offer.By; empty: none was needed
-	Observed     []string          // observing rules that would have refused this send; none for a refusal
+	Observed     []string          // names of observing rules that would have refused this send; empty for a refusal
 }
 
-// StatusForApp returns the status for the app: a mail that bounced for good is Undelivered. final:
-// the status does not change any more. reports: a provider reports on such messages later, so Sent
-// and Unknown may still change.
+// StatusForApp returns the status as the app sees it: a mail that bounced for good is Undelivered.
+// final: the status cannot change any more. reports: the provider of such messages reports later,
+// so Sent and Unknown may still change.
 func (s Send) StatusForApp(reports bool) (status Status, final bool) {
 	switch {
 	case s.Status == Queued || s.Status == Sending:
@@ -316,5 +317,5 @@ func (r *SendOrRefusal) Mask() {
 	r.To, r.Country, r.Prefix, r.Locale, r.Network = ErasedMask, "", "", "", ""
 }
 
-// ManyRecipients is the largest value of Refusal.Recipients. It means that many recipients or more.
+// ManyRecipients is the largest value of Refusal.Recipients. It means ManyRecipients or more.
 const ManyRecipients = 100

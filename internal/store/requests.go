@@ -14,30 +14,31 @@ func (s *Send) SetRefusedAt(now time.Time) {
 	s.LoggedAt, s.FinishedAt = now, now
 }
 
-// Intent is the argument of Begin: the send to decide and write.
+// Intent is the argument of Begin: the send that Begin decides and writes.
 type Intent struct {
-	// Begin sets VerificationID, Number, Suppression, LoggedAt and later changes; the caller the
-	// rest
-	Send    Send           // Begin adds the names of observing rules that would have refused to Observed
-	Address recipient.Hash // of the address as spelled; Begin looks for suppressions by it
+	// Begin sets VerificationID, Number, Suppression, LoggedAt and the fields that change later;
+	// the caller sets all others.
+	Send    Send           // Begin adds to Observed the names of observing rules that would have refused the send
+	Address recipient.Hash // hash of the address as spelled; Begin looks for its suppressions
 	Rules   []quota.Rule   // the recipient's rules, which Begin decides
-	// the rules on the recipient's rejected sends (BadAddress), of all purposes
+	// the rules on the recipient's rejected sends (Outcome.BadAddress), over all purposes
 	RejectionRules []quota.Rule
 	// the purposes whose sends Rules count together, including Send.Purpose
 	Purposes     []string
-	Verification Verification  // opened if none can be joined; fields that Send has too are copied from Send
+	Verification Verification  // opened if the send joins none; Begin copies the fields that Send has, too
 	TTL          time.Duration // life of a new verification
 	Join         string        // ID of the verification to resend; empty: see HolderToJoin
-	MinLife      time.Duration // a verification with less life left is not joined
+	MinLife      time.Duration // the send joins no verification with less life left
 	Lease        time.Duration // how long the first attempt holds the row
 	// Code is the encrypted caller's code if Verification.CallerChecks is set, else nil. Finish
 	// deletes it from the database.
 	Code []byte
 }
 
-// HolderToJoin returns the holder, see Verification.Holder, if the send may resend the holder's
-// newest verification with the same app, channel, recipient and purpose. It is empty if Join names
-// a verification, for browsers and other strangers, and if the caller brings its own code.
+// HolderToJoin returns the Verification.Holder if the send may resend that holder's newest
+// verification with the same app, channel, recipient and purpose. It returns "" if Join names a
+// verification, if the caller is a browser or another stranger, and if the caller made the code
+// itself.
 func (in Intent) HolderToJoin() string {
 	if in.Join != "" || in.Verification.Class != SecretKeyClass || in.Verification.CallerChecks {
 		return ""
@@ -51,55 +52,56 @@ func (in Intent) HolderToJoin() string {
 // the rules from them. A repeated Begin and a refusal by a lockout have no History and Rejected.
 type BeginAnswer struct {
 	Admitted     bool
-	Repeated     bool         // the row existed already; another process may be delivering it
-	Verification Verification // joined or opened; zero when refused
-	Send         Send         // as written, Status Sending and Attempt 1; zero when refused
-	Code         []byte       // Intent.Code, as written; nil when refused or repeated
-	// the counted sends of the longest window, oldest first, without this send; an event's ID is
-	// the 16 bytes of Send.ID
+	Repeated     bool         // the send's row existed already; another process may be delivering the send
+	Verification Verification // the verification that the send joined or opened; zero if the send was refused
+	Send         Send         // the send as written, with Status Sending and Attempt 1; zero if it was refused
+	Code         []byte       // Intent.Code; nil if the send was refused or Repeated
+	// the counted sends within the longest window, oldest first, without this send; the ID of an
+	// event is the 16 bytes of Send.ID
 	History  []quota.Event
 	Rejected []quota.Event // the sends that Intent.RejectionRules count, oldest first
-	Lockout  Lockout       // Wait > 0: the rules admitted the send, but its recipient is locked out
-	Now      time.Time     // on the database's clock; admitted: Send.LoggedAt
+	Lockout  Lockout       // if Wait > 0: the rules admitted the send, but the recipient is locked out
+	Now      time.Time     // on the database's clock; of an admitted send, Send.LoggedAt
 }
 
 // Opened reports whether this Begin opened a new verification.
 func (b BeginAnswer) Opened() bool { return !b.Repeated && b.Send.Number == 1 }
 
-// RecipientVerificationsQuery selects the verifications of a holder for one recipient and purpose,
-// as Begin does for an Intent without Join.
+// RecipientVerificationsQuery selects the verifications of a holder for one recipient and purpose.
+// Begin selects the same verifications for an Intent without Join.
 type RecipientVerificationsQuery struct {
 	App       string
 	Channel   recipient.Channel
 	Recipient recipient.Hash
 	Purpose   string
-	Holder    string // must not be empty: knowing an address gives no right to its verifications
-	CheckKey  []byte // hash of an Idempotency-Key; prefers a verification with this start of CheckKey; nil: none
+	Holder    string // must not be empty: a caller that knows an address has no right to its verifications
+	CheckKey  []byte // hash of an Idempotency-Key; a verification whose CheckKey begins with it comes first; nil: none
 }
 
 // Work is a send in flight with everything that an attempt needs.
 type Work struct {
 	Send         Send
 	Verification Verification
-	// The full recipient and the hash of its address as spelled. They are never stored. They are
-	// zero after a takeover; then the process must decrypt Verification.Sealed.
+	// The full recipient, and the hash of the address as spelled. They are never stored, so they
+	// are zero after a takeover. Then the process must decrypt Verification.Sealed.
 	To      recipient.Recipient
 	Address recipient.Hash
 	Code    []byte    // the encrypted caller's code; nil: the code is derived from Verification
-	Now     time.Time // on the database's clock, when the row was written or taken over
+	Now     time.Time // the time when the row was written or taken over, on the database's clock
 }
 
-// AttemptID names a row and an attempt of it. A write changes nothing unless Attempt is the row's
-// current attempt.
+// AttemptID names a row and one attempt of the row. A write with an AttemptID changes nothing
+// unless Attempt is the row's current attempt.
 type AttemptID struct {
 	ID      uuid.UUID
 	Attempt int
 }
 
-// GetAttemptID returns h, also for a type that embeds it.
+// GetAttemptID returns the AttemptID. A generic function can call it on each type that embeds
+// AttemptID.
 func (a AttemptID) GetAttemptID() AttemptID { return a }
 
-// Outcome is how a send ended. Finish writes it. Later, only a receipt changes it.
+// Outcome is how a send ended. Finish writes it. After that, only a receipt changes it.
 type Outcome struct {
 	AttemptID
 	Status       Status // Sent, Failed or Unknown
@@ -107,27 +109,27 @@ type Outcome struct {
 	Provider     string
 	ProviderCode string
 	Took         time.Duration
-	// Refund, only with Failed: the send no longer counts, and RefundDue is set. It has no effect
-	// on a send that is InDoubt, since its message may have gone out.
+	// Refund, only with Failed: the send no longer counts, and RefundDue is set. A send that is
+	// InDoubt is not refunded, since its message may have been delivered.
 	Refund bool
-	// BadAddress, only with Failed: the address takes no messages, so the rule on rejected sends
+	// BadAddress, only with Failed: the address takes no messages. So the rule on rejected sends
 	// counts the send.
 	BadAddress bool
 	Suppress   NewSuppression
 	Event      NewEvent // written in the same transaction; zero: none
 }
 
-// Postponement ends an attempt; its send is tried again later.
+// Postponement ends an attempt whose send will be tried again later.
 type Postponement struct {
 	AttemptID
-	After        time.Duration // until the next attempt may start
+	After        time.Duration // how long until the next attempt may start
 	Reason       string
 	Provider     string
 	ProviderCode string
 }
 
-// Refund is a refund that the limiter has not confirmed yet, of a send of the verification.
-// LeaseDueRefunds sets only ID, App, Channel, Purpose, Recipient, Class and Sealed of Verification.
+// Refund is a refund of a send that the limiter has not confirmed yet. Of Verification,
+// LeaseDueRefunds sets only ID, App, Channel, Purpose, Recipient, Class and Sealed.
 type Refund struct {
 	AttemptID
 	Verification Verification
@@ -151,7 +153,7 @@ type Filter struct {
 	Request  string    // as Send.RequestID; refusals have none
 	From, To time.Time // LoggedAt in [From, To)
 	Before   *Cursor   // only older rows
-	After    *Cursor   // rows newer than this mark: those nearest to it, but returned newest first
+	After    *Cursor   // selects the rows that are newer than this mark and nearest to it; they are returned newest first, too
 	Limit    int       // 1 to 200; of the console's stream 500
 }
 
@@ -164,10 +166,10 @@ type Backlog struct {
 	Age   time.Duration // age of the oldest, on the database's clock
 }
 
-// OutboxCount counts the sends of a queue, of all replicas, of the oldest MaxBacklogCounted of all
-// queues.
+// OutboxCount counts the sends of one queue, on all replicas. Only the MaxBacklogCounted oldest
+// sends of all queues are counted.
 type OutboxCount struct {
-	Due  int // that no replica holds and that are due for their next attempt
+	Due  int // sends that are due for their next attempt and that no replica holds
 	Held int // that a replica holds
 }
 
@@ -200,21 +202,22 @@ type Cursor struct {
 // SendDetails is one send or refusal and everything that belongs to it.
 type SendDetails struct {
 	Send         SendOrRefusal
-	Verification *Verification // nil for a refusal without a verification, and if it was deleted
-	// Related has the sends of the verification, including this row, and the refusals of its
-	// recipient (same app and channel) between its creation and its expiry; the oldest
-	// MaxRelatedRows of them, oldest first. Empty without a verification.
+	Verification *Verification // nil if a refusal has no verification, or if the verification was deleted
+	// Related has the sends of the verification, including this row, and the refusals of the same
+	// recipient, app and channel between the verification's creation and expiry. It has the oldest
+	// MaxRelatedRows rows, oldest first; none without a verification.
 	Related []SendOrRefusal
-	// Suppressions are those that stopped this send and those that it caused, oldest first.
+	// Suppressions are the suppressions that stopped this send, and those that it caused, oldest
+	// first.
 	Suppressions []Suppression
 	Events       []ProviderEvent // reports of a provider on this send, sorted by At
 	Pause        *PrefixPause    // the pause that stopped this send; nil: none
 	Now          time.Time       // on the database's clock
 }
 
-// UsedProviders returns the mail servers or carriers of the verification's earlier sends, and those
-// of them that took one that did not bounce. A carrier that took none because it holds the number
-// back is left out: another carrier is no way around the hold.
+// UsedProviders returns the mail servers or carriers of the verification's earlier sends (used),
+// and those of them that took a message which did not bounce (took). It leaves out a carrier that
+// took no message because of its hold on the number: another carrier is no way around the hold.
 func (d SendDetails) UsedProviders() (used, took []string) {
 	for _, r := range d.Related {
 		if r.VerificationID == d.Send.VerificationID && r.Number > 0 && r.Number < d.Send.Number && r.Provider != "" &&
@@ -228,40 +231,40 @@ func (d SendDetails) UsedProviders() (used, took []string) {
 	return used, took
 }
 
-// Lockout is the state of the bounds on failed checks, for the codes of one recipient that callers
-// of one class opened.
+// Lockout is the state of the bounds on failed checks of one recipient's codes. It concerns the
+// codes that callers of one class requested.
 type Lockout struct {
 	Class    Class
-	Wait     time.Duration // until a code can be checked; 0: not locked out
-	Failures int           // failed checks that the bound with the longer wait counts
+	Wait     time.Duration // how long until a code can be checked; 0: not locked out
+	Failures int           // the failed checks that count in the bound with the longer wait
 }
 
 // CheckRequest is one check of a typed code.
 type CheckRequest struct {
 	ID      string // of the verification
 	Network string // the client's, as Send.Network
-	Key     []byte // hash of the Idempotency-Key, the first CheckKeyHashSize bytes of CheckKey; empty: there is none
-	// Judge judges the typed code; counts: the check counts. The store calls it while it holds
-	// locks, maybe more than once, so it must change nothing. After an error of Judge nothing is
-	// written, and the check returns it as it is.
+	Key     []byte // hash of the Idempotency-Key, the first CheckKeyHashSize bytes of CheckKey; empty: no key
+	// Judge judges the typed code; counts says whether the check counts. The store calls Judge
+	// while it holds locks, maybe more than once, so Judge must change nothing. If Judge returns an
+	// error, nothing is written, and the check returns that error.
 	Judge func(v Verification, counts bool) (Judgement, error)
 }
 
 // Judgement is the result of CheckRequest.Judge for a typed code.
 type Judgement struct {
 	CheckKey []byte   // Verification.CheckKey of the check; empty without CheckRequest.Key
-	Right    bool     // only if the check counts, as Event
+	Right    bool     // only if the check counts, like Event
 	Event    NewEvent // to write; zero: none
 }
 
 // CheckAnswer is the result of a check.
 type CheckAnswer struct {
 	Verification Verification // as the check left it
-	Now          time.Time    // of the check, on the database's clock
+	Now          time.Time    // time of the check, on the database's clock
 	Counted      bool         // false: the verification was not pending, its recipient is locked out, Repeated or KeyReused
-	Repeated     bool         // the last counted check had the same Idempotency-Key and code; this is its answer again
-	KeyReused    bool         // the last counted check had the same Idempotency-Key, but another code
-	Approved     bool         // by this check: the code was right
-	Event        NewEvent     // written with the check: its approval, or the last wrong code; zero: none
+	Repeated     bool         // the last counted check had the same Idempotency-Key and code; this answer repeats its answer
+	KeyReused    bool         // the last counted check had the same Idempotency-Key but another code
+	Approved     bool         // this check approved the verification: the code was right
+	Event        NewEvent     // the event written with the check: an approval, or a lock after the last wrong code; zero: none
 	Lockout      Lockout      // Wait > 0: the verification is pending, but its recipient is locked out
 }

@@ -12,14 +12,14 @@ func PartitionWeeksAhead(until, now time.Time) int {
 	return int(until.Sub(now.Truncate(Week))/Week) - 1
 }
 
-// MaxCodeLife is the longest life of a code. Rows are kept MaxCodeLife longer than configured: a
-// verification is deleted with its oldest send, and its newest send may be one life younger and
-// must reach the configured age too.
+// MaxCodeLife is the longest life of a code. Rows are kept for the configured age and MaxCodeLife.
+// A verification is deleted with its oldest send, but its newest send may be younger by the life of
+// a code, and must also reach the configured age.
 const MaxCodeLife = 24 * time.Hour
 
 // DeletedRows counts the rows that a call of DeleteAged deleted.
 type DeletedRows struct {
-	Rows      int    // of sends and refusals, not counting those of a partition
+	Rows      int    // number of deleted sends and refusals, without the rows of a dropped partition
 	Partition string // name of the dropped partition; "": none
 	More      bool   // more rows may be due now
 }
@@ -29,12 +29,12 @@ type StorageStatus struct {
 	Now    time.Time     // on the database's clock
 	Oldest time.Time     // when the oldest send or refusal was logged; zero: there is none
 	Age    time.Duration // how long rows are kept; 0: for ever
-	// rows that DeleteAged may delete now, of the table with the most such rows, at most
+	// how many rows DeleteAged may delete now, in the table with the most such rows; at most
 	// MaxDueCounted
 	Due           int
 	Forgetting    int         // erased recipients with a hash that ForgetDueErased has not deleted yet
-	ForgettingDue int         // those of Forgetting with a hash that is due for deletion
-	Partitions    []Partition // of sends, oldest first; empty in SQLite
+	ForgettingDue int         // how many recipients of Forgetting have a hash that is due for deletion
+	Partitions    []Partition // partitions of the table sends, oldest first; empty in SQLite
 	Bytes         int64       // size of the database, with indexes
 }
 
@@ -50,7 +50,7 @@ func (s StorageStatus) PartitionsUntil() time.Time {
 }
 
 // RetentionCutoff returns the time before which rows are deleted: now minus age and MaxCodeLife. If
-// age is 0 or negative, rows are kept for ever, and it returns 1970.
+// age is 0 or negative, rows are kept for ever, and RetentionCutoff returns 1970.
 func RetentionCutoff(now time.Time, age time.Duration) time.Time {
 	if age <= 0 {
 		return time.Unix(0, 0).UTC()
@@ -59,8 +59,8 @@ func RetentionCutoff(now time.Time, age time.Duration) time.Time {
 }
 
 // An erasure removes the recipient from all rows. The rows stay, for statistics. The keyed hash
-// stays until every window has passed, so that an erasure frees no quota; then ForgetDueErased of
-// package sqldb deletes it.
+// stays until every window of the rules has passed, so that an erasure does not free quota. Then
+// ForgetDueErased of package sqldb deletes the hash.
 
 // ReasonErased is the reason of a send that ended because its recipient was erased.
 const ReasonErased = "erased"

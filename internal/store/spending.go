@@ -21,10 +21,10 @@ type SpentCharge struct {
 	Used   int64  // sum in the period, including this charge
 }
 
-// CarrierHold is a time in which a carrier would refuse messages to a recipient.
+// CarrierHold is a carrier's hold: for a time the carrier would refuse messages to a recipient.
 type CarrierHold struct {
-	Left  time.Duration // from now; 0: there is no hold
-	Whole time.Duration // from its start to its end
+	Left  time.Duration // how long the hold still lasts; 0: there is no hold
+	Whole time.Duration // how long the hold lasts, from its start to its end
 }
 
 // PeriodStart returns the first day, in UTC as "2006-01-02", of t's month (quota.Month) or t's day.

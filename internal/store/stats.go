@@ -14,20 +14,20 @@ type StatsQuery struct {
 	Channel  recipient.Channel
 	Purpose  string
 	From, To time.Time
-	Each     time.Duration // length of an interval, whole seconds; intervals begin at multiples of it since 1970
-	// Zone is the time zone of the days if Each is whole days; nil: UTC. Rows are counted by hours
-	// of UTC. So in a zone whose offset is not whole hours, a day begins with the first hour of UTC
-	// that starts in it.
+	Each     time.Duration // length of an interval, in whole seconds; each interval begins at a multiple of it since 1970
+	// Zone is the time zone of days, if Each is a number of days; nil: UTC. Rows are counted by
+	// hours of UTC. So if the zone's offset is not whole hours, a day begins with the first hour of
+	// UTC that starts in it.
 	Zone *time.Location
 }
 
 // Stats is the result of a StatsQuery.
 type Stats struct {
 	Tallies   []StatusCount   // sorted by At, then by status, reason and rule
-	Intervals []StatsInterval // sorted by time; intervals in which nothing was opened or sent are left out
+	Intervals []StatsInterval // sorted by time; an interval in which no code was opened or sent is left out
 	Measures                  // of the whole time range
-	// Undelivered is the number of text messages with a receipt that says they were lost. It is
-	// read from the rows, not from stored counts of hours, since receipts come late.
+	// Undelivered is the number of text messages whose receipt says that they were lost. It is read
+	// from the rows, not from stored counts of hours, since receipts come late.
 	Undelivered int
 	Reported    int // verifications whose recipients reported in that time that they did not ask
 }
@@ -52,7 +52,8 @@ func (q StatsQuery) Validated() (StatsQuery, error) {
 	return q, nil
 }
 
-// ZoneOffset is a zone's offset from UTC, rounded down to whole hours, from an instant on.
+// ZoneOffset is a zone's offset from UTC, rounded down to whole hours. It applies from an instant
+// on.
 type ZoneOffset struct {
 	From   time.Time
 	Offset time.Duration
@@ -61,8 +62,8 @@ type ZoneOffset struct {
 const day = 24 * time.Hour
 
 // ZoneOffsets returns the zone's offsets from UTC in the query's time range, sorted by time. The
-// first also applies before that range. If Zone is nil or Each is not whole days, the only offset
-// is 0.
+// first offset also applies before that range. If Zone is nil or Each is not a number of days, the
+// only offset is 0.
 func (q StatsQuery) ZoneOffsets() (all []ZoneOffset) {
 	if q.Zone == nil || q.Each%day != 0 {
 		return []ZoneOffset{{}}
@@ -78,17 +79,18 @@ func (q StatsQuery) ZoneOffsets() (all []ZoneOffset) {
 	}
 }
 
-// IntervalStart returns the beginning of the interval that contains at.
+// IntervalStart returns the beginning of the interval that contains the instant at.
 func (q StatsQuery) IntervalStart(at time.Time) time.Time {
 	return q.StartOfInterval(q.intervalNumber(at))
 }
 
-// NextIntervalStart returns the beginning of the interval after the one that contains at.
+// NextIntervalStart returns the beginning of the next interval after the one that contains at.
 func (q StatsQuery) NextIntervalStart(at time.Time) time.Time {
 	return q.StartOfInterval(q.intervalNumber(at) + 1)
 }
 
-// intervalNumber returns the number of the interval that contains at, counted from 1970.
+// intervalNumber returns the number of the interval that contains the instant at. Numbers begin in
+// 1970.
 func (q StatsQuery) intervalNumber(at time.Time) int64 {
 	var offset time.Duration
 	for i, s := range q.ZoneOffsets() {
@@ -104,7 +106,7 @@ func (q StatsQuery) StartOfInterval(n int64) (at time.Time) {
 	all := q.ZoneOffsets()
 	for i, s := range all {
 		at = time.Unix(n*int64(q.Each/time.Second), 0).UTC().Add(-s.Offset)
-		if i > 0 && at.Before(s.From) { // the clock change skipped the first hour of the day
+		if i > 0 && at.Before(s.From) { // a clock change skipped the first hour of the day
 			at = s.From
 		}
 		if i+1 == len(all) || at.Before(all[i+1].From) {
@@ -116,12 +118,12 @@ func (q StatsQuery) StartOfInterval(n int64) (at time.Time) {
 
 // Measures are the numbers of codes sent and approved, and the delivery times.
 type Measures struct {
-	// Opened is the number of verifications with their first send in the time range, without those
-	// that callers check themselves. Approved is the number of these that are approved; for an hour
-	// with stored counts, the number when it was counted.
+	// Opened is the number of verifications whose first send is in the time range. Verifications
+	// that their callers check are not counted. Approved is how many of these are approved; in an
+	// hour with stored counts, how many were approved when the hour was counted.
 	Opened, Approved int
-	// Median and P95 are the times from LoggedAt to the outcome of messages that went out; 0 if
-	// there are none.
+	// Median and P95 are the times from LoggedAt to the outcome of sent messages; 0 if no message
+	// was sent.
 	Median, P95 time.Duration
 }
 
@@ -136,7 +138,7 @@ type DomainTally struct {
 	Domain   string // as Send.To shows it
 	Sends    int
 	Failed   int
-	Rejected int // those of Failed that a mail server refused for good
+	Rejected int // how many of Failed a mail server refused for good
 }
 
 // Dimension is a property of sends by which statistics group codes.
@@ -151,8 +153,8 @@ const (
 	ByDomain  Dimension = "domain"  // of the mail address
 )
 
-// ApprovalTally is the number of codes with one value of a dimension, and how many of them were
-// entered.
+// ApprovalTally is the number of codes with one value of a dimension, and the number of these that
+// were approved.
 type ApprovalTally struct {
 	Value            string // such as "DE" for ByCountry
 	Opened, Approved int    // as in Measures

@@ -89,18 +89,18 @@ import (
 )
 
 // ErrBadRequest means that the arguments are invalid (a bug of the caller) or conflict with a row,
-// as with ErrNameTaken. Nothing was written. All other errors of the store are of package fault.
-// After fault.Uncertain, do not refund the send at once: look up its row later, or repeat Begin
-// with the same Send.ID, which writes the send at most once.
+// as with ErrNameTaken. Nothing was written. All other errors of the store belong to package fault.
+// After fault.Uncertain, do not refund the send at once. Either look up its row later, or repeat
+// Begin with the same Send.ID: Begin writes the send at most once.
 var ErrBadRequest = errors.New("store: bad request")
 
 // CallTimeout bounds a call to the database; see WithCallTimeout.
 var CallTimeout = 5 * time.Second
 
-// WithCallTimeout returns a context that ends after CallTimeout, unless ctx has a deadline: then it
-// returns ctx. Every method of the store calls it before it waits or reads, so callers set a
-// deadline only for several calls together, or for one that may take longer, such as Erase. Of a
-// stream, each page is bounded, and not the whole.
+// WithCallTimeout returns a context that ends after CallTimeout; if ctx has a deadline, it returns
+// ctx. Every method of the store calls it before it waits or reads. So callers set a deadline only
+// for several calls together, or for a call that may take longer, such as Erase. In a stream, the
+// timeout bounds each page, not the whole stream.
 func WithCallTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
 	if _, ok := ctx.Deadline(); ok {
 		return ctx, func() {}
@@ -130,8 +130,8 @@ func (e *OtherKeysError) Error() string {
 	return "store: the database was written with other keys: " + strings.Join(e.Names, ", ")
 }
 
-// SealedTable is a table with encrypted values (of keys.Ring.Seal) in its column "sealed". Key is
-// the name of its primary-key column, which holds UUIDs or texts.
+// SealedTable is a table with a column "sealed" of values that keys.Ring.Seal encrypted. Key is the
+// name of the primary-key column, which holds UUIDs or texts.
 type SealedTable struct {
 	Name, Key string
 	UUID      bool

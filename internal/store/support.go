@@ -9,11 +9,11 @@ import (
 	"github.com/google/uuid"
 )
 
-// SupportRange is a parsed support reference. Such a reference, like S-7K3M-Q2XP, names a send and
-// is short enough to read aloud. It is computed, not stored: the time in the send's ID in whole
+// SupportRange is a parsed support reference. A support reference, like S-7K3M-Q2XP, names a send
+// and is short enough to read aloud. It is computed, not stored: the time in the send's ID in whole
 // seconds since 2020 (31 bits) and the last 9 bits of the ID, in Crockford's Base32. It reveals
-// nothing of the verification's ID, so it cannot be used to check codes. At 100 sends a second, one
-// reference in five belongs to two sends; a search then finds both.
+// nothing of the verification's ID, so it is of no use for checking codes. At 100 sends a second,
+// one reference in five belongs to two sends; a search then finds both.
 type SupportRange struct {
 	second int64  // since 1970
 	Tail   uint16 // the last 9 bits of the ID

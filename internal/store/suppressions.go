@@ -34,7 +34,7 @@ type Suppression struct {
 	To        string         // masked
 	Cause     SuppressionCause
 	Detail    string    // SMTP reply code and enhanced status code, or an administrator's words
-	Send      uuid.UUID // the send that caused it; Nil: an administrator added it
+	Send      uuid.UUID // the send that caused the suppression; Nil: an administrator added it
 	By        string    // account of the administrator who added it; empty: the service
 	Since     time.Time // all instants are on the database's clock
 	Until     time.Time
@@ -42,7 +42,7 @@ type Suppression struct {
 	LiftedBy  string
 	LiftedWhy string
 
-	Server string // the mail server that refused the mail, or that took it, if a provider reported the bounce later
+	Server string // the mail server that refused the mail; if a provider reported the bounce later, the server that took the mail
 	Words  string // the server's words, normalised; with Server they identify a burst; empty: never part of one
 }
 
@@ -72,9 +72,9 @@ func (s *Suppression) Columns() []Column {
 // Active reports whether the suppression applies at now: it is not lifted and has not run out.
 func (s Suppression) Active(now time.Time) bool { return s.LiftedAt.IsZero() && now.Before(s.Until) }
 
-// A burst: more than BurstLimit recipients suppressed within BurstWindow by one server with the
-// same words, for callers of one class. The server may be at fault, so all of them are lifted. A
-// burst is shown for BurstTold.
+// A burst is more than BurstLimit recipients that one server refused within BurstWindow with the
+// same words, for callers of one class. The server may be at fault, so all suppressions of a burst
+// are lifted. A burst is shown for BurstTold.
 const (
 	BurstLimit  = 5
 	BurstWindow = 10 * time.Minute
@@ -94,7 +94,7 @@ type Burst struct {
 }
 
 // SuppressionID derives the ID of the suppression that a send causes. So a repeated report adds no
-// second row, even after the first was lifted.
+// second row, even if the first suppression was lifted.
 func SuppressionID(send uuid.UUID, why SuppressionCause) uuid.UUID {
 	return uuid.NewSHA1(send, []byte(why))
 }
@@ -124,8 +124,8 @@ type LiftSuppressionsRequest struct {
 	By, Why string // the administrator's account and reason
 }
 
-// SuppressionIDs returns the IDs of all suppressions that may have stopped the send or that it may
-// have caused.
+// SuppressionIDs returns the IDs of all suppressions that may have stopped the send, or that the
+// send may have caused.
 func SuppressionIDs(s Send) []uuid.UUID {
 	ids := []uuid.UUID{SuppressionID(s.ID, CauseHardBounce), SuppressionID(s.ID, CauseComplaint), SuppressionID(s.ID, CauseOptOut)}
 	if s.Suppression != uuid.Nil {
@@ -134,8 +134,8 @@ func SuppressionIDs(s Send) []uuid.UUID {
 	return ids
 }
 
-// Validated validates the suppression and act, the audit entry that is written with it (nil: none),
-// and returns both as they are stored. Errors wrap ErrBadRequest.
+// Validated validates the suppression and act, its audit entry (nil: none). It returns both as the
+// store writes them. Errors wrap ErrBadRequest.
 func (s Suppression) Validated(act *AuditEntry) (Suppression, *AuditEntry, error) {
 	s.Detail, s.By = sanitized(s.Detail), sanitized(s.By)
 	s.LiftedAt, s.LiftedBy, s.LiftedWhy = time.Time{}, "", ""
@@ -146,8 +146,8 @@ func (s Suppression) Validated(act *AuditEntry) (Suppression, *AuditEntry, error
 	return s, act, err
 }
 
-// Validated validates the request and act, the audit entry that is written with it (nil: none), and
-// returns both as they are stored. Errors wrap ErrBadRequest.
+// Validated validates the request and act, its audit entry (nil: none). It returns both as the
+// store uses them. Errors wrap ErrBadRequest.
 func (l LiftSuppressionsRequest) Validated(act *AuditEntry) (LiftSuppressionsRequest, *AuditEntry, error) {
 	l.By, l.Why = sanitized(l.By), sanitized(l.Why)
 	if !AreValidTexts(l.App, string(l.Channel)) {
@@ -166,8 +166,8 @@ func validatedAuditEntry(act *AuditEntry) (*AuditEntry, error) {
 	return &a, err
 }
 
-// WithLiftedSuppressions returns the entry with the number of lifted suppressions as its detail
-// and, if it names no recipient, with the first one's recipient.
+// WithLiftedSuppressions returns the entry with the number of lifted suppressions as its detail. If
+// the entry names no recipient, it gets the recipient of the first suppression.
 func (a AuditEntry) WithLiftedSuppressions(list []Suppression) AuditEntry {
 	a.Detail = strconv.Itoa(len(list))
 	if len(list) > 0 && !a.HasRecipient() {

@@ -1,6 +1,6 @@
 // Package rowrules makes the database's decisions: whether the rules on a recipient admit a send,
 // which verification the send joins, and whether the recipient is locked out after failed checks.
-// It reads no database; postgres and sqlite pass it the rows as Facts.
+// It reads no database; postgres and sqlite pass it the rows as RecipientHistory.
 package rowrules
 
 import (
