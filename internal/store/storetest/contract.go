@@ -1,4 +1,4 @@
-// Package storetest is the contract of a store, as a kit: Run holds a database against it.
+// Package storetest has the tests of the store's contract: Run runs them on a database.
 package storetest
 
 import (
@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// contract is what every database must do, by group. A case is named after its function, and gets
-// an empty database.
+// contract has the cases that every database must pass, by group. A case has the name of its
+// function, and gets an empty database.
 var contract = map[string][]func(t *testing.T, f *Fixture){
 	"begin": {
 		beginWrites, onlyBucketsSendsCount, repeatedBegin, badIntents,

@@ -48,8 +48,8 @@ func accounts(t *testing.T, f *Fixture) {
 	Is(t, Err(f.AccountByIdentity(t.Context(), "mei@example.com")), fault.NotFound)
 }
 
-// Changes of one account through two replicas, each from the same read, do not undo each other;
-// each writes its act.
+// accountsAtOnce changes different fields of one account through two replicas at once. No change
+// may undo another, and each writes its audit entry.
 func accountsAtOnce(t *testing.T, f *Fixture) {
 	mei := store.Account{Name: "mei", Role: "owner", Password: "old", MadeAt: f.Now}
 	OK(t, f.AddAccount(t.Context(), mei, f.Act()))
@@ -119,7 +119,7 @@ func sessions(t *testing.T, f *Fixture) {
 	Is(t, find(1), fault.NotFound)
 }
 
-// Act is one of an administrator, with room for changes.
+// Act returns an audit entry of an administrator, with the changes.
 func (f *Fixture) Act(changes ...func(*store.AuditEntry)) store.AuditEntry {
 	f.Serial++
 	a := store.AuditEntry{
@@ -182,7 +182,7 @@ func actsOnce(t *testing.T, f *Fixture) {
 	other := f.Act(func(b *store.AuditEntry) {
 		b.ID, b.Who, b.To, b.Recipient = a.ID, "eve", "e•••@example.com", recipient.Hash{15: 2}
 	})
-	OK(t, f.AddAuditEntry(t.Context(), other)) // after an answer that was lost; it rewrites nothing
+	OK(t, f.AddAuditEntry(t.Context(), other)) // as after a lost answer; this changes no entry
 	a.At = first
 	Equal(t, "acts", f.ListActs(t, store.AuditFilter{}), []store.AuditEntry{a})
 }
@@ -223,7 +223,8 @@ func secondFactors(t *testing.T, f *Fixture) {
 	yes(f.AddSecondFactor(t.Context(), store.SecondFactor{Account: "li", Sealed: []byte("li's"), Step: 1}, f.Act()))
 	Equal(t, "found", Must(f.Replica.SecondFactor(t.Context(), "mei"))(t), mei)
 
-	// A step is taken once, none before it is, and none of another secret.
+	// A time step can be taken once. Earlier steps, and steps of another secret, cannot be taken
+	// then.
 	no(f.TakeTOTPStep(t.Context(), "mei", 41, mei.Sealed, mei.Sealed))
 	no(f.TakeTOTPStep(t.Context(), "mei", 42, []byte("another"), mei.Sealed))
 	yes(f.TakeTOTPStep(t.Context(), "mei", 42, mei.Sealed, []byte("sealed anew")))

@@ -19,7 +19,7 @@ func beginWrites(t *testing.T, f *Fixture) {
 	in.Send.Observed = []string{"office", "stricter"}
 	in.Verification.Alphabet, in.Verification.Holder = "unambiguous", "s:1"
 	in.TTL, in.Lease = in.TTL+999, in.Lease+999 // both databases have whole microseconds
-	// A send and a verification begin anew, whatever the caller says of them.
+	// A new send and a new verification start with zero counters, whatever the caller sets.
 	in.Verification.Locale, in.Verification.App, in.Verification.Attempts, in.Verification.Sends = "ignored", "ignored", 3, 3
 	in.Verification.ApprovedAt, in.Verification.CanceledAt, in.Verification.AttemptsReset = f.Now, f.Now, 3
 	in.Send.Status, in.Send.Attempt, in.Send.Reason = store.Failed, 7, "ignored"
@@ -77,8 +77,8 @@ func repeatedBegin(t *testing.T, f *Fixture) {
 	Is(t, Err(f.Begin(t.Context(), in)), store.ErrBadRequest)
 }
 
-// badIntents are texts and purposes that a request could bring along, and that a database cannot
-// hold or would take for others.
+// badIntents tries texts and purposes that a request could contain, but that a database cannot
+// store or would confuse with others.
 func badIntents(t *testing.T, f *Fixture) {
 	for name, change := range map[string]func(*store.Intent){
 		"foreign purpose":  func(in *store.Intent) { in.Send.Purpose = "gift" },
@@ -105,12 +105,13 @@ func badIntents(t *testing.T, f *Fixture) {
 	Equal(t, "rows", len(f.All(t)), 0)
 }
 
-// Both is the fixture's database and its replica, in turn.
+// Both returns the fixture's database for even i, and the replica for odd i.
 func (f *Fixture) Both(i int) *sqldb.DB { return []*sqldb.DB{f.DB, f.Replica}[i%2] }
 
-// mixedRecipients begins sends of many recipients at once: each gets what its limit allows.
+// mixedRecipients begins sends of many recipients at once. Each recipient gets as many sends as its
+// limit allows.
 func mixedRecipients(t *testing.T, f *Fixture) {
-	const recipients, each = 19, 12 // so that each recipient's sends are those of both replicas
+	const recipients, each = 19, 12 // odd, so that the sends of each recipient are on both replicas
 	begun, _ := f.BeginAll(t, recipients*each, func(i int) store.Intent {
 		in := f.Intent(i%recipients, WithRules(Rule(7, time.Hour)))
 		in.Verification.Holder = fmt.Sprint("s:", i/recipients%2) // joins and openings race too
@@ -131,7 +132,7 @@ func mixedRecipients(t *testing.T, f *Fixture) {
 		slices.Sort(list)
 		Equal(t, "numbers of "+id, list, []int{1, 2, 3, 4, 5, 6, 7}[:len(list)])
 	}
-	if len(numbers) != recipients*2 { // 7 of 12 sends, 6 a holder: both holders have one
+	if len(numbers) != recipients*2 { // 7 of 12 sends are admitted, and each holder has 6, so both holders have a send
 		t.Errorf("%d verifications, wanted one for each recipient and holder", len(numbers))
 	}
 }
@@ -178,8 +179,8 @@ func heldBy(holder string) func(*store.Intent) {
 	return func(in *store.Intent) { in.Verification.Holder = holder }
 }
 
-// strangersJoinNone wants a verification of its own for each send of a back end's stranger, unless
-// it names another.
+// strangersJoinNone checks that a send of a back end's stranger opens a verification of its own,
+// unless it names another one.
 func strangersJoinNone(t *testing.T, f *Fixture) {
 	first := f.Admit(t, f.Intent(1, heldBy("s:1"), byBrowser))
 	for _, change := range []func(*store.Intent){byBrowser, heldBy("s:2")} {
@@ -190,8 +191,8 @@ func strangersJoinNone(t *testing.T, f *Fixture) {
 	Equal(t, "named", f.Admit(t, in).Verification.ID, first.Verification.ID)
 }
 
-// holdersSendsCount wants a holder's send to count for a rule until its window ends or the send is
-// refunded, also where the window is longer than rowrules.ResendWithin.
+// holdersSendsCount checks that a holder's send counts for a rule until the rule's window ends or
+// the send is refunded, also if the window is longer than rowrules.ResendWithin.
 func holdersSendsCount(t *testing.T, f *Fixture) {
 	for n, window := range []time.Duration{time.Hour, rowrules.ResendWithin + time.Hour} {
 		intent := func() store.Intent { return f.Intent(n, WithRules(Rule(1, window)), heldBy("s:1")) }
@@ -218,8 +219,8 @@ func useTries(t *testing.T, f *Fixture, id string, n int) {
 	}
 }
 
-// joins wants the same code and life as the first send's, or a verification of its own, by the ID
-// that is named and by the holder.
+// joins tries each case of joinRows twice: with the verification's ID, and with the holder. The
+// second send must get the code and the life of the first send, or a verification of its own.
 func joins(t *testing.T, f *Fixture) {
 	held := heldBy("s:1")
 	for n, c := range append(joinRows, joinRows...) {

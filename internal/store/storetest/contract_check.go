@@ -33,7 +33,7 @@ func guessesAtOnce(t *testing.T, f *Fixture) {
 	}
 }
 
-// Each counted check is kept, with its instant and its network.
+// checksAreKept checks that each counted check is stored with its instant and its network.
 func checksAreKept(t *testing.T, f *Fixture) {
 	v := f.Admit(t, f.Intent(1)).Verification
 	var want []store.Check
@@ -49,8 +49,9 @@ func checksAreKept(t *testing.T, f *Fixture) {
 	}
 }
 
-// A check with the key and the code of the last counted one repeats it; with the key and another
-// code it counts nothing, and after five of these nothing repeats it.
+// checksWithKeys checks Idempotency-Keys of checks. A check with the key and the code of the last
+// counted check repeats that check. With the key and another code, a check does not count. After
+// five such checks, no check repeats the counted one.
 func checksWithKeys(t *testing.T, f *Fixture) {
 	held := func(in *store.Intent) { in.Verification.Holder = "s:1" }
 	v := f.Admit(t, f.Intent(1, held)).Verification
@@ -111,7 +112,7 @@ func withKey(c store.CheckRequest, key, code byte) store.CheckRequest {
 	return c
 }
 
-// Right is a check of the right code, with the event of its approval, if any.
+// Right returns a check of the right code, with the events of its approval.
 func Right(id string, tell ...store.NewEvent) store.CheckRequest {
 	c := Wrong(id)
 	c.Judge = func(_ store.Verification, counts bool) (store.Judgement, error) {
@@ -147,7 +148,7 @@ func cancelOrApprove(t *testing.T, f *Fixture) {
 	Equal(t, "canceled when it has just expired", Must(f.Cancel(t.Context(), late.ID))(t), false)
 }
 
-// redeemedOnce is an approval whose proof 50 requests redeem at once.
+// redeemedOnce approves a verification and lets 50 requests redeem its proof at once.
 func redeemedOnce(t *testing.T, f *Fixture) {
 	redeem := func(id string, want bool) {
 		t.Helper()
@@ -187,8 +188,8 @@ func newestOfHolder(t *testing.T, f *Fixture) {
 	Is(t, Err(f.VerificationToCheck(t.Context(), query)), fault.NotFound)
 }
 
-// tryOnce says whether a try was counted; if not, the verification must be told as pending, as the
-// bound alone does it.
+// tryOnce checks a wrong code and returns whether the check counted. If not, only the bound on
+// failed checks may be the reason: the verification must be pending.
 func tryOnce(t *testing.T, f *Fixture, id string) bool {
 	t.Helper()
 	got := Must(f.Check(t.Context(), Wrong(id)))(t)
@@ -205,7 +206,7 @@ func (f *Fixture) checkLockedOut(t *testing.T, v store.Verification, want time.D
 	Equal(t, "class", got.Class, v.Class)
 }
 
-// refuseLockedOut is a send that is refused since its code could not be tried.
+// refuseLockedOut begins a send that must be refused, since its recipient is locked out.
 func (f *Fixture) refuseLockedOut(t *testing.T, in store.Intent, want store.Lockout) {
 	t.Helper()
 	before := len(f.All(t))
@@ -222,7 +223,7 @@ func ofClass(class store.Class) func(*store.Intent) {
 
 var byBrowser, byKnown = ofClass(store.UnknownBrowser), ofClass(store.KnownBrowser)
 
-// spendAllTries opens verifications of recipient n, a second apart, and spends all their tries.
+// spendAllTries opens verifications of recipient n, one second apart, and uses all their attempts.
 func (f *Fixture) spendAllTries(t *testing.T, n, verifications int, changes ...func(*store.Intent)) (all []store.Verification) {
 	t.Helper()
 	for range verifications {
@@ -263,8 +264,8 @@ func failuresOfARecipient(t *testing.T, f *Fixture) {
 	f.checkLockedOut(t, fresh, spent[1].CreatedAt.Add(rowrules.FailedCheckWindow).Sub(f.Now))
 }
 
-// What callers of one class fail at locks out their own codes alone, whichever caller enters or
-// sends them.
+// failuresByClass checks that failed checks of one class's codes lock out only codes of that class,
+// whichever caller enters or sends them.
 func failuresByClass(t *testing.T, f *Fixture) {
 	theirs, own := f.Admit(t, f.Intent(1, byBrowser)).Verification, f.Admit(t, f.Intent(1)).Verification
 	known := f.Admit(t, f.Intent(1, byKnown)).Verification
@@ -281,11 +282,11 @@ func failuresByClass(t *testing.T, f *Fixture) {
 	f.refuseLockedOut(t, f.Intent(1, byBrowser),
 		store.Lockout{Class: store.UnknownBrowser, Wait: wait, Failures: rowrules.FailedCheckLimit})
 	f.Admit(t, f.Intent(1))
-	// the code that it would carry can be tried
+	// the joined verification's class is not locked out
 	Equal(t, "joined", f.Admit(t, f.Intent(1, byBrowser, Joining(own.ID))).Verification.ID, own.ID)
 	f.refuseLockedOut(t, f.Intent(1, Joining(theirs.ID)),
 		store.Lockout{Class: store.UnknownBrowser, Wait: wait, Failures: rowrules.FailedCheckLimit})
-	// this one can't be joined: a new one is opened, by a back end
+	// spent[0] has no attempts left, so the send opens a verification of a back end
 	Equal(t, "opened", f.Admit(t, f.Intent(1, Joining(spent[0].ID))).Verification.Class, store.SecretKeyClass)
 
 	useTries(t, f, own.ID, 4)
@@ -322,8 +323,8 @@ func failuresApart(t *testing.T, f *Fixture) {
 	Equal(t, "its send", f.MustBegin(t, f.Intent(1, func(in *store.Intent) { in.Send.Purpose = "signup" })).Admitted, false)
 }
 
-// A hundred wrong tries in a row are enough for a month, however they are spread over days and
-// classes.
+// failuresInARow checks that a hundred failed checks in a row lock out for a month, on whatever
+// days and in whatever classes they were made.
 func failuresInARow(t *testing.T, f *Fixture) {
 	var first []store.Verification
 	for _, by := range []func(*store.Intent){byBrowser, byKnown, byBrowser, func(*store.Intent) {}} {

@@ -19,14 +19,14 @@ func withRejections(limit int, window time.Duration) func(*store.Intent) {
 	return func(in *store.Intent) { in.RejectionRules = []quota.Rule{FailedAtMost(limit, window)} }
 }
 
-// reject begins a send and has it fail because its address takes no messages: rejected, unless
-// another reason is given.
+// reject begins a send and lets it fail because its address takes no messages. The reason is
+// ReasonRejected unless another one is given.
 func (f *Fixture) reject(t *testing.T, in store.Intent, reason ...string) {
 	t.Helper()
 	f.fail(t, in, store.Outcome{Reason: append(reason, store.ReasonRejected)[0], BadAddress: true})
 }
 
-// fail begins a send and has it fail a second later, with a refund.
+// fail begins a send and, a second later, lets it fail with a refund.
 func (f *Fixture) fail(t *testing.T, in store.Intent, out store.Outcome) store.BeginAnswer {
 	t.Helper()
 	begun := f.Admit(t, in)
@@ -67,7 +67,8 @@ func rejectionsOfARecipient(t *testing.T, f *Fixture) {
 	f.Admit(t, f.Intent(1, two))
 }
 
-// Of every purpose of the recipient, and of nothing else.
+// onlyRecipientsRejectionsCount checks that rejected sends of all purposes of the recipient count,
+// and no other sends.
 func onlyRecipientsRejectionsCount(t *testing.T, f *Fixture) {
 	one := withRejections(1, time.Hour)
 	// nor what was sent, may have been, or does not say that the address takes no messages
@@ -87,9 +88,9 @@ func onlyRecipientsRejectionsCount(t *testing.T, f *Fixture) {
 	f.Admit(t, f.Intent(1, one, func(in *store.Intent) { in.Send.Channel = recipient.SMS }))
 }
 
-// readFailedSends: FailedSends returns the sends of a class that failed for another reason than
-// their address. It says which count, since no message was sent after them, and of those that a
-// pause stopped whether one is in force.
+// readFailedSends checks that FailedSends returns the sends of a class that failed for another
+// reason than their address. It says which of them count, since no message was sent after them, and
+// for those that a pause stopped, whether a pause is in force.
 func readFailedSends(t *testing.T, f *Fixture) {
 	number := text("+49151", "DE")
 	q := store.FailedSendsQuery{App: "shop", Channel: recipient.SMS, Recipient: f.Intent(1).Send.Recipient, Within: time.Hour}
@@ -127,7 +128,7 @@ func readFailedSends(t *testing.T, f *Fixture) {
 	expect(store.KnownBrowser, "of known browsers", known)
 	expect(store.SecretKeyClass, "of secret keys")
 
-	// A pause of the prefix for strangers, until it is lifted.
+	// A pause of the prefix for strangers starts, and is later lifted.
 	for n := range 10 {
 		f.Ended(t, f.Intent(100+n, number, stranger), store.Outcome{Status: store.Sent, Provider: "carrier"})
 	}
@@ -157,7 +158,8 @@ func readFailedSends(t *testing.T, f *Fixture) {
 	expect(store.UnknownBrowser, "after a reset")
 }
 
-// A history has the counted sends of a bucket, and those of the verifications that are named.
+// historyOfVerifications checks that a history has the counted sends of a bucket, and can select
+// the sends of given verifications.
 func historyOfVerifications(t *testing.T, f *Fixture) {
 	bucket := func(in store.Intent) store.SendBucket {
 		return store.SendBucket{App: "shop", Channel: recipient.Email, Recipient: in.Send.Recipient, Purposes: in.Purposes}

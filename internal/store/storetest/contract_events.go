@@ -12,7 +12,7 @@ import (
 	"sendcode/internal/store/sqldb"
 )
 
-// Telling is an event with an ID of its own, newer than those before.
+// Telling returns an event with an ID of its own, newer than all earlier events.
 func (f *Fixture) Telling(kind string) store.NewEvent {
 	f.Serial++
 	id := uuid.UUID{0: 1, 6: 0x70, 8: 0x80}
@@ -48,8 +48,8 @@ func eventOfASend(t *testing.T, f *Fixture) {
 			Channel: "email", Purpose: "login", To: "a•••@example.com", Reference: "order 7",
 		}
 		Equal(t, "event", f.events(t, store.AppEventFilter{})[0], want)
-		// It ended before: nothing more is reported, even if the caller, which got no answer,
-		// repeats the request.
+		// The verification ended before. So no further event is written, even if the caller repeats
+		// the request because it got no answer.
 		o.Event = f.Telling(tell.Type)
 		f.MustFinish(t, o, false)
 		f.MustFinish(t, store.Outcome{AttemptID: Held(begun.Send.ID, 2), Status: store.Sent, Event: f.Telling("send.sent")}, false)
@@ -89,7 +89,8 @@ func eventShares(t *testing.T, f *Fixture) {
 	Equal(t, "listed", eventIDs(listed), reversed(busy[:3]))
 }
 
-// The newest attempt alone ends an event, and once: it is due again after a while, or ends.
+// eventAttempts checks that only the newest attempt can end an event, and only once. After that,
+// the event is due again later, or has ended.
 func eventAttempts(t *testing.T, f *Fixture) {
 	tell := f.Telling("send.sent")
 	f.Ended(t, f.Intent(1), store.Outcome{Status: store.Sent, Event: tell})

@@ -28,8 +28,9 @@ func (f *Fixture) exported(t *testing.T, n int) (rows map[string][]map[string]an
 	return rows, text
 }
 
-// A person's export has every row that names the person, each once, and no code, no secret, no
-// words of staff and no network of others. The network where a code was entered is the person's.
+// exportsAPerson checks that a person's export has every row that names the person once, but no
+// code, no secret, no words of staff and no network of other persons. The network where a code was
+// entered is the person's.
 func exportsAPerson(t *testing.T, f *Fixture) {
 	WriteTraces(t, f, 77)
 	f.Admit(t, f.Intent(3))

@@ -13,7 +13,7 @@ import (
 	"sendcode/internal/store/sqldb"
 )
 
-// MustFinish finishes a send; want says whether it must change something.
+// MustFinish finishes a send; want is whether that must change the send.
 func (f *Fixture) MustFinish(t *testing.T, o store.Outcome, want bool) {
 	t.Helper()
 	Equal(t, "finished", Must(f.Finish(t.Context(), o))(t), want)
@@ -26,7 +26,7 @@ func (f *Fixture) End(t *testing.T, id uuid.UUID, o store.Outcome) {
 	f.MustFinish(t, o, true)
 }
 
-// Ended begins a send, which must be let in, and ends it.
+// Ended begins a send, which must be admitted, and finishes it with the outcome o.
 func (f *Fixture) Ended(t *testing.T, in store.Intent, o store.Outcome) store.BeginAnswer {
 	t.Helper()
 	begun := f.Admit(t, in)
@@ -81,7 +81,7 @@ func postponeAndTakeOver(t *testing.T, f *Fixture) {
 		f.Now.Add(5*time.Second)
 	Equal(t, "row", f.Row(t, held.ID), RowOf(want))
 
-	OK(t, f.RenewLeases(t.Context(), time.Hour, []store.AttemptID{held})) // it waits: there is no lease to renew
+	OK(t, f.RenewLeases(t.Context(), time.Hour, []store.AttemptID{held})) // the send waits for its next attempt, so there is no lease to renew
 	f.Pass(5*time.Second - time.Microsecond)
 	Equal(t, "work too early", len(f.MustTakeOver(t, 10)), 0)
 	f.Pass(time.Microsecond)
@@ -91,13 +91,13 @@ func postponeAndTakeOver(t *testing.T, f *Fixture) {
 	OK(t, f.RenewLeases(t.Context(), time.Minute, []store.AttemptID{{ID: held.ID, Attempt: 2}})) // it waits no longer
 	f.Pass(time.Minute - time.Microsecond)
 	Equal(t, "work while the lease is renewed", len(f.MustTakeOver(t, 10)), 0)
-	// nor can the first attempt do anything else
+	// the first attempt cannot finish the send either
 	f.MustFinish(t, store.Outcome{AttemptID: held, Status: store.Failed, Refund: true}, false)
 	Equal(t, "postponed by another", Must(f.Postpone(t.Context(), store.Postponement{AttemptID: held}))(t), false)
 	OK(t, f.RenewLeases(t.Context(), time.Hour, []store.AttemptID{held}))
 
-	// Its lease ends without a word: in doubt from then on, also after an attempt that was
-	// postponed, and its place stays spent.
+	// The lease ends without an outcome. From then on the send is in doubt, even after a later
+	// attempt was postponed, and it is not refunded.
 	f.Pass(time.Microsecond)
 	Equal(t, "in doubt", f.MustTakeOver(t, 10)[0].Send.InDoubt, true)
 	Equal(t, "postponed", Must(f.Postpone(t.Context(), store.Postponement{AttemptID: Held(held.ID, 3)}))(t), true)
@@ -108,13 +108,13 @@ func postponeAndTakeOver(t *testing.T, f *Fixture) {
 	Equal(t, "postponed after its end", Must(f.Postpone(t.Context(), store.Postponement{AttemptID: Held(held.ID, 4)}))(t), false)
 }
 
-// withCode gives an intent a caller's code, as it is sealed.
+// withCode gives an intent a caller's code; sealed stands for the encrypted code.
 func withCode(sealed string) func(*store.Intent) {
 	return func(in *store.Intent) { in.Verification.CallerChecks, in.Code = true, []byte(sealed) }
 }
 
-// A caller's code is handed out with each attempt, and with no other send; with the end of its send
-// it is gone. It joins nothing, and nothing joins it.
+// callersCode checks that each attempt of a send gets the caller's code, that no other send does,
+// and that the code is deleted when the send ends. No send joins the verification of such a code.
 func callersCode(t *testing.T, f *Fixture) {
 	held := func(in *store.Intent) { in.Verification.Holder = "s:1" }
 	codes := func(work []store.Work) (codes []string) {
@@ -152,7 +152,7 @@ func callersCode(t *testing.T, f *Fixture) {
 	f.MustFinish(t, store.Outcome{AttemptID: Held(begun.Send.ID, 3), Status: store.Failed, Reason: "ended", Refund: true}, true)
 	Equal(t, "sealed codes", sealed(), 0)
 
-	// Too many wrong codes lock out what is checked here.
+	// Too many wrong codes lock out codes that the service checks, and no caller's codes.
 	f.spendAllTries(t, 2, 4)
 	Equal(t, "admitted in a lockout",
 		[]bool{f.MustBegin(t, f.Intent(2)).Admitted, f.MustBegin(t, f.Intent(2, withCode("sealed"))).Admitted},
@@ -160,8 +160,9 @@ func callersCode(t *testing.T, f *Fixture) {
 	Equal(t, "sealed codes", sealed(), 1)
 }
 
-// The first to expire is taken over first, whatever waits in the other channel, and what is left
-// over next, however long it has been due.
+// firstToExpire checks that the send whose code expires first is taken over first, whatever waits
+// in the other channel. A later call takes the rest in the same order, however long a send has been
+// due.
 func firstToExpire(t *testing.T, f *Fixture) {
 	later := f.Admit(t, f.Intent(1)).Send.ID
 	f.Admit(t, f.Intent(2, bySMS))
@@ -173,8 +174,8 @@ func firstToExpire(t *testing.T, f *Fixture) {
 	Equal(t, "more", len(f.MustTakeOver(t, 1)), 0)
 }
 
-// The sends of a channel, of strangers and of all others wait apart: what one queue takes over,
-// however little it may take, is its own.
+// queuesApart checks that a takeover takes only sends of its own queue. The sends of each channel
+// are in two queues: those of strangers, and all others.
 func queuesApart(t *testing.T, f *Fixture) {
 	want, n := map[store.Queue][]uuid.UUID{}, 0
 	for range 2 {
@@ -206,7 +207,8 @@ func queuesApart(t *testing.T, f *Fixture) {
 	}
 }
 
-// What has expired can be taken over alone, once its lease has ended.
+// takeOverWithExpiredCode checks that sends with expired codes can be taken over separately, after
+// their leases have ended.
 func takeOverWithExpiredCode(t *testing.T, f *Fixture) {
 	expired := func() (ids []uuid.UUID) {
 		t.Helper()
@@ -227,8 +229,8 @@ func takeOverWithExpiredCode(t *testing.T, f *Fixture) {
 	Equal(t, "the one that did not expire", len(f.MustTakeOver(t, 10)), 1)
 }
 
-// A refund is due when its lease has ended, until the attempt that gave the place back confirms it.
-// It has of the verification what names the buckets.
+// refundsAreLeased checks that a refund is due again after each lease, until it is confirmed. The
+// refund has the fields of the verification that name the buckets.
 func refundsAreLeased(t *testing.T, f *Fixture) {
 	begun := f.Ended(t, f.Intent(1, func(in *store.Intent) { in.Verification.Class = store.UnknownBrowser }),
 		store.Outcome{Status: store.Failed, Refund: true})
@@ -268,8 +270,8 @@ func takenOnce(t *testing.T, f *Fixture) {
 	})
 }
 
-// Outcomes and postponements that come all at once share round trips where the database makes them:
-// each is told its own answer and changes its own row, with an event and a suppression of its own.
+// endTogether ends and postpones many sends at once, so that calls share round trips. Each call
+// must get its own answer and change its own row, with an event and a suppression of its own.
 func endTogether(t *testing.T, f *Fixture) {
 	const n = 60
 	begun := f.admitAll(t, n, func(i int) store.Intent { return f.Intent(i, to(byte(i))) })
@@ -370,7 +372,8 @@ func claimsEndAfterADay(t *testing.T, f *Fixture) {
 	Equal(t, "an old claim without a send", f.claim(t, claim(12, again), store.IdempotencyClaimGranted).SendID, again.Send.ID)
 }
 
-// Of 50 requests with one key one holds it, for its own send; after its lease one takes over.
+// claimsAtOnce checks that of 50 requests with one key, one gets the claim for its own send. After
+// the end of its lease, one other request gets the claim.
 func claimsAtOnce(t *testing.T, f *Fixture) {
 	for range 2 {
 		var claims [50]store.IdempotencyClaim

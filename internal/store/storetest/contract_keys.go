@@ -44,8 +44,8 @@ func keysAreChecked(t *testing.T, f *Fixture) {
 	Equal(t, "an older ring", Must(enter(first))(t), both)
 }
 
-// Of processes that come to an empty database at once with different keys, one enters all of its
-// own, and each of the others nothing.
+// otherKeysAtOnce starts processes with different keys on an empty database at once. One process
+// must add all its check values, and the others none.
 func otherKeysAtOnce(t *testing.T, f *Fixture) {
 	const all = 8
 	errs := make([]error, all)
@@ -63,7 +63,8 @@ func otherKeysAtOnce(t *testing.T, f *Fixture) {
 	Equal(t, "in the database", Must(f.KeyCheckValues(t.Context()))(t), own(winner))
 }
 
-// Of the codes that have not expired, the keys of the first and last are named.
+// keysOfCodes checks that SampleCodeKeyIDs returns the keys of the codes that expire first and
+// last, and of no expired code.
 func keysOfCodes(t *testing.T, f *Fixture) {
 	open := func(n int, key string, life time.Duration) {
 		Must(f.Begin(t.Context(), f.Intent(n, func(in *store.Intent) { in.Verification.KeyID, in.TTL, in.MinLife = key, life, 0 })))(t)
@@ -81,7 +82,8 @@ func keysOfCodes(t *testing.T, f *Fixture) {
 	Equal(t, "at both ends", named(1), []string{"k1", "k3"})
 }
 
-// Each row is replaced once, by its key; erased and unreadable ones stay as they are.
+// reseals checks that each row is resealed once, by its key. Erased and unreadable rows stay as
+// they are.
 func reseals(t *testing.T, f *Fixture) {
 	for n := range 5 {
 		Must(f.Begin(t.Context(), f.Intent(n+1, func(in *store.Intent) {

@@ -10,7 +10,7 @@ import (
 	"sendcode/internal/store/sqldb"
 )
 
-// limiterEvent is one of a bucket that began now.
+// limiterEvent returns an event in a bucket that counts from now on for the time lasts.
 func (f *Fixture) limiterEvent(bucket, id string, lasts time.Duration) store.LimiterEvent {
 	return store.LimiterEvent{Bucket: []byte(bucket), ID: id, At: f.Now, Until: f.Now.Add(lasts)}
 }
@@ -20,7 +20,8 @@ func (f *Fixture) keep(t *testing.T, changes ...store.LimiterEvent) {
 	OK(t, f.SaveLimiterEvents(t.Context(), 1, changes))
 }
 
-// limiterEvents are all events as reader reads them, without their numbers.
+// limiterEvents returns all events as LimiterEvents gives them to reader, by ID, without their
+// numbers.
 func (f *Fixture) limiterEvents(t *testing.T, reader int64) map[string]store.LimiterEvent {
 	t.Helper()
 	all := map[string]store.LimiterEvent{}
@@ -32,8 +33,9 @@ func (f *Fixture) limiterEvents(t *testing.T, reader int64) map[string]store.Lim
 	return all
 }
 
-// An event is read with the instant of its first write until it ends. After a refund or a reset,
-// other readers get it for a minute, and it can come again.
+// keepsLimiterEvents checks that LimiterEvents returns an event until its end, with the instant of
+// its first write. After a refund or a reset, other readers get the event for one more minute, and
+// it can be added again.
 func keepsLimiterEvents(t *testing.T, f *Fixture) {
 	a, b, other := f.limiterEvent("net", "\x00a", time.Hour), f.limiterEvent("net", "b\xff", 2*time.Hour),
 		f.limiterEvent("app", "c", 30*time.Hour)
@@ -73,8 +75,8 @@ func keepsLimiterEvents(t *testing.T, f *Fixture) {
 	Equal(t, "left", len(f.limiterEvents(t, 2)), 0)
 }
 
-// Of events that replicas write at once, one of them that goes on behind the last one it read
-// misses none, though it reads its own as well.
+// limiterEventsOfReplicas lets replicas write events at once. A replica that reads on after the
+// last number it has read must miss no event. It reads its own events, too.
 func limiterEventsOfReplicas(t *testing.T, f *Fixture) {
 	const writers, each = 7, 20
 	read, last := map[string]bool{}, int64(-1)

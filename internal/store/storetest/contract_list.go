@@ -10,7 +10,7 @@ import (
 	"sendcode/internal/store"
 )
 
-// WithID gives a send the ID that a process with another clock than the database's would give it.
+// WithID gives a send the ID that a process makes whose clock differs by drift from the database's.
 func WithID(f *Fixture, drift time.Duration) func(*store.Intent) {
 	return func(in *store.Intent) {
 		lowest := store.LowestID(f.Now.Add(drift))
@@ -18,8 +18,9 @@ func WithID(f *Fixture, drift time.Duration) func(*store.Intent) {
 	}
 }
 
-// A send is refused if its ID does not begin with about the database's time, and leaves nothing:
-// reads that leave other times out would miss it. An existing send is answered, however much later.
+// driftedIDs checks that a send is refused, and leaves no row, if the time in its ID is far from
+// the database's: reads that skip other times would miss the row. A Begin of an existing send gets
+// an answer, however much later.
 func driftedIDs(t *testing.T, f *Fixture) {
 	for _, drift := range []time.Duration{
 		-store.MaxIDTimeDrift - time.Millisecond, store.MaxIDTimeDrift + 2*time.Millisecond,
@@ -66,7 +67,8 @@ func windowOverMonths(t *testing.T, f *Fixture) {
 	counts()
 }
 
-// Pages go over borders in both directions, with no row twice or left out.
+// pagesOverMonths checks that pages cross the borders of partitions in both directions: no row
+// comes twice, and none is left out.
 func pagesOverMonths(t *testing.T, f *Fixture) {
 	var want []uuid.UUID
 	for i := range 30 {
@@ -96,7 +98,7 @@ func storageStatus(t *testing.T, f *Fixture) {
 	Equal(t, "empty", look(), store.StorageStatus{Now: f.Now, Age: time.Hour})
 	refused := f.Now
 	OK(t, f.RecordRefusals(t.Context(), []store.SendOrRefusal{f.Refusal(1, nil)}))
-	f.keep(t, f.limiterEvent("b", "1", time.Millisecond)) // it ends by its own instant, so no deletion of it is late
+	f.keep(t, f.limiterEvent("b", "1", time.Millisecond)) // the event ends at an instant of its own, so its deletion is never late
 	Equal(t, "a refusal", look(), store.StorageStatus{Now: f.Now, Age: time.Hour, Oldest: refused})
 	f.Pass(time.Second)
 	Equal(t, "an event of the limiter has ended", look().Due, 0)
@@ -121,8 +123,8 @@ func storageStatus(t *testing.T, f *Fixture) {
 	}
 }
 
-// A replica that was idle for weeks, or with a database's clock that was set back for weeks, counts
-// the sends of others meanwhile.
+// idleReplicaSeesOthers checks that a replica counts the sends of others after it was idle for
+// weeks, and after the database's clock was set back by weeks.
 func idleReplicaSeesOthers(t *testing.T, f *Fixture) {
 	rules := WithRules(Rule(1, time.Hour))
 	f.Admit(t, f.Intent(1, rules))

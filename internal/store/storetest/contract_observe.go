@@ -13,8 +13,8 @@ import (
 	"sendcode/internal/store/sqldb"
 )
 
-// A send waits for its next attempt while it is postponed: not while an attempt holds it, and not
-// in the other channel.
+// waiting checks that AnySendWaits reports a send that was postponed. It reports no send that an
+// attempt holds, and none of the other channel.
 func waiting(t *testing.T, f *Fixture) {
 	check := func(mails, texts bool) {
 		t.Helper()
@@ -33,7 +33,7 @@ func waiting(t *testing.T, f *Fixture) {
 	check(false, false)
 }
 
-// What waits is counted by channel, with the age of the oldest, until it ends.
+// backlog checks that sends without an outcome are counted by channel, with the age of the oldest.
 func backlog(t *testing.T, f *Fixture) {
 	check := func(want map[recipient.Channel]store.Backlog) {
 		t.Helper()
@@ -56,8 +56,8 @@ func backlog(t *testing.T, f *Fixture) {
 	check(nil)
 }
 
-// The waiting rows of the outbox are counted by queue, apart from those that replicas hold, so that
-// each replica knows its share.
+// outboxCounts checks that the due rows of the outbox are counted by queue, apart from the rows
+// that replicas hold, so that each replica knows its share.
 func outboxCounts(t *testing.T, f *Fixture) {
 	check := func(want map[store.Queue]store.OutboxCount) {
 		t.Helper()
@@ -82,7 +82,8 @@ func outboxCounts(t *testing.T, f *Fixture) {
 
 type kindKey struct{}
 
-// noting is a sqldb.Observer. Contexts have the kind of their call.
+// noting is a sqldb.Observer that notes all calls. It puts the kind of a call into the call's
+// context.
 type noting struct {
 	ended func(ctx context.Context, kind, name string, took time.Duration)
 }
@@ -95,8 +96,8 @@ func (n noting) Ended(ctx context.Context, kind, name string, took time.Duration
 	n.ended(ctx, kind, name, took)
 }
 
-// Each call is observed once, with its kind and the method's name; there are no other kinds. A pool
-// reports its use.
+// observed checks that each call is observed once, with its kind and the method's name, that there
+// are no other kinds, and that a pool reports its use.
 func observed(t *testing.T, f *Fixture) {
 	var got []string
 	db := sqldb.WithObserver(f.DB, noting{func(ctx context.Context, kind, name string, took time.Duration) {

@@ -57,7 +57,8 @@ func refusalsAddUp(t *testing.T, f *Fixture) {
 	f.Admit(t, f.Intent(1, WithRules(Rule(1, time.Hour)))) // refusals take no place
 }
 
-// Sends are found by what became of their codes, and by the network and the request of the client.
+// codeStates checks that sends are found by the state of their codes, and by the network and the
+// request of the client.
 func codeStates(t *testing.T, f *Fixture) {
 	states := []store.CodeState{
 		store.CodeEntered, store.CodeCanceled, store.CodeUsedUp, store.CodeExpired,
@@ -67,7 +68,7 @@ func codeStates(t *testing.T, f *Fixture) {
 	codes := []string{"unknown"}
 	for n, state := range states {
 		if state == store.CodeWaiting {
-			f.Pass(10 * time.Minute) // to the instant at which the others expire
+			f.Pass(10 * time.Minute) // to the instant at which the other codes expire
 		}
 		b := f.Admit(t, f.Intent(n, func(in *store.Intent) {
 			in.Verification.MaxAttempts, in.Send.Network, in.Send.RequestID = 1, fmt.Sprintf("192.0.2.%d/32", n), fmt.Sprint("request", n)
@@ -85,7 +86,7 @@ func codeStates(t *testing.T, f *Fixture) {
 		}
 		sends, codes = append(sends, b.Send.ID), append(codes, b.Verification.ID)
 	}
-	late := f.Admit(t, f.Intent(9, withCode("sealed"))).Send.ID // a caller's code does not wait for its entry either
+	late := f.Admit(t, f.Intent(9, withCode("sealed"))).Send.ID // a code that its caller checks has no state of waiting, either
 	for n, state := range states {
 		for _, filter := range []store.Filter{
 			{Outcome: state},
@@ -158,7 +159,8 @@ func story(t *testing.T, f *Fixture) {
 	Equal(t, "a refusal that belongs to none has none", got.Verification == nil, true)
 }
 
-// hostileTexts: an ID out of a URL is any text; it is not found, and no failure.
+// hostileTexts checks that a read with any text as an ID finds no row, without a failure: the ID
+// may come from a URL.
 func hostileTexts(t *testing.T, f *Fixture) {
 	for _, id := range []string{"", "\x00", "a\xff", "' OR ''='", "%s", string(make([]byte, 100_000))} {
 		Is(t, err3(f.Verification(t.Context(), id)), fault.NotFound)
@@ -225,8 +227,8 @@ func callsAfterCancelAndClose(t *testing.T, f *Fixture) {
 	}
 }
 
-// findBySupportReference: sends and refusals of one second and reference are found, oldest first,
-// and no others.
+// findBySupportReference checks that a reference finds the sends and refusals of its second, oldest
+// first, and no others.
 func findBySupportReference(t *testing.T, f *Fixture) {
 	at := func(ms int64, tail byte) func(*store.Intent) {
 		return func(in *store.Intent) {

@@ -20,7 +20,7 @@ func (f *Fixture) receiveReceipt(t *testing.T, id uuid.UUID, status store.Status
 	Equal(t, "changed", Must(f.Replica.RecordReceipt(t.Context(), id, status))(t), changes)
 }
 
-// finishedText begins a text message and ends it.
+// finishedText begins a text message to recipient n and finishes it with a status.
 func (f *Fixture) finishedText(t *testing.T, n int, status store.Status) uuid.UUID {
 	t.Helper()
 	begun := f.Ended(t, f.Intent(n, bySMS), store.Outcome{Status: status, Refund: status == store.Failed})
@@ -60,7 +60,8 @@ func receipts(t *testing.T, f *Fixture) {
 	}
 }
 
-// The carrier may be quicker than the process that waits for its own write.
+// receiptFirst records a receipt before the outcome: the carrier may be faster than the process
+// that still writes it.
 func receiptFirst(t *testing.T, f *Fixture) {
 	begun := f.Admit(t, f.Intent(1, bySMS))
 	f.receiveReceipt(t, begun.Send.ID, store.Delivered, true)
@@ -70,8 +71,8 @@ func receiptFirst(t *testing.T, f *Fixture) {
 	f.receiveReceipt(t, begun.Send.ID, store.Undelivered, false)
 	Equal(t, "at last", f.Row(t, begun.Send.ID).Status, store.Delivered)
 
-	// A send that waits has no receipt, unless an attempt that ended without an outcome may have
-	// sent it.
+	// A send that waits cannot have a receipt, unless an earlier attempt ended without an outcome:
+	// that attempt may have sent the message.
 	waiting := f.Admit(t, f.Intent(2, bySMS)).Send.ID
 	for _, attempt := range []int{1, 3} {
 		Equal(t, "postponed", Must(f.Postpone(t.Context(), store.Postponement{AttemptID: Held(waiting, attempt)}))(t), true)
@@ -96,8 +97,8 @@ func (f *Fixture) duePolls(t *testing.T, limit int) (ids []string) {
 	return ids
 }
 
-// A message is asked about at its time, then after 30 s and twice as long each time, at most 6
-// hours, until there is an answer or three days are over.
+// pollsBackOffAndEnd checks the polls for a receipt: at the first time, 30 s later, then after
+// pauses that double up to 6 hours, until there is an answer or three days have passed.
 func pollsBackOffAndEnd(t *testing.T, f *Fixture) {
 	a := pendingReceipt(1)
 	OK(t, f.ExpectReceipt(t.Context(), a, 10*time.Second))
@@ -153,8 +154,8 @@ func (f *Fixture) ingest(t *testing.T, want bool, e store.ProviderEvent, suppres
 	Equal(t, "recorded", Must(f.IngestProviderEvent(t.Context(), e, append(suppress, store.NewSuppression{})[0]))(t), want)
 }
 
-// Each kind is kept once, in whatever order they come; the worst is what lists say; no state moves,
-// and nothing is given back.
+// providerEvents checks that an event of each kind is stored once, in whatever order events come,
+// and that lists show the worst kind. Events change no status and refund no send.
 func providerEvents(t *testing.T, f *Fixture) {
 	begun := f.Ended(t, f.Intent(1), store.Outcome{Status: store.Sent, Provider: "mx", ProviderCode: "250"})
 	before := f.Row(t, begun.Send.ID)
@@ -197,7 +198,7 @@ var RankedEventKinds = []store.ProviderEventKind{
 	store.ProviderDelivered, store.ProviderBounced, store.ProviderOptedOut, store.ProviderComplained,
 }
 
-// A provider that repeats itself on all replicas at once is heard once.
+// providerEventsAtOnce records the same event through all replicas at once: one call stores it.
 func providerEventsAtOnce(t *testing.T, f *Fixture) {
 	id := f.Admit(t, f.Intent(1, to(1))).Send.ID
 	kinds := RankedEventKinds
@@ -209,8 +210,8 @@ func providerEventsAtOnce(t *testing.T, f *Fixture) {
 	Equal(t, "suppressions", len(f.suppressions(t, store.SuppressionFilter{})), 1)
 }
 
-// providerEventsExpire tests that provider events expire with their send, and suppressions once
-// they have been over for the same time.
+// providerEventsExpire checks that provider events are deleted with their send, and suppressions
+// when they have been over for the same time.
 func providerEventsExpire(t *testing.T, f *Fixture) {
 	id := f.Ended(t, f.Intent(1, to(1)), Sent).Send.ID
 	f.ingest(t, true, store.ProviderEvent{Send: id, Kind: store.ProviderComplained, Provider: "p"},
@@ -223,7 +224,7 @@ func providerEventsExpire(t *testing.T, f *Fixture) {
 	f.expireAndCheck(t, time.Hour, 10, 0)
 	Equal(t, "suppressions", len(f.suppressions(t, store.SuppressionFilter{})), 1)
 	again := f.Intent(1)
-	again.Send.ID = id // as if it were another send: nothing of the old one is left
+	again.Send.ID = id // the new send has the old ID, and nothing of the old send is left
 	f.Admit(t, again)
 	f.End(t, id, Sent)
 	f.ingest(t, true, store.ProviderEvent{Send: id, Kind: store.ProviderComplained, Provider: "p"})

@@ -15,14 +15,15 @@ func withReport(in *store.Intent) {
 	in.Verification.Reported = store.ReportDue
 }
 
-// report reports what became of a code, by its ID.
+// report reports r for the code of a verification.
 func (f *Fixture) report(t *testing.T, id string, r store.Report) store.Verification {
 	t.Helper()
 	return Must(f.Report(t.Context(), id, r, nil, f.Telling(store.VerificationApproved)))(t)
 }
 
-// A report is written once, with one event for the approval; a failed code may become approved, an
-// approved one stays so. A code that is checked here has none.
+// reportsOfCallers checks that a report is written once, and the approval has one event. A failed
+// code may become approved, an approved code stays approved. A code that the service checks has no
+// report.
 func reportsOfCallers(t *testing.T, f *Fixture) {
 	ours := f.Admit(t, f.Intent(1)).Verification
 	Equal(t, "our code", f.report(t, ours.ID, store.ReportApproved), ours)
@@ -51,8 +52,9 @@ func reportsOfCallers(t *testing.T, f *Fixture) {
 	Is(t, Err(f.Report(t.Context(), "v-none", store.ReportFailed, nil, store.NewEvent{})), fault.NotFound)
 }
 
-// By recipient the newest code without a report is meant, and with a key the one that was reported
-// with it. Codes that failed, ended, are checked here or are of another app or purpose are not.
+// reportsByRecipient checks which code a report by recipient means: the newest code without a
+// report, or with a key, the code that was reported with that key. It never means a code that
+// failed, ended, is checked by the service, or belongs to another app or purpose.
 func reportsByRecipient(t *testing.T, f *Fixture) {
 	for _, other := range []func(*store.Intent){
 		inApp("gym"), func(in *store.Intent) { in.Verification.Holder = "s:1" },
@@ -92,7 +94,8 @@ func reportsByRecipient(t *testing.T, f *Fixture) {
 	Is(t, Err(f.NewestCallerCode(t.Context(), query)), fault.NotFound)
 }
 
-// The watch counts what callers report: a code whose report is due is not entered until it comes.
+// watchCountsReports checks that the watch counts the reports of callers. A code whose report is
+// still due counts as not entered.
 func watchCountsReports(t *testing.T, f *Fixture) {
 	send := func(prefix string, n int, kind func(*store.Intent), r store.Report, reports int) {
 		begun := f.admitAll(t, n, func(i int) store.Intent { return f.Intent(i, text(prefix, "DE"), kind) })

@@ -67,7 +67,7 @@ func resetsCounters(t *testing.T, f *Fixture) {
 	useTries(t, f, partly.ID, 1)
 	f.reset(t, ana)
 
-	// From here all counts again, also at a code that was tried before.
+	// From here on all events count again, also those of a verification with earlier checks.
 	f.Admit(t, f.Intent(1, one, rejections))
 	f.Refuse(t, f.Intent(1, one))
 	f.reject(t, f.Intent(1))
@@ -148,8 +148,9 @@ func erases(t *testing.T, f *Fixture) {
 	Equal(t, "another's verification", f.Code(t, other.Verification.ID), other.Verification)
 }
 
-// Rows that a replica still held during another's erasure are written without the recipient, and
-// forgotten in time. A person who comes back has rows and codes like others.
+// erasesWhatComesLate checks refusals that a replica had not yet written when another replica
+// erased their recipient: they are written without the recipient, and their hash is deleted in
+// time. If the person comes back, the new rows and codes are like others.
 func erasesWhatComesLate(t *testing.T, f *Fixture) {
 	doubtful := f.Admit(t, f.Intent(1)).Send.ID
 	f.Pass(8 * time.Second)
@@ -253,8 +254,8 @@ func forgets(t *testing.T, f *Fixture) {
 	}
 }
 
-// Who was erased and wants no mail still gets none, for as long as that was to be.
-// Recipients that are forgotten share a hash, and are still not taken for each other.
+// A suppression of an erased recipient stops mails until its own end. Forgotten recipients have the
+// same hash, but a suppression of one must not stop mails to another.
 func forgottenAreDistinct(t *testing.T, f *Fixture) {
 	hers := f.Admit(t, f.Intent(1))
 	f.Pass(time.Second)
@@ -296,7 +297,8 @@ func (f *Fixture) expireAndCheck(t *testing.T, age time.Duration, limit, want in
 	Equal(t, "expired", Must(f.DeleteAged(t.Context(), age, limit))(t), store.DeletedRows{Rows: want, More: want == limit})
 }
 
-// Sends and refusals go in their order; those under way or with a refund due wait.
+// expires checks that sends and refusals are deleted oldest first, but not while they are in flight
+// or have a refund due.
 func expires(t *testing.T, f *Fixture) {
 	flying := f.Admit(t, f.Intent(1)).Send.ID
 	f.Ended(t, f.Intent(2), Sent)
@@ -323,8 +325,9 @@ func expires(t *testing.T, f *Fixture) {
 	Equal(t, "left", len(f.All(t)), 0)
 }
 
-// A verification is deleted by DeleteAged together with the send that opened it, once it is old
-// enough, however long its code lived: Erase finds it by that send. Tries of others still count.
+// expiresWithVerification checks that DeleteAged deletes an old verification together with the send
+// that opened it, however long its code lived, since Erase finds the verification by that send.
+// Failed checks of other verifications still count.
 func expiresWithVerification(t *testing.T, f *Fixture) {
 	old := f.Ended(t, f.Intent(1, func(in *store.Intent) { in.TTL = store.MaxCodeLife }), Sent)
 	f.Pass(time.Minute)
@@ -338,7 +341,8 @@ func expiresWithVerification(t *testing.T, f *Fixture) {
 	Equal(t, "its send", newest.ID, kept.Send.ID)
 }
 
-// Eight calls at the same time, on two replicas, delete every row, and none is counted twice.
+// expiresAtOnce makes eight calls on two replicas at once. They must delete every row, and count
+// each row once.
 func expiresAtOnce(t *testing.T, f *Fixture) {
 	f.endAll(t, f.admitAll(t, 40, func(i int) store.Intent { return f.Intent(i) }), func(int) store.Outcome { return Sent })
 	f.Pass(time.Hour + store.MaxCodeLife + time.Second)

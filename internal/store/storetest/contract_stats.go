@@ -109,7 +109,7 @@ func statsOfTimeRange(t *testing.T, f *Fixture) {
 	}
 }
 
-// timesNear counts delivery times within 2 % as the same.
+// timesNear wants the delivery times of got within 2 % of those of want, and sets them to those.
 func timesNear(t *testing.T, got *store.Measures, want store.Measures) {
 	t.Helper()
 	for told, is := range map[*time.Duration]time.Duration{&got.Median: want.Median, &got.P95: want.P95} {
@@ -120,7 +120,7 @@ func timesNear(t *testing.T, got *store.Measures, want store.Measures) {
 	}
 }
 
-// Days begin at the midnights of their zone, also on the day that its clocks change.
+// daysOfZone checks that days begin at midnight in their zone, also when the zone's clocks change.
 func daysOfZone(t *testing.T, f *Fixture) {
 	zone := Must(time.LoadLocation("America/New_York"))(t)
 	midnight := func(day int) time.Time { return time.Date(2030, 3, day, 0, 0, 0, 0, zone).UTC() }
@@ -153,8 +153,8 @@ func daysOfZone(t *testing.T, f *Fixture) {
 	ask("counted")
 }
 
-// Stored counts are equal to those of the rows, for any question and after any part of the
-// counting.
+// countsAhead checks that stored counts equal the counts of the rows, for each query and after each
+// step of the counting.
 func countsAhead(t *testing.T, f *Fixture) {
 	count := func(db *sqldb.DB, limit int) (n int) {
 		for {
@@ -176,7 +176,7 @@ func countsAhead(t *testing.T, f *Fixture) {
 	f.Ended(t, f.Intent(5001), Sent) // with an hour's first instant
 	f.Pass(59 * time.Minute)
 	late := f.Ended(t, f.Intent(5002), Sent)
-	f.Pass(5 * time.Minute) // the hour is over, and a code of it still good
+	f.Pass(5 * time.Minute) // the hour is over, but a code of the hour has not expired
 	count(f.DB, 1000)
 	Must(f.Check(t.Context(), Right(late.Verification.ID)))(t)
 	f.Pass(time.Hour)
@@ -253,7 +253,8 @@ func (n noHours) Run(statement string, args sqldb.Args, each func(sqldb.Scan) er
 	return n.Conn.Run(strings.Replace(statement, "FROM counted_hours WHERE", "FROM counted_hours WHERE false AND", 1), args, each)
 }
 
-// statsEqualRows asks each question of the database and of its rows alone.
+// statsEqualRows runs each query twice, with stored counts and with rows only, and compares the
+// results.
 func statsEqualRows(t *testing.T, f *Fixture, when string, asked []store.StatsQuery) {
 	t.Helper()
 	rows := &sqldb.DB{Dialect: f.Dialect, Engine: uncounted{f.Engine}, LongReads: make(chan struct{}, 1)}
@@ -268,7 +269,8 @@ func statsEqualRows(t *testing.T, f *Fixture, when string, asked []store.StatsQu
 	}
 }
 
-// traffic is some hours of everything that statistics tell apart, some of it under way still.
+// traffic writes some hours of sends with everything that statistics distinguish. Some sends are
+// still in flight.
 func traffic(t *testing.T, f *Fixture, hours int) {
 	t.Helper()
 	random := rand.New(rand.NewPCG(7, uint64(hours)))
@@ -315,8 +317,8 @@ func traffic(t *testing.T, f *Fixture, hours int) {
 	}
 }
 
-// Deleted rows stay counted; the erasure of a recipient removes its domain from the counts; old
-// hours are deleted.
+// countsForItself checks that deleted rows stay counted, that the erasure of a recipient removes
+// its domain from the counts, and that the counts of old hours are deleted.
 func countsForItself(t *testing.T, f *Fixture) {
 	rows := func(table string) int {
 		return Must(sqldb.ReadAll(t.Context(), f.DB, "countsForItself", sqldb.OneColumn[int], `SELECT count(*) FROM `+table, nil))(t)[0]

@@ -49,7 +49,7 @@ func (f *Fixture) suppressions(t *testing.T, filter store.SuppressionFilter) []s
 	return list
 }
 
-// admitSuppressed begins a send, which is let in whatever it meets.
+// admitSuppressed begins a send, which must be admitted with the suppression want (Nil: none).
 func (f *Fixture) admitSuppressed(t *testing.T, want uuid.UUID, changes ...func(*store.Intent)) store.Send {
 	t.Helper()
 	begun := f.Admit(t, f.Intent(1, changes...))
@@ -58,7 +58,8 @@ func (f *Fixture) admitSuppressed(t *testing.T, want uuid.UUID, changes ...func(
 	return begun.Send
 }
 
-// A failure that proves a missing mailbox suppresses, in the statement that ends the send.
+// bounceSuppresses checks that a failure which proves a missing mailbox adds a suppression, in the
+// same statement as the outcome.
 func bounceSuppresses(t *testing.T, f *Fixture) {
 	begun := f.Admit(t, f.Intent(7, to(1)))
 	f.Pass(time.Second)
@@ -85,7 +86,7 @@ func bounceSuppresses(t *testing.T, f *Fixture) {
 	f.admitSuppressed(t, uuid.Nil, to(1), func(in *store.Intent) { in.Send.App = "desk" })
 	f.MustFinish(t, o, false)
 
-	// The same again, from an event: it is one row, and stays lifted.
+	// A provider event for the same send adds no second row, and the suppression stays lifted.
 	lifted := Must(f.LiftSuppressions(t.Context(),
 		store.LiftSuppressionsRequest{Channel: recipient.Email, Address: Address(1), By: "ops", Why: "mended"}, nil))(t)
 	got, added := must2(f.Suppress(t.Context(),
@@ -95,7 +96,7 @@ func bounceSuppresses(t *testing.T, f *Fixture) {
 	Equal(t, "lifted, and as it is", append(lifted, got), []store.Suppression{want, want})
 	f.admitSuppressed(t, uuid.Nil, to(1))
 
-	// Nor does the end of a send bring back what an event of it had caused.
+	// The end of a send does not replace a suppression that an event of the send had caused.
 	early := f.Admit(t, f.Intent(8, to(3)))
 	o.AttemptID, o.Suppress.Address = Held(early.Send.ID, 1), Address(3)
 	f.ingest(t, true, store.ProviderEvent{Send: early.Send.ID, Kind: store.ProviderBounced, Provider: "p"}, o.Suppress)
@@ -120,7 +121,7 @@ func suppressionList(t *testing.T, f *Fixture) {
 	} {
 		Equal(t, name, f.suppressions(t, x.filter), x.want)
 	}
-	for _, app := range []string{"shop", ""} { // those of this app alone, or all that hold now
+	for _, app := range []string{"shop", ""} { // the suppressions of this app, then those of all apps
 		lifted := Must(f.LiftSuppressions(t.Context(),
 			store.LiftSuppressionsRequest{Channel: recipient.Email, Address: a.Address, App: app},
 			nil))(t)
@@ -128,8 +129,8 @@ func suppressionList(t *testing.T, f *Fixture) {
 	}
 }
 
-// A suppression stops messages, is listed and can be lifted until the microsecond of its end. Of
-// several the one that ends last is named.
+// suppressionEnds checks that a suppression stops messages, is listed and can be lifted until the
+// microsecond of its end. If there are several, a send names the one that ends last.
 func suppressionEnds(t *testing.T, f *Fixture) {
 	s := f.suppress(t, 1, time.Hour)
 	f.suppress(t, 1, time.Minute)
@@ -146,7 +147,7 @@ func suppressionEnds(t *testing.T, f *Fixture) {
 	Equal(t, "lifted before its end", len(Must(f.LiftSuppressions(t.Context(), lift, nil))(t)), 1)
 }
 
-// An act is written with what it changed, or neither.
+// suppressionActs checks that an audit entry and its change are written together, or neither.
 func suppressionActs(t *testing.T, f *Fixture) {
 	act := func(n byte, what string) *store.AuditEntry {
 		return &store.AuditEntry{
@@ -187,7 +188,7 @@ func suppressionActs(t *testing.T, f *Fixture) {
 	Equal(t, "suppressions", len(f.suppressions(t, store.SuppressionFilter{})), 1)
 }
 
-// person is the intent of a mail to person n, whose address has one spelling.
+// person returns the intent of a mail to person n, whose address has one spelling.
 func (f *Fixture) person(n int) store.Intent {
 	in := f.Intent(n)
 	in.Address = recipient.Hash{0: 0xad, 14: byte(n >> 8), 15: byte(n)}
@@ -208,8 +209,8 @@ func refusedAs(n int, words string) store.Outcome {
 
 var acceptedByMX = store.Outcome{Status: store.Sent, Provider: "mx", ProviderCode: "250"}
 
-// refuse sends a mail to each of n persons from first on, on both replicas at once, which the
-// server refuses.
+// refuse sends a mail to each of n persons, from person first on, on both replicas at once. The
+// server refuses each mail with the words.
 func (f *Fixture) refuse(t *testing.T, first, n int, words string, changes ...func(*store.Intent)) {
 	t.Helper()
 	begun := f.admitAll(t, n, func(i int) store.Intent {
@@ -239,8 +240,8 @@ func (f *Fixture) inForce(t *testing.T) (n int) {
 	}
 }
 
-// settle settles the suppressions. As the job does, it tries again if the database takes too long,
-// as it may beside other tests.
+// settle calls SettleSuppressions. Like the job, it tries again if the database takes too long,
+// which happens beside other tests.
 func (f *Fixture) settle(t *testing.T) {
 	t.Helper()
 	err := f.SettleSuppressions(t.Context())
@@ -250,10 +251,10 @@ func (f *Fixture) settle(t *testing.T) {
 	OK(t, err)
 }
 
-// What is known of an address does not depend on the order in which it comes. a and b take the
-// first and the second mail of a code, A and B are later bounces of them; r: the server b refuses
-// the second mail, q: the server a does; c: a takes it; d: the first is delivered, e: the code is
-// entered.
+// evidenceInAnyOrder checks that the order of facts about an address does not matter. The letters
+// of an order mean: a, b: server a or b takes the first or the second mail of a code; A, B: these
+// mails bounce later; r: server b refuses the second mail; q: server a does; c: server a takes it;
+// d: the first mail is delivered; e: the code is entered.
 func evidenceInAnyOrder(t *testing.T, f *Fixture) {
 	suppressed := map[string]bool{
 		"aA": true, "adA": true, "r": true, "q": true, "aq": true, "acA": true, "aAr": true, "abAB": true,
@@ -333,8 +334,8 @@ func permutations(text string) iter.Seq[string] {
 	}
 }
 
-// An approval lifts the suppression by its own code's bounce immediately; the person's wish, a
-// provider's complaint and an administrator's act stay.
+// approvalLifts checks that an approval lifts the suppression by a bounce of its own code at once.
+// Suppressions by the person's wish, by a complaint and by an administrator stay.
 func approvalLifts(t *testing.T, f *Fixture) {
 	causes := []store.SuppressionCause{store.CauseHardBounce, store.CauseComplaint, store.CauseOptOut}
 	begun := f.Ended(t, f.person(1), acceptedByMX)
@@ -358,9 +359,10 @@ func approvalLifts(t *testing.T, f *Fixture) {
 	}
 }
 
-// More than five addresses that a server refuses within ten minutes with the same words are not
-// suppressed, and the first five are lifted. Callers of each class are counted apart. A burst is
-// told if one of its recipients has entered a code.
+// burstIsNotBelieved checks a burst: if one server refuses more than five addresses within ten
+// minutes with the same words, none is suppressed, and the first five suppressions are lifted. Each
+// class of callers has bursts of its own. Bursts returns a burst only if one of its recipients has
+// entered a code.
 func burstIsNotBelieved(t *testing.T, f *Fixture) {
 	const words = "550 5.1.1 unknown"
 	stranger := func(in *store.Intent) { in.Verification.Class = store.UnknownBrowser }

@@ -19,7 +19,7 @@ import (
 // watching is the watch of these tests.
 var watching = store.PrefixWatch{MinSends: 10, MinApprovedPercent: 10, TTL: 10 * time.Minute}
 
-// text is a text message to a number that begins so.
+// text makes an intent a text message to a number with this prefix.
 func text(prefix, country string) func(*store.Intent) {
 	return func(in *store.Intent) {
 		in.Send.Channel, in.Send.Prefix, in.Send.Country = recipient.SMS, prefix, country
@@ -40,7 +40,8 @@ func (f *Fixture) sendTexts(t *testing.T, n, approved int, changes ...func(*stor
 	}
 }
 
-// pausesOne has the watch pause one prefix after ten messages to it, none of whose codes come back.
+// pausesOne lets the watch pause one prefix: it sends ten messages to the prefix, and no code is
+// entered.
 func (f *Fixture) pausesOne(t *testing.T, prefix string) store.PrefixPause {
 	t.Helper()
 	f.sendTexts(t, 10, 0, text(prefix, "DE"))
@@ -73,7 +74,8 @@ func (f *Fixture) prefixPaused(t *testing.T, app, prefix string, want bool) stor
 	return p
 }
 
-// Too few codes come back, and far more do elsewhere: paused, here alone, once, for its time.
+// watchPauses checks that a prefix is paused once, for one hour, if too few of its codes are
+// entered and far more at other prefixes.
 func watchPauses(t *testing.T, f *Fixture) {
 	f.sendTexts(t, 10, 6, text("+86139", "CN")) // what is usual in all
 	f.Pass(2 * time.Hour)
@@ -109,8 +111,8 @@ func watchPauses(t *testing.T, f *Fixture) {
 	f.prefixPaused(t, "shop", "+49151", false)
 }
 
-// Each class is judged and paused by its own figures: what strangers pump pauses strangers alone,
-// for twice as long the second time.
+// watchJudgesByClass checks that each class has its own figures and pauses: fraud by strangers
+// pauses only strangers, and for twice as long the second time.
 func watchJudgesByClass(t *testing.T, f *Fixture) {
 	paused := func(classes ...store.Class) {
 		t.Helper()
@@ -154,7 +156,7 @@ func watchJudgesByClass(t *testing.T, f *Fixture) {
 	paused(store.UnknownBrowser)
 }
 
-// A watch judges the apps that it names, or all but those.
+// watchNamesApps checks that a watch judges the apps that it names, or all other apps.
 func watchNamesApps(t *testing.T, f *Fixture) {
 	for _, app := range []string{"shop", "gym", "bank"} {
 		f.sendTexts(t, 10, 0, text("+49151", "DE"), inApp(app))
@@ -170,8 +172,8 @@ func watchNamesApps(t *testing.T, f *Fixture) {
 	f.prefixPaused(t, "bank", "+49151", false)
 }
 
-// Only messages that a carrier took, or may have, say something: failed ones, those of test
-// recipients and those to exempt prefixes do not.
+// watchCounts checks that only messages count which a carrier took or may have taken. Failed
+// messages and messages to test recipients or exempt prefixes do not count.
 func watchCounts(t *testing.T, f *Fixture) {
 	for i, o := range []store.Outcome{
 		{Status: store.Failed, Provider: "carrier"},
@@ -199,8 +201,8 @@ func watchCounts(t *testing.T, f *Fixture) {
 	Equal(t, "sends", []any{started.Prefix, started.Sends}, []any{"+49151", 10})
 }
 
-// Codes that their callers check pause no prefix without reports, and do not make it usual that
-// none is approved.
+// watchLeavesCallersCodesOut checks codes that their callers check without reports: they pause no
+// prefix, and do not lower the usual percentage.
 func watchLeavesCallersCodesOut(t *testing.T, f *Fixture) {
 	f.sendTexts(t, 10, 6, text("+86139", "CN"))
 	f.sendTexts(t, 90, 0, text("+86139", "CN"), withCode("sealed"))
@@ -212,8 +214,8 @@ func watchLeavesCallersCodesOut(t *testing.T, f *Fixture) {
 	Equal(t, "sends, usual", []int{p.Sends, p.UsualPercent}, []int{10, 60})
 }
 
-// Where codes seldom come back from anywhere, it says nothing of a prefix. The usual rate is
-// counted before, so that an attack on a whole country does not make itself usual.
+// watchKnowsWhatIsUsual checks that no prefix is paused where few codes are entered anywhere. The
+// usual percentage is of the time before, so that an attack on a whole country does not lower it.
 func watchKnowsWhatIsUsual(t *testing.T, f *Fixture) {
 	f.sendTexts(t, 20, 3, text("+86139", "CN"), inApp("notices"))
 	f.sendTexts(t, 20, 4, text("+86139", "CN"))
@@ -227,7 +229,7 @@ func watchKnowsWhatIsUsual(t *testing.T, f *Fixture) {
 	f.Pass(10 * time.Minute)
 	started := f.onePause(t, watching)
 	Equal(t, "paused", []any{started.App, started.Prefix, started.UsualPercent}, []any{"shop", "+86138", 20})
-	f.sendTexts(t, 60, 60, text("+33601", "FR")) // too late to be what was usual before
+	f.sendTexts(t, 60, 60, text("+33601", "FR")) // too late to count in the usual percentage
 	Equal(t, "started", f.pausePrefixes(t, watching), nil)
 	f.Pass(3 * time.Hour)
 	for n := range 5 {
@@ -241,7 +243,8 @@ func watchKnowsWhatIsUsual(t *testing.T, f *Fixture) {
 	Equal(t, "usual, after a week", f.onePause(t, watching).UsualPercent, store.UnknownUsualPercent)
 }
 
-// One after the other lasts twice as long, up to a day; one that was lifted does not count.
+// watchGrowsStricter checks that each further pause of a prefix lasts twice as long, up to a day. A
+// lifted pause does not count.
 func watchGrowsStricter(t *testing.T, f *Fixture) {
 	lasts := func(want time.Duration) {
 		t.Helper()
@@ -279,8 +282,8 @@ func watchLifted(t *testing.T, f *Fixture) {
 	Equal(t, "acts", len(acts), 1)
 	Equal(t, "act", []any{acts[0].Target, acts[0].App, acts[0].Channel}, []any{"+49151", "shop", recipient.SMS})
 
-	// The sends of before do not count again, nor those of the very microsecond of the lifting; ten
-	// new ones do, and not for longer.
+	// Sends before the lifting do not count again, nor does a send in the same microsecond. Ten new
+	// sends do count, and the new pause is not longer.
 	for _, n := range []int{9, 1} {
 		f.sendTexts(t, n, 0, text("+49151", "DE"))
 		f.Pass(10 * time.Minute)
@@ -315,7 +318,8 @@ func watchedAtOnce(t *testing.T, f *Fixture) {
 	Equal(t, "run out", len(page), 0)
 }
 
-// A stopped send names the pause that stopped it, also after the pause; others name none.
+// storyNamesThePause checks that a stopped send names its pause, also after the pause has ended,
+// and that no other send names one.
 func storyNamesThePause(t *testing.T, f *Fixture) {
 	f.pausesOne(t, "+49151")
 	p := f.prefixPaused(t, "shop", "+49151", true)
@@ -355,7 +359,7 @@ func charge(account string, amount, limit int64) store.SMSCharge {
 	return store.SMSCharge{Cap: account, Per: quota.Day, Amount: amount, Limit: limit}
 }
 
-// spend makes charges together: all, or none if the account by has too little left.
+// spend makes the charges together. by is the Cap that must refuse them; "": none.
 func (f *Fixture) spend(t *testing.T, by string, charges ...store.SMSCharge) []store.SpentCharge {
 	t.Helper()
 	spent, refusedBy := must2(f.Spend(t.Context(), charges))(t)
@@ -400,7 +404,7 @@ func spendPeriods(t *testing.T, f *Fixture) {
 	f.Pass(time.Microsecond)
 	Equal(t, "after midnight", f.spend(t, "", charge("day", 10, 10))[0].Period, "2030-03-02")
 	f.spend(t, "month", month)
-	OK(t, f.UndoSpend(t.Context(), first)) // what came back belongs to yesterday, and to this month
+	OK(t, f.UndoSpend(t.Context(), first)) // the undone charge lowers the sums of yesterday and of this month
 	f.spend(t, "day", charge("day", 1, 10))
 	f.spend(t, "", month)
 	f.Pass(30 * 24 * time.Hour)
@@ -416,8 +420,9 @@ func spendInParallel(t *testing.T, f *Fixture) {
 	Equal(t, "used", f.spend(t, "", charge("all", 0, 100))[0].Used, int64(98))
 }
 
-// A hold lasts as long as it was first to last, and is one recipient's on one channel; a shorter
-// one does not end it. Its row goes then, also where rows stay for ever.
+// carrierHolds checks that a hold lasts as long as it was first to last, for one recipient on one
+// channel. A shorter hold does not shorten it. The row is deleted after the hold's end, even if
+// rows are kept for ever.
 func carrierHolds(t *testing.T, f *Fixture) {
 	h := recipient.Hash{15: 9}
 	look := func(ch recipient.Channel, h recipient.Hash, want store.CarrierHold) {

@@ -44,12 +44,12 @@ func (c *TestClock) Step(d time.Duration) {
 	c.At = c.At.Add(d)
 }
 
-// Fixture is a database under test with its clock, and a second one on the same rows.
+// Fixture is a database under test with its clock, and a replica: a second store on the same rows.
 type Fixture struct {
 	*sqldb.DB
 	Replica *sqldb.DB
 	step    func(time.Duration)
-	Now     time.Time // of the database's clock, as tests follow it with pass
+	Now     time.Time // time on the database's clock; Pass moves it
 	Serial  uint64
 }
 
@@ -59,8 +59,8 @@ type database interface{ Store() *sqldb.DB }
 // NewFixture is a fixture without a replica, on the present.
 func NewFixture(db database) *Fixture { return &Fixture{DB: db.Store()} }
 
-// History reads the counted sends of a bucket and the rejected ones of its recipient, both of the
-// last time within.
+// History reads the counted sends of a bucket and the rejected sends of its recipient, both no
+// older than within.
 func (f *Fixture) History(ctx context.Context, b store.SendBucket, within time.Duration) (rowrules.History, error) {
 	return f.ReadHistory(ctx, rowrules.HistoryQuery{SendBucket: b, CountedWithin: within, RejectedWithin: within})
 }
@@ -71,13 +71,13 @@ func (f *Fixture) Beside(other database) *Fixture {
 	return f
 }
 
-// Clocked gives the fixture its clock: the time, and how to move it.
+// Clocked gives the fixture its clock: the present time, and step, which moves the clock.
 func (f *Fixture) Clocked(now time.Time, step func(time.Duration)) *Fixture {
 	f.Now, f.step = now, step
 	return f
 }
 
-// Numbered gives the fixture numbers for IDs of its own.
+// Numbered gives the fixture numbers for its IDs, from this number on.
 func (f *Fixture) Numbered(from uint64) *Fixture {
 	f.Serial = from
 	return f
@@ -101,7 +101,7 @@ func Rule(limit int, window time.Duration) []quota.Rule {
 	return []quota.Rule{{Name: "rule", Scope: quota.Recipient, Limit: limit, Window: window}}
 }
 
-// Intent is one of recipient n, taken by no limiter, with no rule but room for changes.
+// Intent returns an intent for recipient n without rules, with the changes.
 func (f *Fixture) Intent(n int, changes ...func(*store.Intent)) store.Intent {
 	id := f.id()
 	in := store.Intent{
@@ -121,7 +121,7 @@ func (f *Fixture) Intent(n int, changes ...func(*store.Intent)) store.Intent {
 	return in
 }
 
-// id is one of the database's present, greater than those before.
+// id returns an ID of the database's present time, greater than all earlier ones.
 func (f *Fixture) id() uuid.UUID {
 	f.Serial++
 	now := f.Now
@@ -139,12 +139,12 @@ func WithRules(rules []quota.Rule) func(*store.Intent) {
 	return func(in *store.Intent) { in.Rules = rules }
 }
 
-// Joining has an intent resend the code of a verification that it names.
+// Joining makes an intent resend the code of a verification, which it names by its ID.
 func Joining(verification string) func(*store.Intent) {
 	return func(in *store.Intent) { in.Join = verification }
 }
 
-// MustBegin begins a send, whether it is let in or not.
+// MustBegin begins a send. Whether the send is admitted does not matter.
 func (f *Fixture) MustBegin(t *testing.T, in store.Intent) store.BeginAnswer {
 	t.Helper()
 	begun, err := f.Begin(t.Context(), in)
@@ -164,8 +164,8 @@ func (f *Fixture) Admit(t *testing.T, in store.Intent) store.BeginAnswer {
 	return begun
 }
 
-// BeginAll begins n sends at once, on the database and its replica, so that round trips are shared.
-// It returns how many are admitted.
+// BeginAll begins n sends at once, on the database and on its replica, so that they share round
+// trips. It returns all answers, and how many sends were admitted.
 func (f *Fixture) BeginAll(t *testing.T, n int, intent func(i int) store.Intent) (begun []store.BeginAnswer, admitted int) {
 	t.Helper()
 	intents := make([]store.Intent, n)
@@ -215,7 +215,7 @@ func (f *Fixture) All(t *testing.T) []store.SendOrRefusal {
 	return f.pages(t, store.Filter{Limit: store.MaxPageRows}, false)
 }
 
-// RowOf returns a send as lists have it.
+// RowOf returns a send as a row of a list.
 func RowOf(s store.Send) store.SendOrRefusal {
 	return store.SendOrRefusal{Send: s, Refusal: store.Refusal{Count: 1}}
 }
@@ -234,7 +234,7 @@ func OK(t testing.TB, err error) {
 	}
 }
 
-// Must returns what a call answered, and ends the test at its error.
+// Must returns the result of a call. If the call failed, it ends the test.
 func Must[A any](a A, err error) func(testing.TB) A {
 	return func(t testing.TB) A { t.Helper(); OK(t, err); return a }
 }
@@ -249,7 +249,7 @@ func Must3[A, B, C any](a A, b B, c C, err error) func(testing.TB) (A, B, C) {
 	return func(t testing.TB) (A, B, C) { t.Helper(); OK(t, err); return a, b, c }
 }
 
-// Err returns the error of a call alone, as err2 and err3 do of calls with more results.
+// Err returns only the error of a call. err2 and err3 do so for calls with more results.
 func Err[A any](_ A, err error) error { return err }
 
 func err2[A, B any](_ A, _ B, err error) error { return err }
@@ -263,7 +263,7 @@ func (f *Fixture) Code(t *testing.T, id string) store.Verification {
 	return v
 }
 
-// Is ends the test unless the error wraps the one wanted.
+// Is ends the test unless err wraps want.
 func Is(t *testing.T, err, want error) {
 	t.Helper()
 	if !errors.Is(err, want) {
@@ -271,8 +271,7 @@ func Is(t *testing.T, err, want error) {
 	}
 }
 
-// Certain ends the test unless the error says that the database failed and that certainly nothing
-// was written.
+// Certain ends the test unless err says that the database failed, and that nothing was written.
 func Certain(t *testing.T, err error) {
 	t.Helper()
 	Is(t, err, fault.Unavailable)
@@ -281,7 +280,7 @@ func Certain(t *testing.T, err error) {
 	}
 }
 
-// Equal ends the test unless both values read the same.
+// Equal ends the test unless both values have the same text.
 func Equal[T any](t *testing.T, what string, got, want T) {
 	t.Helper()
 	if g, w := Show(got), Show(want); g != w {
@@ -315,8 +314,8 @@ func Together(n int, f func(i int)) {
 	done.Wait()
 }
 
-// atOnce makes n calls at once, in turn of the database and of its replica, and returns how many
-// said yes.
+// atOnce makes n calls at once, in turn on the database and on its replica. It returns how many
+// calls returned true.
 func (f *Fixture) atOnce(t *testing.T, n int, call func(db *sqldb.DB, i int) (bool, error)) int {
 	t.Helper()
 	var yes atomic.Int32
@@ -332,8 +331,8 @@ func (f *Fixture) atOnce(t *testing.T, n int, call func(db *sqldb.DB, i int) (bo
 	return int(yes.Load())
 }
 
-// eachOnce has eight callers take what there is, and ends the test unless each of so many was
-// taken, and by one.
+// eachOnce lets eight callers take items at once. It ends the test unless want items were taken,
+// each by one caller.
 func eachOnce[K comparable](t *testing.T, f *Fixture, want int, take func(db *sqldb.DB) ([]K, error)) {
 	t.Helper()
 	var mu sync.Mutex
@@ -391,8 +390,8 @@ func (f *Fixture) Count(t *testing.T) int {
 	return len(rows)
 }
 
-// SumRefusals adds up rows of refusals: those of one recipient, those that recipients share, and
-// the requests of all.
+// SumRefusals sums the rows of refusals: rows of one recipient, rows that recipients share, and the
+// requests of all rows.
 func SumRefusals(rows []store.SendOrRefusal) (own, shared, requests int) {
 	for _, row := range rows {
 		if row.Recipients > 0 {

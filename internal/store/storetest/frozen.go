@@ -18,8 +18,8 @@ import (
 	"sendcode/internal/store"
 )
 
-// FrozenAt is the database's clock when the older half of the rows of FillFrozen was written, and
-// FrozenLater when the others were and when ReadFrozen reads them.
+// FrozenAt is the time on the database's clock when FillFrozen wrote the older half of its rows;
+// FrozenLater is the time when it wrote the others, and when ReadFrozen reads all rows.
 var (
 	FrozenAt    = time.Date(2024, 3, 6, 12, 0, 0, 0, time.UTC)
 	FrozenLater = FrozenAt.Add(3 * time.Hour)
@@ -42,7 +42,7 @@ func FrozenFile(t *testing.T, packed string) (path string) {
 	return path
 }
 
-// PackFile packs a file of SQLite, as FrozenFile unpacks it.
+// PackFile packs a SQLite file for FrozenFile, which unpacks it.
 func PackFile(t *testing.T, path, packed string) {
 	t.Helper()
 	var text bytes.Buffer
@@ -113,7 +113,8 @@ func ReadFrozen(t *testing.T, f *Fixture) {
 	Equal(t, "repeated request", f.claim(t, again, store.IdempotencyClaimDone).Send.Status, store.Sending)
 }
 
-// RowCounts returns how many rows each table has; tables is SQL for their names.
+// RowCounts returns the number of rows of each table; tables is the SQL that selects the tables'
+// names.
 func RowCounts(t *testing.T, db *sql.DB, tables string) map[string]int {
 	t.Helper()
 	var names string

@@ -18,8 +18,8 @@ import (
 	"sendcode/migrations"
 )
 
-// Show writes a value so that values compare as texts: an instant with its zone, a list that is nil
-// as an empty one.
+// Show formats a value so that equal values have equal texts: an instant has its zone, and a nil
+// list equals an empty one.
 func Show(v any) string { return fmt.Sprintf("%+v", v) }
 
 // IsFull holds err against what a write on a full disk answers: nothing was written, and why.
@@ -29,7 +29,7 @@ func IsFull(t *testing.T, err error) {
 	Is(t, err, store.ErrNoSpace)
 }
 
-// FillWithSends admits sends until the database takes no more, and says how many it took.
+// FillWithSends admits sends until the database is full. It returns how many were admitted.
 func FillWithSends(t *testing.T, f *Fixture, from, most int) (taken int) {
 	t.Helper()
 	for n := range most {
@@ -42,8 +42,8 @@ func FillWithSends(t *testing.T, f *Fixture, from, most int) (taken int) {
 	return most
 }
 
-// WritableWithRows says that the database takes writes again and has so many rows, none of a Begin
-// that failed.
+// WritableWithRows checks that the database can be written again and has want rows, none of a
+// failed Begin.
 func WritableWithRows(t *testing.T, f *Fixture, want int) {
 	t.Helper()
 	OK(t, f.Ping(t.Context()))
@@ -61,7 +61,7 @@ var Traces = map[string]string{
 	"the server's words": "quentin is unknown here",
 }
 
-// WriteTraces has a recipient leave what they can, in every table and state.
+// WriteTraces writes, for recipient n, rows in every table and state that can name a recipient.
 func WriteTraces(t *testing.T, f *Fixture, n int) {
 	t.Helper()
 	f.Serial += 1000
