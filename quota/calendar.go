@@ -13,17 +13,17 @@ const (
 	Month Period = "month"
 )
 
-// maxTurnBack is how much longer than usual a period may be when a zone turns its clock back. No
-// zone has turned its clock back by more, except to move across the date line; the longer period is
-// then cut off.
+// maxTurnBack is how much longer than usual a period may be because a zone turns its clock back. No
+// zone has turned its clock back by more, except to move across the date line. A period that would
+// be longer is cut off.
 const maxTurnBack = 4 * time.Hour
 
 // Calendar reports whether the rule counts by a calendar, in periods or dates, and not in a sliding
 // window.
 func (r Rule) Calendar() bool { return r.Per != "" || r.Days != 0 }
 
-// Keep returns how long an event can count for the rule at most: its window, its longest possible
-// calendar period, or its dates at their longest.
+// Keep returns the longest time for which an event can count for the rule: the window, the longest
+// possible calendar period, or the length of the dates at their longest.
 func (r Rule) Keep() time.Duration {
 	const day = 24 * time.Hour
 	longest := 31 * day
@@ -46,11 +46,11 @@ func (r Rule) Keep() time.Duration {
 }
 
 // Period returns the span in which a calendar rule counts events at the instant now. With Per the
-// span is the hour, day, week or month around now; with Days it is today and the Days-1 local dates
-// before today. The end is exclusive. Bounds are local times of the rule's zone. Where a clock
-// change skips a local time, the bound is the instant of the change. Where a local time occurs
-// twice, the first one is the bound. So a day lasts 23, 24 or 25 hours, and a repeated hour lasts
-// two. A date that the zone skipped still counts as one of the dates.
+// span is the hour, day, week or month around now. With Days it is today and the Days-1 local dates
+// before today. The end is exclusive. Bounds are local times of the rule's zone. If a clock change
+// skips a local time, the bound is the instant of the change. If a local time occurs twice, its
+// first instant is the bound. So a day lasts 23, 24 or 25 hours, and a repeated hour lasts two. A
+// date that the zone skipped still counts as one of the dates.
 func (r Rule) Period(now time.Time) (start, end time.Time) {
 	if r.Days == 0 {
 		_, start, end = r.periodAround(now)
@@ -64,8 +64,8 @@ func (r Rule) Period(now time.Time) (start, end time.Time) {
 	return start, end
 }
 
-// daysAsOneDay returns a rule with Days as a rule of one calendar day, since its counted span moves
-// when a date begins. Other rules are returned unchanged.
+// daysAsOneDay returns a rule with Days as a rule of one calendar day, since the span that such a
+// rule counts moves when a date begins. Other rules are returned unchanged.
 func (r Rule) daysAsOneDay() Rule {
 	if r.Days > 0 {
 		r.Per, r.Days = Day, 0
@@ -73,8 +73,8 @@ func (r Rule) daysAsOneDay() Rule {
 	return r
 }
 
-// expiryByDate returns the instant from which a rule with Days no longer counts an event that
-// happened at the instant at: the start of the date Days later.
+// expiryByDate returns the instant from which a rule with Days no longer counts an event of the
+// instant at: the start of the date that is Days dates later.
 func (r Rule) expiryByDate(at time.Time) time.Time {
 	wall, _, _ := r.daysAsOneDay().periodAround(at)
 	end := time.Unix(firstInstantOf(wall+int64(r.Days)*secondsPerDay, r.zone()), 0).UTC()
@@ -91,7 +91,7 @@ func (r Rule) periodAround(now time.Time) (wall int64, start, end time.Time) {
 	wall = r.wallStart(now.In(zone))
 	from, to := firstInstantOf(wall, zone), firstInstantOf(r.nextPeriodStart(wall), zone)
 	at := now.Unix()
-	for at >= to { // the zone's clock had passed the end before it was turned back
+	for at >= to { // the zone's clock showed the end already, before it was turned back
 		wall = r.nextPeriodStart(wall)
 		from, to = to, firstInstantOf(r.nextPeriodStart(wall), zone)
 	}
@@ -105,9 +105,9 @@ func (r Rule) periodAround(now time.Time) (wall int64, start, end time.Time) {
 	return wall, time.Unix(from, 0).UTC(), time.Unix(to, 0).UTC()
 }
 
-// periodStarts returns the starts of four periods: the one before now, the current one and the next
-// two; for a rule with Days, the starts of four dates. A script whose clock differs a little from
-// now finds its own period among them.
+// periodStarts returns the starts of four periods: the previous, the current and the next two; for
+// a rule with Days, the starts of four dates. So a script whose clock differs a little from now
+// finds its own period among them.
 func (r Rule) periodStarts(now time.Time) [4]time.Time {
 	one := r.daysAsOneDay()
 	start, end := one.Period(now)
@@ -123,7 +123,8 @@ func (r Rule) zone() *time.Location {
 	return r.Zone
 }
 
-// cutoff returns the instant after which an event counts at now. Both are in µs since 1970.
+// cutoff returns the instant after which an event counts at the instant now. Both instants are in
+// µs since 1970.
 func (r Rule) cutoff(now int64) int64 {
 	if !r.Calendar() {
 		return now - r.Window.Microseconds()
@@ -168,8 +169,8 @@ func (r Rule) nextPeriodStart(start int64) int64 {
 }
 
 // firstInstantOf returns the first instant, in seconds since 1970, at which the zone's clock shows
-// the wall time or a later one. It walks through the zone's offset changes: of two possible
-// instants, time.Date may return either.
+// the wall time or a later one. It walks through the changes of the zone's offset, because
+// time.Date may return either of two possible instants.
 func firstInstantOf(wall int64, zone *time.Location) int64 {
 	const ahead = 26 * 60 * 60 // more than any zone is ahead of UTC
 	for t := time.Unix(wall-ahead, 0).In(zone); ; {

@@ -16,9 +16,9 @@ func Cutoffs(rules []Rule, now time.Time) []time.Time {
 	return cutoffs
 }
 
-// Evaluate computes the state of each rule at now from the events of its scope, in any order; a
-// scope missing from history has no events. It counts nothing: Decision.Allowed reports whether one
-// more event would be admitted. All instants must be of one clock.
+// Evaluate computes the state of each rule at now. history has the events of each scope, in any
+// order; a missing scope has no events. Evaluate counts no event: Decision.Allowed reports whether
+// one more event would be admitted. All instants must be of one clock.
 func Evaluate(rules []Rule, history map[Scope][]Event, now time.Time) Decision {
 	at := now.UnixMicro()
 	d := Decision{At: microsToTime(at), Rules: make([]State, len(rules))}
@@ -34,8 +34,8 @@ func Evaluate(rules []Rule, history map[Scope][]Event, now time.Time) Decision {
 	return d
 }
 
-// LongestKeep returns how long the events of these rules must be kept: the longest Keep; 0 without
-// rules.
+// LongestKeep returns the longest Keep of the rules: how long their events must be kept. It is 0
+// without rules.
 func LongestKeep(rules []Rule) time.Duration {
 	var longest time.Duration
 	for _, r := range rules {
@@ -82,8 +82,8 @@ func sortedTimes(events []Event) []int64 {
 type tally struct {
 	used   int
 	oldest int64 // oldest counted event, if used > 0
-	// if used ≥ limit: the (used-limit+1)-th oldest counted event; when it leaves, one more event
-	// is admitted
+	// if used ≥ limit: the (used-limit+1)-th oldest counted event; when this event leaves, one more
+	// event is admitted
 	pivot int64
 }
 
@@ -101,8 +101,8 @@ func (r Rule) tally(times []int64, now int64) tally {
 	return t
 }
 
-// state computes the rule's State from the tally. Memory, Redis and Evaluate all use it, and
-// through Evaluate so do the database's answers.
+// state computes the rule's State from the tally. Memory, Redis and Evaluate use it, and so do the
+// database's answers, which Evaluate computes.
 func (t tally) state(r Rule, now int64) State {
 	s := State{Rule: r, Used: t.used}
 	if r.Calendar() {
@@ -117,8 +117,8 @@ func (t tally) state(r Rule, now int64) State {
 	return s
 }
 
-// withCalendarWaits fills in the window and waits of a calendar rule. The events of one period
-// leave together, when it ends; those of one date when a later date begins.
+// withCalendarWaits sets the window and the waits of a calendar rule. All events of a period leave
+// at its end. All events of one date leave together, when a later date begins.
 func (t tally) withCalendarWaits(s State, now int64) State {
 	start, end := s.Period(microsToTime(now))
 	wait := func(at int64) time.Duration {

@@ -12,12 +12,13 @@ import (
 // shards is the number of shards of a Memory; each has its own lock.
 const shards = 64
 
-// Memory is the in-process limiter. Tests compare Redis with it. It keeps each event for as long as
-// a rule can need it, and loses everything when the process ends, unless OnChange keeps it. It
-// never returns ErrUnavailable. Safe for concurrent use.
+// Memory is the in-process limiter. Tests compare Redis with Memory. It keeps each event for as
+// long as a rule can need the event. When the process ends, all events are lost, unless OnChange
+// stores them. It never returns ErrUnavailable. Safe for concurrent use.
 type Memory struct {
-	// OnChange is called for each change, in order for each bucket, with the bucket locked and the
-	// context of the call that made the change. It must not block. Set it before the first call.
+	// OnChange is called for each change, and for each bucket in the order of its changes. The
+	// bucket is locked meanwhile. ctx is the context of the call that made the change. OnChange
+	// must not block. Set it before the first call.
 	OnChange func(ctx context.Context, c Change)
 
 	now    func() time.Time
@@ -52,7 +53,7 @@ func NewMemory(now func() time.Time) *Memory {
 }
 
 // NewBoundedMemory is NewMemory with a bound of about the given number of buckets, but at least 64.
-// At the bound, a new bucket replaces a random other one.
+// At the bound, a new bucket replaces a random bucket.
 func NewBoundedMemory(now func() time.Time, buckets int) *Memory {
 	m := NewMemory(now)
 	m.most = max(1, buckets/shards)
@@ -131,8 +132,8 @@ func (m *Memory) Reset(ctx context.Context, buckets ...string) error {
 	})
 }
 
-// updateEach calls do for every bucket, with all their shards locked and the same now. Error:
-// ErrBadRequest for an empty name.
+// updateEach calls do for every bucket, with the shards of all these buckets locked and with one
+// value of now. Error: ErrBadRequest for an empty name.
 func (m *Memory) updateEach(buckets []string, do func(name string, now int64)) error {
 	if err := checkBuckets(buckets); err != nil {
 		return err
@@ -192,8 +193,9 @@ func (m *Memory) find(name string, now int64) *bucket {
 	return b
 }
 
-// findOrAdd returns the bucket of a name. Before it adds one, it deletes the shard's expired
-// buckets if a sweep is due, and then, while the shard is full, random buckets.
+// findOrAdd returns the bucket of a name, and adds it if it is missing. Before it adds a bucket, it
+// deletes the shard's expired buckets if a sweep is due. Then, while the shard is full, it deletes
+// random buckets.
 func (m *Memory) findOrAdd(name string, now int64) *bucket {
 	if b := m.find(name, now); b != nil {
 		return b
@@ -211,10 +213,11 @@ func (m *Memory) findOrAdd(name string, now int64) *bucket {
 	return b
 }
 
-// sweepIfDue deletes the expired buckets of the shard if a sweep is due: when the buckets added
-// since the last sweep are half of the map and at least 64, or after one minute plus one more for
-// each sweepRate buckets. The first condition keeps the cost of each added bucket small. The second
-// one deletes expired buckets after a rush, even if few new ones follow.
+// sweepIfDue deletes the expired buckets of the shard if a sweep is due. A sweep is due when the
+// buckets added since the last one are at least 64 and half of the map. It is also due after one
+// minute, plus a minute for each sweepRate buckets. The first condition keeps the cost of each
+// added bucket small. The second condition deletes expired buckets after a rush, even if few new
+// buckets follow.
 func (s *shard) sweepIfDue(now int64) {
 	const least = 64
 	pause := time.Minute.Microseconds() * int64(1+len(s.buckets)/sweepRate)

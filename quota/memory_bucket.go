@@ -12,11 +12,11 @@ type bucket struct {
 	ids       []string         // ids[i] is the ID of the event at times[i]
 	index     map[string]int64 // instant of each ID; nil until the bucket had more than indexedAbove events
 	refunds   *tombstones      // nil without refunds
-	expiresAt int64            // from this instant nothing counts; a sweep may delete the bucket
+	expiresAt int64            // from this instant on no event counts, and a sweep may delete the bucket
 }
 
-// clampToNow moves the events in the future to now. Such events exist if the clock was set back.
-// The expiry moves back by as much as the newest event, but not to before the tombstones end.
+// clampToNow moves events in the future to now. Such events exist if the clock was set back. The
+// expiry moves back by as much as the newest event, but not to before the end of the tombstones.
 func (b *bucket) clampToNow(now int64) {
 	times := b.eventTimes()
 	last := len(times) - 1
@@ -107,7 +107,7 @@ func (b *bucket) remove(id string) {
 		return
 	}
 	i, _ := slices.BinarySearch(b.times, at)
-	i += slices.Index(b.ids[i:], id) // other events may have the same µs
+	i += slices.Index(b.ids[i:], id) // several events may have the same µs
 	b.times = slices.Delete(b.times, i, i+1)
 	b.ids = slices.Delete(b.ids, i, i+1)
 	delete(b.index, id)

@@ -14,7 +14,7 @@ func (m *Memory) Record(ctx context.Context, bucket string, keep time.Duration, 
 	now := m.now().UnixMicro()
 	b := m.findOrAdd(bucket, now)
 	b.clampToNow(now)
-	b.prune(now, keep) // Take never prunes a bucket that it does not count in
+	b.prune(now, keep) // Take does not prune a bucket in which it does not count
 	after := max(now-keep.Microseconds(), b.resetUntil(now))
 	for _, e := range events {
 		at := now - ceil(e.Age, time.Microsecond)

@@ -14,11 +14,11 @@ const (
 	// MaxWaiting is how many callers of one tenant (Request.Tenant) wait at once in a Queue, in all
 	// lines together.
 	MaxWaiting = 1000
-	// recheckInterval is the longest sleep of the first caller of a line: a refund or a reset may
-	// free a place before its window ends.
+	// recheckInterval is the longest time for which the first caller of a line sleeps: a refund or
+	// a reset may free a place before the window of an event ends.
 	recheckInterval = 5 * time.Second
 	// gracePeriod is how long a caller stays in line after its deadline, if a place is free for it.
-	// The callers before it take theirs first.
+	// The callers before it take their places first.
 	gracePeriod = time.Second
 	// minSleep is the shortest sleep after a refusal. A Cluster may refuse without a wait, while
 	// another call is under way.
@@ -26,11 +26,11 @@ const (
 )
 
 // Queue lets callers wait for a place in the limits, first come, first served. Requests with the
-// same buckets stand in one line. Only the first caller of a line asks the limiter; after a refusal
-// it sleeps for the wait in the answer, and asks again. When it leaves, the next caller is first. A
-// caller is refused as soon as the limiter's last answer shows that it cannot be admitted before
-// the deadline of its context. Callers of other processes do not stand in line. Safe for concurrent
-// use.
+// same buckets stand in one line. Only the first caller of a line asks the limiter. After a refusal
+// this caller sleeps for the wait in the answer, and asks again. When it leaves, the next caller
+// becomes the first. A caller is refused as soon as the limiter's last answer shows that no place
+// will be free before the deadline of its context. Callers of other processes do not stand in line.
+// Safe for concurrent use.
 type Queue struct {
 	mu          sync.Mutex
 	lines       map[string]*waitingLine
@@ -47,17 +47,18 @@ func NewQueue() *Queue {
 	}
 }
 
-// sharedWaitKey is the ID of an event and the key of the line for its buckets.
+// sharedWaitKey names a wait that requests can share: line is the key of the line for their
+// buckets, id the ID of their event.
 type sharedWaitKey struct{ line, id string }
 
-// sharedWait is the wait of the first of several requests with the same event; the others share it.
+// sharedWait is the wait of one request. Further requests with the same event share it.
 type sharedWait struct {
 	over   chan struct{} // closed when answer and err are set
 	answer Decision
 	err    error
 }
 
-// waitingLine is the callers that wait for places in the same buckets.
+// waitingLine has the callers that wait for places in the same buckets.
 type waitingLine struct {
 	waiters []*waiter // in the order of arrival; the first one asks the limiter
 	last    Decision  // the limiter's last answer
@@ -68,15 +69,15 @@ type waitingLine struct {
 type waiter struct {
 	tenant   string
 	deadline time.Time     // zero: none
-	asks     bool          // the waiter is or was the first of its line
+	asks     bool          // the waiter is the first of its line, or was
 	first    chan struct{} // closed when the waiter becomes the first
 	refused  chan Decision // gets the refusal if the waiter cannot be admitted in time
 }
 
 // Take calls take, the method of a [Limiter] or a function around it, and does not wait in line. If
-// the waiting callers need all remaining places, Take refuses without calling take; RetryAfter then
-// lasts until those callers and then this one can be admitted. For a Repeated request it always
-// calls take. Errors: those of take.
+// the waiting callers need all remaining places, Take refuses without a call of take. RetryAfter is
+// then the time until those callers and this caller can be admitted. For a Repeated request, Take
+// always calls take. Errors: those of take.
 func (q *Queue) Take(ctx context.Context, req Request, take func(context.Context, Request) (Decision, error)) (Decision,
 	error,
 ) {
@@ -86,15 +87,15 @@ func (q *Queue) Take(ctx context.Context, req Request, take func(context.Context
 	return take(ctx, req)
 }
 
-// Wait calls take until the event is admitted. At the deadline of ctx, or as soon as the event
-// cannot be admitted before it, Wait returns the refusal, which counts nothing. If MaxWaiting
+// Wait calls take until the event is admitted. It returns the refusal, which counts nothing, at the
+// deadline of ctx, or as soon as the event cannot be admitted before that deadline. If MaxWaiting
 // callers of the tenant wait already, or after End, Wait does not wait. The end of ctx interrupts
 // no call of take. A Cluster may refund the ID of a refused call, so with a Cluster take must use a
 // new ID for each call. Errors: those of take; ErrUnavailable if ctx is canceled, and then nothing
 // is counted.
 //
-// If another Repeated request waits with the same event, a Repeated request shares that wait and is
-// admitted with it. If the other request is not admitted, this one waits itself.
+// If two Repeated requests with the same event wait, the second one shares the wait of the first,
+// and is admitted with the first. If the first is not admitted, the second waits by itself.
 func (q *Queue) Wait(ctx context.Context, req Request, take func(context.Context, Request) (Decision, error)) (Decision,
 	error,
 ) {
@@ -221,8 +222,8 @@ func (q *Queue) waitUnshared(ctx context.Context, key string, req Request,
 	}
 }
 
-// End ends all waits: the first caller of each line returns with the limiter's answer, then the
-// next one, until the line is empty. After End no other caller waits. Call it once.
+// End ends all waits. The first caller of each line returns with the limiter's answer, then the
+// next caller, until the line is empty. After End no further caller waits. Call End once.
 func (q *Queue) End() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -272,7 +273,8 @@ func (q *Queue) removeWaiting(tenant string) {
 	}
 }
 
-// setWaitersAndWakeFirst replaces the waiters of a line, and wakes the first waiter if it is new.
+// setWaitersAndWakeFirst replaces the waiters of a line. If the line has a new first waiter, it
+// wakes this waiter.
 func (q *Queue) setWaitersAndWakeFirst(key string, l *waitingLine, waiters []*waiter) {
 	l.waiters = waiters
 	if len(waiters) == 0 {
@@ -283,7 +285,7 @@ func (q *Queue) setWaitersAndWakeFirst(key string, l *waitingLine, waiters []*wa
 	}
 }
 
-// leave removes the waiter, also from a line that still has it.
+// leave removes the waiter from its line, if the line still has it.
 func (q *Queue) leave(key string, w *waiter) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -293,9 +295,8 @@ func (q *Queue) leave(key string, w *waiter) {
 	}
 }
 
-// noteAnswer stores the limiter's answer to the first waiter of a line, and refuses the waiters
-// that cannot be admitted in time. It reports whether the first waiter leaves the line with this
-// answer.
+// noteAnswer stores the limiter's answer to the first waiter of a line, and refuses all waiters
+// that cannot be admitted in time. done: the first waiter leaves the line with this answer.
 func (q *Queue) noteAnswer(key string, d Decision, err error) (done bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -345,8 +346,9 @@ func (q *Queue) refusalBehindLine(req Request) (Decision, bool) {
 	return l.answerBehind(len(l.waiters)), true
 }
 
-// finalRefusal returns the answer to a waiter whose wait has ended. leave: the waiter must leave
-// the line with that answer or error. Without leave the limiter's last answer does not refuse.
+// finalRefusal returns the answer to a waiter whose wait has ended. If leave is true, the waiter
+// must leave the line with that answer or error. If leave is false, the limiter's last answer does
+// not refuse the waiter.
 func (q *Queue) finalRefusal(ctx context.Context, key string, w *waiter) (d Decision, leave bool, err error) {
 	if err := cancelError(ctx); err != nil {
 		return d, true, err
@@ -372,13 +374,14 @@ func cancelError(ctx context.Context) error {
 	return nil
 }
 
-// tooLate reports whether a waiter with ahead others before it cannot be admitted in time.
+// tooLate reports whether the waiter cannot be admitted in time, with so many others (ahead) before
+// it.
 func (l *waitingLine) tooLate(w *waiter, ahead int) bool {
 	return !w.deadline.IsZero() && l.minWaitBehind(ahead) > time.Until(w.deadline)
 }
 
-// minWaitBehind returns the shortest time until a caller with ahead others before it can be
-// admitted; 0 if the limiter has not answered yet.
+// minWaitBehind returns the shortest time until a caller can be admitted that has ahead others
+// before it; 0 if the limiter has not answered yet.
 func (l *waitingLine) minWaitBehind(ahead int) (longest time.Duration) {
 	if l.heard.IsZero() {
 		return 0
@@ -392,8 +395,8 @@ func (l *waitingLine) minWaitBehind(ahead int) (longest time.Duration) {
 	return longest
 }
 
-// answerBehind returns the limiter's last answer to a caller with ahead others before it, with
-// waits that count from now.
+// answerBehind returns the limiter's last answer as the answer to a caller that has ahead others
+// before it. Waits count from now.
 func (l *waitingLine) answerBehind(ahead int) Decision {
 	passed := time.Since(l.heard).Truncate(time.Microsecond)
 	d := l.last.aged(passed)
@@ -405,9 +408,9 @@ func (l *waitingLine) answerBehind(ahead int) Decision {
 	return d
 }
 
-// minWaitBehind returns the shortest time until the rule admits an event after ahead others.
-// The time counts from now, the instant of the decision. One window admits at most Limit events, so
-// each further Limit events add a window.
+// minWaitBehind returns the shortest time, from now, until the rule admits an event after ahead
+// other events. now is the instant of the decision. One window admits at most Limit events, so each
+// further Limit events add a window.
 func (s State) minWaitBehind(ahead int, now time.Time) time.Duration {
 	free := s.Remaining()
 	if s.RetryAfter > 0 {
@@ -445,7 +448,8 @@ func (r Rule) leavesAt(at time.Time) time.Time {
 	return at.Add(r.Window)
 }
 
-// aged returns the decision as it is after the time passed: with a later instant and shorter waits.
+// aged returns the decision as it is after the duration passed: with a later instant and shorter
+// waits.
 func (d Decision) aged(passed time.Duration) Decision {
 	d.At = d.At.Add(passed)
 	d.Rules, d.Also = agedStates(d.Rules, passed), agedStates(d.Also, passed)

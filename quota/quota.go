@@ -1,19 +1,20 @@
 // Package quota is a rate limiter. It decides in one atomic step whether all rules of a policy,
-// over all their scopes, admit one more event. If they do not, it returns the exact time to wait.
+// over all their scopes, admit one more event. If a rule refuses, the limiter returns the exact
+// time to wait.
 //
 // In sendcode, Take runs before a send is rendered or written; only an admitted send reaches the
 // database. This package knows nothing of mail, SMS or HTTP.
 //
 // A rule admits an event while it counts fewer than Limit events since a cutoff. In a sliding
-// window an event at t counts while now−t < Window, so it leaves (stops counting) exactly at
+// window an event at t counts while now−t < Window, so the event leaves (stops counting) exactly at
 // t+Window. A calendar rule counts the events since the start of the current hour, day, week or
-// month, until that period ends; or the events of today and of some dates before it. Times are
+// month, until that period ends; or the events of today and of some dates before today. Times are
 // whole microseconds on the limiter's own clock. If that clock is set back, the first call that
 // sees an event in the future moves the event to the present instant.
 //
 // Evaluate computes decisions for any list of events. Memory keeps events in one process and uses
 // the same functions. Redis keeps events for all replicas and decides in take.lua; tests compare
-// its answers with Memory's.
+// its answers with those of Memory.
 package quota
 
 import (
@@ -34,19 +35,19 @@ const (
 	App       Scope = "app"       // one tenant
 	Purpose   Scope = "purpose"   // one purpose of one tenant
 	Country   Scope = "country"   // one country of phone numbers
-	Prefix    Scope = "prefix"    // phone numbers that differ in their last four digits alone
+	Prefix    Scope = "prefix"    // phone numbers that differ only in their last four digits
 	Global    Scope = "global"    // everything
-	// sends to one mailbox or phone that failed because its address takes no messages; see Counted
+	// sends to one mailbox or phone that failed because the address takes no messages; see Counted
 	Failures Scope = "failures"
 
 	FailedChecks Scope = "checks" // failed checks (wrong codes); see Counted
-	// sends to one mailbox or phone that failed for another reason than its address; see Counted
+	// sends to one mailbox or phone that failed for another reason than the address; see Counted
 	Backoff Scope = "backoff"
 )
 
 // Counted reports whether Take counts its event in the scope's bucket. It is false for Failures,
-// FailedChecks and Backoff: their rules decide like all others, but Record adds their events, after
-// a send or a check has failed.
+// FailedChecks and Backoff. Rules of these scopes decide like all others, but their events are
+// added by Record, after a send or a check has failed.
 func (s Scope) Counted() bool { return s != Failures && s != FailedChecks && s != Backoff }
 
 // Rule admits an event while it counts fewer than Limit: in a sliding Window, in a calendar period
@@ -59,7 +60,7 @@ type Rule struct {
 	Per    Period         // empty if Window or Days is set
 	Days   int            // 1 to 31: today and the Days-1 local dates before it; else 0
 	Zone   *time.Location // time zone of Per and Days; nil is UTC
-	// the rule counts and never refuses; Decision.Observed lists it when it would have refused
+	// the rule counts and never refuses; Decision.Observed names the rule if it would have refused
 	Observe bool
 }
 
@@ -76,40 +77,40 @@ type Event struct {
 }
 
 // AgedEvent is an event that Record adds. It has an age instead of an instant, so that it can be
-// read on one clock and recorded on another.
+// read on one clock and recorded on another clock.
 type AgedEvent struct {
 	ID  string        // as Event.ID
 	Age time.Duration // a negative age counts as 0
-	// the instant of the limiter's clock at which the event had this age, such as a Decision's At:
-	// so a late Record does not date the event too late. Zero: the instant at which Record runs
+	// the instant of the limiter's clock at which the event had this age, such as a Decision's At.
+	// Then a late Record does not date the event too late. Zero: the instant at which Record runs
 	AsOf time.Time
 }
 
 // Request names one event and the buckets that it falls into.
 type Request struct {
 	ID    string // opaque, 1 to 64 bytes; Take is idempotent per ID, so a repeated call counts once
-	Rules []Rule // the event is counted only if all of them admit it
-	// rules that are reported in Decision.Also: they refuse nothing and count nothing. Their
-	// buckets keep events as long as Rules need them
+	Rules []Rule // the event is counted only if all these rules admit it
+	// rules that are reported in Decision.Also. They refuse nothing and count nothing. Their
+	// buckets keep events as long as Rules need the events
 	Also []Rule
 	// bucket of each scope; if a rule's scope has none, Take fails and Peek leaves the rule out
 	Buckets map[Scope]string
-	// another process may have taken the ID before; only [Queue] reads this field
+	// another process may have taken this ID before; only [Queue] reads this field
 	Repeated bool
-	// the app or customer that asks, or empty; only [Queue] reads it, for its bound
+	// the app or customer that asks, or empty; [Queue] alone reads it, to bound the waiting callers
+	// of a tenant
 	Tenant string
 }
 
-// State is the state of one rule at the instant of a decision. For a calendar rule, Window is the
-// length of the current period, and all events leave at its end. For a rule with Days, Window is
-// the length of all counted dates, and the events of one date leave together, when a later date
-// begins.
+// State is the state of one rule at the instant of a decision. Of a calendar rule, Window is the
+// length of the current period, and all events leave at its end. Of a rule with Days, Window is the
+// length of all counted dates, and the events of one date leave together, when a later date begins.
 type State struct {
 	Rule
 	Used       int           // events counted now
 	ResetAfter time.Duration // until the oldest counted event leaves; 0 if none is counted
-	// until Used is below Limit; 0 if it is below now. An observing rule, which never refuses, has
-	// a wait too
+	// the time until Used is below Limit; 0 if Used is below Limit now. An observing rule, which
+	// never refuses, has a wait, too
 	RetryAfter time.Duration
 }
 
@@ -119,8 +120,8 @@ func (s State) Remaining() int { return max(0, s.Limit-s.Used) }
 // blocks reports whether the rule refuses the next event.
 func (s State) blocks() bool { return s.RetryAfter > 0 && !s.Observe }
 
-// Decision is a limiter's answer. A refusal is a Decision too, not an error. Rules are the states
-// after the decision.
+// Decision is a limiter's answer. A refusal is also a Decision, not an error. Rules has the states
+// of the rules after the decision.
 type Decision struct {
 	Admitted bool      // Take counted the event; always false from Peek
 	At       time.Time // instant of the decision, whole µs, on the limiter's clock
@@ -134,7 +135,7 @@ type Decision struct {
 // Allowed reports whether the next event would be admitted at the instant of the decision.
 func (d Decision) Allowed() bool { return d.RetryAfter() == 0 }
 
-// RetryAfter returns the wait until all rules admit one more event; 0 if they do now.
+// RetryAfter returns the wait until all rules admit one more event; 0 if all admit one now.
 func (d Decision) RetryAfter() time.Duration {
 	s, _ := d.Blocking()
 	return s.RetryAfter
@@ -163,9 +164,9 @@ func (d Decision) Violated() []string {
 	return names
 }
 
-// Public returns the decision without the rules that clients must not see: those of Also, those
-// that observe, and those of a scope that is not Counted unless they block. If no rule is removed,
-// the result shares Rules with d.
+// Public returns the decision without the rules that clients must not see. These are the rules of
+// Also, observing rules, and rules of a scope that is not Counted, unless such a rule blocks. If no
+// rule is removed, the result shares Rules with d.
 func (d Decision) Public() Decision {
 	d.Also = nil
 	hidden := func(s State) bool { return s.Observe || !s.Scope.Counted() && !s.blocks() }
@@ -176,9 +177,9 @@ func (d Decision) Public() Decision {
 }
 
 // Observed returns the names of the observing rules that would have refused the event, in the order
-// of the request: their limit was reached before the event was counted. If the event was not
-// counted, Observed returns the observing rules at their limit now. For a repeated Take, the counts
-// at the repetition decide.
+// of the request: the rules that were at their limit before the event was counted. If the event was
+// not counted, these are the observing rules that are at their limit now. After a repeated Take,
+// the counts at the repetition decide.
 func (d Decision) Observed() []string {
 	var names []string
 	for _, s := range d.Rules {
@@ -196,38 +197,38 @@ func (d Decision) Observed() []string {
 // Limiter is implemented by [Memory] and [Redis]. One contract suite tests both.
 //
 // A limiter may lose its counts: Memory when its process ends, Redis when it is flushed, restarts,
-// evicts keys or fails over. Then it admits more than the rules allow. A caller that must prevent
-// this also counts the events elsewhere, and adds lost ones with Record.
+// evicts keys or fails over. Then it admits more events than the rules allow. A caller that must
+// prevent this also counts the events elsewhere, and adds lost events with Record.
 type Limiter interface {
-	// Take counts the event in every bucket of the request if all rules admit it, else in none. An
-	// observing rule never refuses, but its bucket counts. A rule of a scope that is not Counted
-	// decides, but its bucket is not changed. A bucket that already counts the ID neither decides
-	// nor counts it again. So a repeated Take of an admitted ID is admitted, and counts once. A
-	// bucket treats an ID that is older than its longest rule as new. Errors: ErrBadRequest,
-	// ErrRefunded, ErrUnavailable.
+	// Take counts the event in every bucket of the request if all rules admit the event; otherwise
+	// in no bucket. An observing rule never refuses, but its bucket counts. A rule of a scope that
+	// is not Counted decides, but its bucket is not changed. A bucket that already counts the ID
+	// neither decides nor counts it again. So a repeated Take of an admitted ID is admitted, and
+	// counts once. A bucket treats an ID that is older than its longest rule as new. Errors:
+	// ErrBadRequest, ErrRefunded, ErrUnavailable.
 	Take(ctx context.Context, req Request) (Decision, error)
 
 	// Peek returns the state of each rule that has a bucket. It counts nothing, leaves Admitted
 	// false and needs no ID. Errors: ErrBadRequest, ErrUnavailable.
 	Peek(ctx context.Context, req Request) (Decision, error)
 
-	// Refund removes this ID from the buckets and leaves a tombstone for 60 s, also in a bucket
-	// that never had the ID. Until the tombstone ends, Take returns ErrRefunded for the ID, so a
-	// late copy of a Take cannot count it again, and Record skips the ID. Repeating is harmless.
-	// Errors: ErrBadRequest, ErrUnavailable.
+	// Refund removes this ID from the buckets and leaves a tombstone for 60 s, even in a bucket
+	// that never had the ID. Until the tombstone ends, Take returns ErrRefunded for the ID, and
+	// Record skips the ID. So a late copy of a Take cannot count the ID again. A repeated Refund is
+	// harmless. Errors: ErrBadRequest, ErrUnavailable.
 	Refund(ctx context.Context, id string, buckets ...string) error
 
 	// Record adds events to a bucket, without a decision, so the bucket may exceed a limit. It only
 	// ever makes the bucket stricter: if the bucket counts an ID already, the later instant stays.
-	// It skips events that are as old as keep, which is LongestKeep of the bucket's rules, and
-	// those that a refund or a reset keeps out. Repeating is harmless. Errors: ErrBadRequest,
-	// ErrUnavailable.
+	// keep is LongestKeep of the bucket's rules; events that are as old as keep are skipped, and so
+	// are events that a refund or a reset keeps out. A repeated Record is harmless. Errors:
+	// ErrBadRequest, ErrUnavailable.
 	Record(ctx context.Context, bucket string, keep time.Duration, events []AgedEvent) error
 
 	// Reset deletes the events of the buckets and leaves a mark for 60 s. Until the mark ends,
-	// Record skips events that are dated up to 10 s after the reset: an age is as of its read, so
-	// an event from before the reset may seem younger when Record runs. A refunded ID stays
-	// refunded. Errors: ErrBadRequest, ErrUnavailable.
+	// Record skips events that are dated up to 10 s after the reset. The reason: an event's age is
+	// that of its read, so an event from before the reset may seem younger when Record runs. A
+	// refunded ID stays refunded. Errors: ErrBadRequest, ErrUnavailable.
 	Reset(ctx context.Context, buckets ...string) error
 }
 
@@ -236,13 +237,13 @@ var (
 	_ Limiter = (*Redis)(nil)
 )
 
-// ErrUnavailable is wrapped by the errors of calls that reached no decision because the limiter did
-// not answer. The caller must treat the event as not admitted, although it may have been counted:
-// refund its ID, or repeat the Take, which counts it once.
+// ErrUnavailable is wrapped by the errors of calls that reached no decision, because the limiter
+// did not answer. The caller must treat the event as not admitted, although the limiter may have
+// counted it. The caller refunds the ID, or repeats the Take, which counts the ID once.
 var ErrUnavailable = errors.New("quota: limiter is unavailable")
 
-// ErrRefunded is returned by Take for an ID that was refunded within the last 60 s, for example in
-// a late copy of a finished call.
+// ErrRefunded is returned by Take for an ID that was refunded within the last 60 s. For example, a
+// copy of a finished call may arrive late.
 var ErrRefunded = errors.New("quota: event was refunded")
 
 // ErrBadRequest is wrapped by errors that report a mistake of the caller: no ID, no rules, a rule

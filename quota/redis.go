@@ -21,14 +21,14 @@ import (
 //	redis+cluster://user:password@host1,host2:6379
 //
 // The schemes rediss, rediss+sentinel and rediss+cluster use TLS; with Sentinel, both to Sentinel
-// and to Redis. The hosts of a Cluster URL are some of its nodes.
+// and to Redis. The hosts of a Cluster URL are some of the Cluster's nodes.
 //
 // The client connects at first use, to primaries only. Query parameters are those of
-// redis.ParseURL, of redis.ParseClusterURL for Cluster and of redis.ParseFailoverURL for Sentinel,
-// without those that read from replicas; for Sentinel sentinel_username and sentinel_password too.
-// No parameter extends the Budget of a call. With TLS, ca=/path.pem names the certificate
-// authorities to trust instead of the system's. Error: the URL is invalid; the message never shows
-// the URL.
+// redis.ParseURL, for Cluster those of redis.ParseClusterURL, for Sentinel those of
+// redis.ParseFailoverURL with sentinel_username and sentinel_password; but no parameter that reads
+// from replicas. No parameter extends the Budget of a call. With TLS, ca=/path.pem names the
+// certificate authorities to trust instead of the system's. Error: the URL is invalid; the message
+// never shows the URL.
 func OpenRedis(rawURL string) (redis.UniversalClient, error) { return redisurl.Open(rawURL) }
 
 // Redis is the limiter that all replicas share. Each call runs one script on Redis 7.0 or later,
@@ -39,13 +39,13 @@ type Redis struct {
 	// before the first call.
 	Budget time.Duration // 2 s by default
 	// OnPanic gets the value of a panic in a goroutine of the limiter, before the stack unwinds.
-	// The calls that the goroutine served fail. nil: the panic ends the process. Set it before the
+	// The calls that this goroutine served fail. nil: the panic ends the process. Set it before the
 	// first call.
 	OnPanic func(value any)
 
 	client     redis.UniversalClient
 	prefix     string
-	cluster    *redis.ClusterClient // client, if it is a Cluster's; else nil
+	cluster    *redis.ClusterClient // the client, if it is a client of a Cluster; otherwise nil
 	pipe       *callBatcher         // nil on Cluster
 	health     nodeHealth           // of the nodes of a Cluster
 	serverTime atomic.Int64         // last instant of the server's clock in an answer, µs since 1970
@@ -53,19 +53,19 @@ type Redis struct {
 	take, refund, record, reset, probe *redis.Script
 }
 
-// NewRedis makes a limiter whose keys start with prefix; keep it short, since every key has it. Get
-// the client from [OpenRedis], or set ContextTimeoutEnabled in the client's options and let it send
-// nothing to replicas. The caller closes the client.
+// NewRedis makes a limiter whose keys start with prefix. Keep prefix short, since every key has it.
+// Get the client from [OpenRedis], or set ContextTimeoutEnabled in the client's options and let it
+// send nothing to replicas. The caller closes the client.
 func NewRedis(client redis.UniversalClient, prefix string) *Redis {
 	return newRedis(client, prefix, clockScript)
 }
 
-// newRedis takes the Lua source of the clock, so that tests can set the time. Production scripts
-// accept no time from outside.
+// newRedis takes the Lua source of the clock, so that tests can set the time. The scripts of
+// production accept no time from a caller.
 func newRedis(client redis.UniversalClient, prefix, clock string) *Redis {
 	// With this first line, Redis rejects the whole script if the server cannot write: on a
-	// replica, out of memory, with a failing disk. Without it, a stale replica could answer a Peek,
-	// or a Take that refuses.
+	// replica, out of memory, with a failing disk. Without the line, a stale replica could answer a
+	// Peek, or a Take that refuses.
 	// https://redis.io/docs/latest/develop/programmability/lua-api/#script_flags
 	const head = "#!lua\n"
 	script := func(body string) *redis.Script { return redis.NewScript(head + clock + commonScript + body) }
@@ -84,8 +84,8 @@ func newRedis(client redis.UniversalClient, prefix, clock string) *Redis {
 // errPanic is the error of calls that a panic of another goroutine ended.
 var errPanic = fmt.Errorf("%w: a panic ended the call", ErrUnavailable)
 
-// recoverTo must be deferred itself. If a goroutine of the limiter panics, it calls OnPanic and
-// then fail.
+// recoverTo recovers from a panic in a goroutine of the limiter: it calls OnPanic and then fail.
+// The caller must defer recoverTo itself.
 func (r *Redis) recoverTo(fail func()) {
 	if r.OnPanic == nil {
 		return
@@ -194,8 +194,9 @@ func (r *Redis) runOnBuckets(ctx context.Context, script *redis.Script, buckets 
 }
 
 // runTake runs take.lua in the mode take or look. tombstone is how long a refused ID gets a
-// tombstone; 0: none. It runs the script up to takeTries times, while the server's clock is outside
-// of the calendar periods that were sent. Errors: ErrRefunded, ErrUnavailable.
+// tombstone; 0: none. The script fails if the server's clock is outside of the calendar periods in
+// its arguments; then it runs again, up to takeTries times in all. Errors: ErrRefunded,
+// ErrUnavailable.
 func (r *Redis) runTake(ctx context.Context, id, mode string, tombstone time.Duration, p requestPlan) (scriptAnswer, error) {
 	for range takeTries {
 		cmd, err := r.runScript(ctx, r.take, p.buckets, p.scriptArgs(id, mode, tombstone, microsToTime(r.serverTime.Load())))
@@ -214,16 +215,16 @@ func (r *Redis) runTake(ctx context.Context, id, mode string, tombstone time.Dur
 }
 
 // takeTries is how often runTake runs the script at most. The second run gets the calendar periods
-// around the server's own instant; the third is for a server whose clock was set meanwhile.
+// around the server's own instant. The third run is for a server whose clock was set in between.
 const takeTries = 3
 
 // errOutsidePeriods says that the server's clock is in none of the calendar periods that were sent
 // to the script.
 var errOutsidePeriods = errors.New("quota: the clock is outside of the periods")
 
-// runScript runs a script on the keys of the buckets: through the pipe or, on Cluster, in a round
-// trip of its own, since a shared one would wait for a dead node. The client may retry, so every
-// script may run twice. The caller bounds ctx by the budget. Error: ErrUnavailable.
+// runScript runs a script on the keys of the buckets. It uses the pipe; but on Cluster each script
+// has a round trip of its own, since a shared trip would wait for a dead node. The client may
+// retry, so every script may run twice. The caller bounds ctx by the budget. Error: ErrUnavailable.
 func (r *Redis) runScript(ctx context.Context, script *redis.Script, buckets []string, args []any) (cmd *redis.Cmd,
 	err error,
 ) {

@@ -15,7 +15,7 @@ import (
 )
 
 // On Cluster a script may touch only one slot, and each bucket is in its own slot. So a plan is
-// split into parts of one bucket each, and each part is decided on the clock of its node.
+// split into one part for each bucket. Each part is decided on the clock of its node.
 
 // planPart is the part of a plan that concerns one bucket. Its rules are in the plan's order.
 type planPart struct {
@@ -39,8 +39,8 @@ func (p requestPlan) byBucket() []planPart {
 	return parts
 }
 
-// merge combines the answers of the parts to one Decision with Admitted false. Its At is the first
-// bucket's.
+// merge combines the answers of the parts to one Decision with Admitted false. Its At is that of
+// the first bucket.
 func (p requestPlan) merge(parts []planPart, answers []scriptAnswer) Decision {
 	if answers == nil {
 		return Decision{}
@@ -58,11 +58,11 @@ func (p requestPlan) merge(parts []planPart, answers []scriptAnswer) Decision {
 // at all buckets, so that most refusals write nothing. Then it counts the event in one bucket after
 // the other, in the order that all callers use.
 //
-// If a bucket refuses after all, because other events came first, or if it has a tombstone of the
-// ID, takeEach refunds the event in the buckets to which this call has added it. In the same step,
-// the refusal leaves a tombstone in its own bucket, so that no other call with this ID is admitted
-// there during the refunds. After ErrUnavailable nothing is refunded: the caller repeats the Take,
-// or refunds the ID.
+// A bucket may still refuse, because other events came first or because it has a tombstone of the
+// ID. Then takeEach refunds the event in the buckets to which this call has added it. In the same
+// step, the refusal leaves a tombstone in its own bucket, so that no other call with this ID is
+// admitted there during the refunds. After ErrUnavailable nothing is refunded: the caller repeats
+// the Take, or refunds the ID.
 func (r *Redis) takeEach(ctx context.Context, id string, p requestPlan) (Decision, error) {
 	refundCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.Budget) // for the refund, even if ctx has ended
 	defer cancel()
@@ -118,8 +118,8 @@ func (r *Redis) askEach(parts []planPart, ask func(requestPlan) (scriptAnswer, e
 // nodePause is how long no call goes to a node that could not be reached.
 const nodePause = time.Second
 
-// nodeHealth remembers which nodes of a Cluster answer, by address, so that an unreachable node
-// does not delay calls to the others.
+// nodeHealth remembers, by address, which nodes of a Cluster answer, so that an unreachable node
+// does not delay calls to other nodes.
 type nodeHealth struct {
 	mu sync.Mutex
 	at map[string]nodeState
@@ -131,8 +131,8 @@ type nodeState struct {
 }
 
 // availability reports whether a node is paused, and whether another node answers. The first call
-// after a pause begins the next one. Only this call tries a node that may hang, until note records
-// the result.
+// after a pause begins the next pause. So only this call tries a node that may hang, until note
+// records the result.
 func (n *nodeHealth) availability(addr string) (paused, otherAnswers bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -13,16 +13,16 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// ErrNotPermitted says that the Redis user may not run the limiter's commands, or not on its keys.
-// Errors that wrap it wrap ErrUnavailable too.
+// ErrNotPermitted says that the Redis user may not run the limiter's commands, or not on the
+// limiter's keys. Errors that wrap it wrap ErrUnavailable, too.
 var ErrNotPermitted = errors.New("the user of Redis has too few rights")
 
-// ErrPartly says that some nodes of a Cluster do not answer, and others do. Errors that wrap it
-// wrap ErrUnavailable too.
+// ErrPartly says that some nodes of a Cluster do not answer, and other nodes do. Errors that wrap
+// it wrap ErrUnavailable, too.
 var ErrPartly = errors.New("a part of the Redis Cluster is unavailable")
 
-// ErrClusterNode says that a client of a single server talks to a node of a Cluster, which runs no
-// script on the keys of several slots. Errors that wrap it wrap ErrUnavailable too.
+// ErrClusterNode says that a client of a single server talks to a node of a Cluster. Such a node
+// runs no script on the keys of several slots. Errors that wrap it wrap ErrUnavailable, too.
 var ErrClusterNode = errors.New("this Redis is a node of a Cluster: its URL must begin with redis+cluster:// or rediss+cluster://")
 
 // explainClusterNode adds ErrClusterNode to a reply that only nodes of a Cluster give.
@@ -42,14 +42,15 @@ var probeRequest = Request{Buckets: map[Scope]string{Recipient: "probe 1", IP: "
 	{Name: "3", Scope: App, Limit: 1, Window: MinWindow},
 }}
 
-// Ping returns nil if a Take could be decided now. Unlike the command PING it also fails on a
-// replica, if Redis cannot write (out of memory, failing disk), if its user lacks rights, if it
-// runs no script on several keys, and on Cluster if a slot has no master. It writes nothing.
-// Errors: ErrUnavailable, and ErrNotPermitted, ErrClusterNode or ErrPartly with it.
+// Ping returns nil if a Take could be decided now. The command PING succeeds in cases in which Ping
+// fails: on a replica, if Redis cannot write (out of memory, failing disk), if the user lacks
+// rights, if the server runs no script on several keys, and on Cluster if a slot has no master.
+// Ping writes nothing. Errors: ErrUnavailable, and ErrNotPermitted, ErrClusterNode or ErrPartly
+// with it.
 func (r *Redis) Ping(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, r.Budget)
 	defer cancel()
-	var well atomic.Bool // at least one master serves its slots
+	var well atomic.Bool // at least one master answers and serves its slots
 	err := r.forEachMaster(ctx, func(ctx context.Context, master redis.UniversalClient) error {
 		denied, err := r.probe.Run(ctx, master, nil, r.prefix).StringSlice()
 		if err = permissionError(denied, err, r.prefix); err != nil || r.cluster == nil {
@@ -86,8 +87,9 @@ func permissionError(denied []string, err error, prefix string) error {
 	return err
 }
 
-// checkSlots returns whether the node serves its slots, and an error if it sees slots of the
-// cluster that no node serves. The probe does not notice them, since its script has no keys.
+// checkSlots returns whether the node serves its slots. It returns an error if the node sees slots
+// of the cluster that no node serves. The probe does not notice such slots, since its script has no
+// keys.
 func checkSlots(ctx context.Context, node redis.UniversalClient) (up bool, err error) {
 	info, err := node.ClusterInfo(ctx).Result()
 	up = strings.Contains(info, "cluster_state:ok")
@@ -105,8 +107,8 @@ func (r *Redis) forEachMaster(ctx context.Context, do func(context.Context, redi
 	return r.cluster.ForEachMaster(ctx, func(ctx context.Context, c *redis.Client) error { return do(ctx, c) })
 }
 
-// Warnings reads settings of Redis and returns a sentence for each that may lose events; none if
-// all is well. On Cluster it asks all masters and removes duplicates.
+// Warnings reads settings of Redis. It returns a sentence for each setting that may lose events;
+// none if all is well. On Cluster it asks all masters and removes duplicates.
 func (r *Redis) Warnings(ctx context.Context) []string {
 	ctx, cancel := context.WithTimeout(ctx, r.Budget)
 	defer cancel()
@@ -145,8 +147,8 @@ func warnings(ctx context.Context, client redis.UniversalClient) (all []string) 
 	return all
 }
 
-// Size returns how many keys Redis holds and how many bytes of memory it has in use, on Cluster of
-// all masters together. Its user needs the rights +dbsize and +info. Errors: ErrUnavailable, and
+// Size returns the number of keys in Redis and the bytes of memory in use; on Cluster, of all
+// masters together. The user needs the rights +dbsize and +info. Errors: ErrUnavailable, and
 // ErrNotPermitted with it.
 func (r *Redis) Size(ctx context.Context) (keys, bytes int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, r.Budget)

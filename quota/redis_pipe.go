@@ -8,16 +8,16 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Bounds of a callBatcher. A lane runs one round trip at a time. While the callers of one lane read
-// their answers, the other lane's round trip is under way; if one lane hangs, the other still
-// works.
+// Bounds of a callBatcher. A lane runs one round trip at a time. There are two lanes: while the
+// callers of one lane read their answers, the other lane's round trip is under way; and if one lane
+// hangs, the other still works.
 const (
 	roundTripLanes = 2   // round trips at once
 	maxBatch       = 256 // calls in one round trip
 )
 
-// callBatcher batches calls: calls that arrive while all lanes are busy share the next round trip.
-// With a free lane, a call runs at once, without waiting for others.
+// callBatcher batches calls. Calls that arrive while all lanes are busy share the next round trip.
+// If a lane is free, a call runs at once, without waiting for other calls.
 type callBatcher struct {
 	limiter *Redis
 
@@ -37,7 +37,7 @@ type scriptCall struct {
 }
 
 // run runs the script, alone or in a shared round trip, and returns its answer. If ctx ends first,
-// a script that was sent may still run; a queued one does not.
+// a queued script does not run, but a script that was sent may still run.
 func (c *callBatcher) run(ctx context.Context, script *redis.Script, keys []string, args []any) (*redis.Cmd, error) {
 	x := c.takeLaneOrQueue(ctx, script, keys, args)
 	if x == nil {
@@ -81,8 +81,8 @@ func (c *callBatcher) releaseLane() {
 	}
 }
 
-// nextBatchOrReleaseLane removes the next batch from the queue, oldest first. With an empty queue
-// it releases the lane and returns nil.
+// nextBatchOrReleaseLane removes the next batch from the queue, oldest first. If the queue is
+// empty, it releases the lane and returns nil.
 func (c *callBatcher) nextBatchOrReleaseLane() []*scriptCall {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -99,8 +99,9 @@ func (c *callBatcher) nextBatchOrReleaseLane() []*scriptCall {
 	return batch
 }
 
-// runBatch runs the scripts of the batch in one round trip, and wakes their callers. Scripts that
-// Redis did not know are loaded and run again. It skips calls whose context has ended.
+// runBatch runs the scripts of the batch in one round trip, and wakes their callers. If Redis did
+// not know some scripts, it loads these and runs them again. It skips calls whose context has
+// ended.
 func (c *callBatcher) runBatch(batch []*scriptCall) {
 	defer func() {
 		for _, x := range batch {
@@ -122,13 +123,13 @@ func (c *callBatcher) runBatch(batch []*scriptCall) {
 	if len(unknown) > 0 {
 		one := unknown[0]
 		one.answer = one.script.Run(ctx, c.limiter.client, one.keys, one.args...)
-		for _, x := range c.roundTrip(ctx, unknown[1:]) { // Redis lacks their script too, and now has that of one
+		for _, x := range c.roundTrip(ctx, unknown[1:]) { // Redis lacked the scripts of these calls, too, and now has one of them
 			x.answer = x.script.Run(ctx, c.limiter.client, x.keys, x.args...)
 		}
 	}
 }
 
-// roundTrip runs the calls in one round trip and stores their answers. It returns those whose
+// roundTrip runs the calls in one round trip and stores their answers. It returns the calls whose
 // script Redis did not know.
 func (c *callBatcher) roundTrip(ctx context.Context, batch []*scriptCall) (unknown []*scriptCall) {
 	if len(batch) == 0 {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// recordBatchSize is how many events one run of the script writes at most, so that other callers do
-// not wait for a long history.
+// recordBatchSize is how many events one run of the script writes at most, so that a long history
+// does not keep other callers waiting.
 const recordBatchSize = 1000
 
 // Record adds events to the bucket, in steps of at most 1,000; see [Limiter]. After a failure some

@@ -60,8 +60,8 @@ func (p requestPlan) scriptArgs(id, mode string, tombstone time.Duration, near t
 // there for other calendar rules.
 const datesMarker = -1
 
-// appendCutoffs appends the rule's window, or 0 or datesMarker and the calendar instants with which
-// the script finds the cutoff by its own clock.
+// appendCutoffs appends the numbers from which the script computes the rule's cutoff by its own
+// clock: the rule's window; or 0, or datesMarker, and instants of the calendar.
 func (r Rule) appendCutoffs(numbers []int64, near time.Time) []int64 {
 	if !r.Calendar() {
 		return append(numbers, r.Window.Microseconds())
@@ -93,8 +93,8 @@ const (
 	codeAdmittedBefore // admitted, and all buckets had the ID already
 )
 
-// scriptAnswer is a decision. In the mode take, added says that this call added the ID to a bucket;
-// an admission without added found the ID in all buckets.
+// scriptAnswer is a decision. In the mode take, added says that this call added the ID to a bucket.
+// If the ID was admitted but not added, all buckets had the ID already.
 type scriptAnswer struct {
 	Decision
 	added bool

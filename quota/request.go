@@ -13,16 +13,17 @@ const maxIDBytes = 64
 // can be under way.
 const tombstoneLife = time.Minute
 
-// resetSlack is how long after a reset an event must be dated for Record to add it while the mark
-// of the reset lasts. It is longer than the time from the read of events to their Record.
+// resetSlack is for the time after a reset, while the mark of the reset lasts. In that time Record
+// adds an event only if it is dated at least resetSlack after the reset. resetSlack is longer than
+// the time from the read of events to their Record.
 const resetSlack = 10 * time.Second
 
 // requestPlan is a checked request, with its buckets sorted and deduplicated.
 type requestPlan struct {
-	rules    []Rule          // those of Request.Rules, then those of Request.Also
+	rules    []Rule          // the rules of Request.Rules, then those of Request.Also
 	deciding int             // number of the first ones
-	buckets  []string        // each once, sorted, so that all callers use the same order
-	keeps    []time.Duration // how long each bucket keeps events; 0 if it is only read
+	buckets  []string        // each bucket once, sorted, so that all callers use the same order
+	keeps    []time.Duration // how long each bucket keeps events; 0 if the bucket is only read
 	bucketOf []int           // for each rule, the index of its bucket
 }
 
@@ -79,7 +80,7 @@ func (p requestPlan) withBuckets(buckets map[Scope]string) (requestPlan, error) 
 	return p, nil
 }
 
-// split returns a decision with the states of all rules; those of Request.Also are apart.
+// split moves the states of Request.Also from Rules of the decision to its field Also.
 func (p requestPlan) split(d Decision) Decision {
 	if len(d.Rules) > p.deciding {
 		d.Rules, d.Also = d.Rules[:p.deciding:p.deciding], d.Rules[p.deciding:]

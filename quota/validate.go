@@ -46,8 +46,8 @@ func (p Policy) Validate() error {
 	return errors.Join(append(all, problems(p.Rules)...)...)
 }
 
-// Validate returns all problems of the rules as one joined error; those of one rule are *RuleError.
-// An empty list is an error too, since it would admit everything.
+// Validate returns all problems of the rules as one joined error; the problems of one rule are
+// *RuleError. An empty list is an error, too, since it would admit every event.
 func Validate(rules []Rule) error { return errors.Join(problems(rules)...) }
 
 // problems returns all problems of the rules; an empty list of rules is a problem too.

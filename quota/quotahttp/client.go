@@ -13,14 +13,15 @@ import (
 func Peer(r *http.Request) string {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
-		return r.RemoteAddr // of a middleware that set it without a port
+		return r.RemoteAddr // a middleware has set the address without a port
 	}
 	return host
 }
 
-// Forwarded returns the client's address behind proxies that add to X-Forwarded-For: the last one
-// that is not in the proxies' networks. A peer outside these networks is the client itself,
-// whatever it sends. A peer without an address, as on a Unix socket, is a proxy.
+// Forwarded returns a Namer of the client's address behind proxies that add to X-Forwarded-For. The
+// client is the last address in the header that is not in the proxies' networks. A peer outside
+// these networks is the client itself, whatever header it sends. A peer without an address, as on a
+// Unix socket, is a proxy.
 func Forwarded(proxies ...netip.Prefix) Namer {
 	return func(r *http.Request) string {
 		hops := append(strings.Split(strings.Join(r.Header["X-Forwarded-For"], ","), ","), Peer(r))
@@ -31,7 +32,7 @@ func Forwarded(proxies ...netip.Prefix) Namer {
 				continue
 			}
 			if err != nil {
-				break // the proxy that sent this is counted
+				break // this entry is no address: the proxy that sent it is counted
 			}
 			client, ip = ip.String(), ip.Unmap()
 			if !slices.ContainsFunc(proxies, func(p netip.Prefix) bool { return p.Contains(ip) }) {

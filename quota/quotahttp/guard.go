@@ -22,14 +22,14 @@ type Limiter interface {
 }
 
 // Namer returns the name under which a request is counted. Requests with the same name are counted
-// together; "" is a name too.
+// together, also those with the name "".
 type Namer func(*http.Request) string
 
 // Config has the settings of a Guard. Limiter and Policy are required.
 type Config struct {
 	Limiter Limiter
-	// Guards whose policies have the same name share buckets, since every bucket contains that
-	// name.
+	// Policy has the rules. Guards whose policies have the same name share buckets, since every
+	// bucket contains that name.
 	Policy quota.Policy
 
 	// Resource names the requested resource; by default the pattern of the route, such as
@@ -40,10 +40,10 @@ type Config struct {
 	// function that reads your proxy's header.
 	Address Namer
 
-	// Subjects name the client for each scope of the policy. Defaults: IP is an IPv4 address or the
-	// /64 of an IPv6 address, since one client usually has a whole /64; Network is its /24 or /48;
-	// Purpose and Global name no client, so Purpose counts all clients of a resource together, and
-	// Global all clients of all resources.
+	// Subjects name the client for each scope of the policy. The defaults: IP is an IPv4 address or
+	// the /64 of an IPv6 address, since one client usually has a whole /64; Network is the client's
+	// /24 or /48. Purpose and Global name no client: Purpose counts all clients of a resource
+	// together, Global all clients of all resources.
 	Subjects map[quota.Scope]Namer
 
 	// Skip selects requests that pass without a decision and are not counted, such as probes and
@@ -58,27 +58,28 @@ type Config struct {
 	ProblemType string
 
 	// Refuse replaces the 429 response; the headers are already set. Unavailable replaces the 503
-	// response. Do not show its error to the client: it may name the limiter's address.
+	// response. Do not show the error of Unavailable to the client: it may contain the limiter's
+	// address.
 	Refuse      func(w http.ResponseWriter, r *http.Request, d quota.Decision)
 	Unavailable func(w http.ResponseWriter, r *http.Request, err error)
 }
 
 // Guard applies a quota to routes of a net/http server. Its methods are middleware: Take decides
 // and counts, Peek only decides, Record only counts. Each wraps the handler of one route. To wrap a
-// whole router, set Resource: in front of the router its patterns are not known, so by default all
-// requests are one resource there.
+// whole router, set Resource: the patterns of the router are not known in front of it, so by
+// default all requests are one resource there.
 //
 // Every response after a decision of Take or Peek carries RateLimit-Policy and RateLimit. A refused
 // request gets 429 with Retry-After, as application/problem+json, and never reaches the handler.
 // Take and Record count a request whatever its result. Rules of several scopes are decided
 // together: if one refuses, none counts the request. If two Guards guard one route, the response
-// has the headers of the inner one, so give one Guard the rules of both. Safe for concurrent use.
+// has the headers of the inner Guard. So give one Guard the rules of both. Safe for concurrent use.
 type Guard struct {
 	c    Config
 	keep map[quota.Scope]time.Duration // for how long each scope's rules need an event
 }
 
-// New makes a Guard. It fails if the settings are invalid; the error names every problem.
+// New makes a Guard. If the settings are invalid, it returns an error that names every problem.
 func New(c Config) (*Guard, error) {
 	c.setDefaults()
 	keep := map[quota.Scope]time.Duration{}
@@ -134,7 +135,7 @@ func (g *Guard) Take(next http.Handler) http.Handler {
 }
 
 // Peek refuses the request if a rule's limit is reached, and counts nothing. It is for routes where
-// only some requests count, such as failed logins: their handler calls Count.
+// only some requests count, such as failed logins: the handler of such a route calls Count.
 func (g *Guard) Peek(next http.Handler) http.Handler {
 	return g.decide(next, g.c.Limiter.Peek, quota.Decision.Allowed)
 }

@@ -27,13 +27,13 @@ type Rule struct {
 	Name  string `json:"name"`
 	Scope string `json:"scope,omitempty"`
 	Limit int    `json:"limit"`
-	// for a calendar rule: the length of its current period, or of all its counted dates
+	// of a calendar rule: the length of its current period, or of all its counted dates
 	Window     int    `json:"window"`
 	Per        string `json:"per,omitempty"`  // hour, day, week or month of a calendar rule
 	Days       int    `json:"days,omitempty"` // of a rule that counts today and days-1 dates before
 	Remaining  int    `json:"remaining"`
 	ResetAfter int    `json:"reset_after"` // until the oldest counted event leaves, 0 if there is none
-	RetryAfter int    `json:"retry_after"` // until the rule admits one more event, 0 if it does now
+	RetryAfter int    `json:"retry_after"` // until the rule admits one more event; 0 if it admits one now
 }
 
 // Describe returns the decision for a JSON response, only with its Public rules.
@@ -57,9 +57,9 @@ func Describe(d quota.Decision) *Quota {
 func formatInstant(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z07:00") }
 
 // SetRateLimit sets the headers RateLimit-Policy, with every public rule, and RateLimit, with the
-// tightest one, as structured fields (draft-ietf-httpapi-ratelimit-headers-10 of September 2025;
-// -11 is of May 2026). It sends no partition key, which would reveal the counted subject. Without
-// public rules it sets nothing. Error: a rule's name or number does not fit a header.
+// tightest rule. Both are structured fields (draft-ietf-httpapi-ratelimit-headers-10 of September
+// 2025; -11 is of May 2026). They have no partition key, which would reveal the counted subject.
+// Without public rules, no header is set. Error: a rule's name or number does not fit a header.
 func SetRateLimit(h http.Header, d quota.Decision) error {
 	d = d.Public()
 	if len(d.Rules) == 0 {
@@ -91,8 +91,8 @@ const (
 	headerLimit  = "Ratelimit"
 )
 
-// tightest returns the rule that blocks longest or, if none blocks, the one with the fewest
-// remaining events; and the time until it admits more.
+// tightest returns the state of one rule, and the time until this rule admits more events. It is
+// the rule that blocks longest or, if none blocks, the rule with the fewest remaining events.
 func tightest(d quota.Decision) (quota.State, time.Duration) {
 	if s, blocked := d.Blocking(); blocked {
 		return s, s.RetryAfter
@@ -106,7 +106,7 @@ func tightest(d quota.Decision) (quota.State, time.Duration) {
 	return least, least.ResetAfter
 }
 
-// fieldList builds the text of a structured-field list (RFC 9651 section 3.1). It is hand-written
+// fieldList builds the text of a structured-field list (RFC 9651 section 3.1). It uses no library,
 // for speed, since every send has two lists; tests compare it with a library.
 type fieldList struct {
 	text []byte
@@ -164,8 +164,8 @@ func SetRetryAfter(h http.Header, wait time.Duration) {
 // seconds returns a refusal's wait in whole seconds, rounded up, at least 1.
 func seconds(wait time.Duration) int { return max(1, quota.Seconds(wait)) }
 
-// The problem of a spent quota, the same for every quota: ProblemSlug is the last segment of its
-// type, ProblemTitle its title.
+// ProblemSlug and ProblemTitle describe the problem of a spent quota, the same for every quota.
+// ProblemSlug is the last segment of the problem's type, ProblemTitle its title.
 const (
 	ProblemSlug  = "quota-exceeded"
 	ProblemTitle = "Quota exceeded"

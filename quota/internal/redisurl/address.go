@@ -17,7 +17,7 @@ import (
 type address struct {
 	url   *url.URL
 	query url.Values
-	rest  string         // path and query as they were written
+	rest  string         // path and query, as the URL has them
 	hosts []string       // host:port
 	pool  *x509.CertPool // certificate authorities; nil: the system's
 }
@@ -67,8 +67,8 @@ func (a *address) text() string {
 	return a.url.String()
 }
 
-// redact returns err, or another error where err could show a part of a password: an unescaped
-// character moves the rest of a password into the path or the query.
+// redact returns err, or another error if err might show a part of a password. An unescaped
+// character in the password moves the rest of the password into the path or the query.
 func (a *address) redact(err error) error {
 	if strings.Contains(a.rest, "@") || strings.Contains(a.rest, "sentinel_password") {
 		return errNotURL
@@ -76,8 +76,8 @@ func (a *address) redact(err error) error {
 	return fmt.Errorf("redis URL: %w", err)
 }
 
-// takeCA reads the certificate authorities that the parameter ca names. Its errors do not show the
-// path: with an unescaped & in the URL, the path may be a part of a password.
+// takeCA reads the certificate authorities from the file that the parameter ca names. Its errors do
+// not show the file's path: if the URL has an unescaped &, the path may be a part of a password.
 func (a *address) takeCA() error {
 	files := a.query["ca"]
 	a.query.Del("ca")
@@ -105,8 +105,8 @@ func (a *address) takeCA() error {
 	return nil
 }
 
-// trust completes a TLS configuration, if there is one. Without a name, each certificate must match
-// the host name that was dialled.
+// trust adds the certificate authorities to a TLS configuration, if there is one. Without a name,
+// each certificate must match the host name that was dialled.
 func (a *address) trust(c *tls.Config, name string) {
 	if c != nil {
 		c.MinVersion, c.RootCAs, c.ServerName = tls.VersionTLS12, a.pool, name

@@ -16,8 +16,8 @@ import (
 // CallBudget bounds one call including its retries. It is the default of quota.Redis.Budget.
 const CallBudget = 2 * time.Second
 
-// defaults are the parameters that keep a call within CallBudget, where the URL sets no other
-// value: each dial, read, write and wait for a pooled connection ends within a second. If a server
+// defaults are the parameters that keep a call within CallBudget, unless the URL sets another
+// value. Each dial, read, write and wait for a pooled connection ends within a second. If a server
 // refuses connections, a call fails within 0.2 s.
 var defaults = map[string]string{
 	"dial_timeout": "1s", "read_timeout": "1s", "write_timeout": "1s",
@@ -31,8 +31,9 @@ const (
 	dials   = 1
 )
 
-// refused are the parameters of go-redis that a URL for Sentinel or Cluster must not have. Other
-// parts of the URL say the same, or a replica with old data would decide.
+// refused are the parameters of go-redis that a URL for Sentinel or Cluster must not have. Either
+// another part of the URL has the same meaning, or the parameter would let a replica with old data
+// decide.
 var refused = []string{
 	"addr", "db", "master_name", "username", "password", "read_only", "replica_only",
 	"use_disconnected_replicas", "route_by_latency", "route_by_latency_tolerance", "route_randomly",
@@ -62,7 +63,8 @@ func newFailoverClient(o *redis.FailoverOptions) *redis.Client {
 	return client
 }
 
-// masterNamer is a hook that adds the master's name to the Nil of a Sentinel that does not know it.
+// masterNamer is a hook that adds the master's name to redis.Nil. Sentinel answers Nil if it does
+// not know that master.
 type masterNamer string
 
 // DialHook implements redis.Hook.
