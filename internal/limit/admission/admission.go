@@ -14,13 +14,13 @@ import (
 	"sendcode/internal/store"
 )
 
-// MaxUnderWay is the highest limit of requests under way. With a round trip of 600 ms to the
-// database, so many are decided in 2.4 s; maxDecisionTime is 4 s.
+// MaxUnderWay is the largest limit of requests under way. With a round trip of 600 ms to the
+// database, 1,024 requests are decided in 2.4 s; maxDecisionTime is 4 s.
 const MaxUnderWay = 1024
 
 // Bounds of an admission.
 const (
-	minUnderWayLimit = 512              // two shared round trips to the database carry so many
+	minUnderWayLimit = 512              // two shared round trips to the database can carry 512 requests
 	slowAfter        = time.Second / 2  // while no request takes longer, the limit is MaxUnderWay
 	retryAfter       = 3 * time.Second  // a short overload is over by then
 	rateSlotCount    = 50               // number of slots of time for which the rate is known
@@ -32,14 +32,14 @@ const (
 func maxDecisionTime() time.Duration { return store.CallTimeout * 4 / 5 }
 
 // Limiter bounds how many requests are under way together, so that all of them are answered in
-// time. Requests beyond the limit are refused immediately (load shedding). Without an Admission,
-// under more load than the database can serve, all requests would wait and time out together.
+// time. Requests beyond the limit are refused immediately (load shedding). Without a Limiter, under
+// more load than the database can serve, all requests would wait and time out together.
 //
 // Requests are decided first in, first out. So the time until a new request is decided is the
 // number of requests under way, divided by the rate at which requests are decided (Little's law).
-// The rate is measured over the time since the oldest request under way began. The slowest of
-// network, disk, locks, Redis and processors determines it. Strangers have at most half of the
-// places, and others at least half. Safe for concurrent use.
+// The rate is measured over the time since the oldest request under way began. It depends on the
+// slowest of network, disk, locks, Redis and processors. Strangers have at most half of the places,
+// and other callers at least half. Safe for concurrent use.
 type Limiter struct {
 	mu        sync.Mutex
 	underWay  *list.List         // the instants at which the requests under way began, oldest first
@@ -54,7 +54,7 @@ type Limiter struct {
 const (
 	ClassStranger = "stranger"
 	ClassKnown    = "known"
-	ClassUnread   = "unread" // refused before its key and body were read
+	ClassUnread   = "unread" // a request refused before its key and body were read
 )
 
 // New returns an admission with all places free.
@@ -63,11 +63,11 @@ func New() *Limiter {
 }
 
 // OverloadedError refuses a request because the service cannot decide more requests in time, or
-// because its message would go out too late. It is a fault.Unavailable: nothing was done or counted
-// for the request.
+// because the request's message would go out too late. It is a fault.Unavailable: nothing was done
+// or counted for the request.
 type OverloadedError struct {
 	RetryAfter time.Duration     // positive
-	Slow       recipient.Channel // the channel whose messages go out too late; empty: too many requests are under way
+	Slow       recipient.Channel // the channel whose messages would go out too late; empty: too many requests are under way
 }
 
 func (e *OverloadedError) Error() string {
@@ -99,9 +99,9 @@ func (l *Limiter) Enter(stranger bool) (leave func(decided bool), err error) {
 	return func(decided bool) { once.Do(func() { l.leave(place, stranger, decided) }) }, nil
 }
 
-// RefuseIfFull returns the *OverloadedError of Enter for a request of a class now, and counts the
-// refusal; nil if Enter would admit the request. For ClassUnread it refuses only if Enter would
-// refuse requests of every class.
+// RefuseIfFull returns the *OverloadedError that Enter would return now for a request of the class,
+// and counts the refusal; nil if Enter would admit the request. With ClassUnread, it refuses only
+// if Enter would refuse requests of every class.
 func (l *Limiter) RefuseIfFull(class string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -109,9 +109,9 @@ func (l *Limiter) RefuseIfFull(class string) error {
 }
 
 // refuseIfFullLocked returns an *OverloadedError and counts the refusal if no place is free for a
-// request of a class. A stranger's request is refused if strangers have their half of the places.
-// Every request is refused if all places are taken and others than strangers have their half. The
-// caller holds the lock.
+// request of the class. A stranger's request is refused if strangers hold their half of the places.
+// Every request is refused if all places are taken and other callers hold at least their half. The
+// caller must hold the lock.
 func (l *Limiter) refuseIfFullLocked(class string, now time.Time) error {
 	most := l.limit(now)
 	switch {
@@ -124,7 +124,7 @@ func (l *Limiter) refuseIfFullLocked(class string, now time.Time) error {
 	return &OverloadedError{RetryAfter: retryAfter}
 }
 
-// ClassOf returns the class of a request whose key was read.
+// ClassOf returns the class of a request whose key has been read.
 func ClassOf(stranger bool) string {
 	if stranger {
 		return ClassStranger

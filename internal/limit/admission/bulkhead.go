@@ -13,7 +13,7 @@ const MaxPerRecipient = 32
 // Bounds of the queue for one recipient.
 const (
 	maxStrangersPerRecipient = MaxPerRecipient / 2   // strangers' requests for one recipient that are worked on at once
-	releaseDelay             = 32 * time.Millisecond // how long a request that was not admitted keeps its slot after its answer
+	releaseDelay             = 32 * time.Millisecond // how long a request that was not admitted still keeps its slot after its answer
 )
 
 // MaxSlotWait is the longest time that a request waits for a slot.
@@ -22,13 +22,13 @@ var MaxSlotWait = 5 * time.Second
 // errNoSlot says that no slot became free within MaxSlotWait, or that ctx ended.
 var errNoSlot = errors.New("admission: no slot became free in time")
 
-// Bulkhead keeps many requests for one recipient from delaying the requests for others. Each
-// recipient has a queue with few slots, and a request needs a slot to be worked on. A request that
-// was not admitted keeps its slot for at least releaseDelay after its answer. So each process
-// refuses at most 1,000 requests a second for one recipient, however many come; normal users never
-// wait.
-// Refusing the excess at once would not help, since clients would retry. Strangers hold at most
-// half of the slots, so that other callers do not wait behind strangers. Safe for concurrent use.
+// Bulkhead keeps many requests for one recipient from delaying the requests for other recipients.
+// Each recipient has a queue with few slots, and the process works on a request only while it holds
+// a slot. A request that was not admitted keeps its slot for at least releaseDelay after its
+// answer. So each process refuses at most 1,000 requests a second for one recipient, however many
+// come; normal users never wait. To refuse the excess at once would not help, since clients would
+// retry. Strangers hold at most half of the slots, so that other callers do not wait behind
+// strangers. Safe for concurrent use.
 type Bulkhead struct {
 	mu     sync.Mutex
 	queues map[string]*recipientQueue // by recipient
@@ -53,9 +53,10 @@ type Slot struct {
 	once     sync.Once
 }
 
-// Acquire takes a slot for a request for the recipient name, and waits until one is free. With
-// stranger, the request also needs one of the slots that strangers may have. The caller must
-// release the slot. Error: no slot became free within MaxSlotWait, or before ctx ended.
+// Acquire takes a slot for a request for a recipient, and waits until one is free. name is the
+// recipient's name in the Bulkhead. For a stranger, the slot is also one of those that strangers
+// may hold. The caller must release the slot. Error: no slot became free within MaxSlotWait, or
+// before ctx ended.
 func (b *Bulkhead) Acquire(ctx context.Context, name string, stranger bool) (*Slot, error) {
 	b.mu.Lock()
 	q := b.queues[name]
@@ -83,8 +84,8 @@ func (b *Bulkhead) Acquire(ctx context.Context, name string, stranger bool) (*Sl
 	return &Slot{bulkhead: b, queue: q, stranger: stranger}, nil
 }
 
-// takePlace takes a place of a channel, and waits for one if all are taken. It returns false if the
-// deadline or the end of ctx comes first. If a place is free at the call, neither matters.
+// takePlace takes a place of a channel, and waits if all places are taken. It returns false if the
+// deadline passes or ctx ends first. If a place is free at once, it ignores both.
 func takePlace(ctx context.Context, places chan<- struct{}, deadline time.Time) bool {
 	select {
 	case places <- struct{}{}:
@@ -118,8 +119,8 @@ func (b *Bulkhead) leave(q *recipientQueue) {
 	}
 }
 
-// Release frees the slot: of an admitted request at once, of any other one releaseDelay or more
-// from now. The slots of a queue are then freed at least releaseDelay/MaxPerRecipient apart: if
+// Release frees the slot: at once if the request was admitted, otherwise after at least
+// releaseDelay. The slots of a queue are then freed at least releaseDelay/MaxPerRecipient apart. If
 // many waiting requests got their slots together, a later request would wait for all of them.
 func (s *Slot) Release(admitted bool) {
 	s.once.Do(func() {

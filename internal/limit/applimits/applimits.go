@@ -5,8 +5,8 @@
 //
 // A rule counts its events in a bucket. There is one bucket for each app, limit, and combination of
 // values of the rule's keys, so rules with the same keys share their buckets. All rules of a limit
-// are decided in one step. A Redis Cluster decides bucket by bucket: a limit is never exceeded, but
-// a request may be refused that would be admitted a moment later.
+// are decided in one step. A Redis Cluster decides bucket by bucket. There, too, a limit is never
+// exceeded, but a request may be refused that would be admitted a moment later.
 package applimits
 
 import (
@@ -26,8 +26,8 @@ import (
 	"sendcode/quota"
 )
 
-// Rule is a quota rule with the names of the keys that it counts by. Events with the same values of
-// these keys count together.
+// Rule is a quota rule with the names of the keys by which it counts. Events with the same values
+// of these keys are counted together.
 type Rule struct {
 	quota.Rule          // New and SetLimits set its Scope
 	Keys       []string // at least one
@@ -63,8 +63,8 @@ type Request struct {
 	Wait      time.Duration     // how long a Take may wait for a place, at most MaxWait; see quota.Queue
 }
 
-// Answer is the state of the limit after the operation. If it is Alone, the limiter was
-// unavailable, and this process decided from its own events.
+// Answer is the state of the limit after the operation. Alone means that the limiter was
+// unavailable, so this process decided from its own events.
 type Answer struct{ quota.Decision }
 
 // Refused reports whether a Take was refused by a rule; false for other operations.
@@ -88,12 +88,12 @@ type Service struct {
 // preparedRules is a list of rules, prepared for requests.
 type preparedRules struct {
 	rules     []quota.Rule
-	observing []quota.Rule // the same rules with Observe set, so that none refuses
+	observing []quota.Rule // the same rules with Observe set, so that no rule refuses
 	keys      map[quota.Scope][]string
 }
 
-// New makes a service. Values of keys are hashed with the secret before they reach the limiter.
-// counted is called after each operation on a known limit with valid keys and a valid ID; its
+// New makes a service. It hashes the values of keys with the secret before the limiter gets them.
+// counted is called after each operation on a known limit with valid keys and a valid ID. Its
 // outcome is admitted, refused, looked, recorded or unavailable.
 func New(limiter limiter, secret []byte, set Set, counted func(limit string, o Operation, outcome string)) *Service {
 	s := &Service{limiter: limiter, secret: secret, observe: counted, queue: quota.NewQueue()}
@@ -101,8 +101,8 @@ func New(limiter limiter, secret []byte, set Set, counted func(limit string, o O
 	return s
 }
 
-// SetLimits replaces all limits. Counted events stay, and still count for rules with the same limit
-// name and keys.
+// SetLimits replaces all limits. Counted events stay. They still count for a rule if the limit's
+// name and the rule's keys are the same.
 func (s *Service) SetLimits(set Set) {
 	limits := map[string]preparedRules{}
 	for name, rules := range set {
@@ -121,12 +121,12 @@ func (s *Service) SetLimits(set Set) {
 }
 
 // EndWaits answers all waiting requests within a second, and lets no later request wait. Call it
-// once.
+// only once.
 func (s *Service) EndWaits() { s.queue.End() }
 
 // Apply applies an operation to a limit, even if ctx is canceled meanwhile: a cancellation only
-// ends a wait, with quota.ErrUnavailable. Errors: fault.NotFound, *fault.InvalidError,
-// quota.ErrUnavailable. After the first two, nothing was done, and New's counted is not called.
+// ends a wait, with quota.ErrUnavailable. Errors: fault.NotFound and *fault.InvalidError, after
+// which nothing was done and New's counted is not called; quota.ErrUnavailable.
 func (s *Service) Apply(ctx context.Context, ask Request) (Answer, error) {
 	l, ok := (*s.set.Load())[ask.Limit]
 	if !ok {
@@ -152,7 +152,7 @@ func outcome(o Operation, a Answer, err error) string {
 }
 
 // run runs the operation in the limiter or, while the limiter is unavailable, in this process. It
-// ignores a cancellation of ctx except while it waits: a client that hangs up must not leave an
+// ignores a cancellation of ctx except while it waits: otherwise a client could hang up to leave an
 // event uncounted.
 func (s *Service) run(ctx context.Context, l preparedRules, ask Request, r quota.Request) (a Answer, err error) {
 	counting := context.WithoutCancel(ctx)
@@ -187,7 +187,7 @@ func (s *Service) quotaRequest(l preparedRules, ask Request) (quota.Request, err
 		return quota.Request{}, fault.Invalid("keys", "too_many",
 			fmt.Sprintf("A request has at most %d keys.", MaxKeys))
 	}
-	for name, value := range ask.Keys { // keys that no rule has are checked too
+	for name, value := range ask.Keys { // keys that no rule has must be valid, too
 		field := "keys"
 		if len(name) <= MaxTextBytes {
 			field += "." + name

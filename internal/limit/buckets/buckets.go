@@ -1,7 +1,7 @@
-// Package buckets names the buckets that count the events of a request: those of its recipient,
-// network, app and the other scopes of its rules. The limiter stores events by these names.
-// Subject.SendBucket selects the recipient's sends in the database. A Plan says which gate decides
-// which rule.
+// Package buckets names the buckets that count the events of a request: the buckets of the
+// recipient, the network, the app and the other scopes of the rules. The limiter stores events by
+// these names. Subject.SendBucket selects the recipient's sends in the database. A Plan says which
+// gate decides which rule.
 package buckets
 
 import (
@@ -17,8 +17,9 @@ import (
 )
 
 // bucket returns the name of the bucket of a scope and subject, for an app, a channel and a policy.
-// The name has the policy and, unless it is the subject, not the purpose, so purposes that share a
-// policy share its buckets. An empty policy is for buckets that count under all policies together.
+// The name contains the policy. It contains the purpose only if that is the subject. So purposes
+// that share a policy share its buckets. An empty policy is for buckets that count under all
+// policies together.
 func bucket(app string, ch recipient.Channel, policy string, scope quota.Scope, subject string) string {
 	return quota.Bucket(app, string(ch), policy, string(scope), subject)
 }
@@ -28,14 +29,14 @@ func Recipient(app string, ch recipient.Channel, sharedName string, h recipient.
 	return bucket(app, ch, sharedName, quota.Recipient, h.String())
 }
 
-// Failures returns the bucket of a recipient's sends that failed because of its address, under all
-// policies: a bad address is bad for every purpose.
+// Failures returns the bucket of a recipient's sends that failed because of the address. It is the
+// same under all policies, since a bad address is bad for every purpose.
 func Failures(app string, ch recipient.Channel, h recipient.Hash) string {
 	return bucket(app, ch, "", quota.Failures, h.String())
 }
 
-// InDatabase reports whether the events of the bucket with this name follow from the database's
-// rows of sends. It is true for the names that Recipient and Failures return.
+// InDatabase reports whether the database's rows of sends tell the events of the bucket with this
+// name. It is true for the names that Recipient and Failures return.
 func InDatabase(name string) bool {
 	for range 3 {
 		_, name, _ = strings.Cut(name, ":")
@@ -60,11 +61,12 @@ func AppFailedChecks(app string, ch recipient.Channel) string {
 	return quota.Bucket(app, string(ch), "checks", string(quota.App))
 }
 
-// Trial returns one of the buckets that count the trials whether the limiter works.
+// Trial returns a bucket that counts trials of the limiter, which show whether it works.
 func Trial(number int) string { return quota.Bucket("", "", "", "trial", strconv.Itoa(number)) }
 
-// NetworkFailedChecks returns the buckets of the client's networks that count a failed check.
-// Without a client address it returns none: a back end's own address would stand for all its users.
+// NetworkFailedChecks returns the buckets that count a failed check for the client's networks.
+// Without a client address it returns none: the back end's own address would stand for all its
+// users.
 func NetworkFailedChecks(app string, ip netip.Addr, ch recipient.Channel) map[quota.Scope]string {
 	all := map[quota.Scope]string{}
 	for scope, subject := range map[quota.Scope]string{quota.IP: ClientPrefix(ip), quota.Network: WideNetworkPrefix(ip)} {
@@ -77,7 +79,7 @@ func NetworkFailedChecks(app string, ip netip.Addr, ch recipient.Channel) map[qu
 
 // RecipientGroups has the groups of a recipient that some rules count: the country and prefix of a
 // phone number, or the mailbox of a mail address. An empty field is unknown; a peek leaves out the
-// rules that count by it.
+// rules that count by an unknown group.
 type RecipientGroups struct {
 	Country, Prefix string
 	Mailbox         recipient.Hash
@@ -107,18 +109,18 @@ func (s Subject) SendBucket() store.SendBucket {
 	return store.SendBucket{App: s.App, Channel: s.Channel, Recipient: s.Recipient, Purposes: s.Purpose.PolicyPurposes}
 }
 
-// Plan says how the sends of a subject are counted and decided. It is made once, where the request
-// is parsed, and not changed: no rule and no limit is left out or rewritten later.
+// Plan says how the sends of a subject are counted and decided. It is made where the request is
+// parsed, and never changed: no later step leaves out or rewrites a rule or a limit.
 type Plan struct {
 	Subject
 	Rules        []quota.Rule // all, in the order of the response
-	SendRules    []quota.Rule // of these, those that the database decides, too, by the recipient's sends
-	FailureRules []quota.Rule // and by its sends that failed because of the address
-	LimiterRules []quota.Rule // the others, which only a limiter decides
+	SendRules    []quota.Rule // the rules of Rules that the database decides, too, by the recipient's sends
+	FailureRules []quota.Rule // the rules that the database decides, too, by the sends that failed because of the address
+	LimiterRules []quota.Rule // all other rules, which only a limiter decides
 	Also         []quota.Rule // quota.Request.Also of a send
 	// Buckets has the bucket of each scope of Rules and Also. A scope is missing if the subject has
-	// no value for it, such as a client address or a country. Then a Take fails, and a peek leaves
-	// the rules of the scope out
+	// no value for it, such as a client address or a country. Without the bucket of a scope, a Take
+	// fails, and a peek leaves the rules of that scope out
 	Buckets map[quota.Scope]string
 }
 
@@ -183,7 +185,7 @@ func (s Subject) bucket(scope quota.Scope) string {
 	case quota.Prefix:
 		subject = s.Groups.Prefix
 	case quota.Global:
-		app, subject = "", globalSubject // no app has an empty name, so this bucket belongs to no app
+		app, subject = "", globalSubject // no app has an empty name, so this is the bucket of no app
 	}
 	if subject == "" {
 		return ""

@@ -69,8 +69,8 @@ type Database interface {
 const (
 	// LimiterRetryDelay is the time between two trials whether a limiter that failed is back.
 	LimiterRetryDelay = time.Second
-	// mayLackEventsFor is how long after an outage the limiter may lack events because no call
-	// could write them.
+	// mayLackEventsFor is how long after an outage the limiter may lack events, because no call
+	// could write them during the outage.
 	mayLackEventsFor = 10 * time.Second
 	// maxLocalBuckets bounds the buckets in this process. A bucket with one event takes 264 bytes
 	// and its name.
@@ -81,15 +81,15 @@ const (
 // apptest changes it, before anything runs.
 var LimiterTimeout = 2 * time.Second
 
-// Gates decides sends and other events. Without Redis, and while it is unavailable, the database
-// decides the recipient's rules alone, exactly; this process decides the other scopes, from all
-// events that it admitted. Safe for concurrent use.
+// Gates decides sends and other events. Without Redis, and while Redis is unavailable, the database
+// alone decides the recipient's rules, exactly. This process decides the other scopes then, from
+// all events that it has admitted. Safe for concurrent use.
 //
-// Only callLimiter begins an outage, only tryAgain ends it; only takeLocally sets lastAlone.
+// Only callLimiter begins an outage, and only tryAgain ends it. Only takeLocally sets lastAlone.
 type Gates struct {
 	shared Limiter // nil: without Redis
-	// the limiter in this process: without shared, and while it is unavailable, it decides the
-	// scopes that the database does not
+	// the limiter in this process. Without shared, and while shared is unavailable, it decides the
+	// scopes that the database does not decide
 	local  Limiter
 	db     Database
 	policy *policy.CurrentSet
@@ -102,17 +102,18 @@ type Gates struct {
 
 	outage    outage
 	pending   pendingRefunds
-	deciding  sync.RWMutex  // write lock: local decides alone; read lock: local counts what shared admitted
+	deciding  sync.RWMutex  // write lock: local decides alone; read lock: local counts an event that shared admitted
 	lastAlone time.Time     // when local last admitted an event alone; guarded by deciding
 	lines     logs.Throttle // of logNotAdded
 	histories sharedReads[rowrules.History]
 	backoffs  sharedReads[quota.State] // of correctBackoff
-	refused   recipientsUntil          // without Redis: those that the rows refused, until their wait ends
+	refused   recipientsUntil          // only without Redis: the recipients that the rows refused, until their wait ends
 }
 
-// New makes a Gates of a limiter and a database. A limiter in this process decides only the scopes
-// that the database does not. lost is called after the limiter had lost events of a recipient
-// although no call had failed shortly before, and they were added again.
+// New makes a Gates of a limiter and a database. If shared is nil, a limiter in this process
+// decides only the scopes that the database does not decide. lost is called after the limiter had
+// lost events of a recipient, and they were added again; but not if a call had failed shortly
+// before.
 func New(shared Limiter, db Database, p *policy.CurrentSet, lost func(), now func() time.Time, logger *slog.Logger) *Gates {
 	g := &Gates{
 		shared: shared, db: db, policy: p, lost: lost, now: now, logger: logger,
@@ -138,34 +139,34 @@ func InProcess(l Limiter) bool {
 	return is
 }
 
-// outage is whether the limiter is unavailable. The process logs one line at its beginning and one
-// at its end, not one for each request.
+// outage says whether the limiter is unavailable. The process logs one line at the beginning of an
+// outage and one at the end, not one for each request.
 type outage struct {
 	turns atomic.Int64          // number of beginnings and ends; odd: the outage lasts
-	back  atomic.Bool           // it is about to end: Refund calls the limiter again
+	back  atomic.Bool           // the outage is about to end: Refund calls the limiter again
 	ended atomic.Int64          // when the last one ended; µs since 1970
-	sends atomic.Int64          // number of sends decided without the limiter since it began
+	sends atomic.Int64          // number of sends decided without the limiter since the outage began
 	cause atomic.Pointer[error] // of the last call or trial that failed
 }
 
 func (o *outage) lasts() bool { return o.turns.Load()%2 == 1 }
 
-// Stop ends the trials whether the limiter is back. If an outage lasts, it makes the last trial
-// immediately: else the waiting refunds would end with the process. Call it after the last send and
-// before the limiter is closed.
+// Stop ends the trials that test whether the limiter is back. During an outage it makes a last
+// trial immediately, because waiting refunds are lost when the process ends. Call Stop after the
+// last send and before the limiter is closed.
 func (g *Gates) Stop() {
 	g.endTrials()
 	g.tryAgain(context.Background(), 1)
 }
 
 // tryAgain ends the outage if the limiter counts an event in as many buckets as the failed call
-// had. Else it tries again after LimiterRetryDelay. A ping does not suffice: a Redis that runs no
-// scripts answers it, and so does a node of a Cluster that runs none on several keys. No request
-// waits for the trial.
+// had. Otherwise it tries again after LimiterRetryDelay. A ping does not suffice: a Redis that runs
+// no scripts answers a ping, and so does a node of a Cluster, which runs no script on several keys.
+// No request waits for the trial.
 func (g *Gates) tryAgain(ctx context.Context, count int) {
 	turns := g.outage.turns.Load()
 	if turns%2 == 0 {
-		return // a trial that panicked had ended it
+		return // an earlier trial ended the outage, and panicked after that
 	}
 	r := quota.Request{ID: rand.Text(), Buckets: map[quota.Scope]string{}}
 	for i := range count {
@@ -182,7 +183,7 @@ func (g *Gates) tryAgain(ctx context.Context, count int) {
 	}
 	g.outage.back.Store(true)
 	defer g.outage.back.Store(false)
-	g.MakePendingRefunds(ctx) // before the first request calls it again, so that none of their places counts as taken
+	g.MakePendingRefunds(ctx) // before a request calls the limiter again, so that a refunded place counts as free
 	g.outage.ended.Store(g.now().UnixMicro())
 	if g.outage.turns.CompareAndSwap(turns, turns+1) { // else Stop has ended it
 		g.logger.Info("Redis back", "sends_decided_by_database", g.outage.sends.Swap(0))
@@ -199,8 +200,8 @@ func (g *Gates) tryLater(count int) {
 	})
 }
 
-// WhyAway returns why the limiter decides nothing: the error of the last decision or trial. nil: it
-// decides.
+// WhyAway returns why the limiter decides nothing: the error of the last decision or trial. nil:
+// the limiter decides.
 func (g *Gates) WhyAway() error {
 	if cause := g.outage.cause.Load(); cause != nil && g.outage.lasts() {
 		return *cause
@@ -208,8 +209,8 @@ func (g *Gates) WhyAway() error {
 	return nil
 }
 
-// logNotAdded logs that the limiter was not corrected by the database, at most once a minute, since
-// a slow limiter causes the error in every request.
+// logNotAdded logs that the limiter was not corrected by the database's events. It logs at most
+// once a minute, since a slow limiter causes this error in every request.
 func (g *Gates) logNotAdded(ctx context.Context, err error) {
 	if _, due := g.lines.Add("not added", g.now()); due {
 		g.logger.WarnContext(ctx, "could not correct limiter by database", "error", err, logs.SeeRedis)
@@ -220,12 +221,12 @@ func (g *Gates) logNotAdded(ctx context.Context, err error) {
 // unavailable: the database and this process must decide.
 var errLimiterAway = errors.New("gates: limiter unavailable")
 
-// callLimiter runs Limiter.Take or Limiter.Peek, unless there is no limiter or an outage lasts. If
-// call fails, an outage begins. own is r without the rules that the database decides. refundable:
-// the event may be refunded if the limiter admits it and this process refuses it. Errors:
-// errLimiterAway if the limiter was not called; errLimiterAway joined with the cause if it did not
-// answer, and then it may have counted the event; other errors of call, and those of
-// confirmLocally.
+// callLimiter runs call, which is Limiter.Take or Limiter.Peek, unless there is no limiter or an
+// outage lasts. If call fails, an outage begins. own is r without the rules that the database
+// decides. refundable: if the limiter admits the event and this process refuses it, the event may
+// be refunded. Errors: errLimiterAway if the limiter was not called; errLimiterAway joined with the
+// cause if the limiter did not answer, and then it may have counted the event; other errors of
+// call, and those of confirmLocally.
 func (g *Gates) callLimiter(ctx context.Context, r, own quota.Request,
 	call func(Limiter, context.Context, quota.Request) (quota.Decision, error), refundable bool,
 ) (quota.Decision, error) {
@@ -242,8 +243,8 @@ func (g *Gates) callLimiter(ctx context.Context, r, own quota.Request,
 	if !errors.Is(err, quota.ErrUnavailable) {
 		return d, err
 	}
-	// else the client hung up, only some nodes are away, or an outage has begun since the call
-	// began
+	// in the other cases no outage begins: the client hung up, only some nodes are away, or an
+	// outage has begun since the call began
 	if ctx.Err() == nil && !errors.Is(err, quota.ErrPartly) && g.outage.turns.CompareAndSwap(turns, turns+1) {
 		g.outage.cause.Store(&err)
 		g.logger.Warn("Redis away: the database decides for recipients, this process for other rules", "error", err,
@@ -254,10 +255,9 @@ func (g *Gates) callLimiter(ctx context.Context, r, own quota.Request,
 }
 
 // confirmLocally counts in this process an event that the limiter admitted (promise 1). After an
-// outage the
-// limiter lacks the events that this process admitted alone. While these may count, this process
-// decides too: the states are the stricter ones of both, and an event that this process refuses is
-// refunded in the limiter if refundable. Error: quota.ErrRefunded.
+// outage the limiter lacks the events that this process admitted alone. While these events may
+// count, this process decides, too. The states are then the stricter states of both. If this
+// process refuses the event and it is refundable, the limiter refunds it. Error: quota.ErrRefunded.
 func (g *Gates) confirmLocally(ctx context.Context, r, local quota.Request, d quota.Decision,
 	refundable bool,
 ) (quota.Decision, error) {
@@ -275,8 +275,8 @@ func (g *Gates) confirmLocally(ctx context.Context, r, local quota.Request, d qu
 	return d, nil
 }
 
-// countLocally counts an event in this process if the limiter admitted it and a rule counts it
-// here. decides: this process decided as well, and own is its decision.
+// countLocally counts an event in this process if the limiter admitted the event and a rule counts
+// it here. If decides is true, this process decided, too, and own is its decision.
 func (g *Gates) countLocally(ctx context.Context, r quota.Request,
 	admitted bool,
 ) (own quota.Decision, decides bool, err error) {
@@ -305,9 +305,9 @@ func (g *Gates) countLocally(ctx context.Context, r quota.Request,
 	return own, decides, err
 }
 
-// refundRefused refunds an event that the limiter admitted and this process refused, and returns d
+// refundRefused refunds an event that the limiter admitted and this process refused. It returns d
 // with the limiter's states without the event. If the refund fails, RefundLater gets the event. If
-// the refund or the Peek fails, d is returned.
+// the refund or the Peek fails, refundRefused returns d.
 func (g *Gates) refundRefused(ctx context.Context, r quota.Request, d quota.Decision) quota.Decision {
 	if err := g.shared.Refund(ctx, r.ID, buckets.OfCountedScopes(r.Buckets)...); err != nil {
 		g.RefundLater(r.ID, buckets.OfCountedScopes(r.Buckets)...)
@@ -317,7 +317,7 @@ func (g *Gates) refundRefused(ctx context.Context, r quota.Request, d quota.Deci
 	return d
 }
 
-// takeLocally decides and counts an event in this process alone. The decision is Alone if the
+// takeLocally decides and counts an event only in this process. The decision is Alone if the
 // limiter is unavailable.
 func (g *Gates) takeLocally(ctx context.Context, r quota.Request) (quota.Decision, error) {
 	g.deciding.Lock()
@@ -330,20 +330,20 @@ func (g *Gates) takeLocally(ctx context.Context, r quota.Request) (quota.Decisio
 	return d, err
 }
 
-// peekLocally returns the states of the rules that this process decides alone.
+// peekLocally returns the states of the rules that only this process decides.
 func (g *Gates) peekLocally(ctx context.Context, p buckets.Plan) (quota.Decision, error) {
 	d, err := g.local.Peek(ctx, quota.Request{Rules: p.LimiterRules, Buckets: p.Buckets})
 	d.Alone = g.shared != nil
 	return d, err
 }
 
-// TakeSend counts a send in every bucket or in none. lower are rules of the plan with lower limits,
-// which must admit the send as well; their states are first in the decision. Without the limiter,
-// this process decides the scopes that the database does not, and the decision has only the states
-// of their rules. A refused send is counted in no bucket. unanswered: the limiter did not answer
-// and may count the refused send; then call RefundLater, unless the send is taken again. If the
-// process dies after TakeSend, the limiter may count a send that does not exist until its windows
-// end. Without rules the send is admitted and counted nowhere.
+// TakeSend counts a send in every bucket or in none. lower are rules of the plan with lower limits.
+// They must admit the send as well; their states are first in the decision. Without the limiter,
+// this process decides the scopes that the database does not decide, and the decision has only the
+// states of their rules. A refused send is counted in no bucket. unanswered: the limiter did not
+// answer and may count the refused send; then call RefundLater, unless the send is taken again. If
+// the process dies after TakeSend, the limiter may count a send that does not exist, until its
+// windows end. Without rules the send is admitted and counted nowhere.
 func (g *Gates) TakeSend(ctx context.Context, p buckets.Plan, id string,
 	lower []quota.Rule,
 ) (d quota.Decision, unanswered bool, err error) {
@@ -371,16 +371,16 @@ func (g *Gates) TakeSend(ctx context.Context, p buckets.Plan, id string,
 	return d, unanswered, err
 }
 
-// TakeOrLocal counts an event in the limiter or, while the limiter is unavailable, in this process
-// alone. It does so even if ctx is canceled meanwhile. It is for events that are not in the
-// database. Without rules it admits the event and counts nothing.
+// TakeOrLocal counts an event in the limiter or, while the limiter is unavailable, in this process.
+// It does so even if ctx is canceled meanwhile. It is for events that are not in the database.
+// Without rules it admits the event and counts nothing.
 func (g *Gates) TakeOrLocal(ctx context.Context, r quota.Request) (quota.Decision, error) {
 	if len(r.Rules) == 0 {
 		return quota.Decision{Admitted: true}, nil
 	}
 	ctx = context.WithoutCancel(ctx)
-	// Repeated: the ID is the caller's, so another process may have admitted this event before, and
-	// a refund would remove it.
+	// Repeated: the caller chose the ID, so another process may have admitted this event before. A
+	// refund would remove that event.
 	refundable := !r.Repeated
 	d, away := g.callLimiter(ctx, r, r, Limiter.Take, refundable)
 	if !errors.Is(away, errLimiterAway) {

@@ -12,18 +12,18 @@ import (
 )
 
 const (
-	// maxPending bounds the pending refunds. The event of a dropped one counts until its window
-	// ends.
+	// maxPending bounds the pending refunds. If a refund is dropped, its event counts until the
+	// window ends.
 	maxPending = 10_000
 	// retryRefundFor is how long a pending refund is repeated: the longest usual window.
 	retryRefundFor = 24 * time.Hour
-	// retryRefundAfter is the time between two trials of a refund that failed alone.
+	// retryRefundAfter is the time between two trials of a refund, if no other refund failed.
 	retryRefundAfter = 10 * time.Second
 )
 
 // pendingRefunds are refunds that the limiter has not made yet.
 type pendingRefunds struct {
-	making chan struct{} // has one element during MakePendingRefunds: a wait for it ends with the context
+	making chan struct{} // has one element while MakePendingRefunds runs; a second call waits for it, at most until the end of its context
 	added  chan struct{} // signalled by RefundLater
 
 	mu   sync.Mutex
@@ -37,16 +37,17 @@ type pendingRefund struct {
 	due     time.Time // zero, unless it failed alone
 }
 
-// Away reports whether an error of Refund or Record says that the next call would fail, too. Else
-// only a part of a Redis Cluster is away, or only this call fails.
+// Away reports whether the next call after this error of Refund or Record would fail, too.
+// Otherwise only a part of a Redis Cluster is away, or only this call failed.
 func (*Gates) Away(err error) bool {
 	return errors.Is(err, errLimiterAway) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) ||
 		errors.Is(err, quota.ErrUnavailable) && !errors.Is(err, quota.ErrPartly)
 }
 
 // RefundLater refunds an event that certainly has no row, such as a send that was not written or a
-// right check: in this process immediately, in the limiter in the background. The refund is
-// repeated for retryRefundFor, and dropped if maxPending refunds wait already.
+// right check. It refunds the event in this process immediately, and in the limiter in the
+// background. It repeats the refund for retryRefundFor. If maxPending refunds wait already, it
+// drops the refund.
 func (g *Gates) RefundLater(id string, buckets ...string) {
 	if err := g.local.Refund(context.Background(), id, buckets...); err == nil && g.shared == nil {
 		return
@@ -78,8 +79,8 @@ func (g *Gates) PendingRefunds() int {
 func (g *Gates) RefundsAdded() <-chan struct{} { return g.pending.added }
 
 // MakePendingRefunds makes the pending refunds. It may be called at any time. While the limiter is
-// away they wait. If only one fails, it is kept, and the next are made. A refund that panics is
-// dropped.
+// away, the refunds wait. If one refund fails alone, it is kept, and the next refunds are made. A
+// refund that panics is dropped.
 func (g *Gates) MakePendingRefunds(ctx context.Context) {
 	p := &g.pending
 	select {

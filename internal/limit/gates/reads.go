@@ -13,13 +13,12 @@ import (
 )
 
 const (
-	// Shared reads of the same rows begin minReadSpacing apart on average; up to readBurst of them
-	// may follow each other without a pause.
+	// Two shared reads of the same rows begin minReadSpacing apart on average; up to readBurst
+	// reads may follow each other without a pause.
 	minReadSpacing = 20 * time.Millisecond
 	readBurst      = 32
-	// maximum numbers of shared reads under way at once. Together they are fewer than the calls
-	// that one shared statement of ReadHistory holds, so reads for refusals alone do not fill a
-	// statement
+	// the most shared reads under way at once. Together they are fewer than the calls that one
+	// shared statement of ReadHistory holds, so that reads for refusals cannot fill a statement
 	maxReadsOfStrangers, maxReadsOfOthers = 100, 150
 )
 
@@ -27,17 +26,17 @@ const (
 // costs few reads. A request joins only a read that has not begun. So the read sees every send that
 // was answered before the request came. Safe for concurrent use.
 type sharedReads[T any] struct {
-	// slots of the reads under way, for strangers and for others: reads for refusals never fill the
-	// statement that calls of ReadHistory share
+	// slots of the reads under way, for strangers and for other callers: reads for refusals never
+	// fill the statement that calls of ReadHistory share
 	strangers, others chan struct{}
 
 	mu      sync.Mutex
 	waiting map[readKey]*sharedRead[T] // reads that have not begun
-	last    map[readKey]*sharedRead[T] // the last read that has begun, until its turn has passed
+	last    map[readKey]*sharedRead[T] // the last read that has begun, until the next one may begin
 }
 
-// readKey is the key of reads that can be shared: the rows, whether strangers need them, and
-// whether the read is a peek, which takes no slot of refusals.
+// readKey is the key of reads that can be shared. It names the rows, says whether a stranger needs
+// them, and whether the read is a peek, which takes no slot of refusals.
 type readKey struct {
 	bucket             string
 	counting, rejected time.Duration
@@ -48,8 +47,8 @@ type readKey struct {
 type sharedRead[T any] struct {
 	done       chan struct{} // closed when the fields below are set
 	turn       time.Time     // when the next read begins if all begin minReadSpacing apart
-	askedAt    time.Time     // when it began, on this process's clock
-	answeredAt time.Time     // when it had its answer, on this process's clock
+	askedAt    time.Time     // when the read began, on this process's clock
+	answeredAt time.Time     // when the read had its answer, on this process's clock
 	rows       T
 	err        error
 }
@@ -113,8 +112,8 @@ func (r *sharedReads[T]) read(ctx context.Context, key readKey, now func() time.
 	return x
 }
 
-// takeTurn waits until the read may begin after the one before, which may be nil, and takes a slot.
-// Error: fault.Unavailable if ctx ends first.
+// takeTurn waits until the read may begin, after the earlier read before (nil: none), and takes a
+// slot. Error: fault.Unavailable if ctx ends first.
 func (s *sharedRead[T]) takeTurn(ctx context.Context, before *sharedRead[T], slots chan<- struct{}) error {
 	s.turn = time.Now()
 	if before != nil {
@@ -143,9 +142,9 @@ func (s *sharedRead[T]) takeTurn(ctx context.Context, before *sharedRead[T], slo
 	}
 }
 
-// readHistory reads the rows of a subject's recipient, in a read that other refusals or other looks
-// may share. Without a rule on the recipient it reads nothing and returns nil. Error: of the
-// database.
+// readHistory reads the rows of a subject's recipient, in a read that requests of the same kind
+// (refusals, or looks) may share. Without a rule on the recipient it reads nothing and returns nil.
+// Error: that of the database.
 func (g *Gates) readHistory(ctx context.Context, p buckets.Plan, refusal bool) (*sharedRead[rowrules.History], error) {
 	look := rowrules.HistoryQuery{SendBucket: p.SendBucket()}
 	if window := quota.LongestKeep(p.SendRules); window > 0 {

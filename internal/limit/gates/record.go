@@ -10,19 +10,20 @@ import (
 	"sendcode/quota"
 )
 
-// maxRecordDelay is how long after events were read they may be recorded. It is shorter than the
-// time for which the limiter refuses events that were read before a reset.
+// maxRecordDelay is how long after events were read they may be recorded. After a reset, the
+// limiter refuses events that were read before it; maxRecordDelay is shorter than the time for
+// which it does.
 const maxRecordDelay = 5 * time.Second
 
 // Record adds events to the bucket of a scope in the limiter. That only ever makes the limiter
-// stricter. The ages of the events are as of read, an instant of this process's clock from before
-// they were read. keep is as in quota.Limiter.
+// stricter. read is an instant of this process's clock from before the events were read, and the
+// ages of the events are as of read. keep is as in quota.Limiter.
 //
 // Record first reads the limiter's clock with a Peek. So the events get no later instant if the
-// limiter runs the Record late. Events of the scope Backoff are not counted by the database: Record
-// adds them in this process, too. Without Redis it adds those alone.
+// limiter runs the Record late. The database does not count events of the scope Backoff, so Record
+// adds these in this process, too. Without Redis it adds only these.
 //
-// Errors: of the limiter; errLimiterAway during an outage; an error if read is more than
+// Errors: those of the limiter; errLimiterAway during an outage; an error if read is more than
 // maxRecordDelay ago.
 func (g *Gates) Record(ctx context.Context, scope quota.Scope, bucket string, keep time.Duration, read time.Time,
 	events ...quota.AgedEvent,
@@ -50,8 +51,8 @@ func (g *Gates) Record(ctx context.Context, scope quota.Scope, bucket string, ke
 	return g.record(ctx, bucket, keep, read, agedBy(events, g.now().Sub(read), clock.At))
 }
 
-// agedBy returns the events, older by a duration, with their ages as of an instant. A negative
-// duration, from a clock that was set back, counts as 0.
+// agedBy returns the events with ages that are greater by age and as of the instant asOf. A
+// negative age, from a clock that was set back, counts as 0.
 func agedBy(events []quota.AgedEvent, age time.Duration, asOf time.Time) []quota.AgedEvent {
 	aged := make([]quota.AgedEvent, len(events))
 	for i, e := range events {
@@ -71,9 +72,9 @@ func (g *Gates) record(ctx context.Context, bucket string, keep time.Duration, r
 	return g.shared.Record(ctx, bucket, keep, events)
 }
 
-// Refund removes an event from buckets of this process and, with Redis, of the limiter; only of
-// this process during an outage, or if ctx has ended. Errors: of the limiter, errLimiterAway, or of
-// ctx.
+// Refund removes an event from buckets of this process and, with Redis, of the limiter. During an
+// outage, or if ctx has ended, it removes the event only in this process. Errors: of the limiter,
+// errLimiterAway, or of ctx.
 func (g *Gates) Refund(ctx context.Context, id string, buckets ...string) error {
 	if err := g.local.Refund(ctx, id, buckets...); err != nil || g.shared == nil {
 		return err
@@ -87,8 +88,8 @@ func (g *Gates) Refund(ctx context.Context, id string, buckets ...string) error 
 }
 
 // Reset deletes the events of buckets, in this process and in the limiter, also during an outage.
-// Reset the database first: else the events that it still counts are added again. Errors: of the
-// limiter.
+// Reset the database first: otherwise the events that it still counts are added to the limiter
+// again. Errors: those of the limiter.
 func (g *Gates) Reset(ctx context.Context, buckets ...string) error {
 	err := g.local.Reset(ctx, buckets...)
 	if g.shared != nil {

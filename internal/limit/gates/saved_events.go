@@ -23,9 +23,10 @@ type EventDatabase interface {
 
 const (
 	// KeepEvery is the time between two writes of changes. A killed process loses the changes of
-	// this time, and those of an uncommitted write: less than a second, unless the disk is slow.
+	// this time and the changes of an uncommitted write: less than a second, unless the disk is
+	// slow.
 	KeepEvery = 500 * time.Millisecond
-	// longestForgotten is the longest window whose events are not saved: most of these windows have
+	// longestForgotten is the longest window whose events are not saved: most such windows have
 	// ended by the next start.
 	longestForgotten = 10 * time.Second
 	// eventsPerWrite bounds the changes in one transaction, in which SQLite's only writer is busy
@@ -38,9 +39,9 @@ const (
 	maxUnwritten = 200_000
 )
 
-// SavedEvents saves events to the database that only this process's limiter has: those of all
-// scopes except recipient and failures. So a restart forgets no saved event, and on Postgres the
-// replicas read each other's. Safe for concurrent use.
+// SavedEvents saves the events that only this process's limiter has to the database: the events of
+// all scopes except recipient and failures. So a restart forgets no saved event, and on Postgres
+// the replicas read each other's events. Safe for concurrent use.
 type SavedEvents struct {
 	limiter *quota.Memory
 	db      EventDatabase
@@ -52,17 +53,18 @@ type SavedEvents struct {
 	logger  *slog.Logger
 	writer  int64
 
-	writing sync.Mutex // held for a write of the queue, so that changes are written in their order
+	writing sync.Mutex // held during a write of the queue, so that changes are written in their order
 	reading sync.Mutex // guards read
-	read    int64      // the number of the last event that was read, also of its own
+	read    int64      // number of the last event that was read, also of this process's own events
 	mu      sync.Mutex // guards queue
 	queue   []quota.Change
 	lines   logs.Throttle // of the log lines on events that are not saved or not counted
 }
 
-// NewSavedEvents makes a limiter in this process on the clock now, and the SavedEvents that keep
-// its events. ahead returns how far that clock is ahead of the database's; nil: not at all, and no
-// other process uses the database. seal and open encrypt and decrypt the names of buckets.
+// NewSavedEvents makes a limiter in this process on the clock now, and the SavedEvents that save
+// its events. ahead returns how far that clock is ahead of the database's clock; nil: the clocks
+// are equal, and no other process uses the database. seal and open encrypt and decrypt the names of
+// buckets.
 func NewSavedEvents(db EventDatabase, ahead func() time.Duration, now func() time.Time, seal func(bucket string) []byte,
 	open func(sealed []byte) (bucket string, err error), logger *slog.Logger,
 ) *SavedEvents {
@@ -121,8 +123,8 @@ func (s *SavedEvents) Flush(ctx context.Context) error {
 	return nil
 }
 
-// rows returns the changes as the database takes them: the last change of each event. Of a bucket
-// that was reset it returns the last reset and the changes after it.
+// rows returns the changes as rows for the database: the last change of each event. For a bucket
+// that was reset, these are the last reset and the changes after it.
 func (s *SavedEvents) rows(changes []quota.Change) (rows []store.LimiterEvent) {
 	type event struct{ bucket, id string }
 	sealed, later, wasReset := map[string][]byte{}, map[event]bool{}, map[string]bool{}
@@ -140,8 +142,8 @@ func (s *SavedEvents) rows(changes []quota.Change) (rows []store.LimiterEvent) {
 	return rows
 }
 
-// Load adds to the limiter the events that other processes wrote since the last call: at the start
-// those of earlier processes as well. Error: of the database.
+// Load adds to the limiter the events that other processes wrote since the last call. The first
+// call adds the events of earlier processes as well. Error: that of the database.
 func (s *SavedEvents) Load(ctx context.Context) error {
 	s.reading.Lock()
 	defer s.reading.Unlock()
@@ -157,8 +159,8 @@ func (s *SavedEvents) loadAll(ctx context.Context, to Limiter) (all int, err err
 	return all, err
 }
 
-// Sync writes the changes and, if other replicas use the database, reads a part of their changes.
-// more: there may be more to read. Errors: as of Flush and Load.
+// Sync writes the changes. If other replicas use the database, it also reads a part of their
+// changes. more: there may be more to read. Errors: as of Flush and Load.
 func (s *SavedEvents) Sync(ctx context.Context) (more bool, err error) {
 	if err := s.Flush(ctx); err != nil || !s.shared {
 		return false, err
@@ -169,9 +171,9 @@ func (s *SavedEvents) Sync(ctx context.Context) (more bool, err error) {
 	return n >= eventsPerRead, err
 }
 
-// MoveTo records the kept events in a limiter that replicas share, and deletes them. It returns
-// their number, with those that addTo leaves out. Errors: of the database, or of the limiter; then
-// call it again.
+// MoveTo records the saved events in a limiter that replicas share, and deletes them from the
+// database. It returns the number of these events, including those that addTo leaves out. Errors:
+// of the database, or of the limiter; then call MoveTo again.
 func (s *SavedEvents) MoveTo(ctx context.Context, shared Limiter) (moved int, err error) {
 	s.reading.Lock() // an event that Load read meanwhile would be deleted without being moved
 	defer s.reading.Unlock()
@@ -181,9 +183,9 @@ func (s *SavedEvents) MoveTo(ctx context.Context, shared Limiter) (moved int, er
 	return moved, s.db.DeleteLimiterEvents(ctx, s.read)
 }
 
-// loadBatch reads events after k.read and adds them to a limiter, in groups by bucket. An event in
-// the future, as after a clock was set back, counts as now. It returns how many it read. The caller
-// holds reading.
+// loadBatch reads the events after k.read and adds them to a limiter, in groups by bucket. An event
+// in the future, as after a clock was set back, counts as of now. n is the number of events read.
+// The caller must hold reading.
 func (s *SavedEvents) loadBatch(ctx context.Context, to Limiter) (n int, err error) {
 	last, group := s.read, map[string][]store.LimiterEvent{}
 	add := func() error {
@@ -210,9 +212,9 @@ func (s *SavedEvents) loadBatch(ctx context.Context, to Limiter) (n int, err err
 	return n, err
 }
 
-// addTo adds events, by the encrypted name of their bucket, to a limiter. It leaves out names that
-// another index key encrypted: a new key frees every quota, and an old event must not keep a
-// process from its start.
+// addTo adds events to a limiter. group has them by the encrypted name of their bucket. It leaves
+// out names that another index key encrypted: a new key frees every quota, and an old event must
+// not prevent the start of a process.
 func (s *SavedEvents) addTo(ctx context.Context, to Limiter, group map[string][]store.LimiterEvent) error {
 	unread := 0
 	for sealed, events := range group {
@@ -249,14 +251,14 @@ func (s *SavedEvents) addTo(ctx context.Context, to Limiter, group map[string][]
 	return nil
 }
 
-// WriteThrough is a limiter for events that a process must not lose even if it is killed: they are
-// written before the answer, unless the database is unavailable.
+// WriteThrough is a limiter for events that must not be lost even if the process is killed. They
+// are written to the database before the answer, unless the database is unavailable.
 type WriteThrough struct {
 	*Gates
 	Saved *SavedEvents // nil: the limiter saves them itself
 }
 
-// TakeOrLocal is TakeOrLocal of Gates, and writes the event to the database before it returns.
+// TakeOrLocal is Gates.TakeOrLocal, and writes the event to the database before it returns.
 func (w WriteThrough) TakeOrLocal(ctx context.Context, r quota.Request) (quota.Decision, error) {
 	d, err := w.Gates.TakeOrLocal(ctx, r)
 	if w.Saved != nil && err == nil {

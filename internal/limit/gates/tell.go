@@ -18,24 +18,24 @@ import (
 )
 
 // Each gate computes the states of a recipient's rules from its own events on its own clock. The
-// response has the stricter state of each rule. A state has durations, so no instant of one clock
-// meets an instant of the other. The limiter is only added to: if the rows count more, their events
-// are recorded by age.
+// response has the stricter state of each rule. A state has durations and no instants, so the two
+// clocks need not agree. Only the limiter is corrected: if the rows count more events, these are
+// recorded in the limiter by their age.
 
 // Answer has the states of a subject's rules for the response to a request. At is on the database's
 // clock if the database was read, else on the limiter's.
 type Answer struct {
 	quota.Decision
-	History *rowrules.History // the database's rows, HistoryMargin further back than rules count; nil: they were not read
+	History *rowrules.History // the database's rows, HistoryMargin further back than the rules count; nil: they were not read
 }
 
-// HistoryMargin is how much further back than the longest window an Answer.History reaches, since
-// package verification rounds waits by up to this duration.
+// HistoryMargin is how much further back than the longest window an Answer.History reaches: package
+// verification rounds waits by up to 5 minutes.
 const HistoryMargin = 5 * time.Minute
 
-// stricter returns the stricter of two states of a rule: the one with the longer wait; if these are
-// equal, the one that counts more events; then the one whose oldest event leaves later. It returns
-// a if they are equally strict.
+// stricter returns the stricter of two states of a rule. That is the state with the longer wait. If
+// the waits are equal, it is the state that counts more events, then the one whose oldest event
+// leaves later. If all are equal, it returns a.
 func stricter(a, b quota.State) quota.State {
 	if cmp.Or(cmp.Compare(b.RetryAfter, a.RetryAfter), cmp.Compare(b.Used, a.Used),
 		cmp.Compare(b.ResetAfter, a.ResetAfter)) > 0 {
@@ -76,8 +76,8 @@ func mergeStates(rules []quota.Rule, limited, rows []quota.State, least, most ti
 	return merged
 }
 
-// later returns the state after the time passed without new events, or a stricter one: Used may be
-// too high.
+// later returns the state after the time passed, if no new event came; Used may then be too high,
+// so the result may be stricter than the true state.
 func later(s quota.State, passed time.Duration) quota.State {
 	if s.RetryAfter > 0 && s.RetryAfter <= passed {
 		s.Used = min(s.Used, s.Limit-1)
@@ -89,7 +89,7 @@ func later(s quota.State, passed time.Duration) quota.State {
 // databaseRows are the events that the database counts for a subject.
 type databaseRows struct {
 	events  map[quota.Scope][]quota.Event
-	states  []quota.State // of the rules whose states follow from the events
+	states  []quota.State // states of the rules, as they follow from the events
 	now     time.Time     // on the database's clock
 	askedAt time.Time     // when the rows were requested, on this process's clock; before now
 }
@@ -102,9 +102,9 @@ func newDatabaseRows(p buckets.Plan, sends, rejected []quota.Event, now, askedAt
 	return databaseRows{events, quota.Evaluate(rules, events, now).Rules, now, askedAt}
 }
 
-// Peek returns the state of every rule for a subject now, and counts nothing. It calls the limiter
-// and the database together. Without the limiter, the database and this process answer. Errors: of
-// the database, or of a bad request.
+// Peek returns the present state of every rule for a subject, and counts nothing. It calls the
+// limiter and the database at the same time. Without the limiter, the database and this process
+// answer. Errors: of the database, or of a bad request.
 func (g *Gates) Peek(ctx context.Context, p buckets.Plan) (Answer, error) {
 	reading := &struct {
 		sync.WaitGroup
@@ -124,17 +124,17 @@ func (g *Gates) Peek(ctx context.Context, p buckets.Plan) (Answer, error) {
 	if err = cmp.Or(err, reading.err); err != nil || rows == nil {
 		return Answer{Decision: d}, err
 	}
-	h := rows.rows // as it is now, when both have answered
+	h := rows.rows // h is the history as of now, after both have answered
 	h.Now = h.Now.Add(g.now().Sub(rows.answeredAt).Truncate(time.Microsecond))
-	// recordRows takes the ages as of an instant of the limiter's clock that was over by h.Now. The
-	// limiter computed its answer no longer after the request of the rows than the earlier of both
-	// answers came.
+	// recordRows needs an instant of the limiter's clock that was over by h.Now, to date the ages.
+	// The limiter computed its answer at most so long after the rows were requested as the earlier
+	// of the two answers took.
 	d.At = d.At.Add(-max(0, min(answeredAt.Sub(rows.askedAt), rows.answeredAt.Sub(rows.askedAt))))
 	return Answer{g.correctAndMerge(ctx, p, d, askedAt, answeredAt, g.countedRows(p, h, rows.askedAt)), &h}, nil
 }
 
-// peekFirstGate is Peek by the limiter or, without it, by this process, and reads no row. Error: of
-// a bad request.
+// peekFirstGate is Peek of the limiter only or, without the limiter, of this process. It reads no
+// row. Error: of a bad request.
 func (g *Gates) peekFirstGate(ctx context.Context, p buckets.Plan) (quota.Decision, error) {
 	d, err := g.peekLimiter(ctx, p)
 	if errors.Is(err, errLimiterAway) {
@@ -168,9 +168,9 @@ func (g *Gates) countedRows(p buckets.Plan, h rowrules.History, askedAt time.Tim
 		askedAt)
 }
 
-// AnswerAdmitted returns the decision on a send that both gates admitted. TakeSend, called at
-// askedAt, returned taken, and Begin returned begun. Without the limiter, other rules than the
-// recipient's have the states of this process.
+// AnswerAdmitted returns the decision on a send that both gates admitted. taken is what TakeSend
+// returned, which was called at askedAt; begun is what Begin returned. Without the limiter, rules
+// on other scopes than the recipient have the states of this process.
 func (g *Gates) AnswerAdmitted(ctx context.Context, p buckets.Plan, taken quota.Decision, askedAt time.Time,
 	begun store.BeginAnswer,
 ) quota.Decision {
@@ -180,16 +180,17 @@ func (g *Gates) AnswerAdmitted(ctx context.Context, p buckets.Plan, taken quota.
 	return g.correctAndMerge(ctx, p, taken, askedAt, g.now(), r)
 }
 
-// RefundOverruled handles a send that the limiter admitted and the database refused: it refunds the
+// RefundOverruled handles a send that the limiter admitted and the database refused. It refunds the
 // send, adds the events that the limiter lacked, and returns the answer. If this process took the
-// send alone or the refund fails, it passes the send to RefundLater and answers from the rows.
+// send without the limiter, or if the refund fails, it gives the send to RefundLater and answers
+// from the rows.
 func (g *Gates) RefundOverruled(ctx context.Context, p buckets.Plan, id uuid.UUID, taken quota.Decision, askedAt time.Time,
 	begun store.BeginAnswer,
 ) (corrected Answer) {
 	r := newDatabaseRows(p, begun.History, begun.Rejected, begun.Now, askedAt)
 	g.rememberWait(p, r)
-	// Unless the limiter is called again, only the rows' states are used: those in taken contain
-	// the send.
+	// If the limiter is not called again, only the rows' states are used, since the states in taken
+	// count the send.
 	corrected = Answer{Decision: quota.Decision{At: r.now, Rules: r.states, Alone: taken.Alone}}
 	if taken.Alone || g.Refund(ctx, string(id[:]), buckets.OfCountedScopes(p.Buckets)...) != nil {
 		g.RefundLater(string(id[:]), buckets.OfCountedScopes(p.Buckets)...)
@@ -209,9 +210,9 @@ func (g *Gates) RefundOverruled(ctx context.Context, p buckets.Plan, id uuid.UUI
 	return corrected
 }
 
-// correctAndMerge is merge after events were added that the limiter lacks (promises 1 and 3). The
-// limiter was called for d at askedAt and answered at answeredAt. If the rows count more, their
-// events are added to the limiter, and the limiter is called again.
+// correctAndMerge corrects the limiter and then merges (promises 1 and 3). d is the limiter's
+// answer: it was called at askedAt and answered at answeredAt. If the rows count more events, these
+// are added to the limiter, and the limiter is called again.
 func (g *Gates) correctAndMerge(ctx context.Context, p buckets.Plan, d quota.Decision, askedAt, answeredAt time.Time,
 	r databaseRows,
 ) quota.Decision {
@@ -234,10 +235,10 @@ func (g *Gates) correctAndMerge(ctx context.Context, p buckets.Plan, d quota.Dec
 	return g.merge(p, d, askedAt, answeredAt, r)
 }
 
-// merge returns d with the stricter states of d and of the rows (promise 3), as they are at r.now.
-// askedAt and answeredAt are as in correctAndMerge.
+// merge returns d with the stricter states of d and of the rows (promise 3), as of r.now. askedAt
+// and answeredAt have the same meaning as in correctAndMerge.
 func (g *Gates) merge(p buckets.Plan, d quota.Decision, askedAt, answeredAt time.Time, r databaseRows) quota.Decision {
-	least := max(0, r.askedAt.Sub(answeredAt)) // r.now may be as early as r.askedAt, and the end of a wait is computed from it
+	least := max(0, r.askedAt.Sub(answeredAt)) // r.now may be as early as r.askedAt, and the end of each wait is computed from r.now
 	d.At, d.Rules = r.now, mergeStates(p.Rules, d.Rules, r.states, least, g.now().Sub(askedAt))
 	return d
 }
@@ -254,8 +255,8 @@ func lackingScopes(limited, rows []quota.State) (scopes []quota.Scope) {
 }
 
 // recordRows records the rows' events of some scopes in the limiter. at is an instant of the
-// limiter's clock that was over by r.now: with their ages as of at, no event is recorded with a
-// later instant than it had. Errors: those of record.
+// limiter's clock that was over by r.now. With ages as of at, no event gets a later instant than it
+// had. Errors: those of record.
 func (g *Gates) recordRows(ctx context.Context, p buckets.Plan, r databaseRows, at time.Time, scopes ...quota.Scope) (err error) {
 	for _, scope := range scopes {
 		keep := quota.LongestKeep(p.SendRules)

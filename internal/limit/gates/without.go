@@ -13,9 +13,9 @@ import (
 // OnlyInProcess reports whether the only limiter is in this process.
 func (g *Gates) OnlyInProcess() bool { return g.shared == nil }
 
-// recipientsUntil has recipients, each until a time, as far as this process knows. A recipient is
-// forgotten when another one takes its slot. No decision depends on it. Safe for
-// concurrent use.
+// recipientsUntil has recipients, and until when each one is in it, as far as this process knows.
+// When another recipient takes its slot, a recipient is forgotten; no decision depends on that.
+// Safe for concurrent use.
 type recipientsUntil struct {
 	mu    sync.Mutex
 	seed  maphash.Seed
@@ -23,7 +23,7 @@ type recipientsUntil struct {
 }
 
 type recipientUntil struct {
-	name  uint64 // a hash of the recipient, and of all that its limits depend on
+	name  uint64 // a hash of the recipient, and of everything on which its limits depend
 	until int64  // µs since 1970
 }
 
@@ -63,10 +63,10 @@ func (g *Gates) rememberWait(p buckets.Plan, r databaseRows) {
 }
 
 // AnswerRefusedBefore answers a send without counting it, if the rows refused the subject before
-// and still refuse. So a process without Redis first reads the rows, in a read that others share,
-// and a flood on one recipient costs few reads, and takes no place of a wider rule. refused is
-// false if the gates must decide the send: so they must if another rule refuses, for which no row
-// is read. Error: of the database.
+// and still refuse. It serves a process without Redis: the rows are first read in a shared read, so
+// a flood on one recipient costs few reads, and takes no place of a wider rule. If refused is
+// false, the gates must decide the send; so it is, too, if another rule refuses, for which no row
+// is read. Error: that of the database.
 func (g *Gates) AnswerRefusedBefore(ctx context.Context, p buckets.Plan) (answer Answer, refused bool, err error) {
 	if !g.OnlyInProcess() || !g.refused.has(g.refused.nameOf(p), g.now()) {
 		return Answer{}, false, nil

@@ -1,13 +1,13 @@
 // Package refusals collects refused requests and writes them to the database in batches. So an
-// attack costs one row instead of one write for each request, and no response waits for the
-// database. Package verification adds refusals, and package jobs calls WriteDue.
+// attack does not cost one write for each request, and no response waits for the database. Package
+// verification adds refusals, and package jobs calls WriteDue.
 //
 // A rule that counts by recipient has one row for each recipient. The row counts further refusals
 // until its deadline. A rule of a wider scope, such as a network, can refuse requests for any
 // number of recipients at no cost to the client. So only the first recipients of a network have
 // rows of their own, which support can find; the other recipients share one row. When a bound of
-// the batch is reached, further refusals are counted in shared rows, so that none is left out. Each
-// replica has its own rows.
+// the batch is reached, further refusals are counted in shared rows, so that no refusal is left
+// out. Each replica has its own rows.
 package refusals
 
 import (
@@ -27,7 +27,7 @@ type Database interface {
 	RecordRefusals(ctx context.Context, refusals []store.SendOrRefusal) error
 }
 
-// Batch collects refusals until they are written. Safe for concurrent use.
+// Batch collects refusals until they are written to the database. Safe for concurrent use.
 type Batch struct {
 	db     Database
 	logger *slog.Logger
@@ -67,12 +67,12 @@ type firstRecipientCounter struct {
 	until time.Time // deadline: a later refusal starts a new count
 }
 
-// openRow is a row in which further refusals are counted. Its Count is the number of refusals that
-// are not in the database yet.
+// openRow is a row that counts further refusals. Its Count is the number of refusals that are not
+// yet in the database.
 type openRow struct {
 	store.SendOrRefusal
 	until    time.Time               // deadline: a later refusal opens a new row
-	written  time.Time               // when it was last taken to be written; zero: never
+	written  time.Time               // when the row was last taken to be written; zero: never
 	first    bool                    // the recipient is one of the first recipients of its network
 	distinct map[recipient.Hash]bool // recipients of a shared row, at most store.ManyRecipients; nil for other rows
 }
@@ -143,20 +143,20 @@ func (b *Batch) findOrOpenRow(row store.SendOrRefusal, scope quota.Scope, now ti
 }
 
 // countsByRecipient reports whether rules of the scope count by recipient. Such a rule refuses
-// requests for a recipient only after a client has used up the rule's places for this recipient.
+// requests for a recipient only after its places for this recipient have been used up.
 func countsByRecipient(scope quota.Scope) bool {
 	return scope == quota.Recipient || scope == quota.Failures || scope == quota.Backoff
 }
 
-// accepts reports whether further refusals are counted in the row: until its deadline, and after it
-// while the row has refusals that are not in the database. o may be nil.
+// accepts reports whether the row counts further refusals. It does until its deadline, and after
+// that while it has refusals that are not in the database. o may be nil.
 func (o *openRow) accepts(now time.Time) bool {
 	return o != nil && (now.Before(o.until) || o.Count > 0)
 }
 
 // findOrAddCounter returns the counter of first recipients of the row's network. If there is none,
-// or its deadline has passed, it makes one with the deadline until. It returns nil if there would
-// be more than maxNetworks.
+// or if the counter's deadline has passed, it makes a counter with the deadline until. It returns
+// nil if there would be more than maxNetworks counters.
 func (b *Batch) findOrAddCounter(row store.SendOrRefusal, until, now time.Time) *firstRecipientCounter {
 	key := networkKey{row.App, row.BlockedBy, row.Network}
 	f := b.networks[key]
@@ -211,10 +211,10 @@ func (b *Batch) closeRow(rows map[refusalKey]*openRow, key refusalKey) {
 	delete(rows, key)
 }
 
-// takeUnwritten returns the rows that have unwritten refusals and are due, and resets their counts.
-// Due are rows that were never written, were last written so long ago, or have passed their
-// deadline. It deletes the other rows and the networks that have passed their deadlines. lost is
-// the number of refusals that could not be counted in a row.
+// takeUnwritten returns the due rows that have unwritten refusals, and resets their counts. A row
+// is due if it was never written, if it was last written at least ago before now, or if its
+// deadline has passed. takeUnwritten deletes rows without unwritten refusals, and networks, whose
+// deadlines have passed. lost is the number of refusals that no row could count.
 func (b *Batch) takeUnwritten(now time.Time, ago time.Duration) (batch []store.SendOrRefusal, lost int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -239,7 +239,7 @@ func (b *Batch) takeUnwritten(now time.Time, ago time.Duration) (batch []store.S
 	return batch, lost
 }
 
-// drain returns the row to write to the database, and resets its count. putBack undoes that.
+// drain returns the row to write to the database, and resets its count. putBack undoes the reset.
 func (o *openRow) drain() store.SendOrRefusal {
 	if o.distinct != nil {
 		o.Recipients = len(o.distinct)
@@ -249,8 +249,8 @@ func (o *openRow) drain() store.SendOrRefusal {
 	return row
 }
 
-// putBack adds the counts of a batch to the open rows again, after a write that failed. If the
-// write succeeded in fact, its refusals are counted twice, but none is lost.
+// putBack adds the counts of a batch to the open rows again, after a failed write. If the write
+// succeeded in fact, its refusals are counted twice, but no refusal is lost.
 func (b *Batch) putBack(batch []store.SendOrRefusal) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -268,16 +268,16 @@ func (b *Batch) putBack(batch []store.SendOrRefusal) {
 	}
 }
 
-// rewriteAfter is the shortest time between two writes of a row while it is open: a flood over a
-// thousand recipients refuses each of them several times a second.
+// rewriteAfter is the shortest time between two writes of an open row: a flood over a thousand
+// recipients refuses each of them several times a second.
 const rewriteAfter = 5 * time.Second
 
-// rowsAtOnce bounds the rows of one transaction, so that a stop that runs out of time loses only
-// the last ones.
+// rowsAtOnce bounds the rows of one transaction. So if a stop runs out of time, only the last rows
+// are lost.
 const rowsAtOnce = 1000
 
-// WriteDue writes each row at its first refusal, and then what has been added to it within
-// rewriteAfter.
+// WriteDue writes each row at its first refusal. Further refusals of the row are written
+// rewriteAfter later.
 func (b *Batch) WriteDue(ctx context.Context) { b.write(ctx, rewriteAfter) }
 
 // Flush writes all that was collected.

@@ -1,5 +1,5 @@
-// Package repair makes the limiter agree with the database: it makes the refunds that the limiter
-// has not made yet, and looks up sends that only one of the two may count.
+// Package repair makes the limiter agree with the database. It makes the refunds that the limiter
+// has not made yet, and looks up sends that may count in only one of limiter and database.
 package repair
 
 import (
@@ -48,7 +48,7 @@ type Repair struct {
 	Limiter limiter
 	Policy  *policy.CurrentSet
 	Vault   keys.Vault
-	Lease   time.Duration // of a row whose refund is made
+	Lease   time.Duration // lease of a row whose refund is under way
 	Tick    time.Duration
 	Now     func() time.Time // an estimate of the database's clock
 	Logger  *slog.Logger
@@ -58,25 +58,26 @@ type Repair struct {
 	away      bool        // the limiter was away at the last refund of a row
 }
 
-// unsettled is a send that may count in only one of limiter and database.
+// unsettled is a send that may count only in the limiter, or only in the database.
 type unsettled struct {
 	send         uuid.UUID
 	scope        quota.Scope            // quota.Recipient; for a rejection quota.Failures
 	buckets      map[quota.Scope]string // in which the limiter may count the send
 	missingSince time.Time              // when the database first had no row
-	due          time.Time              // when the send is recorded once more; zero before its first record
+	due          time.Time              // when the send is recorded a second time; zero before its first record
 }
 
 const (
-	// maxUnsettled bounds the unsettled sends. For a dropped one the limiter may go on differing
-	// from the database.
+	// maxUnsettled bounds the unsettled sends. A further send is dropped; then limiter and database
+	// may go on differing about it.
 	maxUnsettled = 10_000
-	// repeatRecordAfter is the time after which an event is recorded once more. An earlier request
-	// with the same Idempotency-Key has the same ID. Its refund may have run late, in a stalled
-	// limiter, and left a tombstone. A tombstone lasts 60 s and prevents the first record.
+	// repeatRecordAfter is the time after which an event is recorded a second time. An earlier
+	// request with the same Idempotency-Key has the same ID. In a stalled limiter, the refund of
+	// that request may have run late, and left a tombstone. A tombstone lasts 60 s and prevents the
+	// first record.
 	repeatRecordAfter = 65 * time.Second
-	// NeverWrittenAfter is how long a row must be missing from the database before it counts as
-	// never written: the server may still run a transaction whose client is gone, within its own
+	// NeverWrittenAfter is how long a row must be missing from the database before the send counts
+	// as never written. The server may still run a transaction whose client is gone, within its own
 	// time limits for statements and locks.
 	NeverWrittenAfter = 10 * time.Second
 	// maxRowsPerLookup bounds the rows that one statement looks up.
@@ -85,8 +86,8 @@ const (
 	refundBatch = 64 // refunds that one tick reads from the database
 )
 
-// Run makes refunds and settles sends until ctx ends, and then once more. Refunds that were added
-// by the time of a tick are made before those of the database.
+// Run makes refunds and settles sends until ctx ends, and then once more. At each tick, it makes
+// the refunds added so far before the refunds in the database.
 func (r *Repair) Run(ctx context.Context) {
 	for next := time.Now().Add(r.Tick); ; {
 		select {
@@ -106,8 +107,8 @@ func (r *Repair) Run(ctx context.Context) {
 	}
 }
 
-// refundDueRows makes the refunds that are in the database and not yet in the limiter. It stops
-// once the limiter is away; then the next call tries only one refund.
+// refundDueRows makes the refunds that are in the database and not yet in the limiter. When the
+// limiter is away, it stops; the next call then tries only one refund.
 func (r *Repair) refundDueRows(ctx context.Context) {
 	defer panics.Recover(panics.Other)
 	r.mu.Lock()
@@ -129,18 +130,18 @@ func (r *Repair) refundDueRows(ctx context.Context) {
 
 // Refund makes the refund of a send that has failed, or keeps it for later.
 func (r *Repair) Refund(ctx context.Context, row store.Refund) {
-	if r.refundRow(ctx, row) != nil { // refundDueRows repeats it, after the row's lease
+	if r.refundRow(ctx, row) != nil { // refundDueRows repeats the refund after the row's lease
 		r.Limiter.KeepRefund(string(row.ID[:]), r.refundBuckets(row.Verification)...)
 	}
 }
 
-// refundRow refunds a send in the limiter and confirms that to the database. It refunds the
-// recipient's buckets, under each name that the purpose has had, since policies may have changed
-// after the send was counted. For a stranger's mail it also refunds the bucket of the rule on
-// spellings, unless the address was erased. Of successive failures of the limiter it logs the
-// first.
+// refundRow refunds a send in the limiter and confirms the refund to the database. It refunds the
+// send in the recipient's buckets under each policy that the purpose has had, since policies may
+// have changed after the send was counted. For a stranger's mail, it also refunds the send in the
+// bucket of the rule on spellings, unless the address was erased. If the limiter fails several
+// times in a row, only the first failure is logged.
 func (r *Repair) refundRow(ctx context.Context, row store.Refund) error {
-	defer panics.Recover(panics.Other) // so that the refunds after this one are made
+	defer panics.Recover(panics.Other) // so that the next refunds are still made
 	err := r.Limiter.Refund(ctx, string(row.ID[:]), r.refundBuckets(row.Verification)...)
 	r.mu.Lock()
 	known := r.away
@@ -155,8 +156,8 @@ func (r *Repair) refundRow(ctx context.Context, row store.Refund) error {
 	return r.Store.ConfirmRefund(ctx, row.AttemptID)
 }
 
-// refundBuckets returns the buckets in which the limiter may count a send of a verification that is
-// refunded.
+// refundBuckets returns the buckets in which the limiter may count a refunded send of the
+// verification.
 func (r *Repair) refundBuckets(v store.Verification) []string {
 	counted := r.recipientBuckets(v.App, v.Channel, v.Purpose, v.Recipient)
 	if to, err := r.Vault.OpenRecipient(v); err == nil && v.Class.IsStranger() && v.Channel == recipient.Email {
@@ -174,11 +175,11 @@ func (r *Repair) recipientBuckets(app string, ch recipient.Channel, purpose stri
 	return all
 }
 
-// SettleLater queues a send for a time when the limiter and the database answer. The database may
-// have written the send, and the limiter may count it in these buckets. Then the row decides. If
-// the row counts, the send is recorded in the recipient's bucket; else it is refunded there.
-// Without a row for NeverWrittenAfter, the send is refunded in all buckets. Beyond maxUnsettled a
-// send is dropped.
+// SettleLater queues a send until the limiter and the database answer. The database may have
+// written the send, and the limiter may count it in these buckets. Then the row decides. If the row
+// counts, the send is recorded in the recipient's bucket; otherwise it is refunded there. If there
+// is no row for NeverWrittenAfter, the send is refunded in all buckets. Beyond maxUnsettled a send
+// is dropped.
 func (r *Repair) SettleLater(send uuid.UUID, in map[quota.Scope]string) {
 	r.enqueueUnsettled(unsettled{send: send, scope: quota.Recipient, buckets: in})
 }
@@ -191,9 +192,9 @@ func (r *Repair) enqueueUnsettled(x unsettled) {
 	}
 }
 
-// settle settles the queued sends. After a failure of the database or the limiter the rest waits
-// for the next tick. The first send is tried alone, so that an unavailable limiter costs only one
-// query of the database. Sends whose lookup panics are dropped.
+// settle settles the queued sends. After a failure of the database or the limiter, the remaining
+// sends wait for the next tick. The first send is tried alone, so that an unavailable limiter costs
+// only one query of the database. If a lookup panics, its sends are dropped.
 func (r *Repair) settle(ctx context.Context) {
 	defer panics.Recover(panics.Other)
 	now := time.Now()
@@ -224,10 +225,10 @@ func (r *Repair) settle(ctx context.Context) {
 	}
 }
 
-// settleSome settles some sends and returns those that are left. It first calls Store.Ping, which
-// writes: after that write, a transaction that SQLite did not commit cannot appear any more. A
-// reset changes the database before the limiter. So a send that no longer counts in the database
-// after it was recorded may have been recorded after the reset, and is refunded.
+// settleSome settles some sends and returns the sends that are left. It first calls Store.Ping,
+// which writes: after that write, a transaction that SQLite did not commit can no longer appear. A
+// reset changes the database before the limiter. So if a send was recorded and no longer counts in
+// the database, it may have been recorded after the reset; then it is refunded.
 func (r *Repair) settleSome(ctx context.Context, list []unsettled) (left []unsettled, err error) {
 	read := r.Now()
 	if err := r.Store.Ping(ctx); err != nil {
@@ -251,7 +252,7 @@ func (r *Repair) settleSome(ctx context.Context, list []unsettled) (left []unset
 				r.Limiter.RefundLater(string(x.send[:]), buckets.OfCountedScopes(x.buckets)...)
 			}
 			continue
-		case bucket == "" || keep == 0 || now.Sub(at) > keep: // no rule counts it, or it has left its window
+		case bucket == "" || keep == 0 || now.Sub(at) > keep: // no rule counts the send, or it has left its window
 			continue
 		case !counts:
 			r.Limiter.RefundLater(string(x.send[:]), bucket)
@@ -281,8 +282,8 @@ func (r *Repair) settleSome(ctx context.Context, list []unsettled) (left []unset
 }
 
 // countedBy returns since when a row counts, for how long at most, and whether it counts in the
-// bucket of x. A repetition of the request may have written the row on a replica that folds
-// spellings of an address differently. Then the row counts in another bucket.
+// bucket of x. A repeated request may have written the row on a replica that folds spellings of an
+// address differently. Then the row counts in another bucket.
 func (r *Repair) countedBy(row store.Send, x unsettled) (at time.Time, keep time.Duration, counts bool) {
 	set := r.Policy.Get()
 	if x.scope == quota.Failures {
