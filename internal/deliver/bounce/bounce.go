@@ -1,6 +1,7 @@
 // Package bounce reads mails in which mail servers report that a mail did not arrive: delivery
-// status notifications (RFC 3464), and the older forms of qmail, Exim and Gmail. It returns the
-// claim of such a mail. Anybody can write one, so package feedback decides whether it counts.
+// status notifications (RFC 3464), and the older forms of qmail, Exim and Gmail. It returns what
+// such a mail claims. Anybody can write such a mail, so package feedback decides whether the claim
+// counts.
 package bounce
 
 import (
@@ -14,7 +15,8 @@ import (
 	"github.com/emersion/go-message/textproto"
 )
 
-// Bounds of one mail. The rest is not read: no report on a mail of ours comes near.
+// Bounds of one mail; the rest of a larger mail is not read. Reports on the service's mails are far
+// smaller.
 const (
 	MaxBytes       = 1 << 20
 	maxDepth       = 4
@@ -34,10 +36,10 @@ type Report struct {
 
 // Recipient is the claim of a mail about one recipient.
 type Recipient struct {
-	// Final and Original are the addresses in Final-Recipient and Original-Recipient; empty: not in
-	// the mail. They differ if the mail was forwarded.
+	// Final and Original are the addresses in Final-Recipient and Original-Recipient; empty: the
+	// mail lacks the field. They differ if the mail was forwarded.
 	Final, Original string
-	Delayed         bool   // the server goes on trying; false: it gave up
+	Delayed         bool   // true: the server goes on trying; false: it gave up
 	Status          string // as in "5.1.1"; empty: not in the mail
 	Words           string // why, in the server's words, which may quote an address
 }
@@ -64,8 +66,8 @@ var (
 	headersPattern  = regexp.MustCompile(`(?i)^content-type\s*:\s*(?:message/|text/rfc822-headers)`) // of parts that are headers
 )
 
-// withoutOddLines returns a mail without the lines of its headers that are not fields, such as the
-// "From " of a mailbox. Readers stop at such a line and miss the rest.
+// withoutOddLines returns a mail without header lines that are no fields, such as the line "From "
+// of a mailbox. Readers of headers stop at such a line and miss the rest.
 func withoutOddLines(mail []byte) []byte {
 	separators := map[string]bool{}
 	for _, found := range boundaryPattern.FindAllSubmatch(mail, maxParts) {
@@ -110,7 +112,7 @@ type reader struct {
 	hasStatus     bool
 }
 
-// walk reads an entity and those in it. Of a returned mail it reads only the header.
+// walk reads an entity and the entities in it. Of a returned mail it reads only the header.
 func (r *reader) walk(e *message.Entity, depth int) {
 	for f := e.Header.Fields(); f.Next(); {
 		raw, _ := f.Raw() // fails only for fields that were made and not read
@@ -147,8 +149,8 @@ func bounded(body io.Reader) *bufio.Reader {
 	return bufio.NewReader(io.LimitReader(body, maxHeaderBytes))
 }
 
-// readStatus reads the fields of a delivery status: those of the mail, then a block for each
-// recipient (RFC 3464 section 2.1).
+// readStatus reads the fields of a delivery status: first the fields of the mail, then a block for
+// each recipient (RFC 3464 section 2.1).
 func (r *reader) readStatus(body io.Reader) {
 	in := bounded(body)
 	for range 2 * maxParts {
@@ -172,7 +174,7 @@ func (r *reader) readStatus(body io.Reader) {
 	}
 }
 
-// addRecipient adds one of the first maxRecipients.
+// addRecipient adds a recipient, unless there are maxRecipients already.
 func (r *reader) addRecipient(to Recipient) {
 	if len(r.Recipients) < maxRecipients {
 		r.Recipients = append(r.Recipients, to)
@@ -224,8 +226,8 @@ func withoutComments(field string) string {
 	return b.String()
 }
 
-// returnedMailFields are fields of our mails that have the Message-ID. The last two survive a
-// server that sets a Message-ID of its own.
+// returnedMailFields are the fields of the service's mails that have the Message-ID. The last two
+// survive a server that sets a Message-ID of its own.
 var returnedMailFields = []string{"Message-Id", "References", "X-Entity-Ref-Id"}
 
 var messageIDPattern = regexp.MustCompile(`([A-Za-z0-9.-]{1,72})@`)
@@ -249,11 +251,11 @@ const qmailOpening = "Hi. This is "
 var delayWords = regexp.MustCompile(`(?i)delayed|not yet been delivered|will be retried|continue to try|warning message only`)
 
 // readText reads a mail without a delivery status. Its text names the recipients and gives the
-// reasons. Then comes the returned mail, as a part or after a line of hyphens. Auto-replies have
-// neither qmail's opening nor X-Failed-Recipients.
+// reasons. The returned mail follows, as a part or after a line of hyphens. Auto-replies have
+// neither the first line of qmail's reports nor X-Failed-Recipients.
 func (r *reader) readText(h textproto.Header) {
 	text, returned, complete := strings.Cut(r.text, "\n--")
-	if !complete && r.parts == 1 { // the whole may be the returned mail, and its code must not be taken for words
+	if !complete && r.parts == 1 { // the whole part may be the returned mail; then its code must not be read as a reason
 		return
 	}
 	if strings.HasPrefix(text, qmailOpening) {

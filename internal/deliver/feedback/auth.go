@@ -58,8 +58,8 @@ type Auth struct {
 	Topic string `yaml:"topic,omitempty" check:"sns_topic"`
 }
 
-// Verify reports whether the request comes from the provider and, if its time is signed, that time
-// is near now. Comparisons take constant time.
+// Verify reports whether the request comes from the provider. If the request has a signed time,
+// this must be near now. Comparisons take constant time.
 func (s Source) Verify(h http.Header, body []byte, now time.Time) bool {
 	a := s.Auth
 	switch a.Scheme {
@@ -81,7 +81,8 @@ func (s Source) Verify(h http.Header, body []byte, now time.Time) bool {
 }
 
 // CouldVerify reports whether Verify may return true for these headers and some body. If the
-// headers hold the secret itself, Verify needs no body, and CouldVerify returns its answer.
+// headers contain the secret itself, Verify needs no body; then CouldVerify returns the result of
+// Verify.
 func (s Source) CouldVerify(h http.Header, now time.Time) bool {
 	switch s.Auth.Scheme {
 	case SchemeStandardWebhooks:
@@ -106,8 +107,8 @@ type mailgunSignature struct {
 	token, signature string
 }
 
-// parseMailgunSignature returns the zero value for a body that is not JSON. It decodes only these
-// members, since the sender is not authenticated yet.
+// parseMailgunSignature decodes only the members of the signature, since the sender is not
+// authenticated yet. For a body that is not JSON it returns the zero value.
 func parseMailgunSignature(body []byte) mailgunSignature {
 	var given struct {
 		Signature struct{ Timestamp, Token, Signature json.RawMessage }
@@ -124,8 +125,8 @@ func parseMailgunSignature(body []byte) mailgunSignature {
 }
 
 // ReplayKey returns a hash of the signed members of a verified request from Mailgun; "" for other
-// schemes. Mailgun does not sign the events, so an attacker could send a signature again with other
-// events. Such a request has the same hash.
+// schemes. Mailgun does not sign the events, so an attacker could send an old signature with other
+// events. Such a request has the same hash as the old one.
 func (s Source) ReplayKey(body []byte) string {
 	if s.Auth.Scheme != SchemeMailgun {
 		return ""
@@ -135,8 +136,8 @@ func (s Source) ReplayKey(body []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// verifyHMAC verifies a signature in hex or base64. The two differ in length, so neither is taken
-// for the other.
+// verifyHMAC verifies a signature in hex or base64. The two encodings differ in length, so neither
+// is mistaken for the other.
 func (a Auth) verifyHMAC(signature string, message []byte) bool {
 	given, err := hex.DecodeString(signature)
 	if err != nil {

@@ -22,7 +22,7 @@ import (
 type EventMeaning string
 
 // The meanings. Bounced: the mail came back for a reason that may pass. BouncedForGood: the mailbox
-// does not exist. OptedOut: the person wants no more mails.
+// does not exist. OptedOut: the person wants no further mails.
 const (
 	Ignored        EventMeaning = "ignored"
 	Delivered      EventMeaning = "delivered"
@@ -31,24 +31,24 @@ const (
 	Complained     EventMeaning = "complained"
 	OptedOut       EventMeaning = "opted_out"
 
-	delayed EventMeaning = "delayed" // the server goes on trying; of bounce mails alone
+	delayed EventMeaning = "delayed" // the server goes on trying; only bounce mails say so
 )
 
 // Event is one event of a provider.
 type Event struct {
-	Type    string // as the provider calls it; parts joined by dots
+	Type    string // the provider's name of the type; its parts are joined by dots
 	Meaning EventMeaning
 	Mapped  bool      // EventFormat.Outcomes has the type
 	Send    uuid.UUID // of the mail; uuid.Nil: the event names none of our sends
-	To      string    // as the provider has it; empty: not in the event
+	To      string    // the address as the provider writes it; empty: not in the event
 	At      time.Time // zero: not in the event
 	// reply code and enhanced status code, or a single word; never a sentence, which may hold an
 	// address
 	Detail string
 	Says   delivery.Meaning // meaning of the words at EventFormat.Detail
-	Words  string           // Detail and these words, as delivery.NormalizeReply returns them
-	// Forgeable: anybody who got the mail could have written the event, so it must name the
-	// recipient, and counts only while the code was not entered.
+	Words  string           // the words of the reply with Detail, as delivery.NormalizeReply returns them
+	// Forgeable: anybody who got the mail could have written the event. So the event must name the
+	// recipient, and it counts only while the code was not entered.
 	Forgeable bool
 }
 
@@ -81,7 +81,7 @@ type EventFormat struct {
 	Detail []JSONPath `yaml:"detail,omitempty"`
 }
 
-// errMalformed: a body is not a JSON object or a list of objects, or is too large.
+// errMalformed: a body is too large, or is neither a JSON object nor a list of objects.
 var errMalformed = errors.New("feedback: the body cannot be read")
 
 // Bounds of one request.

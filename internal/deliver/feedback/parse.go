@@ -16,8 +16,8 @@ import (
 	"sendcode/internal/deliver/providerhttp"
 )
 
-// Parse returns the events in a body, which is one event or a list, in their order. It fails if the
-// body is not a JSON object or a list of objects, or is too large.
+// Parse returns the events in a body, in their order. The body is one event or a list. Error: the
+// body is too large, or is neither a JSON object nor a list of objects.
 func (s Source) Parse(body []byte) ([]Event, error) {
 	value, err := decodeJSON(body)
 	if err != nil {
@@ -74,8 +74,9 @@ func (ef EventFormat) meaning(parts []string) (EventMeaning, bool) {
 	return Ignored, false
 }
 
-// parseSendID returns the send's ID in one of our Message-IDs, "<send's ID>.<HMAC>@domain", with or
-// without angle brackets, or in the ID alone. Sources are authenticated, so the HMAC is not needed.
+// parseSendID returns the send's ID in a Message-ID of the service, "<send's ID>.<HMAC>@domain",
+// with or without angle brackets, or in a text that is only the ID. It does not need the HMAC,
+// since sources are authenticated.
 func parseSendID(text string) (uuid.UUID, bool) {
 	text = strings.TrimSuffix(strings.TrimPrefix(strings.TrimSpace(text), "<"), ">")
 	local, _, _ := strings.Cut(text, "@")
@@ -84,7 +85,8 @@ func parseSendID(text string) (uuid.UUID, bool) {
 	return id, err == nil && strings.EqualFold(id.String(), local) && id != uuid.Nil
 }
 
-// parseTime parses a time; zero if it can't, or if the year can't be stored.
+// parseTime parses a time. It returns the zero time if the text is no time, or if its year cannot
+// be stored.
 func parseTime(text string) time.Time {
 	at, err := time.Parse(time.RFC3339Nano, text)
 	if err != nil {
@@ -106,8 +108,8 @@ var (
 	singleWordPattern   = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]{0,39}$`)
 )
 
-// extractDetail returns the part of a provider's text that may be stored, its codes or a single
-// word, and all its words.
+// extractDetail returns the part of a provider's text that may be stored, which is its codes or a
+// single word, and all words of the text.
 func extractDetail(value any, paths []JSONPath) (detail, all string) {
 	var found []string
 	single := ""
@@ -157,7 +159,7 @@ func asText(value any) string {
 	return single
 }
 
-// firstText returns the first text that one of the paths leads to; "" if none does.
+// firstText returns the text at the first path that leads to one; "" if none does.
 func firstText(value any, paths []JSONPath) string {
 	for _, p := range paths {
 		if s := asText(p.Find(value)); s != "" {
@@ -167,8 +169,8 @@ func firstText(value any, paths []JSONPath) string {
 	return ""
 }
 
-// decodeJSON decodes one JSON value and fails if anything follows it. Numbers stay as they were
-// written.
+// decodeJSON decodes one JSON value; if anything follows the value, it fails. Numbers keep their
+// text.
 func decodeJSON(body []byte) (any, error) {
 	if len(body) > MaxBodyBytes {
 		return nil, errMalformed

@@ -19,15 +19,15 @@ import (
 )
 
 // IngestResult is the result of Ingest: the kind under which the event was recorded, or Unmapped,
-// or the reason why it was not recorded. After any IngestResult the provider need not repeat the
-// event; after an error it should.
+// or the reason why the event was not recorded. After any IngestResult the provider need not repeat
+// the event. After an error it should.
 type IngestResult string
 
 // The results that are not in kindByMeaning.
 const (
 	Unrecorded     IngestResult = "ignored"         // the event's type is known, but nothing is recorded for it
 	Unmapped       IngestResult = "unmapped"        // the type is not configured; the event is recorded if its send is known
-	Repeated       IngestResult = "repeated"        // an event of this kind was recorded for the message before
+	Repeated       IngestResult = "repeated"        // for this message, an event of this kind was recorded before
 	UnknownMessage IngestResult = "unknown_message" // the message is not in the database, or not any more
 	OtherRecipient IngestResult = "other_recipient" // the message went to another recipient
 )
@@ -66,9 +66,10 @@ type ProviderEvents struct {
 	unmapped sync.Map // the keys "provider type" that logUnmapped has seen
 }
 
-// Ingest records an event that an authenticated mail provider reports on a message that it
-// accepted. It changes no send's status and refunds nothing. A mailbox that does not exist, a
-// complaint or an opt-out suppresses the recipient. Error: of the database.
+// Ingest records an event that an authenticated mail provider reports on a message which it
+// accepted. It changes no send's status and refunds nothing. An event suppresses the recipient if
+// the mailbox does not exist, or if the person complained or opted out. Error: that of the
+// database.
 func (p *ProviderEvents) Ingest(ctx context.Context, provider string, e Event) (IngestResult, error) {
 	kind, means := kindByMeaning[e.Meaning]
 	switch {
@@ -85,9 +86,9 @@ func (p *ProviderEvents) Ingest(ctx context.Context, provider string, e Event) (
 	return p.record(ctx, provider, kind, e)
 }
 
-// IngestMail records the claim of a posted mail, as Ingest does. It counts only if the mail is a
-// bounce, names a send by a Message-ID of ours with its HMAC, and names that send's recipient. A
-// failure with a code 4.x.x suppresses no recipient. Error: of the database.
+// IngestMail records what a posted mail claims, as Ingest does. The claim counts only if the mail
+// is a bounce, names a send by a Message-ID of the service with its HMAC, and names that send's
+// recipient. A failure with a code 4.x.x suppresses no recipient. Error: that of the database.
 func (p *ProviderEvents) IngestMail(ctx context.Context, provider string, mail []byte) (IngestResult, error) {
 	report := bounce.Read(mail)
 	if len(report.Recipients) == 0 {
@@ -108,14 +109,14 @@ func (p *ProviderEvents) IngestMail(ctx context.Context, provider string, mail [
 			if err != nil || result != OtherRecipient {
 				return result, err
 			}
-			e.Says = delivery.AnotherReason // the mail was passed on to another mailbox, and that one is missing
+			e.Says = delivery.AnotherReason // the mail was forwarded to another mailbox, and it is that mailbox which is missing
 		}
 	}
 	return OtherRecipient, nil
 }
 
-// eventOf returns a bounce mail's claim about one recipient as an event, without send and
-// recipient. The words count, too, unless one of them says that the failure may pass.
+// eventOf returns what a bounce mail claims about one recipient, as an event without send and
+// recipient. Words decide, too, unless one of them says that the failure may pass.
 func eventOf(r bounce.Recipient) Event {
 	e := Event{Meaning: Bounced, Forgeable: true, Detail: codesIn(r.Status, r.Words)}
 	if strings.HasSuffix(r.Status, ".0.0") { // the server's words may have a code that says more
@@ -180,8 +181,8 @@ func (p *ProviderEvents) record(ctx context.Context, provider string, kind store
 	return IngestResult(kind), nil
 }
 
-// logUnmapped logs a type once that a provider's configuration does not map, since such events may
-// mean that mails fail. It logs only types of a single word.
+// logUnmapped logs a type that a provider's configuration does not map, once for each type, since
+// such events may mean that mails fail. It logs only types of a single word.
 func (p *ProviderEvents) logUnmapped(provider, name string) {
 	if _, known := p.unmapped.LoadOrStore(provider+" "+name, true); !known && singleWordPattern.MatchString(name) {
 		p.Logger.Warn("provider event is not mapped: see provider_events", "provider", provider, "type", name,
@@ -202,9 +203,9 @@ func (p *ProviderEvents) sameRecipient(named string, to recipient.Recipient) boo
 	return err == nil && p.Vault.AddressHash(other) == p.Vault.AddressHash(to)
 }
 
-// suppressionCause returns why an event suppresses its recipient; empty: it does not. A bounce does
-// if its code and words say that the mailbox does not exist. It also does if the provider says so
-// (BouncedForGood) without an enhanced code, and no words give another reason.
+// suppressionCause returns why an event suppresses its recipient; empty: it does not. A bounce
+// suppresses if its code and words say that the mailbox does not exist. It also suppresses if the
+// provider says so (BouncedForGood), there is no enhanced code, and no words give another reason.
 func suppressionCause(e Event) store.SuppressionCause {
 	switch code := findEnhancedCode(e.Detail); {
 	case e.Meaning == Complained:

@@ -32,9 +32,9 @@ type pollers interface {
 	Poller(name string) (sms.Poller, bool)
 }
 
-// ReceiptRecorder records the receipts of text messages. Carriers report them, or are polled. The
-// outbox writes each message that can be polled to the database; the database gives each due poll
-// to one replica.
+// ReceiptRecorder records the receipts of text messages. Carriers report receipts, or are polled
+// for them. The outbox writes each message that can be polled to the database. The database gives
+// each due poll to one replica.
 type ReceiptRecorder struct {
 	webhook.Events
 	Store    ReceiptStore
@@ -50,11 +50,11 @@ const (
 )
 
 // Record records a carrier's receipt in the send's status, writes the app's event, and ends the
-// polling of this carrier. changed is false if the send has this or a better receipt already, or
-// did not go out. It is also false if a carrier that did not take the message calls it lost: that
-// is about a refused attempt. Error: of the database; or fault.Unavailable for a receipt of a lost
-// message while the send is Sending. Then it is not known yet which carrier takes the message, so
-// this one must repeat the receipt, or is polled.
+// polling of this carrier. changed is false if the send did not go out, or has this or a better
+// receipt already. It is also false if the carrier did not take the message but calls it lost,
+// since the receipt is then about a refused attempt. Error: that of the database; or
+// fault.Unavailable for a receipt of a lost message while the send is Sending. Then it is not known
+// yet which carrier takes the message, so this carrier must repeat the receipt, or is polled.
 func (r *ReceiptRecorder) Record(ctx context.Context, carrier string, send uuid.UUID, delivered bool) (changed bool, err error) {
 	status, event := store.Undelivered, store.SendUndelivered
 	if delivered {
@@ -64,7 +64,7 @@ func (r *ReceiptRecorder) Record(ctx context.Context, carrier string, send uuid.
 	switch {
 	case errors.Is(err, fault.NotFound) || err == nil && story.Verification == nil:
 		return false, nil
-	case err == nil && !delivered && story.Send.Status == store.Sending: // its provider, if any, refused an earlier attempt
+	case err == nil && !delivered && story.Send.Status == store.Sending: // the send's provider, if any, is that of an earlier, refused attempt
 		return false, fault.Unavailable
 	case err == nil && !delivered && story.Send.Provider != "" && story.Send.Provider != carrier:
 		r.stopAwaitingReceipt(ctx, carrier, send)
@@ -97,7 +97,7 @@ func (r *ReceiptRecorder) RecordByCarrierID(ctx context.Context, carrier, id str
 }
 
 // Poll asks the carriers for up to pollBatch receipts that are due, and records them. Package jobs
-// calls it; more is always false. Error: of the database, when it reads the due polls.
+// calls it; more is always false. Error: that of the database when it reads the due polls.
 func (r *ReceiptRecorder) Poll(ctx context.Context) (more bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
 	defer cancel()
@@ -117,8 +117,8 @@ func (r *ReceiptRecorder) Poll(ctx context.Context) (more bool, err error) {
 	return false, polls.Wait()
 }
 
-// poll polls a carrier once for a message's receipt and records it. If there is none yet, the
-// database has already set the next poll.
+// poll polls a carrier once for a message's receipt and records the receipt. If there is none yet,
+// the next poll is already in the database.
 func (r *ReceiptRecorder) poll(ctx context.Context, a store.PendingReceipt) {
 	q, err := r.statusQuery(ctx, a)
 	poller, can := r.Carriers.Poller(a.Carrier)
@@ -161,7 +161,7 @@ func (r *ReceiptRecorder) statusQuery(ctx context.Context, a store.PendingReceip
 	return sms.StatusQuery{Send: a.Send.String(), CarrierID: a.ID, To: to.Address(), Country: to.Country(), At: a.At}, nil
 }
 
-// needsNoPoll reports whether a send with this status is not polled any more. A carrier may still
+// needsNoPoll reports whether a send with this status is no longer polled. A carrier may still
 // report that a message with the status Undelivered was delivered.
 func needsNoPoll(s store.Status) bool {
 	return s == store.Delivered || s == store.Undelivered || s == store.Failed

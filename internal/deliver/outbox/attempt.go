@@ -23,16 +23,16 @@ import (
 // Further reasons are in the packages store, delivery, sms and policy.
 const (
 	ReasonExpired       = "expired"        // the code's life ended before the message could go out
-	ReasonUnreadable    = "unreadable"     // the recipient or code can't be decrypted or derived: its key left the ring
+	ReasonUnreadable    = "unreadable"     // the recipient cannot be decrypted or the code not derived: the key left the ring
 	ReasonNoAnswer      = "no_answer"      // no answer came after the whole message was transmitted
-	reasonNotConfigured = "not_configured" // no provider is configured for this channel any more
+	reasonNotConfigured = "not_configured" // no provider is configured for this channel any longer
 	temporary           = "temporary_"     // before the stage, of a send that is postponed
 	ReasonInternal      = "internal"       // a panic ended the attempt before a provider could have the message
 )
 
 // attempt makes one attempt to deliver a send: it checks whether the message is still wanted and
-// allowed, composes the message and sends it. It returns the outcome or, if that is not nil, the
-// postponement; the caller must record it in the database. A panic is a result too:
+// allowed, composes the message and sends it. It returns the outcome or, if postponement is not
+// nil, that. The caller must record the result in the database. A panic has a result, too: that of
 // outcomeOfPanic.
 func (o *Outbox) attempt(ctx context.Context, f *flight) (out store.Outcome, postponement *store.Postponement) {
 	ctx = delivery.WithHandover(ctx)
@@ -65,7 +65,7 @@ func (o *Outbox) attempt(ctx context.Context, f *flight) (out store.Outcome, pos
 	if fail.BadAddress() && fail.Reason == "" {
 		_, took := o.usedProviders(ctx, w.Send, true)
 		if slices.ContainsFunc(took, func(name string) bool { return name != out.Provider }) {
-			fail.Class = delivery.Temporary // the one that took an earlier message was not tried: the message waits for it
+			fail.Class = delivery.Temporary // a server that took an earlier message was not tried: the message waits for it
 		}
 	}
 	w.Now = f.now()
@@ -77,8 +77,8 @@ func (o *Outbox) attempt(ctx context.Context, f *flight) (out store.Outcome, pos
 }
 
 // outcomeOfPanic returns the outcome of an attempt that panicked, or its postponement. If a
-// provider may have the message, the send is unknown. Otherwise it is tried once more, since a
-// provider's reply may have caused the panic; a second panic ends it.
+// provider may have the message, the send is unknown. Otherwise the send is tried once more, since
+// a provider's reply may have caused the panic. After a second panic the send ends.
 func (o *Outbox) outcomeOfPanic(s store.Send, handedOver bool) (out store.Outcome, postponement *store.Postponement) {
 	switch {
 	case handedOver:
@@ -92,9 +92,9 @@ func (o *Outbox) outcomeOfPanic(s store.Send, handedOver bool) (out store.Outcom
 // rereadAfter is how old a row in memory may be before an attempt reads its verification again.
 const rereadAfter = 2 * time.Second
 
-// currentWork returns the flight's work as of now. If the flight waited longer than rereadAfter, it
-// reads the verification again: it may have been approved, canceled or erased meanwhile. If the
-// database fails, the old state is used.
+// currentWork returns the flight's work as of now. If the flight has waited longer than
+// rereadAfter, it reads the verification again, since this may have been approved, canceled or
+// erased meanwhile. If the database fails, the old state is used.
 func (o *Outbox) currentWork(ctx context.Context, f *flight) store.Work {
 	if time.Since(f.read) >= rereadAfter {
 		if v, _, now, err := o.Store.Verification(ctx, f.work.Verification.ID); err == nil {
@@ -106,9 +106,9 @@ func (o *Outbox) currentWork(ctx context.Context, f *flight) store.Work {
 	return w
 }
 
-// outcomeWithoutSending returns the outcome of a send that ends without a message: its verification
-// has ended or was erased, or its recipient is a test recipient. ends is false if the send must go
-// on.
+// outcomeWithoutSending returns the outcome of a send that ends without a message, because its
+// verification has ended or was erased, or because its recipient is a test recipient. If ends is
+// false, the send must go on.
 func (o *Outbox) outcomeWithoutSending(set policy.Set, w store.Work) (out store.Outcome, ends bool) {
 	v, now := w.Verification, w.Now
 	// The failure keeps the provider and the code of the last attempt.
@@ -130,8 +130,8 @@ func (o *Outbox) outcomeWithoutSending(set policy.Set, w store.Work) (out store.
 	return store.Outcome{Status: store.Sent, Provider: policy.TestProvider}, test
 }
 
-// usedProviders returns the providers that a resend tries last, and those of them that took an
-// earlier message; none if these are not needed, or if the database fails.
+// usedProviders returns the providers that a resend tries last (used), and those of them that took
+// an earlier message (took). It returns none if they are not needed, or if the database fails.
 func (o *Outbox) usedProviders(ctx context.Context, s store.Send, wanted bool) (used, took []string) {
 	if s.Number < 2 || !wanted {
 		return nil, nil
@@ -143,9 +143,10 @@ func (o *Outbox) usedProviders(ctx context.Context, s store.Send, wanted bool) (
 	return story.UsedProviders()
 }
 
-// stopReason returns why a send must not go out: its recipient is suppressed, or its channel,
-// purpose, or prefix for its class, is paused. Empty: it may go out. It reads the pauses of
-// prefixes from the database at each attempt, since they change. Error: of the database.
+// stopReason returns why a send must not go out: its recipient is suppressed, or its channel, its
+// purpose, or its prefix for the caller's class is paused. Empty: the send may go out. It reads the
+// pauses of prefixes from the database at each attempt, since they change. Error: that of the
+// database.
 func (o *Outbox) stopReason(ctx context.Context, set policy.Set, w store.Work) (reason string, err error) {
 	s := w.Send
 	if s.Suppression != uuid.Nil {
@@ -169,8 +170,9 @@ func (o *Outbox) prefixPaused(ctx context.Context, s store.Send, class store.Cla
 	return paused, err
 }
 
-// send sends the message, and notes a receipt to wait for. The outcome names the provider that
-// answered, and has the status Sent even if fail is not nil; classifyFailure then replaces it.
+// send sends the message, and writes to the database if a receipt is expected. The outcome names
+// the provider that answered. It has the status Sent even if fail is not nil; classifyFailure then
+// replaces it.
 func (o *Outbox) send(ctx context.Context, w store.Work, message transmitFunc) (out store.Outcome, fail *delivery.Error) {
 	receipt, err := message(ctx)
 	out = store.Outcome{Status: store.Sent, Provider: receipt.Provider, ProviderCode: receipt.ReplyCodes, Took: receipt.Took}
@@ -187,9 +189,9 @@ func (o *Outbox) send(ctx context.Context, w store.Work, message transmitFunc) (
 	return out, fail
 }
 
-// logAttempt logs a failed attempt. While attempts fail with StageAllSetAside or ErrPace, it logs
-// this only for the first send of the lane. Of each server, stage and reply that is not about the
-// address it logs one a minute as a warning.
+// logAttempt logs a failed attempt. If attempts fail with StageAllSetAside or ErrPace, it logs only
+// the first such send of the lane. If the failure is not about the address, it logs a warning, at
+// most one a minute for each server, stage and reply.
 func (o *Outbox) logAttempt(f *flight, out store.Outcome, fail *delivery.Error) {
 	suspended := fail != nil && (fail.Stage == delivery.StageAllSetAside || fail.Err == delivery.ErrPace)
 	o.lanesMu.Lock()
@@ -262,9 +264,9 @@ func (o *Outbox) recordCarrierHold(ctx context.Context, w store.Work, fail *deli
 	})
 }
 
-// suppression returns the suppression of the address of a message. The result is the zero value,
-// which suppresses nothing, if the recipient cannot be decrypted, and for addresses of the
-// simulator, which must be able to bounce again.
+// suppression returns the suppression of a message's address. It returns the zero value, which
+// suppresses nothing, if the recipient cannot be decrypted, and for addresses of the simulator,
+// which must be able to bounce again.
 func (o *Outbox) suppression(v store.Verification, why store.SuppressionCause, lasts time.Duration) store.NewSuppression {
 	to, err := o.Vault.OpenRecipient(v)
 	if err != nil || to.Domain() == delivery.SimulatorDomain {
@@ -273,8 +275,8 @@ func (o *Outbox) suppression(v store.Verification, why store.SuppressionCause, l
 	return store.NewSuppression{Cause: why, Address: o.Vault.SuppressionHash(to), For: lasts}
 }
 
-// expectReceipt writes to the database that a receipt is expected, if the carrier reports by its
-// own ID or can be polled. It blocks until the database answers.
+// expectReceipt writes to the database that a receipt is expected, if the carrier's reports have
+// its own ID, or if it can be polled. It blocks until the database answers.
 func (o *Outbox) expectReceipt(ctx context.Context, w store.Work, r delivery.Result) {
 	if o.Receipts == nil || r.CarrierID == "" {
 		return
@@ -292,8 +294,8 @@ func (o *Outbox) expectReceipt(ctx context.Context, w store.Work, r delivery.Res
 }
 
 // retryDelay returns the wait after the nth attempt: 2 s, doubling up to 30 s, plus or minus a
-// random quarter, so that replicas do not retry in step. The first retry starts within 10 s of the
-// failure, including a tick.
+// random quarter, so that replicas do not retry in step. The first retry, with the wait for a tick,
+// starts within 10 s of the failure.
 func (o *Outbox) retryDelay(n int) time.Duration {
 	d := min(2*time.Second<<min(max(n-1, 0), 5), 30*time.Second)
 	return d*3/4 + o.Random(d/2)

@@ -25,8 +25,8 @@ type second struct {
 	count int
 }
 
-// add counts a message that goes out. Messages have waited since an instant; earlier ones are
-// counted apart.
+// add counts a message that goes out. since is the instant from which messages have waited;
+// messages before it are counted separately.
 func (t *throughput) add(now, since time.Time) {
 	*t = slices.DeleteFunc(*t, func(s second) bool { return now.Sub(s.first) > throughputWindow+time.Second })
 	if n := len(*t) - 1; n >= 0 && now.Sub((*t)[n].first) < time.Second && (*t)[n].first.After(since) {
@@ -46,16 +46,16 @@ func (t throughput) since(from time.Time) (n int) {
 	return n
 }
 
-// backlog is why a new message of a lane may wait: the messages before it, and whether the server
-// takes more.
+// backlog is why a new message of a lane may wait: earlier messages are in front of it, or the
+// server takes no more.
 type backlog struct {
-	waits     map[string]int // by app: messages that are queued, or deferred since the server takes no more
+	waits     map[string]int // by app: messages that are queued, or deferred because the server takes no more
 	waiting   int            // of all apps
-	inStore   float64        // messages that no replica holds, as far as this process will take them over
+	inStore   float64        // messages in the database that no replica holds, and that this process will take over
 	since     time.Time      // since when messages have waited without a pause
-	suspended time.Time      // since when all servers have been suspended; zero: they are not
-	refused   time.Time      // when the server last said that it takes no more now
-	paced     time.Time      // when a mail last waited for its turn by per_minute (delivery.ErrPace)
+	suspended time.Time      // since when all servers have been suspended; zero: a server is in use
+	refused   time.Time      // when the server last said that it takes no more at present
+	paced     time.Time      // when a mail last had to wait for its turn by per_minute (delivery.ErrPace)
 	sent      throughput     // messages that went out
 }
 
@@ -67,9 +67,8 @@ func (b *backlog) count(app string, n int) {
 	}
 }
 
-// full reports whether a new message would wait in a lane with most workers. Deferred messages
-// count while the server takes no more, or if there are many. Otherwise a new message goes out
-// immediately.
+// full reports whether a new message would wait in a lane with at most most workers. Deferred
+// messages count only while the server takes no more, or if there are many.
 func (l *lane) full(now time.Time, most int) bool {
 	deferred := l.waiting - l.queued
 	takesNoMore := !l.suspended.IsZero() || now.Sub(l.refused) < judgedAfter || now.Sub(l.paced) < throughputWindow ||
@@ -84,8 +83,8 @@ func (l *lane) change(now time.Time, most int) {
 	}
 }
 
-// expectedWait is ExpectedWait for a lane that may have so many workers, and keeps so many flights
-// of an app in memory.
+// expectedWait is ExpectedWait for a lane. most is the largest number of the lane's workers, share
+// the number of an app's flights that memory keeps.
 func (l *lane) expectedWait(app, network string, now time.Time, most, share int) (wait time.Duration, stalled bool) {
 	if !l.full(now, most) || now.Sub(l.since) < judgedAfter && l.suspended.IsZero() {
 		return 0, false
@@ -118,16 +117,16 @@ func (l *lane) expectedWait(app, network string, now time.Time, most, share int)
 	if l.behind[app] && l.held[app] >= share {
 		before += l.inStore
 	}
-	gone = max(gone, l.workers) // until the first attempts have ended, the throughput is this or less
+	gone = max(gone, l.workers) // until the first attempts have ended, this is an upper bound of the throughput
 	return time.Duration(before / float64(gone) * float64(now.Sub(from))), false
 }
 
-// ExpectedWait returns how long a new message of an app would wait until it goes out: the number of
-// messages before it in its lane, divided by the throughput of the last minute, as far as messages
-// waited. Apps take turns, and so do the networks of an app's strangers: each of the others has as
-// many messages before it as its own. It is 0 while a new message is tried immediately, and in the
-// first second. stalled: nothing has gone out since messages began to wait or all servers were
-// suspended, and wait is how long ago that was.
+// ExpectedWait returns how long a new message of an app would wait until it goes out. That is the
+// number of messages before it in its lane, divided by the throughput of the last minute in which
+// messages waited. Apps take turns, and so do the networks of an app's strangers. So of each other
+// app or network, as many messages go first as of its own. ExpectedWait is 0 while a new message is
+// tried immediately, and in the first second of a backlog. stalled: nothing has gone out since
+// messages began to wait or all servers were suspended; wait is then the time since that.
 func (o *Outbox) ExpectedWait(q store.Queue, app, network string) (wait time.Duration, stalled bool) {
 	o.lanesMu.Lock()
 	defer o.lanesMu.Unlock()
@@ -172,17 +171,17 @@ func (o *Outbox) noteAttempt(l *lane, fail *delivery.Error) {
 	}
 }
 
-// serverTakesNoMore reports whether a failure says that the server or carrier takes no message now.
-// Other failures are about one message, which then waits for its next attempt, not for the server:
-// a recipient's domain that defers mails slows no others.
+// serverTakesNoMore reports whether a failure says that the server or carrier takes no message at
+// present. Other failures concern one message, which waits for its next attempt, not for the
+// server. For example, a recipient's domain that defers mails slows no other mails.
 func serverTakesNoMore(fail *delivery.Error) bool {
 	return fail != nil && fail.Class == delivery.Temporary && fail.BefallsAll()
 }
 
 // notePostponed counts a message as waiting until its next attempt, if the server said that it
-// takes no more. A server that did not answer did not say so. Then messages wait for it only while
-// it is suspended, and so the whole channel is. Else a carrier of some numbers, or one recipient
-// with slow checks, would cause refusals for the others.
+// takes no more. If the server did not answer, the message counts only while the lane's whole
+// channel is suspended. Otherwise a carrier of some numbers, or one recipient with slow checks,
+// would cause refusals for other messages.
 func (o *Outbox) notePostponed(f *flight, fail *delivery.Error, after time.Duration) {
 	if !serverTakesNoMore(fail) {
 		return
@@ -198,7 +197,7 @@ func (o *Outbox) notePostponed(f *flight, fail *delivery.Error, after time.Durat
 	l.change(now, o.maxWorkers(l))
 	l.refused = now
 	l.count(app, 1)
-	time.AfterFunc(after+o.Tick, func() { // a replica takes it over within a tick
+	time.AfterFunc(after+o.Tick, func() { // a replica takes the message over within a tick
 		o.lanesMu.Lock()
 		defer o.lanesMu.Unlock()
 		l.change(time.Now(), o.maxWorkers(l))
@@ -210,9 +209,9 @@ func (o *Outbox) notePostponed(f *flight, fail *delivery.Error, after time.Durat
 // does not hold the lock.
 func (o *Outbox) suspended(l *lane) bool { return o.attemptsAllowed(l) < delivery.UnlimitedAttempts }
 
-// readBacklog reads how many messages wait in the database, if any may that this process does not
-// know of: while memory is full, or all servers of a channel are suspended. Of those that no
-// replica holds it takes over as large a part as it has of those that are held.
+// readBacklog reads how many messages wait in the database, while this process may not know of all
+// of them: while memory is full, or all servers of a channel are suspended. Of the messages that no
+// replica holds, it expects to take over the same part as it has of the held messages.
 func (o *Outbox) readBacklog(ctx context.Context) {
 	unknown := false
 	for _, l := range o.lanes {

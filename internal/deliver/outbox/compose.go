@@ -17,7 +17,7 @@ import (
 )
 
 // transmitFunc sends a composed message and returns the provider's answer. Only compose and this
-// function hold both the code and the full recipient; these leave it only in the message.
+// function have both the code and the full recipient, and they write them only into the message.
 type transmitFunc func(context.Context) (delivery.Result, error)
 
 // failToCompose logs why a message cannot be composed, and returns the outcome of its send.
@@ -29,8 +29,8 @@ func (o *Outbox) failToCompose(w store.Work, reason string, err error) (transmit
 
 // compose decrypts the recipient of a row, derives or decrypts its code, and renders the message.
 // It checks block lists and number rules again, since the configuration may have changed. It
-// returns the function that sends the message, or nil and the outcome if the message must not or
-// cannot be sent. used are the providers to try last, and took those of them that took an earlier
+// returns the function that sends the message; or nil and the outcome, if the message must not or
+// cannot be sent. used are the providers to try last; took are those of them that took an earlier
 // message.
 func (o *Outbox) compose(set policy.Set, w store.Work, used, took []string) (transmitFunc, store.Outcome) {
 	v := w.Verification
@@ -69,8 +69,8 @@ func (o *Outbox) compose(set policy.Set, w store.Work, used, took []string) (tra
 	return o.composeMail(w, to, request, cmp.Or(app.Sender, o.MailFrom), used, took)
 }
 
-// recipientOf returns the recipient and its hash. It decrypts them only if the work does not carry
-// them.
+// recipientOf returns the recipient and the hash of its address. If the work does not have them, it
+// decrypts the recipient.
 func (o *Outbox) recipientOf(w store.Work) (to recipient.Recipient, address recipient.Hash, err error) {
 	if !w.To.IsZero() {
 		return w.To, w.Address, nil
@@ -149,5 +149,5 @@ func (o *Outbox) composeText(w store.Work, to recipient.Recipient, request messa
 	return func(ctx context.Context) (delivery.Result, error) { return o.Carrier.Send(ctx, m) }, store.Outcome{}
 }
 
-// errNoCarrier says that no carrier is configured any more for a text message that waited.
+// errNoCarrier says that no carrier is configured any longer when a waiting text message is sent.
 var errNoCarrier = errors.New("outbox: no carrier is configured")

@@ -9,21 +9,21 @@ import (
 	"sendcode/internal/store"
 )
 
-// lane has the waiting messages of one queue of the database, and its workers. Each channel has
-// lanes with bounds of their own, so that a hanging carrier delays no mail, and a hanging mail
-// server no text message. Strangers' sends have their own lane in each channel, which leaves
-// connections to others. So other sends do not wait for them, however many they are. Within a lane
-// the apps take turns, so that no app's backlog delays the sends of another. Outbox.lanesMu guards
-// a lane, which is plain data.
+// lane has the waiting messages of one queue of the database, and its workers. Each channel has its
+// own lanes and bounds, so a hanging carrier delays no mail, and a hanging mail server delays no
+// text message. In each channel, strangers' sends have their own lane, which leaves connections to
+// other sends. So other sends do not wait for strangers' sends, however many there are. Within a
+// lane the apps take turns, so that no app's backlog delays the sends of another app.
+// Outbox.lanesMu guards a lane, which is plain data.
 type lane struct {
 	store.Queue
 	queues           map[string]*queue // by app: flights that wait for a worker
 	turns            []string          // the apps of queues that are not empty; the first one is served next
 	queued           int               // flights in queues
-	flights          int               // all flights of this lane, queued or at a worker
+	flights          int               // all flights of this lane, in the queue or with a worker
 	held             map[string]int    // flights by app
 	workers          int               // running workers
-	patient          int               // of these: those at a mail that gives way to others; see mayWait
+	patient          int               // how many workers are at a mail that gives way to others; see mayWait
 	behind           map[string]bool   // apps with rows that wait in the database, since memory was full
 	suspensionLogged bool              // logAttempt has logged that all servers are set aside
 	backlog
@@ -36,14 +36,14 @@ func newLane(q store.Queue) *lane {
 	}
 }
 
-// byExpiry orders flights by the end of their code's life, and those that end together by age.
+// byExpiry orders flights by the expiry of their codes, and flights with the same expiry by age.
 func byExpiry(a, b *flight) int {
 	return cmp.Or(a.work.Verification.ExpiresAt.Compare(b.work.Verification.ExpiresAt),
 		bytes.Compare(a.work.Send.ID[:], b.work.Send.ID[:]))
 }
 
-// queue has the waiting flights of one app. The networks of strangers take turns, so that none
-// waits for all flights of another.
+// queue has the waiting flights of one app. The networks of strangers take turns, so that no
+// network waits for all flights of another.
 type queue struct {
 	byNetwork map[string][]*flight // in the order of byExpiry; none is empty
 	turns     []string             // the networks; the first one is served next
@@ -84,7 +84,7 @@ func (q *queue) pop() (first *flight) {
 	return first
 }
 
-// later returns how many flights are served later than a new one of a network.
+// later returns how many of the waiting flights are served after a new flight of a network.
 func (q *queue) later(network string) int {
 	n := len(q.silent)
 	for _, waiting := range q.byNetwork {
@@ -145,9 +145,9 @@ func (l *lane) pop() *flight {
 	return first
 }
 
-// mayWait lets the mail of a silent recipient wait for longer than others, until the caller calls
-// end. givesWay reports that it must end its wait: others wait for a worker, and more than half of
-// the workers are at such mails.
+// mayWait lets the mail of a silent recipient wait for longer than other mails, until the caller
+// calls end. givesWay reports that the wait must end now: flights wait for a worker, and more than
+// half of the workers are at mails that wait longer.
 func (o *Outbox) mayWait(l *lane) (givesWay func() bool, end func()) {
 	o.countPatient(l, 1, func() bool { return true })
 	waits := true
@@ -155,7 +155,7 @@ func (o *Outbox) mayWait(l *lane) (givesWay func() bool, end func()) {
 	return func() bool { stop(l.needsWorker); return !waits }, func() { stop(func() bool { return true }) }
 }
 
-// countPatient counts n more workers at such mails, if when says so.
+// countPatient adds n to the number of workers at mails that wait longer, if when returns true.
 func (o *Outbox) countPatient(l *lane, n int, when func() bool) bool {
 	o.lanesMu.Lock()
 	defer o.lanesMu.Unlock()
@@ -167,7 +167,7 @@ func (o *Outbox) countPatient(l *lane, n int, when func() bool) bool {
 	return true
 }
 
-// needsWorker reports whether one of the workers that wait longer must end that.
+// needsWorker reports whether a worker at a mail that waits longer must end that wait.
 func (l *lane) needsWorker() bool {
 	for _, q := range l.queues {
 		if len(q.turns) > 0 {
@@ -178,7 +178,7 @@ func (l *lane) needsWorker() bool {
 }
 
 // hires reports whether a further worker must begin, since flights wait and there are fewer than
-// most. It counts it.
+// most workers. If so, it counts the new worker.
 func (l *lane) hires(most int) bool {
 	if l.queued == 0 || l.workers >= most {
 		return false

@@ -18,12 +18,12 @@ type flight struct {
 	renewed time.Time // start of the current lease
 	read    time.Time // when the work was read from the database or written to it
 
-	postponed store.AttemptID // zero unless the row was postponed under this attempt
-	next      *flight         // of the newest attempt that this process took over meanwhile
+	postponed store.AttemptID // the attempt under which the row was postponed; zero: the row was not postponed
+	next      *flight         // flight of the newest attempt that this process took over meanwhile
 }
 
-// now returns the time on the database's clock: the time at which the work was read, and the time
-// since. Outbox.Now is an estimate, which is wrong for some seconds after that clock is set.
+// now returns the time on the database's clock: the time when the work was read, plus the time
+// since then. Outbox.Now is an estimate, which is wrong for some seconds after that clock is set.
 func (f *flight) now() time.Time { return f.work.Now.Add(time.Since(f.read)) }
 
 // leases are the flights of this process. Safe for concurrent use.
@@ -32,8 +32,8 @@ type leases struct {
 	flights map[uuid.UUID]*flight
 }
 
-// take adds a flight for the row and returns it. If the row has a flight already, it updates its
-// attempt, keeps the new one for giveBack, and returns nil.
+// take adds a flight for the row and returns it. If the row has a flight already, that flight goes
+// on under the new attempt, take keeps the new flight for giveBack, and it returns nil.
 func (le *leases) take(w store.Work, l *lane) *flight {
 	le.mu.Lock()
 	defer le.mu.Unlock()
@@ -58,7 +58,8 @@ func (le *leases) of(f *flight) (held store.AttemptID, inDoubt bool) {
 	return f.lease, f.inDoubt
 }
 
-// renew returns the flights whose lease began at least `after` ago, and marks them as renewed.
+// renew returns the attempts of flights whose lease began at least `after` ago, and marks these
+// leases as renewed.
 func (le *leases) renew(after time.Duration) (held []store.AttemptID) {
 	le.mu.Lock()
 	defer le.mu.Unlock()
@@ -72,8 +73,8 @@ func (le *leases) renew(after time.Duration) (held []store.AttemptID) {
 	return held
 }
 
-// giveBack removes the flight. If its row was taken over after its postponement, the next attempt
-// takes its place, and is returned.
+// giveBack removes the flight. If its row was postponed and then taken over by this process, the
+// flight of the next attempt replaces it, and giveBack returns that flight.
 func (le *leases) giveBack(f *flight) (next *flight) {
 	le.mu.Lock()
 	defer le.mu.Unlock()

@@ -108,16 +108,17 @@ type Carrier interface {
 }
 
 // suspendable is a MailSender or Carrier that may be suspended. AttemptsAllowed returns how many
-// messages it would try now; delivery.UnlimitedAttempts: any number. A MailSender or Carrier
+// messages it would try now; delivery.UnlimitedAttempts means any number. A MailSender or Carrier
 // without this method is never suspended.
 type suspendable interface{ AttemptsAllowed() int }
 
-// connLimited is a MailSender or Carrier that bounds the messages under way together. The bound may
-// change with the server's. For others Config.Workers is the only bound.
+// connLimited is a MailSender or Carrier that bounds all messages under way together. The bound may
+// change when the server's does. For any other MailSender or Carrier, Config.Workers is the only
+// bound.
 type connLimited interface{ ConnLimit() int }
 
-// ReceiptSources says which carriers can be polled for receipts (Poller), and which report by their
-// own ID (ReportsUseCarrierID). Implementation: *sms.Carriers.
+// ReceiptSources says which carriers can be polled for receipts (Poller), and which carriers'
+// reports have the carrier's own ID (ReportsUseCarrierID). Implementation: *sms.Carriers.
 type ReceiptSources interface {
 	Poller(name string) (sms.Poller, bool)
 	ReportsUseCarrierID(name string) bool
@@ -130,8 +131,8 @@ type Observer interface {
 	Finished(channel recipient.Channel, app string, s store.Status, callers bool, d time.Duration)
 }
 
-// Tracer makes a trace of each attempt. StartAttemptTrace begins it, in the context that it
-// returns; EndAttempt ends it, with the send's status and the reason. Implementation:
+// Tracer makes a trace of each attempt. StartAttemptTrace begins the trace and returns a context
+// with it. EndAttempt ends the trace, with the send's status and the reason. Implementation:
 // traces.Traces.
 type Tracer interface {
 	StartAttemptTrace(ctx context.Context, s store.Send) context.Context
@@ -149,15 +150,15 @@ type Config struct {
 	Workers   int               // sends of one channel at workers together, without strangers'; 0 means DefaultWorkers
 	Capacity  int               // sends of one channel held in memory, without strangers'; 0 means DefaultCapacity
 	Watch     store.PrefixWatch // settings of automatic pauses of prefixes; zero: pauses are ignored
-	// channels with several servers or carriers: a resend first takes one that its verification has
-	// not used
+	// channels with several servers or carriers. There, a resend first tries a server or carrier
+	// that its verification has not used
 	ResendOther map[recipient.Channel]bool
 	// how long to wait for a carrier's report before the carrier is polled; 0: carriers are not
 	// polled
 	PollAfter time.Duration
 }
 
-// DefaultLease is Config.Lease unless that is set. After a crash another replica takes rows over
+// DefaultLease is the lease if Config.Lease is 0. After a crash another replica takes rows over
 // within a lease and a tick, under 10 s.
 var DefaultLease = 8 * time.Second
 
@@ -168,7 +169,7 @@ const (
 
 // Bounds of the queues in memory. Sends beyond them wait in the database.
 const (
-	DefaultCapacity = 2000 // sends that one queue holds in memory: more than it delivers within one lease
+	DefaultCapacity = 2000 // sends that one queue holds in memory; it delivers fewer within one lease
 	// MaxPendingOutcomes bounds the outcomes that are not in the database yet. If a process dies
 	// while the database is unavailable, as many mails, and one more for each worker, can be sent
 	// twice.
@@ -182,7 +183,7 @@ var MaxStopWait = 10 * time.Second
 
 // Dependencies are the services that an Outbox uses.
 type Dependencies struct {
-	webhook.Events // and with them the policies, the keys and the clock; waits are measured without that
+	webhook.Events // has the policies, the keys and the clock, too; but waits are measured by time.Now
 	Store          Store
 	Limiter        limiter
 	Repair         repairer
@@ -194,7 +195,7 @@ type Dependencies struct {
 	Observer       Observer
 	Tracer         Tracer // nil: there are no traces
 	Logger         *slog.Logger
-	Random         func(time.Duration) time.Duration // a random duration below the one given; nil: rand.N
+	Random         func(time.Duration) time.Duration // returns a random duration below the given one; nil: rand.N
 }
 
 // Outbox delivers the rows in flight. The process that wrote a row delivers it immediately, without
@@ -218,12 +219,12 @@ type Outbox struct {
 
 	base context.Context // context of attempts; ends when a stop has ended, at the latest MaxStopWait after the stop began
 	halt context.CancelFunc
-	// has attempts wait no longer for their turn at a server
+	// ends the waits of attempts for their turn at a server
 	beginStop context.CancelFunc
 
 	// only Run uses these
 	noTakeoverUntil time.Time // no takeover before this instant: see tick
-	away            bool      // the database has failed, and no tick has found it back
+	away            bool      // the database has failed, and no tick has succeeded since
 }
 
 // New makes an outbox. Nothing runs in the background until Run.
@@ -247,9 +248,9 @@ func New(c Config, p Dependencies) *Outbox {
 	return o
 }
 
-// Run renews leases and takes over rows until ctx ends. Then it waits for the
-// attempts in flight, at most MaxStopWait, and returns. Unfinished rows are not lost: another
-// replica, or the next start, takes them over.
+// Run renews leases and takes over rows until ctx ends. Then it waits for the attempts in flight,
+// at most MaxStopWait, and returns. Unfinished rows are not lost: another replica, or the next
+// start, takes them over.
 func (o *Outbox) Run(ctx context.Context) {
 	ended := make(chan struct{})
 	var keeper sync.WaitGroup
@@ -271,8 +272,8 @@ func (o *Outbox) Run(ctx context.Context) {
 	}
 }
 
-// takeOverIfReady takes over due rows, unless the database is unavailable, or was so within the
-// last lease.
+// takeOverIfReady takes over due rows. It does not while the database is unavailable, nor for one
+// lease after that.
 func (o *Outbox) takeOverIfReady(ctx context.Context) {
 	defer panics.Recover(panics.Other)
 	if !o.away && !time.Now().Before(o.noTakeoverUntil) {
@@ -294,8 +295,8 @@ func (o *Outbox) stop() {
 	o.halt()
 }
 
-// tick takes over rows. After an outage of the database, takeover pauses for one lease, so that
-// delayed outcomes are written first and no mail is sent twice.
+// tick takes over rows. After an outage of the database, takeover pauses for one lease. So delayed
+// outcomes are written first, and no mail is sent twice.
 func (o *Outbox) tick(ctx context.Context) {
 	defer panics.Recover(panics.Other)
 	if o.away {
@@ -318,9 +319,9 @@ func (o *Outbox) noteAway(ctx context.Context, err error) {
 	o.away = true
 }
 
-// keepLeases renews leases until the channel is closed. It waits for nothing else: a hanging
-// limiter or statement must not end the leases of mails under way, since another replica would send
-// these again.
+// keepLeases renews leases until the channel is closed. It waits for nothing else: if a hanging
+// limiter or statement ended the leases of mails under way, another replica would send these mails
+// again.
 func (o *Outbox) keepLeases(ended <-chan struct{}) {
 	for renewals := time.Tick(o.Lease / 4); ; {
 		select {
@@ -333,7 +334,7 @@ func (o *Outbox) keepLeases(ended <-chan struct{}) {
 }
 
 // renew renews the leases that began at least an eighth of their length ago: most flights end
-// before that. It ends in time for two more renewals before these leases end.
+// earlier. It ends in time for two more renewals before these leases end.
 func (o *Outbox) renew(ctx context.Context) {
 	defer panics.Recover(panics.Other)
 	held := o.leases.renew(o.Lease / 8)

@@ -31,14 +31,14 @@ func (o *Outbox) senderOrCarrier(ch recipient.Channel) any {
 	return o.Sender
 }
 
-// reservedConns is how many of more than four connections strangers' sends leave to others. For
-// further sends of others, connections become free as soon as an attempt ends.
+// reservedConns is how many of more than four connections strangers' sends leave to other sends. If
+// other sends need more, a connection becomes free as soon as an attempt ends.
 const reservedConns = 2
 
-// maxWorkers returns the bound of a lane's workers now: as many as the connections can serve soon.
-// More workers would only wait for a connection, in an order of their own. Without a bound on
-// connections it is DefaultWorkers. Strangers leave reservedConns to others; they leave half if
-// there are few connections or no bound.
+// maxWorkers returns the present bound of a lane's workers: as many as the connections can serve
+// soon. More workers would only wait for a connection. Without a bound on connections it is
+// DefaultWorkers. The strangers' lane leaves reservedConns to other sends; it leaves half if there
+// are few connections or no bound.
 func (o *Outbox) maxWorkers(l *lane) int {
 	n, reserved := min(o.Workers, DefaultWorkers), o.Workers
 	if p, ok := o.senderOrCarrier(l.Channel).(connLimited); ok {
@@ -50,8 +50,9 @@ func (o *Outbox) maxWorkers(l *lane) int {
 	return n
 }
 
-// Deliver queues a send and waits for its outcome, at most for wait or until ctx ends. It returns
-// the send with its outcome, or as queued if it has not ended by then; delivery continues.
+// Deliver queues a send and waits for its outcome, until wait is over or ctx ends. It returns the
+// send with its outcome. If the send has not ended by then, it returns the send as queued, and
+// delivery continues.
 func (o *Outbox) Deliver(ctx context.Context, w store.Work, wait time.Duration) store.Send {
 	w.Send.Status = store.Queued // the status in the response if the attempt has not ended
 	if wait <= 0 || o.hurried.Load() {
@@ -77,8 +78,8 @@ func (o *Outbox) Deliver(ctx context.Context, w store.Work, wait time.Duration) 
 	return w.Send
 }
 
-// EndWaits answers all requests that wait for an outcome, as if their wait were over, and lets none
-// wait from now on.
+// EndWaits answers all requests that wait for an outcome, as if their wait were over. No later
+// request waits.
 func (o *Outbox) EndWaits() {
 	o.hurried.Store(true)
 	o.waiters.Range(func(send, _ any) bool {
@@ -89,18 +90,18 @@ func (o *Outbox) EndWaits() {
 	})
 }
 
-// notifyWaiter passes the outcome of a send to the request that waits for it; without such a
-// request it does nothing.
+// notifyWaiter gives the outcome of a send to the request that waits for it. Without such a request
+// it does nothing.
 func (o *Outbox) notifyWaiter(send uuid.UUID, out store.Outcome) {
 	if ended, waits := o.waiters.LoadAndDelete(send); waits {
 		ended.(chan store.Outcome) <- out
 	}
 }
 
-// queueOrPostpone queues a row that this process has just written, and whose lease it holds. If
-// memory is full, it postpones the row, so that any replica with capacity takes it over. It does so
-// too while older rows of the app wait in the database, so that those come first. Rows of an app
-// within its share (appShare) are always queued.
+// queueOrPostpone queues a row that this process has just written, and whose lease it holds. In two
+// cases it postpones the row instead, so that any replica with capacity takes the row over: if
+// memory is full, and while older rows of the app wait in the database, so that these come first.
+// Rows of an app within its share (appShare) are always queued.
 func (o *Outbox) queueOrPostpone(w store.Work) {
 	f := o.hold(w)
 	if f == nil {
@@ -133,8 +134,8 @@ func (o *Outbox) hasCapacityFor(f *flight) bool {
 // appShare divides Capacity: each app may hold the result when memory is full.
 const appShare = 10
 
-// takeOver leases due rows of the database, which another process left or which waited there, and
-// queues them: for each lane as many as fit in memory.
+// takeOver leases due rows of the database, which waited there or which another process left, and
+// queues as many for each lane as fit in memory.
 func (o *Outbox) takeOver(ctx context.Context) {
 	for _, q := range store.Queues() {
 		if err := o.takeOverLane(ctx, o.lanes[q]); err != nil {
@@ -144,9 +145,9 @@ func (o *Outbox) takeOver(ctx context.Context) {
 	}
 }
 
-// takeOverLane takes over rows of one lane. While all its servers are suspended, it takes over only
-// as many rows as they would try, and rows of expired codes. The others wait unchanged in the
-// database: an attempt could only postpone them.
+// takeOverLane takes over rows of one lane. While all servers of the lane are suspended, it takes
+// over only rows of expired codes, and as many other rows as the servers would try. The remaining
+// rows wait unchanged in the database: an attempt could only postpone them.
 func (o *Outbox) takeOverLane(ctx context.Context, l *lane) error {
 	admits := o.attemptsAllowed(l)
 	if admits < delivery.UnlimitedAttempts {
@@ -185,8 +186,9 @@ func (o *Outbox) attemptsAllowed(l *lane) int {
 // takeOverFunc is Store.TakeOver or Store.TakeOverWithExpiredCode.
 type takeOverFunc func(ctx context.Context, q store.Queue, lease time.Duration, limit int) ([]store.Work, error)
 
-// takeOverUpTo leases rows of a lane by calling from, in batches, and queues their flights, until
-// no row is left, as all says, the lane's memory is full, or `most` rows were leased.
+// takeOverUpTo leases rows of a lane in batches, by calls of from, and queues their flights. It
+// ends when no row is left (all is true then), when the lane's memory is full, or when `most` rows
+// were leased.
 func (o *Outbox) takeOverUpTo(ctx context.Context, l *lane, most int, from takeOverFunc) (all bool, err error) {
 	for limit := min(o.freeCapacity(l), takeOverBatch, most); limit > 0; limit = min(o.freeCapacity(l), takeOverBatch, most) {
 		work, err := o.leaseRows(ctx, l.Queue, limit, from)
@@ -210,7 +212,7 @@ func (o *Outbox) takeOverUpTo(ctx context.Context, l *lane, most int, from takeO
 	return all, nil
 }
 
-// noteBehind notes that further rows of these rows' apps wait in the database.
+// noteBehind notes for the app of each row that further rows of the app wait in the database.
 func (o *Outbox) noteBehind(l *lane, work []store.Work) {
 	o.lanesMu.Lock()
 	defer o.lanesMu.Unlock()
@@ -223,8 +225,8 @@ func (o *Outbox) leaseRows(ctx context.Context, q store.Queue, limit int, from t
 	work, err := from(ctx, q, o.Lease, limit)
 	for _, w := range work {
 		if s := w.Send; s.InDoubt {
-			// If the database admitted the send alone, its process may have died before the limiter
-			// counted it.
+			// The process that admitted the send without the limiter may have died before the
+			// limiter counted the send.
 			name := o.Policy.Get().Purposes[s.Purpose].SharedBucketName()
 			o.Repair.SettleLater(s.ID, map[quota.Scope]string{quota.Recipient: buckets.Recipient(s.App, s.Channel, name, s.Recipient)})
 			o.Logger.Warn("abandoned send taken over", "send", w.Send.ID, "attempt", w.Send.Attempt,
@@ -251,7 +253,7 @@ func (o *Outbox) hold(w store.Work) *flight {
 	return f
 }
 
-// enqueue queues a flight in its lane, and starts a worker if there are too few.
+// enqueue queues a flight in its lane. If the lane has too few workers, it starts one.
 func (o *Outbox) enqueue(f *flight) {
 	o.lanesMu.Lock()
 	defer o.lanesMu.Unlock()
@@ -267,8 +269,8 @@ func (o *Outbox) addWorker(l *lane) {
 	}
 }
 
-// runWorker is a worker: it makes attempts until its lane's queue is empty. It blocks while
-// MaxPendingOutcomes outcomes wait for the database.
+// runWorker is a worker: it makes attempts until its lane's queue is empty. While
+// MaxPendingOutcomes outcomes wait for the database, it blocks.
 func (o *Outbox) runWorker(l *lane) {
 	for f := o.dequeueOrEndWorker(l); f != nil; f = o.dequeueOrEndWorker(l) {
 		ctx := o.traceAttempt(f)
@@ -299,16 +301,16 @@ func (o *Outbox) traceAttempt(f *flight) (ctx context.Context) {
 	return o.Tracer.StartAttemptTrace(o.base, f.work.Send)
 }
 
-// endAttemptTrace ends the trace of the attempt with the context ctx. In o.base, which has no
-// attempt, it does nothing.
+// endAttemptTrace ends the trace of the attempt to which ctx belongs. o.base belongs to no attempt;
+// with that context it does nothing.
 func (o *Outbox) endAttemptTrace(ctx context.Context, s store.Status, reason string) {
 	if o.Tracer != nil && ctx != o.base {
 		o.Tracer.EndAttempt(ctx, s, reason)
 	}
 }
 
-// dequeueOrEndWorker takes the next flight of a lane: the first one of the app whose turn it is. It
-// returns nil if there is none, or if there are too many workers. Then the calling worker is no
+// dequeueOrEndWorker takes the next flight of a lane: the first flight of the app whose turn it is.
+// If there is none, or if there are too many workers, it returns nil. Then the calling worker is no
 // longer counted and must end.
 func (o *Outbox) dequeueOrEndWorker(l *lane) *flight {
 	o.lanesMu.Lock()
@@ -328,8 +330,8 @@ func (o *Outbox) dequeueOrEndWorker(l *lane) *flight {
 	return first
 }
 
-// letGo ends a flight. If its row was taken over after its postponement, the next attempt takes its
-// place.
+// letGo ends a flight. If its row was taken over after its postponement, the flight of the next
+// attempt is queued.
 func (o *Outbox) letGo(f *flight) {
 	if next := o.leases.giveBack(f); next != nil {
 		o.enqueue(next)

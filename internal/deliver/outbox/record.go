@@ -16,15 +16,15 @@ import (
 
 // finish writes an outcome to the database, and repeats the write until it succeeds: without the
 // outcome another process would send the message again. It gives up only when the process stops.
-// After the write it refunds a failed send in the limiter, records there a failure that rules
-// count, wakes the request that waits, and ends the attempt's trace. If another attempt holds the
-// send, nothing is written, and finish only logs a warning.
+// After the write it refunds a failed send in the limiter, records the failure there if a rule
+// counts it, wakes the request that waits, and ends the attempt's trace. If another attempt holds
+// the send, nothing is written, and finish only logs a warning.
 func (o *Outbox) finish(ctx context.Context, f *flight, out store.Outcome) {
 	s := f.work.Send
 	out = o.withEvent(ctx, f, out)
 	defer o.endAttemptTrace(ctx, out.Status, out.Reason)
 	applied := o.retryWrite(ctx, func(ctx context.Context) (bool, error) {
-		for { // again if this process took over its own row meanwhile
+		for { // once more for each time that this process took over its own row meanwhile
 			out.AttemptID, _ = o.leases.of(f)
 			applied, err := o.Store.Finish(ctx, out)
 			if held, _ := o.leases.of(f); applied || err != nil || held == out.AttemptID {
@@ -58,8 +58,8 @@ func (o *Outbox) finish(ctx context.Context, f *flight, out store.Outcome) {
 	}
 }
 
-// withEvent returns the outcome as far as it is known, with the event for the app. If that panics,
-// the outcome stays as it was: without a stored outcome the message would be sent again.
+// withEvent returns the outcome, corrected by knownOutcome, with the event for the app. If that
+// panics, the outcome stays as it was: without a stored outcome the message would be sent again.
 func (o *Outbox) withEvent(ctx context.Context, f *flight, out store.Outcome) (done store.Outcome) {
 	done = out
 	defer panics.Recover(panics.Attempt)
@@ -75,10 +75,9 @@ func (o *Outbox) withEvent(ctx context.Context, f *flight, out store.Outcome) (d
 	return out
 }
 
-// knownOutcome returns an outcome as far as it is known. If an earlier attempt may have delivered
-// the send, it has not failed but is Unknown, unless a server says that the address takes no
-// messages. If its code was entered, and no other send of the verification can have brought it, the
-// send is Sent.
+// knownOutcome corrects a failure of a send that an earlier attempt may have delivered. Such a send
+// is Unknown, not Failed, unless a server says that the address takes no messages. If its code was
+// entered, and no other send of the verification can have delivered the code, the send is Sent.
 func (o *Outbox) knownOutcome(ctx context.Context, s store.Send, out store.Outcome) store.Outcome {
 	if !s.InDoubt || out.Status != store.Failed || out.BadAddress && out.Reason != store.ReasonSuppressed {
 		return out
@@ -96,7 +95,7 @@ func (o *Outbox) knownOutcome(ctx context.Context, s store.Send, out store.Outco
 	}
 	if others == 0 {
 		out.Status, out.Reason = store.Sent, ""
-		out.Provider, out.ProviderCode, out.Took = "", "", 0 // those of the last attempt, which was not accepted
+		out.Provider, out.ProviderCode, out.Took = "", "", 0 // these are of the last attempt, whose message was not accepted
 	}
 	return out
 }
@@ -111,8 +110,9 @@ func (o *Outbox) postpone(ctx context.Context, f *flight, p store.Postponement) 
 }
 
 // retryWrite repeats a write to the database until it succeeds, and returns the write's result. If
-// the process stops first, it returns false. ctx is the attempt's; its end does not end the write.
-// A write that panics is repeated each minute at last, since each panic is logged with its stack.
+// the process stops first, it returns false. ctx is the attempt's context; its end does not end the
+// write. If a write panics each time, the pause grows to a minute, since each panic is logged with
+// its stack.
 func (o *Outbox) retryWrite(ctx context.Context, write func(context.Context) (bool, error)) (applied bool) {
 	for wait, longest := 50*time.Millisecond, time.Second; ; wait = min(2*wait, longest) {
 		done, err := o.writeOnce(context.WithoutCancel(ctx), write)

@@ -16,8 +16,8 @@ import (
 // SpendCap is the most that text messages may cost in a day or a month, in UTC.
 type SpendCap struct {
 	Name string // unique
-	// quota.App or quota.Country: the cap applies to each app or country separately; else to all
-	// messages together
+	// quota.App or quota.Country: the cap applies to each app or country separately. Any other
+	// value: to all messages together
 	Scope quota.Scope
 	Per   quota.Period
 	Limit int64 // millionths of the unit that prices are in
@@ -33,9 +33,9 @@ type ledger interface {
 }
 
 // Budget charges the cost of a text message in the database before the message goes to a carrier.
-// One statement compares and charges, so replicas together never exceed a cap. While the database
-// is unavailable, no text message is sent. After a crash between charge and message, the cost stays
-// charged.
+// One statement compares and charges, so all replicas together never exceed a cap. While the
+// database is unavailable, no text message is sent. After a crash between charge and message, the
+// cost stays charged.
 type Budget struct {
 	ledger  ledger
 	caps    []SpendCap
@@ -47,7 +47,7 @@ type Budget struct {
 	read   map[string]readAccount // by account
 }
 
-// readAccount is the spent amount of a cap's account when it was last read.
+// readAccount is the amount that a cap's account had spent when it was last read.
 type readAccount struct {
 	used   int64
 	failed bool // the read failed
@@ -67,8 +67,8 @@ func NewBudget(ledger ledger, caps []SpendCap, logger *slog.Logger, stopped func
 }
 
 // Reserve implements sms.CarriersOptions.Reserve. It charges the cost of a message, and returns a
-// function that refunds it. If a cap refuses the message or the database fails, nothing is charged,
-// the function is nil, and the error says why.
+// function that undoes the charge. If a cap refuses the message or the database fails, nothing is
+// charged, the function is nil, and the error says why.
 func (b *Budget) Reserve(ctx context.Context, m sms.Message, cost int64) (func(), *delivery.Error) {
 	charges, caps := b.charges(m, cost)
 	charged, refusedBy, err := b.ledger.Spend(ctx, charges)
@@ -97,15 +97,15 @@ func (b *Budget) Reserve(ctx context.Context, m sms.Message, cost int64) (func()
 	return func() { b.undo(ctx, charged) }, nil
 }
 
-// StrangersHoldHalf implements verification.Budget, by sums of all callers that are at most a
-// second old; while one is read, by the sum before. While the database does not answer, it reports
-// false: then no text message is sent.
+// StrangersHoldHalf implements verification.Budget. It compares half of each cap with the sum of
+// all callers, which is at most a second old, or older while a read is under way. If the database
+// does not answer, it returns false: no text message is sent then, in any case.
 func (b *Budget) StrangersHoldHalf(ctx context.Context, app, country string) bool {
 	charges, _ := b.charges(sms.Message{App: app, Country: country, Stranger: true}, 0)
 	for _, c := range charges {
 		known := b.readSpent(ctx, c)
 		if known.failed {
-			return false // the next read would fail, too, as late
+			return false // the next read would wait as long, and fail, too
 		}
 		if 2*known.used >= c.Limit {
 			return true
@@ -114,8 +114,8 @@ func (b *Budget) StrangersHoldHalf(ctx context.Context, app, country string) boo
 	return false
 }
 
-// readSpent returns the spent amount of a charge's account, and reads it at most once in
-// accountReadFor, for one caller.
+// readSpent returns the spent amount of a charge's account. It reads the account for one caller at
+// a time, and at most once in accountReadFor.
 func (b *Budget) readSpent(ctx context.Context, c store.SMSCharge) readAccount {
 	b.mu.Lock()
 	known, now := b.read[c.Cap], time.Now()
@@ -163,7 +163,7 @@ func (b *Budget) undo(ctx context.Context, charged []store.SpentCharge) {
 	}
 }
 
-// logOnce logs a line once for each key. After maxLoggedKeys keys it forgets them all, so lines may
+// logOnce logs a line once for each key. After maxLoggedKeys keys it forgets all keys, so lines may
 // repeat.
 func (b *Budget) logOnce(key string, level slog.Level, what, account string, more ...any) {
 	b.mu.Lock()

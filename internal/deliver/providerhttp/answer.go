@@ -20,15 +20,16 @@ type statusRow struct {
 	from, to int
 	class    delivery.ErrorClass
 	about    delivery.About
-	// forAll: it befalls all our messages, also if the provider's code may be about one recipient.
-	// A provider may answer others of these statuses for one, as 404 for a number without a route.
+	// forAll: the status concerns all messages, even if the provider's code may concern one
+	// recipient. Any other status may concern one message, such as 404 for a number without a
+	// route.
 	forAll bool
 	err    error
 }
 
 // statuses covers all statuses (RFC 9110 section 15). The first row that fits counts.
 var statuses = []statusRow{
-	// nothing in it says "accepted": a proxy's, or the provider's own
+	// such an answer lacks the word for "accepted"; it may be a proxy's, or the provider's own
 	{200, 299, delivery.Unknown, delivery.AboutServer, false, ErrUnreadableAnswer},
 	{300, 399, delivery.Temporary, delivery.AboutServer, false, errRedirect},
 	{401, 401, delivery.Temporary, delivery.AboutAccount, true, nil},  // our key
@@ -36,11 +37,11 @@ var statuses = []statusRow{
 	{403, 403, delivery.Temporary, delivery.AboutAccount, true, nil},  // the rights of our key
 	{404, 405, delivery.Temporary, delivery.AboutAccount, false, nil}, // our URL
 	{407, 407, delivery.Temporary, delivery.AboutAccount, true, nil},  // our proxy
-	{408, 408, delivery.Temporary, delivery.AboutAccount, false, nil}, // our request came too slowly, and was not taken
+	{408, 408, delivery.Temporary, delivery.AboutAccount, false, nil}, // the request came too slowly, and was not accepted
 	{409, 409, delivery.Temporary, delivery.AboutAccount, false, nil}, // our request is in the way of another of ours
 	{429, 429, delivery.Temporary, delivery.AboutPace, true, nil},     // RFC 6585 section 4: the provider is well
-	{503, 503, delivery.Temporary, delivery.AboutServer, true, nil},   // it was refused before it was taken
-	{500, 599, delivery.Unknown, delivery.AboutServer, true, nil},     // it may have been taken before the provider, or a gateway, failed
+	{503, 503, delivery.Temporary, delivery.AboutServer, true, nil},   // the request was refused before it was accepted
+	{500, 599, delivery.Unknown, delivery.AboutServer, true, nil},     // perhaps the request was accepted before the failure
 	{400, 499, delivery.Rejected, delivery.AboutMessage, false, nil},  // the content of the request: 400, 413, 422
 	{0, 999, delivery.Unknown, delivery.AboutServer, false, ErrUnreadableAnswer},
 }
@@ -49,15 +50,15 @@ func rowOfStatus(status int) statusRow {
 	return statuses[slices.IndexFunc(statuses, func(r statusRow) bool { return r.from <= status && status <= r.to })]
 }
 
-// IsProviderFault reports whether a provider with this status has failed. Then its code says
-// nothing of the message either.
+// IsProviderFault reports whether this status means that the provider failed. Then the provider's
+// code says nothing about the message, either.
 func IsProviderFault(status int) bool {
 	row := rowOfStatus(status)
 	return row.class == delivery.Unknown && row.forAll
 }
 
-// ErrorByStatus returns the error of a message that the provider did not accept, by the HTTP status
-// alone; never nil.
+// ErrorByStatus returns the error of a message that the provider did not accept. It uses only the
+// HTTP status, and never returns nil.
 func ErrorByStatus(a Response, code string) *delivery.Error {
 	row := rowOfStatus(a.Status)
 	e := Meaning{Class: row.class, About: row.about}.ToError(a, code)
@@ -74,8 +75,9 @@ type Meaning struct {
 	Elsewhere bool          // Error.Elsewhere
 }
 
-// ToError returns the error of a message with this meaning. A Temporary error has the wait that the
-// answer asks for, and the status's About if that befalls all messages.
+// ToError returns the error of a message with this meaning. If the error is Temporary, it has the
+// wait that the answer asks for. If the status concerns all messages, the error has the status's
+// About.
 func (m Meaning) ToError(a Response, code string) *delivery.Error {
 	e := &delivery.Error{
 		Class: m.Class, Stage: delivery.StageAnswer, Status: a.Status, Code: SafeErrorCode(code),
@@ -94,9 +96,9 @@ func (m Meaning) ToError(a Response, code string) *delivery.Error {
 func RetryAfter(a Response) time.Duration { return RetryAfterIn(a.Header, maxRetryAfter) }
 
 // RetryAfterIn returns the wait in the header Retry-After, which has seconds or a date (RFC 9110
-// section 10.2.3); 0 if there is none. A date is compared with the response's own Date, so that our
-// clock does not matter. Both are whole seconds, and Date is cut: the wait never ends before the
-// date.
+// section 10.2.3); 0 if there is none. It compares a date with the response's own Date, so that
+// this machine's clock does not matter. Both dates are whole seconds, and Date is rounded down, so
+// the wait never ends before the date.
 func RetryAfterIn(h http.Header, most time.Duration) time.Duration {
 	text := h.Get("Retry-After")
 	if seconds, err := strconv.ParseUint(text, 10, 63); err == nil {

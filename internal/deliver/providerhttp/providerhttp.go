@@ -1,12 +1,12 @@
 // Package providerhttp makes one HTTP request to a provider. If no answer can be read, it reports
-// whether a byte of the request was written to the socket, below TLS. If none was, the provider
-// certainly has no message; else the outcome is unknown. It also has the code that providers of
-// text messages and of mails share: errors by status, safe error codes, values in JSON by a
-// configured path, and signatures like those of AWS.
+// whether a byte of the request was written to the socket, below TLS. If no byte was written, the
+// provider certainly has no message; otherwise the outcome is unknown. The package also has the
+// code that providers of text messages and of mails share: errors by status, safe error codes,
+// values in JSON by a configured path, and signatures like those of AWS.
 //
 // Connections are kept for IdleTimeout. If a kept connection breaks, net/http repeats some requests
-// by itself, and a repeated request may be a second message. So requests are made such that
-// net/http can repeat none.
+// by itself, and a repeated request may be a second message. So requests are made in such a form
+// that net/http cannot repeat them.
 package providerhttp
 
 import (
@@ -52,8 +52,8 @@ const (
 	DialTimeout = 10 * time.Second
 	// defaultTimeout bounds one request, from the dial to the end of the response.
 	defaultTimeout = 20 * time.Second
-	// IdleTimeout is how long an idle connection is kept. Common servers end one after 5 s; a
-	// request that meets this end has an unknown outcome.
+	// IdleTimeout is how long an idle connection is kept. Common servers close an idle connection
+	// after 5 s. A request that meets such a close has an unknown outcome.
 	IdleTimeout = 2 * time.Second
 	// maxIdleConnections bounds the connections that one Client keeps.
 	maxIdleConnections = 32
@@ -71,23 +71,23 @@ const (
 	errRedirect          = delivery.SafeError("the provider redirects elsewhere; redirects are not followed")
 )
 
-// Client makes requests of one provider. A zero field stands for its default. Safe for concurrent
-// use; it must not be copied after the first request.
+// Client makes requests to one provider. A zero field means its default. Safe for concurrent use;
+// it must not be copied after the first request.
 type Client struct {
 	// Timeout bounds one request; by default 20 s.
 	Timeout time.Duration
 	// Dial opens the socket; nil means a [net.Dialer].
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
-	// RootCAs are the trusted certificate authorities for the server's certificate; nil means those
-	// of the system.
+	// RootCAs are the trusted certificate authorities for the server's certificate; nil: those of
+	// the system.
 	RootCAs *x509.CertPool
 
 	once sync.Once // makes http
 	http *http.Client
 }
 
-// client returns the HTTP client. Its connections speak HTTP/1.1, so each carries one request at
-// a time.
+// client returns the HTTP client. Its connections use HTTP/1.1, so each connection carries one
+// request at a time.
 func (c *Client) client() *http.Client {
 	c.once.Do(func() {
 		c.http = &http.Client{
@@ -144,8 +144,8 @@ func (w *writeTracker) admit() bool {
 	return !w.sealed
 }
 
-// onConnected is called when the connection is ready, TLS included: all bytes written from now on
-// are of this request, until the connection carries the next one.
+// onConnected is called when the connection is ready, with TLS. From then on, all bytes belong to
+// this request, until the connection carries the next request.
 func (w *writeTracker) onConnected(info httptrace.GotConnInfo) {
 	conn := info.Conn
 	for {
@@ -159,8 +159,8 @@ func (w *writeTracker) onConnected(info httptrace.GotConnInfo) {
 }
 
 // stopAndReportSent makes further writes fail, and reports whether a byte of the request may have
-// left. net/http may still be writing a request that was given up. Such writes fail now, so the
-// result cannot become wrong later.
+// left. net/http may still be writing a request that was given up. Such a write fails now, so the
+// result stays true.
 func (w *writeTracker) stopAndReportSent() (left bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -170,7 +170,7 @@ func (w *writeTracker) stopAndReportSent() (left bool) {
 
 // Do makes one request, and returns the response, whatever its status. The request's header
 // traceparent has the trace of ctx. The error's class says whether the provider may have the
-// message: Unknown if so, Temporary if not.
+// message: Unknown if it may, Temporary if not.
 func (c *Client) Do(ctx context.Context, r Request) (Response, *delivery.Error) {
 	caller := ctx
 	ctx, cancel := context.WithTimeout(ctx, cmp.Or(c.Timeout, defaultTimeout))
@@ -184,9 +184,9 @@ func (c *Client) Do(ctx context.Context, r Request) (Response, *delivery.Error) 
 			Err: ErrIncompleteMessage,
 		}
 	}
-	req.GetBody = nil // net/http repeats a POST with an Idempotency-Key only if it has this,
+	req.GetBody = nil // net/http repeats a POST with an Idempotency-Key only if GetBody is set,
 	if r.Method == http.MethodGet {
-		req.Body = io.NopCloser(bytes.NewReader(nil)) // and a GET only if it has no body
+		req.Body = io.NopCloser(bytes.NewReader(nil)) // and repeats a GET only if it has no body
 	}
 	maps.Copy(req.Header, r.Header)
 	propagation.TraceContext{}.Inject(ctx, propagation.HeaderCarrier(req.Header)) // adds nothing if ctx has no trace
@@ -212,8 +212,8 @@ func (c *Client) Do(ctx context.Context, r Request) (Response, *delivery.Error) 
 }
 
 // transportError returns the error of a request without a whole response: Unknown if a byte of the
-// request may have left, else Temporary. If the context caller has ended, we gave up. ctx ends with
-// caller, or with the time of a request.
+// request may have left, otherwise Temporary. caller is the caller's context: if it has ended, the
+// service gave up. ctx ends with caller, or when the time of a request is over.
 func transportError(caller, ctx context.Context, left bool, err error) *delivery.Error {
 	e := &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageDial, Err: errConnect}
 	if left {

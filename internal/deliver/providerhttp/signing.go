@@ -46,8 +46,8 @@ func BasicAuth(user, password string) string {
 // EscapeURLPart escapes a text for a path, a query or a form: in all of them a space becomes %20.
 func EscapeURLPart(s string) string { return strings.ReplaceAll(url.QueryEscape(s), "+", "%20") }
 
-// Host returns the host of an endpoint's URL, with the port if the URL has one, as signatures need
-// it; "" if the URL is malformed.
+// Host returns the host of an endpoint's URL in the form for signatures: with the port, if the URL
+// has one. If the URL is malformed, it returns "".
 func Host(endpoint string) string {
 	u, err := url.Parse(endpoint)
 	if err != nil {
