@@ -31,7 +31,8 @@ type aliyunCarrier struct {
 	aliyunAPI
 }
 
-// aliyunAPI is one of Aliyun's interfaces for messages: they are signed alike, and report alike.
+// aliyunAPI is one of Aliyun's interfaces for messages. Their requests have the same signature, and
+// their reports the same form.
 type aliyunAPI struct {
 	Account
 	Endpoint string
@@ -79,8 +80,8 @@ func fillTemplate(names, values []string) string {
 	return string(filled)
 }
 
-// FormatNumber returns the national number for mainland China, else country code and number without
-// a plus.
+// FormatNumber returns the national number for mainland China; for other countries, the country
+// code and the number without a plus.
 func FormatNumber(number, country string) string {
 	digits := strings.TrimPrefix(number, "+")
 	if country == "CN" {
@@ -178,7 +179,7 @@ func parseAliyunAnswer(a providerhttp.Response) (id, code string, fail *delivery
 	return cmp.Or(said.BizId, said.Model.BizId), said.Code, fail
 }
 
-// loginRefused reports whether the interface refused the access key or its signature.
+// loginRefused reports whether the interface refused the access key or the signature made with it.
 func (a aliyunAnswer) loginRefused() bool {
 	family, _, _ := strings.Cut(a.Code, ".")
 	return slices.Contains([]string{"SignatureDoesNotMatch", "IncompleteSignature", "InvalidAccessKeyId"}, family)
@@ -188,8 +189,8 @@ func (a aliyunAnswer) loginRefused() bool {
 var chinaTimeZone = time.FixedZone("UTC+8", 8*60*60)
 
 // PollStatus implements Poller
-// (help.aliyun.com/zh/sms/developer-reference/api-dysmsapi-2017-05-25-querysenddetails): SendStatus
-// 1 is under way, 2 failed, 3 delivered; OutId is the one of SendSms.
+// (help.aliyun.com/zh/sms/developer-reference/api-dysmsapi-2017-05-25-querysenddetails). SendStatus
+// 1 means under way, 2 failed, 3 delivered. OutId is that of the request SendSms.
 func (c *aliyunCarrier) PollStatus(ctx context.Context, q StatusQuery) (Report, bool, error) {
 	a, err := c.Query(ctx, c.signedRequest("QuerySendDetails", map[string]string{
 		"PhoneNumber": FormatNumber(q.To, q.Country), "BizId": q.CarrierID, "SendDate": q.At.In(chinaTimeZone).Format("20060102"),

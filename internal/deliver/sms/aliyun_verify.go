@@ -26,7 +26,8 @@ type aliyunVerifyCarrier struct{ aliyunAPI }
 // Check implements CarrierSettings.
 func (a AliyunVerify) Check() map[string]error { return checkAliyun(a.Account, a.Endpoint) }
 
-// CanBePolled implements CarrierSettings: the documentation of the interface names receipts alone.
+// CanBePolled implements CarrierSettings: the documentation of the interface describes only
+// receipts.
 func (a AliyunVerify) CanBePolled() bool { return false }
 
 // OnlyPrefixes implements SettingsWithPrefixes.
@@ -38,7 +39,7 @@ func (a AliyunVerify) Open(s Setup) Carrier {
 }
 
 // Send implements Carrier. The code stands in the template's parameters, so Aliyun neither makes
-// nor checks one.
+// nor checks a code.
 func (c *aliyunVerifyCarrier) Send(ctx context.Context, m Message) (delivery.Result, *delivery.Error) {
 	if m.Country != "CN" {
 		return delivery.Result{}, &delivery.Error{
@@ -63,7 +64,7 @@ func (c *aliyunVerifyCarrier) Send(ctx context.Context, m Message) (delivery.Res
 
 const errNotMainland = delivery.SafeError("the carrier takes numbers of mainland China only")
 
-// Probe checks a code that was never sent: that is free and sends nothing
+// Probe checks a code that was never sent. Such a check is free and sends nothing
 // (help.aliyun.com/zh/pnvs/developer-reference/api-dypnsapi-2017-05-25-checksmsverifycode). No
 // request reveals whether the templates exist.
 func (c *aliyunVerifyCarrier) Probe(ctx context.Context) (string, error) {

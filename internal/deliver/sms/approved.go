@@ -20,8 +20,8 @@ const (
 )
 
 // findTemplate returns the ID of the first of these templates that exists: in the language, in
-// English, in any language; each time for the purpose and then for the default purpose. It returns
-// "" if none exists.
+// English, in any language. In each step it looks for the purpose and then for the default purpose.
+// It returns "" if no template exists.
 func (a ApprovedTemplates) findTemplate(purpose, language string) string {
 	for _, l := range []string{language, defaultLanguage} {
 		for _, p := range []string{purpose, defaultPurpose} {

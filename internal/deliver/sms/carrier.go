@@ -7,8 +7,8 @@ import (
 	"sendcode/internal/deliver/delivery"
 )
 
-// The package of a carrier implements CarrierSettings and Carrier, and those other interfaces of
-// this file that the carrier's API allows.
+// The package of a carrier implements CarrierSettings and Carrier. Of the other interfaces in this
+// file it implements those that the carrier's API allows.
 
 // Setup has the settings and dependencies that every carrier is opened with.
 type Setup struct {
@@ -34,45 +34,46 @@ type CarrierSettings interface {
 	Check() map[string]error
 	// NeedsSecret reports whether the carrier cannot work without its secret.
 	NeedsSecret() bool
-	// CanBePolled reports whether the carrier can be polled for receipts; false if it is not a
-	// Poller.
+	// CanBePolled reports whether the carrier can be polled for receipts. It is false if the
+	// carrier is not a Poller.
 	CanBePolled() bool
 	// Open makes the carrier. The settings must have passed Check.
 	Open(s Setup) Carrier
 }
 
 // SettingsWithSender are CarrierSettings of a carrier that may need a sender of ours. `sendcode
-// doctor` warns if it needs one and has none.
+// doctor` warns if the carrier needs a sender and the settings have none.
 type SettingsWithSender interface{ NeedsSender() bool }
 
-// SettingsWithPrefixes are CarrierSettings of a carrier that reaches only numbers with these
-// prefixes.
+// SettingsWithPrefixes are CarrierSettings of a carrier that reaches only numbers with the prefixes
+// that OnlyPrefixes returns.
 type SettingsWithPrefixes interface{ OnlyPrefixes() []string }
 
 // SettingsWithCallback are CarrierSettings of requests that may contain the address for receipts.
-// If they do, sms.public_url must be set.
+// If a request needs that address, sms.public_url must be set.
 type SettingsWithCallback interface{ NeedsCallback() bool }
 
-// SettingsWithAccountCallback is implemented by the CarrierSettings of a carrier that takes the
-// address for receipts in its console, once for the account.
+// SettingsWithAccountCallback is implemented by the CarrierSettings of a carrier whose address for
+// receipts is entered in the carrier's console, once for the account.
 type SettingsWithAccountCallback interface{ HasAccountCallback() bool }
 
-// Carrier hands over one message. Send fills in ID and Code of the result; the caller fills in the
-// rest.
+// Carrier gives one message to a carrier. Send fills in ID and Code of the result; its caller fills
+// in the other fields.
 type Carrier interface {
 	Name() string
 	Send(ctx context.Context, m Message) (delivery.Result, *delivery.Error)
 }
 
-// ReportParser is a Carrier that sends receipts. They come to an address with a token of ours,
-// which the caller has checked. send is the ID of the send in the address, or "".
+// ReportParser is a Carrier that sends receipts. A receipt comes to an address with a token of
+// ours, which the caller of ParseReports has checked. send is the ID of the send in the address, or
+// "".
 type ReportParser interface {
 	// ParseReports reads receipts and returns them with the reply that the carrier expects. Errors:
 	// ErrForged, ErrUnreadableReport.
 	ParseReports(in IncomingRequest, send string) (reports []Report, reply string, err error)
 }
 
-// carrierIDReporter is a ReportParser whose reports name messages by the carrier's own ID.
+// carrierIDReporter is a ReportParser whose reports name messages by the carrier's own IDs.
 type carrierIDReporter interface{ ReportsUseCarrierID() bool }
 
 // Poller is a Carrier that can be polled for the status of a message without a receipt.
@@ -84,9 +85,9 @@ type Poller interface {
 
 // prober is a Carrier that can be tested without sending a message.
 type prober interface {
-	// EndpointURL is the URL of the carrier's API; its host has to answer.
+	// EndpointURL is the URL of the carrier's API. A probe connects to its host.
 	EndpointURL() string
-	// Probe makes a harmless request and returns its result as the end of a sentence, such as ",
+	// Probe makes a harmless request and returns the result as the end of a sentence, such as ",
 	// and takes the login".
 	Probe(ctx context.Context) (string, error)
 }

@@ -17,7 +17,7 @@ type Client struct {
 	providerhttp.Client
 }
 
-// NewClient makes the client of a carrier, which embeds it.
+// NewClient makes the client that a carrier embeds.
 func NewClient(s Setup) *Client {
 	return &Client{s, providerhttp.Client{Timeout: s.Timeout}}
 }
@@ -25,9 +25,9 @@ func NewClient(s Setup) *Client {
 // Name implements Carrier.
 func (c *Client) Name() string { return c.Setup.Name }
 
-// Attempt makes one request to send a message. From the response, read takes the carrier's ID of
-// the message, the carrier's result code, and the failure, which is nil if the carrier accepted the
-// message. The result has ID and code also if read returns a failure, and is empty if no whole
+// Attempt makes one request to send a message. read reads the response: the carrier's ID of the
+// message, the carrier's result code, and the failure, which is nil if the carrier accepted the
+// message. The result has ID and code even if read returns a failure. It is empty if no whole
 // response came.
 func (c *Client) Attempt(ctx context.Context, r providerhttp.Request,
 	read func(providerhttp.Response) (id, code string, fail *delivery.Error),
@@ -44,8 +44,7 @@ func (c *Client) Attempt(ctx context.Context, r providerhttp.Request,
 		fail
 }
 
-// noteEndpointProblem sets wrong["endpoint"] if an endpoint is given and there is a problem with
-// it.
+// noteEndpointProblem sets wrong["endpoint"] if an endpoint is given and has a problem.
 func noteEndpointProblem(wrong map[string]error, endpoint string) {
 	if problem := loopback.URLProblem(endpoint); endpoint != "" && problem != "" {
 		wrong["endpoint"] = errors.New(problem)
@@ -63,7 +62,8 @@ var (
 	MeaningPerNumber = Meaning{Class: delivery.Temporary, About: delivery.AboutRecipient}
 	MeaningUnknown   = Meaning{Class: delivery.Unknown, About: delivery.AboutServer}
 	MeaningOptedOut  = Meaning{Class: delivery.Rejected, About: delivery.AboutAddress, Reason: ReasonOptedOut}
-	// MeaningRefusedNumber: another carrier could not reach the number now either, or must not.
+	// MeaningRefusedNumber: this number is refused now. Another carrier could not reach it, either,
+	// or must not.
 	MeaningRefusedNumber = Meaning{Class: delivery.Rejected, About: delivery.AboutRecipient}
 	// MeaningUnreachable: this carrier cannot reach the number, for example because it has no
 	// WhatsApp.
@@ -71,13 +71,14 @@ var (
 )
 
 // MeaningLimited returns the meaning that the carrier takes no messages for this recipient until
-// hold is over.
+// the time hold is over.
 func MeaningLimited(hold time.Duration) Meaning {
 	return Meaning{Class: delivery.Rejected, About: delivery.AboutRecipient, Reason: ReasonCarrierLimit, Hold: hold}
 }
 
-// errorByCode returns the error of a message that was not accepted, by its code in the table. For
-// other codes the meaning is MeaningUnknown if the carrier broke, else MeaningPerNumber.
+// errorByCode returns the error of a message that was not accepted, by the meaning of its code in
+// the table. A code that the table lacks has MeaningUnknown if the carrier failed, otherwise
+// MeaningPerNumber.
 func errorByCode(a providerhttp.Response, code string, table map[string]Meaning) *delivery.Error {
 	v, known := table[code]
 	if !known {

@@ -5,14 +5,15 @@ import (
 	"time"
 )
 
-// faults sorts the codes of a carrier by the party at fault. A list of codes is separated by
-// blanks. An entry without a dot stands for all codes that begin with it and a dot, unless they
-// have an entry.
+// faults sorts the codes of a carrier by the party at fault. Each text is a list of codes,
+// separated by blanks. An entry without a dot also stands for all codes that begin with it and a
+// dot, unless such a code has an entry.
 type faults struct {
 	// us: our account, sender, template or request. The next carrier is tried, and the operator is
 	// notified.
 	us map[Meaning]string
-	// number: another carrier could not reach it either, or must not.
+	// number: the fault of the number. Another carrier could not reach the number, either, or must
+	// not.
 	number map[Meaning]string
 	// message, or the moment.
 	message map[Meaning]string
@@ -37,7 +38,7 @@ func (f faults) table() map[string]Meaning {
 var (
 	twilioMeanings = faults{
 		us: map[Meaning]string{
-			// login, account, too many requests, the daily limit
+			// the login, the account, too many requests, the daily limit
 			MeaningTemporary: "20001 20003 20005 20006 20008 20403 20404 20426 20429 30002 30037 63038 90010" +
 				" 21212 21267 21401 21601 21603 21607 21616 21660 21661" + // the sender
 				" 21609 21701 21704 21705 30127" + // the receipts' address, the messaging service

@@ -17,9 +17,10 @@ import (
 	"sendcode/internal/deliver/providerhttp"
 )
 
-// Probe tests a carrier without sending a message: whether its host, or the proxy to it, answers,
-// with TLS for an https URL; and, if the API has a harmless request, whether it accepts our
-// signature and knows the templates. It returns a sentence without secrets; "" with an error.
+// Probe tests a carrier without sending a message. It tests whether the carrier's host, or the
+// proxy to it, answers, with TLS for an https URL. If the API has a harmless request, it also tests
+// whether the carrier accepts the signature and knows the templates. It returns a sentence without
+// secrets; "" with an error.
 func Probe(ctx context.Context, c Carrier) (string, error) {
 	p, ok := c.(prober)
 	if !ok {
@@ -46,8 +47,8 @@ const (
 	ErrUndocumentedAnswer = delivery.SafeError("the carrier's answer is not as documented")
 )
 
-// checkConnection tries a connection to the endpoint or, as Send does, to the environment's proxy
-// for it, closes it, and returns the host that it reached.
+// checkConnection opens a connection to the endpoint or, as Send does, to the environment's proxy
+// for the endpoint. It closes the connection, and returns the host that it reached.
 func checkConnection(ctx context.Context, endpoint string) (host string, err error) {
 	u, err := url.Parse(endpoint)
 	if err != nil {

@@ -13,13 +13,13 @@ import (
 
 // IncomingRequest is a carrier's request with receipts.
 type IncomingRequest struct {
-	URL    string // as the carrier called it: our public scheme and host, with path and query
+	URL    string // the URL that the carrier called: the public scheme and host of the service, with path and query
 	Header http.Header
 	Body   []byte
 }
 
-// Report is a carrier's report on one send. Reports that are not final, such as "queued", are left
-// out.
+// Report is a carrier's report on one send. A report that is not final, such as "queued", is no
+// Report.
 type Report struct {
 	Send      string // ID of the send; empty: the report has only CarrierID
 	Delivered bool   // false: the message certainly did not arrive
@@ -33,7 +33,7 @@ var (
 	ErrUnreadableReport = errors.New("sms: a receipt can't be read")
 )
 
-// ReportParser returns the carrier of a name; false if it sends no receipts.
+// ReportParser returns the carrier with this name; false if that carrier sends no receipts.
 func (c *Carriers) ReportParser(name string) (ReportParser, bool) {
 	reporter, ok := c.routeByName(name).Carrier.(ReportParser)
 	return reporter, ok
@@ -48,7 +48,7 @@ type StatusQuery struct {
 	At        time.Time // when it was handed over
 }
 
-// Poller returns the carrier of a name; false if it is not polled.
+// Poller returns the carrier with this name; false if that carrier is not polled.
 func (c *Carriers) Poller(name string) (Poller, bool) {
 	r := c.routeByName(name)
 	poller, ok := r.Carrier.(Poller)
@@ -62,7 +62,7 @@ func (c *Carriers) ReportsUseCarrierID(name string) bool {
 	return ok && reporter.ReportsUseCarrierID() && c.CallbackURL != nil
 }
 
-// Query makes a request and returns its answer. A status other than 200 is a Temporary error.
+// Query makes a request and returns the response. A status other than 200 is a Temporary error.
 func (c *Client) Query(ctx context.Context, r providerhttp.Request) (providerhttp.Response, error) {
 	a, fail := c.Do(ctx, r)
 	switch {
@@ -77,8 +77,8 @@ func (c *Client) Query(ctx context.Context, r providerhttp.Request) (providerhtt
 	return a, nil
 }
 
-// StatusQueryError returns the error for an answer to a StatusQuery that cannot be read, or that
-// refuses the query.
+// StatusQueryError returns the error for an answer to a StatusQuery, if the answer cannot be read
+// or refuses the query.
 func StatusQueryError(a providerhttp.Response, code string) error {
 	return &delivery.Error{
 		Class: delivery.Temporary, Stage: delivery.StageAnswer, Status: a.Status,
@@ -86,8 +86,8 @@ func StatusQueryError(a providerhttp.Response, code string) error {
 	}
 }
 
-// ReportByStatus returns the report that a carrier's status word stands for; false if the word is
-// in neither list, and so not final.
+// ReportByStatus returns the report for a carrier's status word. It returns false if the word is in
+// neither list, since such a status is not final.
 func ReportByStatus(send, word string, delivered, undelivered []string) (Report, bool) {
 	switch {
 	case slices.Contains(delivered, word):

@@ -15,11 +15,11 @@ import (
 // Route is a carrier with the numbers that it takes.
 type Route struct {
 	Carrier  Carrier
-	Prefixes []string // of the numbers that it takes, with "+"; empty: it takes all
+	Prefixes []string // prefixes of the numbers that the carrier takes, with "+"; empty: all numbers
 	// Prices are the prices of a segment by country, in millionths of the currency. Other countries
 	// have DefaultPrice.
 	Prices map[string]int64
-	// Polled: the carrier is polled for receipts, if it is a Poller.
+	// Polled: if the carrier is a Poller, it is polled for receipts.
 	Polled       bool
 	DefaultPrice int64
 }
@@ -40,12 +40,12 @@ type CarriersOptions struct {
 	// CallbackURL returns the URL for a carrier's receipt of a send; nil: carriers get none.
 	CallbackURL func(carrier, send string) string
 	// Reserve reserves the cost of a message before the message is offered to a carrier, and
-	// returns a function that releases the cost again. If it fails, the carrier is skipped. Send
-	// returns its error if each other carrier that takes the number also fails to reserve or cannot
-	// reach the number. May be nil.
+	// returns a function that releases the cost again. If Reserve fails, the carrier is skipped.
+	// Send returns the error of Reserve if each other carrier of the number also fails to reserve
+	// or cannot reach the number. May be nil.
 	Reserve func(ctx context.Context, m Message, cost int64) (back func(), fail *delivery.Error)
-	// OnHealthChange is called when a carrier is set aside or is up again. It must return soon, and
-	// not call Carriers. May be nil.
+	// OnHealthChange is called when a carrier is set aside, and when it is up again. It must return
+	// soon, and must not call Carriers. May be nil.
 	OnHealthChange func(delivery.Health)
 	// OnAttempt is called after each attempt, with the context of its Send; fail is nil if the
 	// carrier accepted the message. It must not block. May be nil.
@@ -53,9 +53,9 @@ type CarriersOptions struct {
 }
 
 // Carriers are routes in order of preference, each with a circuit breaker. A carrier is set aside
-// if three attempts in a row fail, or at least half of ten or more within a minute; it then gets
-// one message every five seconds. A failure that may be about the number alone counts once for each
-// prefix, and never for a stranger's message.
+// after three failed attempts in a row, or if within a minute at least half of ten or more attempts
+// fail. Then it gets one message every five seconds. A failure that may concern only the number
+// counts once for each prefix, and never for a stranger's message.
 type Carriers struct {
 	CarriersOptions
 	routes []*routeWithBreaker
@@ -70,8 +70,8 @@ type routeWithBreaker struct {
 }
 
 const (
-	// rememberFailuresFor is longer than the minute over which a breaker counts, so that the
-	// breaker counts at most one failure of a prefix in it.
+	// rememberFailuresFor is longer than the minute over which a breaker counts. So the breaker
+	// counts at most one failure of a prefix in that minute.
 	rememberFailuresFor   = 2 * time.Minute
 	maxRememberedPrefixes = 64
 )
@@ -96,12 +96,12 @@ func NewCarriers(routes []Route, o CarriersOptions) *Carriers {
 }
 
 // Send offers the message to one carrier after the other, in the order of delivery.UnusedFirst. It
-// goes on only if the message was certainly not accepted: after a Temporary failure, or after one
-// that delivery.Error.MayGoElsewhere. No other carrier gets a message that was rejected otherwise
-// or may have been accepted. The result and the error are those of the last tried carrier. If none
-// was tried, or the message MayGoElsewhere after the last one, they are those of a carrier that may
-// take the message later; without such a carrier, the error is that of CarriersOptions.Reserve.
-// Took is the whole time.
+// goes on only if the message was certainly not accepted: after a Temporary failure, or after a
+// failure for which delivery.Error.MayGoElsewhere is true. If a carrier rejected the message
+// otherwise, or may have accepted it, no other carrier gets it. The result and the error are those
+// of the last carrier that was tried. If none was tried, or if the message MayGoElsewhere after the
+// last one, they are those of a carrier that may take the message later. Without such a carrier,
+// the error is that of CarriersOptions.Reserve. Took is the whole time.
 func (c *Carriers) Send(ctx context.Context, m Message) (delivery.Result, error) {
 	began := time.Now()
 	m.Sender = c.Sender
@@ -120,7 +120,7 @@ func (c *Carriers) tryEach(ctx context.Context, m Message) (receipt delivery.Res
 	fail = &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageDial, Err: errNoRoute}
 	aside := &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageAllSetAside, Err: errAllSetAside}
 	var over *delivery.Error  // why Reserve failed
-	var waits *delivery.Error // why a carrier that may take the message later did not, beside its result
+	var waits *delivery.Error // why a carrier that may take the message later did not take it now; the result is that carrier's
 	var waited delivery.Result
 	order := delivery.UnusedFirst(c.routes, m.Used, func(r *routeWithBreaker) string { return r.Carrier.Name() },
 		func(r *routeWithBreaker) bool { return r.breaker.IsWell() })
@@ -158,8 +158,8 @@ func (c *Carriers) tryEach(ctx context.Context, m Message) (receipt delivery.Res
 	return receipt, fail
 }
 
-// attempt reserves the cost and offers the message to one carrier; report is that of its breaker.
-// unpaid is the error of Reserve.
+// attempt reserves the cost and offers the message to one carrier. report is the function of the
+// carrier's breaker that takes the result. unpaid is the error of Reserve.
 func (c *Carriers) attempt(ctx context.Context, r *routeWithBreaker, m Message, report func(error)) (receipt delivery.Result,
 	fail, unpaid *delivery.Error,
 ) {
@@ -195,9 +195,9 @@ func (r *routeWithBreaker) acceptsNumber(number string) bool {
 		slices.ContainsFunc(r.Prefixes, func(p string) bool { return strings.HasPrefix(number, p) })
 }
 
-// breakerResult is delivery.Error.BreakerResult with one exception. A Temporary failure that may be
-// about the number alone is a fault once for each prefix, and never for a stranger's message:
-// strangers choose the numbers, and one caller can choose many of one prefix.
+// breakerResult is delivery.Error.BreakerResult with one exception. A Temporary failure that may
+// concern only the number is a fault once for each prefix, and never for a stranger's message:
+// strangers choose the numbers, and one caller can choose many numbers of one prefix.
 func (r *routeWithBreaker) breakerResult(m Message, fail *delivery.Error) error {
 	if fail == nil || fail.Class != delivery.Temporary || fail.About != delivery.AboutRecipient {
 		return fail.BreakerResult()
@@ -208,9 +208,9 @@ func (r *routeWithBreaker) breakerResult(m Message, fail *delivery.Error) error 
 	return fail
 }
 
-// noteFirstFailure reports whether a failure is the first that counts of its prefix within
-// rememberFailuresFor, and remembers it. It reports false while maxRememberedPrefixes prefixes are
-// remembered.
+// noteFirstFailure remembers a failure of a prefix. It reports whether no other failure of the
+// prefix was remembered within rememberFailuresFor. While maxRememberedPrefixes prefixes are
+// remembered, it reports false.
 func (r *routeWithBreaker) noteFirstFailure(prefix string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -223,7 +223,7 @@ func (r *routeWithBreaker) noteFirstFailure(prefix string) bool {
 	return true
 }
 
-// routeByName returns the route to the carrier of this name; an empty one if there is none.
+// routeByName returns the route to the carrier with this name; an empty route if there is none.
 func (c *Carriers) routeByName(name string) *routeWithBreaker {
 	for _, r := range c.routes {
 		if r.Carrier.Name() == name {
@@ -233,8 +233,9 @@ func (c *Carriers) routeByName(name string) *routeWithBreaker {
 	return &routeWithBreaker{}
 }
 
-// HasUnreachableNumbers reports whether every carrier of some numbers is set aside, so that their
-// messages wait; untried: for some numbers no carrier would even try a message now.
+// HasUnreachableNumbers reports in suspended whether every carrier of some numbers is set aside, so
+// that messages to these numbers wait. untried: for some numbers no carrier would even try a
+// message now.
 func (c *Carriers) HasUnreachableNumbers() (suspended, untried bool) {
 	suspended = c.someNumbersUnserved(func(r *routeWithBreaker) bool { return r.breaker.Health().Up })
 	return suspended, suspended && c.someNumbersUnserved(func(r *routeWithBreaker) bool { return r.breaker.AttemptsAllowed() > 0 })
@@ -247,7 +248,7 @@ func (c *Carriers) someNumbersUnserved(usable func(*routeWithBreaker) bool) bool
 		if len(prefixes) == 0 {
 			prefixes = []string{""}
 		}
-		for _, prefix := range prefixes { // the prefix stands for the numbers that begin with it
+		for _, prefix := range prefixes { // prefix stands for all numbers that begin with it
 			if !slices.ContainsFunc(c.routes, func(other *routeWithBreaker) bool {
 				return other.acceptsNumber(prefix) &&
 					usable(other)
@@ -260,7 +261,7 @@ func (c *Carriers) someNumbersUnserved(usable func(*routeWithBreaker) bool) bool
 }
 
 // AttemptsAllowed returns how many messages would be tried now: delivery.UnlimitedAttempts while a
-// carrier is up, else one for each carrier that a message may try.
+// carrier is up; otherwise one for each carrier that a message may try.
 func (c *Carriers) AttemptsAllowed() (n int) {
 	for _, r := range c.routes {
 		n += min(r.breaker.AttemptsAllowed(), delivery.UnlimitedAttempts-n)
@@ -271,8 +272,8 @@ func (c *Carriers) AttemptsAllowed() (n int) {
 	return n
 }
 
-// RecheckSuspended probes each carrier that is set aside and that no message tries. A carrier that
-// answers as expected is up again. A carrier without a probe stays as it is.
+// RecheckSuspended probes each carrier that is set aside and has no message under way. A carrier
+// that answers as expected is up again. A carrier without a probe stays set aside.
 func (c *Carriers) RecheckSuspended(ctx context.Context) {
 	for _, r := range c.routes {
 		r.breaker.Recheck(ctx, func(ctx context.Context) error {

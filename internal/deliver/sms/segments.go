@@ -5,8 +5,8 @@ import (
 	"unicode/utf16"
 )
 
-// The units (septets, or UTF-16 units) of a single segment, and of each part of a longer message.
-// In such a part a header takes six bytes.
+// The units (septets, or UTF-16 units) of a message in a single segment, and of each segment of a
+// longer message, where a header takes six bytes.
 const (
 	singleGSMUnits, partGSMUnits   = 160, 153
 	singleUCS2Units, partUCS2Units = 70, 67
@@ -16,18 +16,18 @@ const (
 const gsmAlphabet = "@£$¥èéùìòÇ\nØø\rÅåΔ_ΦΓΛΩΠΨΣΘΞÆæßÉ !\"#¤%&'()*+,-./0123456789:;<=>?¡" +
 	"ABCDEFGHIJKLMNOPQRSTUVWXYZÄÖÑÜ§¿abcdefghijklmnopqrstuvwxyzäöñüà"
 
-// gsmExtension has the characters of the alphabet's extension table. Each takes two septets: the
-// escape and its own.
+// gsmExtension has the characters of the alphabet's extension table. Each takes two septets: an
+// escape and the character.
 const gsmExtension = "\f^{}\\[~]|€"
 
-// NeedsUCS2 reports whether a text is coded in UCS-2, and not in the GSM 7-bit alphabet: one
-// character beyond that, such as a backtick or a curly quote, makes the whole text UCS-2.
+// NeedsUCS2 reports whether a text must be coded in UCS-2. One character beyond the GSM 7-bit
+// alphabet, such as a backtick or a curly quote, makes the whole text UCS-2.
 func NeedsUCS2(text string) bool {
 	return strings.ContainsFunc(text, func(r rune) bool { return !strings.ContainsRune(gsmAlphabet+gsmExtension, r) })
 }
 
-// Segments returns how many segments a text takes on the air (3GPP TS 23.038 sections 6.1 and
-// 6.2.1). A character of two units is not cut in two: the segment before it ends one unit early.
+// Segments returns how many segments a text takes when it is sent (3GPP TS 23.038 sections 6.1 and
+// 6.2.1). A character of two units is not divided: the segment before it ends one unit early.
 func Segments(text string) (segments int) {
 	single, part, width := singleGSMUnits, partGSMUnits, unitsGSM
 	if NeedsUCS2(text) {

@@ -79,7 +79,7 @@ func (c *tencentCarrier) Send(ctx context.Context, m Message) (delivery.Result, 
 const (
 	tc3Algorithm = "TC3-HMAC-SHA256"
 	tc3Service   = "sms"
-	// contentType is the type of every body, as it is signed.
+	// contentType is the type of every body, and part of the signature.
 	contentType = "application/json; charset=utf-8"
 )
 
@@ -115,7 +115,8 @@ func TC3Authorization(id, secret, service string, at time.Time, method, query st
 		hex.EncodeToString(providerhttp.HMACSHA256(key, text))
 }
 
-// tencentAnswer is the answer to every action here. Each action fills in one of the lists.
+// tencentAnswer is the answer to every action that the carrier uses. Each action fills in one of
+// the lists.
 type tencentAnswer struct {
 	Response struct {
 		Error                     struct{ Code string }
@@ -145,9 +146,9 @@ func parseTencentAnswer(a providerhttp.Response) (id, code string, fail *deliver
 // ReportsUseCarrierID returns true: reports name messages by the SerialNo in the answer to SendSms.
 func (c *tencentCarrier) ReportsUseCarrierID() bool { return true }
 
-// PollStatus implements Poller (tencentcloud.com/document/product/382/40518,
-// PullSmsSendStatusByPhoneNumber) by number and time. PullSmsSendStatus is not used: it hands out
-// each status once, to the first client of the account that asks, and has to be applied for.
+// PollStatus implements Poller by number and time (tencentcloud.com/document/product/382/40518,
+// PullSmsSendStatusByPhoneNumber). It does not use PullSmsSendStatus, which returns each status
+// only once, to the first client of the account that asks, and which has to be applied for.
 func (c *tencentCarrier) PollStatus(ctx context.Context, q StatusQuery) (Report, bool, error) {
 	a, err := c.Query(ctx, c.signedRequest("PullSmsSendStatusByPhoneNumber", map[string]any{
 		"BeginTime": q.At.Add(-maxClockDifference).Unix(), "EndTime": c.CurrentTime().Unix(), "Offset": 0, "Limit": 100,
@@ -172,15 +173,15 @@ func (c *tencentCarrier) PollStatus(ctx context.Context, q StatusQuery) (Report,
 // maxClockDifference is how far Tencent's clock may be behind ours.
 const maxClockDifference = time.Minute
 
-// Tencent's values of report_status, for messages that were delivered and that failed.
+// Tencent's values of report_status: for delivered messages, and for failed ones.
 var (
 	statusDelivered = []string{"SUCCESS"}
 	statusFailed    = []string{"FAIL"}
 )
 
 // ParseReports implements ReportParser (tencentcloud.com/document/product/382/43547). Tencent posts
-// a list to one address for the whole application, so the address names no send; sid is the
-// SerialNo in the answer to SendSms. Nothing is signed.
+// a list of reports to one address for the whole application, so the address names no send. sid is
+// the SerialNo in the answer to SendSms. Nothing is signed.
 func (c *tencentCarrier) ParseReports(in IncomingRequest, _ string) ([]Report, string, error) {
 	var all []struct {
 		SID    string `json:"sid"`
@@ -202,8 +203,8 @@ func (c *tencentCarrier) ParseReports(in IncomingRequest, _ string) ([]Report, s
 
 func (c *tencentCarrier) EndpointURL() string { return c.Endpoint }
 
-// Probe asks for the templates (tencentcloud.com/document/product/382/40524), those of the mainland
-// and then the others: status 0 is approved.
+// Probe requests the templates (tencentcloud.com/document/product/382/40524): first those of
+// mainland China, then the international ones. Status 0 means approved.
 func (c *tencentCarrier) Probe(ctx context.Context) (string, error) {
 	ids := c.Templates.TemplateIDs()
 	var numbers []int

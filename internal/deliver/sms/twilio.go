@@ -136,7 +136,8 @@ func parseTwilioAnswer(a providerhttp.Response) (id, code string, fail *delivery
 	return said.SID, code, fail
 }
 
-// unquotedDigits returns raw if it is only digits, so a JSON number and not a string; else "".
+// unquotedDigits returns raw if it has only digits, so that it is a JSON number and no string;
+// otherwise "".
 func unquotedDigits(raw json.RawMessage) string {
 	text := string(raw)
 	if text == "" || strings.Trim(text, "0123456789") != "" {
@@ -168,8 +169,8 @@ func (t *twilioCarrier) ParseReports(in IncomingRequest, send string) ([]Report,
 	return nil, "", nil
 }
 
-// hasSigned reports whether the request has Twilio's signature, of its URL with or without the
-// port. Twilio signs either, so its own libraries try both.
+// hasSigned reports whether the request has Twilio's signature. Twilio signs the URL with or
+// without the port, so, like Twilio's own libraries, it tries both.
 func (t *twilioCarrier) hasSigned(in IncomingRequest, form url.Values) bool {
 	addresses := []string{in.URL}
 	if u, err := url.Parse(in.URL); err == nil {
@@ -187,8 +188,9 @@ func (t *twilioCarrier) hasSigned(in IncomingRequest, form url.Values) bool {
 }
 
 // WebhookSignature returns the expected X-Twilio-Signature
-// (twilio.com/docs/usage/security#validating-requests): the HMAC-SHA1 of the exact URL, followed by
-// name and value of each form field, sorted by name and then value, equal pairs once.
+// (twilio.com/docs/usage/security#validating-requests). It is the HMAC-SHA1 of the exact URL,
+// followed by name and value of each form field, sorted by name and then value; equal pairs count
+// once.
 func WebhookSignature(token, address string, form url.Values) string {
 	var text strings.Builder
 	text.WriteString(address)
@@ -202,7 +204,7 @@ func WebhookSignature(token, address string, form url.Values) string {
 	return base64.StdEncoding.EncodeToString(mac.Sum(nil))
 }
 
-// PollStatus implements Poller: it fetches the message.
+// PollStatus implements Poller: it requests the message with its status.
 func (t *twilioCarrier) PollStatus(ctx context.Context, q StatusQuery) (Report, bool, error) {
 	if !sidPattern.MatchString(q.CarrierID) {
 		return Report{}, false, &delivery.Error{

@@ -38,7 +38,7 @@ const (
 // Message is a verified message.
 type Message struct {
 	Kind  messageKind
-	Text  string // the published text of a Notification; else a sentence by SNS
+	Text  string // of a Notification, the published text; of any other message, a sentence by SNS
 	token string // confirms the subscription
 }
 
@@ -50,8 +50,8 @@ const (
 	maxAge             = time.Hour + maxClockDifference
 )
 
-// ErrForged means that a message is not of the topic, too old, or not signed by SNS. Errors that
-// wrap it name the mistake, without any text of the message.
+// ErrForged means that a message does not belong to the topic, is too old, or was not signed by
+// SNS. Errors that wrap ErrForged name the mistake, without any text of the message.
 var ErrForged = errors.New("sns: not a message of the topic")
 
 // ErrOldSignature means that a message has a signature of version 1. It wraps ErrForged.
@@ -64,8 +64,8 @@ type forgedError struct{ why string }
 func (e *forgedError) Error() string { return ErrForged.Error() + ": " + e.why }
 func (e *forgedError) Unwrap() error { return ErrForged }
 
-// signedMembers are the members that a signature covers, in its order; Subject only if there is
-// one.
+// signedMembers are the members that a signature covers, in the order of the signed text. Subject
+// is covered only if the message has one.
 var signedMembers = map[messageKind][]string{
 	Notification:             {"Message", "MessageId", "Subject", "Timestamp", "TopicArn", "Type"},
 	SubscriptionConfirmation: {"Message", "MessageId", "SubscribeURL", "Timestamp", "Token", "TopicArn", "Type"},
@@ -78,8 +78,8 @@ var arnPattern = regexp.MustCompile(
 // IsTopic reports whether the text is the ARN of a topic that can post to us. A FIFO topic can't.
 func IsTopic(arn string) bool { return arnPattern.MatchString(arn) }
 
-// Verify verifies a message and returns its content. Errors: ErrForged; others if the certificate
-// can't be read now, so that SNS should send the message again.
+// Verify verifies a message and returns its content. Errors: ErrForged; other errors if the
+// certificate can't be read now. Then SNS should send the message again.
 func (t *Topic) Verify(ctx context.Context, body []byte, now time.Time) (Message, error) {
 	m, err := parseMembers(body)
 	if err != nil {
@@ -113,9 +113,10 @@ func (t *Topic) Verify(ctx context.Context, body []byte, now time.Time) (Message
 	return Message{Kind: typeOf, Text: m["Message"], token: m["Token"]}, nil
 }
 
-// parseMembers returns those of neededMembers that a message has as strings. It decodes no others,
-// since the message is not verified yet. Only Message may have several lines: textToSign joins
-// members by line breaks, so a line break in another member could imitate a member.
+// parseMembers returns the members of a message that are strings and among neededMembers. It
+// decodes no others, since the message is not verified yet. Only Message may have several lines:
+// textToSign joins members by line breaks, so a line break in another member could imitate a
+// member.
 func parseMembers(body []byte) (map[string]string, error) {
 	d := json.NewDecoder(bytes.NewReader(body))
 	if open, err := d.Token(); err != nil || open != json.Delim('{') {
@@ -145,10 +146,11 @@ func parseMembers(body []byte) (map[string]string, error) {
 	return texts, nil
 }
 
-// maxMembers bounds the members of a message; those of SNS have at most eleven.
+// maxMembers bounds the members of a message; SNS's messages have at most eleven.
 const maxMembers = 32
 
-// neededMembers are the signed members, the signature, its version and its certificate's address.
+// neededMembers are the signed members, the signature, its version and the address of its
+// certificate.
 var neededMembers = func() map[string]bool {
 	needed := map[string]bool{"SignatureVersion": true, "Signature": true, "SigningCertURL": true}
 	for _, names := range signedMembers {

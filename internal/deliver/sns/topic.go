@@ -20,11 +20,11 @@ import (
 type Topic struct {
 	arn    string
 	host   string   // of SNS in the topic's region
-	owners []string // host names; SNS's certificate for the region has one of them
+	owners []string // host names; SNS's certificate for the topic's region has one of them
 	http   *http.Client
 	roots  *x509.CertPool
 
-	fetching chan struct{} // semaphore that bounds concurrent fetches of certificates, since anyone can cause them
+	fetching chan struct{} // semaphore that bounds concurrent fetches of certificates, since anyone can cause a fetch
 	mu       sync.Mutex
 	known    map[string]*x509.Certificate // verified certificates by URL
 }
@@ -51,7 +51,7 @@ func NewTopic(arn string, client *http.Client, roots *x509.CertPool) *Topic {
 		arn: arn, host: "sns." + region + "." + suffix, http: client, roots: roots,
 		fetching: make(chan struct{}, maxConcurrentFetches), known: map[string]*x509.Certificate{},
 	}
-	// As in SnsHostProvider of the AWS SDK for Java: the names in certificates of most regions, of
+	// The host names as in SnsHostProvider of the AWS SDK for Java: those of most regions, of
 	// opt-in regions, and of regions of other partitions.
 	t.owners = []string{"sns." + suffix, "sns-signing." + region + "." + suffix, "sns-" + region + "." + suffix}
 	if partition == "aws-us-gov" {
@@ -62,7 +62,7 @@ func NewTopic(arn string, client *http.Client, roots *x509.CertPool) *Topic {
 
 var certificatePathPattern = regexp.MustCompile(`^/SimpleNotificationService-[A-Za-z0-9]+\.pem$`)
 
-// signingKey returns the key of the certificate at the address. Its errors are those of Verify.
+// signingKey returns the public key in the certificate at the address. Errors: those of Verify.
 func (t *Topic) signingKey(ctx context.Context, address string, now time.Time) (*rsa.PublicKey, error) {
 	u, err := url.Parse(address)
 	if err != nil || !certificatePathPattern.MatchString(u.Path) || address != "https://"+t.host+u.Path {
@@ -116,9 +116,9 @@ func (t *Topic) cachedCertificate(address string) *x509.Certificate {
 	return t.known[address]
 }
 
-// verifyCertificate returns the first certificate of a PEM file if it is SNS's own and leads to an
-// authority. If the file has no other certificate, the issuer's is fetched from the address in the
-// first one.
+// verifyCertificate returns the first certificate of a PEM file, if that is SNS's own and leads to
+// an authority. If the file has no other certificate, it fetches the issuer's from the address in
+// the first certificate.
 func (t *Topic) verifyCertificate(ctx context.Context, text []byte, now time.Time) (*x509.Certificate, error) {
 	var all []*x509.Certificate
 	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
@@ -156,9 +156,9 @@ func (t *Topic) verifyCertificate(ctx context.Context, text []byte, now time.Tim
 	return leaf, nil
 }
 
-// ConfirmSubscription confirms the subscription that a verified message asks for. It builds the
-// address from the topic's host and ARN and the message's token, and does not use the address in
-// the message (docs.aws.amazon.com/sns/latest/api/API_ConfirmSubscription.html).
+// ConfirmSubscription confirms the subscription that a verified message asks for. It does not use
+// the address in the message. It makes the address from the topic's host and ARN and the message's
+// token (docs.aws.amazon.com/sns/latest/api/API_ConfirmSubscription.html).
 func (t *Topic) ConfirmSubscription(ctx context.Context, m Message) error {
 	if m.Kind != SubscriptionConfirmation || m.token == "" {
 		return errors.New("sns: the message asks for no subscription")

@@ -16,15 +16,16 @@ import (
 // HeaderPrefix begins the names of the three headers. Some senders use another prefix.
 const HeaderPrefix = "webhook-"
 
-// MaxAge is the greatest difference between a signed time and now, in either direction.
+// MaxAge is the greatest difference between a signed time and now, whichever is earlier.
 const MaxAge = 5 * time.Minute
 
-// MaxSignatures is the greatest number of signatures in a header that Verify accepts. Senders give
-// one for each secret, so two or three.
+// MaxSignatures is the greatest number of signatures in a header that Verify accepts. A sender
+// makes one signature for each secret, so two or three.
 const MaxSignatures = 8
 
-// Sign returns the signature header of a body, with one signature for each secret. So a receiver
-// that knows one of them can verify it while secrets are replaced. id must contain no full stop.
+// Sign returns the signature header of a body, with one signature for each secret. A receiver that
+// knows one of the secrets can verify the header, so secrets can be replaced without an
+// interruption. id must contain no full stop.
 func Sign(secrets [][]byte, id string, at time.Time, body []byte) string {
 	signatures := make([]string, len(secrets))
 	for i, secret := range secrets {
@@ -33,11 +34,11 @@ func Sign(secrets [][]byte, id string, at time.Time, body []byte) string {
 	return strings.Join(signatures, " ")
 }
 
-// Verify reports whether one of the signatures in the headers that begin with prefix is right by
-// one of the secrets, and the time is within MaxAge of now. Signatures are separated by spaces, or
-// as Supabase does by a comma and a space. It refuses more than MaxSignatures, and computes one MAC
-// for each secret, so that a forged request costs no more than another. Comparisons take constant
-// time.
+// Verify reports whether one of the signatures is right by one of the secrets, and the signed time
+// is within MaxAge of now. The names of the headers begin with prefix. Signatures are separated by
+// spaces, or by a comma and a space (as Supabase does). Verify refuses more than MaxSignatures
+// signatures, and computes one MAC for each secret, so a forged request costs no more than another
+// one. Comparisons take constant time.
 func Verify(h http.Header, prefix string, body []byte, secrets [][]byte, now time.Time) bool {
 	if !CouldVerify(h, prefix, now) {
 		return false
@@ -53,16 +54,16 @@ func Verify(h http.Header, prefix string, body []byte, secrets [][]byte, now tim
 	return right
 }
 
-// CouldVerify reports whether the headers alone let Verify return true for some body: all are
-// there, and the time is within MaxAge of now. So a request without them is refused before its body
-// is read.
+// CouldVerify reports whether Verify can return true for these headers and some body: all headers
+// are there, and the time is within MaxAge of now. So a request without them is refused before its
+// body is read.
 func CouldVerify(h http.Header, prefix string, now time.Time) bool {
 	signatures := strings.Fields(h.Get(prefix + "signature"))
 	return h.Get(prefix+"id") != "" && IsRecent(h.Get(prefix+"timestamp"), now, MaxAge) &&
 		len(signatures) > 0 && len(signatures) <= MaxSignatures
 }
 
-// sign returns one signature of the header, with its version.
+// sign returns one signature, in the form of the header, with its version.
 func sign(secret []byte, id, at string, body []byte) string {
 	mac := hmac.New(sha256.New, secret)
 	mac.Write([]byte(id + "." + at + "."))

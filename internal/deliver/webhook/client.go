@@ -20,8 +20,8 @@ import (
 	"sendcode/internal/store"
 )
 
-// Bounds of an answer: of its headers, and of its body. The body is read so that the connection can
-// be used again.
+// Bounds of an answer: of its headers, and of its body. The client reads the body so that it can
+// use the connection again.
 const (
 	maxHeaderBytes = 16 << 10
 	maxAnswerBytes = 64 << 10
@@ -32,15 +32,15 @@ const maxRetryAfter = time.Hour
 
 // client posts events. It connects only to addresses that its guard allows, keeps a few
 // connections, follows no redirect and keeps no cookie. It uses no proxy: a proxy resolves names
-// itself, so the guard would not see the addresses.
+// itself, so the guard could not check the addresses.
 type client struct {
 	http.Client
 	now     func() time.Time
 	timeout time.Duration // of one attempt
 }
 
-// dialSettings has the root certificates and the resolver of a client. Tests replace them; the zero
-// value is the system's.
+// dialSettings has the root certificates and the resolver of a client. Tests replace both; zero
+// values mean those of the system.
 type dialSettings struct {
 	roots    *x509.CertPool
 	resolver *net.Resolver
@@ -51,8 +51,8 @@ func newClient(g Guard, now func() time.Time, w dialSettings) *client {
 }
 
 // NewClient returns an HTTP client that connects only to addresses that the guard allows. It
-// follows no redirect, keeps no cookie and uses no proxy. Nil roots and a nil resolver are the
-// system's. Callers bound the time of a request and the bytes that they read of its answer.
+// follows no redirect, keeps no cookie and uses no proxy. Nil roots and a nil resolver mean those
+// of the system. Callers bound the time of a request and the bytes that they read of its answer.
 func (g Guard) NewClient(roots *x509.CertPool, resolver *net.Resolver) http.Client {
 	dialer := func(plain bool) *net.Dialer {
 		return &net.Dialer{Timeout: attemptTimeout, Resolver: resolver, ControlContext: g.checkDial(plain)}
@@ -77,12 +77,12 @@ func (g Guard) NewClient(roots *x509.CertPool, resolver *net.Resolver) http.Clie
 type attemptResult struct {
 	word       string        // the HTTP status or the kind of failure, for the administrator
 	ok         bool          // 2xx: the event is delivered
-	gone       bool          // 410: the receiver will never take it
+	gone       bool          // status 410: the receiver will never accept the event
 	retryAfter time.Duration // how long the receiver asks to wait; 0: not said
 }
 
-// postEvent makes one attempt to deliver an event. It blocks for at most c.timeout. A panic is a
-// failed attempt.
+// postEvent makes one attempt to deliver an event. It blocks for at most c.timeout. A panic makes
+// the attempt fail.
 func (c *client) postEvent(ctx context.Context, to Endpoint, e store.AppEvent) (got attemptResult) {
 	defer panics.Recover(panics.Other, func() { got.word = "internal" })
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)

@@ -62,7 +62,7 @@ func (d *Deliverer) ChangeSettings(s Settings) {
 		d.client.Transport = d.Transport
 	}
 	if before != nil {
-		before.CloseIdleConnections() // the new guard may forbid their addresses
+		before.CloseIdleConnections() // the new guard may forbid the addresses of these connections
 	}
 	d.Wake()
 }
@@ -107,7 +107,7 @@ func (d *Deliverer) drain() {
 	d.client.CloseIdleConnections()
 }
 
-// startDue starts attempts for events that are due, of each app as many as it has room for.
+// startDue starts attempts for due events: of each app, as many as its bound allows.
 func (d *Deliverer) startDue(ctx context.Context) {
 	defer panics.Recover(panics.Other)
 	shares := d.freeShares()
@@ -179,8 +179,8 @@ func (d *Deliverer) startAttempt(e store.AppEvent, now time.Time) {
 	})
 }
 
-// endAttempt counts an attempt as ended, before its result is recorded, and widens or narrows the
-// app's share.
+// endAttempt counts an attempt as ended, before its result is recorded. It raises the app's bound
+// after a success and lowers it after a failure.
 func (d *Deliverer) endAttempt(l *appLane, got attemptResult) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -208,7 +208,8 @@ func (d *Deliverer) recordResult(e store.AppEvent, age time.Duration, got attemp
 	case got.ok:
 		end.State, outcome = store.EventDelivered, Delivered
 	case d.base.Err() != nil:
-		// This process stops. end.After stays 0, so that another one tries again at once.
+		// This process stops. end.After stays 0, so that another process tries the event again at
+		// once.
 	case got.gone || age+wait > retryFor:
 		end.State, outcome = store.EventGivenUp, GivenUp
 	default:
@@ -239,9 +240,9 @@ func (d *Deliverer) logAndCount(e store.AppEvent, end store.AppEventOutcome, out
 	d.Observer.Attempted(e.App, outcome)
 }
 
-// retryDelay returns the wait after the nth attempt: 5 s, four times as long each time, at most 4
-// h, changed by up to a quarter at random so that events that failed together are not all retried
-// together.
+// retryDelay returns the wait after the nth attempt: 5 s, four times as long after each further
+// attempt, at most 4 h. It changes the wait by up to a quarter at random, so that events which
+// failed together are not all retried together.
 func (d *Deliverer) retryDelay(n int) time.Duration {
 	wait := 4 * time.Hour
 	if n < 8 {
@@ -250,7 +251,7 @@ func (d *Deliverer) retryDelay(n int) time.Duration {
 	return wait*3/4 + d.Random(wait/2)
 }
 
-// sweepEvents deletes events that ended longer than keepEventsFor ago. It gives up pending events
+// sweepEvents deletes events that ended longer than keepEventsFor ago, and gives up pending events
 // of that age.
 func (d *Deliverer) sweepEvents(ctx context.Context) {
 	defer panics.Recover(panics.Other)

@@ -9,8 +9,8 @@ import (
 	"sendcode/internal/store"
 )
 
-// Events makes the events that apps get. The database writes each event in the transaction of its
-// change; after that, WakeWebhooks wakes the deliverer.
+// Events makes the events for apps. The database writes each event in the transaction of its
+// change. After that, WakeWebhooks wakes the deliverer.
 type Events struct {
 	Policy       *policy.CurrentSet
 	Vault        keys.Vault

@@ -10,14 +10,14 @@ import (
 
 // Guard decides which addresses may be dialled. The zero Guard allows public addresses over TLS.
 //
-// The owner of a zone may answer each look-up with another address. So the guard checks each
-// address when it is dialled, not when a name is configured.
+// The owner of a zone may answer each look-up of a name with another address. So the guard checks
+// each address when it is dialled, not when the name is configured.
 type Guard struct {
-	AlsoAllow  []netip.Prefix // networks that may be called although they are not public, and without TLS
-	AllowPlain bool           // allows public addresses without TLS; the caller verifies answers itself
+	AlsoAllow  []netip.Prefix // networks that may be dialled although they are not public, also without TLS
+	AllowPlain bool           // allows public addresses without TLS; the caller must verify answers in another way
 }
 
-// errAddressForbidden: events may not go to the address. It does not name the address, so that
+// errAddressForbidden: no event may go to the address. The error does not name the address, so that
 // answers do not reveal a network.
 var errAddressForbidden = errors.New("webhook: the address is not allowed")
 
@@ -50,12 +50,12 @@ var nonPublicNetworks = mustParsePrefixes(
 // multicast addresses are outside of it.
 var routedIPv6 = netip.MustParsePrefix("2000::/3")
 
-// nat64Prefix has addresses whose last four bytes are an IPv4 address (RFC 6052). By them, machines
-// with only IPv6 reach all of IPv4.
+// nat64Prefix has IPv6 addresses whose last four bytes are an IPv4 address (RFC 6052). Machines
+// with only IPv6 reach IPv4 addresses through them.
 var nat64Prefix = netip.MustParsePrefix("64:ff9b::/96")
 
-// metadataAddresses are those of clouds' metadata services, which give any caller the machine's
-// secrets. No setting allows them.
+// metadataAddresses are the addresses of clouds' metadata services, which give the machine's
+// secrets to any caller. No setting allows them.
 var metadataAddresses = mustParsePrefixes(
 	"169.254.169.254/32", "169.254.170.2/32", "169.254.170.23/32", // most clouds; AWS's containers
 	"fd00:ec2::254/128", "fd00:ec2::23/128", // AWS
@@ -77,8 +77,8 @@ func anyContains(list []netip.Prefix, a netip.Addr) bool {
 	return slices.ContainsFunc(list, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
-// unmapIPv4 returns the address without a zone. If an IPv6 address stands for an IPv4 address
-// (mapped or NAT64), it returns the IPv4 address.
+// unmapIPv4 returns the address without its zone. If the address is an IPv6 address that stands for
+// an IPv4 address (mapped or NAT64), it returns that IPv4 address.
 func unmapIPv4(a netip.Addr) netip.Addr {
 	a = a.Unmap().WithZone("")
 	if nat64Prefix.Contains(a) {
@@ -102,8 +102,8 @@ func (g Guard) allows(a netip.Addr, plain bool) bool {
 	return public && (!plain || g.AllowPlain)
 }
 
-// checkDial returns a net.Dialer.ControlContext. It is called for each resolved address before the
-// connection. plain means without TLS.
+// checkDial returns a net.Dialer.ControlContext, which is called for each resolved address before
+// the connection. plain means without TLS.
 func (g Guard) checkDial(plain bool) func(context.Context, string, string, syscall.RawConn) error {
 	return func(_ context.Context, network, address string, _ syscall.RawConn) error {
 		to, err := netip.ParseAddrPort(address)

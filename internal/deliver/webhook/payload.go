@@ -9,8 +9,8 @@ import (
 	"sendcode/internal/store"
 )
 
-// eventPayload is the body of an event. It has no more than the app's back end may read with its
-// secret key, and neither a code nor a full recipient.
+// eventPayload is the body of an event. The app's back end could read all of it with its secret
+// key. It has neither a code nor a full recipient.
 type eventPayload struct {
 	Type      string    `json:"type"`
 	Timestamp string    `json:"timestamp"` // when the event happened

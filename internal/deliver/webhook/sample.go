@@ -20,7 +20,7 @@ func (d *Deliverer) Apps() []string {
 	return slices.Sorted(maps.Keys(d.settings.Endpoints))
 }
 
-// PostSample posts a made-up event of a type, marked as a test, to an app's endpoint: once, and
+// PostSample posts a made-up event of a type, marked as a test, to an app's endpoint, once and
 // without a row. It returns the HTTP status of the endpoint's answer, or the kind of failure, and
 // whether the endpoint accepted the event. Error: *fault.InvalidError for an app without a webhook,
 // or an unknown type.
@@ -41,8 +41,8 @@ func (d *Deliverer) PostSample(ctx context.Context, app, event string) (answer s
 	return got.word, got.ok, nil
 }
 
-// sampleEvent makes up an event: about a text message if its type is of a receipt, else about a
-// mail.
+// sampleEvent makes up an event. If the type is that of a receipt, the event is about a text
+// message, otherwise about a mail.
 func sampleEvent(app, event string) (e store.AppEvent, err error) {
 	i := slices.IndexFunc(store.EventTypes, func(t store.EventType) bool { return t.Name == event })
 	if i < 0 {

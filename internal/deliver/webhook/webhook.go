@@ -49,14 +49,13 @@ const (
 
 // Observer counts attempts, for metrics. It must not block.
 type Observer interface {
-	// Attempted counts an attempt that ended with the outcome, age after the event happened. It is
-	// also called, with an empty app, for each event that was given up because no process tried to
-	// deliver it any more.
+	// Attempted counts an attempt that ended with the outcome. With an empty app, it counts an
+	// event that was given up because no process tried to deliver it any longer.
 	Attempted(app, outcome string)
 }
 
-// Tracer makes a trace of each attempt. BeginEvent begins it, in the context that it returns;
-// EndEvent ends it, with the answer. Implementation: traces.Traces.
+// Tracer makes a trace of each attempt. BeginEvent begins the trace and returns a context with it.
+// EndEvent ends the trace, with the answer. Implementation: traces.Traces.
 type Tracer interface {
 	BeginEvent(ctx context.Context, e store.AppEvent) context.Context
 	EndEvent(ctx context.Context, answer string, failed bool)
@@ -68,10 +67,11 @@ type Dependencies struct {
 	Logger   *slog.Logger
 	Observer Observer
 	Tracer   Tracer // nil: there are no traces
-	// nil: time.Now; for webhook-timestamp and samples; all else is on the database's clock
+	// nil: time.Now. Only webhook-timestamp and samples use it; all other times are on the
+	// database's clock
 	Now    func() time.Time
 	Tick   time.Duration                     // between two reads of due events; 0: one second
-	Random func(time.Duration) time.Duration // a random duration below the one given; nil: rand.N
+	Random func(time.Duration) time.Duration // returns a random duration below the given one; nil: rand.N
 	// Transport carries the requests of tests; nil: connections that the guard has let through.
 	Transport http.RoundTripper
 }
@@ -87,8 +87,8 @@ const (
 	defaultTick = time.Second
 	// retryFor is the age at which a failing event is given up.
 	retryFor = 24 * time.Hour
-	// keepEventsFor is how long events are kept after they ended. An event that is still pending at
-	// this age, such as one of an app without an endpoint, is given up.
+	// keepEventsFor is how long an event is kept after it ended. An event that is still pending at
+	// this age, for example because its app has no endpoint, is given up.
 	keepEventsFor = 7 * 24 * time.Hour
 	// sweepInterval is the time between two deletions of old events, and sweepLimit the most that
 	// one step deletes.
@@ -98,5 +98,5 @@ const (
 	maxStopWait = 5 * time.Second
 )
 
-// maxAttemptsPerApp is the most attempts of one app that are under way at once in this process.
+// maxAttemptsPerApp is the most attempts for one app that this process makes at once.
 const maxAttemptsPerApp = 16

@@ -30,8 +30,8 @@ func placeholderValues(m sms.Message, secret string) map[string]string {
 	}
 }
 
-// dataCoding returns the data coding scheme as gateways count it: 0 for GSM-7, 2 for UCS-2 (3GPP TS
-// 23.038 section 4).
+// dataCoding returns the data coding scheme in the numbers of gateways: 0 for GSM-7, 2 for UCS-2
+// (3GPP TS 23.038 section 4).
 func dataCoding(text string) string {
 	if sms.NeedsUCS2(text) {
 		return "2"
@@ -51,8 +51,8 @@ func unknownPlaceholders(template string) []string {
 	return unknown
 }
 
-// fillIn replaces each placeholder in the template by its value, escaped by escape. A placeholder
-// without a value becomes empty.
+// fillIn replaces each placeholder in the template by its value, which escape has escaped. A
+// placeholder without a value becomes empty.
 func fillIn(template string, values map[string]string, escape func(string) string) string {
 	return placeholderPattern.ReplaceAllStringFunc(template, func(name string) string {
 		return escape(values[name[1:len(name)-1]])
@@ -69,7 +69,8 @@ func escapeJSON(s string) string {
 	return text[1 : len(text)-1]
 }
 
-// keepPrintableASCII returns s without all other characters, so that a value cannot end its header.
+// keepPrintableASCII returns the printable ASCII characters of s, so that a value cannot end its
+// header.
 func keepPrintableASCII(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r > '~' {
@@ -79,7 +80,7 @@ func keepPrintableASCII(s string) string {
 	}, s)
 }
 
-// bodyFormat is the Content-Type of a request's body, and how values are escaped in it.
+// bodyFormat is the Content-Type of a request's body, and how values in that body are escaped.
 type bodyFormat struct {
 	contentType string
 	escape      func(string) string
@@ -98,8 +99,8 @@ func formatOf(body string) bodyFormat {
 	return formBodyFormat
 }
 
-// checkBody fills the template with text that is hard to escape, and returns an error if the result
-// is not valid in its format.
+// checkBody fills the template with text that is hard to escape. It returns an error if the result
+// is not valid in the body's format.
 func checkBody(template string) error {
 	nasty := "\"\\\n&=%+{text}é😀"
 	filled := placeholderValues(sms.Message{

@@ -76,8 +76,7 @@ func (a answerSettings) acceptsByCode() bool {
 	return slices.Contains(slices.Collect(maps.Values(a.Codes)), meansAccepted)
 }
 
-// meaning returns the meaning of a failure. It fails for accepted, and for a text that is not a
-// meaning.
+// meaning returns the meaning of a failure. Error: the text is "accepted", or is not a meaning.
 func (m codeMeaning) meaning() (sms.Meaning, error) {
 	if wait, isLimit := strings.CutPrefix(string(m), "limit "); isLimit {
 		hold, err := time.ParseDuration(strings.TrimSpace(wait))
@@ -248,7 +247,7 @@ func (c *carrier) parseSendAnswer(a providerhttp.Response) (id, code string, fai
 		fail = providerhttp.ErrorByStatus(a, code)
 	case accepts || !c.Answer.acceptsByCode():
 	case coded:
-		fail = sms.MeaningPerNumber.ToError(a, code) // the answer has a code that is not one of acceptance
+		fail = sms.MeaningPerNumber.ToError(a, code) // the answer has a code, but none that means acceptance
 	default:
 		fail = &delivery.Error{
 			Class: delivery.Unknown, Stage: delivery.StageAnswer, Status: a.Status,

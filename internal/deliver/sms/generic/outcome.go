@@ -45,7 +45,8 @@ func (c *carrier) ParseReports(in sms.IncomingRequest, send string) ([]sms.Repor
 	return nil, "", nil
 }
 
-// findStatus returns the status in a receipt, or in an answer to a poll; false if it is not there.
+// findStatus returns the status in a receipt, or in an answer to a poll; false if there is none at
+// the place where.
 func findStatus(where string, in sms.IncomingRequest) (string, bool) {
 	if strings.HasPrefix(where, "$") {
 		e, err := parseExtraction(where)
@@ -67,9 +68,8 @@ func findStatus(where string, in sms.IncomingRequest) (string, bool) {
 	return values.Get(where), values.Has(where)
 }
 
-// extraction finds a value in an answer's body: "$.messages.0.id" is a path through JSON; any other
-// text is a regular expression, with the value as its first group. The zero extraction finds
-// nothing.
+// extraction finds a value in an answer's body. "$.messages.0.id" is a path through JSON. Any other
+// text is a regular expression, whose first group is the value. The zero extraction finds nothing.
 type extraction struct {
 	text    string
 	path    providerhttp.JSONPath
@@ -105,7 +105,7 @@ func (e extraction) MarshalText() ([]byte, error) { return []byte(e.text), nil }
 
 func (e extraction) isSet() bool { return e.path != nil || e.pattern != nil }
 
-// find returns the value in a body; false if it is not there.
+// find returns the value in a body; false if the body has none.
 func (e extraction) find(body []byte) (string, bool) {
 	if e.pattern != nil {
 		found := e.pattern.FindSubmatch(body)

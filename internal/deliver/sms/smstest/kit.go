@@ -1,5 +1,5 @@
-// Package smstest is the contract of a carrier as a kit for tests: a carrier's package says what
-// its API looks like on the wire, and the kit tries sending, receipts, asking and the probe against
+// Package smstest is the contract of a carrier, as a kit for tests. The tests of a carrier describe
+// its API's requests and answers. The kit then tries sending, receipts, polls and the probe against
 // a server on loopback.
 package smstest
 
@@ -31,34 +31,34 @@ type Said struct {
 type Rig struct {
 	Name  string
 	Make  func(t *testing.T, endpoint string) sms.Carrier
-	Check func(r *http.Request, body string) error // as the carrier's documentation has it, signature and all
+	Check func(r *http.Request, body string) error // checks a request, with its signature, by the carrier's documentation
 	Taken Said
 	ID    string // the carrier's for the message
 	Cases map[string]Outcome
 }
 
-// Outcome is an answer of a carrier, and the failure that it has to become.
+// Outcome is an answer of a carrier, and the failure that Send must return for it.
 type Outcome struct {
 	Said
 	Class  delivery.ErrorClass
 	Reason string
 	Hold   time.Duration
-	// PerNumber: the answer may be about this number alone.
+	// PerNumber: the answer may concern only this number.
 	PerNumber bool
 }
 
 // Reply is an answer of a carrier.
 func Reply(status int, body string) Said { return Said{status, body} }
 
-// Case is an answer, and the failure that it has to become.
+// Case returns an answer with the failure that Send must return for it.
 func Case(s Said, class delivery.ErrorClass, reason string, hold time.Duration) Outcome {
 	return Outcome{Said: s, Class: class, Reason: reason, Hold: hold}
 }
 
-// PerNumber is an answer for a temporary failure that may be about this number alone.
+// PerNumber returns an answer for a temporary failure that may concern only this number.
 func PerNumber(s Said) Outcome { return Outcome{Said: s, Class: delivery.Temporary, PerNumber: true} }
 
-// Want returns an error unless got, parts of a request, are those that are wanted.
+// Want returns an error unless got, which are parts of a request, equals want.
 func Want(got []string, want ...string) error {
 	if !slices.Equal(got, want) {
 		return fmt.Errorf("got %q, want %q", got, want)
@@ -86,7 +86,7 @@ type Fake struct {
 	wrong error
 }
 
-// NewFake serves a carrier that checks each request as r has it and answers with respond.
+// NewFake serves a carrier that checks each request by the rig r and answers with respond.
 func NewFake(t *testing.T, r Rig, respond http.HandlerFunc) *Fake {
 	f := &Fake{}
 	f.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
@@ -194,7 +194,7 @@ func Contract(t *testing.T, r Rig) {
 			}
 		})
 	}
-	// These cases hold whatever the carrier's words are.
+	// The following cases apply to every carrier, whatever its API looks like.
 	const quoting = `{"message":"` + Private + ` 739154 +8613812345678"}`
 	for name, c := range map[string]struct {
 		respond http.HandlerFunc
@@ -259,21 +259,21 @@ func Contract(t *testing.T, r Rig) {
 	}
 }
 
-// Asked is a carrier that can be polled, with its requests and answers on the wire.
+// Asked is a carrier that can be polled, with its requests and answers.
 type Asked struct {
 	Rig                         Rig
 	ID                          string
 	Check                       func(r *http.Request, body string) error
-	Delivered, Lost, Open, None string // its answers; none: it knows nothing of the message
+	Delivered, Lost, Open, None string // the carrier's answers; None: the carrier knows no such message
 	Refusal                     Said
 }
 
 // AskedAt is late in the evening in UTC, when Aliyun has the next day.
 var AskedAt = time.Date(2030, 3, 1, 23, 30, 0, 0, time.UTC)
 
-// PollContract tries polls: the request is as the carrier documents it, with its signature, and the
-// answer counts only for this message. A failed poll says nothing of the message, and reveals
-// nothing private.
+// PollContract tries polls. The request must be as the carrier documents it, with its signature,
+// and an answer counts only for this message. A failed poll says nothing about the message, and its
+// error reveals nothing private.
 func PollContract(t *testing.T, c Asked) {
 	const known, unknown, fails = 1, 2, 3
 	for name, x := range map[string]struct {
@@ -327,7 +327,8 @@ func (a Asked) ask(t *testing.T, respond http.HandlerFunc) (sms.Report, bool, er
 	return poller.PollStatus(context.Background(), StatusQueryOf(a.ID))
 }
 
-// Refused wants the settings to find only the key wrong that it is listed by.
+// Refused checks settings with one wrong key each: found has the errors of each case, by the case's
+// key, and must name that key alone.
 func Refused(t *testing.T, found map[string]map[string]error) {
 	t.Helper()
 	for key, wrong := range found {
@@ -358,8 +359,8 @@ func ProbeContract(t *testing.T, r Rig, check func(*http.Request, string) error,
 	discreet(t, got, err)
 }
 
-// Signed returns the headers that the Authorization of a request lists as signed, by their names in
-// lower case.
+// Signed returns the headers that the Authorization of a request lists as signed. Their names are
+// in lower case.
 func Signed(r *http.Request) map[string]string {
 	_, list, _ := strings.Cut(r.Header.Get("Authorization"), "SignedHeaders=")
 	list, _, _ = strings.Cut(list, ",")

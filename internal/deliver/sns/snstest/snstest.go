@@ -1,5 +1,5 @@
-// Package snstest is Amazon SNS for tests: an authority, SNS's certificate, and servers on loopback
-// that have both and confirm subscriptions.
+// Package snstest imitates Amazon SNS for tests: a certificate authority, SNS's certificate, and
+// servers on loopback that serve both and confirm subscriptions.
 package snstest
 
 import (
@@ -30,7 +30,7 @@ import (
 	"sendcode/internal/deliver/webhook"
 )
 
-// Topic and Host are a topic and SNS in its region.
+// Topic is the ARN of a topic, Host the host of SNS in the topic's region.
 const (
 	Topic = "arn:aws:sns:eu-west-1:123456789012:ses-events"
 	Host  = "sns.eu-west-1.amazonaws.com"
@@ -164,7 +164,7 @@ func (a *Amazon) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Asked returns the requested addresses, and forgets them.
+// Asked returns the addresses requested since the last call.
 func (a *Amazon) Asked() (all []string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -179,7 +179,7 @@ func (a *Amazon) Confirmed() []string {
 	return a.confirmed
 }
 
-// Notification has the members of a message before it is signed.
+// Notification returns the members of a Notification, still without a signature.
 func Notification(text string, at time.Time) map[string]string {
 	return map[string]string{
 		"Type": "Notification", "MessageId": "22b80b92-fdea-4c2c-8f9d-bdfb0c7bf324", "TopicArn": Topic, "Message": text,
@@ -188,8 +188,8 @@ func Notification(text string, at time.Time) map[string]string {
 	}
 }
 
-// Confirmation is Notification for a message that asks for a subscription, or, as
-// "UnsubscribeConfirmation", says that one ended.
+// Confirmation returns the members of a message that asks for a subscription, or, with the kind
+// "UnsubscribeConfirmation", of a message that says that a subscription ended.
 func Confirmation(kind, token string, at time.Time) map[string]string {
 	m := Notification("You have chosen to subscribe to the topic "+Topic+
 		".\nTo confirm the subscription, visit the SubscribeURL included in this message.", at)
