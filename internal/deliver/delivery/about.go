@@ -2,29 +2,29 @@ package delivery
 
 import "slices"
 
-// About is the subject of a failure, and so decides which other messages fail, too. It is set once,
-// where a reply, a status or a code is read: by ErrorByReply for mail servers, by the tables of
-// package providerhttp and of the carriers for the others.
+// About is the subject of a failure. It decides which other messages fail, too. It is set once,
+// where a reply, a status or a code is read: for mail servers by ErrorByReply, for providers and
+// carriers by the tables of package providerhttp and of the carriers.
 type About string
 
 // From all messages to one.
 const (
 	AboutServer     About = ""           // the server or carrier: broken, or without a readable answer
-	AboutConnection About = "connection" // this connection, or one more than the server takes
+	AboutConnection About = "connection" // this connection, or that there is one connection too many
 	AboutPace       About = "pace"       // how much is sent together or in a while: the server is well
 	AboutAccount    About = "account"    // our login, balance, address or request: all our messages are refused
 	AboutSender     About = "sender"     // the sender: all its messages
-	AboutMessage    About = "message"    // this message, or a reason that names nothing else
-	AboutRecipient  About = "recipient"  // this recipient, for now or for this server; Temporary: perhaps this recipient
+	AboutMessage    About = "message"    // this message, or a reason that names no other subject
+	AboutRecipient  About = "recipient"  // this recipient, for now or for this server; if Temporary: perhaps this recipient
 	AboutAddress    About = "address"    // the address takes no messages: the send counts for the rule failures
-	AboutMailbox    About = "mailbox"    // there is no such mailbox: the address is suppressed, too
+	AboutMailbox    About = "mailbox"    // there is no such mailbox: the address is also suppressed
 	AboutUs         About = "us"         // we made no request, or gave up before the answer
 )
 
-// of reports whether the failure is about one of these.
+// of reports whether the failure is about one of these subjects.
 func (e *Error) of(all ...About) bool { return e != nil && slices.Contains(all, e.About) }
 
-// BefallsAll reports whether the failure befalls all messages by this server or carrier, for now.
+// BefallsAll reports whether all messages through this server or carrier would fail now, too.
 func (e *Error) BefallsAll() bool {
 	return e.of(AboutServer, AboutConnection, AboutPace, AboutAccount)
 }
@@ -33,16 +33,16 @@ func (e *Error) BefallsAll() bool {
 // send counts for the rule failures; any other failed send counts for backoff.
 func (e *Error) BadAddress() bool { return e.of(AboutAddress, AboutMailbox) }
 
-// NoMailbox reports whether the server says that mail can never reach this address, which
-// suppresses it.
+// NoMailbox reports whether the server says that mail can never reach this address. Then the
+// address is suppressed.
 func (e *Error) NoMailbox() bool { return e.of(AboutMailbox) }
 
-// MayGoElsewhere reports whether another server or carrier may get the message although this one,
+// MayGoElsewhere reports whether another server or carrier may get the message after this one,
 // named way, refused it for good. There are three cases:
 //
 //   - Elsewhere is set.
-//   - used, the ways of the recipient's earlier messages, is not empty and lacks way: way came
-//     first as it was unused. The refusal is not about the recipient.
+//   - used, the ways of the recipient's earlier messages, is not empty and lacks way, so way came
+//     first because it was unused. The refusal is not about the recipient.
 //   - Another way is in took: it accepted an earlier message, so this refusal proves nothing. The
 //     failure has no Reason, as a person's wish or a carrier's hold has.
 func (e *Error) MayGoElsewhere(way string, used, took []string) bool {
@@ -52,8 +52,8 @@ func (e *Error) MayGoElsewhere(way string, used, took []string) bool {
 }
 
 // BreakerResult returns the result of the attempt for the circuit breaker of its server or carrier:
-// e, if that is at fault; ErrHealthUnknown, if the failure says nothing about it; nil, if it did
-// its work.
+// e, if the server or carrier is at fault; ErrHealthUnknown, if the failure says nothing about its
+// health; nil, if it works.
 func (e *Error) BreakerResult() error {
 	switch {
 	case e == nil:
@@ -65,7 +65,7 @@ func (e *Error) BreakerResult() error {
 	case e.BefallsAll():
 		return e
 	case e.Class == Unknown, e.ConnectionEnds:
-		return ErrHealthUnknown // the message's content, or its recipient, may have broken it
+		return ErrHealthUnknown // the message's content or recipient may have caused the fault
 	}
 	return nil
 }

@@ -15,13 +15,13 @@ import (
 // When a breaker opens, and how long it stays open before it allows one attempt.
 const (
 	FaultsToOpenBreaker     = 3
-	MinAttemptsForFaultRate = 10 // fewer attempts within faultRatePeriod open no breaker by their rate of faults
+	MinAttemptsForFaultRate = 10 // after fewer attempts within faultRatePeriod, the rate of faults does not open a breaker
 	faultRatePeriod         = time.Minute
 	BreakerOpenFor          = 5 * time.Second
 )
 
-// ErrHealthUnknown is reported after an attempt that was neither a success nor a fault of the
-// server or carrier.
+// ErrHealthUnknown is the result of an attempt that was neither a success nor a fault of the server
+// or carrier.
 var ErrHealthUnknown = errors.New("nothing is known about the part")
 
 // Health is the health of one server or carrier.
@@ -33,13 +33,13 @@ type Health struct {
 	Since time.Time
 	// Why is the last fault, without private data; empty while up.
 	Why string
-	// CertificateEnd is when a mail server's certificate expires, as of its last connection; zero
-	// if none of the last week was by TLS.
+	// CertificateEnd is when a mail server's certificate expires, as its last connection showed;
+	// zero if no connection of the last week used TLS.
 	CertificateEnd time.Time
 }
 
-// Breaker is the circuit breaker of one mail server or carrier: it counts faults, opens, and keeps
-// the reason. Its caller decides which results are faults. Safe for concurrent use.
+// Breaker is the circuit breaker of one mail server or carrier. It counts faults, opens after too
+// many, and keeps the reason. Its caller decides which results are faults. Safe for concurrent use.
 type Breaker struct {
 	breaker *gobreaker.TwoStepCircuitBreaker[struct{}]
 
@@ -51,8 +51,9 @@ type Breaker struct {
 	onHealthChange func(Health)
 }
 
-// NewBreaker makes a breaker that opens after three faults in a row. With byRate it counts anew
-// each minute, and also opens if at least half of ten or more attempts in that minute are faults.
+// NewBreaker makes a breaker that opens after three faults in a row. With byRate, it also opens if
+// at least half of ten or more attempts within a minute are faults; its counts start anew each
+// minute.
 func NewBreaker(name string, byRate bool) *Breaker {
 	b := &Breaker{current: Health{Server: name, Up: true}, changed: make(chan struct{})}
 	settings := gobreaker.Settings{
@@ -72,7 +73,7 @@ func NewBreaker(name string, byRate bool) *Breaker {
 }
 
 // Allow admits an attempt; false while the breaker is open. Call report once with the result of the
-// attempt: nil is success, ErrHealthUnknown leaves the breaker as it is, and any other error is a
+// attempt. nil is a success, ErrHealthUnknown leaves the breaker as it is, and any other error is a
 // fault. The text of a fault becomes Health.Why.
 func (b *Breaker) Allow() (report func(result error), ok bool) {
 	done, err := b.breaker.Allow()
@@ -89,8 +90,9 @@ func (b *Breaker) Allow() (report func(result error), ok bool) {
 	}, true
 }
 
-// Recheck runs check as an attempt while the breaker is open and would admit one: without traffic
-// nothing else shows that the part is back. check has BreakerOpenFor, since attempts wait for it.
+// Recheck runs check as an attempt, if the breaker is open and would admit one: without traffic,
+// only a check can show that the server or carrier works again. check may take BreakerOpenFor at
+// most, since attempts wait for it.
 func (b *Breaker) Recheck(ctx context.Context, check func(context.Context) error) {
 	if b.AttemptsAllowed() != 1 {
 		return
@@ -107,11 +109,11 @@ func (b *Breaker) Recheck(ctx context.Context, check func(context.Context) error
 }
 
 // onStateChange updates Health after a change of the breaker's state. If Up has changed, it calls
-// the function that OnHealthChange was given.
+// the function that was passed to OnHealthChange.
 func (b *Breaker) onStateChange(to gobreaker.State) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	defer panics.Recover(panics.Other) // an attempt has ended: a panic of onHealthChange must not change its outcome
+	defer panics.Recover(panics.Other) // the attempt has ended, and a panic of onHealthChange must not change its outcome
 	close(b.changed)
 	b.changed = make(chan struct{})
 	up := to == gobreaker.StateClosed
@@ -155,7 +157,8 @@ func (b *Breaker) State() (gobreaker.State, <-chan struct{}) {
 const UnlimitedAttempts = math.MaxInt
 
 // AttemptsAllowed returns how many attempts Allow would admit now: UnlimitedAttempts while the
-// breaker is closed; 0 while it is open; after BreakerOpenFor 1, unless that attempt is under way.
+// breaker is closed, 0 while it is open, and 1 after BreakerOpenFor, until that attempt is under
+// way.
 func (b *Breaker) AttemptsAllowed() int {
 	switch b.breaker.State() {
 	case gobreaker.StateClosed:

@@ -10,7 +10,7 @@ import (
 )
 
 // The greatest lengths of an address and of its local part, in octets (RFC 5321 section 4.5.3.1;
-// for the address erratum 1690 to RFC 3696).
+// for the address, erratum 1690 to RFC 3696).
 const (
 	maxAddress   = 254
 	maxLocalPart = 64
@@ -23,10 +23,10 @@ const (
 	maxFoldedLine = 76
 )
 
-// checkRecipientFields checks the fields that differ between recipients, and returns the recipient
-// and the Message-ID with their domains as A-labels. problem names the wrong field and not its
-// value; "" if nothing is wrong. checkRecipientFields and checkSharedFields stop header injection:
-// they reject every character that could end a line or a bracket.
+// checkRecipientFields checks the fields that differ between recipients. It returns the recipient
+// and the Message-ID with their domains as A-labels. problem names the wrong field but not its
+// value; "" if nothing is wrong. checkRecipientFields and checkSharedFields prevent header
+// injection: they reject every character that could end a line or a bracket.
 func (m Mail) checkRecipientFields() (to, id string, problem SafeError) {
 	ok := false
 	if to, ok = normalizeAddress(m.To); !ok {
@@ -64,10 +64,10 @@ func (m Mail) checkSharedFields() (from *mail.Address, problem SafeError) {
 	return from, ""
 }
 
-// ParseSender parses the field From, and returns the address with its domain as A-labels.
+// ParseSender parses the field From. It returns the address with its domain as A-labels.
 func ParseSender(text string) (from *mail.Address, ok bool) {
 	from, err := mail.ParseAddress(text)
-	// the decoded name is checked too, since an encoded word can hide control characters
+	// the decoded name is checked, too, since an encoded word can hide control characters
 	if err != nil || unfitForHeader(text) || unfitForHeader(from.Name) {
 		return nil, false
 	}
@@ -75,15 +75,15 @@ func ParseSender(text string) (from *mail.Address, ok bool) {
 	return from, ok
 }
 
-// unfitForHeader reports whether a text has control characters or line breaks, or is not UTF-8:
-// no header can carry it.
+// unfitForHeader reports whether no header can carry a text: it has control characters or line
+// breaks, or is not UTF-8.
 func unfitForHeader(s string) bool {
 	return !utf8.ValidString(s) || strings.ContainsFunc(s, isControlOrLineBreak)
 }
 
-// normalizeAddress returns an address with its domain as A-labels; false if the text is not a
-// dot-atom@domain (RFC 5322 section 3.4.1, RFC 6531). The dot-atom may be quoted because of its
-// dots. All else in quotes, comments and address literals are refused.
+// normalizeAddress returns an address with its domain as A-labels. It returns false if the text is
+// not a dot-atom@domain (RFC 5322 section 3.4.1, RFC 6531). The dot-atom may be quoted because of
+// its dots. Other quoted texts, comments and address literals are refused.
 func normalizeAddress(text string) (string, bool) {
 	at := strings.LastIndexByte(text, '@')
 	if at < 1 || at > maxLocalPart || !utf8.ValidString(text) {
@@ -106,8 +106,8 @@ func isDotAtom(local string) bool { return isDotted(local, isForbiddenInAtom) }
 
 func isHostName(domain string) bool { return isDotted(domain, notLetterDigitHyphen) }
 
-// isDotted reports whether no part of a text between its dots is empty or has a forbidden
-// character.
+// isDotted reports whether each part of a text between its dots has characters, and none that is
+// forbidden.
 func isDotted(text string, forbidden func(rune) bool) bool {
 	for part := range strings.SplitSeq(text, ".") {
 		if part == "" || strings.ContainsFunc(part, forbidden) {
@@ -125,7 +125,7 @@ func isIDHeader(name, value string) bool {
 }
 
 // isLettersDigitsHyphens reports whether s has only ASCII letters, digits and hyphens. No encoding
-// changes these.
+// changes such a text.
 func isLettersDigitsHyphens(s string) bool {
 	return !strings.ContainsFunc(s, notLetterDigitHyphen)
 }

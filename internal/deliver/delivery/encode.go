@@ -23,11 +23,11 @@ type unfilledMail interface {
 }
 
 // MailEncoder encodes mails for SMTP. It keeps the encoded parts of each form, with placeholders in
-// place of the fill, so that most mails are only filled in. The zero MailEncoder is ready; safe for
+// place of the fill, so that most mails only need the fill. The zero MailEncoder is ready; safe for
 // concurrent use.
 type MailEncoder struct {
 	mu      sync.RWMutex
-	cached  map[sharedPartsKey]*sharedParts // a nil entry: mails with this key are encoded one by one
+	cached  map[sharedPartsKey]*sharedParts // if the entry of a key is nil, its mails are encoded one by one
 	buffers sync.Pool                       // of *RenderedMail
 }
 
@@ -39,7 +39,7 @@ type sharedPartsKey struct {
 	token  int // length of Mail.Token
 }
 
-// maxKeptParts bounds the forms whose parts are kept, some 7 KB each.
+// maxKeptParts bounds the forms whose parts are kept; the parts of a form take some 7 KB.
 const maxKeptParts = 512
 
 // sharedParts are the encoded parts that mails of one form have in common.
@@ -56,8 +56,8 @@ type encodedPart struct {
 }
 
 // placeholderCharacters stand for the characters of a fill while a form is encoded. They are
-// control characters, which neither templates nor settings have. None is white space, which
-// templates trim.
+// control characters, since neither templates nor settings have such characters. None of them is
+// white space, which templates trim.
 const placeholderCharacters = "\x01\x02\x03\x04\x05\x06\x07\x08\x0e\x0f\x10\x11\x12\x13\x14\x15\x16\x17\x18\x19\x1a\x1b\x1c\x1d\x1e\x1f\x7f"
 
 // tokenPlaceholder stands for each character of a token. URLs have it as it is (RFC 3986 section
@@ -95,7 +95,7 @@ func (e *MailEncoder) Release(r *RenderedMail) {
 }
 
 // partsOf returns the kept parts of a mail's form. If there are none, it encodes the form and keeps
-// its parts, or, if placeholders do not work for this mail, encodes the mail alone.
+// its parts. If placeholders do not work for this mail, it encodes only the mail.
 func (e *MailEncoder) partsOf(m Mail) (*sharedParts, *Error) {
 	key := sharedPartsKey{m.Form, m.SharedFields, len(m.Fill), len(m.Token)}
 	e.mu.RLock()
@@ -139,9 +139,9 @@ func (e *MailEncoder) keepParts(key sharedPartsKey, p *sharedParts) {
 	e.cached[key] = p
 }
 
-// partsWithPlaceholders returns the parts of a form, with placeholders. It returns nil if filling
-// them in does not give the texts of the mail: a template may escape its code, as in an address, or
-// have a condition on it.
+// partsWithPlaceholders returns the parts of a form, with placeholders. It returns nil if the parts
+// with the fill differ from the texts of the mail: a template may escape its code, as in an
+// address, or have a condition on the code.
 func partsWithPlaceholders(m, filled Mail, from *mail.Address) *sharedParts {
 	fill, token := m.Fill, m.Token
 	m.Fill, m.Token = placeholderCharacters[:len(fill)], strings.Repeat(string(tokenPlaceholder), len(token))
@@ -245,9 +245,10 @@ func appendField(out []byte, name, value string) []byte {
 	return append(out, '\r', '\n')
 }
 
-// appendMail appends a mail: text, then HTML (RFC 2046 section 5.1.4: the best alternative is the
-// last). References and X-Entity-Ref-ID have the send's ID, so that Gmail makes a thread of each
-// send: two mails of one subject would be one thread, with the newer code folded away.
+// appendMail appends a mail: its text, then its HTML (RFC 2046 section 5.1.4: the best alternative
+// is the last). References and X-Entity-Ref-ID have the send's ID, so that Gmail makes a thread of
+// each send. Otherwise two mails with one subject would be one thread, in which Gmail folds the
+// newer code away.
 func (p *sharedParts) appendMail(out []byte, m Mail, to, id string) []byte {
 	const textHead = "Content-Transfer-Encoding: quoted-printable\r\nContent-Type: text/plain; charset=UTF-8\r\n\r\n"
 	const htmlHead = "Content-Transfer-Encoding: quoted-printable\r\nContent-Type: text/html; charset=UTF-8\r\n\r\n"
@@ -274,7 +275,7 @@ func (p *sharedParts) appendMail(out []byte, m Mail, to, id string) []byte {
 }
 
 // boundaryOf derives the boundary of the parts from the Message-ID, so that two tries have the same
-// bytes. The ID has the send's random ID, so no content contains the boundary.
+// bytes. The Message-ID contains the random ID of the send, so no content contains the boundary.
 func boundaryOf(id string) (boundary [48]byte) {
 	const label = "boundary of "
 	var text [len(label) + maxAddress]byte

@@ -19,8 +19,8 @@ type Encryption struct {
 	Implicit bool      // TLS from the first byte, not by STARTTLS
 	Issuer   string    // of the server's certificate
 	Until    time.Time // when the certificate expires
-	// Unverified is why the certificate could not be verified, where the mode goes on without; nil:
-	// it was.
+	// Unverified is why the certificate could not be verified, if the mode goes on without
+	// verification; nil: it was verified.
 	Unverified error
 }
 
@@ -44,16 +44,16 @@ type LastCertificate struct {
 	unverified   sync.Once
 }
 
-// OnUnverified has f called at the first mail with an unverified certificate, with the reason. Call
-// it before the first mail.
+// OnUnverified sets the function that is called, with the reason, at the first mail with an
+// unverified certificate. Call OnUnverified before the first mail.
 func (l *LastCertificate) OnUnverified(f func(why error)) { l.onUnverified = f }
 
 // certificateKnownFor is how long the end of a certificate is known: a server that is no longer
 // used may have another one by now.
 const certificateKnownFor = 7 * 24 * time.Hour
 
-// NoteCertificate notes the certificate of a connection; nil: the connection is unencrypted. The
-// end of an unverified certificate changes nothing, so it is not noted.
+// NoteCertificate notes when the certificate of a connection expires; nil: the connection is not
+// encrypted. If the certificate is unverified, its end does not matter and is not noted.
 func (l *LastCertificate) NoteCertificate(state *tls.ConnectionState, unverified error) {
 	switch {
 	case unverified != nil && l.onUnverified != nil:

@@ -11,17 +11,17 @@ import (
 type ErrorClass string
 
 const (
-	// Rejected: refused for good. Not accepted, and another try would be refused too.
+	// Rejected: the server or carrier refused the message for good, and would refuse it again.
 	Rejected ErrorClass = "rejected"
 	// Temporary: certainly not accepted. Another try may succeed.
 	Temporary ErrorClass = "temporary"
 	// Unknown: the whole mail, or some of an HTTP request, was written, and no clear answer came.
-	// The server may have accepted it (RFC 1047), so it must not be sent again automatically,
-	// refunded or called failed.
+	// The server may have accepted the message (RFC 1047). So it must not be sent again
+	// automatically, refunded or called failed.
 	Unknown ErrorClass = "unknown"
 )
 
-// The stages of one delivery, in order. StageRequest and StageAnswer are those of a provider's HTTP
+// The stages of one delivery, in order. StageRequest and StageAnswer belong to a provider's HTTP
 // API.
 const (
 	StagePrepare     = "message" // checking and rendering, before anything is dialled
@@ -44,8 +44,8 @@ const (
 // fault.
 const ReasonTemplate = "template"
 
-// ErrConnLimit says that the mail server takes no more connections than it has, and all of these
-// stayed in use.
+// ErrConnLimit says that the mail server takes no more connections than it has, and that all of
+// them stayed in use.
 const ErrConnLimit = SafeError("the server takes no more connections")
 
 // ErrPace says that as many mails have begun within a minute as the mail server may get.
@@ -53,8 +53,8 @@ const ErrConnLimit = SafeError("the server takes no more connections")
 const ErrPace = SafeError("the server gets no more mails in this minute (per_minute)")
 
 // Error describes why a mail or a text message was not accepted, for all callers up to the row in
-// the database. Neither it nor the errors that it wraps have the recipient, the credentials or the
-// content: the server's words may repeat them, and are redacted by RedactReply.
+// the database. Neither an Error nor an error that it wraps has the recipient, the credentials or
+// the content. The server's words may repeat these, so RedactReply redacts them.
 type Error struct {
 	Class ErrorClass
 	Stage string
@@ -62,28 +62,29 @@ type Error struct {
 	// readable reply came.
 	Status int
 	// Code is the enhanced status code such as "5.1.1", or a carrier's or provider's own code such
-	// as "isv.MOBILE_NUMBER_ILLEGAL"; empty if the reply has nothing like a code. 5.7.x is policy,
-	// not a bad address.
+	// as "isv.MOBILE_NUMBER_ILLEGAL"; empty if the reply has no code. 5.7.x is about policy, not
+	// about a bad address.
 	Code string
 	// Text has the mail server's words, redacted by RedactReply; empty for a failed login, and for
 	// carriers.
 	Text string
 	// About is the subject of the failure.
 	About About
-	// Reason is the reason of a rejection that is stored with a send, such as ReasonTemplate; empty
-	// for others.
+	// Reason is the reason of a rejection, such as ReasonTemplate, if a reason is stored with the
+	// send; otherwise empty.
 	Reason string
 	// RetryAfter is the wait that the carrier or provider asked for, with Temporary; 0: none.
 	RetryAfter time.Duration
-	// Hold is how long the carrier takes no messages for this recipient; 0: it set no hold.
+	// Hold is how long the carrier takes no messages for this recipient; 0: the carrier has no
+	// hold.
 	Hold time.Duration
-	// Elsewhere: this server or carrier refuses the message for good, and another one may take it,
-	// such as one that reaches the number, or takes addresses of this form.
+	// Elsewhere: this server or carrier refuses the message for good, but another may take it, for
+	// example because it reaches the number or takes addresses of this form.
 	Elsewhere bool
-	// Crowded: the mail server may say that it has too many connections or mails of us.
+	// Crowded: the mail server may mean that it has too many connections or mails of this service.
 	Crowded bool
-	// ConnectionEnds: the mail server closes the connection, or the command of its next reply is
-	// not known.
+	// ConnectionEnds: the mail server closes the connection, or it is unknown to which command its
+	// next reply belongs.
 	ConnectionEnds bool
 	// Err is a cause that the reply does not say, in our own words; nil if there is none.
 	Err error
@@ -104,11 +105,11 @@ func (e *Error) Error() string {
 	return text
 }
 
-// ReplyCodes returns status and code as rows have them, such as "550 5.1.1".
+// ReplyCodes returns status and code in the form of the rows, such as "550 5.1.1".
 func (e *Error) ReplyCodes() string { return FormatReplyCodes(e.Status, e.Code) }
 
-// FormatReplyCodes returns a status and a code as rows have them, such as "550 5.1.1"; a status of
-// 0 is left out.
+// FormatReplyCodes returns a status and a code in the form of the rows, such as "550 5.1.1". A
+// status of 0 is left out.
 func FormatReplyCodes(status int, code string) string {
 	if status == 0 {
 		return code
@@ -116,14 +117,14 @@ func FormatReplyCodes(status int, code string) string {
 	return strings.TrimSpace(strconv.Itoa(status) + " " + code)
 }
 
-// MayBeAccepted reports whether the message may have been accepted: without an error, or if it is
-// Unknown.
+// MayBeAccepted reports whether the message may have been accepted: there is no error, or its class
+// is Unknown.
 func (e *Error) MayBeAccepted() bool { return e == nil || e.Class == Unknown }
 
 // Unwrap returns Err.
 func (e *Error) Unwrap() error { return e.Err }
 
-// SafeError is an error in our own words, so it has nothing private.
+// SafeError is an error in the service's own words, so it contains nothing private.
 type SafeError string
 
 func (s SafeError) Error() string { return string(s) }

@@ -14,8 +14,8 @@ func WithStop(ctx context.Context, stopping <-chan struct{}) context.Context {
 	return context.WithValue(ctx, stopKey{}, stopping)
 }
 
-// Stopping returns the channel of WithStop; nil: there is none. Once it is closed, no message
-// should wait for its turn.
+// Stopping returns the channel of WithStop; nil: ctx has none. When the channel is closed, messages
+// should stop waiting for their turn.
 func Stopping(ctx context.Context) <-chan struct{} {
 	stopping, _ := ctx.Value(stopKey{}).(<-chan struct{})
 	return stopping
@@ -29,16 +29,17 @@ func WithHandover(ctx context.Context) context.Context {
 	return context.WithValue(ctx, handoverKey{}, new(atomic.Bool))
 }
 
-// SetHandover says that a provider may have the attempt's message, from the first byte of the final
-// dot or of a request on; or that the provider certainly has not. After a panic, which returns
-// nothing, HandedOver has the answer.
+// SetHandover says whether a provider may have the attempt's message: from the first byte of the
+// final dot or of a request on, it may. After a panic, the attempt returns nothing, and HandedOver
+// has the answer.
 func SetHandover(ctx context.Context, may bool) {
 	if attempt, ok := ctx.Value(handoverKey{}).(*atomic.Bool); ok {
 		attempt.Store(may)
 	}
 }
 
-// HandedOver returns what SetHandover last said of the attempt; false if it said nothing.
+// HandedOver returns the last value that SetHandover set for the attempt; false if it was not
+// called.
 func HandedOver(ctx context.Context) bool {
 	attempt, ok := ctx.Value(handoverKey{}).(*atomic.Bool)
 	return ok && attempt.Load()

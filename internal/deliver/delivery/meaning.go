@@ -17,11 +17,11 @@ const (
 	MissingMailbox Meaning = "missing" // there is no such mailbox
 	AnotherReason  Meaning = "other"   // policy, quota, rate, a block list, spam, a full mailbox
 	RefusedSender  Meaning = "sender"  // the sender's address is refused
-	TooFast        Meaning = "fast"    // too many mails in a second or a minute, so the same mail is taken soon
+	TooFast        Meaning = "fast"    // too many mails in a second or a minute: the server will soon take the same mail
 )
 
-// MeaningOf reads the words of a reply, before they are redacted. Addresses, hosts and URLs are
-// left out, since a mailbox may be called spam@. A reply that may have another reason has
+// MeaningOf reads the words of a reply, before they are redacted. It ignores addresses, hosts and
+// URLs, since a mailbox may be called spam@. A reply that may have another reason has
 // AnotherReason, even if it also says that the mailbox is missing.
 func MeaningOf(reply string) Meaning {
 	reply = strings.ToLower(reply[:min(len(reply), maxReplyBytes)])
@@ -63,13 +63,13 @@ var (
 // anAddress stands for an address that was left out.
 const anAddress = "rcpt"
 
-// The tables of words, as plainWords has them: without accents and punctuation. "*" stands for any
-// ending of a word. Chinese and Japanese have no blanks between words, so their phrases match
+// The tables of words, in the form of plainWords: without accents and punctuation. "*" stands for
+// any ending of a word. Chinese and Japanese have no blanks between words, so their phrases match
 // anywhere.
 var (
-	// noReasons are removed first: they sound like another reason or a missing mailbox, but mean
-	// neither, as a list of recipients, or Exchange Online's "access denied" for an address that
-	// its directory lacks.
+	// noReasons are removed first. They sound like another reason or a missing mailbox but mean
+	// neither, such as a list of recipients, or Exchange Online's "access denied" for an address
+	// that its directory lacks.
 	noReasons = phrases("relay recipient table, not listed, address rejected access denied, unknown error, unknown reason, unknown host, " +
 		"reason unknown, cause unknown, invalid message, invalid header, invalid command, invalid response")
 
@@ -110,7 +110,7 @@ var (
 		// relay, host, network
 		"relay*, loop, loops, hops, client, ip, ptr, dns, rdns, reverse, network, country, relais, 中继, 中繼, 转发, 轉發")
 
-	// weakReasons mean another reason, too, but a phrase for a missing mailbox goes before them.
+	// weakReasons mean another reason, but a phrase for a missing mailbox has precedence over them.
 	weakReasons = phrases("拒绝, 拒絕, 拒收, 拒否")
 
 	// missing alone means that the mailbox does not exist.
@@ -136,8 +136,8 @@ var (
 		"desconhecid*, nao existe*, nao encontrad*, nao foi encontrad*, sconosciut*, non esiste, non trovat*, inesistente*, non valid*, " +
 		"onbekend, bestaat niet, не существ*, не найден*, неизвест*, удален*, не зарегистрирован*")
 
-	// invalid must follow its noun more closely than missingAfter: farther away it may be about
-	// something else.
+	// invalid must stand closer to its noun than missingAfter: farther away it may belong to
+	// another noun.
 	invalid = phrases("invalid*, not valid, not a valid, is wrong, ungultig*, ungueltig*, no es valid*, non valid*, nest pas valid*, недействител*")
 
 	missingBefore = phrases("no such, no such local, no such mail, no such virtual, unknown, invalid, nonexistent, non existent, undeliverable, wrong, bad, " +
@@ -146,7 +146,7 @@ var (
 		"неизвестн*, несуществ*, недействительн*")
 )
 
-// phrases splits lists at commas, and returns each phrase as it stands in plainWords.
+// phrases splits lists at commas, and returns each phrase in the form of plainWords.
 func phrases(lists ...string) (all []string) {
 	for phrase := range strings.SplitSeq(strings.Join(lists, ","), ",") {
 		words := plainWords(phrase)
@@ -161,8 +161,8 @@ func phrases(lists ...string) (all []string) {
 	return all
 }
 
-// plainWords returns a text without accents, apostrophes and punctuation, its words between single
-// blanks.
+// plainWords returns a text without accents, apostrophes and punctuation, with a single blank
+// between words.
 func plainWords(text string) string {
 	fields := strings.FieldsFunc(strings.Map(func(r rune) rune {
 		if unicode.Is(unicode.Mn, r) || r == '\'' || r == '’' {
@@ -177,8 +177,8 @@ func containsAny(text string, phrases []string) bool {
 	return slices.ContainsFunc(phrases, func(phrase string) bool { return strings.Contains(text, phrase) })
 }
 
-// containsPair reports whether a phrase of then follows one of first, with at most gap words
-// between them.
+// containsPair reports whether a phrase of `first` is followed by a phrase of `then`, with at most
+// gap words between the two.
 func containsPair(text string, first, then []string, gap int) bool {
 	for _, phrase := range first {
 		for rest, found := cutAfter(text, phrase); found; rest, found = cutAfter(rest, phrase) {

@@ -1,11 +1,11 @@
 // Package delivery has the types that mail servers and carriers share: the mail to send, rendered
-// to bytes, the result for an accepted message, and the error for one that was not accepted.
+// to bytes, the result of an accepted message, and the error of a message that was not accepted.
 // Package [sendcode/internal/deliver/delivery/mailserver] sends mails. Without a mail server,
-// [sendcode/internal/deliver/delivery/mailbox] receives them on the same machine. Package sms sends
-// text messages.
+// [sendcode/internal/deliver/delivery/mailbox] receives mails on the same machine. Package sms
+// sends text messages.
 //
-// A mail's parts are encoded once for all mails of a form; the recipient, the ID, the date and the
-// code are written into each.
+// The common parts of a form are encoded once for all its mails. The recipient, the ID, the date
+// and the code are written into each mail.
 package delivery
 
 import (
@@ -19,19 +19,19 @@ import (
 // a bounce. No mail for it leaves the machine: the domain is reserved (RFC 6761 section 6.2).
 const SimulatorDomain = "simulator.test"
 
-// Mail is one mail, rendered completely before anything is dialled.
-// The same Mail gives the same bytes on every try.
+// Mail is one mail, completely rendered before a connection is opened. The same Mail has the same
+// bytes in every try.
 type Mail struct {
 	// MessageID is the Message-ID without angle brackets, "<send id>.<HMAC>@<sending domain>".
 	MessageID string
 	SharedFields
-	// To is a bare addr-spec. A non-ASCII local part needs a server with SMTPUTF8 (RFC 6531). A
-	// non-ASCII domain does not: it is sent as an A-label.
+	// To is an address without a name. A non-ASCII local part needs a server with SMTPUTF8 (RFC
+	// 6531). A non-ASCII domain does not, since it is sent as an A-label.
 	To string
 	// Subject is one line of any UTF-8.
 	Subject string
-	// Text is the plain part; required. HTML is the other alternative; without it the mail is plain
-	// text.
+	// Text is the plain part; required. HTML is the other alternative; if it is empty, the mail is
+	// plain text.
 	Text, HTML string
 	// If Form is set, Subject, Text and HTML are empty: they come from Form with Fill, the code and
 	// the support reference, and Token, the end of a link, put in. So the common parts of a form's
@@ -43,18 +43,18 @@ type Mail struct {
 	IDHeaders map[string]string
 	// Date becomes the Date header, in UTC, whole seconds.
 	Date time.Time
-	// Stranger: anyone may have chosen the recipient, and so the server's answer to RCPT and its
-	// delay. A failure at RCPT or later is the recipient's. After 5 s, the wait for the answer ends
-	// when GivesWay returns true; nil: at once.
+	// Stranger: anyone may have chosen the recipient, and therefore the server's answer to RCPT and
+	// its delay. So a failure at RCPT or later is the recipient's. After 5 s, the wait for the
+	// answer ends when GivesWay returns true; if GivesWay is nil, at once.
 	Stranger bool
 	GivesWay func() bool
-	// Used are the servers of earlier mails with the same code, as Result.Provider. Others are
-	// tried first, if they are well. Took are those that took one.
+	// Used are the servers of earlier mails with the same code, by Result.Provider; other servers
+	// are tried first, if they work. Took are the servers of Used that accepted a mail.
 	Used, Took []string
 }
 
-// UnusedFirst returns all in their order, but healthy ones with names that are not in used go
-// first.
+// UnusedFirst returns all elements in their order, except that healthy ones whose names are not in
+// used come first.
 func UnusedFirst[T any](all []T, used []string, name func(T) string, isWell func(T) bool) []T {
 	if len(used) == 0 {
 		return all
@@ -70,19 +70,19 @@ func UnusedFirst[T any](all []T, used []string, name func(T) string, isWell func
 	return append(first, last...)
 }
 
-// SharedFields are the fields that mails of one form may share: a [MailEncoder] keeps parts for
-// each form with the same fields. TestEverySharedFieldIsSent fails for a field that is not checked,
-// or that one kind of server does not send.
+// SharedFields are the fields that mails of one form may share. A [MailEncoder] keeps parts for
+// each form with the same fields. TestEverySharedFieldIsSent fails if a field is not checked, or if
+// one kind of server does not send it.
 type SharedFields struct {
-	// From is "Name <addr>" as configured; its address is the envelope sender too, so bounces come
-	// back.
+	// From is "Name <addr>" as configured. Its address is also the sender of the envelope, so that
+	// bounces come back.
 	From string
 	// Language is a BCP 47 tag and becomes Content-Language; may be empty.
 	Language string
 }
 
-// WithTexts returns m with Subject, Text and HTML from its Form; without a Form, it returns m. The
-// error is of Form.Texts.
+// WithTexts returns m with Subject, Text and HTML from its Form. Without a Form, it returns m
+// unchanged. Error: that of Form.Texts.
 func (m Mail) WithTexts() (filled Mail, err error) {
 	if m.Form != nil {
 		m.Subject, m.Text, m.HTML, err = m.Form.Texts(m.Fill, m.Token)
@@ -98,7 +98,7 @@ type Result struct {
 	Provider string
 	// CarrierID is the carrier's ID of the message; empty for mails, and if the carrier gave none.
 	CarrierID string
-	// ReplyCodes is the reply as rows have it, such as "250 2.0.0"; see [FormatReplyCodes].
+	// ReplyCodes is the reply in the form of the rows, such as "250 2.0.0"; see [FormatReplyCodes].
 	ReplyCodes string
 	// Took is the time from the call to the outcome, waiting for a connection included.
 	Took time.Duration
@@ -110,14 +110,14 @@ type RenderedMail struct {
 	Message Mail
 	// From and To are the addresses of the envelope, with the domains as A-labels.
 	From, To string
-	// UTF8: From or To has a non-ASCII local part, so the server must offer SMTPUTF8 (RFC 6531).
+	// UTF8: From or To has a non-ASCII local part. So the server must offer SMTPUTF8 (RFC 6531).
 	UTF8 bool
 	// Content is the mail (RFC 5322), every line ending with CRLF.
 	Content []byte
 	// Private are the texts that the server's replies must not repeat into a log.
 	Private PrivateData
-	// OtherIsFree reports whether another server that is up is tried next: then silence is waited
-	// for less long. It may be nil.
+	// OtherIsFree reports whether another server that is up is tried next. Then this server's
+	// silence is tolerated for a shorter time. It may be nil.
 	OtherIsFree func() bool
 }
 

@@ -11,7 +11,7 @@ import (
 type replyRow struct {
 	stages   string
 	statuses string // a status; "4xx": all that begin with 4; "0": no reply that can be read
-	codes    string // enhanced status codes (RFC 3463); "4.7.": all that begin so; "-": none
+	codes    string // enhanced status codes (RFC 3463); "4.7.": all codes that begin with it; "-": no code
 	says     string // Meanings; "-": NoMeaning
 	class    ErrorClass
 	about    About
@@ -36,39 +36,40 @@ const (
 const (
 	// noMailboxCodes are about the mailbox, its domain, its syntax, a moved mailbox, and a domain
 	// that takes no mail (RFC 7505). Other codes 5.1.x are about the sender or a relay, or have no
-	// fixed meaning, such as 5.1.0, and 5.1.90, which is our daily limit at Exchange Online.
+	// fixed meaning, such as 5.1.0, and 5.1.90, which is Exchange Online's daily limit for the
+	// sender.
 	noMailboxCodes = "5.1.1 5.1.2 5.1.3 5.1.6 5.1.10"
-	// vagueCodes say no more than the reply's code: none, 5.0.0, and 5.5.0, which Outlook.com gives
-	// for any unavailable mailbox.
+	// vagueCodes say no more than the reply's status: no code, 5.0.0, and 5.5.0, which Outlook.com
+	// sends for any unavailable mailbox.
 	vagueCodes = "- 5.0.0 5.5.0"
-	// closedCodes name a disabled mailbox, and for Exchange Online an address that its domain's
-	// directory lacks.
+	// closedCodes say that a mailbox is disabled or, from Exchange Online, that the domain's
+	// directory lacks an address.
 	closedCodes = "5.2.1 5.4.1"
 )
 
 // replies has the rows of all replies; the first that fits counts.
 var replies = []replyRow{
-	// No reply. After the final dot the server may have the mail (RFC 1047), and its content may
-	// have broken the server.
+	// No reply. After the final dot the server may have accepted the mail (RFC 1047), and the
+	// mail's content may have caused the server's failure.
 	{StageDot, "0 2xx 3xx", "", "", Unknown, AboutMessage, ends},
-	// A wrong greeting comes from a web server or TLS, and a reply that does not fit its command is
-	// broken, too. Neither is about the mail, so another server gets it.
+	// A greeting of another kind comes from a web server or TLS. A reply that does not fit its
+	// command is a fault, too. Neither is about the mail, so another server gets it.
 	{"", "0 2xx 3xx", "", "", Temporary, AboutServer, ends},
 
 	// The server closes the connection (RFC 5321 section 3.8).
 	{"", "421", "", "", Temporary, AboutConnection, crowded | ends},
 	// TLS not available (RFC 3207); the login cannot be checked now (RFC 4954).
 	{StageTLS + " " + StageAuth, "454", "", "", Temporary, AboutAccount, 0},
-	// It takes nothing over the network for now (RFC 3463 section 3.4); Postfix and Exchange say so
-	// of one connection.
+	// The server accepts nothing over the network at present (RFC 3463 section 3.4). Postfix and
+	// Exchange mean only one connection by this code.
 	{"", "4xx", "4.3.2", "", Temporary, AboutConnection, crowded},
-	// At the login a password must be changed (RFC 4954 section 6); otherwise this is Microsoft's
-	// limit of three mails together.
+	// At the login, 432 means that the password must be changed (RFC 4954 section 6). Later it is
+	// Microsoft's limit of three mails at once.
 	{StageAuth, "432", "", "", Temporary, AboutAccount, 0},
 	{"", "432", "", "", Temporary, AboutConnection, crowded},
 
-	// Before MAIL the server knows nothing of the mail.
-	// A greeting of 4xx is about the load, too: nothing else is known yet.
+	// Before MAIL the server knows nothing of the mail. A greeting of 4xx is also about the load:
+	// no other reason is known yet.
 	{StageHello, "4xx", "", "", Temporary, AboutServer, crowded},
 	// Throttling at Amazon, which has no enhanced code; 454 4.7.1 of Postfix denies relaying to a
 	// domain, see below.
@@ -76,30 +77,29 @@ var replies = []replyRow{
 	// Rate (RFC 3463 section 3.8), storage.
 	{beforeMail + " " + StageMail, "452 454", "", "", Temporary, AboutAccount, crowded},
 	{beforeMail + " " + StageMail, "4xx", "4.7.", "", Temporary, AboutAccount, crowded},
-	// It has a fault, as one of its disk, or looks the sender up.
+	// The server has a fault, for example of its disk, or cannot look up the sender.
 	{beforeMail + " " + StageMail, "4xx", "", "", Temporary, AboutServer, 0},
-	// It wants no mail of us; another server may (RFC 7504 for the greeting).
+	// The server wants no mail of this service; another server may (RFC 7504 for the greeting).
 	{beforeMail, "5xx", "", "", Temporary, AboutAccount, 0},
 
-	// Our authentication or encryption is refused (RFC 4954 section 6): a login that was good has
-	// ended with it, and a fresh connection has another one.
+	// The login or its encryption is refused (RFC 4954 section 6). A login that was valid has ended
+	// with the connection; a new connection logs in again.
 	{"", "530 534 535 538", "", "", Temporary, AboutAccount, ends},
-	// Not the time for this command (RFC 5321 section 4.3.2): the connection has a past, whatever
-	// code or words say of a mailbox.
+	// "Bad sequence of commands" (RFC 5321 section 4.3.2): earlier commands on this connection are
+	// the cause, even if code or words name a mailbox.
 	{StageMail + " " + StageRcpt + " " + StageData, "503", "", "", Rejected, AboutConnection, 0},
-	// Mailtrap says so of its pace (550 5.7.0 at DATA), for good by its code.
+	// Mailtrap refuses a too fast pace so (550 5.7.0 at DATA), although the code means "for good".
 	{fromRcpt, "5xx", "", string(TooFast), Temporary, AboutPace, crowded},
-	// No recipient was named yet: the sender may not use this server, or its address is malformed
-	// for it. Another server may take it.
+	// No recipient was named yet. The sender may not use this server, or the server calls the
+	// sender's address malformed. Another server may take the mail.
 	{StageMail, "5xx", "", "", Rejected, AboutSender, elsewhere},
-	// The same later (RFC 3463 section 3.2; 5.7.60 and 5.2.252 of Exchange): Postfix says it at
-	// RCPT, Exchange after the final dot.
+	// The same refusal of the sender after MAIL (RFC 3463 section 3.2; 5.7.60 and 5.2.252 of
+	// Exchange): Postfix sends it at RCPT, Exchange after the final dot.
 	{fromRcpt, "5xx", "5.1.7 5.1.8 5.7.60 5.2.252", "", Rejected, AboutSender, elsewhere},
 	{fromRcpt, "5xx", "", string(RefusedSender), Rejected, AboutSender, elsewhere},
 
-	// From RCPT on most is about the recipient or the mail.
-	// Exchange may not open the mailbox that sends, for now on this host: a right that is missing,
-	// or new.
+	// From RCPT on, most replies are about the recipient or the mail. Here, Exchange cannot open
+	// the sender's mailbox on this host now, because a right is missing or new.
 	{fromRcpt, "430", "4.2.0", "", Temporary, AboutAccount, ends},
 	// A full, closed or unknown mailbox (RFC 3463 sections 3.2 and 3.3), as Gmail's 452 4.2.2, says
 	// nothing of our load.
@@ -118,8 +118,8 @@ var replies = []replyRow{
 	{"", "", "", "", Temporary, AboutServer, 0},
 }
 
-// ErrorByReply returns the failure of a step with this reply, by its status, its enhanced status
-// code and the MeaningOf its words. Status 0: there was no readable reply.
+// ErrorByReply returns the failure of a step of which this is the reply: its status, its enhanced
+// status code and the MeaningOf its words. Status 0: there was no readable reply.
 func ErrorByReply(stage string, status int, code string, says Meaning) *Error {
 	row := rowOfReply(stage, status, code, says)
 	return &Error{
@@ -134,9 +134,9 @@ func rowOfReply(stage string, status int, code string, says Meaning) replyRow {
 	})]
 }
 
-// SaysNoMailbox reports whether a final refusal means, by its enhanced status code and its words,
-// that the mailbox does not exist. Another server may have passed the refusal on, so its stage and
-// its status are not known.
+// SaysNoMailbox reports whether a final refusal with this enhanced status code and these words
+// means that the mailbox does not exist. The refusal may come from another server, so its stage and
+// status are not known.
 func SaysNoMailbox(code string, says Meaning) bool {
 	return rowOfReply(StageDot, 550, code, says).about == AboutMailbox
 }

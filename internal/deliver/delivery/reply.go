@@ -21,8 +21,8 @@ const (
 // omissionMark replaces the parts of a reply that were left out.
 const omissionMark = "…"
 
-// replyWords are the words that may be logged: servers explain refusals with them. Any other word
-// may be a name.
+// replyWords are the words that may be logged, since servers explain refusals with them. Any other
+// word may be a name.
 var replyWords = func() map[string]bool {
 	all := map[string]bool{}
 	for word := range strings.FieldsSeq(replyWordList) {
@@ -43,10 +43,10 @@ type PrivateData struct {
 }
 
 // RedactReply returns the part of a server's words that may be logged, in one line of at most 400
-// characters: known words, statuses, IP addresses, names of registered domains, short identifiers
-// of large providers, and URLs without their query. All other words become "…". So an address, a
-// local part, a name, a code or a number is left out even if the server wrote it in a form of its
-// own. It returns "" if no word or URL is left.
+// characters. These are known words, statuses, IP addresses, names of registered domains, short
+// identifiers of large providers, and URLs without their query. Any other word becomes "…". So an
+// address, a local part, a name, a code or a number is left out, in whatever form the server wrote
+// it. If no word or URL is left, it returns "".
 func RedactReply(text string, p PrivateData) string {
 	if len(text) > maxReplyBytes {
 		text = text[:maxReplyBytes]
@@ -83,8 +83,8 @@ func shortenReply(line string) string {
 // maxBurstWords bounds the result of NormalizeReply, in bytes.
 const maxBurstWords = 160
 
-// NormalizeReply returns the codes and the redacted words of a reply in the form that is the same
-// for all recipients, to find bursts of suppressions: without omissions, hosts, URLs, numbers and
+// NormalizeReply returns the codes and the redacted words of a reply in a form that is the same for
+// all recipients, to find bursts of suppressions. It removes omissions, hosts, URLs, numbers and
 // identifiers.
 func NormalizeReply(codes, redacted string) string {
 	words := codes
@@ -105,8 +105,8 @@ func NormalizeReply(codes, redacted string) string {
 var (
 	replyURLPattern    = regexp.MustCompile(`(?i)https?://[^\s<>"'()\[\]{}]+|www\.[^\s<>"'()\[\]{}]+`)
 	replyStatusPattern = regexp.MustCompile(`^#?(?:[0-9]{1,3}|[245]\.[0-9]{1,3}\.[0-9]{1,3})$`)
-	// identifiers of Microsoft, Yahoo, Orange, 163.com, Barracuda and others; their postmasters
-	// find a reason by them
+	// identifiers of Microsoft, Yahoo, Orange, 163.com, Barracuda and others, by which their
+	// postmasters find a reason
 	postmasterCodePattern = regexp.MustCompile(
 		`^(?:S[0-9]{3,5}|AS\(?[0-9]{3,9}|(?:OU|SC|DY|RP|CS|BL|GL|PH)-?[0-9]{2,6}|(?:IP)?TS{1,2}[0-9]{2}|VS[0-9]{1,2}-[A-Z]{2}|RFC[0-9]{4}|` +
 			`(?:OFR|LPN)[0-9]{0,3}_[0-9]{3}|[A-Z]{2,4}:[A-Z]{2,4}|BSF_[A-Z]{2,3}[0-9]{0,2}_[A-Z]{2}[0-9]{3})$`)
@@ -116,8 +116,8 @@ var (
 
 const replyPunctuation = `.,;:!?()[]{}<>"'` + "`"
 
-// redactToken returns a token, or omissionMark in place of its possibly private part. word is true
-// if a word or a URL is left of it.
+// redactToken returns a token, with omissionMark in place of a part that may be private. word is
+// true if a word or a URL remains.
 func (p PrivateData) redactToken(token string, pieces []string) (safe string, word bool) {
 	if at := replyURLPattern.FindStringIndex(token); at != nil {
 		safe = p.redactURL(strings.TrimRight(token[at[0]:at[1]], replyPunctuation), pieces)
@@ -138,8 +138,9 @@ func (p PrivateData) redactToken(token string, pieces []string) (safe string, wo
 	return omissionMark, false
 }
 
-// mayHoldCode reports whether an identifier in lower case, a part of it, or it without its signs,
-// is long enough for a code and in the message.
+// mayHoldCode reports whether an identifier may contain a code of the message. lower is the
+// identifier in lower case. A part of it, or the identifier without its signs, may be a code if it
+// is long enough and the message contains it.
 func (p PrivateData) mayHoldCode(lower string) bool {
 	const minCodeLength = 4
 	content := strings.ToLower(p.Content)
@@ -150,7 +151,7 @@ func (p PrivateData) mayHoldCode(lower string) bool {
 	})
 }
 
-// isPublicHostName reports whether a token is a host name below a public suffix, such as
+// isPublicHostName reports whether a token is a host name under a public suffix, such as
 // zen.spamhaus.org.
 func isPublicHostName(token string) bool {
 	if !strings.Contains(token, ".") || strings.ContainsFunc(token, func(r rune) bool {
@@ -229,12 +230,12 @@ func (p PrivateData) privatePieces() (all []string) {
 	return slices.DeleteFunc(all, func(piece string) bool { return piece == "" })
 }
 
-// maxWholeWordPiece is the length up to which a piece is found only as a word of its own: "an" is a
-// part of many words.
+// maxWholeWordPiece is the length up to which a piece counts only as a whole word: "an" is a part
+// of many words.
 const maxWholeWordPiece = 3
 
-// containsPrivate reports whether a text in lower case has one of the pieces, or a character that
-// addresses, also encoded or tagged ones, and URL parameters have.
+// containsPrivate reports whether a text in lower case has one of the pieces. It also does if the
+// text has a character of addresses (also encoded or tagged ones) or of URL parameters.
 func containsPrivate(lower string, pieces []string) bool {
 	if strings.ContainsAny(lower, "@＠%=&+") {
 		return true

@@ -8,7 +8,7 @@ import (
 )
 
 // ParseServerURL parses the URL of a mail server with one of these schemes. Errors never quote the
-// URL, since it has the password.
+// URL, which contains the password.
 func ParseServerURL(text string, schemes ...string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	switch {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Encoded words (RFC 2047 section 2) and their greatest lengths in characters. The first one of a
+// Encoded words (RFC 2047 section 2) and their greatest lengths in characters. The first word of a
 // header is shorter, so that it fits on a line behind the header's name.
 const (
 	maxEncodedWord      = 75
@@ -43,8 +43,9 @@ func formatFrom(from *mail.Address) string {
 	return encodeHeader(from.Name) + " <" + from.Address + ">"
 }
 
-// encodeRune returns a character in the encoding Q (RFC 2047 section 5). It leaves placeholders,
-// and the letters, digits and hyphens that may stand unencoded in names as well as in subjects.
+// encodeRune returns a character in the encoding Q (RFC 2047 section 5). It does not encode
+// placeholders, nor the letters, digits and hyphens that may stand unencoded in names and in
+// subjects.
 func encodeRune(r rune) string {
 	switch {
 	case r == ' ':
@@ -60,8 +61,8 @@ func encodeRune(r rune) string {
 }
 
 // firstWordFits reports whether the first line of a header has room for the first word of its text.
-// It is also true if the word is longer than any line: such a word is left as it is, and the
-// message is rejected.
+// It is also true if the word is longer than any line: such a word is not broken, and the message
+// is rejected.
 func firstWordFits(text string) bool {
 	first, _, _ := strings.Cut(text, " ")
 	return len(first) <= maxFirstEncodedWord || len(first) > maxLine

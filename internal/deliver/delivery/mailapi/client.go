@@ -49,17 +49,17 @@ func (c *Client) ConnLimit() int { return cap(c.slots) }
 // LoginProblem returns nil: a key is always there.
 func (c *Client) LoginProblem() (since time.Time, why error) { return time.Time{}, nil }
 
-// ConnCounts returns how many requests are under way, and how many mails waited for their turn
-// since the start. Idle connections are not counted.
+// ConnCounts returns how many requests are under way, and how many mails have waited for their turn
+// since the start. It does not count idle connections.
 func (c *Client) ConnCounts() (inUse, idle int, waits int64) { return len(c.slots), 0, c.waits.Load() }
 
 // Close makes later deliveries fail as Temporary. Deliveries under way continue.
 func (c *Client) Close() { c.closed.Store(true) }
 
 // Deliver waits at most patience for a free slot, and calls begin. If begin returns true, it offers
-// the mail and returns the status of the answer that accepted it. tried is false if the mail was
-// not offered: fail says that ctx ended or the server is closed; without fail, begin returned false
-// or no slot became free.
+// the mail and returns the status of the answer that accepted the mail. tried is false if the mail
+// was not offered. Then fail says that ctx ended or the server is closed; if fail is nil, begin
+// returned false or no slot became free.
 func (c *Client) Deliver(ctx context.Context, patience time.Duration, begin func() bool,
 	mail *delivery.RenderedMail,
 ) (reply string, tried bool, fail *delivery.Error) {
@@ -104,11 +104,11 @@ func (c *Client) acquire(ctx context.Context, patience time.Duration) (ok bool, 
 	}
 }
 
-// repeatPauses are the waits before the repetitions of a request whose outcome is unknown.
+// repeatPauses are the waits before each repetition of a request whose outcome is unknown.
 var repeatPauses = []time.Duration{time.Second, 3 * time.Second}
 
-// send makes the request of a mail. If its outcome is unknown, send repeats the request, which the
-// provider knows.
+// send makes the request of a mail. If its outcome is unknown, send repeats the request; the
+// provider recognizes the repetition.
 func (c *Client) send(ctx context.Context, mail *delivery.RenderedMail) (reply string, fail *delivery.Error) {
 	r, fail := c.config.mailRequest(mail)
 	if fail != nil {
@@ -157,8 +157,8 @@ func (c *Client) requestOnce(ctx context.Context, r providerhttp.Request, privat
 	return "", fail
 }
 
-// sendIDOf returns the ID of the send, with which the Message-ID begins. The provider's events name
-// the send by it.
+// sendIDOf returns the ID of the send, with which the Message-ID begins. Provider events name the
+// send by this ID.
 func sendIDOf(mail *delivery.RenderedMail) string {
 	id, _, _ := strings.Cut(mail.Message.MessageID, "@")
 	id, _, _ = strings.Cut(id, ".")

@@ -60,7 +60,7 @@ func (c *Config) request(method, path string) providerhttp.Request {
 // the answer has none.
 func readAnswer(a providerhttp.Response) (accepted bool, code, words string) {
 	var said struct{ ID, Name, Message string }
-	_ = json.Unmarshal(a.Body, &said) // if it fails, there is no code, and the status counts
+	_ = json.Unmarshal(a.Body, &said) // if this fails, there is no code, and the status decides
 	return said.ID != "", said.Name, said.Message
 }
 

@@ -1,6 +1,6 @@
-// Package mailbox is the mail server of a developer's machine, where no real one is configured. It
-// receives mails by SMTP on loopback and keeps them in memory. For some recipients it simulates
-// outcomes, such as a bounce.
+// Package mailbox is a mail server for a developer's machine on which no other mail server is
+// configured. It receives mails by SMTP on loopback and keeps them in memory. For some recipients
+// it simulates outcomes, such as a bounce.
 package mailbox
 
 import (
@@ -23,11 +23,11 @@ type Mail struct {
 	ID string `json:"id"`
 	// At is the time of arrival, UTC.
 	At time.Time `json:"at"`
-	// To is the envelope's recipient; several are joined by commas.
+	// To is the recipient of the envelope; if there are several, commas join them.
 	To      string `json:"to"`
 	Subject string `json:"subject"`
-	// Text and HTML are the decoded bodies, lines ending in \n. A mail that cannot be read as MIME
-	// is in Text as it came.
+	// Text and HTML are the decoded bodies, whose lines end in \n. If a mail is not valid MIME,
+	// Text has the undecoded mail.
 	Text string `json:"text"`
 	HTML string `json:"html"`
 	// Channel is "email" or "sms".
@@ -36,9 +36,9 @@ type Mail struct {
 	Code string `json:"code"`
 }
 
-// Mailbox is the mail server of a developer's machine: it receives by SMTP on loopback and keeps
-// mails in memory, codes and all. It must only run where no real server is configured. Safe for
-// concurrent use.
+// Mailbox is a mail server for a developer's machine: it receives mails by SMTP on loopback and
+// keeps them, with their codes, in memory. It must only run where no other mail server is
+// configured. Safe for concurrent use.
 type Mailbox struct {
 	slow     time.Duration // how long a mail to slow@simulator.test takes
 	listener net.Listener
@@ -94,7 +94,7 @@ func (m *Mailbox) URL() string { return "smtp://" + m.listener.Addr().String() }
 func (m *Mailbox) Messages() []Mail {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	mails := append([]Mail{}, m.mails...) // never nil: it becomes a JSON list
+	mails := append([]Mail{}, m.mails...) // an empty list, not nil, so that JSON has a list
 	slices.Reverse(mails)
 	return mails
 }
@@ -110,13 +110,13 @@ func (m *Mailbox) Close() error {
 	return err
 }
 
-// AddText keeps a text message with its code, which comes without a protocol. to is a phone number;
-// the message has neither subject nor HTML.
+// AddText keeps a text message with its code. The service calls it directly, without SMTP. to is a
+// phone number. The message has neither subject nor HTML.
 func (m *Mailbox) AddText(id, to, text, code string) {
 	m.add(Mail{ID: id, To: to, Text: text, Channel: "sms", Code: code})
 }
 
-// codeLinePattern matches a code that is alone on a line of a mail's text: digits, or letters
+// codeLinePattern matches a code that stands alone on a line of a mail's text: digits, or letters
 // without vowels.
 var codeLinePattern = regexp.MustCompile(`(?m)^(\d{4,16}|[B-DF-HJ-NP-TV-XZ]{4,16})$`)
 

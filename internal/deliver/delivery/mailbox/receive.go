@@ -30,7 +30,7 @@ func (s *session) Rcpt(to string, _ *smtp.RcptOptions) error {
 	return nil
 }
 
-// Data reads the whole mail before it keeps it, so that a mail that breaks off is not received.
+// Data reads the whole mail before it keeps the mail. So an incomplete mail is not received.
 func (s *session) Data(r io.Reader) error {
 	raw, err := io.ReadAll(r)
 	if err != nil {

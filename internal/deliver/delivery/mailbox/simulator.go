@@ -11,10 +11,10 @@ import (
 )
 
 // The local parts of recipients at [delivery.SimulatorDomain] for whom the mailbox simulates an
-// outcome, so that a developer sees every state of a front end. A tag, as in
-// bounce+7@simulator.test, gives another recipient, with a quota of its own.
+// outcome, so that a developer can see every state of a front end. A tag, as in
+// bounce+7@simulator.test, makes another recipient with its own quota.
 const (
-	bounceLocalPart  = "bounce"  // there is no such mailbox: the send fails, and its place is given back
+	bounceLocalPart  = "bounce"  // there is no such mailbox: the send fails and is refunded
 	slowLocalPart    = "slow"    // the mail arrives after eight seconds
 	unknownLocalPart = "unknown" // the connection closes without an answer to the whole mail
 )
@@ -45,8 +45,8 @@ func (s *session) delayIfSlow() {
 }
 
 // disconnectIfUnknown closes the connection if a recipient of the mail is unknownLocalPart. The
-// mail is kept before and the answer would come after it, so the sender never hears that the mail
-// was taken.
+// mailbox has kept the mail by then, but has not answered. So the sender never learns that the mail
+// was accepted.
 func (s *session) disconnectIfUnknown() {
 	if s.simulates(unknownLocalPart) {
 		_ = s.conn.Conn().Close()

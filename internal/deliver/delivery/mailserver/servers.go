@@ -23,10 +23,10 @@ type Server interface {
 	// Address returns host:port, by which health, logs and metrics name the server.
 	Address() string
 	// Deliver waits for a connection for at most patience, and calls begin. If begin returns true,
-	// Deliver offers the mail once, and tried is true. If the server accepts it, reply is its reply
-	// as it is stored with the send; else fail has the reason. If tried is false, the mail was not
-	// offered: fail says that ctx ended or the server is closed. Without fail, or with ErrPace,
-	// another server should get the mail.
+	// Deliver offers the mail once, and tried is true. If the server accepts the mail, reply is the
+	// server's reply as it is stored with the send; otherwise fail has the reason. If tried is
+	// false, the mail was not offered: fail says that ctx ended or the server is closed. If fail is
+	// nil or ErrPace then, another server should get the mail.
 	Deliver(ctx context.Context, patience time.Duration, begin func() bool, mail *delivery.RenderedMail) (reply string,
 		tried bool, fail *delivery.Error)
 	// MaxConns returns how many mails may ever be under way at once, and ConnLimit how many soon
@@ -49,14 +49,15 @@ type Server interface {
 }
 
 // Servers are mail servers in order of preference. A server is set aside after three failures in a
-// row: it gets one mail every five seconds, until one of these does not fail. Taking longer than
-// slowAfter while another server is up is a failure; refusing a recipient or a message is not.
+// row: then it gets one mail every five seconds, until one of these does not fail. If an attempt
+// takes longer than slowAfter while another server is up, this is also a failure. The refusal of a
+// recipient or a message is not.
 type Servers []*serverWithBreaker
 
 // serverWithBreaker is a server with its circuit breaker.
 type serverWithBreaker struct {
 	Server
-	address string // of the server, which makes it anew at each call
+	address string // address of the server; kept, since the server makes the text anew at each call
 	health  *delivery.Breaker
 	encoder *delivery.MailEncoder
 	tried   func(ctx context.Context, server string, fail *delivery.Error, took time.Duration) // see OnAttempt; may be nil
@@ -83,9 +84,9 @@ const (
 )
 
 const (
-	// slowAfter is how long an attempt may take before it counts as a fault of the server, if
-	// another server is up. Send waits as long for the outcome of a trial while all servers are set
-	// aside.
+	// slowAfter is how long an attempt may take. A longer attempt is a fault of the server, if
+	// another server is up. While all servers are set aside, Send waits as long for the outcome of
+	// a trial.
 	slowAfter = 5 * time.Second
 	// maxConnWait is how long a mail waits for a connection to a server if another server is up.
 	maxConnWait = time.Second
@@ -93,12 +94,12 @@ const (
 	unlimitedWait time.Duration = math.MaxInt64
 )
 
-// Send tries one server after the other, except those that are set aside. It goes on only after a
-// Temporary failure, when the message was certainly not accepted, and after those of tryEach. No
-// other server gets a message that was rejected otherwise or may have been accepted. If all servers
-// are set aside while a mail tries one of them, Send waits up to slowAfter for that mail's outcome;
-// else it fails immediately, Temporary. The result and the error are those of the last tried
-// server; Took is the whole time.
+// Send tries one server after the other, except servers that are set aside. It tries the next
+// server only after a Temporary failure, when the message was certainly not accepted, and in the
+// further cases of tryEach. If a server rejected the message otherwise, or may have accepted it, no
+// other server gets it. If all servers are set aside and a mail is trying one of them, Send waits
+// up to slowAfter for that mail's outcome; otherwise it fails immediately, Temporary. The result
+// and the error are those of the last server that was tried; Took is the whole time.
 func (s Servers) Send(ctx context.Context, message delivery.Mail) (delivery.Result, error) {
 	began := time.Now()
 	receipt := delivery.Result{}
@@ -129,16 +130,16 @@ func (s Servers) send(ctx context.Context, mail *delivery.RenderedMail) (receipt
 // allSetAside reports whether all servers were set aside, so that none was tried.
 func allSetAside(fail *delivery.Error) bool { return fail != nil && fail.Err == errAllSetAside }
 
-// tryEach offers the mail to one server after the other, except those set aside, until a server
-// accepts it or fails in a way that is neither Temporary nor delivery.Error.MayGoElsewhere. The
-// order is that of delivery.UnusedFirst. If the remaining servers have no turn yet, it returns
-// ErrPace; if they are set aside or busy after a refusal, errOtherAside. After Temporary, a refusal
-// that MayGoElsewhere is not returned.
+// tryEach offers the mail to one server after the other, in the order of delivery.UnusedFirst,
+// except servers that are set aside. It ends when a server accepts the mail, or when a failure is
+// neither Temporary nor one for which delivery.Error.MayGoElsewhere is true. If the remaining
+// servers have no turn yet, it returns ErrPace; if they are set aside or busy after a refusal,
+// errOtherAside. After a Temporary failure it does not return a refusal that MayGoElsewhere.
 func (s Servers) tryEach(ctx context.Context, mail *delivery.RenderedMail) (receipt delivery.Result,
 	fail *delivery.Error,
 ) {
 	fail = &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageAllSetAside, Err: errAllSetAside}
-	var paced *delivery.Error // by the server whose turn comes first
+	var paced *delivery.Error // ErrPace of the server whose turn comes first
 	skipped, busy := false, false
 	m := &mail.Message
 	mayGoOn := func() bool { return fail.MayGoElsewhere(receipt.Provider, m.Used, m.Took) }
@@ -183,8 +184,8 @@ func (s *serverWithBreaker) host() string {
 	return host
 }
 
-// try offers the mail to the server, one of all, if its breaker admits an attempt; see
-// Server.Deliver.
+// try offers the mail to the server if the server's breaker admits an attempt; see Server.Deliver.
+// all are the servers to which this one belongs.
 func (s *serverWithBreaker) try(ctx context.Context, all Servers, mail *delivery.RenderedMail) (reply string, tried bool,
 	fail *delivery.Error,
 ) {
@@ -240,14 +241,14 @@ func (s *serverWithBreaker) startAttempt(all Servers, stranger bool) (end func(r
 	}, true
 }
 
-// anotherIsUp reports whether the circuit breaker of a server other than this one is closed.
+// anotherIsUp reports whether the circuit breaker of any server other than `than` is closed.
 func (s Servers) anotherIsUp(than *serverWithBreaker) bool {
 	return slices.ContainsFunc(s, func(x *serverWithBreaker) bool { return x != than && x.health.Health().Up })
 }
 
 // awaitTrial reports whether the caller should try the servers again. If a mail is trying a server
-// that was set aside, it waits for that mail's outcome. Without such a mail it returns false, and
-// also if patience or ctx ends first.
+// that was set aside, awaitTrial waits for that mail's outcome. It returns false if there is no
+// such mail, or if patience or ctx ends first.
 func (s Servers) awaitTrial(ctx context.Context, patience <-chan time.Time) bool {
 	for _, server := range s {
 		state, changed := server.health.State()
@@ -269,7 +270,7 @@ func (s Servers) awaitTrial(ctx context.Context, patience <-chan time.Time) bool
 }
 
 // AttemptsAllowed returns how many mails would be tried now: delivery.UnlimitedAttempts while a
-// server is up, else one for each server that a mail may try.
+// server is up; otherwise one for each server that a mail may try.
 func (s Servers) AttemptsAllowed() (n int) {
 	for _, server := range s {
 		n += min(server.health.AttemptsAllowed(), delivery.UnlimitedAttempts-n)
@@ -280,8 +281,8 @@ func (s Servers) AttemptsAllowed() (n int) {
 	return n
 }
 
-// Health returns the health of each server, in order of preference. A server without a token for
-// the login is not up, also before mails have shown it.
+// Health returns the health of each server, in order of preference. A server that has no token for
+// its login is not up, even before a mail has failed for that reason.
 func (s Servers) Health() []delivery.Health {
 	all := make([]delivery.Health, len(s))
 	for n, server := range s {
@@ -294,8 +295,8 @@ func (s Servers) Health() []delivery.Health {
 	return all
 }
 
-// RecheckSuspended connects to each server that is set aside and that no mail tries, and logs in as
-// these senders. If that succeeds the server is up again.
+// RecheckSuspended connects to each server that is set aside and has no mail under way, and logs in
+// as each of the senders. If both succeed, the server is up again.
 func (s Servers) RecheckSuspended(ctx context.Context, senders []string) {
 	for _, server := range s {
 		if server.examine != nil {
@@ -312,16 +313,18 @@ func (s Servers) OnHealthChange(f func(delivery.Health)) {
 	}
 }
 
-// OnAttempt has f called after each attempt at a server, host:port, with the context of its Send;
-// fail is nil if it accepted the mail. Call it before the first Send. f must not block.
+// OnAttempt sets the function that is called after each attempt at a server (host:port), with the
+// context of its Send; fail is nil if the server accepted the mail. Call OnAttempt before the first
+// Send. f must not block.
 func (s Servers) OnAttempt(f func(ctx context.Context, server string, fail *delivery.Error, took time.Duration)) {
 	for _, server := range s {
 		server.tried = f
 	}
 }
 
-// OnUnverified has f called once for each server whose certificate was not verified, with the
-// reason, at its first mail. Call it before the first Send.
+// OnUnverified sets the function that is called once for each server with an unverified
+// certificate, with the reason, at the server's first mail. Call OnUnverified before the first
+// Send.
 func (s Servers) OnUnverified(f func(server string, why error)) {
 	for _, server := range s {
 		server.OnUnverified(func(why error) { f(server.address, why) })
@@ -337,8 +340,8 @@ func (s Servers) MaxConns() (n int) {
 	return n
 }
 
-// ConnLimit returns how many mails may soon be under way at once at the server that takes most, of
-// those that are not set aside. With several servers one is meant to do the work.
+// ConnLimit returns how many mails can soon be under way at once at one server: the largest such
+// number of all servers that are not set aside. Of several servers, one is meant to take all mails.
 func (s Servers) ConnLimit() (n int) {
 	aside := 0
 	for _, server := range s {

@@ -16,24 +16,25 @@ import (
 type Config struct {
 	Host    string
 	Address string // host:port
-	// API is true for a provider's HTTPS API: its mails leave from other hosts than Host.
+	// API is true for a provider's HTTPS API. Its mails leave from other hosts than Host.
 	API bool
-	// OAuth names the client whose tokens log in; empty: none.
+	// OAuth names the client whose tokens are used for the login; empty: none.
 	OAuth string
 	// RequiresTLS is false if mails may go to the server in the clear.
 	RequiresTLS bool
-	// Hint is advice on a URL that may not work, now or soon; empty for others.
+	// Hint is advice if the URL may not work, now or soon; otherwise empty.
 	Hint string
-	// Open makes the server; hello is our name in EHLO if the URL gives none. It dials nothing.
+	// Open makes the server. hello is the name in EHLO, unless the URL has one. Open does not
+	// connect.
 	Open func(hello string) (Server, error)
-	// Examine connects and logs in as an opened server does, as these senders, without sending a
+	// Examine connects and logs in as an opened server does, as each of the senders. It sends no
 	// mail.
 	Examine func(ctx context.Context, hello string, senders []string) (delivery.Encryption, error)
 }
 
-// ParseURLs reads the addresses of mail servers separated by commas, the preferred one first: those
-// of smtp.ParseURL and mailapi.ParseURL. A server can't log in if tokens lacks the client that it
-// names. Errors never quote a URL, which contains a password.
+// ParseURLs parses the URLs of mail servers, separated by commas, the preferred one first. Each is
+// a URL for smtp.ParseURL or mailapi.ParseURL. If tokens lacks the client that a URL names, the
+// server can't log in. Errors never quote a URL, which contains a password.
 func ParseURLs(list string, tokens oauth.Sources) ([]Config, error) {
 	var configs []Config
 	for n, text := range strings.Split(list, ",") {
@@ -74,8 +75,8 @@ func parseURL(text string, tokens oauth.Sources) (Config, error) {
 	return Config{}, delivery.SafeError("the scheme must be one of smtp, smtps, " + mailapi.Scheme)
 }
 
-// Open makes the servers of configurations; hello is our name in EHLO where a URL gives none. It
-// dials nothing.
+// Open makes the servers of the configurations. hello is the name in EHLO, unless a URL has one.
+// Open does not connect.
 func Open(configs []Config, hello string) (Servers, error) {
 	var all []Server
 	for _, c := range configs {

@@ -27,23 +27,24 @@ import (
 	"sendcode/internal/deliver/providerhttp"
 )
 
-// Client is a client at a token server. Without Account and Command it uses its own credentials
+// Client is a client of a token server. Without Account and Command it uses its own credentials
 // (RFC 6749 section 4.4).
 type Client struct {
 	// TokenURL takes the requests: https, or http on loopback.
 	TokenURL   string
 	ID, Secret string
-	// Account signs, at its own token server, for the mailbox Subject (RFC 7523 section 2.1).
+	// Account is a service account that signs for the mailbox Subject, at the account's own token
+	// server (RFC 7523 section 2.1).
 	Account *Account
 	Subject string
 	Scope   string // empty: the server chooses
-	// Command gives the token on its standard output, in place of a token server.
+	// Command is a command that prints the token, in place of a token server.
 	Command []string
 	// Dial opens the socket; nil means a [net.Dialer].
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
-// Account is a Google service account, as the JSON file of its key describes it.
+// Account is a Google service account. It has the fields of the JSON file with the account's key.
 type Account struct {
 	Type     string `json:"type"`
 	Email    string `json:"client_email"`
@@ -76,13 +77,13 @@ func ParseAccount(text []byte) (*Account, error) {
 	return a, nil
 }
 
-// GoogleScope is the only scope of Google with which a token logs in at its mail server.
+// GoogleScope is the only scope with which Google's mail server accepts a token.
 const GoogleScope = "https://mail.google.com/"
 
 // Of Microsoft 365.
 const (
 	MicrosoftScope = "https://outlook.office365.com/.default"
-	microsoftAPI   = "outlook.office" // a part of all scopes for its mail servers
+	microsoftAPI   = "outlook.office" // a part of every scope for Microsoft's mail servers
 	sendRole       = "SMTP.SendAsApp" // the permission to send by SMTP
 	SwitchedOff    = "5.7.139"        // the code of a mailbox without SMTP AUTH: no token helps
 	wordsTenant    = "the tenant does not exist: give its ID or domain"
@@ -95,8 +96,8 @@ const (
 func MicrosoftTokenURL(tenant string) string { return microsoftLogin + tenant + "/oauth2/v2.0/token" }
 
 const (
-	// maxToken bounds a token, in bytes. Together with the user it fits a line of 12,288 (RFC 4954
-	// section 4).
+	// maxToken bounds a token, in bytes. A token and its user then fit on a line of 12,288 bytes
+	// (RFC 4954 section 4).
 	maxToken = 8 << 10
 	// defaultLife is how long a token is valid if the server does not say, and maxLife how long any
 	// token is.
@@ -135,10 +136,10 @@ var accountErrors = map[string]string{
 	"invalid_grant":       "subject is not a mailbox of the domain, this machine's clock is wrong, or the account's key was deleted",
 }
 
-// fetch gets a token once, and returns when it ends by the monotonic clock. The error is a
-// delivery.SafeError.
+// fetch gets a token once. It returns the token and when the token ends, by the monotonic clock.
+// The error is a delivery.SafeError.
 func (s *Source) fetch(ctx context.Context) (token string, until time.Time, err error) {
-	began := time.Now() // a life that is counted from here ends too early rather than too late
+	began := time.Now() // from here on, a token's life is counted too short rather than too long
 	ask := s.client.ask
 	if s.client.Command != nil {
 		ask = s.client.run
@@ -159,8 +160,8 @@ func (s *Source) fetch(ctx context.Context) (token string, until time.Time, err 
 	return t.AccessToken, began.Add(min(time.Until(t.Expiry), maxLife)), nil
 }
 
-// wire carries the request of golang.org/x/oauth2, and keeps the answer, as the errors of that
-// library repeat it.
+// wire makes the requests of golang.org/x/oauth2. It keeps the answer from that library, whose
+// errors would repeat the text.
 type wire struct {
 	ctx      context.Context
 	client   *providerhttp.Client
@@ -237,7 +238,7 @@ func (c Client) refusal(r providerhttp.Response) error {
 	return delivery.SafeError(text)
 }
 
-// LoginProblem returns the remedy after a mail server refused a token with 535 and this enhanced
+// LoginProblem returns the remedy if a mail server refused a token with 535 and this enhanced
 // status code.
 func (s *Source) LoginProblem(code, token string) string {
 	switch {
@@ -252,8 +253,8 @@ func (s *Source) LoginProblem(code, token string) string {
 		"give it this mailbox (Add-MailboxPermission); both take up to 30 minutes"
 }
 
-// lacksRole reports whether a token is a JSON Web Token that does not have sendRole. Nothing is
-// decided by it.
+// lacksRole reports whether a token is a JSON Web Token without sendRole. It serves only for
+// advice.
 func lacksRole(token string) bool {
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {

@@ -24,7 +24,8 @@ const (
 	bearer    = "Bearer"
 )
 
-// run reads the output of Command: JSON as a token server's, or a token alone.
+// run reads a token from the output of Command, which is either the JSON of a token server or only
+// a token.
 func (c Client) run(ctx context.Context, _ *providerhttp.Client) (*oauth2.Token, error) {
 	const what = "the command for tokens: "
 	out := boundedBuffer{}
@@ -69,8 +70,8 @@ func (b *boundedBuffer) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// run runs a command. No shell reads the arguments, and the environment is PATH and HOME alone. All
-// that the command started ends with it.
+// run runs a command. No shell reads the arguments, and the environment has only PATH and HOME. All
+// processes that the command started end with it.
 func (b *boundedBuffer) run(ctx context.Context, argv []string) error {
 	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
 	defer cancel()
@@ -86,7 +87,7 @@ func (b *boundedBuffer) run(ctx context.Context, argv []string) error {
 	switch {
 	case ctx.Err() != nil:
 		return os.ErrDeadlineExceeded
-	case errors.Is(err, exec.ErrWaitDelay): // it succeeded, and something that it started goes on
+	case errors.Is(err, exec.ErrWaitDelay): // the command succeeded, but a process that it started still runs
 		return nil
 	}
 	return err

@@ -1,8 +1,8 @@
 // Package oauth gets access tokens for mail servers from a token server or a command. A [Source]
-// keeps one token for all connections, and renews it outside of any send.
+// keeps one token for all connections, and renews it apart from any send.
 //
-// No text of a token server leaves the package, since the text may repeat the secret: only error
-// codes that are known here, and the numbers of Microsoft's errors.
+// No text of a token server leaves the package, since it may repeat the secret. Only error codes
+// that the package knows leave it, and the numbers of Microsoft's errors.
 package oauth
 
 import (
@@ -21,7 +21,7 @@ const (
 	fetchTimeout = 10 * time.Second
 	// retryAfter is the wait between a request that failed and the next one.
 	retryAfter = 10 * time.Second
-	// minRenewal is the least time between a token and its renewal.
+	// minRenewal is the least time between getting a token and renewing it.
 	minRenewal = 5 * time.Second
 )
 
@@ -30,12 +30,12 @@ const (
 	errRefused  = delivery.SafeError("there is no other token")
 )
 
-// Sources are the sources of tokens by the name of their client.
+// Sources are the sources of tokens, by the name of their client.
 type Sources map[string]*Source
 
-// Start has each source get its first token. changed is called in turn with a client's failure to
-// get one, with a failure of another kind, and with nil when there is a token again. It must not
-// call the source.
+// Start lets each source get its first token. changed is called for a client whose source fails,
+// again if a failure of another kind follows, and with nil when there is a token again. Its calls
+// do not overlap. changed must not call the source.
 func (sources Sources) Start(changed func(client string, failure error)) {
 	for name, s := range sources {
 		s.mu.Lock()
@@ -66,7 +66,7 @@ type Source struct {
 	renewal  chan struct{} // closed when the request under way has ended; nil: there is none
 	timer    *time.Timer   // starts the next renewal
 	replaced bool          // a mail server's refusal has renewed the token
-	failure  error         // of the last request; nil if it gave a token
+	failure  error         // failure of the last request; nil if that gave a token
 	failed   time.Time     // when failure began
 	changed  func(failure error)
 }
@@ -78,10 +78,11 @@ func New(client Client) *Source {
 	return s
 }
 
-// Token returns the token. If the mail server refused a token, refused, Token returns another one.
-// It waits for the first request, and for the request after a refusal: one between two renewals, so
-// that a wrong setting does not burden the token server. After a failure it does not wait. Error:
-// why there is no token, without any secret, or that of ctx.
+// Token returns the token. If refused is a token that the mail server has refused, it returns
+// another one. Token waits for the first request, and for the request after a refusal. Between two
+// renewals there is only one request after a refusal, so that a wrong setting does not burden the
+// token server. After a failure Token does not wait. Error: why there is no token, without any
+// secret, or the error of ctx.
 func (s *Source) Token(ctx context.Context, refused string) (string, error) {
 	for s != nil {
 		token, renewal, failure := s.state(refused)
@@ -97,8 +98,8 @@ func (s *Source) Token(ctx context.Context, refused string) (string, error) {
 	return "", errNoClient
 }
 
-// state returns the token if it is valid and not refused, else the reason that there is none, or
-// the request to wait for.
+// state returns the token if it is valid and not refused. Otherwise it returns the request to wait
+// for (renewal), or the reason why there is no token (failure).
 func (s *Source) state(refused string) (token string, renewal chan struct{}, failure error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -131,8 +132,8 @@ func (s *Source) Problem() (since time.Time, why error) {
 	return s.failed, s.failure
 }
 
-// startLocked starts a request, unless one is under way, and returns a channel that is closed at
-// its end. The caller holds the lock.
+// startLocked starts a request, unless one is under way. It returns a channel that is closed when
+// the request ends. The caller must hold the lock.
 func (s *Source) startLocked() chan struct{} {
 	if s.renewal == nil {
 		if s.timer != nil {
@@ -152,8 +153,8 @@ func (s *Source) renewInTime() {
 	s.startLocked()
 }
 
-// renew makes one request, and plans the next one at 80 % of the token's life. After a failure the
-// old token serves to its end.
+// renew makes one request, and plans the next request at 80 % of the token's life. After a failure
+// the old token serves until its end.
 func (s *Source) renew() {
 	token, until, err := "", time.Time{}, panics.Err
 	defer func() {

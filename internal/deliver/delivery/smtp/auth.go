@@ -13,9 +13,9 @@ import (
 	"sendcode/internal/deliver/delivery"
 )
 
-// authenticate logs in (RFC 4954). Without TLS, or a verified certificate, it refuses, unless the
+// authenticate logs in (RFC 4954). Without TLS with a verified certificate it refuses, unless the
 // peer is this machine: otherwise an attacker on the network could forge the refusal of a stronger
-// mechanism and then read the password. It notes in config.preferPlain how the next session shall
+// mechanism, and then read the password. It notes in config.preferPlain how the next session must
 // log in.
 func (s *session) authenticate() error {
 	switch {
@@ -46,15 +46,15 @@ func (s *session) authenticate() error {
 	return err
 }
 
-// peerIsLoopback reports whether the peer's address is on loopback. It does not trust the
-// configured name, which may resolve to any address.
+// peerIsLoopback reports whether the peer's address is on loopback. It does not use the configured
+// name, which may resolve to any address.
 func (s *session) peerIsLoopback() bool {
 	tcp, ok := s.conn.RemoteAddr().(*net.TCPAddr)
 	return ok && tcp.IP.IsLoopback()
 }
 
-// mechanisms are those that are known, the strongest first. The last two show the server the
-// password. Those with channel binding (-PLUS, RFC 5802) are used with TLS 1.3 only (RFC 9266).
+// mechanisms are the known mechanisms, the strongest first. The last two show the password to the
+// server. Mechanisms with channel binding (-PLUS, RFC 5802) are used only with TLS 1.3 (RFC 9266).
 var mechanisms = []string{
 	"SCRAM-SHA-256-PLUS", "SCRAM-SHA-256", "SCRAM-SHA-1-PLUS", "SCRAM-SHA-1", "CRAM-MD5", "PLAIN",
 	"LOGIN",

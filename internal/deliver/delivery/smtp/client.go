@@ -36,8 +36,9 @@ func (c *Client) Address() string { return c.config.Address() }
 // MaxConns returns how many connections there may ever be at once.
 func (c *Client) MaxConns() int { return c.config.MaxConns }
 
-// ConnLimit returns how many connections there may be soon: one more than may be open now, so that
-// the mails of a backlog ask for it; while the server has refused one, those that have worked.
+// ConnLimit returns how many connections there may be soon. That is one more than may be open now,
+// so that a backlog has a mail that asks for it. While the server has refused a connection, it is
+// the number that has worked.
 func (c *Client) ConnLimit() int {
 	c.pool.mu.Lock()
 	defer c.pool.mu.Unlock()
@@ -59,16 +60,16 @@ func (c *Client) ConnCounts() (inUse, idle int, waits int64) {
 	return c.pool.open - len(c.pool.idle), len(c.pool.idle), c.pool.waits
 }
 
-// Close says QUIT to idle connections, within about a second. Deliveries under way continue; later
-// ones fail as Temporary.
+// Close says QUIT to idle connections, within about a second. Deliveries under way continue. A
+// later delivery fails as Temporary.
 func (c *Client) Close() { c.pool.close() }
 
 // Deliver acquires a connection, or the right to open one, within patience, and calls begin. If
-// begin returns true, it offers the mail, once, and returns the reply that accepted it. tried is
-// false if the mail was not offered: because of begin; because all connections stayed in use; or,
-// with fail, because ctx ended, the server is closed, or the pace allows no mail now (ErrPace). If
-// the server refuses one more connection than there are, the mail waits for one of these, within
-// patience again.
+// begin returns true, it offers the mail once, and returns the reply that accepted the mail. tried
+// is false if the mail was not offered: because begin returned false, because all connections
+// stayed in use, or, with fail, because ctx ended, the server is closed, or the pace allows no mail
+// now (ErrPace). If the server refuses a further connection, the mail waits for one of the others,
+// within patience again.
 func (c *Client) Deliver(ctx context.Context, patience time.Duration, begin func() bool,
 	mail *delivery.RenderedMail,
 ) (reply string, tried bool, fail *delivery.Error) {
@@ -91,8 +92,8 @@ func (c *Client) Deliver(ctx context.Context, patience time.Duration, begin func
 	return reply, true, fail
 }
 
-// mayBegin returns the result of begin. If the mail is not offered, or begin panics, it gives back
-// the session of acquire.
+// mayBegin returns the result of begin. If the mail is not offered, or if begin panics, it gives
+// the session that acquire returned back.
 func (c *Client) mayBegin(pooled *session, begin func() bool) (ok bool) {
 	defer func() {
 		if !ok {
@@ -103,13 +104,14 @@ func (c *Client) mayBegin(pooled *session, begin func() bool) (ok bool) {
 	return begin()
 }
 
-// deliver offers the mail, and gives back the session of acquire. refused: the server has taken
-// other connections, but refuses this fresh one or its first mail; see refusesConnection.
+// deliver offers the mail, and gives back the session that acquire returned (held). refused: the
+// server has accepted other connections, but refuses this new one or its first mail; see
+// refusesConnection.
 //
 // If a kept connection fails before the server asked for the content, deliver tries once more on a
-// fresh connection; it retries nothing else. If ctx ends before the final dot, the message was not
-// sent (Temporary); if it ends after the dot, the outcome is Unknown. A slow server may answer as
-// late as ten minutes after the dot.
+// new connection; it retries nothing else. If ctx ends before the final dot, the message was not
+// sent (Temporary); after the dot, the outcome is Unknown. A slow server may answer up to ten
+// minutes after the dot.
 func (c *Client) deliver(ctx context.Context, held *session, mail *delivery.RenderedMail) (reply string,
 	fail *delivery.Error, refused bool,
 ) {
@@ -124,10 +126,10 @@ func (c *Client) deliver(ctx context.Context, held *session, mail *delivery.Rend
 		}
 		first, usable = fail, false
 		held.closeSocket()
-		held = nil // the fresh session takes its place in the pool
+		held = nil // the new session replaces the held one in the pool
 		c.pool.replace()
 	}
-	config, began, otherIsFree := c.config, time.Now(), mail.OtherIsFree // the next server of the mail has its own
+	config, began, otherIsFree := c.config, time.Now(), mail.OtherIsFree // the mail's next server has its own limit of silence
 	config.hasty = func(waited time.Duration) bool {
 		return c.pool.isSilent(waited) || otherIsFree != nil && otherIsFree()
 	}
@@ -153,9 +155,9 @@ func (c *Client) deliver(ctx context.Context, held *session, mail *delivery.Rend
 }
 
 // worthFreshConnection reports whether a kept connection ended before the server asked for the
-// content, or the server refused a command because of the connection. Then the server has accepted
-// nothing. It is false if the server answered MAIL and then was silent, or if the failure is the
-// recipient's: a fresh connection would end in the same way.
+// content, or whether the server refused a command because of the connection. Then the server has
+// accepted nothing. It is false if the server was silent after its answer to MAIL, or if the
+// failure is the recipient's: a new connection would end in the same way.
 func worthFreshConnection(fail *delivery.Error) bool {
 	early := fail.Stage == delivery.StageMail ||
 		(fail.Stage == delivery.StageRcpt || fail.Stage == delivery.StageData) && !errors.Is(fail.Err, os.ErrDeadlineExceeded)

@@ -24,8 +24,8 @@ type tlsRequirement int
 const (
 	// TLSRequired: STARTTLS must be offered, and the certificate must be valid for the host.
 	TLSRequired tlsRequirement = iota
-	// TLSOpportunistic: STARTTLS where it is offered, with any certificate; in the clear where it
-	// is not (RFC 7435).
+	// TLSOpportunistic: STARTTLS with any certificate, if the server offers it; otherwise without
+	// encryption (RFC 7435).
 	TLSOpportunistic
 	// TLSNone: in the clear.
 	TLSNone
@@ -42,30 +42,31 @@ type Config struct {
 	// RootCAs are the authorities that the server's certificate may come from; nil means the
 	// system's.
 	RootCAs *x509.CertPool
-	// Username and Password log in, if Username is set: by Mechanism or, where that is empty, by
-	// the strongest mechanism that is offered. Without a verified certificate they log in only at a
-	// loopback address.
+	// Username and Password are for the login, if Username is set. The login uses Mechanism; if
+	// that is empty, the strongest mechanism that the server offers. Without a verified
+	// certificate, a login is only possible at a loopback address.
 	Username, Password string
 	Mechanism          string
-	// OAuth names the client whose Tokens Username logs in with, without a password; empty: none.
+	// OAuth names the client. Its Tokens are for the login of Username, in place of a password;
+	// empty: no client.
 	OAuth  string
 	Tokens *oauth.Source
 	// preferPlain: the server refused (535) a mechanism that hides the password, and offers PLAIN
-	// or LOGIN. The next session begins with these; see openSession. withDefaults makes it.
+	// or LOGIN. The next session begins with these; see openSession. withDefaults sets the pointer.
 	preferPlain *atomic.Bool
-	// hasty reports whether to give up a server that has been silent for so long while a connection
-	// is opened; nil: wait for it.
+	// hasty reports whether to give up a server that has been silent for the time waited, while a
+	// connection is opened. If it is nil, do not give up.
 	hasty func(waited time.Duration) bool
 	// Hello is our name in EHLO, by default "localhost". A public relay wants the sending domain
 	// here.
 	Hello string
 
 	// MaxConns bounds the connections open at once. By default their number follows the server: it
-	// begins with MinConns, and goes up to 20 while mails wait and the server takes them. At
-	// Microsoft's hosts it is 3.
+	// begins with MinConns, and rises up to 20 while mails wait and the server accepts connections.
+	// At Microsoft's hosts it is 3.
 	MaxConns int
-	// beginConns is how many connections may be open before the server has shown that it takes
-	// more: MaxConns if it is set, else MinConns. withDefaults makes it.
+	// beginConns is how many connections may be open before the server has shown that it accepts
+	// more: MaxConns if that is set, otherwise MinConns. withDefaults sets it.
 	beginConns int
 	// MinConns is how many connections are opened without a backlog, each as soon as a mail finds
 	// none free; by default 4, or MaxConns if that is less. They are kept for 30 s without work.
@@ -90,7 +91,7 @@ const (
 	portSubmissions = 465 // RFC 8314
 )
 
-// String gives scheme and address alone: user name and password are masked.
+// String returns only scheme and address, without user name and password.
 func (c Config) String() string {
 	c, _ = c.withDefaults()
 	if c.TLS == TLSImplicit {
@@ -119,8 +120,8 @@ func (c Config) port() int {
 // not one.
 var microsoftHosts = regexp.MustCompile(`(?i)^(smtp|smtp-legacy|smtp-mail|outlook)\.(office365\.(com|us)|(outlook|hotmail|live)\.com)\.?$`)
 
-// Hint is advice if the port is for the other kind of encryption, or if the server soon takes no
-// passwords; empty for others.
+// Hint is advice if the port is that of the other kind of encryption, or if the server will soon
+// accept no passwords; otherwise empty.
 func (c Config) Hint() string {
 	switch implicit := c.TLS == TLSImplicit; {
 	case c.Username != "" && c.TLS == TLSOpportunistic && !loopback.IsHost(c.Host):
@@ -136,8 +137,8 @@ func (c Config) Hint() string {
 	return ""
 }
 
-// withDefaults returns the configuration with the defaults in its zero fields. The error is the
-// first thing that is wrong; it has no credentials.
+// withDefaults returns the configuration with defaults in its zero fields. The error is the first
+// mistake in the configuration; it has no credentials.
 func (c Config) withDefaults() (Config, error) {
 	c.Port = c.port()
 	c.preferPlain = cmp.Or(c.preferPlain, new(atomic.Bool))

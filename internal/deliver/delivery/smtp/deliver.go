@@ -11,8 +11,8 @@ import (
 )
 
 // deliver runs one mail transaction (RFC 5321 section 3.3). It returns the reply that accepted the
-// mail, and whether the session can be used again. Cancelling ctx closes the socket at whatever
-// stage.
+// mail, and whether the session can be used again. If ctx is canceled, the socket is closed at
+// whatever stage.
 func (s *session) deliver(ctx context.Context, mail *delivery.RenderedMail) (reply string, usable bool,
 	fail *delivery.Error,
 ) {
@@ -51,7 +51,7 @@ func (s *session) openTransaction(ctx context.Context, mail *delivery.RenderedMa
 	}
 	opening := s.openingCommands(mail)
 	commands := opening[:]
-	if mail.Message.Stranger { // alone: a server may keep its answer until that to RCPT
+	if mail.Message.Stranger { // RCPT is sent alone: a server may delay earlier answers until that to RCPT
 		if fail := s.runStep(ctx, delivery.StageMail, func() error { return s.sendCommands(commands[0]) }); fail != nil {
 			return fail
 		}
@@ -69,9 +69,9 @@ func (s *session) openTransaction(ctx context.Context, mail *delivery.RenderedMa
 	return nil
 }
 
-// sendContent sends the content with the final dot in one write, and returns the reply as rows have
-// it. Any 2xx is acceptance (RFC 5321 section 4.3.2). If the write fails before a byte of the dot
-// has left, the mail was not sent. Bytes are counted below TLS, which only adds to them.
+// sendContent sends the content with the final dot in one write. It returns the reply in the form
+// of the rows. Any 2xx is acceptance (RFC 5321 section 4.3.2). If the write fails before a byte of
+// the dot has left, the mail was not sent. The bytes are counted below TLS, which only adds bytes.
 func (s *session) sendContent(ctx context.Context, content []byte) (accepted string, fail *delivery.Error) {
 	s.lines = append(appendDotStuffed(s.lines[:0], content), ".\r\n"...)
 	before := s.conn.sent
@@ -96,8 +96,8 @@ func (s *session) sendContent(ctx context.Context, content []byte) (accepted str
 	return accepted, nil
 }
 
-// appendDotStuffed appends content with one more dot before each line that begins with a dot (RFC
-// 5321 section 4.5.2). The first line is a header field, so it does not begin with a dot.
+// appendDotStuffed appends content, with an additional dot before each line that begins with a dot
+// (RFC 5321 section 4.5.2). The first line is a header field, so it does not begin with a dot.
 func appendDotStuffed(out, content []byte) []byte {
 	for {
 		at := bytes.Index(content, []byte("\n."))
@@ -173,9 +173,9 @@ func (s *session) readExpected(c command) error {
 	return err
 }
 
-// readReply reads one reply. It fails if codeMatches is false for the reply's code. Only a reply of
-// one line with the expected code is parsed here, which saves allocations; net/textproto reads
-// others.
+// readReply reads one reply. It fails if codeMatches is false for the reply's code. It parses a
+// reply of one line with the expected code itself, which saves allocations; net/textproto reads any
+// other reply.
 func (s *session) readReply(expect int) (code int, text string, err error) {
 	if line, ok := s.awaitBufferedLine(); ok && line[3] == ' ' && codeMatches(line[:3], expect) {
 		code, _ = strconv.Atoi(string(line[:3]))
@@ -186,8 +186,8 @@ func (s *session) readReply(expect int) (code int, text string, err error) {
 	return s.client.Text.ReadResponse(expect)
 }
 
-// awaitBufferedLine waits for a byte, and returns the next line without consuming it; false if no
-// whole line is buffered then, or if the line has fewer than four bytes.
+// awaitBufferedLine waits for a byte, and returns the next line without consuming it. It returns
+// false if no whole line is buffered then, or if the line has fewer than four bytes.
 func (s *session) awaitBufferedLine() ([]byte, bool) {
 	if _, err := s.client.Text.R.Peek(1); err != nil {
 		return nil, false
@@ -210,9 +210,9 @@ func codeMatches(digits []byte, expect int) bool {
 }
 
 // sendPipelined sends all commands in one write and reads their replies in turn (RFC 2920): one
-// round trip instead of three. It returns the first refusal; later ones are its consequences. If
-// the server asks for content after a refusal, the connection is abandoned without the final dot,
-// so that the server accepts no mail that it refused before.
+// round trip instead of three. It returns the first refusal; later refusals are its consequences.
+// If the server asks for content after a refusal, the connection is closed without the final dot,
+// so that the server does not accept a mail that it refused before.
 func (s *session) sendPipelined(ctx context.Context, commands []command) (first *delivery.Error) {
 	first = s.runStep(ctx, commands[0].stage, func() error { return s.sendCommands(commands...) })
 	last := first

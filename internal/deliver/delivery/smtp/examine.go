@@ -7,8 +7,8 @@ import (
 	"sendcode/internal/deliver/delivery"
 )
 
-// Examine opens a connection to a mail server, encrypts and logs in as configured, and says MAIL
-// and RSET for each sender, since a server may refuse a sender that has logged in. It names no
+// Examine opens a connection to a mail server, encrypts it and logs in as configured. It says MAIL
+// and RSET for each sender, since a server may refuse a sender after the login. It names no
 // recipient. It returns how the connection was encrypted. The error is a [*delivery.Error] with the
 // stage that failed, or describes the problem with the configuration.
 func Examine(ctx context.Context, config Config, senders ...string) (delivery.Encryption, error) {

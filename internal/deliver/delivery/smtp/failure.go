@@ -39,8 +39,8 @@ const (
 	errUTF8    = delivery.SafeError("the server does not take non-ASCII local parts (SMTPUTF8)")
 )
 
-// newError returns the error of a step that failed with err. A whole reply decides the error's
-// About, and its text is redacted; while logging in, the text is left out.
+// newError returns the error of a step that failed with err. If err is a whole reply, the reply
+// decides the error's About, and its text is redacted. At the login, the text is left out.
 func newError(ctx context.Context, stage string, err error, private delivery.PrivateData) *delivery.Error {
 	reply, ok := errors.AsType[*textproto.Error](err)
 	if !ok || reply.Code < 200 || reply.Code >= 600 {
@@ -71,14 +71,14 @@ func withOwnCause(e *delivery.Error, err error) *delivery.Error {
 	return e
 }
 
-// refusesConnection reports whether the failure of the first mail over a connection may say that
-// the connection is one too many.
+// refusesConnection reports whether the failure of the first mail over a connection may mean that
+// there is one connection too many.
 func refusesConnection(fail *delivery.Error) bool {
 	return fail != nil && fail.Crowded && fail.BefallsAll() && fail.About != delivery.AboutPace
 }
 
-// refusesSilently is refusesConnection for a server, or a firewall before it, that ended the
-// connection or said nothing that can be read until the mail was begun.
+// refusesSilently is refusesConnection for a failure without a reply: a server, or a firewall
+// before it, ended the connection or was silent before the mail was begun.
 func refusesSilently(fail *delivery.Error) bool {
 	if fail == nil || fail.Status != 0 || fail.About != delivery.AboutServer {
 		return false
@@ -93,16 +93,16 @@ func refusesSilently(fail *delivery.Error) bool {
 	return false
 }
 
-// aboutRecipient reports whether two connections ended at the same step after MAIL, the first of
-// them after other mails: some servers answer 421 to one recipient.
+// aboutRecipient reports whether two connections ended at the same step after MAIL. Then the
+// recipient is the cause, since used had delivered other mails: some servers answer 421 to one
+// recipient.
 func aboutRecipient(used, fresh *delivery.Error) bool {
 	return used != nil && fresh != nil && used.About == delivery.AboutConnection && fresh.About == delivery.AboutConnection &&
 		used.Stage == fresh.Stage && used.Stage != delivery.StageMail
 }
 
-// blameRecipient blames the recipient for a temporary failure of a stranger's mail at RCPT or
-// later: the server answers for a domain that the stranger chose. After RCPT, AboutPace and
-// AboutAccount stay.
+// blameRecipient sets the About of a stranger's mail that failed Temporary at RCPT or later to the
+// recipient, whose domain the stranger chose. After RCPT, AboutPace and AboutAccount stay.
 func blameRecipient(fail *delivery.Error) {
 	if fail == nil || fail.Class != delivery.Temporary || fail.About == delivery.AboutUs {
 		return
@@ -122,7 +122,8 @@ func blameRecipient(fail *delivery.Error) {
 var enhancedCodePattern = regexp.MustCompile(`^[245]\.[0-9]{1,3}\.[0-9]{1,3}$`)
 
 // parseEnhancedCode returns the enhanced status code at the beginning of a reply's text (RFC 2034
-// section 3); "" without one, or if its first digit differs from that of the reply's code.
+// section 3). It returns "" if there is none, or if its first digit differs from the first digit of
+// the reply's code.
 func parseEnhancedCode(code int, text string) string {
 	word := text
 	if end := strings.IndexAny(text, " \t\r\n"); end >= 0 {
@@ -148,8 +149,8 @@ func withoutEnhancedCode(text, code string) string {
 	return b.String()
 }
 
-// safeCause returns the cause of err if its text has nothing private, such as a timeout. The text
-// of any other error may quote the server; for it, safeCause returns genericCause.
+// safeCause returns the cause of err if its text has nothing private, as of a timeout. The text of
+// any other error may quote the server; then it returns genericCause.
 func safeCause(stage string, err error) error {
 	var own delivery.SafeError
 	var errno syscall.Errno

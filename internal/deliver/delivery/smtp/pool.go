@@ -10,11 +10,13 @@ import (
 	"sendcode/internal/deliver/delivery"
 )
 
-// pool keeps the connections to one server: at most `most`, including those that are saying QUIT.
+// pool keeps the connections to one server. There are at most `most`, including those that are
+// saying QUIT.
 //
-// It begins with `begin` connections. While a backlog needs more, it opens at most two at a time,
-// each after one before it has served a mail. If the server says that it has too much of us, the
-// pool opens no more than had worked, for growAfterRefusal.
+// The pool begins with `begin` connections. While a backlog needs more, it tries at most two at a
+// time, until each of them has served a mail. If the server says that it has too many connections
+// or mails of this service, the pool opens no more connections than have worked, for
+// growAfterRefusal.
 //
 // If all connections are in use and fewer than `least` are open, a mail opens another one
 // immediately. Otherwise the mail first waits for growAfter, so that only a backlog opens further
@@ -31,12 +33,12 @@ type pool struct {
 	closed  bool
 	waits   int64       // mails that ever waited
 	begun   []time.Time // when the last perMinute mails began, the longest ago first
-	pace    *time.Timer // serves a waiting mail when one of begun is a minute ago
+	pace    *time.Timer // serves a waiting mail when the oldest of begun is a minute old
 
 	worked     int           // connections that may be open at once without a trial
-	unproven   int           // of open: those that have served no mail yet
-	refused    time.Time     // when the server last said that it has too much of us; zero: never, or it has taken one since it refused all
-	refusesAll bool          // it refused the only one, and has taken none since
+	unproven   int           // of open: connections that have served no mail yet
+	refused    time.Time     // when the server last refused a connection or mail as one too many; zero: never, or not since it refused all
+	refusesAll bool          // the server refused the only connection, and has accepted none since
 	alive      time.Time     // when the server last took a mail or a connection, or the only connection was begun
 	slowest    time.Duration // that the server took until a connection was open
 
@@ -53,18 +55,18 @@ const (
 	// growAfter is how long a mail waits for a connection in use before one more is opened.
 	growAfter = 2 * time.Millisecond
 	// maxPaceWait is how long a mail waits for its turn by perMinute. Meanwhile its code may be
-	// used or end.
+	// used or expire.
 	maxPaceWait = 5 * time.Second
 	// shrinkAfter is how long a connection beyond pool.least is kept idle.
 	shrinkAfter = 5 * time.Second
 	// maxIdleTime is how long any connection is kept idle.
 	maxIdleTime = 30 * time.Second
-	// growAfterRefusal is the time after which one connection more is tried than the server had
-	// when it refused one.
+	// growAfterRefusal is the time after which the pool again tries one connection more than the
+	// server had when it refused one.
 	growAfterRefusal = 10 * time.Minute
 	growAfterFault   = time.Minute // see heldLocked
 	maxTrials        = 2
-	// aliveFor is how long a server counts as working after it takes a mail.
+	// aliveFor is how long a server counts as working after it accepted a mail.
 	aliveFor = 10 * time.Second
 )
 
@@ -77,9 +79,9 @@ func (p *pool) limitLocked() int {
 	return min(p.most, p.worked+trials)
 }
 
-// trialsLocked returns how many connections beyond those that have worked may be tried together:
-// one after a refusal, none for a while after that. Else two, so that a slow mail on one of them
-// keeps no other mail waiting. The caller holds the lock.
+// trialsLocked returns how many connections beyond those that have worked may be tried together.
+// Without a refusal these are two, so that a slow mail on one of them keeps no other mail waiting.
+// After a refusal it is none for a while, and then one. The caller must hold the lock.
 func (p *pool) trialsLocked() int {
 	switch {
 	case p.refused.IsZero():
@@ -102,9 +104,9 @@ func (p *pool) heldLocked() bool {
 }
 
 // acquire returns the idle session that was used last, or waits for one. If s is nil and ok is
-// true, the caller opens a session, which is counted already. The caller calls release in both
-// cases. ok is false without fail if patience ends first. fail says that ctx ended, that the pool
-// is closed, or that the mail's turn does not come within patience, maxPaceWait, or a stop
+// true, the caller opens a session, which is counted already. In both cases the caller must call
+// release. If patience ends first, ok is false and fail is nil. fail says that ctx ended, that the
+// pool is closed, or that the mail's turn does not come within patience, maxPaceWait, or a stop
 // (ErrPace). With a patience of 0 it still waits for growAfter, if one more connection may be
 // opened.
 func (p *pool) acquire(ctx context.Context, patience time.Duration) (s *session, ok bool, fail *delivery.Error) {
@@ -150,9 +152,9 @@ func (p *pool) acquire(ctx context.Context, patience time.Duration) (s *session,
 	}
 }
 
-// acquireOrQueue returns the result of takeOrReserveLocked or, if that is false, queues the mail
-// and returns its waiter. It returns neither if all connections are in use and patience is 0, and
-// an error if the pool is closed, or if the mail's turn does not come soon enough.
+// acquireOrQueue returns the result of takeOrReserveLocked. If that is false, it queues the mail
+// and returns its waiter. If all connections are in use and patience is 0, it returns neither. It
+// returns an error if the pool is closed, or if the mail's turn does not come soon enough.
 func (p *pool) acquireOrQueue(patience time.Duration) (s *session, ok bool, t *waiter, fail *delivery.Error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -180,7 +182,8 @@ func (p *pool) markOverdue(t *waiter) {
 	p.serveWaitingLocked()
 }
 
-// leaveQueue removes a mail from the queue. It returns false if the mail has been served meanwhile.
+// leaveQueue removes a mail from the queue. It returns false if the mail was served in the
+// meantime.
 func (p *pool) leaveQueue(t *waiter) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -208,8 +211,8 @@ func (p *pool) takeOrReserveLocked(overdue bool) (s *session, ok bool) {
 	return s, ok
 }
 
-// paceLeftLocked returns the time until perMinute lets one more mail begin; 0: it may now. The
-// caller holds the lock.
+// paceLeftLocked returns the time until perMinute lets one more mail begin; 0: now. The caller must
+// hold the lock.
 func (p *pool) paceLeftLocked() time.Duration {
 	if p.perMinute == 0 || len(p.begun) < p.perMinute {
 		return 0
@@ -229,7 +232,7 @@ func (p *pool) serveAfterLocked(left time.Duration) {
 	})
 }
 
-// paceError returns an error if no mail may begin now by perMinute, else nil.
+// paceError returns an error if perMinute lets no mail begin now; otherwise nil.
 func (p *pool) paceError() *delivery.Error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -266,15 +269,15 @@ func (p *pool) takeLocked(overdue bool) (s *session, ok bool) {
 		return nil, false
 	}
 	if p.open == 0 {
-		p.alive = time.Now().Add(shortTimeout - aliveFor) // the others may be opened by then
+		p.alive = time.Now().Add(shortTimeout - aliveFor) // shortTimeout from now, further connections may already be open
 	}
 	p.open++
 	p.unproven++
 	return nil, true
 }
 
-// serveWaitingLocked hands idle sessions, and rights to open others, to waiting mails in turn. The
-// caller holds the lock.
+// serveWaitingLocked gives idle sessions, and rights to open sessions, to the waiting mails in
+// turn. The caller must hold the lock.
 func (p *pool) serveWaitingLocked() {
 	for len(p.waiting) > 0 {
 		s, ok := p.takeOrReserveLocked(p.waiting[0].overdue)
@@ -287,8 +290,8 @@ func (p *pool) serveWaitingLocked() {
 }
 
 // release takes back a session, or with nil the right to open one. A usable session becomes idle,
-// or goes to a waiting mail; after maxMails mails it ends with QUIT, in the background. An unusable
-// session is closed without QUIT.
+// or goes to a waiting mail. After maxMails mails it ends with QUIT, in the background. A session
+// that is not usable is closed without QUIT.
 func (p *pool) release(s *session, usable bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -312,10 +315,10 @@ func (p *pool) release(s *session, usable bool) {
 	p.serveWaitingLocked()
 }
 
-// limitToOthers bounds the connections to those open beside the one that the server refused. It
-// reports whether there are others: then the server may be well. If the server refuses each of them
-// too, the last one has no others. Then one at a time is opened until the server takes one. A
-// refusal without a reply counts as one of this connection only if the server is alive.
+// limitToOthers is called after the server refused a connection. It bounds the connections to the
+// others that are open. It reports whether there are others, since the server may work then. If the
+// server refuses all others, too, only one connection at a time is opened until the server accepts
+// one. A refusal without a reply (silent) bounds the connections only if the server is alive.
 func (p *pool) limitToOthers(silent bool) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -328,23 +331,23 @@ func (p *pool) limitToOthers(silent bool) bool {
 	return others > 0
 }
 
-// noteOpened is called when the server has taken a connection, after so long.
+// noteOpened is called when the server has accepted a connection; took is how long that took.
 func (p *pool) noteOpened(took time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.alive, p.slowest = time.Now(), max(p.slowest, took)
 }
 
-// isSilent reports whether a server that has kept one more connection waiting for so long may take
-// it no more: others work, and none took half as long to open.
+// isSilent reports whether a server may be refusing one more connection by its silence: it has kept
+// this one waiting for the time waited, others work, and none took half as long to open.
 func (p *pool) isSilent(waited time.Duration) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.open > p.unproven && time.Since(p.alive) < aliveFor && waited >= 2*p.slowest
 }
 
-// limitToLeast is limitToOthers without a refused connection, so only down to least. It reports
-// whether the caller should close the connection.
+// limitToLeast bounds the connections as limitToOthers does, but no connection was refused, so not
+// below least. It reports whether the caller should close the connection.
 func (p *pool) limitToLeast() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -355,8 +358,8 @@ func (p *pool) limitToLeast() bool {
 	return more
 }
 
-// noteServed is called when the server has taken a mail over a connection, or refused that mail
-// alone.
+// noteServed is called when the server has accepted a mail over a connection, or refused only that
+// mail.
 func (p *pool) noteServed(s *session) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -403,8 +406,8 @@ func (p *pool) quitLaterLocked(s *session) {
 	})
 }
 
-// expire closes a session that has been idle too long. If no more than p.least sessions are open by
-// now, the session is kept until maxIdleTime.
+// expire closes a session that has been idle too long. If no more than p.least sessions are open,
+// the session stays until maxIdleTime.
 func (p *pool) expire(s *session) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -423,8 +426,8 @@ func (p *pool) expire(s *session) {
 	}
 }
 
-// replace is called before a fresh session replaces the most recently used one, which was found
-// dead. It closes every idle session without QUIT: they have been idle for longer.
+// replace is called before a new session replaces the most recently used one, which was dead. It
+// closes every idle session without QUIT, since these have been idle for longer.
 func (p *pool) replace() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -438,8 +441,8 @@ func (p *pool) replace() {
 	p.serveWaitingLocked()
 }
 
-// close ends the idle sessions with QUIT and waits for that. Sessions in use are closed when they
-// are released.
+// close ends the idle sessions with QUIT and waits for their ends. A session in use is closed when
+// it is released.
 func (p *pool) close() {
 	p.mu.Lock()
 	p.closed = true

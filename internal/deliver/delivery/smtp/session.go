@@ -29,9 +29,10 @@ type session struct {
 	private delivery.PrivateData
 	// mails counts the messages tried.
 	mails int
-	// kept: it was idle, and has answered nothing since.
+	// reused: the session was idle, and the server has answered nothing since.
 	reused bool
-	// proven: the server has answered a mail over this session, and not that it has too much of us.
+	// proven: the server has answered a mail over this session, and did not refuse the session as
+	// one too many.
 	proven bool
 	// stale: the last transaction was refused half-way, so the next one needs RSET first.
 	stale bool
@@ -50,10 +51,10 @@ type session struct {
 	idleSince time.Time
 }
 
-// openSession dials, greets, encrypts and logs in. If no Mechanism is set and the server refuses
-// SCRAM or CRAM-MD5 with 535, openSession tries once more by PLAIN or LOGIN, if offered, on a fresh
-// connection: some servers offer mechanisms that they cannot check. Later sessions begin with PLAIN
-// or LOGIN until that gets a 535 too. Cancelling ctx closes the socket.
+// openSession dials, greets, encrypts and logs in. Some servers offer mechanisms that they cannot
+// check. So if no Mechanism is set and the server refuses SCRAM or CRAM-MD5 with 535, openSession
+// tries PLAIN or LOGIN, if offered, once on a new connection. Later sessions begin with PLAIN or
+// LOGIN, until these get a 535, too. If ctx is canceled, the socket is closed.
 func openSession(ctx context.Context, config Config) (*session, *delivery.Error) {
 	if config.OAuth != "" {
 		return openWithToken(ctx, config)
@@ -161,7 +162,7 @@ func (s *session) encrypt(ctx context.Context) *delivery.Error {
 	return nil
 }
 
-// startTLS makes the TLS handshake. It fails if bytes in the clear follow the server's answer to
+// startTLS makes the TLS handshake. It fails if unencrypted bytes follow the server's answer to
 // STARTTLS, since anyone on the network may have written them.
 func (s *session) startTLS() error {
 	clear := s.client.Text
@@ -175,14 +176,14 @@ func (s *session) startTLS() error {
 	if err := s.client.StartTLS(config); err != nil {
 		return err
 	}
-	// From here on the replies are inside TLS, so a new guard reads the decrypted bytes.
+	// From here on the replies are inside TLS, so the new guard reads the decrypted bytes.
 	s.guard = &replyReader{source: s.client.Text.R}
 	s.client.Text.R = bufio.NewReader(s.guard)
 	return nil
 }
 
-// tlsConfig refuses no certificate with TLSOpportunistic: the mode accepts clear text too, which is
-// weaker.
+// tlsConfig refuses no certificate with TLSOpportunistic: that mode even accepts a connection
+// without TLS, which is weaker.
 func (s *session) tlsConfig() *tls.Config {
 	config := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: s.config.Host, RootCAs: s.config.RootCAs}
 	if s.config.TLS == TLSOpportunistic {
@@ -191,8 +192,8 @@ func (s *session) tlsConfig() *tls.Config {
 	return config
 }
 
-// verify returns why tlsConfig would refuse the connection if it were TLSRequired; nil if it would
-// not.
+// verify returns why tlsConfig would refuse the connection with TLSRequired; nil if it would accept
+// it.
 func (s *session) verify(state tls.ConnectionState) error {
 	if state.Version < tls.VersionTLS12 {
 		return errOldTLS
@@ -208,9 +209,9 @@ func (s *session) verify(state tls.ConnectionState) error {
 // Timeouts of the parts of the dialogue.
 const (
 	dialTimeout    = 10 * time.Second // opening the socket
-	keptTimeout    = 5 * time.Second  // the first step on a kept connection, whose other end may be gone without a word
+	keptTimeout    = 5 * time.Second  // the first step on a kept connection, whose other end may be gone unnoticed
 	shortTimeout   = 5 * time.Second  // a step where hasty says so
-	commandTimeout = 30 * time.Second // another step with all its round trips, or writing the body
+	commandTimeout = 30 * time.Second // any other step with all its round trips, or writing the body
 	dotTimeout     = 10 * time.Minute // the answer to the final dot (RFC 5321 section 4.5.3.2.6)
 	quitTimeout    = time.Second      // QUIT and its reply
 )
@@ -224,7 +225,7 @@ func (s *session) runStep(ctx context.Context, stage string, run func() error) *
 	return s.awaitStep(ctx, stage, run)
 }
 
-// awaitStep is runStep for a command that was sent earlier, so its reply may have arrived already.
+// awaitStep is runStep for a command that was sent earlier. So the reply may have arrived already.
 func (s *session) awaitStep(ctx context.Context, stage string, run func() error) *delivery.Error {
 	limit := commandTimeout
 	switch {
@@ -251,11 +252,11 @@ func (s *session) awaitStep(ctx context.Context, stage string, run func() error)
 	return nil
 }
 
-// closeSocket closes the socket without QUIT: QUIT would end a half-written mail, and the server
-// would accept it.
+// closeSocket closes the socket without QUIT. QUIT would end a half-written mail, and the server
+// would accept the mail.
 func (s *session) closeSocket() { _ = s.conn.Close() }
 
-// quit says QUIT and closes the socket. It ignores errors, since every mail has its reply.
+// quit says QUIT and closes the socket. It ignores errors, since every mail has got its reply.
 func (s *session) quit() {
 	defer s.closeSocket()
 	s.conn.startStep(quitTimeout, nil)

@@ -13,13 +13,12 @@ import (
 	"sendcode/internal/deliver/delivery/oauth"
 )
 
-// tokenMechanisms show the server an access token. Microsoft and Google offer the first; the second
-// is its standard (RFC 7628).
+// tokenMechanisms are mechanisms that send an access token to the server. Microsoft and Google
+// offer the first; the second is its standardized form (RFC 7628).
 var tokenMechanisms = []string{"XOAUTH2", "OAUTHBEARER"}
 
-// openWithToken is openSession for a login by OAuth. The token is there before the server is
-// dialled. If the server refuses the token with 535, openWithToken tries once more with another
-// one, if it gets one.
+// openWithToken is openSession for a login by OAuth. It gets the token before it connects. If the
+// server refuses the token with 535, it tries once more with another token, if there is one.
 func openWithToken(ctx context.Context, config Config) (s *session, fail *delivery.Error) {
 	for fail == nil || fail.Code != oauth.SwitchedOff {
 		token, err := config.Tokens.Token(ctx, config.Password)
@@ -44,8 +43,8 @@ func openWithToken(ctx context.Context, config Config) (s *session, fail *delive
 	return nil, fail
 }
 
-// showToken logs in by one of tokenMechanisms. The error has the server's JSON from before its
-// refusal.
+// showToken logs in by one of tokenMechanisms. The error has the JSON that the server sent before
+// its refusal.
 func (s *session) showToken(mechanism string) error {
 	auth := &tokenAuth{mechanism: mechanism, config: s.config}
 	err := s.client.Auth(auth)
@@ -82,8 +81,8 @@ func (a *tokenAuth) Start(*smtp.ServerInfo) (mechanism string, first []byte, err
 	return a.mechanism, first, nil
 }
 
-// Next implements the Auth of go-mail/smtp. It notes the JSON of a refusal. Then an empty line, or
-// with OAUTHBEARER one byte, requests the reply itself (RFC 7628 section 3.2.3).
+// Next implements the Auth of go-mail/smtp. It notes the JSON of a refusal. Then it sends an empty
+// line, or with OAUTHBEARER one byte, to request the reply itself (RFC 7628 section 3.2.3).
 func (a *tokenAuth) Next(challenge []byte, more bool) ([]byte, error) {
 	var refusal struct{ Status, Scope string }
 	response := []byte(a.response)

@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// maxStepBytes bounds the server's bytes within one step, including a TLS handshake with its
-// certificates. Real replies stay under 1 KiB, chains under 20 KiB.
+// maxStepBytes bounds the server's bytes within one step, such as a TLS handshake with its
+// certificates. Real replies stay under 1 KiB, certificate chains under 20 KiB.
 const maxStepBytes = 64 << 10
 
-// countedConn is the socket below everything else, also TLS. Only the goroutine of the dialogue
+// countedConn is the socket below TLS and all other layers. Only the goroutine of the dialogue
 // reads and writes; any goroutine may Close.
 type countedConn struct {
 	net.Conn
@@ -21,17 +21,17 @@ type countedConn struct {
 	sent int64
 	// room is how many more bytes may be read in this step.
 	room int
-	// began is when the step began, and until when it ends. After shortTimeout it ends as soon as
-	// hasty says so, if that is not nil.
+	// began is when the step began, and until when it ends. After shortTimeout the step ends as
+	// soon as hasty returns true; hasty may be nil.
 	began, until time.Time
 	hasty        func(waited time.Duration) bool
 }
 
-// startStep sets the deadline of a step, and how many bytes the server may say within it.
+// startStep sets the deadline of a step, and how many bytes the server may send within it.
 func (c *countedConn) startStep(limit time.Duration, hasty func(waited time.Duration) bool) {
 	c.room, c.began, c.hasty = maxStepBytes, time.Now(), hasty
 	c.until = c.began.Add(limit)
-	_ = c.SetDeadline(c.until) // fails only on a closed socket, and so will the step
+	_ = c.SetDeadline(c.until) // this fails only on a closed socket; then the step fails, too
 	if hasty != nil {
 		_ = c.SetReadDeadline(c.began.Add(min(limit, shortTimeout)))
 	}
@@ -66,8 +66,8 @@ func (c *countedConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Write closes the socket if it fails: a later write must not complete a half-written mail, and no
-// reply would come to half of the final dot.
+// Write closes the socket if it fails. Otherwise a later write could complete a half-written mail,
+// and half of the final dot would never get a reply.
 func (c *countedConn) Write(p []byte) (int, error) {
 	n, err := c.Conn.Write(p)
 	c.sent += int64(n)
@@ -78,14 +78,14 @@ func (c *countedConn) Write(p []byte) (int, error) {
 }
 
 // replyReader is between the connection and net/textproto. It remembers whether the stream broke in
-// the middle of a line: bufio.Reader.ReadLine returns the part before the break as a line and drops
-// the error, such as a timeout, a reset or an end. And it writes a blank after the code of a line
-// without text (RFC 5321 section 4.2), which net/textproto does not take for a reply.
+// the middle of a line. bufio.Reader.ReadLine returns the part before the break as a line and drops
+// the error, such as a timeout, a reset or an end. replyReader also adds a blank after the code of
+// a line without text (RFC 5321 section 4.2), which net/textproto would not accept as a reply.
 type replyReader struct {
 	source io.Reader
 	within bool   // the last byte that was read did not end a line
 	torn   error  // error that broke the stream within a line
-	digits int    // how many digits the line has so far; -1 if it has anything else
+	digits int    // how many digits the line has so far; -1 if it has another character
 	rest   []byte // bytes that were read and did not fit into the caller's buffer
 }
 

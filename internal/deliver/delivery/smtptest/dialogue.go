@@ -189,7 +189,7 @@ func (d *dialogue) data() bool {
 	return d.endOfData(content)
 }
 
-// body reads up to the final dot; false if it never came.
+// body reads up to the final dot. It returns false if the dot never came.
 func (d *dialogue) body() ([]byte, bool) {
 	var content bytes.Buffer
 	for first := true; ; first = false {

@@ -17,7 +17,7 @@ type Message struct {
 	// From and To are the envelope's.
 	From string
 	To   []string
-	// Data is the message as it came, dots unstuffed, lines ending in CRLF.
+	// Data is the message as the server received it, without dot-stuffing. Its lines end in CRLF.
 	Data []byte
 	// At is the time of arrival.
 	At time.Time
@@ -54,21 +54,21 @@ func (s *Server) ByID() map[string]int {
 	return counts
 }
 
-// Commands gives the command lines of all connections in the order of arrival. Answers to AUTH
-// challenges and message lines are not among them.
+// Commands returns the command lines of all connections in the order of arrival. It leaves out
+// answers to AUTH challenges and the lines of messages.
 func (s *Server) Commands() (commands []string) {
 	s.locked(func() { commands = slices.Clone(s.commands) })
 	return commands
 }
 
-// Connections is how many connections were opened so far.
+// Connections returns how many connections were opened so far.
 func (s *Server) Connections() int { return s.number(func() int { return s.opened }) }
 
 // Open is the number of open connections. One that the client closed counts until the server has
 // noticed.
 func (s *Server) Open() int { return s.number(func() int { return len(s.conns) }) }
 
-// Partial is how many messages began and never came to their final dot.
+// Partial returns how many messages began without reaching their final dot.
 func (s *Server) Partial() int { return s.number(func() int { return s.partial }) }
 
 func (s *Server) number(read func() int) (n int) {
@@ -76,7 +76,7 @@ func (s *Server) number(read func() int) (n int) {
 	return n
 }
 
-// Await waits until n messages were accepted, and fails the test if that takes too long.
+// Await waits until the server has accepted n messages, and fails the test if that takes too long.
 func (s *Server) Await(n int) []Message {
 	s.tb.Helper()
 	limit := time.After(servertest.Patience)

@@ -7,9 +7,10 @@
 //	… send to server.URL() …
 //	messages := server.Await(1)
 //
-// Stop and Restart play an outage on one port, that of [StartAt]; SetScript changes the behaviour
-// under way. [New] gives a server without a listener. Its Dial works over net.Pipe and so within a
-// testing/synctest bubble, where stalls and delays take no time. Only tests import this package.
+// Stop and Restart simulate an outage on one port, that of [StartAt]. SetScript changes the
+// behaviour of a running server. [New] makes a server without a listener. Its Dial works over
+// net.Pipe and so within a testing/synctest bubble, where stalls and delays take no time. Only
+// tests import this package.
 package smtptest
 
 import (
@@ -38,25 +39,25 @@ const (
 )
 
 // Rule changes the server's behaviour at one stage. The first rule that fits and has uses left
-// applies. Without Reply, Raw, Stall, Close and Abort the usual answer is given (after Delay).
+// applies. A rule without Reply, Raw, Stall, Close and Abort gives the usual answer, after Delay.
 type Rule struct {
 	Stage Stage
-	// To limits the rule to envelope recipients that end so (from RCPT on).
+	// To limits the rule to envelope recipients that end with this text (from RCPT on).
 	To string
-	// Over limits the rule to connections that found at least so many others open.
+	// Over limits the rule to connections that found at least this many other connections open.
 	Over int
 	// Skip is how many fitting occasions pass first; Times on how many the rule then applies, 0 for
 	// all.
 	Skip, Times int
 
-	// Until, if set, is closed or sent to before anything else happens; Delay comes after that.
+	// Until, if set, is a channel for which the rule first waits, before Delay.
 	Until <-chan struct{}
 	Delay time.Duration
 	// Reply takes the place of the usual answer; CRLF is added.
 	Reply string
-	// Raw is written as it is, after Reply.
+	// Raw is written unchanged, after Reply.
 	Raw string
-	// Slow writes one byte at a time, Pause apart, or slowPause where that is zero.
+	// Slow writes one byte at a time, with a Pause between bytes, or slowPause if Pause is zero.
 	Slow  bool
 	Pause time.Duration
 	// Stall says and reads nothing more until the server stops.
@@ -85,19 +86,20 @@ func Misbehaving(rules ...Rule) Script { return Script{Rules: rules} }
 // Script is the behaviour of a server. The zero Script accepts every message in the clear.
 type Script struct {
 	Rules []Rule
-	// TLS is offered with Identity or, without it, a certificate for 127.0.0.1, by an authority
-	// made for this server. MaxTLS, a version of crypto/tls, limits it from above.
+	// TLS is offered with Identity or, without one, with a certificate for 127.0.0.1 by an
+	// authority made for this server. MaxTLS, a version of crypto/tls, is the highest version that
+	// the server accepts.
 	TLS      Encryption
 	Identity *tls.Certificate
 	MaxTLS   uint16
-	// Username and Password, if set, are needed before MAIL; without them it gets 530. Mechanisms
-	// are the offered ones: PLAIN and LOGIN by default.
+	// Username and Password, if set, are required before MAIL; otherwise MAIL gets 530. Mechanisms
+	// are the offered mechanisms: PLAIN and LOGIN by default.
 	Username, Password string
-	// OAuth makes URL name this client in place of the password, which is the token.
+	// OAuth makes URL name this client in place of the password. The token is then the password.
 	OAuth      string
 	Mechanisms []string
-	// Extensions are the other EHLO keywords: 8BITMIME, ENHANCEDSTATUSCODES and SMTPUTF8 unless
-	// set.
+	// Extensions are the other EHLO keywords; by default 8BITMIME, ENHANCEDSTATUSCODES and
+	// SMTPUTF8.
 	Extensions []string
 }
 

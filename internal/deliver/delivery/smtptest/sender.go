@@ -11,8 +11,8 @@ import (
 	"sendcode/internal/deliver/delivery/smtp"
 )
 
-// Sender makes a sender for the server, on its port or without one, changed as wanted, and closed
-// with the test.
+// Sender makes a sender for the server, with the changes. If the server has a port, the sender uses
+// it. The sender is closed when the test ends.
 func (s *Server) Sender(t testing.TB, change ...func(*smtp.Config)) mailserver.Servers {
 	t.Helper()
 	config := smtp.Config{Host: "127.0.0.1", TLS: smtp.TLSNone, Dial: s.Dial}
@@ -56,8 +56,8 @@ func Expect(t testing.TB, err error, want Outcome, secrets ...string) {
 	}
 }
 
-// OutcomeOf reads an error of Send, and fails the test if it, or an error that it wraps, prints a
-// secret: one of a [Sample] or of these.
+// OutcomeOf returns the outcome in an error of Send. It fails the test if the error, or an error
+// that it wraps, prints a secret: one of a [Sample], or one of these secrets.
 func OutcomeOf(t testing.TB, err error, secrets ...string) Outcome {
 	t.Helper()
 	if err == nil {

@@ -40,14 +40,15 @@ func New(tb testing.TB, script Script) *Server {
 	return s
 }
 
-// Start makes a server on a loopback port that the kernel chooses. It stops with the test.
+// Start makes a server on a loopback port that the kernel chooses. The server stops when the test
+// ends.
 func Start(tb testing.TB, script Script) *Server {
 	tb.Helper()
 	return StartAt(tb, 0, script)
 }
 
-// StartAt is Start on a port that no other server is given, as servertest.FreePort has them: it can
-// Restart there.
+// StartAt is Start on a port that no other server gets, as servertest.FreePort returns it. So the
+// server can Restart on it.
 func StartAt(tb testing.TB, port int, script Script) *Server {
 	tb.Helper()
 	s := New(tb, script)
@@ -55,8 +56,7 @@ func StartAt(tb testing.TB, port int, script Script) *Server {
 	return s
 }
 
-// SetScript changes the behaviour; rules start counting anew. Connections that are open follow it
-// too.
+// SetScript changes the behaviour; rules start counting anew. It also applies to open connections.
 func (s *Server) SetScript(script Script) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -71,7 +71,7 @@ func (s *Server) SetScript(script Script) {
 	}
 }
 
-// Stop closes the port and every connection, and waits for them.
+// Stop closes the port and every connection, and waits until all are closed.
 func (s *Server) Stop() {
 	s.mu.Lock()
 	if s.listener != nil {
@@ -148,7 +148,7 @@ func (s *Server) Dial(context.Context, string, string) (net.Conn, error) {
 // BlackHole is a host that swallows packets.
 const BlackHole = "blackhole.example"
 
-// DialBlackHole gives a Dial that ends by time alone, and counts the calls for BlackHole's
+// DialBlackHole returns a Dial that ends only by a timeout, and counts its calls for BlackHole's
 // port 587.
 func DialBlackHole(dials *atomic.Int32) func(context.Context, string, string) (net.Conn, error) {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -166,8 +166,8 @@ func (s *Server) Addr() (addr string) {
 	return addr
 }
 
-// URL is the server's address with user, password, TLS policy and a file with its authority, as
-// SENDCODE_SMTP_URL takes it.
+// URL is the server's address in the form of SENDCODE_SMTP_URL, with user, password, TLS policy and
+// a file with the server's authority.
 func (s *Server) URL() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -194,7 +194,7 @@ func (s *Server) URL() string {
 	return u.String()
 }
 
-// rule gives the rule for this occasion, a zero one if none fits.
+// rule returns the rule for this stage and recipient; a zero rule if none fits.
 func (d *dialogue) rule(stage Stage, to string) Rule {
 	s := d.server
 	s.mu.Lock()
@@ -211,7 +211,8 @@ func (d *dialogue) rule(stage Stage, to string) Rule {
 	return Rule{}
 }
 
-// AllOnce fails the test unless there are n messages, each once and at one of the servers.
+// AllOnce fails the test unless the servers have n messages together, each once and at one server
+// only.
 func AllOnce(t testing.TB, n int, servers ...*Server) {
 	t.Helper()
 	seen := map[string]int{}

@@ -32,17 +32,17 @@ type Said struct {
 // Mail is a mail that a provider took.
 type Mail struct {
 	To     string
-	Send   string            // its ID, as events bring it back
+	Send   string            // ID of the send, in the form in which events return it
 	Text   string            // all that the person reads, decoded, or the MIME
-	From   string            // as the person sees it: "Name <addr>"
-	Header map[string]string // that it arrives with, by names as [http.CanonicalHeaderKey] has them
+	From   string            // the sender as the person sees it: "Name <addr>"
+	Header map[string]string // headers of the mail as it arrives, by their [http.CanonicalHeaderKey]
 }
 
-// Outcome is an answer of a provider, and its expected outcome.
+// Outcome is an answer of a provider, and the outcome that it must have.
 type Outcome struct {
 	Said
 	Class delivery.ErrorClass
-	Code  string // as rows have it, behind the status
+	Code  string // the code in the row, after the status
 }
 
 // Step is a provider's reaction to a request. take takes the mail.
@@ -61,7 +61,7 @@ func (said Said) write(w http.ResponseWriter) {
 	_, _ = io.WriteString(w, said.Body)
 }
 
-// Accepts has a provider take the mail and say so.
+// Accepts lets the provider accept the mail and answer so.
 func Accepts(s *Server, w http.ResponseWriter, take func()) {
 	take()
 	accepted.write(w)
@@ -109,13 +109,13 @@ type Server struct {
 	steps    []Step
 	then     Step
 	mails    []Mail
-	known    map[string]bool // keys of requests whose mail was taken
+	known    map[string]bool // keys of requests whose mail was accepted
 	requests int
 	wrong    error
 	ends     []net.Conn // of the pipes
 }
 
-// New makes a provider without a port, which Dial connects to, also in a testing/synctest bubble.
+// New makes a provider without a port, to which Dial connects, also in a testing/synctest bubble.
 // It ends with the test, or with Stop.
 func New(tb testing.TB) *Server {
 	tb.Helper()
@@ -166,7 +166,7 @@ func (s *Server) Stop() {
 	default:
 	}
 	close(s.stopped)
-	for _, end := range s.ends { // TLS says goodbye to an end that reads no more
+	for _, end := range s.ends { // otherwise TLS would wait to say goodbye to an end that no longer reads
 		_ = end.Close()
 	}
 	_ = s.http.Close()
@@ -196,7 +196,8 @@ func (s *Server) URL() string {
 	return (&url.URL{Scheme: mailapi.Scheme, User: url.UserPassword("", resendKey), Host: s.addr, RawQuery: query.Encode()}).String()
 }
 
-// Account makes a sender for the provider, on its port or without one, changed as wanted.
+// Account makes a sender for the provider, with the changes. If the provider has a port, the sender
+// uses it.
 func (s *Server) Account(t testing.TB, change ...func(*mailapi.Config)) *mailapi.Client {
 	t.Helper()
 	config, err := mailapi.ParseURL(s.URL())
@@ -210,14 +211,15 @@ func (s *Server) Account(t testing.TB, change ...func(*mailapi.Config)) *mailapi
 	return server
 }
 
-// Script sets the reactions to the next requests, and then to all further ones.
+// Script sets the reactions first to the next requests, and the reaction then to all later
+// requests.
 func (s *Server) Script(then Step, first ...Step) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.steps, s.then = first, then
 }
 
-// Mails are those that were taken, each once, oldest first.
+// Mails returns the accepted mails, each once, oldest first.
 func (s *Server) Mails() []Mail {
 	s.mu.Lock()
 	defer s.mu.Unlock()

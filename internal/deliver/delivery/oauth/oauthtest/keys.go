@@ -32,7 +32,7 @@ func PrivateKey() string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: text}))
 }
 
-// Account is the file of a service account with this token server.
+// Account returns the file of a service account that names this token server.
 func Account(tokenURL string) string {
 	text, err := json.Marshal(map[string]string{
 		"type": "service_account", "client_email": AccountEmail, "private_key_id": AccountKeyID,

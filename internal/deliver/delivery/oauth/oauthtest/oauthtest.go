@@ -1,5 +1,5 @@
-// Package oauthtest is a token server for tests. It gives tokens as RFC 6749, RFC 7523 and the
-// pages of Microsoft and Google say, and misbehaves by script. Only tests import this package.
+// Package oauthtest is a token server for tests. It gives tokens by RFC 6749, RFC 7523 and the
+// documentation of Microsoft and Google, and misbehaves by script. Only tests import this package.
 package oauthtest
 
 import (
@@ -39,14 +39,14 @@ func Gives(token string, seconds int) Answer {
 		seconds, token)}
 }
 
-// Refuses is an answer without one, with a number of Microsoft's errors. Its text repeats the
-// secret.
+// Refuses returns an answer without a token, with the number of a Microsoft error. Its text repeats
+// the secret.
 func Refuses(code, number string) Answer {
 	return Answer{Status: 400, Body: fmt.Sprintf(`{"error":%q,"error_description":"AADSTS%s: no, %s. Trace ID: 1","error_codes":[%[2]s]}`,
 		code, number, Secret)}
 }
 
-// JWT returns a token in Microsoft's form, with these roles.
+// JWT returns a token with these roles, in Microsoft's form.
 func JWT(roles string) string {
 	return "eyJhbGciOiJub25lIn0." + base64.RawURLEncoding.EncodeToString([]byte(`{"roles":[`+roles+`]}`)) + ".c2ln"
 }
@@ -61,8 +61,8 @@ type Server struct {
 	asked   int
 }
 
-// New makes a server without a port, for a bubble of testing/synctest; Client dials it. The last
-// answer repeats.
+// New makes a server without a port, for a testing/synctest bubble; Client connects to it. After
+// the given answers, the last one is repeated.
 func New(tb testing.TB, answers ...Answer) *Server {
 	s := &Server{tb: tb, answers: answers}
 	s.Client = oauth.Client{
@@ -89,8 +89,8 @@ func Start(tb testing.TB, answers ...Answer) *Server {
 // Kinds are the ways of As.
 var Kinds = []string{"secret", "account"}
 
-// As has the client use another way to a token. Call it after Start, whose URL is in an account's
-// file.
+// As makes the client get its token in another way. Call As after Start, since an account's file
+// has the server's URL.
 func (s *Server) As(kind string) *Server {
 	if kind == "account" {
 		var err error
