@@ -1,6 +1,6 @@
 // Package fault has the errors that packages pass to each other: the database and the use cases
-// return them, package server maps each to a status. An error may wrap one of them with its cause,
-// so compare with errors.Is and errors.AsType.
+// return them, and package server maps each to a status. Another error may wrap one of them and add
+// the cause, so compare with errors.Is and errors.AsType.
 package fault
 
 import "fmt"
@@ -14,20 +14,20 @@ const (
 	// IDs exist.
 	NotFound Kind = "not found"
 	// Unavailable: the database or the limiter did not answer, or cannot serve now. Nothing was
-	// written, and counted events are refunded, unless the error is Uncertain too.
+	// written, and counted events are refunded, unless the error is also Uncertain.
 	Unavailable Kind = "unavailable"
-	// Uncertain is an Unavailable with an unknown outcome: the write may have been committed, so a
-	// send or an attempt may count.
+	// Uncertain is an Unavailable error with an unknown outcome: the write may have been committed,
+	// so a send or an attempt may count.
 	Uncertain Kind = "unavailable, and the outcome is not known"
 )
 
 func (k Kind) Error() string { return string(k) }
 
-// Is reports that Uncertain is Unavailable too. errors.Is calls it.
+// Is makes errors.Is treat Uncertain as Unavailable, too.
 func (k Kind) Is(target error) bool { return k == Uncertain && target == Unavailable }
 
-// Wrap returns an error that is of this kind and has err as its cause; its text begins with the
-// kind. err must not be nil.
+// Wrap returns an error of this kind with err as its cause. Its text begins with the kind. err must
+// not be nil.
 func (k Kind) Wrap(err error) error { return fmt.Errorf("%w: %w", k, err) }
 
 // InvalidError names the invalid field of a request and the reason, without its value.

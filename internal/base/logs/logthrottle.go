@@ -18,15 +18,15 @@ type Throttle struct {
 	unlogged map[string]unloggedEvents
 }
 
-// unloggedEvents counts the events of a key since its last line.
+// unloggedEvents counts the events of a key since the key's last log line.
 type unloggedEvents struct {
 	last  time.Time
 	count int // events since last
 }
 
-// Add counts an event. due: the caller should log one line now, for the n events since the last
-// line; otherwise it should log none. Use only a few fixed keys, never texts of a request, since
-// keys are kept in memory.
+// Add counts an event. due: the caller should now log one line, for the n events since the last
+// line; otherwise it should log none. Use only a few fixed keys, and never texts of a request,
+// since keys stay in memory.
 func (t *Throttle) Add(key string, now time.Time) (n int, due bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -58,8 +58,8 @@ func (t *Throttle) takePending(key string) int {
 }
 
 // LimitErrors returns a logger that writes the same ERROR at most once a second. Lines with equal
-// message, error and stack are the same. A later line for repetitions that were not written has
-// their number in "repeated".
+// message, error and stack are the same. If lines were suppressed, the next line has their number
+// in "repeated".
 func LimitErrors(l *slog.Logger) *slog.Logger {
 	return slog.New(errorLimiter{l.Handler(), &Throttle{Every: math.MaxInt64}}) // only takePending makes a key due again
 }
@@ -67,7 +67,7 @@ func LimitErrors(l *slog.Logger) *slog.Logger {
 // errorLimiter is the handler of LimitErrors.
 type errorLimiter struct {
 	slog.Handler
-	lines *Throttle // its keys are the errors of the last second
+	lines *Throttle // the keys are the errors of the last second
 }
 
 // Handle implements slog.Handler.
@@ -89,9 +89,9 @@ func (e errorLimiter) Handle(ctx context.Context, r slog.Record) error {
 	return e.Handler.Handle(ctx, r)
 }
 
-// flush writes one line like r for the lines that were not written. If there were any, it runs
-// again after a second. If the handler panics, the process ends: nothing could report it, and the
-// handler has written the same line before.
+// flush writes one line like r for the suppressed lines. If there were any, it runs again after a
+// second. If the handler panics, the process ends: nothing could report the panic, and the handler
+// has written the same line before.
 func (e errorLimiter) flush(ctx context.Context, key string, r slog.Record) {
 	if held := e.lines.takePending(key); held > 0 {
 		time.AfterFunc(time.Second, func() { e.flush(ctx, key, r) })

@@ -15,8 +15,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Bounds of an ID from a client, in characters. Phone numbers have fewer than 16, so none becomes
-// an ID.
+// Bounds of an ID from a client, in characters. Phone numbers have fewer than 16 characters, so no
+// phone number becomes an ID.
 const (
 	minLength       = 16
 	maxLength       = 64
@@ -24,8 +24,8 @@ const (
 	minPhoneDigits  = 7   // of an international phone number
 )
 
-// requestContext is the context of an HTTP request, with the attributes of all its log lines. It
-// implements context.Context itself, to save an allocation.
+// requestContext is the context of an HTTP request, with the attributes of the request's log lines.
+// It implements context.Context itself, to save an allocation.
 type requestContext struct {
 	context.Context
 	id, trace string
@@ -33,7 +33,7 @@ type requestContext struct {
 
 	mu    sync.Mutex
 	notes []slog.Attr
-	room  [3]slog.Attr // array of the first notes, so that app, key and send allocate nothing
+	room  [3]slog.Attr // array of the first three notes, so that app, key and send allocate nothing
 }
 
 type contextKey struct{}
@@ -46,13 +46,13 @@ func (r *requestContext) Value(name any) any {
 	return r.Context.Value(name)
 }
 
-// WithRequestID returns a context with the request's ID: a new UUID of version 7 (RFC 9562). The
-// console's search reads the time in it. AdoptRequestID replaces it by the client's own ID: that of
-// the header X-Request-Id or, without a valid one, the trace ID of the header traceparent (W3C
-// Trace Context, section 3.2). A header is valid if it has 16 to 64 letters, digits and "-", "_",
-// ".". A header that is not adopted is logged as client_request_id. For this it must have at most
-// 128 characters: those above and "=", ";", ":", "/". Between the last four, each part of seven or
-// more characters must have a letter.
+// WithRequestID returns a context with the request's ID: a new UUID of version 7 (RFC 9562), whose
+// time the console's search reads. AdoptRequestID replaces it by the client's own ID. That is the
+// header X-Request-Id or, if it is not valid, the trace ID of the header traceparent (W3C Trace
+// Context, section 3.2). A header is valid if it has 16 to 64 letters, digits and "-", "_", ".". A
+// header that is not adopted is logged as client_request_id, if it has at most 128 characters:
+// those above and "=", ";", ":", "/". Between the last four, each part of seven or more characters
+// must have a letter.
 func WithRequestID(ctx context.Context, requestIDHeader, traceparentHeader string) (_ context.Context, id string) {
 	// NewV7 fails only without randomness, with which Go ends the process
 	r := &requestContext{Context: ctx, id: uuid.Must(uuid.NewV7()).String(), trace: traceID(traceparentHeader)}
@@ -72,9 +72,9 @@ func WithRequestID(ctx context.Context, requestIDHeader, traceparentHeader strin
 // clientIDName is the attribute of a client's own ID that is not the request's.
 const clientIDName = "client_request_id"
 
-// AdoptRequestID makes the client's own ID that of the request, if it has a valid one, and returns
-// the request's ID. Call it only for a client that has shown a secret, and before any work on the
-// request: a stranger could bury requests among thousands of one ID.
+// AdoptRequestID makes the client's own ID the ID of the request, if the client sent a valid one,
+// and returns the request's ID. Call it only for a client that has shown a secret, and before any
+// work on the request: a stranger could hide requests among thousands with one ID.
 func AdoptRequestID(ctx context.Context) (id string) {
 	r, ok := ctx.Value(contextKey{}).(*requestContext)
 	if !ok {
@@ -96,8 +96,9 @@ func IsRequestID(id string) bool {
 	return len(id) >= minLength && len(id) <= maxLength && hasOnlyAlphanumericsAnd(id, "-_.")
 }
 
-// isLoggable reports whether a client's text may be logged although it is not the request's ID. It
-// must not be an e-mail address or a number, or name a phone number, as "tel:0049151…" does.
+// isLoggable reports whether a text of the client may be logged although it is not the request's
+// ID. It must not be an e-mail address or a number, and must not name a phone number, as
+// "tel:0049151…" does.
 func isLoggable(text string) bool {
 	isLetter := func(c rune) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' }
 	isMark := func(c rune) bool { return strings.ContainsRune("=;:/", c) }
@@ -106,7 +107,7 @@ func isLoggable(text string) bool {
 			return false
 		}
 	}
-	const quotedAt = "=40" // an at sign as mails write it
+	const quotedAt = "=40" // an at sign in the encoding of mails
 	return strings.ContainsFunc(text, isLetter) && !strings.Contains(text, quotedAt) && len(text) <= maxLoggedLength &&
 		hasOnlyAlphanumericsAnd(text, "-_.=;:/")
 }
@@ -144,8 +145,8 @@ func RequestID(ctx context.Context) string {
 	return ""
 }
 
-// AddAttrs adds attributes to the request's access line. Without a request it does nothing.
-// Never add a recipient or an ID that gives access.
+// AddAttrs adds attributes to the request's access line. If ctx belongs to no request, it does
+// nothing. Never add a recipient or an ID that gives access.
 func AddAttrs(ctx context.Context, attrs ...slog.Attr) {
 	if r, ok := ctx.Value(contextKey{}).(*requestContext); ok {
 		r.mu.Lock()
@@ -165,8 +166,8 @@ func Attrs(ctx context.Context) []slog.Attr {
 	return r.notes
 }
 
-// AddRequestID returns a logger that adds the ID of the request, from the context, to each line,
-// and the trace ID if it differs.
+// AddRequestID returns a logger that adds to each line the ID of the request in its context, and
+// the trace ID if that differs.
 func AddRequestID(l *slog.Logger) *slog.Logger {
 	if _, done := l.Handler().(logHandler); done {
 		return l

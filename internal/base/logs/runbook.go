@@ -2,8 +2,8 @@ package logs
 
 import "log/slog"
 
-// The attributes "see" of warnings and errors: each names the section of docs/runbooks.md with the
-// remedy. A test compares them with the document.
+// The values of the attribute "see" in warnings and errors. Each names the section of
+// docs/runbooks.md with the remedy. A test compares them with the document.
 var (
 	SeeDatabaseAway  = see("database-away")
 	SeeDatabaseSlow  = see("database-slow")

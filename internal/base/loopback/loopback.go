@@ -1,5 +1,5 @@
-// Package loopback decides which host names and addresses are this machine, and which URLs secrets
-// may be sent to.
+// Package loopback decides which host names and addresses mean this machine, and to which URLs
+// secrets may be sent.
 package loopback
 
 import (
@@ -16,8 +16,9 @@ func IsHost(host string) bool {
 	return host == "localhost" || strings.HasSuffix(host, ".localhost") || err == nil && ip.Unmap().IsLoopback()
 }
 
-// URLProblem returns the problem of a URL that codes or secrets are sent to; "" for an https URL,
-// or an http URL of this machine. Codes and secrets must not cross a network unencrypted.
+// URLProblem returns the problem of a URL to which codes or secrets are sent. It returns "" for an
+// https URL, and for an http URL of this machine, since codes and secrets must not cross a network
+// unencrypted.
 func URLProblem(text string) string {
 	u, err := url.Parse(text)
 	switch {

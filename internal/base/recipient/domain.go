@@ -13,8 +13,9 @@ var idnaProfile = idna.New(idna.MapForLookup(), idna.BidiRule(), idna.Transition
 	idna.VerifyDNSLength(true))
 
 // parseDomain normalizes a typed domain as browsers do: it lowers case and maps full-width
-// characters and ideographic dots, such as in "例子。中国" and "ＥＸＡＭＰＬＥ.com". It returns lower-case
-// A-labels, and the form to display: Unicode where that is safe to show. Error: *InvalidError.
+// characters and ideographic dots, such as in "例子。中国" and "ＥＸＡＭＰＬＥ.com". It returns the domain in
+// lower-case A-labels, and the form to display: Unicode if that is safe to show. Error:
+// *InvalidError.
 func parseDomain(typed string) (ascii, display string, err error) {
 	ascii, err = idnaProfile.ToASCII(typed)
 	switch {
@@ -75,9 +76,8 @@ func checkLabels(labels []string, readable string) error {
 	return nil
 }
 
-// isForbiddenInDomain reports whether IDNA 2008 does not allow r, such as a symbol or emoji that
-// UTS 46 allows (RFC 5892 section 2). The punctuation that is allowed here is the CONTEXTO list of
-// IDNA 2008.
+// isForbiddenInDomain reports whether IDNA 2008 does not allow r, such as a symbol or an emoji that
+// UTS 46 allows (RFC 5892 section 2). The allowed punctuation is the CONTEXTO list of IDNA 2008.
 func isForbiddenInDomain(r rune) bool {
 	switch {
 	case 'a' <= r && r <= 'z', '0' <= r && r <= '9', r == '-', r == '.':
@@ -91,9 +91,9 @@ func isForbiddenInDomain(r rune) bool {
 }
 
 // displayDomain returns the Unicode form of a domain if no label can be mistaken for another one,
-// else the ASCII form "xn--…". The letters of a label must be all Latin, all Chinese, all Japanese,
-// all Korean, or all Cyrillic with one unlike Latin (UTS 39 section 5). Right-to-left scripts stay
-// ASCII: they would reorder the mask.
+// otherwise the ASCII form "xn--…". The letters of a label must be all Latin, all Chinese, all
+// Japanese, all Korean, or all Cyrillic with at least one that looks unlike Latin (UTS 39 section
+// 5). Labels in right-to-left scripts stay ASCII, since they would reorder the mask.
 func displayDomain(ascii, readable string) string {
 	for label := range strings.SplitSeq(readable, ".") {
 		if !isSafeLabel(label) {

@@ -10,11 +10,12 @@ import (
 	"golang.org/x/text/width"
 )
 
-// Limits of RFC 5321 section 4.5.3.1, in octets. A path of 256 includes its two angle brackets.
+// Limits of RFC 5321 section 4.5.3.1, in octets. A path has 256 octets, with its two angle
+// brackets.
 const (
 	maxAddressLength   = 254
 	maxLocalPartLength = 64
-	maxInputLength     = 1024 // before normalising: an IDN in Unicode may be longer than its A-labels
+	maxInputLength     = 1024 // before the domain is normalized: its Unicode form may be longer than its A-labels
 )
 
 func parseEmail(raw string) (recipientData, error) {
@@ -53,8 +54,9 @@ func parseEmail(raw string) (recipientData, error) {
 }
 
 // Signs of sentences, lists, tables and code that are copied along with an address or a number.
-// TrimPasted cuts copiedAfter at the end, copiedBefore at the beginning, copiedAround only in pairs
-// (an address may begin with one), and listMarks before a blank.
+// TrimPasted removes copiedAfter at the end and copiedBefore at the beginning. It removes
+// copiedAround only in pairs, since an address may begin with one, and listMarks only before a
+// blank.
 const (
 	copiedAfter  = ",;:.!?)]}\"'`*_|~-–—”’“»›」』》】〉）］，；：。！？、،؛؟"
 	copiedBefore = ",;:)(][|“”„‘‚«»‹›「『《【〈（［，；：、،؛"
@@ -62,8 +64,9 @@ const (
 	listMarks    = "-–—•*"
 )
 
-// TrimPasted removes characters that were copied along with an address or a number. A text of only
-// such characters is unchanged. Several dots at the end all stay: there the text was cut off.
+// TrimPasted removes characters that were copied along with an address or a number. If a text has
+// only such characters, it stays unchanged. If it ends with several dots, they stay, since the text
+// was cut off there.
 func TrimPasted(text string) string {
 	for s := text; s != ""; {
 		first, width := utf8.DecodeRuneInString(s)
@@ -87,8 +90,8 @@ func TrimPasted(text string) string {
 	return text
 }
 
-// unwrapAddress returns the address in "mailto:address" or "Name <address>", as address books copy
-// one. A name with an at sign may be another address: then it returns s.
+// unwrapAddress returns the address in "mailto:address" or "Name <address>", the forms of address
+// books. If the name has an at sign, it may be another address; then unwrapAddress returns s.
 func unwrapAddress(s string) string {
 	if scheme := "mailto:"; len(s) > len(scheme) && strings.EqualFold(s[:len(scheme)], scheme) {
 		address, _, _ := strings.Cut(s[len(scheme):], "?") // RFC 6068
@@ -104,9 +107,9 @@ func unwrapAddress(s string) string {
 	return s
 }
 
-// cutQuotes returns an address without the quotes around its local part, and whether it had them.
+// cutQuotes returns an address without the quotes around its local part, and whether it had quotes.
 // Only a quoted local part may have dots at its end or twice in a row (RFC 5321 section 4.1.2), as
-// some mailboxes do. All else that quotes allow is refused later.
+// some mailboxes do. A later check refuses everything else that quotes allow.
 func cutQuotes(s string) (bare string, quoted bool) {
 	inner, opened := strings.CutPrefix(s, `"`)
 	if local, domain, closed := strings.Cut(inner, `"@`); opened && closed {
@@ -115,8 +118,8 @@ func cutQuotes(s string) (bare string, quoted bool) {
 	return s, false
 }
 
-// checkText returns an error for a text that cannot be a recipient on any channel: it is empty, too
-// long, not UTF-8, or has characters that are never valid.
+// checkText returns an error for a text that cannot be a recipient on any channel: the text is
+// empty, too long, or not UTF-8, or has characters that are never valid.
 func checkText(s string) error {
 	switch {
 	case s == "":
@@ -138,7 +141,7 @@ func checkText(s string) error {
 }
 
 // isBlank reports whether r is a blank of any kind or invisible. Such characters are often copied
-// along with an address or a number, and are not part of it.
+// along with an address or a number, but do not belong to the recipient.
 func isBlank(r rune) bool { return unicode.IsSpace(r) || isInvisible(r) }
 
 // isControl reports whether r is a control character: C0 (with CR, LF and NUL), DEL, C1, or a
@@ -148,8 +151,8 @@ func isControl(r rune) bool {
 }
 
 // isInvisible reports whether r is a bidi mark, zero-width character, soft hyphen, byte order mark,
-// tag, variation selector or filler. ZWJ and ZWNJ are among them: a domain that needs one can be
-// written as an A-label.
+// tag, variation selector or filler. ZWJ and ZWNJ are also invisible; a domain that needs one of
+// these can be written as an A-label.
 func isInvisible(r rune) bool {
 	return unicode.In(r, unicode.Cf, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point)
 }
@@ -203,7 +206,7 @@ func checkLocal(local string, quoted bool) error {
 		case isAtext(r), r == '.':
 		case isFullWidth(r):
 			return withCharacter(errFullWidth, r)
-		case !isNonASCIILetterOrDigit(r), i == 0 && unicode.IsMark(r): // a mark combines with the character printed before it
+		case !isNonASCIILetterOrDigit(r), i == 0 && unicode.IsMark(r): // a mark combines with the character before it
 			return withCharacter(errInvalidCharacter, r)
 		}
 	}
@@ -219,7 +222,7 @@ func isAtext(r rune) bool {
 	return r < utf8.RuneSelf && strings.ContainsRune("!#$%&'*+-/=?^_`{|}~", r)
 }
 
-// isFullWidth reports whether r is a full-width or half-width form, as East Asian input methods
+// isFullWidth reports whether r is a full-width or half-width form, which East Asian input methods
 // produce. RFC 6531 allows these in a local part, but they would name another mailbox than
 // intended.
 func isFullWidth(r rune) bool {
@@ -238,10 +241,10 @@ func isNonASCIILetterOrDigit(r rune) bool {
 }
 
 // foldLocal returns the same form for all spellings of a local part that mail systems treat as one
-// mailbox. It ignores case and the composition of accents. Like RFC 8265 section 3.3 it lowers
-// instead of folding case fully: full folding equates "ß" with "ss" and "ſ" with "s", which may be
-// different people. It decomposes first, which keeps "İ" and "i" different, and treats the final
-// sigma as a sigma.
+// mailbox. It ignores case and the composition of accents. Like RFC 8265 section 3.3 it lowers the
+// case instead of folding it fully: full folding equates "ß" with "ss" and "ſ" with "s", which may
+// be different people. It decomposes characters first, which keeps "İ" and "i" different, and
+// treats the final sigma as a sigma.
 func foldLocal(local string) string {
 	lower := func(r rune) rune {
 		if r == 'ς' {
@@ -252,10 +255,10 @@ func foldLocal(local string) string {
 	return norm.NFC.String(strings.Map(lower, norm.NFD.String(local)))
 }
 
-// maskBullets stand for the hidden part of a masked address or number, whatever its length.
+// maskBullets replace the hidden part of a masked address or number, whatever its length.
 const maskBullets = "•••"
 
-// firstCharacter returns the first character, in NFC, with its combining marks.
+// firstCharacter returns the first character of the local part, in NFC, with its combining marks.
 func firstCharacter(local string) string {
 	s := norm.NFC.String(local)
 	_, end := utf8.DecodeRuneInString(s)

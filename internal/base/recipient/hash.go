@@ -14,12 +14,14 @@ import (
 // database.
 type Hash [16]byte
 
-// hashLabel separates this use of the key from others. Its version allows the folding to change.
+// hashLabel separates these hashes from other uses of the key. It has a version, so that the
+// folding can change.
 const hashLabel = "sendcode recipient 1"
 
-// Hash returns HMAC-SHA-256, cut to 128 bits, of the channel and the folded address: the domain as
-// A-labels, the local part in lower case and NFC, so "a@X.de" and "A@x.DE" have the same hash. It
-// panics if the key is empty, since addresses could then be guessed.
+// Hash returns HMAC-SHA-256, cut to 128 bits, of the channel and the folded address. The folded
+// address has the domain as A-labels, and the local part in lower case and NFC. So "a@X.de" and
+// "A@x.DE" have the same hash. Hash panics if the key is empty, since addresses could then be
+// guessed.
 func (r Recipient) Hash(key []byte) Hash {
 	return r.data().hash(key)
 }
@@ -39,8 +41,8 @@ func (h Hash) String() string { return hex.EncodeToString(h[:]) }
 // tagEncoding is Crockford's, without letters that are read as digits.
 var tagEncoding = base32.NewEncoding("0123456789ABCDEFGHJKMNPQRSTVWXYZ").WithPadding(base32.NoPadding)
 
-// Tag returns the hash's first 20 bits as four characters, so that a person can tell apart two
-// recipients with equal masks; "" for the zero hash. It proves nothing.
+// Tag returns the hash's first 20 bits as four characters, so that a person can distinguish two
+// recipients with equal masks; "" for the zero hash. Equal tags prove nothing.
 func (h Hash) Tag() string {
 	if h.IsZero() {
 		return ""
@@ -62,7 +64,7 @@ func (h Hash) IsZero() bool { return h == Hash{} }
 // MarshalText returns String, so that JSON has a string.
 func (h Hash) MarshalText() ([]byte, error) { return []byte(h.String()), nil }
 
-// ParseHash parses the form of String, and nothing else.
+// ParseHash parses the form of String. Error: the text has another form.
 func ParseHash(s string) (Hash, error) {
 	b, err := hex.DecodeString(s)
 	if err != nil || len(b) != len(Hash{}) || Hash(b).String() != s {
@@ -77,7 +79,7 @@ type FoldRules struct {
 	Dots     bool // "an.a" is "ana"
 }
 
-// Folding says for each domain, in lower-case A-labels, which spellings are one mailbox. It merges
+// Folding says, for each domain in lower-case A-labels, which spellings are one mailbox. It merges
 // spellings only for counting and searching: mail goes to the address as typed, and a proof of one
 // spelling does not prove another. The zero value folds nothing.
 type Folding map[string]FoldRules
@@ -86,16 +88,17 @@ type Folding map[string]FoldRules
 type Hashes struct {
 	Address Hash // of the address as spelled, ignoring case: Recipient.Hash
 	// Counted is the hash of the folded spelling; events are counted by it. For the simplest
-	// spelling it is equal to Address, so the counts of that spelling stay when the folding
-	// changes. A number of Argentina is counted with the 9 of a mobile.
+	// spelling Counted equals Address, so the counts of that spelling stay when the folding
+	// changes. A number of Argentina is counted in its form with the 9 of a mobile.
 	Counted Hash
-	// Mailbox is the same for spellings that are probably one mailbox. In addition to the folding,
-	// it drops tags at all domains, treats Google's two domains as one, and drops dots there. Two
-	// mailboxes may share this hash, so use it only for wide bounds.
+	// Mailbox is the same hash for spellings that are probably one mailbox. In addition to the
+	// folding, it drops tags at all domains, treats Google's two domains as one, and drops dots
+	// there. Two mailboxes may share this hash, so use it only for wide bounds.
 	Mailbox Hash
 }
 
-// Hashes returns all three hashes. For most recipients they are equal, and are computed only once.
+// Hashes returns all three hashes. Most recipients have three equal hashes, which are computed only
+// once.
 func (f Folding) Hashes(r Recipient, key []byte) Hashes {
 	p, domain := r.data(), r.Domain()
 	h := p.hash(key)
@@ -118,12 +121,12 @@ func (f Folding) Hashes(r Recipient, key []byte) Hashes {
 	return Hashes{h, hash(counted), hash(mailbox)}
 }
 
-// googleDomains are the domains of Gmail. On both, a local part is the same account, with or
+// googleDomains are the domains of Gmail. A local part names the same account on both, with or
 // without dots.
 var googleDomains = []string{"gmail.com", "googlemail.com"}
 
-// foldAddress drops the tag and the dots of the address's local part if the rules ignore them, so
-// that all addresses of one mailbox become equal.
+// foldAddress drops the tag and the dots of the address's local part if the rules ignore them. So
+// all addresses of one mailbox become equal.
 func (rules FoldRules) foldAddress(address, domain string) string {
 	local := strings.TrimSuffix(address, "@"+domain)
 	if tagless, _, _ := strings.Cut(local, "+"); rules.PlusTags && tagless != "" {

@@ -7,11 +7,11 @@ import (
 
 // InvalidError says why an input is not a recipient, without the input.
 type InvalidError struct {
-	// stable machine code: one of Reasons, or one of package policy for a valid recipient that is
-	// not served
+	// stable machine code: one of Reasons, or a reason of package policy for a valid recipient that
+	// is not served
 	Reason string
 	Detail string // plain sentence for the caller
-	// Character that the reason is about, such as U+2019 '’'; empty: the reason is about none
+	// Character that is the reason, such as U+2019 '’'; empty: no character is
 	Character string
 }
 
@@ -25,7 +25,7 @@ func newInvalidError(reason, detail string) error {
 	return &InvalidError{Reason: reason, Detail: detail}
 }
 
-// withCharacter returns the error with the character that it is about.
+// withCharacter returns the error with the character that is its reason.
 func withCharacter(err error, r rune) error {
 	e := *err.(*InvalidError)
 	e.Character = fmt.Sprintf("%#U", r)
@@ -67,6 +67,6 @@ var (
 	errNumberNotAllowed = newInvalidError("number_not_allowed", "Premium-rate and shared-cost numbers are not accepted.")
 )
 
-// Reasons returns all possible values of InvalidError.Reason, sorted, so that pages can check that
+// Reasons returns all possible values of InvalidError.Reason, sorted. Pages use it to check that
 // they have a text for each.
 func Reasons() []string { return slices.Sorted(slices.Values(reasons)) }

@@ -19,8 +19,8 @@ const maxPhoneDigits = 15
 // minPhoneDigits is the least number of digits of any phone number.
 const minPhoneDigits = 3
 
-// isPhoneSeparator reports whether r may stand between the digits of a number as people write and
-// copy it, also with an East Asian keyboard: a dash of any kind, a dot, a slash or a parenthesis.
+// isPhoneSeparator reports whether people put r between the digits of a number, also with an East
+// Asian keyboard: a dash of any kind, a dot, a slash or a parenthesis.
 func isPhoneSeparator(r rune) bool {
 	return unicode.Is(unicode.Pd, r) || strings.ContainsRune(".()/−（）", r)
 }
@@ -66,10 +66,10 @@ func parsePhone(raw, country string) (recipientData, error) {
 	}, nil
 }
 
-// NormalizePhonePrefix returns the beginning of the counted form of the numbers that begin with
-// prefix, or the counted form of a whole number. In Argentina one handset has a number with the 9
-// of a mobile and one without; the 1 behind Mexico's country code, which Parse drops, ended in
-// 2019.
+// NormalizePhonePrefix returns the counted form of a prefix or of a whole number. All numbers that
+// begin with the prefix have counted forms that begin so. In Argentina one handset has a number
+// with the 9 of a mobile and a number without. The 1 after Mexico's country code, which Parse
+// drops, ended in 2019.
 func NormalizePhonePrefix(prefix string) string {
 	if rest, ok := strings.CutPrefix(prefix, "+54"); ok && rest != "" && rest[0] != '9' {
 		return "+549" + rest
@@ -81,9 +81,9 @@ func NormalizePhonePrefix(prefix string) string {
 }
 
 // parseNumber parses the digits of a phone number. International digits (typed with +) begin with a
-// country code, and country does not matter. Other digits are as typed in country: a national
-// number, with or without its trunk prefix; with the international prefix or 00; or with country's
-// own code and no prefix. Error: *InvalidError.
+// country code; then country does not matter. Other digits are those that a person types in
+// country: a national number, with or without its trunk prefix; a number with the international
+// prefix or 00; or a number that begins with the country's own code. Error: *InvalidError.
 func parseNumber(digits string, hasPlus bool, country string) (*phonenumbers.PhoneNumber, error) {
 	if n := len(digits); 0 < n && n < minPhoneDigits && (hasPlus || country != "") {
 		return nil, errNumberTooShort
@@ -99,8 +99,8 @@ func parseNumber(digits string, hasPlus bool, country string) (*phonenumbers.Pho
 	if rest, ok := strings.CutPrefix(digits, "00"); ok && err != nil {
 		return parseInternational(rest)
 	}
-	// with country's own code and no prefix: if that is a mobile number too, the person does not
-	// mean the landline
+	// the number may begin with the country's own code, without a plus: if it is then a mobile
+	// number, the person does not mean the landline
 	if own := strconv.Itoa(phonenumbers.GetCountryCodeForRegion(country)); err == nil && strings.HasPrefix(digits, own) &&
 		phonenumbers.GetNumberType(number) == phonenumbers.FIXED_LINE {
 		if mobile, err := parseInternational(digits); err == nil && phonenumbers.GetNumberType(mobile) == phonenumbers.MOBILE {
@@ -110,8 +110,8 @@ func parseNumber(digits string, hasPlus bool, country string) (*phonenumbers.Pho
 	return number, err
 }
 
-// parseInternational parses digits that begin with a country code. It drops the 1 that mobile
-// numbers of Mexico had behind it until 2019: the number is the same without it.
+// parseInternational parses digits that begin with a country code. Mobile numbers of Mexico had a 1
+// after the country code until 2019. It drops this 1, since the number is the same without it.
 func parseInternational(digits string) (*phonenumbers.PhoneNumber, error) {
 	if rest, ok := strings.CutPrefix(digits, "521"); ok && len(rest) == 10 {
 		digits = "52" + rest
@@ -120,7 +120,7 @@ func parseInternational(digits string) (*phonenumbers.PhoneNumber, error) {
 }
 
 // checkAssigned takes the results of phonenumbers.Parse. It returns the number if the numbering
-// plan assigns it, else an *InvalidError with the probable mistake.
+// plan assigns that number, otherwise an *InvalidError with the probable mistake.
 func checkAssigned(number *phonenumbers.PhoneNumber, err error) (*phonenumbers.PhoneNumber, error) {
 	if errors.Is(err, phonenumbers.ErrTooShortNSN) || errors.Is(err, phonenumbers.ErrTooShortAfterIDD) {
 		return nil, errNumberTooShort
@@ -171,7 +171,8 @@ func toASCIIDigit(r rune) (rune, bool) {
 }
 
 // maskNumber masks a phone number. It shows the country code and at most three digits at each end
-// of the national number. It hides at least four digits of that, or all if it has fewer.
+// of the national number. It hides at least four digits of the national number, or all if there
+// are fewer.
 func maskNumber(countryCode, national string) string {
 	shown := max(0, min(6, len(national)-4))
 	tail := (shown + 1) / 2
@@ -205,7 +206,7 @@ func Countries() []string {
 }
 
 // ExampleNumber returns an example of a mobile number of a country in national form, such as "01512
-// 3456789"; in international form if ParseInCountry could not read the national one; "" if no
+// 3456789"; in international form if ParseInCountry cannot read the national form; "" if no
 // example is known.
 func ExampleNumber(country string) string {
 	number := phonenumbers.GetExampleNumberForType(country, phonenumbers.MOBILE)

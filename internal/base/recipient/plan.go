@@ -24,16 +24,16 @@ type CallingCodePlan struct {
 
 // grouping is a format for numbers with certain leading digits. In a template each # is a digit.
 type grouping struct {
-	// a regular expression that JavaScript knows too, matched at the beginning of a number without
-	// trunk prefix
+	// a regular expression, valid in JavaScript, too; it matches at the beginning of a number
+	// without trunk prefix
 	LeadingDigits string
-	National      string // with the trunk prefix; empty: these numbers are written without one
+	National      string // with the trunk prefix; empty: these numbers are written without a trunk prefix
 	Short         string // within the country, without the trunk prefix
 	Abroad        string // after the country code
 }
 
-// NumberPlans returns the plan of each of the Countries, by country, and for each calling code
-// ("1", "44") the part that all its countries have in common, by calling code.
+// NumberPlans returns the plan of each of the Countries, by country. codes has, for each calling
+// code ("1", "44"), the part that the plans of all its countries have in common.
 func NumberPlans() (countries map[string]NumberPlan, codes map[string]CallingCodePlan) {
 	countries, codes = map[string]NumberPlan{}, map[string]CallingCodePlan{}
 	for _, country := range Countries() {
@@ -63,7 +63,7 @@ func groupingsOf(m *phonenumbers.PhoneMetadata) (all []grouping) {
 	for _, f := range m.GetNumberFormat() {
 		pattern, format := f.GetPattern(), f.GetFormat()
 		g := grouping{Short: templateOf(pattern, format)}
-		// the number cannot be typed, or it is local and cannot be called from abroad
+		// the number cannot be typed, or is a local number that cannot be called from abroad
 		if g.Short == "" || len(abroad) > 0 && abroad[formatKey(f)] == "" {
 			continue
 		}
@@ -82,7 +82,8 @@ func groupingsOf(m *phonenumbers.PhoneMetadata) (all []grouping) {
 	return all
 }
 
-// formatKey identifies the numbers to which a format applies, by their pattern and leading digits.
+// formatKey returns a key for the numbers to which a format applies. The key has their pattern and
+// leading digits.
 func formatKey(f *phonenumbers.NumberFormat) string {
 	return f.GetPattern() + " " + strings.Join(f.GetLeadingDigitsPattern(), " ")
 }
@@ -95,7 +96,7 @@ var (
 )
 
 // templateOf returns the longest number that matches a pattern, in its format and with # for each
-// digit; empty if none can be typed.
+// digit; empty if no such number can be typed.
 func templateOf(pattern, format string) string {
 	fits, err := regexp.Compile("^(?:" + characterClassPattern.ReplaceAllString(pattern, `\d`) + ")")
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// Characters as URLs, HTML, JSON and mails write them, and the at sign in words.
+// Escaped characters in URLs, HTML, JSON and mails, and the at sign in words.
 var (
 	escapePattern = regexp.MustCompile(`(?i)(?:%[0-9a-f]{2})+|&#?\w+;|\\u00[0-9a-f]{2}|=40`)
 	wordAtPattern = regexp.MustCompile(`(?i)\s*\(\s*(?:at|arroba)\s*\)\s*|(\S)\s+at\s+(\S+\s+dot\s)`)
@@ -21,9 +21,9 @@ var (
 // maxEscapes is how often one within another an escaped character is read.
 const maxEscapes = 3
 
-// AsRead returns a text as a person reads it. So an address or a number is recognised in any
-// writing: escaped, full-width, with typographic signs, or with invisible characters. The result is
-// for decisions and searches, not for display.
+// AsRead returns a text as a person reads it. So an address or a number is recognized in any form:
+// escaped, full-width, with typographic signs, or with invisible characters. The result is for
+// decisions and searches, not for display.
 func AsRead(text string) string {
 	for range maxEscapes {
 		text = escapePattern.ReplaceAllStringFunc(text, unescape)
@@ -50,7 +50,8 @@ func AsRead(text string) string {
 	return wordAtPattern.ReplaceAllString(text, "$1@$2")
 }
 
-// unescape returns the characters of one escape; the escape itself if it means none.
+// unescape returns the characters that one escape stands for; if it stands for none, the escape
+// itself.
 func unescape(escape string) string {
 	plain := html.UnescapeString(escape)
 	switch escape[0] {

@@ -19,7 +19,7 @@ import (
 // Channel is the way of sending a code.
 type Channel string
 
-// The channels. Their values are part of the HTTP surface and of every hash.
+// The channels. Their values are part of the HTTP API and of every hash.
 const (
 	Email Channel = "email"
 	SMS   Channel = "sms"
@@ -41,9 +41,9 @@ func ParseChannel(s string) (Channel, error) {
 // Recipient is a valid address on a channel. It is immutable, and prints masked. The zero value is
 // not a recipient; its methods return empty strings.
 type Recipient struct {
-	// A pointer to a pointer: if a Recipient is in an unexported field, fmt does not call its
-	// methods but prints its fields, and for a verb that does not fit ("%s") it follows a pointer
-	// to a struct.
+	// p is a pointer to a pointer. If a Recipient is in an unexported field, fmt does not call its
+	// methods but prints its fields. For a verb that does not fit ("%s"), fmt even follows a
+	// pointer to a struct.
 	p **recipientData
 	_ [0]func() // not comparable with ==, which would compare pointers
 }
@@ -52,18 +52,18 @@ type recipientData struct {
 	channel Channel
 	address string
 	folded  string // the form that Hash hashes
-	counted string // of a number: the same for all numbers of one handset
+	counted string // a phone number's form for counting: the same for all numbers of one handset
 	masked  string
 	country string
 	kind    phonenumbers.PhoneNumberType
 }
 
-// Parse checks and normalises a recipient that a person or a back end typed. It drops blanks and
+// Parse checks and normalizes a recipient that a person or a back end typed. It drops blanks and
 // invisible characters around the recipient, and within a number.
 //
-// E-mail: one addr-spec, also behind "mailto:" or as "Name <address>", with a dot-atom local part,
-// kept as typed, at a public domain name (RFC 5321 section 4.1.2, RFC 6531; no comment, group or
-// address literal). In quotes, dots may stand anywhere in the local part. SMS: an international
+// E-mail: one address, also after "mailto:" or as "Name <address>". The local part is a dot-atom,
+// kept as typed; in quotes, its dots may stand anywhere. The domain must be a public domain name
+// (RFC 5321 section 4.1.2, RFC 6531; no comment, group or address literal). SMS: an international
 // number that begins with "+" and that the numbering plan knows.
 //
 // The error is always an *InvalidError. Parsing Address again gives a Recipient that is Equal.
@@ -71,9 +71,9 @@ func Parse(ch Channel, raw string) (Recipient, error) {
 	return ParseInCountry(ch, raw, "")
 }
 
-// ParseInCountry is Parse for a person in a country, ISO 3166-1 alpha-2. A phone number may also be
-// written as people dial it there: "0151 23456789" in DE, or with 00 instead of the "+". With an
-// empty or unknown country ParseInCountry is Parse.
+// ParseInCountry is Parse for a person in a country, ISO 3166-1 alpha-2. A phone number may also
+// have the form in which people dial it there: "0151 23456789" in DE, or with 00 instead of the
+// "+". If the country is empty or unknown, ParseInCountry is Parse.
 func ParseInCountry(ch Channel, raw, country string) (Recipient, error) {
 	var p recipientData
 	var err error
@@ -102,7 +102,7 @@ func (r Recipient) data() recipientData {
 // IsZero reports whether r is the zero value, no recipient.
 func (r Recipient) IsZero() bool { return r.p == nil }
 
-// Equal reports whether both are the same address on the same channel.
+// Equal reports whether r and other are the same address on the same channel.
 func (r Recipient) Equal(other Recipient) bool {
 	return r.Channel() == other.Channel() && r.Address() == other.Address()
 }
@@ -110,9 +110,9 @@ func (r Recipient) Equal(other Recipient) bool {
 // Channel returns the recipient's channel.
 func (r Recipient) Channel() Channel { return r.data().channel }
 
-// Address returns the unmasked address. For e-mail it has the local part as typed and the domain as
-// lower-case A-labels (RFC 5890), so that only the local part can need SMTPUTF8 (RFC 6531); for SMS
-// it is the number in E.164 form.
+// Address returns the unmasked address. An e-mail address has the local part as typed and the
+// domain as lower-case A-labels (RFC 5890), so that only the local part can need SMTPUTF8 (RFC
+// 6531). A phone number is in E.164 form.
 func (r Recipient) Address() string { return r.data().address }
 
 // Domain returns the domain of an e-mail address, in lower-case A-labels; "" for a phone number.
@@ -124,8 +124,8 @@ func (r Recipient) Domain() string {
 	return domain
 }
 
-// MaskedDomain returns a typed domain in the form that Masked shows. It fails with an *InvalidError
-// if no e-mail address can have the domain.
+// MaskedDomain returns a typed domain in the form that Masked shows. Error: *InvalidError if no
+// e-mail address can have the domain.
 func MaskedDomain(domain string) (string, error) {
 	r, err := Parse(Email, "a@"+strings.TrimPrefix(strings.TrimSpace(domain), "@"))
 	if err != nil {
@@ -176,8 +176,8 @@ func (r Recipient) VoIP() bool {
 	return r.Channel() == SMS && r.data().kind == phonenumbers.VOIP
 }
 
-// Landline reports whether the numbering plan assigns this phone number to fixed lines. Most of
-// them get no text messages. In some countries, such as the United States, the plan does not
+// Landline reports whether the numbering plan assigns this phone number to fixed lines. Most such
+// numbers get no text messages. In some countries, such as the United States, the plan does not
 // distinguish them from mobile numbers; then it returns false.
 func (r Recipient) Landline() bool {
 	return r.Channel() == SMS && r.data().kind == phonenumbers.FIXED_LINE
@@ -196,7 +196,7 @@ func (r Recipient) LogValue() slog.Value { return slog.StringValue(r.Masked()) }
 // cannot be parsed back to the address.
 func (r Recipient) MarshalText() ([]byte, error) { return []byte(r.Masked()), nil }
 
-// Format gives the masked form for every verb: without it %d and %x would walk the fields.
+// Format prints the masked form for every verb. Without Format, %d and %x would print the fields.
 func (r Recipient) Format(f fmt.State, verb rune) {
 	switch {
 	case verb == 'v' && f.Flag('#'):

@@ -7,7 +7,8 @@ import (
 	"golang.org/x/net/publicsuffix"
 )
 
-// wellKnownDomains lists mail domains that many people have. Earlier ones win a tie.
+// wellKnownDomains lists mail domains that many people have. If two are equally close, the earlier
+// one is suggested.
 var wellKnownDomains = []string{
 	"gmail.com", "outlook.com", "hotmail.com", "yahoo.com", "icloud.com", "qq.com", "163.com", "126.com",
 	"foxmail.com", "sina.com", "sina.cn", "sohu.com", "139.com", "189.cn", "aliyun.com", "yeah.net", "tom.com",
@@ -23,17 +24,17 @@ var wellKnownDomains = []string{
 // neither corrected nor suggested.
 var realLookAlikeDomains = []string{"mail.com", "email.com", "ymail.com", "gmx.at", "gmx.ch", "tutamail.com", "vip.126.com"}
 
-// longDomainLength is the length from which a domain may differ by two edits. "outlook.com" has
-// room for two slips; "gmail.com" is two slips away from too many others.
+// longDomainLength is the length from which a domain may differ by two edits. "outlook.com" is long
+// enough for two slips; "gmail.com" is two slips away from too many other domains.
 const longDomainLength = 10
 
-// shortNameLength is the length up to which SuggestDomain corrects only the rest of the domain, not
-// its name: a short name such as "live" is one slip away from many others ("line").
+// shortNameLength is the length up to which SuggestDomain does not correct the name of a domain,
+// only the part after it: a short name such as "live" is one slip away from many others ("line").
 const shortNameLength = 4
 
 // SuggestDomain returns a correction if a mail domain looks like a typo of a well-known one:
-// "gmail.com" for "gmial.com"; else false. It takes a domain or an address and returns the same
-// kind. The caller should ask the person, and not correct silently.
+// "gmail.com" for "gmial.com". Otherwise it returns false. For an address, it returns the corrected
+// address. The caller should ask the person, and not correct silently.
 func SuggestDomain(address string) (string, bool) {
 	at := strings.LastIndexByte(address, '@') + 1
 	typed := strings.ToLower(address[at:])
@@ -52,8 +53,8 @@ func SuggestDomain(address string) (string, bool) {
 	return address[:at] + best, true
 }
 
-// isPlausibleTypo reports whether a typed domain is probably a typo of a known one, and not a
-// domain of its own. d is their edit distance.
+// isPlausibleTypo reports whether a typed domain is probably a typo of a known domain, and not a
+// real domain. d is the edit distance of the two.
 func isPlausibleTypo(typed, known string, d int) bool {
 	name, _, dotted := strings.Cut(typed, ".")
 	knownName, _, _ := strings.Cut(known, ".")

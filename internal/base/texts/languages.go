@@ -14,8 +14,8 @@ type Catalogue[T any] struct {
 	matcher language.Matcher
 }
 
-// NewCatalogue returns a catalogue of these values by the BCP 47 tags of their languages. A tag
-// that is not well-formed matches no reader.
+// NewCatalogue returns a catalogue of these values, by the BCP 47 tags of their languages. A tag
+// that is not well-formed fits no reader.
 func NewCatalogue[T any](byTag map[string]T) (c Catalogue[T]) {
 	names := slices.Sorted(maps.Keys(byTag))
 	if i := slices.Index(names, language.English.String()); i > 0 {
@@ -50,10 +50,10 @@ func ParseAcceptLanguage(list string) []language.Tag {
 }
 
 // Choose returns the value of the language that best fits a list of tags (Accept-Language) by the
-// rules of CLDR, and the tag that decided: the first one with a language here. So a reader of
-// traditional Chinese gets zh-Hans rather than English, the second tag. ok is false if no tag has a
-// language; then Choose returns the first value of All, and the first tag of the list. Without a
-// tag, or in an empty catalogue, tag is language.Und.
+// rules of CLDR. tag is the tag of the list that decided: the first for whose language the
+// catalogue has a value. So a reader whose list is traditional Chinese, English gets zh-Hans. ok is
+// false if the catalogue fits no tag; then Choose returns the first value of All, and the first tag
+// of the list. Without a tag, or in an empty catalogue, tag is language.Und.
 func (c Catalogue[T]) Choose(list string) (in T, tag language.Tag, ok bool) {
 	if len(c.all) == 0 { // as for most purposes, which have no titles: parsing the list is not needed
 		return in, language.Und, false

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Sentence is a text with times in it. Pages show the times in the time zone of the Words that made
-// it; String writes them in UTC.
+// Sentence is a text that may contain times. Pages show the times in the time zone of the Words
+// that made the Sentence; String writes them in UTC.
 type Sentence []sentencePiece
 
 // sentencePiece is a text, perhaps emphasized, or a time.
@@ -41,8 +41,8 @@ func AtTime(name string, t time.Time) Substitution {
 	return Substitution{name, sentencePiece{At: DisplayTime{Time: t}}}
 }
 
-// Sentence returns the text of the console for a key as a sentence, with each "{name}" replaced by
-// the substitution of this name. It drops a "{name}" that has none.
+// Sentence returns the console's text for a key as a sentence. Each "{name}" is replaced by the
+// substitution of this name, or dropped if there is none.
 func (w Words) Sentence(key string, parts ...Substitution) Sentence {
 	var out Sentence
 	rest := w.texts[key]
@@ -65,7 +65,8 @@ func (w Words) Sentence(key string, parts ...Substitution) Sentence {
 	}
 }
 
-// Join joins sentences, with the space that the language puts between them. It skips empty ones.
+// Join joins sentences with the space that the language puts between sentences. It skips empty
+// ones.
 func (w Words) Join(sentences ...Sentence) Sentence {
 	var out Sentence
 	for _, s := range sentences {
@@ -84,7 +85,7 @@ func (w Words) Join(sentences ...Sentence) Sentence {
 func (s Sentence) String() string { return s.write(DisplayTime.String) }
 
 // Local returns the sentence with its times in the time zone of the Words that made it. It does not
-// name the zone.
+// name the time zone.
 func (s Sentence) Local() string {
 	return s.write(func(c DisplayTime) string { return c.Date() + " " + c.Hour() })
 }

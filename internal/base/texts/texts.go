@@ -57,7 +57,7 @@ const (
 	consoleSection = "console"
 
 	// problems of the API: titles by "slug.title", details by "slug" and "slug.reason"; package
-	// server has the English ones
+	// server has the English texts
 	ProblemsSection = "problems"
 )
 
@@ -69,8 +69,8 @@ type Words struct {
 	zone     *time.Location    // time zone in which a page shows times; nil: UTC
 }
 
-// PageLanguages returns the languages of the page and the widget, English first. They are read
-// once; a file that is not valid JSON panics.
+// PageLanguages returns the languages of the page and the widget, English first. The files are read
+// once. If one is not valid JSON, PageLanguages panics.
 func PageLanguages() []Words { return pageCatalogue().All() }
 
 // ConsoleLanguages returns the languages that have texts for the console, English first.
@@ -97,7 +97,7 @@ var allWords = sync.OnceValue(func() map[string]Words {
 	return all
 })
 
-// catalogueWithSection returns the languages with this section in their file.
+// catalogueWithSection returns the languages whose files have this section.
 func catalogueWithSection(section string) Catalogue[Words] {
 	all := maps.Clone(allWords())
 	maps.DeleteFunc(all, func(_ string, w Words) bool { return w.sections[section] == nil })
@@ -138,9 +138,9 @@ func PageTextsFor(acceptLanguage string) Words {
 	return w
 }
 
-// ProblemTranslation returns the title and the detail of a problem of the API. The detail is that
-// of the reason; without one, that of the slug. "{name}" in it stands for a member of the problem.
-// Both are empty in English.
+// ProblemTranslation returns the title and the detail of a problem of the API. The detail belongs
+// to the reason; if the reason has none, to the slug. "{name}" in a detail stands for a member of
+// the problem. In English, title and detail are empty.
 func (w Words) ProblemTranslation(slug, reason string) (title, detail string) {
 	all := w.sections[ProblemsSection]
 	return all[slug+".title"], cmp.Or(all[slug+"."+reason], all[slug])
@@ -180,7 +180,7 @@ func (w Words) Country(code string) string {
 	return display.Regions(w.tag).Name(region) + " (" + code + ")"
 }
 
-// T is Get for templates. It returns an error if there is no text for the key, so that the page
+// T is Get for templates. If there is no text for the key, it returns an error, so that the page
 // fails and a test notices.
 func (w Words) T(key string, pairs ...string) (string, error) {
 	if !w.Has(key) {
@@ -219,8 +219,8 @@ func PluralKey(key string, n int) string {
 	return key + ".other"
 }
 
-// Or returns the text of key+"."+name, or name itself if there is none: a row in the database may
-// hold a word of a later version.
+// Or returns the text of key+"."+name. If there is none, it returns name: a row in the database may
+// have a word of a later version.
 func (w Words) Or(key, name string) string {
 	if s, ok := w.texts[key+"."+name]; ok {
 		return s

@@ -1,5 +1,5 @@
-// Package code derives verification codes and parses typed ones. Packages keys and verification use
-// it.
+// Package code derives verification codes, and parses codes that a person typed. Packages keys and
+// verification use it.
 package code
 
 import (
@@ -19,9 +19,9 @@ const (
 	Unambiguous Alphabet = "unambiguous"
 )
 
-// alphabets has the characters of each alphabet. The unambiguous ones are the consonants of RFC
-// 8628 section 6.1: without vowels no words arise by chance, and without digits none is mistaken
-// for a letter.
+// alphabets has the characters of each alphabet. Unambiguous has the consonants of RFC 8628 section
+// 6.1: without vowels no words arise by chance, and without digits no digit is mistaken for a
+// letter.
 var alphabets = map[Alphabet]string{
 	Digits:      "0123456789",
 	Unambiguous: "BCDFGHJKLMNPQRSTVWXZ",
@@ -36,7 +36,8 @@ type Format struct {
 	Length   int // characters
 }
 
-// FormatOf returns the format of a configured code: digits, or else unambiguous letters.
+// FormatOf returns the format of a configured code. Its alphabet is Digits if the code has only
+// digits, otherwise Unambiguous.
 func FormatOf(code string) Format {
 	if strings.Trim(code, alphabets[Digits]) == "" {
 		return Format{Digits, len(code)}
@@ -45,11 +46,11 @@ func FormatOf(code string) Format {
 }
 
 // normalize converts a typed or pasted code to the form in which codes are compared. It removes all
-// but letters and numbers: spaces, dashes, punctuation, invisible characters. For Digits it
-// converts decimal digits of any script, for Unambiguous small and full-width letters. A text that
-// only repeats one code is that code. Error: *fault.InvalidError if nothing is left, if a character
-// is not in the alphabet, or if the length is not the format's; such a text need not count as an
-// attempt.
+// characters but letters and numbers: spaces, dashes, punctuation, invisible characters. For Digits
+// it converts decimal digits of any script, for Unambiguous small and full-width letters. A text
+// that repeats one code becomes that code. Error: *fault.InvalidError if nothing is left, if a
+// character is not in the alphabet, or if the length is not that of the format. Such a text need
+// not count as an attempt.
 func (f Format) normalize(typed string) (string, error) {
 	read, ok := f.Alphabet.read(typed)
 	switch {
@@ -89,8 +90,8 @@ func (a Alphabet) read(typed string) (string, bool) {
 	return b.String(), true
 }
 
-// isMark reports whether r is not part of a word: neither a letter, also a circled one, nor a
-// number.
+// isMark reports whether r is not part of a word: r is no number and no letter, not even a circled
+// one.
 func isMark(r rune) bool {
 	return !unicode.IsLetter(r) && !unicode.IsNumber(r) && !unicode.Is(unicode.Other_Alphabetic, r)
 }
@@ -123,8 +124,8 @@ func (a Alphabet) toCharacter(r rune) (byte, bool) {
 	return byte(r), true
 }
 
-// digitValue returns the value of a decimal digit of any script. In Unicode each script's ten
-// digits are consecutive, zero first, so the ranges of the category Nd are multiples of ten
+// digitValue returns the value of a decimal digit of any script. In Unicode the ten digits of a
+// script are consecutive, zero first, so the ranges of the category Nd are multiples of ten
 // (Unicode Standard, section 4.6).
 func digitValue(r rune) int {
 	for _, run := range unicode.Nd.R16 {

@@ -11,7 +11,7 @@ import (
 // maxTypedLength bounds a typed or pasted text, in bytes: a long text message.
 const maxTypedLength = 2000
 
-// Patterns of words that may be a code or a part of one, by alphabet. Find skips a word with
+// Patterns of words that may be a code or a part of a code, by alphabet. Find skips a word with
 // letters that no code has, such as BOX.
 var (
 	digitWordPattern = regexp.MustCompile(`\p{Nd}+`)
@@ -20,10 +20,10 @@ var (
 
 // Find returns a typed code, or the code in a pasted message such as "293848 is your code for
 // Shop". In a message it looks for words of the code's length. If there are none, it looks for
-// words that are joined by one mark, such as "293 848", and together have that length. A code that
-// stands twice in a message, as with the line for browsers of our text messages, counts once. If
-// Find does not find exactly one code, or if typed has only characters of codes, spaces and dashes,
-// it returns normalize(typed). codeIn in web/static/code.js does the same; the tests of both read
+// words that are joined by one mark, such as "293 848", and together have that length. A code may
+// stand twice in a message, as in text messages with a line for browsers; then it counts once. If
+// Find finds no code or several, or if typed has only characters of codes, spaces and dashes, it
+// returns normalize(typed). codeIn in web/static/code.js does the same; the tests of both read
 // testdata/typed.json.
 func (f Format) Find(typed string) (string, error) {
 	if len(typed) > maxTypedLength {
@@ -66,8 +66,8 @@ func (f Format) Find(typed string) (string, error) {
 	return read, err
 }
 
-// dropInvisible returns -1 for an invisible character, so that strings.Map drops it, and any other
-// character as it is.
+// dropInvisible returns -1 for an invisible character, so that strings.Map drops it. It returns any
+// other character unchanged.
 func dropInvisible(r rune) rune {
 	if unicode.Is(unicode.Cf, r) {
 		return -1

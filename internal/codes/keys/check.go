@@ -7,7 +7,7 @@ import (
 	"sendcode/internal/store"
 )
 
-// checkValueLabel is the label of check values. It has no other use.
+// checkValueLabel is the label of check values, and of nothing else.
 const checkValueLabel = "key check"
 
 // IndexKeyCheckName is the name of the index key's check value.
@@ -15,10 +15,10 @@ const IndexKeyCheckName = "index key"
 
 const ringKeyCheckPrefix = "key " // followed by the ID
 
-// KeyCheckValues returns a check value for each key. By these values the database knows whether a
-// process has the keys of its rows. Equal keys have equal values. A value does not reveal its key:
-// a key has at least 32 random bytes, and the value is HMAC-SHA256 of a fixed text under the index
-// key, or under a sub-key of the ring's key that has no other use.
+// KeyCheckValues returns a check value for each key. The database compares these values with its
+// own, to know whether a process has the keys of its rows. Equal keys have equal values. A value
+// does not reveal its key: a key has at least 32 random bytes, and the value is HMAC-SHA256 of a
+// fixed text under the index key, or under a sub-key of the ring's key that has no other use.
 func (vault Vault) KeyCheckValues() store.KeyCheckValues {
 	all := store.KeyCheckValues{}
 	if len(vault.IndexKey) > 0 {

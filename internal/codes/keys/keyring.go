@@ -1,11 +1,11 @@
-// Package keys holds the secret keys of the service and everything that is derived from them: the
-// Ring of SENDCODE_SECRET_KEYS, and the Vault, which hashes recipients, encrypts and decrypts their
-// addresses, and derives codes.
+// Package keys holds the secret keys of the service and everything that is derived from them. These
+// are the Ring of SENDCODE_SECRET_KEYS, and the Vault, which hashes recipients, encrypts and
+// decrypts their addresses, and derives codes.
 //
-// A ring has several keys, so that they can be rotated while codes are valid: the first key is used
-// for new data, the others for data that name them. Stored data have the ID of their key. No key of
-// the ring is used directly: HKDF (RFC 5869) derives one sub-key for each use, so codes, encryption
-// and cookies never share one.
+// A ring has several keys, so that they can be rotated while codes are valid. The first key is used
+// for new data, the other keys for older data. Stored data have the ID of their key. No key of the
+// ring is used directly: HKDF (RFC 5869) derives one sub-key for each use, so codes, encryption and
+// cookies never share a key.
 //
 // Package app parses the ring at the start. Codes, proofs, encrypted recipients and the cookies of
 // pages use it. Hashes of recipients use another key, SENDCODE_INDEX_KEY, so that a rotation does
@@ -29,21 +29,21 @@ import (
 // subkeySize is the length of every derived key in bytes.
 const subkeySize = 32
 
-// ErrUnknownKey says that the ring has no key with this ID, for example because it was removed too
-// early. It is an operational fault (503), and says nothing about a code. A wrapping error names a
-// well-formed ID.
+// ErrUnknownKey says that the ring has no key with this ID, for example because the key was removed
+// too early. It is an operational fault (503), and says nothing about a code. An error that wraps
+// it names the ID, if the ID is well-formed.
 var ErrUnknownKey = errors.New("keys: unknown key id")
 
 // Ring is an ordered set of keys, made by Parse. It is immutable, safe for concurrent use, and
 // prints as redacted. The zero Ring has no key.
 type Ring struct {
-	// A function, since fmt can't look into one. For a Ring in an unexported field, fmt does not
-	// call String, and would print the keys, even those behind a pointer ("%s").
+	// held is a function, since fmt cannot look into a function. For a Ring in an unexported field,
+	// fmt does not call String, and would print the keys, even those behind a pointer ("%s").
 	held func() *ringContent
 }
 
-// ringContent is the content of a ring: its keys, and the keys and ciphers derived from them. These
-// are kept, since deriving a key and setting up its cipher takes longer than sealing with it.
+// ringContent is the content of a ring: its keys, and the keys and ciphers derived from them. The
+// ciphers are kept, since deriving a key and setting up its cipher takes longer than sealing.
 type ringContent struct {
 	keys    []ringKey
 	derived sync.Map // derivation → derivedKey
@@ -54,8 +54,8 @@ type ringKey struct {
 	prk []byte // HKDF-Extract of the secret
 }
 
-// derivation names a derived key: the ID of the ring's key, the use and the label. Uses and labels
-// are constants of the program, so a ring holds few derived keys.
+// derivation names a derived key by the ID of the ring's key, the use and the label. Uses and
+// labels are constants of the program, so a ring holds few derived keys.
 type derivation struct{ id, use, label string }
 
 // derivedKey is a derived key and its cipher; many goroutines may use it together.
@@ -64,7 +64,7 @@ type derivedKey struct {
 	aead cipher.AEAD
 }
 
-// The uses separate the keys of Subkey from those of Seal, also if both have the same label.
+// The uses separate the keys of Subkey from those of Seal, even if both have the same label.
 const (
 	subkeyUse = "subkey"
 	sealUse   = "seal"
@@ -94,15 +94,15 @@ func (r Ring) content() *ringContent {
 	return r.held()
 }
 
-// Subkey derives 32 bytes from the key with this id. Different labels give unrelated keys. The
-// error is ErrUnknownKey for an id that is not on the ring.
+// Subkey derives 32 bytes from the key with this ID. Different labels give unrelated keys. Error:
+// ErrUnknownKey if the ring has no such key.
 func (r *Ring) Subkey(id, label string) ([]byte, error) {
 	d, err := r.derive(derivation{id, subkeyUse, label})
 	return bytes.Clone(d.key), err
 }
 
-// derive returns the sub-key and cipher for d's use and label, derived from the ring's key with d's
-// ID. It makes them at the first call and keeps them. Error: ErrUnknownKey.
+// derive returns the sub-key and the cipher for the use and label of d, from the ring's key with
+// d's ID. It computes both at the first call and keeps them. Error: ErrUnknownKey.
 func (r *Ring) derive(d derivation) (derivedKey, error) {
 	all := r.content()
 	if known, ok := all.derived.Load(d); ok {

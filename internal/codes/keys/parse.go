@@ -12,15 +12,15 @@ import (
 	"strings"
 )
 
-// minKeyLength is the least length of a key in bytes: the size of the hash that uses it (RFC 2104
-// section 3).
+// minKeyLength is the least length of a key in bytes: the output size of the hash for which the key
+// is used (RFC 2104 section 3).
 const minKeyLength = 32
 
 const maxIDLength = 16
 
-// Parse parses "id:base64,id:base64". An ID has 1 to 16 characters of a-z A-Z 0-9 _ and -; a key is
+// Parse parses "id:base64,id:base64". An ID has 1 to 16 characters of a-z A-Z 0-9 _ and -. A key is
 // at least 32 random bytes in base64, standard or URL alphabet, with or without padding. The error
-// lists all problems by position. It shows nothing of the value, not even an ID, which may be a
+// lists all problems by position. It shows no part of the value, not even an ID, which may be a
 // misplaced key.
 func Parse(value string) (*Ring, error) {
 	if strings.TrimSpace(value) == "" {
@@ -28,7 +28,7 @@ func Parse(value string) (*Ring, error) {
 	}
 	var keys []ringKey
 	var errs []error
-	seen := map[string]int{} // IDs and secrets: the same secret under a new ID would not be a rotation
+	seen := map[string]int{} // both IDs and secrets: the same secret under a new ID would be no rotation
 	for i, text := range strings.Split(value, ",") {
 		e, err := parseEntry(strings.TrimSpace(text))
 		if err == nil {
@@ -84,7 +84,7 @@ func validID(id string) bool {
 // DecodeKey reads a key: base64 of either alphabet, padded or not.
 func DecodeKey(encoded string) ([]byte, error) {
 	text := strings.NewReplacer("-", "+", "_", "/").Replace(strings.TrimRight(encoded, "="))
-	// The decoder would skip line breaks, but here they are a sign of a damaged value.
+	// The decoder would skip line breaks, which are a sign of a damaged value here.
 	secret, err := base64.RawStdEncoding.Strict().DecodeString(text)
 	if err != nil || strings.ContainsAny(encoded, "\r\n") {
 		return nil, errors.New("the key is not base64") // the decoder's own error quotes a byte
@@ -92,8 +92,8 @@ func DecodeKey(encoded string) ([]byte, error) {
 	return secret, nil
 }
 
-// checkDuplicate notes in seen that the entry with the number at has this value. It fails if an
-// earlier entry has the same value.
+// checkDuplicate notes in seen that entry number at has this value. Error: an earlier entry has the
+// same value.
 func checkDuplicate(seen map[string]int, what, value string, at int) error {
 	if first := seen[what+value]; first != 0 {
 		return fmt.Errorf("the same %s as entry %d", what, first)

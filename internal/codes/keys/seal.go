@@ -6,11 +6,11 @@ import (
 	"slices"
 )
 
-// sealVersion is the first byte of sealed data, so that the format can change.
+// sealVersion is the first byte of sealed data. A later format would have another version.
 const sealVersion = 1
 
 // errCannotOpen says that data cannot be opened: they were damaged or never sealed, or the label or
-// the additional data differ.
+// the additional data are not those of Seal.
 var errCannotOpen = errors.New("keys: sealed data cannot be opened")
 
 // Seal encrypts with the current key. Open needs the same label and additional data. The result is
@@ -35,8 +35,8 @@ func (r *Ring) Seal(label string, plaintext, additional []byte) ([]byte, error) 
 	return d.aead.Seal(out, nonce, plaintext, slices.Concat(out[:header], additional)), nil
 }
 
-// Open decrypts sealed data. Error: ErrUnknownKey if the key is not in the ring; others if the data
-// were damaged or never sealed, or the label or the additional data differ from those of Seal.
+// Open decrypts sealed data. Errors: ErrUnknownKey if the ring lacks the key; errCannotOpen if the
+// data were damaged or never sealed, or if the label or the additional data are not those of Seal.
 func (r *Ring) Open(label string, sealed, additional []byte) ([]byte, error) {
 	header, rest, ok := splitHeader(sealed)
 	if !ok {
@@ -66,8 +66,8 @@ func (r *Ring) Reseal(label string, sealed, additional []byte) ([]byte, error) {
 	return r.Seal(label, plaintext, additional)
 }
 
-// SealedBy returns the ID of the key that sealed data name in their first bytes; "" if they are not
-// sealed data.
+// SealedBy returns the ID of the key in the first bytes of sealed data; "" if the data are not
+// sealed.
 func SealedBy(sealed []byte) string {
 	header, _, ok := splitHeader(sealed)
 	if !ok || !validID(string(header[2:])) {
@@ -76,8 +76,8 @@ func SealedBy(sealed []byte) string {
 	return string(header[2:])
 }
 
-// splitHeader returns the header of sealed data and the rest; the header from its third byte on is
-// the key's ID. False if the data are not sealed.
+// splitHeader returns the header of sealed data, and the rest. The key's ID begins at the third
+// byte of the header. It returns false if the data are not sealed.
 func splitHeader(sealed []byte) (header, rest []byte, ok bool) {
 	if len(sealed) < 2 || sealed[0] != sealVersion || len(sealed) < 2+int(sealed[1]) {
 		return nil, nil, false

@@ -14,8 +14,8 @@ import (
 // probability below 10^-15.
 const minDistinctBytes = 16
 
-// checkStrength rejects keys that are typed, copied from an example, or filled up to the length. It
-// cannot prove that a key is random; it rejects a random key about once in ten million.
+// checkStrength rejects keys that were typed, copied from an example, or filled up to the length.
+// It cannot prove that a key is random. It rejects a random key about once in ten million.
 func checkStrength(encoded string, secret []byte) error {
 	const advice = ": make one with `openssl rand -base64 32`"
 	switch {
@@ -33,7 +33,8 @@ func checkStrength(encoded string, secret []byte) error {
 	return nil
 }
 
-// isProgression reports whether all steps between bytes are equal, such as 00 00 00 or 00 01 02.
+// isProgression reports whether all steps from one byte to the next are equal, such as 00 00 00 or
+// 00 01 02.
 func isProgression(secret []byte) bool {
 	step := secret[1] - secret[0]
 	for i := range secret[1:] {
@@ -73,8 +74,8 @@ func isPrintableText(secret []byte) bool {
 	return !bytes.ContainsFunc(secret, func(r rune) bool { return !unicode.IsPrint(r) && !unicode.IsSpace(r) })
 }
 
-// looksTyped reports whether the base64 text contains a word that people type, or lacks capitals or
-// small letters. Such a text decodes to bytes that look random.
+// looksTyped reports whether the base64 text contains a word that people type, or lacks capital or
+// small letters. The bytes of such a text look random although it was typed.
 func looksTyped(encoded string) bool {
 	lower := strings.ToLower(strings.NewReplacer("-", "", "_", "", "+", "", "/", "").Replace(encoded))
 	for _, word := range []string{"changeme", "example", "password", "replace", "secret", "sample", "insert"} {

@@ -32,7 +32,7 @@ const (
 
 // Vault holds the keys. Several spellings of an address may be folded to one recipient
 // (recipient.Folding). The limiter, the database and the search use the folded recipient. But a
-// mail goes to the typed spelling, only the holder of that spelling may resend it, and a proof is
+// mail goes to the typed spelling, a resend is allowed only with that spelling, and a proof is
 // valid only for that spelling.
 type Vault struct {
 	IndexKey []byte            // key of the recipients' hashes, ≥ 32 bytes
@@ -40,8 +40,8 @@ type Vault struct {
 	Ring     *Ring             // keys of codes and of encrypted recipients
 }
 
-// CountedHash returns the recipient's hash by which events are counted and searched; the same for
-// all folded spellings.
+// CountedHash returns the hash by which the recipient's events are counted and searched. It is the
+// same for all folded spellings.
 func (vault Vault) CountedHash(r recipient.Recipient) recipient.Hash { return vault.Hashes(r).Counted }
 
 // AddressHash returns the hash of the address as spelled, ignoring case.
@@ -61,15 +61,15 @@ func (vault Vault) Hashes(r recipient.Recipient) recipient.Hashes {
 	return vault.Folding.Hashes(r, vault.IndexKey)
 }
 
-// SealRecipient encrypts an address, bound to the ID of its verification, and returns the ID of the
-// key. It fails if the ring has no key.
+// SealRecipient encrypts an address, bound to the ID of its verification. It returns the ID of the
+// key. Error: the ring has no key.
 func (vault Vault) SealRecipient(r recipient.Recipient, id string) (sealed []byte, keyID string, err error) {
 	sealed, err = vault.Ring.Seal(RecipientLabel, []byte(r.Address()), []byte(id))
 	return sealed, vault.Ring.CurrentID(), err
 }
 
-// OpenRecipient decrypts the address of a verification. It fails if the address was erased, or if
-// its key is not in the ring.
+// OpenRecipient decrypts the address of a verification. Error: the address was erased, or its key
+// is not in the ring.
 func (vault Vault) OpenRecipient(v store.Verification) (recipient.Recipient, error) {
 	address, err := vault.Ring.Open(RecipientLabel, v.Sealed, []byte(v.ID))
 	if err != nil {
@@ -78,8 +78,8 @@ func (vault Vault) OpenRecipient(v store.Verification) (recipient.Recipient, err
 	return recipient.Parse(v.Channel, string(address))
 }
 
-// AddressHashOfVerification decrypts a verification's address and returns its AddressHash. Errors:
-// those of OpenRecipient.
+// AddressHashOfVerification decrypts a verification's address and returns the AddressHash of it.
+// Errors: those of OpenRecipient.
 func (vault Vault) AddressHashOfVerification(v store.Verification) (recipient.Hash, error) {
 	r, err := vault.OpenRecipient(v)
 	if err != nil {
@@ -88,15 +88,15 @@ func (vault Vault) AddressHashOfVerification(v store.Verification) (recipient.Ha
 	return vault.AddressHash(r), nil
 }
 
-// SealKnownToken returns the token of a browser in which the code of a verification was entered;
-// address is the AddressHashOfVerification of the verification. It fails if the ring has no key.
+// SealKnownToken returns the token of a browser in which the code of a verification was entered.
+// address is the AddressHashOfVerification of v. Error: the ring has no key.
 func (vault Vault) SealKnownToken(v store.Verification, address recipient.Hash) (string, error) {
 	sealed, err := vault.Ring.Seal(knownTokenLabel, []byte(v.ID), knownTokenBinding(v.App, v.Channel, address))
 	return base64.RawURLEncoding.EncodeToString(sealed), err
 }
 
-// OpenKnownToken returns the verification that a known browser's token names. It fails if the token
-// is not of this app and address, or if its key is not in the ring.
+// OpenKnownToken returns the ID of the verification that a known browser's token names. Error: the
+// token belongs to another app or address, or its key is not in the ring.
 func (vault Vault) OpenKnownToken(token, app string, ch recipient.Channel, address recipient.Hash) (id string, err error) {
 	sealed, err := base64.RawURLEncoding.DecodeString(token)
 	if err != nil {
@@ -110,8 +110,8 @@ func knownTokenBinding(app string, ch recipient.Channel, address recipient.Hash)
 	return []byte(app + "\x00" + string(ch) + "\x00" + address.String())
 }
 
-// DeriveCode derives the code of a verification. It fails if the key is not in the ring, if the
-// verification's nonce or alphabet is invalid, or if the code is the caller's.
+// DeriveCode derives the code of a verification. Error: the key is not in the ring, the
+// verification's nonce or alphabet is invalid, or a caller made the code.
 func (vault Vault) DeriveCode(v store.Verification) (string, error) {
 	if v.CallerChecks {
 		return "", errors.New("keys: the code is the caller's")
@@ -123,8 +123,8 @@ func (vault Vault) DeriveCode(v store.Verification) (string, error) {
 	return code.Derive(key, v.ID, v.Nonce, CodeFormatOf(v))
 }
 
-// SealCustomCode encrypts a caller's code, bound to the ID of its send. timed: the message says how
-// long the code is valid. It fails if the ring has no key.
+// SealCustomCode encrypts a caller's code, bound to the ID of its send. timed says whether the
+// message tells how long the code is valid. Error: the ring has no key.
 func (vault Vault) SealCustomCode(code string, timed bool, send uuid.UUID) ([]byte, error) {
 	plain := untimedPrefix + code
 	if timed {
@@ -133,11 +133,12 @@ func (vault Vault) SealCustomCode(code string, timed bool, send uuid.UUID) ([]by
 	return vault.Ring.Seal(CallerCodeLabel, []byte(plain), []byte(send.String()))
 }
 
-// First character of a caller's sealed code: whether its message tells how long the code is good.
+// First character of a caller's sealed code. It says whether the message tells how long the code is
+// valid.
 const timedPrefix, untimedPrefix = "t", "u"
 
-// CodeForSend returns the code of work in flight, derived from its verification or decrypted, and
-// whether its message says how long the code is valid. It fails as DeriveCode does, or if a
+// CodeForSend returns the code of a send in flight, derived from its verification or decrypted.
+// timed says whether its message tells how long the code is valid. Errors: those of DeriveCode; a
 // caller's code is missing or belongs to another send.
 func (vault Vault) CodeForSend(w store.Work) (code string, timed bool, err error) {
 	if !w.Verification.CallerChecks {
@@ -219,8 +220,8 @@ func (vault Vault) PrefixHash(r recipient.Recipient) string {
 	return hex.EncodeToString(mac.Sum(nil)[:16])
 }
 
-// KeyedHash returns a keyed hash of the texts, separate for each label. Without the index key,
-// guesses of the texts cannot be checked.
+// KeyedHash returns a keyed hash of the texts. Each label has hashes of its own. To check a guess
+// of the texts, one needs the index key.
 func (vault Vault) KeyedHash(label string, texts ...string) [32]byte {
 	mac := hmac.New(sha256.New, vault.IndexKey)
 	mac.Write([]byte("sendcode " + label + " v1\x00"))
@@ -232,7 +233,7 @@ func (vault Vault) KeyedHash(label string, texts ...string) [32]byte {
 }
 
 // SealBucket encrypts the name of a bucket, which may contain an address or a cookie. The same name
-// gives the same bytes, so its rows can be found.
+// always gives the same bytes, so the rows of a bucket can be found.
 func (vault Vault) SealBucket(name string) []byte {
 	tag := vault.KeyedHash("bucket", name)
 	sealed := append(tag[:aes.BlockSize:aes.BlockSize], name...)
@@ -240,7 +241,7 @@ func (vault Vault) SealBucket(name string) []byte {
 	return sealed
 }
 
-// OpenBucket decrypts the name of a bucket. It fails if SealBucket of another index key made it.
+// OpenBucket decrypts the name of a bucket. Error: SealBucket sealed it with another index key.
 func (vault Vault) OpenBucket(sealed []byte) (string, error) {
 	if len(sealed) < aes.BlockSize {
 		return "", errCannotOpen
@@ -253,8 +254,8 @@ func (vault Vault) OpenBucket(sealed []byte) (string, error) {
 	return string(name), nil
 }
 
-// bucketStream returns the stream that encrypts the name of a bucket: its keyed hash, with which
-// sealed begins, is the initial counter, so that two names never share a part of the stream.
+// bucketStream returns the stream that encrypts the name of a bucket. Its initial counter is the
+// name's keyed hash, with which sealed begins. So two names never share a part of the stream.
 func (vault Vault) bucketStream(sealed []byte) cipher.Stream {
 	key := vault.KeyedHash("bucket names")
 	block, err := aes.NewCipher(key[:])

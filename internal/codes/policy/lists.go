@@ -12,14 +12,14 @@ import (
 // BlockLists are recipients that get no codes.
 type BlockLists struct {
 	Recipients map[recipient.Hash]bool // by the hash of the mail address as spelled, or of the number as counted
-	Domains    map[string]bool         // of mail addresses, with their subdomains; lower-case A-labels
-	Prefixes   []string                // of phone numbers, as recipient.NormalizePhonePrefix returns them
+	Domains    map[string]bool         // blocked domains of mail addresses, with their subdomains; lower-case A-labels
+	Prefixes   []string                // blocked prefixes of phone numbers, as recipient.NormalizePhonePrefix returns them
 	Disposable map[string]bool         // domains of throw-away addresses, with their subdomains
 }
 
-// IsBlocked reports whether a recipient is blocked. address is keys.Vault.SuppressionHash of r.
-// It ignores Disposable. A send to a blocked recipient is written and fails, and browsers do not
-// see the reason. The send is not refunded, so that such requests use up quota.
+// IsBlocked reports whether a recipient is blocked. address is keys.Vault.SuppressionHash of r. It
+// ignores Disposable. A send to a blocked recipient is written and fails; browsers do not see the
+// reason. The send is not refunded, so such requests use up quota.
 func (b BlockLists) IsBlocked(r recipient.Recipient, address recipient.Hash) bool {
 	if b.Recipients[address] || domainListed(r.Domain(), b.Domains) {
 		return true
@@ -76,7 +76,8 @@ func (n ServedNumbers) ServedCountries() []string {
 	return n.Countries
 }
 
-// Reasons why no code is sent to a recipient. Its requests are refused before any rule decides.
+// Reasons why no code is sent to a recipient. A request for such a recipient is refused before any
+// rule decides.
 const (
 	ReasonCountryNotServed = "country_not_served"
 	ReasonVoIP             = "voip"
@@ -84,7 +85,7 @@ const (
 )
 
 // IsUnservedRefusal reports whether a row is a refusal for one of these reasons. A rule may have
-// the name of a reason, but the rule's refusals have a RetryAfter.
+// the same name as a reason, but refusals by a rule have a RetryAfter.
 func IsUnservedRefusal(row store.SendOrRefusal) bool {
 	switch row.BlockedBy {
 	case ReasonCountryNotServed, ReasonVoIP, ReasonDisposable:
@@ -95,7 +96,7 @@ func IsUnservedRefusal(row store.SendOrRefusal) bool {
 
 // ValidateRecipient returns the reason why requests for a recipient are refused before any rule
 // decides: the country, VoIP, or a disposable domain; nil if there is none. The response contains
-// the reason. The other lists of BlockLists are not checked.
+// the reason. It does not check the other lists of BlockLists.
 func (s Set) ValidateRecipient(r recipient.Recipient) *recipient.InvalidError {
 	if refusal := s.Numbers.Validate(r); refusal != nil {
 		return refusal
@@ -115,7 +116,7 @@ type Pause struct {
 	Channel recipient.Channel
 	Purpose string
 	Reason  string    // an operator's words, for administrators
-	Since   time.Time // when this process first had the pause in its configuration; set by CurrentSet
+	Since   time.Time // when this process first had the pause in its configuration; CurrentSet sets it
 }
 
 // Paused returns the first pause that stops sends of the channel and purpose; false if none does.
@@ -128,8 +129,8 @@ func (s Set) Paused(ch recipient.Channel, purpose string) (Pause, bool) {
 	return Pause{}, false
 }
 
-// withPauseStarts returns the pauses of after with Since set: for a pause that is also in before,
-// to its Since there; for a new pause, to now.
+// withPauseStarts returns the pauses of after, with Since set. A pause that is also in before keeps
+// its Since; a new pause begins now.
 func withPauseStarts(before, after []Pause, now time.Time) []Pause {
 	after = slices.Clone(after)
 	for i := range after {

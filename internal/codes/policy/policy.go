@@ -52,8 +52,8 @@ type Purpose struct {
 	// by name of a rule of the policy: how many last places strangers may not use; see
 	// IsStrangerInScope
 	Reserve        map[string]int
-	BuiltIn        bool     // the policy is the built-in one; its reserve applies only in apps with ReachedByStrangers
-	PolicyPurposes []string // all purposes with the same policy, including this one, sorted; they share its buckets
+	BuiltIn        bool     // the policy is the built-in one; its reserve applies only in apps that strangers reach
+	PolicyPurposes []string // all purposes with the same policy, including this one, sorted; they share the policy's buckets
 	CodeLength     int      // characters, 6 to 10
 	Alphabet       code.Alphabet
 	Titles         message.PurposeTitles // use of the codes, in words for messages
@@ -68,8 +68,8 @@ type Purpose struct {
 // DefaultPurpose is the purpose of requests that name none.
 const DefaultPurpose = "default"
 
-// Set is one snapshot of the settings. A request or an attempt gets a snapshot once and uses it to
-// the end. A Set must not be changed.
+// Set is one snapshot of the settings. A request or an attempt gets a snapshot once and uses it
+// until its end. A Set must not be changed.
 type Set struct {
 	Purposes    map[string]Purpose
 	Apps        map[string]App
@@ -78,24 +78,24 @@ type Set struct {
 	Breaker     quota.Rule       // bounds all sends together; see BreakerScope. Zero: no bound
 	Spellings   quota.Rule       // bounds unknown browsers' requests to all spellings of one mailbox; zero: no bound
 	Pauses      []Pause          // channels and purposes that send nothing for now
-	SuppressFor time.Duration    // how long a bounce or a complaint suppresses its recipient; 0: not at all
+	SuppressFor time.Duration    // how long a bounce or a complaint suppresses its recipient; 0: no suppression
 	Numbers     ServedNumbers    // phone numbers to which codes are sent
 	Retention   time.Duration    // of rows in the database; 0: for ever
 	// BreakerReserve is how many last places of the breaker strangers may not use.
 	BreakerReserve int
-	// Reports has the channels whose providers send receipts, bounces or complaints.
+	// Reports has the channels whose providers report receipts, bounces or complaints.
 	Reports map[recipient.Channel]bool
 	// TestRecipients have a configured code, and nothing is sent to them.
 	TestRecipients TestCodes
 	// Subscriptions are the events that each app receives, by app.
 	Subscriptions subscriptions
 
-	former map[string][]string // former names that SharedBucketName gave each purpose, whose buckets may still count its sends
+	former map[string][]string // former results of SharedBucketName for each purpose; such buckets may still count its sends
 }
 
-// SharedBucketName returns the name of a recipient's bucket of the purpose's sends: the name of the
-// policy and the names of the purposes that share it. So a purpose that no longer shares a policy
-// no longer counts in the bucket of the other purposes.
+// SharedBucketName returns the name of a recipient's bucket for the purpose's sends. The name has
+// the policy and the purposes that share it. So a purpose that no longer shares a policy no longer
+// counts in the bucket of the other purposes.
 func (p Purpose) SharedBucketName() string {
 	return p.Policy.Name + store.PurposeSeparator + strings.Join(p.PolicyPurposes, store.PurposeSeparator)
 }
@@ -111,14 +111,14 @@ func (s Set) Purpose(name string) (Purpose, bool) {
 
 // App says how messages present an app, and which callers can reach it.
 type App struct {
-	Title       string // its name in messages; empty: the app's name
-	Sender      string // From of its mails, "Name <addr>"; empty: the service's sender
+	Title       string // the app's name in messages; empty: the app's own name
+	Sender      string // From of the app's mails, "Name <addr>"; empty: the service's sender
 	Brand       message.Brand
-	Site        string            // host of the page where users enter its back end's text-message codes; empty: not known
-	AndroidHash string            // hash of its Android app, for text messages
-	Watch       store.PrefixWatch // its own MinSends and MinApprovedPercent; MinSends 0: those of all apps
+	Site        string            // host where users enter text-message codes that the app's back end requests; empty: not known
+	AndroidHash string            // hash of the app's Android app, for text messages
+	Watch       store.PrefixWatch // the app's own MinSends and MinApprovedPercent; MinSends 0: those of all apps
 
-	ReachedByStrangers bool // it has a public key, or a page on an address that is not loopback
+	ReachedByStrangers bool // the app has a public key, or a page on an address that is not loopback
 }
 
 // subscriptions are the types of events that each app receives, by app.
@@ -140,8 +140,8 @@ func (s Set) HasApp(name string) bool {
 	return known
 }
 
-// CurrentAndFormerBucketNames returns the purpose's current SharedBucketName, and the last 16 that
-// it had before in this process. A send may be counted under any of them. If the purpose was
+// CurrentAndFormerBucketNames returns the purpose's current SharedBucketName, and its last 16
+// former names in this process. A send may be counted under any of these names. If the purpose was
 // removed, only the former names are returned.
 func (s Set) CurrentAndFormerBucketNames(purpose string) []string {
 	names := slices.Clone(s.former[purpose])
@@ -167,8 +167,8 @@ func (s Set) longestWindow(scope quota.Scope) (d time.Duration) {
 }
 
 // ErasedHashRetention returns how long the recipient's keyed hash must be kept after an erasure:
-// the longest window of a rule or bound on recipients, plus one day. So an erasure evades none of
-// them.
+// the longest window of all rules and bounds on recipients, plus one day. So an erasure does not
+// evade a rule or bound.
 func (s Set) ErasedHashRetention() time.Duration {
 	return max(s.LongestRecipientWindow(), s.LongestFailureWindow(), rowrules.ConsecutiveFailedCheckWindow+store.MaxCodeLife) + 24*time.Hour
 }
@@ -238,8 +238,8 @@ func (c *CurrentSet) Change(s Set) {
 	}
 }
 
-// appendFormer appends a name, unless it is in the list, and drops the oldest names beyond 16.
-// Events under a dropped name are no longer refunded.
+// appendFormer appends a name, unless the list has it, and drops the oldest names beyond 16. Events
+// under a dropped name are no longer refunded.
 func appendFormer(names []string, name string) []string {
 	const most = 16
 	if slices.Contains(names, name) {

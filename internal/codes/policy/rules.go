@@ -10,9 +10,9 @@ import (
 )
 
 // browserRules limit browsers by their network, in addition to the policy. Without them, a public
-// key, which can be copied from a page, could be used for any number of recipients. The limits
-// leave room for an office or a mobile network behind one address. A rule of the policy with the
-// same scope replaces a browser rule.
+// key could be copied from a page and used for any number of recipients. The limits leave room for
+// an office or a mobile network behind one address. A rule of the policy with the same scope
+// replaces a browser rule.
 var browserRules = []quota.Rule{
 	{Name: "client", Scope: quota.IP, Limit: 100, Window: time.Hour},
 	{Name: "network", Scope: quota.Network, Limit: 1000, Window: time.Hour},
@@ -25,24 +25,25 @@ const BreakerScope quota.Scope = "everything"
 // BreakerName is the name of the breaker's rule in answers.
 const BreakerName = "breaker"
 
-// Request has what the rules of a request for a code depend on, beside its purpose.
+// Request has the properties of a request for a code that decide its rules, apart from the purpose.
 type Request struct {
 	App         string
 	Channel     recipient.Channel
 	Class       store.Class
-	NamesClient bool // it names the end user's client: else the rules that count by it are left out
+	NamesClient bool // the request names the end user's client; if not, rules that count by the client are left out
 	Test        bool // its address is a test recipient's
 }
 
-// RulesFor returns the rules that decide a request, with its limits, in the order of the response:
+// RulesFor returns the rules that decide a request, with the limits for this request, in the order
+// of the response:
 //
 //   - the rules of the purpose's policy
 //   - BackoffRule, if one of these refuses by failures
 //   - without a secret key, each of browserRules with a scope that has no rule yet
-//   - for strangers the rule on spellings, and for all the breaker, if they are configured
+//   - the rule on spellings for strangers, and the breaker for all requests, if they are configured
 //
-// A test recipient has only the rules on recipients; these count events and refuse nothing.
-// Package buckets then assigns each rule to a gate, and nothing changes the rules.
+// A test recipient has only the rules on recipients; these count events and refuse nothing. Package
+// buckets then assigns each rule to a gate, and no later step changes the rules.
 func (s Set) RulesFor(p Purpose, from Request) []quota.Rule {
 	rules := make([]quota.Rule, 0, len(p.Policy.Rules)+len(browserRules)+3)
 	add := func(r quota.Rule) { // names in answers must be unique
@@ -88,18 +89,18 @@ func (s Set) RulesFor(p Purpose, from Request) []quota.Rule {
 }
 
 // IsStrangerInScope reports whether callers of a class are strangers to a rule or cap of a scope,
-// so that they may not use its reserve. Unknown browsers always are. Known browsers are, unless the
-// scope is recipient: a browser is known for one recipient only, and the owner of a mail domain can
-// make a browser known for each of any number of addresses.
+// so that they may not use its reserve. Unknown browsers are strangers in every scope. Known
+// browsers are strangers in every scope except recipient. The reason: a browser is known for one
+// recipient only, and the owner of a mail domain can make a browser known for any number of
+// addresses.
 func IsStrangerInScope(class store.Class, scope quota.Scope) bool {
 	return class.IsStranger() || class == store.KnownBrowser && scope != quota.Recipient
 }
 
-// reserve returns how many last places of a rule a request may not use. Of a rule on
-// failures, unknown browsers may not use half of the places, rounded up, but may use the only
-// place. Of another rule, callers that are strangers in its scope may not use the configured
-// reserve; in an app that strangers cannot reach, a built-in policy has no reserve. In all other
-// cases it returns 0.
+// reserve returns how many of a rule's last places a request may not use. In a rule on failures,
+// unknown browsers may not use half of the places, rounded up, but may use the only place. In any
+// other rule, callers that are strangers in its scope may not use the configured reserve. In an app
+// that strangers cannot reach, a built-in policy has no reserve. In all other cases it returns 0.
 func (s Set) reserve(p Purpose, from Request, r quota.Rule) int {
 	switch {
 	case r.Scope == quota.Failures:
@@ -112,8 +113,8 @@ func (s Set) reserve(p Purpose, from Request, r quota.Rule) int {
 	return 0
 }
 
-// Pass is what a request has shown of a human check. By it, the request may use a share of the
-// places that strangers have in a scope that many recipients share.
+// Pass says how a request has passed a human check. It decides which share of the strangers' places
+// the request may use, in scopes that many recipients share.
 type Pass int
 
 // The passes. Limits count the sends with and without a pass together.
@@ -123,8 +124,8 @@ const (
 	FullPass             // all places; also of a request that is not asked
 )
 
-// Below returns the rules that have a lower limit for requests of a class with the pass, with that
-// limit. A rule of one recipient, and one that only observes, keeps its limit.
+// Below returns the rules that have a lower limit for requests of a class with the pass, each with
+// that limit. A rule of one recipient keeps its limit, and so does a rule that only observes.
 func (p Pass) Below(class store.Class, rules []quota.Rule) (lower []quota.Rule) {
 	for _, r := range rules {
 		if limit := p.Limit(class, r); limit < r.Limit {
@@ -155,23 +156,23 @@ var RuleScopes = []quota.Scope{
 // recipientScopes count the sends to one recipient, or to one mailbox.
 var recipientScopes = []quota.Scope{quota.Recipient, quota.Failures, quota.Backoff, SpellingsScope}
 
-// IsWiderScope reports whether a scope counts the sends of many recipients together. The refusal
-// that a browser gets by such a rule is the same for every recipient.
+// IsWiderScope reports whether a scope counts the sends of many recipients together. If such a rule
+// refuses a browser, the refusal is the same for every recipient.
 func IsWiderScope(scope quota.Scope) bool { return !slices.Contains(recipientScopes, scope) }
 
 // CountsByClient reports whether a scope counts by a property of the client that a back end need
-// not name. Then the rule is left out, since the back end's own property would stand for all its
-// users. Such a rule has no reserve by default.
+// not name. If the back end does not name it, the rule is left out, since the back end's own
+// property would stand for all its users. Such a rule has no reserve by default.
 func CountsByClient(scope quota.Scope) bool { return scope == quota.IP || scope == quota.Network }
 
 // BackoffName is the name of BackoffRule in answers.
 const BackoffName = "backoff"
 
 // BackoffRule bounds the sends to one recipient that failed, and were refunded, for another reason
-// than the recipient's address: a pause, a mail server's refusal of our service, a mistake in the
-// settings. So a loop does not flood a server that refuses us. The rule counts the sends of each
-// class of callers separately, so that strangers do not use up the places of other callers.
-// Package gates, in backoff.go, says which sends it no longer counts.
+// than the recipient's address: a pause, a mail server that refuses the service, a wrong setting.
+// So a loop does not flood such a server. The rule counts the sends of each class of callers
+// separately, so that strangers do not use up the places of other callers. Package gates, in
+// backoff.go, says which sends it no longer counts.
 var BackoffRule = quota.Rule{Name: BackoffName, Scope: quota.Backoff, Limit: 20, Window: time.Hour}
 
 // FailedCheckRules bound the failed checks of a client's networks and of an app.
@@ -181,8 +182,8 @@ type FailedCheckRules struct {
 	App         quota.Rule // scope App; refuses no check
 }
 
-// The database counts the sends of a recipient (scope recipient) and the sends that failed because
-// of its address (scope failures). Only the limiter counts other scopes.
+// The database counts the sends of a recipient (scope recipient), and the sends that failed because
+// of the address (scope failures). All other scopes are counted only by the limiter.
 
 // CountedInDatabase reports whether the database counts the events of the rule's scope.
 func CountedInDatabase(r quota.Rule) bool {
@@ -192,8 +193,8 @@ func CountedInDatabase(r quota.Rule) bool {
 // A mailbox has many spellings: tags after a plus, dots at some providers. Each spelling is a
 // recipient, so strangers could flood a mailbox through its spellings. Therefore the rule on
 // spellings counts all requests of unknown browsers to one mailbox together; see recipient.Hashes.
-// It neither counts nor refuses requests of known browsers and secret keys. Like all rules for
-// browsers, it is decided by the limiter alone.
+// It neither counts nor refuses requests of known browsers and secret keys. Only the limiter
+// decides it, as for all rules for browsers.
 
 // SpellingsScope is the scope of the rule on spellings: it counts the requests by unknown browsers
 // of one app to all spellings of one mailbox, for all purposes.

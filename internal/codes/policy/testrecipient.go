@@ -10,9 +10,9 @@ import (
 // TestProvider is the provider that the database shows for sends to test recipients.
 const TestProvider = "test"
 
-// TestCode is the configured code of a test recipient: a recipient to which nothing is sent, for
-// app store reviewers and automated tests. No rule refuses it; attempts and the record of sends
-// apply to it as to any other.
+// TestCode is the configured code of a test recipient. Nothing is sent to a test recipient; app
+// store reviewers and automated tests use it. No rule refuses it, but attempts are counted, and
+// sends are recorded, as for any other recipient.
 type TestCode struct {
 	Code    string
 	Expires time.Time // from then on the recipient is an ordinary one
@@ -26,9 +26,9 @@ type addressHasher interface {
 	AddressHashOfVerification(v store.Verification) (recipient.Hash, error)
 }
 
-// Of returns the code of a verification's recipient; false if that recipient is not a test
-// recipient, has expired, or cannot be decrypted. Another spelling of its mailbox is not a test
-// recipient: else the configured code would prove that spelling too.
+// Of returns the code of a verification's recipient. It returns false if that recipient is not a
+// test recipient, has expired, or cannot be decrypted. Another spelling of the same mailbox is not
+// a test recipient: otherwise the configured code would prove that spelling, too.
 func (c TestCodes) Of(addresses addressHasher, v store.Verification, now time.Time) (TestCode, bool) {
 	if !c.Has(v.Recipient, now) {
 		return TestCode{}, false

@@ -81,7 +81,7 @@ func postponeAndTakeOver(t *testing.T, f *Fixture) {
 		f.Now.Add(5*time.Second)
 	Equal(t, "row", f.Row(t, held.ID), RowOf(want))
 
-	OK(t, f.RenewLeases(t.Context(), time.Hour, []store.AttemptID{held})) // the send waits for its next attempt, so there is no lease to renew
+	OK(t, f.RenewLeases(t.Context(), time.Hour, []store.AttemptID{held})) // a waiting send has no lease to renew
 	f.Pass(5*time.Second - time.Microsecond)
 	Equal(t, "work too early", len(f.MustTakeOver(t, 10)), 0)
 	f.Pass(time.Microsecond)

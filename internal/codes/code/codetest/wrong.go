@@ -1,5 +1,6 @@
-// Package codetest gives tests wrong codes. Each differs from the right one at a single position,
-// and the position goes round: a comparison that leaves out one position approves one of them.
+// Package codetest gives wrong codes to tests. Each wrong code differs from the right code at one
+// position, and each call takes the next position. So a comparison that ignores a position approves
+// one of the wrong codes.
 package codetest
 
 import (
@@ -10,9 +11,9 @@ import (
 	"sendcode/internal/codes/code"
 )
 
-// Wrong returns the nth wrong code: of the right one's format, with another character at position
-// n, counted from 0 and around. Each round takes another character. It panics if the right code is
-// empty.
+// Wrong returns the nth wrong code: the right code with another character at position n, counted
+// from 0. After the last position it begins again at the first, with a further character. It panics
+// if the right code is empty.
 func Wrong(right string, n int) string {
 	characters := code.FormatOf(right).Alphabet.Characters()
 	at, step := n%len(right), 1+n/len(right)%(len(characters)-1)
@@ -26,6 +27,6 @@ func WrongCodes(test string) func(right string) string {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(test)) // tests begin at different positions
 	var calls atomic.Int64
-	calls.Store(int64(h.Sum32() >> 1)) // so that it fits in an int of 32 bits
+	calls.Store(int64(h.Sum32() >> 1)) // so that the number fits in an int of 32 bits
 	return func(right string) string { return Wrong(right, int(calls.Add(1))) }
 }
