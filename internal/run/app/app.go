@@ -1,6 +1,6 @@
-// Package app builds the service from a checked configuration, runs it, and closes its parts in
-// the reverse order. Only this package and app/core put parts together. cmd/sendcode calls Run;
-// tests call New, by package apptest.
+// Package app builds the service from a checked configuration, runs the service, and closes its
+// parts in the reverse order. Only this package and app/core put parts together. cmd/sendcode calls
+// Run; tests call New, through package apptest.
 package app
 
 import (
@@ -68,7 +68,7 @@ type App struct {
 	closers []func() error // in the order in which the parts were opened; Close calls them in reverse
 }
 
-// stores has the database, the limiter, and the checks that watch both.
+// stores has the database, the limiter, and the checks that watch the two.
 type stores struct {
 	db            *sqldb.DB
 	databaseProbe *databaseProbe
@@ -76,7 +76,7 @@ type stores struct {
 	backlog       *metrics.BackgroundCache[map[recipient.Channel]store.Backlog]
 
 	limiter     gates.Limiter
-	savedEvents *gates.SavedEvents // keeps the events of a limiter in this process; nil with Redis
+	savedEvents *gates.SavedEvents // saves the events of a limiter in this process; nil with Redis
 	redis       *quota.Redis       // the limiter, over redisClient; both are nil when the limiter is in this process
 	redisClient redis.UniversalClient
 }
@@ -107,7 +107,7 @@ type ports struct {
 }
 
 // Run builds the service and runs it until ctx ends. It prints the banner to out, with the
-// generated secrets. The log has only the addresses.
+// generated secrets; the log has the addresses, but no secret.
 func Run(ctx context.Context, cfg config.Config, reload ReloadOptions, logger *slog.Logger, out io.Writer) error {
 	a, err := New(ctx, cfg, logger)
 	if err != nil {
@@ -136,7 +136,8 @@ func Run(ctx context.Context, cfg config.Config, reload ReloadOptions, logger *s
 // spared one hundredth of its processor time.
 const (
 	ballastSize = 48 << 20
-	// minLimitForBallast is the memory limit below which there is no ballast: the limit counts it.
+	// minLimitForBallast is the memory limit below which there is no ballast, since the ballast
+	// counts toward the limit.
 	minLimitForBallast = 8 * ballastSize
 )
 
@@ -154,12 +155,12 @@ func TuneGC(options ...memlimit.Option) {
 	}
 }
 
-// New builds every part and opens the ports. If it fails, it closes what it opened.
+// New builds every part and opens the ports. If it fails, it closes all parts that it opened.
 func New(ctx context.Context, cfg config.Config, logger *slog.Logger) (*App, error) {
 	return newWithClock(ctx, cfg, logger, time.Now)
 }
 
-// newWithClock is New on a machine with this clock.
+// newWithClock is New with this function as the machine's clock.
 func newWithClock(ctx context.Context, cfg config.Config, logger *slog.Logger, now func() time.Time) (_ *App, err error) {
 	a := newApp(cfg, logs.AddRequestID(logs.LimitErrors(logger)), now)
 	defer func() {
@@ -171,7 +172,7 @@ func newWithClock(ctx context.Context, cfg config.Config, logger *slog.Logger, n
 		func() error { return a.openTraces(ctx) },
 		func() error { return a.lockDataDir(ctx) },
 		a.openPorts,
-		a.loadSecrets, // after openPorts: it generates some only where no other machine reaches a listener
+		a.loadSecrets, // after openPorts: some secrets are generated only if no other machine reaches a listener
 		func() error {
 			return a.retryAtStart(ctx, "SENDCODE_DATABASE_URL", postgres.IsUnreachable, a.openDatabase)
 		},
@@ -185,7 +186,7 @@ func newWithClock(ctx context.Context, cfg config.Config, logger *slog.Logger, n
 	)
 }
 
-// runSteps calls functions until one fails, and returns its error.
+// runSteps calls the functions in turn. When one fails, it returns the error.
 func runSteps(steps ...func() error) error {
 	for _, step := range steps {
 		if err := step(); err != nil {
@@ -204,7 +205,7 @@ func newApp(cfg config.Config, logger *slog.Logger, now func() time.Time) *App {
 }
 
 // lockDataDir locks the data directory for this process; Postgres needs no lock. If another process
-// has the lock, lockDataDir waits at most Config.StartWait for its end.
+// has the lock, lockDataDir waits for the release, at most Config.StartWait.
 func (a *App) lockDataDir(ctx context.Context) error {
 	if a.cfg.DatabaseURL != "" {
 		return nil
@@ -235,8 +236,8 @@ func (a *App) loadSecrets() (err error) {
 func (a *App) SetReload(options ReloadOptions) { a.reload = options }
 
 // Serve answers requests and works in the background until ctx ends. Then it stops: it answers
-// requests for Config.Drain, ends those under way, ends or releases sends in flight, and closes the
-// parts.
+// requests for Config.Drain, ends the requests under way, ends or releases sends in flight, and
+// closes the parts.
 func (a *App) Serve(ctx context.Context) error {
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
@@ -267,7 +268,8 @@ func (a *App) Serve(ctx context.Context) error {
 // Addr returns the address of the API and the page.
 func (a *App) Addr() string { return a.listeners[0].Addr().String() }
 
-// adminAddr returns the console's address: that of its own listener, or Addr.
+// adminAddr returns the address of the console's listener. If the console has no listener of its
+// own, that is Addr.
 func (a *App) adminAddr() string { return a.listeners[len(a.listeners)-1].Addr().String() }
 
 // Mailbox returns the dev mailbox; nil when a mail server is configured.

@@ -10,7 +10,7 @@ import (
 )
 
 // printBanner prints the service's addresses and the generated secrets for a person. Without a
-// terminal it prints only if secrets were generated: the log has the addresses.
+// terminal it prints only if secrets were generated, since the log has the addresses.
 func (a *App) printBanner(out io.Writer) {
 	if !a.cfg.Terminal && len(a.generated) == 0 {
 		return

@@ -12,9 +12,8 @@ import (
 )
 
 // databaseClock tells the time by the database's clock. Instants that outlive the process, in rows
-// and in sealed cookies, are written and judged by this one clock, whichever replica does it. The
-// process's own clock only measures what has passed since the database was last asked. Safe for
-// concurrent use.
+// and in sealed cookies, are written and compared by this one clock, on each replica. The process's
+// own clock only measures the time since the database was last asked. Safe for concurrent use.
 type databaseClock struct {
 	localNow func() time.Time // of this machine
 	read     func(context.Context) (time.Time, error)
@@ -23,12 +22,13 @@ type databaseClock struct {
 	mu    sync.Mutex
 	at    time.Time // the database's time when localNow returned heard
 	heard time.Time
-	off   bool // the last call of measure found the clock off, and the log has it
+	off   bool // the last call of measure found the clock off, and logged that
 }
 
 const (
 	clockReadEvery = 10 * time.Second
-	// maxClockOffset is how far this machine's clock may be off the database's without a warning.
+	// maxClockOffset is how far this machine's clock may differ from the database's clock without a
+	// warning.
 	maxClockOffset = 5 * time.Second
 )
 
@@ -40,7 +40,8 @@ func (c *databaseClock) Now() time.Time {
 }
 
 // measure reads the database's clock. The answer's delay makes the reading inexact. If the present
-// estimate lies within that error, measure keeps it, so that the time does not waver.
+// estimate lies within that error, measure keeps the estimate, so that the time does not jump to
+// and fro.
 func (c *databaseClock) measure(ctx context.Context) error {
 	askedAt := c.localNow()
 	at, err := c.read(ctx)
@@ -62,7 +63,7 @@ func (c *databaseClock) measure(ctx context.Context) error {
 	return nil
 }
 
-// localAhead returns how far this machine's clock is ahead of the database's.
+// localAhead returns how far this machine's clock is ahead of the database's clock.
 func (c *databaseClock) localAhead() time.Duration { return c.localNow().Sub(c.Now()) }
 
 // whyOff returns a reason if this machine's clock is off by more than maxClockOffset.

@@ -65,13 +65,13 @@ func (l *listener) startServing(failed chan<- error) {
 	})
 }
 
-// passed reports whether another process opened the listener and keeps it.
+// passed reports whether another process, such as systemd, opened the listener and keeps it open.
 func (l *listener) passed() bool {
 	_, passed := l.Listener.(server.InheritedListener)
 	return passed
 }
 
-// parts returns the parts whose routes the listener has.
+// parts returns the names of the parts whose routes the listener serves.
 func (l *listener) parts() (names []string) {
 	for _, p := range [][2]string{
 		{"api", "/v1/verifications"},
@@ -87,7 +87,8 @@ func (l *listener) parts() (names []string) {
 	return names
 }
 
-// quietStart is how long requests wait while the service starts. Then they get 503 until it is up.
+// quietStart is how long requests wait while the service starts. After that they get 503 until the
+// service is up.
 var quietStart = 2 * time.Second
 
 // shutdownWait is how long a stop waits for requests under way, after Config.Drain.
@@ -98,9 +99,9 @@ const shutdownWait = 10 * time.Second
 var ErrInterrupted = errors.New("interrupted")
 
 // openPorts opens the port of the API, the console's own port if it has one, and the profiles'
-// port. Requests wait for Serve. After quietStart they get 503; on a passed socket they wait on.
-// From here on Config.Addr and Config.AdminAddr are the listeners' real addresses, since other
-// settings depend on which machines can reach a listener.
+// port. Requests wait for Serve. After quietStart they get 503; but on a socket that another
+// process passed, they go on waiting. From here on Config.Addr and Config.AdminAddr are the
+// listeners' real addresses, since other settings depend on which machines can reach a listener.
 func (a *App) openPorts() error {
 	a.health = &server.Health{}
 	a.conns = server.NewConnTracker(min(server.MaxDescriptors()/2, 10_000), a.cfg.TrustedProxies, a.logger)
@@ -129,7 +130,7 @@ func (a *App) openPorts() error {
 			}
 			return e
 		}
-		starting := newEcho(&server.Health{}) // its Health never starts, so its /readyz answers 503
+		starting := newEcho(&server.Health{}) // this Health never starts, so /readyz answers 503
 		api.New(api.Services{}, apiKeys(a.cfg)).UseCORS(starting)
 		starting.Any("/*", func(echo.Context) error { return fault.Unavailable })
 		l := &listener{Listener: port, conns: a.conns, routes: newEcho(a.health), ended: make(chan struct{})}
@@ -137,8 +138,8 @@ func (a *App) openPorts() error {
 		l.server = server.NewHTTPServer(a.conns.TrackRequestRead(a.traceRequests(a.health.EndConnectionsWhenStopping(l))), a.logger)
 		l.server.ConnState = a.conns.Changed
 		a.listeners = append(a.listeners, l)
-		a.onClose(func() error { _ = port.Close(); return nil }) // the server has closed it if it served
-		a.onClose(l.server.Close)                                // before that: it returns the error of a port that it finds closed
+		a.onClose(func() error { _ = port.Close(); return nil }) // the server has closed the port already, if it served
+		a.onClose(l.server.Close)                                // runs first: it returns an error if the port is closed
 		if !l.passed() {
 			late := time.AfterFunc(quietStart, func() { l.startServing(a.failed) })
 			a.onClose(func() error { late.Stop(); return nil })
@@ -224,7 +225,7 @@ func (a *App) registerProviderEvents(e *echo.Echo) {
 	events.Register(e)
 }
 
-// registerAuthHooks adds the routes on which auth servers have their codes sent.
+// registerAuthHooks adds the routes by which auth servers let the service send their codes.
 func (a *App) registerAuthHooks(e *echo.Echo) {
 	var all []authhooks.Hook
 	for _, h := range a.cfg.Hooks {
@@ -233,8 +234,8 @@ func (a *App) registerAuthHooks(e *echo.Echo) {
 	api.NewAuthHooks(all, a.core.Codes, a.logger).Register(e)
 }
 
-// registerProofKeys serves the keys that proofs are checked with. Clients may cache them; at an
-// unknown key ID they ask again.
+// registerProofKeys serves the keys with which apps verify proofs. Clients may cache the keys; at
+// an unknown key ID they ask again.
 func (a *App) registerProofKeys(e *echo.Echo) error {
 	keys, err := a.core.Signer.KeySet()
 	if err != nil {
@@ -293,8 +294,8 @@ func (a *App) configurePage(cfg config.Config) {
 	a.page.Configure(append([]page.AppPage{first}, others...)...)
 }
 
-// subjectByLanguage returns a function that returns a mail's subject in a language, for people who
-// search their mailbox for the mail. It returns nil if subjects contain the code.
+// subjectByLanguage returns a function that returns the subject of the mail in a language. A person
+// can search a mailbox for that subject. It returns nil if subjects contain the code.
 func subjectByLanguage(r *message.MailRenderer, p policy.Purpose, app, title string) func(string) string {
 	if p.Notify == message.NotifyGlance {
 		return nil
@@ -348,7 +349,7 @@ func (a *App) registerConsole(front, back *echo.Echo) {
 	}
 }
 
-// registerMetricsRoute adds /metrics. If a metrics token is set, requests need it; a trial
+// registerMetricsRoute adds /metrics. If a metrics token is set, requests need that token; a trial
 // generates one. Without a token, /metrics is only on the console's own address, and refuses
 // requests through a proxy.
 func (a *App) registerMetricsRoute(e *echo.Echo) {
@@ -376,7 +377,7 @@ func AdminTokens(c config.Config) (all []auth.Token) {
 	if c.AdminToken.IsSet() {
 		all = append(all, auth.Token{
 			SHA256: sha256.Sum256([]byte(c.AdminToken.Reveal())),
-			Role:   auth.Reader, // all containers and charts share it; Admin.Tokens have other roles, and names in the audit trail
+			Role:   auth.Reader, // all containers and charts share this token; Admin.Tokens have other roles, and names in the audit trail
 		})
 	}
 	for _, t := range c.Admin.Tokens {
@@ -385,7 +386,7 @@ func AdminTokens(c config.Config) (all []auth.Token) {
 	return all
 }
 
-// serveHTTP serves all ports until ctx ends or one fails. Then it stops, within Config.Drain and
+// serveHTTP serves all ports until ctx ends or a port fails. Then it stops, within Config.Drain and
 // shutdownWait.
 func (a *App) serveHTTP(ctx context.Context) error {
 	close(a.serving)
@@ -404,7 +405,8 @@ func (a *App) serveHTTP(ctx context.Context) error {
 	return errors.Join(err, a.shutdown())
 }
 
-// drain makes /readyz fail for Config.Drain before the ports close, so that load balancers notice.
+// drain makes /readyz fail for Config.Drain before the ports close, so that load balancers notice
+// the stop.
 func (a *App) drain(ctx context.Context) {
 	a.health.MarkStopping()
 	wait := a.cfg.Drain
@@ -415,9 +417,9 @@ func (a *App) drain(ctx context.Context) {
 	<-time.After(wait)
 }
 
-// shutdown ends accepting and answers the requests that have been read, within shutdownWait; those
-// that wait for an outcome, in half of it. It waits for no client for longer than
-// server.DefaultUnreadWait.
+// shutdown accepts no more requests, and answers the requests that have been read, within
+// shutdownWait. Requests that wait for an outcome end in half of that time. It waits for no client
+// for longer than server.DefaultUnreadWait.
 func (a *App) shutdown() error {
 	ctx, cancel := context.WithTimeout(context.Background(), shutdownWait)
 	defer cancel()

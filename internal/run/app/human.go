@@ -27,8 +27,8 @@ type vendorInUse struct {
 	stop   context.CancelFunc // ends its probes
 }
 
-// useHumanChecks puts the human checks of a configuration in force. It keeps a vendor whose
-// settings are unchanged.
+// useHumanChecks applies the human checks of a configuration. It keeps a vendor whose settings are
+// unchanged.
 func (a *App) useHumanChecks(cfg config.Config) error {
 	checks, used := map[string]humancheck.Check{}, map[string]vendorInUse{}
 	if a.vendorBounds == nil {

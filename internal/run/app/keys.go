@@ -21,18 +21,18 @@ import (
 
 const (
 	keyCheckEvery   = time.Minute
-	maxCheckedCodes = 20_000 // of the codes that expire first, and as many of those that expire last
+	maxCheckedCodes = 20_000 // number of codes that expire first, and of codes that expire last
 	rowsPerKeyCheck = 2_000  // sealed rows; while rows are left, a run begins each jobs.DefaultTick
 )
 
 // keyCheck compares this process's keys with the check values in the database, and finds the keys
-// that rows need and the ring lacks. Only keys that have a check value are looked for: while the
-// ring has all of them, nothing else is read.
+// that rows need but the ring lacks. It looks only for keys with a check value. While the ring has
+// all of these, it reads nothing else.
 type keyCheck struct {
 	vault  keys.Vault
 	db     *sqldb.DB
 	logger *slog.Logger
-	rows   int // sealed rows that one run reads; 0: rowsPerKeyCheck
+	rows   int // number of sealed rows that one run reads; 0: rowsPerKeyCheck
 
 	lacking []string // IDs that the database knows and the ring lacks
 	// Where the next run goes on: an index into sqldb.SealedTables, and the key of the last row
@@ -48,7 +48,8 @@ type keyCheck struct {
 	reason *server.HealthReason // nil: all is well
 }
 
-// vaultOf returns the keys of a configuration. Keys that it does not give are left out.
+// vaultOf returns the keys of a configuration. It leaves out keys that the configuration does not
+// give.
 func vaultOf(cfg config.Config) keys.Vault {
 	ring, err := keys.Parse(cfg.SecretKeys.Reveal())
 	if err != nil {
@@ -57,7 +58,7 @@ func vaultOf(cfg config.Config) keys.Vault {
 	return keys.Vault{IndexKey: cfg.IndexKeyBytes(), Ring: ring}
 }
 
-// checkKeys compares the keys before the service writes with them. It also starts the search for
+// checkKeys compares the keys before the service writes with them, and starts the search for
 // missing keys. A missing key does not stop the start.
 func (a *App) checkKeys(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, databaseOpenTimeout)
@@ -66,7 +67,7 @@ func (a *App) checkKeys(ctx context.Context) error {
 	if err := k.addMissingAndCompare(ctx); err != nil {
 		return err
 	}
-	_, _ = k.findMissing(ctx) // the job goes on with the search, and reports its errors
+	_, _ = k.findMissing(ctx) // the job continues the search, and reports its errors
 	a.keyCheck = k
 	return nil
 }
@@ -92,8 +93,8 @@ func (k *keyCheck) run(ctx context.Context) (more bool, err error) {
 	return k.findMissing(ctx)
 }
 
-// addMissingAndCompare adds the check values that the database lacks. It fails if the database has
-// another value for a key's ID.
+// addMissingAndCompare adds the check values that the database lacks. If the database has another
+// value for a key's ID, it returns an error.
 func (k *keyCheck) addMissingAndCompare(ctx context.Context) error {
 	known, err := k.db.AddKeyCheckValues(ctx, k.vault.KeyCheckValues())
 	if err != nil {
@@ -140,35 +141,34 @@ func (k *keyCheck) findMissing(ctx context.Context) (more bool, err error) {
 	return k.findMissingInRows(ctx, codes)
 }
 
-// findMissingInRows looks for missing keys in the next sealed rows, and records them together with
-// codes: the missing keys that codes need. again reports that rows are left to read.
+// findMissingInRows looks for missing keys in the next sealed rows. It records them together with
+// codes, the missing keys that codes need. more: rows are left to read.
 func (k *keyCheck) findMissingInRows(ctx context.Context, codes []string) (more bool, err error) {
 	missing, more, err := k.missingInNextRows(ctx)
 	if err != nil {
 		return false, err
 	}
-	if len(codes) > 0 { // read all rows again once these codes have expired: more rows may have such a key by then
+	if len(codes) > 0 { // when these codes have expired, read all rows again: by then, more rows may have such a key
 		k.table, k.after = 0, ""
 	}
 	missing = append(missing, codes...)
 	k.more = len(missing) == 0 && more
 	if k.more {
-		return true, nil // keep the recorded keys: the rows that are left may need them
+		return true, nil // keep the recorded keys: rows that are left may need them
 	}
 	slices.Sort(missing)
 	k.recordMissing(slices.Compact(missing))
 	return false, nil
 }
 
-// missingInCodes returns those lacking keys that unexpired codes need.
+// missingInCodes returns the lacking keys that unexpired codes need.
 func (k *keyCheck) missingInCodes(ctx context.Context) ([]string, error) {
 	used, err := k.db.SampleCodeKeyIDs(ctx, maxCheckedCodes)
 	return slices.DeleteFunc(used, func(id string) bool { return !slices.Contains(k.lacking, id) }), err
 }
 
-// missingInNextRows reads the next sealed rows, and returns the lacking keys that they need. If
-// there are any, the next call reads the same rows again. more reports that rows are left to
-// read.
+// missingInNextRows reads the next sealed rows, and returns the lacking keys that they need. If it
+// finds such keys, the next call reads the same rows again. more: rows are left to read.
 func (k *keyCheck) missingInNextRows(ctx context.Context) (missing []string, more bool, err error) {
 	if k.table == len(sqldb.SealedTables) {
 		return nil, false, nil
@@ -221,16 +221,17 @@ func (k *keyCheck) setReason(r *server.HealthReason) {
 	k.reason = r
 }
 
-// whyIncomplete returns the finding of the last run: keys differ from the database's, or are
-// missing. It returns nil if all is well.
+// whyIncomplete returns what the last run found: keys that differ from the database's, or missing
+// keys. It returns nil if all keys are there.
 func (k *keyCheck) whyIncomplete(context.Context) *server.HealthReason {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.reason
 }
 
-// CompareKeysWithDatabase compares the keys of a configuration with the database's check values.
-// Unlike a start it writes nothing. It returns the IDs of keys that codes need and the ring lacks.
+// CompareKeysWithDatabase compares the keys of a configuration with the database's check values. It
+// writes nothing, while a start does. It returns the IDs of keys that codes need but the ring
+// lacks.
 func CompareKeysWithDatabase(ctx context.Context, cfg config.Config, db *sqldb.DB) (missing []string, err error) {
 	k := keyCheck{vault: vaultOf(cfg), db: db}
 	known, err := db.KeyCheckValues(ctx)

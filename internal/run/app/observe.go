@@ -27,8 +27,8 @@ import (
 // warn.
 const BackupDue = 48 * time.Hour
 
-// NeedsBackup reports whether a SQLite file without any backup is worth a warning. It is not in a
-// trial, in which no mail reaches people.
+// NeedsBackup reports whether a SQLite file without a backup deserves a warning. In a trial, in
+// which no mail reaches people, it does not.
 func NeedsBackup(cfg config.Config) bool { return cfg.DatabaseURL == "" && cfg.SMTPURL != "" }
 
 // registerPartMetrics adds the metrics of the service's parts. All routes of front must have been
@@ -154,7 +154,7 @@ func (s *statementObserver) Ended(ctx context.Context, kind, name string, took t
 }
 
 // deliveryObserver returns a function that counts attempts at mail servers or carriers, and adds
-// them to traces.
+// the attempts to traces.
 func (a *App) deliveryObserver(ch recipient.Channel) func(ctx context.Context, server string, fail *delivery.Error,
 	took time.Duration) {
 	refused := a.refusals[ch]
@@ -171,9 +171,9 @@ func (a *App) deliveryObserver(ch recipient.Channel) func(ctx context.Context, s
 	}
 }
 
-// startProfileServer serves Go's profiles on Config.DebugAddr, if it is set. The command line has
-// checked that the address is loopback. Requests whose Host is another machine are refused, so that
-// no page of another origin can read the profiles.
+// startProfileServer serves Go's profiles on Config.DebugAddr, if that is set. The command line has
+// checked that the address is on loopback. Requests whose Host is another machine are refused, so
+// that no page of another origin can read the profiles.
 func (a *App) startProfileServer() error {
 	if a.cfg.DebugAddr == "" {
 		return nil

@@ -192,7 +192,7 @@ func (a *App) carriersCheck(carriers *sms.Carriers) server.HealthCheck {
 }
 
 // slowCheck returns a health check that gives this reason while sends of a channel are refused
-// since their messages would go out too late: for a minute after the last one.
+// because their messages would go out too late, and for a minute after the last refusal.
 func (a *App) slowCheck(ch recipient.Channel, reason server.HealthReason) server.HealthCheck {
 	return func(context.Context) *server.HealthReason {
 		if _, _, last := a.core.Codes.SlowRefusals(ch); time.Since(last) >= time.Minute {
@@ -211,7 +211,7 @@ type refusals struct {
 
 const (
 	refusalsToReport    = 5
-	refusalsReportedFor = 10 * time.Minute // after the last message: without traffic nothing else would end the state
+	refusalsReportedFor = 10 * time.Minute // after the last message; without traffic, nothing else would end the state
 )
 
 func (r *refusals) note(fail *delivery.Error) {
@@ -237,20 +237,20 @@ func (a *App) whyRefused(ch recipient.Channel, reason server.HealthReason) *serv
 }
 
 // waitingMessageCheck returns a function that reports whether a message of a channel waits for its
-// next attempt. It also reports true if the database's last answer is an error or older than two
+// next attempt. It also returns true if the database's last answer is an error, or older than two
 // seconds.
 func (a *App) waitingMessageCheck(ch recipient.Channel) func(context.Context) bool {
 	waits := newBackgroundCache(func(ctx context.Context) (bool, error) { return a.db.AnySendWaits(ctx, ch) })
 	return func(ctx context.Context) bool {
-		last := waits.Get(ctx) // if the database is slow, this is the answer before
+		last := waits.Get(ctx) // if the database is slow, this is the previous answer
 		return last.Err != nil || last.Value || time.Since(last.Asked) > 2*time.Second
 	}
 }
 
-// mailServersReason returns a reason if all mail servers are suspended, and mails wait or no server
-// would try a mail now. If no mail waits, a server that would try the next mail counts as working:
-// only a mail can show that it works again. admits is how many mails the servers would try. waits
-// reports whether a mail waits; it is called only if the answer matters.
+// mailServersReason returns a reason if all mail servers are suspended and either mails wait or no
+// server would try a mail now. If no mail waits, a server that would try the next mail counts as
+// working: only a mail can show that the server works again. admits is how many mails the servers
+// would try. waits reports whether a mail waits; it is called only if the answer matters.
 func mailServersReason(all []delivery.Health, admits int, waits func() bool) *server.HealthReason {
 	if slices.ContainsFunc(all, func(h delivery.Health) bool { return h.Up }) || admits > 0 && !waits() {
 		return nil
@@ -258,8 +258,8 @@ func mailServersReason(all []delivery.Health, admits int, waits func() bool) *se
 	return &server.HealthReason{Part: "mail", Word: "mail_servers_suspended", Err: fault.Unavailable}
 }
 
-// carriersReason returns a reason if all carriers of some numbers are suspended, and either would
-// try no message now or text messages wait; see mailServersReason.
+// carriersReason returns a reason if all carriers of some numbers are suspended and either no
+// carrier would try a message now or text messages wait; see mailServersReason.
 func carriersReason(suspended, untried bool, waits func() bool) *server.HealthReason {
 	if !suspended || !untried && !waits() {
 		return nil

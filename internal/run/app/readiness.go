@@ -22,8 +22,8 @@ import (
 // last ping is newer than maxPingAge, a commit newer than commitProvesFor is proof enough.
 // Otherwise the probe pings, at most once a second. The database counts as away after three failed
 // pings in a row, or after one failure with a known reason, such as a full disk. While it is away,
-// /readyz still answers 200, unless another replica can write: without such a replica, a load
-// balancer has no better one, and some requests need no database. Safe for concurrent use.
+// /readyz answers 503 only if another replica can write. Otherwise it still answers 200: a load
+// balancer has no better replica, and some requests need no database. Safe for concurrent use.
 type databaseProbe struct {
 	latest metrics.BackgroundCache[struct{}] // calls check
 	ping   func(context.Context) error
@@ -36,8 +36,8 @@ type databaseProbe struct {
 	waits    bool                 // for that ping's answer
 	misses   int                  // failed pings in a row without a known reason
 	wrote    time.Time            // when a write last succeeded
-	late     int                  // writes of slowWriteThreshold or longer since one of less than half of it
-	reason   *server.HealthReason // why it can't be written; nil: it can
+	late     int                  // writes that took slowWriteThreshold or longer, since one that took less than half of it
+	reason   *server.HealthReason // why the database can't be written; nil: it can
 	beaten   time.Time            // the value of wrote at the last heartbeat
 	lastBeat string               // the heartbeat last read while the database is away; "": none
 	others   time.Time            // when another replica's heartbeat was last found to have changed
@@ -48,9 +48,9 @@ const (
 	maxPingAge          = 10 * time.Second // a commit does not show that the schema fits; a ping does
 	slowWriteThreshold  = metrics.MaxCacheWait
 	missedPingsTillAway = 3
-	lateWritesTillLog   = 3 // fewer are not logged: they may come from other programs' load
+	lateWritesTillLog   = 3 // fewer late writes are not logged: other programs' load may be the cause
 	heartbeatEvery      = time.Second
-	heartbeatLife       = 5 * time.Second // how long a heartbeat says that its replica can write
+	heartbeatLife       = 5 * time.Second // how long a heartbeat proves that its replica can write
 )
 
 func newDatabaseProbe(ping func(context.Context) error, commit func() *sqldb.CommitTiming, beats heartbeats,
@@ -77,7 +77,7 @@ func (p *databaseProbe) whyUnwritable(ctx context.Context) *server.HealthReason 
 	return &r
 }
 
-// check finds out once whether the database can be written, and records it in the probe.
+// check finds out once whether the database can be written. It records the result in the probe.
 func (p *databaseProbe) check(ctx context.Context) (none struct{}, err error) {
 	p.mu.Lock()
 	well := p.reason == nil && time.Since(p.pinged) < maxPingAge
@@ -160,9 +160,10 @@ func (p *databaseProbe) runHeartbeats(ctx context.Context) {
 	}
 }
 
-// exchangeHeartbeats writes a heartbeat if a write has succeeded since the last one. While the
-// database is away, it looks for a new heartbeat instead: another replica wrote it. It compares the
-// heartbeats' values, so clocks may differ. If Redis does not answer, nothing changes.
+// exchangeHeartbeats writes a heartbeat if a write has succeeded since the last heartbeat. While
+// the database is away, it looks for a new heartbeat instead, which another replica must have
+// written. It compares only the heartbeats' values, so clocks may differ. If Redis does not answer,
+// nothing changes.
 func (p *databaseProbe) exchangeHeartbeats(ctx context.Context) {
 	defer panics.Recover(panics.Other)
 	ctx, cancel := context.WithTimeout(ctx, heartbeatEvery)
@@ -205,7 +206,7 @@ type heartbeats interface {
 }
 
 // redisHeartbeats keeps the last heartbeat of all replicas as the only member of a sorted set. So
-// it needs only the commands, and the rights, that the limiter needs.
+// its user needs only the commands and rights that the limiter needs.
 type redisHeartbeats struct{ client redis.UniversalClient }
 
 const (

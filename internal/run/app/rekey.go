@@ -30,7 +30,7 @@ var sealLabels = map[string]string{
 // Rekey encrypts the rows under older keys of the ring with the ring's first key, and prints its
 // progress to out. On Postgres the service may run meanwhile; a service on a SQLite file does the
 // same by rekeyJob. Rekey keeps no state, so it can be stopped and called again at any time. The
-// error says how many rows are left under other keys: such rows were locked, or a replica with
+// error says how many rows are left under other keys: these rows were locked, or a replica with
 // another first key wrote them meanwhile.
 func Rekey(ctx context.Context, cfg config.Config, out io.Writer) error {
 	db, done, err := OpenStoreForCommand(ctx, cfg,
@@ -63,8 +63,8 @@ func Rekey(ctx context.Context, cfg config.Config, out io.Writer) error {
 	return fmt.Errorf("rows under other keys: %s; the command can be repeated", FormatRowsByKey(counts))
 }
 
-// rekeyJob returns the job that re-encrypts rows as Rekey does, in a service on a SQLite file,
-// after its start. On Postgres an operator runs Rekey, once all replicas have the same first key.
+// rekeyJob returns the job that re-encrypts rows as Rekey does, after the start of a service on a
+// SQLite file. On Postgres an operator runs Rekey, when all replicas have the same first key.
 func (a *App) rekeyJob() jobs.Job {
 	r, done := rekeyRun{db: a.db, ring: a.ring, out: io.Discard}, false
 	return jobs.Job{Name: "rekey", Every: keyCheckEvery, Run: func(ctx context.Context) (bool, error) {
@@ -94,8 +94,8 @@ func (r *rekeyRun) rekey(ctx context.Context) error {
 		func(t store.SealedTable, rows []store.SealedRow) error { return r.rekeyPage(ctx, t, rows) })
 }
 
-// rekeyPage re-encrypts the rows that are not under the first key. Then it waits as long as the
-// database took, so that the service has half of the database's time.
+// rekeyPage re-encrypts the rows that are not under the first key. Then it waits for as long as the
+// database worked, so that half of the database's time is left to the service.
 func (r *rekeyRun) rekeyPage(ctx context.Context, t store.SealedTable, rows []store.SealedRow) error {
 	var old []string
 	for _, row := range rows {
@@ -107,8 +107,8 @@ func (r *rekeyRun) rekeyPage(ctx context.Context, t store.SealedTable, rows []st
 	if len(old) > 0 {
 		began := time.Now()
 		n, err := r.db.Reseal(ctx, t, old, func(row store.SealedRow) []byte {
-			// nil if the encryption key is missing or the row is damaged: the row stays as it is,
-			// and CountRowsByKey counts it
+			// nil if the encryption key is missing or the row is damaged. Then the row stays as it
+			// is, and CountRowsByKey counts it.
 			sealed, _ := r.ring.Reseal(sealLabels[t.Name], row.Sealed, []byte(row.Key))
 			return sealed
 		})
@@ -143,8 +143,8 @@ func CountRowsByKey(ctx context.Context, db *sqldb.DB) (map[string]int, error) {
 	return counts, err
 }
 
-// RingIDs returns the IDs of the keys in SENDCODE_SECRET_KEYS, the first one first; none if it is
-// not set.
+// RingIDs returns the IDs of the keys in SENDCODE_SECRET_KEYS, in their order; none if it is not
+// set.
 func RingIDs(cfg config.Config) []string { return vaultOf(cfg).Ring.IDs() }
 
 // FormatRowsByKey returns the counts of CountRowsByKey as text: "damaged 1, k1 20".

@@ -77,9 +77,10 @@ type watchedFile struct {
 	lastSeen, loaded [sha256.Size]byte
 }
 
-// readerIfChanged reads the file. It returns a function with which config.Load reads files if the
-// contents are new and the last call read the same, so that no half-written file is used. Otherwise
-// it returns nil. The first contents count as new: the file may have changed during the start.
+// readerIfChanged reads the file. If the contents are new, and the previous call read the same
+// contents, it returns a function with which config.Load reads files; otherwise nil. So no
+// half-written file is used. The first contents count as new: the file may have changed during the
+// start.
 func (w *watchedFile) readerIfChanged() func(string) ([]byte, error) {
 	if w.name == "" {
 		return nil
@@ -100,7 +101,7 @@ func (w *watchedFile) readerIfChanged() func(string) ([]byte, error) {
 	}
 }
 
-// readRegularFile reads a file. It refuses a pipe: the start has emptied it, and a read would
+// readRegularFile reads a file. It refuses a pipe: the start has emptied the pipe, so a read would
 // block.
 func readRegularFile(name string) ([]byte, error) {
 	info, err := os.Stat(name)
@@ -113,9 +114,9 @@ func readRegularFile(name string) ([]byte, error) {
 	return os.ReadFile(name)
 }
 
-// reloadFrom loads the configuration through read and applies the settings that can change while
-// the service runs. With any mistake nothing changes. With first set, it logs nothing if the
-// file has not changed since the start.
+// reloadFrom loads the configuration through read, and applies the settings that can change while
+// the service runs. If the configuration has a mistake, nothing changes. If first is set and the
+// file has not changed since the start, it logs nothing.
 func (r *reloader) reloadFrom(ctx context.Context, read func(string) ([]byte, error), first bool) {
 	defer panics.Recover(panics.Other, func() { r.metrics.ConfigReloaded(metrics.ReloadRejected) })
 	renewed, own, needRestart, err := r.load(read)
@@ -139,7 +140,7 @@ func (r *reloader) reloadFrom(ctx context.Context, read func(string) ([]byte, er
 	}
 }
 
-// load loads the configuration as at the start, and the templates of its apps. needRestart has the
+// load loads the configuration as a start does, and the templates of its apps. needRestart has the
 // changed settings that need a restart.
 func (r *reloader) load(read func(string) ([]byte, error)) (renewed config.Config, own appTemplates,
 	needRestart []string, err error,
@@ -153,7 +154,7 @@ func (r *reloader) load(read func(string) ([]byte, error)) (renewed config.Confi
 	return renewed, own, r.loaded.RestartChanges(next), err
 }
 
-// logMistakes logs every mistake of a configuration in its own line.
+// logMistakes logs each mistake of a configuration in a line of its own.
 func (r *reloader) logMistakes(err error) {
 	const what = "configuration reload rejected: nothing changed"
 	all, ok := errors.AsType[*config.Errors](err)

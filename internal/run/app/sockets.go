@@ -17,7 +17,7 @@ import (
 var firstPassedSocket = 3
 
 // passedSockets returns the ports that systemd has opened for this process, by socket activation;
-// none if it has opened none. They stay open while the service restarts.
+// none if it has opened none. Such ports stay open while the service restarts.
 func passedSockets() (all []net.Listener, err error) {
 	n, _ := strconv.Atoi(os.Getenv("LISTEN_FDS"))
 	if os.Getenv("LISTEN_PID") != strconv.Itoa(os.Getpid()) {
@@ -38,9 +38,9 @@ func passedSockets() (all []net.Listener, err error) {
 	return all, nil
 }
 
-// listen returns a listener for the address. It takes a socket with the same port out of passed,
-// preferably one with the same address. Without one it opens the address. It returns an error also
-// if more machines can reach the socket than the setting allows.
+// listen returns a listener for the address. If passed has a socket with the same port, it takes
+// that socket out of passed, preferably one with the same address; otherwise it opens the address.
+// It also returns an error if more machines can reach the socket than the setting allows.
 func listen(address string, passed *[]net.Listener) (net.Listener, error) {
 	wanted, err := net.ResolveTCPAddr("tcp", address)
 	if err != nil {
@@ -67,7 +67,7 @@ func listen(address string, passed *[]net.Listener) (net.Listener, error) {
 
 func addrOf(l net.Listener) *net.TCPAddr { return l.Addr().(*net.TCPAddr) }
 
-// notifySystemd tells systemd a state of this process, if its unit has Type=notify
+// notifySystemd tells systemd the state of this process, if its unit has Type=notify
 // (https://www.freedesktop.org/software/systemd/man/latest/sd_notify.html).
 func notifySystemd(state string) error {
 	address := os.Getenv("NOTIFY_SOCKET")

@@ -27,7 +27,7 @@ import (
 	"sendcode/quota"
 )
 
-// RedisPrefix begins every key, so that a Redis can be shared.
+// RedisPrefix begins every key, so that other programs can use the same Redis.
 const RedisPrefix = "sendcode"
 
 func (a *App) openDatabase(ctx context.Context) error {
@@ -79,10 +79,10 @@ func openStore(ctx context.Context, cfg config.Config, now func() time.Time,
 	return db.Store(), nil
 }
 
-// OpenStoreForCommand opens the store for a command, and returns a function that closes it. A
-// running service does not stop it from opening Postgres. A SQLite file belongs to one process, so
-// opening it fails while the service runs; the error ends with advice. If it creates the SQLite
-// file, it also generates the secrets: otherwise the service would report that the keys are lost.
+// OpenStoreForCommand opens the store for a command, and returns a function that closes it. It can
+// open Postgres while the service runs. A SQLite file belongs to one process, so it cannot open the
+// file while the service runs; then the error ends with advice. If it creates the SQLite file, it
+// also generates the secrets: otherwise the service would report that the keys are lost.
 func OpenStoreForCommand(ctx context.Context, cfg config.Config, advice string) (*sqldb.DB, func() error, error) {
 	unlock := func() error { return nil }
 	if cfg.DatabaseURL == "" {
@@ -136,8 +136,8 @@ func (a *App) openLimiter(ctx context.Context) error {
 	return a.warnRedis(ctx, a.redis)
 }
 
-// ExplainRedis adds the URL to write, its password masked, to a quota.ErrClusterNode; it returns
-// other errors as they are.
+// ExplainRedis adds to a quota.ErrClusterNode the URL that the setting should have, with its
+// password masked. It returns other errors unchanged.
 func ExplainRedis(cfg config.Config, err error) error {
 	if !errors.Is(err, quota.ErrClusterNode) {
 		return err
@@ -150,9 +150,9 @@ const redisSetting = "SENDCODE_REDIS_URL"
 // waitLogEvery is the time between two log lines of retryAtStart.
 const waitLogEvery = 10 * time.Second
 
-// retryAtStart calls open again while the error says that the part does not answer, at most until
-// Config.StartWait after the start. It logs the wait. setting names the part in the last error,
-// which says what to do.
+// retryAtStart calls open again while the error says that the database or Redis does not answer, at
+// most until Config.StartWait after the start. It logs the wait. setting names the setting in the
+// last error, which says what to do.
 func (a *App) retryAtStart(ctx context.Context, setting string, away func(error) bool,
 	open func(context.Context) error,
 ) error {
@@ -189,8 +189,8 @@ func (a *App) retryAtStart(ctx context.Context, setting string, away func(error)
 // SetRedisLogger makes the Redis client log through logger.
 func SetRedisLogger(logger *slog.Logger) { redis.SetLogger(redisLogger{logger}) }
 
-// redisLogger logs the Redis client's own messages at level debug: callers get the same failures as
-// errors.
+// redisLogger logs the Redis client's own messages at level debug, since callers get the same
+// failures as errors.
 type redisLogger struct{ *slog.Logger }
 
 // Printf implements go-redis's logging interface.
@@ -219,8 +219,8 @@ func (a *App) warnRedis(ctx context.Context, r *quota.Redis) error {
 	return nil
 }
 
-// newSavedEvents makes a limiter in this process, and the SavedEvents that keep them. Their clock
-// is the process's, since a jump of the database's clock would otherwise age the events of both
+// newSavedEvents makes a limiter in this process, with SavedEvents that save its events. Both use
+// the process's clock, since a jump of the database's clock would otherwise age the events of both
 // gates.
 func (a *App) newSavedEvents() *gates.SavedEvents {
 	var ahead func() time.Duration
@@ -233,9 +233,9 @@ func (a *App) newSavedEvents() *gates.SavedEvents {
 // maxEventLoading bounds how long a start loads kept events: a million takes some ten seconds.
 const maxEventLoading = 5 * time.Minute
 
-// loadSavedEvents adds the kept events to the limiter. With Redis these are events that an earlier
-// process without Redis kept, and it moves them there; if Redis does not answer, the next start
-// tries again.
+// loadSavedEvents adds the saved events to the limiter. With Redis these are events that an earlier
+// process without Redis saved, and they are moved to Redis. If Redis does not answer, the next
+// start tries again.
 func (a *App) loadSavedEvents(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, maxEventLoading)
 	defer cancel()
@@ -251,8 +251,8 @@ func (a *App) loadSavedEvents(ctx context.Context) error {
 	return nil
 }
 
-// openMailServers opens the configured mail servers; without any, the dev mailbox, which is an SMTP
-// server in this process.
+// openMailServers opens the configured mail servers. If there are none, it opens the dev mailbox,
+// an SMTP server in this process.
 func (a *App) openMailServers() error {
 	url := a.cfg.SMTPURL
 	if url == "" {
@@ -270,7 +270,7 @@ func (a *App) openMailServers() error {
 	if err != nil {
 		return err
 	}
-	// public servers refuse a client that calls itself localhost
+	// public servers refuse a client that names itself localhost
 	servers, err := mailserver.Open(configs, a.cfg.MailDomain())
 	if err != nil {
 		return err
@@ -288,8 +288,8 @@ func (a *App) openMailServers() error {
 	return nil
 }
 
-// tokenLogger logs that a client gets no token, with a failure's first occurrence, and that it gets
-// one again.
+// tokenLogger logs that a client gets no token, once for each kind of failure, and that it gets a
+// token again.
 func (a *App) tokenLogger(client string, failure error) {
 	if failure == nil {
 		a.logger.Info("oauth client has a token again", "client", client)
@@ -299,8 +299,8 @@ func (a *App) tokenLogger(client string, failure error) {
 		"error", failure, logs.SeeSendsWait)
 }
 
-// recheckSuspended tries suspended, idle mail servers and carriers, so that their gauges do not
-// wait for the next message. While messages wait it does nothing: a login does not show whether the
+// recheckSuspended tries suspended, idle mail servers and carriers, so that their gauges are right
+// before the next message. While messages wait it does nothing: a login does not show whether the
 // server would accept a message.
 func (a *App) recheckSuspended(ctx context.Context) {
 	mayRecheck := func(ch recipient.Channel, all []delivery.Health) bool {

@@ -41,8 +41,8 @@ type appTemplates struct {
 	texts map[string]*message.TextRenderer
 }
 
-// readAppTemplates reads the templates of a configuration's apps. It fails if rendering one fails,
-// or a text message would have too many segments.
+// readAppTemplates reads the templates of a configuration's apps. Error: a template cannot be
+// rendered, or a text message would have too many segments.
 func (a *App) readAppTemplates(cfg config.Config) (own appTemplates, err error) {
 	own = appTemplates{mails: map[string]*message.MailRenderer{}, texts: map[string]*message.TextRenderer{}}
 	for _, app := range cfg.Apps {
@@ -59,7 +59,7 @@ func (a *App) readAppTemplates(cfg config.Config) (own appTemplates, err error) 
 	return own, a.checkTexts(cfg, own.texts)
 }
 
-// useTemplates renders later messages of the apps with their own templates.
+// useTemplates makes all later messages of the apps use their own templates.
 func (a *App) useTemplates(own appTemplates) {
 	a.mails.SetApps(own.mails)
 	if a.texts != nil {

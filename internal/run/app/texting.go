@@ -23,8 +23,8 @@ import (
 	"sendcode/internal/verify/verification"
 )
 
-// openCarriers opens the configured carriers. Without carriers it uses the dev mailbox, if mails go
-// there too. Otherwise there are no text messages.
+// openCarriers opens the configured carriers. Without carriers, text messages go to the dev mailbox
+// if mails do. Otherwise there are no text messages.
 func (a *App) openCarriers() error {
 	if !a.cfg.SMSEnabled() {
 		return nil
@@ -79,9 +79,9 @@ func (a *App) openCarriers() error {
 // maxLoggedCarrierCodes bounds the codes that are remembered.
 const maxLoggedCarrierCodes = 100
 
-// newCarrierCodeLogger returns a function that logs error codes of carriers, each once: codes that
-// mean a mistake of ours, and unknown ones. Only the log shows them, since the next carrier gets
-// the message.
+// newCarrierCodeLogger returns a function that logs error codes of carriers, each code once: codes
+// that show a mistake of the operator, and unknown codes. Nothing but the log shows them, since the
+// next carrier gets the message.
 func newCarrierCodeLogger(logger *slog.Logger) func(carrier string, fail *delivery.Error) {
 	var mu sync.Mutex
 	logged := map[string]bool{}
@@ -109,15 +109,15 @@ func (a *App) receiptSources() outbox.ReceiptSources {
 	return nil
 }
 
-// How long after a message its carrier is asked for the receipt: late where the carrier itself
-// usually reports it.
+// How long after a message its carrier is polled for the receipt. The time is long if the carrier
+// usually reports the receipt itself.
 const (
 	earlyReceiptPollDelay = 30 * time.Second
 	lateReceiptPollDelay  = 10 * time.Minute
 )
 
-// receiptPollDelay returns how long after a message its carrier is asked for the receipt; 0 if no
-// carrier can be asked.
+// receiptPollDelay returns how long after a message its carrier is polled for the receipt; 0 if no
+// carrier can be polled.
 func (a *App) receiptPollDelay() time.Duration {
 	switch {
 	case !slices.ContainsFunc(a.cfg.SMS.Carriers, config.SMSCarrier.Polled):
@@ -143,9 +143,9 @@ func (a *App) prefixWatch() store.PrefixWatch {
 	return w
 }
 
-// checkTexts fails if messages can't carry an app's name (message.CheckName), since every send of
-// that app would fail. With text messages it also renders each text with the longest code, and
-// fails if one can't be rendered or takes more segments than allowed.
+// checkTexts returns an error if messages cannot contain an app's name (message.CheckName), since
+// every send of that app would fail. With text messages it also renders each text with the longest
+// code. Error: a text cannot be rendered, or takes more segments than allowed.
 func (a *App) checkTexts(cfg config.Config, own map[string]*message.TextRenderer) error {
 	longest := verification.LongCodeLength // under attack, codes get as long
 	for _, p := range cfg.Purposes {

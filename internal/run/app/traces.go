@@ -22,13 +22,13 @@ const (
 	spanExportWait = 5 * time.Second
 	// exportLogEvery is the time between two log lines of spans that can't be exported.
 	exportLogEvery = time.Minute
-	// maxLoggedCause bounds the cause in such a line, in bytes: it may quote the collector's
+	// maxLoggedCause bounds the cause in a log line, in bytes: the cause may quote the collector's
 	// answer.
 	maxLoggedCause = 300
 )
 
-// openTraces opens the traces that the environment asks for. It runs first: parts that open later
-// close before the traces, so the spans of their end are exported too.
+// openTraces opens the traces that the environment requests. It runs first. So the parts that open
+// later close before the traces, and the spans of their end are exported, too.
 func (a *App) openTraces(ctx context.Context) error {
 	lines := logs.Throttle{Every: exportLogEvery}
 	notExported := func(err error) {
@@ -61,8 +61,8 @@ func (a *App) traceRequests(h http.Handler) http.Handler {
 	return a.traces.Handler(h)
 }
 
-// traceRoute is middleware that adds the route, the request ID and the app to the request's span.
-// They are known only after the handler. It is used only with traces.
+// traceRoute is middleware that adds the route, the request ID and the app to the request's span,
+// after the handler: only then are they known. It is used only with traces.
 func traceRoute(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		err := next(c)

@@ -6,8 +6,8 @@ import "runtime/debug"
 // becomes the tag v0.1.0.
 const nextVersion = "0.1.0"
 
-// version is set by the linker (see the Makefile): nextVersion at its tag, else nextVersion with
-// "-dev+" and the commit.
+// version is set by the linker (see the Makefile). At the tag of nextVersion it is nextVersion,
+// otherwise nextVersion with "-dev+" and the commit.
 var version string
 
 // Version returns the program's version: "0.1.0" or, between tags, "0.1.0-dev+" with the commit if

@@ -1,6 +1,6 @@
 // Package commands has the commands that work on the database and the files of an installation,
-// also while the service does not run: init, migrate, backup, copy and admin. Rekey and the
-// doctor's check of keys are in package app, since the service runs them too.
+// even if the service does not run: init, migrate, backup, copy and admin. Rekey and the doctor's
+// check of keys are in package app, since the service runs them, too.
 package commands
 
 import (
@@ -51,8 +51,8 @@ func (c AdminCommand) Validate() error {
 	return fmt.Errorf("%s needs %s", c.Do, strings.Join(missing, " and "))
 }
 
-// withOptionName makes a *fault.InvalidError name an option or argument of the command line in
-// place of a field. It returns other errors as they are.
+// withOptionName returns a *fault.InvalidError with the name of an option or argument of the
+// command line in place of the field. It returns other errors unchanged.
 func withOptionName(err error) error {
 	bad, ok := errors.AsType[*fault.InvalidError](err)
 	if !ok {
@@ -66,8 +66,8 @@ func withOptionName(err error) error {
 }
 
 // ChangeAccount adds or changes an account of the console, for an administrator who cannot log in,
-// and records the change as an action of "cli". It prints a new password to out, once. "list"
-// prints all accounts, the ones in the settings first. "export" prints a person's rows.
+// and records the change as an action of "cli". It prints a new password to out, once. The action
+// "list" prints all accounts, first those in the settings; "export" prints the rows of a person.
 func ChangeAccount(ctx context.Context, cfg config.Config, wish AdminCommand, out io.Writer) error {
 	if wish.Do == "export" {
 		act, err := auth.NewCommandAuditEntry()

@@ -19,8 +19,8 @@ const postgresBackup = "the database is Postgres: back it up with pg_dump (docs/
 
 // Backup copies the SQLite file to path and, with secrets, the file of secrets to
 // path.secrets.yaml. The service may run meanwhile: Backup takes none of its locks, and copies the
-// file as of one instant. Backup refuses to overwrite files, and needs room for the copy on the
-// disk. If copying fails, it leaves no file. Afterwards it records the instant for metrics and the
+// file as it is at one instant. Backup does not overwrite files, and needs room for the copy on the
+// disk. If it fails, it leaves no file. After the copy, it records the instant for metrics and the
 // doctor; if that fails, the copy stays. It prints the names of the copies to out.
 func Backup(ctx context.Context, cfg config.Config, path string, secrets bool, out io.Writer) error {
 	if cfg.DatabaseURL != "" {
@@ -84,8 +84,8 @@ func createEmptyFile(path string) error {
 	return f.Close()
 }
 
-// checkRoomFor returns an error if the disk of path has no room, so many times, for a copy of the
-// SQLite file from with all that its write-ahead log may add.
+// checkRoomFor returns an error if the disk of path has no room for a copy of the SQLite file from,
+// with everything that its write-ahead log may add, multiplied by times.
 func checkRoomFor(from, path string, times float64) error {
 	size := 0.0
 	for _, name := range []string{from, from + "-wal"} {

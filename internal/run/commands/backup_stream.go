@@ -24,7 +24,7 @@ import (
 )
 
 const (
-	manifestFile = "manifest.json" // the last file of the archive, so that a cut archive has none
+	manifestFile = "manifest.json" // the last file of the archive, so that an archive that was cut off lacks it
 	// largestManifest bounds how many bytes of a manifest Restore reads.
 	largestManifest = 1 << 16
 	// progressEvery is the number of bytes between two lines about the progress.
@@ -46,15 +46,15 @@ type archivedFile struct {
 // BackupTo writes a tar archive (POSIX.1-2001, pax) to out: the SQLite file, with secrets also the
 // file of secrets, and then the manifest. The service may run meanwhile. SQLite can only copy into
 // a file, so BackupTo first copies into the data directory. The copy needs as much room as the
-// database, and a tenth more stays free for the service. A finished copy has no name. After the
-// last byte BackupTo records the instant for metrics and the doctor, unless ctx is done. progress
-// gets lines for a person.
+// database, and a tenth more must stay free for the service. The finished copy has no name, so it
+// ends with the process. After the last byte BackupTo records the instant for metrics and the
+// doctor, unless ctx is done. progress gets lines for a person.
 func BackupTo(ctx context.Context, cfg config.Config, out io.Writer, secrets bool, progress io.Writer) error {
 	if cfg.DatabaseURL != "" {
 		return errors.New(postgresBackup)
 	}
 	from := filepath.Join(cfg.DataDir, config.DatabaseFile)
-	removeUnfinished(cfg.DataDir, 23*time.Hour) // which may have taken the room; the next daily backup has it again
+	removeUnfinished(cfg.DataDir, 23*time.Hour) // such a file may have taken the room; the next daily backup has it again
 	if err := checkRoomFor(from, from, 1.1); err != nil {
 		return err
 	}
@@ -102,7 +102,7 @@ func BackupTo(ctx context.Context, cfg config.Config, out io.Writer, secrets boo
 // unfinished is the pattern of the directories for unfinished files in the data directory.
 const unfinished = "unfinished-*.tmp"
 
-// removeUnfinished removes files that a killed process left, if they are older than age.
+// removeUnfinished removes files that a killed process left and that are older than age.
 func removeUnfinished(dataDir string, age time.Duration) {
 	left, _ := filepath.Glob(filepath.Join(dataDir, unfinished)) // the pattern is well-formed
 	for _, dir := range left {
@@ -112,7 +112,7 @@ func removeUnfinished(dataDir string, age time.Duration) {
 	}
 }
 
-// interruptible is a reader that ends with the error of a context that is done.
+// interruptible is a reader whose reads fail with the context's error when the context is done.
 type interruptible struct {
 	ctx context.Context
 	io.Reader
@@ -143,7 +143,7 @@ func addToArchive(ctx context.Context, archive *tar.Writer, name string, f *os.F
 }
 
 // Restore reads an archive of BackupTo into the data directory, which must not have a database or
-// secrets yet. The files get their names after the manifest was read and every sum is right.
+// secrets yet. The files get their names after the manifest was read and all checksums are right.
 // Restore reads in to its end, so that the writer of in can finish.
 func Restore(ctx context.Context, cfg config.Config, in io.Reader, out io.Writer) error {
 	if cfg.DatabaseURL != "" {
@@ -169,7 +169,7 @@ func Restore(ctx context.Context, cfg config.Config, in io.Reader, out io.Writer
 	if err != nil {
 		return fmt.Errorf("nothing was restored: %w", err)
 	}
-	slices.Reverse(names) // the database last: without it a start makes a new one
+	slices.Reverse(names) // the database comes last, since without it a start makes a new one
 	for _, name := range names {
 		if err := os.Rename(filepath.Join(dir, name), filepath.Join(cfg.DataDir, name)); err != nil {
 			return err
@@ -192,7 +192,7 @@ var formats = []struct{ begins, problem string }{
 
 const sqliteFormat = "SQLite format 3\x00" // sqlite.org/fileformat2.html section 1.2
 
-// readArchive reads the files into dir and compares them with the manifest.
+// readArchive reads the files of an archive into dir and compares them with the manifest.
 func readArchive(dir string, in *bufio.Reader) (at time.Time, names []string, err error) {
 	first, _ := in.Peek(len(sqliteFormat)) // a shorter file has no manifest
 	for _, f := range formats {
@@ -232,8 +232,9 @@ func readArchive(dir string, in *bufio.Reader) (at time.Time, names []string, er
 	return listed.At, names, nil
 }
 
-// readFile reads one file of an archive into dir; names are the files before it. BackupTo writes
-// regular files only: a link has no content, and a sparse file may be larger than the archive.
+// readFile reads one file of an archive into dir; before has the earlier files. It accepts only
+// regular files, as BackupTo writes: a link has no content, and a sparse file may be larger than
+// the archive.
 func readFile(dir string, archive io.Reader, head *tar.Header, before []string) (archivedFile, error) {
 	if head.Name != config.DatabaseFile && head.Name != config.SecretsFile {
 		return archivedFile{}, fmt.Errorf("the archive has the file %q, which no backup has", head.Name)

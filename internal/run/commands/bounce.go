@@ -23,14 +23,14 @@ type BounceTarget struct {
 const (
 	// maxMail is the most that the service takes, in bytes.
 	maxMail = 1 << 20
-	// bouncePatience bounds the request. The mail server that waits for this command tries again
-	// later.
+	// bouncePatience bounds the request. After a failure, the mail server that started this command
+	// tries again later.
 	bouncePatience = 30 * time.Second
 )
 
-// PostBounce posts a mail to the running service. Without an error the mail is done with: the
-// service answered 204, or the mail is too large to be a bounce of ours. After an error the caller
-// should post it again.
+// PostBounce posts a mail to the running service. Without an error the caller can drop the mail:
+// the service answered 204, or the mail is too large to be a bounce of the service's mails. After
+// an error the caller should post the mail again.
 func PostBounce(ctx context.Context, b BounceTarget, settings func() (config.Config, error), mail io.Reader, out io.Writer) error {
 	url, secret, err := b.resolve(settings)
 	if err != nil {
@@ -69,7 +69,7 @@ func PostBounce(ctx context.Context, b BounceTarget, settings func() (config.Con
 	return fmt.Errorf("the service answered %s", answer.Status)
 }
 
-// resolve returns the URL and the secret. It reads the settings only if one is not given.
+// resolve returns the URL and the secret. It reads the settings only if URL or secret is not given.
 func (b BounceTarget) resolve(settings func() (config.Config, error)) (url, secret string, err error) {
 	url = b.URL
 	if b.SecretFile != "" {

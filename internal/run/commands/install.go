@@ -38,7 +38,7 @@ var oauthName = regexp.MustCompile(`[?&]oauth=([^&,]+)`)
 // oauthSecret is the variable that holds the client's secret.
 const oauthSecret = "OAUTH_CLIENT_SECRET"
 
-// googleHost finds a mail server of Google in its URL.
+// googleHost matches a URL with a mail server of Google.
 var googleHost = regexp.MustCompile(`@smtp(-relay)?\.gmail\.com[:/?]`)
 
 func (i *Installation) hasOAuth() bool  { return oauthName.MatchString(i.SMTPURL) }
@@ -107,9 +107,9 @@ type installed struct {
 	mode          os.FileMode
 }
 
-// Install asks, unless Yes, and writes the files of a service on SQLite: settings, new secrets,
-// and systemd's units or the compose file. A mistake in an answer, or a file that exists, is an
-// error, and then it writes nothing.
+// Install writes the files of a service on SQLite: settings, new secrets, and systemd's units or
+// the compose file. Unless Yes is set, it asks first. If an answer has a mistake or a file exists,
+// it returns an error and writes nothing.
 func Install(i Installation, in io.Reader, out io.Writer) error {
 	if !i.Yes {
 		if err := i.ask(in, out); err != nil {
@@ -177,7 +177,7 @@ func Install(i Installation, in io.Reader, out io.Writer) error {
 }
 
 // settings returns the lines of the settings, and the HTML for the administrator's own page. The
-// HTML is "" if the page is this service's.
+// HTML is "" if people use the service's page.
 func (i Installation) settings() (lines []string, public string, err error) {
 	lines = []string{fmt.Sprintf("mail_from: %q", i.MailFrom)}
 	found := oauthName.FindStringSubmatch(i.SMTPURL)
@@ -222,8 +222,8 @@ func (i Installation) composeFiles(flow string, secrets []string) []installed {
 	}
 	for _, line := range secrets {
 		name, value, _ := strings.Cut(line, "=")
-		// compose mounts the file with its mode, and the container runs as another user; the mode
-		// of the folder keeps others out
+		// compose mounts the file with its permissions, and the container runs as another user. The
+		// permissions of the folder keep other users out.
 		files = append(files, installed{"secrets/" + strings.ToLower(strings.TrimPrefix(name, "SENDCODE_")), value + "\n", 0o644})
 	}
 	return files
@@ -254,7 +254,7 @@ func (i Installation) systemdFiles(settings, secrets []string) []installed {
 	return files
 }
 
-// createFiles writes files below root; none if one of them exists.
+// createFiles writes files below root. If one of them exists, it writes none.
 func createFiles(root string, files []installed) error {
 	for _, f := range files {
 		if _, err := os.Lstat(filepath.Join(root, f.name)); !errors.Is(err, fs.ErrNotExist) {

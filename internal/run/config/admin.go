@@ -21,7 +21,7 @@ type adminSettings struct {
 	OIDC oidcSettings `yaml:"oidc,omitempty"`
 }
 
-// adminToken is a bearer token of the admin API that the file lists; only its hash is kept.
+// adminToken is a bearer token of the admin API from the file; only its hash is kept.
 type adminToken struct {
 	// Unique.
 	ID string `yaml:"id" required:"yes" check:"name"`
@@ -64,7 +64,7 @@ func (o oidcSettings) IsSet() bool { return o.Issuer != "" }
 // oidcCallbackPath is the console's path to which the provider sends its answer.
 const oidcCallbackPath = "/admin/oidc/callback"
 
-// scopeOfClaim maps a claim to the scope that asks for it (OpenID Connect Core 1.0, section 5.4).
+// scopeOfClaim maps a claim to the scope that requests it (OpenID Connect Core 1.0, section 5.4).
 // It is used if the file names no scopes.
 var scopeOfClaim = map[string]string{"email": "email", "preferred_username": "profile"}
 
@@ -81,8 +81,8 @@ func (a *adminSettings) Check(p *document.Mapping) {
 	}
 }
 
-// Check implements document.checker: roles need role_claim. It also sets the default scopes and
-// claim.
+// Check implements document.checker: if roles are given, role_claim must be, too. It also sets the
+// default scopes and claim.
 func (o *oidcSettings) Check(p *document.Mapping) {
 	if p.Given["role_claim"] == nil && p.Given["roles"] != nil {
 		p.AddMistake("", "role_claim is missing; roles needs it")

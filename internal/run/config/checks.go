@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 	"time"
-	_ "time/tzdata" // time zones have names also where the system lacks the database, such as in a bare container
+	_ "time/tzdata" // the database of time zones, for systems that lack it, such as a bare container
 	"unicode/utf8"
 
 	"sendcode/internal/base/loopback"
@@ -19,7 +19,7 @@ import (
 	"sendcode/internal/run/config/document"
 )
 
-// problemIf returns the problem if wrong, else "".
+// problemIf returns the problem if wrong is true, otherwise "".
 func problemIf(wrong bool, problem string) string {
 	if wrong {
 		return problem
@@ -27,8 +27,8 @@ func problemIf(wrong bool, problem string) string {
 	return ""
 }
 
-// patternCheck returns a check that returns problem for a text that the regular expression does not
-// match.
+// patternCheck returns a check for texts: if the regular expression does not match a text, the
+// check returns problem.
 func patternCheck(pattern, problem string) func(string) string {
 	expression := regexp.MustCompile(pattern)
 	return func(text string) string { return problemIf(!expression.MatchString(text), problem) }
@@ -38,8 +38,8 @@ func patternCheck(pattern, problem string) func(string) string {
 // answers, headers, metrics and keys of Redis.
 var checkName = patternCheck(`^[a-z0-9_-]{1,32}$`, "a name has 1 to 32 of a-z 0-9 _ -")
 
-// checkTitle returns the problem with an app's title, or "". Titles stand in messages, so nothing
-// in one may look like a link.
+// checkTitle returns the problem with an app's title, or "". Messages contain the title, so no part
+// of it may look like a link.
 func checkTitle(text string) string {
 	const most = 64
 	hidden := message.HiddenCharacter(text)
@@ -64,7 +64,7 @@ func checkLanguage(text string) string {
 var hostLikePattern = regexp.MustCompile(`\p{L}\.\p{L}`)
 
 // appSchemes are the schemes of pages in apps (Capacitor, Ionic, Tauri) and in browser extensions.
-// Their origins are compared in the same way as those of sites.
+// Their origins are compared like those of sites.
 var appSchemes = []string{"capacitor", "ionic", "tauri", "chrome-extension", "moz-extension"}
 
 // checkPageOrigin returns a problem unless text is the origin of a site or of an app's pages.
@@ -76,8 +76,8 @@ func checkPageOrigin(text string) string {
 	return problemIf(u.Host == "" || text != u.Scheme+"://"+u.Host, "must be an origin such as capacitor://localhost")
 }
 
-// checkOrigin returns a problem unless text is an origin exactly as browsers send it (RFC 6454
-// section 6.2). Origins are compared as bytes.
+// checkOrigin returns a problem unless text is an origin in exactly the form that browsers send
+// (RFC 6454 section 6.2). Origins are compared byte by byte.
 func checkOrigin(text string) string {
 	if strings.ContainsAny(text, "*?") {
 		return "must be one exact origin; patterns are not allowed"
@@ -132,8 +132,8 @@ func checkHomeLink(text string) string {
 		"must be a URL such as https://shop.example/, with https")
 }
 
-// logoPathPattern admits no character that ends a source in a content security policy. It admits no
-// escapes, since browsers compare the decoded path.
+// logoPathPattern excludes characters that end a source in a content security policy. It also
+// excludes escapes, since browsers compare the decoded path.
 var logoPathPattern = regexp.MustCompile(`^(/[A-Za-z0-9._~-]+)+$`)
 
 func checkLogo(text string) string {
@@ -173,8 +173,8 @@ func checkTestCode(text string) string {
 	return "must be 6 to 10 digits, in quotes, or as many of the letters " + code.Unambiguous.Characters()
 }
 
-// networkCheck returns a check that accepts a network. For the whole internet, /0, it returns
-// problem.
+// networkCheck returns a check that accepts a network. If the network is the whole internet, /0,
+// the check returns problem.
 func networkCheck(problem string) func(string) string {
 	return func(text string) string {
 		network, wrong := document.ParseNetwork(text)
@@ -190,7 +190,7 @@ func networkCheck(problem string) func(string) string {
 func checkMailFrom(value string) string {
 	const want = "must be one sender such as Shop <no-reply@shop.example>"
 	sender, err := mail.ParseAddress(value)
-	// ParseAddress takes parentheses outside of quotes for a comment, and drops it
+	// ParseAddress drops parentheses outside of quotes as a comment
 	if special := ",()"; strings.ContainsAny(value, special) && (err != nil || !strings.ContainsAny(sender.Name, special)) {
 		return want + `; a name with a comma or parentheses stands in quotes, as in "Shop (Billing)" <no-reply@shop.example>`
 	}

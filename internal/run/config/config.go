@@ -135,8 +135,8 @@ type Config struct {
 	BehindURL string `yaml:"-"`
 }
 
-// Secrets come only from variables, so that the file can be shared. They are never printed. The
-// public key and its origins are not secret: the file has such keys in its apps.
+// Secrets have their values only from variables, so that the file can be shared. They are never
+// printed. The public key and its origins are not secret: in the file, apps have such keys.
 type Secrets struct {
 	// `id:base64,id:base64`, at least 32 bytes each. The first serves new codes and recipients, the
 	// others older ones. `sendcode key --kind ring` makes one.
@@ -167,8 +167,8 @@ type Secrets struct {
 	WebhookSecrets Secret `yaml:"webhook_secrets,omitempty" env:"file" check:"webhook_secrets"`
 }
 
-// Reloadable are the settings that can change while the service runs. Some of Secrets can too; see
-// WithReloadable.
+// Reloadable are the settings that can change while the service runs. Some of Secrets can change,
+// too; see WithReloadable.
 type Reloadable struct {
 	// Lists of rules by name; a send must pass all rules of its policy. A list named `default`
 	// replaces the built-in one.
@@ -228,7 +228,7 @@ func (b *breakerSettings) Check(p *document.Mapping) {
 	}
 }
 
-// purpose is what codes are asked for. PolicySet fills in the rules of its policy.
+// purpose is what codes are for. PolicySet fills in the rules of the purpose's policy.
 type purpose struct {
 	// The name of a policy, which must have an enforced rule of `scope: recipient`. Purposes with
 	// the same policy share its counts.
@@ -341,13 +341,14 @@ const (
 	pageKeyID   = "page"
 )
 
-// Loopback reports whether every listener is reachable from this machine alone.
+// Loopback reports whether only this machine can reach the listeners.
 func (c Config) Loopback() bool {
 	return isLoopbackAddr(c.Addr) && (c.AdminAddr == "" || isLoopbackAddr(c.AdminAddr))
 }
 
 // isTrial reports whether this seems to be a trial on one machine: the service listens only on
-// loopback, trusts no proxy, and uses SQLite. Only a trial generates an API key and a password.
+// loopback, trusts no proxy, and uses SQLite. An API key and a password are generated only in a
+// trial.
 func (c Config) isTrial() bool {
 	return c.Loopback() && len(c.TrustedProxies) == 0 && c.DatabaseURL == ""
 }
@@ -364,13 +365,13 @@ func (c Config) BaseURL() string {
 func (c Config) hasSecretKeys() bool { return slices.ContainsFunc(c.Apps, App.hasSecretKey) }
 
 // GeneratesAPIKey reports whether LoadOrCreateSecrets generates, or has generated, the secret key
-// of the app default. It does in a trial in which no app has a secret key.
+// of the app default: in a trial in which no app has a secret key.
 func (c Config) GeneratesAPIKey() bool {
 	return c.isTrial() && !c.hasSecretKeys() || c.LocalPublicKey != ""
 }
 
 // PublicConsole reports whether /admin and /metrics are on the listener of the API, and other
-// machines can reach it.
+// machines can reach that listener.
 func (c Config) PublicConsole() bool { return c.AdminAddr == "" && !isLoopbackAddr(c.Addr) }
 
 // RequiresHTTPS reports whether browsers must use TLS to reach a listener: cookies and codes pass
@@ -392,8 +393,8 @@ func (c Config) AdminHasPassword() bool {
 // admin.
 func (c Config) generatesPassword() bool { return c.isTrial() && !c.AdminLoginEnabled() }
 
-// purposesWithPolicy returns the names of the purposes that have the policy, sorted. They share its
-// buckets.
+// purposesWithPolicy returns the names of the purposes with this policy, sorted. These purposes
+// share the policy's buckets.
 func (c Config) purposesWithPolicy(policy string) []string {
 	var names []string
 	for name, p := range c.Purposes {
@@ -415,7 +416,8 @@ func (a App) hasPublicKey() bool {
 	return slices.ContainsFunc(a.Keys, func(k appKey) bool { return k.Kind == publicKeyKind })
 }
 
-// ResendsOther reports whether a resend prefers a way that its code has not used.
+// ResendsOther reports whether a resend prefers a mail server or carrier that its code has not
+// used.
 func (c Config) ResendsOther() bool { return c.Resend == "other" }
 
 // MailDomain returns the domain of MailFrom, which Message-IDs have too.
@@ -453,8 +455,8 @@ func senderDomain(from string) string {
 	return strings.ToLower(sender.Address[strings.LastIndexByte(sender.Address, '@')+1:])
 }
 
-// reachedByStrangers reports whether strangers' browsers can ask for codes of the app: with a
-// public key, or on its page if that is not on loopback.
+// reachedByStrangers reports whether strangers' browsers can request codes of the app: with a
+// public key, or on the app's page if that is not on loopback.
 func (c Config) reachedByStrangers(a App) bool {
 	return a.hasPublicKey() || !isLoopbackAddr(c.Addr) && c.HasPage(a)
 }

@@ -22,8 +22,8 @@ import (
 // DatabaseFile is the database in the data directory.
 const DatabaseFile = "sendcode.db"
 
-// DatabaseFileMayExist reports whether the data directory has a SQLite file. It also
-// returns true if it can't find out, so that an existing file never gets other keys.
+// DatabaseFileMayExist reports whether the data directory has a SQLite file. If it cannot find out,
+// it returns true, so that an existing file never gets other keys.
 func DatabaseFileMayExist(dir string) bool {
 	_, err := os.Stat(filepath.Join(dir, DatabaseFile))
 	return !errors.Is(err, fs.ErrNotExist)
@@ -37,8 +37,8 @@ const secretsFileHead = `# Made by sendcode and read at every start: what no set
 `
 
 // loadOrCreateSecrets returns the secrets of the file in dir, by setting. It generates the secrets
-// of missing that the file lacks, under a lock against other processes. It fails if the file lacks
-// a key with which a database may have been written.
+// of missing that the file lacks, under a lock against other processes. If a database may have been
+// written with a key that the file lacks, it returns an error.
 func loadOrCreateSecrets(dir string, missing []storedSecret) (secrets map[string]string, err error) {
 	if err := makeDataDir(dir); err != nil {
 		return nil, err
@@ -81,8 +81,8 @@ func loadOrCreateSecrets(dir string, missing []storedSecret) (secrets map[string
 	return secrets, nil
 }
 
-// WithStoredKeys returns the configuration with the database's keys of the data directory where no
-// setting gives them. It writes nothing; a missing key is an error.
+// WithStoredKeys returns the configuration with the database's keys. A key that no setting gives
+// comes from the data directory. It writes nothing; a missing key is an error.
 func (c Config) WithStoredKeys() (Config, error) {
 	missing := slices.DeleteFunc(c.missingSecrets(), func(s storedSecret) bool { return !s.isDatabaseKey() })
 	if len(missing) == 0 {
@@ -136,8 +136,8 @@ func readSecrets(path string) (map[string]string, error) {
 	return parseSecrets(path, content)
 }
 
-// sharedByFSGroup reports whether a file is readable by its group as Kubernetes makes it: fsGroup
-// gives a volume's files to a group of the pod, with the bits of the owner.
+// sharedByFSGroup reports whether a file is readable by its group because of Kubernetes' fsGroup:
+// that gives the files of a volume to a group of the pod, with the permission bits of the owner.
 // https://kubernetes.io/docs/tasks/configure-pod-container/security-context/
 func sharedByFSGroup(info os.FileInfo) bool {
 	perm := info.Mode().Perm()
@@ -158,7 +158,7 @@ func parseSecrets(path string, content []byte) (map[string]string, error) {
 			wrong = append(wrong, s.key)
 		}
 	}
-	// the error is not shown, since it may quote a piece of a key
+	// the error is not shown, since it may quote a part of a key
 	if err != nil || len(secrets) > known || known == 0 || len(content) > document.MaxSize {
 		wrong = append(wrong, "not as it was written")
 	}
@@ -181,8 +181,8 @@ func writeSecrets(path string, secrets map[string]string) error {
 	})
 }
 
-// BackUpSecrets writes a copy of the data directory's file of secrets to path. Like WriteFile it
-// replaces a file that is there.
+// BackUpSecrets writes a copy of the data directory's file of secrets to path. Like WriteFile, it
+// replaces an existing file.
 func BackUpSecrets(dir, path string) error {
 	from := filepath.Join(dir, SecretsFile)
 	secrets, err := readSecrets(from)
@@ -220,9 +220,9 @@ func LastBackup(dir string) time.Time {
 	return at
 }
 
-// WriteFile makes a file that only its owner may read. fill writes f under a temporary name. Once
-// the contents are on the disk, the file is renamed to path. So a crash leaves the whole file or
-// none.
+// WriteFile makes a file that only its owner may read. fill writes the file under a temporary name.
+// When the contents are on the disk, the file is renamed to path. So after a crash the file is
+// complete or missing.
 func WriteFile(path string, fill func(f *os.File) error) error {
 	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*") // 0600
 	if err != nil {
@@ -257,11 +257,11 @@ const lockRetryEvery = 20 * time.Millisecond
 // ErrDataDirInUse is the error if another process has locked the data directory.
 var ErrDataDirInUse = errors.New("is in use by another sendcode process")
 
-// LockDataDir locks a data directory for this process, and creates it (0700) if it is missing. If
+// LockDataDir locks a data directory for this process; a missing directory it creates (0700). While
 // another process has the lock, it tries again until wait is over, and then returns
-// ErrDataDirInUse. If ctx ends first, its error wraps ctx's. release or the end of the process ends
-// the lock. The lock file stays: if it were removed, two processes could lock two files of the same
-// name.
+// ErrDataDirInUse. If ctx ends first, its error wraps that of ctx. The lock ends with release or
+// with the process. The lock file stays: if it were removed, two processes could lock two files of
+// the same name.
 func LockDataDir(ctx context.Context, dir string, wait time.Duration) (release func() error, err error) {
 	if err := makeDataDir(dir); err != nil {
 		return nil, err
@@ -305,15 +305,15 @@ type ShownSecret struct {
 	Value string // in the clear, to be shown at the terminal
 }
 
-// LoadOrCreateSecrets supplies the secrets that no setting gives, from <dir>/secrets.yaml, and
-// returns those that a person needs. It generates secrets that the file lacks, and writes the file
-// atomically, for the owner only. On a server that other machines can reach, it does nothing: Load
-// refuses a configuration that would need generated secrets there. A damaged file is an error and
-// stays as it is. A missing file is an error if a database was written with its keys: with other
-// keys, pending codes would be invalid and every recipient would count anew.
+// LoadOrCreateSecrets gets the secrets that no setting gives from <dir>/secrets.yaml, and returns
+// those that a person needs. It generates secrets that the file lacks, and writes the file
+// atomically, for the owner only. On a server that other machines can reach, it does nothing:
+// there, Load refuses a configuration that would need generated secrets. A damaged file is an error
+// and stays as it is. A missing file is an error if a database was written with its keys: with
+// other keys, pending codes would be invalid and every recipient would count anew.
 //
-// The caller may hold the lock of LockDataDir or not. LoadOrCreateSecrets has its own lock, so that
-// replicas on one host have the same secrets.
+// The caller may hold the lock of LockDataDir or not. LoadOrCreateSecrets has a lock of its own, so
+// that replicas on one host have the same secrets.
 func (c *Config) LoadOrCreateSecrets(dir string) ([]ShownSecret, error) {
 	missing := c.missingSecrets()
 	if len(missing) == 0 {
@@ -341,7 +341,7 @@ func (c *Config) LoadOrCreateSecrets(dir string) ([]ShownSecret, error) {
 type storedSecret struct {
 	key, label string // label is shown with the secret; "" for a key that the database is written with
 	of         func(*Config) *Secret
-	generated  func(Config) bool // the secret is generated if no setting gives it
+	generated  func(Config) bool // whether the secret is generated if no setting gives it
 	check      func(string) string
 	generate   func() string
 }
@@ -350,7 +350,7 @@ type storedSecret struct {
 func (s storedSecret) isDatabaseKey() bool { return s.label == "" }
 
 // storedSecrets are all secrets of the data directory, in the order of their file. The database's
-// keys come last: a file that was cut lacks them, and is found to be damaged.
+// keys come last. So if the file was cut off, these keys are missing, which shows the damage.
 var storedSecrets = []storedSecret{
 	{
 		"api_key", "API key", func(c *Config) *Secret { return &c.APIKey }, Config.GeneratesAPIKey,
@@ -364,7 +364,8 @@ var storedSecrets = []storedSecret{
 	{"index_key", "", func(c *Config) *Secret { return &c.IndexKey }, Config.Loopback, checkIndexKey, NewIndexKey},
 }
 
-// missingSecrets returns the secrets that LoadOrCreateSecrets has to supply: no setting gives them.
+// missingSecrets returns the secrets that no setting gives, so that LoadOrCreateSecrets has to
+// supply them.
 func (c *Config) missingSecrets() (missing []storedSecret) {
 	for _, s := range storedSecrets {
 		if !s.of(c).IsSet() && s.generated(*c) {

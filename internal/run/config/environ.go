@@ -18,7 +18,7 @@ import (
 
 const envPrefix = "SENDCODE_"
 
-// testEnvPrefix is left to the project's own tests; the server ignores it.
+// testEnvPrefix begins the variables of the project's own tests; the server ignores them.
 const testEnvPrefix = envPrefix + "TEST_"
 
 // envVariable is one setting that the environment may give.
@@ -28,8 +28,8 @@ type envVariable struct {
 	secret bool   // only the environment may give it
 }
 
-// Inputs that are not settings: SENDCODE_CONFIG names the file, SENDCODE_CONFIG_YAML holds its
-// text, and platforms set PORT.
+// Variables that are not settings: SENDCODE_CONFIG names the file, SENDCODE_CONFIG_YAML has the
+// file's text, and platforms set PORT.
 const (
 	configFileKey = "config"
 	configTextKey = "config_yaml"
@@ -54,7 +54,7 @@ func envVariablesOf(t reflect.Type) (all []envVariable) {
 	return all
 }
 
-// valueNode returns the YAML node of a variable's value, as if the file gave it.
+// valueNode returns the YAML node of a variable's value, as if the value stood in the file.
 func (ss *settingsSource) valueNode(v envVariable, s locatedValue) *yaml.Node {
 	n := &yaml.Node{}
 	n.SetString(s.value)
@@ -89,20 +89,20 @@ func envName(key string) string { return envPrefix + nameWithoutPrefix(key) }
 
 func nameWithoutPrefix(key string) string { return strings.ToUpper(key) }
 
-// locatedValue is a value and its source: a variable's name, for messages.
+// locatedValue is a value and its source: the name of a variable, for messages.
 type locatedValue struct {
 	value, where string
 }
 
 // readEnviron returns, by key, the values of variables and of the files that …_FILE variables name.
-// An empty variable counts as missing, because container tools pass empty ones. Values are trimmed,
-// since editors end a file with a line break.
+// An empty variable counts as missing, because container tools set empty variables. Values are
+// trimmed, since editors end a file with a line break.
 func (ss *settingsSource) readEnviron() map[string]locatedValue {
 	ss.reportUnknown()
 	given := map[string]locatedValue{}
 	for _, v := range envVariables {
 		s, problem := ss.readVariable(envName(v.key), v.kind == "file")
-		if problem == "" && v.key != configTextKey { // Parse checks this text as it checks a file
+		if problem == "" && v.key != configTextKey { // Parse checks this text like a file
 			problem = problemWithValue(s.value)
 		}
 		if problem == "" && v.key != "admin_password" && v.key != configTextKey && isQuoted(s.value) {
@@ -117,8 +117,8 @@ func (ss *settingsSource) readEnviron() map[string]locatedValue {
 	return given
 }
 
-// readVariable returns the value of the variable with this name. With mayBeFile it may also come
-// from the file that the variable …_FILE names. value and problem are "" if neither is given.
+// readVariable returns the value of the variable with this name. With mayBeFile, the value may also
+// be in a file that the variable …_FILE names. If neither is given, value and problem are "".
 func (ss *settingsSource) readVariable(name string, mayBeFile bool) (s locatedValue, problem string) {
 	s = locatedValue{strings.TrimSpace(ss.environ[name]), name}
 	path := strings.TrimSpace(ss.environ[name+"_FILE"])
@@ -131,7 +131,8 @@ func (ss *settingsSource) readVariable(name string, mayBeFile bool) (s locatedVa
 	return ss.readSecretFile(path, name+"_FILE")
 }
 
-// readSecretFile returns the value that a file holds. where names the setting with its path.
+// readSecretFile returns the value in a file. where names the setting and the file's path, for
+// messages.
 func (ss *settingsSource) readSecretFile(path, where string) (s locatedValue, problem string) {
 	content, err := ss.readFile(path)
 	s = locatedValue{strings.TrimSpace(string(content)), where}
@@ -144,8 +145,8 @@ func (ss *settingsSource) readSecretFile(path, where string) (s locatedValue, pr
 	return s, ""
 }
 
-// problemWithValue returns the problem with the text of a setting, or "". It does not repeat the
-// text.
+// problemWithValue returns the problem with the text of a setting, or "". The problem does not
+// repeat the text.
 func problemWithValue(text string) string {
 	switch {
 	case len(text) > document.MaxValueSize:
@@ -198,7 +199,7 @@ func (ss *settingsSource) reportUnknown() {
 
 // Kubernetes and Docker links set variables for services near a container: {NAME}_SERVICE_HOST and
 // {NAME}_PORT=tcp://… (kubernetes.io, "Discovering services"). For a service called "sendcode" or
-// "sendcode-redis" their names begin like ours, and must not stop the start.
+// "sendcode-redis" their names begin with SENDCODE_. Such variables must not stop the start.
 var (
 	serviceNamePattern = regexp.MustCompile(`^SENDCODE_(\w+_)?SERVICE_(HOST|PORT(_\w+)?)$`)
 	linkNamePattern    = regexp.MustCompile(`^SENDCODE_(\w+_)?PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?$`)

@@ -10,7 +10,8 @@ import (
 	"sendcode/internal/run/config/document"
 )
 
-// authHook is a route that an auth server calls to have a code sent that the server made.
+// authHook is a route for an auth server, which calls it so that the service sends a code that the
+// auth server made.
 type authHook struct {
 	// In the address: `POST /v1/hooks/NAME`.
 	Name string `yaml:"name" required:"yes" check:"name"`
@@ -62,8 +63,8 @@ func (h authHook) secrets() (all [][]byte) {
 	return all
 }
 
-// Check implements document.checker: its app and purposes exist, each action is one of its server,
-// and its secret is long enough.
+// Check implements document.checker: the hook's app and purposes must exist, each action must be
+// one of the hook's server, and the secret must be long enough.
 func (h *authHook) Check(p *document.Mapping) {
 	addReference(p, "app", "app", h.App)
 	for _, action := range slices.Sorted(maps.Keys(h.Purposes)) {

@@ -67,7 +67,7 @@ func (a App) checkHumanCheck(p *document.Mapping) {
 	}
 }
 
-// HumanCheckVendor returns the vendor of the app's human check. False: it has none.
+// HumanCheckVendor returns the vendor of the app's human check. False: the check has no vendor.
 func (a App) HumanCheckVendor() (vendors.Config, bool) {
 	h := a.HumanCheck
 	if h.By == "" || h.By == humancheck.ByWork {
@@ -85,7 +85,8 @@ func (a App) HumanCheckVendor() (vendors.Config, bool) {
 	}, true
 }
 
-// HumanCheckOf returns the app's human check, without its vendor. False: it has none.
+// HumanCheckOf returns the app's human check, without its vendor. False: the app has no human
+// check.
 func (a App) HumanCheckOf() (humancheck.Check, bool) {
 	h := a.HumanCheck
 	return humancheck.Check{Always: h.When == always, Cost: humancheck.DefaultCost}, h.By != ""

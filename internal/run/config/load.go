@@ -17,9 +17,9 @@ import (
 type Errors = document.Errors
 
 // Load builds the configuration. The environment ("NAME=value" entries) overrides the file that
-// SENDCODE_CONFIG names, which overrides the defaults. The error is a *document.Errors with all
-// mistakes. Load opens no port and no connection. Through readFile it reads the file, the files of
-// …_FILE variables, and the file of disposable domains.
+// SENDCODE_CONFIG names, and the file overrides the defaults. The error is a *document.Errors with
+// all mistakes. Load opens no port and no connection. It reads all files through readFile: the
+// configuration file, the files of …_FILE variables, and the file of disposable domains.
 func Load(environ []string, readFile func(string) ([]byte, error)) (Config, error) {
 	var c Config
 	from := &settingsSource{readFile: readFile, environ: environMap(environ), hasFailuresRule: map[string]bool{}}
@@ -61,8 +61,8 @@ type loader struct {
 	root   *document.Mapping // the file's settings and the environment's
 }
 
-// parseFile returns the root of the YAML file, or of the text that a variable has in its place; an
-// empty mapping if there is none.
+// parseFile returns the root of the YAML file, or of the text that a variable has instead of a
+// file; an empty mapping if there is neither.
 func (l *loader) parseFile(from, text locatedValue) *yaml.Node {
 	l.Name = document.Printable(from.value)
 	switch {
@@ -85,7 +85,7 @@ func (l *loader) parseFile(from, text locatedValue) *yaml.Node {
 }
 
 // setAddrFromPort sets addr to all interfaces at the port of the variable PORT, which platforms
-// set. It does nothing if addr is given.
+// set. If addr is given, it does nothing.
 func (l *loader) setAddrFromPort(file *yaml.Node, given map[string]locatedValue) {
 	port := strings.TrimSpace(l.environ[portVariable])
 	if _, inFile := document.FindEntry(file, "addr"); port == "" || given["addr"].value != "" ||
@@ -110,8 +110,7 @@ func (l *loader) locationOf(key string) string {
 // checksByName are the checks that tags name. Each returns the problem with a text, or "".
 var checksByName = map[string]func(text string) string{
 	"addr": checkAddr, "database_url": checkDatabaseURL, "redis_url": checkRedisURL, "smtp_url": checkSMTPURL,
-	// The form of an identifier without quotes. Reserved words match too: statements quote the
-	// name.
+	// An identifier without quotes. Reserved words match, too, since statements quote the name.
 	"role": patternCheck(`^[a-z_][a-z0-9_]{0,62}$`,
 		"must be the name of a database role: small letters, digits and _, at most 63"),
 	"mail_from": checkMailFrom,
@@ -128,7 +127,7 @@ var checksByName = map[string]func(text string) string{
 	"hook_action": checkHookAction,
 	"title":       checkTitle, "language": checkLanguage, "origin": checkPageOrigin, "return_url": checkReturnURL,
 	"test_code": checkTestCode,
-	// Values are never repeated: people paste the key where its hash belongs.
+	// Mistakes never repeat the value: people paste the key where its hash belongs.
 	"key_hash":   sha256Check("a key", "must be the 64 hexadecimal digits that `sendcode key` prints, not the key"),
 	"token_hash": sha256Check("a token", "must be the 64 hexadecimal digits of the token's SHA-256, not the token"),
 	"proxy":      networkCheck("would trust every client: each could choose the address that the rules count"),
@@ -149,8 +148,8 @@ var checksByName = map[string]func(text string) string{
 	// A watched prefix has at most a calling code and three more digits.
 	"unwatched": patternCheck(`^\+([1-9][0-9]{0,5})?$`,
 		`must be the beginning of numbers with its plus, of six digits at most, as in "+49151"`),
-	// A field name (RFC 9110 section 5.1) of letters, digits and hyphens; in mails with X-, so
-	// that it has no other meaning.
+	// A field name (RFC 9110 section 5.1) of letters, digits and hyphens. In mails it must begin
+	// with X-, so that it has no other meaning.
 	"header":      patternCheck(`^[A-Za-z][A-Za-z0-9-]{0,63}$`, "is not the name of a header"),
 	"mail_header": patternCheck(`^X-[A-Za-z0-9-]{1,62}$`, "must begin with X-"),
 	"sns_topic": func(text string) string {

@@ -10,8 +10,8 @@ import (
 	"sendcode/internal/run/config/document"
 )
 
-// oauthClient is a client that gets tokens for mail servers: with credentials of its own (RFC 6749
-// section 4.4), or from a service account or a command.
+// oauthClient is a client that gets tokens for mail servers. It has credentials of its own (RFC
+// 6749 section 4.4), or gets tokens by a service account or a command.
 type oauthClient struct {
 	// At Microsoft 365: the tenant's ID or domain.
 	Tenant string `yaml:"tenant,omitempty" check:"tenant"`
@@ -40,7 +40,7 @@ type oauthClient struct {
 	Key Secret `yaml:"-"`
 }
 
-// credentials are the keys for credentials; a client at a token server has one of them.
+// credentials are the keys for credentials; a client of a token server has one of them.
 var credentials = []string{"client_secret_file", "client_secret_env"}
 
 // oauthWays has the keys that go with each way to a token.
@@ -91,8 +91,8 @@ func (c *oauthClient) Check(p *document.Mapping) {
 	}
 }
 
-// systemdCredentials is where systemd shows a service its credentials, while that runs
-// (systemd.exec(5), Credentials).
+// systemdCredentials is the directory in which systemd shows a service its credentials while the
+// service runs (systemd.exec(5), Credentials).
 const systemdCredentials = "/run/credentials/"
 
 // readSecrets reads the variable and the files.
@@ -145,7 +145,7 @@ func (c oauthClient) client() oauth.Client {
 	}
 	switch {
 	case c.ServiceAccountFile != "" && !c.Key.IsSet():
-		client.Command = []string{"cat", c.ServiceAccountFile} // the error says that it is not there
+		client.Command = []string{"cat", c.ServiceAccountFile} // the command's error will say that the file is missing
 	case c.ServiceAccountFile != "":
 		client.Account, _ = oauth.ParseAccount([]byte(c.Key.Reveal())) // Check has parsed it
 		client.TokenURL, client.Scope = client.Account.TokenURL, cmp.Or(c.Scope, oauth.GoogleScope)
@@ -154,7 +154,7 @@ func (c oauthClient) client() oauth.Client {
 }
 
 // TokenSources returns the sources of tokens for mail servers. They have made no request yet. The
-// caller must close them.
+// caller must close the sources.
 func (c Config) TokenSources() oauth.Sources {
 	all := oauth.Sources{}
 	for name, settings := range c.OAuth {

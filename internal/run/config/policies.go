@@ -55,12 +55,12 @@ func (a Allowance) quotaRule(name string, scope quota.Scope) quota.Rule {
 	q := quota.Rule{Name: name, Scope: scope, Limit: a.Limit, Window: a.Window, Per: a.Per, Days: a.Days}
 	q.Observe = a.Mode == modeObserve
 	if q.Calendar() || a.Zone != "" {
-		q.Zone, _ = time.LoadLocation(a.Zone) // checked when it was read; "" is UTC
+		q.Zone, _ = time.LoadLocation(a.Zone) // the zone was checked when it was read; "" is UTC
 	}
 	return q
 }
 
-// checkByQuota has package quota check the rule, and adds its errors as mistakes. noWindow is the
+// checkByQuota lets package quota check the rule, and adds the errors as mistakes. noWindow is the
 // mistake for a rule without window, per and days.
 func (a Allowance) checkByQuota(p *document.Mapping, name, noWindow string) {
 	noDays := a.Days == 0 && p.Given["days"] != nil // quota would take 0 for a rule without days
@@ -85,8 +85,8 @@ func (a Allowance) checkByQuota(p *document.Mapping, name, noWindow string) {
 }
 
 // Check implements document.checker. It also sets the default reserve. A policy may have one rule
-// with scope failures, which needs a sliding window and has no reserve; no other rule may have the
-// name of the built-in one.
+// with scope failures, which needs a sliding window and has no reserve. No other rule may have the
+// name of the built-in rule on failures.
 func (r *policyRule) Check(p *document.Mapping) {
 	r.checkByQuota(p, r.Name, "window is missing")
 	policy, _, _ := strings.Cut(p.Path, "[")
@@ -122,9 +122,9 @@ func checkReserve[N int | int64](p *document.Mapping, reserve, limit N) {
 	}
 }
 
-// defaultReserve returns the reserve of a limit that counts many recipients together, where none is
-// given: a fifth, and at least 1. A limit of 1 or 2 has none, since strangers would have half of it
-// or nothing.
+// defaultReserve returns the reserve of a limit that counts many recipients together, if no reserve
+// is given: a fifth, and at least 1. A limit of 1 or 2 has no reserve, since strangers would
+// otherwise have half of it or nothing.
 func defaultReserve[N int | int64](limit N) N {
 	if limit <= 2 {
 		return 0
@@ -133,9 +133,9 @@ func defaultReserve[N int | int64](limit N) N {
 }
 
 // countsManyRecipients reports whether the rule counts many recipients and clients together. By
-// default such a rule has a reserve: otherwise one stranger could use it up and stop all others.
-// Rules on recipients and networks have none: a stranger uses up only one recipient's or one
-// network's places.
+// default such a rule has a reserve: otherwise one stranger could use it up and stop all other
+// callers. Rules on recipients and networks have none, since a stranger uses up the places of only
+// one recipient or network.
 func (r policyRule) countsManyRecipients() bool {
 	return policy.IsWiderScope(r.Scope) && !policy.CountsByClient(r.Scope)
 }
@@ -151,15 +151,15 @@ func checkPolicyName(name string) string {
 	return ""
 }
 
-// failuresRule bounds rejected sends. They are refunded, so no other rule stops repeated mails to a
-// bad address. It is added to each policy that limits recipients and has no rule with scope
-// failures.
+// failuresRule bounds rejected sends. Rejected sends are refunded, so no other rule stops repeated
+// mails to a bad address. The rule is added to each policy that limits recipients and has no rule
+// with scope failures.
 var failuresRule = policyRule{
 	Name: failuresRuleName, Scope: quota.Failures,
 	Allowance: Allowance{Limit: 20, Window: 24 * time.Hour},
 }
 
-// limitsRecipients reports whether one of the rules is enforced, with scope recipient.
+// limitsRecipients reports whether an enforced rule has scope recipient.
 func limitsRecipients(rules []policyRule) bool {
 	return slices.ContainsFunc(rules, func(r policyRule) bool {
 		return r.Scope == quota.Recipient && r.Mode != modeObserve
@@ -181,8 +181,8 @@ type limitRule struct {
 // QuotaRule returns the rule for the limiter, without scope and keys.
 func (r limitRule) QuotaRule() quota.Rule { return r.quotaRule(r.Name, "") }
 
-// Check implements document.checker: package quota takes the rule, and it names 1 to maxLimitKeys
-// keys.
+// Check implements document.checker: package quota must accept the rule, and it must name 1 to
+// maxLimitKeys keys.
 func (r *limitRule) Check(p *document.Mapping) {
 	r.checkByQuota(p, r.Name, "window, per or days is missing")
 	if p.Given["key"] != nil && (len(r.Keys) == 0 || len(r.Keys) > maxLimitKeys) {

@@ -22,7 +22,7 @@ const yamlHead = `# The effective configuration, as a file for SENDCODE_CONFIG w
 # Passwords in URLs are shown as ***; put them back before you use it as such a file.
 `
 
-// Example is a file with every setting, what it means, and what holds by default.
+// Example is a file with every setting, its meaning, and its default.
 //
 //go:embed example.yaml
 var Example string
@@ -33,9 +33,9 @@ var maskingEncoder = document.Encoder{
 	"smtp_url": maskURLs,
 }
 
-// YAML returns the effective configuration for people. Secrets are only counted, and passwords in
-// URLs are masked. If nothing was masked and no single recipient is hidden, the result is a file
-// with the same meaning.
+// YAML returns the effective configuration for people. It only counts secrets, and masks passwords
+// in URLs. If nothing is masked and no single recipient is hidden, the result is a file with the
+// same meaning.
 func (c Config) YAML() string {
 	var body strings.Builder
 	out := yaml.NewEncoder(&body)
@@ -46,9 +46,9 @@ func (c Config) YAML() string {
 	return yamlHead + body.String() + c.secretsComment()
 }
 
-// yamlNode returns the configuration as YAML, with comments on the empty settings. Single
-// recipients are only counted, since no output shows a whole address. API keys that variables give
-// are left out, since the file does not hold them.
+// yamlNode returns the configuration as YAML, with comments on the empty settings. It only counts
+// single recipients, since no output shows a whole address. API keys that variables give are left
+// out, since the file does not have them.
 func (c Config) yamlNode() *yaml.Node {
 	shown := c
 	shown.Secrets, shown.TestRecipients, shown.Apps = Secrets{}, nil, slices.Clone(c.Apps)
@@ -84,13 +84,14 @@ func (c Config) yamlNode() *yaml.Node {
 
 // Hash returns 12 hexadecimal digits, the same for the same settings. It is an HMAC of YAML without
 // the comment on secrets and without addr, admin_addr and data_dir, which differ between replicas.
-// Its key is derived from the index key, so that guessed values cannot be tested against it.
+// Its key is derived from the index key, so that without that key, guessed settings cannot be
+// tested.
 func (c Config) Hash() string {
 	shown := c
 	shown.Addr, shown.AdminAddr, shown.DataDir = "", "", ""
 	text, _, _ := strings.Cut(shown.YAML(), secretsIntro)
 	key, err := hkdf.Key(sha256.New, c.IndexKeyBytes(), nil, "hash of settings", sha256.Size)
-	if err != nil { // HKDF fails only for a length that is too large
+	if err != nil { // HKDF returns an error only for too large a length
 		return ""
 	}
 	mac := hmac.New(sha256.New, key)
@@ -98,7 +99,7 @@ func (c Config) Hash() string {
 	return hex.EncodeToString(mac.Sum(nil)[:6])
 }
 
-// Format prints YAML by every verb, so that a Config that is printed shows no secret.
+// Format prints YAML for every verb, so that a printed Config shows no secret.
 func (c Config) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(c.YAML())) }
 
 // LogValue keeps passwords of URLs out of slog.
@@ -143,7 +144,7 @@ func formatEntryCount(list Secret, noun string) string {
 	return strconv.Itoa(n) + " " + noun
 }
 
-// Schema is the JSON Schema (2020-12) of the file, by which editors complete and check it.
+// Schema is the JSON Schema (2020-12) of the file. Editors use it to complete and check the file.
 //
 //go:embed schema.json
 var Schema string

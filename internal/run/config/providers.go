@@ -10,8 +10,8 @@ import (
 	"sendcode/internal/run/config/document"
 )
 
-// SecretSource names the variable that holds a secret. The variable with _FILE appended may name a
-// file that holds it instead.
+// SecretSource names the variable with a secret. The variable with _FILE appended may name a file
+// with the secret instead.
 type SecretSource struct {
 	// The environment variable `NAME` that holds the secret, not `SENDCODE_…`. Instead, `NAME_FILE`
 	// may hold the path of a file with it.
@@ -21,7 +21,7 @@ type SecretSource struct {
 
 var envNamePattern = regexp.MustCompile(`^[A-Z][A-Z0-9_]{0,63}$`)
 
-// Check implements document.checker. It also reads the secret from its source.
+// Check implements document.checker. It also reads the secret.
 func (s *SecretSource) Check(p *document.Mapping) {
 	if p.Given["secret_env"] == nil {
 		return

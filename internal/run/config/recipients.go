@@ -8,8 +8,8 @@ import (
 	"sendcode/internal/run/config/document"
 )
 
-// testRecipient has a fixed code, and nothing is sent to it. It is for reviewers of app stores and
-// tests in browsers.
+// testRecipient has a fixed code, and no message is sent to it. It is for reviewers of app stores
+// and for tests in browsers.
 type testRecipient struct {
 	// An address or number.
 	Address string `yaml:"to" required:"yes"`
@@ -28,8 +28,8 @@ func (t *testRecipient) Check(p *document.Mapping) {
 	}
 }
 
-// parseRecipient parses an address or a number. If it can't, it adds a mistake, which does not
-// repeat the text, and returns the zero value.
+// parseRecipient parses an address or a number. If the text is neither, it adds a mistake, which
+// does not repeat the text, and returns the zero value.
 func parseRecipient(p *document.Mapping, to string) recipient.Recipient {
 	channel := recipient.SMS
 	if strings.Contains(to, "@") {

@@ -8,8 +8,9 @@ import (
 // Secret holds a value that must not be shown. Printing or marshalling it gives "[secret]", or
 // nothing if it is not set. Only Reveal returns the value. The zero Secret is not set.
 type Secret struct {
-	// A pointer, because fmt ignores the methods of a value in an unexported field of a foreign
-	// struct and walks its insides; of a pointer at that depth it prints the address.
+	// value is a pointer, because fmt ignores the methods of a value in an unexported field of
+	// another package's struct and prints its fields. Of a pointer at that depth, fmt prints only
+	// the address.
 	value *string
 }
 

@@ -42,12 +42,12 @@ func (c Config) IndexKeyBytes() []byte {
 	return key
 }
 
-// apiKeyShape is a secret key: the prefix that tells it from a public one, and characters that
-// fit a header.
+// apiKeyShape matches a secret key: the prefix that distinguishes it from a public key, and
+// characters that fit a header.
 var apiKeyShape = regexp.MustCompile(`^sk_[A-Za-z0-9_-]{8,200}$`)
 
 // minAPIKeyLength is the least length of an API key on a server that other machines can reach: 20
-// characters after the prefix, 119 bits if they are random letters and digits.
+// characters after the prefix, which have 119 bits if they are random letters and digits.
 const minAPIKeyLength = 23
 
 func checkDefaultAppKey(value string) string {
@@ -96,9 +96,9 @@ func checkAdminPassword(value string) string {
 var argon2Pattern = regexp.MustCompile(
 	`^\$argon2id\$v=19\$m=([1-9]\d{0,9}),t=([1-9]\d{0,9}),p=([1-9]\d{0,2})\$([A-Za-z0-9+/]+)\$([A-Za-z0-9+/]+)$`)
 
-// checkAdminPasswordHash returns the problem with an argon2id hash, or "". It must be at least as
-// strong as the minimum of OWASP's password storage cheat sheet (7 MiB, five passes), and not so
-// expensive that a few logins stop the server.
+// checkAdminPasswordHash returns the problem with an argon2id hash, or "". The hash must be at
+// least as strong as the minimum of OWASP's password storage cheat sheet (7 MiB, five passes). It
+// must not be so expensive that a few logins stop the server.
 func checkAdminPasswordHash(value string) string {
 	found := argon2Pattern.FindStringSubmatch(value)
 	if found == nil {
@@ -164,7 +164,7 @@ func NewAPIKey(kind KeyKind) (key, sha256hex string) {
 	return key, hex.EncodeToString(sum[:])
 }
 
-// LocalOrigins are the origins of pages on this machine for which LocalPublicKey works: the usual
+// LocalOrigins are the origins of pages on this machine that may use LocalPublicKey: the usual
 // ports of development servers.
 var LocalOrigins = localOrigins(3000, 4200, 5173, 8000)
 
@@ -178,19 +178,19 @@ func localOrigins(ports ...int) (all []string) {
 }
 
 // addLocalPublicKey sets LocalPublicKey. It derives the key from the generated secret key, so the
-// public key stays the same and need not be stored.
+// public key stays the same without being stored.
 func (c *Config) addLocalPublicKey() {
 	mac := hmac.New(sha256.New, []byte(c.APIKey.Reveal()))
 	mac.Write([]byte("public key for pages on this machine"))
 	c.LocalPublicKey = "pk_" + base64.RawURLEncoding.EncodeToString(mac.Sum(nil)[:apiKeyBytes])
 }
 
-// MailboxKey returns the secret that opens the dev mailbox. Call it after LoadOrCreateSecrets: it
-// is derived from the index key, so it stays the same and need not be stored.
+// MailboxKey returns the secret that opens the dev mailbox. It is derived from the index key, so it
+// stays the same without being stored. Call it after LoadOrCreateSecrets.
 func (c Config) MailboxKey() string { return c.derivedSecret("mailbox") }
 
-// TrialMetricsToken returns the token that opens /metrics in a trial; "" outside of a trial, and
-// where a token is set or not needed. Call it after LoadOrCreateSecrets, as MailboxKey.
+// TrialMetricsToken returns the token that opens /metrics in a trial. It returns "" outside of a
+// trial, and if a token is set or not needed. Call it, like MailboxKey, after LoadOrCreateSecrets.
 func (c Config) TrialMetricsToken() string {
 	if !c.isTrial() || c.MetricsToken.IsSet() || c.AdminAddr != "" {
 		return ""

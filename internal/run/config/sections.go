@@ -17,11 +17,12 @@ import (
 	"sendcode/quota"
 )
 
-// purposeKindConfirm is the kind of a purpose whose codes confirm an address but sign no one in.
+// purposeKindConfirm is the kind of a purpose whose codes confirm an address, and are not for
+// signing in.
 const purposeKindConfirm = "confirm"
 
-// Check implements document.checker: its policy exists; a code for signing in is short-lived, one
-// to confirm with is long.
+// Check implements document.checker: the policy must exist, a code for signing in must not live
+// long, and a code that confirms an address must have enough characters.
 func (p *purpose) Check(at *document.Mapping) {
 	addReference(at, "policy", "policy", p.PolicyName)
 	switch confirms := p.Kind == purposeKindConfirm; {
@@ -32,8 +33,8 @@ func (p *purpose) Check(at *document.Mapping) {
 	}
 }
 
-// Check implements document.checker: the purposes of its page exist, and its human check can be
-// asked.
+// Check implements document.checker: the purposes of the app's page must exist, and its human check
+// must be possible.
 func (a *App) Check(p *document.Mapping) {
 	for _, name := range a.PagePurposes {
 		addReference(p, "purpose", "page_purposes", name)
@@ -41,7 +42,7 @@ func (a *App) Check(p *document.Mapping) {
 	a.checkHumanCheck(p)
 }
 
-// Check implements document.checker. The ID must not be one of the service's own, and only secret
+// Check implements document.checker. The ID must not be reserved for the service, and only secret
 // keys may have scopes.
 func (k *appKey) Check(p *document.Mapping) {
 	switch k.ID {
@@ -58,8 +59,8 @@ func (k *appKey) Check(p *document.Mapping) {
 	}
 }
 
-// Check implements document.checker. It notes the reference to the app; complete reports an app
-// that does not exist.
+// Check implements document.checker. It notes the name of the app; complete reports an app that
+// does not exist.
 func (ps *pageSettings) Check(p *document.Mapping) {
 	if ps.App != "" {
 		addReference(p, "app", "app", ps.App)
@@ -67,7 +68,8 @@ func (ps *pageSettings) Check(p *document.Mapping) {
 }
 
 // complete adds the default policy, purpose and app, and reads the file of disposable domains. It
-// reports the problems of policies, purposes, apps and recipients, and names that nothing declares.
+// reports the problems of policies, purposes, apps and recipients, and names that are used but not
+// declared.
 func (l *loader) complete() {
 	c := l.config
 	if c.DatabaseURL == "" && l.root.Given["drain"] == nil {
@@ -155,8 +157,8 @@ func (l *loader) completeApps() {
 // can be read in the settings.
 const maxTestRecipients = 20
 
-// checkTestRecipients records a mistake for a test recipient that is listed twice, or that is
-// hashed like another address: its code must be known for exactly one address.
+// checkTestRecipients records a mistake for a test recipient that is listed twice, or that has the
+// same hash as another address: its code must be known for exactly one address.
 func (l *loader) checkTestRecipients() {
 	c, key := l.config, []byte("any key, to compare with only") // addresses that folding makes one have equal hashes
 	if len(c.TestRecipients) > maxTestRecipients {
@@ -174,8 +176,8 @@ func (l *loader) checkTestRecipients() {
 	}
 }
 
-// normalizeFolding puts the domains of folding into the form of recipients' domains. It records a
-// mistake for a domain with two spellings.
+// normalizeFolding converts the domains of folding to the form of recipients' domains. It records a
+// mistake for a domain that is listed in two spellings.
 func (l *loader) normalizeFolding() {
 	all := map[string][]string{}
 	for _, text := range slices.Sorted(maps.Keys(l.config.Folds)) {
@@ -188,8 +190,8 @@ func (l *loader) normalizeFolding() {
 	l.config.Folds = all
 }
 
-// readDisposableDomains reads the file of domains with disposable addresses. None is built in,
-// since such a list ages quickly.
+// readDisposableDomains reads the file of domains with disposable addresses. The program has no
+// list of its own, since such a list ages quickly.
 func (l *loader) readDisposableDomains() {
 	c := l.config
 	if c.DisposableFile == "" {
@@ -220,7 +222,7 @@ func (l *loader) readDisposableDomains() {
 	}
 }
 
-// checkCombinations reports settings that are wrong only with others, and sets the default of
+// checkCombinations reports settings that are wrong only together, and sets the default of
 // page.app.
 func (l *loader) checkCombinations() {
 	c, errs, page := l.config, l.Errs, &document.Mapping{}
@@ -259,7 +261,7 @@ func (l *loader) checkCombinations() {
 			envName("public_key"))
 	}
 	if checkAddr(c.Addr) != "" || c.AdminAddr != "" && checkAddr(c.AdminAddr) != "" {
-		return // an invalid address does not tell which machines can reach it
+		return // an invalid address does not show which machines can reach it
 	}
 	if i := slices.Index(c.Page.Channels, recipient.SMS); i >= 0 && !c.SMSEnabled() {
 		at, path := page.Given["channels"].Content[i], fmt.Sprintf("page.channels[%d]", i)

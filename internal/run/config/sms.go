@@ -93,8 +93,8 @@ type SMSCarrier struct {
 	Settings sms.CarrierSettings `yaml:",inline"`
 }
 
-// Prepare chooses the settings by the carrier's type, since the other keys depend on it. It returns
-// false for an unknown type.
+// Prepare chooses the type of Settings by the carrier's type, since the other keys depend on it. It
+// returns false for an unknown type.
 func (c *SMSCarrier) Prepare(p *document.Mapping) bool {
 	var names []string
 	_, kind := document.FindEntry(p.Node, "type")
@@ -109,11 +109,11 @@ func (c *SMSCarrier) Prepare(p *document.Mapping) bool {
 	return false
 }
 
-// Check implements document.checker: the carrier's own settings are right, and it has a secret if
-// it needs one.
+// Check implements document.checker: the carrier's own settings must be right, and it must have a
+// secret if it needs one.
 func (c *SMSCarrier) Check(p *document.Mapping) {
 	if !p.Valid() {
-		return // a setting with a mistake would be reported as missing too
+		return // a setting with a mistake would also be reported as missing
 	}
 	wrong := c.Settings.Check()
 	if c.Settings.NeedsSecret() && !c.Secret.IsSet() {
@@ -170,7 +170,7 @@ func (s *smsSettings) checkRoutes(p *document.Mapping) {
 }
 
 // checkSpend reports, if there are caps, each country without a price: messages without a price
-// would never reach a cap. It also reports a cap with the scope and period of another one.
+// would never reach a cap. It also reports a cap with the same scope and period as another cap.
 func (s *smsSettings) checkSpend(p *document.Mapping) {
 	for i, c := range s.Spend {
 		same := func(other spendCap) bool { return other.Scope == c.Scope && other.Per == c.Per }
@@ -208,7 +208,7 @@ func (c *spendCap) Check(p *document.Mapping) {
 	c.Reserve = cmp.Or(c.Reserve, defaultReserve(c.Limit))
 }
 
-// checkCountry returns a problem unless text is a country. YAML 1.1 reads NO as false; here it is
+// checkCountry returns a problem unless text is a country. YAML 1.1 reads NO as false; here, NO is
 // Norway.
 func checkCountry(country string) string {
 	return problemIf(!recipient.KnownCountry(country), document.Printable(country)+

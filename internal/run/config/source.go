@@ -23,7 +23,7 @@ type nameReference struct {
 func settingsSourceOf(p *document.Mapping) *settingsSource { return p.Owner.(*settingsSource) }
 
 // addReference notes that the value of a key names a policy, purpose or app; complete checks that
-// it exists.
+// this exists.
 func addReference(p *document.Mapping, kind, key, name string) {
 	d := settingsSourceOf(p)
 	d.references = append(d.references, nameReference{kind, name, p.LocationOf(key)})

@@ -10,8 +10,8 @@ import (
 	"sendcode/internal/run/config/document"
 )
 
-// stop is an entry with which an administrator stops sends to recipients, or on a channel, for a
-// purpose or both.
+// stop is an entry with which an administrator stops sends to recipients, or sends on a channel,
+// for a purpose, or both.
 type stop struct {
 	// An address, a number, a mail domain with its subdomains (`"*@spam.example"`), or all numbers
 	// that begin so (`"+882*"`).
@@ -67,8 +67,8 @@ func (s *stop) Check(p *document.Mapping) {
 // isOver reports whether the stop has ended.
 func (s stop) isOver(now time.Time) bool { return !s.Until.IsZero() && !now.Before(s.Until) }
 
-// stopsInForce returns the stops in force at an instant: those of recipients, and the paused
-// channels and purposes.
+// stopsInForce returns the stops in force at the instant now: the stopped recipients, and the
+// paused channels and purposes.
 func (c Config) stopsInForce(now time.Time) (policy.BlockLists, []policy.Pause) {
 	blocks := policy.BlockLists{Recipients: map[recipient.Hash]bool{}, Domains: map[string]bool{}, Disposable: c.Disposable}
 	var pauses []policy.Pause

@@ -18,7 +18,7 @@ import (
 	"sendcode/quota"
 )
 
-// maskStars stand for a password. A URL that still has them was copied from the output of `sendcode
+// maskStars replace a password. A URL that has them was copied from the output of `sendcode
 // config`.
 const (
 	maskStars          = "***"
@@ -34,8 +34,8 @@ type urlParts struct {
 	scheme, userinfo, hosts, path, query string
 }
 
-// splitURL splits a URL into its parts. It returns false for a second @, or one outside the
-// authority: a password with / ? or # may have been split, and would show as part of a path or
+// splitURL splits a URL into its parts. It returns false for a second @, or an @ outside the
+// authority. Then a password with / ? or # may have been split, and would show as part of a path or
 // query.
 func splitURL(text string) (urlParts, bool) {
 	var p urlParts
@@ -101,8 +101,8 @@ func checkDatabaseURL(value string) string {
 	return checkDatabaseParameters(value, query)
 }
 
-// otherClients has parameters of other Postgres clients, in lower case, by what to write instead.
-// The server would take them for its own settings, and refuse the connection.
+// otherClients has parameters of other Postgres clients, in lower case, with what to write instead.
+// The server would take such a parameter for a setting of its own, and refuse the connection.
 var otherClients = map[string]string{
 	"write search_path":    "schema currentschema",
 	"write pool_max_conns": "connection_limit max maxpoolsize pool pool_size",
@@ -120,7 +120,7 @@ var otherClients = map[string]string{
 }
 
 // checkDatabaseParameters returns a problem if a parameter of a Postgres URL is wrong. Unknown
-// parameters are legal: they may be settings of the server, such as search_path.
+// parameters are allowed, since they may be settings of the server, such as search_path.
 func checkDatabaseParameters(value string, query url.Values) string {
 	names := slices.Sorted(maps.Keys(query))
 	for _, name := range names {
@@ -146,8 +146,8 @@ func checkDatabaseParameters(value string, query url.Values) string {
 	return problemUnreadableURL
 }
 
-// checkRedisURL returns a problem if the URL of a Redis is wrong. The client in package quota
-// parses the URL, but without min_idle_conns, which would make it connect.
+// checkRedisURL returns a problem if the URL of a Redis is wrong. It lets package quota parse the
+// URL, but without min_idle_conns, with which the client would connect.
 func checkRedisURL(value string) string {
 	p, problem := parseURL(value)
 	if problem != "" {
@@ -182,7 +182,7 @@ func checkSMTPURL(value string) string {
 }
 
 // withoutQuotedParts returns the message. If the message quotes a part of the URL, which may belong
-// to a password, it returns a general message.
+// to a password, it returns a general message instead.
 func withoutQuotedParts(message string) string {
 	if strings.ContainsAny(message, `"'`) || strings.HasPrefix(message, "redis: ") {
 		return "has a path or a parameter that is not known or not valid; docs/configuration.md has the form"
@@ -231,8 +231,9 @@ func isLoopbackAddr(addr string) bool {
 	return err == nil && loopback.IsHost(host)
 }
 
-// shownURLParameters are parameters of URLs that hold no secret. Of any other parameter at most the
-// name is shown, and not even the name if it may be the end of a password with an & in it.
+// shownURLParameters are parameters of URLs that contain no secret. Of any other parameter at most
+// the name is shown. If the name may be the end of a password with an & in it, not even the name is
+// shown.
 var shownURLParameters = []string{
 	"tls", "hello", "ca", "auth", "oauth", "conns", "connections", "conns_min", "per_minute", "sslmode", "sslrootcert", "host", "port",
 	"dbname", "user", "application_name",
@@ -250,7 +251,7 @@ func maskURLs(list string) string {
 	return strings.Join(shown, ",")
 }
 
-// maskURL returns a URL without its secrets, or stars only if it can't be parsed.
+// maskURL returns a URL without its secrets; if it can't parse the URL, it returns only stars.
 func maskURL(text string) string {
 	p, ok := splitURL(text)
 	switch {
@@ -262,7 +263,7 @@ func maskURL(text string) string {
 	return p.masked()
 }
 
-// ClusterURL returns the URL of the Cluster that has the node of a redis:// or rediss:// URL,
+// ClusterURL returns the URL of a Cluster, given the redis:// or rediss:// URL of one of its nodes,
 // without its secrets.
 func ClusterURL(redisURL string) string {
 	p, _ := splitURL(redisURL)
@@ -286,7 +287,7 @@ func (p urlParts) masked() string {
 }
 
 // maskUserinfo masks the user information of a URL. It keeps the user name only if there is a
-// password and neither contains the other: some mail services use one token as both.
+// password and neither contains the other, since some mail services use one token as both.
 func maskUserinfo(userinfo string) string {
 	user, password, _ := strings.Cut(userinfo, ":")
 	plainUser, _ := url.PathUnescape(user)

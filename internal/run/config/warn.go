@@ -94,11 +94,11 @@ func (c *Config) UpdateWarnings(now time.Time) {
 	}
 }
 
-// expiryNoticePeriod is how long before its end a key or a token is warned of.
+// expiryNoticePeriod is how long before the end of a key or a token the warning begins.
 const expiryNoticePeriod = 14 * 24 * time.Hour
 
-// warnOfExpiry warns of a key or a token that has expired, or expires soon. The zero time means
-// that it never does.
+// warnOfExpiry warns of a key or a token that has expired or expires soon. A zero end means that it
+// never expires.
 func warnOfExpiry(now, end time.Time, what string, add func(when bool, format string, args ...any)) {
 	add(!end.IsZero() && !now.Before(end), "%s has expired.", what)
 	add(now.Before(end) && end.Sub(now) < expiryNoticePeriod, "%s expires at %s.", what, end.Format(time.RFC3339))
@@ -126,12 +126,12 @@ func (c *Config) warnOfApps(now time.Time, add func(when bool, format string, ar
 	}
 }
 
-// warnOfReserves warns of policies without a reserve if strangers' browsers reach an app: they
-// could use up all places, so that secret keys get none.
+// warnOfReserves warns of policies without a reserve if strangers' browsers reach an app. There,
+// strangers could use up all places, so that secret keys get none.
 func (c *Config) warnOfReserves(add func(when bool, format string, args ...any)) {
 	for _, name := range slices.Sorted(maps.Keys(c.Policies)) {
 		purposes := c.purposesWithPolicy(name)
-		reached := slices.IndexFunc(c.Apps, func(a App) bool { // a public key reaches every purpose, a page the default one and its own
+		reached := slices.IndexFunc(c.Apps, func(a App) bool { // a public key reaches every purpose, a page the default purpose and its own
 			return len(purposes) > 0 && a.hasPublicKey() ||
 				c.reachedByStrangers(a) && slices.ContainsFunc(a.PurposesOfPage(), func(p string) bool {
 					return slices.Contains(purposes, p)
@@ -150,7 +150,7 @@ func (c *Config) warnOfReserves(add func(when bool, format string, args ...any))
 
 // rulesWithoutReserve returns the names of a policy's rules that lack a reserve: rules that count
 // many recipients, and rules on recipients with a limit above 1. Rules on recipients with a limit
-// of 1 are among them only if no other rule on recipients has a reserve or is named.
+// of 1 are included only if no other rule on recipients has a reserve or is included.
 func (c *Config) rulesWithoutReserve(policy string) (names []string) {
 	var single []string
 	decided := false // a rule on recipients has a reserve, or is among names

@@ -42,7 +42,7 @@ func NewWebhookSecret() string {
 	return webhookSecretPrefix + base64.StdEncoding.EncodeToString(key)
 }
 
-// DecodeWebhookSecret returns the key that a secret "whsec_…" encodes; nil if it encodes none.
+// DecodeWebhookSecret returns the key that a secret "whsec_…" encodes; nil if it encodes no key.
 func DecodeWebhookSecret(s Secret) []byte {
 	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(s.Reveal(), webhookSecretPrefix))
 	if err != nil {
@@ -51,8 +51,8 @@ func DecodeWebhookSecret(s Secret) []byte {
 	return key
 }
 
-// Check implements document.checker: a webhook with any setting has a URL. It also sets the default
-// events and sorts the events.
+// Check implements document.checker: a webhook with any other setting must have a URL. It also sets
+// the default events and sorts the events.
 func (w *webhookSettings) Check(p *document.Mapping) {
 	if p.Given["url"] == nil && len(p.Given) > 0 {
 		p.AddMistake("", "url is missing")
@@ -67,8 +67,8 @@ func (w *webhookSettings) Check(p *document.Mapping) {
 	}
 }
 
-// checkWebhookURL returns the problem with the URL of a webhook, or "". It never repeats the URL:
-// people put tokens into them.
+// checkWebhookURL returns the problem with the URL of a webhook, or "". It never repeats the URL,
+// since people put tokens into such URLs.
 func checkWebhookURL(text string) string {
 	p, problem := parseURL(text)
 	u, err := url.Parse(text)
@@ -83,8 +83,8 @@ func checkWebhookURL(text string) string {
 	return ""
 }
 
-// webhookSecretsByApp returns the secrets in "app:whsec_…,app:whsec_…" by app; entries without a
-// colon are under "". It returns nil for an empty text.
+// webhookSecretsByApp returns the secrets in "app:whsec_…,app:whsec_…" by app. An entry without a
+// colon has the app "". It returns nil for an empty text.
 func webhookSecretsByApp(value string) map[string][]string {
 	if value == "" {
 		return nil
@@ -100,8 +100,8 @@ func webhookSecretsByApp(value string) map[string][]string {
 	return all
 }
 
-// checkWebhookSecrets returns the problem with "app:whsec_…,app:whsec_…", or "". Of the value it
-// repeats only names of apps.
+// checkWebhookSecrets returns the problem with "app:whsec_…,app:whsec_…", or "". It repeats only
+// names of apps, and no other part of the value.
 func checkWebhookSecrets(value string) string {
 	seen, all := map[string]bool{}, webhookSecretsByApp(value)
 	for _, app := range slices.Sorted(maps.Keys(all)) {

@@ -9,8 +9,8 @@ import (
 	"syscall"
 )
 
-// Space returns the free space for unprivileged users on the disk that holds a directory, and the
-// disk's size, in bytes. ok is false if the system does not report them.
+// Space returns the free space for unprivileged users on the disk with the directory dir, and the
+// disk's size, in bytes. If the system does not report them, ok is false.
 func Space(dir string) (free, size float64, ok bool) {
 	var s syscall.Statfs_t
 	if err := syscall.Statfs(dir, &s); err != nil {
@@ -26,7 +26,8 @@ func OfOwnGroup(a os.FileInfo) bool {
 	return known && slices.Contains(append(groups, os.Getegid()), int(x.Gid))
 }
 
-// SameOwner reports whether two files belong to the same user; true where files have no owner.
+// SameOwner reports whether two files belong to the same user. If files have no owner, it returns
+// true.
 func SameOwner(a, b os.FileInfo) bool {
 	x, known := a.Sys().(*syscall.Stat_t)
 	y, also := b.Sys().(*syscall.Stat_t)

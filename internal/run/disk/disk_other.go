@@ -5,11 +5,11 @@ package disk
 
 import "os"
 
-// Space returns ok false: this package can't ask these systems for free space and size.
+// Space returns ok false: on these systems this package cannot find out free space and size.
 func Space(string) (free, size float64, ok bool) { return 0, 0, false }
 
 // OfOwnGroup returns false, as SameOwner.
 func OfOwnGroup(os.FileInfo) bool { return false }
 
-// SameOwner returns true: on these systems this package knows no owners.
+// SameOwner returns true: on these systems this package does not know the owners of files.
 func SameOwner(_, _ os.FileInfo) bool { return true }

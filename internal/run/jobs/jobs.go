@@ -17,22 +17,22 @@ import (
 type Job struct {
 	Name  string
 	Every time.Duration
-	// Run does the work, or a part of it. Run is called again after a tick if more is true, else
-	// after Every. An error is only logged and counted.
+	// Run does the work, or a part of the work. If more is true, Run is called again after a tick,
+	// otherwise after Every. An error is only logged and counted.
 	Run func(ctx context.Context) (more bool, err error)
 	// AtStop: the job runs once more when the process ends.
 	AtStop bool
 }
 
-// DefaultTick is the shortest time between two runs of a job. It is also the time until a job that
-// has more work to do runs again.
+// DefaultTick is the shortest time between two runs of a job. A job that has more work to do runs
+// again after this time.
 const DefaultTick = 500 * time.Millisecond
 
 // stopTimeout bounds the last runs of all jobs together, when the process ends.
 const stopTimeout = 5 * time.Second
 
-// Run runs each job in its own goroutine, at once and then whenever it is due, until ctx ends. Then
-// it runs the jobs with AtStop once more, one after another. A tick of 0 means DefaultTick.
+// Run runs each job in its own goroutine, at once and then whenever the job is due, until ctx ends.
+// Then it runs the jobs with AtStop once more, one after another. A tick of 0 means DefaultTick.
 // observer may be nil.
 func Run(ctx context.Context, table []Job, tick time.Duration, observer Observer, logger *slog.Logger) {
 	if tick == 0 {
@@ -88,8 +88,8 @@ func (j Job) loop(ctx context.Context, tick time.Duration, observer Observer, lo
 	}
 }
 
-// failureLogInterval is the shortest time between two log lines about failures of the same job,
-// which may fail at every tick while the database is unavailable.
+// failureLogInterval is the shortest time between two log lines about failures of the same job.
+// While the database is unavailable, a job may fail at every tick.
 const failureLogInterval = 10 * time.Minute
 
 // InfallibleRun converts a function to a Job.Run that never fails and never asks for another run

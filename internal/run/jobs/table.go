@@ -34,17 +34,17 @@ type Observer interface {
 
 // Maintenance has the jobs that maintain the database.
 type Maintenance struct {
-	webhook.Events // and with them the policies and the clock
+	webhook.Events // has the policies and the clock, too
 	Store          Store
 	Watch          store.PrefixWatch // settings of automatic pauses of prefixes; zero: none
 	Tick           time.Duration     // between two parts of a job's work; 0: DefaultTick
 	Observer       Observer          // nil: nothing is counted
 	Logger         *slog.Logger
 
-	expired   int                // rows deleted since the last log line about them
+	expired   int                // rows deleted since the last log line about deletions
 	alarmedAt time.Time          // last alarm about partitions
-	announced store.ExpiryCursor // expiry events up to this one are written
-	bursts    []store.Burst      // those that the last run of settleSuppressions found
+	announced store.ExpiryCursor // the last expiry whose event is written
+	bursts    []store.Burst      // bursts that the last run of settleSuppressions found
 }
 
 // The intervals of the jobs, and how much work a job does in one run. Runs are short, so that no
@@ -103,8 +103,9 @@ func (m *Maintenance) deleteAged(ctx context.Context) (more bool, err error) {
 	return false, nil
 }
 
-// addExpiryEvents writes the events of some expired codes, for the apps that subscribe to them.
-// more: rows may be left. Every replica runs it; the database keeps one event for each code.
+// addExpiryEvents writes the events of some expired codes, for the apps that subscribe to such
+// events. more: rows may be left. Every replica runs it; the database keeps one event for each
+// code.
 func (m *Maintenance) addExpiryEvents(ctx context.Context) (more bool, err error) {
 	apps := m.Policy.Get().Subscriptions.To(store.VerificationExpired)
 	if len(apps) == 0 {
@@ -152,7 +153,7 @@ func (m *Maintenance) makePartitions(ctx context.Context) (more bool, err error)
 	return true, nil
 }
 
-// deleteErasedHashes deletes hashes of erased recipients once no rule needs them any more. again
+// deleteErasedHashes deletes hashes of erased recipients when no rule needs them any longer. more
 // is always false.
 func (m *Maintenance) deleteErasedHashes(ctx context.Context) (more bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, eraseTimeout)
@@ -184,8 +185,8 @@ func (m *Maintenance) settleSuppressions(ctx context.Context) (more bool, err er
 	return false, nil
 }
 
-// pausePrefixes pauses prefixes to which many codes are sent and few are entered: a sign of fraud.
-// A lease lets one replica do this for all.
+// pausePrefixes pauses prefixes to which many codes are sent, but of which few are entered: a sign
+// of fraud. By a lease, one replica does this for all.
 func (m *Maintenance) pausePrefixes(ctx context.Context) (more bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, prefixWatchTimeout)
 	defer cancel()

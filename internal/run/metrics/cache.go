@@ -17,8 +17,8 @@ const MaxCacheWait = 250 * time.Millisecond
 type BackgroundCache[T any] struct {
 	Ask         func(context.Context) (T, error) // called without the deadline of Get's caller
 	Every       time.Duration                    // least time between the beginnings of two calls of Ask
-	PauseFactor int                              // after a call of Ask, none begins for PauseFactor times its duration
-	Timeout     time.Duration                    // of one call; 0: Ask has a timeout of its own
+	PauseFactor int                              // after a call of Ask, no call begins for PauseFactor times its duration
+	Timeout     time.Duration                    // timeout of one call of Ask; 0: Ask has a timeout of its own
 
 	mu      sync.Mutex
 	running chan struct{} // closed when the call under way ends; nil: no call is under way
@@ -33,8 +33,8 @@ type CachedAnswer[T any] struct {
 	Next  time.Time // when the next call may begin
 }
 
-// Get returns the last answer. If a call of Ask may begin, Get begins it. If one is under way, Get
-// first waits for its end, at most MaxCacheWait, or until ctx ends.
+// Get returns the last answer. If a call of Ask may begin, Get begins one. If a call is under way,
+// Get first waits for its end, at most MaxCacheWait, or until ctx ends.
 func (b *BackgroundCache[T]) Get(ctx context.Context) CachedAnswer[T] {
 	b.mu.Lock()
 	if b.running == nil && !time.Now().Before(b.last.Next) {

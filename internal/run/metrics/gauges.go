@@ -28,7 +28,7 @@ func (m *Metrics) registerGauge(name, help string, labels prometheus.Labels, val
 	})
 }
 
-// oneIfSucceeds calls check with probeTimeout and returns 1 if it succeeds, else 0.
+// oneIfSucceeds calls check with probeTimeout. It returns 1 if check succeeds, otherwise 0.
 func oneIfSucceeds(check func(context.Context) error) float64 {
 	ctx, cancel := context.WithTimeout(context.Background(), probeTimeout)
 	defer cancel()
@@ -56,7 +56,7 @@ func (m *Metrics) RegisterDatabaseWritable(check func(context.Context) error) {
 		func() float64 { return oneIfSucceeds(check) })
 }
 
-// RegisterClock adds a gauge of how far this machine's clock is ahead of the database's.
+// RegisterClock adds a gauge of how far this machine's clock is ahead of the database's clock.
 func (m *Metrics) RegisterClock(ahead func() time.Duration) {
 	m.registerGauge("sendcode_clock_offset_seconds",
 		"How far this replica's clock is ahead of the database's, by which codes and waits are judged; none on SQLite.", nil,
@@ -92,8 +92,8 @@ func (m *Metrics) RegisterBursts(read func(context.Context) ([]store.Burst, erro
 	}})
 }
 
-// RegisterMailServers adds gauges of whether each mail server is in use, and of its certificate's
-// end.
+// RegisterMailServers adds gauges of whether each mail server is in use, and of when its
+// certificate ends.
 func (m *Metrics) RegisterMailServers(health func() []delivery.Health) {
 	m.registerHealth("sendcode_mail_server_up",
 		"1 while mails go to the server, 0 while it is suspended after failures, or has no token for the login.", "server", health, isUp)
@@ -130,8 +130,8 @@ func isUp(h delivery.Health) float64 {
 	return 0
 }
 
-// registerHealth adds a gauge of a value of each server or carrier. Its order in the configuration
-// is a label too, since a host may be configured twice with two logins.
+// registerHealth adds a gauge of a value of each server or carrier. A label has the server's place
+// in the configuration, since a host may be configured twice with two logins.
 func (m *Metrics) registerHealth(name, help, label string, health func() []delivery.Health, value func(delivery.Health) float64) {
 	for n, h := range health() {
 		m.registerGauge(name, help, prometheus.Labels{label: h.Server, "order": strconv.Itoa(n + 1)},
@@ -142,7 +142,7 @@ func (m *Metrics) registerHealth(name, help, label string, health func() []deliv
 // collector collects metrics whose number may differ between scrapes.
 type collector struct {
 	described []*prometheus.Desc
-	counter   *prometheus.Desc // the only counter, the others are gauges; nil: none
+	counter   *prometheus.Desc // the only counter, all other metrics are gauges; nil: none
 	collect   func(showFunc)
 }
 
@@ -169,8 +169,8 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 }
 
 // RegisterAPIKeys adds a gauge of when each key of an app was last used, so that unused keys can be
-// removed. each calls show for every present key; used is zero for a key that was not used since
-// this process started.
+// removed. each calls show for every present key. used is zero for a key that was not used since
+// the start of this process.
 func (m *Metrics) RegisterAPIKeys(each func(show func(app, key string, used time.Time))) {
 	last := prometheus.NewDesc("sendcode_api_key_last_used_timestamp_seconds",
 		"When a request came with the key; 0: not since this process started.", []string{"app", "key"}, nil)
@@ -188,8 +188,9 @@ func unixSeconds(t time.Time) float64 {
 }
 
 // RegisterStorage adds gauges of the database: its size, how many sends it has by age, how far
-// ahead its partitions reach, when its oldest row was logged, and how many rows and erased persons'
-// hashes are overdue for deletion. While the database does not answer, they are missing.
+// ahead its partitions reach, when its oldest row was logged, and how many rows and how many erased
+// persons' hashes are overdue for deletion. While the database does not answer, these gauges are
+// missing.
 func (m *Metrics) RegisterStorage(status func(context.Context) (store.StorageStatus, error)) {
 	desc := func(name, help string) *prometheus.Desc { return prometheus.NewDesc(name, help, nil, nil) }
 	ahead := desc("sendcode_database_weeks_ahead",
@@ -246,8 +247,8 @@ func sendsByAge(s store.StorageStatus) map[string]int64 {
 	return all
 }
 
-// RegisterRedis adds gauges of what Redis holds, of all masters together. They are missing if
-// Redis does not permit the commands.
+// RegisterRedis adds gauges of the number of keys and the memory of Redis; on a Cluster, of all
+// masters together. If Redis does not permit the commands, the gauges are missing.
 func (m *Metrics) RegisterRedis(size func(context.Context) (keys, bytes int64, err error)) {
 	desc := func(name, help string) *prometheus.Desc { return prometheus.NewDesc(name, help, nil, nil) }
 	keys := desc("sendcode_redis_keys",

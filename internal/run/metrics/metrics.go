@@ -167,7 +167,7 @@ func (m *Metrics) HumanChecked(app, vendor, result string) {
 // labelOurCode is the value of the label code for a send with a code that the service made.
 const labelOurCode = "ours"
 
-// labelCallersCode is that value for a send with a code that its caller made.
+// labelCallersCode is the label's value for a send with a code that its caller made.
 const labelCallersCode = "caller"
 
 // Finished implements outbox.Observer.
@@ -205,7 +205,7 @@ func (m *Metrics) LimitAnswered(limit string, o applimits.Operation, outcome str
 // SpendRefused counts a text message that a cap stopped.
 func (m *Metrics) SpendRefused(spendCap string) { m.capped.WithLabelValues(spendCap).Inc() }
 
-// NetworkRefused counts a request that was refused because its network made too many.
+// NetworkRefused counts a request that was refused because its network made too many requests.
 func (m *Metrics) NetworkRefused() { m.crowded.Inc() }
 
 // ConfigReloaded counts a reload of the configuration. outcome is ReloadApplied, ReloadUnchanged or

@@ -106,8 +106,8 @@ func (m *Metrics) RegisterAdmissions(read func() map[string]admission.Stats) {
 	})
 }
 
-// RegisterSlowRefusals adds a counter of the sends that were refused since their messages would go
-// out too late, and a gauge of the expected wait. read must not block.
+// RegisterSlowRefusals adds a counter of the sends that were refused because their messages would
+// go out too late, and a gauge of the expected wait. read must not block.
 func (m *Metrics) RegisterSlowRefusals(read func(recipient.Channel) (known, strangers int, wait time.Duration)) {
 	refusals := prometheus.NewDesc("sendcode_delivery_refusals_total",
 		"Sends that were refused at once, since their messages would go out too late, "+
@@ -124,8 +124,8 @@ func (m *Metrics) RegisterSlowRefusals(read func(recipient.Channel) (known, stra
 	}})
 }
 
-// RegisterDisk adds gauges of the free space and size of the disk that holds a directory. They are
-// missing where the system does not report them.
+// RegisterDisk adds gauges of the free space and the size of the disk with a directory. If the
+// system does not report them, the gauges are missing.
 func (m *Metrics) RegisterDisk(dir string) {
 	free := prometheus.NewDesc("sendcode_disk_free_bytes", "Room left on the disk of the database's file.", nil, nil)
 	size := prometheus.NewDesc("sendcode_disk_size_bytes", "Size of that disk.", nil, nil)
@@ -165,7 +165,7 @@ func (m *Metrics) RegisterRedisCallObserver() func(call string, took time.Durati
 }
 
 // registerCallObserver returns a function that records how long a call took, by the value of one
-// label. The known values begin at 0; others appear with their first call.
+// label. Known values begin at 0; other values appear with their first call.
 func (m *Metrics) registerCallObserver(name, help, label string, known []string) func(value string, took time.Duration) {
 	seconds := promauto.With(m.registry).NewHistogramVec(
 		prometheus.HistogramOpts{Name: name, Help: help, Buckets: callBuckets}, []string{label})
@@ -225,8 +225,8 @@ func (m *Metrics) Served(route string, status int, took time.Duration) {
 	m.served.WithLabelValues(route, statusClasses[min(max(status/100, 1), 5)-1]).Observe(took.Seconds())
 }
 
-// InitApp creates the counters of an app that alerts look at, at 0. rules are those that the
-// database counts too.
+// InitApp creates, at 0, the counters of an app for which there are alerts. rules are the rules
+// that the database counts, too.
 func (m *Metrics) InitApp(app string, channels []recipient.Channel, rules []string) {
 	for _, ch := range channels {
 		for _, outcome := range []string{"admitted", "unavailable"} {

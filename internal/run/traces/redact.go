@@ -11,15 +11,15 @@ import (
 	"sendcode/internal/base/panics"
 )
 
-// redactingExporter exports spans without data that may hold an address, a code or an ID that gives
-// access. It exports only exportedKeys, since each release of other libraries may add attributes.
-// It drops all else: URLs, statements and their parameters, Redis keys, events, links, error texts,
-// and the caller's tracestate.
+// redactingExporter exports spans without data that may contain an address, a code or an ID that
+// gives access. It exports only the attributes in exportedKeys, since each release of other
+// libraries may add attributes. It drops everything else: URLs, statements and their parameters,
+// Redis keys, events, links, error texts, and the caller's tracestate.
 type redactingExporter struct{ sdktrace.SpanExporter }
 
 // ExportSpans implements sdktrace.SpanExporter.
 func (r redactingExporter) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) (err error) {
-	defer panics.Recover(panics.Other, func() { err = panics.Err }) // the library calls it in a goroutine of its own
+	defer panics.Recover(panics.Other, func() { err = panics.Err }) // the library calls ExportSpans in a goroutine of its own
 	bare := make([]sdktrace.ReadOnlySpan, len(spans))
 	for i, s := range spans {
 		bare[i] = redactedSpan{s}
@@ -43,8 +43,8 @@ const (
 	serverAddressKey = attribute.Key("server.address")
 )
 
-// exportedKeys are the keys of the exported attributes. A caller can choose the value of only one,
-// the request ID. It is checked (logs.IsRequestID), and it is logged too.
+// exportedKeys are the keys of the exported attributes. A caller can choose only one of their
+// values, the request ID, which is checked (logs.IsRequestID) and logged, too.
 var exportedKeys = map[attribute.Key]bool{
 	requestIDKey: true, appKey: true, channelKey: true, eventKey: true, attemptKey: true, providerKey: true, outcomeKey: true,
 	reasonKey: true,
@@ -59,7 +59,7 @@ type redactedSpan struct{ sdktrace.ReadOnlySpan }
 // Attributes implements sdktrace.ReadOnlySpan.
 func (s redactedSpan) Attributes() (all []attribute.KeyValue) {
 	for _, a := range s.ReadOnlySpan.Attributes() {
-		// a request's server address is its header Host, which the caller chooses
+		// the server address of a request is its header Host, which the caller chooses
 		callers := s.SpanKind() == trace.SpanKindServer && (a.Key == serverAddressKey || a.Key == "server.port")
 		if exportedKeys[a.Key] && !callers {
 			all = append(all, a)
@@ -68,9 +68,9 @@ func (s redactedSpan) Attributes() (all []attribute.KeyValue) {
 	return all
 }
 
-// Name implements sdktrace.ReadOnlySpan. A request's name is its method and its route's template.
-// Another span's name is a command or our own words; if it has other characters, it becomes the
-// span's kind.
+// Name implements sdktrace.ReadOnlySpan. A request's name is its method and the template of its
+// route. The name of another span is a command or a name of this program; if it has other
+// characters, it becomes the span's kind.
 func (s redactedSpan) Name() string {
 	if s.SpanKind() == trace.SpanKindServer {
 		var name [2]string
@@ -101,8 +101,8 @@ func (s redactedSpan) SpanContext() trace.SpanContext {
 // Parent implements sdktrace.ReadOnlySpan.
 func (s redactedSpan) Parent() trace.SpanContext { return withoutTraceState(s.ReadOnlySpan.Parent()) }
 
-// Events returns none, since errors' texts may quote what was sent. It implements
-// sdktrace.ReadOnlySpan.
+// Events implements sdktrace.ReadOnlySpan. It returns no events, since the texts of errors may
+// quote what was sent.
 func (s redactedSpan) Events() []sdktrace.Event { return nil }
 
 // Links implements sdktrace.ReadOnlySpan.

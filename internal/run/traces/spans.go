@@ -58,8 +58,8 @@ func (t *Traces) TraceRedis(client redis.UniversalClient) error {
 		redisotel.WithDBStatement(false))
 }
 
-// PostgresTracer returns a tracer for connections. It adds a span to each round trip that is part
-// of a trace, and one to each statement in it.
+// PostgresTracer returns a tracer for connections. If a round trip belongs to a trace, the tracer
+// adds a span for the trip, and one for each of its statements.
 func (t *Traces) PostgresTracer() pgx.QueryTracer {
 	return otelpgx.NewTracer(otelpgx.WithTracerProvider(t.provider),
 		otelpgx.WithMeterProvider(noMetrics.NewMeterProvider()),
@@ -87,8 +87,9 @@ func (t childTracer) Start(ctx context.Context, name string, options ...trace.Sp
 	return t.Tracer.Start(ctx, name, options...)
 }
 
-// BeginCall begins a span if ctx is part of a trace; EndCall ends it. Calls may share one round
-// trip: its span then belongs to the first call, and the spans of the others show only their wait.
+// BeginCall begins a span if ctx belongs to a trace; EndCall ends the span. Several calls may share
+// one round trip. Its span then belongs to the first call, and the spans of the other calls show
+// only their wait.
 func (t *Traces) BeginCall(ctx context.Context) context.Context {
 	if !trace.SpanFromContext(ctx).IsRecording() {
 		return ctx
@@ -97,8 +98,8 @@ func (t *Traces) BeginCall(ctx context.Context) context.Context {
 	return ctx
 }
 
-// EndCall ends the span of the context that BeginCall returned, and names it; without a span it
-// does not call name.
+// EndCall ends the span of the context that BeginCall returned, and names it by name. Without a
+// span it does not call name.
 func (t *Traces) EndCall(ctx context.Context, name func() string) {
 	if span := trace.SpanFromContext(ctx); span.IsRecording() {
 		span.SetName(name())
@@ -121,9 +122,9 @@ func (t *Traces) EndAttempt(ctx context.Context, s store.Status, why string) {
 	endSpan(ctx, string(s), why, s == store.Failed || s == store.Unknown)
 }
 
-// RecordProviderAttempt adds to an attempt's trace the span of one offer of the message to a mail
-// server or carrier. Call it after the offer. to is host:port or the carrier's name. class is
-// "accepted" or the class of the failure.
+// RecordProviderAttempt adds to an attempt's trace a span for offering the message to a mail server
+// or carrier. Call it after the offer. to is host:port or the carrier's name. class is "accepted"
+// or the class of the failure.
 func (t *Traces) RecordProviderAttempt(ctx context.Context, to, class string, failed bool, took time.Duration) {
 	now := time.Now()
 	_, span := t.tracer.Start(ctx, "offer", trace.WithSpanKind(trace.SpanKindClient),

@@ -1,7 +1,7 @@
-// Package traces makes spans of OpenTelemetry and exports them by OTLP over HTTP. It is on only if
-// the standard variables name an exporter (OpenTelemetry Specification, "Environment Variable
-// Specification" and "OTLP Exporter Configuration"). Other libraries record more of a request than
-// may leave this process; redact.go lists what is exported.
+// Package traces makes spans of OpenTelemetry and exports them by OTLP over HTTP, if the standard
+// variables name an exporter (OpenTelemetry Specification, "Environment Variable Specification" and
+// "OTLP Exporter Configuration"). Other libraries record more of a request than may leave this
+// process; redact.go lists what is exported.
 package traces
 
 import (
@@ -20,16 +20,16 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Traces makes spans. Safe for concurrent use. No caller waits for the exporter: spans wait in a
-// queue of OTEL_BSP_MAX_QUEUE_SIZE (2048), and are dropped while it is full.
+// Traces makes spans. Safe for concurrent use. No caller waits for the exporter. Spans wait in a
+// queue of OTEL_BSP_MAX_QUEUE_SIZE (2048); while the queue is full, spans are dropped.
 type Traces struct {
 	provider *sdktrace.TracerProvider
 	tracer   trace.Tracer
 }
 
-// Open returns the traces that the environment asks for; nil if it asks for none. A variable that
-// can't be used is logged without its value, and its feature is off or has its default. failed is
-// called with each failure of an export.
+// Open returns the traces that the environment requests; nil if it requests none. A variable that
+// can't be used is logged without its value; its feature is then off or has its default. failed is
+// called with each failed export's error.
 func Open(ctx context.Context, version string, logger *slog.Logger, failed func(error)) *Traces {
 	on, problem := exporterConfigured(os.Getenv)
 	if problem != "" {
@@ -59,11 +59,11 @@ func newTraces(ctx context.Context, out sdktrace.SpanExporter, version string) *
 	return &Traces{p, p.Tracer("sendcode")}
 }
 
-// Close exports the spans that have ended, at most until ctx ends, and drops the others.
+// Close exports the spans that have ended, until ctx ends at the latest, and drops all others.
 func (t *Traces) Close(ctx context.Context) error { return t.provider.Shutdown(ctx) }
 
 // exporterConfigured reports whether the variables name an exporter that this program has. problem
-// names a variable that cannot be used, without its value, which may have a password.
+// names a variable that cannot be used. It does not show the value, which may contain a password.
 func exporterConfigured(getenv func(string) string) (on bool, problem string) {
 	// first returns the variable of traces or, if that is empty, of all signals.
 	first := func(what string) (name, value string) {

@@ -34,7 +34,7 @@ func (s *Stack) SpecRouter() routers.Router {
 	return router
 }
 
-// inputOf returns a request in the form in which it is validated against the OpenAPI document.
+// inputOf returns a request in the form for its validation against the OpenAPI document.
 func inputOf(router routers.Router, method, path, body string, change ...func(*http.Request)) (
 	*openapi3filter.RequestValidationInput, error,
 ) {
@@ -89,8 +89,8 @@ func Conforms(router routers.Router, method, path string, got Answer) error {
 	})
 }
 
-// undocumented returns the paths of JSON members that no schema names. An object whose schemas name
-// no member may have any.
+// undocumented returns the paths of JSON members that no schema names. If the schemas of an object
+// name no member, the object may have any member.
 func undocumented(schema *openapi3.SchemaRef, value any, path string) (paths []string) {
 	switch v := value.(type) {
 	case []any:
@@ -118,7 +118,8 @@ func undocumented(schema *openapi3.SchemaRef, value any, path string) (paths []s
 	return paths
 }
 
-// parts returns a schema and the schemas that it includes by allOf or chooses from by oneOf.
+// parts returns a schema with the schemas that it includes by allOf, or from which it chooses by
+// oneOf.
 func parts(schema *openapi3.SchemaRef) []*openapi3.Schema {
 	if schema == nil || schema.Value == nil {
 		return nil

@@ -20,8 +20,8 @@ import (
 )
 
 // OnRealParts returns a service on Redis, Postgres and a mail server that requires STARTTLS and a
-// password. Where [Main] runs the tests, they share a Postgres, on which each has a database of its
-// own.
+// password. If [Main] runs the tests, they share a Postgres, on which each test has a database of
+// its own.
 func OnRealParts(t *testing.T) *Stack {
 	t.Helper()
 	if !sharing {
@@ -68,8 +68,8 @@ func onParts(t *testing.T, postgres *servertest.PostgresServer, database string)
 	return s
 }
 
-// PutOn puts the database, which is still empty, on a small disk: the file with its keys, or the
-// tables of a Postgres of the test's own.
+// PutOn puts the database, which is still empty, on a small disk: either the file with its keys, or
+// the tables of a Postgres that belongs to the test.
 func (s *Stack) PutOn(disk *servertest.Disk) *Stack {
 	s.Helper()
 	if s.Postgres == nil {
@@ -105,7 +105,7 @@ func mailScript(rules ...smtptest.Rule) smtptest.Script {
 	return smtptest.Script{TLS: smtptest.STARTTLS, Username: "sendcode", Password: "a password & more", Rules: rules}
 }
 
-// MailRules has the mail server treat mails by these rules.
+// MailRules makes the mail server treat mails by these rules.
 func (s *Stack) MailRules(rules ...smtptest.Rule) { s.SMTP.SetScript(mailScript(rules...)) }
 
 // NewCarrier starts a carrier of text messages on loopback, which accepts each one with an id and

@@ -28,8 +28,8 @@ import (
 	"sendcode/internal/store/postgres"
 )
 
-// longer is how many times as long as in the product the service waits for its parts, and its
-// leases last: tests run beside each other, on machines that are busy.
+// longer is the factor by which the service's waits for its parts, and its leases, are longer than
+// in the product: tests run beside each other, on busy machines.
 var longer = 4
 
 // waitLonger applies longer.
@@ -52,7 +52,7 @@ func onRedis() string {
 	return fmt.Sprintf("?read_timeout=%ds&write_timeout=%[1]ds&pool_timeout=%[1]ds", longer)
 }
 
-// Process is a replica in a process of its own, so that it can be killed.
+// Process is a replica in its own process, so that a test can kill it.
 type Process struct {
 	Cmd  *exec.Cmd
 	Base string
@@ -62,17 +62,17 @@ type Process struct {
 // serves is the environment variable that makes a test's program run the service, or rekey.
 const serves = "SENDCODE_TEST_SERVES"
 
-// watches is set where such a process reads its configuration again.
+// watches is a variable that makes such a process watch its configuration file.
 const watches = "SENDCODE_TEST_WATCHES"
 
-// eachRun is a variable that `make test` sets to another value each time. Go keeps the result of
-// tests only while the variables that they read stay the same, and what happens between processes
-// on real servers differs from run to run.
+// eachRun is a variable that `make test` sets to another value each time. Go caches the result of
+// tests while the variables that they read stay the same; but the interplay of processes on real
+// servers differs from run to run.
 const eachRun = "SENDCODE_TEST_RUN"
 
 // Main is the TestMain of packages whose tests call Spawn. It returns the exit code. More tests run
-// in parallel than there are processors, since they mostly wait; they share a Postgres. The
-// service's waits for its parts are multiplied by times. Tests of faults give 1.
+// in parallel than there are processors, since tests mostly wait; they share a Postgres. times is
+// the factor for the service's waits for its parts. Tests of faults pass 1.
 func Main(m *testing.M, parallel, times int) int {
 	longer = times
 	waitLonger()
@@ -85,7 +85,7 @@ func Main(m *testing.M, parallel, times int) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	cfg, err := config.Load(os.Environ(), os.ReadFile)
-	cfg.StartWait, cfg.Terminal = servertest.Patience, true // its address is read from what it prints
+	cfg.StartWait, cfg.Terminal = servertest.Patience, true // the test reads the address from what the process prints
 	switch {
 	case err != nil:
 	case os.Getenv(serves) == "rekey":
@@ -121,9 +121,9 @@ func (s *Stack) Program(what string) *exec.Cmd {
 	return cmd
 }
 
-// Spawn starts the service in a process, configured by environment variables, and waits until it
-// prints its address. The process is the test binary itself, so nothing has to be built. If the
-// test runs with the race detector, the process does too.
+// Spawn starts the service in a process, configured by environment variables, and waits until the
+// process prints its address. The process is the test binary itself, so nothing has to be built. If
+// the test runs with the race detector, so does the process.
 func (s *Stack) Spawn() *Process { s.Helper(); return s.SpawnCommand(s.Program("serve")) }
 
 // SpawnCommand is Spawn with a command of Program that was changed.
@@ -152,8 +152,8 @@ func (p *Process) Kill() {
 	_ = p.Cmd.Wait()
 }
 
-// Freeze stops it, as a hypervisor that takes its processor away does, and returns when each of its
-// threads stands still. SIGCONT ends that.
+// Freeze stops the process, as a hypervisor does that takes its processor away, and returns when
+// all its threads stand still. SIGCONT lets the process go on.
 func (p *Process) Freeze(t *testing.T) {
 	t.Helper()
 	Must(t, p.Cmd.Process.Signal(syscall.SIGSTOP))

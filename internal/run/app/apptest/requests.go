@@ -16,8 +16,8 @@ import (
 // Patiently adds the header that makes the answer wait for the outcome of the send.
 func Patiently(r *http.Request) { r.Header.Set("Prefer", "wait=20") }
 
-// MailServerGot counts the commands with this beginning, whether the mail server accepted them or
-// not.
+// MailServerGot counts the commands that begin with this text, whether the mail server accepted
+// them or not.
 func (s *Stack) MailServerGot(command string) (n int) {
 	for _, c := range s.SMTP.Commands() {
 		if strings.HasPrefix(c, command) {
@@ -59,7 +59,8 @@ func (s *Stack) Burst(n int, to string) (admitted int) {
 	return int(in.Load())
 }
 
-// Admits fails the test unless so many of n requests for one recipient at once are admitted.
+// Admits makes n requests for one recipient at once. It fails the test unless exactly want of them
+// are admitted.
 func (s *Stack) Admits(want, n int, to string) {
 	s.Helper()
 	if got := s.Burst(n, to); got != want {
@@ -79,8 +80,8 @@ func (s *Stack) RedisClient() *redis.Client {
 	return s.Redis.Client(s.T)
 }
 
-// Policies of one rule each. The rules of 300 s have no cooldown, and a window longer than a burst
-// takes on a busy machine. Roomy refuses nothing, so only failures can end a send.
+// Policies of one rule each. The rules of 300 s have no cooldown, and their window is longer than a
+// burst takes on a busy machine. Roomy refuses nothing, so only failures can end a send.
 const (
 	SevenAtMost = "    - {name: seven, scope: recipient, limit: 7, window: 300s}\n"
 	Roomy       = "    - {name: wide, scope: recipient, limit: 1000, window: 300s}\n"
@@ -92,14 +93,14 @@ const (
 const LongRules = "    - {name: short, scope: recipient, limit: 1, window: 300s}\n" +
 	"    - {name: hour, scope: recipient, limit: 5, window: 1h}\n    - {name: day, scope: recipient, limit: 10, window: 24h}\n"
 
-// Keys of the browsers of the app default, and of the other app, of Tenants.
+// Keys of browsers for the app default, and the keys of the other app, of Tenants.
 const (
 	PublicKey  = "pk_0123456789abcdefghijABCDEFGHIJ"
 	AnotherKey = "sk_anotherappsabcdefghijABCDEFGHI"
 )
 
-// Tenants adds a browser's key to the app default, and another app with a secret key. Rules are
-// wide, so that they refuse nothing.
+// Tenants adds a browser's key to the app default, and another app with a secret key. Its rules
+// have such high limits that they refuse nothing.
 func (s *Stack) Tenants() *Stack {
 	s.Helper()
 	return s.Write(fmt.Sprintf(`policies: {default: [{name: hour, scope: recipient, limit: 10000, window: 1h}]}
@@ -109,7 +110,7 @@ apps:
 `, sha256.Sum256([]byte(PublicKey)), sha256.Sum256([]byte(AnotherKey))))
 }
 
-// As sends a key and, if it is a browser's key, its origin.
+// As makes a request send a key. If it is a browser's key, the request also sends its origin.
 func As(key string) func(*http.Request) {
 	return func(r *http.Request) {
 		r.Header.Set("Authorization", "Bearer "+key)
@@ -147,7 +148,7 @@ func (s *Stack) Approves(i int, id, code string) {
 // AsAdmin sends the administrators' token.
 func AsAdmin(r *http.Request) { As(Token)(r) }
 
-// Is ends the test unless an answer has the status and all else that is expected of it holds.
+// Is ends the test unless an answer has the status, and all of holds are true.
 func (s *Stack) Is(what string, a Answer, status int, holds ...bool) {
 	s.Helper()
 	if a.StatusCode != status || slices.Contains(holds, false) {

@@ -26,15 +26,15 @@ import (
 	"sendcode/internal/run/config"
 )
 
-// Stack is one or more replicas with the parts that they share. Environment variables configure
-// them.
+// Stack is one or more replicas with the parts that they share. Its environment variables configure
+// the replicas.
 type Stack struct {
 	*testing.T
 	Env      map[string]string
 	Key      string
 	Replicas []*Replica
 	Redis    *servertest.RedisServer
-	Nodes    []*servertest.RedisServer // of a Redis Cluster, or those that Sentinel watches; one of them is Redis
+	Nodes    []*servertest.RedisServer // nodes of a Redis Cluster, or the servers that Sentinel watches; one of them is Redis
 	Sentinel *servertest.SentinelServer
 	Postgres *servertest.PostgresServer
 	Standby  *servertest.PostgresServer // of Postgres
@@ -107,7 +107,7 @@ func (s *Stack) Add(more string) *Stack {
 	return s.Write(string(content) + more)
 }
 
-// Policy writes a configuration file whose only settings are these rules of the policy default.
+// Policy writes a configuration file. Its only settings are these rules of the policy default.
 func (s *Stack) Policy(rules string) *Stack {
 	s.Helper()
 	return s.Write("policies:\n  default:\n" + rules)
@@ -124,7 +124,7 @@ func (s *Stack) environ() []string {
 	return environ
 }
 
-// Config loads the configuration as a replica does. A start waits for its parts, as it does by
+// Config loads the configuration as a replica does. With it, a start waits for its parts, as by
 // default.
 func (s *Stack) Config() config.Config {
 	s.Helper()
@@ -145,7 +145,7 @@ func (s *Stack) Start(n int) *Stack {
 	return s
 }
 
-// New builds a replica, for Serve. It logs to Printed.
+// New builds a replica, for Serve. The replica logs to Printed.
 func (s *Stack) New(cfg config.Config) (*app.App, error) {
 	logger := slog.New(slog.NewJSONHandler(s.Printed, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	return app.New(s.Context(), cfg, logger)
@@ -184,7 +184,7 @@ func (s *Stack) Restart() {
 }
 
 // checkLog fails the test if a recipient or a key was logged, if a request panicked, or if a
-// process had a data race. Call it after everything has stopped.
+// process had a data race. Call it after all replicas have stopped.
 func (s *Stack) checkLog() {
 	for _, never := range []string{"ana.maria", APIKey, Token, `"msg":"panic"`, "WARNING: DATA RACE"} {
 		if s.Logged(never) {
@@ -247,13 +247,13 @@ type VerificationBody struct {
 	}
 }
 
-// Client sends all requests. It closes an unused connection before the service does so after 5 s:
-// net/http does not repeat a POST whose connection the server has closed.
+// Client sends all requests. The service closes an unused connection after 5 s; Client closes it
+// earlier, since net/http does not repeat a POST on a connection that the server has closed.
 var Client = &http.Client{Timeout: servertest.Patience, Transport: &http.Transport{
 	MaxConnsPerHost: 100, MaxIdleConnsPerHost: 100, IdleConnTimeout: 2 * time.Second,
 }}
 
-// At sends one request to a base URL and returns its answer, or an error if none came.
+// At sends one request to a base URL and returns the answer, or an error if no answer came.
 func (s *Stack) At(base, method, path, body string, change ...func(*http.Request)) (a Answer, err error) {
 	req, err := http.NewRequest(method, base+path, strings.NewReader(body))
 	if err != nil {
@@ -348,7 +348,7 @@ func (s *Stack) Mails() []Letter {
 	return out
 }
 
-// AwaitMail waits until to has n mails, and returns them.
+// AwaitMail waits until the recipient to has n mails, and returns them.
 func (s *Stack) AwaitMail(to string, n int) []Letter {
 	s.Helper()
 	var got []Letter

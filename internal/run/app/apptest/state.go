@@ -12,7 +12,7 @@ import (
 	"sendcode/internal/store"
 )
 
-// History is the database as it is read after a run: every send, the oldest first.
+// History has every send of the database, as a test reads it after a run, the oldest first.
 type History []store.SendOrRefusal
 
 // History reads the database of the first replica.
@@ -54,7 +54,7 @@ func (s *Stack) Ready(i int) (status int, body string) {
 	return a.StatusCode, cmp.Or(strings.Join(lines, "\n"), "ok")
 }
 
-// Unavailable checks a 503: it has a Retry-After, and says nothing about the quota.
+// Unavailable checks that an answer is a 503 with a Retry-After and without the quota.
 func (s *Stack) Unavailable(a Answer) {
 	s.Helper()
 	if a.StatusCode != http.StatusServiceUnavailable || a.Problem() != "unavailable" || a.Header.Get("Retry-After") == "" {
@@ -74,7 +74,8 @@ func (s *Stack) AwaitReady(i, status int, body string) {
 	})
 }
 
-// Metric returns the value in the line of /metrics with this beginning; "" if there is none.
+// Metric returns the value in the line of /metrics that begins with this text; "" if there is no
+// such line.
 func (s *Stack) Metric(i int, begin string) string {
 	s.Helper()
 	for line := range strings.Lines(string(s.Do(i, http.MethodGet, "/metrics", "").Raw)) {
@@ -85,7 +86,8 @@ func (s *Stack) Metric(i int, begin string) string {
 	return ""
 }
 
-// Counts fails the test unless the metrics of the first replica have this value in that line.
+// Counts fails the test unless, in the metrics of the first replica, the line that begins so has
+// the value want.
 func (s *Stack) Counts(begin, want string) {
 	s.Helper()
 	if got := s.Metric(0, begin); got != want {
@@ -101,7 +103,8 @@ func (s *Stack) Reloads(i int, outcome string) string {
 }
 
 // Hangup makes replica i reload its configuration and waits for the outcome. With "applied" it also
-// ends if nothing is left to apply: on a slow machine the replica has seen the new file by itself.
+// ends if nothing is left to apply: on a slow machine the replica may have read the new file before
+// the hangup.
 func (s *Stack) Hangup(i int, outcome string) {
 	s.Helper()
 	before, unchanged := s.Reloads(i, outcome), s.Reloads(i, "unchanged")

@@ -1,7 +1,7 @@
 // Package core puts together the parts that need no port, file or connection: gates, outbox, use
-// cases, the deliverer of webhooks and the jobs. Package app gives it the parts that the
-// configuration names. Tests give it parts in memory and a clock, in testing/synctest the clock of
-// the bubble. The demonstration gives it its own clock and mail servers.
+// cases, the deliverer of webhooks and the jobs. Package app passes the parts that the
+// configuration names. Tests pass parts in memory and a clock, in testing/synctest the clock of the
+// bubble. The demonstration passes its own clock and mail servers.
 //
 // To add a service that Core uses, add a field to Dependencies. newCore of package app sets the
 // field; New of verificationtest sets it to a stand-in.
@@ -92,7 +92,7 @@ type Observer interface {
 type Dependencies struct {
 	DB          Database
 	Limiter     gates.Limiter
-	SavedEvents *gates.SavedEvents // keeps the events of a Limiter in this process; nil: they are not kept
+	SavedEvents *gates.SavedEvents // saves the events of a Limiter in this process; nil: they are not saved
 	Mails       MailRenderer
 	Sender      outbox.MailSender
 	Texts       TextRenderer          // set if Carrier is
@@ -103,14 +103,14 @@ type Dependencies struct {
 	Tracer      Tracer // nil: there are no traces
 	Logger      *slog.Logger
 	Now         func() time.Time
-	Random      func(time.Duration) time.Duration // a random duration below the one given; nil: rand.N
-	Transport   http.RoundTripper                 // of webhooks; nil: it dials only what Settings.Webhooks.Guard allows
-	// Around wraps the outbox, for example to deliver each send before its request ends; nil: the
-	// outbox delivers in the background.
+	Random      func(time.Duration) time.Duration // returns a random duration below the given one; nil: rand.N
+	Transport   http.RoundTripper                 // of webhooks; nil: dials only what Settings.Webhooks.Guard allows
+	// Around wraps the outbox. For example, a wrapper may deliver each send before its request
+	// ends. nil: the outbox delivers in the background.
 	Around func(*outbox.Outbox) verification.Outbox
 }
 
-// Core is the part of the service that one process runs without ports, files and connections.
+// Core is the part of the service that a process can run without ports, files and connections.
 type Core struct {
 	Policy         *policy.CurrentSet
 	Gates          *gates.Gates
@@ -210,7 +210,7 @@ const lastWriteWait = 5 * time.Second
 
 // Run delivers messages and webhooks, and runs the jobs and the jobs of more, until ctx ends. Then
 // it ends or releases the sends in flight, and writes the events of Dependencies.SavedEvents that
-// are not written yet.
+// are not yet written.
 func (c *Core) Run(ctx context.Context, more ...jobs.Job) {
 	repairs, endRepairs := context.WithCancel(context.WithoutCancel(ctx))
 	var work, repairing sync.WaitGroup

@@ -17,8 +17,8 @@ import (
 )
 
 // checkBounces posts a bounce mail to the running service, as `sendcode bounce` does. The mail
-// names a send that does not exist, so nothing is recorded. It is no failure if the service does
-// not run yet.
+// names a send that does not exist, so nothing is recorded. If the service does not run yet, that
+// is no failure.
 func (d *doctor) checkBounces(ctx context.Context) {
 	const what = "bounce mails"
 	source, ok := d.cfg.BounceSource()

@@ -6,13 +6,12 @@ import (
 	"time"
 )
 
-// maxDrift is how far another clock may differ from this machine's without a remark: waits depend
-// on Redis's clock, expiries on the database's.
+// maxDrift is how far another clock may differ from this machine's clock without a remark: waits
+// depend on Redis's clock, expiries on the database's.
 const maxDrift = time.Second
 
-// compareClock reads another clock and prints its difference from this machine's time at the
-// middle of the call. It prints a remark if the difference is more than maxDrift, and nothing if
-// read fails.
+// compareClock reads another clock. It prints the difference from this machine's time at the middle
+// of the call, with a remark if that is more than maxDrift. If read fails, it prints nothing.
 func (d *doctor) compareClock(ctx context.Context, whose string, read func(context.Context) (time.Time, error)) {
 	askedAt := d.now()
 	at, err := read(ctx)

@@ -89,8 +89,8 @@ func (d *doctor) judgeDKIMKey(name string, tags map[string]string) {
 	}
 }
 
-// describeDKIMKey describes the key of a record, "" if it cannot be read; bits is the length of an
-// RSA key, 0 for others.
+// describeDKIMKey describes the key of a record; "" if the key cannot be read. bits is the length
+// of an RSA key, 0 for other keys.
 func describeDKIMKey(tags map[string]string) (kind string, bits int) {
 	der, err := base64.StdEncoding.DecodeString(tags["p"])
 	switch {

@@ -1,5 +1,6 @@
 // Package doctor is `sendcode doctor`: it tries every connection of a configuration and looks for
-// common faults. It can run beside the service, and opens connections as internal/run/app does.
+// common faults. It can run beside the service, and opens connections in the same way as
+// internal/run/app.
 package doctor
 
 import (
@@ -23,8 +24,8 @@ import (
 // checkTimeout bounds one check.
 const checkTimeout = 5 * time.Second
 
-// Examine tries every connection and looks for common faults, and prints one line for each. It
-// sends no message. Of a Postgres database it changes only the tables write_probe and leases, to
+// Examine tries every connection, looks for common faults, and prints one line for each check. It
+// sends no message. In a Postgres database it changes only the tables write_probe and leases, to
 // see that there is room for rows. The error has the number of faults; remarks do not count.
 func Examine(ctx context.Context, cfg config.Config, out io.Writer) error {
 	app.SetRedisLogger(slog.New(slog.DiscardHandler))
@@ -79,7 +80,7 @@ type doctor struct {
 	broken   int
 }
 
-// runCheck calls a check with checkTimeout and prints what it returns.
+// runCheck calls a check with checkTimeout and prints the result.
 func (d *doctor) runCheck(ctx context.Context, what string, check func(context.Context) (string, error)) {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
@@ -97,8 +98,8 @@ func (d *doctor) fail(what, said string) {
 	fmt.Fprintf(d.out, "✗ %s: %s\n", what, said)
 }
 
-// uniqueLines joins the lines of a text, each once: pgx tries an address with TLS and without, and
-// reports both failures in the same words.
+// uniqueLines joins the different lines of a text: pgx tries an address with TLS and without, and
+// may report two failures in the same words.
 func uniqueLines(said string) string {
 	var lines []string
 	for line := range strings.SplitSeq(said, "\n") {
@@ -155,8 +156,8 @@ func (d *doctor) checkRedis(ctx context.Context) (string, error) {
 	return "answers, and can count a send", nil
 }
 
-// checkIdentityProvider checks that the identity provider's addresses can be read. Only a login
-// shows whether it accepts the client's secret.
+// checkIdentityProvider checks that the documents of the identity provider can be read. Only a
+// login shows whether the provider accepts the client's secret.
 func (d *doctor) checkIdentityProvider(ctx context.Context) {
 	p := app.IdentityProvider(d.cfg)
 	if p == nil {
@@ -197,7 +198,8 @@ func (d *doctor) checkVendors(ctx context.Context) {
 	}
 }
 
-// remarkReceiptAddresses prints the addresses to enter in carriers' consoles. They contain a token.
+// remarkReceiptAddresses prints the addresses to enter in carriers' consoles. The addresses contain
+// a token.
 func (d *doctor) remarkReceiptAddresses() {
 	for _, c := range d.cfg.SMS.Carriers {
 		s, ok := c.Settings.(sms.SettingsWithAccountCallback)

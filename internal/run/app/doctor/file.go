@@ -85,8 +85,8 @@ func (d *doctor) checkFile(ctx context.Context) {
 	d.checkBackup()
 }
 
-// checkGrowth returns a sentence about the size of the file and its disk, and prints remarks on
-// faults.
+// checkGrowth returns a sentence about the size of the file and its disk, and prints a remark on
+// each fault.
 func (d *doctor) checkGrowth(ctx context.Context, db *sqlite.DB, path string) (string, error) {
 	said, err := d.checkStorage(ctx, db.Store())
 	if err != nil {
@@ -127,8 +127,8 @@ func (d *doctor) checkBackup() {
 	}
 }
 
-// tryToWrite writes some pages into a file in a directory, and removes it: a full disk takes the
-// name of a file, and nothing more.
+// tryToWrite writes some pages into a file in a directory, and removes the file. An empty file
+// would not do, since a full disk still has room for its name.
 func tryToWrite(dir string) error {
 	probe, err := os.CreateTemp(dir, "doctor-*.tmp")
 	if err != nil {

@@ -14,14 +14,14 @@ import (
 	"sendcode/internal/base/loopback"
 )
 
-// ProxyURLProblem returns what is wrong with a URL to which the admin token will be sent. It
-// returns "" for https, and for http on this machine.
+// ProxyURLProblem returns the problem with a URL to which the admin token will be sent. It returns
+// "" for https, and for http on this machine.
 func ProxyURLProblem(text string) string { return loopback.URLProblem(text) }
 
 const forwardedFor = "X-Forwarded-For"
 
-// checkProxy asks the service, through its proxy, which client address arrives. It sends the token
-// only to the URL, and follows no redirect.
+// checkProxy asks the service, through its proxy, which client address it sees. It sends the token
+// only to that URL, and follows no redirect.
 func (d *doctor) checkProxy(ctx context.Context) (string, error) {
 	if !d.cfg.AdminToken.IsSet() {
 		return "", errors.New("SENDCODE_ADMIN_TOKEN is not set: the service shows the address only with this token")

@@ -9,8 +9,8 @@ import (
 )
 
 // checkService asks the running service about its last requests. They show faults that the doctor's
-// own checks miss, such as a carrier that accepts the login but no message. It is no failure if the
-// service does not run.
+// own checks miss, such as a carrier that accepts the login but no message. If the service does not
+// run, that is no failure.
 func (d *doctor) checkService(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
@@ -46,6 +46,5 @@ func AskReadiness(ctx context.Context, addr string) (status int, body string, er
 	return answer.StatusCode, string(text), err
 }
 
-// whileItWorks are the words of /readyz while the service works, or while it is set to send
-// nothing.
+// whileItWorks are the reasons in /readyz with which the service works, or is set to send nothing.
 var whileItWorks = []string{"database_slow", "clock_off", "suppressions_held", "held"}
