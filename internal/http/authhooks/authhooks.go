@@ -1,5 +1,5 @@
-// Package authhooks verifies and parses the requests in which auth servers ask for a code of their
-// own to be sent, and makes the bodies of the answers. Package api sends the codes.
+// Package authhooks verifies and parses the requests in which auth servers ask the service to send
+// their codes, and makes the bodies of the answers. Package api sends the codes.
 package authhooks
 
 import (
@@ -36,7 +36,7 @@ type Hook struct {
 	Name       string // at the end of its address
 	App        string
 	Kind       HookKind
-	Secrets    [][]byte          // any one of them is enough, so that they can be replaced without an interruption
+	Secrets    [][]byte          // a signature by any one of them is enough, so that secrets can be replaced without an interruption
 	Purposes   map[string]string // purpose by action; other actions have the default purpose
 	TTL        time.Duration     // how long the server's codes are valid; 0: messages do not say
 	AppReports bool              // the app reports each approval: a code without a report was not entered
@@ -55,8 +55,8 @@ type Request struct {
 	Action   string // what the codes are for, in the server's words
 	IP       netip.Addr
 	Messages []codeMessage // none for a notification, which has no code
-	// Missing is the text for a person if something is to be sent and the body lacks its code,
-	// recipient or action; then there are no messages. Empty: nothing is missing
+	// Missing is a text for a person. It says that the body lacks the code, the recipient or the
+	// action of a message; then there are no messages. Empty: nothing is missing
 	Missing string
 }
 
@@ -73,18 +73,18 @@ func (h Hook) CouldVerify(header http.Header, now time.Time) bool {
 	return standardwebhooks.CouldVerify(header, standardwebhooks.HeaderPrefix, now)
 }
 
-// Parse reads a body. It fails if the body is not of the form of the hook's server.
+// Parse reads a body. Error: the body does not have the form of the hook's server.
 func (h Hook) Parse(body []byte) (Request, error) {
 	r, err := parseSupabase(h.Kind.Channel(), body)
-	if r.ID == "" { // older servers name no request; a repetition has the same body
+	if r.ID == "" { // older servers give no ID; a repeated request has the same body
 		sum := sha256.Sum256(body)
 		r.ID = hex.EncodeToString(sum[:])
 	}
 	return r, err
 }
 
-// SuccessBody returns the body of the answer, with the status 200, to a request whose codes are
-// being sent.
+// SuccessBody returns the body of the answer, with status 200, to a request whose codes are being
+// sent.
 func (h Hook) SuccessBody() any { return supabaseAnswer{} }
 
 // RefusalBody returns the body of the answer, with the status 200, to a refused request. The auth

@@ -10,9 +10,10 @@ import (
 	"sendcode/internal/base/recipient"
 )
 
-// supabaseBody is what Supabase Auth posts to its hooks Send Email and Send SMS, as far as it is
-// read here (github.com/supabase/auth, internal/http/hooks/v0hooks and internal/mailer; before
-// v2.170 internal/http/hooks/auth_hooks.go). Email or SMS is nil in a body of the other hook.
+// supabaseBody has the fields that are read here of the body that Supabase Auth posts to its hooks
+// Send Email and Send SMS (github.com/supabase/auth, internal/http/hooks/v0hooks and
+// internal/mailer; before v2.170 internal/http/hooks/auth_hooks.go). In the body of one hook, the
+// field of the other (Email or SMS) is nil.
 type supabaseBody struct {
 	Metadata struct { // since v2.187
 		UUID text `json:"uuid"`
@@ -20,7 +21,7 @@ type supabaseBody struct {
 	} `json:"metadata"`
 	User struct {
 		Email    text `json:"email"`
-		NewEmail text `json:"new_email"` // like NewPhone, it may be left from an earlier change that was not confirmed
+		NewEmail text `json:"new_email"` // like NewPhone, it may remain from an earlier change that was not confirmed
 		Phone    text `json:"phone"`
 		NewPhone text `json:"new_phone"`
 		Factors  []struct {
@@ -40,7 +41,7 @@ type supabaseBody struct {
 }
 
 // text is a JSON string without blanks around it, or the digits of a number. null and values of
-// other types are the empty text, so that one odd field does not make the whole body unreadable.
+// other types become the empty text, so that one odd field does not make the whole body unreadable.
 type text string
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -56,7 +57,7 @@ func (t *text) UnmarshalJSON(b []byte) error {
 // ActionSMS is the action of a request of the hook Send SMS, which names none.
 const ActionSMS = "sms"
 
-// Values of email_action_type. The others with a code are signup, recovery, invite, magiclink,
+// Values of email_action_type. Other values with a code are signup, recovery, invite, magiclink,
 // email, email_change_current and reauthentication, each for user.email. Notifications have no
 // code.
 const (
@@ -87,7 +88,7 @@ func parseSupabase(channel recipient.Channel, body []byte) (Request, error) {
 	case r.Action != actionEmailChange && r.Action != actionEmailChangeNew:
 		r.addOrMarkMissing(user.Email, of.Token)
 	default:
-		if user.Email != "" && of.Token != "" && of.TokenNew != "" { // both addresses have to agree, each by a code of its own
+		if user.Email != "" && of.Token != "" && of.TokenNew != "" { // both addresses must confirm the change, each by its own code
 			r.addOrMarkMissing(user.Email, of.Token)
 		}
 		r.addOrMarkMissing(user.NewEmail, cmp.Or(of.TokenNew, of.Token)) // before v2.175 a body may have neither token
@@ -95,10 +96,10 @@ func parseSupabase(channel recipient.Channel, body []byte) (Request, error) {
 	return r, nil
 }
 
-// number returns the phone number for which a text message's code is; empty if it is not known.
-// Before v2.180 the body does not name it. Then it is the user's new number, if there is one, since
-// the body does not distinguish a change from a login. For a second factor it is the one number
-// that all factors have.
+// number returns the phone number that must get a text message's code; empty if it is not known.
+// Before v2.180 the body does not tell it. Then it is the user's new number, if there is one, since
+// the body does not distinguish a change from a login. For a second factor it is the number that
+// all factors have in common.
 func (b supabaseBody) number() (n text) {
 	const mfa = "mfa"
 	switch {

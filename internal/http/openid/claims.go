@@ -30,9 +30,9 @@ const (
 // claimSet has claims about a person by name.
 type claimSet map[string]json.RawMessage
 
-// claims returns the claims of an ID token. If a needed claim is missing, it asks the provider's
-// userinfo endpoint (OpenID Connect Core 1.0, section 5.3): many providers have groups and
-// addresses only there. The ID token's claims take precedence. Error: *Error.
+// claims returns the claims of an ID token. If a needed claim is missing, it requests the
+// provider's userinfo endpoint (OpenID Connect Core 1.0, section 5.3): many providers have groups
+// and addresses only there. The ID token's claims have precedence. Error: *Error.
 func (p *Provider) claims(ctx context.Context, provider *oidc.Provider, id *oidc.IDToken, token *oauth2.Token) (claimSet, error) {
 	var all, more claimSet
 	if id.Claims(&all) != nil {
@@ -53,7 +53,7 @@ func (p *Provider) claims(ctx context.Context, provider *oidc.Provider, id *oidc
 		return nil, &Error{Kind: Unavailable, Why: "userinfo"}
 	}
 	if info.Subject != id.Subject || info.Claims(&more) != nil {
-		return nil, untrustedError("userinfo") // section 5.3.2: it may be another person's
+		return nil, untrustedError("userinfo") // section 5.3.2: the answer may be about another person
 	}
 	if all[emailClaim] != nil && !bytes.Equal(all[emailClaim], more[emailClaim]) {
 		delete(more, verifiedClaim) // of another address
@@ -89,8 +89,8 @@ func (p *Provider) personFromClaims(claims claimSet) (Identity, error) {
 	return Identity{Name: name, RoleValues: textClaims(claims.find(p.settings.RoleClaim))}, nil
 }
 
-// textClaim returns a claim's text; false if it is no printable text of at most maxNameLength bytes
-// without spaces.
+// textClaim returns a claim's text. It returns false if the claim is not a printable text of at
+// most maxNameLength bytes without spaces.
 func textClaim(raw json.RawMessage) (s string, ok bool) {
 	if raw == nil || json.Unmarshal(raw, &s) != nil || s == "" || len(s) > maxNameLength || !utf8.ValidString(s) {
 		return "", false
@@ -98,7 +98,7 @@ func textClaim(raw json.RawMessage) (s string, ok bool) {
 	return s, !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsGraphic(r) || unicode.IsSpace(r) })
 }
 
-// isTrue reports whether a claim is true, or "true" as some providers write it.
+// isTrue reports whether a claim is true, or "true", which some providers write.
 func isTrue(raw json.RawMessage) bool { return string(raw) == `true` || string(raw) == `"true"` }
 
 // textClaims returns a claim's texts, from one text or a list; other values are ignored.

@@ -20,8 +20,9 @@ const (
 	maxResponseSize = 1 << 20
 )
 
-// newClient makes an HTTP client that follows no redirects, since they could leak the client's
-// secret, limits the size of responses, and keeps no idle connections, since logins are rare.
+// newClient makes an HTTP client for a provider. It follows no redirects, since they could leak the
+// client's secret, limits the size of responses, and keeps no idle connections, since logins are
+// rare.
 func newClient() *http.Client {
 	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true, ForceAttemptHTTP2: true}
 	return &http.Client{
@@ -42,8 +43,8 @@ func (s sizeLimitedTransport) RoundTrip(r *http.Request) (*http.Response, error)
 }
 
 // discover returns the provider's metadata, from the cache or, if that is empty or old, from the
-// provider. If the provider fails, it returns old metadata. Error: *Error if there is none, or if
-// ctx ends while it waits for another call.
+// provider. If the provider fails, it returns old metadata. Error: *Error if there is no metadata,
+// or if ctx ends while discover waits for another call.
 func (p *Provider) discover(ctx context.Context) (*metadata, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout) // includes the wait for p.turn
 	defer cancel()
@@ -71,8 +72,8 @@ func (p *Provider) discover(ctx context.Context) (*metadata, error) {
 	return f, nil
 }
 
-// signatureAlgorithms are the accepted signature algorithms: only asymmetric ones, so never "none"
-// or one with a shared secret.
+// signatureAlgorithms are the accepted signature algorithms. They are asymmetric, so "none" and
+// algorithms with a shared secret are excluded.
 var signatureAlgorithms = []string{
 	oidc.RS256, oidc.RS384, oidc.RS512, oidc.ES256, oidc.ES384, oidc.ES512, oidc.PS256, oidc.PS384, oidc.PS512,
 	oidc.EdDSA,
@@ -106,8 +107,8 @@ func (p *Provider) fetchMetadata(ctx context.Context) (*metadata, error) {
 			return nil, untrustedError("address")
 		}
 	}
-	// By default a provider takes the secret in a header (Discovery 1.0, section 3).
-	// Trying both would use up the code.
+	// By default a provider accepts the secret in a header (Discovery 1.0, section 3). To try both
+	// ways would use up the code.
 	endpoint.AuthStyle = oauth2.AuthStyleInHeader
 	if p.settings.ClientSecret == "" || len(more.Methods) > 0 && !slices.Contains(more.Methods, "client_secret_basic") {
 		endpoint.AuthStyle = oauth2.AuthStyleInParams
@@ -125,7 +126,7 @@ func (p *Provider) fetchMetadata(ctx context.Context) (*metadata, error) {
 }
 
 // isHTTPSOrLoopback reports whether address is an https URL, or an http URL of this machine (a
-// loopback address). A URL without a host, or with a user or a fragment, is not.
+// loopback address). For a URL without a host, or with a user or a fragment, it returns false.
 func isHTTPSOrLoopback(address string) bool {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" || u.User != nil || u.Fragment != "" {

@@ -15,8 +15,8 @@ type ErrorKind string
 const (
 	Unavailable ErrorKind = "unavailable" // the provider can't be asked now
 	Refused     ErrorKind = "refused"     // the provider did not log the person in
-	Untrusted   ErrorKind = "untrusted"   // the answer or the token must not be believed, for this attempt at least
-	Nameless    ErrorKind = "nameless"    // the provider has no claim that names the person, or does not vouch for it
+	Untrusted   ErrorKind = "untrusted"   // the answer or the token cannot be trusted, at least in this attempt
+	Nameless    ErrorKind = "nameless"    // the provider has no claim that names the person, or has not verified that claim
 )
 
 // Error says why a login failed. It has no text of the provider.
@@ -36,8 +36,8 @@ var loggableErrors = []string{
 	"temporarily_unavailable",
 }
 
-// exchangeError converts an error of the code exchange. After an error response below 500 the code
-// or the client is not trusted; all other errors are outages.
+// exchangeError converts an error of the code exchange. An error response below 500 means that the
+// code or the client is not trusted. Any other error is an outage.
 func exchangeError(err error) error {
 	answer, ok := errors.AsType[*oauth2.RetrieveError](err)
 	if !ok || answer.Response.StatusCode >= 500 {

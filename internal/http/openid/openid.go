@@ -1,9 +1,9 @@
 // Package openid logs people in through an OpenID Connect provider, with the authorization code
 // flow and PKCE.
 //
-// The console uses it beside passwords: it sends a browser to the URL of Begin, stores the
-// LoginAttempt for that browser, and passes the provider's answer to Finish. A Person is only a
-// name and groups; the console decides what they may do.
+// The console uses it as an alternative to passwords. It sends a browser to the URL of Begin,
+// stores the LoginAttempt for that browser, and passes the provider's answer to Finish. A Person is
+// only a name and groups; the console decides what the person may do.
 //
 // It accepts only claims that the provider's current keys have signed, for this client and this
 // attempt. Texts of the provider are never shown or logged: an Error has fixed words.
@@ -26,12 +26,12 @@ import (
 type Settings struct {
 	Issuer       string // https://…, as the provider writes it
 	ClientID     string
-	ClientSecret string   // empty: a public client, which PKCE alone protects
+	ClientSecret string   // empty: a public client, which only PKCE protects
 	RedirectURL  string   // the exact address that browsers come back to
 	Scopes       []string // "openid" is among them
-	// NameClaim is the claim that names a person; "email" counts only where the provider has
-	// verified it. RoleClaim is a claim whose values may give roles; empty: none is read. A name
-	// with full stops that is no claim leads into objects: "realm_access.roles".
+	// NameClaim is the claim that names a person; "email" counts only if the provider has verified
+	// it. RoleClaim is a claim whose values may give roles; empty: no such claim. If a name with
+	// full stops is no claim, it is a path into objects: "realm_access.roles".
 	NameClaim, RoleClaim string
 }
 
@@ -41,7 +41,7 @@ type Provider struct {
 	client   *http.Client
 	now      func() time.Time
 
-	turn  chan struct{} // lock of known; a channel, so that a login that waits for it can give up
+	turn  chan struct{} // lock of known; a channel, so that a waiting login can give up
 	known *metadata
 }
 
@@ -52,21 +52,21 @@ type metadata struct {
 	provider *oidc.Provider
 	verifier *oidc.IDTokenVerifier
 	jwks     string
-	tellsIss bool // the provider names itself in each answer (RFC 9207)
+	tellsIss bool // each answer of the provider has its issuer (RFC 9207)
 }
 
 // metadataLife is how long the metadata are cached. Keys are fetched again whenever a token names
 // an unknown one.
 const metadataLife = time.Hour
 
-// New makes a Provider. It connects only at the first login, so the process starts even if the
+// New makes a Provider. It connects only at the first login, so the process can start even if the
 // provider is unavailable.
 func New(s Settings, now func() time.Time) *Provider {
 	return &Provider{settings: s, client: newClient(), now: now, turn: make(chan struct{}, 1)}
 }
 
-// LoginAttempt has the secrets of one login attempt. Keep it secret, bound to one browser, and use
-// it once.
+// LoginAttempt has the secrets of one login attempt. Keep it secret, bind it to one browser, and
+// use it only once.
 type LoginAttempt struct {
 	State    string `json:"s"`
 	Nonce    string `json:"n"`
@@ -89,8 +89,8 @@ func (p *Provider) Begin(ctx context.Context) (authURL string, attempt LoginAtte
 	return f.config.AuthCodeURL(a.State, oidc.Nonce(a.Nonce), oauth2.S256ChallengeOption(a.Verifier)), a, nil
 }
 
-// Finish checks the answer with which the browser came back, exchanges its code for an ID token,
-// and verifies that. Error: *Error; the login has failed.
+// Finish checks the answer that the browser brought back, exchanges the answer's code for an ID
+// token, and verifies the token. Error: *Error; the login has failed.
 func (p *Provider) Finish(ctx context.Context, a LoginAttempt, answer url.Values) (Identity, error) {
 	f, err := p.discover(ctx)
 	if err != nil {
@@ -123,21 +123,21 @@ func (p *Provider) Finish(ctx context.Context, a LoginAttempt, answer url.Values
 	return p.personFromClaims(claims)
 }
 
-// authorizationCode returns the authorization code of an answer. It first checks that the answer
-// belongs to the attempt, also for an error answer, so that others cannot end the attempt.
+// authorizationCode returns the authorization code of an answer. It first checks that the answer,
+// even an error answer, belongs to the attempt, so that other people cannot end the attempt.
 func (m *metadata) authorizationCode(issuer string, a LoginAttempt, answer url.Values) (string, error) {
 	if a.State == "" || !givenOnce(answer, "state") ||
 		subtle.ConstantTimeCompare([]byte(answer.Get("state")), []byte(a.State)) != 1 {
 		return "", untrustedError("state")
 	}
-	// A code of another provider must not be sent to this one (RFC 9207 section 2.4).
+	// Never send a code of another provider to this provider (RFC 9207 section 2.4).
 	if answer.Has("iss") && answer.Get("iss") != issuer || m.tellsIss && !givenOnce(answer, "iss") {
 		return "", untrustedError("other_issuer")
 	}
 	if answer.Has("error") {
 		why := answer.Get("error")
 		if !slices.Contains(loggableErrors, why) {
-			why = "" // it could be any text, and the provider's texts are not logged
+			why = "" // the error could be any text, and texts of the provider are not logged
 		}
 		return "", &Error{Kind: Refused, Why: why}
 	}

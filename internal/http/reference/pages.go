@@ -15,8 +15,8 @@ import (
 	"sendcode/docs"
 )
 
-// page is a document of docs/. /docs/<Name> has its Markdown, for programs, and the same address
-// without .md a page.
+// page is a document of docs/. At /docs/<Name> the Markdown is served, for programs; at the same
+// address without .md, a page.
 type page struct {
 	Name   string // operations.md
 	Title  string
@@ -48,7 +48,7 @@ func renderMarkdown(text string) (template.HTML, error) {
 	return template.HTML(b.String()), err
 }
 
-// makeBody renders the document as HTML, in which each title leads to itself.
+// makeBody renders the document as HTML. Each title is a link to itself.
 func (p *page) makeBody() error {
 	rendered, err := renderMarkdown(p.text)
 	body := htmlTitle.ReplaceAllStringFunc(string(rendered), func(found string) string {
@@ -57,7 +57,7 @@ func (p *page) makeBody() error {
 		p.Titles = append(p.Titles, title{titleID(text), text})
 		return fmt.Sprintf(`<%s id="%s"><a href="#%[2]s">%s</a></h`, parts[1], titleID(text), parts[2])
 	})
-	body = strings.ReplaceAll(body, "<th></th>", "<td></td>") // a table without words in its head
+	body = strings.ReplaceAll(body, "<th></th>", "<td></td>") // a table whose head has no words
 	p.Body = template.HTML(documentLink.ReplaceAllString(body, `href="/docs/$1`))
 	return err
 }
@@ -67,8 +67,8 @@ func titleID(text string) string {
 	return notInID.ReplaceAllString(strings.ToLower(strings.ReplaceAll(text, " ", "-")), "")
 }
 
-// pages returns the documents, in the order of their names. A link to a file that is not served
-// becomes plain text; pictures are left out.
+// pages returns the documents, sorted by name. A link to a file that is not served becomes plain
+// text; pictures are left out.
 func pages() ([]page, error) {
 	names, err := fs.Glob(docs.Pages, "*.md")
 	if err != nil {
@@ -92,9 +92,9 @@ func pages() ([]page, error) {
 	return all, nil
 }
 
-// servedLink returns a link of a document as it is served. A link to another site or within the
-// document stays. A link to a file gets the address that serves the file, or becomes its text if
-// the service does not serve it.
+// servedLink returns a link of a document in its served form. A link to another site or within the
+// document stays. A link to a file gets the address at which the file is served; if the file is not
+// served, it becomes plain text.
 func servedLink(text string) string {
 	parts := link.FindStringSubmatch(text)
 	label, target, fragment := parts[1], parts[2], parts[3]

@@ -1,6 +1,6 @@
 // Package reference serves the specification of the HTTP API (docs/openapi.yaml) as a page, at
-// /docs, and the documents of docs/ beside it, for people and programs. Package server serves the
-// page of each problem.
+// /docs. It also serves the documents of docs/ there, for people and programs. Package server
+// serves the page of each problem.
 package reference
 
 import (
@@ -40,12 +40,12 @@ func Register(e *echo.Echo) {
 	e.GET("/docs", serve)
 	e.GET("/docs/:name", serve)
 	e.GET("/llms.txt", serve)
-	// A problem's type is /problems/<slug>. Without the slug, the URL leads to the list of all
+	// A problem's type is /problems/<slug>. The URL without a slug redirects to the list of all
 	// problems.
 	e.GET("/problems", func(c echo.Context) error { return c.Redirect(http.StatusFound, "/docs#problems") })
 }
 
-// render returns what is served, by path.
+// render returns the files to serve, by path.
 func render() (map[string]*web.File, error) {
 	all, err := pages()
 	if err != nil {

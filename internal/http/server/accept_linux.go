@@ -13,11 +13,12 @@ import (
 var endAcceptingTimeout = time.Second
 
 // EndAccepting stops listening on a port without refusing connections that the kernel has already
-// made. It waits, at most a second, until all of them are accepted. Closing the port would reset
-// them: a proxy that does not ask /readyz, such as nginx, has already sent its request on one, and
-// would answer 502. A refused connection is harmless, since the proxy then tries another replica. A
-// handshake that is under way is still reset. A InheritedListener stays open, and connections wait
-// in it for the next process. ended reports whether Accept fails from now on.
+// made. It waits, at most a second, until all such connections are accepted. If the port were
+// closed, they would be reset: a proxy that does not ask /readyz, such as nginx, may have sent its
+// request on such a connection, and would answer 502. To refuse a later connection is harmless,
+// since the proxy then tries another replica. A handshake that is under way is still reset. An
+// InheritedListener stays open, and its connections wait for the next process. ended reports
+// whether Accept fails from now on.
 func EndAccepting(l net.Listener) (ended bool) {
 	if passed, ok := l.(InheritedListener); ok {
 		return passed.endAccepting()
@@ -42,7 +43,7 @@ func EndAccepting(l net.Listener) (ended bool) {
 	return ended
 }
 
-// MaxDescriptors returns how many files and connections this process may have open; 0: not known.
+// MaxDescriptors returns how many files and connections this process may have open; 0: unknown.
 func MaxDescriptors() int {
 	var limit unix.Rlimit
 	_ = unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) // fails never for the own process

@@ -13,15 +13,16 @@ import (
 )
 
 // Bounds of bodies in memory, in bytes. Anyone may open connections and send most of a large body
-// on each; signatures of a body can be verified only once it is whole.
+// on each. A body's signature can be verified only when the body is complete.
 const (
 	uncountedBody    = 4 << 10 // the beginning of each body is not counted: requests for codes are shorter
 	maxBodies        = 8 << 20 // of all requests of this process
 	maxNetworkBodies = maxBodies / 2
 )
 
-// bodyMemory bounds the bytes of bodies that a process has in memory, from when they are read until
-// their requests are answered. A network, a /24 or /48, has half of it. Safe for concurrent use.
+// bodyMemory bounds the bytes of bodies in a process's memory. A body counts from when it is read
+// until its request is answered. A network, a /24 or /48, has half of the bytes. Safe for
+// concurrent use.
 type bodyMemory struct {
 	logger *slog.Logger
 
@@ -31,7 +32,8 @@ type bodyMemory struct {
 	lines    logs.Throttle
 }
 
-// Bound is middleware that ends the reading of a body with a 503 where it would exceed the bounds.
+// Bound is middleware that ends the reading of a body with a 503 if the body would exceed the
+// bounds.
 func (m *bodyMemory) Bound(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		r := c.Request()
@@ -46,7 +48,7 @@ func (m *bodyMemory) Bound(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// take counts n more bytes of a network's bodies, or reports that there is no room for them.
+// take counts n more bytes of a network's bodies. If there is no room for them, it returns false.
 func (m *bodyMemory) take(network netip.Prefix, n int) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -99,7 +101,7 @@ func (b *boundBody) release() {
 	}
 }
 
-// errBodiesFull is the 503 of a request whose body has no room.
+// errBodiesFull is the 503 for a request whose body has no room.
 var errBodiesFull = func() *Problem {
 	p := unavailableProblem("Too many large bodies are being read. Nothing was done.", unavailableWait)
 	p.closes = true

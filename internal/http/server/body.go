@@ -21,8 +21,7 @@ import (
 
 // ReadJSON decodes the body, one JSON object, into v. Names are case-sensitive. Error: a *Problem
 // for another media type or encoding, a content coding, unknown or duplicate names, wrong types, or
-// data after the object, with the position if there is one; or echo's error for a body that is too
-// large.
+// data after the object, with the position if there is one; or echo's error for too large a body.
 func ReadJSON(c echo.Context, v any) error {
 	media, parameters, err := mime.ParseMediaType(c.Request().Header.Get(echo.HeaderContentType))
 	if err != nil && !errors.Is(err, mime.ErrInvalidMediaParameter) || media != echo.MIMEApplicationJSON {
@@ -44,7 +43,7 @@ func ReadJSON(c echo.Context, v any) error {
 	}
 	if err := json.Unmarshal(body, v, json.RejectUnknownMembers(true)); err != nil {
 		var value jsontext.Value
-		if syntax := json.Unmarshal(body, &value); syntax != nil { // it may follow a field of a wrong type
+		if syntax := json.Unmarshal(body, &value); syntax != nil { // a syntax error may follow a field of a wrong type
 			err = syntax
 		}
 		return jsonErrorProblem(err, body)
@@ -52,10 +51,10 @@ func ReadJSON(c echo.Context, v any) error {
 	return nil
 }
 
-// refuseEncoding returns a 415 that names the encoding of a body that is not UTF-8. A charset has
-// no effect on JSON, which is UTF-8 (RFC 8259, sections 8.1 and 11): it only says what other bytes
-// may be. JSON in UTF-16 or UTF-32 has a zero among its first two bytes (RFC 4627 section 3), or a
-// byte order mark.
+// refuseEncoding returns a 415 that names the encoding of a body, if that is not UTF-8. A charset
+// has no effect on JSON, which is UTF-8 (RFC 8259, sections 8.1 and 11). It only says what the
+// encoding may be if the bytes are not UTF-8. JSON in UTF-16 or UTF-32 has a zero among its first
+// two bytes (RFC 4627 section 3), or a byte order mark.
 func refuseEncoding(charset string, body []byte) error {
 	start := string(body[:min(2, len(body))])
 	switch {
@@ -76,7 +75,7 @@ func RefuseCoding(r *http.Request) error {
 	return nil
 }
 
-// readBody reads the whole body. Its buffer begins with Content-Length bytes, at most
+// readBody reads the whole body. Its buffer begins with the size of Content-Length, at most
 // uncountedBody, and grows as bytes arrive.
 func readBody(r *http.Request) ([]byte, error) {
 	size := max(0, min(r.ContentLength, uncountedBody))
@@ -85,8 +84,8 @@ func readBody(r *http.Request) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// UnreadableBodyProblem returns the problem of a body that could not be read: echo's 413 if it is
-// too large, the 503 of a stop, else a 400.
+// UnreadableBodyProblem returns the problem of a body that could not be read: echo's 413 for too
+// large a body, the 503 of a stop, otherwise a 400.
 func UnreadableBodyProblem(err error) error {
 	_, limit := errors.AsType[*echo.HTTPError](err)
 	if _, known := errors.AsType[*Problem](err); known || limit {
@@ -96,11 +95,11 @@ func UnreadableBodyProblem(err error) error {
 }
 
 // unquoted matches a body that begins with a single quote, or with an object whose first name has
-// no double quotes: it was written for another shell.
+// no double quotes. Such a body was written for another shell.
 var unquoted = regexp.MustCompile(`^\s*(['‘’“”^]|"?\{\s*[\w\\'‘’“”^])`)
 
-// malformedJSONProblem returns the problem of a body that is not one JSON object. Reading stopped
-// at the byte at; the detail names its line and column.
+// malformedJSONProblem returns the problem of a body that is not one JSON object. at is the byte at
+// which reading stopped; the detail names its line and column.
 func malformedJSONProblem(detail string, body []byte, at int64) error {
 	line, column := lineAndColumn(body, at)
 	all := fmt.Sprintf("%s (line %d, column %d).", detail, line, column)
@@ -110,8 +109,8 @@ func malformedJSONProblem(detail string, body []byte, at int64) error {
 	return &Problem{Kind: MalformedJSON, Detail: all, Extra: withPositionMembers(body, at, nil)}
 }
 
-// withPositionMembers returns the members with those for the position at in the body added:
-// position in bytes from 0, line and column from 1. Columns count characters.
+// withPositionMembers returns members with the position at in the body added: position in bytes
+// from 0, line and column from 1. Columns count characters.
 func withPositionMembers(body []byte, at int64, members map[string]any) map[string]any {
 	line, column := lineAndColumn(body, at)
 	all := map[string]any{"position": at, "line": line, "column": column}
@@ -176,7 +175,7 @@ func jsonTypeName(t reflect.Type) string {
 	return "a " + t.Kind().String()
 }
 
-// truncateName cuts a name from a request to 64 characters, so that a response does not repeat a
+// truncateName cuts a name from a request after 64 characters, so that a response does not repeat a
 // long text.
 func truncateName(name string) string {
 	if r := []rune(name); len(r) > 64 {

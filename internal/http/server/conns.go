@@ -18,19 +18,19 @@ import (
 	"sendcode/internal/base/panics"
 )
 
-// InheritedListener is a port that another process has opened and keeps open, such as systemd. The
-// end of accepting must not change the port: shutdown(2) would close it for all.
+// InheritedListener is a port that another process, such as systemd, has opened and keeps open.
+// When accepting ends, the port must stay as it is: shutdown(2) would close it for all processes.
 type InheritedListener struct{ *net.TCPListener }
 
 func (i InheritedListener) endAccepting() (ended bool) { return i.SetDeadline(time.Unix(1, 0)) == nil }
 
-// ConnTracker are the accepted connections of a process. They bound what a stop waits for, and how
-// many connections wait for their client. Make it by NewConnTracker.
+// ConnTracker has the accepted connections of a process. It bounds how long a stop waits for them,
+// and how many connections wait for their client. Make it by NewConnTracker.
 type ConnTracker struct {
-	UnreadWait time.Duration // the longest time for which End and later writes wait for a client; set it before use
+	UnreadWait time.Duration // the longest time for which End, and writes after it, wait for a client; set it before use
 
-	max     int            // most that wait for their client; 0: any number
-	proxies []netip.Prefix // proxies: their connections are not counted, and not closed because of max
+	max     int            // most connections that may wait for their client; 0: any number
+	proxies []netip.Prefix // connections of these proxies are not counted, and not closed because of max
 	logger  *slog.Logger
 	lines   logs.Throttle
 
@@ -42,9 +42,9 @@ type ConnTracker struct {
 	turns  int // connections that ever were in a queue
 }
 
-// NewConnTracker returns an empty set. Of more than max connections that wait for their client it
-// closes the one that waits longest of the /24 or /48 that has most, never one of these proxies,
-// and logs it at most once a minute. 0 for max means any number.
+// NewConnTracker returns an empty ConnTracker. When more than maxWaiting connections wait for their
+// client, it closes one: the longest waiting connection of the /24 or /48 that has most. It never
+// closes one of a proxy. It logs this at most once a minute. 0 for maxWaiting means any number.
 func NewConnTracker(maxWaiting int, proxies []netip.Prefix, logger *slog.Logger) *ConnTracker {
 	return &ConnTracker{
 		UnreadWait: DefaultUnreadWait, max: maxWaiting, proxies: proxies, logger: logger,
@@ -52,16 +52,16 @@ func NewConnTracker(maxWaiting int, proxies []netip.Prefix, logger *slog.Logger)
 	}
 }
 
-// conn is an accepted connection. Only what follows blocked changes, and the set's lock guards it.
+// conn is an accepted connection. The lock of set guards the fields after blocked.
 type conn struct {
 	*net.TCPConn
 	set     *ConnTracker
 	network netip.Prefix  // /24 or /48; zero of a proxy
 	passed  bool          // of a InheritedListener
-	blocked time.Duration // sum of Write's times while the process stops; Write's alone
+	blocked time.Duration // how long writes were blocked while the process stops; only Write uses it
 
-	answering bool          // a request's head has been read, and its answer is not written
-	body      *unreadBody   // of this request; nil once it was read
+	answering bool          // the head of a request has been read, and its answer is not yet written
+	body      *unreadBody   // body of this request; nil when it has been read
 	idle      bool          // has answered a request, and none has begun since
 	place     *list.Element // in the network's queue; nil: none
 	turn      int           // of place: a lower one waits longer
@@ -78,8 +78,8 @@ func (c *conn) Write(p []byte) (int, error) {
 	return c.TCPConn.Write(p)
 }
 
-// Listener returns l with its connections in the set, for an http.Server whose ConnState is
-// Changed. Accept errors are logged, at most once a minute.
+// Listener returns l, with its connections added to the ConnTracker. It is for an http.Server whose
+// ConnState is Changed. Accept errors are logged, at most once a minute.
 func (ct *ConnTracker) Listener(l net.Listener) net.Listener { return connListener{l, ct} }
 
 type connListener struct {
@@ -109,7 +109,7 @@ func (l connListener) Accept() (net.Conn, error) {
 
 // Changed implements http.Server's ConnState.
 func (ct *ConnTracker) Changed(accepted net.Conn, state http.ConnState) {
-	defer panics.Recover(panics.Request) // since net/http calls it outside of requests too
+	defer panics.Recover(panics.Request) // since net/http also calls it outside of requests
 	c := accepted.(*conn)
 	ct.mu.Lock()
 	defer ct.mu.Unlock()
@@ -130,7 +130,7 @@ func (ct *ConnTracker) Changed(accepted net.Conn, state http.ConnState) {
 }
 
 // TrackRequestRead is middleware that notes that a request's head has been read, and when its body
-// is.
+// has been read.
 func (ct *ConnTracker) TrackRequestRead(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := r.Context().Value(connKey{}).(*conn)
@@ -138,7 +138,7 @@ func (ct *ConnTracker) TrackRequestRead(next http.Handler) http.Handler {
 		c.answering = true
 		if r.Body != http.NoBody {
 			c.body = &unreadBody{r.Body, c, false}
-			r = r.WithContext(r.Context()) // a copy: by the type of its own request's body, net/http treats a refusal
+			r = r.WithContext(r.Context()) // a copy: net/http refuses by the type of the body in its own request
 			r.Body = c.body
 		}
 		ct.update(c)
@@ -154,8 +154,8 @@ func (ct *ConnTracker) TrackRequestRead(next http.Handler) http.Handler {
 // waits reports whether the connection waits for its client.
 func (c *conn) waits() bool { return c.set.open[c] && (!c.answering || c.body != nil) }
 
-// update puts a connection in and out of its queue. If the queues are too long, it closes the first
-// of the longest. Call it with the lock.
+// update adds a connection to its queue, or removes it. If the queues are too long, it closes the
+// first connection of the longest queue. The caller must hold the lock.
 func (ct *ConnTracker) update(c *conn) {
 	waits, queue := c.waits(), ct.queues[c.network]
 	switch {
@@ -190,7 +190,7 @@ func (ct *ConnTracker) update(c *conn) {
 	}
 }
 
-// end closes a connection on which no request is read. Call it with the lock.
+// end closes a connection from which no request is being read. The caller must hold the lock.
 func (c *conn) end() {
 	delete(c.set.open, c)
 	_ = c.Close()
@@ -201,11 +201,11 @@ func (c *conn) end() {
 // open connection, for a body, and for a client that does not take an answer.
 const DefaultUnreadWait = time.Second
 
-// End waits, at most s.UnreadWait, until each request that clients have begun is read. It waits for
-// a connection without a request if it is new, or idle and of an InheritedListener:
-// http.Server.Shutdown would close a connection on which a request already arrives. Then End closes
-// all connections without a request, and lets reads of unread bodies fail: those requests get 503.
-// Call it once accepting has ended.
+// End waits, at most UnreadWait, until each request that clients have begun is read. It also waits
+// for a connection without a request if the connection is new, or idle and of an InheritedListener:
+// http.Server.Shutdown would close it although a request already arrives. Then End closes all
+// connections without a request, and lets reads of unread bodies fail: those requests get 503. Call
+// it when accepting has ended.
 func (ct *ConnTracker) End() {
 	for until := time.Now().Add(ct.UnreadWait); ct.unread() > 0 && time.Now().Before(until); <-time.After(10 * time.Millisecond) {
 	}
@@ -246,15 +246,15 @@ type unreadBody struct {
 	cut  bool // by ConnTracker.End
 }
 
-// errUnread is the 503 of a request whose body had not arrived when the process stopped.
+// errUnread is the 503 for a request whose body had not arrived when the process stopped.
 var errUnread = func() *Problem {
 	p := unavailableProblem("The service stops, and this request's body had not arrived. Nothing was done.", unavailableWait)
 	p.closes = true
 	return p
 }()
 
-// Read implements io.Reader. The end of the read deadline would cancel a request whose body has
-// just been read, so this request gets errUnread too.
+// Read implements io.Reader. The end of the read deadline would also cancel a request whose body
+// has just been read completely, so such a request gets errUnread, too.
 func (b *unreadBody) Read(p []byte) (n int, err error) {
 	n, err = b.ReadCloser.Read(p)
 	s := b.conn.set

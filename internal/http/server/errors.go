@@ -20,8 +20,8 @@ func invalidFieldProblem(field, reason, detail string) *Problem {
 }
 
 // errorTable maps errors to problems: the first function that does not return nil decides. An error
-// without a match becomes a 500, and is logged. Package console shows some of these errors as pages
-// of its own.
+// without a match becomes a 500 and is logged. Package console shows some of these errors as its
+// own pages.
 var errorTable = []func(error) *Problem{
 	mapErrorType(func(e *fault.InvalidError) *Problem { return invalidFieldProblem(e.Field, e.Reason, e.Detail) }),
 	mapErrorType(func(e *verification.FailedCheckLimitError) *Problem {

@@ -67,9 +67,9 @@ func isTrustedProxy(proxies []netip.Prefix, addr netip.Addr) bool {
 const forwardingWarnInterval, trustedWarnInterval = time.Hour, time.Minute
 
 // warnOfForwarding is middleware that warns of a proxy whose clients all count as one address. Such
-// a proxy is a peer outside proxies that sends forwarding headers, or a trusted proxy that does not
-// send X-Forwarded-For. The warning names the peer only if its address is private, since a public
-// address may be a person's.
+// a proxy is a peer outside of proxies that sends forwarding headers, or a trusted proxy that does
+// not send X-Forwarded-For. The warning names the peer only if its address is private, since a
+// public address may be a person's.
 func warnOfForwarding(proxies []netip.Prefix, logger *slog.Logger, now func() time.Time) echo.MiddlewareFunc {
 	lines, trustedLines := logs.Throttle{Every: forwardingWarnInterval}, logs.Throttle{Every: trustedWarnInterval}
 	warn := func(lines *logs.Throttle, peer netip.Addr, header, text string) {
@@ -105,8 +105,9 @@ func warnOfForwarding(proxies []netip.Prefix, logger *slog.Logger, now func() ti
 	}
 }
 
-// ClientIP returns the client's address for the rules on addresses: the peer's, or the one that a
-// trusted proxy tells. It is the zero Addr if there is none, as on a Unix socket.
+// ClientIP returns the client's address for the rules on addresses. It is the address of the peer,
+// or the address in the header of a trusted proxy. It is the zero Addr if there is none, as on a
+// Unix socket.
 func ClientIP(c echo.Context) netip.Addr {
 	ip, err := netip.ParseAddr(c.RealIP())
 	if err != nil {
@@ -116,7 +117,7 @@ func ClientIP(c echo.Context) netip.Addr {
 }
 
 // forwardedHeaders are the headers that proxies and content delivery networks add to requests,
-// beside those of forwardedPrefix. The first two are for any proxy.
+// without those that begin with forwardedPrefix. The first two are used by any proxy.
 var forwardedHeaders = []string{
 	echo.HeaderXForwardedFor, "Forwarded", "X-Real-Ip", "X-Client-Ip", "X-Cluster-Client-Ip", "True-Client-Ip", "Cf-Connecting-Ip",
 	"Fastly-Client-Ip", "X-Envoy-External-Address", "Via", "Cdn-Loop", "X-Amzn-Trace-Id",
@@ -124,8 +125,8 @@ var forwardedHeaders = []string{
 
 const forwardedPrefix = "X-Forwarded-"
 
-// ForwardingHeader returns the name of a header by which a proxy tells that it passed a request on:
-// X-Forwarded-For, if that is there; "" if there is none.
+// ForwardingHeader returns the name of a header that shows that a proxy passed the request on:
+// X-Forwarded-For, if the request has it, otherwise another one; "" if there is none.
 func ForwardingHeader(h http.Header) string {
 	for _, name := range forwardedHeaders {
 		if _, ok := h[name]; ok {
@@ -140,23 +141,24 @@ func ForwardingHeader(h http.Header) string {
 	return ""
 }
 
-// isForwarded reports whether a request came through a proxy: it has a forwarding header, or is
-// HTTP/1.0, which old versions of nginx speak to the servers behind them. A proxy that adds no
+// isForwarded reports whether a request came through a proxy. The request has a forwarding header,
+// or is HTTP/1.0, which old versions of nginx use to the servers behind them. A proxy that adds no
 // header is not recognized.
 func isForwarded(r *http.Request) bool {
 	return ForwardingHeader(r.Header) != "" || !r.ProtoAtLeast(1, 1)
 }
 
-// IsLocal reports whether a request came straight from a program on this machine: its peer is
-// loopback, and it has no headers of a proxy. Its Host must be loopback too, so that another site
-// cannot point its own name here. This is a guess: a proxy on this machine that adds no header can
-// pass on a client's loopback Host. So IsLocal must never be the only lock.
+// IsLocal reports whether a request came directly from a program on this machine: its peer is
+// loopback, and it has no headers of a proxy. Its Host must be loopback, too, so that another site
+// cannot let its own name resolve to this machine. This is a guess: a proxy on this machine that
+// adds no header may pass on a client's loopback Host. So IsLocal must never be the only
+// protection.
 func IsLocal(r *http.Request) bool {
 	peer, ok := ParseHop(r.RemoteAddr)
 	return ok && peer.IsLoopback() && loopback.IsHost((&url.URL{Host: r.Host}).Hostname()) && !isForwarded(r)
 }
 
-// RequireLocal is middleware that answers 403 to requests that do not come straight from a program
+// RequireLocal is middleware that answers 403 to requests that do not come directly from a program
 // on this machine.
 func RequireLocal(next echo.HandlerFunc) echo.HandlerFunc { return refuseUnless(IsLocal, next) }
 

@@ -15,9 +15,9 @@ import (
 	"sendcode/internal/base/texts"
 )
 
-// HealthReason is the error of a health check. Its word is stable, and "ready."+Word is the key of
-// its sentence in package texts. /readyz, the console and the alerts show that sentence; it has no
-// paths and no secrets.
+// HealthReason is the error of a health check. Its Word is stable, and "ready."+Word is the key of
+// its sentence in package texts. /readyz, the console and the alerts show that sentence, which has
+// no paths and no secrets.
 type HealthReason struct {
 	Part    string // the part that fails: database, clock, keys, redis, mail, sms or sends
 	Word    string
@@ -25,7 +25,7 @@ type HealthReason struct {
 	Also    string   // word of a second sentence to show; empty: none
 	Unready bool     // /readyz is 503: another replica can answer better
 	Err     error
-	Since   time.Time // start of the present series of failures; Health sets it
+	Since   time.Time // start of the current series of failures; Health sets it
 }
 
 // Text returns the sentence for a reader.
@@ -42,7 +42,8 @@ func (r *HealthReason) Error() string { return r.Word + ": " + r.Err.Error() }
 // Unwrap returns the dependency's error.
 func (r *HealthReason) Unwrap() error { return r.Err }
 
-// HealthCheck returns why a part is away or slow, or nil if it works. It must return soon.
+// HealthCheck returns why a part of the service is away or slow; nil if it works. It must return
+// soon.
 type HealthCheck func(context.Context) *HealthReason
 
 // Health answers /livez, which checks nothing, and /readyz. The zero value is starting.
@@ -54,12 +55,12 @@ type Health struct {
 	since map[string]time.Time // start of the present failures, by word
 }
 
-// MarkStarted ends the 503 of /readyz. From now on /readyz runs these checks: if one fails it
-// answers "degraded", or 503 if the HealthReason is Unready.
+// MarkStarted ends the 503 of /readyz. From now on /readyz runs these checks. If a check fails,
+// /readyz answers "degraded", or 503 if the HealthReason is Unready.
 func (h *Health) MarkStarted(checks ...HealthCheck) { h.checks.Store(&checks) }
 
-// EndConnectionsWhenStopping is middleware that, while the server stops, ends the connection with
-// each answer, so that proxies do not reuse it.
+// EndConnectionsWhenStopping is middleware that closes the connection after each answer while the
+// server stops, so that proxies do not reuse it.
 func (h *Health) EndConnectionsWhenStopping(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if h.stopping.Load() {

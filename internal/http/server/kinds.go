@@ -7,13 +7,13 @@ import (
 	"sendcode/quota/quotahttp"
 )
 
-// ProblemKind is one kind of problem, explained at /problems/<slug>. Its slug, the last segment of
-// a problem's type, is part of the API: clients compare it.
+// ProblemKind is one kind of problem, which is explained at /problems/<slug>. Its slug, the last
+// segment of a problem's type, is part of the API, since clients compare it.
 type ProblemKind struct {
 	Slug   string
 	Status int
 	Title  string
-	Cause  string // detail of a problem without its own detail
+	Cause  string // detail of a problem that has no detail of its own
 	Remedy string // for the developer of the caller
 	Say    string // what to show a person
 }
@@ -32,8 +32,8 @@ func registerProblemKind(k ProblemKind) ProblemKind {
 // ourFaultMessage is what to show a person after a mistake of the caller or of the service.
 const ourFaultMessage = "Something went wrong on our side. Please try again later."
 
-// The kinds of problems: the only list of them. docs/openapi.yaml names the slugs, and package
-// texts has titles and details in other languages; tests compare all three.
+// The kinds of problems. There is no other list of them: docs/openapi.yaml names the slugs, and
+// package texts has titles and details in other languages; tests compare all three.
 var (
 	MalformedJSON = registerProblemKind(ProblemKind{
 		Slug: "malformed-json", Status: http.StatusBadRequest, Title: "Not valid JSON",

@@ -8,10 +8,10 @@ import (
 
 var crossOriginProtection = http.NewCrossOriginProtection()
 
-// RequireSameOrigin is middleware that answers 403 to a request that may change something if
-// another site made the browser send it, or if it has neither Origin nor Sec-Fetch-Site. Browsers
-// send Origin with every post, and since 2023 also Sec-Fetch-Site. A request with a bearer token
-// needs no such header, since no other site can make a browser add the token.
+// RequireSameOrigin is middleware for requests that may change something. It answers 403 if another
+// site made the browser send the request, or if the request has neither Origin nor Sec-Fetch-Site.
+// Browsers send Origin with every post, and since 2023 also Sec-Fetch-Site. A request with a bearer
+// token needs no such header, since no other site can make a browser add the token.
 func RequireSameOrigin(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		r := c.Request()

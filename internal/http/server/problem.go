@@ -28,24 +28,25 @@ import (
 // handlers can return it.
 type Problem struct {
 	Kind ProblemKind
-	// an English sentence for the developer, without values from the request; {wait} in it stands
-	// for the wait, the name of a member for its value; "" stands for the kind's cause
+	// an English sentence for the developer, without values from the request. In it, {wait} is
+	// replaced by the wait, and the name of a member by the member's value; "" means the kind's
+	// cause
 	Detail string
 	Wait   time.Duration  // until the request may be repeated; 0: the status decides, see wait
 	Extra  map[string]any // further members, such as field, position, quota
 	// Variant chooses the detail in other languages if the kind has several: it is the part of the
-	// text's key after the slug. If it is empty, the member reason is that part, if there is one.
+	// text's key after the slug. Empty: that part is the member reason, if there is one.
 	Variant string
 	closes  bool // the connection ends with the answer
 
-	base    string // address of the service; the problem's type begins with it
-	request string // ID of the request that it answers
+	base    string // address of the service, with which the problem's type begins
+	request string // ID of the request that this problem answers
 }
 
 func (p *Problem) Error() string { return "problem: " + p.Kind.Slug }
 
-// wait returns the wait that the answer tells: a 429 tells at least one second, and a 503
-// unavailableWait if it has none of its own.
+// wait returns the wait in the answer: of a 429 at least one second; of a 503 without a wait of its
+// own, unavailableWait.
 func (p *Problem) wait() time.Duration {
 	switch p.Kind.Status {
 	case http.StatusTooManyRequests:
@@ -56,8 +57,8 @@ func (p *Problem) wait() time.Duration {
 	return p.Wait
 }
 
-// MarshalJSON writes Extra as members of the problem object itself, as RFC 9457 section 3.2
-// requires of extensions. The member retry_after of a 429 is the wait.
+// MarshalJSON writes Extra as members of the problem object itself: RFC 9457 section 3.2 requires
+// that of extensions. The member retry_after of a 429 is the wait.
 func (p *Problem) MarshalJSON() ([]byte, error) {
 	members := map[string]any{}
 	maps.Copy(members, p.Extra)
@@ -109,16 +110,16 @@ func writeProblem(c echo.Context, p *Problem, base string) error {
 	h.Add("Vary", "Accept-Language")
 	answer := p.in(words)
 	answer.base, answer.request = base, logs.RequestID(c.Request().Context())
-	body, err := answer.MarshalJSON() // json.Marshal would read and copy it once more
+	body, err := answer.MarshalJSON() // json.Marshal would read and copy the JSON once more
 	if err != nil {
 		return err
 	}
 	return c.Blob(p.Kind.Status, "application/problem+json", body)
 }
 
-// in returns the problem in a language, with values for names in braces, such as {blocked_by};
-// {wait} is the wait in words. In languages other than English, a problem's own detail is replaced
-// by the text for its slug or reason.
+// in returns the problem in a language. Names in braces, such as {blocked_by}, are replaced by
+// values; {wait} is the wait in words. In languages other than English, a problem's own detail is
+// replaced by the text for its slug or reason.
 func (p *Problem) in(words texts.Words) *Problem {
 	reason, _ := p.Extra["reason"].(string)
 	reason = cmp.Or(p.Variant, reason)
@@ -153,7 +154,7 @@ func (p *Problem) in(words texts.Words) *Problem {
 // InEnglish returns the detail in English, with the wait: "42 s", "23 h 10 min".
 func (p *Problem) InEnglish() string { return p.in(texts.PageLanguages()[0]).Detail }
 
-// unavailableWait is the Retry-After of a 503 that has none of its own: a limiter that failed is
+// unavailableWait is the Retry-After of a 503 that has no wait of its own: a limiter that failed is
 // tried again after one second.
 const unavailableWait = 2 * time.Second
 
@@ -181,7 +182,7 @@ func wantsHTML(c echo.Context) bool {
 
 // LogFailure logs an error of the service itself: a 500, or a 503 because the database or the
 // limiter failed. It does not log an error after the client disconnected, which cancels the
-// context; a fault.Kind without a cause; or a request that was refused on purpose.
+// context, nor a fault.Kind without a cause, nor a request that was refused on purpose.
 func LogFailure(ctx context.Context, logger *slog.Logger, err error) {
 	if _, overloaded := errors.AsType[*admission.OverloadedError](err); overloaded { // thousands a second
 		return
@@ -199,7 +200,8 @@ func LogFailure(ctx context.Context, logger *slog.Logger, err error) {
 	}
 }
 
-// ProblemOf returns an error as a problem: itself, or by errorTable, or a 500.
+// ProblemOf returns an error as a problem: the error itself, if it is one, otherwise the problem by
+// errorTable, otherwise a 500.
 func ProblemOf(err error) *Problem {
 	if p, ok := errors.AsType[*Problem](err); ok {
 		return p

@@ -10,16 +10,16 @@ import (
 	"sendcode/internal/base/logs"
 )
 
-// RequestLimiter bounds the requests that a network makes in a minute: an IPv4 address or an IPv6
-// /64. Refused requests are not counted. It decides in this process, so a flood costs Redis and the
-// database nothing.
+// RequestLimiter bounds the requests that a network makes in a minute. A network is an IPv4 address
+// or an IPv6 /64. Refused requests are not counted. It decides in this process, so a flood costs
+// Redis and the database nothing.
 //
 // It is a sliding window counter: of the previous minute it counts the share that lies within the
 // last 60 s. Its memory is bounded: each of two minutes holds maxNetworks networks, about 9 MB in
-// all. When a minute is full, a new network is counted with its /24 or /48. If there are too many
-// of these, it is admitted without a count. So attackers with that many networks stop no other
-// client, and the rules on sends still decide. All clients without an address, as on a Unix socket,
-// share one count.
+// all. When a minute is full, a new network is counted together with its /24 or /48. If there are
+// too many of these, too, a new network is admitted without a count. So attackers with that many
+// networks stop no other client, and the rules on sends still decide. All clients without an
+// address, as on a Unix socket, share one count.
 type RequestLimiter struct {
 	limit   atomic.Int64
 	logger  *slog.Logger
@@ -36,7 +36,7 @@ type RequestLimiter struct {
 
 const (
 	requestWindow = time.Minute
-	maxNetworks   = 50_000 // in a minute; beyond them, as many counts are kept for wider networks
+	maxNetworks   = 50_000 // in a minute; beyond that, as many wider networks have counts
 )
 
 // NewRequestLimiter makes a limiter that admits perMinute requests of each network in a minute; 0
@@ -54,8 +54,8 @@ func NewRequestLimiter(perMinute int, logger *slog.Logger, refused func(), now f
 // SetLimit changes the limit; counts stay.
 func (r *RequestLimiter) SetLimit(limit int) { r.limit.Store(int64(limit)) }
 
-// Admit counts a request from an address and returns true, or returns false and how long its
-// network must wait.
+// Admit counts a request from an address and returns true. If it refuses the request, it returns
+// false and how long the network must wait.
 func (r *RequestLimiter) Admit(ip netip.Addr) (wait time.Duration, ok bool) {
 	limit := r.limit.Load()
 	if limit <= 0 {
@@ -92,8 +92,8 @@ func (r *RequestLimiter) rollMinute(now time.Time) {
 	r.minute = minute
 }
 
-// networkFor returns the network in which an address is counted: its own or, if there is no room, a
-// wider one. fits is false if neither has room.
+// networkFor returns the network in which an address is counted: the address's own network or, if
+// there is no room, a wider one. If neither has room, fits is false.
 func (r *RequestLimiter) networkFor(ip netip.Addr) (id netip.Prefix, fits bool) {
 	narrow, wide := networksOf(ip)
 	if r.hasCount(narrow) || len(r.counts) < r.largest {
@@ -102,8 +102,8 @@ func (r *RequestLimiter) networkFor(ip netip.Addr) (id netip.Prefix, fits bool) 
 	return wide, r.hasCount(wide) || len(r.counts) < 2*r.largest
 }
 
-// hasCount reports whether a network has a count in this minute, or had one in the last minute and
-// there is room for it.
+// hasCount reports whether a network has a count in this minute. It also does if the network had
+// one in the last minute and there is room in this one.
 func (r *RequestLimiter) hasCount(id netip.Prefix) bool {
 	return r.counts[id] > 0 || r.before[id] > 0 && len(r.counts) < 2*r.largest
 }
@@ -124,8 +124,9 @@ func networksOf(ip netip.Addr) (narrow, wide netip.Prefix) {
 // retryAfter returns how long until one more request is admitted; 0: now. since is how long ago the
 // current minute began; before and count are the requests of the previous and the current minute.
 func retryAfter(before, count, limit int64, since time.Duration) time.Duration {
-	// A minute's n requests are weighted by the share of it that the sliding window still has. free
-	// returns how long after the end of that minute their weight first falls to room.
+	// The n requests of a minute are weighted by the share of that minute that is still in the
+	// sliding window. free returns how long after the end of the minute their weight first falls to
+	// room.
 	free := func(n, room int64) time.Duration {
 		if n <= room {
 			return 0

@@ -36,7 +36,7 @@ const (
 type Config struct {
 	Logger         *slog.Logger
 	TrustedProxies []netip.Prefix // proxies whose X-Forwarded-For is trusted; empty: none
-	// Served is called after each request but those of probes and metrics, with the route's
+	// Served is called after each request, except those of probes and metrics, with the route's
 	// template or "none". It must not block. May be nil.
 	Served      func(route string, status int, took time.Duration)
 	PublicURL   string // address of the service for its clients, without a slash at its end; "": not known
@@ -49,7 +49,7 @@ func New(c Config) *echo.Echo {
 	c.Logger = logs.AddRequestID(c.Logger)
 	e := echo.New()
 	e.HideBanner, e.HidePort = true, true
-	// HEAD is answered as GET (RFC 9110, section 9.1): the same handler runs, and net/http drops
+	// HEAD is answered like GET (RFC 9110, section 9.1): the same handler runs, and net/http drops
 	// the body.
 	e.OnAddRouteHandler = func(_ string, r echo.Route, handler echo.HandlerFunc, middleware []echo.MiddlewareFunc) {
 		if r.Method == http.MethodGet {
@@ -60,8 +60,8 @@ func New(c Config) *echo.Echo {
 	if len(c.TrustedProxies) > 0 {
 		e.IPExtractor = clientIPExtractor(c.TrustedProxies)
 	}
-	// The scheme is the browser's. It decides whether cookies are Secure and named "__Host-", so it
-	// does not follow X-Forwarded-Proto, which a client could send.
+	// The scheme is the one that the browser uses. It decides whether cookies are Secure and named
+	// "__Host-", so it does not follow X-Forwarded-Proto, which a client could send.
 	e.SchemeExtractor = func(r *http.Request) string {
 		if c.AssumeHTTPS || !IsLocal(r) {
 			return "https"
@@ -78,8 +78,8 @@ func New(c Config) *echo.Echo {
 }
 
 // Path prefixes for mail providers' events, carriers' receipts and auth servers' hooks. Package api
-// sets larger body limits for them: one report has many events, and a hook carries all that the
-// auth server knows of a person.
+// sets larger body limits for them: one report has many events, and the body of a hook has all that
+// the auth server knows of a person.
 const (
 	ProviderEventsPath = "/v1/events/"
 	ReceiptsPath       = "/v1/receipts/"
@@ -87,8 +87,8 @@ const (
 )
 
 // skipBodyLimit reports whether a path has its own limit. On the API's other paths it hides a
-// length above the limit, so that the body is refused only when it is read: by then the middleware
-// has run that lets a page read the answer.
+// length above the limit, so that too large a body is refused only when it is read: only then has
+// the middleware run that lets a page read the answer.
 func skipBodyLimit(c echo.Context) bool {
 	r := c.Request()
 	path := r.URL.Path
@@ -108,16 +108,16 @@ func NewHTTPServer(h http.Handler, logger *slog.Logger) *http.Server {
 	}
 }
 
-// SetAnswerTime gives an answer d from now on until it is written, in place of the server's
+// SetAnswerTime gives an answer the time d, from now until it is written. It replaces the server's
 // timeout, which is for a whole answer.
 func SetAnswerTime(c echo.Context, d time.Duration) {
 	_ = http.NewResponseController(c.Response()).SetWriteDeadline(time.Now().Add(d)) // fails only for an http.ResponseWriter of a test
 }
 
 // accessLog logs one line for each request: with the route's template, since the path may have
-// secret IDs; with the client's /24 or /48, as the send log keeps it; and with the attributes that
-// handlers added by logs.AddAttrs (app, key, send). It stops a request whose client has
-// left; see errIfClientLeft.
+// secret IDs; with the client's /24 or /48, as in the send log; and with the attributes that
+// handlers added by logs.AddAttrs (app, key, send). It stops a request whose client has left; see
+// errIfClientLeft.
 func accessLog(logger *slog.Logger, served func(route string, status int, took time.Duration)) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
@@ -127,7 +127,7 @@ func accessLog(logger *slog.Logger, served func(route string, status int, took t
 				err = next(c)
 			}
 			if err != nil {
-				c.Error(err) // writes the response, so that its status is known below
+				c.Error(err) // writes the response, so that the status is known below
 			}
 			took := time.Since(start)
 			level := slog.LevelInfo
@@ -180,8 +180,8 @@ func securityHeaders() echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
 			h := c.Response().Header()
-			// the slices are shared: Set replaces them, and Add copies them since they have no
-			// spare capacity
+			// the slices are shared: Set replaces a slice, and Add copies it, since it has no spare
+			// capacity
 			for name, values := range headers {
 				h[name] = values
 			}
@@ -191,7 +191,7 @@ func securityHeaders() echo.MiddlewareFunc {
 }
 
 // recoverPanics is middleware that turns a panic into a 500. It logs the stack but not the value,
-// which may hold secrets.
+// which may contain secrets.
 func recoverPanics(logger *slog.Logger) echo.MiddlewareFunc {
 	return middleware.RecoverWithConfig(middleware.RecoverConfig{
 		DisablePrintStack: true,

@@ -20,16 +20,16 @@ const (
 type VendorQuery struct {
 	Token    string
 	App      string
-	Network  string // the peer's network as the rules count it, for the bound of 30 an hour; empty if it is not known
+	Network  string // the peer's network as rules count it, for the bound of 30 an hour; empty: unknown
 	ClientIP string // given to the vendor only if the app says send_ip
 }
 
-// Result is a vendor's answer. Passed, or Reason; Away if the vendor could not be asked or answered
-// with its own fault, so that work is offered instead.
+// Result is a vendor's answer. Either Passed is set, or Reason has the reason. Away: the vendor
+// could not be asked, or answered that it has a fault; then work is offered instead.
 type Result struct {
 	Passed bool
 	Reason Reason
-	Host   string // of OtherHost: where the vendor says that the token was made
+	Host   string // of OtherHost: the host on which the token was made, as the vendor says
 	Away   bool
 }
 
@@ -37,6 +37,6 @@ type Result struct {
 type Vendor interface {
 	By() string      // turnstile, hcaptcha, recaptcha, http
 	SiteKey() string // public; "" where there is none
-	Available() bool // false while its breaker is open: work is offered
+	Available() bool // false while the vendor's breaker is open; then work is offered
 	Check(ctx context.Context, q VendorQuery) (Result, error)
 }

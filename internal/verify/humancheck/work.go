@@ -32,10 +32,11 @@ const DefaultCost = 100_000
 type Check struct {
 	Vendor Vendor // nil: only work
 	Always bool   // each stranger's first send of a verification is asked, not only under pressure
-	Cost   int64  // greatest number of a challenge, so twice the hashes that a solution costs on average
+	Cost   int64  // greatest number of a challenge; a solution costs half as many hashes on average
 }
 
-// By names the check in use: the vendor, or ByWork if there is no vendor or it is away.
+// By names the check that is in use: the vendor, or ByWork if there is no vendor or the vendor is
+// away.
 func (c Check) By() string {
 	if c.VendorAnswers() {
 		return c.Vendor.By()
@@ -67,7 +68,7 @@ type Offer struct {
 const workLabel = "human check"
 
 // NewWorkChallenge makes a challenge of ALTCHA's protocol, version 1, with a signature by the
-// current key of the ring. Its solution is accepted for the same binding alone, until
+// current key of the ring. A solution is accepted only with the same binding, and until
 // WorkChallengeLife after now. Challenges are not stored.
 func NewWorkChallenge(ring *keys.Ring, binding string, cost int64, now time.Time) (*Challenge, error) {
 	id := ring.CurrentID()
@@ -84,8 +85,8 @@ func NewWorkChallenge(ring *keys.Ring, binding string, cost int64, now time.Time
 }
 
 // CheckWorkSolution checks the base64 of a solution's payload, by one hash and one HMAC. It returns
-// the challenge's signature, which names it: the caller must accept it once. Its reason is empty if
-// the solution is right.
+// the challenge's signature, which identifies the challenge: the caller must accept each signature
+// only once. If the solution is right, reason is empty.
 func CheckWorkSolution(ring *keys.Ring, encoded, binding string, now time.Time) (signature string, reason Reason) {
 	var p altcha.Payload
 	text, err := base64.StdEncoding.DecodeString(encoded)
@@ -97,7 +98,7 @@ func CheckWorkSolution(ring *keys.Ring, encoded, binding string, now time.Time) 
 	if err != nil || !hmac.Equal([]byte(params.Get("for")), []byte(bindingMAC(key, binding))) {
 		return "", Rejected
 	}
-	// The expiry is compared below, since the library reads a clock of its own.
+	// The expiry is compared below, since the library reads the machine's clock.
 	if right, err := altcha.VerifySolutionSafe(p, string(key), false); err != nil || !right {
 		return "", Rejected
 	}

@@ -1,12 +1,12 @@
 // Package proof signs proofs of approvals: JWTs (RFC 7519) with EdDSA (RFC 8037). With the public
-// keys (RFC 7517), a back end can check offline a proof that a browser brings. In exchange for a
+// keys (RFC 7517), a back end can check offline a proof that a browser sends. In exchange for a
 // proof or a reference, a back end gets the full address of an approved verification, once. The
-// hosted page adds the reference to the URL to which it returns the person.
+// hosted page adds the reference to the URL to which the person returns.
 //
-// Package verification signs a proof after an approved check, package api returns it, and package
-// app serves the public keys; package api calls Redeem, package page calls NewReference. Each key
-// of the ring gives one Ed25519 key with the same ID. New proofs are signed with the first key;
-// older proofs stay valid while their key is in the ring.
+// Package verification signs a proof after an approved check, package api returns the proof, and
+// package app serves the public keys; package api calls Redeem, package page calls NewReference.
+// Each key of the ring gives one Ed25519 key with the same ID. New proofs are signed with the first
+// key; older proofs stay valid while their key is in the ring.
 package proof
 
 import (
@@ -33,13 +33,13 @@ const Life = 5 * time.Minute
 // issuerClaim is the claim iss of every proof.
 const issuerClaim = "sendcode"
 
-// seedLabel separates the signing keys' seeds from everything else that is derived from the ring's
-// keys.
+// seedLabel separates the seeds of the signing keys from all other keys that are derived from the
+// ring.
 const seedLabel = "proof ed25519"
 
 // Claims are what a proof states.
 type Claims struct {
-	ID  string // jti: the verification's ID; each has one proof, so a back end can detect a replay by it
+	ID  string // jti: the verification's ID. A verification has one proof, so a back end can detect a replayed proof by this ID
 	App string // aud
 	// RecipientHash is sub: the keyed hash of the address as spelled, as in responses to secret
 	// keys.
@@ -69,8 +69,8 @@ type Signer struct {
 // New makes a signer with the keys of a ring.
 func New(ring *keys.Ring) *Signer { return &Signer{ring: ring} }
 
-// key returns the private key that is derived from the ring's key with this ID. It derives the key
-// at the first call and keeps it.
+// key returns the private key that is derived from the ring's key with this ID. It derives the
+// private key at the first call and keeps it.
 func (s *Signer) key(id string) (ed25519.PrivateKey, error) {
 	if known, ok := s.keys.Load(id); ok {
 		return known.(ed25519.PrivateKey), nil
@@ -83,7 +83,7 @@ func (s *Signer) key(id string) (ed25519.PrivateKey, error) {
 	return key.(ed25519.PrivateKey), nil
 }
 
-// Sign makes a proof that is valid from now for Life. It fails if the ring has no key.
+// Sign makes a proof that is valid from now for Life. Error: the ring has no key.
 func (s *Signer) Sign(f Claims, now time.Time) (string, error) {
 	id := s.ring.CurrentID()
 	key, err := s.key(id)
@@ -118,15 +118,15 @@ func (s *Signer) Sign(f Claims, now time.Time) (string, error) {
 	return signed.CompactSerialize()
 }
 
-// errInvalid says that a token is not a proof of this service: it is malformed, or signed by
+// errInvalid says that a token is not a proof of this service: the token is malformed, or signed by
 // another key.
 var errInvalid = errors.New("proof: not a proof of this service")
 
-// VerifySignature verifies a proof's signature and returns the proof's claims and the end of its
-// validity. The caller must check that the proof has not expired. It fails if the token is not a
-// proof of this service.
+// VerifySignature verifies a proof's signature, and returns the proof's claims and the end of its
+// validity. The caller must check that the proof has not expired. Error: the token is not a proof
+// of this service.
 func (s *Signer) VerifySignature(token string) (f Claims, expires time.Time, err error) {
-	// go-jose ignores the last bits of a part, and line ends, so one proof would have many valid
+	// go-jose ignores line ends and the last bits of a part. So one proof would have many valid
 	// texts.
 	for part := range strings.SplitSeq(token, ".") {
 		decoded, err := base64.RawURLEncoding.DecodeString(part)

@@ -62,10 +62,10 @@ type RedeemedVerification struct {
 }
 
 // Redeem returns the address of an approval and marks the approval as redeemed. A later call gets
-// the address again if it has the Idempotency-Key of the first, else ErrRedeemed. Other errors:
-// *fault.InvalidError if not exactly one of proof and reference is given, or if the given one is
-// expired, forged, or of another app; ErrErased; fault.Unavailable if the database fails or the
-// address cannot be decrypted.
+// the address again if it has the Idempotency-Key of the first call; otherwise ErrRedeemed. Other
+// errors: *fault.InvalidError if neither or both of proof and reference are given, or if the given
+// one is expired, forged, or belongs to another app; ErrErased; fault.Unavailable if the database
+// fails or the address cannot be decrypted.
 func (redeemer *Redeemer) Redeem(ctx context.Context, app string, r RedeemRequest) (RedeemedVerification, error) {
 	id, expires, err := redeemer.openToken(app, r)
 	if err != nil {
@@ -144,7 +144,7 @@ func (r RedeemRequest) fieldName() string {
 }
 
 // invalidProofError returns the same error for a forged proof, a proof of another app, and a proof
-// whose verification is gone, so that the error does not tell them apart.
+// whose verification was deleted, so that the error does not reveal which of these it is.
 func invalidProofError(r RedeemRequest) error {
 	return fault.Invalid(r.fieldName(), "invalid", "This is not a proof or reference of this app, or it is not complete.")
 }
@@ -163,8 +163,8 @@ func (redeemer *Redeemer) ReferenceTo(app, proof string) (string, error) {
 	return redeemer.NewReference(app, id)
 }
 
-// NewReference makes a reference to an approved verification, valid for ReferenceLife. It is
-// encrypted, so that a URL does not show the ID. NewReference fails only if the ring has no key.
+// NewReference makes a reference to an approved verification, valid for ReferenceLife. The
+// reference is encrypted, so that a URL does not show the ID. Error: the ring has no key.
 func (redeemer *Redeemer) NewReference(app, id string) (string, error) {
 	text := append(binary.BigEndian.AppendUint64(nil, uint64(redeemer.Now().Add(ReferenceLife).Unix())), id...)
 	sealed, err := redeemer.Vault.Ring.Seal(referenceLabel, text, []byte(app))

@@ -27,8 +27,8 @@ type Target struct {
 	To        string         // masked
 }
 
-// ParseTarget parses and checks the recipient, app and purpose of a request, and its reason, which
-// must not contain the recipient, since the audit log keeps it for good. Error:
+// ParseTarget parses and checks the recipient, app and purpose of a request, and its reason. The
+// reason must not contain the recipient, since the audit log keeps it for good. Error:
 // *fault.InvalidError.
 func (ad *Administration) ParseTarget(app, channel, to, purpose, reason string) (Target, error) {
 	r, err := verification.ParseRecipient(channel, to, "")
@@ -77,11 +77,11 @@ func (ad *Administration) affectedApps(p Target) []string {
 	return slices.Collect(maps.Keys(ad.Policy.Get().Apps))
 }
 
-// ResetQuota removes from the counts the recipient's past sends under the purpose's policy and, for
-// all policies, its rejections, its pauses after failures (backoff), its spellings and its failed
-// checks. Rules of networks and apps and a carrier's hold keep their counts. The database is
-// reset first, or the limiter would learn the old history from the database again. If the limiter
-// does not answer, only the database is reset, and the limiter still refuses; after
+// ResetQuota removes the recipient's past sends under the purpose's policy from the counts. It also
+// removes, for all policies, the recipient's rejections, pauses after failures (backoff), spellings
+// and failed checks. Rules of networks and apps and a carrier's hold keep their counts. The
+// database is reset first: otherwise the database's old events would be added to the limiter again.
+// If the limiter does not answer, only the database is reset, and the limiter still refuses. After
 // fault.Unavailable the caller should repeat the reset. Errors: *fault.InvalidError if the purpose
 // is not configured, fault.Unavailable.
 func (ad *Administration) ResetQuota(ctx context.Context, p Target, act store.AuditEntry) error {
@@ -151,8 +151,8 @@ func (ad *Administration) EraseRecipient(ctx context.Context, p Target, act stor
 // EraseTimeout is longer than the timeout of other calls, since a recipient may have many rows.
 const EraseTimeout = 90 * time.Second
 
-// CancelVerification cancels a verification for an administrator. It returns false if the
-// verification had ended before. Error: fault.Unavailable.
+// CancelVerification cancels a verification for an administrator. If the verification had ended
+// before, it returns false. Error: fault.Unavailable.
 func (ad *Administration) CancelVerification(ctx context.Context, v store.Verification, act store.AuditEntry) (bool, error) {
 	tell, err := ad.Events.NewEvent(v, store.VerificationCanceled)
 	if err != nil {
@@ -169,10 +169,9 @@ func targetOf(v store.Verification) Target {
 
 // Resend sends the code of a pending verification again for an administrator, as if the app had
 // requested it with its secret key. It records the request before it sends, and the outcome
-// afterwards. Both gates decide; a refusal is an Answer that is not Admitted.
-// from is the administrator's address, by which rules on addresses and networks count. Errors:
-// *fault.InvalidError if the code has ended or will soon end, and those of
-// verification.Service.Send.
+// afterwards. Both gates decide; a refusal is an Answer that is not Admitted. from is the
+// administrator's address, which rules on addresses and networks count. Errors: *fault.InvalidError
+// if the code has ended or will soon end, and those of verification.Service.Send.
 func (ad *Administration) Resend(ctx context.Context, v store.Verification, from netip.Addr,
 	act store.AuditEntry,
 ) (verification.Answer, error) {
@@ -205,8 +204,8 @@ func (ad *Administration) Resend(ctx context.Context, v store.Verification, from
 }
 
 // loadResendable reads a verification again before a resend. Errors: *fault.InvalidError if the
-// verification has ended or will soon end, since a resend would open a new one, or if the code is a
-// caller's, which is not kept; those of the store.
+// verification has ended or will soon end, since a resend would open a new one, or if a caller made
+// the code, since such a code is not kept; those of the store.
 func (ad *Administration) loadResendable(ctx context.Context, v store.Verification) (store.Verification, error) {
 	v, _, now, err := ad.Store.Verification(ctx, v.ID)
 	if err != nil {
@@ -222,7 +221,7 @@ func (ad *Administration) loadResendable(ctx context.Context, v store.Verificati
 	return v, nil
 }
 
-// RevealRecipient records the access and returns the full recipient of a verification. Errors:
+// RevealRecipient records the access, and returns the full recipient of a verification. Errors:
 // *fault.InvalidError if the recipient was erased or its key has left the ring; fault.Unavailable.
 func (ad *Administration) RevealRecipient(ctx context.Context, v store.Verification, act store.AuditEntry) (string, error) {
 	if err := ad.Store.AddAuditEntry(ctx, targetOf(v).auditEntryWithTarget(act)); err != nil {

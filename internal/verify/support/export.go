@@ -16,9 +16,10 @@ import (
 const exportPageRows = 500
 
 // ExportRecipient writes all rows that name the recipient to w, for the person (GDPR, article 15).
-// The JSON object has a key for each table: its rows, the meaning of a row, how long rows are kept,
-// and why columns are left out. ExportRecipient records the export before it reads a row, and its
-// end. After an error w may have a part of the export. Errors: those of w; fault.Unavailable.
+// The JSON object has a key for each table, with the table's rows, the meaning of a row, how long
+// rows are kept, and why columns are left out. ExportRecipient records the export before it reads a
+// row, and again at its end. After an error w may have a part of the export. Errors: those of w;
+// fault.Unavailable.
 func (ad *Administration) ExportRecipient(ctx context.Context, p Target, act store.AuditEntry, w io.Writer) error {
 	p.App, p.Purpose = "", ""
 	act = p.auditEntryWithTarget(act)
@@ -35,7 +36,7 @@ func (ad *Administration) ExportRecipient(ctx context.Context, p Target, act sto
 	return err
 }
 
-// writeExport returns the number of rows that it wrote.
+// writeExport writes the export of ExportRecipient, and returns the number of rows that it wrote.
 func (ad *Administration) writeExport(ctx context.Context, p Target, w io.Writer) (n int, err error) {
 	out, table := &bytes.Buffer{}, ""
 	head := func(name string, value any) {

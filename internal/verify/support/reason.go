@@ -10,8 +10,8 @@ import (
 	"sendcode/internal/verify/verification"
 )
 
-// The longest reasons, in characters, as the database accepts them: of an action, and of a
-// suppression or its end.
+// The longest reasons that the database accepts, in characters: of an action, and of a suppression
+// or its end.
 const (
 	MaxReasonLength            = 500
 	MaxSuppressionReasonLength = 200
@@ -28,7 +28,7 @@ const (
 
 // CheckReason checks an administrator's reason for an action. The reason is required. The audit log
 // keeps it for good, so it must not contain an address, a phone number, or the local part of
-// address, which the action is about. address is "" if it is not known. Error: *fault.InvalidError.
+// address, the recipient of the action ("": unknown). Error: *fault.InvalidError.
 func CheckReason(reason, address string) error {
 	switch {
 	case strings.TrimSpace(reason) == "":
@@ -47,7 +47,7 @@ func CheckReason(reason, address string) error {
 const hiddenCharacterDetail = "Leave out characters that control, hide or turn text."
 
 // isHiddenInMultiline reports whether a character could make a text of several lines look like
-// another text, for example because it turns the rest of the line from right to left.
+// another text. For example, a character may turn the rest of the line from right to left.
 func isHiddenInMultiline(r rune) bool {
 	return verification.IsHiddenCharacter(r) && !strings.ContainsRune("\n\r\t", r)
 }
@@ -73,8 +73,8 @@ func ContainsPhoneNumber(text string, minDigits int) bool {
 	return false
 }
 
-// containsLocalPart reports whether the text contains the local part of the address, or what is
-// before its plus sign, as whole words: with any signs between them, in any case.
+// containsLocalPart reports whether the text contains the local part of the address, or the part
+// before its plus sign, as whole words, with any signs between them and in any case.
 func containsLocalPart(text, address string) bool {
 	local, _, found := strings.Cut(address, "@")
 	base, _, _ := strings.Cut(local, "+")

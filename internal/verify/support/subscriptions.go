@@ -12,8 +12,8 @@ import (
 // AcceptSubscriptionAction is the action of AcceptSubscription in the audit log.
 const AcceptSubscriptionAction = "subscription.accept"
 
-// How long an acceptance waits for its subscription, and how many audit entries are searched for
-// it.
+// How long an administrator's acceptance waits for the subscription, and how many audit entries are
+// searched for an acceptance.
 const (
 	acceptancePeriod   = time.Hour
 	maxSearchedEntries = 200
@@ -31,7 +31,7 @@ func (ad *Administration) AcceptSubscription(ctx context.Context, provider, reas
 }
 
 // ConfirmSubscription calls confirm if an administrator accepted the provider's subscription, and
-// records the confirmation. If confirm fails, the acceptance stays, so that the call can be
+// records the confirmation. If confirm fails, the acceptance stays valid, so the call can be
 // repeated. Errors: those of confirm, fault.Unavailable.
 func (ad *Administration) ConfirmSubscription(ctx context.Context, provider string,
 	confirm func(context.Context) error,

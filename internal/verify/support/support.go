@@ -74,7 +74,7 @@ type limiter interface {
 
 // Dependencies are the services that an Administration uses.
 type Dependencies struct {
-	webhook.Events // and with them the policies, the keys and the clock
+	webhook.Events // has the policies, the keys and the clock, too
 	Store          Store
 	Codes          verificationService
 	Limiter        limiter
@@ -98,8 +98,8 @@ func (ad *Administration) Paused(ch recipient.Channel, purpose string) (policy.P
 	return ad.Policy.Get().Paused(ch, purpose)
 }
 
-// HashRecipient returns the hash of a recipient by which the database counts and searches it.
-// Error: *fault.InvalidError.
+// HashRecipient returns the hash by which the database counts and searches a recipient. Error:
+// *fault.InvalidError.
 func (ad *Administration) HashRecipient(channel, to string) (recipient.Hash, error) {
 	r, err := verification.ParseRecipient(channel, to, "")
 	if err != nil {

@@ -18,13 +18,13 @@ import (
 type SuppressRequest struct {
 	Channel string        `json:"channel"`
 	To      string        `json:"to"`
-	App     string        `json:"app"`    // sends of this app alone; empty: of all apps
+	App     string        `json:"app"`    // suppresses sends of this app; empty: of all apps
 	Reason  string        `json:"reason"` // at most 200 characters
 	For     time.Duration `json:"-"`      // at most MaxSuppressionPeriod; 0: as long as a bounce suppresses
 }
 
-// MaxSuppressionPeriod is the longest suppression; DefaultSuppressionPeriod is used if neither the
-// request nor the configuration has a length.
+// MaxSuppressionPeriod is the longest suppression. DefaultSuppressionPeriod is the length if
+// neither the request nor the configuration has one.
 const (
 	MaxSuppressionPeriod     = 366 * 24 * time.Hour
 	DefaultSuppressionPeriod = 30 * 24 * time.Hour
@@ -54,11 +54,11 @@ type LiftSuppressionsRequest struct {
 	Channel string         `json:"channel"`
 	To      string         `json:"to"`
 	Address recipient.Hash `json:"-"`   // in place of To: the hash from the list of suppressions
-	App     string         `json:"app"` // only suppressions of this app; empty: all
+	App     string         `json:"app"` // lifts suppressions of this app; empty: of all apps
 	Reason  string         `json:"reason"`
 }
 
-// LiftSuppressions ends the recipient's current suppressions, returns them, and records the action.
+// LiftSuppressions ends and returns the recipient's current suppressions, and records the action.
 // Errors: *fault.InvalidError, fault.Unavailable.
 func (ad *Administration) LiftSuppressions(ctx context.Context, l LiftSuppressionsRequest, act store.AuditEntry) ([]store.Suppression,
 	error,

@@ -1,6 +1,6 @@
 // Package openidtest is a provider of OpenID Connect on loopback, for tests: discovery, keys,
-// authorization and tokens over real HTTP, strict about all that a client must do. A test may make
-// it misbehave at every step.
+// authorization and tokens over real HTTP. It rejects every mistake of a client. A test may make
+// the provider misbehave at every step.
 package openidtest
 
 import (
@@ -34,8 +34,8 @@ const accessToken = "an access token"
 type Provider struct {
 	*httptest.Server
 	Now      func() time.Time
-	Redirect string         // the only address that it sends browsers back to
-	Claims   map[string]any // of the person who logs in, beside those of the protocol
+	Redirect string         // the only address to which it sends browsers back
+	Claims   map[string]any // claims of the person who logs in, in addition to those of the protocol
 	Document map[string]any // laid over the discovery document
 	UserInfo map[string]any // claims of the userinfo endpoint; nil: there is none
 
@@ -62,8 +62,8 @@ func New(t testing.TB, redirect string) *Provider {
 	return p
 }
 
-// Visit goes to the provider's address as a browser does, and returns the address that it is sent
-// back to.
+// Visit requests the provider's address as a browser does, and returns the address to which the
+// provider redirects.
 func Visit(t testing.TB, address string) *url.URL {
 	t.Helper()
 	visitor := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
@@ -96,7 +96,7 @@ func (p *Provider) Do(change func()) {
 	change()
 }
 
-// At replaces the handler of a path, or of all paths if path is empty; nil restores it.
+// At replaces the handler of a path, or of all paths if path is empty; a nil handler restores it.
 func (p *Provider) At(path string, other http.HandlerFunc) {
 	p.Do(func() { p.at, p.other = path, other })
 }
@@ -226,7 +226,7 @@ func (p *Provider) SignedBy(key jose.SigningKey, claims map[string]any) string {
 	return text
 }
 
-// PublicKey is the current public key, as the provider's key set has it.
+// PublicKey returns the current public key, as it stands in the provider's key set.
 func (p *Provider) PublicKey() jose.JSONWebKey { return p.keys[0].Public() }
 
 func answer(w http.ResponseWriter, status int, v any) {

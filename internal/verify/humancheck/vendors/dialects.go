@@ -15,13 +15,13 @@ import (
 	"sendcode/internal/verify/humancheck"
 )
 
-// dialect is how one vendor differs from the others. All have taken over the form of reCAPTCHA's
+// dialect is how one vendor differs from the others. All vendors use the form of reCAPTCHA's
 // siteverify.
 type dialect struct {
 	url          string // of the questions, if the settings have none; empty: of the operator's own
 	takesSiteKey bool   // and refuses the tokens of other sites
 	tellsAction  bool   // an answer that passes names the action
-	bindsHost    bool   // its site keys work only on the hosts that are listed at the vendor
+	bindsHost    bool   // the vendor's site keys work only on the hosts that are listed at the vendor
 	testToken    string
 }
 
@@ -81,7 +81,7 @@ const (
 // answer is the outcome of a question to a vendor.
 type answer struct {
 	result    humancheck.Result
-	suspicion error // what is wrong with the vendor or the settings if a token of ours caused the answer; nil: nothing
+	suspicion error // the fault of the vendor or the settings, if our own test token caused the answer; nil: none
 	certain   bool  // no token can cause the answer: the suspicion is a fault
 }
 
@@ -94,7 +94,8 @@ func refused(r humancheck.Reason) answer { return answer{result: humancheck.Resu
 
 func faulty(why error) answer { return answer{away, why, true} }
 
-// unjudged means that the answer says nothing about the token, which may have caused it.
+// unjudged means that the answer says nothing about the token. Still, the token may have caused the
+// answer.
 func unjudged(why error) answer { return answer{away, why, false} }
 
 // suspect is a rejection that a probe has to look at.
@@ -113,9 +114,10 @@ func unanswered(fail *delivery.Error) answer {
 	return unjudged(errBroken)
 }
 
-// byCode has the answers by the vendors' codes; others are rejections. bad-request and
-// not-using-dummy-passcode are rejections too: the first comes of a malformed token, the second of
-// the test token that hCaptcha has published. The mismatch comes of another site's token.
+// byCode has the answers by the vendors' codes; any other code is a rejection. bad-request and
+// not-using-dummy-passcode are also rejections: a malformed token causes the first, and the test
+// token that hCaptcha has published causes the second. The mismatch is caused by another site's
+// token.
 var byCode = map[string]answer{
 	"timeout-or-duplicate": refused(humancheck.Used), "already-seen-response": refused(humancheck.Used),
 	"invalid-or-already-seen-response": refused(humancheck.Used), "expired-input-response": refused(humancheck.Expired),
@@ -123,8 +125,8 @@ var byCode = map[string]answer{
 	"internal-error": unjudged(errInternal),
 }
 
-// byStatus has the answers of the operator's own URL by the status. A 400 is of a token that it
-// cannot read.
+// byStatus has the answers of the operator's own URL by the HTTP status. A 400 means that the URL
+// cannot read the token.
 var byStatus = map[int]answer{http.StatusBadRequest: rejected, http.StatusUnauthorized: faulty(errSecret)}
 
 // reply has the fields of all answers; names match in any case.
@@ -132,7 +134,7 @@ type reply struct {
 	Success          *bool
 	Passed           *bool // of the operator's own URL
 	Hostname, Action string
-	Score            *float64 // of reCAPTCHA v3, which calls its answers about robots successes too
+	Score            *float64 // only in reCAPTCHA v3, whose answers about robots are successes, too
 	ErrorCodes       []string `json:"error-codes"`
 }
 
@@ -177,8 +179,9 @@ func (d dialect) judge(c Config, r providerhttp.Response) answer {
 // under unusual load, reCAPTCHA in apps.
 var unknownHosts = []string{"", "not-provided"}
 
-// refusesHost reports whether a token was made on a host of others. A vendor that binds a site key
-// to its hosts has looked already, so only Hostnames that the operator has given are compared.
+// refusesHost reports whether a token was made on a host that is not listed. A vendor that binds a
+// site key to its hosts has compared the host already. So this function compares only with
+// Hostnames that the operator has configured.
 func (c Config) refusesHost(host string) bool {
 	if slices.Contains(unknownHosts, host) || dialects[c.By].bindsHost && !c.OwnHostnames {
 		return false

@@ -1,10 +1,10 @@
-// Package vendors asks the vendor of an app's human check about one token: Turnstile, hCaptcha,
-// reCAPTCHA v2, or a URL of the operator's own.
+// Package vendors asks the vendor of an app's human check about one token. The vendor is Turnstile,
+// hCaptcha, reCAPTCHA v2, or a URL of the operator.
 //
 // Strangers send the tokens, so a token must not switch a vendor off. Only these count as faults of
 // the vendor or of the settings: no connection, no answer in time, a status of 5xx, an error that
 // names the secret or the site key, and a failed [Verifier.Probe]. An answer that a token can cause
-// is a rejection. If it may also have another cause, Probe asks with a token of its own.
+// is a rejection. If the answer may also have another cause, Probe asks with a token of its own.
 package vendors
 
 import (
@@ -29,7 +29,7 @@ const (
 	maxAtOnce      = 32              // questions of a process that are under way to all vendors
 	asksPerNetwork = 30              // questions for one network in an hour, over all apps
 	timeout        = 3 * time.Second // of one question
-	action         = "sendcode"      // what a token must have been made for, where the vendor tells it
+	action         = "sendcode"      // what a token must have been made for, if the vendor tells that
 	// retryAfter is the time from a failed probe, or an answer that needs one, to the next.
 	retryAfter = delivery.BreakerOpenFor + time.Second
 )
@@ -40,8 +40,8 @@ type Config struct {
 	SiteKey string // public
 	Secret  string
 	URL     string // empty: the vendor's own
-	// Hostnames are the hosts of pages that may show the check. OwnHostnames: the operator has
-	// configured them; otherwise they are taken from the app's origins.
+	// Hostnames are the hosts of pages that may show the check. OwnHostnames: the operator
+	// configured them; otherwise they are those of the app's origins.
 	Hostnames    []string
 	OwnHostnames bool
 	SendIP       bool // the client's address is given to the vendor
@@ -89,9 +89,9 @@ type Bounds struct {
 // NewBounds makes the bounds. The limiter counts the questions of networks and apps.
 func NewBounds(l limiter) *Bounds { return &Bounds{l, make(chan struct{}, maxAtOnce)} }
 
-// admit counts a question of an app, unless the app or the network has had too many. Without a
-// network, such as for a back end that names no address, only the app's bound holds: otherwise all
-// apps would share one count.
+// admit counts a question of an app, unless the app or the network has asked too many. If the
+// network is unknown, for example because a back end gives no address, only the app's bound
+// applies: otherwise all apps would share one count.
 func (b *Bounds) admit(ctx context.Context, app, network string, perApp int) bool {
 	r := quota.Request{
 		ID: rand.Text(), Tenant: app,
@@ -139,14 +139,14 @@ func (v *Verifier) By() string { return v.Config.By }
 // SiteKey implements humancheck.Vendor.
 func (v *Verifier) SiteKey() string { return v.Config.SiteKey }
 
-// Available implements humancheck.Vendor. Once the vendor is out of use, only a probe brings it
-// back.
+// Available implements humancheck.Vendor. If the vendor is out of use, only a successful probe
+// makes it available again.
 func (v *Verifier) Available() bool { return v.breaker.Health().Up }
 
-// Health returns the vendor's health; its Server is <app>/<vendor>.
+// Health returns the vendor's health. Its Server is <app>/<vendor>.
 func (v *Verifier) Health() delivery.Health { return v.breaker.Health() }
 
-// Check implements humancheck.Vendor. The error is that of a context that ended.
+// Check implements humancheck.Vendor. Error: that of a context that ended.
 func (v *Verifier) Check(ctx context.Context, q humancheck.VendorQuery) (humancheck.Result, error) {
 	// tokens are claimed by their bytes
 	if q.Token == "" || strings.ContainsFunc(q.Token, func(r rune) bool { return r <= ' ' || r > '~' }) {
@@ -200,8 +200,8 @@ func (v *Verifier) ask(ctx context.Context, q humancheck.VendorQuery) answer {
 	return v.judge(v.Config, r)
 }
 
-// Probe asks about a test token that no person made; no bound counts the question. It returns a
-// sentence without secrets about the vendor. The error says what is wrong with the vendor or the
+// Probe asks about a test token that no person made; no bound counts this question. It returns a
+// sentence about the vendor, without secrets. The error names the fault of the vendor or the
 // settings.
 func (v *Verifier) Probe(ctx context.Context) (string, error) {
 	a := v.ask(ctx, humancheck.VendorQuery{Token: cmp.Or(v.testToken, "sendcode-probe")})
@@ -214,8 +214,8 @@ func (v *Verifier) Probe(ctx context.Context) (string, error) {
 	return providerhttp.Host(v.URL) + " answers, and takes the secret", nil
 }
 
-// Watch probes the vendor at once, and again six seconds after a failed probe, or after an answer
-// that may come of a wrong setting or a fault. It returns when ctx ends.
+// Watch probes the vendor at once. It probes again six seconds after a failed probe, or after an
+// answer that a wrong setting or a fault may have caused. It returns when ctx ends.
 func (v *Verifier) Watch(ctx context.Context) {
 	for ctx.Err() == nil {
 		if v.probe(ctx) {
@@ -231,7 +231,7 @@ func (v *Verifier) Watch(ctx context.Context) {
 	}
 }
 
-// probe reports the result of a Probe to the breaker, and whether it succeeded.
+// probe reports the result of a Probe to the breaker, and returns whether the probe succeeded.
 func (v *Verifier) probe(ctx context.Context) bool {
 	report, ok := v.breaker.Allow()
 	if !ok {
