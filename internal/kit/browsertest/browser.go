@@ -1,6 +1,6 @@
 // Package browsertest drives the three families of browsers, Chromium, Firefox and WebKit, through
-// one interface, for tests of what people do at our pages. It has what such journeys need, no more:
-// Chromium speaks its DevTools protocol, Firefox WebDriver BiDi, WebKit classic WebDriver.
+// one interface, for tests of what people do on the service's pages. It has only what such tests
+// need. Chromium uses its DevTools protocol, Firefox WebDriver BiDi, WebKit classic WebDriver.
 //
 // Tests import it; the service does not.
 package browsertest
@@ -13,9 +13,9 @@ import (
 	"sendcode/internal/kit/servertest"
 )
 
-// Browser is one of the three, running: see [Chromium], [Firefox] and [WebKit]. The end of the test
-// that it was started for ends it. Where a browser is not installed that test is skipped with the
-// reason; in CI it fails.
+// Browser is a running browser of one of the three families: see [Chromium], [Firefox] and
+// [WebKit]. It ends with the test for which it was started. If a browser is not installed, its test
+// is skipped with the reason; in CI it fails.
 type Browser struct {
 	open func(testing.TB, Look) (driver, error)
 }
@@ -27,9 +27,9 @@ type Look struct {
 	NoCookies     bool // the browser keeps none; fixed when the tab is opened
 
 	// Of Chromium alone.
-	Motion bool   // prefers-reduced-motion: no-preference, else reduce: motion takes a processor
+	Motion bool   // prefers-reduced-motion: no-preference if true, otherwise reduce, since motion takes processor time
 	Lang   string // Accept-Language; "": as it was
-	Zone   string // of the browser's clock; "": as it was
+	Zone   string // time zone of the browser's clock; "": unchanged
 }
 
 // driver is what differs from browser to browser.
@@ -42,7 +42,7 @@ type driver interface {
 	picture() ([]byte, error) // PNG of the whole page
 }
 
-// Tab is a tab with cookies and storage of its own.
+// Tab is a tab with its own cookies and storage.
 type Tab struct{ driver driver }
 
 // Open opens a tab, which the end of the test closes. A browser has one tab at a time.
@@ -72,7 +72,8 @@ func (t *Tab) Eval(expression string, result any) error {
 // Keys presses a key for each rune, in the element that has the focus. "\r" is Enter.
 func (t *Tab) Keys(text string) error { return t.driver.keys(text) }
 
-// Show changes the size and the colours; those of WebKit are fixed when the tab is opened.
+// Show changes the size and the colours of the tab. In WebKit the colours are fixed when the tab is
+// opened.
 func (t *Tab) Show(look Look) error { return t.driver.show(look) }
 
 // Picture returns a picture of the whole page, in PNG.

@@ -14,9 +14,9 @@ import (
 	"sendcode/internal/kit/servertest"
 )
 
-// StartChromium starts a headless Chromium, which ends with the context. It keeps its profile in a
-// directory of its own, since its child processes may still write there when the first one has
-// ended. It loads only the pages that it is sent to. Features that serve only many pages are off.
+// StartChromium starts a headless Chromium, which ends with the context. Its profile is in its own
+// directory, since child processes may still write there when the first process has ended. It loads
+// only the pages to which a test sends it. Features that only help with many pages are off.
 func StartChromium(ctx context.Context, program string, more ...chromedp.ExecAllocatorOption) (context.Context,
 	context.CancelFunc,
 ) {
@@ -35,7 +35,7 @@ func StartChromium(ctx context.Context, program string, more ...chromedp.ExecAll
 // CookielessChromium starts a Chromium that keeps no cookies.
 func CookielessChromium(t testing.TB) context.Context {
 	t.Helper()
-	profile, err := os.MkdirTemp("", "profile") // of a whole Chromium: the shell reads none; it may be written to after its end
+	profile, err := os.MkdirTemp("", "profile") // of a whole Chromium: the headless shell reads no profile
 	servertest.OK(t, err)
 	servertest.OK(t, os.CopyFS(profile, fstest.MapFS{"Default/Preferences": {Data: []byte(
 		`{"profile": {"default_content_setting_values": {"cookies": 2}}}`)}}))
@@ -54,7 +54,7 @@ func ChromiumTab(browser context.Context) (context.Context, context.CancelFunc) 
 // InChromium is a tab that was opened by [ChromiumTab].
 func InChromium(tab context.Context) *Tab { return &Tab{chromiumTab{tab}} }
 
-// Chromium starts a Chromium, in which a tab without cookies is a browser of its own.
+// Chromium starts a Chromium, in which a tab without cookies acts as a browser of its own.
 func Chromium(t testing.TB) Browser {
 	t.Helper()
 	browser, end := StartChromium(context.Background(), servertest.HeadlessShell(t))
@@ -109,7 +109,7 @@ func (l Look) Apply() chromedp.Action[chromedp.Void] {
 		Command(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{
 			{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: motion},
 		}}),
-		// else keys go to the newest tab
+		// otherwise keys go to the newest tab
 		Command(emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true}),
 	}
 	if l.Zone != "" {

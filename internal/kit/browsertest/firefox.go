@@ -39,8 +39,8 @@ func Firefox(t testing.TB) Browser {
 	return Browser{s.tab}
 }
 
-// call has the browser carry out a command. Nothing is subscribed to, so that what comes besides
-// answers is of no interest.
+// call makes the browser carry out a command. The session subscribes to no events, so it ignores
+// everything except answers.
 func (s *firefoxSession) call(method string, params object, result any) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -83,7 +83,7 @@ func (s *firefoxSession) evaluate(context, expression string) (string, error) {
 
 // set changes settings of the whole browser.
 func (s *firefoxSession) set(look Look) error {
-	scheme, cookies := 1, 5 // light; kept for each site apart, as it comes
+	scheme, cookies := 1, 5 // light; cookies are kept for each site separately, which is the default
 	if look.Dark {
 		scheme = 0
 	}

@@ -10,8 +10,8 @@ import (
 	"sendcode/internal/kit/servertest"
 )
 
-// Page is a person in front of a tab: each step waits for what it needs and ends the test where it
-// fails. A step that finds the page being left tries again.
+// Page is a tab as a person uses it. Each step waits for what it needs, and ends the test if it
+// fails. If a step finds that the page is being left, it tries again.
 type Page struct {
 	testing.TB
 	*Tab
@@ -44,7 +44,7 @@ func Value[T any](p *Page, expression string) (value T) {
 	return value
 }
 
-// Text returns the text of an element as it is seen.
+// Text returns the visible text of an element.
 func (p *Page) Text(selector string) string {
 	p.Helper()
 	return Value[string](p, p.Element(selector)+".innerText")
@@ -60,7 +60,7 @@ func (p *Page) Until(expression string) {
 	})
 }
 
-// Shows waits until an element is seen whose text has all of the words.
+// Shows waits until an element is visible whose text has all of the words.
 func (p *Page) Shows(selector string, words ...string) {
 	p.Helper()
 	e := p.Element(selector)
@@ -76,7 +76,7 @@ func (p *Page) Card(kind string, words ...string) {
 	p.Shows(fmt.Sprintf("#card[data-kind=%q]", kind), words...)
 }
 
-// Fill waits for a field, empties it and presses keys in it.
+// Fill waits for a field, empties the field and presses the keys in it.
 func (p *Page) Fill(selector, keys string) {
 	p.Helper()
 	p.Shows(selector)
@@ -84,8 +84,8 @@ func (p *Page) Fill(selector, keys string) {
 	servertest.OK(p, p.Keys(keys))
 }
 
-// Leads does something and waits for the new page that comes of it, whose path and query begin with
-// to.
+// Leads calls act, and waits for the new page that act leads to. The page's path and query must
+// begin with to.
 func (p *Page) Leads(to string, act func()) {
 	p.Helper()
 	Value[bool](p, "window.left = true") // which is lost with the page
@@ -94,7 +94,7 @@ func (p *Page) Leads(to string, act func()) {
 		"window.left === undefined && document.readyState === 'complete' && (location.pathname + location.search).startsWith(%q)", to))
 }
 
-// Fits reports a page that is wider than its window.
+// Fits fails the test if the page is wider than its window.
 func (p *Page) Fits(name string) {
 	p.Helper()
 	if wide := Value[[2]int](p, "[document.documentElement.scrollWidth, document.documentElement.clientWidth]"); wide[0] > wide[1] {

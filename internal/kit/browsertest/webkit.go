@@ -112,11 +112,11 @@ func (w *webkitTab) keys(text string) error {
 	return w.post("/actions", object{"actions": keyActions(text)})
 }
 
-// painted is the size of the page, once it is painted in it.
+// painted waits until the page has been painted, and returns the page's size.
 const painted = `new Promise((go) => requestAnimationFrame(() => requestAnimationFrame(() =>
 	go(JSON.stringify({ width: innerWidth, height: innerHeight })))))`
 
-// show sizes the window, which is higher than the page by its bar.
+// show sets the size of the window, which is higher than the page by the height of its bar.
 func (w *webkitTab) show(look Look) error {
 	if look.Dark != w.look.Dark {
 		return errColours
@@ -145,7 +145,7 @@ func (w *webkitTab) show(look Look) error {
 	return nil
 }
 
-// picture is of what the window shows, so the window has the page's height meanwhile.
+// picture returns a picture of what the window shows. Meanwhile the window has the page's height.
 func (w *webkitTab) picture() (png []byte, err error) {
 	before, whole := w.look, w.look
 	text, err := w.eval("(async () => String(document.documentElement.scrollHeight))()")

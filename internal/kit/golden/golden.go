@@ -36,7 +36,7 @@ func File(t testing.TB, path, got string) {
 // maxDiffLines is the most lines of a difference that are printed.
 const maxDiffLines = 60
 
-// Diff returns the lines that differ, with those around them.
+// Diff returns the lines that differ, with their surrounding lines.
 func Diff(path, want, got string) string {
 	text := string(diff.Diff(path, []byte(want), "now", []byte(got)))
 	_, text, _ = strings.Cut(text, "\n") // "diff path now"

@@ -1,8 +1,8 @@
 // Package historytest judges a run of the service by what its users saw: requests with their
 // answers, and messages that arrived. It knows nothing of how the service works, and imports no
-// other package of this module, so that a mistake there cannot hide itself here. The way of working
-// is that of Jepsen's checkers (jepsen.io): a request took effect at some instant between its begin
-// and its end, and only what no choice of such instants explains is a violation.
+// other package of this module, so that it cannot share a mistake with the service. Its method is
+// that of Jepsen's checkers (jepsen.io). A request took effect at some instant between its begin
+// and its end. A result is a violation only if no choice of such instants explains it.
 package historytest
 
 import (
@@ -30,12 +30,12 @@ type Rule struct {
 	Name   string
 	Limit  int
 	Window time.Duration
-	// Until, if it is not zero, is when a period of the calendar ends and the next one begins, both
-	// as long as Window at most: the rule admits Limit sends in each.
+	// Until, if it is not zero, is when a period of the calendar ends and the next one begins. Both
+	// are at most as long as Window; the rule admits Limit sends in each.
 	Until time.Time
 }
 
-// oldest returns from when on, at the earliest, an event counts at an instant.
+// oldest returns the earliest instant of an event that the rule still counts at the instant at.
 func (r Rule) oldest(at time.Time) (since time.Time) {
 	since = at.Add(-r.Window)
 	if at.Before(r.Until) {
@@ -44,8 +44,8 @@ func (r Rule) oldest(at time.Time) (since time.Time) {
 	return later(since, r.Until)
 }
 
-// surelyOne reports whether no choice of instants from one on and until the other one lies in two
-// windows, by clocks that differ by skew.
+// surelyOne reports whether two events between from and to must lie in the same window, if the
+// clocks differ by skew.
 func (r Rule) surelyOne(from, to time.Time, skew time.Duration) bool {
 	if r.Until.IsZero() {
 		return to.Sub(from) < r.Window-skew
@@ -53,8 +53,8 @@ func (r Rule) surelyOne(from, to time.Time, skew time.Duration) bool {
 	return to.Before(r.Until.Add(-skew)) || !from.Before(r.Until.Add(skew))
 }
 
-// perhapsOne reports whether two instants may lie in one window, if the later one is up to so much
-// earlier.
+// perhapsOne reports whether two events, at from and at to, may lie in the same window, if the
+// event at to may have happened earlier by this duration.
 func (r Rule) perhapsOne(from, to time.Time, earlier time.Duration) bool {
 	if r.Until.IsZero() {
 		return to.Sub(from) < r.Window+earlier
@@ -62,7 +62,7 @@ func (r Rule) perhapsOne(from, to time.Time, earlier time.Duration) bool {
 	return !from.Before(r.Until) || to.Before(r.Until.Add(earlier))
 }
 
-// Request is a request with its answer. Instants are of one clock, that of the client.
+// Request is a request with its answer. All instants are of the client's clock.
 type Request struct {
 	Kind         Kind
 	Recipient    string // the mailbox or number, in one spelling
@@ -82,7 +82,7 @@ type Message struct {
 	Recipient, Code string
 	ID              string // begins with the send's ID
 	At              time.Time
-	Delivered, Lost bool // the service has heard so from its carrier
+	Delivered, Lost bool // as the service has heard from its carrier
 }
 
 // History is what was seen of one run, in any order.
@@ -91,34 +91,34 @@ type History struct {
 	Requests []Request
 	Messages []Message
 
-	// Limiter says that a limiter counts beside the database: a place may be taken in one of them
-	// alone.
+	// Limiter says that a limiter counts in addition to the database. So a place may be taken in
+	// only one of the two.
 	Limiter bool
-	// Crashes are the instants at which a process died, or may have lost its leases. A message
-	// under way then may come twice, and a place that was taken between the gates is lost until its
-	// window has passed.
+	// Crashes are the instants at which a process died, or may have lost its leases. A message that
+	// was under way then may come twice. A place that was taken in the limiter but not in the
+	// database is lost until its window has passed.
 	Crashes []time.Time
-	// Stalls are the instants at which a limiter answers again. What it then takes late, for
-	// requests that the database refused meanwhile, is shown until it is given back; a send that
-	// the database admitted may count from then.
+	// Stalls are the instants at which a stalled limiter answers again. It then takes places late,
+	// for requests that the database refused meanwhile; such a place shows until it is given back.
+	// A send that the database admitted may count from that instant on.
 	Stalls []time.Time
-	// Failovers are from when until when another limiter takes the place of one, and may lack what
-	// that one has answered.
+	// Failovers are the spans in which one limiter replaces another. The new limiter may lack
+	// events that the old one has confirmed.
 	Failovers [][2]time.Time
-	// SetBack are the instants at which a limiter's clock was set back: what lies in its future
-	// counts from its next call on.
+	// SetBack are the instants at which a limiter's clock was set back. Events in the clock's
+	// future count from the limiter's next call on.
 	SetBack []time.Time
-	// Away are from when until when a process may not reach the limiter that others reach, and
-	// gives no place back in it.
+	// Away are the spans in which a process may not reach the limiter that other processes reach.
+	// Then this process gives no place back in that limiter.
 	Away [][2]time.Time
-	// Changes are from when until when processes put other policies in force. Rules has the
-	// loosest.
+	// Changes are the spans in which processes change to other policies. Rules has the loosest of
+	// these.
 	Changes [][2]time.Time
 	// Late is how long after its end a request without an answer may still take effect, or hold a
 	// place.
 	Late time.Duration
-	// Slack is how much longer than it was told a client may have to wait, and how late a place
-	// that is given back may be seen.
+	// Slack is how much longer than the answer's wait a client may have to wait, and how late the
+	// return of a place may be seen.
 	Slack time.Duration
 	// Skew is how far clocks may differ by which instants are told.
 	Skew time.Duration
@@ -137,7 +137,8 @@ type Violation struct {
 	At      time.Time // when the answer came that tells a wait or a figure; zero for other violations
 }
 
-// Allowance is what would break a promise, and the sentence of docs/PROMISES.md that allows it.
+// Allowance is a result that would break a promise, and the sentence of docs/PROMISES.md that
+// allows it.
 type Allowance struct {
 	Violation
 	Sentence string
@@ -191,21 +192,21 @@ type answer struct {
 	}
 }
 
-// outcome is the state of a send as an answer tells it.
+// outcome is the state of a send in an answer.
 type outcome struct {
 	ID, Status, Reason string
-	At                 time.Time // when it was written; in lists alone
+	At                 time.Time // when the send was written; only in lists
 }
 
-// written is how long before it was written a send may have been taken: if longer, the database
-// counts it from when it was written.
+// written is how long before the write of its row a send may have been taken. If that was earlier,
+// the database counts the send from the write.
 const written = time.Second
 
 func (o outcome) final() bool {
 	return slices.Contains([]string{"sent", "failed", "unknown", "delivered", "undelivered"}, o.Status)
 }
 
-// told is the state of a rule as an answer tells it.
+// told is the state of a rule in an answer.
 type told struct {
 	Name, Scope      string
 	Limit, Remaining int
@@ -223,7 +224,7 @@ func (a answer) wait() (least, most time.Duration) {
 	return most - time.Second, most
 }
 
-// request is a Request with its answer read.
+// request is a Request with its parsed answer.
 type request struct {
 	Request
 	answer
@@ -242,7 +243,7 @@ func (re request) refused() bool {
 			func(r told) bool { return r.Name == re.BlockedBy && r.Scope == "recipient" }))
 }
 
-// uncertain reports whether the send may have been taken though no answer says so.
+// uncertain reports whether the send may have been taken although no answer says so.
 func (re request) uncertain() bool {
 	s := re.Request.Status
 	return re.Kind == Send && !re.accepted() && (s == 0 || s >= 500 && (s != http.StatusServiceUnavailable || re.MayHaveCounted))
@@ -254,7 +255,7 @@ type send struct {
 	from, to                    time.Time // it was taken between them
 	answered                    bool
 	outcome                     outcome
-	failed                      time.Time // when an answer first called it failed; zero: none did
+	failed                      time.Time // when an answer first called the send failed; zero: no answer did
 	messages                    []Message
 }
 
@@ -272,7 +273,7 @@ type judge struct {
 }
 
 // Judge returns the violations of a history, how many sends, answers or checks were judged by each
-// promise, and what broke it and is allowed by a sentence.
+// promise, and results that would break a promise but that a sentence allows.
 func Judge(h History) (found []Violation, judged map[string]int, allowed []Allowance) {
 	j := &judge{
 		History: h, sends: map[string]*send{}, of: map[string][]request{}, byPerson: map[string][]*send{},
@@ -304,7 +305,8 @@ func (j *judge) read() {
 	}
 }
 
-// collect finds the sends: by the answers that took them, and by messages that no answer announced.
+// collect finds the sends: by the answers to the requests that took them, and by messages that no
+// answer announced.
 func (j *judge) collect() {
 	asked := map[string][]request{} // uncertain, by recipient
 	keyed := map[string]*send{}
@@ -343,7 +345,7 @@ func (j *judge) collect() {
 			if mine := asked[m.Recipient]; len(mine) == 0 || mine[0].Begin.After(m.At) {
 				j.broke(Doubled, "a message %s came that no request asked for", id)
 				s.from = m.At
-			} else { // any of them may have asked for it, so each explains one message
+			} else { // any of these requests may have caused the message, so each explains one message
 				s.from, asked[m.Recipient] = j.firstUncertain(m.Recipient), mine[1:]
 			}
 			j.sends[id] = s

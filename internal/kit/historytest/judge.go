@@ -11,13 +11,13 @@ func (j *judge) broke(promise, format string, args ...any) {
 	j.found = append(j.found, Violation{promise, fmt.Sprintf(format, args...), j.at})
 }
 
-// allowance is a sentence of docs/PROMISES.md, and whether it allows what was found.
+// allowance is a sentence of docs/PROMISES.md, and whether it allows the result.
 type allowance struct {
 	sentence string
 	is       bool
 }
 
-// brokeUnless finds a violation, unless a sentence allows it.
+// brokeUnless records a violation, or an Allowance if one of the sentences allows the result.
 func (j *judge) brokeUnless(sentences []allowance, promise, format string, args ...any) {
 	for _, a := range sentences {
 		if a.is {
@@ -31,14 +31,14 @@ func (j *judge) brokeUnless(sentences []allowance, promise, format string, args 
 // crashed reports whether a process crashed between two instants.
 func (j *judge) crashed(from, to time.Time) bool { return within(j.Crashes, from, to) }
 
-// mayStayTaken reports whether a place of a rule may have stayed taken in the limiter between two
-// instants, or a window before them.
+// mayStayTaken reports whether a place of a rule may have stayed taken in the limiter in the span
+// from … to, or within a window before it.
 func (j *judge) mayStayTaken(rule string, from, to time.Time) bool {
 	from = j.oldest(rule, from)
 	return j.FewerLeft || j.Limiter && (j.crashed(from.Add(-j.Slack), to) || within(j.Stalls, from, to) || within(j.SetBack, from, to))
 }
 
-// changed reports whether policies changed between two answers, or what they are of.
+// changed reports whether policies may have changed between the two requests or during one of them.
 func (j *judge) changed(q, r request) bool {
 	return slices.ContainsFunc(j.Changes, func(c [2]time.Time) bool { return !q.Begin.After(c[1]) && !r.End.Before(c[0]) })
 }
@@ -47,8 +47,8 @@ func within(instants []time.Time, from, to time.Time) bool {
 	return slices.ContainsFunc(instants, func(at time.Time) bool { return !at.Before(from) && !at.After(to) })
 }
 
-// overPolicy finds sends of a recipient that must lie in one window, and are more than its limit. A
-// send that failed gave its place back, so it is left out.
+// overPolicy finds sends of a recipient that must lie in one window and are more than the rule's
+// limit. It leaves out failed sends, since they gave their places back.
 func (j *judge) overPolicy() {
 	for recipient, sends := range j.byPerson {
 		j.judged[OverPolicy] += len(sends)
@@ -94,7 +94,7 @@ func (j *judge) outcomes() {
 				j.broke(Lost, "%s is called sent, and no message came", s.id)
 			case n == 0 && !s.outcome.final() && !j.Unended:
 				j.broke(Lost, "%s was accepted, is %q in the end, and no message came", s.id, s.outcome.Status)
-			case n > 0 && s.outcome.Status == "failed": // after a crash it would be unknown
+			case n > 0 && s.outcome.Status == "failed": // after a crash the send would be unknown
 				j.broke(Lost, "%s is called failed (%s), and its message came", s.id, s.outcome.Reason)
 			case n > 1:
 				j.brokeUnless([]allowance{{Twice, j.crashed(s.from, s.messages[n-1].At)}}, Doubled,
@@ -110,7 +110,8 @@ func (j *judge) outcomes() {
 	}
 }
 
-// receipts finds a send whose state its carriers did not report, or is not what they did.
+// receipts finds a send whose state differs from the reports of its carriers, or from what the
+// carriers did.
 func (j *judge) receipts(s *send) {
 	var delivered, lost bool
 	for _, m := range s.messages {
@@ -177,8 +178,8 @@ func (j *judge) waits() {
 	}
 }
 
-// wait finds the first request of the same kind of caller after a wait, which must be admitted if
-// nothing else happened, and one that was admitted before.
+// wait checks the first request of the same kind of caller after a wait: it must be admitted if
+// nothing else happened. It also finds a request that was admitted before the wait was over.
 func (j *judge) wait(q request, next []request, least, most time.Duration) {
 	for _, r := range next {
 		if r.Kind != Send || r.Browser != q.Browser || r.Begin.Before(q.End) {
@@ -229,8 +230,8 @@ func (j *judge) steppedBack(q, r request, most time.Duration) bool {
 	return r.End.Add(least).Before(q.End.Add(most + j.Skew))
 }
 
-// since returns the earliest instant of an event by which a refusal is explained: all that the rule
-// counts, before it admits the next one, are as late.
+// since returns the earliest instant of an event that explains a refusal: the rule admits the next
+// send only when all its events from before that instant have left.
 func (j *judge) since(r request) time.Time {
 	least, _ := r.wait()
 	for _, rule := range j.Rules {
@@ -241,9 +242,9 @@ func (j *judge) since(r request) time.Time {
 	return r.End // of no rule that is known
 }
 
-// countedLate reports whether a refusal lasts no longer than for a send that counts from the moment
-// at which a stalled limiter answered again, or for a place that was taken before a process died,
-// or before a reset that the limiter may not have got; or whether the limiter's clock was set back.
+// countedLate reports whether a late count explains a refusal. A send may count from the instant at
+// which a stalled limiter answered again. A place may have been taken before a process died, or
+// before a reset that did not reach the limiter. The limiter's clock may have been set back.
 func (j *judge) countedLate(q, r request) bool {
 	if within(j.SetBack, j.oldest(r.BlockedBy, q.Begin), r.End) {
 		return true
@@ -256,8 +257,8 @@ func (j *judge) countedLate(q, r request) bool {
 	}) || j.notGivenBack(r, since, func(u request) bool { return u.Kind == Reset || j.crashed(u.Begin, r.End) }))
 }
 
-// lostByFailover reports whether, before an answer and after an instant, a failover may have lost a
-// reset, or the refund of a send that was not taken, or failed.
+// lostByFailover reports whether a failover may have lost a reset, or the refund of a send that
+// failed or was not taken, between the instant since and the answer.
 func (j *judge) lostByFailover(q request, since time.Time) bool {
 	return slices.ContainsFunc(j.Failovers, func(f [2]time.Time) bool {
 		return f[0].Before(q.End) && slices.ContainsFunc(j.of[q.Recipient], func(u request) bool {
@@ -271,16 +272,16 @@ func (j *judge) lostByFailover(q request, since time.Time) bool {
 	})
 }
 
-// keptWhileAway reports whether, in an answer while a process may not reach the limiter, a place is
-// taken that was taken after an instant and is given back.
+// keptWhileAway reports whether the answer may show a place that was taken after since and should
+// have been given back, because a process could not reach the limiter at that time.
 func (j *judge) keptWhileAway(q request, since time.Time) bool {
 	return j.Limiter && slices.ContainsFunc(j.Away, func(a [2]time.Time) bool { return !q.End.Before(a[0]) && !q.Begin.After(a[1]) }) &&
 		j.notGivenBack(q, since, func(u request) bool { return u.Kind == Send })
 }
 
-// notGivenBack reports whether, before an answer and after an instant, the recipient got a place
-// that is given back: by a send that was not taken, or that failed, or by a reset of which no
-// answer says that it is done.
+// notGivenBack reports whether, between since and the answer, the recipient should have got a place
+// back. It may be the place of a send that failed or was not taken, or a reset that no answer
+// confirms. when selects the requests.
 func (j *judge) notGivenBack(q request, since time.Time, when func(request) bool) bool {
 	return slices.ContainsFunc(j.of[q.Recipient], func(u request) bool {
 		s := j.sends[u.answer.Send.ID]
@@ -290,9 +291,10 @@ func (j *judge) notGivenBack(q request, since time.Time, when func(request) bool
 	})
 }
 
-// oldest returns from when on, at the earliest, an event counts at an instant by some rule: for so
-// long a crash between the gates may cost a place. Of the rules of the calendar it asks only the
-// named one: else a crash would excuse what any rule tells until the month ends.
+// oldest returns the earliest instant of an event that some rule still counts at the instant at.
+// For so long a crash between the gates may cost a place. Of the rules of the calendar it considers
+// only the named rule: otherwise a crash would excuse the figures of every rule until the month
+// ends.
 func (j *judge) oldest(rule string, at time.Time) (since time.Time) {
 	since = at
 	for _, r := range j.Rules {
@@ -335,8 +337,8 @@ func (j *judge) freed(q, r request) bool {
 	})
 }
 
-// figures compares how much of each rule is left by an answer with the sends that surely count, and
-// with those that may.
+// figures compares how much of each rule is left according to an answer with the sends that surely
+// count, and with the sends that may count.
 func (j *judge) figures() {
 	defer func() { j.at = time.Time{} }()
 	for _, q := range j.requests {
@@ -395,9 +397,9 @@ func (j *judge) counting(q request, rule Rule) (surely, maybe int) {
 	return surely, maybe
 }
 
-// passing reports whether a send that was not taken may hold a place during another request, which
-// is given back a moment later: in the limiter, until the database has refused it, or has not heard
-// of it.
+// passing reports whether a send that was not taken may hold a place during the request q. Such a
+// place is given back a moment later: the limiter holds it until the database has refused the send,
+// or has not heard of it.
 func (j *judge) passing(u, q request) bool {
 	if u.refused() {
 		return j.Limiter && u.End.After(q.Begin) && u.Begin.Before(q.End) && !u.Begin.Equal(q.Begin)
@@ -405,7 +407,7 @@ func (j *judge) passing(u, q request) bool {
 	return u.End.Add(j.Slack).After(q.Begin)
 }
 
-// checks finds codes that were approved wrongly, twice, or after too many tries, and right ones
+// checks finds codes that were approved wrongly, twice, or after too many attempts, and right codes
 // that were called wrong.
 func (j *judge) checks() {
 	type tries struct {

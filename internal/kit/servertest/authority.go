@@ -23,8 +23,8 @@ type Authority struct {
 	serial      int64
 }
 
-// CertificateLife is how long certificates hold. A test whose programs have a clock that is ahead
-// lengthens it.
+// CertificateLife is how long certificates are valid. If a test's programs have a clock that is
+// ahead, the test makes it longer.
 var CertificateLife = 24 * time.Hour
 
 // NewAuthority makes one for a test.
@@ -52,8 +52,8 @@ func (a *Authority) SelfSigned() tls.Certificate {
 	return tls.Certificate{Certificate: [][]byte{a.Certificate.Raw}, PrivateKey: a.key}
 }
 
-// Issue makes a certificate for 127.0.0.1, another one each time, changed as wanted, and returns
-// the files of it and of its key.
+// Issue makes a new certificate for 127.0.0.1, with the changes. It returns the file of the
+// certificate and the file of its key.
 func (a *Authority) Issue(t testing.TB, change ...func(*x509.Certificate)) (certificate, key string) {
 	t.Helper()
 	a.serial++

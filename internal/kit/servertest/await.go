@@ -17,8 +17,7 @@ const (
 	probeInterval = 10 * time.Millisecond
 )
 
-// Await waits until done returns true, and ends the test after [Patience]. It calls done every 20
-// ms.
+// Await calls done every 20 ms until it returns true. It ends the test after [Patience].
 func Await(t testing.TB, what string, done func() bool) {
 	t.Helper()
 	poll := time.NewTicker(20 * time.Millisecond)
@@ -34,8 +33,8 @@ func Await(t testing.TB, what string, done func() bool) {
 
 var errExited = errors.New("it ended")
 
-// await probes a new server until it serves, ends, or the time is up. An answer
-// counts only while our own process runs: it could be a stranger's.
+// await probes a new server until the server answers, ends, or the time is up. An answer counts
+// only while our own process runs: otherwise it could be another program's.
 func await(ctx context.Context, process *Process, probe func(context.Context) error) error {
 	if _, ok := ctx.Deadline(); !ok {
 		var cancel context.CancelFunc

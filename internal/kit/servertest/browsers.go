@@ -32,7 +32,7 @@ user_pref("ui.prefersReducedMotion", 1);
 `
 
 // Firefox starts a Firefox without windows for one test, and ends it afterwards. It returns the
-// host and port at which it speaks WebDriver BiDi, to any client that names them as its origin.
+// host and port of its WebDriver BiDi, for any client that sends this address as its origin.
 // Clients may change settings.
 func Firefox(t testing.TB) (addr string) {
 	t.Helper()
@@ -55,10 +55,11 @@ func Firefox(t testing.TB) (addr string) {
 }
 
 // WebKit starts a WebKitWebDriver for one test, on a display in memory, and ends it afterwards. It
-// returns its base URL. Each session is a browser, with cookies of its own; there is one at a time.
+// returns the base URL. Each session is a browser with its own cookies; only one session can run at
+// a time.
 func WebKit(t testing.TB) (base string) {
 	t.Helper()
-	// a display of SIGKILL would leave its lock behind
+	// a display that SIGKILL ends would leave its lock behind
 	display, program := newServer(t, locate.Xvfb, syscall.SIGTERM)
 	name := ":" + strconv.Itoa(display.place.port)
 	display.command = func() *exec.Cmd {
@@ -72,7 +73,7 @@ func WebKit(t testing.TB) (base string) {
 
 	s, program := newServer(t, locate.WebKit, syscall.SIGKILL)
 	need(t, os.MkdirAll(filepath.Join(s.place.dir, ".config", "gtk-3.0"), 0o700))
-	// The window can be 320 pixels wide only where its buttons take no room.
+	// The window can only be 320 pixels wide if its buttons take no room.
 	s.place.write(t, ".config/gtk-3.0/gtk.css", "* { min-width: 0; padding: 0; margin: 0; border-width: 0; }")
 	s.place.write(t, ".config/gtk-3.0/settings.ini", "[Settings]\ngtk-enable-animations=false\n") // reduced motion
 	s.command = func() *exec.Cmd {

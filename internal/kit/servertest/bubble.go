@@ -13,9 +13,9 @@ var bubbles struct {
 	n, processors int
 }
 
-// Bubble is synctest.Test, on one processor under the race detector: two timers of a bubble that
-// end on two processors at the same time use one state of the detector, which crashes the process
-// now and then (golang.org/issue/78156).
+// Bubble is synctest.Test; but under the race detector it uses one processor. If two timers of a
+// bubble end on two processors at the same time, they use one state of the detector, which
+// sometimes crashes the process (golang.org/issue/78156).
 func Bubble(t *testing.T, test func(*testing.T)) {
 	t.Helper()
 	if Raced {

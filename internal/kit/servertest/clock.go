@@ -14,9 +14,9 @@ import (
 	"sendcode/tools/ensure/locate"
 )
 
-// Redis has no setting for its clock and nothing between it and us can change what its scripts
-// read. libfaketime can't either: Redis's allocator, jemalloc, asks for the time while the library
-// still starts. So this shim is compiled.
+// Redis has no setting for its clock, and no proxy can change what its scripts read. libfaketime
+// cannot, either: Redis's allocator, jemalloc, asks for the time while that library still starts.
+// So this shim is compiled.
 //
 //go:embed shim/clock.c
 var clockShim string
@@ -24,7 +24,8 @@ var clockShim string
 // Clock is the wall clock of a server of RedisWithClock.
 type Clock struct{ file string }
 
-// Set puts the clock ahead of the machine's by offset, or behind it, at once.
+// Set sets the clock ahead of the machine's clock by offset, or behind it if offset is negative, at
+// once.
 func (c *Clock) Set(offset time.Duration) error {
 	file, err := os.OpenFile(c.file, os.O_WRONLY, 0)
 	if err != nil {
@@ -34,8 +35,8 @@ func (c *Clock) Set(offset time.Duration) error {
 	return errors.Join(err, file.Close())
 }
 
-// clockIn returns what gives a server in a place a wall clock that the test can set, as variables
-// of its environment. It needs Linux, whose loader preloads.
+// clockIn returns variables of the environment that give a server a wall clock which the test can
+// set. It needs Linux, whose loader can preload a library.
 func clockIn(t testing.TB, p *place) (env []string, clock *Clock) {
 	t.Helper()
 	if runtime.GOOS != "linux" {

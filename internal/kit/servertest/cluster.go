@@ -19,7 +19,7 @@ const (
 	database = "sendcode"
 )
 
-// createRole creates the role, and renames an empty database of initdb for it: a new
+// createRole creates the role and gives it an empty database of initdb, which it renames: a new
 // database would be 300 more files to copy.
 var createRole = []string{
 	"CREATE ROLE " + role + " LOGIN CREATEDB",
@@ -27,15 +27,15 @@ var createRole = []string{
 	"ALTER DATABASE " + database + " OWNER TO " + role,
 }
 
-// initArgs: without sync, since after a crash the cache is rebuilt; with locale
-// C, for the same sort order on all machines.
+// initArgs: without sync, since after a crash the cache is made anew; with locale C, so that the
+// sort order is the same on all machines.
 var initArgs = []string{
 	"--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync", "--wal-segsize=1",
 }
 
-// makeCluster makes the data directory, a copy. One for each version of Postgres is kept in the
-// user's folder for caches: initdb takes seconds, a copy a tenth of one. It first initializes that
-// one if it is missing, and waits for other processes that do so.
+// makeCluster makes the data directory by a copy: initdb takes seconds, a copy a tenth of a second.
+// The original for each version of Postgres is in the user's folder for caches. If the original is
+// missing, makeCluster first makes it, and waits for other processes that do so.
 func (s *PostgresServer) makeCluster(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, Patience)
 	defer cancel()
@@ -74,8 +74,8 @@ func (s *PostgresServer) makeCluster(ctx context.Context) error {
 }
 
 // initCluster initializes a data directory in the server's place, with the role and its database,
-// and copies it to the cache, where perhaps only this user may write. It gets its name when it is
-// whole.
+// and copies it to the cache, where perhaps only this user may write. The copy gets its name when
+// it is complete.
 func (s *PostgresServer) initCluster(ctx context.Context, whole string) error {
 	made, half := filepath.Join(s.place.dir, "made"), whole+".half"
 	initdb := s.owner.command(s.place.dir, filepath.Join(s.bin, "initdb"), append(initArgs, "-D", made)...)
@@ -97,8 +97,8 @@ func (s *PostgresServer) initCluster(ctx context.Context, whole string) error {
 	return errors.Join(os.Rename(half, whole), os.RemoveAll(made))
 }
 
-// finish runs cmd and waits for its end; it kills cmd if ctx ends first. The error
-// has cmd's stderr, and its stdout unless cmd.Stdout is set.
+// finish runs cmd and waits for its end. If ctx ends first, it kills cmd. The error has cmd's
+// stderr, and its stdout unless cmd.Stdout is set.
 func finish(ctx context.Context, cmd *exec.Cmd) error {
 	var said strings.Builder
 	cmd.Stderr = &said

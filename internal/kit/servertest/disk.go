@@ -16,9 +16,9 @@ type Disk struct {
 	Dir string
 }
 
-// OnSmallDisk runs a test on a file system of so many bytes of its own. Where this user may not
-// mount one, the test runs again in a process with namespaces of its own (user_namespaces(7)), in
-// which it may. Where even that is forbidden, the test is skipped, but fails in CI.
+// OnSmallDisk runs a test on a file system of its own with so many bytes. If this user may not
+// mount a file system, the test runs again in a process with its own namespaces
+// (user_namespaces(7)), which may. If that is forbidden, too, the test is skipped; in CI it fails.
 func OnSmallDisk(t *testing.T, size int, test func(*Disk)) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "sendcode-disk-") // not t.TempDir, which no other user may enter
@@ -38,10 +38,11 @@ func OnSmallDisk(t *testing.T, size int, test func(*Disk)) {
 // inNamespace is set for tests that run again in a namespace.
 const inNamespace = "SENDCODE_TEST_IN_NAMESPACE"
 
-// errNoMount says that this machine lets no test mount a file system.
+// errNoMount says that tests cannot mount a file system on this machine.
 var errNoMount = errors.New("no file system can be mounted here to be filled")
 
-// inOwnNamespace runs a test again, alone, where it may mount, and ends as it ended there.
+// inOwnNamespace runs only this test again, in a process that may mount, and ends with the same
+// result.
 func inOwnNamespace(t *testing.T) {
 	t.Helper()
 	pattern := "^" + strings.ReplaceAll(t.Name(), "/", "$/^") + "$"
@@ -77,7 +78,7 @@ func (d *Disk) Fill() error {
 	return f.Close()
 }
 
-// Leave has a full disk take so many bytes more.
+// Leave makes room for so many bytes on a full disk.
 func (d *Disk) Leave(bytes int64) error {
 	info, err := os.Stat(d.balloon())
 	if err != nil {

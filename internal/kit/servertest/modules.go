@@ -12,11 +12,11 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// errNoModules says that this machine cannot have what a lock file names.
+// errNoModules says that npm could not install the modules of a lock file.
 var errNoModules = errors.New("npm did not bring the modules")
 
 // NodeModules returns the node_modules of a folder with a package.json, whose versions are exact,
-// and mostly a package-lock.json. npm brings them once for each such file, into the user's folder
+// and usually a package-lock.json. npm installs them once for each such file, in the user's folder
 // for caches. Without npm or its packages the test is skipped; in CI it fails.
 func NodeModules(t testing.TB, source string) string {
 	t.Helper()

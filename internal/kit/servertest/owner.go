@@ -10,8 +10,8 @@ import (
 	"syscall"
 )
 
-// owner is the user that Postgres runs as. Postgres refuses root: then it is
-// the user postgres or, where there is none, nobody.
+// owner is the user that runs Postgres. Postgres refuses to run as root: then the owner is the user
+// postgres or, if there is none, nobody.
 type owner struct {
 	credential *syscall.Credential // nil: this process's own user
 }
@@ -40,8 +40,8 @@ func (o owner) give(path string) error {
 	return os.Chown(path, int(o.credential.Uid), int(o.credential.Gid))
 }
 
-// command runs in dir as the owner. Its environment has no PG variables of the caller, and its
-// messages are in English.
+// command returns a command that runs in dir as the owner. Its environment has no PG variables of
+// the caller, and its messages are in English.
 func (o owner) command(dir, program string, args ...string) *exec.Cmd {
 	cmd := exec.Command(program, args...)
 	cmd.Dir = dir

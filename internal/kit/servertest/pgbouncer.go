@@ -19,8 +19,8 @@ type PgBouncerServer struct {
 	config func(*PostgresServer) string // writes it, and returns its name
 }
 
-// PgBouncer starts a private PgBouncer for one test, and closes it afterwards. All is as it comes
-// but for settings, each name=value. It lets in the role of [PostgresServer.URL] and the superuser.
+// PgBouncer starts a private PgBouncer for one test, and closes it afterwards. settings, each
+// name=value, change its defaults. It admits the role of [PostgresServer.URL] and the superuser.
 func PgBouncer(t testing.TB, postgres *PostgresServer, settings ...string) *PgBouncerServer {
 	t.Helper()
 	own, program := newServer(t, locate.PgBouncer, syscall.SIGKILL)
@@ -38,13 +38,13 @@ func PgBouncer(t testing.TB, postgres *PostgresServer, settings ...string) *PgBo
 	return kept(t, s, s.first(t.Context()))
 }
 
-// LeadTo has it lead to another Postgres from now on.
+// LeadTo makes PgBouncer connect to another Postgres from now on.
 func (s *PgBouncerServer) LeadTo(postgres *PostgresServer) error {
 	s.config(postgres)
 	return s.signal(syscall.SIGHUP)
 }
 
-// Through is the URL of a database of the same Postgres, by way of PgBouncer.
+// Through returns the URL of a database of the same Postgres, through PgBouncer.
 func (s *PgBouncerServer) Through(databaseURL string) string {
 	u, err := url.Parse(databaseURL)
 	if err != nil {

@@ -2,7 +2,7 @@ package servertest
 
 import "net"
 
-// OneConn returns a listener with this connection alone, such as an end of a net.Pipe.
+// OneConn returns a listener that accepts only this connection, such as an end of a net.Pipe.
 func OneConn(conn net.Conn) net.Listener {
 	l := oneConn{make(chan net.Conn, 1)}
 	l.conns <- conn

@@ -15,18 +15,17 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// Ports lie below the range that kernels give to outgoing connections (Linux:
-// 32768, macOS: 49152). Otherwise a client that redials a stopped server's port
-// could be given that very port, connect to itself, and keep the server from
-// coming back.
+// Ports lie below the range that kernels give to outgoing connections (Linux: 32768, macOS: 49152).
+// Otherwise a client that redials a stopped server's port could get that very port, connect to
+// itself, and keep the server from coming back.
 const (
 	firstPort = 20000
 	ports     = 10000
 )
 
-// place is a port and a directory that are ours until released, also while no
-// server listens. A file lock guards it against other processes that start
-// parts at the same moment, and ends with this process, however that ends.
+// place is a port and a directory that belong to one server until it releases them, even while the
+// server is stopped. A file lock guards them against other processes that start servers at the same
+// time. The lock ends with this process, however that ends.
 type place struct {
 	port int
 	dir  string
@@ -36,7 +35,7 @@ type place struct {
 // claim takes a free place with an empty directory.
 func claim() (*place, error) { return claimIn(fastTempDir()) }
 
-// claimIn takes a free place whose directory is somewhere in parent.
+// claimIn takes a free place with a directory somewhere in parent.
 func claimIn(parent string) (*place, error) {
 	base, err := baseDirIn(parent)
 	if err != nil {
@@ -74,9 +73,9 @@ func (p *place) take() (bool, error) {
 	return true, nil
 }
 
-// free reports whether a port can be listened on. Meanwhile no child process is started: until it
-// runs its program it has a copy of each socket, and the port would stay taken although this
-// process closed it.
+// free reports whether a server can listen on a port. Meanwhile no child process is started: before
+// a child runs its program, it has a copy of each socket, so the port would stay taken although
+// this process closed it.
 func free(addr string) bool {
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
@@ -84,7 +83,7 @@ func free(addr string) bool {
 	return err == nil && l.Close() == nil
 }
 
-// AwaitFree waits until a port that this process has closed can be listened on again: a child
+// AwaitFree waits until a server can listen again on a port that this process has closed: a child
 // process may still have a copy of the socket.
 func AwaitFree(t testing.TB, addr string) {
 	t.Helper()
@@ -103,7 +102,7 @@ func (p *place) release() error {
 
 func (p *place) logPath() string { return filepath.Join(p.dir, "log") }
 
-// write writes a file into the place, and returns its name.
+// write writes a file into the place, and returns the file's name.
 func (p *place) write(t testing.TB, name, text string) string {
 	t.Helper()
 	file := filepath.Join(p.dir, name)
@@ -111,8 +110,8 @@ func (p *place) write(t testing.TB, name, text string) string {
 	return file
 }
 
-// sweep removes what owners that were killed left behind: directories whose
-// lock is free. What cannot be removed now is left for the next sweep.
+// sweep removes the directories of owners that were killed: those whose lock is free. If a
+// directory cannot be removed now, the next sweep tries again.
 func sweep(base string) {
 	entries, _ := os.ReadDir(base)
 	for _, entry := range entries {
@@ -127,9 +126,9 @@ func sweep(base string) {
 	}
 }
 
-// baseDirIn is one directory for each user, so that a place taken by one is not
-// swept by another. Every directory above it lets other users pass, as Postgres
-// does not run as root.
+// baseDirIn returns a directory of its own for each user, so that one user's sweep does not remove
+// another user's place. Other users can pass through every directory above it, as Postgres does not
+// run as root.
 func baseDirIn(parent string) (string, error) {
 	uid := os.Getuid()
 	base := filepath.Join(parent, "sendcode-parts-"+strconv.Itoa(uid))

@@ -6,9 +6,9 @@ import (
 	"syscall"
 )
 
-// fastTempDir is in memory where there is room: a cluster is a thousand small
-// files, which take a second to make on a disk and a twentieth of one here.
-// (Containers often have 64 MB there, too little.)
+// fastTempDir returns a directory in memory if there is room. A cluster has a thousand small files,
+// which take a second to make on a disk, and a twentieth of a second in memory. (Containers often
+// have 64 MB there, too little.)
 func fastTempDir() string {
 	const memory, enough = "/dev/shm", 2 << 30
 	var stat syscall.Statfs_t
@@ -20,17 +20,17 @@ func fastTempDir() string {
 
 func dieWithParent(attr *syscall.SysProcAttr, sig syscall.Signal) {
 	attr.Setpgid = true
-	attr.Pdeathsig = sig // prctl(2), PR_SET_PDEATHSIG; Go sets it after the change of user, which would clear it
+	attr.Pdeathsig = sig // prctl(2), PR_SET_PDEATHSIG; Go sets it after the change of user, which would clear the signal
 }
 
-// mount mounts a tmpfs of so many bytes that every user may write in.
+// mount mounts a tmpfs of so many bytes. Every user may write in it.
 func mount(dir string, size int) error {
 	return syscall.Mount("tmpfs", dir, "tmpfs", 0, fmt.Sprintf("size=%d,mode=0777", size))
 }
 
 func unmount(dir string) error { return syscall.Unmount(dir, syscall.MNT_DETACH) }
 
-// mayMount starts a process in a user and a mount namespace of its own, with the same users, since
+// mayMount makes a process start in its own user and mount namespaces, with the same users, since
 // Postgres refuses root.
 func mayMount() *syscall.SysProcAttr {
 	const capSysAdmin, all = 21, 1 << 16 // capabilities(7); the users of most systems

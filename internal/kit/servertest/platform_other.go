@@ -10,12 +10,12 @@ import (
 
 func fastTempDir() string { return os.TempDir() }
 
-// dieWithParent does nothing here: there is no such signal, so the child stays
-// in the terminal's process group and a Ctrl-C reaches it as well.
+// dieWithParent does nothing: these systems have no such signal. So the child stays in the
+// terminal's process group, and a Ctrl-C also reaches the child.
 func dieWithParent(*syscall.SysProcAttr, syscall.Signal) {}
 
 func mount(string, int) error { return errors.ErrUnsupported }
 
 func unmount(string) error { return nil }
 
-func mayMount() *syscall.SysProcAttr { return nil } // the process finds that it may not
+func mayMount() *syscall.SysProcAttr { return nil } // the process will find that it may not mount

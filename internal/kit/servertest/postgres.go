@@ -24,7 +24,7 @@ type PostgresServer struct {
 	bin       string // directory of the programs
 	owner     owner
 	databases atomic.Int64
-	shared    bool     // by tests that each remove their databases
+	shared    bool     // shared by tests, each of which removes its databases
 	env       []string // beside that of owner
 }
 
@@ -43,11 +43,10 @@ func PostgresIn(t testing.TB, parent string, settings ...string) *PostgresServer
 	return kept(t, s, err)
 }
 
-// StartPostgres starts a server with one empty database and returns when it
-// answers. It does not wait for its disk, unless settings, each name=value, say
-// otherwise. ctx bounds the wait ([Patience] to make the cluster and as long to
-// start where it has no deadline). The error is a *locate.Missing where Postgres is not
-// installed. The caller must Close it.
+// StartPostgres starts a server with one empty database and returns when the server answers. The
+// server does not wait for its disk, unless settings (each name=value) change that. ctx bounds the
+// wait. Without a deadline, that is [Patience] to make the cluster and as long again to start. The
+// error is a *locate.Missing if Postgres is not installed. The caller must Close the server.
 func StartPostgres(ctx context.Context, settings ...string) (*PostgresServer, error) {
 	return startPostgres(ctx, fastTempDir(), (*PostgresServer).makeCluster, settings)
 }
@@ -68,8 +67,8 @@ func startPostgres(ctx context.Context, parent string, fill func(*PostgresServer
 	if err != nil {
 		return nil, err
 	}
-	// SIGQUIT, since killed without a word it would leave its own children behind for a while, and
-	// then not start again; they get the signal from it and it waits for them.
+	// SIGQUIT: the server forwards it to its children and waits for them. After SIGKILL, the
+	// children would stay for a while, and the server could not start again.
 	s := &PostgresServer{server: server{place: place, last: syscall.SIGQUIT}, bin: bin, owner: o}
 	s.probe = func(ctx context.Context) error { return execute(ctx, s.URL(), "SELECT 1") }
 	s.command = func() *exec.Cmd {
@@ -85,11 +84,11 @@ func startPostgres(ctx context.Context, parent string, fill func(*PostgresServer
 
 func (s *PostgresServer) data() string { return filepath.Join(s.place.dir, "data") }
 
-// URL is of a database that was empty at first, as a role that owns it and is
-// no superuser; the same through every stop and start.
+// URL is the URL of a database that was empty at first, for a role that owns the database and is no
+// superuser. It stays the same through every stop and start.
 func (s *PostgresServer) URL() string { return s.url(role, database) }
 
-// AdminURL is of the same database, as a superuser.
+// AdminURL is the URL of the same database, for a superuser.
 func (s *PostgresServer) AdminURL() string { return s.url("postgres", database) }
 
 func (s *PostgresServer) url(user, name string) string {
@@ -98,18 +97,18 @@ func (s *PostgresServer) url(user, name string) string {
 
 // CreateDatabase makes a further empty database and returns its URL.
 func (s *PostgresServer) CreateDatabase(ctx context.Context) (url string, err error) {
-	return s.createDatabase(ctx, "template0") // it never has connections, which copying requires
+	return s.createDatabase(ctx, "template0") // template0 never has connections, which copying requires
 }
 
-// NewDatabase makes a further empty database on the same server and returns its URL. On a shared
-// server it goes with the test.
+// NewDatabase makes another empty database on the same server and returns its URL. On a shared
+// server the database is removed when the test ends.
 func (s *PostgresServer) NewDatabase(t testing.TB) string {
 	t.Helper()
 	return s.made(t, "template0")
 }
 
-// Copy makes a further database with all that is in that of url, which must have no connection, and
-// returns its URL. On a shared server it goes with the test.
+// Copy makes another database with the contents of the database at url, which must have no
+// connection, and returns its URL. On a shared server the database is removed when the test ends.
 func (s *PostgresServer) Copy(t testing.TB, url string) string {
 	t.Helper()
 	config, err := pgx.ParseConfig(url)
@@ -133,7 +132,7 @@ func (s *PostgresServer) createDatabase(ctx context.Context, template string) (u
 		"CREATE DATABASE "+name+" TEMPLATE "+pgx.Identifier{template}.Sanitize()+" STRATEGY FILE_COPY")
 }
 
-// dropDatabase removes the database of url, and ends its connections.
+// dropDatabase removes the database at url, and ends its connections.
 func (s *PostgresServer) dropDatabase(ctx context.Context, url string) error {
 	config, err := pgx.ParseConfig(url)
 	if err != nil {
@@ -152,9 +151,9 @@ func execute(ctx context.Context, url, sql string) error {
 	return errors.Join(err, conn.Close(context.WithoutCancel(ctx)))
 }
 
-// args: nothing is synced, for the machine will not lose power in a test and
-// the kernel keeps what a killed process wrote. Shared memory is in the cluster,
-// not in /dev/shm, so that a kill leaves nothing there.
+// args: nothing is synced, since the machine will not lose power in a test, and the kernel keeps
+// what a killed process wrote. Shared memory is in the cluster's directory, not in /dev/shm, so
+// that a kill leaves nothing there.
 func (s *PostgresServer) args(settings []string) []string {
 	args := []string{"-D", s.data(), "-p", strconv.Itoa(s.place.port)}
 	for _, setting := range append([]string{
@@ -168,7 +167,7 @@ func (s *PostgresServer) args(settings []string) []string {
 }
 
 // Script runs a shell script in a directory, with Postgres's programs in its PATH and these
-// variables.
+// variables in its environment.
 func (s *PostgresServer) Script(t testing.TB, dir, script string, environ ...string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "sh", "-euc", script)

@@ -11,7 +11,8 @@ import (
 )
 
 // Standby starts a standby of the server for one test, and closes it afterwards. It returns when
-// the server's commits wait for it. Once it is promoted, its own wait for no standby.
+// the server's commits wait for the standby. After the standby is promoted, its own commits wait
+// for no standby.
 func (s *PostgresServer) Standby(t testing.TB) *PostgresServer {
 	t.Helper()
 	standby, err := startPostgres(t.Context(), fastTempDir(), func(standby *PostgresServer, ctx context.Context) error {

@@ -12,16 +12,17 @@ import (
 	"time"
 )
 
-// Process is a child that does not outlive this process (on Linux; elsewhere
-// only a Ctrl-C in the terminal reaches both).
+// Process is a child process that ends with this process on Linux. On other systems, only a Ctrl-C
+// in the terminal reaches both.
 type Process struct {
 	cmd  *exec.Cmd
 	done chan struct{}
 	err  error // of Wait; set before done is closed
 }
 
-// Run starts cmd as a child that dies with this process. It has a process group of its own, so that
-// a Ctrl-C in the terminal ends the parent first. The caller must not read cmd's fields afterwards.
+// Run starts cmd as a child process that dies with this process. The child has its own process
+// group, so that a Ctrl-C in the terminal ends the parent first. The caller must not read cmd's
+// fields afterwards.
 func Run(cmd *exec.Cmd) (*Process, error) {
 	return startProcess(cmd, syscall.SIGKILL)
 }
@@ -35,8 +36,8 @@ func startProcess(cmd *exec.Cmd, lastSignal syscall.Signal) (*Process, error) {
 	p := &Process{cmd: cmd, done: make(chan struct{})}
 	started := make(chan error)
 	go func() {
-		// The kernel counts the thread that forked as the parent: it has to live as long as the
-		// child.
+		// The kernel counts the thread that forked as the parent, so this thread has to live as
+		// long as the child.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := cmd.Start()
@@ -69,9 +70,10 @@ func (p *Process) Wait(ctx context.Context) error {
 	}
 }
 
-// End ends the process with a signal, and with SIGKILL if it is still there after so long.
+// End ends the process with the signal sig. If the process is still there after patience, it ends
+// it with SIGKILL.
 func (p *Process) End(sig os.Signal, patience time.Duration) {
-	_ = p.Signal(sig) // fails where it has ended, as wanted
+	_ = p.Signal(sig) // fails if the process has ended already
 	select {
 	case <-p.done:
 	case <-time.After(patience):
@@ -79,10 +81,10 @@ func (p *Process) End(sig os.Signal, patience time.Duration) {
 	p.Kill()
 }
 
-// Kill ends the process with SIGKILL and waits for it. Killing an ended process
+// Kill ends the process with SIGKILL and waits for its end. If the process has ended already, Kill
 // does nothing.
 func (p *Process) Kill() {
-	_ = p.Signal(syscall.SIGKILL) // the one error, "already finished", is what is wanted
+	_ = p.Signal(syscall.SIGKILL) // the only error says that the process has finished already
 	<-p.done
 }
 

@@ -22,8 +22,8 @@ type PrometheusServer struct{ *server }
 // MetricsToken is the bearer token with which [Prometheus] scrapes.
 const MetricsToken = "metrics-token-of-the-tests"
 
-// Prometheus starts a Prometheus for one test that scrapes /metrics of targets (host:port) every
-// two seconds as the job sendcode, and closes it afterwards.
+// Prometheus starts a Prometheus for one test, and closes it afterwards. As the job sendcode, it
+// scrapes /metrics of targets (host:port) every two seconds.
 func Prometheus(t testing.TB, targets ...string) *PrometheusServer {
 	t.Helper()
 	s, program := newServer(t, locate.Prometheus, syscall.SIGKILL)

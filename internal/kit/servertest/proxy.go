@@ -20,7 +20,7 @@ type ReverseProxy struct {
 	locate.Part
 	Config string // the file in deploy
 	args   []string
-	edits  [][2]string // what a test has instead of parts of Config: no TLS, a port and a directory of its own
+	edits  [][2]string // changes of the configuration for a test: no TLS, and the test's own port and directory
 }
 
 // The reverse proxies. PORT and DIR are the test's own.
@@ -48,14 +48,14 @@ var (
 	}
 )
 
-// With returns the proxy with new instead of old in its file.
+// With returns the proxy with the text old in its file replaced by new.
 func (p ReverseProxy) With(old, new string) ReverseProxy {
 	p.edits = slices.Concat(p.edits, [][2]string{{old, new}})
 	return p
 }
 
-// Proxy starts a reverse proxy in front of two replicas for one test, with the file in deploy as
-// operators copy it, and closes it afterwards. It returns the base URL.
+// Proxy starts a reverse proxy in front of two replicas for one test, and closes it afterwards. It
+// uses the file in deploy, as operators copy it. It returns the base URL.
 func Proxy(t testing.TB, p ReverseProxy, deploy string, replicas [2]string) string {
 	t.Helper()
 	s, program := newServer(t, p.Part, syscall.SIGTERM) // a master that is killed leaves workers behind

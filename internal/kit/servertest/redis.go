@@ -17,7 +17,8 @@ import (
 	"sendcode/tools/ensure/locate"
 )
 
-// Patiently is the part of a client's URL that has it wait for a server on a busy machine.
+// Patiently is the part of a client's URL that makes the client wait for a server on a busy
+// machine.
 const Patiently = "?read_timeout=30s&write_timeout=30s&dial_timeout=30s&pool_timeout=30s"
 
 // RedisServer is a private redis-server.
@@ -33,10 +34,10 @@ func Redis(t testing.TB, args ...string) *RedisServer {
 	return kept(t, s, err)
 }
 
-// StartRedis starts a server and returns when it answers. It keeps nothing on
-// disk and evicts nothing, unless args, as on redis-server's command line, say
-// otherwise. ctx bounds the wait ([Patience] where it has no deadline). The error is a
-// *locate.Missing where redis-server is not installed. The caller must Close it.
+// StartRedis starts a server and returns when it answers. The server keeps nothing on disk and
+// evicts nothing, unless args, as on redis-server's command line, change that. ctx bounds the wait;
+// without a deadline, [Patience] does. The error is a *locate.Missing if redis-server is not
+// installed. The caller must Close the server.
 func StartRedis(ctx context.Context, args ...string) (*RedisServer, error) {
 	s, err := newRedis(args)
 	if err != nil {
@@ -68,7 +69,7 @@ func newRedis(args []string) (*RedisServer, error) {
 	return s, nil
 }
 
-// URL is redis://127.0.0.1:port/0; the same through every stop and start.
+// URL is redis://127.0.0.1:port/0. It stays the same through every stop and start.
 func (s *RedisServer) URL() string { return "redis://" + s.Addr() + "/0" }
 
 // Client returns a client of the server, which is closed when the test ends.
@@ -77,8 +78,8 @@ func (s *RedisServer) Client(t testing.TB) *redis.Client {
 	return kept(t, redis.NewClient(&redis.Options{Addr: s.Addr()}), nil)
 }
 
-// Pause freezes the server: it accepts connections, as the kernel does for it,
-// and answers nothing until Resume.
+// Pause freezes the server until Resume. The kernel still accepts connections for it, but the
+// server answers nothing.
 func (s *RedisServer) Pause() error { return s.signal(syscall.SIGSTOP) }
 
 // Resume ends a Pause, and returns when the server answers.

@@ -15,7 +15,7 @@ import (
 // RedisCluster is a private Redis Cluster of three masters without replicas.
 type RedisCluster struct {
 	Nodes []*RedisServer // each with a third of the slots, in ascending order
-	buses []*place       // the ports over which they talk to each other
+	buses []*place       // the ports over which the nodes talk to each other
 }
 
 const masters = 3
@@ -28,11 +28,11 @@ func Cluster(t testing.TB, args ...string) *RedisCluster {
 	return kept(t, c, err)
 }
 
-// StartRedisCluster starts three servers, makes one cluster of them and returns
-// when each of them says that it is whole. No node calls another one failed,
-// however long the machine lets it wait, unless args or CONFIG SET shorten
-// cluster-node-timeout; the slots of the others are then served still. args, ctx
-// and the errors are as for [StartRedis]. The caller must Close it.
+// StartRedisCluster starts three servers, joins them to one cluster, and returns when each of them
+// says that the cluster is complete. However busy the machine is, no node calls another one failed,
+// unless args or CONFIG SET shorten cluster-node-timeout. When a node counts as failed, the
+// other nodes still serve their slots. args, ctx and the errors are as for [StartRedis]. The caller
+// must Close the cluster.
 func StartRedisCluster(ctx context.Context, args ...string) (_ *RedisCluster, err error) {
 	c := &RedisCluster{}
 	defer func() {
@@ -78,8 +78,8 @@ func (c *RedisCluster) Close() (err error) {
 	return err
 }
 
-// join gives each node its slots and an epoch of its own, introduces the first
-// to the others, and waits until all agree.
+// join gives each node its slots and its own epoch, introduces the first node to the others, and
+// waits until all agree.
 func (c *RedisCluster) join(ctx context.Context) error {
 	const slots = 16384
 	for i, node := range c.Nodes {
@@ -108,7 +108,7 @@ func (s *RedisServer) client() *redis.Client {
 	return redis.NewClient(&redis.Options{Addr: s.Addr(), ReadTimeout: 30 * time.Second, MaxRetries: -1, ContextTimeoutEnabled: true})
 }
 
-// seesAll is nil if the node knows all masters, and that they together serve every slot.
+// seesAll returns nil if the node knows all masters, and that together they serve every slot.
 func (s *RedisServer) seesAll(ctx context.Context) error {
 	client := s.client()
 	defer client.Close()

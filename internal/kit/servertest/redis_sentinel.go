@@ -22,8 +22,8 @@ type SentinelServer struct {
 }
 
 // Sentinel starts a Sentinel over the primary at addr for one test, and closes it afterwards. It
-// returns when the Sentinel knows a replica that is in step. It promotes that at the command
-// SENTINEL FAILOVER alone, however long the machine lets the primary wait.
+// returns when the Sentinel knows a replica that has all data of the primary. The Sentinel promotes
+// the replica only at the command SENTINEL FAILOVER, however long the primary does not answer.
 func Sentinel(t testing.TB, addr string) *SentinelServer {
 	t.Helper()
 	s, program := newServer(t, locate.Redis, syscall.SIGKILL)
@@ -36,7 +36,7 @@ func Sentinel(t testing.TB, addr string) *SentinelServer {
 	return kept(t, sentinel, s.first(t.Context()))
 }
 
-// InStep is nil if the Sentinel knows a replica that it can promote.
+// InStep returns nil if the Sentinel knows a replica that it can promote.
 func (s *SentinelServer) InStep(ctx context.Context) error {
 	replicas, err := s.client.Replicas(ctx, "main").Result()
 	if err == nil && (len(replicas) == 0 || replicas[0]["master-link-status"] != "ok" || replicas[0]["flags"] != "slave") {

@@ -13,12 +13,12 @@ import (
 	"sendcode/tools/ensure/locate"
 )
 
-// server is a program in a place of its own that can be stopped and started again. Its methods may
-// be called from any goroutine; each does nothing where the server is already as asked.
+// server is a program in its own place that can be stopped and started again. Its methods may be
+// called from any goroutine. A method does nothing if the server is already in the requested state.
 type server struct {
 	place   *place
 	command func() *exec.Cmd
-	last    syscall.Signal              // ends it at once; the kernel sends it, too, when this process dies
+	last    syscall.Signal              // signal that ends the server at once; the kernel also sends it when this process dies
 	probe   func(context.Context) error // nil once the server serves
 
 	mu      sync.Mutex
@@ -28,13 +28,13 @@ type server struct {
 // Addr is 127.0.0.1:port.
 func (s *server) Addr() string { return s.place.addr() }
 
-// Log is what the server has written about itself since it was made.
+// Log returns what the server has written to its log since it was made.
 func (s *server) Log() string {
 	text, _ := os.ReadFile(s.place.logPath()) // no log yet is an empty log
 	return string(text)
 }
 
-// PID is the id of the server's first process, 0 while it is stopped.
+// PID returns the ID of the server's first process; 0 while the server is stopped.
 func (s *server) PID() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -45,7 +45,7 @@ func (s *server) PID() int {
 }
 
 // Start starts a stopped (or ended) server again, on the same port and directory, and returns when
-// it answers.
+// the server answers.
 func (s *server) Start() error { return s.start(context.Background()) }
 
 func (s *server) start(ctx context.Context) error {
@@ -54,7 +54,7 @@ func (s *server) start(ctx context.Context) error {
 	if s.process != nil && s.process.running() {
 		return nil
 	}
-	// a server started again goes on in it
+	// a restarted server continues the same log
 	log, err := os.OpenFile(s.place.logPath(), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return err
@@ -73,8 +73,8 @@ func (s *server) start(ctx context.Context) error {
 	return nil
 }
 
-// Stop ends the server at once, as a crash does, and waits for its end: what is not on disk is
-// lost, clients are cut off.
+// Stop ends the server at once, as a crash does, and waits for its end. Data that are not on the
+// disk are lost, and clients are cut off.
 func (s *server) Stop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -115,7 +115,7 @@ func newServer(t testing.TB, part locate.Part, last syscall.Signal) (s *server, 
 	return &server{place: place, last: last}, program
 }
 
-// first starts a new server, and removes it if it does not start.
+// first starts a new server. If it does not start, first removes it.
 func (s *server) first(ctx context.Context) error {
 	if err := s.start(ctx); err != nil {
 		return errors.Join(err, s.Close())

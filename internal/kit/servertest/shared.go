@@ -6,21 +6,21 @@ import (
 )
 
 // SharedPostgres is one server for all tests of a package that neither stop it nor change its
-// settings. Each of them works in a database of its own. The server starts when the first test asks
-// for it. TestMain must Close it.
+// settings. Each test uses its own database. The server starts when the first test needs it.
+// TestMain must Close it.
 type SharedPostgres struct {
 	mu        sync.Mutex
 	server    *PostgresServer
 	templates map[string]string // URLs, by name
 }
 
-// Server is the server. Tests do not use the database of its URL.
+// Server returns the server. Tests do not use the database of its URL.
 func (s *SharedPostgres) Server(t testing.TB) *PostgresServer {
 	t.Helper()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.server == nil {
-		// a plan depends on statistics: they come where a test says ANALYZE
+		// a plan depends on statistics, which are only made when a test runs ANALYZE
 		server, err := StartPostgres(t.Context(), "autovacuum=off")
 		need(t, err)
 		server.shared = true
@@ -29,8 +29,8 @@ func (s *SharedPostgres) Server(t testing.TB) *PostgresServer {
 	return s.server
 }
 
-// Copy makes a database with all that the template of that name has, and returns its URL. The first
-// test that asks for the template fills it, and leaves no connection to it.
+// Copy makes a database with the contents of the template of that name, and returns its URL. The
+// first test that uses the template fills it, and must leave no connection to it.
 func (s *SharedPostgres) Copy(t testing.TB, template string, fill func(url string)) string {
 	t.Helper()
 	server := s.Server(t)

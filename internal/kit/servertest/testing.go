@@ -24,7 +24,7 @@ func Node(t testing.TB) string { t.Helper(); return found(t, locate.Node) }
 // Python returns the path of the program.
 func Python(t testing.TB) string { t.Helper(); return found(t, locate.Python) }
 
-// Django returns the path of a Python that has it.
+// Django returns the path of a Python that has Django.
 func Django(t testing.TB) string { t.Helper(); return found(t, locate.Django) }
 
 // Promtool returns the path of the program.
@@ -37,8 +37,8 @@ func found(t testing.TB, part locate.Part) string {
 	return path
 }
 
-// FreePort returns a loopback port that is not listened on and that no other caller
-// is given until the test ends.
+// FreePort returns a loopback port on which nothing listens. No other caller gets this port until
+// the test ends.
 func FreePort(t testing.TB) int {
 	t.Helper()
 	p, err := claim()
@@ -47,8 +47,8 @@ func FreePort(t testing.TB) int {
 	return p.port
 }
 
-// need ends the test unless err is nil: skipped where a part is not installed or a disk may not be
-// mounted, but in CI a skip would hide that nothing was tested, so there it fails.
+// need ends the test unless err is nil. If a program is not installed or a disk cannot be mounted,
+// the test is skipped. In CI it fails, since a skip would hide that nothing was tested.
 func need(t testing.TB, err error) {
 	t.Helper()
 	switch {
@@ -73,8 +73,8 @@ func closed(t testing.TB, err error) {
 	}
 }
 
-// SkipUnderRace skips a test that counts allocations: the race detector makes some of its own, and
-// empties pools at random.
+// SkipUnderRace skips a test that counts allocations: the race detector allocates, too, and empties
+// pools at random.
 func SkipUnderRace(t testing.TB) {
 	t.Helper()
 	if Raced {

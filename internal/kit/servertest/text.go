@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// Text keeps what several write at once, such as logs, for others to read meanwhile. The zero value
-// is empty.
+// Text collects what several goroutines write at once, such as logs. Others may read it meanwhile.
+// The zero value is empty.
 type Text struct {
 	mu sync.Mutex
 	b  strings.Builder
@@ -19,7 +19,7 @@ func (t *Text) Write(p []byte) (int, error) {
 	return t.b.Write(p)
 }
 
-// String is all that was written so far.
+// String returns everything that was written so far.
 func (t *Text) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -7,7 +7,8 @@ import (
 	"path/filepath"
 )
 
-// copyTree copies what is below src into the existing directory dst, and gives it to the owner.
+// copyTree copies the contents of src into the existing directory dst, and makes the owner their
+// owner.
 func copyTree(src, dst string, o owner) error {
 	if err := os.CopyFS(dst, os.DirFS(src)); err != nil || o.credential == nil {
 		return err
