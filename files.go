@@ -1,4 +1,4 @@
-// Package sendcode has the files of the repository that the program writes itself.
+// Package sendcode has files of the repository that the program itself writes.
 package sendcode
 
 import _ "embed"
@@ -8,8 +8,8 @@ import _ "embed"
 //go:embed compose.yaml
 var Compose string
 
-// Service is systemd's unit, Socket the one of its port, and Backup and BackupTimer those of a copy
-// each night.
+// Service is systemd's unit of the service, Socket the unit of its port. Backup and BackupTimer are
+// the units of a backup each night.
 var (
 	//go:embed deploy/systemd/sendcode.service
 	Service string

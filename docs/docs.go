@@ -1,4 +1,4 @@
-// Package docs carries the documents that the service itself hands out.
+// Package docs has the documents that the service itself serves.
 package docs
 
 import "embed"

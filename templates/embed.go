@@ -1,6 +1,6 @@
-// Package templates carries the built-in message templates inside the binary. Only app imports it
-// and hands FS to message.NewMailRenderer; README.md beside this file says how the files are laid
-// out and how to replace one.
+// Package templates has the built-in message templates, embedded in the binary. Only package app
+// imports it, and passes FS to message.NewMailRenderer. README.md beside this file describes the
+// files and how to replace one.
 package templates
 
 import "embed"

@@ -15,8 +15,8 @@ import (
 // StaticPath is where ServeStatic must be mounted.
 const StaticPath = "/static/"
 
-// staticFiles are the files under /static/ by name, each bundled with what it imports. They are
-// made at the first request.
+// staticFiles are the files under /static/, by name. Each file is bundled with the modules that it
+// imports. They are made at the first request.
 var staticFiles = sync.OnceValue(func() map[string]*File {
 	files := map[string]*File{}
 	bundled, err := fs.Glob(FS, "bundled/static/*")
@@ -49,8 +49,8 @@ func StaticURL(name string) string {
 	return StaticPath + name + "?v=" + f.Version()
 }
 
-// ServeStatic answers GET and HEAD of /static/<name>. Any site may load the files, as they hold
-// no personal data.
+// ServeStatic answers GET and HEAD of /static/<name>. Any site may load the files, since they
+// contain no personal data.
 func ServeStatic(w http.ResponseWriter, r *http.Request) {
 	f, ok := staticFiles()[strings.TrimPrefix(r.URL.Path, StaticPath)]
 	if !ok {
@@ -62,7 +62,7 @@ func ServeStatic(w http.ResponseWriter, r *http.Request) {
 }
 
 // phonePlansModule returns a JavaScript module with the formats of phone numbers. countries has, by
-// country, its calling code, trunk prefix and an example. codes has, by calling code, the main
+// country, its calling code, its trunk prefix and an example. codes has, by calling code, the main
 // country and the groups of digits; see recipient.grouping.
 func phonePlansModule() []byte {
 	plans, shared := recipient.NumberPlans()

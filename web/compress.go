@@ -12,11 +12,11 @@ import (
 )
 
 // Compress is middleware that compresses HTML pages while they are written. If next fails, echo
-// writes an error page, which is compressed too; Compress returns nil. It does not compress other
+// writes an error page, which is also compressed; Compress returns nil. It does not compress other
 // responses: answers of the API are small, and an event stream must not wait for a full block.
 //
 // The length of a compressed page could reveal a secret in it if an attacker chose other text on
-// the page (BREACH). The pages hold no CSRF token (the server compares origins), and browsers send
+// the page (BREACH). But pages have no CSRF token (the server compares origins), and browsers send
 // no cookies when another site requests a page.
 func Compress(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
@@ -37,8 +37,8 @@ func Compress(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// brotliLevel is the brotli level for pages and files: it takes a millisecond for 10 kB. The best
-// level takes 100 times as long, and saves 1/15.
+// brotliLevel is the brotli level for pages and files. It takes a millisecond for 10 kB. The best
+// level would take 100 times as long and make the result 1/15 smaller.
 const brotliLevel = 5
 
 // encoders has a pool of reusable encoders for each encoding.

@@ -52,9 +52,9 @@ func encodeIfSmaller(body []byte, encoding string) []byte {
 // Version returns a hash of the body.
 func (f *File) Version() string { return f.version }
 
-// ServeHTTP answers GET and HEAD. It answers a Range request without compression, since a part of a
-// compressed body cannot be decoded. Browsers may cache an address with the version forever;
-// without it, they revalidate by the ETag.
+// ServeHTTP answers GET and HEAD. It does not compress the answer to a Range request, since a part
+// of a compressed body cannot be decoded. If the address has the version, browsers may cache the
+// file forever; otherwise they revalidate by the ETag.
 func (f *File) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Content-Type", f.kind)
@@ -70,7 +70,7 @@ func (f *File) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if smaller := f.encoded[accepted](); smaller != nil {
 			body, tag = smaller, `W/"`+f.version+"-"+accepted+`"` // weak: another release may encode the body otherwise
 			h.Set("Content-Encoding", accepted)
-			h.Set("Content-Length", strconv.Itoa(len(body))) // ServeContent sets it for bodies without an encoding only
+			h.Set("Content-Length", strconv.Itoa(len(body))) // ServeContent sets this header only for bodies without an encoding
 		}
 	}
 	h.Set("ETag", tag)

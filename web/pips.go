@@ -5,8 +5,8 @@ import "sendcode/quota"
 // maxPips is the most marks in one row; a rule with a higher limit is drawn as one bar.
 const maxPips = 12
 
-// Pips is one rule of a quota, as the shared templates draw it: "pips" (rows with words) and
-// "pips-marks" (only marks, for lists). Both take a slice of Pips.
+// Pips is one rule of a quota for the shared templates: "pips" draws rows with words, "pips-marks"
+// only marks, for lists. Both take a slice of Pips.
 type Pips struct {
 	Name    string // "this minute"
 	Note    string // beside the marks: "3 left", "free in 0:42"

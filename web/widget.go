@@ -25,8 +25,8 @@ const widgetModulePath = "static/widget/"
 // typeDeclarations are the TypeScript declarations of the widget and the client module.
 var typeDeclarations = []string{"widget.d.ts", "client.d.ts"}
 
-// widgetFiles maps paths to the files served there. The widget itself is at widgetEntryPath and a
-// language. The files are made at the first request.
+// widgetFiles maps paths to the files that are served there. The widget itself is at
+// widgetEntryPath and a language. The files are made at the first request.
 var widgetFiles = sync.OnceValue(func() map[string]*File {
 	all := map[string]*File{}
 	module := func(name string, w moduleWords, body string) (address string) {
@@ -77,14 +77,14 @@ type moduleWords struct {
 	Human     string            `json:"human,omitempty"`     // address of the module for human checks
 }
 
-// prependTo returns the script with the words before it, as its constant SENDCODE.
+// prependTo returns the script, preceded by the words as its constant SENDCODE.
 func (w moduleWords) prependTo(body string) []byte {
 	text, _ := json.Marshal(w) // cannot fail for strings
 	return []byte("const SENDCODE=" + string(text) + ";" + body)
 }
 
 // moduleWordsFor returns the page's texts with these names. If names is nil, it returns all texts,
-// and those for phones too.
+// also those for phones.
 func moduleWordsFor(w texts.Words, names []string) moduleWords {
 	pick := func(section string) map[string]any {
 		forms := w.TextsWithForms(section)
@@ -116,8 +116,8 @@ func WidgetPhonePreloads(lang string) (urls []string) {
 // RegisterWidget adds the widget to a server.
 func RegisterWidget(e *echo.Echo) {
 	e.GET("/widget.js", serveWidget)
-	// for the preflight where a page's own tools add headers to the fetch that finds the service
-	// reachable
+	// answers the preflight when a page's own tools add headers to the fetch that tests whether the
+	// service can be reached
 	e.OPTIONS("/widget.js", func(echo.Context) error { return nil }, middleware.CORS())
 	e.GET("/"+widgetModulePath+":name", serveModule)
 	for _, name := range append(typeDeclarations, "client.js") {
@@ -125,7 +125,8 @@ func RegisterWidget(e *echo.Echo) {
 	}
 }
 
-// serveWidget serves the widget in the language of ?lang=, else of Accept-Language, else English.
+// serveWidget serves the widget in the language of ?lang=. Without that, the language is that of
+// Accept-Language, or English.
 func serveWidget(c echo.Context) error {
 	h, wanted := c.Response().Header(), c.QueryParam("lang")
 	if wanted == "" {
@@ -137,8 +138,8 @@ func serveWidget(c echo.Context) error {
 	return serveToAnyOrigin(c, widgetEntryPath+lang)
 }
 
-// serveModule serves a module of this release, which a first module of another release must not
-// run: a tab that was opened before an update says that the page has to be reloaded.
+// serveModule serves a module of this release. A first module of another release must not run it: a
+// tab that was opened before an update says that the page has to be reloaded.
 func serveModule(c echo.Context) error {
 	path := widgetModulePath + c.Param("name")
 	if f, ok := widgetFiles()[path]; ok && c.QueryParam("v") != "" && c.QueryParam("v") != f.Version() {

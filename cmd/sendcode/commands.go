@@ -74,10 +74,10 @@ func ignoreCanceled(ctx context.Context, err error) error {
 	return err
 }
 
-// reloadOnHangup makes SIGHUP reload the configuration. At a terminal SIGHUP must end the program,
-// since closing the terminal sends it; there only a change of the file reloads.
+// reloadOnHangup makes SIGHUP reload the configuration. At a terminal, SIGHUP must end the program,
+// since closing the terminal sends it; there, only a change of the file reloads.
 func (p program) reloadOnHangup() (reload app.ReloadOptions, stop func()) {
-	reload.Environ = append([]string{}, p.environ...) // not nil without variables either: nil turns reloading off
+	reload.Environ = append([]string{}, p.environ...) // never nil, even without variables: nil turns reloading off
 	if p.terminal {
 		return reload, func() {}
 	}
@@ -232,7 +232,7 @@ type healthCommand struct {
 }
 
 // Run returns an error unless /readyz answers 200 within three seconds. It ignores mistakes in the
-// settings: a running service keeps its old ones.
+// settings, since a running service keeps its old settings.
 func (h healthCommand) Run(ctx context.Context, p program) error {
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
@@ -246,7 +246,8 @@ func (h healthCommand) Run(ctx context.Context, p program) error {
 	return errors.Join(p.println(strings.TrimSpace(body)), err)
 }
 
-// configuredAddr returns where the service listens by its settings; empty if they have a mistake.
+// configuredAddr returns the address on which the service listens by its settings; empty if the
+// settings have a mistake.
 func (p program) configuredAddr() string {
 	cfg, err := p.loadConfig()
 	if err != nil {
@@ -275,7 +276,7 @@ type keyCommand struct {
 	Kind string `enum:"secret,public,ring,index,webhook,env" default:"secret" help:"secret: API key for a back end. public: API key for browsers. ring: entry of SENDCODE_SECRET_KEYS. index: SENDCODE_INDEX_KEY. webhook: a secret for SENDCODE_WEBHOOK_SECRETS. env: all variables with secrets that a deployment needs, to paste."`
 }
 
-// Run prints a new key, and for an API key also its line for the settings file. It stores no key.
+// Run prints a new key, and the line for the settings file if it is an API key. It stores no key.
 func (k keyCommand) Run(p program) error {
 	switch k.Kind {
 	case "ring":

@@ -49,7 +49,7 @@ type commandLine struct {
 	Help    helpCommand    `cmd:"" help:"Print this list, or what a command takes."`
 }
 
-// program is the process as commands see it: output, environment, and the function that serves.
+// program is the process as commands use it: output, environment, and the function that serves.
 type program struct {
 	out, err io.Writer
 	terminal bool // err is a terminal
@@ -91,8 +91,9 @@ func (p program) run(ctx context.Context, args []string, exit func(int)) int {
 	return 0
 }
 
-// exitCode returns the exit code for a failure. For any other code than 75 (EX_TEMPFAIL of
-// sysexits.h) of bounce, a mail server would send a bounce of the bounce, or drop it.
+// exitCode returns the exit code for a failure. The command bounce exits only with 75 (EX_TEMPFAIL
+// of sysexits.h): after any other code, a mail server would send a bounce of the bounce, or drop
+// the mail.
 func exitCode(args []string, code int) int {
 	if len(args) > 0 && args[0] == "bounce" {
 		return 75
@@ -100,16 +101,16 @@ func exitCode(args []string, code int) int {
 	return code
 }
 
-// exitUsage is the exit code for a command line that is not understood, as shells have it.
+// exitUsage is the exit code for a command line that is not understood, as in shells.
 const exitUsage = 2
 
-// printMistake prints what is wrong with a command line, and either the list of commands or the
+// printMistake prints the mistake in a command line. Then it prints the list of commands, or the
 // usage of the command.
 func (p program) printMistake(parser *kong.Kong, args []string, err error) {
 	said, among := err.Error(), parser.Model.Node
 	if mistake, ok := errors.AsType[*kong.ParseError](err); ok && mistake.Context.Selected() != nil &&
 		len(mistake.Context.Args) > 0 {
-		// without a command in args, the default one is selected, and its usage would not help
+		// without a command in args, the default command is selected; its usage would not help
 		if selected := mistake.Context.Selected(); mistake.Context.Args[0] == selected.Name {
 			among = selected
 		}

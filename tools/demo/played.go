@@ -15,8 +15,8 @@ import (
 	"sendcode/internal/verify/verification"
 )
 
-// simulatedClock is the time of the week that is played, in ns since 1970. It only goes forward.
-// Safe for concurrent use.
+// simulatedClock is the time of the simulated week, in ns since 1970. It only goes forward. Safe
+// for concurrent use.
 type simulatedClock struct{ now atomic.Int64 }
 
 // newSimulatedClock returns a clock that shows an instant.
@@ -29,12 +29,12 @@ func newSimulatedClock(at time.Time) *simulatedClock {
 // Now returns the time that the clock shows.
 func (c *simulatedClock) Now() time.Time { return time.Unix(0, c.now.Load()).UTC() }
 
-// advanceTo moves the clock forward to an instant. If the clock already shows a later one, it does
-// nothing.
+// advanceTo moves the clock forward to an instant. If the clock already shows a later instant, it
+// does nothing.
 func (c *simulatedClock) advanceTo(at time.Time) { c.now.Add(int64(max(0, at.Sub(c.Now())))) }
 
-// mailServer plays the mail server and the carrier: they take time, and two domains take no mail.
-// It remembers the last code that each recipient got, as the person would read it. Safe for
+// mailServer simulates the mail server and the carrier: they take time, and two domains take no
+// mail. It remembers the last code of each recipient, as the person would read it. Safe for
 // concurrent use.
 type mailServer struct {
 	clock *simulatedClock
@@ -44,8 +44,8 @@ type mailServer struct {
 	codes map[string]string
 }
 
-// newMailServer returns a mail server. Each message moves the clock on by the time that sending it
-// takes.
+// newMailServer returns a mail server. Each message moves the clock forward by the time that
+// sending takes.
 func newMailServer(c *simulatedClock) *mailServer {
 	return &mailServer{clock: c, rng: newSeededRand(1), codes: map[string]string{}}
 }
@@ -103,7 +103,8 @@ func (m *mailServer) lastCode(to string) string {
 	return m.codes[to]
 }
 
-// syncOutbox is an outbox that waits for each outcome, so that the week goes on in one order.
+// syncOutbox is an outbox that waits for each outcome, so that the events of the week have one
+// order.
 type syncOutbox struct{ verification.Outbox }
 
 // Deliver waits until the send has ended.

@@ -39,7 +39,7 @@ const (
 	signInCount = 900
 )
 
-// week is the week that is played. The plan follows from a seed, so that it is the same each time.
+// week is the simulated week. Its plan follows from a seed, so that it is the same each time.
 type week struct {
 	*verificationtest.Process
 	receipts   *sqldb.DB
@@ -48,7 +48,7 @@ type week struct {
 
 	rng   *rand.Rand
 	begin time.Time
-	steps []scheduledStep // by time; at the same time in the order in which they were added
+	steps []scheduledStep // sorted by time; steps of the same time are in the order in which they were added
 	ids   store.IDGenerator
 }
 
@@ -68,7 +68,7 @@ func (w *week) schedule(at time.Time, do weekStep) {
 	}
 }
 
-// scheduleAfter schedules a step so many seconds after the present one.
+// scheduleAfter schedules a step so many seconds after the current step.
 func (w *week) scheduleAfter(seconds int, do weekStep) {
 	w.schedule(w.clock.Now().Add(time.Duration(seconds)*time.Second), do)
 }
@@ -77,7 +77,7 @@ func (w *week) oneIn(n int) bool { return w.rng.IntN(n) == 0 }
 
 func pick[T any](w *week, of []T) T { return of[w.rng.IntN(len(of))] }
 
-// person is a recipient with the app and the client that ask for its codes. The mailboxes are of
+// person is a recipient, with the app and the client that request its codes. The mailboxes are in
 // domains that are reserved for examples (RFC 2606).
 type person struct {
 	verification.Caller
@@ -169,7 +169,7 @@ func (w *week) plan() {
 	w.schedule(day(5, 10), w.signInStep(newVisitor(suppressedPerson, "shop", attackerIP.Next()), "login"))
 }
 
-// signInStep returns a step: a person asks for a code, and mostly enters it.
+// signInStep returns a step in which a person requests a code, and usually enters it.
 func (w *week) signInStep(who person, purpose string) weekStep {
 	return func(ctx context.Context) error {
 		answer, err := w.requestCode(ctx, who, purpose)
@@ -196,7 +196,7 @@ func (w *week) signInStep(who person, purpose string) weekStep {
 	}
 }
 
-// guess is a step: an attacker asks for a code for guessedPerson and guesses it five times.
+// guess is a step in which an attacker requests a code for guessedPerson and guesses it five times.
 func (w *week) guess(ctx context.Context) error {
 	who := newVisitor(guessedPerson, "bank", attackerIP)
 	answer, err := w.requestCode(ctx, who, "login")

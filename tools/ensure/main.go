@@ -1,11 +1,10 @@
-// Command ensure gets this machine ready for the tests: it looks for Redis, Postgres, PgBouncer,
+// Command ensure prepares this machine for the tests. It looks for Redis, Postgres, PgBouncer,
 // HAProxy, nginx, Caddy, three browsers, a C compiler, curl, Node, Python, Django, promtool and
-// Prometheus, and as root on Debian installs those that are missing. Elsewhere it prints the
-// command to install them and goes on, for the tests then skip with the reason; only in CI
-// (CI=true), where a skip would hide that nothing was tested, is a missing part a failure.
+// Prometheus. As root on Debian it installs missing programs. Elsewhere it prints the command that
+// installs them and goes on, since tests of missing programs are skipped with the reason. In CI
+// (CI=true) a skip would hide that nothing was tested, so there a missing program is a failure.
 //
-// `make test` runs it first. Nothing that it installs is left running: tests start servers of their
-// own.
+// `make test` runs it first. It leaves no installed program running: tests start their own servers.
 package main
 
 import (
@@ -54,7 +53,7 @@ func missing(parts []locate.Part) []locate.Part {
 	return slices.DeleteFunc(slices.Clone(parts), func(p locate.Part) bool { _, err := p.Find(); return err == nil })
 }
 
-// lists returns the names of parts, their packages of Debian, and the commands of Homebrew.
+// lists returns the names of parts, their Debian packages, and the packages of Homebrew.
 func lists(parts []locate.Part) (names string, packages, brews []string) {
 	var all []string
 	for _, p := range parts {
@@ -66,9 +65,9 @@ func lists(parts []locate.Part) (names string, packages, brews []string) {
 	return strings.Join(all, ", "), packages, brews
 }
 
-// aptGet installs packages. Its output is shown only where it fails. It keeps them from starting
-// their services: 101 is "not allowed" (Debian, policy-rc.d interface of invoke-rc.d). Where the
-// machine has a policy of its own, that one counts.
+// aptGet installs packages. It shows their output only if it fails. It keeps packages from starting
+// their services: 101 means "not allowed" (Debian, policy-rc.d interface of invoke-rc.d). If the
+// machine has a policy of its own, that policy applies.
 func aptGet(packages []string) error {
 	const policy = "/usr/sbin/policy-rc.d"
 	file, err := os.OpenFile(policy, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o755)

@@ -31,7 +31,7 @@ CREATE TABLE IF NOT EXISTS sends (
 	at timestamptz NOT NULL, finished_at timestamptz) WITH (fillfactor = 50);
 CREATE INDEX IF NOT EXISTS sends_recipient ON sends (recipient, at)`
 
-// The lock has a statement of its own: the snapshot of the count is younger.
+// The lock is a separate statement, so that the snapshot of the count is younger than the lock.
 const (
 	lockSQL  = `SELECT pg_advisory_xact_lock(key) FROM unnest($1::bigint[]) AS key`
 	writeSQL = `
@@ -48,7 +48,7 @@ WITH admitted AS MATERIALIZED (
 )
 INSERT INTO sends (id, verification, recipient, purpose, status, at) SELECT id, verification, recipient, purpose, 'sending', at FROM admitted RETURNING id`
 	finishSQL = `UPDATE sends SET status = 'sent', finished_at = clock_timestamp() WHERE id = ANY ($1::uuid[])`
-	// Of a check the first trip locks and reads, the second counts, approves and commits.
+	// The first trip of a check locks and reads; the second trip counts, approves and commits.
 	readSQL = `
 SELECT id, nonce FROM verifications WHERE id = ANY ($1::text[]) AND attempts < 5 AND approved_at IS NULL AND expires_at > clock_timestamp()
 ORDER BY id FOR NO KEY UPDATE`

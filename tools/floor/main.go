@@ -1,11 +1,11 @@
-// Command floor is what sending and checking a code cost at least: the record that the service
-// keeps, and no more. tools/bench measures the service against it; it is of no other use, retries
-// nothing and stops without a word.
+// Command floor is the least that sending and checking a code can cost: it writes the same record
+// as the service, and nothing more. tools/bench compares the service with it. It has no other use,
+// retries nothing, and stops at an error without a message.
 //
 // A send is one script in Redis; lock, count, verification and send in one transaction; the answer;
-// the mail; one UPDATE for its outcome. A check is one transaction. What arrives while a trip is
-// under way shares the next one, as in the service. Answers and mails are filled up to the lengths
-// of the service's, which the bench gives.
+// the mail; one UPDATE for the outcome. A check is one transaction. Requests that arrive during a
+// round trip share the next one, as in the service. Answers and mails are filled up to the lengths
+// of the service's, which the bench passes.
 package main
 
 import (
@@ -152,7 +152,7 @@ func (f *floor) deliver(x *code) {
 	}
 }
 
-// filled is before and after with so much filling between them that all have size bytes.
+// filled returns before and after with so much filling between them that the whole has size bytes.
 func filled(size int, filling, before, after string) []byte {
 	left := max(0, size-len(before)-len(after))
 	return []byte(before + strings.Repeat(filling, left/len(filling)+1)[:left] + after)

@@ -9,7 +9,8 @@ import (
 
 const maxShared = 256 // in one trip
 
-// sharing lets what arrives while trips are under way share the next one; the rest goes at once.
+// sharing lets calls that arrive during a round trip share the next one. Without a trip under way,
+// a call runs at once.
 type sharing struct {
 	most int // trips at once
 	trip func(context.Context, []*code) (admitted map[uuid.UUID]bool, err error)

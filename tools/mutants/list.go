@@ -14,7 +14,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// area is a part of the service with the tests that hold it.
+// area is a part of the service with the tests of that part.
 type area struct {
 	Name    string
 	Tests   []tests // in this order
@@ -40,7 +40,7 @@ type mutant struct {
 
 func (m mutant) name() string { return m.File + ": " + oneLine(m.Find) + "  =>  " + oneLine(m.With) }
 
-// oneLine is a text as it is printed: without the indentation of its lines.
+// oneLine returns a text as it is printed: without the indentation of its lines.
 func oneLine(text string) string {
 	if strings.TrimSpace(text) == "" {
 		return "(nothing)"
@@ -51,8 +51,8 @@ func oneLine(text string) string {
 // simulation is the package that runs the whole service by seeds.
 const simulation = "./internal/prove/simulate"
 
-// load reads the mutants of a list, in its order. A text that a file does not have exactly once is
-// an error: the list would no longer test what it says.
+// load reads the mutants of a list, in its order. If a file does not have a text exactly once, that
+// is an error: otherwise the list would no longer test what it says.
 func load(o options, text []byte) (all []mutant, err error) {
 	var list struct{ Areas []area }
 	d := yaml.NewDecoder(bytes.NewReader(text))
@@ -94,8 +94,8 @@ func load(o options, text []byte) (all []mutant, err error) {
 // week is over how many days the packages are divided.
 const week = 7
 
-// daysOf gives each package with mutants a day, 1 to week, so that the days have about as many
-// mutants.
+// daysOf assigns a day, 1 to week, to each package with mutants, so that the days have about as
+// many mutants.
 func daysOf(all []mutant) map[string]int {
 	in, days, of := map[string]int{}, [week]int{}, map[string]int{}
 	for _, m := range all {
@@ -110,8 +110,8 @@ func daysOf(all []mutant) map[string]int {
 	return of
 }
 
-// fingerprint hashes the changed file, the tests and the files of their packages, whose own hashes
-// it keeps.
+// fingerprint hashes the changed file, the tests and the files of their packages. packages caches
+// the packages' own hashes.
 func fingerprint(root string, m mutant, packages map[string][]byte) (string, error) {
 	h := sha256.New()
 	fmt.Fprintln(h, m.File, m.Tests)

@@ -1,6 +1,7 @@
-// Command mutants changes one line of the code at a time and runs the tests that have to notice it.
-// It prints what noticed each change, and which changes live. The changes are those of
-// mutants.yaml. No file of the tree is touched: go test gets the changed file by its flag -overlay.
+// Command mutants changes one line of the code at a time and runs the tests that should notice it.
+// It prints which test noticed each change, and which changes no test noticed. The changes are
+// listed in mutants.yaml. It changes no file of the tree: go test gets the changed file by its flag
+// -overlay.
 package main
 
 import (
@@ -50,7 +51,7 @@ func main() {
 	}
 }
 
-// state is what is known of a mutant.
+// state is what an earlier run found out about a mutant.
 type state string
 
 const (
@@ -59,12 +60,12 @@ const (
 	equal  state = "equal" // in effect; the list says why
 )
 
-// result is a line of the file of results. It holds while the changed file, the mutant's tests and
-// their packages stay as they are.
+// result is a line of the file of results. It is valid while the changed file, the mutant's tests
+// and their packages stay the same.
 type result struct {
 	Fingerprint string
 	State       state
-	By          string // the test that noticed it, or why none can
+	By          string // the test that noticed the mutant, or why no test can
 }
 
 // errAlive is the end of a run that left mutants alive.
@@ -125,7 +126,8 @@ func run(ctx context.Context, o options, text []byte, out io.Writer) error {
 	return broken
 }
 
-// openResults reads what earlier runs found out, by fingerprint, and opens the file to add to it.
+// openResults reads the results of earlier runs, by fingerprint, and opens the file to append
+// results.
 func openResults(name string) (known map[string]result, file *os.File, err error) {
 	old, err := os.ReadFile(name)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

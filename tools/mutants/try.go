@@ -19,7 +19,7 @@ type tester struct {
 	sound map[string]bool // runs of tests that pass without a mutant
 }
 
-// try runs the tests of a mutant until one notices it.
+// try runs the tests of a mutant until one of them notices it.
 func (t tester) try(ctx context.Context, m mutant) (result, error) {
 	r := result{Fingerprint: m.fingerprint, State: alive}
 	dir, err := os.MkdirTemp("", "sendcode-mutant-")
@@ -44,7 +44,7 @@ func (t tester) try(ctx context.Context, m mutant) (result, error) {
 	return r, nil
 }
 
-// overlay writes the changed file and the JSON that puts it in the place of the real one.
+// overlay writes the changed file, and the JSON that makes go test use it instead of the real file.
 func (t tester) overlay(dir string, m mutant) (string, error) {
 	real, err := filepath.Abs(filepath.Join(t.root, m.File))
 	if err != nil {
@@ -55,9 +55,9 @@ func (t tester) overlay(dir string, m mutant) (string, error) {
 	return file, errors.Join(err, os.WriteFile(changed, m.text, 0o600), os.WriteFile(file, replace, 0o600))
 }
 
-// failing returns a test that notices the overlay; "": none. The test fails twice with it, for it
-// may also fail where the machine is busy, and passes without it, or it would seem to notice every
-// mutant.
+// failing returns a test that notices the overlay; "": none. The test must fail twice with the
+// overlay, since it may also fail on a busy machine. Without the overlay it must pass; otherwise it
+// would seem to notice every mutant.
 func (t tester) failing(ctx context.Context, overlay string, x tests) (string, error) {
 	name, err := t.run(ctx, overlay, x)
 	if name == "" || err != nil {

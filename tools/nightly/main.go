@@ -1,10 +1,10 @@
-// Command nightly runs targets of the Makefile, one after another, and goes on where one fails. It
-// ends with a page: what ran, when, how long, what failed, what was skipped and why. The page is
-// also bin/night/page.md, beside each part's output. `make nightly` runs it; an argument is a part
-// and how long it may take: fuzz:30m. It exits with 1 if a part's last run failed.
+// Command nightly runs targets of the Makefile one after another, and goes on if one fails. At its
+// end it writes a page: what ran, when, how long, what failed, what was skipped and why. The page
+// is also in bin/night/page.md, beside the output of each part. `make nightly` runs it. An argument
+// is a part and its longest time: fuzz:30m. It exits with 1 if a part's last run failed.
 //
-// The file bin/night/runs.jsonl keeps each run. A part that has passed at this commit is not run
-// again: a night that was stopped goes on. Where the tree differs from its commit, all parts run.
+// The file bin/night/runs.jsonl has each run. A part that has passed at this commit is not run
+// again, so a stopped night can be continued. If the tree differs from its commit, all parts run.
 package main
 
 import (
@@ -26,14 +26,15 @@ import (
 	"time"
 )
 
-// resumed are the parts that do as much as fits into their time, and the rest the next time.
+// resumed are the parts that do as much as fits into their time. The next run continues where they
+// ended.
 var resumed = []string{"simulate", "mutants"}
 
 // night is how long a part that has passed is not run again: the next night has other worlds, and
 // asks other machines again.
 const night = 16 * time.Hour
 
-// grace is how long a part that was interrupted may take to end its servers.
+// grace is how long an interrupted part may take to end its servers.
 const grace = time.Minute
 
 // part is one part's run: a line of the file of runs.
@@ -70,9 +71,9 @@ func main() {
 	}
 }
 
-// nightly runs the parts that have not passed at a commit by program, a make, and writes the page.
-// Once ctx ends, it starts no more. It reports whether no part's last run has failed, and none is
-// left to run.
+// nightly runs the parts that have not passed at a commit, by program (a make), and writes the
+// page. After the end of ctx, it starts no further part. It returns whether all parts have run, and
+// each part's last run passed.
 func nightly(ctx context.Context, args []string, program, dir, commit string, out io.Writer) (ok bool, err error) {
 	var parts []part
 	for _, arg := range args {
@@ -113,8 +114,8 @@ func nightly(ctx context.Context, args []string, program, dir, commit string, ou
 	return ok, os.WriteFile(filepath.Join(dir, "page.md"), []byte(text), 0o644)
 }
 
-// openRuns reads the runs at a commit and opens the file to add to it. Of a tree that differs from
-// its commit, or that has none, there are none.
+// openRuns reads the runs at a commit and opens the file to append runs. If the tree differs from
+// its commit, or has none, there are no earlier runs.
 func openRuns(name, commit string) (runs []part, file *os.File, err error) {
 	old, err := os.ReadFile(name)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -130,7 +131,7 @@ func openRuns(name, commit string) (runs []part, file *os.File, err error) {
 	return runs, file, err
 }
 
-// run runs the part and judges it by its exit and its output.
+// run runs the part and judges it by its exit status and its output.
 func (p *part) run(ctx context.Context, program, dir string) error {
 	log, err := os.Create(filepath.Join(dir, p.Name+".log"))
 	if err != nil {
@@ -141,7 +142,7 @@ func (p *part) run(ctx context.Context, program, dir string) error {
 	defer end()
 	cmd := exec.CommandContext(bounded, program, p.Name)
 	cmd.Stdout, cmd.Stderr = log, log
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // so that what it starts is interrupted, too
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // so that processes that make starts are interrupted, too
 	group := func(s syscall.Signal) error { return syscall.Kill(-cmd.Process.Pid, s) }
 	cmd.Cancel = func() error {
 		time.AfterFunc(grace, func() { _ = group(syscall.SIGKILL) })
@@ -182,8 +183,8 @@ var (
 	skipped = regexp.MustCompile(`^\s*(=== |--- )SKIP: (.*)|^([\w-]+: skipped: .*)`)
 )
 
-// read finds the tests that failed or were skipped. The reason of a skip is the line after it where
-// gotestsum tells it, and the line before it where go test does.
+// read finds the tests that failed or were skipped. The reason of a skip is on the line after it in
+// the output of gotestsum, and on the line before it in the output of go test.
 func (p *part) read(lines []string) {
 	for i, line := range lines {
 		if failure.MatchString(line) {
@@ -217,7 +218,7 @@ func page(commit string, runs []part) string {
 	return b.String() + details.String()
 }
 
-// tell writes a list with its title; nothing if it is empty.
+// tell writes a list with its title. If the list is empty, it writes nothing.
 func tell(b *strings.Builder, title string, lines []string) {
 	if len(lines) > 0 {
 		fmt.Fprintf(b, "\n## %s\n\n- %s\n", title, strings.Join(lines, "\n- "))

@@ -15,11 +15,11 @@ import (
 	"github.com/google/licensecheck"
 )
 
-// licenceFile matches the names of files with which modules carry their terms.
+// licenceFile matches the names of files that have the terms of a module.
 var licenceFile = regexp.MustCompile(`(?i)^(licen[cs]e|copying|notice|patents)([.-].*)?$`)
 
-// licences returns the terms of a module, from the module cache. A module without any is an error:
-// it may not be passed on.
+// licences returns the terms of a module, from the module cache. A module without terms is an
+// error, since it may not be redistributed.
 func (r release) licences(module string) (map[string][]byte, error) {
 	cmd := exec.Command("go", "mod", "download", "-json", module)
 	cmd.Dir = r.tree
@@ -46,12 +46,12 @@ func (r release) licences(module string) (map[string][]byte, error) {
 	return found, nil
 }
 
-// notTerms matches those of them that are beside a licence: notices, and promises about patents.
+// notTerms matches files of these that accompany a licence: notices, and promises about patents.
 var notTerms = regexp.MustCompile(`(?i)^(notice|patents)`)
 
-// named returns the licences of a module's files: by SPDX identifier, in order, then by the file's
-// name where the text has none, such as SQLite's, which is in the public domain. A module without a
-// licence that is known is an error: nobody has read its terms.
+// named returns the licences of a module's files: first those with an SPDX identifier, in order,
+// then the others by the file's name, such as SQLite's, which is in the public domain. A module
+// without a known licence is an error, since its terms have not been read.
 func named(files map[string][]byte) (*cyclonedx.Licenses, error) {
 	ids, others := map[string]bool{}, map[string]bool{}
 	for name, text := range files {

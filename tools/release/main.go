@@ -1,6 +1,6 @@
-// Command release builds the archives of a release: one for each system, with the program, what
-// belongs beside it and the licences of its modules, a bill of materials for each, and checksums.
-// The same tree and Go give the same bytes.
+// Command release builds the archives of a release, one for each system. An archive has the
+// program, the files that belong beside it, and the licences of its modules. The command also makes
+// a bill of materials for each archive, and checksums. The same tree and Go give the same bytes.
 package main
 
 import (
@@ -29,8 +29,8 @@ import (
 // systems are what archives are made for: GOOS/GOARCH.
 var systems = []string{"linux/amd64", "linux/arm64", "darwin/amd64", "darwin/arm64"}
 
-// copied are the files of the tree that an archive has, by their names in it. The documents and
-// deploy come whole.
+// copied are the files of the tree that an archive has, by their names in the archive. The
+// documents and deploy are copied completely.
 var copied = map[string]string{
 	"README.md":    "tools/release/README.md",
 	"CHANGELOG.md": "CHANGELOG.md",
@@ -43,16 +43,16 @@ var copied = map[string]string{
 // example is a file of the tree that an archive has under another name.
 var example = map[string]string{"internal/run/config/example.yaml": "sendcode.yaml"}
 
-// release is one run: the tree, where the archives go, what the program is to call itself, the
-// instant that every file gets, and how go build is called.
+// release is one run: the tree, the folder of the archives, the program's version, the instant of
+// every file, and how go build is called.
 type release struct {
 	tree, out, version string
 	at                 time.Time
 	flags, environ     []string
 }
 
-// No path, no time and no state of the checkout gets into a program that is built like this; it
-// needs no C library.
+// A program that is built with these flags contains no path, no time and no state of the checkout,
+// and needs no C library.
 var (
 	reproducible = []string{"-trimpath", "-buildvcs=false", "-ldflags=-s -w -buildid= -X sendcode/internal/run/app.version="}
 	anywhere     = []string{"CGO_ENABLED=0", "GOAMD64=v1", "GOARM64=v8.0", "GOFLAGS="}
@@ -120,7 +120,7 @@ func (r release) make(systems []string) error {
 }
 
 // copies returns the files of the tree that every archive has: those of copied, and the folders
-// docs and deploy without Go files.
+// docs and deploy without their Go files.
 func (r release) copies() (map[string][]byte, error) {
 	files := map[string][]byte{}
 	for name, file := range copied {
@@ -156,7 +156,7 @@ func (r release) build(folder, goos, arch string) (file string, err error) {
 	return file, cmd.Run()
 }
 
-// files returns what the archive of a system has: common, the program, its modules' licences and
+// files returns the contents of a system's archive: common, the program, its modules' licences and
 // its bill of materials.
 func (r release) files(built, goos, arch string, common map[string][]byte) (map[string][]byte, error) {
 	binary, err := r.build(built, goos, arch)
@@ -232,8 +232,8 @@ func (r release) files(built, goos, arch string, common map[string][]byte) (map[
 	return files, nil
 }
 
-// pack returns the files in one folder as tar.gz, by name, with one time, one owner, and 0755 for
-// the program alone.
+// pack returns the files in one folder as tar.gz, sorted by name, with one time and one owner. Only
+// the program has mode 0755.
 func pack(folder string, files map[string][]byte, at time.Time) ([]byte, error) {
 	var b bytes.Buffer
 	zipped, _ := gzip.NewWriterLevel(&b, gzip.BestCompression)

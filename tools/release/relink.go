@@ -13,8 +13,8 @@ import (
 	"sendcode/tools/markdown"
 )
 
-// relink makes the documents among an archive's files true there: a link to a file that the archive
-// lacks becomes its text, one to an example leads to where it is. A link that is dead all the same
+// relink corrects the links of the documents in an archive. A link to a file that the archive lacks
+// becomes plain text; a link to an example leads to the example's place. A link that is still dead
 // is an error.
 func relink(files map[string][]byte) error {
 	documents := slices.DeleteFunc(slices.Sorted(maps.Keys(files)), func(name string) bool { return path.Ext(name) != ".md" })

@@ -23,7 +23,7 @@ import (
 	"sendcode/tools/demo/week"
 )
 
-// pictures is where the README finds those of the page and the console.
+// pictures is the folder in which the README finds the pictures of the page and the console.
 const pictures = "docs/pictures"
 
 // scene is one picture of the demonstration: the steps in a tab, and the size of the picture.
@@ -34,7 +34,7 @@ type scene struct {
 	steps         []chromedp.Action[chromedp.Void]
 }
 
-// drawDemo plays the demonstration, and draws the pictures of the README of it.
+// drawDemo runs the demonstration, and draws the README's pictures of it.
 func drawDemo(ctx context.Context, browser context.Context) (err error) {
 	ctx, stop := context.WithCancel(ctx)
 	banner, out := io.Pipe()
@@ -54,7 +54,8 @@ func drawDemo(ctx context.Context, browser context.Context) (err error) {
 
 var wholeBanner = regexp.MustCompile(`(?s)page +(http://\S+?)/?\n.*password +(\S+)\n`)
 
-// readBanner waits until the service says where it is, and goes on reading what else it says.
+// readBanner waits until the service prints its address, and goes on reading what the service
+// prints later.
 func readBanner(banner io.Reader) (base, password string, err error) {
 	said, lines := "", bufio.NewScanner(banner)
 	for lines.Scan() {

@@ -1,8 +1,8 @@
 // Command up runs sendcode as in production, on a Redis with a persistent log and a Postgres that
-// it starts itself. Both listen on loopback only and are gone with it, data and all; only the
-// secrets stay the same from run to run, so that a curl line of yesterday still works.
+// it starts itself. Both listen on loopback only, and are removed at the end with their data. Only
+// the secrets stay the same from run to run, so that a curl line of yesterday still works.
 //
-// Variables that are set in its environment win, so SENDCODE_SMTP_URL=… make up sends real mails.
+// Variables in the environment have precedence, so SENDCODE_SMTP_URL=… make up sends real mails.
 package main
 
 import (
@@ -26,7 +26,7 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second signal ends it at once
+	context.AfterFunc(ctx, stop) // a second signal ends the program at once
 	const dir = "data/up"        // kept, and not under version control
 	if err := up(ctx, dir, os.Environ(), os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "up:", err)
@@ -62,8 +62,8 @@ func up(ctx context.Context, dir string, environ []string, out io.Writer) (err e
 	return app.Run(ctx, cfg, app.ReloadOptions{Environ: settings}, slog.New(slog.NewTextHandler(os.Stderr, nil)), out)
 }
 
-// loadSecrets returns the settings of this checkout that people use and the service does not make
-// beside Postgres, a line each. It makes them once.
+// loadSecrets returns settings that people of this checkout use and that the service, on Postgres,
+// does not generate, one on each line. It generates them only once.
 func loadSecrets(dir string) (string, error) {
 	file := filepath.Join(dir, "secrets")
 	text, err := os.ReadFile(file)

@@ -1,9 +1,9 @@
-// Package locate finds the programs that the tests need and Go does not bring:
-// Redis, Postgres, PgBouncer, proxies, browsers, a C compiler, curl, Node, Python, Django.
+// Package locate finds the programs that the tests need but that are not Go modules: Redis,
+// Postgres, PgBouncer, proxies, browsers, a C compiler, curl, Node, Python, Django.
 //
-// internal/kit/servertest starts what is found here and tools/ensure installs what is
-// not, so both agree on what "missing" means. It has no dependencies, which
-// keeps tools/ensure quick to build on a fresh machine.
+// internal/kit/servertest starts the programs that are found here, and tools/ensure installs the
+// missing ones, so both agree on what "missing" means. Package locate has no dependencies, so that
+// tools/ensure builds quickly on a fresh machine.
 package locate
 
 import (
@@ -21,8 +21,8 @@ type Part struct {
 	find     func() (string, bool)
 }
 
-// Find returns where the part is: the path of the program, for Postgres the
-// directory of its programs. The error is a *Missing.
+// Find returns where the part is: the path of the program; for Postgres, the directory of its
+// programs. The error is a *Missing.
 func (p Part) Find() (string, error) {
 	if path, ok := p.find(); ok {
 		return path, nil
@@ -30,7 +30,7 @@ func (p Part) Find() (string, error) {
 	return "", &Missing{Part: p}
 }
 
-// Missing says that a part is not on this machine, and how to install it.
+// Missing says that a part is not installed on this machine, and how to install it.
 type Missing struct{ Part Part }
 
 func (m *Missing) Error() string {
@@ -49,14 +49,14 @@ var (
 	Postgres  = Part{"PostgreSQL", []string{"postgresql"}, "postgresql", findPostgres}
 	PgBouncer = Part{"pgbouncer", []string{"pgbouncer"}, "pgbouncer", firstOf(
 		inPath("pgbouncer"), atPath("/usr/sbin/pgbouncer"))} // not in everybody's PATH
-	// Chromium is a browser of that family. Without any font, pages have no text to lay out and
-	// measure.
+	// Chromium is a browser of that family. Its fonts are installed, too: without a font, pages
+	// have no text to lay out and measure.
 	Chromium = Part{"chromium", []string{"chromium", "fonts-liberation"}, "--cask chromium", firstOf(
 		inPath("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"),
 		atPath("/Applications/Chromium.app/Contents/MacOS/Chromium"),
 		atPath("/Applications/Google Chrome.app/Contents/MacOS/Google Chrome"))}
 	// HeadlessShell is Chromium without windows, menus and developer tools. It shows the same pages
-	// and takes half of the processor time. Where it is missing, Chromium does its work.
+	// and takes half of the processor time. If it is missing, tests use Chromium instead.
 	HeadlessShell = Part{
 		"chromium-headless-shell",
 		[]string{"chromium-headless-shell"},
@@ -98,8 +98,8 @@ func findCompiler() (string, bool) {
 	return inPath("gcc", "clang", "cc")()
 }
 
-// findDjango returns a Python that has it: the first of the PATH, or the system's, whose packages
-// are Debian's.
+// findDjango returns a Python that has Django: the first Python of the PATH, or the system's, for
+// which Debian has packages.
 func findDjango() (string, bool) {
 	for _, python := range []string{"python3", "/usr/bin/python3"} {
 		if exec.Command(python, "-c", "import django").Run() == nil {

@@ -9,13 +9,13 @@ import (
 	"strings"
 )
 
-// findPostgres looks where a shell would, then where pg_config says, then
-// where Debian puts the programs, which it keeps out of PATH.
+// findPostgres looks first in the PATH, as a shell does, then where pg_config says, then where
+// Debian puts the programs, which is not in the PATH.
 func findPostgres() (string, bool) {
 	var dirs []string
 	if path, err := exec.LookPath("postgres"); err == nil {
 		dirs = append(dirs, filepath.Dir(path))
-		if target, err := filepath.EvalSymlinks(path); err == nil { // a link to postgres alone has no pg_dump beside it
+		if target, err := filepath.EvalSymlinks(path); err == nil { // beside a link there is no pg_dump
 			dirs = append(dirs, filepath.Dir(target))
 		}
 	}

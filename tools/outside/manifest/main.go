@@ -1,9 +1,9 @@
-// Command manifest checks, without a cluster or an engine, what deploys sendcode: the compose files
-// by compose's own schema; the chart in deploy/helm, which Helm's own package renders in each form;
-// and the files in deploy/kubernetes, two of which are what the chart renders. Each object is
-// compared strictly with the type of its kind. With -write it writes these two files anew. It runs
-// in the root of the repository, and is a module of its own, so that the service depends on none of
-// this.
+// Command manifest checks, without a cluster or a container engine, the files that deploy sendcode:
+// the compose files by compose's own schema; the chart in deploy/helm, which Helm's own package
+// renders in each form; and the files in deploy/kubernetes, two of which are renderings of the
+// chart. It compares each object strictly with the type of its kind. With -write it writes these
+// two files anew. It runs in the root of the repository. It is a separate module, so that the
+// service does not depend on these packages.
 package main
 
 import (
@@ -34,8 +34,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// forms are the chart's values in each form, and the file that it is written to; "": none, since
-// it differs from another one by a setting.
+// forms are the chart's values in each form, and the file for the rendering; "": no file, since the
+// form differs from another one only by a setting.
 var forms = []struct {
 	file    string
 	secrets map[string]any
