@@ -1,8 +1,8 @@
-// The console's keys, and what makes its times short. Every page works without it: times are then
-// in UTC and have their day, and Tab and Enter do the rest.
+// The keys of the console, and short forms of its times. Every page works without this script: then
+// times are in UTC and have their day, and Tab and Enter replace the keys.
 
-// The server writes times in the zone that a cookie names, which a script alone can find out. It
-// holds from the next page on.
+// The server writes times in the time zone that a cookie names. Only a script can find out the
+// reader's zone. The cookie takes effect on the next page.
 const own = Intl.DateTimeFormat().resolvedOptions().timeZone;
 const secure = location.protocol === "https:" ? "; secure" : "";
 if (own && !/(^|; )sendcode_zone=/.test(document.cookie)) {
@@ -13,9 +13,8 @@ for (const button of document.querySelectorAll("button[data-local]")) {
   button.hidden = !own || own === "UTC";
 }
 
-// The day is left out where it is today's, and in a story (data-days) where it is that of the time
-// before. Languages write days in an order that differs between browsers, so the parts alone are
-// asked for.
+// The day of a time is left out if it is today or, in a story (data-days), if it is the day of the
+// time before. Browsers order the parts of a day differently, so only the parts are requested.
 const days = new Intl.DateTimeFormat("en",
     { timeZone: document.documentElement.dataset.times, year: "numeric", month: "2-digit", day: "2-digit" });
 let told = { story: null, day: "" };
@@ -38,8 +37,8 @@ function shortenIn(part) {
 
 shortenIn(document);
 
-// What is waited for counts down: data-left has the milliseconds, and data-said, where there is
-// one, the sentence around them.
+// Waits count down: data-left has the milliseconds. data-said, if there is one, has the sentence
+// around the wait.
 const [seconds, minutes, hours] = document.documentElement.dataset.units.split(" ");
 
 function lasting(s) {
@@ -76,8 +75,8 @@ document.addEventListener("keydown", (event) => {
   menu.querySelector("summary").focus();
 });
 
-// j and k move through the rows' links, which Enter then opens by itself; / goes to the search, and
-// ? shows the keys.
+// j and k move through the rows' links, and Enter then opens a link. / moves to the search, and ?
+// shows the keys.
 function move(step) {
   const rows = [...document.querySelectorAll("a[data-row]")];
   const here = rows.indexOf(document.activeElement);
@@ -107,15 +106,15 @@ document.addEventListener("keydown", (event) => {
   event.preventDefault();
 });
 
-// What is typed after a form was sent would go unseen to what was sent.
+// After a form was sent, its fields are read-only: a later change would not be sent.
 document.addEventListener("submit", ({ target, defaultPrevented }) => {
   if (defaultPrevented || target.method !== "post") return;
   const hold = (on) => { for (const field of target.elements) field.readOnly = on; };
   hold(true);
-  setTimeout(hold, 15_000, false); // the answer did not come, or this page was gone back to
+  setTimeout(hold, 15_000, false); // the answer did not come, or the person went back to this page
 });
 
-// A choice applies at once, and empty fields stay out of the address.
+// A choice applies at once. Empty fields are left out of the address.
 for (const form of document.querySelectorAll("form.filter")) {
   form.addEventListener("change", (event) => { if (event.target.matches("form > select")) form.requestSubmit(); });
   form.addEventListener("formdata", (event) => {
@@ -123,7 +122,7 @@ for (const form of document.querySelectorAll("form.filter")) {
   });
 }
 
-// A text to copy. Where the clipboard may not be written, it is selected instead.
+// A button that copies a text. If the clipboard may not be written, it selects the text instead.
 for (const button of document.querySelectorAll("button[data-copy]")) {
   const name = button.textContent;
   button.hidden = false;
@@ -139,9 +138,9 @@ for (const button of document.querySelectorAll("button[data-copy]")) {
   });
 }
 
-// The list reads itself again every 5 s, at its own address, which answers 304 while neither rows
-// nor their states have changed. Tabs that are not seen ask for nothing, and nothing changes under
-// a text that is being selected.
+// The list fetches its own address every 5 s. The answer is 304 while neither the rows nor their
+// states have changed. A tab that is not visible fetches nothing. While a text is being selected,
+// nothing changes.
 const every = 5000;
 const live = document.querySelector("#live");
 let tag = live?.dataset.tag;
@@ -166,9 +165,9 @@ async function refresh() {
   tick();
 }
 
-// Nothing moves under a hand: while a pointer or the focus is in the list, a finger may be about to
-// be, or the list is scrolled, states change in place. New rows, and a verdict that would move the
-// list, wait behind a button.
+// Nothing moves under the person's hand. While a pointer or the focus is in the list, while a
+// finger may soon be, and while the list is scrolled, only states change in place. New rows, and a
+// verdict that would move the list, wait behind a button.
 function take(page, all) {
   const list = document.getElementById("list"), fresh = page.getElementById("list");
   const rows = [...list.querySelectorAll("tr[id]")];
@@ -202,10 +201,10 @@ function update(row, fresh) {
   if (!row) return;
   row.querySelector("a").title = fresh.querySelector("a").title;
   const cells = [...fresh.cloneNode(true).cells];
-  [...row.cells].forEach((cell, n) => { if (n > 0) cell.replaceWith(cells[n]); }); // the first has the link, and may have the focus
+  [...row.cells].forEach((cell, n) => { if (n > 0) cell.replaceWith(cells[n]); }); // the first cell has the link, which may have the focus
 }
 
-// offer shows how many new rows wait; below 0, that something else does.
+// offer shows how many new rows wait. Below 0, it shows that something else waits.
 function offer(waits, page) {
   const text = waits > 0 ? live.dataset.new.replace("{n}", waits) : waits < 0 ? live.dataset.changed : "";
   const button = live.querySelector("button") ?? Object.assign(document.createElement("button"), { type: "button", className: "quiet" });

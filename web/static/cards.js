@@ -1,25 +1,25 @@
 import { offline } from './browser.js';
 import { second } from './time.js';
 
-// Cards shows one card, #card, in a widget's shadow tree. Swap (swap.js) puts the next one in its
-// place. The root also has a status line, #say, and a box for notices, #offline, which is in the
-// card below the form that failed. It shows the notice of the connection, until that is back, or
-// else the notice of the last act, until the next act.
+// Cards shows one card, #card, in a widget's shadow tree. Swap (swap.js) replaces the card by the
+// next one. The root also has a status line, #say, and a box for notices, #offline, in the card
+// below the form that failed. The box shows that there is no connection, until the connection is
+// back; otherwise it shows the notice of the last act, until the next act.
 export class Cards {
   #said = '';
-  unsent; // the form that was submitted without a connection, until something is typed
-  #back; // the connection came back, and no request has failed since
+  unsent; // the form that was submitted without a connection, until a field is changed
+  #back; // the connection is back, and no request has failed since then
   #line = ''; // the notice of the connection
-  failed = ''; // the notice of an act without an answer, until something is typed or submitted, or a card says more
+  failed = ''; // the notice of an act without an answer, until a field is changed, a form is submitted or a card says more
 
-  code; // the CodeField (code.js), once it is loaded
-  countdown; // the Countdown (countdown.js), once it is loaded
+  code; // the CodeField (code.js), when it is loaded
+  countdown; // the Countdown (countdown.js), when it is loaded
   swap; // the Swap, once it is loaded
   broken = false; // they did not come, twice
 
   // act sends the request of a form. It resolves to a function that shows the answer, to undefined
-  // if none came, and to false if none is awaited any more. inquiry (inquiry.js) makes the
-  // automatic requests.
+  // if no answer came, and to false if the answer is no longer awaited. inquiry (inquiry.js) makes
+  // the automatic requests.
   constructor(root, inquiry, act) {
     Object.assign(this, { root, inquiry, act });
     root.addEventListener('submit', (event) => {
@@ -35,8 +35,8 @@ export class Cards {
     });
   }
 
-  // #submit calls act for a form, and lets no other post begin meanwhile. If no answer comes,
-  // everything stays, so the next try is the same request.
+  // #submit calls act for a form. Meanwhile no other form can be submitted. If no answer comes, the
+  // card stays unchanged, so the next try sends the same request.
   async #submit(form, button) {
     const { inquiry, words, code } = this;
     inquiry.posting = true;
@@ -61,11 +61,11 @@ export class Cards {
       else this.fail(text, form);
       this.say(text, form);
       inquiry.follow(true); // until the service answers again
-    } else setTimeout(() => this.#resend(), second); // it was sent before the connection came back, or a moment too early
+    } else setTimeout(() => this.#resend(), second); // the request was sent before the connection came back, or a moment too early
     this.#back = false;
   }
 
-  // connected is told whether there is a connection.
+  // connected must be called when the connection is lost or comes back.
   connected(yes) {
     const text = yes ? this.words?.Online : this.words?.Offline;
     this.warn(yes ? '' : text);
@@ -79,14 +79,15 @@ export class Cards {
     else this.code?.check();
   }
 
-  // speak sets the words for durations and for a request, and the language for times of the day.
+  // speak sets the words for durations and for a request in progress, and the language for times of
+  // the day.
   speak(words, lang) {
     Object.assign(this, { words, lang });
   }
 
   get card() { return this.find('#card'); }
 
-  // typed are the fields that a person has changed.
+  // typed returns the fields that a person has changed.
   get typed() { return [...this.card.querySelectorAll('input, select')].filter(touched); }
 
   find(selector) { return this.root.querySelector(selector); }
@@ -99,11 +100,12 @@ export class Cards {
     this.code?.stop();
   }
 
-  // begin starts with the card that the root has already.
+  // begin starts with the card that is already in the root.
   begin(moment) {
     this.moment = moment;
     this.prepare();
-    // Screen readers announce only changes of a live region, so it must have been there before.
+    // Screen readers announce only a change of a live region, so the region must exist before the
+    // change.
     setTimeout(() => { if (!this.#said) this.say(this.card?.dataset.say); }, 100);
   }
 
@@ -113,8 +115,8 @@ export class Cards {
     this.code?.drawn();
   }
 
-  // say has a screen reader say a text. It says the same text again only with anew: a no-break
-  // space at its end makes it a change.
+  // say lets a screen reader say a text. To say the same text again, set anew: a no-break space at
+  // the end makes the text differ.
   say(text, anew) {
     const line = this.find('#say');
     if (!text || text === this.#said && !anew) return;
@@ -122,8 +124,8 @@ export class Cards {
     line.textContent = line.textContent === text ? `${text}\u00a0` : text;
   }
 
-  // warn sets the notice of the connection. Without a text it ends, but not while there is no
-  // connection: an answer may arrive after the connection was lost.
+  // warn sets the notice of the connection. Without a text the notice ends, unless there is still
+  // no connection: an answer may arrive after the connection was lost.
   warn(text = '', form) {
     if (!text && offline()) return;
     this.#line = text;
@@ -135,7 +137,8 @@ export class Cards {
     this.#notify(form);
   }
 
-  // #notify shows the notice below the form that failed, or the card's first.
+  // #notify shows the notice below the form that failed; without such a form, below the card's
+  // first form.
   #notify(form) {
     const box = this.find('#offline'), text = this.#line || this.failed;
     box.hidden = !text;
@@ -143,7 +146,7 @@ export class Cards {
     if (text) (this.card.contains(form) ? form : this.find('#card form'))?.after(box);
   }
 
-  // replace puts the next card in place of this one, with the box about the connection.
+  // replace replaces the card by the next one, and moves the box for notices into it.
   replace(next) {
     const box = this.find('#offline');
     this.card.after(box);
@@ -152,14 +155,14 @@ export class Cards {
   }
 }
 
-// touched says whether a field was changed.
+// touched returns whether a person has changed the field.
 function touched(field) {
   if (field.type === 'radio') return field.checked !== field.defaultChecked;
   if (field.options) return !field.selectedOptions[0]?.defaultSelected;
   return field.type !== 'hidden' && field.value !== field.defaultValue;
 }
 
-// working shows on a button that an answer is being waited for, or that it did not come.
+// working shows on a button that an answer is awaited, or that no answer came.
 export function working(button, on) {
   button.ariaDisabled = on || null;
   button.classList.toggle('busy', on);

@@ -1,8 +1,9 @@
 import { attempt, offline } from './browser.js';
 import { second } from './time.js';
 
-// ascii returns a digit of any script, or a Latin letter of any case and width, as codes have it. A
-// script's ten digits have consecutive code points, so the digits before one tell its value.
+// ascii returns the ASCII form of a digit of any script, or of a Latin letter of any case and
+// width, as in codes. A script's ten digits have consecutive code points, so the number of digits
+// before a digit is its value.
 const ascii = (c) => {
   if (/\p{L}/u.test(c)) return c.normalize('NFKC').toUpperCase();
   let at = c.codePointAt(), n = -1;
@@ -10,15 +11,14 @@ const ascii = (c) => {
   return n % 10;
 };
 
-// bare returns a text as codes are compared: only its letters and numbers.
+// bare returns a text in the form in which codes are compared: only its letters and numbers.
 const bare = (text) => text.replace(/[^\p{Alphabetic}\p{N}]/gu, '').replace(/\p{Nd}|[a-zＡ-Ｚａ-ｚ]/gu, ascii);
 
-// consists reports whether the letters and numbers of a text are all characters of codes.
+// consists returns whether all letters and numbers of a text may stand in codes.
 const consists = (text, letters) => (letters ? /^[B-DF-HJ-NP-TV-XZ]+$/ : /^\d+$/).test(bare(text));
 
-// codeIn returns the code of this length in a text; '' if there is none or more than one.
-// Format.Find of internal/codes/code does the same, and both are tested with its
-// testdata/typed.json.
+// codeIn returns the code of this length in a text; '' if there is no code or more than one.
+// Format.Find of internal/codes/code does the same; the tests of both use its testdata/typed.json.
 export function codeIn(text, length, letters) {
   if (!length) return '';
   const read = bare(text), one = read.slice(0, length), own = consists(text, letters);
@@ -39,26 +39,26 @@ export function codeIn(text, length, letters) {
   return '';
 }
 
-// slipIn returns what is wrong with a text without a code, which is then not sent: a slip of the
-// finger must not cost a try.
+// slipIn returns the mistake in a text that is no code. Such a text is not sent, so that a typing
+// mistake does not cost an attempt.
 export function slipIn(text, letters) {
   if (!bare(text)) return 'required';
   return consists(text, letters) ? 'length' : 'foreign';
 }
 
-// CodeField handles the field #code of cards (cards.js). It submits a whole code by itself: typed,
-// pasted, from a text message, or when the connection is back. It does not submit a text that is
-// too long, nor a code known to be wrong, for which it repeats the error: one key too many must not
-// cost another try. What a filler put in was not typed: it is submitted only if it is a code of
-// this form and nothing else, and not after a wrong code, since fillers fill each new field
-// (docs/widget.md).
+// CodeField handles the field #code of cards (cards.js). It submits a complete code by itself: one
+// that was typed, pasted, or received in a text message, also when the connection is back. It does
+// not submit too long a text, nor a code that is known to be wrong. For the latter it repeats the
+// error, so that one key too many does not cost another attempt. A text from a password manager or
+// another filler is submitted only if it is exactly a code of this form, and not after a wrong
+// code, since fillers fill each new field (docs/widget.md).
 export class CodeField {
-  #sent; // the text that was submitted last, while it must not be submitted again by itself
+  #sent; // the text that was submitted last, while it must not be submitted again automatically
   #wrong = new Set(); // codes that the service called wrong
-  #held; // the text of a filler that is not to be submitted by itself
-  #pause; // timer that delays the check after a deletion, since more may follow
+  #held; // the text of a filler that must not be submitted automatically
+  #pause; // timer: delays the check after a deletion, since further deletions may follow
   #message; // ends the wait for a text message
-  error; // the element that said that the code is wrong, after Swap removed it
+  error; // the element that said that the code is wrong; Swap may have removed it
 
   constructor(cards) {
     this.cards = cards;
@@ -76,18 +76,19 @@ export class CodeField {
 
   #read(text) { return codeIn(text, +this.#data.length, this.#data.letters !== undefined); }
 
-  // ready reports whether the field has a whole code that was not sent yet and is not known to be
-  // wrong.
+  // ready returns whether the field has a complete code that was not sent yet and is not known to
+  // be wrong.
   get ready() {
     const code = this.#read(this.#field?.value ?? '');
     return code && this.#field.value !== this.#held && code !== this.#sent && !this.#wrong.has(code);
   }
 
-  // corrected reports whether the field has something else than what was submitted last, not more.
+  // corrected returns whether the text differs from the text that was submitted last, and does not
+  // only continue it.
   get corrected() { return this.#sent !== undefined && !this.#typed.startsWith(this.#sent); }
 
-  // #entered handles an edit of the field. A whole code that was inserted at once replaces what was
-  // there.
+  // #entered handles an edit of the field. If a complete code was inserted at once, it replaces the
+  // earlier text.
   #entered(field, added, how) {
     if (field.id !== 'code') return;
     const found = this.#read(added ?? '') || this.#read(field.value);
@@ -100,7 +101,7 @@ export class CodeField {
     else this.check();
   }
 
-  // #repeat says again that a code is wrong.
+  // #repeat shows the error about a wrong code again.
   #repeat(field) {
     field.value = '';
     field.ariaInvalid = true;
@@ -115,8 +116,9 @@ export class CodeField {
     else this.#field.form.requestSubmit();
   }
 
-  // done reports whether a form has nothing to submit: its field is empty after an error, as when
-  // Enter is pressed after a code that was checked by itself. It then says the error again.
+  // done returns whether a form has nothing to submit, since its field is empty after an error. For
+  // example, a person presses Enter after a code was checked automatically. done shows the error
+  // again.
   done(form) {
     const field = this.#field, done = form.contains(field) && field.matches('[aria-invalid="true"]') && field.value === '';
     if (!done) return false;
@@ -129,23 +131,23 @@ export class CodeField {
     this.#sent = form.contains(this.#field) ? this.#typed : undefined;
   }
 
-  // answered remembers a wrong code. It lets the text be submitted again if the answer that came
-  // does not keep it as no code, or if no answer came and again is true.
+  // answered remembers a wrong code. In two cases it lets the text be submitted again: an answer
+  // came that does not call the text no code, or no answer came and again is true.
   answered(came, again) {
     const { wrong, keep } = this.#data;
     if (came && wrong !== undefined) this.#wrong.add(this.#sent);
     if (came ? keep === undefined : again) this.#sent = undefined;
   }
 
-  // news reports whether a card says of a code what was not said before.
+  // news returns whether a card has an error about the code that the last card did not have.
   news(card) {
     const text = card.querySelector('#code-error')?.textContent;
     return text && text !== this.error?.textContent;
   }
 
-  // drawn asks the browser for the code of a text message (WebOTP), as long as the card has a field
-  // for one. It forgets the wrong codes if the card says nothing of what was typed, since the card
-  // may be about another code.
+  // drawn requests the code of a text message from the browser (WebOTP), as long as the card has a
+  // field for such a code. If the card has no note on a typed text, drawn forgets the wrong codes,
+  // since the card may be about another code.
   drawn() {
     const { wrong, keep, sms } = this.#data;
     if ((wrong ?? keep) === undefined) this.#wrong.clear();

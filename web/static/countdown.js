@@ -1,14 +1,14 @@
 import { clock, clockFrom, digits, lasting, minute, put, second, zoned } from './time.js';
 
-const glance = second / 2; // ms between comparisons of the clocks during a wait: a timer does not notice that the machine slept
+const glance = second / 2; // ms between comparisons of the clocks during a wait, since a timer does not notice that the machine slept
 
-// Countdown updates the waits on the card of cards (cards.js). Every step is computed from the
-// deadline, so a throttled or frozen tab is right again at once. An element that waits has
-// data-wait, its milliseconds from the answer on, the patterns data-short and data-long, the text
-// data-done for the end, and data-minutes if its text changes only with the minutes. A time of the
-// day has data-at, its milliseconds, and the pattern data-text. The button #again has data-over,
-// the text for screen readers at the end of its wait. On the card, data-next is when its state
-// changes by itself; on the help, data-open is when the help opens.
+// Countdown updates the waits on the card of cards (cards.js). It computes every step from the
+// deadline, so a throttled or frozen tab is right again at once. The element of a wait has these
+// attributes: data-wait, its milliseconds from the answer on; data-short and data-long, the
+// patterns of its text; data-done, its text at the end; and data-minutes if its text changes only
+// each minute. A time of the day has data-at, its milliseconds, and the pattern data-text. The
+// button #again has data-over, the text for screen readers at the end of its wait. On the card,
+// data-next is when its state changes by itself; on the help, data-open is when the help opens.
 export class Countdown {
   #ticking;
   #zoned = zoned(); // else times are told as durations
@@ -17,9 +17,9 @@ export class Countdown {
 
   clock(ms, round) { return clock(this.cards.moment, ms, this.cards.lang, round); }
 
-  // write writes the times of the day. If daylight saving time starts or ends before one, 1:05 may
-  // be past or come twice: then an element with data-counted becomes a countdown. So it does where
-  // the time zone is not known; a time that is past is then told by data-counted once.
+  // write writes the times of the day. If daylight saving time starts or ends before a time, 1:05
+  // may be past or come twice. Then an element with data-counted becomes a countdown, and also if
+  // the time zone is unknown. Its end is shown once by data-counted.
   write() {
     const zone = (ms) => new Date(Date.now() + Number(ms)).getTimezoneOffset();
     for (const each of this.cards.card.querySelectorAll('[data-at]')) {
@@ -37,7 +37,7 @@ export class Countdown {
 
   tick() {
     this.stop();
-    // the clocks disagree, and the server was asked in vain
+    // alone: the clocks disagree, and a question to the server did not help
     const { card, moment, inquiry } = this.cards, alone = moment.parted() && !inquiry.unsure(moment);
     const gone = moment.elapsed(), certain = moment.certain(), steps = [minute], help = card.querySelector('.help');
     for (const each of card.querySelectorAll('[data-wait]')) {
@@ -57,7 +57,7 @@ export class Countdown {
     this.#ticking = setTimeout(() => this.tick(), Math.max(10, Math.min(...steps)));
   }
 
-  // #count writes the rest of a wait and returns the milliseconds until its text changes.
+  // #count writes the rest of a wait. It returns the milliseconds until the text changes.
   #count(each, left) {
     const { wait, short, long, minutes } = each.dataset, far = left >= clockFrom, step = far || minutes !== undefined ? minute : second;
     const d = lasting(Math.ceil(left / step) * step, this.cards.words), named = far && this.#zoned;

@@ -1,4 +1,5 @@
-// The page stands without this: Copy on each piece of code, and a search of the page's own titles.
+// The page works without this script, which adds Copy to each piece of code, and a search of the
+// page's titles.
 
 if (navigator.clipboard) {
   for (const code of document.querySelectorAll('pre > code')) {

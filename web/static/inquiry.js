@@ -1,28 +1,29 @@
 import { attempt, offline, within } from './browser.js';
 import { Moment, second } from './time.js';
 
-// Inquiry asks the server: one request at a time, and automatic ones at least a second apart. When
-// an automatic request fails, the card stays, the countdown goes on, and Inquiry asks again.
+// Inquiry makes requests to the server: one at a time, and automatic requests at least a second
+// apart. If an automatic request fails, the card stays, the countdown goes on, and Inquiry tries
+// again.
 export class Inquiry {
   #flight;
   #asked; // the Moment of the last automatic request
   #later;
   #follows = 0;
   #missed = false;
-  #forced = false; // the next look is forced, until one has succeeded
-  #doubted; // the Moment since which the clocks have parted
-  #vain; // that Moment, once the server was asked because of it
+  #forced = false; // the next look is forced, until a look has succeeded
+  #doubted; // the Moment since which the clocks disagree
+  #vain; // that Moment, after a question to the server did not help
   #tabs;
   #ends;
-  posting = false; // a form was posted, and its answer has not come
+  posting = false; // a form was posted, and its answer has not arrived
 
-  // look asks for the state and shows it; it throws if it got none. polls reports whether something
-  // is under way that will change soon. A forced look shows the answer even if nothing has changed
-  // or the service is away.
+  // look requests the state and shows it. It throws if it gets no answer. polls returns whether the
+  // state will change soon. A forced look shows the answer even if nothing has changed or the
+  // service is away.
   constructor(parts) { Object.assign(this, parts); }
 
-  // ask fetches, and aborts the request that was under way. It returns the answer, its text and the
-  // Moment at which it came.
+  // ask fetches, after it has aborted the request under way. It returns the answer, its text and
+  // the Moment of its arrival.
   async ask(url, options) {
     this.#flight?.abort();
     const mine = this.#flight = new AbortController(), began = new Moment();
@@ -42,9 +43,9 @@ export class Inquiry {
   }
 
   async refresh(force) {
-    if (this.posting || this.#ends?.signal.aborted) return; // the post's answer will show the state
+    if (this.posting || this.#ends?.signal.aborted) return; // the answer to the post will show the state
     this.#forced ||= force;
-    if (this.#flight) { this.#missed = true; return; } // that request may have been sent before the change
+    if (this.#flight) { this.#missed = true; return; } // the request under way may have been sent before the change
     clearTimeout(this.#later);
     const rest = this.#asked && !this.#asked.parted() ? second - this.#asked.certain() : 0;
     if (rest > 0) { this.#in(rest); return; }
@@ -66,14 +67,15 @@ export class Inquiry {
     else this.follow(failed);
   }
 
-  // follow asks again while the state may change, or after a failure: after 1 s, then ever later up
-  // to 4 s, so that a change shows within 5 s.
+  // follow makes further requests while the state may change, or after a failure: the first after 1
+  // s, then after longer waits up to 4 s, so that a change shows within 5 s.
   follow(failed) {
     if (!failed && !this.polls()) { this.#follows = 0; return; }
     this.#in(Math.min(second + 500 * this.#follows++, 4 * second));
   }
 
-  // soon asks again in a second: at the end of a wait, the marks of used sends have changed too.
+  // soon makes a request in a second, for the end of a wait: then the marks of used sends have
+  // changed, too.
   soon() { this.#in(second); }
 
   #in(ms) {
@@ -81,8 +83,8 @@ export class Inquiry {
     this.#later = setTimeout(() => this.refresh(), ms);
   }
 
-  // unsure is for a Moment since which the clocks have parted. It asks the server once, and reports
-  // whether that may still give a newer Moment; false: asking was in vain.
+  // unsure is for a Moment since which the clocks disagree. It makes one request, and returns
+  // whether that may still bring a newer Moment; false: the request did not help.
   unsure(moment) {
     if (this.#vain === moment) return false;
     if (this.#doubted !== moment) {
@@ -92,9 +94,9 @@ export class Inquiry {
     return true;
   }
 
-  // attend asks again whenever the page becomes visible, the connection is back, or another tab has
-  // posted. When the page becomes visible, it calls woke first, without waiting for an answer. It
-  // calls connected with whether there is a connection.
+  // attend makes a request whenever the page becomes visible, the connection is back, or another
+  // tab has posted. When the page becomes visible, it first calls woke, without waiting for an
+  // answer. It calls connected with whether there is a connection.
   attend({ woke, connected }) {
     const { signal } = this.#ends = new AbortController();
     document.addEventListener('visibilitychange', () => {
@@ -106,7 +108,7 @@ export class Inquiry {
     addEventListener('online', () => { connected(true); this.#anew(); }, { signal });
     addEventListener('offline', () => connected(false), { signal });
     if (offline()) connected(false);
-    this.#tabs = attempt(() => new BroadcastChannel('sendcode')); // without it, posts of other tabs are not noticed
+    this.#tabs = attempt(() => new BroadcastChannel('sendcode')); // without this, posts of other tabs are not noticed
     if (this.#tabs) {
       this.#tabs.onmessage = () => {
         this.#asked = undefined;
@@ -115,14 +117,14 @@ export class Inquiry {
     }
   }
 
-  // #anew asks although a request may be under way, and aborts that unless it is a post: after a
-  // sleep it may never be answered.
+  // #anew makes a request even if another one is under way, which it aborts unless that is a post:
+  // after a sleep of the machine, it may never be answered.
   #anew(force) {
     if (!this.posting) this.#flight?.abort();
     this.refresh(force);
   }
 
-  // stop ends the timer, the listeners and the request under way, unless that is a post.
+  // stop ends the timer, the listeners and the request under way, unless that request is a post.
   stop() {
     clearTimeout(this.#later);
     if (!this.posting) this.#flight?.abort();

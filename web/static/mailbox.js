@@ -1,5 +1,5 @@
-// New mails come to the top by themselves; those that are there stay as they are, and where they are
-// under a pointer.
+// New mails appear at the top by themselves. The other mails stay unchanged, and a mail under a
+// pointer does not move.
 
 const list = document.querySelector('#mails');
 const every = 1500; // ms
@@ -19,7 +19,7 @@ async function look() {
     const answer = await fetch('/mailbox', { cache: 'no-store', signal: AbortSignal.timeout(10_000) });
     if (answer.ok) take(new DOMParser().parseFromString(await answer.text(), 'text/html'));
   } catch {
-    // The server is being restarted; the next call of look tries again.
+    // The server is being restarted. The next call of look tries again.
   }
 }
 

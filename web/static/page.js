@@ -1,14 +1,14 @@
 import { attempt, claimsOf } from './browser.js';
 import { second } from './time.js';
 
-// The page around its <send-code>: the title says which card is shown, Back leads from the field
-// for another address to the code, a reload keeps the confirmed card, and after a right code the
-// person is returned to the app.
+// The page around its <send-code>. Its title says which card is shown. Back leads from the field
+// for another address to the code. After a reload, the confirmed card stays. After a right code,
+// the person returns to the app.
 
 const code = document.querySelector('send-code'), form = code.closest('form'), [, ...site] = document.title.split(' · ');
-let going, left; // the form was posted, the entry of the field was left; neither has come about
+let going, left; // going: the form was posted; left: the history entry of the field was left; neither has taken effect yet
 
-// What the entry of the tab's history has: {proof}, or {aside: true} for the field for another
+// The state of the tab's history entry: {proof}, or {aside: true} for the field for another
 // address.
 const keep = (state) => attempt(() => history.replaceState(state, ''));
 const kept = () => attempt(() => history.state) ?? {};

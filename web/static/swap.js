@@ -1,30 +1,30 @@
 import { offline } from './browser.js';
 
-// Swap replaces the card of cards (cards.js) as a whole by the next one, keeping focus and what is
-// being typed.
+// Swap replaces the whole card of cards (cards.js) by the next one. It keeps the focus and the text
+// that a person is typing.
 export class Swap {
-  #waiting; // timer: shows the next card once no button is pressed
+  #waiting; // timer: shows the next card when no button is pressed any longer
 
   constructor(cards) { this.cards = cards; }
 
-  // show replaces the card by the next one, which came at a moment, and reports whether it did.
-  // mine is the form or button that asked for it: then the focus moves and the card is announced.
-  // Without mine the request was automatic: the card stays if nothing but times has changed, and
-  // while a button is pressed; again is then called later.
+  // show replaces the card by the next one, which arrived at a moment, and returns whether it did.
+  // mine is the form or button that requested the card; then the focus moves and the card is
+  // announced. Without mine, the request was automatic. Then the card stays if only times have
+  // changed, and while a button is pressed; again is called later in that case.
   show(next, moment, { mine, again }) {
     const { cards } = this, old = cards.card, field = cards.find('#code'), active = cards.root.activeElement;
     clearTimeout(this.#waiting);
     const heading = cards.find('#heading')?.textContent, focused = old.contains(active) && active.id;
     if (!mine && old.dataset.rev === next.dataset.rev && this.#sameWaits(old, next, moment)) return false;
-    if (!mine && (old.matches(':active') || cards.inquiry.posting)) { // a press would be lost with its button
+    if (!mine && (old.matches(':active') || cards.inquiry.posting)) { // the press would be lost together with its button
       this.#waiting = setTimeout(again, 100);
       return false;
     }
     const same = old.dataset.kind === next.dataset.kind;
     if (!mine && (same || !cards.failed) && cards.typed.some((field) => field.closest('.ask'))) return false; // a person is typing
-    if (!mine && offline() && cards.unsent?.isConnected) return false; // what was submitted is sent once there is a connection
+    if (!mine && offline() && cards.unsent?.isConnected) return false; // the form that was submitted is sent when there is a connection
     const told = cards.failed && cards.code?.news(next);
-    if (!same || told) cards.fail(); // the card says what the act came to
+    if (!same || told) cards.fail(); // the card shows the result of the act
     cards.moment = moment;
     const corrected = cards.code?.corrected;
     cards.replace(next);
@@ -39,15 +39,15 @@ export class Swap {
     const kept = same && focused && cards.root.getElementById(focused);
     const title = cards.find('#heading'), to = mine && next.querySelector('[aria-invalid="true"]') || kept ||
         next.querySelector('[data-focus]') || title;
-    if (to && to === title) to.tabIndex = -1; // only now: else focus() of a widget would go to its heading, and not to a control
+    if (to && to === title) to.tabIndex = -1; // only now: otherwise focus() of a widget would move to its heading, not to a control
     to?.focus();
     if (kept && kept === code) kept.setSelectionRange(field.selectionStart, field.selectionEnd);
-    queueMicrotask(() => cards.code?.check()); // a code may have been completed while an answer was awaited, which is then known
+    queueMicrotask(() => cards.code?.check()); // a code may have been completed while the answer was awaited
     return true;
   }
 
-  // #sameWaits moves the deadlines of a card that has not changed otherwise; false: the next card
-  // has other waits.
+  // #sameWaits updates the deadlines of a card that is otherwise unchanged. It returns false if the
+  // next card has other waits.
   #sameWaits(old, next, moment) {
     const { cards } = this, waits = (c) => [...c.querySelectorAll('[data-wait]')];
     const ours = waits(old), theirs = waits(next), help = old.querySelector('details[data-open]');
@@ -60,7 +60,7 @@ export class Swap {
     return true;
   }
 
-  // mend takes the error of a field away, once something else is in it.
+  // mend removes the error of a field after the text of the field has changed.
   mend(field) {
     const { cards } = this, error = field?.matches('[aria-invalid="true"]') && cards.find(`#${field.id}-error`);
     if (!error) return;

@@ -1,22 +1,22 @@
-// Waits and clocks. The server tells waits relative to its answer, and does not know the reader's
-// time zone, so times of the day are written here.
+// Waits and clocks. The server gives waits relative to its answer, and does not know the reader's
+// time zone. So this script writes times of the day.
 
 import { attempt } from './browser.js';
 
 export const second = 1000, minute = 60 * second;
-export const clockFrom = 10 * minute; // a wait from here on is told by the time of the day; minWaitShownAsClock of internal/http/page
+export const clockFrom = 10 * minute; // longer waits are shown as a time of the day; minWaitShownAsClock of internal/http/page
 
-// put replaces each {name} of a pattern by its value. After a value that ends with a dot, as 7:34
-// p. m., it drops the dot of the pattern.
+// put replaces each {name} of a pattern by its value. If a value ends with a dot, as 7:34 p. m.,
+// put drops a dot of the pattern after it.
 export const put = (pattern, values) => pattern.replace(/\{(\w+)\}(\.?)/g, (whole, name, dot) => {
   const value = values[name];
   return value === undefined || value === null ? whole : String(value).endsWith('.') ? value : value + dot;
 });
 
-const apart = second / 4; // ms: clocks that differ by at most this agree
+const apart = second / 4; // ms: the largest difference of clocks that agree
 
-// Moment is the time at which an answer came in: steady by performance.now's clock, wall by Date's.
-// old says that they parted on its way.
+// Moment is the time at which an answer arrived: steady by the clock of performance.now, wall by
+// that of Date. old means that the clocks came to disagree while the answer was on its way.
 export class Moment {
   constructor(at = performance.now(), old = false) {
     this.steady = at;
@@ -24,55 +24,55 @@ export class Moment {
     this.old = old;
   }
 
-  // elapsed is the time since then in milliseconds. performance.now can stand still while a machine
-  // sleeps, and the clock can be set back: the larger of the two counts, so a wait can only end too
-  // early, and the server then says so.
+  // elapsed returns the milliseconds since the Moment. performance.now can stand still while a
+  // machine sleeps, and the clock can be set back. The larger of the two counts, so a wait can only
+  // end too early; then the server says so.
   elapsed() {
     return Math.max(this.certain(), Date.now() - this.wall, 0);
   }
 
-  // certain is how much time has passed at least.
+  // certain returns how much time has passed at least.
   certain() {
     return performance.now() - this.steady;
   }
 
-  // parted reports whether the clocks disagree since then: the machine slept, or its clock was set.
-  // Only the server can tell which.
+  // parted returns whether the clocks disagree since the Moment: the machine slept, or its clock
+  // was set. Only the server can tell which.
   parted() {
     return this.old || Math.abs(Date.now() - this.wall - this.certain()) > apart;
   }
 }
 
-// clock returns the time of the day ms after a moment, to the minute: 14:02 or 2:02 PM as in the
-// browser's region, without line breaks. With round 'up' it rounds up, but for 2 s, which an answer
-// may have taken: a wait must be over by then.
+// clock returns the time of the day ms after a moment, to the minute: 14:02 or 2:02 PM, as in the
+// browser's region, without line breaks. With round 'up' it rounds up, except for 2 s, which an
+// answer may have taken: a wait must be over by then.
 export function clock(moment, ms, lang, round) {
   const { hourCycle = 'h23' } = attempt(() => new Intl.DateTimeFormat(undefined, { hour: 'numeric' }).resolvedOptions(), {});
   const exact = moment.wall + Number(ms);
   const date = new Date(round === 'up' ? Math.ceil(exact / minute - 1 / 30) * minute : exact);
-  // the digits of the counts beside it
+  // the digits are those of the counts beside the time
   const parts = { hour: hourCycle.startsWith('h2') ? '2-digit' : 'numeric', minute: '2-digit', hourCycle, numberingSystem: 'latn' };
   if (date.toDateString() !== new Date().toDateString()) parts.weekday = 'short';
   return attempt(() => new Intl.DateTimeFormat(lang, parts).format(date).replaceAll(' ', '\u00a0'), /\d+:\d+/.exec(date.toTimeString())[0]);
 }
 
-// zoned reports whether the browser tells the reader's time zone. Browsers that resist
-// fingerprinting tell UTC, or Iceland's, to everybody.
+// zoned returns whether the browser tells the reader's time zone. Browsers that resist
+// fingerprinting give UTC, or Iceland's zone, to every site.
 export const zoned = () => !['UTC', 'Atlantic/Reykjavik'].includes(attempt(() => new Intl.DateTimeFormat().resolvedOptions().timeZone));
 
-// loaded returns the Moment at which the page itself came in.
+// loaded returns the Moment at which the page itself arrived.
 export function loaded() {
   const { timeOrigin } = performance, at = attempt(() => performance.getEntriesByType('navigation')[0].responseStart) || performance.now();
   return new Moment(at, Math.abs(timeOrigin + performance.now() - Date.now()) > apart);
 }
 
-// digits returns a wait as 0:42, rounded up.
+// digits returns a wait in the form 0:42, rounded up.
 export function digits(ms) {
   const s = Math.ceil(ms / second);
   return `${Math.floor(s / 60)}:${String(s % 60).padStart(2, '0')}`;
 }
 
-// lasting is a duration in words, rounded up: 42 s, 28 min, 3 h 20 min.
+// lasting returns a duration in words, rounded up: 42 s, 28 min, 3 h 20 min.
 export function lasting(ms, words) {
   const s = Math.ceil(ms / second), all = Math.ceil(s / 60), h = Math.floor(all / 60), m = all % 60;
   if (s < 60) return put(words.Seconds, { s });

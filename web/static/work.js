@@ -1,9 +1,9 @@
 import { attempt } from './browser.js';
 
-// A proof of work by ALTCHA's protocol, version 1: the number whose digits after the salt have the
-// wanted SHA-256 hash. The hash is our own (FIPS 180-4), since browsers have theirs on https alone,
-// and answer each call of it later. A worker solves; where a site's policy allows none, or the
-// browser has none, the page itself does, in short steps.
+// A proof of work by ALTCHA's protocol, version 1. Its solution is the number whose digits after
+// the salt have the wanted SHA-256 hash. The hash is implemented here (FIPS 180-4): browsers offer
+// it only on https, and asynchronously. A worker solves the challenge. If a site's policy or the
+// browser allows no worker, the page itself solves it in short steps.
 
 const primes = [];
 for (let n = 2; primes.length < 64; n++) if (primes.every((p) => n % p)) primes.push(n);
@@ -13,7 +13,7 @@ const rounds = primes.map((p) => fraction(Math.cbrt(p))), initial = primes.slice
 const words = new Int32Array(64);
 const turn = (x, n) => (x >>> n) | (x << (32 - n));
 
-// mix returns the state of the hash after the block at a place of the view.
+// mix returns the state of the hash after the block at the place at of the view.
 function mix(state, view, at) {
   for (let i = 0; i < 16; i++) words[i] = view.getInt32(at + 4 * i);
   for (let i = 16; i < 64; i++) {
@@ -33,8 +33,8 @@ const hex = (state) => state.map((x) => (x >>> 0).toString(16).padStart(8, '0'))
 
 const step = 2000; // numbers between two pauses: some milliseconds
 
-// search yields after each step which share of the numbers was tried, and returns the number;
-// undefined: there is none.
+// search tries the numbers. After each step it yields the share of numbers tried so far. It returns
+// the solution; undefined: there is none.
 export function* search({ salt, challenge, maxNumber }) {
   const text = new TextEncoder().encode(salt), whole = text.length - text.length % 64, tail = text.length - whole,
       wanted = parseInt(challenge.slice(0, 8), 16) | 0;
@@ -47,7 +47,7 @@ export function* search({ salt, challenge, maxNumber }) {
     const digits = String(number), end = tail + digits.length;
     for (let i = 0; i < digits.length; i++) bytes[tail + i] = digits.charCodeAt(i);
     bytes[end] = 0x80;
-    if (end === 56) view.setUint32(60, 0); // the length of shorter texts stood there
+    if (end === 56) view.setUint32(60, 0); // the length of shorter texts was there before
     view.setUint32(end < 56 ? 60 : 124, 8 * (whole + end));
     let state = mix(before, view, 0);
     if (end >= 56) state = mix(state, view, 64);
@@ -56,13 +56,13 @@ export function* search({ salt, challenge, maxNumber }) {
   return undefined;
 }
 
-// addressOfWorker is where a worker's script is: this file. One of another origin has to be a script
-// of the page's own that imports it.
+// addressOfWorker is the address of a worker's script: this file. A worker needs a script of the
+// page's own origin; if this file has another origin, that script imports it.
 const address = import.meta.url;
 const addressOfWorker = () => new URL(address).origin === location.origin ? address
   : URL.createObjectURL(new Blob([`import ${JSON.stringify(address)};`], { type: 'text/javascript' }));
 
-// own lets this script, and no other, be a worker where the page's policy enforces Trusted Types.
+// own allows only this script as a worker, if the page's policy enforces Trusted Types.
 const own = attempt(() => trustedTypes.createPolicy('sendcode-worker', { createScriptURL: addressOfWorker }));
 
 const begin = () => new Worker(own?.createScriptURL('') ?? addressOfWorker(), { type: 'module' });
@@ -76,7 +76,7 @@ if (typeof document === 'undefined') {
   };
 }
 
-// within resolves to what a worker finds; it is rejected where there can be none.
+// within resolves to the result of a worker. It is rejected if there can be no worker.
 const within = (work, progress) => new Promise((go, no) => {
   const worker = begin();
   worker.onerror = no;
@@ -98,8 +98,8 @@ async function here(work, progress) {
   return now.value;
 }
 
-// prove resolves to the token of a solved challenge. Below the form that waits for it, it says why,
-// and shows how far it is.
+// prove resolves to the token of a solved challenge. Below the waiting form it says why the person
+// waits, and shows the progress.
 export async function prove(cards, form, work, why, label) {
   const box = document.createElement('div'), text = document.createElement('p'), bar = document.createElement('progress');
   Object.assign(box, { className: 'box note', part: 'note' });

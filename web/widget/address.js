@@ -1,14 +1,14 @@
 import { attempt } from '../static/browser.js';
 import { h } from './dom.js';
 
-// How an element gives its proof to its form. A form that is a GET gets none, since it would put it
-// into the page's address.
+// How an element gives its proof to its form. A form with method GET gets no proof, since the
+// page's address would show it.
 
 const pressed = new WeakMap(); // by form: the button that submits it
 const warned = new WeakSet();
 
-// gets says whether the element's form is a GET, and tells the developer once. A form of React,
-// whose action is a script, is none.
+// gets returns whether the element's form uses GET, and warns the developer once. A form of React
+// whose action is a script does not.
 export function gets(element) {
   const { form } = element, of = (name) => pressed.get(form)?.getAttribute(`form${name}`) ?? form.getAttribute(name);
   if (!form || /^(post|dialog)$/i.test(of('method')) || /^javascript:/i.test(of('action'))) return false;
@@ -17,9 +17,9 @@ export function gets(element) {
   return true;
 }
 
-// guard hears a form's events submit and formdata. What comes of a press is done before the next
-// task. Where a library has put the form's own validation out of use and knows input elements alone,
-// the element asks for its proof by itself.
+// guard handles a form's events submit and formdata. The button that was pressed is remembered only
+// until the next task. If a library has disabled the form's own validation and knows only input
+// elements, the element itself reports that its proof is missing.
 export function guard(element, event) {
   const { target, submitter, formData } = event, { form, name, value } = element;
   if (target !== form) return;
@@ -40,8 +40,8 @@ export function guard(element, event) {
 
 const mirrors = new WeakMap(); // by element: its input
 
-// mirror gives the proof to libraries that know input elements alone, as jQuery's serialize() does, by an
-// input within the element. It is put back where the page takes it away.
+// mirror gives the proof to libraries that know only input elements, such as jQuery's serialize(),
+// by an input within the element. If the page removes the input, mirror adds it again.
 export function mirror(element) {
   const { form, name, value, disabled } = element, wanted = window.jQuery && form && name && value && !gets(element);
   for (const old of element.querySelectorAll(':scope > [data-mirror]')) if (old !== mirrors.get(element)) old.remove(); // of a copied page

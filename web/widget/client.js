@@ -1,43 +1,45 @@
 import { attempt, offline, within } from '../static/browser.js';
 import { Moment, second } from '../static/time.js';
 
-// What a browser and the API (docs/openapi.yaml) say to each other, without a card: /client.js.
-// <send-code> asks through it too.
+// The requests of a browser to the API (docs/openapi.yaml), without cards: /client.js. <send-code>
+// uses it, too.
 
 export { Moment };
 
 const hex = (bytes) => Array.from(bytes, (b) => b.toString(16).padStart(2, '0')).join('');
 
-// How often and how far apart a request is repeated while its twin is worked on (409).
+// How often, and after which pause, a request is repeated while the service works on the same
+// request (409).
 const twins = 20, twinWait = second / 2;
 
-const repeats = 2; // of a check that came to nothing
-const longest = 5; // seconds before one: a service that names more is away
+const repeats = 2; // repetitions of a check that got no answer
+const longest = 5; // seconds before a repetition: a service that wants a longer pause is away
 
 const random = () => attempt(() => hex(crypto.getRandomValues(new Uint8Array(16))));
 
 const rest = (ms) => new Promise((go) => setTimeout(go, ms));
 
-// mistaken says why a page must not ask with a key; undefined: it may.
+// mistaken returns why a page cannot use a key; undefined: it can.
 export const mistaken = (key) => !key ? 'it has no public key: pk_…'
   : key.startsWith('sk_') ? "a secret key (sk_…) is no secret in a page: use the app's public key (pk_…), and replace this one" : undefined;
 
-// waiting returns the milliseconds until the next code may be asked for, by an answer.
+// waiting returns the milliseconds until the next code may be requested, according to an answer.
 export const waiting = ({ body, moment }) => {
   const { quota } = body, ms = body.retry_after_ms ?? quota?.retry_after_ms ?? (quota?.retry_after ?? 0) * second;
   return Math.max(0, ms - moment.elapsed());
 };
 
-// Client asks the service at api, by default where this script came from, with a public key.
-// Answers are {ok, status, body, moment, retry}: moment is when it came, retry the seconds of
-// Retry-After, 0 where none was told; the body of one that is not ok is a problem. Status 0 is no
-// answer: `error` says why, and `barred` that the service is there and does not let this page read
-// its answers.
+// Client makes requests with a public key to the service at api; by default, that is where this
+// script came from. Answers are {ok, status, body, moment, retry}. moment is when the answer
+// arrived, retry the seconds of Retry-After, 0 without that header. If ok is false, the body is a
+// problem. Status 0 means that no answer arrived: `error` says why. `barred` means that the service
+// is there, but does not let this page read its answers.
 //
-// kept holds the key of a send from before its request until its answer, as {get, set, forget}:
-// if the key outlives a reload, the next send to the recipient finds a code after a lost answer.
+// kept stores the key of a send from before its request until its answer, as {get, set, forget}. If
+// it keeps the key across a reload, a repeated send to the recipient finds the code even if the
+// first answer was lost.
 export class Client {
-  #open = {}; // by path: the request whose answer has not come, and its key, which a repetition has too
+  #open = {}; // by path: a request whose answer has not arrived, and its key, which a repetition has, too
 
   constructor({ key, api = new URL('./', import.meta.url), ask = asked, kept }) {
     const why = mistaken(key);
@@ -48,16 +50,16 @@ export class Client {
     Object.assign(this, { key, api: new URL(String(api).replace(/\/?$/, '/'), document.baseURI), ask, kept });
   }
 
-  // send asks for a code: {channel, to, purpose, locale, reference, country, known}, or
-  // {verification_id} for another one; after a 428 it is called again with human_check, the token.
+  // send requests a code: {channel, to, purpose, locale, reference, country, known}, or
+  // {verification_id} for a further one. After a 428, call it again with human_check, the token.
   send(what) { return this.#once('v1/verifications', what, repeats, this.kept); }
 
-  // check compares a code. Without an answer it asks again, by itself or when it is called again:
-  // that counts nothing, and a right code's answer still comes.
+  // check compares a code. If no answer arrives, it repeats the request, and the caller may call it
+  // again. A repetition counts nothing, and still gets the answer about a right code.
   check(id, code) { return this.#once(`v1/verifications/${encodeURIComponent(id)}/check`, { code }, repeats); }
 
-  // #once posts what counts once. A browser that makes no random numbers sends no key, and nothing
-  // again.
+  // #once posts a request that must count once. A browser that cannot make random numbers sends no
+  // key and repeats nothing.
   async #once(path, what, left = 0, kept) {
     const body = JSON.stringify(what), headers = { 'Content-Type': 'application/json' },
         same = JSON.stringify({ ...what, human_check: undefined });
@@ -78,7 +80,7 @@ export class Client {
         left -= error?.name === 'TimeoutError' ? repeats : 1;
         await rest((retry || 1) * second);
       } else {
-        const asks = !answer.ok && answer.body?.human_check; // the answer to that is the same send
+        const asks = !answer.ok && answer.body?.human_check; // the answer to a human check belongs to the same send
         if (!twin && !lost && !asks && (status !== 429 || answer.body.quota) && this.#open[path] === mine) { // it was looked at
           delete this.#open[path];
           kept?.forget();
@@ -92,27 +94,27 @@ export class Client {
     return this.#ask(`v1/verifications/${encodeURIComponent(id)}`, { cache: 'no-store' });
   }
 
-  // channels returns the channels that can send codes now; undefined: not known.
+  // channels returns the channels that can send codes now; undefined: unknown.
   async channels(purpose) {
     const { status, body } = await this.offer(purpose);
     return status === 200 ? body.channels : undefined;
   }
 
-  // offer is the answer that channels reads. It disturbs no other question.
+  // offer returns the answer that channels reads. It aborts no other request.
   offer(purpose = '', locale = '') {
     return this.#ask(`v1/channels?purpose=${encodeURIComponent(purpose)}&locale=${encodeURIComponent(locale)}`, { cache: 'no-store' },
         asked);
   }
 
-  // reachable reports whether the service answers. Browsers report the same error for a service
-  // that is away and for a page that may not ask it, but every page may read widget.js.
+  // reachable returns whether the service answers. For a service that is away, and for a page that
+  // may not read its answers, browsers report the same error. But every page may read widget.js.
   reachable() {
     return within(async (signal) => (
         await fetch(new URL('widget.js', this.api), { method: 'HEAD', cache: 'no-store', credentials: 'omit', signal })).ok)
       .catch(() => false);
   }
 
-  // #barred asks once more: a connection that was lost for a moment is back by then.
+  // #barred tries once more: if the connection was lost for a moment, it is back by then.
   async #barred({ Authorization }) {
     const ask = (signal) => fetch(new URL('v1/channels', this.api), { method: 'HEAD', headers: { Authorization }, signal });
     return await this.reachable() && !await within(ask).catch(() => {});
@@ -138,5 +140,5 @@ async function asked(url, options) {
   });
 }
 
-// read is the object in a text; an HTML page of a proxy has none.
+// read returns the object in a text. A text that is no JSON, such as a proxy's HTML page, has none.
 const read = (text) => attempt(() => JSON.parse(text)) ?? {};

@@ -11,8 +11,8 @@ import { emphasised, h, pieces } from './dom.js';
 import { Flow } from './flow.js';
 import { act, box, dots, heading, lead, link } from './parts.js';
 
-// The cards that come after a request for a code: a module of its own, loaded when the first card's
-// field gets the focus.
+// The cards after a request for a code. They are a module of their own, which is loaded when the
+// field of the first card gets the focus.
 
 export const { lang, mails, phones } = SENDCODE;
 export const styles = [outcome, pips, codes];
@@ -20,24 +20,23 @@ export { CodeField, Countdown, Flow, guard, mirror, pieces, Swap };
 
 const helpAfter = 15 * second;
 const underway = new Set(['queued', 'sending']);
-const slips = new Set(['required', 'foreign', 'length']); // kinds of notes on a typed text that can't be a code
+const slips = new Set(['required', 'foreign', 'length']); // kinds of notes on a typed text that is no code
 const day = 24 * 60 * minute;
-// seconds: the wait of a rule with this window or a longer one may be rounded up, so no send's time
-// can be told from it
+// seconds: if a rule has at least this window, its wait may be rounded up, so that the wait does
+// not tell the time of a send
 const roundedFrom = 3600;
 
 export const cards = { code, enough, failed, ended, approved, away, misplaced };
 
-const soon = 60; // seconds: after a refusal with a longer wait, the card that explains the rule is shown
+const soon = 60; // seconds: if the wait after a refusal is longer, the card that explains the rule is shown
 
-// polls says whether something is under way that will change soon.
+// polls returns whether the state will change soon.
 export const polls = ({ view }) => view?.status === 'pending' && !view.send.final;
 
 const first = ({ send }, ...ends) => send.number <= 1 && ends.includes(send.status); // whether the first message ended in one of these ways
 
-// pick returns the kind of the card to show. It decides by the API's answers. The proof of a
-// right code comes only with the answer to the check: without a proof, the card 'ended' says that
-// the code was used.
+// pick returns the kind of the card to show, by the API's answers. Only the answer to the check of
+// a right code has the proof. Without a proof, the card 'ended' says that the code was used.
 export function pick({ view, quota, refused, note, screen, proof, shared }) {
   if (note?.kind === 'misplaced' || note?.kind === 'loading') return note.kind;
   if (screen === 'change' || screen === 'instead' || !view) {
@@ -46,14 +45,14 @@ export function pick({ view, quota, refused, note, screen, proof, shared }) {
   }
   if (note?.kind === 'away' && note.reading) return 'away';
   if (view.status === 'approved') return proof || shared ? 'approved' : 'ended';
-  const held = quota.blocked_by === 'carrier' && first(view, 'failed'); // by the carrier, which told its wait
+  const held = quota.blocked_by === 'carrier' && first(view, 'failed'); // by the carrier, whose wait is known
   if ((held || refused && quota.retry_after > soon) && screen !== 'code') return 'enough';
   if (view.status !== 'pending') return 'ended';
   return first(view, 'failed', screen !== 'code' && 'undelivered') ? 'failed' : 'code';
 }
 
-// supported returns the line with the send's reference for support, on cards of these kinds; else a
-// false value.
+// supported returns the line with the send's reference for support, if cards of this kind have it;
+// otherwise a false value.
 export function supported(w, kind, view) {
   const ref = view?.send?.support;
   return ref && ['help', 'enough', 'failed', 'ended'].includes(kind) &&
@@ -64,16 +63,17 @@ const plural = (w, text, n) => put(text[attempt(() => new Intl.PluralRules(w.Lan
 
 const used = (quota) => quota?.rules.map((r) => r.remaining);
 
-// until returns an element in which Countdown writes a time of the day, ms after the answer.
-// counted is its text as a countdown, if daylight saving time starts or ends before.
+// until returns an element in which Countdown writes the time of the day that is ms after the
+// answer. counted is its text as a countdown, for a change of daylight saving time before that
+// time.
 const until = (ms, pattern, counted) => h('span', { 'data-at': ms, 'data-text': pattern, 'data-counted': counted });
 
-// locked returns the box that says: after too many wrong codes none is sent.
+// locked returns the box that says that no code is sent after too many wrong codes.
 const locked = (w, note) => note?.kind === 'many' && box('bad', w.TooManyChecks);
 
-// button returns a button that counts ms down, the rest of whole, and can then be pressed.
+// button returns a button that counts down ms, the rest of whole, and can then be pressed.
 function button(w, { label, ms = 0, whole = 0, quiet, timer = true }) {
-  // the wait was rounded up: its texts tell no duration
+  // the wait was rounded up, so its texts show no duration
   const waits = ms > 0, tone = quiet ? ' quiet' : '', rounded = whole > 0 && ms > whole;
   return [
     h('button', {
@@ -96,7 +96,8 @@ function button(w, { label, ms = 0, whole = 0, quiet, timer = true }) {
 
 const waitOf = (quota) => quota.retry_after_ms ?? quota.retry_after * second;
 
-// again returns the form with the button for the next code, which waits as long as the rules say.
+// again returns the form with the button for the next code. The button waits as long as the rules
+// require.
 function again(w, label, quota, more) {
   const rule = quota.rules.find((r) => r.name === quota.blocked_by);
   return act('again', button(w, { label, ms: waitOf(quota), whole: (rule?.window ?? 0) * second, ...more }));
@@ -109,14 +110,14 @@ function waiting(w, { quota, moment }) {
   return left > 0 ? put(w.TimerIn, { d: lasting(left, w) }) : '';
 }
 
-// there returns the other channel's part of a card's rev: all that is shown except times. instead
-// returns the link to that channel.
+// there returns the part of a card's rev for the other channel: everything that is shown except
+// times. instead returns the link to that channel.
 const there = ({ channels, there: leg }) => [channels, leg?.to, leg?.view?.status, leg?.wait > 0];
 const instead = (w, state, code) => state.phones?.instead(w, state, code);
 
 const neverSent = ({ send }) => send.status === 'failed' && send.number <= 1;
 
-// awayBox returns the box which says, on another card, why a request failed.
+// awayBox returns the box that says on another card why a request failed.
 const awayBox = (w, note) => note?.kind === 'away' &&
     (note.unchecked ? [w.HumanNeeded, w.HumanNeededLead].join(w.Stop) : note.crowded ? w.CrowdedCode : note.slow ? w.SlowCode : w.AwayCode);
 
@@ -157,7 +158,7 @@ function code(w, state) {
   };
 }
 
-// sending returns the heading and the sentence that say how far the message has come.
+// sending returns the heading and the sentence that show the progress of the message.
 function sending(w, { status, number }) {
   if (underway.has(status)) return [w.OnItsWay, w.SendingTo];
   if (status === 'unknown') return [w.MayArrive, w.MaybeSentTo];
@@ -165,8 +166,8 @@ function sending(w, { status, number }) {
   return [w.CheckMail, number > 1 && status === 'sent' ? w.SentAgainTo : w.SentTo];
 }
 
-// help returns the advice for a message that does not arrive. The advice opens by itself, unless a
-// wrong code was typed: then a message has come.
+// help returns the advice for a message that does not arrive. The advice opens by itself, but not
+// after a wrong code was typed, since a message has arrived then.
 function help(w, state, wrong) {
   const { view, quota } = state, { status } = view.send, flying = underway.has(status), lost = status === 'failed' ||
       status === 'undelivered' && view.channel === 'email';
@@ -181,14 +182,15 @@ function help(w, state, wrong) {
     rules(w, quota), instead(w, state, true), supported(w, 'help', view));
 }
 
-// leaving says how far a message has come.
+// leaving returns the text on the progress of a message.
 function leaving(w, { send: { status, finished_at }, expires_at, expires_in }) {
   const age = Date.parse(expires_at) - expires_in * second - Date.parse(finished_at);
   return { delivered: w.HasArrived,
       unknown: w.AcceptedHow }[status] ?? (age >= 0 ? until(-age, w.AcceptedAt, w.AcceptedElse) : w.NotAcceptedYet);
 }
 
-// another says when the next message can be asked for, and whether it will have the same code.
+// another returns the text that says when the next message can be requested, and whether it will
+// have the same code.
 function another(w, view, quota) {
   const ms = waitOf(quota), least = Math.min(2 * minute, (Date.parse(view.expires_at) - Date.parse(view.created_at)) / 5);
   const which = (view.expires_in * second - ms < least ? w.FreshCode : w.SameCode) + w.Separator;
@@ -216,7 +218,7 @@ function enough(w, state) {
 const last = (w, view) => h('p', { class: 'aside' }, until(view.expires_in * second, w.LastCodeUntil, w.LastCodeElse), ' ',
     link('code', w.EnterIt));
 
-// failed is for a first message that was refused at once, or came back.
+// failed returns the card for a first message that was refused at once, or came back.
 function failed(w, state) {
   const { view, quota, note } = state, trouble = awayBox(w, note), back = view.send.status === 'undelivered';
   const text = trouble || (back || view.send.counts ? '' : quota.allowed ? w.DidNotCountNow : w.DidNotCount),
@@ -234,7 +236,7 @@ function failed(w, state) {
   };
 }
 
-// ended is the card for a code that is no longer valid. Its button asks for a new one.
+// ended returns the card for a code that is no longer valid. Its button requests a new code.
 function ended(w, state) {
   const { view, quota, note } = state;
   const [head, why] = {
@@ -249,7 +251,8 @@ function ended(w, state) {
   };
 }
 
-// approved leads on if this tab has the proof. Otherwise another tab of the browser has it.
+// approved returns the card for an approved code. If this tab has the proof, the card leads on;
+// otherwise another tab of the browser has the proof.
 function approved(w, { view, proof }) {
   return {
     say: [w.Approved, proof ? w.GoOn : w.UsedLead].join(w.Stop), rev: [view.id, !proof],
@@ -260,8 +263,8 @@ function approved(w, { view, proof }) {
   };
 }
 
-// away says that a part of the service does not answer, that too many requests came from the
-// network, that messages go out too late, or that a human check could not be done.
+// away returns the card that says that a part of the service does not answer, that the network made
+// too many requests, that messages would go out too late, or that a human check could not be done.
 function away(w, state) {
   const { note, to } = state, [head, why] = note.unchecked ? [w.HumanNeeded, w.HumanNeededLead] : note.crowded ? [w.Crowded,
       w.CrowdedLead] : note.slow ? [w.Slow, w.SlowLead] : [w.Away, w.AwayLead];
@@ -275,13 +278,13 @@ function away(w, state) {
   };
 }
 
-// misplaced says that the page, not the person, is wrong.
+// misplaced returns the card that says that the page has a mistake, not the person.
 function misplaced(w) {
   return { say: w.Misplaced, body: [heading(w.Misplaced), lead(w.MisplacedLead)] };
 }
 
-// wide returns the shown name of a rule of a network or of all recipients together, by its scope;
-// undefined for other scopes.
+// wide returns the displayed name of a rule of a network or of all recipients together, by its
+// scope; undefined for other scopes.
 const wide = (w, scope) => ({ ip: w.YourNetwork, network: w.YourNetwork, app: w.AllTogether, purpose: w.AllTogether, global: w.AllTogether,
     everything: w.AllTogether })[scope];
 
@@ -292,11 +295,11 @@ function rules(w, quota) {
       h('ul', { class: 'pips', role: 'list' }, own.map((r) => row(w, r))));
 }
 
-const longest = 12; // marks in a row; more are one bar, as in web/pips.go
+const longest = 12; // marks in a row; a longer row is one bar, as in web/pips.go
 
 function row(w, r) {
   const taken = Math.min(r.limit - r.remaining, r.limit), waits = r.retry_after > 0;
-  const name = wide(w, r.scope); // how much of such a rule is used is not told
+  const name = wide(w, r.scope); // the API does not tell how much of such a rule is used
   const marks = name ? [] : r.limit > longest
     ? h('svg', { class: 'pip-bar', viewBox: `0 0 ${r.limit} 1`, preserveAspectRatio: 'none' },
         h('rect', { class: 'pip-used', width: taken, height: 1 }))
@@ -311,9 +314,9 @@ function row(w, r) {
     h('span', { class: 'pips-note', ...note }, plural(w, w.PipsLeft, r.remaining)));
 }
 
-// ruleName says which time a rule is about.
+// ruleName returns the time that a rule is about.
 function ruleName(w, { name, per, window }) {
-  if (name === 'carrier') return w.CarrierRule; // the carrier's own limit, which is not in the policy
+  if (name === 'carrier') return w.CarrierRule; // the carrier's own limit, which the policy does not have
   const period = { hour: w.ThisHour, day: w.Today, week: w.ThisWeek, month: w.ThisMonth }[per];
   if (period) return period;
   const ms = window * second;
@@ -341,13 +344,13 @@ function spent(w, quota, to) {
   }[when] ?? w.Enough;
   if (r.per) return { heading: head, lead: emphasised(put(plural(w, w.SentWithin, taken), { when }), { to }) };
   if (r.window >= roundedFrom) return { heading: head, lead: emphasised(put(plural(w, w.AtMost, r.limit), { when }), { to }) };
-  const since = r.window - r.reset_after; // the oldest counted send leaves when it is as old as the window
+  const since = r.window - r.reset_after; // the oldest counted send leaves when its age is the window
   const [named, counted] = [w.SentSince, w.SentElse].map((text) => plural(w, text, taken).split('{to}'));
   const [before, after] = named.map((text, i) => until(-since * second, text, counted[i]));
   return { heading: head, lead: [before, emphasised('{to}', { to }), after] };
 }
 
-// wrongCode returns the text about a wrong typed code; undefined: it is not wrong.
+// wrongCode returns the text about a wrong code; undefined: the code is not wrong.
 function wrongCode(w, note, view) {
   const letters = view.code_format?.alphabet === 'unambiguous', n = view.code_format?.length;
   switch (note?.kind) {

@@ -1,11 +1,11 @@
-// Elements made by hand: nothing is parsed, so a site's policy for inline styles and Trusted Types
-// have nothing to forbid.
+// Functions that make elements without a parser, so that a site's policy for inline styles and
+// Trusted Types has nothing to forbid.
 
 const drawn = new Set(['svg', 'rect']);
 
-// h makes an element. Attributes that are false, null or undefined are left out, true is an empty
-// one; children that are false, null or undefined are left out too, lists of them are taken one by
-// one.
+// h makes an element. An attribute that is false, null or undefined is left out; true makes an
+// empty attribute. A child that is false, null or undefined is left out; of a list, each element is
+// a child.
 export function h(name, attributes, ...children) {
   const e = drawn.has(name) ? document.createElementNS('http://www.w3.org/2000/svg', name) : document.createElement(name);
   for (const [key, value] of Object.entries(attributes ?? {})) {
@@ -24,7 +24,7 @@ export function emphasised(pattern, values) {
   });
 }
 
-// pieces is a text with the places where a line may break within an address: before its @ and
-// behind its dots, not at its hyphens.
+// pieces returns a text with the places at which a line may break within an address: before its @
+// and after its dots, not at its hyphens.
 export const pieces = (text) => text.split(/(?=@)|(?<=\.)(?=\S)/).map((segment, i) => [i > 0 && h('wbr'),
   segment.split(/(-+.?)/u).map((part) => part.startsWith('-') ? h('span', { class: 'joined' }, part) : part)]);

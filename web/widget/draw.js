@@ -2,28 +2,29 @@ import { put } from '../static/time.js';
 import { h } from './dom.js';
 import { act, box, choice, dots, field, heading, lead, link } from './parts.js';
 
-// The first cards. Those that come after a request for a code, and which card is true then, are in
-// code.js, and what there is for phone numbers in phones.js.
+// The first cards. The cards after a request for a code are in code.js, which also decides which
+// card is shown. The parts for phone numbers are in phones.js.
 
 // draw makes the card for a state:
 //
-//   view     the verification as the API tells it, if there is one
-//   quota    what the rules say, told with view or by a refusal
-//   refused  the last request for a code was refused
-//   note     what the last act came to: {kind, text}
-//   screen   change: another address; instead: the other channel; code: the code, although a rule is spent
-//   channel  that it is about, of the channels that there are; asking is the one whose field has the focus
-//   to       the address or number as typed, while it is known; draft what was typed and not acted on
-//   there    the same of the other channel: {view, to, wait}
-//   title    what a code of the purpose is for
-//   moment   at which quota was told
-//   proof    of a right code: the value of the element
-//   unkept   a reload does not find the view again
-//   known    there are tokens of earlier codes, which can be forgotten
+// view     the verification from the API, if there is one
+// quota    the state of the rules, from the answer with view or from a refusal
+// refused  the last request for a code was refused
+// note     the result of the last act: {kind, text}
+// screen   change: another address; instead: the other channel; code: the code, although a rule is spent
+// channel  of the card, one of the channels that there are; asking is the channel whose field has the focus
+// to       the address or number as typed, if it is known; draft: what was typed but not submitted
+// there    the same for the other channel: {view, to, wait}
+// title    what a code of the purpose is for
+// moment   of the answer with quota
+// proof    of a right code: the value of the element
+// unkept   a reload does not find the view again
+// known    there are tokens of earlier codes, which can be forgotten
 //
-// words are the catalogue by channel, countries those that numbers may be of, and country where
-// they are dialled. pick, cards, supported and pieces are those of code.js, phones is the module; what is
-// not there yet is waited for. A card that begins with mail does not wait for phones.
+// words are the texts by channel. countries are the countries from which numbers may come, and
+// country is where they are dialled. pick, cards, supported and pieces are those of code.js; phones
+// is the module. A part that is not yet loaded is awaited. A card that begins with mail does not
+// wait for phones.
 export function draw(words, state) {
   const w = words && (words[state.channel] ?? words.email), name = words &&
       (state.channel !== 'sms' || state.phones) ? state.pick?.(state) ?? (state.note ? '' : 'ask') : '';

@@ -4,24 +4,25 @@ import { Client, mistaken } from './client.js';
 import { codeIn, slipIn } from '../static/code.js';
 import { Kept } from './kept.js';
 
-// The widget's requests to the service, and the states that follow from their answers.
+// The widget's requests to the service, and the states that follow from the answers.
 
-const hour = 3600 * second; // tabs that share a verification keep it at least this long
-const shortWait = 5; // seconds, where a service that is away names none
+const hour = 3600 * second; // tabs that share a verification keep it for at least this long
+const shortWait = 5; // seconds, if a service that is away gives no wait
 const mostKnown = 5; // tokens of a known browser
-const checks = 4, vendorChecks = 2; // human checks for one send, of which later ones are by work
+const checks = 4, vendorChecks = 2; // human checks for one send; after the vendor's, they are by work
 
-// kindOf returns the last segment of a problem's type: the address before it is the service's.
+// kindOf returns the last segment of a problem's type. The address before it belongs to the
+// service.
 const kindOf = (problem) => String(problem?.type).split('/').pop();
 
-// slips are the API's reasons for a code that is none, in the cards' words.
+// slips maps the API's reasons why a text is no code to the cards' words.
 const slips = { required: 'required', not_digits: 'foreign', not_in_alphabet: 'foreign', too_short: 'length', too_long: 'length' };
 
-// Reasons after which only a mail is offered, not another number.
+// Reasons after which only a mail is offered, and no other number.
 const numbersAlone = ['country_not_served', 'voip', 'number_not_allowed'];
 
-// Flow changes the element's core; the element shows it. Its actions return `lost` if their outcome
-// is not known.
+// Flow changes the element's core, and the element shows it. An action returns `lost` if its
+// outcome is unknown.
 export class Flow {
   #wanted; // the last send that was tried
   #undelivered; // the last send that the service reported as failed
@@ -32,7 +33,7 @@ export class Flow {
     this.core = core;
     const key = core.element.publicKey, api = this.#get('api') ?? core.home, { era } = core;
     const ask = async (...all) => {
-      if (era !== core.era) throw new DOMException('', 'AbortError'); // a repetition of what nobody waits for
+      if (era !== core.era) throw new DOMException('', 'AbortError'); // a repetition whose answer is no longer awaited
       return core.inquiry.ask(...all);
     };
     this.mistaken = mistaken(key);
@@ -58,7 +59,7 @@ export class Flow {
     return 'misplaced';
   }
 
-  // turn shows another card; no request is needed.
+  // turn shows another card, without a request.
   turn(to) {
     if (to === 'besides') this.#cross();
     const screen = { change: 'change', instead: 'instead', code: 'code' }[to], { note, screen: before } = this.#state;
@@ -67,7 +68,7 @@ export class Flow {
     if (to === 'besides') this.core.inquiry.refresh();
   }
 
-  // #cross goes to the other channel, with all that is known of it.
+  // #cross changes to the other channel, with its known state.
   #cross() {
     const { moment, ...there } = this.core.there, ms = this.core.phones().left(there.quota, moment, this.core.moment);
     if (there.view) there.view = { ...there.view, expires_in: there.view.expires_in - (this.core.moment.steady - moment.steady) / second };
@@ -76,15 +77,15 @@ export class Flow {
     this.#state = there;
   }
 
-  // #leg is the state of a channel, kept when the person changes to the other.
+  // #leg returns the state of a channel. It is kept when the person changes to the other channel.
   #leg() {
     const { view, quota, to, country, refused } = this.#state;
     return view || to ? { channel: this.core.channel(), view, quota, to, country, refused, moment: this.core.moment } : undefined;
   }
 
-  // The acts, as the cards' forms name them.
+  // The acts, by their names in the cards' forms.
 
-  // While an answer is awaited the form is locked: the answer is for the text before.
+  // While an answer is awaited, the form is locked, since the answer belongs to the submitted text.
   async send(form) {
     hold(form, true);
     const came = await this.#typed(form);
@@ -106,8 +107,8 @@ export class Flow {
 
   retry() { return this.#ask(this.#wanted); }
 
-  // other goes to the recipient that is known on the other channel, and asks for a code there;
-  // where that has to wait, it is only gone to.
+  // other changes to the known recipient of the other channel, and requests a code there. If the
+  // request has to wait, it only changes.
   async other() {
     const { screen } = this.#state;
     this.#cross();
@@ -117,7 +118,7 @@ export class Flow {
       return undefined;
     }
     const came = await this.again();
-    if (came === 'lost') { // what is pressed again goes to the same channel
+    if (came === 'lost') { // if the button is pressed again, it leads to the same channel
       this.#cross();
       this.#state = { ...this.#state, screen };
     }
@@ -131,7 +132,7 @@ export class Flow {
     if (length && !code) return this.#note(slipIn(value, letters));
     this.#tried = { id: view.id, code: code || value };
     let a = await this.client.check(view.id, this.#tried.code);
-    if (before && a.status === 200 && !a.body.valid) { // the message before may have come after this one's
+    if (before && a.status === 200 && !a.body.valid) { // the earlier message may have arrived after the last one
       const earlier = await this.client.check(before, this.#tried.code);
       if (earlier.body?.valid) a = earlier;
     }
@@ -146,12 +147,12 @@ export class Flow {
     return this.#elsewise(a, {});
   }
 
-  // look reads the present state. It throws if it gets no answer, so that the card stays.
+  // look reads the current state. If it gets no answer, it throws, so that the card stays.
   async look() {
     const { core } = this, asked = () => this.#state.view?.id ?? this.#state.id, id = asked(), { era } = core;
     const a = await this.client.get(id), tried = a.body?.status === 'approved' && this.#tried?.id === id && this.#tried;
     const again = tried && await this.client.check(id, tried.code); // for its proof
-    if (!core.element.isConnected || era !== core.era || id !== asked()) return; // the person went to the other channel meanwhile
+    if (!core.element.isConnected || era !== core.era || id !== asked()) return; // the person has changed to the other channel meanwhile
     if (a.status > 0 && a.status < 500) core.cards.warn();
     if (a.status === 404) await this.#forgotten();
     else if (a.status === 200) this.#take(a);
@@ -161,8 +162,8 @@ export class Flow {
     if (!core.inquiry.posting) core.show();
   }
 
-  // learn reads the present channels and served countries, and reports mistakes of the page.
-  // Without an answer all channels are tried.
+  // learn reads the current channels and served countries, and reports mistakes of the page. If it
+  // gets no answer, all channels are offered.
   async learn() {
     if (this.mistaken) return this.misplaced(this.mistaken);
     const { core } = this, { era } = core, a = await this.client.offer(this.#get('purpose'), core.locale()), { channels } = a.body ?? {};
@@ -180,12 +181,12 @@ export class Flow {
         body: this.#asking({ channel, to, country, purpose: this.#get('purpose'), sure: this.#state.note?.sure ?? '' }) });
   }
 
-  // #asking returns the body of a request, with the page's attributes.
+  // #asking returns the body of a request, with values of the element's attributes.
   #asking(what) {
     return { ...what, locale: tag(this.core.locale()), reference: this.#get('reference'), known: this.#known() };
   }
 
-  // #known are the tokens of a known browser, the newest first.
+  // #known returns the tokens of a known browser, the newest first.
   #known() { return this.core.known.get().split('.').filter(Boolean); }
 
   async #ask(wanted) {
@@ -194,7 +195,7 @@ export class Flow {
     this.#wanted = wanted;
     const send = () => this.client.send(wanted.body);
     let a = await send();
-    if (a.status === 202 && a.body.send.id === this.#state.view?.send.id) a = await send(); // a look has shown what that key had sent
+    if (a.status === 202 && a.body.send.id === this.#state.view?.send.id) a = await send(); // look has already shown the send of that key
     for (let n = 0; a.body?.human_check?.by && n < checks && era === this.core.era; n++) {
       const { human_check: offer } = a.body,
           token = await (await this.core.human())?.answer(this.core, n < vendorChecks ? offer : { ...offer, by: 'work' });
@@ -205,7 +206,7 @@ export class Flow {
     if (a.status === 202) return this.#sent(a, wanted);
     if (a.body?.human_check?.by) {
       if (!a.body.quota) return this.#unchecked(wanted);
-      a.status = 429; // without a pass there is a wait
+      a.status = 429; // a request without a pass has to wait
     }
     if (a.status === 429 && a.body.quota) return this.#refused(a, wanted);
     if (a.status === 429 && kindOf(a.body) === 'too-many-checks') return this.#lockedOut(a.body, wanted);
@@ -215,8 +216,8 @@ export class Flow {
     return this.#elsewise(a, { wanted });
   }
 
-  // #arrive changes to the recipient that was asked for. The one before stays known if it is on the
-  // other channel, else not: another person may be here now.
+  // #arrive changes to the requested recipient. The previous recipient stays known only if it is on
+  // the other channel: on the same channel, another person may be here now.
   #arrive({ channel, to, country, id }) {
     if (channel !== this.core.channel()) this.core.there = this.#leg();
     else if (!id && to !== this.#state.to) this.core.there = undefined;
@@ -239,14 +240,14 @@ export class Flow {
     this.#tell('refused', { what: 'send', blocked_by, retry_after });
   }
 
-  // #lockedOut: no code is sent that could not be checked.
+  // #lockedOut: no code is sent, since it could not be checked.
   #lockedOut({ retry_after }, wanted) {
     if (!wanted.id) this.#state = this.#arrive(wanted);
     this.#note('many', this.core.words().email.TooManyChecks);
     this.#tell('refused', { what: 'send', blocked_by: 'checks', retry_after });
   }
 
-  // #unchecked: only a human check is missing, and it could not be done in this browser.
+  // #unchecked: only a human check is missing, and this browser could not do it.
   #unchecked(wanted) {
     this.#state = { ...this.#asked(wanted), note: { kind: 'away', unchecked: true, ms: 0 } };
     this.#tell('refused', { what: 'send', blocked_by: 'human_check', retry_after: 0 });
@@ -258,7 +259,7 @@ export class Flow {
         { to: wanted.to, country: wanted.country } };
   }
 
-  // #doubted asks back about a recipient that is perhaps not meant, before anything is sent.
+  // #doubted asks the person whether the recipient has a typing mistake, before anything is sent.
   #doubted({ suggestion: better }, { channel, to, country }) {
     const w = this.core.words()[channel], domain = (text) => text.split('@').pop(), sure = better ? domain(to) : to;
     const [question, asIs, use] = better ? [put(w.DidYouMean, { domain: domain(better) }), put(w.MeantAsIs, { domain: sure }),
@@ -276,8 +277,8 @@ export class Flow {
         'change' };
   }
 
-  // #forgotten: the verification is not known any more. With an address it is asked for as if for
-  // the first time.
+  // #forgotten: the service no longer knows the verification. If an address is given, a code is
+  // requested as if for the first time.
   #forgotten({ to, country } = {}) {
     const channel = this.core.channel();
     this.core.kept.forget();
@@ -307,10 +308,10 @@ export class Flow {
     return this.#tell('approved', { id, proof, test: test === true });
   }
 
-  // #elsewhere says whether another tab has asked for a code since.
+  // #elsewhere returns whether another tab has requested a code since then.
   #elsewhere({ id }) { return this.core.shared && !['', id].includes(this.core.kept.get()); }
 
-  // #take stores a verification from an answer; sent: the answer to a send.
+  // #take stores a verification from an answer; sent: it is the answer to a send.
   #take(a, sent) {
     const { id, note, ...rest } = this.#state, view = a.body;
     this.core.moment = a.moment;
@@ -320,7 +321,7 @@ export class Flow {
     else {
       this.#state.elsewhere = !sent && this.#elsewhere(view);
       if (!this.#state.elsewhere) this.core.kept.set(view.id, this.core.shared && Math.max(hour, view.expires_in * second));
-      this.core.prove(''); // there is no proof of it yet
+      this.core.prove(''); // the new verification has no proof yet
     }
     this.#over();
     if (view.send.status !== 'failed' || this.#undelivered === view.send.id) return;
@@ -328,7 +329,7 @@ export class Flow {
     this.#tell('failed', { reason: 'undelivered', id: view.id, number: view.send.number });
   }
 
-  // #over tells once that a code is good no more.
+  // #over reports once that a code is no longer valid.
   #over() {
     const { id, status } = this.#state.view;
     if (status === 'pending' || status === 'approved' || this.#ended === id) return;
@@ -336,7 +337,7 @@ export class Flow {
     this.#tell('expired', { id, status });
   }
 
-  // #elsewise handles the failures that all requests share.
+  // #elsewise handles the failures that all requests have in common.
   #elsewise(a, { wanted, reading = false }) {
     if (a.barred) return this.misplaced(
         `the service lets no page of this origin read its answers: ${location.origin} must be among the app's origins`);
@@ -346,7 +347,7 @@ export class Flow {
     if (a.status === 0 && !reading) return 'lost';
     const now = this.#asked(wanted), crowded = kindOf(a.body) === 'too-many-requests', wait = a.retry ||
         shortWait, moment = a.moment ?? new Moment();
-    if (!now.view) this.core.moment = moment; // else that counts from when it was told
+    if (!now.view) this.core.moment = moment; // otherwise the view's moment stays
     this.#state = { ...now, note: { kind: 'away', ms: wait * second + moment.steady - this.core.moment.steady, reading, crowded,
         slow: !!a.body?.slow } };
     this.#tell('failed', { reason: crowded ? 'too-many-requests' : 'unavailable' });

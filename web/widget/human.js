@@ -3,21 +3,22 @@ import { second } from '../static/time.js';
 import { prove } from '../static/work.js';
 import { h } from './dom.js';
 
-// The human check, loaded when the service asks for one: a vendor's in the light tree, since their
-// scripts look for their elements in the document, else work. A vendor that does not come, fails,
-// or is declined by the person is replaced by work, where that would do.
+// The human check, which is loaded when the service requires one. A vendor's check stands in the
+// light tree, since vendors' scripts look for their elements in the document. Otherwise the check
+// is work. If a vendor does not load, fails, or is declined by the person, work replaces it, if the
+// service accepts work.
 
 export const { lang, mails, phones } = SENDCODE;
 
 const patience = 8 * second; // until a vendor's check is shown
 const action = 'sendcode';
-const inApp = /FBA[NV]|Instagram|Line\/|MicroMessenger|Snapchat|TikTok|; wv\)/; // browsers in which vendors do not work
+const inApp = /FBA[NV]|Instagram|Line\/|MicroMessenger|Snapchat|TikTok|; wv\)/; // browsers in which vendors' checks do not work
 
-const widest = 304; // px that a vendor's check takes at most, where it is not compact
+const widest = 304; // px: the largest width of a vendor's check that is not compact
 
 const scripts = {};
 
-// script loads a vendor's script, once. One that is late is waited for again by the next check.
+// script loads a vendor's script, once. If it loads too late, the next check waits for it again.
 const script = (src, language = '') => scripts[src] ??= new Promise((go, no) => {
   const element = h('script', { src: src + language, async: true });
   element.onload = go;
@@ -29,8 +30,8 @@ const script = (src, language = '') => scripts[src] ??= new Promise((go, no) => 
   document.head.append(element);
 });
 
-// vendors show the check in a place, with the options that all have: they return what ends it, or a
-// promise of that. apart: a part of the check is shown in the body, beside everything.
+// vendors show their checks in a place, with common options. Each returns a function that ends the
+// check, or a promise of it. apart: a part of the check is shown in the body, over everything else.
 const vendors = {
   turnstile: {
     src: 'https://challenges.cloudflare.com/turnstile/v0/api.js?render=explicit',
@@ -51,14 +52,15 @@ const vendors = {
     src: 'https://www.recaptcha.net/recaptcha/api.js?render=explicit',
     apart: true,
     async show(place, all) {
-      await new Promise((go) => grecaptcha.ready(go)); // what is thrown within its callback would reach nobody
+      await new Promise((go) => grecaptcha.ready(go)); // an error thrown within the callback of ready would be lost
       if (!place.isConnected) return; // too late
       grecaptcha.render(place, all);
     },
   },
 };
 
-// optionsFor returns the options for each vendor: the width of the place, and whether it is dark.
+// optionsFor returns the options for each vendor: the width of the place, and whether the place is
+// dark.
 function optionsFor(place, sitekey, hl, callback, failed) {
   place.style.color = 'light-dark(#000, #fff)';
   const dark = getComputedStyle(place).color === 'rgb(255, 255, 255)';
@@ -67,26 +69,28 @@ function optionsFor(place, sitekey, hl, callback, failed) {
     size: place.clientWidth < widest ? 'compact' : 'normal' };
 }
 
-// covers says whether a part of the page that has a node lies over the body, or bars the rest of it.
+// covers returns whether the part of the page with a node lies over the body, or blocks the rest of
+// the page.
 const covers = (node) => node && node !== document.body && (node.matches(':is(:modal, :popover-open, :fullscreen, [aria-modal="true"])') ||
     covers(node.assignedSlot ?? node.parentElement ?? node.getRootNode().host));
 const barred = (element) => covers(element) || getComputedStyle(document.body).pointerEvents === 'none';
 
-// asked lets the page show a check of its own: with preventDefault it takes over, and calls respond
-// with a token, or without one for ours.
+// asked lets the page show a check of its own. A page that calls preventDefault calls respond with
+// a token, or without one for our check.
 const asked = (element, by, site_key) => new Promise((respond) => {
   if (element.dispatchEvent(new CustomEvent('humancheck', { detail: { by, site_key, respond }, bubbles: true, cancelable: true }))) respond(
       );
 });
 
-// holds says whether the focus is in a node.
+// holds returns whether the focus is in a node.
 const holds = (node) => node.contains(node.getRootNode().activeElement);
 
-// Why there is no token: the person chose so, or the page took the check away.
+// Why there is no token: the person declined, or the page removed the check.
 const declined = Symbol('declined'), taken = Symbol('taken');
 
-// answer resolves to the token of what is asked; undefined: it cannot be answered. What it shows is
-// below the form whose button is busy. A vendor's check that the page took away is shown once more.
+// answer resolves to the token of the required check; undefined: the check cannot be done. It shows
+// the check below the form whose button is busy. A vendor's check that the page removed is shown
+// once more.
 export async function answer({ element, cards, words }, { by, site_key: key, work }) {
   const own = await asked(element, by, key);
   if (own) return own;
@@ -107,24 +111,26 @@ export async function answer({ element, cards, words }, { by, site_key: key, wor
   return proof;
 }
 
-// submitted is the busy button with its form, or where a check is shown after the card was drawn anew.
+// submitted returns the busy button with its form; if the card was drawn anew, the place where a
+// check is shown.
 function submitted(cards) {
   const busy = cards.find('.busy');
   return { busy, form: busy?.closest('form') ?? cards.card.lastChild };
 }
 
-// byVendor resolves to the vendor's token. Each check is a new one, since a token is good once.
+// byVendor resolves to the vendor's token. Each call shows a new check, since a token is valid
+// once.
 async function byVendor(vendor, { element, cards, words, key, work }) {
   const { email: w } = words(), place = h('div', { slot: 'human' }), hl = w.Lang.replace('-Hans', '-CN'),
       decline = h('button', { type: 'button', class: 'link', part: 'link' }, work ? w.HumanDecline : w.HumanUnable);
   const box = h('div', { class: 'box note', part: 'note' }, h('p', {}, w.HumanVendor), h('slot', { name: 'human' }), decline);
   let end, late, watch;
-  for (const copied of element.querySelectorAll(':scope > [slot=human]')) copied.remove(); // with the page, by a cache of it
+  for (const copied of element.querySelectorAll(':scope > [slot=human]')) copied.remove(); // by a cache of the page
   element.append(place);
   try {
     return await new Promise((done, failed) => {
       let shown, filled, moved;
-      // A frame that is moved begins anew, without what its vendor has told it.
+      // A frame that is moved begins anew, and loses what its vendor has told it.
       watch = new MutationObserver((records) => {
         filled ||= place.firstChild;
         moved ||= records.some(({ removedNodes }) => [...removedNodes].some((node) => node.contains(place)));
@@ -153,7 +159,7 @@ async function byVendor(vendor, { element, cards, words, key, work }) {
     watch.disconnect();
     clearTimeout(late);
     attempt(() => end?.());
-    if (place.slot === 'human') place.remove(); // else the page has made it another one
+    if (place.slot === 'human') place.remove(); // otherwise the page has given the place another use
     box.remove();
     if (held) submitted(cards).busy?.focus();
   }

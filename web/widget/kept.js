@@ -2,13 +2,14 @@ import { attempt } from '../static/browser.js';
 
 // Kept is a text in a storage of this site. In sessionStorage a widget keeps the ID of its
 // verification, for a reload of this tab, and the Idempotency-Key of a send until its answer. With
-// the ID and the public key, a script can read the masked address, try codes and ask for another
-// one: each script of the site could do that with the widget's own fields. In localStorage it keeps
-// the tokens of a known browser; our own page, whose element has the attribute shared, also that
-// ID, for all tabs and for some hours, since other people may use the browser. No address and no
-// code is ever stored. Where storage is forbidden, a reload begins anew in an unknown browser.
+// the ID and the public key, a script can read the masked address, try codes and request another
+// code; but each script of the site could do that with the widget's own fields. In localStorage a
+// widget keeps the tokens of a known browser. Our own page, whose element has the attribute shared,
+// also keeps that ID there, for all tabs but only for some hours, since other people may use the
+// browser. No address and no code is ever stored. If storage is forbidden, a reload begins anew in
+// an unknown browser.
 export class Kept {
-  // The name keeps widgets of one page apart.
+  // The name separates the widgets of one page.
   constructor(area, ...name) {
     this.area = area;
     this.name = ['sendcode', ...name].join(' ');
@@ -19,7 +20,7 @@ export class Kept {
     return Date.now() < until ? text : '';
   }
 
-  // set keeps a text, for so many milliseconds if life is given.
+  // set keeps a text. If life is given, it keeps the text for so many milliseconds.
   set(text, life) {
     attempt(() => window[this.area].setItem(this.name, life ? `${text} ${Date.now() + life}` : text));
   }

@@ -5,8 +5,8 @@ import { second } from '../static/time.js';
 import { h, pieces } from './dom.js';
 import { act, field as entry, link } from './parts.js';
 
-// Text messages: the field for a number, and the way from one channel to the other. A module of its
-// own, asked for where a site offers them.
+// Text messages: the field for a number, and the way from one channel to the other. They are a
+// module of their own, which is loaded if a site offers text messages.
 
 export const { lang, mails, phones } = SENDCODE;
 export const styles = [look];
@@ -46,23 +46,24 @@ function choiceOfCountry(w, countries, chosen) {
   ];
 }
 
-// here is the country offered first: the region that the browser names, then the one that the site
-// names, then where the language is mostly spoken.
+// here returns the country that is offered first: the region of the browser's language, then the
+// site's country, then a country in which the language is mostly spoken.
 export function here(countries, site) {
   const served = (code) => countries.some((c) => c.country === code),
       languages = navigator.languages?.map((l) => attempt(() => new Intl.Locale(l))) ?? [];
   return [...languages.map((l) => l?.region), site, ...languages.map((l) => l?.maximize().region)].find(served) ?? countries[0]?.country;
 }
 
-// patient says that the message may still come: most do within the shortest wait.
+// patient returns the text that the message may still arrive: most messages do within the shortest
+// wait.
 function patient({ send }, quota) {
   if (send.status === 'queued' || send.status === 'sending') return true;
   return (send.status === 'sent' || send.status === 'delivered') && quota.retry_after > 0 && quota.retry_after <= 60;
 }
 
-// instead is the way to the other channel, where the site has it; beside the field for a code,
-// while its message may come, only the way to a code that is there already. What waits there is
-// told only of what was asked for in this very widget.
+// instead returns the way to the other channel, if the site has one. Beside the field for a code,
+// while its message may still arrive, it is only a way to a code that was requested already. A wait
+// on the other channel is shown only if it was requested in this widget.
 export function instead(w, { channel, channels, there, view, quota }, code) {
   const to = other(channel), sms = to === 'sms';
   if (!channels.includes(to)) return null;
@@ -81,6 +82,6 @@ export function instead(w, { channel, channels, there, view, quota }, code) {
     enter);
 }
 
-// left is how long the quota of another moment still waits at this one, in milliseconds.
+// left returns how many milliseconds the quota of another moment still waits at this moment.
 export const left = (quota, then, now) => Math.max(0,
     (quota?.retry_after_ms ?? (quota?.retry_after ?? 0) * second) - (now.steady - then.steady));

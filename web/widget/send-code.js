@@ -10,7 +10,7 @@ import { Kept } from './kept.js';
 import own from './send-code.css';
 import { addresses, learn, spoken, wordsOf } from './words.js';
 
-// Adopted sheets are no inline style, so no policy of the site around is in their way.
+// Adopted style sheets are no inline style, so no policy of the site forbids them.
 const sheet = (text) => {
   const s = new CSSStyleSheet();
   s.replaceSync(text);
@@ -18,17 +18,17 @@ const sheet = (text) => {
 };
 let sheets = [tokens, controls, own].map(sheet);
 
-const home = new URL('./', import.meta.url); // where the service is, also below a path
-const first = ['ask', 'loading']; // cards, for which the site keeps a place
-const fallback = 'en'; // for readers of no language of ours
-const rest = 5 * second; // before a module that did not come is asked for again
+const home = new URL('./', import.meta.url); // address of the service, which may have a path
+const first = ['ask', 'loading']; // cards for which the site reserves room
+const fallback = 'en'; // for readers whose language the service does not have
+const rest = 5 * second; // ms before a module that did not load is requested again
 
-// modules are those that have come, by address: what comes after the first card, phone numbers, and
+// modules are the loaded modules, by address: the cards after the first one, phone numbers, and
 // other languages.
 const modules = {}, asked = {};
-let tries = 0; // browsers may remember that an address did not answer
+let tries = 0; // counts tries, since browsers may remember that an address did not answer
 
-// bring asks for a module; undefined: it did not come.
+// bring loads a module; undefined: it did not load.
 async function bring(address) {
   try {
     const m = await (asked[address] ??= import(new URL(address + (tries ? `&again=${tries}` : ''), home)));
@@ -45,22 +45,22 @@ async function bring(address) {
   }
 }
 
-// keys are the attributes that a public key may be in: React writes publicKey as publickey as long
-// as there is no such property.
+// keys are the attributes that may have the public key. React writes publicKey as publickey while
+// the element has no such property.
 const keys = ['public-key', 'publickey', 'key'];
 
-// identity lists the attributes that name the app and the purpose: when one changes, everything
+// identity lists the attributes that name the app and the purpose: if one changes, the element
 // begins anew.
 const identity = [...keys, 'api', 'purpose'];
 
-// inner lists the events of fields that would leave the shadow tree, but for those of focus and the
-// pointer, which a page needs.
+// inner lists the events of fields that must not leave the shadow tree. Events of focus and the
+// pointer may, since a page needs them.
 const inner = ['beforeinput', 'input', 'compositionstart', 'compositionupdate', 'compositionend', 'keydown', 'keypress', 'keyup', 'copy',
     'cut', 'paste',
   'drag', 'dragstart', 'dragend', 'dragenter', 'dragover', 'dragleave', 'drop'];
 
-// chosenSize is a style sheet with the font size that the reader chose in the browser: 1rem would
-// be the site's.
+// chosenSize returns a style sheet with the font size that the reader chose in the browser; 1rem
+// would be the site's size.
 function chosenSize(root) {
   const probe = h('span');
   probe.style.font = 'medium serif';
@@ -73,14 +73,14 @@ function chosenSize(root) {
 const set = (element, name, value) => value == null ? element.removeAttribute(name) : element.setAttribute(name, value);
 
 // SendCode is <send-code>. docs/widget.md describes its attributes, events, slots and parts. This
-// is the element, with its first card; flow.js asks the service.
+// file has the element with its first card; flow.js makes the requests.
 export class SendCode extends HTMLElement {
   static formAssociated = true;
   static observedAttributes = [...identity, 'channels', 'channel', 'country', 'locale', 'required', 'to', 'value'];
 
   #internals = this.attachInternals();
   #root = this.attachShadow({ mode: 'open', delegatesFocus: true });
-  #words; // by channel; undefined: they have not come
+  #words; // by channel; undefined: they are not loaded
   #cards;
   #flow;
   #proof = '';
@@ -88,7 +88,7 @@ export class SendCode extends HTMLElement {
   #offered = false; // a field was there, for autofocus
   #attended = false; // numbers that are typed
   #starting = false;
-  #vetted; // the key and the purpose were looked at
+  #vetted; // the key and the purpose were checked
   #brand; // the style sheet of the app's accent
   #size; // the style sheet of the reader's font size
   #inquiry = new Inquiry({ look: () => this.#look(), polls: () => this.#code?.polls(this.#core.state) });
@@ -96,11 +96,11 @@ export class SendCode extends HTMLElement {
   // The state that the element and its flow share.
   #core = {
     state: {}, // see draw
-    there: undefined, // the same of the channel used before, with the moment at which it was told
-    offered: undefined, // the channels that the service has now, by name; undefined: not known
+    there: undefined, // the same for the channel used before, with the moment of its answer
+    offered: undefined, // the channels that the service offers now, by name; undefined: unknown
     countries: [],
     moment: new Moment(), // when the state's answer came
-    era: 0, // counts restarts: answers to requests from before a restart are ignored
+    era: 0, // counts restarts: an answer to a request from before a restart is ignored
   };
 
   constructor() {
@@ -110,8 +110,8 @@ export class SendCode extends HTMLElement {
           h('p', { id: 'offline', class: 'box warn', hidden: true }),
         h('p', { id: 'say', role: 'status', class: 'visually-hidden' })));
     this.#cards = new Cards(this.#root, this.#inquiry, (form) => this.#act(form));
-    // What is typed, pasted or dragged is not the element's value, nor are its keys those of the
-    // page: they come from no field that the page can see.
+    // A text that is typed, pasted or dragged here is not the element's value, and its keys are not
+    // meant for the page: they come from a field that the page cannot see.
     for (const name of inner) {
       this.#root.addEventListener(name,
           (event) => { if (!(event.key?.length > 1 || event.ctrlKey || event.metaKey)) event.stopPropagation(); });
@@ -126,7 +126,7 @@ export class SendCode extends HTMLElement {
     });
   }
 
-  // Properties that a page has set before the element was defined are in the way of ours.
+  // If a page has set properties before the element was defined, they hide the element's own.
   connectedCallback() {
     for (const [name, value] of Object.entries(this)) {
       if (name in SendCode.prototype && delete this[name]) Reflect.set(this, name, value);
@@ -134,12 +134,12 @@ export class SendCode extends HTMLElement {
     this.#start();
   }
 
-  // An element that is moved keeps what it has, and so does one that is put back.
+  // An element that is moved keeps its state, and so does one that is removed and added again.
   disconnectedCallback() { this.#start(); }
   connectedMoveCallback() { this.#start(); }
 
-  // #start begins, or stops, in a microtask, so that attributes which a framework sets one by one,
-  // before or after it adds the element, begin once.
+  // #start begins, or stops, in a microtask. So attributes that a framework sets one by one, before
+  // or after it adds the element, cause one start.
   #start() {
     if (this.#starting) return;
     this.#starting = true;
@@ -171,12 +171,12 @@ export class SendCode extends HTMLElement {
     else if (!core.state.id) this.#vet(key);
   }
 
-  // #expect shows that a verification is being read, of which only the id is known.
+  // #expect shows that a verification is being read, of which only the ID is known.
   #expect(id) {
     if (id) this.#core.state = { id, note: { kind: 'loading' } };
   }
 
-  // #vet asks for what the first card shows, and has it said at once if the key, the origin or the
+  // #vet requests what the first card shows, and reports at once if the key, the origin or the
   // purpose is wrong.
   async #vet(key) {
     if (this.#vetted) return;
@@ -191,8 +191,8 @@ export class SendCode extends HTMLElement {
     else (await this.#begun())?.learn();
   }
 
-  // #learn takes in what the service told of its channels, of the purpose, and of the app's accent:
-  // the site's own style goes before that.
+  // #learn stores what the service told about its channels, the purpose, and the app's accent. The
+  // site's own style has precedence over the accent.
   #learn({ channels, purpose_title: title, accent }) {
     this.#vetted = true;
     Object.assign(this.#core, { title, offered: channels.map((c) => c.channel),
@@ -221,7 +221,7 @@ export class SendCode extends HTMLElement {
     }
   }
 
-  // What a field of a form has, and the attributes as properties.
+  // The members of a form's field, and the attributes as properties.
   get form() { return this.#internals.form; }
   set form(id) { set(this, 'form', id); }
   get publicKey() { return keys.map((name) => this.getAttribute(name)).find(Boolean) ?? ''; }
@@ -233,8 +233,8 @@ export class SendCode extends HTMLElement {
   get labels() { return this.#internals.labels; }
   get type() { return this.localName; }
   get value() { return this.#proof; }
-  // Frameworks set '' when they begin, just when the card of before a reload comes: it takes a
-  // proof back, and nothing else. A proof is that of an element which the page had before.
+  // Frameworks set '' when they begin, just when the card from before a reload appears. So '' only
+  // removes a proof. Any other value must be a proof that the page got from an earlier element.
   set value(text) {
     if (this.#proof) return void (text === '' && this.reset());
     const id = claimsOf(text)?.jti;
@@ -256,7 +256,7 @@ export class SendCode extends HTMLElement {
     this.#validate();
   }
 
-  // Forms that are GETs get no proof: see address.js.
+  // Forms with method GET get no proof: see address.js.
   #guard = (event) => {
     if (this.#code) this.#code.guard(this, event);
     else if (event.target.method !== 'post') event.formData?.delete(this.name);
@@ -270,14 +270,14 @@ export class SendCode extends HTMLElement {
   formDisabledCallback(yes) { this.#cards.find('#frame').disabled = yes; }
   formStateRestoreCallback(proof) { this.value = proof; }
 
-  // focus goes to the field of the card, or to the first thing that can be used.
+  // focus moves the focus to the field of the card, or to its first control.
   focus(options) {
     const field = this.#cards.find('[data-focus]');
     if (field) field.focus(options);
     else super.focus(options);
   }
 
-  // reset forgets the verification, the proof and the recipient, and begins with the first card.
+  // reset forgets the verification, the proof and the recipient, and shows the first card.
   reset() {
     this.#core.kept?.forget();
     this.#core.intent?.forget();
@@ -294,8 +294,8 @@ export class SendCode extends HTMLElement {
     this.#prove('', quiet);
   }
 
-  // #prove is the value of the form, which is valid with one alone where it has to be. As an input
-  // does, it tells the page of what the page did not do itself.
+  // #prove sets the value of the form. If the element is required, the form is valid only with a
+  // proof. Like an input, the element sends events only for changes that the page did not make.
   #prove(proof = '', quiet) {
     const same = proof === this.#proof;
     this.#proof = proof;
@@ -317,7 +317,7 @@ export class SendCode extends HTMLElement {
   // #begun returns the flow; undefined: a module could not be loaded.
   async #begun() {
     const [code, phones] = await Promise.all([bring(addresses.code), !this.#channels.includes('sms') || bring(addresses.numbers)]);
-    this.#cards.broken = tries > 1; // as where the service was updated since the page came
+    this.#cards.broken = tries > 1; // for example, the service was updated after the page was loaded
     if (!code || !phones) return undefined;
     this.#cards.code ??= new code.CodeField(this.#cards);
     this.#cards.countdown ??= new code.Countdown(this.#cards);
@@ -339,7 +339,7 @@ export class SendCode extends HTMLElement {
     if (!flow) return setTimeout(() => this.isConnected && this.#phone(), rest);
     if (!this.#attended) this.#phones.attend(this.#root);
     this.#attended = true;
-    const place = this.#cards.find('.by-sms > .dots'); // a person may be typing beside it
+    const place = this.#cards.find('.by-sms > .dots'); // a person may be typing in the field beside it
     if (place) place.parentNode.replaceWith(this.#drawn().querySelector('.by-sms'));
     else this.#show();
     if (!this.#core.offered) flow.learn();
@@ -349,7 +349,7 @@ export class SendCode extends HTMLElement {
     return this.getAttribute('locale') || this.closest('[lang]')?.lang || navigator.language || fallback;
   }
 
-  // #channels are those that the site wants, and that the service has.
+  // #channels are the channels that both the site and the service offer.
   get #channels() {
     const wanted = (this.getAttribute('channels') ?? this.getAttribute('channel') ?? '').split(/\s+/).filter(Boolean);
     const all = wanted.length ? wanted : ['email'], had = all.filter((c) => this.#core.offered?.includes(c) ?? true);
@@ -360,8 +360,8 @@ export class SendCode extends HTMLElement {
 
   get #w() { return this.#words?.[this.#channel] ?? this.#words?.email; }
 
-  // #speak draws what is true in the language that is asked for, or in English where there is no
-  // such one; while its words are on their way there is a card without any.
+  // #speak draws the current state in the requested language, or in English if the service lacks
+  // that language. While the words are loading, it shows a card without words.
   async #speak(anew) {
     const wanted = this.#locale, lang = spoken(wanted) ?? fallback, frame = this.#cards.find('#frame');
     if (!spoken(wanted)) console.warn(`<send-code>: no texts in ${wanted}; speaks ${lang}`);
@@ -380,7 +380,7 @@ export class SendCode extends HTMLElement {
     if (same) this.#cards.begin(this.#core.moment);
   }
 
-  // #begin draws a card anew, with what was typed.
+  // #begin draws a card anew, with the text that was typed.
   #begin(typed = this.#cards.typed) {
     this.#cards.replace(this.#drawn());
     for (const { id, value, checked } of typed) Object.assign(this.#cards.find(`#${id}`) ?? {}, { value, checked });
@@ -391,7 +391,7 @@ export class SendCode extends HTMLElement {
     if (this.autofocus && document.activeElement === document.body) this.focus();
   }
 
-  // #dress has the style sheets that have come.
+  // #dress applies the style sheets that have been loaded.
   #dress() {
     const worn = this.#root.adoptedStyleSheets, all = [...sheets, this.#size, this.#brand].filter(Boolean);
     if (all.some((each, i) => each !== worn[i])) this.#root.adoptedStyleSheets = all;
@@ -437,7 +437,7 @@ export class SendCode extends HTMLElement {
     return undefined;
   }
 
-  // #look asks how things stand. It throws when it did not learn that, so that what is shown stays.
+  // #look requests the state. If it gets no answer, it throws, so that the card stays.
   async #look() {
     const { state: { view, id }, shared, kept } = this.#core;
     if (!view && !id && shared) this.#expect(kept.get()); // of another tab
@@ -448,7 +448,7 @@ export class SendCode extends HTMLElement {
   }
 }
 
-// The other attributes as properties, which frameworks set where an element has them.
+// The other attributes as properties, since frameworks set a property if an element has it.
 for (const name of ['api', 'channels', 'country', 'locale', 'name', 'purpose', 'reference', 'sender', 'subject', 'to']) {
   Object.defineProperty(SendCode.prototype, name, {
     enumerable: true,
