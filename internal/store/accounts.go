@@ -126,7 +126,7 @@ func (c AccountChange) Validated(name string, act AuditEntry) (AuditEntry, error
 }
 
 // SecondFactor is the secret of an account's one-time codes (RFC 6238). The account in the
-// configuration can have one too.
+// configuration can have a second factor, too.
 type SecondFactor struct {
 	Account string
 	Sealed  []byte // the secret, encrypted

@@ -23,7 +23,7 @@ type NewEvent struct {
 // EventType is a type of event, and the status of the send or verification that it reports.
 type EventType struct{ Name, Status string }
 
-// The types of events, except those of a send's end: "send." and the status.
+// The types of events. The events of a send's end have other types: "send." and the status.
 const (
 	SendBounced          = "send.bounced" // by a mail provider's report
 	SendDelivered        = "send.delivered"

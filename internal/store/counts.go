@@ -10,7 +10,7 @@ import (
 	"sendcode/internal/base/recipient"
 )
 
-// SendBucket names the sends of one recipient that one policy's rules count together.
+// SendBucket names the sends of one recipient that the rules of one policy count together.
 type SendBucket struct {
 	App       string
 	Channel   recipient.Channel

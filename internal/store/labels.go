@@ -10,7 +10,7 @@ type Labels struct {
 	Reference string `json:"reference,omitempty"`
 }
 
-// label is the name of a label and where its text is.
+// label is the name of a label and a pointer to its text.
 type label struct {
 	name string
 	text *string

@@ -40,8 +40,7 @@ const (
 var envVariables = append(envVariablesOf(reflect.TypeFor[Config]()), envVariable{key: configFileKey, kind: "plain"},
 	envVariable{key: configTextKey, kind: "plain"})
 
-// envVariablesOf returns the variables that the tags env of a struct name, also in the structs
-// that it embeds.
+// envVariablesOf returns the variables in the tags "env" of a struct and of its embedded structs.
 func envVariablesOf(t reflect.Type) (all []envVariable) {
 	for f := range t.Fields() {
 		name, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")

@@ -22,7 +22,7 @@ import (
 //   - lockAndRead locks the recipients, in a statement of its own, and then reads the rows by which
 //     the gate decides. Under READ COMMITTED, the snapshot of the later statements is younger than
 //     the locks, so they see all commits of earlier holders of the locks. If a send may join a
-//     verification that it does not name, a further trip locks that one, and reads again.
+//     verification of its holder, a further trip locks that verification and reads again.
 //   - decide calls package rowrules. A refusal writes nothing, so it is answered immediately.
 //   - write writes the rows of the admitted sends and commits.
 //

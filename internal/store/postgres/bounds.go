@@ -16,8 +16,8 @@ import (
 
 var errClockJumps = errors.New("store: the database's clock keeps jumping")
 
-// maxClockTries is how often a batch reads at most, while the database's clock is outside the
-// bounds that the read assumed.
+// maxClockTries is how often a batch reads at most. It reads again while the database's clock is
+// outside the bounds that the read assumed.
 const maxClockTries = 3
 
 // idBounds are the ranges of IDs that a batch reads, so that Postgres skips all other partitions.
@@ -38,8 +38,8 @@ func (b idBounds) args() sqldb.Args {
 // uuidParameter wraps an ID so that pgx writes it as bytes, without its text form.
 func uuidParameter(id uuid.UUID) any { return pgtype.UUID{Bytes: id, Valid: true} }
 
-// maxClockSetBack is how far the database's clock may be set back. Beyond it, earlier rows may not
-// count.
+// maxClockSetBack is how far the database's clock may be set back. If it is set back farther,
+// earlier rows may not count.
 const maxClockSetBack = 31 * 24 * time.Hour
 
 // idBoundsOfBatch returns the ranges of IDs that a batch needs. It assumes that the database's

@@ -12,8 +12,9 @@ import (
 // writers would add contention and make the batches smaller.
 const maxWriters = 2
 
-// finishPause is the MinInterval of outcomes, between the starts of two batches. All outcomes of 10
-// ms share one commit: the delay harms little, since few callers wait for an outcome.
+// finishPause is the MinInterval of outcomes: the least time between the starts of two batches. All
+// outcomes of 10 ms share one commit. The delay harms little, since few callers wait for an
+// outcome.
 const finishPause = 10 * time.Millisecond
 
 // The calls of Begin, Check, Finish, Postpone, ConfirmRefund and EndAppEventAttempt. The key of a

@@ -36,8 +36,8 @@ var gateCalls = sqlgen.NewList("u", new(beginCall), func(x *beginCall, to *sqlge
 	to.Bool("once", holderSendsCoverRules(*in))
 })
 
-// extraHistoryRows is how many rows of a bucket are read beyond the largest limit. More than the
-// limit may count after a change of the policy, and the answer says when the oldest leaves.
+// extraHistoryRows is how many rows of a bucket are read beyond the largest limit. After a change
+// of the policy, more rows than the limit may count, and the answer says when the oldest leaves.
 const extraHistoryRows = 100
 
 // maxHistoryRows returns how many rows of the recipient's history are read; 0 if the intent has no

@@ -35,12 +35,11 @@ var notCopied = map[string]string{
 // then, statistics read the sends.
 var rebuilt = append([]string{"minute_index"}, sqldb.AllHourTableNames...)
 
-// maxFillClockDifference is how far the clocks of file and database may differ: each wait that is
-// copied becomes wrong by the difference.
+// maxFillClockDifference is how far the clocks of file and database may differ. Each copied wait
+// becomes wrong by this difference.
 const maxFillClockDifference = 5 * time.Second
 
-// fillMinutesSQL makes the rows of minute_index that the writes of the copied sends would have
-// made.
+// fillMinutesSQL makes the rows of minute_index for the copied sends.
 const fillMinutesSQL = `
 INSERT INTO minute_index (field, value, minute) SELECT DISTINCT m.field, m.value, date_trunc('minute', s.logged_at) FROM sends s
   CROSS JOIN LATERAL (VALUES ('provider', s.provider), ('receipt', s.receipt)) AS m (field, value)

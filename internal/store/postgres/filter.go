@@ -23,9 +23,9 @@ func (f postgresFilter) matchesMany() bool {
 		(f.Status == "" || f.Status == store.Sent || f.Status == store.Delivered || f.Status == store.Refused)
 }
 
-// postgresQuery builds the statement and its arguments. In a large table a value with few rows must
-// be found by an index, not by a scan along time; so each kind of filter gets the query whose index
-// fits it.
+// postgresQuery builds the statement and its arguments. In a large table, a value with few rows
+// must be found by an index, not by a scan in the order of time. So each kind of filter has a query
+// of its own, whose index fits the filter.
 func (f postgresFilter) postgresQuery() (string, sqldb.Args) {
 	switch {
 	case f.Provider != "" && f.matchesMany():
@@ -76,10 +76,10 @@ WITH RECURSIVE kind AS (
 SELECT s.* FROM kind CROSS JOIN LATERAL (` + inner + `) s` + fits.Where() + f.OrderLimitSQL(), fits.Args
 }
 
-// addBounds adds a lower and an upper bound to c. Each compares the row (columns, logged_at, id)
-// with values (SQL with the parameters args) and the filter's After or Before. It compares fewer
-// columns if the filter has only a time, or neither. As the columns then equal values, an index on
-// them and the time is read only between the bounds.
+// addBounds adds a lower and an upper bound to c. Each bound compares the columns of a row, its
+// logged_at and its id with values (SQL with the parameters args) and with the filter's After or
+// Before. It compares fewer columns if the filter has only a time, or neither. Since the columns
+// then equal values, Postgres reads an index on the columns and the time only between the bounds.
 func (f postgresFilter) addBounds(c *sqldb.Conditions, from sqldb.RowSource, columns, values string, args ...any) {
 	bound := func(with, sign string, more ...any) {
 		c.Add("("+columns+with+") "+sign+" ("+values+strings.Repeat(", ?", len(more))+")",
@@ -136,7 +136,7 @@ func (f postgresFilter) rareColumnQuery(from sqldb.RowSource, args sqldb.Args, c
 }
 
 // addConditionsHidingIndexes adds the conditions on app, channel, purpose and provider in a form
-// that no index can be used for.
+// for which Postgres can use no index.
 func (f postgresFilter) addConditionsHidingIndexes(c *sqldb.Conditions) {
 	c.AddAppChannelPurpose("(s.%s = ?) IS TRUE", f.App, f.Channel, f.Purpose)
 	sqldb.AddIfSet(c, "(s.provider = ?) IS TRUE", f.Provider)

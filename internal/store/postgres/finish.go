@@ -162,8 +162,8 @@ func (db *DB) Postpone(ctx context.Context, postponement store.Postponement) (bo
 	return db.postponements.Submit(ctx, postponement.Sanitized(), batchKeyOfRow(postponement.ID))
 }
 
-// batchKeyOfRow returns the batcher's key for a row, a hash of its ID. It keeps two changes of one
-// row out of one statement, which would apply only one of them.
+// batchKeyOfRow returns the batcher's key for a row: a hash of the row's ID. Two changes of one row
+// have the same key, so they never share a statement, which would apply only one of them.
 func batchKeyOfRow(id uuid.UUID) int64 {
 	return int64(binary.BigEndian.Uint64(id[:8]) ^ binary.BigEndian.Uint64(id[8:]))
 }
@@ -273,8 +273,8 @@ FROM ` + eventEnds.SQL() + `
 WHERE e.id = ANY (@o_id::uuid[]) AND e.id = o.id AND e.attempt = o.attempt AND e.state = 'pending'
 RETURNING e.id`
 
-// EndAppEventAttempt implements sqldb.PerDatabase. Ends that come while a round trip is under way
-// share the next one.
+// EndAppEventAttempt implements sqldb.PerDatabase. Calls that arrive during a round trip share the
+// next one.
 func (db *DB) EndAppEventAttempt(ctx context.Context, end store.AppEventOutcome) (bool, error) {
 	return db.eventEnds.Submit(ctx, end.Sanitized(), batchKeyOfRow(end.ID))
 }
@@ -289,8 +289,8 @@ DELETE FROM refunds r USING ` + attempts.SQL() + `
 WHERE r.id = ANY (@a_id::uuid[]) AND r.id = a.id AND r.attempt = a.attempt
 RETURNING r.id`
 
-// ConfirmRefund implements sqldb.PerDatabase. The refunds of 10 ms share a commit, as outcomes do:
-// a flood of suppressed addresses has one for each send.
+// ConfirmRefund implements sqldb.PerDatabase. Like outcomes, the refunds of 10 ms share one commit:
+// a flood of sends to suppressed addresses has one refund for each send.
 func (db *DB) ConfirmRefund(ctx context.Context, held store.AttemptID) error {
 	_, err := db.refundEnds.Submit(ctx, held, batchKeyOfRow(held.ID))
 	return err

@@ -23,8 +23,8 @@ import (
 // own, so that reads and Begins do not delay each other.
 const maxReaders = 2
 
-// historyCall is a call of ReadHistory, verificationCall one of Verification or VerificationRow,
-// sharedReadCall one of ReadShared.
+// historyCall is a call of ReadHistory, verificationCall a call of Verification or VerificationRow,
+// and sharedReadCall a call of ReadShared.
 type (
 	historyCall      = batch.Call[rowrules.HistoryQuery, rowrules.History]
 	verificationCall = batch.Call[verificationQuery, storedVerification]

@@ -35,8 +35,8 @@ func Migrate(ctx context.Context, url, role string) (err error) {
 		return err
 	}
 	config := parsed.ConnConfig
-	// A migration that waits for a table blocks all later statements on it, so it gives up and
-	// tries again.
+	// A migration that waits for a table's lock blocks all later statements on the table. So it
+	// gives up after lock_timeout, and tries again.
 	config.RuntimeParams["lock_timeout"] = "5s"
 	config.RuntimeParams["application_name"] = "sendcode migrate"
 	config.RuntimeParams["row_security"] = "off" // row_security off: a table that hides rows from the owner returns an error

@@ -28,8 +28,8 @@ func (db *DB) pools() []namedPool {
 	}
 }
 
-// OpenConns opens all connections of all pools within store.CallTimeout, as load would. A pooler or
-// a server with fewer places is an error that has the first cause.
+// OpenConns opens all connections of all pools within store.CallTimeout, as under load. If a pooler
+// or a server has fewer places, it returns an error with the first cause.
 func (db *DB) OpenConns(ctx context.Context) error {
 	ctx, cancel := store.WithCallTimeout(ctx)
 	defer cancel()

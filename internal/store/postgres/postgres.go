@@ -61,11 +61,12 @@ type DB struct {
 }
 
 const (
-	serverClockSQL = "clock_timestamp()" // not now(), which is the start of the transaction, before the lock
+	serverClockSQL = "clock_timestamp()" // not now(), which is the start of the transaction: the lock was taken later
 
 	otherConns = 4 // unless the URL says pool_max_conns
-	// Finish, Postpone, ConfirmRefund and EndAppEventAttempt make one round trip at a time each,
-	// and wait, as RenewLeases and TakeOver do, for a connection that the others do not use
+	// Finish, Postpone, ConfirmRefund and EndAppEventAttempt each make one round trip at a time.
+	// Each waits, as RenewLeases and TakeOver do, for one of these connections, which no other
+	// calls use
 	finisherConns   = 3
 	maxConnIdleTime = 5 * time.Minute
 	maxConnLifetime = time.Hour

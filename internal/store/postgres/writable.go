@@ -41,7 +41,7 @@ func withCause(err error) error {
 	return err
 }
 
-// diskSpaceCheckInterval is the time after which one of the replicas looks for room again.
+// diskSpaceCheckInterval is the time after which one of the replicas checks the disk's room again.
 const diskSpaceCheckInterval = time.Minute
 
 // pingSQL locks one row, which is a small write. If no replica looked for room within

@@ -204,8 +204,8 @@ func (c *Core) jobs() []jobs.Job {
 	return table
 }
 
-// lastWriteWait bounds at a stop the refunds that waited for the limiter, and the write of the last
-// refusals.
+// lastWriteWait bounds how long a stop waits for refunds that the limiter has not made yet, and for
+// the write of the last refusals.
 const lastWriteWait = 5 * time.Second
 
 // Run delivers messages and webhooks, and runs the jobs and the jobs of more, until ctx ends. Then
