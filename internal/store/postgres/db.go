@@ -33,8 +33,8 @@ func (c pgConn) Run(statement string, args sqldb.Args, each func(sqldb.Scan) err
 	return drainRows(rows, each)
 }
 
-// replaceNow returns the statement with @now replaced by now, an SQL expression. If args has a value
-// of @now, it returns the statement unchanged.
+// replaceNow returns the statement with @now replaced by now, an SQL expression. If args has a
+// value of @now, it returns the statement unchanged.
 func replaceNow(statement, now string, args sqldb.Args) string {
 	if _, given := args["now"]; given {
 		return statement
