@@ -22,7 +22,7 @@ type alarm struct {
 // alarmInterval is the least time between two log lines of one alarm.
 const alarmInterval = time.Minute
 
-// count counts an event. The names must be few: they come from the configuration.
+// count counts an event. There must be few different names; they come from the configuration.
 func (a *alarm) count(name string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -53,7 +53,7 @@ func (a *alarms) logIfDue(of *alarm, level slog.Level, text string, see slog.Att
 	}
 }
 
-// LogAlarms logs the counts of exceeded bounds on checks, and of refusals by overload, if a line is
+// LogAlarms logs the counts of checks beyond a bound, and of refusals by overload, if a line is
 // due. Package jobs calls it.
 func (a *alarms) LogAlarms(context.Context) {
 	bound := a.Policy.Get().Checks.App
@@ -83,8 +83,8 @@ func (a *alarms) countCheckOverBound(ch recipient.Channel, app string) {
 	a.LogAlarms(context.Background())
 }
 
-// countBreakerRefusal counts an app's send that the breaker refused. It logs if a line is due,
-// since an operator must act. It ignores other rules.
+// countBreakerRefusal counts a send of an app that the breaker refused. It ignores refusals by
+// other rules. If a line is due, it logs the count, since an operator must act.
 func (a *alarms) countBreakerRefusal(app string, rule quota.State) {
 	if rule.Scope == policy.BreakerScope {
 		a.breaker.count(app)

@@ -19,7 +19,7 @@ type Request struct {
 	Caller
 	Channel string
 	To      string
-	// ISO 3166-1 alpha-2: country of a phone number in national form; empty: To must be in
+	// ISO 3166-1 alpha-2: country of a phone number in national form; empty: To must have the
 	// international form
 	Country      string
 	Purpose      string        // empty: default
@@ -34,19 +34,19 @@ type Request struct {
 	// browsers: tokens of earlier right codes, the newest first, at most MaxKnownTokens; see
 	// CheckResult.KnownToken
 	KnownTokens []string
-	// secret keys: the caller's code, 4 to 12 ASCII letters and digits, which the caller checks
-	// itself; empty: the code is made here
+	// only secret keys: the caller's code, 4 to 12 ASCII letters and digits, which the caller
+	// checks itself; empty: the service makes the code
 	Code string
 	TTL  time.Duration // life of Code, 1 min to store.MaxCodeLife, which the message tells; 0: the purpose's, not told
-	// with Code: the caller reports each approval, so a code without a report counts as not entered
+	// with Code: the caller reports each approval, so a code without a report was not entered
 	Reports bool
-	// token of a human check: a vendor's, or a solution after humancheck.WorkPrefix. It is looked
-	// at only if the request needs a pass
+	// token of a human check: a vendor's token, or a solution after humancheck.WorkPrefix. It is
+	// only used if the request needs a pass
 	HumanCheck string
-	// secret keys: called once the send is admitted, before its message leaves; false: the code is
-	// canceled, no message leaves, and Send returns ErrKeptBack. A repetition does not call it. If
-	// this process dies before it has returned, or before the cancellation is written, another one
-	// sends the message. nil: the message leaves at once
+	// only secret keys: called when the send is admitted, before its message leaves. If it returns
+	// false, the code is canceled, no message leaves, and Send returns ErrKeptBack. A repeated
+	// request does not call it. If this process dies before it has returned, or before the
+	// cancellation is written, another process sends the message. nil: the message leaves at once
 	MaySend func() bool
 }
 
@@ -108,7 +108,7 @@ func (s *readService) parseRecipient(channel, to, country string) (recipient.Rec
 	return ParseRecipient(channel, to, country)
 }
 
-// ParseRecipient parses a recipient of any channel. Without a country it takes phone numbers only
+// ParseRecipient parses a recipient of any channel. Without a country it accepts phone numbers only
 // in international form. Error: *fault.InvalidError.
 func ParseRecipient(channel, to, country string) (recipient.Recipient, error) {
 	var none recipient.Recipient

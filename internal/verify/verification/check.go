@@ -23,21 +23,22 @@ type CheckResult struct {
 
 // Check compares a typed code with a verification's code and approves the verification if they are
 // equal. The database counts the check and approves in one transaction, which is committed before
-// any caller learns the result. Of several right checks exactly one approves. A check with the
-// Idempotency-Key and the code of the last counted check gets that check's answer and counts
-// nothing. If that check approved, the answer has the same proof, while the proof is valid. Errors:
-// *fault.InvalidError for a text without the code's characters or length, and ErrKeyOfOtherCode,
-// which cost no attempt; fault.NotFound, ErrCallerCode, *FailedCheckLimitError,
+// any caller learns the result. If several right checks come at once, exactly one approves. A check
+// with the Idempotency-Key and the code of the last counted check counts nothing and gets the
+// answer of that check. If that check approved, the answer has the same proof, while the proof is
+// valid. Errors: *fault.InvalidError for a text without the code's characters or length, and
+// ErrKeyOfOtherCode, which cost no attempt; fault.NotFound, ErrCallerCode, *FailedCheckLimitError,
 // *admission.OverloadedError, fault.Unavailable, and fault.Uncertain if the attempt may count.
 func (s *checkService) Check(ctx context.Context, c Caller, id, typed string) (CheckResult, error) {
 	return s.check(ctx, c, id, storedVerification{}, s.judgeOf(c, typed))
 }
 
 // CheckByRecipient is Check for a back end that did not keep the ID. It checks the newest pending
-// verification that a secret key requested for the recipient, purpose and session of ask, never one
-// of a browser or of another session. It prefers a verification whose last counted check has the
-// Idempotency-Key of ask, even one that has ended. Errors: those of Check; *fault.InvalidError for
-// ask; fault.NotFound also if there is no such verification, or if the caller has no secret key.
+// verification that a secret key requested for the recipient, purpose and session of ask, and never
+// a verification of a browser or of another session. It prefers a verification whose last counted
+// check has the Idempotency-Key of ask, even if that verification has ended. Errors: those of
+// Check; *fault.InvalidError for ask; fault.NotFound also if there is no such verification, or if
+// the caller has no secret key.
 func (s *checkService) CheckByRecipient(ctx context.Context, ask Request, typed string) (CheckResult, error) {
 	if ask.Kind != BackEnd {
 		return CheckResult{}, fault.NotFound
@@ -60,9 +61,9 @@ func (s *checkService) CheckByRecipient(ctx context.Context, ask Request, typed 
 	return s.check(ctx, r.Caller, v.ID, storedVerification{Verification: v}, judge)
 }
 
-// check takes what a check needs, in this order, and has the database compare the codes with judge.
-// v is the verification if the caller has read it. Without readAt it was not read at an instant of
-// the database's clock. Errors: those of Check.
+// check acquires what a check needs, in the order of the code, and lets the database compare the
+// codes by judge. v is the verification, if the caller has read it; readAt is zero if v was not
+// read at an instant of the database's clock. Errors: those of Check.
 func (s *checkService) check(ctx context.Context, c Caller, id string, v storedVerification, judge judge) (_ CheckResult, err error) {
 	leave, err := s.places.enter(c.classWithoutTokens())
 	if err != nil {
@@ -73,8 +74,8 @@ func (s *checkService) check(ctx context.Context, c Caller, id string, v storedV
 	if err != nil {
 		return CheckResult{}, err
 	}
-	// An ended verification stays ended. With an Idempotency-Key the database is asked anyway,
-	// since it may repeat an answer.
+	// An ended verification stays ended, so no check is needed. With an Idempotency-Key the
+	// database is asked anyway, since it may repeat an answer.
 	if !v.readAt.IsZero() && c.IdempotencyKey == "" && v.state() != Pending {
 		return s.observedResult(store.CheckAnswer{Verification: v.Verification, Now: v.readAt}, "ended", recipient.Hash{}), nil
 	}
@@ -114,8 +115,8 @@ func (s *checkService) checkResult(c Caller, checked store.CheckAnswer) (CheckRe
 	return s.approvedResult(c, checked), nil
 }
 
-// approvedResult returns the result of a check that approved or repeats it. It decrypts
-// the address only once.
+// approvedResult returns the result of a check that approved, or that repeats an approval. It
+// decrypts the address only once.
 func (s *checkService) approvedResult(c Caller, checked store.CheckAnswer) CheckResult {
 	v, outcome := checked.Verification, "approved"
 	if checked.Repeated {

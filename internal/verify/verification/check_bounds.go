@@ -16,16 +16,15 @@ import (
 
 // Three bounds limit failed checks. The database counts a recipient's failed checks together with
 // the check (rowrules.FailedCheckLimit), separately for each class of callers. The limiter counts
-// those of the client's networks: each check before the comparison, with a refund unless the code
-// was wrong. The limiter also counts those of the app, in the background. The app's bound refuses
-// no check: while it is exceeded, an alarm is logged and new codes of browsers are longer.
+// those of the client's networks: it counts each check before the comparison, and refunds it unless
+// the code was wrong. The limiter also counts those of the app, in the background. The app's bound
+// refuses no check: while it is exceeded, an alarm is logged and new codes of browsers are longer.
 
 // takeNetworkQuota counts a check as failed for the client's networks, before the comparison.
-// failure is the event to refund unless the code proves to be wrong; without ID: nothing was
-// counted, since the caller has no address, or the verification is not pending or not found. Before
-// it counts, it reads the verification, unless v is that already, and lets judge refuse a text that
-// is no code. Errors: *fault.InvalidError, ErrCallerCode, *FailedCheckLimitError,
-// fault.Unavailable.
+// failure is the event to refund if the code proves not to be wrong. Without an ID, nothing was
+// counted: the caller has no address, or the verification is not pending or not found. Before it
+// counts, it reads the verification, unless v has it, and lets judge refuse a text that is no code.
+// Errors: *fault.InvalidError, ErrCallerCode, *FailedCheckLimitError, fault.Unavailable.
 func (s *checkService) takeNetworkQuota(ctx context.Context, c Caller, id string, v storedVerification, judge judge) (
 	_ storedVerification, failure quota.Request, err error,
 ) {
@@ -63,8 +62,8 @@ func (s *checkService) networkFailure(c Caller, ch recipient.Channel) quota.Requ
 	}
 }
 
-// takeWithNewID counts an event under a new ID, and returns it as it was counted. The decision may
-// be made in this process; see gates.Gates.TakeOrLocal.
+// takeWithNewID counts an event under a new ID, and returns the event with that ID. This process
+// may decide without the limiter; see gates.Gates.TakeOrLocal.
 func (s *checkService) takeWithNewID(ctx context.Context, event quota.Request) (quota.Request, quota.Decision, error) {
 	id, err := s.newID()
 	if err != nil {
@@ -106,8 +105,8 @@ func (s *checkService) countWrongCode(app string, ch recipient.Channel) {
 
 // CountWrongCodes counts the wrong codes since its last run in the apps' rules on failed checks. It
 // runs in the background, since these rules refuse no check. Wrong codes beyond a rule are counted
-// in the metrics and logged (alarm.go); after one, the limiter is not asked again in this run.
-// Package jobs calls it. If the process dies, uncounted codes are lost.
+// in the metrics and logged (alarm.go). After one such code, this run does not ask the limiter
+// again. Package jobs calls it. If the process dies, uncounted codes are lost.
 func (s *checkService) CountWrongCodes(ctx context.Context) {
 	s.wrong.mu.Lock()
 	counts := s.wrong.counts

@@ -11,10 +11,10 @@ import (
 // judge compares a typed code with a verification's; see store.CheckRequest.Judge.
 type judge func(v store.Verification, counts bool) (store.Judgement, error)
 
-// judgeOf returns the judge of what a caller typed: a code, perhaps pasted with the message around
-// it. Errors of the judge: fault.NotFound for another app's verification, and for a browser if a
-// back end opened the verification; ErrCallerCode; *fault.InvalidError for a text without the
-// code's characters or length; fault.Unavailable if it cannot derive the code or make the event.
+// judgeOf returns the judge of a typed text: a code, perhaps pasted with the message around it.
+// Errors of the judge: fault.NotFound for another app's verification, and for a browser if a back
+// end opened the verification; ErrCallerCode; *fault.InvalidError for a text without the code's
+// characters or length; fault.Unavailable if it cannot derive the code or make the event.
 func (s *checkService) judgeOf(c Caller, typed string) judge {
 	return func(v store.Verification, counts bool) (j store.Judgement, err error) {
 		switch {
@@ -48,9 +48,9 @@ func (s *checkService) judgeOf(c Caller, typed string) judge {
 	}
 }
 
-// checkKey returns the hash of the caller's Idempotency-Key, store.CheckRequest.Key; nil: it has
-// none. The kind of caller is not hashed, so that a key that another kind of caller used is noticed
-// (KeyReused), and costs no attempt.
+// checkKey returns the hash of the caller's Idempotency-Key, for store.CheckRequest.Key; nil: the
+// caller gave no key. The kind of caller is not hashed. So if another kind of caller used the same
+// key, this is noticed (KeyReused), and costs no attempt.
 func (s *checkService) checkKey(c Caller) []byte {
 	if c.IdempotencyKey == "" {
 		return nil
@@ -59,8 +59,8 @@ func (s *checkService) checkKey(c Caller) []byte {
 	return key[:]
 }
 
-// rightCode returns the right code for v: the configured one for a test recipient, else the derived
-// one.
+// rightCode returns the right code for v. For a test recipient that is the configured code,
+// otherwise the derived code.
 func (s *checkService) rightCode(v store.Verification) (string, error) {
 	if t, ok := s.testCodeOf(v); ok {
 		return t.Code, nil
@@ -68,8 +68,9 @@ func (s *checkService) rightCode(v store.Verification) (string, error) {
 	return s.Vault.DeriveCode(v)
 }
 
-// codeFormat returns the format of the right code for v: the configured code for a test recipient,
-// else the derived one. It is zero for a caller's code. test: v is of a test recipient.
+// codeFormat returns the format of the right code for v: for a test recipient that of the
+// configured code, otherwise that of the derived code. It is zero if a caller made the code. test:
+// v belongs to a test recipient.
 func (s *readService) codeFormat(v store.Verification) (format code.Format, test bool) {
 	t, test := s.testCodeOf(v)
 	switch {

@@ -24,7 +24,7 @@ func (s *sendService) deliver(ctx context.Context, send writtenSend) Answer {
 		}
 	}
 	view := s.view(v, delivered, send.begun.Now.Add(s.Now().Sub(began)), work.Address)
-	if send.begun.Opened() && len(v.Replaces) == 0 { // it has only this send: no read is needed
+	if send.begun.Opened() && len(v.Replaces) == 0 { // the verification has only this send, so no read is needed
 		states.History = &rowrules.History{
 			Now: states.At, Past: []rowrules.PastSend{{ID: send.id, At: send.begun.Send.LoggedAt, Verification: v.ID}},
 		}
@@ -46,7 +46,7 @@ func (s *sendService) keepBack(ctx context.Context, t sendTime, send writtenSend
 	return ErrKeptBack
 }
 
-// work returns the send as the outbox takes it.
+// work returns the send in the form for the outbox.
 func (w writtenSend) work() store.Work {
 	work := store.Work{Send: w.begun.Send, Verification: w.begun.Verification, Code: w.begun.Code, Now: w.begun.Now}
 	if w.begun.Opened() { // a joined verification may have another spelling of the address

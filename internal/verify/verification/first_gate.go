@@ -10,10 +10,11 @@ import (
 	"sendcode/quota"
 )
 
-// takeQuota has the limiter count the send: the first gate. If a wait has ended while a refusal was
-// looked up, the limiter is asked once more. If the process dies before write has ended, the
-// limiter may count a send without a row until its windows end. A repetition with the key has the
-// same ID, and counts once. Errors: *earlyAnswer, fault.Unavailable.
+// takeQuota lets the limiter, the first gate, count the send. If the wait of a refusal has ended
+// while takeQuota read the recipient's rows, it asks the limiter once more. If the process dies
+// before write has ended, the limiter may count a send without a row until its windows end. A
+// repeated request with the key has the same ID, so it counts once. Errors: *earlyAnswer,
+// fault.Unavailable.
 func (s *sendService) takeQuota(ctx context.Context, send claimedSend) (counted countedSend, err error) {
 	if send.checkRequired && send.pass.checker == "" {
 		return counted, s.refuseWithoutPass(ctx, send, quota.Decision{})
@@ -30,7 +31,7 @@ func (s *sendService) takeQuota(ctx context.Context, send claimedSend) (counted 
 		askedAt := s.Now()
 		taken, unanswered, err := s.Gates.TakeSend(ctx, send.plan, send.limiterID(), lower)
 		mayCount = mayCount || unanswered
-		if errors.Is(err, quota.ErrRefunded) { // an earlier request with the key had this ID; the next one gets a new ID
+		if errors.Is(err, quota.ErrRefunded) { // an earlier refunded request had this ID; the next one gets a new ID
 			err = fault.Unavailable
 		}
 		if err != nil {
@@ -50,15 +51,15 @@ func (s *sendService) takeQuota(ctx context.Context, send claimedSend) (counted 
 		if !refusal.Allowed() {
 			break
 		}
-		refusal.Rules = full.Rules // after the second refusal a wait that has ended is told, too
+		refusal.Rules = full.Rules // after the second refusal, even a wait that has ended is shown
 	}
 	return counted, s.refuse(ctx, send.parsedRequest, refusal, "refused")
 }
 
 // refuseWithoutPass answers a request that lacks a pass: it asks for a human check if a pass would
-// admit the request. taken is the refusal by the limits of its pass; zero: it needs a pass wherever
-// the rules have places. It reads the recipient's rows; where all places are taken it is not
-// called, so that a flood reads none. Errors: *earlyAnswer, fault.Unavailable.
+// admit the request. taken is the refusal by the limits of the request's pass; zero: the request
+// needs a pass even if the rules have places. It reads the recipient's rows. It is not called if
+// all places are taken, so that a flood reads no rows. Errors: *earlyAnswer, fault.Unavailable.
 func (s *sendService) refuseWithoutPass(ctx context.Context, send claimedSend, taken quota.Decision) error {
 	current, err := s.peek(ctx, send.plan)
 	if err != nil {

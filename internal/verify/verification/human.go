@@ -19,11 +19,12 @@ import (
 	"sendcode/quota"
 )
 
-// An app may ask strangers for a human check. Without a pass, a send stops at half of the places
-// that strangers have in a scope that many recipients share; see policy.Pass. So the limiter
-// decides first by the lower limits. If they refuse, and the full limits and the recipient's rules
-// would not, the request is asked, or its token is checked: outside of the recipient's slot and of
-// the admission, since a vendor may take seconds. A pass is spent by one admitted send.
+// An app may require a human check from strangers. Without a pass, a send may use only half of the
+// places that strangers have in a scope that many recipients share; see policy.Pass. So the limiter
+// first decides by the lower limits. If they refuse, but the full limits and the recipient's rules
+// would not, the caller is asked for a check, or the request's token is checked. Meanwhile the
+// request holds neither a slot of the recipient nor a place in the admission, since a vendor may
+// take seconds. One admitted send spends the pass.
 
 // The results of human checks in metrics.
 const (
@@ -33,10 +34,10 @@ const (
 	CheckVendorError = "vendor_error"
 )
 
-// humanCheckLabel keeps the keyed hashes of human checks apart from others.
+// humanCheckLabel separates the keyed hashes of human checks from other hashes.
 const humanCheckLabel = "human check"
 
-// Budget knows the cost of text messages so far. Implementation: *outbox.Budget.
+// Budget tells the cost of text messages so far. Implementation: *outbox.Budget.
 type Budget interface {
 	// StrangersHoldHalf reports whether half of a cap's share for strangers is spent.
 	StrangersHoldHalf(ctx context.Context, app, country string) bool
@@ -45,8 +46,8 @@ type Budget interface {
 // SetHumanChecks replaces the human checks, by app. Apps without one ask nobody.
 func (s *readService) SetHumanChecks(checks map[string]humancheck.Check) { s.human.Store(&checks) }
 
-// humanCheckOf returns the check that is in force for a plan; nil: there is none, or its class
-// is asked by none.
+// humanCheckOf returns the human check for a plan; nil: the app has no check, or none for the
+// plan's class.
 func (s *readService) humanCheckOf(plan buckets.Plan) *humancheck.Check {
 	all := s.human.Load()
 	if all == nil || plan.Class == store.SecretKeyClass {
@@ -58,23 +59,23 @@ func (s *readService) humanCheckOf(plan buckets.Plan) *humancheck.Check {
 	return nil
 }
 
-// asksNext reports whether a send of the plan would be asked for a check, by the states of its
-// rules.
+// asksNext reports whether, in these states of its rules, a send of the plan would need a human
+// check.
 func (s *readService) asksNext(plan buckets.Plan, d quota.Decision) bool {
 	return s.humanCheckOf(plan) != nil && slices.ContainsFunc(d.Rules, func(x quota.State) bool {
 		return !x.Observe && policy.IsWiderScope(x.Scope) && x.Used >= policy.NoPass.Limit(plan.Class, x.Rule)
 	})
 }
 
-// isAlwaysAsked reports whether a send to a recipient needs a pass even where the rules have
-// places. first: it is the first of its verification.
+// isAlwaysAsked reports whether a send to a recipient needs a pass even if the rules have places.
+// first: it is the first send of its verification.
 func (s *readService) isAlwaysAsked(ctx context.Context, c humancheck.Check, plan buckets.Plan, to recipient.Recipient, first bool) bool {
 	return c.Always && plan.Class.IsStranger() && first ||
 		to.Channel() == recipient.SMS && s.Budget != nil && s.Budget.StrangersHoldHalf(ctx, plan.App, to.Country())
 }
 
-// addHumanCheck adds to a send's request the check that it may be asked for. Error:
-// *fault.InvalidError for a token that is too long.
+// addHumanCheck adds the human check that a send may need to its request. Error:
+// *fault.InvalidError for too long a token.
 func (s *sendService) addHumanCheck(ctx context.Context, r *parsedRequest) error {
 	var c humancheck.Check
 	if check := s.humanCheckOf(r.plan); check != nil && !s.Policy.Get().TestRecipients.Has(r.addressHash, s.Now()) {
@@ -93,11 +94,11 @@ func (s *sendService) addHumanCheck(ctx context.Context, r *parsedRequest) error
 // humanPass is the result of the request's human check.
 type humanPass struct {
 	policy.Pass
-	checker string   // who checked its token; empty: it was not checked
-	key     [32]byte // ID of the claim; one send spends the pass with it
+	checker string   // the vendor or work that checked the token; empty: the token was not checked
+	key     [32]byte // ID of the claim by which one send spends the pass
 }
 
-// passWithoutToken returns the pass of a request whose token was not looked at.
+// passWithoutToken returns the pass of a request whose token was not checked.
 func (p *parsedRequest) passWithoutToken() humanPass {
 	if p.check == nil {
 		return humanPass{Pass: policy.FullPass}
@@ -124,8 +125,8 @@ func (s *sendService) newWork(r *parsedRequest) (*humancheck.Challenge, error) {
 }
 
 // askForCheck returns, as an *earlyAnswer, the answer to a request that only a pass would admit.
-// current has the states of its rules by their full limits. taken is the refusal by the limits of
-// the request's pass; without rules: none is in the way.
+// current has the states of the request's rules by their full limits. taken is the refusal by the
+// limits of the request's pass; if it has no rules, no rule refuses.
 func (s *sendService) askForCheck(ctx context.Context, send claimedSend, current, taken quota.Decision) error {
 	offer := &humancheck.Offer{By: send.check.By()}
 	switch {
@@ -181,8 +182,8 @@ func (s *sendService) checkToken(ctx context.Context, r *parsedRequest, demand A
 	return humanPass{}, s.askAgain(r, demand, result)
 }
 
-// resultOfToken checks the request's token. The returned pass names the checker; it is valid only
-// if the token has passed.
+// resultOfToken checks the request's token. The returned pass names the checker. It is valid only
+// if the token has passed the check.
 func (s *sendService) resultOfToken(ctx context.Context, r *parsedRequest) (humanPass, humancheck.Result) {
 	if payload, is := strings.CutPrefix(r.HumanCheck, humancheck.WorkPrefix); is {
 		signature, reason := humancheck.CheckWorkSolution(s.Vault.Ring, payload, r.workBinding(), s.Now())
@@ -207,9 +208,9 @@ func (s *sendService) resultOfToken(ctx context.Context, r *parsedRequest) (huma
 }
 
 // askAgain returns the answer to a request whose token is not a pass. If the vendor is away, the
-// answer is the same as without a token, with work as the check. Work that would not be accepted is
-// not offered while the vendor is in use: then a bound on its questions is reached, or it has just
-// failed.
+// answer is the same as without a token, with work as the check. While the vendor is in use, work
+// is not offered if it would not be accepted: then a bound on the vendor's questions is reached, or
+// the vendor has just failed.
 func (s *sendService) askAgain(r *parsedRequest, answer Answer, v humancheck.Result) error {
 	answer.CheckFailed = v.Reason
 	if v.Away {
@@ -225,10 +226,10 @@ func (s *sendService) askAgain(r *parsedRequest, answer Answer, v humancheck.Res
 	return &earlyAnswer{answer}
 }
 
-// spendPass claims the pass of a request for its send, as claimKey claims its key; only the send's
-// row completes the claim. So of two requests with one pass, one goes on. It returns the send also
-// with an error. Errors: *earlyAnswer, which asks for a check, if another send has spent it,
-// fault.Unavailable.
+// spendPass claims the pass of a request for its send, as claimKey claims its key. Only the send's
+// row completes the claim. So if two requests have the same pass, only one continues. It returns
+// the send even with an error. Errors: *earlyAnswer, which asks for a check, if another send has
+// spent the pass; fault.Unavailable.
 func (s *sendService) spendPass(ctx context.Context, send claimedSend, pass humanPass) (claimedSend, error) {
 	send.pass = pass
 	if pass.checker == "" {
@@ -251,8 +252,8 @@ func (s *sendService) spendPass(ctx context.Context, send claimedSend, pass huma
 	return send, err
 }
 
-// countPass counts a token that has passed its check, once its request is decided: another send may
-// have spent the pass.
+// countPass counts a token that has passed its check, after the request is decided: another send
+// may have spent the pass.
 func (s *sendService) countPass(r *parsedRequest, pass humanPass, err error) {
 	if pass.checker == "" {
 		return

@@ -16,22 +16,22 @@ import (
 	"sendcode/internal/store"
 )
 
-// A request with an idempotency key runs once. The key is claimed in the database before the gates
-// decide. The claim fixes the ID of the send, by which both gates recognize the send. A refusal
-// releases the key, so that the caller may try again after the wait. An outage releases it too, if
-// the database certainly has no row and can take the release. After an outage that may have written
-// the send, the next request with the key continues with the same send ID.
+// A request with an idempotency key runs once. Before the gates decide, the database claims the
+// key. The claim fixes the ID of the send, by which both gates recognize the send. A refusal
+// releases the key, so that the caller may try again after the wait. An outage also releases the
+// key, if the database certainly has no row and can store the release. After an outage that may
+// have written the send, the next request with the key continues with the same send ID.
 
 // IdempotencyKeyLife is how long an idempotency key is kept.
 const IdempotencyKeyLife = 24 * time.Hour
 
-// claimLease is how long a claim keeps other requests with the key out: they wait.
-// It is longer than both gates may take together.
+// claimLease is how long a claim makes other requests with the key wait. It is longer than both
+// gates may take together.
 func claimLease() time.Duration { return 3 * store.CallTimeout }
 
 // claimKey makes the ID of a send and claims the request's idempotency key, if it has one. If an
-// earlier request with the key was admitted, it repeats its answer. Errors: *earlyAnswer,
-// ErrKeyInProgress, ErrKeyReused, fault.Unavailable.
+// earlier request with the key was admitted, claimKey repeats the answer of that request. Errors:
+// *earlyAnswer, ErrKeyInProgress, ErrKeyReused, fault.Unavailable.
 func (s *sendService) claimKey(ctx context.Context, r *parsedRequest) (claimedSend, error) {
 	send := claimedSend{parsedRequest: r}
 	var err error
@@ -68,7 +68,7 @@ func (s *sendService) claim(ctx context.Context, c store.IdempotencyClaim) (stor
 	return got, err
 }
 
-// releaseClaims releases the key and the pass of a request that ended with err; nil: its send was
+// releaseClaims releases the key and the pass of a request that ended with err; nil: the send was
 // written. If a release fails, the key stays bound to this request and send ID, and the next
 // request with the key can continue after the lease.
 func (s *sendService) releaseClaims(t sendTime, send claimedSend, err error) {
@@ -87,8 +87,8 @@ func (s *sendService) releaseClaims(t sendTime, send claimedSend, err error) {
 }
 
 // replay repeats the answer of the first request with the key as an *earlyAnswer, but with the
-// present states of the rules. If r.Wait is set, it shows the send and the verification as done has
-// them, else as they were at admission. Error: fault.Unavailable.
+// current states of the rules. If r.Wait is set, the answer shows the send and the verification as
+// they are in done; otherwise as they were at admission. Error: fault.Unavailable.
 func (s *sendService) replay(ctx context.Context, r *parsedRequest, done store.IdempotencyClaimAnswer) error {
 	current, err := s.peek(ctx, r.plan)
 	if err != nil {
@@ -119,8 +119,8 @@ func asAdmitted(v store.Verification, s store.Send) (store.Verification, store.S
 
 // idempotencyKeyHash hashes the idempotency key together with the app and the kind of caller, so
 // that two apps, or a browser and a back end, never share a key. If a browser's key can be guessed,
-// its network is hashed too. Else a guess from another network would get the answer, and with it
-// the verification.
+// the browser's network is hashed, too. Otherwise a guess from another network would get the
+// answer, and with it the verification.
 func (s *readService) idempotencyKeyHash(label string, c Caller) [32]byte {
 	kind := "secret"
 	switch {
@@ -140,16 +140,16 @@ const (
 	reportKeyLabel = "report key"
 )
 
-// fingerprint hashes the content of a request, to tell a repetition from another request with the
-// same key. It ignores the client's address, which may change at a retry (see idempotencyKeyHash),
-// and HumanCheck, which a request has only after it was asked for one.
+// fingerprint hashes the content of a request, to distinguish a repeated request from another
+// request with the same key. It ignores the client's address, which may change at a retry (see
+// idempotencyKeyHash), and HumanCheck, which a request has only after the caller was asked for one.
 func (s *sendService) fingerprint(r *parsedRequest) [32]byte {
 	parts := []string{
 		string(r.to.Channel()), r.to.Address(), r.plan.Purpose.Name, cmp.Or(r.Locale, r.Languages),
 		r.Session, r.Resend,
 	}
 	for name, text := range r.Labels.All() {
-		if text != "" { // a label that a later version adds leaves earlier fingerprints as they are
+		if text != "" { // so an empty label of a later version leaves earlier fingerprints unchanged
 			parts = append(parts, name, text)
 		}
 	}
@@ -165,10 +165,10 @@ func (s *sendService) fingerprint(r *parsedRequest) [32]byte {
 	return s.Vault.KeyedHash("idempotency request", parts...)
 }
 
-// isRandomHex reports whether an Idempotency-Key looks random: only hexadecimal digits, an even
-// number of at least 32, with letters and at least 8 different digits. Words, counters and times
-// never look like that. In doubt it returns false: base64 may consist of words, and a UUID with
-// dashes may be made from a time.
+// isRandomHex reports whether an Idempotency-Key looks random: it has only hexadecimal digits, an
+// even number of at least 32, with letters and at least 8 different digits. Words, counters and
+// times never look like that. In doubt it returns false: base64 may consist of words, and a UUID
+// with dashes may be made from a time.
 func isRandomHex(key string) bool {
 	key = strings.ToLower(key)
 	different := slices.Compact(slices.Sorted(slices.Values([]byte(key))))

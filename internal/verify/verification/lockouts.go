@@ -21,7 +21,7 @@ var lockoutRule = quota.Rule{
 	Window: rowrules.FailedCheckWindow,
 }
 
-// lockoutKey identifies a lockout: its recipient, and the class of callers that requested the
+// lockoutKey identifies a lockout by its recipient and the class of callers that requested the
 // codes.
 type lockoutKey struct {
 	app       string
@@ -31,9 +31,9 @@ type lockoutKey struct {
 }
 
 // lockouts caches lockouts that the database reported, until they end. So the limiter does not
-// count repeated requests during a lockout: each would take a place of the recipient's quota from
-// other callers, until the database refused the request. A lockout that was reported
-// lockoutFreshFor ago is read again before it refuses.
+// count repeated requests during a lockout: otherwise each would take a place of the recipient's
+// quota from other callers, until the database refuses the request. A lockout that was reported
+// longer than lockoutFreshFor ago is read again before it refuses.
 type lockouts struct {
 	mu    sync.Mutex
 	known map[lockoutKey]lockoutEntry
@@ -41,8 +41,8 @@ type lockouts struct {
 
 type lockoutEntry struct{ ends, reported time.Time }
 
-// Bounds of the cache. lockoutFreshFor is how long a reported lockout refuses without another read;
-// it is short, so that an administrator's reset soon takes effect on other replicas.
+// Bounds of the cache. lockoutFreshFor is how long a reported lockout refuses without another read.
+// It is short, so that an administrator's reset soon takes effect on other replicas.
 // maxCachedLockouts is the greatest number of cached lockouts.
 const (
 	lockoutFreshFor   = 5 * time.Second
@@ -67,9 +67,9 @@ func (l *lockouts) remember(key lockoutKey, wait time.Duration, now time.Time) {
 	}
 }
 
-// find returns the remaining wait of a cached lockout; 0 if none is known, or if it has ended. old
-// is true if the lockout was reported lockoutFreshFor ago or earlier: the caller must then read it
-// again. Meanwhile other requests use the cached one.
+// find returns the remaining wait of a cached lockout; 0 if none is cached, or if it has ended. old
+// is true if the lockout was reported lockoutFreshFor ago or earlier. Then the caller must read the
+// lockout again; meanwhile, other requests use the cached one.
 func (l *lockouts) find(key lockoutKey, now time.Time) (left time.Duration, old bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -95,10 +95,10 @@ func (p *parsedRequest) lockoutKey(class store.Class) lockoutKey {
 	return lockoutKey{p.App, p.to.Channel(), p.plan.Recipient, class}
 }
 
-// knownLockout returns the wait of a cached lockout that applies to the code to send; 0 if there
-// is none. It also returns 0 for a caller's code, which is not checked here. It returns 0 if a
+// knownLockout returns the wait of a cached lockout that applies to the code to send; 0 if there is
+// none. It returns 0 for a caller's code, which the service does not check. It also returns 0 if a
 // resend names a verification of another class: only the database knows whether the code of that
-// verification or a new one will be sent. Errors: those of Store.Lockout, which reads an old
+// verification or a new code will be sent. Errors: those of Store.Lockout, which reads an old
 // lockout again.
 func (s *sendService) knownLockout(ctx context.Context, r *parsedRequest) (time.Duration, error) {
 	if r.Code != "" || r.resendOf.ID != "" && r.resendOf.Class != r.plan.Class {

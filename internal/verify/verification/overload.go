@@ -13,13 +13,13 @@ import (
 
 // Checks that refuse a send before the gates, in order:
 //
-//	SendsOverloadError   no class has a place: refused before its key and body are read
-//	refuseIfOverloaded   its class has no place: refused before it is parsed and waits for a turn and a slot
-//	Bulkhead.Acquire     its recipient has too many sends, and no slot becomes free in time
-//	entrance.enter       its class is known only after parsing, or its place was taken meanwhile
-//	refuseIfLate         it could be decided in time, but its message would go out too late
+// 	SendsOverloadError   no class has a place: refused before its key and body are read
+// 	refuseIfOverloaded   its class has no place: refused before it is parsed and waits for a turn and a slot
+// 	Bulkhead.Acquire     its recipient has too many sends, and no slot becomes free in time
+// 	entrance.enter       its class is known only after parsing, or its place was taken meanwhile
+// 	refuseIfLate         it could be decided in time, but its message would go out too late
 //
-// The first two refuse nothing that enter would admit. They only save work.
+// The first two checks refuse nothing that enter would admit. They only save work.
 
 // entrance is the admission of one kind of requests. It counts its refusals for the log.
 type entrance struct {
@@ -35,7 +35,7 @@ func (e entrance) enter(class store.Class) (leave func(decided bool), err error)
 }
 
 // refuseIfFull returns the *admission.OverloadedError with which enter would refuse a request now;
-// nil: it would not. class is one of package admission.
+// nil: enter would admit the request. class is one of package admission.
 func (e entrance) refuseIfFull(class string) error { return e.counted(e.RefuseIfFull(class)) }
 
 func (e entrance) counted(err error) error {
@@ -53,8 +53,8 @@ func (s *Service) AdmissionStats() map[string]admission.Stats {
 }
 
 // SendsOverloadError returns the *admission.OverloadedError with which Send would refuse any
-// request now, and counts it as a refusal; nil: Send would not. Callers use it before they read a
-// request, because reading costs more than refusing.
+// request now, and counts that as a refusal; nil: Send would not. Callers call it before they read
+// a request, because reading costs more than refusing.
 func (s *sendService) SendsOverloadError() error { return s.places.refuseIfFull(admission.ClassUnread) }
 
 // ChecksOverloadError is SendsOverloadError for Check and CheckByRecipient.
@@ -63,8 +63,8 @@ func (s *checkService) ChecksOverloadError() error {
 }
 
 // refuseIfOverloaded returns the *admission.OverloadedError with which Send would refuse a request
-// of this class, or nil. It also returns nil while the class is not known: the browser may be a
-// known one.
+// of this class, or nil. It also returns nil while the class is unknown, since the browser may be a
+// known browser.
 func (s *sendService) refuseIfOverloaded(ask Request) error {
 	if ask.Kind == Browser && (ask.Resend != "" || len(ask.KnownTokens) > 0) {
 		return nil
@@ -72,12 +72,12 @@ func (s *sendService) refuseIfOverloaded(ask Request) error {
 	return s.places.refuseIfFull(admission.ClassOf(ask.Caller.classWithoutTokens().IsStranger()))
 }
 
-// The parts of a code's life for which its message may wait. A send whose message would wait longer
-// is refused: an expired code helps no one, and would take a place.
+// The parts of a code's life for which its message may wait. If the message would wait longer, the
+// send is refused: an expired code helps no person, and would take a place.
 const (
 	lateForStrangers = 5 // the divisor for requests without a secret key, and for all while no message goes out
 	lateForAll       = 2 // the divisor for others
-	lateMargin       = 4 // the part of the expected wait that is added to it: lanes and replicas share a server's pace in parts that vary
+	lateMargin       = 4 // 1/lateMargin of the expected wait is added to it: lanes and replicas share a server's pace unevenly
 	minLateRetry     = 5 * time.Second
 	maxLateRetry     = time.Minute
 )
@@ -90,8 +90,8 @@ type lateRefusals struct {
 }
 
 // refuseIfLate returns an *admission.OverloadedError for a send whose message would go out too
-// late, or nil. A known browser counts as a stranger here, since the queue is shared by many
-// recipients. A repetition is not refused if its first request may have written the send.
+// late, or nil. A known browser counts as a stranger here, since many recipients share the queue. A
+// repeated request is not refused if its first request may have written the send.
 func (s *sendService) refuseIfLate(send claimedSend) error {
 	ch, class := send.to.Channel(), send.plan.Class
 	wait, stalled := s.Outbox.ExpectedWait(store.Queue{Channel: ch, Strangers: class.IsStranger()}, send.App, send.network())
@@ -101,7 +101,7 @@ func (s *sendService) refuseIfLate(send claimedSend) error {
 	most := cmp.Or(send.TTL, send.plan.Purpose.Life(ch))
 	v := send.resendOf
 	if left := v.ExpiresAt.Sub(v.readAt); v.ID != "" && v.state() == Pending && left >= MinResendLife(send.plan.Purpose.Life(ch)) {
-		most = left // else the send opens a verification with a whole life
+		most = left // otherwise the send opens a verification with a whole life
 	}
 	if class != store.SecretKeyClass || stalled {
 		most /= lateForStrangers
@@ -125,8 +125,9 @@ func (s *sendService) refuseIfLate(send claimedSend) error {
 	return &admission.OverloadedError{Slow: ch, RetryAfter: min(max(wait-most, minLateRetry), maxLateRetry)}
 }
 
-// SlowRefusals returns how many sends of a channel were refused since their messages would go out
-// too late, with a secret key and without, and when the last one was; zero: never.
+// SlowRefusals returns how many sends of a channel were refused because their messages would go out
+// too late, with a secret key (known) and without (strangers). last is the time of the last such
+// refusal; zero: never.
 func (s *sendService) SlowRefusals(ch recipient.Channel) (known, strangers int, last time.Time) {
 	s.late.mu.Lock()
 	defer s.late.mu.Unlock()

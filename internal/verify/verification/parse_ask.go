@@ -19,16 +19,16 @@ import (
 	"sendcode/quota"
 )
 
-// parsedRequest is a Request after parsing, with its recipient and the rules that apply. It is not
-// changed afterwards.
+// parsedRequest is a Request after parsing, with its recipient and the rules that apply. It is
+// never changed afterwards.
 type parsedRequest struct {
-	Request                         // for a resend: completed from the verification that it names
+	Request                         // of a resend: completed from the verification that the request names
 	requestID   string              // ID of the HTTP request; empty: none
 	locale      string              // canonical
-	resendOf    storedVerification  // the verification that it names; zero: not a resend
+	resendOf    storedVerification  // the verification that the request names; zero: not a resend
 	to          recipient.Recipient // of the code
-	addressHash recipient.Hash      // hash of the address as it is spelled; plan.Recipient may stand for several spellings
-	plan        buckets.Plan        // its rules, each with its gate, limit and bucket
+	addressHash recipient.Hash      // hash of the address as spelled; plan.Recipient may stand for several spellings
+	plan        buckets.Plan        // the request's rules, each with its gate, limit and bucket
 	holder      string              // of a verification that the request opens
 	check       *humancheck.Check   // that a send may be asked for; nil: none
 	// by pass: the rules with a lower limit than the plan's, which a send without FullPass keeps as
@@ -156,8 +156,8 @@ func (s *readService) preferredLocale(r *parsedRequest) string {
 	return s.Mails.PreferredLocale(r.App, r.Languages)
 }
 
-// classOf returns the class of a request. A browser is known if it presents a token for the
-// address, or names a verification that a known browser opened.
+// classOf returns the class of a request. A browser is known if it sends a token for the address,
+// or if it names a verification that a known browser opened.
 func (s *readService) classOf(ctx context.Context, r *parsedRequest) store.Class {
 	if r.Kind == Browser && (r.resendOf.Class == store.KnownBrowser || s.isKnownBrowser(ctx, r)) {
 		return store.KnownBrowser
@@ -172,10 +172,10 @@ const (
 	KnownTokenLife = 90 * 24 * time.Hour
 )
 
-// isKnownBrowser reports whether a browser presents a token of this app and address. The token's
+// isKnownBrowser reports whether a browser sends a token of this app and address. The token's
 // verification must have been approved less than KnownTokenLife ago, and its address not erased. It
-// reads at most one verification, and none without a token that fits. If the database does not
-// answer, it returns false.
+// reads at most one verification, and none without a token of this app and address. If the database
+// does not answer, it returns false.
 func (s *readService) isKnownBrowser(ctx context.Context, r *parsedRequest) bool {
 	for _, token := range r.KnownTokens {
 		id, err := s.Vault.OpenKnownToken(token, r.App, r.to.Channel(), r.addressHash)
@@ -193,8 +193,9 @@ func (s *readService) isKnownBrowser(ctx context.Context, r *parsedRequest) bool
 	return false
 }
 
-// planFor returns the plan of a caller's request for a recipient with these hashes. For a code that
-// can be guessed it has the app's rule on failed checks, whose state codeLength needs.
+// planFor returns the plan of a caller's request for a recipient with these hashes. If the code can
+// be guessed, the plan has the app's rule on failed checks, since codeLength needs the state of
+// that rule.
 func (s *readService) planFor(set policy.Set, c Caller, class store.Class, p policy.Purpose, to recipient.Recipient,
 	h recipient.Hashes,
 ) buckets.Plan {
@@ -220,9 +221,9 @@ func (s *readService) rulesFor(set policy.Set, c Caller, class store.Class, p po
 }
 
 // newHolder returns the holder of a verification that the request opens. It is empty for a browser,
-// and random for a stranger and for a caller's code. Otherwise it is a hash of the session and, if
-// the address differs from the canonical spelling of its mailbox, of the address as typed. A later
-// request with the same holder may resend without the verification's ID.
+// and random for a stranger and for a caller's code. Otherwise it is a hash of the session. If the
+// address differs from the canonical spelling of its mailbox, the address as typed is hashed, too.
+// A later request with the same holder may resend without the verification's ID.
 func (p *parsedRequest) newHolder() string {
 	switch {
 	case p.Stranger, p.Code != "":
@@ -238,8 +239,8 @@ func (p *parsedRequest) newHolder() string {
 	return "s:" + base64.RawURLEncoding.EncodeToString(sum[:16])
 }
 
-// sendRow returns the fields of the database's row that are the same for an admitted and a refused
-// request.
+// sendRow returns the fields of the database's row that do not depend on whether the request is
+// admitted.
 func (p *parsedRequest) sendRow() store.Send {
 	return store.Send{
 		App: p.App, Channel: p.to.Channel(), Purpose: p.plan.Purpose.Name, Recipient: p.plan.Recipient,
@@ -250,7 +251,7 @@ func (p *parsedRequest) sendRow() store.Send {
 	}
 }
 
-// recordRefusal records a refusal, and counts it in the metrics. scope is the scope of the rule; it
+// recordRefusal records a refusal, and counts it in the metrics. scope is the rule's scope, which
 // decides which refusals share a row.
 func (s *sendService) recordRefusal(r *parsedRequest, outcome, rule string, scope quota.Scope, wait time.Duration) {
 	row := store.SendOrRefusal{Send: r.sendRow(), Refusal: store.Refusal{BlockedBy: rule, RetryAfter: wait, Count: 1}}

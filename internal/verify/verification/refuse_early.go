@@ -4,7 +4,7 @@ import (
 	"context"
 )
 
-// refuseBeforeGates refuses a send for which no gate is needed. It counts nothing. Errors:
+// refuseBeforeGates refuses a send if this needs no gate. It counts nothing. Errors:
 // *HoldUntilError, *admission.OverloadedError if the message would go out too late,
 // *FailedCheckLimitError, *earlyAnswer, fault.Unavailable.
 func (s *sendService) refuseBeforeGates(ctx context.Context, send claimedSend) error {
@@ -21,9 +21,9 @@ func (s *sendService) refuseBeforeGates(ctx context.Context, send claimedSend) e
 }
 
 // refuseIfLockedOutOrHeld refuses a send during a cached lockout of the recipient or a carrier's
-// hold. If a rule refuses too, the refusal shows that rule and not the lockout, so that a caller
-// over its own limits learns nothing about the recipient. A hold is shown as one of the rules.
-// Errors: *earlyAnswer, *FailedCheckLimitError; fault.Unavailable.
+// hold. If a rule also refuses, the refusal shows that rule and not the lockout. So a caller over
+// its own limits learns nothing about the recipient. A hold is shown as one of the rules. Errors:
+// *earlyAnswer, *FailedCheckLimitError; fault.Unavailable.
 func (s *sendService) refuseIfLockedOutOrHeld(ctx context.Context, r *parsedRequest) error {
 	lockout, err := s.knownLockout(ctx, r)
 	if err != nil {
@@ -45,8 +45,9 @@ func (s *sendService) refuseIfLockedOutOrHeld(ctx context.Context, r *parsedRequ
 	return nil
 }
 
-// refuseIfRefusedBefore refuses, without Redis, a send to a recipient whose rows refused one before
-// and still do; see gates.Gates.AnswerRefusedBefore. Errors: *earlyAnswer, fault.Unavailable.
+// refuseIfRefusedBefore is for a process without Redis. It refuses a send to a recipient whose rows
+// refused an earlier send and still refuse; see gates.Gates.AnswerRefusedBefore. Errors:
+// *earlyAnswer, fault.Unavailable.
 func (s *sendService) refuseIfRefusedBefore(ctx context.Context, send claimedSend) error {
 	if send.mayBeWritten { // the rows may have this send
 		return nil

@@ -9,9 +9,9 @@ import (
 )
 
 // Report records the outcome of a code that a back end checks itself: store.ReportApproved or
-// store.ReportFailed. A repetition changes nothing. A failed code may become approved; an approved
-// code stays approved. Report returns the verification afterwards. Errors: *fault.InvalidError,
-// fault.NotFound, ErrOurCode, fault.Unavailable.
+// store.ReportFailed. A repeated report changes nothing. A failed code may become approved; an
+// approved code stays approved. Report returns the verification after the report. Errors:
+// *fault.InvalidError, fault.NotFound, ErrOurCode, fault.Unavailable.
 func (s *checkService) Report(ctx context.Context, c Caller, id, outcome string) (store.Verification, error) {
 	v, err := s.lookup(ctx, c, id)
 	if err != nil {
@@ -20,9 +20,9 @@ func (s *checkService) Report(ctx context.Context, c Caller, id, outcome string)
 	return s.report(ctx, c, v.Verification, outcome)
 }
 
-// ReportByRecipient is Report for a back end that has no ID, such as one with a hook. It chooses
-// the code that was last reported with ask.IdempotencyKey, else the recipient's newest code without
-// a report, else the newest code. Errors: those of Report.
+// ReportByRecipient is Report for a back end that has no ID, such as a back end with a hook. It
+// chooses the code that was last reported with ask.IdempotencyKey; otherwise the recipient's newest
+// code without a report, otherwise the newest code. Errors: those of Report.
 func (s *checkService) ReportByRecipient(ctx context.Context, ask Request, outcome string) (store.Verification, error) {
 	r, err := s.parseRequest(ctx, ask)
 	if err != nil {
@@ -59,7 +59,7 @@ func (s *checkService) report(ctx context.Context, c Caller, v store.Verificatio
 	return v, err
 }
 
-// reportKey returns the hash of the caller's Idempotency-Key; nil: it has none.
+// reportKey returns the hash of the caller's Idempotency-Key; nil: the caller gave no key.
 func (s *checkService) reportKey(c Caller) []byte {
 	if c.IdempotencyKey == "" {
 		return nil
@@ -69,13 +69,15 @@ func (s *checkService) reportKey(c Caller) []byte {
 }
 
 // Cancel ends a pending verification: its code is never accepted or sent again. A verification that
-// has ended is not changed, so repeating is harmless. Errors: fault.NotFound, fault.Unavailable.
+// has ended is not changed, so a repeated Cancel is harmless. Errors: fault.NotFound,
+// fault.Unavailable.
 func (s *checkService) Cancel(ctx context.Context, c Caller, id string) (Answer, error) {
 	v, err := s.lookup(ctx, c, id)
 	if err != nil {
 		return Answer{}, err
 	}
-	// a code without tries left can still be canceled, and the store confirms that one is
+	// a code without attempts left can still be canceled; the store confirms that a canceled code
+	// is canceled
 	if state := v.state(); state == Pending || state == MaxAttemptsReached || state == Canceled {
 		err = cancel(ctx, s.Checks, s.Events, v.Verification)
 	}

@@ -16,14 +16,14 @@ import (
 	"sendcode/quota"
 )
 
-// write lets the database, the second gate, decide the send and write it. It is the commit point:
-// before it nothing was sent. If the process dies after it, another replica takes the send over
-// after its lease, delivers it and settles it in the limiter. Errors: *earlyAnswer,
+// write lets the database, the second gate, decide the send and write it. This is the commit point:
+// before it no message was sent. If the process dies afterwards, another replica takes the send
+// over after the lease, delivers it and settles it in the limiter. Errors: *earlyAnswer,
 // *FailedCheckLimitError, fault.Unavailable, fault.Uncertain.
 func (s *sendService) write(ctx context.Context, send countedSend) (writtenSend, error) {
 	begun, err := s.begin(ctx, send)
-	// The limiter must count the send if it has a row, and only then. If the process dies here,
-	// that is not made good.
+	// The limiter must count the send if, and only if, the send has a row. If the process dies
+	// here, the limiter is not corrected.
 	switch {
 	case errors.Is(err, fault.Uncertain), err == nil && begun.Admitted && send.taken.Alone:
 		s.Repair.SettleLater(send.id, send.plan.Buckets)
@@ -101,8 +101,8 @@ func (s *sendService) newIntent(send countedSend) (store.Intent, error) {
 	return intent, err
 }
 
-// newVerification builds the verification that Begin opens if there is none to join. Begin copies
-// what it shares with its send.
+// newVerification builds the verification that Begin opens if the send joins none. Begin copies the
+// fields that the send has, too.
 func (s *sendService) newVerification(send countedSend, id string) (store.Verification, error) {
 	nonce, replaced := make([]byte, 16), send.resendOf.IDsWithReplaced()
 	_, _ = rand.Read(nonce) // never fails
@@ -125,7 +125,7 @@ func (s *sendService) newVerification(send countedSend, id string) (store.Verifi
 }
 
 // LongCodeLength is the minimum length of a browser's new code while the app's bound on failed
-// checks is exceeded. It makes a guess a hundred times less likely to be right than with 6 digits.
+// checks is exceeded. A guess is a hundred times less likely to be right than with 6 digits.
 const LongCodeLength = 8
 
 // codeLength returns the length of a new code, in characters.
@@ -137,8 +137,9 @@ func (c countedSend) codeLength() int {
 	return length
 }
 
-// MinResendLife returns min(minResendLifeCap, life/minResendLifeDivisor). If a code has less life
-// left, a resend opens a new verification, since the old code would expire soon after it arrives.
+// Bounds of MinResendLife, which returns min(minResendLifeCap, life/minResendLifeDivisor). If a
+// code has less life left, a resend opens a new verification, since the old code would expire soon
+// after its arrival.
 const (
 	minResendLifeCap     = 120 * time.Second
 	minResendLifeDivisor = 5

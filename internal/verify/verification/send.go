@@ -13,18 +13,18 @@ import (
 	"sendcode/quota"
 )
 
-// The way of a send. Each step takes what the one before returns:
+// The way of a send. Each step takes the result of the previous step:
 //
-//	Send                  parses the request (parse_ask.go), waits for the turn of its Idempotency-Key (turns.go)
-//	  decideInTurn        decides, again if another process has the key or a token is a pass
-//	    decide            takes a slot, a place, the send's ID (idempotency.go) and its pass (human.go)
-//	      refuseBeforeGates   what refuses and counts nothing (refuse_early.go)
-//	      takeQuota           the limiter, the first gate (first_gate.go)
-//	      write               the database, the second gate (second_gate.go)
-//	  deliver             gives the send to the outbox, and answers (deliver.go)
+// 	Send                  parses the request (parse_ask.go), waits for the turn of its Idempotency-Key (turns.go)
+// 	  decideInTurn        decides, again if another process has the key or a token is a pass
+// 	    decide            takes a slot, a place, the send's ID (idempotency.go) and its pass (human.go)
+// 	      refuseBeforeGates   what refuses and counts nothing (refuse_early.go)
+// 	      takeQuota           the limiter, the first gate (first_gate.go)
+// 	      write               the database, the second gate (second_gate.go)
+// 	  deliver             gives the send to the outbox, and answers (deliver.go)
 //
-// What a function takes it gives back in a defer beside, by how the request has ended. Of a send
-// that was written the key and the pass stay taken, unless its message is kept back.
+// A function gives back what it takes by a defer, depending on how the request has ended. If the
+// send was written, the key and the pass stay taken, unless the send's message is kept back.
 
 // Send decides a request for a code. If both gates admit it, Send starts its delivery before it
 // returns. A deadline of ctx also bounds the decision. If another request with the same
@@ -59,8 +59,9 @@ func (s *sendService) Send(ctx context.Context, ask Request) (answer Answer, err
 	if err != nil {
 		return Answer{}, err
 	}
-	// From here on only the answer can be lost: the same key repeats it. If the process dies before
-	// MaySend has returned, or before its no is written, another one sends the message.
+	// From here on only the answer can be lost, and a request with the same key repeats it. If the
+	// process dies before MaySend has returned, or before its false is written, another process
+	// sends the message.
 	mayLeave := send.MaySend == nil || send.MaySend()
 	s.countAdmitted(send)
 	if !mayLeave {
@@ -70,9 +71,9 @@ func (s *sendService) Send(ctx context.Context, ask Request) (answer Answer, err
 	return s.deliver(ctx, send), nil
 }
 
-// decideInTurn decides a request that has its turn. It decides again, and holds nothing meanwhile,
-// after a request with the Idempotency-Key that another process worked on, and once the request's
-// token has proved to be a pass. Errors: those of decide.
+// decideInTurn decides a request that has its turn. It decides again in two cases: after another
+// process has worked on a request with the same Idempotency-Key, and when the request's token has
+// proved to be a pass. In between it holds no slot and no place. Errors: those of decide.
 func (s *sendService) decideInTurn(t sendTime, r *parsedRequest) (writtenSend, error) {
 	pass := r.passWithoutToken()
 	for wait := minClaimInterval; ; {
@@ -92,12 +93,12 @@ func (s *sendService) decideInTurn(t sendTime, r *parsedRequest) (writtenSend, e
 	}
 }
 
-// decide takes what a send needs, in this order, until the database has it. After an error this
-// request has written no send, unless the error is fault.Uncertain. Errors: *earlyAnswer,
-// *FailedCheckLimitError, *HoldUntilError, *admission.OverloadedError, fault.Unavailable,
-// fault.Uncertain, ErrKeyInProgress, ErrKeyReused.
+// decide acquires what a send needs, in the order of the code, until the send is in the database.
+// After an error this request has written no send, unless the error is fault.Uncertain. Errors:
+// *earlyAnswer, *FailedCheckLimitError, *HoldUntilError, *admission.OverloadedError,
+// fault.Unavailable, fault.Uncertain, ErrKeyInProgress, ErrKeyReused.
 func (s *sendService) decide(t sendTime, r *parsedRequest, pass humanPass) (written writtenSend, err error) {
-	// A slot of the recipient, so that a flood on one delays no other.
+	// A slot of the recipient, so that a flood on one recipient delays no other recipient.
 	slot, err := s.recipients.Acquire(t.client, r.plan.Buckets[quota.Recipient], r.plan.Class.IsStranger())
 	if err != nil { // none in time, or the client hung up
 		return written, fault.Unavailable
@@ -111,7 +112,8 @@ func (s *sendService) decide(t sendTime, r *parsedRequest, pass humanPass) (writ
 	}
 	defer func() { leave(!errors.Is(err, fault.Unavailable)) }()
 
-	// A repetition with the Idempotency-Key gets the same send ID. The pass is for one send only.
+	// A repeated request with the Idempotency-Key gets the same send ID. The pass is for one send
+	// only.
 	send, err := s.claimKey(t.deciding, r)
 	if err != nil {
 		return written, err
@@ -121,7 +123,7 @@ func (s *sendService) decide(t sendTime, r *parsedRequest, pass humanPass) (writ
 		return written, err
 	}
 
-	// What was refused above is not counted. After write, any replica delivers the send.
+	// A request that was refused above is not counted. After write, any replica delivers the send.
 	if err := s.refuseBeforeGates(t.deciding, send); err != nil {
 		return written, err
 	}
@@ -132,11 +134,12 @@ func (s *sendService) decide(t sendTime, r *parsedRequest, pass humanPass) (writ
 	return s.write(t.deciding, counted)
 }
 
-// claimedSend is a request with the ID of its send. Until it ends, no other request has this ID.
+// claimedSend is a request with the ID of its send. While the request lasts, no other request has
+// this ID.
 type claimedSend struct {
 	*parsedRequest
 	id           uuid.UUID
-	mayBeWritten bool // by an earlier request with the Idempotency-Key, which had this ID
+	mayBeWritten bool // by an earlier request with the same Idempotency-Key, and so the same ID
 	pass         humanPass
 	claims       [][32]byte // of its Idempotency-Key and its pass
 }
@@ -151,21 +154,21 @@ type countedSend struct {
 	askedAt time.Time      // when the gate was called
 }
 
-// writtenSend is a send that the database has: this process or another one delivers it.
+// writtenSend is a send in the database, which this process or another one delivers.
 type writtenSend struct {
 	countedSend
 	begun  store.BeginAnswer
-	states quota.Decision // of its rules, as both gates have them
+	states quota.Decision // states of the send's rules in both gates
 }
 
-// earlyAnswer ends a request with an answer before its send is written: a rule refuses it, it needs
-// a human check, or it repeats an earlier request. Inside of Send it is an error, so that each step
-// goes on or ends in one way.
+// earlyAnswer ends a request with an answer before its send is written: a rule refuses the request,
+// the request needs a human check, or it repeats an earlier request. Inside of Send it is an error,
+// so that each step continues or ends in the same way.
 type earlyAnswer struct{ Answer }
 
 func (*earlyAnswer) Error() string { return "verification: answered early" }
 
-// refuse records a refusal, counts it in the metrics, and returns its answer as an *earlyAnswer.
+// refuse records a refusal, counts it in the metrics, and returns the answer as an *earlyAnswer.
 func (s *sendService) refuse(ctx context.Context, r *parsedRequest, refusal gates.Answer, outcome string) error {
 	blocking, _ := refusal.Blocking()
 	s.alarms.countBreakerRefusal(r.App, blocking)
@@ -184,15 +187,15 @@ func (p *parsedRequest) refusedView() View {
 // sendTime bounds a send.
 type sendTime struct {
 	client context.Context // ends when the client hangs up: for what only waits
-	// ends with the decision's time. A client that hangs up does not end it: a send could be
-	// counted and never delivered
+	// ends with the time for the decision. It does not end when the client hangs up, since a send
+	// could then be counted and never delivered
 	deciding context.Context
 	answerBy time.Time // when an answer is due, unless the caller waits for the outcome
 }
 
 // decisionTimeout bounds the time until a send is decided. The key, the limiter and the database
 // have bounds of their own, but their sum is longer than a proxy waits. The rest of answerTimeout
-// is for releasing the Idempotency-Key of a request that was not decided in time, so that another
+// is for releasing the Idempotency-Key of a request that was not decided in time. Then another
 // replica can serve the request at once.
 func decisionTimeout() time.Duration { return store.CallTimeout * 6 / 5 }
 
@@ -201,8 +204,8 @@ func decisionTimeout() time.Duration { return store.CallTimeout * 6 / 5 }
 // deploy/ ask another replica.
 func answerTimeout() time.Duration { return store.CallTimeout * 3 / 2 }
 
-// newSendTime returns the bounds of a send that begins now. A deadline of the client bounds the
-// decision, too.
+// newSendTime returns the bounds of a send that begins now. If client has a deadline, that bounds
+// the decision, too.
 func newSendTime(client context.Context) (sendTime, context.CancelFunc) {
 	now := time.Now()
 	decideBy, answerBy := now.Add(decisionTimeout()), now.Add(answerTimeout())

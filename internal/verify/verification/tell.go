@@ -16,8 +16,8 @@ import (
 // The waits in an answer: peek and statesOfRefusal ask the gates, and redact removes states that
 // the caller must not know. docs/ARCHITECTURE.md has the table of what changes a wait.
 
-// peek returns the states of a plan's rules now, with a carrier's hold as one of them (promise 3).
-// Error: fault.Unavailable.
+// peek returns the present states of a plan's rules, with a carrier's hold as one of them (promise
+// 3). Error: fault.Unavailable.
 func (s *readService) peek(ctx context.Context, plan buckets.Plan) (gates.Answer, error) {
 	current, err := s.Gates.Peek(ctx, plan)
 	if err != nil {
@@ -30,9 +30,9 @@ func (s *readService) peek(ctx context.Context, plan buckets.Plan) (gates.Answer
 	return current, err
 }
 
-// carrierHold returns the hold on a text message's recipient, as the database has it. Until the
+// carrierHold reads the carrier's hold on a text message's recipient from the database. Until the
 // hold ends, the carrier would refuse messages to the recipient. The hold is returned as the state
-// of a rule named CarrierRuleName, used up until then. False: there is no hold.
+// of a rule named CarrierRuleName that is used up until then. False: there is no hold.
 func (s *readService) carrierHold(ctx context.Context, plan buckets.Plan) (quota.State, bool, error) {
 	if plan.Channel != recipient.SMS || s.Texts == nil {
 		return quota.State{}, false, nil
@@ -47,9 +47,9 @@ func (s *readService) carrierHold(ctx context.Context, plan buckets.Plan) (quota
 
 // statesOfRefusal returns the answer to a refusal by the limiter or this process (promise 3); see
 // gates.Gates.AnswerRefusal. If a browser is shown a rule with another scope than recipient,
-// failures or backoff, it is shown nothing of the recipient's rules. Then the database is asked
-// only if the browser has a verification, and need not answer. Error: fault.Unavailable if the
-// database does not answer, since only both gates know how long to wait.
+// failures or backoff, it is shown nothing of the recipient's rules. Then the database is read only
+// if the browser has a verification, and need not answer. Error: fault.Unavailable if the database
+// does not answer, since the wait depends on both gates.
 func (s *sendService) statesOfRefusal(ctx context.Context, r *parsedRequest, refused quota.Decision, askedAt time.Time) (
 	gates.Answer, error,
 ) {
@@ -76,9 +76,10 @@ const MinRoundedWindow = time.Hour
 // roundingStep is the unit to which roundedWait rounds an instant up.
 const roundingStep = gates.HistoryMargin
 
-// roundedWait returns the wait at an instant until the end of a rule's refusal that a browser is
-// told (promise 3); ends is the actual end. If the rule's window is an hour or longer, ends is
-// rounded up to a multiple of 5 minutes in UTC. No rounding makes the wait longer than the window.
+// roundedWait returns the wait that a browser is told at an instant, until the end of a rule's
+// refusal (promise 3); ends is the actual end. If the rule's window is an hour or longer, ends is
+// rounded up to a multiple of 5 minutes in UTC. The rounding never makes the wait longer than the
+// window.
 func roundedWait(r quota.Rule, ends, at time.Time) time.Duration {
 	wait := ends.Sub(at)
 	if before := ends.Truncate(roundingStep); r.Window >= MinRoundedWindow && before.Before(ends) {
@@ -89,14 +90,15 @@ func roundedWait(r quota.Rule, ends, at time.Time) time.Duration {
 
 // sendHistory has counted sends to a recipient, oldest first.
 type sendHistory struct {
-	Own []quota.Event // of the verification that a browser names or has just opened, and of those that it replaces
+	Own []quota.Event // sends of the verification that a browser names or has just opened, and of those that it replaces
 	All []quota.Event // by all callers, for at least 5 minutes longer than the longest window; empty after an admission
 }
 
 // redact returns what the caller may see of the states of a plan's rules (promise 3: browsers are
-// told less). state is the state of the verification that the caller names or has just opened, own
-// has its ID and the IDs of those that it replaces; both are empty if there is none. If the
-// database does not answer, a browser sees as much as a browser that names no verification.
+// told less). state is the state of the verification that the caller names or has just opened. own
+// has the ID of that verification and the IDs of those that it replaces. Both are empty if there is
+// none. If the database does not answer, a browser sees as much as a browser that names no
+// verification.
 //
 // A secret key sees every public rule exactly. A browser sees a rule as sendHistory.visibleState
 // returns it. While its verification is pending, it sees all rules, but the rule on spellings only
@@ -139,10 +141,10 @@ func (s *readService) redact(ctx context.Context, plan buckets.Plan, states gate
 	return d
 }
 
-// visibleState returns the state of a rule that a browser is told in place of the actual one. It
+// visibleState returns the state of a rule that a browser is told instead of the actual state. It
 // follows from the browser's own sends, unless others' events make the browser wait longer. Then
-// the rule is shown as used up until the actual instant, rounded up if the rule's window is an hour
-// or longer. A later answer gives the same rounded instant, even after the actual one has passed.
+// the rule is shown as used up until the actual end, rounded up if the rule's window is an hour or
+// longer. A later answer gives the same rounded end, even after the actual one has passed.
 func (s sendHistory) visibleState(actual quota.State, at time.Time) quota.State {
 	own := s.Own
 	if actual.Name == CarrierRuleName || !actual.Scope.Counted() {
@@ -164,7 +166,7 @@ func (s sendHistory) visibleState(actual quota.State, at time.Time) quota.State 
 }
 
 // tooManyChecksError returns the error for a caller that must wait (promise 3) because bound allows
-// no more failed checks. wait was measured at the instant at. Callers without a secret key are told
+// no more failed checks. wait was measured at the instant at. A caller without a secret key is told
 // a rounded wait (roundedWait).
 func tooManyChecksError(c Caller, bound quota.Rule, wait time.Duration, at time.Time) *FailedCheckLimitError {
 	if c.Kind != BackEnd {
@@ -174,8 +176,8 @@ func tooManyChecksError(c Caller, bound quota.Rule, wait time.Duration, at time.
 }
 
 // refusedByOthersUntil returns the end of the last refusal by a rule on the recipient that others'
-// sends had used up. It is zero if there was none, if a later send shows that the refusal had
-// ended, or if the rule's waits are not rounded.
+// sends had used up. It is zero if there was no such refusal, if a later send shows that the
+// refusal had ended, or if the rule's waits are not rounded.
 func (s sendHistory) refusedByOthersUntil(r quota.Rule) (ends time.Time) {
 	if r.Name == CarrierRuleName || r.Scope != quota.Recipient || r.Calendar() || r.Window < MinRoundedWindow ||
 		len(s.All) < r.Limit {
@@ -189,10 +191,10 @@ func (s sendHistory) refusedByOthersUntil(r quota.Rule) (ends time.Time) {
 	return time.Time{}
 }
 
-// visibleRefusal returns the one rule of a refusal that a browser sees. It is the rule of a wider
-// scope that blocks longest or, if none of a wider scope blocks, the rule on the recipient that
-// blocks longest. So a client over its own limits gets the same answer for every recipient. False:
-// no rule blocks.
+// visibleRefusal returns the one rule of a refusal that a browser sees. That is the rule of a wider
+// scope that blocks longest. If no wider rule blocks, it is the rule on the recipient that blocks
+// longest. So a client over its own limits gets the same answer for every recipient. False: no rule
+// blocks.
 func visibleRefusal(d quota.Decision) (quota.State, bool) {
 	wide := d
 	wide.Rules = slices.DeleteFunc(slices.Clone(d.Rules), func(s quota.State) bool { return !policy.IsWiderScope(s.Scope) })

@@ -5,10 +5,11 @@ import (
 	"time"
 )
 
-// A repetition waits for the answer of the first request with its key, within its own deadline. In
-// the process of that request it waits in keyTurns: without a slot, a place in the admission or a
-// statement. In another process the first repetition claims again and again, and all others wait
-// for it. Beyond these bounds a repetition gets ErrKeyInProgress at once.
+// A repeated request waits for the answer of the first request with its key, within its own
+// deadline. If both are in one process, it waits in keyTurns, without a slot, a place in the
+// admission or a statement. In another process, the first repeated request tries to claim the key
+// again and again, and all others wait for it. Beyond these bounds a repeated request gets
+// ErrKeyInProgress at once.
 const (
 	maxWaitingPerKey = 32   // requests of this process that wait for one key
 	maxWaiting       = 1024 // for all keys
@@ -23,11 +24,11 @@ type keyTurns struct {
 	waiting int
 }
 
-// turnName has the hashes of a key and of a request's content, so that a request with the same key
-// and other content delays no repetition.
+// turnName has the hashes of a key and of a request's content. So a request with the same key but
+// other content delays no repeated request.
 type turnName struct{ key, fingerprint [32]byte }
 
-// keyTurn is the turn of one request; nil: it needs none.
+// keyTurn is the turn of one request; nil: the request needs no turn.
 type keyTurn struct {
 	turns    *keyTurns
 	name     turnName
@@ -37,10 +38,10 @@ type keyTurn struct {
 	admitted bool // set before ended is closed
 }
 
-// takeTurn waits for the turn of the request's Idempotency-Key in this process. If a request that
-// had the turn was admitted, it returns nil: a repetition needs none. The caller must end the turn.
-// Error: ErrKeyInProgress after the end of the client or of the decision's time, or if too many
-// requests wait.
+// takeTurn waits for the turn of the request's Idempotency-Key in this process. If the request that
+// had the turn was admitted, it returns nil, since a repeated request needs no turn then. The
+// caller must end the turn. Error: ErrKeyInProgress after the end of the client or of the
+// decision's time, or if too many requests wait.
 func (s *sendService) takeTurn(t sendTime, r *parsedRequest) (*keyTurn, error) {
 	if r.IdempotencyKey == "" {
 		return nil, nil
@@ -60,8 +61,8 @@ func (s *sendService) takeTurn(t sendTime, r *parsedRequest) (*keyTurn, error) {
 	}
 }
 
-// takeOrJoin takes the turn of a name or, if another request has it, joins those that wait for that
-// one. Both are nil if too many wait.
+// takeOrJoin takes the turn of a name (own). If another request has the turn (before), it joins the
+// requests that wait for that one. If too many requests wait, both are nil.
 func (k *keyTurns) takeOrJoin(name turnName) (own, before *keyTurn) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -90,8 +91,8 @@ func (k *keyTurns) waitFor(t sendTime, turn *keyTurn) bool {
 	return ended
 }
 
-// end ends the turn: those that wait go on, without a turn of their own if the request was
-// admitted. Only the first call counts.
+// end ends the turn, and the waiting requests continue. If the request was admitted, they continue
+// without a turn of their own. Only the first call counts.
 func (k *keyTurn) end(admitted bool) {
 	if k == nil {
 		return

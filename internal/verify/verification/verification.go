@@ -81,18 +81,18 @@ type readStore interface {
 
 // Outbox delivers sends. Implementation: *outbox.Outbox.
 type Outbox interface {
-	// Deliver starts a send and waits for its outcome, at most for wait. It returns the send with
+	// Deliver starts a send and waits for its outcome, until wait is over. It returns the send with
 	// its outcome, or as Queued.
 	Deliver(ctx context.Context, w store.Work, wait time.Duration) store.Send
 	// ExpectedWait returns how long a new message of an app would wait until it goes out. stalled:
-	// none goes out, and the wait is as long as that has lasted.
+	// no message goes out, and the wait is the time for which that has lasted.
 	ExpectedWait(q store.Queue, app, network string) (wait time.Duration, stalled bool)
 }
 
 // Repair corrects the limiter. Implementation: *repair.Repair.
 type Repair interface {
-	// SettleLater makes the limiter agree, in the background, with the row of a send, or refunds
-	// the send if it has none.
+	// SettleLater makes the limiter agree with the row of a send, in the background. If the send
+	// has no row, it refunds the send.
 	SettleLater(send uuid.UUID, buckets map[quota.Scope]string)
 }
 
@@ -109,8 +109,8 @@ type ProofSigner interface {
 
 // Observer counts what happened, for metrics. Implementations must not block.
 type Observer interface {
-	// outcome: admitted, refused, unavailable; with Redis also refused_by_database (Redis had
-	// admitted it) and, while Redis is away, admitted_by_database_alone and
+	// outcome: admitted, refused, unavailable; with Redis also refused_by_database (after Redis had
+	// admitted the send) and, while Redis is away, admitted_by_database_alone and
 	// refused_by_database_alone
 	Decided(channel recipient.Channel, app, outcome, rule string)
 	RuleWouldRefuse(channel recipient.Channel, app, rule string) // an observing rule would have refused a send
@@ -161,7 +161,7 @@ const MaxAttempts = 5
 
 // ReadDependencies are the services that all use cases use.
 type ReadDependencies struct {
-	webhook.Events // and with them the policies, the keys and the clock
+	webhook.Events // has the policies, the keys and the clock, too
 	Rows           readStore
 	Gates          *gates.Gates
 	Refusals       *refusals.Batch
@@ -195,7 +195,8 @@ type Service struct {
 	*alarms
 }
 
-// readService reads requests, rows and the states of rules, and says what a caller may see of them.
+// readService reads requests, rows and the states of rules, and decides what a caller may see of
+// them.
 type readService struct {
 	ReadDependencies
 	human atomic.Pointer[map[string]humancheck.Check]
@@ -213,7 +214,8 @@ type sendService struct {
 	late       lateRefusals
 }
 
-// checkService checks codes, and ends those that are canceled or checked elsewhere.
+// checkService checks codes, records reports on codes that callers check, and cancels
+// verifications.
 type checkService struct {
 	*readService
 	CheckDependencies
@@ -239,7 +241,7 @@ func New(r ReadDependencies, s SendDependencies, c CheckDependencies, humans map
 	return &Service{read, send, check, alarms}
 }
 
-// CallerKind says how a caller is authenticated, and so what it may see.
+// CallerKind says how a caller is authenticated, and therefore what it may see.
 type CallerKind int
 
 // The kinds of callers.
@@ -254,9 +256,9 @@ type Caller struct {
 	Kind CallerKind
 	IP   netip.Addr // of the end user's client, which a back end may name; invalid: not known
 
-	Page *PageOffer // the offer of our own page, which may only ask for and see that; nil: another caller
+	Page *PageOffer // the offer of our own page; the caller may request and see only that; nil: another caller
 
-	Stranger bool // a back end acts for a person that it does not know: the request has the class UnknownBrowser
+	Stranger bool // a back end requests a code for a person that it does not know: the request has the class UnknownBrowser
 
 	// IdempotencyKey is the Idempotency-Key of a send or a check: requests of one caller with the
 	// same key are one request. A send's is kept for IdempotencyKeyLife, a check's until the next
@@ -264,7 +266,7 @@ type Caller struct {
 	IdempotencyKey string
 }
 
-// PageOffer is what an app's page offers. The methods allow everything if it is nil.
+// PageOffer is what an app's page offers. The methods of a nil PageOffer allow everything.
 type PageOffer struct {
 	Channels []recipient.Channel // empty: all
 	Purposes []string
@@ -304,7 +306,7 @@ func (c Caller) classWithoutTokens() store.Class {
 	return store.UnknownBrowser
 }
 
-// newID makes a UUID version 7. IDs sort by time. The 16 bytes of a send's ID are also its ID in
+// newID makes a UUID version 7, so IDs sort by time. The 16 bytes of a send's ID are also its ID in
 // the limiter.
 func (s *readService) newID() (uuid.UUID, error) { return s.IDs.New(s.Now()) }
 
@@ -312,8 +314,8 @@ func (s *readService) newID() (uuid.UUID, error) { return s.IDs.New(s.Now()) }
 var (
 	// ErrKeyInProgress: another request with the same idempotency key is being worked on.
 	ErrKeyInProgress = errors.New("verification: the same request is being worked on")
-	// ErrCallerCode: the caller made the verification's code, so it can be neither checked nor sent
-	// again here.
+	// ErrCallerCode: the caller made the verification's code, so the service can neither check it
+	// nor send it again.
 	ErrCallerCode = errors.New("verification: the code is the caller's")
 	// ErrOurCode: this service checks the code, so a caller cannot report its outcome.
 	ErrOurCode = errors.New("verification: the code is ours")
@@ -323,7 +325,7 @@ var (
 	// ErrKeyReused: the idempotency key was used with another request.
 	ErrKeyReused = errors.New("verification: the key belongs to another request")
 	// ErrKeyOfOtherCode: the check has the idempotency key of the last counted check, but another
-	// code or kind of caller. It is not counted.
+	// code or another kind of caller. The check is not counted.
 	ErrKeyOfOtherCode = errors.New("verification: the key belongs to another code")
 )
 
@@ -331,7 +333,7 @@ var (
 // compared, sent or counted.
 type FailedCheckLimitError struct {
 	RetryAfter time.Duration // positive
-	Send       bool          // a send was refused, since its code could not be checked
+	Send       bool          // a send was refused because its code could not be checked
 }
 
 func (e *FailedCheckLimitError) Error() string { return "verification: too many failed checks" }
@@ -345,5 +347,5 @@ type HoldUntilError struct {
 
 func (e *HoldUntilError) Error() string { return "verification: sends are held" }
 
-// Is reports whether target is fault.Unavailable. errors.Is calls it.
+// Is makes errors.Is treat the error as fault.Unavailable.
 func (e *HoldUntilError) Is(target error) bool { return target == fault.Unavailable }

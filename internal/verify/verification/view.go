@@ -20,14 +20,14 @@ import (
 // false, and View has only the recipient, the channel and the purpose.
 type Answer struct {
 	Admitted bool
-	Replayed bool // an earlier request with the same key was admitted; this one did nothing
+	Replayed bool // an earlier request with the same key was admitted, so this request did nothing
 	View     View
 	Quota    quota.Decision
 	// AsksNext: the next send would be asked for a human check.
 	AsksNext bool
-	// HumanCheck is what a refused request is asked for; nil: a pass would not admit it. Quota then
-	// has the rules in the way of a request without a pass. CheckFailed says why the request's
-	// token was no pass; empty: it had none.
+	// HumanCheck is the check that a refused request needs; nil: a pass would not admit the
+	// request. Quota then has the rules that refuse a request without a pass. CheckFailed says why
+	// the request's token was no pass; empty: the request had no token.
 	HumanCheck  *humancheck.Offer
 	CheckFailed humancheck.Reason
 }
@@ -47,8 +47,8 @@ type View struct {
 	AttemptsRemaining int
 	Send              SendView
 	Now               time.Time // on the database's clock
-	// hash of the address as spelled, the same as sub in a proof; the API shows it to secret keys
-	// alone; empty if the address was erased or cannot be decrypted
+	// hash of the address as spelled, the same as sub in a proof; the API shows it only to secret
+	// keys; empty if the address was erased or cannot be decrypted
 	RecipientHash string
 	Details       string      // what the code confirms; the API shows it to secret keys alone
 	Test          bool        // a test recipient: nothing is sent, and its code is configured
@@ -59,11 +59,11 @@ type View struct {
 type SendView struct {
 	ID     string
 	Number int
-	// Undelivered also for a mail that bounced for good; its row has Sent or Unknown
+	// Undelivered also for a mail that bounced for good; the row of such a mail has Sent or Unknown
 	Status     store.Status
 	Final      bool   // the status does not change any more
 	Reason     string // with Failed and Unknown; for secret keys and the administrator
-	Counts     bool   // it holds its place in the recipient's quota
+	Counts     bool   // the send holds its place in the recipient's quota
 	At         time.Time
 	FinishedAt time.Time // zero while in flight
 }
@@ -93,7 +93,7 @@ func (s *readService) view(v store.Verification, send store.Send, now time.Time,
 	}
 }
 
-// storedVerification is a verification as the database has it.
+// storedVerification is a verification as read from the database.
 type storedVerification struct {
 	store.Verification
 	readAt time.Time // on the database's clock
@@ -114,8 +114,8 @@ func (s *readService) lookup(ctx context.Context, c Caller, id string) (storedVe
 	return storedVerification{v, now}, nil
 }
 
-// mayRead reports whether v is of the caller's app and, for a browser, was not opened by a back
-// end. Our page reads what it offers.
+// mayRead reports whether the caller may read v. v must belong to the caller's app and, for a
+// browser, must not be opened by a back end. Our page may read what it offers.
 func (c Caller) mayRead(v store.Verification) bool {
 	return v.App == c.App && (c.Kind == BackEnd || v.Holder == "") && c.Page.HasChannel(v.Channel) && c.Page.HasPurpose(v.Purpose)
 }
@@ -149,8 +149,8 @@ func (s *readService) Get(ctx context.Context, c Caller, id string) (Answer, err
 	return Answer{View: view, Quota: visible, AsksNext: s.asksNext(plan, current.Decision)}, nil
 }
 
-// recipientGroups returns the groups that the rules count a verification's recipient in; zero if no
-// rule needs them, or if the recipient cannot be decrypted.
+// recipientGroups returns the groups of a verification's recipient that the rules count. It is zero
+// if no rule needs a group, or if the recipient cannot be decrypted.
 func (s *readService) recipientGroups(rules []quota.Rule, v store.Verification) buckets.RecipientGroups {
 	if !slices.ContainsFunc(rules, func(r quota.Rule) bool {
 		return r.Scope == quota.Country || r.Scope == quota.Prefix || r.Scope == policy.SpellingsScope
@@ -185,14 +185,15 @@ func (s *readService) Quota(ctx context.Context, c Caller, channel, to, purpose 
 	view := View{Channel: r.Channel(), To: r.Masked(), Purpose: p.Name}
 	asks := false
 	if check := s.humanCheckOf(plan); check != nil && !set.TestRecipients.Has(hashes.Address, s.Now()) {
-		// without ctx's end, since others get what it reads, too
+		// without the end of ctx, since other callers get the result of the read, too
 		asks = s.asksNext(plan, current.Decision) || s.isAlwaysAsked(context.WithoutCancel(ctx), *check, plan, r, true)
 	}
 	return Answer{Quota: s.redact(ctx, plan, current, c, "", nil), View: view, AsksNext: asks}, nil
 }
 
-// NeverTogether reports whether some rule has too few places for a send to each of these recipients
-// at once, because they share one of its buckets; false for an invalid request, which Send refuses.
+// NeverTogether reports whether a rule has too few places for a send to each of these recipients at
+// once, because they share one of the rule's buckets. It returns false for an invalid request,
+// which Send refuses.
 func (s *readService) NeverTogether(c Caller, channel, purpose string, to ...string) bool {
 	set := s.Policy.Get()
 	p, err := FindPurpose(set, purpose)
@@ -220,7 +221,7 @@ func (s *readService) NeverTogether(c Caller, channel, purpose string, to ...str
 
 // RecipientQuota is Quota for administrators, by the recipient's hash, with the limits of a class.
 // It also returns the rules that quota.Decision.Public removes. It returns no rules on networks,
-// countries, prefixes and spellings, which do not follow from the hash. Errors:
+// countries, prefixes and spellings, whose subjects cannot be computed from the hash. Errors:
 // *fault.InvalidError, fault.Unavailable.
 func (s *readService) RecipientQuota(
 	ctx context.Context, app string, ch recipient.Channel, purpose string, h recipient.Hash,
@@ -238,8 +239,8 @@ func (s *readService) RecipientQuota(
 	return current.Decision, err
 }
 
-// ValidateRecipient returns an *fault.InvalidError if codes cannot be sent to a recipient: it is
-// invalid, or its country or kind is not served.
+// ValidateRecipient returns a *fault.InvalidError if codes cannot be sent to a recipient, because
+// the recipient is invalid, or because its country or kind is not served.
 func (s *readService) ValidateRecipient(channel, to string) error {
 	r, err := s.parseRecipient(channel, to, "")
 	if err != nil {
@@ -252,7 +253,7 @@ func (s *readService) ValidateRecipient(channel, to string) error {
 }
 
 // AlternativeChannel returns the channel to offer if a message failed or was not delivered: email
-// for a text message, else "".
+// for a text message, otherwise "".
 func AlternativeChannel(ch recipient.Channel, s store.Status) recipient.Channel {
 	if ch == recipient.SMS && (s == store.Failed || s == store.Undelivered) {
 		return recipient.Email

@@ -27,8 +27,8 @@ func (r *Rig) Check(id, code string) verification.CheckResult {
 	return c
 }
 
-// WantChecked fails the test unless a check's result has this state and validity, as "approved
-// true".
+// WantChecked fails the test unless the result of a check has this state and validity, such as
+// "approved true".
 func (r *Rig) WantChecked(what string, c verification.CheckResult, want string) {
 	r.Helper()
 	r.Want(what, Line(c.State, c.Valid), want)

@@ -13,7 +13,7 @@ import (
 	"sendcode/internal/deliver/sms"
 )
 
-// MailServer gives its answers in turn, then accepts.
+// MailServer gives its answers in turn. After the last one it accepts every mail.
 type MailServer struct {
 	Each    time.Duration // that a mail takes
 	mu      sync.Mutex
@@ -61,14 +61,14 @@ func (ms *MailServer) Answer(answers ...func(context.Context) error) {
 	ms.answers = append(ms.answers, answers...)
 }
 
-// Accept forgets the answers that are left, so that the server accepts from now on.
+// Accept forgets the remaining answers, so that the server accepts from now on.
 func (ms *MailServer) Accept() {
 	ms.mu.Lock()
 	defer ms.mu.Unlock()
 	ms.answers = nil
 }
 
-// Attempts returns the mails of all attempts, also of refused ones.
+// Attempts returns the mails of all attempts, including refused ones.
 func (ms *MailServer) Attempts() []delivery.Mail {
 	ms.mu.Lock()
 	defer ms.mu.Unlock()
@@ -87,7 +87,8 @@ func FailWith(class delivery.ErrorClass, stage string, code int, enhanced string
 	}
 }
 
-// Hang answers only once release is closed, as if the process had died; then it accepts.
+// Hang returns an answer that comes only after release is closed, as if the process had died; then
+// it accepts.
 func Hang(release <-chan struct{}) func(context.Context) error {
 	return func(context.Context) error { <-release; return nil }
 }

@@ -44,7 +44,7 @@ func (li *Limiter) Around(f Around) {
 	li.around.Store(&f)
 }
 
-// Unreachable makes these calls fail, or all if none is named.
+// Unreachable makes these calls fail; if none is named, all calls.
 func Unreachable(calls ...string) Around {
 	return func(_ context.Context, call string, do func() error) error {
 		if len(calls) > 0 && !slices.Contains(calls, call) {
@@ -80,10 +80,10 @@ func (li *Limiter) call(ctx context.Context, name string, do func(gates.Limiter)
 	return (*li.around.Load())(ctx, name, func() error { return do(limiter) })
 }
 
-// calls is a limiter that hands each call over with its name.
+// calls is a limiter that passes each call to a function, with the call's name.
 type calls func(ctx context.Context, name string, do func(gates.Limiter) error) error
 
-// Take implements gates.Limiter. It does not read d after an error, since the call may still run.
+// Take implements gates.Limiter. After an error it does not read d, since the call may still run.
 func (c calls) Take(ctx context.Context, r quota.Request) (quota.Decision, error) {
 	var d quota.Decision
 	if err := c(ctx, "Take", func(l gates.Limiter) (err error) { d, err = l.Take(ctx, r); return err }); err != nil {

@@ -1,7 +1,7 @@
 // Package verificationtest runs the core of the service in tests that need no server. Only New
 // makes the core. A Rig has a database and a limiter in memory, in a bubble with its own clock.
-// Pagetest and simulate give New their own parts, since they decide when each message ends, or what
-// goes wrong. Apptest runs the whole service on real servers.
+// Packages pagetest and simulate pass their own parts to New, since they decide when each message
+// ends, or what goes wrong. Package apptest runs the whole service on real servers.
 package verificationtest
 
 import (
@@ -45,8 +45,8 @@ type Settings struct {
 	Humans   map[string]humancheck.Check
 }
 
-// templatesOnce parses the templates of the service once for all tests: it takes longer than most
-// of them.
+// templatesOnce parses the templates of the service once for all tests, since parsing takes longer
+// than most tests.
 var templatesOnce = sync.OnceValues(func() (*message.MailRenderer, *message.TextRenderer) {
 	mails, err := message.NewMailRenderer(templates.FS)
 	texts, errTexts := message.NewTextRenderer(message.TextLimits{Segments: 1, Measure: sms.Segments}, templates.FS)
@@ -65,8 +65,8 @@ var builtIn = sync.OnceValue(func() config.Config {
 	return c
 })
 
-// BuiltIn returns the policies of a service without settings, without the rules of these names.
-// Every set of a test begins with it, so that a new built-in rule or bound meets all tests.
+// BuiltIn returns the policies of a service without settings, but without the rules of these names.
+// Every set of a test begins with it, so that a new built-in rule or bound affects all tests.
 func BuiltIn(without ...string) policy.Set {
 	set := builtIn().PolicySet(time.Now())
 	named := func(r quota.Rule) bool { return slices.Contains(without, r.Name) }
@@ -85,17 +85,17 @@ func BuiltIn(without ...string) policy.Set {
 // DefaultRules is the default policy without the rule on failures.
 func DefaultRules() []quota.Rule { return BuiltIn("failures").Purposes["default"].Policy.Rules }
 
-// Process is a core with its use cases at hand.
+// Process is a core with its use cases.
 type Process struct {
 	*core.Core
 	*verification.Service
 	logger *slog.Logger
 }
 
-// New makes a process over a database. Other parts that are missing are the service's own
-// templates, time.Now, a limiter in memory, a mail server that accepts everything, an Observer that
-// only counts and a Logger that discards; without a Carrier there are no text messages. Nothing
-// runs in the background until Run.
+// New makes a process over a database. If parts are missing, it uses the service's own templates,
+// time.Now, a limiter in memory, a mail server that accepts everything, an Observer that only
+// counts, and a Logger that discards. Without a Carrier there are no text messages. Nothing runs in
+// the background until Run.
 func New(s Settings, p core.Dependencies) *Process {
 	p.Mails, p.Texts = templatesOnce()
 	if p.Observer == nil {
@@ -123,7 +123,7 @@ func New(s Settings, p core.Dependencies) *Process {
 	return &Process{Core: c, Service: c.Codes, logger: p.Logger}
 }
 
-// Start makes a process over a database of its own, and runs it until the test ends.
+// Start makes a process over its own database, and runs the process until the test ends.
 func Start(t testing.TB, s Settings) *Process {
 	t.Helper()
 	p := New(s, core.Dependencies{DB: sqlitetest.Open(t, time.Now)})
@@ -131,7 +131,7 @@ func Start(t testing.TB, s Settings) *Process {
 	return p
 }
 
-// Background runs the process until stop is called, which waits for its end.
+// Background runs the process until stop is called. stop waits for the process's end.
 func (p *Process) Background() (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	stopped := make(chan struct{})
@@ -139,14 +139,15 @@ func (p *Process) Background() (stop func()) {
 	return func() { cancel(); <-stopped }
 }
 
-// NewAPI makes the HTTP API of the process, for callers with these keys. s has the use cases,
-// perhaps behind something that a test puts in front; Limits and Proofs are the process's.
+// NewAPI makes the HTTP API of the process, for callers with these keys. s has the use cases, which
+// a test may have wrapped; Limits and Proofs are the process's.
 func (p *Process) NewAPI(s api.Services, keys api.Keys) *api.API {
 	s.Limits, s.Proofs = p.Limits, p.Proofs
 	return api.New(s, keys)
 }
 
-// Routes are the HTTP API of the process, for callers with these keys. s has Requests, or nothing.
+// Routes returns the HTTP API of the process, for callers with these keys. s has Requests, or
+// nothing.
 func (p *Process) Routes(keys api.Keys, s api.Services) *echo.Echo {
 	s.Codes = p.Service
 	e := server.New(server.Config{Logger: p.logger})

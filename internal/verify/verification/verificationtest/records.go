@@ -53,8 +53,8 @@ func (r *Rig) RowsOf(address string) []store.SendOrRefusal {
 	return rows
 }
 
-// RowBlockedBy is the row of a recipient's refusals by a rule or reason. It fails the test unless
-// there is one.
+// RowBlockedBy returns the row of a recipient's refusals by a rule or reason. It fails the test
+// unless there is exactly one.
 func (r *Rig) RowBlockedBy(rule, channel, to string) store.SendOrRefusal {
 	r.Helper()
 	h, err := r.Svc.Administration.HashRecipient(channel, to)
@@ -81,7 +81,7 @@ func (r *Rig) WantObserved(want ...[]string) {
 	r.Want("observed", got, want)
 }
 
-// Verification is a verification as the database has it.
+// Verification returns a verification as it is in the database.
 func (r *Rig) Verification(id string) store.Verification {
 	r.Helper()
 	v, _, _, err := r.Store.Verification(r.Context(), id)
@@ -89,7 +89,7 @@ func (r *Rig) Verification(id string) store.Verification {
 	return v
 }
 
-// Status is the status of a verification's newest send, with its reason.
+// Status returns the status of a verification's newest send, with its reason.
 func (r *Rig) Status(a verification.Answer) string {
 	r.Helper()
 	s := r.Get(a.View.ID).Send
@@ -103,14 +103,14 @@ func (r *Rig) WantStatus(a verification.Answer, want string) {
 	r.Want("the send", r.Status(a), want)
 }
 
-// WantMails fails the test unless there were so many attempts.
+// WantMails fails the test unless there were exactly want attempts.
 func (r *Rig) WantMails(want int) {
 	r.Helper()
 	r.Want("mails", len(r.MailServer.Attempts()), want)
 }
 
-// WantEvents fails the test unless the app's events are these, as "type reason", the oldest first;
-// those of test recipients are marked.
+// WantEvents fails the test unless the app's events equal want, each as "type reason", the oldest
+// first. Events of test recipients are marked.
 func (r *Rig) WantEvents(want ...string) {
 	r.Helper()
 	events, err := r.Store.AppEvents(r.Context(), store.AppEventFilter{Limit: 200})
@@ -140,8 +140,7 @@ func (r *Rig) Ingest(want feedback.IngestResult, e feedback.Event) {
 // MaxFailures is the limit of BoundFailures in a day.
 const MaxFailures = 20
 
-// BoundFailures has room for sends, bounds failures, and gives the purpose login a policy of its
-// own.
+// BoundFailures leaves room for sends, bounds failures, and gives the purpose login its own policy.
 func BoundFailures(s *Settings) {
 	for name, p := range s.Purposes {
 		p.Policy = quota.Policy{Name: name, Rules: []quota.Rule{
@@ -170,7 +169,7 @@ func SuppressBounces(s *Settings) {
 	s.Apps["default"] = policy.App{}
 }
 
-// SendFails sends, and fails the test unless the send failed for this reason and cost no place.
+// SendFails sends, and fails the test unless the send failed for this reason and was refunded.
 func (r *Rig) SendFails(to, reason string) verification.Answer {
 	r.Helper()
 	a := r.SendTo(to, Waiting(time.Second))
@@ -225,8 +224,8 @@ func (r *Rig) Actions() string {
 	return strings.Join(out, "; ")
 }
 
-// WantActions fails the test unless the actions of administrators are these, without their
-// recipient, Ana or an erased one.
+// WantActions fails the test unless the actions of administrators equal want. Recipients are left
+// out, except Ana and an erased one.
 func (r *Rig) WantActions(want string) {
 	r.Helper()
 	r.Want("actions", strings.NewReplacer(" "+AnaMasked, "", " "+store.ErasedMask, "").Replace(r.Actions()), want)

@@ -10,8 +10,8 @@ import (
 )
 
 // FakeRedis is a limiter that can be flushed, can fail over to a replica that lacks the newest
-// writes, and has a clock that can be set. It stands for a Redis server, where quota.Memory stands
-// for the script.
+// writes, and has a clock that can be set. It replaces a Redis server, as quota.Memory replaces the
+// script.
 type FakeRedis struct {
 	calls
 
@@ -51,8 +51,8 @@ func (f *FakeRedis) Flush() {
 	f.memory, f.writes = quota.NewMemory(f.now), nil
 }
 
-// FailOver loses the newest writes, and returns how many, and whether one of them gave places back:
-// these places may then stay taken for a window.
+// FailOver loses the newest writes. It returns how many, and whether one of them gave places back:
+// such places may then stay taken for a window.
 func (f *FakeRedis) FailOver(lost int) (n int, gave bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

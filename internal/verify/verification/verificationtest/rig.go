@@ -45,8 +45,8 @@ func KeyRing(t testing.TB, entries string) *keys.Ring {
 	return ring
 }
 
-// Rig is a service over a database and a limiter in memory, with a mail server and a carrier that
-// answer as the test says.
+// Rig is a service over a database and a limiter in memory, with a mail server and a carrier whose
+// answers the test chooses.
 type Rig struct {
 	*testing.T
 	Svc        *Service
@@ -70,8 +70,8 @@ type Service struct {
 	Limiter *Limiter
 }
 
-// InBubble runs a test of a running service inside a bubble with a clock of its own. Afterwards the
-// log lines are searched for codes.
+// InBubble runs a test of a running service inside a bubble with its own clock. After the test, it
+// searches the log lines for codes.
 func InBubble(t *testing.T, test func(r *Rig)) {
 	t.Helper()
 	InBubbleWith(t, nil, test)
@@ -86,7 +86,7 @@ func InBubbleWith(t *testing.T, change func(*Settings), test func(r *Rig)) {
 	})
 }
 
-// EachInBubble is InBubbleWith for each case, each in a bubble of its own.
+// EachInBubble runs InBubbleWith for each case, in a separate bubble.
 func EachInBubble[Case any](t *testing.T, cases map[string]Case, change func(*Settings), test func(r *Rig, c Case)) {
 	t.Helper()
 	for name, c := range cases {
@@ -173,10 +173,10 @@ func (r *Rig) ReplicaOn(db core.Database, sender outbox.MailSender, c outbox.Car
 	return &Service{Limiter: limiter, Process: p}
 }
 
-// NotAhead marks a clock as the database's, which other processes use too.
+// NotAhead says that a process's clock equals the database's clock, which other processes use, too.
 func NotAhead() time.Duration { return 0 }
 
-// unnumbered is a database that numbers no limiter's events, so each read is of all.
+// unnumbered is a database that numbers no limiter's events, so each read returns all events.
 type unnumbered struct{ gates.EventDatabase }
 
 func (u unnumbered) LimiterEvents(ctx context.Context, reader, _ int64, limit int, yield func(store.LimiterEvent) error) error {
@@ -190,7 +190,7 @@ type Form int
 const (
 	OnRedis      Form = iota
 	RedisAway         // from the start
-	WithoutRedis      // each process counts what the rows do not have, and reads what others counted
+	WithoutRedis      // each process counts what the rows do not have, and reads what other processes counted
 )
 
 // InForms is InBubbleWith in each form of the service, and with a rule that the rows do not count.
@@ -219,9 +219,9 @@ func EachInForm[Case any](t *testing.T, cases map[string]Case, change func(*Sett
 	}
 }
 
-// TestSettings are the built-in policies, shared by the purposes default and login of an app shop,
-// without what would end most tests: failures and suppressions (SuppressBounces has them), a
-// reserve (WithReserve), retention and numbers of every country.
+// TestSettings returns the built-in policies, shared by the purposes default and login of an app
+// shop. They lack settings that would end most tests: failures and suppressions (SuppressBounces
+// has these), a reserve (WithReserve), retention and numbers of every country.
 func TestSettings(t testing.TB) Settings {
 	t.Helper()
 	set := BuiltIn("failures")
@@ -249,7 +249,7 @@ func (r *Rig) Terms(p quota.Policy) policy.Set {
 // Change puts p in force for all purposes.
 func (r *Rig) Change(p quota.Policy) { r.Svc.Change(r.Terms(p)) }
 
-// Pause puts these pauses in force, in place of others.
+// Pause replaces the pauses in force by these pauses.
 func (r *Rig) Pause(pauses ...policy.Pause) {
 	next := r.Svc.Terms()
 	next.Pauses = pauses
@@ -277,7 +277,7 @@ func WithReserve(reserve map[string]int, change func(*Settings)) func(*Settings)
 	}
 }
 
-// AlsoRules adds rules to those of all purposes.
+// AlsoRules adds rules to the rules of all purposes.
 func AlsoRules(rules ...quota.Rule) func(*Settings) {
 	return func(s *Settings) { WithRules(slices.Concat(s.Purposes["default"].Policy.Rules, rules)...)(s) }
 }
@@ -324,7 +324,7 @@ func (r *Rig) StartReplica(s outbox.MailSender) (other *Service, stop func()) {
 	return other, other.Background()
 }
 
-// Quit stops the service, and waits until other replicas have ended what they do.
+// Quit stops the service, and waits until other replicas have ended their work.
 func (r *Rig) Quit() {
 	if r.Stop != nil {
 		r.Stop()
@@ -333,7 +333,7 @@ func (r *Rig) Quit() {
 	synctest.Wait()
 }
 
-// Sleep lets time pass in the bubble, and waits until all its goroutines wait again.
+// Sleep lets time pass in the bubble, and waits until all goroutines of the bubble wait again.
 func (r *Rig) Sleep(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
@@ -350,7 +350,7 @@ func (r *Rig) Want(what string, got, want any) {
 	}
 }
 
-// WantLine fails the test unless the values are printed so, with spaces between them.
+// WantLine fails the test unless the values, with spaces between them, are printed as want.
 func (r *Rig) WantLine(what, want string, got ...any) {
 	r.Helper()
 	r.Want(what, Line(got...), want)
@@ -362,8 +362,8 @@ func (r *Rig) NoError(err error) {
 	servertest.OK(r, err)
 }
 
-// ids matches UUIDs, which NoSecretLogged leaves out: in one of a few thousand runs, one of them
-// would contain the digits of a code.
+// ids matches UUIDs, which NoSecretLogged ignores: in one of a few thousand runs, a UUID would
+// contain the digits of a code.
 var ids = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
 
 // NoSecretLogged fails the test if a code or a recipient was logged.

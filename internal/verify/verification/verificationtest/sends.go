@@ -28,8 +28,8 @@ const (
 	Jamaican    = "+18765550123"
 )
 
-// Callers of the tests: the app shop by a secret key, the same for a stranger, and a browser on its
-// page.
+// Callers of the tests: the app shop with a secret key, the same app for a stranger, and a browser
+// on the app's page.
 var (
 	BackEnd     = verification.Caller{App: "shop", Kind: verification.BackEnd, IP: netip.MustParseAddr("192.0.2.1")}
 	ForStranger = verification.Caller{App: "shop", Kind: verification.BackEnd, IP: netip.MustParseAddr("192.0.2.1"), Stranger: true}
@@ -81,8 +81,8 @@ func (r *Rig) AskAt(s *Service, ask verification.Request, admitted bool) verific
 	return a
 }
 
-// Send asks, and fails the test unless the request is admitted. It returns once the attempt has
-// ended.
+// Send requests a code, and fails the test unless the request is admitted. It returns when the
+// attempt has ended.
 func (r *Rig) Send(ask verification.Request) verification.Answer {
 	r.Helper()
 	a := r.AskAt(r.Svc, ask, true)
@@ -140,8 +140,8 @@ func (r *Rig) SendID(to string) uuid.UUID {
 	return uuid.MustParse(r.SendTo(to).View.Send.ID)
 }
 
-// Orphan has Ana's send admitted by a process that does not run: it renews no lease. Its mail
-// server waits until release is called, and then answers; nil: it accepts.
+// Orphan lets a process that does not run admit Ana's send, so its lease is not renewed. Its mail
+// server waits until release is called, and then gives answer; nil: it accepts.
 func (r *Rig) Orphan(answer func(context.Context) error, options ...Option) (a verification.Answer, dead *MailServer,
 	release func(),
 ) {
@@ -230,19 +230,20 @@ func Remaining(d quota.Decision) string {
 	return fmt.Sprint(all)
 }
 
-// WantBlockedBy fails the test unless this rule, and no other, refuses for so long.
+// WantBlockedBy fails the test unless only this rule refuses, and its wait equals wait.
 func (r *Rig) WantBlockedBy(d quota.Decision, rule string, wait time.Duration) {
 	r.Helper()
 	r.WantLine("blocked by, for", Line([]string{rule}, wait), d.Violated(), d.RetryAfter())
 }
 
-// WantWait fails the test unless the wait until the next send is so long.
+// WantWait fails the test unless the wait until the next send equals wait.
 func (r *Rig) WantWait(d quota.Decision, wait time.Duration) {
 	r.Helper()
 	r.Want("the wait", d.RetryAfter(), wait)
 }
 
-// WantQuota fails the test unless so much of each rule is left, and the wait is so long.
+// WantQuota fails the test unless the remaining places of each rule equal want, and the wait equals
+// wait.
 func (r *Rig) WantQuota(what string, d quota.Decision, want string, wait time.Duration) {
 	r.Helper()
 	r.WantLine(what+": left, wait", Line(want, wait), Remaining(d), d.RetryAfter())
@@ -258,7 +259,7 @@ func (r *Rig) Counted() quota.Decision {
 	return d
 }
 
-// WantCounted fails the test unless the limiter itself counts so many of Ana's sends in the hour.
+// WantCounted fails the test unless the limiter itself counts want sends of Ana in the hour.
 func (r *Rig) WantCounted(when string, want int) {
 	r.Helper()
 	r.Want(when, r.Counted().Rules[1].Used, want)
