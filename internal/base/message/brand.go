@@ -8,7 +8,7 @@ import (
 	"strconv"
 )
 
-// Brand is the look of an app; the zero value is no brand. NewBrand computes its colours, once for
+// Brand is the look of an app; the zero value is no brand. NewBrand computes the colours once for
 // all messages and pages.
 type Brand struct {
 	Logo        string  // https URL of an image
@@ -16,8 +16,8 @@ type Brand struct {
 	Light, Dark Palette // for pages in light and in dark colours; empty without an accent
 }
 
-// NewBrand returns a brand with these parts, any of which may be empty. An accent is #rrggbb;
-// another text counts as none.
+// NewBrand returns a brand with these parts, any of which may be empty. An accent has the form
+// #rrggbb; any other text is ignored.
 func NewBrand(logo, accent, home string) Brand {
 	b := Brand{Logo: logo, Home: home}
 	if chosen, err := parseColour(accent); err == nil {
@@ -34,8 +34,8 @@ type Palette struct {
 }
 
 // scheme has the colours of a light or dark scheme, as in web/static/tokens.css and
-// templates/mail/layout.html: two backgrounds, the text on an accent, the colour that an accent is
-// mixed with until it is legible, and the least lightness of an accent in OKLab.
+// templates/mail/layout.html: two backgrounds, the text on an accent, the colour with which an
+// accent is mixed until it is legible, and the least lightness of an accent in OKLab.
 type scheme struct {
 	paper, card, on, towards colour
 	lightness                float64
@@ -56,8 +56,8 @@ var (
 const minContrast = 4.5
 
 // paletteOn returns the palette of the accent, darkened or lightened until it is legible on each
-// background of the scheme. On dark it is at least as light as accented text in tokens.css, so that
-// page and mail agree.
+// background of the scheme. On a dark background it is at least as light as accented text in
+// tokens.css, so that page and mail have the same colours.
 func (c colour) paletteOn(s scheme) Palette {
 	c = c.withLightness(s.lightness)
 	const steps, washed = 50, 0.1
@@ -111,7 +111,7 @@ func parseColour(text string) (c colour, err error) {
 	return colourFromRGB(n), nil
 }
 
-// colourFromRGB returns a colour by its hexadecimal number.
+// colourFromRGB returns the colour with this hexadecimal number.
 func colourFromRGB(n uint64) (c colour) {
 	for i := range c {
 		c[i] = float64(n>>(16-8*i)&0xff) / 255

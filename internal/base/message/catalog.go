@@ -32,8 +32,8 @@ type catalog struct {
 }
 
 // newCatalog reads and parses all templates of a kind, and renders samples with them. A file in an
-// override replaces the file with the same path in the trees before it. The error lists the faults
-// of all files, with lines if known.
+// override replaces the file with the same path in earlier trees. The error lists the faults of all
+// files, with lines if they are known.
 func newCatalog(k messageKind, builtin fs.FS, overrides []fs.FS) (*catalog, error) {
 	files, errs := k.loadSources(builtin, overrides)
 	c, locales := &catalog{sets: map[templateSetKey]templateSet{}}, map[string]string{}
@@ -111,8 +111,8 @@ func compilePart(part int, name, content, layout string) (template, []error) {
 	return t, faults
 }
 
-// find returns the templates for a purpose and locale, and their key. A purpose without templates
-// has those of "default".
+// find returns the templates for a purpose and locale, and their key. If a purpose has no
+// templates, it returns those of "default".
 func (c *catalog) find(purpose, locale string) (templateSetKey, templateSet) {
 	key := templateSetKey{purpose, c.matchLocale(locale)}
 	if _, found := c.sets[key]; !found {
@@ -121,17 +121,18 @@ func (c *catalog) find(purpose, locale string) (templateSetKey, templateSet) {
 	return key, c.sets[key]
 }
 
-// appRenderers holds the renderers of apps with their own templates, by app. R is the renderer type
-// that embeds it.
+// appRenderers holds the renderers of apps with their own templates, by app. R is the type of
+// renderer that embeds appRenderers.
 type appRenderers[R any] struct {
 	apps atomic.Pointer[map[string]*R]
 }
 
-// SetApps replaces the renderers of apps with their own templates. Messages that are being rendered
-// are not affected.
+// SetApps replaces the renderers of apps with their own templates. It does not affect messages that
+// are being rendered.
 func (a *appRenderers[R]) SetApps(apps map[string]*R) { a.apps.Store(&apps) }
 
-// forApp returns the app's own renderer or, if it has no templates of its own, the shared one.
+// forApp returns the app's own renderer. If the app has no templates of its own, it returns the
+// shared renderer.
 func (a *appRenderers[R]) forApp(app string, shared *R) *R {
 	if apps := a.apps.Load(); apps != nil && (*apps)[app] != nil {
 		return (*apps)[app]

@@ -7,8 +7,8 @@ import (
 	"text/template/parse"
 )
 
-// unknownFields returns an error for each field in a template that templateData does not have, also
-// in branches that no sample runs.
+// unknownFields returns an error for each field in a template that templateData lacks, even in
+// branches that no sample runs.
 func unknownFields(tree *parse.Tree) []error {
 	var errs []error
 	visitNodes(tree.Root, func(n parse.Node) {

@@ -9,7 +9,7 @@ import (
 )
 
 // htmlText returns the text of an HTML mail, one line per block, as a mail program or its preview
-// shows it. With hidden, it includes the text of elements that are not displayed.
+// shows it. With hidden, it also has the text of elements that are not displayed.
 func htmlText(document string, hidden bool) string {
 	node, err := html.Parse(strings.NewReader(document))
 	if err != nil {

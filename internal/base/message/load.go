@@ -60,13 +60,13 @@ var (
 )
 
 // loadSources reads the templates of all trees. Each tree may have mails, text messages or both. It
-// returns errors for files that no purpose, locale or part uses: else a misspelt file name would
-// have no effect, and go unnoticed.
+// returns errors for files that no purpose, locale or part uses: otherwise a misspelt file name
+// would have no effect, and would not be noticed.
 func (k messageKind) loadSources(builtin fs.FS, overrides []fs.FS) (templateFiles, []error) {
 	all, errs := templateFiles{}, []error(nil)
 	for _, tree := range append([]fs.FS{builtin}, overrides...) {
 		if dirMissing(tree, k.root) {
-			if k.root == mailsRoot && dirMissing(tree, textsRoot) { // so that one error is reported, by mailKind
+			if k.root == mailsRoot && dirMissing(tree, textsRoot) { // only mailKind reports it, so that there is one error
 				errs = append(errs, fmt.Errorf("there is no directory %q among the templates", k.root))
 			}
 			continue
@@ -129,8 +129,8 @@ func (k messageKind) checkPath(name string) error {
 	return nil
 }
 
-// readText reads a file of UTF-8, and removes a byte order mark and carriage returns. It fails if
-// the file is not valid UTF-8.
+// readText reads a file of UTF-8, and removes a byte order mark and carriage returns. Error: the
+// file is not valid UTF-8.
 func readText(tree fs.FS, name string) (string, error) {
 	data, err := fs.ReadFile(tree, name)
 	if err != nil {
@@ -143,7 +143,7 @@ func readText(tree fs.FS, name string) (string, error) {
 	return strings.ReplaceAll(content, "\r\n", "\n"), nil
 }
 
-// templateSetKeys lists the purposes and locales that have a file of their own, sorted.
+// templateSetKeys lists the purposes and locales that have at least one file, sorted.
 func (t templateFiles) templateSetKeys() (keys []templateSetKey) {
 	for _, name := range slices.Sorted(maps.Keys(t)) {
 		if name == layoutFile {
@@ -155,8 +155,8 @@ func (t templateFiles) templateSetKeys() (keys []templateSetKey) {
 	return slices.Compact(keys)
 }
 
-// findOrDefaultPurpose returns a purpose's file or, if it has none, that of the default purpose. So
-// a purpose may replace only its subject.
+// findOrDefaultPurpose returns a purpose's file. If the purpose has no such file, it returns that
+// of the default purpose. So a purpose may replace only its subject.
 func (t templateFiles) findOrDefaultPurpose(root string, k templateSetKey, file string) (name, content string, err error) {
 	for _, purpose := range []string{k.purpose, defaultPurpose} {
 		name = path.Join(root, purpose, k.locale, file)

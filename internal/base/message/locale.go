@@ -7,16 +7,16 @@ import (
 	"golang.org/x/text/language"
 )
 
-// fallbackLocale is used for languages without templates. It must exist.
+// fallbackLocale is used for languages without templates. Its templates must exist.
 const fallbackLocale = "en"
 
-// matchLocale returns the locale of the catalog for a tag or an Accept-Language list, else
-// fallbackLocale.
+// matchLocale returns the locale of the catalog for a tag or an Accept-Language list;
+// fallbackLocale if none matches.
 func (c *catalog) matchLocale(locale string) string {
 	chosen, ok := c.chosen.getCached(locale)
 	if !ok {
 		chosen, _, _ = c.locales.Choose(locale) // if none fits, the first one, which is English
-		if len(locale) <= maxTagBytes {         // a longer text is a list, and too many of those differ
+		if len(locale) <= maxTagBytes {         // a longer text is a list, and there are too many different lists to cache
 			c.chosen.putCached(strings.Clone(locale), chosen, maxCachedChoices)
 		}
 	}
@@ -41,7 +41,7 @@ func textDirection(locale string) string {
 const maxTagBytes = 35
 
 // CanonicalTag returns the canonical form of a BCP 47 tag, without unregistered subtags, so that no
-// free text is stored; false if the tag is invalid or longer than 35 bytes.
+// free text is stored. It returns false if the tag is invalid or longer than 35 bytes.
 func CanonicalTag(text string) (string, bool) {
 	if len(text) > maxTagBytes {
 		return "", false
@@ -55,8 +55,8 @@ func CanonicalTag(text string) (string, bool) {
 }
 
 // preferredTag returns the tag of an Accept-Language list that decides the language of messages, or
-// the first tag; empty if the list is invalid. With this tag alone, a message gets the same
-// language as with the list.
+// the first tag; empty if the list is invalid. A message has the same language with this tag as
+// with the whole list.
 func (c *catalog) preferredTag(list string) string {
 	_, tag, _ := c.locales.Choose(list)
 	if tag == language.Und {
@@ -65,8 +65,8 @@ func (c *catalog) preferredTag(list string) string {
 	return limitTagLength(tag)
 }
 
-// limitTagLength returns the tag or, if it is longer than 35 characters, the tag without variants
-// and extensions.
+// limitTagLength returns the tag. If the tag is longer than 35 characters, it removes variants and
+// extensions.
 func limitTagLength(tag language.Tag) string {
 	if s := tag.String(); len(s) <= maxTagBytes {
 		return s

@@ -1,9 +1,9 @@
 // Package message renders the mail or text message of a code, from template files that an operator
 // can replace one by one. templates/README.md describes the files.
 //
-// The outbox prepares a message at each attempt, with the time that the code then has left. No
-// error contains a code. Package delivery keeps the encoded parts of mails with the same form,
-// without their codes.
+// The outbox prepares a message at each attempt, with the remaining life of the code. No error
+// contains a code. Package delivery keeps the encoded parts of mails with the same form, without
+// their codes.
 //
 // NewMailRenderer checks all templates of mails: it parses every file, looks up every field, and
 // renders samples of every purpose, locale and setting. A sample also shows whether a private mail
@@ -26,7 +26,7 @@ type NotifyMode string
 const (
 	// NotifyPrivate keeps the code out of the subject, the first 120 characters of the plain text,
 	// and the first 256 of the HTML's text, with and without hidden elements. A wide character,
-	// such as a Chinese one, counts two. It is the default.
+	// such as a Chinese one, counts as two. NotifyPrivate is the default.
 	NotifyPrivate NotifyMode = "private"
 	// NotifyGlance puts the code into the subject and at the beginning, where notifications and
 	// logs of mail servers show it.
@@ -49,8 +49,8 @@ type Data struct {
 	Hash       string // the Android app's, for the SMS Retriever API; only in text messages; may be empty
 }
 
-// AppData returns the data on an app: its title, or else its name, its home page and colours, and
-// the hash of its Android app.
+// AppData returns the data on an app: its title or, if that is empty, its name; its home page and
+// colours; and the hash of its Android app.
 func AppData(name, title string, b Brand, hash string) Data {
 	return Data{App: cmp.Or(title, name), Home: b.Home, Accent: b.Light.Accent, DarkAccent: b.Dark.Accent, Hash: hash}
 }
@@ -85,7 +85,7 @@ type MailRenderer struct {
 }
 
 // NewMailRenderer reads the templates of mails and tries them. A file in an override replaces the
-// file of the same path. The error lists all faults.
+// file with the same path. The error lists all faults.
 func NewMailRenderer(builtin fs.FS, overrides ...fs.FS) (*MailRenderer, error) {
 	c, err := newCatalog(mailKind, builtin, overrides)
 	if err != nil {
@@ -95,14 +95,14 @@ func NewMailRenderer(builtin fs.FS, overrides ...fs.FS) (*MailRenderer, error) {
 }
 
 // PreferredLocale returns the tag of an Accept-Language list that decides the language of the app's
-// mails, or the first tag; empty if the list is invalid. With this tag alone, a mail gets the same
-// language as with the list.
+// mails, or the first tag; empty if the list is invalid. A mail has the same language with this tag
+// as with the whole list.
 func (r *MailRenderer) PreferredLocale(app, list string) string {
 	return r.forApp(app, r).preferredTag(list)
 }
 
-// Render renders a message. The error names the wrong field of the request or the template, and has
-// neither the code nor any text of the request.
+// Render renders a message. The error names the wrong field of the request or the template. It
+// contains neither the code nor any text of the request.
 func (r *MailRenderer) Render(req RenderRequest) (MailTexts, error) {
 	if err := checkRequest(req); err != nil {
 		return MailTexts{}, err
@@ -118,9 +118,9 @@ type templateData struct {
 	Dir      string // of the language's script: ltr or rtl
 	Hours    int    // Minutes in hours, rounded down; 0 below two hours
 	// Groups are the groups of characters in which the code is shown, such as "482" and "913". Only
-	// styles may separate them, so that a copied code has no space.
+	// styles may separate them, so that a copied code contains no space.
 	Groups []string
-	// OutlookTable and OutlookTableEnd stand around the card, for Outlook on Windows, which ignores
+	// OutlookTable and OutlookTableEnd enclose the card, for Outlook on Windows, which ignores
 	// max-width. They are data, since html/template removes comments from templates.
 	OutlookTable, OutlookTableEnd htmltemplate.HTML
 	// OriginLine ends a mail that may show its code; empty for other mails.
@@ -132,7 +132,7 @@ const (
 	outlookTableEnd = "<!--[if mso]></td></tr></table><![endif]-->"
 )
 
-// The colours of mails of apps without their own; the same as in web/static/tokens.css.
+// The colours of mails, for apps without their own colours; the same as in web/static/tokens.css.
 const (
 	defaultAccent     = "#1f5fd1"
 	defaultDarkAccent = "#8ab4ff"

@@ -79,16 +79,16 @@ func notLetterOrDigit(r rune) bool {
 	return !('0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z')
 }
 
-// isInvisible reports whether r is a control or format character, a line break or a filler. These
-// could break a subject, hide a link or reverse the text.
+// isInvisible reports whether r is a control or format character, a line break or a filler. Such a
+// character could break a subject, hide a link or reverse the text.
 func isInvisible(r rune) bool {
 	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point)
 }
 
 // HiddenCharacter returns the first character of a title that controls or hides text, with its
-// place, such as "U+202E (character 2)"; else "". A zero-width joiner is allowed between letters of
-// a script that needs it, after a virama (RFC 5892, appendix A), or in a sequence of emoji (UTS
-// 51). All blanks are allowed.
+// place, such as "U+202E (character 2)"; "" if there is none. A zero-width joiner is allowed
+// between letters of a script that needs it, after a virama (RFC 5892, appendix A), or in a
+// sequence of emoji (UTS 51). All blanks are allowed.
 func HiddenCharacter(s string) string {
 	padded := []rune("\x00" + s + "\x00")
 	for i := 1; i < len(padded)-1; i++ {
@@ -106,7 +106,7 @@ var joiningScripts = []*unicode.RangeTable{
 	unicode.Malayalam, unicode.Sinhala, unicode.Khmer, unicode.Myanmar, unicode.Tibetan,
 }
 
-// isJoined reports whether r is a joiner that has its place between these characters.
+// isJoined reports whether r is a joiner that is allowed between these characters.
 func isJoined(before, r, after rune) bool {
 	const nonJoiner, joiner, emojiPresentation, virama = '\u200c', '\u200d', '\ufe0f', 9
 	letter := func(r rune) bool { return unicode.In(r, joiningScripts...) && unicode.In(r, unicode.L, unicode.M) }

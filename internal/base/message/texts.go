@@ -35,8 +35,9 @@ type TextRenderer struct {
 	limits TextLimits
 }
 
-// NewTextRenderer reads and tries the templates of text messages, as NewMailRenderer does those of
-// mails. An override need not have any. It does not check lengths; CheckLength does.
+// NewTextRenderer reads and tries the templates of text messages, as NewMailRenderer does for
+// mails. An override may have no text messages. NewTextRenderer does not check lengths; CheckLength
+// does.
 func NewTextRenderer(limits TextLimits, builtin fs.FS, overrides ...fs.FS) (*TextRenderer, error) {
 	c, err := newCatalog(textKind, builtin, overrides)
 	if err != nil {
@@ -46,7 +47,7 @@ func NewTextRenderer(limits TextLimits, builtin fs.FS, overrides ...fs.FS) (*Tex
 }
 
 // CheckLength renders all templates with an app's title, site and hash, and a code of codeLength
-// characters. The error lists those that take too many segments.
+// characters. The error lists the templates whose messages take too many segments.
 func (t *TextRenderer) CheckLength(app Data, site string, codeLength int) error {
 	app.Code, app.Minutes = strings.Repeat("7", codeLength), 10
 	var errs []error
@@ -71,12 +72,12 @@ func (t *TextRenderer) PreferredLocale(app, list string) string {
 	return t.forApp(app, t).preferredTag(list)
 }
 
-// originLine returns the last line of a message: on that site alone, browsers fill in the code of
-// this line (WICG sms-one-time-codes).
+// originLine returns the last line of a message. Browsers fill in the code of this line only on
+// that site (WICG sms-one-time-codes).
 func originLine(site, code string) string { return "@" + site + " #" + code }
 
-// Render renders a text message, with an origin line unless it makes too many segments. The error
-// has no code and no text of the request. Render ignores Notify.
+// Render renders a text message. It adds an origin line, unless the line would make too many
+// segments. The error has no code and no text of the request. Render ignores Notify.
 func (t *TextRenderer) Render(req RenderRequest) (RenderedText, error) {
 	t = t.forApp(req.App, t)
 	req.Notify = NotifyGlance

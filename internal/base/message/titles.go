@@ -2,8 +2,8 @@ package message
 
 import "sendcode/internal/base/texts"
 
-// PurposeTitles are the purposes of a code, by language, in words that follow "Your code for Shop",
-// such as "to confirm your address". The zero value has none.
+// PurposeTitles are titles of a purpose, by language, in words that follow "Your code for Shop",
+// such as "to confirm your address". The zero value has no title.
 type PurposeTitles struct{ titles texts.Catalogue[string] }
 
 // NewPurposeTitles returns the titles by the BCP 47 tags of their languages. A tag that is not

@@ -10,16 +10,16 @@ import (
 	"golang.org/x/text/width"
 )
 
-// How many characters of a part an inbox or a notification may show; a wide one counts two.
-// Exchange sends phones the first 256 of the part that it displays, which is the HTML part if the
-// mail has one.
+// How many characters of a part an inbox or a notification may show; a wide character counts as
+// two. Exchange sends to phones the first 256 characters of the displayed part. That is the HTML
+// part, if the mail has one.
 const (
 	previewLength     = 120
 	htmlPreviewLength = 256
 )
 
-// sampleCode is the code of all samples. Templates must not contain it as fixed text. It may be
-// shown in two groups.
+// sampleCode is the code of all samples. Templates must not contain it as fixed text. A template
+// may show it in two groups.
 const sampleCode = "739154"
 
 // sampleData are the shortest and the longest possible Data. Together they make templates run both
@@ -82,7 +82,7 @@ func (k messageKind) checkNoZeroMinutes(s templateSet, locale string) (errs []er
 }
 
 // mailFaults returns the faults of one rendered part of a mail. It checks the preview of HTML with
-// and without hidden elements, since some inboxes show them.
+// and without hidden elements, since some inboxes show hidden elements.
 func mailFaults(part int, out string, codeInPreview bool) (faults []error) {
 	switch part {
 	case subjectPart:
@@ -135,8 +135,8 @@ func checkCodeOnOwnLine(text string) error {
 	return nil
 }
 
-// checkPreviewHidesCode returns an error if the preview has either half of the code, so that codes
-// in groups are found too.
+// checkPreviewHidesCode returns an error if the preview has either half of the code, so that it
+// also finds codes in groups.
 func checkPreviewHidesCode(text string, length int) error {
 	const half = len(sampleCode) / 2
 	beginning := strings.Map(func(r rune) rune {

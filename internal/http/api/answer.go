@@ -23,7 +23,7 @@ type verificationJSON struct {
 	store.Labels
 	CreatedAt         string          `json:"created_at"`
 	ExpiresAt         string          `json:"expires_at"`
-	ExpiresIn         int             `json:"expires_in"` // whole seconds, rounded down, so that it never promises too much
+	ExpiresIn         int             `json:"expires_in"` // whole seconds, rounded down, so that the answer never promises too much
 	CodeFormat        *codeFormatJSON `json:"code_format,omitempty"`
 	AttemptsRemaining int             `json:"attempts_remaining"`
 	Test              bool            `json:"test,omitempty"`
@@ -43,7 +43,7 @@ func toQuotaJSON(a verification.Answer) *quotaJSON {
 	return &quotaJSON{quotahttp.Describe(a.Quota), a.AsksNext}
 }
 
-// codeFormatJSON is what a code looks like, for the field that it is typed into.
+// codeFormatJSON is the form of a code, for the field in which a person types the code.
 type codeFormatJSON struct {
 	Length   int           `json:"length"`
 	Alphabet code.Alphabet `json:"alphabet"`
@@ -55,13 +55,14 @@ type sendJSON struct {
 	Status store.Status `json:"status"`
 	Reason string       `json:"reason,omitempty"`
 	Final  bool         `json:"final"`  // the status does not change any more
-	Counts bool         `json:"counts"` // it holds its place in the recipient's quota
-	// FinishedAt is when the send ended; empty: it goes on.
+	Counts bool         `json:"counts"` // the send holds its place in the recipient's quota
+	// FinishedAt is when the send ended; empty: it has not ended.
 	FinishedAt string `json:"finished_at,omitempty"`
-	// Support is a reference that a person may tell support: it finds the send in the console and
-	// gives no access.
+	// Support is a reference that a person may give to support. Support finds the send in the
+	// console by this reference, which gives no access.
 	Support string `json:"support,omitempty"`
-	// Instead is the channel to offer if a text message failed or was not delivered; else empty.
+	// Instead is the channel to offer if a text message failed or was not delivered; otherwise
+	// empty.
 	Instead recipient.Channel `json:"instead,omitempty"`
 }
 
@@ -83,7 +84,7 @@ func formatTime(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05
 // send's reason and the recipient's hash.
 func toVerificationJSON(a verification.Answer, kind verification.CallerKind) verificationJSON {
 	v := a.View
-	send, _ := uuid.Parse(v.Send.ID) // without a send it is the zero UUID, whose reference is ""
+	send, _ := uuid.Parse(v.Send.ID) // without a send the ID is the zero UUID, whose reference is ""
 	out := verificationJSON{
 		ID: v.ID, Status: v.State, Channel: string(v.Channel), To: v.To, Purpose: v.Purpose,
 		PurposeTitle: v.PurposeTitle, Labels: v.Labels,
@@ -109,8 +110,8 @@ func toVerificationJSON(a verification.Answer, kind verification.CallerKind) ver
 	return out
 }
 
-// toCheckResultJSON returns a checked code as JSON for a caller of this kind. AttemptsRemaining is
-// there only while the verification is pending.
+// toCheckResultJSON returns the result of a check as JSON for a caller of this kind. It has
+// AttemptsRemaining only while the verification is pending.
 func toCheckResultJSON(c verification.CheckResult, kind verification.CallerKind) checkResultJSON {
 	out := checkResultJSON{ID: c.ID, Status: c.State, Valid: c.Valid, Proof: c.Proof, Known: c.KnownToken, Test: c.Test}
 	if kind == verification.BackEnd {

@@ -68,8 +68,8 @@ func New(s Services, keys Keys) *API {
 // Keys returns the accepted keys.
 func (a *API) Keys() Keys { return *a.keys.Load() }
 
-// SetKeys replaces the accepted keys. Requests under way are not affected, and keys that stay keep
-// their time of last use.
+// SetKeys replaces the accepted keys. Requests under way are not affected. A key that stays keeps
+// its time of last use.
 func (a *API) SetKeys(keys Keys) {
 	for _, k := range keys {
 		for _, was := range a.Keys() {
@@ -85,8 +85,8 @@ func (a *API) SetKeys(keys Keys) {
 // docs/openapi.yaml.
 func (a *API) Register(e *echo.Echo) {
 	a.UseCORS(e)
-	// Not a group: in echo, middleware gives a group catch-all routes, and a wrong method would get
-	// a 404.
+	// The routes form no group: in echo, middleware gives a group catch-all routes, and a wrong
+	// method would get a 404.
 	for _, r := range a.routes() {
 		e.Add(r.method, r.path, a.authenticate(r))
 	}
@@ -100,10 +100,10 @@ type route struct {
 	method, path      string
 	scope             KeyScope
 	handler           handler
-	onlySecretKeysMay string // ends the refusal "Only secret keys may …" of public keys; empty: they may use the route
+	onlySecretKeysMay string // ends the refusal "Only secret keys may …" for public keys; empty: public keys may use the route
 	notFoundDetail    string // detail of a 404
-	// returns the error that refuses each request in an overload, before its key and body are read;
-	// nil: there is no such check
+	// returns the error that refuses each request in an overload, before the request's key and body
+	// are read; nil: there is no such check
 	overloadError func(CodeService) error
 }
 
@@ -143,7 +143,7 @@ func (a *API) routes() []route {
 }
 
 // Values of route.onlySecretKeysMay. On these routes the caller chooses whose events are counted,
-// or which code has an outcome, so browsers may not use them.
+// or which code has an outcome, so browsers may not use these routes.
 const (
 	useLimitsPhrase = "use limits"
 	reportPhrase    = "report outcomes"

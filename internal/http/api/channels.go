@@ -36,7 +36,7 @@ type countryJSON struct {
 }
 
 // channels is GET /v1/channels: the channels that are not paused, and the served countries of phone
-// numbers. Refusals reveal these too, so they are no secret. The answer also has what a form shows
+// numbers. Refusals reveal both, so they are no secret. The answer also has what a form shows
 // before anything is sent: the purpose's title and the app's accent, as on our page.
 func (a *API) channels(c echo.Context, caller verification.Caller) error {
 	out, err := a.offer(caller, c.QueryParam("purpose"), cmp.Or(c.QueryParam("locale"), c.Request().Header.Get("Accept-Language")))
@@ -48,7 +48,8 @@ func (a *API) channels(c echo.Context, caller verification.Caller) error {
 }
 
 // Offer returns the answer of GET /v1/channels to an app's browser, as JSON, so that our page need
-// not ask. Channels that the page does not have are left out. It returns "" for an unknown purpose.
+// not request it. It leaves out channels that the page does not have. For an unknown purpose it
+// returns "".
 func (a *API) Offer(app, purpose, languages string, channels []recipient.Channel) string {
 	page := &verification.PageOffer{Channels: channels, Purposes: []string{purpose}}
 	out, err := a.offer(verification.Caller{App: app, Kind: verification.Browser, Page: page}, purpose, languages)

@@ -25,7 +25,7 @@ func (a *API) UseCORS(e *echo.Echo) {
 			return slices.ContainsFunc(a.Keys(), func(k *Key) bool { return slices.Contains(k.Origins, origin) }), nil
 		},
 		AllowMethods: []string{http.MethodGet, http.MethodPost},
-		AllowHeaders: nil, // those that the preflight asks for; see checkRequestedHeaders
+		AllowHeaders: nil, // the headers that the preflight requests; see checkRequestedHeaders
 		ExposeHeaders: []string{
 			echo.HeaderLocation, echo.HeaderRetryAfter, "RateLimit", "RateLimit-Policy",
 			"Idempotent-Replayed",
@@ -44,9 +44,9 @@ var requestedHeaders = regexp.MustCompile(`^[\w!#$%&'+.^|~\x60-]+(?:[ \t]*,[ \t]
 // forwardingHeader matches a list with a header by which proxies tell of a client.
 var forwardingHeader = regexp.MustCompile(`(?i)(^|[ \t,])(x-forwarded|forwarded([ \t,]|$))`)
 
-// checkRequestedHeaders lets a preflight ask for any headers except those of proxies: a page's own
-// tools, such as tracing, add headers to each request. Without a list, or with one that is
-// malformed or longer than 4 KB, it uses ownHeaders.
+// checkRequestedHeaders lets a preflight request any headers except those of proxies: a page's own
+// tools, such as tracing, add headers to each request. If the list of headers is missing, malformed
+// or longer than 4 KB, it uses ownHeaders.
 func checkRequestedHeaders(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		r := c.Request()
@@ -60,7 +60,7 @@ func checkRequestedHeaders(next echo.HandlerFunc) echo.HandlerFunc {
 }
 
 // isFromOriginsOrSelf reports whether a request comes from a page of one of the origins or of this
-// service. With a GET to its own origin, a browser sends no Origin but Sec-Fetch-Site (Fetch
+// service. With a GET to the page's own origin, a browser sends no Origin but Sec-Fetch-Site (Fetch
 // metadata, section 2.3).
 func isFromOriginsOrSelf(r *http.Request, origins []string) bool {
 	if origin := r.Header.Get(echo.HeaderOrigin); origin != "" {
@@ -69,8 +69,8 @@ func isFromOriginsOrSelf(r *http.Request, origins []string) bool {
 	return r.Header.Get("Sec-Fetch-Site") == "same-origin"
 }
 
-// isFromOwnPage reports whether a request comes from a page of this service. Over plain http
-// browsers send no Sec-Fetch-Site, and Origin with each POST alone.
+// isFromOwnPage reports whether a request comes from a page of this service. Over plain http,
+// browsers send no Sec-Fetch-Site, and send Origin only with POST.
 func isFromOwnPage(r *http.Request) bool {
 	if site := r.Header.Get("Sec-Fetch-Site"); site != "" {
 		return site == "same-origin"

@@ -28,7 +28,7 @@ type hookCodeService interface {
 	Cancel(ctx context.Context, c verification.Caller, id string) (verification.Answer, error)
 }
 
-// AuthHooks serves /v1/hooks, where auth servers have their own codes sent.
+// AuthHooks serves /v1/hooks, by which auth servers let the service send their codes.
 type AuthHooks struct {
 	hooks  map[string]authhooks.Hook
 	codes  hookCodeService
@@ -96,19 +96,19 @@ func writeHookRefusal(c echo.Context, hook authhooks.Hook, p *server.Problem) er
 }
 
 // A hook's request has one deadline, which is less than the 5 s for which auth servers wait. After
-// it, a send under way is awaited for hookGrace more. If a send was not admitted in time, no
-// message is sent.
+// the deadline, a send under way is awaited for another hookGrace. If a send was not admitted in
+// time, no message is sent.
 const (
 	hookDeadline = 4 * time.Second
 	hookGrace    = time.Second / 2
 )
 
-// send sends the messages of a request. All are admitted or refused first: if one is refused, or
-// not decided in time, none is sent. Then it waits until the deadline for their outcomes: if one
-// failed, it cancels the others' codes; once all are admitted, a send that is not answered
-// hookGrace after the deadline cancels none. It returns the problem, whose detail the person may
-// read; nil: the messages are on their way. It goes on if the auth server hangs up, since that then
-// repeats the request.
+// send sends the messages of a request. First all messages are admitted or refused. If one is
+// refused, or not decided in time, none is sent. Then it waits until the deadline for their
+// outcomes. If one failed, it cancels the codes of the others. Once all are admitted, a send
+// without an answer hookGrace after the deadline cancels none. It returns the problem, whose detail
+// the person may read; nil: the messages are on their way. If the auth server hangs up, send
+// continues, since the server then repeats the request.
 func (h *AuthHooks) send(ctx context.Context, hook authhooks.Hook, r authhooks.Request) *server.Problem {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), hookDeadline)
 	defer cancel()
@@ -162,7 +162,7 @@ type hookResult struct {
 	err error
 }
 
-// admissionProblem returns the problem of messages that were not admitted: an error, or else the
+// admissionProblem returns the problem of messages that were not admitted: an error, otherwise the
 // longest wait. It returns nil if all were admitted, and Unavailable if messages were only held
 // back because others were not decided in time.
 func (h *AuthHooks) admissionProblem(ctx context.Context, results []hookResult) *server.Problem {
@@ -188,9 +188,9 @@ func (h *AuthHooks) admissionProblem(ctx context.Context, results []hookResult) 
 }
 
 // cancelAfterFailure returns the problem of the first message that failed for good, and cancels the
-// other codes, since the server forgets all codes of the request; nil: none failed. If the
-// recipient was refused or blocked, the problem asks for another address. Other failures are the
-// service's.
+// other codes, since the server forgets all codes of the request; nil: no message failed. If the
+// recipient was refused or blocked, the problem asks for another address. For any other failure,
+// the problem is the service's.
 func (h *AuthHooks) cancelAfterFailure(ctx context.Context, hook authhooks.Hook, caller verification.Caller,
 	results []hookResult,
 ) *server.Problem {
@@ -250,8 +250,8 @@ func (v *vote) wait(ctx context.Context) bool {
 	return v.agreed
 }
 
-// codeRequests returns the requests for codes that a hook's request makes. Each is a stranger's and
-// has its own idempotency key.
+// codeRequests returns the requests for codes that follow from a hook's request. Each has a
+// stranger as its caller, and its own idempotency key.
 func codeRequests(hook authhooks.Hook, r authhooks.Request) (all []verification.Request) {
 	for i, m := range r.Messages {
 		all = append(all, verification.Request{
@@ -267,8 +267,8 @@ func codeRequests(hook authhooks.Hook, r authhooks.Request) (all []verification.
 	return all
 }
 
-// problemForPerson returns the problem with a detail that a person may read: its own detail for an
-// invalid field or a wait, else the text of its kind.
+// problemForPerson returns the problem with a detail that a person may read. For an invalid field
+// or a wait, that is the problem's own detail, otherwise the text of its kind.
 func problemForPerson(p *server.Problem) *server.Problem {
 	if p.Kind.Slug == server.InvalidField.Slug || p.Kind.Slug == server.TooManyChecks.Slug {
 		return p

@@ -21,22 +21,23 @@ import (
 	"sendcode/internal/verify/verification"
 )
 
-// Key is one API key of an app, known by its hash alone.
+// Key is one API key of an app; the service has only its hash.
 type Key struct {
 	App     string
 	ID      string // unique within its app
 	Kind    verification.CallerKind
 	SHA256  [sha256.Size]byte
 	Expires time.Time               // the key is refused from then on; zero: never
-	Origins []string                // of a browser's key: the pages that may use it
-	Own     *verification.PageOffer // offer of our own page, for its key, which only pages of this service may use
+	Origins []string                // of a browser's key: the origins of the pages that may use it
+	Own     *verification.PageOffer // offer of our own page, for the page's key, which only pages of this service may use
 	Scopes  []KeyScope              // rights of a secret key; none: everything
 	Local   bool                    // this process generated the key, and accepts it only from programs on this machine
 
 	used atomic.Int64 // ms since 1970
 }
 
-// LastUsed is when a request came with this key; zero: not since the process started.
+// LastUsed returns when a request last came with this key; zero: none since the start of the
+// process.
 func (k *Key) LastUsed() time.Time {
 	if ms := k.used.Load(); ms != 0 {
 		return time.UnixMilli(ms)
@@ -47,8 +48,8 @@ func (k *Key) LastUsed() time.Time {
 // Keys are all keys of all apps.
 type Keys []*Key
 
-// keyFor returns the key that was presented, or nil. It compares with every key, in constant time
-// each, so that the time reveals nothing about a near miss.
+// keyFor returns the key that equals the presented text, or nil. It compares with every key in
+// constant time, so that the time reveals nothing about a text that is nearly right.
 func (k Keys) keyFor(presented string) (found *Key) {
 	sum := sha256.Sum256([]byte(presented))
 	for _, key := range k {
@@ -59,11 +60,11 @@ func (k Keys) keyFor(presented string) (found *Key) {
 	return found
 }
 
-// authenticate finds the API key of a request and lets the route's handler answer its caller. In an
-// overload it refuses the request before it reads the key: then refusals leave more time to those
-// that are admitted. It returns an error if the key is missing, unknown or expired, if it lacks the
-// scope, if the route is for secret keys only, if a browser's key comes from another origin or too
-// often, if a page sends a secret key, or if a generated key comes from elsewhere.
+// authenticate finds the API key of a request and lets the route's handler answer the request. In
+// an overload it refuses the request before it reads the key, so that refusals leave more time for
+// the admitted requests. It returns an error if the key is missing, unknown or expired, if it lacks
+// the scope, if the route is only for secret keys, if a browser's key comes from another origin or
+// too often, if a page sends a secret key, or if a generated key comes from another machine.
 func (a *API) authenticate(r route) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		if r.overloadError != nil {
@@ -108,7 +109,7 @@ func (a *API) authenticate(r route) echo.HandlerFunc {
 		}
 		logs.AddAttrs(c.Request().Context(), slog.String("app", key.App), slog.String("key", key.ID))
 		who := verification.Caller{App: key.App, Kind: key.Kind, Page: key.Own}
-		// a back end's own address is not its client's, which it may name in client_ip
+		// a back end's own address is not its client's; the back end may give that in client_ip
 		if key.Kind == verification.Browser {
 			who.IP = server.ClientIP(c)
 			if a.services.Requests != nil {
@@ -143,8 +144,8 @@ func (k *Key) mayBeUsedBy(r *http.Request) bool {
 	return isFromOriginsOrSelf(r, k.Origins)
 }
 
-// NewPageKey returns the key of an app's page, which everybody can read there. As a public key it
-// gives no access: it names the app, and it bounds what can be asked for.
+// NewPageKey returns the key of an app's page, which every visitor of the page can read. Like a
+// public key, it gives no access: it names the app, and bounds what can be requested.
 func NewPageKey(app string, offers verification.PageOffer) *Key {
 	return &Key{App: app, ID: "page", Kind: verification.Browser, Own: &offers, SHA256: sha256.Sum256([]byte(PageKey(app)))}
 }
@@ -153,11 +154,11 @@ func NewPageKey(app string, offers verification.PageOffer) *Key {
 func PageKey(app string) string { return "pk_page_" + app }
 
 // checkOffer returns an error if our page does not offer the requested channel or purpose. A resend
-// has those of its verification, which Caller.Page bounds.
+// has the channel and purpose of its verification, which Caller.Page bounds.
 func checkOffer(ask verification.Request) error {
 	switch p := ask.Page; {
 	case p == nil:
-	case ask.Labels != store.Labels{}: // the app takes those in its events for its own
+	case ask.Labels != store.Labels{}: // the app would take labels in its events for its own
 		return fault.Invalid("reference", "not_allowed", "The page of the app takes no reference.")
 	case ask.Resend != "":
 	case !p.HasChannel(recipient.Channel(ask.Channel)):

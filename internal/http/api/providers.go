@@ -27,15 +27,15 @@ type eventIngester interface {
 	IngestMail(ctx context.Context, provider string, mail []byte) (feedback.IngestResult, error)
 }
 
-// replayGuard stores used signatures, for all replicas if they share it. Implementation:
+// replayGuard stores used signatures; replicas that share it know each other's. Implementation:
 // gates.Gates.
 type replayGuard interface {
 	TakeOrLocal(ctx context.Context, r quota.Request) (quota.Decision, error)
 	Refund(ctx context.Context, id string, buckets ...string) error
 }
 
-// replayRule admits each signature once. Its window covers the accepted age, clocks of providers
-// that are ahead, and replicas whose clocks differ by a minute.
+// replayRule admits each signature once. Its window is as long as the accepted age, plus a margin
+// for clocks of providers that are ahead, and for replicas whose clocks differ by a minute.
 var replayRule = quota.Rule{Name: "once", Scope: "signature", Limit: 1, Window: feedback.MaxMailgunAge + feedback.MaxAge + time.Minute}
 
 // EventHandlers serves /v1/events, where mail providers report what became of mails.
@@ -96,9 +96,9 @@ func readBody(r *http.Request, most int64) ([]byte, error) {
 	return body, nil
 }
 
-// receive handles POST /v1/events/{name}. It answers 204, and Mailgun 200, to every valid report,
-// even for unknown messages and events that are ignored, so that the provider does not send it
-// again. While the database is away it answers 503, so that the provider sends it again.
+// receive handles POST /v1/events/{name}. It answers 204 (to Mailgun 200) to every valid report,
+// even for unknown messages and ignored events, so that the provider does not send the report
+// again. While the database is away it answers 503, so that the provider does send it again.
 func (eh *EventHandlers) receive(c echo.Context) error {
 	source, ok := eh.Sources[c.Param("name")]
 	if !ok {
@@ -126,7 +126,7 @@ func (eh *EventHandlers) receive(c echo.Context) error {
 }
 
 // ingestMail records the events in a bounce mail. It answers 204 for every mail: strangers write
-// mails, and the poster cannot mend their mistakes.
+// mails, and the poster cannot correct their mistakes.
 func (eh *EventHandlers) ingestMail(c echo.Context, provider string, mail []byte) error {
 	kind, _, _ := mime.ParseMediaType(c.Request().Header.Get(echo.HeaderContentType))
 	err := server.RefuseCoding(c.Request())
@@ -164,15 +164,15 @@ func (eh *EventHandlers) ingest(c echo.Context, source feedback.Source, body []b
 	if err := eh.ingestOnce(c.Request().Context(), source, body, all); err != nil {
 		return err
 	}
-	if source.Auth.Scheme == feedback.SchemeMailgun { // it repeats whatever is not answered 200 (see feedback.MaxMailgunAge)
+	if source.Auth.Scheme == feedback.SchemeMailgun { // Mailgun repeats a request unless the answer is 200 (see feedback.MaxMailgunAge)
 		return c.NoContent(http.StatusOK)
 	}
 	return c.NoContent(http.StatusNoContent)
 }
 
 // ingestOnce records the events, unless their signature was used before. Some signatures do not
-// cover the events, so an attacker with a copied signature could send any event. A repetition is
-// not an error, so that a provider that lost the first answer stops sending it.
+// cover the events, so an attacker with a copied signature could send any event. A repeated request
+// is no error, so that a provider that did not get the first answer stops sending it.
 func (eh *EventHandlers) ingestOnce(ctx context.Context, source feedback.Source, body []byte,
 	all []feedback.Event,
 ) error {
@@ -191,26 +191,27 @@ func (eh *EventHandlers) ingestOnce(ctx context.Context, source feedback.Source,
 		return nil
 	}
 	if err = eh.ingestAll(ctx, source.Name, all); err != nil {
-		// The refund lets the provider send the same signature again. If the refund fails, its
-		// repetition is rejected as used.
+		// The refund lets the provider send the same signature again. If the refund fails, the
+		// repeated request is rejected as used.
 		_ = eh.Used.Refund(context.WithoutCancel(ctx), id, bucket)
 	}
 	return err
 }
 
-// maxListTime is how long after its first event a list's next one may begin.
+// maxListTime is how long after the first event of a list the recording of a further event may
+// begin.
 const maxListTime = time.Minute
 
-// ingestAll records the events in order, up to the first error or for maxListTime, also after the
-// provider hung up: it would send the whole list again, and hang up again. Error: fault.Unavailable
-// if the provider should send them again.
+// ingestAll records the events in order, until the first error or for maxListTime. It continues
+// after the provider has hung up: otherwise the provider would send the whole list again, and hang
+// up again. Error: fault.Unavailable if the provider should send the events again.
 func (eh *EventHandlers) ingestAll(ctx context.Context, provider string, all []feedback.Event) error {
 	began := time.Now()
 	for _, e := range all {
 		if time.Since(began) >= maxListTime {
 			return eh.counted(provider, "", fault.Unavailable)
 		}
-		result, err := eh.Events.Ingest(context.WithoutCancel(ctx), provider, e) // without a deadline each statement has its own
+		result, err := eh.Events.Ingest(context.WithoutCancel(ctx), provider, e) // each statement then has a deadline of its own
 		if err = eh.counted(provider, result, err); err != nil {
 			return err
 		}

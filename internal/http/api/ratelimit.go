@@ -21,9 +21,9 @@ func quotaProblem(a verification.Answer) *server.Problem {
 	return p
 }
 
-// humanCheckProblem returns the 428 of a send that only a pass would admit, or the 422 if its token
-// was no pass. Both have what is asked for. Where a rule is in the way, they have the members of a
-// 429, too: a page shows this wait if it gets no pass.
+// humanCheckProblem returns the 428 for a send that only a pass would admit; if the request's token
+// was no pass, the 422. Both have the required check. If a rule refuses, they also have the members
+// of a 429: a page without a pass shows this wait.
 func humanCheckProblem(a verification.Answer) *server.Problem {
 	p := &server.Problem{Extra: map[string]any{}}
 	if a.Quota.RetryAfter() > 0 {

@@ -30,8 +30,8 @@ type ReceiptAddresses struct {
 	Key       []byte // makes the tokens of the addresses
 }
 
-// URL returns the address for a carrier's receipts of a send; with send "", of all sends. Its token
-// is a secret between the carrier and this service, for this send alone.
+// URL returns the address for a carrier's receipts of a send; if send is "", of all sends. The
+// token in the address is a secret between the carrier and this service, only for this send.
 func (a ReceiptAddresses) URL(carrier, send string) string {
 	query := url.Values{"token": {a.token(carrier, send)}}
 	if send != "" {
@@ -98,7 +98,7 @@ func (rh *ReceiptHandlers) receive(c echo.Context) error {
 			break
 		}
 		if rh.recordReport(ctx, carrier, report) != nil {
-			failed = true // the next ones may be of other sends
+			failed = true // further reports may be about other sends
 		}
 	}
 	if failed {
@@ -110,8 +110,8 @@ func (rh *ReceiptHandlers) receive(c echo.Context) error {
 	return c.Blob(http.StatusOK, "application/json", []byte(reply))
 }
 
-// recordReport records one report. Reports on unknown messages are ignored, so that the carrier
-// does not repeat them. Errors are the database's.
+// recordReport records one report. It ignores reports on unknown messages, so that the carrier does
+// not repeat them. Errors: those of the database.
 func (rh *ReceiptHandlers) recordReport(ctx context.Context, carrier string, report sms.Report) (err error) {
 	id, unreadable := uuid.Parse(report.Send)
 	switch {

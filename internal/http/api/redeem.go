@@ -24,7 +24,7 @@ type redeemedJSON struct {
 	Test           bool   `json:"test"`
 }
 
-// redeem is POST /v1/proofs/redeem. It answers with the whole address of the proof, which can be
+// redeem is POST /v1/proofs/redeem. The answer is the whole address of the proof. A proof can be
 // redeemed once.
 func (a *API) redeem(c echo.Context, who verification.Caller, body redeemBody) error {
 	key, err := idempotencyKey(c.Request().Header)

@@ -30,8 +30,8 @@ const (
 	outcomeSubscriptionEnded = "unsubscribed"
 )
 
-// receiveFromTopic handles a message of a topic of Amazon SNS, whatever its Content-Type, which is
-// text/plain by default.
+// receiveFromTopic handles a message of a topic of Amazon SNS. It ignores the Content-Type, which
+// is text/plain by default.
 func (eh *EventHandlers) receiveFromTopic(c echo.Context, source feedback.Source, topic *sns.Topic, body []byte) error {
 	ctx := c.Request().Context()
 	m, err := topic.Verify(ctx, body, time.Now())

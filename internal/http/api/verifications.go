@@ -40,8 +40,9 @@ type sendBody struct {
 
 	HumanCheck string `json:"human_check"` // a token
 
-	// Sure asks back, before anything is sent, about a domain that looks mistyped and a number that
-	// gets no text messages, unless it is that domain or number. nil: it does not ask
+	// Sure makes the service ask back, before anything is sent, about a domain that looks mistyped
+	// and a number that gets no text messages; but not about the domain or number that is Sure.
+	// nil: it does not ask
 	Sure *string `json:"sure"`
 }
 
@@ -122,7 +123,7 @@ func parseSendRequest(c echo.Context, who verification.Caller, body sendBody) (v
 	}
 	if who.Kind == verification.Browser && who.Page == nil {
 		if origin, err := url.Parse(c.Request().Header.Get(echo.HeaderOrigin)); err == nil {
-			ask.Site = origin.Hostname() // one of the app's origins: authenticate has checked it
+			ask.Site = origin.Hostname() // the origin is one of the app's, as authenticate has checked
 		}
 	}
 	if languages := c.Request().Header.Get("Accept-Language"); ask.Locale == "" && len(languages) <= texts.MaxAcceptLanguage {
@@ -139,9 +140,9 @@ func parseSendRequest(c echo.Context, who verification.Caller, body sendBody) (v
 	return ask, err
 }
 
-// setClientIP sets the caller's IP to the end user's address that a back end names, for rules and
-// failed checks by network. A browser may not name one, since it could evade these rules. Error:
-// *fault.InvalidError.
+// setClientIP sets the caller's IP to the end user's address, which a back end may give, for rules
+// and failed checks by network. A browser may not give an address, since it could evade these
+// rules. Error: *fault.InvalidError.
 func setClientIP(who *verification.Caller, clientIP string) error {
 	if clientIP == "" {
 		return nil
@@ -157,7 +158,7 @@ func setClientIP(who *verification.Caller, clientIP string) error {
 	return nil
 }
 
-// setTrust makes the caller a back end that acts for a stranger if trust says so. Error:
+// setTrust marks the caller as a back end that asks for a stranger, if trust says so. Error:
 // *fault.InvalidError.
 func setTrust(who *verification.Caller, trust string) error {
 	switch {
