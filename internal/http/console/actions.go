@@ -21,19 +21,20 @@ import (
 	"sendcode/internal/verify/verification"
 )
 
-// sendAction is an action on a send's page. do returns the full recipient if the action reveals it,
-// else "".
+// sendAction is an action that a page of a send offers. do performs the action; it returns the full
+// recipient if the action reveals the recipient, otherwise "".
 type sendAction struct {
 	Name              string // in the roles, the audit log and the keys of texts
 	Path              string // the last part of the action's URL, after the send's
-	Sure              bool   // it can't be undone, so the form has a box to tick
+	Sure              bool   // the action can't be undone, so its form has a box to tick
 	needsPending      bool   // it needs a pending verification
 	needsVerification bool   // it needs a verification
-	needsOwnCode      bool   // it needs a code that was made here: one that the caller made is not kept to be sent again
+	needsOwnCode      bool   // the service must have made the code: a code that the caller made is not stored, so it can't be sent again
 	do                func(a *Console, c echo.Context, s store.SendDetails, act store.AuditEntry) (shown string, err error)
 }
 
-// sendActions are in the order in which a page offers them: two as buttons, the rest in a menu.
+// sendActions has the actions in the order in which a page offers them: the first two as buttons,
+// the others in a menu.
 var sendActions = []sendAction{
 	{Name: auth.ActionResend, Path: "resend", needsPending: true, needsVerification: true, needsOwnCode: true, do: (*Console).resend},
 	{Name: auth.ActionResetQuota, Path: "reset", do: (*Console).resetQuota},
@@ -43,7 +44,7 @@ var sendActions = []sendAction{
 	{Name: auth.ActionEraseRecipient, Path: "erase", Sure: true, do: (*Console).eraseRecipient},
 }
 
-// actionError says why an action was not done. Pages show its text; scripts get a problem.
+// actionError says why an action was not done. Pages show its text; scripts get an HTTP problem.
 type actionError struct {
 	status int
 	key    string        // of the texts
@@ -98,8 +99,8 @@ func targetOf(s store.SendOrRefusal) support.Target {
 	return support.Target{App: s.App, Channel: s.Channel, Purpose: s.Purpose, Recipient: s.Recipient, To: s.To}
 }
 
-// appliesTo reports whether a page offers the action for a row. It offers none if the recipient was
-// erased or forgotten.
+// appliesTo reports whether a page offers the action for the send. A page offers no action if the
+// recipient was erased or forgotten.
 func (sa sendAction) appliesTo(s store.SendDetails) bool {
 	if sa.needsVerification && (s.Verification == nil || len(s.Verification.Sealed) == 0) || s.Send.Recipient.IsZero() {
 		return false
@@ -110,8 +111,8 @@ func (sa sendAction) appliesTo(s store.SendDetails) bool {
 	return !sa.needsPending || verification.StateOf(*s.Verification, s.Now) == verification.Pending
 }
 
-// performAction does the requested action and returns what to show of its result. The action also
-// writes the audit entry.
+// performAction performs the requested action and returns what the page shows of the result. The
+// action also writes the audit entry.
 func (console *Console) performAction(c echo.Context, d sendAction, s store.SendDetails, reason string) (shown string, err error) {
 	if err := support.CheckReason(reason, ""); err != nil {
 		return "", err
@@ -127,8 +128,8 @@ func (console *Console) performAction(c echo.Context, d sendAction, s store.Send
 	return d.do(console, c, s, act)
 }
 
-// actionForm handles a form on a send's page: it redirects back when the action is done, else shows
-// the page with the problem.
+// actionForm returns the handler of a form on a send's page. The handler redirects to the page if
+// the action was done; otherwise it shows the page with the problem.
 func (console *Console) actionForm(d sendAction) echo.HandlerFunc {
 	return layout.FormHandler(func(c echo.Context, form url.Values) error {
 		s, err := console.readStory(c.Request().Context(), c.Param("id"))
@@ -159,9 +160,9 @@ func (console *Console) actionForm(d sendAction) echo.HandlerFunc {
 	})
 }
 
-// formProblem returns the status and the text of an error that a page shows beside its form; 0 and
-// "" for nil and other errors. It sets the header Retry-After if the action can be done after a
-// wait.
+// formProblem returns the status and the text of an error that a page shows beside a form. It
+// returns 0 and "" if err is nil or an error of another kind. It sets the header Retry-After if the
+// action can be done after a wait.
 func (console *Console) formProblem(c echo.Context, err error) (status int, text string) {
 	w := layout.Words(c)
 	var failed *actionError
@@ -180,7 +181,8 @@ func (console *Console) formProblem(c echo.Context, err error) (status int, text
 	return 0, ""
 }
 
-// actionJSON is actionForm for scripts: it answers 204, or 200 with the result.
+// actionJSON returns the handler of an action for scripts. The handler answers 204, or 200 with the
+// result.
 func (console *Console) actionJSON(d sendAction) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		var body struct {
@@ -220,7 +222,8 @@ func (console *Console) recipientActionJSON(name string,
 	})
 }
 
-// recipientJSON handles a request whose body names a recipient and a reason; do answers it.
+// recipientJSON handles a request whose body has a recipient and a reason; do performs the action
+// and answers the request.
 func (console *Console) recipientJSON(name string, do func(echo.Context, support.Target, store.AuditEntry) error) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		var body struct {
@@ -246,7 +249,7 @@ func (console *Console) recipientJSON(name string, do func(echo.Context, support
 	}
 }
 
-// actionResult is the result of an action as a send's page shows it.
+// actionResult is the result of an action, as the send's page shows it.
 type actionResult struct {
 	Action        string
 	Done          string // in words

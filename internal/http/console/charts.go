@@ -10,7 +10,7 @@ import (
 	"sendcode/internal/base/texts"
 )
 
-// Chart is one drawing over all intervals of a time range, with what its colours stand for.
+// Chart is a drawing of all intervals of a time range, with a legend of its colours.
 type Chart struct {
 	Alt       string
 	Top, Half string // what the grid's two lines stand for
@@ -18,13 +18,14 @@ type Chart struct {
 	Keys      []legendEntry
 }
 
-// barView is one stretch of time in units of the drawing. It leads to the rows that it counts.
+// barView is the bar of one interval, in units of the drawing. It links to the list of the rows
+// that it counts.
 type barView struct {
 	X, Wide string
 	Parts   []barPart
 	Title   string // its time and its numbers
 	Link    string
-	Mark    string // on the axis below it; empty: it has none
+	Mark    string // the label on the axis below the bar; empty: the bar has none
 	Minor   bool   // the mark is left out where there is little room
 }
 
@@ -45,13 +46,13 @@ type tableRow struct {
 	Cells []string
 }
 
-// Size of a chart in units of its drawing.
+// The size of a chart, in units of the drawing.
 const (
 	chartWidth  = 720.0
 	chartHeight = 160.0
 )
 
-// barAmount is one amount of a bar, drawn on top of those before it.
+// barAmount is one part of a bar. Each part is drawn on top of the parts before it.
 type barAmount struct {
 	class string
 	n     float64
@@ -109,7 +110,8 @@ func (c ChartBuilder) bars(of func(interval) (stack []barAmount, said string)) (
 	return bars, top
 }
 
-// roundUpToGrid returns the next number whose half can be read on a grid.
+// roundUpToGrid returns the next number, n or greater, whose half is a short number, for a grid
+// with a line at the half.
 func roundUpToGrid(n float64) float64 {
 	for unit := 1.0; ; unit *= 10 {
 		for _, even := range []float64{2, 4, 6, 8, 10} {
@@ -120,9 +122,10 @@ func roundUpToGrid(n float64) float64 {
 	}
 }
 
-// axisLabel returns the label below a stretch; "" if it has none; minor if it may be left out. Of
-// up to 8 days each has a label, of more every fifth, counted from the last. Of up to 4 hours each
-// has one, of up to 30 every sixth. In a chart of hours, midnight always has one.
+// axisLabel returns the label below the bar of an interval; "" if the bar has no label. minor: the
+// label may be left out. Charts of up to 8 days have a label for each day; charts of more days, for
+// every fifth day counted from the last. Charts of up to 4 hours have a label for each hour; charts
+// of up to 30 hours, for every sixth hour. In a chart of hours, midnight always has a label.
 func (c ChartBuilder) axisLabel(i int, at time.Time) (text string, minor bool) {
 	local, back := at.In(c.W.Zone()), len(c.Stretches)-1-i
 	switch {
@@ -147,7 +150,7 @@ func (c ChartBuilder) intervalText(at time.Time) string {
 	return from.Format("01-02 15:04–") + from.Add(c.Each).Format("15:04")
 }
 
-// SendsChart returns the chart of what became of the sends, and its numbers.
+// SendsChart returns a chart of the outcomes of sends, and a table of its numbers.
 func (c ChartBuilder) SendsChart() (Chart, Table) {
 	bars, most := c.bars(func(s interval) (stack []barAmount, said string) {
 		var parts []string

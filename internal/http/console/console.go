@@ -1,14 +1,15 @@
-// Package console has the administrators' pages and JSON API. It answers "where is my code?": it
-// lists sends and refusals, newest first, finds those of one recipient, and shows the story of one
-// send, which package explain writes. Scripts get the same as JSON under /v1/admin.
+// Package console has the administrators' pages and the JSON API for administrators, which answer
+// "where is my code?". It lists sends and refusals, newest first, finds the sends of one recipient,
+// and shows what happened to a send, in texts from package explain. Scripts get the same data as
+// JSON under /v1/admin.
 //
-// It reads the database and asks the use cases for the present state of a recipient's rules.
-// Package support makes and records all changes, except changes of accounts and logins in package
-// auth.
+// The console reads the database, and asks the use cases for the present state of a recipient's
+// rules. Package support makes and records all changes, except the changes of accounts and logins,
+// which package auth makes.
 //
-// Requests contain full recipients only in their bodies, and the console hashes them at once. URLs
-// contain the hash. A page shows a full recipient only if an operator reveals it, or in a form that
-// comes back after a login, to the account that typed it.
+// A request has a full recipient only in its body, and the console hashes the recipient at once.
+// URLs contain the hash. A page shows a full recipient only if an operator reveals it, or in a form
+// that the account which typed it gets back after a login.
 package console
 
 import (
@@ -101,8 +102,8 @@ func (console *Console) RegisterClientAddress(e *echo.Echo) {
 	console.auth.AddRoutes(e, []auth.Route{clientRoute})
 }
 
-// routes returns the routes of the pages and of the JSON API (below /v1), without those of records,
-// auth and layout. Paths and answers are a public contract.
+// routes returns the routes of the pages and of the JSON API (below /v1), except the routes of the
+// packages records, auth and layout. Paths and answers are a public contract.
 func (console *Console) routes() []auth.Route {
 	const get, post = http.MethodGet, http.MethodPost
 	all := []auth.Route{

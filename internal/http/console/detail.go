@@ -34,7 +34,7 @@ type sendView struct {
 	Quota   quotaView
 	Note    actionResult
 	Actions []sendAction
-	Action  sendAction // the chosen one, whose form is shown; zero: none
+	Action  sendAction // the action whose form is shown; zero: no form is shown
 }
 
 // quotaView shows what a recipient's rules say now.
@@ -84,8 +84,8 @@ func (console *Console) showSend(c echo.Context, status int, s store.SendDetails
 	return console.layout.Show(c, status, "send", v)
 }
 
-// verdictAndQuota returns the verdict on a row and what its recipient's rules say now. If the
-// limiter fails, only the quota is missing.
+// verdictAndQuota returns the verdict on a send, and the quota of its recipient as the rules say
+// now. If the limiter fails, only the quota is missing.
 func (console *Console) verdictAndQuota(ctx context.Context, s store.SendDetails, w texts.Words) (explain.Verdict,
 	quotaView, error,
 ) {
@@ -97,10 +97,11 @@ func (console *Console) verdictAndQuota(ctx context.Context, s store.SendDetails
 	return explain.Judge(s, known, w), quotaViewOf(s.Send, now, away, w), err
 }
 
-// errSeveralRecipients says that a row stands for several recipients, so it has no quota.
+// errSeveralRecipients says that a row stands for several recipients, and therefore has no quota.
 var errSeveralRecipients = errors.New("console: the row stands for several recipients")
 
-// quotaOf peeks what the recipient's rules say now about one more send like this one.
+// quotaOf returns what the rules of the recipient say now about another send like s. It counts
+// nothing.
 func (console *Console) quotaOf(ctx context.Context, s store.SendOrRefusal) (quota.Decision, error) {
 	if s.Recipients > 0 {
 		return quota.Decision{}, errSeveralRecipients
@@ -122,8 +123,8 @@ func quotaViewOf(s store.SendOrRefusal, d quota.Decision, err error, w texts.Wor
 	return quotaView{Rows: quotaPips(d, w), As: as}
 }
 
-// readVerdictFacts reads the data for the verdict on a row that its story lacks. decision is the
-// quota of the row's recipient; it is unknown if quotaErr is not nil.
+// readVerdictFacts reads the data that the verdict needs and that s lacks. decision is the quota of
+// the recipient; if quotaErr is not nil, the quota is unknown.
 func (console *Console) readVerdictFacts(ctx context.Context, s store.SendDetails, decision quota.Decision,
 	quotaErr error) (known explain.VerdictFacts,
 	err error,
@@ -158,8 +159,8 @@ func (console *Console) readVerdictFacts(ctx context.Context, s store.SendDetail
 	return known, err
 }
 
-// refusingScope returns the scope of the rule that refused a row; "" if the row's purpose has that
-// rule no more.
+// refusingScope returns the scope of the rule that refused a request; "" if its purpose no longer
+// has the rule.
 func (console *Console) refusingScope(s store.SendOrRefusal) quota.Scope {
 	for _, p := range console.Administration.Policies() {
 		i := slices.IndexFunc(p.Rules, func(r quota.Rule) bool { return r.Name == s.BlockedBy })
@@ -170,8 +171,8 @@ func (console *Console) refusingScope(s store.SendOrRefusal) quota.Scope {
 	return ""
 }
 
-// latestIfNewer returns the recipient's latest request for the same purpose; nil if the row itself
-// is the latest, or if its recipient was erased.
+// latestIfNewer returns the newest request of the same recipient for the same purpose; nil if s is
+// the newest, or if the recipient was erased.
 func (console *Console) latestIfNewer(ctx context.Context, s store.SendOrRefusal) (*store.SendOrRefusal, error) {
 	if s.Recipient.IsZero() {
 		return nil, nil
@@ -190,7 +191,8 @@ func (console *Console) latestIfNewer(ctx context.Context, s store.SendOrRefusal
 }
 
 // codeBeforeRefusal returns the verification of the newest send that may have gone out before a
-// refusal; nil if there is none, or if the refusal itself belongs to a verification.
+// refusal. It returns nil if there is no such send, or if the refusal itself belongs to a
+// verification.
 func (console *Console) codeBeforeRefusal(ctx context.Context, s store.SendDetails) (*store.Verification, error) {
 	if s.Verification != nil {
 		return nil, nil

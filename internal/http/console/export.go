@@ -24,8 +24,8 @@ import (
 	"sendcode/internal/verify/support"
 )
 
-// exportColumns are the columns of an export: all rows of a list, for a spreadsheet. Verification
-// IDs are not among them, since a reader with the ID of a valid code could act as its holder.
+// exportColumns are the columns of an exported list, for a spreadsheet. Verification IDs are left
+// out, since a reader who has the ID of a valid code could act as the code's holder.
 var exportColumns = slices.Concat([]string{
 	"at", "id", "app", "channel", "to", "recipient", "purpose", "status", "reason", "blocked_by", "retry_after",
 	"count", "attempts",
@@ -39,18 +39,18 @@ var exportColumns = slices.Concat([]string{
 const (
 	maxExportRows        = 1_000_000
 	maxConcurrentExports = 2
-	writeTimeout         = 10 * time.Second // a client that reads nothing for so long is disconnected
+	writeTimeout         = 10 * time.Second // a client that reads nothing for this long is disconnected
 )
 
-// separatorParameter names the separator of cells: "semicolon" for spreadsheets in languages with a
-// decimal comma, else "comma".
+// separatorParameter is the parameter that chooses the separator of cells: "semicolon" for
+// spreadsheets in languages with a decimal comma, otherwise "comma".
 const separatorParameter = "separator"
 
 // byteOrderMark makes spreadsheets read the file as UTF-8.
 const byteOrderMark = "\ufeff"
 
 // exportCSV streams the rows that the filters select, newest first. It writes an audit entry before
-// the first row.
+// it sends the first row.
 func (console *Console) exportCSV(c echo.Context) error {
 	values, err := layout.ParseRawQuery(c.Request().URL.RawQuery)
 	if err != nil {
@@ -80,7 +80,8 @@ func (console *Console) exportCSV(c echo.Context) error {
 	}
 	defer end()
 	q.filter.Limit = layout.MaxPageRows
-	// read before the response begins, so that a database that is away gets a 503
+	// The rows are read before the response begins, so that the answer is 503 if the database is
+	// away.
 	rows, err := console.sendsWithTimeFallback(c.Request().Context(), q.filter)
 	if err != nil {
 		return err
@@ -92,12 +93,13 @@ func (console *Console) exportCSV(c echo.Context) error {
 	n, err := console.writeCSV(c, q.filter, rows, separator)
 	console.recordExportEnd(c, begun, n, err)
 	if err != nil {
-		panic(http.ErrAbortHandler) // so that half a file does not look like a whole one
+		panic(http.ErrAbortHandler) // the connection is cut, so that half a file does not look like a whole file
 	}
 	return nil
 }
 
-// beginExport takes one of the places of exports, which end gives back.
+// beginExport takes one of the places for concurrent exports; end gives the place back. It returns
+// an error if all places are taken.
 func (console *Console) beginExport() (end func(), err error) {
 	select {
 	case console.exports <- struct{}{}:
@@ -119,13 +121,13 @@ func (console *Console) exportPerson(c echo.Context, p support.Target, act store
 	defer end()
 	err = console.Administration.ExportRecipient(c.Request().Context(), p, act, personFile{c})
 	if err != nil && c.Response().Committed {
-		panic(http.ErrAbortHandler) // so that half a file does not look like a whole one
+		panic(http.ErrAbortHandler) // the connection is cut, so that half a file does not look like a whole file
 	}
 	return err
 }
 
-// personFile is the response to a person's export. Its header is set once there is something to
-// give.
+// personFile is the response to the export of a person's data. The headers are set when the first
+// data are written.
 type personFile struct{ echo.Context }
 
 // Write implements io.Writer.
@@ -136,8 +138,8 @@ func (f personFile) Write(part []byte) (int, error) {
 	return f.Response().Write(part)
 }
 
-// recordExportBegin writes the audit entry of an export. It leaves out typed texts: they may name a
-// person, and the audit log is kept for good.
+// recordExportBegin writes the audit entry of an export. It leaves out texts that were typed, since
+// they may name a person and the audit log is kept for good.
 func (console *Console) recordExportBegin(c echo.Context, q listQuery, rows []store.SendOrRefusal) (store.AuditEntry, error) {
 	act, err := console.auth.NewAuditEntry(c, auth.ActionExport)
 	if err != nil {
@@ -191,7 +193,8 @@ func setExportHeader(c echo.Context) {
 	h.Set("Content-Disposition", `attachment; filename="sends.csv"`)
 }
 
-// writeCSV writes the rows and those of the next pages, and returns the number of written rows.
+// writeCSV writes the rows, and then the rows of the following pages. n is the number of written
+// rows.
 func (console *Console) writeCSV(c echo.Context, f store.Filter, rows []store.SendOrRefusal, separator rune) (n int, err error) {
 	setExportHeader(c)
 	if _, err := c.Response().Write([]byte(byteOrderMark)); err != nil {
@@ -237,7 +240,7 @@ func exportAddress(given url.Values, separator string) string {
 	return layout.ListAddress("/v1/admin/sends.csv", all, separatorParameter, separator)
 }
 
-// exportRow returns the cells of a row: its JSON and more of its details.
+// exportRow returns the cells of a row: the values of its JSON, and more details.
 func (c currentCodes) exportRow(s store.SendOrRefusal) []string {
 	row := c.rowJSON(s)
 	row["number"], row["locale"], row["network"], row["country"] = s.Number, s.Locale, s.Network, s.Country
@@ -251,11 +254,11 @@ func (c currentCodes) exportRow(s store.SendOrRefusal) []string {
 }
 
 // cellDividers are the characters at which a spreadsheet may end a cell or a line. The comma is not
-// among them: the CSV writer quotes it.
+// one of them, since the CSV writer quotes commas.
 const cellDividers = ";\t|\r\n"
 
-// withoutFormula returns a cell that no spreadsheet evaluates: each part that begins like a formula
-// gets a quote mark before it. Invalid UTF-8 is replaced.
+// withoutFormula returns a cell that no spreadsheet evaluates: it puts a quote mark before each
+// part of the cell that begins like a formula. It replaces invalid UTF-8.
 func withoutFormula(cell string) string {
 	cell = strings.ToValidUTF8(cell, "\ufffd")
 	var out strings.Builder
@@ -274,8 +277,8 @@ func withoutFormula(cell string) string {
 	return out.String()
 }
 
-// startsFormula reports whether a spreadsheet may take a text for a formula: it begins with a
-// formula's sign, perhaps full-width or after white space, or with an invisible character.
+// startsFormula reports whether a spreadsheet may read a text as a formula: the text begins with
+// the sign of a formula, perhaps full-width or after white space, or with an invisible character.
 func startsFormula(s string) bool {
 	begins := strings.TrimLeft(s, " \u00a0\u3000\"")
 	unseen := func(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) }

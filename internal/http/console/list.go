@@ -23,7 +23,7 @@ import (
 	"sendcode/internal/verify/verification"
 )
 
-// sendList returns the list of sends and refusals; parseQuery parses its parameters.
+// sendList returns the list of sends and refusals. Its parameters are parsed by parseQuery.
 func (console *Console) sendList() layout.List[store.Filter, store.SendOrRefusal] {
 	return layout.List[store.Filter, store.SendOrRefusal]{
 		Name: "sends", Path: "/admin", Cursor: func(r store.SendOrRefusal) store.Cursor { return cursorOf(r.Send) },
@@ -48,7 +48,7 @@ type listView struct {
 	page
 	Filter  filterView
 	Search  searchView
-	Shared  texts.Sentence   // says that the rows only share a support reference; nil: they do not
+	Shared  texts.Sentence   // says that the rows are unrelated except for an equal support reference; nil: not so
 	Person  *recipientHeader // when the list is one recipient's
 	Rows    []sendRow
 	Count   string // of the rows
@@ -57,7 +57,7 @@ type listView struct {
 	Verdict          *explain.Verdict
 	Export           string              // address of all rows as a file; empty: no rows, or not allowed
 	ExportSemicolons string              // the same with semicolons
-	Again            string              // address at which the open page updates itself; empty: it does not
+	Again            string              // the address from which the open page reloads its rows; empty: it does not
 	Tag              string              // differs where rows or their states do
 	Choices          map[string][]string // suggestions for filters, by name
 }
@@ -83,7 +83,8 @@ func (console *Console) listPage(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	// times get a zone, so that the address means the same for readers in other zones
+	// The times in the address get a zone, so that the address means the same for readers in other
+	// zones.
 	if zone := layout.Words(c).Zone(); zone != time.UTC && q.hasLocalTimes(raw) {
 		return c.Redirect(http.StatusSeeOther, listAddress(q.given, "", ""))
 	}
@@ -93,7 +94,7 @@ func (console *Console) listPage(c echo.Context) error {
 func (console *Console) showList(c echo.Context, status int, q listQuery, s searchView) error {
 	ctx := c.Request().Context()
 	found, err := console.sendList().Page(ctx, q.filter, q.given)
-	// a newer page with too few rows is the first page, which is read from its start
+	// If a page of newer rows is not full, the first page is shown instead, read from its start.
 	if err == nil && q.filter.After != nil && len(found.Rows) < q.filter.Limit {
 		q.given.Del("newer")
 		q.filter.After = nil
@@ -165,8 +166,8 @@ func (console *Console) filterSuggestions() map[string][]string {
 	return all
 }
 
-// rowsTag returns an entity tag of the rows and their states, and of the verdict. It leaves out
-// what the open page counts down itself.
+// rowsTag returns an entity tag of the rows and their states, and of the verdict. It leaves out the
+// times that the open page counts down itself.
 func (v *listView) rowsTag() string {
 	h := fnv.New128a()
 	for _, r := range v.Rows {
@@ -181,8 +182,8 @@ func (v *listView) rowsTag() string {
 	return fmt.Sprintf(`W/"%x"`, h.Sum(nil))
 }
 
-// addRecipientHeader adds the recipient of the rows, the verdict on the newest row, and what the
-// rules say now. Forgotten recipients share one hash, so they get no verdict.
+// addRecipientHeader adds the recipient of the rows, the verdict on the newest row, and the present
+// quota. Forgotten recipients have equal hashes, so they get no verdict.
 func (console *Console) addRecipientHeader(c echo.Context, v *listView) (err error) {
 	ctx := c.Request().Context()
 	v.Person = &recipientHeader{FilterText: v.W.Sentence("filter.recipient.unknown")}
@@ -211,8 +212,8 @@ func listAddress(given url.Values, name, value string) string {
 	return layout.ListAddress("/admin", given, name, value)
 }
 
-// readStory reads one row of the database with everything that belongs to it. Errors:
-// fault.NotFound, also for an ID in another form, and the store's.
+// readStory reads one send from the database with all data that belong to it. Errors:
+// fault.NotFound, also if the ID is not in canonical form, and errors of the store.
 func (console *Console) readStory(ctx context.Context, id string) (store.SendDetails, error) {
 	parsed, err := uuid.Parse(id)
 	if err != nil || !strings.EqualFold(parsed.String(), id) { // uuid.Parse also takes braces and urn:uuid:
@@ -231,8 +232,9 @@ const (
 	recentSendsPeriod = 24 * time.Hour
 )
 
-// recentSends returns, oldest first, a row and at most maxRecentSends of its recipient's rows from
-// the recentSendsPeriod before it: those that the rules most likely counted.
+// recentSends returns a send and at most maxRecentSends earlier sends of the same recipient, oldest
+// first. The earlier sends are from the recentSendsPeriod before it; the rules most likely counted
+// them.
 func (console *Console) recentSends(ctx context.Context, s store.SendOrRefusal) ([]store.SendOrRefusal, error) {
 	if s.Recipient.IsZero() { // forgotten; all such rows share this hash
 		return []store.SendOrRefusal{s}, nil

@@ -20,13 +20,13 @@ import (
 	"sendcode/internal/store"
 )
 
-// overviewView is the page of statistics: numbers beside those of the time before, a chart,
-// failures and refusals.
+// overviewView is the page of statistics: numbers beside the numbers of the time range before, a
+// chart, failures and refusals.
 type overviewView struct {
 	layout.Page
 	Statistics
 	Last       []layout.FieldOption
-	Only       string // its filters beside the time, in words; empty: none
+	Only       string // the filters of the page except the time, in words; empty: none
 	Figures    []figureView
 	Sends      Chart
 	Became     Table           // of the sends
@@ -42,10 +42,10 @@ type overviewView struct {
 
 type figureView struct {
 	Name, Value, Before string
-	Change              string       // since Before, with its sign; empty: not known
+	Change              string       // the change since Before, with its sign; empty: unknown
 	Better, Worse       bool         // whether the change is good or bad news; both false: neither
 	Note                string       // in place of Before
-	Status              store.Status // of the rows that it counts; empty: it counts none
+	Status              store.Status // the status of the rows that the figure counts; empty: it counts no rows
 }
 
 type nameAndCount struct {
@@ -129,13 +129,13 @@ func (v overviewView) Dimensions() []store.Dimension { return approvalDimensions
 // Daily reports whether the charts have a bar for each day, not for each hour.
 func (v overviewView) Daily() bool { return v.query.Each > time.Hour }
 
-// GroupedByAddress returns the address of this page with its table of codes grouped by a dimension.
+// GroupedByAddress returns the address of this page with the table of codes grouped by a dimension.
 func (v overviewView) GroupedByAddress(d store.Dimension) string {
 	return layout.ListAddress("/admin/overview", v.values, "by", string(d)) + "#codes-title"
 }
 
-// RowsAddress returns the address of the list for the page's time and with these parameters: names
-// and values in turn.
+// RowsAddress returns the address of the list for the page's time range, with these parameters:
+// names and values in turn.
 func (v overviewView) RowsAddress(pairs ...string) string {
 	given := maps.Clone(v.values)
 	for i := 0; i+1 < len(pairs); i += 2 {
@@ -161,8 +161,8 @@ func (v overviewView) rowsAddressBetween(from, to time.Time) string {
 	return listAddress(part, "to", to.UTC().Format(time.RFC3339))
 }
 
-// GroupName returns the name of a line of the table of codes; a country's is in the reader's
-// language, with its code.
+// GroupName returns the name of a line in the table of codes. For a country, it is the name in the
+// reader's language.
 func (v overviewView) GroupName(value string) string {
 	if v.By != store.ByCountry {
 		return value
@@ -200,14 +200,15 @@ func (v overviewView) FormatBytes(bytes int64) string {
 }
 
 func figureViews(now, before Total, w texts.Words) (all []figureView) {
-	// good: by how many times the change exceeds chance; negative if it is bad news
+	// good is the ratio of the change to a change by chance; it is negative if the change is bad
+	// news
 	add := func(key, value, earlier, change string, good float64, rows store.Status) {
 		all = append(all, figureView{
 			Name: w.Get(key), Value: value, Before: earlier, Change: change, Better: change != "" && good > 1,
 			Worse: change != "" && good < -1, Status: rows,
 		})
 	}
-	// a count varies by its square root; good is 0 if more is not good or bad news
+	// a count varies by its square root; good is 0 if a higher count is neither good nor bad news
 	count := func(key string, now, before int, good float64, rows store.Status) {
 		rise := float64(now-before) / (2 * math.Sqrt(float64(max(1, now+before))))
 		add(key, strconv.Itoa(now), strconv.Itoa(before), percentChange(float64(now), float64(before), before), good*rise, rows)
@@ -244,8 +245,8 @@ func figureViews(now, before Total, w texts.Words) (all []figureView) {
 	return all
 }
 
-// percentChange returns the change from before to now in percent, with its sign; "" if before is
-// zero, or if counts, the number of rows it is based on, is less than minForPercent.
+// percentChange returns the change from before to now in percent, with its sign. It returns "" if
+// before is zero, or if counts, the number of rows, is less than minForPercent.
 func percentChange(now, before float64, counts int) string {
 	if before == 0 || counts < minForPercent {
 		return ""
@@ -253,7 +254,7 @@ func percentChange(now, before float64, counts int) string {
 	return formatSigned(100*(now-before)/before, 0) + " %"
 }
 
-// formatSigned writes a difference with its sign, or as ±0.
+// formatSigned formats a difference with its sign; zero as ±0.
 func formatSigned(d float64, decimals int) string {
 	text := strconv.FormatFloat(math.Abs(d), 'f', decimals, 64)
 	switch {

@@ -43,7 +43,7 @@ type filterParameter struct {
 	name         string
 	parse        layout.ParseFunc
 	valueAudited bool // the audit entry of an export has the value; otherwise only the name, since values may name a person
-	more         bool // its field is in the second row of the form
+	more         bool // the field of the parameter is in the second row of the form
 }
 
 // filterParameters returns all filters, which parse into f and last.
@@ -76,10 +76,10 @@ func filterParameters(f *store.Filter, last *string, zone *time.Location) []filt
 // knownFilters are the filters, for their names.
 var knownFilters = filterParameters(&store.Filter{}, new(string), time.UTC)
 
-// parseQuery parses a raw query. Times without a zone are in the reader's zone. q.given has all
-// times with a zone, so that the URL means the same for other readers. A query whose filters no
-// index has, and that gives no beginning, gets last=24h or, if it gives an end, the 24 h before
-// that.
+// parseQuery parses a raw query. A time without a zone is in the reader's zone. In q.given all
+// times have a zone, so that the URL means the same for other readers. If no index has the query's
+// filters, and the query gives no begin of the time range, parseQuery adds last=24h or, if the
+// query gives an end, begins 24 h before the end.
 func parseQuery(raw string, now time.Time, zone *time.Location) (q listQuery, err error) {
 	f := &q.filter
 	f.Limit = layout.DefaultPageRows
@@ -96,7 +96,7 @@ func parseQuery(raw string, now time.Time, zone *time.Location) (q listQuery, er
 	setTimesByRequestID(&q)
 	if (f.Outcome != "" || f.Network+f.Request != "") && !q.given.Has("from") && last == "" && f.Recipient == nil &&
 		f.Labels == (store.Labels{}) && f.Support == "" {
-		// no index has these filters: the time bounds how many rows are read
+		// no index has these filters, so the time range limits how many rows are read
 		if f.To.IsZero() {
 			last = "24h"
 			q.given.Set("last", last)
@@ -125,16 +125,15 @@ func parseQuery(raw string, now time.Time, zone *time.Location) (q listQuery, er
 	return q, nil
 }
 
-// A request's sends are searched from so long before the time in the request's ID until so long
-// after it, since clocks differ.
+// The sends of a request are searched between these durations before and after the time in the
+// request's ID, since clocks differ.
 const (
 	searchBeforeRequestTime = time.Minute
 	searchAfterRequestTime  = 2 * time.Minute
 )
 
-// setTimesByRequestID sets the times of a query that names a request and no times. It does so only
-// if the request's ID is a UUID of version 7, as package logs makes them, which contains a
-// time.
+// setTimesByRequestID sets the time range of a query that has a request's ID but no times. It does
+// so only if the ID is a UUID of version 7, which contains a time. Package logs makes such IDs.
 func setTimesByRequestID(q *listQuery) {
 	from, to, ok := timesByRequestID(q.filter.Request)
 	if !ok || q.given.Has("from") || q.given.Has("to") || q.given.Has("last") {
@@ -145,8 +144,8 @@ func setTimesByRequestID(q *listQuery) {
 	q.given.Set("to", "")
 }
 
-// timesByRequestID returns the times between which a request's sends are logged; false if its ID
-// contains no time.
+// timesByRequestID returns the time range in which the sends of a request were logged; ok is false
+// if the request's ID contains no time.
 func timesByRequestID(request string) (from, to time.Time, ok bool) {
 	id, err := uuid.Parse(request)
 	if err != nil || id.Version() != 7 {
@@ -156,9 +155,9 @@ func timesByRequestID(request string) (from, to time.Time, ok bool) {
 	return at.Add(-searchBeforeRequestTime), at.Add(searchAfterRequestTime), true
 }
 
-// sendsWithTimeFallback returns the rows that a filter selects. If the times came from a request's
-// ID and there are no rows, it searches the last 24 h: clients choose these IDs, so the time in one
-// may be wrong.
+// sendsWithTimeFallback returns the rows that a filter selects. If the time range came from the
+// request's ID and there are no rows, it searches the last 24 h, since clients choose these IDs,
+// and an ID may contain a wrong time.
 func (console *Console) sendsWithTimeFallback(ctx context.Context, f store.Filter) ([]store.SendOrRefusal, error) {
 	rows, err := console.DB.Sends(ctx, f)
 	from, to, ok := timesByRequestID(f.Request)
@@ -178,7 +177,8 @@ func (q listQuery) hasLocalTimes(raw string) bool {
 	})
 }
 
-// networkParameter parses a network, or an address, for which it takes the address's network.
+// networkParameter parses a network, or an address, which it replaces by the network of the
+// address.
 func networkParameter(to *string) layout.ParseFunc {
 	return layout.Parameter(to, func(text string) (string, bool) {
 		if address, err := netip.ParseAddr(text); err == nil {
@@ -228,8 +228,8 @@ func (v filterView) Options(field string) []layout.FieldOption {
 	return layout.FieldOptions(v.w, title, title, chosen, timeSpanChoices...)
 }
 
-// DateTimeLocal returns "from" or "to" in the one form that a field of type datetime-local takes,
-// in the reader's zone.
+// DateTimeLocal returns the parameter "from" or "to" in the form that a field of type
+// datetime-local needs, in the reader's zone.
 func (v filterView) DateTimeLocal(name string) string {
 	at, err := time.Parse(time.RFC3339Nano, v.Get(name))
 	if err != nil {

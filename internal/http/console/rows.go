@@ -20,13 +20,13 @@ import (
 	"sendcode/web"
 )
 
-// sendRow is a send as lists show it.
+// sendRow is a send, as lists show it.
 type sendRow struct {
 	store.SendOrRefusal
 	W     texts.Words
-	Code  explain.StateLabel // state of its code; empty: there is no code, or the state is not known
-	Left  time.Duration      // for which the code can still be entered; 0: it cannot
-	Quota []web.Pips         // what its recipient's rules say; nil: not known
+	Code  explain.StateLabel // the state of the code; empty: the send has no code, or the state is unknown
+	Left  time.Duration      // how long the code can still be entered; 0: it cannot
+	Quota []web.Pips         // the state of the recipient's rules; nil: unknown
 }
 
 // RecipientText returns the masked recipient, or "and n more recipients" for a row that stands for
@@ -50,8 +50,8 @@ func (r sendRow) RecipientTag() string {
 	return r.Recipient.Tag()
 }
 
-// Tightest returns the rule that blocks longest or, if none does, the one that is used most. The
-// quota must be known.
+// Tightest returns the rule that blocks longest or, if no rule blocks, the rule whose limit is used
+// up most. The quota must be known.
 func (r sendRow) Tightest() []web.Pips {
 	return []web.Pips{slices.MinFunc(r.Quota, func(a, b web.Pips) int {
 		return cmp.Or(cmp.Compare(b.Left.MS, a.Left.MS), cmp.Compare(b.Used*a.Limit, a.Used*b.Limit))
@@ -61,7 +61,8 @@ func (r sendRow) Tightest() []web.Pips {
 // RequestedLocale returns the language that was asked for; "" if any would do.
 func (r sendRow) RequestedLocale() string { return explain.RequestedLocale(r.SendOrRefusal) }
 
-// statusSigns stand beside the words, so that a list can be read at speed without its colours.
+// statusSigns are signs that lists show beside the words, so that a reader can tell the states
+// apart quickly without colours.
 var statusSigns = map[store.Status]string{
 	store.Sent: "✓", store.Delivered: "✓", store.Undelivered: "✕", store.Failed: "✕", store.Refused: "‖",
 	store.Unknown: "?",
@@ -100,13 +101,14 @@ func (r sendRow) Why() string {
 	return strings.Join(parts, " · ")
 }
 
-// Bounds of reading the quotas of one page. The page is shown without quotas that come too late.
+// The bounds of reading the quotas of one page. The page shows no quota that could not be read in
+// time.
 const (
 	maxConcurrentQuotas = 4
 	quotasTimeout       = 500 * time.Millisecond
 )
 
-// currentCodes are the verifications of some sends, by ID, as the database has them now.
+// currentCodes are the present verifications of some sends, by ID, as read from the database.
 type currentCodes struct {
 	byID map[string]store.Verification
 	now  time.Time
@@ -135,7 +137,7 @@ func (c currentCodes) ofSend(s store.SendOrRefusal) (store.Verification, bool) {
 	return v, found && s.Number > 0
 }
 
-// rowJSON returns a row for scripts, with what became of its code.
+// rowJSON returns a send as JSON for scripts, with the outcome of its code.
 func (c currentCodes) rowJSON(s store.SendOrRefusal) layout.JSONObject {
 	row := rowJSONWithoutOutcome(s)
 	row["outcome"], row["outcome_at"] = nil, nil
@@ -146,8 +148,8 @@ func (c currentCodes) rowJSON(s store.SendOrRefusal) layout.JSONObject {
 	return row
 }
 
-// rowsWithState returns sends as rows, with the present state of their codes and quotas. Its only
-// error is that of reading the codes.
+// rowsWithState returns the rows of sends, with the present states of their codes and quotas. It
+// returns an error only if the codes could not be read.
 func (console *Console) rowsWithState(ctx context.Context, sends []store.SendOrRefusal, w texts.Words) ([]sendRow, error) {
 	codes, err := console.codesOf(ctx, sends)
 	if err != nil {
@@ -173,8 +175,9 @@ func (console *Console) rowsWithState(ctx context.Context, sends []store.SendOrR
 	return all, nil
 }
 
-// shownCodeState returns the state of a send's code. False: the code waits or has expired, but it
-// was not delivered, so it could not be entered, or its recipient was erased.
+// shownCodeState returns the state of a send's code. shown is false if the code is pending or
+// expired, and the message was not delivered or the recipient was erased: such a code could not be
+// entered.
 func shownCodeState(v store.Verification, s store.SendOrRefusal, now time.Time) (state store.CodeState, shown bool) {
 	state = explain.CodeStateOf(v, now)
 	over := state == store.CodeWaiting || state == store.CodeExpired
@@ -192,8 +195,9 @@ func codeLabel(state store.CodeState, w texts.Words) explain.StateLabel {
 	return l
 }
 
-// quotaPipsOf returns the pips of each recipient's quota. A recipient whose quota did not come in
-// time has an empty list. Forgotten recipients, and rows of several recipients, have no list.
+// quotaPipsOf returns the pips of the quota of each recipient. The list of a recipient is empty if
+// the quota could not be read in time. Forgotten recipients, and rows of several recipients, have
+// no list.
 func (console *Console) quotaPipsOf(ctx context.Context, sends []store.SendOrRefusal, w texts.Words) map[support.Target]*[]web.Pips {
 	ctx, cancel := context.WithTimeout(ctx, quotasTimeout)
 	defer cancel()

@@ -25,9 +25,9 @@ import (
 	"sendcode/internal/verify/support"
 )
 
-// searchPage redirects a search to the page of a send, or to the list by the recipient's hash, a
-// support reference, the caller's reference or the ID of a request. No address contains a full
-// recipient.
+// searchPage redirects a search to the page of a send, or to the list of sends by the recipient's
+// hash, a support reference, the caller's reference or the ID of a request. No address contains a
+// full recipient.
 func (console *Console) searchPage(c echo.Context, form url.Values) error {
 	typed := searchTerm(form.Get("q"))
 	to, err := console.supportReferenceAddress(c.Request().Context(), recipient.AsRead(typed))
@@ -82,7 +82,7 @@ func (console *Console) searchAddress(ctx context.Context, typed string) (string
 		return console.fallBackToRequestAddress(ctx, plain, explain.SendPageAddress(id), rows, err)
 	}
 	if _, send, _, err := console.DB.Verification(ctx, plain); !errors.Is(err, fault.NotFound) {
-		return explain.SendPageAddress(send.ID), err // no address has the typed ID: it lets its holder act
+		return explain.SendPageAddress(send.ID), err // the address has another ID than the typed one, which lets its holder act
 	}
 	if h, err := recipient.ParseHash(plain); err == nil {
 		rows, err := console.DB.Sends(ctx, store.Filter{Recipient: &h, Limit: 1})
@@ -122,8 +122,8 @@ func (console *Console) referenceAddress(ctx context.Context, typed, plain strin
 	return address, err
 }
 
-// filterPage redirects the form of the filters to the list by them. The form is posted, and a text
-// that may be a recipient is searched for instead, so that it gets into no URL.
+// filterPage redirects the form of the filters to the list with these filters. The form is posted.
+// A text that may be a recipient is searched for instead, so that no URL contains it.
 func (console *Console) filterPage(c echo.Context, form url.Values) error {
 	given := url.Values{}
 	for _, p := range knownFilters {
@@ -143,12 +143,12 @@ func (console *Console) filterPage(c echo.Context, form url.Values) error {
 	return c.Redirect(http.StatusSeeOther, listAddress(given, "", ""))
 }
 
-// quoted finds in a longer text the address, the support reference or, after "id", the ID that it
-// quotes.
+// quoted matches, within a longer text, a mail address, a support reference or, after "id", an ID.
 var quoted = regexp.MustCompile(
 	`(?i)([^\s<>()"'“”‘’«»,;:@]+@[^\s<>()"'“”‘’«»,;:@]+\.[^\s<>()"'“”‘’«»,;:@]+|\bS-[0-9A-Z]{4}-[0-9A-Z]{4}\b)|\bid\W+([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\b`)
 
-// cutOut returns the address, the reference or the ID in a longer text, without signs around it.
+// cutOut returns the mail address, the reference or the ID within a longer text, without the
+// punctuation around it.
 func cutOut(typed string) string {
 	if _, rest, named := strings.Cut(typed, "<"); named {
 		if inner, _, closed := strings.Cut(rest, ">"); closed {
@@ -165,10 +165,10 @@ func cutOut(typed string) string {
 	return typed
 }
 
-// searchTerm returns what is to be searched for in a text copied from a ticket or a mail: the
-// address in "Ana <ana@example.com>", a mailto link or a list; the send's ID in a Message-ID or in
-// the address of its page; without spaces in an address, and the signs around it that were copied
-// along.
+// searchTerm returns what a person means by a text copied from a ticket or a mail: the address in
+// "Ana <ana@example.com>", in a mailto link or in a list; or the ID of a send in a Message-ID or in
+// the address of the send's page. It removes the spaces within an address, and the punctuation
+// around it.
 func searchTerm(typed string) string {
 	typed = strings.TrimSpace(typed)
 	_, err := recipient.Parse(recipient.Email, typed)
@@ -195,8 +195,8 @@ func searchTerm(typed string) string {
 // requestSearchTimeout bounds the search for a request's ID, which no index has.
 const requestSearchTimeout = 2 * time.Second
 
-// fallBackToRequestAddress returns address. But if found is empty, and typed is the ID of a request
-// that made sends, it returns the URL of those sends.
+// fallBackToRequestAddress returns address, unless found is empty and typed is the ID of a request
+// that made sends; then it returns the address of those sends.
 func (console *Console) fallBackToRequestAddress(ctx context.Context, typed, address string, found []store.SendOrRefusal,
 	err error,
 ) (string, error) {
@@ -209,7 +209,7 @@ func (console *Console) fallBackToRequestAddress(ctx context.Context, typed, add
 	}
 	ctx, cancel := context.WithTimeout(ctx, requestSearchTimeout)
 	defer cancel()
-	// a database that is away, or takes too long, finds no request
+	// if the database is away or takes too long, the request counts as not found
 	switch rows, _ := console.sendsWithTimeFallback(ctx, q.filter); len(rows) {
 	case 0:
 		return address, nil
@@ -219,9 +219,9 @@ func (console *Console) fallBackToRequestAddress(ctx context.Context, typed, add
 	return listAddress(nil, "request", typed), nil
 }
 
-// guessRecipient returns the channel and the text of a typed recipient; false if the text is no
-// recipient. A text with an at sign is an address. At least five digits, perhaps grouped, or a plus
-// and seven digits within another text, are a phone number.
+// guessRecipient returns the channel and the text of a typed recipient; is is false if the text is
+// no recipient. A text with an at sign is a mail address. A text is a phone number if it consists
+// of at least five digits, perhaps grouped, or contains a plus with seven digits.
 func guessRecipient(typed string) (ch recipient.Channel, to string, is bool) {
 	if strings.Contains(recipient.AsRead(typed), "@") {
 		return recipient.Email, typed, true
@@ -238,7 +238,8 @@ func guessRecipient(typed string) (ch recipient.Channel, to string, is bool) {
 	return recipient.SMS, number, digits >= 5
 }
 
-// cleanPhoneNumber returns a number as it is read, without a link's scheme, and with + for 00.
+// cleanPhoneNumber returns a typed phone number without the scheme of a link, and with + in place
+// of 00.
 func cleanPhoneNumber(typed string) string {
 	number := recipient.AsRead(typed)
 	if scheme := "tel:"; len(number) >= len(scheme) && strings.EqualFold(number[:len(scheme)], scheme) {

@@ -8,7 +8,8 @@ import (
 	"sendcode/internal/store"
 )
 
-// Statistics are the numbers of a time range, and those of the equally long one before it.
+// Statistics are the numbers of a time range, and the numbers of the equally long time range before
+// it.
 type Statistics struct {
 	From      string         `json:"from"`
 	To        string         `json:"to"`
@@ -16,10 +17,10 @@ type Statistics struct {
 	Total     Total          `json:"total"`
 	Before    Total          `json:"before"`
 	Domains   []domainCounts `json:"domains"`
-	Stretches []interval     `json:"stretches"` // the intervals, also those without rows, oldest first
+	Stretches []interval     `json:"stretches"` // all intervals, even those without rows, oldest first
 }
 
-// sendCounts count sends by their state; Refused counts requests.
+// sendCounts are the numbers of sends by state. Refused is the number of refused requests.
 type sendCounts struct {
 	Sends    int `json:"sends"`
 	Sent     int `json:"sent"` // delivered and undelivered among them
@@ -117,9 +118,9 @@ func measuresOf(m store.Measures, sent int) codeMeasures {
 
 func isoTime(t time.Time) string { return texts.DisplayTime{Time: t}.ISO() }
 
-// summarize returns the statistics of q's time. now and before are the database's numbers of that
-// time and of the equally long time before it; domains are the mail domains to which most mails
-// failed.
+// summarize returns the statistics for the time range of q. now has the database's numbers of that
+// range, and before has those of the equally long range before it. domains are the mail domains to
+// which most mails failed.
 func summarize(q store.StatsQuery, now, before store.Stats, domains []store.DomainTally) Statistics {
 	out := Statistics{
 		From: isoTime(q.From), To: isoTime(q.To), Each: int(q.Each / time.Second), Total: totalOf(now), Before: totalOf(before),

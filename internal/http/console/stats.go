@@ -14,7 +14,7 @@ import (
 	"sendcode/internal/store"
 )
 
-// Bounds of statistics: they count rows, so a longer time would take too long.
+// The bounds of statistics: they count rows, so a longer time range would take too long.
 const (
 	defaultStatsPeriod = 24 * time.Hour
 	maxStatsPeriod     = 31 * 24 * time.Hour
@@ -35,14 +35,15 @@ func (console *Console) statsJSON(c echo.Context) error {
 // store.CallTimeout.
 const maxStatsTime = time.Minute
 
-// statsContext returns the context of these statements, and gives the answer time for them.
+// statsContext returns the context of the database's statements for statistics, and extends the
+// time for the answer.
 func statsContext(c echo.Context) (context.Context, context.CancelFunc) {
 	server.SetAnswerTime(c, maxStatsTime+writeTimeout)
 	return context.WithTimeout(c.Request().Context(), maxStatsTime)
 }
 
-// stats loads the statistics that the raw query string asks for, and also returns the parsed query
-// and its parameters. Days begin at midnight in zone.
+// stats loads the statistics that the raw query asks for. It also returns the parsed query and its
+// parameters. A day begins at midnight in zone.
 func (console *Console) stats(ctx context.Context, raw string, zone *time.Location) (s Statistics,
 	query store.StatsQuery,
 	given url.Values, err error,

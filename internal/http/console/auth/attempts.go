@@ -18,8 +18,9 @@ import (
 	"sendcode/quota"
 )
 
-// limiter counts attempts to log in, over all replicas or, while that is not possible, in this
-// process: the console is needed most when something is down. Implementation: gates.WriteThrough.
+// limiter counts attempts to log in, over all replicas together. While Redis is away it counts them
+// in this process, since people need the console most when something is down. Implementation:
+// gates.WriteThrough.
 type limiter interface {
 	TakeOrLocal(ctx context.Context, r quota.Request) (quota.Decision, error)
 	Refund(ctx context.Context, id string, buckets ...string) error
@@ -29,23 +30,24 @@ type limiter interface {
 // more may be tried.
 type attemptLimiter struct{ limiter limiter }
 
-// accountScope is the scope of rules that count the attempts at one account name, whether or not
-// there is such an account.
+// accountScope is the scope of rules that count the attempts at one account name, even if no
+// account has the name.
 const accountScope quota.Scope = "account"
 
-// The rules that count unknown browsers' attempts at one account. Answers and alarms name them
-// apart from the other rules of a login.
+// The names of the rules that count unknown browsers' attempts at one account. Answers and alarms
+// treat these rules differently from the other rules of a login.
 const (
 	accountRuleName    = "account"
 	accountDayRuleName = "account_day"
 )
 
 var (
-	// loginRules slow guessing from unknown browsers down to 50 attempts a day from one address,
-	// 100 from one /24 or /48 and 2,000 at one account. Twelve networks together cannot use up the
-	// rules of an account, so they cannot keep out an unknown browser with the right password. No
-	// rule counts all accounts together, since a few addresses could use it up. Browsers that
-	// logged in before have knownBrowserRules instead, so no attack keeps them out.
+	// loginRules limit the guesses of unknown browsers to 50 attempts a day from one address, 100
+	// from one /24 or /48 and 2,000 at one account. Twelve networks together cannot use up an
+	// account's rules, so they cannot keep out an unknown browser that has the right password. No
+	// rule counts all accounts together, since a few addresses could use up such a rule. For
+	// browsers that logged in before, knownBrowserRules hold instead, so no attack keeps these
+	// browsers out.
 	loginRules = []quota.Rule{
 		{Name: accountRuleName, Scope: accountScope, Limit: 400, Window: 15 * time.Minute},
 		{Name: accountDayRuleName, Scope: accountScope, Limit: 2000, Window: 24 * time.Hour},
@@ -54,21 +56,22 @@ var (
 		{Name: "network", Scope: quota.Network, Limit: 30, Window: 15 * time.Minute},
 		{Name: "network_day", Scope: quota.Network, Limit: 100, Window: 24 * time.Hour},
 	}
-	// knownBrowserRules count the attempts that carry one cookie of a known browser: a stolen
-	// cookie gives these guesses and no more.
+	// knownBrowserRules count the attempts with one cookie of a known browser, so a thief of the
+	// cookie gets only these guesses.
 	knownBrowserRules = []quota.Rule{
 		{Name: "browser", Scope: accountScope, Limit: 10, Window: 15 * time.Minute},
 		{Name: "browser_day", Scope: accountScope, Limit: 30, Window: 24 * time.Hour},
 	}
-	// secondFactorRules bound the chance to guess a code to one in ten thousand a day: three codes
-	// in a million are right at a time. Only a person with the password can use them up.
+	// secondFactorRules limit the chance to guess a code to one in ten thousand a day, since three
+	// of a million codes are right at any time. Only a person who has the password can use up these
+	// rules.
 	secondFactorRules = []quota.Rule{
 		{Name: "code", Scope: accountScope, Limit: 5, Window: 15 * time.Minute},
 		{Name: "codes", Scope: accountScope, Limit: 30, Window: 24 * time.Hour},
 	}
-	// providerLoginRules bound how often one address or network makes the console ask the identity
-	// provider. Such a login leaves nothing to guess, so no rule counts all networks together.
-	// Attempts with a password count in other buckets.
+	// providerLoginRules limit how often one address or network makes the console call the identity
+	// provider. Nobody can guess a secret by such a login, so no rule counts all networks together.
+	// Attempts with a password are counted in other buckets.
 	providerLoginRules = []quota.Rule{
 		{Name: "address", Scope: quota.IP, Limit: 10, Window: 15 * time.Minute},
 		{Name: "network", Scope: quota.Network, Limit: 100, Window: 15 * time.Minute},
@@ -81,7 +84,7 @@ var (
 	}
 )
 
-// attempt is a counted attempt, such as one with a password, with what giveBack needs to refund it.
+// attempt is a counted attempt to log in, with the data that giveBack needs to refund it.
 type attempt struct {
 	quota.Decision
 	id      string
@@ -99,8 +102,8 @@ func (a attemptLimiter) takeLogin(ctx context.Context, account, browser string, 
 	return a.takeAttempt(ctx, loginRules, buckets)
 }
 
-// giveBack refunds an attempt whose password was right, since it was no guess. If the limiter is
-// away, the attempt stays counted there.
+// giveBack refunds an attempt whose password was right. If the limiter is away, the attempt stays
+// counted.
 func (a attemptLimiter) giveBack(ctx context.Context, t attempt) {
 	_ = a.limiter.Refund(context.WithoutCancel(ctx), t.id, slices.Collect(maps.Values(t.buckets))...)
 }
@@ -115,16 +118,16 @@ func (a attemptLimiter) takeProviderLogin(ctx context.Context, address netip.Add
 	return a.take(ctx, providerLoginRules, networkBuckets(viaProvider, address))
 }
 
-// useOnce reports whether a secret value is used for the first time within life, on any replica,
-// and marks it as used.
+// useOnce marks a secret value as used for the duration life, on all replicas. first: the value was
+// not yet marked.
 func (a attemptLimiter) useOnce(ctx context.Context, value string, life time.Duration) (first bool, err error) {
 	once, sum := []quota.Rule{{Name: "once", Scope: accountScope, Limit: 1, Window: life}}, sha256.Sum256([]byte(value))
 	d, err := a.take(ctx, once, accountBucket("provider", accountScope, hex.EncodeToString(sum[:])))
 	return d.Admitted, err
 }
 
-// countWrongToken counts a token of administrators that is unknown or expired, for the client's
-// address and its wide network.
+// countWrongToken counts an unknown or expired admin token, for the client's address and the
+// client's wide network.
 func (a attemptLimiter) countWrongToken(ctx context.Context, address netip.Addr) (quota.Decision, error) {
 	return a.take(ctx, wrongTokenRules, networkBuckets("token", address))
 }

@@ -1,6 +1,6 @@
-// Package auth finds the account that makes a request to the console, and what it may do: passwords
-// with a second factor, logins by an OpenID Connect provider, sessions, bearer tokens, accounts and
-// roles.
+// Package auth finds the account that makes a request to the console, and decides what the account
+// may do. It has passwords with a second factor, logins by an OpenID Connect provider, sessions,
+// bearer tokens, accounts and roles.
 package auth
 
 import (
@@ -24,7 +24,7 @@ type Config struct {
 	Limiter  limiter
 
 	AdminPassword     string // of the account admin
-	AdminPasswordHash string // argon2id in PHC form, instead of AdminPassword; with neither, admin cannot log in
+	AdminPasswordHash string // argon2id in PHC form, in place of AdminPassword; if both are empty, the account admin cannot log in
 	Tokens            []Token
 
 	Ring     *keys.Ring // seals what browsers and the database keep for the console
@@ -32,7 +32,7 @@ type Config struct {
 
 	DemandFactor bool // every account with a password needs a second factor
 
-	Refused func(what, rule string) // called for each login or token that a rule refused; what is "login" or "token"
+	Refused func(what, rule string) // called for each login or token that a rule refused; the parameter what is "login" or "token"
 }
 
 // accountStore has the administrators' accounts. Implementation: sqldb.DB.
@@ -62,7 +62,8 @@ type secondFactorStore interface {
 	DropSecondFactor(ctx context.Context, account string, act store.AuditEntry) (dropped bool, err error)
 }
 
-// Auth finds the account that makes a request, and what it may do. Safe for concurrent use.
+// Auth finds the account that makes a request, and decides what the account may do. It is safe for
+// concurrent use.
 type Auth struct {
 	Config
 	attempts      attemptLimiter
@@ -77,8 +78,8 @@ type Auth struct {
 // maxConcurrentPasswordChecks is how many passwords are checked at once.
 const maxConcurrentPasswordChecks = 2
 
-// New prepares the login pages. With an AdminPasswordHash that can't be parsed, the account admin
-// can't log in.
+// New prepares the login pages. If AdminPasswordHash can't be parsed, the account admin can't log
+// in.
 func New(c Config, l *layout.Layout, logger *slog.Logger, now func() time.Time) *Auth {
 	a := &Auth{
 		Config: c, attempts: attemptLimiter{c.Limiter}, logger: logger,

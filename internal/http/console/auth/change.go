@@ -22,7 +22,7 @@ var reservedNames = map[string]bool{configuredAccount.Name: true, tokenActorName
 // commandLineActor is the actor in the audit entries of commands.
 const commandLineActor = "cli"
 
-// Errors of ChangeAccount, which also returns them if a concurrent change is the cause.
+// The errors of ChangeAccount, which also returns them if a concurrent change causes the conflict.
 var (
 	errNameTaken      = fault.Invalid("name", "taken", "There already is an account with this name.")
 	errUnknownAccount = fault.Invalid("name", "unknown_account", "There is no account with this name.")
@@ -39,8 +39,8 @@ type AccountChangeRequest struct {
 	Identity string // the person's name at the provider; a new account with an identity gets no password
 }
 
-// ChangeAccount changes an account and returns the new password if one was made; only its hash is
-// stored. Errors: *fault.InvalidError, fault.Unavailable.
+// ChangeAccount changes an account. It returns the new password if it made one; the database has
+// only the hash of the password. Errors: *fault.InvalidError, fault.Unavailable.
 func ChangeAccount(ctx context.Context, db accountStore, w AccountChangeRequest, now time.Time,
 	act store.AuditEntry,
 ) (password string, err error) {
@@ -121,7 +121,8 @@ func prepareChange(ctx context.Context, db accountStore, w AccountChangeRequest,
 	return c, password, nil
 }
 
-// checkIdentity returns an error if the requested identity is malformed or another account has it.
+// checkIdentity returns an error if the requested identity is malformed, or if another account has
+// the identity.
 func checkIdentity(ctx context.Context, db accountStore, w AccountChangeRequest) error {
 	strange := func(r rune) bool { return !unicode.IsGraphic(r) || unicode.IsSpace(r) }
 	if len(w.Identity) > maxIdentityLength || !utf8.ValidString(w.Identity) || strings.ContainsFunc(w.Identity, strange) {

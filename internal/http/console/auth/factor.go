@@ -18,8 +18,8 @@ import (
 	"sendcode/internal/store"
 )
 
-// The labels of seals (keys.Ring): SecondFactorSealLabel for the second factors in the database,
-// enrolSealLabel for a secret that a page keeps until a first code confirms it.
+// The labels of seals (keys.Ring). SecondFactorSealLabel is for the second factors in the database.
+// enrolSealLabel is for a new secret, which a page keeps until a first code confirms the secret.
 const (
 	SecondFactorSealLabel = "second factor"
 	enrolSealLabel        = "second factor to be"
@@ -48,8 +48,8 @@ func (a *Auth) codePage(c echo.Context) error {
 	return a.showCodePage(c, http.StatusOK, next, "")
 }
 
-// sessionAwaitingCode returns the request's session; false unless it lacks the code after the
-// password.
+// sessionAwaitingCode returns the session of the request, and true if the session lacks only the
+// code after the password.
 func (a *Auth) sessionAwaitingCode(c echo.Context) (session, bool, error) {
 	v, ok, err := a.currentSession(c)
 	return v, ok && v.lacks == lacksCode, err
@@ -61,8 +61,8 @@ func (a *Auth) showCodePage(c echo.Context, status int, next, problem string) er
 	return a.layout.Show(c, status, "code", v)
 }
 
-// submitCode checks the second factor's code. It replaces the session, so that a cookie from before
-// the code is worthless.
+// submitCode checks the code of the second factor. It replaces the session, so that a cookie set
+// before the code was entered becomes worthless.
 func (a *Auth) submitCode(c echo.Context, form url.Values) error {
 	next := consolePageOrEmpty(form.Get("next"))
 	v, ok, err := a.sessionAwaitingCode(c)
@@ -86,8 +86,8 @@ func (a *Auth) submitCode(c echo.Context, form url.Values) error {
 	return c.Redirect(http.StatusSeeOther, cmp.Or(next, startPagePath))
 }
 
-// replaceSession begins a session that has passed the second factor, and then ends v, which lacked
-// it. If the account may no longer log in, it only ends v.
+// replaceSession begins a session that has passed the second factor, and then ends the session v,
+// which had not. If the account may no longer log in, replaceSession only ends v.
 func (a *Auth) replaceSession(c echo.Context, v session) error {
 	ctx := c.Request().Context()
 	who, err := a.principalOrNone(ctx, v.Session)
@@ -109,8 +109,8 @@ type codeRefusal struct {
 // codeFormat is the format of all authenticator apps' codes.
 var codeFormat = code.Format{Alphabet: code.Digits, Length: int(totpOptions.Digits)}
 
-// findCode returns the code in a typed text, as the pages of codes find it; else the refusal to
-// show.
+// findCode returns the code that a typed text contains, found as the pages of codes find it;
+// otherwise the refusal to show.
 func findCode(typed string, w texts.Words) (string, *codeRefusal) {
 	found, err := codeFormat.Find(typed)
 	if bad, ok := errors.AsType[*fault.InvalidError](err); ok && bad.Reason == "required" {
@@ -123,8 +123,8 @@ func findCode(typed string, w texts.Words) (string, *codeRefusal) {
 }
 
 // tryCode checks a code of the account's second factor. Each code is valid once. tryCode counts the
-// attempt before it compares; a text that cannot be a code does not count. It returns nil for the
-// right code, else the refusal to show.
+// attempt before it compares the code; a text that cannot be a code is not counted. It returns nil
+// if the code is right, otherwise the refusal to show.
 func (a *Auth) tryCode(c echo.Context, v session, typed string) (*codeRefusal, error) {
 	ctx, w := c.Request().Context(), layout.Words(c)
 	code, refusal := findCode(typed, w)
@@ -154,8 +154,8 @@ func (a *Auth) tryCode(c echo.Context, v session, typed string) (*codeRefusal, e
 		nil
 }
 
-// consumeCode reports whether a code is a right one of the account's second factor, and marks it as
-// used.
+// consumeCode reports whether a code is right for the account's second factor, and marks a right
+// code as used.
 func (a *Auth) consumeCode(c echo.Context, v session, code string) (bool, error) {
 	ctx := c.Request().Context()
 	f, has, err := a.secondFactorOf(ctx, v.Account)
@@ -166,13 +166,14 @@ func (a *Auth) consumeCode(c echo.Context, v session, code string) (bool, error)
 	if err != nil {
 		a.logger.ErrorContext(ctx, "could not decrypt second factor", "account", v.Account, "error", err,
 			logs.SeeDefect)
-		return false, fault.Unavailable // the code may be right, but its key left the ring too early
+		return false, fault.Unavailable // the code may be right, but the key of the seal has left the ring too early
 	}
 	step, right := matchTOTPStep(secret, code, a.now(), f.Step)
 	if !right {
 		return false, nil
 	}
-	// The secret is sealed again by the ring's first key, so that older keys can leave the ring.
+	// The secret is sealed again with the first key of the ring, so that older keys can leave the
+	// ring.
 	sealed, err := a.Ring.Seal(SecondFactorSealLabel, secret, []byte(v.Account))
 	if err != nil {
 		return false, err

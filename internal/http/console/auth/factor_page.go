@@ -20,7 +20,7 @@ type factorView struct {
 	layout.Page
 	Account    string
 	Demanded   bool // the settings demand a second factor
-	ByProvider bool // logged in by the provider, which has its own second factor
+	ByProvider bool // the reader logged in by the provider, which has a second factor of its own
 	Has        bool
 	Since      texts.DisplayTime
 	Problem    string
@@ -28,7 +28,7 @@ type factorView struct {
 
 	Key          string       // the secret that is not yet confirmed
 	Secret       string       // Key in groups of four
-	Link         template.URL // gives the secret to an app on this device
+	Link         template.URL // opens an authenticator app on this device with the secret
 	Picture      qrCode
 	SealedSecret string // the secret, sealed for this session
 }
@@ -51,8 +51,8 @@ func (a *Auth) showFactorPage(c echo.Context, s session, status int, v factorVie
 	return a.layout.Show(c, status, "factor", v)
 }
 
-// changeFactor handles the form of the second factor: begin one (needs the password), confirm it
-// with a first code, or remove it (needs a code).
+// changeFactor handles the form of the second factor. The form begins a factor (with the password),
+// confirms a factor with a first code, or removes a factor (with a code).
 func (a *Auth) changeFactor(c echo.Context, form url.Values) error {
 	s, w := sessionOf(c), layout.Words(c)
 	if s.Account == "" || s.Via == viaProvider {
@@ -75,8 +75,8 @@ func (a *Auth) changeFactor(c echo.Context, form url.Values) error {
 	return a.showFactorPage(c, s, http.StatusUnprocessableEntity, factorView{Problem: w.Get("factor.again")})
 }
 
-// showSecretAfterPassword shows a new secret. It needs the password, so that a thief of the session
-// can't lock the account's person out.
+// showSecretAfterPassword shows a new secret if the typed password is right, so that a thief of the
+// session can't lock the owner out of the account.
 func (a *Auth) showSecretAfterPassword(c echo.Context, s session, form url.Values) error {
 	ctx, w := c.Request().Context(), layout.Words(c)
 	count, err := a.attempts.takeLogin(ctx, s.Account, a.knownBrowserID(c, s.Account), server.ClientIP(c))
@@ -126,8 +126,8 @@ func groupByFour(s string) string {
 	return strings.Join(groups, " ")
 }
 
-// confirmFactor stores a secret once a right code shows that the authenticator app has it. The code
-// then counts as used.
+// confirmFactor stores a secret once a right code shows that the authenticator app has the secret.
+// The code is then marked as used.
 func (a *Auth) confirmFactor(c echo.Context, s session, form url.Values) error {
 	ctx, w := c.Request().Context(), layout.Words(c)
 	secret, ok := unseal[[]byte](a, enrolSealLabel, s.ID[:], form.Get("kept"))

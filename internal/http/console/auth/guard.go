@@ -13,8 +13,9 @@ import (
 	"sendcode/internal/http/server"
 )
 
-// requireSession redirects requests without a session to the login page, which leads back
-// afterwards. A session that lacks the code or the second factor is redirected to the page for it.
+// requireSession redirects a request without a session to the login page, which redirects back
+// after the login. It redirects a session that lacks the code or the second factor to the page on
+// which the person adds it.
 func (a *Auth) requireSession(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		v, ok, err := a.currentSession(c)
@@ -40,8 +41,8 @@ func (a *Auth) requireSession(next echo.HandlerFunc) echo.HandlerFunc {
 // startPagePath is where a login leads if no page was asked for.
 const startPagePath = "/admin"
 
-// loginAddress returns login with the page to return to, unless that is startPagePath: the one of
-// the request, or whose form was posted.
+// loginAddress returns the address login with the page to return to as a parameter: the requested
+// page, or the page whose form was posted. The parameter is missing if that page is startPagePath.
 func loginAddress(c echo.Context, login string) string {
 	u := *c.Request().URL
 	if c.Request().Method == http.MethodPost && !inMenu(u.Path) {
@@ -54,8 +55,8 @@ func loginAddress(c echo.Context, login string) string {
 	return withReturnPage(login, back)
 }
 
-// consolePageOrEmpty returns the address if it is a page of the console, else "", so that no link
-// leads elsewhere after a login.
+// consolePageOrEmpty returns the address if it is the address of a console page, otherwise "". So
+// no link makes a login redirect to another site.
 func consolePageOrEmpty(address string) string {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "" || u.Host != "" || strings.Contains(address, `\`) {

@@ -24,9 +24,10 @@ func knownBrowserCookieName(account string) string {
 	return sessionCookieName + "-browser-" + hex.EncodeToString(sum[:4])
 }
 
-// rememberBrowser marks the browser as known for the account: its attempts are then counted apart
-// from those of unknown browsers. The mark is no login. Each login makes a new cookie, so that
-// attempts with a stolen older one do not count against this browser.
+// rememberBrowser sets a cookie that marks the browser as known for the account, so that the
+// browser's attempts are counted separately from those of unknown browsers. The cookie is no login.
+// Each login sets a new cookie, so that attempts with an older, stolen cookie are not counted
+// against this browser.
 func (a *Auth) rememberBrowser(c echo.Context, account string) {
 	id := make([]byte, 16)
 	rand.Read(id) // never fails: the program stops when the system has no randomness
@@ -39,8 +40,8 @@ func (a *Auth) rememberBrowser(c echo.Context, account string) {
 	c.SetCookie(newCookie(c, knownBrowserCookieName(account), value, int(knownBrowserLife/time.Second)))
 }
 
-// knownBrowserID returns the identifier of a browser that logged in to the account before; "" if it
-// is unknown.
+// knownBrowserID returns the identifier of a browser that logged in to the account before; "" if
+// the browser is unknown.
 func (a *Auth) knownBrowserID(c echo.Context, account string) string {
 	id, _ := unseal[[]byte](a, knownBrowserSealLabel, []byte(account), cookieValue(c, knownBrowserCookieName(account)))
 	return hex.EncodeToString(id)

@@ -24,8 +24,8 @@ type loginView struct {
 	Next     string // where to go afterwards
 	Name     string // as typed
 	Problem  string // what went wrong, in words; empty: nothing yet
-	Off      bool   // no login is possible: there is neither a password nor a provider
-	Provider string // the provider's title, for its button; empty: there is no provider
+	Off      bool   // no login is possible, since the settings have neither a password nor a provider
+	Provider string // the provider's title, for the button; empty: the settings have no provider
 }
 
 func (a *Auth) loginPage(c echo.Context) error {
@@ -37,8 +37,9 @@ func (a *Auth) loginPage(c echo.Context) error {
 	return a.showLogin(c, http.StatusOK, next, "", "")
 }
 
-// loginCookieName is a cookie without content. The login page sets it and its form says so, so a
-// login without it shows that the session's cookie would be lost too.
+// loginCookieName is the name of a cookie without content. The login page sets the cookie, and a
+// field of the form says so. If the form then comes without the cookie, the browser would lose the
+// session's cookie too.
 const loginCookieName = sessionCookieName + "-login"
 
 func setLoginCookie(c echo.Context) { c.SetCookie(newCookie(c, loginCookieName, "set", 0)) }
@@ -58,9 +59,9 @@ func (a *Auth) showLogin(c echo.Context, status int, next, name, problem string)
 // maxNameLength is the longest name of an account.
 const maxNameLength = 32
 
-// login checks a name and a password. It counts the attempt first, so that parallel guesses gain
-// nothing. An empty name means the configured account. The answer does not tell whether an account
-// exists.
+// login checks a name and a password. It counts the attempt before it compares the password, so
+// that guesses in parallel gain nothing. An empty name means the configured account. The answer
+// does not tell whether an account of this name exists.
 func (a *Auth) login(c echo.Context, form url.Values) error {
 	w, next, name := layout.Words(c), consolePageOrEmpty(form.Get("next")),
 		strings.ToLower(strings.TrimSpace(form.Get("username")))
@@ -99,7 +100,7 @@ func (a *Auth) login(c echo.Context, form url.Values) error {
 	return c.Redirect(http.StatusSeeOther, cmp.Or(next, startPagePath))
 }
 
-// secondFactorOf returns the second factor of an account; false if it has none.
+// secondFactorOf returns the second factor of an account; has is false if the account has none.
 func (a *Auth) secondFactorOf(ctx context.Context, account string) (f store.SecondFactor, has bool, err error) {
 	f, err = a.Factors.SecondFactor(ctx, account)
 	if errors.Is(err, fault.NotFound) {
@@ -108,8 +109,8 @@ func (a *Auth) secondFactorOf(ctx context.Context, account string) (f store.Seco
 	return f, err == nil, err
 }
 
-// answerIfRefused shows the login page for an attempt that a rule refused (429) or that could
-// not be counted (503), and returns true; for an admitted attempt it does nothing and returns
+// answerIfRefused returns true and shows the login page if a rule refused the attempt (429), or if
+// the attempt could not be counted (503). If the attempt was admitted, it does nothing and returns
 // false.
 func (a *Auth) answerIfRefused(c echo.Context, count quota.Decision, err error, next,
 	name string,
@@ -155,9 +156,9 @@ func (a *Auth) showTooManyAttempts(c echo.Context, next, name string, refusal qu
 	return a.showLogin(c, http.StatusTooManyRequests, next, name, w.Get(text, "wait", w.Wait(wait)))
 }
 
-// checkPassword compares a typed password with an account's. Only maxConcurrentPasswordChecks
-// passwords are compared at once and others wait, since argon2id is slow and needs much memory on
-// purpose.
+// checkPassword compares a typed password with the password of an account. Since argon2id is slow
+// and needs much memory on purpose, at most maxConcurrentPasswordChecks comparisons run at once,
+// and the others wait.
 func (a *Auth) checkPassword(ctx context.Context, account, typed string) (who principal, right bool, err error) {
 	if who, err = a.passwordPrincipal(ctx, account); err != nil {
 		return who, false, err

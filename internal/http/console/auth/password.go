@@ -13,15 +13,16 @@ import (
 	"golang.org/x/crypto/argon2"
 )
 
-// credential is a password, or an identity that the provider vouches for, which no typed text
-// matches. The zero credential admits no login.
+// credential is the password of an account, or an identity that the provider vouches for. No typed
+// text matches an identity. With the zero credential, no login is possible.
 type credential struct {
 	hash     argon2Hash
-	identity [sha256.Size]byte // a hash that is different for each credential; sessions end when it changes
+	identity [sha256.Size]byte // a hash that is different for each credential; sessions end when the hash changes
 }
 
-// newCredential returns the credential of a plain text or of a hash in PHC format, which takes
-// precedence; the zero credential if both are empty. The error contains nothing of the hash.
+// newCredential returns the credential of a plain password or of a password's hash in PHC format.
+// If both are given, the hash is used. If both are empty, the credential is zero. The error
+// contains no part of the hash.
 func newCredential(plain, hash string) (credential, error) {
 	switch {
 	case hash != "":
@@ -50,20 +51,21 @@ func newHash(plain string) argon2Hash {
 // newPassword returns a random password of 120 bits that can be typed.
 func newPassword() string { return rand.Text()[:24] }
 
-// unmatchableHash is a hash that no password has. It costs as much as a new hash, some 20 ms, as
-// OWASP's password storage cheat sheet recommends.
+// unmatchableHash is a hash that no password has. Comparing a password with this hash costs as much
+// as with a new hash, about 20 ms, the cost that OWASP's password storage cheat sheet recommends.
 var unmatchableHash = argon2Hash{memory: 19 * 1024, time: 2, threads: 1, salt: make([]byte, 16), hash: make([]byte, 32)}
 
-// CheapHashesForTests lowers the cost of new and unmatchable hashes to the least, since tests log
-// in hundreds of times. Only a TestMain calls it, before anything runs.
+// CheapHashesForTests reduces the cost of new hashes and of unmatchableHash to the least, since
+// tests log in hundreds of times. Only a TestMain calls it, before any test runs.
 func CheapHashesForTests() { unmatchableHash.memory, unmatchableHash.time = 64, 1 }
 
 // isSet reports whether the credential is not the zero credential.
 func (c credential) isSet() bool { return c.identity != [sha256.Size]byte{} }
 
-// comparisons returns the hashes that a login computes. Only the first, the credential's own, may
-// match. The others have the costs of other accounts' hashes, since the configured account's cost
-// may differ. So a login takes the same time for an unknown account.
+// comparisons returns the hashes that a login computes. Only the first, the hash of the credential,
+// may match the typed password. The others have the costs of other accounts' hashes, since the
+// configured account's hash may have another cost. So a login takes the same time whether or not
+// the account exists.
 func (c credential) comparisons(configured credential) []argon2Hash {
 	all := []argon2Hash{unmatchableHash}
 	if len(c.hash.hash) > 0 {
@@ -77,9 +79,9 @@ func (c credential) comparisons(configured credential) []argon2Hash {
 	return all
 }
 
-// argon2Hash is an argon2id hash in the PHC string format,
-// "$argon2id$v=19$m=65536,t=3,p=4$salt$hash" (RFC 9106), with all that is needed to compute it
-// again.
+// argon2Hash is an argon2id hash parsed from the PHC string format,
+// "$argon2id$v=19$m=65536,t=3,p=4$salt$hash" (RFC 9106), with all parameters needed to hash another
+// password equally.
 type argon2Hash struct {
 	memory  uint32 // KiB
 	time    uint32
@@ -88,7 +90,8 @@ type argon2Hash struct {
 	hash    []byte
 }
 
-// Bounds within which argon2 does not panic or exhaust the machine. They demand no strength.
+// Within these bounds of a hash's parameters, argon2 does not panic or exhaust the machine. They do
+// not require a strong hash.
 const (
 	maxArgon2Memory              = 1 << 20 // KiB
 	maxArgon2Time                = 64
@@ -127,7 +130,7 @@ func (h argon2Hash) String() string {
 	return h.prefix() + encode(h.salt) + "$" + encode(h.hash)
 }
 
-// compute returns the hash of another password at the same cost and with the same salt.
+// compute returns the hash of a typed password, with the cost and the salt of h.
 func (h argon2Hash) compute(typed string) []byte {
 	return argon2.IDKey([]byte(typed), h.salt, h.time, h.memory, h.threads, uint32(len(h.hash)))
 }

@@ -20,14 +20,14 @@ import (
 	"sendcode/internal/store"
 )
 
-// Provider is an OpenID Connect provider through which people may log in, and the roles that it
-// gives. A person gets the account whose identity is the person's name at the provider. Without
-// such an account, the person gets the highest role that the values of the claim for roles give.
-// Without a role, there is no access.
+// Provider is an OpenID Connect provider by which people may log in, with the roles that it gives.
+// A person gets the account whose identity equals the person's name at the provider. If there is no
+// such account, the person gets the highest role that the values of the role claim give. A person
+// without a role has no access.
 type Provider struct {
 	Client      *openid.Provider
 	Title       string          // title that people read
-	Fingerprint string          // names provider, client and claim: sessions end when one of them changes
+	Fingerprint string          // identifies the provider, the client and the claim; when one of them changes, sessions end
 	Roles       map[string]Role // by value of the claim for roles
 }
 
@@ -37,8 +37,8 @@ const (
 	ProviderCallbackPath = "/admin/oidc/callback"
 )
 
-// viaProvider marks sessions that a login by the provider began. The names of people whom the
-// provider admits without an account also begin with it.
+// viaProvider marks the sessions that began with a login by the provider. It is also the prefix of
+// the names of people whom the provider admits without an account.
 const viaProvider = "oidc"
 
 // oauthStateLife is how long a person may take at the provider.
@@ -51,16 +51,18 @@ type oauthState struct {
 	Next string `json:"to"`
 }
 
-// oauthStateCookie begins the name of a login's cookie, which ends with the login's state: several
-// tabs may be at the provider at once. A browser keeps maxOAuthStates of them.
+// oauthStateCookie is the prefix of the name of a login's cookie; the rest of the name is the
+// login's state, since several tabs may be at the provider at once. A browser keeps at most
+// maxOAuthStates such cookies.
 const (
 	oauthStateSealLabel = "provider"
 	oauthStateCookie    = sessionCookieName + "-provider-"
 	maxOAuthStates      = 8
 )
 
-// startProviderLogin sends the browser to the identity provider, by a page and not by a redirect:
-// browsers apply form-action, which allows this site only, also to the redirect after a form.
+// startProviderLogin sends the browser to the identity provider by a page. A redirect would fail:
+// browsers apply the policy form-action, which allows only this site, also to a redirect after a
+// form.
 func (a *Auth) startProviderLogin(c echo.Context, form url.Values) error {
 	next := consolePageOrEmpty(form.Get("next"))
 	address, attempt, err := a.Provider.Client.Begin(c.Request().Context())
@@ -85,16 +87,16 @@ func (a *Auth) startProviderLogin(c echo.Context, form url.Values) error {
 	return a.showRedirectPage(c, address)
 }
 
-// showRedirectPage answers with a page that leads to the address by itself.
+// showRedirectPage answers with a page that opens the address without a click.
 func (a *Auth) showRedirectPage(c echo.Context, address string) error {
 	page := layout.NewPage(c, "onward.title", "")
 	page.Onward = address
 	return a.layout.Show(c, http.StatusOK, "onward", page)
 }
 
-// finishProviderLogin handles the provider's redirect back. It ends with a page that leads to the
-// console, since a redirect chain from another site does not carry the new cookie
-// (SameSite=Strict).
+// finishProviderLogin handles the redirect from the provider. It answers with a page that leads to
+// the console, since the new cookie (SameSite=Strict) is not sent in a chain of redirects that
+// began at another site.
 func (a *Auth) finishProviderLogin(c echo.Context) error {
 	state := c.QueryParam("state")
 	sealed, ok := unseal[oauthState](a, oauthStateSealLabel, nil, cookieValue(c, oauthStateCookie+state))
@@ -157,9 +159,9 @@ func (a *Auth) showProviderError(c echo.Context, next string, err error) error {
 		layout.Words(c).Get("provider."+string(known.Kind), "provider", a.Provider.Title))
 }
 
-// principalOfPerson returns the account, or the role by their claims, of a person whom the provider
-// identified, and a new session's fields. A person without access is
-// the zero principal and no error.
+// principalOfPerson returns the account of a person whom the provider identified or, without an
+// account, an actor with the role that the claims give; and the fields of a new session. For a
+// person without access, it returns the zero principal and no error.
 func (a *Auth) principalOfPerson(ctx context.Context, person openid.Identity) (principal, store.Session, error) {
 	s := store.Session{Via: viaProvider}
 	known, err := a.Accounts.AccountByIdentity(ctx, person.Name)
@@ -181,9 +183,10 @@ func (a *Auth) principalOfPerson(ctx context.Context, person openid.Identity) (p
 	return a.newProviderPrincipal(who, person.Name), s, nil
 }
 
-// providerPrincipal returns the present principal of a session by the provider. It returns the zero
-// principal if there is no provider any more, if the account is closed or has no identity, or if a
-// person who had no account has one now, or has lost the role.
+// providerPrincipal returns the present principal of a session that began with a login by the
+// provider. It returns the zero principal if the settings no longer have a provider, if the account
+// is closed or has no identity, or if a person who had no account now has an account or has lost
+// the role.
 func (a *Auth) providerPrincipal(ctx context.Context, s store.Session) (principal, error) {
 	if a.Provider == nil {
 		return principal{}, nil
@@ -200,13 +203,13 @@ func (a *Auth) providerPrincipal(ctx context.Context, s store.Session) (principa
 	case mapped && err != nil && a.Provider.Roles[s.Granted] != "":
 		return a.newProviderPrincipal(Actor{s.Account, a.Provider.Roles[s.Granted]}, name), nil
 	case mapped || err != nil:
-		return principal{}, nil // no role, or the person got an account meanwhile and must log in to it
+		return principal{}, nil // the role is lost, or the person now has an account and must log in to the account
 	}
 	return a.principalByIdentity(known), nil
 }
 
-// principalByIdentity returns an account that is logged in to by the provider; the zero principal
-// if it is closed or has no identity.
+// principalByIdentity returns the principal of an account to which people log in by the provider;
+// the zero principal if the account is closed or has no identity.
 func (a *Auth) principalByIdentity(known store.Account) principal {
 	if !known.DisabledAt.IsZero() || known.Identity == "" {
 		return principal{}
@@ -223,8 +226,8 @@ func (a *Auth) newProviderPrincipal(who Actor, name string) principal {
 	}
 }
 
-// newStateCookie returns the cookie of a login by the provider. It is Lax, since it must come with
-// the provider's redirect.
+// newStateCookie returns the cookie of a login by the provider. Its SameSite is Lax, since browsers
+// must send the cookie with the redirect from the provider.
 func newStateCookie(c echo.Context, state, value string, maxAge int) *http.Cookie {
 	cookie := newCookie(c, oauthStateCookie+state, value, maxAge)
 	cookie.SameSite = http.SameSiteLaxMode

@@ -27,9 +27,9 @@ const (
 
 var roleRanks = map[Role]int{Reader: 1, Operator: 2, Owner: 3}
 
-// actionsByMinRole are the actions that a role may do beyond those of the roles below it. A route
-// names its action, and is refused to lower roles; an action that is missing here is refused to
-// everyone. Actions that change something are recorded under the same word.
+// actionsByMinRole has for each role the actions that it allows and lower roles do not. Each route
+// has an action and refuses actors whose role is lower. An action missing here is refused to
+// everyone. The audit entry of a change has the action as its name.
 var actionsByMinRole = map[Role][]string{
 	Reader: {ActionRead, actionFactor, actionSession}, // the second factor and sessions of the actor's own account
 	Operator: {
@@ -87,8 +87,8 @@ var configuredAccount = Actor{"admin", Owner}
 
 const tokenActorName = "token"
 
-// ConfiguredActors returns the actors of the settings: the account admin if it has a password, and
-// the bearers of tokens.
+// ConfiguredActors returns the actors that the settings define: the account admin if password is
+// true, and the bearers of the tokens.
 func ConfiguredActors(password bool, tokens []Token) (all []Actor) {
 	if password {
 		all = append(all, configuredAccount)
@@ -101,7 +101,7 @@ func ConfiguredActors(password bool, tokens []Token) (all []Actor) {
 
 const actorContextKey = "sendcode.admin.actor"
 
-// attachTo stores the actor in the request's context, also for the layout of its page.
+// attachTo stores the actor in the context of the request, and in the layout of the request's page.
 func (a Actor) attachTo(c echo.Context) {
 	c.Set(actorContextKey, a)
 	layout.SetAccount(c, a.Name, string(a.Role))
@@ -114,7 +114,7 @@ func ActorOf(c echo.Context) Actor {
 	return w
 }
 
-// requirePermission rejects actors whose role does not allow the action.
+// requirePermission returns middleware that rejects actors whose role does not allow the action.
 func (a *Auth) requirePermission(action string) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
@@ -129,15 +129,15 @@ func (a *Auth) requirePermission(action string) echo.MiddlewareFunc {
 	}
 }
 
-// Route is one method of one path, for roles that allow its action.
+// Route is a method and a path, with the handler, for actors whose role allows the action.
 type Route struct {
 	Method, Path string
 	Handler      echo.HandlerFunc
 	Action       string
 }
 
-// AddRoutes registers routes. Each route has its own middleware: with a group's, a wrong method
-// would get 404, not 405.
+// AddRoutes registers routes. Each route has its own middleware: if a group of routes had the
+// middleware, a wrong method would get 404 in place of 405.
 func (a *Auth) AddRoutes(e *echo.Echo, routes []Route) {
 	for _, r := range routes {
 		before := a.pageMiddleware(r.Action)
@@ -148,21 +148,22 @@ func (a *Auth) AddRoutes(e *echo.Echo, routes []Route) {
 	}
 }
 
-// pageMiddleware returns the middleware of a page that needs a session with a role that allows the
-// action.
+// pageMiddleware returns the middleware of a page: the request needs a session with a role that
+// allows the action.
 func (a *Auth) pageMiddleware(action string) []echo.MiddlewareFunc {
 	return append(a.layout.PageMiddleware(), a.requireSession, a.requirePermission(action))
 }
 
-// apiMiddleware returns the middleware of a route of the JSON API that needs a token or a session
-// whose role allows the action.
+// apiMiddleware returns the middleware of a route of the JSON API: the request needs a token or a
+// session with a role that allows the action.
 func (a *Auth) apiMiddleware(action string) []echo.MiddlewareFunc {
 	return []echo.MiddlewareFunc{server.RequireSameOrigin, a.requireTokenOrSession, a.requirePermission(action)}
 }
 
-// NewAuditEntry returns an audit entry of an action with the request's account and network, and
-// writes nothing. The caller adds the rest and has it written: by the store's method if the effect
-// is in the store, else by AddAuditEntry before the effect.
+// NewAuditEntry returns an audit entry for an action, with the account and the network of the
+// request, and does not write the entry. The caller fills in the other fields. If the action has
+// its effect in the store, the store's method writes the entry; otherwise the caller writes it by
+// AddAuditEntry before the effect.
 func (a *Auth) NewAuditEntry(c echo.Context, action string) (store.AuditEntry, error) {
 	id, err := uuid.NewV7()
 	w := ActorOf(c)

@@ -14,8 +14,8 @@ type expiringValue[V any] struct {
 	Ends time.Time `json:"end"`
 }
 
-// seal encrypts a value for a browser to keep, which is valid for life. unseal needs the same label
-// and the same about.
+// seal encrypts the value v, which a browser keeps, and which is valid for the duration life.
+// unseal needs the same label and the same data about.
 func seal[V any](a *Auth, label string, about []byte, v V, life time.Duration) (string, error) {
 	plain, err := json.Marshal(expiringValue[V]{v, a.now().Add(life)})
 	if err != nil {
@@ -25,7 +25,8 @@ func seal[V any](a *Auth, label string, about []byte, v V, life time.Duration) (
 	return base64.RawURLEncoding.EncodeToString(sealed), err
 }
 
-// unseal decrypts a value that seal made. It returns false for other texts, and after expiry.
+// unseal decrypts a text that seal returned. ok is false for any other text, and once the value has
+// expired.
 func unseal[V any](a *Auth, label string, about []byte, text string) (v V, ok bool) {
 	sealed, err := base64.RawURLEncoding.DecodeString(text)
 	if err != nil {
@@ -39,7 +40,7 @@ func unseal[V any](a *Auth, label string, about []byte, text string) (v V, ok bo
 	return s.V, true
 }
 
-// cookieValue returns a cookie's value; "" if it is missing.
+// cookieValue returns the value of a cookie; "" if the request lacks the cookie.
 func cookieValue(c echo.Context, name string) string {
 	cookie, err := c.Cookie(cookieNameFor(c, name))
 	if err != nil {

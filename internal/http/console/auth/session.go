@@ -21,8 +21,8 @@ import (
 // sessionCookieName is the session's cookie.
 const sessionCookieName = "sendcode-admin"
 
-// cookieNameFor returns a cookie's name. Over https it begins with "__Host-", so that no other host
-// of the domain can set it (RFC 6265bis section 4.1.3.2).
+// cookieNameFor returns the name of a cookie. Over https the name begins with "__Host-", so that no
+// other host of the domain can set the cookie (RFC 6265bis section 4.1.3.2).
 func cookieNameFor(c echo.Context, name string) string {
 	if c.Scheme() == "https" {
 		return "__Host-" + name
@@ -32,8 +32,8 @@ func cookieNameFor(c echo.Context, name string) string {
 
 // setSessionCookie writes the session's cookie, which expires with the session.
 func (a *Auth) setSessionCookie(c echo.Context, key string, v session) {
-	// Rounded up, and at least 1: with MaxAge 0, net/http sets no Max-Age, so the cookie would not
-	// expire.
+	// The seconds are rounded up, and are at least 1: for MaxAge 0, net/http omits Max-Age, and the
+	// cookie would not expire.
 	seconds := int((v.expiry().Sub(v.now) + time.Second - 1) / time.Second)
 	c.SetCookie(newCookie(c, sessionCookieName, key, max(seconds, 1)))
 }
@@ -55,9 +55,9 @@ func sessionOf(c echo.Context) session {
 }
 
 // attachAndTouchSession attaches the session and its actor to the request. At most once a minute it
-// stores that the session is in use, so that it does not expire as idle, and renews the cookie.
-// Requests that a page's script makes by itself do not count as use
-// (https://www.w3.org/TR/fetch-metadata/#sec-fetch-dest-header): an open list would otherwise keep
+// also stores the time of use, so that the session does not expire as idle, and renews the cookie.
+// Requests that a page's script makes by itself are no use
+// (https://www.w3.org/TR/fetch-metadata/#sec-fetch-dest-header): otherwise an open list would keep
 // its session alive for hours.
 func (a *Auth) attachAndTouchSession(c echo.Context, v session) error {
 	v.who.attachTo(c)
@@ -81,9 +81,9 @@ const (
 	renewalInterval = time.Minute // the least time between two stored uses
 )
 
-// session is a stored session with its state at this request. The database keeps sessions, so
-// that logging out holds on every replica. The cookie holds only a random key, and the database has
-// the key's hash.
+// session is a stored session with its state at the time of the request. Sessions are in the
+// database, so that a logout holds on every replica. The cookie has only a random key, of which the
+// database has the hash.
 type session struct {
 	store.Session
 	who   Actor
@@ -118,15 +118,15 @@ func (s session) missingLoginStep(demanded bool) string {
 // sessionKeySize is the number of random bytes in a session's cookie.
 const sessionKeySize = 32
 
-// principal is an account that may log in or stay logged in, with its credential.
+// principal is an account that may log in, or stay logged in, with its credential.
 type principal struct {
 	Actor
 	credential
 }
 
-// sessionBinding returns what a session stores of its principal's credential, so that it ends when
-// the credential changes. It is keyed with the cookie's value, so that a reader of the table can't
-// try passwords.
+// sessionBinding returns the value that a session stores to end when its principal's credential
+// changes: a MAC of the credential. The MAC's key is the value of the cookie, so that a reader of
+// the table can't try passwords.
 func (p principal) sessionBinding(key []byte) [32]byte {
 	mac := hmac.New(sha256.New, key)
 	mac.Write([]byte("sendcode session 1\x00"))
@@ -134,8 +134,9 @@ func (p principal) sessionBinding(key []byte) [32]byte {
 	return [32]byte(mac.Sum(nil))
 }
 
-// isLive reports whether the session has not expired. A session last seen more than maxClockSetback
-// in the future counts as expired, since a clock that was set back would prolong it.
+// isLive reports whether the session has not expired. A session whose last use is more than
+// maxClockSetback in the future counts as expired: the clock was set back, which would prolong the
+// session.
 func (s session) isLive() bool {
 	return s.now.Before(s.expiry()) && !s.SeenAt.After(s.now.Add(maxClockSetback))
 }
@@ -143,9 +144,9 @@ func (s session) isLive() bool {
 // maxClockSetback is how far the database's clock may be set back without ending sessions.
 const maxClockSetback = 5 * time.Minute
 
-// expiry returns when the session expires: idleTimeout after it was last seen, but at the latest
-// absoluteTimeout after its start, or secondFactorTimeout after it while the session lacks the
-// code.
+// expiry returns when the session expires: idleTimeout after its last use, but at most
+// absoluteTimeout after its start. While the session lacks the code, it expires at most
+// secondFactorTimeout after its start.
 func (s session) expiry() time.Time {
 	end := s.StartedAt.Add(absoluteTimeout)
 	if s.lacks == lacksCode {
@@ -157,15 +158,16 @@ func (s session) expiry() time.Time {
 	return end
 }
 
-// currentSession returns the session of a request. It returns false if there is none, if it has
-// ended, or if its account may no longer log in that way. A session may still lack the second
-// factor.
+// currentSession returns the session of a request. It returns false if the request has no session,
+// if the session has ended, or if the account may no longer log in the way that it did. The session
+// may still lack the second factor.
 func (a *Auth) currentSession(c echo.Context) (session, bool, error) {
 	key, err := base64.RawURLEncoding.Strict().DecodeString(cookieValue(c, sessionCookieName))
 	if err != nil || len(key) != sessionKeySize {
 		return session{}, false, nil
 	}
-	// a database that stops without closing its connections must not hold up a page for longer
+	// a page must not wait longer than this for a database that stopped without closing its
+	// connections
 	ctx, cancel := context.WithTimeout(c.Request().Context(), store.CallTimeout)
 	defer cancel()
 	s, now, err := a.Sessions.Session(ctx, sha256.Sum256(key))
@@ -190,8 +192,8 @@ func (a *Auth) currentSession(c echo.Context) (session, bool, error) {
 	return v, true, nil
 }
 
-// principalOrNone returns the present principal of a session; the zero principal if its account may
-// no longer log in that way.
+// principalOrNone returns the present principal of a session; the zero principal if the account may
+// no longer log in the way that it did.
 func (a *Auth) principalOrNone(ctx context.Context, s store.Session) (principal, error) {
 	if s.Via == viaProvider {
 		return a.providerPrincipal(ctx, s)
@@ -199,8 +201,9 @@ func (a *Auth) principalOrNone(ctx context.Context, s store.Session) (principal,
 	return a.passwordPrincipal(ctx, s.Account)
 }
 
-// passwordPrincipal returns an account with its password. It returns the zero principal, which
-// cannot log in, for an unknown or closed account, and for an unreadable hash, which is logged.
+// passwordPrincipal returns an account with its password as the credential. It returns the zero
+// principal, which cannot log in, if the account is unknown or closed, or if its hash is
+// unreadable; an unreadable hash is logged.
 func (a *Auth) passwordPrincipal(ctx context.Context, name string) (principal, error) {
 	if name == configuredAccount.Name {
 		return principal{configuredAccount, a.adminPassword}, nil
@@ -221,8 +224,8 @@ func (a *Auth) passwordPrincipal(ctx context.Context, name string) (principal, e
 	return principal{Actor{known.Name, Role(known.Role)}, p}, nil
 }
 
-// beginSession completes a login: it writes a new session and its audit entry, and sets the cookie.
-// s says how the person logged in.
+// beginSession completes a login: it writes a new session and the audit entry, and sets the cookie.
+// The fields of s say how the person logged in.
 func (a *Auth) beginSession(c echo.Context, who principal, s store.Session, action string) error {
 	key := make([]byte, sessionKeySize)
 	rand.Read(key) // never fails: the program stops when the system has no randomness

@@ -16,10 +16,10 @@ import (
 
 // Token is a bearer token of the JSON API, of which only the hash is known.
 type Token struct {
-	ID      string // names it in audit entries and logs; empty: the token of the environment
+	ID      string // the name of the token in audit entries and logs; empty: the token is from the environment
 	SHA256  [sha256.Size]byte
 	Role    Role      // a token with an unknown role may do nothing
-	Expires time.Time // from then on it is refused; zero: never
+	Expires time.Time // from this time on the token is refused; zero: the token does not expire
 }
 
 // actor returns the actor that a token stands for.
@@ -33,8 +33,8 @@ func (t Token) actor() Actor {
 func (t Token) expired(now time.Time) bool { return !t.Expires.IsZero() && !now.Before(t.Expires) }
 
 // authenticateToken returns the actor of the request's bearer token. It counts only wrong tokens,
-// so a right one always passes. Tokens are too long to be guessed; the count bounds the cost of
-// wrong ones. Error: the problem to answer with.
+// so a right token is always accepted. A token is too long to be guessed; the count limits what
+// wrong tokens cost. The error is the problem to answer with.
 func (a *Auth) authenticateToken(c echo.Context) (Actor, error) {
 	ctx := c.Request().Context()
 	token, known := a.findToken(c)
@@ -53,8 +53,8 @@ func (a *Auth) authenticateToken(c echo.Context) (Actor, error) {
 	return Actor{}, &server.Problem{Kind: server.Unauthorized, Detail: "The admin token is not known."}
 }
 
-// refuseWrongTokens returns the 429 for a network that sent too many wrong tokens, and counts and
-// logs this refusal.
+// refuseWrongTokens returns the problem (429) for a network that sent too many wrong tokens. It
+// counts and logs the refusal.
 func (a *Auth) refuseWrongTokens(c echo.Context, d quota.Decision) error {
 	rule, _ := d.Blocking()
 	a.Refused("token", rule.Name)
@@ -62,9 +62,9 @@ func (a *Auth) refuseWrongTokens(c echo.Context, d quota.Decision) error {
 	return &server.Problem{Kind: server.TooManyAttempts, Wait: d.RetryAfter()}
 }
 
-// logRefusedToken logs that an admin token was refused. expired is the ID of an expired token; ""
-// stands for any other refusal. It logs at most one line a minute for each expired token, and one
-// for all other refusals together.
+// logRefusedToken logs that an admin token was refused. expired is the ID of an expired token, or
+// "" for an unknown token. At most one line a minute is logged for each expired token, and one for
+// all unknown tokens together.
 func (a *Auth) logRefusedToken(c echo.Context, expired string) {
 	ctx, where := c.Request().Context(), clientNetwork(c)
 	if expired != "" {
@@ -79,8 +79,9 @@ func (a *Auth) logRefusedToken(c echo.Context, expired string) {
 	}
 }
 
-// findToken returns the configured token that the request presents, or false. It compares with all
-// tokens, in a time that does not depend on which one matches.
+// findToken returns the configured token that equals the request's token; known is false if there
+// is none. It compares with all configured tokens, so that the time does not depend on which one is
+// equal.
 func (a *Auth) findToken(c echo.Context) (found Token, known bool) {
 	presented, ok := server.BearerToken(c)
 	if !ok {

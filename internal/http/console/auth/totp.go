@@ -21,7 +21,7 @@ const (
 	totpTolerance = 1
 )
 
-// totpOptions are the options that every authenticator app supports; some support no others.
+// totpOptions are the only options that every authenticator app supports.
 var totpOptions = totp.ValidateOpts{
 	Period: uint(totpPeriod / time.Second), Digits: otp.DigitsSix,
 	Algorithm: otp.AlgorithmSHA1,
@@ -30,20 +30,20 @@ var totpOptions = totp.ValidateOpts{
 // totpSecretSize is in bytes (RFC 4226 section 4, R6).
 const totpSecretSize = 20
 
-// newTOTPSecret returns a key of 160 random bits. The caller stores it encrypted.
+// newTOTPSecret returns a secret of 160 random bits. The caller stores the secret encrypted.
 func newTOTPSecret() []byte {
 	secret := make([]byte, totpSecretSize)
 	rand.Read(secret) // never fails: the program stops when the system has no randomness
 	return secret
 }
 
-// encodeSecret returns a secret as people type it and apps read it.
+// encodeSecret returns a secret in base32, in which people type it and apps read it.
 func encodeSecret(secret []byte) string {
 	return base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(secret)
 }
 
-// matchTOTPStep returns the time step, at most one from now and later than after, whose code was
-// typed. False: there is none.
+// matchTOTPStep returns the time step whose code equals the typed text: at most totpTolerance steps
+// from now, and later than the step after. It returns false if there is no such step.
 func matchTOTPStep(secret []byte, typed string, now time.Time, after int64) (int64, bool) {
 	middle := now.Unix() / int64(totpPeriod/time.Second)
 	found, ok := int64(0), false
@@ -57,8 +57,9 @@ func matchTOTPStep(secret []byte, typed string, now time.Time, after int64) (int
 	return found, ok
 }
 
-// otpauthURL returns the otpauth URL for the QR code. Its issuer names the console's host: apps
-// keep one key for an issuer and an account, and there may be a console for tests as well.
+// otpauthURL returns the otpauth URL for the QR code. The issuer in the URL is the console's host,
+// since an app keeps one secret for an issuer and an account, and a person may also have an account
+// of a test console.
 func otpauthURL(host, account string, secret []byte) (string, error) {
 	key, err := totp.Generate(totp.GenerateOpts{
 		Issuer: "sendcode " + strings.ReplaceAll(host, ":", " "), AccountName: account, Secret: secret, Period: totpOptions.Period,

@@ -1,5 +1,5 @@
-// Package consoletest drives the console's pages in tests: a browser that keeps cookies, a clock
-// that a test moves, an authenticator app, and a provider of identities.
+// Package consoletest drives the console's pages in tests. It has a browser that keeps cookies, a
+// clock that a test moves, an authenticator app, and an identity provider.
 package consoletest
 
 import (
@@ -103,7 +103,7 @@ func (b *Browser) Script(status int, method, path, body string) (answer map[stri
 	return answer
 }
 
-// List returns the rows that a list has under their name.
+// List returns the rows of the JSON answer of path; name is the key of the rows.
 func (b *Browser) List(name, path string) (rows []map[string]any) {
 	b.Helper()
 	for _, row := range b.Script(http.StatusOK, http.MethodGet, path, "")[name].([]any) {
@@ -124,7 +124,8 @@ func (b *Browser) LoginAs(name, password string) *httptest.ResponseRecorder {
 	return b.Post("/admin/login", url.Values{"username": {name}, "password": {password}})
 }
 
-// Want fails the test, and shows the body, if the status is another; it returns the response.
+// Want fails the test and shows the body if the status of the response is not the wanted one. It
+// returns the response.
 func Want(t *testing.T, rec *httptest.ResponseRecorder, status int) *httptest.ResponseRecorder {
 	t.Helper()
 	if rec.Code != status {
@@ -151,7 +152,7 @@ func Contains(t *testing.T, rec *httptest.ResponseRecorder, texts ...string) {
 	}
 }
 
-// Lacks fails the test if one of the texts is in the response.
+// Lacks fails the test if the response contains one of the texts.
 func Lacks(t *testing.T, rec *httptest.ResponseRecorder, texts ...string) {
 	t.Helper()
 	for _, text := range texts {

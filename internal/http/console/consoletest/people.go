@@ -46,7 +46,7 @@ func (d Device) Code() string {
 	return code
 }
 
-// Wrong returns a code that is wrong at this time; any fixed one could be right by chance.
+// Wrong returns a code that is wrong now; a constant code could be right by chance.
 func (d Device) Wrong() string {
 	d.Helper()
 	for n := range 10 {
@@ -73,7 +73,7 @@ func Identities(server *openidtest.Provider) openid.Settings {
 	}
 }
 
-// Is makes the provider log this person in from now on.
+// Is makes the provider log in the person with this name and these groups from now on.
 func Is(server *openidtest.Provider, name string, groups ...string) {
 	server.Do(func() { server.Claims = map[string]any{"sub": "x", "preferred_username": name, "groups": groups} })
 }
@@ -90,8 +90,8 @@ func LeadsTo(t *testing.T, rec *httptest.ResponseRecorder) string {
 	return html.UnescapeString(address)
 }
 
-// AtProvider begins a login, follows it at the provider, and returns the address that the provider
-// redirects to.
+// AtProvider begins a login, does the provider's part of the login, and returns the address to
+// which the provider redirects.
 func (b *Browser) AtProvider(next string) string {
 	b.Helper()
 	back := openidtest.Visit(b.T, LeadsTo(b.T, b.Post("/admin/oidc/start", url.Values{"next": {next}})))

@@ -48,11 +48,11 @@ func NewRig(t *testing.T) *Rig {
 // Ring is the ring of keys of all parts.
 func (r *Rig) Ring() *keys.Ring { return r.Settings.Vault.Ring }
 
-// Break has calls of these methods of the database fail, or of all; r.Store.SetFault(nil) ends
-// that.
+// Break makes calls of these methods of the database fail, or of all methods if none is given.
+// r.Store.SetFault(nil) repairs the database.
 func (r *Rig) Break(methods ...string) { r.Store.Fail(sqlitetest.Down, methods...) }
 
-// Unlogged fails the test if one of the texts is in the process's log.
+// Unlogged fails the test if the log of the process contains one of the texts.
 func (r *Rig) Unlogged(secrets ...string) {
 	r.Helper()
 	for _, secret := range secrets {
@@ -62,9 +62,9 @@ func (r *Rig) Unlogged(secrets ...string) {
 	}
 }
 
-// checkActionLines compares the database's log lines with the audit entries: each line has its
-// entry's words, without recipient and reason, and each entry that certainly was committed has a
-// line.
+// checkActionLines compares the database's log lines with the audit entries. Each line must have
+// the words of its entry, without recipient and reason. Each entry that was certainly committed
+// must have a line.
 func (r *Rig) checkActionLines() {
 	r.Store.SetFault(nil)
 	entries := map[string]store.AuditEntry{}
@@ -101,7 +101,7 @@ func (r *Rig) checkActionLines() {
 	}
 }
 
-// Must ends a test that cannot go on since a call failed: the last of its results is an error.
+// Must ends the test if the last of a call's results is an error.
 func (r *Rig) Must(results ...any) {
 	r.Helper()
 	if err, _ := results[len(results)-1].(error); err != nil {
@@ -109,7 +109,7 @@ func (r *Rig) Must(results ...any) {
 	}
 }
 
-// PutAccount adds an account, or changes the one with its name to equal it.
+// PutAccount adds an account, or changes the account of the same name so that it equals a.
 func (r *Rig) PutAccount(a store.Account) {
 	r.Helper()
 	id, err := uuid.NewV7()
@@ -134,7 +134,8 @@ func (r *Rig) Entries(action string) []store.AuditEntry {
 	return list
 }
 
-// Did returns what administrators did, oldest first, without their logins, in a line for each.
+// Did returns what administrators did, oldest first, one line for each action, without their
+// logins.
 func (r *Rig) Did() string {
 	r.Helper()
 	var out []string
@@ -146,7 +147,7 @@ func (r *Rig) Did() string {
 	return strings.Join(out, "\n")
 }
 
-// Acts fails the test unless administrators did exactly this.
+// Acts fails the test unless these are exactly the actions of administrators.
 func (r *Rig) Acts(want ...string) {
 	r.Helper()
 	if got := r.Did(); got != strings.Join(want, "\n") {
@@ -179,7 +180,8 @@ func (r *Rig) As(role string) *Browser {
 	return b
 }
 
-// Between returns what stands in a page between two texts; it fails the test if they are missing.
+// Between returns the part of a page between two texts. It fails the test if the page lacks one of
+// them.
 func Between(t *testing.T, page, before, after string) string {
 	t.Helper()
 	_, rest, found := strings.Cut(page, before)

@@ -8,8 +8,9 @@ import (
 	"sendcode/internal/verify/verification"
 )
 
-// providerEventKinds has for each kind of event its tone and the cause of the suppression that it
-// may lead to. The worst kind is first; delayed and unmapped, which have no rank, are last.
+// providerEventKinds has for each kind of event its tone, and the cause of the suppression to which
+// the event may lead. The worst kind is first. The kinds delayed and unmapped have no rank and are
+// last.
 var providerEventKinds = []struct {
 	kind  store.ProviderEventKind
 	tone  Tone

@@ -14,10 +14,10 @@ const (
 	Good    Tone = "good"
 	Warn    Tone = "warn"
 	Bad     Tone = "bad"
-	Neutral Tone = "still" // not good and not bad, such as a send under way
+	Neutral Tone = "still" // neither good nor bad, for example a send that is under way
 )
 
-// StateLabel is a state as a page shows it: a sign, a word and their colour.
+// StateLabel is a state as a page shows it: a sign and a word, in a colour.
 type StateLabel struct {
 	Sign, Word string
 	Tone       Tone
@@ -36,7 +36,7 @@ func ToneOf(s store.Status) Tone {
 	return Warn
 }
 
-// NotDelivered reports whether it is known that a send did not reach its recipient.
+// NotDelivered reports whether a send certainly did not reach its recipient.
 func NotDelivered(s store.SendOrRefusal) bool {
 	return s.Status == store.Failed || s.Status == store.Undelivered || s.WorstEvent == store.ProviderBounced
 }
@@ -50,7 +50,7 @@ func RequestedLocale(s store.SendOrRefusal) string {
 	return s.Locale
 }
 
-// codeStates are the states of codes as lists name them.
+// codeStates has for each state of a verification the state of its code, as lists show it.
 var codeStates = map[verification.State]store.CodeState{
 	verification.Approved: store.CodeEntered, verification.Canceled: store.CodeCanceled,
 	verification.MaxAttemptsReached: store.CodeUsedUp,
@@ -65,8 +65,8 @@ func CodeStateOf(v store.Verification, now time.Time) store.CodeState {
 	return codeStates[verification.StateOf(v, now)]
 }
 
-// CodeEndedAt returns when a code ended; zero while it can be entered, and if the time is not
-// known.
+// CodeEndedAt returns when a code ended; zero while the code can be entered, and if the time is
+// unknown.
 func CodeEndedAt(v store.Verification, now time.Time) time.Time {
 	if v.CallerChecks && v.ApprovedAt.IsZero() {
 		return v.CanceledAt

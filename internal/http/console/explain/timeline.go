@@ -20,14 +20,14 @@ type TimelineEntry struct {
 	At   texts.DisplayTime // zero: the database does not know when
 	Tone Tone
 	What texts.Sentence
-	Link string // page of the entry's row; empty: it is this page
+	Link string // the page of the send to which the entry belongs; empty: this page
 
 	Future bool // it has not happened yet
 
 	order time.Time // the place in the time line
 }
 
-// Timeline returns the events of a row and of its related rows, oldest first.
+// Timeline returns the events of a send and of its related sends, oldest first.
 func Timeline(s store.SendDetails, w texts.Words) []TimelineEntry {
 	var all []TimelineEntry
 	for _, row := range relatedAndSelf(s) {
@@ -45,7 +45,7 @@ func Timeline(s store.SendDetails, w texts.Words) []TimelineEntry {
 	return all
 }
 
-// relatedAndSelf returns the related rows and the row itself, oldest first.
+// relatedAndSelf returns the related sends and the send itself, oldest first.
 func relatedAndSelf(s store.SendDetails) []store.SendOrRefusal {
 	if slices.ContainsFunc(s.Related, func(r store.SendOrRefusal) bool { return r.ID == s.Send.ID }) {
 		return s.Related
@@ -63,7 +63,8 @@ type rowTimeline struct {
 	over bool // its code has ended
 }
 
-// codeHasEnded reports whether the code of a row can no longer be entered, so that it is not sent.
+// codeHasEnded reports whether the code of a send can no longer be entered, so that no message with
+// it leaves.
 func codeHasEnded(s store.SendDetails) bool {
 	return s.Verification != nil && verification.StateOf(*s.Verification, s.Now) != verification.Pending
 }
@@ -123,8 +124,8 @@ func (t rowTimeline) datedEntry(when time.Time, tone Tone, key string) TimelineE
 	return TimelineEntry{At: t.WithMilliseconds(when), Tone: tone, What: t.sentence(key), order: when}
 }
 
-// undatedEntry returns an entry without a time, for something whose time is not stored. Its place
-// is behind the entries at the given time.
+// undatedEntry returns an entry for an event whose time is not stored. The entry is sorted behind
+// the entries at the time after.
 func (t rowTimeline) undatedEntry(after time.Time, tone Tone, key string) TimelineEntry {
 	return TimelineEntry{Tone: tone, What: t.sentence(key), order: after}
 }
@@ -157,7 +158,7 @@ func (t rowTimeline) serverReply() string {
 	return cmp.Or(strings.Join(parts, t.Get("list.comma")), t.Get("line.said.nothing"))
 }
 
-// codeEntries returns the entries about the code itself.
+// codeEntries returns the entries about the code of the verification.
 func codeEntries(v store.Verification, now time.Time, w texts.Words) []TimelineEntry {
 	tries := []texts.Substitution{
 		texts.Plain("tries", strconv.Itoa(v.Attempts)),
@@ -189,7 +190,7 @@ func codeEntries(v store.Verification, now time.Time, w texts.Words) []TimelineE
 		return append(all, line(v.CanceledAt, Warn, "line.canceled"))
 	case verification.MaxAttemptsReached:
 		locked := line(lastWrongCheckAt(v), Bad, "line.locked")
-		if locked.order.IsZero() { // its recipient was erased, and the checks with it
+		if locked.order.IsZero() { // the recipient was erased, and the times of the checks with it
 			locked.order = v.ExpiresAt
 		}
 		return append(all, locked)

@@ -1,5 +1,5 @@
-// Package explain tells the story of one send: what happened, what to do next, and a time line. It
-// computes the story from the data in its arguments, and reads nothing.
+// Package explain describes one send in texts: what happened, what to do next, and a time line. It
+// makes the texts from the data in its arguments, and reads nothing.
 package explain
 
 import (
@@ -20,10 +20,10 @@ import (
 type Verdict struct {
 	Tone       Tone
 	What, Next texts.Sentence
-	Newer      *linkedText // the recipient's newer request for the same purpose; nil: none
+	Newer      *linkedText // a sentence about a newer request of the recipient for the same purpose; nil: there is none
 }
 
-// linkedText is a sentence about another request, with the address of its page.
+// linkedText is a sentence about another request, with the address of that request's page.
 type linkedText struct {
 	Text texts.Sentence
 	Link string
@@ -35,15 +35,15 @@ type verdictInput struct {
 	texts.Words
 	story     store.SendDetails
 	facts     VerdictFacts
-	state     verification.State  // of the code; empty if there is none, or only the caller that checks it knows
-	validCode *store.Verification // the pending code that reached its recipient; nil: none
+	state     verification.State  // the state of the code; empty: the send has no code, or only the caller checks the code
+	validCode *store.Verification // the pending code of a message that reached the recipient; nil: there is none
 }
 
 // VerdictFacts are the data that a verdict depends on beside the row's story.
 type VerdictFacts struct {
 	Quota *quota.Decision // what the recipient's rules say now; nil: not known
-	// Reserved says that Quota is for unknown browsers, and that the rules admit secret keys now,
-	// by a reserve.
+	// Reserved says that Quota is the quota of unknown browsers, and that the rules admit secret
+	// keys now, because of a reserve.
 	Reserved bool
 
 	Pause *policy.Pause // the pause that stops the row's channel or purpose now; nil: none
@@ -51,9 +51,9 @@ type VerdictFacts struct {
 	// used.
 	ResendOther bool
 	RuleScope   quota.Scope          // scope of the rule that refused the row; empty: not known
-	Newer       *store.SendOrRefusal // a newer request of the recipient for the same purpose; nil: none
-	Locks       []store.Lockout      // of a refusal by failed checks: the classes of callers whose codes are locked out now
-	CodeBefore  *store.Verification  // of a refusal that belongs to no code: the newest one that reached its recipient
+	Newer       *store.SendOrRefusal // a newer request of the recipient for the same purpose; nil: there is none
+	Locks       []store.Lockout      // if a refusal was caused by failed checks: the classes of callers that are locked out now
+	CodeBefore  *store.Verification  // if a refusal belongs to no code: the newest code that may have gone out before the refusal
 }
 
 // Judge returns what became of a row and what to do next.
@@ -110,8 +110,8 @@ func Judge(s store.SendDetails, facts VerdictFacts, w texts.Words) Verdict {
 	return c.reduceIfErased(c.withWrongCodes(c.withProviderEvent(v)))
 }
 
-// withWrongCodes begins a verdict with a sentence on the wrong codes that were entered, while they
-// are the cause: no right code was entered, and the code did not end for another reason.
+// withWrongCodes puts a sentence about wrong codes before the verdict if wrong codes are the cause:
+// no right code was entered, and the code did not end for another reason.
 func (vi verdictInput) withWrongCodes(v Verdict) Verdict {
 	switch {
 	case vi.Status == store.Refused || vi.isToTestRecipient():
@@ -139,8 +139,8 @@ func MayHaveGoneOut(s store.SendOrRefusal) bool {
 		s.Status == store.Unknown || s.InDoubt
 }
 
-// text fills a text with the values of the row and its code. Text messages have their own text if
-// there is one.
+// text returns a text with the values of the send and its code filled in. It uses the variant for
+// text messages if the send is a text message and the variant exists.
 func (vi verdictInput) text(key string, more ...texts.Substitution) texts.Sentence {
 	key = vi.channelKey(key)
 	ended := vi.FinishedAt
@@ -167,8 +167,8 @@ func (vi verdictInput) text(key string, more ...texts.Substitution) texts.Senten
 	return vi.Sentence(key, parts...)
 }
 
-// channelKey returns the key of the text about text messages, if the row is one and the text
-// exists, else key.
+// channelKey returns the key of the variant for text messages if the send is a text message and the
+// variant exists, otherwise key.
 func (vi verdictInput) channelKey(key string) string {
 	if vi.Channel == recipient.SMS {
 		return vi.variantKey(key, string(recipient.SMS))
@@ -176,7 +176,7 @@ func (vi verdictInput) channelKey(key string) string {
 	return key
 }
 
-// variantKey returns key.kind if that text exists, else key.
+// variantKey returns key + "." + kind if a text has this key, otherwise key.
 func (vi verdictInput) variantKey(key, kind string) string {
 	if vi.Has(key + "." + kind) {
 		return key + "." + kind
@@ -189,14 +189,15 @@ func (vi verdictInput) isToTestRecipient() bool {
 	return vi.Status == store.Sent && vi.Provider == "test" && vi.ProviderCode == ""
 }
 
-// isInferred reports whether a row is Sent only since its code was entered: an attempt ended
-// without a word, and no later one was taken.
+// isInferred reports whether a send is Sent only because its code was entered: an attempt ended
+// without an answer, and no later attempt was accepted.
 func isInferred(r store.SendOrRefusal) bool {
 	return r.Status == store.Sent && r.InDoubt && r.Provider == "" && r.Took == 0
 }
 
 // earlierAttemptWarning returns a warning that an earlier attempt ended without a result and may
-// have delivered; nil if that is not so, or no longer matters.
+// have delivered the message. It returns nil if there was no such attempt, or if the outcome of the
+// send is known by now.
 func (vi verdictInput) earlierAttemptWarning() texts.Sentence {
 	switch {
 	case !vi.InDoubt || vi.Status == store.Delivered || vi.Status == store.Undelivered:

@@ -52,8 +52,8 @@ func (vi verdictInput) failureKind() string {
 	return strings.TrimPrefix(key, failed)
 }
 
-// serverCodeTopic returns what a server's code is about: x.1.x the address, x.2.x the mailbox,
-// x.7.x policy (RFC 3463 section 3); "" if it does not tell.
+// serverCodeTopic returns the topic of a mail server's code: the address (x.1.x), the mailbox
+// (x.2.x) or a policy (x.7.x), by RFC 3463 section 3. It returns "" for other codes.
 func serverCodeTopic(code string) string {
 	for word := range strings.FieldsSeq(code) {
 		class, about, _ := strings.Cut(word, ".")

@@ -13,11 +13,11 @@ import (
 	"sendcode/quota"
 )
 
-// refusedTexts returns the verdict on a refusal: whose requests the rule counts, and when it
-// admits the next one.
+// refusedTexts returns the verdict on a refusal: whose requests the rule counts, and when the rule
+// admits the next request.
 func (vi verdictInput) refusedTexts() (what, next texts.Sentence) {
 	switch {
-	case vi.BlockedBy == verification.LockoutRuleName: // a code could not have been entered, so none was sent
+	case vi.BlockedBy == verification.LockoutRuleName: // no code was sent, since a code could not have been entered
 		what, next = vi.text(texts.PluralKey("verdict.checks", vi.Count)), vi.lockoutsText()
 	case policy.IsUnservedRefusal(vi.SendOrRefusal): // nothing is sent to the recipient at all
 		what = vi.Join(vi.text(texts.PluralKey("verdict.unserved", vi.Count)), vi.text("unserved."+vi.BlockedBy),
@@ -40,8 +40,8 @@ func (vi verdictInput) refusedTexts() (what, next texts.Sentence) {
 	return what, next
 }
 
-// recipientCountText returns a sentence about how many recipients a row stands for; nil if it
-// stands for one.
+// recipientCountText returns a sentence about the number of recipients of a row; nil if the row has
+// one recipient.
 func (vi verdictInput) recipientCountText() texts.Sentence {
 	switch {
 	case vi.Recipients == 0:
@@ -78,9 +78,9 @@ func (vi verdictInput) databaseTimeAfter(wait time.Duration) time.Time {
 	return roundedUpToSecond(vi.story.Now.Add(wait))
 }
 
-// countedScopeKey returns the end of the keys of the texts on whose requests the rule counts: its
-// scope, or its name for a rule without one; "" if it counts only the recipient's, or if that is
-// not known.
+// countedScopeKey returns the end of the keys of texts about whose requests the rule counts: the
+// scope of the rule, or the name of a rule without a scope. It returns "" if the rule counts only
+// the recipient's requests, or if the scope is unknown.
 func (vi verdictInput) countedScopeKey() string {
 	switch {
 	case vi.BlockedBy == policy.BreakerName, vi.BlockedBy == verification.CarrierRuleName,
@@ -92,9 +92,9 @@ func (vi verdictInput) countedScopeKey() string {
 	return string(vi.facts.RuleScope)
 }
 
-// nextAdmittedText returns a sentence about when the next request is admitted. It goes by what the
-// rules say now, if they include the rule that refused. A rule that counts more than the recipient,
-// for example a network's, is not included.
+// nextAdmittedText returns a sentence about when the next request is admitted. It uses the present
+// quota if that includes the rule that refused. The quota does not include a rule that counts more
+// than one recipient, such as a network's rule.
 func (vi verdictInput) nextAdmittedText() texts.Sentence {
 	switch {
 	case vi.facts.Quota != nil && vi.quotaHasRule(vi.BlockedBy):
@@ -124,9 +124,9 @@ func (vi verdictInput) nextAdmittedTextByQuota() texts.Sentence {
 	return vi.text("next.refused.free")
 }
 
-// nextAdmittedTextByRow returns a sentence about when the next request is admitted, by the row
-// alone. A row of several requests has the time of the first and the wait of the last, which give
-// no instant.
+// nextAdmittedTextByRow returns a sentence about when the next request is admitted, computed from
+// the row alone. A row of several requests has the time of the first request and the wait of the
+// last, so no time can be computed.
 func (vi verdictInput) nextAdmittedTextByRow() texts.Sentence {
 	if vi.Count > 1 {
 		return vi.text("next.refused.later")

@@ -14,8 +14,8 @@ import (
 	"sendcode/internal/store"
 )
 
-// suppressionOf returns the suppression with this ID among those of the row; false if there is
-// none.
+// suppressionOf returns the suppression with this ID among the suppressions of the send; false if
+// there is none.
 func (vi verdictInput) suppressionOf(id uuid.UUID) (store.Suppression, bool) {
 	i := slices.IndexFunc(vi.story.Suppressions, func(s store.Suppression) bool { return s.ID == id })
 	if i < 0 {
@@ -33,8 +33,8 @@ func (vi verdictInput) suppressedTexts() (what, next texts.Sentence) {
 	return what, vi.suppressionStateText(vi.remedyKey(s), s)
 }
 
-// remedyKey returns the key of the text on what to do about a suppression. A recipient who opted
-// out at the carrier must first revoke it there.
+// remedyKey returns the key of the text about what to do about a suppression. A recipient who opted
+// out at the carrier must first withdraw that opt-out at the carrier.
 func (vi verdictInput) remedyKey(s store.Suppression) string {
 	if vi.Channel == recipient.SMS && s.Cause == store.CauseOptOut && s.Active(vi.story.Now) {
 		return "next.failed.suppressed.stop"
@@ -76,7 +76,7 @@ func (vi verdictInput) pausedNextStep() texts.Sentence {
 		texts.Plain("pwhy", cmp.Or(vi.facts.Pause.Reason, vi.Get("pause.why.none"))))
 }
 
-// linkedTextTo returns a sentence on another request, with the address of its page.
+// linkedTextTo returns a sentence about another request, with the address of that request's page.
 func linkedTextTo(w texts.Words, key string, s store.SendOrRefusal) linkedText {
 	return linkedText{Text: w.Sentence(key, texts.Strong("to", s.To), texts.AtTime("at", s.LoggedAt),
 		texts.Plain("became", w.Or("status", string(s.Status)))), Link: SendPageAddress(s.ID)}

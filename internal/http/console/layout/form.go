@@ -9,8 +9,8 @@ import (
 	"sendcode/internal/http/server"
 )
 
-// FormHandler returns a handler that reads a form and passes its fields to handle: those of the
-// body, none of the URL.
+// FormHandler returns a handler that reads the form in the body of a request and passes its fields
+// to handle. It ignores parameters of the URL.
 func FormHandler(handle func(c echo.Context, form url.Values) error) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		r := c.Request()

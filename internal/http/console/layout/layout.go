@@ -1,7 +1,7 @@
-// Package layout is what the console's pages have in common: the page around them with its menu,
-// templates and files, forms, error pages, and lists. A page of rows defines a [List]: the
-// parameters of its filter, how to read rows, and the position of a row. This package does the
-// rest: cursors, addresses of other pages, and JSON.
+// Package layout has what all pages of the console share: the frame with the menu, templates and
+// static files, forms, error pages, and lists. A page that lists rows defines a [List]: the
+// parameters of its filter, a function that reads rows, and the cursor of a row. This package then
+// handles cursors, the addresses of other pages, and JSON.
 package layout
 
 import (
@@ -30,8 +30,9 @@ type FieldOption struct {
 	Chosen      bool
 }
 
-// FieldOptions returns the choices of a field: first the one that chooses nothing, then the values.
-// The keys of the texts are field.any for the first, and names with the value for the others.
+// FieldOptions returns the choices of a field: first the choice without a value, then the values.
+// The key of a choice's text is field + ".any" for the first, and names + "." + value for the
+// others.
 func FieldOptions[T ~string](w texts.Words, field, names string, chosen T, values ...T) []FieldOption {
 	all := []FieldOption{{Text: w.Get(field + ".any"), Chosen: chosen == ""}}
 	for _, v := range values {
@@ -40,7 +41,7 @@ func FieldOptions[T ~string](w texts.Words, field, names string, chosen T, value
 	return all
 }
 
-// Layout has the console's templates and the files that they load, all embedded.
+// Layout has the console's templates and the static files that pages load, all embedded.
 type Layout struct {
 	status    func(context.Context) ServiceStatus
 	logger    *slog.Logger
@@ -48,7 +49,7 @@ type Layout struct {
 	files     map[string]*web.File
 }
 
-// New parses the embedded templates. It panics if they are wrong.
+// New parses the embedded templates. It panics if a template is wrong.
 func New(logger *slog.Logger, status func(context.Context) ServiceStatus) *Layout {
 	l := &Layout{
 		logger: logger, status: status, templates: map[string]*template.Template{},
@@ -80,12 +81,12 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// filePath returns the address of a static file, with its version.
+// filePath returns the address of a static file; the address contains the version of the file.
 func (l *Layout) filePath(name string) string {
 	return "/admin/static/" + name + "?v=" + l.files[name].Version()
 }
 
-// Show renders a page completely and then sends it, so that no half page is shown.
+// Show renders a whole page before it sends any of it, so that no browser gets half a page.
 func (l *Layout) Show(c echo.Context, status int, name string, view any) error {
 	if p, ok := view.(interface{ statusLine() *statusLine }); ok && p.statusLine() != nil {
 		p.statusLine().fill(l.status(c.Request().Context()))

@@ -19,9 +19,9 @@ import (
 	"sendcode/internal/store"
 )
 
-// A cursor is a place in the database: version (1 byte) | instant (8 bytes, µs since 1970) | row's
-// ID (16 bytes), in base64. Callers pass it back as they got it. It is a place, not a page number:
-// rows that come in meanwhile move nothing, and the same place holds under other filters.
+// A cursor is a position in a list: version (1 byte) | time (8 bytes, µs since 1970) | ID of a row
+// (16 bytes), in base64. Callers return a cursor unchanged. New rows do not move the position, as
+// they would move a page number, and the cursor is also valid with other filters.
 const (
 	cursorVersion = 1
 	cursorSize    = 1 + 8 + 16
@@ -53,7 +53,7 @@ func DecodeCursor(text string) (store.Cursor, bool) {
 type PagingFields struct {
 	Limit  *int           // rows of a page
 	Before **store.Cursor // rows older than *Before; *Before nil: the newest
-	After  **store.Cursor // rows newer than *After, if not nil; After nil: the list has no way back
+	After  **store.Cursor // only rows newer than *After; *After nil: no bound; After nil: the list can't go back
 }
 
 // List is one kind of rows, read by a filter F, newest first.
@@ -67,22 +67,22 @@ type List[F, R any] struct {
 	Read       func(ctx context.Context, f F) (rows []R, now time.Time, err error)
 }
 
-// PaginatedRows is one page of a list, and the addresses of the others.
+// PaginatedRows is one page of a list, with the addresses of other pages.
 type PaginatedRows[F, R any] struct {
 	Filter     F
 	Rows       []R
 	Now        time.Time
-	NextCursor string // cursor of the next page; empty: this is the end
-	Older      string // address of the next page; empty: this is the end
-	Newer      string // address of the page before; empty: this is the first, or the list has no way back
-	Newest     string // address of the first page; empty: this is it
+	NextCursor string // the cursor of the next page; empty: this page is the last
+	Older      string // the address of the next page; empty: this page is the last
+	Newer      string // the address of the page before; empty: this page is the first, or the list can't go back
+	Newest     string // the address of the first page; empty: this page is the first
 
 	path  string
 	given url.Values
 }
 
-// PageForRawQuery parses a raw query and reads the page that it asks for; f is the filter for a
-// query without parameters.
+// PageForRawQuery parses a raw query and reads the page that the query asks for. f is the filter
+// that a query without parameters means.
 func (l List[F, R]) PageForRawQuery(ctx context.Context, raw string, f F) (PaginatedRows[F, R], error) {
 	place, known := l.Place(&f), l.Parameters(&f)
 	*place.Limit, known["limit"], known["cursor"] = DefaultPageRows, LimitParameter(place.Limit), CursorParameter(place.Before)
@@ -113,7 +113,7 @@ func (l List[F, R]) Page(ctx context.Context, f F, given url.Values) (p Paginate
 		return p, nil
 	}
 	last := l.Cursor(p.Rows[len(p.Rows)-1])
-	// read one row more, so that a next page is named only where there is one
+	// one more row is read to find out whether there is a next page
 	*place.Before, *place.Limit = &last, 1
 	if back {
 		*place.After = nil
@@ -126,13 +126,13 @@ func (l List[F, R]) Page(ctx context.Context, f F, given url.Values) (p Paginate
 	return p, err
 }
 
-// AddressWith is ListAddress with the path and the parameters of this page.
+// AddressWith returns ListAddress for the path and the parameters of this page.
 func (p PaginatedRows[F, R]) AddressWith(name, value string) string {
 	return ListAddress(p.path, p.given, name, value)
 }
 
-// FormAddress returns the address of one of the list's forms: the list's path, part, and the
-// parameters of this page, so that a refused form is shown among the same rows.
+// FormAddress returns the address of a form of the list: the path of the list, then part, then the
+// parameters of this page. So a refused form is shown among the same rows.
 func (p PaginatedRows[F, R]) FormAddress(part string) string {
 	if len(p.given) == 0 {
 		return p.path + part
@@ -140,11 +140,11 @@ func (p PaginatedRows[F, R]) FormAddress(part string) string {
 	return p.path + part + "?" + p.given.Encode()
 }
 
-// PagingParameters are the parameters of a list that do not filter: they choose the part of the
-// list to show.
+// PagingParameters are the parameters of a list that are no filters: they choose the page to show.
 var PagingParameters = []string{"cursor", "newer", "limit"}
 
-// FilterTexts returns the filters of this page in words, without the place; none if it has none.
+// FilterTexts returns the filters of this page in words, without the paging parameters; "" if the
+// page has no filters.
 func (p PaginatedRows[F, R]) FilterTexts(w texts.Words) string { return FilterTexts(p.given, w) }
 
 // FilterTexts returns the filters among the parameters in words: "App: shop, State: sent".
@@ -205,7 +205,8 @@ func ListAddress(path string, given url.Values, name, value string) string {
 	return path + "?" + next.Encode()
 }
 
-// ServeJSON is a handler that answers with the page that the request's query asks for, as JSON.
+// ServeJSON is a handler that answers with the page that the query of the request asks for, as
+// JSON.
 func (l List[F, R]) ServeJSON(c echo.Context) error {
 	var all F
 	p, err := l.PageForRawQuery(c.Request().Context(), c.Request().URL.RawQuery, all)
@@ -215,8 +216,8 @@ func (l List[F, R]) ServeJSON(c echo.Context) error {
 	return l.WriteJSON(c, p)
 }
 
-// WriteJSON answers with a page as JSON: an array of its rows, under the list's name, and "next",
-// the cursor of the next page or null.
+// WriteJSON answers with a page as JSON: an array of the rows, whose key is the name of the list,
+// and "next", the cursor of the next page or null.
 func (l List[F, R]) WriteJSON(c echo.Context, p PaginatedRows[F, R]) error {
 	return c.JSON(http.StatusOK, JSONObject{
 		l.Name: JSONObjects(p.Rows, func(r R) JSONObject { return l.JSON(r, p.Now) }),

@@ -12,7 +12,7 @@ import (
 	"sendcode/internal/base/texts"
 )
 
-// MenuEntry is an entry of the layout's menu; its text is "nav." and its name.
+// MenuEntry is an entry of the layout's menu. The key of its text is "nav." + Name.
 type MenuEntry struct {
 	Name, Path string
 	More       bool // in the submenu "More"
@@ -37,18 +37,18 @@ type Page struct {
 	Title  string
 	Reader string // the account that is logged in; empty: none is
 	Role   string // of the account, in words
-	Here   string // the section that the page belongs to, if it is in the menu
+	Here   string // the name of the page's section in the menu; empty: the menu has none
 	Back   string // where a change of language or zone leads back to
 
-	Onward string      // page to which this one leads by itself; empty: it stays
+	Onward string      // the page that this page opens by itself at once; empty: none
 	Health *statusLine // how the service is; nil: the reader is not logged in
 }
 
 // statusLine returns the line that Show fills in.
 func (p Page) statusLine() *statusLine { return p.Health }
 
-// NewPage returns the layout of a page. title is the key of its title; here is the name of its
-// section of the menu, or "".
+// NewPage returns the layout of a page. title is the key of the page's title. here is the name of
+// the page's section in the menu, or "".
 func NewPage(c echo.Context, title, here string) Page {
 	w := Words(c)
 	p := Page{W: w, Title: w.Get(title), Here: here, Back: homePath}
@@ -69,10 +69,10 @@ func (p Page) InMoreMenu() bool {
 	return slices.ContainsFunc(MenuEntries, func(s MenuEntry) bool { return s.More && s.Name == p.Here })
 }
 
-// Zone returns how far the page's times are from UTC now, such as "UTC+8".
+// Zone returns the offset of the page's times from UTC at this moment, such as "UTC+8".
 func (p Page) Zone() string { return p.W.UTCOffset(time.Now()) }
 
-// Languages returns the other languages of the page.
+// Languages returns the languages in which the page is available, except the page's own.
 func (p Page) Languages() (others []texts.Words) {
 	for _, w := range texts.ConsoleLanguages() {
 		if w.Lang() != p.W.Lang() {
@@ -82,7 +82,7 @@ func (p Page) Languages() (others []texts.Words) {
 	return others
 }
 
-// account is the request's account, as NewPage shows it.
+// account is the name and the role of the account that is logged in.
 type account struct{ name, role string }
 
 const accountContextKey = "sendcode.admin.reader"
@@ -90,8 +90,8 @@ const accountContextKey = "sendcode.admin.reader"
 // SetAccount stores the request's account, which the page's layout shows.
 func SetAccount(c echo.Context, name, role string) { c.Set(accountContextKey, account{name, role}) }
 
-// A reader's language and zone are in cookies. The pages' script sets the zone's cookie if it is
-// missing, since the server does not know the browser's zone.
+// The names of the cookies with a reader's language and time zone. The pages' script sets the
+// cookie of the zone if the cookie is missing, since the server does not know the browser's zone.
 const (
 	languageCookie  = "sendcode_language"
 	zoneCookie      = "sendcode_zone"
@@ -100,8 +100,9 @@ const (
 	preferenceLife  = 365 * 24 * time.Hour
 )
 
-// Words returns the texts in the language that the reader chose, or else in the browser's, or else
-// in English. Times are in the chosen zone, or else in the browser's, or else in UTC.
+// Words returns the texts in the language that the reader chose; otherwise in the browser's
+// language; otherwise in English. Times are in the zone that the reader chose; otherwise in the
+// browser's zone; otherwise in UTC.
 func Words(c echo.Context) texts.Words {
 	w := texts.ConsoleTextsFor(c.Request().Header.Get("Accept-Language"))
 	if chosen, ok := texts.ConsoleByTag(cookieValue(c, languageCookie)); ok {
@@ -127,7 +128,7 @@ func cookieValue(c echo.Context, name string) string {
 }
 
 // loadZone loads a zone of the time zone database. It returns false for an unknown zone, and for
-// "Local", which would be this machine's zone.
+// "Local", the zone of this machine.
 func loadZone(name string) (*time.Location, bool) {
 	if name == "" || name == "Local" || len(name) > 64 {
 		return nil, false

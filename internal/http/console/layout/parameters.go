@@ -28,17 +28,17 @@ var TimeSpans = map[string]time.Duration{
 	"30d": 30 * 24 * time.Hour,
 }
 
-// ParseFunc parses a parameter's value into the variable that it was made for. It returns the
-// problem with the value, else "".
+// ParseFunc parses the value of a parameter and stores the result in a variable that the function
+// captured. It returns what is wrong with the value, or "".
 type ParseFunc func(value string) (problem string)
 
 // Parameters are the parameters that an address may have, by name.
 type Parameters map[string]ParseFunc
 
-// Parse parses a raw query and sets the variables of its parameters. A parameter that is unknown,
-// repeated or wrong is an error that names it: without its filter, the list would answer another
-// question. Of several errors, Parse returns the one of the parameter whose name sorts first. given
-// has no empty parameters.
+// Parse parses a raw query and sets the variables of its parameters. An unknown, repeated or wrong
+// parameter is an error that names the parameter: a list without the filter would answer another
+// question. If several parameters are wrong, the error is about the one whose name sorts first.
+// given has the parameters that are not empty.
 func (p Parameters) Parse(raw string) (given url.Values, err error) {
 	values, err := ParseRawQuery(raw)
 	if err != nil {
@@ -105,8 +105,8 @@ func Parameter[T any](to *T, read func(string) (T, bool), problem string) ParseF
 	}
 }
 
-// ShortTextParameter parses a text that a row may hold; others are an error, since a database would
-// reject them.
+// ShortTextParameter parses a text that a row may contain. Any other text is an error, since a
+// database would reject it.
 func ShortTextParameter(to *string) ParseFunc {
 	return Parameter(to, func(text string) (string, bool) {
 		return text, utf8.ValidString(text) && utf8.RuneCountInString(text) <= maxShortText &&
@@ -114,7 +114,7 @@ func ShortTextParameter(to *string) ParseFunc {
 	}, "This has at most 64 characters, and no control character among them.")
 }
 
-// OneOfParameter parses a text that must be one of the values.
+// OneOfParameter parses a text that must equal one of the values.
 func OneOfParameter[T ~string](to *T, values ...T) ParseFunc {
 	return func(value string) string {
 		*to = T(value)

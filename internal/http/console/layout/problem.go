@@ -13,8 +13,8 @@ import (
 	"sendcode/internal/http/server"
 )
 
-// ReasonProblem returns the text of a mistake in an action's reason, or "" if there is no text for
-// it. most is the greatest number of characters of a reason.
+// ReasonProblem returns a text about what is wrong with the reason of an action; "" if no text
+// describes the mistake. most is the greatest allowed number of characters of a reason.
 func ReasonProblem(w texts.Words, bad *fault.InvalidError, most int) string {
 	return w.Get("action.problem."+bad.Reason, "n", strconv.Itoa(most))
 }
@@ -26,8 +26,8 @@ type problemView struct {
 	Field  string // the address's parameter that is wrong; empty: another problem
 }
 
-// problemPages are the kinds of problems that the console shows as pages of its own, with the key
-// of their texts.
+// problemPages has the kinds of problems for which the console has a page of its own, with the key
+// of the page's texts.
 var problemPages = map[server.ProblemKind]string{
 	server.InvalidField: "invalid", server.NotFound: "notfound",
 	server.Unavailable: "unavailable",
@@ -64,8 +64,8 @@ func (l *Layout) ShowNotFound(c echo.Context) error {
 	return l.Show(c, http.StatusNotFound, "problem", v)
 }
 
-// PageMiddleware returns the middleware of a page: it rejects requests from other sites, and shows
-// errors as pages.
+// PageMiddleware returns the middleware of all pages: it rejects requests from other sites, and
+// shows errors as pages.
 func (l *Layout) PageMiddleware() []echo.MiddlewareFunc {
 	return []echo.MiddlewareFunc{l.showErrorsAsPages, server.RequireSameOrigin}
 }

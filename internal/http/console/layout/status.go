@@ -10,7 +10,8 @@ import (
 	"sendcode/internal/store"
 )
 
-// ServiceStatus is the state of the service, as /readyz reports it, and the sends that wait.
+// ServiceStatus is the state of the service, as /readyz reports it, and the number of waiting
+// sends.
 type ServiceStatus struct {
 	Reasons  []server.HealthReason // why parts do not work, or are slow
 	Parts    []ServicePart
@@ -22,16 +23,16 @@ type ServiceStatus struct {
 // ServicePart is a part of the system that the service needs.
 type ServicePart struct {
 	Kind string // database, redis, mail or sms
-	Name string // of a mail server its host:port, of a carrier its name
-	// whether it works; of a mail server or carrier: its circuit breaker is closed. While it is
-	// open, one attempt is allowed every five seconds
+	Name string // host:port of a mail server, or the name of a carrier
+	// whether the part works; for a mail server or carrier: whether its circuit breaker is closed.
+	// An open circuit breaker admits one attempt every five seconds
 	Up    bool
 	Slow  bool // it answers, but late
 	Since time.Time
 	Why   string // its last fault
 }
 
-// statusLine is the status as a page shows it.
+// statusLine is the state of the service, as a page shows it.
 type statusLine struct {
 	W        texts.Words
 	Parts    []servicePartView
@@ -40,7 +41,7 @@ type statusLine struct {
 	Well     bool // all parts are up, and all is known
 }
 
-// servicePartView is a part with its name in words.
+// servicePartView is a part of the service with its name in words.
 type servicePartView struct {
 	Name  string
 	State string // up, slow, away or suspended

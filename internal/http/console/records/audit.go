@@ -72,7 +72,7 @@ func (handlers *Handlers) showAuditPage(c echo.Context, status int, rawQuery str
 	if err != nil {
 		return err
 	}
-	// an action that ended on this page is one row
+	// if both the begin and the end of an action are on this page, only the end is shown
 	p.Rows = slices.DeleteFunc(p.Rows, func(begun store.AuditEntry) bool {
 		return slices.ContainsFunc(p.Rows, func(end store.AuditEntry) bool { return begun.ID != uuid.Nil && end.Completes == begun.ID })
 	})
@@ -121,13 +121,14 @@ func (handlers *Handlers) acceptSubscriptionForm(c echo.Context, form url.Values
 	return c.Redirect(http.StatusSeeOther, "/admin/acts")
 }
 
-// IsOnSend reports whether the entry is about a send, by its target, which is the ID.
+// IsOnSend reports whether the entry is about a send, that is, whether its target is an ID.
 func (v auditView) IsOnSend(a store.AuditEntry) bool {
 	_, err := uuid.Parse(a.Target)
 	return err == nil
 }
 
-// TargetText returns the masked recipient of an entry, else its target unless that is a send's ID.
+// TargetText returns the masked recipient of an entry. If there is none, it returns the target, or
+// "–" if the target is the ID of a send.
 func (v auditView) TargetText(a store.AuditEntry) string {
 	if v.IsOnSend(a) {
 		return cmp.Or(a.To, "–")
@@ -140,7 +141,8 @@ func (v auditView) State(a store.AuditEntry) explain.StateLabel {
 	return outcomeLabel(v.W.Or("outcome", string(a.Outcome)), a.Outcome == store.AuditDone, a.Outcome == store.AuditFailed)
 }
 
-// outcomeLabel returns the label of an audited action or event: done, failed, or neither yet.
+// outcomeLabel returns a label for the outcome of an audited action or of an event: done, failed,
+// or not yet ended.
 func outcomeLabel(word string, done, failed bool) explain.StateLabel {
 	switch {
 	case done:

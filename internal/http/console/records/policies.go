@@ -30,11 +30,12 @@ func (v policiesView) PurposesText(p support.PolicyWithPurposes) string {
 	return strings.Join(p.Purposes, v.W.Get("list.comma"))
 }
 
-// ScopeText returns in words whose events a rule counts.
+// ScopeText returns in words whose events a rule with the scope counts.
 func (v policiesView) ScopeText(s quota.Scope) string { return v.W.Or("scope", string(s)) }
 
-// LimitText returns a rule's limit and, if the rule has a reserve, the limit for strangers. Known
-// browsers are strangers only to rules wider than a recipient, so the texts differ.
+// LimitText returns the limit of a rule and, if the rule has a reserve, the limit for strangers.
+// The text depends on the scope: a known browser is a stranger only to rules with a wider scope
+// than the recipient.
 func (v policiesView) LimitText(p support.PolicyWithPurposes, r quota.Rule) string {
 	if n := p.Reserve[r.Name]; n > 0 {
 		key := "policies.reserve.wide"
@@ -51,7 +52,7 @@ func (v policiesView) LimitText(p support.PolicyWithPurposes, r quota.Rule) stri
 func (v policiesView) PeriodText(r quota.Rule) string {
 	switch {
 	case r.Calendar():
-	case r.Window%time.Hour == 0 && r.Window < 72*time.Hour: // as the settings have it: 24 h, not 1 d
+	case r.Window%time.Hour == 0 && r.Window < 72*time.Hour: // in hours, as in the settings: 24 h, not 1 d
 		return strconv.Itoa(int(r.Window/time.Hour)) + " " + v.W.Get("unit.h")
 	default:
 		return v.W.Wait(r.Window)

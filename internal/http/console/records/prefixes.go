@@ -20,8 +20,8 @@ import (
 	"sendcode/internal/verify/support"
 )
 
-// prefixesPath is the page of number prefixes that get no text messages for a while, because hardly
-// any of their codes were entered.
+// prefixesPath is the path of the page of paused number prefixes. A prefix gets no text messages
+// for a while if hardly any of its codes were entered.
 const prefixesPath = "/admin/prefixes"
 
 // prefixPauseList returns the list of present and past pauses.
@@ -89,13 +89,13 @@ func (v prefixesView) State(p store.PrefixPause) explain.StateLabel {
 	return suppressionOrPauseLabel(p.Active(v.Now), !p.LiftedAt.IsZero(), "prefixes.holds", v.W)
 }
 
-// LiftedText returns a sentence on the actor that lifted a pause, when and why; nil if it was not
-// lifted.
+// LiftedText returns a sentence about who lifted a pause, when and why; nil if nobody lifted the
+// pause.
 func (v prefixesView) LiftedText(p store.PrefixPause) texts.Sentence {
 	return liftedSentence(p.LiftedAt, p.LiftedBy, p.LiftedWhy, v.W)
 }
 
-// liftPrefix ends a pause and writes the audit entry with it.
+// liftPrefix ends a pause and writes the audit entry in the same call of the store.
 func (handlers *Handlers) liftPrefix(c echo.Context, id, reason string) (store.PrefixPause, error) {
 	pause, err := uuid.Parse(id)
 	if err != nil {

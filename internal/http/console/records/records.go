@@ -41,11 +41,11 @@ type Handlers struct {
 	Layout         *layout.Layout
 	Now            func() time.Time
 	Webhooks       Webhooks
-	TopicProviders []string // names of the mail providers whose subscription can be accepted
+	TopicProviders []string // the names of the mail providers whose subscription can be accepted
 }
 
-// formProblemText returns what was wrong with the form of a list, in the reader's language; most is
-// how many characters its reason may have.
+// formProblemText returns what is wrong with the form of a list, in the reader's language. most is
+// the greatest allowed number of characters of the reason.
 func formProblemText(w texts.Words, list string, bad *fault.InvalidError, most int) string {
 	if bad.Field == "reason" {
 		return layout.ReasonProblem(w, bad, most)

@@ -93,8 +93,8 @@ func (v suppressionsView) State(s store.Suppression) explain.StateLabel {
 	return suppressionOrPauseLabel(s.Active(v.Now), !s.LiftedAt.IsZero(), "suppressions.active", v.W)
 }
 
-// StateText returns a sentence on the actor that lifted a suppression, when and why; nil if it was
-// not lifted.
+// StateText returns a sentence about who lifted a suppression, when and why; nil if nobody lifted
+// the suppression.
 func (v suppressionsView) StateText(s store.Suppression) texts.Sentence {
 	if s.LiftedBy == "" && (s.LiftedWhy == store.LiftedAccepted || s.LiftedWhy == store.LiftedBurst) {
 		return v.W.Sentence("suppressions."+s.LiftedWhy, texts.AtTime("at", s.LiftedAt), texts.Strong("server", s.Server),
@@ -115,8 +115,8 @@ func suppressionOrPauseLabel(active, lifted bool, holds string, w texts.Words) e
 	return explain.StateLabel{Sign: "–", Word: w.Get("suppressions.ended"), Tone: explain.Neutral}
 }
 
-// liftedSentence returns a sentence on the actor that lifted a suppression or a pause, when and
-// why; nil if it was not lifted.
+// liftedSentence returns a sentence about who lifted a suppression or a pause, when and why; nil if
+// nobody lifted it.
 func liftedSentence(at time.Time, actor, why string, w texts.Words) texts.Sentence {
 	if at.IsZero() {
 		return nil
@@ -131,7 +131,7 @@ type suppressBody struct {
 	Seconds *int64 `json:"for"`
 }
 
-// suppress suppresses a recipient and writes the audit entry with it.
+// suppress suppresses a recipient and writes the audit entry in the same call of the store.
 func (handlers *Handlers) suppress(c echo.Context, w suppressBody) (store.Suppression, error) {
 	if w.Seconds != nil {
 		most := int64(support.MaxSuppressionPeriod / time.Second)
@@ -161,7 +161,7 @@ func (handlers *Handlers) suppressJSON(c echo.Context) error {
 }
 
 // suppressForm handles the form that suppresses a recipient. Like liftSuppressionsForm, it
-// redirects to the list, or shows the list again with what was wrong in the form.
+// redirects to the list, or shows the list again with what is wrong in the form.
 func (handlers *Handlers) suppressForm(c echo.Context, form url.Values) error {
 	w := suppressBody{SuppressRequest: support.SuppressRequest{
 		Channel: form.Get("channel"),
@@ -179,7 +179,8 @@ func (handlers *Handlers) suppressForm(c echo.Context, form url.Values) error {
 	return handlers.answerSuppressionForm(c, form, err)
 }
 
-// liftSuppressions ends a recipient's suppressions and writes the audit entry with it.
+// liftSuppressions ends the suppressions of a recipient and writes the audit entry in the same call
+// of the store.
 func (handlers *Handlers) liftSuppressions(c echo.Context, l support.LiftSuppressionsRequest) ([]store.Suppression, error) {
 	act, err := handlers.Auth.NewAuditEntry(c, auth.ActionLiftSuppression)
 	if err != nil {

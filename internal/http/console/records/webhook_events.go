@@ -69,7 +69,8 @@ type webhookEventsView struct {
 	Posted postedSample
 }
 
-// postedSample is a sample that was posted; its zero value: none was.
+// postedSample is a sample event that was posted to an app. The zero value means that none was
+// posted.
 type postedSample struct {
 	App, Event, Answer string
 	OK                 bool
@@ -118,7 +119,8 @@ func (v webhookEventsView) State(e store.AppEvent) explain.StateLabel {
 		e.State == store.EventGivenUp)
 }
 
-// RetryText returns when an event is tried again, in words; "" if it is not, or was never tried.
+// RetryText returns in words when the event is tried again; "" if the event is not tried again, or
+// was never tried.
 func (v webhookEventsView) RetryText(e store.AppEvent) string {
 	if e.State != store.EventPending || e.Attempt == 0 {
 		return ""
