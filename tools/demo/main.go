@@ -1,102 +1,24 @@
-// Command demo plays a plausible week: people who ask for codes and enter them, ask too often, have
-// no mailbox or guess, an attack from one network, and what an administrator does about it. Then it
-// serves sendcode with that, on this machine alone: `make demo`. SENDCODE_ADDR says where.
-//
-// Use cases, outbox, gates and database are the real ones, on a clock of their own; mail servers
-// and carriers are played.
+// Command demo serves sendcode with a week of made-up sends in it, on this machine alone: `make
+// demo`. SENDCODE_ADDR says where.
 package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"os/signal"
-	"path/filepath"
-	"slices"
-	"strings"
 	"syscall"
-	"time"
 
-	"sendcode/internal/codes/keys"
-	"sendcode/internal/deliver/outbox"
-	"sendcode/internal/run/app"
-	"sendcode/internal/run/app/core"
-	"sendcode/internal/run/config"
-	"sendcode/internal/store/sqlite"
-	"sendcode/internal/verify/verification"
-	"sendcode/internal/verify/verification/verificationtest"
+	"sendcode/tools/demo/week"
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	logger := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	if err := serve(ctx, os.Environ(), logger, os.Stdout); err != nil && ctx.Err() == nil {
+	if err := week.Serve(ctx, os.Environ(), logger, os.Stdout); err != nil && ctx.Err() == nil {
 		fmt.Fprintln(os.Stderr, "demo:", err)
 		os.Exit(1)
 	}
-}
-
-// serve plays a week that ends now into a database of its own, and serves it until ctx ends. Then
-// it deletes the database. Of the environment it takes SENDCODE_ADDR alone, so that nothing real is
-// touched.
-func serve(ctx context.Context, environ []string, logger *slog.Logger, out io.Writer) (err error) {
-	dir, err := os.MkdirTemp("", "sendcode-demo-")
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	cfg, err := play(ctx, environ, dir)
-	if err != nil {
-		return err
-	}
-	return app.Run(ctx, cfg, app.ReloadOptions{}, logger, out)
-}
-
-// play fills an empty directory with the week before now, and returns the settings of a service on
-// it.
-func play(ctx context.Context, environ []string, dir string) (served config.Config, err error) {
-	other := func(entry string) bool { return !strings.HasPrefix(entry, "SENDCODE_ADDR=") }
-	environ = append(slices.DeleteFunc(slices.Clone(environ), other), "SENDCODE_CONFIG=demo.yaml",
-		"SENDCODE_DATA_DIR="+dir, "SENDCODE_DRAIN=0s")
-	var played config.Config // not served, since copies share Apps: served must still lack the generated keys, to show them
-	for _, cfg := range []*config.Config{&played, &served} {
-		*cfg, err = config.Load(environ, func(string) ([]byte, error) { return []byte(configYAML), nil })
-		if err != nil {
-			return served, err
-		}
-	}
-	if !served.Loopback() {
-		return served, fmt.Errorf("%s can be reached from other machines; the demonstration shows every code, "+
-			"so give it an address of this machine", served.Addr)
-	}
-	if _, err := played.LoadOrCreateSecrets(dir); err != nil {
-		return served, err
-	}
-	ring, err := keys.Parse(played.SecretKeys.Reveal())
-	if err != nil {
-		return served, err
-	}
-	clock := newSimulatedClock(time.Now().Add(-length).UTC().Truncate(time.Second))
-	db, err := sqlite.Open(ctx, filepath.Join(dir, config.DatabaseFile), clock.Now)
-	if err != nil {
-		return served, err
-	}
-	mails := newMailServer(clock)
-	w := &week{
-		receipts: db.Store(), clock: clock, mailServer: mails, rng: newSeededRand(2), begin: clock.Now(),
-		Process: verificationtest.New(verificationtest.Settings{
-			Set:   played.PolicySet(clock.Now()),
-			Vault: keys.Vault{IndexKey: played.IndexKeyBytes(), Folding: played.Folding(), Ring: ring},
-		},
-			core.Dependencies{
-				DB: db.Store(), Sender: mails, Carrier: carrier{mails}, Now: clock.Now,
-				Around: func(o *outbox.Outbox) verification.Outbox { return syncOutbox{o} },
-			}),
-	}
-	w.plan()
-	return served, errors.Join(w.play(ctx), db.Close())
 }
