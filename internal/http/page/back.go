@@ -21,7 +21,7 @@ const maxReturnURLLength = 1024
 const returnPath = "/return"
 
 // returnToApp redirects an approved person to the app, with a reference to the verification. If the
-// proof is no longer good, it leads to the page, on which the person can ask again.
+// proof is no longer valid, it redirects to the page, where the person can ask for a code again.
 func (page *Page) returnToApp(c echo.Context) error {
 	v, err := page.newVisit(c)
 	if err != nil {
@@ -56,15 +56,14 @@ func originOf(address string) string {
 	return to.Scheme + "://" + to.Host
 }
 
-// ambiguousPathPattern matches decoded paths that servers may resolve in different ways: with a
-// percent sign, which some servers decode again; with a backslash or a control character; or with a
-// parameter after two dots ("/..;/"), which some servers remove before they resolve the dots.
+// ambiguousPathPattern matches a decoded path that servers may resolve in different ways. Such a
+// path has a percent sign, which some servers decode again; a backslash or a control character; or
+// a parameter after dots ("/..;/"), which some servers remove before they resolve the dots.
 var ambiguousPathPattern = regexp.MustCompile(`[%\\\x00-\x1f\x7f]|(^|/)\.\.?;`)
 
-// logBadLink logs a visit by a wrong link: the app does not have its purpose or does not allow
-// its return_url, or there is no page for the app. The person cannot mend the link, so a log line,
-// at most one in a minute, names the app, the purpose and the origin, as far as a stranger's text
-// may be logged.
+// logBadLink logs a visit by a wrong link: the app has no page, lacks the purpose of the link, or
+// does not allow its return_url. The person cannot mend the link. So a log line, at most one a
+// minute, names the app, the purpose and the origin, as far as the link's text may be logged.
 func (page *Page) logBadLink(c echo.Context) {
 	origin := ""
 	if to, err := url.Parse(c.QueryParam("return_url")); err == nil {
@@ -84,8 +83,8 @@ var loggablePattern = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9.:/_-]{0,63}$`)
 // longNumberPattern matches what may be of a phone number.
 var longNumberPattern = regexp.MustCompile(`\d([.:/_-]*\d){6}`)
 
-// loggablePart returns a stranger's text, or "" if it has a mail address, a phone number or a
-// character to escape.
+// loggablePart returns the beginning of a stranger's text that may be logged. It returns "" if the
+// text is a mail address, or may contain a phone number or a character to escape.
 func loggablePart(text string) string {
 	part := loggablePattern.FindString(text)
 	if longNumberPattern.MatchString(part) {
@@ -94,8 +93,8 @@ func loggablePart(text string) string {
 	return part
 }
 
-// allowedReturnURL returns the address normalized; true if it equals an allowed origin and path, or
-// is below one. It keeps the query but for the parameter reference.
+// allowedReturnURL returns a normalized return URL. ok: the URL equals an allowed origin and path,
+// or is below them. The query is kept, except for the parameter reference.
 func allowedReturnURL(allowed []string, text string) (normalized string, ok bool) {
 	to, err := url.Parse(text)
 	if err != nil || len(text) > maxReturnURLLength || to.User != nil || to.Opaque != "" || to.RawPath != "" ||

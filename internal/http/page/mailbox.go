@@ -37,14 +37,16 @@ func AskCommand(base, apiKey string) string {
 		`    -d '{"channel":"email","to":"ana@example.com","trust":"stranger"}'`
 }
 
-// mailboxCookie holds the mailbox's key in a browser that has opened its link.
+// mailboxCookie is the name of a cookie with the key of the mailbox. A browser gets the cookie when
+// it opens the link of the mailbox.
 const mailboxCookie = "sendcode_mailbox"
 
-// RegisterMailbox adds the routes of the developer's mailbox, which shows codes. key opens it, as
-// the parameter k of its link, which a redirect moves into a cookie, or as a bearer token. apiKey,
-// if it is not empty, is a bearer token too. The routes answer only direct requests from this
-// machine. Call RegisterMailbox only if the server listens on loopback and has no real mail server;
-// call RegisterStatic too. The page shows a generated apiKey in a command, as the banner does.
+// RegisterMailbox adds the routes of the developer's mailbox, which shows codes. A request must
+// have key: as a bearer token, in the cookie, or as the parameter k of the mailbox's link, which is
+// redirected and sets the cookie. If apiKey is not empty, it is also accepted as a bearer token.
+// The routes answer only direct requests from this machine. Call RegisterMailbox only if the server
+// listens on loopback and has no real mail server; also call RegisterStatic. If generated is true,
+// the page shows apiKey in a command, as the banner does.
 func RegisterMailbox(e *echo.Echo, box Mailbox, key, apiKey string, generated bool) {
 	pages := parseTemplates("mailbox/*.html")
 	g := e.Group("/mailbox", server.RequireLocal, func(next echo.HandlerFunc) echo.HandlerFunc {

@@ -1,9 +1,10 @@
 // Package page serves the page on which people ask for a code, watch the countdown to the next
-// code, and enter the code. On a developer's machine it also serves the mailbox with the mails.
+// code, and enter the code. On a developer's machine it also serves the mailbox, which shows the
+// mails.
 //
-// The page is a small document around the widget (web/widget). The widget asks the API as it does
-// on other sites. The server adds the app's name and look, the page's offer, and the URLs to which
-// a person may be returned. It keeps no state: the browser does.
+// The page is a small HTML document around the widget (web/widget). The widget calls the API, as it
+// does on other sites. The server adds the name and the brand of the app, the page's offer, and the
+// URLs to which a person may be returned. The server keeps no state; the browser does.
 //
 //	GET /         app, purpose, return_url ─▶ HTML with <send-code>
 //	POST /return  proof of a right code ─▶ 303 return_url?reference=…
@@ -41,7 +42,7 @@ type AppPage struct {
 	Key        string // with which the page asks the API
 	Title      string // its name for people
 	Brand      message.Brand
-	Sender     string   // address that the mails come from, shown as a hint where to look
+	Sender     string   // the sender's address of the mails, shown to help people find the mail
 	ReturnURLs []string // origins and paths that a person may be returned to once the code was right
 	Purposes   []Purpose
 }
@@ -56,16 +57,16 @@ type Purpose struct {
 // Config has the settings and services of a page.
 type Config struct {
 	AppPage // for visits that name no app
-	// Channels are the channels that the page offers, in this order, if the service has them;
-	// empty: all, mail first.
+	// Channels are the channels that the page offers if the service has them, in this order; empty:
+	// all channels, mail first.
 	Channels []recipient.Channel
 	// country of phone numbers if the browser names none that is served; empty: none
 	Country string
 	Offer   func(app, purpose, languages string, channels []recipient.Channel) string // what the API offers a browser, as JSON
 	Now     func() time.Time                                                          // nil: time.Now
 	Logger  *slog.Logger
-	// References makes the reference that a returning person brings, by which the app looks the
-	// verification up. Required if an app has ReturnURLs.
+	// References makes the reference that a returning person brings to the app. With the reference,
+	// the app looks up the verification. Required if an app has ReturnURLs.
 	References referenceIssuer
 }
 
@@ -75,7 +76,7 @@ type referenceIssuer interface {
 	ReferenceTo(app, proof string) (string, error)
 }
 
-// Page serves the page. It is safe for concurrent use.
+// Page serves the hosted page. It is safe for concurrent use.
 type Page struct {
 	Config
 	current *atomic.Pointer[[]AppPage] // the first one is for visits that name no app
@@ -92,11 +93,11 @@ func New(c Config) *Page {
 	return u
 }
 
-// Configure replaces the apps that have a page. The first one is for visits that name none.
-// Requests under way keep the old ones.
+// Configure replaces the apps that have a page. The first app is for visits that name no app. A
+// request under way keeps the old apps.
 func (page *Page) Configure(apps ...AppPage) { page.current.Store(&apps) }
 
-// Register adds the page's routes to a server. Call RegisterStatic too.
+// Register adds the routes of the page to a server. Also call RegisterStatic.
 func (page *Page) Register(e *echo.Echo) {
 	e.GET("/", page.show)
 	e.POST("/", page.show, server.RequireSameOrigin) // a form of a page that a server drew, before an update
@@ -116,7 +117,7 @@ func RegisterStatic(e *echo.Echo) {
 	e.GET(web.StaticPath+"*", echo.WrapHandler(http.HandlerFunc(web.ServeStatic)))
 }
 
-// visit is the page for one request, as its template shows it.
+// visit has the data of the page for one request, for the template.
 type visit struct {
 	AppPage
 	T        map[string]string // the page's texts in the browser's language
@@ -133,11 +134,11 @@ type visit struct {
 	Preload  []string // modules of the first card
 }
 
-// errNoPurpose is the error of a request that names a purpose which the app's page does not have.
+// errNoPurpose is the error of a request whose purpose the app's page does not have.
 var errNoPurpose = &server.Problem{Kind: server.NotFound, Detail: "The page has no purpose of this name."}
 
-// newVisit returns the visit of the app and the purpose that the request names. It returns
-// errNoPurpose for an unknown purpose, and another error for an unknown app.
+// newVisit returns a visit with the app and the purpose of the request. It returns errNoPurpose for
+// an unknown purpose, and another error for an unknown app.
 func (page *Page) newVisit(c echo.Context) (*visit, error) {
 	words := texts.PageTextsFor(c.Request().Header.Get("Accept-Language"))
 	v := &visit{T: words.Section(texts.PageSection), phone: words.Section(texts.PhoneSection), Country: page.Country}
@@ -164,7 +165,7 @@ func (page *Page) newVisit(c echo.Context) (*visit, error) {
 		}
 	}
 	v.Channels, v.Lead = strings.Join(channels, " "), v.lead(channels, v.Purposes[i].Code)
-	if len(channels) > 0 && channels[0] == string(recipient.SMS) { // a card that begins with mail does not wait for them
+	if len(channels) > 0 && channels[0] == string(recipient.SMS) { // a card that asks for an address first does not wait for these modules
 		v.Preload = web.WidgetPhonePreloads(words.Lang())
 	}
 	return v, nil
@@ -190,7 +191,7 @@ func (v *visit) lead(channels []string, format code.Format) string {
 	return strings.ReplaceAll(cmp.Or(words[key], v.T[key]), "{n}", strconv.Itoa(format.Length))
 }
 
-// channels returns the channels that the page wants, in its order.
+// channels returns the channels that the page offers, in their order.
 func (page *Page) channels() []recipient.Channel {
 	if len(page.Channels) == 0 {
 		return []recipient.Channel{recipient.Email, recipient.SMS}
@@ -198,8 +199,8 @@ func (page *Page) channels() []recipient.Channel {
 	return page.Channels
 }
 
-// trustedTypes forbids scripts to be made of a text, but for the one worker of web/static/work.js.
-// https://www.w3.org/TR/trusted-types/
+// trustedTypes is a policy under which no script can be made from a text, except for the worker of
+// web/static/work.js. https://www.w3.org/TR/trusted-types/
 const trustedTypes = "; require-trusted-types-for 'script'; trusted-types sendcode-worker"
 
 // show is GET /.
@@ -238,7 +239,7 @@ func (page *Page) show(c echo.Context) error {
 	return c.HTMLBlob(status, body.Bytes())
 }
 
-// templates are the page's templates. The first call panics if they do not parse.
+// templates returns the templates of the page. The first call panics if one can't be parsed.
 var templates = sync.OnceValue(func() *template.Template { return parseTemplates("page/*.html") })
 
 func parseTemplates(pattern string) *template.Template {

@@ -21,15 +21,16 @@ import (
 // download, and this repository needs no copy. A browser without axe-core fails the test.
 type Axe struct{ source string }
 
-// axeBundle is the script of Chromium's developer tools that has axe-core in it, as one text.
+// axeBundle is the address of the script, within Chromium's developer tools, that contains the
+// source of axe-core as a string.
 const axeBundle = "devtools://devtools/bundled/third_party/lighthouse/lighthouse-dt-bundle.js"
 
 // axeOpening is how that text begins.
 const axeOpening = "/*! axe v"
 
-// LoadAxe takes the engine out of a Chromium, which it starts and ends, once for each version: it
-// is kept in the user's folder for caches. program is the path of one with developer tools: the
-// headless shell has none.
+// LoadAxe reads axe-core from a Chromium, which it starts and ends. It does so once for each
+// version of the program: a file in the user's cache folder keeps axe-core. program is the path of
+// a Chromium with developer tools, which the headless shell lacks.
 func LoadAxe(ctx context.Context, program string) (*Axe, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -79,7 +80,7 @@ func axeOf(ctx context.Context, program string) (string, error) {
 
 var errNoAxe = errors.New("the browser brings no axe-core")
 
-// quotedSource returns the string literal of a script that holds axe-core, with its quotes.
+// quotedSource returns the string literal, with its quotes, that contains axe-core within a script.
 func quotedSource(script string) (string, error) {
 	at := strings.Index(script, axeOpening)
 	if at < 1 || !strings.ContainsRune("`'\"", rune(script[at-1])) {

@@ -7,7 +7,8 @@ import (
 	"sendcode/internal/kit/browsertest"
 )
 
-// Offline disconnects the tab from the network, or connects it again.
+// Offline returns an action that disconnects the tab from the network, or connects the tab again if
+// off is false.
 func Offline(off bool) chromedp.Action[chromedp.Void] {
 	return chromedp.Steps(
 		browsertest.Command(network.EmulateNetworkConditionsByRule, network.EmulateNetworkConditionsByRuleParams{

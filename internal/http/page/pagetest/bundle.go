@@ -10,9 +10,9 @@ import (
 	"github.com/evanw/esbuild/pkg/api"
 )
 
-// Bundle returns the file entry with all that it imports: modules, and style sheets, whose text is
-// the default import. URLs in style sheets stay as they are. The error lists the faults with file
-// and line.
+// Bundle returns the file entry together with all files that it imports: modules, and style sheets,
+// whose text is the default import. URLs in style sheets are left unchanged. The error lists all
+// faults, each with file and line.
 func Bundle(files fs.FS, entry string, minified bool) ([]byte, error) {
 	built := api.Build(api.BuildOptions{
 		EntryPoints: []string{entry}, Outdir: "/", Bundle: true, Format: api.FormatESModule, Target: api.ES2022,

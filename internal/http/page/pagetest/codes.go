@@ -1,6 +1,6 @@
 // Package pagetest brings the page and the widget into each of their states. It runs the real use
-// cases with database and limiter in memory, on a clock that a test moves; the test also decides
-// the outcome of each message. The browser tests and tools/screenshots use it.
+// cases, with the database and the limiter in memory, on a clock that a test moves. The test also
+// decides the outcome of each message. The browser tests and tools/screenshots use the package.
 package pagetest
 
 import (
@@ -27,8 +27,8 @@ import (
 	"sendcode/quota"
 )
 
-// Code is what a test types for the right code of every verification. Letters replaces it if codes
-// have letters, LongCode while an app has too many failed checks.
+// Code is the text that a test types for the right code of every verification. A test types Letters
+// if codes consist of letters, and LongCode while an app has too many failed checks.
 const (
 	Code     = "482913"
 	Letters  = "BKVXRTNZ"
@@ -41,8 +41,8 @@ var (
 	ofLetters = code.Format{Alphabet: code.Unambiguous, Length: len(Letters)}
 )
 
-// Codes are the use cases. Random values (codes, IDs, tokens and proofs) are replaced by names that
-// a test knows. Sends stay in flight until Settle, unless Immediately sets their outcome.
+// Codes has the use cases. It replaces random values (codes, IDs, tokens and proofs) by names that
+// a test knows. A send stays in flight until Settle, unless Immediately sets the outcome.
 type Codes struct {
 	*verificationtest.Process
 	Immediately store.Status
@@ -69,7 +69,7 @@ type Codes struct {
 	hold    time.Duration
 }
 
-// newCodes returns use cases without verifications, under these rules and on this clock.
+// newCodes returns the use cases with these rules and this clock, without verifications.
 func newCodes(now func() time.Time, rules []quota.Rule, ring *keys.Ring, logger *slog.Logger) (*Codes, error) {
 	db, err := sqlitetest.New(now)
 	if err != nil {
@@ -157,7 +157,7 @@ func (c *Codes) BlockSends() (letGo func()) {
 	return c.held.Unlock
 }
 
-// Erase deletes every verification, as expiry does. The limiter keeps its counts.
+// Erase deletes every verification, as expiry does. The counts in the limiter stay.
 func (c *Codes) Erase() {
 	if err := c.db.SetBack(c.began); err != nil {
 		panic(err)
@@ -172,7 +172,7 @@ func (c *Codes) SetDown(down bool) {
 	}
 }
 
-// LockOut makes later sends and checks fail because of too many wrong codes.
+// LockOut makes later sends and checks fail, as after too many wrong codes.
 func (c *Codes) LockOut() { c.change(func() { c.locked = true }) }
 
 // Sends returns the number of admitted sends.
@@ -184,7 +184,8 @@ func (c *Codes) Checks() int { c.mu.Lock(); defer c.mu.Unlock(); return c.checks
 // Verifications returns the number of verifications.
 func (c *Codes) Verifications() int { c.mu.Lock(); defer c.mu.Unlock(); return len(c.names) }
 
-// Verification returns the nth verification as it is stored now. The database must be up.
+// Verification returns the verification with the index n, as it is stored now. The database must be
+// up.
 func (c *Codes) Verification(n int) verification.View {
 	a, err := c.Get(context.Background(), verification.Caller{App: "shop", Kind: verification.BackEnd},
 		fmt.Sprintf("verification-%d", n+1))
@@ -212,11 +213,12 @@ func (c *Codes) Wait(address string) (time.Duration, error) {
 // or Undelivered.
 func (c *Codes) Settle(status store.Status) { c.settle(status, 0) }
 
-// FailByCarrier makes the newest send fail because its carrier accepts no more messages for the
-// recipient for a while.
+// FailByCarrier makes the newest send fail: its carrier accepts no more messages for the recipient
+// for the duration d.
 func (c *Codes) FailByCarrier(d time.Duration) { c.settle(store.Failed, d) }
 
-// ExpectReports makes providers of mails send reports, so that a mail that was sent is not final.
+// ExpectReports makes providers of mails send reports, so that the state Sent of a mail is not
+// final.
 func (c *Codes) ExpectReports() {
 	c.change(func() { c.offered.Reports = map[recipient.Channel]bool{recipient.Email: true} })
 }
@@ -232,7 +234,8 @@ func (c *Codes) Bounce() {
 	}
 }
 
-// settle ends the newest send, unless the status is one in flight, and returns it.
+// settle gives the newest send an outcome and returns the send. It does not end the send if the
+// status is one in flight.
 func (c *Codes) settle(status store.Status, hold time.Duration) store.Send {
 	receipt := status == store.Delivered || status == store.Undelivered
 	c.mu.Lock()
@@ -258,7 +261,7 @@ func (c *Codes) settle(status store.Status, hold time.Duration) store.Send {
 	return work.Send
 }
 
-// byHand is the outbox, which keeps each send until its outcome is known.
+// byHand is an outbox in which a send stays until the test decides the outcome.
 type byHand struct {
 	verification.Outbox
 	codes *Codes
@@ -315,8 +318,8 @@ func (c carrier) Send(context.Context, sms.Message) (delivery.Result, error) {
 	return delivery.Result{Provider: r.Provider, ReplyCodes: r.ReplyCodes}, err
 }
 
-// database is the database in memory. It counts checks, and reports a lockout for everybody after
-// LockOut.
+// database is the database in memory. It counts checks. After LockOut it reports a lockout for all
+// callers.
 type database struct {
 	core.Database
 	codes *Codes
@@ -359,8 +362,8 @@ func (d database) Check(ctx context.Context, r store.CheckRequest) (checked stor
 	return checked, err
 }
 
-// named returns the name of the verification with this ID, and realID the ID of a name. Both return
-// other texts unchanged.
+// named returns the name of the verification with this ID; realID returns the ID for a name. Both
+// return any other text unchanged.
 func (c *Codes) named(id string) string {
 	if n := slices.Index(c.names, id); n >= 0 {
 		return fmt.Sprintf("verification-%d", n+1)
@@ -426,8 +429,8 @@ func (c *Codes) Check(ctx context.Context, caller verification.Caller, id,
 	return result, err
 }
 
-// meant returns the right code if the text is Code, Letters or LongCode and stands for it, else the
-// text.
+// meant returns the right code if the text is Code, Letters or LongCode and has the length of the
+// right code; otherwise it returns the text.
 func meant(typed, right string) string {
 	for _, as := range []struct {
 		name string

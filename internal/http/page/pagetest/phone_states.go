@@ -5,7 +5,7 @@ import "time"
 // Number is the visitor's phone number as typed in Germany.
 const Number = "0151 23456789"
 
-// texting returns a step that sets the countries that text messages go to.
+// texting returns a step that sets the countries to which the service sends text messages.
 func texting(countries ...string) Step {
 	return func(w *World) { w.Codes.SetCountries(countries...) }
 }

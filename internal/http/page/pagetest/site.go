@@ -15,16 +15,16 @@ import (
 // PublicKey is the public key of a site's widget.
 const PublicKey = "pk_uitest_0123456789abcdef"
 
-// Site is another site's page, on an origin of its own and under a strict policy, that holds the
-// widget of a service.
+// Site is a page of another site that embeds the widget of a service. It has an origin of its own
+// and a strict content security policy.
 type Site struct {
-	URL    string // the page; its origin is this without the slash
+	URL    string // the address of the page: its origin and a slash
 	Script string // at /own.js; set before a visit
 	server *httptest.Server
 }
 
-// NewSite starts a site; Close it. of returns, for each visit, the page's content security policy,
-// head and body; css is at /own.css.
+// NewSite starts a site; the caller must Close it. For each visit, of returns the content security
+// policy, the head and the body of the page. css is part of the style sheet at /own.css.
 func NewSite(css string, of func() (policy, head, body string)) *Site {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
@@ -65,7 +65,8 @@ func strictPolicy(base string) string {
 			"require-trusted-types-for 'script'; trusted-types 'none'", base)
 }
 
-// Embed starts a site with this markup and more style, and allows it to use the world's service.
+// Embed starts a site with this markup and additional style, and allows the site to use the world's
+// service.
 func (w *World) Embed(markup, css string) *Site {
 	base := strings.TrimSuffix(w.URL, "/")
 	head := `<link rel="icon" href="data:,"><link rel="stylesheet" href="/own.css">` +
@@ -75,7 +76,7 @@ func (w *World) Embed(markup, css string) *Site {
 	return s
 }
 
-// Allow allows pages of these origins, and no others, to use the public key.
+// Allow allows pages of these origins, and of no others, to use the public key.
 func (w *World) Allow(origins ...string) {
 	w.api.SetKeys(api.Keys{{
 		App: "shop", ID: "web", Kind: verification.Browser,

@@ -42,7 +42,7 @@ func immediately(s store.Status) Step {
 	return func(w *World) { w.Codes.Immediately = s }
 }
 
-// spent sends n codes at intervals, all of them delivered.
+// spent returns a step that sends n codes at intervals. All are delivered.
 func spent(n int, apart time.Duration) Step {
 	return func(w *World) {
 		immediately(store.Sent)(w)
@@ -54,7 +54,7 @@ func spent(n int, apart time.Duration) Step {
 	}
 }
 
-// networkSpentRules returns the default rules and a network's rule, which others have used up.
+// networkSpentRules returns the default rules and a rule for the requests of a network.
 func networkSpentRules() []quota.Rule {
 	return append(verificationtest.DefaultRules(),
 		quota.Rule{Name: "office", Scope: quota.IP, Limit: 2, Window: 20 * time.Minute})

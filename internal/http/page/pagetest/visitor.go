@@ -17,7 +17,7 @@ type Person struct {
 	handler http.Handler
 }
 
-// ask posts what is asked for, and returns the status and the answer.
+// ask posts the body to the API, and returns the status and the parsed answer.
 func (p *Person) ask(path string, body map[string]any) (status int, answer map[string]any, err error) {
 	text, _ := json.Marshal(body) // cannot fail for strings
 	r := httptest.NewRequest(http.MethodPost, "https://codes.example/v1/verifications"+path, strings.NewReader(string(text)))
@@ -34,7 +34,7 @@ func (p *Person) ask(path string, body map[string]any) (status int, answer map[s
 	return w.Code, answer, err
 }
 
-// Send asks for a code: another one of the newest verification if what is nil.
+// Send asks for a code. If what is nil, it asks for another code of the newest verification.
 func (p *Person) Send(what map[string]any) error {
 	if what == nil {
 		what = map[string]any{"verification_id": p.ID}

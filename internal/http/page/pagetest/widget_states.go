@@ -9,14 +9,14 @@ import (
 	"sendcode/quota"
 )
 
-// WidgetState is a state of the widget, with a person's steps that lead to it.
+// WidgetState is a state of the widget, with the steps by which a person reaches it.
 type WidgetState struct {
 	Name   string
 	Kind   string // of the card at its end
 	Rules  []quota.Rule
 	Before []Step // steps before the person comes
 	To     string // the address that is typed; empty: none
-	Phone  bool   // it is a number, and the widget offers text messages first
+	Phone  bool   // To is a phone number, and the widget offers text messages first
 	After  []Step // steps after the address was typed
 	Code   string // text that is typed for the code; empty: none
 	Barred bool   // the site may not use the service
@@ -86,8 +86,8 @@ func WidgetStates() []WidgetState {
 	}
 }
 
-// World starts a world in the state's precondition and a site with the widget in a language; Close
-// both.
+// World starts a world that fulfils the precondition of the state, and a site with the widget in a
+// language. The caller must Close both.
 func (s WidgetState) World(lang string) (*World, *Site) {
 	w := NewWorld(s.Rules...)
 	for _, step := range s.Before {
@@ -106,7 +106,7 @@ func (s WidgetState) World(lang string) (*World, *Site) {
 	return w, site
 }
 
-// Reach runs, in a tab that is at the site, the person's steps that lead to the state.
+// Reach performs the person's steps to the state, in a tab that shows the site.
 func (s WidgetState) Reach(tab *browsertest.Tab, w *World) error {
 	if s.To == "" {
 		return typed(tab, "", "", "ask")
@@ -134,8 +134,8 @@ func (s WidgetState) Reach(tab *browsertest.Tab, w *World) error {
 	return nil
 }
 
-// typed fills in and submits a field, or reloads the page if there is none, and waits for a card of
-// this kind.
+// typed fills in a field and submits its form, or reloads the state if field is "". Then it waits
+// for a card of this kind.
 func typed(tab *browsertest.Tab, field, text, kind string) error {
 	var there bool
 	return tab.Eval(fmt.Sprintf(`(async () => {

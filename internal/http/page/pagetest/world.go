@@ -24,7 +24,7 @@ import (
 	"sendcode/web"
 )
 
-// World is a page with its stand-ins, listening on loopback for browsers, and a person.
+// World is the page with fakes of other systems, listening on loopback for browsers, and a person.
 type World struct {
 	*Person
 	URL    string // of the page
@@ -42,7 +42,7 @@ type World struct {
 	held      atomic.Pointer[chan struct{}] // what the widget's further modules wait for; nil: nothing
 }
 
-// clock stands still until a test starts it. A test can also move it.
+// clock stands still until a test starts it. A test can also move the clock.
 type clock struct {
 	mu      sync.Mutex
 	at      time.Time
@@ -58,7 +58,8 @@ func (c *clock) now() time.Time {
 	return c.at.Add(time.Since(c.running))
 }
 
-// NewWorld starts a page with fakes, under the given rules or the default policy; Close it.
+// NewWorld starts a page with fakes, with the given rules or, without rules, the default policy.
+// The caller must Close it.
 func NewWorld(rules ...quota.Rule) *World {
 	if rules == nil {
 		rules = verificationtest.DefaultRules()
@@ -98,8 +99,8 @@ func NewWorld(rules ...quota.Rule) *World {
 	return w
 }
 
-// withoutTime removes the time of a log line, since its digits could look like a code that must not
-// be in the log.
+// withoutTime removes the time from a log line, since its digits could look like a code that must
+// not be in the log.
 func withoutTime(_ []string, a slog.Attr) slog.Attr {
 	if a.Key == slog.TimeKey {
 		return slog.Attr{}
@@ -107,7 +108,8 @@ func withoutTime(_ []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-// Update has the service be of another release than the pages that are open: it has other modules.
+// Update makes the service a newer release than the pages that are open, so its modules are
+// different.
 func (w *World) Update() { w.updated.Store(true) }
 
 // HoldModules holds back the widget's further modules until letGo is called, once.
@@ -124,7 +126,7 @@ var theShop = page.AppPage{
 	ReturnURLs: []string{"https://shop.example/welcome", "https://app.example"},
 }
 
-// Also lets the page serve another app too.
+// Also makes the page serve another app, too.
 func (w *World) Also(other page.AppPage) {
 	other.Key = api.PageKey(other.App)
 	w.api.SetKeys(append(w.api.Keys(), api.NewPageKey(other.App, verification.PageOffer{Purposes: []string{"default"}})))
@@ -161,14 +163,13 @@ func (w *World) SendLetters() {
 	w.Codes.formatAs(ofLetters)
 }
 
-// SendLongCodes makes later codes eight digits long, as while an app is over its limit on failed
+// SendLongCodes makes later codes eight digits long, as if an app had exceeded its limit on failed
 // checks.
 func (w *World) SendLongCodes() {
 	w.Codes.formatAs(ofEight)
 }
 
-// Exhaust refuses all further requests to the API as too many requests of their
-// network.
+// Exhaust makes the API refuse all further requests, as if their network had made too many.
 func (w *World) Exhaust() { w.exhausted.Store(true) }
 
 // requests refuses while the world is exhausted.

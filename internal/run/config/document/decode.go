@@ -1,10 +1,10 @@
-// Package document reads YAML into structs by their tags and prints them by the same tags. It knows
-// nothing of what the settings mean: internal/run/config declares them, with the checks that tags
-// name.
+// Package document reads YAML into structs, as the tags of their fields say, and prints structs by
+// the same tags. It does not know what the settings mean: internal/run/config declares the
+// settings, and the checks that tags name.
 //
-// yaml.Unmarshal is not enough: it stops at the first mistake, and gives no lines to checks that
-// run after a mapping has been read. Validation by a JSON Schema (santhosh-tekuri/jsonschema) was
-// tried: lines, suggestions, defaults and readable messages needed as much code beside the
+// yaml.Unmarshal is not enough: it stops at the first mistake, and checks that run after a mapping
+// was read do not get line numbers. Validation by a JSON Schema (santhosh-tekuri/jsonschema) was
+// tried: lines, suggestions, defaults and readable messages needed as much code in addition to the
 // schema.
 package document
 
@@ -19,43 +19,44 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Decoder reads a file into a struct, node by node, to find every mistake with its line. Its
+// Decoder reads a file into a struct, node by node, and finds every mistake with its line. Its
 // methods record a mistake and go on. The tags of a field:
 //
 //	yaml      its key; ",inline" and ",omitempty" as in package yaml
 //	default   its default value, in YAML
-//	required  it must be given
+//	required  the file must have the key
 //	check     the name of a check in Checks; keys: the same, for the keys of a mapping
 //	oneof     the allowed words
 //	range     the least and the largest value; words after them are part of the message, and ", or 0" in them admits zero
-//	unique    a list has no duplicates: yes, or the key by which its mappings differ
+//	unique    the list must have no duplicates: yes, or the key by which its mappings must differ
 //
 // An empty value counts as not given. A list of one scalar needs no brackets.
 type Decoder struct {
-	Name    string // of the file, as the user gave it
+	Name    string // the name of the file, as the user gave it
 	Errs    *Errors
 	Checks  map[string]func(text string) string // by name; each returns the problem with a text, or ""
-	Sources map[*yaml.Node]string               // the source of nodes that are not from the file, such as a variable's name
+	Sources map[*yaml.Node]string               // where a node is from if it is not from the file, such as the name of a variable
 	Owner   any                                 // for Check methods that need more than the file
 }
 
-// Mapping is a mapping of the file that a struct was decoded from, for the checks of its fields.
+// Mapping is a mapping of the file, from which a struct was decoded. Checks of the struct's fields
+// get it.
 type Mapping struct {
 	*Decoder
 	Node     *yaml.Node
 	Path     string
 	Given    map[string]*yaml.Node // the values, by key
 	Faulty   map[string]bool       // keys with a mistake
-	Children map[string][]*Mapping // the mappings under each key: one, or those of a list
-	before   int                   // number of mistakes in the file before this mapping
+	Children map[string][]*Mapping // the decoded mappings under each key: one, or one for each element of a list
+	before   int                   // the number of mistakes found in the file before this mapping
 }
 
-// checker is a struct that checks its fields together, once they have been decoded. Check may also
-// set fields that follow from others.
+// checker is a struct that checks its fields together after they were decoded. Check may also set
+// fields whose values follow from other fields.
 type checker interface{ Check(p *Mapping) }
 
-// preparer is a struct that reads the mapping before its fields are decoded. If Prepare returns
-// false, they are not decoded.
+// preparer is a struct whose method Prepare reads the mapping before the fields are decoded. If
+// Prepare returns false, the fields are not decoded.
 type preparer interface{ Prepare(p *Mapping) bool }
 
 // Valid reports whether no mistake was found in the mapping.
@@ -69,7 +70,7 @@ func (m *Mapping) nodeAtOrSelf(key string) (*yaml.Node, string) {
 	return m.Node, m.Path
 }
 
-// AddMistake adds a mistake at a key, unless decoding has found one there already. For a key that
+// AddMistake adds a mistake at a key, unless a mistake was found there during decoding. If the key
 // is not given, the mistake is at the mapping.
 func (m *Mapping) AddMistake(key, format string, args ...any) {
 	if !m.Faulty[key] && m.Node != nil && (m.Node.Kind == yaml.MappingNode || IsNull(m.Node)) {
@@ -78,11 +79,11 @@ func (m *Mapping) AddMistake(key, format string, args ...any) {
 	}
 }
 
-// LocationOf returns the file, line and path of a key, for people. If the key is not given, it
-// returns those of the mapping.
+// LocationOf returns the file, the line and the path of a key, for people. If the key is not given,
+// it returns the location of the mapping.
 func (m *Mapping) LocationOf(key string) string { return m.location(m.nodeAtOrSelf(key)) }
 
-// Field is a field of a struct or of a struct that it inlines.
+// Field is a field of a struct, or of another struct that the struct inlines.
 type Field struct {
 	Name  string
 	Tag   reflect.StructTag
@@ -90,8 +91,8 @@ type Field struct {
 	omit  bool
 }
 
-// FlattenedFields returns the fields of a struct and of the structs that it inlines; parts are the
-// struct and the inlined ones.
+// FlattenedFields returns the fields of a struct and of the structs that it inlines. parts has the
+// struct itself and the inlined structs.
 func FlattenedFields(v reflect.Value) (all []Field, parts []reflect.Value) {
 	parts = append(parts, v)
 	for i := range v.NumField() {
@@ -113,7 +114,7 @@ func FlattenedFields(v reflect.Value) (all []Field, parts []reflect.Value) {
 	return all, parts
 }
 
-// setDefaults sets the fields of a struct to the defaults that their tags name.
+// setDefaults sets the fields of a struct to the defaults in their tags.
 func setDefaults(v reflect.Value) {
 	all, _ := FlattenedFields(v)
 	for _, f := range all {
@@ -126,14 +127,14 @@ func setDefaults(v reflect.Value) {
 	}
 }
 
-// Defaults returns a T with the defaults that its tags name.
+// Defaults returns a T whose fields have the defaults in their tags.
 func Defaults[T any]() (v T) {
 	setDefaults(reflect.ValueOf(&v).Elem())
 	return v
 }
 
-// DecodeStruct sets a struct to its defaults, decodes a mapping into it and runs the struct's
-// checks. Null counts as an empty mapping.
+// DecodeStruct sets a struct to its defaults, decodes a mapping into the struct, and runs the
+// checks of the struct. A null node counts as an empty mapping.
 func (d *Decoder) DecodeStruct(n *yaml.Node, path string, v reflect.Value) *Mapping {
 	p := &Mapping{d, n, path, map[string]*yaml.Node{}, map[string]bool{}, map[string][]*Mapping{}, len(d.Errs.Mistakes)}
 	v.SetZero()
@@ -175,7 +176,7 @@ func (d *Decoder) DecodeStruct(n *yaml.Node, path string, v reflect.Value) *Mapp
 	return p
 }
 
-// decodeValue decodes a node into a field and returns the mappings in it.
+// decodeValue decodes a node into a field. places are the mappings in the node.
 func (d *Decoder) decodeValue(n *yaml.Node, path string, v reflect.Value, tag reflect.StructTag) (places []*Mapping) {
 	_, unmarshals := v.Addr().Interface().(encoding.TextUnmarshaler)
 	switch {
@@ -205,8 +206,8 @@ func (d *Decoder) decodeValue(n *yaml.Node, path string, v reflect.Value, tag re
 	return places
 }
 
-// decodeItem decodes an element and appends it to the list, unless it is a single value with a
-// mistake. It returns the mappings in it.
+// decodeItem decodes an element and appends it to the list, unless the element is a single value
+// with a mistake. It returns the mappings in the element.
 func (d *Decoder) decodeItem(n *yaml.Node, path string, list reflect.Value, tag reflect.StructTag) []*Mapping {
 	before := len(d.Errs.Mistakes)
 	one := reflect.New(list.Type().Elem()).Elem()
@@ -246,7 +247,7 @@ func checkUnique(list, one reflect.Value, tag reflect.StructTag) string {
 	return ""
 }
 
-// decodeMap decodes a mapping whose keys the file chooses into a Go map.
+// decodeMap decodes a mapping with arbitrary keys into a Go map.
 func (d *Decoder) decodeMap(n *yaml.Node, path string, v reflect.Value, tag reflect.StructTag) {
 	v.SetZero()
 	d.eachEntry(n, path, func(key string, n *yaml.Node, path string) {

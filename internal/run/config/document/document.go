@@ -12,15 +12,15 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// MaxSize bounds the YAML file and MaxValueSize one value in it, in bytes; a key ring of some
-// hundred keys fits.
+// MaxSize is the greatest size of the YAML file, and MaxValueSize that of one value, in bytes. A
+// key ring of some hundred keys is smaller.
 const (
 	MaxSize      = 256 << 10
 	MaxValueSize = 64 << 10
 )
 
-// Parse returns the root of a YAML file. It returns nil for an empty file, and for a file that it
-// cannot parse, with a mistake.
+// Parse returns the root of a YAML file. It returns nil if the file is empty. If it cannot parse
+// the file, it returns nil and records a mistake.
 func (d *Decoder) Parse(content []byte) *yaml.Node {
 	if len(content) > MaxSize {
 		d.Errs.Add(d.Name, "is larger than %d bytes", MaxSize)
@@ -33,7 +33,8 @@ func (d *Decoder) Parse(content []byte) *yaml.Node {
 		return nil
 	case err != nil:
 		said := ": " + strings.TrimPrefix(err.Error(), "yaml: ")
-		// the parser names the line where it noticed the mistake, which may be in an earlier line
+		// The parser returns the line in which it noticed the mistake; the mistake may be in an
+		// earlier line.
 		if line, ok := strings.CutPrefix(said, ": line "); ok {
 			said = ", near line " + line
 		}
@@ -48,7 +49,8 @@ func (d *Decoder) Parse(content []byte) *yaml.Node {
 	return root.Content[0]
 }
 
-// location returns a node's place, for messages: file, line and path, or the name of its variable.
+// location returns the location of a node, for messages: file, line and path, or the name of the
+// variable from which the node is.
 func (d *Decoder) location(n *yaml.Node, path string) string {
 	if other := d.Sources[n]; other != "" {
 		return other
@@ -60,7 +62,7 @@ func (d *Decoder) location(n *yaml.Node, path string) string {
 	return where
 }
 
-// AddMistakeAt adds what is wrong with a node.
+// AddMistakeAt adds a mistake at a node.
 func (d *Decoder) AddMistakeAt(n *yaml.Node, path, format string, args ...any) {
 	d.Errs.Add(d.location(n, path), format, args...)
 }
@@ -97,8 +99,8 @@ func (d *Decoder) eachItem(n *yaml.Node, path string, yield func(v *yaml.Node, p
 	}
 }
 
-// scalar returns a single value as text, exactly as written: a name of digits, or a hash like 1e10,
-// needs no quotes. It returns false, with a mistake, for anything else.
+// scalar returns a single value as text, exactly as written, so a name of digits or a hash like
+// 1e10 needs no quotes. For any other node it adds a mistake and returns false.
 func (d *Decoder) scalar(n *yaml.Node, path string) (string, bool) {
 	if !d.checkKind(n, path, yaml.ScalarNode, "a single value") {
 		return "", false
@@ -110,8 +112,8 @@ func (d *Decoder) scalar(n *yaml.Node, path string) (string, bool) {
 	return strings.TrimSpace(n.Value), true
 }
 
-// checkKind reports whether a node has a kind that can be decoded. If not, it adds a mistake with
-// want.
+// checkKind reports whether a node has the kind and can be decoded. If not, it adds a mistake; want
+// says what the node should be.
 func (d *Decoder) checkKind(n *yaml.Node, path string, kind yaml.Kind, want string) bool {
 	switch {
 	case n.Kind == yaml.AliasNode:
@@ -129,7 +131,8 @@ func (d *Decoder) checkKind(n *yaml.Node, path string, kind yaml.Kind, want stri
 // IsNull reports whether a node is null, as the value of "key:" is.
 func IsNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag == "!!null" }
 
-// FindEntry returns the name and the value of a key in a mapping; nil if it is not there.
+// FindEntry returns the nodes of a key and of its value in a mapping; nil if the mapping lacks the
+// key.
 func FindEntry(n *yaml.Node, key string) (name, value *yaml.Node) {
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		if n.Content[i].Value == key {

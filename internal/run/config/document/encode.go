@@ -13,14 +13,14 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Encoder writes structs in the form that Decoder reads. Its functions mask secrets in values, by
-// the name in the field's tag check.
+// Encoder writes structs in the form that Decoder reads. Its functions mask the secrets in values.
+// The key of a function is the content of the field's tag check.
 type Encoder map[string]func(text string) string
 
 // maxLineWidth bounds a mapping or list on one line, in bytes.
 const maxLineWidth = 140
 
-// Encode returns a struct as a YAML mapping, each key of it on its own line.
+// Encode returns a struct as a YAML mapping, with each key on a line of its own.
 func (e Encoder) Encode(v reflect.Value) *yaml.Node {
 	n := e.encodeComposite(v)
 	for i := 1; i < len(n.Content); i += 2 {
@@ -36,7 +36,8 @@ func (e Encoder) Encode(v reflect.Value) *yaml.Node {
 
 func isComposite(n *yaml.Node) bool { return n.Kind != yaml.ScalarNode }
 
-// layOut puts a mapping or list on one line if it fits; otherwise it tries each inner one.
+// layOut puts a mapping or a list on one line if the line is short enough; otherwise it lays out
+// each element in the same way.
 func layOut(n *yaml.Node) {
 	if !isComposite(n) {
 		return
@@ -129,7 +130,8 @@ func (e Encoder) encodeScalar(v reflect.Value, tag reflect.StructTag) any {
 	return nil
 }
 
-// formatDuration writes a duration in its largest whole unit: 1h, 10m, 60s.
+// formatDuration formats a duration in the largest unit of which it is a whole number: 1h, 10m,
+// 60s.
 func formatDuration(d time.Duration) string {
 	switch {
 	case d >= time.Hour && d%time.Hour == 0:

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// IsScalar reports whether values of the type are single values in the file: no map, no list unless
-// it parses itself, and no struct with exported fields.
+// IsScalar reports whether a value of the type is a single value in the file. Maps, lists that do
+// not parse their own text, and structs with exported fields are not.
 func IsScalar(t reflect.Type) bool {
 	switch t.Kind() {
 	case reflect.Struct:
@@ -77,7 +77,7 @@ func parseByType(v reflect.Value, tag reflect.StructTag, text string) (problem s
 	case *netip.Prefix:
 		*into, _ = ParseNetwork(text)
 	case *[32]byte:
-		_, _ = hex.Decode(into[:], []byte(text)) // the check of its tag has accepted the text
+		_, _ = hex.Decode(into[:], []byte(text)) // the check in the tag has already accepted the text
 	default:
 		if v.Kind() == reflect.Pointer {
 			v.Set(reflect.New(v.Type().Elem()))
@@ -127,8 +127,8 @@ func parseDuration(text string) (d time.Duration, problem string) {
 	return v, ""
 }
 
-// parseExpiry parses a time, "2027-01-31T08:00:00Z", or a day, "2027-01-31", of which it returns
-// the end in UTC. problem is "" if the text is valid.
+// parseExpiry parses a time, "2027-01-31T08:00:00Z", or a day, "2027-01-31". For a day it returns
+// the end of the day in UTC. problem is "" if the text is valid.
 func parseExpiry(text string) (ends time.Time, problem string) {
 	if day, err := time.Parse(time.DateOnly, text); err == nil {
 		return day.AddDate(0, 0, 1), ""
@@ -140,8 +140,8 @@ func parseExpiry(text string) (ends time.Time, problem string) {
 	return at.UTC(), ""
 }
 
-// ParseNetwork parses a network, or one address as a network of its own. problem is "" if the
-// text is valid.
+// ParseNetwork parses a network. It accepts an address as a network of one address. problem is ""
+// if the text is valid.
 func ParseNetwork(text string) (network netip.Prefix, problem string) {
 	network, err := netip.ParsePrefix(text)
 	if address, notAlone := netip.ParseAddr(text); err != nil && notAlone == nil && address.Zone() == "" {
@@ -161,7 +161,8 @@ const millionthsPerUnit = 1_000_000
 
 var amountPattern = regexp.MustCompile(`^([0-9]{1,9})(?:\.([0-9]{1,6}))?$`)
 
-// parseAmount parses an amount such as "0.045" into millionths, exactly, without floating point.
+// parseAmount parses an amount such as "0.045", exactly and without floating point, and returns it
+// in millionths.
 func parseAmount(text string) (millionths int64, problem string) {
 	parts := amountPattern.FindStringSubmatch(text)
 	if parts == nil {
