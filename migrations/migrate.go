@@ -15,11 +15,11 @@ import (
 	"sendcode/internal/store"
 )
 
-// MigrationsTable is the table in which goose records the applied migrations. It is not goose's
-// default, so that other programs can use goose in the same database.
+// MigrationsTable is the table in which goose records the applied migrations. It has another name
+// than goose's default, so that other programs can use goose in the same database.
 const MigrationsTable = "sendcode_schema"
 
-// WrapError adds to the text of an error that it came from a migration; nil stays nil.
+// WrapError adds to the text of an error that a migration failed; nil stays nil.
 func WrapError(err error) error {
 	if err == nil {
 		return nil
@@ -29,15 +29,15 @@ func WrapError(err error) error {
 
 type reportKey struct{}
 
-// WithReport returns a context with which Migrate calls report with the name of each file that it
+// WithReport returns a context for Migrate, which calls report with the name of each file that it
 // has applied.
 func WithReport(ctx context.Context, report func(file string)) context.Context {
 	return context.WithValue(ctx, reportKey{}, report)
 }
 
-// Migrate applies the directory's migrations that have not been applied yet, and records their
-// fingerprints. It fails with store.ErrSchema if a migration was applied from another file than
-// this program's.
+// Migrate applies the migrations in the directory that are not yet applied, and records their
+// fingerprints. It returns store.ErrSchema if a migration was applied from a file that differs from
+// this program's file.
 func Migrate(ctx context.Context, dialect goose.Dialect, db *sql.DB, files fs.FS, dir string) error {
 	own, err := Fingerprints(files, dir)
 	if err != nil {
@@ -72,8 +72,9 @@ INSERT INTO schema_fingerprints (version, sha256) VALUES (%d, '%s') ON CONFLICT 
 	return nil
 }
 
-// Check returns an error, which wraps store.ErrSchema, unless the database has exactly this
-// program's migrations; if it has later ones too, store.ErrLaterSchema. It only reads.
+// Check returns an error that wraps store.ErrSchema if the database lacks a migration of this
+// program or has a different one. If the database also has later migrations, the error wraps
+// store.ErrLaterSchema. Check only reads.
 func Check(ctx context.Context, db *sql.DB, files fs.FS, dir string) error {
 	own, err := Fingerprints(files, dir)
 	if err != nil {
@@ -93,7 +94,8 @@ func Check(ctx context.Context, db *sql.DB, files fs.FS, dir string) error {
 	return nil
 }
 
-// Fingerprints returns the SHA-256 of each migration file of a directory in hex, by its version.
+// Fingerprints returns the SHA-256 of each migration file in a directory, in hex. The keys are the
+// versions of the migrations.
 func Fingerprints(files fs.FS, dir string) (map[int64]string, error) {
 	names, err := fs.Glob(files, dir+"/*.sql")
 	sums := map[int64]string{}
@@ -114,8 +116,8 @@ func Fingerprints(files fs.FS, dir string) (map[int64]string, error) {
 // FingerprintsSQL reads the fingerprints of the applied migrations.
 const FingerprintsSQL = `SELECT version, sha256 FROM schema_fingerprints`
 
-// compareApplied is CheckFingerprints with the fingerprints that the database has. It ignores
-// migrations that are not applied yet.
+// compareApplied reads the fingerprints that the database has and calls CheckFingerprints. It
+// ignores migrations that are not yet applied.
 func compareApplied(ctx context.Context, db *sql.DB, own map[int64]string) error {
 	applied, err := readApplied(ctx, db)
 	if err != nil {
@@ -126,7 +128,8 @@ func compareApplied(ctx context.Context, db *sql.DB, own map[int64]string) error
 	return CheckFingerprints(own, both)
 }
 
-// readApplied returns the fingerprints of a database's migrations, by their version.
+// readApplied returns the fingerprints of the migrations that a database has. The keys are their
+// versions.
 func readApplied(ctx context.Context, db *sql.DB) (map[int64]string, error) {
 	rows, err := db.QueryContext(ctx, FingerprintsSQL)
 	if err != nil {
@@ -146,8 +149,8 @@ func readApplied(ctx context.Context, db *sql.DB) (map[int64]string, error) {
 }
 
 // CheckFingerprints compares the fingerprints of the program's own migrations with those applied to
-// the database. The error wraps store.ErrSchema if one is missing or different. The database may
-// have later migrations, since they only add to the schema.
+// the database. The error wraps store.ErrSchema if a migration is missing or different. The
+// database may have later migrations, since these only add to the schema.
 func CheckFingerprints(own, applied map[int64]string) error {
 	for _, version := range slices.Sorted(maps.Keys(own)) {
 		switch applied[version] {

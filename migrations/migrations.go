@@ -1,6 +1,6 @@
-// Package migrations has the database's schema as numbered SQL files, one directory for each kind
-// of database, and applies them. The binary embeds them. There are no down migrations, so no tool
-// can drop the tables.
+// Package migrations has the schema of the database as numbered SQL files, and applies these files.
+// It has a directory for each kind of database. The binary embeds the files. There are no down
+// migrations, so no tool can drop the tables.
 package migrations
 
 import "embed"
