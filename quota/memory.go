@@ -27,8 +27,9 @@ type Memory struct {
 	shards [shards]shard
 }
 
-// Change is a change of a bucket of a Memory: an event that counts from At for Keep; without Keep,
-// the refund of the event; without ID, the reset of the bucket.
+// Change is a change of one bucket of a Memory. It adds an event that counts from At for the
+// duration Keep. If Keep is 0, it is the refund of the event; if ID is empty, it is the reset of
+// the bucket.
 type Change struct {
 	Bucket, ID string
 	At         time.Time
@@ -112,8 +113,8 @@ func (m *Memory) Peek(_ context.Context, req Request) (Decision, error) {
 	return m.states(p, now), nil
 }
 
-// Refund removes the event and leaves a tombstone for 60 s, also where the ID was not counted; see
-// [Limiter].
+// Refund removes the event, and leaves a tombstone for 60 s even in buckets that did not count the
+// ID; see [Limiter].
 func (m *Memory) Refund(ctx context.Context, id string, buckets ...string) error {
 	if err := checkID(id); err != nil {
 		return err

@@ -33,7 +33,7 @@ func (b *bucket) clampToNow(now int64) {
 	b.setExpiry(0)
 }
 
-// indexedAbove is the number of events above which a bucket keeps an index by ID.
+// indexedAbove is the number of events above which a bucket has an index by ID.
 const indexedAbove = 32
 
 // eventTimes returns the instants of the events, oldest first.

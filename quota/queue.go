@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// MaxWaiting is how many callers of one tenant (Request.Tenant) wait at once in a Queue, in all
-	// lines together.
+	// MaxWaiting is the greatest number of callers of one tenant (Request.Tenant) that may wait in
+	// a Queue at the same time, in all lines together.
 	MaxWaiting = 1000
 	// recheckInterval is the longest time for which the first caller of a line sleeps: a refund or
 	// a reset may free a place before the window of an event ends.
@@ -429,7 +429,7 @@ func (s State) minWaitBehind(ahead int, now time.Time) time.Duration {
 	switch rounds := (ahead - free) / s.Limit; {
 	case rounds == 0:
 	case s.Calendar():
-		wait = s.leavesAt(now.Add(wait)).Sub(now) // a lower bound: more than one round takes more than one period
+		wait = s.leavesAt(now.Add(wait)).Sub(now) // a lower bound: events of more than one round need more than one period
 	default:
 		wait += time.Duration(rounds) * s.Window
 	}

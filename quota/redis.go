@@ -160,8 +160,8 @@ func (r *Redis) Peek(ctx context.Context, req Request) (Decision, error) {
 	return p.split(a.Decision), err
 }
 
-// Refund removes the event and leaves a tombstone for 60 s, also where the ID was not counted; see
-// [Limiter].
+// Refund removes the event, and leaves a tombstone for 60 s even in buckets that did not count the
+// ID; see [Limiter].
 func (r *Redis) Refund(ctx context.Context, id string, buckets ...string) error {
 	if err := errors.Join(checkID(id), checkBuckets(buckets)); err != nil {
 		return err
@@ -218,8 +218,8 @@ func (r *Redis) runTake(ctx context.Context, id, mode string, tombstone time.Dur
 // around the server's own instant. The third run is for a server whose clock was set in between.
 const takeTries = 3
 
-// errOutsidePeriods says that the server's clock is in none of the calendar periods that were sent
-// to the script.
+// errOutsidePeriods says that the server's clock lies outside all calendar periods that the script
+// received.
 var errOutsidePeriods = errors.New("quota: the clock is outside of the periods")
 
 // runScript runs a script on the keys of the buckets. It uses the pipe; but on Cluster each script

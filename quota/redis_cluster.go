@@ -115,7 +115,7 @@ func (r *Redis) askEach(parts []planPart, ask func(requestPlan) (scriptAnswer, e
 	return answers, nil
 }
 
-// nodePause is how long no call goes to a node that could not be reached.
+// nodePause is how long no call is sent to a node that could not be reached.
 const nodePause = time.Second
 
 // nodeHealth remembers, by address, which nodes of a Cluster answer, so that an unreachable node
@@ -148,7 +148,8 @@ func (n *nodeHealth) availability(addr string) (paused, otherAnswers bool) {
 	return paused, otherAnswers
 }
 
-// note remembers the outcome of a call, and pauses a node that could not be reached.
+// note stores the outcome of a call to the node at addr, and pauses the node if it could not be
+// reached.
 func (n *nodeHealth) note(addr string, err error) {
 	x := nodeState{answers: err == nil}
 	if _, broken := errors.AsType[net.Error](err); broken || errors.Is(err, io.EOF) ||

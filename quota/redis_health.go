@@ -25,7 +25,8 @@ var ErrPartly = errors.New("a part of the Redis Cluster is unavailable")
 // runs no script on the keys of several slots. Errors that wrap it wrap ErrUnavailable, too.
 var ErrClusterNode = errors.New("this Redis is a node of a Cluster: its URL must begin with redis+cluster:// or rediss+cluster://")
 
-// explainClusterNode adds ErrClusterNode to a reply that only nodes of a Cluster give.
+// explainClusterNode wraps err in ErrClusterNode if err is an error that only the nodes of a
+// Cluster return, and this client is for a single server.
 func (r *Redis) explainClusterNode(err error) error {
 	for _, prefix := range []string{"CROSSSLOT", "MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN"} {
 		if r.cluster == nil && redis.HasErrorPrefix(err, prefix) {
@@ -99,7 +100,7 @@ func checkSlots(ctx context.Context, node redis.UniversalClient) (up bool, err e
 	return up, err
 }
 
-// forEachMaster calls do for Redis, or on Cluster for all masters concurrently.
+// forEachMaster calls do for the server; on a Cluster it calls do for all masters concurrently.
 func (r *Redis) forEachMaster(ctx context.Context, do func(context.Context, redis.UniversalClient) error) error {
 	if r.cluster == nil {
 		return do(ctx, r.client)

@@ -56,8 +56,8 @@ func (p requestPlan) scriptArgs(id, mode string, tombstone time.Duration, near t
 	return args
 }
 
-// datesMarker stands in take.lua's arguments in place of the window of a rule with Days; 0 stands
-// there for other calendar rules.
+// In take.lua's arguments, datesMarker replaces the window of a rule with Days; for other calendar
+// rules the window is 0.
 const datesMarker = -1
 
 // appendCutoffs appends the numbers from which the script computes the rule's cutoff by its own

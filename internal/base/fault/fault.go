@@ -10,8 +10,8 @@ type Kind string
 
 // The kinds of errors.
 const (
-	// NotFound: there is no such row, or it belongs to another app. An answer must not show which
-	// IDs exist.
+	// NotFound: there is no such row, or the row belongs to another app. The answer must not show
+	// which of the two is true.
 	NotFound Kind = "not found"
 	// Unavailable: the database or the limiter did not answer, or cannot serve now. Nothing was
 	// written, and counted events are refunded, unless the error is also Uncertain.

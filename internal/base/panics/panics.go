@@ -29,7 +29,8 @@ const (
 	Other   = "other"   // all other work
 )
 
-// Counts are the numbers of panics since the process started, by the work that each ended.
+// Counts are the numbers of panics since the process started. The key is the kind of work that the
+// panic ended.
 var Counts = map[string]*atomic.Int64{Attempt: {}, Batch: {}, Job: {}, Request: {}, Other: {}}
 
 // Err is the error of work that a panic ended.

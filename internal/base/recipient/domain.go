@@ -39,8 +39,8 @@ func hasMisplacedDot(s string) bool {
 	return strings.HasPrefix(s, ".") || strings.HasSuffix(s, ".") || strings.Contains(s, "..")
 }
 
-// misplacedDomainDot returns errMisplacedDot with the place of the dot in a domain. Quotes may help
-// in a local part, but not there.
+// misplacedDomainDot returns errMisplacedDot with the position of the dot in a domain. Quotes may
+// allow such a dot in a local part, but not in a domain.
 func misplacedDomainDot(domain string) error {
 	place := "twice in a row"
 	switch {

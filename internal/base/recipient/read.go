@@ -18,7 +18,8 @@ var (
 	wordAtPattern = regexp.MustCompile(`(?i)\s*\(\s*(?:at|arroba)\s*\)\s*|(\S)\s+at\s+(\S+\s+dot\s)`)
 )
 
-// maxEscapes is how often one within another an escaped character is read.
+// A character may be escaped several times, one escape within another. maxEscapes is how many of
+// these escapes are read.
 const maxEscapes = 3
 
 // AsRead returns a text as a person reads it. So an address or a number is recognized in any form:

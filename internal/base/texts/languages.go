@@ -7,8 +7,8 @@ import (
 	"golang.org/x/text/language"
 )
 
-// Catalogue has one value for each of several languages: the texts of the page, the locales of
-// templates, or the titles of a purpose. The zero value has no language.
+// Catalogue has one value for each of several languages, such as the texts of the page, the
+// templates' locales, or the titles of a purpose. The zero value has no language.
 type Catalogue[T any] struct {
 	all     []T
 	matcher language.Matcher

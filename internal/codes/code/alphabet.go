@@ -73,8 +73,8 @@ func (f Format) lengthError(reason string) error {
 	return codeError(reason, "The code has "+strconv.Itoa(f.Length)+" digits.")
 }
 
-// read returns the letters and numbers of a text as characters of the alphabet; false if one is of
-// another alphabet.
+// read returns the letters and numbers of a text as characters of the alphabet; false if a
+// character is not in the alphabet.
 func (a Alphabet) read(typed string) (string, bool) {
 	var b strings.Builder
 	for _, r := range typed {

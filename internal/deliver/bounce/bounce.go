@@ -23,14 +23,14 @@ const (
 	maxParts       = 20
 	maxHeaderBytes = 64 << 10
 	maxIDs         = 50
-	maxRecipients  = 20 // our mails have one, and each costs a read of the database
+	maxRecipients  = 20 // each of our mails has one recipient, and each recipient costs a read of the database
 )
 
 // Report is the claim of a mail.
 type Report struct {
 	// Recipients that the returned mail did not reach, or not yet; empty: the mail is not a bounce.
 	Recipients []Recipient
-	// MessageIDs are the local parts of Message-IDs that may be the returned mail's.
+	// MessageIDs are the local parts of Message-IDs; one of them may be the returned mail's.
 	MessageIDs []string
 }
 
@@ -44,7 +44,8 @@ type Recipient struct {
 	Words           string // why, in the server's words, which may quote an address
 }
 
-// Read returns the claim of a mail. A mail that cannot be read is not a bounce.
+// Read returns what a bounce says about a returned mail. If the mail cannot be read, it counts as
+// no bounce.
 func Read(mail []byte) Report {
 	mail = withoutOddLines(mail[:min(len(mail), MaxBytes)])
 	e, err := message.ReadWithOptions(bytes.NewReader(mail), &message.ReadOptions{MaxHeaderBytes: maxHeaderBytes})
@@ -74,7 +75,7 @@ func withoutOddLines(mail []byte) []byte {
 		separators["--"+string(found[1])] = true
 	}
 	out := make([]byte, 0, len(mail))
-	header, headers, field := true, false, false // in a header; in a part that is headers; in a field that may be continued
+	header, headers, field := true, false, false // within a header; in a part of headers only; in a field that may be continued
 	for line := range bytes.Lines(bytes.TrimLeft(bytes.TrimPrefix(mail, []byte("\ufeff")), "\r\n")) {
 		text := bytes.TrimRight(line, "\r\n \t")
 		found := fieldPattern.FindSubmatch(text)
@@ -100,7 +101,8 @@ func withoutOddLines(mail []byte) []byte {
 	return out
 }
 
-// unreadable reports whether an entity cannot be read. One in an unknown charset or encoding can.
+// unreadable reports whether err means that an entity cannot be read. An entity in an unknown
+// charset or encoding can be read.
 func unreadable(err error) bool {
 	return err != nil && !message.IsUnknownCharset(err) && !message.IsUnknownEncoding(err)
 }

@@ -170,8 +170,8 @@ func (b *Breaker) AttemptsAllowed() int {
 	return 0
 }
 
-// OnHealthChange has f called whenever Up changes. f must return soon, and must not call the
-// breaker.
+// OnHealthChange registers f, which is called whenever Up changes. f must return soon, and must not
+// call the breaker.
 func (b *Breaker) OnHealthChange(f func(Health)) {
 	b.mu.Lock()
 	b.onHealthChange = f

@@ -25,7 +25,7 @@ const (
 // API.
 const (
 	StagePrepare     = "message" // checking and rendering, before anything is dialled
-	StageAllSetAside = "aside"   // every server is set aside after failures, or every carrier that may reach the number
+	StageAllSetAside = "aside"   // every server, or every carrier that reaches the number, is set aside after failures
 	StageDial        = "dial"    // waiting for a free connection, or opening one
 	StageTLS         = "tls"     // STARTTLS and the handshake, or the handshake of smtps
 	StageHello       = "hello"   // greeting and EHLO
@@ -36,7 +36,7 @@ const (
 	StageBody        = "body" // the message, without the final dot
 	StageDot         = "dot"  // the final dot and the answer to it
 
-	StageRequest = "request" // of a provider by HTTP: from the request's first byte to the answer
+	StageRequest = "request" // for a provider with an HTTP API: from the first byte of the request to the answer
 	StageAnswer  = "answer"  // the provider has answered
 )
 
@@ -48,8 +48,8 @@ const ReasonTemplate = "template"
 // them stayed in use.
 const ErrConnLimit = SafeError("the server takes no more connections")
 
-// ErrPace says that as many mails have begun within a minute as the mail server may get.
-// Error.RetryAfter is when the next one may begin.
+// ErrPace says that the mail server may get no more mails in this minute. Error.RetryAfter is the
+// wait until the next mail may begin.
 const ErrPace = SafeError("the server gets no more mails in this minute (per_minute)")
 
 // Error describes why a mail or a text message was not accepted, for all callers up to the row in

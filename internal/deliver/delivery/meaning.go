@@ -9,7 +9,7 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// Meaning is the meaning of the words of a refusal for the address.
+// Meaning is what the words of a refusal say about the address.
 type Meaning string
 
 const (

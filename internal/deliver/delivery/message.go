@@ -90,8 +90,8 @@ func (m Mail) WithTexts() (filled Mail, err error) {
 	return m, err
 }
 
-// Result says which mail server or carrier accepted a message, and how. Beside an error only
-// Provider and Took are of use.
+// Result says which mail server or carrier accepted a message, and how. If there is an error, only
+// Provider and Took are set.
 type Result struct {
 	// Provider is the host name of the mail server, or the configured name of the carrier; empty if
 	// none was tried.
@@ -100,7 +100,7 @@ type Result struct {
 	CarrierID string
 	// ReplyCodes is the reply in the form of the rows, such as "250 2.0.0"; see [FormatReplyCodes].
 	ReplyCodes string
-	// Took is the time from the call to the outcome, waiting for a connection included.
+	// Took is the time from the call to the outcome, including the wait for a connection.
 	Took time.Duration
 }
 

@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// replyRow has the meaning of a mail server's reply. Lists are separated by blanks; an empty one
-// fits all.
+// replyRow has the meaning of a mail server's reply. Lists are separated by blanks. An empty list
+// matches every reply.
 type replyRow struct {
 	stages   string
-	statuses string // a status; "4xx": all that begin with 4; "0": no reply that can be read
+	statuses string // a status; "4xx": every status that begins with 4; "0": the reply could not be read
 	codes    string // enhanced status codes (RFC 3463); "4.7.": all codes that begin with it; "-": no code
 	says     string // Meanings; "-": NoMeaning
 	class    ErrorClass
@@ -47,7 +47,7 @@ const (
 	closedCodes = "5.2.1 5.4.1"
 )
 
-// replies has the rows of all replies; the first that fits counts.
+// replies has the rows of all replies. The first row that matches is used.
 var replies = []replyRow{
 	// No reply. After the final dot the server may have accepted the mail (RFC 1047), and the
 	// mail's content may have caused the server's failure.

@@ -45,7 +45,8 @@ func ParseParameters(query string, known ...string) (url.Values, error) {
 	return all, nil
 }
 
-// ParseCount sets into to a whole number from 1 to most; false for any other text.
+// ParseCount parses a whole number from 1 to most and stores it in into. It returns false for any
+// other text.
 func ParseCount(into *int, text string, most int) bool {
 	n, err := strconv.Atoi(text)
 	*into = n

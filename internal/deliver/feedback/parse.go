@@ -63,8 +63,8 @@ func (ef EventFormat) parseEvent(value any) Event {
 	return e
 }
 
-// meaning returns the meaning of the longest beginning of the type, whole parts only, that
-// s.Outcomes names; Ignored and false if there is none.
+// meaning returns the meaning of an event type. It looks for the longest beginning of the type, in
+// whole parts, that s.Outcomes has; otherwise it returns Ignored and false.
 func (ef EventFormat) meaning(parts []string) (EventMeaning, bool) {
 	for n := len(parts); n > 0; n-- {
 		if o, ok := ef.Outcomes[strings.Join(parts[:n], ".")]; ok {

@@ -219,8 +219,8 @@ func (o *Outbox) logAttempt(f *flight, out store.Outcome, fail *delivery.Error) 
 	log("delivery attempt failed", line...)
 }
 
-// classifyFailure turns a failure into an outcome with a refund, a suppression of the address,
-// unknown, or a postponement.
+// classifyFailure returns the outcome of a failure: a refund, a suppression of the address, the
+// status Unknown, or a postponement.
 func (o *Outbox) classifyFailure(w store.Work, out store.Outcome, fail *delivery.Error,
 	suppressFor time.Duration,
 ) (store.Outcome, *store.Postponement) {
@@ -253,8 +253,8 @@ func (o *Outbox) classifyFailure(w store.Work, out store.Outcome, fail *delivery
 	return out, nil
 }
 
-// recordCarrierHold writes a carrier's hold on the recipient to the database, if the failure has a
-// hold of at least 1 s. It blocks until the database answers.
+// recordCarrierHold writes to the database that a carrier accepts no messages for the recipient for
+// a while, if the failure says so for at least 1 s. It blocks until the database answers.
 func (o *Outbox) recordCarrierHold(ctx context.Context, w store.Work, fail *delivery.Error) {
 	if fail.Hold < time.Second {
 		return

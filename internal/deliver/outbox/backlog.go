@@ -157,8 +157,8 @@ func (o *Outbox) appsThatWait(q store.Queue) (all []string) {
 	return all
 }
 
-// noteAttempt takes in the end of an attempt. Each answer about a message counts, since each lets
-// the next one begin.
+// noteAttempt records that an attempt has ended. Each answer about a message counts for the
+// throughput, since the next message may then begin.
 func (o *Outbox) noteAttempt(l *lane, fail *delivery.Error) {
 	o.lanesMu.Lock()
 	defer o.lanesMu.Unlock()

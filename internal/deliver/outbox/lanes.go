@@ -18,13 +18,13 @@ import (
 type lane struct {
 	store.Queue
 	queues           map[string]*queue // by app: flights that wait for a worker
-	turns            []string          // the apps of queues that are not empty; the first one is served next
+	turns            []string          // the apps whose queues are not empty; the first app is served next
 	queued           int               // flights in queues
 	flights          int               // all flights of this lane, in the queue or with a worker
 	held             map[string]int    // flights by app
 	workers          int               // running workers
 	patient          int               // how many workers are at a mail that gives way to others; see mayWait
-	behind           map[string]bool   // apps with rows that wait in the database, since memory was full
+	behind           map[string]bool   // the apps whose rows partly wait in the database, since memory was full
 	suspensionLogged bool              // logAttempt has logged that all servers are set aside
 	backlog
 }
@@ -93,7 +93,7 @@ func (q *queue) later(network string) int {
 	return n
 }
 
-// turnOf returns the network for a flight's turn: the networks of strangers take turns.
+// turnOf returns the network whose turn a flight uses, since the networks of strangers take turns.
 func (l *lane) turnOf(network string) string {
 	if l.Strangers {
 		return network

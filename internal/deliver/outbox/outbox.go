@@ -153,8 +153,8 @@ type Config struct {
 	// channels with several servers or carriers. There, a resend first tries a server or carrier
 	// that its verification has not used
 	ResendOther map[recipient.Channel]bool
-	// how long to wait for a carrier's report before the carrier is polled; 0: carriers are not
-	// polled
+	// how long the process waits for a carrier's report before it polls the carrier; 0: carriers
+	// are not polled
 	PollAfter time.Duration
 }
 

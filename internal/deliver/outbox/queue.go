@@ -242,7 +242,8 @@ func (o *Outbox) freeCapacity(l *lane) int {
 	return max(0, o.capacity(l)-l.flights)
 }
 
-// hold begins a flight for a row that this process has leased; nil if the row has one already.
+// hold begins a flight for a row that this process has leased. It returns nil if the row already
+// has a flight.
 func (o *Outbox) hold(w store.Work) *flight {
 	f := o.leases.take(w, o.lanes[w.Queue()])
 	if f != nil {
@@ -262,7 +263,7 @@ func (o *Outbox) enqueue(f *flight) {
 	o.addWorker(f.lane)
 }
 
-// addWorker starts a worker if flights wait and there are too few. The caller holds the lock.
+// addWorker starts a worker if flights wait and too few workers run. The caller holds the lock.
 func (o *Outbox) addWorker(l *lane) {
 	if l.hires(o.maxWorkers(l)) {
 		o.work.Go(func() { o.runWorker(l) })

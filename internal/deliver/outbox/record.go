@@ -64,7 +64,7 @@ func (o *Outbox) withEvent(ctx context.Context, f *flight, out store.Outcome) (d
 	done = out
 	defer panics.Recover(panics.Attempt)
 	s := f.work.Send
-	_, s.InDoubt = o.leases.of(f) // since the work was read another process may have had the row
+	_, s.InDoubt = o.leases.of(f) // another process may have had the row since the work was read
 	out = o.knownOutcome(ctx, s, out)
 	event, err := webhook.NewEvent(o.Policy.Get().Subscriptions[s.App], "send."+string(out.Status),
 		out.Provider == policy.TestProvider, o.IDs, o.Now())

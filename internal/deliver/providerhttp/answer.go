@@ -27,7 +27,7 @@ type statusRow struct {
 	err    error
 }
 
-// statuses covers all statuses (RFC 9110 section 15). The first row that fits counts.
+// statuses has a row for every status (RFC 9110 section 15). The first row that matches is used.
 var statuses = []statusRow{
 	// such an answer lacks the word for "accepted"; it may be a proxy's, or the provider's own
 	{200, 299, delivery.Unknown, delivery.AboutServer, false, ErrUnreadableAnswer},

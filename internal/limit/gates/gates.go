@@ -72,8 +72,8 @@ const (
 	// mayLackEventsFor is how long after an outage the limiter may lack events, because no call
 	// could write them during the outage.
 	mayLackEventsFor = 10 * time.Second
-	// maxLocalBuckets bounds the buckets in this process. A bucket with one event takes 264 bytes
-	// and its name.
+	// maxLocalBuckets is the greatest number of buckets in this process. A bucket with one event
+	// takes 264 bytes, and the bytes of its name.
 	maxLocalBuckets = 200_000
 )
 

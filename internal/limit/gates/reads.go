@@ -63,7 +63,7 @@ func newSharedReads[T any]() sharedReads[T] {
 	}
 }
 
-// read returns the answer of a read of the key that began after the call. Errors: of read, or
+// read returns the answer of a read that began after the call of read. Errors: those of the read;
 // fault.Unavailable if the read did not begin within store.CallTimeout.
 func (r *sharedReads[T]) read(ctx context.Context, key readKey, now func() time.Time,
 	read func(context.Context) (T, error),

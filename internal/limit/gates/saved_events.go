@@ -32,10 +32,11 @@ const (
 	// eventsPerWrite bounds the changes in one transaction, in which SQLite's only writer is busy
 	// for some 10 ms.
 	eventsPerWrite = 1000
-	// eventsPerRead bounds the events, with the process's own, that are read at once.
+	// eventsPerRead is the greatest number of events that one read returns, including the process's
+	// own events.
 	eventsPerRead = 10_000
-	// maxUnwritten bounds the changes that wait while the database is unavailable. Later changes
-	// are not kept.
+	// maxUnwritten is the greatest number of changes that wait while the database is unavailable.
+	// Later changes are dropped.
 	maxUnwritten = 200_000
 )
 
@@ -58,7 +59,7 @@ type SavedEvents struct {
 	read    int64      // number of the last event that was read, also of this process's own events
 	mu      sync.Mutex // guards queue
 	queue   []quota.Change
-	lines   logs.Throttle // of the log lines on events that are not saved or not counted
+	lines   logs.Throttle // limits the log lines about events that are not saved or not counted
 }
 
 // NewSavedEvents makes a limiter in this process on the clock now, and the SavedEvents that save

@@ -55,7 +55,8 @@ func (r *recipientsUntil) has(name uint64, now time.Time) bool {
 	return x.name == name && now.UnixMicro() < x.until
 }
 
-// rememberWait remembers, without Redis, how long the rows refuse the subject's next send.
+// rememberWait stores, for a service without Redis, how long the rows in the database refuse the
+// subject's next send.
 func (g *Gates) rememberWait(p buckets.Plan, r databaseRows) {
 	if wait := (quota.Decision{Rules: r.states}).RetryAfter(); wait > 0 && g.OnlyInProcess() {
 		g.refused.add(g.refused.nameOf(p), g.now().Add(wait))

@@ -43,7 +43,7 @@ import (
 
 // App is the service, with all parts built and its ports open. Serve makes it answer and work.
 type App struct {
-	cfg          config.Config // as at the start, with generated secrets and the listeners' own addresses
+	cfg          config.Config // the configuration as at the start, with generated secrets and the listeners' actual addresses
 	loaded       config.Config // as Load returned it, without generated secrets
 	reload       ReloadOptions
 	settingsHash atomic.Pointer[string] // the hash of the settings in force
@@ -53,7 +53,7 @@ type App struct {
 
 	logger   *slog.Logger
 	localNow func() time.Time // this machine's clock
-	now      func() time.Time // the database's clock: that of clock, or localNow if clock is nil
+	now      func() time.Time // the time on the database's clock: by clock, or by localNow if clock is nil
 	clock    *databaseClock   // nil on SQLite: localNow is its clock
 	started  time.Time
 	metrics  *metrics.Metrics

@@ -33,7 +33,7 @@ func simulatedOutcome(to string) string {
 // noSuchMailbox is the reply of mail servers for an unknown mailbox (RFC 3463 section 3.2).
 var noSuchMailbox = &smtp.SMTPError{Code: 550, EnhancedCode: smtp.EnhancedCode{5, 1, 1}, Message: "No such mailbox"}
 
-// delayIfSlow waits before a mail to slowLocalPart is kept, until the mailbox closes at the latest.
+// delayIfSlow delays a mail to slowLocalPart. The delay ends when the mailbox closes.
 func (s *session) delayIfSlow() {
 	if !s.simulates(slowLocalPart) {
 		return

@@ -20,7 +20,7 @@ import (
 
 // Server is one mail server. Implementations: smtp.Client, mailapi.Client.
 type Server interface {
-	// Address returns host:port, by which health, logs and metrics name the server.
+	// Address returns host:port, the name of the server in health, logs and metrics.
 	Address() string
 	// Deliver waits for a connection for at most patience, and calls begin. If begin returns true,
 	// Deliver offers the mail once, and tried is true. If the server accepts the mail, reply is the
@@ -29,18 +29,18 @@ type Server interface {
 	// nil or ErrPace then, another server should get the mail.
 	Deliver(ctx context.Context, patience time.Duration, begin func() bool, mail *delivery.RenderedMail) (reply string,
 		tried bool, fail *delivery.Error)
-	// MaxConns returns how many mails may ever be under way at once, and ConnLimit how many soon
-	// may.
+	// MaxConns returns how many mails can be under way at the same time at most, and ConnLimit how
+	// many can soon be.
 	MaxConns() int
 	ConnLimit() int
-	// ConnCounts returns how many connections are in use and idle, and how many mails waited for
-	// one since the start.
+	// ConnCounts returns how many connections are in use, how many are idle, and how many mails
+	// have waited for a connection since the start.
 	ConnCounts() (inUse, idle int, waits int64)
-	// CertificateEnd returns when the server's certificate expires, as of the last connection; zero
-	// if none of the last week was by TLS.
+	// CertificateEnd returns when the server's certificate expires, as seen on the last connection;
+	// zero if no connection of the last week was by TLS.
 	CertificateEnd() time.Time
-	// LoginProblem returns why no mail can log in now, and since when; nil if nothing is known to
-	// be in the way.
+	// LoginProblem returns why no mail can log in now, and since when; nil if no such reason is
+	// known.
 	LoginProblem() (since time.Time, why error)
 	// OnUnverified is that of delivery.LastCertificate.
 	OnUnverified(f func(why error))
@@ -64,7 +64,7 @@ type serverWithBreaker struct {
 	examine func(ctx context.Context, senders []string) error                                  // Config.Examine; nil: not by Open
 }
 
-// New returns Servers that prefer the servers in this order. There must be at least one.
+// New returns Servers that prefer the servers in the order of all, which must not be empty.
 func New(all ...Server) Servers {
 	servers := make(Servers, len(all))
 	for n, server := range all {
@@ -127,7 +127,8 @@ func (s Servers) send(ctx context.Context, mail *delivery.RenderedMail) (receipt
 	return receipt, fail
 }
 
-// allSetAside reports whether all servers were set aside, so that none was tried.
+// allSetAside reports whether an attempt failed because all servers were set aside, so that no
+// server was tried.
 func allSetAside(fail *delivery.Error) bool { return fail != nil && fail.Err == errAllSetAside }
 
 // tryEach offers the mail to one server after the other, in the order of delivery.UnusedFirst,
@@ -305,8 +306,8 @@ func (s Servers) RecheckSuspended(ctx context.Context, senders []string) {
 	}
 }
 
-// OnHealthChange has f called whenever a server is set aside or is up again. f must return soon,
-// and not call Servers.
+// OnHealthChange registers f, which is called whenever a server is set aside or is up again. f must
+// return soon, and must not call Servers.
 func (s Servers) OnHealthChange(f func(delivery.Health)) {
 	for _, server := range s {
 		server.health.OnHealthChange(f)

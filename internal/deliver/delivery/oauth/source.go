@@ -19,7 +19,7 @@ import (
 const (
 	// fetchTimeout bounds one request to the token server.
 	fetchTimeout = 10 * time.Second
-	// retryAfter is the wait between a request that failed and the next one.
+	// retryAfter is the wait after a failed request, before the next request.
 	retryAfter = 10 * time.Second
 	// minRenewal is the least time between getting a token and renewing it.
 	minRenewal = 5 * time.Second
@@ -63,7 +63,7 @@ type Source struct {
 	mu       sync.Mutex
 	token    string
 	until    time.Time     // when the token ends, by the monotonic clock
-	renewal  chan struct{} // closed when the request under way has ended; nil: there is none
+	renewal  chan struct{} // closed when the request under way has ended; nil: no request is under way
 	timer    *time.Timer   // starts the next renewal
 	replaced bool          // a mail server's refusal has renewed the token
 	failure  error         // failure of the last request; nil if that gave a token
@@ -145,7 +145,8 @@ func (s *Source) startLocked() chan struct{} {
 	return s.renewal
 }
 
-// renewInTime is called when a part of the token's life is over, or the wait after a failure.
+// renewInTime is called by a timer at a part of the token's life or, after a failure, at the end of
+// the wait.
 func (s *Source) renewInTime() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -48,12 +48,11 @@ func (c *Client) ConnLimit() int {
 	return c.pool.worked
 }
 
-// LoginProblem returns why no mail can log in now, and since when; nil if nothing is known to be in
-// the way.
+// LoginProblem returns why no mail can log in now, and since when; nil if no such reason is known.
 func (c *Client) LoginProblem() (since time.Time, why error) { return c.config.Tokens.Problem() }
 
-// ConnCounts returns how many connections are in use and idle, and how many mails waited for one
-// since the start.
+// ConnCounts returns how many connections are in use, how many are idle, and how many mails have
+// waited for a connection since the start.
 func (c *Client) ConnCounts() (inUse, idle int, waits int64) {
 	c.pool.mu.Lock()
 	defer c.pool.mu.Unlock()

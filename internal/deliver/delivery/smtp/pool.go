@@ -39,7 +39,7 @@ type pool struct {
 	unproven   int           // of open: connections that have served no mail yet
 	refused    time.Time     // when the server last refused a connection or mail as one too many; zero: never, or not since it refused all
 	refusesAll bool          // the server refused the only connection, and has accepted none since
-	alive      time.Time     // when the server last took a mail or a connection, or the only connection was begun
+	alive      time.Time     // when the server last took a mail or a connection, or when the only connection was begun
 	slowest    time.Duration // that the server took until a connection was open
 
 	quitting sync.WaitGroup
@@ -52,7 +52,7 @@ type waiter struct {
 }
 
 const (
-	// growAfter is how long a mail waits for a connection in use before one more is opened.
+	// If no connection is free, a mail waits for growAfter before one more connection is opened.
 	growAfter = 2 * time.Millisecond
 	// maxPaceWait is how long a mail waits for its turn by perMinute. Meanwhile its code may be
 	// used or expire.
@@ -220,7 +220,7 @@ func (p *pool) paceLeftLocked() time.Duration {
 	return max(0, time.Until(p.begun[0].Add(time.Minute)))
 }
 
-// serveAfterLocked has serveWaitingLocked run after a while. The caller holds the lock.
+// serveAfterLocked makes serveWaitingLocked run after the duration left. The caller holds the lock.
 func (p *pool) serveAfterLocked(left time.Duration) {
 	if p.pace != nil {
 		p.pace.Stop()
@@ -249,7 +249,8 @@ func newPaceError(left time.Duration) *delivery.Error {
 	}
 }
 
-// forgetLast is called when a mail that was served does not begin.
+// forgetLast removes the last mail from the count of the pace, since that mail got its turn but did
+// not begin.
 func (p *pool) forgetLast() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

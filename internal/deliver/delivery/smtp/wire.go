@@ -37,7 +37,8 @@ func (c *countedConn) startStep(limit time.Duration, hasty func(waited time.Dura
 	}
 }
 
-// waitsOn reports whether a read that failed with err goes on, and sets its next deadline.
+// waitsOn reports whether the read must be repeated after it failed with err. It then sets the next
+// deadline.
 func (c *countedConn) waitsOn(err error) bool {
 	now := time.Now()
 	if c.hasty == nil || !errors.Is(err, os.ErrDeadlineExceeded) || !now.Before(c.until) {

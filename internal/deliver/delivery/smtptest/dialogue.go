@@ -281,7 +281,7 @@ func decode(text string) string {
 	return string(decoded)
 }
 
-// act follows the rule for a stage, or gives the usual answer.
+// act does what a rule says for the stage, or sends the usual answer if no rule matches.
 func (d *dialogue) act(stage Stage, usual string) bool {
 	return d.follow(d.rule(stage, ""), usual)
 }
@@ -310,7 +310,7 @@ func (d *dialogue) follow(r Rule, usual string) bool {
 
 func (r Rule) ends() bool { return r.Close || r.Abort }
 
-// end closes the connection in the rule's way, without TLS's own end of the stream.
+// end closes the connection as the rule says, without the message with which TLS ends a stream.
 func (d *dialogue) end(r Rule) {
 	raw := d.conn
 	if secure, ok := raw.(*tls.Conn); ok {

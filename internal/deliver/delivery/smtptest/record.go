@@ -32,7 +32,7 @@ type record struct {
 	messageLanded chan struct{} // closed and replaced at each message
 }
 
-// locked calls f with the lock of the record and of the script.
+// locked calls f while it holds the lock of the record and of the script.
 func (s *Server) locked(f func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -64,8 +64,8 @@ func (s *Server) Commands() (commands []string) {
 // Connections returns how many connections were opened so far.
 func (s *Server) Connections() int { return s.number(func() int { return s.opened }) }
 
-// Open is the number of open connections. One that the client closed counts until the server has
-// noticed.
+// Open returns the number of open connections. A connection that the client closed counts until the
+// server notices.
 func (s *Server) Open() int { return s.number(func() int { return len(s.conns) }) }
 
 // Partial returns how many messages began without reaching their final dot.

@@ -46,8 +46,8 @@ type Rule struct {
 	To string
 	// Over limits the rule to connections that found at least this many other connections open.
 	Over int
-	// Skip is how many fitting occasions pass first; Times on how many the rule then applies, 0 for
-	// all.
+	// Skip is how many matching occasions pass before the rule applies. Times is to how many
+	// occasions the rule then applies; 0 means all.
 	Skip, Times int
 
 	// Until, if set, is a channel for which the rule first waits, before Delay.
@@ -62,8 +62,8 @@ type Rule struct {
 	Pause time.Duration
 	// Stall says and reads nothing more until the server stops.
 	Stall bool
-	// Close ends the connection without a word of TLS, and Abort with a reset where the transport
-	// has one.
+	// Close ends the connection without a closing message of TLS. Abort ends it with a reset if the
+	// transport has one.
 	Close, Abort bool
 }
 

@@ -138,7 +138,8 @@ func (s *Server) Serve(conn net.Conn) {
 	})
 }
 
-// Dial gives the client's end of a net.Pipe that the server plays on; the address is not looked at.
+// Dial returns the client's end of a net.Pipe whose other end the server serves. It ignores the
+// address.
 func (s *Server) Dial(context.Context, string, string) (net.Conn, error) {
 	client, server := net.Pipe()
 	s.Serve(server)

@@ -108,8 +108,8 @@ func mailScript(rules ...smtptest.Rule) smtptest.Script {
 // MailRules makes the mail server treat mails by these rules.
 func (s *Stack) MailRules(rules ...smtptest.Rule) { s.SMTP.SetScript(mailScript(rules...)) }
 
-// NewCarrier starts a carrier of text messages on loopback, which accepts each one with an id and
-// the status 0.
+// NewCarrier starts a carrier of text messages on loopback. It accepts each message, and answers
+// with an id and the status 0.
 func NewCarrier(t *testing.T) *httptest.Server {
 	t.Helper()
 	c := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

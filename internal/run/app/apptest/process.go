@@ -59,7 +59,7 @@ type Process struct {
 	Log  *servertest.Text // the output of this replica
 }
 
-// serves is the environment variable that makes a test's program run the service, or rekey.
+// serves is the environment variable that makes a test binary run the service or rekey.
 const serves = "SENDCODE_TEST_SERVES"
 
 // watches is a variable that makes such a process watch its configuration file.

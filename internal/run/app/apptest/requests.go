@@ -89,7 +89,7 @@ const (
 	TwoAnHour   = "    - {name: hourly, scope: recipient, limit: 2, window: 1h}\n"
 )
 
-// LongRules are the default rules, except that the first has a window longer than any test.
+// LongRules are the default rules with a longer first window: it is longer than any test.
 const LongRules = "    - {name: short, scope: recipient, limit: 1, window: 300s}\n" +
 	"    - {name: hour, scope: recipient, limit: 5, window: 1h}\n    - {name: day, scope: recipient, limit: 10, window: 24h}\n"
 

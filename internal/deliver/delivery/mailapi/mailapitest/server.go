@@ -67,7 +67,8 @@ func Accepts(s *Server, w http.ResponseWriter, take func()) {
 	accepted.write(w)
 }
 
-// Breaks has a provider take the mail, write raw bytes, and close the connection.
+// Breaks returns a step in which the provider accepts the mail, writes raw bytes, and closes the
+// connection.
 func Breaks(raw string) Step {
 	return func(s *Server, w http.ResponseWriter, take func()) {
 		take()
@@ -175,7 +176,8 @@ func (s *Server) Stop() {
 	}
 }
 
-// Dial gives the client's end of a net.Pipe; the address is not looked at.
+// Dial returns the client's end of a net.Pipe whose other end the server serves. It ignores the
+// address.
 func (s *Server) Dial(context.Context, string, string) (net.Conn, error) {
 	near, far := net.Pipe()
 	s.mu.Lock()
@@ -259,7 +261,7 @@ func (s *Server) handle(w http.ResponseWriter, r *http.Request) {
 	step(s, w, func() { s.take(r, mail) })
 }
 
-// take takes the mail of a request, unless the request is known.
+// take stores the mail of a request, unless the request is a repeated one.
 func (s *Server) take(r *http.Request, mail Mail) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -271,7 +273,7 @@ func (s *Server) take(r *http.Request, mail Mail) {
 	s.mails = append(s.mails, mail)
 }
 
-// want returns an error unless two parts of a request are the same.
+// want returns an error that names what, unless got and want are equal.
 func want[T comparable](what string, got, want T) error {
 	if got != want {
 		return fmt.Errorf("%s: got %v, want %v", what, got, want)

@@ -182,7 +182,7 @@ func (s *Server) judgeAssertion(text, header, issuer, subject string, scope any)
 	}
 }
 
-// dial gives the client's end of a net.Pipe that the server answers on.
+// dial returns the client's end of a net.Pipe whose other end the server serves.
 func (s *Server) dial(context.Context, string, string) (net.Conn, error) {
 	client, server := net.Pipe()
 	go func() { _ = http.Serve(servertest.OneConn(server), s) }()
