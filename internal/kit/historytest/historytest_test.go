@@ -371,6 +371,7 @@ func TestEachViolationIsFound(t *testing.T) {
 			r.check(7*time.Minute, "222222", "approved", true)
 		}},
 		"the right code called wrong": {history.Guessing, func(r *historyRun) { r.check(71*time.Second, "111111", "pending", false) }},
+		"the right code ended":        {history.Guessing, func(r *historyRun) { r.check(71*time.Second, "111111", "canceled", false) }},
 		"a sixth try": {history.Guessing, func(r *historyRun) {
 			for i := range 4 {
 				r.check(80*time.Second+time.Duration(i)*time.Second, "222222", "pending", false)

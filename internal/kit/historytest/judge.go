@@ -455,6 +455,10 @@ func (j *judge) checks() {
 			if known && right {
 				j.broke(Guessing, "the right code was called wrong for %s", q.Verification)
 			}
+		case q.answer.Status == "canceled" && known && right && !slices.ContainsFunc(j.requests, func(u request) bool {
+			return u.MayEnd && u.Begin.Before(q.End) && (u.Verification == q.Verification || u.Verification == "" && u.Recipient == q.Recipient)
+		}):
+			j.broke(Guessing, "the right code of %s was refused, and nothing had ended it", q.Verification)
 		}
 	}
 }

@@ -36,8 +36,7 @@ const textMessages = "two replicas on Postgres and Redis, with two carriers of t
 const publicURL = "https://codes.example"
 
 // carrierSettings pause no prefix.
-const carrierSettings = `public_url: ` + publicURL + `
-sms:
+const carrierSettings = `sms:
   countries: [DE]
   watch: {sends: 100000}
   carriers:

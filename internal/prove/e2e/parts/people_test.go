@@ -89,8 +89,8 @@ func (p *proof) ask(random *rand.Rand, to, more string, browser bool, change ...
 // person asks for a code as a back end does: mostly for one of a thousand recipients, else for one
 // of eight whose rules are at their end, and whom the stranger attacks. It looks at what is left,
 // enters wrong codes and the right one, in any order and number, and asks again once it has waited
-// as told. One code in six is the back end's own. Now and then an administrator resets or erases
-// the recipient.
+// as told. One code in six is the back end's own. Now and then the recipient reports the mail, or an
+// administrator resets or erases the recipient.
 func (p *proof) person(ctx context.Context, random *rand.Rand, _ string) {
 	to := fmt.Sprintf("r%d@example.com", random.IntN(1000))
 	switch random.IntN(16) {
@@ -109,6 +109,9 @@ func (p *proof) person(ctx context.Context, random *rand.Rand, _ string) {
 	a := p.ask(random, to, own, false)
 	if a.StatusCode == http.StatusAccepted && own == "" && random.IntN(2) == 0 {
 		code := p.codeOf(ctx, a.Send.ID)
+		if random.IntN(8) == 0 {
+			p.reportNotMe(to, a)
+		}
 		for range random.IntN(8) {
 			entered := code
 			switch {
@@ -123,14 +126,31 @@ func (p *proof) person(ctx context.Context, random *rand.Rand, _ string) {
 	}
 	switch random.IntN(40) {
 	case 0, 1:
-		p.administer("quota/reset", history.Request{Kind: history.Reset, Recipient: to})
+		p.administer("quota/reset", history.Request{Kind: history.Reset, Recipient: to, MayEnd: true})
 	case 2:
 		if p.carriers == nil { // of what is erased no receipt is kept
-			p.administer("erase", history.Request{Kind: history.Look, Recipient: to})
+			p.administer("erase", history.Request{Kind: history.Look, Recipient: to, MayEnd: true})
 		}
 	}
 	pause(ctx, random, time.Duration(a.RetryAfterMS)*time.Millisecond)
 }
+
+// reportNotMe presses the button behind the link of a send's mail, if it has arrived.
+func (p *proof) reportNotMe(to string, a apptest.Answer) {
+	for _, m := range p.Mails() {
+		if link := notMePath.FindString(strings.ReplaceAll(m.Text, "=\r\n", "")); strings.HasPrefix(m.ID, a.Send.ID) && link != "" {
+			q, _ := p.reach(http.MethodPost, link, "", history.Request{Kind: history.Look, Recipient: to, Verification: a.ID, MayEnd: true},
+				func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "same-origin") })
+			if q.Status == http.StatusOK { // with a page
+				q.Status = http.StatusNoContent
+			}
+			p.note(q)
+			return
+		}
+	}
+}
+
+var notMePath = regexp.MustCompile(`/not-me/[\w-]{43}`)
 
 // naming returns the members of a request that name a recipient.
 func (p *proof) naming(to string) string {

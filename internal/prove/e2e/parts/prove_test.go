@@ -78,7 +78,8 @@ func onPostgresAlone(t *testing.T) *apptest.Stack {
 
 // settings has windows that pass during a run. Of the places in six seconds the last is kept for
 // secret keys.
-const settings = `policies:
+const settings = `public_url: ` + publicURL + `
+policies:
   default:
     - {name: short, scope: recipient, limit: 1, window: 2s}
     - {name: long, scope: recipient, limit: %d, window: 6s, reserve: 1}
