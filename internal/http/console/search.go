@@ -117,7 +117,7 @@ func (console *Console) referenceAddress(ctx context.Context, typed, plain strin
 	}
 	address, err := console.fallBackToRequestAddress(ctx, plain, "", nil, nil)
 	if err == nil && address == "" {
-		err = fault.Invalid("q", "nothing", "")
+		err = fault.Invalid("q", "unknown", "")
 	}
 	return address, err
 }
