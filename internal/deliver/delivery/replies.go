@@ -88,7 +88,8 @@ var replies = []replyRow{
 	// "Bad sequence of commands" (RFC 5321 section 4.3.2): earlier commands on this connection are
 	// the cause, even if code or words name a mailbox.
 	{StageMail + " " + StageRcpt + " " + StageData, "503", "", "", Rejected, AboutConnection, 0},
-	// Mailtrap refuses a too fast pace so (550 5.7.0 at DATA), although the code means "for good".
+	// Mailtrap answers 550 5.7.0 at DATA if mails come too fast, although the code means "for
+	// good".
 	{fromRcpt, "5xx", "", string(TooFast), Temporary, AboutPace, crowded},
 	// No recipient was named yet. The sender may not use this server, or the server calls the
 	// sender's address malformed. Another server may take the mail.

@@ -237,7 +237,7 @@ func (o *Outbox) classifyFailure(w store.Work, out store.Outcome, fail *delivery
 		}
 	case delivery.Temporary:
 		wait := max(o.retryDelay(w.Send.Attempt), fail.RetryAfter)
-		if fail.Err == delivery.ErrPace && w.Now.Before(w.Verification.ExpiresAt) { // its code's end alone ends it
+		if fail.Err == delivery.ErrPace && w.Now.Before(w.Verification.ExpiresAt) { // a wait for the pace ends only with the code
 			wait = min(fail.RetryAfter, w.Verification.ExpiresAt.Sub(w.Now)-1)
 		}
 		if w.Now.Add(wait).Before(w.Verification.ExpiresAt) {

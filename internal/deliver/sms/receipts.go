@@ -55,8 +55,8 @@ func (c *Carriers) Poller(name string) (Poller, bool) {
 	return poller, ok && r.Polled
 }
 
-// ReportsUseCarrierID reports whether the carrier of a name sends us receipts that name messages by
-// the carrier's own IDs.
+// ReportsUseCarrierID reports whether the carrier called name sends receipts that identify messages
+// by the carrier's own IDs.
 func (c *Carriers) ReportsUseCarrierID(name string) bool {
 	reporter, ok := c.routeByName(name).Carrier.(carrierIDReporter)
 	return ok && reporter.ReportsUseCarrierID() && c.CallbackURL != nil

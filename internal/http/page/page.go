@@ -130,7 +130,7 @@ type visit struct {
 	Offer    string
 	Return   string // the return_url, normalized; "": no app sent the person
 	BadLink  bool
-	Outdated bool     // what was posted is of a page of before an update
+	Outdated bool     // the posted form is from a page of the release before an update
 	Preload  []string // modules of the first card
 }
 

@@ -101,7 +101,7 @@ func (b *boundBody) release() {
 	}
 }
 
-// errBodiesFull is the 503 for a request whose body has no room.
+// errBodiesFull is the 503 for a request whose body does not fit into the memory for bodies.
 var errBodiesFull = func() *Problem {
 	p := unavailableProblem("Too many large bodies are being read. Nothing was done.", unavailableWait)
 	p.closes = true

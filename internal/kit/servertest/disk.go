@@ -78,7 +78,7 @@ func (d *Disk) Fill() error {
 	return f.Close()
 }
 
-// Leave makes room for so many bytes on a full disk.
+// Leave frees this many bytes on a full disk.
 func (d *Disk) Leave(bytes int64) error {
 	info, err := os.Stat(d.balloon())
 	if err != nil {

@@ -125,8 +125,9 @@ type kubernetesObject struct {
 	}
 }
 
-// The program takes what the manifests of Kubernetes and the image set, in the form on one file, in
-// the form with Postgres and Redis, and in its job that migrates, which has the owner's URL alone.
+// The program accepts the settings in the manifests of Kubernetes and in the image: in the form on
+// one file, in the form with Postgres and Redis, and in the job that migrates, which has only the
+// owner's URL.
 func TestKubernetesConfiguresTheProgram(t *testing.T) {
 	folder := madeSecrets(t)
 	read := func(file string) ([]byte, error) {

@@ -10,8 +10,9 @@ import (
 	"testing"
 )
 
-// A form of a document works before its script is there, or without it: it is posted to an address
-// of the site. A GET would put what is in it into the page's address, as the proof of a login.
+// A form in a document works before its script has loaded, or without the script, since it is
+// posted to an address of the site. By GET, the fields, such as the proof of a login, would be in
+// the address of the page.
 func TestFormsOfDocumentsArePosted(t *testing.T) {
 	forms := 0
 	tree := os.DirFS(root)

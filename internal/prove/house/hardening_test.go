@@ -10,9 +10,9 @@ import (
 	"testing"
 )
 
-// Containers hold no right that they do not need: what runs in one can write nothing but its data,
-// gains no rights and has bounds. The console and the metrics are reached from this machine alone,
-// Redis and Postgres from the service alone. No secret is written down.
+// No container has a right that it does not need: its program can write only its data, gains no
+// rights, and has bounds. Only this machine reaches the console and the metrics; only the service
+// reaches Redis and Postgres. No file contains a secret.
 func TestComposeContainersAreConfined(t *testing.T) {
 	for _, file := range composeFiles {
 		t.Run(file, func(t *testing.T) { areConfined(t, readCompose(t, file)) })

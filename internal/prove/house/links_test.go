@@ -10,8 +10,9 @@ import (
 	"sendcode/tools/markdown"
 )
 
-// Every relative link of a document leads to a file that exists, and to a heading in it where it
-// names one. No heading is there twice, as after a merge that kept both sides.
+// Every relative link of a document leads to a file that exists and, if the link names a heading,
+// to a heading in that file. No document has a heading twice, as after a merge that kept both
+// sides.
 func TestLinksOfDocuments(t *testing.T) {
 	for _, name := range documents(t) {
 		text := readFile(t, name)

@@ -10,8 +10,8 @@ import (
 	"sendcode/migrations"
 )
 
-// Databases have run each migration that has landed, so none changes: its sum stands in
-// released.sha256, which "sha256sum */*.sql" writes in the commit that adds the file.
+// Databases have applied each landed migration, so a landed migration never changes. Its sum is in
+// released.sha256, written by "sha256sum */*.sql" in the commit that adds the file.
 func TestLandedMigrationsStay(t *testing.T) {
 	sums := map[string]string{}
 	for line := range strings.Lines(readFile(t, "migrations/released.sha256")) {

@@ -56,8 +56,8 @@ func eachProperty(n *yaml.Node, yield func(name string, schema map[string]yaml.N
 	}
 }
 
-// The service's table of problems is the only one: the specification allows these types alone, and
-// no document speaks of another.
+// The table of problems in the service is the only one: the specification allows only these types,
+// and no document mentions another type.
 func TestProblemTypesAreThoseOfTheTable(t *testing.T) {
 	var slugs []string
 	for _, k := range server.ProblemKinds() {

@@ -8,10 +8,10 @@ import (
 	"testing"
 )
 
-// Each warning and error of the log names a section of the runbooks beside its text, each section
-// says in sentences what people notice and what the likely causes are, each with its remedy, and
-// each is reached from an alert or a line. A line whose whole text is computed is a warning about a
-// setting, in a variable w, and says itself what to do.
+// Each warning and error of the log names a section of the runbooks. Each section says in sentences
+// what people notice and what the likely causes are, each with its remedy. An alert or a log line
+// leads to each section. A line whose whole text is computed, in a variable w, is a warning about a
+// setting and says what to do.
 func TestEveryWarningHasARunbook(t *testing.T) {
 	sections, used := map[string]string{}, map[string]bool{} // by name of the constant; by section
 	for _, m := range regexp.MustCompile(`(?m)^\tSee(\w+) += see\("([a-z-]+)"\)$`).FindAllStringSubmatch(
@@ -94,7 +94,7 @@ var (
 )
 
 // loggedBy returns the arguments of each call that logs a warning or an error, without texts and
-// comments; not of those whose message is a variable w.
+// comments. It leaves out calls whose message is the variable w.
 func loggedBy(text string) (calls []string) {
 	text = texts.ReplaceAllString(text, `""`)
 	for _, at := range begins.FindAllStringIndex(text, -1) {
@@ -110,8 +110,8 @@ func loggedBy(text string) (calls []string) {
 	return calls
 }
 
-// The runbook on jobs, to which each line of a failed one leads, has a row for each job of the
-// tables that can fail, and for no other.
+// The runbook on jobs, to which the line of a failed job leads, has a row for each job of the
+// tables that can fail, and no other row.
 func TestEveryJobHasARowInTheRunbook(t *testing.T) {
 	rows, jobs := map[string]bool{}, 0
 	for _, m := range regexp.MustCompile("(?m)^\\| `([a-z-]+)` \\|.{20,}\\|.{10,}\\|$").FindAllStringSubmatch(

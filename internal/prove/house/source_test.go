@@ -33,8 +33,8 @@ func TestSourcesKeepTheRules(t *testing.T) {
 				t.Errorf("%s %s", s.name, complaint)
 			}
 		}
-		// The product and one kit put each of these together, so a new part of it is wired in two
-		// places.
+		// Both the product and a test kit construct each of these types, so a new part of one must
+		// be connected in two places.
 		for maker, kit := range map[string]string{
 			"internal/run/app/core": "internal/verify/verification/verificationtest",
 			"internal/http/api":     "internal/verify/verification/verificationtest",

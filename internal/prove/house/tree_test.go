@@ -14,8 +14,8 @@ import (
 
 const module = "sendcode/"
 
-// source is one Go file of the repository. Files are parsed rather than listed
-// by `go list`, so that those for other systems are seen as well.
+// source is one Go file of the repository. The test parses the files, and does not list them by `go
+// list`, so that it also sees the files for other systems.
 type source struct {
 	name    string // relative to the root, with slashes
 	pkg     string // the directory of name
@@ -67,15 +67,15 @@ var parsed = sync.OnceValues(func() (all []source, err error) {
 	return all, err
 })
 
-// skipped names what the go command does not look into either, and what is not
-// under version control.
+// skipped reports whether a directory is ignored, as by the go command, or is not under version
+// control.
 func skipped(dir string) bool {
 	return strings.HasPrefix(dir, ".") || strings.HasPrefix(dir, "_") ||
 		dir == "testdata" || dir == "data" || dir == "bin" || dir == "node_modules"
 }
 
-// standard tells the standard library by the first element of a path, which has
-// a dot in every path that names a host.
+// standard reports whether an import path is of the standard library: its first element has no dot.
+// Every path that begins with a host has a dot there.
 func standard(imported string) bool {
 	first, _, _ := strings.Cut(imported, "/")
 	return !strings.Contains(first, ".") && !strings.HasPrefix(imported, module)

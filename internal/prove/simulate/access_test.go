@@ -29,8 +29,8 @@ const (
 	cutTooFar      // the replica died, and the call had an effect
 )
 
-// turn waits until a call may go on: for its latency, and while its replica is frozen. Nothing else
-// happens at that instant.
+// turn waits until a call may go on: for the latency of the call, and while its replica is frozen.
+// Nothing else happens at that instant.
 func (r *Replica) turn(ctx context.Context, source *rand.Rand, slow bool) fate {
 	if r.isDead() {
 		return cut
@@ -163,8 +163,8 @@ func (r *Replica) commit(ctx context.Context, method string) (fault sqlitetest.F
 	return sqlitetest.None
 }
 
-// reach lets a call of the limiter through at its turn. What happened and was not heard is
-// ErrUnavailable to its caller.
+// reach lets a call of the limiter run at its turn. If the call happened but its answer was lost,
+// the caller gets ErrUnavailable.
 func (r *Replica) reach(ctx context.Context, name string, call func() error) error {
 	w := r.world
 	f := r.turn(ctx, r.sourceOf(ctx, "limiter "+name), w.wrong(LimiterSlow))

@@ -173,8 +173,8 @@ func (w *world) troubled(r *Replica) (is bool) {
 	return is || r.isDead() || w.wrong(DatabaseAway, DatabaseSlow, LimiterAway, LimiterSlow, LimiterDeaf, LimiterStalls)
 }
 
-// tick is the interval of an outbox. It is longer than in the service, since most looks find
-// nothing; a lease is twice as long, so that no replica misses an outage that is longer than a
+// tick is the interval of an outbox. It is longer than in the service, since most searches find
+// nothing. A lease is twice as long, so that every replica notices an outage that is longer than a
 // lease.
 func (w *world) tick() time.Duration {
 	if w.plan.Span == long {
@@ -289,7 +289,7 @@ func (w *world) check(e Event, by actor, p *person, code string, ip string) *req
 	return q
 }
 
-// codeOf returns the code of a verification if a message with it has arrived, else "".
+// codeOf returns the code of a verification if a message with the code has arrived, otherwise "".
 func (w *world) codeOf(verification string) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -184,9 +184,9 @@ func (w *world) attack(e Event, p *person) {
 	}
 }
 
-// exhaust lets strangers' browsers, from a network each, ask for a recipient's codes until a long
-// wait is told. Its back end's next code is due within a minute, from the places that are kept,
-// unless the policies changed, or a fault may have cost places.
+// exhaust makes strangers' browsers, each in another network, ask for codes for a recipient until
+// an answer has a long wait. The next code of the recipient's back end is then due within a minute,
+// from the reserve, unless the policies changed or a fault may have cost places.
 func (w *world) exhaust(e Event) {
 	victim := newPerson(200 + e.ID)
 	victim.channel, victim.to = "email", fmt.Sprintf("victim%d@example.net", e.ID)

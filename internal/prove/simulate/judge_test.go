@@ -42,8 +42,8 @@ func (w *world) judge() {
 	l.asSeen()
 }
 
-// asSeen has the history checker judge what was answered and what arrived. Its rules do not change,
-// and it knows one clock.
+// asSeen has the history checker judge the answers and the messages that arrived. The checker
+// assumes that rules do not change, and that there is one clock.
 func (l *ledger) asSeen() {
 	if !l.stepped.IsZero() || l.databaseStepped || l.plan.Split || l.plan.Folding || slices.ContainsFunc(l.plan.Events, func(e Event) bool {
 		return slices.Contains([]Kind{NewPolicy, Remap, OtherFile, Erase}, e.Kind)
@@ -270,7 +270,8 @@ func (l *ledger) acceptedEnds() {
 	}
 }
 
-// doubles is the rest of promise 2: a double only after a crash, with the same Message-ID and code.
+// doubles checks the rest of promise 2: a message comes twice only after a crash, with the same
+// Message-ID and code.
 func (l *ledger) doubles() {
 	first := map[string]mail{}
 	for _, m := range l.mails {

@@ -49,9 +49,9 @@ var journeys = map[string][]simulate.Event{
 	},
 }
 
-// since is from when on calls fail: in one journey from a start on, with its jobs, else later, when
-// the jobs of the start are done. Before a resend comes the journey of a send, and before an expiry
-// eight attempts alike.
+// since is the instant from which calls fail, for each kind of journey. A send includes the start
+// with its jobs. In the other journeys, the jobs of the start have ended: a resend comes after the
+// journey of a send, and an expiry after eight equal attempts.
 var since = map[string]time.Duration{"send": 0, "resend": started + time.Minute, "expiry": started + 4*time.Minute + 10*time.Second}
 
 const started = 10 * time.Second

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Kind is what happens, as a sentence. {at} is the event's replica, {for} how long it lasts, {n}
-// its N.
+// Kind is a kind of event, as a sentence. {at} is the replica of the event, {for} its duration, and
+// {n} its N.
 type Kind string
 
 // What people, back ends and strangers do.
@@ -124,7 +124,7 @@ type Plan struct {
 	Span     time.Duration
 	Failures bool // a rule on failed sends is in force
 	Split    bool // the purposes have a policy each at first
-	// people use two spellings of their mailbox, and each start of a replica draws whether they
+	// people use two spellings of their mailbox; each start of a replica draws whether the two
 	// count as one
 	Folding      bool
 	WithoutRedis bool
@@ -183,7 +183,7 @@ func NewPlan(seed uint64, replicas int) Plan {
 	return p
 }
 
-// add draws an event. Most come in bursts around few instants, so that they meet.
+// add adds a random event. Most events come in bursts around few instants, so that they coincide.
 func (p *Plan) add(r *rand.Rand, k Kind) {
 	e := Event{
 		ID: len(p.Events), Kind: k, Person: r.IntN(people), Replica: r.IntN(p.Replicas), Browser: r.IntN(3) == 0,

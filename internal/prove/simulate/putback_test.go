@@ -110,12 +110,13 @@ func (n noMonths) Begin(ctx context.Context, in store.Intent) (store.BeginAnswer
 	return n.Database.Begin(ctx, in)
 }
 
-// neverSettles is a database that never says which sends it has written.
+// neverSettles is a database that never reports which sends it has written.
 type neverSettles struct{ core.Database }
 
 func (n neverSettles) Ping(context.Context) error { return fault.Unavailable }
 
-// remembers is a database whose replica forgets no send that it was told of, unless it refunded it.
+// remembers is a database with a defect: its replica never forgets a send that it was told of,
+// unless it refunded the send.
 type remembers struct {
 	core.Database
 	mu   sync.Mutex

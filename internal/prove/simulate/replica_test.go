@@ -63,12 +63,12 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// A number of policies that worlds change between says by its bits which limits there are, and
+// Worlds change between numbered policies. The bits of the number say which limits hold, and
 // whether each purpose has a policy of its own.
 const otherLimits, split = 1, 2
 
-// policySet returns the policies of a number: the built-in ones with other limits, fewer bounds on
-// failed checks and failed sends, and a second purpose. No oracle knows suppressions.
+// policySet returns the policies with this number: the built-in policies with other limits, fewer
+// bounds on failed checks and failed sends, and a second purpose. No oracle knows suppressions.
 func policySet(p Plan, number int) policy.Set {
 	without := []string{"failures"}
 	if p.Failures {
@@ -161,7 +161,8 @@ func (w *world) start(index, life int) *Replica {
 	return r
 }
 
-// oddly is less than a millisecond, so that the timers of replicas end at instants of their own.
+// oddly returns less than a millisecond, so that the timers of different replicas end at different
+// instants.
 func oddly(r *rand.Rand) time.Duration { return time.Duration(r.IntN(1e6)) }
 
 // stop ends a replica as a signal does.

@@ -40,8 +40,8 @@ func (l *ledger) purpose(q *request) string {
 	return cmp.Or(l.verification[q.verification].Purpose, "default")
 }
 
-// countedFor returns the recipient of whom a request is told: of the verification that it names, or
-// as its replica counts the address.
+// countedFor returns the recipient that the answer to a request is about: the recipient of the
+// verification that the request names, or the address as its replica counts it.
 func (l *ledger) countedFor(q *request) recipient.Hash {
 	if v, named := l.verification[q.verification]; named {
 		return v.Recipient
@@ -79,9 +79,9 @@ func (l *ledger) resetDuring(q *request) bool {
 	})
 }
 
-// exactRefunds is promise 4: in the end an answer counts what the database counts. With Redis a
-// crash between the gates, a failover that lost a refund and a step back of the limiter's clock may
-// cost a place; nothing may give one away.
+// exactRefunds checks promise 4: in the end an answer counts what the database counts. With Redis,
+// a place may be lost by a crash between the gates, by a failover that lost a refund, or by a step
+// back of the limiter's clock; nothing may add a place.
 func (l *ledger) exactRefunds() {
 	for _, p := range l.people {
 		q := p.last

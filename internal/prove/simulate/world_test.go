@@ -264,7 +264,7 @@ func Run(t *testing.T, p Plan, o Options) (result Result) {
 	return result
 }
 
-// Shrink drops events from a plan for as long as the same promise is broken without them.
+// Shrink removes events from a plan while the same promise is still broken without them.
 func Shrink(t *testing.T, p Plan, oracle string, o Options) Plan {
 	t.Helper()
 	breaks := func(p Plan) bool {

@@ -13,8 +13,8 @@ import (
 	"sendcode/internal/store"
 )
 
-// The transactions of Begin, Check and the claims of keys, on a connection of the pool writers.
-// Each trip sends several statements and then reads all answers. The statements are prepared.
+// This file has the transactions of Begin, Check and the claims of keys. They use a connection of
+// the pool writers. Each trip sends several prepared statements and then reads all answers.
 
 const (
 	// The isolation level is explicit, since the server's default may be REPEATABLE READ. Then the

@@ -41,7 +41,8 @@ func withCause(err error) error {
 	return err
 }
 
-// diskSpaceCheckInterval is the time after which one of the replicas checks the disk's room again.
+// diskSpaceCheckInterval is the time after which one of the replicas checks the free space of the
+// disk again.
 const diskSpaceCheckInterval = time.Minute
 
 // pingSQL locks one row, which is a small write. If no replica looked for room within

@@ -15,8 +15,8 @@ import (
 var prefixPauseSQL = `SELECT ` + prefixPauseTable.SelectList() + ` FROM prefix_pauses p`
 
 const (
-	// acceptedByCarrierSQL is the condition that a carrier took the message of send s, or may have.
-	// It excludes test recipients, to whom nothing is sent.
+	// acceptedByCarrierSQL is the condition that a carrier accepted, or may have accepted, the
+	// message of send s. It excludes test recipients, to whom nothing is sent.
 	acceptedByCarrierSQL = `s.channel = 'sms' AND s.prefix <> '' AND s.status IN ('sent', 'unknown')
   AND NOT (s.provider = 'test' AND s.provider_code = '')`
 

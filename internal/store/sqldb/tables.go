@@ -43,8 +43,8 @@ const (
 	dueAtSQL     = `CASE WHEN s.status IN ('queued', 'sending') THEN (SELECT f.due_at FROM outbox f WHERE f.id = s.id) END`
 )
 
-// statusSQL is the send's status: the receipt if there is one and the message went out, or may
-// have. A receipt that comes before the outcome is shown only after it.
+// statusSQL is the status of a send: its receipt, if there is a receipt and the message went out or
+// may have gone out. A receipt that comes before the outcome is shown only after the outcome.
 const statusSQL = `CASE WHEN s.receipt <> '' AND s.status IN ('sent', 'unknown') THEN s.receipt ELSE s.status END`
 
 // SELECT lists: of sends s, of sends s as SendOrRefusal, of refusals s as SendOrRefusal, and of

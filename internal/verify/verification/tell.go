@@ -141,10 +141,11 @@ func (s *readService) redact(ctx context.Context, plan buckets.Plan, states gate
 	return d
 }
 
-// visibleState returns the state of a rule that a browser is told instead of the actual state. It
-// follows from the browser's own sends, unless others' events make the browser wait longer. Then
-// the rule is shown as used up until the actual end, rounded up if the rule's window is an hour or
-// longer. A later answer gives the same rounded end, even after the actual one has passed.
+// visibleState returns the state of a rule that a browser sees in place of the actual state. It is
+// computed from the browser's own sends, unless the events of others make the browser wait longer.
+// Then the rule is shown as used up until the actual end of the wait, rounded up if the rule's
+// window is an hour or longer. A later answer shows the same rounded end, even after the actual
+// end.
 func (s sendHistory) visibleState(actual quota.State, at time.Time) quota.State {
 	own := s.Own
 	if actual.Name == CarrierRuleName || !actual.Scope.Counted() {

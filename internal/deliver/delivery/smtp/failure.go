@@ -60,7 +60,7 @@ func newError(ctx context.Context, stage string, err error, private delivery.Pri
 	return withOwnCause(e, err)
 }
 
-// withOwnCause sets the cause in our own words that a reply may have.
+// withOwnCause sets e.Err to a cause in our own words, if there is one.
 func withOwnCause(e *delivery.Error, err error) *delivery.Error {
 	if own, ok := errors.AsType[delivery.SafeError](err); ok {
 		e.Err = own

@@ -136,8 +136,8 @@ func approved(s *apptest.Stack, app, purpose, to, returnURL string) (back *url.U
 	return back
 }
 
-// Each text message names the site on which its code is entered: that of the widget, else of the
-// app's back end, else of the page.
+// Each text message names the site on which its code is entered: the site of the widget; otherwise
+// the site of the app's back end; otherwise the site of the page.
 func TestTextsNameTheirSite(t *testing.T) {
 	t.Parallel()
 	s := apptest.Embedded(t)
@@ -170,8 +170,8 @@ type attempt struct {
 	left            int    // of the first rule, at least: what the owner spent does not count
 }
 
-// attempts are those with every operation of the specification that apps call, by its id. Nothing
-// of owner may come of one.
+// attempts returns attempts with every operation of the specification that apps call; the keys are
+// the operations' ids. No attempt may return data of owner.
 func attempts(owner *tenant) map[string][]attempt {
 	verification := "/v1/verifications/" + owner.pending.ID
 	person := func(name string) string {
@@ -225,8 +225,8 @@ func ofAdministrators(owner *tenant, method, path string) attempt {
 	return a
 }
 
-// Neither app reaches anything of the other's, by any route of the specification: a route that has
-// no attempt here fails the test. And afterwards all that the other app has is as it was.
+// Neither app reaches data of the other app by any route of the specification. A route without an
+// attempt here fails the test. After the attempts, the data of the other app are unchanged.
 func TestTwoAppsReachNothingOfEachOther(t *testing.T) {
 	t.Parallel()
 	s := apptest.OnRealParts(t)

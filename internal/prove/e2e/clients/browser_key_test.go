@@ -17,8 +17,8 @@ func with(name, value string) func(*http.Request) {
 	return func(r *http.Request) { r.Header.Set(name, value) }
 }
 
-// The pages of an app's origins, and no others, may use its public key and read what is answered,
-// also that their network asks too much, of which a secret key has no bound.
+// Only pages of an app's origins may use its public key and read the answers. They may also read
+// the refusal of too many requests of their network. A secret key has no such bound.
 func TestOriginsOfAPublicKey(t *testing.T) {
 	t.Parallel()
 	s := apptest.Embedded(t).Tenants().Add("requests_per_minute: 20\n").Start(1)
@@ -106,9 +106,9 @@ func cookieOf(s *apptest.Stack, path, form string, change ...func(*http.Request)
 	return resp.Header.Get("Set-Cookie")
 }
 
-// Metrics name apps, keys and mail servers: on the listener of the API they are closed, or need
-// their token. The console's cookie is Secure at a public address, although the proxy before it is
-// not trusted and nothing says https.
+// Metrics name apps, keys and mail servers. So on the listener of the API they are closed, or need
+// their token. At a public address the console's cookie is Secure, even if the proxy before the
+// service is not trusted and no header says https.
 func TestAListenerThatOtherMachinesReach(t *testing.T) {
 	t.Parallel()
 	const metricsToken = servertest.MetricsToken
@@ -144,8 +144,9 @@ func TestAListenerThatOtherMachinesReach(t *testing.T) {
 	}
 }
 
-// A proxy on the same machine may be how the world gets here: behind it nothing is open without a
-// password, and cookies are Secure. Straight from this machine everything works in plain http.
+// Strangers may reach the service through a proxy on the same machine. Through the proxy nothing is
+// open without a password, and cookies are Secure. For direct requests from this machine everything
+// works by plain http.
 func TestAProxyOnTheSameMachine(t *testing.T) {
 	t.Parallel()
 	s := apptest.Embedded(t)
@@ -174,7 +175,7 @@ func TestAProxyOnTheSameMachine(t *testing.T) {
 			t.Errorf("%s: %.80q", name, got)
 		}
 	}
-	// a proxy that adds no header may pass on the loopback Host that its client names
+	// A proxy that adds no header may pass on a loopback Host that its client sent.
 	for _, path := range []string{"/metrics", "/mailbox", "/mailbox/messages", "/mailbox/html?id=1", "/mailbox?k=", "/mailbox?k=x"} {
 		for _, given := range []string{"", "Bearer ", "Bearer " + cfg.MailboxKey()[1:], "Basic " + cfg.MailboxKey()} {
 			s.Is(path+" of a guest, "+given, s.Get(path, with("Authorization", given)), http.StatusUnauthorized)

@@ -1,6 +1,7 @@
 //go:build nightly
 
-// Only make nightly runs these tests: the same steps in every look take minutes.
+// Only make nightly runs these tests, since the same steps at every width and in every colour take
+// minutes.
 
 package clients
 
@@ -10,7 +11,8 @@ import (
 	"sendcode/internal/kit/browsertest"
 )
 
-// With [TestPeopleInOtherBrowsers] each journey is made at both widths in both colours.
+// Together with [TestPeopleInOtherBrowsers], each journey is made at both widths and in both
+// colours.
 func TestPeopleInOtherLooks(t *testing.T) {
 	narrow, wide := browsertest.Look{Width: 320, Height: 640}, browsertest.Look{Width: 1280, Height: 900}
 	narrowDark, wideDark := narrow, wide

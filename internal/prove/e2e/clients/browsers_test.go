@@ -15,9 +15,10 @@ import (
 // looks of the page, the widget and the console.
 type looks [3]browsertest.Look
 
-// The service as it starts without any setting, in Firefox and WebKit: a person gets a code from
-// the dev mailbox at the page and at the widget of another site, and an administrator finds the
-// person. So does a person in a browser that keeps no cookies. [TestDoors] is the same in Chromium.
+// The service runs without any setting; the browsers are Firefox and WebKit. A person reads a code
+// in the dev mailbox and enters it on the page and in the widget of another site. An administrator
+// then finds the person. A person whose browser keeps no cookies can do the same. [TestDoors] is
+// the same test in Chromium.
 func TestPeopleInOtherBrowsers(t *testing.T) {
 	t.Parallel()
 	inOtherBrowsers(t, looks{{Width: 320, Height: 640, Dark: true}, {Width: 1280, Height: 900}, {Width: 1280, Height: 900}})
@@ -93,7 +94,7 @@ func widgetOf(base string) string {
 		apptest.PublicKey)
 }
 
-// getsIn asks for a code, reads it in the mail and enters it.
+// getsIn asks for a code, reads the code in the mail and enters it.
 func getsIn(p *browsertest.Page, s *apptest.Stack, to string) {
 	p.Helper()
 	for _, step := range []struct{ field, kind string }{{"", "ask"}, {"#to", "code"}, {"#code", "approved"}} {

@@ -12,9 +12,9 @@ import (
 	"sendcode/internal/run/app/apptest"
 )
 
-// The codes of a caller whose sends are sent, fail, are canceled, expire, and are on their way when
-// the process is killed: no sink shows one in the clear, and once their sends have ended no row has
-// one, not even encrypted.
+// Callers make the codes of these sends. The sends are sent, fail, are canceled, expire, or are on
+// their way when the process is killed. No sink shows a code in the clear. Once a send has ended,
+// no row has its code, not even encrypted.
 func TestNoSinkShowsACallersCode(t *testing.T) {
 	t.Parallel()
 	hook := apptest.NewReceiver(t)

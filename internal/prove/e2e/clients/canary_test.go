@@ -38,9 +38,9 @@ func logStatements(s *apptest.Stack) {
 	}
 }
 
-// A recipient, a code, keys, tokens and the like go through everything that the service does, and
-// no sink shows them: not its log at the level debug, answers and errors, metrics, webhooks, rows,
-// acts, the limiter's keys, nor the arguments of its SQL.
+// A recipient, a code, keys, tokens and similar texts go through everything that the service does.
+// No sink shows them: the log at the level debug, answers and errors, metrics, webhooks, rows, the
+// audit log, the limiter's keys, and the arguments of SQL.
 func TestNoSinkShowsACanary(t *testing.T) {
 	t.Parallel()
 	hook := apptest.NewReceiver(t)
@@ -122,8 +122,8 @@ func TestNoSinkShowsACanary(t *testing.T) {
 	})
 }
 
-// showNone fails the test if a sink is empty or shows a canary: as text, in capitals or not, or as
-// the database writes bytes. Both are by their names.
+// showNone fails the test if a sink is empty or shows a canary: as text in any case, or in the form
+// in which the database writes bytes. The keys of sinks and canaries are their names.
 func showNone(t *testing.T, sinks, canaries map[string]string) {
 	t.Helper()
 	for sink, content := range sinks {

@@ -16,8 +16,8 @@ import (
 	"sendcode/internal/run/app/doctor"
 )
 
-// Redis Cluster of three masters, of which one is killed: its buckets alone are decided by the
-// process, and no recipient gets more.
+// One of the three masters of a Redis Cluster is killed. Only for the buckets of that master does
+// the process decide, and no recipient gets more codes.
 func TestOnACluster(t *testing.T) {
 	t.Parallel()
 	s := apptest.OnRealParts(t).Write(`limits: {calls: [{name: calls, key: user, limit: 100, window: 300s}]}

@@ -21,8 +21,8 @@ const fewRequests = 1200 // the same ones in each run
 
 var randomRequests = flag.Int("clients.requests", fewRequests, "random requests that are held against the specification")
 
-// Whatever is asked, the answer is one that the specification names, in its form, and no 5xx that a
-// request brings about; what the specification refuses is refused; and what it takes is not called
+// To any request, the answer is one that the specification has, in its form. No request causes a
+// 5xx. A request that the specification refuses is refused, and one that it accepts is not called
 // malformed.
 func TestRandomRequestsMatchTheSpecification(t *testing.T) {
 	t.Parallel()
@@ -74,8 +74,8 @@ limits: {month: [{name: month, key: user, limit: 3, per: month}], web: [{name: m
 	}
 	t.Logf("%d requests, %d failures; by status %v", *randomRequests, failures, statuses)
 	enough := *randomRequests == fewRequests || *randomRequests >= 10_000 // the few have a seed that serves all
-	// but for what needs something that a random request seldom has, such as a code that still
-	// waits
+	// These answers are left out, since a random request seldom has what they need, such as a code
+	// that can still be entered.
 	for id, ok := range served {
 		if needs := "adminAcceptSubscription adminCancel adminLiftPrefix adminResend authHook carrierReceipt " +
 			"carrierReceiptByQuery providerEvents redeemProof adminReveal checkNamed"; !ok && enough &&
@@ -182,7 +182,7 @@ func (r requests) junk() any {
 	})
 }
 
-// value returns a value that the schema allows, if its pattern is one of those that are known here.
+// value returns a value that the schema allows. It knows only some patterns.
 func (r requests) value(ref *openapi3.SchemaRef) any {
 	s := ref.Value
 	if len(s.OneOf)+len(s.AnyOf) > 0 {

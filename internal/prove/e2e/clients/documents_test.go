@@ -52,8 +52,8 @@ func TestSamplesHaveTimeouts(t *testing.T) {
 	servertest.Same(t, "calls", seen, 7)
 }
 
-// sh runs lines of a document, with the address and the key that they name replaced by those of the
-// service.
+// sh runs lines of a document in a shell. It first replaces the address and the key in the lines by
+// those of the service.
 func sh(t *testing.T, s *apptest.Stack, lines string, replaced ...string) (said string) {
 	t.Helper()
 	servertest.Curl(t)
@@ -67,8 +67,8 @@ func sh(t *testing.T, s *apptest.Stack, lines string, replaced ...string) (said 
 	return string(out)
 }
 
-// The lines of both READMEs ask for a code, are refused a second later, and check the code: each
-// answer begins as the page shows it.
+// The lines of both READMEs ask for a code, are refused one second later, and check the code. Each
+// answer begins as the README shows it.
 func TestTheLinesOfREADME(t *testing.T) {
 	t.Parallel()
 	for _, page := range []string{"README.md", "README.zh-CN.md"} {
@@ -138,8 +138,8 @@ func TestTheLinesOfSixLimiters(t *testing.T) {
 	}
 }
 
-// The page of the API begins with two requests that work as they are, with a key: one asks for a
-// code, the other checks it.
+// The page of the API begins with two requests that work unchanged, given a key: the first asks for
+// a code, the second checks the code.
 func TestThePageOfTheAPIBeginsWithARequest(t *testing.T) {
 	t.Parallel()
 	s := apptest.Embedded(t).Start(1)

@@ -18,8 +18,8 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(apptest.Main(m, 5, 4)) }
 
-// Ask, read the mail, check, be approved; ask again and be told how long to wait; find both in the
-// database; all of it after a restart too.
+// A person asks for a code, reads the mail, enters the code and is approved. A second request is
+// told how long to wait. The database has both. All of this also holds after a restart.
 func TestMainJob(t *testing.T) {
 	apptest.OnEach(t, func(s *apptest.Stack) {
 		s.Start(1)
@@ -59,9 +59,9 @@ func TestMainJob(t *testing.T) {
 	})
 }
 
-// nowhere searches the log, and the database's files as they lie on the disk, for the recipient and
-// the code. TestNoSinkShowsACanary searches Postgres. Six digits turn up in times and hashes too,
-// so only a code that stands alone counts.
+// nowhere searches the log, and the files of the database on the disk, for the recipient and the
+// code. TestNoSinkShowsACanary searches Postgres. Since times and hashes may contain the six
+// digits, only a code that is not part of a longer word counts.
 func nowhere(s *apptest.Stack, code string) {
 	s.Helper()
 	files, _ := filepath.Glob(filepath.Join(s.Env["SENDCODE_DATA_DIR"], "sendcode.db*"))

@@ -1,6 +1,7 @@
 //go:build nightly
 
-// Only make nightly runs these tests: they need HAProxy and nginx, and thousands of requests.
+// Only make nightly runs these tests, since they need HAProxy and nginx, and make thousands of
+// requests.
 
 package clients
 
@@ -18,8 +19,8 @@ import (
 	"sendcode/internal/run/app/apptest"
 )
 
-// Behind HAProxy and nginx as they are without settings of ours, which add no header that tells of
-// them, nothing is open to a client that names the loopback address as its Host.
+// HAProxy and nginx run without settings of ours, so they add no header about themselves. Behind
+// them, nothing is open to a client that sends a loopback address as its Host.
 func TestProxiesByTheirDefaults(t *testing.T) {
 	s := apptest.Embedded(t)
 	delete(s.Env, "SENDCODE_METRICS_TOKEN")
@@ -82,9 +83,9 @@ http {
 	}
 }
 
-// The time of an answer tells nothing of what it must not tell: whether a recipient was sent a code
-// before, and whether an ID that one app asks for belongs to another app or to none. Of many pairs
-// of requests, one after the other, the medians are alike.
+// The time of an answer reveals no secret: whether a code was sent to a recipient before, or
+// whether the ID that an app asks for belongs to another app. Of many pairs of requests, made one
+// after the other, the medians are alike.
 func TestTimesTellNothing(t *testing.T) {
 	const pairs = 2000
 	s := apptest.Embedded(t).Tenants().Start(1)

@@ -78,8 +78,8 @@ func main() {
 	},
 }
 
-// twoAnHour has room for a code and the same code again. Its second rule applies to requests that
-// name the user's address alone, and is then in the answer.
+// twoAnHour admits a code and a second send of the same code. Its second rule applies only to
+// requests with the user's address; the answers to these requests show that rule.
 const (
 	twoAnHour = `    - {name: hour, scope: recipient, limit: 2, window: 3600s}
     - {name: address, scope: ip, limit: 100, window: 60s}
@@ -87,11 +87,11 @@ const (
 	ofTheUsersAddress = `"address"`
 )
 
-// The quick starts do what they say in as few lines as they say.
+// The quick starts do what they claim to do, in as few lines as they claim.
 func TestQuickStarts(t *testing.T) {
 	t.Parallel()
 	s := apptest.Embedded(t).Policy(twoAnHour + "failed_checks_per_hour: 1\n").Start(1)
-	third := 0 // of the address of a user, so that each is in a network of its own
+	third := 0 // the third byte of a user's address, so that each user is in a separate network
 	for language, q := range quickStarts {
 		var snippet string
 		if file, err := os.ReadFile("../../../../docs/examples/" + q.file); err == nil {
@@ -191,8 +191,8 @@ func withCalls(t *testing.T, program string) string {
 	return strings.NewReplacer("{send}", calls[0], "{again}", calls[1], "{check}", calls[2]).Replace(program)
 }
 
-// newestCode runs the line that reads the mailbox: it prints the codes of the mails, newest first,
-// of which this is one.
+// newestCode runs the line of the document that reads the mailbox. The line prints the codes of the
+// mails, newest first; one of them must be code.
 func newestCode(t *testing.T, s *apptest.Stack, code string) {
 	t.Helper()
 	line := regexp.MustCompile(`curl -s .*"\$CODES_URL/mailbox/messages".*`).FindString(readFile(t, "docs/quickstart.md"))

@@ -17,9 +17,9 @@ import (
 )
 
 // The next process counts each event of /v1/limits that was answered before SIGTERM, or that was in
-// the file before a kill, and each wrong token that was answered before a kill. A kill at any
-// instant loses the last events alone; TestSavedEventsOutliveTheProcess says by a clock of its own
-// how old these are.
+// the file before a kill. It also counts each wrong token that was answered before a kill. A kill
+// at any instant loses only the last events; TestSavedEventsOutliveTheProcess tests how old these
+// are, on a clock of its own.
 func TestARestartForgetsNothing(t *testing.T) {
 	t.Parallel()
 	endAndStart(t, 2)
@@ -56,7 +56,7 @@ func endAndStart(t *testing.T, times int) {
 		if n%2 == 0 {
 			servertest.Await(t, "the events in the file", func() bool { return rows() == n*each+others })
 			ended := make(chan struct{})
-			go func() { // each by a user of its own, after the answer to the one before
+			go func() { // each event is by another user, and comes after the answer to the event before
 				defer close(ended)
 				for err := error(nil); err == nil; taken.Add(1) {
 					_, err = of(fmt.Sprint(n, "-", taken.Load()), "take")

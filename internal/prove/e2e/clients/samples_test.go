@@ -1,6 +1,6 @@
 //go:build nightly
 
-// Only make nightly runs these tests: they need frameworks from npm and pip.
+// Only make nightly runs these tests, since they need frameworks from npm and pip.
 
 package clients
 
@@ -24,14 +24,14 @@ import (
 // maxSample is how long a back end in a framework may be, in lines.
 const maxSample = 16
 
-// samples are the back ends of docs/examples and docs/quickstart.md in a framework: its files, a
-// program around them that listens at PORT, and how both are fetched and run.
+// samples are the back ends of docs/examples and docs/quickstart.md, by framework. A sample has its
+// files, a program around them that listens at PORT, and the commands that fetch and run both.
 var samples = map[string]struct {
 	files  []string // of docs/examples, copied beside driver; the first is the sample
 	driver [2]string
 	fetch  []string
 	run    func(testing.TB) []string
-	proof  bool // takes a proof of the widget; the others ask for a code and keep it in the session
+	proof  bool // the back end takes a proof of the widget; the others ask for a code and keep its ID in the session
 }{
 	"express": {
 		files: []string{"express.mjs", "back.mjs"},
@@ -123,7 +123,7 @@ func TestSamplesOfFrameworks(t *testing.T) {
 	}
 }
 
-// shopper is a person at a shop whose back end runs on this machine.
+// shopper is a person who uses a shop, whose back end runs on this machine.
 type shopper struct {
 	*testing.T
 	http.Client
@@ -159,7 +159,7 @@ func (sh *shopper) starts(dir string, command []string, more ...string) {
 	})
 }
 
-// ask sends a request, and returns its answer with its body read.
+// ask sends a request, and returns the answer with the text of its body.
 func (sh *shopper) ask(method, path, kind, body string) (answer *http.Response, text string) {
 	sh.Helper()
 	r, err := http.NewRequest(method, sh.shop+path, strings.NewReader(body))

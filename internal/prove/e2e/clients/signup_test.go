@@ -112,7 +112,8 @@ func signUpWith(t *testing.T, program, file string) {
 		t.Errorf("a reader of the newsletter: %s", got)
 	}
 	for what, reference := range map[string]string{"used": back.Query().Get("reference"), "forged": strings.Repeat("x", 60)} {
-		// the same person begins again, and the page will return them to where the back end says
+		// the same person begins again; the page will return the person to the URL that the back
+		// end gives
 		page := begin(person)
 		if got := get(person, page.Query().Get("return_url")+"&reference="+reference); strings.HasPrefix(got, "Welcome, ") {
 			t.Errorf("a reference that was %s: %s", what, got)

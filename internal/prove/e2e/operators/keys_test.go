@@ -37,8 +37,8 @@ func examined(s *apptest.Stack) (said string, faulty bool) {
 	return out.String(), err != nil
 }
 
-// Of two replicas that come to an empty database at once with different index keys, one starts. The
-// other's key can take its place by the statement of docs/operations.md.
+// Two replicas start at once on an empty database with different index keys, and only one of them
+// starts. The statement in docs/operations.md replaces its key by the key of the other one.
 func TestOneOfTwoIndexKeysStarts(t *testing.T) {
 	t.Parallel()
 	s := apptest.OnRealParts(t)
@@ -91,8 +91,8 @@ func (f *fleet) asks(i int) (id, code string) {
 	return a.ID, f.CodeIn(f.AwaitMail(to, 1)[0])
 }
 
-// roll replaces the replicas by such with another ring. Codes of either, made before and after each
-// step, are right at the other.
+// roll replaces the replicas by replicas with another ring of keys. A code of an old or a new
+// replica, made before or after each step, is right at the other kind of replica.
 func (f *fleet) roll(ring string) {
 	f.Helper()
 	f.Env["SENDCODE_SECRET_KEYS"] = ring

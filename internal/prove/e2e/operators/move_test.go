@@ -16,9 +16,10 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(apptest.Main(m, 5, 4)) }
 
-// A service on one file goes on in Postgres: the same recipients and networks are refused for the
-// same wait, limits of /v1/limits have as much left, a send in flight arrives, a code from before
-// is approved, and accounts, suppressions and the audit trail are there. The file serves no more.
+// A service on one file continues in Postgres. The same recipients and networks are refused with
+// the same wait, limits of /v1/limits have as many places left, a send in flight arrives, and a
+// code made before the move is approved. Accounts, suppressions and the audit log are there. The
+// service no longer starts on the file.
 func TestMove(t *testing.T) {
 	t.Parallel()
 	s := apptest.OnRealParts(t)

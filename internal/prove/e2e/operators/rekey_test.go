@@ -53,7 +53,7 @@ func ringOf(t *testing.T, value string) *keys.Ring {
 	return ring
 }
 
-// sealedRow is a row by its key, and what is sealed in it.
+// sealedRow is the key of a row, and the sealed data in it.
 type sealedRow struct {
 	table, key string
 	sealed     []byte
@@ -138,7 +138,7 @@ UNION ALL SELECT '`+strings.ReplaceAll(keys.CallerCodeLabel, "'", "''")+`', id::
 			}
 		}
 	}()
-	// The database stops at one row of a batch, so that the kill comes in its middle.
+	// The database stops at one row of a batch, so that the kill comes in the middle of the batch.
 	owner.exec(`CREATE FUNCTION stop_here() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN IF OLD.id = (SELECT id FROM stop_at) THEN PERFORM pg_sleep(60); END IF; RETURN NEW; END $$`)
 	owner.exec(`CREATE TABLE stop_at AS SELECT '' AS id`)
@@ -157,7 +157,7 @@ BEGIN IF OLD.id = (SELECT id FROM stop_at) THEN PERFORM pg_sleep(60); END IF; RE
 		})
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
-		owner.exec(`SELECT pg_terminate_backend($1, 60000)`, pid) // waits for its end, or the next round would see it sleep
+		owner.exec(`SELECT pg_terminate_backend($1, 60000)`, pid) // waits for the end of the server process, which would otherwise still sleep in the next round
 		fresh := everyRow(both)
 		if fresh <= before || fresh >= *rekeyRows {
 			t.Errorf("%d rows are under the new key after kill %d, and were %d before", fresh, part, before)

@@ -23,8 +23,8 @@ import (
 	"sendcode/internal/run/app/apptest"
 )
 
-// slowStrangers connects 50 clients that send a part of a request. It returns a function that wants
-// 503 for those whose body is missing.
+// slowStrangers connects 50 clients that send only a part of a request. wantRefusals fails the test
+// unless the clients whose body is missing get 503.
 func slowStrangers(s *apptest.Stack) (wantRefusals func()) {
 	const head = "POST /return HTTP/1.1\r\nHost: codes\r\nSec-Fetch-Site: same-origin\r\n" +
 		"Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 9000\r\n"
@@ -58,15 +58,15 @@ func slowStrangers(s *apptest.Stack) (wantRefusals func()) {
 	}
 }
 
-// A service on one file whose socket systemd has opened restarts, in the middle of requests and
-// beside strangers who send slowly, and no request fails.
+// A service on one file, on a socket that systemd opened, restarts in the middle of requests and
+// while strangers send slowly. No request fails.
 func TestRestartWithPassedSocket(t *testing.T) {
 	t.Parallel()
 	restartUnderLoad(t, true, 2, 20)
 }
 
-// With a port of its own it refuses connections while it restarts, and cuts no request that it has
-// read.
+// A service that opens its own port refuses connections during a restart. It answers each request
+// that it has read.
 func TestRestartWithItsOwnPort(t *testing.T) {
 	t.Parallel()
 	restartUnderLoad(t, false, 1, 20)
@@ -96,8 +96,8 @@ func TestSystemdHearsTheState(t *testing.T) {
 	apptest.Must(t, p.Cmd.Wait())
 }
 
-// withPassedSocket opens a port as systemd does. It returns a function that starts the program with
-// it.
+// withPassedSocket opens a port as systemd does. start returns the command that runs the program
+// with that port.
 func withPassedSocket(s *apptest.Stack) (start func() *exec.Cmd) {
 	s.Helper()
 	port, err := net.Listen("tcp", "127.0.0.1:0")
@@ -116,9 +116,9 @@ func withPassedSocket(s *apptest.Stack) (start func() *exec.Cmd) {
 	}
 }
 
-// restartUnderLoad restarts the program so many times, with the socket of a listener or without,
-// while clients send at least so many requests for each restart. The log has as many requests as
-// clients had answers, and each mail leaves once.
+// restartUnderLoad restarts the program, on the socket of a listener if passed is true, while
+// clients send at least that many requests for each restart. The log must have as many requests as
+// the clients got answers, and each mail must leave once.
 func restartUnderLoad(t *testing.T, passed bool, restarts int, requests int64) {
 	t.Helper()
 	s := apptest.Embedded(t)
@@ -155,8 +155,8 @@ func restartUnderLoad(t *testing.T, passed bool, restarts int, requests int64) {
 					func() { away.RLock(); defer away.RUnlock() }() // waits
 					continue
 				}
-				// a stop waits so long for a request on an open connection; a busy machine may take
-				// longer to write it
+				// a stop waits this long for a request on an open connection; a busy machine may
+				// need longer to write the request
 				began := stopped.Load()
 				if late := time.Duration(wrote.Load() - began); err != nil && connected.Load() < began && late > server.DefaultUnreadWait {
 					t.Logf("written %v after the stop began: %v", late, err)

@@ -27,8 +27,8 @@ import (
 
 const deploy = "../../../../deploy"
 
-// asComposed is a stack on what compose.postgres.yaml starts: Redis by its script, Postgres with
-// its two roles, migrated by the owner.
+// asComposed returns a stack on the parts that compose.postgres.yaml starts: Redis with its script,
+// and Postgres with two roles, which the owner has migrated.
 func asComposed(t *testing.T) *apptest.Stack {
 	t.Helper()
 	s := apptest.OnOwnPostgres(t)

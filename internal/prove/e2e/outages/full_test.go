@@ -12,9 +12,10 @@ import (
 	"sendcode/internal/run/app/apptest"
 )
 
-// The disk is full: sends are refused as unavailable, and the service says that it is not ready,
-// and why. There is room again: it is ready, and each recipient may be sent all that the policy
-// says, for nothing was spent. Limiter and database count the same.
+// While the disk is full, sends are refused as unavailable, and the service reports that it is not
+// ready, and why. Once the disk has free space, the service is ready. Each recipient may then get
+// as many codes as the policy allows, since no place was spent. Limiter and database count the
+// same.
 func TestFullDiskCostsNothing(t *testing.T) {
 	for name, open := range map[string]func(*testing.T) *apptest.Stack{"SQLite": apptest.Embedded, "Postgres": apptest.OnOwnPostgres} {
 		t.Run(name, func(t *testing.T) {

@@ -70,7 +70,8 @@ func mails(rule smtptest.Rule) func(*apptest.Stack, *servertest.Disk) {
 	return func(s *apptest.Stack, _ *servertest.Disk) { s.MailRules(rule) }
 }
 
-// carrier makes a carrier the service's that answers so; with status 0 it does not answer.
+// carrier configures a carrier that answers with the status and the body. With status 0 the carrier
+// does not answer.
 func carrier(status int, body string) func(*apptest.Stack, *servertest.Disk) {
 	return func(s *apptest.Stack, _ *servertest.Disk) {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -244,8 +245,8 @@ func TestWhatIsToldOfAFailureIsWhatRequestsMeet(t *testing.T) {
 	}
 }
 
-// isTold waits until all say what they should; with something wrong at the last look it says what
-// was seen.
+// isTold waits until health, metrics, console, log and doctor all report the failure. If one of
+// them is still wrong at the end, the test shows what each of them reported.
 func (f failure) isTold(s *apptest.Stack, disk *servertest.Disk, channel string) {
 	if f.begin != nil {
 		f.begin(s, disk)
@@ -299,7 +300,7 @@ func (f failure) isTold(s *apptest.Stack, disk *servertest.Disk, channel string)
 	})
 }
 
-// While messages wait, a login that works does not make a carrier well that refuses each of them.
+// While messages wait, a working login does not make a carrier well that refuses each message.
 func TestASuspendedCarrierStaysSoWhileMessagesWait(t *testing.T) {
 	t.Parallel()
 	s := apptest.OnRealParts(t)

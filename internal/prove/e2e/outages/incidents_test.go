@@ -14,8 +14,8 @@ import (
 	"sendcode/internal/run/app/apptest"
 )
 
-// incident is what an operator meets, and where it stands one step away: a log line that says why
-// and names its section of the runbooks, and what an alert looks at.
+// incident is something that an operator meets, with the places that lead to the cause: a log line
+// that says why and names its section of the runbooks, and the metric of an alert.
 type incident struct {
 	begin func(s *apptest.Stack)
 	line  []string                // texts of one log line

@@ -1,7 +1,8 @@
 //go:build nightly
 
-// Package outages tests the whole while a part is away, slow or full, and how an operator sees it.
-// Only make nightly runs it: the parts of the service hold the rules, each with a test of its own.
+// Package outages tests the whole service while a part is away, slow or full, and how an operator
+// notices it. Only make nightly runs these tests: the packages of the service have a test for each
+// rule.
 package outages
 
 import (
@@ -36,9 +37,9 @@ func fullest(t *testing.T, client *redis.Client) (bucket string, events int64) {
 	return bucket, events
 }
 
-// Redis goes back to an older snapshot, lacks one event of a bucket, or is replaced by a replica
-// without the newest event. No recipient gets a send too many, since the rows of sends count too.
-// Redis learns the events that it lacks.
+// Redis returns to an older snapshot, lacks one event of a bucket, or is replaced by a replica
+// without the newest event. No recipient gets a code too many, since the rows of sends count too.
+// The missing events are added to Redis again.
 func TestRedisLacksEvents(t *testing.T) {
 	t.Parallel()
 	s := apptest.OnRealParts(t).Policy("    - {name: hour, scope: recipient, limit: 2, window: 1h}\n")
@@ -94,8 +95,8 @@ func TestRedisFailsTheWorkAlone(t *testing.T) {
 	})
 }
 
-// Without Postgres sends, checks and looks are 503. What needs no database still answers, so
-// /readyz stays 200, and says so.
+// Without Postgres, sends, checks and reads get 503. Requests that need no database are still
+// answered, so /readyz stays 200 and reports the outage.
 func TestPostgresAway(t *testing.T) {
 	t.Parallel()
 	s := apptest.OnOwnPostgres(t).Write("limits: {month: [{name: month, key: user, limit: 3, per: month}]}\n").Start(2)
@@ -122,9 +123,9 @@ func TestPostgresAway(t *testing.T) {
 	s.AwaitReady(0, 200, "")
 }
 
-// Without its mail server a send waits, and the service is ready. Of two servers the one that is
-// away is named where people look, in metrics, console, log and doctor, and the other one sends; it
-// is preferred again when it is back.
+// Without its mail server a send waits, and the service is ready. If one of two mail servers is
+// away, metrics, console, log and doctor name it, and the other server sends. When the first server
+// is back, it is preferred again.
 func TestMailServerAway(t *testing.T) {
 	t.Parallel()
 	s := apptest.OnRealParts(t)

@@ -14,8 +14,8 @@ import (
 	"sendcode/internal/run/app/apptest"
 )
 
-// A start waits for Redis and Postgres. Meanwhile its ports are open and /readyz is 503. When the
-// wait is over, it says what to do.
+// A start waits for Redis and Postgres. Meanwhile the ports are open and /readyz answers 503. If
+// the wait ends without them, the process says what to do.
 func TestStartWithoutItsParts(t *testing.T) {
 	t.Parallel()
 	s := apptest.OnOwnPostgres(t)

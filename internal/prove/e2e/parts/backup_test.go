@@ -21,10 +21,10 @@ import (
 	"sendcode/internal/run/app/apptest"
 )
 
-// As in a container, where nothing but the program and its data is there and nothing else can be
-// written, the program backs its file up through a pipe while it serves under load, and another
-// process restores it. What was accepted before the backup began counts there, and its codes are
-// right. An archive that is cut restores nothing.
+// In a container, only the program and its data exist, and nothing else can be written. There the
+// program sends a backup of its file through a pipe while it serves under load, and another process
+// restores the backup. Events from before the backup count in the restored file, and its codes are
+// right. A truncated archive restores nothing.
 func TestBackupThroughAPipe(t *testing.T) {
 	s := oneFile(t)
 	delete(s.Env, "SENDCODE_CONFIG")

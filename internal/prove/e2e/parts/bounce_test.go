@@ -29,8 +29,8 @@ func TestEachForm(t *testing.T) {
 	}
 }
 
-// A mail that comes back reaches its send by another replica than the one that sent it. A mail made
-// of what a browser's 202 tells does nothing. The code in the returned mail is in no log.
+// A bounced mail is matched to its send by another replica than the one that sent the mail. A mail
+// made from the data in a browser's 202 does nothing. No log has the code in the returned mail.
 func bounceMails(s *apptest.Stack, f form) {
 	last := f.replicas - 1
 	file := filepath.Join(s.TempDir(), "secret")

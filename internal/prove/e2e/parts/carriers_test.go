@@ -99,7 +99,8 @@ func (c *carriers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // lost.
 var courses = []string{"", "d", "l", "   d", "  l", "dd", "l d", "d l"}
 
-// take takes a message, and reports what becomes of it, each time until the service has heard it.
+// take accepts a message, and reports its outcome. It repeats each report until the service has
+// accepted the report.
 func (c *carriers) take(m history.Message, callback string) {
 	course := courses[c.random.IntN(len(courses))]
 	m.At, m.Delivered, m.Lost = time.Now(), strings.Contains(course, "d"), strings.Contains(course, "l")
@@ -128,7 +129,8 @@ func (c *carriers) taken() []history.Message {
 	return slices.Clone(c.texts)
 }
 
-// carrierFails has one of the carriers refuse what it gets, answer that it broke, or be silent.
+// carrierFails makes one of the carriers refuse its messages, answer that it is broken, or not
+// answer.
 func (p *proof) carrierFails(ctx context.Context) {
 	c := p.carriers
 	c.mu.Lock()

@@ -47,8 +47,8 @@ var (
 	}
 )
 
-// fail has each fault happen once, in some order, again and again for a while, and until so many
-// requests were answered. On a busy machine it lasts longer, until each has happened.
+// fail makes each fault happen, in random order, again and again. It ends after the least time and
+// after so many requests were answered, once each fault has happened.
 func (p *proof) fail(ctx context.Context, least time.Duration, requests int, faults []fault) {
 	p.Helper()
 	var order []int
@@ -134,7 +134,7 @@ func (p *proof) put(i int, r *apptest.Process) {
 // crash notes that a process died, or may have lost its leases or an answer between the gates.
 func (p *proof) crash() { p.seen.Crashes = append(p.seen.Crashes, time.Now()) }
 
-// end kills a process. It dies between the two instants, and others answer meanwhile.
+// end kills a process. The process dies between the two instants; meanwhile other processes answer.
 func (p *proof) end(r *apptest.Process) {
 	p.crash()
 	r.Kill()
@@ -212,8 +212,8 @@ func (p *proof) stop(context.Context) {
 	p.restartReplica(i)
 }
 
-// restartReplica ends a process by SIGTERM, and starts what its place has to run. All that it was
-// asked it answers, and nothing comes twice.
+// restartReplica ends a process by SIGTERM and starts the program that its place must run. The
+// process answers all its requests, and no message comes twice.
 func (p *proof) restartReplica(i int) {
 	r := p.replicas[i]
 	p.leave(i)
@@ -286,8 +286,8 @@ func (p *proof) restart(context.Context) {
 	p.crash()
 }
 
-// toxics are what goes wrong with a link: it is slow, breaks off in the middle of a request or of
-// an answer, is cut into small pieces, or is reset.
+// toxics are the faults of a link: it is slow, breaks in the middle of a request or of an answer,
+// cuts the stream into small pieces, or is reset.
 var toxics = []string{
 	`{"name":"late","type":"latency","stream":"downstream","attributes":{"latency":60,"jitter":50}}`,
 	`{"name":"down","type":"reset_peer","stream":"downstream","attributes":{"timeout":20}}`,

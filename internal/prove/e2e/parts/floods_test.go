@@ -1,7 +1,7 @@
 //go:build nightly
 
-// Only make nightly runs this test: it stands beside TestSlowPostgresUnderOverload with other parts
-// that are slow.
+// Only make nightly runs this test, which extends TestSlowPostgresUnderOverload to other slow
+// parts.
 
 package parts
 
@@ -51,12 +51,12 @@ func TestEachPartIsSlowUnderOverload(t *testing.T) {
 	}
 }
 
-// Postgres is 20, 150 and 600 ms away, behind a link that is narrower than the machine is fast. The
-// load grows until not all is served: the most that was served a second is the capacity. Of two and
-// of five times as many requests at least 80 % of the capacity is served, and the rest is refused
-// at once; nothing accepted is lost. Rates and times are printed. The ratio is held where the
-// machine is quiet enough: where the load at the capacity, once more, is served as before but for a
-// tenth.
+// Postgres is 20, 150 and 600 ms away, behind a link that is slower than the machine. The load
+// grows until not all requests are served. The capacity is the greatest number of requests served
+// in a second. With two and with five times as many requests, at least 80 % of the capacity is
+// served, and the other requests are refused at once. No accepted send is lost. The test prints
+// rates and times. It checks the percentage only on a quiet machine: one on which a second run at
+// the capacity serves at least nine tenths of the first.
 func TestPostgresAtEachDistanceUnderOverload(t *testing.T) {
 	for _, distance := range []time.Duration{20 * time.Millisecond, 150 * time.Millisecond, 600 * time.Millisecond} {
 		t.Run(distance.String(), func(t *testing.T) {

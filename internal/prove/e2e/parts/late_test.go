@@ -1,8 +1,8 @@
 //go:build nightly
 
-// Only make nightly runs these tests, of minutes: internal/deliver/outbox and
-// internal/verify/verification hold in virtual time what is refused, and
-// internal/deliver/delivery/smtp how many connections there are.
+// Only make nightly runs these tests, which take minutes. In virtual time, internal/deliver/outbox
+// and internal/verify/verification test which requests are refused, and
+// internal/deliver/delivery/smtp how many connections are opened.
 
 package parts
 
@@ -125,8 +125,8 @@ func (s *swamp) read(query string) (n int) {
 	return n
 }
 
-// arrived waits until every send has ended, and returns how old the codes of accepted ones were
-// when their mails arrived, the youngest first.
+// arrived waits until every send has ended. It returns the ages of the codes of accepted sends at
+// the arrival of their mails, lowest age first.
 func (s *swamp) arrived() (ages []time.Duration) {
 	s.Helper()
 	s.Await("every send to end", func() bool { return s.read(`SELECT count(*) FROM outbox`) == 0 })
@@ -155,9 +155,9 @@ func (s *swamp) arrived() (ages []time.Duration) {
 	return ages
 }
 
-// A mail server takes a part of what comes. No accepted send's code ends before its mail arrives,
-// and nine of ten are no older than half of its life then. What is refused makes no mail and no
-// row, and counts nowhere.
+// A mail server accepts only a part of the mails. No code of an accepted send ends before its mail
+// arrives, and nine of ten codes are at most half of their life old. A refused request makes no
+// mail and no row, and is counted nowhere.
 func TestMailServerTakesFewerUnderLoad(t *testing.T) {
 	const room = 10 * time.Second // beyond half of a code's life, for a machine that is busy with more than this test
 	for _, f := range forms[1:] {
@@ -250,8 +250,8 @@ func (s *swamp) countedNowhere(all bool) {
 	}
 }
 
-// A mail server refuses each connection beyond the third. No mail fails, and it is asked for a
-// fourth once.
+// A mail server refuses each connection beyond the third. No mail fails, and the service tries a
+// fourth connection once.
 func TestMailServerRefusesTheFourthConnection(t *testing.T) {
 	t.Parallel()
 	w := newSwamp(apptest.OnOwnPostgres(t), 1,

@@ -12,8 +12,8 @@ import (
 	"sendcode/internal/run/app/apptest"
 )
 
-// A service that has stopped leaves no goroutine behind: not of its workers, watches, connections,
-// or of requests that waited. It is not parallel, so that no other test's goroutines come
+// A service that has stopped leaves no goroutine behind: none of its workers, watches, connections
+// or waiting requests. The test is not parallel, so that no goroutines of other tests appear
 // meanwhile.
 func TestNoGoroutineOutlivesTheService(t *testing.T) {
 	for name, open := range apptest.Stacks {

@@ -1,6 +1,6 @@
 //go:build nightly
 
-// Only make nightly runs this test, and make prove PROVE=TestMonthEnds: it takes minutes, and
+// Only make nightly and make prove PROVE=TestMonthEnds run this test, since it takes minutes and
 // changes machine code.
 
 package parts
@@ -26,9 +26,8 @@ import (
 	"sendcode/internal/run/app/apptest"
 )
 
-// aheadBy is the variable by which a process of these tests has its clock ahead, in seconds. Go
-// asks the kernel's vDSO for the time and no library, so nothing that is preloaded can set its
-// clock.
+// aheadBy is an environment variable: the seconds by which the clock of a test's process is ahead.
+// A preloaded library can't set the clock, since Go asks the kernel's vDSO for the time.
 const aheadBy = "SENDCODE_TEST_AHEAD"
 
 // Before anything asks for the time.
@@ -50,8 +49,8 @@ func clockAhead(by string) (seconds uint64) {
 	return seconds
 }
 
-// setAhead has the vDSO's clock_gettime ask the kernel, and add seconds to what it says of the wall
-// clock. The monotonic clock stays as it is.
+// setAhead changes the vDSO's clock_gettime so that it asks the kernel and adds seconds to the wall
+// clock. The monotonic clock is unchanged.
 func setAhead(seconds uint64) error {
 	maps, err := os.ReadFile("/proc/self/maps")
 	if err != nil {
@@ -88,10 +87,10 @@ func setAhead(seconds uint64) error {
 	return nil
 }
 
-// In each form a month ends under load and faults, by the clocks of all processes, of Redis and of
-// Postgres: these are ahead of the machine's by the same seconds. A rule of the calendar month
-// refuses until the end, admits as often after it, and refuses again. The next month begins on a
-// Monday: a week ends too, and with it a partition of Postgres's sends.
+// In each form, a month ends under load and faults. The clocks of all processes, of Redis and of
+// Postgres are ahead of the machine's clock by the same seconds. A rule of the calendar month
+// refuses until the end of the month, admits as often after it, and then refuses again. The next
+// month begins on a Monday, so a week and a partition of Postgres's sends end too.
 func TestMonthEnds(t *testing.T) {
 	const lead = time.Minute // from before the start of the processes until the end of the month
 	defer func(life time.Duration) { servertest.CertificateLife = life }(servertest.CertificateLife)

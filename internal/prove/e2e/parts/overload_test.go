@@ -17,8 +17,8 @@ import (
 	"sendcode/internal/store"
 )
 
-// flood is requests that come at a rate, whether earlier ones have their answers or not, and what
-// they heard.
+// flood is a series of requests at a constant rate, whether or not earlier requests are answered,
+// with their answers.
 type flood struct {
 	*apptest.Stack
 	client http.Client
@@ -36,9 +36,9 @@ func newFlood(s *apptest.Stack) *flood {
 	return &flood{Stack: s, client: http.Client{Transport: transport}}
 }
 
-// wave sends so many requests a second for a while, each with an Idempotency-Key, and returns how
-// many were accepted once all have their answers. Of ten, one is for the recipient of an earlier
-// one. A busy machine sends fewer a second.
+// wave sends rate requests a second for a while, each with an Idempotency-Key. It returns how many
+// were accepted once all are answered. One of ten requests is for the recipient of an earlier
+// request. A busy machine sends fewer requests a second.
 func (f *flood) wave(rate int, lasts time.Duration) (accepted int64) {
 	before := f.Accepted.Load()
 	ticks := time.NewTicker(time.Second / time.Duration(rate))
@@ -92,9 +92,10 @@ func (f *flood) ask(n, recipient int) {
 	}
 }
 
-// Postgres is 150 ms away on a narrow link, and several times as many requests come as it can
-// serve: no fewer sends are served than under half of that load, the rest is refused at once, no
-// connection is closed, nothing accepted is lost, and no recipient gets more than the policy.
+// Postgres is 150 ms away on a slow link, and several times as many requests come as it can serve.
+// At least as many sends are served as under half of that load, and the other requests are refused
+// at once. No connection is closed, no accepted send is lost, and no recipient gets more than the
+// policy allows.
 func TestSlowPostgresUnderOverload(t *testing.T) {
 	s := apptest.OnOwnPostgres(t).Policy(apptest.LongRules)
 	link := s.Through("SENDCODE_DATABASE_URL")

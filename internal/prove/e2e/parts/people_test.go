@@ -19,14 +19,15 @@ import (
 	"sendcode/internal/run/app/apptest"
 )
 
-// call makes a request at the replica whose turn it is and notes it with its answer.
+// call sends a request to the replica whose turn it is, and records the request with its answer.
 func (p *proof) call(method, path, body string, q history.Request, change ...func(*http.Request)) apptest.Answer {
 	q, a := p.reach(method, path, body, q, change...)
 	p.note(q)
 	return a
 }
 
-// reach makes a request at the replica whose turn it is and returns it with its answer.
+// reach sends a request to the replica whose turn it is, and returns the recorded request with its
+// answer.
 func (p *proof) reach(method, path, body string, q history.Request,
 	change ...func(*http.Request),
 ) (history.Request, apptest.Answer) {
@@ -170,8 +171,8 @@ func (p *proof) administer(what string, q history.Request) {
 	p.call(http.MethodPost, "/v1/admin/"+what, `{`+p.naming(q.Recipient)+`,"reason":"ticket 7"}`, q, apptest.AsAdmin)
 }
 
-// unlucky asks for codes of a mailbox that takes nothing, and looks meanwhile and afterwards at
-// what is left. Once it hears of the failure, its place is back at each replica.
+// unlucky asks for codes for a mailbox that accepts no mail, and reads the quota meanwhile and
+// afterwards. Once the answer shows the failure, each replica has given the place back.
 func (p *proof) unlucky(ctx context.Context, random *rand.Rand, name string) {
 	to := name + "@example.com"
 	var looking sync.WaitGroup
@@ -206,8 +207,8 @@ func pause(ctx context.Context, random *rand.Rand, told time.Duration) {
 	sleep(ctx, told)
 }
 
-// stranger asks in browsers of many networks for codes of other people, as often as it is let.
-// Every second one asks for the same code again after the wait that it was told.
+// stranger asks, in browsers of many networks, for codes for other people, as often as it is
+// admitted. Every second stranger asks for the same code again after the wait in the answer.
 func (p *proof) stranger(ctx context.Context, random *rand.Rand, _ string) {
 	to := fmt.Sprintf("crowd%d@example.com", random.IntN(16))
 	ask := p.browser(random, to)
@@ -219,8 +220,8 @@ func (p *proof) stranger(ctx context.Context, random *rand.Rand, _ string) {
 	}
 }
 
-// widget asks in a browser for codes of a person that nothing else asks for. It looks at its
-// verification until it is told that the next send is allowed, and asks for the code again.
+// widget asks, in a browser, for codes for a person whom nobody else uses. It reads the
+// verification until the next send is allowed, and then asks for the code again.
 func (p *proof) widget(ctx context.Context, random *rand.Rand, name string) {
 	to := fmt.Sprintf("%s.%d@example.com", name, random.IntN(4))
 	ask := p.browser(random, to)
@@ -240,7 +241,8 @@ func (p *proof) widget(ctx context.Context, random *rand.Rand, name string) {
 	pause(ctx, random, 0)
 }
 
-// browser is in a network of its own. It returns how it asks for a recipient's code.
+// browser returns a function that asks for a code for the recipient, in a browser with a network of
+// its own.
 func (p *proof) browser(random *rand.Rand, to string) (ask func(more string) apptest.Answer) {
 	from := fmt.Sprintf("198.%d.%d.%d", 18+random.IntN(2), random.IntN(256), random.IntN(256))
 	return func(more string) apptest.Answer {
@@ -255,8 +257,8 @@ func (p *proof) browser(random *rand.Rand, to string) (ask func(more string) app
 	}
 }
 
-// deputy asks for codes for strangers, of eight recipients that nothing else asks for: as a back
-// end that says so, and as an auth server by its hook.
+// deputy asks for codes on behalf of strangers, for eight recipients that nothing else uses: as a
+// back end that says so, and by the hook of an auth server.
 func (p *proof) deputy(ctx context.Context, random *rand.Rand, name string) {
 	to := fmt.Sprintf("%s.%d@example.com", name, random.IntN(8))
 	if p.carriers == nil && random.IntN(2) == 0 {
@@ -270,8 +272,8 @@ func (p *proof) deputy(ctx context.Context, random *rand.Rand, name string) {
 // toldByHook finds the wait in the text by which a hook refuses.
 var toldByHook = regexp.MustCompile(`"http_code":429,.* in (\d+) seconds?\.`)
 
-// hook sends an auth server's request with a code of its own, notes the answer as that of a back
-// end, and returns the wait that it tells.
+// hook sends the request of an auth server with a code of its own. It records the answer like that
+// of a back end, and returns the wait in the answer.
 func (p *proof) hook(random *rand.Rand, to string) time.Duration {
 	body := fmt.Sprintf(`{"metadata":{"uuid":"%016x"},"user":{"email":%q},"email_data":{"token":%q,`+
 		`"email_action_type":"signup"}}`, random.Uint64(), to, ownCode(random))

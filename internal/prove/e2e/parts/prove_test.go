@@ -52,7 +52,7 @@ var forms = []form{
 	{"two replicas on Postgres and Redis", apptest.OnOwnPostgres, 2, slices.Concat(ofProcesses, ofPostgres, ofRedis)},
 }
 
-// onACluster is not among the forms of the other tests: it differs by its limiter alone.
+// onACluster is not among the forms of the other tests, since only its limiter is different.
 var onACluster = form{
 	"two replicas on Postgres and a Redis Cluster", func(t *testing.T) *apptest.Stack {
 		s := apptest.OnOwnPostgres(t)
@@ -94,7 +94,7 @@ const hookSecret = "a secret of the auth server's hook"
 // strangers are all that callers without a secret key may get of the rule long.
 var strangers = history.Rule{Name: "long, but for its reserve", Limit: 2, Window: 6 * time.Second}
 
-// bouncing are mailboxes that take nothing, so that places are given back all the time.
+// bouncing are mailboxes that accept no mail, so that places are given back all the time.
 var bouncing = []string{"bouncing@example.com", "bouncing0@example.com", "bouncing1@example.com", "bouncing2@example.com"}
 
 // enough is how many answers let each promise be judged, on a machine too on which processes start
@@ -124,12 +124,12 @@ type proof struct {
 	byBrowser        map[string]bool // sends that the stranger was given, by ID
 }
 
-// In each form processes of their own serve a thousand recipients and strangers with a public key.
-// Meanwhile processes are killed, stopped and frozen, links are cut, Postgres is restarted, and
-// Redis is flushed, stalled and replaced by an empty one, or a node of a Cluster is. A judge that
-// knows only the answers and the mailbox then counts what was judged by each promise of
-// docs/PROMISES.md but the last, what broke it, and what broke it and is allowed by a sentence
-// there. The service becomes whole again by itself.
+// In each form, several processes serve a thousand recipients, and strangers with a public key.
+// Meanwhile processes are killed, stopped and frozen, links are cut, and Postgres is restarted.
+// Redis, or a node of a Cluster, is flushed, stalled, and replaced by an empty server. A judge that
+// knows only the answers and the mailbox then counts, for each promise of docs/PROMISES.md except
+// the last, how much it judged, what broke the promise, and what broke it as a sentence of that
+// document allows. The service recovers by itself.
 func TestProve(t *testing.T) { proveEach(t, append(slices.Clone(forms), onACluster)) }
 
 func proveEach(t *testing.T, forms []form) {
@@ -336,8 +336,8 @@ func (p *proof) report() {
 	}
 }
 
-// strangers returns what strangers alone asked for and got. Nothing of a request without an
-// answer is its for sure.
+// strangers returns the part of the history that only strangers requested and got. A request
+// without an answer certainly caused none of it.
 func (p *proof) strangers() history.History {
 	own := history.History{Rules: []history.Rule{strangers}, Crashes: p.seen.Crashes, Skew: p.seen.Skew, Unended: true}
 	for _, q := range p.seen.Requests {

@@ -1,7 +1,6 @@
 //go:build nightly
 
-// Only make nightly runs these tests: they need three proxies, and what they hold is of the files
-// in deploy.
+// Only make nightly runs these tests, since they need three proxies. They test the files in deploy.
 
 package parts
 
@@ -49,8 +48,9 @@ func severalBehind(t *testing.T, first, second installation, apps string) (base 
 		[2]string{strings.TrimPrefix(first.Base, "http://"), strings.TrimPrefix(second.Base, "http://")})
 }
 
-// Each app has one of two installations behind one HAProxy, as docs/several-installations.md says:
-// by its key, or without one by the host. What the first one counts, the second one does not know.
+// Each app uses one of two installations behind one HAProxy, as docs/several-installations.md
+// describes. HAProxy chooses the installation by the key or, without a key, by the host. Neither
+// installation knows the events of the other.
 func TestSeveralInstallations(t *testing.T) {
 	const secondKey = "sk_ZYXWVUTSRQPONMLKJIHGFEDCBA9876543210"
 	first, second := installation{Stack: apptest.Embedded(t)}, installation{Stack: apptest.Embedded(t)}
@@ -81,9 +81,9 @@ func TestSeveralInstallations(t *testing.T) {
 	}
 }
 
-// An app moves to another installation, as docs/several-installations.md says: while it moves it
-// gets no code, a code from before is approved, and then no recipient has got more than the policy
-// allows. A proxy for each state of the map stands for its reload.
+// An app moves to another installation, as docs/several-installations.md describes. During the move
+// it gets no code, and a code from before is approved. Afterwards no recipient has got more than
+// the policy allows. The test uses one proxy for each state of the map in place of a reload.
 func TestAnAppMoves(t *testing.T) {
 	const window = 3 * time.Second
 	from, to := installation{Stack: oneFile(t)}, installation{Stack: oneFile(t)}
@@ -124,7 +124,7 @@ func TestAnAppMoves(t *testing.T) {
 	}
 }
 
-// feigned is a replica whose answers a test decides. Its /readyz is always 200.
+// feigned is a replica whose answers a test decides. Its /readyz always answers 200.
 type feigned struct {
 	*httptest.Server
 	status atomic.Int32 // of answers; 0: none is given
@@ -163,11 +163,12 @@ func (f *feigned) count(id string) int {
 	return f.got[id]
 }
 
-// A request that may be repeated, since it reads or has an Idempotency-Key where that holds, is
-// answered by the other replica if one answers 503 or not at all. It reaches each of them once at
-// most. Any other request reaches one of them alone. Where both answer 503, the client gets that
-// answer, and not the proxy's own. Caddy repeats no body; it passes on a 503, and then leaves the
-// replica out for 5 s.
+// A request may be repeated if it only reads, or if it has an Idempotency-Key on a route that uses
+// the key. If one replica answers such a request with 503 or not at all, the other replica answers
+// it. Each replica gets the request at most once. Any other request reaches only one replica. If
+// both replicas answer 503, the client gets their answer, and not an answer of the proxy. Caddy
+// does not repeat requests with a body: it passes the 503 on, and then leaves that replica out for
+// 5 s.
 func TestProxiesRepeatWhatMayBeRepeated(t *testing.T) {
 	t.Parallel()
 	const send, check = "/v1/verifications", "/v1/verifications/1/check"

@@ -19,8 +19,7 @@ import (
 // deploy is the directory of the files that operators copy.
 const deploy = "../../../../deploy"
 
-// restarts is how often TestRollingRestarts restarts both replicas; `make soak` does it twenty
-// times.
+// restarts is how often TestRollingRestarts restarts both replicas; `make soak` sets it to twenty.
 var restarts = flag.Int("parts.restarts", 1, "how often both replicas are restarted behind each proxy")
 
 // admitted is a line of /metrics of a replica that has admitted a send.
@@ -60,8 +59,8 @@ func steady(ctx context.Context, s *apptest.Stack, base, name string) (wait func
 	return func() (int, map[int]int) { all.Wait(); return int(n.Load()), failed }
 }
 
-// Two replicas are restarted one after the other, behind a proxy as operators configure it: no
-// request is answered by the proxy. make nightly has two proxies more.
+// Two replicas are restarted one after the other, behind a proxy as operators configure it. The
+// proxy itself answers no request. make nightly tests two more proxies.
 func TestRollingRestarts(t *testing.T) { restartBehind(t, servertest.HAProxy) }
 
 func restartBehind(t *testing.T, proxy servertest.ReverseProxy) {
@@ -100,8 +99,9 @@ func restartBehind(t *testing.T, proxy servertest.ReverseProxy) {
 	}
 	stop()
 	sent, failed := wait()
-	// A replica on a busy machine may answer 503 once, and two that answer the proxy's check
-	// late leave the proxy without one; a replica that starts or stops would do it often.
+	// A replica on a busy machine may answer 503 now and then; and if two replicas answer the
+	// proxy's check late, the proxy has no replica. A replica that starts or stops would cause many
+	// such answers.
 	allowed := map[int]int{http.StatusServiceUnavailable: sent / 100, -http.StatusServiceUnavailable: sent / 500}
 	for status, n := range failed {
 		if n > allowed[status] {

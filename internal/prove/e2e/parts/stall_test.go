@@ -1,7 +1,7 @@
 //go:build nightly
 
-// Only make nightly runs this test: ./internal and internal/limit/gates hold in virtual time what a
-// replica admits alone.
+// Only make nightly runs this test. internal and internal/limit/gates test in virtual time how many
+// events a replica admits alone.
 
 package parts
 
@@ -19,7 +19,7 @@ import (
 	"sendcode/internal/run/app/apptest"
 )
 
-// admission is one admitted request: it was counted between these two instants.
+// admission is an admitted request. It was counted between these two instants.
 type admission struct{ asked, answered time.Time }
 
 // stalled are limits and a policy for a Redis that stalls: one window passes many times during a
@@ -30,9 +30,9 @@ limits:
   whole: [{name: whole, key: user, limit: 30, window: 1h}, {name: all, key: app, limit: 60, window: 1h}]
 `
 
-// Redis stalls for 1 to 6 s, again and again. Each replica admits at most the limit, so all
-// replicas together at most as many limits. A limit that Redis has counted to its end is not opened
-// by a stall.
+// Redis stalls again and again, for 1 to 6 s. Each replica then admits at most the limit, so n
+// replicas together admit at most n times the limit. A stall does not reopen a limit that Redis has
+// counted to its end.
 func TestStalledRedisUnderLoad(t *testing.T) {
 	t.Parallel()
 	for _, replicas := range []int{1, 3} {

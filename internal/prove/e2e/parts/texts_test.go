@@ -14,8 +14,8 @@ import (
 	"sendcode/internal/run/app/apptest"
 )
 
-// aliyun is a server that takes verification messages as Alibaba Cloud documents it. Of the number
-// full it says that it had too many in a minute.
+// aliyun is a server that accepts verification messages as Alibaba Cloud documents it. For the
+// phone number full it answers that the number got too many messages in a minute.
 type aliyun struct {
 	mu    sync.Mutex
 	sent  []url.Values
@@ -52,8 +52,8 @@ func startAliyun(s *apptest.Stack) (carrier *aliyun, settings string) {
 		"secret_env: ALIYUN_SECRET, sign: 速通互联验证码, templates: {default: {zh-Hans: '100001'}}, params: [code, minutes]}]}\n"
 }
 
-// A code by Aliyun's verification messages, in its own text: sent, sent again, and entered. Its
-// limit of a number is a wait for that number.
+// A code is sent by Aliyun's verification messages, in Aliyun's own text: it is sent, sent again,
+// and entered. Aliyun's limit for a phone number makes that number wait.
 func verificationMessages(s *apptest.Stack, f form, carrier *aliyun) {
 	last := f.replicas - 1
 	ask := func(number string) apptest.Answer {

@@ -1,6 +1,6 @@
 //go:build nightly
 
-// Only make nightly runs these tests: they build the older program from the history.
+// Only make nightly runs these tests, since they build the older program from the history.
 
 package parts
 
@@ -21,12 +21,12 @@ import (
 	"sendcode/internal/run/commands"
 )
 
-// olderVersion is the version before this one, from which an upgrade is tried: until the first tag
-// a commit whose schema this one can migrate. Empty: there is none.
+// olderVersion is the version before this one, from which the upgrade is tested. Until the first
+// tag, it is a commit whose schema this version can migrate. Empty: there is none.
 const olderVersion = "09f0201d1"
 
-// buildOlder builds the older version's sendcode, and its program of these tests, which serves as
-// sendcode does and prints its address as this one does.
+// buildOlder builds sendcode of the older version, and that version's test program, which serves as
+// sendcode does and prints its address as this version does.
 func buildOlder(t *testing.T) (sendcode, serving string) {
 	t.Helper()
 	if olderVersion == "" {
@@ -58,8 +58,8 @@ func buildOlder(t *testing.T) (sendcode, serving string) {
 	return sendcode, serving
 }
 
-// change restarts one replica after another with another program: while one is changed the other
-// one serves, so for a time two versions run side by side.
+// change restarts the replicas one after another with another program. While one restarts, the
+// other one serves, so for a time two versions run side by side.
 func (p *proof) change(program string) fault {
 	name := "changes to this version"
 	if program != "" {
@@ -74,8 +74,9 @@ func (p *proof) change(program string) fault {
 	}}
 }
 
-// Replicas of the older version are replaced by this one, by the older one again, and by this one,
-// under load; then processes of both die. What both versions promise holds all the time.
+// Under load, replicas of the older version are replaced by this version, then by the older
+// version, and then by this version again. Then processes of both versions are killed. The promises
+// of both versions hold all the time.
 func TestProveAnUpgrade(t *testing.T) {
 	_, older := buildOlder(t)
 	for _, f := range forms {
@@ -98,10 +99,10 @@ func TestProveAnUpgrade(t *testing.T) {
 	}
 }
 
-// What the older version wrote into a file serves on: in the file itself after a kill, in a backup
-// that the older version made while it served, after the way back to it, there in a backup of this
-// version, too, and in Postgres. A code from before is approved, a recipient waits as before, and a
-// send that waited for its mail server arrives.
+// A file that the older version wrote stays usable: in place after a kill; in a backup that the
+// older version made while it served; after a return to the older version; there in a backup of
+// this version, too; and in Postgres. A code from before is approved, a recipient waits as before,
+// and a send that waited for its mail server arrives.
 func TestFilesOfAnUpgrade(t *testing.T) {
 	sendcode, older := buildOlder(t)
 	s := oneFile(t)

@@ -1,7 +1,7 @@
 //go:build nightly
 
-// Only make nightly runs these tests, and make prove TestMoreForms: what they hold beyond TestProve
-// is of more forms, and of a Redis whose clock is set, which needs a compiler.
+// Only make nightly and make prove TestMoreForms run these tests. Beyond TestProve they test more
+// forms, and a Redis whose clock is set, which needs a compiler.
 
 package parts
 
@@ -63,12 +63,12 @@ func (p *proof) failover(ctx context.Context, fail, back func(*servertest.RedisS
 	apptest.Must(p.T, fail(was))
 	p.Await("another primary", func() bool { return p.Sentinel.Promoted(ctx, was.Addr()) })
 	p.Redis = p.Nodes[1-slices.Index(p.Nodes, was)]
-	apptest.Must(p.T, back(was)) // if it was frozen it now answers what it was asked before
+	apptest.Must(p.T, back(was)) // a frozen process now answers the requests that it got before
 	p.seen.Failovers = append(p.seen.Failovers, [2]time.Time{began, time.Now()})
 }
 
-// slow has the standby receive nothing for a while, which may be as long as a lease. After that and
-// then it does not get what the primary has sent meanwhile, unless it is sent again.
+// slow makes the standby receive nothing for a while, perhaps as long as a lease. At times it also
+// loses what the primary sent meanwhile, unless the primary sends that again.
 func (p *proof) slow(ctx context.Context, then func()) {
 	began, receiver := time.Now(), 0
 	p.Await("a standby that receives", func() bool { receiver = p.Standby.Receiver(ctx); return receiver != 0 })
@@ -90,8 +90,8 @@ func (p *proof) standbyAway(ctx context.Context) {
 	p.crash()
 }
 
-// promote kills the primary, has the standby take its place behind the pooler, and gives it a
-// standby of its own.
+// promote kills the primary, makes the standby replace it behind the pooler, and starts a new
+// standby.
 func (p *proof) promote(ctx context.Context) {
 	p.crash()
 	p.Postgres.Stop()

@@ -36,7 +36,7 @@ func (li *Limiter) Set(l gates.Limiter) {
 	li.limiter.Store(&l)
 }
 
-// Around has f run around each call; nil: nothing.
+// Around sets a function that is called around each call of the limiter; nil: none.
 func (li *Limiter) Around(f Around) {
 	if f == nil {
 		f = func(_ context.Context, _ string, do func() error) error { return do() }
