@@ -64,9 +64,9 @@ func TestAPersonIsReturnedWithAReference(t *testing.T) {
 	}
 }
 
-// A return_url that the app does not allow, and a purpose that its page does not have, configured
-// or not, are explained to the person in the person's words, and to the operator in the log,
-// without the address's path and query.
+// If the app does not allow a return_url, or its page does not have the purpose, the page explains
+// this to the person in the person's language. The log explains it to the operator, without the
+// path and the query of the address.
 func TestABadLinkIsExplained(t *testing.T) {
 	var w *pagetest.World
 	for query, logged := range map[string]string{
@@ -95,8 +95,9 @@ func TestABadLinkIsExplained(t *testing.T) {
 	}
 }
 
-// An app that the address names has its own name, brand, key and return addresses, and nothing of
-// the other's; a purpose its own words and codes.
+// If the address names an app, the page has the name, brand, key and return addresses of that app,
+// and nothing of the other app. If it names a purpose, the page has the texts and codes of that
+// purpose.
 func TestThePageOfAnAppThatIsNamed(t *testing.T) {
 	w := world(t)
 	w.Also(page.AppPage{
@@ -126,8 +127,8 @@ func TestThePageOfAnAppThatIsNamed(t *testing.T) {
 	}
 }
 
-// Without a script the page says what it needs; what it offers follows what there is, and what is
-// paused.
+// Without a script, the page says that it needs one. The page offers only channels that the service
+// has and that are not paused.
 func TestThePageOffersWhatThereIs(t *testing.T) {
 	w := world(t)
 	contains(t, get(t, w, ""), "<noscript>", "needs JavaScript", `channels="email"`)
@@ -139,8 +140,8 @@ func TestThePageOffersWhatThereIs(t *testing.T) {
 	contains(t, get(t, w, ""), `channels="sms"`, "to your phone", `rel="modulepreload"`)
 }
 
-// returning lets the page serve an app, too, whose site answers with the address that it was asked
-// for, and gives the address to return to.
+// returning adds an app to the page. The app's site answers each request with its own address.
+// returning returns the address to which the page may return people.
 func returning(t *testing.T, w *pagetest.World) (in string) {
 	t.Helper()
 	site := httptest.NewServer(http.HandlerFunc(func(answer http.ResponseWriter, r *http.Request) {
@@ -152,8 +153,8 @@ func returning(t *testing.T, w *pagetest.World) (in string) {
 	return in
 }
 
-// aReturnByItself: a second after the right code the browser is back at the app, and stays where it
-// is when the person comes back to look.
+// aReturnByItself tests that the browser returns to the app one second after the right code, and
+// stays there when the person goes back to look at the page.
 func aReturnByItself(t *testing.T, browser context.Context) {
 	w := accepting(t)
 	in := returning(t, w)
@@ -169,8 +170,8 @@ func aReturnByItself(t *testing.T, browser context.Context) {
 	b.until(`location.href.includes('return_url')`)
 }
 
-// A page that was open before an update, whose cards the server drew, shows the card of the answer
-// to its form: it says to reload.
+// A page that the server drew before an update sends its form after the update. The answer is a
+// card that says to reload the page.
 func TestAPageOfBeforeIsToldToReload(t *testing.T) {
 	w := world(t)
 	answer, _ := asks(t, w, http.MethodPost, "?app=shop", url.Values{"to": {"ana@example.com"}, "act": {"send"}})

@@ -21,9 +21,9 @@ import (
 	"sendcode/internal/kit/servertest"
 )
 
-// The browser's tests share one browser, and Chromium's axe-core; each has a tab with cookies of
-// its own. They show what no other test can: scripts, focus, clocks, tabs, the connection, and how
-// pages look. Which card is shown when is in testdata/cards.json.
+// The browser tests share one browser and the axe-core of Chromium; each test has a tab with its
+// own cookies. They test what other tests cannot: scripts, focus, clocks, tabs, the connection, and
+// the look of pages. testdata/cards.json says which card is shown when.
 func TestInABrowser(t *testing.T) {
 	browser, engine := chromium(t)
 	inTabs(t, browser, theWholeWay, theCountdownRunsOut, aPageFromTheCacheShowsTheTruth, lettersThroughAnInputMethod,
@@ -91,8 +91,9 @@ type tab struct {
 
 const glance = 25 * time.Millisecond
 
-// watching runs in each page before anything else. It records what the status line said, each text
-// of the countdown and the delay of each timer, and lets a test stop and move the two clocks.
+// watching is a script that runs in each page before all others. It records the texts of the status
+// line, each text of the countdown and the delay of each timer, and lets a test stop and move both
+// clocks.
 const watching = `(() => {
   window.said = []; window.shown = []; window.naps = [];
   let wall = 0, steady = 0, halted, stopped;
@@ -142,7 +143,7 @@ func visiting(t *testing.T, browser context.Context, w *pagetest.World) *tab {
 	return b
 }
 
-// first runs a script in each page before anything else, after those that do so already.
+// first makes a script run in each page before all others, except those that first added earlier.
 func (t *tab) first(script string) {
 	t.Helper()
 	t.do(browsertest.Command(page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: script}))
@@ -290,7 +291,7 @@ func (t *tab) press(selector string, times int) {
 	}
 }
 
-// middle waits for an element, unfolds it, scrolls to it and says where it then is.
+// middle waits for an element, unfolds it, scrolls to it, and returns the position of its middle.
 func (t *tab) middle(selector string) []float64 {
 	t.Helper()
 	t.until(t.q(selector))

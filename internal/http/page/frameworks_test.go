@@ -174,8 +174,8 @@ func aWidgetWhoseValueIsSet(b *tab, w *pagetest.World, set func(value string) (e
 	is(b, w.Codes.Sends(), 2)
 }
 
-// The declarations hold for React's and Vue's templates, and each alone for a project that has
-// neither.
+// The type declarations fit the templates of React and Vue, and each declaration also compiles in a
+// project without the framework.
 func TestWidgetTypes(t *testing.T) {
 	t.Parallel()
 	for file, declarations := range map[string][]string{
@@ -199,8 +199,8 @@ func TestWidgetTypes(t *testing.T) {
 	}
 }
 
-// frameworks copies the applications of testdata to a folder, and returns it and the folder of the
-// modules that they import.
+// frameworks copies the applications of testdata to the folder dir, and returns dir and the folder
+// of the modules that they import.
 func frameworks(t *testing.T) (dir, modules string) {
 	t.Helper()
 	const source = "testdata/frameworks"
@@ -214,8 +214,8 @@ func write(t *testing.T, dir, name, text string) {
 	servertest.OK(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 }
 
-// application returns an application of testdata as one script, with the component of a file as its
-// SignIn; "": it needs none.
+// application bundles an application of testdata into one script. Its SignIn is the component in a
+// file; "" if the application needs none.
 func application(t *testing.T, entry, component string) string {
 	t.Helper()
 	dir, modules := frameworks(t)

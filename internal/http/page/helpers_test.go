@@ -10,7 +10,8 @@ import (
 	"sendcode/quota"
 )
 
-// world is a page whose clock moves only by hand, under the default policy or these rules.
+// world returns a page whose clock moves only by hand, with these rules or, without rules, the
+// default policy.
 func world(t *testing.T, rules ...quota.Rule) *pagetest.World {
 	t.Helper()
 	w := pagetest.NewWorld(rules...)

@@ -84,8 +84,8 @@ func aReloadKeepsTheConfirmedCard(t *testing.T, browser context.Context) {
 	b.card("ask")
 }
 
-// aTabOverAnUpdate says that it has to be reloaded, and has sent nothing. One that has its modules
-// goes on.
+// aTabOverAnUpdate tests that a tab opened before an update says that it must be reloaded, and
+// sends nothing. A tab that has loaded its modules goes on.
 func aTabOverAnUpdate(t *testing.T, browser context.Context) {
 	w := accepting(t)
 	early, late := open(t, browser, w, browsertest.Look{}), open(t, browser, w, browsertest.Look{})
@@ -106,8 +106,8 @@ func aTabOverAnUpdate(t *testing.T, browser context.Context) {
 	late.getsIn()
 }
 
-// theFirstCardWaitsForNoNumbers where it begins with mail: what there is for text messages comes
-// into it, also while a person types, whose text stays.
+// theFirstCardWaitsForNoNumbers tests a first card that begins with mail: it does not wait for the
+// parts for text messages. These appear later, and a text that a person is typing stays.
 func theFirstCardWaitsForNoNumbers(t *testing.T, browser context.Context) {
 	w := phoning(t)
 	b := open(t, browser, w, browsertest.Look{})

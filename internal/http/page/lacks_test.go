@@ -12,9 +12,9 @@ import (
 	"sendcode/internal/kit/browsertest"
 )
 
-// lacks are what scripts of page and widget use and a browser may lack (a), throw at (t), never
-// answer (n) or give an odd value for (o): older ones, private windows, policies and extensions.
-// web/static/browser.js has what is done about it.
+// lacks are features that scripts of page and widget use, and that old browsers, private windows,
+// policies or extensions may lack (a), throw an error at (t), never answer (n), or answer with an
+// odd value (o). web/static/browser.js handles these cases.
 var lacks = []struct{ feature, how string }{
 	{"BroadcastChannel", "at"},
 	{"BroadcastChannel.prototype.postMessage", "t"},
@@ -68,7 +68,8 @@ func without(features []string, how rune) string {
 })()`, strings.Join(features, " "), string(how))
 }
 
-// browsersThatLack features, all that can be so at once: the way to a proof is the same.
+// browsersThatLack tests each combination of features that a browser may lack at the same time: the
+// way to a proof is unchanged.
 func browsersThatLack(t *testing.T, browser context.Context) {
 	for _, how := range "atno" {
 		var features []string

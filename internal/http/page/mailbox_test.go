@@ -29,7 +29,7 @@ func first() mailbox.Mail {
 	}
 }
 
-// serveMailbox serves the mailbox with these mails. Two tokens open it: the-key and apiKey.
+// serveMailbox serves the mailbox with these mails. Two tokens give access: the-key and apiKey.
 func serveMailbox(w *pagetest.World, apiKey string, mails ...mailbox.Mail) *echo.Echo {
 	e := server.New(server.Config{Logger: w.Logger})
 	page.RegisterStatic(e)
@@ -67,7 +67,8 @@ func TestTheMailboxShowsMailsAtOnce(t *testing.T) {
 	is(t, ask("/mailbox/html?id=2@localhost").Code, http.StatusNotFound) // it has no HTML
 }
 
-// An empty mailbox shows how a mail comes into it, with the key only if it was generated.
+// An empty mailbox shows a command that asks for a mail. The command contains the API key only if
+// the key was generated.
 func TestEmptyMailboxShowsTheCommand(t *testing.T) {
 	w := world(t)
 	shown := askMailbox(serveMailbox(w, "sk_key"), "localhost:8080", "/mailbox", "", "Bearer sk_key").Body.String()

@@ -51,8 +51,8 @@ func TestAllInABrowser(t *testing.T) {
 	}
 }
 
-// The cards are as good in the other browsers: in either colours, at either width, in a language of
-// either direction.
+// The cards are equally good in the other browsers: in both colours, at both widths, in a language
+// of each direction.
 func TestEveryCardInOtherBrowsers(t *testing.T) {
 	engine, err := pagetest.LoadAxe(t.Context(), servertest.Chromium(t))
 	servertest.OK(t, err)
@@ -69,9 +69,10 @@ func TestEveryCardInOtherBrowsers(t *testing.T) {
 	}
 }
 
-// aReloadMovesNothing when its script comes, later than the page: what only the script can show has
-// its place. It is noon there, for near midnight a time has its day, and may need a line more. A
-// digit that is wider than the one before moves what is beside it by less.
+// aReloadMovesNothing tests that nothing on the page moves when its script loads after the page:
+// there is space for the parts that only the script can show. The clock shows noon, since near
+// midnight a time also has its day, and may need another line. A digit that is wider than the one
+// before moves the text beside it by less than that.
 func aReloadMovesNothing(t *testing.T, browser context.Context) {
 	w := accepting(t)
 	sends(t, w, pagetest.Address)

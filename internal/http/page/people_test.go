@@ -37,14 +37,14 @@ var (
 // worldsAtATime is how many people come beside each other, each to a world of its own.
 const worldsAtATime = 12
 
-// impatientPeople have a machine whose clocks are wrong and are set, that sleeps, loses its
-// connection and has tabs that are frozen, loaded again and opened twice; they press early and
-// twice, type wrong codes, and go back. For each the button is never active before the server would
-// accept a send, and at most a second later it is; a send of another tab may take that second to be
-// known. No card says what is not true at the server; none is without a way on; and a person who
-// becomes patient has the address confirmed.
+// impatientPeople simulates people and machines. A machine has clocks that are wrong and get set,
+// sleeps, loses its connection, and has tabs that are frozen, reloaded and opened twice. A person
+// presses early and twice, enters wrong codes, and goes back. For each person, the button is never
+// active before the server would accept a send, and is active at most a second later; a page may
+// need that second to learn of a send in another tab. No card contradicts the server, each card
+// offers a way on, and a person who becomes patient has the address confirmed.
 //
-// The scripts are those that are served; testdata/people.js is the machine.
+// The scripts are those that the service serves; testdata/people.js is the machine.
 func impatientPeople(t *testing.T, browser context.Context, kind string) {
 	worlds := make([]*timetable, worldsAtATime)
 	for i := range worlds {
@@ -93,8 +93,7 @@ func impatientPeople(t *testing.T, browser context.Context, kind string) {
 // widgetOrigin is the site that the widget of these people is on.
 const widgetOrigin = "https://shop.example"
 
-// timetable is a world whose requests say when they come, and what person they come from: by the
-// seed.
+// timetable is a world that records when its requests come, and from which person of the seed.
 type timetable struct {
 	mu    sync.Mutex
 	world *pagetest.World

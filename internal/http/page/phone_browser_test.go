@@ -10,7 +10,7 @@ import (
 	"sendcode/internal/kit/browsertest"
 )
 
-// phoning is a world whose clock runs and whose text messages go to some countries.
+// phoning returns a world whose clock runs, and that sends text messages to some countries.
 func phoning(t *testing.T) *pagetest.World {
 	t.Helper()
 	w := running(t)
@@ -18,8 +18,8 @@ func phoning(t *testing.T) *pagetest.World {
 	return w
 }
 
-// numbersWhileTheyAreTyped: digits come out as the country writes them, and the country is the one
-// that a number says; what is typed stays when the page asks how things stand meanwhile.
+// numbersWhileTheyAreTyped tests that digits appear in the format of their country, and that the
+// country follows the number. The typed text stays when the page meanwhile asks for the state.
 func numbersWhileTheyAreTyped(t *testing.T, browser context.Context) {
 	w := phoning(t)
 	b := open(t, browser, w, browsertest.Look{Lang: "de-DE,en"})
@@ -68,8 +68,9 @@ const messages = `(() => {
   });
 })()`
 
-// aCodeFromATextMessage is filled in and checked by itself where the browser reads such messages,
-// and it does so no longer than there is a field. Of mails it is not asked.
+// aCodeFromATextMessage tests a browser that can read text messages: the code in a message is
+// filled in and checked automatically. The browser reads only while a field for the code is shown,
+// and not for a code sent by mail.
 func aCodeFromATextMessage(t *testing.T, browser context.Context) {
 	w := accepting(t)
 	w.Codes.SetCountries("DE")

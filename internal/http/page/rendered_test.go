@@ -21,9 +21,10 @@ import (
 	"sendcode/internal/kit/servertest"
 )
 
-// rendering are the frameworks with a server of their own. Each has an application in
-// testdata/rendered, around a sample of docs/examples. There is no lock file: it would have
-// thousands of lines; package.json has the exact versions of what the application names.
+// rendering are the frameworks that have a server of their own. Each framework has an application
+// in testdata/rendered, around a sample of docs/examples. There is no lock file, since it would
+// have thousands of lines; package.json has the exact versions of the application's own
+// dependencies.
 var rendering = map[string]struct {
 	sample, at   string // where the application has the sample
 	build, serve string // commands of a shell, among npm's programs
@@ -39,8 +40,9 @@ var rendering = map[string]struct {
 	"sveltekit": {"SignIn.svelte", "src/SignIn.svelte", "vite build", "vite preview --host 127.0.0.1 --port $PORT"},
 }
 
-// A page that a framework's server rendered has the widget with its attributes. In the browser the
-// framework takes over that very element without a word, and its application hears the events.
+// A page that a framework's server rendered contains the widget with its attributes. In the
+// browser, the framework takes over the same element without a warning, and the application gets
+// the events.
 func TestServersOfFrameworks(t *testing.T) {
 	browser, _ := chromium(t)
 	for name, framework := range rendering { // one after the other: each is heavy

@@ -162,10 +162,10 @@ func (t *tab) accessible(engine *pagetest.Axe, name string, look browsertest.Loo
 	}
 }
 
-// drawing has the widget's scripts draw each row of the table in a language, and gives the rows
-// that are drawn otherwise, and what must not stand on them: a whole address beside a masked one, a
-// word of mail where there are text messages alone, a foreign word in Chinese, and of one address
-// something else than of another.
+// drawing is a script in which the widget's scripts draw each row of the table in a language. It
+// returns the rows that are drawn differently, and texts that must not be on them: a whole address
+// beside a masked one, a word about mail if there are only text messages, a foreign word in
+// Chinese, and different texts about one address.
 const drawing = `(async (cases, lang) => {
   const { draw, pick, cards, phones: numbers, Moment } = window.widget, { mails, phones } = await import('/static/widget/words.' + lang + '.js');
   const words = { email: mails, sms: { ...mails, ...phones } };

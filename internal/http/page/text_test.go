@@ -30,8 +30,8 @@ func wordsByLanguage() map[string]map[recipient.Channel]map[string]string {
 	return all
 }
 
-// Every reason for which an address or a number is refused has words, but for those that mean no
-// more than "not an address". There are words for no other reason.
+// Every reason for which an address or a number is refused has a text, except reasons that say no
+// more than "not an address". No text is for another reason.
 func TestEveryReasonOfABadRecipientHasWords(t *testing.T) {
 	ofMails := strings.Fields(`encoding unknown_channel comment display_name domain_incomplete full_width_character invalid_domain
 		ip_literal local_part_too_long misplaced_dot no_at_sign no_domain no_local_part quoted_local_part several_addresses space`)
@@ -104,9 +104,9 @@ func TestTheTextsThatAreNamedExist(t *testing.T) {
 	}
 }
 
-// A sentence stands in one place, the catalogue, so that one change changes page and widget: no two
-// keys have the same one, and neither templates nor scripts nor the page's code have it themselves.
-// That both say the same in each state is theTableOfCards's.
+// Each sentence is only in the catalogue, so that one change changes page and widget: no two keys
+// have the same sentence, and neither templates nor scripts nor the page's code contain it.
+// theTableOfCards tests that page and widget show the same text in each state.
 func TestASentenceStandsOnce(t *testing.T) {
 	var code strings.Builder
 	for _, pattern := range []string{"*.go", "../../../web/page/*.html", "../../../web/static/*.js", "../../../web/widget/*.js"} {

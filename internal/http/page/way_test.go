@@ -52,7 +52,7 @@ func onAWidget(t *testing.T, browser context.Context, w *pagetest.World) *tab {
 	return embedded(t, browser, w, browsertest.Look{}, tag(""))
 }
 
-// theWholeWay goes by keyboard alone. What is pasted in excess is mended by a deletion.
+// theWholeWay uses only the keyboard. If a person pastes too much text, a deletion mends it.
 func theWholeWay(t *testing.T, browser context.Context) {
 	w := running(t)
 	b := visiting(t, browser, w)
@@ -80,10 +80,10 @@ func theWholeWay(t *testing.T, browser context.Context) {
 	is(t, w.Codes.Checks(), 1)
 }
 
-// wrongCodes are explained at the field, each time that one is submitted. Each whole code that was
-// not sent before is checked by itself; slips stay in the field, cost no try, and are mended by the
-// next key or by a message that is pasted over them. What was wrong is asked for anew once another
-// message was sent, which may have another code.
+// wrongCodes tests that the field explains each wrong code that is submitted. Each complete code
+// that was not yet sent is checked automatically. A typing mistake stays in the field, costs no
+// attempt, and is mended by the next key or by pasting a message over it. After another message was
+// sent, a code that was wrong before is checked again, since the message may have another code.
 func wrongCodes(t *testing.T, browser context.Context) {
 	b := onAWidget(t, browser, accepting(t))
 	b.asked(pagetest.Address)
@@ -152,12 +152,12 @@ func wrongCodes(t *testing.T, browser context.Context) {
 	b.card("ended", "Too many wrong codes", "You can have a new one sent to a•••@example.com", "Send a new code in 0:")
 	b.focused("heading")
 	b.says("Too many wrong codes. ")
-	is(b, strings.TrimSpace(eval[string](b, `said.at(-1)`)), // what is said of the wait is what is left of it
+	is(b, strings.TrimSpace(eval[string](b, `said.at(-1)`)), // the text about the wait has the remaining time
 		"Too many wrong codes. "+eval[string](b, b.q("[role=timer]")+`.textContent`))
 }
 
-// aCorrectionIsNotLost while an answer is awaited: what was asked for stays as it is in its fields,
-// and another code is checked next.
+// aCorrectionIsNotLost tests what a person types while an answer is awaited: the submitted text
+// stays in its fields, and another code is checked next.
 func aCorrectionIsNotLost(t *testing.T, browser context.Context) {
 	b := visiting(t, browser, phoning(t))
 	b.card("ask")
@@ -198,8 +198,8 @@ func aCorrectionIsNotLost(t *testing.T, browser context.Context) {
 	is(t, b.world.Codes.Checks(), 3)
 }
 
-// aFillersText is checked by itself where it is a code of this form and nothing else, and until a
-// code was wrong. Else it is shown, and a press checks it.
+// aFillersText tests a text that a program fills in. It is checked automatically if it is exactly a
+// code of this form, and no code was wrong yet. Otherwise it is only shown, and a press checks it.
 func aFillersText(t *testing.T, browser context.Context) {
 	b := onAWidget(t, browser, accepting(t))
 	b.asked(pagetest.Address)
@@ -231,9 +231,10 @@ func aFillersText(t *testing.T, browser context.Context) {
 	b.card("approved")
 }
 
-// theCountdownRunsOut second by second, and is told by the minute; a press before its end does
-// nothing, and one after it sends. That the request is under way is said, and what is pasted
-// meanwhile is checked then; which texts have a code is in theTableOfCards.
+// theCountdownRunsOut second by second, and screen readers get its text every minute. A press
+// before the end does nothing, and a press after it sends. The card says that the request is under
+// way, and a text pasted meanwhile is checked after it. theTableOfCards tests which texts have a
+// code.
 func theCountdownRunsOut(t *testing.T, browser context.Context) {
 	// its clock moves by hand
 	w := world(t, every(3*time.Minute), quota.Rule{Name: "hour", Scope: quota.Recipient, Limit: 5, Window: time.Hour})
@@ -241,7 +242,7 @@ func theCountdownRunsOut(t *testing.T, browser context.Context) {
 	b := onAWidget(t, browser, w)
 	b.do(browsertest.Look{Width: 800, Height: 700, Lang: "en", Motion: true}.Apply())
 	b.card("ask")
-	b.run(`freeze()`) // a busy machine may skip a second, and so may the page on it
+	b.run(`freeze()`) // on a busy machine the test, and the page too, may skip a second
 	b.asked(pagetest.Address)
 	b.card("code", "Send again in 3:00")
 	b.until(b.q(".bar") + ".checkVisibility()")
@@ -296,8 +297,8 @@ func theCountdownRunsOut(t *testing.T, browser context.Context) {
 	is(b, b.world.Codes.Checks(), 1)
 }
 
-// aPressIsNotLost: a new card that the person did not ask for waits until a press is over, or its
-// button would be gone before that ends.
+// aPressIsNotLost tests that a new card which the person did not ask for waits until a press has
+// ended, since its button would otherwise disappear during the press.
 func aPressIsNotLost(t *testing.T, browser context.Context) {
 	w := onItsWay(t)
 	b := visiting(t, browser, w)
@@ -329,10 +330,10 @@ func aPressIsNotLost(t *testing.T, browser context.Context) {
 	b.card("code", "Send again in 0:")
 }
 
-// offline: what was pressed without a connection is sent once when there is one, unless something
-// else was typed meanwhile. The countdown goes on, also while the machine sleeps and its steady
-// clock stands still. A code that was typed meanwhile is checked once, when the connection is back,
-// even if the first request then fails.
+// offline tests presses without a connection. The request is sent once when the connection is back,
+// unless the person typed something else meanwhile. The countdown goes on, also while the machine
+// sleeps and its steady clock stands still. A code typed meanwhile is checked once when the
+// connection is back, even if the first request then fails.
 func offline(t *testing.T, browser context.Context) {
 	b := onAWidget(t, browser, accepting(t))
 	b.tolerate = "e" // the browser's own words for a request that fails
@@ -395,7 +396,8 @@ func offline(t *testing.T, browser context.Context) {
 	is(b, len(codes.Asks()), 1)
 }
 
-// aChangeOfClocks: a time of the day misleads beyond it, so a code's life is counted down.
+// aChangeOfClocks tests a page after the clock was set: a time of the day would then be wrong, so
+// the page counts down the code's life.
 func aChangeOfClocks(t *testing.T, browser context.Context) {
 	b := onAWidget(t, browser, accepting(t))
 	b.card("ask")
@@ -454,8 +456,8 @@ func otherTabsHearOfTheApproval(t *testing.T, browser context.Context) {
 	other.card("ended", "already used", "If you used it in another tab, continue there.")
 }
 
-// anotherTabChangesTheAddress: the card in this one says so, keeps its own code, and a reload shows
-// the newer one.
+// anotherTabChangesTheAddress tests that the card in this tab says so and keeps its own code, and
+// that a reload shows the newer code.
 func anotherTabChangesTheAddress(t *testing.T, browser context.Context) {
 	b := visiting(t, browser, accepting(t))
 	b.asked(pagetest.Address)
@@ -509,8 +511,9 @@ func (t *tab) answersAfterItIsLost() {
 	}
 }
 
-// aFailureIsSaidUntilTheNextAct, whatever looks succeed meanwhile and whatever they bring: until
-// something is typed or submitted. A loss of the connection in between has its own words.
+// aFailureIsSaidUntilTheNextAct tests that a failure stays on the card until the person types or
+// submits something, even if later reads succeed, whatever they return. A lost connection in
+// between has its own text.
 func aFailureIsSaidUntilTheNextAct(t *testing.T, browser context.Context) {
 	b := onAWidget(t, browser, running(t))
 	b.tolerate = "e" // the browser's own words for a request that fails
@@ -555,8 +558,8 @@ const losesAll = `window.real = fetch; window.left = 3; window.fetch = async (..
 	throw new TypeError('lost');
 }`
 
-// aBounceChangesTheCard: what a provider reports of this very send is on its card within five
-// seconds.
+// aBounceChangesTheCard tests that the card of a send shows the provider's report on that send
+// within five seconds.
 func aBounceChangesTheCard(t *testing.T, browser context.Context) {
 	b := onAWidget(t, browser, accepting(t))
 	b.world.Codes.ExpectReports()

@@ -48,8 +48,8 @@ func aWidgetThatIsRequired(t *testing.T, browser context.Context) {
 	valid(true) // where it is not required
 }
 
-// aWidgetGivesNoProofToAnAddress: a form that is a GET gets none, of which the widget tells the
-// developer once. The value stays, and so does the form's validity.
+// aWidgetGivesNoProofToAnAddress tests that a form with the method GET gets no proof, and that the
+// widget tells this to the developer once. The value and the validity of the form stay.
 func aWidgetGivesNoProofToAnAddress(t *testing.T, browser context.Context) {
 	w := accepting(t)
 	w.Codes.Proof = "a.b.c"
@@ -200,7 +200,8 @@ func aWidgetForLibrariesOfInputs(t *testing.T, browser context.Context) {
 	is(t, eval[int](b, `el.childElementCount`), 0)
 }
 
-// aWidgetKeepsTheContractOfAField of a form, and takes the focus where its page begins with it.
+// aWidgetKeepsTheContractOfAField tests that the widget behaves as a field of a form, and gets the
+// focus if it is the first field of its page.
 func aWidgetKeepsTheContractOfAField(t *testing.T, browser context.Context) {
 	b := embedded(t, browser, accepting(t), browsertest.Look{}, `<main></main>`+tag(`autofocus`))
 	b.focused("to")
@@ -214,8 +215,8 @@ func aWidgetKeepsTheContractOfAField(t *testing.T, browser context.Context) {
 	is(t, len(b.world.Codes.Asks()), 0)
 }
 
-// aWidgetUnderForeignCSS looks as it does without: of what its page sets for its own text, nothing
-// is inherited.
+// aWidgetUnderForeignCSS tests that the widget inherits nothing from the styles that its page sets
+// for text.
 func aWidgetUnderForeignCSS(t *testing.T, browser context.Context) {
 	b := embedded(t, browser, accepting(t), browsertest.Look{}, tag(""))
 	const styles = `[...document.querySelector('send-code').shadowRoot.querySelectorAll(':not(.visually-hidden)')].flatMap((e, i) => { const s = getComputedStyle(e); return [...s].map((name) => i + e.localName + ' ' + name + ' ' + s.getPropertyValue(name)) })`
@@ -241,7 +242,7 @@ func aWidgetInTheReadersSize(t *testing.T, browser context.Context) {
 	is(t, eval[string](b, `getComputedStyle(`+b.q("#send")+`).fontSize`), "32px")
 	b.run(`document.querySelector('send-code').style.setProperty('--rem', '20px')`)
 	is(t, eval[string](b, `getComputedStyle(`+b.q("#send")+`).fontSize`), "20px")
-	// An address that is longer than a line breaks at its @ and its dots alone.
+	// An address that is longer than a line is broken only at its @ and its dots.
 	b.do(browsertest.Look{Width: 375, Height: 700}.Apply())
 	b.run(`document.querySelector('send-code').style.setProperty('--rem', '32px')`)
 	b.asked("anna.b@mail.shop-example.co.uk")
@@ -347,9 +348,9 @@ func aWidgetIsResetWhileItAsks(t *testing.T, browser context.Context) {
 	b.nothingKeptBut("")
 }
 
-// aWidgetIsOneRequest, and the question whether its page may ask, until its field gets the focus,
-// and nothing around it moves: with the line of the documentation, which keeps its height, before
-// its script has come.
+// aWidgetIsOneRequest tests that, until its field gets the focus, a widget makes only one request,
+// and asks whether its page may use the key. Nothing around it moves, given the line of the
+// documentation that keeps its height before the script has loaded.
 func aWidgetIsOneRequest(t *testing.T, browser context.Context) {
 	const tall = 12
 	height := strings.TrimSpace(strings.Split(example(t, "css")[0], "\n")[0])
@@ -421,8 +422,9 @@ func aWidgetIsItsApps(t *testing.T, browser context.Context) {
 	}
 }
 
-// aWidgetSpeaksALanguage also to screen readers and programs, whatever the language of the page
-// around: in one that is not ours English, of which it tells the developer.
+// aWidgetSpeaksALanguage tests that screen readers and programs also get the widget's language,
+// whatever the language of the page around it. For a language that the service lacks, the widget
+// uses English, and tells this to the developer.
 func aWidgetSpeaksALanguage(t *testing.T, browser context.Context) {
 	for locale, spoken := range map[string]string{"ar": "ar rtl", "xx": "en ltr"} {
 		b := embedded(t, browser, world(t), browsertest.Look{}, tag(`locale="`+locale+`"`))

@@ -50,7 +50,7 @@ func challenge(number int, salt string) string {
 		sha256.Sum256(fmt.Append([]byte(salt), number)), number+5000, salt)
 }
 
-// aRule is what an answer has where a rule is in the way, noRule where the check alone is.
+// aRule is the part of an answer if a rule refuses, and noRule if only the human check is missing.
 const (
 	aRule = `,"retry_after":90,"blocked_by":"all","quota":` +
 		`{"allowed":false,"retry_after":90,"blocked_by":"all","rules":[{"name":"all","scope":"app","limit":9,"window":3600,"remaining":0,"reset_after":90,"retry_after":90}]}`
@@ -63,8 +63,8 @@ func asksFor(status int, by, challenge, rule string) string {
 		challenge, rule)
 }
 
-// pressedSite is a site with the widget whose service asks, under a policy that admits vendors,
-// with this script of a vendor.
+// pressedSite returns a site with the widget. Its service requires a human check, its policy admits
+// vendors, and its vendor has this script.
 func pressedSite(t *testing.T, browser context.Context, policy, vendor string, answers ...string) *tab {
 	t.Helper()
 	w := accepting(t)
@@ -109,7 +109,7 @@ const (
 	})()`
 )
 
-// tokens waits for so many sends, looks whether all had one key, and returns their tokens.
+// tokens waits for this many sends, checks whether all had the same key, and returns their tokens.
 func (t *tab) tokens(sends int) string {
 	t.Helper()
 	t.until(fmt.Sprintf("sends.length === %d", sends))
@@ -143,8 +143,9 @@ func aWidgetWorks(t *testing.T, browser context.Context) {
 	}
 }
 
-// aWidgetShowsAVendor in the light tree, and anew after each answer. After two tokens that were
-// refused, or where the person would rather, it is work.
+// aWidgetShowsAVendor tests that the vendor's challenge is in the light tree, and is shown again
+// after each answer. After two refused tokens, or if the person prefers, the widget uses work in
+// its place.
 func aWidgetShowsAVendor(t *testing.T, browser context.Context, engine *pagetest.Axe) {
 	work := challenge(20, pressedSalt)
 	b := pressedSite(t, browser, openPolicy, turnstileScript, asksFor(428, "turnstile", work, aRule),
@@ -177,8 +178,8 @@ func aWidgetShowsAVendor(t *testing.T, browser context.Context, engine *pagetest
 	}
 }
 
-// aWidgetsVendorIsTakenAway by its page, in each way that a page has: it is shown once more, and
-// when that is taken too, the widget works.
+// aWidgetsVendorIsTakenAway tests each way in which a page can remove the vendor's challenge. The
+// widget shows the challenge once more; if the page removes that too, the widget uses work.
 func aWidgetsVendorIsTakenAway(t *testing.T, browser context.Context) {
 	work := challenge(20, pressedSalt)
 	const (
@@ -212,8 +213,8 @@ func aWidgetsVendorIsTakenAway(t *testing.T, browser context.Context) {
 	}
 }
 
-// A vendor shows its challenge in the body. Under a modal dialog a person cannot reach it, so the
-// widget does work instead.
+// A vendor shows its challenge in the body of the page. Under a modal dialog a person cannot reach
+// the body, so the widget uses work in its place.
 func aVendorUnderADialog(t *testing.T, browser context.Context) {
 	const hcaptcha = vendorComes + `window.hcaptcha = { render(place, all) { place.append('I am human'); told.push(all.theme + all.hl); }, remove() {} };`
 	into := func(html, act string) string {
@@ -284,7 +285,7 @@ func aWidgetLeavesAVendor(t *testing.T, browser context.Context) {
 	is(t, eval[int](b, `told.filter((src) => src.startsWith('https:')).length`), 2)
 }
 
-// aWidgetWhoseVendorIsBlocked works, and says so; without work it says how long the wait is.
+// aWidgetWhoseVendorIsBlocked uses work, and says so. Without work it says how long the wait is.
 func aWidgetWhoseVendorIsBlocked(t *testing.T, browser context.Context) {
 	for _, policy := range []string{openPolicy, tightly} {
 		b := pressedSite(t, browser, policy, "", asksFor(428, "hcaptcha", challenge(20, pressedSalt), aRule))
@@ -297,7 +298,8 @@ func aWidgetWhoseVendorIsBlocked(t *testing.T, browser context.Context) {
 	is(t, b.tokens(1), "")
 }
 
-// aWidgetWithoutACheck says that one is needed where no wait would do either, and how to go on.
+// aWidgetWithoutACheck says that a human check is needed if no wait would help, and what the person
+// can do.
 func aWidgetWithoutACheck(t *testing.T, browser context.Context) {
 	const needed = "A check is needed first. It couldn't be done here"
 	b := pressedSite(t, browser, openPolicy, "", asksFor(428, "http", "null", noRule))

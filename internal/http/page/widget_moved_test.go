@@ -9,7 +9,8 @@ import (
 	"sendcode/internal/kit/browsertest"
 )
 
-// moves are what hosts do to an element; each leaves it in the other of two places.
+// moves are the ways in which a host moves an element. Each moves it to the other one of two
+// places.
 var moves = map[string]string{
 	"appended": `other().append(el)`, "moved": `other().moveBefore(el, null)`,
 	"replaced": `other().replaceChildren(el)`, "taken out and put back": `el.remove(), await rest(50), other().append(el)`,
@@ -17,8 +18,8 @@ var moves = map[string]string{
 	"moved with the form":            `document.body.append(el.form)`,
 }
 
-// aWidgetIsMoved by its host, and loses nothing: what was typed, what is being asked, what was
-// proven.
+// aWidgetIsMoved tests that a widget which its host moves loses nothing: neither the typed text,
+// nor a request under way, nor the proof.
 func aWidgetIsMoved(t *testing.T, browser context.Context) {
 	for name, move := range moves {
 		t.Log(name)

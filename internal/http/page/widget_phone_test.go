@@ -14,9 +14,9 @@ import (
 	"sendcode/internal/store"
 )
 
-// aWidgetByPhone goes the whole way by keyboard alone, on another site's page, and through a
-// reload: it comes back with the time that is left, and keeps nothing of a person. What is wrong
-// with a number is said at its field, where it stays.
+// aWidgetByPhone goes the whole way by the keyboard only, on the page of another site and through a
+// reload: after the reload the widget shows the remaining time, and has stored no data about the
+// person. A mistake in a number is shown at the field, and the number stays there.
 func aWidgetByPhone(t *testing.T, browser context.Context) {
 	w := phoning(t)
 	b := embedded(t, browser, w, browsertest.Look{Width: 320, Height: 640}, tag(`channels="email sms" country="DE" locale="en"`))

@@ -38,7 +38,7 @@ func embedded(t *testing.T, browser context.Context, w *pagetest.World, look bro
 	return b
 }
 
-// embeddedBeside makes such a page, with a style sheet of its own, and does not go there yet.
+// embeddedBeside makes such a page with a style sheet of its own. It does not open the page yet.
 func embeddedBeside(
 	t *testing.T, browser context.Context, w *pagetest.World, look browsertest.Look, markup, css string,
 ) (*tab, *pagetest.Site) {
@@ -113,8 +113,8 @@ func aWidgetsRefusal(t *testing.T, browser context.Context) {
 	b.card("code", "Next code at")
 }
 
-// severalWidgets do not know of each other; one that is removed stops at once, and goes on where it
-// is put back.
+// severalWidgets tests that widgets do not affect each other. A removed widget stops at once, and
+// continues when it is inserted again.
 func severalWidgets(t *testing.T, browser context.Context) {
 	w := running(t, quota.Rule{Name: "minute", Scope: quota.Recipient, Limit: 1, Window: time.Minute})
 	markup := `<div>` + tag(`id="one"`) + tag(`id="two" locale="zh-CN" to="ben@example.com"`) + `</div>`
@@ -130,8 +130,8 @@ func severalWidgets(t *testing.T, browser context.Context) {
 	b.card("code", "验证码已发到 b•••@example.com", "重新发送", "还需 0:")
 	b.root = one
 	b.card("code", "a•••@example.com")
-	// The one, whose mail is still on its way, is removed while it waits for an answer: that
-	// request is aborted and not repeated.
+	// The first widget, whose mail is still on its way, is removed while it waits for an answer:
+	// its request is aborted and not repeated.
 	b.run(`window.asked = []`, `window.real = fetch`, `window.fetch = (url, options) => {
 		asked.push(String(url));
 		if (!String(url).includes('verification-1')) return real(url, options);
@@ -154,8 +154,8 @@ func severalWidgets(t *testing.T, browser context.Context) {
 	b.card("code", "b•••@example.com")
 }
 
-// aWidgetKeepsTokens of right codes, at most five, the newest first, until it is told to forget
-// them. Without storage it keeps none.
+// aWidgetKeepsTokens tests that the widget stores the tokens of right codes, at most five, newest
+// first, until it is told to forget them. Without storage it keeps none.
 func aWidgetKeepsTokens(t *testing.T, browser context.Context) {
 	w := accepting(t)
 	b, s := embeddedBeside(t, browser, w, browsertest.Look{}, tag(""), "")

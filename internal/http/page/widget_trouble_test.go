@@ -55,8 +55,8 @@ func aWidgetOnAPageThatMayNot(t *testing.T, browser context.Context) {
 	}
 }
 
-// aWidgetBehindAPagesTools works where tracing adds headers to each fetch, in each form that fetch
-// takes, and a page that may not ask is told so all the same.
+// aWidgetBehindAPagesTools tests pages on which tracing adds headers to each fetch, in each form of
+// the arguments of fetch: the widget works. If the page may not use the key, it still learns so.
 func aWidgetBehindAPagesTools(t *testing.T, browser context.Context) {
 	for _, c := range map[string]struct{ headers, added string }{
 		"Sentry": {"sentry-trace baggage traceparent", `real(url, { ...init, headers: { ...init.headers, ...more } })`},
@@ -216,9 +216,9 @@ func aWidgetsAnswerIsLost(t *testing.T, browser context.Context) {
 const losing = `window.real = fetch; window.lose = %d; window.fetch = async (...all) => { const answer = await real(...all);
 	if (String(all[0]).endsWith('/check') && lose > 0) { lose--; %s } return answer }`
 
-// theAnswerToACodeIsLost: it is asked for again with the same key, which counts nothing, and
-// confirmed is what has its proof. Without a key the card says that the code is used, and a new one
-// is a press away.
+// theAnswerToACodeIsLost: the widget repeats the request with the same key, which counts nothing,
+// and only an answer with a proof counts as approved. Without a key the card says that the code is
+// used, and a press asks for a new code.
 func theAnswerToACodeIsLost(t *testing.T, browser context.Context) {
 	const lost, away = `throw new TypeError('lost')`, `return new Response('{}', { status: 503 })`
 	const form = `document.querySelector('form').checkValidity() + ' ' + document.querySelector('send-code').value.split('.').length`

@@ -51,8 +51,8 @@ func failMany(r *vtest.Rig, n int, ask verification.Request, answer func(context
 // quiet bounds failures, and has no other job than to send.
 var quiet = vtest.MinuteTick(vtest.BoundFailures)
 
-// Strangers stop at half of the rule on failures, in both gates. The other half is for secret keys
-// and known browsers.
+// In both gates, strangers may use only half of the rule on failures. The other half is for secret
+// keys and known browsers.
 func TestStrangersStopAtHalfOfTheFailures(t *testing.T) {
 	vtest.EachInBubble(t, map[string]func(*vtest.Rig){
 		"both gates": func(*vtest.Rig) {}, "the database alone": (*vtest.Rig).LoseLimiter,
@@ -109,8 +109,8 @@ func (s slowFailures) FailedSends(ctx context.Context, q store.FailedSendsQuery)
 	return s.DB.FailedSends(ctx, q)
 }
 
-// The state is told exactly: the wait ends when the oldest leaves, however late the failures are
-// read. A look tells it too, and a rule that is free is not shown.
+// The answer has the exact state: the wait ends when the oldest failure leaves the window, however
+// late the failures are read. Get returns the same state. A rule that admits is not shown.
 func TestBackoffIsTold(t *testing.T) {
 	vtest.InBubbleWith(t, quiet, func(r *vtest.Rig) {
 		failMany(r, policy.BackoffRule.Limit-1, vtest.AskFor(vtest.Ana), badReputation)
@@ -206,8 +206,8 @@ func TestBackoffSharesReads(t *testing.T) {
 	})
 }
 
-// Which failure says that the address takes no messages, and so counts for a day, and which counts
-// for an hour. TestBadAddressAndNoMailbox has the words of mail servers.
+// Tests which failure means that the address takes no messages, and so counts for a day, and which
+// failure counts for an hour. TestBadAddressAndNoMailbox has the words of mail servers.
 func TestWhatAFailureSays(t *testing.T) {
 	carrier := func(e *delivery.Error) func(r *vtest.Rig) verification.Request {
 		return func(r *vtest.Rig) verification.Request { r.Carrier.Fail(e); return vtest.TextTo(vtest.Mobile) }
@@ -301,10 +301,10 @@ func TestWhatAFailureSays(t *testing.T) {
 	})
 }
 
-// For an hour the mail server refuses us for what we are. Ten people try every four minutes, in
-// their browsers and through a back end; one client in a loop tries twice a minute. When the
-// hour is over, all get in at their next try, but the loop: it waits at most an hour, and not at
-// all once a message to its recipient has been sent.
+// For an hour the mail server refuses us because of our reputation. Ten people try every four
+// minutes, in their browsers and through a back end, and one client in a loop tries twice a minute.
+// After the hour, the next try of each person is admitted. The loop waits at most an hour, and does
+// not wait once a message to its recipient was sent.
 func TestAnHourOfBadReputation(t *testing.T) {
 	vtest.InForms(t, quiet, func(r *vtest.Rig) {
 		address := func(n int) netip.Addr { return netip.AddrFrom4([4]byte{10, byte(n >> 8), byte(n), 1}) }

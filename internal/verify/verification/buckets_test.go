@@ -17,7 +17,8 @@ import (
 	"sendcode/quota"
 )
 
-// A back end need not name its client: then rules on the client are left out, and all others count.
+// A back end need not name its client. Without a client, the rules on the client are left out, and
+// all other rules count.
 func TestABackEndWithoutAClient(t *testing.T) {
 	for _, scope := range policy.RuleScopes {
 		vtest.InBubbleWith(t, vtest.AlsoRules(quota.Rule{Name: "also", Scope: scope, Limit: 1, Window: time.Minute}), func(r *vtest.Rig) {
@@ -28,8 +29,8 @@ func TestABackEndWithoutAClient(t *testing.T) {
 	}
 }
 
-// A policy of which no rule is left for a request admits it, and tells no rule. (The settings have
-// no such policy.)
+// If a policy has no rule for a request, it admits the request, and the answer has no rule. (The
+// settings have no such policy.)
 func TestARequestWithoutRules(t *testing.T) {
 	client := vtest.WithRules(quota.Rule{Name: "client", Scope: quota.IP, Limit: 1, Window: time.Minute})
 	vtest.InForms(t, client, func(r *vtest.Rig) {
@@ -46,8 +47,8 @@ func TestARequestWithoutRules(t *testing.T) {
 	})
 }
 
-// Each scope counts by itself: two requests that share its subject share its places, all others do
-// not.
+// Each scope counts separately: two requests with an equal value of the scope share its places, and
+// no other requests do.
 func TestScopes(t *testing.T) {
 	ask := func(to, ip, app, purpose string) verification.Request {
 		return vtest.AskFor(to+"@example.com", vtest.From(netip.MustParseAddr(ip)), vtest.InApp(app), vtest.For(purpose))
@@ -90,8 +91,8 @@ func TestScopes(t *testing.T) {
 	}
 }
 
-// Rules on prefixes and countries count text messages alone. Numbers that differ in their last four
-// digits share a prefix, which no bucket names.
+// Rules on prefixes and countries count only text messages. Numbers that differ only in their last
+// four digits share a prefix. No name of a bucket contains the prefix.
 func TestRulesOnNumbers(t *testing.T) {
 	number, _ := recipient.Parse(recipient.SMS, "+4915123450000")
 	for scope, apart := range map[quota.Scope]string{quota.Prefix: "+4915123460000", quota.Country: vtest.American} {
@@ -119,9 +120,9 @@ func TestRulesOnNumbers(t *testing.T) {
 	}
 }
 
-// A back end's send without the client's address is counted for no network and has none in its row;
-// with the address the rules hold, and a browser whose address is not known is refused, not let
-// through.
+// A back end's send without the client's address is counted for no network, and its row has no
+// network. With the address, the rules on networks hold. A browser whose address is unknown is
+// refused.
 func TestRulesOfNetworksNeedAnAddress(t *testing.T) {
 	change := vtest.WithRules(
 		quota.Rule{Name: "day", Scope: quota.Recipient, Limit: 10, Window: 24 * time.Hour},
@@ -179,8 +180,8 @@ func TestBreaker(t *testing.T) {
 	})
 }
 
-// Without Redis a replica hears within a second what another one counted of a mailbox's spellings
-// and of a recipient's failures, and what no longer counts.
+// Without Redis, a replica learns within a second what another replica counted for the spellings of
+// a mailbox and for the failures of a recipient, and what no longer counts.
 func TestReplicasShareWhatTheRowsDoNotCount(t *testing.T) {
 	vtest.InBubbleWith(t, func(s *vtest.Settings) {
 		quiet(s)
@@ -233,9 +234,9 @@ func spelling(n int) verification.Request {
 	return vtest.AskFor(to, vtest.By(vtest.Browser), vtest.From(netip.AddrFrom4([4]byte{10, byte(n >> 8), byte(n), 1})))
 }
 
-// Sixty spellings of one mailbox get it twenty mails a day from unknown browsers, and no more.
-// Known browsers and back ends are neither limited nor counted by the rule; other mailboxes, phone
-// numbers and other apps are not either; other purposes are.
+// Unknown browsers can send at most twenty mails a day to a mailbox, even by sixty spellings of its
+// address. The rule neither limits nor counts known browsers and back ends, nor other mailboxes,
+// phone numbers and other apps. It counts other purposes together.
 func TestBrowsersReachAMailboxTwentyTimesADay(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.MinuteTick(spelled), func(r *vtest.Rig) {
 		checked, _, _ := r.Try(vtest.Browser, r.Send(spelling(0)).View.ID, r.LastCode())
@@ -283,9 +284,9 @@ func TestBrowsersReachAMailboxTwentyTimesADay(t *testing.T) {
 	})
 }
 
-// Sends that fail for a reason of ours take no place of the rule on spellings: 20 of them refuse
-// neither an unknown browser nor a back end that acts for a stranger, also if the limiter was away
-// when their places were given back.
+// Sends that fail because of us take no place of the rule on spellings. After 20 such sends,
+// neither an unknown browser nor a back end that acts for a stranger is refused, even if the
+// limiter was away when their places were given back.
 func TestSpellingsGetTheirPlacesBack(t *testing.T) {
 	vtest.EachInBubble(t, map[string]bool{"limiter": false, "limiter away": true}, vtest.MinuteTick(spelled),
 		func(r *vtest.Rig, away bool) {

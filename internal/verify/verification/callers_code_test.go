@@ -15,8 +15,8 @@ func withCode(code string, ttl time.Duration) vtest.Option {
 	return func(a *verification.Request) { a.Code, a.TTL = code, ttl }
 }
 
-// A caller's code goes out as it is, with the time that the caller named or none. Each request is a
-// verification of its own, which neither sends nor checks its code again.
+// The message has the caller's code unchanged, with the life that the caller gave, or no life. Each
+// request opens a verification of its own, which neither sends its code again nor checks it.
 func TestACallersCode(t *testing.T) {
 	vtest.InBubbleWith(t, wide, func(r *vtest.Rig) {
 		text := func() string {

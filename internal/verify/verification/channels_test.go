@@ -10,7 +10,7 @@ import (
 	vtest "sendcode/internal/verify/verification/verificationtest"
 )
 
-// A widget asks for the channels when it starts, and so hears of a purpose that is not configured
+// A widget asks for the channels when it starts. So it learns that a purpose is not configured
 // before a person types anything.
 func TestChannelsOfAnUnknownPurpose(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {

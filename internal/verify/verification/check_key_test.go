@@ -25,8 +25,8 @@ func checkWith(r *vtest.Rig, c verification.Caller, key, id, typed string) (veri
 	return r.Svc.Check(r.Context(), c, id, typed)
 }
 
-// The right code's answer is had again with its key: the same proof, as long as that is valid, and
-// one event. No other key, code, kind of caller or app gets it.
+// A request with the same key gets the answer to the right code again: the same proof, while the
+// proof is valid, and only one event. No other key, code, kind of caller or app gets this answer.
 func TestCheckRepeatsAnApproval(t *testing.T) {
 	for name, by := range map[string]verification.Caller{"secret key": vtest.BackEnd, "browser": vtest.Browser} {
 		t.Run(name, func(t *testing.T) {
@@ -117,8 +117,8 @@ func TestCheckAtOnceWithOneKey(t *testing.T) {
 	})
 }
 
-// By recipient, the verification of the key is meant before a newer pending one, until it is
-// erased.
+// A check by recipient prefers the verification of the key to a newer pending verification, until
+// the former is erased.
 func TestCheckByRecipientRepeatsAnApproval(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		a := r.SendTo(vtest.Ana)
@@ -144,9 +144,9 @@ func TestCheckByRecipientRepeatsAnApproval(t *testing.T) {
 	})
 }
 
-// A thousand guesses with keys compare no more codes than those without, whether each has a key of
-// its own or all have one. As many with the key of an approval, which is random and so holds from
-// anywhere, read all the same.
+// A thousand guesses with keys compare no more codes than a thousand without, whether each guess
+// has a key of its own or all have the same key. Guesses with the key of an approval read as much
+// as the others; the key is random, so it is valid from any address.
 func TestCheckGuessesWithKeys(t *testing.T) {
 	const guesses, rounds = 1000, 5
 	compared := map[string]int{}

@@ -124,8 +124,8 @@ func TestLettersAreSentAndChecked(t *testing.T) {
 	})
 }
 
-// The configuration changes while codes live: each is of the alphabet that it was opened with, also
-// when it is sent again.
+// The configuration changes while codes live. Each code keeps the alphabet with which its
+// verification was opened, also when it is sent again.
 func TestACodeKeepsItsAlphabet(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		a := r.SendTo(vtest.Ana)
@@ -146,8 +146,8 @@ func TestACodeKeepsItsAlphabet(t *testing.T) {
 	})
 }
 
-// Spaces and dashes do not count as characters. A text that has not the code's length costs neither
-// a try nor a failed check, whatever the length of the purpose's other codes.
+// Spaces and dashes do not count as characters. A text with another length than the code's costs
+// neither an attempt nor a failed check, whatever the length of the purpose's other codes.
 func TestAWrongLengthCostsNoTry(t *testing.T) {
 	for name, c := range map[string]struct {
 		right, detail string // right is configured; without it the code is a mail's
@@ -197,9 +197,10 @@ func TestAWrongLengthCostsNoTry(t *testing.T) {
 	}
 }
 
-// A check reads a verification once before it, for the client's network or by its recipient, and
-// nothing else of one that has ended. Checks of an ID that is unknown, of another app or, for a
-// browser, of a back end ask the database and the limiter as often as a check that compares.
+// A check first reads the verification once, for the client's network or by its recipient. Of an
+// ended verification it reads nothing else. If the ID is unknown or of another app or, for a
+// browser, of a back end, the check calls the database and the limiter as often as a check that
+// compares.
 func TestACheckAsksAsOftenAsNeeded(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		id, backEnds := r.Send(byBrowser(vtest.Ana)).View.ID, r.SendTo("bea@example.com").View.ID

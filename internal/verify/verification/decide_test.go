@@ -13,9 +13,9 @@ import (
 	"sendcode/quota"
 )
 
-// TestDecideFailsAtAStep has each step of a send fail once in a process: the step had no effect, or
-// only its answer was lost. The process goes on, or dies with the answer; then other processes take
-// over. A place that no row has is lost only with its process, and the same key counts once.
+// TestDecideFailsAtAStep makes each step of a send fail once in a process: the step has no effect,
+// or only its answer is lost. The process goes on, or dies after the answer; then other processes
+// take over. A place without a row is lost only with its process, and the same key counts once.
 func TestDecideFailsAtAStep(t *testing.T) {
 	const down, vague, lost = sqlitetest.Down, sqlitetest.Vague, sqlitetest.Lost
 	type after struct{ mails, places int } // 90 s later; places are those of the hour in the limiter
@@ -88,8 +88,8 @@ func TestDecideFailsAtAStep(t *testing.T) {
 	}
 }
 
-// A limiter that did not answer may count a send that this process then refuses: its places are
-// given back.
+// If the limiter did not answer, it may have counted a send that this process then refuses. The
+// places of that send are given back.
 func TestWhatTheLimiterMayCountIsGivenBack(t *testing.T) {
 	app := quota.Rule{Name: "app", Scope: quota.App, Limit: 1, Window: time.Hour}
 	vtest.InBubbleWith(t, vtest.AlsoRules(app), func(r *vtest.Rig) {

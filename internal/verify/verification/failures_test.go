@@ -23,9 +23,9 @@ import (
 // wide lets any number of codes be sent: what is refused is refused for another reason.
 var wide = vtest.WithRules(quota.Rule{Name: "wide", Scope: quota.Recipient, Limit: 10_000, Window: time.Hour})
 
-// Resends, new verifications, other sessions, other purposes, canceling: of a recipient's codes
-// that callers of one kind asked for, 20 wrong ones are compared in a day, however they are asked
-// for.
+// Of the codes for one recipient that callers of one class requested, 20 wrong codes are compared
+// in a day: however the codes were requested, by resends, new verifications, other sessions, other
+// purposes or after cancellations.
 func TestGuessesOfOneRecipientADay(t *testing.T) {
 	vtest.EachInForm(t, map[string]func(n int) verification.Request{
 		"browsers":    func(int) verification.Request { return byBrowser(vtest.Ana) },
@@ -184,7 +184,7 @@ func TestWhatIsNoFailure(t *testing.T) {
 	})
 }
 
-// Without the limiter the database goes on alone: codes can be checked, and the recipient's bound
+// Without the limiter the database decides alone: codes can be checked, and the recipient's bound
 // holds.
 func TestChecksWithoutTheLimiter(t *testing.T) {
 	vtest.InBubbleWith(t, wide, func(r *vtest.Rig) {

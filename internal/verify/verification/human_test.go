@@ -67,10 +67,10 @@ func press(r *vtest.Rig) {
 	}
 }
 
-// Strangers without a pass have half of the places that strangers have, those with one have all,
-// and together they have no more than before. A secret key is asked nothing and has the reserve. An
-// answer tells the wait with a pass, and whether one would be asked. A repetition by its key is
-// answered without a check.
+// Strangers without a pass have half of the strangers' places, and strangers with a pass have all
+// of them; together they never have more. A caller with a secret key needs no pass, and also has
+// the reserve. An answer has the wait with a pass, and says whether a pass would be needed. A
+// request repeated with its key is answered without a check.
 func TestAPassAdmitsBeyondTheHalf(t *testing.T) {
 	vtest.InForms(t, asking(humancheck.Check{}), func(r *vtest.Rig) {
 		for n := range 4 {
@@ -102,7 +102,7 @@ func TestAPassAdmitsBeyondTheHalf(t *testing.T) {
 	})
 }
 
-// A recipient whose own rules refuse gets their wait, and nobody is asked to solve anything for it.
+// If the recipient's own rules refuse, the answer has their wait, and no caller gets a challenge.
 func TestNobodyIsAskedWhereAPassWouldNotAdmit(t *testing.T) {
 	vtest.InForms(t, asking(humancheck.Check{}), func(r *vtest.Rig) {
 		for range 3 {
@@ -115,8 +115,9 @@ func TestNobodyIsAskedWhereAPassWouldNotAdmit(t *testing.T) {
 	})
 }
 
-// Where all places are taken a pass would not help: refusals of a flood call Redis once and read no
-// row, as without a check, and tell the wait with a pass, also while the database does not answer.
+// If all places are taken, a pass would not help. Then each refusal of a flood calls Redis once and
+// reads no row, as without human checks. The answer has the wait with a pass, also while the
+// database does not answer.
 func TestAFullRuleAsksNobody(t *testing.T) {
 	vtest.InForms(t, asking(humancheck.Check{}), func(r *vtest.Rig) {
 		for n := range 8 {
@@ -154,9 +155,9 @@ func TestBackoffAsksNobody(t *testing.T) {
 	})
 }
 
-// What is no pass: a solution of another recipient, app or purpose, an old one, a wrong number,
-// garbage, and a spent one, also after its send was sent. Each answer has a fresh challenge, and
-// nothing counts.
+// Tests texts that are no pass: a solution for another recipient, app or purpose, an old solution,
+// a wrong number, garbage, and a used solution, even after its send was sent. Each answer has a new
+// challenge, and no limit counts the request.
 func TestWhatIsNoPass(t *testing.T) {
 	vtest.InBubbleWith(t, asking(humancheck.Check{}), func(r *vtest.Rig) {
 		press(r)
@@ -272,9 +273,10 @@ func (v *fakeVendor) Check(_ context.Context, q humancheck.VendorQuery) (humanch
 	return v.result(q), nil
 }
 
-// While a vendor answers, work has three quarters of the places and a vendor's token all. The
-// vendor is asked last, without a slot or a place in the admission, and not for what the limits
-// without a pass admit. A token is one send, whatever the vendor says of it the second time.
+// While a vendor answers, solved work gives three quarters of the places, and a vendor's token
+// gives all. The vendor is called last, while the request holds neither a slot nor a place in the
+// admission, and only if the limits without a pass refuse the send. A token is good for one send,
+// whatever the vendor answers the second time.
 func TestAVendorsTokenIsAPass(t *testing.T) {
 	vendor := &fakeVendor{result: func(humancheck.VendorQuery) humancheck.Result { return humancheck.Result{Passed: true} }}
 	vtest.InForms(t, asking(humancheck.Check{Vendor: vendor}), func(r *vtest.Rig) {
@@ -317,8 +319,8 @@ type spent bool
 
 func (s spent) StrangersHoldHalf(context.Context, string, string) bool { return bool(s) }
 
-// While strangers hold half of their share of a spend cap, their text messages are asked; mails and
-// secret keys are not.
+// While strangers have spent half of their share of a spend cap, their text messages need a human
+// check. Mails and secret keys do not.
 func TestASpendCapAsks(t *testing.T) {
 	settings := func(s *vtest.Settings) { vtest.ServeCountries("DE")(s); asking(humancheck.Check{})(s) }
 	vtest.InBubbleWith(t, settings, func(r *vtest.Rig) {
@@ -372,9 +374,9 @@ func TestAForgedSolutionWritesNothing(t *testing.T) {
 	})
 }
 
-// Worlds of two hours: an attacker makes 10 requests a minute, each for another recipient, and a
-// person comes each two minutes. Strangers share 100 places in an hour. What is stated is how many
-// of the people were served when they came.
+// Simulates two hours: an attacker makes 10 requests a minute, each for another recipient, and a
+// person comes every two minutes. Strangers share 100 places in an hour. The test checks how many
+// people were admitted at once.
 func TestWhoIsServedUnderAttack(t *testing.T) {
 	passes := &fakeVendor{result: func(q humancheck.VendorQuery) humancheck.Result {
 		return humancheck.Result{Passed: q.Token != "", Reason: humancheck.Rejected}

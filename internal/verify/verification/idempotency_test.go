@@ -80,7 +80,8 @@ func TestRefusalGivesTheKeyUp(t *testing.T) {
 	})
 }
 
-// A send whose message is kept back gives its key up, too: the next request with it is a new one.
+// A send whose message is kept back also releases its key: the next request with the key is a new
+// request.
 func TestWhatIsKeptBackGivesTheKeyUp(t *testing.T) {
 	vtest.InForms(t, nil, func(r *vtest.Rig) {
 		kept := keyed
@@ -159,8 +160,8 @@ func (c *claimed) ClaimIdempotencyKey(ctx context.Context, in store.IdempotencyC
 	return c.Database.ClaimIdempotencyKey(ctx, in)
 }
 
-// A repetition is not refused for the row that it repeats, if the row comes after the claim, and
-// the process has refused the recipient before.
+// A repeated request is not refused because of the row that it repeats, if the row is written after
+// the claim, and the process has refused the recipient before.
 func TestARepetitionIsNotRefusedForItsOwnRow(t *testing.T) {
 	vtest.InBubbleWith(t, func(s *vtest.Settings) { s.Form = vtest.WithoutRedis }, func(r *vtest.Rig) {
 		wake, written := make(chan struct{}), make(chan struct{})
@@ -176,7 +177,7 @@ func TestARepetitionIsNotRefusedForItsOwnRow(t *testing.T) {
 	})
 }
 
-// A process that slept in the limiter for longer than its lease is late: it sends nothing.
+// A process that waits for the limiter longer than its lease is late: it sends nothing.
 func TestSleeperBeforeTheLimiter(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		asleep, wake := r.Replica(r.MailServer), make(chan struct{})

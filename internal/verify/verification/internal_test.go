@@ -20,8 +20,8 @@ func lockoutNumber(n int, class store.Class) lockoutKey {
 	return lockoutKey{"shop", recipient.Email, h, class}
 }
 
-// A lockout is known until it ends, with what is left of its wait. After five seconds one request
-// reads it again.
+// A lockout is remembered until it ends, and each refusal has the remaining wait. After five
+// seconds one request reads the lockout again.
 func TestLockoutsAreKnownForAMoment(t *testing.T) {
 	for _, c := range []struct {
 		wait, after, left time.Duration
@@ -49,8 +49,8 @@ func TestLockoutsAreKnownForAMoment(t *testing.T) {
 	servertest.Same(t, "known at most, so that a reset is soon felt on other replicas", lockoutFreshFor, 5*time.Second)
 }
 
-// A known lockout of the caller's class refuses a resend only if the verification that it names is
-// of that class too, and never a caller's own code.
+// A remembered lockout of the caller's class refuses a resend only if the verification that the
+// resend names has the same class. It never refuses a caller's own code.
 func TestALockoutIsOfTheVerificationsClass(t *testing.T) {
 	s := sendService{readService: &readService{}, lockouts: &lockouts{}}
 	s.Now = func() time.Time { return seenAt }
@@ -75,7 +75,7 @@ func TestALockoutIsOfTheVerificationsClass(t *testing.T) {
 	servertest.Same(t, "a caller's code, which is not checked here", cached(), 0)
 }
 
-// There is room for so many, and what is no longer of use makes room.
+// The number of remembered lockouts has a bound. An entry that is no longer needed is replaced.
 func TestKnownLockoutsAreBounded(t *testing.T) {
 	var l lockouts
 	for n := range maxCachedLockouts + 1 {

@@ -26,9 +26,9 @@ func knownBrowser(r *vtest.Rig, options ...vtest.Option) string {
 	return checked.KnownToken
 }
 
-// A token is good for the app and address of its verification, for 90 days, until that is erased,
-// and while its key is in the ring. In doubt the browser is unknown. The database is asked for the
-// verification of a token that fits, and for nothing else.
+// A token is valid for the app and the address of its verification, for 90 days, until the
+// verification is erased, and while its key is in the ring. In doubt the browser is unknown. The
+// database is read only for the verification of a token that matches.
 func TestKnownBrowsers(t *testing.T) {
 	roomy := vtest.WithReserve(map[string]int{"hour": 900},
 		vtest.WithRules(quota.Rule{Name: "hour", Scope: quota.Recipient, Limit: 1000, Window: time.Hour}))

@@ -51,8 +51,8 @@ func tooLate(r *vtest.Rig, err error) bool {
 	return refused
 }
 
-// Strangers ask for far more mails than a slow domain takes. Their sends are refused, and no
-// others: those of a secret key and of another app's strangers, who take turns with them.
+// Strangers ask for many more mails than a slow domain accepts. Only their sends are refused; those
+// of a secret key and of another app's strangers, who take turns with them, are admitted.
 func TestAStrangersBacklogRefusesNoOthers(t *testing.T) {
 	vtest.InBubbleIdle(t, func(s *vtest.Settings) {
 		ttl(time.Minute)(s)
@@ -79,9 +79,9 @@ func TestAStrangersBacklogRefusesNoOthers(t *testing.T) {
 	})
 }
 
-// A resend by ID has what is left of its code's life, and a new code has all of it: also where a
-// resend opens a new one, since the code has ended or has little life left. A caller's own code has
-// the life that the request names.
+// A resend by ID has the rest of its code's life, and a new code has a full life. This also holds
+// if a resend opens a new code, since the old code has ended or has little life left. A caller's
+// own code has the life in the request.
 func TestAResendIsJudgedByWhatIsLeft(t *testing.T) {
 	vtest.InBubbleIdle(t, ttl(5*time.Minute), func(r *vtest.Rig) {
 		r.MailServer.Each = time.Second
@@ -135,8 +135,8 @@ func (d downFor) Send(ctx context.Context, m delivery.Mail) (delivery.Result, er
 	return d.MailServer.Send(ctx, m)
 }
 
-// Messages that are postponed while others go out at once refuse no one: neither few nor many,
-// however rarely others ask.
+// Messages that are postponed while others go out at once cause no refusals: neither few nor many
+// of them, however rarely other callers ask.
 func TestPostponedMessagesRefuseNoOthers(t *testing.T) {
 	for _, postponed := range []int{3, 40} {
 		for _, every := range []time.Duration{20 * time.Second, 45 * time.Second, 130 * time.Second} {
@@ -157,9 +157,9 @@ func TestPostponedMessagesRefuseNoOthers(t *testing.T) {
 	}
 }
 
-// A server takes fewer mails than there are sends. What would go out later than half of its code's
-// life is refused at once, and of strangers a fifth; no send expires, and the refused ones count
-// nowhere. Then all are taken again.
+// A server accepts fewer mails than there are sends. A message that would go out after half of its
+// code's life is refused at once; for strangers, after a fifth. No send expires, and refused sends
+// count nowhere. Afterwards all sends are admitted again.
 func TestWhatWouldGoOutTooLateIsRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		caller      verification.Caller

@@ -40,9 +40,9 @@ func from(ip string) verification.Caller {
 	return c
 }
 
-// As many wrong codes as the app's bound allows, from many networks, for recipients of the
-// attackers' own: no honest caller is stopped, people are alarmed, and browsers' new codes are
-// longer until it is over.
+// Attackers enter as many wrong codes as the app's bound allows, from many networks, for recipients
+// of their own. No honest caller is refused, an alarm is logged, and new codes for browsers are
+// longer until the attack ends.
 func TestAnAppUnderAttack(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.MinuteTick(boundedApp(500)), func(r *vtest.Rig) {
 		honest := from("203.0.113.7")
@@ -90,7 +90,7 @@ func TestAnAppUnderAttack(t *testing.T) {
 	})
 }
 
-// A code that is long already, and one that is only sent again, stay as they are.
+// A code that is already long, and a code that is only sent again, keep their lengths.
 func TestLengthsUnderAttack(t *testing.T) {
 	vtest.InForms(t, func(s *vtest.Settings) {
 		boundedApp(5)(s)
@@ -110,8 +110,9 @@ func TestLengthsUnderAttack(t *testing.T) {
 	})
 }
 
-// Unknown browsers and back ends that act for strangers stop at the limit less the reserve, in
-// every figure that they are told, also while the limiter is away. A secret key then has the rest.
+// Unknown browsers, and back ends that act for strangers, get at most the limit less the reserve,
+// and every figure in their answers says so, also while the limiter is away. A secret key can then
+// use the rest.
 func TestReserve(t *testing.T) {
 	for _, alone := range []bool{false, true} {
 		for _, by := range []verification.Caller{vtest.Browser, vtest.ForStranger} {
@@ -160,8 +161,8 @@ func TestReserve(t *testing.T) {
 	}
 }
 
-// A back end that acts for a stranger spends no tries of those that it opens for people it knows,
-// and holds none of their verifications.
+// A back end that acts for a stranger uses no attempts of the verifications that it opens for
+// people whom it knows, and does not hold these verifications.
 func TestABackEndForStrangers(t *testing.T) {
 	vtest.InBubbleWith(t, wide, func(r *vtest.Rig) {
 		own, forStranger := r.SendTo(vtest.Ana).View.ID, vtest.By(vtest.ForStranger)
@@ -207,10 +208,10 @@ func TestLockoutsAreOfTheClassThatOpened(t *testing.T) {
 	})
 }
 
-// Strangers who are locked out take no place of the recipient, however long they go on: when the
-// lockout has to be read again, it is read before the limiter counts, and the place of the first
-// one, whom the database refused, is given back. After a reset by another process they get in
-// within seconds.
+// Strangers who are locked out take no place of the recipient, however long they go on. When the
+// lockout must be read again, it is read before the limiter counts. The first stranger's send,
+// which only the database refused, gives its place back. After a reset by another process,
+// strangers are admitted within seconds.
 func TestLockedOutStrangersTakeNoPlace(t *testing.T) {
 	vtest.InBubbleWith(t, wide, func(r *vtest.Rig) {
 		stranger := byBrowser(vtest.Ana)

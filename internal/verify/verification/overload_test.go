@@ -18,8 +18,9 @@ func overloaded(err error) bool {
 	return ok
 }
 
-// In an overload a send is refused before it is parsed, if its class is known before: a mistake in
-// it does not show. A browser that names a verification or has tokens may be a known one.
+// In an overload a send is refused before it is parsed, if its class is known without parsing, so
+// the answer does not show a mistake in the request. A browser that names a verification or has
+// tokens may be a known one.
 func TestASendIsRefusedUnparsed(t *testing.T) {
 	browser, stranger := vtest.By(vtest.Browser), vtest.By(vtest.ForStranger)
 	known := func(a *verification.Request) { a.KnownTokens = []string{"a token"} }
@@ -44,8 +45,8 @@ func TestASendIsRefusedUnparsed(t *testing.T) {
 	})
 }
 
-// Requests that fail with the database are not decided, so they do not let the process take more at
-// once.
+// Requests that fail with the database are not decided, so they do not raise the number of requests
+// that the process admits at once.
 func TestWhatIsNotDecidedSetsNoRate(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		slow := &late{Database: r.Store, begin: 4 * time.Second}

@@ -83,8 +83,8 @@ func TestABrowserIsToldOfItsOwnSends(t *testing.T) {
 	})
 }
 
-// A rule that a browser's own sends have used up tells its exact wait, whatever others did, and in
-// every verification of the chain.
+// If a browser's own sends have used up a rule, the browser gets the exact wait, whatever others
+// did, in every verification of the chain.
 func TestAWaitByOwnSendsIsExact(t *testing.T) {
 	vtest.InBubbleWith(t, slowly, func(r *vtest.Rig) {
 		r.Sleep(17 * time.Second)
@@ -108,7 +108,7 @@ func TestAWaitByOwnSendsIsExact(t *testing.T) {
 	})
 }
 
-// Of a refusal by a wider rule a browser hears that rule alone while the database does not answer.
+// If a wider rule refuses while the database does not answer, a browser sees only that rule.
 func TestAWiderRuleIsToldWithoutTheDatabase(t *testing.T) {
 	wider := vtest.AlsoRules(quota.Rule{Name: "net", Scope: quota.IP, Limit: 1, Window: time.Minute})
 	vtest.InBubbleWith(t, wider, func(r *vtest.Rig) {
@@ -122,8 +122,8 @@ func TestAWiderRuleIsToldWithoutTheDatabase(t *testing.T) {
 	})
 }
 
-// What a network's rule refuses to a browser without a verification reads no row, also if the
-// recipient's rules refuse it for longer. Others hear the longer wait.
+// If a network's rule refuses a browser without a verification, no row is read, even if the
+// recipient's rules refuse it for longer. Other callers get the longer wait.
 func TestANetworksRefusalReadsNoRows(t *testing.T) {
 	rules := vtest.WithRules(quota.Rule{Name: "net", Scope: quota.IP, Limit: 1, Window: time.Minute},
 		quota.Rule{Name: "hour", Scope: quota.Recipient, Limit: 1, Window: time.Hour})
@@ -145,8 +145,8 @@ func TestANetworksRefusalReadsNoRows(t *testing.T) {
 	})
 }
 
-// A rule that has ceased to refuse before a browser's first send tells it nothing. A rule of less
-// than an hour tells its exact wait.
+// A rule that no longer refused at the browser's first send shows the browser nothing. A rule of
+// less than an hour shows its exact wait.
 func TestABrowserIsToldNothingOfTheTimeBefore(t *testing.T) {
 	vtest.InBubbleWith(t, slowly, func(r *vtest.Rig) {
 		for range 2 {
@@ -164,8 +164,8 @@ func TestABrowserIsToldNothingOfTheTimeBefore(t *testing.T) {
 	})
 }
 
-// world has others ask for codes at these instants, then a browser at ask, and returns what that
-// browser is told, then and each time that it looks until end.
+// world makes others ask for codes at some instants, and then a browser at the instants asks. It
+// returns the answers that the browser gets, then and at each read until end.
 func world(t *testing.T, others []time.Duration, asks []time.Duration, end,
 	every time.Duration,
 ) (answers []quota.Decision) {
@@ -194,8 +194,8 @@ func world(t *testing.T, others []time.Duration, asks []time.Duration, end,
 	return answers
 }
 
-// Worlds that differ in whether others asked tell a browser the same while no rule refuses; worlds
-// that differ in when, by less than five minutes, always.
+// A browser gets the same answers whether or not others asked, while no rule refuses. It always
+// gets the same answers if the times at which others asked differ by less than five minutes.
 func TestABrowserCannotTellWhenOthersAsked(t *testing.T) {
 	for seed := range uint64(20) {
 		dice := rand.New(rand.NewPCG(seed, 0))
@@ -231,8 +231,8 @@ func TestABrowserCannotTellWhenOthersAsked(t *testing.T) {
 	}
 }
 
-// Whatever happened before, a browser that waits as told is admitted: as told when it is refused,
-// when it is admitted, and by looks.
+// Whatever happened before, a browser that waits as long as its answer says is admitted: after a
+// refusal, after an admission, and after a read.
 func TestABrowserThatWaitsAsToldIsAdmitted(t *testing.T) {
 	rules := append([]quota.Rule{
 		{Name: "minute", Scope: quota.Recipient, Limit: 1, Window: time.Minute},

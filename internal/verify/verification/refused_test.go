@@ -16,10 +16,10 @@ import (
 	"sendcode/quota"
 )
 
-// One address over its limit asks for codes for as many strangers as it can: that does not fill the
-// database, every request is counted, and support finds the first of them.
-// TestRefusalsAreBoundedAndCounted bounds the memory, and
-// TestRefusalsByAWiderRuleHaveFiftyRowsAndOneThatTheRestShare has what the rows tell.
+// One address above its limit asks for codes for as many strangers as it can. The refusals do not
+// fill the database, every request is counted, and support finds the first requests.
+// TestRefusalsAreBoundedAndCounted bounds the memory.
+// TestRefusalsByAWiderRuleHaveFiftyRowsAndOneThatTheRestShare tests the rows.
 func TestStrangersDoNotFillTheDatabase(t *testing.T) {
 	const strangers = 2000
 	office := vtest.AlsoRules(quota.Rule{Name: "office", Scope: quota.IP, Limit: 1, Window: time.Hour})
@@ -50,9 +50,9 @@ func TestStrangersDoNotFillTheDatabase(t *testing.T) {
 	})
 }
 
-// The metrics tell a refusal by the limiter from one by the database that overruled it, which says
-// that the limiter lost events, and from one by the database while the limiter did not answer,
-// which says nothing of that.
+// The metrics distinguish three refusals: by the limiter; by the database against the limiter,
+// which means that the limiter lost events; and by the database while the limiter did not answer,
+// which does not mean that.
 func TestRefusalsAreCountedByGate(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		r.SendTo(vtest.Ana)
@@ -72,8 +72,8 @@ func TestRefusalsAreCountedByGate(t *testing.T) {
 	})
 }
 
-// Without Redis each refusal of a recipient has the same name, in the process that sent and in
-// others.
+// Without Redis, each refusal of a recipient has the same rule name, in the process that sent and
+// in others.
 func TestRefusalsByTheRowsHaveOneName(t *testing.T) {
 	vtest.InBubbleWith(t, func(s *vtest.Settings) { s.Form = vtest.WithoutRedis }, func(r *vtest.Rig) {
 		r.SendTo(vtest.Ana)
@@ -111,7 +111,8 @@ func TestWhatIsTurnedAwayHasARow(t *testing.T) {
 	})
 }
 
-// What went out before a reload that serves its recipient no more can be checked and reported on.
+// After a reload that no longer serves a recipient, codes sent before can still be checked and
+// reported.
 func TestWhatIsOutIsCheckedAfterAReload(t *testing.T) {
 	vtest.InBubbleWith(t, wide, func(r *vtest.Rig) {
 		r.SendTo(vtest.Ana)
@@ -152,7 +153,7 @@ func TestARefusedCheckHasARow(t *testing.T) {
 	})
 }
 
-// wantBlocked fails the test unless failures, and nothing else, keep Ana out for so long.
+// wantBlocked fails the test unless exactly the rule failures refuses Ana for this wait.
 func wantBlocked(r *vtest.Rig, wait time.Duration) {
 	r.Helper()
 	for _, purpose := range []string{"default", "login"} {
@@ -188,7 +189,8 @@ func TestQuota15TwentyFailuresADay(t *testing.T) {
 	})
 }
 
-// A failure that the limiter could not be told of is told once it is back, as old as it is.
+// A failure that could not be recorded in the limiter is recorded when the limiter is back, with
+// its original time.
 func TestFailureWhileTheLimiterIsAway(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.BoundFailures, func(r *vtest.Rig) {
 		r.FailSends(vtest.MaxFailures - 1)

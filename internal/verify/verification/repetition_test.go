@@ -26,8 +26,8 @@ func (c *claimCounter) ClaimIdempotencyKey(ctx context.Context, claim store.Idem
 	return c.late.ClaimIdempotencyKey(ctx, claim)
 }
 
-// A repetition waits for the first request's answer until its own deadline: in the same process it
-// is woken at once, in another one within a second.
+// A repeated request waits until its own deadline for the first request's answer. In the same
+// process the answer wakes it at once; in another process it learns the answer within a second.
 func TestSendRepetitionWaitsForTheFirst(t *testing.T) {
 	type row struct {
 		begin      time.Duration // of the first request, after which the database answers
@@ -102,7 +102,8 @@ func TestSendRepetitionDoesNotWaitForTheOutcome(t *testing.T) {
 	})
 }
 
-// At its deadline a repetition is refused as one that must not wait; so is one whose client leaves.
+// At its deadline, a repeated request is refused like a request that must not wait. So is one whose
+// client disconnects.
 func TestSendRepetitionHasADeadline(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		claim := late{Database: r.Store, begin: time.Minute, release: time.Minute}
@@ -119,8 +120,9 @@ func TestSendRepetitionHasADeadline(t *testing.T) {
 	})
 }
 
-// A flood of repetitions takes no slot and no place, and makes few statements, here and at another
-// process: others for the recipient are served at once. Beyond the bound they are refused at once.
+// A flood of repeated requests takes no slot and no place, and makes few statements, in this
+// process and in another one. Other requests for the recipient are answered at once. Repeated
+// requests beyond the bound are refused at once.
 func TestSendFloodOfRepetitions(t *testing.T) {
 	for name, same := range map[string]bool{"the same process": true, "another process": false} {
 		t.Run(name, func(t *testing.T) {

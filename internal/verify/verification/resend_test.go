@@ -59,8 +59,8 @@ func TestResend(t *testing.T) {
 	})
 }
 
-// To a browser a verification that a back end opened is as unknown as one that never was; so is
-// each to another app's back end. A back end may use what a browser opened.
+// For a browser, a verification that a back end opened does not exist. For the back end of another
+// app, no verification of this app exists. A back end may use a verification that a browser opened.
 func TestABrowserReachesNothingOfABackEnd(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		mine, theirs := r.SendTo(vtest.Ana, vtest.InSession("s-1")).View.ID,
@@ -93,7 +93,7 @@ func TestABrowserReachesNothingOfABackEnd(t *testing.T) {
 	})
 }
 
-// With less than min(120 s, a fifth of its life) left, a code is not sent again. In
+// A code is not sent again if less than a fifth of its life, at most 120 s, is left. In
 // TestABrowserIsToldOfItsOwnSends 119 s of ten minutes are left.
 func TestNearItsEndACodeIsReplaced(t *testing.T) {
 	short := func(s *vtest.Settings) {
@@ -134,8 +134,7 @@ func TestSpellingsShareOneQuota(t *testing.T) {
 	})
 }
 
-// Each spelling has a verification of its own, which is sent again to that spelling alone, also by
-// ID.
+// Each spelling has a verification of its own. A resend, also by ID, goes only to that spelling.
 func TestASpellingIsResentToItselfAlone(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.FoldGmail, func(r *vtest.Rig) {
 		var ids []string

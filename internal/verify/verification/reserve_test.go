@@ -28,9 +28,10 @@ func withWideRule(scope quota.Scope) func(*vtest.Settings) {
 	}
 }
 
-// In a rule that many share strangers stop at the limit less the reserve, and a secret key has the
-// rest of the same bucket: all together never have more than the limit. Strangers are told when the
-// count is below theirs, and are admitted then and not before; also while the limiter is away.
+// In a rule that many recipients share, strangers get at most the limit less the reserve. A secret
+// key gets the rest of the same bucket, and all together never get more than the limit. The answer
+// tells strangers when the count falls below their limit; they are admitted exactly then, also
+// while the limiter is away.
 func TestStrangersLeaveTheReserveOfWideRules(t *testing.T) {
 	for _, scope := range []quota.Scope{quota.App, quota.Country, policy.BreakerScope} {
 		for what, by := range map[string]verification.Caller{"browser": vtest.Browser, "back end for a stranger": vtest.ForStranger} {

@@ -198,8 +198,8 @@ func TestWaitingForTheOutcome(t *testing.T) {
 	})
 }
 
-// A caller that waits for a failure hears of it once its place was given back, so it may ask again
-// at once.
+// A caller that waits for the outcome learns of a failure after the place was given back, so it may
+// ask again at once.
 func TestAFailureIsToldAfterItsRefund(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		r.Limiter.Around(func(_ context.Context, call string, do func() error) error {

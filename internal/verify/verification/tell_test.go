@@ -189,7 +189,8 @@ func TestTheDelivererOfEventsIsWoken(t *testing.T) {
 	})
 }
 
-// A test recipient: nothing is sent, its code is known, and everything else is as for everybody.
+// For a test recipient nothing is sent and the code is known. Everything else is as for other
+// recipients.
 func TestTestRecipients(t *testing.T) {
 	change := func(s *vtest.Settings) {
 		letters(s) // its code is what was configured, whatever the purpose's codes are made of
@@ -258,8 +259,8 @@ func TestBlockedRecipients(t *testing.T) {
 	})
 }
 
-// Each answer says whether a failed send gave its place back: one to a blocked recipient did not. A
-// repetition that waits for the outcome gets it.
+// Each answer says whether a failed send gave its place back; a send to a blocked recipient did
+// not. A repeated request that waits for the outcome gets the same answer.
 func TestAFailedSendSaysWhetherItCounts(t *testing.T) {
 	change := func(s *vtest.Settings) { s.Blocks = policy.BlockLists{Domains: map[string]bool{"bad.example": true}} }
 	vtest.InBubbleWith(t, change, func(r *vtest.Rig) {

@@ -36,8 +36,8 @@ func TestALongerWindowSeesTheHistory(t *testing.T) {
 	})
 }
 
-// A purpose that goes while its mail waits for a server loses nothing: the mail goes out, private,
-// with the same code.
+// If a purpose is removed while its mail waits for a server, the mail is still sent, with the same
+// code, and does not show the code in notifications.
 func TestAPurposeGoesWhileItsSendIsQueued(t *testing.T) {
 	vtest.InBubbleWith(t, func(s *vtest.Settings) {
 		p := s.Purposes["login"]
@@ -64,8 +64,8 @@ func TestAPurposeGoesWhileItsSendIsQueued(t *testing.T) {
 	})
 }
 
-// A send that fails for good after its purpose changed its policy, or went, gives back the place
-// that it took.
+// If a send fails for good after its purpose got another policy, or was removed, it gives back the
+// place that it took.
 func TestARefundFindsThePolicyOfBefore(t *testing.T) {
 	for name, after := range map[string]func(r *vtest.Rig) policy.Set{
 		"another policy": func(r *vtest.Rig) policy.Set { return r.Terms(hourly("other", 1, time.Hour)) },
@@ -98,9 +98,9 @@ func TestWhatIsRememberedOfFormerPoliciesIsBounded(t *testing.T) {
 	}
 }
 
-// Requests while terms change all the time: each goes by one of them, and the database holds no
-// more than the wider allows. With -race this also shows that what is written is not read
-// meanwhile.
+// Requests come while the settings change all the time. Each request uses one of the settings, and
+// the database has at most as many sends as the wider settings allow. With -race, the test also
+// shows that no data is read while it is written.
 func TestRequestsWhileTermsChange(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		r.Change(hourly("default", 7, time.Hour))
@@ -149,8 +149,8 @@ func TestObservingRulesRefuseNothingAndAreInTheDatabase(t *testing.T) {
 	})
 }
 
-// In each form the rows decide the observing rules on recipients and their failures; the limiter,
-// or this process, decides others.
+// In each form, the rows decide the observing rules on recipients and their failures; the limiter
+// or this process decides the other observing rules.
 func TestObservingRulesInEachForm(t *testing.T) {
 	vtest.InForms(t, trial, func(r *vtest.Rig) {
 		r.MailServer.Answer(vtest.NoMailbox)

@@ -38,7 +38,7 @@ func examined(s *apptest.Stack) (said string, faulty bool) {
 }
 
 // Two replicas start at once on an empty database with different index keys, and only one of them
-// starts. The statement in docs/operations.md replaces its key by the key of the other one.
+// starts. After the statement in docs/operations.md, a replica with the other key can start.
 func TestOneOfTwoIndexKeysStarts(t *testing.T) {
 	t.Parallel()
 	s := apptest.OnRealParts(t)

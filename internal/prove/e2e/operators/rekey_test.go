@@ -157,7 +157,7 @@ BEGIN IF OLD.id = (SELECT id FROM stop_at) THEN PERFORM pg_sleep(60); END IF; RE
 		})
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
-		owner.exec(`SELECT pg_terminate_backend($1, 60000)`, pid) // waits for the end of the server process, which would otherwise still sleep in the next round
+		owner.exec(`SELECT pg_terminate_backend($1, 60000)`, pid) // waits until the process has ended, so that the next round does not find it
 		fresh := everyRow(both)
 		if fresh <= before || fresh >= *rekeyRows {
 			t.Errorf("%d rows are under the new key after kill %d, and were %d before", fresh, part, before)

@@ -336,8 +336,8 @@ func (p *proof) report() {
 	}
 }
 
-// strangers returns the part of the history that only strangers requested and got. A request
-// without an answer certainly caused none of it.
+// strangers returns the part of the history that only strangers requested and got. It leaves out
+// messages of requests without an answer, since nobody knows which request caused them.
 func (p *proof) strangers() history.History {
 	own := history.History{Rules: []history.Rule{strangers}, Crashes: p.seen.Crashes, Skew: p.seen.Skew, Unended: true}
 	for _, q := range p.seen.Requests {

@@ -67,8 +67,8 @@ func (p *proof) failover(ctx context.Context, fail, back func(*servertest.RedisS
 	p.seen.Failovers = append(p.seen.Failovers, [2]time.Time{began, time.Now()})
 }
 
-// slow makes the standby receive nothing for a while, perhaps as long as a lease. At times it also
-// loses what the primary sent meanwhile, unless the primary sends that again.
+// slow makes the standby receive nothing for a while, perhaps as long as a lease, and calls then.
+// The standby loses what the primary sent meanwhile, unless the primary sends that again.
 func (p *proof) slow(ctx context.Context, then func()) {
 	began, receiver := time.Now(), 0
 	p.Await("a standby that receives", func() bool { receiver = p.Standby.Receiver(ctx); return receiver != 0 })
