@@ -24,8 +24,8 @@ import (
 	"sendcode/quota"
 )
 
-// betweenFixture is a database on the server's own clock whose first trips are followed by a call,
-// and a second one on the same rows.
+// betweenFixture returns two databases on the same rows and on the server's own clock. A test can
+// make a call between the two trips of the first database.
 func betweenFixture(t *testing.T) (f *storetest.Fixture, db, other *DB) {
 	t.Helper()
 	return betweenOn(t, lentDatabase(t))
@@ -41,8 +41,8 @@ func betweenOn(t *testing.T, address string) (f *storetest.Fixture, db, other *D
 // transaction may, which is repeated then.
 const unhurried = "&lock_timeout=1min&idle_in_transaction_session_timeout=1min"
 
-// trips is a tracer that calls functions once, between the two trips of a Begin or a Check, and
-// counts the statements that write outcomes.
+// trips is a tracer that calls two functions once, between the two trips of a Begin or a Check. It
+// also counts the statements that write outcomes.
 type trips struct {
 	read     atomic.Pointer[func()] // as the first trip ends
 	then     atomic.Pointer[func()] // as the second one begins
@@ -80,9 +80,9 @@ func (*trips) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQuery
 // once has the next Begin or Check of a database followed by a call, between its trips.
 func once(db *DB, then func()) { tripsOf(db).then.Store(&then) }
 
-// Whatever an administrator or a person does between the two trips of a Begin, the answer is the
-// row, and no code is sent that ended before it: a check, an approval, a cancel, a reset,
-// a refund.
+// Whatever an administrator or a person does between the two trips of a Begin, the answer equals
+// the row, and no code is sent that ended before. The test tries a check, an approval, a
+// cancellation, a reset and a refund.
 func TestPostgresBetweenTheTrips(t *testing.T) {
 	f, db, other := betweenOn(t, lentDatabase(t)+unhurried)
 	held := func(in *store.Intent) { in.Verification.Holder = "s:1" }
@@ -140,8 +140,8 @@ func waits(t *testing.T, db *DB) bool {
 	return one[bool](t, db.pool, `SELECT count(*) > 0 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`)
 }
 
-// A replica that is killed or stands still between its trips has written nothing, and its recipient
-// is free within a second: another replica's send, which waited for the lock, goes through.
+// A replica that is killed or frozen between its trips has written nothing, and its recipient is
+// free within a second: the send of another replica, which waits for the lock, succeeds.
 func TestPostgresStopsBetweenTheTrips(t *testing.T) {
 	for _, killed := range []bool{true, false} {
 		t.Run(fmt.Sprintf("killed %v", killed), func(t *testing.T) {
@@ -212,8 +212,8 @@ func TestPostgresRefusesAfterOneTrip(t *testing.T) {
 	close(end)
 }
 
-// The program's clock an hour off in either direction changes nothing: ages are those of the
-// database's clock, or the limiter's.
+// If the program's clock is an hour wrong in either direction, nothing changes: ages are computed
+// on the clock of the database or of the limiter.
 func TestPostgresProgramsClockIsOff(t *testing.T) {
 	f, db, _ := betweenFixture(t)
 	for n, off := range []time.Duration{-time.Hour, time.Hour, -30 * time.Hour, 30 * time.Hour} {
@@ -265,8 +265,8 @@ func TestPostgresFinishIsHot(t *testing.T) {
 
 var heldFor = flag.Duration("store.held", 1500*time.Millisecond, "how long a snapshot is held beside sends that begin and end")
 
-// The same over time: however long the snapshot is held and however many sends end meanwhile, a
-// look reads those of the last seconds.
+// The same over time: however long the snapshot is held, and however many sends end meanwhile, a
+// search reads the rows of the last seconds only.
 func TestPostgresTakesOverWhileASnapshotIsHeld(t *testing.T) {
 	f, db, _ := betweenFixture(t)
 	holder := connect(t, db.pool.Config().ConnString())
@@ -289,7 +289,7 @@ func TestPostgresTakesOverWhileASnapshotIsHeld(t *testing.T) {
 	}
 }
 
-// touched is how many pages of its index and table a look for what is overdue touches.
+// touched returns how many pages of its index and its table a search for overdue rows touches.
 func touched(t *testing.T, db *DB, now, from time.Time) int {
 	t.Helper()
 	var plan []struct {
@@ -324,8 +324,8 @@ WHERE i.indrelid IN ('sends'::regclass, 'verifications'::regclass, 'outbox'::reg
 	}
 }
 
-// A panic fails the calls of its batch alone. Before the write nothing was written, and the place
-// is free; after it the outcome is uncertain, and the connection is closed.
+// A panic fails only the calls of its batch. Before the write, nothing was written and the place is
+// free. After the write, the outcome is uncertain, and the connection is closed.
 func TestPostgresBatchThatPanics(t *testing.T) {
 	f, db, _ := betweenFixture(t)
 	tripsOf(db).read.Store(new(func() { panic("planted") }))

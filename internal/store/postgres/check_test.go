@@ -20,8 +20,8 @@ func checked(c store.CheckRequest) *checkCall {
 	return batch.NewCall[store.CheckRequest, store.CheckAnswer](c, 0)
 }
 
-// Of a check whose COMMIT was sent and not answered, nothing is known: it is not repeated. One that
-// was lost before is made again, once.
+// If the COMMIT of a check was sent but not answered, the outcome is unknown, and the check is not
+// repeated. A check that was lost earlier is repeated once.
 func TestPostgresLostChecks(t *testing.T) {
 	for _, c := range []struct {
 		name            string
@@ -95,8 +95,8 @@ func TestPostgresBetweenTheTripsOfACheck(t *testing.T) {
 	}
 }
 
-// The second trip counts no check of a verification that has ended, whatever the first one read,
-// and its caller learns that.
+// The second trip counts no check of a verification that has ended, whatever the first trip read,
+// and the caller's answer says so.
 func TestPostgresCountsNothingThatEnded(t *testing.T) {
 	f, db, _ := betweenFixture(t)
 	for n, ended := range []string{
@@ -119,8 +119,8 @@ func TestPostgresCountsNothingThatEnded(t *testing.T) {
 	}
 }
 
-// A batch decides one check of each recipient after the other, and one that only the database finds
-// wrong fails alone.
+// A batch decides the checks of a recipient one after the other. A check that only the database
+// finds wrong fails alone.
 func TestPostgresChecksInABatch(t *testing.T) {
 	f, db, _ := betweenFixture(t)
 	taken := f.Telling("verification.approved")
@@ -151,8 +151,8 @@ func TestPostgresChecksInABatch(t *testing.T) {
 	}
 }
 
-// Checks and resends lock verifications in one order, by their IDs, however their batches came
-// about.
+// Checks and resends lock verifications in the order of their IDs, however their batches are
+// composed.
 func TestPostgresVerificationsAreLockedInOrder(t *testing.T) {
 	f, db, other := betweenFixture(t)
 	var ids []string
@@ -192,8 +192,8 @@ func TestPostgresVerificationsAreLockedInOrder(t *testing.T) {
 	}
 }
 
-// Of two checks of one recipient in a batch, the second is decided after the first was written, or
-// both would pass the bound on tries.
+// Of two checks of one recipient in a batch, the second is decided after the first was written.
+// Otherwise both could pass the bound on attempts.
 func TestPostgresCheckIsTheOnlyOneOfItsRecipient(t *testing.T) {
 	f, db, _ := betweenFixture(t)
 	open := func() string { return f.Admit(t, f.Intent(1)).Verification.ID }

@@ -14,8 +14,8 @@ import (
 	"sendcode/internal/store/storetest"
 )
 
-// A connection costs two round trips beyond its authentication, however many statements it
-// prepares: at a slow database each one more would be as long as a send may take.
+// Opening a connection takes two round trips after the authentication, however many statements it
+// prepares. With a slow database, each further round trip would take as long as a send may.
 func TestOpeningTakesTwoRoundTrips(t *testing.T) {
 	p, through := newProxy(t, lentDatabase(t))
 	connect(t, through) // stays open: its end would count
@@ -37,9 +37,9 @@ func TestOpeningTakesTwoRoundTrips(t *testing.T) {
 	}
 }
 
-// A connection opens where a round trip takes as long as an admission reckons with: with TLS and a
-// password (SCRAM), before its time is up, and its caller has time left. Until it is open, nothing
-// can be decided.
+// With TLS and a password (SCRAM), a connection opens within its timeout even if a round trip takes
+// as long as an admission allows, and its caller has time left. Until the connection is open,
+// nothing can be decided.
 func TestAFarConnectionOpensInTime(t *testing.T) {
 	const farthest = 600 * time.Millisecond
 	p, through := newProxy(t, lentDatabase(t))
@@ -52,7 +52,7 @@ func TestAFarConnectionOpensInTime(t *testing.T) {
 	}
 }
 
-// A caller that leaves during its statement closes no connection, and its next statement does not
+// A caller that leaves during its statement closes no connection. Its next statement does not
 // begin.
 func TestLeavingClosesNoConnection(t *testing.T) {
 	address := lentDatabase(t) + "&lock_timeout=1min&statement_timeout=1min"
@@ -80,8 +80,8 @@ func TestLeavingClosesNoConnection(t *testing.T) {
 	}
 }
 
-// Statistics read many rows, so the server gives their statements longer than others: a view in
-// place of the table that all of them read first tells so.
+// Statistics read many rows, so the server gives their statements more time than others. The test
+// sees this by a slow view in place of the table that all of them read first.
 func TestStatisticsHaveALongTimeout(t *testing.T) {
 	address := newDatabase(t)
 	db := openTest(t, address, serverClockSQL)
@@ -118,8 +118,8 @@ func TestClaimSurvivesALostConnection(t *testing.T) {
 	storetest.Equal(t, "after the release", storetest.Must(f.ClaimIdempotencyKey(t.Context(), c))(t).State, store.IdempotencyClaimGranted)
 }
 
-// A claim does not wait for the disk, and the commit of its send does: then both are there. The
-// server writes its log by itself every ten seconds alone.
+// A claim does not wait for the disk, but the commit of its send does; then both are on the disk.
+// Here the server writes its log by itself only every ten seconds.
 func TestClaimDoesNotWaitForTheDisk(t *testing.T) {
 	t.Parallel()
 	server := servertest.Postgres(t, "wal_writer_delay=10s", "autovacuum=off")
@@ -145,7 +145,7 @@ func TestClaimDoesNotWaitForTheDisk(t *testing.T) {
 	}
 }
 
-// Claims and releases that share a trip have each its own answer, also with leases of their own.
+// If claims and releases share a trip, each gets its own answer, also with different leases.
 func TestClaimsShareATrip(t *testing.T) {
 	f, p := faultFixture(t)
 	db := f.Engine.(*DB)

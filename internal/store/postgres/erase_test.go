@@ -14,8 +14,9 @@ import (
 	"sendcode/internal/store/storetest"
 )
 
-// kinds says of a table's columns what becomes of them when a person is erased: they tell nothing
-// of a recipient, they are erased, or they are the keyed hash, which goes when its time has come.
+// kinds says what happens to each column of a table when a person is erased. A column with nothing
+// contains no data about a recipient. An erased column is emptied. A column with the keyed hash is
+// emptied later, when its time has come.
 type kinds struct{ nothing, erased, hash string }
 
 var labels = strings.Join(store.LabelNames(), " ")
@@ -31,8 +32,8 @@ var erasable = map[string]kinds{
 		nothing: `id verification_id app channel purpose logged_at blocked_by retry_after requests recipients`,
 		erased:  `masked domain country prefix network locale`, hash: `recipient`,
 	},
-	// sealed: a caller's code, which names nobody; WriteTraces has one, and an erasure removes it
-	// too
+	// sealed is a caller's code, which identifies nobody. WriteTraces writes one, and an erasure
+	// removes it too
 	"outbox": {nothing: `id due_at attempt queued channel stranger expires_at sealed`},
 	// bucket: encrypted, id: random
 	"limiter_events": {nothing: `bucket id at until refunded writer seq`},
@@ -83,7 +84,8 @@ var erasable = map[string]kinds{
 	"sendcode_schema":     {nothing: `id version_id is_applied tstamp`},
 }
 
-// A new column is in no release before it is said what becomes of it when a recipient is erased.
+// No release has a new column before this table says what happens to the column when a recipient is
+// erased.
 func TestEveryColumnIsNamed(t *testing.T) {
 	lite := storetest.Must(sqldb.ReadAll(t.Context(), sqlitetest.Open(t, time.Now).Store(), "TestEveryColumnIsNamed",
 		sqldb.OneColumn[string],
@@ -191,8 +193,8 @@ func TestPostgresKeepsNoTrace(t *testing.T) {
 	storetest.Equal(t, "the hash", strings.Contains(server.Dump(t, url), hash), false)
 }
 
-// What is encrypted under the ring's keys can be encrypted again: every table with such a column is
-// named.
+// Data that are encrypted with the keys of the ring can be encrypted again, since every table with
+// such a column is in the list.
 func TestEverySealedColumnIsNamed(t *testing.T) {
 	for table, columns := range erasable {
 		sealed := slices.Contains(strings.Fields(columns.nothing+" "+columns.erased), "sealed")

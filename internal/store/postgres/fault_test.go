@@ -21,9 +21,9 @@ import (
 	"sendcode/internal/store/storetest"
 )
 
-// faultFixture is a database on the server's own clock behind a proxy; its replica is connected
-// directly. Locks are waited for as long as tests take to look for who waits, not for the second
-// that is the service's, or as long as is given.
+// faultFixture returns a database behind a proxy, on the server's own clock; its second replica is
+// connected directly. The lock timeout is a minute, or as given, and not the service's second,
+// since a test needs time to see which calls wait.
 func faultFixture(t *testing.T, lockTimeout ...string) (*storetest.Fixture, *proxy) {
 	t.Helper()
 	direct := lentDatabase(t) + "&idle_in_transaction_session_timeout=1min&lock_timeout=" + append(lockTimeout, "1min")[0]
@@ -105,8 +105,8 @@ func TestPostgresLostReadsAndWrites(t *testing.T) {
 		"then Refused": func() error { return f.RecordRefusals(t.Context(), []store.SendOrRefusal{f.Refusal(1, nil)}) },
 	} {
 		var err error
-		for range 5 { // the pool opens connections by itself, and one of those may be the one that is cut
-			// A connection of each pool is there, so it is not opening one that fails.
+		for range 5 { // the pool opens connections by itself; the connection that is cut may be one of these
+			// Each pool has an open connection, so the connection that fails is not being opened.
 			storetest.OK(t, f.Ping(t.Context()))
 			storetest.OK(t, f.RenewLeases(t.Context(), time.Second, []store.AttemptID{{ID: uuid.New(), Attempt: 1}}))
 			// it asks for the time first, which is repeated
@@ -141,8 +141,8 @@ func TestPostgresOnePoisonedIntent(t *testing.T) {
 	storetest.Equal(t, "rows", f.Count(t), 6)
 }
 
-// onlyFailed wants that these calls of a batch failed, and certainly wrote nothing, and that the
-// others did what was asked.
+// onlyFailed fails the test unless exactly these calls of a batch failed, and certainly wrote
+// nothing, and the other calls succeeded.
 func onlyFailed[In, Answer any](t *testing.T, batch []*batch.Call[In, Answer], these ...int) {
 	t.Helper()
 	for n, x := range batch {
@@ -173,7 +173,7 @@ func TestPostgresRestart(t *testing.T) {
 			f.Admit(t, f.Intent(100+round))
 		case 1:
 			f.Count(t)
-		case 2: // not repeated where it might count twice; the pool looks before it lends a connection
+		case 2: // a write that might then count twice is not repeated; the pool tests a connection before it lends the connection
 			storetest.Equal(t, "canceled", storetest.Must(f.Cancel(t.Context(), begun.Verification.ID))(t), true)
 		}
 	}
@@ -189,7 +189,8 @@ func TestPostgresRestart(t *testing.T) {
 	storetest.Equal(t, "rows", f.Count(t), 5)
 }
 
-// After a failover the old primary only reads. It is left for whatever the URL leads to now.
+// After a failover the old primary is read-only. The pools leave it for the server to which the URL
+// now leads.
 func TestPostgresReadOnly(t *testing.T) {
 	server := shared.Server(t)
 	address := newDatabase(t)
@@ -214,8 +215,8 @@ func TestPostgresReadOnly(t *testing.T) {
 	storetest.Certain(t, f.Ping(t.Context()))
 	f.Count(t)
 	demote("off")
-	// No connection that met the refusal was kept; one that was opened meanwhile and met none is
-	// replaced once it has.
+	// No connection that met the refusal was kept. A connection that was opened meanwhile is
+	// replaced once it meets the refusal.
 	servertest.Await(t, "a send", func() bool { _, err := f.Begin(t.Context(), f.Intent(3)); return err == nil })
 	servertest.Await(t, "a cancel", func() bool { _, err := f.Cancel(t.Context(), "x"); return err == nil })
 	storetest.OK(t, f.Ping(t.Context()))
@@ -236,9 +237,9 @@ func TestPostgresIsDurable(t *testing.T) {
 	}
 }
 
-// What a commit wrote whose standby did not answer, no repetition is told before the standby has
-// it: neither a claim of a key, whose own commit does not wait, nor a call that finds all done and
-// has nothing to write.
+// A commit whose standby did not answer has written its rows. No repeated call learns of these rows
+// before the standby has them: neither the claim of a key, whose own commit does not wait, nor a
+// call that finds everything done and writes nothing.
 func TestPostgresRepeatsWhatTheStandbyHas(t *testing.T) {
 	t.Parallel()
 	server := servertest.Postgres(t, "synchronous_standby_names=absent", "synchronous_commit=local")
@@ -299,8 +300,8 @@ func TestPostgresRepeatsWhatTheStandbyHas(t *testing.T) {
 	storetest.Equal(t, "redeemed with another key", storetest.Must(joined.Redeem(t.Context(), ours, key[1:]))(t), false)
 }
 
-// A read that may take a minute waits for another one, as long as its caller does, and short ones
-// do not.
+// A read that may take a minute waits for another such read, at most as long as its caller. Short
+// reads do not wait.
 func TestPostgresLongReadsTakeTurns(t *testing.T) {
 	t.Parallel()
 	f := newPostgresFixture(t)

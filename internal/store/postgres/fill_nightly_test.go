@@ -16,7 +16,7 @@ import (
 
 var fillRows = flag.Int64("store.rows", 1_000_000, "sends that are copied from a file")
 
-// A million sends are copied, and each recipient that is asked for has the same history after it,
+// A million sends are copied. Afterwards each recipient that the test reads has the same history,
 // to the µs.
 func TestFillOfManyRows(t *testing.T) {
 	file, url := frozenSQLite(t), newDatabase(t)

@@ -29,8 +29,8 @@ func frozenSQLite(t *testing.T) *sqlite.DB {
 func ignored(string, int64) {}
 func nothing() error        { return nil }
 
-// A file's rows are all read by a replica afterwards, by whatever way the console finds them; what
-// is in flight is due at once, by the same attempt.
+// After Fill, a replica reads all rows of the file in each way in which the console finds rows.
+// Rows in flight are due at once, with the same attempt.
 func TestFill(t *testing.T) {
 	file, url := frozenSQLite(t), newDatabase(t)
 	conn := connect(t, url)
@@ -61,8 +61,8 @@ func TestFill(t *testing.T) {
 	storetest.Equal(t, "a second time", err != nil && strings.Contains(err.Error(), "the database is not empty"), true)
 }
 
-// Fill leaves nothing behind if it does not reach its end, or if the copy has another number of
-// rows or other keys than the file, and can be repeated. The partitions reach back to the oldest
+// If Fill does not reach its end, or if the copy has another number of rows or other keys than the
+// file, Fill leaves nothing behind and can be repeated. The partitions reach back to the oldest
 // row.
 func TestFillFails(t *testing.T) {
 	file, url := frozenSQLite(t), newDatabase(t)
@@ -93,7 +93,7 @@ SELECT min(begins) BETWEEN $1::timestamptz - interval '1 week' AND $1 AND sum(en
 		oldest), true)
 }
 
-// Each table of both schemas is copied, made from others, or named as left.
+// Each table of both schemas is copied, made from other tables, or listed as left out.
 func TestFillKnowsEveryTable(t *testing.T) {
 	file, conn := frozenSQLite(t), connect(t, lentDatabase(t))
 	f := fill{ctx: t.Context(), from: file.Query}

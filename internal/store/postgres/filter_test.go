@@ -14,8 +14,8 @@ import (
 	"sendcode/internal/store/storetest"
 )
 
-// A value that few rows have, or none, is found by the index of its column, although nearly all
-// rows have another one: also by the plan that is made once for all values.
+// A value that few rows or none have is found by the index of its column, although nearly all rows
+// have another value. The plan that is made once for all values finds it too.
 func TestPostgresRareFilters(t *testing.T) {
 	url := newDatabase(t)
 	db, writer := openTest(t, url, serverClockSQL), connect(t, url) // no statement_timeout bounds the writer
@@ -59,8 +59,8 @@ func TestPostgresRareFilters(t *testing.T) {
 	}
 }
 
-// A look of the console's stream, each second, touches few pages of a month of many rows, whatever
-// its filters: it reads the rows since an instant.
+// The console's stream reads every second. Each read touches few pages of a month of many rows,
+// whatever the filters, since it reads only the rows since an instant.
 func TestPostgresRowsSinceAnInstant(t *testing.T) {
 	url := newDatabase(t)
 	db, writer := openTest(t, url, serverClockSQL), connect(t, url)
@@ -114,10 +114,10 @@ func genericPages(t *testing.T, conn *pgxpool.Conn, filter store.Filter) int {
 	return plan[0].Plan.Hit + plan[0].Plan.Read
 }
 
-// What is asked of one recipient reads its rows and not those of the others, however little the
-// planner knows of the month: where it is new, where it was analysed empty, and where its
-// statistics are from a time when there was one recipient; on connections from before it grew, and
-// on others. Each entry of an index that was read is counted by the server.
+// Reads about one recipient read only that recipient's rows, however little the planner knows of
+// the month: if the month is new, if it was analysed while empty, and if its statistics are from a
+// time with one recipient. This holds on connections from before the table grew, and on new ones.
+// The server counts each index entry that is read.
 func TestPostgresReadsOneRecipientsRows(t *testing.T) {
 	address := newDatabase(t)
 	admin := connect(t, address)
@@ -162,8 +162,8 @@ func askOfRecipient(t *testing.T, f *storetest.Fixture, begun store.BeginAnswer,
 	}
 }
 
-// entriesRead is how many entries of the indexes of sends were read so far, once the connections of
-// the database have reported theirs.
+// entriesRead returns how many entries of the indexes of sends were read so far. It waits until all
+// connections of the database have reported their counts.
 func entriesRead(t *testing.T, admin *pgx.Conn, db *DB) int64 {
 	t.Helper()
 	for _, c := range append(db.pool.AcquireAllIdle(t.Context()), db.readers.AcquireAllIdle(t.Context())...) {

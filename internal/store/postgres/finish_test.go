@@ -17,8 +17,8 @@ import (
 	"sendcode/internal/store/storetest"
 )
 
-// Five of 256 sends whose rows are locked for too long fail alone, and certainly, after few trips.
-// When the five come back, they make no other fail with them.
+// Of 256 sends, only the five whose rows are locked for too long fail, certainly, and after few
+// trips. When these five are repeated, they make no other send fail.
 func TestPostgresStuckOutcomes(t *testing.T) {
 	f, db := fixtureOn(t, lentDatabase(t)+"&lock_timeout="+shortWait)
 	trips := &tripsOf(db).outcomes
@@ -58,7 +58,7 @@ func TestPostgresStuckOutcomes(t *testing.T) {
 	storetest.Equal(t, "wait for a lock, afterwards", usual, shortWait)
 }
 
-// A row that is locked for too long leaves the leases of others to be renewed.
+// If one row is locked for too long, the leases of other rows are still renewed.
 func TestPostgresStuckLease(t *testing.T) {
 	f, db := fixtureOn(t, lentDatabase(t)+"&lock_timeout="+shortWait)
 	var held []store.AttemptID
@@ -93,7 +93,8 @@ func TestPostgresIdentityIsTakenMeanwhile(t *testing.T) {
 	storetest.Is(t, <-changed, store.ErrIdentityTaken)
 }
 
-// A transaction of a part waits briefly for locks, the next one of its connection as long as usual.
+// A transaction of a part waits only briefly for locks. The next transaction on the same connection
+// waits for the usual time.
 func TestPostgresWaitsBriefly(t *testing.T) {
 	_, db := fixtureOn(t, lentDatabase(t)+"&lock_timeout="+shortWait)
 	conn := storetest.Must(db.writers.Acquire(t.Context()))(t)
@@ -158,8 +159,8 @@ WHERE locktype = 'advisory' AND NOT granted AND database = (SELECT oid FROM pg_d
 	})
 }
 
-// A Begin whose server process ends before the commit is made again, once; the server said that
-// both wrote nothing.
+// If the server process of a Begin ends before the commit, the Begin is repeated once, since the
+// server says that nothing was written.
 func TestPostgresServerEndsTheTransaction(t *testing.T) {
 	t.Parallel()
 	f, _ := faultFixture(t)
@@ -229,8 +230,8 @@ func TestPostgresLockedOutWhileJoining(t *testing.T) {
 	storetest.Equal(t, "admitted, failures", []any{begun.Admitted, begun.Lockout.Failures}, []any{false, rowrules.FailedCheckLimit})
 }
 
-// One recipient whose lock is held for too long fails alone; those who share its round trip are let
-// in.
+// If one recipient's lock is held for too long, only the sends to that recipient fail. Other sends
+// of the same round trip are admitted.
 func TestPostgresOneStuckRecipient(t *testing.T) {
 	waitsInTime(t)
 	f, _ := faultFixture(t, shortWait)
@@ -250,8 +251,9 @@ func TestPostgresOneStuckRecipient(t *testing.T) {
 // has.
 const shortWait = "100ms"
 
-// waitsInTime tests that the service's own wait for a lock fits twice into the time of a call, in
-// the round trip and alone, and that what stands still between two trips is ended before.
+// waitsInTime tests that the service's own wait for a lock fits twice into the time of a call: in
+// the shared round trip and alone. A transaction that stands still between two trips is ended
+// before that.
 func waitsInTime(t *testing.T) {
 	t.Helper()
 	db := openTest(t, lentDatabase(t), serverClockSQL)

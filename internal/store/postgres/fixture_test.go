@@ -53,8 +53,8 @@ func runContract(t *testing.T, change func(*storetest.Fixture) *storetest.Fixtur
 	}, groups...)
 }
 
-// replicas are two replicas on one database, the connection that steps its clock, and the cases of
-// the contract that have worked on them.
+// replicas are two replicas on one database, with the connection that moves the database's clock,
+// and the contract's cases that have used the replicas.
 type replicas struct {
 	db, other    *DB
 	clock, admin *pgx.Conn
@@ -98,8 +98,8 @@ func (r *replicas) renew(t *testing.T) {
 	}
 }
 
-// scans is how often each table was read from end to end, or one of its partitions, once all other
-// connections of the database are gone.
+// scans returns how often each table, or one of its partitions, was read from end to end. It waits
+// until all other connections of the database are closed.
 func scans(ctx context.Context, t *testing.T, admin *pgx.Conn) map[string]int64 {
 	t.Helper()
 	servertest.Await(t, "all other connections to end", func() bool {
@@ -158,16 +158,16 @@ $$ BEGIN RETURN (SELECT at FROM test_clock); END $$`))(t)
 	storetest.OK(t, conn.Close(t.Context()))
 }
 
-// idle has the databases of each kind that no test works on. To make and drop one costs more than
-// most tests do with it.
+// idle has the databases that no test uses now, by kind. Making and dropping a database takes
+// longer than most tests.
 var idle = struct {
 	sync.Mutex
 	urls map[string][]string
 }{urls: map[string][]string{}}
 
-// lent returns a database of the shared server, which fill makes what its kind says and the next
-// test of that kind gets empty. Tests that change a schema, or ask what the server counted, work on
-// one of their own: newDatabase.
+// lent returns a database of the shared server, which fill prepares for its kind. The next test of
+// that kind gets the same database, emptied. Tests that change a schema, or read the server's
+// counts, use newDatabase.
 func lent(t *testing.T, kind string, fill func(url string)) (url string) {
 	t.Helper()
 	server := shared.Server(t)
@@ -205,8 +205,8 @@ SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity WHERE datname = cu
 	}
 }
 
-// deleteRows deletes every row of a database as its administrator, and sets the clock of the tests
-// back. The server does not count what it does.
+// deleteRows deletes every row of a database as an administrator, and resets the clock of the
+// tests. The server does not count these changes.
 func deleteRows(t *testing.T, admin *pgx.Conn) {
 	t.Helper()
 	storetest.Must(admin.Exec(context.Background(), `
@@ -242,7 +242,8 @@ func fixtureOf(db, other *DB, conn *pgx.Conn) *storetest.Fixture {
 	})
 }
 
-// divide makes other partitions than those of the present, from the beginning of time to its end.
+// divide replaces the partitions by others, which reach from the beginning of time to its end and
+// are split at the given instants.
 func divide(t *testing.T, conn *pgx.Conn, at ...time.Time) {
 	t.Helper()
 	rows := storetest.Must(conn.Query(t.Context(), `SELECT name FROM sendcode_partitions`))(t)
@@ -328,7 +329,7 @@ func fixtureOn(t *testing.T, url string, role ...string) (*storetest.Fixture, *D
 	return storetest.NewFixture(db), db
 }
 
-// begins begins a send beside the test. Its answer is there when the channel has its error.
+// begins runs a Begin in the background. The answer is set once the channel has received the error.
 func begins(t *testing.T, f *storetest.Fixture, in store.Intent) (*store.BeginAnswer, chan error) {
 	answer, done := new(store.BeginAnswer), make(chan error, 1)
 	go func() {
@@ -339,8 +340,8 @@ func begins(t *testing.T, f *storetest.Fixture, in store.Intent) (*store.BeginAn
 	return answer, done
 }
 
-// shared is the server of all tests but those that stop it, change its settings or wait for its
-// disk.
+// shared is the server of all tests, except tests that stop the server, change its settings or wait
+// for its disk.
 var shared servertest.SharedPostgres
 
 // longer is how many times as long as in the product a call may take: the machine may be busy.

@@ -14,7 +14,7 @@ import (
 	"sendcode/internal/store/storetest"
 )
 
-// An error that the server reports of the COMMIT says that it was undone.
+// If the server answers the COMMIT with an error, the transaction was rolled back.
 func TestPostgresCommitOnAFullDisk(t *testing.T) {
 	f, db := fixtureOn(t, newDatabase(t))
 	_, err := db.pool.Exec(t.Context(), `
@@ -28,8 +28,8 @@ CREATE CONSTRAINT TRIGGER full_disk AFTER INSERT ON verifications DEFERRABLE INI
 	f.Admit(t, f.Intent(1))
 }
 
-// A Ping waits for a lock on a table for which sends, checks and their outcomes wait, and for no
-// other but of the tables that it writes itself.
+// A Ping waits for a lock on a table only if sends, checks and their outcomes wait for that lock
+// too, or if the Ping itself writes to the table.
 func TestPostgresPingBehindALock(t *testing.T) {
 	url := newDatabase(t)
 	f, _ := fixtureOn(t, url+"&lock_timeout="+shortWait)
@@ -62,8 +62,8 @@ func TestPostgresPingBehindALock(t *testing.T) {
 	}
 }
 
-// A Ping waits for no reader of its table, and for another Ping only until that commits. What it
-// writes takes the place of what was there.
+// A Ping does not wait for readers of its table, and waits for another Ping only until the other
+// one commits. It overwrites its earlier row.
 func TestPostgresPingBesideABackup(t *testing.T) {
 	f, db := fixtureOn(t, newDatabase(t))
 	tx := storetest.Must(db.pool.Begin(t.Context()))(t)
@@ -82,8 +82,8 @@ func TestPostgresPingBesideABackup(t *testing.T) {
 	storetest.Equal(t, "rows left", one[int](t, db.pool, `SELECT count(*) FROM write_probe`), 0)
 }
 
-// Two replicas look for room once a minute together, whatever the clock does, and each of them
-// after a failure of its own.
+// Two replicas together check the free space once a minute, whatever the clock does. Each replica
+// checks it after a failure of its own.
 func TestPostgresLooksForRoom(t *testing.T) {
 	f := newPostgresFixture(t)
 	replicas := []*DB{f.Engine.(*DB), f.Replica.Engine.(*DB)}
@@ -127,8 +127,8 @@ func TestPostgresLooksForRoom(t *testing.T) {
 	looks("at the end", 0)
 }
 
-// A replica that finds no room has the others look at their next Ping, though the minute is not
-// over.
+// If a replica finds no free space, the other replicas check it at their next Ping, even within the
+// minute.
 func TestPostgresTellsThatThereIsNoRoom(t *testing.T) {
 	url := newDatabase(t)
 	here, there, conn := openTest(t, url, serverClockSQL), openTest(t, url, serverClockSQL), connect(t, url)

@@ -8,7 +8,7 @@ import (
 	"sendcode/internal/store/storetest"
 )
 
-// Two replicas lock the same recipients in the same order, however their batches came about.
+// Two replicas lock the same recipients in the same order, however their batches are composed.
 func TestLocksAreTakenInOrder(t *testing.T) {
 	var batch []*beginCall
 	for _, key := range []int64{5, -3, 9, 0, -7} {

@@ -13,8 +13,8 @@ import (
 	"sendcode/internal/store/storetest"
 )
 
-// Each look of a batch gets the rows of its own recipient and time, from whatever time the clock
-// was seen last; one that the database does not take fails alone.
+// Each read of a batch returns the rows of its own recipient and time, whenever the clock was last
+// read. A read that the database rejects fails alone.
 func TestLooksShareATrip(t *testing.T) {
 	f := newPostgresFixture(t)
 	db := f.DB.Engine.(*DB)
@@ -58,8 +58,8 @@ func TestLooksShareATrip(t *testing.T) {
 	}
 }
 
-// Each call of a batch gets its verification with the newest send, also where two ask for the same
-// one; one that is unknown gets nothing. If no call asks for a send, none is read.
+// Each call of a batch gets its verification with the newest send, even if two calls read the same
+// verification. A call with an unknown ID gets nothing. If no call needs a send, no send is read.
 func TestVerificationsShareATrip(t *testing.T) {
 	f := newPostgresFixture(t)
 	db := f.DB.Engine.(*DB)

@@ -50,8 +50,8 @@ func TestMigrateThreeReplicasAtOnce(t *testing.T) {
 	locks := one[int](t, db.pool, `SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'`)
 	storetest.Equal(t, "locks left", locks, 0)
 
-	// A newer schema, after an update of another replica: migrations only add, so this program
-	// works on.
+	// A newer schema, after another replica was updated: this program continues to work, since
+	// migrations only add.
 	storetest.Must(db.pool.Exec(t.Context(), `INSERT INTO sendcode_schema (version_id, is_applied) VALUES (99999, true)`))(t)
 	newer := storetest.Must(Open(t.Context(), url, ""))(t)
 	storetest.OK(t, newer.Close())
@@ -85,8 +85,8 @@ func TestMigrateLaterFile(t *testing.T) {
 	f.Admit(t, f.Intent(1))
 }
 
-// While one replica migrates, others wait without a snapshot, or an index that is built
-// concurrently would wait for them, and they for it. A wait ends with its context.
+// While one replica migrates, others wait without a snapshot. With a snapshot, the concurrent
+// creation of an index would wait for them, and they for it. A wait ends with its context.
 func TestMigrateWaitsWithoutASnapshot(t *testing.T) {
 	url := shared.Server(t).NewDatabase(t)
 	storetest.OK(t, Migrate(t.Context(), url, ""))
@@ -124,8 +124,8 @@ func TestMigrateWaitsWithoutASnapshot(t *testing.T) {
 	}
 }
 
-// A table that is locked: the migration lets go after its lock_timeout, so that those behind it get
-// their turn, and comes again.
+// If a table is locked, the migration gives up after its lock_timeout, so that statements queued
+// behind it can run, and tries again.
 func TestMigrateComesAgain(t *testing.T) {
 	url := newDatabase(t)
 	config := storetest.Must(pgx.ParseConfig(url))(t)
@@ -193,8 +193,8 @@ func TestOpenRefusesAnotherEncoding(t *testing.T) {
 	}
 }
 
-// A server that says yes to every lock, as CockroachDB before 26.2 does, is refused, and two that
-// start at once are not taken for one.
+// A server that grants every lock, as CockroachDB before 26.2 does, is refused. Two processes that
+// start at once are not mistaken for such a server.
 func TestServerWithoutLocks(t *testing.T) {
 	t.Parallel()
 	direct := newDatabase(t)

@@ -93,9 +93,9 @@ SELECT query_start FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND quer
 	storetest.Equal(t, "made after another", names(t, db), partitions)
 }
 
-// The clock goes past the end of a partition while sends come, of IDs on both sides, and another
-// partition is attached meanwhile. Each recipient gets as many as the rule admits in both together,
-// and each row is in the partition of its ID.
+// The clock passes the end of a partition while sends come whose IDs are on both sides, and
+// meanwhile another partition is attached. Each recipient gets as many codes as the rule admits in
+// both partitions together, and each row is in the partition of its ID.
 func TestPartitionEndsUnderLoad(t *testing.T) {
 	const recipients, each, limit, workers = 4, 50, 30, 8
 	url := shared.Server(t).NewDatabase(t)
@@ -139,8 +139,8 @@ func TestPartitionEndsUnderLoad(t *testing.T) {
 	}
 }
 
-// Without a partition for now nothing is sent, everybody hears why, and it is made at the next
-// look.
+// Without a partition for the present time nothing is sent, and every caller gets the reason. The
+// next maintenance makes the partition.
 func TestPartitionIsMissing(t *testing.T) {
 	f, db, owner := owned(t)
 	all := names(t, db)
@@ -170,7 +170,8 @@ func TestPartitionIsMissing(t *testing.T) {
 
 const day = 24 * time.Hour
 
-// backdated writes a send that was logged a while ago, and gives its ID and its verification's.
+// backdated writes a send that was logged age ago. It returns the IDs of the send and of its
+// verification.
 func backdated(t *testing.T, f *storetest.Fixture, owner *pgx.Conn, age time.Duration) (uuid.UUID, string) {
 	t.Helper()
 	begun := f.Admit(t, f.Intent(1))
@@ -187,8 +188,8 @@ func backdated(t *testing.T, f *storetest.Fixture, owner *pgx.Conn, age time.Dur
 	return new, begun.Verification.ID
 }
 
-// A partition goes whole, with what belongs to its rows, once all of them are old and nothing waits
-// for something.
+// A partition is dropped, with everything that belongs to its rows, once all rows are old and none
+// is needed any more.
 func TestPartitionsExpire(t *testing.T) {
 	f, db, owner := owned(t)
 	now := time.Now()
@@ -219,7 +220,7 @@ func TestPartitionsExpire(t *testing.T) {
 	}
 	reader := storetest.Must(owner.Begin(t.Context()))(t)
 	storetest.Must(reader.Exec(t.Context(), `SELECT FROM sends LIMIT 1`))(t)
-	expire(store.DeletedRows{Rows: 2}) // it is read just now: the partition stays, its rows go one by one
+	expire(store.DeletedRows{Rows: 2}) // the partition was just read: it stays, and its rows are deleted one by one
 	left(second, third)
 	storetest.OK(t, reader.Rollback(t.Context()))
 	storetest.Equal(t, "partitions", names(t, db), []string{"sends_0", "sends_1", "sends_2", "sends_3"})
@@ -241,7 +242,7 @@ func TestPartitionsExpire(t *testing.T) {
 	storetest.Equal(t, "events", events, 1)
 }
 
-// A row that was logged later than its ID says keeps its partition.
+// A row that was logged later than the time in its ID keeps its partition.
 func TestPartitionWithAYoungRowStays(t *testing.T) {
 	f, db, owner := owned(t)
 	divide(t, owner, time.Now().Add(-60*day))
@@ -252,7 +253,8 @@ func TestPartitionWithAYoungRowStays(t *testing.T) {
 	storetest.Equal(t, "partitions", len(names(t, db)), 2)
 }
 
-// What is due is told where a partition took the sends and their verifications are left.
+// If a dropped partition had the sends of verifications that are left, these verifications are
+// reported as due.
 func TestVerificationsWithoutSendsAreDue(t *testing.T) {
 	f, _, owner := owned(t)
 	f.Ended(t, f.Intent(1), store.Outcome{Status: store.Sent})
@@ -266,7 +268,8 @@ func TestVerificationsWithoutSendsAreDue(t *testing.T) {
 	storetest.Equal(t, "of the send in flight", one[int](t, owner, `SELECT count(*) FROM verifications`), 1)
 }
 
-// Rows that go by their own age are due in each table, and a step leaves none of so few.
+// In each table, rows that are deleted by their own age become due, and one step deletes all of so
+// few rows.
 func TestRowsOfEachTableAreDue(t *testing.T) {
 	f, _, owner := owned(t)
 	old := store.LowestID(time.Now().Add(-60 * day)).String()
@@ -287,7 +290,7 @@ func TestRowsOfEachTableAreDue(t *testing.T) {
 	}
 }
 
-// The role can have made and dropped what is due, and nothing else.
+// The role may have partitions made and dropped when they are due, and may do nothing else.
 func TestPartitionsAndTheRole(t *testing.T) {
 	f, db, owner := owned(t)
 	divide(t, owner, time.Now().Add(-31*day))

@@ -15,8 +15,8 @@ import (
 	"sendcode/internal/store/storetest"
 )
 
-// Each connection has the settings, as if they had been in its startup message, and begins as the
-// role.
+// Behind PgBouncer, each connection has the settings as if they were in its startup message, and
+// begins as the role.
 func TestSettingsBehindPgBouncer(t *testing.T) {
 	server := shared.Server(t)
 	makeAppRole(t)

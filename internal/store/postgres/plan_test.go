@@ -17,9 +17,9 @@ import (
 	"sendcode/internal/store/storetest"
 )
 
-// The second gate, looks and outcomes look each row up by the index that finds it, in the
-// partitions of their window alone, whatever the statistics say: of tables that are new, empty,
-// small with one recipient, large, and out of date in both directions.
+// The second gate, reads and outcomes find each row by the right index, only in the partitions of
+// their window, whatever the statistics say: for tables that are new, empty, small with one
+// recipient, or large, and for statistics that are too high or too low.
 func TestPostgresHotPlans(t *testing.T) {
 	f, db := fixtureOn(t, newDatabase(t))
 	direct := connect(t, db.pool.Config().ConnString())
@@ -72,8 +72,8 @@ func multiply(t *testing.T, conn *pgx.Conn, table, fields string) {
 jsonb_populate_record(NULL::%[1]s, to_jsonb(x) || jsonb_build_object(%[2]s)) y`, table, fields))
 }
 
-// A step of the retention reads not many more rows than it deletes, of tables in which half of the
-// rows are due.
+// A step of the retention reads only a few more rows than it deletes, in tables of which half of
+// the rows are due.
 func TestPostgresRetentionReadsWhatIsDue(t *testing.T) {
 	url := newDatabase(t)
 	admin := connect(t, as(t, url, "postgres"))
@@ -119,8 +119,8 @@ func TestPostgresKeysAreFoundInFewRows(t *testing.T) {
 	})
 }
 
-// A send reads its recipient's rows once if no rule is longer than a day and it may join none of
-// the recipient's verifications.
+// A send reads its recipient's rows once, if no rule is longer than a day and the send cannot join
+// a verification of the recipient.
 func TestPostgresReadsARecipientOnce(t *testing.T) {
 	held := func(by string) func(*store.Intent) { return func(in *store.Intent) { in.Verification.Holder = by } }
 	browser := func(in *store.Intent) { in.Verification.Class = store.UnknownBrowser }

@@ -33,7 +33,8 @@ type cuts struct {
 	spared  int  // with cutAny: how often the client says something before
 }
 
-// proxy stands between a store and its database, and makes the cuts that it is armed with.
+// proxy forwards the connections between a store and its database, and cuts them where it is told
+// to.
 type proxy struct {
 	listener net.Listener
 	target   string
@@ -127,8 +128,8 @@ type conversation struct {
 
 func (c *conversation) end() { _, _ = c.client.Close(), c.server.Close() }
 
-// requests hands on what the client says. A Bind names its statement; that of the COMMIT is the
-// last message but one, so all that it belongs to came with it or before.
+// requests forwards the client's messages. A Bind names its statement. The Bind of the COMMIT is
+// the last message but one, so all statements of the transaction came with it or before.
 func (c *conversation) requests() {
 	defer c.end()
 	c.answered.Store(true)

@@ -17,7 +17,7 @@ import (
 	"sendcode/internal/store/storetest"
 )
 
-// onPostgres are those that only Postgres understands, or only it can refuse.
+// onPostgres are statements that only Postgres understands, or that only Postgres can refuse.
 var onPostgres = []string{
 	`TRUNCATE audit_entries`, `TRUNCATE sends, audit_entries`, `TRUNCATE audit_recipients CASCADE`,
 	`WITH gone AS (DELETE FROM audit_entries RETURNING *) SELECT count(*) FROM gone`,
@@ -44,9 +44,9 @@ var beyondTheRole = []string{
 	`UPDATE key_checks SET value = value`, `DELETE FROM key_checks`, `TRUNCATE key_checks`,
 }
 
-// No statement changes an act: neither as the role that the service works as, logged in as it or as
-// the owner, nor, but for what takes the trigger away, with one login for everything. A person can
-// be forgotten by each.
+// No statement changes an entry of the audit log: neither as the service's role, logged in directly
+// or through the owner, nor with one login for everything, except statements that remove the
+// trigger. Each of them can forget a person.
 func TestPostgresActsAreOnlyAdded(t *testing.T) {
 	makeAppRole(t)
 	address := shared.Server(t).NewDatabase(t)
@@ -129,7 +129,7 @@ func TestMigrateWithoutTheRole(t *testing.T) {
 	storetest.Is(t, storetest.Err(Open(t.Context(), address, "missing_role")), fault.Unavailable)
 }
 
-// An owner that may make roles has the one that is asked for made, in PostgreSQL 15 and 16 alike.
+// If the owner may make roles, Migrate makes the configured role, in PostgreSQL 15 as in 16.
 func TestMigrateMakesTheRole(t *testing.T) {
 	server := shared.Server(t)
 	conn := connect(t, server.AdminURL())
@@ -208,7 +208,8 @@ func TestPostgresNamesWhatIsMissing(t *testing.T) {
 	}
 }
 
-// A start and a Ping name a synchronous standby that is away, where a send waits for it in vain.
+// If a send waits in vain for a synchronous standby, a start and a Ping report the standby that is
+// away.
 func TestPostgresNamesTheStandby(t *testing.T) {
 	t.Parallel()
 	server := servertest.Postgres(t, "synchronous_standby_names=absent", "synchronous_commit=local")
