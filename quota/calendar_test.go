@@ -71,7 +71,7 @@ func TestQuota18PeriodsAreHalfOpenLocalTimes(t *testing.T) {
 	}
 }
 
-// Every period begins where the one before it ended, contains its own instants, and lasts no longer
+// Every period begins where the period before ended, contains its own instants, and is not longer
 // than its events are kept.
 func TestQuota18PeriodsLeaveNoGap(t *testing.T) {
 	for _, name := range []string{
@@ -162,7 +162,7 @@ func dates(limit, days int, z *time.Location) Rule {
 }
 
 // A rule with Days counts from the beginning of its first date to the end of today. An event leaves
-// when the date begins that is so many after its own.
+// at the beginning of the date that is Days after its own date.
 func TestDatesAreLocal(t *testing.T) {
 	for _, c := range []struct {
 		about, zone             string
@@ -216,9 +216,9 @@ func TestDatesAreLocal(t *testing.T) {
 	}
 }
 
-// What counts is computed again from the dates alone that the zone's clock shows at the event and
-// now. In Kwajalein, which had a date twice on 30 September 1969, an event only leaves when
-// expiryByDate says, and counts for no longer than it is kept.
+// The test computes the counted events again, only from the dates that the clock of the zone shows
+// at the event and now. In Kwajalein, which had the date 30 September 1969 twice, an event leaves
+// only when expiryByDate says, and counts no longer than it is kept.
 func TestDatesOfManyInstants(t *testing.T) {
 	dice := rand.New(rand.NewPCG(21, 0))
 	for name, from := range map[string]string{

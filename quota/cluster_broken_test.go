@@ -29,7 +29,7 @@ func homes(t *testing.T, r *Redis) (names []string) {
 	return names
 }
 
-// One cluster is broken in several ways, one after the other; it is whole again before the next.
+// A cluster is broken in several ways, one after the other. It is repaired before the next way.
 func TestClusterThatBreaks(t *testing.T) {
 	t.Parallel() // it waits, on servers of its own
 	cluster := servertest.Cluster(t)
@@ -128,7 +128,7 @@ func TestClusterThatBreaks(t *testing.T) {
 	})
 }
 
-// After a pause one call alone tries a node, which may hang.
+// After a pause, only one call tries a node, which may hang.
 func TestOneCallTriesAPausedNode(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		var n nodeHealth

@@ -17,8 +17,8 @@ import (
 	"sendcode/internal/kit/servertest"
 )
 
-// between calls do for each script: with its number, from 1, and with what runs it. The error that
-// do returns becomes the script's.
+// between returns a hook that calls do for each script. do gets the number of the script, from 1,
+// and a function that runs the script. The script fails with the error that do returns.
 func between(do func(n int, run func() error) error) hook {
 	var n atomic.Int64
 	return func(_ context.Context, cmds []redis.Cmder, next func([]redis.Cmder) error) error {
@@ -33,8 +33,8 @@ func between(do func(n int, run func() error) error) hook {
 
 var errKilled = errors.New("killed")
 
-// Two buckets whose rules admit two events each. A take of one ID runs four scripts: it looks at
-// both, and takes in both.
+// Two buckets whose rules admit two events each. A Take of one ID runs four scripts: it looks at
+// both buckets, and then takes in both.
 var (
 	twice      = []Rule{sliding(Recipient, 2, time.Hour), sliding(IP, 2, time.Hour)}
 	takeSteps  = 4
@@ -71,8 +71,8 @@ func counted(t *testing.T, r *Redis, bucket string) []string {
 	return ids
 }
 
-// Whichever script dies, before or after it has run, nothing is admitted; a repeated Take admits
-// the ID and counts it once, and a refund removes all of it.
+// Whichever script fails, before or after it ran, nothing is admitted. A repeated Take admits the
+// ID and counts it once. A refund removes the ID from both buckets.
 func TestQuota10WhateverFailsBetweenTwoSlotsGivesNothingAway(t *testing.T) {
 	for n := 1; n <= takeSteps; n++ {
 		for _, reaches := range []bool{false, true} {
@@ -106,9 +106,9 @@ func TestQuota10WhateverFailsBetweenTwoSlotsGivesNothingAway(t *testing.T) {
 	}
 }
 
-// refusedLate makes a limiter whose take of twice is refused in the second bucket: two other events
-// are counted there between its look and its take. after is called when the script of that take has
-// run.
+// refusedLate returns a limiter whose Take of twice is refused in the second bucket, since two
+// other events are counted there between the look and the take. after is called when the script of
+// that take has run.
 func refusedLate(t *testing.T, after func(others *Redis)) (limiter, others *Redis) {
 	limiter, others = clusterLimiter(t, func(n int, run func() error) error {
 		if n != takeSteps {
@@ -182,9 +182,9 @@ func TestQuota15OnClusterFailuresAreLookedAtOnce(t *testing.T) {
 	sameList(t, "violated", d.Violated(), []string{"failures"})
 }
 
-// Of many callers some have the same ID at the same time, and every tenth script dies before or
-// after it ran. An ID that was admitted to one of them counts in all its buckets, and no bucket has
-// more of them than its limit.
+// Some of many callers use the same ID at the same time, and every tenth script fails before or
+// after it ran. An ID that was admitted for one of them counts in all its buckets, and no bucket
+// counts more admitted IDs than its limit.
 func TestQuota10NothingIsAdmittedOverTheLimitWhateverFails(t *testing.T) {
 	const callers, calls, limit = 16, 40, 5
 	rules := []Rule{sliding(Recipient, limit, time.Hour), sliding(IP, limit, time.Hour), sliding(App, limit, time.Hour)}

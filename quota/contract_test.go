@@ -37,8 +37,8 @@ func TestPeekLeavesOutRulesWithoutABucket(t *testing.T) {
 	})
 }
 
-// What a request also asks about is told as if it decided, and neither refuses nor counts: in a
-// bucket of its own nothing is added.
+// Rules that a request only asks about are answered as if they decided, but they neither refuse nor
+// count: nothing is added to their buckets.
 func TestAlsoDecidesAndCountsNothing(t *testing.T) {
 	both(t, func(t *testing.T, w *world) {
 		one := Request{
@@ -134,7 +134,7 @@ func TestQuota9ParallelTakesAdmitTheLimit(t *testing.T) {
 	})
 }
 
-// A refunded ID is refused for exactly a minute: also if it never was taken, if the bucket's events
+// A refunded ID is refused for exactly a minute: even if it was never taken, if the bucket's events
 // leave earlier, if other events are added, and if the clock steps back before another ID is
 // refunded or the bucket is read.
 func TestARefundedIDStaysRefundedForAMinute(t *testing.T) {
@@ -212,8 +212,8 @@ func TestRecordOnlyMakesStricter(t *testing.T) {
 	})
 }
 
-// Until the mark of a reset ends, a record adds nothing of before it, nor of the time in which a
-// record may be late.
+// Until the mark of a reset ends, Record adds no events from before the reset, nor from the time by
+// which a record may be late.
 func TestResetKeepsOutWhatWasReadBefore(t *testing.T) {
 	both(t, func(t *testing.T, w *world) {
 		record := func(what string, age time.Duration, want int) {

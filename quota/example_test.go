@@ -36,7 +36,7 @@ var _ = func(ctx context.Context) error {
 		Buckets: map[quota.Scope]string{quota.Recipient: quota.Bucket("shop", "recipient", "ann@example.com")},
 	})
 	if err != nil {
-		return err // not admitted, but it may count: repeat it with the same ID, or Refund the ID
+		return err // not admitted, but perhaps counted: repeat the Take with the same ID, or refund the ID
 	}
 	if !d.Admitted {
 		return fmt.Errorf("wait %d s", quota.Seconds(d.RetryAfter()))
@@ -66,8 +66,8 @@ func TestTheCodeOfREADME(t *testing.T) {
 	}
 }
 
-// A send that failed for good gives its place back, once; a late copy of its Take cannot spend it
-// again.
+// A send that failed for good gives its place back, once. A late copy of its Take cannot take the
+// place again.
 func ExampleMemory_Refund() {
 	ctx, limiter := context.Background(), quota.NewMemory(time.Now)
 	bucket := quota.Bucket("recipient", "ann")

@@ -17,9 +17,9 @@ import (
 	"sendcode/internal/kit/servertest"
 )
 
-// calls makes every call of a limiter, after as many takes, and returns their errors. 31 takes make
-// it run every command of every script: on a bucket of more events than are read at once, full,
-// refunded, recorded and reset.
+// calls makes every call of a limiter after this number of Takes, and returns the errors. With 31
+// Takes it runs every command of every script: on a bucket that is full, refunded, recorded and
+// reset, and that has more events than are read at once.
 func calls(t *testing.T, r *Redis, takes int) map[string]error {
 	t.Helper()
 	ctx, rule, errs := t.Context(), sliding(Recipient, 30, time.Hour), map[string]error{}
@@ -100,7 +100,7 @@ func TestQuota14ARedisThatIsAwayAdmitsNothingAndComesBack(t *testing.T) {
 	})
 }
 
-// A call ends within its budget when Redis stops answering; its ID tells afterwards whether it
+// When Redis stops answering, a call ends within its budget. Afterwards the ID shows whether it
 // counted.
 func TestQuota14ARedisThatIsSilentAdmitsNothing(t *testing.T) {
 	server := servertest.Redis(t)
@@ -187,7 +187,7 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
-// replicated starts a primary and a replica of it, and returns clients of both.
+// replicated starts a primary and its replica, and returns clients of both.
 func replicated(t *testing.T) (primary *servertest.RedisServer, first, second redis.UniversalClient) {
 	primary = servertest.Redis(t, "--repl-diskless-sync-delay", "0")
 	host, port, err := net.SplitHostPort(primary.Addr())

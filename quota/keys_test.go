@@ -146,7 +146,7 @@ func TestABucketHoldsNoMoreEventsThanItsLimit(t *testing.T) {
 	}
 }
 
-// After a step back of the clock a key ends with the window of its events, as they count then.
+// After a step back of the clock, a key expires with the window of its events, as they then count.
 func TestAKeyEndsWithItsWindowAfterAStepBack(t *testing.T) {
 	minute := sliding(Recipient, 21, time.Minute)
 	for name, see := range map[string]func(w *world){

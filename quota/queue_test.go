@@ -110,7 +110,7 @@ func TestQueueOfFiveHundred(t *testing.T) {
 	for _, c := range []struct {
 		limit                int
 		window               time.Duration
-		least, most, refused int // of those that are admitted in 30 s, and of those refused at once
+		least, most, refused int // the numbers of callers admitted in 30 s, and of callers refused at once
 	}{{100, time.Minute, 100, 100, 400}, {10, time.Second, 300, 310, 190}} {
 		queued(t, c.limit, c.window, func(w *waiters) {
 			w.come(w.Context(), 0, 500, 30*time.Second)
@@ -123,8 +123,8 @@ func TestQueueOfFiveHundred(t *testing.T) {
 	}
 }
 
-// A caller that leaves frees its turn: those behind move up. One that asks without waiting is
-// refused while others wait for the place, and a repeated ID is answered at once.
+// If a caller leaves, the callers behind it move up. A caller that does not wait is refused while
+// others wait for the place. A repeated ID is answered at once.
 func TestQueueFreesTheTurnOfACallerThatLeaves(t *testing.T) {
 	queued(t, 1, 10*time.Second, func(w *waiters) {
 		w.come(w.Context(), 0, 1, 0)
@@ -161,7 +161,7 @@ func TestQueueFreesTheTurnOfACallerThatLeaves(t *testing.T) {
 	})
 }
 
-// An answer that shows that those behind cannot be admitted in time refuses them at once.
+// If an answer shows that the callers behind cannot be admitted in time, they are refused at once.
 func TestQueueRefusesAsSoonAsItIsClear(t *testing.T) {
 	queued(t, 2, 20*time.Second, func(w *waiters) {
 		w.come(w.Context(), 0, 1, 0)
@@ -173,8 +173,8 @@ func TestQueueRefusesAsSoonAsItIsClear(t *testing.T) {
 	})
 }
 
-// An answer that admits the first leaves its places to those right behind it, whose time ends
-// before a second window does.
+// If an answer admits the first caller, the remaining places go to the callers right behind it,
+// whose time ends before a second window does.
 func TestQueueAdmitsAsManyAsThereArePlaces(t *testing.T) {
 	queued(t, 3, 20*time.Second, func(w *waiters) {
 		w.come(w.Context(), 0, 3, 0)
@@ -213,8 +213,8 @@ func TestQueueIsBoundedAndEnds(t *testing.T) {
 	})
 }
 
-// A repeated ID that waits while the first one does gets its answer, when it comes, and counts
-// once. It has no turn of its own.
+// If an ID is repeated while its first caller waits, the repeated call gets the same answer when it
+// comes. The ID counts once and has no place of its own in the line.
 func TestQueueAnswersARepeatedIDThatWaits(t *testing.T) {
 	queued(t, 1, 10*time.Second, func(w *waiters) {
 		w.come(w.Context(), 0, 1, 0)
@@ -329,8 +329,8 @@ func TestQueueBoundsRepetitions(t *testing.T) {
 	})
 }
 
-// Each rule tells how long a caller waits at least behind others: as long as it does if they are
-// all that come.
+// For each rule, the least wait of a caller behind others equals its real wait if nobody else
+// comes.
 func TestWaitBehindOthers(t *testing.T) {
 	now := time.Date(2030, 3, 1, 12, 59, 0, 0, time.UTC)
 	sliding, hourly := Rule{Limit: 3, Window: time.Minute}, Rule{Limit: 3, Per: Hour}

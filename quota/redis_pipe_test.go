@@ -14,7 +14,7 @@ import (
 	"sendcode/internal/kit/servertest"
 )
 
-// crowd is a limiter whose lanes are taken by calls that wait until open is closed.
+// crowd is a limiter whose lanes are all taken by calls that wait until open is closed.
 type crowd struct {
 	*Redis
 	t       *testing.T
@@ -106,7 +106,7 @@ func TestCallersWhoComeMeanwhileShareARoundTrip(t *testing.T) {
 	sameList(t, "scripts of each round trip", trips, []int{50, maxBatch})
 }
 
-// A panic of a goroutine ends its calls alone: the process lives, and its lane is free.
+// A panic of a goroutine fails only its own calls: the process continues, and the lane is free.
 func TestAPanicFailsTheCallsOfItsRoundTrip(t *testing.T) {
 	c := newCrowd(t)
 	told := make(chan any, 9)
@@ -140,8 +140,8 @@ func TestAScriptThatWasFlushedIsLoadedAgainInASharedRoundTrip(t *testing.T) {
 	}
 }
 
-// A shared trip has the values of its oldest caller's context, to whose trace it so belongs, also
-// if that one leaves meanwhile.
+// A shared round trip has the values of the context of its oldest caller, so it belongs to the
+// trace of that caller, even if the caller leaves meanwhile.
 func TestASharedRoundTripBelongsToItsOldestCaller(t *testing.T) {
 	c := newCrowd(t)
 	ctx, leave := context.WithCancel(context.WithValue(t.Context(), c, "oldest"))
@@ -155,7 +155,8 @@ func TestASharedRoundTripBelongsToItsOldestCaller(t *testing.T) {
 	sameList(t, "whose trips", c.of[roundTripLanes:], []any{"oldest"})
 }
 
-// A caller that leaves while it waits asks nothing; one that is alone goes by itself.
+// A caller that leaves while it waits sends nothing. A caller that is alone does not share its
+// round trip.
 func TestWhoLeavesBeforeItsTurnAsksNothing(t *testing.T) {
 	c := newCrowd(t)
 	ctx, leave := context.WithCancel(t.Context())

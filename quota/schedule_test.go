@@ -78,8 +78,8 @@ func (s *schedule) move() {
 	}
 }
 
-// revives reports whether a step back to now makes events count again that had left before. A
-// limiter may have deleted them, while the model keeps them.
+// revives reports whether a step back to now makes events count again that had left. A limiter may
+// have deleted these events, but the model keeps them.
 func (s *schedule) revives(now time.Time) bool {
 	for name, events := range s.model.events {
 		for _, at := range events {

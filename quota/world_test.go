@@ -37,8 +37,8 @@ type world struct {
 	ids   int
 }
 
-// epoch is ahead of every real clock, so that no key expires by the server's clock. Its µs are not
-// round.
+// epoch is later than the time of every real clock, so that no key expires on the server's clock.
+// Its µs are not a round number.
 var epoch = time.Date(2040, 3, 1, 12, 0, 0, 123_457_000, time.UTC)
 
 var defaults = []Rule{
@@ -47,7 +47,7 @@ var defaults = []Rule{
 	{Name: "day", Scope: Recipient, Limit: 10, Window: 24 * time.Hour},
 }
 
-// both runs the test on every limiter: Memory, and Redis alone and as a cluster.
+// both runs the test on every limiter: Memory, a single Redis, and a Redis Cluster.
 func both(t *testing.T, test func(t *testing.T, w *world)) {
 	t.Run("memory", func(t *testing.T) { test(t, memoryWorld(t)) })
 	t.Run("redis", func(t *testing.T) { test(t, redisWorld(t)) })
@@ -248,8 +248,8 @@ func onEach(t tester, client redis.UniversalClient, do func(redis.UniversalClien
 	}))
 }
 
-// expire deletes the keys that have ended by the test's clock, as Redis does by its own: after the
-// ms of their end.
+// expire deletes the keys that have expired on the test's clock, as Redis does on its own clock:
+// after the ms of their expiry.
 var expire = redis.NewScript(`
 for _, key in ipairs(redis.call('KEYS', 'q:*')) do
   if redis.call('PEXPIRETIME', key) < tonumber(ARGV[1]) then redis.call('DEL', key) end
@@ -259,8 +259,8 @@ return 1`)
 // toldClock is the Lua source of a clock that returns the script's last argument.
 const toldClock = "local told = tonumber(table.remove(ARGV))\nlocal function clock() return told end\n"
 
-// hook stands between a client and its server. It gets the commands of a round trip, and sends
-// these or others with next.
+// hook is called between a client and its server. It gets the commands of a round trip, and sends
+// the same or other commands by next.
 type hook func(ctx context.Context, cmds []redis.Cmder, next func([]redis.Cmder) error) error
 
 func (hook) DialHook(next redis.DialHook) redis.DialHook { return next }

@@ -103,7 +103,7 @@ func TestWhatARefusalSays(t *testing.T) {
 
 func all(*http.Request) string { return "all" }
 
-// What is recorded is kept for the longest rule of its scope, wherever in the policy that stands.
+// A recorded event is kept for the longest rule of its scope, wherever that rule is in the policy.
 func TestRecordRefusesNothing(t *testing.T) {
 	day := quota.Rule{Name: "day", Scope: quota.IP, Limit: 101, Window: 24 * time.Hour}
 	w := serve(t, Config{Resource: all, Policy: quota.Policy{Name: "two", Rules: []quota.Rule{day, visits.Rules[0]}}})
@@ -120,7 +120,7 @@ func TestRecordRefusesNothing(t *testing.T) {
 	servertest.Same(t, "RateLimit", limitOf(w.wants(http.StatusOK, "/look", ann)), `"day";r=99;t=1`)
 }
 
-// Rules of all scopes decide together, and a refusal by one of them counts in no other.
+// Rules of all scopes decide together. An event that one rule refuses is counted in no scope.
 func TestSeveralScopes(t *testing.T) {
 	rule := func(name string, s quota.Scope, limit int) quota.Rule {
 		return quota.Rule{Name: name, Scope: s, Limit: limit, Window: time.Minute}

@@ -35,8 +35,8 @@ Your code is 123456.
 --b1--
 `
 
-// An odd line hides nothing of what stands behind it: a comment, which RFC 3464 section 2.1.1
-// allows in any field, a line that is no field, a field that is missing.
+// An odd line hides nothing of the lines behind it: a comment, which RFC 3464 section 2.1.1 allows
+// in any field, a line that is no field, or a missing field.
 func TestOddLinesHideNothing(t *testing.T) {
 	want := Read([]byte(plain))
 	if len(want.Recipients) != 1 || want.Recipients[0].Status != "5.1.1" || len(want.MessageIDs) != 1 {

@@ -9,8 +9,8 @@ import (
 )
 
 // refusals are refusals for good in the forms that servers use: stage, code and enhanced code; what
-// they say of the address; their words. "missing": there is no such mailbox. "bad": the address
-// takes no messages. "other": neither.
+// they say about the address; their words. "missing": there is no such mailbox. "bad": the address
+// accepts no messages. "other": neither of these.
 const refusals = `
 rcpt 550 5.1.1 missing
 rcpt 550 - missing L'utilisateur n'existe pas
@@ -155,7 +155,8 @@ mail 550 - other mailbox unavailable
 dot 550 - other mailbox unavailable
 `
 
-// A refusal suppresses or counts for failures only if its code and its words are about the address.
+// A refusal causes a suppression, or counts for failures, only if its code and its words are about
+// the address.
 func TestBadAddressAndNoMailbox(t *testing.T) {
 	for line := range strings.Lines(strings.TrimSpace(refusals)) {
 		var stage, code, want string

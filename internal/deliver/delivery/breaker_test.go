@@ -63,8 +63,8 @@ func TestHalfOfTheAttempts(t *testing.T) {
 	}
 }
 
-// A breaker admits any number while it is closed, none while it rests, and then one at a time until
-// that has its result.
+// A breaker admits any number of attempts while it is closed, and none while it rests. Then it
+// admits one at a time, until that attempt has its result.
 func TestHowManyABreakerAdmits(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		b := delivery.NewBreaker("mx.example", false)
@@ -92,8 +92,8 @@ func TestHowManyABreakerAdmits(t *testing.T) {
 	})
 }
 
-// Without traffic a check closes a breaker again, but no check is made while it rests, or beside an
-// attempt.
+// Without traffic a check closes a breaker again. No check is made while the breaker rests, or
+// beside an attempt.
 func TestAnIdlePartIsCheckedAgain(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		b, checks := delivery.NewBreaker("mx.example", false), 0

@@ -37,8 +37,8 @@ func formed(f *fillForm, fill string) Mail {
 	}
 }
 
-// read is a mail as its recipient's program reads it: its header, and each part after a line with
-// its type.
+// read is a mail as the recipient's mail program reads it: its header, and each part after a line
+// with the part's type.
 type read struct {
 	header mail.Header
 	bodies []string
@@ -82,8 +82,8 @@ func readMail(t *testing.T, content []byte) (r read) {
 	return r
 }
 
-// sameMail encodes a mail, and wants what is read of it to be what was given, or the refusal of an
-// encoder that has kept nothing.
+// sameMail encodes a mail. The mail must read as it was given, or must be refused as by an encoder
+// that has kept nothing.
 func sameMail(t *testing.T, e *MailEncoder, m Mail) {
 	t.Helper()
 	got, fail := e.Encode(m)
@@ -129,7 +129,7 @@ func sameMail(t *testing.T, e *MailEncoder, m Mail) {
 	}
 }
 
-// Mails of one form are read as they were given, whatever was encoded before them.
+// Mails of one form read as they were given, whatever mails were encoded before.
 func TestEncodedMailsAreReadAsGiven(t *testing.T) {
 	long := strings.Repeat("Words that are wrapped, for no line is that long. ", 4)
 	fills := []string{"123456S-7K3M-Q2XP", "654321S-AAAA-0000", "ABCDEFGHIJ", "A-B-CDEFGH", "------", "1111111111S-1111-1111", "12=456"}

@@ -114,8 +114,9 @@ func TestMailAPIMailArrivesWhole(t *testing.T) {
 	})
 }
 
-// TestMailAPIUnknown: a request whose outcome is unknown is repeated only where the provider knows
-// it again, and then it is one mail; what fails otherwise after that leaves it unknown.
+// TestMailAPIUnknown: a request with an unknown outcome is repeated only if the provider recognizes
+// the repetition, and then there is one mail. If the repetition fails otherwise, the outcome stays
+// unknown.
 func TestMailAPIUnknown(t *testing.T) {
 	half := "HTTP/1.1 200 OK\r\nContent-Length: 400\r\n\r\n{"
 	inBubble(t, func(t *testing.T, s *mailapitest.Server) {
@@ -167,8 +168,8 @@ func TestMailAPITimes(t *testing.T) {
 	})
 }
 
-// TestMailAPITurns: no more requests at once than configured. A mail without patience for its turn,
-// or that may not begin, makes none.
+// TestMailAPITurns: at most the configured number of requests run at once. A mail that cannot wait
+// for its turn, or that may not begin, makes no request.
 func TestMailAPITurns(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *mailapitest.Server) {
 		server := s.Account(t, func(c *mailapi.Config) { c.MaxConns = 2 })

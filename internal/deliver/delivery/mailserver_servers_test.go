@@ -80,8 +80,8 @@ func TestServersInOrder(t *testing.T) {
 	}
 }
 
-// A server without SMTPUTF8 refuses a non-ASCII local part for itself alone, so the mail goes to
-// another one, waits for it, or is rejected if all refuse it.
+// A server without SMTPUTF8 cannot accept a non-ASCII local part, but others may. So the mail goes
+// to another server, waits for another server, or is rejected if all refuse it.
 func TestServersWithoutSMTPUTF8(t *testing.T) {
 	without, defers := smtptest.Script{Extensions: []string{"8BITMIME"}},
 		smtptest.Misbehaving(smtptest.Rule{Stage: smtptest.Rcpt, Reply: "451 4.7.1 later"})
@@ -114,8 +114,8 @@ func TestServersWithoutSMTPUTF8(t *testing.T) {
 	}
 }
 
-// A resend that one server defers waits for it, also if the next one refuses the mail for a reason
-// that is not the recipient's.
+// A resend that one server defers waits for that server, even if the next server refuses the mail
+// for a reason that is not the recipient's.
 func TestServersOfAResend(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		servers, _, _ := pair(t, smtptest.Misbehaving(smtptest.Rule{Stage: smtptest.Rcpt, Reply: "451 4.7.1 later"}),
@@ -127,9 +127,9 @@ func TestServersOfAResend(t *testing.T) {
 	})
 }
 
-// The next server, which a resend prefers, is silent, or the first one is: a mail waits for it for
-// 5 s, and a resend asks it first only while its last mail did not fail. Where both are slow, the
-// last one has its time.
+// The second server, which a resend prefers, is silent, or the first one is. A mail waits 5 s for a
+// silent server, and a resend tries the server first only while its last mail did not fail. If both
+// are slow, the last server gets all the time.
 func TestASilentServerBesideAnother(t *testing.T) {
 	silent := func(stage smtptest.Stage) smtptest.Script {
 		return smtptest.Misbehaving(smtptest.Rule{Stage: stage, Stall: true})
@@ -243,7 +243,7 @@ func TestOneMailTriesAServerSetAside(t *testing.T) {
 		post(t, servers, 201, 1)
 		servertest.Same(t, "mails that went to the first server before its time", len(first.Messages()), 0)
 		time.Sleep(time.Second)
-		post(t, servers, 202, 1) // of several at once, those that choose before it is through still go to the second
+		post(t, servers, 202, 1) // mails that choose a server before the first one has ended still go to the second
 		post(t, servers, 203, 99)
 		if len(first.Messages()) < 50 || !servers.Health()[0].Up {
 			t.Errorf("the first server is back and got %d of 100 mails: %+v", len(first.Messages()), servers.Health())
@@ -255,8 +255,8 @@ func TestOneMailTriesAServerSetAside(t *testing.T) {
 	})
 }
 
-// TestEveryServerSetAside: mails fail at once, and Temporary. Those that come while a lone server
-// is being tried wait for what that shows.
+// TestEveryServerSetAside: mails fail at once, and Temporary. If the only server is being tried,
+// mails that come meanwhile wait for the result.
 func TestEveryServerSetAside(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		server := smtptest.New(t, smtptest.Misbehaving(smtptest.Rule{Stage: smtptest.Greet, Reply: "421 4.3.2 busy", Close: true}))
@@ -348,8 +348,9 @@ func TestSlowOneAfterTheOther(t *testing.T) {
 	})
 }
 
-// TestWhatIsHeldAgainstAServer: faults of its own, and nothing that a message, its recipient or our
-// own haste causes. What the page of mail servers says of Microsoft's replies is missing here, too.
+// TestWhatIsHeldAgainstAServer: a server's own faults count against it, but not failures that a
+// message, its recipient or our own haste causes. The page on mail servers also lacks Microsoft's
+// replies.
 func TestWhatIsHeldAgainstAServer(t *testing.T) {
 	before := []string{delivery.StageDial, delivery.StageTLS, delivery.StageHello, delivery.StageAuth, delivery.StageMail}
 	after := []string{delivery.StageRcpt, delivery.StageData, delivery.StageDot}
@@ -405,8 +406,8 @@ func TestWhatIsHeldAgainstAServer(t *testing.T) {
 	check(&delivery.Error{Class: delivery.Rejected, Stage: delivery.StagePrepare, About: delivery.AboutUs}, delivery.ErrHealthUnknown)
 }
 
-// A panic of the one attempt at a server that was set aside holds neither
-// the attempt nor the connection.
+// A panic in the one attempt at a server that was set aside keeps neither the attempt nor the
+// connection.
 func TestAnAttemptThatPanicsHoldsNothing(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		servers, first, _ := pair(t, smtptest.Misbehaving(smtptest.Rule{Stage: smtptest.Greet, Times: 3, Close: true}), smtptest.Script{})

@@ -22,8 +22,8 @@ import (
 	vtest "sendcode/internal/verify/verification/verificationtest"
 )
 
-// returned is our mail as servers return it: {id} is its Message-ID, {to} its recipient, {code} its
-// code.
+// returned is our mail as servers return it: {id} is its Message-ID, {to} its recipient, and {code}
+// its code.
 const returned = `Return-Path: <codes@shop.example>
 Message-ID: <{id}>
 References: <thread-{id}>
@@ -96,7 +96,7 @@ const (
 	gmailWhy    = "Technical details of permanent failure:\nGoogle tried to deliver your message, but it was rejected by the server for the recipient domain example.com by mx.example.com.\n\nThe error that the other server returned was:\n"
 )
 
-// within puts a mail into n others, as one of their parts.
+// within puts a mail into n other mails, each time as a part.
 func within(n int, mail string) string {
 	for n := range n {
 		mail = fmt.Sprintf("In-Reply-To: <{id}>\nContent-Type: multipart/mixed; boundary=m%[1]d\n\n--m%[1]d\n%s\n--m%[1]d--\n", n, mail)
@@ -242,7 +242,8 @@ func letter(mail string, m delivery.Mail, other string) string {
 		"{code.halves}", code[:3]+" "+code[3:]).Replace(mail)
 }
 
-// Each mail has the right verdict, once, and what it returns is kept nowhere: the code is in it.
+// Each mail gets the right verdict, once. The returned mail is stored nowhere, since it contains
+// the code.
 func TestBounceMails(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.SuppressBounces, func(r *vtest.Rig) {
 		r.SendTo("first@example.com")
@@ -307,8 +308,8 @@ func TestLaterBounceMails(t *testing.T) {
 	})
 }
 
-// A code that was entered shows that its mail arrived, before and after a bounce of it, whoever
-// reports that: the person gets the next code.
+// A code that was entered shows that its mail arrived, before and after a bounce of the mail,
+// whoever reports the bounce: the person gets the next code.
 func TestABounceAndAnEnteredCode(t *testing.T) {
 	for name, bounces := range map[string]func(r *vtest.Rig, send uuid.UUID){
 		"a provider's event": func(r *vtest.Rig, send uuid.UUID) {
@@ -339,8 +340,8 @@ func TestABounceAndAnEnteredCode(t *testing.T) {
 	}
 }
 
-// A code that was entered shows that its mail arrived; while the database is away nothing is taken
-// for told; a recipient that cannot be read is not compared.
+// A code that was entered shows that its mail arrived. While the database is away, no report counts
+// as recorded. A recipient that cannot be read is not compared.
 func TestBounceMailsThatDoNotCount(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.SuppressBounces, func(r *vtest.Rig) {
 		a := r.SendTo(vtest.Ana)

@@ -1,6 +1,6 @@
 //go:build nightly
 
-// Only make nightly runs these tests: they need a checkout of others' mails.
+// Only make nightly runs these tests, since they need a checkout of other people's mails.
 
 package feedback_test
 
@@ -16,8 +16,8 @@ import (
 // corpus names a folder with a checkout of sisimai's mails (github.com/sisimai/set-of-emails).
 const corpus = "SENDCODE_TEST_BOUNCE_MAILS"
 
-// None of sisimai's mails suppresses a person, also if it names one of our mails with its HMAC:
-// they are about others. None that is no bounce is taken for one.
+// None of sisimai's mails suppresses a recipient, even if it names one of our mails with its HMAC,
+// since they are about other mails. None of the mails that are no bounces counts as one.
 func TestCorpusOfBounceMails(t *testing.T) {
 	folder := os.Getenv(corpus)
 	if folder == "" {

@@ -65,7 +65,7 @@ func TestWhatAProviderTells(t *testing.T) {
 	})
 }
 
-// An event is of the mail that was sent, and of who got it, or it is none.
+// An event counts only if it is about the mail that was sent and about the mail's recipient.
 func TestWhomAProviderMeans(t *testing.T) {
 	vtest.InBubbleWith(t, func(s *vtest.Settings) { s.SuppressFor = 30 * 24 * time.Hour }, func(r *vtest.Rig) {
 		complaint := func(send uuid.UUID, to string) feedback.Event {
@@ -114,7 +114,7 @@ func TestToldWhileTheDatabaseIsAway(t *testing.T) {
 	})
 }
 
-// A recipient whose address can't be read any more is neither compared nor suppressed; the event is
+// A recipient whose address can no longer be read is neither compared nor suppressed. The event is
 // kept.
 func TestEventsOfUnknownRecipients(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.SuppressBounces, func(r *vtest.Rig) {

@@ -63,7 +63,8 @@ func inquiring(t *testing.T, o *oracle, test func(r *vtest.Rig)) {
 	}, test)
 }
 
-// Asked until it knows: then the send says so, it is not asked again, and the place stays spent.
+// A carrier is polled until it knows the outcome. Then the send has the outcome, the carrier is not
+// polled again, and the place stays spent.
 func TestCarriersAreAskedForReceipts(t *testing.T) {
 	for delivered, want := range map[bool]string{true: "delivered", false: "undelivered"} {
 		o := &oracle{answer: func(n int) (sms.Report, bool, error) {
@@ -92,8 +93,8 @@ func TestCarriersAreAskedForReceipts(t *testing.T) {
 	}
 }
 
-// A carrier that told by itself is not asked; one that refuses for good, or whose recipient was
-// erased, is asked no more.
+// A carrier that sent a report is not polled. A carrier that refuses polls for good is polled no
+// more, and so is one whose recipient was erased.
 func TestCarriersThatAreNotAsked(t *testing.T) {
 	o := &oracle{answer: func(int) (sms.Report, bool, error) {
 		return sms.Report{}, false, &delivery.Error{Class: delivery.Rejected, Stage: delivery.StagePrepare}
@@ -129,8 +130,9 @@ func TestCarriersThatAreNotAsked(t *testing.T) {
 	})
 }
 
-// A carrier that did not take the message, or whose answer is not known yet, does not tell that it
-// is lost; any carrier may tell that it arrived. The one that took it is asked all the same.
+// A carrier that did not accept the message, or whose answer is not known yet, cannot report it as
+// lost; any carrier may report that it arrived. The carrier that accepted the message is still
+// polled.
 func TestReceiptsOfRefusedAttempts(t *testing.T) {
 	o := &oracle{answer: func(int) (sms.Report, bool, error) { return sms.Report{}, true, nil }}
 	inquiring(t, o, func(r *vtest.Rig) {
@@ -150,8 +152,8 @@ func TestReceiptsOfRefusedAttempts(t *testing.T) {
 	})
 }
 
-// A message awaits a receipt of a carrier that cannot be asked if the carrier tells by its own ID,
-// and else not.
+// A message waits for a receipt of a carrier that cannot be polled only if the carrier's reports
+// have the carrier's own ID.
 func TestCarriersThatTellByTheirOwnID(t *testing.T) {
 	for _, byID := range []bool{true, false} {
 		o := &oracle{mute: true, byID: byID}
@@ -164,8 +166,8 @@ func TestCarriersThatTellByTheirOwnID(t *testing.T) {
 	}
 }
 
-// Inquiries that hang hold up no message, and are never more than their bound; another replica does
-// not make the same.
+// Polls that hang delay no message, and their number stays within its bound. Another replica does
+// not make the same polls.
 func TestHangingInquiriesHoldUpNothing(t *testing.T) {
 	o := &oracle{}
 	inquiring(t, o, func(r *vtest.Rig) {

@@ -22,15 +22,16 @@ func wait(l *lane, app string, n int) {
 	l.queued += n
 }
 
-// postponed has n messages of an app wait for their next attempt, since the server takes no more.
+// postponed makes n messages of an app wait for their next attempt, as if the server accepted no
+// more.
 func postponed(l *lane, app string, n int) {
 	l.change(time.Now(), 16)
 	l.refused = time.Now()
 	l.count(app, n)
 }
 
-// The wait is what is before a new message of an app in its lane, by the throughput of the last
-// attempts; see ExpectedWait.
+// The expected wait of a new message is computed from the messages before it in its lane and the
+// throughput of the last attempts; see ExpectedWait.
 func TestExpectedWait(t *testing.T) {
 	mails := store.Queue{Channel: recipient.Email}
 	refused := func(stage string, status int) *delivery.Error {

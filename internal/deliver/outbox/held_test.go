@@ -19,7 +19,7 @@ func browserIn(n int) verification.Caller {
 	return browser
 }
 
-// arrival returns how long after a send its mail arrived; an hour: it has not.
+// arrival returns how long after its send a mail arrived; an hour means that it has not arrived.
 func (w *wire) arrival(to string, asked time.Time) time.Duration {
 	for _, m := range w.server.Messages() {
 		if m.To[0] == to {
@@ -30,8 +30,8 @@ func (w *wire) arrival(to string, asked time.Time) time.Duration {
 }
 
 // One browser asks for 95 codes to domains of its own, for which the mail server answers RCPT late,
-// never, or as if it were overloaded. In the minute after other browsers' sends are taken, and
-// their mails leave within 10 s. Those of secret keys leave at once.
+// never, or as if overloaded. In the next minute other browsers' sends are admitted, and their
+// mails leave within 10 s. Mails of secret keys leave at once.
 func TestHeldRecipientsDelayNoOthers(t *testing.T) {
 	const chosen = ".chosen.example"
 	held := smtptest.Rule{Delay: 10 * time.Second, Reply: "450 4.1.8 no"}

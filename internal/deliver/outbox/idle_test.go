@@ -48,7 +48,7 @@ func (f *fakeDatabase) RenewLeases(context.Context, time.Duration, []store.Attem
 	return f.call("RenewLeases")
 }
 
-// idle is an outbox that does not run, on a database that notes what it is asked for.
+// idle is an outbox that does not run, on a database that records its calls.
 type idle struct {
 	*Outbox
 	*testing.T
@@ -89,8 +89,8 @@ func TestBackoff(t *testing.T) {
 	}
 }
 
-// After an outage of the database its leases are renewed at once, and nothing is taken over for a
-// lease, by a tick or for want of work.
+// After an outage of the database, the leases are renewed at once. For the time of a lease no row
+// is taken over, neither by a tick nor for lack of work.
 func TestAfterAnOutageOutcomesComeFirst(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		s := newIdle(t)
@@ -169,7 +169,7 @@ func TestAnEndedWaitIsForgotten(t *testing.T) {
 	s.work.Wait()
 }
 
-// A write that panics is repeated, but less and less often, so that its stacks do not fill the log.
+// A write that panics is repeated less and less often, so that its stacks do not fill the log.
 func TestAnOutcomeWhoseWritePanics(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		r, began, writes := newIdle(t), time.Now(), 0

@@ -66,8 +66,8 @@ func TestTemporaryFailureIsRetried(t *testing.T) {
 	})
 }
 
-// A server that asks to be left alone is. A retry that would come after the code's end is not
-// waited for: the send ends at once, and its place is free.
+// If a server asks for a pause, it gets no mail during the pause. A send does not wait for a retry
+// after its code's end: it ends at once, and its place is free.
 func TestNoRetryAfterTheCodesEnd(t *testing.T) {
 	for wait, want := range map[time.Duration]store.Status{10*time.Minute - time.Second: store.Queued, 10 * time.Minute: store.Failed} {
 		vtest.InBubble(t, func(r *vtest.Rig) {
@@ -92,8 +92,8 @@ func paced(turn time.Duration) func(context.Context) error {
 	}
 }
 
-// A mail above the pace is tried at its turn, however often it was tried before. Only its code's
-// end ends it.
+// A mail above the pace is tried at its turn, however often it was tried before. It ends only with
+// its code.
 func TestAboveThePace(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		for range 9 {
@@ -112,8 +112,8 @@ func TestAboveThePace(t *testing.T) {
 	})
 }
 
-// A send whose code expired while no process was there is not sent. What the server said at the
-// last try stays with it.
+// A send whose code expired while no process ran is not sent. It keeps the server's answer to the
+// last attempt.
 func TestExpiredInTheQueueIsNotSent(t *testing.T) {
 	vtest.InBubbleIdle(t, nil, func(r *vtest.Rig) {
 		a, _, release := r.Orphan(vtest.FailWith(delivery.Temporary, "rcpt", 452, "4.2.2"))
@@ -176,9 +176,9 @@ func TestStopEndsTheWaitForATurn(t *testing.T) {
 	})
 }
 
-// A send that cannot be composed ends at once, with its reason, and costs nothing: its place is
-// free in both gates. If an earlier attempt may have sent it, it is unknown, and the place stays
-// spent.
+// A send that cannot be composed ends at once, with its reason, and its place is free in both
+// gates. If an earlier attempt may have sent the message, the status is Unknown, and the place
+// stays spent.
 func TestWhatCannotBeComposedFails(t *testing.T) {
 	for reason, change := range map[string]func(*vtest.Rig){
 		outbox.ReasonUnreadable: func(r *vtest.Rig) {
@@ -228,8 +228,8 @@ func wantPlaces(r *vtest.Rig, want int) {
 	r.WantLine("places of the hour by limiter and database", vtest.Line(want, want), r.Counted().Rules[1].Used, len(h.Past))
 }
 
-// A send that ended while its mail waited for a worker is not sent. Its place is given back, but
-// not where the recipient was erased: to be erased frees no quota.
+// If a code ends while its mail waits for a worker, the mail is not sent. Its place is given back,
+// except if the recipient was erased, since an erasure frees no quota.
 func TestEndedWhileItWaited(t *testing.T) {
 	type row struct {
 		end    func(r *vtest.Rig, id string) error

@@ -21,8 +21,8 @@ import (
 	"sendcode/quota"
 )
 
-// brokenParser is a connection on which the parser of replies panics: it reads after these bytes
-// were written.
+// brokenParser is a connection on which the parser of replies panics when it reads after these
+// bytes were written.
 type brokenParser struct {
 	net.Conn
 	after   string
@@ -51,9 +51,9 @@ func (r brokenRenderer) Prepare(x message.RenderRequest) (message.PreparedMail, 
 	return r.MailRenderer.Prepare(x)
 }
 
-// A panic of an attempt ends that send alone: before the mail can have left, it is tried once more
-// and then failed, and its place is free; from the final dot on it is unknown. Two replicas over
-// one Postgres go on, whichever makes the attempts, and send others' mails.
+// A panic in an attempt ends only that send. If the mail cannot have left, the send is tried once
+// more, and then fails and frees its place. From the final dot on, the outcome is unknown. Two
+// replicas over one Postgres continue, whichever makes the attempts, and send other mails.
 func TestAPanicEndsOneSend(t *testing.T) {
 	url := servertest.Postgres(t).NewDatabase(t)
 	servertest.OK(t, postgres.Migrate(t.Context(), url, ""))

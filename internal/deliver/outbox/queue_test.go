@@ -21,7 +21,7 @@ import (
 const memory = 60
 
 // slowly runs a test of a service whose mail server takes a while for each mail, and whose outbox
-// has room for so many sends.
+// has the capacity room.
 func slowly(t *testing.T, each time.Duration, workers, room int, test func(*vtest.Rig)) {
 	t.Helper()
 	vtest.InBubbleIdle(t, func(s *vtest.Settings) {
@@ -52,8 +52,8 @@ func persons(r *vtest.Rig, n int) (order []int) {
 	return order
 }
 
-// Sends that wait in the database are fetched when there is room, not only at the next tick, and no
-// more of them than there is room for. In the end none is taken to wait there.
+// Sends that wait in the database are fetched as soon as memory has capacity, not only at the next
+// tick, and only as many as fit. In the end, no app counts as waiting in the database.
 func TestWorkersNeverWaitForWhatWaitsInTheDatabase(t *testing.T) {
 	slowly(t, 20*time.Millisecond, 10, memory, func(r *vtest.Rig) { // five hundred a second
 		r.SendMany(0, memory+240)
@@ -89,7 +89,7 @@ func TestMailsStopWhileTheDatabaseTakesNoOutcome(t *testing.T) {
 	})
 }
 
-// A stop does not wait for sends that have not begun: they are handed back, and the next process
+// A stop does not wait for sends that have not begun: it releases them, and the next process
 // delivers them at once.
 func TestStopHandsBackTheQueue(t *testing.T) {
 	slowly(t, time.Second, 4, outbox.DefaultCapacity, func(r *vtest.Rig) {
@@ -125,9 +125,9 @@ func TestBacklogLeavesInTheOrderOfItsExpiry(t *testing.T) {
 	})
 }
 
-// Memory has room for as many as it is said to have, and the next one waits in the database. While
-// one waits there, a new one does as well, also where there is room again: else the old one might
-// never have its turn.
+// Memory holds exactly its capacity, and the next send waits in the database. While a send waits
+// there, a new send waits there too, even if memory has capacity again, since the old one might
+// otherwise never have its turn.
 func TestRoomToTheLast(t *testing.T) {
 	slowly(t, time.Second, 1, memory, func(r *vtest.Rig) {
 		r.Sleep(500 * time.Millisecond) // between two looks at the database
@@ -186,9 +186,8 @@ func TestOneWarningASecondOfFailedWrites(t *testing.T) {
 	})
 }
 
-// Every message of one channel hangs, far more than there is room for. One of the other channel
-// goes out at once all the same, and so does one that had to wait in the database behind all of
-// them.
+// Every message of one channel hangs, many more than the capacity. A message of the other channel
+// goes out at once, and so does one that had to wait in the database behind all of them.
 func TestAHangingChannelHoldsUpNoOther(t *testing.T) {
 	mail := func(n int) verification.Request { return vtest.AskFor(vtest.NthAddress(n)) }
 	text := func(n int) verification.Request { return vtest.TextTo(vtest.NthNumber(n)) }

@@ -67,8 +67,8 @@ func (s server) Deliver(ctx context.Context, _ time.Duration, begin func() bool,
 	return "", true, fail
 }
 
-// Each resend goes a way that its verification has not used, if there is one; else the preferred
-// one.
+// Each resend uses a server or carrier that its verification has not used, if there is one;
+// otherwise the preferred one.
 func TestResendsGoAnotherWay(t *testing.T) {
 	rejected := &delivery.Error{Class: delivery.Rejected, Stage: delivery.StageAnswer}
 	for name, c := range map[string]struct {
@@ -152,8 +152,9 @@ func TestResendsGoAnotherWay(t *testing.T) {
 	}
 }
 
-// A resend that the other way refuses waits for the way that took the message before, if that is
-// set aside: also where the other way knows no such mailbox, and is asked for that reason alone.
+// If the other server or carrier refuses a resend, the resend waits for the one that accepted the
+// message before, if that is set aside: even if the other one knows no such mailbox, and is tried
+// only because of the wait.
 func TestAResendWaitsForAWaySetAside(t *testing.T) {
 	for n, ch := range []recipient.Channel{recipient.SMS, recipient.Email, recipient.Email, recipient.Email} {
 		other, about := n < 3, []delivery.About{"", "", delivery.AboutMailbox, delivery.AboutMailbox}[n]

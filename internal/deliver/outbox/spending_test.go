@@ -15,8 +15,8 @@ import (
 	"sendcode/quota"
 )
 
-// Each app and each country has an account of its own, and all messages have one together.
-// Strangers share these, with less of each cap.
+// Each app and each country has an account of its own, and all messages together have one.
+// Strangers share these accounts, but may use less of each cap.
 func TestAccountsOfCaps(t *testing.T) {
 	b := &Budget{caps: []SpendCap{
 		{Name: "all", Scope: quota.Global, Per: quota.Day, Limit: 10, Reserve: 3},
@@ -83,7 +83,7 @@ func (s *silent) Spent(context.Context, store.SMSCharge) (int64, error) {
 	return 0, context.DeadlineExceeded
 }
 
-// While the database does not answer, one request in a second waits for it, and for one cap alone.
+// While the database does not answer, one request a second waits for it, and only for one cap.
 func TestOneRequestReadsWhatIsSpent(t *testing.T) {
 	db := &silent{}
 	b := NewBudget(db, []SpendCap{{Name: "day", Per: quota.Day, Limit: 1000}, {Name: "month", Per: quota.Month, Limit: 1000}},
@@ -102,8 +102,8 @@ func TestOneRequestReadsWhatIsSpent(t *testing.T) {
 	})
 }
 
-// What is logged once: strangers have reached their part of a cap, 80 % of the whole cap are used,
-// and the cap is reached for all.
+// The log has one line each when strangers have used their part of a cap, when 80 % of the whole
+// cap are used, and when the cap is reached for all.
 func TestWhatCapsTellOperators(t *testing.T) {
 	var lines strings.Builder
 	var stopped []string

@@ -55,10 +55,10 @@ func attempted(r *vtest.Rig, to string, after int) time.Duration {
 	return 0
 }
 
-// 400 strangers' mails wait for a mail server that takes 2 s for each. The mails of a secret key
-// and of a known browser are attempted at once all the same: where memory has room for all, where
-// most wait in the database, and where the connections are fewer than the workers. The strangers'
-// mails go out, too, as fast as the connections allow that are not left to others.
+// 400 mails of strangers wait for a mail server that takes 2 s for each. The mails of a secret key
+// and of a known browser are still attempted at once: if memory has capacity for all, if most wait
+// in the database, and if there are fewer connections than workers. The strangers' mails also go
+// out, as fast as the connections allow that are not reserved for others.
 func TestStrangersMailsDelayNoOthers(t *testing.T) {
 	const n, each = 400, 2 * time.Second
 	for name, c := range map[string]struct{ workers, conns, room int }{
@@ -120,8 +120,8 @@ type follows struct {
 
 func (f follows) ConnLimit() int { return int(f.conns.Load()) }
 
-// Strangers' mails use as many connections as the server takes, but those that are left to others,
-// with no new send in between.
+// Strangers' mails use as many connections as the server accepts, except those reserved for others,
+// even without a new send in between.
 func TestStrangersMailsFollowTheServer(t *testing.T) {
 	vtest.InBubbleIdle(t, func(s *vtest.Settings) { s.Workers = 20 }, func(r *vtest.Rig) {
 		conns := &atomic.Int32{}

@@ -58,9 +58,9 @@ func TestSleeperChangesNothing(t *testing.T) {
 	})
 }
 
-// A lease that could not be renewed in time ends, and this process takes its own row over. The
-// attempt under way goes on under the new number: its outcome is written, and no second mail goes
-// out. The place of a refused one stays spent, for the row is in doubt.
+// If a lease could not be renewed in time, this process takes its own row over. The attempt under
+// way continues under the new number: its outcome is written, and no second mail is sent. The place
+// of a refused mail stays spent, since the row is in doubt.
 func TestOwnRowIsTakenOver(t *testing.T) {
 	for want, answer := range map[store.Status]func(context.Context) error{
 		store.Sent: func(context.Context) error { return nil }, store.Failed: vtest.NoMailbox,
@@ -92,8 +92,8 @@ func (l lateAnswers) Postpone(ctx context.Context, p store.Postponement) (bool, 
 	return done, err
 }
 
-// A row that is due again, and taken over, before its postponement was answered gets its next
-// attempt at once, and is not in doubt.
+// If a postponed row is due again, and is taken over, before the call of Postpone was answered, its
+// next attempt begins at once, and the row is not in doubt.
 func TestPostponedRowIsTakenOverBeforeTheAnswer(t *testing.T) {
 	vtest.InBubbleIdle(t, nil, func(r *vtest.Rig) {
 		r.Svc = r.ReplicaOn(lateAnswers{r.Store}, r.MailServer, r.Carrier)
@@ -120,8 +120,8 @@ func (l lateOutcomes) Finish(ctx context.Context, out store.Outcome) (bool, erro
 	return l.DB.Finish(ctx, out)
 }
 
-// An outcome that is under way while this process takes over its own row is written under the new
-// number.
+// If this process takes over its own row while the outcome is being written, the outcome is written
+// under the new number.
 func TestOwnRowIsTakenOverDuringItsOutcome(t *testing.T) {
 	vtest.InBubbleIdle(t, nil, func(r *vtest.Rig) {
 		r.Svc = r.ReplicaOn(lateOutcomes{r.Store, new(sync.Once)}, r.MailServer, r.Carrier)
@@ -186,7 +186,7 @@ func TestTakeoverOfMoreThanABatch(t *testing.T) {
 		r.SendMany(0, n) // of a process that does not run
 		r.Sleep(9 * time.Second)
 		r.Svc = r.Replica(&vtest.MailServer{Each: time.Minute})
-		r.Svc.Outbox.Capacity = 600 // more than half of it is full after a batch, so that no worker asks for more
+		r.Svc.Outbox.Capacity = 600 // after a batch, more than half of the capacity is used, so that no worker fetches more
 		r.Start()
 		synctest.Wait()
 		held, _ := r.Svc.Outbox.Held(recipient.Email)
@@ -195,8 +195,8 @@ func TestTakeoverOfMoreThanABatch(t *testing.T) {
 	})
 }
 
-// A failure is as old on the limiter's clock as it is on this process's, also where the two differ
-// by an hour.
+// A failure has the same age on the limiter's clock as on this process's clock, even if the two
+// clocks differ by an hour.
 func TestFailuresAreRecordedOnTheLimitersClock(t *testing.T) {
 	for _, off := range []time.Duration{-time.Hour, time.Hour} {
 		vtest.InBubbleWith(t, vtest.BoundFailures, func(r *vtest.Rig) {
@@ -232,9 +232,10 @@ func TestDatabasesClockStepsBack(t *testing.T) {
 	})
 }
 
-// What became of a send that a process may have delivered before it died is not known, whyever the
-// next one sends no message: the place stays spent, and the app is told so. A code that was entered
-// proves the arrival, if no other send of the verification can have brought it.
+// If a process may have delivered a send before it died, the outcome is unknown, whatever the
+// reason why the next process sends no message. The place stays spent, and the app is told so. A
+// code that was entered proves that the message arrived, if no other send of the verification can
+// have brought it.
 func TestOutcomesInDoubt(t *testing.T) {
 	approve := func(r *vtest.Rig, a verification.Answer) {
 		r.NoError(vtest.Err(r.Store.Check(r.Context(), storetest.Right(a.View.ID))))

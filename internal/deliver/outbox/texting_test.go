@@ -71,8 +71,8 @@ func TestDeniedCountries(t *testing.T) {
 	})
 }
 
-// A country that is taken off the list while a send waits: it ends, nothing leaves, and its place
-// is given back.
+// If a country is removed from the list while a send waits, the send ends, no message leaves, and
+// its place is given back.
 func TestCountryDeniedMeanwhile(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.ServeCountries("DE"), func(r *vtest.Rig) {
 		r.Carrier.Fail(&delivery.Error{Class: delivery.Temporary, Stage: delivery.StageDial})
@@ -102,8 +102,8 @@ func TestOptingOutSuppresses(t *testing.T) {
 	})
 }
 
-// A carrier's own limit of a second or more holds the recipient for its window, which every answer
-// tells, and no other recipient.
+// A carrier's own limit of at least a second holds the recipient for that time, as every answer
+// says. It holds no other recipient.
 func TestCarrierLimitsHoldTheRecipient(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.ServeCountries("DE"), func(r *vtest.Rig) {
 		holds := map[string]time.Duration{vtest.Mobile: time.Hour, vtest.NthNumber(1): time.Second - 1, vtest.NthNumber(2): time.Second}

@@ -94,8 +94,8 @@ func TestFromTheWireToTheRow(t *testing.T) {
 	}
 }
 
-// Row and log of a send tell a server that was set aside, and so not tried, from one that could not
-// be reached.
+// The row and the log of a send distinguish a server that was set aside, and so not tried, from a
+// server that could not be reached.
 func TestServerSetAside(t *testing.T) {
 	onTheWire(t, nil, smtptest.Script{}, func(r *wire) {
 		r.down.Store(true)
@@ -114,9 +114,9 @@ func TestServerSetAside(t *testing.T) {
 	})
 }
 
-// A spike under default settings is not refused, since the throughput grows with the connections.
-// All mails are out 40 s after its begin, or 63 s if they are strangers', who have half of the
-// connections.
+// With default settings, a spike is not refused, since the throughput grows with the connections.
+// All mails have left 40 s after its begin; mails of strangers, who have half of the connections,
+// after 63 s.
 func TestASpikeIsTaken(t *testing.T) {
 	for within, stranger := range map[time.Duration]bool{40 * time.Second: false, 63 * time.Second: true} {
 		onTheWire(t, nil, smtptest.Script{Rules: []smtptest.Rule{{Stage: smtptest.Dot, Delay: 300 * time.Millisecond}}}, func(r *wire) {
@@ -136,10 +136,11 @@ func TestASpikeIsTaken(t *testing.T) {
 	}
 }
 
-// While every server is suspended, one send tries every five seconds. The others wait as they are:
-// the log gets no lines of them and the database no changes, however many they are. When a server
-// is in use again, all go out within the first retry and a tick, each once. What expires meanwhile
-// ends, and costs nothing. After a fifth of a code's life no more are taken.
+// While every server is suspended, one send is tried every five seconds. The others wait unchanged:
+// the log has no lines and the database no changes for them, however many they are. When a server
+// is in use again, all mails leave within the first retry and a tick, each once. A send that
+// expires meanwhile ends and gives its place back. After a fifth of a code's life, no more sends
+// are admitted.
 func TestSendsWaitWhileEveryServerIsSuspended(t *testing.T) {
 	onTheWire(t, func(s *vtest.Settings) {
 		brief := s.Purposes["default"]

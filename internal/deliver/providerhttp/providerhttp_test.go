@@ -16,8 +16,8 @@ import (
 	"sendcode/internal/deliver/delivery"
 )
 
-// Only bytes after the connection was ready are the request's, and none leaves once it was given
-// up. The next request on the connection is tracked by itself.
+// Only bytes written after the connection was ready belong to the request, and no byte leaves after
+// the request was given up. The next request on the connection is tracked separately.
 func TestDeparture(t *testing.T) {
 	near, far := net.Pipe()
 	go func() { _, _ = io.Copy(io.Discard, far) }()
@@ -42,7 +42,8 @@ func TestDeparture(t *testing.T) {
 	}
 }
 
-// provider is a provider whose connections end as the test says. It counts what it reads.
+// provider is a provider whose connections end as the test says. It counts the requests that it
+// reads.
 type provider struct {
 	*httptest.Server
 	opened, read atomic.Int32
@@ -68,8 +69,8 @@ func newProvider(t *testing.T) *provider {
 	return p
 }
 
-// The requests of a provider share connections. A request whose kept connection breaks after it was
-// read has an unknown outcome, and is never repeated.
+// The requests to a provider share connections. If a kept connection breaks after a request was
+// read, the outcome of the request is unknown, and it is never repeated.
 func TestKeptConnections(t *testing.T) {
 	for name, r := range map[string]Request{
 		"POST": {Method: http.MethodPost, Body: []byte("{}")}, "GET": {Method: http.MethodGet},

@@ -90,8 +90,8 @@ func TestFailover(t *testing.T) {
 	}
 }
 
-// A number that no carrier reaches is rejected. It waits for a carrier that is set aside, or whose
-// cap is used up for now.
+// A number that no carrier reaches is rejected. If a carrier that reaches it is set aside, or its
+// cap is used up for now, the message waits for that carrier.
 func TestSendToAnUnreachableNumber(t *testing.T) {
 	unreachable := &delivery.Error{Class: delivery.Rejected, Stage: delivery.StageAnswer, Status: 200, Elsewhere: true}
 	first, second := &scripted{name: "first", fail: unreachable}, &scripted{name: "second", fail: unreachable}
@@ -108,8 +108,8 @@ func TestSendToAnUnreachableNumber(t *testing.T) {
 	}})); fail != capped || len(second.got) != 1 {
 		t.Errorf("%v, %d", fail, len(second.got))
 	}
-	// a carrier that may take it later is waited for, also if one that cannot reach the number
-	// comes after it
+	// The message waits for a carrier that may accept it later, even if a carrier behind it cannot
+	// reach the number.
 	first.fail = failing(delivery.Temporary)
 	if said, err := NewCarriers(routes, CarriersOptions{}).Send(t.Context(), sample); err != error(first.fail) || said.Provider != "first" {
 		t.Errorf("%v, %v", said, err)
@@ -216,8 +216,8 @@ func TestHowLongASuspensionLasts(t *testing.T) {
 	})
 }
 
-// A carrier that refuses numbers does its work; one that times out does not, though its messages go
-// nowhere else, and neither does one that fails half of the time.
+// A carrier that refuses numbers works. A carrier that times out does not work, though its messages
+// go to no other carrier, and neither does one that fails half of the time.
 func TestWhatIsHeldAgainstACarrier(t *testing.T) {
 	fails := func(class delivery.ErrorClass) []*delivery.Error {
 		return slices.Repeat([]*delivery.Error{failing(class)}, delivery.FaultsToOpenBreaker)
@@ -248,10 +248,10 @@ func TestWhatIsHeldAgainstACarrier(t *testing.T) {
 // noRoute is a temporary failure that may be about the message's number alone.
 var noRoute = &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageAnswer, Status: 200, About: delivery.AboutRecipient}
 
-// What may be about one number sets no carrier aside: neither by one prefix, however often and
-// between which successes, nor by messages for strangers, who choose their numbers. Numbers of as
-// many prefixes as set a carrier aside do, and what is said of the account does at once. Each
-// prefix counts again after two minutes.
+// Errors that may be about one number set no carrier aside: neither errors of one prefix, however
+// often and between whichever successes, nor errors of messages for strangers, who choose their
+// numbers. Errors of enough different prefixes set a carrier aside, and so do errors about the
+// account, at once. Each prefix counts again after two minutes.
 func TestATemporaryErrorOfOneNumberIsNotTheCarriers(t *testing.T) {
 	by := func(fail *delivery.Error, prefix string, stranger bool) func(c *scripted, all *Carriers) {
 		return func(c *scripted, all *Carriers) {
@@ -319,8 +319,8 @@ func TestPrefixesThatFailedAreBounded(t *testing.T) {
 	})
 }
 
-// The cost is set aside before a carrier hears of a message, and taken back only when it certainly
-// did not accept it.
+// The cost is reserved before a carrier gets a message, and taken back only if the carrier
+// certainly did not accept the message.
 func TestCosts(t *testing.T) {
 	for name, c := range map[string]struct {
 		outcome *delivery.Error
@@ -347,9 +347,9 @@ func TestCosts(t *testing.T) {
 	}
 }
 
-// What no cap has room for goes nowhere, but a cheaper carrier may take it. A cap ends nothing
-// while it is not known whether another carrier takes the message later: it is away, or the ledger
-// is. No cap is held against a carrier.
+// A message whose cost exceeds a cap is not sent, but a cheaper carrier may send it. The message
+// does not end because of a cap if another carrier may take it later, since the carrier or the
+// ledger is away. No cap counts against a carrier.
 func TestCapsStopMessages(t *testing.T) {
 	over := &delivery.Error{Class: delivery.Rejected, Stage: StageBudget, Reason: ReasonSpendCap}
 	unknown := &delivery.Error{Class: delivery.Temporary, Stage: StageBudget}
@@ -390,8 +390,8 @@ func TestCapsStopMessages(t *testing.T) {
 	}
 }
 
-// Carriers admit any number while one of them is up, and one message for each that is tried while
-// all are suspended.
+// While one carrier is up, carriers admit any number of messages. While all are suspended, they
+// admit one message for each carrier that is tried.
 func TestHowManyCarriersAdmit(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		all := NewCarriers([]Route{{Carrier: &scripted{name: "first"}}, {Carrier: &scripted{name: "second"}}}, CarriersOptions{})
@@ -422,8 +422,8 @@ func (p *panicking) Send(ctx context.Context, _ Message) (delivery.Result, *deli
 	panic("planted")
 }
 
-// A panic ends the one attempt of a carrier that was set aside, so that the next one is tried. Its
-// cost is given back, unless the carrier may have the message.
+// A panic ends the one attempt at a carrier that was set aside, so that the next carrier is tried.
+// The cost is given back, unless the carrier may have the message.
 func TestACarrierThatPanics(t *testing.T) {
 	for _, after := range []bool{false, true} {
 		servertest.Bubble(t, func(t *testing.T) {

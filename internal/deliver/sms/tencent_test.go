@@ -16,9 +16,9 @@ import (
 	"sendcode/internal/kit/servertest"
 )
 
-// The vendor's worked examples (cloud.tencent.com/document/api/382/52072). The key of the one with
-// a body is not published in full, so of that one the hashes of body and request are compared; the
-// other is compared to its end.
+// The worked examples of the vendor (cloud.tencent.com/document/api/382/52072). The example with a
+// body does not publish its whole key, so the test compares only its hashes of body and request.
+// The other example is compared to its end.
 func TestTC3AsDocumented(t *testing.T) {
 	const body = `{"Limit": 1, "Filters": [{"Values": ["\u672a\u547d\u540d"], "Name": "instance-name"}]}`
 	servertest.Same(t, "the body's hash", providerhttp.HexSHA256(body), "35e9c5b0e3ae67532d3c9f17ead6c90222632e5b1ff7f6e89887f1398934f064")
@@ -157,7 +157,8 @@ func TestTencentProbe(t *testing.T) {
 	}
 }
 
-// Tencent tells by its own ID, in lists (the vendor's example), and hears that it was taken.
+// Tencent's reports have its own ID, in lists (as in the vendor's example). The answer tells
+// Tencent that the report was accepted.
 func TestTencentReceipts(t *testing.T) {
 	r := smstest.ReporterOf(t, tencentRig().Make(t, "https://sms.tencentcloudapi.com"))
 	got, reply, err := r.ParseReports(

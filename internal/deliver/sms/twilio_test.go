@@ -80,7 +80,8 @@ func TestTwilioWithServiceAndKey(t *testing.T) {
 
 func TestTwilioContract(t *testing.T) { smstest.Contract(t, twilioRig()) }
 
-// A message that is on its way is not offered to another carrier, whatever code stands beside it.
+// A message that is on its way is not offered to another carrier, whatever error code its status
+// has.
 func TestTwilioCodeOfAMessageUnderWay(t *testing.T) {
 	f := smstest.NewFake(t, twilioRig(), smstest.Says(smstest.Reply(201, `{"sid": "SM1", "status": "queued", "error_code": 30034}`)))
 	if _, fail := smstest.Send(t, t.Context(), twilioRig().Make(t, f.URL)); fail != nil {

@@ -169,8 +169,8 @@ func TestSNSKnownCertificateExpires(t *testing.T) {
 	servertest.Same(t, "asked", len(a.Asked()), 2)
 }
 
-// While Amazon gives no certificate, a message is neither believed nor forged. Later it is
-// believed.
+// While Amazon does not return the certificate, a message counts neither as genuine nor as forged.
+// Later it counts as genuine.
 func TestSNSAmazonAway(t *testing.T) {
 	a := snstest.New(t)
 	topic, body := a.Subscriber(), a.Sign(snstest.Notification("hi", snsNow))

@@ -59,7 +59,7 @@ func names(addresses ...string) *net.Resolver {
 		}
 	}
 	return &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {
-		// which is no packet connection, so that messages have their length before them (RFC 1035
+		// The pipe is no packet connection, so each message begins with its length (RFC 1035
 		// section 4.2.2)
 		client, server := net.Pipe()
 		go answer(server)
@@ -179,9 +179,9 @@ func TestPostMisbehavingReceivers(t *testing.T) {
 	servertest.Same(t, "redirects were followed", elsewhere.Load(), 0)
 }
 
-// Where a name leads is looked at when it is dialled, at each attempt: what led outside before
-// gains nothing, and neither does a name that leads to both. A proxy is never asked: it would
-// resolve names itself, where no guard stands.
+// The addresses of a name are checked when they are dialled, at each attempt. A name that led
+// outside before gains nothing, and neither does a name with addresses of both kinds. A proxy is
+// never used, since it would resolve names itself, without the guard.
 func TestPostGuardsWhatItDials(t *testing.T) {
 	var hits, proxied atomic.Int32
 	proxy := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { proxied.Add(1) }))

@@ -90,8 +90,8 @@ func TestWhatAReceiverWishes(t *testing.T) {
 	})
 }
 
-// A receiver that hangs has a share of its own, which shrinks to one; other apps' events do not
-// wait for it.
+// A receiver that hangs has a share of its own, which shrinks to one event. Events of other apps do
+// not wait for it.
 func TestADeadReceiverHoldsUpNoOther(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		d, stop := r.replica("dead", "shop")
@@ -115,7 +115,7 @@ func TestADeadReceiverHoldsUpNoOther(t *testing.T) {
 		if n := r.count("dead") - before; n < 9 || n > 11 {
 			t.Errorf("%d attempts in the time of ten, one after the other", n)
 		}
-		// It is back: soon all of them have arrived, some after their wait.
+		// The receiver answers again: soon all events have arrived, some after their wait.
 		r.answers("dead", nil)
 		r.Sleep(15 * time.Minute)
 		events, err := r.Store.AppEvents(r.Context(), store.AppEventFilter{App: "dead", State: store.EventDelivered, Limit: 200})
@@ -234,8 +234,8 @@ func TestChange(t *testing.T) {
 	})
 }
 
-// forgetful is a database that is asked to forget alone: n old events in each step, and the rest of
-// a step given up.
+// forgetful is a database of which only ForgetAppEvents is called: it has n old events in each
+// step, and gives up the rest of a step.
 type forgetful struct {
 	webhook.Database
 	steps []int

@@ -7,7 +7,8 @@ import (
 	"sendcode/internal/kit/servertest"
 )
 
-// Every kind of address that is not the public internet, in each form that it can be written in.
+// Has every kind of address that is not on the public internet, in each form in which it can be
+// written.
 func TestGuard(t *testing.T) {
 	none, some := Guard{}, Guard{AlsoAllow: mustParsePrefixes("10.1.0.0/16", "127.0.0.0/8", "fd00::/8", "168.63.129.0/24",
 		"169.254.0.0/16")}

@@ -14,8 +14,9 @@ import (
 	"sendcode/internal/store"
 )
 
-// fakeDatabase is a database that decides so many requests a second, in the order of their arrival,
-// and answers each base later. Requests whose callers have left are not decided.
+// fakeDatabase is a database that decides a number of requests a second, in the order of their
+// arrival, and answers each after the delay base. It does not decide requests whose callers have
+// left.
 type fakeDatabase struct {
 	rate float64
 	base time.Duration
@@ -104,9 +105,9 @@ func offer(a *Limiter, p *fakeDatabase, rate int, lasts time.Duration, stranger 
 func nobody(int) bool { return false }
 func all(int) bool    { return true }
 
-// At 2, 5 and 20 times what a database can serve, at least 80 % of that is served in time, and the
-// rest is refused at once, whatever its rate and delay are. Without the limit nearly nothing would
-// be served.
+// With 2, 5 and 20 times as many requests as a database can serve, at least 80 % of its capacity is
+// served in time, and the other requests are refused at once, whatever its rate and delay are.
+// Without the limit, almost nothing would be served.
 func TestOverloadIsServedAtCapacity(t *testing.T) {
 	for _, c := range []struct {
 		rate float64
@@ -147,8 +148,8 @@ func TestNothingIsRefusedBelowCapacity(t *testing.T) {
 	})
 }
 
-// A database that stands still lets few wait, and the rest is refused at once. When it goes on, so
-// do sends.
+// While a database stands still, few requests wait, and the others are refused at once. When the
+// database continues, so do sends.
 func TestAStandstillEnds(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		a, p := New(), &fakeDatabase{rate: 200, base: 20 * time.Millisecond}
@@ -166,8 +167,8 @@ func TestAStandstillEnds(t *testing.T) {
 	})
 }
 
-// Strangers have at most half of the places, so others are served as if they were alone. The bounds
-// are in TestAnUnreadRequestIsRefusedWhereAnyIs.
+// Strangers have at most half of the places, so others are served as if they were alone.
+// TestAnUnreadRequestIsRefusedWhereAnyIs tests the bounds.
 func TestStrangersHaveHalf(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		a, p := New(), &fakeDatabase{rate: 200, base: 450 * time.Millisecond}
@@ -183,8 +184,8 @@ func TestStrangersHaveHalf(t *testing.T) {
 	})
 }
 
-// A request that is not read yet is refused only where any would be. Strangers have no place where
-// others have taken all.
+// A request that was not read yet is refused only if every request would be refused. Strangers get
+// no place if others have taken all places.
 func TestAnUnreadRequestIsRefusedWhereAnyIs(t *testing.T) {
 	const half = MaxUnderWay / 2
 	for _, c := range []struct {

@@ -48,9 +48,9 @@ func TestALineEndsWithPatienceOrTheClient(t *testing.T) {
 	})
 }
 
-// A flood of strangers takes half of the slots. A known caller's request has one at once, and a
-// stranger's none, however they are released; a stranger that hangs up in either wait takes none
-// with it.
+// A flood of strangers takes half of the slots. A known caller's request then gets a slot at once,
+// and a stranger's request gets none, in whichever order slots are released. A stranger that
+// disconnects during either wait takes no slot.
 func TestStrangersFillHalfOfTheSlots(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		l := NewBulkhead()

@@ -20,7 +20,8 @@ import (
 	"sendcode/quota"
 )
 
-// sharedLimiter is a limiter that can go away, and that notes the buckets that it is asked for.
+// sharedLimiter is a limiter that can become unavailable, and that records the buckets of its
+// calls.
 type sharedLimiter struct {
 	*quota.Memory
 	mu      sync.Mutex // for callers that wait
@@ -95,8 +96,8 @@ func inLimits(t *testing.T, test func(r *limitsRig)) {
 	})
 }
 
-// expect asks as app shop, with keys such as "user=42". It compares whether the event was counted,
-// what is left of each rule, the wait, and whether the answer is degraded.
+// expect makes a call as the app shop, with keys such as "user=42". It compares whether the event
+// was counted, the remaining places of each rule, the wait, and whether the answer is degraded.
 func (r *limitsRig) expect(o applimits.Operation, limit, id, keys, want string) {
 	r.Helper()
 	ask := applimits.Request{Operation: o, App: "shop", Limit: limit, ID: id, Keys: map[string]string{}}
@@ -163,7 +164,7 @@ func TestWhatCountsTogether(t *testing.T) {
 	})
 }
 
-// A rule that only observes is left out of answers, also of those that record.
+// A rule that only observes is left out of answers, also of answers to Record.
 func TestARuleThatObserves(t *testing.T) {
 	inLimits(t, func(r *limitsRig) {
 		observing := limitsRule("hour", 1, time.Hour, "user")
@@ -174,8 +175,8 @@ func TestARuleThatObserves(t *testing.T) {
 	})
 }
 
-// What the limiter admitted and what this process admitted alone count together, while the limiter
-// is away and when it is back.
+// Events that the limiter admitted and events that this process admitted alone count together, both
+// while the limiter is away and when it is back.
 func TestLimitsWhileTheLimiterIsAway(t *testing.T) {
 	inLimits(t, func(r *limitsRig) {
 		const keys = "resource=/x ip=1"
@@ -200,8 +201,9 @@ func TestLimitsWhileTheLimiterIsAway(t *testing.T) {
 	})
 }
 
-// A call whose answer is lost may have counted. The event counts once if this process admits it; if
-// it refuses, it is refunded, unless the caller can repeat its ID.
+// If the answer to a call is lost, the event may have counted. If this process then admits the
+// event, it counts once. If this process refuses the event, it is refunded, unless the caller can
+// repeat its ID.
 func TestAnAnswerOfTheLimiterIsLost(t *testing.T) {
 	inLimits(t, func(r *limitsRig) {
 		const keys = "resource=/x ip=1"
@@ -265,8 +267,8 @@ func TestLimitsBadRequests(t *testing.T) {
 	})
 }
 
-// No value of a key, such as a phone number, reaches the limiter; and a client that hangs up is
-// counted.
+// No value of a key, such as a phone number, reaches the limiter. The call of a client that
+// disconnects is counted.
 func TestTheLimiterIsToldNoValue(t *testing.T) {
 	inLimits(t, func(r *limitsRig) {
 		ctx, cancel := context.WithCancel(r.Context())
@@ -280,8 +282,8 @@ func TestTheLimiterIsToldNoValue(t *testing.T) {
 	})
 }
 
-// Callers wait for their places in order. A caller that cannot get one in time, and one that does
-// not wait, are refused without a call.
+// Callers wait for their places in order. A caller that cannot get a place in time, or that does
+// not wait, is refused without a call of the limiter.
 func TestTakesWaitForAPlace(t *testing.T) {
 	inLimits(t, func(r *limitsRig) {
 		const keys = "resource=/x ip=1"
@@ -322,8 +324,8 @@ func TestTakesWaitForAPlace(t *testing.T) {
 	})
 }
 
-// An app whose takes fill the queue keeps no other app from waiting; and a take that waits answers
-// a repetition of its ID.
+// An app whose Takes fill the queue does not keep other apps from waiting. If the ID of a waiting
+// Take is repeated, both get the same answer.
 func TestLimitsAppsShareTheQueue(t *testing.T) {
 	inLimits(t, func(r *limitsRig) {
 		r.SetLimits(applimits.Set{"web": {limitsRule("short", 1, 20*time.Second, "user")}})

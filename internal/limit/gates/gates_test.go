@@ -16,8 +16,8 @@ import (
 	"sendcode/quota"
 )
 
-// The limiter may lose everything at any time: the database decides again, and its events are added
-// to the limiter. If they cannot be, the answer is the database's.
+// The limiter may lose all events at any time. Then the database decides, and its events are added
+// to the limiter. If they cannot be added, the answer is the database's.
 func TestDatabaseIsTheSecondGate(t *testing.T) {
 	for name, c := range map[string]struct {
 		around vtest.Around
@@ -42,8 +42,8 @@ func TestDatabaseIsTheSecondGate(t *testing.T) {
 	}
 }
 
-// The database may go back in time, as to a backup: what the limiter alone has counts to the
-// microsecond of its end, with what is sent afterwards.
+// The database may go back in time, for example to a backup. Then the events that only the limiter
+// has count to the microsecond of their end, together with later sends.
 func TestTheLimiterIsTheSecondGate(t *testing.T) {
 	vtest.InBubbleWith(t, secondAndHour, func(r *vtest.Rig) {
 		for range 4 {
@@ -63,8 +63,9 @@ func TestTheLimiterIsTheSecondGate(t *testing.T) {
 	})
 }
 
-// A send that the database could not take leaves no row, and is refunded in the limiter, however
-// often that fails to answer, also after minutes: its hour and its day have not passed.
+// If the database could not write a send, the send has no row and is refunded in the limiter. The
+// refund is repeated until the limiter answers, even after minutes, since its hour and its day have
+// not passed.
 func TestPlaceIsGivenBackUntilTheLimiterHears(t *testing.T) {
 	for name, disturb := range map[string]func(*vtest.Rig){
 		"answers":           func(*vtest.Rig) {},
@@ -124,8 +125,8 @@ func TestDatabasesRefusalCostsTheNetworkNothing(t *testing.T) {
 	})
 }
 
-// Without the limiter the database decides. Once the limiter is back, it gets the sends that were
-// made without it, and looks are true again.
+// Without the limiter the database decides. Once the limiter is back, the sends that were made
+// without it are added to it, and reads are exact again.
 func TestDatabaseDecidesAlone(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		r.SendTo(vtest.Ana) // before
@@ -148,8 +149,8 @@ func TestDatabaseDecidesAlone(t *testing.T) {
 	})
 }
 
-// Of 20 requests a second for 20 s only those wait for a limiter that does not answer which came
-// before the first one had waited in vain.
+// At 20 requests a second for 20 s, a request waits for a silent limiter only if it came before the
+// first request had timed out.
 func TestNothingWaitsForAnAbsentLimiter(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		var calls, late atomic.Int64
@@ -187,7 +188,7 @@ func (o ofOneBucket) Take(ctx context.Context, r quota.Request) (quota.Decision,
 	return o.Memory.Take(ctx, r)
 }
 
-// An outage ends when the limiter does what it had failed to do, not when it does less.
+// An outage ends when a call that failed succeeds, not when a smaller call succeeds.
 func TestOutageLastsUntilTheLimiterTakesAsManyBuckets(t *testing.T) {
 	rule := quota.Rule{Name: "net", Scope: quota.IP, Limit: 9, Window: time.Minute}
 	vtest.InBubbleWith(t, vtest.AlsoRules(rule), func(r *vtest.Rig) {
@@ -207,7 +208,7 @@ func TestOutageLastsUntilTheLimiterTakesAsManyBuckets(t *testing.T) {
 	})
 }
 
-// A part of a Cluster that is away is no outage: what is on the other nodes is asked as ever.
+// If a part of a Cluster is away, that is no outage: calls for the other nodes go on as usual.
 func TestAPartThatIsAwayIsNoOutage(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		takes := 0
@@ -278,8 +279,8 @@ func TestLimiterOutageIsLoggedOnceAtEachEnd(t *testing.T) {
 	})
 }
 
-// A limiter to which nothing can be added is one line a minute, not one for each look, whose answer
-// is the database's.
+// If nothing can be added to the limiter, the log has one line a minute, not one for each read. The
+// answer is the database's.
 func TestWhatCannotBeAddedIsLoggedOnceAMinute(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		r.SendTo(vtest.Ana)
@@ -295,9 +296,9 @@ func TestWhatCannotBeAddedIsLoggedOnceAMinute(t *testing.T) {
 	})
 }
 
-// What the limiter admitted before an outage, this process knows during it, for sends too; and what
-// this process admitted alone it still counts when the limiter is back. A refused send is counted
-// nowhere.
+// During an outage, this process knows the events that the limiter admitted before, also of sends.
+// When the limiter is back, this process still counts the events that it admitted alone. A refused
+// send is counted nowhere.
 func TestOtherScopesAreKnownAcrossAnOutage(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.AlsoRules(quota.Rule{Name: "net", Scope: quota.IP, Limit: 3, Window: time.Minute}), func(r *vtest.Rig) {
 		ask := 0
@@ -341,8 +342,8 @@ func TestOtherScopesAreKnownAcrossAnOutage(t *testing.T) {
 	})
 }
 
-// A send that the database admitted alone is recorded with its age, also if the limiter's clock is
-// not the database's.
+// A send that the database admitted alone is recorded with its age, even if the limiter's clock
+// differs from the database's.
 func TestWhatTheDatabaseAdmittedAloneKeepsItsAge(t *testing.T) {
 	for _, ahead := range []time.Duration{-5 * time.Minute, 5 * time.Minute} {
 		vtest.InBubble(t, func(r *vtest.Rig) {
@@ -361,8 +362,9 @@ func TestWhatTheDatabaseAdmittedAloneKeepsItsAge(t *testing.T) {
 	}
 }
 
-// An event that this process refuses keeps no place in the limiter: neither one that this counted
-// before its answer was lost, nor one whose refund it did not take. A reset is for both.
+// If this process refuses an event, the event keeps no place in the limiter: neither if the limiter
+// counted it and the answer was lost, nor if the limiter did not take its refund. A reset applies
+// to both.
 func TestWhatThisProcessRefusesIsRefundedInTheLimiter(t *testing.T) {
 	vtest.InBubbleIdle(t, nil, func(r *vtest.Rig) {
 		r.LoseLimiter()
@@ -399,8 +401,8 @@ func TestWhatThisProcessRefusesIsRefundedInTheLimiter(t *testing.T) {
 	})
 }
 
-// A process that stops before it would try the limiter again makes its refunds all the same: no
-// other tells a place as taken whose send has failed.
+// If a process stops before it would try the limiter again, it still makes its refunds. So no other
+// process counts the place of a failed send as taken.
 func TestAStopMakesTheRefundsOfAnOutage(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		other := r.Replica(r.MailServer)

@@ -8,8 +8,8 @@ import (
 	"sendcode/quota"
 )
 
-// The rows' state of a send that both count is told, although the limiter was asked before; another
-// one of the limiter's is told without the time that has surely passed.
+// If both gates count the same send, the rows' state is returned, although the limiter was called
+// earlier. Another state of the limiter is returned less the time that has certainly passed.
 func TestMergeStates(t *testing.T) {
 	rule := quota.Rule{Name: "rule", Limit: 1}
 	wide := quota.Rule{Name: "wide", Limit: 1}
@@ -52,7 +52,7 @@ func TestMergeStates(t *testing.T) {
 	}
 }
 
-// The hint forgets a recipient when its wait has ended, and when another one takes its slot.
+// The hint forgets a recipient when the wait has ended, and when another recipient takes its slot.
 func TestRefusedBefore(t *testing.T) {
 	b, now := newRecipientsUntil(), time.Now()
 	const other = 1<<16 + 7

@@ -60,7 +60,8 @@ func (w *watched) note(call string) {
 	w.calls = append(w.calls, call)
 }
 
-// during returns the calls that do makes, the limiter's first where both gates are asked at once.
+// during returns the calls that do makes. If both gates are called at once, the limiter's call is
+// first.
 func (w *watched) during(do func()) string {
 	w.calls = nil
 	do()
@@ -126,8 +127,8 @@ func TestCallsOfARequest(t *testing.T) {
 	})
 }
 
-// interrupted is a database that calls beforeBegin before its first Begin, which it then makes
-// whatever became of the caller meanwhile.
+// interrupted is a database that calls beforeBegin before its first Begin, and then makes that
+// Begin even if the caller has left.
 type interrupted struct {
 	*sqlitetest.DB
 	beforeBegin func()
@@ -141,8 +142,8 @@ func (i *interrupted) Begin(ctx context.Context, in store.Intent) (store.BeginAn
 	return i.DB.Begin(context.WithoutCancel(ctx), in)
 }
 
-// A flush between the gates takes the send that is there, and looks restore a history that does not
-// have it.
+// A flush between the gates removes the events of a send. Reads restore the history that the
+// limiter lacks.
 func TestLooksAreTrueAfterAFlushBetweenTheGates(t *testing.T) {
 	for _, earlier := range []int{0, 1} {
 		vtest.InBubbleWith(t, secondAndHour, func(r *vtest.Rig) {
@@ -189,7 +190,7 @@ func TestTheWaitIsTrueAfterASlowDatabase(t *testing.T) {
 	}
 }
 
-// A process that was frozen between the gates tells the limiter of its send, whose bucket was lost
+// A process that was frozen between the gates adds its send to the limiter, whose bucket was lost
 // and rewritten meanwhile.
 func TestLooksAreTrueAfterAProcessWasFrozenBetweenTheGates(t *testing.T) {
 	vtest.InBubbleWith(t, secondAndHour, func(r *vtest.Rig) {
@@ -210,8 +211,8 @@ func TestLooksAreTrueAfterAProcessWasFrozenBetweenTheGates(t *testing.T) {
 	})
 }
 
-// A limiter that lost its events gets them again; a recipient that it never had, or that it kept,
-// is no loss.
+// If the limiter lost its events, they are added again and counted as a loss. A recipient that the
+// limiter never had, or still has, is no loss.
 func TestRebuildsAreCounted(t *testing.T) {
 	vtest.InBubbleWith(t, secondAndHour, func(r *vtest.Rig) {
 		var counts []int
@@ -278,9 +279,10 @@ func TestASlowGateIsNoLoss(t *testing.T) {
 	}
 }
 
-// Two purposes have policies of their own; for five seconds a mistake maps one to the other's. Its
-// sends count there while it lasts, and no longer; so it is where a replica still has the file with
-// the mistake, at the cost of a query a look.
+// Two purposes have policies of their own. For five seconds, a mistake in the settings gives one
+// purpose the policy of the other. Its sends count in the wrong policy during that time, and no
+// longer. The same holds for a replica that still has the mistake in its file, at the cost of a
+// query for each read.
 func TestAPolicyMistakeThatIsUndoneCostsNothing(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.MinuteTick(vtest.WithRules(quota.Rule{
 		Name: "hour", Scope: quota.Recipient, Limit: 3,
@@ -418,10 +420,10 @@ func (l *lateLook) ReadHistory(ctx context.Context, look rowrules.HistoryQuery) 
 	return h, err
 }
 
-// A look asks both gates at once, whichever answers first. What it tells is true when both have
-// answered, or some of what that took longer. What it adds to the limiter counts no longer than it
-// should. net is what the limiter alone counts: its wait is from the instant of the rows, which may
-// be that at which they were asked for.
+// A read calls both gates at once, whichever answers first. The states are exact when both have
+// answered, or earlier by part of the longer call. Events that a read adds to the limiter count no
+// longer than they should. Only the limiter counts the rule net: its wait is computed from the
+// instant of the rows, at the earliest from the call.
 func TestALookAsksBothGatesAtOnce(t *testing.T) {
 	const late, part = 900 * time.Millisecond, 400 * time.Millisecond
 	rules := append(slices.Clone(secondAndHourRules), quota.Rule{Name: "net", Scope: quota.IP, Limit: 1, Window: time.Minute})
@@ -474,7 +476,7 @@ func TestALookIsAtAWholeMicrosecond(t *testing.T) {
 	})
 }
 
-// A browser is told the wait by its own sends exactly, however slow the database is to tell them.
+// A browser gets the exact wait from its own sends, however slow the database's answer is.
 func TestASlowLookTellsOwnSends(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.WithRules(quota.Rule{
 		Name: "hour", Scope: quota.Recipient, Limit: 2,
@@ -512,8 +514,8 @@ func TestARefusalWaitsForASilentDatabase(t *testing.T) {
 
 var hourlyFailures = quota.Rule{Name: "failures", Scope: quota.Failures, Limit: 9, Window: time.Hour}
 
-// Refusals that wait for a read share the next one if they need the same rows, and are of callers
-// of one class.
+// Refusals that wait for a read share the next read if they need the same rows and their callers
+// have the same class.
 func TestRefusalsThatShareARead(t *testing.T) {
 	purposes := func(s *vtest.Settings) {
 		like := s.Purposes["default"]
@@ -551,8 +553,8 @@ func TestRefusalsThatShareARead(t *testing.T) {
 	}
 }
 
-// A refusal tells every send that was answered before it began, also where the limiter has lost it,
-// and rows without it were read a moment ago or are being read.
+// A refusal counts every send that was answered before the refusal began. This holds even if the
+// limiter lost the send, and rows without it were just read or are being read.
 func TestARefusalTellsWhatWasAnsweredBefore(t *testing.T) {
 	rules := vtest.WithRules(append(slices.Clone(secondAndHourRules),
 		quota.Rule{Name: "net", Scope: quota.IP, Limit: 2, Window: time.Minute})...)
@@ -576,9 +578,9 @@ func TestARefusalTellsWhatWasAnsweredBefore(t *testing.T) {
 	})
 }
 
-// One process is parked between the read of a row and its record, while an administrator resets the
-// recipient: what was reset stays away. Without a reset the record adds the event with its age,
-// unless it comes too late.
+// One process waits between the read of a row and its Record, while an administrator resets the
+// recipient: the reset events stay away. Without a reset, Record adds the event with its age,
+// unless the record comes too late.
 func TestARecordThatIsLate(t *testing.T) {
 	for name, c := range map[string]struct {
 		parked        time.Duration
@@ -609,8 +611,8 @@ func TestARecordThatIsLate(t *testing.T) {
 	}
 }
 
-// An age is as of its read. The record adds the time since then, in the limiter, also if that runs
-// it late, and in this process, unless this process's clock was set back.
+// An age is computed at the read. Record adds the time since then: in the limiter, even if it runs
+// late, and in this process, unless this process's clock was set back.
 func TestRecordAddsTheTimeSinceTheRead(t *testing.T) {
 	rule := quota.Rule{Name: "hour", Scope: quota.Backoff, Limit: 1, Window: time.Hour}
 	for since, age := range map[time.Duration]time.Duration{3 * time.Second: 13 * time.Second, -3 * time.Second: 10 * time.Second} {

@@ -25,8 +25,8 @@ func withoutRedis(s *vtest.Settings) {
 		quota.Rule{Name: "hour", Scope: quota.Recipient, Limit: 1, Window: time.Hour})(s)
 }
 
-// Without Redis replicas know at once what one of them counted, gave back or reset, also where one
-// has refused before, and a process that starts tells the same waits: the rows tell them.
+// Without Redis, replicas know at once what one of them counted, gave back or reset, even if one
+// has refused before. A process that starts returns the same waits, since the rows have them.
 func TestReplicasWithoutRedisTellTheSame(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.MinuteTick(withoutRedis), func(r *vtest.Rig) {
 		b, stop := r.StartReplica(r.MailServer)
@@ -64,8 +64,8 @@ func TestReplicasWithoutRedisTellTheSame(t *testing.T) {
 	})
 }
 
-// Without Redis a flood on a refused recipient shares reads, writes nothing and takes no place of a
-// wider rule. A process that restarted counts its first refusal, and takes that place back.
+// Without Redis, a flood on a refused recipient shares reads, writes nothing, and takes no place of
+// a wider rule. A process that restarted counts its first refusal, and gives that place back.
 func TestWithoutRedisAFloodSharesReads(t *testing.T) {
 	vtest.InBubbleWith(t, withoutRedis, func(r *vtest.Rig) {
 		r.SendTo(vtest.Ana)
@@ -107,8 +107,8 @@ func (l looked) Peek(ctx context.Context, r quota.Request) (quota.Decision, erro
 	return l.Limiter.Peek(ctx, r)
 }
 
-// Without Redis a refusal of a flood looks at this process's events once, and a refund is done at
-// once, also if the request has ended.
+// Without Redis, a refusal in a flood reads this process's events once, and a refund is made at
+// once, even if the request has ended.
 func TestWithoutRedisNothingIsDoneTwice(t *testing.T) {
 	vtest.InBubbleWith(t, withoutRedis, func(r *vtest.Rig) {
 		looks := 0

@@ -34,8 +34,8 @@ func refusal(n int, ip string) store.SendOrRefusal {
 	}, Refusal: store.Refusal{BlockedBy: "rule", RetryAfter: time.Hour, Count: 1}}
 }
 
-// drained wants that so many rows of their own and shared ones are written, for so many requests,
-// and that none is lost.
+// drained fails the test unless this number of own rows and of shared rows is written, for this
+// number of requests, and no row is lost.
 func drained(t *testing.T, what string, r *Batch, at time.Time, own, shared, requests int) []store.SendOrRefusal {
 	t.Helper()
 	batch, lost := r.takeUnwritten(at, 0)
@@ -174,7 +174,7 @@ func (w *written) RecordRefusals(_ context.Context, rows []store.SendOrRefusal) 
 }
 
 // A row is written at its first refusal, then once in five seconds, at its deadline, at a stop, and
-// soon after a write that failed; a clock that was set back delays none.
+// soon after a failed write. A clock that was set back delays no write.
 func TestAnOpenRowIsRewrittenOnceInFiveSeconds(t *testing.T) {
 	db, now := &written{}, refusedAt
 	r := New(db, func() time.Time { return now }, slog.New(slog.DiscardHandler))

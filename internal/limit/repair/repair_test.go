@@ -20,7 +20,7 @@ import (
 	"sendcode/quota"
 )
 
-// limiter notes what it is asked for, and fails while it is gone.
+// fakeLimiter records its calls, and fails while it is gone.
 type fakeLimiter struct {
 	calls  []string
 	gone   bool
@@ -116,8 +116,7 @@ func (f *fakeDatabase) ConfirmRefund(_ context.Context, h store.AttemptID) error
 	return f.call(fmt.Sprint("Refunded ", h.ID[0]))
 }
 
-// idle is a Repair that does not run, between a database and a limiter that note what they are
-// asked for.
+// idle is a Repair that does not run. Its database and its limiter record their calls.
 type idle struct {
 	*Repair
 	*fakeLimiter
@@ -177,9 +176,9 @@ func (i *idle) sent(h byte, id string) (bucket string) {
 	return p.Buckets[quota.Recipient]
 }
 
-// Refunds that only the database has are made in the limiter and confirmed. The first that the
-// limiter does not take ends the round, and the next one begins with one alone. Of each outage the
-// log has a line.
+// Refunds that only the database has are made in the limiter and then confirmed. The first refund
+// that the limiter does not take ends the round, and the next round begins with a single refund.
+// The log has one line for each outage.
 func TestRefundsOfTheDatabaseAreRepeated(t *testing.T) {
 	r := newIdle(t)
 	for n := range byte(2) {
@@ -292,8 +291,8 @@ func TestSettleKeepsWhatFails(t *testing.T) {
 	r.wants("with both", recorded("a"), recorded("b"), recorded("c"))
 }
 
-// A reset may come while a send is on its way to the limiter, or while it waits after an answer
-// that was lost. It is taken back then.
+// A reset may come while a send is on its way to the limiter, or while it waits after a lost
+// answer. The send is then reset, too.
 func TestWhatIsResetWhileItIsRecordedIsTakenBack(t *testing.T) {
 	r := newIdle(t)
 	bucket := r.sent(1, "a")
@@ -320,8 +319,8 @@ func TestWhatIsUnsettledIsBounded(t *testing.T) {
 	servertest.Same(t, "what waits", len(r.unsettled), maxUnsettled)
 }
 
-// A row counts as never written once it has been missing for NeverWrittenAfter, to the instant.
-// Before it is looked up something is written.
+// A row counts as never written exactly once it has been missing for NeverWrittenAfter. Something
+// is written before the row is looked up.
 func TestARowIsMissingForAWhileBeforeItsPlaceIsGivenBack(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		s := newIdle(t)
@@ -356,7 +355,8 @@ func TestASendThatIsAnotherRecipientsTakesNoPlace(t *testing.T) {
 	s.asked("there", []string{"Ping", "SendsByID 1"}, fmt.Sprintf("later %s [another]", id[:]))
 }
 
-// More than one statement's worth are looked up, each of them; the first alone.
+// If more rows are uncertain than one statement can look up, all are looked up, and the first is
+// looked up alone.
 func TestAllThatIsUncertainIsLookedUp(t *testing.T) {
 	s := newIdle(t)
 	for i := range maxRowsPerLookup + 2 {
@@ -390,8 +390,8 @@ func TestAStopFlushes(t *testing.T) {
 	s.wants("stopped", "record "+bucket+" 1h0m0s a", "pending")
 }
 
-// A rejection is a failure at the instant at which it is recorded, also if the limiter hears of it
-// later.
+// A rejection counts as a failure at the instant at which it is recorded, even if the limiter gets
+// it later.
 func TestRejectionsAreRecordedAsFailures(t *testing.T) {
 	s := newIdle(t)
 	send := store.Send{ID: uuid.UUID{7}, App: "shop", Channel: recipient.Email}

@@ -17,8 +17,8 @@ func (t texts) Texts(string, string) (subject, text, html string, err error) {
 	return "Your code", string(t), "", nil
 }
 
-// Every shared field is checked for line breaks, and mails of one form that differ in it alone
-// differ in what SMTP and Resend are given.
+// Every shared field is checked for line breaks. If two mails of one form differ only in a shared
+// field, the contents for SMTP and for Resend differ too.
 func TestEverySharedFieldIsSent(t *testing.T) {
 	others := map[string]string{"From": "Other <other@codes.example>", "Language": "de"}
 	resend := Config{Password: "key"}

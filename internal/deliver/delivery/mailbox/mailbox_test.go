@@ -86,7 +86,7 @@ func TestMailboxKeepsTheNewest(t *testing.T) {
 	}
 }
 
-// A mail that is too large, or that broke off, is not received; those that were stay when the
+// A mail that is too large, or that was cut off, is not received. Received mails stay when the
 // mailbox closes.
 func TestMailboxRefuses(t *testing.T) {
 	box, s := open(t)
@@ -208,7 +208,8 @@ func TestMailboxPlaysOutcomes(t *testing.T) {
 	}
 }
 
-// A mail's code is the line that is a code alone, in either alphabet; a mail without one has none.
+// A mail's code is the line that consists only of a code, in either alphabet. A mail without such a
+// line has no code.
 func TestMailboxReadsTheCode(t *testing.T) {
 	box, s := open(t)
 	for text, want := range map[string]string{

@@ -113,7 +113,8 @@ func at(began time.Time, after time.Duration) {
 	synctest.Wait()
 }
 
-// expectToken wants this token, or an error that says so, without a wait.
+// expectToken fails the test unless the source returns this token, or an error with this text,
+// without a wait.
 func expectToken(t *testing.T, source *oauth.Source, want string) {
 	t.Helper()
 	began := time.Now()
@@ -150,8 +151,8 @@ func TestRenewal(t *testing.T) {
 	}, oauthtest.Gives("first", 60), second)
 }
 
-// A server that answers nothing, or refuses, leaves the old token to its end. After that, a call
-// fails at once and says why. The next token comes within 20 s of the server's return.
+// If a server does not answer, or refuses, the old token is used until its end. Then a call fails
+// at once and says why. The next token comes within 20 s of the server's return.
 func TestOutage(t *testing.T) {
 	for name, c := range map[string]struct {
 		answer oauthtest.Answer
@@ -193,7 +194,7 @@ func TestOutage(t *testing.T) {
 	}
 }
 
-// The first request is bounded too: calls that wait for it get its error.
+// The first request is bounded too. Calls that wait for it get its error.
 func TestFirstRequestIsBounded(t *testing.T) {
 	bubble(t, func(t *testing.T, server *oauthtest.Server, source *oauth.Source, _ func() string) {
 		began := time.Now()
@@ -280,8 +281,8 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-// A command: what it may say, and what the operator hears. Neither their text nor standard error
-// shows.
+// Tests a command that prints a token: what it may print, and what the operator is told. Neither
+// the printed text nor the command's standard error appears.
 func TestLocalTokens(t *testing.T) {
 	for name, c := range map[string]struct{ script, says string }{
 		"a token":     {script: "echo t0ken", says: "t0ken<nil>"},
@@ -315,7 +316,8 @@ func TestLocalTokens(t *testing.T) {
 	}
 }
 
-// What is wrong with a service account's file, without a part of it. A byte order mark is not.
+// Tests the errors about the file of a service account; none quotes a part of the file. A byte
+// order mark is no error.
 func TestParseAccount(t *testing.T) {
 	right := oauthtest.Account("https://x.example/token")
 	if _, err := oauth.ParseAccount([]byte("\ufeff" + right)); err != nil {
@@ -347,8 +349,8 @@ func TestCommandEnds(t *testing.T) {
 	}
 }
 
-// A command that has ended leaves nothing behind: no process has the other end of a pipe that its
-// child had.
+// A command that has ended leaves nothing behind: no process has the other end of a pipe of its
+// child.
 func TestCommandLeavesNothing(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pipe")
 	servertest.OK(t, syscall.Mkfifo(path, 0o600))

@@ -94,9 +94,9 @@ func TestCancelledInTheLastMoment(t *testing.T) {
 	expectCounts(t, server, 2, 2)
 }
 
-// TestWireIsCutWithinTheMessage cuts at every byte around the end of the message and at some
-// within. What was not wholly written was never accepted, no dot or command follows the cut, and
-// only once the terminator has begun to leave is the outcome unknown.
+// TestWireIsCutWithinTheMessage cuts the connection at every byte around the end of the message and
+// at some bytes within it. A message that was not wholly written was never accepted, and no dot or
+// command follows the cut. The outcome is unknown only once the terminator has begun to leave.
 func TestWireIsCutWithinTheMessage(t *testing.T) {
 	reference := smtptest.Start(t, smtptest.Script{})
 	if _, err := reference.Sender(t).Send(t.Context(), smtptest.Sample(1)); err != nil {
@@ -141,7 +141,7 @@ func TestWireIsCutWithinTheMessage(t *testing.T) {
 	}
 }
 
-// unbuffered makes the kernel take little at once, so that a message of a megabyte cannot be
+// unbuffered makes the kernel accept few bytes at once, so that a message of a megabyte cannot be
 // written while the server does not read.
 var unbuffered = dialThrough(func(c *hooked) { _ = c.Conn.(*net.TCPConn).SetWriteBuffer(4096) })
 

@@ -24,8 +24,8 @@ type misbehaviour struct {
 	accepted int
 }
 
-// inBubble rows run in a bubble only: they need minutes on the clock, or the kernel may show them
-// at another stage.
+// inBubble reports whether a row runs only in a bubble: it needs minutes on the clock, or the
+// kernel may show its fault at another stage.
 func (mi misbehaviour) inBubble() bool {
 	return mi.rule.Stall || mi.rule.Pause > 0 || mi.rule.Delay > 0 || mi.rule.Abort && mi.rule.Stage == smtptest.Greet
 }
@@ -143,9 +143,8 @@ func oddities() []misbehaviour {
 	}
 }
 
-// TestMisbehaviour runs every row with the timeouts that are the defaults, on a virtual clock;
-// pipelined, those that need no waiting over real sockets too, whose buffers and resets a pipe has
-// not.
+// TestMisbehaviour runs every row with the default timeouts on a virtual clock, pipelined. Rows
+// that need no waiting also run over real sockets, which have buffers and resets that a pipe lacks.
 func TestMisbehaviour(t *testing.T) {
 	bothWays(t, func(t *testing.T, extensions []string) {
 		for _, row := range misbehaviours() {

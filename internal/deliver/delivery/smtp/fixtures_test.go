@@ -49,7 +49,7 @@ func outcomeOf(t *testing.T, err error) outcome {
 	return outcome(smtptest.OutcomeOf(t, err, username, password, "battery"))
 }
 
-// blabbing is a reply whose text repeats everything that must not be repeated.
+// blabbing returns a reply whose text has everything that must not be repeated.
 func blabbing(head string) string {
 	return head + " <" + recipient + "> " + username + " " + password + " " + code
 }
@@ -86,7 +86,7 @@ func expectCounts(t *testing.T, server *smtptest.Server, messages, connections i
 	smtptest.AllOnce(t, messages, server)
 }
 
-// hooked is a socket whose calls tests watch or replace; a nil hook leaves a call as it is.
+// hooked is a socket whose calls a test watches or replaces. A nil hook leaves a call unchanged.
 type hooked struct {
 	net.Conn
 	read  func(p []byte) // hears what was read

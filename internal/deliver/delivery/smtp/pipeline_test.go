@@ -29,9 +29,9 @@ func TestWritesOfAMail(t *testing.T) {
 	}
 }
 
-// TestRefusals: the refusal that counts is the first. The connection serves the next mail, after
-// RSET, unless the server went away, does not take RSET, or asked in the pipeline for the content
-// all the same: then it gets neither content nor dot.
+// TestRefusals: the first refusal decides. After RSET, the connection serves the next mail, unless
+// the server left, rejects RSET, or asked for the content in spite of the refusal; then it gets
+// neither content nor dot.
 func TestRefusals(t *testing.T) {
 	at := func(stage smtptest.Stage, reply string) smtptest.Rule {
 		return smtptest.Rule{Stage: stage, Times: 1, Reply: reply}
@@ -107,8 +107,9 @@ func TestRepliesWithoutText(t *testing.T) {
 	})
 }
 
-// TestKeptConnectionThatFails: whatever happens on it before 354, the mail goes out once, over a
-// fresh one. Not so twice, nor once the server has said 354 or has given a whole refusal.
+// TestKeptConnectionThatFails: whatever happens on a kept connection before 354, the mail is sent
+// once, over a new connection. It is not sent again if the new connection fails too, nor once the
+// server has answered 354 or a complete refusal.
 func TestKeptConnectionThatFails(t *testing.T) {
 	sent := outcome{}
 	notSent := func(stage string) outcome { return outcome{Class: delivery.Temporary, Stage: stage} }

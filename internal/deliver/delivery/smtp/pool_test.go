@@ -119,8 +119,8 @@ func burst(t *testing.T, s mailserver.Servers, first, n int) {
 // takes300ms is a receiver that takes as long for each mail.
 var takes300ms = smtptest.Misbehaving(smtptest.Rule{Stage: smtptest.Dot, Delay: 300 * time.Millisecond})
 
-// A receiver that takes 300 ms a mail gets as many mails a second as its connections allow. Those
-// beyond the least end soon after the backlog, and the others as ever.
+// A receiver that takes 300 ms for a mail gets as many mails a second as its connections allow.
+// Connections beyond the least number end soon after the backlog, and the others as usual.
 func TestConnectionsGrowAndShrink(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		server, s := inBubble(t, takes300ms, between(2, 20), func(c *smtp.Config) { c.MaxMails = 1000 })
@@ -143,7 +143,8 @@ func TestConnectionsGrowAndShrink(t *testing.T) {
 	})
 }
 
-// TestWornOutConnectionsAreClosed: the one that failed, and those that have been idle for longer.
+// TestWornOutConnectionsAreClosed: a connection that failed is closed, and so are connections that
+// were idle for longer.
 func TestWornOutConnectionsAreClosed(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		server, s := inBubble(t, takes300ms)
@@ -165,8 +166,8 @@ func TestQuickReceiverGetsFewConnections(t *testing.T) {
 	})
 }
 
-// A connection that ends makes room for another one at once, also while mails wait for those that
-// there are.
+// When a connection ends, another one may be opened at once, even while mails wait for the
+// remaining connections.
 func TestConnectionsThatEndAreReplaced(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		server, s := inBubble(t, smtptest.Script{}, between(1, 1000), func(c *smtp.Config) { c.MaxMails = 1 })
@@ -179,7 +180,7 @@ func TestConnectionsThatEndAreReplaced(t *testing.T) {
 	})
 }
 
-// A mail that waits for a place, or for a connection that is busy, heeds its context.
+// The wait of a mail for a place, or for a busy connection, ends with its context.
 func TestWaitingHonoursTheContext(t *testing.T) {
 	for _, conns := range []int{1, 20} {
 		servertest.Bubble(t, func(t *testing.T) {
@@ -245,10 +246,10 @@ func TestManySendersAtOnce(t *testing.T) {
 	}
 }
 
-// A server that has a limit on connections refuses those beyond it, at any step of their first
-// mail. The mails of these go over the others, one more is tried 10 minutes later at the earliest,
-// and the server is not set aside. If the server takes that one, there are as many as ever in the
-// same backlog.
+// A server with a limit on connections refuses those beyond the limit, at any step of their first
+// mail. The mails of these connections go over the others. One more connection is tried after 10
+// minutes at the earliest, and the server is not set aside. If the server accepts that connection,
+// their number grows as usual in the same backlog.
 func TestServerLimitsConnections(t *testing.T) {
 	const busy = "421 4.3.2 too many connections"
 	for name, c := range map[string]struct {
@@ -395,7 +396,8 @@ func TestASlowTrialKeepsNoMailWaiting(t *testing.T) {
 	})
 }
 
-// A mail whose connection is refused goes to the next server if those that are open stay busy.
+// If a mail's connection is refused, the mail goes to the next server if the open connections stay
+// busy.
 func TestServerLimitsConnectionsOfTwo(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		first, s := inBubble(t, smtptest.Misbehaving(
@@ -440,8 +442,8 @@ func TestServerLimitsSockets(t *testing.T) {
 	expectCounts(t, server, 8, 4)
 }
 
-// At most so many mails begin within a minute, of all connections. The next ones wait for their
-// turn for 5 s, and come back later. With a login at Microsoft's host it is 30 without any setting.
+// At most perMinute mails begin within a minute, over all connections. The next mails wait up to 5
+// s for their turn, and are then postponed. With a login at Microsoft's host the default is 30.
 func TestPace(t *testing.T) {
 	microsoft := func(c *smtp.Config) {
 		c.Host = "smtp.office365.com"
@@ -516,8 +518,8 @@ func turn(t *testing.T, err error) time.Duration {
 	return fail.RetryAfter
 }
 
-// A mail above the pace of all servers comes back at the first one's turn, and nothing is held
-// against them. A stop ends its wait.
+// If all servers have reached their pace, a mail is postponed until the first server's turn, and no
+// server is set aside for it. A stop ends the wait.
 func TestPaceOfTwoServers(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		one := func(c *smtp.Config) { c.PerMinute = 1 }

@@ -16,8 +16,8 @@ import (
 	"sendcode/internal/kit/servertest"
 )
 
-// plainLines checks that the message is 7-bit, with lines of at most 998 octets that end in CRLF
-// and nothing else.
+// plainLines checks that the message is 7-bit, and that each line has at most 998 octets and ends
+// only with CRLF.
 func plainLines(t *testing.T, data []byte) {
 	t.Helper()
 	for line := range bytes.Lines(data) {
@@ -111,8 +111,8 @@ func TestSendable(t *testing.T) {
 	}
 }
 
-// FuzzHeaders: whatever stands in a message, it is rejected before dialling or arrives as one mail,
-// with one sender, one recipient, and the headers that it should have, each once.
+// FuzzHeaders: any message is either rejected before dialling or arrives as one mail, with one
+// sender, one recipient, and each of its headers once.
 func FuzzHeaders(f *testing.F) {
 	f.Add("send-1@codes.example", "Codes <no-reply@codes.example>", recipient, "Your code", "en", "text", "<p>html</p>")
 	f.Add("a@b", "a@b\r\nBcc: c@d", "a@b>\r\nRCPT TO:<c@d", "x\r\n\r\nbody", "e\nn", ".\r\n", "\r\n.\r\n")
@@ -171,7 +171,7 @@ func (codeForm) Texts(fill, token string) (subject, text, html string, err error
 	return "Your code", "Code: " + fill + "\n", "<p>" + fill + token + "</p>", nil
 }
 
-// Mails of one form that are sent at once share their encoded parts, and have each their own
+// Mails of one form that are sent at once share their encoded parts, and each has its own
 // recipient, code and ID.
 func TestMailsAreNotMixedUp(t *testing.T) {
 	server, s := overTCP(t, smtptest.Script{Extensions: pipelining})

@@ -95,8 +95,8 @@ func TestStrongestMechanism(t *testing.T) {
 	}
 }
 
-// A connection that the server refused has not worked, though it is still counted while another one
-// serves its first mail.
+// A connection that the server refused never worked, though it still counts while another
+// connection serves its first mail.
 func TestARefusedConnectionHasNotWorked(t *testing.T) {
 	p := &pool{least: 4, begin: 2, worked: 2, most: 20, open: 2}
 	trials := make([]*session, 2)

@@ -15,7 +15,7 @@ import (
 )
 
 // A server, or a firewall, refuses connections beyond its limit without a reply. The mails go over
-// those that it takes, at once and in the next backlog, and the server is not set aside.
+// the accepted connections, at once and in the next backlog, and the server is not set aside.
 func TestServerLimitsConnectionsWithoutAWord(t *testing.T) {
 	const hangs = 5 * time.Second
 	for name, c := range map[string]struct {
@@ -75,7 +75,7 @@ func TestServerLimitsConnectionsWithoutAWord(t *testing.T) {
 	}
 }
 
-// A server that takes no connection any more is set aside, whatever its connections did before:
+// A server that accepts no connection any more is set aside, whatever its connections did before:
 // they are gone, or wait for an answer.
 func TestAServerThatGoesAway(t *testing.T) {
 	for name, held := range map[string]bool{"its connections end": false, "its connections hang": true} {

@@ -11,8 +11,8 @@ import (
 	"sendcode/internal/kit/servertest"
 )
 
-// Whatever a server answers from RCPT on for recipients that strangers chose, and however late, it
-// is not set aside, has no fewer connections, and takes other mails at once.
+// Whatever a server answers from RCPT on for recipients that strangers chose, and however late, the
+// server is not set aside, keeps its number of connections, and gets other mails at once.
 func TestStrangersChooseTheAnswerToRCPT(t *testing.T) {
 	const chosen, held = "x@chosen.example", 5 * time.Second
 	for name, c := range map[string]struct {

@@ -278,8 +278,9 @@ func TestPasswordStaysHome(t *testing.T) {
 	})
 }
 
-// TestLoginByAnotherMechanism: a server that refuses a mechanism which it offers is shown the
-// password, once more and under TLS alone; what worked is tried first from then on.
+// TestLoginByAnotherMechanism: if a server refuses a mechanism that it offers, the client sends the
+// password by another one, once more and only under TLS. From then on it tries first the mechanism
+// that worked.
 func TestLoginByAnotherMechanism(t *testing.T) {
 	refused := smtptest.Rule{Stage: smtptest.Auth, Reply: "535 5.7.8 no"}
 	once := refused

@@ -40,8 +40,8 @@ func onLoopback(c *smtp.Config) {
 	}
 }
 
-// A login by token: what is said to which server, what the operator hears, and how many tokens are
-// asked for. Neither token nor user is in an error.
+// Tests the login by token: what the client sends to which server, what the operator is told, and
+// how many tokens are requested. No error has the token or the user.
 func TestLoginByToken(t *testing.T) {
 	long := oauthtest.JWT(`"SMTP.SendAsApp","` + strings.Repeat("x", 1500) + `"`)
 	without := oauthtest.JWT(`"Mail.Send"`)
@@ -144,9 +144,9 @@ func TestLoginByToken(t *testing.T) {
 	}
 }
 
-// A token server that is slow, down, refuses, or gives tokens of 60 s: a mail waits and is not
-// refused, the server's state has the words, and after the outage mails arrive. So it is for each
-// way to a token.
+// The token server is slow or down, refuses, or gives tokens of 60 s. A mail waits and is not
+// refused, the state of the mail server has the reason, and mails arrive after the outage. This
+// holds for each way to get a token.
 func TestTokenServerTrouble(t *testing.T) {
 	later := oauthtest.Gives("token", 60)
 	later.After = 9 * time.Second

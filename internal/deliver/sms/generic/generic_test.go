@@ -315,8 +315,8 @@ func TestDescribedReceipts(t *testing.T) {
 	}
 }
 
-// A carrier that reads and never answers ends with the attempt's own time, and it is not known what
-// it did.
+// A carrier reads the request and never answers. The attempt ends at its own timeout, with an
+// unknown outcome.
 func TestTimeoutAfterTheRequestIsUnknown(t *testing.T) {
 	end := make(chan struct{})
 	f := smstest.NewFake(t, genericRig(), func(http.ResponseWriter, *http.Request) { <-end })
