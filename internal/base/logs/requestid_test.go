@@ -16,8 +16,8 @@ const (
 	parent = "00-" + trace + "-00f067aa0ba902b7-01"
 )
 
-// A well-formed ID is adopted, then that of the trace; else one is made, whose time can be read.
-// No header writes anything else to the log.
+// A well-formed ID is adopted, otherwise the ID of the trace. Otherwise a new ID is made, from
+// which the time can be read. No header writes other text to the log.
 func TestAdopt(t *testing.T) {
 	const made = "made"
 	for _, c := range []struct{ header, parent, want string }{

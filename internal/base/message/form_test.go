@@ -112,8 +112,8 @@ func TestCheckName(t *testing.T) {
 	}
 }
 
-// Joiners stand where a script or an emoji needs them, and nowhere else; what is refused is named
-// with its place.
+// Joiners are allowed only where a script or an emoji needs them. The error has the refused
+// character with its position.
 func TestHiddenCharacter(t *testing.T) {
 	const nj, j = "\u200c", "\u200d"
 	for s, want := range map[string]string{

@@ -53,8 +53,8 @@ var titles = map[string]PurposeTitles{
 	}),
 }
 
-// A message says what its code is for in its own language, in the first line; one without a title
-// in that language says nothing of it.
+// A message says in its first line, in its own language, what its code is for. Without a title in
+// that language it does not say it.
 func TestTitles(t *testing.T) {
 	r := renderer(t)
 	for locale, want := range map[string]string{
@@ -130,8 +130,8 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// What each mail has whatever its language and its data, and what NewMailRenderer does not look
-// for. All words of one mail are in the golden files.
+// Tests what each mail has, whatever its language and its data, and NewMailRenderer does not check.
+// The golden files have the whole text of each mail.
 func TestEveryMail(t *testing.T) {
 	remote := regexp.MustCompile(`(?i)https?:|//[a-z]|src\s*=|url\(|@import|<(img|link|script|iframe|form|object|embed|video|a)\b`)
 	title := regexp.MustCompile(`(?s)<title>.*?</title>`)
@@ -193,7 +193,7 @@ func TestEveryMail(t *testing.T) {
 	}
 }
 
-// Before the code of a private mail stand as many words as hide it from a preview, and no more. Its
+// In a private mail, enough words precede the code to hide it from a preview, and no more. The
 // first sentence says what to do.
 func TestPrivateMailsShowTheCodeSoon(t *testing.T) {
 	r := renderer(t)
@@ -212,8 +212,8 @@ func TestPrivateMailsShowTheCodeSoon(t *testing.T) {
 	}
 }
 
-// Mails that may show the code end with the line from which mail programs fill it in, on the
-// request's site or else the page's.
+// Mails that may show the code end with the line from which mail programs fill it in. The line has
+// the request's site or, without one, the page's.
 func TestMailsEndWithTheOriginLine(t *testing.T) {
 	r := renderer(t)
 	r.Site = "codes.example"
@@ -275,9 +275,9 @@ var (
 	word = regexp.MustCompile(`[\p{L}\p{N}]+`)
 )
 
-// wordsBefore counts the words before the code, two Chinese characters as one. At most 15 may stand
-// there for an app whose name is one word, unless the mail is private: it has the warning there,
-// which keeps the code out of previews.
+// wordsBefore counts the words before the code, with two Chinese characters as one word. For an app
+// whose name is one word, at most 15 words may precede the code. A private mail may have more,
+// since its warning there keeps the code out of previews.
 func wordsBefore(text, code string) int {
 	before, _, _ := strings.Cut(text, code)
 	return len(word.FindAllString(han.ReplaceAllString(before, " "), -1)) + (len(han.FindAllString(before, -1))+1)/2

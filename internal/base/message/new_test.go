@@ -154,8 +154,8 @@ func TestNewWantsEnglish(t *testing.T) {
 	}
 }
 
-// A template may still fail on data that no sample had. The reason then quotes the code, so it must
-// not come out.
+// A template may still fail with data that no sample had. The error of the template then quotes the
+// code, so it must not be returned.
 func TestErrorOfRenderHasNoCode(t *testing.T) {
 	r := renderer(t, files(map[string]string{
 		"mail/default/en/subject.txt": `{{.App}}{{if eq .App "Boom"}}{{template "x" .}}{{end}}{{define "x"}}{{index .Code .Code}}{{end}}`,

@@ -52,9 +52,9 @@ func TestTexts(t *testing.T) {
 	}
 }
 
-// The steps that browsers take to read a one-time code (WICG sms-one-time-codes, "parsing"): the
-// last line begins with "@", holds the host up to one space and "#", and the code to the end, with
-// nothing behind it.
+// OriginLine follows the steps by which browsers read a one-time code (WICG sms-one-time-codes,
+// "parsing"): the last line begins with "@", has the host up to one space and "#", and then the
+// code up to the end, with nothing behind it.
 func TestOriginLine(t *testing.T) {
 	r := textRenderer(t, nil, TextLimits{Measure: one, Segments: 2, Site: "shop.example"})
 	for _, locale := range []string{"en", "zh-Hans"} {
@@ -109,8 +109,8 @@ func textsError(file, text string) error {
 	return err
 }
 
-// An app has its own templates over those of all, its own languages, and its colours and home in
-// them; other apps have none of it.
+// An app has its own templates, which take precedence over those of all apps, its own languages,
+// and in these its colours and home. Other apps have none of these.
 func TestAnAppsOwnMessages(t *testing.T) {
 	ofAll := files(map[string]string{"mail/default/en/subject.txt": "All of {{.App}}", "mail/gift/en/subject.txt": "A gift"})
 	const french = "Une demande a été faite depuis le site. Ignorez ce message si elle ne vient pas de vous, et ne donnez ce code à personne."

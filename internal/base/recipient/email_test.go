@@ -122,8 +122,8 @@ func TestParseNamesTheCharacter(t *testing.T) {
 	}
 }
 
-// A dot of the domain is named with its place, and no quotes are advised, which help before the @
-// alone.
+// The error about a dot in the domain has the position of the dot, and does not advise quotes,
+// which help only before the @.
 func TestParseNamesTheDot(t *testing.T) {
 	for raw, want := range map[string]string{
 		"ana@example.com..": "at its end.", "ana@.example.com": "at its beginning.",
@@ -194,7 +194,8 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// FuzzParseIn: wherever a number is dialled, what comes of it is a number by itself.
+// FuzzParseIn: in whichever country a number is dialled, the parsed number is valid without the
+// country.
 func FuzzParseIn(f *testing.F) {
 	f.Fuzz(func(t *testing.T, country, raw string) {
 		r, err := ParseInCountry(SMS, raw, country)
@@ -202,9 +203,9 @@ func FuzzParseIn(f *testing.F) {
 	})
 }
 
-// checkParsed checks that what goes to a carrier is short, one line and one recipient, that its
-// mask hides enough, and that neither what is printed nor the case of letters makes another
-// recipient of it.
+// checkParsed checks that the text for a carrier is short, one line and one recipient, and that its
+// mask hides enough. Parsing the printed form, or other letter case, must not lead to another
+// recipient.
 func checkParsed(t *testing.T, raw string, r Recipient, err error) {
 	t.Helper()
 	if err != nil {

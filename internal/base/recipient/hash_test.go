@@ -40,8 +40,8 @@ func TestHashWithoutAKey(t *testing.T) {
 	mustParse(t, Email, "ana@example.com").Hash(nil)
 }
 
-// Two spellings share the hash of the address, only the one by which sends are counted (with these
-// domains' folding), only the one of the mailbox, or none.
+// Two spellings share the hash of the address, or only the hash by which sends are counted (with
+// these domains' folding), or only the hash of the mailbox, or none.
 func TestSpellings(t *testing.T) {
 	f := Folding{
 		"gmail.com": {PlusTags: true, Dots: true}, "tags.example": {PlusTags: true}, "dots.example": {Dots: true},
@@ -138,7 +138,7 @@ func mustParse(t *testing.T, ch Channel, raw string) Recipient {
 	return r
 }
 
-// refuses checks that each input is refused with the reason under which it stands.
+// refuses checks that each input is refused with the reason under which it is listed.
 func refuses(t *testing.T, parse func(raw string) error, reasons map[string][]string) {
 	t.Helper()
 	for reason, inputs := range reasons {

@@ -109,8 +109,8 @@ func TestMaskedDomain(t *testing.T) {
 	}
 }
 
-// A number may be written as it is dialled in a country; with a plus, or with what is dialled there
-// before calls abroad, it has its own country code.
+// A number may be written as it is dialled within a country. With a plus, or with the country's
+// prefix for calls abroad, it has its own country code.
 func TestParseInACountry(t *testing.T) {
 	for _, c := range []struct{ country, raw, want string }{
 		{"DE", "0151 23456789", "+4915123456789"},
@@ -155,7 +155,7 @@ func TestParseInACountry(t *testing.T) {
 	}
 }
 
-// Every country that can be chosen is known, and its example is one of its numbers.
+// Every country that can be chosen is known, and its example is a number of that country.
 func TestExamplesAreNumbersOfTheirCountry(t *testing.T) {
 	countries := Countries()
 	if len(countries) < 200 || !slices.IsSorted(countries) {

@@ -79,8 +79,8 @@ func agree(a, b Words) error {
 	return nil
 }
 
-// forms are those that a section has of a text about {n} things. The console counts one and others,
-// whatever its language.
+// forms returns the forms that a section has for a text about {n} things. The console distinguishes
+// only one and other, whatever its language.
 func forms(section string, tag language.Tag) []string {
 	if section == consoleSection {
 		return []string{"one", "other"}

@@ -349,8 +349,8 @@ func TestSlowOneAfterTheOther(t *testing.T) {
 }
 
 // TestWhatIsHeldAgainstAServer: a server's own faults count against it, but not failures that a
-// message, its recipient or our own haste causes. The page on mail servers also lacks Microsoft's
-// replies.
+// message, its recipient or our own haste causes. The replies of Microsoft in docs/mail-servers.md
+// count against it, too.
 func TestWhatIsHeldAgainstAServer(t *testing.T) {
 	before := []string{delivery.StageDial, delivery.StageTLS, delivery.StageHello, delivery.StageAuth, delivery.StageMail}
 	after := []string{delivery.StageRcpt, delivery.StageData, delivery.StageDot}

@@ -20,8 +20,9 @@ import (
 	"sendcode/internal/http/server"
 )
 
-// However a forged request multiplies what it sends, it is answered 401 and costs no more than its
-// body's length: work is told by what is allocated. Not parallel, since others' allocations count.
+// Whatever a forged request repeats many times, the answer is 401, and the request costs no more
+// than the length of its body. The cost is the number of allocated bytes. The test is not parallel,
+// since the allocations of other tests would count.
 func TestForgedRequestsCostTheirLength(t *testing.T) {
 	const most = 1<<20 - 1024
 	fill := func(unit string) string { return strings.Repeat(unit, most/len(unit)) }
@@ -65,7 +66,7 @@ func TestForgedRequestsCostTheirLength(t *testing.T) {
 	}
 }
 
-// costsItsLength posts each body, and one of them with each set of headers.
+// costsItsLength posts each body without extra headers, and one body with each set of headers.
 func costsItsLength(t *testing.T, name string, h http.Handler, path string, bodies map[string]string, now string) {
 	t.Helper()
 	signed := func(signatures string) http.Header {

@@ -45,8 +45,8 @@ func keyOf(app, text string) *api.Key {
 	return key
 }
 
-// Whatever is asked, by whomever, the answer is JSON that says what it is, never a 500, and no key
-// or address is in it.
+// For any request of any caller, the answer is valid JSON of a known type, never a 500, and
+// contains no key and no address.
 func FuzzAPI(f *testing.F) {
 	e := newAPI(f)
 	f.Fuzz(func(t *testing.T, path, body, header string, back bool) {

@@ -216,8 +216,8 @@ func TestWhatSupabaseIsTold(t *testing.T) {
 	})
 }
 
-// A repetition, whose webhook-id is new, sends nothing twice, also while the first is under way or
-// was refused; so of older servers, whose requests have no name.
+// A repeated request with a new webhook-id sends nothing twice, even while the first is under way
+// or after it was refused. This also holds for older servers, whose requests do not name the hook.
 func TestARepetitionOfAHookSendsNothingTwice(t *testing.T) {
 	for _, name := range []string{"signup", "magiclink_without_metadata"} {
 		vtest.InBubble(t, func(r *vtest.Rig) {
@@ -313,8 +313,8 @@ func (l *lateService) Send(_ context.Context, ask verification.Request) (verific
 	return verification.Answer{}, verification.ErrKeptBack
 }
 
-// A message that is admitted after the deadline does not leave, also if it is the only one: the
-// server has told the person that it failed.
+// A message that is admitted after the deadline is not sent, even if it is the only one, since the
+// server has told the person that the request failed.
 func TestAVoteAfterTheDeadline(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		s, late := newSupabase(r, authhooks.SupabaseEmail), &lateService{}
@@ -328,8 +328,8 @@ func TestAVoteAfterTheDeadline(t *testing.T) {
 	})
 }
 
-// If both addresses are one mailbox, a rule of one place can never admit both codes: nothing is
-// sent, and no wait is told. With two places both are sent.
+// If both addresses are of one mailbox, a rule with one place can never admit both codes: nothing
+// is sent, and the answer has no wait. With two places, both codes are sent.
 func TestAChangeWithinOneMailbox(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.FoldGmail, func(r *vtest.Rig) {
 		s := newSupabase(r, authhooks.SupabaseEmail)

@@ -17,9 +17,9 @@ import (
 	"sendcode/quota"
 )
 
-// A stranger without a pass reads 428 with a challenge and the wait as in a 429, with a wrong one
-// 422 with the reason and a fresh challenge; a look says that the next send would be asked. A
-// secret key is asked for strangers alone.
+// A stranger without a pass gets 428 with a challenge and the wait as in a 429; with a wrong pass
+// 422 with the reason and a new challenge. A read says that the next send would need a pass. A
+// secret key needs a pass only for strangers.
 func TestWhatAStrangerReadsUnderPressure(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		e := newAPI(t, func(s *verificationtest.Settings) {
@@ -74,8 +74,8 @@ func (vendor) Check(context.Context, humancheck.VendorQuery) (humancheck.Result,
 	return humancheck.Result{Passed: true}, nil
 }
 
-// Where each stranger's first send is asked, our page is asked for work, also if a vendor checks on
-// sites, and gets in by it. The next send is not asked.
+// If each stranger's first send needs a pass, our page needs work, even if a vendor checks on other
+// sites, and is admitted by it. The next send needs no pass.
 func TestOurPageIsAskedForWork(t *testing.T) {
 	always := func(s *verificationtest.Settings) {
 		s.Humans = map[string]humancheck.Check{"shop": {Always: true, Cost: 1000, Vendor: vendor{}}}

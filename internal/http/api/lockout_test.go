@@ -12,8 +12,8 @@ import (
 	"sendcode/quota"
 )
 
-// lockOut enters wrong codes for a recipient at verifications that one browser opened, until its
-// sends are refused.
+// lockOut enters wrong codes at verifications that one browser opened for a recipient, until sends
+// to the recipient are refused.
 func (c client) lockOut(to string) {
 	c.Helper()
 	for range 10 {
@@ -28,8 +28,8 @@ func (c client) lockOut(to string) {
 	c.Fatal("the recipient was not locked out")
 }
 
-// An exhausted client learns nothing of a lockout either: neither of one that this process
-// remembers, nor of one that only the database knows of.
+// A client whose own requests are used up learns nothing about a lockout: neither of one that this
+// process remembers, nor of one that only the database has.
 func TestAnExhaustedClientReadsNothingOfALockout(t *testing.T) {
 	for name, after := range map[string]time.Duration{"remembered": 0, "in the database alone": time.Minute} {
 		t.Run(name, func(t *testing.T) {
@@ -48,7 +48,8 @@ func TestAnExhaustedClientReadsNothingOfALockout(t *testing.T) {
 				if withLockout.Code != http.StatusTooManyRequests || read(t, withLockout).BlockedBy != "wide" {
 					t.Errorf("%d %s", withLockout.Code, withLockout.Body)
 				}
-				// A browser with room reads why it is sent no code, and no more than the wait.
+				// A browser that may still make requests learns why it gets no code, and only the
+				// wait.
 				w := client{t, e, "192.0.2.44", public}.ask(alice)
 				if w.Code != http.StatusTooManyRequests || !strings.Contains(w.Body.String(), "/problems/too-many-checks") ||
 					rules(t, w) != "" || read(t, w).RetryAfter < 86_000 {

@@ -32,8 +32,8 @@ func firstID(answer string) string {
 	return regexp.MustCompile(`"id":"(\w+)"`).FindStringSubmatch(answer)[1]
 }
 
-// A mistyped domain and a landline are asked back about once, before anything is sent, if the
-// request says that it can be asked. Nothing of what is typed is logged.
+// For a mistyped domain and a landline, the answer asks back once, before anything is sent, if the
+// request says that the page can ask. The log contains nothing that a person typed.
 func TestADoubtfulRecipientIsAskedAboutOnce(t *testing.T) {
 	onNews(t, func(r *verificationtest.Rig, ask func(method, path, body string) string) {
 		const mistyped, landline = "422 invalid-field to domain_typo", "422 invalid-field to landline"
@@ -92,8 +92,8 @@ func TestACodeThatComesAfterTheNext(t *testing.T) {
 	})
 }
 
-// What a browser reads of a mail is the same, byte by byte but for IDs, whether or not its person
-// has confirmed a number: also if it shows the token of that.
+// What a browser reads about a mail is the same, byte by byte except for IDs, whether or not its
+// person has confirmed a phone number, even if the browser sends the token for that number.
 func TestTheOtherChannelTellsNothingOfOthers(t *testing.T) {
 	ids := regexp.MustCompile(`"(id|support)":"[^"]+"`)
 	var told [2]string

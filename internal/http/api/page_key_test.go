@@ -100,7 +100,7 @@ func TestWhereThePagesKeyWorks(t *testing.T) {
 	})
 }
 
-// A stranger does with the page's key what the page offers, and nothing else: its channels and
+// With the page's key, a stranger can do exactly what the page offers: use its channels and
 // purposes, and the verifications of these.
 func TestWhatThePagesKeyMayDo(t *testing.T) {
 	germany := func(s *verificationtest.Settings) { s.Numbers.Countries = []string{"DE"} }

@@ -69,8 +69,8 @@ type signatures interface {
 	Refund(ctx context.Context, id string, buckets ...string) error
 }
 
-// providerAPIWith is the API with a provider that proves itself by auth, and may report through a
-// topic whose subscriptions admin accepts.
+// providerAPIWith returns the API with a provider that authenticates by auth. The provider may
+// report through a topic whose subscriptions admin accepts.
 func providerAPIWith(t *testing.T, auth feedback.Auth, used signatures, topic *sns.Topic, admin *accepting) *providerAPI {
 	t.Helper()
 	source := feedback.Source{Name: "post", Auth: auth, Format: feedback.EventFormat{
@@ -164,7 +164,7 @@ func TestAProviderThatHangsUp(t *testing.T) {
 	})
 }
 
-// A mail is answered 204 whatever it is, and 503 if a repetition may record it.
+// Any mail is answered 204, or 503 if a repeated request may record it.
 func TestPostedMails(t *testing.T) {
 	x := providerAPIWith(t, feedback.Auth{Scheme: feedback.SchemeDSN, Secrets: [][]byte{[]byte(right)}}, nil, nil, nil)
 	for _, c := range []struct {
@@ -192,9 +192,9 @@ func TestPostedMails(t *testing.T) {
 
 var requestID = regexp.MustCompile(`"request_id":"[^"]*",`)
 
-// A sender that is not the provider learns nothing, not even whether its body could be parsed.
-// What the headers alone refuse costs no memory: no byte of its body is read. The same holds for a
-// body that says that it is too long.
+// A sender that is not the provider learns nothing, not even whether its body could be parsed. If
+// the headers are enough to refuse the request, no byte of its body is read, so it costs no memory.
+// The same holds for a body whose length header is too large.
 func TestNothingIsReadOfWhatTheHeadersRefuse(t *testing.T) {
 	secrets, old := [][]byte{[]byte(right)}, strconv.FormatInt(time.Now().Add(-time.Hour).Unix(), 10)
 	now := strconv.FormatInt(time.Now().Unix(), 10)

@@ -92,7 +92,7 @@ func read(t *testing.T, w *httptest.ResponseRecorder) answer {
 	return a
 }
 
-// rules names those in the body. It fails the test where the header lists others.
+// rules returns the names of the rules in the body. It fails the test if the header lists others.
 func rules(t *testing.T, w *httptest.ResponseRecorder) string {
 	t.Helper()
 	var inBody, inHeader []string
@@ -162,7 +162,7 @@ func TestAnExhaustedClientReadsTheSameOfEveryRecipient(t *testing.T) {
 					read(t, withHistory).BlockedBy != "wide" {
 					t.Errorf("%d %s", withHistory.Code, withHistory.Body)
 				}
-				// A key of its own, and a back end beside it, change nothing of that.
+				// The browser's own key, and a back end beside it, do not change this.
 				same(t, browser.ask(alice, "Idempotency-Key", strings.Repeat("0a1b2c3d", 4)),
 					browser.ask(bob, "Idempotency-Key", strings.Repeat("3d2c1b0a", 4)))
 				all := client{t, e, "203.0.113.9", secret}.ask(alice)
@@ -178,7 +178,7 @@ func TestAnExhaustedClientReadsTheSameOfEveryRecipient(t *testing.T) {
 	}
 }
 
-// A page reads every refusal, also that of a body whose head says that it is too large.
+// A page can read every refusal, even the refusal of a body whose headers say that it is too large.
 func TestAPageReadsThatItsBodyIsTooLarge(t *testing.T) {
 	browser := client{t, newAPI(t), "203.0.113.9", public}
 	for _, path := range []string{"", "/x/check", "/x/cancel"} {
@@ -189,8 +189,8 @@ func TestAPageReadsThatItsBodyIsTooLarge(t *testing.T) {
 	}
 }
 
-// A browser reads every rule while its verification is pending, and then the rule that blocks,
-// alone; as one without a verification does.
+// A browser sees every rule while its verification is pending, and afterwards only the rule that
+// blocks, as a browser without a verification does.
 func TestWhatABrowserReadsOfItsVerification(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		// it goes on for a day

@@ -21,9 +21,9 @@ import (
 	"sendcode/internal/limit/admission"
 )
 
-// scoped is the API with one secret key for each scope, named after it, and one without scopes,
-// "all". A request that passes the check of its key panics in the use cases that are not there, and
-// is a 500; one with a body that is not JSON is a 4xx.
+// scoped returns the API with one secret key for each scope, named after the scope, and one key
+// without scopes, "all". A request that passes the check of its key panics in the missing use
+// cases, and gets a 500; a request whose body is not JSON gets a 4xx.
 func scoped(t *testing.T) *echo.Echo {
 	t.Helper()
 	keys := api.Keys{keyOf("shop", "sk_all")}
@@ -35,7 +35,7 @@ func scoped(t *testing.T) *echo.Echo {
 	return serve(full{}, keys...)
 }
 
-// serve is the API with these keys and no use cases but those two.
+// serve returns the API with these keys and only these use cases.
 func serve(codes full, keys ...*api.Key) *echo.Echo {
 	e := server.New(server.Config{Logger: slog.New(slog.DiscardHandler)})
 	api.New(api.Services{Codes: codes}, keys).Register(e)
@@ -57,8 +57,8 @@ type unread struct{ *testing.T }
 
 func (u unread) Read([]byte) (int, error) { u.Error("the body was read"); return 0, io.EOF }
 
-// In an overload sends and checks are refused before their key is looked up and their body read,
-// and nothing else is.
+// In an overload, sends and checks are refused before their key is looked up and their body is
+// read. No other requests are refused.
 func TestAnOverloadIsRefusedUnread(t *testing.T) {
 	over := &admission.OverloadedError{RetryAfter: 3 * time.Second}
 	for name, c := range map[string]struct {
@@ -107,7 +107,7 @@ func allowed(t *testing.T, e *echo.Echo, method, path, key string) bool {
 	return true
 }
 
-// A route that this table does not name, or that asks for no scope, fails the test.
+// A route that is missing in this table, or that needs no scope, fails the test.
 func TestEveryRouteAsksForItsScope(t *testing.T) {
 	want := map[string]api.KeyScope{
 		"POST /v1/verifications":             api.KeyScopeSend,
@@ -176,7 +176,7 @@ func TestASecretKeyDoesNotWorkInAPage(t *testing.T) {
 	}
 }
 
-// A key is refused from its end on; the next key of its app is used meanwhile.
+// A key is refused from its end on. Meanwhile the next key of its app is accepted.
 func TestAuthenticateRefusesAKeyFromItsEndOn(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		older := keyOf("shop", "sk_older")
@@ -195,8 +195,8 @@ func TestAuthenticateRefusesAKeyFromItsEndOn(t *testing.T) {
 	})
 }
 
-// A generated key works for programs on this machine alone, and not through a proxy on it:
-// TestRequestsOfThisMachine says whose requests those are.
+// A generated key works only for programs on this machine, and not through a proxy on it.
+// TestRequestsOfThisMachine tests which requests these are.
 func TestAGeneratedKeyIsClosedToOthers(t *testing.T) {
 	keys := api.Keys{keyOf("default", secret), keyOf("default", public)}
 	keys[0].Local, keys[1].Local = true, true

@@ -40,7 +40,7 @@ func (s signing) event(at time.Time, token, kind string, change ...func(string) 
 	return fmt.Sprintf(`{"signature":{"timestamp":%q,"token":%q,"signature":%q},"kind":%q,"tag":%q}`, stamp, token, sum, kind, eventID)
 }
 
-// A signature is good for one request, whatever the rest of the body says, on all replicas and as
+// A signature is accepted for one request, whatever else the body says, on all replicas, and as
 // long as its time is accepted.
 func TestASignatureIsGoodOnce(t *testing.T) {
 	vtest.InBubbleIdle(t, nil, func(r *vtest.Rig) {
@@ -79,8 +79,8 @@ func TestASignatureIsGoodOnce(t *testing.T) {
 	})
 }
 
-// A request that could not be recorded may be repeated with its signature, and one that is forged
-// or malformed uses none up: also while the limiter is away and the replica remembers signatures
+// A request that could not be recorded may be repeated with its signature. A forged or malformed
+// request uses up no signature, even while the limiter is away and the replica remembers signatures
 // itself.
 func TestAFailedRequestUsesNoSignature(t *testing.T) {
 	for _, away := range []bool{false, true} {

@@ -76,7 +76,8 @@ func TestEventsOfATopic(t *testing.T) {
 	ingested(http.StatusServiceUnavailable, "unavailable", string(away.Sign(note))) // without a certificate
 }
 
-// A subscription is confirmed only if an administrator accepted it, and only one of the topic.
+// A subscription is confirmed only if an administrator accepted it and it is of the configured
+// topic.
 func TestSubscriptionsOfATopic(t *testing.T) {
 	a, admin := snstest.New(t), &accepting{}
 	x := subscriber(t, a, admin)

@@ -52,9 +52,9 @@ func TestActionsThatAreNotCommitted(t *testing.T) {
 	r.Acts()
 }
 
-// A person's export is recorded before a row is given, to operators alone; it has no code, no
-// member of staff and no network of a send whose code was not entered. It ends as failed where the
-// database goes away.
+// The export of a person's data is recorded before the first row is sent, and only operators may
+// request it. It has no code, no name of an administrator, and no network of a send whose code was
+// not entered. It ends as failed if the database goes away.
 func TestAPersonsExport(t *testing.T) {
 	r, b := loggedIn(t)
 	s := r.sent("ana@example.com", func(s *store.Send) { s.Network = "198.51.100.0/24" })

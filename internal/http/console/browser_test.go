@@ -23,8 +23,8 @@ import (
 	"sendcode/internal/store"
 )
 
-// These tests share one browser; each has a window with cookies of its own. What make nightly runs
-// besides is in nightly_test.go.
+// These tests share one browser; each has a window with cookies of its own. nightly_test.go has the
+// tests that only make nightly runs.
 func TestInABrowser(t *testing.T) {
 	inWindows(t, map[string]func(*testing.T, chromium){
 		"fits": mainPagesFit, "resets": resetsAQuota,
@@ -72,8 +72,8 @@ func mainPagesFit(t *testing.T, browser chromium) {
 	w.quietAt()
 }
 
-// fits reports what stands out of the page, with all its details open, at three widths, and what
-// axe-core finds wrong with it at two.
+// fits reports what is cut off on the page with all its details open, at three widths, and what
+// axe-core finds wrong with the page, at two widths.
 func (w *window) fits(name string) {
 	w.Helper()
 	w.eval(`document.querySelectorAll("main details").forEach(d => d.open = true); ""`)
@@ -109,8 +109,8 @@ const clipped = `[...document.querySelectorAll("main *")].filter(e => !e.closest
 	|| e.matches(".sends :is(td, th)") && !e.title && e.scrollWidth > e.clientWidth + 1 || e.matches("td.why") && e.scrollWidth > e.clientWidth + 1))
 	.map(e => e.tagName + "." + e.className).slice(0, 3).join(" ")`
 
-// From "where is my code?" to the record of what was done about it, by keyboard: find the refused
-// send by its recipient, reset the quota, see the act.
+// An operator goes from "where is my code?" to the audit entry by keyboard: the operator finds the
+// refused send by its recipient, resets the quota, and sees the entry.
 func resetsAQuota(t *testing.T, browser chromium) {
 	r := newRig(t)
 	row := busy(r)
@@ -129,7 +129,7 @@ func resetsAQuota(t *testing.T, browser chromium) {
 		"Refused 3 times since 2026-03-04 22:03:01 (rule minute)", "They can ask again at 22:03:44;")
 	w.says(`document.querySelector("[data-zone]").innerText + document.querySelector("h1 time").title`, "UTC+82026-03-04 14:03:01 UTC")
 
-	// Without a reason the browser itself asks for one, and nothing is sent.
+	// Without a reason, the browser itself asks for one, and sends nothing.
 	reset := chromedp.Click(chromedp.CSS(`form[action$="/reset"] button`))
 	w.leads(page+"?do=reset", chromedp.Click(chromedp.CSS(`a[href*="do=reset"]`)))
 	w.do(reset)
@@ -307,9 +307,9 @@ func followsTheList(t *testing.T, browser chromium) {
 	w.Until(verdict + ` !== ` + strconv.Quote(before) + ` && ` + top + `.includes("failed")`)
 }
 
-// A real browser goes to the provider, which is another site, and comes back to the page that it
-// wanted, logged in, though the session's cookie is for this site alone and forms may go nowhere
-// else.
+// A real browser goes to the provider, which is another site. It returns to the requested page,
+// logged in, although the session's cookie is only for this site and forms may be posted only to
+// this site.
 func logsInByTheProvider(t *testing.T, browser chromium) {
 	r, server := besideProvider(t)
 	w := openWindow(r, browser)

@@ -46,8 +46,8 @@ func exportOf(t *testing.T, body []byte) (rows []map[string]string) {
 	return rows
 }
 
-// An export has the list's rows (pages.txt has a whole one), and is recorded: before its first row,
-// and with its end. The record names no recipient in the clear.
+// An export has the rows of the list (pages.txt has a whole export). Audit entries record its
+// begin, before its first row, and its end. They contain no recipient in the clear.
 func TestExport(t *testing.T) {
 	r := newRig(t)
 	r.sent("bo@example.com", func(s *store.Send) { s.Reference = "two\nlines, \"quoted\"" })
@@ -120,8 +120,8 @@ type patient struct {
 
 func (p patient) SetWriteDeadline(until time.Time) error { *p.until = until; return nil }
 
-// What the database may work on for longer than the server waits for an answer has time for it, and
-// for its way.
+// If the database may work longer than the server usually waits for an answer, the answer's time is
+// extended by the database's time and by the time to write the answer.
 func TestLongAnswersHaveTheirTime(t *testing.T) {
 	r := counted(t)
 	var until time.Time
@@ -151,7 +151,7 @@ func TestLongAnswersHaveTheirTime(t *testing.T) {
 	}
 }
 
-// exported requests an export with the token; its body is read while it comes.
+// exported requests an export with the token. The test reads the body while it arrives.
 func exported(t *testing.T, base string) io.Reader {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), servertest.Patience)
@@ -217,7 +217,8 @@ func TestExportStreams(t *testing.T) {
 	}
 }
 
-// Rows tell what became of their code, and when: in a list, alone and in an export.
+// Rows have the outcome of their code, with its time: in a list, on a page of their own and in an
+// export.
 func TestOutcomes(t *testing.T) {
 	r := newRig(t)
 	check := func(c store.CheckRequest) {

@@ -14,8 +14,8 @@ import (
 	"sendcode/internal/kit/servertest"
 )
 
-// A form with a mistake says which one it is, keeps what was typed, and nothing is done. Markup is
-// shown as it was typed.
+// A form with a mistake is shown again with the mistake and the typed values, and nothing is done.
+// Markup is shown as it was typed.
 func TestAFormWithAMistakeIsShownAgain(t *testing.T) {
 	r, b := loggedIn(t)
 	forms := r.forms()
@@ -43,16 +43,16 @@ func TestAFormWithAMistakeIsShownAgain(t *testing.T) {
 	servertest.Same(t, "what was done", r.Did(), done)
 }
 
-// drawnForm is a form of a page: what a browser sends, and what its page shows of that when it is
-// drawn again.
+// drawnForm is a form of a page: the fields that a browser sends, and the values that its page
+// shows when it is drawn again.
 type drawnForm struct {
 	page   string
 	fields url.Values
 	shows  []string
 }
 
-// forms are all forms, by the path that they are sent to; one that ends with a question mark is
-// another of the same path. The lists have rows with forms.
+// forms returns all forms, by the path to which they are sent. A key that ends with a question mark
+// is another form of the same path. The lists have rows with forms.
 func (r *rig) forms() map[string]drawnForm {
 	r.Helper()
 	sent := explain.SendPageAddress(r.sent("ana@example.com").ID)

@@ -77,8 +77,8 @@ func TestPaging(t *testing.T) {
 	want(t, b.Get("/admin?newer="+cursor+"&cursor="+cursor), http.StatusUnprocessableEntity)
 }
 
-// The open list reads itself again: it is answered 304 until there is another row, also one that
-// was committed late, or a row shows another state. Older pages stay as they are.
+// The open list reloads itself. The answer is 304 until there is another row, even one that was
+// committed late, or a row has another state. Older pages do not change.
 func TestListIsReadAgain(t *testing.T) {
 	r := newRig(t)
 	b := r.LoggedIn()

@@ -71,8 +71,8 @@ func texted(prefix string) func(*store.Send) {
 	}
 }
 
-// pausedPrefix sends text messages to a prefix, none of whose codes is entered, and has the
-// database pause it.
+// pausedPrefix sends text messages to a prefix, none of whose codes is entered, and makes the
+// database pause the prefix.
 func (r *rig) pausedPrefix(prefix string) store.PrefixPause {
 	r.Helper()
 	for n := range 5 {
@@ -88,7 +88,8 @@ func (r *rig) pausedPrefix(prefix string) store.PrefixPause {
 	return started[0]
 }
 
-// The overview points to paused ranges, and the page of a send that one stopped says how it ended.
+// The overview mentions paused prefixes, and the page of a send that a pause stopped says how the
+// pause ended.
 func TestOverviewNamesPausedRanges(t *testing.T) {
 	r, b := loggedIn(t)
 	lacks(t, b.Get("/admin/overview"), "number range")

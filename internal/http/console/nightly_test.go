@@ -1,7 +1,7 @@
 //go:build nightly
 
-// Only make nightly runs these tests: every page at three widths takes a minute, and so do exports
-// of ten thousand rows.
+// Only make nightly runs these tests, since every page at three widths takes a minute, and so do
+// exports of ten thousand rows.
 
 package console
 
@@ -35,8 +35,8 @@ func TestAllInABrowser(t *testing.T) {
 	})
 }
 
-// Every page fits every width, axe-core finds nothing wrong with it, and nothing on it is refused
-// by the policy.
+// Every page fits into every width, axe-core finds nothing wrong with it, and the content security
+// policy blocks nothing on it.
 func everyPageFits(t *testing.T, browser chromium) {
 	r, _ := besideProvider(t)
 	pages := everyPage(r)
@@ -63,9 +63,9 @@ func everyPageFits(t *testing.T, browser chromium) {
 	w.quietAt()
 }
 
-// The status line and the pages below it fit, and axe-core finds nothing wrong with them, while
-// parts of the service, or all of them, are slow, away or suspended; so does the page that is shown
-// while the database is away.
+// While some or all parts of the service are slow, away or suspended, the status line and the pages
+// below it fit, and axe-core finds nothing wrong with them. The same holds for the page that is
+// shown while the database is away.
 func fitsWhileBroken(t *testing.T, browser chromium) {
 	var status atomic.Pointer[ServiceStatus]
 	r := newRig(t, func(c *Config) { c.Status = func(context.Context) ServiceStatus { return *status.Load() } })
@@ -111,8 +111,8 @@ func reachesTheList(t *testing.T, browser chromium) {
 	}
 }
 
-// A person who gets the password wrong at first sets up an app, which is demanded, and logs in with
-// it. Every page on the way fits.
+// A person who first enters a wrong password sets up an authenticator app, which the settings
+// demand, and logs in with it. Every page on the way fits.
 func setsUpASecondFactor(t *testing.T, browser chromium) {
 	r := newRig(t, func(c *Config) { c.Auth.DemandFactor = true })
 	w := openWindow(r, browser)
@@ -128,7 +128,7 @@ func setsUpASecondFactor(t *testing.T, browser chromium) {
 	w.leads("/admin/factor", password(consoletest.Password))
 	w.shows(".qr", password(consoletest.Password))
 	w.fits("a second factor to be")
-	// The two seconds for which the button says so end when the test has them end.
+	// The button says "Copied" for two seconds; the test ends these seconds.
 	name := w.eval(`Object.defineProperty(navigator, "clipboard", { value: { writeText: async (t) => { window.copied = t } } });
 		window.setTimeout = (run) => { window.over = run }; document.querySelector("[data-copy]").textContent`)
 	w.do(chromedp.Click(chromedp.CSS("[data-copy]")))
@@ -146,7 +146,7 @@ func setsUpASecondFactor(t *testing.T, browser chromium) {
 	w.quietAt()
 }
 
-// However many rows an export has, no more than a page of them is kept.
+// However many rows an export has, the process keeps at most a page of them in memory.
 func TestExportKeepsNoRows(t *testing.T) {
 	r, base := served(t)
 	const n = 50 * layout.MaxPageRows

@@ -25,7 +25,7 @@ import (
 // longDomain is nearly as long as a label and a line of the console may be.
 var longDomain = strings.Repeat("subdomain-", 5) + "of-a-company." + strings.Repeat("quite-long.", 4) + "example.com"
 
-// busy fills the database with one of each kind, the refusal that it returns last.
+// busy fills the database with one row of each kind. It returns the last one, a refusal.
 func busy(r *rig) (refusedRow store.SendOrRefusal) {
 	sent := r.begin("w.zhang@qq.com", func(s *store.Send) { s.Reference, s.Locale = "order-7", "zh-CN" })
 	r.Clock.Add(96 * time.Millisecond)
@@ -69,7 +69,7 @@ func partlyBroken() ServiceStatus {
 	}
 }
 
-// allBroken is a service of which no part works, and whose servers have long names and reasons.
+// allBroken is a service no part of which works, and whose servers have long names and reasons.
 func allBroken() ServiceStatus {
 	since := consoletest.Start.Add(-27 * time.Hour)
 	s := ServiceStatus{Parts: []ServicePart{{Kind: "database"}, {Kind: "redis"}}}
@@ -202,8 +202,8 @@ var (
 	cursors = regexp.MustCompile(`AQ[\w-]{32}`)
 )
 
-// asText is a page's content without its tags, but with the addresses, the values and the choices
-// in them; of JSON a line for each row.
+// asText returns the content of a page without its tags, but with the addresses, the values and the
+// choices in them. For JSON it returns a line for each row.
 func asText(rec *httptest.ResponseRecorder) string {
 	_, main, _ := strings.Cut(rec.Body.String(), "<main")
 	if main == "" {
@@ -219,7 +219,8 @@ func asText(rec *httptest.ResponseRecorder) string {
 	return main
 }
 
-// numbers are the IDs and hashes that came so far, each with its number, since some are random.
+// numbers has a number for each ID and hash that has appeared so far, since some of these are
+// random.
 type numbers map[string]int
 
 func (n numbers) of(text string) string {

@@ -11,7 +11,8 @@ import (
 	"sendcode/quota"
 )
 
-// reads fails the test unless a page without its tags, its white space folded, has all parts.
+// reads fails the test unless the text of a page, without tags and with its white space collapsed,
+// contains all parts.
 func reads(t *testing.T, rec *httptest.ResponseRecorder, parts ...string) {
 	t.Helper()
 	want(t, rec, http.StatusOK)

@@ -27,7 +27,7 @@ func TestLanguageIsTheReadersChoice(t *testing.T) {
 	}
 }
 
-// The layout names the account that is logged in, its role and its zone.
+// The layout shows the name of the account that is logged in, its role and its zone.
 func TestFrameNamesTheReader(t *testing.T) {
 	r := newRig(t)
 	contains(t, r.As("operator").Get("/admin"), `the-operator · operator</a>`)

@@ -163,8 +163,9 @@ func (s *session) ids(text string) string {
 	return text
 }
 
-// answer is the status, unless it is 200, what the header tells, and the body; of a page the lines
-// that the page of this title before has not, and those that it alone has.
+// answer returns the status unless it is 200, the headers Location and Retry-After, and the body.
+// For a page it returns only the lines that the page before with this title lacks, and the lines
+// that only this page has.
 func (s *session) answer(rec *httptest.ResponseRecorder, typed bool) (text string) {
 	s.Helper()
 	if rec.Code != http.StatusOK {

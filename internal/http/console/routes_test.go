@@ -20,8 +20,8 @@ import (
 	"sendcode/internal/store"
 )
 
-// routes says what role each route wants at least: none, a reader's or more. One that is not here
-// fails the test, so that a new route says which role may use it.
+// routes has the least role of each route: none, a reader or more. A route missing here fails the
+// test, so that each new route gets a role.
 var routes = map[string]auth.Role{
 	"GET /admin/login": "", "POST /admin/login": "", "POST /admin/oidc/start": "", "GET /admin/oidc/callback": "",
 	"GET /admin/static/:name": "", "GET /admin/": "", "POST /admin/logout": "", "POST /admin/prefer": "", "GET /admin/login/code": "",
@@ -51,7 +51,7 @@ var routes = map[string]auth.Role{
 	"POST /admin/accounts": auth.Owner,
 }
 
-// everything is the whole database, as what was done to it would change it.
+// everything returns the whole database as text, so that any change is noticed.
 func (r *rig) everything() string {
 	r.Helper()
 	sends, err := r.Store.Sends(r.Context(), store.Filter{Limit: 200})
@@ -68,7 +68,7 @@ func (r *rig) everything() string {
 	return fmt.Sprintf("%+v", []any{sends, codes, suppressions, accounts, r.Did()})
 }
 
-// try makes a request as its form or its script would: with all that any of them needs.
+// try makes a request as a form or a script would, with all fields that any of them needs.
 func try(b *consoletest.Browser, method, path string, header ...string) *httptest.ResponseRecorder {
 	b.Helper()
 	switch {
@@ -166,7 +166,7 @@ func TestEveryRouteWithEveryRole(t *testing.T) {
 	}
 }
 
-// besideProvider is a rig whose people may also log in by a provider, which is real and on
+// besideProvider returns a rig whose people may also log in by a provider, which is a real one on
 // loopback.
 func besideProvider(t *testing.T) (*rig, *openidtest.Provider) {
 	t.Helper()

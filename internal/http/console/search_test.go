@@ -24,8 +24,8 @@ func searchFor(b *consoletest.Browser, typed string) *httptest.ResponseRecorder 
 	return b.Post("/admin/search", url.Values{"q": {typed}})
 }
 
-// Above a recipient's rows stands the verdict on the newest of them (pages.txt has one); on a later
-// page, or of those who were forgotten, there are the rows alone.
+// Above the rows of a recipient is the verdict on the newest row (pages.txt has one). On a later
+// page, and for forgotten recipients, there are only the rows.
 func TestRecipientHasAVerdict(t *testing.T) {
 	r := newRig(t)
 	sent := r.sent("ana@example.com")
@@ -68,8 +68,9 @@ func TestSearchBySupportReference(t *testing.T) {
 	want(t, searchFor(b, ref), http.StatusServiceUnavailable)
 }
 
-// What a person reads as an address or a number is one, however it is written: it is found, or
-// refused with a reason, and no URL has it. Nor has one any text that the database has not.
+// A text that a person reads as an address or a phone number counts as one, however it is written:
+// the search finds it or refuses it with a reason, and no URL contains it. No URL contains any
+// other text that the database does not have, either.
 func TestSearchReadsAsAPerson(t *testing.T) {
 	r := newRig(t)
 	b, list := r.LoggedIn(), "/admin?recipient="+r.sent("maria.lopez+news@example.com").Recipient.String()
@@ -98,7 +99,7 @@ func TestSearchReadsAsAPerson(t *testing.T) {
 		"/admin?domain=example.com&status=sent")
 }
 
-// A reference is found as it was given, or as it is read.
+// A reference is found as it was given, and in the form in which a person reads it.
 func TestSearchReadsReferences(t *testing.T) {
 	r := newRig(t)
 	for n, reference := range []string{"order 7", "order  8", "订单（9）"} {
@@ -113,9 +114,9 @@ func TestSearchReadsReferences(t *testing.T) {
 	}
 }
 
-// The ID of a request leads to its sends, whatever it looks like, but not where a recipient, a send
-// or a reference has that name. Of a made ID the time is read; another one is looked for in the
-// last day.
+// The ID of a request leads to its sends, whatever it looks like, unless it is also a recipient, a
+// send's ID or a reference. If the service made the ID, its time is read from it; another ID is
+// searched in the last day.
 func TestSearchByRequest(t *testing.T) {
 	r := newRig(t)
 	made, other := r.id(), uuid.NewString()
@@ -210,8 +211,8 @@ func TestRefusalSaysWhomItsRuleCounts(t *testing.T) {
 	}
 }
 
-// Those who were forgotten share the zero hash: none of their pages tells of another, or leads to
-// them all as if they were one.
+// Forgotten recipients share the zero hash. No page of one of them shows another one, or leads to
+// all of them as if they were one.
 func TestForgottenHaveNothingInCommon(t *testing.T) {
 	r := newRig(t)
 	other := r.sent("bo@example.com")

@@ -47,8 +47,8 @@ func TestOverviewDrawsTheNumbers(t *testing.T) {
 		"Send time, median · p95 186 ms · 186 ms previous: 186 ms · 186 ms", "6 3 0", "Refused by rule minute 3",
 		"Failure reasons rejected by the server 1",
 		" 1 0 0 0 3 ", "example.com – 1 1 3")
-	// The hour with one sent and three refused is the highest bar, with room above: a quarter is
-	// green, the rest above it.
+	// The hour with one sent and three refused requests has the highest bar, with space above it: a
+	// quarter of the bar is green, the rest is above the green part.
 	contains(t, rec, `class="good" x="665.3" y="133.3" width="23.0" height="26.7"`,
 		`class="warn" x="665.3" y="53.3" width="23.0" height="80.0"`,
 		`<span class="mark minor">06:00</span>`, `<span class="mark">12:00</span>`,
@@ -125,8 +125,8 @@ func TestVerdictOnAChange(t *testing.T) {
 	}
 }
 
-// The overview ends with how far the database reaches, and what is still to be done with what is
-// old.
+// The end of the overview shows how old the database's rows are, and which old rows are still due
+// to be deleted.
 func TestOverviewSaysHowFarTheDatabaseReaches(t *testing.T) {
 	r := counted(t)
 	b := r.As("reader")

@@ -36,7 +36,7 @@ type step = chromedp.Action[chromedp.Void]
 // logout is the button in the layout.
 const logout = `form[action="/admin/logout"] button`
 
-// chromium is the browser that the tests share, and axe-core as it has it.
+// chromium is the browser that the tests share, with its axe-core.
 type chromium struct {
 	context.Context
 	axe *pagetest.Axe
@@ -66,8 +66,8 @@ func (w *window) hear(messages iter.Seq2[chromedp.ConsoleMessage, error], closeW
 		if err != nil {
 			return // the window is closed
 		}
-		// A page that says 4xx is what some steps are about; info is such as a field that has the
-		// focus before the page gives it.
+		// Some steps are about a page with a status 4xx. An entry of level info says, for example,
+		// that a field had the focus before the page set it.
 		if m.Source == "network" && strings.Contains(m.Text, "status of 4") && strings.Contains(m.URL, "/admin") || m.Type == "info" {
 			continue
 		}
@@ -81,8 +81,8 @@ func (w *window) hear(messages iter.Seq2[chromedp.ConsoleMessage, error], closeW
 	}
 }
 
-// quietAt fails the test for anything that the browser complained about, but for what has one of
-// these texts.
+// quietAt fails the test for any complaint of the browser, except complaints with one of these
+// texts.
 func (w *window) quietAt(expected ...string) {
 	w.Helper()
 	w.mu.Lock()
@@ -105,8 +105,7 @@ func (w *window) look(l browsertest.Look) {
 	w.do(l.Apply())
 }
 
-// press sends one key as a keyboard does: what the page does with it decides whether it also
-// becomes a letter.
+// press sends one key as a keyboard does: the page decides whether the key also types a letter.
 func press(key string) step {
 	down := input.DispatchKeyEventParams{Type: input.DispatchKeyEventTypeKeyDown, Key: key, Text: key}
 	up := input.DispatchKeyEventParams{Type: input.DispatchKeyEventTypeKeyUp, Key: key}
@@ -150,8 +149,8 @@ func (w *window) shows(element string, steps ...step) {
 	w.Until(`document.readyState === "complete" && document.querySelector("` + element + `") !== null`)
 }
 
-// leads does something and waits for the new page that comes of it, whose path and query begin with
-// to.
+// leads performs steps and waits for the new page to which they lead. Its path and query must begin
+// with to.
 func (w *window) leads(to string, steps ...step) {
 	w.Helper()
 	w.Leads(to, func() { w.do(steps...) })

@@ -15,8 +15,8 @@ import (
 	"sendcode/internal/kit/servertest"
 )
 
-// A connection that the kernel has made is not reset: the port ends once it is accepted. Then
-// others are refused.
+// A connection that the kernel has accepted is not reset: the port closes once that connection is
+// accepted. Further connections are refused.
 func TestEndAccepting(t *testing.T) {
 	defer func(wait time.Duration) { endAcceptingTimeout = wait }(endAcceptingTimeout)
 	endAcceptingTimeout = servertest.Patience
@@ -55,9 +55,9 @@ func TestEndAccepting(t *testing.T) {
 	}
 }
 
-// Over the bound the network with the most connections that wait for a request loses its oldest
-// one; of several such networks, the one whose oldest waits longest. Others keep theirs, and
-// trusted proxies all. One line tells it.
+// If there are too many connections, the network with the most connections that wait for a request
+// loses its oldest one; of several such networks, the one whose oldest waits longest. Other
+// networks keep their connections, and trusted proxies keep all. The log has one line about it.
 func TestWaitingConnectionsAreBounded(t *testing.T) {
 	proxies := []netip.Prefix{netip.MustParsePrefix("127.0.0.9/32")}
 	var log servertest.Text
@@ -78,8 +78,8 @@ func TestWaitingConnectionsAreBounded(t *testing.T) {
 	servertest.Same(t, "lines", strings.Count(log.String(), "too many connections wait"), 1)
 }
 
-// Of networks with as many connections, the one whose connection waits longest loses it, not the
-// newcomer.
+// Of several networks with equally many connections, the network whose connection waits longest
+// loses it, and not the newcomer.
 func TestANewcomerIsAccepted(t *testing.T) {
 	r := newConnsRig(t, NewConnTracker(4, nil, slog.New(slog.DiscardHandler)), echo.New(), false)
 	var all []net.Conn

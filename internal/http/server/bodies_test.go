@@ -14,8 +14,8 @@ import (
 	"sendcode/internal/kit/servertest"
 )
 
-// Bodies that do not end hold a bounded part of memory: half of it for one network, and none of it
-// once their requests are answered. Short bodies are never refused.
+// Bodies that do not end use bounded memory: at most half of it for one network, and none once
+// their requests are answered. Short bodies are never refused.
 func TestBodiesInMemoryAreBounded(t *testing.T) {
 	var log bytes.Buffer
 	e := New(Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})

@@ -75,8 +75,8 @@ func firstAnswer(conn net.Conn) string {
 }
 
 // A stop waits for no client: a request whose body is missing gets 503, and a connection without a
-// request closes. A request that was read is answered, though its own context would end with its
-// connection's reads.
+// request is closed. A request that was read is answered, though its context would otherwise end
+// with the reads of its connection.
 func TestAStopCutsWhatIsNotRead(t *testing.T) {
 	conns := NewConnTracker(0, nil, slog.New(slog.DiscardHandler))
 	conns.UnreadWait = servertest.Patience
@@ -135,8 +135,8 @@ func TestAStopCutsAnAnswerThatIsNotTaken(t *testing.T) {
 	}
 }
 
-// A stop waits for a request on an idle connection of a passed socket alone: that one stays open
-// for others meanwhile.
+// A stop waits for requests only on idle connections of a passed socket, since such a socket stays
+// open for other processes.
 func TestAStopWaitsForIdleConnectionsOfAPassedSocket(t *testing.T) {
 	e := echo.New()
 	for passed, unread := range map[bool]int{false: 0, true: 1} {

@@ -54,8 +54,8 @@ func TestHeadersOfUntrustedPeersAreWarnedOfOnceAnHour(t *testing.T) {
 	}
 }
 
-// A proxy on this machine may be how the world gets here: what it passes on is not local, whichever
-// sign it leaves.
+// Strangers may reach the service through a proxy on this machine. A request that came through a
+// proxy is not local, whichever sign the proxy leaves.
 func TestRequestsOfThisMachine(t *testing.T) {
 	header := func(name, value string) func(*http.Request) {
 		return func(r *http.Request) { r.Header.Set(name, value) }

@@ -51,7 +51,7 @@ func TestReadiness(t *testing.T) {
 	}
 }
 
-// A failing part is reported with the start of its failures, until it is well.
+// The report on a failing part has the time of its first failure, until the part is well.
 func TestReasonsSince(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		var h Health

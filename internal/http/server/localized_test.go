@@ -19,7 +19,7 @@ import (
 	"sendcode/internal/kit/servertest"
 )
 
-// reasonsInSource finds the words that say why a field is wrong, where the product makes them.
+// reasonsInSource matches the reasons of invalid fields in the source of the product.
 var reasonsInSource = regexp.MustCompile(
 	`(?:Invalid|newInvalidError|codeError|lengthError)\((?:[^"\n,]*, |"[\w.-]*"(?: \+ \w+)?, )?"([a-z_]+)"(?:, ["` + "`" +
 		`]|\)|,\n|, [\w.]+[()])` + `|(?:Reason: |"reason": |Reason(?:CountryNotServed|VoIP|Disposable) *= )"([a-z_]+)"`)

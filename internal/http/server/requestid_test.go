@@ -15,9 +15,9 @@ import (
 	"sendcode/internal/base/logs"
 )
 
-// Every log line in a request's context has the request's ID: the line of a failure or a panic, and
-// the access line, which also has the added attributes. The response has the ID in its header, and
-// a problem also in its body.
+// Every log line within a request's context has the request's ID: the line about a failure or a
+// panic, and the access line, which also has the added attributes. The response has the ID in its
+// header, and a problem also in its body.
 func TestLinesOfARequestHaveItsID(t *testing.T) {
 	var out bytes.Buffer
 	logger := logs.AddRequestID(slog.New(slog.NewJSONHandler(&out, nil)))
@@ -62,7 +62,7 @@ func TestLinesOfARequestHaveItsID(t *testing.T) {
 	}
 }
 
-// A panic around the router is logged too: net/http would survive it in silence.
+// A panic around the router is logged too; net/http would ignore it without a log line.
 func TestAPanicOfMiddlewareIsLogged(t *testing.T) {
 	var out bytes.Buffer
 	e := New(Config{Logger: slog.New(slog.NewTextHandler(&out, nil)), Served: func(string, int, time.Duration) { panic("planted") }})
@@ -72,9 +72,9 @@ func TestAPanicOfMiddlewareIsLogged(t *testing.T) {
 	}
 }
 
-// The access line tells the route and nothing else of the address, the client's network and nothing
-// else of its address, and the ID that the client gave if it became no request ID, unless that may
-// be a recipient or is long.
+// Of the address, the access line has only the route; of the client's address, only the network. It
+// has the ID that the client gave if that did not become the request's ID, unless it may be a
+// recipient or is long.
 func TestAccessLineTellsNetworkAndGivenID(t *testing.T) {
 	e, out := testServer(t, "127.0.0.0/8")
 	e.GET("/v1/:id", func(c echo.Context) error { return c.NoContent(http.StatusNoContent) })

@@ -88,7 +88,8 @@ func TestRequestsSlide(t *testing.T) {
 	servertest.Same(t, "let in after the clock was set back", r.from("192.0.2.1", 1000), 300)
 }
 
-// Too many networks are counted together, and beyond that not at all; memory keeps its bound.
+// If there are too many networks, several are counted together, and beyond a further bound not at
+// all. The memory stays bounded.
 func TestRequestsOfManyNetworks(t *testing.T) {
 	r := limited(3)
 	r.largest = 100

@@ -15,8 +15,8 @@ import (
 	"sendcode/internal/kit/servertest"
 )
 
-// A client that sends or takes slowly has its connection for so long, and a handler waits for a
-// body no longer.
+// A client that sends or reads slowly keeps its connection only for a bounded time, and a handler
+// waits no longer for a body.
 func TestSlowClientsEnd(t *testing.T) {
 	const head = "POST / HTTP/1.1\r\nHost: codes\r\nContent-Type: application/json\r\nContent-Length: 9000\r\n\r\n"
 	for name, c := range map[string]struct {

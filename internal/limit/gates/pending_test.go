@@ -69,8 +69,8 @@ func TestPendingRefundsAreMadeOnce(t *testing.T) {
 	})
 }
 
-// A refund that cannot be made, since a part of the Cluster is away, or for a fault of its own,
-// stops no others.
+// If a refund cannot be made, since a part of the Cluster is away or for a fault of its own, other
+// refunds are still made.
 func TestARefundThatFailsStopsNoOthers(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		l, g := newRefunding()

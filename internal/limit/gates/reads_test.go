@@ -11,8 +11,8 @@ import (
 	"sendcode/internal/kit/servertest"
 )
 
-// A shared read that panics holds no slot, and those who joined it get an error, not an empty
-// history.
+// A shared read that panics releases its slot. Callers that joined the read get an error, not an
+// empty history.
 func TestASharedReadThatPanics(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		r, key := newSharedReads[int](), readKey{bucket: "b"}

@@ -43,7 +43,8 @@ func (p *keptProcess) SaveLimiterEvents(ctx context.Context, writer int64, chang
 	return p.DB.SaveLimiterEvents(ctx, writer, changes)
 }
 
-// LimiterEvents implements gates.EventDatabase: it numbers no events, so each read is of all.
+// LimiterEvents implements gates.EventDatabase. It numbers no events, so each read returns all
+// events.
 func (p *keptProcess) LimiterEvents(ctx context.Context, reader, _ int64, limit int, yield func(store.LimiterEvent) error) error {
 	return p.DB.LimiterEvents(ctx, reader, -1, limit, yield)
 }
@@ -67,8 +68,8 @@ func startKept(r *vtest.Rig, ahead time.Duration, toDatabase func() time.Duratio
 	return p
 }
 
-// networkRules are of scopes that only the limiter counts, and one of a recipient, which sends
-// tell.
+// networkRules are rules of scopes that only the limiter counts, and a rule on recipients, which
+// the rows of sends count.
 func networkRules(s *vtest.Settings) {
 	s.Breaker = quota.Rule{Name: policy.BreakerName, Scope: policy.BreakerScope, Limit: 9, Window: 2 * time.Hour}
 	vtest.WithRules(quota.Rule{Name: "network", Scope: quota.IP, Limit: 5, Window: time.Hour},
@@ -117,8 +118,8 @@ func (p *keptProcess) use(r *vtest.Rig, n int) {
 	r.NoError(err)
 }
 
-// A process that stops forgets nothing of the rules that only its limiter counts, and one that is
-// killed at most the last second: the next one tells the same waits.
+// A process that stops loses no event of the rules that only its limiter counts; a process that is
+// killed loses at most the last second. The next process returns the same waits.
 func TestSavedEventsOutliveTheProcess(t *testing.T) {
 	type end struct {
 		pause      time.Duration // since the last event
@@ -153,8 +154,8 @@ func TestSavedEventsOutliveTheProcess(t *testing.T) {
 	})
 }
 
-// What was refunded or reset stays so, an instant in the future counts as now, windows of a few
-// seconds are not kept, and no name of a bucket is in the clear.
+// Refunded and reset events stay so after a restart, an instant in the future counts as now, events
+// of windows of a few seconds are not saved, and no name of a bucket is stored in the clear.
 func TestSavedEventsAreWhatCounts(t *testing.T) {
 	vtest.InBubbleIdle(t, nil, func(r *vtest.Rig) {
 		p := startKept(r, time.Hour, nil) // its clock is set back before the next start
@@ -222,8 +223,8 @@ func TestSavedEventsAreSharedAndMove(t *testing.T) {
 	})
 }
 
-// After a change of the index key, events whose names the old key encrypted are not counted, and
-// the process starts.
+// After a change of the index key, events whose names were encrypted with the old key are not
+// counted, and the process starts.
 func TestSavedEventsOfAnotherIndexKey(t *testing.T) {
 	vtest.InBubbleIdle(t, networkRules, func(r *vtest.Rig) {
 		old := startKept(r, 0, nil)
@@ -271,7 +272,8 @@ func (o *otherReads) LimiterEvents(_ context.Context, _, after int64, _ int, yie
 
 func (o *otherReads) DeleteLimiterEvents(context.Context, int64) error { o.deleted(); return nil }
 
-// While events move, nothing else reads them: what Load read would be deleted without being moved.
+// While events are moved, no other read runs: events that Load read would be deleted without being
+// moved.
 func TestSavedEventsMoveBeforeTheyAreDeleted(t *testing.T) {
 	open := func(sealed []byte) (string, error) { return string(sealed), nil }
 	now := time.Now()

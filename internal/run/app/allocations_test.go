@@ -27,8 +27,8 @@ import (
 // and one of echo 4.16.4.
 const mostAllocations = 201
 
-// A send takes no more allocations than it did: each costs twice, when it is made and when it is
-// collected.
+// A send makes no more allocations than before, since each costs time twice: when it is made and
+// when it is collected.
 func TestAllocationsOfASend(t *testing.T) {
 	servertest.SkipUnderRace(t)
 	a := newAlone(t, "")
@@ -72,7 +72,7 @@ func loadConfig(t *testing.T, yaml string, environ ...string) config.Config {
 // loneKey is the API key of the services that newAlone makes.
 const loneKey = "sk_of_the_benchmarks_0123456789abcdef"
 
-// newAlone is a service with these settings on an empty directory, as New makes it. It logs
+// newAlone returns a service with these settings on an empty directory, as New makes it. It logs
 // nothing.
 func newAlone(t *testing.T, yaml string, environ ...string) *App {
 	t.Helper()
@@ -94,8 +94,8 @@ func (a *App) serveUntilTheEnd(t *testing.T) {
 	})
 }
 
-// lightParts admits every send as the database does where it has nothing of its recipient, accepts
-// every mail, and writes nothing.
+// lightParts are parts that cost little: they admit every send, as the database does for an unknown
+// recipient, accept every mail, and write nothing.
 type lightParts struct {
 	*sqldb.DB
 	finished chan struct{}

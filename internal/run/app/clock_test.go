@@ -12,7 +12,7 @@ import (
 	"sendcode/internal/run/app/apptest"
 )
 
-// A replica whose clock is off sends and checks as others do, and names itself.
+// A replica whose clock is wrong sends and checks as other replicas do, and reports itself.
 func TestReplicasTellTheDatabasesTime(t *testing.T) {
 	t.Parallel()
 	s := apptest.OnRealParts(t)

@@ -26,8 +26,9 @@ var openRoutes = []string{
 	"POST /admin/logout", "POST /admin/prefer", "GET /admin/static/:name",
 }
 
-// credentials are all by which a request may say that it is known, from a short text and a long one
-// of the same kind: keys, tokens, signatures, the cookies of console and mailbox.
+// credentials returns everything by which a request may claim to be known, made from a short text
+// and from a long text of the same kind: keys, tokens, signatures, and the cookies of console and
+// mailbox.
 func credentials(long string) map[string]http.Header {
 	cookie := func(name string) http.Header { return http.Header{"Cookie": {name + "=" + long}} }
 	return map[string]http.Header{
@@ -47,9 +48,9 @@ type forgery struct {
 	header     http.Header
 }
 
-// A forged request to a route, with whatever credential and body, is refused and costs no more than
-// a short one and its length: work is told by what is allocated. Not parallel, since others'
-// allocations count.
+// A forged request to any route, with any credential and body, is refused. It costs no more than a
+// short request and its own length; the cost is the number of allocated bytes. The test is not
+// parallel, since the allocations of other tests would count.
 func TestForgedRequestsOfEveryRoute(t *testing.T) {
 	servertest.SkipUnderRace(t)
 	const token = "a-token-of-twenty-odd-characters"

@@ -22,7 +22,7 @@ const (
 	k2 = "k2:KsX548KrTLEYf3plsNe9tow4CUSACpuzYDGYoWlrspU="
 )
 
-// keyed is a database on a clock of the test, and processes with keys of their own on it.
+// keyed is a database on a test's clock, used by processes with different keys.
 type keyed struct {
 	*testing.T
 	*storetest.Fixture
@@ -48,8 +48,8 @@ func (k *keyed) process(ring, index string) *keyCheck {
 	}
 }
 
-// writes adds a code of ten minutes by a process with this ring, in the week of this letter, and
-// returns its ID.
+// writes adds a code that lives ten minutes, by a process with this ring, in the week of this
+// letter. It returns the ID.
 func (k *keyed) writes(week, ring string) string {
 	k.Helper()
 	k.n++
@@ -76,8 +76,8 @@ func (k *keyed) looks(c *keyCheck, want string) {
 	storetest.Equal(k.T, "missing", said, want)
 }
 
-// A key is missing from when the first code needs it, until its codes have expired and no sealed
-// row is under it.
+// A key counts as missing from the first code that needs it, until these codes have expired and no
+// sealed row uses the key.
 func TestAKeyIsMissingWhileRowsNeedIt(t *testing.T) {
 	k := newKeyed(t)
 	old, fresh := k.process(k1, "i"), k.process(k2+","+k1, "i")

@@ -12,9 +12,9 @@ import (
 	"sendcode/internal/run/app/apptest"
 )
 
-// While the token server refuses, sends wait, and the mail server's state says why. Afterwards all
-// of them arrive, no recipient is suppressed, and neither token nor secret is in anything that the
-// service says.
+// While the token server refuses, sends wait, and the mail server's state has the reason.
+// Afterwards all sends arrive and no recipient is suppressed. No output of the service contains the
+// token or the secret.
 func TestTokenServerRefuses(t *testing.T) {
 	t.Parallel()
 	s := apptest.Embedded(t)

@@ -67,7 +67,7 @@ func TestSeriesAreBounded(t *testing.T) {
 	}
 }
 
-// Profiles are served on an address of their own, to this machine alone.
+// Profiles are served on a separate address, which only this machine can reach.
 func TestServeProfiles(t *testing.T) {
 	t.Parallel()
 	s := apptest.Embedded(t)
@@ -93,9 +93,9 @@ func TestServeProfiles(t *testing.T) {
 	}
 }
 
-// A send is traced from the request, in the caller's trace, to the mail server; a stop exports what
-// was not exported yet. What else spans have, and what they never have, is tested in
-// internal/run/traces.
+// A send is traced from the request, in the caller's trace, to the mail server. A stop exports the
+// spans that were not yet exported. internal/run/traces tests what else spans have, and what they
+// never have.
 func TestTracesOfASend(t *testing.T) {
 	var raw servertest.Text
 	collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(&raw, r.Body) }))

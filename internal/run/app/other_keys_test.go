@@ -10,8 +10,8 @@ import (
 	"sendcode/internal/run/app/apptest"
 )
 
-// A process with another index key, or with other bytes under a known ID, does not start, and rekey
-// says so too. An unknown ID is entered.
+// A process with another index key, or with other bytes for a known ID, does not start, and rekey
+// refuses too. An unknown ID is added.
 func TestNewRefusesOtherKeys(t *testing.T) {
 	t.Parallel()
 	const (

@@ -127,8 +127,9 @@ func TestReasonsOfOtherParts(t *testing.T) {
 	}
 }
 
-// After five tries of which none was taken a channel is refused, until one is taken, or ten minutes
-// have passed. What is our own fault or the caller's end counts for nothing.
+// After five tries of a channel, none of which was accepted, the channel counts as refused, until a
+// try is accepted or ten minutes have passed. Tries that failed because of us, or that the caller
+// ended, do not count.
 func TestRefusedTriesAreAReason(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		a := newApp(config.Config{}, slog.New(slog.DiscardHandler), time.Now)
@@ -191,8 +192,8 @@ func TestASlowDatabaseIsReady(t *testing.T) {
 	})
 }
 
-// One or two late answers of the database, as the load of others on its machine causes, are no
-// line; more are one, and so is the end.
+// If the database answers late once or twice, as under the load of others on its machine, the log
+// has no line. If it does so more often, the log has one line for the begin and one for the end.
 func TestSlowDatabaseIsLoggedOnce(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		var log servertest.Text
@@ -250,8 +251,8 @@ func TestACommitProvesTheDatabase(t *testing.T) {
 	})
 }
 
-// A replica is taken out only while another one's writes succeed and its own do not: not where all
-// lose the database at once, and not for its own heartbeats.
+// A replica becomes unready only while another replica's writes succeed and its own do not: neither
+// if all replicas lose the database at once, nor because of its own heartbeats.
 func TestAReplicaThatAloneCannotWrite(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())

@@ -21,7 +21,8 @@ func limited(s *apptest.Stack, to string, limit int) {
 	s.Is("a send", a, http.StatusAccepted, a.Quota.Rules[0].Limit == limit)
 }
 
-// A file with mistakes changes nothing, not even what is right in it, and every mistake is logged.
+// A file with mistakes changes no setting, not even those that are right in it. Every mistake is
+// logged.
 func TestAFaultyFileChangesNothing(t *testing.T) {
 	t.Parallel()
 	s := apptest.Embedded(t).Policy(apptest.FiveAnHour).Watching().Start(1)

@@ -49,8 +49,8 @@ func TestTheIDOfThePagesKey(t *testing.T) {
 	}
 }
 
-// An app has a key of its page where it has a page, for what that offers: on this machine all apps
-// have one, else those that people are sent from.
+// An app with a page has a key of the page, for what the page offers. On this machine all apps have
+// a page, otherwise only apps from which people are sent to the page.
 func TestWhichAppsHaveAPage(t *testing.T) {
 	const apps = "apps: [{name: shop, return_urls: ['https://shop.example/'], page_purposes: [gift]}, {name: gym}]\npurposes: {gift: {}}\n"
 	has := func(cfg config.Config, want string) {
@@ -82,8 +82,8 @@ func TestTheLongestLife(t *testing.T) {
 	}
 }
 
-// Prefixes are watched where text messages cost money, for as long as their codes live, but for
-// those that the file exempts.
+// Prefixes are watched if text messages cost money, for as long as their codes live, except
+// prefixes that the file exempts.
 func TestPrefixWatch(t *testing.T) {
 	a := &App{cfg: loadConfig(t, longLife)}
 	a.cfg.SMS.Unwatched = []string{"+49"}
@@ -111,8 +111,8 @@ func TestPrefixWatch(t *testing.T) {
 	}
 }
 
-// Beside a generated secret key, which is so on loopback alone, there is a public key for pages on
-// this machine, the same after each start.
+// A secret key is generated only on loopback. Beside it there is a public key for pages on this
+// machine, which stays the same after each start.
 func TestAPublicKeyForPagesOnThisMachine(t *testing.T) {
 	public := func(dir string, environ ...string) api.Keys {
 		t.Helper()
@@ -137,7 +137,7 @@ func TestAPublicKeyForPagesOnThisMachine(t *testing.T) {
 	}
 }
 
-// A stop of the settings ends by itself, without a reload, and each one at its time.
+// A pause in the settings ends by itself, without a reload, at its own time.
 func TestAStopEnds(t *testing.T) {
 	cfg := loadConfig(t, `stop: [{channel: email, until: "2099-01-31T08:00:00Z"}, {channel: sms, until: "2099-01-31T09:00:00Z"}]`)
 	first := time.Date(2099, 1, 31, 8, 0, 0, 0, time.UTC)
@@ -165,8 +165,8 @@ func TestAStopEnds(t *testing.T) {
 	}
 }
 
-// Replicas on one host whose rows are in Postgres share a data directory, and with it the keys that
-// they made.
+// Replicas on one host with their rows in Postgres share a data directory, and therefore the keys
+// that they generated.
 func TestReplicasOnOneHostShareTheSecrets(t *testing.T) {
 	cfg := loadConfig(t, "", "SENDCODE_DATABASE_URL=postgres://h/d", "SENDCODE_DATA_DIR="+t.TempDir())
 	one, another := &App{cfg: cfg}, &App{cfg: cfg}

@@ -17,9 +17,8 @@ import (
 	"sendcode/internal/run/config"
 )
 
-// A connection that was accepted before a stop has its first request answered, though the request
-// comes after the stop has begun. A passed socket is open afterwards, and another connection waits
-// in it.
+// If a connection was accepted before a stop, its first request is answered, even if it comes after
+// the stop has begun. A passed socket stays open, and another connection waits in it.
 func TestStopAnswersAcceptedConnections(t *testing.T) {
 	for name, passed := range map[string]bool{"own port": false, "passed socket": true} {
 		t.Run(name, func(t *testing.T) {
@@ -74,7 +73,8 @@ func TestPassedSocketOfAnotherProcess(t *testing.T) {
 	}
 }
 
-// A passed socket may be narrower than its setting, and then it decides. No wider one is served.
+// If a passed socket is for fewer clients than its setting, the socket decides. A socket for more
+// clients is refused.
 func TestThePassedSocketDecides(t *testing.T) {
 	for _, c := range []struct {
 		setting, socket string
@@ -130,8 +130,8 @@ func TestThePassedSocketDecides(t *testing.T) {
 	servertest.OK(t, a.close())
 }
 
-// passSocket makes the next New get a socket as from systemd, which has it too, and returns its
-// address.
+// passSocket makes the next New get a socket as from systemd, which keeps the socket too. It
+// returns the address.
 func passSocket(t *testing.T) (addr string) {
 	t.Helper()
 	port, err := net.Listen("tcp", "127.0.0.1:0")

@@ -18,7 +18,7 @@ import (
 
 var startRows = flag.Int64("app.rows", 1_000_000, "sends of the last day at which a replica starts")
 
-// fillDaySQL copies the one send $1 times, for recipients of their own, from 3 to 23 hours ago.
+// fillDaySQL copies the only send $1 times, each for another recipient, from 3 to 23 hours ago.
 const fillDaySQL = `
 INSERT INTO sends (id, logged_at, recipient, status, verification_id, number, app, channel, purpose, masked, domain, country, prefix, locale, reference,
                    network, attempt, counts)
@@ -27,8 +27,8 @@ SELECT (left(sendcode_lowest_id(now())::text, 13) || substr(gen_random_uuid()::t
        purpose, masked, domain, country, prefix, locale, reference, network, attempt, counts
 FROM sends, generate_series(1, $1::bigint) n`
 
-// A replica without Redis that starts at a million sends of the last day reads none of them back,
-// and tells what the rows tell of a recipient.
+// A replica without Redis starts on a million sends of the last day. It reads none of them, and
+// returns the states of a recipient as the rows have them.
 func TestQuota26StartAtManyRows(t *testing.T) {
 	s := apptest.OnRealParts(t)
 	delete(s.Env, "SENDCODE_REDIS_URL")

@@ -26,12 +26,12 @@ import (
 	"sendcode/quota"
 )
 
-// refusal is a row of SECURITY.md: what refuses a send, a look or a check, and whether strangers
-// can cause it for others.
+// refusal is a row of SECURITY.md: what refuses a send, a read or a check, and whether strangers
+// can cause the refusal for other callers.
 type refusal struct {
 	by      string            // the problem, and the scope, bound or reason
 	text    string            // as the page names it
-	secret  bool              // strangers can cause it for a secret key of the same app
+	secret  bool              // strangers can cause the refusal for a secret key of the same app
 	known   bool              // and for a known browser of the same app
 	others  bool              // and for a secret key of another app
 	abroad  bool              // and for a known browser of another app
@@ -45,9 +45,9 @@ type refusal struct {
 	waits   time.Duration     // how long honest callers wait for their message
 	free    bool              // a secret key with trust: stranger is not refused either
 	tick    time.Duration     // of the jobs; 0: ten minutes
-	apart   bool              // each honest caller is tried in a world of its own, since the first uses up what is left
+	apart   bool              // each honest caller is tried in a separate world, since the first uses up the remaining places
 	exhaust func(w *world)    // strangers use up what they can; nil: see test
-	test    string            // the test that tries it, as path and name, where this one does not
+	test    string            // the test that tries the row, as path and name, if this test does not
 }
 
 // Roomy policies, so that only the rule of the row refuses.
@@ -63,8 +63,8 @@ sms:
   carriers: [{name: twilio, type: twilio, account: AC00000000000000000000000000000001, secret_env: CARRIER_TOKEN, service: MG00000000000000000000000000000002, prices: {default: 1}}]
 `
 
-// whatRefuses are all refusals that depend on what others did. TestEveryRefusalHasARow compares
-// them with lists of the code.
+// whatRefuses has all refusals that depend on what other callers did. TestEveryRefusalHasARow
+// compares it with the lists in the code.
 var whatRefuses = []refusal{
 	{
 		by: "quota-exceeded/recipient", text: "a recipient's rule without `reserve`, as `minute`", secret: true, known: true, apart: true,
@@ -377,8 +377,8 @@ var reasons = map[string][2]string{
 	"human-check-failed": {"verify/humancheck/*.go", `Reason += "(\w+)"`},
 }
 
-// ofTheRequest are the kinds of problems that no other caller can cause: they depend on the request
-// itself, the settings, or what is not a send, a look or a check.
+// ofTheRequest has the kinds of problems that no other caller can cause: they depend on the request
+// itself or the settings, or are not about a send, a read or a check.
 var ofTheRequest = []string{
 	"malformed-json", "unknown-field", "bad-request", "unauthorized", "forbidden", "insufficient-scope", "secret-key-in-page",
 	"not-found", "method-not-allowed", "too-large", "unsupported-media-type", "invalid-field", "internal",
@@ -392,7 +392,8 @@ var ofTheRequest = []string{
 }
 
 // cause tries a row: strangers use up what they can. Then each honest caller asks, and at last a
-// secret key for a stranger, which is refused as strangers are. It returns what it cost.
+// secret key asks for a stranger, and is refused as strangers are. cause returns the number of
+// requests that the strangers spent.
 func (r refusal) cause(t *testing.T) (spent int) {
 	wants := []bool{r.secret, r.known, r.others, r.abroad, !r.free}
 	callers := append(slices.Clone(honest), trusted)
@@ -419,9 +420,9 @@ func (r refusal) cause(t *testing.T) (spent int) {
 	return spent
 }
 
-// Of each refusal, strangers cause for secret keys, known browsers and other apps what the table
-// says, at its price, and nothing else. The table of SECURITY.md is made of it. Run with -update
-// after a change.
+// For each refusal, strangers cause for secret keys, known browsers and other apps exactly what the
+// table says, at the given price. The table in SECURITY.md is made from whatRefuses. Run with
+// -update after a change.
 func TestWhatStrangersCause(t *testing.T) {
 	spent := map[string]int{}
 	for _, x := range whatRefuses {
@@ -484,7 +485,7 @@ func readText(t *testing.T, path string) string {
 }
 
 // Each kind of problem, each of its reasons, each scope of a rule, each bound of failed checks and
-// each scope of a spend cap has a row, or is of the request itself. Each yes has a price.
+// each scope of a spend cap has a row, or belongs to the request itself. Each yes has a price.
 func TestEveryRefusalHasARow(t *testing.T) {
 	var refusals []string
 	for _, k := range server.ProblemKinds() {

@@ -39,7 +39,7 @@ type world struct {
 	spent  int               // requests of strangers
 }
 
-// caller is one that asks, from an address. An app's secret key names it as its client's.
+// caller is a caller with an address. An app's secret key gives it as the address of its client.
 type caller struct {
 	app, kind, ip, token string
 	stranger             bool // the secret key says trust: stranger
@@ -81,8 +81,8 @@ func appsOfTests() string {
 	return lines
 }
 
-// inWorld runs a test of a row in a world of its own, in which both apps know a browser. No rule
-// counts what that has sent, except in a roomy policy with a tick of its own.
+// inWorld runs the test of a row in a separate world, in which both apps know a browser. No rule
+// counts the earlier sends of that browser, except in a roomy policy with a tick of its own.
 func inWorld(t *testing.T, row refusal, test func(w *world)) {
 	t.Helper()
 	cfg := loadConfig(t, appsOfTests()+row.file, "CARRIER_TOKEN=token")
@@ -286,8 +286,8 @@ func (w *world) scopeOf(rule string) string {
 	return rule // verification.CarrierRuleName
 }
 
-// refusalOf has an honest caller ask for a code and enter it, and returns what refused; "" if it
-// got through.
+// refusalOf makes an honest caller ask for a code and enter it. It returns what refused the caller;
+// "" if nothing did.
 func (w *world) refusalOf(c caller) string {
 	w.Helper()
 	if c.kind == "public" {

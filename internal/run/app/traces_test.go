@@ -10,7 +10,7 @@ import (
 	"sendcode/quota"
 )
 
-// Package gates makes no second limiter beside one in this process, with traces neither.
+// Package gates makes no second limiter beside one in this process. This also holds with traces.
 func TestTraceCoreKeepsTheLimiterInProcess(t *testing.T) {
 	a := &App{traces: &traces.Traces{}}
 	if !gates.InProcess(a.traceCore(core.Dependencies{Limiter: quota.NewMemory(time.Now)}).Limiter) {

@@ -9,7 +9,7 @@ import (
 	"sendcode/internal/kit/servertest"
 )
 
-// A file is read when it has stayed as it is, whole, and once.
+// A file is read once, and as a whole, when it has not changed for a while.
 func TestAFileIsNotReadHalfWay(t *testing.T) {
 	content, failure := "", errors.New("gone")
 	var err error

@@ -11,8 +11,8 @@ import (
 	"sendcode/internal/run/app/apptest"
 )
 
-// The lines of docs/webhooks.md are those of the receivers here, and refuse what is not signed for
-// them.
+// The lines in docs/webhooks.md equal those of the receivers here, which refuse events that are not
+// signed for them.
 func TestThePageOfWebhooksShowsThisReceiver(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../../docs/webhooks.md")

@@ -9,10 +9,10 @@ import (
 	"sendcode/internal/base/texts"
 )
 
-// conditions are what /readyz, the console's status line, the alerts, the log and the runbooks all
-// speak of, each with its words in all these places.
+// conditions are the conditions that /readyz, the console's status line, the alerts, the log and
+// the runbooks mention, each with its words in all these places.
 var conditions = []struct {
-	words   []string // of /readyz, and of the status line, whose sentences are the same
+	words   []string // the words of /readyz and of the status line, which has the same sentences
 	state   string   // of the part in the status line; empty: no part of it
 	section string   // heading in the runbooks
 	alert   string   // empty: none

@@ -11,9 +11,9 @@ import (
 	"sendcode/internal/run/config"
 )
 
-// The list has the accounts and tokens that settings make, before those of the database. A command
-// that makes the database makes its keys too, or the service would find a database whose keys are
-// lost; no other command needs them.
+// The list has the accounts and tokens of the settings before those of the database. A command that
+// makes the database makes its keys too, since the service would otherwise find a database without
+// its keys. No other command needs the keys.
 func TestTheListHasTheAccountsOfTheSettings(t *testing.T) {
 	const tokens = "admin: {tokens: [{id: ci, role: operator, sha256: " +
 		"0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef}]}"

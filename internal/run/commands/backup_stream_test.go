@@ -40,7 +40,7 @@ func archiveOf(head *tar.Header, contents ...string) io.Reader {
 	return &out
 }
 
-// sparse is an archive whose database has 3 GiB, of which 16 bytes are in the archive.
+// sparse returns an archive of a database of 3 GiB, of which the archive has only 16 bytes.
 func sparse() io.Reader {
 	content := "1\n0\n16\n" + strings.Repeat("\x00", 505) + database // the map of what is there, then that
 	raw, _ := io.ReadAll(archiveOf(&tar.Header{Name: config.DatabaseFile, PAXRecords: map[string]string{

@@ -21,8 +21,8 @@ import (
 	"sendcode/internal/store/sqlite"
 )
 
-// A copy that is made while codes are sent is a whole database: put back, it refuses each recipient
-// that was admitted before, for the same wait, and holds no send too many.
+// A copy that is made while codes are sent is a complete database. After it is restored, it refuses
+// each recipient that was admitted before, for the same wait, and has no send too many.
 func TestBackupUnderLoad(t *testing.T) {
 	t.Parallel()
 	s := apptest.Embedded(t).Policy("    - {name: hour, scope: recipient, limit: 1, window: 1h}\n").Start(1)
@@ -136,7 +136,8 @@ func TestBackupRefuses(t *testing.T) {
 		t.Errorf("%d of two backups to one name were refused: %v %v", lost, info, err)
 	}
 	apptest.Must(t, errors.Join(os.Remove(file("twice")), os.Remove(filepath.Join(cfg.DataDir, "last_backup"))))
-	// so large that no disk has room for a copy; it takes none
+	// the file is so large that no disk has space for a copy, but it is sparse and uses no space
+	// itself
 	wal := filepath.Join(cfg.DataDir, config.DatabaseFile+"-wal")
 	apptest.Must(t, os.WriteFile(wal, nil, 0o600))
 	apptest.Must(t, os.Truncate(wal, 1<<42))

@@ -12,8 +12,8 @@ import (
 	"sendcode/internal/run/config"
 )
 
-// Each command that finds the SQLite file in use says what to do in its own case, and so does a
-// service that does not wait for it.
+// Each command that finds the SQLite file in use says what to do in its own case. So does a service
+// that does not wait for the file.
 func TestCommandsBesideTheService(t *testing.T) {
 	cfg := config.Config{}
 	cfg.DataDir = t.TempDir()

@@ -15,8 +15,8 @@ import (
 	"sendcode/internal/run/config"
 )
 
-// A mail is done with only after a 204. Where it goes and the secret are those of the flags or of
-// the settings.
+// A mail counts as delivered only after a 204. The address and the secret come from the flags or
+// from the settings.
 func TestPostBounce(t *testing.T) {
 	var got []string
 	status := http.StatusNoContent

@@ -15,7 +15,7 @@ import (
 	"sendcode/internal/run/config"
 )
 
-// written returns the files below a folder, by their names in it.
+// written returns the files below a folder, by their path in the folder.
 func written(t *testing.T, root string) map[string]string {
 	t.Helper()
 	files := map[string]string{}
@@ -29,8 +29,8 @@ func written(t *testing.T, root string) map[string]string {
 	return files
 }
 
-// What init writes loads as settings, without a warning; secrets are for their owner alone. A
-// second time it touches nothing.
+// The settings that init writes can be loaded without a warning, and only their owner can read the
+// secrets. A second run changes nothing.
 func TestInstall(t *testing.T) {
 	t.Parallel()
 	answers := "https://codes.example\nShop <no-reply@shop.example>\nsmtp://u:p@mail.example:587\n"
@@ -68,8 +68,9 @@ func TestInstall(t *testing.T) {
 	}
 }
 
-// With oauth in the mail server's URL, init asks for the client at Microsoft. The settings load,
-// and the secret is in one file, which others can't reach. In each form init names the backup.
+// With oauth in the mail server's URL, init asks for the client at Microsoft. The settings can be
+// loaded, and the secret is in one file, which others can't read. In each form init mentions the
+// backup.
 func TestInstallOAuth(t *testing.T) {
 	t.Parallel()
 	backup := map[string]string{
@@ -103,8 +104,8 @@ func TestInstallOAuth(t *testing.T) {
 	}
 }
 
-// With a mail server of Google, init asks for the service account's file, and names it to the
-// service. Only compose, whose container has another user, gets a copy.
+// With a mail server of Google, init asks for the file of the service account, and gives its path
+// to the service. Only compose gets a copy of the file, since its container has another user.
 func TestInstallGoogle(t *testing.T) {
 	t.Parallel()
 	key := filepath.Join(t.TempDir(), "google key.json")

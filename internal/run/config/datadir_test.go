@@ -67,9 +67,9 @@ func TestSecretsAreMadeOnceAndReadAgain(t *testing.T) {
 	}
 }
 
-// The file holds what is used and nothing else. An API key and a password are generated in a trial
-// alone: on loopback, with the embedded database, no trusted proxy and no app's secret key. Without
-// need the directory is not touched.
+// The file has the secrets in use and no others. An API key and a password are generated only in a
+// trial: on loopback, with the embedded database, no trusted proxy and no app's secret key. If no
+// secret is needed, the directory is not touched.
 func TestGeneratedSecrets(t *testing.T) {
 	const key, password, ring, index = "api_key ", "admin_password ", "secret_keys ", "index_key "
 	postgres := "SENDCODE_DATABASE_URL=postgres://h/d"
@@ -129,8 +129,8 @@ func TestGeneratedSecrets(t *testing.T) {
 	}
 }
 
-// A variable that is dropped later is generated then if it is a password, but not if a database may
-// have been written with it.
+// If a variable is removed later, its secret is generated then if it is a password, but not if a
+// database may have been written with the secret.
 func TestASecretThatIsGivenNoMore(t *testing.T) {
 	given := loaded(t, "SENDCODE_SECRET_KEYS="+goodRing, "SENDCODE_ADMIN_PASSWORD=a long enough password")
 	first, _ := filled(t, given)
@@ -181,8 +181,8 @@ func TestSecretsAreForTheOwnerOnly(t *testing.T) {
 	}
 }
 
-// Every way to damage the file that comes to mind ends in an error that shows no secret, and leaves
-// the file as it is.
+// Every kind of damage to the file that we could think of leads to an error that shows no secret,
+// and leaves the file unchanged.
 func TestDamagedSecretsAreNeverMadeAnew(t *testing.T) {
 	c, _ := filled(t, loaded(t))
 	path := filepath.Join(c.DataDir, "secrets.yaml")
@@ -227,8 +227,8 @@ func TestLostSecretsAreNeverMadeAnew(t *testing.T) {
 	}
 }
 
-// A data directory that is none ends in an error. A database that cannot be looked for counts as
-// one, so that its keys are not made anew.
+// An unusable data directory leads to an error. If the program can't find out whether there is a
+// database, it assumes one, so that no new keys are generated for it.
 func TestDataDirThatCannotBe(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	write(t, file, "")

@@ -14,8 +14,8 @@ import (
 	"sendcode/quota"
 )
 
-// Every example of a file loads, with a hash and a secret where it names none: whole files with
-// what production gives, parts of one alone.
+// Every example of a file can be loaded, with a hash and a secret in place of its gaps: a whole
+// file with the values that production adds, a part of a file alone.
 func TestDocumentedFilesLoad(t *testing.T) {
 	parts := []string{read(t, "../../../deploy/provider-events.yaml"), read(t, "../../../deploy/http-carriers.yaml")}
 	for _, pattern := range []string{"../../../*.md", "../../../docs/*.md", "../../../docs/decisions/*.md"} {
@@ -63,8 +63,8 @@ func yamlBlocks(t *testing.T, page string) []string {
 	return servertest.Blocks(t, read(t, "../../../docs/"+page+".md"), "yaml")
 }
 
-// The policies of docs/policies.md by what the page says of them, in its words' order, then its
-// limits.
+// The policies of docs/policies.md with what the page says about each, in the order of its words,
+// and then its limits.
 var documentedPolicies = []struct{ says, rules string }{
 	{
 		"1 per 60 seconds, 5 per hour and 10 per 24 hours for an address",
@@ -77,7 +77,7 @@ var documentedPolicies = []struct{ says, rules string }{
 	{"A stricter rule, tried first", "recipient 5 in 1h0m0s, recipient 3 in 1h0m0s (observe); "},
 }
 
-// Of docs/policies.md, each YAML block declares what its heading says, and a policy that a purpose
+// In docs/policies.md, each YAML block declares what its heading says, and a policy that a purpose
 // uses.
 func TestThePageOfPolicies(t *testing.T) {
 	blocks := yamlBlocks(t, "policies")
@@ -130,8 +130,8 @@ func admits(r quota.Rule) string {
 	return s
 }
 
-// The documents name no variable that the service does not know, and give clients none of the
-// service's: in a shell with one of either kind the service ends.
+// The documents name no variable that the service does not know, and tell clients to set none of
+// the service's. In a shell with a variable of either kind, the service does not start.
 func TestDocumentsNameVariables(t *testing.T) {
 	asked := map[string]bool{}
 	for _, pattern := range []string{"*.md", "compose*.yaml", "docs/*.*", "docs/*/*.*", "deploy/*.*", "deploy/*/*.*"} {

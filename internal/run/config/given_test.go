@@ -75,7 +75,8 @@ func is[T any](t *testing.T, what string, got, want T) {
 	}
 }
 
-// readBack returns what a printed configuration loads as, and wants it to print the same.
+// readBack loads a printed configuration and returns the result. It fails the test unless that
+// prints the same.
 func readBack(t *testing.T, c Config) Config {
 	t.Helper()
 	again := must(t, c.YAML())

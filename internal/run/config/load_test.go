@@ -9,7 +9,7 @@ import (
 	"sendcode/internal/run/config/document"
 )
 
-// The golden file holds what is in force then, and a test below reads it back.
+// The golden file has the settings in force if none is given. A test below reads it back.
 func TestNothingGiven(t *testing.T) {
 	c, err := Load(nil, files{}.read)
 	servertest.OK(t, err)
@@ -48,7 +48,7 @@ func TestSecretsFromFiles(t *testing.T) {
 	}
 }
 
-// The first to connect to a server that the settings name is this test, not the check of its URL.
+// Only this test, and not the check of a URL, is the first to connect to a server in the settings.
 func TestNothingConnects(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	servertest.OK(t, err)

@@ -79,8 +79,8 @@ func TestReserveOfTheBuiltInPolicy(t *testing.T) {
 	is(t, "beside the built-in one", own.PolicySet(time.Now()).Purposes["gift"].BuiltIn, false)
 }
 
-// Where one limit counts many recipients, strangers leave a fifth of it by default, and all of a
-// limit of 1 or 2 is theirs too.
+// If one limit counts many recipients, the default reserve is a fifth of it. With a limit of 1 or
+// 2, strangers may use all places.
 func TestDefaultReserves(t *testing.T) {
 	const rules = `policies:
   default:

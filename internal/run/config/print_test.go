@@ -13,8 +13,8 @@ import (
 	"sendcode/internal/kit/golden"
 )
 
-// full.yaml has every setting, as it is printed: that is a file that means the same, as long as no
-// URL had a password.
+// full.yaml has every setting, as it is printed. The printed file has the same meaning, if no URL
+// had a password.
 func TestPrintedConfigurationLoads(t *testing.T) {
 	full := must(t, read(t, "testdata/full.yaml"))
 	golden.File(t, "testdata/full.yaml", full.YAML())

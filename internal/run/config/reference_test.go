@@ -73,14 +73,14 @@ func TestTagsNameChecks(t *testing.T) {
 	}
 }
 
-// described is a key with its path, its field and the comment above it.
+// described is a key with its path, its field, and the comment above the field.
 type described struct {
 	key, meaning string
 	field        reflect.StructField
 }
 
-// describe goes through a struct, and through those in it where deep. A single setting without a
-// comment is a mistake.
+// describe returns the settings of a struct and, if deep is true, of the structs in it. A single
+// setting without a comment is a mistake.
 func describe(t *testing.T, of reflect.Type, path string, deep bool) (all []described) {
 	t.Helper()
 	for i := range of.NumField() {
@@ -182,7 +182,7 @@ var parsed = map[string]string{}
 
 var link = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
 
-// exampleFile is the file with everything in it, as it is by default.
+// exampleFile returns a file with every setting at its default.
 func exampleFile(t *testing.T) string {
 	t.Helper()
 	c, err := Load(nil, files{}.read)
@@ -204,8 +204,8 @@ func exampleFile(t *testing.T) string {
 		strings.Replace(body.String(), "\ndrain: 0s\n", "\n# drain: 10s\n", 1)
 }
 
-// annotate writes comments above keys. Of lists, and of what is printed on one line or not at all,
-// the keys stand in the comment.
+// annotate writes comments above keys. For lists, and for values that are printed on one line or
+// not at all, the comment has the keys.
 func annotate(t *testing.T, n *yaml.Node, of reflect.Type) {
 	t.Helper()
 	for _, d := range describe(t, of, "", false) {

@@ -38,7 +38,7 @@ func TestWithoutCarriersTextsGoToTheDevMailbox(t *testing.T) {
 	}
 }
 
-// Texts name the host at which the page is; where that is not known, they name none.
+// Text messages name the host of the page. If the host is not known, they name none.
 func TestPageHost(t *testing.T) {
 	for yaml, want := range map[string]string{
 		"public_url: https://Codes.shop.example/x":                  "codes.shop.example",

@@ -13,8 +13,8 @@ import (
 	"sendcode/internal/run/config/document"
 )
 
-// TestLoad compares what Load says of each part of testdata/load.txt with what stands there. It
-// never says anything of a secret: each has "hidden" in it.
+// TestLoad compares the output of Load for each part of testdata/load.txt with the expected text
+// there. The output never contains a secret; each secret there contains "hidden".
 func TestLoad(t *testing.T) {
 	soon, later := time.Now().AddDate(0, 0, 13), time.Now().AddDate(0, 0, 15)
 	expand := strings.NewReplacer("{{ring}}", goodRing, "{{other ring}}", otherRing, "{{index}}", goodIndex,
@@ -59,8 +59,9 @@ func TestLoad(t *testing.T) {
 	golden.File(t, "testdata/load.txt", strings.Join(parts, "\n"))
 }
 
-// printed returns the lines that begin with one of the keys, of a configuration as it is printed,
-// which prints the same when it is read, and whether other machines can reach it.
+// printed returns the lines of a printed configuration that begin with one of the keys, and whether
+// other machines can reach the service. The printed configuration must print the same after it is
+// read.
 func printed(t *testing.T, keys []string, yaml string, environ []string) (lines string) {
 	t.Helper()
 	if len(keys) == 0 {
@@ -103,8 +104,8 @@ func TestLoadRefusesLongFilesAndValues(t *testing.T) {
 	is(t, "file", whatLoadSays(strings.Repeat("#", document.MaxSize+1), nil), "=> c.yaml: is larger than 262144 bytes\n")
 }
 
-// The checks that tags name accept and refuse the values of testdata/checks.txt. What they say of
-// "hidden" never shows it. What maskURL shows of an address stands there, too.
+// The checks that tags name accept and refuse the values in testdata/checks.txt. No message repeats
+// "hidden". The file also has the output of maskURL for an address.
 func TestChecks(t *testing.T) {
 	var lines strings.Builder
 	for line := range strings.Lines(read(t, "testdata/checks.txt")) {

@@ -8,7 +8,7 @@ import (
 	"sendcode/internal/kit/servertest"
 )
 
-// outside are the variables that an address that others can reach needs beside the generated ones.
+// outside has the variables that a service which others can reach needs beside the generated ones.
 var outside = []string{
 	"SENDCODE_SMTP_URL=resend://:re_hiddenhiddenhidden@api.resend.com",
 	"SENDCODE_ORIGINS=https://shop.example, https://www.shop.example",

@@ -48,7 +48,8 @@ func TestPumpedPrefixIsPaused(t *testing.T) {
 	})
 }
 
-// An app with settings of its own is judged by them, and the others by those of all apps.
+// An app with its own settings is judged by these settings, and other apps by the settings of all
+// apps.
 func TestAnAppIsWatchedByItsOwnSettings(t *testing.T) {
 	for _, c := range []struct {
 		own  store.PrefixWatch
@@ -125,7 +126,7 @@ func TestExemptPrefixesAndNoWatch(t *testing.T) {
 	})
 }
 
-// If strangers' codes cause a pause, it applies to strangers alone: secret keys go on. A stranger
+// If strangers' codes cause a pause, it applies only to strangers: secret keys go on. A stranger
 // whose sends failed because of the pause may try again as soon as the pause is lifted.
 func TestStrangersPauseStrangersAlone(t *testing.T) {
 	vtest.InBubbleWith(t, func(s *vtest.Settings) { vtest.BoundFailures(s); watched(s) }, func(r *vtest.Rig) {

@@ -89,8 +89,8 @@ func alertRules(t *testing.T) []alertRule {
 	return file.Groups[0].Rules
 }
 
-// The alert rules that the documents offer ask for metrics, and for labels, that there are, and
-// name a section of the runbooks.
+// The alert rules in the documents use metrics and labels that exist, and name a section of the
+// runbooks.
 func TestAlertsAskForMetricsThatThereAre(t *testing.T) {
 	labels, n := labelsOfMetrics(t), 0
 	for _, rule := range alertRules(t) {
@@ -118,7 +118,7 @@ func TestAlertsAskForMetricsThatThereAre(t *testing.T) {
 	}
 }
 
-// values are those of series, by name, in steps of 15 s, as promtool reads them.
+// values are the values of series, by name, in steps of 15 s, in the form that promtool reads.
 type values map[string]string
 
 // firing is what has happened when an alert fires: series in which nothing is wrong until quiet.
@@ -129,8 +129,8 @@ type firing struct {
 	series              values
 }
 
-// Each alert is quiet until the first event, then fires for it: promtool runs the rules on made-up
-// series. Counters begin at 0, as the service makes them.
+// Each alert is silent until the first event, and then fires for it. promtool runs the rules on
+// made-up series. Counters begin at 0, as the service makes them.
 func TestAlertsFireForTheFirstEvent(t *testing.T) {
 	const m, soon = time.Minute, 3 * time.Minute
 	const once, stays, up, down = "0+0x8 1+0x400", "0+0x400", "1+0x8 0+0x400", "0+0x8 0+3x400"

@@ -14,8 +14,8 @@ import (
 	"sendcode/internal/store"
 )
 
-// A scrape does not wait for a database that hangs; what it has read is shown for a while, and
-// shown no more when reading fails. One that takes long is asked seldom.
+// A scrape does not wait for a database that hangs. Values that were read are shown for a while,
+// and no longer once reading fails. A read that takes long is made seldom.
 func TestReading(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		var asked atomic.Int32
@@ -78,7 +78,7 @@ func TestBacklogIsShownByChannel(t *testing.T) {
 	}
 }
 
-// shows fails the test unless /metrics has all of these lines or, without want, none of them.
+// shows fails the test unless /metrics has all of these lines or, if want is false, none of them.
 func shows(t *testing.T, m *Metrics, want bool, lines ...string) {
 	t.Helper()
 	w := httptest.NewRecorder()
@@ -90,8 +90,8 @@ func shows(t *testing.T, m *Metrics, want bool, lines ...string) {
 	}
 }
 
-// A partition counts by the age of its end, whether it is estimated or not; what Redis holds is
-// shown with what the database holds.
+// The age of a partition is that of its end, whether its rows are counted or estimated. The size of
+// Redis is shown beside the size of the database.
 func TestWhatGrowsIsShown(t *testing.T) {
 	m, now := New(), time.Date(2026, 11, 24, 0, 0, 0, 0, time.UTC)
 	ended := func(weeks time.Duration, rows int64) store.Partition {

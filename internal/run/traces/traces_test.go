@@ -41,8 +41,8 @@ func exporting(t *testing.T) (*Traces, func() tracetest.SpanStubs) {
 	}
 }
 
-// Whatever the instrumentation of others notes, even if it is told to note more than here, no
-// canary leaves in a span.
+// Whatever other libraries record, even if they are told to record more than here, no span contains
+// a canary.
 func TestSpansHaveNoCanary(t *testing.T) {
 	const canary = "ana.maria.canary@example.com"
 	traces, exported := exporting(t)
@@ -93,8 +93,8 @@ func TestSpansHaveNoCanary(t *testing.T) {
 	}
 }
 
-// A request is named by its method and its route, whatever it asks for, and has its ID and app;
-// probes and metrics are in no trace.
+// The name of a request's span is its method and its route, whatever the address; the span has the
+// request's ID and app. Probes and metrics are in no trace.
 func TestSpansOfRequests(t *testing.T) {
 	traces, exported := exporting(t)
 	h := traces.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -120,8 +120,8 @@ func TestSpansOfRequests(t *testing.T) {
 	servertest.Same(t, "spans", strings.Join(got, "\n"), "GET /v1/verifications/:id 01234567-0123-0123 shop 404\n_OTHER 404")
 }
 
-// Trips and calls of background work begin no trace, and neither do those of a request that a
-// caller does not want traced.
+// Round trips and calls of background work begin no trace, and neither do those of a request whose
+// caller does not want a trace.
 func TestWhatIsInNoTrace(t *testing.T) {
 	traces, exported := exporting(t)
 	client := servertest.Redis(t).Client(t)
@@ -148,7 +148,8 @@ func TestWhatIsInNoTrace(t *testing.T) {
 	servertest.Same(t, "spans", fmt.Sprint(names), "[database begin]")
 }
 
-// What goes out of an attempt names its trace, and not the request's in which it begins.
+// Requests that an attempt sends have the trace of the attempt, and not the trace of the request
+// that began the attempt.
 func TestAnAttemptHasATraceOfItsOwn(t *testing.T) {
 	traces, exported := exporting(t)
 	ctx, request := traces.tracer.Start(t.Context(), "request")

@@ -160,8 +160,8 @@ func TestBatcherKeepsKeysApart(t *testing.T) {
 	})
 }
 
-// If more calls wait than a batch takes, those with the lowest turn go first, and the oldest of
-// them.
+// If more calls wait than fit into a batch, the calls with the lowest turn go first, and of these
+// the oldest.
 func TestBatcherTurn(t *testing.T) {
 	gated(t, func(t *testing.T, g *gatedRuns) {
 		g.maxWriters, g.maxSize = 1, 2

@@ -105,8 +105,8 @@ func TestSQLiteSettings(t *testing.T) {
 	}
 }
 
-// Writes that wait are committed by their turns: outcomes before sends, and what nobody waits for
-// last, in whatever order they came.
+// Waiting writes are committed in their order of precedence, whenever they came: outcomes before
+// sends, and last the writes for which nobody waits.
 func TestWriteTakesTurns(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		clock := &storetest.TestClock{At: storetest.Epoch}
@@ -143,9 +143,9 @@ func TestWriteTakesTurns(t *testing.T) {
 	})
 }
 
-// slowly is an engine that takes so long for each send that is deleted, by the clock of a bubble;
-// after three transactions another time. It keeps how many sends each deleted, and for how many
-// times as long as it took the writer was free after it.
+// slowly is an engine that takes a while for each deleted send, on the clock of a bubble, and
+// another while after three transactions. It records how many sends each transaction deleted, and
+// the ratio of the writer's free time to the time of the transaction.
 type slowly struct {
 	*DB
 	each, later time.Duration
@@ -219,7 +219,7 @@ func (fo forgetting) Read(ctx context.Context, name string, f func(sqldb.Tx) err
 		fo.DB.Write(ctx, name, sqldb.InOrder, func(q sqldb.Tx) error { return fo.DB.DeleteCountsOfHour(q, storetest.Epoch) }))
 }
 
-// An hour whose rows may have changed while they were read gets no counts then.
+// If rows of an hour may have changed while they were read, the hour gets no counts at that time.
 func TestCountHoursLeavesWhatChanges(t *testing.T) {
 	f := newSQLiteFixture(t)
 	f.Ended(t, f.Intent(1), storetest.Sent)
@@ -251,9 +251,9 @@ INSERT INTO b VALUES (1)`)
 	f.Admit(t, f.Intent(1))
 }
 
-// Writes that come while one is under way share one transaction, in their order. One that fails
-// undoes only its own changes. If the transaction is lost, as on a full disk, none of them wrote
-// anything.
+// Writes that come while another write is under way share one transaction, in their order. A write
+// that fails undoes only its own changes. If the transaction is lost, as on a full disk, none of
+// them wrote anything.
 func TestSQLiteSharesCommits(t *testing.T) {
 	refused := errors.New("refused")
 	for name, c := range map[string]struct {
@@ -390,7 +390,7 @@ func (c keptConn) Run(statement string, args sqldb.Args, each func(sqldb.Scan) e
 	return c.Conn.Run(statement, args, each)
 }
 
-// To erase and to forget people, and to delete what is old, no whole table is read. The only writer
+// Erasing and forgetting people, and deleting old rows, read no table as a whole. The only writer
 // is free between two people who are forgotten.
 func TestSQLiteErasesBesideSends(t *testing.T) {
 	f := newSQLiteFixture(t)
@@ -459,13 +459,13 @@ func TestSQLiteActsAreOnlyAdded(t *testing.T) {
 	storetest.Equal(t, "masked", f.ListActs(t, store.AuditFilter{})[0].To, store.ErasedMask)
 }
 
-// The file itself and what is beside it, not only what its rows say.
+// The test reads the file itself and the files beside it, and not only the rows.
 func TestSQLiteKeepsNoTrace(t *testing.T) {
 	const who = 250 // the hash ends in it; the file has fewer pages, or a page's number could look like the hash
 	clock, path := &storetest.TestClock{At: storetest.Epoch}, storetest.TempFile(t)
 	f := storetest.NewFixture(openSQLite(t, path, clock)).Clocked(storetest.Epoch, clock.Step)
 	for n := range 40 {
-		f.Admit(t, f.Intent(n)) // others, before and after, so that rows move about on their pages
+		f.Admit(t, f.Intent(n)) // other sends, before and after, so that rows move on their pages
 		if n == 20 {
 			storetest.WriteTraces(t, f, who)
 		}
@@ -491,8 +491,8 @@ func TestSQLiteKeepsNoTrace(t *testing.T) {
 	storetest.Equal(t, "the hash", bytes.Contains(files(), hash), false)
 }
 
-// A backup, which reads for long, keeps no erasure waiting, and so no send behind it. What it left
-// of the log is emptied with the next one.
+// A backup, which reads for a long time, delays no erasure, and so no send behind it. The next
+// erasure empties the part of the log that the backup kept.
 func TestSQLiteErasesBesideABackup(t *testing.T) {
 	clock, path := &storetest.TestClock{At: storetest.Epoch}, storetest.TempFile(t)
 	db := openSQLite(t, path, clock)
@@ -512,7 +512,8 @@ func TestSQLiteErasesBesideABackup(t *testing.T) {
 	storetest.Equal(t, "log", len(log()), 0)
 }
 
-// A write that panics fails alone: alone in its transaction, or among others, which are committed.
+// A write that panics fails alone, both in a transaction of its own and among other writes, which
+// are committed.
 func TestSQLiteWriteThatPanics(t *testing.T) {
 	db := newSQLiteFixture(t).Engine.(*DB)
 	write := func(f func(sqldb.Tx) error) *queuedWrite { return batch.NewCall[write, struct{}](write{f, 0}, 0) }

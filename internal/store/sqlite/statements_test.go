@@ -56,7 +56,7 @@ func TestStatementsAreKept(t *testing.T) {
 	})
 }
 
-// One statement may run inside itself: each of its runs has a statement of its own, and one of them
+// A statement may run within itself: each run has a prepared statement of its own, and one of these
 // is kept.
 func TestStatementWithinItself(t *testing.T) {
 	db, conn := onePool(t)

@@ -295,10 +295,10 @@ func TestServerLimitsConnections(t *testing.T) {
 	}
 }
 
-// A server that takes all connections gets up to 20 in a backlog, at most two at a time, each after
-// one before it has served a mail. If it says on one of these that it has too much of us, that one
-// is closed, its mail comes back later, and for 10 minutes there are no more than the others. The
-// four without a backlog stay.
+// If a server accepts all connections, a backlog gets up to 20 connections. At most two open at a
+// time, each after another one has served a mail. If the server answers on one of these that it has
+// too much of us, the connection is closed, its mail is postponed, and for 10 minutes no connection
+// is added. The four connections without a backlog stay.
 func TestConnectionsFollowTheServer(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		server, s := inBubble(t, takes300ms)

@@ -9,7 +9,7 @@ import (
 	"sendcode/internal/store"
 )
 
-// accountsStore has a name of its own: Accounts is a method, too.
+// accountsStore is the name under which a struct embeds accountStore.
 type accountsStore = accountStore
 
 // meanwhile is a database in which something happens right after an account was read.
@@ -24,8 +24,8 @@ func (m meanwhile) Account(ctx context.Context, name string) (store.Account, err
 	return a, err
 }
 
-// change changes the account mei to be a reader whom the provider calls new, from a shell, and
-// returns why that is refused.
+// change changes, from a shell, the account mei to be a reader whose name at the provider is new.
+// It returns why the change is refused.
 func (r *rig) change(db accountStore, do string) (refusal string) {
 	r.Helper()
 	act, err := NewCommandAuditEntry()
@@ -39,8 +39,8 @@ func (r *rig) change(db accountStore, do string) (refusal string) {
 	return ""
 }
 
-// Two owners, or one and a shell, change one account in the same moment: neither undoes what the
-// other did.
+// Two owners, or an owner and a shell, change one account at the same moment. Neither undoes the
+// other's change.
 func TestChangesOfAnAccountAtOnce(t *testing.T) {
 	for _, order := range [][2]string{{"close", "role"}, {"role", "close"}, {"close", "password"}, {"close", "identity"}} {
 		r := newRig(t)
@@ -58,8 +58,8 @@ func TestChangesOfAnAccountAtOnce(t *testing.T) {
 	}
 }
 
-// An account that is added, or gets an identity, in the moment in which another does is refused as
-// it is a moment later.
+// If an account is added, or gets an identity, at the moment when another one does, it is refused
+// in the same way as a moment later.
 func TestAccountsAddedAtOnce(t *testing.T) {
 	for want, other := range map[string]store.Account{
 		"taken": {Name: "mei", Role: "owner"}, "identity_taken": {Name: "li", Role: "reader", Identity: "new"},

@@ -179,7 +179,7 @@ func TestHalfwayIsShort(t *testing.T) {
 	redirects(t, half.Get("/admin"), "/admin/login")
 }
 
-// A session alone is not enough to set one up or take it away.
+// A session alone is not enough to add or remove a second factor.
 func TestChangingTheSecondFactor(t *testing.T) {
 	r := newRig(t)
 	b := r.LoggedIn()

@@ -13,8 +13,8 @@ import (
 )
 
 // attackFrom tries n wrong passwords at the account from each of so many networks, by four
-// addresses in turn. An address that was refused tries no more, since the clock stands. It returns
-// how many were compared.
+// addresses of the network in turn. An address that was refused tries no more, since the clock
+// stands still. compared is the number of compared passwords.
 func (r *rig) attackFrom(networks, n int) (compared int) {
 	r.Helper()
 	for i := range networks {
@@ -38,8 +38,8 @@ func (r *rig) attackFrom(networks, n int) (compared int) {
 // attackLogins spends what unknown browsers have at the account.
 func (r *rig) attackLogins() { r.attackFrom(41, 11) }
 
-// Twelve networks that guess for a day, as fast as they are let, keep the owner out of no new
-// browser, and get few guesses.
+// Twelve networks guess for a day, as fast as they are admitted. They do not keep the owner's new
+// browser out, and get few guesses.
 func TestTwelveNetworksKeepNoNewBrowserOut(t *testing.T) {
 	r := newRig(t)
 	compared := 0
@@ -135,8 +135,8 @@ func TestStolenCookiesGiveFewGuesses(t *testing.T) {
 	servertest.Same(t, "guesses in a day", all, 30)
 }
 
-// Every login gives the browser another cookie, so what a thief did with an earlier one does not
-// count against it.
+// Every login gives the browser another cookie, so attempts of a thief with an earlier cookie do
+// not count against the browser.
 func TestLoginsRenewTheCookieOfABrowser(t *testing.T) {
 	r := newRig(t)
 	owner := r.LoggedIn()

@@ -55,8 +55,9 @@ func TestLogin(t *testing.T) {
 	r.Unlogged(consoletest.Password, consoletest.Token, b.Cookies[sessionCookieName].Value)
 }
 
-// A browser that keeps no cookies, or drops a Secure one over http, is told so before its password
-// is tried. After a night the first press may be told so too; the second one logs in.
+// A browser that keeps no cookies, or drops a Secure cookie over http, is told so before its
+// password is tried. After a night, the first press may also get this answer; the second press logs
+// in.
 func TestALoginWithoutCookies(t *testing.T) {
 	b := newRig(t).Browser()
 	form := url.Values{"username": {"admin"}, "password": {consoletest.Password}, "next": {"/admin/overview"}, "cookie": {"set"}}

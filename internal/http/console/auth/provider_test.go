@@ -68,8 +68,8 @@ func TestRolesByTheProvider(t *testing.T) {
 	}
 }
 
-// A session by the provider ends when what it rests on does: the account, its identity, the value
-// that gave a role, the provider itself.
+// A session by the provider ends when its basis ends: the account, its identity, the claim's value
+// that gave a role, or the provider itself.
 func TestSessionsByTheProviderEnd(t *testing.T) {
 	r, server := besideProvider(t)
 	ana := store.Account{Name: "ana", Role: "operator", Identity: "ana"}

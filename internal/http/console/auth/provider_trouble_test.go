@@ -66,8 +66,8 @@ func TestStatesAreBoundToTheirBrowser(t *testing.T) {
 	consoletest.LeadsTo(t, intime.Get(back))
 }
 
-// Whatever the provider does, it logs in no one without access, and the page says what is the
-// matter in our words.
+// Whatever the provider does, it logs in nobody without access, and the page describes the problem
+// in our words.
 func TestProviderInTrouble(t *testing.T) {
 	for what, c := range map[string]struct {
 		change func(*openidtest.Provider)
@@ -126,8 +126,8 @@ func stateOf(t *testing.T, back string) string {
 	return u.Query().Get("state")
 }
 
-// Tabs of one browser log in at the same time, in any order, and each goes where it was going. A
-// page that is loaded again leads on, and cookies do not gather.
+// Tabs of one browser log in at the same time, in any order, and each returns to its own page. A
+// page that is reloaded leads on, and cookies do not accumulate.
 func TestTabsAtTheProvider(t *testing.T) {
 	r, server := besideProvider(t)
 	consoletest.Is(server, "bo", "support")

@@ -96,7 +96,7 @@ func (r *rig) from(address string) *consoletest.Browser {
 	return b
 }
 
-// besideProvider is a rig whose people may also log in by a provider, which is real and on
+// besideProvider returns a rig whose people may also log in by a provider, which is a real one on
 // loopback.
 func besideProvider(t *testing.T, changes ...func(*Config)) (*rig, *openidtest.Provider) {
 	t.Helper()

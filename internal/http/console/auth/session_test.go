@@ -18,8 +18,8 @@ import (
 	"sendcode/internal/store"
 )
 
-// The cookies of a login are for this site alone, and for this host but in a request straight from
-// this machine. Those of a known browser live for 90 days.
+// The cookies of a login are only for this site, and only for this host, except in a direct request
+// from this machine. The cookie of a known browser lives for 90 days.
 func TestCookies(t *testing.T) {
 	for base, prefix := range map[string]string{"http://localhost:8080": "", consoletest.Address: "__Host-"} {
 		b := newRig(t).Browser()
@@ -35,8 +35,8 @@ func TestCookies(t *testing.T) {
 			}
 		}
 		want(t, b.Get("/admin"), http.StatusOK)
-		// a neighbour under the same domain can plant a cookie without the prefix; it must not be
-		// read
+		// another host under the same domain can set a cookie without the prefix; the console must
+		// not read it
 		if prefix != "" {
 			b.Cookies[sessionCookieName].Name = sessionCookieName
 			want(t, b.Get("/admin"), http.StatusSeeOther)
@@ -44,8 +44,8 @@ func TestCookies(t *testing.T) {
 	}
 }
 
-// A session ends 30 minutes after it was last seen, 12 hours after its login, and when it was last
-// seen in the future.
+// A session ends 30 minutes after it was last seen, and 12 hours after its login. It also ends if
+// it was last seen in the future.
 func TestSessionsEnd(t *testing.T) {
 	r := newRig(t)
 	r.Clock.Add(-time.Duration(consoletest.Start.Nanosecond()))
@@ -74,8 +74,8 @@ func TestSessionsEnd(t *testing.T) {
 	after(-2*time.Minute, http.StatusSeeOther)
 }
 
-// A session's key cannot be made up. What the database keeps is of no use to who reads it: neither
-// the key, nor a password to try.
+// A session's key cannot be forged. A reader of the database gains neither a key nor a password to
+// try.
 func TestSessionCannotBeForged(t *testing.T) {
 	r := newRig(t)
 	b := r.LoggedIn()

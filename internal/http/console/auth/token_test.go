@@ -17,8 +17,8 @@ func withToken(b *consoletest.Browser, token string) int {
 	return b.Get("/v1/admin/sends", "Authorization", "Bearer "+token).Code
 }
 
-// Of 300 wrong tokens from one address ten are looked at; the log has one line for them, and none
-// of them is in any output.
+// Of 300 wrong tokens from one address, ten are compared. The log has one line for all of them, and
+// no output contains a token.
 func TestWrongTokensAreThrottled(t *testing.T) {
 	r := newRig(t)
 	b := r.Browser()

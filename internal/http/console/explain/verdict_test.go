@@ -340,8 +340,8 @@ var statuses = []store.Status{
 	store.Unknown, store.Refused,
 }
 
-// Every pair of a status and a code's state says something in both languages, also those that
-// should not happen.
+// Every pair of a status and a state of the code has a verdict in both languages, even pairs that
+// should not occur.
 func TestEveryCombinationHasAVerdict(t *testing.T) {
 	ends := map[verification.State]change{
 		verification.Pending: func(*store.SendOrRefusal, *store.Verification) {}, verification.Approved: approved,

@@ -29,7 +29,7 @@ import (
 	"sendcode/internal/run/config"
 )
 
-// dns answers from a table; what is not in it does not exist.
+// dns answers from a table. A name that is missing in the table does not exist.
 type dns map[string][]string
 
 func (d dns) answer(kind, name string) ([]string, error) {
@@ -48,9 +48,9 @@ func (d dns) LookupTXT(_ context.Context, name string) ([]string, error) {
 func (d dns) LookupHost(_ context.Context, name string) ([]string, error) { return d.answer("A", name) }
 func (d dns) LookupAddr(_ context.Context, a string) ([]string, error)    { return d.answer("PTR", a) }
 
-// examine has the doctor look at a configuration, with these answers of the DNS, on a clock that is
-// late by so much, and checks whether it finds faults and prints these lines. It returns all that
-// the doctor says.
+// examine runs the doctor on a configuration, with these answers of the DNS and a clock that is
+// late by this duration. It checks whether the doctor finds faults and prints these lines, and
+// returns the whole output.
 func examine(s *apptest.Stack, names dns, late time.Duration, faulty bool, lines ...string) string {
 	s.Helper()
 	var out strings.Builder
@@ -350,8 +350,8 @@ func TestDoctorLooksAtPTRAndTheSendersDomain(t *testing.T) {
 	}
 }
 
-// The doctor asks no one but what is configured and the DNS. It warns of a generated key, which a
-// proxy that adds no header would open to others.
+// The doctor contacts only the configured servers and the DNS. It warns of a generated key, since
+// behind a proxy that adds no header others could use the key.
 func TestDoctorWithNothingConfigured(t *testing.T) {
 	t.Parallel()
 	s := embedded(t)
