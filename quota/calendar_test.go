@@ -105,7 +105,7 @@ func TestQuota18PeriodsLeaveNoGap(t *testing.T) {
 	}
 }
 
-// The script decides by its own clock which period or dates count, whatever instant the limiter saw
+// The script finds the current period or dates by its own clock, whatever instant the limiter saw
 // last.
 func TestQuota18ThePeriodIsThatOfRedisClock(t *testing.T) {
 	w := redisWorld(t)

@@ -54,7 +54,7 @@ func TestClusterThatBreaks(t *testing.T) {
 	t.Run("all masters are there, but a slot is not served", func(t *testing.T) {
 		whole(t)
 		for i := range cluster.Nodes {
-			_ = node(i).Do(ctx, "cluster", "delslots", 0).Err() // an error of the nodes that do not serve it
+			_ = node(i).Do(ctx, "cluster", "delslots", 0).Err() // nodes that do not serve the slot return an error
 		}
 		same(t, "ping", errors.Is(limiter.Ping(ctx), ErrUnavailable), true)
 		once := newClient(t, cluster.Nodes[0].URL()+servertest.Patiently+"&max_retries=-1") // a second addslots is an error

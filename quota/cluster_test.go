@@ -42,8 +42,8 @@ var (
 	clusterFor = slices.Sorted(maps.Values(buckets("ann", "office")))
 )
 
-// clusterLimiter makes a limiter that calls do for each script, and another one on the same
-// cluster. All nodes know the scripts.
+// clusterLimiter returns a limiter whose scripts run by do, and a second limiter on the same
+// cluster. All nodes have the scripts.
 func clusterLimiter(t *testing.T, do func(n int, run func() error) error) (limiter, others *Redis) {
 	hooked, client := newClient(t, sharedCluster(t)), newClient(t, sharedCluster(t))
 	hooked.AddHook(between(do))
@@ -140,7 +140,7 @@ func TestQuota10ALateRefusalIsRefunded(t *testing.T) {
 	mustTake(t, others, request("new", twice...), true)
 }
 
-// A copy of a call that is being refused is not admitted in between: it would rely on a place that
+// While a call is being refused, a copy of it is not admitted: the copy would rely on a place that
 // is about to be refunded.
 func TestQuota10ACopyOfARefusedCallIsNotAdmitted(t *testing.T) {
 	limiter, _ := refusedLate(t, func(others *Redis) {
@@ -151,7 +151,7 @@ func TestQuota10ACopyOfARefusedCallIsNotAdmitted(t *testing.T) {
 	mustTake(t, limiter, request("late", twice...), false)
 }
 
-// A repetition that is refused late refunds nothing of an ID that an earlier call had admitted.
+// If a repeated ID is refused late, places that an earlier call with the ID took are not refunded.
 func TestQuota10ARefusedRepetitionKeepsWhatWasAdmitted(t *testing.T) {
 	limiter, others := refusedLate(t, func(*Redis) {})
 	must(t, others.Record(t.Context(), clusterFor[0], time.Hour, []AgedEvent{{ID: "one"}}))

@@ -179,7 +179,7 @@ func TestARefundedIDStaysRefundedForAMinute(t *testing.T) {
 	}
 }
 
-// Record adds events by their ages, and only ever makes a bucket stricter.
+// Record adds events by their ages, and never makes a bucket less strict.
 func TestRecordOnlyMakesStricter(t *testing.T) {
 	both(t, func(t *testing.T, w *world) {
 		r := sliding(Recipient, 2, time.Minute)

@@ -11,7 +11,7 @@ import (
 // The policies of docs/policies.md, each on a clock that the example moves. The page shows lines
 // from here.
 
-// at makes a clock that starts at noon in UTC, and what moves it.
+// at returns a clock that starts at noon in UTC, and a function that moves the clock.
 func at() (now func() time.Time, pass func(time.Duration)) {
 	t := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	return func() time.Time { return t }, func(d time.Duration) { t = t.Add(d) }

@@ -200,7 +200,7 @@ func replicated(t *testing.T) (primary *servertest.RedisServer, first, second re
 	return primary, first, second
 }
 
-// The limiter and Sentinel's client have the documented rights alone.
+// The limiter and Sentinel's client have only the documented rights.
 func TestThroughSentinelTheQuotaSurvivesAFailover(t *testing.T) {
 	t.Parallel() // it waits, on servers of its own
 	primary, first, second := replicated(t)

@@ -136,7 +136,7 @@ func TestABucketHoldsNoMoreEventsThanItsLimit(t *testing.T) {
 			w.now = w.now.Add(900 * µs)
 		}
 		same(t, fmt.Sprint("admitted in turn ", turn), admitted, limit)
-		w.now = w.now.Add(time.Second) // the key stays: its events are dropped one by one
+		w.now = w.now.Add(time.Second) // the key stays, and its events are deleted one by one
 	}
 	bytes := limiter.client.Do(t.Context(), "memory", "usage", key, "samples", 0).Val().(int64)
 	// Redis draws the levels of an event at random: 119 bytes, with a deviation of 0.5 in the mean

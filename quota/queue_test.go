@@ -14,8 +14,8 @@ import (
 	"sendcode/internal/kit/servertest"
 )
 
-// waiters are callers of a queue before a limiter in a bubble. All arrive at once, in the order of
-// their numbers.
+// waiters are callers of a queue in front of a limiter, in a bubble. All arrive at once, in the
+// order of their numbers.
 type waiters struct {
 	*testing.T
 	*Queue
@@ -69,7 +69,7 @@ func (w *waiters) ask(ctx context.Context, r Request) (Decision, error) {
 	return d, err
 }
 
-// come makes n callers wait, each for at most so long.
+// come makes n callers wait, each for at most the duration most.
 func (w *waiters) come(ctx context.Context, first, n int, most time.Duration) {
 	for i := first; i < first+n; i++ {
 		w.all.Go(func() {
@@ -256,8 +256,8 @@ func TestQueueAnswersARepeatedIDThatWaits(t *testing.T) {
 	})
 }
 
-// A repetition goes on by itself when the first one leaves without a place, and needs a place of
-// the queue.
+// If the first caller with an ID leaves without a place, the second caller with the ID goes on
+// alone, and needs a place in the queue.
 func TestQueueLetsARepeatedIDGoOn(t *testing.T) {
 	queued(t, 1, 10*time.Second, func(w *waiters) {
 		w.come(w.Context(), 0, 1, 0)

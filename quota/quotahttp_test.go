@@ -36,8 +36,8 @@ func decisions(t *rapid.T) quota.Decision {
 	return d
 }
 
-// The headers are, to the byte, what a library for structured fields writes, and what it refuses is
-// refused.
+// The headers equal, byte by byte, those that a library for structured fields writes. A decision
+// that the library refuses is refused.
 func TestHeadersAreStructuredFields(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := decisions(t)
@@ -68,7 +68,8 @@ func TestHeadersAreStructuredFields(t *testing.T) {
 // maxInteger is the largest integer of a structured field (RFC 9651 section 3.3.1).
 const maxInteger = 999_999_999_999_999
 
-// tightestRule returns the rule that blocks longest, else the first with the least left.
+// tightestRule returns the rule that blocks longest or, if none blocks, the first rule with the
+// fewest places left.
 func tightestRule(d quota.Decision) (quota.State, time.Duration) {
 	if s, blocked := d.Blocking(); blocked {
 		return s, s.RetryAfter

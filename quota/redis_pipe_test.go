@@ -79,7 +79,7 @@ func (c *crowd) take(id string) error {
 	return err
 }
 
-// goTogether starts n takes that wait for a lane, calls meanwhile, and lets them go.
+// goTogether starts n Takes that wait for a lane, calls meanwhile, and then releases them.
 func (c *crowd) goTogether(n int, meanwhile func()) []error {
 	errs, before := make([]error, n), len(c.pipe.waiting)
 	for i := range n {
@@ -92,7 +92,7 @@ func (c *crowd) goTogether(n int, meanwhile func()) []error {
 	return errs
 }
 
-// One of them has an error, which hurts no other.
+// One of the calls has an error. The others succeed.
 func TestCallersWhoComeMeanwhileShareARoundTrip(t *testing.T) {
 	c := newCrowd(t)
 	must(t, c.client.Set(t.Context(), c.key(Bucket("r", "7")), "not a sorted set", 0).Err())
@@ -132,7 +132,7 @@ func TestAPanicFailsTheCallsOfItsRoundTrip(t *testing.T) {
 func TestAScriptThatWasFlushedIsLoadedAgainInASharedRoundTrip(t *testing.T) {
 	c := newCrowd(t)
 	c.callers.Go(func() { must(t, c.Refund(t.Context(), "x", Bucket("other script"))) })
-	c.awaitWaiting(1) // the first of 51 runs another script than the rest
+	c.awaitWaiting(1) // the first of 51 calls runs another script than the others
 	for i, err := range c.goTogether(50, func() { must(t, c.client.ScriptFlush(t.Context()).Err()) }) {
 		if err != nil {
 			t.Errorf("%d: %v", i, err)

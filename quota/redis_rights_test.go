@@ -35,8 +35,8 @@ func documented(t *testing.T, file, pattern string) []string {
 	return strings.Fields(rights[1])
 }
 
-// The documented rights, which are those of compose.postgres.yaml, are enough for every call, and
-// the probe finds each missing one.
+// The documented rights, which equal those in compose.postgres.yaml, are enough for every call. If
+// one is missing, the probe names it.
 func TestTheDocumentedRightsAreEnough(t *testing.T) {
 	rights := documented(t, operations, limiterRights)
 	sameList(t, "those of compose.postgres.yaml", documented(t, "../deploy/redis/start.sh", limiterRights), rights)
@@ -98,7 +98,7 @@ func commandsIn(pattern string, scripts ...string) (names []string) {
 	return slices.Compact(names)
 }
 
-// limiterOf makes a limiter whose user has these rights alone.
+// limiterOf returns a limiter whose user has only these rights.
 func limiterOf(t *testing.T, server *servertest.RedisServer, rights []string) *Redis {
 	t.Helper()
 	url := server.URL() + servertest.Patiently

@@ -14,8 +14,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// real returns a limiter as in production but for its patience, on the server's clock, and another
-// client of that server.
+// real returns a limiter as in production, but with a longer budget, on the server's clock, and
+// another client of that server.
 func real(t *testing.T) (*Redis, redis.UniversalClient) {
 	client := newClient(t, sharedRedis(t))
 	flushAll(t, client)
@@ -127,7 +127,7 @@ func (c lossyConn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// The client repeats a Take whose answer was lost, and the event counts once.
+// If the answer to a Take is lost, the client repeats the Take, and the event counts once.
 func TestQuota8ALostReplyCountsOnce(t *testing.T) {
 	limiter, direct := real(t)
 	lose := new(atomic.Bool)

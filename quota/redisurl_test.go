@@ -128,7 +128,8 @@ func TestWrongURLsAreExplainedWithoutTheirSecrets(t *testing.T) {
 	}
 }
 
-// A private CA signs Redis's certificate: the system trusts it not, ca= does.
+// A private CA signs the certificate of Redis. The system does not trust the CA, but the parameter
+// ca does.
 func TestRedisBehindAPrivateAuthority(t *testing.T) {
 	ca, other := servertest.NewAuthority(t), servertest.NewAuthority(t)
 	certificate, key := ca.Issue(t)

@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// schedule plays the same random calls on every limiter and on the model.
+// schedule makes the same random calls on every limiter and on the model.
 type schedule struct {
 	t      tester
 	dice   func(n int) int
@@ -48,8 +48,8 @@ func (s *schedule) step() {
 	s.peek()
 }
 
-// move sets the clock to an instant at which something changes, or a ms or µs beside it: whole
-// seconds and the ends of waits.
+// move sets the clock to an instant at which something changes, such as a whole second or the end
+// of a wait, or to a ms or µs beside it.
 func (s *schedule) move() {
 	var jump time.Duration
 	switch n := s.dice(10); {
@@ -286,8 +286,8 @@ func (s *schedule) play() {
 	}
 }
 
-// TestMemoryDecidesAsTheModel holds the limiter of a service without Redis where Redis is not
-// installed, too.
+// TestMemoryDecidesAsTheModel also tests the limiter of a service without Redis on machines that
+// lack Redis.
 func TestMemoryDecidesAsTheModel(t *testing.T) {
 	newSchedule(t, rand.New(rand.NewPCG(1, 1)).IntN, memoryWorld(t)).play()
 }

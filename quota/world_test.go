@@ -75,7 +75,7 @@ func redisWorld(t *testing.T) *world { return scriptWorld(t, newClient(t, shared
 
 func clusterWorld(t *testing.T) *world { return scriptWorld(t, newClient(t, sharedCluster(t))) }
 
-// sentinelWorld is a primary with a replica, whose address a Sentinel tells.
+// sentinelWorld is a primary with a replica; a Sentinel returns the primary's address.
 func sentinelWorld(t *testing.T) *world {
 	primary, _, _ := replicated(t)
 	return scriptWorld(t, newClient(t, servertest.Sentinel(t, primary.Addr()).URL()))
@@ -121,7 +121,7 @@ func must(t tester, err error) {
 // pass moves the clock.
 func (w *world) pass(d time.Duration) { w.set(w.now.Add(d)) }
 
-// id returns a new ID of 16 bytes, not all of them text.
+// id returns a new ID of 16 bytes, some of which are no text.
 func (w *world) id() string {
 	w.ids++
 	return fmt.Sprintf("\x00\xff\r\n%012d", w.ids)
@@ -153,7 +153,7 @@ func (w *world) admits(want bool, rules ...Rule) Decision {
 	return d
 }
 
-// mustTake takes an event, and fails the test unless it is admitted as wanted.
+// mustTake takes an event, and fails the test unless Admitted equals want.
 func mustTake(t tester, l Limiter, r Request, want bool) Decision {
 	t.Helper()
 	d, err := l.Take(t.Context(), r)
@@ -194,7 +194,8 @@ func sameList[T comparable](t tester, what string, got, want []T) {
 	}
 }
 
-// Servers that tests share, and leave as they were. A cluster needs seconds to start.
+// Servers that several tests share. Each test restores their state. A cluster needs seconds to
+// start.
 var (
 	redisServer   = shared(func(ctx context.Context) (*servertest.RedisServer, error) { return servertest.StartRedis(ctx) })
 	clusterServer = shared(func(ctx context.Context) (*servertest.RedisCluster, error) { return servertest.StartRedisCluster(ctx) })
@@ -277,7 +278,7 @@ func (h hook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessP
 	}
 }
 
-// tellClock adds an argument to each script: the time for its first key.
+// tellClock adds an argument to each script: the time that of returns for its first key.
 func tellClock(of func(key string) time.Time) hook {
 	return func(ctx context.Context, cmds []redis.Cmder, next func([]redis.Cmder) error) error {
 		told := slices.Clone(cmds)

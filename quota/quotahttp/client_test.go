@@ -38,8 +38,8 @@ func TestWhoIsOneClient(t *testing.T) {
 	}
 }
 
-// A client can set X-Forwarded-For to anything; it is used only with Forwarded, and only what the
-// proxies have added.
+// A client can set X-Forwarded-For to any text. So the header is used only with Forwarded, and only
+// the part that the proxies added.
 func TestForgedAddresses(t *testing.T) {
 	w := serve(t, Config{})
 	w.spend("/stock", ann, 0)

@@ -73,7 +73,7 @@ func ExampleGuard_Peek() {
 	// 429 "wrong";r=0;t=3600
 }
 
-// What is counted without looking is never refused, but leaves less for who is looked at.
+// Events counted by Record are never refused, but leave fewer places for requests counted by Take.
 func ExampleGuard_Record() {
 	guard, err := quotahttp.New(quotahttp.Config{
 		Limiter: quota.NewMemory(time.Now),

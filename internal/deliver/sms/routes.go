@@ -96,12 +96,12 @@ func NewCarriers(routes []Route, o CarriersOptions) *Carriers {
 }
 
 // Send offers the message to one carrier after the other, in the order of delivery.UnusedFirst. It
-// goes on only if the message was certainly not accepted: after a Temporary failure, or after a
-// failure for which delivery.Error.MayGoElsewhere is true. If a carrier rejected the message
-// otherwise, or may have accepted it, no other carrier gets it. The result and the error are those
-// of the last carrier that was tried. If none was tried, or if the message MayGoElsewhere after the
-// last one, they are those of a carrier that may take the message later. Without such a carrier,
-// the error is that of CarriersOptions.Reserve. Took is the whole time.
+// tries the next carrier only if the last one certainly did not accept the message: after a
+// Temporary failure, or if delivery.Error.MayGoElsewhere is true for the failure. After any other
+// failure, no other carrier gets the message. The result and the error are those of the last
+// carrier that was tried. If no carrier was tried, or if MayGoElsewhere is true for the last
+// failure, they are those of a carrier that may take the message later. Without such a carrier, the
+// error is that of CarriersOptions.Reserve. Took is the whole time.
 func (c *Carriers) Send(ctx context.Context, m Message) (delivery.Result, error) {
 	began := time.Now()
 	m.Sender = c.Sender

@@ -6,7 +6,7 @@ import (
 	"sendcode/internal/verify/verification"
 )
 
-// A back end names its user's address in the forms that X-Forwarded-For has.
+// A back end sends its user's address in one of the forms of X-Forwarded-For.
 func TestSetClientIP(t *testing.T) {
 	for given, want := range map[string]string{
 		"192.0.2.7": "192.0.2.7", "192.0.2.7:51234": "192.0.2.7", "2001:db8::1": "2001:db8::1",

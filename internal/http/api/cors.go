@@ -41,7 +41,7 @@ const ownHeaders = "authorization,content-type,idempotency-key"
 // without "*".
 var requestedHeaders = regexp.MustCompile(`^[\w!#$%&'+.^|~\x60-]+(?:[ \t]*,[ \t]*[\w!#$%&'+.^|~\x60-]+){0,31}$`)
 
-// forwardingHeader matches a list with a header by which proxies tell of a client.
+// forwardingHeader matches a list that contains a header in which proxies name the client.
 var forwardingHeader = regexp.MustCompile(`(?i)(^|[ \t,])(x-forwarded|forwarded([ \t,]|$))`)
 
 // checkRequestedHeaders lets a preflight request any headers except those of proxies: a page's own

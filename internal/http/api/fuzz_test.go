@@ -24,7 +24,7 @@ const (
 	shop   = "https://shop.example"
 )
 
-// newAPI is the API of a process of its own, which runs until the test ends.
+// newAPI returns the API of a separate process, which runs until the test ends.
 func newAPI(t testing.TB, change ...func(*verificationtest.Settings)) *echo.Echo {
 	t.Helper()
 	settings := verificationtest.TestSettings(t)

@@ -89,7 +89,7 @@ func TestAWaitOutlivesTheTimeouts(t *testing.T) {
 	t.Fatal(status, err)
 }
 
-// waitFor asks a server for what takes four times as long as its timeouts.
+// waitFor sends a request whose answer takes four times as long as the server's timeouts.
 func waitFor(wait time.Duration) (status int, err error) {
 	e := echo.New()
 	e.POST("/", func(c echo.Context) error {

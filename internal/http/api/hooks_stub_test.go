@@ -89,8 +89,9 @@ func (c *stubCodes) post(t *testing.T, body string) string {
 
 const change = `{"user":{"email":"a@example.com","new_email":"b@example.com"},"email_data":{"email_action_type":"email_change","token":"123456","token_new":"654321"}}`
 
-// Two codes of one request leave together, or none does: whatever happens to the second. If the
-// second message fails after that, the first code is canceled, since the server forgets both.
+// The two codes of one request are both sent or both not sent, whatever happens to the second. If
+// the second message fails after it was admitted, the first code is canceled, since the server
+// forgets both.
 func TestHookSendsAllCodesOrNone(t *testing.T) {
 	refused := quota.Decision{Rules: []quota.State{{
 		Rule: quota.Rule{Name: "minute", Scope: quota.Recipient, Limit: 1, Window: time.Minute},
@@ -136,7 +137,8 @@ func TestHookSendsAllCodesOrNone(t *testing.T) {
 	}
 }
 
-// Each message of each hook has a key of its own: what one hook sent is no repetition for another.
+// Each message of each hook has a key of its own, so a send of one hook is no repetition for
+// another.
 func TestCodeRequestsHaveKeysOfTheirOwn(t *testing.T) {
 	body, keys := []byte(change), map[string]bool{}
 	for _, name := range []string{"auth", "other"} {

@@ -41,7 +41,7 @@ type supabase struct {
 	e      *echo.Echo
 	hook   string
 	secret [][]byte // of which each request has a signature
-	lost   int      // of the next call so many answers are lost, since the connection broke
+	lost   int      // how many answers to the next call are lost, since the connection breaks
 }
 
 func newSupabase(r *vtest.Rig, kind authhooks.HookKind, change ...func(*authhooks.Hook)) *supabase {
@@ -83,8 +83,8 @@ func (s *supabase) post(ctx context.Context, body string) *httptest.ResponseReco
 	return w
 }
 
-// call is what Supabase's client is told, as docs/supabase.md says: a status and a text; "200 " if
-// the code is kept. It has 5 s for three attempts, 2 s apart.
+// call returns what Supabase's client gets, as docs/supabase.md says: a status and a text; "200 "
+// if the code is kept. The client makes three attempts within 5 s, 2 s apart.
 func (s *supabase) call(body string) string {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.Context(), 5*time.Second)
@@ -145,7 +145,7 @@ func (s *supabase) attempt(ctx context.Context, body string) string {
 	return fmt.Sprint("500 Unexpected status code returned from hook: ", w.Code)
 }
 
-// again is the body of another request, of the same person.
+// again returns the body of another request of the same person.
 func again(body string, n int) string {
 	return strings.Replace(body, "-0000000000", fmt.Sprintf("-%d000000000", n), 1)
 }
@@ -238,7 +238,7 @@ func TestARepetitionOfAHookSendsNothingTwice(t *testing.T) {
 	}
 }
 
-// Two codes for two addresses go out together or not at all: if one is refused, the other is not
+// Two codes for two addresses are both sent or both not sent: if one is refused, the other is not
 // sent.
 func TestAChangeOfAddressHasTwoCodes(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
@@ -267,8 +267,8 @@ func TestAChangeOfAddressHasTwoCodes(t *testing.T) {
 	})
 }
 
-// What the service itself knows to fail is told within the deadline, and a slow server is not
-// waited for.
+// If the service already knows that a send fails, it says so within the deadline. It does not wait
+// for a slow server.
 func TestAHookTellsWhatFailed(t *testing.T) {
 	const gone, away = "422 We could not deliver to this address. Check it for a typing mistake, or use another one.",
 		"503 Codes can't be sent or checked right now. Please try again in a moment."
@@ -300,7 +300,7 @@ func TestAHookTellsWhatFailed(t *testing.T) {
 	})
 }
 
-// lateService decides a send just after the deadline of its request.
+// lateService decides a send just after the deadline of the request.
 type lateService struct {
 	*verification.Service
 	left bool // the message may leave

@@ -69,8 +69,8 @@ func TestADoubtfulRecipientIsAskedAboutOnce(t *testing.T) {
 	})
 }
 
-// A resend near the end of a code opens another verification. The mail with the first code may come
-// after that: its code is good at the first one.
+// A resend near the end of a code opens another verification. If the mail with the first code
+// arrives later, its code is valid for the first verification.
 func TestACodeThatComesAfterTheNext(t *testing.T) {
 	onNews(t, func(r *verificationtest.Rig, ask func(method, path, body string) string) {
 		send := func(body string) (opened, code string) {

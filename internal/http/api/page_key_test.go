@@ -20,7 +20,7 @@ import (
 	"sendcode/internal/verify/verification/verificationtest"
 )
 
-// The pages of two apps: the shop's sends mails alone, the news' all.
+// The pages of two apps. The shop's page sends only mails; the page of the news uses all channels.
 var (
 	pageOfShop = api.PageKey("shop")
 	pageOfNews = api.PageKey("news")
@@ -180,7 +180,7 @@ func TestWhatThePagesKeyMayDo(t *testing.T) {
 			append(fromPage, "Prefer", "wait=5")...)
 		servertest.Same(r.T, "waits", fmt.Sprint(w.Code, slugOf(w)), "422invalid-field prefer not_allowed")
 
-		// the channels are the page's, and so are the purposes
+		// the channels and the purposes are those of the page
 		for query, want := range map[string]string{
 			"": `200 "email"`, "?purpose=default": `200 "email"`, "?purpose=login": "422 invalid-field purpose unknown",
 		} {

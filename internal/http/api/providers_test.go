@@ -151,7 +151,7 @@ func TestProviderEvents(t *testing.T) {
 	x.post(here, right, `{"kind":"ok"}`, 500)
 }
 
-// A provider that hangs up posts the whole list again, so what was begun goes on, for a minute.
+// If a provider disconnects, it posts the whole list again. So the records go on, for a minute.
 func TestAProviderThatHangsUp(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		x := newProviderAPI(t)

@@ -56,7 +56,8 @@ func (c client) ask(to string, header ...string) *httptest.ResponseRecorder {
 	return c.do(http.MethodPost, "/v1/verifications", fmt.Sprintf(`{"channel":"email","to":%q}`, to), header...)
 }
 
-// admitted asks, and fails the test unless the answer is a 202. It returns the verification's ID.
+// admitted asks for a code, and fails the test unless the answer is a 202. It returns the
+// verification's ID.
 func (c client) admitted(to string) string {
 	c.Helper()
 	w := c.ask(to)
@@ -113,7 +114,7 @@ func rules(t *testing.T, w *httptest.ResponseRecorder) string {
 
 var randomID = regexp.MustCompile(`"request_id":"[^"]+"`)
 
-// same compares two answers of one instant, byte by byte. The request's ID alone is random.
+// same compares two answers of one instant, byte by byte. Only the IDs of the requests are random.
 func same(t *testing.T, a, b *httptest.ResponseRecorder) {
 	t.Helper()
 	for _, w := range []*httptest.ResponseRecorder{a, b} {
@@ -135,8 +136,8 @@ func policyOf(more ...quota.Rule) func(*verificationtest.Settings) {
 	return verificationtest.WithRules(append(slices.Clone(own), more...)...)
 }
 
-// An exhausted client learns nothing of a recipient: the clock of a bubble stands still, so the
-// answers are equal.
+// A client whose requests are used up learns nothing about a recipient. The clock of a bubble
+// stands still, so equal answers are equal byte by byte.
 func TestAnExhaustedClientReadsTheSameOfEveryRecipient(t *testing.T) {
 	for scope, from := range map[quota.Scope]string{ // a second address of the client
 		quota.IP: "203.0.113.9", quota.Network: "203.0.113.77", quota.App: "198.51.100.1", quota.Purpose: "198.51.100.1",

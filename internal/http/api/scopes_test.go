@@ -42,8 +42,8 @@ func serve(codes full, keys ...*api.Key) *echo.Echo {
 	return e
 }
 
-// full has only two use cases, which tell whether sends and checks are overloaded: its errors, nil
-// if not.
+// full has only two use cases. They return whether sends and checks are overloaded: its errors, or
+// nil.
 type full struct {
 	api.CodeService
 	sends, checks error
@@ -147,8 +147,8 @@ func TestEveryRouteAsksForItsScope(t *testing.T) {
 	}
 }
 
-// A page of another origin that has a secret key has published it. Back ends send other headers:
-// Node's fetch, which Next uses and extends, sends Sec-Fetch-Mode and no Sec-Fetch-Site.
+// If a page of another origin has a secret key, the key was published. Back ends send other
+// headers: Node's fetch, which Next uses and extends, sends Sec-Fetch-Mode and no Sec-Fetch-Site.
 func TestASecretKeyDoesNotWorkInAPage(t *testing.T) {
 	e := scoped(t)
 	for name, c := range map[string]struct {
@@ -228,7 +228,8 @@ func TestRequestIDOfACaller(t *testing.T) {
 	}
 }
 
-// A key in which a shell left a variable's name, or nothing, is refused with that.
+// A key that is empty, or contains a variable's name, since a shell did not replace it, is refused
+// with that reason.
 func TestAKeyThatTheShellDidNotFillIn(t *testing.T) {
 	e := serve(full{}, keyOf("shop", secret))
 	for _, key := range []string{" ", "$CODES_KEY", "%CODES_KEY%", "${CODES_KEY}", "$env:CODES_KEY", "'" + secret + "'", "sk_…"} {

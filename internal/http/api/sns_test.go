@@ -36,7 +36,7 @@ func subscriber(t *testing.T, a *snstest.Amazon, admin *accepting) *providerAPI 
 	return providerAPIWith(t, feedback.Auth{Scheme: feedback.SchemeSNS, Topic: snstest.Topic}, nil, a.Subscriber(), admin)
 }
 
-// Events in messages of the topic are heard, whatever the Content-Type says, and no others.
+// Only events in messages of the topic are recorded, whatever the Content-Type is.
 func TestEventsOfATopic(t *testing.T) {
 	a := snstest.New(t)
 	x := subscriber(t, a, &accepting{})

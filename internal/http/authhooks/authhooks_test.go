@@ -11,8 +11,8 @@ import (
 	"sendcode/internal/kit/servertest"
 )
 
-// A repetition is the same request, also from a server that names none, and another body is another
-// one.
+// A repeated request is recognized, even if the server gives no ID. A request with another body is
+// another request.
 func TestARepetitionIsTheSameRequest(t *testing.T) {
 	id := func(name string, change ...string) string {
 		body, err := os.ReadFile("testdata/" + name + ".json")
@@ -32,7 +32,8 @@ func TestARepetitionIsTheSameRequest(t *testing.T) {
 	}
 }
 
-// parsed is what a hook makes of a body: who gets which code, or what the body does not say.
+// parsed returns the result of a hook for a body: the recipients with their codes, or what the body
+// lacks.
 func parsed(kind authhooks.HookKind, body string) string {
 	r, err := authhooks.Hook{Kind: kind}.Parse([]byte(body))
 	if err != nil {
@@ -49,9 +50,8 @@ func parsed(kind authhooks.HookKind, body string) string {
 	return strings.Join(all, ", ")
 }
 
-// The bodies are of three versions of supabase/auth, by what its code fills in: before v2.160 a
-// change without the old address's consent had a hash alone; before v2.180 no body named the
-// number.
+// The bodies are of three versions of supabase/auth, as its code makes them. Before v2.160, a
+// change without the old address's consent had only a hash. Before v2.180, no body had the number.
 func TestParseBodiesOfSupabase(t *testing.T) {
 	files, err := filepath.Glob("testdata/supabase-v*.json")
 	if err != nil || len(files) != 3 {

@@ -20,7 +20,7 @@ import (
 
 func because(reason string) url.Values { return url.Values{"reason": {reason}} }
 
-// free says whether both gates would let one more through.
+// free reports whether both gates would admit another send.
 func (r *rig) free(s store.Send) bool {
 	r.Helper()
 	d, err := r.Svc.RecipientQuota(context.Background(), s.App, s.Channel, s.Purpose, s.Recipient, store.SecretKeyClass)
@@ -31,8 +31,8 @@ func (r *rig) free(s store.Send) bool {
 	return d.Allowed() && len(h.Past) == 0
 }
 
-// An action that is not committed is neither recorded nor logged: the rig compares lines and
-// records.
+// An action that is not committed is neither recorded nor logged. The rig compares the log with the
+// audit entries.
 func TestActionsThatAreNotCommitted(t *testing.T) {
 	r, b := loggedIn(t)
 	s := r.sent("ana@example.com")
@@ -91,8 +91,8 @@ func TestDeedsOfARefusal(t *testing.T) {
 	}
 }
 
-// Each role is offered what it may do, and none to send a code of a caller again, which is not
-// kept.
+// Each role is offered exactly the actions that it may do. No role may send a caller's code again,
+// since the code is not stored.
 func TestOnlyWhatARoleMayIsOffered(t *testing.T) {
 	r := newRig(t)
 	s := r.sent("ana@example.com")

@@ -37,7 +37,7 @@ func serveMailbox(w *pagetest.World, apiKey string, mails ...mailbox.Mail) *echo
 	return e
 }
 
-// askMailbox is a request of a program of this machine.
+// askMailbox makes a request to the mailbox from a program on this machine.
 func askMailbox(e *echo.Echo, host, target, cookie, token string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(http.MethodGet, target, nil)
 	r.Host, r.RemoteAddr = host, "127.0.0.1:5000"
@@ -80,8 +80,8 @@ func TestEmptyMailboxShowsTheCommand(t *testing.T) {
 	}
 }
 
-// The link sets a cookie and is redirected away; cookie and tokens open each route, nothing else
-// does, and nothing under another host's name.
+// The link sets a cookie and is redirected. The cookie and the tokens open each route. Nothing else
+// does, and nothing is open under the name of another host.
 func TestRegisterMailboxNeedsItsKey(t *testing.T) {
 	const here = "127.0.0.1:8080"
 	e := serveMailbox(world(t), "sk_key", first())

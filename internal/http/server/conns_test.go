@@ -50,7 +50,8 @@ func (r connsRig) dial(from, text string) net.Conn {
 	return conn
 }
 
-// await waits until so many connections are open, are waited for by a stop, and are in queues.
+// await waits for these numbers of open connections, of connections for which a stop waits, and of
+// connections in queues.
 func (r connsRig) await(open, unread, queued int) {
 	r.Helper()
 	servertest.Await(r, fmt.Sprint("connections ", open, unread, queued), func() bool {
@@ -61,8 +62,8 @@ func (r connsRig) await(open, unread, queued int) {
 	})
 }
 
-// firstAnswer is the next answer on a connection: the status and what a client does after a 503; ""
-// if it closes.
+// firstAnswer returns the next answer on a connection: the status, and what a client does after a
+// 503. It returns "" if the connection closes.
 func firstAnswer(conn net.Conn) string {
 	answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	if err != nil {

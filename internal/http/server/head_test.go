@@ -8,7 +8,8 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// HEAD is answered as GET, by routes and by groups, with their middleware; a POST has none.
+// HEAD is answered like GET, on routes and in groups, with their middleware. A route with only POST
+// has no HEAD.
 func TestHeadIsAnsweredAsGet(t *testing.T) {
 	e, _ := testServer(t)
 	marked := func(next echo.HandlerFunc) echo.HandlerFunc {

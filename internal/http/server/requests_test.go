@@ -50,7 +50,7 @@ func TestRequestsOfANetworkAreBounded(t *testing.T) {
 	servertest.Same(t, "let in without a limit", r.from("192.0.2.1", 1000), 1000)
 }
 
-// The wait of a refusal is exact: one more request is admitted at its end, and none earlier,
+// The wait in a refusal is exact: one more request is admitted at its end and none earlier,
 // whenever the requests came.
 func TestRequestsAreLetInAfterTheWait(t *testing.T) {
 	for _, limit := range []int{1, 7, 300} {

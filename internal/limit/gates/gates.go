@@ -67,7 +67,8 @@ type Database interface {
 }
 
 const (
-	// LimiterRetryDelay is the time between two trials whether a limiter that failed is back.
+	// LimiterRetryDelay is the time between two attempts to find out whether a failed limiter is
+	// back.
 	LimiterRetryDelay = time.Second
 	// mayLackEventsFor is how long after an outage the limiter may lack events, because no call
 	// could write them during the outage.

@@ -178,7 +178,7 @@ func TestNothingWaitsForAnAbsentLimiter(t *testing.T) {
 	})
 }
 
-// ofOneBucket is a limiter that takes events in one bucket alone, as a node of a Cluster does.
+// ofOneBucket is a limiter that only takes events with one bucket, as a node of a Cluster does.
 type ofOneBucket struct{ *quota.Memory }
 
 func (o ofOneBucket) Take(ctx context.Context, r quota.Request) (quota.Decision, error) {
@@ -238,7 +238,7 @@ func TestAPartThatIsAwayIsNoOutage(t *testing.T) {
 	})
 }
 
-// The limiter is not taken for away because a client hung up during its look.
+// If a client disconnects during its read, the limiter does not count as unavailable.
 func TestAClientThatHangsUpSaysNothingOfTheLimiter(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		calls := map[string]int{}
@@ -260,7 +260,7 @@ func TestAClientThatHangsUpSaysNothingOfTheLimiter(t *testing.T) {
 	})
 }
 
-// An outage is two lines in the log, however many requests it meets.
+// The log has two lines about an outage, however many requests it affects.
 func TestLimiterOutageIsLoggedOnceAtEachEnd(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		for round := 1; round <= 2; round++ {
@@ -314,11 +314,11 @@ func TestOtherScopesAreKnownAcrossAnOutage(t *testing.T) {
 			r.Sleep(time.Second)
 		}
 		send(true, 0)
-		r.RefuseTo("a1@example.com") // by its own minute: it takes no place of the network
+		r.RefuseTo("a1@example.com") // refused by its own minute, so it takes no place of the network
 		r.Sleep(10 * time.Second)
 		r.LoseLimiter()
 		send(true, 0)
-		r.RefuseTo("a2@example.com") // by the database: it gives its place of the network back
+		r.RefuseTo("a2@example.com") // refused by the database, so it gives its place of the network back
 		r.Sleep(20 * time.Second)
 		send(true, 0)
 		send(false, 30*time.Second)

@@ -30,7 +30,7 @@ var (
 	secondAndHour = vtest.WithRules(secondAndHourRules...)
 )
 
-// watched is a replica whose calls of the limiter and of the gates' statements are noted.
+// watched is a replica that records its calls of the limiter and of the gates' statements.
 type watched struct {
 	*vtest.Service
 	db    *sqlitetest.DB
@@ -68,8 +68,8 @@ func (w *watched) during(do func()) string {
 	return strings.Replace(strings.Join(w.calls, " "), "ReadHistory Peek", "Peek ReadHistory", 1)
 }
 
-// The calls of each kind of request. While nothing is lost, it costs one call of each gate, and
-// only a send writes.
+// Tests the calls of each kind of request. While nothing is lost, a request makes one call of each
+// gate, and only a send writes.
 func TestCallsOfARequest(t *testing.T) {
 	vtest.InBubbleWith(t, secondAndHour, func(r *vtest.Rig) {
 		w := watch(r)
@@ -240,8 +240,8 @@ func TestRebuildsAreCounted(t *testing.T) {
 	})
 }
 
-// A gate that is slow, or that did not answer, has lost nothing: no rebuild is counted, since an
-// alert says that the limiter loses events.
+// A gate that is slow, or that did not answer, has lost nothing. So no rebuild is counted, since
+// the alert means that the limiter loses events.
 func TestASlowGateIsNoLoss(t *testing.T) {
 	for name, slow := range map[string]func(r *vtest.Rig) *vtest.Service{
 		"the limiter": func(r *vtest.Rig) *vtest.Service {
@@ -336,7 +336,7 @@ func TestAPolicyMistakeThatIsUndoneCostsNothing(t *testing.T) {
 		}
 		r.Sleep(time.Hour)
 		look(r.Svc, "an hour later", "login", "[3]", 0)
-		send(other, "gift") // counts in the bucket of hrb, where r.Svc does not expect it
+		send(other, "gift") // it is counted in the bucket of hrb, where r.Svc does not expect it
 		r.Sleep(10 * time.Second)
 		for _, left := range []string{"[2]", "[1]", "[0]"} {
 			if a := send(r.Svc, "login"); !a.Admitted || vtest.Remaining(a.Quota) != left {
@@ -390,7 +390,7 @@ func TestARefusalWithoutTheLimiterIsOneRead(t *testing.T) {
 	})
 }
 
-// A refusal tells a wait, also where the limiter loses what corrects it.
+// A refusal always has a wait, even if the limiter loses the events that correct the wait.
 func TestARefusalNeverTellsThatThereIsNoWait(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		r.Limiter.Around(func(_ context.Context, call string, do func() error) error {
@@ -405,7 +405,7 @@ func TestARefusalNeverTellsThatThereIsNoWait(t *testing.T) {
 	})
 }
 
-// lateLook is a database that begins a look so late.
+// lateLook is a database that delays a read.
 type lateLook struct {
 	*sqlitetest.DB
 	late, after time.Duration // before the database reads its clock, and after that
@@ -658,7 +658,7 @@ func TestLooksAddFailures(t *testing.T) {
 	})
 }
 
-// Each clock steps, in both directions; nothing is told by the difference of the clocks.
+// Each clock steps, in both directions. No answer contains the difference of the clocks.
 func TestClocksThatStep(t *testing.T) {
 	for step, wait := range map[time.Duration]time.Duration{
 		-time.Hour: time.Minute, -time.Second: 51 * time.Second, time.Second: 50 * time.Second, time.Hour: 50 * time.Second,
@@ -679,8 +679,8 @@ func TestClocksThatStep(t *testing.T) {
 	}
 }
 
-// The limiter is in the next day already: it admits, the database refuses, and nothing is told by
-// the difference of the clocks.
+// The limiter's clock is already in the next day: it admits, and the database refuses. No answer
+// contains the difference of the clocks.
 func TestALimiterThatIsInTheNextDay(t *testing.T) {
 	daily := vtest.WithRules(quota.Rule{Name: "today", Scope: quota.Recipient, Limit: 1, Per: quota.Day})
 	vtest.InBubbleWith(t, vtest.MinuteTick(daily), func(r *vtest.Rig) { // starts at midnight

@@ -168,7 +168,7 @@ func takenBack(id, bucket string) []string {
 	return []string{fmt.Sprintf("later %-16s [%s]", id, bucket)}
 }
 
-// sent is a send of the recipient that the database let in alone.
+// sent returns the bucket of a send to the recipient that only the database counted.
 func (i *idle) sent(h byte, id string) (bucket string) {
 	p := buckets.NewPlan(buckets.Subject{App: "shop", Channel: recipient.Email, Recipient: recipient.Hash{h}, Purpose: login},
 		login.Policy.Rules)
@@ -217,7 +217,7 @@ func TestRefundsOfTheDatabaseAreRepeated(t *testing.T) {
 	servertest.Same(t, "lines in the next outage", strings.Count(r.printed.String(), "refund postponed"), 2)
 }
 
-// A refund of the database that fails alone stops no others.
+// If one refund of the database fails, the others are still made.
 func TestARowThatFailsStopsNoOthers(t *testing.T) {
 	r := newIdle(t)
 	for n := range byte(2) {
@@ -232,7 +232,7 @@ func TestARowThatFailsStopsNoOthers(t *testing.T) {
 }
 
 // A send is recorded a second time, when the tombstone of a late refund has ended, and then no
-// more; not if it does not count by then.
+// more. It is not recorded again if it no longer counts by then.
 func TestASendIsRecordedOnceMore(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		r := newIdle(t)
@@ -269,7 +269,7 @@ func TestASendThatHasLeftItsWindow(t *testing.T) {
 	})
 }
 
-// Where the database or the limiter is away, no send is forgotten: each is recorded once they are
+// While the database or the limiter is away, no send is forgotten: each is recorded once both are
 // back.
 func TestSettleKeepsWhatFails(t *testing.T) {
 	r := newIdle(t)

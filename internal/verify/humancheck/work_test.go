@@ -33,8 +33,8 @@ func encode(t *testing.T, p altcha.Payload) string {
 	return base64.StdEncoding.EncodeToString(text)
 }
 
-// A solution is right for its binding until its end, also after a rotation of the key; nothing else
-// is: of 100,000 forged solutions none.
+// A solution is valid for its binding until its end, also after a rotation of the key. Of 100,000
+// forged solutions none is valid.
 func TestCheckWork(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	old, next := keys.GenerateEntry(), keys.GenerateEntry()

@@ -72,8 +72,8 @@ func TestRedeemTellsTheAddressOnce(t *testing.T) {
 	})
 }
 
-// What is forged, of another app, expired, or of no approval gets one answer, and nothing of it is
-// redeemed.
+// A proof that is forged, of another app, expired, or without an approval always gets the same
+// answer, and nothing is redeemed.
 func TestRedeemRefuses(t *testing.T) {
 	inRedemption(t, func(r *redeeming) {
 		pending := r.SendTo("bea@example.com")
@@ -118,8 +118,8 @@ func TestNoAddressIsToldOnceErased(t *testing.T) {
 	})
 }
 
-// The database that is away, or that took the redemption unheard: the same request again is told
-// the address.
+// If the database is away, or redeems the proof but its answer is lost, the same request returns
+// the address later.
 func TestRedeemWithoutTheDatabase(t *testing.T) {
 	inRedemption(t, func(r *redeeming) {
 		ask := proof.RedeemRequest{Proof: r.approved.Proof, IdempotencyKey: "a key"}

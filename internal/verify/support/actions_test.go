@@ -60,7 +60,8 @@ func TestResetClearsTheLockouts(t *testing.T) {
 	})
 }
 
-// Without the limiter the database's part is done, and the act says what is not.
+// Without the limiter, the part of the reset in the database is done, and the audit entry says
+// which part is missing.
 func TestResetWithoutTheLimiter(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		r.SendTo(vtest.Ana)
@@ -165,7 +166,8 @@ func TestRevealIsRecordedFirst(t *testing.T) {
 	})
 }
 
-// Without a record an export gives no row, and its end is recorded as it was.
+// Without an audit entry, an export returns no row. The second entry has the real outcome of the
+// export.
 func TestExportIsRecordedFirst(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		r.SendTo(vtest.Ana)
@@ -184,7 +186,7 @@ func TestReasonsNameNoRecipient(t *testing.T) {
 	for reason, good := range map[string]bool{
 		"ticket 7": true, "Zendesk 12345678": true, "asked by phone,\n2 times": true, "工单 42": true,
 		"banana bread": true, strings.Repeat("木", 500): true,
-		"2026-03-04, 5 codes": true, "#20260304-17": false, // ten digits may be a number; rather one word too few
+		"2026-03-04, 5 codes": true, "#20260304-17": false, // ten digits may be a phone number; it is better to refuse one text too many
 		"": false, " \n": false, "a\x00": false, "\xff": false, strings.Repeat("木", 501): false, "x\x1b[2J": false,
 		"ticket \u202e7": false, "a\u2028b": false, "<b>ticket</b>": true,
 		"for ana.maria@example.com": false, "ana＠example": false, "+49 30 1234567": false, "call 138 0013 8000": false,

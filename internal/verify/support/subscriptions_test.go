@@ -12,8 +12,8 @@ import (
 	vtest "sendcode/internal/verify/verification/verificationtest"
 )
 
-// A subscription is confirmed once for each acceptance, within an hour, for that provider alone;
-// what fails may be repeated.
+// Each acceptance is for one subscription, within an hour, of that provider only. A failed
+// confirmation may be repeated.
 func TestAcceptedSubscriptions(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.MinuteTick(nil), func(r *vtest.Rig) {
 		calls, failing := 0, error(nil)

@@ -16,8 +16,8 @@ import (
 	vtest "sendcode/internal/verify/verification/verificationtest"
 )
 
-// It holds for thirty days to the microsecond, for the app that met it, for this very address, and
-// through whatever happens to the limiter.
+// A suppression holds for exactly thirty days, for the app whose mail bounced and for exactly this
+// address, whatever happens to the limiter.
 func TestSuppressed(t *testing.T) {
 	folds := func(s *vtest.Settings) {
 		vtest.SuppressBounces(s)
@@ -67,7 +67,7 @@ func TestNothingSuppressesWhereItIsOff(t *testing.T) {
 			r.MailServer.Answer(vtest.NoMailbox)
 			r.SendFails(vtest.Ana, "rejected")
 		}
-		r.Suppress(vtest.Ana, 0) // by hand all the same, for as long as by default
+		r.Suppress(vtest.Ana, 0) // an administrator can still suppress, for the default duration
 		r.SendFails(vtest.Ana, "suppressed")
 		s := r.Suppressions()[0]
 		r.Want("how long", s.Until.Sub(s.Since), support.DefaultSuppressionPeriod)
@@ -114,8 +114,8 @@ func TestSuppressByHandAndLift(t *testing.T) {
 	})
 }
 
-// What is stopped, lifted or erased of a number is so for its handset, with or without Argentina's
-// 9 and Mexico's 1.
+// For a phone number, a suppression, its end and an erasure hold for its handset, with or without
+// Argentina's 9 and Mexico's 1.
 func TestSuppressionsOfNumbersFollowTheCountedForm(t *testing.T) {
 	for _, pair := range [][2]string{
 		{"+541166773399", "+5491166773399"},
@@ -148,13 +148,13 @@ func TestSuppressionsOfNumbersFollowTheCountedForm(t *testing.T) {
 	}
 }
 
-// A process that dies after Begin leaves the row to another one, which does not send it either; nor
-// does what waited in the database for room.
+// If a process dies after Begin, another process takes the row over and does not send it either.
+// Nor is a row sent that waited in the database for capacity.
 func TestSuppressedIsTakenOver(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.SuppressBounces, func(r *vtest.Rig) {
 		r.Suppress(vtest.Ana, time.Hour)
 		dead := r.Replica(&vtest.MailServer{}) // its workers never run: there are none
-		dead.Outbox.Capacity = 0               // what it lets in goes back to the database at once
+		dead.Outbox.Capacity = 0               // each row that it takes goes back to the database at once
 		a := r.AskAt(dead, vtest.AskFor(vtest.Ana), true)
 		r.Sleep(10 * time.Second)
 		r.WantLine("the send", "failed suppressed 2", r.Status(a), r.NewestSend(a.View.ID).Attempt)
@@ -162,8 +162,8 @@ func TestSuppressedIsTakenOver(t *testing.T) {
 	})
 }
 
-// A pause stops what is asked for and what waits for its next try, for whom it names alone; when it
-// ends, codes go out again.
+// A pause stops new sends and sends that wait for their next attempt, but only those that it names.
+// When it ends, codes are sent again.
 func TestPaused(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.SuppressBounces, func(r *vtest.Rig) {
 		r.MailServer.Answer(vtest.FailWith(delivery.Temporary, "dial", 0, ""))

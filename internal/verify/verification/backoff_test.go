@@ -98,7 +98,7 @@ func TestBackoffIsOfOneClass(t *testing.T) {
 	}
 }
 
-// slowFailures is a database that begins a read of failures so late.
+// slowFailures is a database that delays the read of failures.
 type slowFailures struct {
 	*sqlitetest.DB
 	late time.Duration
@@ -130,8 +130,8 @@ func TestBackoffIsTold(t *testing.T) {
 	})
 }
 
-// The first message that is sent to the recipient, for any class, lets all try again; so do the end
-// of a pause and a reset.
+// The first message that is sent to the recipient, for any class, lets all callers try again. So do
+// the end of a pause and a reset.
 func TestBackoffIsForgotten(t *testing.T) {
 	for name, c := range map[string]struct{ before, after func(r *vtest.Rig) }{
 		"a message was sent": {func(*vtest.Rig) {}, func(r *vtest.Rig) { r.Send(byBrowser(vtest.Ana)) }},
@@ -184,7 +184,7 @@ func TestBackoffWithoutTheDatabase(t *testing.T) {
 	})
 }
 
-// Refusals that come together share a read that has not begun.
+// Refusals that come at the same time share a read that has not begun.
 func TestBackoffSharesReads(t *testing.T) {
 	vtest.InBubbleWith(t, quiet, func(r *vtest.Rig) {
 		failMany(r, policy.BackoffRule.Limit, vtest.AskFor(vtest.Ana), badReputation)
@@ -348,9 +348,9 @@ func TestAnHourOfBadReputation(t *testing.T) {
 	})
 }
 
-// For an hour our server refuses us, or we are stopped. 20 tries fail for each of four spellings of
-// one mailbox, by each class of callers, under all rules of a service without settings. When the
-// hour is over, everybody gets in at once.
+// For an hour our server refuses us, or a pause stops sends. 20 tries fail for each of four
+// spellings of one mailbox, by each class of callers, under all rules of a service without
+// settings. After the hour, everybody is admitted at once.
 func TestAnHourOfRefusalsCostsNothing(t *testing.T) {
 	builtIn := vtest.DayTick(func(s *vtest.Settings) {
 		s.Set = vtest.BuiltIn()

@@ -221,8 +221,8 @@ func spelled(s *vtest.Settings) {
 	s.Numbers.Everywhere = true
 }
 
-// spelling is a vtest.Browser's request for the nth spelling of one mailbox, from an address of its
-// own.
+// spelling returns a vtest.Browser's request for the nth spelling of one mailbox, from a separate
+// address.
 func spelling(n int) verification.Request {
 	to := fmt.Sprintf("victim+%d@gmail.com", n)
 	switch n % 3 {
@@ -316,7 +316,7 @@ func ruleNames(d quota.Decision) (all []string) {
 	return all
 }
 
-// A browser reads the same whatever other spellings were asked for, until the rule refuses.
+// Until the rule refuses, a browser gets the same answers whatever other spellings were used.
 func TestAnswersSayNothingOfOtherSpellings(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.MinuteTick(spelled), func(r *vtest.Rig) {
 		look := func(id string) quota.Decision {

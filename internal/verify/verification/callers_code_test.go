@@ -83,7 +83,7 @@ func TestCallersCodesThatAreRefused(t *testing.T) {
 	})
 }
 
-// A process that was killed after the 202: another one sends the same code.
+// If a process is killed after the 202, another process sends the same code.
 func TestACallersCodeOutlivesItsProcess(t *testing.T) {
 	vtest.InBubbleIdle(t, nil, func(r *vtest.Rig) {
 		_, _, release := r.Orphan(nil, withCode("739154", 0))

@@ -73,7 +73,8 @@ func TestCheckRepeatsAnApproval(t *testing.T) {
 	}
 }
 
-// Who knows the key of an approval, but not its code, has as many guesses as a code has tries.
+// An attacker who knows the key of an approval, but not its code, has only as many guesses as a
+// code has attempts.
 func TestCheckBoundsGuessesWithAKey(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		id := r.Send(byBrowser(vtest.Ana)).View.ID

@@ -18,8 +18,9 @@ import (
 	vtest "sendcode/internal/verify/verification/verificationtest"
 )
 
-// Five tries, of which the last may be right; afterwards no code is. The nine wrong codes differ
-// from the right one at each of its six positions in turn: see codetest.WrongCodes.
+// A code has five attempts, and the last may be right; afterwards no code is accepted. The nine
+// wrong codes differ from the right one at each of its six positions in turn: see
+// codetest.WrongCodes.
 func TestCheckCountsThenCompares(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		fifth := r.SendTo("bea@example.com")
@@ -86,8 +87,8 @@ func TestRotationBreaksNoLiveCode(t *testing.T) {
 	})
 }
 
-// A client that hangs up after its check has begun stops nothing: the try counts, and the right
-// code is approved.
+// If a client disconnects after its check has begun, the check goes on: the attempt counts, and the
+// right code is approved.
 func TestAHangUpStopsNoCheck(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		a := r.SendTo(vtest.Ana)
@@ -150,7 +151,7 @@ func TestACodeKeepsItsAlphabet(t *testing.T) {
 // neither an attempt nor a failed check, whatever the length of the purpose's other codes.
 func TestAWrongLengthCostsNoTry(t *testing.T) {
 	for name, c := range map[string]struct {
-		right, detail string // right is configured; without it the code is a mail's
+		right, detail string // right is the configured code; without it the code comes from a mail
 		change        func(*vtest.Settings)
 	}{
 		"digits":              {detail: "The code has 6 digits."},
@@ -245,7 +246,7 @@ func TestACheckAsksAsOftenAsNeeded(t *testing.T) {
 	})
 }
 
-// Whatever is typed, an unknown ID and another app's are one and the same 404.
+// An unknown ID and an ID of another app get the same 404, whatever code is typed.
 func TestAnUnknownIDIsTheSameWhateverIsTyped(t *testing.T) {
 	vtest.InBubbleWith(t, letters, func(r *vtest.Rig) {
 		b := r.SendTo(vtest.Ana, vtest.InApp("elsewhere"))

@@ -55,8 +55,8 @@ func (l *late) ReleaseIdempotencyKey(ctx context.Context, key [32]byte, send uui
 	return l.Database.ReleaseIdempotencyKey(ctx, key, send, forget)
 }
 
-// A send is answered before a proxy asks another replica, however long each step takes, also if the
-// client has left. What was not decided until then counts nothing, and its key is free for the
+// A send is answered before a proxy asks another replica, however long each step takes, even if the
+// client has left. A send that is not decided by then counts nowhere, and its key is free for the
 // other replica.
 func TestASendHasOneDeadline(t *testing.T) {
 	const tick = time.Millisecond

@@ -9,7 +9,7 @@ var ClaimLease = claimLease()
 // Queues is how many recipients have requests now.
 func (s *Service) Queues() int { return s.recipients.RecipientCount() }
 
-// FillSends takes so many places of sends, for strangers or others.
+// FillSends takes n places of sends, for strangers or for other callers.
 func (s *Service) FillSends(n int, strangers bool) { fill(s.sendService.places, n, strangers) }
 
 // FillChecks is FillSends for checks.

@@ -20,7 +20,7 @@ import (
 	"sendcode/quota"
 )
 
-// wide lets any number of codes be sent: what is refused is refused for another reason.
+// wide admits any number of codes, so that refusals have another reason.
 var wide = vtest.WithRules(quota.Rule{Name: "wide", Scope: quota.Recipient, Limit: 10_000, Window: time.Hour})
 
 // Of the codes for one recipient that callers of one class requested, 20 wrong codes are compared
@@ -78,8 +78,8 @@ func TestAConfirmationLivesADay(t *testing.T) {
 	})
 }
 
-// Networks are bounded each by itself and together; an administrator learns of the refusals, and no
-// address is logged.
+// Networks are limited separately and together. An administrator sees the refusals, and no address
+// is logged.
 func TestFailuresOfANetwork(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.MinuteTick(wide), func(r *vtest.Rig) {
 		var sent []string // verifications, each with a try left
@@ -137,7 +137,7 @@ func TestFailuresOfANetwork(t *testing.T) {
 	})
 }
 
-// Right codes, ended ones and checks that the database did not take leave no failure behind.
+// Right codes, ended codes, and checks that the database did not take count as no failures.
 func TestWhatIsNoFailure(t *testing.T) {
 	vtest.InBubbleWith(t, wide, func(r *vtest.Rig) {
 		used := func() int {

@@ -20,8 +20,8 @@ import (
 	"sendcode/quota"
 )
 
-// asking has the shop ask strangers, with one rule that all share: 10 sends in 10 minutes, 8 of
-// them for strangers.
+// asking makes the app shop require human checks of strangers. All share one rule: 10 sends in 10
+// minutes, 8 of them for strangers.
 func asking(c humancheck.Check) func(*vtest.Settings) {
 	return func(s *vtest.Settings) {
 		own := quota.Rule{Name: "own", Scope: quota.Recipient, Limit: 3, Window: time.Hour}
@@ -41,7 +41,7 @@ func stranger(n int, options ...vtest.Option) verification.Request {
 	return vtest.AskFor(vtest.NthAddress(n), append([]vtest.Option{vtest.By(vtest.Browser)}, options...)...)
 }
 
-// asked sends a request, and ends the test unless it is asked for a check.
+// asked sends a request, and ends the test unless the answer requires a human check.
 func asked(r *vtest.Rig, request verification.Request) verification.Answer {
 	r.Helper()
 	a := r.Refuse(request)
@@ -358,8 +358,8 @@ func (c *callCounter) ClaimIdempotencyKey(ctx context.Context, k store.Idempoten
 	return c.late.ClaimIdempotencyKey(ctx, k)
 }
 
-// A forged solution costs what a request without one costs: nothing is written, claimed or asked
-// for it.
+// A forged solution costs as much as a request without one: nothing is written, claimed or read for
+// it.
 func TestAForgedSolutionWritesNothing(t *testing.T) {
 	vtest.InBubbleWith(t, asking(humancheck.Check{}), func(r *vtest.Rig) {
 		press(r)

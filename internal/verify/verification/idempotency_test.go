@@ -103,7 +103,7 @@ func TestOutagesAndKeys(t *testing.T) {
 		"no claim":                     {"ClaimIdempotencyKey", sqlitetest.Down, false},
 		"nothing written":              {"Begin", sqlitetest.Down, false},
 		"written, and the answer lost": {"Begin", sqlitetest.Lost, true},
-		// the same key goes on with the place that was taken
+		// a request with the same key uses the place that was taken
 		"uncertain, and not written": {"Begin", sqlitetest.Vague, false},
 	}, nil, func(r *vtest.Rig, c row) {
 		r.FailStore(c.how, c.method)
@@ -121,8 +121,7 @@ func TestOutagesAndKeys(t *testing.T) {
 	})
 }
 
-// sleeper is a database that a process reaches only once it wakes, whatever became of the caller
-// meanwhile.
+// sleeper is a database that a process reaches only after a delay, even if the caller has left.
 type sleeper struct {
 	core.Database
 	wake <-chan struct{}
@@ -133,7 +132,7 @@ func (s *sleeper) Begin(ctx context.Context, in store.Intent) (store.BeginAnswer
 	return s.Database.Begin(context.WithoutCancel(ctx), in)
 }
 
-// Two processes go on with one claim, because the first slept for longer than its lease: one send.
+// Two processes use one claim, since the first was asleep longer than its lease. There is one send.
 func TestSleeperWithAKey(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		wake := make(chan struct{})

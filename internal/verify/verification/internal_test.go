@@ -104,7 +104,7 @@ func TestRandomKeys(t *testing.T) {
 	}
 }
 
-// A reset forgets the lockouts of its recipient, of every class, and of no other.
+// A reset forgets the lockouts of its recipient for every class, and those of no other recipient.
 func TestKnownLockoutsAreForgotten(t *testing.T) {
 	s := sendService{lockouts: &lockouts{}}
 	for n := range 2 {

@@ -16,7 +16,7 @@ import (
 	vtest "sendcode/internal/verify/verification/verificationtest"
 )
 
-// slowServer is a mail server with few connections. A mail without one waits for it, in turn.
+// slowServer is a mail server with few connections. Mails without a connection wait in order.
 type slowServer struct {
 	*vtest.MailServer
 	conns chan struct{}

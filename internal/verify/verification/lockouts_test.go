@@ -177,8 +177,8 @@ func TestABackEndForStrangers(t *testing.T) {
 	})
 }
 
-// A lockout is of the class that opened the verifications, whoever enters their codes, and stops no
-// sends of another class. Each class's lockout is told to the administrator.
+// A lockout belongs to the class that opened the verifications, whoever enters their codes. It
+// refuses no sends of another class. An administrator sees the lockout of each class.
 func TestLockoutsAreOfTheClassThatOpened(t *testing.T) {
 	vtest.InBubbleWith(t, wide, func(r *vtest.Rig) {
 		h, _ := r.Svc.Administration.HashRecipient("email", vtest.Ana)
@@ -242,8 +242,8 @@ func TestLockedOutStrangersTakeNoPlace(t *testing.T) {
 	})
 }
 
-// The check that reaches an app's bound is within it: the next one alarms. A right code does not
-// count.
+// The check that reaches an app's bound is still within it; the next check raises the alarm. A
+// right code does not count.
 func TestAnAppsBoundIsPassedByTheNextFailure(t *testing.T) {
 	vtest.InBubbleWith(t, boundedApp(3), func(r *vtest.Rig) {
 		id := r.SendTo(vtest.Ana).View.ID

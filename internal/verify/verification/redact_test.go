@@ -279,7 +279,8 @@ func TestABrowserThatWaitsAsToldIsAdmitted(t *testing.T) {
 	}
 }
 
-// A lockout is rounded as a rule of a day is, and so is the bound of a network.
+// The wait of a lockout is rounded like that of a rule of a day, and so is the wait of a network's
+// bound.
 func TestABrowserIsToldARoundedLockout(t *testing.T) {
 	many := quota.Rule{Name: "many", Scope: quota.Recipient, Limit: 100, Window: time.Hour}
 	for _, c := range []struct {

@@ -100,7 +100,7 @@ func TestWhatIsTurnedAwayHasARow(t *testing.T) {
 			r.WantInvalid(r.SendError(voip), "to", "voip")
 			r.WantInvalid(r.SendError(short), "to", "disposable")
 		}
-		// a check or a report asks for no code: it adds nothing to the rows
+		// checks and reports ask for no code, so they add no refusal to the rows
 		r.WantError(vtest.Err(r.Svc.CheckByRecipient(r.Context(), us, "123456")), fault.NotFound)
 		r.WantError(vtest.Err(r.Svc.ReportByRecipient(r.Context(), us, string(store.ReportApproved))), fault.NotFound)
 		r.Sleep(time.Minute)
@@ -131,8 +131,8 @@ func TestWhatIsOutIsCheckedAfterAReload(t *testing.T) {
 	})
 }
 
-// A check that is refused since too many failed leaves a row as well: of a recipient's code one,
-// whatever the number of tries.
+// A check that is refused because of too many failed checks has a row, too: one row for a
+// recipient's code, however many attempts were refused.
 func TestARefusedCheckHasARow(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.MinuteTick(spelled), func(r *vtest.Rig) {
 		var ids []string

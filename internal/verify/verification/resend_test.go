@@ -191,7 +191,8 @@ func (p *prover) Sign(f proof.Claims, _ time.Time) (string, error) {
 	return fmt.Sprint("proof ", len(p.subjects)), nil
 }
 
-// A proof is of the spelling, also of a code whose row was written under another folding.
+// A proof has the spelling to which the code was sent, even if the row was written under another
+// folding.
 func TestAProofIsOfTheSpelling(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.FoldGmail, func(r *vtest.Rig) {
 		p := &prover{}
@@ -210,7 +211,7 @@ func TestAProofIsOfTheSpelling(t *testing.T) {
 	})
 }
 
-// A person who knows a test recipient's code must not prove other addresses with it.
+// With the known code of a test recipient, nobody can prove another address.
 func TestATestRecipientIsOneSpelling(t *testing.T) {
 	vtest.InBubbleWith(t, func(s *vtest.Settings) {
 		vtest.FoldGmail(s)
@@ -231,8 +232,8 @@ func TestATestRecipientIsOneSpelling(t *testing.T) {
 	})
 }
 
-// Folding is turned on: what was sent before stays checkable by ID; the simplest spelling keeps
-// what it was counted for.
+// When folding is turned on, codes sent before can still be checked by ID, and the simplest
+// spelling keeps its counted sends.
 func TestFoldingIsTurnedOn(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		tagged := r.SendTo(taggedAna)

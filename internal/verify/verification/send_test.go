@@ -114,8 +114,8 @@ func TestAskIsRefusedByField(t *testing.T) {
 	})
 }
 
-// However many requests come for one recipient, few are worked on at once; the requests for others
-// are answered as ever.
+// However many requests come for one recipient, only a few are worked on at once. Requests for
+// other recipients are answered as usual.
 func TestOneRecipientCannotCrowdOutTheOthers(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		r.SendTo(vtest.Ana)
@@ -136,7 +136,7 @@ func TestOneRecipientCannotCrowdOutTheOthers(t *testing.T) {
 	})
 }
 
-// A request that waits for its mail holds up no other.
+// A request that waits for its mail delays no other request.
 func TestWaitingForTheMailTakesNoPlace(t *testing.T) {
 	vtest.InBubbleWith(t, wide, func(r *vtest.Rig) {
 		release := make(chan struct{})

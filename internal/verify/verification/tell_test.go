@@ -167,8 +167,8 @@ func TestAppsAreToldHowSendsEnd(t *testing.T) {
 	}
 }
 
-// The deliverer of events is woken when an event is in the database; and an answer of the database
-// that was lost, which is asked again, leaves one event.
+// An event in the database wakes the deliverer of events. If an answer of the database is lost and
+// the call is repeated, there is one event.
 func TestTheDelivererOfEventsIsWoken(t *testing.T) {
 	vtest.InBubbleIdle(t, vtest.TellAll, func(r *vtest.Rig) {
 		woken := 0
@@ -193,7 +193,7 @@ func TestTheDelivererOfEventsIsWoken(t *testing.T) {
 // recipients.
 func TestTestRecipients(t *testing.T) {
 	change := func(s *vtest.Settings) {
-		letters(s) // its code is what was configured, whatever the purpose's codes are made of
+		letters(s) // its code is the configured one, whatever the alphabet of the purpose's codes
 		vtest.TestRecipient(t, "reviewer@example.com", "424242")(s)
 	}
 	vtest.InBubbleWith(t, vtest.MinuteTick(change), func(r *vtest.Rig) {

@@ -127,8 +127,8 @@ func TestRequestsWhileTermsChange(t *testing.T) {
 	})
 }
 
-// trial adds a stricter rule for recipients, with the longest window of all, and one for addresses;
-// both observe.
+// trial adds two observing rules: a stricter one for recipients, with the longest window of all,
+// and one for addresses.
 var trial = vtest.WithRules(
 	quota.Rule{Name: "minute", Scope: quota.Recipient, Limit: 1, Window: time.Minute},
 	quota.Rule{Name: "stricter", Scope: quota.Recipient, Limit: 2, Window: 48 * time.Hour, Observe: true},
@@ -164,8 +164,8 @@ func TestObservingRulesInEachForm(t *testing.T) {
 	})
 }
 
-// The rows decide an observing rule on recipients for as long as it looks back, whatever the
-// limiter has forgotten.
+// The rows decide an observing rule on recipients for its whole window, whatever the limiter has
+// lost.
 func TestObservingRulesSeeTheRows(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.MinuteTick(trial), func(r *vtest.Rig) {
 		r.SendTo(vtest.Ana)

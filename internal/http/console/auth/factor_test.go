@@ -18,7 +18,7 @@ import (
 	"sendcode/quota"
 )
 
-// begin begins a second factor: the device, and the secret as the page keeps it.
+// begin begins a second factor. It returns the device, and the sealed secret that the page keeps.
 func (r *rig) begin(b *consoletest.Browser, password string) (d consoletest.Device, kept string) {
 	r.Helper()
 	page := want(r.T, b.Post(factorPath, url.Values{"do": {"begin"}, "password": {password}}), http.StatusOK).Body.String()
@@ -58,7 +58,7 @@ func TestSecondFactor(t *testing.T) {
 	contains(t, b.Get(factorPath), "only with a password")
 	d := r.setUp(b, consoletest.Password)
 	want(t, b.Get("/admin"), http.StatusOK)
-	// A login with the password alone has not given the code.
+	// A login by only the password lacks the code.
 	for _, half := range []*consoletest.Browser{before, r.halfIn()} {
 		redirects(t, half.Get("/admin/policies"), "/admin/login/code?next=%2Fadmin%2Fpolicies")
 		want(t, half.Get("/v1/admin/sends"), http.StatusUnauthorized)
@@ -103,7 +103,7 @@ func TestCodesAreTakenOnce(t *testing.T) {
 	want(t, giveCode(second, code), http.StatusUnauthorized)
 }
 
-// The code is found as a person's is, and what is no code costs no try.
+// A typed code is found as on the pages for people. A text that is no code costs no attempt.
 func TestCodesAreReadAsAPersons(t *testing.T) {
 	r := newRig(t)
 	b := r.LoggedIn()
@@ -129,7 +129,7 @@ func TestCodesAreReadAsAPersons(t *testing.T) {
 	}
 }
 
-// An app keeps one key for an issuer and an account, so the issuer names the host. An app on the
+// An app keeps one key for an issuer and an account, so the issuer contains the host. An app on the
 // same device gets the key by a link.
 func TestIssuersNameTheHost(t *testing.T) {
 	for base, issuer := range map[string]string{
@@ -286,14 +286,14 @@ func TestLostDevice(t *testing.T) {
 	r.Acts("test|account.add|done|||", "the-operator|factor.add|done|||", "the-operator|login.password|done|||",
 		"admin|account.factor|done|||lost it")
 	r.Clock.Add(time.Second)
-	// A new one: sessions that passed the old one have not passed this.
+	// A new second factor: sessions that passed the old one have not passed the new one.
 	fresh := r.setUp(half, "the-operator's password")
 	redirects(t, mei.Get("/admin"), codePath)
 	want(t, giveCode(mei, d.Next()), http.StatusUnauthorized)
 	want(t, giveCode(mei, fresh.Code()), http.StatusSeeOther)
 }
 
-// leaving is a store in which an account is gone once a code of its second factor was taken.
+// leaving is a store from which an account disappears once a code of its second factor was used.
 type leaving struct {
 	accountStore
 	left *bool
@@ -306,7 +306,7 @@ func (l leaving) Account(ctx context.Context, name string) (store.Account, error
 	return l.accountStore.Account(ctx, name)
 }
 
-// An account that goes while its code is checked gets no session.
+// If an account is closed while its code is checked, it gets no session.
 func TestNoSessionForAnAccountThatIsGone(t *testing.T) {
 	left := false
 	r := newRig(t, func(c *Config) { c.Accounts = leaving{c.Accounts, &left} })
@@ -326,7 +326,7 @@ func TestNoSessionForAnAccountThatIsGone(t *testing.T) {
 	servertest.Same(t, "the account is gone", left, true)
 }
 
-// The secret is sealed for its account, under the ring's first key from each login on.
+// The secret is sealed for its account. Each login seals it again with the first key of the ring.
 func TestSecretsOfCodesAreSealed(t *testing.T) {
 	r := newRig(t)
 	d := r.setUp(r.LoggedIn(), consoletest.Password)

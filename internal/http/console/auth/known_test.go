@@ -52,7 +52,7 @@ func TestTwelveNetworksKeepNoNewBrowserOut(t *testing.T) {
 	servertest.Same(t, "guesses", compared, 12*100)
 }
 
-// More networks get no more than the account's bounds in a day.
+// Even with more networks, attackers get no more attempts in a day than the account's bounds.
 func TestManyNetworksGetFewGuesses(t *testing.T) {
 	r := newRig(t)
 	compared := 0

@@ -22,7 +22,7 @@ var (
 	want, redirects, contains, lacks = consoletest.Want, consoletest.Redirects, consoletest.Contains, consoletest.Lacks
 )
 
-// productCost is the hash whose cost new hashes have in the product.
+// productCost is a hash with the cost of new hashes in the product.
 var productCost = unmatchableHash
 
 func TestMain(m *testing.M) {
@@ -30,8 +30,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// atProductCost has new hashes cost what they do in the product until the test ends, which must not
-// be parallel.
+// atProductCost gives new hashes the cost that they have in the product until the test ends. The
+// test must not be parallel.
 func atProductCost(t *testing.T) {
 	cheap := unmatchableHash
 	t.Cleanup(func() { unmatchableHash = cheap })

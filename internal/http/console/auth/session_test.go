@@ -134,7 +134,7 @@ func TestLogout(t *testing.T) {
 	want(t, other.Get("/admin"), http.StatusOK)
 }
 
-// stopped is a database that takes each question and gives no answer while its caller waits.
+// stopped is a database that accepts each query and gives no answer while its caller waits.
 type stopped struct{ sessionStore }
 
 func (stopped) Session(ctx context.Context, _ [32]byte) (store.Session, time.Time, error) {
@@ -144,7 +144,7 @@ func (stopped) Session(ctx context.Context, _ [32]byte) (store.Session, time.Tim
 	return store.Session{}, time.Time{}, fault.Unavailable
 }
 
-// A page waits for its session no longer than a call of the database may take.
+// A page waits for its session at most as long as a call of the database may take.
 func TestSessionsOfADatabaseThatStops(t *testing.T) {
 	r := newRig(t)
 	b := r.LoggedIn()

@@ -48,8 +48,8 @@ func TestWrongTokensAreThrottled(t *testing.T) {
 	servertest.Same(t, "a wrong one after the wait", withToken(b, "wrong-token"), http.StatusUnauthorized)
 }
 
-// The token is for the API alone, in any case of the scheme; a wrong one is not made good by a
-// session.
+// The token is only for the API; the scheme may be in any case. A session does not make up for a
+// wrong token.
 func TestToken(t *testing.T) {
 	r := newRig(t)
 	b := r.Browser()

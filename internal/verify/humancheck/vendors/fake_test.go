@@ -45,7 +45,7 @@ type fake struct {
 	ips       []string
 }
 
-// newVendor makes a client and its server, which need no port.
+// newVendor returns a client and its server, connected without a port.
 func newVendor(t testing.TB, kind string, change ...func(*vendors.Config)) (*vendors.Verifier, *fake, *[]delivery.Health) {
 	t.Helper()
 	f, heard := &fake{t: t, kind: kind, used: map[string]bool{}}, new([]delivery.Health)
@@ -157,7 +157,8 @@ func (f *fake) judge(token string, allowed bool) string {
 	return what
 }
 
-// says returns the vendor's answer, as its documents have it. Unknown tokens are garbage.
+// says returns the vendor's answer as its documentation describes it. Unknown tokens count as
+// garbage.
 func (f *fake) says(what string) (status int, body string) {
 	pick := func(codes map[string]string, otherwise string) string {
 		if code, known := codes[what]; known {

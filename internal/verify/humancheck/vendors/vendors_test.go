@@ -27,7 +27,7 @@ func each(t *testing.T, test func(t *testing.T, kind string)) {
 // What each token comes to. Whatever strangers send, and however often, the vendor stays in use.
 func TestTokens(t *testing.T) {
 	const used, old, host, no = humancheck.Used, humancheck.Expired, humancheck.OtherHost, humancheck.Rejected
-	want := map[string][]humancheck.Reason{ // after a token that passes: the same again, and each of the others
+	want := map[string][]humancheck.Reason{ // the results after a token that passes: for the same token again, and for each other token
 		"turnstile": {used, used, "", "", "", no, ""}, "hcaptcha": {used, old, "", "", "", "", ""},
 		"recaptcha": {used, used, host, "", "", "", no},
 		"http":      {no, no, "", "", "", "", ""},
@@ -51,7 +51,7 @@ func TestTokens(t *testing.T) {
 			}
 		}
 		asked := f.questions()
-		for _, token := range []string{"", "good_2 ", "good_2\t", "good_2\u00a0", "good_2\x00"} { // each would be another token to us, and the same there
+		for _, token := range []string{"", "good_2 ", "good_2\t", "good_2\u00a0", "good_2\x00"} { // the vendor would take each for the same token
 			servertest.Same(t, fmt.Sprintf("%q", token), ask(v, token, "n"), humancheck.Result{Reason: no})
 		}
 		servertest.Same(t, "questions about it", f.questions(), asked)
@@ -61,8 +61,8 @@ func TestTokens(t *testing.T) {
 	})
 }
 
-// A vendor that is away, or whose secret is wrong, is out of use after three questions, and its
-// operator hears why. Nobody is turned away by that: work is offered.
+// A vendor that is away, or whose secret is wrong, is no longer used after three calls, and the
+// operator is told why. No stranger is refused because of that: the challenge is work.
 func TestFaultsBringWork(t *testing.T) {
 	each(t, func(t *testing.T, kind string) {
 		for mode, why := range map[string]string{
@@ -86,8 +86,8 @@ func TestFaultsBringWork(t *testing.T) {
 	})
 }
 
-// Answers that are none, or that a token may have caused: no stranger switches the vendor off by
-// them. A probe does, within half a minute, and brings the vendor back.
+// Unreadable answers, and answers that a token may have caused, do not switch the vendor off, since
+// strangers could cause them. A probe switches it off within half a minute, and on again later.
 func TestUnclearAnswersAreProbed(t *testing.T) {
 	each(t, func(t *testing.T, kind string) {
 		for mode, c := range map[string]struct {
@@ -145,8 +145,8 @@ func TestWatchFindsWrongSecret(t *testing.T) {
 	})
 }
 
-// Garbage from a thousand networks: a network's questions, an app's, and those at once stay within
-// their bounds, the rest is offered work, and the vendor stays in use.
+// Garbage comes from a thousand networks. The calls for a network, for an app, and at the same time
+// stay within their bounds; the other requests get work, and the vendor stays in use.
 func TestQuestionsAreBounded(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		v, f, heard := newVendor(t, "turnstile", func(c *vendors.Config) { c.AsksPerHour = 500 })
