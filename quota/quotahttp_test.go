@@ -85,8 +85,8 @@ func libraryItem(name, k1 string, v1 int, k2 string, v2 int) httpsfv.Item {
 	return item
 }
 
-// Header, body and decision tell one truth: no wait is earlier than any blocking rule's, none is 0
-// while blocked.
+// Header, body and decision agree: no wait is shorter than that of any blocking rule, and none is 0
+// while a rule blocks.
 func TestOneTruthAboutWaiting(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := decisions(t)

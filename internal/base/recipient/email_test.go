@@ -107,7 +107,8 @@ func TestParseEmailRefuses(t *testing.T) {
 	})
 }
 
-// A refusal names the character, so that a person can find what cannot be seen.
+// The error has the refused character in words, so that a person can find a character that cannot
+// be seen.
 func TestParseNamesTheCharacter(t *testing.T) {
 	for raw, want := range map[string]string{
 		"ana\u200b@example.com": "It is U+200B.", "o’neil@example.com": "It is U+2019 '’'.",

@@ -207,7 +207,8 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// What the ID token lacks comes from the userinfo endpoint, if that speaks of the same person.
+// Claims that the ID token lacks come from the userinfo endpoint, if its answer is about the same
+// person.
 func TestClaimsOfUserInfo(t *testing.T) {
 	for what, c := range map[string]struct {
 		name, role string

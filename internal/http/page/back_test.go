@@ -39,8 +39,8 @@ func get(t *testing.T, w *pagetest.World, query string) string {
 	return body
 }
 
-// A person whom an app sent goes back there with a reference, and its own query, once there is a
-// proof.
+// A person whom an app sent returns to the app after the proof, with a reference, and with the
+// query of the return URL.
 func TestAPersonIsReturnedWithAReference(t *testing.T) {
 	w := world(t)
 	const to = "https://shop.example/welcome/to?state=a%26b"

@@ -128,7 +128,7 @@ func open(t *testing.T, browser context.Context, w *pagetest.World, look browser
 	b.listen()
 	b.do(look.Apply())
 	b.first(watching)
-	if w.ID != "" { // what the world's person has asked for, this browser has
+	if w.ID != "" { // if the world's person has asked for a code, this browser has the verification
 		b.first(fmt.Sprintf("try { sessionStorage.begun ??= (localStorage.setItem('sendcode %s default ', '%s'), 'yes') } catch {}",
 			api.PageKey("shop"), w.ID))
 	}
@@ -149,8 +149,8 @@ func (t *tab) first(script string) {
 	t.do(browsertest.Command(page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: script}))
 }
 
-// listen fails the test on every error that the browser reports, violations of the policy among
-// them.
+// listen fails the test on every error that the browser reports, including violations of the
+// content security policy.
 func (t *tab) listen() {
 	messages := chromedp.Console(t.ctx)
 	go func() {
@@ -266,7 +266,7 @@ func (t *tab) keys(keys string) { t.Helper(); t.do(chromedp.KeyEvent(keys)) }
 func (t *tab) types(id, keys string) { t.Helper(); t.focus(id); t.keys(keys) }
 func (t *tab) fills(id, keys string) { t.Helper(); t.clear(id); t.keys(keys) }
 
-// getsIn enters the right code, and waits for the card that says so in all of the words.
+// getsIn enters the right code, and waits for the card that says in these words that it was right.
 func (t *tab) getsIn(words ...string) {
 	t.Helper()
 	t.focus("code")
@@ -274,7 +274,8 @@ func (t *tab) getsIn(words ...string) {
 	t.card("approved", words...)
 }
 
-// focus and click find their element at the last moment, as the card may be swapped at any time.
+// focus and click find their element at the last moment, since the card may be replaced at any
+// time.
 func (t *tab) focus(id string) {
 	t.Helper()
 	t.until(t.q("#"+id) + "?.checkVisibility()")
@@ -311,17 +312,17 @@ func (t *tab) focused(id string) {
 	t.until(fmt.Sprintf("%s.activeElement?.id === %q", t.root, id))
 }
 
-// says waits until a screen reader was last told a text that begins so.
+// says waits until the last text for screen readers begins with text.
 func (t *tab) says(text string) {
 	t.Helper()
 	t.until(fmt.Sprintf("said.at(-1)?.startsWith(%q)", text))
 }
 
-// looks is what the page does when it is looked at again.
+// looks is a script that does what the page does when a person returns to it.
 const looks = `document.dispatchEvent(new Event('visibilitychange'))`
 
-// jump moves the browser's clocks, that of the day and the steady one, and has the page look at
-// them.
+// jump moves both clocks of the browser, the wall clock and the steady clock, and makes the page
+// read them.
 func (t *tab) jump(wall, steady time.Duration) {
 	t.Helper()
 	t.run(fmt.Sprintf("jump(%d, %d)", wall.Milliseconds(), steady.Milliseconds()), looks)

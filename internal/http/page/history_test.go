@@ -12,8 +12,9 @@ import (
 	"sendcode/internal/kit/browsertest"
 )
 
-// backLeadsToTheCode from the field for another address, and from it out of the page; Forward leads
-// to that field again. A way by the card's own links leaves nothing to go back through.
+// backLeadsToTheCode tests the history: Back leads from the field for another address to the code,
+// and from the code out of the page. Forward leads to that field again. The card's own links add no
+// entries to the history.
 func backLeadsToTheCode(t *testing.T, browser context.Context) {
 	b := open(t, browser, accepting(t), browsertest.Look{})
 	b.visit("static/icon.svg")

@@ -51,8 +51,8 @@ var lacks = []struct{ feature, how string }{
 	{"CustomStateSet.prototype.add", "at"},
 }
 
-// without is a script that takes features away. Accessors of objects throw, what is called or made
-// throws then.
+// without returns a script that removes features. Accessors of objects throw; functions and
+// constructors throw when they are called.
 func without(features []string, how rune) string {
 	return fmt.Sprintf(`(() => {
 	window.OTPCredential = class {};

@@ -15,7 +15,7 @@ import (
 	"sendcode/internal/http/server"
 )
 
-// box is a mailbox to which no more mails come.
+// box is a mailbox that gets no more mails.
 type box []mailbox.Mail
 
 func (b box) Messages() []mailbox.Mail { return b }

@@ -93,7 +93,7 @@ func aReloadMovesNothing(t *testing.T, browser context.Context) {
 	}
 }
 
-// everyOtherPage is those beside the page that asks for codes: the dev mailbox, a page that
+// everyOtherPage tests the pages beside the one that asks for codes: the dev mailbox, a page that
 // explains a problem, and the specification.
 func everyOtherPage(t *testing.T, browser context.Context, engine *pagetest.Axe) {
 	w := world(t)
@@ -126,8 +126,8 @@ func everyOtherPage(t *testing.T, browser context.Context, engine *pagetest.Axe)
 	}
 }
 
-// oneAccentColoursAWidget: nothing keeps the default colour, and text on and in the accent can be
-// read, whichever it is.
+// oneAccentColoursAWidget tests that no element keeps the default colour, and that text in the
+// accent and on the accent is readable, whichever accent it is.
 func oneAccentColoursAWidget(t *testing.T, browser context.Context, engine *pagetest.Axe) {
 	for _, accent := range []string{"#ffd500", "#111"} {
 		look := browsertest.Look{Width: 1280, Height: 900, Lang: "en"}

@@ -15,8 +15,9 @@ import (
 	"sendcode/internal/kit/servertest"
 )
 
-// faults is a function of what holds the card. It lists what axe does not find: what scrolls
-// sideways, cannot be hit or reached, has a border that is not seen, or describes nothing.
+// faults is a function of the element that contains the card. It lists faults that axe-core does
+// not find: elements that scroll sideways, cannot be clicked or focused, have an invisible border,
+// or refer to nothing.
 const faults = `((scope) => {
   const out = [], root = document.documentElement;
   const all = (s) => [...scope.querySelectorAll(s)].filter((e) => e.checkVisibility());
@@ -215,8 +216,7 @@ const drawing = `(async (cases, lang) => {
   return cases.length < 30 ? [cases.length + ' cases'] : differ;
 })`
 
-// misread names the texts of the table of internal/codes/code of which the scripts make something
-// else.
+// misread returns the texts in the table of internal/codes/code that the scripts read differently.
 const misread = `.filter(({ in: text, code = '', reason = '', length, letters }) => {
   const slips = { required: 'required', not_digits: 'foreign', not_in_alphabet: 'foreign', too_short: 'length', too_long: 'length' }, got = widget.codeIn(text, length, letters);
   return got !== code || reason && widget.slipIn(text, letters) !== slips[reason];

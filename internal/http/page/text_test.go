@@ -75,8 +75,8 @@ func filesLike(t *testing.T, pattern string) map[string]string {
 	return all
 }
 
-// Every text that the page's code, its templates or the widget's scripts name is there: another one
-// would be shown as nothing, or as "undefined".
+// Every text that the page's code, its templates or the widget's scripts name exists. A missing
+// text would be shown as nothing, or as "undefined".
 func TestTheTextsThatAreNamedExist(t *testing.T) {
 	script := regexp.MustCompile(`\b(?:w|words|words\.sms|this\.#w)\??\.([A-Z]\w*)`)
 	for pattern, c := range map[string]struct {

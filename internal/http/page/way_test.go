@@ -409,8 +409,8 @@ func aChangeOfClocks(t *testing.T, browser context.Context) {
 	b.card("code", "Valid for 9 min.")
 }
 
-// aReaderWithoutATimeZone: browsers that resist fingerprinting tell UTC or Iceland's, so times are
-// durations.
+// aReaderWithoutATimeZone: browsers that resist fingerprinting report UTC or the zone of Iceland,
+// so the page shows durations in place of times.
 func aReaderWithoutATimeZone(t *testing.T, browser context.Context) {
 	w := world(t, every(50*time.Minute))
 	w.Codes.Immediately = store.Sent
@@ -431,7 +431,7 @@ func aReaderWithoutATimeZone(t *testing.T, browser context.Context) {
 	}
 }
 
-// beside is another tab with the cookies and the storage of this one.
+// beside opens another tab that shares the cookies and the storage of this tab.
 func (t *tab) beside() *tab {
 	ctx, end := chromedp.NewContext(t.ctx)
 	t.Cleanup(end)
@@ -477,7 +477,7 @@ func anotherTabChangesTheAddress(t *testing.T, browser context.Context) {
 	b.getsIn("a•••@example.com")
 }
 
-// lose disconnects a tab, and waits until it says so.
+// lose disconnects a tab, and waits until the tab says so.
 func (t *tab) lose() {
 	t.Helper()
 	t.do(pagetest.Offline(true))
@@ -487,7 +487,7 @@ func (t *tab) lose() {
 // longer than a code waits for more digits, or its last request for the next.
 const longer = 1200 * time.Millisecond
 
-// rest has a time pass in which nothing may happen.
+// rest lets time pass during which nothing may happen.
 func (t *tab) rest(d time.Duration) {
 	t.Helper()
 	t.run(`window.rested = false`, fmt.Sprintf(`setTimeout(() => { window.rested = true }, %d)`, d.Milliseconds()))
@@ -550,7 +550,7 @@ func aFailureIsSaidUntilTheNextAct(t *testing.T, browser context.Context) {
 	is(b, b.world.Codes.Checks(), 1)
 }
 
-// losesAll is a script that has the answers to a send and its repetitions lost.
+// losesAll is a script that loses the answers to a send and to its repetitions.
 const losesAll = `window.real = fetch; window.left = 3; window.fetch = async (...all) => {
 	const answer = await real(...all);
 	if (!all[1]?.body) return answer;
@@ -570,8 +570,8 @@ func aBounceChangesTheCard(t *testing.T, browser context.Context) {
 		"The last code still works until")
 }
 
-// aPageFromTheCacheShowsTheTruth: a page that the browser kept alive whole asks again when it is
-// shown again.
+// aPageFromTheCacheShowsTheTruth: a page that the browser kept in its memory cache reads the state
+// again when it is shown again.
 func aPageFromTheCacheShowsTheTruth(t *testing.T, browser context.Context) {
 	w := onItsWay(t)
 	b := visiting(t, browser, w)
@@ -581,8 +581,8 @@ func aPageFromTheCacheShowsTheTruth(t *testing.T, browser context.Context) {
 	b.card("ended")
 }
 
-// lettersThroughAnInputMethod are checked once the input method, with which Chinese is written, has
-// ended; they look like capitals.
+// lettersThroughAnInputMethod tests letters typed by an input method, as for Chinese: they are
+// checked once the input method has ended. They look like capitals.
 func lettersThroughAnInputMethod(t *testing.T, browser context.Context) {
 	w := accepting(t)
 	w.SendLetters()

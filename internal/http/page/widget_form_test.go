@@ -107,8 +107,8 @@ func aWidgetGivesNoProofToAnAddress(t *testing.T, browser context.Context) {
 	is(t, strings.Count(strings.Join(b.console, "\n"), warning), 1)
 }
 
-// contract has what a page may expect of a field of a form: each row is tried with an <input> and
-// with a widget, and gives the same.
+// contract has what a page may expect of a field of a form. Each row is tried with an <input> and
+// with a widget, and must have the same result.
 const contract = `(async () => {
   const until = (holds) => new Promise((go) => { const t = setInterval(() => { if (holds()) { clearInterval(t); go(); } }, 20); });
   const focused = (el) => [document.activeElement === el, el.matches(':focus'), el.matches(':focus-within')];
@@ -169,8 +169,8 @@ const contract = `(async () => {
   return differ;
 })()`
 
-// aWidgetForLibrariesOfInputs: jQuery's serialize() and what validates with jQuery go by the names
-// of elements. They get the proof, once, and none where there is none.
+// aWidgetForLibrariesOfInputs: jQuery's serialize(), and libraries that validate with jQuery, use
+// the names of elements. They get the proof once, and nothing if there is no proof.
 func aWidgetForLibrariesOfInputs(t *testing.T, browser context.Context) {
 	w := accepting(t)
 	w.Codes.Proof = "a.b.c"
@@ -232,8 +232,8 @@ func aWidgetUnderForeignCSS(t *testing.T, browser context.Context) {
 	}
 }
 
-// aWidgetInTheReadersSize has the font size that the reader chose in the browser, whatever the page
-// says of its root.
+// aWidgetInTheReadersSize has the font size that the reader chose in the browser, whatever font
+// size the page sets for its root.
 func aWidgetInTheReadersSize(t *testing.T, browser context.Context) {
 	b, s := embeddedBeside(t, browser, accepting(t), browsertest.Look{}, tag(""), `html { font-size: 10px }`)
 	b.do(browsertest.Command(page.SetFontSizes, page.SetFontSizesParams{FontSizes: &page.FontSizes{Standard: 32}}),
@@ -256,8 +256,8 @@ func aWidgetInTheReadersSize(t *testing.T, browser context.Context) {
 	is(t, eval[bool](b, `document.documentElement.scrollWidth > innerWidth`), false)
 }
 
-// aWidgetHasPropertiesEarly: a page sets them before the widget's script has come. React then
-// writes publicKey as an attribute, which HTML knows in small letters.
+// aWidgetHasPropertiesEarly: a page sets properties before the widget's script has loaded. React
+// then writes publicKey as an attribute, whose name HTML converts to lower case.
 func aWidgetHasPropertiesEarly(t *testing.T, browser context.Context) {
 	w := accepting(t)
 	b, s := embeddedBeside(t, browser, w, browsertest.Look{},
@@ -286,8 +286,8 @@ func aWidgetHasPropertiesEarly(t *testing.T, browser context.Context) {
 	b.card("code", "b•••@example.com")
 }
 
-// aWidgetTellsItsPage of a mail that failed, another recipient, a wrong code and an expired one. It
-// forgets what the service does not know any more.
+// aWidgetTellsItsPage by events of a failed mail, another recipient, a wrong code and an expired
+// code. It forgets a verification that the service no longer knows.
 func aWidgetTellsItsPage(t *testing.T, browser context.Context) {
 	w := running(t)
 	b := embedded(t, browser, w, browsertest.Look{}, tag(""))
@@ -401,8 +401,8 @@ func shifting(least float64) string {
 			.map((e) => [e.value, ...e.sources.map(source)].join(' ')))).observe({ type: 'layout-shift', buffered: true })`, least)
 }
 
-// aWidgetIsItsApps: its first card has the purpose's title and the app's accent, as our page; the
-// accent of the site around goes first.
+// aWidgetIsItsApps: the first card has the purpose's title and the app's accent, as on our page. An
+// accent of the site around it takes precedence.
 func aWidgetIsItsApps(t *testing.T, browser context.Context) {
 	for css, want := range map[string][2]string{ // the colour of the button, in light and in dark colours
 		"":                                      {"rgb(11, 122, 92)", "rgb(99, 192, 158)"},

@@ -15,9 +15,9 @@ import (
 	"sendcode/internal/kit/browsertest"
 )
 
-// pressed is a service that asks for a human check. answers are the next answers to a send; then it
-// goes through. sends has the key and the token of each. A vendor's check is late when the test
-// calls late.
+// pressed simulates a service that requires a human check. answers are the next answers to a send;
+// then a send is accepted. sends has the key and the token of each send. The answer of a vendor's
+// check comes when the test calls late.
 const pressed = `(() => {
 	const real = fetch;
 	Object.assign(window, { sends: [], answers: [], bars: [], workers: 0, told: [] });
@@ -130,8 +130,8 @@ func (t *tab) works(number int) {
 
 const pressedSalt = "0123456789abcdef?expires=1796000000&for=0123456789abcdef0123456789abcdef&key=k1&"
 
-// aWidgetWorks where strangers are many: in a worker, and where the site's policy allows none, in
-// the page. The send has the same key.
+// aWidgetWorks tests the challenge when there are many strangers: it is solved in a worker or, if
+// the site's policy allows none, in the page. The send has the same key.
 func aWidgetWorks(t *testing.T, browser context.Context) {
 	const ourPolicy = "; require-trusted-types-for 'script'; trusted-types sendcode-worker"
 	for policy, workers := range map[string]bool{openPolicy: true, openPolicy + ourPolicy: true, tightly: false} {
@@ -240,8 +240,8 @@ func aVendorUnderADialog(t *testing.T, browser context.Context) {
 	}
 }
 
-// aWidgetLeavesAVendor that shows nothing, or throws, for work, or for what else can be done. A
-// script that failed once is loaded again, once.
+// aWidgetLeavesAVendor: if a vendor shows nothing, or throws, the widget uses work or another way.
+// It loads a failed script once more.
 func aWidgetLeavesAVendor(t *testing.T, browser context.Context) {
 	work := challenge(20, pressedSalt)
 	for recaptcha, next := range map[string]string{

@@ -65,8 +65,8 @@ func aWidgetIsMoved(t *testing.T, browser context.Context) {
 	}
 }
 
-// aWidgetIsDrawnAgain by its host, which gives the proof back: as an attribute, or as the property
-// early or late.
+// aWidgetIsDrawnAgain by its host, which restores the proof: as an attribute, or as the property,
+// before or after the script has loaded.
 func aWidgetIsDrawnAgain(t *testing.T, browser context.Context) {
 	w := accepting(t)
 	b := embedded(t, browser, w, browsertest.Look{}, `<form method="post">`+tag(`name="proof" required`)+`</form>`)

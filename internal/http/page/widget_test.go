@@ -64,7 +64,8 @@ func (t *tab) hears(event string, detail ...string) {
 	contains(t, eval[string](t, fmt.Sprintf("JSON.stringify(heard.findLast(([name]) => name === %q)[1])", event)), detail...)
 }
 
-// nothingKeptBut looks at what the site's storage holds beside names and tokens: the id alone.
+// nothingKeptBut fails the test unless the site's storage has, beside names and tokens, only the
+// id.
 func (t *tab) nothingKeptBut(id string) {
 	t.Helper()
 	kept := eval[string](t,

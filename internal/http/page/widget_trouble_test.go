@@ -18,8 +18,8 @@ import (
 	"sendcode/internal/run/app/apptest"
 )
 
-// aWidgetOnAPageThatMayNot says so in plain words, to the person and to the page's author, and asks
-// for nothing.
+// aWidgetOnAPageThatMayNot tests a page that may not use the key: the widget says so in plain
+// words, to the person and to the author of the page, and sends nothing.
 func aWidgetOnAPageThatMayNot(t *testing.T, browser context.Context) {
 	for name, c := range map[string]struct{ markup, said string }{
 		"its origin is in no list":      {tag(""), "the service lets no page of this origin read its answers: http://"},
@@ -93,8 +93,8 @@ func aWidgetBehindAPagesTools(t *testing.T, browser context.Context) {
 	}
 }
 
-// aWidgetAndAnOutage: a repetition, after an answer that was lost or an outage, carries the same
-// key, a new request another one.
+// aWidgetAndAnOutage: a request that is repeated after a lost answer or an outage has the same key;
+// a new request has another key.
 func aWidgetAndAnOutage(t *testing.T, browser context.Context) {
 	w := accepting(t)
 	b := embedded(t, browser, w, browsertest.Look{}, tag(""))
@@ -143,8 +143,8 @@ func aWidgetAndAnOutage(t *testing.T, browser context.Context) {
 	}
 }
 
-// aWidgetContinues sends what was pressed offline once the connection is back, also if its card
-// would look otherwise by then.
+// aWidgetContinues: a press without a connection is sent once the connection is back, even if the
+// card would be different by then.
 func aWidgetContinues(t *testing.T, browser context.Context) {
 	w := accepting(t)
 	b := embedded(t, browser, w, browsertest.Look{}, tag(""))

@@ -72,8 +72,8 @@ func TestRequestsAreLetInAfterTheWait(t *testing.T) {
 	}
 }
 
-// In no 60 s that begin with a rush are more let in than the limit, give or take what came
-// unevenly; after a pause all are.
+// In any 60 s that begin with a rush, at most the limit is admitted, apart from a small error for
+// uneven requests. After a pause, all requests are admitted.
 func TestRequestsSlide(t *testing.T) {
 	r := limited(300)
 	r.at = r.at.Add(59 * time.Second)

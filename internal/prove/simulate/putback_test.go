@@ -149,9 +149,9 @@ func (r *remembers) Finish(ctx context.Context, out store.Outcome) (bool, error)
 	return r.Database.Finish(ctx, out)
 }
 
-// One seed gives one course of events, on one processor as on several. What happens within a
-// millisecond is compared in any order: requests that share a statement get their answers at one
-// instant.
+// One seed always gives the same course of events, on one processor and on several. Events within a
+// millisecond are compared without their order, since requests that share a statement get their
+// answers at the same instant.
 func TestSameStory(t *testing.T) {
 	for seed := uint64(1); seed <= *twice; seed++ {
 		run := func(processors int) ([]string, map[string]int) {

@@ -63,8 +63,8 @@ func yamlBlocks(t *testing.T, page string) []string {
 	return servertest.Blocks(t, read(t, "../../../docs/"+page+".md"), "yaml")
 }
 
-// The policies of docs/policies.md with what the page says about each, in the order of its words,
-// and then its limits.
+// documentedPolicies has the policies of docs/policies.md: what the page says about each, and the
+// rules of the policy.
 var documentedPolicies = []struct{ says, rules string }{
 	{
 		"1 per 60 seconds, 5 per hour and 10 per 24 hours for an address",

@@ -80,8 +80,8 @@ func TestDeployedTwiceWithNothingButVariables(t *testing.T) {
 	s.Is("the page's proof", redeemed, http.StatusOK, redeemed.To == person, strings.Contains(string(redeemed.Raw), `"purpose":"sign-up"`))
 }
 
-// deploy starts the service as a platform does: on an empty disk, at a port of the platform's
-// choice, which PORT names. It sets base.
+// deploy starts the service as a hosting platform does: on an empty disk, and on a port that the
+// platform sets in PORT. It sets base to the address.
 func deploy(s *apptest.Stack, base *string) *exec.Cmd {
 	s.Helper()
 	port := servertest.FreePort(s.T)

@@ -24,7 +24,8 @@ func each(t *testing.T, test func(t *testing.T, kind string)) {
 	}
 }
 
-// What each token comes to. Whatever strangers send, and however often, the vendor stays in use.
+// Tests the result of each token. Whatever strangers send, and however often, the vendor stays in
+// use.
 func TestTokens(t *testing.T) {
 	const used, old, host, no = humancheck.Used, humancheck.Expired, humancheck.OtherHost, humancheck.Rejected
 	want := map[string][]humancheck.Reason{ // the results after a token that passes: for the same token again, and for each other token
