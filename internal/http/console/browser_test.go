@@ -38,7 +38,7 @@ func inWindows(t *testing.T, tests map[string]func(*testing.T, chromium)) {
 	servertest.OK(t, err)
 	browser, end := browsertest.StartChromium(context.Background(), servertest.HeadlessShell(t))
 	defer end()
-	if err := chromedp.Do(browser); err != nil { // it lives as long as the context that starts it
+	if err := chromedp.Do(browser); err != nil { // the browser lives as long as the context that starts it
 		t.Fatal(err)
 	}
 	for name, test := range tests {
@@ -120,7 +120,7 @@ func resetsAQuota(t *testing.T, browser chromium) {
 	if at := w.eval(`location.href`); strings.Contains(at, "ana") {
 		t.Errorf("the recipient is in the address %s", at)
 	}
-	w.eval(`Date.now = performance.now = () => 0; ""`) // the wait stands still: a second may pass until it is read
+	w.eval(`Date.now = performance.now = () => 0; ""`) // the clocks stand still: otherwise a second may pass before the wait is read
 	w.Until(`document.querySelector(".pips-row .pips-note").innerText === "free in 38 s"`)
 	w.says(`document.querySelector(".person").innerText`, "a•••@example.com", "free in 38 s")
 	page := explain.SendPageAddress(row.ID)
@@ -149,7 +149,8 @@ func resetsAQuota(t *testing.T, browser chromium) {
 	w.says(`document.querySelector("tbody tr").innerText`, "reset the quota", "ticket 7", "done", "a•••@example.com")
 	w.says(`document.querySelector("tbody tr:nth-child(2)").innerText`, "logged in") // an action and its end are one row
 	r.Acts("admin|quota.reset|begun||a•••@example.com|ticket 7", "admin|quota.reset|done||a•••@example.com|ticket 7")
-	// A form that is posted into an ended session is lost; the login leads back to its page.
+	// A form that is posted after the session has ended is lost; the login leads back to the form's
+	// page.
 	w.goTo(page + "?do=reset")
 	w.Must(r.Store.EndSessions(w.ctx, "admin", r.act("session.end")))
 	w.leads("/admin/login", chromedp.SetValue(chromedp.CSS("#reason"), "ticket 8"), reset)
@@ -184,7 +185,7 @@ func worksTheList(t *testing.T, browser chromium) {
 		w.do(chromedp.KeyEvent("?"))
 		w.says(`String(`+keys+`)`, shown)
 	}
-	// Empty fields stay out of the address, and a click anywhere in a row opens it.
+	// Empty fields are left out of the address, and a click anywhere in a row opens the row.
 	w.leads("/admin?status=refused", chromedp.Focus(chromedp.CSS(`[name=status]`)), chromedp.KeyEvent("r"))
 	for _, cell := range []string{"td.is", "td.to", "td.quota"} {
 		w.says(`(([x, y]) => document.elementFromPoint(x, y).closest("a").pathname === document.querySelector("a[data-row]").pathname)(
@@ -192,7 +193,8 @@ func worksTheList(t *testing.T, browser chromium) {
 	}
 	w.leads("/admin/sends/", chromedp.Click(chromedp.CSS("td.is")))
 
-	// Waits count down, and their end is shown: of a code in the list, and of a recipient's rules.
+	// Waits count down, and their end is shown: for a code in the list, and for a recipient's
+	// rules.
 	w.goTo("/admin")
 	const left = `document.querySelector("td.code .left").innerText`
 	first := w.eval(left)
@@ -223,8 +225,8 @@ func worksTheList(t *testing.T, browser chromium) {
 	w.quietAt()
 }
 
-// New rows and changed states come by themselves while the page is seen; the focus stays, what
-// matches the filters no more goes, and an outage is told.
+// While the page is visible, new rows and changed states appear automatically. The focus stays,
+// rows that no longer match the filters disappear, and an outage is shown.
 func followsTheList(t *testing.T, browser chromium) {
 	r := newRig(t)
 	busy(r)
@@ -254,7 +256,8 @@ func followsTheList(t *testing.T, browser chromium) {
 		t.Errorf("the changed row's time is not the reader's: %s", zone)
 	}
 	w.quietAt()
-	// Under a pointer and the focus rows stay where they are: states change, and new rows wait.
+	// Rows under the pointer and with the focus stay in place: their states change, and new rows
+	// wait.
 	w.eval(`document.activeElement.blur(); ""`)
 	zoe := r.begin("zoe@example.org").Send
 	w.Until(top + `.includes("` + zoe.To + `")`)

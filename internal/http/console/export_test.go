@@ -94,14 +94,14 @@ func TestExport(t *testing.T) {
 	}
 	lacks(t, r.As("reader").Get("/admin"), "sends.csv")
 	contains(t, r.As("operator").Get("/admin"), `href="/v1/admin/sends.csv"`)
-	ended := r.Browser() // its link leads to the login, a script's request does not
+	ended := r.Browser() // a link of the ended session leads to the login; a script's request does not
 	redirects(t, ended.Get("/v1/admin/sends.csv", "Accept", "text/html,*/*"), "/admin/login")
 	want(t, ended.Get("/v1/admin/sends.csv"), http.StatusUnauthorized)
 	r.Break("AddAuditEntry")
 	lacks(t, want(t, b.Get("/v1/admin/sends.csv"), http.StatusServiceUnavailable), "a•••")
 }
 
-// served is a console behind a server whose own timeouts are far shorter than an export.
+// served returns a console behind a server whose own timeouts are much shorter than an export.
 func served(t *testing.T) (r *rig, base string) {
 	t.Helper()
 	r = newRig(t)
@@ -298,7 +298,7 @@ func TestHarmless(t *testing.T) {
 	}
 }
 
-// A file has the cells of its row, none begins like a formula, and none lost text.
+// A file has the cells of its row. No cell begins like a formula, and none has lost text.
 func FuzzCell(f *testing.F) {
 	f.Add("=cmd|' /C calc'!A0") // testdata/fuzz has others
 	f.Fuzz(func(t *testing.T, cell string) {

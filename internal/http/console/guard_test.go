@@ -20,7 +20,7 @@ import (
 	"sendcode/web"
 )
 
-// What else a request of another site may look like: TestEveryRouteWithEveryRole tries every route
+// Tests other signs of a request from another site. TestEveryRouteWithEveryRole tries every route
 // with Sec-Fetch-Site.
 func TestOtherSitesCannotPost(t *testing.T) {
 	b := newRig(t).LoggedIn()
@@ -85,7 +85,7 @@ func FuzzConsole(f *testing.F) {
 	})
 }
 
-// Every text that a page names exists, whichever branch of the template names it.
+// Every text that a page uses exists, in every branch of the template.
 func TestPagesNameTextsThatExist(t *testing.T) {
 	used := map[string]bool{}
 	files, err := fs.Glob(web.FS, "admin/*.html")

@@ -38,7 +38,7 @@ func TestRefusalByFailuresThatHaveLeft(t *testing.T) {
 	servertest.Same(t, "len(rules)", len(rules), 3)
 }
 
-// A refusal that belongs to no verification is told with what led to it.
+// A refusal that belongs to no verification is shown with the sends that led to it.
 func TestRefusalShowsWhatLedToIt(t *testing.T) {
 	r := newRig(t)
 	r.refused("ana@example.com", "minute", time.Minute, 1)

@@ -32,8 +32,8 @@ func linkIn(body, text string) string {
 	return strings.ReplaceAll(m[1], "&amp;", "&")
 }
 
-// Rows that come in while a reader pages neither repeat a row nor hide one. Paging back shows the
-// same pages, and ends on a full one.
+// Rows that are added while a reader pages cause no row to be repeated or missed. Paging back shows
+// the same pages, and ends on a full page.
 func TestPaging(t *testing.T) {
 	r := newRig(t)
 	var all []string

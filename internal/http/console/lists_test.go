@@ -112,8 +112,8 @@ func (s *sampler) PostSample(_ context.Context, app, event string) (string, bool
 	return "401", false, nil
 }
 
-// An operator sends a sample of an event to an app that has a webhook, and reads the answer; it is
-// recorded.
+// An operator sends a sample event to an app that has a webhook, and reads the app's answer. An
+// audit entry records this.
 func TestPostSampleForm(t *testing.T) {
 	hooks := &sampler{}
 	r := newRig(t, func(c *Config) { c.Webhooks = hooks })

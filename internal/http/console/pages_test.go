@@ -95,7 +95,8 @@ func allBroken() ServiceStatus {
 	return s
 }
 
-// everyPage fills the database, and returns the paths of the pages that show it, by name.
+// everyPage fills the database, and returns the paths of the pages that show it. The keys are the
+// pages' names.
 func everyPage(r *rig) map[string]string {
 	r.Helper()
 	row := busy(r)
@@ -128,8 +129,8 @@ func everyPage(r *rig) map[string]string {
 	return pages
 }
 
-// The pages, and what scripts read, say what happened; none shows a full recipient, or has a style,
-// a script or a text of its own.
+// The golden files have the pages, and the answers for scripts. No page shows a full recipient, or
+// contains a style, a script or a text of its own.
 func TestPages(t *testing.T) {
 	r := newRig(t, func(c *Config) {
 		c.Status = func(context.Context) ServiceStatus { return partlyBroken() }

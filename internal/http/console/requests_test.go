@@ -19,7 +19,7 @@ import (
 	"sendcode/internal/store/storetest"
 )
 
-// filled are what a part of testdata/requests.txt may have in its database at first.
+// filled has the ways in which a part of testdata/requests.txt can fill its database first.
 var filled = map[string]func(r *rig){
 	"nothing":   func(*rig) {},
 	"one":       func(r *rig) { r.sent("ana@example.com") },
@@ -155,7 +155,7 @@ func (s *session) as(role string) *consoletest.Browser {
 	return s.roles[role]
 }
 
-// ids replaces numbers by the IDs that they stand for.
+// ids replaces each number in the text by its ID.
 func (s *session) ids(text string) string {
 	for id, n := range s.names {
 		text = strings.ReplaceAll(text, fmt.Sprintf("#%d;", n), id)

@@ -93,7 +93,7 @@ func TestChange(t *testing.T) {
 	servertest.Same(t, "of few", percentChange(3, 2, 19), "")
 }
 
-// A change is good or bad news only where chance does not explain it.
+// A change counts as good or bad news only if chance does not explain it.
 func TestVerdictOnAChange(t *testing.T) {
 	total := func(failed, approved int, median int64) Total {
 		rate := float64(approved) / 1000

@@ -8,7 +8,7 @@ import (
 	"sendcode/internal/store"
 )
 
-// The page of a send that a pause stopped names the pause that holds now.
+// The page of a send that a pause stopped shows the pause that applies now.
 func TestStoryOfAPausedSend(t *testing.T) {
 	r := newRig(t)
 	send := r.begin("bo@example.com").Send

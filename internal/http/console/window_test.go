@@ -59,7 +59,7 @@ func openWindow(r *rig, browser chromium) *window {
 	return w
 }
 
-// hear collects what the browser complains about. A page that is a 500 ends the window and its
+// hear collects the complaints of the browser. A page with the status 500 ends the window and its
 // test; the log says why.
 func (w *window) hear(messages iter.Seq2[chromedp.ConsoleMessage, error], closeWindow func()) {
 	for m, err := range messages {
@@ -141,8 +141,8 @@ func (w *window) says(script string, parts ...string) {
 	}
 }
 
-// shows does something and waits for a page with an element, which the page before did not have,
-// until it is complete.
+// shows performs steps and waits for a complete page with an element that the page before did not
+// have.
 func (w *window) shows(element string, steps ...step) {
 	w.Helper()
 	w.do(steps...)

@@ -39,7 +39,7 @@ func TestBodiesInMemoryAreBounded(t *testing.T) {
 		r, w := io.Pipe()
 		open = append(open, w)
 		go func() { held <- post(ip, r) }()
-		_, _ = w.Write(make([]byte, each+uncountedBody)) // returns once it was read; fails if it was refused
+		_, _ = w.Write(make([]byte, each+uncountedBody)) // a write returns once the body was read, and fails if the body was refused
 	}
 	for range maxNetworkBodies / each {
 		hold("192.0.2.1")

@@ -84,7 +84,7 @@ func TestReadJSONSaysWhereAndWhat(t *testing.T) {
 	}
 }
 
-// A body that a shell has unquoted is refused with what to do about it.
+// A body whose quotes a shell removed is refused with advice.
 func TestReadJSONNamesTheShell(t *testing.T) {
 	for body, named := range map[string]bool{
 		`'{to:x,count:1}'`: true, `'{to:`: true, `{to:x}`: true, `{ to: x }`: true, `{\"to\":\"x\"}`: true, `{'to':'x'}`: true, `“{”`: true,
@@ -109,7 +109,7 @@ func TestReadJSONSaysWhatAFieldMustBe(t *testing.T) {
 	}
 }
 
-// A body may have 16 KiB, whether its length is announced or not.
+// A body may have 16 KiB, with or without a length header.
 func TestBodiesAreBounded(t *testing.T) {
 	e, _ := testServer(t)
 	e.POST("/v1/x", func(c echo.Context) error { return ReadJSON(c, &sample{}) })
@@ -152,7 +152,8 @@ func TestReadJSONNamesOtherEncodings(t *testing.T) {
 	}
 }
 
-// A place in a body is told as editors tell it: lines and columns from 1, columns in characters.
+// A position in a body is given as editors give it: lines and columns from 1, columns in
+// characters.
 func TestReadJSONSaysLineAndColumn(t *testing.T) {
 	for body, want := range map[string]string{
 		`{"to":x}`:                       "1:7 (line 1, column 7).",

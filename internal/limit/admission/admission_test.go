@@ -27,8 +27,8 @@ type fakeDatabase struct {
 	free    time.Time // before, nothing is decided
 }
 
-// serve waits for a turn and for the answer, as long as a call may take. It reports whether the
-// answer came.
+// serve waits for its turn and for the answer, at most as long as a call may take. It reports
+// whether the answer came in time.
 func (f *fakeDatabase) serve() bool {
 	turn := make(chan struct{})
 	f.mu.Lock()
@@ -73,7 +73,7 @@ type offered struct{ served, late, refused, refusedLate atomic.Int64 }
 // test's clock.
 const refusedWithin = 100 * time.Millisecond
 
-// offer sends so many requests a second at even times for a while, and returns when all have ended.
+// offer sends rate requests a second, evenly, for a while. It returns when all have ended.
 func offer(a *Limiter, p *fakeDatabase, rate int, lasts time.Duration, stranger func(n int) bool) *offered {
 	var o offered
 	var all sync.WaitGroup

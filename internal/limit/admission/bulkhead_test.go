@@ -92,8 +92,8 @@ func TestStrangersFillHalfOfTheSlots(t *testing.T) {
 	})
 }
 
-// Requests that came together do not continue together: slots are freed one by one, at the same
-// rate.
+// Requests that came at the same time do not continue at the same time: slots are freed one by one,
+// at an even rate.
 func TestTheSlotsOfALineAreFreeOneByOne(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		l := NewBulkhead()

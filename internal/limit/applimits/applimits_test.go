@@ -146,7 +146,7 @@ func TestAnIDCountsOnce(t *testing.T) {
 	})
 }
 
-// What counts together is the app, the limit and the values of a rule's keys, and nothing else.
+// Events count together exactly if they have the same app, limit and values of the rule's keys.
 func TestWhatCountsTogether(t *testing.T) {
 	inLimits(t, func(r *limitsRig) {
 		r.expect(applimits.Take, "web", "", "resource=/x ip=1", "true [1] 0s false")
@@ -338,7 +338,7 @@ func TestLimitsAppsShareTheQueue(t *testing.T) {
 			})
 		}
 		var all sync.WaitGroup
-		for i := range quota.MaxWaiting { // in lines of their own, since none but the first of one line has a chance
+		for i := range quota.MaxWaiting { // each caller has a line of its own, since in one line only the first has a chance
 			all.Go(func() {
 				for range 2 {
 					if _, err := take("shop", "", fmt.Sprint(i)); err != nil {

@@ -83,7 +83,8 @@ var failedChecks = quota.Request{
 	Buckets: buckets.NetworkFailedChecks("shop", vtest.BackEnd.IP, "email"),
 }
 
-// states are those of a process for the back end, with what the next request of each kind is told.
+// states returns the states that a process returns to the back end, with the answer to the next
+// request of each kind.
 func (p *keptProcess) states(r *vtest.Rig) (all []string) {
 	r.Helper()
 	a, err := p.Service.Quota(r.Context(), vtest.BackEnd, "email", "next@example.com", "")
@@ -101,7 +102,7 @@ func (p *keptProcess) states(r *vtest.Rig) (all []string) {
 	return all
 }
 
-// use uses a place of each rule: those of sends, a limit and failed checks.
+// use takes a place of each rule: the rules of sends, of a limit and of failed checks.
 func (p *keptProcess) use(r *vtest.Rig, n int) {
 	r.Helper()
 	a, err := p.Service.Send(r.Context(), vtest.AskFor(fmt.Sprintf("%d@example.com", n)))
@@ -197,8 +198,8 @@ func TestSavedEventsAreWhatCounts(t *testing.T) {
 	})
 }
 
-// Replicas without Redis read each other's events within two seconds. A Redis that comes gets them,
-// and the database has none then.
+// Replicas without Redis read each other's events within two seconds. When a Redis is added, it
+// gets the events, and the database then has none.
 func TestSavedEventsAreSharedAndMove(t *testing.T) {
 	vtest.InBubbleIdle(t, networkRules, func(r *vtest.Rig) {
 		a, b := startKept(r, 0, vtest.NotAhead), startKept(r, 0, vtest.NotAhead)
@@ -296,7 +297,7 @@ func TestSavedEventsMoveBeforeTheyAreDeleted(t *testing.T) {
 	servertest.Same(t, "moved", fmt.Sprint(moved, err), "1 <nil>")
 }
 
-// A read goes on behind the process's own events, and does not count them again.
+// Each read begins behind the process's own events, and does not count them again.
 func TestSavedEventsAreReadOnce(t *testing.T) {
 	open := func(sealed []byte) (string, error) { return string(sealed), nil }
 	now := time.Now()

@@ -97,8 +97,8 @@ func TestRefusalsByAWiderRuleHaveFiftyRowsAndOneThatTheRestShare(t *testing.T) {
 	}
 }
 
-// One network that fills its rows takes none from another one, another app or another rule; and a
-// deadline begins anew.
+// A network that fills its rows takes no rows from another network, app or rule. Its deadline
+// starts anew.
 func TestEachNetworkHasRowsOfItsOwn(t *testing.T) {
 	r := New(nil, time.Now, nil)
 	app, rule := refusal(900, "192.0.2.0/24"), refusal(901, "192.0.2.0/24")
@@ -140,7 +140,7 @@ func TestRefusalsAreBoundedAndCounted(t *testing.T) {
 	}
 }
 
-// The recipients of a shared row are counted, each once, until they are many.
+// A shared row counts each of its recipients once, until there are too many.
 func TestDistinctRecipients(t *testing.T) {
 	r := New(nil, time.Now, nil)
 	for i := range MaxOwnRowsPerNetwork {
@@ -160,7 +160,7 @@ func TestDistinctRecipients(t *testing.T) {
 	}
 }
 
-// written is a database that keeps the counts of all rows it was given.
+// written is a database that stores the counts of all rows that it gets.
 type written struct {
 	counts []int
 	err    error
@@ -213,8 +213,8 @@ func (h hung) RecordRefusals(context.Context, []store.SendOrRefusal) error {
 	return nil
 }
 
-// An administrator who has refusals written before an erasure is not held up by a database that
-// hangs.
+// If an administrator has refusals written before an erasure, a database that hangs does not delay
+// the administrator.
 func TestFlushWaitsForAnotherNoLongerThanItMay(t *testing.T) {
 	db := hung{make(chan struct{}), make(chan struct{})}
 	r := New(db, time.Now, slog.New(slog.DiscardHandler))

@@ -16,7 +16,7 @@ import (
 // Situations of text messages, of rules that count more than one recipient, and of what was asked
 // for again or erased.
 
-// by says whom the rule looks at that refused the row.
+// by sets the scope of the rule that refused the row.
 func (s situation) by(scope quota.Scope) situation {
 	s.facts.RuleScope = scope
 	return s
@@ -63,7 +63,7 @@ func (s situation) reserved() situation {
 	return s
 }
 
-// wide has the rules that tell the wait count the app's other sends too.
+// wide makes the rules whose wait is shown count the app's other sends too.
 func (s situation) wide() situation {
 	for i := range s.facts.Quota.Rules {
 		s.facts.Quota.Rules[i].Scope = quota.App
@@ -160,7 +160,7 @@ func kindsOfSituations() []situation {
 
 func halfTried(_ *store.SendOrRefusal, v *store.Verification) { checked(v, 1) }
 
-// failing adds the rule on failures, which is told of only while it blocks.
+// failing adds the rule on failures, which is only shown while it blocks.
 func (s situation) failing(wait time.Duration) situation {
 	s.facts.Quota.Rules = append(s.facts.Quota.Rules,
 		quota.State{Rule: quota.Rule{Name: "failures", Scope: quota.Failures, Limit: 20}, RetryAfter: wait})

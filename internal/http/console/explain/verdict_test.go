@@ -24,8 +24,8 @@ type situation struct {
 	facts VerdictFacts
 }
 
-// told puts a send and its code together as the database would; now is three minutes after the
-// request.
+// told returns a send with its code, as the database would return them. The present time is three
+// minutes after the request.
 func told(name string, change change) situation {
 	v := store.Verification{CreatedAt: consoletest.Start, ExpiresAt: consoletest.Start.Add(10 * time.Minute), MaxAttempts: 5, Sends: 1}
 	s := store.SendOrRefusal{Refusal: store.Refusal{Count: 1}, Send: store.Send{
@@ -287,7 +287,7 @@ func TestStories(t *testing.T) {
 	golden.File(t, "testdata/stories.txt", b.String())
 }
 
-// timelines are situations that differ in their time line alone.
+// timelines are situations that differ only in their time line.
 func timelines() []situation {
 	resend := told("three requests, two sends",
 		sentAs(store.Sent, "250 2.0.0", approved, func(s *store.SendOrRefusal, v *store.Verification) {

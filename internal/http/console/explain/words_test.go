@@ -9,7 +9,7 @@ import (
 	"sendcode/quota"
 )
 
-// A rule of each scope is named on the page Policies, and explained where it refuses.
+// The page Policies names a rule of each scope, and each refusal by such a rule has an explanation.
 func TestEveryScopeHasItsTexts(t *testing.T) {
 	for _, scope := range policy.RuleScopes {
 		for _, kind := range []string{"scope.", "wide.", "next.wide."} {
@@ -20,7 +20,8 @@ func TestEveryScopeHasItsTexts(t *testing.T) {
 	}
 }
 
-// A list says first in words why, from the server's code where that tells more than our reason.
+// A list first says in words why a send failed. The text comes from the server's code if that says
+// more than our reason.
 func TestFailureText(t *testing.T) {
 	w := texts.ConsoleLanguages()[0]
 	for _, c := range []struct {
