@@ -456,7 +456,8 @@ func (j *judge) checks() {
 				j.broke(Guessing, "the right code was called wrong for %s", q.Verification)
 			}
 		case q.answer.Status == "canceled" && known && right && !slices.ContainsFunc(j.requests, func(u request) bool {
-			return u.MayEnd && u.Begin.Before(q.End) && (u.Verification == q.Verification || u.Verification == "" && u.Recipient == q.Recipient)
+			named := u.Verification == q.Verification || u.Verification == "" && u.Recipient == q.Recipient
+			return u.MayEnd && named && u.Begin.Before(q.End)
 		}):
 			j.broke(Guessing, "the right code of %s was refused, and nothing had ended it", q.Verification)
 		}

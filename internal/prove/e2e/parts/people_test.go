@@ -136,18 +136,21 @@ func (p *proof) person(ctx context.Context, random *rand.Rand, _ string) {
 	pause(ctx, random, time.Duration(a.RetryAfterMS)*time.Millisecond)
 }
 
-// reportNotMe presses the button behind the link of a send's mail, if it has arrived.
+// reportNotMe presses the button behind the link of a send's mail, if the mail has arrived.
 func (p *proof) reportNotMe(to string, a apptest.Answer) {
+	q := history.Request{Kind: history.Look, Recipient: to, Verification: a.ID, MayEnd: true}
 	for _, m := range p.Mails() {
-		if link := notMePath.FindString(strings.ReplaceAll(m.Text, "=\r\n", "")); strings.HasPrefix(m.ID, a.Send.ID) && link != "" {
-			q, _ := p.reach(http.MethodPost, link, "", history.Request{Kind: history.Look, Recipient: to, Verification: a.ID, MayEnd: true},
-				func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "same-origin") })
-			if q.Status == http.StatusOK { // with a page, which the judge does not read
-				q.Status, q.Body = http.StatusNoContent, nil
-			}
-			p.note(q)
-			return
+		link := notMePath.FindString(strings.ReplaceAll(m.Text, "=\r\n", ""))
+		if !strings.HasPrefix(m.ID, a.Send.ID) || link == "" {
+			continue
 		}
+		q, _ = p.reach(http.MethodPost, link, "", q, func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "same-origin") })
+		if q.Status == http.StatusOK { // with a page, which the judge does not read
+			q.Status, q.Body = http.StatusNoContent, nil
+			p.reported.Add(1)
+		}
+		p.note(q)
+		return
 	}
 }
 

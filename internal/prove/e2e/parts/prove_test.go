@@ -17,6 +17,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -115,6 +116,7 @@ type proof struct {
 	more     string             // rules of the policy, as lines of the configuration
 	programs [2]string          // what each replica runs; "": this build
 
+	reported         atomic.Int64 // mails, by their recipients
 	mu               sync.Mutex
 	replicas         []*apptest.Process
 	turn             int // of the replicas: a load balancer's
@@ -287,6 +289,7 @@ func (p *proof) report() {
 		fmt.Printf("%6d %s\n", p.happened[fault], fault)
 	}
 	fmt.Printf("%6d requests, of them %d without an answer and %d answered 503\n", len(p.seen.Requests), p.cut, p.unavailable)
+	fmt.Printf("%6d reports of recipients\n", p.reported.Load())
 	for _, line := range []struct{ promise, of string }{
 		{history.OverPolicy, "sends over the policy"},
 		{reserve, "sends of a stranger from the reserve"},
