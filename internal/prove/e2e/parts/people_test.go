@@ -90,8 +90,8 @@ func (p *proof) ask(random *rand.Rand, to, more string, browser bool, change ...
 // person asks for a code as a back end does: mostly for one of a thousand recipients, else for one
 // of eight whose rules are at their end, and whom the stranger attacks. It looks at what is left,
 // enters wrong codes and the right one, in any order and number, and asks again once it has waited
-// as told. One code in six is the back end's own. Now and then the recipient reports the mail, or an
-// administrator resets or erases the recipient.
+// as told. One code in six is the back end's own. Now and then the recipient reports the mail, or
+// an administrator resets or erases the recipient.
 func (p *proof) person(ctx context.Context, random *rand.Rand, _ string) {
 	to := fmt.Sprintf("r%d@example.com", random.IntN(1000))
 	switch random.IntN(16) {
@@ -144,7 +144,8 @@ func (p *proof) reportNotMe(to string, a apptest.Answer) {
 		if !strings.HasPrefix(m.ID, a.Send.ID) || link == "" {
 			continue
 		}
-		q, _ = p.reach(http.MethodPost, link, "", q, func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "same-origin") })
+		q, _ = p.reach(http.MethodPost, link, "", q,
+			func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "same-origin") })
 		if q.Status == http.StatusOK { // with a page, which the judge does not read
 			q.Status, q.Body = http.StatusNoContent, nil
 			p.reported.Add(1)
