@@ -14,10 +14,13 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"sendcode/internal/base/fault"
+	"sendcode/internal/http/page"
 	"sendcode/internal/http/page/pagetest"
 	"sendcode/internal/http/reference"
 	"sendcode/internal/kit/browsertest"
 	"sendcode/internal/kit/servertest"
+	"sendcode/internal/store"
 )
 
 func TestAllInABrowser(t *testing.T) {
@@ -93,14 +96,35 @@ func aReloadMovesNothing(t *testing.T, browser context.Context) {
 	}
 }
 
+// mailedCodes finds a code by the token "open", "done" or "used".
+type mailedCodes struct{}
+
+func (mailedCodes) MailedCode(_ context.Context, token string) (v store.Verification, err error) {
+	v.To, v.App = "ana.m•••@example.com", "shop"
+	switch token {
+	case "done":
+		v.NotMeAt = time.Now()
+	case "used":
+		v.NotMeAt, v.ApprovedAt = time.Now(), time.Now()
+	case "none":
+		err = fault.NotFound
+	}
+	return v, err
+}
+
+func (c mailedCodes) ReportNotMe(ctx context.Context, token string) (store.Verification, error) {
+	return c.MailedCode(ctx, token)
+}
+
 // everyOtherPage tests the pages beside the one that asks for codes: the dev mailbox, a page that
-// explains a problem, and the specification.
+// explains a problem, the pages behind a mail's link, and the specification.
 func everyOtherPage(t *testing.T, browser context.Context, engine *pagetest.Axe) {
 	w := world(t)
 	b := open(t, browser, w, browsertest.Look{})
 	b.tolerate = "e" // the mail's frame may run no scripts, and says so
 	pages := serveMailbox(w, "", first())
 	reference.Register(pages)
+	page.RegisterNotMe(pages, mailedCodes{}, func(string) string { return "Shop" })
 	site, empty := httptest.NewServer(pages), httptest.NewServer(serveMailbox(w, ""))
 	defer site.Close()
 	defer empty.Close()
@@ -108,6 +132,10 @@ func everyOtherPage(t *testing.T, browser context.Context, engine *pagetest.Axe)
 		{"no mail", empty.URL + "/mailbox?k=the-key"},
 		{"a mail", site.URL + "/mailbox?k=the-key"},
 		{"a problem", site.URL + "/problems/quota-exceeded"},
+		{"a mail to report", site.URL + "/not-me/open"},
+		{"a reported mail", site.URL + "/not-me/done"},
+		{"a reported mail whose code was entered", site.URL + "/not-me/used"},
+		{"a mail of a day ago", site.URL + "/not-me/none"},
 		{"what happened", site.URL + "/problems/none"},
 		{"the specification", site.URL + "/docs"},
 		{"a document", site.URL + "/docs/compliance"},
