@@ -36,7 +36,7 @@ var _ = func(ctx context.Context) error {
 		Buckets: map[quota.Scope]string{quota.Recipient: quota.Bucket("shop", "recipient", "ann@example.com")},
 	})
 	if err != nil {
-		return err // not admitted, but perhaps counted: repeat the Take with the same ID, or refund the ID
+		return err // not admitted, but it may count: repeat it with the same ID, or Refund the ID
 	}
 	if !d.Admitted {
 		return fmt.Errorf("wait %d s", quota.Seconds(d.RetryAfter()))
