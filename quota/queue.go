@@ -47,8 +47,8 @@ func NewQueue() *Queue {
 	}
 }
 
-// sharedWaitKey names a wait that requests can share: line is the key of the line for their
-// buckets, id the ID of their event.
+// sharedWaitKey identifies a wait that requests can share: line is the key of the waiting line for
+// the requests' buckets, and id is the ID of the requests' event.
 type sharedWaitKey struct{ line, id string }
 
 // sharedWait is the wait of one request. Further requests with the same event share it.
@@ -74,10 +74,10 @@ type waiter struct {
 	refused  chan Decision // gets the refusal if the waiter cannot be admitted in time
 }
 
-// Take calls take, the method of a [Limiter] or a function around it, and does not wait in line. If
-// the waiting callers need all remaining places, Take refuses without a call of take. RetryAfter is
-// then the time until those callers and this caller can be admitted. For a Repeated request, Take
-// always calls take. Errors: those of take.
+// Take calls the function take and does not wait in line. take is the Take method of a [Limiter],
+// or a function that calls it. If the waiting callers need all remaining places, Take refuses and
+// does not call take. RetryAfter is then the time until those callers and this caller can be
+// admitted. For a Repeated request, Take always calls take. Errors: those of take.
 func (q *Queue) Take(ctx context.Context, req Request, take func(context.Context, Request) (Decision, error)) (Decision,
 	error,
 ) {

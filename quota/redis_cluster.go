@@ -164,8 +164,8 @@ func (n *nodeHealth) note(addr string, err error) {
 	n.at[addr] = x
 }
 
-// runOnNode runs a script on the node of its keys, which are in one slot, unless the node is
-// paused. An error wraps ErrPartly while another node answers.
+// runOnNode runs a script on the node that holds its keys, which are in one slot, unless the node
+// is paused. If another node still answers, the error of runOnNode wraps ErrPartly.
 func (r *Redis) runOnNode(ctx context.Context, script *redis.Script, keys []string, args []any) (cmd *redis.Cmd,
 	err error,
 ) {

@@ -97,10 +97,10 @@ var ErrBadRequest = errors.New("store: bad request")
 // CallTimeout bounds a call to the database; see WithCallTimeout.
 var CallTimeout = 5 * time.Second
 
-// WithCallTimeout returns a context that ends after CallTimeout; if ctx has a deadline, it returns
-// ctx. Every method of the store calls it before it waits or reads. So callers set a deadline only
-// for several calls together, or for a call that may take longer, such as Erase. In a stream, the
-// timeout bounds each page, not the whole stream.
+// WithCallTimeout returns ctx if ctx has a deadline, otherwise a context that ends after
+// CallTimeout. Every method of the store calls WithCallTimeout before the method waits or reads. So
+// callers set a deadline only for several calls together, or for a call that may take longer, such
+// as Erase. In a stream, the timeout bounds each page, not the whole stream.
 func WithCallTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
 	if _, ok := ctx.Deadline(); ok {
 		return ctx, func() {}

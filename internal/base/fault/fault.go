@@ -30,7 +30,8 @@ func (k Kind) Is(target error) bool { return k == Uncertain && target == Unavail
 // not be nil.
 func (k Kind) Wrap(err error) error { return fmt.Errorf("%w: %w", k, err) }
 
-// InvalidError names the invalid field of a request and the reason, without its value.
+// InvalidError names the invalid field of a request and the reason. It does not contain the field's
+// value.
 type InvalidError struct {
 	Field  string
 	Reason string // machine word

@@ -234,8 +234,8 @@ func isFullWidth(r rune) bool {
 }
 
 // isNonASCIILetterOrDigit reports whether r is a letter, mark or decimal digit beyond ASCII. RFC
-// 6531 allows all characters beyond ASCII; symbols and emoji are excluded as in PRECIS (RFC 8264
-// section 4.2), by which mail systems choose names.
+// 6531 allows all characters beyond ASCII. This function excludes symbols and emoji, as PRECIS does
+// (RFC 8264 section 4.2). Mail systems follow PRECIS for the names of mailboxes.
 func isNonASCIILetterOrDigit(r rune) bool {
 	return r >= utf8.RuneSelf && unicode.In(r, unicode.L, unicode.M, unicode.Nd)
 }

@@ -80,10 +80,11 @@ func NormalizePhonePrefix(prefix string) string {
 	return prefix
 }
 
-// parseNumber parses the digits of a phone number. International digits (typed with +) begin with a
-// country code; then country does not matter. Other digits are those that a person types in
-// country: a national number, with or without its trunk prefix; a number with the international
-// prefix or 00; or a number that begins with the country's own code. Error: *InvalidError.
+// parseNumber parses the digits of a phone number. Digits that were typed with + begin with a
+// country code, so parseNumber ignores the parameter country. It parses other digits as a person in
+// that country types them: a national number, with or without its trunk prefix; a number with the
+// international prefix or 00; or a number that begins with the country's own code. Error:
+// *InvalidError.
 func parseNumber(digits string, hasPlus bool, country string) (*phonenumbers.PhoneNumber, error) {
 	if n := len(digits); 0 < n && n < minPhoneDigits && (hasPlus || country != "") {
 		return nil, errNumberTooShort

@@ -1,15 +1,16 @@
-// Package keys holds the secret keys of the service and everything that is derived from them. These
-// are the Ring of SENDCODE_SECRET_KEYS, and the Vault, which hashes recipients, encrypts and
-// decrypts their addresses, and derives codes.
+// Package keys holds the secret keys of the service and everything that is derived from them. A
+// Ring holds the keys of SENDCODE_SECRET_KEYS. A Vault hashes recipients, encrypts and decrypts
+// their addresses, and derives codes.
 //
 // A ring has several keys, so that they can be rotated while codes are valid. The first key is used
 // for new data, the other keys for older data. Stored data have the ID of their key. No key of the
 // ring is used directly: HKDF (RFC 5869) derives one sub-key for each use, so codes, encryption and
 // cookies never share a key.
 //
-// Package app parses the ring at the start. Codes, proofs, encrypted recipients and the cookies of
-// pages use it. Hashes of recipients use another key, SENDCODE_INDEX_KEY, so that a rotation does
-// not reset quotas. Packages verification, outbox, jobs and support each have a Vault.
+// Package app parses the ring at the start. The ring protects codes, proofs, encrypted recipients
+// and the cookies of pages. Hashes of recipients use another key, SENDCODE_INDEX_KEY, so that a
+// rotation does not reset quotas. Packages verification, outbox, jobs and support each have a
+// Vault.
 package keys
 
 import (

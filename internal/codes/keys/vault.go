@@ -95,8 +95,9 @@ func (vault Vault) SealKnownToken(v store.Verification, address recipient.Hash) 
 	return base64.RawURLEncoding.EncodeToString(sealed), err
 }
 
-// OpenKnownToken returns the ID of the verification that a known browser's token names. Error: the
-// token belongs to another app or address, or its key is not in the ring.
+// OpenKnownToken decrypts the token of a known browser and returns the verification ID in it. It
+// returns an error if the token belongs to another app or address, or if the token's key is not in
+// the ring.
 func (vault Vault) OpenKnownToken(token, app string, ch recipient.Channel, address recipient.Hash) (id string, err error) {
 	sealed, err := base64.RawURLEncoding.DecodeString(token)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 // When a breaker opens, and how long it stays open before it allows one attempt.
 const (
 	FaultsToOpenBreaker     = 3
-	MinAttemptsForFaultRate = 10 // after fewer attempts within faultRatePeriod, the rate of faults does not open a breaker
+	MinAttemptsForFaultRate = 10 // the rate of faults opens a breaker only after so many attempts within faultRatePeriod
 	faultRatePeriod         = time.Minute
 	BreakerOpenFor          = 5 * time.Second
 )

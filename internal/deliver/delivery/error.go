@@ -52,8 +52,8 @@ const ErrConnLimit = SafeError("the server takes no more connections")
 // wait until the next mail may begin.
 const ErrPace = SafeError("the server gets no more mails in this minute (per_minute)")
 
-// Error describes why a mail or a text message was not accepted, for all callers up to the row in
-// the database. Neither an Error nor an error that it wraps has the recipient, the credentials or
+// Error describes why a mail or a text message was not accepted. The row in the database records
+// it. Neither an Error nor an error that it wraps has the recipient, the credentials or
 // the content. The server's words may repeat these, so RedactReply redacts them.
 type Error struct {
 	Class ErrorClass

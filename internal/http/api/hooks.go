@@ -240,7 +240,7 @@ func (v *vote) cast(yes bool) {
 	close(v.known)
 }
 
-// wait waits for the result: no, if there is none at the end of ctx.
+// wait waits for the result and returns it. If ctx ends before there is a result, it returns false.
 func (v *vote) wait(ctx context.Context) bool {
 	select {
 	case <-v.known:

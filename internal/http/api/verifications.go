@@ -40,9 +40,9 @@ type sendBody struct {
 
 	HumanCheck string `json:"human_check"` // a token
 
-	// Sure makes the service ask back, before anything is sent, about a domain that looks mistyped
-	// and a number that gets no text messages; but not about the domain or number that is Sure.
-	// nil: it does not ask
+	// If Sure is set, the service asks back, before it sends anything, about a domain that looks
+	// mistyped or a number that gets no text messages. It does not ask about the domain or number
+	// that Sure names. nil: it never asks
 	Sure *string `json:"sure"`
 }
 

@@ -54,7 +54,7 @@ func (t *text) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// ActionSMS is the action of a request of the hook Send SMS, which names none.
+// ActionSMS is the action of a request of the hook Send SMS. Such a request names no action.
 const ActionSMS = "sms"
 
 // Values of email_action_type. Other values with a code are signup, recovery, invite, magiclink,

@@ -110,8 +110,8 @@ func (c ChartBuilder) bars(of func(interval) (stack []barAmount, said string)) (
 	return bars, top
 }
 
-// roundUpToGrid returns the next number, n or greater, whose half is a short number, for a grid
-// with a line at the half.
+// roundUpToGrid returns the top of a chart for values up to n: 2, 4, 6, 8 or 10 times a power of
+// ten. The chart has a line at half of it.
 func roundUpToGrid(n float64) float64 {
 	for unit := 1.0; ; unit *= 10 {
 		for _, even := range []float64{2, 4, 6, 8, 10} {

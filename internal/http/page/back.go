@@ -83,8 +83,8 @@ var loggablePattern = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9.:/_-]{0,63}$`)
 // longNumberPattern matches what may be of a phone number.
 var longNumberPattern = regexp.MustCompile(`\d([.:/_-]*\d){6}`)
 
-// loggablePart returns the beginning of a stranger's text that may be logged. It returns "" if the
-// text is a mail address, or may contain a phone number or a character to escape.
+// loggablePart returns a stranger's text for a log line. It returns "" if the text does not match
+// loggablePattern, or looks like a phone number.
 func loggablePart(text string) string {
 	part := loggablePattern.FindString(text)
 	if longNumberPattern.MatchString(part) {

@@ -60,7 +60,7 @@ type Config struct {
 	// Channels are the channels that the page offers if the service has them, in this order; empty:
 	// all channels, mail first.
 	Channels []recipient.Channel
-	// country of phone numbers if the browser names none that is served; empty: none
+	// country of phone numbers if the browser names no served country; empty: no country
 	Country string
 	Offer   func(app, purpose, languages string, channels []recipient.Channel) string // what the API offers a browser, as JSON
 	Now     func() time.Time                                                          // nil: time.Now

@@ -62,10 +62,10 @@ type SavedEvents struct {
 	lines   logs.Throttle // limits the log lines about events that are not saved or not counted
 }
 
-// NewSavedEvents makes a limiter in this process on the clock now, and the SavedEvents that save
-// its events. ahead returns how far that clock is ahead of the database's clock; nil: the clocks
-// are equal, and no other process uses the database. seal and open encrypt and decrypt the names of
-// buckets.
+// NewSavedEvents returns a SavedEvents with a new limiter in this process, and saves the limiter's
+// events in db. The limiter reads the time from the function now. The function ahead returns how
+// far that clock is ahead of the database's clock. If ahead is nil, the clocks are equal, and no
+// other process uses the database. seal and open encrypt and decrypt the names of buckets.
 func NewSavedEvents(db EventDatabase, ahead func() time.Duration, now func() time.Time, seal func(bucket string) []byte,
 	open func(sealed []byte) (bucket string, err error), logger *slog.Logger,
 ) *SavedEvents {

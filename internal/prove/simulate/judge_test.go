@@ -66,7 +66,8 @@ func (l *ledger) asSeen() {
 	kinds := map[string]history.Kind{sending: history.Send, checking: history.Check}
 	for _, q := range l.requests {
 		h.Requests = append(h.Requests, history.Request{
-			Kind: cmp.Or(kinds[q.kind], history.Look), MayEnd: q.kind == canceling, Recipient: q.to, Begin: q.began, End: q.ended, Status: q.status,
+			Kind: cmp.Or(kinds[q.kind], history.Look), MayEnd: q.kind == canceling, Recipient: q.to,
+			Begin: q.began, End: q.ended, Status: q.status,
 			Header: q.header, Body: q.raw,
 			Key: q.key, Verification: q.verification, Code: q.code,
 			// a known browser waits less than others

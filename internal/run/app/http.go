@@ -234,8 +234,8 @@ func (a *App) registerAuthHooks(e *echo.Echo) {
 	api.NewAuthHooks(all, a.core.Codes, a.logger).Register(e)
 }
 
-// registerProofKeys serves the keys with which apps verify proofs. Clients may cache the keys; at
-// an unknown key ID they ask again.
+// registerProofKeys serves the keys with which apps verify proofs. Clients may cache the keys. A
+// client that meets an unknown key ID requests the keys again.
 func (a *App) registerProofKeys(e *echo.Echo) error {
 	keys, err := a.core.Signer.KeySet()
 	if err != nil {

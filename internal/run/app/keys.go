@@ -58,8 +58,9 @@ func vaultOf(cfg config.Config) keys.Vault {
 	return keys.Vault{IndexKey: cfg.IndexKeyBytes(), Ring: ring}
 }
 
-// checkKeys compares the keys before the service writes with them, and starts the search for
-// missing keys. A missing key does not stop the start.
+// checkKeys compares the configured keys with those that the database was written with, before the
+// service writes. It also starts the search for missing keys. The service starts even if a key is
+// missing.
 func (a *App) checkKeys(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, databaseOpenTimeout)
 	defer cancel()

@@ -27,8 +27,8 @@ import (
 // warn.
 const BackupDue = 48 * time.Hour
 
-// NeedsBackup reports whether a SQLite file without a backup deserves a warning. In a trial, in
-// which no mail reaches people, it does not.
+// NeedsBackup reports whether to warn about a SQLite file without a backup. It returns false in a
+// trial, in which no mail reaches people.
 func NeedsBackup(cfg config.Config) bool { return cfg.DatabaseURL == "" && cfg.SMTPURL != "" }
 
 // registerPartMetrics adds the metrics of the service's parts. All routes of front must have been

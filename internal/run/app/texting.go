@@ -128,8 +128,8 @@ func (a *App) receiptPollDelay() time.Duration {
 	return lateReceiptPollDelay
 }
 
-// prefixWatch returns the settings for pausing prefixes; zero without carriers, since the dev
-// mailbox costs nothing.
+// prefixWatch returns the settings for pausing prefixes. Without carriers it returns the zero
+// value: texts then go to the dev mailbox, which costs nothing.
 func (a *App) prefixWatch() store.PrefixWatch {
 	if len(a.cfg.SMS.Carriers) == 0 {
 		return store.PrefixWatch{}

@@ -346,7 +346,7 @@ type storedSecret struct {
 	generate   func() string
 }
 
-// isDatabaseKey reports whether the secret is a key that the database is written with.
+// isDatabaseKey reports whether the secret is a key that encrypts or hashes data in the database.
 func (s storedSecret) isDatabaseKey() bool { return s.label == "" }
 
 // storedSecrets are all secrets of the data directory, in the order of their file. The database's

@@ -22,7 +22,7 @@ func checkSecretKeys(value string) string {
 	return ""
 }
 
-// checkIndexKey returns a problem if the index key is weaker than a key of the ring must be.
+// checkIndexKey returns a problem if the index key is weaker than a key of the ring may be.
 func checkIndexKey(value string) string {
 	if strings.ContainsAny(value, ":,") {
 		return "must be only base64, without an id"

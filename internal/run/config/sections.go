@@ -68,8 +68,8 @@ func (ps *pageSettings) Check(p *document.Mapping) {
 }
 
 // complete adds the default policy, purpose and app, and reads the file of disposable domains. It
-// reports the problems of policies, purposes, apps and recipients, and names that are used but not
-// declared.
+// reports the problems of policies, purposes, apps and recipients. It also reports each name that
+// is used but not declared.
 func (l *loader) complete() {
 	c := l.config
 	if c.DatabaseURL == "" && l.root.Given["drain"] == nil {

@@ -96,8 +96,8 @@ func (db *DB) checkBatch(batch []*checkCall) {
 	runTogether(ctx, false, batch, db.checkTogether)
 }
 
-// checkTogether makes the trips of a batch, and then the trips of the checks that decideChecks
-// left.
+// checkTogether makes the round trips to the database for a batch of checks, and then those for the
+// checks that decideChecks did not decide.
 func (db *DB) checkTogether(ctx context.Context, brief bool, batch []*checkCall) error {
 	var left []*checkCall
 	decided := batch

@@ -123,10 +123,11 @@ func (db *DB) changeIdempotencyClaims(batch []*idempotencyCall) {
 	runTogether(ctx, false, batch, db.changeClaimsTogether)
 }
 
-// changeClaimsTogether makes one round trip for a batch of claims and releases; if the claims
-// differ in their leases or lives, one trip for each call. A further trip reads the claims of keys
-// that were used before; all other calls are answered first. A claim can be repeated, even after a
-// commit without an answer, because the row then has the ID of the call's send.
+// changeClaimsTogether makes one round trip for a batch of claims and releases. If the claims
+// differ in their leases or lifetimes, it makes one trip for each call. A further trip reads the
+// claims of keys that were used before; all other calls are answered before that trip. A claim can
+// be repeated even if it was committed and its answer was lost, because the row has the ID of the
+// call's send.
 func (db *DB) changeClaimsTogether(ctx context.Context, brief bool, batch []*idempotencyCall) error {
 	var answers map[[32]byte]store.IdempotencyClaimAnswer
 	var claims, ended, forgotten, used []*idempotencyCall

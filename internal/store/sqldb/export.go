@@ -44,9 +44,9 @@ const (
 )
 
 // onlyOwnVerificationsSQL bounds the verifications that an export reads in SQLite, which has no
-// index of verifications by recipient. An export reads the verifications of the recipient's sends,
-// and those that may have outlived their sends, with an expiry before @outlived. In Postgres each
-// page would read all IDs again.
+// index of verifications by recipient. An export reads the verifications of the recipient's sends.
+// It also reads those that expired before @outlived, since these may have outlived their sends.
+// Postgres does not use this condition: with it, each page would read all IDs again.
 const onlyOwnVerificationsSQL = ` AND t.id IN (SELECT s.verification_id FROM sends s WHERE s.recipient = @recipient
 UNION ALL SELECT o.id FROM verifications o WHERE o.expires_at < @outlived AND o.recipient = @recipient)`
 
@@ -244,7 +244,8 @@ func (d dialect) ExportPageSQL(table string, first bool) string {
 	return "SELECT " + strings.Join(list, ", ") + " FROM " + table + " t " + x.where + place + " ORDER BY " + order + " LIMIT @limit"
 }
 
-// exportPage reads a page of a table, after the row with a key; nil: the first page. Some tables
+// exportPage reads the page of a table that follows the row with the key after. If after is nil, it
+// reads the first page. Some tables
 // have no index by recipient, so a page may take longer than other reads.
 func (db *DB) exportPage(ctx context.Context, name string, h recipient.Hash, after []any, limit int) ([]exportedRow, error) {
 	ctx, cancel := context.WithTimeout(ctx, exportPageTimeout)

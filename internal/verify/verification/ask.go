@@ -43,10 +43,11 @@ type Request struct {
 	// token of a human check: a vendor's token, or a solution after humancheck.WorkPrefix. It is
 	// only used if the request needs a pass
 	HumanCheck string
-	// only secret keys: called when the send is admitted, before its message leaves. If it returns
-	// false, the code is canceled, no message leaves, and Send returns ErrKeptBack. A repeated
-	// request does not call it. If this process dies before it has returned, or before the
-	// cancellation is written, another process sends the message. nil: the message leaves at once
+	// Only callers with a secret key set MaySend. Send calls it when the send is admitted, before
+	// the message leaves. If MaySend returns false, the code is canceled, no message leaves, and
+	// Send returns ErrKeptBack. A repeated request does not call MaySend. If this process dies
+	// before MaySend has returned, or before the cancellation is written, another process sends the
+	// message. nil: the message leaves at once
 	MaySend func() bool
 }
 

@@ -42,12 +42,12 @@ const (
 )
 
 var (
-	// loginRules limit the guesses of unknown browsers to 50 attempts a day from one address, 100
-	// from one /24 or /48 and 2,000 at one account. Twelve networks together cannot use up an
-	// account's rules, so they cannot keep out an unknown browser that has the right password. No
-	// rule counts all accounts together, since a few addresses could use up such a rule. For
-	// browsers that logged in before, knownBrowserRules hold instead, so no attack keeps these
-	// browsers out.
+	// loginRules hold for unknown browsers, which have not logged in before. They allow 50 attempts
+	// a day from one address, 100 from one network (a /24 or /48) and 2,000 at one account. Even
+	// twelve networks together cannot reach the limits of an account, so they cannot keep out an
+	// unknown browser that has the right password. No rule counts all accounts together, since a
+	// few addresses could reach its limit. Browsers that logged in before have knownBrowserRules
+	// instead, so no attack keeps these browsers out.
 	loginRules = []quota.Rule{
 		{Name: accountRuleName, Scope: accountScope, Limit: 400, Window: 15 * time.Minute},
 		{Name: accountDayRuleName, Scope: accountScope, Limit: 2000, Window: 24 * time.Hour},

@@ -51,9 +51,9 @@ type oauthState struct {
 	Next string `json:"to"`
 }
 
-// oauthStateCookie is the prefix of the name of a login's cookie; the rest of the name is the
-// login's state, since several tabs may be at the provider at once. A browser keeps at most
-// maxOAuthStates such cookies.
+// Each login has its own cookie, since a browser may log in at the provider in several tabs at
+// once. The cookie's name is oauthStateCookie followed by the login's state. A browser keeps at
+// most maxOAuthStates such cookies.
 const (
 	oauthStateSealLabel = "provider"
 	oauthStateCookie    = sessionCookieName + "-provider-"

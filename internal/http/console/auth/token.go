@@ -32,9 +32,10 @@ func (t Token) actor() Actor {
 
 func (t Token) expired(now time.Time) bool { return !t.Expires.IsZero() && !now.Before(t.Expires) }
 
-// authenticateToken returns the actor of the request's bearer token. It counts only wrong tokens,
-// so a right token is always accepted. A token is too long to be guessed; the count limits what
-// wrong tokens cost. The error is the problem to answer with.
+// authenticateToken returns the actor of the request's bearer token. Only wrong tokens count
+// against the limit, so a right token is always accepted. A token is too long to be guessed; the
+// limit bounds the work that wrong tokens cause. The error is the problem that the handler answers
+// with.
 func (a *Auth) authenticateToken(c echo.Context) (Actor, error) {
 	ctx := c.Request().Context()
 	token, known := a.findToken(c)

@@ -129,7 +129,8 @@ func OneOfParameter[T ~string](to *T, values ...T) ParseFunc {
 	}
 }
 
-// ActiveOnlyParameter parses "active" as true, only entries that apply now, and "all" as false.
+// ActiveOnlyParameter parses "active" as true and "all" as false. true means: only the entries that
+// apply now.
 func ActiveOnlyParameter(to *bool) ParseFunc {
 	return func(value string) string {
 		var state string
@@ -162,8 +163,8 @@ func LimitParameter(to *int) ParseFunc {
 	}, "A limit is a number from 1 to 200.")
 }
 
-// TimeParameter parses RFC 3339, or the form of a browser's datetime-local field, which is in the
-// zone.
+// TimeParameter parses a time in RFC 3339, or in the form of a browser's datetime-local field. The
+// second form has no zone, so TimeParameter reads it as a time in zone.
 func TimeParameter(to *time.Time, zone *time.Location) ParseFunc {
 	return func(value string) string {
 		for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04", "2006-01-02T15:04:05"} {
