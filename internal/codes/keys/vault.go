@@ -158,13 +158,13 @@ func CodeFormatOf(v store.Verification) code.Format {
 	return code.Format{Alphabet: code.Alphabet(v.Alphabet), Length: v.CodeLength}
 }
 
-// NotMeTokenLength is the length of the token of a mail's link, in characters.
-const NotMeTokenLength = 43
+// notMeTokenLength is the length of the token of a mail's link, in characters.
+const notMeTokenLength = 43
 
-// MailTokens returns the texts that name a send in its mail, and that nobody else can make: the
-// local part of its Message-ID, "<send's ID>.<80 bits of an HMAC>", and the token of its link, the
-// send's ID and 128 other bits of the HMAC in base64url. The key is the one of the send's
-// verification, so each try of a send has the same. Error: ErrUnknownKey.
+// MailTokens returns the two texts of a mail that identify its send and need the key: the local
+// part of the Message-ID, "<send's ID>.<80 bits of an HMAC>", and the token of the mail's link,
+// which is the send's ID and 128 other bits of the HMAC in base64url. The key is the one of the
+// send's verification, so each try of a send has the same. Error: ErrUnknownKey.
 func (vault Vault) MailTokens(send uuid.UUID, keyID string) (messageID, notMe string, err error) {
 	d, err := vault.Ring.derive(derivation{keyID, subkeyUse, messageIDLabel})
 	if err != nil {
@@ -195,7 +195,7 @@ func (vault Vault) SendOfMessageID(local string) (uuid.UUID, bool) {
 // false.
 func (vault Vault) SendOfNotMeToken(token string) (send uuid.UUID, ok bool) {
 	given, err := base64.RawURLEncoding.DecodeString(token)
-	if err != nil || len(token) != NotMeTokenLength {
+	if err != nil || len(token) != notMeTokenLength {
 		return uuid.Nil, false
 	}
 	copy(send[:], given)

@@ -60,8 +60,9 @@ type encodedPart struct {
 // white space, which templates trim.
 const placeholderCharacters = "\x01\x02\x03\x04\x05\x06\x07\x08\x0e\x0f\x10\x11\x12\x13\x14\x15\x16\x17\x18\x19\x1a\x1b\x1c\x1d\x1e\x1f\x7f"
 
-// tokenPlaceholder stands for each character of a token. URLs have it as it is (RFC 3986 section
-// 2.3). In texts with another "~", or with a part of the token, filling in fails at the first mail.
+// tokenPlaceholder stands for each character of a token, in bodies alone: a sender's address may
+// have a "~". URLs have it as it is (RFC 3986 section 2.3). A mail whose body has another "~" or a
+// part of the token, or whose subject has the token, is encoded alone.
 const tokenPlaceholder = '~'
 
 // Encode returns the mail as servers take it. The error says why the message is rejected: the same
@@ -146,10 +147,12 @@ func partsWithPlaceholders(m, filled Mail, from *mail.Address) *sharedParts {
 	fill, token := m.Fill, m.Token
 	m.Fill, m.Token = placeholderCharacters[:len(fill)], strings.Repeat(string(tokenPlaceholder), len(token))
 	m, err := m.WithTexts()
-	for _, part := range [][2]string{{m.Subject, filled.Subject}, {m.Text, filled.Text}, {m.HTML, filled.HTML}} {
-		out := []byte(part[0])
-		fillPlaceholders(out, findPlaceholders(out, fill, token), fill, token)
-		if err != nil || string(out) != part[1] {
+	for _, part := range []struct{ got, want, token string }{
+		{m.Subject, filled.Subject, ""}, {m.Text, filled.Text, token}, {m.HTML, filled.HTML, token},
+	} {
+		out := []byte(part.got)
+		fillPlaceholders(out, findPlaceholders(out, fill, part.token), fill, part.token)
+		if err != nil || string(out) != part.want {
 			return nil
 		}
 	}
@@ -161,14 +164,13 @@ func partsWithPlaceholders(m, filled Mail, from *mail.Address) *sharedParts {
 		for _, b := range []byte(placeholderCharacters[:len(fill)]) {
 			body.content = bytes.ReplaceAll(body.content, fmt.Appendf(nil, "=%02X", b), []byte{b})
 		}
+		body.placeholders = findPlaceholders(body.content, fill, token)
 	}
-	for _, part := range []*encodedPart{&p.head, &p.text, &p.html} {
-		part.placeholders = findPlaceholders(part.content, fill, token)
-	}
+	p.head.placeholders = findPlaceholders(p.head.content, fill, "")
 	return p
 }
 
-// findPlaceholders returns the offsets of the placeholders for a fill and a token.
+// findPlaceholders returns the offsets of the placeholders for a fill and a token; "": no token.
 func findPlaceholders(text []byte, fill, token string) (offsets []int) {
 	for at, b := range text {
 		if strings.IndexByte(placeholderCharacters[:len(fill)], b) >= 0 || b == tokenPlaceholder && token != "" {

@@ -31,7 +31,7 @@ var usual = fillForm{"Your code", "§\n", "<p>§</p>"}
 func formed(f *fillForm, fill string) Mail {
 	return Mail{
 		MessageID: "0199a1b2-c3d4-7e5f-8a6b-0123456789ab.0123456789abcdef0123@codes.example", To: "ana@example.org",
-		SharedFields: SharedFields{From: "Codes <no-reply@codes.example>", Language: "en"}, Form: f, Fill: fill,
+		SharedFields: SharedFields{From: "Codes <no~reply@codes.example>", Language: "en"}, Form: f, Fill: fill,
 		Date:      time.Unix(1_700_000_000, 0).In(time.FixedZone("", 3600)),
 		IDHeaders: map[string]string{"X-Send": "0199a1b2-c3d4-7e5f-8a6b-0123456789ab"},
 	}
@@ -105,7 +105,7 @@ func sameMail(t *testing.T, e *MailEncoder, m Mail) {
 	is := read{header: mail.Header{
 		"Date": {m.Date.UTC().Format(time.RFC1123Z)}, "Message-Id": {"<" + m.MessageID + ">"},
 		"References": {"<thread-" + m.MessageID + ">"}, "X-Entity-Ref-Id": {m.MessageID}, "X-Auto-Response-Suppress": {"All"},
-		"From": {`"Codes" <no-reply@codes.example>`},
+		"From": {`"Codes" <no~reply@codes.example>`},
 		"To":   {"<" + got.To + ">"}, "Subject": {plain.Subject}, "Auto-Submitted": {"auto-generated"},
 		"Mime-Version":     {"1.0"},
 		"Content-Language": {m.Language}, "Content-Type": {"multipart/alternative"},
@@ -145,7 +145,7 @@ func TestEncodedMailsAreReadAsGiven(t *testing.T) {
 		{"Code", "\x1f§\x7f", ""},
 		{"Code", "\x01§", ""},
 		{"Code", "§ https://codes.example/not-me/†\n", "§<a href='https://codes.example/not-me/†'>" + long + "† †</a>"},
-		{"Code~", "§ ~† †", ""}, {"Code", "§ ‡ †", "‡ †"},
+		{"Code~", "§ ~† †", ""}, {"Code †", "§ †", ""}, {"Code", "§ ‡ †", "‡ †"},
 		{"您的验证码 §", "验证码 §\n.§\n§.\n", "<b>§</b>=§"},
 		{
 			strings.Repeat("long ", 30) + "§", strings.Repeat("x", 200) + "§" + strings.Repeat("é", 50),

@@ -308,8 +308,8 @@ func TestLaterBounceMails(t *testing.T) {
 	})
 }
 
-// A code that was entered shows that its mail arrived, before and after a bounce of the mail,
-// whoever reports the bounce: the person gets the next code.
+// A code that was entered shows that its mail arrived. So a bounce of the mail, reported before or
+// after by any provider, does not keep the person's next code back.
 func TestABounceAndAnEnteredCode(t *testing.T) {
 	for name, bounces := range map[string]func(r *vtest.Rig, send uuid.UUID){
 		"a provider's event": func(r *vtest.Rig, send uuid.UUID) {

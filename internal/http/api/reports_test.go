@@ -66,9 +66,9 @@ func TestReportedOutcomes(t *testing.T) {
 	})
 }
 
-// Behind Supabase's hook, 200 numbers of one prefix get codes that nobody enters, beside 100 people
-// who enter their codes. With reports, the watch pauses only that prefix. Without reports, it
-// pauses none, as docs/supabase.md says.
+// Behind Supabase's hook, 200 numbers of one prefix get codes that are never entered, beside 100
+// people who enter their codes. With reports, the watch pauses only that prefix. Without reports,
+// it pauses none, as docs/supabase.md says.
 func TestWatchBehindSupabase(t *testing.T) {
 	for name, c := range map[string]struct {
 		due, reports bool

@@ -75,6 +75,7 @@ func (l *loader) complete() {
 	if c.DatabaseURL == "" && l.root.Given["drain"] == nil {
 		c.Drain = 0
 	}
+	c.PublicURL = strings.TrimSuffix(c.PublicURL, "/")
 	c.SMS.Watch = c.SMS.Watch.or(defaultWatch)
 	l.completeApps()
 	l.completePolicies()
@@ -232,7 +233,6 @@ func (l *loader) checkCombinations() {
 	if c.AdminPassword.IsSet() && c.AdminPasswordHash.IsSet() {
 		errs.Add(l.locationOf("admin_password_hash"), "is given together with the password; keep one")
 	}
-	c.PublicURL = strings.TrimSuffix(c.PublicURL, "/")
 	for i, carrier := range c.SMS.Carriers {
 		if s, ok := carrier.Settings.(sms.SettingsWithCallback); ok && c.PublicURL == "" && s.NeedsCallback() {
 			errs.Add(l.locationOf("public_url"), "must be given: sms.carriers[%d] needs it for {callback}", i)

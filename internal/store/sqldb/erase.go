@@ -56,8 +56,7 @@ FROM sends s WHERE s.recipient = @recipient AND s.reason = 'erased' ON CONFLICT 
 			// This comes after the table sends. So if a Begin adds a send in between, a second
 			// Erase finds that send.
 			Erase: `
-UPDATE verifications SET ` + VerificationTable.EraseSetList(store.InsertedByBegin) + `, checks = '', check_key = NULL,
-       canceled_at = CASE WHEN approved_at IS NULL AND canceled_at IS NULL AND expires_at > @now THEN @now ELSE canceled_at END
+UPDATE verifications SET ` + VerificationTable.EraseSetList(store.InsertedByBegin) + `, checks = '', check_key = NULL,` + setCanceledIfOpenSQL + `
 WHERE masked <> '•••'` + ofSends,
 		},
 		{Erase: eraseRowsSQL(RefusalTable, store.InsertedByRefusal), Forget: forgetHashSQL("refusals")},

@@ -1,7 +1,6 @@
 package sqldb
 
 import (
-	"cmp"
 	"context"
 	"time"
 
@@ -34,9 +33,12 @@ func (t Tx) cancel(id string, tell []store.NewEvent) (bool, error) {
 	return true, t.AddAppEvents(id, "", tell...)
 }
 
+// setCanceledIfOpenSQL is the part of an UPDATE that cancels a verification unless it has ended.
+const setCanceledIfOpenSQL = `
+    canceled_at = CASE WHEN approved_at IS NULL AND canceled_at IS NULL AND expires_at > @now THEN @now ELSE canceled_at END`
+
 const notMeSQL = `
-UPDATE verifications SET not_me_at = @now,
-    canceled_at = CASE WHEN approved_at IS NULL AND canceled_at IS NULL AND expires_at > @now THEN @now ELSE canceled_at END
+UPDATE verifications SET not_me_at = @now,` + setCanceledIfOpenSQL + `
 WHERE id = @id AND not_me_at IS NULL`
 
 // ReportNotMe records that a verification's recipient did not ask for it: it cancels the
@@ -49,10 +51,11 @@ func (db *DB) ReportNotMe(ctx context.Context, id string, tell store.NewEvent) (
 			return store.Verification{}, err
 		}
 		v, err := q.Verification(id)
-		if err != nil || !first {
-			return v, cmp.Or(err, q.exec(confirmSQL, Args{"id": id}))
-		}
 		switch {
+		case err != nil:
+			return v, err
+		case !first:
+			return v, q.exec(confirmSQL, Args{"id": id})
 		case !v.ApprovedAt.IsZero():
 			tell.Status = "approved"
 		case v.CanceledAt.IsZero():
